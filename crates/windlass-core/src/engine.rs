@@ -1,0 +1,218 @@
+//! The seam to storage. Engines store what this crate decided; they decide nothing themselves. Each method
+//! is one atomic statement, script or transaction, in batches, and speaks only the types of this crate.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use crate::admin::{
+    AttemptRecord, BatchDone, CancelAnswer, Changed, JobRecord, ListRequest, QueueStatus, RetryAnswer,
+    TypeStatus,
+};
+use crate::claim::{ClaimAnswer, ClaimRequest, Fence, Outlook};
+use crate::clock::Timestamp;
+use crate::enqueue::{EnqueueRequest, Enqueued, RequestId};
+use crate::error::EngineError;
+use crate::gate::Gate;
+use crate::job::{JobId, Progress};
+use crate::job_type::TypeSpec;
+use crate::lease_watch::Suspicion;
+use crate::names::{QueueName, TypeName};
+use crate::priority::Priority;
+use crate::queue::QueueSpec;
+use crate::settle::{Settled, Settlement};
+use crate::worker::{Beat, Heartbeat, WorkerCard, WorkerId, WorkerSighting};
+
+/// What every call to an engine gives.
+pub type Result<T> = std::result::Result<T, EngineError>;
+
+/// Where jobs are kept: the way of a job, and the lives of workers.
+#[async_trait]
+pub trait Engine: Admin {
+    /// What this engine is and how much it can lose.
+    fn info(&self) -> EngineInfo;
+
+    /// The store's clock.
+    async fn now(&self) -> Result<Timestamp>;
+
+    /// Declares queues and registers types, or updates them; all or nothing. A type that would move to
+    /// another queue is refused.
+    async fn declare(&self, declaration: Declaration) -> Result<()>;
+
+    /// Stores new jobs, each by itself: one that is refused does not spoil the others. Repeating a request
+    /// with its id gives the same answers and makes no second job.
+    async fn enqueue(&self, request: EnqueueRequest) -> Result<Vec<Enqueued>>;
+
+    /// The answers of an earlier request, if it happened and its receipt is still kept.
+    async fn receipt(&self, request: RequestId) -> Result<Option<Vec<Enqueued>>>;
+
+    /// Claims ready jobs in the order of [`claim_order`](crate::boost::claim_order). Repeating a request
+    /// (see [`ClaimRequest::repeat`]) gives the jobs it claimed and claims no more.
+    async fn claim(&self, request: ClaimRequest) -> Result<ClaimAnswer>;
+
+    /// What lies ahead in these queues for these types. Cheap; one call for all queues of a process.
+    async fn outlook(&self, queues: &[QueueName], types: &[TypeName]) -> Result<Vec<(QueueName, Outlook)>>;
+
+    /// Writes the ends of attempts, each only if its fence holds. Repeating gives the same answers.
+    async fn settle(&self, batch: Vec<Settlement>) -> Result<Vec<Settled>>;
+
+    /// Notes progress, each only if its fence holds.
+    async fn report(&self, batch: Vec<(Fence, Progress)>) -> Result<Vec<Settled>>;
+
+    /// Lets a worker in. Jobs parked for want of a handler it brings are let through.
+    async fn register(&self, card: WorkerCard) -> Result<()>;
+
+    /// Extends a worker's lease and tells which of its jobs were asked to stop.
+    async fn extend(&self, heartbeat: Heartbeat) -> Result<Beat>;
+
+    /// Lets a worker out that ended cleanly. Jobs it still holds are given back without cost.
+    async fn retire(&self, worker: WorkerId) -> Result<()>;
+
+    /// All workers that were not declared dead or let out.
+    async fn workers(&self) -> Result<Vec<WorkerSighting>>;
+
+    /// Declares workers dead, each only if it is still as silent as it was seen, and takes their jobs back.
+    async fn rescue(&self, request: RescueRequest) -> Result<Rescued>;
+
+    /// Cancels what has expired and parks what nobody handles, at most `limit` of each.
+    async fn sweep(&self, limit: u32) -> Result<BatchDone>;
+
+    /// Deletes finished jobs past their retention and old receipts, at most `limit` of each.
+    async fn prune(&self, limit: u32) -> Result<BatchDone>;
+
+    /// Calls `listener` soon after something may have become claimable or was asked to stop, also by other
+    /// processes. Hints may be lost, late or needless.
+    fn on_hint(&self, listener: Arc<dyn HintListener>);
+}
+
+/// What people read and do. Reads are bounded; acts are atomic.
+#[async_trait]
+pub trait Admin: Send + Sync + 'static {
+    /// One job, wherever it is.
+    async fn job(&self, id: JobId) -> Result<Option<JobRecord>>;
+
+    /// The attempts of one job, oldest first, the running one included; the newest
+    /// [`ATTEMPTS_SHOWN_MAX`](crate::limits::ATTEMPTS_SHOWN_MAX).
+    async fn attempts(&self, id: JobId) -> Result<Vec<AttemptRecord>>;
+
+    /// A page of jobs, newest first.
+    async fn list(&self, request: ListRequest) -> Result<Vec<JobRecord>>;
+
+    /// All queues with their counts, by priority and name. No count scans the jobs.
+    async fn queues(&self) -> Result<Vec<QueueStatus>>;
+
+    /// All types, by name.
+    async fn types(&self) -> Result<Vec<TypeStatus>>;
+
+    /// Cancels a waiting job, or asks a running one to stop.
+    async fn cancel(&self, id: JobId, why: &str) -> Result<CancelAnswer>;
+
+    /// Starts a dead letter over, or makes a scheduled or parked job due at once.
+    async fn retry(&self, id: JobId) -> Result<RetryAnswer>;
+
+    /// Deletes a dead letter.
+    async fn discard(&self, id: JobId) -> Result<Changed>;
+
+    /// Gives a waiting job another priority.
+    async fn set_priority(&self, id: JobId, priority: Priority) -> Result<Changed>;
+
+    /// Stops claims from a queue, for a time or until it is resumed.
+    async fn pause(
+        &self,
+        queue: &QueueName,
+        reason: Option<&str>,
+        lasting: Option<Duration>,
+    ) -> Result<Changed>;
+
+    /// Lets claims from a queue go on.
+    async fn resume(&self, queue: &QueueName) -> Result<Changed>;
+
+    /// Shuts a queue, so that it takes no new jobs, or opens it again.
+    async fn set_shut(&self, queue: &QueueName, shut: bool) -> Result<Changed>;
+
+    /// Cancels the ready, scheduled and parked jobs of a queue, at most `limit`; never a running one.
+    async fn purge(&self, queue: &QueueName, limit: u32) -> Result<BatchDone>;
+
+    /// Lets at most `limit` jobs through a gate, oldest first.
+    async fn open_gate(&self, gate: &Gate, limit: u32) -> Result<BatchDone>;
+}
+
+/// What an engine is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EngineInfo {
+    /// `memory`, `sqlite`, `postgres` or `redis`.
+    pub name: &'static str,
+    /// What an acknowledged job survives.
+    pub durability: Durability,
+}
+
+/// What an acknowledged job survives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Durability {
+    /// Nothing: it is gone with the process.
+    Process,
+    /// The death of the process, but perhaps not a power cut.
+    Crash,
+    /// A power cut.
+    PowerCut,
+}
+
+impl Durability {
+    /// In words.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Process => "lost with the process",
+            Self::Crash => "survives a crash of the process",
+            Self::PowerCut => "survives a power cut",
+        }
+    }
+}
+
+/// Queues and types to declare.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Declaration {
+    /// Queues.
+    pub queues: Vec<QueueSpec>,
+    /// Types; their queues must be declared, here or before.
+    pub types: Vec<TypeSpec>,
+}
+
+/// Whom to declare dead.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RescueRequest {
+    /// The workers, as they were seen.
+    pub silent: Vec<Suspicion>,
+    /// Crashes after which a job is given up.
+    pub crashes_max: u32,
+    /// At most so many jobs.
+    pub limit: u32,
+}
+
+/// What a rescue did.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Rescued {
+    /// Jobs that wait again.
+    pub returned: Vec<JobId>,
+    /// Jobs given up because they crashed too often.
+    pub buried: Vec<JobId>,
+    /// There is more to do: call again.
+    pub more: bool,
+}
+
+/// What may have changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Hint {
+    /// Something in this queue may be claimable, now or at another time than before.
+    Queue(QueueName),
+    /// A running job was asked to stop.
+    Cancel(Fence),
+    /// Anything may have changed; somebody else wrote.
+    Any,
+}
+
+/// Whoever wants hints.
+pub trait HintListener: Send + Sync {
+    /// Must return at once: it is called on the engine's own threads.
+    fn hint(&self, hint: Hint);
+}

@@ -1,0 +1,373 @@
+//! The door: what a caller asks for, and the rule that accepts or refuses it.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::clock::Timestamp;
+use crate::job::JobId;
+use crate::job_type::TypeSpec;
+use crate::key::KeyClaim;
+use crate::limits::{DELAY_MAX, TAGS_MAX, TIMEOUT_MAX};
+use crate::names::{CorrelationId, GroupName, PriorityLabel, QueueName, Tag, TypeName};
+use crate::payload::Payload;
+use crate::priority::Priority;
+use crate::queue::QueueSpec;
+use crate::retry::{RetryPolicy, RetryPolicyError};
+
+/// A job as a caller puts it in. Only the type and the payload are needed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewJob {
+    /// What handles it. Must be registered.
+    pub job_type: TypeName,
+    /// The queue, if the caller names it; must be the type's.
+    pub queue: Option<QueueName>,
+    /// What it is about.
+    pub payload: Payload,
+    /// How urgent it is; else the type's priority, else the queue's.
+    pub priority: Option<Priority>,
+    /// The label that `priority` came from.
+    pub label: Option<PriorityLabel>,
+    /// When it falls due.
+    pub when: When,
+    /// If it has not started by then, it is cancelled.
+    pub expires: Option<When>,
+    /// A key that keeps it from being put in twice.
+    pub key: Option<KeyClaim>,
+    /// What caused it.
+    pub correlation: Option<CorrelationId>,
+    /// Words to find it by.
+    pub tags: Vec<Tag>,
+    /// The group it belongs to.
+    pub group: Option<GroupName>,
+    /// Its own retry policy.
+    pub retry: Option<RetryPolicy>,
+    /// Its own time-out.
+    pub timeout: Option<Duration>,
+}
+
+impl NewJob {
+    /// A job with nothing but a type and a payload.
+    pub fn new(job_type: TypeName, payload: Payload) -> Self {
+        Self {
+            job_type,
+            queue: None,
+            payload,
+            priority: None,
+            label: None,
+            when: When::Now,
+            expires: None,
+            key: None,
+            correlation: None,
+            tags: Vec::new(),
+            group: None,
+            retry: None,
+            timeout: None,
+        }
+    }
+}
+
+/// When something falls due. Spans are counted from the store's now, so that a caller's wrong clock does
+/// no harm.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum When {
+    /// At once.
+    #[default]
+    Now,
+    /// After a span.
+    In(Duration),
+    /// At an instant.
+    At(Timestamp),
+}
+
+impl When {
+    /// The instant, by the store's now. What lies past [`DELAY_MAX`] is refused.
+    pub fn instant(self, now: Timestamp) -> Result<Timestamp, Refusal> {
+        let instant = match self {
+            Self::Now => now,
+            Self::In(span) if span > DELAY_MAX => return Err(Refusal::TooFar),
+            Self::In(span) => now.plus(span),
+            Self::At(instant) => instant,
+        };
+        if instant > now.plus(DELAY_MAX) || instant < Timestamp::EPOCH {
+            return Err(Refusal::TooFar);
+        }
+        Ok(instant)
+    }
+}
+
+/// The name of an enqueue request, made by the client. A repeat under the same name makes no second job.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RequestId(u128);
+
+impl RequestId {
+    /// Takes 128 bits, which must be random or derived from something unique.
+    pub const fn from_random(bits: u128) -> Self {
+        Self(bits)
+    }
+
+    /// For a store that keeps bytes.
+    pub fn to_bytes(self) -> [u8; 16] {
+        self.0.to_be_bytes()
+    }
+
+    /// From a store that keeps bytes.
+    pub fn from_bytes(bytes: [u8; 16]) -> Self {
+        Self(u128::from_be_bytes(bytes))
+    }
+}
+
+impl fmt::Debug for RequestId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RequestId({self})")
+    }
+}
+
+impl fmt::Display for RequestId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+/// A batch of new jobs under one name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EnqueueRequest {
+    /// Repeating a request with its id gives the same answers for an hour.
+    pub request: RequestId,
+    /// At most [`ENQUEUE_BATCH_MAX`](crate::limits::ENQUEUE_BATCH_MAX).
+    pub jobs: Vec<NewJob>,
+}
+
+/// What became of one new job.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub enum Enqueued {
+    /// Stored under this number.
+    New(JobId),
+    /// Its key is held by this job, which was left as it is.
+    Kept(JobId),
+    /// Its key is held by this job, which got the new payload and time.
+    Replaced(JobId),
+    /// Its key is held by this dead job, which was started over.
+    Revived(JobId),
+    /// Not stored, and why.
+    Refused(Refusal),
+}
+
+impl Enqueued {
+    /// The job that now stands for the request.
+    pub fn job(&self) -> Result<JobId, &Refusal> {
+        match self {
+            Self::New(id) | Self::Kept(id) | Self::Replaced(id) | Self::Revived(id) => Ok(*id),
+            Self::Refused(why) => Err(why),
+        }
+    }
+}
+
+/// Why a new job was refused. Nothing of it was stored.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, serde::Serialize, serde::Deserialize)]
+pub enum Refusal {
+    /// Nobody registered the type.
+    #[error(
+        "expected a registered job type, got {job_type}; workers register theirs at start, or run `windlass type register {job_type} --queue QUEUE`"
+    )]
+    UnknownType {
+        /// The type.
+        job_type: TypeName,
+    },
+    /// Nobody declared the queue.
+    #[error(
+        "expected a declared queue, got {queue}; declare it under [queues] or start a worker that serves it"
+    )]
+    UnknownQueue {
+        /// The queue.
+        queue: QueueName,
+    },
+    /// The caller named another queue than the type's.
+    #[error("expected job type {job_type} in its queue {registered}, got queue {got}")]
+    OtherQueue {
+        /// The type.
+        job_type: TypeName,
+        /// Its queue.
+        registered: QueueName,
+        /// What the caller named.
+        got: QueueName,
+    },
+    /// The queue takes no more.
+    #[error(
+        "queue {queue} is full: it takes {capacity} unfinished jobs; try again later or raise its `capacity`"
+    )]
+    QueueFull {
+        /// The queue.
+        queue: QueueName,
+        /// How many it takes.
+        capacity: u64,
+    },
+    /// The queue is being drained.
+    #[error("queue {queue} is shut: it is being drained and takes no new jobs")]
+    QueueShut {
+        /// The queue.
+        queue: QueueName,
+    },
+    /// The time lies too far away.
+    #[error("expected a time at most ten years ahead and not before 1970")]
+    TooFar,
+    /// Too many tags.
+    #[error("expected at most {TAGS_MAX} tags, got {got}")]
+    TooManyTags {
+        /// How many came.
+        got: usize,
+    },
+    /// The time-out is zero or absurd.
+    #[error("expected a time-out between 1 microsecond and 30 days")]
+    Timeout,
+    /// The retry policy is wrong.
+    #[error("the retry policy of the job is wrong: {0}")]
+    Retry(String),
+}
+
+impl From<RetryPolicyError> for Refusal {
+    fn from(why: RetryPolicyError) -> Self {
+        Self::Retry(why.to_string())
+    }
+}
+
+/// What the store knows of a queue at the door.
+#[derive(Debug, Clone, Copy)]
+pub struct QueueAtDoor<'a> {
+    /// As declared.
+    pub spec: &'a QueueSpec,
+    /// Whether it is being drained.
+    pub shut: bool,
+    /// How many of its jobs have not ended.
+    pub unfinished: u64,
+}
+
+/// What was decided for an accepted job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Accepted {
+    /// Its queue.
+    pub queue: QueueName,
+    /// Its priority.
+    pub priority: Priority,
+    /// When it falls due.
+    pub due: Timestamp,
+    /// When it expires.
+    pub expires_at: Option<Timestamp>,
+}
+
+/// Decides whether a new job is taken. `queue` is the one that its type belongs to.
+pub fn accept(
+    new: &NewJob,
+    spec: Option<&TypeSpec>,
+    queue: Option<QueueAtDoor<'_>>,
+    now: Timestamp,
+) -> Result<Accepted, Refusal> {
+    let spec = spec.ok_or_else(|| Refusal::UnknownType { job_type: new.job_type.clone() })?;
+    if let Some(got) = new.queue.as_ref().filter(|got| **got != spec.queue) {
+        let (job_type, registered) = (new.job_type.clone(), spec.queue.clone());
+        return Err(Refusal::OtherQueue { job_type, registered, got: got.clone() });
+    }
+    let queue = queue.ok_or_else(|| Refusal::UnknownQueue { queue: spec.queue.clone() })?;
+    check_room(queue)?;
+    check_options(new)?;
+    Ok(Accepted {
+        queue: spec.queue.clone(),
+        priority: new.priority.or(spec.priority).unwrap_or(queue.spec.priority),
+        due: new.when.instant(now)?,
+        expires_at: new.expires.map(|when| when.instant(now)).transpose()?,
+    })
+}
+
+fn check_room(queue: QueueAtDoor<'_>) -> Result<(), Refusal> {
+    if queue.shut {
+        return Err(Refusal::QueueShut { queue: queue.spec.name.clone() });
+    }
+    match queue.spec.capacity {
+        Some(capacity) if queue.unfinished >= capacity => {
+            Err(Refusal::QueueFull { queue: queue.spec.name.clone(), capacity })
+        }
+        _ => Ok(()),
+    }
+}
+
+fn check_options(new: &NewJob) -> Result<(), Refusal> {
+    if new.tags.len() > TAGS_MAX {
+        return Err(Refusal::TooManyTags { got: new.tags.len() });
+    }
+    if new.timeout.is_some_and(|timeout| timeout.is_zero() || timeout > TIMEOUT_MAX) {
+        return Err(Refusal::Timeout);
+    }
+    new.retry.as_ref().map_or(Ok(()), |retry| retry.check().map_err(Refusal::from))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Timestamp = Timestamp::from_micros(1_000_000_000);
+
+    fn new_job() -> NewJob {
+        NewJob::new(TypeName::parse("mail.send").unwrap(), Payload::default())
+    }
+
+    fn spec() -> TypeSpec {
+        TypeSpec::new(TypeName::parse("mail.send").unwrap(), QueueName::parse("mail").unwrap())
+    }
+
+    fn queue() -> QueueSpec {
+        let priority = Priority::new(3).unwrap();
+        QueueSpec { priority, capacity: Some(2), ..QueueSpec::new(QueueName::parse("mail").unwrap()) }
+    }
+
+    fn knock(new: &NewJob, shut: bool, unfinished: u64) -> Result<Accepted, Refusal> {
+        accept(new, Some(&spec()), Some(QueueAtDoor { spec: &queue(), shut, unfinished }), NOW)
+    }
+
+    #[test]
+    fn a_plain_job_takes_the_queues_priority_and_is_due_at_once() {
+        let accepted = knock(&new_job(), false, 0).unwrap();
+        assert_eq!((accepted.priority.level(), accepted.due), (3, NOW));
+    }
+
+    #[test]
+    fn an_unknown_type_and_an_unknown_queue_are_refused() {
+        assert!(matches!(accept(&new_job(), None, None, NOW), Err(Refusal::UnknownType { .. })));
+        assert!(matches!(accept(&new_job(), Some(&spec()), None, NOW), Err(Refusal::UnknownQueue { .. })));
+    }
+
+    #[test]
+    fn another_queue_than_the_types_is_refused_naming_both() {
+        let elsewhere = NewJob { queue: Some(QueueName::parse("bulk").unwrap()), ..new_job() };
+        let error = knock(&elsewhere, false, 0).unwrap_err().to_string();
+        assert!(error.contains("mail") && error.contains("bulk"), "{error}");
+    }
+
+    #[test]
+    fn a_full_and_a_shut_queue_refuse() {
+        assert!(knock(&new_job(), false, 1).is_ok());
+        assert!(matches!(knock(&new_job(), false, 2), Err(Refusal::QueueFull { capacity: 2, .. })));
+        assert!(matches!(knock(&new_job(), true, 0), Err(Refusal::QueueShut { .. })));
+    }
+
+    #[test]
+    fn absurd_times_are_refused() {
+        for when in [
+            When::In(Duration::MAX),
+            When::At(Timestamp::from_micros(i64::MAX)),
+            When::At(Timestamp::from_micros(-1)),
+        ] {
+            assert_eq!(knock(&NewJob { when, ..new_job() }, false, 0), Err(Refusal::TooFar), "{when:?}");
+            let expiring = NewJob { expires: Some(when), ..new_job() };
+            assert_eq!(knock(&expiring, false, 0), Err(Refusal::TooFar), "{when:?}");
+        }
+    }
+
+    #[test]
+    fn absurd_options_are_refused() {
+        let tags = vec![Tag::parse("t").unwrap(); TAGS_MAX + 1];
+        assert!(matches!(knock(&NewJob { tags, ..new_job() }, false, 0), Err(Refusal::TooManyTags { .. })));
+        let timeout = Some(Duration::ZERO);
+        assert_eq!(knock(&NewJob { timeout, ..new_job() }, false, 0), Err(Refusal::Timeout));
+        let retry = Some(RetryPolicy::default().with_attempts(0));
+        assert!(matches!(knock(&NewJob { retry, ..new_job() }, false, 0), Err(Refusal::Retry(_))));
+    }
+}

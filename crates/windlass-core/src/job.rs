@@ -1,0 +1,295 @@
+//! A job, its states, and the moves between them that are legal.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::clock::Timestamp;
+use crate::gate::Gate;
+use crate::key::KeyClaim;
+use crate::names::{CorrelationId, GroupName, PriorityLabel, QueueName, Tag, TypeName};
+use crate::outcome::JobError;
+use crate::payload::Payload;
+use crate::priority::Priority;
+use crate::retry::RetryPolicy;
+use crate::worker::WorkerId;
+
+/// The number of a job, given by the store in the order of arrival; also its place among equals.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(transparent)]
+pub struct JobId(pub i64);
+
+impl fmt::Display for JobId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
+/// A stored job: everything that does not depend on where it is in its life.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Job {
+    /// Its number.
+    pub id: JobId,
+    /// What handles it.
+    pub job_type: TypeName,
+    /// Where it waits.
+    pub queue: QueueName,
+    /// What it is about.
+    pub payload: Payload,
+    /// How urgent it is.
+    pub priority: Priority,
+    /// The label it was given, if any; what the label meant then is in `priority`.
+    pub label: Option<PriorityLabel>,
+    /// When it was put in.
+    pub enqueued_at: Timestamp,
+    /// When it falls due. Parking and giving back leave it alone, so that age and order survive.
+    pub due: Timestamp,
+    /// If it has not started by then, it is cancelled.
+    pub expires_at: Option<Timestamp>,
+    /// The caller's key for it.
+    pub key: Option<KeyClaim>,
+    /// What caused it.
+    pub correlation: Option<CorrelationId>,
+    /// Words to find it by.
+    pub tags: Vec<Tag>,
+    /// The group it belongs to.
+    pub group: Option<GroupName>,
+    /// Its own retry policy; else its type's.
+    pub retry: Option<RetryPolicy>,
+    /// Its own time-out; else its type's.
+    pub timeout: Option<Duration>,
+    /// What happened to it so far.
+    pub counters: Counters,
+    /// The last note its handler left, and how far it is.
+    pub progress: Option<Progress>,
+}
+
+impl Job {
+    /// What sets the jitter of this job's retries.
+    pub fn seed(&self) -> u64 {
+        self.id.0.unsigned_abs()
+    }
+
+    /// How long ago it was put in.
+    pub fn age(&self, now: Timestamp) -> Duration {
+        now.since(self.enqueued_at)
+    }
+}
+
+/// What happened to a job so far, each counted apart: a crash must not use up a try, and a policy that
+/// holds a job back must use up nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
+pub struct Counters {
+    /// Starts of the handler.
+    pub attempts: u32,
+    /// Attempts that ended with an error, a panic or a time-out.
+    pub failures: u32,
+    /// Times its worker died while holding it.
+    pub crashes: u32,
+    /// Times a policy or the handler itself put it back.
+    pub holds: u32,
+}
+
+/// How far a job is.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Progress {
+    /// From 0 to 100.
+    pub percent: u8,
+    /// A word about it.
+    pub note: Option<String>,
+}
+
+/// Where a job is, as the store keeps it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum JobState {
+    /// Ready or scheduled, by its due time; or parked behind a gate.
+    Waiting {
+        /// What holds it back.
+        gate: Option<Gate>,
+    },
+    /// Claimed by a live worker.
+    Running {
+        /// By whom.
+        worker: WorkerId,
+        /// Since when.
+        since: Timestamp,
+        /// Somebody asked it to stop, for this reason.
+        cancel_requested: Option<String>,
+    },
+    /// Done.
+    Succeeded {
+        /// When.
+        at: Timestamp,
+        /// Its result as JSON, if results are kept.
+        result: Option<String>,
+    },
+    /// Given up, in the dead-letter queue.
+    Dead {
+        /// When.
+        at: Timestamp,
+        /// Why.
+        error: JobError,
+    },
+    /// Stopped on request.
+    Cancelled {
+        /// When.
+        at: Timestamp,
+        /// Why.
+        why: String,
+    },
+}
+
+impl JobState {
+    /// What a person would call this state at `now`.
+    pub fn phase(&self, due: Timestamp, now: Timestamp) -> Phase {
+        match self {
+            Self::Waiting { gate: Some(_) } => Phase::Parked,
+            Self::Waiting { gate: None } if due > now => Phase::Scheduled,
+            Self::Waiting { gate: None } => Phase::Ready,
+            Self::Running { .. } => Phase::Running,
+            Self::Succeeded { .. } => Phase::Succeeded,
+            Self::Dead { .. } => Phase::Dead,
+            Self::Cancelled { .. } => Phase::Cancelled,
+        }
+    }
+}
+
+/// Where a job is, in one word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Phase {
+    /// Due, waiting for a worker.
+    Ready,
+    /// Not yet due.
+    Scheduled,
+    /// Held back by a gate.
+    Parked,
+    /// Claimed by a live worker.
+    Running,
+    /// Done.
+    Succeeded,
+    /// Given up.
+    Dead,
+    /// Stopped on request.
+    Cancelled,
+}
+
+impl Phase {
+    /// All of them, in the order of a job's life.
+    pub const ALL: [Self; 7] = [
+        Self::Ready,
+        Self::Scheduled,
+        Self::Parked,
+        Self::Running,
+        Self::Succeeded,
+        Self::Dead,
+        Self::Cancelled,
+    ];
+
+    /// The word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Ready => "ready",
+            Self::Scheduled => "scheduled",
+            Self::Parked => "parked",
+            Self::Running => "running",
+            Self::Succeeded => "succeeded",
+            Self::Dead => "dead",
+            Self::Cancelled => "cancelled",
+        }
+    }
+
+    /// Whether the job has ended. A dead letter has ended, though a person may start it over.
+    pub fn has_ended(self) -> bool {
+        matches!(self, Self::Succeeded | Self::Dead | Self::Cancelled)
+    }
+
+    /// Whether a job may go from this phase to that one.
+    pub fn may_become(self, next: Self) -> bool {
+        use Phase::{Cancelled, Dead, Parked, Ready, Running, Scheduled, Succeeded};
+        match (self, next) {
+            // Time passes, a debounce moves the due time, a gate closes or opens.
+            (Ready | Scheduled | Parked, Ready | Scheduled | Parked) => self != next || self == Scheduled,
+            // Only what is due is claimed; a suspect is claimed from behind its gate.
+            (Ready | Parked, Running) => true,
+            // A run ends in every way there is.
+            (Running, Ready | Scheduled | Parked | Succeeded | Dead | Cancelled) => true,
+            (Ready | Scheduled | Parked, Cancelled) => true,
+            // A person, or its own key, starts a dead letter over.
+            (Dead, Ready | Scheduled) => true,
+            _ => false,
+        }
+    }
+}
+
+impl fmt::Display for Phase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl std::str::FromStr for Phase {
+    type Err = PhaseError;
+    fn from_str(text: &str) -> Result<Self, PhaseError> {
+        Self::ALL
+            .into_iter()
+            .find(|phase| phase.as_str() == text)
+            .ok_or_else(|| PhaseError { got: text.chars().take(40).collect() })
+    }
+}
+
+/// Why a text is not a phase.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("expected one of ready, scheduled, parked, running, succeeded, dead, cancelled, got {got:?}")]
+pub struct PhaseError {
+    got: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Rows are where a job is, columns where it would go, both in the order of `Phase::ALL`.
+    const LEGAL: [(&str, [u8; 7]); 7] = [
+        //            rdy sch prk run suc ded can
+        ("ready", [0, 1, 1, 1, 0, 0, 1]),
+        ("scheduled", [1, 1, 1, 0, 0, 0, 1]),
+        ("parked", [1, 1, 0, 1, 0, 0, 1]),
+        ("running", [1, 1, 1, 0, 1, 1, 1]),
+        ("succeeded", [0, 0, 0, 0, 0, 0, 0]),
+        ("dead", [1, 1, 0, 0, 0, 0, 0]),
+        ("cancelled", [0, 0, 0, 0, 0, 0, 0]),
+    ];
+
+    #[test]
+    fn exactly_the_moves_of_the_table_are_legal() {
+        for (from, (name, row)) in Phase::ALL.into_iter().zip(LEGAL) {
+            assert_eq!(from.as_str(), name);
+            for (to, legal) in Phase::ALL.into_iter().zip(row) {
+                assert_eq!(from.may_become(to), legal == 1, "{from} to {to}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_has_succeeded_or_was_cancelled_never_moves_again() {
+        for end in [Phase::Succeeded, Phase::Cancelled] {
+            assert!(Phase::ALL.into_iter().all(|next| !end.may_become(next)));
+        }
+    }
+
+    #[test]
+    fn every_phase_can_be_read_back() {
+        for phase in Phase::ALL {
+            assert_eq!(phase.as_str().parse(), Ok(phase));
+        }
+        assert!("done".parse::<Phase>().is_err());
+    }
+
+    #[test]
+    fn a_waiting_job_is_ready_exactly_when_due() {
+        let state = JobState::Waiting { gate: None };
+        let due = Timestamp::from_micros(10);
+        assert_eq!(state.phase(due, Timestamp::from_micros(9)), Phase::Scheduled);
+        assert_eq!(state.phase(due, due), Phase::Ready);
+    }
+}

@@ -1,0 +1,32 @@
+//! What a job is, and every rule about it. No I/O, no runtime, no clock: time is an argument.
+//!
+//! Read it in the order of a job's life: [`enqueue`] accepts it at the door, [`key`] keeps it from being put
+//! in twice, [`claim`] and [`boost`] say who may run it and in which order, [`outcome`] is how an attempt
+//! ended, [`settle`] what becomes of it, [`retry`] when it is tried again. [`lease_watch`] says when a worker
+//! is dead. [`engine`] is the seam behind which jobs are kept.
+
+pub mod clock;
+pub mod job_type;
+pub mod limits;
+pub mod names;
+pub mod payload;
+pub mod priority;
+pub mod queue;
+pub mod span;
+
+pub mod boost;
+pub mod claim;
+pub mod enqueue;
+pub mod gate;
+pub mod job;
+pub mod key;
+pub mod outcome;
+pub mod retry;
+pub mod settle;
+
+pub mod admin;
+pub mod engine;
+pub mod error;
+pub mod lease_watch;
+pub mod planted;
+pub mod worker;

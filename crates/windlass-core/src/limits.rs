@@ -1,0 +1,74 @@
+//! Every limit of the system, in one place. A limit is part of the contract: what goes past it gets a
+//! typed error at the door, never a surprise later.
+
+use std::time::Duration;
+
+/// Bytes of a job's payload as JSON text.
+pub const PAYLOAD_BYTES_MAX: usize = 1024 * 1024;
+/// How deep arrays and objects of a payload may nest.
+pub const PAYLOAD_DEPTH_MAX: usize = 64;
+/// Bytes of a result that a job asked to be kept.
+pub const RESULT_BYTES_MAX: usize = 64 * 1024;
+/// Bytes of an error's text; longer ones are cut, with a mark.
+pub const ERROR_BYTES_MAX: usize = 8 * 1024;
+/// Bytes of what a handler writes in one attempt; later lines are dropped, with a mark.
+pub const OUTPUT_BYTES_MAX: usize = 64 * 1024;
+/// Bytes of a progress note.
+pub const PROGRESS_BYTES_MAX: usize = 1024;
+
+/// Characters of a queue's or a job type's name.
+pub const NAME_CHARS_MAX: usize = 64;
+/// Bytes of a key, a correlation id or a group's name.
+pub const KEY_BYTES_MAX: usize = 256;
+/// Bytes of a tag.
+pub const TAG_BYTES_MAX: usize = 64;
+/// Tags on one job.
+pub const TAGS_MAX: usize = 32;
+/// Bytes of a reason a person gives for an act.
+pub const REASON_BYTES_MAX: usize = 1024;
+
+/// How far in the future a job may lie: ten years of 365 days.
+pub const DELAY_MAX: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
+/// The longest time-out of a handler: thirty days.
+pub const TIMEOUT_MAX: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+/// The longest retention in days: ten years.
+pub const RETENTION_DAYS_MAX: u32 = 3650;
+/// Failures after which even the most patient retry policy gives up.
+pub const FAILURES_MAX: u32 = 1_000;
+
+/// Jobs in one enqueue request.
+pub const ENQUEUE_BATCH_MAX: usize = 1_000;
+/// Jobs in one claim.
+pub const CLAIM_BATCH_MAX: u32 = 1_000;
+/// Settlements in one request.
+pub const SETTLE_BATCH_MAX: usize = 1_000;
+/// Rows of a page of a list.
+pub const LIST_PAGE_MAX: u32 = 200;
+/// Rows that one call of an upkeep duty changes at the most.
+pub const UPKEEP_BATCH_MAX: u32 = 500;
+/// Attempts shown of one job, the newest ones.
+pub const ATTEMPTS_SHOWN_MAX: u32 = 100;
+
+/// Slots of one worker pool.
+pub const CONCURRENCY_MAX: u32 = 1_000;
+/// Queues that one claim may serve.
+pub const QUEUES_PER_CLAIM_MAX: usize = 64;
+
+/// How long a receipt answers a repeated enqueue.
+pub const RECEIPT_TTL: Duration = Duration::from_secs(60 * 60);
+
+/// Crashes after which a job is given up, whatever its attempts.
+pub const CRASHES_MAX: u32 = 3;
+/// Slots of a queue that nobody configured.
+pub const CONCURRENCY_DEFAULT: u32 = 4;
+/// Days for which a finished job is kept.
+pub const RETENTION_DAYS_DEFAULT: u32 = 7;
+/// The time-out of a handler whose type says nothing.
+pub const TIMEOUT_DEFAULT: Duration = Duration::from_secs(30 * 60);
+
+/// A worker's sign of life is good for this long.
+pub const WORKER_LEASE: Duration = Duration::from_secs(30);
+/// A worker shows a sign of life this often.
+pub const HEARTBEAT_EVERY: Duration = Duration::from_secs(10);
+/// Upkeep looks for dead workers this often.
+pub const SWEEP_EVERY: Duration = Duration::from_secs(5);

@@ -1,0 +1,244 @@
+//! What becomes of a job after an attempt: the outcome and the retry policy give a transition, which an
+//! engine stores if the claim still holds.
+
+use std::time::Duration;
+
+use crate::admin::AttemptEnding;
+use crate::claim::Fence;
+use crate::clock::Timestamp;
+use crate::gate::{Gate, gate_by_history};
+use crate::job::{Counters, Job, JobId};
+use crate::limits::DELAY_MAX;
+use crate::outcome::{ErrorKind, JobError, Outcome};
+use crate::retry::RetryPolicy;
+
+/// Decides what becomes of a job. `age` is how long ago it was put in.
+pub fn settle(job: &Job, outcome: Outcome, policy: &RetryPolicy, age: Duration) -> Transition {
+    match outcome {
+        Outcome::Done(result) => Transition::Succeed { result },
+        Outcome::Failed(error) if error.kind == ErrorKind::Undecodable => Transition::Bury { error },
+        Outcome::Failed(error) => match policy.delay_after(job.counters.failures + 1, age, job.seed()) {
+            Some(after) => Transition::Retry { after, error },
+            None => Transition::Bury { error },
+        },
+        Outcome::RetryIn(after, error) => {
+            match policy.delay_after(job.counters.failures + 1, age, job.seed()) {
+                Some(_) => Transition::Retry { after: after.min(DELAY_MAX), error },
+                None => Transition::Bury { error },
+            }
+        }
+        Outcome::Snooze(after) => Transition::Snooze { after: after.min(DELAY_MAX) },
+        Outcome::Discard(why) | Outcome::Cancelled(why) => Transition::Cancel { why },
+        Outcome::Dead(error) => Transition::Bury { error },
+        Outcome::Held(gate) => Transition::Park { gate },
+        Outcome::Released { started } => Transition::Release { started },
+    }
+}
+
+/// What an engine is to store for a job that ran.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Transition {
+    /// Done.
+    Succeed {
+        /// The result as JSON.
+        result: Option<String>,
+    },
+    /// Failed; due again after a delay.
+    Retry {
+        /// The delay, counted from the store's now.
+        after: Duration,
+        /// Why.
+        error: JobError,
+    },
+    /// Put back by its handler until later, at no cost.
+    Snooze {
+        /// The delay, counted from the store's now.
+        after: Duration,
+    },
+    /// Put back by a policy until a gate opens, at no cost; the due time stays.
+    Park {
+        /// The gate.
+        gate: Gate,
+    },
+    /// Given up.
+    Bury {
+        /// Why.
+        error: JobError,
+    },
+    /// Stopped.
+    Cancel {
+        /// Why.
+        why: String,
+    },
+    /// Given back because the worker ends, at no cost; the due time stays.
+    Release {
+        /// Whether the handler had been called.
+        started: bool,
+    },
+}
+
+/// Where a job lands and with which counters: what is written, on every engine alike.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Landing {
+    /// The new counters.
+    pub counters: Counters,
+    /// The new place.
+    pub place: Place,
+}
+
+/// Where a job lands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Place {
+    /// It waits again.
+    Waiting {
+        /// When it falls due.
+        due: Timestamp,
+        /// What holds it back.
+        gate: Option<Gate>,
+    },
+    /// It is done.
+    Succeeded {
+        /// The result as JSON.
+        result: Option<String>,
+    },
+    /// It is given up.
+    Dead {
+        /// Why.
+        error: JobError,
+    },
+    /// It is stopped.
+    Cancelled {
+        /// Why.
+        why: String,
+    },
+}
+
+impl Transition {
+    /// Where this transition takes a running job. `due` and `counters` are those of the stored row;
+    /// `cancel_requested` is the reason if somebody asked the job to stop while it ran.
+    pub fn land(
+        self,
+        now: Timestamp,
+        due: Timestamp,
+        counters: Counters,
+        cancel_requested: Option<&str>,
+    ) -> Landing {
+        let counters = self.counted(counters);
+        if let Some(why) = cancel_requested {
+            // The promise of a cancel: whatever the handler returned, the job ends as cancelled.
+            return Landing { counters, place: Place::Cancelled { why: why.to_owned() } };
+        }
+        let by_history = gate_by_history(&counters);
+        let place = match self {
+            Self::Succeed { result } => Place::Succeeded { result },
+            Self::Retry { after, .. } | Self::Snooze { after } => {
+                Place::Waiting { due: now.plus(after), gate: by_history }
+            }
+            Self::Park { gate } => Place::Waiting { due, gate: Some(gate) },
+            Self::Release { .. } => Place::Waiting { due, gate: by_history },
+            Self::Bury { error } => Place::Dead { error },
+            Self::Cancel { why } => Place::Cancelled { why },
+        };
+        Landing { counters, place }
+    }
+
+    /// The error that this transition carries.
+    pub fn error(&self) -> Option<&JobError> {
+        match self {
+            Self::Retry { error, .. } | Self::Bury { error } => Some(error),
+            _ => None,
+        }
+    }
+
+    /// How the attempt is remembered; nothing if the handler never started. A requested cancel wins.
+    pub fn ending(&self, cancel_requested: bool) -> Option<AttemptEnding> {
+        match self {
+            Self::Park { .. } | Self::Release { started: false } => None,
+            _ if cancel_requested => Some(AttemptEnding::Cancelled),
+            Self::Succeed { .. } => Some(AttemptEnding::Succeeded),
+            Self::Retry { .. } => Some(AttemptEnding::Failed),
+            Self::Bury { .. } => Some(AttemptEnding::Dead),
+            Self::Snooze { .. } => Some(AttemptEnding::Snoozed),
+            Self::Cancel { .. } => Some(AttemptEnding::Cancelled),
+            Self::Release { started: true } => Some(AttemptEnding::Released),
+        }
+    }
+
+    /// A claim counts an attempt; here it is taken back if the handler never started.
+    fn counted(&self, counters: Counters) -> Counters {
+        let unstarted = matches!(self, Self::Park { .. } | Self::Release { started: false });
+        Counters {
+            attempts: counters.attempts.saturating_sub(u32::from(unstarted)),
+            failures: counters.failures + u32::from(self.error().is_some()),
+            holds: counters.holds + u32::from(matches!(self, Self::Park { .. } | Self::Snooze { .. })),
+            crashes: counters.crashes,
+        }
+    }
+}
+
+/// A transition for one claimed job, with the report of the attempt. Made by [`Claimed::settled`], which
+/// takes the claim away, so that there is no second end.
+///
+/// [`Claimed::settled`]: crate::claim::Claimed::settled
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settlement {
+    /// Whose end this is.
+    pub fence: Fence,
+    /// What becomes of the job.
+    pub transition: Transition,
+    /// What is to be remembered of the attempt.
+    pub report: AttemptReport,
+}
+
+/// What a worker tells of an attempt.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct AttemptReport {
+    /// How long the handler ran.
+    pub ran_for: Duration,
+    /// What the handler wrote, bounded.
+    pub output: Option<String>,
+}
+
+/// What became of a settlement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Settled {
+    /// It was written, now or when it was sent before: the settling token stays readable.
+    Applied,
+    /// The caller no longer holds the claim. Nothing was written.
+    ClaimLost,
+}
+
+/// What becomes of a job whose worker died. `beside` are the other jobs that the worker held: one of them may
+/// be the killer, so a dead letter names them.
+pub fn after_crash(counters: Counters, due: Timestamp, crashes_max: u32, beside: &[JobId]) -> Landing {
+    let counters = Counters { crashes: counters.crashes + 1, ..counters };
+    let place = if counters.crashes >= crashes_max {
+        let times = counters.crashes;
+        let neighbours = name_some(beside);
+        let text = format!(
+            "its worker died {times} times while holding it (this time it held {neighbours}); a job that kills its process is given up"
+        );
+        Place::Dead { error: JobError::new(ErrorKind::Crashed, text) }
+    } else {
+        Place::Waiting { due, gate: gate_by_history(&counters) }
+    };
+    Landing { counters, place }
+}
+
+/// The error that is noted for an attempt that ended with its worker.
+pub fn crash_error() -> JobError {
+    JobError::new(ErrorKind::Crashed, "the worker died while it held this job")
+}
+
+fn name_some(jobs: &[JobId]) -> String {
+    const NAMED: usize = 10;
+    let named: Vec<_> = jobs.iter().take(NAMED).map(JobId::to_string).collect();
+    match (named.len(), jobs.len() - named.len()) {
+        (0, _) => "no other job".to_owned(),
+        (_, 0) => format!("jobs {} too", named.join(", ")),
+        (_, more) => format!("jobs {} and {more} more too", named.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,111 @@
+//! Workers: processes that claim jobs and show signs of life.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::clock::Timestamp;
+use crate::names::{QueueName, TypeName};
+
+/// The identity of one start of one process: 128 random bits, never configured, never used again.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct WorkerId(u128);
+
+impl WorkerId {
+    /// Takes 128 bits, which must be random.
+    pub const fn from_random(bits: u128) -> Self {
+        Self(bits)
+    }
+
+    /// For a store that keeps bytes.
+    pub fn to_bytes(self) -> [u8; 16] {
+        self.0.to_be_bytes()
+    }
+
+    /// From a store that keeps bytes.
+    pub fn from_bytes(bytes: [u8; 16]) -> Self {
+        Self(u128::from_be_bytes(bytes))
+    }
+}
+
+impl fmt::Display for WorkerId {
+    /// The first 48 bits in hex are enough for people to tell workers apart.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&format!("{:032x}", self.0)[..12])
+    }
+}
+
+impl fmt::Debug for WorkerId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "WorkerId({self})")
+    }
+}
+
+/// What a worker says of itself when it registers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WorkerCard {
+    /// Its identity.
+    pub id: WorkerId,
+    /// The machine, for people.
+    pub host: String,
+    /// The process, for people.
+    pub pid: u32,
+    /// The version of the program, for people.
+    pub version: String,
+    /// The queues it serves.
+    pub queues: Vec<QueueName>,
+    /// The types it handles.
+    pub types: Vec<TypeName>,
+    /// Its sign of life is good for this long.
+    pub lease: Duration,
+}
+
+/// A sign of life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Heartbeat {
+    /// Whose.
+    pub worker: WorkerId,
+    /// Good for this long from the store's now.
+    pub lease: Duration,
+}
+
+/// The answer to a sign of life.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Beat {
+    /// The lease is extended.
+    Alive {
+        /// Jobs of this worker that somebody asked to stop.
+        cancel: Vec<crate::claim::Fence>,
+    },
+    /// The worker was declared dead. Its jobs are no longer its own, and it must start over as another.
+    Dead,
+}
+
+/// A worker as an observer sees it in the store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WorkerSighting {
+    /// What it said of itself.
+    pub card: WorkerCard,
+    /// When it registered.
+    pub since: Timestamp,
+    /// Goes up with each sign of life.
+    pub beats: u64,
+    /// Whether its lease has run out by the store's clock.
+    pub expired: bool,
+    /// How long ago its last sign of life was, by the store's clock.
+    pub silent_for: Duration,
+    /// What the engine itself knows of the process, beyond leases.
+    pub proof: ProofOfLife,
+    /// How many jobs it holds.
+    pub running: u64,
+}
+
+/// What an engine knows of a process beyond its lease.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProofOfLife {
+    /// Nothing: the lease decides.
+    None,
+    /// The process holds its lock, so it exists, though it may be stuck: the lease decides.
+    Exists,
+    /// The process is gone for certain.
+    Gone,
+}
