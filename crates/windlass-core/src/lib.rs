@@ -5,28 +5,28 @@
 //! ended, [`settle`] what becomes of it, [`retry`] when it is tried again. [`lease_watch`] says when a worker
 //! is dead. [`engine`] is the seam behind which jobs are kept.
 
-pub mod clock;
-pub mod job_type;
 pub mod limits;
 pub mod names;
+pub mod clock;
+pub mod span;
 pub mod payload;
 pub mod priority;
 pub mod queue;
-pub mod span;
+pub mod job_type;
 
-pub mod boost;
-pub mod claim;
-pub mod enqueue;
-pub mod gate;
 pub mod job;
+pub mod gate;
+pub mod enqueue;
 pub mod key;
+pub mod claim;
+pub mod boost;
 pub mod outcome;
-pub mod retry;
 pub mod settle;
+pub mod retry;
 
-pub mod admin;
-pub mod engine;
-pub mod error;
-pub mod lease_watch;
-pub mod planted;
 pub mod worker;
+pub mod lease_watch;
+pub mod admin;
+pub mod error;
+pub mod engine;
+pub mod planted;

@@ -1,1 +1,7 @@
-//! Where jobs are kept.
+//! Where jobs are kept. Each engine is a folder, and the folders mirror each other file for file: know one,
+//! know all. Engines store what `windlass-core` decided; they decide nothing.
+
+pub mod clock;
+pub mod memory;
+#[cfg(feature = "sqlite")]
+pub mod sqlite;
