@@ -113,6 +113,18 @@ pub enum Place {
     },
 }
 
+impl Landing {
+    /// The same, unless somebody asked the job to stop while it ran: then it ends as cancelled. For what
+    /// becomes of a job without its worker's word, such as [`after_crash`]; [`Transition::land`] asks itself.
+    #[must_use]
+    pub fn or_cancelled(mut self, cancel_requested: Option<&str>) -> Self {
+        if let Some(why) = cancel_requested {
+            self.place = Place::Cancelled { why: why.to_owned() };
+        }
+        self
+    }
+}
+
 impl Transition {
     /// Where this transition takes a running job. `due` and `counters` are those of the stored row;
     /// `cancel_requested` is the reason if somebody asked the job to stop while it ran.

@@ -145,3 +145,12 @@ fn the_third_crash_buries_whatever_the_attempts() {
     assert_eq!(error.kind, ErrorKind::Crashed);
     assert!(error.text.contains("jobs 8 too"), "{}", error.text);
 }
+
+#[test]
+fn a_requested_cancel_wins_over_a_crash_too() {
+    let landing = after_crash(counted(1, 0, 0, 0), DUE, 3, &[]);
+    assert_eq!(landing.clone().or_cancelled(None), landing);
+    let cancelled = landing.or_cancelled(Some("not needed"));
+    assert_eq!(cancelled.place, Place::Cancelled { why: "not needed".to_owned() });
+    assert_eq!(cancelled.counters.crashes, 1, "the crash still counts");
+}
