@@ -1,2 +1,57 @@
-//! Repo chores.
-fn main() {}
+//! Repo chores: `cargo xtask test`, `ci`, `simulate`, `tidy`. It has no dependencies, so that the first
+//! command of a newcomer starts within seconds.
+
+use std::process::ExitCode;
+
+mod command;
+mod features;
+mod test;
+mod ci;
+mod simulate;
+mod tidy;
+
+const HELP: &str = "\
+cargo xtask CHORE
+
+  test                              run every test: unit, integration, doc tests, simulation; build the examples
+  ci                                format, lints, tidy, docs, then test: what must pass before a change lands
+  simulate --histories N --seed S   run N seeded histories of a whole cluster, starting with seed S
+  tidy                              check the rules of the house that a program can check
+";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match run(&words) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("\n{failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(words: &[&str]) -> Result<(), String> {
+    match words {
+        ["test"] => test::run(),
+        ["ci"] => ci::run(),
+        ["simulate", options @ ..] => simulate::run(options),
+        ["tidy"] => tidy::run(),
+        [] | ["help" | "--help" | "-h"] => {
+            print!("{HELP}");
+            Ok(())
+        }
+        other => Err(format!("expected a chore, got {:?}\n\n{HELP}", other.join(" "))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_chore_is_refused_with_the_list_of_chores() {
+        let failure = run(&["polish", "--hard"]).unwrap_err();
+        assert!(failure.contains("polish --hard") && failure.contains("simulate"), "{failure}");
+    }
+}

@@ -1,0 +1,87 @@
+//! `cargo xtask ci`: everything that must pass before a change lands. It goes on after a failure, so that
+//! one run shows all that is wrong.
+
+use std::time::{Duration, Instant};
+
+use crate::{command, features, test, tidy};
+
+type Chore<'a> = dyn Fn() -> Result<(), String> + 'a;
+
+/// Runs every step and ends with a summary.
+pub(crate) fn run() -> Result<(), String> {
+    let features = features::all_but_planted_bugs(&command::root())?;
+    let steps: [(&str, &Chore<'_>); 6] = [
+        ("format", &|| command::run(&mut command::cargo(&["fmt", "--all", "--check"]))),
+        ("tidy", &tidy::run),
+        ("lints", &|| lints(&features)),
+        ("memory only", &memory_only),
+        ("docs", &|| docs(&features)),
+        ("tests", &test::run),
+    ];
+    let results: Vec<_> = steps.iter().map(|(name, step)| timed(name, step)).collect();
+    println!("\n{}", summary(&results));
+    let failures: Vec<_> = results.into_iter().filter_map(|step| step.result.err()).collect();
+    if failures.is_empty() { Ok(()) } else { Err(failures.join("\n")) }
+}
+
+fn lints(features: &str) -> Result<(), String> {
+    command::run(&mut command::cargo(&[
+        "clippy",
+        "--workspace",
+        "--all-targets",
+        "--features",
+        features,
+        "--",
+        "-D",
+        "warnings",
+    ]))
+}
+
+/// The workspace is built with all features on; this is what a user of the memory engine builds.
+fn memory_only() -> Result<(), String> {
+    command::run(&mut command::cargo(&["check", "--package", "windlass", "--no-default-features"]))
+}
+
+fn docs(features: &str) -> Result<(), String> {
+    let mut command = command::cargo(&["doc", "--workspace", "--no-deps", "--features", features]);
+    command::run(command.env("RUSTDOCFLAGS", "-D warnings"))
+}
+
+struct Step<'a> {
+    name: &'a str,
+    took: Duration,
+    result: Result<(), String>,
+}
+
+fn timed<'a>(name: &'a str, step: &Chore<'_>) -> Step<'a> {
+    println!("\n── {name} ──");
+    let start = Instant::now();
+    let result = step();
+    if let Err(failure) = &result {
+        println!("\n{failure}");
+    }
+    Step { name, took: start.elapsed(), result }
+}
+
+fn summary(steps: &[Step<'_>]) -> String {
+    let lines = steps.iter().map(|step| {
+        let word = if step.result.is_ok() { "ok" } else { "FAILED" };
+        format!("{:<12} {word:<7} {:>5} s", step.name, step.took.as_secs())
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_summary_names_every_step_and_how_it_went() {
+        let good = timed("docs", &|| Ok(()));
+        let bad = timed("lints", &|| Err("a warning".to_owned()));
+        let summary = summary(&[good, bad]);
+        let lines: Vec<_> = summary.lines().map(|line| line.split_whitespace().collect::<Vec<_>>()).collect();
+        assert_eq!(lines[0][..2], ["docs", "ok"]);
+        assert_eq!(lines[1][..2], ["lints", "FAILED"]);
+    }
+}

@@ -1,0 +1,119 @@
+//! `cargo xtask test`: every test there is, from a fresh clone, with no set-up.
+
+use std::process::{Command, Stdio};
+
+use crate::{command, features, simulate};
+
+/// Seeded histories in an ordinary test run; `cargo xtask simulate` runs more.
+const HISTORIES: &str = "2000";
+/// Where the histories of an ordinary test run start. Fixed, so that a change and not luck makes it fail.
+const SEED: &str = "1";
+
+/// Runs everything, goes on after a failure, and ends with a summary.
+pub(crate) fn run() -> Result<(), String> {
+    need_a_c_compiler()?;
+    let features = features::all_but_planted_bugs(&command::root())?;
+    let mut tally = Tally::default();
+    let mut runs = vec![workspace_tests(&features)];
+    if simulate::is_there() {
+        runs.push(simulate::simulation_tests(HISTORIES, SEED));
+    }
+    let failures: Vec<String> =
+        runs.iter_mut().filter_map(|command| read_into(&mut tally, command).err()).collect();
+    println!("\n{}", tally.summary());
+    if failures.is_empty() && tally.failed.is_empty() { Ok(()) } else { Err(failures.join("\n")) }
+}
+
+/// Unit, integration and doc tests of all crates. Cargo builds the examples on the way.
+fn workspace_tests(features: &str) -> Command {
+    command::cargo(&["test", "--workspace", "--no-fail-fast", "--features", features])
+}
+
+/// SQLite is built from its C source. Without this question a newcomer would read a page of build output.
+fn need_a_c_compiler() -> Result<(), String> {
+    let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".to_owned());
+    // CC may carry arguments, as in `ccache gcc`.
+    let program = compiler.split_whitespace().next().unwrap_or("cc");
+    let found = Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    match found {
+        Ok(status) if status.success() => {
+            println!("C compiler: {compiler}");
+            Ok(())
+        }
+        _ => Err(format!(
+            "expected a C compiler to build SQLite with, `{program} --version` did not work; install one \
+             (Debian, Ubuntu: `apt install build-essential`; Fedora: `dnf install gcc`; macOS: \
+             `xcode-select --install`) or name yours in CC"
+        )),
+    }
+}
+
+fn read_into(tally: &mut Tally, command: &mut Command) -> Result<(), String> {
+    command::run_and_read(command, |line| tally.read(line))
+}
+
+/// What the test programs reported.
+#[derive(Debug, Default)]
+struct Tally {
+    programs: u32,
+    passed: u32,
+    failed: Vec<String>,
+    ignored: Vec<String>,
+}
+
+impl Tally {
+    /// Takes in one line of a test program's output.
+    fn read(&mut self, line: &str) {
+        if let Some(counts) = line.strip_prefix("test result: ") {
+            self.programs += 1;
+            self.passed += count_before(counts, " passed");
+        } else if let Some((name, result)) =
+            line.strip_prefix("test ").and_then(|rest| rest.rsplit_once(" ... "))
+        {
+            match result.split([',', ' ']).next() {
+                Some("FAILED") => self.failed.push(name.to_owned()),
+                Some("ignored") => self.ignored.push(name.to_owned()),
+                _ => {}
+            }
+        }
+    }
+
+    /// What happened, in plain words. What was left out is named: nothing is skipped in silence.
+    fn summary(&self) -> String {
+        let Self { programs, passed, failed, ignored } = self;
+        let mut lines = vec![format!(
+            "summary: {passed} tests passed, {} failed, {} ignored, in {programs} test programs",
+            failed.len(),
+            ignored.len()
+        )];
+        lines.extend(failed.iter().map(|name| format!("  failed:  {name}")));
+        lines.extend(ignored.iter().map(|name| format!("  ignored: {name}")));
+        lines.join("\n")
+    }
+}
+
+fn count_before(text: &str, word: &str) -> u32 {
+    let number = text.split_once(word).and_then(|(before, _)| before.rsplit(' ').next());
+    number.and_then(|digits| digits.parse().ok()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_summary_counts_all_programs_and_names_what_failed_and_what_was_left_out() {
+        let mut tally = Tally::default();
+        let output = "\
+test settle::tests::a ... ok
+test settle::tests::b ... FAILED
+test boost::tests::c ... ignored, needs a server
+test result: FAILED. 1 passed; 1 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.00s
+test result: ok. 41 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s";
+        output.lines().for_each(|line| tally.read(line));
+        let summary = tally.summary();
+        assert!(summary.starts_with("summary: 42 tests passed, 1 failed, 1 ignored, in 2"), "{summary}");
+        assert!(summary.contains("failed:  settle::tests::b"), "{summary}");
+        assert!(summary.contains("ignored: boost::tests::c"), "{summary}");
+    }
+}

@@ -1,0 +1,103 @@
+//! `cargo xtask tidy`: the rules of the house that a program can check. Each rule is one file, takes the
+//! tree as text and gives complaints, so that its test can show on a small made-up tree that it can fail.
+
+use std::fmt;
+
+use crate::command;
+
+mod tree;
+pub(crate) mod manifest;
+mod mirrors;
+mod arrows;
+mod purity;
+mod sql_headers;
+mod sizes;
+mod sleeps;
+mod reasons;
+mod requirements;
+mod links;
+mod dependencies;
+
+use tree::Tree;
+
+/// A rule: what it says, and the function that checks it.
+type Rule = (&'static str, fn(&Tree) -> Vec<Complaint>);
+
+const RULES: [Rule; 9] = [
+    ("engine folders mirror each other", mirrors::check),
+    ("crates depend only along the allowed arrows", arrows::check),
+    ("core does no I/O and reads no clock", purity::check),
+    ("every SQL file says what it is for", sql_headers::check),
+    ("files are small", sizes::check),
+    ("tests do not sleep", sleeps::check),
+    ("a lint is switched off only with a reason", reasons::check),
+    ("requirements name tests that exist", requirements::check),
+    ("links in the docs lead somewhere", links::check),
+];
+
+/// Checks every rule and prints what is wrong.
+pub(crate) fn run() -> Result<(), String> {
+    let complaints = complaints()?;
+    for complaint in &complaints {
+        println!("{complaint}");
+    }
+    match complaints.len() {
+        0 => {
+            println!("tidy: {} rules hold", RULES.len() + 1);
+            Ok(())
+        }
+        count => Err(format!("tidy: {count} complaints")),
+    }
+}
+
+fn complaints() -> Result<Vec<Complaint>, String> {
+    let tree = Tree::read(&command::root())?;
+    let mut complaints: Vec<_> = RULES.iter().flat_map(|(_, check)| check(&tree)).collect();
+    complaints.extend(dependencies::check(&dependencies::of_the_library()?));
+    Ok(complaints)
+}
+
+/// What is wrong, where, and what to do.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Complaint {
+    path: String,
+    line: Option<usize>,
+    text: String,
+}
+
+impl Complaint {
+    fn of_file(path: &str, text: impl Into<String>) -> Self {
+        Self { path: path.to_owned(), line: None, text: text.into() }
+    }
+
+    /// `index` counts from nothing, as `enumerate` does.
+    fn of_line(path: &str, index: usize, text: impl Into<String>) -> Self {
+        Self { path: path.to_owned(), line: Some(index + 1), text: text.into() }
+    }
+}
+
+impl fmt::Display for Complaint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            Some(line) => write!(f, "{}:{line}: {}", self.path, self.text),
+            None => write!(f, "{}: {}", self.path, self.text),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_house_is_tidy() {
+        let complaints = complaints().unwrap();
+        let lines: Vec<_> = complaints.iter().map(Complaint::to_string).collect();
+        assert!(complaints.is_empty(), "{}", lines.join("\n"));
+    }
+
+    #[test]
+    fn a_complaint_names_file_and_line_as_editors_read_them() {
+        assert_eq!(Complaint::of_line("a.rs", 6, "too long").to_string(), "a.rs:7: too long");
+    }
+}

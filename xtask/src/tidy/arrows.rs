@@ -1,0 +1,68 @@
+//! Which of our crates may depend on which. A new arrow needs a reason in `docs/decisions/`. What tests
+//! depend on is free.
+
+use super::Complaint;
+use super::manifest::Manifest;
+use super::tree::{File, Tree};
+
+const ARROWS: [(&str, &[&str]); 6] = [
+    ("windlass-core", &[]),
+    ("windlass-conformance", &["windlass-core"]),
+    ("windlass-engines", &["windlass-core"]),
+    ("windlass", &["windlass-core", "windlass-engines"]),
+    ("windlass-cli", &["windlass-core", "windlass-engines", "windlass"]),
+    ("xtask", &[]),
+];
+
+pub(super) fn check(tree: &Tree) -> Vec<Complaint> {
+    let manifests = tree.files.iter().filter(|file| file.path.ends_with("/Cargo.toml"));
+    manifests.flat_map(check_manifest).collect()
+}
+
+fn check_manifest(file: &File) -> Vec<Complaint> {
+    let manifest = Manifest::read(&file.text);
+    let name = manifest.package_name().unwrap_or_default();
+    let Some((_, allowed)) = ARROWS.iter().find(|(from, _)| *from == name) else {
+        let text = format!(
+            "crate {name:?} is not in the table of xtask/src/tidy/arrows.rs; a new crate needs a reason in \
+             docs/decisions/"
+        );
+        return vec![Complaint::of_file(&file.path, text)];
+    };
+    let ours = manifest.dependencies().into_iter().filter(|(_, key)| key.starts_with("windlass"));
+    let wrong = ours.filter(|(_, key)| !allowed.contains(key));
+    wrong.map(|(index, key)| Complaint::of_line(&file.path, index, against(name, key, allowed))).collect()
+}
+
+fn against(name: &str, key: &str, allowed: &[&str]) -> String {
+    let allowed = if allowed.is_empty() { "no crate of ours".to_owned() } else { allowed.join(", ") };
+    format!("{name} may depend on {allowed}, got {key}; a new arrow needs a reason in docs/decisions/")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn complaints(manifest: &str) -> Vec<Complaint> {
+        check(&Tree::of(&[("crates/x/Cargo.toml", manifest)]))
+    }
+
+    #[test]
+    fn an_arrow_that_is_not_in_the_table_is_refused() {
+        let good = "[package]\nname = \"windlass-engines\"\n[dependencies]\nwindlass-core.workspace = true\n";
+        assert_eq!(complaints(good), []);
+        let bad = "[package]\nname = \"windlass-core\"\n[dependencies]\nwindlass-engines.workspace = true\n";
+        assert_eq!(complaints(bad)[0].line, Some(4));
+    }
+
+    #[test]
+    fn tests_may_depend_on_anything() {
+        let text = "[package]\nname = \"windlass-core\"\n[dev-dependencies]\nwindlass.workspace = true\n";
+        assert_eq!(complaints(text), []);
+    }
+
+    #[test]
+    fn a_crate_that_is_not_in_the_table_is_refused() {
+        assert_eq!(complaints("[package]\nname = \"windlass-extra\"\n").len(), 1);
+    }
+}

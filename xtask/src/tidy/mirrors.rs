@@ -1,0 +1,60 @@
+//! Engine folders mirror each other file for file: know one, know all. Memory is the model.
+
+use super::Complaint;
+use super::tree::Tree;
+
+const ENGINES: &str = "crates/windlass-engines/src/";
+const MODEL: &str = "memory";
+const MIRRORS: [&str; 1] = ["sqlite"];
+
+/// Files of memory that need no counterpart, and why.
+const ONLY_IN_MEMORY: [(&str, &str); 0] = [];
+
+pub(super) fn check(tree: &Tree) -> Vec<Complaint> {
+    check_with(tree, &ONLY_IN_MEMORY)
+}
+
+fn check_with(tree: &Tree, exceptions: &[(&str, &str)]) -> Vec<Complaint> {
+    let model = format!("{ENGINES}{MODEL}/");
+    let names: Vec<_> = tree.below(&model, ".rs").map(|file| &file.path[model.len()..]).collect();
+    let is_excepted = |name: &str| exceptions.iter().any(|(excepted, _)| *excepted == name);
+    let missing = names.iter().filter(|name| !is_excepted(name)).flat_map(|name| {
+        let counterparts = MIRRORS.iter().map(move |mirror| format!("{ENGINES}{mirror}/{name}"));
+        counterparts.filter(|path| tree.file(path).is_none()).map(move |path| {
+            let text = format!(
+                "expected the counterpart of {MODEL}/{name}; add it, or list {name} with a reason in \
+                 xtask/src/tidy/mirrors.rs"
+            );
+            Complaint::of_file(&path, text)
+        })
+    });
+    let stale = exceptions.iter().filter(|(name, _)| !names.contains(name)).map(|(name, _)| {
+        Complaint::of_file(
+            "xtask/src/tidy/mirrors.rs",
+            format!("{MODEL}/{name} is gone; take it off the list"),
+        )
+    });
+    missing.chain(stale).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MEMORY_CLAIM: (&str, &str) = ("crates/windlass-engines/src/memory/claim.rs", "");
+    const SQLITE_CLAIM: (&str, &str) = ("crates/windlass-engines/src/sqlite/claim.rs", "");
+
+    #[test]
+    fn a_file_without_its_counterpart_is_named() {
+        assert_eq!(check_with(&Tree::of(&[MEMORY_CLAIM, SQLITE_CLAIM]), &[]), []);
+        let complaints = check_with(&Tree::of(&[MEMORY_CLAIM]), &[]);
+        assert_eq!(complaints[0].path, SQLITE_CLAIM.0);
+    }
+
+    #[test]
+    fn an_exception_holds_only_while_its_file_is_there() {
+        let exceptions = [("claim.rs", "made up")];
+        assert_eq!(check_with(&Tree::of(&[MEMORY_CLAIM]), &exceptions), []);
+        assert_eq!(check_with(&Tree::of(&[]), &exceptions).len(), 1);
+    }
+}

@@ -1,0 +1,126 @@
+//! `docs/requirements.md` lists every requirement once, and what it says is shown names tests that exist.
+
+use std::collections::HashSet;
+
+use super::Complaint;
+use super::tree::Tree;
+
+const PAGE: &str = "docs/requirements.md";
+/// How many requirements each chapter has.
+const CHAPTERS: [(char, u32); 6] = [('A', 9), ('B', 21), ('C', 20), ('D', 4), ('E', 7), ('F', 14)];
+
+pub(super) fn check(tree: &Tree) -> Vec<Complaint> {
+    let Some(page) = tree.file(PAGE) else { return vec![Complaint::of_file(PAGE, "expected this page")] };
+    let rows: Vec<_> =
+        page.text.lines().enumerate().filter_map(|(index, line)| Row::read(index, line)).collect();
+    let tests = test_functions(tree);
+    let wrong = rows.iter().flat_map(|row| row.complaints(&tests));
+    wrong.chain(missing_or_twice(&rows)).collect()
+}
+
+/// One line of the table: `| A1 | shown | tests |`.
+struct Row<'a> {
+    index: usize,
+    number: &'a str,
+    status: &'a str,
+    tests: Vec<&'a str>,
+}
+
+impl<'a> Row<'a> {
+    fn read(index: usize, line: &'a str) -> Option<Self> {
+        let cells: Vec<_> = line.strip_prefix('|')?.split('|').map(str::trim).collect();
+        let [number, status, tests, ..] = cells[..] else { return None };
+        let (letter, digits) = number.split_at_checked(1)?;
+        let is_number =
+            CHAPTERS.iter().any(|(chapter, _)| letter.starts_with(*chapter)) && digits.parse::<u32>().is_ok();
+        // What stands between backticks is every second piece.
+        let tests = tests.split('`').skip(1).step_by(2).collect();
+        is_number.then_some(Self { index, number, status, tests })
+    }
+
+    fn complaints(&self, tests: &HashSet<&str>) -> Vec<Complaint> {
+        let complain = |text: String| Complaint::of_line(PAGE, self.index, text);
+        match (self.status, self.tests.is_empty()) {
+            ("shown" | "partly", true) => {
+                vec![complain(format!("{} is {}, but no test is named", self.number, self.status))]
+            }
+            ("shown" | "partly", false) | ("not built yet", _) => {
+                let unknown = self.tests.iter().filter(|test| !tests.contains(last_name(test)));
+                unknown.map(|test| complain(format!("{}: there is no test `{test}`", self.number))).collect()
+            }
+            (other, _) => vec![complain(format!("expected shown, partly or not built yet, got {other:?}"))],
+        }
+    }
+}
+
+fn last_name(path: &str) -> &str {
+    path.rsplit("::").next().unwrap_or(path)
+}
+
+/// The names of all functions in test code.
+fn test_functions(tree: &Tree) -> HashSet<&str> {
+    let files = tree.below("", ".rs").filter_map(|file| Some((file, file.tests_from()?)));
+    let lines = files.flat_map(|(file, first)| file.code().skip(first));
+    lines.filter_map(|(_, code)| function_name(code)).collect()
+}
+
+fn function_name(code: &str) -> Option<&str> {
+    let (before, rest) = code.split_once("fn ")?;
+    let is_declaration = before.split_whitespace().all(|word| matches!(word, "pub" | "async" | "pub(crate)"));
+    let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_')?;
+    is_declaration.then_some(&rest[..end])
+}
+
+fn missing_or_twice(rows: &[Row<'_>]) -> Vec<Complaint> {
+    let numbers =
+        CHAPTERS.iter().flat_map(|(chapter, last)| (1..=*last).map(move |n| format!("{chapter}{n}")));
+    let wrong = numbers.filter_map(|number| {
+        let times = rows.iter().filter(|row| row.number == number).count();
+        (times != 1)
+            .then(|| Complaint::of_file(PAGE, format!("expected {number} once, got it {times} times")))
+    });
+    wrong.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TESTS: (&str, &str) = (
+        "crates/a/tests/b.rs",
+        "#[test]\nfn a_key_is_freed() {}\npub async fn jobs_leave_by_priority(h: &H) {}\n",
+    );
+
+    /// A page on which everything but the given line is not built yet.
+    fn complaints(line: &str) -> Vec<String> {
+        let number = line.split('|').nth(1).unwrap_or_default().trim().to_owned();
+        let all =
+            CHAPTERS.iter().flat_map(|(chapter, last)| (1..=*last).map(move |n| format!("{chapter}{n}")));
+        let others =
+            all.filter(|other| *other != number).map(|other| format!("| {other} | not built yet | |\n"));
+        let page = others.chain([line.to_owned()]).collect::<String>();
+        check(&Tree::of(&[TESTS, (PAGE, &page)])).into_iter().map(|complaint| complaint.text).collect()
+    }
+
+    #[test]
+    fn a_test_that_does_not_exist_is_found() {
+        assert_eq!(
+            complaints("| A1 | shown | `a_key_is_freed`, `conformance::jobs_leave_by_priority` |"),
+            [""; 0]
+        );
+        assert_eq!(complaints("| A1 | shown | `a_key_is_lost` |"), ["A1: there is no test `a_key_is_lost`"]);
+    }
+
+    #[test]
+    fn what_is_shown_names_a_test() {
+        assert_eq!(complaints("| B3 | shown | |"), ["B3 is shown, but no test is named"]);
+        assert_eq!(complaints("| B3 | perhaps | |").len(), 1);
+    }
+
+    #[test]
+    fn a_number_that_is_missing_or_listed_twice_is_found() {
+        assert_eq!(complaints("nothing").len(), 0);
+        assert_eq!(complaints("| C4 | not built yet | |\n| C4 | not built yet | |\n").len(), 1);
+        assert_eq!(check(&Tree::of(&[(PAGE, "")])).len(), 75);
+    }
+}
