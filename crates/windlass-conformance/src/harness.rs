@@ -1,0 +1,410 @@
+//! An engine under test, a clock to move, and short verbs, so that a behaviour reads as a sentence.
+//!
+//! Every harness starts alike: three queues (`main`, `other`, and `small`, which takes three jobs), a few
+//! types, and one worker that handles all of them.
+
+use std::any::Any;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use windlass_core::admin::{AttemptRecord, Counts, JobRecord, QueueStatus, Totals};
+use windlass_core::claim::{ClaimAnswer, ClaimRequest, ClaimToken, Claimed, Outlook, Suspects};
+use windlass_core::clock::{Clock, ManualClock, Timestamp};
+use windlass_core::engine::{Declaration, Engine, Rescued};
+use windlass_core::enqueue::{EnqueueRequest, Enqueued, NewJob, Refusal, RequestId, When};
+use windlass_core::job::{Counters, JobId, JobState, Phase};
+use windlass_core::job_type::TypeSpec;
+use windlass_core::names::{Key, QueueName, TypeName};
+use windlass_core::payload::Payload;
+use windlass_core::priority::Priority;
+use windlass_core::queue::QueueSpec;
+use windlass_core::settle::Settled;
+use windlass_core::worker::WorkerId;
+
+mod at_once;
+mod hints;
+mod settling;
+mod workers;
+
+pub use hints::HintLog;
+pub use settling::oops;
+
+/// Why a call may be expected to give an answer: nothing disturbs the engine in this suite.
+pub(crate) const UP: &str = "the engine is up";
+
+/// The queue that most behaviours use.
+pub const MAIN: &str = "main";
+/// A second queue.
+pub const OTHER: &str = "other";
+/// A queue that takes [`SMALL_CAPACITY`] unfinished jobs.
+pub const SMALL: &str = "small";
+/// The capacity of [`SMALL`].
+pub const SMALL_CAPACITY: u64 = 3;
+
+/// The type that most behaviours use; in [`MAIN`].
+pub const WORK: &str = "work";
+/// A type in [`MAIN`] whose results are kept.
+pub const KEPT: &str = "kept";
+/// A type in [`MAIN`] whose finished jobs are not kept at all.
+pub const FLEETING: &str = "fleeting";
+/// A type in [`OTHER`].
+pub const OTHER_WORK: &str = "other.work";
+/// A type in [`SMALL`].
+pub const SMALL_WORK: &str = "small.work";
+
+/// A task to run beside others, on a thread of its own if the runtime has one.
+pub type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// What the caller of the suite provides for each behaviour: a fresh, empty engine on a clock that only the
+/// behaviour moves.
+pub struct Fixture {
+    /// The engine.
+    pub engine: Arc<dyn Engine>,
+    /// Its clock.
+    pub clock: Arc<ManualClock>,
+    /// What must live as long as the engine, such as a temporary directory.
+    pub keep: Box<dyn Any + Send + Sync>,
+}
+
+/// An engine under test, and verbs.
+pub struct Harness {
+    /// The engine.
+    pub engine: Arc<dyn Engine>,
+    /// Its clock.
+    pub clock: Arc<ManualClock>,
+    /// A worker that handles everything the harness declares.
+    pub worker: WorkerId,
+    spawn: Box<dyn Fn(Task) + Send + Sync>,
+    numbers: AtomicU64,
+    _keep: Box<dyn Any + Send + Sync>,
+}
+
+impl fmt::Debug for Harness {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Harness").field("engine", &self.engine.info().name).finish_non_exhaustive()
+    }
+}
+
+impl Harness {
+    /// Declares the queues and types of the harness and registers its worker. `spawn` runs a task beside the
+    /// caller.
+    pub async fn start(fixture: Fixture, spawn: impl Fn(Task) + Send + Sync + 'static) -> Self {
+        let Fixture { engine, clock, keep } = fixture;
+        engine.declare(declaration()).await.expect("a fresh engine takes the harness's declaration");
+        let mut harness = Self {
+            engine,
+            clock,
+            worker: WorkerId::from_random(0),
+            spawn: Box::new(spawn),
+            numbers: AtomicU64::new(1),
+            _keep: keep,
+        };
+        harness.worker = harness.register_worker().await;
+        harness
+    }
+
+    /// The time by the store's clock.
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// Moves the clock on.
+    pub fn advance(&self, by: Duration) {
+        self.clock.advance(by);
+    }
+
+    /// A number that this harness has not given before, for names that must be unique. Spread by a large odd
+    /// number, since engines may take tokens for random.
+    pub fn fresh_bits(&self) -> u128 {
+        let number = u128::from(self.numbers.fetch_add(1, Ordering::SeqCst));
+        number.wrapping_mul(0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835)
+    }
+
+    // ---- enqueue -------------------------------------------------------------------------------------
+
+    /// Puts a batch in under a new name.
+    pub async fn enqueue_all(&self, jobs: Vec<NewJob>) -> Vec<Enqueued> {
+        self.engine.enqueue(self.request(jobs)).await.expect(UP)
+    }
+
+    /// A batch under a new name.
+    pub fn request(&self, jobs: Vec<NewJob>) -> EnqueueRequest {
+        EnqueueRequest { request: RequestId::from_random(self.fresh_bits()), jobs }
+    }
+
+    /// Puts one job in and gives the answer.
+    pub async fn offer(&self, new: NewJob) -> Enqueued {
+        let answers = self.enqueue_all(vec![new]).await;
+        let [answer] = <[Enqueued; 1]>::try_from(answers).expect("one answer for one job");
+        answer
+    }
+
+    /// Puts one job in, which must be stored as a new one.
+    pub async fn enqueue(&self, new: NewJob) -> JobId {
+        match self.offer(new).await {
+            Enqueued::New(id) => id,
+            other => panic!("expected a new job, got {other:?}"),
+        }
+    }
+
+    /// Puts one job in, which must be refused.
+    pub async fn refusal(&self, new: NewJob) -> Refusal {
+        match self.offer(new).await {
+            Enqueued::Refused(why) => why,
+            other => panic!("expected a refusal, got {other:?}"),
+        }
+    }
+
+    /// Puts in so many plain jobs.
+    pub async fn enqueue_many(&self, count: usize) -> Vec<JobId> {
+        let answers = self.enqueue_all(vec![work(); count]).await;
+        answers.iter().map(|answer| answer.job().expect("plain jobs are taken")).collect()
+    }
+
+    // ---- claim ---------------------------------------------------------------------------------------
+
+    /// A claim of everything in every queue by the harness's worker, without boosts and suspects.
+    pub fn claim_request(&self, limit: u32) -> ClaimRequest {
+        ClaimRequest {
+            token: ClaimToken::from_random(self.fresh_bits()),
+            repeat: false,
+            worker: self.worker,
+            queues: [MAIN, OTHER, SMALL].map(queue).to_vec(),
+            types: all_types(),
+            limit,
+            boosted_max: 0,
+            suspects: Suspects::LeaveOut,
+        }
+    }
+
+    /// Claims as asked, by a worker that lives.
+    pub async fn claim_with(&self, request: ClaimRequest) -> Vec<Claimed> {
+        self.claim_and_look(request).await.0
+    }
+
+    /// Claims as asked and gives what lies ahead, too.
+    pub async fn claim_and_look(&self, request: ClaimRequest) -> (Vec<Claimed>, Outlook) {
+        match self.engine.claim(request).await.expect(UP) {
+            ClaimAnswer::Claimed { jobs, outlook } => (jobs, outlook),
+            ClaimAnswer::WorkerDead => panic!("expected the worker to be alive"),
+        }
+    }
+
+    /// Claims at most so many jobs for the harness's worker.
+    pub async fn claim(&self, limit: u32) -> Vec<Claimed> {
+        self.claim_with(self.claim_request(limit)).await
+    }
+
+    /// Claims at most so many jobs for another worker.
+    pub async fn claim_as(&self, worker: WorkerId, limit: u32) -> Vec<Claimed> {
+        self.claim_with(ClaimRequest { worker, ..self.claim_request(limit) }).await
+    }
+
+    /// Claims the one job that is ready.
+    pub async fn claim_one(&self) -> Claimed {
+        self.claim_one_as(self.worker).await
+    }
+
+    /// Claims the one job that is ready, for another worker.
+    pub async fn claim_one_as(&self, worker: WorkerId) -> Claimed {
+        only(self.claim_as(worker, 2).await)
+    }
+
+    /// Claims a suspect for the harness's worker, if one is due.
+    pub async fn claim_suspect(&self) -> Option<Claimed> {
+        let suspects = Suspects::One { crashes_max: u32::MAX };
+        let mut jobs = self.claim_with(ClaimRequest { suspects, ..self.claim_request(2) }).await;
+        assert!(jobs.len() <= 1, "suspects are claimed one at a time, got {}", jobs.len());
+        jobs.pop()
+    }
+
+    /// Puts a plain job in and claims it.
+    pub async fn enqueue_and_claim_one(&self) -> Claimed {
+        self.enqueue(work()).await;
+        self.claim_one().await
+    }
+
+    // ---- reads ---------------------------------------------------------------------------------------
+
+    /// A job that must exist.
+    pub async fn record(&self, id: JobId) -> JobRecord {
+        self.engine.job(id).await.expect(UP).unwrap_or_else(|| panic!("expected job {id} to exist"))
+    }
+
+    /// Whether the store still knows a job.
+    pub async fn exists(&self, id: JobId) -> bool {
+        self.engine.job(id).await.expect(UP).is_some()
+    }
+
+    /// Where a job is, in one word.
+    pub async fn phase_of(&self, id: JobId) -> Phase {
+        self.record(id).await.phase()
+    }
+
+    /// Where a job is.
+    pub async fn state_of(&self, id: JobId) -> JobState {
+        self.record(id).await.state
+    }
+
+    /// What happened to a job so far.
+    pub async fn counters_of(&self, id: JobId) -> Counters {
+        self.record(id).await.job.counters
+    }
+
+    /// The attempts of a job.
+    pub async fn attempts_of(&self, id: JobId) -> Vec<AttemptRecord> {
+        self.engine.attempts(id).await.expect(UP)
+    }
+
+    /// The one attempt of a job.
+    pub async fn attempt_of(&self, id: JobId) -> AttemptRecord {
+        only(self.attempts_of(id).await)
+    }
+
+    /// Why a cancelled job was cancelled.
+    pub async fn why_cancelled(&self, id: JobId) -> String {
+        match self.state_of(id).await {
+            JobState::Cancelled { why, .. } => why,
+            other => panic!("expected job {id} to be cancelled, got {other:?}"),
+        }
+    }
+
+    /// One queue and what is in it.
+    pub async fn status_of(&self, name: &str) -> QueueStatus {
+        let queues = self.engine.queues().await.expect(UP);
+        let found = queues.into_iter().find(|status| status.spec.name == queue(name));
+        found.unwrap_or_else(|| panic!("expected a queue {name}"))
+    }
+
+    /// What is in [`MAIN`].
+    pub async fn counts(&self) -> Counts {
+        self.status_of(MAIN).await.counts
+    }
+
+    /// What happened in [`MAIN`].
+    pub async fn totals(&self) -> Totals {
+        self.status_of(MAIN).await.totals
+    }
+
+    /// Runs a sweep and says how much it changed.
+    pub async fn sweep(&self) -> u64 {
+        self.engine.sweep(500).await.expect(UP).changed
+    }
+
+    /// Runs a prune and says how much it changed.
+    pub async fn prune(&self) -> u64 {
+        self.engine.prune(500).await.expect(UP).changed
+    }
+}
+
+/// What every harness declares.
+fn declaration() -> Declaration {
+    let small = QueueSpec { capacity: Some(SMALL_CAPACITY), ..QueueSpec::new(queue(SMALL)) };
+    Declaration {
+        queues: vec![QueueSpec::new(queue(MAIN)), QueueSpec::new(queue(OTHER)), small],
+        types: vec![
+            type_spec(WORK, MAIN),
+            TypeSpec { keep_result: true, ..type_spec(KEPT, MAIN) },
+            TypeSpec { retention_days: 0, ..type_spec(FLEETING, MAIN) },
+            type_spec(OTHER_WORK, OTHER),
+            type_spec(SMALL_WORK, SMALL),
+        ],
+    }
+}
+
+/// The types that every harness declares.
+pub fn all_types() -> Vec<TypeName> {
+    [WORK, KEPT, FLEETING, OTHER_WORK, SMALL_WORK].map(type_name).to_vec()
+}
+
+/// A type with the defaults.
+pub fn type_spec(name: &str, in_queue: &str) -> TypeSpec {
+    TypeSpec::new(type_name(name), queue(in_queue))
+}
+
+/// A queue's name.
+pub fn queue(name: &str) -> QueueName {
+    QueueName::parse(name).expect("behaviours use plain names")
+}
+
+/// A type's name.
+pub fn type_name(name: &str) -> TypeName {
+    TypeName::parse(name).expect("behaviours use plain names")
+}
+
+/// A key.
+pub fn key(text: &str) -> Key {
+    Key::parse(text).expect("behaviours use plain keys")
+}
+
+/// A priority.
+pub fn level(number: i64) -> Priority {
+    Priority::new(number).expect("behaviours use priorities from 0 to 10")
+}
+
+/// A plain job of type [`WORK`].
+pub fn work() -> NewJob {
+    job_of(WORK)
+}
+
+/// A plain job of the given type.
+pub fn job_of(name: &str) -> NewJob {
+    NewJob::new(type_name(name), Payload::default())
+}
+
+/// A plain job that falls due after a delay.
+pub fn due_in(delay: Duration) -> NewJob {
+    NewJob { when: When::In(delay), ..work() }
+}
+
+/// A plain job of the given priority.
+pub fn urgent(number: i64) -> NewJob {
+    NewJob { priority: Some(level(number)), ..work() }
+}
+
+/// A payload of some text.
+pub fn payload(text: &str) -> Payload {
+    Payload::encode(text).expect("a short text is a payload")
+}
+
+/// So many seconds.
+pub const fn secs(n: u64) -> Duration {
+    Duration::from_secs(n)
+}
+
+/// So many minutes.
+pub const fn minutes(n: u64) -> Duration {
+    Duration::from_secs(60 * n)
+}
+
+/// So many days.
+pub const fn days(n: u64) -> Duration {
+    Duration::from_secs(24 * 60 * 60 * n)
+}
+
+/// The only item there is.
+pub fn only<T: fmt::Debug>(items: Vec<T>) -> T {
+    match <[T; 1]>::try_from(items) {
+        Ok([item]) => item,
+        Err(items) => panic!("expected exactly one item, got {}: {items:?}", items.len()),
+    }
+}
+
+/// The numbers of claimed jobs, in the order in which they came.
+pub fn ids(claimed: &[Claimed]) -> Vec<JobId> {
+    claimed.iter().map(|claimed| claimed.job.id).collect()
+}
+
+/// Asserts that a settlement was written.
+pub fn assert_applied(settled: Settled) {
+    assert_eq!(settled, Settled::Applied, "the claim holds");
+}
+
+/// What a rescue brought in all.
+pub fn touched(rescued: &Rescued) -> usize {
+    rescued.returned.len() + rescued.buried.len()
+}

@@ -1,0 +1,71 @@
+//! The ways in which behaviours end an attempt.
+
+use std::time::Duration;
+
+use windlass_core::claim::Claimed;
+use windlass_core::gate::Gate;
+use windlass_core::job::JobId;
+use windlass_core::outcome::{ErrorKind, JobError};
+use windlass_core::settle::{AttemptReport, Settled, Settlement, Transition};
+
+use super::{Harness, UP, assert_applied, only};
+
+/// An error.
+pub fn oops() -> JobError {
+    JobError::new(ErrorKind::Failed, "oops")
+}
+
+impl Harness {
+    /// Writes one end and gives the answer.
+    pub async fn settle(&self, claimed: &Claimed, transition: Transition) -> Settled {
+        self.settle_with(claimed.clone().settled(transition, AttemptReport::default())).await
+    }
+
+    /// Writes one settlement and gives the answer.
+    pub async fn settle_with(&self, settlement: Settlement) -> Settled {
+        only(self.engine.settle(vec![settlement]).await.expect(UP))
+    }
+
+    /// Writes one end, which must be taken, and gives the job's number.
+    pub async fn end(&self, claimed: &Claimed, transition: Transition) -> JobId {
+        assert_applied(self.settle(claimed, transition).await);
+        claimed.job.id
+    }
+
+    /// Ends an attempt with success.
+    pub async fn succeed(&self, claimed: &Claimed) -> JobId {
+        self.end(claimed, Transition::Succeed { result: None }).await
+    }
+
+    /// Ends an attempt with an error; the job is due again after a delay.
+    pub async fn fail(&self, claimed: &Claimed, after: Duration) -> JobId {
+        self.end(claimed, Transition::Retry { after, error: oops() }).await
+    }
+
+    /// Ends an attempt with an error; the job is given up.
+    pub async fn bury(&self, claimed: &Claimed) -> JobId {
+        self.end(claimed, Transition::Bury { error: oops() }).await
+    }
+
+    /// Puts a job back behind a gate.
+    pub async fn park(&self, claimed: &Claimed, gate: &str) -> JobId {
+        self.end(claimed, Transition::Park { gate: Gate::named(gate) }).await
+    }
+
+    /// Gives a job back that had started.
+    pub async fn release(&self, claimed: &Claimed) -> JobId {
+        self.end(claimed, Transition::Release { started: true }).await
+    }
+
+    /// Makes a dead letter.
+    pub async fn dead_letter(&self) -> JobId {
+        let claimed = self.enqueue_and_claim_one().await;
+        self.bury(&claimed).await
+    }
+
+    /// Makes a parked job.
+    pub async fn parked_job(&self, gate: &str) -> JobId {
+        let claimed = self.enqueue_and_claim_one().await;
+        self.park(&claimed, gate).await
+    }
+}

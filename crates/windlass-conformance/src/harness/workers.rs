@@ -1,0 +1,88 @@
+//! Workers that live and die in behaviours.
+
+use windlass_core::engine::{RescueRequest, Rescued};
+use windlass_core::lease_watch::Suspicion;
+use windlass_core::limits::{CRASHES_MAX, UPKEEP_BATCH_MAX, WORKER_LEASE};
+use windlass_core::worker::{Beat, Heartbeat, WorkerCard, WorkerId, WorkerSighting};
+
+use super::{Harness, MAIN, OTHER, SMALL, UP, all_types, queue, secs};
+
+impl Harness {
+    /// Registers a worker that handles everything.
+    pub async fn register_worker(&self) -> WorkerId {
+        self.register(self.card()).await
+    }
+
+    /// Registers a worker.
+    pub async fn register(&self, card: WorkerCard) -> WorkerId {
+        let id = card.id;
+        self.engine.register(card).await.expect("a new identity is let in");
+        id
+    }
+
+    /// The card of a new worker that handles everything.
+    pub fn card(&self) -> WorkerCard {
+        WorkerCard {
+            id: WorkerId::from_random(self.fresh_bits()),
+            host: "testhost".to_owned(),
+            pid: std::process::id(),
+            version: "0.0.0".to_owned(),
+            queues: [MAIN, OTHER, SMALL].map(queue).to_vec(),
+            types: all_types(),
+            lease: WORKER_LEASE,
+        }
+    }
+
+    /// A sign of life.
+    pub async fn beat(&self, worker: WorkerId) -> Beat {
+        self.engine.extend(Heartbeat { worker, lease: WORKER_LEASE }).await.expect(UP)
+    }
+
+    /// A worker as it is seen, if it is there.
+    pub async fn sighting_of(&self, worker: WorkerId) -> Option<WorkerSighting> {
+        self.engine.workers().await.expect(UP).into_iter().find(|sighting| sighting.card.id == worker)
+    }
+
+    /// A worker's counter as it is seen now.
+    pub async fn suspect(&self, worker: WorkerId) -> Suspicion {
+        let sighting = self.sighting_of(worker).await.expect("a suspected worker is there");
+        Suspicion { worker, beats: sighting.beats }
+    }
+
+    /// Lets the leases of all workers run out by the store's clock.
+    pub fn let_leases_run_out(&self) {
+        self.advance(WORKER_LEASE + secs(1));
+    }
+
+    /// Lets a worker die: its lease runs out, it is seen silent, and its jobs are taken back.
+    pub async fn kill(&self, worker: WorkerId) -> Rescued {
+        self.let_leases_run_out();
+        let silent = vec![self.suspect(worker).await];
+        self.rescue(silent, UPKEEP_BATCH_MAX).await
+    }
+
+    /// Declares workers dead and takes back at most so many jobs.
+    pub async fn rescue(&self, silent: Vec<Suspicion>, limit: u32) -> Rescued {
+        let request = RescueRequest { silent, crashes_max: CRASHES_MAX, limit };
+        self.engine.rescue(request).await.expect(UP)
+    }
+
+    /// Lets a new worker claim the ready jobs and die with them, once; gives what the rescue did.
+    pub async fn crash_once(&self) -> Rescued {
+        let victim = self.register_worker().await;
+        let held = self.claim_as(victim, 100).await;
+        assert!(!held.is_empty(), "a crash needs a job that is held");
+        self.kill(victim).await
+    }
+
+    /// Lets a new worker claim the suspect that is due and die with it; gives what the rescue did.
+    pub async fn crash_suspect(&self) -> Rescued {
+        let victim = self.register_worker().await;
+        let suspects = windlass_core::claim::Suspects::One { crashes_max: u32::MAX };
+        let request = self.claim_request(1);
+        let held =
+            self.claim_with(windlass_core::claim::ClaimRequest { worker: victim, suspects, ..request }).await;
+        assert_eq!(held.len(), 1, "a crash needs a suspect that is held");
+        self.kill(victim).await
+    }
+}

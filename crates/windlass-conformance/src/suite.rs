@@ -1,0 +1,86 @@
+//! The macro that runs every behaviour on an engine, and what it needs.
+
+/// Runs every behaviour on an engine, one `#[tokio::test]` each, on two threads.
+///
+/// The first argument names the module that the tests land in, the second is a function that makes a fresh
+/// [`Fixture`](crate::harness::Fixture). A gap is an explicit skip with a reason, which the test prints.
+///
+/// ```text
+/// async fn memory() -> Fixture { … }
+/// windlass_conformance::suite!(memory, memory);
+/// windlass_conformance::suite!(young, young, skip: [("boost::ten_minutes_raise_a_job", "not built yet")]);
+/// ```
+#[macro_export]
+macro_rules! suite {
+    ($engine:ident, $make:path) => {
+        $crate::suite!($engine, $make, skip: []);
+    };
+    ($engine:ident, $make:path, skip: $skips:tt) => {
+        $crate::every_behaviour!([$crate::expand_suite] $engine, $make, $skips);
+    };
+}
+
+/// What [`suite!`] becomes.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! expand_suite {
+    ($engine:ident, $make:path, $skips:tt; $($module:ident: $($name:ident)*;)*) => {
+        mod $engine {
+            use super::*;
+
+            /// What is not run on this engine, and why.
+            pub(crate) const SKIPS: &[(&str, &str)] = &$skips;
+
+            /// The names of the tests below.
+            pub(crate) const BEHAVIOURS: &[&str] =
+                &[$($(concat!(stringify!($module), "::", stringify!($name)),)*)*];
+
+            $(mod $module {
+                #[allow(unused_imports, reason = "the fixture may be named by a path from here")]
+                use super::*;
+
+                $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $name() {
+                    let behaviour = concat!(stringify!($module), "::", stringify!($name));
+                    if let Some(why) = $crate::skip_reason(behaviour, SKIPS) {
+                        println!("skipped on {}: {behaviour}: {why}", stringify!($engine));
+                        return;
+                    }
+                    let spawn = |task| drop(tokio::spawn(task));
+                    let harness = $crate::harness::Harness::start($make().await, spawn).await;
+                    $crate::$module::$name(&harness).await;
+                })*
+            })*
+
+            #[test]
+            fn every_skip_names_a_behaviour_and_a_reason() {
+                $crate::check_skips(SKIPS);
+            }
+        }
+    };
+}
+
+/// Why a behaviour is skipped, if it is.
+pub fn skip_reason<'a>(behaviour: &str, skips: &[(&str, &'a str)]) -> Option<&'a str> {
+    skips.iter().find(|(name, _)| *name == behaviour).map(|(_, why)| *why)
+}
+
+/// Panics if a skip names nothing or gives no reason: a skip must not outlive what it skips.
+pub fn check_skips(skips: &[(&str, &str)]) {
+    for (name, why) in skips {
+        assert!(BEHAVIOURS.contains(name), "expected a behaviour's name in a skip, got {name:?}");
+        assert!(!why.trim().is_empty(), "expected a reason for the skip of {name}, got none");
+    }
+}
+
+macro_rules! names {
+    (; $($module:ident: $($name:ident)*;)*) => {
+        &[$($(concat!(stringify!($module), "::", stringify!($name)),)*)*]
+    };
+}
+
+/// The names of all behaviours, as `module::sentence`.
+pub const BEHAVIOURS: &[&str] = crate::every_behaviour!([names]);
+
+#[cfg(test)]
+mod tests;
