@@ -1,0 +1,65 @@
+//! The command line: flags that every command takes, and the commands.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::commands::{check, completions, config, retry_plan};
+use crate::exit::CODES_HELP;
+
+/// Durable background jobs: put work in; it is run, retried, given up, reported and cleaned away.
+#[derive(Debug, Parser)]
+#[command(
+    name = "windlass",
+    version,
+    after_help = CODES_HELP,
+    infer_subcommands = false,
+    arg_required_else_help = true,
+    max_term_width = 100
+)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What every command takes.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Everywhere")]
+pub(crate) struct Global {
+    /// The configuration [default: $WINDLASS_CONFIG, ./windlass.toml, ./windlass.yaml, else the defaults]
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// The SQLite file, whatever the configuration says [default: windlass.db]
+    #[arg(long, global = true, value_name = "PATH")]
+    pub(crate) db: Option<PathBuf>,
+    /// Print JSON; errors too, on standard error
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// No colour, as with NO_COLOR=1; there is none off a terminal anyway
+    #[arg(long, global = true)]
+    pub(crate) no_color: bool,
+    /// Print only data and errors
+    #[arg(short, long, global = true, conflicts_with = "verbose")]
+    pub(crate) quiet: bool,
+    /// Log more to standard error: -v what happens, -vv everything; RUST_LOG goes over it
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    pub(crate) verbose: u8,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Check the configuration and say what it sets
+    Check(check::CheckArgs),
+    /// Help with the configuration file
+    #[command(subcommand)]
+    Config(config::ConfigCommand),
+    /// Print when a job that keeps failing would be tried again
+    RetryPlan(retry_plan::RetryPlanArgs),
+    /// Print the completions of a shell
+    Completions(completions::CompletionsArgs),
+    /// Print the version
+    Version,
+}

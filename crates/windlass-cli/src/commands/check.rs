@@ -1,0 +1,89 @@
+//! `windlass check`: is the configuration right, and what does it say?
+
+use clap::Args;
+use serde_json::json;
+use windlass_core::span::show_span;
+
+use crate::config::{Config, EngineChoice, Synchronous};
+use crate::exit::{Code, Failure};
+use crate::output::Output;
+
+/// Checks file and environment and prints what they set, or everything that is wrong with them.
+///
+/// Each problem names its file, line and column (or its environment variable), what was expected, what came,
+/// and the nearest known name. Nothing is opened or written.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  windlass check
+  windlass check --config /etc/windlass.yaml
+
+Exit codes: 0 right, 78 wrong.")]
+pub(crate) struct CheckArgs {}
+
+/// Prints a short summary. A wrong configuration never comes here.
+pub(crate) fn check(config: &Config, output: &mut Output) -> Result<Code, Failure> {
+    if output.is_json() {
+        output.json(&summary_json(config))?;
+        return Ok(Code::Ok);
+    }
+    let file = config.file.as_ref().map(|path| path.display().to_string());
+    output.line(format!("ok: {}", file.as_deref().unwrap_or("no file, the defaults and the environment")))?;
+    output.line(format!("store   {}", store_line(config)))?;
+    let worker = &config.worker;
+    output.line(format!(
+        "worker  lease {}, heartbeat {}, sweep {}, stop grace {}, given up after {} crashes",
+        show_span(worker.lease),
+        show_span(worker.heartbeat),
+        show_span(worker.sweep),
+        show_span(worker.stop_grace),
+        worker.max_crashes
+    ))?;
+    let queues: Vec<_> =
+        config.queues.iter().map(|queue| format!("{} ({} slots)", queue.name, queue.concurrency)).collect();
+    output.line(format!("queues  {}", queues.join(", ")))?;
+    let types: Vec<_> = config.types.iter().map(|spec| format!("{} in {}", spec.name, spec.queue)).collect();
+    let types =
+        if types.is_empty() { "none; workers register theirs at start".to_owned() } else { types.join(", ") };
+    output.line(format!("types   {types}"))?;
+    output.line(format!("retry   {}", config.retry.name()))?;
+    Ok(Code::Ok)
+}
+
+fn store_line(config: &Config) -> String {
+    let store = &config.store;
+    match (store.engine, store.synchronous) {
+        (EngineChoice::Memory, _) => "memory; jobs are lost with the process".to_owned(),
+        (EngineChoice::Sqlite, Synchronous::Full) => {
+            format!("sqlite {}; jobs survive a power cut", store.path.display())
+        }
+        (EngineChoice::Sqlite, Synchronous::Normal) => {
+            format!("sqlite {}; jobs survive a crash of the process", store.path.display())
+        }
+    }
+}
+
+fn summary_json(config: &Config) -> serde_json::Value {
+    let (store, worker) = (&config.store, &config.worker);
+    json!({
+        "ok": true,
+        "file": config.file,
+        "store": {
+            "engine": store.engine.as_str(),
+            "path": store.path,
+            "synchronous": store.synchronous.as_str(),
+            "busy_timeout": show_span(store.busy_timeout),
+        },
+        "worker": {
+            "lease": show_span(worker.lease),
+            "heartbeat": show_span(worker.heartbeat),
+            "sweep": show_span(worker.sweep),
+            "stop_grace": show_span(worker.stop_grace),
+            "max_crashes": worker.max_crashes,
+        },
+        "priorities": config.priorities,
+        "retry": config.retry,
+        "queues": config.queues,
+        "types": config.types,
+    })
+}

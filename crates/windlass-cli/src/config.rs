@@ -1,0 +1,138 @@
+//! Configuration: a TOML or YAML file, the environment over it, flags over both. Whatever is wrong is refused
+//! with its place, and everything that is wrong at once.
+
+use std::path::{Path, PathBuf};
+
+use windlass_core::engine::Declaration;
+use windlass_core::job_type::TypeSpec;
+use windlass_core::priority::PriorityLabels;
+use windlass_core::queue::QueueSpec;
+use windlass_core::retry::RetryPolicy;
+
+mod tree;
+mod problem;
+mod from_toml;
+mod from_yaml;
+mod from_env;
+mod section;
+mod store;
+mod worker;
+pub(crate) mod retry;
+mod queues;
+pub(crate) mod example;
+
+pub(crate) use problem::Problem;
+pub(crate) use store::{EngineChoice, StoreSettings, Synchronous};
+pub(crate) use tree::Place;
+pub(crate) use worker::WorkerSettings;
+
+use problem::Problems;
+use section::Section;
+use tree::{Entry, Table, Value};
+
+/// Everything that can be set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Config {
+    /// The file it came from, if there was one.
+    pub(crate) file: Option<PathBuf>,
+    /// `[store]`: where jobs are kept.
+    pub(crate) store: StoreSettings,
+    /// `[worker]`: how worker processes live and end.
+    pub(crate) worker: WorkerSettings,
+    /// `[priorities]`: labels and what they mean.
+    pub(crate) priorities: PriorityLabels,
+    /// `[retry]`: what happens after a failure where a type says nothing.
+    pub(crate) retry: RetryPolicy,
+    /// `[queues.NAME]`, most urgent first.
+    pub(crate) queues: Vec<QueueSpec>,
+    /// `[types.NAME]`, by name.
+    pub(crate) types: Vec<TypeSpec>,
+}
+
+impl Config {
+    /// What configuration declares to a store.
+    pub(crate) fn declaration(&self) -> Declaration {
+        Declaration { queues: self.queues.clone(), types: self.types.clone() }
+    }
+}
+
+/// The files that are looked for in the working directory, in this order.
+pub(crate) const DEFAULT_FILES: [&str; 3] = ["windlass.toml", "windlass.yaml", "windlass.yml"];
+
+/// A file larger than this is not a configuration.
+const FILE_BYTES_MAX: u64 = 1024 * 1024;
+
+/// The file to read: the one that was named, or the one that lies in the working directory.
+pub(crate) fn find_file(named: Option<&Path>, variables: &[(String, String)]) -> Option<PathBuf> {
+    let by_variable = || variables.iter().find(|(name, text)| name == "WINDLASS_CONFIG" && !text.is_empty());
+    named
+        .map(Path::to_owned)
+        .or_else(|| by_variable().map(|(_, path)| PathBuf::from(path)))
+        .or_else(|| DEFAULT_FILES.into_iter().map(PathBuf::from).find(|path| path.exists()))
+}
+
+/// Reads file and environment. Flags are put over the result by whoever has them.
+pub(crate) fn load(file: Option<&Path>, variables: &[(String, String)]) -> Result<Config, Vec<Problem>> {
+    let mut tree = match file {
+        Some(path) => read_file(path)?,
+        None => Table::default(),
+    };
+    let mut problems = Problems::default();
+    from_env::overlay(&mut tree, variables, &mut problems);
+    from_env::check_redis(variables, &mut problems);
+    let config = interpret(&tree, &mut problems);
+    problems.or(Config { file: file.map(Path::to_owned), ..config })
+}
+
+fn read_file(path: &Path) -> Result<Table, Vec<Problem>> {
+    let name = path.display().to_string();
+    let parse = match path.extension().and_then(|extension| extension.to_str()) {
+        Some("toml") => from_toml::parse,
+        Some("yaml" | "yml") => from_yaml::parse,
+        _ => {
+            let message = format!("{name}: expected a file that ends in .toml, .yaml or .yml");
+            return Err(vec![Problem::nowhere(message)]);
+        }
+    };
+    let text = read_text(path).map_err(|why| vec![Problem::nowhere(format!("{name}: {why}"))])?;
+    parse(&name, &text)
+}
+
+fn read_text(path: &Path) -> Result<String, String> {
+    let cannot = |why: std::io::Error| format!("the configuration file cannot be read: {why}");
+    let bytes = std::fs::metadata(path).map_err(cannot)?.len();
+    if bytes > FILE_BYTES_MAX {
+        return Err(format!("expected a configuration of at most {FILE_BYTES_MAX} bytes, got {bytes}"));
+    }
+    std::fs::read_to_string(path).map_err(cannot)
+}
+
+fn interpret(tree: &Table, problems: &mut Problems) -> Config {
+    let mut top = Section::top(tree, problems);
+    let [store, worker, priorities, retry, queues, types] =
+        ["store", "worker", "priorities", "retry", "queues", "types"].map(|section| top.entry(section));
+    top.finish();
+    let store = store::read(Section::of("[store]", store.map(|entry| &entry.node), problems));
+    let worker = worker::read(Section::of("[worker]", worker.map(|entry| &entry.node), problems));
+    let priorities = queues::read_priorities(named_entries("[priorities]", priorities, problems), problems);
+    let retry = retry.and_then(|entry| retry::read("[retry]", entry, problems)).unwrap_or_default();
+    let queues = queues::read_queues(named_entries("[queues]", queues, problems), problems);
+    let types = queues::read_types(named_entries("[types]", types, problems), &queues, &retry, problems);
+    Config { file: None, store, worker, priorities, retry, queues, types }
+}
+
+/// The entries of a table whose keys are names that people choose.
+fn named_entries<'a>(title: &str, entry: Option<&'a Entry>, problems: &mut Problems) -> &'a [Entry] {
+    match entry.map(|entry| (&entry.node.value, &entry.node.place)) {
+        None | Some((Value::Null, _)) => &[],
+        Some((Value::Table(table), _)) => &table.0,
+        Some((other, place)) => {
+            let message = format!("expected {title} to be a table, got {}", other.describe());
+            problems.push(Problem::at(place, message));
+            &[]
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,104 @@
+//! `WINDLASS__SECTION__KEY` into the tree. A variable replaces what it names; what it names may be a table or a
+//! list, written as TOML writes them inline.
+
+use std::sync::Arc;
+
+use super::from_toml;
+use super::problem::{Problem, Problems};
+use super::tree::{Entry, Node, Place, Table, Value};
+
+const PREFIX: &str = "WINDLASS__";
+
+/// Puts the variables over what the file says.
+pub(crate) fn overlay(table: &mut Table, variables: &[(String, String)], problems: &mut Problems) {
+    let mut ours: Vec<_> = variables.iter().filter(|(name, _)| name.starts_with(PREFIX)).collect();
+    ours.sort();
+    for (name, text) in ours {
+        if let Err(problem) = set(table, name, text) {
+            problems.push(problem);
+        }
+    }
+}
+
+fn set(table: &mut Table, name: &str, text: &str) -> Result<(), Problem> {
+    let place = Place::Env(name.into());
+    let path: Vec<&str> = name[PREFIX.len()..].split("__").collect();
+    if path.iter().any(|part| part.is_empty()) {
+        return Err(Problem::at(
+            &place,
+            "expected a name such as WINDLASS__WORKER__LEASE, got an empty part",
+        ));
+    }
+    let value = value_of(&place, text)?;
+    let (last, sections) = path.split_last().expect("splitting gives at least one part");
+    let mut here = table;
+    for section in sections {
+        here = step_into(here, section, &place)?;
+    }
+    let entry = entry_of(here, last, &place);
+    entry.node = Node { value, place };
+    Ok(())
+}
+
+fn value_of(place: &Place, text: &str) -> Result<Value, Problem> {
+    if !text.trim_start().starts_with(['{', '[']) {
+        return Ok(Value::Raw(text.to_owned()));
+    }
+    from_toml::parse_value(place, text.trim()).map_err(|why| {
+        Problem::at(place, format!("expected a TOML list or inline table, got a syntax error: {why}"))
+    })
+}
+
+fn step_into<'a>(table: &'a mut Table, part: &str, place: &Place) -> Result<&'a mut Table, Problem> {
+    let entry = entry_of(table, part, place);
+    if entry.node.value == Value::Null {
+        entry.node.value = Value::Table(Table::default());
+    }
+    match &mut entry.node.value {
+        Value::Table(table) => Ok(table),
+        other => Err(Problem::at(
+            place,
+            format!("expected a table at `{}` to set a part of, got {}", entry.key, other.describe()),
+        )),
+    }
+}
+
+/// The entry that a part of a variable's name means. Variables have no dots, dashes or small letters, so
+/// `MAIL_SEND` means `mail.send` if the file has that; else a new key in small letters.
+fn entry_of<'a>(table: &'a mut Table, part: &str, place: &Place) -> &'a mut Entry {
+    let known = table.0.iter().position(|entry| plain(&entry.key) == plain(part));
+    let at = known.unwrap_or_else(|| {
+        let node = Node { value: Value::Null, place: place.clone() };
+        table.0.push(Entry { key: part.to_ascii_lowercase(), key_place: place.clone(), node });
+        table.0.len() - 1
+    });
+    &mut table.0[at]
+}
+
+fn plain(key: &str) -> String {
+    key.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' }).collect()
+}
+
+/// The three variables of Redis that older deployments set. Redis is not in this build: asking for it must be
+/// refused, since falling back in silence would put jobs where nobody looks for them.
+pub(crate) fn check_redis(variables: &[(String, String)], problems: &mut Problems) {
+    let Some((name, text)) = variables.iter().find(|(name, _)| name == "USE_REDIS_QUEUE") else { return };
+    let place = Place::Env(Arc::from(name.as_str()));
+    match flag(text) {
+        Some(false) => {}
+        Some(true) => problems.push(
+            Problem::at(&place, "Redis is asked for, but is not in this build")
+                .hint("unset it or set it to false; the store is chosen by `engine` in [store]"),
+        ),
+        None => problems.push(Problem::at(&place, format!("expected true or false, got {text:?}"))),
+    }
+}
+
+/// A flag as people write it in environments.
+pub(crate) fn flag(text: &str) -> Option<bool> {
+    match text.trim().to_ascii_lowercase().as_str() {
+        "true" | "1" | "yes" | "on" => Some(true),
+        "false" | "0" | "no" | "off" | "" => Some(false),
+        _ => None,
+    }
+}

@@ -1,0 +1,124 @@
+//! TOML into the tree. The parser gives byte ranges; people count lines and columns.
+
+use std::sync::Arc;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue, Error};
+
+use super::problem::Problem;
+use super::tree::{Entry, Node, Place, Table, Value};
+
+/// Syntax errors that are reported of one file; a broken quote makes many of one.
+const SYNTAX_PROBLEMS_MAX: usize = 10;
+
+/// Reads a whole file.
+pub(crate) fn parse(file: &str, text: &str) -> Result<Table, Vec<Problem>> {
+    let source = Source { file: file.into(), text };
+    let (table, errors) = DeTable::parse_recoverable(text);
+    if errors.is_empty() {
+        return Ok(source.table(table.get_ref()));
+    }
+    Err(errors.iter().take(SYNTAX_PROBLEMS_MAX).map(|error| source.problem(error)).collect())
+}
+
+/// Reads one value that stands alone, such as the `[1, 2]` of an environment variable, and puts it all at
+/// one place.
+pub(crate) fn parse_value(place: &Place, text: &str) -> Result<Value, String> {
+    let value = DeValue::parse(text).map_err(|error| error.message().to_owned())?;
+    let source = Source { file: "".into(), text };
+    Ok(moved(source.value(value.get_ref()), place))
+}
+
+struct Source<'a> {
+    file: Arc<str>,
+    text: &'a str,
+}
+
+impl Source<'_> {
+    fn problem(&self, error: &Error) -> Problem {
+        let start = error.span().map_or(0, |span| span.start);
+        Problem::at(&self.place(start), format!("expected TOML, got a syntax error: {}", error.message()))
+    }
+
+    fn place(&self, offset: usize) -> Place {
+        let before = self.text.get(..offset).unwrap_or(self.text);
+        let line_start = before.rfind('\n').map_or(0, |at| at + 1);
+        let line = before.matches('\n').count() as u64 + 1;
+        let column = before[line_start..].chars().count() as u64 + 1;
+        Place::File { file: Arc::clone(&self.file), line, column }
+    }
+
+    fn table(&self, table: &DeTable<'_>) -> Table {
+        let mut entries: Vec<_> = table.iter().collect();
+        entries.sort_by_key(|(key, _)| key.span().start);
+        Table(entries.into_iter().map(|(key, value)| self.entry(key, value)).collect())
+    }
+
+    fn entry(&self, key: &Spanned<std::borrow::Cow<'_, str>>, value: &Spanned<DeValue<'_>>) -> Entry {
+        let key_place = self.place(key.span().start);
+        Entry { key: key.get_ref().to_string(), key_place, node: self.node(value) }
+    }
+
+    fn node(&self, value: &Spanned<DeValue<'_>>) -> Node {
+        Node { value: self.value(value.get_ref()), place: self.place(value.span().start) }
+    }
+
+    fn value(&self, value: &DeValue<'_>) -> Value {
+        match value {
+            DeValue::String(text) => Value::Text(text.to_string()),
+            DeValue::Boolean(flag) => Value::Bool(*flag),
+            DeValue::Integer(number) => i64::from_str_radix(number.as_str(), number.radix())
+                .map_or_else(|_| Value::Number(number.to_string()), Value::Int),
+            DeValue::Float(number) => Value::Number(number.to_string()),
+            DeValue::Datetime(instant) => Value::Text(instant.to_string()),
+            DeValue::Array(items) => Value::List(items.iter().map(|item| self.node(item)).collect()),
+            DeValue::Table(table) => Value::Table(self.table(table)),
+        }
+    }
+}
+
+/// The same value with every part at one place.
+fn moved(value: Value, place: &Place) -> Value {
+    let node = |node: Node| Node { value: moved(node.value, place), place: place.clone() };
+    match value {
+        Value::List(items) => Value::List(items.into_iter().map(node).collect()),
+        Value::Table(table) => Value::Table(Table(
+            table
+                .0
+                .into_iter()
+                .map(|entry| Entry { key: entry.key, key_place: place.clone(), node: node(entry.node) })
+                .collect(),
+        )),
+        plain => plain,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_value_knows_its_line_and_column() {
+        let table = parse("w.toml", "# first\n[a]\n  \"ключ\" = \"x\"\nlist = [1,\n 2]\n").unwrap();
+        let Value::Table(a) = &table.get("a").unwrap().node.value else { panic!("a table") };
+        let key = a.get("ключ").unwrap();
+        assert_eq!(
+            (key.key_place.to_string(), key.node.place.to_string()),
+            ("w.toml:3:3".into(), "w.toml:3:12".into())
+        );
+        let Value::List(items) = &a.get("list").unwrap().node.value else { panic!("a list") };
+        assert_eq!(items[1].place.to_string(), "w.toml:5:2");
+    }
+
+    #[test]
+    fn a_syntax_error_names_its_place() {
+        let problems = parse("w.toml", "[a]\nb = \n").unwrap_err();
+        assert!(problems[0].to_string().starts_with("w.toml:2:"), "{problems:?}");
+    }
+
+    #[test]
+    fn a_number_too_big_for_us_is_kept_as_it_was_written() {
+        let table = parse("w.toml", "n = 99999999999999999999\n").unwrap();
+        assert_eq!(table.get("n").unwrap().node.value, Value::Number("99999999999999999999".into()));
+    }
+}

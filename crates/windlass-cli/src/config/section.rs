@@ -1,0 +1,156 @@
+//! Reads one table of the tree, key by key. Whatever was not asked for when it ends is an unknown key.
+
+use std::time::Duration;
+
+use windlass_core::span::parse_span;
+
+use super::from_env::flag;
+use super::problem::{Problem, Problems, suggest};
+use super::tree::{Entry, Node, Place, Table, Value};
+
+/// A table being read.
+pub(crate) struct Section<'a, 'p> {
+    /// As it is written, such as `[queues.high]`.
+    name: String,
+    table: Option<&'a Table>,
+    known: Vec<&'static str>,
+    problems: &'p mut Problems,
+}
+
+impl<'a, 'p> Section<'a, 'p> {
+    /// The table of an entry; if it is no table, that is a problem, and an empty one is read instead.
+    pub(crate) fn of(name: impl Into<String>, node: Option<&'a Node>, problems: &'p mut Problems) -> Self {
+        let name = name.into();
+        let table = match node.map(|node| &node.value) {
+            None | Some(Value::Null) => None,
+            Some(Value::Table(table)) => Some(table),
+            Some(other) => {
+                let message = format!("expected {name} to be a table, got {}", other.describe());
+                problems.push(Problem::at(&node.expect("it has a value").place, message));
+                None
+            }
+        };
+        Self { name, table, known: Vec::new(), problems }
+    }
+
+    /// The whole tree.
+    pub(crate) fn top(table: &'a Table, problems: &'p mut Problems) -> Self {
+        Self { name: "the top level".to_owned(), table: Some(table), known: Vec::new(), problems }
+    }
+
+    /// The value of a key, if it is there and right. What is wrong with it is noted.
+    pub(crate) fn get<T>(
+        &mut self,
+        key: &'static str,
+        read: impl FnOnce(&Value) -> Result<T, String>,
+    ) -> Option<T> {
+        let entry = self.entry(key)?;
+        match read(&entry.node.value) {
+            Ok(value) => Some(value),
+            Err(why) => {
+                let message = format!("`{key}` in {}: {why}", self.name);
+                self.problems.push(Problem::at(&entry.node.place, message));
+                None
+            }
+        }
+    }
+
+    /// A key as it was written.
+    pub(crate) fn entry(&mut self, key: &'static str) -> Option<&'a Entry> {
+        self.known.push(key);
+        self.table?.get(key)
+    }
+
+    /// Where a key was written.
+    pub(crate) fn place(&self, key: &str) -> Option<&'a Place> {
+        Some(&self.table?.get(key)?.node.place)
+    }
+
+    /// The name of this table and room for problems, to read a table inside it.
+    pub(crate) fn problems(&mut self) -> &mut Problems {
+        self.problems
+    }
+
+    /// Notes everything that nobody asked for.
+    pub(crate) fn finish(self) {
+        let unknown = self.table.iter().flat_map(|table| &table.0);
+        for entry in unknown.filter(|entry| !self.known.contains(&entry.key.as_str())) {
+            let message = format!("unknown key `{}` in {}", super::tree::shortened(&entry.key), self.name);
+            let hint = suggest(&entry.key, self.known.iter().copied());
+            self.problems.push(Problem::at(&entry.key_place, message).hint(hint));
+        }
+    }
+}
+
+/// A text that is not empty.
+pub(crate) fn text(value: &Value) -> Result<String, String> {
+    match value {
+        Value::Text(text) | Value::Raw(text) if !text.is_empty() => Ok(text.clone()),
+        other => Err(format!("expected a text, got {}", other.describe())),
+    }
+}
+
+/// True or false.
+pub(crate) fn boolean(value: &Value) -> Result<bool, String> {
+    let wrong = || format!("expected true or false, got {}", value.describe());
+    match value {
+        Value::Bool(flag) => Ok(*flag),
+        Value::Raw(text) => flag(text).ok_or_else(wrong),
+        _ => Err(wrong()),
+    }
+}
+
+/// A span of time such as `30s`, within limits.
+pub(crate) fn span(shortest: Duration, longest: Duration) -> impl Fn(&Value) -> Result<Duration, String> {
+    move |value| {
+        let span = any_span(value)?;
+        if (shortest..=longest).contains(&span) {
+            return Ok(span);
+        }
+        let (from, to) = (windlass_core::span::show_span(shortest), windlass_core::span::show_span(longest));
+        Err(format!("expected a span of time from {from} to {to}, got {}", value.describe()))
+    }
+}
+
+/// A span of time such as `30s`.
+pub(crate) fn any_span(value: &Value) -> Result<Duration, String> {
+    match value {
+        Value::Text(text) | Value::Raw(text) => parse_span(text).map_err(|why| why.to_string()),
+        Value::Int(number) => Err(format!(
+            "expected a span of time such as 250ms, 30s or 5m, got the bare number {number}; write \"{number}s\" for seconds"
+        )),
+        other => Err(format!("expected a span of time such as 250ms, 30s or 5m, got {}", other.describe())),
+    }
+}
+
+/// A whole number within limits.
+pub(crate) fn whole(least: i64, most: i64) -> impl Fn(&Value) -> Result<i64, String> {
+    move |value| {
+        let number = match value {
+            Value::Int(number) => Some(*number),
+            Value::Raw(text) => text.trim().parse().ok(),
+            _ => None,
+        };
+        number.filter(|number| (least..=most).contains(number)).ok_or_else(|| {
+            let range =
+                if most == i64::MAX { format!("from {least}") } else { format!("from {least} to {most}") };
+            format!("expected a whole number {range}, got {}", value.describe())
+        })
+    }
+}
+
+/// One word out of several.
+pub(crate) fn word<T: Copy>(words: &'static [(&'static str, T)]) -> impl Fn(&Value) -> Result<T, String> {
+    move |value| {
+        let known = || words.iter().map(|(word, _)| *word);
+        let wrong = || {
+            format!("expected one of {}, got {}", known().collect::<Vec<_>>().join(", "), value.describe())
+        };
+        let (Value::Text(got) | Value::Raw(got)) = value else { return Err(wrong()) };
+        let hit = words.iter().find(|(word, _)| *word == got);
+        hit.map(|(_, meaning)| *meaning).ok_or_else(|| match super::problem::nearest(got, known()) {
+            Some(near) => format!("{}; did you mean `{near}`?", wrong()),
+            None => wrong(),
+        })
+    }
+}

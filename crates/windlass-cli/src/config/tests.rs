@@ -1,0 +1,283 @@
+use std::time::Duration;
+
+use super::*;
+
+fn vars(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
+    pairs.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect()
+}
+
+fn load_text(file: &str, text: &str, variables: &[(&str, &str)]) -> Result<Config, Vec<String>> {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join(file);
+    std::fs::write(&path, text).unwrap();
+    let prefix = format!("{}/", dir.path().display());
+    load(Some(&path), &vars(variables))
+        .map_err(|problems| problems.iter().map(|p| p.to_string().replace(&prefix, "")).collect())
+}
+
+fn toml(text: &str) -> Result<Config, Vec<String>> {
+    load_text("windlass.toml", text, &[])
+}
+
+fn defaults() -> Config {
+    load(None, &[]).unwrap()
+}
+
+#[test]
+fn without_a_file_the_five_queues_and_the_documented_defaults_hold() {
+    let config = defaults();
+    let names: Vec<_> = config.queues.iter().map(|queue| queue.name.as_str()).collect();
+    assert_eq!(names, ["high", "default", "screenshot", "low", "bulk"]);
+    assert_eq!(config.store, StoreSettings::default());
+    assert_eq!(config.worker.stop_grace, Duration::from_secs(25));
+    assert_eq!(config.retry, RetryPolicy::default());
+}
+
+#[test]
+fn the_example_file_sets_every_default_to_itself() {
+    let config = toml(example::EXAMPLE).unwrap();
+    assert_eq!(Config { file: None, ..config }, defaults());
+}
+
+#[test]
+fn the_example_file_is_right_with_its_commented_settings_too() {
+    let uncommented: Vec<_> = example::EXAMPLE
+        .lines()
+        .map(|line| match line.strip_prefix("# ") {
+            Some(setting) if setting.starts_with("[types") => setting,
+            Some(setting) if setting.split_once(" = ").is_some_and(|(key, _)| !key.contains([' ', '`'])) => {
+                setting
+            }
+            _ => line,
+        })
+        .collect();
+    let config = toml(&uncommented.join("\n")).unwrap();
+    assert_eq!(config.types.len(), 1);
+    assert_eq!(config.queues[4].capacity, Some(100_000));
+}
+
+#[test]
+fn yaml_says_the_same_as_toml() {
+    let by_toml = toml("[worker]\nlease = \"1m\"\n[queues.mail]\nconcurrency = 7\n[types.send]\nqueue = \"mail\"\nretry = { policy = \"list\", delays = [\"1s\", \"2s\"] }\n").unwrap();
+    let text = "worker:\n  lease: 1m\nqueues:\n  mail:\n    concurrency: 7\ntypes:\n  send:\n    queue: mail\n    retry:\n      policy: list\n      delays: [1s, 2s]\n";
+    let by_yaml = load_text("windlass.yaml", text, &[]).unwrap();
+    assert_eq!(Config { file: None, ..by_toml }, Config { file: None, ..by_yaml });
+}
+
+#[test]
+fn a_misspelt_key_names_file_line_column_and_the_nearest_key() {
+    let problems = toml("[worker]\nlease = \"30s\"\n\n[queues.high]\nconcurency = 5\n").unwrap_err();
+    assert_eq!(
+        problems,
+        ["windlass.toml:5:1: unknown key `concurency` in [queues.high]; did you mean `concurrency`?"]
+    );
+    let problems = load_text("windlass.yaml", "queues:\n  high:\n    concurency: 5\n", &[]).unwrap_err();
+    assert_eq!(
+        problems,
+        ["windlass.yaml:3:5: unknown key `concurency` in [queues.high]; did you mean `concurrency`?"]
+    );
+}
+
+#[test]
+fn all_problems_are_told_at_once_in_the_order_of_the_file() {
+    let problems = toml(
+        "[store]\nengine = \"sqllite\"\n[worker]\nlease = 30\nmax_crashes = 0\n[queues.\"odd name\"]\n[queues.high]\nconcurrency = \"many\"\npoll_interval = \"1ms\"\n[types.send]\nqueue = \"hihg\"\n[types.lost]\n[wrker]\n",
+    )
+    .unwrap_err();
+    let expected = [
+        "windlass.toml:2:10: `engine` in [store]: expected one of sqlite, memory, got \"sqllite\"; did you mean `sqlite`?",
+        "windlass.toml:4:9: `lease` in [worker]: expected a span of time such as 250ms, 30s or 5m, got the bare number 30; write \"30s\" for seconds",
+        "windlass.toml:5:15: `max_crashes` in [worker]: expected a whole number from 1 to 100, got 0",
+        "windlass.toml:6:9: expected a queue name of 1 to 64 characters out of a-z 0-9 _ . -, got \"odd name\"",
+        "windlass.toml:8:15: `concurrency` in [queues.high]: expected a whole number from 1 to 1000, got \"many\"",
+        "windlass.toml:9:17: `poll_interval` in [queues.high]: expected a span of time from 100ms to 1d, got \"1ms\"",
+        "windlass.toml:11:9: `queue` in [types.send]: expected a declared queue, got \"hihg\"; did you mean `high`?",
+        "windlass.toml:12:8: expected `queue` in [types.lost], got none; every job type belongs to one queue",
+        "windlass.toml:13:2: unknown key `wrker` in the top level; did you mean `worker`?",
+    ];
+    assert_eq!(problems, expected);
+}
+
+#[test]
+fn the_environment_goes_over_the_file_and_says_so_when_it_is_wrong() {
+    let file = "[queues.high]\nconcurrency = 5\n[types.\"mail.send\"]\nqueue = \"high\"\n";
+    let config = load_text(
+        "windlass.toml",
+        file,
+        &[
+            ("WINDLASS__QUEUES__HIGH__CONCURRENCY", "6"),
+            ("WINDLASS__TYPES__MAIL_SEND__TIMEOUT", "9s"),
+            ("WINDLASS__TYPES__MAIL_SEND__RETRY", "{ policy = \"list\", delays = [\"1s\"] }"),
+            ("WINDLASS__TYPES__MAIL_SEND__KEEP_RESULT", "true"),
+            ("WINDLASS__QUEUES__NEW__CAPACITY", "10"),
+            ("WINDLASS__PRIORITIES__URGENT", "1"),
+            ("WINDLASS__STORE__PATH", "/tmp/5"),
+            ("WINDLASS_OTHER", "not ours"),
+        ],
+    )
+    .unwrap();
+    assert_eq!(config.queues[0].concurrency, 6);
+    assert_eq!(config.types[0].timeout, Duration::from_secs(9));
+    assert_eq!(config.types[0].retry.name(), "list");
+    assert!(config.types[0].keep_result);
+    assert!(config.queues.iter().any(|queue| queue.name.as_str() == "new" && queue.capacity == Some(10)));
+    assert_eq!(config.priorities.resolve("urgent").unwrap().1.level(), 1);
+    assert_eq!(config.store.path, PathBuf::from("/tmp/5"));
+
+    let problems = load_text(
+        "windlass.toml",
+        file,
+        &[
+            ("WINDLASS__QUEUES__HIGH__CONCURENCY", "6"),
+            ("WINDLASS__WORKER__LEASE", "soon"),
+            ("WINDLASS__WORKER____X", "1"),
+            ("WINDLASS__RETRY", "{ policy = "),
+            ("WINDLASS__QUEUES__HIGH__CONCURRENCY__DEEP", "1"),
+        ],
+    )
+    .unwrap_err();
+    let starts = [
+        "environment variable WINDLASS__QUEUES__HIGH__CONCURENCY: unknown key `concurency` in [queues.high]; did you mean `concurrency`?",
+        "environment variable WINDLASS__QUEUES__HIGH__CONCURRENCY__DEEP: expected a table at `concurrency` to set a part of, got 5",
+        "environment variable WINDLASS__RETRY: expected a TOML list or inline table, got a syntax error",
+        "environment variable WINDLASS__WORKER__LEASE: `lease` in [worker]: expected a span of time",
+        "environment variable WINDLASS__WORKER____X: expected a name such as WINDLASS__WORKER__LEASE",
+    ];
+    assert_eq!(problems.len(), starts.len(), "{problems:#?}");
+    for (problem, start) in problems.iter().zip(starts) {
+        assert!(problem.starts_with(start), "{problem}\n{start}");
+    }
+}
+
+#[test]
+fn asking_for_redis_is_refused_and_not_ignored() {
+    for (text, count) in [("true", 1), ("1", 1), ("maybe", 1), ("false", 0), ("", 0)] {
+        let problems = load(None, &vars(&[("USE_REDIS_QUEUE", text)])).err().unwrap_or_default();
+        assert_eq!(problems.len(), count, "{text}: {problems:?}");
+    }
+    let problems = load(None, &vars(&[("USE_REDIS_QUEUE", "true")])).unwrap_err();
+    assert!(problems[0].to_string().contains("not in this build"), "{}", problems[0]);
+    let problems = toml("[store]\nengine = \"redis\"\n").unwrap_err();
+    assert!(problems[0].contains("not in this build"), "{problems:?}");
+}
+
+#[test]
+fn built_in_queues_can_be_changed_added_to_and_removed() {
+    let config =
+        toml("[queues.HIGH]\nconcurrency = 2\n[queues.bulk]\nremove = true\n[queues.mine]\n").unwrap();
+    let rows: Vec<_> = config.queues.iter().map(|q| (q.name.as_str(), q.concurrency)).collect();
+    assert_eq!(rows, [("high", 2), ("default", 10), ("mine", 4), ("screenshot", 3), ("low", 5)]);
+    let twice = toml("[queues.HIGH]\n[queues.high]\n").unwrap_err();
+    assert!(twice[0].starts_with("windlass.toml:2:9:"), "{twice:?}");
+    let orphan = toml("[queues.bulk]\nremove = true\n[types.a]\nqueue = \"bulk\"\n").unwrap_err();
+    assert!(orphan[0].contains("expected a declared queue, got \"bulk\""), "{orphan:?}");
+}
+
+#[test]
+fn every_setting_of_a_queue_and_a_type_arrives() {
+    let config = toml(
+        "[queues.q]\npriority = 1\nconcurrency = 2\npoll_interval = \"3s\"\np95_target = \"4s\"\ncolour = \"green\"\nescalation = \"page\"\ncapacity = 50\nwarn_depth = 6\n[types.t]\nqueue = \"q\"\nretry = \"fixed:every=5s\"\ntimeout = \"6s\"\npriority = 7\nretention_days = 8\nkeep_result = true\n",
+    )
+    .unwrap();
+    let queue = serde_json::to_value(config.queues.iter().find(|q| q.name.as_str() == "q").unwrap()).unwrap();
+    assert_eq!(
+        queue,
+        serde_json::json!({ "name": "q", "priority": 1, "concurrency": 2, "poll_interval": "3s", "p95_target": "4s", "colour": "green", "escalation": "page", "capacity": 50, "warn_depth": 6 })
+    );
+    assert_eq!(
+        serde_json::to_value(&config.types[0]).unwrap(),
+        serde_json::json!({ "name": "t", "queue": "q", "retry": { "policy": "fixed", "every": "5s", "attempts": 5 }, "timeout": "6s", "priority": 7, "retention_days": 8, "keep_result": true })
+    );
+}
+
+#[test]
+fn labels_are_added_changed_and_taken_away() {
+    let config = toml("[priorities]\nURGENT = 1\nhigh = 2\nlow = false\n").unwrap();
+    let level = |label| config.priorities.resolve(label).map(|(_, priority)| priority.level());
+    assert_eq!((level("urgent"), level("high"), level("normal")), (Ok(1), Ok(2), Ok(5)));
+    assert!(level("low").is_err());
+    for wrong in ["a = 11", "a = -1", "a = true", "a = \"x\"", "\"a b\" = 1"] {
+        assert_eq!(toml(&format!("[priorities]\n{wrong}\n")).unwrap_err().len(), 1, "{wrong}");
+    }
+}
+
+#[test]
+fn the_default_retry_is_taken_by_types_that_say_nothing() {
+    let config = toml("[retry]\npolicy = \"backfill\"\nbase = \"1m\"\n[types.a]\nqueue = \"high\"\n[types.b]\nqueue = \"high\"\nretry = \"never\"\n").unwrap();
+    assert_eq!(config.types[0].retry, config.retry);
+    assert_eq!(config.types[0].retry.name(), "backfill");
+    assert_eq!(config.types[1].retry, RetryPolicy::Never);
+}
+
+#[test]
+fn a_setting_that_the_policy_does_not_have_is_refused_at_its_place() {
+    let problems = toml("[retry]\npolicy = \"fibonacci\"\nbase = \"1m\"\n").unwrap_err();
+    assert_eq!(
+        problems,
+        ["windlass.toml:3:1: unknown key `base` in [retry]; known here: policy, unit, attempts"]
+    );
+    let problems = toml("[retry]\npolicy = \"fibonaci\"\n").unwrap_err();
+    assert!(problems[0].contains("did you mean `fibonacci`?"), "{problems:?}");
+    let problems = toml("[retry]\npolicy = \"fixed\"\n").unwrap_err();
+    assert!(problems[0].contains("expected `every`"), "{problems:?}");
+    let problems = toml("[retry]\npolicy = \"progressive\"\ntiers = [{ max_age = \"1d\" }]\n").unwrap_err();
+    assert!(problems[0].contains("expected `interval`"), "{problems:?}");
+}
+
+#[test]
+fn a_heartbeat_must_fit_twice_into_the_lease() {
+    assert!(toml("[worker]\nlease = \"20s\"\n").is_ok());
+    let problems = toml("[worker]\nlease = \"15s\"\n").unwrap_err();
+    assert!(problems[0].starts_with("windlass.toml:2:9: expected `heartbeat`"), "{problems:?}");
+}
+
+#[test]
+fn a_warning_past_the_capacity_is_refused() {
+    assert!(toml("[queues.q]\ncapacity = 10\nwarn_depth = 9\n").is_ok());
+    assert_eq!(toml("[queues.q]\ncapacity = 10\nwarn_depth = 10\n").unwrap_err().len(), 1);
+}
+
+#[test]
+fn sections_that_are_no_tables_are_refused() {
+    let problems = toml("store = 1\nworker = \"x\"\npriorities = []\nqueues = true\ntypes = 2\nretry = 3\n")
+        .unwrap_err();
+    assert_eq!(problems.len(), 6, "{problems:#?}");
+    let problems = toml("[queues]\nhigh = 3\n").unwrap_err();
+    assert_eq!(problems, ["windlass.toml:2:8: expected [queues.high] to be a table, got 3"]);
+}
+
+#[test]
+fn a_missing_file_another_extension_and_bad_bytes_are_refused() {
+    let load = |path: &Path| load(Some(path), &[]).unwrap_err()[0].to_string();
+    assert!(load(Path::new("/nowhere/windlass.toml")).contains("cannot be read"));
+    assert!(load(Path::new("windlass.json")).contains(".toml, .yaml or .yml"));
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("w.toml");
+    std::fs::write(&path, [0xff, 0xfe]).unwrap();
+    assert!(load(&path).contains("cannot be read"));
+    std::fs::write(&path, "#".repeat(2 * 1024 * 1024)).unwrap();
+    assert!(load(&path).contains("at most"));
+}
+
+#[test]
+fn a_policy_is_written_in_one_word_on_the_command_line() {
+    let parse = retry::parse_policy;
+    assert_eq!(parse("fibonacci"), Ok(RetryPolicy::fibonacci()));
+    assert_eq!(parse("backfill:attempts=9"), Ok(RetryPolicy::backfill().with_attempts(9)));
+    assert_eq!(parse("list:1s,1m 30s").map(|policy| policy.name()), Ok("list"));
+    assert_eq!(parse("never"), Ok(RetryPolicy::Never));
+    for wrong in [
+        "",
+        "nope",
+        "fixed",
+        "fixed:every",
+        "fixed:every=x",
+        "fixed:unit=1s",
+        "list:",
+        "never:attempts=2",
+        "exponential:attempts=0",
+        "exponential:attempts=-1",
+    ] {
+        assert!(parse(wrong).is_err(), "{wrong}");
+    }
+}

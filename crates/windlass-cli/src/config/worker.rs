@@ -1,0 +1,70 @@
+//! `[worker]`: signs of life, rescue and the end of a worker process.
+
+use std::time::Duration;
+
+use windlass_core::limits::{CRASHES_MAX, HEARTBEAT_EVERY, SWEEP_EVERY, WORKER_LEASE};
+use windlass_core::span::show_span;
+
+use super::problem::Problem;
+use super::section::{Section, span, whole};
+
+/// How worker processes live and end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct WorkerSettings {
+    /// A sign of life is good for this long.
+    pub(crate) lease: Duration,
+    /// A sign of life is shown this often.
+    pub(crate) heartbeat: Duration,
+    /// Dead workers, expired jobs and old history are looked for this often.
+    pub(crate) sweep: Duration,
+    /// How long running jobs may go on after a stop was asked for.
+    pub(crate) stop_grace: Duration,
+    /// Crashes of its worker after which a job is given up.
+    pub(crate) max_crashes: u32,
+}
+
+impl Default for WorkerSettings {
+    fn default() -> Self {
+        Self {
+            lease: WORKER_LEASE,
+            heartbeat: HEARTBEAT_EVERY,
+            sweep: SWEEP_EVERY,
+            stop_grace: Duration::from_secs(25),
+            max_crashes: CRASHES_MAX,
+        }
+    }
+}
+
+pub(crate) fn read(mut section: Section<'_, '_>) -> WorkerSettings {
+    let default = WorkerSettings::default();
+    let (moment, hour) = (Duration::from_millis(100), Duration::from_secs(3600));
+    let settings = WorkerSettings {
+        lease: section.get("lease", span(moment * 5, hour)).unwrap_or(default.lease),
+        heartbeat: section.get("heartbeat", span(moment, hour)).unwrap_or(default.heartbeat),
+        sweep: section.get("sweep", span(moment, hour)).unwrap_or(default.sweep),
+        stop_grace: section.get("stop_grace", span(Duration::ZERO, hour * 24)).unwrap_or(default.stop_grace),
+        max_crashes: section
+            .get("max_crashes", whole(1, 100))
+            .and_then(|number| u32::try_from(number).ok())
+            .unwrap_or(default.max_crashes),
+    };
+    check_lease(&mut section, &settings);
+    section.finish();
+    settings
+}
+
+/// A worker that may miss not even one sign of life is declared dead by every hiccup.
+fn check_lease(section: &mut Section<'_, '_>, settings: &WorkerSettings) {
+    if settings.heartbeat * 2 <= settings.lease {
+        return;
+    }
+    let Some(place) = section.place("heartbeat").or_else(|| section.place("lease")).cloned() else { return };
+    let (lease, heartbeat) = (show_span(settings.lease), show_span(settings.heartbeat));
+    section.problems().push(
+        Problem::at(
+            &place,
+            format!("expected `heartbeat` of at most half the `lease` of {lease}, got {heartbeat}"),
+        )
+        .hint("a worker that misses one sign of life must not be taken for dead"),
+    );
+}

@@ -1,0 +1,142 @@
+//! How a command ends: a code that scripts can rely on, and an error that says what to do.
+
+use std::fmt;
+
+use windlass_core::enqueue::Refusal;
+use windlass_core::error::EngineError;
+use windlass_core::job_type::TypeSpecError;
+
+use crate::config::Problem;
+
+/// The exit codes. They are part of the contract: `--help` and `docs/cli.md` list them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Code {
+    /// Done.
+    Ok = 0,
+    /// It was tried and failed.
+    Failed = 1,
+    /// The command line or the input is wrong.
+    Usage = 2,
+    /// There is no such job, queue or type.
+    NotFound = 3,
+    /// The state of the job or queue, or a missing confirmation, forbids it.
+    Refused = 4,
+    /// A part of it was done.
+    Partly = 5,
+    /// It did not happen in the time that was given.
+    TimedOut = 6,
+    /// The store cannot be reached or used.
+    Store = 69,
+    /// The configuration is wrong.
+    Configuration = 78,
+    /// Ctrl-C.
+    Interrupted = 130,
+}
+
+impl Code {
+    /// The word that `--json` errors carry.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Failed => "failed",
+            Self::Usage => "usage",
+            Self::NotFound => "not-found",
+            Self::Refused => "refused",
+            Self::Partly => "partly-done",
+            Self::TimedOut => "timed-out",
+            Self::Store => "store",
+            Self::Configuration => "configuration",
+            Self::Interrupted => "interrupted",
+        }
+    }
+}
+
+impl From<Code> for std::process::ExitCode {
+    fn from(code: Code) -> Self {
+        Self::from(code as u8)
+    }
+}
+
+/// For the end of `--help`.
+pub(crate) const CODES_HELP: &str = "\
+Exit codes:
+  0    done
+  1    it was tried and failed
+  2    the command line or the input is wrong
+  3    there is no such job, queue or type
+  4    the state of the job or queue, or a missing confirmation, forbids it
+  5    a part of it was done
+  6    it did not happen in the time that was given
+  69   the store cannot be reached or used
+  78   the configuration is wrong
+  130  interrupted by Ctrl-C";
+
+/// Why a command did not do what was asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Failure {
+    pub(crate) code: Code,
+    pub(crate) message: String,
+    pub(crate) hint: Option<String>,
+    /// Everything that is wrong with the configuration, if that is why.
+    pub(crate) problems: Vec<Problem>,
+}
+
+impl Failure {
+    pub(crate) fn new(code: Code, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), hint: None, problems: Vec::new() }
+    }
+
+    #[must_use]
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self::new(Code::Usage, message)
+    }
+
+    pub(crate) fn not_found(what: impl fmt::Display) -> Self {
+        Self::new(Code::NotFound, format!("there is no {what}"))
+    }
+
+    pub(crate) fn configuration(problems: Vec<Problem>) -> Self {
+        let message = match problems.len() {
+            1 => "the configuration has a problem".to_owned(),
+            several => format!("the configuration has {several} problems"),
+        };
+        Self { problems, ..Self::new(Code::Configuration, message) }
+    }
+}
+
+impl From<EngineError> for Failure {
+    fn from(error: EngineError) -> Self {
+        let code = match &error {
+            EngineError::Refused(_) => Code::Refused,
+            EngineError::Type(TypeSpecError::OtherQueue { .. }) => Code::Refused,
+            EngineError::Type(TypeSpecError::UnknownQueue { .. }) => Code::NotFound,
+            EngineError::Type(_) | EngineError::Queue(_) => Code::Usage,
+            _ => Code::Store,
+        };
+        Self::new(code, error.to_string())
+    }
+}
+
+impl From<&Refusal> for Failure {
+    fn from(refusal: &Refusal) -> Self {
+        let code = match refusal {
+            Refusal::UnknownType { .. } | Refusal::UnknownQueue { .. } => Code::NotFound,
+            Refusal::OtherQueue { .. } | Refusal::QueueFull { .. } | Refusal::QueueShut { .. } => {
+                Code::Refused
+            }
+            _ => Code::Usage,
+        };
+        Self::new(code, refusal.to_string())
+    }
+}
+
+impl From<std::io::Error> for Failure {
+    fn from(error: std::io::Error) -> Self {
+        Self::new(Code::Failed, format!("the output cannot be written: {error}"))
+    }
+}

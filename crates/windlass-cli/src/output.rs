@@ -1,0 +1,193 @@
+//! What a command prints: data on standard output, as a table for people or as JSON for programs; everything
+//! else on standard error.
+
+use std::io::{IsTerminal, Write};
+
+use comfy_table::{Attribute, Cell, Color, ContentArrangement, Table, presets};
+use serde_json::{Value, json};
+use windlass_core::job::Phase;
+
+use crate::config::Place;
+use crate::exit::{Code, Failure};
+
+/// Where a command prints to, and how.
+pub(crate) struct Output {
+    json: bool,
+    quiet: bool,
+    colour: bool,
+    stdout: Box<dyn Write + Send>,
+    stderr: Box<dyn Write + Send>,
+}
+
+impl Output {
+    /// The terminal or pipe of this process.
+    pub(crate) fn of_process(json: bool, quiet: bool, no_color: bool) -> Self {
+        let plain = no_color || std::env::var_os("NO_COLOR").is_some_and(|text| !text.is_empty());
+        Self {
+            json,
+            quiet,
+            colour: !plain && std::io::stdout().is_terminal(),
+            stdout: Box::new(std::io::stdout()),
+            stderr: Box::new(std::io::stderr()),
+        }
+    }
+
+    /// For tests: no colour, into the given writers.
+    #[cfg(test)]
+    pub(crate) fn into_writers(
+        json: bool,
+        stdout: impl Write + Send + 'static,
+        stderr: impl Write + Send + 'static,
+    ) -> Self {
+        let (stdout, stderr) = (Box::new(stdout), Box::new(stderr));
+        Self { json, quiet: false, colour: false, stdout, stderr }
+    }
+
+    /// Whether programs read along.
+    pub(crate) fn is_json(&self) -> bool {
+        self.json
+    }
+
+    /// One line of data.
+    pub(crate) fn line(&mut self, text: impl AsRef<str>) -> Result<(), Failure> {
+        Ok(writeln!(self.stdout, "{}", text.as_ref())?)
+    }
+
+    /// A value as JSON, over several lines.
+    pub(crate) fn json(&mut self, value: &Value) -> Result<(), Failure> {
+        Ok(writeln!(self.stdout, "{value:#}")?)
+    }
+
+    /// A value as JSON on one line, for streams.
+    pub(crate) fn json_line(&mut self, value: &Value) -> Result<(), Failure> {
+        Ok(writeln!(self.stdout, "{value}")?)
+    }
+
+    /// Data in whichever form was asked for.
+    pub(crate) fn either(&mut self, value: &Value, text: impl FnOnce() -> String) -> Result<(), Failure> {
+        if self.json { self.json(value) } else { self.line(text()) }
+    }
+
+    /// A table for people; what it says when there are no rows goes to standard error.
+    pub(crate) fn table(
+        &mut self,
+        header: &[&str],
+        rows: Vec<Vec<Cell>>,
+        empty: &str,
+    ) -> Result<(), Failure> {
+        if rows.is_empty() {
+            self.note(empty);
+            return Ok(());
+        }
+        let mut table = self.styled();
+        table.set_header(header.iter().map(|title| self.title(title)));
+        table.add_rows(rows);
+        self.line(spaced(table))
+    }
+
+    /// Names and values, one pair a line.
+    pub(crate) fn pairs(&mut self, pairs: Vec<(&str, Cell)>) -> Result<(), Failure> {
+        let mut table = self.styled();
+        for (name, value) in pairs {
+            table.add_row(vec![self.title(name), value]);
+        }
+        self.line(spaced(table))
+    }
+
+    fn styled(&self) -> Table {
+        let mut table = Table::new();
+        table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
+        if self.colour {
+            table.enforce_styling();
+        } else {
+            // Off a terminal lines are as long as they are, so that `grep` and `cut` see whole rows.
+            table.force_no_tty();
+        }
+        table
+    }
+
+    fn title(&self, text: &str) -> Cell {
+        if self.colour { Cell::new(text).add_attribute(Attribute::Bold) } else { Cell::new(text) }
+    }
+
+    /// Something worth saying that is not data.
+    pub(crate) fn note(&mut self, text: impl AsRef<str>) {
+        if !self.quiet && !text.as_ref().is_empty() {
+            // There is nowhere left to report a broken standard error.
+            let _ = writeln!(self.stderr, "{}", text.as_ref());
+        }
+    }
+
+    /// Why the command failed.
+    pub(crate) fn failure(&mut self, failure: &Failure) {
+        let text = if self.json { failure_json(failure).to_string() } else { failure_text(failure) };
+        let _ = writeln!(self.stderr, "{text}");
+    }
+
+    /// A phase in its colour.
+    pub(crate) fn phase(&self, phase: Phase) -> Cell {
+        let cell = Cell::new(phase);
+        if !self.colour {
+            return cell;
+        }
+        cell.fg(match phase {
+            Phase::Ready => Color::Cyan,
+            Phase::Scheduled | Phase::Parked => Color::Yellow,
+            Phase::Running => Color::Blue,
+            Phase::Succeeded => Color::Green,
+            Phase::Dead => Color::Red,
+            Phase::Cancelled => Color::DarkGrey,
+        })
+    }
+}
+
+/// Columns start at the left edge, two spaces apart.
+fn spaced(mut table: Table) -> String {
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 2));
+    }
+    table.trim_fmt()
+}
+
+/// Text that somebody else wrote, without characters that would command a terminal.
+pub(crate) fn printable(text: &str) -> String {
+    let show = |c: char| if c.is_control() && c != '\n' && c != '\t' { '\u{fffd}' } else { c };
+    text.chars().map(show).collect()
+}
+
+fn failure_text(failure: &Failure) -> String {
+    if failure.code == Code::Configuration && !failure.problems.is_empty() {
+        let lines: Vec<_> = failure.problems.iter().map(ToString::to_string).collect();
+        return lines.join("\n");
+    }
+    match &failure.hint {
+        Some(hint) => format!("error: {}\n  {hint}", failure.message),
+        None => format!("error: {}", failure.message),
+    }
+}
+
+fn failure_json(failure: &Failure) -> Value {
+    let mut error = json!({
+        "code": failure.code.name(),
+        "message": failure.message,
+        "hint": failure.hint,
+    });
+    if !failure.problems.is_empty() {
+        error["problems"] = failure.problems.iter().map(problem_json).collect();
+    }
+    json!({ "error": error })
+}
+
+fn problem_json(problem: &crate::config::Problem) -> Value {
+    let mut value = json!({ "message": problem.message, "hint": problem.hint });
+    match &problem.place {
+        Some(Place::File { file, line, column }) => {
+            value["file"] = json!(**file);
+            value["line"] = json!(line);
+            value["column"] = json!(column);
+        }
+        Some(Place::Env(name)) => value["variable"] = json!(**name),
+        None => {}
+    }
+    value
+}
