@@ -1,0 +1,187 @@
+//! What an application puts jobs in with, and asks about them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use windlass_core::admin::{JobRecord, QueueStatus};
+use windlass_core::engine::{Declaration, Engine};
+use windlass_core::enqueue::{EnqueueRequest, Enqueued, NewJob};
+use windlass_core::error::EngineError;
+use windlass_core::job::JobId;
+use windlass_core::limits::ENQUEUE_BATCH_MAX;
+use windlass_core::priority::PriorityLabels;
+use windlass_core::queue::QueueSpec;
+
+use crate::enqueue::{Enqueue, EnqueueError, Flights, Placed, Way};
+use crate::job_type::{JobType, spec_of};
+use crate::{random, store};
+
+/// A hook at the door: may change a new job before it is sent, for example give it a priority or a delay.
+pub type EnqueueHook = Arc<dyn Fn(&mut NewJob) + Send + Sync>;
+
+/// How a client behaves.
+#[derive(Clone, Default)]
+pub struct ClientOptions {
+    /// What priority labels mean.
+    pub labels: PriorityLabels,
+    /// Asked for every new job, in this order.
+    pub hooks: Vec<EnqueueHook>,
+}
+
+/// Puts jobs in. Cheap to clone; clones share one line to the store, on which callers who come at the same
+/// time travel together.
+#[derive(Clone)]
+pub struct Client(Arc<Inner>);
+
+struct Inner {
+    engine: Arc<dyn Engine>,
+    options: ClientOptions,
+    flights: Arc<Flights>,
+    draining: AtomicBool,
+}
+
+impl Client {
+    /// A client of the given engine.
+    pub fn new(engine: Arc<dyn Engine>) -> Self {
+        Self::with_options(engine, ClientOptions::default())
+    }
+
+    /// A client with labels and hooks of its own.
+    pub fn with_options(engine: Arc<dyn Engine>, options: ClientOptions) -> Self {
+        let flights = Arc::new(Flights::new(Arc::clone(&engine)));
+        Self(Arc::new(Inner { engine, options, flights, draining: AtomicBool::new(false) }))
+    }
+
+    /// Declares queues, so that jobs can be put in before any worker starts.
+    pub async fn declare(&self, queues: Vec<QueueSpec>) -> Result<(), EngineError> {
+        self.0.engine.declare(Declaration { queues, types: vec![] }).await
+    }
+
+    /// Registers the type `T`, and its queue with the defaults if nobody declared it, so that jobs of it can be
+    /// put in before any worker starts.
+    pub async fn register<T: JobType>(&self) -> Result<(), RegisterError> {
+        let spec = spec_of::<T>()?;
+        let known = self.0.engine.queues().await?;
+        let missing = known.iter().all(|queue| queue.spec.name != spec.queue);
+        let queues = missing.then(|| declared_as(&spec.queue)).into_iter().collect();
+        Ok(self.0.engine.declare(Declaration { queues, types: vec![spec] }).await?)
+    }
+
+    /// Puts a job in. Nothing happens until the returned builder is awaited.
+    ///
+    /// ```no_run
+    /// # use windlass::{Client, JobType}; use std::time::Duration;
+    /// # #[derive(serde::Serialize, serde::Deserialize)] struct SendMail { to: String }
+    /// # impl JobType for SendMail { const NAME: &'static str = "mail.send"; }
+    /// # async fn example(client: Client) -> Result<(), windlass::EnqueueError> {
+    /// client.enqueue(SendMail { to: "ada".into() }).delay(Duration::from_secs(60)).key("mail:ada").await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn enqueue<T: JobType>(&self, job: T) -> Enqueue {
+        Enqueue::new(self.clone(), job, Way::Door)
+    }
+
+    /// Puts many jobs in, at most 1,000 a request to the store. Each is judged by itself; the answers come in
+    /// the order of the jobs.
+    pub async fn enqueue_many<T: JobType>(
+        &self,
+        jobs: impl IntoIterator<Item = T>,
+    ) -> Result<Vec<Result<Placed, EnqueueError>>, EnqueueError> {
+        let drafts = jobs.into_iter().map(|job| self.enqueue(job).draft()).collect::<Result<Vec<_>, _>>()?;
+        self.enqueue_drafts(drafts).await
+    }
+
+    /// Puts in jobs that were made by hand.
+    pub async fn enqueue_drafts(
+        &self,
+        drafts: Vec<NewJob>,
+    ) -> Result<Vec<Result<Placed, EnqueueError>>, EnqueueError> {
+        self.check_open()?;
+        let mut answers = Vec::with_capacity(drafts.len());
+        let mut rest = drafts.into_iter().map(|draft| self.hooked(draft)).peekable();
+        while rest.peek().is_some() {
+            let jobs: Vec<_> = rest.by_ref().take(ENQUEUE_BATCH_MAX).collect();
+            let request = EnqueueRequest { request: random::request_id(), jobs };
+            let placed = self.0.flights.send(request).await?;
+            answers.extend(placed.into_iter().map(Placed::from_answer));
+        }
+        Ok(answers)
+    }
+
+    /// One job, wherever it is.
+    pub async fn job(&self, id: JobId) -> Result<Option<JobRecord>, EngineError> {
+        store::call(&self.0.engine, |engine| async move { engine.job(id).await }).await
+    }
+
+    /// All queues with their counts: depth, ready, scheduled, parked, running, paused, shut.
+    pub async fn snapshot(&self) -> Result<Vec<QueueStatus>, EngineError> {
+        store::call(&self.0.engine, |engine| async move { engine.queues().await }).await
+    }
+
+    /// The engine behind this client.
+    pub fn engine(&self) -> &Arc<dyn Engine> {
+        &self.0.engine
+    }
+
+    /// A follow-up job of a running one, which is taken even while the process drains.
+    pub(crate) fn follow_up<T: JobType>(&self, job: T) -> Enqueue {
+        Enqueue::new(self.clone(), job, Way::FollowUp)
+    }
+
+    pub(crate) fn labels(&self) -> &PriorityLabels {
+        &self.0.options.labels
+    }
+
+    pub(crate) fn flights(&self) -> &Arc<Flights> {
+        &self.0.flights
+    }
+
+    pub(crate) fn hooked(&self, mut draft: NewJob) -> NewJob {
+        for hook in &self.0.options.hooks {
+            hook(&mut draft);
+        }
+        draft
+    }
+
+    /// From now on this process takes no new jobs but follow-ups.
+    pub(crate) fn start_draining(&self) {
+        self.0.draining.store(true, Ordering::SeqCst);
+    }
+
+    pub(crate) fn check_open(&self) -> Result<(), EnqueueError> {
+        if self.0.draining.load(Ordering::SeqCst) { Err(EnqueueError::Draining) } else { Ok(()) }
+    }
+}
+
+/// A queue as it is declared if nobody configured it: like the built-in one of that name, if there is one.
+pub(crate) fn declared_as(name: &windlass_core::names::QueueName) -> QueueSpec {
+    QueueSpec::built_in()
+        .into_iter()
+        .find(|built_in| built_in.name == *name)
+        .unwrap_or_else(|| QueueSpec::new(name.clone()))
+}
+
+/// Why a type was not registered.
+#[derive(Debug, thiserror::Error)]
+pub enum RegisterError {
+    /// Its name or its queue's is not a name.
+    #[error(transparent)]
+    Name(#[from] windlass_core::names::NameError),
+    /// The store refused it or failed.
+    #[error("the job type was not registered")]
+    Store(#[from] EngineError),
+}
+
+impl Placed {
+    pub(crate) fn from_answer(answer: Enqueued) -> Result<Self, EnqueueError> {
+        use crate::enqueue::Placement;
+        let (id, how) = match answer {
+            Enqueued::New(id) => (id, Placement::New),
+            Enqueued::Kept(id) => (id, Placement::Kept),
+            Enqueued::Replaced(id) => (id, Placement::Replaced),
+            Enqueued::Revived(id) => (id, Placement::Revived),
+            Enqueued::Refused(why) => return Err(EnqueueError::Refused(why)),
+        };
+        Ok(Self { id, how })
+    }
+}

@@ -1,0 +1,261 @@
+//! Putting a job in: the builder that everybody expects, and the flights on which callers travel together.
+
+use std::future::IntoFuture;
+use std::pin::Pin;
+use std::time::Duration;
+
+use windlass_core::clock::Timestamp;
+use windlass_core::enqueue::{NewJob, Refusal, RequestId, When};
+use windlass_core::error::EngineError;
+use windlass_core::job::JobId;
+use windlass_core::key::{KeyClaim, KeyScope, OnConflict};
+use windlass_core::names::{CorrelationId, GroupName, Key, NameError, QueueName, Tag, TypeName};
+use windlass_core::payload::{Payload, PayloadError};
+use windlass_core::priority::{Priority, PriorityError};
+use windlass_core::retry::RetryPolicy;
+
+use crate::client::Client;
+use crate::job_type::JobType;
+
+mod flight;
+
+pub(crate) use flight::Flights;
+pub use flight::{Judged, judge};
+
+/// A job on its way in. Change what you need, then await it.
+#[must_use = "nothing is put in until this is awaited"]
+pub struct Enqueue {
+    client: Client,
+    draft: Result<NewJob, EnqueueError>,
+    request: Option<RequestId>,
+    way: Way,
+}
+
+/// Which way a job comes in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// From outside; refused while the process drains.
+    Door,
+    /// From a running handler.
+    FollowUp,
+}
+
+impl Enqueue {
+    pub(crate) fn new<T: JobType>(client: Client, job: T, way: Way) -> Self {
+        Self { client, draft: draft(&job), request: None, way }
+    }
+
+    /// Due after this time.
+    pub fn delay(self, delay: Duration) -> Self {
+        self.change(|draft| draft.when = When::In(delay))
+    }
+
+    /// Due at this instant.
+    pub fn at(self, instant: Timestamp) -> Self {
+        self.change(|draft| draft.when = When::At(instant))
+    }
+
+    /// As urgent as this number, from 0 (most urgent) to 10.
+    pub fn priority(self, number: i64) -> Self {
+        self.try_change(|draft, _| {
+            draft.priority = Some(Priority::new(number)?);
+            Ok(())
+        })
+    }
+
+    /// As urgent as this label means, for example `high`. The job keeps the label.
+    pub fn label(self, label: &str) -> Self {
+        self.try_change(|draft, client| {
+            let (label, priority) = client.labels().resolve(label)?;
+            (draft.label, draft.priority) = (Some(label), Some(priority));
+            Ok(())
+        })
+    }
+
+    /// With a key: while a job with this key is live, adding it again changes nothing and says so.
+    pub fn key(self, key: &str) -> Self {
+        self.try_change(|draft, _| {
+            draft.key = Some(KeyClaim::new(Key::parse(key)?));
+            Ok(())
+        })
+    }
+
+    /// For how long the key is held. Call it after [`key`](Self::key).
+    pub fn key_scope(self, scope: KeyScope) -> Self {
+        self.change_key(|key| key.scope = scope)
+    }
+
+    /// What happens if the key is held. Call it after [`key`](Self::key).
+    pub fn on_conflict(self, on_conflict: OnConflict) -> Self {
+        self.change_key(|key| key.on_conflict = on_conflict)
+    }
+
+    /// What caused this job.
+    pub fn correlation(self, id: &str) -> Self {
+        self.try_change(|draft, _| {
+            draft.correlation = Some(CorrelationId::parse(id)?);
+            Ok(())
+        })
+    }
+
+    /// A word to find it by. May be called several times.
+    pub fn tag(self, tag: &str) -> Self {
+        self.try_change(|draft, _| {
+            draft.tags.push(Tag::parse(tag)?);
+            Ok(())
+        })
+    }
+
+    /// The group it belongs to.
+    pub fn group(self, group: &str) -> Self {
+        self.try_change(|draft, _| {
+            draft.group = Some(GroupName::parse(group)?);
+            Ok(())
+        })
+    }
+
+    /// The queue, which must be the type's. Only for callers who want to be told if it is not.
+    pub fn queue(self, queue: &str) -> Self {
+        self.try_change(|draft, _| {
+            draft.queue = Some(QueueName::parse(queue)?);
+            Ok(())
+        })
+    }
+
+    /// Cancelled if it has not started after this time.
+    pub fn expires_in(self, span: Duration) -> Self {
+        self.change(|draft| draft.expires = Some(When::In(span)))
+    }
+
+    /// Cancelled if it has not started by this instant.
+    pub fn expires_at(self, instant: Timestamp) -> Self {
+        self.change(|draft| draft.expires = Some(When::At(instant)))
+    }
+
+    /// With a retry policy of its own.
+    pub fn retry(self, policy: RetryPolicy) -> Self {
+        self.change(|draft| draft.retry = Some(policy))
+    }
+
+    /// With a time-out of its own.
+    pub fn timeout(self, timeout: Duration) -> Self {
+        self.change(|draft| draft.timeout = Some(timeout))
+    }
+
+    /// Under a name of the caller's: repeating it within the hour makes no second job.
+    pub fn request_id(mut self, request: RequestId) -> Self {
+        self.request = Some(request);
+        self
+    }
+
+    /// The job as it would be sent, for [`Client::enqueue_drafts`].
+    pub fn draft(self) -> Result<NewJob, EnqueueError> {
+        self.draft
+    }
+
+    fn change(self, change: impl FnOnce(&mut NewJob)) -> Self {
+        self.try_change(|draft, _| {
+            change(draft);
+            Ok(())
+        })
+    }
+
+    fn change_key(self, change: impl FnOnce(&mut KeyClaim)) -> Self {
+        self.try_change(|draft, _| {
+            change(draft.key.as_mut().ok_or(EnqueueError::NoKey)?);
+            Ok(())
+        })
+    }
+
+    /// Keeps the first error; it comes out when the builder is awaited.
+    fn try_change(mut self, change: impl FnOnce(&mut NewJob, &Client) -> Result<(), EnqueueError>) -> Self {
+        if let Ok(draft) = &mut self.draft
+            && let Err(error) = change(draft, &self.client)
+        {
+            self.draft = Err(error);
+        }
+        self
+    }
+
+    async fn send(self) -> Result<Placed, EnqueueError> {
+        if self.way == Way::Door {
+            self.client.check_open()?;
+        }
+        let draft = self.client.hooked(self.draft?);
+        let answer = self.client.flights().board(draft, self.request).await?;
+        Placed::from_answer(answer)
+    }
+}
+
+impl IntoFuture for Enqueue {
+    type Output = Result<Placed, EnqueueError>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.send())
+    }
+}
+
+fn draft<T: JobType>(job: &T) -> Result<NewJob, EnqueueError> {
+    Ok(NewJob::new(TypeName::parse(T::NAME)?, Payload::encode(job)?))
+}
+
+/// Where a new job went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Placed {
+    /// The job that now stands for it.
+    pub id: JobId,
+    /// How.
+    pub how: Placement,
+}
+
+/// How a new job was placed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Placement {
+    /// Stored as a new job.
+    New,
+    /// Its key was held; nothing changed.
+    Kept,
+    /// Its key was held by a waiting job, which got the new payload and time.
+    Replaced,
+    /// Its key was held by a dead job, which was started over.
+    Revived,
+}
+
+/// Why a job was not put in, or why that is not known.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EnqueueError {
+    /// The payload is wrong.
+    #[error(transparent)]
+    Payload(#[from] PayloadError),
+    /// A name is wrong.
+    #[error(transparent)]
+    Name(#[from] NameError),
+    /// The priority is wrong.
+    #[error(transparent)]
+    Priority(#[from] PriorityError),
+    /// A rule for a key was given without a key.
+    #[error("expected `key` before `key_scope` or `on_conflict`")]
+    NoKey,
+    /// The store refused the job.
+    #[error(transparent)]
+    Refused(Refusal),
+    /// This process drains and takes no new jobs.
+    #[error("this process is draining and takes no new jobs")]
+    Draining,
+    /// Nothing was stored.
+    #[error("the job was not stored")]
+    NotStored(#[source] EngineError),
+    /// The store did not answer: the job may or may not be stored. Enqueue it again with
+    /// [`request_id`](Enqueue::request_id) to be sure without making a second one.
+    #[error(
+        "the store did not answer, so the job may or may not be stored (request {request}, position {position})"
+    )]
+    Unknown {
+        /// The request it travelled in.
+        request: RequestId,
+        /// Its place in the request.
+        position: usize,
+    },
+}

@@ -1,0 +1,158 @@
+//! What a handler knows of the job it runs, and what it can do meanwhile.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use tokio::sync::Notify;
+use windlass_core::claim::{Claimed, Fence};
+use windlass_core::error::EngineError;
+use windlass_core::job::{Job, Progress};
+use windlass_core::limits::{OUTPUT_BYTES_MAX, PROGRESS_BYTES_MAX};
+use windlass_core::outcome::bounded;
+use windlass_core::settle::Settled;
+
+use crate::client::Client;
+use crate::enqueue::Enqueue;
+use crate::job_type::JobType;
+use crate::store;
+
+/// The context of one attempt. Fresh for each; clones share it.
+#[derive(Clone)]
+pub struct Context(Arc<Inner>);
+
+struct Inner {
+    claimed: Arc<Claimed>,
+    client: Client,
+    control: Arc<JobControl>,
+    output: Mutex<String>,
+}
+
+impl Context {
+    pub(crate) fn new(claimed: Arc<Claimed>, client: Client, control: Arc<JobControl>) -> Self {
+        Self(Arc::new(Inner { claimed, client, control, output: Mutex::default() }))
+    }
+
+    /// The job.
+    pub fn job(&self) -> &Job {
+        &self.0.claimed.job
+    }
+
+    /// The proof of the claim. Pass it on to whatever you write to, so that it can refuse a worker that was
+    /// presumed dead and woke up again.
+    pub fn fence(&self) -> Fence {
+        self.0.claimed.fence()
+    }
+
+    /// Writes a line that is kept with the attempt. What goes past the limit is dropped, with a mark.
+    pub fn log(&self, line: impl AsRef<str>) {
+        let mut output = self.0.output.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if output.len() < OUTPUT_BYTES_MAX {
+            output.push_str(line.as_ref());
+            output.push('\n');
+            if output.len() > OUTPUT_BYTES_MAX {
+                *output = bounded(std::mem::take(&mut output), OUTPUT_BYTES_MAX);
+            }
+        }
+    }
+
+    /// Notes how far the job is. Tells whether the job is still this handler's own; if not, stop.
+    pub async fn progress(&self, percent: u8, note: Option<&str>) -> Result<(), ProgressError> {
+        let note = note.map(|note| bounded(note.to_owned(), PROGRESS_BYTES_MAX));
+        let report = vec![(self.fence(), Progress { percent: percent.min(100), note })];
+        let answers =
+            store::call(self.0.client.engine(), |engine| async move { engine.report(report).await }).await?;
+        match answers.first() {
+            Some(Settled::ClaimLost) => Err(ProgressError::ClaimLost),
+            _ => Ok(()),
+        }
+    }
+
+    /// Puts in a follow-up job, which carries this job's correlation id. Works while the process drains.
+    pub fn enqueue<T: JobType>(&self, job: T) -> Enqueue {
+        let follow_up = self.0.client.follow_up(job);
+        match &self.job().correlation {
+            Some(correlation) => follow_up.correlation(correlation.as_str()),
+            None => follow_up,
+        }
+    }
+
+    /// Whether somebody asked this job to stop.
+    pub fn is_cancelled(&self) -> bool {
+        self.0.control.is_cancelled()
+    }
+
+    /// Waits until somebody asks this job to stop.
+    pub async fn cancelled(&self) -> JobCancelled {
+        self.0.control.cancelled().await;
+        JobCancelled
+    }
+
+    /// What the handler wrote so far.
+    pub fn output(&self) -> Option<String> {
+        let output = self.0.output.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        (!output.is_empty()).then(|| output.clone())
+    }
+}
+
+/// Somebody asked the job to stop. Return it as an error, or just return: either way the job ends as
+/// cancelled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the job was asked to stop")]
+pub struct JobCancelled;
+
+/// Why progress was not noted.
+#[derive(Debug, thiserror::Error)]
+pub enum ProgressError {
+    /// Another worker owns the job now. Whatever this handler does will be refused.
+    #[error("the claim is lost: another worker owns this job now")]
+    ClaimLost,
+    /// The store failed.
+    #[error("the progress was not stored")]
+    Store(#[from] EngineError),
+}
+
+/// How a running handler is told to stop.
+#[derive(Debug, Default)]
+pub(crate) struct JobControl {
+    cancelled: AtomicBool,
+    aborted: AtomicBool,
+    changed: Notify,
+}
+
+impl JobControl {
+    /// Asks the handler to stop.
+    pub(crate) fn cancel(&self) {
+        self.cancelled.store(true, Ordering::SeqCst);
+        self.changed.notify_waiters();
+    }
+
+    /// Ends the handler at its next await.
+    pub(crate) fn abort(&self) {
+        self.aborted.store(true, Ordering::SeqCst);
+        self.changed.notify_waiters();
+    }
+
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.cancelled.load(Ordering::SeqCst)
+    }
+
+    pub(crate) async fn cancelled(&self) {
+        self.until(&self.cancelled).await;
+    }
+
+    pub(crate) async fn aborted(&self) {
+        self.until(&self.aborted).await;
+    }
+
+    async fn until(&self, flag: &AtomicBool) {
+        loop {
+            // Listening comes before looking, so that a change in between is not missed.
+            let mut changed = std::pin::pin!(self.changed.notified());
+            changed.as_mut().enable();
+            if flag.load(Ordering::SeqCst) {
+                return;
+            }
+            changed.await;
+        }
+    }
+}

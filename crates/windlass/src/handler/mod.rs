@@ -1,0 +1,151 @@
+//! Handlers: async functions that do the work. Their first argument is the job; the others are taken from the
+//! job, the context or the application's state by their type.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use windlass_core::job_type::TypeSpec;
+use windlass_core::names::{NameError, TypeName};
+use windlass_core::outcome::Outcome;
+
+use crate::job_type::{JobType, spec_of};
+
+mod call;
+mod context;
+mod extract;
+mod returns;
+
+pub use call::Handler;
+pub use context::{Context, JobCancelled, ProgressError};
+pub use extract::{Attempt, FromJob, FromRef, State};
+pub use returns::{Finish, IntoOutcome, Json};
+
+pub(crate) use context::JobControl;
+
+/// A running handler. Boxed, since handlers of many types live in one table.
+pub(crate) type Running = Pin<Box<dyn Future<Output = Outcome> + Send>>;
+
+/// A handler whose types are hidden.
+pub(crate) type Erased = Arc<dyn Fn(Context) -> Running + Send + Sync>;
+
+/// What to do around every job, for tracing, pools and tenancy. Hooks run in the order in which they were
+/// added before a handler, and in the opposite order after it.
+pub trait Hook: Send + Sync + 'static {
+    /// The handler is about to be called.
+    fn before(&self, _ctx: &Context) {}
+
+    /// The handler ended, in whatever way.
+    fn after(&self, _ctx: &Context, _outcome: &Outcome) {}
+}
+
+/// All handlers of an application, with the state they share.
+///
+/// ```
+/// # use serde::{Deserialize, Serialize};
+/// # use windlass::{Handlers, JobType, State};
+/// # #[derive(Serialize, Deserialize)] struct SendMail { to: String }
+/// # impl JobType for SendMail { const NAME: &'static str = "mail.send"; }
+/// #[derive(Clone)]
+/// struct Mailer;
+///
+/// async fn send_mail(job: SendMail, State(_mailer): State<Mailer>) -> Result<(), std::io::Error> {
+///     println!("to {}", job.to);
+///     Ok(())
+/// }
+///
+/// let handlers = Handlers::new(Mailer).handle(send_mail);
+/// ```
+pub struct Handlers<S = ()> {
+    state: S,
+    table: BTreeMap<TypeName, Registered>,
+    hooks: Vec<Arc<dyn Hook>>,
+    problems: Vec<HandlersError>,
+}
+
+#[derive(Clone)]
+pub(crate) struct Registered {
+    pub(crate) spec: TypeSpec,
+    pub(crate) handler: Erased,
+}
+
+impl<S: Clone + Send + Sync + 'static> Handlers<S> {
+    /// No handler yet; every handler can take `state`, or parts of it, with [`State`].
+    pub fn new(state: S) -> Self {
+        Self { state, table: BTreeMap::new(), hooks: Vec::new(), problems: Vec::new() }
+    }
+
+    /// Adds a handler. Its first argument says which jobs it handles.
+    #[must_use]
+    pub fn handle<T: JobType, Args>(self, handler: impl Handler<T, S, Args>) -> Self {
+        self.handle_with(handler, |spec| spec)
+    }
+
+    /// Adds a handler and changes the defaults of its type, for example from configuration.
+    #[must_use]
+    pub fn handle_with<T: JobType, Args>(
+        mut self,
+        handler: impl Handler<T, S, Args>,
+        change: impl FnOnce(TypeSpec) -> TypeSpec,
+    ) -> Self {
+        match spec_of::<T>() {
+            Ok(spec) => self.add(change(spec), call::erase(handler, self.state.clone())),
+            Err(why) => self.problems.push(HandlersError::Name(why)),
+        }
+        self
+    }
+
+    /// Adds a hook around every job.
+    #[must_use]
+    pub fn hook(mut self, hook: impl Hook) -> Self {
+        self.hooks.push(Arc::new(hook));
+        self
+    }
+
+    /// The registered types.
+    pub fn types(&self) -> impl Iterator<Item = &TypeSpec> {
+        self.table.values().map(|registered| &registered.spec)
+    }
+
+    /// Changes the defaults of the types that are registered, for example from configuration.
+    #[must_use]
+    pub fn configure(mut self, change: impl Fn(TypeSpec) -> TypeSpec) -> Self {
+        for registered in self.table.values_mut() {
+            registered.spec = change(registered.spec.clone());
+        }
+        self
+    }
+
+    fn add(&mut self, spec: TypeSpec, handler: Erased) {
+        let name = spec.name.clone();
+        if self.table.insert(name.clone(), Registered { spec, handler }).is_some() {
+            self.problems.push(HandlersError::Twice(name));
+        }
+    }
+
+    pub(crate) fn finish(self) -> Result<Table, HandlersError> {
+        match self.problems.into_iter().next() {
+            Some(problem) => Err(problem),
+            None => Ok(Table { handlers: self.table, hooks: self.hooks.into() }),
+        }
+    }
+}
+
+/// Checked handlers, ready to be called by name.
+#[derive(Clone)]
+pub(crate) struct Table {
+    pub(crate) handlers: BTreeMap<TypeName, Registered>,
+    pub(crate) hooks: Arc<[Arc<dyn Hook>]>,
+}
+
+/// What is wrong with a set of handlers.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum HandlersError {
+    /// A type or queue has a name that no store takes.
+    #[error(transparent)]
+    Name(NameError),
+    /// Two handlers for one type.
+    #[error("expected one handler for job type {0}, got two")]
+    Twice(TypeName),
+}

@@ -1,0 +1,23 @@
+//! Random bits for tokens, request ids and identities.
+
+use windlass_core::claim::ClaimToken;
+use windlass_core::enqueue::RequestId;
+use windlass_core::worker::WorkerId;
+
+pub(crate) fn claim_token() -> ClaimToken {
+    ClaimToken::from_random(bits())
+}
+
+pub(crate) fn request_id() -> RequestId {
+    RequestId::from_random(bits())
+}
+
+pub(crate) fn worker_id() -> WorkerId {
+    WorkerId::from_random(bits())
+}
+
+fn bits() -> u128 {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes).expect("the operating system gives random bytes once it has booted");
+    u128::from_be_bytes(bytes)
+}

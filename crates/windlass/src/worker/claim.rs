@@ -1,0 +1,274 @@
+//! When to claim and how much. Pure: answers and hints go in, requests come out.
+//!
+//! A claim is sized by the free slots, plus what the pool would finish in about 50 ms. There is one claim
+//! under way at a time; what happens meanwhile is remembered, so that no wake-up is lost.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use windlass_core::boost::BoostCredit;
+use windlass_core::claim::{ClaimRequest, ClaimToken, Claimed, Outlook, Suspects};
+use windlass_core::job::Job;
+use windlass_core::limits::CLAIM_BATCH_MAX;
+use windlass_core::names::{QueueName, TypeName};
+use windlass_core::planted::{Bug, planted};
+use windlass_core::worker::WorkerId;
+
+use super::Moment;
+use super::backoff::Backoff;
+use super::quarantine::Quarantine;
+
+/// Prefetch what the pool finishes in this time, so that a claim's round trip leaves no slot idle.
+const PREFETCH_FOR: Duration = Duration::from_millis(50);
+/// More than this is never prefetched by one pool.
+pub const PREFETCH_MAX: u32 = CLAIM_BATCH_MAX;
+
+/// What a pool serves.
+#[derive(Debug, Clone)]
+pub struct Scope {
+    /// The queues, most urgent first.
+    pub queues: Vec<QueueName>,
+    /// The types that this process handles.
+    pub types: Vec<TypeName>,
+    /// How often to look if no hint comes.
+    pub poll_interval: Duration,
+}
+
+/// When to claim and how much.
+#[derive(Debug)]
+pub struct Claims {
+    scope: Scope,
+    worker: WorkerId,
+    under_way: Option<UnderWay>,
+    /// Something may be claimable: at the start, after a hint, or because the last answer said so.
+    maybe_more: bool,
+    suspect_due: bool,
+    /// When to look again if nothing happens.
+    look_at: Moment,
+    credit: BoostCredit,
+    pace: Pace,
+    backoff: Backoff,
+    quarantine: Quarantine,
+}
+
+#[derive(Debug)]
+struct UnderWay {
+    request: ClaimRequest,
+    /// The request was sent and its answer got lost; it is sent again at this moment.
+    again_at: Option<Moment>,
+    /// A hint came while the claim was under way, and may be about something it did not see.
+    hinted: bool,
+}
+
+impl Claims {
+    /// Nothing claimed yet; the first look is due at once.
+    pub fn new(scope: Scope, worker: WorkerId, quarantine: Quarantine) -> Self {
+        Self {
+            scope,
+            worker,
+            under_way: None,
+            maybe_more: true,
+            suspect_due: false,
+            look_at: Moment::ZERO,
+            credit: BoostCredit::default(),
+            pace: Pace::default(),
+            backoff: Backoff::default(),
+            quarantine,
+        }
+    }
+
+    /// Something may be claimable.
+    pub fn hint(&mut self) {
+        self.maybe_more = true;
+        if let Some(under_way) = &mut self.under_way {
+            under_way.hinted = true;
+        }
+    }
+
+    /// How many jobs to hold ready beyond the slots.
+    pub fn prefetch(&self, concurrency: u32) -> u32 {
+        self.pace.finished_within(PREFETCH_FOR, concurrency).min(PREFETCH_MAX)
+    }
+
+    /// The next request, if there is a reason for one. `free` slots are idle and nothing waits for them;
+    /// `room` is what may be claimed at the most, prefetch included.
+    pub fn next(
+        &mut self,
+        free: u32,
+        room: u32,
+        now: Moment,
+        token: impl FnOnce() -> ClaimToken,
+    ) -> Option<ClaimRequest> {
+        if self.under_way.is_some() {
+            return self.repeat_lost(now);
+        }
+        if now < self.backoff.until() {
+            return None;
+        }
+        if now >= self.look_at {
+            self.maybe_more = true;
+        }
+        let request = self.suspect_request(free).or_else(|| self.ordinary_request(room))?;
+        let request = ClaimRequest { token: token(), ..request };
+        self.under_way = Some(UnderWay { request: request.clone(), again_at: None, hinted: false });
+        Some(request)
+    }
+
+    /// Slots that a claim under way will need.
+    pub fn reserved(&self) -> u32 {
+        match &self.under_way {
+            Some(UnderWay { request: ClaimRequest { suspects: Suspects::One { .. }, .. }, .. }) => 1,
+            _ => 0,
+        }
+    }
+
+    /// Whether a claim is under way.
+    pub fn is_under_way(&self) -> bool {
+        self.under_way.is_some()
+    }
+
+    /// When something is to be done even if nothing happens.
+    pub fn wake_at(&self) -> Moment {
+        match &self.under_way {
+            Some(UnderWay { again_at, .. }) => again_at.unwrap_or(Moment::MAX),
+            None => self.look_at.max(self.backoff.until()),
+        }
+    }
+
+    /// Whether the last answer said that nothing is due.
+    pub fn found_nothing(&self) -> bool {
+        self.under_way.is_none() && !self.maybe_more && !self.suspect_due
+    }
+
+    /// A claim was answered.
+    pub fn answered(&mut self, jobs: &[Claimed], outlook: Outlook, now: Moment) {
+        let Some(under_way) = self.under_way.take() else { return };
+        self.backoff.reset();
+        if let Suspects::One { .. } = under_way.request.suspects {
+            self.quarantine.claimed(jobs.first().map(|claimed| &claimed.job.counters));
+        } else {
+            let boosted = jobs.iter().filter(|claimed| claimed.boosted).count();
+            self.credit.book(count(jobs.len()), count(boosted));
+        }
+        self.maybe_more = outlook.more_due || under_way.hinted;
+        self.suspect_due = outlook.suspect_due;
+        let next_look = outlook.next_due_in.unwrap_or(Duration::MAX).min(self.scope.poll_interval);
+        self.look_at = now.saturating_add(next_look);
+    }
+
+    /// A claim failed, and nothing was claimed.
+    pub fn failed(&mut self, now: Moment) {
+        if let Some(under_way) = self.under_way.take()
+            && let Suspects::One { .. } = under_way.request.suspects
+        {
+            self.quarantine.claimed(None);
+        }
+        self.maybe_more = true;
+        self.backoff.failed(now);
+    }
+
+    /// A claim's answer got lost: jobs may be held in our name. The same request is sent again, so that the
+    /// store tells which.
+    pub fn answer_lost(&mut self, now: Moment) {
+        if planted(Bug::ForgetLostClaim) {
+            return self.failed(now);
+        }
+        self.backoff.failed(now);
+        if let Some(under_way) = &mut self.under_way {
+            under_way.again_at = Some(self.backoff.until());
+        }
+    }
+
+    /// The worker started over under another identity.
+    pub fn reborn(&mut self, worker: WorkerId) {
+        self.worker = worker;
+        self.under_way = None;
+        self.maybe_more = true;
+    }
+
+    /// A handler ended.
+    pub fn ran(&mut self, job: &Job, ran_for: Duration) {
+        self.quarantine.ended(&job.counters);
+        self.pace.ran(&job.job_type, ran_for);
+    }
+
+    fn repeat_lost(&mut self, now: Moment) -> Option<ClaimRequest> {
+        let under_way = self.under_way.as_mut()?;
+        if under_way.again_at? > now {
+            return None;
+        }
+        under_way.again_at = None;
+        under_way.request.repeat = true;
+        Some(under_way.request.clone())
+    }
+
+    /// A suspect takes a free slot of its own and is never prefetched.
+    fn suspect_request(&mut self, free: u32) -> Option<ClaimRequest> {
+        if !self.suspect_due || free == 0 {
+            return None;
+        }
+        self.suspect_due = false;
+        let crashes_max = self.quarantine.enter();
+        Some(ClaimRequest {
+            suspects: Suspects::One { crashes_max },
+            limit: 1,
+            boosted_max: 0,
+            ..self.blank()
+        })
+    }
+
+    fn ordinary_request(&mut self, room: u32) -> Option<ClaimRequest> {
+        if !self.maybe_more || room == 0 {
+            return None;
+        }
+        self.maybe_more = false;
+        let limit = room.min(CLAIM_BATCH_MAX);
+        Some(ClaimRequest { limit, boosted_max: self.credit.allowance(limit), ..self.blank() })
+    }
+
+    fn blank(&self) -> ClaimRequest {
+        ClaimRequest {
+            token: ClaimToken::from_random(0),
+            repeat: false,
+            worker: self.worker,
+            queues: self.scope.queues.clone(),
+            types: self.scope.types.clone(),
+            limit: 0,
+            boosted_max: 0,
+            suspects: Suspects::LeaveOut,
+        }
+    }
+}
+
+/// How fast the handlers of each type are, as a moving average.
+#[derive(Debug, Default)]
+struct Pace {
+    mean: HashMap<TypeName, Duration>,
+}
+
+impl Pace {
+    fn ran(&mut self, job_type: &TypeName, ran_for: Duration) {
+        match self.mean.get_mut(job_type) {
+            // One part in eight: a few runs suffice to notice a change, one outlier does not.
+            Some(mean) => *mean = *mean - *mean / 8 + ran_for / 8,
+            None => {
+                self.mean.insert(job_type.clone(), ran_for);
+            }
+        }
+    }
+
+    /// How many jobs of the slowest type so many slots finish in a time. None if one takes longer than
+    /// that: a slow job must not wait in one process while another is idle.
+    fn finished_within(&self, time: Duration, slots: u32) -> u32 {
+        let Some(slowest) = self.mean.values().max() else { return 0 };
+        if *slowest > time {
+            return 0;
+        }
+        let each = u32::try_from(time.as_nanos() / slowest.as_nanos().max(1)).unwrap_or(u32::MAX);
+        each.saturating_mul(slots)
+    }
+}
+
+fn count(n: usize) -> u32 {
+    u32::try_from(n).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,105 @@
+//! Running one job: hooks, the handler, its time-out, its panics, and being told to stop. Whatever happens in
+//! there, out comes an outcome.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use windlass_core::claim::Claimed;
+use windlass_core::outcome::{ErrorKind, JobError, Outcome};
+use windlass_core::settle::AttemptReport;
+
+use crate::client::Client;
+use crate::handler::{Context, Hook, JobControl, Registered, Running, Table};
+
+/// After being asked to stop, a handler has this long to end by itself.
+const CANCEL_GRACE: Duration = Duration::from_secs(5);
+
+/// Runs the handler of one claimed job.
+pub(crate) async fn execute(
+    table: &Table,
+    client: &Client,
+    claimed: Arc<Claimed>,
+    control: Arc<JobControl>,
+) -> (Outcome, AttemptReport) {
+    let started = Instant::now();
+    let Some(registered) = table.handlers.get(&claimed.job.job_type) else {
+        return (not_ours(), AttemptReport::default());
+    };
+    let timeout = time_out(&claimed, registered);
+    let ctx = Context::new(claimed, client.clone(), Arc::clone(&control));
+    let outcome = run_hooked(&table.hooks, registered, &ctx, timeout, &control).await;
+    (outcome, AttemptReport { ran_for: started.elapsed(), output: ctx.output() })
+}
+
+/// How long the handler of this job may run.
+pub(crate) fn time_out(claimed: &Claimed, registered: &Registered) -> Duration {
+    claimed.job.timeout.unwrap_or(registered.spec.timeout)
+}
+
+async fn run_hooked(
+    hooks: &[Arc<dyn Hook>],
+    registered: &Registered,
+    ctx: &Context,
+    timeout: Duration,
+    control: &JobControl,
+) -> Outcome {
+    let prepared = catch(|| {
+        hooks.iter().for_each(|hook| hook.before(ctx));
+        (registered.handler)(ctx.clone())
+    });
+    let outcome = match prepared {
+        Ok(running) => run(running, timeout, control).await,
+        Err(panicked) => Outcome::Failed(panicked),
+    };
+    match catch(|| hooks.iter().rev().for_each(|hook| hook.after(ctx, &outcome))) {
+        Ok(()) => outcome,
+        Err(panicked) => Outcome::Failed(panicked),
+    }
+}
+
+async fn run(running: Running, timeout: Duration, control: &JobControl) -> Outcome {
+    tokio::select! {
+        biased;
+        outcome = without_panics(running) => outcome,
+        () = tokio::time::sleep(timeout) => {
+            let text = format!("the handler ran longer than its time-out of {timeout:?}");
+            Outcome::Failed(JobError::new(ErrorKind::TimedOut, text))
+        }
+        () = control.aborted() => Outcome::Released { started: true },
+        () = ignored_cancel(control) => Outcome::Cancelled("it was asked to stop and did not, so it was stopped".to_owned()),
+    }
+}
+
+/// Ends some time after the handler was asked to stop: long enough for one that listens.
+async fn ignored_cancel(control: &JobControl) {
+    control.cancelled().await;
+    tokio::time::sleep(CANCEL_GRACE).await;
+}
+
+/// Polls the handler and turns a panic into a failure.
+async fn without_panics(mut running: Running) -> Outcome {
+    std::future::poll_fn(move |cx| match catch(|| running.as_mut().poll(cx)) {
+        Ok(poll) => poll,
+        Err(panicked) => Poll::Ready(Outcome::Failed(panicked)),
+    })
+    .await
+}
+
+/// A handler's state is dropped after a panic and never looked at again, so it need not be unwind safe.
+fn catch<T>(work: impl FnOnce() -> T) -> Result<T, JobError> {
+    std::panic::catch_unwind(AssertUnwindSafe(work)).map_err(|panic| {
+        let text = panic
+            .downcast_ref::<&str>()
+            .map(|text| (*text).to_owned())
+            .or_else(|| panic.downcast_ref::<String>().cloned())
+            .unwrap_or_else(|| "a panic without a text".to_owned());
+        JobError::new(ErrorKind::Panicked, format!("the handler panicked: {text}"))
+    })
+}
+
+/// A claim asks only for types with a handler, so this job slipped through a race; it costs nothing.
+fn not_ours() -> Outcome {
+    Outcome::Released { started: false }
+}

@@ -1,0 +1,149 @@
+//! A worker's signs of life, without any I/O: when to beat, how long the lease can be trusted, what an
+//! answer means.
+
+use std::time::Duration;
+
+use windlass_core::claim::Fence;
+use windlass_core::worker::Beat;
+
+use super::Moment;
+use super::pool::Trouble;
+
+/// When to beat and how long to trust the lease.
+#[derive(Debug)]
+pub struct Heart {
+    lease: Duration,
+    every: Duration,
+    beat_at: Moment,
+    sent_at: Option<Moment>,
+    /// Counted from the moment a request left, not from when its answer came: the store counts from somewhere
+    /// in between.
+    trusted_until: Moment,
+    trusted: bool,
+}
+
+/// What the heart finds.
+#[derive(Debug, PartialEq, Eq)]
+pub enum HeartEffect {
+    /// Send a sign of life; answer with [`Heart::answered`].
+    Beat,
+    /// These jobs were asked to stop.
+    Cancel(Vec<Fence>),
+    /// The local deadline passed without an answer.
+    LeaseRanOut,
+    /// The store declared this worker dead.
+    Died,
+}
+
+impl Heart {
+    /// The worker registered at `now`.
+    pub fn new(lease: Duration, every: Duration, now: Moment) -> Self {
+        Self { lease, every, beat_at: now + every, sent_at: None, trusted_until: now + lease, trusted: true }
+    }
+
+    /// What is due at `now`.
+    pub fn effects(&mut self, now: Moment) -> Vec<HeartEffect> {
+        let mut effects = Vec::new();
+        if self.trusted && now >= self.trusted_until {
+            self.trusted = false;
+            effects.push(HeartEffect::LeaseRanOut);
+        }
+        if self.sent_at.is_none() && now >= self.beat_at {
+            self.sent_at = Some(now);
+            effects.push(HeartEffect::Beat);
+        }
+        effects
+    }
+
+    /// A sign of life was answered, or not.
+    pub fn answered(&mut self, answer: Result<Beat, Trouble>, now: Moment) -> Option<HeartEffect> {
+        let sent_at = self.sent_at.take().unwrap_or(now);
+        match answer {
+            Ok(Beat::Alive { cancel }) => {
+                self.trusted_until = sent_at + self.lease;
+                self.trusted = true;
+                self.beat_at = sent_at + self.every;
+                (!cancel.is_empty()).then_some(HeartEffect::Cancel(cancel))
+            }
+            Ok(Beat::Dead) => {
+                self.beat_at = Moment::MAX;
+                Some(HeartEffect::Died)
+            }
+            Err(_) => {
+                // Sooner than usual: the lease is running out.
+                self.beat_at = now + self.every / 10;
+                None
+            }
+        }
+    }
+
+    /// Beats after at most `wait`, because its answer may bring something.
+    pub fn beat_by(&mut self, now: Moment, wait: Duration) {
+        self.beat_at = self.beat_at.min(now + wait);
+    }
+
+    /// When something is due even if nothing happens.
+    pub fn wake_at(&self) -> Moment {
+        let beat = if self.sent_at.is_none() { self.beat_at } else { Moment::MAX };
+        let deadline = if self.trusted { self.trusted_until } else { Moment::MAX };
+        beat.min(deadline)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LEASE: Duration = Duration::from_secs(30);
+    const EVERY: Duration = Duration::from_secs(10);
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn heart() -> Heart {
+        Heart::new(LEASE, EVERY, Moment::ZERO)
+    }
+
+    #[test]
+    fn it_beats_as_often_as_it_should() {
+        let mut heart = heart();
+        assert_eq!(heart.effects(SECOND * 9), []);
+        assert_eq!(heart.effects(SECOND * 10), [HeartEffect::Beat]);
+        assert_eq!(heart.effects(SECOND * 11), [], "one is under way");
+        heart.answered(Ok(Beat::Alive { cancel: vec![] }), SECOND * 12);
+        assert_eq!(heart.wake_at(), SECOND * 20);
+    }
+
+    #[test]
+    fn the_lease_is_trusted_from_when_the_request_left() {
+        let mut heart = heart();
+        heart.effects(SECOND * 10);
+        heart.answered(Ok(Beat::Alive { cancel: vec![] }), SECOND * 25);
+        assert_eq!(heart.trusted_until, SECOND * 40);
+    }
+
+    #[test]
+    fn without_answers_the_lease_runs_out_once() {
+        let mut heart = heart();
+        heart.effects(SECOND * 10);
+        heart.answered(Err(Trouble::Unknown), SECOND * 15);
+        assert_eq!(heart.effects(SECOND * 30), [HeartEffect::LeaseRanOut, HeartEffect::Beat]);
+        heart.answered(Err(Trouble::NotDone), SECOND * 31);
+        assert_eq!(heart.effects(SECOND * 32), [HeartEffect::Beat]);
+    }
+
+    #[test]
+    fn a_late_answer_restores_trust() {
+        let mut heart = heart();
+        heart.effects(SECOND * 29);
+        heart.effects(SECOND * 31);
+        heart.answered(Ok(Beat::Alive { cancel: vec![] }), SECOND * 32);
+        assert!(heart.trusted);
+    }
+
+    #[test]
+    fn a_dead_worker_beats_no_more() {
+        let mut heart = heart();
+        heart.effects(SECOND * 10);
+        assert_eq!(heart.answered(Ok(Beat::Dead), SECOND * 10), Some(HeartEffect::Died));
+        assert_eq!(heart.effects(SECOND * 29), []);
+    }
+}

@@ -1,0 +1,234 @@
+//! A worker: pools of slots that claim jobs, run handlers and settle them, with a heart that shows signs of
+//! life and upkeep that takes back the jobs of the dead.
+//!
+//! [`claim`], [`execute`] and [`settle`] are the steps of a job; [`pool`] joins them. They and [`heart`] are
+//! pure; `shell` and `heartbeat` are the thin layer that talks to the store and the clock.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use windlass_core::engine::{Declaration, Engine};
+use windlass_core::error::EngineError;
+use windlass_core::worker::WorkerId;
+
+use crate::client::{Client, ClientOptions};
+use crate::handler::{Handlers, HandlersError, Table};
+use crate::{random, store, upkeep};
+
+pub mod claim;
+mod execute;
+pub mod settle;
+pub mod pool;
+pub mod heart;
+pub mod quarantine;
+pub mod backoff;
+mod options;
+mod shell;
+mod controls;
+mod heartbeat;
+mod hints;
+mod last_errors;
+
+pub use last_errors::LastError;
+pub use options::{SharedPool, WorkerOptions, WorkerOptionsError};
+
+use controls::Controls;
+use heartbeat::{HeartThread, Identity};
+use last_errors::LastErrors;
+use options::Plan;
+use pool::{Event, Pool};
+use quarantine::Quarantine;
+use shell::PoolShell;
+
+/// A moment on this process's monotonic clock, counted from its start. Simulations count from theirs.
+pub type Moment = Duration;
+
+/// How long the last settlements may take after the grace of a stop.
+const FLUSH_GRACE: Duration = Duration::from_secs(5);
+
+/// A running worker. Dropping it stops nothing by itself: call [`stop`](Self::stop) or
+/// [`drain`](Self::drain).
+pub struct Worker {
+    client: Client,
+    pools: Vec<mpsc::Sender<Event>>,
+    shells: Vec<JoinHandle<()>>,
+    upkeep: Option<JoinHandle<()>>,
+    heart: HeartThread,
+    errors: Arc<LastErrors>,
+    stop_grace: Duration,
+}
+
+impl Worker {
+    /// Declares the queues, registers the types, takes back what dead workers of this host left, and starts.
+    pub async fn start<S: Clone + Send + Sync + 'static>(
+        engine: Arc<dyn Engine>,
+        handlers: Handlers<S>,
+        options: WorkerOptions,
+    ) -> Result<Self, StartError> {
+        let table = handlers.finish()?;
+        let plan = options.plan(&table)?;
+        declare(&engine, &plan, &table).await?;
+        let client = Client::with_options(
+            Arc::clone(&engine),
+            ClientOptions { labels: options.labels.clone(), hooks: options.enqueue_hooks.clone() },
+        );
+        let identity = Identity::register(Arc::clone(&engine), plan.card(random::worker_id())).await?;
+        Ok(Self::assemble(engine, client, table, plan, identity, &options))
+    }
+
+    fn assemble(
+        engine: Arc<dyn Engine>,
+        client: Client,
+        table: Table,
+        plan: Plan,
+        identity: Identity,
+        options: &WorkerOptions,
+    ) -> Self {
+        let parts = Parts {
+            engine: Arc::clone(&engine),
+            client: client.clone(),
+            table,
+            controls: Arc::new(Controls::default()),
+            errors: Arc::new(LastErrors::default()),
+            quarantine: Quarantine::default(),
+            worker: identity.worker(),
+            started: Instant::now(),
+        };
+        let (inboxes, mut pools): (Vec<_>, Vec<_>) =
+            plan.pools.iter().map(|settings| parts.pool(settings.clone())).unzip();
+        let flags: Vec<_> = pools.iter().map(|shell| shell.hint_flag()).collect();
+        let heart = HeartThread::start(identity, Arc::clone(&parts.controls), inboxes.clone(), options);
+        hints::listen(&engine, flags, Arc::clone(&parts.controls), heart.handle());
+        for shell in &mut pools {
+            shell.watch_heart(heart.handle());
+        }
+        Self {
+            client,
+            pools: inboxes,
+            shells: pools.into_iter().map(|shell| tokio::spawn(shell.run())).collect(),
+            upkeep: options
+                .upkeep
+                .then(|| upkeep::shell::start(engine, options.sweep_every, options.crashes_max)),
+            heart,
+            errors: parts.errors,
+            stop_grace: options.stop_grace,
+        }
+    }
+
+    /// A client that shares this worker's labels and hooks, and that refuses new jobs once it drains.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// The newest errors of handlers in this process, newest last.
+    pub fn last_errors(&self) -> Vec<LastError> {
+        self.errors.snapshot()
+    }
+
+    /// Asks to stop: no new claims, running handlers get the grace, what does not finish is given back without
+    /// cost. Call [`stop`](Self::stop) to wait for it.
+    pub fn request_stop(&self) {
+        self.tell(|| Event::Stop { grace: self.stop_grace });
+    }
+
+    /// Asks to stop at once: running handlers are given back as they are.
+    pub fn request_stop_now(&self) {
+        self.tell(|| Event::Stop { grace: Duration::ZERO });
+    }
+
+    /// Stops and waits until everything is settled, or until the grace and a few seconds have passed.
+    pub async fn stop(&mut self) -> Stopped {
+        self.request_stop();
+        self.ended(Some(self.stop_grace + FLUSH_GRACE)).await
+    }
+
+    /// Takes no new jobs, goes on until nothing is due, then ends. Future and parked jobs stay.
+    pub async fn drain(&mut self) -> Stopped {
+        self.client.start_draining();
+        self.tell(|| Event::Drain);
+        self.ended(None).await
+    }
+
+    fn tell(&self, event: impl Fn() -> Event) {
+        for pool in &self.pools {
+            // A full inbox means a pool that is about to look at it; a closed one means it has ended.
+            if let Err(mpsc::error::TrySendError::Full(event)) = pool.try_send(event()) {
+                let pool = pool.clone();
+                tokio::spawn(async move { pool.send(event).await });
+            }
+        }
+    }
+
+    /// Waits for the pools, then ends upkeep and lets the worker out of the store.
+    pub async fn ended(&mut self, within: Option<Duration>) -> Stopped {
+        let deadline = within.map(|within| tokio::time::Instant::now() + within);
+        let mut clean = true;
+        for shell in self.shells.drain(..) {
+            let abort = shell.abort_handle();
+            clean &= match deadline {
+                Some(deadline) => tokio::time::timeout_at(deadline, shell).await.is_ok_and(|end| end.is_ok()),
+                None => shell.await.is_ok(),
+            };
+            abort.abort();
+        }
+        if let Some(upkeep) = self.upkeep.take() {
+            upkeep.abort();
+        }
+        self.heart.stop().await;
+        if clean { Stopped::Clean } else { Stopped::Unsettled }
+    }
+}
+
+/// How a worker ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stopped {
+    /// Everything was settled or given back.
+    Clean,
+    /// The store did not take the last settlements in time. Nothing is lost: the jobs will be taken back and
+    /// run again.
+    Unsettled,
+}
+
+/// What pools share.
+struct Parts {
+    engine: Arc<dyn Engine>,
+    client: Client,
+    table: Table,
+    controls: Arc<Controls>,
+    errors: Arc<LastErrors>,
+    quarantine: Quarantine,
+    worker: WorkerId,
+    started: Instant,
+}
+
+impl Parts {
+    fn pool(&self, settings: pool::PoolSettings) -> (mpsc::Sender<Event>, PoolShell) {
+        let (inbox, events) = mpsc::channel(shell::inbox_size(settings.concurrency));
+        let queues = settings.scope.queues.clone();
+        let pool = Pool::new(settings, self.worker, self.quarantine.shared(), Box::new(random::claim_token));
+        (inbox.clone(), PoolShell::new(pool, queues, self, events, inbox))
+    }
+}
+
+async fn declare(engine: &Arc<dyn Engine>, plan: &Plan, table: &Table) -> Result<(), EngineError> {
+    let types = table.handlers.values().map(|registered| registered.spec.clone()).collect();
+    let declaration = Declaration { queues: plan.queues.clone(), types };
+    store::call(engine, |engine| async move { engine.declare(declaration).await }).await
+}
+
+/// Why a worker did not start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// The handlers are wrong.
+    #[error(transparent)]
+    Handlers(#[from] HandlersError),
+    /// The options are wrong.
+    #[error(transparent)]
+    Options(#[from] WorkerOptionsError),
+    /// The store refused or failed.
+    #[error("the worker could not register with the store")]
+    Store(#[from] EngineError),
+}

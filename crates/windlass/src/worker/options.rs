@@ -1,0 +1,190 @@
+//! How a worker behaves, and the pools that follow from it.
+
+use std::time::Duration;
+
+use windlass_core::limits::{CONCURRENCY_MAX, CRASHES_MAX, HEARTBEAT_EVERY, SWEEP_EVERY, WORKER_LEASE};
+use windlass_core::names::QueueName;
+use windlass_core::priority::PriorityLabels;
+use windlass_core::queue::QueueSpec;
+use windlass_core::worker::{WorkerCard, WorkerId};
+
+use super::claim::Scope;
+use super::pool::PoolSettings;
+use crate::client::{EnqueueHook, declared_as};
+use crate::handler::Table;
+
+/// How a worker behaves.
+#[derive(Clone)]
+pub struct WorkerOptions {
+    /// The queues to declare, each with a pool of its own. Queues of handlers that are not listed get one with
+    /// the defaults.
+    pub queues: Vec<QueueSpec>,
+    /// If given, only these queues are served by this process.
+    pub serve: Option<Vec<QueueName>>,
+    /// Pools that serve several queues with the same slots, most urgent queue first.
+    pub shared: Vec<SharedPool>,
+    /// What priority labels mean to this worker's client.
+    pub labels: PriorityLabels,
+    /// Hooks of this worker's client.
+    pub enqueue_hooks: Vec<EnqueueHook>,
+    /// A sign of life is good for this long.
+    pub lease: Duration,
+    /// A sign of life is shown this often.
+    pub heartbeat_every: Duration,
+    /// Dead workers are looked for this often.
+    pub sweep_every: Duration,
+    /// On stop, running handlers may go on for this long.
+    pub stop_grace: Duration,
+    /// Crashes after which a job is given up.
+    pub crashes_max: u32,
+    /// Whether this process does upkeep. Some process must.
+    pub upkeep: bool,
+}
+
+impl Default for WorkerOptions {
+    /// The five built-in queues, a lease of 30 s, a grace of 25 s.
+    fn default() -> Self {
+        Self {
+            queues: QueueSpec::built_in(),
+            serve: None,
+            shared: Vec::new(),
+            labels: PriorityLabels::default(),
+            enqueue_hooks: Vec::new(),
+            lease: WORKER_LEASE,
+            heartbeat_every: HEARTBEAT_EVERY,
+            sweep_every: SWEEP_EVERY,
+            stop_grace: Duration::from_secs(25),
+            crashes_max: CRASHES_MAX,
+            upkeep: true,
+        }
+    }
+}
+
+/// A pool that serves several queues.
+#[derive(Debug, Clone)]
+pub struct SharedPool {
+    /// The queues.
+    pub queues: Vec<QueueName>,
+    /// How many handlers run at once.
+    pub concurrency: u32,
+}
+
+/// What is wrong with a worker's options.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum WorkerOptionsError {
+    /// There is nothing to do.
+    #[error("expected at least one handler for a queue that this worker serves, got none")]
+    NothingToDo,
+    /// A lease that one lost heartbeat would end.
+    #[error(
+        "expected `lease` of at least twice `heartbeat_every`, so that one lost heartbeat ends nothing; got {lease:?} and {every:?}"
+    )]
+    Lease {
+        /// The lease.
+        lease: Duration,
+        /// The interval.
+        every: Duration,
+    },
+    /// Too few or too many slots.
+    #[error("expected the concurrency of a pool between 1 and {CONCURRENCY_MAX}, got {got}")]
+    Concurrency {
+        /// What was asked for.
+        got: u32,
+    },
+    /// A crash limit of zero would give up jobs that never ran.
+    #[error("expected `crashes_max` of at least 1, got 0")]
+    Crashes,
+}
+
+/// What follows from the options and the handlers.
+pub(super) struct Plan {
+    pub(super) queues: Vec<QueueSpec>,
+    pub(super) pools: Vec<PoolSettings>,
+    lease: Duration,
+}
+
+impl WorkerOptions {
+    pub(super) fn plan(&self, table: &Table) -> Result<Plan, WorkerOptionsError> {
+        self.check()?;
+        let queues = self.all_queues(table);
+        let served = |name: &QueueName| self.serve.as_ref().is_none_or(|serve| serve.contains(name));
+        let in_shared = |name: &QueueName| self.shared.iter().any(|pool| pool.queues.contains(name));
+        let own = queues.iter().filter(|q| served(&q.name) && !in_shared(&q.name));
+        let pools = own
+            .map(|queue| pool(&[queue], queue.concurrency, table))
+            .chain(self.shared.iter().map(|shared| self.shared_pool(shared, &queues, table)))
+            .flatten()
+            .collect::<Vec<_>>();
+        if pools.is_empty() {
+            return Err(WorkerOptionsError::NothingToDo);
+        }
+        Ok(Plan { queues, pools, lease: self.lease })
+    }
+
+    fn check(&self) -> Result<(), WorkerOptionsError> {
+        if self.heartbeat_every.is_zero() || self.lease < self.heartbeat_every * 2 {
+            return Err(WorkerOptionsError::Lease { lease: self.lease, every: self.heartbeat_every });
+        }
+        if self.crashes_max == 0 {
+            return Err(WorkerOptionsError::Crashes);
+        }
+        let wrong = |got: &u32| !(1..=CONCURRENCY_MAX).contains(got);
+        let own = self.queues.iter().map(|queue| queue.concurrency);
+        match own.chain(self.shared.iter().map(|shared| shared.concurrency)).find(wrong) {
+            Some(got) => Err(WorkerOptionsError::Concurrency { got }),
+            None => Ok(()),
+        }
+    }
+
+    fn all_queues(&self, table: &Table) -> Vec<QueueSpec> {
+        let mut queues = self.queues.clone();
+        for registered in table.handlers.values() {
+            if queues.iter().all(|queue| queue.name != registered.spec.queue) {
+                queues.push(declared_as(&registered.spec.queue));
+            }
+        }
+        queues
+    }
+
+    fn shared_pool(&self, shared: &SharedPool, queues: &[QueueSpec], table: &Table) -> Option<PoolSettings> {
+        let mut members: Vec<_> = queues.iter().filter(|queue| shared.queues.contains(&queue.name)).collect();
+        members.sort_by_key(|queue| queue.priority);
+        pool(&members, shared.concurrency, table)
+    }
+}
+
+/// The pool for some queues, or none if this process handles no type of theirs.
+fn pool(queues: &[&QueueSpec], concurrency: u32, table: &Table) -> Option<PoolSettings> {
+    let ours = table.handlers.values().filter(|r| queues.iter().any(|queue| queue.name == r.spec.queue));
+    let (types, policies): (Vec<_>, _) =
+        ours.map(|r| (r.spec.name.clone(), (r.spec.name.clone(), r.spec.retry.clone()))).unzip();
+    let poll_interval = queues.iter().map(|queue| queue.poll_interval).min()?;
+    let queues = queues.iter().map(|queue| queue.name.clone()).collect();
+    (!types.is_empty()).then(|| PoolSettings {
+        scope: Scope { queues, types, poll_interval },
+        concurrency,
+        policies,
+    })
+}
+
+impl Plan {
+    pub(super) fn card(&self, id: WorkerId) -> WorkerCard {
+        WorkerCard {
+            id,
+            host: host_name(),
+            pid: std::process::id(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            queues: self.pools.iter().flat_map(|pool| pool.scope.queues.clone()).collect(),
+            types: self.pools.iter().flat_map(|pool| pool.scope.types.clone()).collect(),
+            lease: self.lease,
+        }
+    }
+}
+
+/// For people only; never an identity.
+fn host_name() -> String {
+    std::env::var("HOSTNAME")
+        .ok()
+        .or_else(|| std::fs::read_to_string("/etc/hostname").ok())
+        .map_or_else(|| "unknown".to_owned(), |name| name.trim().to_owned())
+}

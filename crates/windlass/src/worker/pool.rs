@@ -1,0 +1,331 @@
+//! One pool of slots for one or several queues: the heart of a worker, without any I/O.
+//!
+//! Events go in, effects come out; a thin shell around it talks to the store and runs handlers. The same pool
+//! runs in the simulation, on a virtual clock, with a store that fails. The main path reads: a claim is
+//! answered, its jobs wait in the `room` until a slot is free, run, end, and are settled in batches.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use windlass_core::claim::{ClaimAnswer, ClaimRequest, ClaimToken, Claimed, Fence};
+use windlass_core::limits::SETTLE_BATCH_MAX;
+use windlass_core::names::TypeName;
+use windlass_core::outcome::Outcome;
+use windlass_core::planted::{Bug, planted};
+use windlass_core::retry::RetryPolicy;
+use windlass_core::settle::{AttemptReport, Settled, Settlement, Transition, settle};
+use windlass_core::worker::WorkerId;
+
+use super::Moment;
+use super::claim::{Claims, Scope};
+use super::quarantine::Quarantine;
+use super::settle::Settler;
+
+/// While this many ends wait for the store, nothing new is started.
+pub const UNSETTLED_MAX: usize = 2 * SETTLE_BATCH_MAX;
+
+/// What a pool is made of.
+#[derive(Debug, Clone)]
+pub struct PoolSettings {
+    /// What it serves.
+    pub scope: Scope,
+    /// How many handlers run at once.
+    pub concurrency: u32,
+    /// The retry policy of each type.
+    pub policies: HashMap<TypeName, RetryPolicy>,
+}
+
+/// What happened.
+#[derive(Debug)]
+pub enum Event {
+    /// Something may be claimable.
+    Hint,
+    /// A claim was answered.
+    ClaimAnswered(Result<ClaimAnswer, Trouble>),
+    /// A handler ended, or was kept from starting.
+    Ended {
+        /// Whose.
+        fence: Fence,
+        /// How.
+        outcome: Outcome,
+        /// What is to be remembered.
+        report: AttemptReport,
+    },
+    /// A batch of settlements was answered.
+    SettleAnswered(Result<Vec<Settled>, Trouble>),
+    /// The local deadline of the worker's lease passed: others may take its jobs.
+    LeaseRanOut,
+    /// The worker started over under another identity.
+    Reborn(WorkerId),
+    /// Go on until nothing is due, then end.
+    Drain,
+    /// Claim nothing more; stop what runs after the grace.
+    Stop {
+        /// How long handlers may go on.
+        grace: Duration,
+    },
+}
+
+/// Why a call to the store brought no answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Trouble {
+    /// Nothing was written.
+    NotDone,
+    /// It may have been written.
+    Unknown,
+    /// The request itself is wrong.
+    Refused,
+}
+
+/// What to do.
+#[derive(Debug)]
+pub enum Effect {
+    /// Send a claim; answer with [`Event::ClaimAnswered`].
+    Claim(ClaimRequest),
+    /// Run the handler; answer with [`Event::Ended`].
+    Start(Arc<Claimed>),
+    /// Stop the handler at once; it answers with [`Event::Ended`].
+    Abort(Fence),
+    /// Send a batch; answer with [`Event::SettleAnswered`].
+    Settle(Vec<Settlement>),
+    /// Tell that the store no longer knows this claim as ours.
+    ClaimLost(Fence),
+    /// Tell that the store will not take this settlement.
+    GaveUp(Settlement),
+    /// The store says that this worker is dead; it must start over.
+    Died,
+}
+
+/// Where a pool is in its life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Working,
+    Draining,
+    Stopping { abort_at: Moment, aborted: bool },
+}
+
+/// One pool of slots.
+pub struct Pool {
+    settings: PoolSettings,
+    phase: Phase,
+    claims: Claims,
+    settler: Settler,
+    room: VecDeque<Arc<Claimed>>,
+    running: HashMap<Fence, Running>,
+    tokens: Box<dyn FnMut() -> ClaimToken + Send>,
+    out: Vec<Effect>,
+}
+
+struct Running {
+    claimed: Arc<Claimed>,
+    since: Moment,
+}
+
+impl Pool {
+    /// A pool that looks for work at once. `tokens` must give random ones.
+    pub fn new(
+        settings: PoolSettings,
+        worker: WorkerId,
+        quarantine: Quarantine,
+        tokens: Box<dyn FnMut() -> ClaimToken + Send>,
+    ) -> Self {
+        let claims = Claims::new(settings.scope.clone(), worker, quarantine);
+        Self {
+            settings,
+            phase: Phase::Working,
+            claims,
+            settler: Settler::default(),
+            room: VecDeque::new(),
+            running: HashMap::new(),
+            tokens,
+            out: Vec::new(),
+        }
+    }
+
+    /// Takes in what happened.
+    pub fn on(&mut self, event: Event, now: Moment) {
+        match event {
+            Event::Hint => self.claims.hint(),
+            Event::ClaimAnswered(Ok(answer)) => self.claim_answered(answer, now),
+            Event::ClaimAnswered(Err(Trouble::Unknown)) => self.claims.answer_lost(now),
+            Event::ClaimAnswered(Err(_)) => self.claims.failed(now),
+            Event::Ended { fence, outcome, report } => self.ended(fence, outcome, report, now),
+            Event::SettleAnswered(answer) => self.settle_answered(answer, now),
+            Event::LeaseRanOut => self.give_back_room(),
+            Event::Reborn(worker) => self.reborn(worker),
+            Event::Drain => self.phase = Phase::Draining,
+            Event::Stop { grace } => self.stop(grace, now),
+        }
+    }
+
+    /// What to do now, after everything that happened was taken in.
+    pub fn effects(&mut self, now: Moment) -> Vec<Effect> {
+        self.abort_when_grace_is_over(now);
+        self.start_from_room(now);
+        self.claim(now);
+        if let Some(batch) = self.settler.next(now) {
+            self.out.push(Effect::Settle(batch));
+        }
+        std::mem::take(&mut self.out)
+    }
+
+    /// When to ask for effects again even if nothing happens.
+    pub fn wake_at(&self) -> Moment {
+        let life = match self.phase {
+            Phase::Stopping { abort_at, aborted: false } => abort_at,
+            Phase::Stopping { aborted: true, .. } => Moment::MAX,
+            Phase::Working | Phase::Draining => self.claims.wake_at(),
+        };
+        life.min(self.settler.wake_at())
+    }
+
+    /// Whether everything is done after a stop or a drain.
+    pub fn has_ended(&self) -> bool {
+        let idle = self.running.is_empty() && self.room.is_empty() && self.settler.unsettled() == 0;
+        let over = match self.phase {
+            Phase::Working => false,
+            Phase::Draining => self.claims.found_nothing(),
+            Phase::Stopping { .. } => !self.claims.is_under_way(),
+        };
+        idle && over
+    }
+
+    /// How many handlers run.
+    pub fn running(&self) -> usize {
+        self.running.len()
+    }
+
+    /// How many jobs are held in all: running, prefetched, unsettled.
+    pub fn held(&self) -> usize {
+        self.running.len() + self.room.len() + self.settler.unsettled()
+    }
+
+    fn claim_answered(&mut self, answer: ClaimAnswer, now: Moment) {
+        match answer {
+            ClaimAnswer::Claimed { jobs, outlook } => {
+                self.claims.answered(&jobs, outlook, now);
+                self.room.extend(jobs.into_iter().map(Arc::new));
+                if let Phase::Stopping { .. } = self.phase {
+                    self.give_back_room();
+                }
+            }
+            ClaimAnswer::WorkerDead => {
+                self.claims.failed(now);
+                self.out.push(Effect::Died);
+            }
+        }
+    }
+
+    fn ended(&mut self, fence: Fence, outcome: Outcome, report: AttemptReport, now: Moment) {
+        let Some(Running { claimed, since }) = self.running.remove(&fence) else { return };
+        self.claims.ran(&claimed.job, report.ran_for);
+        let age = claimed.age + now.saturating_sub(since);
+        let policy = self.policy(&claimed);
+        let transition = settle(&claimed.job, outcome, policy, age);
+        self.settler.push(Arc::unwrap_or_clone(claimed).settled(transition, report));
+    }
+
+    fn policy<'a>(&'a self, claimed: &'a Claimed) -> &'a RetryPolicy {
+        const NEVER: &RetryPolicy = &RetryPolicy::Never;
+        claimed
+            .job
+            .retry
+            .as_ref()
+            .or_else(|| self.settings.policies.get(&claimed.job.job_type))
+            .unwrap_or(NEVER)
+    }
+
+    fn settle_answered(&mut self, answer: Result<Vec<Settled>, Trouble>, now: Moment) {
+        match answer {
+            Ok(answers) => {
+                let batch = self.settler.taken();
+                let lost = batch.iter().zip(answers).filter(|(_, answer)| *answer == Settled::ClaimLost);
+                self.out.extend(lost.map(|(settlement, _)| Effect::ClaimLost(settlement.fence)));
+            }
+            Err(Trouble::NotDone) => self.settler.failed(now),
+            Err(Trouble::Unknown) => {
+                self.settler.answer_lost(now);
+            }
+            Err(Trouble::Refused) => {
+                let given_up = self.settler.refused(now);
+                self.out.extend(given_up.map(Effect::GaveUp));
+            }
+        }
+    }
+
+    /// What is prefetched goes back unstarted; another worker may have an idle slot for it.
+    fn give_back_room(&mut self) {
+        if planted(Bug::StopDropsPrefetched) {
+            self.room.clear();
+        }
+        for claimed in self.room.drain(..) {
+            let transition = Transition::Release { started: false };
+            let settlement = Arc::unwrap_or_clone(claimed).settled(transition, AttemptReport::default());
+            self.settler.push(settlement);
+        }
+    }
+
+    /// The claims of the old identity are lost; what still runs will be told so when it settles.
+    fn reborn(&mut self, worker: WorkerId) {
+        self.room.clear();
+        self.claims.reborn(worker);
+    }
+
+    fn stop(&mut self, grace: Duration, now: Moment) {
+        let abort_at = now.saturating_add(grace);
+        let sooner = match self.phase {
+            Phase::Stopping { abort_at: earlier, .. } => earlier.min(abort_at),
+            Phase::Working | Phase::Draining => abort_at,
+        };
+        self.phase = Phase::Stopping { abort_at: sooner, aborted: false };
+        self.give_back_room();
+        if planted(Bug::StopDropsUnsettled) {
+            self.settler.clear();
+        }
+    }
+
+    fn abort_when_grace_is_over(&mut self, now: Moment) {
+        if let Phase::Stopping { abort_at, aborted: aborted @ false } = &mut self.phase
+            && now >= *abort_at
+        {
+            *aborted = true;
+            self.out.extend(self.running.keys().copied().map(Effect::Abort));
+        }
+    }
+
+    fn start_from_room(&mut self, now: Moment) {
+        let may_start = !self.settler.is_failing() && self.settler.unsettled() < UNSETTLED_MAX;
+        while may_start && self.running.len() < self.settings.concurrency as usize {
+            let Some(claimed) = self.room.pop_front() else { break };
+            self.running.insert(claimed.fence(), Running { claimed: Arc::clone(&claimed), since: now });
+            self.out.push(Effect::Start(claimed));
+        }
+    }
+
+    fn claim(&mut self, now: Moment) {
+        let stopping = matches!(self.phase, Phase::Stopping { .. });
+        if (stopping && !self.claims.is_under_way()) || self.settler.is_failing() {
+            return;
+        }
+        let (free, room) = self.free_and_room();
+        let tokens = &mut self.tokens;
+        if let Some(request) = self.claims.next(free, room, now, || tokens()) {
+            self.out.push(Effect::Claim(request));
+        }
+    }
+
+    /// Idle slots, and how much may be claimed with prefetch. Under load, claims wait until half of the
+    /// prefetched is used up: many small claims cost more than few big ones.
+    fn free_and_room(&self) -> (u32, u32) {
+        let concurrency = self.settings.concurrency;
+        let busy =
+            u32::try_from(self.running.len() + self.room.len()).unwrap_or(u32::MAX) + self.claims.reserved();
+        let free = concurrency.saturating_sub(busy);
+        let prefetch = self.claims.prefetch(concurrency);
+        let waiting = busy.saturating_sub(concurrency);
+        let unsettled_ok = self.settler.unsettled() < UNSETTLED_MAX;
+        let room = if unsettled_ok && waiting <= prefetch / 2 { free + prefetch - waiting } else { 0 };
+        (free, room)
+    }
+}
