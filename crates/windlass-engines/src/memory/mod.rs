@@ -1,1 +1,232 @@
-//! Jobs in memory.
+//! Jobs in memory: fast, gone with the process, and the model that the other engines are compared with.
+//!
+//! One lock guards one [`State`](state::State). Each method locks it, reads the clock, does its work and is
+//! done, so no future of this engine ever waits, and every call is atomic. Hints go out after the lock is
+//! dropped, so that a listener may call the engine again.
+
+mod state;
+
+mod declare;
+mod enqueue;
+mod claim;
+mod settle;
+mod workers;
+mod rescue;
+mod upkeep;
+mod read;
+mod act;
+mod counts;
+mod hints;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use windlass_core::admin::{
+    AttemptRecord, BatchDone, CancelAnswer, Changed, JobRecord, ListRequest, QueueStatus, RetryAnswer,
+    TypeStatus,
+};
+use windlass_core::claim::{ClaimAnswer, ClaimRequest, Fence, Outlook};
+use windlass_core::clock::{Clock, Timestamp};
+use windlass_core::engine::{
+    Admin, Declaration, Durability, Engine, EngineInfo, HintListener, RescueRequest, Rescued, Result,
+};
+use windlass_core::enqueue::{EnqueueRequest, Enqueued, RequestId};
+use windlass_core::error::EngineError;
+use windlass_core::gate::Gate;
+use windlass_core::job::{JobId, Progress};
+use windlass_core::names::{QueueName, TypeName};
+use windlass_core::priority::Priority;
+use windlass_core::settle::{Settled, Settlement};
+use windlass_core::worker::{Beat, Heartbeat, WorkerCard, WorkerId, WorkerSighting};
+
+use crate::clock::SystemClock;
+use hints::Listeners;
+use state::State;
+
+/// An engine that keeps jobs in this process's memory.
+#[derive(Debug)]
+pub struct MemoryEngine {
+    state: Mutex<State>,
+    clock: Arc<dyn Clock>,
+    listeners: Listeners,
+}
+
+impl MemoryEngine {
+    /// An empty engine on the system's clock.
+    pub fn new() -> Self {
+        Self::with_clock(Arc::new(SystemClock))
+    }
+
+    /// An empty engine on the given clock.
+    pub fn with_clock(clock: Arc<dyn Clock>) -> Self {
+        Self { state: Mutex::default(), clock, listeners: Listeners::default() }
+    }
+
+    /// Does one atomic thing at one instant, then tells whoever listens.
+    fn at_once<T>(&self, work: impl FnOnce(&mut State, Timestamp) -> T) -> T {
+        let (answer, hints) = {
+            let mut state = self.state.lock().expect("no method panics while it holds the state");
+            let answer = work(&mut state, self.clock.now());
+            (answer, state.hints.take())
+        };
+        self.listeners.tell(hints);
+        answer
+    }
+}
+
+impl Default for MemoryEngine {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[async_trait]
+impl Engine for MemoryEngine {
+    fn info(&self) -> EngineInfo {
+        EngineInfo { name: "memory", durability: Durability::Process }
+    }
+
+    async fn now(&self) -> Result<Timestamp> {
+        Ok(self.clock.now())
+    }
+
+    async fn declare(&self, declaration: Declaration) -> Result<()> {
+        self.at_once(|state, _| state.declare(declaration))
+    }
+
+    async fn enqueue(&self, request: EnqueueRequest) -> Result<Vec<Enqueued>> {
+        self.at_once(|state, now| state.enqueue(request, now))
+    }
+
+    async fn receipt(&self, request: RequestId) -> Result<Option<Vec<Enqueued>>> {
+        Ok(self.at_once(|state, now| state.receipts.answers(request, now)))
+    }
+
+    async fn claim(&self, request: ClaimRequest) -> Result<ClaimAnswer> {
+        self.at_once(|state, now| state.claim(&request, now))
+    }
+
+    async fn outlook(&self, queues: &[QueueName], types: &[TypeName]) -> Result<Vec<(QueueName, Outlook)>> {
+        self.at_once(|state, now| state.outlook(queues, types, now))
+    }
+
+    async fn settle(&self, batch: Vec<Settlement>) -> Result<Vec<Settled>> {
+        self.at_once(|state, now| state.settle(batch, now))
+    }
+
+    async fn report(&self, batch: Vec<(Fence, Progress)>) -> Result<Vec<Settled>> {
+        self.at_once(|state, _| state.report(batch))
+    }
+
+    async fn register(&self, card: WorkerCard) -> Result<()> {
+        self.at_once(|state, now| state.register(card, now))
+    }
+
+    async fn extend(&self, heartbeat: Heartbeat) -> Result<Beat> {
+        Ok(self.at_once(|state, now| state.extend(heartbeat, now)))
+    }
+
+    async fn retire(&self, worker: WorkerId) -> Result<()> {
+        self.at_once(|state, now| state.retire(worker, now));
+        Ok(())
+    }
+
+    async fn workers(&self) -> Result<Vec<WorkerSighting>> {
+        Ok(self.at_once(|state, now| state.sightings(now)))
+    }
+
+    async fn rescue(&self, request: RescueRequest) -> Result<Rescued> {
+        Ok(self.at_once(|state, now| state.rescue(&request, now)))
+    }
+
+    async fn sweep(&self, limit: u32) -> Result<BatchDone> {
+        Ok(self.at_once(|state, now| state.sweep(limit, now)))
+    }
+
+    async fn prune(&self, limit: u32) -> Result<BatchDone> {
+        Ok(self.at_once(|state, now| state.prune(limit, now)))
+    }
+
+    fn on_hint(&self, listener: Arc<dyn HintListener>) {
+        self.listeners.add(listener);
+    }
+}
+
+#[async_trait]
+impl Admin for MemoryEngine {
+    async fn job(&self, id: JobId) -> Result<Option<JobRecord>> {
+        Ok(self.at_once(|state, now| state.job(id, now)))
+    }
+
+    async fn attempts(&self, id: JobId) -> Result<Vec<AttemptRecord>> {
+        Ok(self.at_once(|state, _| state.attempts(id)))
+    }
+
+    async fn list(&self, request: ListRequest) -> Result<Vec<JobRecord>> {
+        Ok(self.at_once(|state, now| state.list(&request, now)))
+    }
+
+    async fn queues(&self) -> Result<Vec<QueueStatus>> {
+        Ok(self.at_once(State::queue_statuses))
+    }
+
+    async fn types(&self) -> Result<Vec<TypeStatus>> {
+        Ok(self.at_once(|state, now| state.type_statuses(now)))
+    }
+
+    async fn cancel(&self, id: JobId, why: &str) -> Result<CancelAnswer> {
+        Ok(self.at_once(|state, now| state.cancel(id, why, now)))
+    }
+
+    async fn retry(&self, id: JobId) -> Result<RetryAnswer> {
+        Ok(self.at_once(|state, now| state.retry(id, now)))
+    }
+
+    async fn discard(&self, id: JobId) -> Result<Changed> {
+        Ok(self.at_once(|state, now| state.discard(id, now)))
+    }
+
+    async fn set_priority(&self, id: JobId, priority: Priority) -> Result<Changed> {
+        Ok(self.at_once(|state, _| state.set_priority(id, priority)))
+    }
+
+    async fn pause(
+        &self,
+        queue: &QueueName,
+        reason: Option<&str>,
+        lasting: Option<Duration>,
+    ) -> Result<Changed> {
+        Ok(self.at_once(|state, now| state.pause(queue, reason, lasting, now)))
+    }
+
+    async fn resume(&self, queue: &QueueName) -> Result<Changed> {
+        Ok(self.at_once(|state, now| state.resume(queue, now)))
+    }
+
+    async fn set_shut(&self, queue: &QueueName, shut: bool) -> Result<Changed> {
+        Ok(self.at_once(|state, _| state.set_shut(queue, shut)))
+    }
+
+    async fn purge(&self, queue: &QueueName, limit: u32) -> Result<BatchDone> {
+        Ok(self.at_once(|state, now| state.purge(queue, limit, now)))
+    }
+
+    async fn open_gate(&self, gate: &Gate, limit: u32) -> Result<BatchDone> {
+        Ok(self.at_once(|state, _| state.open_gate(gate, limit)))
+    }
+}
+
+/// Refuses a request that holds more than it may.
+fn refuse_over(max: usize, what: &str, got: usize) -> Result<()> {
+    if got <= max {
+        return Ok(());
+    }
+    Err(EngineError::Refused(format!(
+        "expected at most {max} {what} in one request, got {got}; send them in parts"
+    )))
+}

@@ -1,0 +1,200 @@
+//! Claims: ready jobs go to a live worker, in the order that core gives.
+
+use windlass_core::boost::{ClaimRange, claim_order};
+use windlass_core::claim::{ClaimAnswer, ClaimRequest, ClaimToken, Claimed, Outlook, Suspects};
+use windlass_core::clock::Timestamp;
+use windlass_core::engine::Result;
+use windlass_core::job::JobId;
+use windlass_core::limits::{CLAIM_BATCH_MAX, DELAY_MAX, QUEUES_PER_CLAIM_MAX};
+use windlass_core::names::{QueueName, TypeName};
+use windlass_core::planted::{Bug, planted};
+
+use super::refuse_over;
+use super::state::{Claim, JobRow, Stage, State, TypeAt, next_after};
+use super::upkeep::EXPIRED;
+
+impl State {
+    pub(super) fn claim(&mut self, request: &ClaimRequest, now: Timestamp) -> Result<ClaimAnswer> {
+        refuse_over(QUEUES_PER_CLAIM_MAX, "queues", request.queues.len())?;
+        if !self.is_alive(request.worker) && !planted(Bug::DeadWorkerClaims) {
+            return Ok(ClaimAnswer::WorkerDead);
+        }
+        let queues = self.open_queues(&request.queues, &request.types, now);
+        let mut jobs = if request.repeat { self.claimed_before(request, now) } else { Vec::new() };
+        if jobs.is_empty() {
+            jobs = match request.suspects {
+                Suspects::LeaveOut => self.claim_ordinary(request, &queues, now),
+                Suspects::One { crashes_max } => self.claim_suspect(request, &queues, crashes_max, now),
+            };
+        }
+        let outlook = self.outlook_for(&queues.concat(), now);
+        Ok(ClaimAnswer::Claimed { jobs, outlook })
+    }
+
+    pub(super) fn outlook(
+        &self,
+        queues: &[QueueName],
+        types: &[TypeName],
+        now: Timestamp,
+    ) -> Result<Vec<(QueueName, Outlook)>> {
+        refuse_over(QUEUES_PER_CLAIM_MAX, "queues", queues.len())?;
+        let look = |queue: &QueueName| {
+            let types = self.open_queues(std::slice::from_ref(queue), types, now).concat();
+            (queue.clone(), self.outlook_for(&types, now))
+        };
+        Ok(queues.iter().map(look).collect())
+    }
+
+    /// The types asked for of each queue that is not paused, each type once.
+    fn open_queues(&self, queues: &[QueueName], types: &[TypeName], now: Timestamp) -> Vec<Vec<TypeAt>> {
+        let mut asked: Vec<_> = types.iter().filter_map(|name| self.index.type_at(name)).collect();
+        asked.sort_unstable();
+        asked.dedup();
+        let open = queues.iter().filter_map(|name| self.index.queue_named(name));
+        let open = open.filter(|queue| !queue.is_paused(now));
+        open.map(|queue| asked.iter().copied().filter(|at| queue.types.contains(at)).collect()).collect()
+    }
+
+    /// What an earlier sending of this request claimed.
+    fn claimed_before(&self, request: &ClaimRequest, now: Timestamp) -> Vec<Claimed> {
+        let rows = self.index.held_by(request.worker).filter_map(|id| self.live.get(&id));
+        let mut rows: Vec<_> =
+            rows.filter(|row| row.claim().is_some_and(|claim| claim.token == request.token)).collect();
+        rows.sort_by_key(|row| (row.job.priority, row.job.due, row.job.id));
+        rows.into_iter().filter_map(|row| claimed(row, now)).collect()
+    }
+
+    fn claim_ordinary(
+        &mut self,
+        request: &ClaimRequest,
+        queues: &[Vec<TypeAt>],
+        now: Timestamp,
+    ) -> Vec<Claimed> {
+        let mut taking = Taking {
+            room: request.limit.min(CLAIM_BATCH_MAX) as usize,
+            boosted: request.boosted_max as usize,
+            // Expired jobs are cancelled on the way, which must not hold the lock for long.
+            expired: CLAIM_BATCH_MAX as usize,
+            jobs: Vec::new(),
+        };
+        let horizon = if planted(Bug::ClaimBeforeDue) { now.plus(DELAY_MAX) } else { now };
+        for types in queues {
+            let boosted_max = u32::try_from(taking.boosted).unwrap_or(u32::MAX);
+            let oldest = |priority| self.index.oldest(types, priority);
+            for range in claim_order(horizon, boosted_max, oldest) {
+                self.take_range(request, types, &range, &mut taking, now);
+            }
+        }
+        taking.jobs
+    }
+
+    /// Takes from one part of the order what there is room for.
+    fn take_range(
+        &mut self,
+        request: &ClaimRequest,
+        types: &[TypeAt],
+        range: &ClaimRange,
+        taking: &mut Taking,
+        now: Timestamp,
+    ) {
+        loop {
+            let room = taking.room_in(range);
+            let first = self.index.first_in(types, range, room);
+            let found = first.len();
+            for id in first {
+                match self.take(id, request, range.boosted, now) {
+                    Some(job) => taking.took(job),
+                    None => taking.expired = taking.expired.saturating_sub(1),
+                }
+            }
+            // Those that had expired left room, and others may stand behind them.
+            if found < room || taking.room_in(range) == 0 {
+                return;
+            }
+        }
+    }
+
+    /// One due suspect, and nothing else.
+    fn claim_suspect(
+        &mut self,
+        request: &ClaimRequest,
+        queues: &[Vec<TypeAt>],
+        crashes_max: u32,
+        now: Timestamp,
+    ) -> Vec<Claimed> {
+        if request.limit == 0 {
+            return Vec::new();
+        }
+        let due: Vec<_> = queues.iter().flat_map(|types| self.index.suspects_due(types, now)).collect();
+        let tame =
+            |state: &Self, id| state.live.get(&id).is_some_and(|row| row.job.counters.crashes <= crashes_max);
+        due.into_iter()
+            .find_map(|id| if tame(self, id) { self.take(id, request, false, now) } else { None })
+            .into_iter()
+            .collect()
+    }
+
+    /// Makes a waiting job the worker's own, or cancels it if it has expired.
+    fn take(&mut self, id: JobId, request: &ClaimRequest, boosted: bool, now: Timestamp) -> Option<Claimed> {
+        let row = self.live.get_mut(&id)?;
+        if row.has_expired(now) {
+            self.cancel_waiting(id, EXPIRED, now);
+            return None;
+        }
+        self.index.leave_waiting(row);
+        row.job.counters.attempts += 1;
+        let counted = ClaimToken::from_random(row.job.counters.attempts.into());
+        let token = if planted(Bug::CounterAsToken) { counted } else { request.token };
+        let cancel_requested = None;
+        row.stage =
+            Stage::Running(Claim { worker: request.worker, token, since: now, boosted, cancel_requested });
+        self.index.start_running(row);
+        claimed(row, now)
+    }
+
+    fn outlook_for(&self, types: &[TypeAt], now: Timestamp) -> Outlook {
+        let rows = || types.iter().map(|at| self.index.type_row(*at));
+        let next = rows().flat_map(|row| [row.lanes.next_after(now), next_after(&row.suspects, now)]);
+        Outlook {
+            more_due: rows().any(|row| row.lanes.oldest().is_some_and(|due| due <= now)),
+            next_due_in: next.flatten().min().map(|due| due.since(now)),
+            suspect_due: rows().any(|row| row.suspects.first().is_some_and(|(due, _)| *due <= now)),
+        }
+    }
+}
+
+/// What a claim has taken and may still take.
+struct Taking {
+    room: usize,
+    boosted: usize,
+    expired: usize,
+    jobs: Vec<Claimed>,
+}
+
+impl Taking {
+    fn room_in(&self, range: &ClaimRange) -> usize {
+        match range.boosted {
+            _ if self.expired == 0 => 0,
+            true => self.room.min(self.boosted),
+            false => self.room,
+        }
+    }
+
+    fn took(&mut self, job: Claimed) {
+        self.room -= 1;
+        self.boosted -= usize::from(job.boosted);
+        self.jobs.push(job);
+    }
+}
+
+/// A running job as its worker gets it.
+fn claimed(row: &JobRow, now: Timestamp) -> Option<Claimed> {
+    let claim = row.claim()?;
+    Some(Claimed {
+        job: row.job.clone(),
+        token: claim.token,
+        waited: claim.since.since(row.job.due),
+        age: row.job.age(now),
+        boosted: claim.boosted,
+    })
+}

@@ -1,0 +1,51 @@
+//! How much is where. No count looks at the jobs one by one.
+
+use windlass_core::admin::{Counts, QueueStatus, TypeStatus};
+use windlass_core::clock::Timestamp;
+
+use super::state::{QueueRow, State, TypeAt};
+
+impl State {
+    /// All queues, by priority and name.
+    pub(super) fn queue_statuses(&mut self, now: Timestamp) -> Vec<QueueStatus> {
+        for at in self.index.types() {
+            self.index.type_row_mut(at).lanes.count_until(now);
+        }
+        let mut statuses: Vec<_> = self.index.queues().map(|queue| self.queue_status(queue, now)).collect();
+        statuses.sort_by(|a, b| (a.spec.priority, &a.spec.name).cmp(&(b.spec.priority, &b.spec.name)));
+        statuses
+    }
+
+    fn queue_status(&self, queue: &QueueRow, now: Timestamp) -> QueueStatus {
+        let lanes = || queue.types.iter().map(|at| &self.index.type_row(*at).lanes);
+        let oldest = lanes().filter_map(|lanes| lanes.oldest()).min();
+        QueueStatus {
+            spec: queue.spec.clone(),
+            pause: queue.pause.clone().filter(|pause| pause.holds(now)),
+            shut: queue.shut,
+            counts: Counts {
+                ready: lanes().map(|lanes| lanes.ready()).sum(),
+                scheduled: lanes().map(|lanes| lanes.scheduled()).sum(),
+                parked: queue.parked,
+                running: queue.running,
+                dead_letters: queue.dead_letters,
+            },
+            totals: queue.totals,
+            oldest_ready: oldest.filter(|due| *due <= now).map(|due| now.since(due)),
+        }
+    }
+
+    /// All types, by name.
+    pub(super) fn type_statuses(&self, now: Timestamp) -> Vec<TypeStatus> {
+        let mut statuses: Vec<_> = self.index.types().map(|at| self.type_status(at, now)).collect();
+        statuses.sort_by(|a, b| a.spec.name.cmp(&b.spec.name));
+        statuses
+    }
+
+    fn type_status(&self, at: TypeAt, now: Timestamp) -> TypeStatus {
+        let row = self.index.type_row(at);
+        let live = self.workers.values().filter(|worker| worker.is_live(now));
+        let workers = live.filter(|worker| worker.card.types.contains(&row.spec.name)).count() as u64;
+        TypeStatus { spec: row.spec.clone(), workers, unfinished: row.unfinished }
+    }
+}

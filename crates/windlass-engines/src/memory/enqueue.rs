@@ -1,0 +1,156 @@
+//! New jobs come in, each judged by itself, and the batch leaves a receipt.
+
+use std::collections::{HashMap, VecDeque};
+
+use windlass_core::clock::Timestamp;
+use windlass_core::engine::Result;
+use windlass_core::enqueue::{
+    Accepted, EnqueueRequest, Enqueued, NewJob, QueueAtDoor, Refusal, RequestId, accept,
+};
+use windlass_core::job::{Counters, Job, JobId};
+use windlass_core::key::{KeyVerdict, resolve};
+use windlass_core::limits::{ENQUEUE_BATCH_MAX, RECEIPT_TTL};
+
+use super::refuse_over;
+use super::state::{JobRow, Stage, State, TypeAt};
+
+impl State {
+    pub(super) fn enqueue(&mut self, request: EnqueueRequest, now: Timestamp) -> Result<Vec<Enqueued>> {
+        refuse_over(ENQUEUE_BATCH_MAX, "jobs", request.jobs.len())?;
+        if let Some(answers) = self.receipts.answers(request.request, now) {
+            return Ok(answers);
+        }
+        let answers: Vec<_> = request.jobs.into_iter().map(|new| self.put(new, now)).collect();
+        self.receipts.keep(request.request, answers.clone(), now);
+        Ok(answers)
+    }
+
+    fn put(&mut self, new: NewJob, now: Timestamp) -> Enqueued {
+        let (type_at, accepted) = match self.accept(&new, now) {
+            Ok(accepted) => accepted,
+            Err(why) => return Enqueued::Refused(why),
+        };
+        match self.verdict(&new, type_at, now) {
+            KeyVerdict::Insert => Enqueued::New(self.insert(new, type_at, accepted, now)),
+            KeyVerdict::Keep(id) => Enqueued::Kept(id),
+            KeyVerdict::Replace(id) => {
+                self.change_waiting(id, |job, _| renew(job, new, accepted));
+                Enqueued::Replaced(id)
+            }
+            KeyVerdict::Revive(id) => {
+                self.start_over(id, |job| renew(job, new, accepted));
+                Enqueued::Revived(id)
+            }
+        }
+    }
+
+    fn accept(&self, new: &NewJob, now: Timestamp) -> std::result::Result<(TypeAt, Accepted), Refusal> {
+        let Some(type_at) = self.index.type_at(&new.job_type) else {
+            return Err(Refusal::UnknownType { job_type: new.job_type.clone() });
+        };
+        let queue = self.index.queue_of(type_at);
+        let at_door = QueueAtDoor { spec: &queue.spec, shut: queue.shut, unfinished: queue.unfinished };
+        let accepted = accept(new, Some(&self.index.type_row(type_at).spec), Some(at_door), now)?;
+        Ok((type_at, accepted))
+    }
+
+    fn verdict(&self, new: &NewJob, type_at: TypeAt, now: Timestamp) -> KeyVerdict {
+        let Some(claim) = &new.key else { return KeyVerdict::Insert };
+        let holder = self.key_holder(&(type_at, claim.key.clone()));
+        resolve(holder.as_ref(), claim.on_conflict, now)
+    }
+
+    fn insert(&mut self, new: NewJob, type_at: TypeAt, accepted: Accepted, now: Timestamp) -> JobId {
+        self.last_id += 1;
+        let id = JobId(self.last_id);
+        self.index.queue_of_mut(type_at).totals.enqueued += 1;
+        self.begin(Box::new(JobRow {
+            job: stored(id, new, accepted, now),
+            type_at,
+            stage: Stage::Waiting { gate: None },
+            settled_by: None,
+            last_error: None,
+            attempts: VecDeque::new(),
+        }));
+        id
+    }
+}
+
+fn stored(id: JobId, new: NewJob, accepted: Accepted, now: Timestamp) -> Job {
+    Job {
+        id,
+        job_type: new.job_type,
+        queue: accepted.queue,
+        payload: new.payload,
+        priority: accepted.priority,
+        label: new.label,
+        enqueued_at: now,
+        due: accepted.due,
+        expires_at: accepted.expires_at,
+        key: new.key,
+        correlation: new.correlation,
+        tags: new.tags,
+        group: new.group,
+        retry: new.retry,
+        timeout: new.timeout,
+        counters: Counters::default(),
+        progress: None,
+    }
+}
+
+/// What a newcomer gives to the job that holds its key.
+fn renew(job: &mut Job, new: NewJob, accepted: Accepted) {
+    job.payload = new.payload;
+    job.due = accepted.due;
+    job.priority = accepted.priority;
+    job.label = new.label;
+    job.expires_at = accepted.expires_at;
+}
+
+/// The answers of earlier requests, so that a repeat makes no second job.
+#[derive(Debug, Default)]
+pub(super) struct Receipts {
+    by_request: HashMap<RequestId, Receipt>,
+    /// In the order in which they came.
+    by_age: VecDeque<(Timestamp, RequestId)>,
+}
+
+#[derive(Debug)]
+struct Receipt {
+    at: Timestamp,
+    answers: Vec<Enqueued>,
+}
+
+impl Receipts {
+    pub(super) fn answers(&self, request: RequestId, now: Timestamp) -> Option<Vec<Enqueued>> {
+        let receipt = self.by_request.get(&request).filter(|receipt| !has_lapsed(receipt.at, now))?;
+        Some(receipt.answers.clone())
+    }
+
+    fn keep(&mut self, request: RequestId, answers: Vec<Enqueued>, now: Timestamp) {
+        self.by_request.insert(request, Receipt { at: now, answers });
+        self.by_age.push_back((now, request));
+    }
+
+    /// Forgets old ones, at most `limit`, and tells how many.
+    pub(super) fn prune(&mut self, limit: usize, now: Timestamp) -> usize {
+        let mut pruned = 0;
+        while pruned < limit && self.has_old(now) {
+            let Some((at, request)) = self.by_age.pop_front() else { break };
+            // A request that was made again after its receipt had lapsed has a younger one.
+            if self.by_request.get(&request).is_some_and(|receipt| receipt.at == at) {
+                self.by_request.remove(&request);
+                pruned += 1;
+            }
+        }
+        pruned
+    }
+
+    pub(super) fn has_old(&self, now: Timestamp) -> bool {
+        self.by_age.front().is_some_and(|(at, _)| has_lapsed(*at, now))
+    }
+}
+
+fn has_lapsed(at: Timestamp, now: Timestamp) -> bool {
+    at.plus(RECEIPT_TTL) <= now
+}

@@ -1,0 +1,73 @@
+//! What people read of jobs.
+
+use windlass_core::admin::{AttemptEnding, AttemptRecord, JobRecord, ListRequest};
+use windlass_core::clock::Timestamp;
+use windlass_core::job::{JobId, Phase};
+use windlass_core::limits::{ATTEMPTS_SHOWN_MAX, LIST_PAGE_MAX};
+
+use super::state::{JobRow, Rows, State};
+
+impl State {
+    pub(super) fn job(&self, id: JobId, now: Timestamp) -> Option<JobRecord> {
+        self.row(id).map(|row| row.record(now))
+    }
+
+    pub(super) fn attempts(&self, id: JobId) -> Vec<AttemptRecord> {
+        let Some(row) = self.row(id) else { return Vec::new() };
+        let mut attempts: Vec<_> = row.attempts.iter().cloned().chain(running(row)).collect();
+        let surplus = attempts.len().saturating_sub(ATTEMPTS_SHOWN_MAX as usize);
+        attempts.drain(..surplus);
+        attempts
+    }
+
+    pub(super) fn list(&self, request: &ListRequest, now: Timestamp) -> Vec<JobRecord> {
+        let rows = newest_first(self.maps_with(request.phase), request.before);
+        let wanted = rows.filter(|row| is_wanted(row, request, now));
+        wanted.take(request.limit.min(LIST_PAGE_MAX) as usize).map(|row| row.record(now)).collect()
+    }
+
+    /// Where jobs of a phase can be.
+    fn maps_with(&self, phase: Option<Phase>) -> Vec<&Rows> {
+        match phase {
+            None => vec![&self.live, &self.dead, &self.history],
+            Some(Phase::Ready | Phase::Scheduled | Phase::Parked | Phase::Running) => vec![&self.live],
+            Some(Phase::Dead) => vec![&self.dead],
+            Some(Phase::Succeeded | Phase::Cancelled) => vec![&self.history],
+        }
+    }
+}
+
+/// The attempt that runs.
+fn running(row: &JobRow) -> Option<AttemptRecord> {
+    let claim = row.claim()?;
+    Some(AttemptRecord {
+        number: row.job.counters.attempts,
+        worker: claim.worker,
+        started_at: claim.since,
+        ended_at: None,
+        ending: AttemptEnding::Running,
+        error: None,
+        output: None,
+    })
+}
+
+/// The rows of several maps in one falling order.
+fn newest_first(maps: Vec<&Rows>, before: Option<JobId>) -> impl Iterator<Item = &JobRow> {
+    let end = before.unwrap_or(JobId(i64::MAX));
+    let mut maps: Vec<_> = maps.into_iter().map(|rows| rows.range(..end).rev()).collect();
+    std::iter::from_fn(move || {
+        let newest = maps.iter_mut().max_by_key(|rows| (**rows).clone().next().map(|(id, _)| *id))?;
+        newest.next().map(|(_, row)| &**row)
+    })
+}
+
+fn is_wanted(row: &JobRow, request: &ListRequest, now: Timestamp) -> bool {
+    let job = &row.job;
+    request.queue.as_ref().is_none_or(|queue| *queue == job.queue)
+        && request.job_type.as_ref().is_none_or(|job_type| *job_type == job.job_type)
+        && request.key.as_ref().is_none_or(|key| job.key.as_ref().is_some_and(|claim| claim.key == *key))
+        && request.tag.as_ref().is_none_or(|tag| job.tags.contains(tag))
+        && request.correlation.as_ref().is_none_or(|id| job.correlation.as_ref() == Some(id))
+        && request.group.as_ref().is_none_or(|group| job.group.as_ref() == Some(group))
+        && request.phase.is_none_or(|phase| row.phase(now) == phase)
+}

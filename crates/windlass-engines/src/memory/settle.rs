@@ -1,0 +1,92 @@
+//! Settling: the end of an attempt is written, if its fence holds.
+
+use windlass_core::claim::Fence;
+use windlass_core::clock::Timestamp;
+use windlass_core::engine::Result;
+use windlass_core::job::Progress;
+use windlass_core::limits::{
+    ERROR_BYTES_MAX, OUTPUT_BYTES_MAX, PROGRESS_BYTES_MAX, REASON_BYTES_MAX, SETTLE_BATCH_MAX,
+};
+use windlass_core::outcome::{JobError, bounded};
+use windlass_core::planted::{Bug, planted};
+use windlass_core::settle::{Place, Settled, Settlement, Transition};
+
+use super::refuse_over;
+use super::state::{EndedAttempt, JobRow, State};
+
+impl State {
+    pub(super) fn settle(&mut self, batch: Vec<Settlement>, now: Timestamp) -> Result<Vec<Settled>> {
+        refuse_over(SETTLE_BATCH_MAX, "settlements", batch.len())?;
+        Ok(batch.into_iter().map(|settlement| self.settle_one(settlement, now)).collect())
+    }
+
+    fn settle_one(&mut self, settlement: Settlement, now: Timestamp) -> Settled {
+        let Settlement { fence, transition, report } = settlement;
+        let Some(row) = self.live.get_mut(&fence.job).filter(|row| holds(row, fence)) else {
+            return self.settled_before(fence);
+        };
+        let transition = cut(transition);
+        let cancel = row.claim().and_then(|claim| claim.cancel_requested.clone());
+        let cancel = cancel.filter(|_| !planted(Bug::CancelIgnored));
+        let error = transition.error().cloned();
+        if let Some(ending) = transition.ending(cancel.is_some()) {
+            row.note_attempt(EndedAttempt {
+                started_at: Some(now.minus(report.ran_for)),
+                ended_at: now,
+                ending,
+                error: error.clone(),
+                output: report.output.map(|output| bounded(output, OUTPUT_BYTES_MAX)),
+            });
+        }
+        row.last_error = error.or(row.last_error.take());
+        row.settled_by = Some(fence.token);
+        let type_at = row.type_at;
+        let is_retry = matches!(transition, Transition::Retry { .. });
+        let landing = transition.land(now, row.job.due, row.job.counters, cancel.as_deref());
+        if is_retry && matches!(landing.place, Place::Waiting { .. }) {
+            self.index.queue_of_mut(type_at).totals.retried += 1;
+        }
+        self.land(fence.job, landing, now);
+        Settled::Applied
+    }
+
+    /// The answer to a fence that holds no more: it may be a repeat of what was written.
+    fn settled_before(&self, fence: Fence) -> Settled {
+        match self.row(fence.job) {
+            Some(row) if row.settled_by == Some(fence.token) => Settled::Applied,
+            _ => Settled::ClaimLost,
+        }
+    }
+
+    pub(super) fn report(&mut self, batch: Vec<(Fence, Progress)>) -> Result<Vec<Settled>> {
+        refuse_over(SETTLE_BATCH_MAX, "reports of progress", batch.len())?;
+        Ok(batch.into_iter().map(|(fence, progress)| self.report_one(fence, progress)).collect())
+    }
+
+    fn report_one(&mut self, fence: Fence, progress: Progress) -> Settled {
+        let Some(row) = self.live.get_mut(&fence.job).filter(|row| holds(row, fence)) else {
+            return Settled::ClaimLost;
+        };
+        row.job.progress = Some(Progress {
+            percent: progress.percent.min(100),
+            note: progress.note.map(|note| bounded(note, PROGRESS_BYTES_MAX)),
+        });
+        Settled::Applied
+    }
+}
+
+/// Whether the job runs under this very claim.
+fn holds(row: &JobRow, fence: Fence) -> bool {
+    row.claim().is_some_and(|claim| claim.token == fence.token || planted(Bug::SettleWithoutToken))
+}
+
+/// The same with every text within its limit.
+fn cut(transition: Transition) -> Transition {
+    let cut_error = |error: JobError| JobError { text: bounded(error.text, ERROR_BYTES_MAX), ..error };
+    match transition {
+        Transition::Retry { after, error } => Transition::Retry { after, error: cut_error(error) },
+        Transition::Bury { error } => Transition::Bury { error: cut_error(error) },
+        Transition::Cancel { why } => Transition::Cancel { why: bounded(why, REASON_BYTES_MAX) },
+        other => other,
+    }
+}

@@ -1,0 +1,275 @@
+//! What the lock guards: every job exactly once, in the map of where it is, and indexes that say which job
+//! comes next. A job changes place only through the methods of this file, which keep the indexes true.
+
+mod index;
+mod keys;
+
+use std::collections::{BTreeMap, VecDeque};
+
+use windlass_core::admin::{AttemptEnding, AttemptRecord, JobRecord};
+use windlass_core::claim::ClaimToken;
+use windlass_core::clock::Timestamp;
+use windlass_core::gate::Gate;
+use windlass_core::job::{Counters, Job, JobId, JobState, Phase};
+use windlass_core::key::{HolderStage, KeyHolder};
+use windlass_core::limits::{ATTEMPTS_SHOWN_MAX, RESULT_BYTES_MAX};
+use windlass_core::outcome::JobError;
+use windlass_core::planted::{Bug, planted};
+use windlass_core::settle::{Landing, Place};
+use windlass_core::worker::WorkerId;
+
+use super::enqueue::Receipts;
+use super::hints::HintsDue;
+use super::rescue::Death;
+use super::workers::WorkerRow;
+
+pub(super) use index::{Index, QueueRow, TypeAt, next_after};
+use keys::Keys;
+
+/// Jobs by their number, which is also the order of their arrival.
+pub(super) type Rows = BTreeMap<JobId, Box<JobRow>>;
+
+/// All that the engine knows.
+#[derive(Debug, Default)]
+pub(super) struct State {
+    pub(super) last_id: i64,
+    /// Jobs that wait or run.
+    pub(super) live: Rows,
+    /// The dead-letter queue.
+    pub(super) dead: Rows,
+    /// Jobs that succeeded or were cancelled, until they are pruned.
+    pub(super) history: Rows,
+    pub(super) index: Index,
+    pub(super) keys: Keys,
+    /// Those declared dead stay, so that they never revive.
+    pub(super) workers: BTreeMap<WorkerId, WorkerRow>,
+    /// Workers declared dead whose jobs may not all be taken back yet.
+    pub(super) deaths: VecDeque<Death>,
+    pub(super) receipts: Receipts,
+    pub(super) hints: HintsDue,
+}
+
+/// A job and where it is.
+#[derive(Debug)]
+pub(super) struct JobRow {
+    pub(super) job: Job,
+    pub(super) type_at: TypeAt,
+    pub(super) stage: Stage,
+    /// The token of the last settlement that was written, so that a repeat of it gets the same answer.
+    pub(super) settled_by: Option<ClaimToken>,
+    pub(super) last_error: Option<JobError>,
+    /// The newest attempts that ended, oldest first.
+    pub(super) attempts: VecDeque<AttemptRecord>,
+}
+
+/// Where a job is.
+#[derive(Debug)]
+pub(super) enum Stage {
+    /// In the map of the living.
+    Waiting { gate: Option<Gate> },
+    /// In the map of the living.
+    Running(Claim),
+    /// Succeeded, dead or cancelled: in the history or in the dead-letter queue.
+    Ended(JobState),
+}
+
+/// Who runs a job.
+#[derive(Debug)]
+pub(super) struct Claim {
+    pub(super) worker: WorkerId,
+    pub(super) token: ClaimToken,
+    pub(super) since: Timestamp,
+    pub(super) boosted: bool,
+    pub(super) cancel_requested: Option<String>,
+}
+
+impl JobRow {
+    pub(super) fn claim(&self) -> Option<&Claim> {
+        match &self.stage {
+            Stage::Running(claim) => Some(claim),
+            _ => None,
+        }
+    }
+
+    pub(super) fn is_waiting(&self) -> bool {
+        matches!(self.stage, Stage::Waiting { .. })
+    }
+
+    /// Whether it was to have started by now. To be asked of waiting jobs only.
+    pub(super) fn has_expired(&self, now: Timestamp) -> bool {
+        self.job.expires_at.is_some_and(|at| at <= now)
+    }
+
+    pub(super) fn record(&self, now: Timestamp) -> JobRecord {
+        JobRecord {
+            job: self.job.clone(),
+            state: self.state(),
+            last_error: self.last_error.clone(),
+            read_at: now,
+        }
+    }
+
+    pub(super) fn state(&self) -> JobState {
+        match &self.stage {
+            Stage::Waiting { gate } => JobState::Waiting { gate: gate.clone() },
+            Stage::Running(claim) => JobState::Running {
+                worker: claim.worker,
+                since: claim.since,
+                cancel_requested: claim.cancel_requested.clone(),
+            },
+            Stage::Ended(state) => state.clone(),
+        }
+    }
+
+    /// What a person would call where it is.
+    pub(super) fn phase(&self, now: Timestamp) -> Phase {
+        match &self.stage {
+            Stage::Ended(state) => state.phase(self.job.due, now),
+            _ => self.state().phase(self.job.due, now),
+        }
+    }
+
+    /// Remembers how the running attempt ended.
+    pub(super) fn note_attempt(&mut self, ended: EndedAttempt) {
+        let Stage::Running(claim) = &self.stage else { return };
+        if self.attempts.len() >= ATTEMPTS_SHOWN_MAX as usize {
+            self.attempts.pop_front();
+        }
+        // Most jobs have one attempt, and many jobs are kept.
+        self.attempts.reserve_exact(1);
+        self.attempts.push_back(AttemptRecord {
+            number: self.job.counters.attempts,
+            worker: claim.worker,
+            started_at: ended.started_at.unwrap_or(claim.since),
+            ended_at: Some(ended.ended_at),
+            ending: ended.ending,
+            error: ended.error,
+            output: ended.output,
+        });
+    }
+}
+
+/// What is known of an attempt that ended.
+#[derive(Debug)]
+pub(super) struct EndedAttempt {
+    /// If the worker told; else it counts from the claim.
+    pub(super) started_at: Option<Timestamp>,
+    pub(super) ended_at: Timestamp,
+    pub(super) ending: AttemptEnding,
+    pub(super) error: Option<JobError>,
+    pub(super) output: Option<String>,
+}
+
+impl State {
+    /// One job, wherever it is.
+    pub(super) fn row(&self, id: JobId) -> Option<&JobRow> {
+        [&self.live, &self.dead, &self.history].into_iter().find_map(|rows| rows.get(&id)).map(|row| &**row)
+    }
+
+    /// Takes in a job that is new or was started over, and waits.
+    pub(super) fn begin(&mut self, row: Box<JobRow>) {
+        self.index.count_begin(&row);
+        self.index.enter_waiting(&row);
+        self.keys.hold(&row);
+        self.hints.queue(&row.job.queue);
+        self.live.insert(row.job.id, row);
+    }
+
+    /// Changes a waiting job in whatever decides its turn. Answers whether there was one.
+    pub(super) fn change_waiting(
+        &mut self,
+        id: JobId,
+        change: impl FnOnce(&mut Job, &mut Option<Gate>),
+    ) -> bool {
+        let Some(row) = self.live.get_mut(&id).filter(|row| row.is_waiting()) else { return false };
+        self.index.leave_waiting(row);
+        if let Stage::Waiting { gate } = &mut row.stage {
+            change(&mut row.job, gate);
+        }
+        self.index.enter_waiting(row);
+        self.hints.queue(&row.job.queue);
+        true
+    }
+
+    /// Writes where a running job landed.
+    pub(super) fn land(&mut self, id: JobId, landing: Landing, now: Timestamp) {
+        let Some(row) = self.live.get_mut(&id) else { return };
+        self.index.stop_running(row);
+        row.job.counters = landing.counters;
+        match landing.place {
+            Place::Waiting { due, gate } => {
+                row.job.due = due;
+                row.stage = Stage::Waiting { gate };
+                self.index.enter_waiting(row);
+                self.hints.queue(&row.job.queue);
+            }
+            Place::Succeeded { result } => self.end(id, JobState::Succeeded { at: now, result }, now),
+            Place::Dead { error } => self.end(id, JobState::Dead { at: now, error }, now),
+            Place::Cancelled { why } => self.end(id, JobState::Cancelled { at: now, why }, now),
+        }
+    }
+
+    /// Cancels a job that waits. Answers whether there was one.
+    pub(super) fn cancel_waiting(&mut self, id: JobId, why: &str, now: Timestamp) -> bool {
+        let Some(row) = self.live.get(&id).filter(|row| row.is_waiting()) else { return false };
+        self.index.leave_waiting(row);
+        self.end(id, JobState::Cancelled { at: now, why: why.to_owned() }, now);
+        true
+    }
+
+    /// Moves a job that no longer waits or runs to where it ended.
+    fn end(&mut self, id: JobId, mut end: JobState, now: Timestamp) {
+        let Some(mut row) = self.live.remove(&id) else { return };
+        let spec = &self.index.type_row(row.type_at).spec;
+        if let JobState::Succeeded { result, .. } = &mut end {
+            result.take_if(|result| !spec.keep_result || result.len() > RESULT_BYTES_MAX);
+        }
+        let is_dead = matches!(end, JobState::Dead { .. });
+        let is_kept = spec.retention_days > 0;
+        self.index.count_end(&row, &end);
+        row.stage = Stage::Ended(end);
+        self.keys.after_end(&row, now);
+        if is_dead {
+            self.dead.insert(id, row);
+        } else if is_kept {
+            self.index.type_row_mut(row.type_at).ended.push_back((now, id));
+            self.history.insert(id, row);
+        }
+    }
+
+    /// Starts a dead letter over with fresh counters. Answers whether there was one.
+    pub(super) fn start_over(&mut self, id: JobId, change: impl FnOnce(&mut Job)) -> bool {
+        let Some(mut row) = self.dead.remove(&id) else { return false };
+        self.index.count_start_over(&row);
+        row.job.counters = Counters::default();
+        row.job.progress = None;
+        row.stage = Stage::Waiting { gate: None };
+        change(&mut row.job);
+        self.begin(row);
+        true
+    }
+
+    /// Who holds a key, if anybody ever did and it was not freed since.
+    pub(super) fn key_holder(&self, row: &keys::KeyAt) -> Option<KeyHolder> {
+        let held = self.keys.get(row)?;
+        let stage = match self.row(held.job).map(|row| &row.stage) {
+            Some(Stage::Waiting { .. }) => HolderStage::Waiting,
+            Some(Stage::Running(_)) => HolderStage::Running,
+            Some(Stage::Ended(JobState::Dead { .. })) if planted(Bug::KeyNotFreedByDeath) => {
+                HolderStage::Running
+            }
+            Some(Stage::Ended(JobState::Dead { .. })) => HolderStage::Dead,
+            Some(Stage::Ended(_)) | None => HolderStage::Ended,
+        };
+        Some(KeyHolder { job: held.job, stage, scope: held.scope, until: held.until })
+    }
+
+    /// Forgets keys whose period is over, at most `limit`.
+    pub(super) fn prune_keys(&mut self, limit: usize, now: Timestamp) {
+        for at in self.keys.lapsed(limit, now) {
+            if self.key_holder(&at).is_some_and(|holder| !holder.holds(now)) {
+                self.keys.forget(&at);
+            }
+        }
+    }
+}

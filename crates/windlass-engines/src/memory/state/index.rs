@@ -1,0 +1,412 @@
+//! Which job comes next, and how many are where. Nothing here is the truth: all of it follows from the rows,
+//! and saves looking at them.
+//!
+//! Waiting jobs are sorted by type rather than by queue: a claim names the types it can run, and must not
+//! pay for a mountain of jobs of other types in the same queue. A type belongs to one queue for good.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, BinaryHeap, HashMap, VecDeque, btree_set};
+use std::ops::Bound;
+
+use windlass_core::admin::Totals;
+use windlass_core::boost::ClaimRange;
+use windlass_core::clock::Timestamp;
+use windlass_core::gate::Gate;
+use windlass_core::job::{JobId, JobState};
+use windlass_core::job_type::TypeSpec;
+use windlass_core::names::{QueueName, TypeName};
+use windlass_core::priority::Priority;
+use windlass_core::queue::{Pause, QueueSpec};
+use windlass_core::worker::WorkerId;
+
+use super::{JobRow, Stage};
+
+/// A waiting job's place among those of its priority.
+pub(crate) type Turn = (Timestamp, JobId);
+
+/// Where a type's row is. Types are never forgotten, so the place stays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct TypeAt(usize);
+
+/// Where a queue's row is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct QueueAt(usize);
+
+#[derive(Debug, Default)]
+pub(crate) struct Index {
+    queues: Vec<QueueRow>,
+    types: Vec<TypeRow>,
+    queue_at: HashMap<QueueName, QueueAt>,
+    type_at: HashMap<TypeName, TypeAt>,
+    /// Parked jobs other than suspects, by what holds them back.
+    gates: HashMap<Gate, BTreeSet<Turn>>,
+    /// Waiting jobs that expire, by when they do.
+    expiring: BTreeSet<(Timestamp, JobId)>,
+    /// Running jobs by worker.
+    held: HashMap<WorkerId, BTreeSet<JobId>>,
+}
+
+#[derive(Debug)]
+pub(crate) struct QueueRow {
+    pub(crate) spec: QueueSpec,
+    pub(crate) pause: Option<Pause>,
+    pub(crate) shut: bool,
+    pub(crate) types: Vec<TypeAt>,
+    pub(crate) totals: Totals,
+    pub(crate) unfinished: u64,
+    pub(crate) parked: u64,
+    pub(crate) running: u64,
+    pub(crate) dead_letters: u64,
+}
+
+#[derive(Debug)]
+pub(crate) struct TypeRow {
+    pub(crate) spec: TypeSpec,
+    queue: QueueAt,
+    pub(crate) lanes: Lanes,
+    pub(crate) suspects: BTreeSet<Turn>,
+    /// All that wait behind another gate than the suspects'.
+    pub(crate) parked: BTreeSet<Turn>,
+    /// What is kept in the history, by when it ended.
+    pub(crate) ended: VecDeque<(Timestamp, JobId)>,
+    pub(crate) unfinished: u64,
+}
+
+impl QueueRow {
+    pub(crate) fn is_paused(&self, now: Timestamp) -> bool {
+        self.pause.as_ref().is_some_and(|pause| pause.holds(now))
+    }
+}
+
+impl TypeRow {
+    /// All that wait, with or without a gate.
+    pub(crate) fn waiting(&self) -> impl Iterator<Item = JobId> {
+        self.lanes.iter().chain(self.suspects.iter().chain(&self.parked).map(|(_, id)| *id))
+    }
+}
+
+/// Finding rows.
+impl Index {
+    pub(crate) fn queue_at(&self, name: &QueueName) -> Option<QueueAt> {
+        self.queue_at.get(name).copied()
+    }
+
+    pub(crate) fn type_at(&self, name: &TypeName) -> Option<TypeAt> {
+        self.type_at.get(name).copied()
+    }
+
+    pub(crate) fn queue_named(&self, name: &QueueName) -> Option<&QueueRow> {
+        self.queue_at(name).map(|at| &self.queues[at.0])
+    }
+
+    pub(crate) fn queue_named_mut(&mut self, name: &QueueName) -> Option<&mut QueueRow> {
+        self.queue_at(name).map(|at| &mut self.queues[at.0])
+    }
+
+    pub(crate) fn type_row(&self, at: TypeAt) -> &TypeRow {
+        &self.types[at.0]
+    }
+
+    pub(crate) fn type_row_mut(&mut self, at: TypeAt) -> &mut TypeRow {
+        &mut self.types[at.0]
+    }
+
+    pub(crate) fn queue_of(&self, at: TypeAt) -> &QueueRow {
+        &self.queues[self.types[at.0].queue.0]
+    }
+
+    pub(crate) fn queue_of_mut(&mut self, at: TypeAt) -> &mut QueueRow {
+        &mut self.queues[self.types[at.0].queue.0]
+    }
+
+    pub(crate) fn queues(&self) -> impl Iterator<Item = &QueueRow> {
+        self.queues.iter()
+    }
+
+    pub(crate) fn types(&self) -> impl Iterator<Item = TypeAt> + use<> {
+        (0..self.types.len()).map(TypeAt)
+    }
+
+    pub(crate) fn put_queue(&mut self, spec: QueueSpec) {
+        if let Some(row) = self.queue_named_mut(&spec.name) {
+            row.spec = spec;
+            return;
+        }
+        self.queue_at.insert(spec.name.clone(), QueueAt(self.queues.len()));
+        self.queues.push(QueueRow {
+            spec,
+            pause: None,
+            shut: false,
+            types: Vec::new(),
+            totals: Totals::default(),
+            unfinished: 0,
+            parked: 0,
+            running: 0,
+            dead_letters: 0,
+        });
+    }
+
+    /// Registers or updates a type, whose queue is declared.
+    pub(crate) fn put_type(&mut self, spec: TypeSpec) {
+        if let Some(at) = self.type_at(&spec.name) {
+            self.types[at.0].spec = spec;
+            return;
+        }
+        let Some(queue) = self.queue_at(&spec.queue) else { return };
+        let at = TypeAt(self.types.len());
+        self.queues[queue.0].types.push(at);
+        self.type_at.insert(spec.name.clone(), at);
+        self.types.push(TypeRow {
+            spec,
+            queue,
+            lanes: Lanes::default(),
+            suspects: BTreeSet::new(),
+            parked: BTreeSet::new(),
+            ended: VecDeque::new(),
+            unfinished: 0,
+        });
+    }
+}
+
+/// Moves of one job.
+impl Index {
+    pub(crate) fn enter_waiting(&mut self, row: &JobRow) {
+        let (Stage::Waiting { gate }, job) = (&row.stage, &row.job) else { return };
+        let turn = (job.due, job.id);
+        let of_type = &mut self.types[row.type_at.0];
+        match gate {
+            None => of_type.lanes.insert(job.priority, turn),
+            Some(gate) => {
+                self.queues[of_type.queue.0].parked += 1;
+                if gate.is_suspect() {
+                    of_type.suspects.insert(turn);
+                } else {
+                    of_type.parked.insert(turn);
+                    self.gates.entry(gate.clone()).or_default().insert(turn);
+                }
+            }
+        }
+        if let Some(at) = job.expires_at {
+            self.expiring.insert((at, job.id));
+        }
+    }
+
+    pub(crate) fn leave_waiting(&mut self, row: &JobRow) {
+        let (Stage::Waiting { gate }, job) = (&row.stage, &row.job) else { return };
+        let turn = (job.due, job.id);
+        let of_type = &mut self.types[row.type_at.0];
+        match gate {
+            None => of_type.lanes.remove(job.priority, turn),
+            Some(gate) => {
+                self.queues[of_type.queue.0].parked -= 1;
+                if gate.is_suspect() {
+                    of_type.suspects.remove(&turn);
+                } else {
+                    of_type.parked.remove(&turn);
+                    self.leave_gate(gate, turn);
+                }
+            }
+        }
+        if let Some(at) = job.expires_at {
+            self.expiring.remove(&(at, job.id));
+        }
+    }
+
+    fn leave_gate(&mut self, gate: &Gate, turn: Turn) {
+        let Some(turns) = self.gates.get_mut(gate) else { return };
+        turns.remove(&turn);
+        if turns.is_empty() {
+            self.gates.remove(gate);
+        }
+    }
+
+    pub(crate) fn start_running(&mut self, row: &JobRow) {
+        let Some(claim) = row.claim() else { return };
+        self.held.entry(claim.worker).or_default().insert(row.job.id);
+        self.queue_of_mut(row.type_at).running += 1;
+    }
+
+    pub(crate) fn stop_running(&mut self, row: &JobRow) {
+        let Some(claim) = row.claim() else { return };
+        // An empty set stays for the next claim; it goes with the worker.
+        if let Some(held) = self.held.get_mut(&claim.worker) {
+            held.remove(&row.job.id);
+        }
+        self.queue_of_mut(row.type_at).running -= 1;
+    }
+
+    pub(crate) fn count_begin(&mut self, row: &JobRow) {
+        self.types[row.type_at.0].unfinished += 1;
+        self.queue_of_mut(row.type_at).unfinished += 1;
+    }
+
+    pub(crate) fn count_end(&mut self, row: &JobRow, end: &JobState) {
+        self.types[row.type_at.0].unfinished -= 1;
+        let queue = self.queue_of_mut(row.type_at);
+        queue.unfinished -= 1;
+        match end {
+            JobState::Succeeded { .. } => queue.totals.succeeded += 1,
+            JobState::Cancelled { .. } => queue.totals.cancelled += 1,
+            JobState::Dead { .. } => {
+                queue.totals.dead += 1;
+                queue.dead_letters += 1;
+            }
+            JobState::Waiting { .. } | JobState::Running { .. } => {}
+        }
+    }
+
+    pub(crate) fn count_start_over(&mut self, row: &JobRow) {
+        let queue = self.queue_of_mut(row.type_at);
+        queue.totals.dead -= 1;
+        queue.dead_letters -= 1;
+    }
+}
+
+/// Who is next.
+impl Index {
+    /// The first jobs of these types in a part of the claim's order, over all types by due time and number.
+    pub(crate) fn first_in(&self, types: &[TypeAt], range: &ClaimRange, limit: usize) -> Vec<JobId> {
+        let mut lanes: Vec<_> = types.iter().map(|at| self.types[at.0].lanes.range(range)).collect();
+        let heads = lanes.iter_mut().enumerate().filter_map(|(n, lane)| Some(Reverse((*lane.next()?, n))));
+        let mut heads: BinaryHeap<_> = heads.collect();
+        let mut first = Vec::new();
+        while first.len() < limit {
+            let Some(Reverse(((_, id), n))) = heads.pop() else { break };
+            first.push(id);
+            heads.extend(lanes[n].next().map(|next| Reverse((*next, n))));
+        }
+        first
+    }
+
+    /// The suspects of these types that are due, by due time and number.
+    pub(crate) fn suspects_due(&self, types: &[TypeAt], now: Timestamp) -> Vec<JobId> {
+        let due = |at: &TypeAt| self.types[at.0].suspects.range(..=(now, JobId(i64::MAX)));
+        let mut turns: Vec<Turn> = types.iter().flat_map(due).copied().collect();
+        turns.sort_unstable();
+        turns.into_iter().map(|(_, id)| id).collect()
+    }
+
+    /// The due time of the first job of these types in a lane.
+    pub(crate) fn oldest(&self, types: &[TypeAt], priority: Priority) -> Option<Timestamp> {
+        types.iter().filter_map(|at| self.types[at.0].lanes.lane(priority).first()).min().map(|(due, _)| *due)
+    }
+
+    /// The oldest jobs behind a gate, at most `limit`. Suspects have no gate that could be opened.
+    pub(crate) fn behind(&self, gate: &Gate, limit: usize) -> Vec<JobId> {
+        self.gates.get(gate).into_iter().flatten().take(limit).map(|(_, id)| *id).collect()
+    }
+
+    pub(crate) fn anything_behind(&self, gate: &Gate) -> bool {
+        self.gates.contains_key(gate)
+    }
+
+    /// Waiting jobs that have expired, at most `limit`.
+    pub(crate) fn expired(&self, limit: usize, now: Timestamp) -> Vec<JobId> {
+        self.expiring.range(..=(now, JobId(i64::MAX))).take(limit).map(|(_, id)| *id).collect()
+    }
+
+    /// What a worker runs, by number.
+    pub(crate) fn held_by(&self, worker: WorkerId) -> impl Iterator<Item = JobId> {
+        self.held.get(&worker).into_iter().flatten().copied()
+    }
+
+    pub(crate) fn held_count(&self, worker: WorkerId) -> usize {
+        self.held.get(&worker).map_or(0, BTreeSet::len)
+    }
+
+    /// Forgets a worker that runs nothing and will claim nothing.
+    pub(crate) fn forget_worker(&mut self, worker: WorkerId) {
+        self.held.remove(&worker);
+    }
+}
+
+/// Waiting jobs of one type without a gate: one lane for each priority, and how many of all are due.
+///
+/// The count follows the clock: `ready` is right for the instant `counted_at`, and moving that instant counts
+/// only the jobs that lie between. So a job is counted once when it falls due, and never again by a look.
+#[derive(Debug)]
+pub(crate) struct Lanes {
+    by_priority: [BTreeSet<Turn>; 11],
+    counted_at: Timestamp,
+    ready: u64,
+    all: u64,
+}
+
+impl Default for Lanes {
+    fn default() -> Self {
+        Self { by_priority: Default::default(), counted_at: Timestamp::EPOCH, ready: 0, all: 0 }
+    }
+}
+
+impl Lanes {
+    fn insert(&mut self, priority: Priority, turn: Turn) {
+        self.by_priority[usize::from(priority.level())].insert(turn);
+        self.all += 1;
+        self.ready += u64::from(turn.0 <= self.counted_at);
+    }
+
+    fn remove(&mut self, priority: Priority, turn: Turn) {
+        self.by_priority[usize::from(priority.level())].remove(&turn);
+        self.all -= 1;
+        self.ready -= u64::from(turn.0 <= self.counted_at);
+    }
+
+    fn lane(&self, priority: Priority) -> &BTreeSet<Turn> {
+        &self.by_priority[usize::from(priority.level())]
+    }
+
+    fn range(&self, range: &ClaimRange) -> btree_set::Range<'_, Turn> {
+        let after = range.after.map_or(Bound::Unbounded, |after| Bound::Excluded(last_at(after)));
+        self.lane(range.priority).range((after, Bound::Included(last_at(range.until))))
+    }
+
+    /// Moves the instant for which the counts are right.
+    pub(crate) fn count_until(&mut self, now: Timestamp) {
+        self.ready += self.between(self.counted_at, now);
+        self.ready -= self.between(now, self.counted_at);
+        self.counted_at = now;
+    }
+
+    pub(crate) fn ready(&self) -> u64 {
+        self.ready
+    }
+
+    pub(crate) fn scheduled(&self) -> u64 {
+        self.all - self.ready
+    }
+
+    /// How many fall due after the one instant and not after the other.
+    fn between(&self, after: Timestamp, until: Timestamp) -> u64 {
+        if after >= until {
+            return 0;
+        }
+        let span = (Bound::Excluded(last_at(after)), Bound::Included(last_at(until)));
+        self.by_priority.iter().map(|lane| lane.range(span).count() as u64).sum()
+    }
+
+    pub(crate) fn oldest(&self) -> Option<Timestamp> {
+        self.by_priority.iter().filter_map(BTreeSet::first).min().map(|(due, _)| *due)
+    }
+
+    pub(crate) fn next_after(&self, now: Timestamp) -> Option<Timestamp> {
+        self.by_priority.iter().filter_map(|lane| next_after(lane, now)).min()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.all == 0
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = JobId> {
+        self.by_priority.iter().flatten().map(|(_, id)| *id)
+    }
+}
+
+/// When the first job after `now` falls due.
+pub(crate) fn next_after(turns: &BTreeSet<Turn>, now: Timestamp) -> Option<Timestamp> {
+    turns.range((Bound::Excluded(last_at(now)), Bound::Unbounded)).next().map(|(due, _)| *due)
+}
+
+/// Behind every turn of an instant.
+fn last_at(instant: Timestamp) -> Turn {
+    (instant, JobId(i64::MAX))
+}

@@ -1,0 +1,418 @@
+//! What only this engine has: indexes that must follow from the rows, and futures that never wait. How an
+//! engine behaves is checked by the conformance suite.
+
+use std::collections::BTreeSet;
+use std::future::Future;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, Weak};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use windlass_core::admin::{Counts, ListRequest};
+use windlass_core::claim::{ClaimAnswer, ClaimRequest, ClaimToken, Claimed, Suspects};
+use windlass_core::clock::{Clock, ManualClock, Timestamp};
+use windlass_core::engine::{Admin, Declaration, Engine, Hint, HintListener, RescueRequest};
+use windlass_core::enqueue::{EnqueueRequest, Enqueued, NewJob, RequestId, When};
+use windlass_core::gate::Gate;
+use windlass_core::job::{JobId, Phase};
+use windlass_core::job_type::TypeSpec;
+use windlass_core::key::{KeyClaim, KeyScope, OnConflict};
+use windlass_core::lease_watch::Suspicion;
+use windlass_core::names::{Key, QueueName, TypeName};
+use windlass_core::outcome::{ErrorKind, JobError};
+use windlass_core::payload::Payload;
+use windlass_core::priority::Priority;
+use windlass_core::queue::QueueSpec;
+use windlass_core::settle::{AttemptReport, Transition};
+use windlass_core::worker::{Heartbeat, WorkerCard, WorkerId};
+
+use super::MemoryEngine;
+use super::state::State;
+
+const LEASE: Duration = Duration::from_secs(30);
+const TYPES: [&str; 3] = ["mail", "report", "fleeting"];
+
+struct Bench {
+    engine: MemoryEngine,
+    clock: Arc<ManualClock>,
+    numbers: u128,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let clock = Arc::new(ManualClock::default());
+        let engine = MemoryEngine::with_clock(clock.clone());
+        let kept = |days| move |spec: TypeSpec| TypeSpec { retention_days: days, ..spec };
+        let types = vec![
+            kept(7)(TypeSpec::new(job_type("mail"), queue("default"))),
+            kept(1)(TypeSpec::new(job_type("report"), queue("default"))),
+            kept(0)(TypeSpec::new(job_type("fleeting"), queue("bulk"))),
+        ];
+        let queues = ["default", "bulk"].map(|name| QueueSpec::new(queue(name))).to_vec();
+        at_once(engine.declare(Declaration { queues, types })).unwrap();
+        Self { engine, clock, numbers: 0 }
+    }
+
+    fn number(&mut self) -> u128 {
+        self.numbers += 1;
+        self.numbers
+    }
+
+    fn enqueue(&mut self, jobs: Vec<NewJob>) -> Vec<Enqueued> {
+        let request = RequestId::from_random(self.number());
+        at_once(self.engine.enqueue(EnqueueRequest { request, jobs })).unwrap()
+    }
+
+    fn register(&mut self, types: &[&str]) -> WorkerId {
+        let id = WorkerId::from_random(self.number());
+        let card = WorkerCard {
+            id,
+            host: "here".to_owned(),
+            pid: 1,
+            version: String::new(),
+            queues: vec![queue("default"), queue("bulk")],
+            types: types.iter().map(|name| job_type(name)).collect(),
+            lease: LEASE,
+        };
+        at_once(self.engine.register(card)).unwrap();
+        id
+    }
+
+    fn claim(&mut self, worker: WorkerId, types: &[&str], limit: u32, suspects: Suspects) -> Vec<Claimed> {
+        let request = ClaimRequest {
+            token: ClaimToken::from_random(self.number()),
+            repeat: false,
+            worker,
+            queues: vec![queue("default"), queue("bulk")],
+            types: types.iter().map(|name| job_type(name)).collect(),
+            limit,
+            boosted_max: limit / 4,
+            suspects,
+        };
+        match at_once(self.engine.claim(request)).unwrap() {
+            ClaimAnswer::Claimed { jobs, .. } => jobs,
+            ClaimAnswer::WorkerDead => Vec::new(),
+        }
+    }
+
+    fn counts(&self, name: &str) -> Counts {
+        let statuses = at_once(self.engine.queues()).unwrap();
+        statuses.into_iter().find(|status| status.spec.name == queue(name)).unwrap().counts
+    }
+
+    /// Recounts everything from the rows and compares it with what the engine keeps beside them.
+    fn check(&self) {
+        let statuses = at_once(self.engine.queues()).unwrap();
+        let now = self.clock.now();
+        let state = self.engine.state.lock().unwrap();
+        for status in &statuses {
+            let here = || state.live.values().filter(|row| row.job.queue == status.spec.name);
+            let phase = |phase| here().filter(|row| row.phase(now) == phase).count() as u64;
+            let recounted = Counts {
+                ready: phase(Phase::Ready),
+                scheduled: phase(Phase::Scheduled),
+                parked: phase(Phase::Parked),
+                running: phase(Phase::Running),
+                dead_letters: state.dead.values().filter(|row| row.job.queue == status.spec.name).count()
+                    as u64,
+            };
+            assert_eq!(status.counts, recounted, "{}", status.spec.name);
+            let totals = status.totals;
+            let ended = totals.succeeded + totals.dead + totals.cancelled;
+            assert_eq!(totals.enqueued, ended + recounted.unfinished(), "{totals:?}");
+            let unfinished = state.index.queue_named(&status.spec.name).unwrap().unfinished;
+            assert_eq!(unfinished, recounted.unfinished());
+        }
+        check_index(&state);
+        check_keys(&state, now);
+    }
+}
+
+/// Every waiting job stands in exactly one line, every running one with its worker, and nobody else.
+fn check_index(state: &State) {
+    let waiting: Vec<JobId> =
+        state.index.types().flat_map(|at| state.index.type_row(at).waiting().collect::<Vec<_>>()).collect();
+    let is_waiting = |id: &JobId| state.live[id].is_waiting();
+    assert!(waiting.iter().all(is_waiting));
+    let distinct: BTreeSet<_> = waiting.iter().collect();
+    assert_eq!(
+        (waiting.len(), distinct.len()),
+        (distinct.len(), state.live.values().filter(|row| row.is_waiting()).count())
+    );
+    for (id, row) in &state.live {
+        if let Some(claim) = row.claim() {
+            assert!(state.index.held_by(claim.worker).any(|held| held == *id));
+        }
+    }
+    let held: usize = state.workers.keys().map(|worker| state.index.held_count(*worker)).sum();
+    assert_eq!(held, state.live.values().filter(|row| row.claim().is_some()).count());
+}
+
+/// Of all live jobs of one type with one key there is at most one, and the key names it.
+fn check_keys(state: &State, now: Timestamp) {
+    for row in state.live.values() {
+        if let Some(claim) = &row.job.key {
+            let holder =
+                state.key_holder(&(row.type_at, claim.key.clone())).expect("a live job holds its key");
+            assert!(holder.job == row.job.id && holder.holds(now));
+        }
+    }
+}
+
+fn queue(name: &str) -> QueueName {
+    QueueName::parse(name).unwrap()
+}
+
+fn job_type(name: &str) -> TypeName {
+    TypeName::parse(name).unwrap()
+}
+
+fn new_job(name: &str) -> NewJob {
+    NewJob::new(job_type(name), Payload::default())
+}
+
+/// The answer of a future that does not wait.
+fn at_once<T>(future: impl Future<Output = T>) -> T {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(answer) => answer,
+        Poll::Pending => panic!("the memory engine never waits"),
+    }
+}
+
+#[test]
+fn what_falls_due_moves_from_scheduled_to_ready_and_back_with_the_clock() {
+    let mut bench = Bench::new();
+    let later = NewJob { when: When::In(Duration::from_secs(60)), ..new_job("mail") };
+    bench.enqueue(vec![new_job("mail"), later]);
+    let seen = |bench: &Bench| (bench.counts("default").ready, bench.counts("default").scheduled);
+    let start = bench.clock.now();
+    assert_eq!(seen(&bench), (1, 1));
+    bench.clock.advance(Duration::from_secs(60));
+    assert_eq!(seen(&bench), (2, 0));
+    bench.clock.set(start);
+    assert_eq!(seen(&bench), (1, 1));
+    bench.clock.set(start.minus(Duration::from_secs(1)));
+    assert_eq!(seen(&bench), (0, 2));
+}
+
+#[test]
+fn types_of_one_queue_leave_in_one_order() {
+    let mut bench = Bench::new();
+    let worker = bench.register(&TYPES);
+    let names = ["report", "mail", "mail", "report", "mail"];
+    let ids: Vec<_> = bench.enqueue(names.map(new_job).to_vec()).iter().map(|e| e.job().unwrap()).collect();
+    let claimed = bench.claim(worker, &["mail", "report", "mail"], 10, Suspects::LeaveOut);
+    assert_eq!(claimed.iter().map(|claimed| claimed.job.id).collect::<Vec<_>>(), ids);
+}
+
+#[test]
+fn a_job_of_a_type_without_retention_leaves_nothing_behind() {
+    let mut bench = Bench::new();
+    let worker = bench.register(&TYPES);
+    bench.enqueue(vec![new_job("fleeting")]);
+    for claimed in bench.claim(worker, &TYPES, 1, Suspects::LeaveOut) {
+        let done = claimed.settled(Transition::Succeed { result: None }, AttemptReport::default());
+        at_once(bench.engine.settle(vec![done])).unwrap();
+    }
+    assert_eq!(at_once(bench.engine.list(ListRequest { limit: 10, ..ListRequest::default() })).unwrap(), []);
+    bench.check();
+}
+
+/// Calls the engine from within a hint.
+struct Caller {
+    engine: Weak<MemoryEngine>,
+    heard: Mutex<Vec<Hint>>,
+}
+
+impl HintListener for Caller {
+    fn hint(&self, hint: Hint) {
+        let engine = self.engine.upgrade().expect("the engine lives as long as it calls");
+        at_once(engine.queues()).expect("the engine answers");
+        self.heard.lock().unwrap().push(hint);
+    }
+}
+
+#[test]
+fn a_listener_may_call_the_engine_and_hears_each_queue_once_a_call() {
+    let bench = Bench::new();
+    let engine = Arc::new(bench.engine);
+    let caller = Arc::new(Caller { engine: Arc::downgrade(&engine), heard: Mutex::default() });
+    engine.on_hint(caller.clone());
+    let jobs = vec![new_job("mail"), new_job("report"), new_job("fleeting")];
+    at_once(engine.enqueue(EnqueueRequest { request: RequestId::from_random(1), jobs })).unwrap();
+    let heard = caller.heard.lock().unwrap();
+    assert_eq!(*heard, [Hint::Queue(queue("default")), Hint::Queue(queue("bulk"))]);
+}
+
+/// One thing that somebody does.
+#[derive(Debug, Clone)]
+enum Step {
+    Enqueue { of: usize, delay: u64, expires: Option<u64>, priority: i64, key: Option<(u8, u8, u8)> },
+    Register { types: usize },
+    Claim { worker: usize, limit: u32, suspect: bool },
+    Settle { claimed: usize, how: u8 },
+    SettleAgain { settled: usize },
+    Beat { worker: usize },
+    Retire { worker: usize },
+    Rescue { limit: u32 },
+    Upkeep { limit: u32 },
+    Act { job: i64, how: u8 },
+    Purge { limit: u32 },
+    Pass { secs: u64 },
+    GoBack { secs: u64 },
+}
+
+fn steps() -> impl Strategy<Value = Step> {
+    let key = proptest::option::of((0..4_u8, 0..3_u8, 0..3_u8));
+    prop_oneof![
+        6 => (0..3_usize, 0..3_u64, proptest::option::weighted(0.2, 0..100_u64), 0..=10_i64, key)
+            .prop_map(|(of, delay, expires, priority, key)| Step::Enqueue { of, delay: delay * 40, expires, priority, key }),
+        1 => (0..=3_usize).prop_map(|types| Step::Register { types }),
+        5 => (any::<usize>(), 0..5_u32, proptest::bool::weighted(0.3))
+            .prop_map(|(worker, limit, suspect)| Step::Claim { worker, limit, suspect }),
+        5 => (any::<usize>(), 0..8_u8).prop_map(|(claimed, how)| Step::Settle { claimed, how }),
+        1 => any::<usize>().prop_map(|settled| Step::SettleAgain { settled }),
+        2 => any::<usize>().prop_map(|worker| Step::Beat { worker }),
+        1 => any::<usize>().prop_map(|worker| Step::Retire { worker }),
+        2 => (0..4_u32).prop_map(|limit| Step::Rescue { limit }),
+        2 => (0..4_u32).prop_map(|limit| Step::Upkeep { limit }),
+        4 => (1..40_i64, 0..5_u8).prop_map(|(job, how)| Step::Act { job, how }),
+        1 => (0..4_u32).prop_map(|limit| Step::Purge { limit }),
+        3 => prop_oneof![(0..50_u64), Just(90_000_u64)].prop_map(|secs| Step::Pass { secs }),
+        1 => (0..50_u64).prop_map(|secs| Step::GoBack { secs }),
+    ]
+}
+
+/// The bench and what its callers remember.
+struct Play {
+    bench: Bench,
+    workers: Vec<WorkerId>,
+    claimed: Vec<Claimed>,
+    settled: Vec<windlass_core::settle::Settlement>,
+}
+
+impl Play {
+    fn step(&mut self, step: Step) {
+        match step {
+            Step::Enqueue { of, delay, expires, priority, key } => {
+                let seconds = Duration::from_secs;
+                let job = NewJob {
+                    when: When::In(seconds(delay)),
+                    expires: expires.map(|after| When::In(seconds(after))),
+                    priority: Some(Priority::new(priority).unwrap()),
+                    key: key.map(key_claim),
+                    ..new_job(TYPES[of])
+                };
+                self.bench.enqueue(vec![job]);
+            }
+            Step::Register { types } => self.workers.push(self.bench.register(&TYPES[..types])),
+            Step::Claim { worker, limit, suspect } => {
+                let suspects = if suspect { Suspects::One { crashes_max: 2 } } else { Suspects::LeaveOut };
+                let worker = pick(&self.workers, worker).copied().unwrap_or(WorkerId::from_random(0));
+                self.claimed.extend(self.bench.claim(worker, &TYPES, limit, suspects));
+            }
+            Step::Settle { claimed, how } => self.settle(claimed, how),
+            Step::SettleAgain { settled } => {
+                let again: Vec<_> = pick(&self.settled, settled).cloned().into_iter().collect();
+                at_once(self.bench.engine.settle(again)).unwrap();
+            }
+            Step::Act { job, how } => self.act(JobId(job), how),
+            Step::Pass { secs } => self.bench.clock.advance(Duration::from_secs(secs)),
+            Step::GoBack { secs } => {
+                let now = self.bench.clock.now();
+                self.bench.clock.set(now.minus(Duration::from_secs(secs)));
+            }
+            upkeep => self.keep_up(&upkeep),
+        }
+    }
+
+    fn settle(&mut self, which: usize, how: u8) {
+        if self.claimed.is_empty() {
+            return;
+        }
+        let claimed = self.claimed.swap_remove(which % self.claimed.len());
+        let error = JobError::new(ErrorKind::Failed, "oops");
+        let after = Duration::from_secs(30);
+        let transition = match how {
+            0 => Transition::Retry { after, error },
+            1 => Transition::Bury { error },
+            2 => Transition::Snooze { after },
+            3 => Transition::Park { gate: Gate::named("semaphore:door") },
+            4 => Transition::Cancel { why: "no longer wanted".to_owned() },
+            5 => Transition::Release { started: false },
+            _ => Transition::Succeed { result: None },
+        };
+        let settlement = claimed.settled(transition, AttemptReport::default());
+        at_once(self.bench.engine.settle(vec![settlement.clone()])).unwrap();
+        self.settled.push(settlement);
+    }
+
+    fn act(&self, id: JobId, how: u8) {
+        let engine = &self.bench.engine;
+        match how {
+            0 => drop(at_once(engine.cancel(id, "not needed")).unwrap()),
+            1 => drop(at_once(engine.retry(id)).unwrap()),
+            2 => drop(at_once(engine.discard(id)).unwrap()),
+            3 => drop(at_once(engine.set_priority(id, Priority::NORMAL)).unwrap()),
+            _ => drop(at_once(engine.open_gate(&Gate::named("semaphore:door"), 1)).unwrap()),
+        }
+    }
+
+    fn keep_up(&mut self, step: &Step) {
+        let engine = &self.bench.engine;
+        match *step {
+            Step::Beat { worker } => {
+                if let Some(worker) = pick(&self.workers, worker) {
+                    at_once(engine.extend(Heartbeat { worker: *worker, lease: LEASE })).unwrap();
+                }
+            }
+            Step::Retire { worker } => {
+                if let Some(worker) = pick(&self.workers, worker) {
+                    at_once(engine.retire(*worker)).unwrap();
+                }
+            }
+            Step::Rescue { limit } => {
+                let seen = at_once(engine.workers()).unwrap();
+                let silent = seen.iter().map(|s| Suspicion { worker: s.card.id, beats: s.beats }).collect();
+                at_once(engine.rescue(RescueRequest { silent, crashes_max: 3, limit })).unwrap();
+            }
+            Step::Upkeep { limit } => {
+                at_once(engine.sweep(limit)).unwrap();
+                at_once(engine.prune(limit)).unwrap();
+            }
+            Step::Purge { limit } => {
+                at_once(engine.purge(&queue("bulk"), limit)).unwrap();
+            }
+            _ => {}
+        }
+    }
+}
+
+fn key_claim((key, scope, on_conflict): (u8, u8, u8)) -> KeyClaim {
+    KeyClaim {
+        key: Key::parse(&format!("key {key}")).unwrap(),
+        scope: [KeyScope::WhileLive, KeyScope::WhileLiveOrDead, KeyScope::For(Duration::from_secs(60))]
+            [usize::from(scope)],
+        on_conflict: [OnConflict::Keep, OnConflict::Replace, OnConflict::Revive][usize::from(on_conflict)],
+    }
+}
+
+fn pick<T>(items: &[T], which: usize) -> Option<&T> {
+    items.get(which.checked_rem(items.len())?)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+
+    #[test]
+    fn whatever_happens_counts_and_indexes_follow_from_the_rows(steps in proptest::collection::vec(steps(), 1..120)) {
+        let bench = Bench::new();
+        let mut play = Play { bench, workers: Vec::new(), claimed: Vec::new(), settled: Vec::new() };
+        for step in steps {
+            play.step(step);
+            play.bench.check();
+        }
+    }
+}

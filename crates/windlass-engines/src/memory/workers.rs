@@ -1,0 +1,148 @@
+//! Workers come, show signs of life, and leave.
+
+use std::time::Duration;
+
+use windlass_core::claim::Fence;
+use windlass_core::clock::Timestamp;
+use windlass_core::engine::Result;
+use windlass_core::error::EngineError;
+use windlass_core::gate::Gate;
+use windlass_core::job::JobId;
+use windlass_core::planted::{Bug, planted};
+use windlass_core::settle::Transition;
+use windlass_core::worker::{Beat, Heartbeat, ProofOfLife, WorkerCard, WorkerId, WorkerSighting};
+
+use super::state::{EndedAttempt, State};
+
+/// A worker as the store knows it.
+#[derive(Debug)]
+pub(super) struct WorkerRow {
+    pub(super) card: WorkerCard,
+    since: Timestamp,
+    pub(super) beats: u64,
+    last_beat: Timestamp,
+    expires_at: Timestamp,
+    /// For ever.
+    pub(super) declared_dead: bool,
+}
+
+impl WorkerRow {
+    pub(super) fn has_expired(&self, now: Timestamp) -> bool {
+        self.expires_at <= now
+    }
+
+    /// Whether it may be counted on to run something.
+    pub(super) fn is_live(&self, now: Timestamp) -> bool {
+        !self.declared_dead && !self.has_expired(now)
+    }
+
+    fn beat(&mut self, lease: Duration, now: Timestamp) {
+        self.beats += 1;
+        self.last_beat = now;
+        self.expires_at = now.plus(lease);
+    }
+}
+
+impl State {
+    pub(super) fn register(&mut self, card: WorkerCard, now: Timestamp) -> Result<()> {
+        if self.workers.contains_key(&card.id) {
+            let why =
+                "expected a new worker id, got one that is known already; make a random one for each start";
+            return Err(EngineError::Refused(why.to_owned()));
+        }
+        let row = WorkerRow {
+            since: now,
+            beats: 0,
+            last_beat: now,
+            expires_at: now.plus(card.lease),
+            declared_dead: false,
+            card,
+        };
+        let id = row.card.id;
+        self.workers.insert(id, row);
+        self.let_through_what_it_handles(id);
+        Ok(())
+    }
+
+    pub(super) fn extend(&mut self, heartbeat: Heartbeat, now: Timestamp) -> Beat {
+        let Some(row) = self.workers.get_mut(&heartbeat.worker) else { return Beat::Dead };
+        if row.declared_dead && !planted(Bug::DeadWorkerRevives) {
+            return Beat::Dead;
+        }
+        let was_away = !row.is_live(now);
+        row.declared_dead = false;
+        row.beat(heartbeat.lease, now);
+        if was_away {
+            // While it was silent, a sweep may have parked its jobs for want of a handler.
+            self.let_through_what_it_handles(heartbeat.worker);
+        }
+        Beat::Alive { cancel: self.asked_to_stop(heartbeat.worker) }
+    }
+
+    fn let_through_what_it_handles(&mut self, worker: WorkerId) {
+        let Some(row) = self.workers.get(&worker) else { return };
+        let gates: Vec<_> = row.card.types.iter().map(Gate::no_handler).collect();
+        for gate in gates {
+            self.let_through(&gate, usize::MAX);
+        }
+    }
+
+    fn asked_to_stop(&self, worker: WorkerId) -> Vec<Fence> {
+        let fence = |id: JobId| {
+            let claim = self.live.get(&id)?.claim()?;
+            claim.cancel_requested.as_ref().map(|_| Fence { job: id, token: claim.token })
+        };
+        self.index.held_by(worker).filter_map(fence).collect()
+    }
+
+    /// Whether a worker may claim: registered and not declared dead. One whose lease ran out may still come
+    /// back until somebody declares it dead.
+    pub(super) fn is_alive(&self, worker: WorkerId) -> bool {
+        self.workers.get(&worker).is_some_and(|row| !row.declared_dead)
+    }
+
+    pub(super) fn retire(&mut self, worker: WorkerId, now: Timestamp) {
+        if !self.is_alive(worker) {
+            return;
+        }
+        let held: Vec<_> = self.index.held_by(worker).collect();
+        held.into_iter().for_each(|id| self.give_back(id, now));
+        self.index.forget_worker(worker);
+        self.workers.remove(&worker);
+    }
+
+    fn give_back(&mut self, id: JobId, now: Timestamp) {
+        let Some(row) = self.live.get_mut(&id) else { return };
+        let release = Transition::Release { started: true };
+        let cancel = row.claim().and_then(|claim| claim.cancel_requested.clone());
+        if let Some(ending) = release.ending(cancel.is_some()) {
+            row.note_attempt(EndedAttempt {
+                started_at: None,
+                ended_at: now,
+                ending,
+                error: None,
+                output: None,
+            });
+        }
+        let landing = release.land(now, row.job.due, row.job.counters, cancel.as_deref());
+        self.land(id, landing, now);
+    }
+
+    pub(super) fn sightings(&self, now: Timestamp) -> Vec<WorkerSighting> {
+        let alive = self.workers.values().filter(|row| !row.declared_dead);
+        alive.map(|row| self.sighting(row, now)).collect()
+    }
+
+    fn sighting(&self, row: &WorkerRow, now: Timestamp) -> WorkerSighting {
+        WorkerSighting {
+            card: row.card.clone(),
+            since: row.since,
+            beats: row.beats,
+            expired: row.has_expired(now),
+            silent_for: now.since(row.last_beat),
+            // A worker of this engine lives in this process; if that is gone, so is the engine.
+            proof: ProofOfLife::None,
+            running: self.index.held_count(row.card.id) as u64,
+        }
+    }
+}
