@@ -125,13 +125,18 @@ impl State {
         if request.limit == 0 {
             return Vec::new();
         }
-        let due: Vec<_> = queues.iter().flat_map(|types| self.index.suspects_due(types, now)).collect();
-        let tame =
-            |state: &Self, id| state.live.get(&id).is_some_and(|row| row.job.counters.crashes <= crashes_max);
-        due.into_iter()
-            .find_map(|id| if tame(self, id) { self.take(id, request, false, now) } else { None })
-            .into_iter()
-            .collect()
+        let due: Vec<_> =
+            queues.iter().flat_map(|types| self.suspects_due(types, crashes_max, now)).collect();
+        due.into_iter().find_map(|id| self.take(id, request, false, now)).into_iter().collect()
+    }
+
+    /// Suspects with no more crashes than that, most urgent first. There are few: each had its worker die.
+    fn suspects_due(&self, types: &[TypeAt], crashes_max: u32, now: Timestamp) -> Vec<JobId> {
+        let due = types.iter().flat_map(|at| self.index.suspects_due(*at, now));
+        let jobs = due.filter_map(|id| self.live.get(&id)).map(|row| &row.job);
+        let mut jobs: Vec<_> = jobs.filter(|job| job.counters.crashes <= crashes_max).collect();
+        jobs.sort_unstable_by_key(|job| (job.priority, job.due, job.id));
+        jobs.into_iter().map(|job| job.id).collect()
     }
 
     /// Makes a waiting job the worker's own, or cancels it if it has expired.

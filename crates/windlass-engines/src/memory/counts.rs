@@ -36,15 +36,15 @@ impl State {
     }
 
     /// All types, by name.
-    pub(super) fn type_statuses(&self, now: Timestamp) -> Vec<TypeStatus> {
-        let mut statuses: Vec<_> = self.index.types().map(|at| self.type_status(at, now)).collect();
+    pub(super) fn type_statuses(&self) -> Vec<TypeStatus> {
+        let mut statuses: Vec<_> = self.index.types().map(|at| self.type_status(at)).collect();
         statuses.sort_by(|a, b| a.spec.name.cmp(&b.spec.name));
         statuses
     }
 
-    fn type_status(&self, at: TypeAt, now: Timestamp) -> TypeStatus {
+    fn type_status(&self, at: TypeAt) -> TypeStatus {
         let row = self.index.type_row(at);
-        let live = self.workers.values().filter(|worker| worker.is_live(now));
+        let live = self.workers.values().filter(|worker| !worker.declared_dead);
         let workers = live.filter(|worker| worker.card.types.contains(&row.spec.name)).count() as u64;
         TypeStatus { spec: row.spec.clone(), workers, unfinished: row.unfinished }
     }

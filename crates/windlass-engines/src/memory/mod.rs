@@ -176,7 +176,7 @@ impl Admin for MemoryEngine {
     }
 
     async fn types(&self) -> Result<Vec<TypeStatus>> {
-        Ok(self.at_once(|state, now| state.type_statuses(now)))
+        Ok(self.at_once(|state, _| state.type_statuses()))
     }
 
     async fn cancel(&self, id: JobId, why: &str) -> Result<CancelAnswer> {

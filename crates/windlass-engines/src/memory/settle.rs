@@ -1,5 +1,7 @@
 //! Settling: the end of an attempt is written, if its fence holds.
 
+use std::collections::{HashSet, VecDeque};
+
 use windlass_core::claim::Fence;
 use windlass_core::clock::Timestamp;
 use windlass_core::engine::Result;
@@ -52,10 +54,11 @@ impl State {
 
     /// The answer to a fence that holds no more: it may be a repeat of what was written.
     fn settled_before(&self, fence: Fence) -> Settled {
-        match self.row(fence.job) {
-            Some(row) if row.settled_by == Some(fence.token) => Settled::Applied,
-            _ => Settled::ClaimLost,
-        }
+        let is_repeat = match self.row(fence.job) {
+            Some(row) => row.settled_by == Some(fence.token),
+            None => self.traces.know(fence),
+        };
+        if is_repeat { Settled::Applied } else { Settled::ClaimLost }
     }
 
     pub(super) fn report(&mut self, batch: Vec<(Fence, Progress)>) -> Result<Vec<Settled>> {
@@ -72,6 +75,32 @@ impl State {
             note: progress.note.map(|note| bounded(note, PROGRESS_BYTES_MAX)),
         });
         Settled::Applied
+    }
+}
+
+/// The settling tokens of the newest jobs of which nothing else is kept. A repeat comes within seconds of
+/// what it repeats, so a bounded number is enough.
+#[derive(Debug, Default)]
+pub(super) struct Traces {
+    known: HashSet<Fence>,
+    by_age: VecDeque<Fence>,
+}
+
+impl Traces {
+    const KEPT_MAX: usize = 100_000;
+
+    pub(super) fn leave(&mut self, fence: Fence) {
+        if self.by_age.len() >= Self::KEPT_MAX
+            && let Some(oldest) = self.by_age.pop_front()
+        {
+            self.known.remove(&oldest);
+        }
+        self.known.insert(fence);
+        self.by_age.push_back(fence);
+    }
+
+    fn know(&self, fence: Fence) -> bool {
+        self.known.contains(&fence)
     }
 }
 

@@ -2,12 +2,13 @@
 //! comes next. A job changes place only through the methods of this file, which keep the indexes true.
 
 mod index;
+mod lanes;
 mod keys;
 
 use std::collections::{BTreeMap, VecDeque};
 
 use windlass_core::admin::{AttemptEnding, AttemptRecord, JobRecord};
-use windlass_core::claim::ClaimToken;
+use windlass_core::claim::{ClaimToken, Fence};
 use windlass_core::clock::Timestamp;
 use windlass_core::gate::Gate;
 use windlass_core::job::{Counters, Job, JobId, JobState, Phase};
@@ -21,10 +22,12 @@ use windlass_core::worker::WorkerId;
 use super::enqueue::Receipts;
 use super::hints::HintsDue;
 use super::rescue::Death;
+use super::settle::Traces;
 use super::workers::WorkerRow;
 
-pub(super) use index::{Index, QueueRow, TypeAt, next_after};
+pub(super) use index::{Index, QueueRow, TypeAt};
 use keys::Keys;
+pub(super) use lanes::next_after;
 
 /// Jobs by their number, which is also the order of their arrival.
 pub(super) type Rows = BTreeMap<JobId, Box<JobRow>>;
@@ -39,6 +42,8 @@ pub(super) struct State {
     pub(super) dead: Rows,
     /// Jobs that succeeded or were cancelled, until they are pruned.
     pub(super) history: Rows,
+    /// What remains of jobs whose type keeps no history.
+    pub(super) traces: Traces,
     pub(super) index: Index,
     pub(super) keys: Keys,
     /// Those declared dead stay, so that they never revive.
@@ -234,6 +239,8 @@ impl State {
         } else if is_kept {
             self.index.type_row_mut(row.type_at).ended.push_back((now, id));
             self.history.insert(id, row);
+        } else if let Some(token) = row.settled_by {
+            self.traces.leave(Fence { job: id, token });
         }
     }
 

@@ -5,8 +5,7 @@
 //! pay for a mountain of jobs of other types in the same queue. A type belongs to one queue for good.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, BinaryHeap, HashMap, VecDeque, btree_set};
-use std::ops::Bound;
+use std::collections::{BTreeSet, BinaryHeap, HashMap, VecDeque};
 
 use windlass_core::admin::Totals;
 use windlass_core::boost::ClaimRange;
@@ -19,10 +18,8 @@ use windlass_core::priority::Priority;
 use windlass_core::queue::{Pause, QueueSpec};
 use windlass_core::worker::WorkerId;
 
+use super::lanes::{Lanes, Turn, last_at};
 use super::{JobRow, Stage};
-
-/// A waiting job's place among those of its priority.
-pub(crate) type Turn = (Timestamp, JobId);
 
 /// Where a type's row is. Types are never forgotten, so the place stays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -278,12 +275,8 @@ impl Index {
         first
     }
 
-    /// The suspects of these types that are due, by due time and number.
-    pub(crate) fn suspects_due(&self, types: &[TypeAt], now: Timestamp) -> Vec<JobId> {
-        let due = |at: &TypeAt| self.types[at.0].suspects.range(..=(now, JobId(i64::MAX)));
-        let mut turns: Vec<Turn> = types.iter().flat_map(due).copied().collect();
-        turns.sort_unstable();
-        turns.into_iter().map(|(_, id)| id).collect()
+    pub(crate) fn suspects_due(&self, at: TypeAt, now: Timestamp) -> impl Iterator<Item = JobId> {
+        self.types[at.0].suspects.range(..=last_at(now)).map(|(_, id)| *id)
     }
 
     /// The due time of the first job of these types in a lane.
@@ -302,7 +295,7 @@ impl Index {
 
     /// Waiting jobs that have expired, at most `limit`.
     pub(crate) fn expired(&self, limit: usize, now: Timestamp) -> Vec<JobId> {
-        self.expiring.range(..=(now, JobId(i64::MAX))).take(limit).map(|(_, id)| *id).collect()
+        self.expiring.range(..=last_at(now)).take(limit).map(|(_, id)| *id).collect()
     }
 
     /// What a worker runs, by number.
@@ -318,95 +311,4 @@ impl Index {
     pub(crate) fn forget_worker(&mut self, worker: WorkerId) {
         self.held.remove(&worker);
     }
-}
-
-/// Waiting jobs of one type without a gate: one lane for each priority, and how many of all are due.
-///
-/// The count follows the clock: `ready` is right for the instant `counted_at`, and moving that instant counts
-/// only the jobs that lie between. So a job is counted once when it falls due, and never again by a look.
-#[derive(Debug)]
-pub(crate) struct Lanes {
-    by_priority: [BTreeSet<Turn>; 11],
-    counted_at: Timestamp,
-    ready: u64,
-    all: u64,
-}
-
-impl Default for Lanes {
-    fn default() -> Self {
-        Self { by_priority: Default::default(), counted_at: Timestamp::EPOCH, ready: 0, all: 0 }
-    }
-}
-
-impl Lanes {
-    fn insert(&mut self, priority: Priority, turn: Turn) {
-        self.by_priority[usize::from(priority.level())].insert(turn);
-        self.all += 1;
-        self.ready += u64::from(turn.0 <= self.counted_at);
-    }
-
-    fn remove(&mut self, priority: Priority, turn: Turn) {
-        self.by_priority[usize::from(priority.level())].remove(&turn);
-        self.all -= 1;
-        self.ready -= u64::from(turn.0 <= self.counted_at);
-    }
-
-    fn lane(&self, priority: Priority) -> &BTreeSet<Turn> {
-        &self.by_priority[usize::from(priority.level())]
-    }
-
-    fn range(&self, range: &ClaimRange) -> btree_set::Range<'_, Turn> {
-        let after = range.after.map_or(Bound::Unbounded, |after| Bound::Excluded(last_at(after)));
-        self.lane(range.priority).range((after, Bound::Included(last_at(range.until))))
-    }
-
-    /// Moves the instant for which the counts are right.
-    pub(crate) fn count_until(&mut self, now: Timestamp) {
-        self.ready += self.between(self.counted_at, now);
-        self.ready -= self.between(now, self.counted_at);
-        self.counted_at = now;
-    }
-
-    pub(crate) fn ready(&self) -> u64 {
-        self.ready
-    }
-
-    pub(crate) fn scheduled(&self) -> u64 {
-        self.all - self.ready
-    }
-
-    /// How many fall due after the one instant and not after the other.
-    fn between(&self, after: Timestamp, until: Timestamp) -> u64 {
-        if after >= until {
-            return 0;
-        }
-        let span = (Bound::Excluded(last_at(after)), Bound::Included(last_at(until)));
-        self.by_priority.iter().map(|lane| lane.range(span).count() as u64).sum()
-    }
-
-    pub(crate) fn oldest(&self) -> Option<Timestamp> {
-        self.by_priority.iter().filter_map(BTreeSet::first).min().map(|(due, _)| *due)
-    }
-
-    pub(crate) fn next_after(&self, now: Timestamp) -> Option<Timestamp> {
-        self.by_priority.iter().filter_map(|lane| next_after(lane, now)).min()
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.all == 0
-    }
-
-    pub(crate) fn iter(&self) -> impl Iterator<Item = JobId> {
-        self.by_priority.iter().flatten().map(|(_, id)| *id)
-    }
-}
-
-/// When the first job after `now` falls due.
-pub(crate) fn next_after(turns: &BTreeSet<Turn>, now: Timestamp) -> Option<Timestamp> {
-    turns.range((Bound::Excluded(last_at(now)), Bound::Unbounded)).next().map(|(due, _)| *due)
-}
-
-/// Behind every turn of an instant.
-fn last_at(instant: Timestamp) -> Turn {
-    (instant, JobId(i64::MAX))
 }
