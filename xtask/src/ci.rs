@@ -42,8 +42,9 @@ fn memory_only() -> Result<(), String> {
     command::run(&mut command::cargo(&["check", "--package", "windlass", "--no-default-features"]))
 }
 
+/// Only libraries: the binary has the name of the library, and one page would overwrite the other.
 fn docs(features: &str) -> Result<(), String> {
-    let mut command = command::cargo(&["doc", "--workspace", "--no-deps", "--features", features]);
+    let mut command = command::cargo(&["doc", "--workspace", "--lib", "--no-deps", "--features", features]);
     command::run(command.env("RUSTDOCFLAGS", "-D warnings"))
 }
 
