@@ -16,6 +16,7 @@ mod sleeps;
 mod reasons;
 mod requirements;
 mod links;
+mod guides;
 mod dependencies;
 
 use tree::Tree;
@@ -23,7 +24,7 @@ use tree::Tree;
 /// A rule: what it says, and the function that checks it.
 type Rule = (&'static str, fn(&Tree) -> Vec<Complaint>);
 
-const RULES: [Rule; 9] = [
+const RULES: [Rule; 10] = [
     ("engine folders mirror each other", mirrors::check),
     ("crates depend only along the allowed arrows", arrows::check),
     ("core does no I/O and reads no clock", purity::check),
@@ -33,6 +34,7 @@ const RULES: [Rule; 9] = [
     ("a lint is switched off only with a reason", reasons::check),
     ("requirements name tests that exist", requirements::check),
     ("links in the docs lead somewhere", links::check),
+    ("examples in the guides are compiled", guides::check),
 ];
 
 /// Checks every rule and prints what is wrong.

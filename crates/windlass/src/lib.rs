@@ -8,6 +8,8 @@ pub mod worker;
 pub mod upkeep;
 mod store;
 mod random;
+#[cfg(doctest)]
+mod guides;
 
 pub use client::{Client, ClientOptions, EnqueueHook, RegisterError};
 pub use enqueue::{Enqueue, EnqueueError, Placed, Placement};

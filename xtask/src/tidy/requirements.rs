@@ -18,7 +18,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Complaint> {
     wrong.chain(missing_or_twice(&rows)).collect()
 }
 
-/// One line of the table: `| A1 | shown | tests |`.
+/// One line of the table: `| A1 | what it asks for | shown | tests | what is missing |`.
 struct Row<'a> {
     index: usize,
     number: &'a str,
@@ -29,7 +29,7 @@ struct Row<'a> {
 impl<'a> Row<'a> {
     fn read(index: usize, line: &'a str) -> Option<Self> {
         let cells: Vec<_> = line.strip_prefix('|')?.split('|').map(str::trim).collect();
-        let [number, status, tests, ..] = cells[..] else { return None };
+        let [number, _, status, tests, ..] = cells[..] else { return None };
         let (letter, digits) = number.split_at_checked(1)?;
         let is_number =
             CHAPTERS.iter().any(|(chapter, _)| letter.starts_with(*chapter)) && digits.parse::<u32>().is_ok();
@@ -97,7 +97,7 @@ mod tests {
         let all =
             CHAPTERS.iter().flat_map(|(chapter, last)| (1..=*last).map(move |n| format!("{chapter}{n}")));
         let others =
-            all.filter(|other| *other != number).map(|other| format!("| {other} | not built yet | |\n"));
+            all.filter(|other| *other != number).map(|other| format!("| {other} | x | not built yet | |\n"));
         let page = others.chain([line.to_owned()]).collect::<String>();
         check(&Tree::of(&[TESTS, (PAGE, &page)])).into_iter().map(|complaint| complaint.text).collect()
     }
@@ -105,22 +105,22 @@ mod tests {
     #[test]
     fn a_test_that_does_not_exist_is_found() {
         assert_eq!(
-            complaints("| A1 | shown | `a_key_is_freed`, `conformance::jobs_leave_by_priority` |"),
+            complaints("| A1 | x | shown | `a_key_is_freed`, `conformance::jobs_leave_by_priority` |"),
             [""; 0]
         );
-        assert_eq!(complaints("| A1 | shown | `a_key_is_lost` |"), ["A1: there is no test `a_key_is_lost`"]);
+        assert_eq!(complaints("| A1 | x | shown | `a_key_is_lost` |"), ["A1: there is no test `a_key_is_lost`"]);
     }
 
     #[test]
     fn what_is_shown_names_a_test() {
-        assert_eq!(complaints("| B3 | shown | |"), ["B3 is shown, but no test is named"]);
-        assert_eq!(complaints("| B3 | perhaps | |").len(), 1);
+        assert_eq!(complaints("| B3 | x | shown | |"), ["B3 is shown, but no test is named"]);
+        assert_eq!(complaints("| B3 | x | perhaps | |").len(), 1);
     }
 
     #[test]
     fn a_number_that_is_missing_or_listed_twice_is_found() {
         assert_eq!(complaints("nothing").len(), 0);
-        assert_eq!(complaints("| C4 | not built yet | |\n| C4 | not built yet | |\n").len(), 1);
+        assert_eq!(complaints("| C4 | x | not built yet | |\n| C4 | x | not built yet | |\n").len(), 1);
         assert_eq!(check(&Tree::of(&[(PAGE, "")])).len(), 75);
     }
 }

@@ -1,0 +1,10 @@
+//! The guides in `docs/`, so that their examples are compiled and run with the doc tests.
+
+#[doc = include_str!("../../../docs/life-of-a-job.md")]
+pub struct LifeOfAJob;
+
+#[doc = include_str!("../../../docs/retries.md")]
+pub struct Retries;
+
+#[doc = include_str!("../../../docs/keys.md")]
+pub struct Keys;
