@@ -108,7 +108,10 @@ mod tests {
             complaints("| A1 | x | shown | `a_key_is_freed`, `conformance::jobs_leave_by_priority` |"),
             [""; 0]
         );
-        assert_eq!(complaints("| A1 | x | shown | `a_key_is_lost` |"), ["A1: there is no test `a_key_is_lost`"]);
+        assert_eq!(
+            complaints("| A1 | x | shown | `a_key_is_lost` |"),
+            ["A1: there is no test `a_key_is_lost`"]
+        );
     }
 
     #[test]
