@@ -11,12 +11,14 @@ mod mirrors;
 mod arrows;
 mod purity;
 mod sql_headers;
+mod bounds;
 mod sizes;
 mod sleeps;
 mod reasons;
 mod requirements;
 mod links;
 mod guides;
+mod map;
 mod dependencies;
 
 use tree::Tree;
@@ -24,17 +26,19 @@ use tree::Tree;
 /// A rule: what it says, and the function that checks it.
 type Rule = (&'static str, fn(&Tree) -> Vec<Complaint>);
 
-const RULES: [Rule; 10] = [
+const RULES: [Rule; 12] = [
     ("engine folders mirror each other", mirrors::check),
     ("crates depend only along the allowed arrows", arrows::check),
     ("core does no I/O and reads no clock", purity::check),
     ("every SQL file says what it is for", sql_headers::check),
+    ("channels are bounded", bounds::check),
     ("files are small", sizes::check),
     ("tests do not sleep", sleeps::check),
     ("a lint is switched off only with a reason", reasons::check),
     ("requirements name tests that exist", requirements::check),
     ("links in the docs lead somewhere", links::check),
     ("examples in the guides are compiled", guides::check),
+    ("the map names files that exist", map::check),
 ];
 
 /// Checks every rule and prints what is wrong.
