@@ -1,0 +1,97 @@
+//! A job that has not started by its time is cancelled.
+
+#![allow(missing_docs, reason = "the name of a behaviour is its sentence")]
+
+use windlass_core::claim::{ClaimRequest, Suspects};
+use windlass_core::enqueue::{NewJob, When};
+use windlass_core::job::Phase;
+
+use crate::harness::*;
+
+const WHY: &str = "expired before it started";
+
+fn expiring(after: u64) -> NewJob {
+    NewJob { expires: Some(When::In(secs(after))), ..work() }
+}
+
+pub async fn an_expired_job_is_cancelled_by_a_sweep(h: &Harness) {
+    let id = h.enqueue(expiring(5)).await;
+    h.advance(secs(6));
+    assert_eq!(h.sweep().await, 1);
+    assert_eq!(h.why_cancelled(id).await, WHY);
+}
+
+pub async fn an_expired_job_is_cancelled_by_a_claim_that_meets_it(h: &Harness) {
+    let id = h.enqueue(expiring(5)).await;
+    h.advance(secs(6));
+    assert_eq!(h.claim(1).await, []);
+    assert_eq!(h.why_cancelled(id).await, WHY);
+}
+
+pub async fn a_claim_passes_over_expired_jobs_to_good_ones(h: &Harness) {
+    h.enqueue_all(vec![expiring(5); 10]).await;
+    let good = h.enqueue(work()).await;
+    h.advance(secs(6));
+    assert_eq!(ids(&h.claim(1).await), [good]);
+}
+
+pub async fn a_job_is_claimed_up_to_its_expiry(h: &Harness) {
+    let id = h.enqueue(expiring(5)).await;
+    h.advance(secs(5) - std::time::Duration::from_micros(1));
+    assert_eq!(ids(&h.claim(1).await), [id]);
+}
+
+pub async fn a_running_job_does_not_expire(h: &Harness) {
+    h.enqueue(expiring(5)).await;
+    let claimed = h.claim_one().await;
+    h.advance(secs(60));
+    h.sweep().await;
+    let id = h.succeed(&claimed).await;
+    assert_eq!(h.phase_of(id).await, Phase::Succeeded);
+}
+
+pub async fn a_parked_job_expires(h: &Harness) {
+    h.enqueue(expiring(5)).await;
+    let claimed = h.claim_one().await;
+    let id = h.park(&claimed, "semaphore:screenshot").await;
+    h.advance(secs(6));
+    h.sweep().await;
+    assert_eq!(h.why_cancelled(id).await, WHY);
+}
+
+pub async fn a_scheduled_job_expires(h: &Harness) {
+    let id = h.enqueue(NewJob { when: When::In(minutes(5)), ..expiring(5) }).await;
+    h.advance(secs(6));
+    h.sweep().await;
+    assert_eq!(h.why_cancelled(id).await, WHY);
+}
+
+pub async fn an_expired_suspect_is_not_claimed(h: &Harness) {
+    h.enqueue(expiring(60)).await;
+    h.crash_once().await;
+    h.advance(minutes(2));
+    let suspects = Suspects::One { crashes_max: 3 };
+    assert_eq!(h.claim_with(ClaimRequest { suspects, ..h.claim_request(1) }).await, []);
+}
+
+pub async fn a_sweep_goes_in_batches_and_says_whether_there_is_more(h: &Harness) {
+    h.enqueue_all(vec![expiring(5); 5]).await;
+    h.advance(secs(6));
+    let mut done = Vec::new();
+    loop {
+        let batch = h.engine.sweep(2).await.expect(UP);
+        done.push(batch.changed);
+        if !batch.more {
+            break;
+        }
+        assert!(done.len() < 10, "a sweep must come to its end: {done:?}");
+    }
+    assert_eq!(done.iter().sum::<u64>(), 5);
+    assert!(done.iter().all(|changed| *changed <= 2), "{done:?}");
+}
+
+pub async fn what_has_not_expired_is_left_by_a_sweep(h: &Harness) {
+    let id = h.enqueue(expiring(5)).await;
+    assert_eq!(h.sweep().await, 0);
+    assert_eq!(h.phase_of(id).await, Phase::Ready);
+}

@@ -1,0 +1,204 @@
+//! A worker that lost its claim can change nothing, and one whose answer got lost can ask again.
+
+#![allow(missing_docs, reason = "the name of a behaviour is its sentence")]
+
+use windlass_core::admin::JobRecord;
+use windlass_core::claim::{ClaimToken, Claimed, Fence};
+use windlass_core::job::{JobId, Phase, Progress};
+use windlass_core::settle::{AttemptReport, Settled, Transition};
+
+use crate::harness::*;
+
+/// A claim whose worker was declared dead, and the claim of the worker that has the job now.
+async fn stale_and_current(h: &Harness) -> (Claimed, Claimed) {
+    let victim = h.register_worker().await;
+    h.enqueue(work()).await;
+    let stale = h.claim_one_as(victim).await;
+    h.kill(victim).await;
+    let current = h.claim_suspect().await.expect("the rescued job is a suspect");
+    assert_eq!(stale.job.id, current.job.id);
+    (stale, current)
+}
+
+fn every_transition() -> [Transition; 8] {
+    [
+        Transition::Succeed { result: None },
+        Transition::Retry { after: secs(1), error: oops() },
+        Transition::Snooze { after: secs(1) },
+        Transition::Park { gate: windlass_core::gate::Gate::named("semaphore:x") },
+        Transition::Bury { error: oops() },
+        Transition::Cancel { why: "enough".to_owned() },
+        Transition::Release { started: true },
+        Transition::Release { started: false },
+    ]
+}
+
+async fn seen(h: &Harness, id: JobId) -> (JobRecord, usize) {
+    (h.record(id).await, h.attempts_of(id).await.len())
+}
+
+pub async fn a_stale_end_of_any_kind_changes_nothing(h: &Harness) {
+    let (stale, current) = stale_and_current(h).await;
+    let before = seen(h, current.job.id).await;
+    for transition in every_transition() {
+        assert_eq!(h.settle(&stale, transition.clone()).await, Settled::ClaimLost, "{transition:?}");
+        assert_eq!(seen(h, current.job.id).await, before, "{transition:?}");
+    }
+}
+
+pub async fn a_stale_end_changes_no_count(h: &Harness) {
+    let (stale, _current) = stale_and_current(h).await;
+    let before = h.status_of(MAIN).await;
+    for transition in every_transition() {
+        h.settle(&stale, transition).await;
+    }
+    assert_eq!(h.status_of(MAIN).await, before);
+}
+
+pub async fn stale_progress_changes_nothing(h: &Harness) {
+    let (stale, current) = stale_and_current(h).await;
+    let progress = Progress { percent: 99, note: None };
+    let answer = h.engine.report(vec![(stale.fence(), progress)]).await.expect(UP);
+    assert_eq!(answer, [Settled::ClaimLost]);
+    assert_eq!(h.record(current.job.id).await.job.progress, None);
+}
+
+pub async fn the_current_owner_ends_the_job_after_a_stale_try(h: &Harness) {
+    let (stale, current) = stale_and_current(h).await;
+    h.settle(&stale, Transition::Bury { error: oops() }).await;
+    let id = h.succeed(&current).await;
+    assert_eq!(h.phase_of(id).await, Phase::Succeeded);
+}
+
+pub async fn a_stale_end_after_the_owners_end_changes_nothing(h: &Harness) {
+    let (stale, current) = stale_and_current(h).await;
+    let id = h.succeed(&current).await;
+    let before = seen(h, id).await;
+    assert_eq!(h.settle(&stale, Transition::Bury { error: oops() }).await, Settled::ClaimLost);
+    assert_eq!(seen(h, id).await, before);
+}
+
+pub async fn an_end_by_a_worker_declared_dead_is_lost_even_if_nobody_claimed_since(h: &Harness) {
+    let victim = h.register_worker().await;
+    h.enqueue(work()).await;
+    let stale = h.claim_one_as(victim).await;
+    h.kill(victim).await;
+    assert_eq!(h.settle(&stale, Transition::Succeed { result: None }).await, Settled::ClaimLost);
+    assert_eq!(h.phase_of(stale.job.id).await, Phase::Parked);
+}
+
+pub async fn an_end_after_the_lease_but_before_a_rescue_is_taken(h: &Harness) {
+    let claimed = h.enqueue_and_claim_one().await;
+    h.let_leases_run_out();
+    let id = h.succeed(&claimed).await;
+    assert_eq!(h.phase_of(id).await, Phase::Succeeded);
+}
+
+pub async fn an_end_with_an_invented_token_is_lost(h: &Harness) {
+    let claimed = h.enqueue_and_claim_one().await;
+    let forged = Claimed { token: ClaimToken::from_random(h.fresh_bits()), ..claimed.clone() };
+    assert_eq!(h.settle(&forged, Transition::Succeed { result: None }).await, Settled::ClaimLost);
+    assert_eq!(h.phase_of(claimed.job.id).await, Phase::Running);
+}
+
+pub async fn an_end_of_a_job_that_never_was_is_lost(h: &Harness) {
+    let mut claimed = h.enqueue_and_claim_one().await;
+    claimed.job.id = JobId(claimed.job.id.0 + 1_000);
+    assert_eq!(h.settle(&claimed, Transition::Succeed { result: None }).await, Settled::ClaimLost);
+}
+
+pub async fn an_end_of_a_waiting_job_is_lost(h: &Harness) {
+    let id = h.enqueue(work()).await;
+    let fence = Fence { job: id, token: ClaimToken::from_random(h.fresh_bits()) };
+    let (transition, report) = (Transition::Succeed { result: None }, AttemptReport::default());
+    let settlement = windlass_core::settle::Settlement { fence, transition, report };
+    assert_eq!(h.settle_with(settlement).await, Settled::ClaimLost);
+    assert_eq!(h.phase_of(id).await, Phase::Ready);
+}
+
+pub async fn the_token_of_one_claim_ends_only_its_own_jobs(h: &Harness) {
+    let first = h.enqueue_and_claim_one().await;
+    let second = h.enqueue_and_claim_one().await;
+    let crossed = Claimed { token: first.token, ..second.clone() };
+    assert_eq!(h.settle(&crossed, Transition::Succeed { result: None }).await, Settled::ClaimLost);
+    assert_eq!(h.phase_of(second.job.id).await, Phase::Running);
+}
+
+pub async fn a_repeated_end_of_any_kind_is_applied_once(h: &Harness) {
+    for transition in every_transition() {
+        let claimed = h.enqueue_and_claim_one().await;
+        let id = h.end(&claimed, transition.clone()).await;
+        let before = seen(h, id).await;
+        assert_eq!(h.settle(&claimed, transition.clone()).await, Settled::Applied, "{transition:?}");
+        assert_eq!(seen(h, id).await, before, "{transition:?}");
+        h.engine.cancel(id, "make room for the next").await.expect(UP);
+    }
+}
+
+pub async fn a_repeated_end_changes_no_count(h: &Harness) {
+    let claimed = h.enqueue_and_claim_one().await;
+    h.fail(&claimed, secs(9)).await;
+    let before = h.status_of(MAIN).await;
+    h.fail(&claimed, secs(9)).await;
+    assert_eq!(h.status_of(MAIN).await, before);
+}
+
+pub async fn a_repeated_end_is_applied_even_if_the_job_runs_again(h: &Harness) {
+    let first = h.enqueue_and_claim_one().await;
+    h.fail(&first, secs(1)).await;
+    h.advance(secs(1));
+    let second = h.claim_one().await;
+    h.fail(&first, secs(1)).await;
+    assert_eq!(h.phase_of(second.job.id).await, Phase::Running, "the new attempt is not disturbed");
+}
+
+pub async fn a_repeated_success_is_applied_even_if_nothing_is_kept_of_the_job(h: &Harness) {
+    h.enqueue(job_of(FLEETING)).await;
+    let claimed = h.claim_one().await;
+    h.succeed(&claimed).await;
+    h.succeed(&claimed).await;
+}
+
+pub async fn one_stale_end_in_a_batch_spoils_no_other(h: &Harness) {
+    let (stale, current) = stale_and_current(h).await;
+    let fresh = h.enqueue_and_claim_one().await;
+    let end =
+        |claimed: Claimed| claimed.settled(Transition::Succeed { result: None }, AttemptReport::default());
+    let batch = vec![end(fresh.clone()), end(stale), end(current.clone())];
+    let answers = h.engine.settle(batch).await.expect(UP);
+    assert_eq!(answers, [Settled::Applied, Settled::ClaimLost, Settled::Applied]);
+    assert_eq!(h.phase_of(fresh.job.id).await, Phase::Succeeded);
+    assert_eq!(h.phase_of(current.job.id).await, Phase::Succeeded);
+}
+
+pub async fn two_ends_at_once_under_one_token_are_one_end(h: &Harness) {
+    let claimed = h.enqueue_and_claim_one().await;
+    let calls = (0..4).map(|_| {
+        let (engine, claimed) = (h.engine.clone(), claimed.clone());
+        async move {
+            let end = claimed.settled(Transition::Succeed { result: None }, AttemptReport::default());
+            only(engine.settle(vec![end]).await.expect(UP))
+        }
+    });
+    assert_eq!(h.at_once(calls.collect()).await, [Settled::Applied; 4]);
+    assert_eq!(h.totals().await.succeeded, 1);
+}
+
+pub async fn progress_after_the_end_is_lost(h: &Harness) {
+    let claimed = h.enqueue_and_claim_one().await;
+    let id = h.release(&claimed).await;
+    let progress = Progress { percent: 50, note: None };
+    let answer = h.engine.report(vec![(claimed.fence(), progress)]).await.expect(UP);
+    assert_eq!(answer, [Settled::ClaimLost]);
+    assert_eq!(h.record(id).await.job.progress, None);
+}
+
+pub async fn an_operators_retry_does_not_bring_an_old_token_back(h: &Harness) {
+    let first = h.enqueue_and_claim_one().await;
+    let id = h.bury(&first).await;
+    h.engine.retry(id).await.expect(UP);
+    let second = h.claim_one().await;
+    assert_eq!(second.job.counters.attempts, 1, "the counter is issued again, the token is not");
+    h.settle(&first, Transition::Succeed { result: None }).await;
+    assert_eq!(h.phase_of(id).await, Phase::Running);
+}

@@ -1,0 +1,178 @@
+//! What nobody handles is parked, and what is finished is cleaned away.
+
+#![allow(missing_docs, reason = "the name of a behaviour is its sentence")]
+
+use windlass_core::engine::Declaration;
+use windlass_core::enqueue::NewJob;
+use windlass_core::gate::Gate;
+use windlass_core::job::{JobId, JobState, Phase};
+use windlass_core::job_type::TypeSpec;
+use windlass_core::limits::RETENTION_DAYS_DEFAULT;
+use windlass_core::worker::WorkerCard;
+
+use crate::harness::*;
+
+/// A ready job in [`MAIN`] of a type that no worker lists.
+async fn orphan(h: &Harness) -> JobId {
+    let types = vec![type_spec("orphan", MAIN)];
+    h.engine.declare(Declaration { queues: vec![], types }).await.expect(UP);
+    h.enqueue(job_of("orphan")).await
+}
+
+fn orphanage() -> JobState {
+    JobState::Waiting { gate: Some(Gate::no_handler(&type_name("orphan"))) }
+}
+
+pub async fn a_job_that_nobody_handles_is_parked_while_its_queue_is_served(h: &Harness) {
+    let id = orphan(h).await;
+    assert_eq!(h.sweep().await, 1);
+    assert_eq!(h.state_of(id).await, orphanage());
+}
+
+pub async fn a_job_of_a_queue_that_nobody_serves_just_waits(h: &Harness) {
+    let id = orphan(h).await;
+    h.engine.retire(h.worker).await.expect(UP);
+    let elsewhere = WorkerCard { queues: vec![queue(OTHER)], ..h.card() };
+    h.register(elsewhere).await;
+    assert_eq!(h.sweep().await, 0);
+    assert_eq!(h.phase_of(id).await, Phase::Ready);
+}
+
+pub async fn a_job_that_some_worker_handles_is_not_parked(h: &Harness) {
+    let id = h.enqueue(work()).await;
+    assert_eq!(h.sweep().await, 0);
+    assert_eq!(h.phase_of(id).await, Phase::Ready);
+}
+
+pub async fn a_job_waits_for_its_handler_no_longer_once_a_worker_brings_it(h: &Harness) {
+    let id = orphan(h).await;
+    h.sweep().await;
+    h.register(WorkerCard { types: vec![type_name("orphan")], ..h.card() }).await;
+    assert_eq!(h.state_of(id).await, JobState::Waiting { gate: None });
+}
+
+pub async fn a_worker_of_another_type_lets_nobody_through(h: &Harness) {
+    let id = orphan(h).await;
+    h.sweep().await;
+    h.register_worker().await;
+    assert_eq!(h.state_of(id).await, orphanage());
+}
+
+pub async fn waiting_for_a_handler_costs_nothing(h: &Harness) {
+    let id = orphan(h).await;
+    let before = h.record(id).await.job;
+    h.sweep().await;
+    assert_eq!(h.record(id).await.job, before);
+}
+
+pub async fn a_finished_job_is_kept_for_the_days_of_its_type(h: &Harness) {
+    let claimed = h.enqueue_and_claim_one().await;
+    let id = h.succeed(&claimed).await;
+    h.advance(days(u64::from(RETENTION_DAYS_DEFAULT)) - secs(60));
+    h.prune().await;
+    assert!(h.exists(id).await);
+}
+
+pub async fn a_finished_job_past_its_retention_is_gone_with_its_attempts(h: &Harness) {
+    let claimed = h.enqueue_and_claim_one().await;
+    let id = h.succeed(&claimed).await;
+    h.advance(days(u64::from(RETENTION_DAYS_DEFAULT) + 1));
+    assert!(h.prune().await >= 1);
+    assert!(!h.exists(id).await);
+    assert_eq!(h.attempts_of(id).await, []);
+}
+
+pub async fn a_cancelled_job_past_its_retention_is_gone(h: &Harness) {
+    let id = h.enqueue(work()).await;
+    h.engine.cancel(id, "not needed").await.expect(UP);
+    h.advance(days(u64::from(RETENTION_DAYS_DEFAULT) + 1));
+    h.prune().await;
+    assert!(!h.exists(id).await);
+}
+
+pub async fn each_type_has_its_own_retention(h: &Harness) {
+    let types = vec![TypeSpec { retention_days: 1, ..type_spec("brief", MAIN) }];
+    h.engine.declare(Declaration { queues: vec![], types }).await.expect(UP);
+    let [brief, long] = [h.enqueue(job_of("brief")).await, h.enqueue(work()).await];
+    for id in [brief, long] {
+        h.engine.cancel(id, "not needed").await.expect(UP);
+    }
+    h.advance(days(2));
+    h.prune().await;
+    assert_eq!((h.exists(brief).await, h.exists(long).await), (false, true));
+}
+
+pub async fn dead_letters_stay_until_they_are_discarded(h: &Harness) {
+    let id = h.dead_letter().await;
+    h.advance(days(4000));
+    h.prune().await;
+    assert_eq!(h.phase_of(id).await, Phase::Dead);
+}
+
+pub async fn unfinished_jobs_are_never_pruned(h: &Harness) {
+    let waiting = h.enqueue(work()).await;
+    let running = h.enqueue_and_claim_one_of(KEPT).await;
+    h.advance(days(4000));
+    h.prune().await;
+    assert!(h.exists(waiting).await && h.exists(running).await);
+}
+
+pub async fn a_prune_goes_in_batches_and_says_whether_there_is_more(h: &Harness) {
+    h.enqueue_many(5).await;
+    h.engine.purge(&queue(MAIN), 100).await.expect(UP);
+    h.advance(days(u64::from(RETENTION_DAYS_DEFAULT) + 1));
+    let first = h.engine.prune(2).await.expect(UP);
+    assert!(first.more && first.changed >= 2, "{first:?}");
+    let mut calls = 1;
+    while h.engine.prune(2).await.expect(UP).more {
+        calls += 1;
+        assert!(calls < 10, "a prune must come to its end");
+    }
+    let all = windlass_core::admin::ListRequest { limit: 100, ..Default::default() };
+    assert_eq!(h.engine.list(all).await.expect(UP), []);
+}
+
+pub async fn totals_outlive_what_is_pruned(h: &Harness) {
+    let claimed = h.enqueue_and_claim_one().await;
+    h.succeed(&claimed).await;
+    h.advance(days(u64::from(RETENTION_DAYS_DEFAULT) + 1));
+    let before = h.totals().await;
+    h.prune().await;
+    assert_eq!((h.totals().await, before.succeeded), (before, 1));
+}
+
+pub async fn a_gate_lets_the_oldest_through_first(h: &Harness) {
+    let ids = h.enqueue_many(3).await;
+    for claimed in h.claim(3).await {
+        h.park(&claimed, "semaphore:screenshot").await;
+    }
+    let opened = h.engine.open_gate(&Gate::named("semaphore:screenshot"), 2).await.expect(UP);
+    assert_eq!((opened.changed, opened.more), (2, true));
+    let phases = [h.phase_of(ids[0]).await, h.phase_of(ids[1]).await, h.phase_of(ids[2]).await];
+    assert_eq!(phases, [Phase::Ready, Phase::Ready, Phase::Parked]);
+}
+
+pub async fn a_gate_lets_nobody_through_who_waits_at_another(h: &Harness) {
+    let id = h.parked_job("semaphore:screenshot").await;
+    let opened = h.engine.open_gate(&Gate::named("semaphore:mail"), 10).await.expect(UP);
+    assert_eq!((opened.changed, opened.more), (0, false));
+    assert_eq!(h.phase_of(id).await, Phase::Parked);
+}
+
+pub async fn what_a_gate_let_through_keeps_its_age(h: &Harness) {
+    let id = h.parked_job("semaphore:screenshot").await;
+    h.advance(secs(30));
+    h.engine.open_gate(&Gate::named("semaphore:screenshot"), 10).await.expect(UP);
+    let claimed = h.claim_one().await;
+    assert_eq!((claimed.job.id, claimed.waited), (id, secs(30)));
+}
+
+impl Harness {
+    /// Puts a job of the given type in and claims it.
+    async fn enqueue_and_claim_one_of(&self, name: &str) -> JobId {
+        let id = self.enqueue(NewJob { priority: Some(level(0)), ..job_of(name) }).await;
+        let claimed = self.claim(1).await;
+        assert_eq!(ids(&claimed), [id]);
+        id
+    }
+}

@@ -1,0 +1,134 @@
+//! Workers come, show signs of life, and leave.
+
+#![allow(missing_docs, reason = "the name of a behaviour is its sentence")]
+
+use windlass_core::error::EngineError;
+use windlass_core::job::{JobState, Phase};
+use windlass_core::limits::WORKER_LEASE;
+use windlass_core::worker::{Beat, Heartbeat, WorkerId};
+
+use crate::harness::*;
+
+fn alive() -> Beat {
+    Beat::Alive { cancel: vec![] }
+}
+
+pub async fn a_registered_worker_is_seen_with_its_card(h: &Harness) {
+    let card = h.card();
+    let id = h.register(card.clone()).await;
+    let sighting = h.sighting_of(id).await.expect("it is there");
+    assert_eq!((sighting.card, sighting.since), (card, h.now()));
+    assert_eq!((sighting.expired, sighting.silent_for, sighting.running), (false, secs(0), 0));
+}
+
+pub async fn an_identity_registers_only_once(h: &Harness) {
+    let card = h.card();
+    h.register(card.clone()).await;
+    let answer = h.engine.register(card).await;
+    assert!(matches!(answer, Err(EngineError::Refused(_))), "{answer:?}");
+}
+
+pub async fn an_identity_that_was_declared_dead_never_registers_again(h: &Harness) {
+    let card = h.card();
+    let victim = h.register(card.clone()).await;
+    h.kill(victim).await;
+    let answer = h.engine.register(card).await;
+    assert!(matches!(answer, Err(EngineError::Refused(_))), "{answer:?}");
+}
+
+pub async fn a_heartbeat_raises_the_counter_and_ends_the_silence(h: &Harness) {
+    h.advance(secs(7));
+    let before = h.sighting_of(h.worker).await.expect("it is there");
+    assert_eq!(before.silent_for, secs(7));
+    assert_eq!(h.beat(h.worker).await, alive());
+    let after = h.sighting_of(h.worker).await.expect("it is there");
+    assert!(after.beats > before.beats, "{} then {}", before.beats, after.beats);
+    assert_eq!(after.silent_for, secs(0));
+}
+
+pub async fn a_lease_runs_out_by_the_stores_clock(h: &Harness) {
+    h.advance(WORKER_LEASE - secs(1));
+    assert!(!h.sighting_of(h.worker).await.expect("it is there").expired);
+    h.advance(secs(2));
+    assert!(h.sighting_of(h.worker).await.expect("it is there").expired);
+}
+
+pub async fn a_heartbeat_extends_the_lease_from_now(h: &Harness) {
+    h.advance(WORKER_LEASE - secs(1));
+    h.beat(h.worker).await;
+    h.advance(WORKER_LEASE - secs(1));
+    assert!(!h.sighting_of(h.worker).await.expect("it is there").expired);
+}
+
+pub async fn a_heartbeat_may_bring_another_length_of_lease(h: &Harness) {
+    h.engine.extend(Heartbeat { worker: h.worker, lease: minutes(10) }).await.expect(UP);
+    h.advance(minutes(9));
+    assert!(!h.sighting_of(h.worker).await.expect("it is there").expired);
+}
+
+pub async fn a_late_heartbeat_extends_until_somebody_declared_the_worker_dead(h: &Harness) {
+    h.let_leases_run_out();
+    assert_eq!(h.beat(h.worker).await, alive());
+    assert!(!h.sighting_of(h.worker).await.expect("it is there").expired);
+}
+
+pub async fn a_heartbeat_after_the_declaration_says_dead_for_ever(h: &Harness) {
+    let victim = h.register_worker().await;
+    h.kill(victim).await;
+    for _ in 0..2 {
+        assert_eq!(h.beat(victim).await, Beat::Dead);
+        assert_eq!(h.sighting_of(victim).await, None);
+    }
+}
+
+pub async fn a_stranger_is_told_that_it_is_dead(h: &Harness) {
+    assert_eq!(h.beat(WorkerId::from_random(h.fresh_bits())).await, Beat::Dead);
+}
+
+pub async fn a_sighting_counts_the_jobs_that_the_worker_holds(h: &Harness) {
+    h.enqueue_many(3).await;
+    let claimed = h.claim(3).await;
+    h.succeed(&claimed[0]).await;
+    assert_eq!(h.sighting_of(h.worker).await.expect("it is there").running, 2);
+}
+
+pub async fn a_worker_that_leaves_is_no_longer_seen(h: &Harness) {
+    let leaver = h.register_worker().await;
+    h.engine.retire(leaver).await.expect(UP);
+    assert_eq!(h.sighting_of(leaver).await, None);
+    assert_eq!(h.beat(leaver).await, Beat::Dead);
+}
+
+pub async fn a_worker_that_leaves_gives_its_jobs_back_without_cost(h: &Harness) {
+    let leaver = h.register_worker().await;
+    let id = h.enqueue(work()).await;
+    h.claim_one_as(leaver).await;
+    h.engine.retire(leaver).await.expect(UP);
+    assert_eq!(h.state_of(id).await, JobState::Waiting { gate: None });
+    let counters = h.counters_of(id).await;
+    assert_eq!((counters.failures, counters.crashes, counters.holds), (0, 0, 0));
+    assert_eq!(h.claim_one().await.job.id, id);
+}
+
+pub async fn a_worker_that_leaves_takes_nobody_elses_jobs_along(h: &Harness) {
+    let claimed = h.enqueue_and_claim_one().await;
+    let leaver = h.register_worker().await;
+    h.engine.retire(leaver).await.expect(UP);
+    assert_eq!(h.phase_of(claimed.job.id).await, Phase::Running);
+}
+
+pub async fn the_end_by_a_worker_that_left_is_lost(h: &Harness) {
+    let leaver = h.register_worker().await;
+    h.enqueue(work()).await;
+    let claimed = h.claim_one_as(leaver).await;
+    h.engine.retire(leaver).await.expect(UP);
+    let end = windlass_core::settle::Transition::Succeed { result: None };
+    assert_eq!(h.settle(&claimed, end).await, windlass_core::settle::Settled::ClaimLost);
+    assert_eq!(h.phase_of(claimed.job.id).await, Phase::Ready);
+}
+
+pub async fn leaving_twice_does_no_harm(h: &Harness) {
+    let leaver = h.register_worker().await;
+    h.engine.retire(leaver).await.expect(UP);
+    h.engine.retire(leaver).await.expect(UP);
+}
