@@ -85,6 +85,7 @@ pub async fn a_type_counts_the_live_workers_that_handle_it(h: &Harness) {
 pub async fn a_dead_worker_handles_nothing(h: &Harness) {
     let victim = h.register_worker().await;
     h.kill(victim).await;
+    h.beat(h.worker).await;
     assert_eq!(status_of(h, WORK).await.workers, 1);
 }
 
