@@ -142,7 +142,7 @@ macro_rules! every_behaviour {
                 a_suspect_is_not_claimed_before_it_is_due
                 suspects_of_a_paused_queue_are_left
                 suspects_of_other_types_are_left
-                the_suspect_that_has_been_due_for_longest_comes_first
+                the_most_urgent_suspect_comes_first
                 a_cancelled_suspect_is_cancelled
             ;
             outlook:
@@ -202,7 +202,7 @@ macro_rules! every_behaviour {
                 a_repeated_end_of_any_kind_is_applied_once
                 a_repeated_end_changes_no_count
                 a_repeated_end_is_applied_even_if_the_job_runs_again
-                a_repeated_success_of_which_nothing_is_kept_is_counted_once
+                a_repeated_success_is_applied_even_if_nothing_is_kept_of_the_job
                 one_stale_end_in_a_batch_spoils_no_other
                 two_ends_at_once_under_one_token_are_one_end
                 progress_after_the_end_is_lost

@@ -107,7 +107,7 @@ pub struct ClaimRequest {
 pub enum Suspects {
     /// Ordinary jobs only.
     LeaveOut,
-    /// One suspect, alone, of at most so many crashes: the longest due in the first queue that has one.
+    /// One suspect, alone, of at most so many crashes: the most urgent in the first queue that has one.
     One {
         /// Its crashes at most.
         crashes_max: u32,
