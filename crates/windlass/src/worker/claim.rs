@@ -23,6 +23,9 @@ const PREFETCH_FOR: Duration = Duration::from_millis(50);
 /// More than this is never prefetched by one pool.
 pub const PREFETCH_MAX: u32 = CLAIM_BATCH_MAX;
 
+/// While a suspect waits for its place in this process, it is asked for this often.
+const SUSPECT_AGAIN: Duration = Duration::from_millis(250);
+
 /// What a pool serves.
 #[derive(Debug, Clone)]
 pub struct Scope {
@@ -58,6 +61,12 @@ struct UnderWay {
     again_at: Option<Moment>,
     /// A hint came while the claim was under way, and may be about something it did not see.
     hinted: bool,
+}
+
+impl UnderWay {
+    fn is_for_a_suspect(&self) -> bool {
+        matches!(self.request.suspects, Suspects::One { .. })
+    }
 }
 
 impl Claims {
@@ -116,10 +125,7 @@ impl Claims {
 
     /// Slots that a claim under way will need.
     pub fn reserved(&self) -> u32 {
-        match &self.under_way {
-            Some(UnderWay { request: ClaimRequest { suspects: Suspects::One { .. }, .. }, .. }) => 1,
-            _ => 0,
-        }
+        u32::from(self.under_way.as_ref().is_some_and(UnderWay::is_for_a_suspect))
     }
 
     /// Whether a claim is under way.
@@ -144,22 +150,26 @@ impl Claims {
     pub fn answered(&mut self, jobs: &[Claimed], outlook: Outlook, now: Moment) {
         let Some(under_way) = self.under_way.take() else { return };
         self.backoff.reset();
-        if let Suspects::One { .. } = under_way.request.suspects {
+        if under_way.is_for_a_suspect() {
             self.quarantine.claimed(jobs.first().map(|claimed| &claimed.job.counters));
         } else {
             let boosted = jobs.iter().filter(|claimed| claimed.boosted).count();
             self.credit.book(count(jobs.len()), count(boosted));
         }
         self.maybe_more = outlook.more_due || under_way.hinted;
-        self.suspect_due = outlook.suspect_due;
-        let next_look = outlook.next_due_in.unwrap_or(Duration::MAX).min(self.scope.poll_interval);
+        // A suspect that is due but was not given waits for the place that another one has in this process.
+        let held_off = outlook.suspect_due && jobs.is_empty() && under_way.is_for_a_suspect();
+        self.suspect_due = outlook.suspect_due && !held_off;
+        let wait_for_place = if held_off { SUSPECT_AGAIN } else { Duration::MAX };
+        let next_look =
+            outlook.next_due_in.unwrap_or(Duration::MAX).min(self.scope.poll_interval).min(wait_for_place);
         self.look_at = now.saturating_add(next_look);
     }
 
     /// A claim failed, and nothing was claimed.
     pub fn failed(&mut self, now: Moment) {
         if let Some(under_way) = self.under_way.take()
-            && let Suspects::One { .. } = under_way.request.suspects
+            && under_way.is_for_a_suspect()
         {
             self.quarantine.claimed(None);
         }

@@ -329,3 +329,6 @@ impl Pool {
         (free, room)
     }
 }
+
+#[cfg(test)]
+mod tests;

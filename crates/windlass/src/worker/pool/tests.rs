@@ -1,0 +1,386 @@
+use windlass_core::claim::{Outlook, Suspects};
+use windlass_core::clock::Timestamp;
+use windlass_core::job::{Counters, Job, JobId};
+use windlass_core::names::QueueName;
+use windlass_core::outcome::{ErrorKind, JobError};
+use windlass_core::payload::Payload;
+use windlass_core::priority::Priority;
+
+use super::*;
+
+const SECOND: Duration = Duration::from_secs(1);
+const NOTHING: Outlook = Outlook { more_due: false, next_due_in: None, suspect_due: false };
+const MORE: Outlook = Outlook { more_due: true, ..NOTHING };
+
+/// A pool of three slots, with a test's own hands as store and handlers.
+struct Bench {
+    pool: Pool,
+    now: Moment,
+    next_job: i64,
+}
+
+impl Bench {
+    fn new() -> Self {
+        Self::sharing(&Quarantine::default(), 1)
+    }
+
+    fn sharing(quarantine: &Quarantine, first_job: i64) -> Self {
+        let name = TypeName::parse("test").unwrap();
+        let settings = PoolSettings {
+            scope: Scope {
+                queues: vec![QueueName::parse("default").unwrap()],
+                types: vec![name.clone()],
+                poll_interval: SECOND * 10,
+            },
+            concurrency: 3,
+            policies: HashMap::from([(name, RetryPolicy::default())]),
+        };
+        let mut token = 0;
+        let tokens = Box::new(move || {
+            token += 1;
+            ClaimToken::from_random(token)
+        });
+        let pool = Pool::new(settings, WorkerId::from_random(1), quarantine.shared(), tokens);
+        Self { pool, now: Moment::ZERO, next_job: first_job }
+    }
+
+    fn effects(&mut self) -> Vec<Effect> {
+        self.pool.effects(self.now)
+    }
+
+    fn on(&mut self, event: Event) -> Vec<Effect> {
+        self.pool.on(event, self.now);
+        self.effects()
+    }
+
+    /// The one claim among the effects.
+    fn claim(&mut self) -> ClaimRequest {
+        let mut claims = claims(self.effects());
+        assert_eq!(claims.len(), 1, "one claim is under way at a time");
+        claims.remove(0)
+    }
+
+    fn jobs(&mut self, request: &ClaimRequest, count: u32, crashes: u32) -> Vec<Claimed> {
+        (0..count)
+            .map(|_| {
+                self.next_job += 1;
+                claimed(self.next_job, request.token, crashes)
+            })
+            .collect()
+    }
+
+    fn answer(&mut self, request: &ClaimRequest, count: u32, outlook: Outlook) -> Vec<Effect> {
+        let jobs = self.jobs(request, count, 0);
+        self.on(Event::ClaimAnswered(Ok(ClaimAnswer::Claimed { jobs, outlook })))
+    }
+
+    fn end(&mut self, fence: Fence, ran_for: Duration) -> Vec<Effect> {
+        let report = AttemptReport { ran_for, output: None };
+        self.on(Event::Ended { fence, outcome: Outcome::Done(None), report })
+    }
+}
+
+fn claimed(id: i64, token: ClaimToken, crashes: u32) -> Claimed {
+    let job = Job {
+        id: JobId(id),
+        job_type: TypeName::parse("test").unwrap(),
+        queue: QueueName::parse("default").unwrap(),
+        payload: Payload::default(),
+        priority: Priority::NORMAL,
+        label: None,
+        enqueued_at: Timestamp::EPOCH,
+        due: Timestamp::EPOCH,
+        expires_at: None,
+        key: None,
+        correlation: None,
+        tags: vec![],
+        group: None,
+        retry: None,
+        timeout: None,
+        counters: Counters { attempts: 1, crashes, ..Counters::default() },
+        progress: None,
+    };
+    Claimed { job, token, waited: Duration::ZERO, age: Duration::ZERO, boosted: false }
+}
+
+fn claims(effects: Vec<Effect>) -> Vec<ClaimRequest> {
+    effects
+        .into_iter()
+        .filter_map(|effect| if let Effect::Claim(request) = effect { Some(request) } else { None })
+        .collect()
+}
+
+fn starts(effects: &[Effect]) -> Vec<Fence> {
+    effects
+        .iter()
+        .filter_map(|effect| if let Effect::Start(claimed) = effect { Some(claimed.fence()) } else { None })
+        .collect()
+}
+
+fn settled(effects: &[Effect]) -> Vec<Settlement> {
+    effects
+        .iter()
+        .filter_map(|effect| if let Effect::Settle(batch) = effect { Some(batch.clone()) } else { None })
+        .flatten()
+        .collect()
+}
+
+#[test]
+fn a_fresh_pool_claims_as_much_as_it_has_slots() {
+    assert_eq!(Bench::new().claim().limit, 3);
+}
+
+#[test]
+fn while_a_claim_is_under_way_there_is_no_second() {
+    let mut bench = Bench::new();
+    bench.claim();
+    assert!(claims(bench.on(Event::Hint)).is_empty());
+}
+
+#[test]
+fn a_hint_during_a_claim_is_not_lost() {
+    let mut bench = Bench::new();
+    let request = bench.claim();
+    bench.on(Event::Hint);
+    let effects = bench.answer(&request, 0, NOTHING);
+    assert_eq!(claims(effects).len(), 1);
+}
+
+#[test]
+fn an_idle_pool_sleeps_until_the_next_job_is_due() {
+    let mut bench = Bench::new();
+    let request = bench.claim();
+    bench.answer(&request, 0, Outlook { next_due_in: Some(SECOND * 4), ..NOTHING });
+    assert_eq!(bench.pool.wake_at(), SECOND * 4);
+    bench.now = SECOND * 4;
+    assert_eq!(bench.claim().limit, 3);
+}
+
+#[test]
+fn an_idle_pool_looks_at_its_poll_interval_at_the_latest() {
+    let mut bench = Bench::new();
+    let request = bench.claim();
+    bench.answer(&request, 0, NOTHING);
+    assert_eq!(bench.pool.wake_at(), SECOND * 10);
+}
+
+#[test]
+fn a_slot_that_frees_is_filled_at_once_while_more_is_due() {
+    let mut bench = Bench::new();
+    let request = bench.claim();
+    let effects = bench.answer(&request, 3, MORE);
+    let running = starts(&effects);
+    assert_eq!(running.len(), 3);
+    assert!(claims(effects).is_empty(), "no slot is free and nothing is known of the pace");
+    let effects = bench.end(running[0], SECOND);
+    assert_eq!(claims(effects)[0].limit, 1, "a slow job is not prefetched");
+}
+
+#[test]
+fn fast_jobs_are_prefetched_and_slow_ones_are_not() {
+    let mut bench = Bench::new();
+    let request = bench.claim();
+    let effects = bench.answer(&request, 3, MORE);
+    let effects = bench.end(starts(&effects)[0], Duration::from_millis(5));
+    // Ten of 5 ms in 50 ms on each of three slots, and one free slot.
+    assert_eq!(claims(effects)[0].limit, 31);
+}
+
+#[test]
+fn what_ends_together_is_settled_together() {
+    let mut bench = Bench::new();
+    let request = bench.claim();
+    let effects = bench.answer(&request, 3, NOTHING);
+    for fence in starts(&effects) {
+        let report = AttemptReport::default();
+        bench.pool.on(Event::Ended { fence, outcome: Outcome::Done(None), report }, bench.now);
+    }
+    let effects = bench.effects();
+    assert_eq!(settled(&effects).len(), 3);
+    assert_eq!(bench.pool.held(), 3, "unsettled jobs still count");
+    bench.on(Event::SettleAnswered(Ok(vec![Settled::Applied; 3])));
+    assert_eq!(bench.pool.held(), 0);
+}
+
+#[test]
+fn a_batch_that_failed_is_sent_again_and_nothing_starts_meanwhile() {
+    let mut bench = Bench::new();
+    let request = bench.claim();
+    let effects = bench.answer(&request, 3, MORE);
+    let effects = bench.end(starts(&effects)[0], SECOND);
+    let (batch, claim) = (settled(&effects), claims(effects).remove(0));
+    bench.on(Event::SettleAnswered(Err(Trouble::Unknown)));
+    assert!(starts(&bench.answer(&claim, 1, MORE)).is_empty(), "nothing new while the store takes no ends");
+    bench.now = bench.pool.wake_at();
+    assert_eq!(settled(&bench.effects()), batch);
+    let effects = bench.on(Event::SettleAnswered(Ok(vec![Settled::Applied])));
+    assert_eq!(starts(&effects).len(), 1);
+}
+
+#[test]
+fn a_claim_whose_answer_got_lost_is_asked_again_with_its_token() {
+    let mut bench = Bench::new();
+    let request = bench.claim();
+    assert!(bench.on(Event::ClaimAnswered(Err(Trouble::Unknown))).is_empty());
+    bench.now = bench.pool.wake_at();
+    let again = bench.claim();
+    assert_eq!((again.token, again.repeat), (request.token, true));
+}
+
+#[test]
+fn a_claim_that_failed_is_followed_by_another_after_a_pause() {
+    let mut bench = Bench::new();
+    let request = bench.claim();
+    assert!(bench.on(Event::ClaimAnswered(Err(Trouble::NotDone))).is_empty());
+    bench.now = bench.pool.wake_at();
+    assert!(bench.now > Moment::ZERO);
+    let next = bench.claim();
+    assert!(next.token != request.token && !next.repeat);
+}
+
+#[test]
+fn stopping_gives_back_what_has_not_started_and_claims_no_more() {
+    let mut bench = Bench::new();
+    let request = bench.claim();
+    let effects = bench.answer(&request, 5, MORE);
+    assert_eq!(starts(&effects).len(), 3);
+    let effects = bench.on(Event::Stop { grace: SECOND });
+    let unstarted = Transition::Release { started: false };
+    assert!(settled(&effects).iter().all(|settlement| settlement.transition == unstarted));
+    assert_eq!(settled(&effects).len(), 2);
+    assert!(claims(effects).is_empty());
+}
+
+#[test]
+fn a_claim_that_is_answered_after_the_stop_is_given_back() {
+    let mut bench = Bench::new();
+    let request = bench.claim();
+    bench.on(Event::Stop { grace: SECOND });
+    assert!(!bench.pool.has_ended(), "jobs may be on their way to us");
+    let effects = bench.answer(&request, 2, MORE);
+    assert_eq!((starts(&effects).len(), settled(&effects).len()), (0, 2));
+    bench.on(Event::SettleAnswered(Ok(vec![Settled::Applied; 2])));
+    assert!(bench.pool.has_ended());
+}
+
+#[test]
+fn after_the_grace_handlers_are_aborted_once() {
+    let mut bench = Bench::new();
+    let request = bench.claim();
+    let running = starts(&bench.answer(&request, 1, NOTHING));
+    assert!(bench.on(Event::Stop { grace: SECOND }).is_empty());
+    bench.now = SECOND;
+    assert!(matches!(bench.effects()[..], [Effect::Abort(fence)] if fence == running[0]));
+    assert!(bench.effects().is_empty());
+}
+
+#[test]
+fn a_second_stop_without_grace_aborts_at_once() {
+    let mut bench = Bench::new();
+    let request = bench.claim();
+    bench.answer(&request, 1, NOTHING);
+    bench.on(Event::Stop { grace: SECOND * 25 });
+    assert!(matches!(bench.on(Event::Stop { grace: Duration::ZERO })[..], [Effect::Abort(_)]));
+}
+
+#[test]
+fn a_drain_goes_on_until_nothing_is_due() {
+    let mut bench = Bench::new();
+    let request = bench.claim();
+    let effects = bench.answer(&request, 1, MORE);
+    bench.on(Event::Drain);
+    bench.end(starts(&effects)[0], SECOND);
+    bench.on(Event::SettleAnswered(Ok(vec![Settled::Applied])));
+    assert!(!bench.pool.has_ended());
+    let request = claims(effects).remove(0);
+    bench.answer(&request, 0, Outlook { next_due_in: Some(SECOND), ..NOTHING });
+    assert!(bench.pool.has_ended(), "future jobs stay");
+}
+
+#[test]
+fn a_suspect_gets_a_slot_of_its_own_and_a_claim_of_its_own() {
+    let mut bench = Bench::new();
+    let request = bench.claim();
+    let effects = bench.answer(&request, 1, Outlook { suspect_due: true, ..MORE });
+    let request = claims(effects).remove(0);
+    assert_eq!((request.suspects, request.limit), (Suspects::One { crashes_max: u32::MAX }, 1));
+}
+
+#[test]
+fn while_one_job_with_two_crashes_runs_no_other_is_claimed_in_the_process() {
+    let quarantine = Quarantine::default();
+    let (mut one, mut other) = (Bench::sharing(&quarantine, 0), Bench::sharing(&quarantine, 100));
+    let suspect_due = Outlook { suspect_due: true, ..NOTHING };
+    let first = one.claim();
+    let suspect_claim = claims(one.answer(&first, 0, suspect_due)).remove(0);
+    let jobs = one.jobs(&suspect_claim, 1, 2);
+    let answer = ClaimAnswer::Claimed { jobs, outlook: NOTHING };
+    let running = starts(&one.on(Event::ClaimAnswered(Ok(answer))));
+    let first = other.claim();
+    let held_off = claims(other.answer(&first, 0, suspect_due)).remove(0);
+    assert_eq!(held_off.suspects, Suspects::One { crashes_max: 1 });
+    assert!(
+        claims(other.answer(&held_off, 0, suspect_due)).is_empty(),
+        "asking again at once would be busy polling"
+    );
+    one.end(running[0], SECOND);
+    other.now = other.pool.wake_at();
+    let look = other.claim();
+    let again = claims(other.answer(&look, 0, suspect_due)).remove(0);
+    assert_eq!(again.suspects, Suspects::One { crashes_max: u32::MAX });
+}
+
+#[test]
+fn a_worker_that_was_declared_dead_is_reported_and_goes_on_under_another_name() {
+    let mut bench = Bench::new();
+    bench.claim();
+    assert!(matches!(bench.on(Event::ClaimAnswered(Ok(ClaimAnswer::WorkerDead)))[..], [Effect::Died]));
+    bench.pool.on(Event::Reborn(WorkerId::from_random(2)), bench.now);
+    bench.now += SECOND;
+    assert_eq!(bench.claim().worker, WorkerId::from_random(2));
+}
+
+#[test]
+fn a_lost_claim_is_told_and_the_slot_is_free() {
+    let mut bench = Bench::new();
+    let request = bench.claim();
+    let running = starts(&bench.answer(&request, 1, NOTHING));
+    bench.end(running[0], SECOND);
+    let effects = bench.on(Event::SettleAnswered(Ok(vec![Settled::ClaimLost])));
+    assert!(matches!(effects[..], [Effect::ClaimLost(fence)] if fence == running[0]));
+    assert_eq!(bench.pool.held(), 0);
+}
+
+#[test]
+fn a_settlement_that_the_store_refuses_blocks_no_other() {
+    let mut bench = Bench::new();
+    let request = bench.claim();
+    let running = starts(&bench.answer(&request, 3, NOTHING));
+    for fence in &running {
+        let error = JobError::new(ErrorKind::Failed, "odd");
+        let report = AttemptReport::default();
+        bench.pool.on(Event::Ended { fence: *fence, outcome: Outcome::Failed(error), report }, bench.now);
+    }
+    let bad = running[1];
+    let (mut given_up, mut taken) = (vec![], vec![]);
+    for _ in 0..100 {
+        bench.now = bench.now.max(bench.pool.wake_at().min(SECOND * 3600));
+        for effect in bench.effects() {
+            match effect {
+                Effect::Settle(batch) if batch.iter().any(|settlement| settlement.fence == bad) => {
+                    bench.pool.on(Event::SettleAnswered(Err(Trouble::Refused)), bench.now);
+                }
+                Effect::Settle(batch) => {
+                    taken.extend(batch.iter().map(|settlement| settlement.fence));
+                    let answer = Ok(vec![Settled::Applied; batch.len()]);
+                    bench.pool.on(Event::SettleAnswered(answer), bench.now);
+                }
+                Effect::GaveUp(settlement) => given_up.push(settlement.fence),
+                _ => {}
+            }
+        }
+    }
+    assert_eq!(given_up, [bad]);
+    assert_eq!(taken.len(), 2);
+    assert_eq!(bench.pool.held(), 0);
+}
