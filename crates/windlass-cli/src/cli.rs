@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::commands::{check, completions, config, retry_plan};
+use crate::commands::{check, completions, config, dlq, job, job_type, migrate, queue, retry_plan};
 use crate::exit::CODES_HELP;
 
 /// Durable background jobs: put work in; it is run, retried, given up, reported and cleaned away.
@@ -51,6 +51,20 @@ pub(crate) struct Global {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Put jobs in, look at them, act on them
+    #[command(subcommand)]
+    Job(job::JobCommand),
+    /// Look at queues, stop and empty them
+    #[command(subcommand)]
+    Queue(queue::QueueCommand),
+    /// Look at jobs that were given up, start them over or delete them
+    #[command(subcommand)]
+    Dlq(dlq::DlqCommand),
+    /// Look at job types and register them
+    #[command(subcommand)]
+    Type(job_type::TypeCommand),
+    /// Make or update the tables of the store
+    Migrate(migrate::MigrateArgs),
     /// Check the configuration and say what it sets
     Check(check::CheckArgs),
     /// Help with the configuration file

@@ -1,5 +1,11 @@
 //! What each command does: one file for each noun.
 
+pub(crate) mod job;
+pub(crate) mod queue;
+pub(crate) mod dlq;
+pub(crate) mod job_type;
+pub(crate) mod migrate;
+
 pub(crate) mod check;
 pub(crate) mod config;
 pub(crate) mod retry_plan;

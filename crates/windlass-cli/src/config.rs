@@ -21,7 +21,7 @@ pub(crate) mod retry;
 mod queues;
 pub(crate) mod example;
 
-pub(crate) use problem::Problem;
+pub(crate) use problem::{Problem, suggest};
 pub(crate) use store::{EngineChoice, StoreSettings, Synchronous};
 pub(crate) use tree::Place;
 pub(crate) use worker::WorkerSettings;

@@ -3,9 +3,14 @@
 
 mod cli;
 mod config;
+mod store;
+mod context;
 mod commands;
+mod view;
 mod output;
 mod exit;
+#[cfg(test)]
+mod testing;
 
 use std::process::ExitCode;
 
@@ -14,34 +19,97 @@ use clap::error::ErrorKind;
 
 use crate::cli::{Cli, Command, Global};
 use crate::commands::config::ConfigCommand;
-use crate::commands::{check, completions, retry_plan, version};
+use crate::commands::job::JobCommand;
+use crate::commands::job_type::TypeCommand;
+use crate::commands::{check, completions, dlq, job, job_type, migrate, queue, retry_plan, version};
 use crate::config::Config;
+use crate::context::{Context, ask_terminal};
 use crate::exit::{Code, Failure};
 use crate::output::Output;
+use crate::store::IfMissing;
 
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return wrong_usage(&error).into(),
     };
-    let mut output = Output::of_process(cli.global.json, cli.global.quiet, cli.global.no_color);
-    match run(&cli, &mut output) {
+    log_to_stderr(&cli.global);
+    match run(&cli) {
         Ok(code) => code.into(),
         Err(failure) => {
-            output.failure(&failure);
+            output(&cli.global).failure(&failure);
             failure.code.into()
         }
     }
 }
 
-fn run(cli: &Cli, output: &mut Output) -> Result<Code, Failure> {
+fn run(cli: &Cli) -> Result<Code, Failure> {
+    let mut output = output(&cli.global);
     match &cli.command {
-        Command::Completions(args) => completions::completions(args, output),
-        Command::Version => version::version(output),
-        Command::Config(ConfigCommand::Example) => commands::config::example(output),
-        Command::Check(_) => check::check(&configured(&cli.global)?, output),
-        Command::RetryPlan(args) => retry_plan::retry_plan(args, &configured(&cli.global)?, output),
+        Command::Completions(args) => completions::completions(args, &mut output),
+        Command::Version => version::version(&mut output),
+        Command::Config(ConfigCommand::Example) => commands::config::example(&mut output),
+        Command::Check(_) => check::check(&configured(&cli.global)?, &mut output),
+        Command::RetryPlan(args) => retry_plan::retry_plan(args, &configured(&cli.global)?, &mut output),
+        Command::Migrate(args) => migrate::migrate(args, &configured(&cli.global)?, &mut output),
+        Command::Job(_) | Command::Queue(_) | Command::Dlq(_) | Command::Type(_) => {
+            on_runtime(on_the_store(&cli.command, configured(&cli.global)?, output))
+        }
     }
+}
+
+/// Commands that talk to a store.
+async fn on_the_store(command: &Command, config: Config, output: Output) -> Result<Code, Failure> {
+    let puts_in =
+        matches!(command, Command::Job(JobCommand::Enqueue(_)) | Command::Type(TypeCommand::Register(_)));
+    let engine = store::open(&config, if puts_in { IfMissing::Create } else { IfMissing::Refuse })?;
+    let input = Box::new(std::io::stdin());
+    let mut context = Context { engine, config, output, input, ask: ask_terminal };
+    context.declare_missing().await?;
+    dispatch(command, &mut context).await
+}
+
+async fn dispatch(command: &Command, context: &mut Context) -> Result<Code, Failure> {
+    match command {
+        Command::Job(command) => job::run(command, context).await,
+        Command::Queue(command) => queue::run(command, context).await,
+        Command::Dlq(command) => dlq::run(command, context).await,
+        Command::Type(command) => job_type::run(command, context).await,
+        _ => unreachable!("the other commands need no store"),
+    }
+}
+
+/// Runs to the end or to Ctrl-C. One thread is enough: a command does one thing at a time.
+fn on_runtime(work: impl Future<Output = Result<Code, Failure>>) -> Result<Code, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|why| Failure::new(Code::Failed, format!("the runtime cannot start: {why}")))?;
+    runtime.block_on(async {
+        tokio::select! {
+            done = work => done,
+            signal = tokio::signal::ctrl_c() => match signal {
+                Ok(()) => Err(Failure::new(Code::Interrupted, "interrupted")),
+                Err(why) => Err(Failure::new(Code::Failed, format!("Ctrl-C cannot be listened for: {why}"))),
+            },
+        }
+    })
+}
+
+fn output(global: &Global) -> Output {
+    Output::of_process(global.json, global.quiet, global.no_color)
+}
+
+fn log_to_stderr(global: &Global) {
+    let level = match (global.quiet, global.verbose) {
+        (true, _) => "error",
+        (_, 0) => "warn",
+        (_, 1) => "info",
+        _ => "debug",
+    };
+    let filter = tracing_subscriber::EnvFilter::try_from_default_env()
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(level));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
 }
 
 /// File, environment and flags, each over the one before.

@@ -4,6 +4,7 @@
 use std::io::{IsTerminal, Write};
 
 use comfy_table::{Attribute, Cell, Color, ContentArrangement, Table, presets};
+use serde::Serialize;
 use serde_json::{Value, json};
 use windlass_core::job::Phase;
 
@@ -54,8 +55,11 @@ impl Output {
     }
 
     /// A value as JSON, over several lines.
-    pub(crate) fn json(&mut self, value: &Value) -> Result<(), Failure> {
-        Ok(writeln!(self.stdout, "{value:#}")?)
+    pub(crate) fn json(&mut self, value: &impl Serialize) -> Result<(), Failure> {
+        let text = serde_json::to_string_pretty(value).map_err(|why| {
+            Failure::new(Code::Failed, format!("the answer cannot be written as JSON: {why}"))
+        })?;
+        self.line(text)
     }
 
     /// A value as JSON on one line, for streams.

@@ -1,0 +1,221 @@
+//! `windlass dlq`: jobs that were given up.
+
+use clap::{Args, Subcommand};
+use serde_json::json;
+use windlass_core::admin::{Changed, JobRecord, ListRequest};
+use windlass_core::job::{JobId, Phase};
+use windlass_core::limits::LIST_PAGE_MAX;
+use windlass_core::names::{QueueName, TypeName};
+
+use super::job::act::retry_one;
+use super::job::{list, show};
+use crate::context::{Context, parse_id};
+use crate::exit::{Code, Failure};
+
+/// Jobs that were given up.
+#[derive(Debug, Subcommand)]
+pub(crate) enum DlqCommand {
+    /// List dead letters, newest first
+    List(DlqListArgs),
+    /// Show everything about a dead letter
+    #[command(after_help = "Example:\n  windlass dlq show 42")]
+    Show(DlqShowArgs),
+    /// Start dead letters over with fresh counters
+    #[command(after_help = "\
+Examples:
+  windlass dlq retry 42 43
+  windlass dlq retry --queue high --all --yes
+
+Exit codes: 3 no such job, 4 not a dead letter, its key is held, or not confirmed, 5 some were done.")]
+    Retry(DlqActArgs),
+    /// Delete dead letters
+    #[command(after_help = "\
+Examples:
+  windlass dlq discard 42
+  windlass dlq discard --type mail.send --all --yes
+
+Exit codes: 3 no such job, 4 not a dead letter or not confirmed, 5 some were done.")]
+    Discard(DlqActArgs),
+}
+
+/// Which dead letters to list.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  windlass dlq list --queue high --limit 50")]
+pub(crate) struct DlqListArgs {
+    /// Only those of this queue
+    #[arg(long, value_name = "QUEUE")]
+    queue: Option<QueueName>,
+    /// Only those of this type
+    #[arg(long = "type", value_name = "TYPE")]
+    job_type: Option<TypeName>,
+    /// Only those with a lower number
+    #[arg(long, value_name = "ID", value_parser = parse_id)]
+    before: Option<JobId>,
+    /// At most so many
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=i64::from(LIST_PAGE_MAX)))]
+    limit: u32,
+}
+
+/// Names a dead letter.
+#[derive(Debug, Args)]
+pub(crate) struct DlqShowArgs {
+    /// The number of the job
+    #[arg(value_name = "ID", value_parser = parse_id)]
+    id: JobId,
+}
+
+/// Which dead letters to act on: some by number, or all of a queue or type.
+#[derive(Debug, Args)]
+pub(crate) struct DlqActArgs {
+    /// The numbers of the jobs
+    #[arg(value_name = "ID", value_parser = parse_id, required_unless_present = "all", conflicts_with = "all")]
+    ids: Vec<JobId>,
+    /// All of them, or all of --queue or --type
+    #[arg(long)]
+    all: bool,
+    /// Only those of this queue
+    #[arg(long, value_name = "QUEUE", requires = "all")]
+    queue: Option<QueueName>,
+    /// Only those of this type
+    #[arg(long = "type", value_name = "TYPE", requires = "all")]
+    job_type: Option<TypeName>,
+    /// Do not ask
+    #[arg(long)]
+    yes: bool,
+}
+
+/// What to do with a dead letter.
+#[derive(Debug, Clone, Copy)]
+enum Act {
+    Retry,
+    Discard,
+}
+
+/// Does it.
+pub(crate) async fn run(command: &DlqCommand, context: &mut Context) -> Result<Code, Failure> {
+    match command {
+        DlqCommand::List(args) => list_dead(args, context).await,
+        DlqCommand::Show(args) => {
+            let record = dead_letter(args.id, context).await?;
+            show::in_full(&record, context).await?;
+            Ok(Code::Ok)
+        }
+        DlqCommand::Retry(args) => act(Act::Retry, args, context).await,
+        DlqCommand::Discard(args) => act(Act::Discard, args, context).await,
+    }
+}
+
+async fn list_dead(args: &DlqListArgs, context: &mut Context) -> Result<Code, Failure> {
+    if let Some(queue) = &args.queue {
+        context.queue(queue).await?;
+    }
+    let request = ListRequest {
+        phase: Some(Phase::Dead),
+        queue: args.queue.clone(),
+        job_type: args.job_type.clone(),
+        before: args.before,
+        limit: args.limit,
+        ..ListRequest::default()
+    };
+    let records = context.engine.list(request).await?;
+    list::print(&records, context)?;
+    Ok(Code::Ok)
+}
+
+async fn dead_letter(id: JobId, context: &Context) -> Result<JobRecord, Failure> {
+    let record = context.job(id).await?;
+    match record.phase() {
+        Phase::Dead => Ok(record),
+        phase => Err(Failure::new(Code::Refused, format!("job {id} is no dead letter: it is {phase}"))),
+    }
+}
+
+async fn act(act: Act, args: &DlqActArgs, context: &mut Context) -> Result<Code, Failure> {
+    let ids = if args.all { confirmed(act, args, context).await? } else { args.ids.clone() };
+    let mut failures = Vec::new();
+    for id in &ids {
+        match do_one(act, *id, context).await {
+            Ok(()) => {}
+            // What the store cannot do for one it cannot do for the next.
+            Err(failure) if failure.code == Code::Store => return Err(failure),
+            Err(failure) => failures.push((*id, failure)),
+        }
+    }
+    report(act, ids.len(), failures, context)
+}
+
+async fn do_one(act: Act, id: JobId, context: &Context) -> Result<(), Failure> {
+    match act {
+        Act::Retry => {
+            dead_letter(id, context).await?;
+            retry_one(id, context).await
+        }
+        Act::Discard => match context.engine.discard(id).await? {
+            Changed::Done => Ok(()),
+            Changed::Unchanged | Changed::NotFound => dead_letter(id, context).await.map(drop),
+        },
+    }
+}
+
+/// The numbers of all that are meant, once somebody has confirmed it.
+async fn confirmed(act: Act, args: &DlqActArgs, context: &mut Context) -> Result<Vec<JobId>, Failure> {
+    if let Some(queue) = &args.queue {
+        context.queue(queue).await?;
+    }
+    let ids = all_dead(args, context).await?;
+    let verb = match act {
+        Act::Retry => "starts over",
+        Act::Discard => "deletes",
+    };
+    context.confirm(args.yes, &format!("this {verb} {} dead letters", ids.len()), "all")?;
+    Ok(ids)
+}
+
+async fn all_dead(args: &DlqActArgs, context: &Context) -> Result<Vec<JobId>, Failure> {
+    let mut ids: Vec<JobId> = Vec::new();
+    loop {
+        let request = ListRequest {
+            phase: Some(Phase::Dead),
+            queue: args.queue.clone(),
+            job_type: args.job_type.clone(),
+            before: ids.last().copied(),
+            limit: LIST_PAGE_MAX,
+            ..ListRequest::default()
+        };
+        let page = context.engine.list(request).await?;
+        ids.extend(page.iter().map(|record| record.job.id));
+        if page.len() < LIST_PAGE_MAX as usize {
+            return Ok(ids);
+        }
+    }
+}
+
+fn report(
+    act: Act,
+    asked: usize,
+    failures: Vec<(JobId, Failure)>,
+    context: &mut Context,
+) -> Result<Code, Failure> {
+    let done = asked - failures.len();
+    if let ([(_, only)], 0) = (failures.as_slice(), done) {
+        return Err(only.clone());
+    }
+    let what = match act {
+        Act::Retry => "retried",
+        Act::Discard => "discarded",
+    };
+    let refused: Vec<_> =
+        failures.iter().map(|(id, failure)| json!({ "id": id, "error": failure.message })).collect();
+    context.output.either(&json!({ what: done, "refused": refused }), || format!("{done} {what}"))?;
+    for (_, failure) in &failures {
+        context.output.note(&failure.message);
+    }
+    Ok(match (done, failures.first()) {
+        (_, None) => Code::Ok,
+        (0, Some((_, first))) => first.code,
+        _ => Code::Partly,
+    })
+}
+
+#[cfg(test)]
+mod tests;

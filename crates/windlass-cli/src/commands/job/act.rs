@@ -1,0 +1,126 @@
+//! `windlass job cancel`, `retry` and `priority`.
+
+use clap::Args;
+use serde_json::json;
+use windlass_core::admin::{CancelAnswer, Changed, RetryAnswer};
+use windlass_core::job::JobId;
+use windlass_core::limits::REASON_BYTES_MAX;
+
+use crate::context::{Context, parse_id};
+use crate::exit::{Code, Failure};
+
+/// Stops a job: a waiting one at once, a running one as soon as its handler notices; it ends as cancelled
+/// whatever the handler returns.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  windlass job cancel 42 --reason 'sent by mistake'
+
+Exit codes: 3 no such job, 4 it had ended already.")]
+pub(crate) struct CancelArgs {
+    /// The number of the job
+    #[arg(value_name = "ID", value_parser = parse_id)]
+    id: JobId,
+    /// Why, for whoever looks at it later
+    #[arg(long, value_name = "TEXT", default_value = "cancelled by hand", value_parser = parse_reason)]
+    reason: String,
+}
+
+/// Starts a dead job over with fresh counters, or makes a scheduled or parked one due at once.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  windlass job retry 42
+
+Exit codes: 3 no such job, 4 it needs or allows no retry, or another job holds its key.")]
+pub(crate) struct RetryArgs {
+    /// The number of the job
+    #[arg(value_name = "ID", value_parser = parse_id)]
+    id: JobId,
+}
+
+/// Gives a waiting job another priority.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  windlass job priority 42 0
+  windlass job priority 42 low
+
+Exit codes: 3 no such job, 4 it does not wait.")]
+pub(crate) struct PriorityArgs {
+    /// The number of the job
+    #[arg(value_name = "ID", value_parser = parse_id)]
+    id: JobId,
+    /// From 0 (most urgent) to 10, or a label
+    #[arg(value_name = "N|LABEL", allow_hyphen_values = true)]
+    priority: String,
+}
+
+/// Reads a reason of bounded length.
+pub(crate) fn parse_reason(written: &str) -> Result<String, String> {
+    if written.is_empty() || written.len() > REASON_BYTES_MAX {
+        return Err(format!("expected a reason of 1 to {REASON_BYTES_MAX} bytes, got {}", written.len()));
+    }
+    Ok(written.to_owned())
+}
+
+/// Cancels.
+pub(crate) async fn cancel(args: &CancelArgs, context: &mut Context) -> Result<Code, Failure> {
+    let id = args.id;
+    let (result, text) = match context.engine.cancel(id, &args.reason).await? {
+        CancelAnswer::Cancelled => ("cancelled", format!("{id} cancelled")),
+        CancelAnswer::Requested => ("requested", format!("{id} runs and was asked to stop")),
+        CancelAnswer::AlreadyEnded(phase) => {
+            return Err(Failure::new(Code::Refused, format!("job {id} had ended already: it is {phase}")));
+        }
+        CancelAnswer::NotFound => return Err(Failure::not_found(format_args!("job {id}"))),
+    };
+    context.output.either(&json!({ "id": id, "result": result }), || text)?;
+    Ok(Code::Ok)
+}
+
+/// Retries.
+pub(crate) async fn retry(args: &RetryArgs, context: &mut Context) -> Result<Code, Failure> {
+    retry_one(args.id, context).await?;
+    let id = args.id;
+    context.output.either(&json!({ "id": id, "result": "retried" }), || format!("{id} retried"))?;
+    Ok(Code::Ok)
+}
+
+/// Retries one job, or says why not.
+pub(crate) async fn retry_one(id: JobId, context: &Context) -> Result<(), Failure> {
+    match context.engine.retry(id).await? {
+        RetryAnswer::Retried => Ok(()),
+        RetryAnswer::NotRetryable(phase) => {
+            Err(Failure::new(Code::Refused, format!("job {id} is {phase}, which needs or allows no retry")))
+        }
+        RetryAnswer::KeyHeld(holder) => {
+            let message = format!("job {id} cannot start over: job {holder} holds its key now");
+            Err(Failure::new(Code::Refused, message))
+        }
+        RetryAnswer::NotFound => Err(Failure::not_found(format_args!("job {id}"))),
+    }
+}
+
+/// Changes the priority.
+pub(crate) async fn priority(args: &PriorityArgs, context: &mut Context) -> Result<Code, Failure> {
+    let id = args.id;
+    let (priority, _) = context.priority(&args.priority)?;
+    match context.engine.set_priority(id, priority).await? {
+        Changed::Done => {}
+        Changed::Unchanged => {
+            let record = context.job(id).await?;
+            if record.phase().has_ended() || record.job.priority != priority {
+                let message =
+                    format!("job {id} is {}; only a waiting job takes another priority", record.phase());
+                return Err(Failure::new(Code::Refused, message));
+            }
+        }
+        Changed::NotFound => return Err(Failure::not_found(format_args!("job {id}"))),
+    }
+    let level = priority.level();
+    context
+        .output
+        .either(&json!({ "id": id, "priority": level }), || format!("{id} has priority {level}"))?;
+    Ok(Code::Ok)
+}

@@ -1,0 +1,335 @@
+//! `windlass job enqueue`.
+
+use std::io::{BufRead, BufReader, Read};
+
+use clap::{Args, ValueEnum};
+use serde_json::json;
+use serde_json::value::RawValue;
+use windlass_core::enqueue::{EnqueueRequest, Enqueued, NewJob, RequestId};
+use windlass_core::key::OnConflict;
+use windlass_core::limits::{ENQUEUE_BATCH_MAX, PAYLOAD_BYTES_MAX};
+use windlass_core::names::{CorrelationId, GroupName, Key, QueueName, Tag, TypeName};
+use windlass_core::payload::Payload;
+
+use super::draft::{Draft, NumberOrLabel, WordOrPolicy};
+use crate::context::Context;
+use crate::exit::{Code, Failure};
+
+/// Bytes of one line of `--jsonl`: the largest payload and room for the rest.
+const LINE_BYTES_MAX: usize = PAYLOAD_BYTES_MAX + 64 * 1024;
+/// Bytes of payloads that are sent in one request, so that a thousand large jobs do not fill the memory.
+const BATCH_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// How often a request is sent again if its answer got lost. It carries its id, so no second job is made.
+const REPEATS_MAX: u32 = 3;
+
+/// Puts a job in and prints its number and what happened: `new`, or `kept`, `replaced` or `revived` if its key
+/// was held.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  windlass job enqueue mail.send '{\"to\": \"a@example.org\"}'
+  windlass job enqueue report --delay 1h30m --priority low --tag nightly
+  windlass job enqueue wallet.backfill '{\"wallet\": 7}' --key 7:mainnet --key-scope live-or-dead --on-conflict revive
+  windlass job enqueue mail.send - < payload.json
+  printf '%s\\n' '{\"type\":\"mail.send\",\"payload\":{\"n\":1},\"delay\":\"5m\"}' | windlass job enqueue --jsonl
+
+A line of --jsonl is an object with `type` and, if wanted, `payload`, `queue`, `priority`, `delay`, `at`, `key`,
+`key_scope`, `on_conflict`, `correlation`, `tags`, `group`, `expires`, `timeout`, `retry`.
+Exit codes: 3 unknown type or queue, 4 queue full or shut, 5 some lines were refused, 1 all were.")]
+pub(crate) struct EnqueueArgs {
+    /// The job type, which must be registered
+    #[arg(value_name = "TYPE", required_unless_present = "jsonl")]
+    job_type: Option<TypeName>,
+    /// What the job is about, as JSON; `-` reads it from standard input [default: {}]
+    #[arg(value_name = "PAYLOAD", allow_hyphen_values = true)]
+    payload: Option<String>,
+    /// Read many jobs from standard input, one JSON object a line
+    #[arg(long, conflicts_with_all = ["job_type", "payload", "queue", "priority", "delay", "at", "key", "correlation", "tag", "group", "expires", "timeout", "retry"])]
+    jsonl: bool,
+    /// The queue; must be the one that the type belongs to [default: that one]
+    #[arg(long, value_name = "QUEUE")]
+    queue: Option<QueueName>,
+    /// A number from 0 (most urgent) to 10, or a label [default: the type's, else the queue's]
+    #[arg(long, value_name = "N|LABEL", allow_hyphen_values = true)]
+    priority: Option<String>,
+    /// Due after this time, such as 90s or 1h30m
+    #[arg(long, value_name = "SPAN", conflicts_with = "at", allow_hyphen_values = true)]
+    delay: Option<String>,
+    /// Due at this instant, such as 2026-11-15T20:30:00Z
+    #[arg(long, value_name = "INSTANT")]
+    at: Option<String>,
+    /// A key that keeps the job from being put in twice; unique within its type
+    #[arg(long, value_name = "KEY")]
+    key: Option<Key>,
+    /// How long the key is held: live, live-or-dead, or for:SPAN [default: live]
+    #[arg(long, value_name = "SCOPE", requires = "key")]
+    key_scope: Option<String>,
+    /// What to do if the key is held [default: keep]
+    #[arg(long, value_name = "WHAT", requires = "key")]
+    on_conflict: Option<Conflict>,
+    /// What caused it; shown in logs and follow-up jobs
+    #[arg(long, value_name = "ID")]
+    correlation: Option<CorrelationId>,
+    /// A word to find it by; may be given several times
+    #[arg(long, value_name = "TAG")]
+    tag: Vec<Tag>,
+    /// The group it belongs to
+    #[arg(long, value_name = "GROUP")]
+    group: Option<GroupName>,
+    /// Cancel it if it has not started by then: a span from now or an instant
+    #[arg(long, value_name = "SPAN|INSTANT", allow_hyphen_values = true)]
+    expires: Option<String>,
+    /// How long its handler may run [default: the type's]
+    #[arg(long, value_name = "SPAN", allow_hyphen_values = true)]
+    timeout: Option<String>,
+    /// Its own retry policy, such as fibonacci, fixed:every=30s,attempts=3 or list:1s,5s [default: the type's]
+    #[arg(long, value_name = "POLICY")]
+    retry: Option<String>,
+    /// The name of this request, up to 32 hex digits: repeating it within an hour makes no second job
+    #[arg(long, value_name = "HEX", value_parser = parse_request_id)]
+    request_id: Option<u128>,
+}
+
+/// What to do if a key is held.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Conflict {
+    /// Leave the holder as it is
+    Keep,
+    /// Give a waiting holder the new payload and time
+    Replace,
+    /// Start a dead holder over
+    Revive,
+}
+
+impl From<Conflict> for OnConflict {
+    fn from(conflict: Conflict) -> Self {
+        match conflict {
+            Conflict::Keep => Self::Keep,
+            Conflict::Replace => Self::Replace,
+            Conflict::Revive => Self::Revive,
+        }
+    }
+}
+
+fn parse_request_id(written: &str) -> Result<u128, String> {
+    let plain = !written.is_empty() && written.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let number = plain.then(|| u128::from_str_radix(written, 16).ok()).flatten();
+    number.ok_or_else(|| format!("expected 1 to 32 hex digits, got {written:?}"))
+}
+
+/// Puts in one job, or many.
+pub(crate) async fn enqueue(args: &EnqueueArgs, context: &mut Context) -> Result<Code, Failure> {
+    let request = match args.request_id {
+        Some(request) => request,
+        None => random()?,
+    };
+    if args.jsonl {
+        return enqueue_lines(request, context).await;
+    }
+    let job = draft(args, context)?.into_new_job(context)?;
+    let answers = send(RequestId::from_random(request), vec![job], context).await?;
+    let answer = answers.first().ok_or_else(|| Failure::new(Code::Store, "the store gave no answer"))?;
+    let id = answer.job().map_err(Failure::from)?;
+    let what = happened(answer);
+    context.output.either(&json!({ "id": id, "result": what }), || format!("{id} {what}"))?;
+    Ok(Code::Ok)
+}
+
+fn random() -> Result<u128, Failure> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes)
+        .map_err(|why| Failure::new(Code::Failed, format!("the system gave no random bits: {why}")))?;
+    Ok(u128::from_be_bytes(bytes))
+}
+
+fn draft(args: &EnqueueArgs, context: &mut Context) -> Result<Draft, Failure> {
+    let job_type = args.job_type.clone().ok_or_else(|| Failure::usage("expected a job type, got none"))?;
+    let payload = match args.payload.as_deref() {
+        Some("-") => Some(read_payload(context)?),
+        other => other.map(str::to_owned),
+    };
+    Ok(Draft {
+        job_type,
+        payload: payload.map(checked).transpose()?,
+        queue: args.queue.clone(),
+        priority: args.priority.clone().map(NumberOrLabel::Label),
+        delay: args.delay.clone(),
+        at: args.at.clone(),
+        key: args.key.clone(),
+        key_scope: args.key_scope.clone(),
+        on_conflict: args.on_conflict.map(OnConflict::from),
+        correlation: args.correlation.clone(),
+        tags: args.tag.clone(),
+        group: args.group.clone(),
+        expires: args.expires.clone(),
+        timeout: args.timeout.clone(),
+        retry: args.retry.clone().map(WordOrPolicy::Word),
+    })
+}
+
+fn checked(text: String) -> Result<Box<RawValue>, Failure> {
+    let payload = Payload::parse(&text).map_err(|why| Failure::usage(why.to_string()))?;
+    RawValue::from_string(payload.as_str().to_owned()).map_err(|why| Failure::usage(why.to_string()))
+}
+
+fn read_payload(context: &mut Context) -> Result<String, Failure> {
+    let mut text = String::new();
+    let limit = PAYLOAD_BYTES_MAX as u64 + 1;
+    (&mut context.input)
+        .take(limit)
+        .read_to_string(&mut text)
+        .map_err(|why| Failure::usage(format!("standard input cannot be read as text: {why}")))?;
+    Ok(text)
+}
+
+/// Sends a request, and again if its answer got lost.
+async fn send(request: RequestId, jobs: Vec<NewJob>, context: &Context) -> Result<Vec<Enqueued>, Failure> {
+    let request = EnqueueRequest { request, jobs };
+    let mut repeats = 0;
+    loop {
+        match context.engine.enqueue(request.clone()).await {
+            Err(error) if error.is_unknown() && repeats < REPEATS_MAX => repeats += 1,
+            Err(error) => {
+                let hint = format!("ask again with --request-id {}", request.request);
+                let unknown = error.is_unknown();
+                let failure = Failure::from(error);
+                return Err(if unknown { failure.hint(hint) } else { failure });
+            }
+            Ok(answers) => return Ok(answers),
+        }
+    }
+}
+
+fn happened(answer: &Enqueued) -> &'static str {
+    match answer {
+        Enqueued::New(_) => "new",
+        Enqueued::Kept(_) => "kept",
+        Enqueued::Replaced(_) => "replaced",
+        Enqueued::Revived(_) => "revived",
+        Enqueued::Refused(_) => "refused",
+    }
+}
+
+/// How many lines went in and how many did not.
+#[derive(Default)]
+struct Tally {
+    stored: u64,
+    refused: u64,
+}
+
+impl Tally {
+    fn code(&self) -> Code {
+        match (self.stored, self.refused) {
+            (_, 0) => Code::Ok,
+            (0, _) => Code::Failed,
+            _ => Code::Partly,
+        }
+    }
+}
+
+async fn enqueue_lines(request: u128, context: &mut Context) -> Result<Code, Failure> {
+    let input = std::mem::replace(&mut context.input, Box::new(std::io::empty()));
+    let mut lines = Lines { input: BufReader::new(input), number: 0 };
+    let mut tally = Tally::default();
+    for batch in 0_u128.. {
+        let jobs = read_batch(&mut lines, context, &mut tally)?;
+        if jobs.is_empty() {
+            break;
+        }
+        // A repeat of the whole command under one name repeats each of its batches under that batch's name.
+        let request = RequestId::from_random(request.wrapping_add(batch));
+        let (numbers, jobs): (Vec<_>, Vec<_>) = jobs.into_iter().unzip();
+        for (number, answer) in numbers.into_iter().zip(send(request, jobs, context).await?) {
+            report_line(number, &answer, context, &mut tally)?;
+        }
+    }
+    context.output.note(format!("{} stored or already there, {} refused", tally.stored, tally.refused));
+    Ok(tally.code())
+}
+
+fn report_line(
+    number: u64,
+    answer: &Enqueued,
+    context: &mut Context,
+    tally: &mut Tally,
+) -> Result<(), Failure> {
+    match answer.job() {
+        Err(why) => refuse_line(number, &why.to_string(), context, tally),
+        Ok(id) => {
+            tally.stored += 1;
+            let what = happened(answer);
+            if context.output.is_json() {
+                return context.output.json_line(&json!({ "line": number, "id": id, "result": what }));
+            }
+            context.output.line(format!("{id} {what}"))
+        }
+    }
+}
+
+fn refuse_line(number: u64, why: &str, context: &mut Context, tally: &mut Tally) -> Result<(), Failure> {
+    tally.refused += 1;
+    if context.output.is_json() {
+        return context.output.json_line(&json!({ "line": number, "result": "refused", "error": why }));
+    }
+    context.output.note(format!("line {number}: {why}"));
+    Ok(())
+}
+
+/// Reads until a batch is full or the input ends. Wrong lines are refused on the way.
+fn read_batch<R: Read>(
+    lines: &mut Lines<R>,
+    context: &mut Context,
+    tally: &mut Tally,
+) -> Result<Vec<(u64, NewJob)>, Failure> {
+    let (mut jobs, mut bytes) = (Vec::new(), 0);
+    while jobs.len() < ENQUEUE_BATCH_MAX && bytes < BATCH_BYTES_MAX {
+        let Some(line) = lines.next()? else { break };
+        match line.and_then(|text| parse_line(&text, context)) {
+            Ok(Some(job)) => {
+                bytes += job.payload.as_str().len();
+                jobs.push((lines.number, job));
+            }
+            Ok(None) => {}
+            Err(why) => refuse_line(lines.number, &why, context, tally)?,
+        }
+    }
+    Ok(jobs)
+}
+
+/// The job of a line; nothing if the line is blank.
+fn parse_line(text: &str, context: &Context) -> Result<Option<NewJob>, String> {
+    if text.trim().is_empty() {
+        return Ok(None);
+    }
+    let draft: Draft =
+        serde_json::from_str(text).map_err(|why| format!("expected a job as JSON, got {why}"))?;
+    draft.into_new_job(context).map(Some).map_err(|failure| failure.message)
+}
+
+/// Lines of bounded length.
+struct Lines<R> {
+    input: BufReader<R>,
+    number: u64,
+}
+
+impl<R: Read> Lines<R> {
+    /// The next line, or why it cannot be used; nothing at the end.
+    fn next(&mut self) -> Result<Option<Result<String, String>>, Failure> {
+        let cannot =
+            |why: std::io::Error| Failure::new(Code::Failed, format!("standard input cannot be read: {why}"));
+        let mut line = Vec::new();
+        let limit = LINE_BYTES_MAX as u64 + 1;
+        let read = (&mut self.input).take(limit).read_until(b'\n', &mut line).map_err(cannot)?;
+        if read == 0 {
+            return Ok(None);
+        }
+        self.number += 1;
+        if line.len() > LINE_BYTES_MAX {
+            self.input.skip_until(b'\n').map_err(cannot)?;
+            return Ok(Some(Err(format!(
+                "expected a line of at most {LINE_BYTES_MAX} bytes, got a longer one"
+            ))));
+        }
+        Ok(Some(String::from_utf8(line).map_err(|_| "expected UTF-8, got other bytes".to_owned())))
+    }
+}

@@ -1,0 +1,48 @@
+//! Where a job is, in words: what it waits for and what would change that.
+
+use windlass_core::admin::{JobRecord, QueueStatus, TypeStatus};
+use windlass_core::job::{JobState, Phase};
+use windlass_core::span::show_span;
+
+/// The state of a job in one sentence.
+pub(crate) fn explain(record: &JobRecord, queue: Option<&QueueStatus>, kind: Option<&TypeStatus>) -> String {
+    let now = record.read_at;
+    match &record.state {
+        JobState::Waiting { gate: Some(gate) } => format!("parked: {}", gate.explain()),
+        JobState::Waiting { gate: None } => waiting(record, queue, kind),
+        JobState::Running { worker, since, cancel_requested } => {
+            let running = format!("running for {} on worker {worker}", show_span(now.since(*since)));
+            match cancel_requested {
+                Some(why) => format!("{running}; asked to stop: {why}"),
+                None => running,
+            }
+        }
+        JobState::Succeeded { at, .. } => format!("succeeded {} ago", show_span(now.since(*at))),
+        JobState::Dead { at, error } => {
+            format!("dead for {}: {} ({})", show_span(now.since(*at)), first_line(&error.text), error.kind)
+        }
+        JobState::Cancelled { at, why } => format!("cancelled {} ago: {why}", show_span(now.since(*at))),
+    }
+}
+
+fn waiting(record: &JobRecord, queue: Option<&QueueStatus>, kind: Option<&TypeStatus>) -> String {
+    let now = record.read_at;
+    let when = match record.phase() {
+        Phase::Scheduled => format!("scheduled: due in {}", show_span(record.job.due.since(now))),
+        _ => format!("ready: due for {}", show_span(now.since(record.job.due))),
+    };
+    let pause = queue.and_then(|queue| queue.pause.as_ref()).filter(|pause| pause.holds(now));
+    if let Some(pause) = pause {
+        let why = pause.reason.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default();
+        return format!("{when}; its queue is paused{why}");
+    }
+    match kind {
+        Some(kind) if kind.workers == 0 => format!("{when}; no live worker handles its type"),
+        _ if record.phase() == Phase::Ready => format!("{when}; waits for a free worker"),
+        _ => when,
+    }
+}
+
+fn first_line(text: &str) -> &str {
+    text.lines().next().unwrap_or_default()
+}

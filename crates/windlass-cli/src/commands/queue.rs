@@ -1,0 +1,232 @@
+//! `windlass queue`: look at queues, stop and empty them.
+
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use comfy_table::Cell;
+use serde_json::json;
+use windlass_core::admin::{Changed, QueueStatus};
+use windlass_core::clock::Timestamp;
+use windlass_core::limits::UPKEEP_BATCH_MAX;
+use windlass_core::names::QueueName;
+use windlass_core::span::{parse_span, show_span};
+
+use super::job::act::parse_reason;
+use crate::context::Context;
+use crate::exit::{Code, Failure};
+use crate::output::printable;
+use crate::view::QueueView;
+
+/// Look at queues, stop and empty them.
+#[derive(Debug, Subcommand)]
+pub(crate) enum QueueCommand {
+    /// List all queues with what is in them
+    #[command(after_help = "Example:\n  windlass queue list --json")]
+    List,
+    /// Show everything about a queue
+    #[command(after_help = "Example:\n  windlass queue show high")]
+    Show(QueueArgs),
+    /// Start no more jobs of a queue, for a time or until it is resumed
+    Pause(PauseArgs),
+    /// Let a paused queue go on
+    #[command(after_help = "Example:\n  windlass queue resume bulk")]
+    Resume(QueueArgs),
+    /// Cancel everything that waits in a queue; running jobs are left alone
+    Purge(PurgeArgs),
+}
+
+/// Names a queue.
+#[derive(Debug, Args)]
+pub(crate) struct QueueArgs {
+    /// The queue
+    #[arg(value_name = "QUEUE")]
+    queue: QueueName,
+}
+
+/// Starts no more jobs of a queue. Running ones go on, and new ones are still taken in.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  windlass queue pause bulk --for 30m --reason 'database is being moved'
+  windlass queue pause bulk")]
+pub(crate) struct PauseArgs {
+    /// The queue
+    #[arg(value_name = "QUEUE")]
+    queue: QueueName,
+    /// Why, for whoever looks at it later
+    #[arg(long, value_name = "TEXT", value_parser = parse_reason)]
+    reason: Option<String>,
+    /// Go on by itself after this time [default: until it is resumed]
+    #[arg(long = "for", value_name = "SPAN", value_parser = parse_span)]
+    lasting: Option<Duration>,
+}
+
+/// Cancels the ready, scheduled and parked jobs of a queue, never a running one.
+///
+/// It needs --yes, or the name of the queue typed on a terminal. Without either it says how many jobs would go and
+/// exits with code 4.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  windlass queue purge bulk --yes
+
+Exit codes: 3 no such queue, 4 not confirmed.")]
+pub(crate) struct PurgeArgs {
+    /// The queue
+    #[arg(value_name = "QUEUE")]
+    queue: QueueName,
+    /// Do not ask
+    #[arg(long)]
+    yes: bool,
+}
+
+/// Does it.
+pub(crate) async fn run(command: &QueueCommand, context: &mut Context) -> Result<Code, Failure> {
+    match command {
+        QueueCommand::List => list(context).await,
+        QueueCommand::Show(args) => show(args, context).await,
+        QueueCommand::Pause(args) => pause(args, context).await,
+        QueueCommand::Resume(args) => resume(args, context).await,
+        QueueCommand::Purge(args) => purge(args, context).await,
+    }
+}
+
+async fn list(context: &mut Context) -> Result<Code, Failure> {
+    let (queues, now) = (context.engine.queues().await?, context.engine.now().await?);
+    if context.output.is_json() {
+        context.output.json(&queues.iter().map(|queue| QueueView::new(queue, now)).collect::<Vec<_>>())?;
+        return Ok(Code::Ok);
+    }
+    let rows = queues.iter().map(|queue| row(queue, now)).collect();
+    let header =
+        ["queue", "priority", "slots", "ready", "scheduled", "parked", "running", "dead", "oldest", "remark"];
+    context.output.table(&header, rows, "no queues")?;
+    Ok(Code::Ok)
+}
+
+fn row(queue: &QueueStatus, now: Timestamp) -> Vec<Cell> {
+    let counts = queue.counts;
+    vec![
+        Cell::new(&queue.spec.name),
+        Cell::new(queue.spec.priority),
+        Cell::new(queue.spec.concurrency),
+        Cell::new(counts.ready),
+        Cell::new(counts.scheduled),
+        Cell::new(counts.parked),
+        Cell::new(counts.running),
+        Cell::new(counts.dead_letters),
+        Cell::new(queue.oldest_ready.map(show_span).unwrap_or_default()),
+        Cell::new(remark(queue, now)),
+    ]
+}
+
+fn remark(queue: &QueueStatus, now: Timestamp) -> String {
+    let pause = queue.pause.as_ref().filter(|pause| pause.holds(now)).map(|pause| {
+        let left =
+            pause.until.map(|until| format!(" for {}", show_span(until.since(now)))).unwrap_or_default();
+        let why = pause.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
+        format!("paused{left}{why}")
+    });
+    let shut = queue.shut.then(|| "shut".to_owned());
+    printable(&[shut, pause].into_iter().flatten().collect::<Vec<_>>().join(", "))
+}
+
+async fn show(args: &QueueArgs, context: &mut Context) -> Result<Code, Failure> {
+    let (queue, now) = (context.queue(&args.queue).await?, context.engine.now().await?);
+    if context.output.is_json() {
+        context.output.json(&QueueView::new(&queue, now))?;
+        return Ok(Code::Ok);
+    }
+    let (spec, counts, totals) = (&queue.spec, queue.counts, queue.totals);
+    let span = |span: Option<Duration>| span.map_or("none".to_owned(), show_span);
+    let number = |number: Option<u64>| number.map_or("none".to_owned(), |number| number.to_string());
+    let state = Some(remark(&queue, now)).filter(|remark| !remark.is_empty());
+    let word = |value| serde_json::to_value(value).ok().and_then(|word| word.as_str().map(str::to_owned));
+    let pairs = [
+        ("queue", spec.name.to_string()),
+        ("state", state.unwrap_or_else(|| "open".to_owned())),
+        ("priority", spec.priority.to_string()),
+        ("concurrency", format!("{} in each process", spec.concurrency)),
+        ("poll interval", show_span(spec.poll_interval)),
+        ("p95 target", span(spec.p95_target)),
+        ("escalation", word(json!(spec.escalation)).unwrap_or_default()),
+        ("colour", word(json!(spec.colour)).unwrap_or_default()),
+        ("capacity", number(spec.capacity)),
+        ("warn depth", number(spec.warn_depth)),
+        (
+            "now",
+            format!(
+                "{} ready, {} scheduled, {} parked, {} running, {} dead letters",
+                counts.ready, counts.scheduled, counts.parked, counts.running, counts.dead_letters
+            ),
+        ),
+        ("oldest ready", span(queue.oldest_ready)),
+        (
+            "so far",
+            format!(
+                "{} enqueued, {} succeeded, {} retried, {} dead, {} cancelled",
+                totals.enqueued, totals.succeeded, totals.retried, totals.dead, totals.cancelled
+            ),
+        ),
+    ];
+    context.output.pairs(pairs.into_iter().map(|(name, text)| (name, Cell::new(text))).collect())?;
+    Ok(Code::Ok)
+}
+
+async fn pause(args: &PauseArgs, context: &mut Context) -> Result<Code, Failure> {
+    let queue = &args.queue;
+    let answer = context.engine.pause(queue, args.reason.as_deref(), args.lasting).await?;
+    changed(answer, queue, context).await?;
+    let text = match args.lasting {
+        Some(lasting) => format!("{queue} is paused for {}", show_span(lasting)),
+        None => format!("{queue} is paused until `windlass queue resume {queue}`"),
+    };
+    context.output.either(&json!({ "queue": queue, "paused": true }), || text)?;
+    Ok(Code::Ok)
+}
+
+async fn resume(args: &QueueArgs, context: &mut Context) -> Result<Code, Failure> {
+    let queue = &args.queue;
+    let answer = context.engine.resume(queue).await?;
+    changed(answer, queue, context).await?;
+    let text =
+        if answer == Changed::Done { format!("{queue} goes on") } else { format!("{queue} was not paused") };
+    context.output.either(&json!({ "queue": queue, "paused": false }), || text)?;
+    Ok(Code::Ok)
+}
+
+/// A queue that is missing is a failure; one that was so already is not.
+async fn changed(answer: Changed, queue: &QueueName, context: &Context) -> Result<(), Failure> {
+    match answer {
+        Changed::Done | Changed::Unchanged => Ok(()),
+        // Looking again gives the failure with the nearest name.
+        Changed::NotFound => context.queue(queue).await.map(drop),
+    }
+}
+
+async fn purge(args: &PurgeArgs, context: &mut Context) -> Result<Code, Failure> {
+    let queue = context.queue(&args.queue).await?;
+    let (name, counts) = (&queue.spec.name, queue.counts);
+    let waiting = counts.ready + counts.scheduled + counts.parked;
+    let impact = format!(
+        "purging {name} cancels {waiting} jobs ({} ready, {} scheduled, {} parked) and leaves {} running",
+        counts.ready, counts.scheduled, counts.parked, counts.running
+    );
+    context.confirm(args.yes, &impact, name.as_str())?;
+    context.output.note(&impact);
+    let mut cancelled = 0;
+    loop {
+        let batch = context.engine.purge(name, UPKEEP_BATCH_MAX).await?;
+        cancelled += batch.changed;
+        if !batch.more {
+            break;
+        }
+    }
+    context.output.either(&json!({ "queue": name, "cancelled": cancelled }), || {
+        format!("{cancelled} jobs of {name} cancelled")
+    })?;
+    Ok(Code::Ok)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,237 @@
+//! How jobs, queues and types look as JSON. These shapes are part of the contract; core's own types are not.
+
+use serde::Serialize;
+use serde_json::value::RawValue;
+use windlass_core::admin::{AttemptRecord, Counts, JobRecord, QueueStatus, Totals, TypeStatus};
+use windlass_core::clock::Timestamp;
+use windlass_core::job::{Counters, JobState, Progress};
+use windlass_core::job_type::TypeSpec;
+use windlass_core::key::KeyClaim;
+use windlass_core::outcome::JobError;
+use windlass_core::queue::QueueSpec;
+use windlass_core::retry::{Delay, RetryPolicy};
+
+/// A job.
+#[derive(Debug, Serialize)]
+pub(crate) struct JobView<'a> {
+    id: i64,
+    #[serde(rename = "type")]
+    job_type: &'a str,
+    queue: &'a str,
+    state: &'static str,
+    gate: Option<&'a str>,
+    priority: u8,
+    label: Option<&'a str>,
+    enqueued_at: Instant,
+    due: Instant,
+    expires_at: Option<Instant>,
+    ended_at: Option<Instant>,
+    key: Option<KeyView<'a>>,
+    correlation: Option<&'a str>,
+    tags: Vec<&'a str>,
+    group: Option<&'a str>,
+    counters: Counters,
+    retry: Option<&'a RetryPolicy>,
+    timeout: Option<Delay>,
+    progress: Option<&'a Progress>,
+    worker: Option<String>,
+    running_since: Option<Instant>,
+    cancel_requested: Option<&'a str>,
+    cancelled_because: Option<&'a str>,
+    last_error: Option<&'a JobError>,
+    payload: Json,
+    result: Option<Json>,
+}
+
+impl<'a> From<&'a JobRecord> for JobView<'a> {
+    fn from(record: &'a JobRecord) -> Self {
+        let job = &record.job;
+        let mut view = Self {
+            id: job.id.0,
+            job_type: job.job_type.as_str(),
+            queue: job.queue.as_str(),
+            state: record.phase().as_str(),
+            gate: None,
+            priority: job.priority.level(),
+            label: job.label.as_ref().map(|label| label.as_str()),
+            enqueued_at: job.enqueued_at.into(),
+            due: job.due.into(),
+            expires_at: job.expires_at.map(Instant::from),
+            ended_at: None,
+            key: job.key.as_ref().map(KeyView::from),
+            correlation: job.correlation.as_ref().map(|id| id.as_str()),
+            tags: job.tags.iter().map(|tag| tag.as_str()).collect(),
+            group: job.group.as_ref().map(|group| group.as_str()),
+            counters: job.counters,
+            retry: job.retry.as_ref(),
+            timeout: job.timeout.map(Delay),
+            progress: job.progress.as_ref(),
+            worker: None,
+            running_since: None,
+            cancel_requested: None,
+            cancelled_because: None,
+            last_error: record.last_error.as_ref(),
+            payload: Json::new(job.payload.as_str()),
+            result: None,
+        };
+        view.place(&record.state);
+        view
+    }
+}
+
+impl<'a> JobView<'a> {
+    fn place(&mut self, state: &'a JobState) {
+        match state {
+            JobState::Waiting { gate } => self.gate = gate.as_ref().map(|gate| gate.as_str()),
+            JobState::Running { worker, since, cancel_requested } => {
+                self.worker = Some(worker.to_string());
+                self.running_since = Some((*since).into());
+                self.cancel_requested = cancel_requested.as_deref();
+            }
+            JobState::Succeeded { at, result } => {
+                self.ended_at = Some((*at).into());
+                self.result = result.as_deref().map(Json::new);
+            }
+            JobState::Dead { at, error } => {
+                self.ended_at = Some((*at).into());
+                self.last_error = Some(error);
+            }
+            JobState::Cancelled { at, why } => {
+                self.ended_at = Some((*at).into());
+                self.cancelled_because = Some(why);
+            }
+        }
+    }
+}
+
+/// An instant as text.
+#[derive(Debug, Serialize)]
+#[serde(transparent)]
+pub(crate) struct Instant(String);
+
+impl From<Timestamp> for Instant {
+    fn from(instant: Timestamp) -> Self {
+        Self(instant.to_string())
+    }
+}
+
+/// JSON as the store has it. What was damaged there is shown as a text.
+#[derive(Debug, Serialize)]
+#[serde(transparent)]
+pub(crate) struct Json(Box<RawValue>);
+
+impl Json {
+    fn new(text: &str) -> Self {
+        let damaged = |_| {
+            let quoted = serde_json::Value::from(text).to_string();
+            RawValue::from_string(quoted).expect("a quoted text is JSON")
+        };
+        Self(RawValue::from_string(text.to_owned()).unwrap_or_else(damaged))
+    }
+}
+
+#[derive(Debug, Serialize)]
+struct KeyView<'a> {
+    key: &'a str,
+    scope: windlass_core::key::KeyScope,
+    on_conflict: windlass_core::key::OnConflict,
+}
+
+impl<'a> From<&'a KeyClaim> for KeyView<'a> {
+    fn from(claim: &'a KeyClaim) -> Self {
+        Self { key: claim.key.as_str(), scope: claim.scope, on_conflict: claim.on_conflict }
+    }
+}
+
+/// One attempt.
+#[derive(Debug, Serialize)]
+pub(crate) struct AttemptView<'a> {
+    number: u32,
+    worker: String,
+    started_at: Instant,
+    ended_at: Option<Instant>,
+    ending: &'static str,
+    error: Option<&'a JobError>,
+    output: Option<&'a str>,
+}
+
+impl<'a> From<&'a AttemptRecord> for AttemptView<'a> {
+    fn from(attempt: &'a AttemptRecord) -> Self {
+        Self {
+            number: attempt.number,
+            worker: attempt.worker.to_string(),
+            started_at: attempt.started_at.into(),
+            ended_at: attempt.ended_at.map(Instant::from),
+            ending: attempt.ending.as_str(),
+            error: attempt.error.as_ref(),
+            output: attempt.output.as_deref(),
+        }
+    }
+}
+
+/// A job with its attempts.
+#[derive(Debug, Serialize)]
+pub(crate) struct JobInFull<'a> {
+    #[serde(flatten)]
+    pub(crate) job: JobView<'a>,
+    /// Its state in words.
+    pub(crate) explained: &'a str,
+    pub(crate) attempts: Vec<AttemptView<'a>>,
+}
+
+/// A queue.
+#[derive(Debug, Serialize)]
+pub(crate) struct QueueView<'a> {
+    #[serde(flatten)]
+    spec: &'a QueueSpec,
+    paused: bool,
+    pause: Option<PauseView<'a>>,
+    shut: bool,
+    depth: u64,
+    counts: Counts,
+    totals: Totals,
+    oldest_ready: Option<Delay>,
+}
+
+#[derive(Debug, Serialize)]
+struct PauseView<'a> {
+    since: Instant,
+    until: Option<Instant>,
+    reason: Option<&'a str>,
+}
+
+impl<'a> QueueView<'a> {
+    /// A pause whose end has passed is none.
+    pub(crate) fn new(status: &'a QueueStatus, now: Timestamp) -> Self {
+        let pause = status.pause.as_ref().filter(|pause| pause.holds(now));
+        Self {
+            spec: &status.spec,
+            paused: pause.is_some(),
+            pause: pause.map(|pause| PauseView {
+                since: pause.since.into(),
+                until: pause.until.map(Instant::from),
+                reason: pause.reason.as_deref(),
+            }),
+            shut: status.shut,
+            depth: status.counts.unfinished(),
+            counts: status.counts,
+            totals: status.totals,
+            oldest_ready: status.oldest_ready.map(Delay),
+        }
+    }
+}
+
+/// A job type.
+#[derive(Debug, Serialize)]
+pub(crate) struct TypeView<'a> {
+    #[serde(flatten)]
+    spec: &'a TypeSpec,
+    workers: u64,
+    unfinished: u64,
+}
+
+impl<'a> From<&'a TypeStatus> for TypeView<'a> {
+    fn from(status: &'a TypeStatus) -> Self {
+        Self { spec: &status.spec, workers: status.workers, unfinished: status.unfinished }
+    }
+}
