@@ -26,4 +26,6 @@ pub mod types;
 pub mod admin_reads;
 pub mod hints;
 
+pub mod history;
+
 pub use suite::{BEHAVIOURS, check_skips, skip_reason};

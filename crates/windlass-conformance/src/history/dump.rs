@@ -1,0 +1,25 @@
+//! The store's own word, at the end.
+
+use windlass_core::admin::{JobRecord, ListRequest};
+use windlass_core::engine::{Admin, Result};
+use windlass_core::limits::LIST_PAGE_MAX;
+
+use super::event::{Entry, Event, Uid};
+
+/// Every job that the store has, as [`Event::Final`] lines. `uid_of` reads the producer's name out of a job;
+/// jobs without one are left out.
+pub async fn dump(store: &dyn Admin, uid_of: impl Fn(&JobRecord) -> Option<Uid>) -> Result<Vec<Entry>> {
+    let mut lines = Vec::new();
+    let mut before = None;
+    loop {
+        let page = store.list(ListRequest { before, limit: LIST_PAGE_MAX, ..ListRequest::default() }).await?;
+        let Some(last) = page.last() else { return Ok(lines) };
+        before = Some(last.job.id);
+        lines.extend(page.iter().filter_map(|record| Some(last_line(record, uid_of(record)?))));
+    }
+}
+
+fn last_line(record: &JobRecord, uid: Uid) -> Entry {
+    let (job, phase, counters) = (record.job.id, record.phase(), record.job.counters);
+    Entry { at: record.read_at, event: Event::Final { uid, job, phase, counters } }
+}
