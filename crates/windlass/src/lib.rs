@@ -22,4 +22,5 @@ pub use windlass_core::key::{KeyScope, OnConflict};
 pub use windlass_core::queue::QueueSpec;
 pub use windlass_core::retry::RetryPolicy;
 pub use windlass_engines as engines;
+pub use windlass_engines::memory::MemoryEngine;
 pub use worker::{StartError, Stopped, Worker, WorkerOptions};

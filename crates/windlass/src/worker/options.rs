@@ -160,7 +160,7 @@ fn pool(queues: &[&QueueSpec], concurrency: u32, table: &Table) -> Option<PoolSe
         ours.map(|r| (r.spec.name.clone(), (r.spec.name.clone(), r.spec.retry.clone()))).unzip();
     let poll_interval = queues.iter().map(|queue| queue.poll_interval).min()?;
     let queues = queues.iter().map(|queue| queue.name.clone()).collect();
-    (!types.is_empty()).then(|| PoolSettings {
+    (!types.is_empty()).then_some(PoolSettings {
         scope: Scope { queues, types, poll_interval },
         concurrency,
         policies,

@@ -310,7 +310,7 @@ impl Pool {
         }
         let (free, room) = self.free_and_room();
         let tokens = &mut self.tokens;
-        if let Some(request) = self.claims.next(free, room, now, || tokens()) {
+        if let Some(request) = self.claims.next(free, room, now, tokens) {
             self.out.push(Effect::Claim(request));
         }
     }

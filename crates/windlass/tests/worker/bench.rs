@@ -1,0 +1,129 @@
+//! What the tests of a worker share: jobs that report what happens to them, and ways to wait for it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tokio::sync::mpsc;
+use windlass::core::admin::JobRecord;
+use windlass::core::engine::Engine;
+use windlass::core::job::Phase;
+use windlass::{
+    Client, Context, Finish, Handlers, JobId, JobType, MemoryEngine, RetryPolicy, State, TypeSpec, Worker,
+    WorkerOptions,
+};
+
+/// Nothing here takes this long; if it does, the test fails instead of hanging.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A job that does what it says.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) enum Act {
+    Succeed,
+    Fail,
+    FailTimes(u32),
+    Panic,
+    Sleep { millis: u64 },
+    WaitForCancel,
+    IgnoreEverything,
+    Snooze,
+    Discard,
+    Die,
+    Log(String),
+    Progress(u8),
+    FollowUp,
+}
+
+impl JobType for Act {
+    const NAME: &'static str = "act";
+    fn defaults(spec: TypeSpec) -> TypeSpec {
+        let retry = RetryPolicy::Fixed { every: Duration::from_millis(1), attempts: 3 };
+        TypeSpec { retry, ..spec }
+    }
+}
+
+/// What a handler tells a test.
+pub(crate) type Told = (JobId, u32);
+
+#[derive(Clone)]
+pub(crate) struct Reporter(mpsc::UnboundedSender<Told>);
+
+async fn act(job: Act, ctx: Context, State(reporter): State<Reporter>) -> Result<Finish, std::io::Error> {
+    let attempt = ctx.job().counters.attempts;
+    reporter.0.send((ctx.job().id, attempt)).expect("the test listens to its end");
+    match job {
+        Act::Succeed => {}
+        Act::Fail => return Err(std::io::Error::other("it is what it is")),
+        Act::FailTimes(times) if attempt <= times => return Err(std::io::Error::other("not yet")),
+        Act::FailTimes(_) => {}
+        Act::Panic => panic!("on purpose"),
+        Act::Sleep { millis } => tokio::time::sleep(Duration::from_millis(millis)).await,
+        Act::WaitForCancel => return Err(std::io::Error::other(ctx.cancelled().await)),
+        Act::IgnoreEverything => std::future::pending().await,
+        Act::Snooze if attempt == 1 => return Ok(Finish::Snooze(Duration::from_millis(1))),
+        Act::Snooze => {}
+        Act::Discard => return Ok(Finish::Discard("nobody wants it".to_owned())),
+        Act::Die => return Ok(Finish::Dead("hopeless".to_owned())),
+        Act::Log(line) => ctx.log(line),
+        Act::Progress(percent) => {
+            ctx.progress(percent, Some("on it")).await.map_err(std::io::Error::other)?
+        }
+        Act::FollowUp => {
+            ctx.enqueue(Act::Succeed).await.map_err(std::io::Error::other)?;
+        }
+    }
+    Ok(Finish::Done)
+}
+
+/// A worker on the memory engine, and everything a test wants to know of it.
+pub(crate) struct Bench {
+    pub(crate) engine: Arc<dyn Engine>,
+    pub(crate) worker: Worker,
+    pub(crate) client: Client,
+    told: mpsc::UnboundedReceiver<Told>,
+}
+
+impl Bench {
+    pub(crate) async fn start() -> Self {
+        Self::with(WorkerOptions::default()).await
+    }
+
+    pub(crate) async fn with(options: WorkerOptions) -> Self {
+        let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::new());
+        Self::on(engine, options).await
+    }
+
+    pub(crate) async fn on(engine: Arc<dyn Engine>, options: WorkerOptions) -> Self {
+        let (tell, told) = mpsc::unbounded_channel();
+        let handlers = Handlers::new(Reporter(tell)).handle(act);
+        let worker = Worker::start(Arc::clone(&engine), handlers, options).await.expect("the worker starts");
+        let client = worker.client().clone();
+        Self { engine, worker, client, told }
+    }
+
+    pub(crate) async fn put(&self, job: Act) -> JobId {
+        self.client.enqueue(job).await.expect("the job is taken").id
+    }
+
+    /// Waits until a handler starts.
+    pub(crate) async fn started(&mut self) -> Told {
+        tokio::time::timeout(PATIENCE, self.told.recv())
+            .await
+            .expect("a handler starts")
+            .expect("handlers live")
+    }
+
+    /// Waits until a job is where it should be, looking again whenever the engine hints at a change.
+    pub(crate) async fn until(&self, id: JobId, phase: Phase) -> JobRecord {
+        let look = async {
+            loop {
+                let record = self.client.job(id).await.expect("memory answers").expect("the job is known");
+                if record.phase() == phase {
+                    return record;
+                }
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, look).await.unwrap_or_else(|_| panic!("job {id} should be {phase}"))
+    }
+}

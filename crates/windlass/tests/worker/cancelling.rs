@@ -1,0 +1,33 @@
+//! Jobs that are asked to stop.
+
+use windlass::core::admin::CancelAnswer;
+use windlass::core::job::{JobState, Phase};
+
+use crate::bench::{Act, Bench};
+
+#[tokio::test]
+async fn a_running_job_is_told_and_ends_as_cancelled() {
+    let mut bench = Bench::start().await;
+    let id = bench.put(Act::WaitForCancel).await;
+    bench.started().await;
+    assert_eq!(bench.engine.cancel(id, "changed my mind").await.unwrap(), CancelAnswer::Requested);
+    let record = bench.until(id, Phase::Cancelled).await;
+    assert!(matches!(record.state, JobState::Cancelled { why, .. } if why == "changed my mind"));
+}
+
+#[tokio::test]
+async fn a_waiting_job_never_starts_after_its_cancel() {
+    let bench = Bench::start().await;
+    let id = bench.client.enqueue(Act::Succeed).delay(std::time::Duration::from_secs(3600)).await.unwrap().id;
+    assert_eq!(bench.engine.cancel(id, "no").await.unwrap(), CancelAnswer::Cancelled);
+    assert_eq!(bench.until(id, Phase::Cancelled).await.job.counters.attempts, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_ignores_its_cancel_is_stopped_after_a_grace() {
+    let mut bench = Bench::start().await;
+    let id = bench.put(Act::IgnoreEverything).await;
+    bench.started().await;
+    bench.engine.cancel(id, "enough").await.unwrap();
+    bench.until(id, Phase::Cancelled).await;
+}

@@ -1,0 +1,87 @@
+//! How a worker ends.
+
+use std::time::Duration;
+
+use windlass::core::job::Phase;
+use windlass::{EnqueueError, Stopped, WorkerOptions};
+
+use crate::bench::{Act, Bench};
+
+#[tokio::test]
+async fn stop_lets_running_handlers_finish() {
+    let mut bench = Bench::start().await;
+    let id = bench.put(Act::Sleep { millis: 30 }).await;
+    bench.started().await;
+    assert_eq!(bench.worker.stop().await, Stopped::Clean);
+    bench.until(id, Phase::Succeeded).await;
+}
+
+#[tokio::test]
+async fn what_does_not_finish_within_the_grace_is_given_back_without_cost() {
+    let options = WorkerOptions { stop_grace: Duration::from_millis(10), ..WorkerOptions::default() };
+    let mut bench = Bench::with(options).await;
+    let id = bench.put(Act::IgnoreEverything).await;
+    bench.started().await;
+    assert_eq!(bench.worker.stop().await, Stopped::Clean);
+    let counters = bench.until(id, Phase::Ready).await.job.counters;
+    assert_eq!((counters.failures, counters.crashes), (0, 0));
+}
+
+#[tokio::test]
+async fn a_second_request_stops_at_once() {
+    let mut bench = Bench::start().await;
+    let id = bench.put(Act::IgnoreEverything).await;
+    bench.started().await;
+    bench.worker.request_stop();
+    bench.worker.request_stop_now();
+    assert_eq!(bench.worker.ended(Some(Duration::from_secs(10))).await, Stopped::Clean);
+    bench.until(id, Phase::Ready).await;
+}
+
+#[tokio::test]
+async fn a_stopped_worker_is_no_longer_known_to_the_store() {
+    let mut bench = Bench::start().await;
+    assert_eq!(bench.engine.workers().await.unwrap().len(), 1);
+    bench.worker.stop().await;
+    assert!(bench.engine.workers().await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn drain_finishes_what_is_due_takes_nothing_new_and_leaves_the_future() {
+    let mut bench = Bench::start().await;
+    let due: Vec<_> = {
+        let mut due = vec![];
+        for _ in 0..50 {
+            due.push(bench.put(Act::Sleep { millis: 1 }).await);
+        }
+        due
+    };
+    let future = bench.client.enqueue(Act::Succeed).delay(Duration::from_secs(3600)).await.unwrap().id;
+    assert_eq!(bench.worker.drain().await, Stopped::Clean);
+    for id in due {
+        bench.until(id, Phase::Succeeded).await;
+    }
+    bench.until(future, Phase::Scheduled).await;
+    assert!(matches!(bench.client.enqueue(Act::Succeed).await, Err(EnqueueError::Draining)));
+}
+
+#[tokio::test]
+async fn a_running_handler_may_still_enqueue_while_the_process_drains() {
+    let mut bench = Bench::start().await;
+    bench.put(Act::FollowUp).await;
+    assert_eq!(bench.worker.drain().await, Stopped::Clean);
+    let totals = bench.engine.queues().await.unwrap().iter().map(|queue| queue.totals.succeeded).sum::<u64>();
+    assert_eq!(totals, 2);
+}
+
+#[tokio::test]
+async fn another_worker_goes_on_where_one_stopped() {
+    let mut first =
+        Bench::with(WorkerOptions { stop_grace: Duration::ZERO, ..WorkerOptions::default() }).await;
+    let id = first.put(Act::FailTimes(0)).await;
+    let stuck = first.put(Act::Sleep { millis: 20 }).await;
+    first.worker.stop().await;
+    let second = Bench::on(std::sync::Arc::clone(&first.engine), WorkerOptions::default()).await;
+    second.until(id, Phase::Succeeded).await;
+    second.until(stuck, Phase::Succeeded).await;
+}

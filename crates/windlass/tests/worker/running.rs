@@ -1,0 +1,186 @@
+//! Jobs go all the way.
+
+use std::time::Duration;
+
+use windlass::core::admin::AttemptEnding;
+use windlass::core::job::{JobState, Phase};
+use windlass::core::names::QueueName;
+use windlass::core::outcome::ErrorKind;
+use windlass::{JobType, TypeSpec, WorkerOptions};
+
+use crate::bench::{Act, Bench};
+
+#[tokio::test]
+async fn a_job_is_run_once_and_succeeds() {
+    let bench = Bench::start().await;
+    let id = bench.put(Act::Succeed).await;
+    let record = bench.until(id, Phase::Succeeded).await;
+    assert_eq!(record.job.counters.attempts, 1);
+}
+
+#[tokio::test]
+async fn a_failure_is_retried_and_a_later_success_counts() {
+    let bench = Bench::start().await;
+    let id = bench.put(Act::FailTimes(2)).await;
+    let record = bench.until(id, Phase::Succeeded).await;
+    assert_eq!((record.job.counters.attempts, record.job.counters.failures), (3, 2));
+}
+
+#[tokio::test]
+async fn a_job_that_always_fails_is_given_up_with_its_last_error() {
+    let bench = Bench::start().await;
+    let id = bench.put(Act::Fail).await;
+    let record = bench.until(id, Phase::Dead).await;
+    let JobState::Dead { error, .. } = record.state else { panic!("dead") };
+    assert_eq!((error.kind, error.text.as_str()), (ErrorKind::Failed, "it is what it is"));
+    assert_eq!(record.job.counters.failures, 3);
+    let endings: Vec<_> = bench.engine.attempts(id).await.unwrap().into_iter().map(|a| a.ending).collect();
+    assert_eq!(endings, [AttemptEnding::Failed, AttemptEnding::Failed, AttemptEnding::Dead]);
+}
+
+#[tokio::test]
+async fn a_panic_is_caught_and_counts_as_a_failure() {
+    let bench = Bench::start().await;
+    let id = bench.put(Act::Panic).await;
+    let record = bench.until(id, Phase::Dead).await;
+    let JobState::Dead { error, .. } = record.state else { panic!("dead") };
+    assert_eq!(error.kind, ErrorKind::Panicked);
+    assert!(error.text.contains("on purpose"), "{error}");
+}
+
+#[tokio::test]
+async fn a_handler_past_its_time_out_is_stopped() {
+    let bench = Bench::start().await;
+    let enqueue = bench.client.enqueue(Act::IgnoreEverything).timeout(Duration::from_millis(5));
+    let id = enqueue.retry(windlass::RetryPolicy::Never).await.unwrap().id;
+    let record = bench.until(id, Phase::Dead).await;
+    let JobState::Dead { error, .. } = record.state else { panic!("dead") };
+    assert_eq!(error.kind, ErrorKind::TimedOut);
+}
+
+#[tokio::test]
+async fn a_snooze_costs_no_failure() {
+    let bench = Bench::start().await;
+    let id = bench.put(Act::Snooze).await;
+    let counters = bench.until(id, Phase::Succeeded).await.job.counters;
+    assert_eq!((counters.attempts, counters.failures, counters.holds), (2, 0, 1));
+}
+
+#[tokio::test]
+async fn a_handler_can_discard_its_job_or_declare_it_hopeless() {
+    let bench = Bench::start().await;
+    let (discarded, hopeless) = (bench.put(Act::Discard).await, bench.put(Act::Die).await);
+    let record = bench.until(discarded, Phase::Cancelled).await;
+    assert!(matches!(record.state, JobState::Cancelled { why, .. } if why == "nobody wants it"));
+    assert_eq!(bench.until(hopeless, Phase::Dead).await.job.counters.attempts, 1);
+}
+
+#[tokio::test]
+async fn what_a_handler_writes_is_kept_with_its_attempt() {
+    let bench = Bench::start().await;
+    let id = bench.put(Act::Log("so far so good".to_owned())).await;
+    bench.until(id, Phase::Succeeded).await;
+    let attempts = bench.engine.attempts(id).await.unwrap();
+    assert_eq!(attempts[0].output.as_deref(), Some("so far so good\n"));
+}
+
+#[tokio::test]
+async fn progress_is_kept() {
+    let bench = Bench::start().await;
+    let id = bench.put(Act::Progress(70)).await;
+    let progress = bench.until(id, Phase::Succeeded).await.job.progress.expect("it was reported");
+    assert_eq!((progress.percent, progress.note.as_deref()), (70, Some("on it")));
+}
+
+#[tokio::test]
+async fn a_follow_up_carries_the_correlation_id() {
+    let mut bench = Bench::start().await;
+    let id = bench.client.enqueue(Act::FollowUp).correlation("order-7").await.unwrap().id;
+    bench.until(id, Phase::Succeeded).await;
+    bench.started().await;
+    let (follow_up, _) = bench.started().await;
+    let record = bench.until(follow_up, Phase::Succeeded).await;
+    assert_eq!(record.job.correlation.unwrap().as_str(), "order-7");
+}
+
+#[tokio::test]
+async fn a_delayed_job_starts_when_due_without_polling() {
+    let mut bench = Bench::start().await;
+    let delay = Duration::from_millis(60);
+    let put = tokio::time::Instant::now();
+    bench.client.enqueue(Act::Succeed).delay(delay).await.unwrap();
+    bench.started().await;
+    let waited = put.elapsed();
+    assert!(waited >= delay, "started {waited:?} after it was put in");
+    assert!(waited < Duration::from_secs(5), "a poll comes after ten seconds at the soonest");
+}
+
+#[tokio::test]
+async fn a_flood_in_one_queue_does_not_hold_up_another() {
+    use serde::{Deserialize, Serialize};
+    use windlass::{Handlers, MemoryEngine, Worker};
+    #[derive(Serialize, Deserialize)]
+    struct Flood;
+    impl JobType for Flood {
+        const NAME: &'static str = "flood";
+        const QUEUE: &'static str = "bulk";
+    }
+    #[derive(Serialize, Deserialize)]
+    struct Urgent;
+    impl JobType for Urgent {
+        const NAME: &'static str = "urgent";
+        const QUEUE: &'static str = "high";
+    }
+    async fn stuck(_: Flood) {
+        std::future::pending::<()>().await;
+    }
+    let (done, mut is_done) = tokio::sync::mpsc::channel(1);
+    let urgent = move |_: Urgent| {
+        let done = done.clone();
+        async move { done.send(()).await.expect("the test listens") }
+    };
+    let engine = std::sync::Arc::new(MemoryEngine::new());
+    let handlers = Handlers::new(()).handle(stuck).handle(urgent);
+    let worker = Worker::start(engine, handlers, WorkerOptions::default()).await.unwrap();
+    worker.client().enqueue_many((0..100).map(|_| Flood)).await.unwrap();
+    worker.client().enqueue(Urgent).await.unwrap();
+    is_done.recv().await.expect("the urgent job ran");
+}
+
+#[tokio::test]
+async fn all_of_many_jobs_are_run() {
+    let bench = Bench::start().await;
+    let placed = bench.client.enqueue_many((0..5_000).map(|_| Act::Succeed)).await.unwrap();
+    assert!(placed.iter().all(Result::is_ok));
+    let last = placed.last().unwrap().as_ref().unwrap().id;
+    bench.until(last, Phase::Succeeded).await;
+    for answer in placed {
+        bench.until(answer.unwrap().id, Phase::Succeeded).await;
+    }
+}
+
+#[tokio::test]
+async fn a_queue_that_nobody_configured_gets_four_slots_and_a_built_in_one_keeps_its_own() {
+    use windlass::{Handlers, MemoryEngine, Worker};
+    let engine: std::sync::Arc<dyn windlass::core::engine::Engine> = std::sync::Arc::new(MemoryEngine::new());
+    let odd = |spec| TypeSpec { queue: QueueName::parse("odd").unwrap(), ..spec };
+    let handlers = Handlers::new(()).handle(|_: Plain| async {}).handle_with(|_: Other| async {}, odd);
+    let options = WorkerOptions { queues: vec![], ..WorkerOptions::default() };
+    let _worker = Worker::start(std::sync::Arc::clone(&engine), handlers, options).await.unwrap();
+    let queues = engine.queues().await.unwrap();
+    let slots: Vec<_> =
+        queues.iter().map(|queue| (queue.spec.name.as_str(), queue.spec.concurrency)).collect();
+    assert_eq!(slots, [("default", 10), ("odd", 4)]);
+}
+
+#[derive(serde::Serialize, serde::Deserialize)]
+struct Plain;
+impl JobType for Plain {
+    const NAME: &'static str = "plain";
+}
+
+#[derive(serde::Serialize, serde::Deserialize)]
+struct Other;
+impl JobType for Other {
+    const NAME: &'static str = "other";
+}
