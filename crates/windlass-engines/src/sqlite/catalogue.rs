@@ -1,0 +1,151 @@
+//! Queues and types as the writer remembers them, so that jobs carry small numbers instead of names. Read
+//! again whenever another process wrote, or this one changed a declaration.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use rusqlite::Connection;
+use windlass_core::clock::Timestamp;
+use windlass_core::job_type::TypeSpec;
+use windlass_core::names::{QueueName, TypeName};
+use windlass_core::queue::{Pause, QueueSpec};
+
+use super::fault::Step;
+use super::sql::sql;
+
+/// A queue and its number.
+#[derive(Debug)]
+pub(super) struct QueueEntry {
+    pub(super) id: i64,
+    pub(super) spec: QueueSpec,
+    pub(super) pause: Option<Pause>,
+    pub(super) shut: bool,
+}
+
+impl QueueEntry {
+    /// Whether nothing of it may be claimed now.
+    pub(super) fn is_paused(&self, now: Timestamp) -> bool {
+        self.pause.as_ref().is_some_and(|pause| pause.holds(now))
+    }
+}
+
+/// A type and its number.
+#[derive(Debug)]
+pub(super) struct TypeEntry {
+    pub(super) id: i64,
+    pub(super) queue_id: i64,
+    pub(super) spec: TypeSpec,
+}
+
+/// All queues and types, and the number of the next job.
+#[derive(Debug, Default)]
+pub(super) struct Catalogue {
+    queues: HashMap<QueueName, Arc<QueueEntry>>,
+    types: HashMap<TypeName, Arc<TypeEntry>>,
+    types_by_id: HashMap<i64, Arc<TypeEntry>>,
+    next_job: i64,
+    next_job_saved: i64,
+}
+
+impl Catalogue {
+    /// Reads everything. A declaration that was damaged counts as one with the defaults.
+    pub(super) fn load(conn: &Connection) -> Step<Self> {
+        let mut catalogue = Self::default();
+        let mut names = HashMap::new();
+        for queue in load_queues(conn)? {
+            names.insert(queue.id, queue.spec.name.clone());
+            catalogue.queues.insert(queue.spec.name.clone(), Arc::new(queue));
+        }
+        for kind in load_types(conn, &names)? {
+            let kind = Arc::new(kind);
+            catalogue.types.insert(kind.spec.name.clone(), kind.clone());
+            catalogue.types_by_id.insert(kind.id, kind);
+        }
+        catalogue.next_job = conn.prepare_cached(sql!("load_sequence"))?.query_row([], |row| row.get(0))?;
+        catalogue.next_job_saved = catalogue.next_job;
+        Ok(catalogue)
+    }
+
+    /// A queue by its name.
+    pub(super) fn queue(&self, name: &QueueName) -> Option<Arc<QueueEntry>> {
+        self.queues.get(name).cloned()
+    }
+
+    /// A type by its name.
+    pub(super) fn type_named(&self, name: &TypeName) -> Option<Arc<TypeEntry>> {
+        self.types.get(name).cloned()
+    }
+
+    /// A type by its number.
+    pub(super) fn type_numbered(&self, id: i64) -> Option<Arc<TypeEntry>> {
+        self.types_by_id.get(&id).cloned()
+    }
+
+    /// All queues.
+    pub(super) fn queues(&self) -> impl Iterator<Item = &Arc<QueueEntry>> {
+        self.queues.values()
+    }
+
+    /// All types.
+    pub(super) fn types(&self) -> impl Iterator<Item = &Arc<TypeEntry>> {
+        self.types.values()
+    }
+
+    /// The types of a queue.
+    pub(super) fn types_of(&self, queue_id: i64) -> impl Iterator<Item = &Arc<TypeEntry>> {
+        self.types.values().filter(move |kind| kind.queue_id == queue_id)
+    }
+
+    /// A number for a new job.
+    pub(super) fn take_job_id(&mut self) -> i64 {
+        self.next_job += 1;
+        self.next_job - 1
+    }
+
+    /// Writes down which number comes next, if some were given.
+    pub(super) fn save_sequence(&mut self, conn: &Connection) -> Step<()> {
+        if self.next_job > self.next_job_saved {
+            conn.prepare_cached(sql!("save_sequence"))?.execute([self.next_job])?;
+            self.next_job_saved = self.next_job;
+        }
+        Ok(())
+    }
+}
+
+fn load_queues(conn: &Connection) -> Step<Vec<QueueEntry>> {
+    let mut statement = conn.prepare_cached(sql!("load_queues"))?;
+    let mut rows = statement.query([])?;
+    let mut queues = Vec::new();
+    while let Some(row) = rows.next()? {
+        let Ok(name) = QueueName::parse(&row.get::<_, String>(1)?) else { continue };
+        let spec: Option<QueueSpec> = serde_json::from_str(&row.get::<_, String>(2)?).ok();
+        let pause: Option<String> = row.get(3)?;
+        queues.push(QueueEntry {
+            id: row.get(0)?,
+            spec: spec.filter(|spec| spec.name == name).unwrap_or_else(|| QueueSpec::new(name)),
+            pause: pause.and_then(|pause| serde_json::from_str(&pause).ok()),
+            shut: row.get(4)?,
+        });
+    }
+    Ok(queues)
+}
+
+fn load_types(conn: &Connection, queues: &HashMap<i64, QueueName>) -> Step<Vec<TypeEntry>> {
+    let mut statement = conn.prepare_cached(sql!("load_types"))?;
+    let mut rows = statement.query([])?;
+    let mut types = Vec::new();
+    while let Some(row) = rows.next()? {
+        let queue_id: i64 = row.get(2)?;
+        let Ok(name) = TypeName::parse(&row.get::<_, String>(1)?) else { continue };
+        let Some(queue) = queues.get(&queue_id) else { continue };
+        let spec: Option<TypeSpec> = serde_json::from_str(&row.get::<_, String>(3)?).ok();
+        types.push(TypeEntry {
+            id: row.get(0)?,
+            queue_id,
+            spec: spec
+                .filter(|spec| spec.name == name && spec.queue == *queue)
+                .unwrap_or_else(|| TypeSpec::new(name, queue.clone())),
+        });
+    }
+    Ok(types)
+}

@@ -1,0 +1,286 @@
+//! Counts without scans: every move of a job is added up in memory while a transaction goes on and written
+//! once before its commit. What is ready and what is not yet due is told by the minute in which jobs fall due;
+//! only the current minute is looked at.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use rusqlite::{Connection, OptionalExtension, params};
+use windlass_core::admin::{Counts, QueueStatus, Totals, TypeStatus};
+use windlass_core::clock::Timestamp;
+use windlass_core::priority::Priority;
+
+use super::catalogue::{Catalogue, QueueEntry, TypeEntry};
+use super::fault::Step;
+use super::sql::sql;
+
+const MINUTE: i64 = 60_000_000;
+
+/// Minutes older than this are folded into one. Not sooner, so that a clock that steps back a little still
+/// finds its minutes.
+const FOLD_AFTER: Duration = Duration::from_secs(60 * 60);
+
+/// Where a job is, as far as counts go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Spot {
+    /// Not yet, or no longer.
+    Outside,
+    /// Waiting without a gate.
+    Waiting(Timestamp),
+    /// Behind a gate.
+    Parked,
+    /// Running.
+    Running,
+    /// In the dead-letter queue.
+    Dead,
+}
+
+impl Spot {
+    /// Where a waiting job is.
+    pub(super) fn waiting(due: Timestamp, has_gate: bool) -> Self {
+        if has_gate { Self::Parked } else { Self::Waiting(due) }
+    }
+}
+
+/// What changed for one type.
+#[derive(Debug, Clone, Copy, Default)]
+struct Delta {
+    queue: i64,
+    waiting: i64,
+    parked: i64,
+    running: i64,
+    dead_letters: i64,
+    enqueued: i64,
+    succeeded: i64,
+    retried: i64,
+    dead: i64,
+    cancelled: i64,
+}
+
+/// What is counted over the life of the store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Total {
+    Enqueued,
+    Succeeded,
+    Retried,
+    Dead,
+    /// A dead letter was started over.
+    Undead,
+    Cancelled,
+}
+
+/// What one operation or transaction changed.
+#[derive(Debug, Default)]
+pub(super) struct Deltas {
+    types: HashMap<i64, Delta>,
+    minutes: HashMap<(i64, i64), i64>,
+}
+
+impl Deltas {
+    /// A job of this type went from one spot to another.
+    pub(super) fn moved(&mut self, kind: &TypeEntry, from: Spot, to: Spot) {
+        self.add(kind, from, -1);
+        self.add(kind, to, 1);
+    }
+
+    /// Something happened that is counted for ever.
+    pub(super) fn total(&mut self, kind: &TypeEntry, what: Total) {
+        let delta = self.of(kind);
+        match what {
+            Total::Enqueued => delta.enqueued += 1,
+            Total::Succeeded => delta.succeeded += 1,
+            Total::Retried => delta.retried += 1,
+            Total::Dead => delta.dead += 1,
+            Total::Undead => delta.dead -= 1,
+            Total::Cancelled => delta.cancelled += 1,
+        }
+    }
+
+    /// By how many the unfinished jobs of a queue have changed.
+    pub(super) fn unfinished(&self, queue: i64) -> i64 {
+        let of_queue = self.types.values().filter(|delta| delta.queue == queue);
+        of_queue.map(|delta| delta.waiting + delta.parked + delta.running).sum()
+    }
+
+    /// Takes in what another operation changed.
+    pub(super) fn absorb(&mut self, other: Self) {
+        for (id, theirs) in other.types {
+            let ours = self.types.entry(id).or_insert(Delta { queue: theirs.queue, ..Delta::default() });
+            ours.waiting += theirs.waiting;
+            ours.parked += theirs.parked;
+            ours.running += theirs.running;
+            ours.dead_letters += theirs.dead_letters;
+            ours.enqueued += theirs.enqueued;
+            ours.succeeded += theirs.succeeded;
+            ours.retried += theirs.retried;
+            ours.dead += theirs.dead;
+            ours.cancelled += theirs.cancelled;
+        }
+        for (minute, n) in other.minutes {
+            *self.minutes.entry(minute).or_default() += n;
+        }
+    }
+
+    /// Writes everything and forgets it.
+    pub(super) fn flush(&mut self, conn: &Connection) -> Step<()> {
+        let mut statement = conn.prepare_cached(sql!("flush_counts"))?;
+        for (id, d) in self.types.drain() {
+            statement.execute([
+                id, d.queue, d.waiting, d.parked, d.running, d.dead_letters, d.enqueued, d.succeeded, d.retried,
+                d.dead, d.cancelled,
+            ])?;
+        }
+        let mut statement = conn.prepare_cached(sql!("flush_minute"))?;
+        for ((queue, minute), n) in self.minutes.drain().filter(|(_, n)| *n != 0) {
+            statement.execute([queue, minute, n])?;
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, kind: &TypeEntry, spot: Spot, n: i64) {
+        let delta = self.of(kind);
+        match spot {
+            Spot::Outside => {}
+            Spot::Parked => delta.parked += n,
+            Spot::Running => delta.running += n,
+            Spot::Dead => delta.dead_letters += n,
+            Spot::Waiting(due) => {
+                delta.waiting += n;
+                *self.minutes.entry((kind.queue_id, minute_of(due))).or_default() += n;
+            }
+        }
+    }
+
+    fn of(&mut self, kind: &TypeEntry) -> &mut Delta {
+        self.types.entry(kind.id).or_insert(Delta { queue: kind.queue_id, ..Delta::default() })
+    }
+}
+
+fn minute_of(instant: Timestamp) -> i64 {
+    instant.as_micros().div_euclid(MINUTE)
+}
+
+/// How many jobs of a queue have not ended, as written so far.
+pub(super) fn unfinished(conn: &Connection, queue: i64) -> Step<i64> {
+    Ok(conn.prepare_cached(sql!("unfinished"))?.query_row([queue], |row| row.get(0))?)
+}
+
+/// Adds up past minutes, so that summing them stays cheap.
+pub(super) fn fold(conn: &Connection, now: Timestamp) -> Step<()> {
+    let cut = minute_of(now.minus(FOLD_AFTER));
+    conn.prepare_cached(sql!("fold_minutes"))?.execute([cut])?;
+    conn.prepare_cached(sql!("forget_minutes"))?.execute([cut])?;
+    Ok(())
+}
+
+/// All queues with their counts, by priority and name.
+pub(super) fn queues(conn: &Connection, now: Timestamp) -> Step<Vec<QueueStatus>> {
+    let catalogue = Catalogue::load(conn)?;
+    let mut stored = queue_counts(conn)?;
+    let mut all = Vec::new();
+    for queue in catalogue.queues() {
+        let (mut counts, totals, waiting) = stored.remove(&queue.id).unwrap_or_default();
+        let types: Vec<_> = catalogue.types_of(queue.id).collect();
+        let ready = ready(conn, queue.id, &types, now)?.clamp(0, waiting);
+        counts.ready = unsigned(ready);
+        counts.scheduled = unsigned(waiting - ready);
+        all.push(status(queue, counts, totals, oldest_ready(conn, &types, now)?, now));
+    }
+    all.sort_by(|a, b| (a.spec.priority, &a.spec.name).cmp(&(b.spec.priority, &b.spec.name)));
+    Ok(all)
+}
+
+fn status(
+    queue: &QueueEntry,
+    counts: Counts,
+    totals: Totals,
+    oldest_ready: Option<Duration>,
+    now: Timestamp,
+) -> QueueStatus {
+    QueueStatus {
+        spec: queue.spec.clone(),
+        pause: queue.pause.clone().filter(|pause| pause.holds(now)),
+        shut: queue.shut,
+        counts,
+        totals,
+        oldest_ready,
+    }
+}
+
+/// By queue: counts (but for ready and scheduled), totals, and how many wait without a gate.
+fn queue_counts(conn: &Connection) -> Step<HashMap<i64, (Counts, Totals, i64)>> {
+    let mut statement = conn.prepare_cached(sql!("queue_counts"))?;
+    let mut rows = statement.query([])?;
+    let mut by_queue = HashMap::new();
+    while let Some(row) = rows.next()? {
+        let n = |column: usize| row.get(column).map(unsigned);
+        let counts = Counts { parked: n(2)?, running: n(3)?, dead_letters: n(4)?, ..Counts::default() };
+        let totals = Totals {
+            enqueued: n(5)?,
+            succeeded: n(6)?,
+            retried: n(7)?,
+            dead: n(8)?,
+            cancelled: n(9)?,
+        };
+        by_queue.insert(row.get(0)?, (counts, totals, row.get(1)?));
+    }
+    Ok(by_queue)
+}
+
+fn ready(conn: &Connection, queue: i64, types: &[&std::sync::Arc<TypeEntry>], now: Timestamp) -> Step<i64> {
+    let minute = minute_of(now);
+    let mut ready: i64 = conn
+        .prepare_cached(sql!("due_before_minute"))?
+        .query_row([queue, minute], |row| row.get(0))?;
+    let mut within = conn.prepare_cached(sql!("due_within_minute"))?;
+    for kind in types {
+        for priority in Priority::all() {
+            let range = [kind.id, priority.level().into(), minute * MINUTE, now.as_micros()];
+            ready += within.query_row(range, |row| row.get::<_, i64>(0))?;
+        }
+    }
+    Ok(ready)
+}
+
+fn oldest_ready(
+    conn: &Connection,
+    types: &[&std::sync::Arc<TypeEntry>],
+    now: Timestamp,
+) -> Step<Option<Duration>> {
+    let mut next_head = conn.prepare_cached(sql!("next_head"))?;
+    let mut oldest: Option<i64> = None;
+    for kind in types {
+        let mut last = -1;
+        while let Some((priority, due)) =
+            next_head.query_row([kind.id, last], |row| Ok((row.get(0)?, row.get::<_, i64>(1)?))).optional()?
+        {
+            last = priority;
+            oldest = Some(oldest.map_or(due, |oldest| oldest.min(due)));
+        }
+    }
+    let due = oldest.map(Timestamp::from_micros).filter(|due| *due <= now);
+    Ok(due.map(|due| now.since(due)))
+}
+
+/// All types, by name. `handled` tells how many live workers handle a type.
+pub(super) fn types(conn: &Connection, handled: impl Fn(&TypeEntry) -> u64) -> Step<Vec<TypeStatus>> {
+    let catalogue = Catalogue::load(conn)?;
+    let mut statement = conn.prepare_cached(sql!("type_unfinished"))?;
+    let unfinished: HashMap<i64, i64> =
+        statement.query_map(params![], |row| Ok((row.get(0)?, row.get(1)?)))?.collect::<Result<_, _>>()?;
+    let mut all: Vec<_> = catalogue
+        .types()
+        .map(|kind| TypeStatus {
+            spec: kind.spec.clone(),
+            workers: handled(kind),
+            unfinished: unsigned(unfinished.get(&kind.id).copied().unwrap_or(0)),
+        })
+        .collect();
+    all.sort_by(|a, b| a.spec.name.cmp(&b.spec.name));
+    Ok(all)
+}
+
+/// A count of rows as the seam gives it; never below zero.
+fn unsigned(n: i64) -> u64 {
+    u64::try_from(n).unwrap_or(0)
+}

@@ -1,0 +1,83 @@
+//! The statements, one in each file of `sql/`.
+
+/// The text of a statement, by the name of its file.
+macro_rules! sql {
+    ($name:literal) => {
+        include_str!(concat!("sql/", $name, ".sql"))
+    };
+}
+pub(super) use sql;
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use rusqlite::Connection;
+
+    use crate::sqlite::migrate;
+
+    fn statements() -> Vec<(String, String)> {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/sqlite/sql");
+        let files = std::fs::read_dir(folder).expect("the folder is part of the source");
+        files
+            .map(|file| file.unwrap().path())
+            .map(|path| {
+                (
+                    path.file_stem().unwrap().to_string_lossy().into_owned(),
+                    std::fs::read_to_string(&path).unwrap(),
+                )
+            })
+            .collect()
+    }
+
+    #[test]
+    fn every_statement_can_be_prepared_on_a_fresh_schema() {
+        let conn = Connection::open_in_memory().unwrap();
+        migrate::apply_all(&conn).unwrap();
+        let statements = statements();
+        assert!(statements.len() > 50);
+        for (name, text) in statements {
+            conn.prepare(&text).unwrap_or_else(|error| panic!("{name}: {error}"));
+        }
+    }
+
+    #[test]
+    fn every_statement_has_a_header_with_its_name() {
+        for (name, text) in statements() {
+            assert!(text.starts_with(&format!("-- {name}: ")), "{name}");
+        }
+    }
+
+    #[test]
+    fn claims_walk_in_the_index_and_never_sort() {
+        let conn = Connection::open_in_memory().unwrap();
+        migrate::apply_all(&conn).unwrap();
+        for (text, index) in [
+            (sql!("pick"), "delayed_jobs_ready"),
+            (sql!("next_head"), "delayed_jobs_ready"),
+            (sql!("next_due"), "delayed_jobs_ready"),
+            (sql!("due_within_minute"), "delayed_jobs_ready"),
+            (sql!("waiting_of_type"), "delayed_jobs_ready"),
+            (sql!("behind_gate"), "delayed_jobs_parked"),
+            (sql!("suspects"), "delayed_jobs_parked"),
+            (sql!("claimed_before"), "delayed_jobs_running"),
+            (sql!("orphans"), "delayed_jobs_running"),
+            (sql!("expired"), "delayed_jobs_expiring"),
+            (sql!("past_retention"), "job_history_keep"),
+        ] {
+            let mut plan = conn.prepare(&format!("EXPLAIN QUERY PLAN {text}")).unwrap();
+            for parameter in 1..=plan.parameter_count() {
+                plan.raw_bind_parameter(parameter, 1).unwrap();
+            }
+            let mut rows = plan.raw_query();
+            let mut steps = String::new();
+            while let Some(row) = rows.next().unwrap() {
+                steps += &row.get::<_, String>(3).unwrap();
+                steps += "; ";
+            }
+            assert!(steps.contains(index), "{text}\n{steps}");
+            let sorts = steps.contains("TEMP B-TREE");
+            assert!(!sorts || index == "delayed_jobs_running", "{text}\n{steps}");
+        }
+    }
+}

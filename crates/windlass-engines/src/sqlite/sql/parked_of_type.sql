@@ -1,0 +1,3 @@
+-- parked_of_type: jobs of a type behind any gate.
+-- ?1 type   ?2 at most so many
+SELECT id FROM delayed_jobs WHERE gate IS NOT NULL AND type = ?1 LIMIT ?2;

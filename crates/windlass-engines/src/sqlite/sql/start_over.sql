@@ -1,0 +1,9 @@
+-- start_over: a dead letter waits again with fresh counters.
+-- ?1 id   ?2 due
+INSERT INTO delayed_jobs (
+    id, type, priority, payload, enqueued_at, due, expires_at, key, correlation, job_group, tags, options,
+    last_error, token
+)
+SELECT id, type, priority, payload, enqueued_at, ?2, expires_at, key, correlation, job_group, tags, options,
+    last_error, token
+FROM delayed_jobs_dlq WHERE id = ?1;
