@@ -66,6 +66,14 @@ impl Catalogue {
         Ok(catalogue)
     }
 
+    /// Reads everything again. Numbers that were given and not yet written down stay given.
+    pub(super) fn reload(&mut self, conn: &Connection) -> Step<()> {
+        let loaded = Self::load(conn)?;
+        let next_job = self.next_job.max(loaded.next_job);
+        *self = Self { next_job, ..loaded };
+        Ok(())
+    }
+
     /// A queue by its name.
     pub(super) fn queue(&self, name: &QueueName) -> Option<Arc<QueueEntry>> {
         self.queues.get(name).cloned()

@@ -126,8 +126,17 @@ impl Deltas {
         let mut statement = conn.prepare_cached(sql!("flush_counts"))?;
         for (id, d) in self.types.drain() {
             statement.execute([
-                id, d.queue, d.waiting, d.parked, d.running, d.dead_letters, d.enqueued, d.succeeded, d.retried,
-                d.dead, d.cancelled,
+                id,
+                d.queue,
+                d.waiting,
+                d.parked,
+                d.running,
+                d.dead_letters,
+                d.enqueued,
+                d.succeeded,
+                d.retried,
+                d.dead,
+                d.cancelled,
             ])?;
         }
         let mut statement = conn.prepare_cached(sql!("flush_minute"))?;
@@ -215,13 +224,8 @@ fn queue_counts(conn: &Connection) -> Step<HashMap<i64, (Counts, Totals, i64)>> 
     while let Some(row) = rows.next()? {
         let n = |column: usize| row.get(column).map(unsigned);
         let counts = Counts { parked: n(2)?, running: n(3)?, dead_letters: n(4)?, ..Counts::default() };
-        let totals = Totals {
-            enqueued: n(5)?,
-            succeeded: n(6)?,
-            retried: n(7)?,
-            dead: n(8)?,
-            cancelled: n(9)?,
-        };
+        let totals =
+            Totals { enqueued: n(5)?, succeeded: n(6)?, retried: n(7)?, dead: n(8)?, cancelled: n(9)? };
         by_queue.insert(row.get(0)?, (counts, totals, row.get(1)?));
     }
     Ok(by_queue)
@@ -229,9 +233,8 @@ fn queue_counts(conn: &Connection) -> Step<HashMap<i64, (Counts, Totals, i64)>> 
 
 fn ready(conn: &Connection, queue: i64, types: &[&std::sync::Arc<TypeEntry>], now: Timestamp) -> Step<i64> {
     let minute = minute_of(now);
-    let mut ready: i64 = conn
-        .prepare_cached(sql!("due_before_minute"))?
-        .query_row([queue, minute], |row| row.get(0))?;
+    let mut ready: i64 =
+        conn.prepare_cached(sql!("due_before_minute"))?.query_row([queue, minute], |row| row.get(0))?;
     let mut within = conn.prepare_cached(sql!("due_within_minute"))?;
     for kind in types {
         for priority in Priority::all() {

@@ -60,9 +60,9 @@ impl Failure {
             Some(ErrorCode::DiskFull) => {
                 Self::Full(format!("free some space on its disk; it goes on by itself then ({why})"))
             }
-            Some(
-                ErrorCode::SystemIoFailure | ErrorCode::OutOfMemory | ErrorCode::OperationInterrupted,
-            ) => Self::Unavailable(why),
+            Some(ErrorCode::SystemIoFailure | ErrorCode::OutOfMemory | ErrorCode::OperationInterrupted) => {
+                Self::Unavailable(why)
+            }
             Some(ErrorCode::DatabaseCorrupt) => Self::Unusable(format!(
                 "the database file is damaged ({why}); stop all processes and restore it from a backup, or save what `sqlite3 FILE .recover` finds"
             )),

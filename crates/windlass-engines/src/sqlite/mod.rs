@@ -1,1 +1,332 @@
-//! Jobs in an SQLite file.
+//! Jobs in an SQLite file: durable, in one process or several on one machine.
+//!
+//! One thread writes ([`writer`]), so that what many callers want shares a commit; a few read ([`reader`]).
+//! Read the rest in the order of a job's life: [`enqueue`], [`claim`], [`settle`]; [`land`] writes where a job
+//! goes, [`rescue`] takes back what dead workers held. Every statement is a file in `sql/`.
+
+mod declare;
+mod enqueue;
+mod key;
+mod claim;
+mod settle;
+mod land;
+mod workers;
+mod locks;
+mod rescue;
+mod upkeep;
+mod read;
+mod act;
+mod counts;
+mod hints;
+mod inside;
+
+mod work;
+mod catalogue;
+mod row;
+mod sql;
+mod writer;
+mod reader;
+mod inbox;
+mod watch;
+mod fault;
+pub mod migrate;
+mod open;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use rusqlite::Connection;
+use windlass_core::admin::{
+    AttemptRecord, BatchDone, CancelAnswer, Changed, JobRecord, ListRequest, QueueStatus, RetryAnswer,
+    TypeStatus,
+};
+use windlass_core::claim::{ClaimAnswer, ClaimRequest, Fence, Outlook};
+use windlass_core::clock::Timestamp;
+use windlass_core::engine::{
+    Admin, Declaration, Engine, EngineInfo, HintListener, RescueRequest, Rescued, Result,
+};
+use windlass_core::enqueue::{EnqueueRequest, Enqueued, RequestId};
+use windlass_core::error::EngineError;
+use windlass_core::gate::Gate;
+use windlass_core::job::{JobId, Progress};
+use windlass_core::names::{QueueName, TypeName};
+use windlass_core::priority::Priority;
+use windlass_core::settle::{Settled, Settlement};
+use windlass_core::worker::{Beat, Heartbeat, WorkerCard, WorkerId, WorkerSighting};
+
+use fault::Step;
+use hints::Listeners;
+use inbox::Haste;
+use locks::Locks;
+use reader::ReaderInbox;
+use watch::Watch;
+use work::Work;
+use writer::{Writer, WriterInbox};
+
+pub use inside::{complete_in, enqueue_in};
+pub use open::{SqliteOptions, Synchronous};
+
+/// Jobs in an SQLite file. Dropping it finishes what was handed in and closes the file.
+pub struct SqliteEngine {
+    path: PathBuf,
+    options: SqliteOptions,
+    writes: Arc<WriterInbox>,
+    reads: Arc<ReaderInbox>,
+    listeners: Arc<Listeners>,
+    locks: Arc<Locks>,
+    watch: Option<Watch>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl SqliteEngine {
+    /// Opens a file, makes it if it is not there, and brings its schema up to date.
+    pub fn open(path: impl AsRef<Path>, options: SqliteOptions) -> Result<Self> {
+        let path = open::check_path(path.as_ref())?;
+        let conn = open::open_writer(&path, &options)?;
+        // A link to the file must lead to the same lock files as the file itself.
+        let path = path.canonicalize().unwrap_or(path);
+        let mut engine = Self {
+            writes: Arc::new(WriterInbox::new()),
+            reads: Arc::new(ReaderInbox::new()),
+            listeners: Arc::default(),
+            locks: Arc::new(Locks::beside(&path)),
+            watch: None,
+            threads: Vec::new(),
+            path,
+            options,
+        };
+        engine.start(conn)?;
+        Ok(engine)
+    }
+
+    /// The file, with its full path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn start(&mut self, conn: Connection) -> Result<()> {
+        let (clock, writes) = (self.options.clock.clone(), self.writes.clone());
+        let writer = Writer::new(conn, clock, writes, self.listeners.clone(), self.locks.clone())?;
+        self.spawn("windlass-writer", move || writer.run())?;
+        for _ in 0..reader::READERS {
+            let conn = open::open_reader(&self.path, &self.options)?;
+            let reads = self.reads.clone();
+            self.spawn("windlass-reader", move || reader::run(&conn, &reads))?;
+        }
+        self.watch = Some(Watch::start(&self.path, self.writes.clone()).map_err(|e| no_thread(&e))?);
+        Ok(())
+    }
+
+    fn spawn(&mut self, name: &str, run: impl FnOnce() + Send + 'static) -> Result<()> {
+        let thread = std::thread::Builder::new().name(name.to_owned()).spawn(run);
+        self.threads.push(thread.map_err(|error| no_thread(&error))?);
+        Ok(())
+    }
+
+    async fn write<T, F>(&self, act: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Work<'_>) -> Step<T> + Send + 'static,
+    {
+        writer::call(&self.writes, Haste::Ordinary, act).await
+    }
+
+    async fn read<T, F>(&self, act: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection, Timestamp) -> Step<T> + Send + 'static,
+    {
+        let clock = self.options.clock.clone();
+        reader::call(&self.reads, move |conn| act(conn, clock.now())).await
+    }
+}
+
+impl Drop for SqliteEngine {
+    fn drop(&mut self) {
+        self.watch = None;
+        self.writes.close();
+        self.reads.close();
+        let own = std::thread::current().id();
+        for thread in self.threads.drain(..).filter(|thread| thread.thread().id() != own) {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl fmt::Debug for SqliteEngine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SqliteEngine").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+fn no_thread(error: &std::io::Error) -> EngineError {
+    EngineError::Unavailable { why: format!("the system gives no thread or pipe ({error})") }
+}
+
+#[async_trait]
+impl Engine for SqliteEngine {
+    fn info(&self) -> EngineInfo {
+        EngineInfo { name: "sqlite", durability: self.options.synchronous.durability() }
+    }
+
+    async fn now(&self) -> Result<Timestamp> {
+        Ok(self.options.clock.now())
+    }
+
+    async fn declare(&self, declaration: Declaration) -> Result<()> {
+        self.write(move |work| work.declare(&declaration)).await
+    }
+
+    async fn enqueue(&self, request: EnqueueRequest) -> Result<Vec<Enqueued>> {
+        self.write(move |work| work.enqueue(request)).await
+    }
+
+    async fn receipt(&self, request: RequestId) -> Result<Option<Vec<Enqueued>>> {
+        self.read(move |conn, now| enqueue::receipt(conn, request, now)).await
+    }
+
+    async fn claim(&self, request: ClaimRequest) -> Result<ClaimAnswer> {
+        self.write(move |work| work.claim(&request)).await
+    }
+
+    async fn outlook(&self, queues: &[QueueName], types: &[TypeName]) -> Result<Vec<(QueueName, Outlook)>> {
+        let (queues, types) = (queues.to_vec(), types.to_vec());
+        self.read(move |conn, now| claim::outlook(conn, &queues, &types, now)).await
+    }
+
+    async fn settle(&self, batch: Vec<Settlement>) -> Result<Vec<Settled>> {
+        self.write(move |work| work.settle(batch)).await
+    }
+
+    async fn report(&self, batch: Vec<(Fence, Progress)>) -> Result<Vec<Settled>> {
+        self.write(move |work| work.report(batch)).await
+    }
+
+    async fn register(&self, card: WorkerCard) -> Result<()> {
+        let worker = card.id;
+        self.locks.take(worker)?;
+        let registered = self.write(move |work| work.register(&card)).await;
+        if registered.as_ref().is_err_and(|error| !error.is_unknown()) {
+            self.locks.remove(worker);
+        }
+        registered
+    }
+
+    async fn extend(&self, heartbeat: Heartbeat) -> Result<Beat> {
+        writer::call(&self.writes, Haste::Urgent, move |work| work.extend(heartbeat)).await
+    }
+
+    async fn retire(&self, worker: WorkerId) -> Result<()> {
+        self.write(move |work| work.retire(worker)).await
+    }
+
+    async fn workers(&self) -> Result<Vec<WorkerSighting>> {
+        let locks = self.locks.clone();
+        self.read(move |conn, now| {
+            let mut sightings = workers::sightings(conn, now)?;
+            sightings.iter_mut().for_each(|sighting| sighting.proof = locks.proof(sighting.card.id));
+            Ok(sightings)
+        })
+        .await
+    }
+
+    async fn rescue(&self, request: RescueRequest) -> Result<Rescued> {
+        let locks = self.locks.clone();
+        self.write(move |work| work.rescue(&request, &locks)).await
+    }
+
+    async fn sweep(&self, limit: u32) -> Result<BatchDone> {
+        self.write(move |work| work.sweep(limit)).await
+    }
+
+    async fn prune(&self, limit: u32) -> Result<BatchDone> {
+        self.write(move |work| work.prune(limit)).await
+    }
+
+    fn on_hint(&self, listener: Arc<dyn HintListener>) {
+        self.listeners.add(listener);
+    }
+}
+
+#[async_trait]
+impl Admin for SqliteEngine {
+    async fn job(&self, id: JobId) -> Result<Option<JobRecord>> {
+        self.read(move |conn, now| read::job(conn, id, now)).await
+    }
+
+    async fn attempts(&self, id: JobId) -> Result<Vec<AttemptRecord>> {
+        self.read(move |conn, _| read::attempts(conn, id)).await
+    }
+
+    async fn list(&self, request: ListRequest) -> Result<Vec<JobRecord>> {
+        self.read(move |conn, now| read::list(conn, &request, now)).await
+    }
+
+    async fn queues(&self) -> Result<Vec<QueueStatus>> {
+        self.read(counts::queues).await
+    }
+
+    async fn types(&self) -> Result<Vec<TypeStatus>> {
+        self.read(|conn, now| {
+            let live = workers::sightings(conn, now)?;
+            let handles = |worker: &WorkerSighting, name: &TypeName| {
+                !worker.expired && worker.card.types.contains(name)
+            };
+            counts::types(conn, |kind| {
+                live.iter().filter(|worker| handles(worker, &kind.spec.name)).count() as u64
+            })
+        })
+        .await
+    }
+
+    async fn cancel(&self, id: JobId, why: &str) -> Result<CancelAnswer> {
+        let why = why.to_owned();
+        self.write(move |work| work.cancel(id, &why)).await
+    }
+
+    async fn retry(&self, id: JobId) -> Result<RetryAnswer> {
+        self.write(move |work| work.retry(id)).await
+    }
+
+    async fn discard(&self, id: JobId) -> Result<Changed> {
+        self.write(move |work| work.discard(id)).await
+    }
+
+    async fn set_priority(&self, id: JobId, priority: Priority) -> Result<Changed> {
+        self.write(move |work| work.set_priority(id, priority)).await
+    }
+
+    async fn pause(
+        &self,
+        queue: &QueueName,
+        reason: Option<&str>,
+        lasting: Option<Duration>,
+    ) -> Result<Changed> {
+        let (queue, reason) = (queue.clone(), reason.map(str::to_owned));
+        self.write(move |work| work.pause(&queue, reason.as_deref(), lasting)).await
+    }
+
+    async fn resume(&self, queue: &QueueName) -> Result<Changed> {
+        let queue = queue.clone();
+        self.write(move |work| work.resume(&queue)).await
+    }
+
+    async fn set_shut(&self, queue: &QueueName, shut: bool) -> Result<Changed> {
+        let queue = queue.clone();
+        self.write(move |work| work.set_shut(&queue, shut)).await
+    }
+
+    async fn purge(&self, queue: &QueueName, limit: u32) -> Result<BatchDone> {
+        let queue = queue.clone();
+        self.write(move |work| work.purge(&queue, limit)).await
+    }
+
+    async fn open_gate(&self, gate: &Gate, limit: u32) -> Result<BatchDone> {
+        let gate = gate.clone();
+        self.write(move |work| work.open_gate(&gate, limit)).await
+    }
+}

@@ -24,8 +24,8 @@ CREATE TABLE job_sequence (
 ) STRICT;
 INSERT INTO job_sequence (one, next) VALUES (1, 1);
 
--- Jobs that have not ended. It runs if it has a worker; else it waits, behind its gate if it has one. The
--- token of the last claim stays, so that a repeated settlement can be answered.
+-- Jobs that have not ended. One that runs has a token, a worker and no gate; one that waits has neither token
+-- nor worker. The token of the last settlement stays, so that a repeat of it can be answered.
 CREATE TABLE delayed_jobs (
     id INTEGER PRIMARY KEY,
     type INTEGER NOT NULL,
@@ -45,10 +45,12 @@ CREATE TABLE delayed_jobs (
     holds INTEGER NOT NULL DEFAULT 0,
     progress TEXT,
     last_error TEXT,
-    token BLOB,
+    settled_by BLOB,
     gate TEXT,
+    token BLOB,
     worker BLOB,
     since INTEGER,
+    boosted INTEGER,
     cancel_requested TEXT
 ) STRICT;
 -- The order of claims. By type first: a claim asks for some types only, and a mountain of jobs that it does
@@ -81,7 +83,7 @@ CREATE TABLE delayed_jobs_dlq (
     holds INTEGER NOT NULL,
     progress TEXT,
     last_error TEXT,
-    token BLOB,
+    settled_by BLOB,
     error TEXT NOT NULL,
     ended_at INTEGER NOT NULL,
     worker BLOB,
@@ -115,7 +117,7 @@ CREATE TABLE job_history (
     holds INTEGER NOT NULL,
     progress TEXT,
     last_error TEXT,
-    token BLOB,
+    settled_by BLOB,
     state INTEGER NOT NULL,
     keep_until INTEGER NOT NULL,
     result TEXT,
@@ -166,7 +168,8 @@ CREATE TABLE receipts (
     at INTEGER NOT NULL
 ) STRICT;
 
--- Processes that claim jobs. `ended` is `dead` or `retired`; such rows stay, so that no id comes back to life.
+-- Processes that claim jobs. One that was declared dead has a place in the order of deaths and what it held
+-- then; its row stays, so that it never comes back to life.
 CREATE TABLE workers (
     id BLOB PRIMARY KEY,
     host TEXT NOT NULL,
@@ -179,9 +182,11 @@ CREATE TABLE workers (
     beats INTEGER NOT NULL,
     seen_at INTEGER NOT NULL,
     expires_at INTEGER NOT NULL,
-    ended TEXT
+    died INTEGER,
+    held TEXT
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX workers_live ON workers (since) WHERE ended IS NULL;
+CREATE INDEX workers_live ON workers (id) WHERE died IS NULL;
+CREATE INDEX workers_died ON workers (died) WHERE died IS NOT NULL;
 
 -- How many jobs of each type are where, and what happened so far.
 CREATE TABLE counts (

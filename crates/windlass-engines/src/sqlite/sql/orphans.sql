@@ -1,7 +1,6 @@
--- orphans: running jobs without a live worker row; a scan of the running ones only.
+-- orphans: running jobs without a live worker, by the order of deaths; a scan of the running ones only.
 -- ?1 at most so many
-SELECT id, token, worker FROM delayed_jobs
-WHERE worker IS NOT NULL AND NOT EXISTS (
-    SELECT 1 FROM workers WHERE workers.id = delayed_jobs.worker AND workers.ended IS NULL
-)
-ORDER BY id LIMIT ?1;
+SELECT j.id, j.token, j.worker, w.held
+FROM delayed_jobs j LEFT JOIN workers w ON w.id = j.worker
+WHERE j.worker IS NOT NULL AND (w.id IS NULL OR w.died IS NOT NULL)
+ORDER BY w.died, j.id LIMIT ?1;

@@ -1,9 +1,9 @@
--- settle_dead: a copy in the dead-letter queue of a job that is given up, only while it is as the caller saw it.
--- ?1 id   ?2 token, or null for none   ?3 attempts   ?4 failures   ?5 crashes   ?6 holds   ?7 error
--- ?8 now   ?9 worker   ?10 started at   ?11 ending   ?12 error of the attempt   ?13 output
--- ?14 the token that stays
+-- settle_dead: a copy in the dead-letter queue of a job that is given up, only while its claim holds or it waits.
+-- ?1 id   ?2 token, or null if it waits   ?3 attempts   ?4 failures   ?5 crashes   ?6 holds   ?7 error, or null
+-- ?8 why it is given up   ?9 now   ?10 worker   ?11 started at   ?12 ending   ?13 error of the attempt
+-- ?14 output   ?15 the token that settled it, or null
 INSERT INTO delayed_jobs_dlq
 SELECT id, type, priority, payload, enqueued_at, due, expires_at, key, correlation, job_group, tags, options,
-    ?3, ?4, ?5, ?6, progress, ?7, ?14,
-    ?7, ?8, ?9, ?10, ?11, ?12, ?13
+    ?3, ?4, ?5, ?6, progress, coalesce(?7, last_error), coalesce(?15, settled_by),
+    ?8, ?9, ?10, ?11, ?12, ?13, ?14
 FROM delayed_jobs WHERE id = ?1 AND token IS ?2;

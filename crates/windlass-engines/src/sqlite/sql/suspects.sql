@@ -1,3 +1,3 @@
--- suspects: jobs whose worker died while it held them, in the order of their due times.
--- ?1 at most so many
-SELECT id, due, type, priority, crashes FROM delayed_jobs WHERE gate = 'suspect' ORDER BY due, id LIMIT ?1;
+-- suspects: due jobs whose worker died while it held them, in the order of their due times.
+-- ?1 now
+SELECT id, type, crashes FROM delayed_jobs WHERE gate = 'suspect' AND due <= ?1 ORDER BY due, id;

@@ -1,4 +1,4 @@
 -- waiting: what ending or moving needs to know of a job that has not ended.
 -- ?1 id
-SELECT type, due, attempts, failures, crashes, holds, key, token, gate, worker IS NOT NULL, priority
+SELECT type, due, attempts, failures, crashes, holds, key, gate, priority, worker IS NOT NULL
 FROM delayed_jobs WHERE id = ?1;

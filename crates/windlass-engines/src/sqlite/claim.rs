@@ -1,0 +1,329 @@
+//! Claims: ready jobs go to a live worker, in the order that core gives.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use rusqlite::{Connection, OptionalExtension, params};
+use windlass_core::boost::{ClaimRange, claim_order};
+use windlass_core::claim::{ClaimAnswer, ClaimRequest, Claimed, Outlook, Suspects};
+use windlass_core::clock::Timestamp;
+use windlass_core::job::JobId;
+use windlass_core::limits::{CLAIM_BATCH_MAX, QUEUES_PER_CLAIM_MAX};
+use windlass_core::names::{QueueName, TypeName};
+use windlass_core::outcome::{ErrorKind, JobError};
+use windlass_core::priority::Priority;
+
+use super::catalogue::{Catalogue, TypeEntry};
+use super::counts::Spot;
+use super::fault::Step;
+use super::row::{self, EXTRA, Reading, read_job};
+use super::sql::sql;
+use super::upkeep::EXPIRED;
+use super::work::{Work, refuse_over};
+
+/// The types asked for of one queue.
+type OpenQueue = Vec<Arc<TypeEntry>>;
+
+impl Work<'_> {
+    pub(super) fn claim(&mut self, request: &ClaimRequest) -> Step<ClaimAnswer> {
+        refuse_over(QUEUES_PER_CLAIM_MAX, "queues", request.queues.len())?;
+        if !self.is_alive(request.worker)? {
+            return Ok(ClaimAnswer::WorkerDead);
+        }
+        let queues = open_queues(self.catalogue, &request.queues, &request.types, self.now);
+        let mut jobs = if request.repeat { self.claimed_before(request)? } else { Vec::new() };
+        if jobs.is_empty() {
+            jobs = match request.suspects {
+                Suspects::LeaveOut => self.claim_ordinary(request, &queues)?,
+                Suspects::One { crashes_max } => self.claim_suspect(request, &queues, crashes_max)?,
+            };
+        }
+        let outlook = outlook_for(self.conn, &queues.concat(), self.now)?;
+        Ok(ClaimAnswer::Claimed { jobs, outlook })
+    }
+
+    /// What an earlier sending of this request claimed.
+    fn claimed_before(&self, request: &ClaimRequest) -> Step<Vec<Claimed>> {
+        let mut statement = self.conn.prepare_cached(sql!("claimed_before"))?;
+        let ids: Vec<i64> = statement
+            .query_map(params![request.worker.to_bytes(), request.token.to_bytes()], |row| row.get(0))?
+            .collect::<Result<_, _>>()?;
+        ids.into_iter().map(|id| Ok(self.read_claimable(JobId(id))?.claimed(request, self.now))).collect()
+    }
+
+    fn claim_ordinary(&mut self, request: &ClaimRequest, queues: &[OpenQueue]) -> Step<Vec<Claimed>> {
+        let mut taking = Taking {
+            room: request.limit.min(CLAIM_BATCH_MAX),
+            boosted: request.boosted_max,
+            // What has expired or is damaged ends on the way, which must not take long.
+            passed_over: CLAIM_BATCH_MAX,
+            jobs: Vec::new(),
+        };
+        for types in queues {
+            if taking.room == 0 {
+                break;
+            }
+            let heads = heads(self.conn, types)?;
+            let oldest = |priority| oldest(&heads, priority);
+            for range in claim_order(self.now, taking.boosted, oldest) {
+                self.take_range(request, &heads, &range, &mut taking)?;
+            }
+        }
+        Ok(taking.jobs)
+    }
+
+    /// Takes from one part of the order what there is room for.
+    fn take_range(
+        &mut self,
+        request: &ClaimRequest,
+        heads: &[Head],
+        range: &ClaimRange,
+        taking: &mut Taking,
+    ) -> Step<()> {
+        loop {
+            let room = taking.room_in(range);
+            let first = if room == 0 { Vec::new() } else { first_in(self.conn, heads, range, room)? };
+            let found = first.len();
+            for id in first {
+                match self.take(id, request, range.boosted)? {
+                    Some(job) => taking.took(job),
+                    None => taking.passed_over -= 1,
+                }
+            }
+            // Those that were passed over left room, and others may stand behind them.
+            if found < room as usize || taking.room_in(range) == 0 {
+                return Ok(());
+            }
+        }
+    }
+
+    /// One due suspect, and nothing else.
+    fn claim_suspect(
+        &mut self,
+        request: &ClaimRequest,
+        queues: &[OpenQueue],
+        crashes_max: u32,
+    ) -> Step<Vec<Claimed>> {
+        if request.limit == 0 {
+            return Ok(Vec::new());
+        }
+        let mut statement = self.conn.prepare_cached(sql!("suspects"))?;
+        let due: Vec<(i64, i64, u32)> = statement
+            .query_map([self.now.as_micros()], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?
+            .collect::<Result<_, _>>()?;
+        for types in queues {
+            let wanted = |kind: i64| types.iter().any(|entry| entry.id == kind);
+            for (id, kind, crashes) in &due {
+                if !wanted(*kind) || *crashes > crashes_max {
+                    continue;
+                }
+                if let Some(job) = self.take(JobId(*id), request, false)? {
+                    return Ok(vec![job]);
+                }
+            }
+        }
+        Ok(Vec::new())
+    }
+
+    /// Makes a waiting job the worker's own; or cancels it if it has expired, or gives it up if it is damaged.
+    fn take(&mut self, id: JobId, request: &ClaimRequest, boosted: bool) -> Step<Option<Claimed>> {
+        let Claimable { reading, kind, gated, .. } = self.read_claimable(id)?;
+        let Reading { mut job, damage, .. } = reading;
+        if damage.is_some() || job.expires_at.is_some_and(|at| at <= self.now) {
+            self.pass_over(id, damage)?;
+            return Ok(None);
+        }
+        self.conn.prepare_cached(sql!("claim"))?.execute(params![
+            id.0,
+            request.worker.to_bytes(),
+            request.token.to_bytes(),
+            self.now.as_micros(),
+            boosted
+        ])?;
+        let kind = self.type_of(kind)?;
+        self.did.deltas.moved(&kind, Spot::waiting(job.due, gated), Spot::Running);
+        job.counters.attempts += 1;
+        let (waited, age) = (self.now.since(job.due), job.age(self.now));
+        Ok(Some(Claimed { job, token: request.token, waited, age, boosted }))
+    }
+
+    /// Ends a waiting job that must not be started.
+    fn pass_over(&mut self, id: JobId, damage: Option<String>) -> Step<()> {
+        let Some(job) = self.live_job(id)? else { return Ok(()) };
+        match damage {
+            None => self.cancel_waiting(&job, EXPIRED),
+            Some(damage) => {
+                let text = format!("its row in the store is damaged: {damage}");
+                self.bury_waiting(&job, &JobError::new(ErrorKind::Undecodable, text))
+            }
+        }
+    }
+
+    fn read_claimable(&self, id: JobId) -> Step<Claimable> {
+        let mut statement = self.conn.prepare_cached(sql!("read_live"))?;
+        let mut rows = statement.query([id.0])?;
+        let row = rows.next()?.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
+        Ok(Claimable {
+            reading: read_job(row, &|kind| self.names(kind))?,
+            kind: row.get(1)?,
+            gated: row.get_ref(EXTRA)? != rusqlite::types::ValueRef::Null,
+            since: row.get::<_, Option<i64>>(EXTRA + 3)?.map(Timestamp::from_micros),
+            boosted: row.get::<_, Option<bool>>(EXTRA + 4)?.unwrap_or_default(),
+        })
+    }
+}
+
+/// A job that is about to be claimed, or was.
+struct Claimable {
+    reading: row::Reading,
+    kind: i64,
+    gated: bool,
+    since: Option<Timestamp>,
+    boosted: bool,
+}
+
+impl Claimable {
+    /// As its worker gets it once more.
+    fn claimed(self, request: &ClaimRequest, now: Timestamp) -> Claimed {
+        let job = self.reading.job;
+        let waited = self.since.unwrap_or(now).since(job.due);
+        Claimed { waited, age: job.age(now), token: request.token, boosted: self.boosted, job }
+    }
+}
+
+/// What a claim has taken and may still take.
+struct Taking {
+    room: u32,
+    boosted: u32,
+    passed_over: u32,
+    jobs: Vec<Claimed>,
+}
+
+impl Taking {
+    fn room_in(&self, range: &ClaimRange) -> u32 {
+        let room = self.room.min(self.passed_over);
+        if range.boosted { room.min(self.boosted) } else { room }
+    }
+
+    fn took(&mut self, job: Claimed) {
+        self.room -= 1;
+        self.boosted -= u32::from(job.boosted);
+        self.jobs.push(job);
+    }
+}
+
+/// What lies ahead in each of these queues.
+pub(super) fn outlook(
+    conn: &Connection,
+    queues: &[QueueName],
+    types: &[TypeName],
+    now: Timestamp,
+) -> Step<Vec<(QueueName, Outlook)>> {
+    refuse_over(QUEUES_PER_CLAIM_MAX, "queues", queues.len())?;
+    let catalogue = Catalogue::load(conn)?;
+    queues
+        .iter()
+        .map(|queue| {
+            let types = open_queues(&catalogue, std::slice::from_ref(queue), types, now).concat();
+            Ok((queue.clone(), outlook_for(conn, &types, now)?))
+        })
+        .collect()
+}
+
+/// The types asked for of each queue that is not paused, each type once.
+fn open_queues(
+    catalogue: &Catalogue,
+    queues: &[QueueName],
+    types: &[TypeName],
+    now: Timestamp,
+) -> Vec<OpenQueue> {
+    let mut seen = HashSet::new();
+    let mut asked: Vec<_> = types.iter().filter_map(|name| catalogue.type_named(name)).collect();
+    asked.retain(|kind| seen.insert(kind.id));
+    let open = queues.iter().filter_map(|name| catalogue.queue(name)).filter(|queue| !queue.is_paused(now));
+    open.map(|queue| asked.iter().filter(|kind| kind.queue_id == queue.id).cloned().collect()).collect()
+}
+
+/// The first job of one type and priority that waits without a gate.
+struct Head {
+    kind: i64,
+    priority: i64,
+    due: Timestamp,
+}
+
+fn heads(conn: &Connection, types: &[Arc<TypeEntry>]) -> Step<Vec<Head>> {
+    let mut statement = conn.prepare_cached(sql!("next_head"))?;
+    let mut heads = Vec::new();
+    for kind in types {
+        let mut last = -1;
+        while let Some((priority, due)) =
+            statement.query_row([kind.id, last], |row| Ok((row.get(0)?, row.get(1)?))).optional()?
+        {
+            heads.push(Head { kind: kind.id, priority, due: Timestamp::from_micros(due) });
+            last = priority;
+        }
+    }
+    Ok(heads)
+}
+
+fn oldest(heads: &[Head], priority: Priority) -> Option<Timestamp> {
+    let of_priority = heads.iter().filter(|head| head.priority == i64::from(priority));
+    of_priority.map(|head| head.due).min()
+}
+
+/// The first jobs of a part of the claim's order, over all types by due time and number.
+fn first_in(conn: &Connection, heads: &[Head], range: &ClaimRange, room: u32) -> Step<Vec<JobId>> {
+    let mut statement = conn.prepare_cached(sql!("pick"))?;
+    let after = range.after.map_or(i64::MIN, Timestamp::as_micros);
+    let mut turns: Vec<(i64, i64)> = Vec::new();
+    let mut sources = 0;
+    for head in heads.iter().filter(|head| head.priority == i64::from(range.priority)) {
+        if head.due > range.until {
+            continue;
+        }
+        sources += 1;
+        let bounds = [head.kind, head.priority, after, range.until.as_micros(), room.into()];
+        let mut rows = statement.query(bounds)?;
+        while let Some(row) = rows.next()? {
+            turns.push((row.get(0)?, row.get(1)?));
+        }
+    }
+    if sources > 1 {
+        turns.sort_unstable();
+        turns.truncate(room as usize);
+    }
+    Ok(turns.into_iter().map(|(_, id)| JobId(id)).collect())
+}
+
+fn outlook_for(conn: &Connection, types: &[Arc<TypeEntry>], now: Timestamp) -> Step<Outlook> {
+    let mut outlook = Outlook::default();
+    let mut next: Option<Timestamp> = None;
+    let mut ahead = |due: Timestamp| next = Some(next.map_or(due, |next| next.min(due)));
+    let mut after = conn.prepare_cached(sql!("next_due"))?;
+    for head in heads(conn, types)? {
+        if head.due > now {
+            ahead(head.due);
+            continue;
+        }
+        outlook.more_due = true;
+        let later =
+            after.query_row([head.kind, head.priority, now.as_micros()], |row| row.get(0)).optional()?;
+        later.map(Timestamp::from_micros).into_iter().for_each(&mut ahead);
+    }
+    for (due, kind) in suspects_ahead(conn)? {
+        match types.iter().any(|entry| entry.id == kind) {
+            true if due <= now => outlook.suspect_due = true,
+            true => ahead(due),
+            false => {}
+        }
+    }
+    outlook.next_due_in = next.map(|due| due.since(now));
+    Ok(outlook)
+}
+
+/// All suspects: there are as many as dead workers held at their end, and no more.
+fn suspects_ahead(conn: &Connection) -> Step<Vec<(Timestamp, i64)>> {
+    let mut statement = conn.prepare_cached(sql!("suspects_ahead"))?;
+    let rows = statement.query_map([], |row| Ok((Timestamp::from_micros(row.get(0)?), row.get(1)?)))?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}

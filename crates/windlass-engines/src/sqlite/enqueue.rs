@@ -1,0 +1,161 @@
+//! New jobs come in, each judged by itself, and the batch leaves a receipt.
+
+use std::collections::HashMap;
+
+use rusqlite::{Connection, OptionalExtension, params};
+use windlass_core::clock::Timestamp;
+use windlass_core::enqueue::{
+    Accepted, EnqueueRequest, Enqueued, NewJob, QueueAtDoor, Refusal, RequestId, accept,
+};
+use windlass_core::job::JobId;
+use windlass_core::key::{KeyScope, KeyVerdict, OnConflict, resolve};
+use windlass_core::limits::{ENQUEUE_BATCH_MAX, RECEIPT_TTL};
+
+use super::catalogue::{QueueEntry, TypeEntry};
+use super::counts::{self, Spot, Total};
+use super::fault::Step;
+use super::row::{Options, to_json};
+use super::sql::sql;
+use super::work::{Work, refuse_over};
+
+/// How full queues were before a batch; only queues with a capacity are looked up.
+type Depths = HashMap<i64, i64>;
+
+impl Work<'_> {
+    pub(super) fn enqueue(&mut self, request: EnqueueRequest) -> Step<Vec<Enqueued>> {
+        refuse_over(ENQUEUE_BATCH_MAX, "jobs", request.jobs.len())?;
+        if let Some(answers) = receipt(self.conn, request.request, self.now)? {
+            return Ok(answers);
+        }
+        let answers = self.put_all(request.jobs)?;
+        self.conn.prepare_cached(sql!("save_receipt"))?.execute(params![
+            request.request.to_bytes(),
+            to_json(&answers),
+            self.now.as_micros()
+        ])?;
+        Ok(answers)
+    }
+
+    /// Stores a batch without a receipt.
+    pub(super) fn put_all(&mut self, jobs: Vec<NewJob>) -> Step<Vec<Enqueued>> {
+        let mut depths = Depths::new();
+        jobs.into_iter().map(|new| self.put(&new, &mut depths)).collect()
+    }
+
+    fn put(&mut self, new: &NewJob, depths: &mut Depths) -> Step<Enqueued> {
+        let Some(kind) = self.catalogue.type_named(&new.job_type) else {
+            return Ok(Enqueued::Refused(Refusal::UnknownType { job_type: new.job_type.clone() }));
+        };
+        let accepted = match self.accept(new, &kind, depths)? {
+            Ok(accepted) => accepted,
+            Err(why) => return Ok(Enqueued::Refused(why)),
+        };
+        Ok(match self.verdict(new, &kind)? {
+            KeyVerdict::Insert => Enqueued::New(self.insert(new, &kind, &accepted)?),
+            KeyVerdict::Keep(id) => Enqueued::Kept(id),
+            KeyVerdict::Replace(id) => {
+                self.renew(id, new, &accepted)?;
+                Enqueued::Replaced(id)
+            }
+            KeyVerdict::Revive(id) => {
+                self.start_over(id, accepted.due)?;
+                self.renew(id, new, &accepted)?;
+                Enqueued::Revived(id)
+            }
+        })
+    }
+
+    fn accept(&self, new: &NewJob, kind: &TypeEntry, depths: &mut Depths) -> Step<Result<Accepted, Refusal>> {
+        let Some(queue) = self.catalogue.queue(&kind.spec.queue) else {
+            return Ok(accept(new, Some(&kind.spec), None, self.now));
+        };
+        let unfinished = self.unfinished(&queue, depths)?;
+        let at_door = QueueAtDoor { spec: &queue.spec, shut: queue.shut, unfinished };
+        Ok(accept(new, Some(&kind.spec), Some(at_door), self.now))
+    }
+
+    /// How many jobs of a queue have not ended, earlier ones of this transaction and batch included.
+    fn unfinished(&self, queue: &QueueEntry, depths: &mut Depths) -> Step<u64> {
+        if queue.spec.capacity.is_none() {
+            return Ok(0);
+        }
+        let stored = match depths.get(&queue.id) {
+            Some(stored) => *stored,
+            None => *depths.entry(queue.id).or_insert(counts::unfinished(self.conn, queue.id)?),
+        };
+        let changed = self.counted.unfinished(queue.id) + self.did.deltas.unfinished(queue.id);
+        Ok(u64::try_from(stored + changed).unwrap_or(0))
+    }
+
+    fn verdict(&self, new: &NewJob, kind: &TypeEntry) -> Step<KeyVerdict> {
+        let Some(claim) = &new.key else { return Ok(KeyVerdict::Insert) };
+        let holder = self.key_holder(kind.id, claim.key.as_str())?;
+        Ok(resolve(holder.as_ref(), claim.on_conflict, self.now))
+    }
+
+    fn insert(&mut self, new: &NewJob, kind: &TypeEntry, accepted: &Accepted) -> Step<JobId> {
+        let id = JobId(self.catalogue.take_job_id());
+        let tags = (!new.tags.is_empty()).then(|| to_json(&new.tags));
+        self.conn.prepare_cached(sql!("insert_job"))?.execute(params![
+            id.0,
+            kind.id,
+            accepted.priority.level(),
+            new.payload.as_str(),
+            self.now.as_micros(),
+            accepted.due.as_micros(),
+            accepted.expires_at.map(Timestamp::as_micros),
+            new.key.as_ref().map(|claim| claim.key.as_str()),
+            new.correlation.as_ref().map(|id| id.as_str()),
+            new.group.as_ref().map(|group| group.as_str()),
+            tags,
+            options(new).to_column(),
+        ])?;
+        if let Some(claim) = &new.key {
+            self.hold_key(kind.id, claim.key.as_str(), claim.scope, id, self.now)?;
+        }
+        self.did.deltas.moved(kind, Spot::Outside, Spot::Waiting(accepted.due));
+        self.did.deltas.total(kind, Total::Enqueued);
+        self.did.hints.queue(&kind.spec.queue);
+        Ok(id)
+    }
+
+    /// What a newcomer gives to the waiting job that holds its key.
+    fn renew(&mut self, id: JobId, new: &NewJob, accepted: &Accepted) -> Step<()> {
+        let Some(job) = self.live_job(id)? else { return Ok(()) };
+        let kind = self.type_of(job.kind)?;
+        let stored: Option<String> =
+            self.conn.prepare_cached(sql!("read_options"))?.query_row([id.0], |row| row.get(0))?;
+        let options = Options { label: new.label.clone(), ..Options::from_column(stored.as_deref()) };
+        self.conn.prepare_cached(sql!("replace_job"))?.execute(params![
+            id.0,
+            new.payload.as_str(),
+            accepted.due.as_micros(),
+            accepted.priority.level(),
+            accepted.expires_at.map(Timestamp::as_micros),
+            options.to_column(),
+        ])?;
+        let to = Spot::waiting(accepted.due, job.gate.is_some());
+        self.did.deltas.moved(&kind, job.spot(), to);
+        self.did.hints.queue(&kind.spec.queue);
+        Ok(())
+    }
+}
+
+fn options(new: &NewJob) -> Options {
+    let (scope, on_conflict) = match &new.key {
+        Some(claim) => (claim.scope, claim.on_conflict),
+        None => (KeyScope::default(), OnConflict::default()),
+    };
+    let timeout_micros = new.timeout.map(|timeout| u64::try_from(timeout.as_micros()).unwrap_or(u64::MAX));
+    Options { label: new.label.clone(), retry: new.retry.clone(), timeout_micros, scope, on_conflict }
+}
+
+/// The answers of an earlier request, if its receipt is still good.
+pub(super) fn receipt(conn: &Connection, request: RequestId, now: Timestamp) -> Step<Option<Vec<Enqueued>>> {
+    let lapsed = now.minus(RECEIPT_TTL).as_micros();
+    let answers: Option<String> = conn
+        .prepare_cached(sql!("find_receipt"))?
+        .query_row(params![request.to_bytes(), lapsed], |row| row.get(0))
+        .optional()?;
+    Ok(answers.and_then(|answers| serde_json::from_str(&answers).ok()))
+}

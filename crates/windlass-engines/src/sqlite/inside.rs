@@ -1,0 +1,68 @@
+//! In the user's own transaction on the same file: a job that exists exactly if their writes do, and a job
+//! that is done exactly if their writes are. Workers of this and other processes wake when it is committed.
+
+use rusqlite::Transaction;
+use windlass_core::claim::Fence;
+use windlass_core::clock::Clock;
+use windlass_core::enqueue::{Enqueued, NewJob};
+use windlass_core::error::EngineError;
+use windlass_core::limits::ENQUEUE_BATCH_MAX;
+use windlass_core::settle::{AttemptReport, Settled, Settlement, Transition};
+
+use super::catalogue::Catalogue;
+use super::counts::Deltas;
+use super::fault::{Fault, Step};
+use super::work::{Work, refuse_over};
+use crate::clock::SystemClock;
+
+/// Puts jobs in together with the caller's own writes: committed with them, or gone with them. There is no
+/// receipt, since the caller's transaction itself says whether it happened.
+///
+/// The file must have been opened by an engine before, which makes the tables and registers the types.
+pub fn enqueue_in(tx: &Transaction<'_>, jobs: Vec<NewJob>) -> Result<Vec<Enqueued>, EngineError> {
+    refuse_over(ENQUEUE_BATCH_MAX, "jobs", jobs.len())?;
+    Ok(all_or_nothing(tx, |work| work.put_all(jobs))?)
+}
+
+/// Ends a job as succeeded together with the caller's own writes, if the claim still holds. If it does not,
+/// nothing is written, and the caller should roll back: another worker has the job now.
+pub fn complete_in(tx: &Transaction<'_>, fence: Fence) -> Result<Settled, EngineError> {
+    let transition = Transition::Succeed { result: None };
+    let settlement = Settlement { fence, transition, report: AttemptReport::default() };
+    Ok(all_or_nothing(tx, |work| work.settle_one(settlement))?)
+}
+
+/// Works under a savepoint of its own, so that an error leaves the caller's transaction as it was.
+fn all_or_nothing<T>(tx: &Transaction<'_>, act: impl FnOnce(&mut Work<'_>) -> Step<T>) -> Step<T> {
+    tx.execute_batch("SAVEPOINT windlass")?;
+    let result = work_in(tx, act);
+    match &result {
+        Ok(_) => tx.execute_batch("RELEASE windlass")?,
+        // SQLite may have rolled everything back by itself; then there is no savepoint any more.
+        Err(_) if tx.is_autocommit() => {}
+        Err(_) => tx.execute_batch("ROLLBACK TO windlass; RELEASE windlass")?,
+    }
+    result
+}
+
+fn work_in<T>(tx: &Transaction<'_>, act: impl FnOnce(&mut Work<'_>) -> Step<T>) -> Step<T> {
+    let mut catalogue = Catalogue::load(tx).map_err(no_tables)?;
+    let nothing = Deltas::default();
+    let mut work = Work::new(tx, SystemClock.now(), &mut catalogue, &nothing);
+    let value = act(&mut work)?;
+    work.did.deltas.flush(tx)?;
+    catalogue.save_sequence(tx)?;
+    Ok(value)
+}
+
+fn no_tables(fault: Fault) -> Fault {
+    match fault {
+        Fault::Sqlite(error) if error.to_string().contains("no such table") => {
+            let why = format!(
+                "expected a file that an engine has opened before ({error}); open it with SqliteEngine::open first"
+            );
+            EngineError::Unusable { why }.into()
+        }
+        other => other,
+    }
+}

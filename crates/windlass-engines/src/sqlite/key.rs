@@ -1,0 +1,88 @@
+//! Who holds which key. Every move of a keyed job goes through here, in its own transaction.
+
+use rusqlite::{OptionalExtension, params};
+use windlass_core::clock::Timestamp;
+use windlass_core::job::JobId;
+use windlass_core::key::{HolderStage, KeyHolder, KeyScope};
+
+use super::fault::Step;
+use super::row::to_json;
+use super::sql::sql;
+use super::work::Work;
+
+impl Work<'_> {
+    /// Who holds a key, if anybody ever did and it was not freed since.
+    pub(super) fn key_holder(&self, kind: i64, key: &str) -> Step<Option<KeyHolder>> {
+        let row = self
+            .conn
+            .prepare_cached(sql!("find_key"))?
+            .query_row(params![kind, key], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
+            .optional()?;
+        row.map(|(job, scope, until)| self.holder(job, scope, until)).transpose()
+    }
+
+    fn holder(&self, job: i64, scope: String, until: Option<i64>) -> Step<KeyHolder> {
+        Ok(KeyHolder {
+            job: JobId(job),
+            stage: self.stage_of(job)?,
+            scope: read_scope(&scope),
+            until: until.map(Timestamp::from_micros),
+        })
+    }
+
+    fn stage_of(&self, job: i64) -> Step<HolderStage> {
+        let live: Option<bool> =
+            self.conn.prepare_cached(sql!("live_stage"))?.query_row([job], |row| row.get(0)).optional()?;
+        if let Some(runs) = live {
+            return Ok(if runs { HolderStage::Running } else { HolderStage::Waiting });
+        }
+        let is_dead = self.conn.prepare_cached(sql!("is_dead"))?.exists([job])?;
+        Ok(if is_dead { HolderStage::Dead } else { HolderStage::Ended })
+    }
+
+    /// Gives a job its key. Whoever calls has made sure that nobody else holds it.
+    pub(super) fn hold_key(
+        &self,
+        kind: i64,
+        key: &str,
+        scope: KeyScope,
+        job: JobId,
+        enqueued_at: Timestamp,
+    ) -> Step<()> {
+        let until = scope.held_until(enqueued_at).map(Timestamp::as_micros);
+        let mut statement = self.conn.prepare_cached(sql!("hold_key"))?;
+        statement.execute(params![kind, key, job.0, to_json(&scope), until])?;
+        Ok(())
+    }
+
+    /// Frees the key of a job that has ended in this way, unless it is to be held longer. The key may have
+    /// passed to another job while this one lay dead.
+    pub(super) fn free_key(&self, kind: i64, key: &str, job: JobId, stage: HolderStage) -> Step<()> {
+        let Some(holder) = self.key_holder(kind, key)?.filter(|holder| holder.job == job) else {
+            return Ok(());
+        };
+        if !(KeyHolder { stage, ..holder }).holds(self.now) {
+            self.conn.prepare_cached(sql!("free_key"))?.execute(params![kind, key, job.0])?;
+        }
+        Ok(())
+    }
+
+    /// Forgets keys whose period is over and whose job has ended, at most `limit`.
+    pub(super) fn prune_keys(&self, limit: u32) -> Step<()> {
+        let mut statement = self.conn.prepare_cached(sql!("stale_keys"))?;
+        let stale: Vec<(i64, String, i64)> = statement
+            .query_map(params![self.now.as_micros(), limit], |row| {
+                Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+            })?
+            .collect::<Result<_, _>>()?;
+        for (kind, key, job) in stale {
+            self.free_key(kind, &key, JobId(job), self.stage_of(job)?)?;
+        }
+        Ok(())
+    }
+}
+
+/// A scope as it is kept. One that cannot be read counts as the weakest.
+fn read_scope(text: &str) -> KeyScope {
+    serde_json::from_str(text).unwrap_or_default()
+}

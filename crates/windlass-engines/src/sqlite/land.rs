@@ -1,0 +1,392 @@
+//! Where a job goes next is decided by core; here it is written. Every move of a job from one table or spot
+//! to another is in this file, so that counts, keys and attempts always go with it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rusqlite::{OptionalExtension, Row, params};
+use windlass_core::admin::AttemptEnding;
+use windlass_core::claim::ClaimToken;
+use windlass_core::clock::Timestamp;
+use windlass_core::gate::Gate;
+use windlass_core::job::{Counters, JobId};
+use windlass_core::key::HolderStage;
+use windlass_core::limits::RESULT_BYTES_MAX;
+use windlass_core::outcome::JobError;
+use windlass_core::settle::{Landing, Place};
+use windlass_core::worker::WorkerId;
+
+use super::catalogue::TypeEntry;
+use super::counts::{Spot, Total};
+use super::fault::Step;
+use super::row::{CANCELLED, Options, SUCCEEDED, to_json};
+use super::sql::sql;
+use super::work::Work;
+
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// A job that has not ended, as far as moving it needs to know.
+#[derive(Debug)]
+pub(super) struct LiveJob {
+    pub(super) id: JobId,
+    pub(super) kind: i64,
+    pub(super) due: Timestamp,
+    pub(super) counters: Counters,
+    pub(super) key: Option<String>,
+    pub(super) gate: Option<Gate>,
+    pub(super) priority: i64,
+    pub(super) runs: bool,
+}
+
+impl LiveJob {
+    pub(super) fn spot(&self) -> Spot {
+        if self.runs { Spot::Running } else { Spot::waiting(self.due, self.gate.is_some()) }
+    }
+}
+
+/// A running job under its claim.
+#[derive(Debug)]
+pub(super) struct HeldJob {
+    pub(super) id: JobId,
+    pub(super) token: ClaimToken,
+    pub(super) kind: i64,
+    pub(super) due: Timestamp,
+    pub(super) counters: Counters,
+    pub(super) key: Option<String>,
+    pub(super) worker: WorkerId,
+    pub(super) since: Timestamp,
+    pub(super) cancel_requested: Option<String>,
+}
+
+/// What is remembered of an attempt that ended.
+#[derive(Debug)]
+pub(super) struct EndedAttempt {
+    pub(super) number: u32,
+    pub(super) worker: WorkerId,
+    pub(super) started_at: Timestamp,
+    pub(super) ending: AttemptEnding,
+    pub(super) error: Option<JobError>,
+    pub(super) output: Option<String>,
+}
+
+/// What goes with the end of a claim, besides where the job lands.
+#[derive(Debug, Default)]
+pub(super) struct Parting {
+    pub(super) attempt: Option<EndedAttempt>,
+    pub(super) last_error: Option<JobError>,
+    /// The token, if the holder itself settled; nothing if its claim was taken away.
+    pub(super) settled_by: Option<ClaimToken>,
+    /// Whether this is a retry after a failure, if it waits again.
+    pub(super) is_retry: bool,
+}
+
+/// A job on its way out of the live ones.
+struct Leaving<'a> {
+    id: JobId,
+    token: Option<ClaimToken>,
+    kind: Arc<TypeEntry>,
+    counters: Counters,
+    key: Option<&'a str>,
+    from: Spot,
+    parting: &'a Parting,
+}
+
+impl Work<'_> {
+    /// A job that has not ended.
+    pub(super) fn live_job(&self, id: JobId) -> Step<Option<LiveJob>> {
+        let mut statement = self.conn.prepare_cached(sql!("waiting"))?;
+        Ok(statement.query_row([id.0], |row| read_live(row, id)).optional()?)
+    }
+
+    /// A running job, if this claim holds.
+    pub(super) fn held_job(&self, id: JobId, token: ClaimToken) -> Step<Option<HeldJob>> {
+        let mut statement = self.conn.prepare_cached(sql!("held"))?;
+        let held = statement.query_row(params![id.0, token.to_bytes()], |row| read_held(row, id, token));
+        Ok(held.optional()?)
+    }
+
+    /// Writes where a running job landed.
+    pub(super) fn land(&mut self, held: &HeldJob, landing: Landing, parting: &Parting) -> Step<()> {
+        let kind = self.type_of(held.kind)?;
+        let leaving = Leaving {
+            id: held.id,
+            token: Some(held.token),
+            kind,
+            counters: landing.counters,
+            key: held.key.as_deref(),
+            from: Spot::Running,
+            parting,
+        };
+        match landing.place {
+            Place::Waiting { due, gate } => self.wait_again(&leaving, due, gate.as_ref()),
+            Place::Succeeded { result } => self.succeed(&leaving, result),
+            Place::Dead { error } => self.bury(&leaving, &error),
+            Place::Cancelled { why } => self.finish(&leaving, CANCELLED, None, Some(&why)),
+        }
+    }
+
+    /// Cancels a job that waits.
+    pub(super) fn cancel_waiting(&mut self, job: &LiveJob, why: &str) -> Step<()> {
+        let parting = Parting::default();
+        let leaving = self.leaving_waiting(job, &parting)?;
+        self.finish(&leaving, CANCELLED, None, Some(why))
+    }
+
+    /// Gives up a job that waits, because its row cannot be read.
+    pub(super) fn bury_waiting(&mut self, job: &LiveJob, error: &JobError) -> Step<()> {
+        let parting = Parting { last_error: Some(error.clone()), ..Parting::default() };
+        let leaving = self.leaving_waiting(job, &parting)?;
+        self.bury(&leaving, error)
+    }
+
+    /// Puts a waiting job behind a gate or through it, and gives it another due time.
+    pub(super) fn change_waiting(&mut self, job: &LiveJob, due: Timestamp, gate: Option<&Gate>) -> Step<()> {
+        let kind = self.type_of(job.kind)?;
+        let mut statement = self.conn.prepare_cached(sql!("set_due"))?;
+        statement.execute(params![job.id.0, due.as_micros(), gate.map(Gate::as_str)])?;
+        self.did.deltas.moved(&kind, job.spot(), Spot::waiting(due, gate.is_some()));
+        self.did.hints.queue(&kind.spec.queue);
+        Ok(())
+    }
+
+    /// Starts a dead letter over with fresh counters, and gives it its key again.
+    pub(super) fn start_over(&mut self, id: JobId, due: Timestamp) -> Step<()> {
+        let Some(letter) = self.dead_letter(id)? else { return Ok(()) };
+        let kind = self.type_of(letter.kind)?;
+        if let Some(attempt) = &letter.attempt {
+            self.note_attempt(id, attempt, letter.ended_at)?;
+        }
+        self.conn.prepare_cached(sql!("start_over"))?.execute([id.0, due.as_micros()])?;
+        self.conn.prepare_cached(sql!("remove_dead"))?.execute([id.0])?;
+        if let Some(key) = &letter.key {
+            self.hold_key(kind.id, key, letter.options.scope, id, letter.enqueued_at)?;
+        }
+        self.did.deltas.moved(&kind, Spot::Dead, Spot::Waiting(due));
+        self.did.deltas.total(&kind, Total::Undead);
+        self.did.hints.queue(&kind.spec.queue);
+        Ok(())
+    }
+
+    fn leaving_waiting<'a>(&self, job: &'a LiveJob, parting: &'a Parting) -> Step<Leaving<'a>> {
+        Ok(Leaving {
+            id: job.id,
+            token: None,
+            kind: self.type_of(job.kind)?,
+            counters: job.counters,
+            key: job.key.as_deref(),
+            from: job.spot(),
+            parting,
+        })
+    }
+
+    fn wait_again(&mut self, leaving: &Leaving<'_>, due: Timestamp, gate: Option<&Gate>) -> Step<()> {
+        let Leaving { id, counters, kind, parting, .. } = leaving;
+        self.conn.prepare_cached(sql!("settle_waiting"))?.execute(params![
+            id.0,
+            leaving.token.map(ClaimToken::to_bytes),
+            due.as_micros(),
+            gate.map(Gate::as_str),
+            counters.attempts,
+            counters.failures,
+            counters.crashes,
+            counters.holds,
+            parting.last_error.as_ref().map(to_json),
+            parting.settled_by.map(ClaimToken::to_bytes),
+        ])?;
+        if let Some(attempt) = &parting.attempt {
+            self.note_attempt(*id, attempt, self.now)?;
+        }
+        if parting.is_retry {
+            self.did.deltas.total(kind, Total::Retried);
+        }
+        self.did.deltas.moved(kind, leaving.from, Spot::waiting(due, gate.is_some()));
+        self.did.hints.queue(&kind.spec.queue);
+        Ok(())
+    }
+
+    fn succeed(&mut self, leaving: &Leaving<'_>, result: Option<String>) -> Step<()> {
+        let is_kept = leaving.kind.spec.keep_result;
+        let result = result.filter(|result| is_kept && result.len() <= RESULT_BYTES_MAX);
+        self.finish(leaving, SUCCEEDED, result.as_deref(), None)
+    }
+
+    /// A job that succeeded or was cancelled goes to the history, if its type keeps one.
+    fn finish(
+        &mut self,
+        leaving: &Leaving<'_>,
+        state: i64,
+        result: Option<&str>,
+        why: Option<&str>,
+    ) -> Step<()> {
+        match leaving.kind.spec.retention_days {
+            0 => {
+                self.conn.prepare_cached(sql!("forget_attempts"))?.execute([leaving.id.0])?;
+            }
+            days => self.keep(leaving, state, days, result, why)?,
+        }
+        let total = if state == SUCCEEDED { Total::Succeeded } else { Total::Cancelled };
+        self.leave(leaving, Spot::Outside, total, HolderStage::Ended)
+    }
+
+    fn keep(
+        &self,
+        leaving: &Leaving<'_>,
+        state: i64,
+        days: u32,
+        result: Option<&str>,
+        why: Option<&str>,
+    ) -> Step<()> {
+        let Leaving { id, counters, parting, .. } = leaving;
+        let attempt = parting.attempt.as_ref();
+        self.conn.prepare_cached(sql!("settle_ended"))?.execute(params![
+            id.0,
+            leaving.token.map(ClaimToken::to_bytes),
+            counters.attempts,
+            counters.failures,
+            counters.crashes,
+            counters.holds,
+            parting.last_error.as_ref().map(to_json),
+            state,
+            self.now.plus(DAY * days).as_micros(),
+            result,
+            why,
+            self.now.as_micros(),
+            attempt.map(|attempt| attempt.worker.to_bytes()),
+            attempt.map(|attempt| attempt.started_at.as_micros()),
+            attempt.map(|attempt| attempt.ending.as_str()),
+            attempt.and_then(|attempt| attempt.error.as_ref()).map(to_json),
+            attempt.and_then(|attempt| attempt.output.as_deref()),
+            parting.settled_by.map(ClaimToken::to_bytes),
+        ])?;
+        Ok(())
+    }
+
+    /// A job that is given up goes to the dead-letter queue.
+    fn bury(&mut self, leaving: &Leaving<'_>, error: &JobError) -> Step<()> {
+        let Leaving { id, counters, parting, .. } = leaving;
+        let attempt = parting.attempt.as_ref();
+        self.conn.prepare_cached(sql!("settle_dead"))?.execute(params![
+            id.0,
+            leaving.token.map(ClaimToken::to_bytes),
+            counters.attempts,
+            counters.failures,
+            counters.crashes,
+            counters.holds,
+            parting.last_error.as_ref().map(to_json),
+            to_json(error),
+            self.now.as_micros(),
+            attempt.map(|attempt| attempt.worker.to_bytes()),
+            attempt.map(|attempt| attempt.started_at.as_micros()),
+            attempt.map(|attempt| attempt.ending.as_str()),
+            attempt.and_then(|attempt| attempt.error.as_ref()).map(to_json),
+            attempt.and_then(|attempt| attempt.output.as_deref()),
+            parting.settled_by.map(ClaimToken::to_bytes),
+        ])?;
+        self.leave(leaving, Spot::Dead, Total::Dead, HolderStage::Dead)
+    }
+
+    /// The row leaves the live ones, and counts and key go with it.
+    fn leave(&mut self, leaving: &Leaving<'_>, to: Spot, total: Total, stage: HolderStage) -> Step<()> {
+        let token = leaving.token.map(ClaimToken::to_bytes);
+        self.conn.prepare_cached(sql!("leave"))?.execute(params![leaving.id.0, token])?;
+        if let Some(key) = leaving.key {
+            self.free_key(leaving.kind.id, key, leaving.id, stage)?;
+        }
+        self.did.deltas.moved(&leaving.kind, leaving.from, to);
+        self.did.deltas.total(&leaving.kind, total);
+        Ok(())
+    }
+
+    fn note_attempt(&self, id: JobId, attempt: &EndedAttempt, ended_at: Timestamp) -> Step<()> {
+        self.conn.prepare_cached(sql!("insert_attempt"))?.execute(params![
+            id.0,
+            attempt.number,
+            attempt.worker.to_bytes(),
+            attempt.started_at.as_micros(),
+            ended_at.as_micros(),
+            attempt.ending.as_str(),
+            attempt.error.as_ref().map(to_json),
+            attempt.output,
+        ])?;
+        Ok(())
+    }
+
+    /// A dead letter, as far as starting it over or discarding it needs to know.
+    pub(super) fn dead_letter(&self, id: JobId) -> Step<Option<DeadLetter>> {
+        let mut statement = self.conn.prepare_cached(sql!("dead_letter"))?;
+        Ok(statement.query_row([id.0], read_dead_letter).optional()?)
+    }
+}
+
+/// A dead letter, as far as starting it over or discarding it needs to know.
+#[derive(Debug)]
+pub(super) struct DeadLetter {
+    pub(super) kind: i64,
+    pub(super) key: Option<String>,
+    pub(super) options: Options,
+    pub(super) enqueued_at: Timestamp,
+    pub(super) ended_at: Timestamp,
+    attempt: Option<EndedAttempt>,
+}
+
+fn read_dead_letter(row: &Row<'_>) -> rusqlite::Result<DeadLetter> {
+    let ending: Option<String> = row.get(8)?;
+    let worker: Option<[u8; 16]> = row.get(5)?;
+    let error: Option<String> = row.get(9)?;
+    let ending = ending.and_then(|word| AttemptEnding::parse(&word));
+    let attempt = match (ending, worker) {
+        (Some(ending), Some(worker)) => Some(EndedAttempt {
+            number: row.get(4)?,
+            worker: WorkerId::from_bytes(worker),
+            started_at: Timestamp::from_micros(row.get::<_, Option<i64>>(6)?.unwrap_or_default()),
+            ending,
+            error: error.as_deref().map(super::row::parse_error),
+            output: row.get(10)?,
+        }),
+        _ => None,
+    };
+    Ok(DeadLetter {
+        kind: row.get(0)?,
+        key: row.get(1)?,
+        options: Options::from_column(row.get::<_, Option<String>>(2)?.as_deref()),
+        enqueued_at: Timestamp::from_micros(row.get(3)?),
+        ended_at: Timestamp::from_micros(row.get(7)?),
+        attempt,
+    })
+}
+
+fn read_live(row: &Row<'_>, id: JobId) -> rusqlite::Result<LiveJob> {
+    Ok(LiveJob {
+        id,
+        kind: row.get(0)?,
+        due: Timestamp::from_micros(row.get(1)?),
+        counters: read_counters(row, 2)?,
+        key: row.get(6)?,
+        gate: row.get::<_, Option<String>>(7)?.as_deref().map(Gate::named),
+        priority: row.get(8)?,
+        runs: row.get(9)?,
+    })
+}
+
+fn read_held(row: &Row<'_>, id: JobId, token: ClaimToken) -> rusqlite::Result<HeldJob> {
+    Ok(HeldJob {
+        id,
+        token,
+        kind: row.get(0)?,
+        due: Timestamp::from_micros(row.get(1)?),
+        counters: read_counters(row, 2)?,
+        key: row.get(6)?,
+        worker: WorkerId::from_bytes(row.get(7)?),
+        since: Timestamp::from_micros(row.get(8)?),
+        cancel_requested: row.get(9)?,
+    })
+}
+
+fn read_counters(row: &Row<'_>, first: usize) -> rusqlite::Result<Counters> {
+    Ok(Counters {
+        attempts: row.get(first)?,
+        failures: row.get(first + 1)?,
+        crashes: row.get(first + 2)?,
+        holds: row.get(first + 3)?,
+    })
+}

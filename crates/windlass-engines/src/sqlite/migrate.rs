@@ -1,0 +1,252 @@
+//! Migrations: numbered, forward only, each in one exclusive transaction, so that many processes may open a
+//! fresh file at once. The version lives in a table of our own, `windlass_schema`, because the file may be the
+//! user's: `user_version` and `application_id` are theirs, and so are all tables that are not named here.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
+use windlass_core::error::EngineError;
+
+use super::fault::Step;
+
+/// One step from a version of the schema to the next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Migration {
+    /// The version of the schema afterwards.
+    pub version: u32,
+    /// What it is about.
+    pub name: &'static str,
+    /// What is executed.
+    pub sql: &'static str,
+}
+
+/// All migrations, in order.
+pub const MIGRATIONS: &[Migration] =
+    &[Migration { version: 1, name: "first", sql: include_str!("migrations/0001_first.sql") }];
+
+const VERSIONS: &str = "CREATE TABLE IF NOT EXISTS windlass_schema (
+    version INTEGER PRIMARY KEY,
+    name TEXT NOT NULL,
+    applied_at TEXT NOT NULL
+) STRICT";
+
+/// The migrations that a database still needs; all of them if there is no file yet. Changes nothing.
+pub fn pending(path: &Path) -> Result<Vec<Migration>, EngineError> {
+    if !path.exists() {
+        return Ok(MIGRATIONS.to_vec());
+    }
+    let conn = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)
+        .map_err(super::fault::Fault::Sqlite)?;
+    let version = version(&conn)?;
+    Ok(MIGRATIONS.iter().copied().filter(|migration| migration.version > version).collect())
+}
+
+/// What a dry run prints: the statements that would be executed.
+pub fn dry_run(pending: &[Migration]) -> String {
+    let show = |migration: &Migration| {
+        format!("-- migration {}: {}\n{}\n", migration.version, migration.name, migration.sql)
+    };
+    pending.iter().map(show).collect()
+}
+
+/// Brings a database up to date. Whoever comes second finds nothing to do.
+pub(super) fn apply_all(conn: &Connection) -> Step<()> {
+    while version(conn)? < newest() {
+        conn.execute_batch("BEGIN EXCLUSIVE")?;
+        match apply_next(conn) {
+            Ok(()) => conn.execute_batch("COMMIT")?,
+            Err(fault) => {
+                if !conn.is_autocommit() {
+                    conn.execute_batch("ROLLBACK")?;
+                }
+                return Err(fault);
+            }
+        }
+    }
+    check_version(conn)?;
+    check_shape(conn)
+}
+
+/// Refuses a database that is not up to date, for those who migrate by hand.
+pub(super) fn check_applied(conn: &Connection) -> Step<()> {
+    let version = version(conn)?;
+    if version < newest() {
+        return Err(unusable(format!(
+            "expected schema version {}, got {version}; run `windlass migrate`",
+            newest()
+        )));
+    }
+    check_version(conn)?;
+    check_shape(conn)
+}
+
+fn newest() -> u32 {
+    MIGRATIONS.last().map_or(0, |migration| migration.version)
+}
+
+/// Inside an exclusive transaction: another process may have been here meanwhile, so the version is read again.
+fn apply_next(conn: &Connection) -> Step<()> {
+    let version = version(conn)?;
+    let Some(migration) = MIGRATIONS.iter().find(|migration| migration.version == version + 1) else {
+        return Ok(());
+    };
+    if version == 0 {
+        refuse_clash(conn)?;
+    }
+    conn.execute_batch(VERSIONS)?;
+    conn.execute_batch(migration.sql)?;
+    conn.execute(
+        "INSERT INTO windlass_schema (version, name, applied_at) VALUES (?1, ?2, datetime())",
+        params![migration.version, migration.name],
+    )?;
+    Ok(())
+}
+
+/// The version of the schema; 0 if there is none of ours.
+fn version(conn: &Connection) -> Step<u32> {
+    let is_there = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'windlass_schema'";
+    if conn.query_row(is_there, [], |_| Ok(())).optional()?.is_none() {
+        return Ok(0);
+    }
+    let newest =
+        conn.query_row("SELECT coalesce(max(version), 0) FROM windlass_schema", [], |row| row.get(0));
+    newest.map_err(|error| match error.sqlite_error_code() {
+        Some(rusqlite::ErrorCode::Unknown) => unusable(format!(
+            "expected a table windlass_schema with the version of the schema, got another of that name ({error}); name another file"
+        )),
+        _ => error.into(),
+    })
+}
+
+fn check_version(conn: &Connection) -> Step<()> {
+    let version = version(conn)?;
+    if version > newest() {
+        return Err(unusable(format!(
+            "expected schema version {} or older, got {version}: a newer Windlass was here; use that one or a newer one",
+            newest()
+        )));
+    }
+    Ok(())
+}
+
+/// A table of the user's must not be taken for ours.
+fn refuse_clash(conn: &Connection) -> Step<()> {
+    let theirs = shape(conn)?;
+    let clash: Vec<_> = expected_shape()?.into_keys().filter(|table| theirs.contains_key(table)).collect();
+    if clash.is_empty() {
+        return Ok(());
+    }
+    Err(unusable(format!(
+        "expected no table named {} in this file, got one that is not ours; name another file",
+        clash.join(", ")
+    )))
+}
+
+/// A table of ours that somebody changed must not be written to.
+fn check_shape(conn: &Connection) -> Step<()> {
+    let found = shape(conn)?;
+    for (table, columns) in expected_shape()? {
+        match found.get(&table) {
+            Some(got) if *got == columns => {}
+            Some(got) => {
+                return Err(unusable(format!(
+                    "expected table {table} with the columns {columns}, got {got}; restore the table or name another file"
+                )));
+            }
+            None => {
+                return Err(unusable(format!(
+                    "expected a table {table}, got none; restore the file from a backup"
+                )));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The tables and their columns, as the migrations make them.
+fn expected_shape() -> Step<BTreeMap<String, String>> {
+    let conn = Connection::open_in_memory()?;
+    for migration in MIGRATIONS {
+        conn.execute_batch(migration.sql)?;
+    }
+    shape(&conn)
+}
+
+fn shape(conn: &Connection) -> Step<BTreeMap<String, String>> {
+    let mut statement = conn.prepare(
+        "SELECT t.name, group_concat(c.name, ', ') FROM sqlite_schema t, pragma_table_info(t.name) c
+         WHERE t.type = 'table' AND t.name NOT LIKE 'sqlite_%' GROUP BY t.name",
+    )?;
+    let tables = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    Ok(tables.collect::<Result<_, _>>()?)
+}
+
+fn unusable(why: String) -> super::fault::Fault {
+    EngineError::Unusable { why }.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(conn: &Connection) -> String {
+        EngineError::from(apply_all(conn).unwrap_err()).to_string()
+    }
+
+    #[test]
+    fn migrations_are_numbered_from_one_without_gaps() {
+        assert!(MIGRATIONS.iter().zip(1..).all(|(migration, n)| migration.version == n));
+    }
+
+    #[test]
+    fn a_second_run_finds_nothing_to_do() {
+        let conn = Connection::open_in_memory().unwrap();
+        apply_all(&conn).unwrap();
+        apply_all(&conn).unwrap();
+        assert_eq!(version(&conn).unwrap(), newest());
+    }
+
+    #[test]
+    fn a_newer_schema_is_refused() {
+        let conn = Connection::open_in_memory().unwrap();
+        apply_all(&conn).unwrap();
+        conn.execute("INSERT INTO windlass_schema VALUES (99, 'future', '')", []).unwrap();
+        assert!(refusal(&conn).contains("99"));
+    }
+
+    #[test]
+    fn the_users_tables_may_live_in_the_same_file_unless_they_clash() {
+        let conn = Connection::open_in_memory().unwrap();
+        conn.execute_batch("CREATE TABLE wallets (id); PRAGMA user_version = 7").unwrap();
+        apply_all(&conn).unwrap();
+        assert_eq!(conn.query_row("PRAGMA user_version", [], |row| row.get::<_, i64>(0)).unwrap(), 7);
+
+        let conn = Connection::open_in_memory().unwrap();
+        conn.execute_batch("CREATE TABLE workers (name)").unwrap();
+        assert!(refusal(&conn).contains("workers"));
+        assert_eq!(version(&conn).unwrap(), 0, "nothing was made");
+    }
+
+    #[test]
+    fn a_table_of_ours_with_another_shape_is_refused() {
+        let conn = Connection::open_in_memory().unwrap();
+        apply_all(&conn).unwrap();
+        conn.execute_batch("ALTER TABLE attempts ADD COLUMN extra TEXT").unwrap();
+        let why = refusal(&conn);
+        assert!(why.contains("attempts") && why.contains("extra"), "{why}");
+    }
+
+    #[test]
+    fn a_version_table_that_is_not_ours_is_refused() {
+        let conn = Connection::open_in_memory().unwrap();
+        conn.execute_batch("CREATE TABLE windlass_schema (colour)").unwrap();
+        assert!(refusal(&conn).contains("windlass_schema"));
+    }
+
+    #[test]
+    fn a_dry_run_shows_the_statements() {
+        let text = dry_run(MIGRATIONS);
+        assert!(text.contains("-- migration 1: first") && text.contains("CREATE TABLE delayed_jobs"));
+    }
+}

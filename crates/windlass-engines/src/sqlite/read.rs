@@ -1,0 +1,195 @@
+//! What people read of jobs. Every read is one page in one snapshot.
+
+use std::collections::HashMap;
+
+use rusqlite::{Connection, OptionalExtension, Row, ToSql};
+use windlass_core::admin::{AttemptEnding, AttemptRecord, JobRecord, ListRequest};
+use windlass_core::clock::Timestamp;
+use windlass_core::job::{JobId, Phase};
+use windlass_core::limits::{ATTEMPTS_SHOWN_MAX, LIST_PAGE_MAX};
+use windlass_core::names::{QueueName, TypeName};
+use windlass_core::worker::WorkerId;
+
+use super::catalogue::Catalogue;
+use super::fault::Step;
+use super::row::{self, CANCELLED, Names, SUCCEEDED, parse_error};
+use super::sql::sql;
+
+/// How a table's row becomes a record.
+type Reader = fn(&Row<'_>, Names<'_>, Timestamp) -> Step<JobRecord>;
+
+/// One job, wherever it is.
+pub(super) fn job(conn: &Connection, id: JobId, now: Timestamp) -> Step<Option<JobRecord>> {
+    let catalogue = Catalogue::load(conn)?;
+    let places: [(&str, Reader); 3] = [
+        (sql!("read_live"), row::live_record),
+        (sql!("read_dead"), row::dead_record),
+        (sql!("read_ended"), row::ended_record),
+    ];
+    for (sql, reader) in places {
+        let mut statement = conn.prepare_cached(sql)?;
+        let mut rows = statement.query([id.0])?;
+        if let Some(row) = rows.next()? {
+            return reader(row, &|kind| names(&catalogue, kind), now).map(Some);
+        }
+    }
+    Ok(None)
+}
+
+fn names(catalogue: &Catalogue, kind: i64) -> Option<(TypeName, QueueName)> {
+    let kind = catalogue.type_numbered(kind)?;
+    Some((kind.spec.name.clone(), kind.spec.queue.clone()))
+}
+
+/// The newest attempts of one job, oldest first, the running one included.
+pub(super) fn attempts(conn: &Connection, id: JobId) -> Step<Vec<AttemptRecord>> {
+    let last = conn.prepare_cached(sql!("last_attempt"))?.query_row([id.0], read_attempt).optional()?;
+    let mut statement = conn.prepare_cached(sql!("read_attempts"))?;
+    let earlier = statement.query_map([id.0, ATTEMPTS_SHOWN_MAX.into()], read_attempt)?;
+    let mut newest_first: Vec<_> = last.into_iter().collect();
+    for attempt in earlier {
+        newest_first.push(attempt?);
+    }
+    newest_first.truncate(ATTEMPTS_SHOWN_MAX as usize);
+    newest_first.reverse();
+    Ok(newest_first)
+}
+
+fn read_attempt(row: &Row<'_>) -> rusqlite::Result<AttemptRecord> {
+    let error: Option<String> = row.get(5)?;
+    Ok(AttemptRecord {
+        number: row.get(0)?,
+        worker: WorkerId::from_bytes(row.get::<_, Option<[u8; 16]>>(1)?.unwrap_or_default()),
+        started_at: Timestamp::from_micros(row.get::<_, Option<i64>>(2)?.unwrap_or_default()),
+        ended_at: row.get::<_, Option<i64>>(3)?.map(Timestamp::from_micros),
+        ending: AttemptEnding::parse(&row.get::<_, String>(4)?).unwrap_or(AttemptEnding::Failed),
+        error: error.as_deref().map(parse_error),
+        output: row.get(6)?,
+    })
+}
+
+/// A page of jobs, newest first.
+pub(super) fn list(conn: &Connection, request: &ListRequest, now: Timestamp) -> Step<Vec<JobRecord>> {
+    let catalogue = Catalogue::load(conn)?;
+    let limit = request.limit.min(LIST_PAGE_MAX);
+    let mut page = Vec::new();
+    for place in places(request.phase) {
+        let Some(filters) = Filters::of(request, &place, &catalogue, now) else { return Ok(Vec::new()) };
+        filters.read(conn, &place, &catalogue, limit, &mut page)?;
+    }
+    page.sort_by_key(|record| std::cmp::Reverse(record.job.id));
+    page.truncate(limit as usize);
+    Ok(page)
+}
+
+/// One of the three tables of jobs.
+struct Place {
+    sql: &'static str,
+    reader: Reader,
+    is_live: bool,
+}
+
+/// Where jobs of a phase can be.
+fn places(phase: Option<Phase>) -> Vec<Place> {
+    let live = Place { sql: sql!("list_live"), reader: row::live_record, is_live: true };
+    let dead = Place { sql: sql!("list_dead"), reader: row::dead_record, is_live: false };
+    let ended = Place { sql: sql!("list_ended"), reader: row::ended_record, is_live: false };
+    match phase {
+        None => vec![live, dead, ended],
+        Some(Phase::Ready | Phase::Scheduled | Phase::Parked | Phase::Running) => vec![live],
+        Some(Phase::Dead) => vec![dead],
+        Some(Phase::Succeeded | Phase::Cancelled) => vec![ended],
+    }
+}
+
+/// The lines to add to a list's statement, and the values they name. Lines are constants; only values come
+/// from outside.
+struct Filters {
+    before: i64,
+    now: Timestamp,
+    lines: Vec<String>,
+    values: HashMap<&'static str, Box<dyn ToSql>>,
+}
+
+impl Filters {
+    /// Nothing if no job can match, because a name is not known.
+    fn of(request: &ListRequest, place: &Place, catalogue: &Catalogue, now: Timestamp) -> Option<Self> {
+        let before = request.before.map_or(i64::MAX, |id| id.0);
+        let mut filters = Self { before, now, lines: Vec::new(), values: HashMap::new() };
+        if let Some(name) = &request.job_type {
+            let kind = catalogue.type_named(name)?;
+            filters.add("AND type = :type", ":type", kind.id);
+        }
+        if let Some(name) = &request.queue {
+            let queue = catalogue.queue(name)?;
+            filters.add("AND type IN (SELECT id FROM job_types WHERE queue = :queue)", ":queue", queue.id);
+        }
+        let texts = [
+            ("AND key = :key", ":key", request.key.as_ref().map(ToString::to_string)),
+            (
+                "AND correlation = :correlation",
+                ":correlation",
+                request.correlation.as_ref().map(ToString::to_string),
+            ),
+            ("AND job_group = :group", ":group", request.group.as_ref().map(ToString::to_string)),
+            (
+                "AND EXISTS (SELECT 1 FROM json_each(tags) WHERE value = :tag)",
+                ":tag",
+                request.tag.as_ref().map(ToString::to_string),
+            ),
+        ];
+        for (line, name, text) in texts {
+            if let Some(text) = text {
+                filters.add(line, name, text);
+            }
+        }
+        filters.add_phase(request.phase, place);
+        Some(filters)
+    }
+
+    fn add(&mut self, line: &str, name: &'static str, value: impl ToSql + 'static) {
+        self.lines.push(line.to_owned());
+        self.values.insert(name, Box::new(value));
+    }
+
+    fn add_phase(&mut self, phase: Option<Phase>, place: &Place) {
+        let now = self.now.as_micros();
+        match phase {
+            Some(Phase::Ready) => {
+                self.add("AND gate IS NULL AND worker IS NULL AND due <= :now", ":now", now);
+            }
+            Some(Phase::Scheduled) => {
+                self.add("AND gate IS NULL AND worker IS NULL AND due > :now", ":now", now);
+            }
+            Some(Phase::Parked) => self.lines.push("AND gate IS NOT NULL".to_owned()),
+            Some(Phase::Running) => self.lines.push("AND worker IS NOT NULL".to_owned()),
+            Some(Phase::Succeeded) if !place.is_live => self.lines.push(format!("AND state = {SUCCEEDED}")),
+            Some(Phase::Cancelled) if !place.is_live => self.lines.push(format!("AND state = {CANCELLED}")),
+            _ => {}
+        }
+    }
+
+    fn read(
+        &self,
+        conn: &Connection,
+        place: &Place,
+        catalogue: &Catalogue,
+        limit: u32,
+        page: &mut Vec<JobRecord>,
+    ) -> Step<()> {
+        let sql = place.sql.replace("/* filters */", &self.lines.join("\n"));
+        let mut statement = conn.prepare_cached(&sql)?;
+        statement.raw_bind_parameter(1, self.before)?;
+        statement.raw_bind_parameter(2, limit)?;
+        for (name, value) in &self.values {
+            if let Some(index) = statement.parameter_index(name)? {
+                statement.raw_bind_parameter(index, value)?;
+            }
+        }
+        let mut rows = statement.raw_query();
+        while let Some(row) = rows.next()? {
+            page.push((place.reader)(row, &|kind| names(catalogue, kind), self.now)?);
+        }
+        Ok(())
+    }
+}

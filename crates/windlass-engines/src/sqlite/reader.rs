@@ -1,0 +1,59 @@
+//! Readers: a few threads, each with a connection that cannot write. A read is one bounded page in one
+//! snapshot, so that no reader holds up the checkpoints of the write-ahead log for long.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use rusqlite::Connection;
+use tokio::sync::oneshot;
+use windlass_core::engine::Result;
+use windlass_core::error::EngineError;
+
+use super::fault::Step;
+use super::inbox::{Haste, Inbox, Taken};
+
+/// How many reads go on at once.
+pub(super) const READERS: usize = 2;
+
+/// A read, and the answer to whoever waits for it.
+pub(super) type Read = Box<dyn FnOnce(&Connection) + Send>;
+
+/// Where reads are handed in.
+pub(super) type ReaderInbox = Inbox<Read>;
+
+/// Reads something.
+pub(super) async fn call<T, F>(inbox: &ReaderInbox, act: F) -> Result<T>
+where
+    T: Send + 'static,
+    F: FnOnce(&Connection) -> Step<T> + Send + 'static,
+{
+    let (to, answer) = oneshot::channel();
+    let read = move |conn: &Connection| {
+        let _ = to.send(in_snapshot(conn, act).map_err(EngineError::from));
+    };
+    inbox.put(Haste::Ordinary, Box::new(read)).await?;
+    answer.await.unwrap_or_else(|_| {
+        Err(EngineError::Unavailable { why: "the engine was closed before it answered".to_owned() })
+    })
+}
+
+fn in_snapshot<T>(conn: &Connection, act: impl FnOnce(&Connection) -> Step<T>) -> Step<T> {
+    let snapshot = conn.unchecked_transaction()?;
+    let value = act(&snapshot)?;
+    snapshot.commit()?;
+    Ok(value)
+}
+
+/// Reads until the inbox is closed and empty.
+pub(super) fn run(conn: &Connection, inbox: &ReaderInbox) {
+    loop {
+        match inbox.take() {
+            Taken::Item(read) => {
+                if catch_unwind(AssertUnwindSafe(|| read(conn))).is_err() {
+                    tracing::error!("a read panicked; this is a bug in Windlass");
+                }
+            }
+            Taken::Look => {}
+            Taken::Closed => return,
+        }
+    }
+}

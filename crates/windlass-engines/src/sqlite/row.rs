@@ -1,0 +1,229 @@
+//! Rows as jobs and jobs as rows. Reading never fails for a damaged value: it is replaced and the damage is
+//! told, because one bad row must not keep others from being claimed or shown.
+
+use std::time::Duration;
+
+use rusqlite::Row;
+use rusqlite::types::{FromSql, ValueRef};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use windlass_core::admin::JobRecord;
+use windlass_core::claim::ClaimToken;
+use windlass_core::clock::Timestamp;
+use windlass_core::gate::Gate;
+use windlass_core::job::{Counters, Job, JobId, JobState};
+use windlass_core::key::{KeyClaim, KeyScope, OnConflict};
+use windlass_core::names::{Key, NameError, PriorityLabel, QueueName, TypeName};
+use windlass_core::outcome::{ErrorKind, JobError};
+use windlass_core::payload::Payload;
+use windlass_core::priority::Priority;
+use windlass_core::retry::RetryPolicy;
+use windlass_core::worker::WorkerId;
+
+use super::fault::Step;
+
+/// The first column after those that all three tables of jobs share.
+pub(super) const EXTRA: usize = 18;
+
+/// The rarer options of a job, in one column. Most jobs have none.
+#[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct Options {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) label: Option<PriorityLabel>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) retry: Option<RetryPolicy>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) timeout_micros: Option<u64>,
+    #[serde(skip_serializing_if = "is_default")]
+    pub(super) scope: KeyScope,
+    #[serde(skip_serializing_if = "is_default")]
+    pub(super) on_conflict: OnConflict,
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+impl Options {
+    /// For the column; nothing if there is nothing to say.
+    pub(super) fn to_column(&self) -> Option<String> {
+        (*self != Self::default()).then(|| to_json(self))
+    }
+
+    /// From the column. What cannot be read counts as nothing.
+    pub(super) fn from_column(text: Option<&str>) -> Self {
+        text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
+    }
+}
+
+/// JSON of one of our own types.
+pub(super) fn to_json<T: Serialize + ?Sized>(value: &T) -> String {
+    serde_json::to_string(value).expect("our own types have string keys and no failing serializers")
+}
+
+/// A job as it was read, and what was wrong with its row.
+pub(super) struct Reading {
+    pub(super) job: Job,
+    pub(super) last_error: Option<JobError>,
+    pub(super) damage: Option<String>,
+}
+
+/// Gives the names that belong to a type's number.
+pub(super) type Names<'a> = &'a dyn Fn(i64) -> Option<(TypeName, QueueName)>;
+
+/// Reads the columns that all three tables of jobs share.
+pub(super) fn read_job(row: &Row<'_>, names: Names<'_>) -> Step<Reading> {
+    let mut from = Columns { row, damage: None };
+    let (job_type, queue) = from.names(names)?;
+    let options: Options = from.json(11).unwrap_or_default();
+    let job = Job {
+        id: JobId(row.get(0)?),
+        job_type,
+        queue,
+        payload: Payload::from_store(&from.required::<String>(3, "payload")),
+        priority: from.priority(),
+        label: options.label,
+        enqueued_at: Timestamp::from_micros(from.required(4, "enqueued_at")),
+        due: Timestamp::from_micros(from.required(5, "due")),
+        expires_at: from.get::<Option<i64>>(6, "expires_at").flatten().map(Timestamp::from_micros),
+        key: from.name(7, Key::parse).map(|key| KeyClaim {
+            key,
+            scope: options.scope,
+            on_conflict: options.on_conflict,
+        }),
+        correlation: from.name(8, windlass_core::names::CorrelationId::parse),
+        tags: from.json(10).unwrap_or_default(),
+        group: from.name(9, windlass_core::names::GroupName::parse),
+        retry: options.retry,
+        timeout: options.timeout_micros.map(Duration::from_micros),
+        counters: Counters {
+            attempts: from.required(12, "attempts"),
+            failures: from.required(13, "failures"),
+            crashes: from.required(14, "crashes"),
+            holds: from.required(15, "holds"),
+        },
+        progress: from.json(16),
+    };
+    let last_error = from.json(17);
+    Ok(Reading { job, last_error, damage: from.damage })
+}
+
+/// Columns of a row, and the first damage that was met.
+struct Columns<'r, 's> {
+    row: &'r Row<'s>,
+    damage: Option<String>,
+}
+
+impl Columns<'_, '_> {
+    fn names(&mut self, names: Names<'_>) -> Step<(TypeName, QueueName)> {
+        let id: i64 = self.required(1, "type");
+        if let Some(known) = names(id) {
+            return Ok(known);
+        }
+        self.note("its type is not registered".to_owned());
+        let unknown = || format!("unknown-{}", id.unsigned_abs());
+        let name = TypeName::parse(&unknown()).expect("a number and a dash are plain");
+        Ok((name, QueueName::parse(&unknown()).expect("a number and a dash are plain")))
+    }
+
+    fn priority(&mut self) -> Priority {
+        let number: i64 = self.required(2, "priority");
+        Priority::new(number).unwrap_or_else(|error| {
+            self.note(error.to_string());
+            Priority::LEAST_URGENT
+        })
+    }
+
+    fn required<T: FromSql + Default>(&mut self, column: usize, name: &str) -> T {
+        self.get(column, name).unwrap_or_default()
+    }
+
+    fn get<T: FromSql>(&mut self, column: usize, name: &str) -> Option<T> {
+        match self.row.get(column) {
+            Ok(value) => Some(value),
+            Err(error) => {
+                self.note(format!("{name}: {error}"));
+                None
+            }
+        }
+    }
+
+    /// The text of a column that may be empty. Looked at in place: most are.
+    fn text(&mut self, column: usize) -> Option<String> {
+        match self.row.get_ref(column) {
+            Ok(ValueRef::Null) => None,
+            _ => self.get(column, "a text"),
+        }
+    }
+
+    fn name<T>(&mut self, column: usize, parse: fn(&str) -> Result<T, NameError>) -> Option<T> {
+        let text = self.text(column)?;
+        parse(&text).map_err(|error| self.note(error.to_string())).ok()
+    }
+
+    fn json<T: DeserializeOwned>(&mut self, column: usize) -> Option<T> {
+        let text = self.text(column)?;
+        serde_json::from_str(&text).map_err(|error| self.note(error.to_string())).ok()
+    }
+
+    fn note(&mut self, damage: String) {
+        self.damage.get_or_insert(damage);
+    }
+}
+
+/// A row of the live jobs as a record.
+pub(super) fn live_record(row: &Row<'_>, names: Names<'_>, now: Timestamp) -> Step<JobRecord> {
+    let gate: Option<String> = row.get(EXTRA)?;
+    let worker: Option<[u8; 16]> = row.get(EXTRA + 2)?;
+    let state = match worker {
+        Some(worker) => JobState::Running {
+            worker: WorkerId::from_bytes(worker),
+            since: instant(row, EXTRA + 3)?,
+            cancel_requested: row.get(EXTRA + 5)?,
+        },
+        None => JobState::Waiting { gate: gate.as_deref().map(Gate::named) },
+    };
+    record(row, names, state, now)
+}
+
+/// A dead letter as a record.
+pub(super) fn dead_record(row: &Row<'_>, names: Names<'_>, now: Timestamp) -> Step<JobRecord> {
+    let error = parse_error(&row.get::<_, String>(EXTRA)?);
+    let state = JobState::Dead { at: instant(row, EXTRA + 1)?, error };
+    record(row, names, state, now)
+}
+
+/// A row of the history as a record.
+pub(super) fn ended_record(row: &Row<'_>, names: Names<'_>, now: Timestamp) -> Step<JobRecord> {
+    let at = instant(row, EXTRA + 3)?;
+    let state = match row.get(EXTRA)? {
+        SUCCEEDED => JobState::Succeeded { at, result: row.get(EXTRA + 1)? },
+        _ => JobState::Cancelled { at, why: row.get::<_, Option<String>>(EXTRA + 2)?.unwrap_or_default() },
+    };
+    record(row, names, state, now)
+}
+
+/// `job_history.state` of a job that succeeded.
+pub(super) const SUCCEEDED: i64 = 1;
+/// `job_history.state` of a job that was cancelled.
+pub(super) const CANCELLED: i64 = 2;
+
+fn record(row: &Row<'_>, names: Names<'_>, state: JobState, now: Timestamp) -> Step<JobRecord> {
+    let Reading { job, last_error, .. } = read_job(row, names)?;
+    Ok(JobRecord { job, state, last_error, read_at: now })
+}
+
+fn instant(row: &Row<'_>, column: usize) -> Step<Timestamp> {
+    Ok(Timestamp::from_micros(row.get::<_, Option<i64>>(column)?.unwrap_or_default()))
+}
+
+/// An error as it is kept. What cannot be read is shown as it is.
+pub(super) fn parse_error(text: &str) -> JobError {
+    serde_json::from_str(text).unwrap_or_else(|_| JobError::new(ErrorKind::Failed, text))
+}
+
+/// A token from its column.
+pub(super) fn token(bytes: [u8; 16]) -> ClaimToken {
+    ClaimToken::from_bytes(bytes)
+}

@@ -1,0 +1,92 @@
+//! Settling: the end of an attempt is written, if its fence holds.
+
+use rusqlite::params;
+use windlass_core::claim::Fence;
+use windlass_core::job::Progress;
+use windlass_core::limits::{
+    ERROR_BYTES_MAX, OUTPUT_BYTES_MAX, PROGRESS_BYTES_MAX, REASON_BYTES_MAX, SETTLE_BATCH_MAX,
+};
+use windlass_core::outcome::{JobError, bounded};
+use windlass_core::settle::{AttemptReport, Settled, Settlement, Transition};
+
+use super::fault::Step;
+use super::land::{EndedAttempt, HeldJob, Parting};
+use super::row::to_json;
+use super::sql::sql;
+use super::work::{Work, refuse_over};
+
+impl Work<'_> {
+    pub(super) fn settle(&mut self, batch: Vec<Settlement>) -> Step<Vec<Settled>> {
+        refuse_over(SETTLE_BATCH_MAX, "settlements", batch.len())?;
+        batch.into_iter().map(|settlement| self.settle_one(settlement)).collect()
+    }
+
+    pub(super) fn settle_one(&mut self, settlement: Settlement) -> Step<Settled> {
+        let Settlement { fence, transition, report } = settlement;
+        let Some(held) = self.held_job(fence.job, fence.token)? else {
+            return self.settled_before(fence);
+        };
+        let transition = cut(transition);
+        let cancel = held.cancel_requested.as_deref();
+        let parting = Parting {
+            attempt: self.ended_attempt(&held, &transition, report),
+            last_error: transition.error().cloned(),
+            settled_by: Some(fence.token),
+            is_retry: matches!(transition, Transition::Retry { .. }),
+        };
+        let landing = transition.land(self.now, held.due, held.counters, cancel);
+        self.land(&held, landing, &parting)?;
+        Ok(Settled::Applied)
+    }
+
+    fn ended_attempt(
+        &self,
+        held: &HeldJob,
+        transition: &Transition,
+        report: AttemptReport,
+    ) -> Option<EndedAttempt> {
+        Some(EndedAttempt {
+            number: held.counters.attempts,
+            worker: held.worker,
+            started_at: self.now.minus(report.ran_for),
+            ending: transition.ending(held.cancel_requested.is_some())?,
+            error: transition.error().cloned(),
+            output: report.output.map(|output| bounded(output, OUTPUT_BYTES_MAX)),
+        })
+    }
+
+    /// The answer to a fence that holds no more: it may be a repeat of what was written.
+    fn settled_before(&self, fence: Fence) -> Step<Settled> {
+        let mut statement = self.conn.prepare_cached(sql!("was_settled"))?;
+        let is_repeat = statement.exists(params![fence.job.0, fence.token.to_bytes()])?;
+        Ok(if is_repeat { Settled::Applied } else { Settled::ClaimLost })
+    }
+
+    pub(super) fn report(&mut self, batch: Vec<(Fence, Progress)>) -> Step<Vec<Settled>> {
+        refuse_over(SETTLE_BATCH_MAX, "reports of progress", batch.len())?;
+        batch.into_iter().map(|(fence, progress)| self.report_one(fence, progress)).collect()
+    }
+
+    fn report_one(&mut self, fence: Fence, progress: Progress) -> Step<Settled> {
+        let progress = Progress {
+            percent: progress.percent.min(100),
+            note: progress.note.map(|note| bounded(note, PROGRESS_BYTES_MAX)),
+        };
+        let mut statement = self.conn.prepare_cached(sql!("report"))?;
+        match statement.execute(params![fence.job.0, fence.token.to_bytes(), to_json(&progress)])? {
+            0 => Ok(Settled::ClaimLost),
+            _ => Ok(Settled::Applied),
+        }
+    }
+}
+
+/// The same with every text within its limit.
+fn cut(transition: Transition) -> Transition {
+    let cut_error = |error: JobError| JobError { text: bounded(error.text, ERROR_BYTES_MAX), ..error };
+    match transition {
+        Transition::Retry { after, error } => Transition::Retry { after, error: cut_error(error) },
+        Transition::Bury { error } => Transition::Bury { error: cut_error(error) },
+        Transition::Cancel { why } => Transition::Cancel { why: bounded(why, REASON_BYTES_MAX) },
+        other => other,
+    }
+}

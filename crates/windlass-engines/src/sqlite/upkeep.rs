@@ -1,0 +1,117 @@
+//! Upkeep: what has expired is cancelled, what nobody handles is parked, what is old is deleted.
+
+use std::collections::HashSet;
+
+use rusqlite::params;
+use windlass_core::admin::BatchDone;
+use windlass_core::gate::Gate;
+use windlass_core::job::JobId;
+use windlass_core::limits::{RECEIPT_TTL, UPKEEP_BATCH_MAX};
+use windlass_core::names::{QueueName, TypeName};
+
+use super::counts;
+use super::fault::Step;
+use super::sql::sql;
+use super::work::Work;
+use super::workers::sightings;
+
+/// Why a job is cancelled that was not started in time.
+pub(super) const EXPIRED: &str = "expired before it started";
+
+/// What live workers serve and handle.
+#[derive(Debug, Default)]
+struct Served {
+    queues: HashSet<QueueName>,
+    types: HashSet<TypeName>,
+}
+
+impl Work<'_> {
+    pub(super) fn sweep(&mut self, limit: u32) -> Step<BatchDone> {
+        let limit = limit.min(UPKEEP_BATCH_MAX);
+        let expired = self.expired(limit)?;
+        for id in &expired {
+            if let Some(job) = self.live_job(*id)? {
+                self.cancel_waiting(&job, EXPIRED)?;
+            }
+        }
+        let served = self.served()?;
+        let unhandled = self.unhandled(limit, &served)?;
+        for (id, gate) in &unhandled {
+            if let Some(job) = self.live_job(*id)? {
+                self.change_waiting(&job, job.due, Some(gate))?;
+            }
+        }
+        self.let_through_rest(limit, &served)?;
+        counts::fold(self.conn, self.now)?;
+        let more = !self.expired(1)?.is_empty() || !self.unhandled(1, &served)?.is_empty();
+        Ok(BatchDone { changed: (expired.len() + unhandled.len()) as u64, more })
+    }
+
+    fn expired(&self, limit: u32) -> Step<Vec<JobId>> {
+        self.ids(sql!("expired"), params![self.now.as_micros(), limit])
+    }
+
+    fn served(&self) -> Step<Served> {
+        let mut served = Served::default();
+        for worker in sightings(self.conn, self.now)?.into_iter().filter(|worker| !worker.expired) {
+            served.queues.extend(worker.card.queues);
+            served.types.extend(worker.card.types);
+        }
+        Ok(served)
+    }
+
+    /// Jobs without a gate whose queue is served by live workers of which none handles their type, at most
+    /// `limit`, each with its gate. Without any such worker nothing is known: a producer that starts first
+    /// must not see its jobs parked.
+    fn unhandled(&self, limit: u32, served: &Served) -> Step<Vec<(JobId, Gate)>> {
+        let mut found = Vec::new();
+        for kind in self.catalogue.types() {
+            let left = limit.saturating_sub(u32::try_from(found.len()).unwrap_or(u32::MAX));
+            let is_unhandled =
+                served.queues.contains(&kind.spec.queue) && !served.types.contains(&kind.spec.name);
+            if left > 0 && is_unhandled {
+                let gate = Gate::no_handler(&kind.spec.name);
+                let ids = self.ids(sql!("waiting_of_type"), params![kind.id, left])?;
+                found.extend(ids.into_iter().map(|id| (id, gate.clone())));
+            }
+        }
+        Ok(found)
+    }
+
+    /// Lets through what a newcomer handles and did not let through itself, because it was too much.
+    fn let_through_rest(&mut self, limit: u32, served: &Served) -> Step<()> {
+        for name in &served.types {
+            self.let_through(&Gate::no_handler(name), limit)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn prune(&mut self, limit: u32) -> Step<BatchDone> {
+        let limit = limit.min(UPKEEP_BATCH_MAX);
+        let jobs = self.past_retention(limit)?;
+        let mut forget = self.conn.prepare_cached(sql!("forget_ended"))?;
+        let mut forget_attempts = self.conn.prepare_cached(sql!("forget_attempts"))?;
+        for id in &jobs {
+            forget.execute([id.0])?;
+            forget_attempts.execute([id.0])?;
+        }
+        let lapsed = self.now.minus(RECEIPT_TTL).as_micros();
+        let receipts = self.conn.prepare_cached(sql!("prune_receipts"))?.execute(params![lapsed, limit])?;
+        self.prune_keys(limit)?;
+        let old_receipts =
+            self.conn.prepare_cached(sql!("old_receipts"))?.query_row([lapsed], |row| row.get(0))?;
+        let more = old_receipts || !self.past_retention(1)?.is_empty();
+        Ok(BatchDone { changed: (jobs.len() + receipts) as u64, more })
+    }
+
+    fn past_retention(&self, limit: u32) -> Step<Vec<JobId>> {
+        self.ids(sql!("past_retention"), params![self.now.as_micros(), limit])
+    }
+
+    /// The numbers that a statement finds.
+    pub(super) fn ids(&self, sql: &str, params: impl rusqlite::Params) -> Step<Vec<JobId>> {
+        let mut statement = self.conn.prepare_cached(sql)?;
+        let ids = statement.query_map(params, |row| row.get(0).map(JobId))?;
+        Ok(ids.collect::<Result<_, _>>()?)
+    }
+}

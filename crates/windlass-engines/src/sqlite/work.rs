@@ -1,0 +1,84 @@
+//! One operation inside a transaction: where it reads and writes, and what it has changed so far.
+
+use std::sync::Arc;
+
+use rusqlite::Connection;
+use windlass_core::clock::Timestamp;
+use windlass_core::error::EngineError;
+use windlass_core::names::{QueueName, TypeName};
+use windlass_core::worker::WorkerId;
+
+use super::catalogue::{Catalogue, TypeEntry};
+use super::counts::Deltas;
+use super::fault::Step;
+use super::hints::PendingHints;
+
+/// What an operation works with.
+pub(super) struct Work<'c> {
+    pub(super) conn: &'c Connection,
+    /// The store's clock, read once for the operation.
+    pub(super) now: Timestamp,
+    pub(super) catalogue: &'c mut Catalogue,
+    /// What earlier operations of the same transaction have counted and not yet written.
+    pub(super) counted: &'c Deltas,
+    pub(super) did: Did,
+}
+
+/// What an operation has done besides writing rows. Dropped with it if it fails.
+#[derive(Debug, Default)]
+pub(super) struct Did {
+    pub(super) deltas: Deltas,
+    pub(super) hints: PendingHints,
+    /// Workers whose lock files are no longer needed.
+    pub(super) gone: Vec<WorkerId>,
+    /// Queues or types have changed, so the catalogue must be read again.
+    pub(super) declared: bool,
+}
+
+impl Did {
+    /// Takes in what another operation did.
+    pub(super) fn absorb(&mut self, other: Self) {
+        self.deltas.absorb(other.deltas);
+        self.hints.absorb(other.hints);
+        self.gone.extend(other.gone);
+        self.declared |= other.declared;
+    }
+}
+
+impl<'c> Work<'c> {
+    /// An operation that has done nothing yet.
+    pub(super) fn new(
+        conn: &'c Connection,
+        now: Timestamp,
+        catalogue: &'c mut Catalogue,
+        counted: &'c Deltas,
+    ) -> Self {
+        Self { conn, now, catalogue, counted, did: Did::default() }
+    }
+
+    /// The type of a stored job. Types are never deleted, so only a damaged file lacks one.
+    pub(super) fn type_of(&self, id: i64) -> Step<Arc<TypeEntry>> {
+        self.catalogue.type_numbered(id).ok_or_else(|| {
+            let why = format!(
+                "a job has type number {id}, which is not registered; the file was changed by hand or is damaged"
+            );
+            EngineError::Unusable { why }.into()
+        })
+    }
+
+    /// The names that belong to a type's number.
+    pub(super) fn names(&self, id: i64) -> Option<(TypeName, QueueName)> {
+        let kind = self.catalogue.type_numbered(id)?;
+        Some((kind.spec.name.clone(), kind.spec.queue.clone()))
+    }
+}
+
+/// Refuses a request that is too big.
+pub(super) fn refuse_over(max: usize, what: &str, got: usize) -> Result<(), EngineError> {
+    if got <= max {
+        return Ok(());
+    }
+    Err(EngineError::Refused(format!(
+        "expected at most {max} {what} in one request, got {got}; send them in parts"
+    )))
+}

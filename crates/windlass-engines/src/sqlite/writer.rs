@@ -1,0 +1,271 @@
+//! The one writer. Everything that writes goes through this thread and its one connection: what has gathered
+//! while the last commit went to the disk shares the next one. Each caller is answered after that commit, with
+//! its own result.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use rusqlite::Connection;
+use tokio::sync::oneshot;
+use windlass_core::clock::Clock;
+use windlass_core::engine::{Hint, Result};
+use windlass_core::error::EngineError;
+
+use super::catalogue::Catalogue;
+use super::fault::{Failure, Fault, Step};
+use super::hints::Listeners;
+use super::inbox::{Haste, Inbox, Taken};
+use super::locks::Locks;
+use super::work::{Did, Work};
+
+/// How many operations share a commit at the most. More would let the first ones wait for the last.
+const OPERATIONS_PER_COMMIT_MAX: usize = 256;
+
+/// Something to be done in a transaction, and somebody who waits for it.
+pub(super) trait Operation: Send {
+    /// Does it. Answers whether it went well; if not, it is rolled back.
+    fn run(&mut self, work: &mut Work<'_>) -> bool;
+    /// Tells the caller: what came of it, or why the commit failed.
+    fn answer(self: Box<Self>, failure: Option<&Failure>);
+}
+
+/// The usual operation: a function and a channel for its result.
+struct Call<T, F> {
+    act: Option<F>,
+    result: Option<Step<T>>,
+    to: oneshot::Sender<Result<T>>,
+}
+
+impl<T, F> Operation for Call<T, F>
+where
+    T: Send,
+    F: FnOnce(&mut Work<'_>) -> Step<T> + Send,
+{
+    fn run(&mut self, work: &mut Work<'_>) -> bool {
+        let result = self.act.take().map(|act| act(work));
+        let is_well = matches!(result, Some(Ok(_)));
+        self.result = result;
+        is_well
+    }
+
+    fn answer(self: Box<Self>, failure: Option<&Failure>) {
+        let result = match (self.result, failure) {
+            (Some(Err(fault)), _) => Err(fault.into()),
+            (_, Some(failure)) => Err(failure.clone().into()),
+            (Some(Ok(value)), None) => Ok(value),
+            (None, None) => Err(Failure::Unavailable("it was not tried".to_owned()).into()),
+        };
+        // Whoever no longer waits has dropped its end; what was written stays written.
+        let _ = self.to.send(result);
+    }
+}
+
+/// Where operations are handed in.
+pub(super) type WriterInbox = Inbox<Box<dyn Operation>>;
+
+/// Does something in the writer's next transaction.
+pub(super) async fn call<T, F>(inbox: &WriterInbox, haste: Haste, act: F) -> Result<T>
+where
+    T: Send + 'static,
+    F: FnOnce(&mut Work<'_>) -> Step<T> + Send + 'static,
+{
+    let (to, answer) = oneshot::channel();
+    inbox.put(haste, Box::new(Call { act: Some(act), result: None, to })).await?;
+    answer.await.unwrap_or_else(|_| {
+        Err(EngineError::Unknown { why: "the engine was closed before it answered".to_owned() })
+    })
+}
+
+/// What the writer's thread owns.
+pub(super) struct Writer {
+    conn: Connection,
+    clock: Arc<dyn Clock>,
+    inbox: Arc<WriterInbox>,
+    listeners: Arc<Listeners>,
+    locks: Arc<Locks>,
+    catalogue: Catalogue,
+    is_stale: bool,
+    /// Changes exactly when another connection has committed something.
+    data_version: i64,
+}
+
+/// Whether a transaction goes on; a failure means that all of it is lost.
+type Kept = std::result::Result<(), Failure>;
+
+/// A transaction that is open: who waits for it, and what it did.
+#[derive(Default)]
+struct Open {
+    callers: Vec<Box<dyn Operation>>,
+    did: Did,
+}
+
+impl Writer {
+    /// A writer that is ready to run.
+    pub(super) fn new(
+        conn: Connection,
+        clock: Arc<dyn Clock>,
+        inbox: Arc<WriterInbox>,
+        listeners: Arc<Listeners>,
+        locks: Arc<Locks>,
+    ) -> Step<Self> {
+        let catalogue = Catalogue::load(&conn)?;
+        let data_version = data_version(&conn)?;
+        Ok(Self { conn, clock, inbox, listeners, locks, catalogue, is_stale: false, data_version })
+    }
+
+    /// Works until the inbox is closed and empty. Nothing that goes wrong ends it.
+    pub(super) fn run(mut self) {
+        loop {
+            match self.inbox.take() {
+                Taken::Item(first) => self.transact(first),
+                Taken::Look => self.notice_others(),
+                Taken::Closed => return,
+            }
+        }
+    }
+
+    fn transact(&mut self, first: Box<dyn Operation>) {
+        if let Err(fault) = self.begin() {
+            self.roll_back();
+            return self.refuse_all(first, &before_commit(fault));
+        }
+        let mut open = Open::default();
+        let mut next = Some(first);
+        while let Some(operation) = next {
+            if let Err(failure) = self.run_one(operation, &mut open) {
+                self.roll_back();
+                return answer_all(open, Some(&failure));
+            }
+            let has_room = open.callers.len() < OPERATIONS_PER_COMMIT_MAX;
+            next = if has_room { self.inbox.try_take() } else { None };
+        }
+        self.commit(open);
+    }
+
+    fn begin(&mut self) -> Step<()> {
+        self.conn.execute_batch("BEGIN IMMEDIATE")?;
+        self.notice_others();
+        self.refresh()
+    }
+
+    fn refresh(&mut self) -> Step<()> {
+        if self.is_stale {
+            self.catalogue.reload(&self.conn)?;
+            self.is_stale = false;
+        }
+        Ok(())
+    }
+
+    /// Runs one operation of a transaction. An error means that the whole transaction is lost.
+    fn run_one(&mut self, mut operation: Box<dyn Operation>, open: &mut Open) -> Kept {
+        // The first operation needs no savepoint: if it fails, nothing else is in the transaction. That
+        // saves the copies of pages that a savepoint makes, on the path of large batches.
+        let has_savepoint = !open.callers.is_empty();
+        let prepared = self.refresh().and_then(|()| match has_savepoint {
+            true => Ok(self.conn.execute_batch("SAVEPOINT operation")?),
+            false => Ok(()),
+        });
+        if let Err(fault) = prepared {
+            open.callers.push(operation);
+            return Err(before_commit(fault));
+        }
+        let now = self.clock.now();
+        let mut work = Work::new(&self.conn, now, &mut self.catalogue, &open.did.deltas);
+        let is_well = catch_unwind(AssertUnwindSafe(|| operation.run(&mut work)));
+        let did = work.did;
+        open.callers.push(operation);
+        match is_well {
+            Ok(true) => self.keep_one(did, has_savepoint, open),
+            Ok(false) => self.undo_one(has_savepoint),
+            Err(_panic) => Err(Failure::Unusable(
+                "an operation panicked and was rolled back; this is a bug in Windlass".to_owned(),
+            )),
+        }
+    }
+
+    fn keep_one(&mut self, did: Did, has_savepoint: bool, open: &mut Open) -> Kept {
+        self.is_stale |= did.declared;
+        open.did.absorb(did);
+        if has_savepoint {
+            let released = self.conn.execute_batch("RELEASE operation");
+            released.map_err(|error| Failure::of(&error))?;
+        }
+        Ok(())
+    }
+
+    /// Takes back what a failed operation wrote. SQLite itself rolls back everything after some errors, such
+    /// as a full disk; then the whole transaction is lost.
+    fn undo_one(&mut self, has_savepoint: bool) -> Kept {
+        self.is_stale = true;
+        let lost = || Failure::Unavailable("another operation of the same transaction failed".to_owned());
+        if self.conn.is_autocommit() || !has_savepoint {
+            return Err(lost());
+        }
+        self.conn.execute_batch("ROLLBACK TO operation; RELEASE operation").map_err(|_| lost())
+    }
+
+    fn commit(&mut self, mut open: Open) {
+        if let Err(fault) = self.flush(&mut open) {
+            self.roll_back();
+            return answer_all(open, Some(&before_commit(fault)));
+        }
+        if let Err(error) = self.conn.execute_batch("COMMIT") {
+            self.roll_back();
+            return answer_all(open, Some(&Failure::of_commit(&error)));
+        }
+        open.did.gone.drain(..).for_each(|worker| self.locks.remove(worker));
+        let hints = std::mem::take(&mut open.did.hints);
+        answer_all(open, None);
+        self.listeners.tell_all(hints);
+    }
+
+    fn flush(&mut self, open: &mut Open) -> Step<()> {
+        open.did.deltas.flush(&self.conn)?;
+        self.catalogue.save_sequence(&self.conn)
+    }
+
+    /// Ends whatever is open. What was in the catalogue may never have been written.
+    fn roll_back(&mut self) {
+        self.is_stale = true;
+        if !self.conn.is_autocommit()
+            && let Err(error) = self.conn.execute_batch("ROLLBACK")
+        {
+            tracing::warn!(%error, "a transaction could not be rolled back; it ends with the next one");
+        }
+    }
+
+    /// The store cannot be written to: tells everybody who waits, since they have waited long enough.
+    fn refuse_all(&mut self, first: Box<dyn Operation>, failure: &Failure) {
+        tracing::warn!(?failure, "the store cannot be written to");
+        first.answer(Some(failure));
+        for _ in 0..OPERATIONS_PER_COMMIT_MAX {
+            let Some(operation) = self.inbox.try_take() else { return };
+            operation.answer(Some(failure));
+        }
+    }
+
+    /// Tells listeners if another connection has committed something, and forgets what may have changed.
+    fn notice_others(&mut self) {
+        let Ok(data_version) = data_version(&self.conn) else { return };
+        if data_version != self.data_version {
+            self.data_version = data_version;
+            self.is_stale = true;
+            self.listeners.tell(&Hint::Any);
+        }
+    }
+}
+
+fn answer_all(open: Open, failure: Option<&Failure>) {
+    open.callers.into_iter().for_each(|caller| caller.answer(failure));
+}
+
+fn before_commit(fault: Fault) -> Failure {
+    match fault {
+        Fault::Sqlite(error) => Failure::of(&error),
+        Fault::Engine(error) => Failure::Unusable(error.to_string()),
+    }
+}
+
+fn data_version(conn: &Connection) -> Step<i64> {
+    Ok(conn.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))?)
+}
