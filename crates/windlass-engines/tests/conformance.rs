@@ -14,6 +14,27 @@ async fn in_memory() -> Fixture {
 
 windlass_conformance::suite!(memory, in_memory);
 
+#[cfg(feature = "sqlite")]
+async fn in_sqlite() -> Fixture {
+    use windlass_engines::sqlite::{SqliteEngine, SqliteOptions};
+
+    let clock = Arc::new(ManualClock::default());
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let options = SqliteOptions { clock: clock.clone(), ..SqliteOptions::default() };
+    let engine = SqliteEngine::open(folder.path().join("jobs.db"), options).expect("a fresh file");
+    Fixture { engine: Arc::new(engine), clock, keep: Box::new(folder) }
+}
+
+#[cfg(feature = "sqlite")]
+windlass_conformance::suite!(sqlite, in_sqlite);
+
+#[cfg(feature = "sqlite")]
+#[test]
+fn sqlite_runs_every_behaviour_and_skips_none() {
+    assert_eq!(sqlite::BEHAVIOURS, windlass_conformance::BEHAVIOURS);
+    assert_eq!(sqlite::SKIPS, []);
+}
+
 #[test]
 fn the_same_behaviours_run_on_every_engine() {
     assert!(windlass_conformance::BEHAVIOURS.len() > 120);

@@ -219,13 +219,23 @@ impl Work<'_> {
         why: Option<&str>,
     ) -> Step<()> {
         match leaving.kind.spec.retention_days {
-            0 => {
-                self.conn.prepare_cached(sql!("forget_attempts"))?.execute([leaving.id.0])?;
-            }
+            0 => self.leave_trace(leaving)?,
             days => self.keep(leaving, state, days, result, why)?,
         }
         let total = if state == SUCCEEDED { Total::Succeeded } else { Total::Cancelled };
         self.leave(leaving, Spot::Outside, total, HolderStage::Ended)
+    }
+
+    /// All that remains of a job whose type keeps no history.
+    fn leave_trace(&self, leaving: &Leaving<'_>) -> Step<()> {
+        self.conn.prepare_cached(sql!("settle_trace"))?.execute(params![
+            leaving.id.0,
+            leaving.token.map(ClaimToken::to_bytes),
+            leaving.parting.settled_by.map(ClaimToken::to_bytes),
+            self.now.as_micros(),
+        ])?;
+        self.conn.prepare_cached(sql!("forget_attempts"))?.execute([leaving.id.0])?;
+        Ok(())
     }
 
     fn keep(

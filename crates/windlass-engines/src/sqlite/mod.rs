@@ -273,9 +273,7 @@ impl Admin for SqliteEngine {
     async fn types(&self) -> Result<Vec<TypeStatus>> {
         self.read(|conn, now| {
             let live = workers::sightings(conn, now)?;
-            let handles = |worker: &WorkerSighting, name: &TypeName| {
-                !worker.expired && worker.card.types.contains(name)
-            };
+            let handles = |worker: &WorkerSighting, name: &TypeName| worker.card.types.contains(name);
             counts::types(conn, |kind| {
                 live.iter().filter(|worker| handles(worker, &kind.spec.name)).count() as u64
             })

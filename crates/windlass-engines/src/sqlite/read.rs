@@ -75,7 +75,7 @@ pub(super) fn list(conn: &Connection, request: &ListRequest, now: Timestamp) -> 
     let mut page = Vec::new();
     for place in places(request.phase) {
         let Some(filters) = Filters::of(request, &place, &catalogue, now) else { return Ok(Vec::new()) };
-        filters.read(conn, &place, &catalogue, limit, &mut page)?;
+        filters.read(conn, &place, &catalogue, &mut page)?;
     }
     page.sort_by_key(|record| std::cmp::Reverse(record.job.id));
     page.truncate(limit as usize);
@@ -105,7 +105,6 @@ fn places(phase: Option<Phase>) -> Vec<Place> {
 /// The lines to add to a list's statement, and the values they name. Lines are constants; only values come
 /// from outside.
 struct Filters {
-    before: i64,
     now: Timestamp,
     lines: Vec<String>,
     values: HashMap<&'static str, Box<dyn ToSql>>,
@@ -115,7 +114,9 @@ impl Filters {
     /// Nothing if no job can match, because a name is not known.
     fn of(request: &ListRequest, place: &Place, catalogue: &Catalogue, now: Timestamp) -> Option<Self> {
         let before = request.before.map_or(i64::MAX, |id| id.0);
-        let mut filters = Self { before, now, lines: Vec::new(), values: HashMap::new() };
+        let mut filters = Self { now, lines: Vec::new(), values: HashMap::new() };
+        filters.values.insert(":before", Box::new(before));
+        filters.values.insert(":limit", Box::new(request.limit.min(LIST_PAGE_MAX)));
         if let Some(name) = &request.job_type {
             let kind = catalogue.type_named(name)?;
             filters.add("AND type = :type", ":type", kind.id);
@@ -174,13 +175,10 @@ impl Filters {
         conn: &Connection,
         place: &Place,
         catalogue: &Catalogue,
-        limit: u32,
         page: &mut Vec<JobRecord>,
     ) -> Step<()> {
         let sql = place.sql.replace("/* filters */", &self.lines.join("\n"));
         let mut statement = conn.prepare_cached(&sql)?;
-        statement.raw_bind_parameter(1, self.before)?;
-        statement.raw_bind_parameter(2, limit)?;
         for (name, value) in &self.values {
             if let Some(index) = statement.parameter_index(name)? {
                 statement.raw_bind_parameter(index, value)?;

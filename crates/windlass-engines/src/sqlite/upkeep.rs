@@ -97,6 +97,7 @@ impl Work<'_> {
         }
         let lapsed = self.now.minus(RECEIPT_TTL).as_micros();
         let receipts = self.conn.prepare_cached(sql!("prune_receipts"))?.execute(params![lapsed, limit])?;
+        self.conn.prepare_cached(sql!("prune_traces"))?.execute(params![lapsed, limit])?;
         self.prune_keys(limit)?;
         let old_receipts =
             self.conn.prepare_cached(sql!("old_receipts"))?.query_row([lapsed], |row| row.get(0))?;

@@ -135,6 +135,13 @@ CREATE INDEX job_history_key ON job_history (key) WHERE key IS NOT NULL;
 CREATE INDEX job_history_correlation ON job_history (correlation) WHERE correlation IS NOT NULL;
 CREATE INDEX job_history_group ON job_history (job_group) WHERE job_group IS NOT NULL;
 
+-- Which claim ended a job of which nothing else is kept, so that a repeat of its end can be answered for a while.
+CREATE TABLE job_traces (
+    job INTEGER PRIMARY KEY,
+    settled_by BLOB NOT NULL,
+    at INTEGER NOT NULL
+) STRICT;
+
 -- Attempts after which the job went on. The one that ended a job lives in the job's own last row.
 CREATE TABLE attempts (
     id INTEGER PRIMARY KEY,

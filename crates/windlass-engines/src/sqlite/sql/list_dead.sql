@@ -1,8 +1,8 @@
 -- list_dead: dead letters, newest first. The caller adds one line for each filter.
--- ?1 only lower numbers   ?2 at most so many
+-- :before only lower numbers   :limit at most so many
 SELECT id, type, priority, payload, enqueued_at, due, expires_at, key, correlation, job_group, tags, options,
     attempts, failures, crashes, holds, progress, last_error,
     error, ended_at
-FROM delayed_jobs_dlq WHERE id < ?1
+FROM delayed_jobs_dlq WHERE id < :before
 /* filters */
-ORDER BY id DESC LIMIT ?2;
+ORDER BY id DESC LIMIT :limit;

@@ -3,4 +3,5 @@
 SELECT 1 FROM delayed_jobs WHERE id = ?1 AND settled_by = ?2
 UNION ALL SELECT 1 FROM job_history WHERE id = ?1 AND settled_by = ?2
 UNION ALL SELECT 1 FROM delayed_jobs_dlq WHERE id = ?1 AND settled_by = ?2
+UNION ALL SELECT 1 FROM job_traces WHERE job = ?1 AND settled_by = ?2
 LIMIT 1;
