@@ -77,3 +77,6 @@ pub(crate) enum Command {
     /// Print the version
     Version,
 }
+
+#[cfg(test)]
+mod tests;

@@ -136,7 +136,12 @@ impl From<&Refusal> for Failure {
 }
 
 impl From<std::io::Error> for Failure {
+    /// Of writing output. A reader that left early, as `head` does, is no failure.
     fn from(error: std::io::Error) -> Self {
-        Self::new(Code::Failed, format!("the output cannot be written: {error}"))
+        let code = match error.kind() {
+            std::io::ErrorKind::BrokenPipe => Code::Ok,
+            _ => Code::Failed,
+        };
+        Self::new(code, format!("the output cannot be written: {error}"))
     }
 }

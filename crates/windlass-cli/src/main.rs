@@ -12,7 +12,9 @@ mod exit;
 #[cfg(test)]
 mod testing;
 
+use std::future::poll_fn;
 use std::process::ExitCode;
+use std::task::Poll;
 
 use clap::Parser;
 use clap::error::ErrorKind;
@@ -36,6 +38,8 @@ fn main() -> ExitCode {
     log_to_stderr(&cli.global);
     match run(&cli) {
         Ok(code) => code.into(),
+        // Whoever reads our output and left early has what they wanted.
+        Err(failure) if failure.code == Code::Ok => Code::Ok.into(),
         Err(failure) => {
             output(&cli.global).failure(&failure);
             failure.code.into()
@@ -53,7 +57,7 @@ fn run(cli: &Cli) -> Result<Code, Failure> {
         Command::RetryPlan(args) => retry_plan::retry_plan(args, &configured(&cli.global)?, &mut output),
         Command::Migrate(args) => migrate::migrate(args, &configured(&cli.global)?, &mut output),
         Command::Job(_) | Command::Queue(_) | Command::Dlq(_) | Command::Type(_) => {
-            on_runtime(on_the_store(&cli.command, configured(&cli.global)?, output))
+            on_runtime(&cli.global, on_the_store(&cli.command, configured(&cli.global)?, output))
         }
     }
 }
@@ -79,21 +83,34 @@ async fn dispatch(command: &Command, context: &mut Context) -> Result<Code, Fail
     }
 }
 
-/// Runs to the end or to Ctrl-C. One thread is enough: a command does one thing at a time.
-fn on_runtime(work: impl Future<Output = Result<Code, Failure>>) -> Result<Code, Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
+/// Runs to the end or to Ctrl-C.
+fn on_runtime(global: &Global, work: impl Future<Output = Result<Code, Failure>>) -> Result<Code, Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
         .enable_all()
         .build()
         .map_err(|why| Failure::new(Code::Failed, format!("the runtime cannot start: {why}")))?;
     runtime.block_on(async {
-        tokio::select! {
-            done = work => done,
-            signal = tokio::signal::ctrl_c() => match signal {
-                Ok(()) => Err(Failure::new(Code::Interrupted, "interrupted")),
-                Err(why) => Err(Failure::new(Code::Failed, format!("Ctrl-C cannot be listened for: {why}"))),
-            },
-        }
+        end_on_interrupt(global.clone()).await?;
+        work.await
     })
+}
+
+/// Ends the process on Ctrl-C, from a thread of its own: the command itself may be reading its input just then.
+/// What a store was told is written or not written, as after any other death of a process.
+async fn end_on_interrupt(global: Global) -> Result<(), Failure> {
+    let mut interrupt = Box::pin(tokio::signal::ctrl_c());
+    // The first poll is what starts listening, so a signal that comes from here on is not missed.
+    if let Poll::Ready(Err(why)) = poll_fn(|cx| Poll::Ready(interrupt.as_mut().poll(cx))).await {
+        return Err(Failure::new(Code::Failed, format!("Ctrl-C cannot be listened for: {why}")));
+    }
+    tokio::spawn(async move {
+        if interrupt.await.is_ok() {
+            output(&global).failure(&Failure::new(Code::Interrupted, "interrupted"));
+            std::process::exit(Code::Interrupted as i32);
+        }
+    });
+    Ok(())
 }
 
 fn output(global: &Global) -> Output {

@@ -281,3 +281,31 @@ fn a_policy_is_written_in_one_word_on_the_command_line() {
         assert!(parse(wrong).is_err(), "{wrong}");
     }
 }
+
+#[test]
+fn the_page_about_configuration_names_every_key_and_holds_the_example_in_full() {
+    let page = include_str!("../../../../docs/configuration.md");
+    assert!(page.contains(example::EXAMPLE.trim_end()), "docs/configuration.md holds another example");
+    let keys = example::EXAMPLE.lines().filter_map(|line| {
+        let line = line.strip_prefix("# ").unwrap_or(line);
+        if let Some(section) = line.strip_prefix('[') {
+            return section.split_once(']').map(|(section, _)| (true, section));
+        }
+        line.split_once(" = ").filter(|(key, _)| !key.contains([' ', '`'])).map(|(key, _)| (false, key))
+    });
+    let mut section = "";
+    for (is_section, name) in keys {
+        if is_section {
+            section = name.split('.').next().unwrap_or(name);
+            continue;
+        }
+        let variable = match section {
+            "queues" | "types" => format!("`{section}__NAME__{name}`"),
+            "priorities" => "`priorities__LABEL`".to_owned(),
+            _ => format!("`{section}__{name}`"),
+        };
+        let variable = variable.replace("LABEL", "label").to_uppercase();
+        assert!(page.contains(&variable), "{variable} is missing");
+        assert!(section == "priorities" || page.contains(&format!("| `{name}` |")), "{name} is missing");
+    }
+}

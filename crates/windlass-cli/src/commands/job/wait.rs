@@ -41,6 +41,7 @@ pub(crate) async fn wait(args: &WaitArgs, context: &mut Context) -> Result<Code,
     let deadline = args.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
     let hints = Arc::new(Hints::default());
     context.engine.on_hint(hints.clone());
+    tracing::info!("waiting for job {}", args.id);
     let mut pause = PAUSE_FIRST;
     loop {
         let record = context.job(args.id).await?;
