@@ -104,7 +104,7 @@ fn ended_twice(story: &Story) -> Option<String> {
 
 /// The last accepted end and the store must tell the same, but that an accepted cancel wins.
 fn forgotten_end(story: &Story) -> Option<String> {
-    let last = story.attempts.iter().filter(|attempt| attempt.ended_job().is_some()).next_back()?;
+    let last = story.attempts.iter().rfind(|attempt| attempt.ended_job().is_some())?;
     if story.started_over.last().is_some_and(|line| Some(*line) > last.ended_job()) {
         return None;
     }

@@ -66,7 +66,7 @@ impl Tale {
     }
 
     /// Asserts that exactly this kind of fault is found, and that the verdict names the offender.
-    fn is_flagged_as(self, kinds: &[&str]) {
+    fn must_be_flagged_as(self, kinds: &[&str]) {
         let verdict = self.verdict();
         let found = verdict.faults();
         let found: Vec<_> = found.iter().filter(|(_, f)| !f.is_empty()).map(|(kind, _)| *kind).collect();
@@ -75,7 +75,7 @@ impl Tale {
         assert!(verdict.to_string().contains("p/1"), "{verdict}");
     }
 
-    fn is_clean(self) {
+    fn must_be_clean(self) {
         let verdict = self.verdict();
         assert!(verdict.is_clean(), "{verdict}");
         assert!(verdict.to_string().contains("nothing wrong"), "{verdict}");

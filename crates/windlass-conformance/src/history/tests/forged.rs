@@ -4,34 +4,34 @@ use super::*;
 
 #[test]
 fn a_job_that_was_acknowledged_and_is_gone_is_lost() {
-    Tale::put_in().is_flagged_as(&["lost"]);
+    Tale::put_in().must_be_flagged_as(&["lost"]);
 }
 
 #[test]
 fn a_job_that_ran_and_is_gone_without_an_accepted_end_is_lost() {
-    Tale::put_in().start("a", "w1").end("a", Outcome::Done).lost("a").is_flagged_as(&["lost"]);
+    Tale::put_in().start("a", "w1").end("a", Outcome::Done).lost("a").must_be_flagged_as(&["lost"]);
 }
 
 #[test]
 fn a_job_that_still_waits_after_the_drain_is_unfinished() {
-    Tale::put_in().stored(Phase::Ready, Counters::default()).is_flagged_as(&["unfinished"]);
+    Tale::put_in().stored(Phase::Ready, Counters::default()).must_be_flagged_as(&["unfinished"]);
 }
 
 #[test]
 fn a_job_that_runs_for_ever_under_nobody_is_unfinished() {
     let counters = Counters { attempts: 1, ..Counters::default() };
-    Tale::put_in().start("a", "w1").stored(Phase::Running, counters).is_flagged_as(&["unfinished"]);
+    Tale::put_in().start("a", "w1").stored(Phase::Running, counters).must_be_flagged_as(&["unfinished"]);
 }
 
 #[test]
 fn a_job_that_ran_though_nobody_put_it_in_is_unexpected() {
-    Tale::default().run("a", Outcome::Done).is_flagged_as(&["unexpected"]);
+    Tale::default().run("a", Outcome::Done).must_be_flagged_as(&["unexpected"]);
 }
 
 #[test]
 fn a_job_that_ran_though_it_was_refused_is_unexpected() {
     let refused = Tale::default().invoke().tell(Event::Refused { uid: uid() });
-    refused.run("a", Outcome::Done).is_flagged_as(&["unexpected"]);
+    refused.run("a", Outcome::Done).must_be_flagged_as(&["unexpected"]);
 }
 
 #[test]
@@ -42,7 +42,7 @@ fn a_job_that_is_stored_under_two_numbers_is_stored_twice() {
         phase: Phase::Succeeded,
         counters: Counters { attempts: 1, ..Counters::default() },
     };
-    Tale::put_in().run("a", Outcome::Done).succeeded(1).tell(twin).is_flagged_as(&["stored twice"]);
+    Tale::put_in().run("a", Outcome::Done).succeeded(1).tell(twin).must_be_flagged_as(&["stored twice"]);
 }
 
 #[test]
@@ -50,7 +50,7 @@ fn two_accepted_ends_are_one_too_many() {
     let both = Tale::put_in().start("a", "w1").kill("w1").start("b", "w2");
     let both = both.end("a", Outcome::Done).end("b", Outcome::Done).applied("b").applied("a");
     let counters = Counters { attempts: 2, crashes: 1, ..Counters::default() };
-    both.stored(Phase::Succeeded, counters).is_flagged_as(&["ended twice", "stale accepted"]);
+    both.stored(Phase::Succeeded, counters).must_be_flagged_as(&["ended twice", "stale accepted"]);
 }
 
 #[test]
@@ -65,60 +65,63 @@ fn a_job_that_runs_again_after_its_end_ended_twice() {
 fn an_accepted_end_that_the_store_forgot_is_found() {
     let counters = Counters { attempts: 1, ..Counters::default() };
     let forgotten = Tale::put_in().run("a", Outcome::Done).stored(Phase::Ready, counters);
-    forgotten.is_flagged_as(&["unfinished", "forgotten ends"]);
+    forgotten.must_be_flagged_as(&["unfinished", "forgotten ends"]);
 }
 
 #[test]
 fn an_accepted_success_that_the_store_calls_dead_is_found() {
     let counters = Counters { attempts: 1, ..Counters::default() };
-    Tale::put_in().run("a", Outcome::Done).stored(Phase::Dead, counters).is_flagged_as(&["forgotten ends"]);
+    Tale::put_in()
+        .run("a", Outcome::Done)
+        .stored(Phase::Dead, counters)
+        .must_be_flagged_as(&["forgotten ends"]);
 }
 
 #[test]
 fn a_stale_end_that_was_accepted_is_found_even_if_it_is_the_only_one() {
     let stale = Tale::put_in().start("a", "w1").tell(Event::fault(FaultKind::Freeze, "w1"));
     let stale = stale.start("b", "w2").end("a", Outcome::Done).applied("a");
-    stale.end("b", Outcome::Done).lost("b").succeeded(2).is_flagged_as(&["stale accepted"]);
+    stale.end("b", Outcome::Done).lost("b").succeeded(2).must_be_flagged_as(&["stale accepted"]);
 }
 
 #[test]
 fn a_stale_retry_that_was_accepted_is_found() {
     let stale = Tale::put_in().start("a", "w1").kill("w1").start("b", "w2");
     let stale = stale.end("a", Outcome::Failed).applied("a").end("b", Outcome::Done).applied("b");
-    stale.succeeded(2).is_flagged_as(&["stale accepted"]);
+    stale.succeeded(2).must_be_flagged_as(&["stale accepted"]);
 }
 
 #[test]
 fn a_second_attempt_without_a_fault_is_unexplained() {
     let twice = Tale::put_in().start("a", "w1").start("b", "w2").end("b", Outcome::Done).applied("b");
-    twice.end("a", Outcome::Done).lost("a").succeeded(2).is_flagged_as(&["unexplained attempts"]);
+    twice.end("a", Outcome::Done).lost("a").succeeded(2).must_be_flagged_as(&["unexplained attempts"]);
 }
 
 #[test]
 fn a_fault_that_hit_another_worker_explains_nothing() {
     let twice = Tale::put_in().start("a", "w1").kill("w3").start("b", "w2");
     let twice = twice.end("b", Outcome::Done).applied("b");
-    twice.succeeded(2).is_flagged_as(&["unexplained attempts"]);
+    twice.succeeded(2).must_be_flagged_as(&["unexplained attempts"]);
 }
 
 #[test]
 fn a_fault_that_was_over_before_explains_nothing() {
     let twice = Tale::put_in().kill("w1").start("a", "w1").start("b", "w2");
     let twice = twice.end("b", Outcome::Done).applied("b");
-    twice.succeeded(2).is_flagged_as(&["unexplained attempts"]);
+    twice.succeeded(2).must_be_flagged_as(&["unexplained attempts"]);
 }
 
 #[test]
 fn a_failure_explains_one_more_attempt_and_not_two() {
     let thrice = Tale::put_in().run("a", Outcome::Failed).start("b", "w1").start("c", "w2");
     let thrice = thrice.end("c", Outcome::Done).applied("c");
-    thrice.succeeded(3).is_flagged_as(&["unexplained attempts"]);
+    thrice.succeeded(3).must_be_flagged_as(&["unexplained attempts"]);
 }
 
 #[test]
 fn a_handler_that_is_called_twice_under_one_claim_is_unexplained() {
     let twice = Tale::put_in().start("a", "w1").run("a", Outcome::Done);
-    twice.succeeded(1).is_flagged_as(&["unexplained attempts"]);
+    twice.succeeded(1).must_be_flagged_as(&["unexplained attempts"]);
 }
 
 #[test]
@@ -126,25 +129,25 @@ fn a_start_before_the_due_time_is_early() {
     let due = Some(Timestamp::from_micros(60_000_000));
     let tale = Tale::default().tell(Event::Invoke { uid: uid(), due });
     let tale = tale.tell(Event::Acknowledged { uid: uid(), job: JobId(1) });
-    tale.run("a", Outcome::Done).succeeded(1).is_flagged_as(&["started early"]);
+    tale.run("a", Outcome::Done).succeeded(1).must_be_flagged_as(&["started early"]);
 }
 
 #[test]
 fn a_success_after_an_accepted_cancel_is_found() {
     let tale = Tale::put_in().start("a", "w1").tell(Event::CancelAccepted { uid: uid() });
-    tale.end("a", Outcome::Done).applied("a").succeeded(1).is_flagged_as(&["cancel ignored"]);
+    tale.end("a", Outcome::Done).applied("a").succeeded(1).must_be_flagged_as(&["cancel ignored"]);
 }
 
 #[test]
 fn a_kill_that_was_not_counted_is_found() {
     let tale = Tale::put_in().start("a", "w1").kill("w1").run("b", Outcome::Done);
-    tale.succeeded(2).is_flagged_as(&["uncounted crashes"]);
+    tale.succeeded(2).must_be_flagged_as(&["uncounted crashes"]);
 }
 
 #[test]
 fn a_job_that_crashed_more_often_than_allowed_is_found() {
     let counters = Counters { attempts: 4, crashes: 4, ..Counters::default() };
-    Tale::put_in().stored(Phase::Dead, counters).is_flagged_as(&["over limits"]);
+    Tale::put_in().stored(Phase::Dead, counters).must_be_flagged_as(&["over limits"]);
 }
 
 #[test]
