@@ -1,0 +1,162 @@
+//! What both engines hold, compared. The subject's numbers are told as the model's, and what engines may do
+//! each in its own way is left out.
+
+use std::collections::HashMap;
+
+use windlass_core::admin::{JobRecord, ListRequest, RetryAnswer};
+use windlass_core::claim::ClaimAnswer;
+use windlass_core::engine::{Engine, Rescued};
+use windlass_core::enqueue::Enqueued;
+use windlass_core::job::{JobId, JobState, Phase};
+use windlass_core::limits::LIST_PAGE_MAX;
+use windlass_core::outcome::{ErrorKind, JobError};
+use windlass_core::worker::{Beat, ProofOfLife, WorkerSighting};
+
+use crate::pair::{Pair, Subject, handled, queue};
+
+const UP: &str = "the engine is up";
+
+impl<S: Subject> Pair<S> {
+    /// After each step: every job, every count, every worker, and what lies ahead.
+    pub(crate) async fn compare_stores(&self) {
+        let (expected, got) = self.both(async |engine, _| all_jobs(engine, None).await).await;
+        assert_eq!(self.as_model(got), told(expected), "the jobs");
+        let (expected, got) = self.both(async |engine, _| engine.queues().await.expect(UP)).await;
+        assert_eq!(got, expected, "the queues");
+        let (expected, got) = self.both(async |engine, _| engine.types().await.expect(UP)).await;
+        assert_eq!(got, expected, "the types");
+        let (expected, got) = self.both(async |engine, _| workers(engine).await).await;
+        assert_eq!(got, expected, "the workers");
+        let queues = ["main", "other", "small"].map(queue);
+        let (expected, got) =
+            self.both(async |engine, _| engine.outlook(&queues, &handled()).await.expect(UP)).await;
+        assert_eq!(got, expected, "the outlook");
+    }
+
+    /// At the end also the attempts of each job, lists by phase, and what single reads say.
+    pub(crate) async fn compare_everything(&self) {
+        for job in 0..self.jobs.len() {
+            let (expected, got) =
+                self.both(async |e, side| e.attempts(self.id_on(side, job)).await.expect(UP)).await;
+            assert_eq!(got, expected, "the attempts of job {}", self.jobs[job].0);
+            let (expected, got) =
+                self.both(async |e, side| e.job(self.id_on(side, job)).await.expect(UP)).await;
+            let [expected, got] = [expected, got].map(|record| record.into_iter().collect::<Vec<_>>());
+            assert_eq!(self.as_model(got), told(expected), "job {}", self.jobs[job].0);
+        }
+        for phase in Phase::ALL {
+            let (expected, got) = self.both(async |engine, _| all_jobs(engine, Some(phase)).await).await;
+            assert_eq!(self.as_model(got), told(expected), "the jobs that are {phase}");
+        }
+    }
+
+    /// An answer of the subject with the model's numbers.
+    pub(crate) fn as_model<T: Renumber>(&self, mut answer: T) -> T {
+        answer.renumber(&self.model_ids);
+        answer
+    }
+}
+
+async fn all_jobs(engine: &dyn Engine, phase: Option<Phase>) -> Vec<JobRecord> {
+    let mut jobs: Vec<JobRecord> = Vec::new();
+    loop {
+        let before = jobs.last().map(|record| record.job.id);
+        let request = ListRequest { phase, before, limit: LIST_PAGE_MAX, ..ListRequest::default() };
+        let page = engine.list(request).await.expect(UP);
+        if page.is_empty() {
+            return jobs;
+        }
+        jobs.extend(page);
+    }
+}
+
+/// Counters of signs of life and proofs are each engine's own.
+async fn workers(engine: &dyn Engine) -> Vec<WorkerSighting> {
+    let mut workers = engine.workers().await.expect(UP);
+    for sighting in &mut workers {
+        (sighting.beats, sighting.proof) = (0, ProofOfLife::None);
+    }
+    workers.sort_by_key(|sighting| sighting.card.id);
+    workers
+}
+
+/// The model's records, with the same left out as in the subject's.
+fn told(mut records: Vec<JobRecord>) -> Vec<JobRecord> {
+    records.renumber(&HashMap::new());
+    records
+}
+
+/// Something that names jobs.
+pub(crate) trait Renumber {
+    /// Replaces the numbers that the map has.
+    fn renumber(&mut self, ids: &HashMap<JobId, JobId>);
+}
+
+impl Renumber for JobId {
+    fn renumber(&mut self, ids: &HashMap<JobId, JobId>) {
+        *self = ids.get(self).copied().unwrap_or(*self);
+    }
+}
+
+impl<T: Renumber> Renumber for Vec<T> {
+    fn renumber(&mut self, ids: &HashMap<JobId, JobId>) {
+        self.iter_mut().for_each(|item| item.renumber(ids));
+    }
+}
+
+impl Renumber for Enqueued {
+    fn renumber(&mut self, ids: &HashMap<JobId, JobId>) {
+        match self {
+            Self::New(id) | Self::Kept(id) | Self::Replaced(id) | Self::Revived(id) => id.renumber(ids),
+            Self::Refused(_) => {}
+        }
+    }
+}
+
+impl Renumber for ClaimAnswer {
+    fn renumber(&mut self, ids: &HashMap<JobId, JobId>) {
+        if let Self::Claimed { jobs, .. } = self {
+            jobs.iter_mut().for_each(|claimed| claimed.job.id.renumber(ids));
+        }
+    }
+}
+
+impl Renumber for Beat {
+    fn renumber(&mut self, ids: &HashMap<JobId, JobId>) {
+        if let Self::Alive { cancel } = self {
+            cancel.iter_mut().for_each(|fence| fence.job.renumber(ids));
+        }
+    }
+}
+
+impl Renumber for Rescued {
+    fn renumber(&mut self, ids: &HashMap<JobId, JobId>) {
+        self.returned.renumber(ids);
+        self.buried.renumber(ids);
+    }
+}
+
+impl Renumber for RetryAnswer {
+    fn renumber(&mut self, ids: &HashMap<JobId, JobId>) {
+        if let Self::KeyHeld(id) = self {
+            id.renumber(ids);
+        }
+    }
+}
+
+impl Renumber for JobRecord {
+    fn renumber(&mut self, ids: &HashMap<JobId, JobId>) {
+        self.job.id.renumber(ids);
+        if let JobState::Dead { error, .. } = &mut self.state {
+            leave_out_neighbours(error);
+        }
+        self.last_error.iter_mut().for_each(leave_out_neighbours);
+    }
+}
+
+/// A dead letter by crashes names its neighbours in its text, by numbers that differ.
+fn leave_out_neighbours(error: &mut JobError) {
+    if error.kind == ErrorKind::Crashed {
+        error.text.clear();
+    }
+}

@@ -1,0 +1,27 @@
+//! Random rows of operations on an engine and on the memory engine, which is the model: both must give the same
+//! answers and hold the same jobs afterwards. A failing row is shrunk and printed.
+
+use proptest::test_runner::Config;
+use proptest_state_machine::prop_state_machine;
+
+mod steps;
+mod pair;
+mod play;
+mod compare;
+#[cfg(feature = "planted-bugs")]
+mod planted;
+
+/// Enough rows to meet rare orders of things, few enough to be done within half a minute.
+fn config(cases: u32) -> Config {
+    Config { cases, max_shrink_iters: 2_000, failure_persistence: None, ..Config::default() }
+}
+
+/// The model against itself shows only that the test itself is sound: that nothing in it depends on chance.
+type MemoryTwice = pair::Test<pair::Memory>;
+
+prop_state_machine! {
+    #![proptest_config(config(24))]
+
+    #[test]
+    fn two_memory_engines_agree_with_each_other(sequential 1..60 => MemoryTwice);
+}
