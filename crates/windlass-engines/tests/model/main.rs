@@ -8,12 +8,17 @@ mod steps;
 mod pair;
 mod play;
 mod compare;
+#[cfg(feature = "sqlite")]
+mod sqlite;
 #[cfg(feature = "planted-bugs")]
 mod planted;
 
-/// Enough rows to meet rare orders of things, few enough to be done within half a minute.
+/// Enough rows to meet rare orders of things, few enough to be done within half a minute. For a long search set
+/// `PROPTEST_CASES`.
 fn config(cases: u32) -> Config {
-    Config { cases, max_shrink_iters: 2_000, failure_persistence: None, ..Config::default() }
+    let asked = Config::default();
+    let cases = if std::env::var_os("PROPTEST_CASES").is_some() { asked.cases } else { cases };
+    Config { cases, max_shrink_iters: 2_000, failure_persistence: None, ..asked }
 }
 
 /// The model against itself shows only that the test itself is sound: that nothing in it depends on chance.
