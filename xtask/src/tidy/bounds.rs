@@ -1,4 +1,4 @@
-//! Everything has a named limit: no channel is unbounded.
+//! Everything has a named limit: no channel is unbounded, but in tests.
 
 use super::Complaint;
 use super::tree::Tree;
@@ -6,7 +6,10 @@ use super::tree::Tree;
 const UNBOUNDED: [&str; 3] = ["unbounded_channel", "UnboundedSender", "mpsc::channel()"];
 
 pub(super) fn check(tree: &Tree) -> Vec<Complaint> {
-    let lines = tree.below("crates/", ".rs").flat_map(|file| file.code().map(move |line| (file, line)));
+    let lines = tree.below("crates/", ".rs").flat_map(|file| {
+        let end = file.tests_from().unwrap_or(usize::MAX);
+        file.code().take(end).map(move |line| (file, line))
+    });
     let found = lines.filter_map(|(file, (index, code))| {
         let word = UNBOUNDED.iter().find(|word| code.contains(**word))?;
         let text = format!("`{word}` has no limit; give it a named one");
@@ -25,5 +28,6 @@ mod tests {
         assert_eq!(count("let (tx, rx) = mpsc::unbounded_channel();"), 1);
         assert_eq!(count("let (tx, rx) = std::sync::mpsc::channel();"), 1);
         assert_eq!(count("let (tx, rx) = mpsc::channel(SETTLE_BACKLOG_MAX);"), 0);
+        assert_eq!(count("#[cfg(test)]\nmod tests {\n    fn a() { mpsc::unbounded_channel() }\n}"), 0);
     }
 }

@@ -1,6 +1,6 @@
 //! Jobs in memory: fast, gone with the process, and the model that the other engines are compared with.
 //!
-//! One lock guards one [`State`](state::State). Each method locks it, reads the clock, does its work and is
+//! One lock guards one [`State`]. Each method locks it, reads the clock, does its work and is
 //! done, so no future of this engine ever waits, and every call is atomic. Hints go out after the lock is
 //! dropped, so that a listener may call the engine again.
 

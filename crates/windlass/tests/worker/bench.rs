@@ -57,6 +57,7 @@ async fn act(job: Act, ctx: Context, State(reporter): State<Reporter>) -> Result
         Act::FailTimes(times) if attempt <= times => return Err(std::io::Error::other("not yet")),
         Act::FailTimes(_) => {}
         Act::Panic => panic!("on purpose"),
+        // may sleep: a handler that takes its time is what the test asked for.
         Act::Sleep { millis } => tokio::time::sleep(Duration::from_millis(millis)).await,
         Act::WaitForCancel => return Err(std::io::Error::other(ctx.cancelled().await)),
         Act::IgnoreEverything => std::future::pending().await,
@@ -121,6 +122,7 @@ impl Bench {
                 if record.phase() == phase {
                     return record;
                 }
+                // may sleep: it looks until the phase is there, and the test fails if patience runs out.
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
         };
