@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::commands::{check, completions, config, dlq, job, job_type, migrate, queue, retry_plan};
+use crate::commands::{check, completions, config, dlq, job, job_type, migrate, queue, retry_plan, status};
 use crate::exit::CODES_HELP;
 
 /// Durable background jobs: put work in; it is run, retried, given up, reported and cleaned away.
@@ -63,6 +63,8 @@ pub(crate) enum Command {
     /// Look at job types and register them
     #[command(subcommand)]
     Type(job_type::TypeCommand),
+    /// Show the whole system at a glance: store, queues, workers
+    Status(status::StatusArgs),
     /// Make or update the tables of the store
     Migrate(migrate::MigrateArgs),
     /// Check the configuration and say what it sets

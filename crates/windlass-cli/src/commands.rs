@@ -4,6 +4,7 @@ pub(crate) mod job;
 pub(crate) mod queue;
 pub(crate) mod dlq;
 pub(crate) mod job_type;
+pub(crate) mod status;
 pub(crate) mod migrate;
 
 pub(crate) mod check;

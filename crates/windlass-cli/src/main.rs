@@ -23,7 +23,7 @@ use crate::cli::{Cli, Command, Global};
 use crate::commands::config::ConfigCommand;
 use crate::commands::job::JobCommand;
 use crate::commands::job_type::TypeCommand;
-use crate::commands::{check, completions, dlq, job, job_type, migrate, queue, retry_plan, version};
+use crate::commands::{check, completions, dlq, job, job_type, migrate, queue, retry_plan, status, version};
 use crate::config::Config;
 use crate::context::{Context, ask_terminal};
 use crate::exit::{Code, Failure};
@@ -56,7 +56,7 @@ fn run(cli: &Cli) -> Result<Code, Failure> {
         Command::Check(_) => check::check(&configured(&cli.global)?, &mut output),
         Command::RetryPlan(args) => retry_plan::retry_plan(args, &configured(&cli.global)?, &mut output),
         Command::Migrate(args) => migrate::migrate(args, &configured(&cli.global)?, &mut output),
-        Command::Job(_) | Command::Queue(_) | Command::Dlq(_) | Command::Type(_) => {
+        Command::Job(_) | Command::Queue(_) | Command::Dlq(_) | Command::Type(_) | Command::Status(_) => {
             on_runtime(&cli.global, on_the_store(&cli.command, configured(&cli.global)?, output))
         }
     }
@@ -79,6 +79,7 @@ async fn dispatch(command: &Command, context: &mut Context) -> Result<Code, Fail
         Command::Queue(command) => queue::run(command, context).await,
         Command::Dlq(command) => dlq::run(command, context).await,
         Command::Type(command) => job_type::run(command, context).await,
+        Command::Status(_) => status::status(context).await,
         _ => unreachable!("the other commands need no store"),
     }
 }
@@ -135,6 +136,10 @@ fn configured(global: &Global) -> Result<Config, Failure> {
         .filter_map(|(name, text)| Some((name.into_string().ok()?, text.to_string_lossy().into_owned())))
         .collect();
     let file = config::find_file(global.config.as_deref(), &variables);
+    let beside = config::DEFAULT_FILES.iter().filter(|name| std::path::Path::new(name).exists());
+    if let (Some(file), 2..) = (&file, beside.count()) {
+        tracing::warn!("several configuration files lie here; {} is read", file.display());
+    }
     let mut config = config::load(file.as_deref(), &variables).map_err(Failure::configuration)?;
     if let Some(path) = &global.db {
         config.store.engine = config::EngineChoice::Sqlite;

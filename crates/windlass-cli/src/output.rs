@@ -3,7 +3,7 @@
 
 use std::io::{IsTerminal, Write};
 
-use comfy_table::{Attribute, Cell, Color, ContentArrangement, Table, presets};
+use comfy_table::{Attribute, Cell, Color, ColumnConstraint, ContentArrangement, Table, Width, presets};
 use serde::Serialize;
 use serde_json::{Value, json};
 use windlass_core::job::Phase;
@@ -11,11 +11,17 @@ use windlass_core::job::Phase;
 use crate::config::Place;
 use crate::exit::{Code, Failure};
 
+/// A terminal that says it is narrower than this is not asked to be filled exactly; some say 0.
+const WIDTH_MIN: u16 = 40;
+/// The last column is not broken into pieces shorter than this.
+const LAST_COLUMN_MIN: u16 = 24;
+
 /// Where a command prints to, and how.
 pub(crate) struct Output {
     json: bool,
     quiet: bool,
     colour: bool,
+    on_terminal: bool,
     stdout: Box<dyn Write + Send>,
     stderr: Box<dyn Write + Send>,
 }
@@ -24,10 +30,12 @@ impl Output {
     /// The terminal or pipe of this process.
     pub(crate) fn of_process(json: bool, quiet: bool, no_color: bool) -> Self {
         let plain = no_color || std::env::var_os("NO_COLOR").is_some_and(|text| !text.is_empty());
+        let on_terminal = std::io::stdout().is_terminal();
         Self {
             json,
             quiet,
-            colour: !plain && std::io::stdout().is_terminal(),
+            colour: !plain && on_terminal,
+            on_terminal,
             stdout: Box::new(std::io::stdout()),
             stderr: Box::new(std::io::stderr()),
         }
@@ -41,7 +49,7 @@ impl Output {
         stderr: impl Write + Send + 'static,
     ) -> Self {
         let (stdout, stderr) = (Box::new(stdout), Box::new(stderr));
-        Self { json, quiet: false, colour: false, stdout, stderr }
+        Self { json, quiet: false, colour: false, on_terminal: false, stdout, stderr }
     }
 
     /// Whether programs read along.
@@ -75,13 +83,19 @@ impl Output {
     /// A table for people; what it says when there are no rows goes to standard error.
     pub(crate) fn table(
         &mut self,
-        header: &[&str],
-        rows: Vec<Vec<Cell>>,
+        mut header: &[&str],
+        mut rows: Vec<Vec<Cell>>,
         empty: &str,
     ) -> Result<(), Failure> {
         if rows.is_empty() {
             self.note(empty);
             return Ok(());
+        }
+        // A last column without any text takes room that a terminal may not have.
+        if self.on_terminal && rows.iter().all(|row| row.last().is_some_and(|cell| cell.content().is_empty()))
+        {
+            header = &header[..header.len() - 1];
+            rows.iter_mut().for_each(|row| drop(row.pop()));
         }
         let mut table = self.styled();
         table.set_header(header.iter().map(|title| self.title(title)));
@@ -100,10 +114,11 @@ impl Output {
 
     fn styled(&self) -> Table {
         let mut table = Table::new();
-        table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
+        table.load_style(presets::NOTHING);
         if self.colour {
             table.enforce_styling();
-        } else {
+        }
+        if !self.on_terminal {
             // Off a terminal lines are as long as they are, so that `grep` and `cut` see whole rows.
             table.force_no_tty();
         }
@@ -114,12 +129,17 @@ impl Output {
         if self.colour { Cell::new(text).add_attribute(Attribute::Bold) } else { Cell::new(text) }
     }
 
-    /// Something worth saying that is not data.
+    /// Something worth saying that is not data; not with `--quiet`.
     pub(crate) fn note(&mut self, text: impl AsRef<str>) {
         if !self.quiet && !text.as_ref().is_empty() {
-            // There is nowhere left to report a broken standard error.
-            let _ = writeln!(self.stderr, "{}", text.as_ref());
+            self.complain(text);
         }
+    }
+
+    /// A part of the work that was refused, while the rest goes on.
+    pub(crate) fn complain(&mut self, text: impl AsRef<str>) {
+        // There is nowhere left to report a broken standard error.
+        let _ = writeln!(self.stderr, "{}", text.as_ref());
     }
 
     /// Why the command failed.
@@ -145,10 +165,19 @@ impl Output {
     }
 }
 
-/// Columns start at the left edge, two spaces apart.
+/// Columns start at the left edge, two spaces apart. On a terminal the last one, which holds the long texts, is
+/// broken to fit; the others never are, since half a word helps nobody.
 fn spaced(mut table: Table) -> String {
-    for column in table.column_iter_mut() {
+    let columns = table.column_count();
+    if table.width().is_some_and(|width| width >= WIDTH_MIN) {
+        table.set_content_arrangement(ContentArrangement::Dynamic);
+    }
+    for (index, column) in table.column_iter_mut().enumerate() {
         column.set_padding((0, 2));
+        column.set_constraint(match index + 1 < columns {
+            true => ColumnConstraint::ContentWidth,
+            false => ColumnConstraint::LowerBoundary(Width::Fixed(LAST_COLUMN_MIN)),
+        });
     }
     table.trim_fmt()
 }

@@ -10,6 +10,7 @@ use windlass_core::key::KeyClaim;
 use windlass_core::outcome::JobError;
 use windlass_core::queue::QueueSpec;
 use windlass_core::retry::{Delay, RetryPolicy};
+use windlass_core::worker::WorkerSighting;
 
 /// A job.
 #[derive(Debug, Serialize)]
@@ -217,6 +218,39 @@ impl<'a> QueueView<'a> {
             counts: status.counts,
             totals: status.totals,
             oldest_ready: status.oldest_ready.map(Delay),
+        }
+    }
+}
+
+/// A worker.
+#[derive(Debug, Serialize)]
+pub(crate) struct WorkerView<'a> {
+    id: String,
+    host: &'a str,
+    pid: u32,
+    version: &'a str,
+    since: Instant,
+    queues: Vec<&'a str>,
+    types: Vec<&'a str>,
+    running: u64,
+    silent_for: Delay,
+    expired: bool,
+}
+
+impl<'a> From<&'a WorkerSighting> for WorkerView<'a> {
+    fn from(sighting: &'a WorkerSighting) -> Self {
+        let card = &sighting.card;
+        Self {
+            id: card.id.to_string(),
+            host: &card.host,
+            pid: card.pid,
+            version: &card.version,
+            since: sighting.since.into(),
+            queues: card.queues.iter().map(|queue| queue.as_str()).collect(),
+            types: card.types.iter().map(|kind| kind.as_str()).collect(),
+            running: sighting.running,
+            silent_for: Delay(sighting.silent_for),
+            expired: sighting.expired,
         }
     }
 }

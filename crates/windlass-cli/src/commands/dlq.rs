@@ -208,7 +208,7 @@ fn report(
         failures.iter().map(|(id, failure)| json!({ "id": id, "error": failure.message })).collect();
     context.output.either(&json!({ what: done, "refused": refused }), || format!("{done} {what}"))?;
     for (_, failure) in &failures {
-        context.output.note(&failure.message);
+        context.output.complain(&failure.message);
     }
     Ok(match (done, failures.first()) {
         (_, None) => Code::Ok,

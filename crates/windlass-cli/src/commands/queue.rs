@@ -97,11 +97,16 @@ async fn list(context: &mut Context) -> Result<Code, Failure> {
         context.output.json(&queues.iter().map(|queue| QueueView::new(queue, now)).collect::<Vec<_>>())?;
         return Ok(Code::Ok);
     }
-    let rows = queues.iter().map(|queue| row(queue, now)).collect();
+    table(&queues, now, context)?;
+    Ok(Code::Ok)
+}
+
+/// Prints queues as a table.
+pub(crate) fn table(queues: &[QueueStatus], now: Timestamp, context: &mut Context) -> Result<(), Failure> {
     let header =
         ["queue", "priority", "slots", "ready", "scheduled", "parked", "running", "dead", "oldest", "remark"];
-    context.output.table(&header, rows, "no queues")?;
-    Ok(Code::Ok)
+    let rows = queues.iter().map(|queue| row(queue, now)).collect();
+    context.output.table(&header, rows, "no queues")
 }
 
 fn row(queue: &QueueStatus, now: Timestamp) -> Vec<Cell> {

@@ -9,6 +9,9 @@ use super::tree::{Entry, Node, Place, Table, Value};
 
 const PREFIX: &str = "WINDLASS__";
 
+/// Parts of a variable's name; no setting lies deeper.
+const PARTS_MAX: usize = 8;
+
 /// Puts the variables over what the file says.
 pub(crate) fn overlay(table: &mut Table, variables: &[(String, String)], problems: &mut Problems) {
     let mut ours: Vec<_> = variables.iter().filter(|(name, _)| name.starts_with(PREFIX)).collect();
@@ -28,6 +31,9 @@ fn set(table: &mut Table, name: &str, text: &str) -> Result<(), Problem> {
             &place,
             "expected a name such as WINDLASS__WORKER__LEASE, got an empty part",
         ));
+    }
+    if path.len() > PARTS_MAX {
+        return Err(Problem::at(&place, format!("expected at most {PARTS_MAX} parts, got {}", path.len())));
     }
     let value = value_of(&place, text)?;
     let (last, sections) = path.split_last().expect("splitting gives at least one part");

@@ -132,11 +132,13 @@ fn the_environment_goes_over_the_file_and_says_so_when_it_is_wrong() {
             ("WINDLASS__WORKER__LEASE", "soon"),
             ("WINDLASS__WORKER____X", "1"),
             ("WINDLASS__RETRY", "{ policy = "),
+            ("WINDLASS__A__B__C__D__E__F__G__H__I", "1"),
             ("WINDLASS__QUEUES__HIGH__CONCURRENCY__DEEP", "1"),
         ],
     )
     .unwrap_err();
     let starts = [
+        "environment variable WINDLASS__A__B__C__D__E__F__G__H__I: expected at most 8 parts, got 9",
         "environment variable WINDLASS__QUEUES__HIGH__CONCURENCY: unknown key `concurency` in [queues.high]; did you mean `concurrency`?",
         "environment variable WINDLASS__QUEUES__HIGH__CONCURRENCY__DEEP: expected a table at `concurrency` to set a part of, got 5",
         "environment variable WINDLASS__RETRY: expected a TOML list or inline table, got a syntax error",
@@ -308,4 +310,14 @@ fn the_page_about_configuration_names_every_key_and_holds_the_example_in_full() 
         assert!(page.contains(&variable), "{variable} is missing");
         assert!(section == "priorities" || page.contains(&format!("| `{name}` |")), "{name} is missing");
     }
+}
+
+#[test]
+fn nesting_without_end_is_refused_and_never_a_crash() {
+    let deep = "[".repeat(100_000);
+    assert!(toml(&format!("a = {deep}")).is_err());
+    assert!(load_text("windlass.yaml", &format!("a: {deep}"), &[]).is_err());
+    assert!(load(None, &vars(&[("WINDLASS__STORE__PATH", &deep)])).is_err());
+    let bomb = "a: &a [x, x, x, x, x, x, x, x, x]\nb: &b [*a, *a, *a, *a, *a, *a, *a, *a, *a]\nc: &c [*b, *b, *b, *b, *b, *b, *b, *b, *b]\nd: &d [*c, *c, *c, *c, *c, *c, *c, *c, *c]\ne: &e [*d, *d, *d, *d, *d, *d, *d, *d, *d]\nf: &f [*e, *e, *e, *e, *e, *e, *e, *e, *e]\ng: [*f, *f, *f, *f, *f, *f, *f, *f, *f]\n";
+    assert!(load_text("windlass.yaml", bomb, &[]).is_err());
 }

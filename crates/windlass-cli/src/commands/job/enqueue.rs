@@ -271,7 +271,7 @@ fn refuse_line(number: u64, why: &str, context: &mut Context, tally: &mut Tally)
     if context.output.is_json() {
         return context.output.json_line(&json!({ "line": number, "result": "refused", "error": why }));
     }
-    context.output.note(format!("line {number}: {why}"));
+    context.output.complain(format!("line {number}: {why}"));
     Ok(())
 }
 

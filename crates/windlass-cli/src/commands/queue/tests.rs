@@ -88,3 +88,24 @@ async fn a_purge_needs_a_yes_and_leaves_running_jobs_alone() {
     assert_eq!(shell.ok("queue purge high --yes").await.out, "0 jobs of high cancelled\n");
     assert_eq!(shell.run("queue purge nowhere --yes", "").await.code, Code::NotFound);
 }
+
+#[tokio::test]
+async fn the_status_names_the_engine_what_is_where_and_who_works() {
+    let mut shell = Shell::with_type().await;
+    shell.ok("job enqueue t").await;
+    shell.ok("job enqueue t").await;
+    shell.claim().await;
+    let status = shell.ok("status --json").await.json();
+    assert_eq!(
+        (&status["engine"], &status["durability"]),
+        (&json!("memory"), &json!("lost with the process"))
+    );
+    assert_eq!((&status["depth"], &status["healthy"]), (&json!(2), &json!(true)));
+    assert_eq!((&status["counts"]["ready"], &status["counts"]["running"]), (&json!(1), &json!(1)));
+    assert_eq!((&status["queues"][0]["shut"], &status["workers"][0]["running"]), (&json!(false), &json!(1)));
+    let text = shell.ok("status").await.out;
+    assert!(
+        text.starts_with("memory; what is acknowledged is lost with the process\n2 unfinished: 1 ready"),
+        "{text}"
+    );
+}
