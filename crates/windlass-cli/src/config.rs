@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
+use windlass::WorkerOptions;
 use windlass_core::engine::Declaration;
 use windlass_core::job_type::TypeSpec;
 use windlass_core::priority::PriorityLabels;
@@ -53,6 +54,21 @@ impl Config {
     /// What configuration declares to a store.
     pub(crate) fn declaration(&self) -> Declaration {
         Declaration { queues: self.queues.clone(), types: self.types.clone() }
+    }
+
+    /// How workers of this configuration behave.
+    #[cfg_attr(not(test), allow(dead_code, reason = "for the commands that start workers"))]
+    pub(crate) fn worker_options(&self) -> WorkerOptions {
+        WorkerOptions {
+            queues: self.queues.clone(),
+            labels: self.priorities.clone(),
+            lease: self.worker.lease,
+            heartbeat_every: self.worker.heartbeat,
+            sweep_every: self.worker.sweep,
+            stop_grace: self.worker.stop_grace,
+            crashes_max: self.worker.max_crashes,
+            ..WorkerOptions::default()
+        }
     }
 }
 

@@ -321,3 +321,18 @@ fn nesting_without_end_is_refused_and_never_a_crash() {
     let bomb = "a: &a [x, x, x, x, x, x, x, x, x]\nb: &b [*a, *a, *a, *a, *a, *a, *a, *a, *a]\nc: &c [*b, *b, *b, *b, *b, *b, *b, *b, *b]\nd: &d [*c, *c, *c, *c, *c, *c, *c, *c, *c]\ne: &e [*d, *d, *d, *d, *d, *d, *d, *d, *d]\nf: &f [*e, *e, *e, *e, *e, *e, *e, *e, *e]\ng: [*f, *f, *f, *f, *f, *f, *f, *f, *f]\n";
     assert!(load_text("windlass.yaml", bomb, &[]).is_err());
 }
+
+#[test]
+fn every_setting_of_workers_reaches_the_worker() {
+    let config = toml(
+        "[worker]\nlease = \"31s\"\nheartbeat = \"11s\"\nsweep = \"6s\"\nstop_grace = \"26s\"\nmax_crashes = 4\n[queues.q]\nconcurrency = 9\n[priorities]\nurgent = 1\n",
+    )
+    .unwrap();
+    let options = config.worker_options();
+    let spans = [options.lease, options.heartbeat_every, options.sweep_every, options.stop_grace];
+    assert_eq!(spans.map(|span| span.as_secs()), [31, 11, 6, 26]);
+    assert_eq!(options.crashes_max, 4);
+    assert!(options.queues.iter().any(|queue| queue.name.as_str() == "q" && queue.concurrency == 9));
+    assert_eq!(options.labels.resolve("urgent").map(|(_, priority)| priority.level()), Ok(1));
+    assert_eq!(defaults().worker_options().stop_grace, windlass::WorkerOptions::default().stop_grace);
+}
