@@ -52,6 +52,7 @@ pub(crate) struct Config {
 
 impl Config {
     /// What configuration declares to a store.
+    #[allow(dead_code, reason = "for the commands that start workers")]
     pub(crate) fn declaration(&self) -> Declaration {
         Declaration { queues: self.queues.clone(), types: self.types.clone() }
     }

@@ -6,8 +6,10 @@ use std::sync::Arc;
 use windlass_core::admin::{JobRecord, QueueStatus, TypeStatus};
 use windlass_core::engine::{Declaration, Engine};
 use windlass_core::job::JobId;
+use windlass_core::job_type::TypeSpec;
 use windlass_core::names::{PriorityLabel, QueueName, TypeName};
 use windlass_core::priority::Priority;
+use windlass_core::queue::QueueSpec;
 
 use crate::config::{Config, suggest};
 use crate::exit::{Code, Failure};
@@ -28,21 +30,36 @@ pub(crate) struct Context {
 }
 
 impl Context {
-    /// Tells the store of queues and types that configuration names and the store does not know yet. What it
-    /// knows stays as it is: a look at a store must not change it to the defaults of another directory.
-    pub(crate) async fn declare_missing(&self) -> Result<(), Failure> {
-        let (queues, types) = (self.engine.queues().await?, self.engine.types().await?);
-        let wanted = self.config.declaration();
-        let knows_queue = |name: &QueueName| queues.iter().any(|known| known.spec.name == *name);
-        let knows_type = |name: &TypeName| types.iter().any(|known| known.spec.name == *name);
-        let missing = Declaration {
-            queues: wanted.queues.into_iter().filter(|queue| !knows_queue(&queue.name)).collect(),
-            types: wanted.types.into_iter().filter(|spec| !knows_type(&spec.name)).collect(),
+    /// Tells the store of queues and types that it does not know yet; what it knows stays as it is.
+    ///
+    /// A look at a store must not change it to the defaults of another directory, so that a queue that was removed
+    /// there comes back. So only a fresh store is told of all queues; else only a command that puts something in
+    /// tells it of what configuration names beyond the built-in queues.
+    pub(crate) async fn declare_missing(&self, puts_in: bool) -> Result<(), Failure> {
+        let known = self.engine.queues().await?;
+        let fresh = known.is_empty();
+        if !fresh && !puts_in {
+            return Ok(());
+        }
+        let types = self.missing_types().await?;
+        let built_in = QueueSpec::built_in();
+        let wanted = |queue: &QueueSpec| {
+            fresh || !built_in.contains(queue) || types.iter().any(|spec| spec.queue == queue.name)
         };
+        let is_known = |queue: &QueueSpec| known.iter().any(|status| status.spec.name == queue.name);
+        let queues =
+            self.config.queues.iter().filter(|queue| !is_known(queue) && wanted(queue)).cloned().collect();
+        let missing = Declaration { queues, types };
         if missing != Declaration::default() {
             self.engine.declare(missing).await?;
         }
         Ok(())
+    }
+
+    async fn missing_types(&self) -> Result<Vec<TypeSpec>, Failure> {
+        let known = self.engine.types().await?;
+        let is_known = |spec: &TypeSpec| known.iter().any(|status| status.spec.name == spec.name);
+        Ok(self.config.types.iter().filter(|spec| !is_known(spec)).cloned().collect())
     }
 
     /// One job, or the failure that there is none.

@@ -64,13 +64,17 @@ fn run(cli: &Cli) -> Result<Code, Failure> {
 
 /// Commands that talk to a store.
 async fn on_the_store(command: &Command, config: Config, output: Output) -> Result<Code, Failure> {
-    let puts_in =
-        matches!(command, Command::Job(JobCommand::Enqueue(_)) | Command::Type(TypeCommand::Register(_)));
+    let puts_in = puts_in(command);
     let engine = store::open(&config, if puts_in { IfMissing::Create } else { IfMissing::Refuse })?;
     let input = Box::new(std::io::stdin());
     let mut context = Context { engine, config, output, input, ask: ask_terminal };
-    context.declare_missing().await?;
+    context.declare_missing(puts_in).await?;
     dispatch(command, &mut context).await
+}
+
+/// Whether a command puts something new into the store.
+fn puts_in(command: &Command) -> bool {
+    matches!(command, Command::Job(JobCommand::Enqueue(_)) | Command::Type(TypeCommand::Register(_)))
 }
 
 async fn dispatch(command: &Command, context: &mut Context) -> Result<Code, Failure> {

@@ -88,7 +88,7 @@ impl Shell {
             input: Box::new(std::io::Cursor::new(input.to_owned())),
             ask: self.ask,
         };
-        context.declare_missing().await?;
+        context.declare_missing(crate::puts_in(&cli.command)).await?;
         crate::dispatch(&cli.command, &mut context).await
     }
 

@@ -1,9 +1,22 @@
 //! The binary on a real SQLite file: jobs from end to end, and files that cannot be used.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on stops")]
+
 mod common;
+
+use std::io::{BufRead, BufReader};
 
 use common::Dir;
 use serde_json::json;
+use windlass_core::claim::{ClaimAnswer, ClaimRequest, ClaimToken, Suspects};
+use windlass_core::engine::Engine;
+use windlass_core::limits::WORKER_LEASE;
+use windlass_core::names::{QueueName, TypeName};
+use windlass_core::outcome::{ErrorKind, JobError, Outcome};
+use windlass_core::retry::RetryPolicy;
+use windlass_core::settle::{AttemptReport, settle};
+use windlass_core::worker::{WorkerCard, WorkerId};
+use windlass_engines::sqlite::{SqliteEngine, SqliteOptions};
 
 fn with_type() -> Dir {
     let dir = Dir::new();
@@ -165,21 +178,125 @@ fn a_dry_run_shows_the_statements_and_makes_nothing() {
     assert_eq!(dir.ok(&["queue", "list", "--json"]).json().as_array().unwrap().len(), 5);
 }
 
-#[cfg(unix)]
-#[test]
-fn ctrl_c_ends_a_wait_with_130() {
-    use std::io::{BufRead, BufReader};
-    let dir = with_type();
-    dir.ok(&["job", "enqueue", "t"]);
-    let mut child = dir.command(&["job", "wait", "1", "-v"]).spawn().unwrap();
-    // The first line of the log says that the wait has begun and listens for the signal.
+/// Starts `job wait` and gives it back once it says that it has begun.
+fn begin_wait(dir: &Dir, id: &str) -> std::process::Child {
+    let mut child = dir.command(&["job", "wait", id, "-v"]).spawn().unwrap();
     let mut log = BufReader::new(child.stderr.take().unwrap());
     let mut line = String::new();
-    while !line.contains("waiting for job 1") {
+    while !line.contains(&format!("waiting for job {id}")) {
         line.clear();
         assert!(log.read_line(&mut line).unwrap() > 0, "the wait says when it begins");
     }
+    child.stderr = Some(log.into_inner());
+    child
+}
+
+#[cfg(unix)]
+#[test]
+fn ctrl_c_ends_a_wait_with_130() {
+    let dir = with_type();
+    dir.ok(&["job", "enqueue", "t"]);
+    let mut child = begin_wait(&dir, "1");
     let sent = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
     assert!(sent.success());
     assert_eq!(child.wait().unwrap().code(), Some(130));
+}
+
+/// Claims the next job of `t` as a worker in this process would, and ends it.
+async fn run_one(dir: &Dir, outcome: Outcome, output: &str) {
+    let engine = SqliteEngine::open(dir.path().join("windlass.db"), SqliteOptions::default()).unwrap();
+    let (queues, types): (Vec<QueueName>, Vec<TypeName>) =
+        (vec!["high".parse().unwrap()], vec!["t".parse().unwrap()]);
+    let mut bits = [0; 16];
+    getrandom::fill(&mut bits).unwrap();
+    let (id, token) = (WorkerId::from_bytes(bits), ClaimToken::from_bytes(bits));
+    let card = WorkerCard {
+        id,
+        host: "here".into(),
+        pid: 1,
+        version: "0".into(),
+        queues: queues.clone(),
+        types: types.clone(),
+        lease: WORKER_LEASE,
+    };
+    engine.register(card).await.unwrap();
+    let request = ClaimRequest {
+        token,
+        repeat: false,
+        worker: id,
+        queues,
+        types,
+        limit: 1,
+        boosted_max: 0,
+        suspects: Suspects::LeaveOut,
+    };
+    let ClaimAnswer::Claimed { mut jobs, .. } = engine.claim(request).await.unwrap() else {
+        panic!("just registered")
+    };
+    let claimed = jobs.pop().expect("a job is ready");
+    let transition = settle(&claimed.job, outcome, &RetryPolicy::default(), claimed.age);
+    let report = AttemptReport { output: Some(output.to_owned()), ..AttemptReport::default() };
+    engine.settle(vec![claimed.settled(transition, report)]).await.unwrap();
+    engine.retire(id).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_wait_ends_when_another_process_ends_the_job() {
+    let dir = with_type();
+    dir.ok(&["job", "enqueue", "t"]);
+    let mut child = begin_wait(&dir, "1");
+    run_one(&dir, Outcome::Done(None), "").await;
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+#[tokio::test]
+async fn dead_letters_are_inspected_started_over_and_discarded() {
+    let dir = with_type();
+    for _ in 0..2 {
+        dir.ok(&["job", "enqueue", "t"]);
+        run_one(&dir, Outcome::Dead(JobError::new(ErrorKind::Failed, "out of paper")), "printing\n").await;
+    }
+    assert_eq!(dir.ok(&["dlq", "list", "--queue", "high", "--json"]).json().as_array().unwrap().len(), 2);
+    let shown = dir.ok(&["dlq", "show", "1", "--json"]).json();
+    assert_eq!(
+        (&shown["last_error"]["text"], &shown["attempts"][0]["ending"]),
+        (&json!("out of paper"), &json!("dead"))
+    );
+    assert_eq!(dir.ok(&["job", "log", "1"]).out, "printing\n");
+    assert_eq!(dir.run(&["job", "wait", "1"]).code, 1);
+    assert_eq!(dir.run(&["dlq", "discard", "--all"]).code, 4);
+    assert_eq!(dir.ok(&["dlq", "retry", "1"]).out, "1 retried\n");
+    assert_eq!(dir.ok(&["job", "show", "1", "--json"]).json()["counters"]["failures"], 0);
+    assert_eq!(dir.run(&["dlq", "discard", "1", "2"]).code, 5, "job 1 is ready now");
+    assert_eq!(dir.run(&["job", "show", "2"]).code, 3);
+    assert_eq!(dir.ok(&["queue", "purge", "high", "--yes"]).out, "1 jobs of high cancelled\n");
+}
+
+#[tokio::test]
+async fn a_wait_for_a_job_that_is_not_kept_says_so() {
+    let dir = with_type();
+    dir.ok(&["type", "register", "t", "--queue", "high", "--retention-days", "0"]);
+    dir.ok(&["job", "enqueue", "t"]);
+    let child = begin_wait(&dir, "1");
+    run_one(&dir, Outcome::Done(None), "").await;
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("was not kept"), "{output:?}");
+}
+
+#[test]
+fn a_look_from_elsewhere_brings_no_removed_queue_back() {
+    let dir = Dir::new();
+    dir.write("own.toml", "[queues.bulk]\nremove = true\n[queues.mine]\n[types.t]\nqueue = \"mine\"\n");
+    dir.ok(&["job", "enqueue", "t", "--config", "own.toml"]);
+    let names = || {
+        let queues = dir.ok(&["queue", "list", "--json"]).json();
+        queues.as_array().unwrap().iter().map(|queue| queue["name"].to_string()).collect::<Vec<_>>().join(" ")
+    };
+    assert!(names().contains("mine") && !names().contains("bulk"), "{}", names());
+    dir.ok(&["type", "register", "u", "--queue", "high"]);
+    assert!(!names().contains("bulk"), "nor does a command that puts something in");
+    dir.write("more.toml", "[queues.extra]\n");
+    dir.ok(&["job", "enqueue", "t", "--config", "more.toml"]);
+    assert!(names().contains("extra"), "what configuration adds is told to the store");
 }

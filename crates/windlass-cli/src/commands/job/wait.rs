@@ -43,8 +43,8 @@ pub(crate) async fn wait(args: &WaitArgs, context: &mut Context) -> Result<Code,
     context.engine.on_hint(hints.clone());
     tracing::info!("waiting for job {}", args.id);
     let mut pause = PAUSE_FIRST;
+    let mut record = context.job(args.id).await?;
     loop {
-        let record = context.job(args.id).await?;
         if record.phase().has_ended() {
             return finish(&record, context);
         }
@@ -58,7 +58,14 @@ pub(crate) async fn wait(args: &WaitArgs, context: &mut Context) -> Result<Code,
         let longest = left.map_or(pause, |left| left.min(pause));
         let _ = tokio::time::timeout(longest, hints.0.notified()).await;
         pause = (pause * 2).min(PAUSE_MAX);
+        record = context.engine.job(args.id).await?.ok_or_else(|| forgotten(args.id))?;
     }
+}
+
+/// A type that keeps no finished jobs leaves nothing to look at.
+fn forgotten(id: JobId) -> Failure {
+    Failure::new(Code::NotFound, format!("job {id} has ended and was not kept, so nobody knows how"))
+        .hint("its type keeps no finished jobs; see `windlass type register --retention-days`")
 }
 
 fn finish(record: &JobRecord, context: &mut Context) -> Result<Code, Failure> {
