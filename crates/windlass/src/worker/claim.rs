@@ -48,6 +48,8 @@ pub struct Claims {
     suspect_due: bool,
     /// When to look again if nothing happens.
     look_at: Moment,
+    /// There was a reason to claim, but no room: only a slot that frees changes that, and it comes as an event.
+    waits_for_room: bool,
     credit: BoostCredit,
     pace: Pace,
     backoff: Backoff,
@@ -79,6 +81,7 @@ impl Claims {
             maybe_more: true,
             suspect_due: false,
             look_at: Moment::ZERO,
+            waits_for_room: false,
             credit: BoostCredit::default(),
             pace: Pace::default(),
             backoff: Backoff::default(),
@@ -117,7 +120,9 @@ impl Claims {
         if now >= self.look_at {
             self.maybe_more = true;
         }
-        let request = self.suspect_request(free).or_else(|| self.ordinary_request(room))?;
+        let request = self.suspect_request(free).or_else(|| self.ordinary_request(room));
+        self.waits_for_room = request.is_none() && (self.maybe_more || self.suspect_due);
+        let request = request?;
         let request = ClaimRequest { token: token(), ..request };
         self.under_way = Some(UnderWay { request: request.clone(), again_at: None, hinted: false });
         Some(request)
@@ -137,6 +142,8 @@ impl Claims {
     pub fn wake_at(&self) -> Moment {
         match &self.under_way {
             Some(UnderWay { again_at, .. }) => again_at.unwrap_or(Moment::MAX),
+            // Without this line a full pool whose look is due would wake again and again for nothing.
+            None if self.waits_for_room => Moment::MAX,
             None => self.look_at.max(self.backoff.until()),
         }
     }

@@ -113,6 +113,7 @@ pub struct Pool {
     settler: Settler,
     room: VecDeque<Arc<Claimed>>,
     running: HashMap<Fence, Running>,
+    prefetch_max: u32,
     tokens: Box<dyn FnMut() -> ClaimToken + Send>,
     out: Vec<Effect>,
 }
@@ -138,9 +139,22 @@ impl Pool {
             settler: Settler::default(),
             room: VecDeque::new(),
             running: HashMap::new(),
+            prefetch_max: u32::MAX,
             tokens,
             out: Vec::new(),
         }
+    }
+
+    /// The same pool, but one that claims only for slots that are idle.
+    #[must_use]
+    pub fn without_prefetch(mut self) -> Self {
+        self.prefetch_max = 0;
+        self
+    }
+
+    /// From now on so many handlers may run at once. What runs already goes on.
+    pub fn set_concurrency(&mut self, concurrency: u32) {
+        self.settings.concurrency = concurrency;
     }
 
     /// Takes in what happened.
@@ -175,6 +189,8 @@ impl Pool {
         let life = match self.phase {
             Phase::Stopping { abort_at, aborted: false } => abort_at,
             Phase::Stopping { aborted: true, .. } => Moment::MAX,
+            // Nothing is claimed while ends cannot be settled; the settler wakes.
+            Phase::Working | Phase::Draining if self.settler.is_failing() => Moment::MAX,
             Phase::Working | Phase::Draining => self.claims.wake_at(),
         };
         life.min(self.settler.wake_at())
@@ -254,8 +270,8 @@ impl Pool {
         }
     }
 
-    /// What is prefetched goes back unstarted; another worker may have an idle slot for it.
-    fn give_back_room(&mut self) {
+    /// What is claimed and not started goes back; another worker may have an idle slot for it.
+    pub fn give_back_room(&mut self) {
         if planted(Bug::StopDropsPrefetched) {
             self.room.clear();
         }
@@ -322,7 +338,7 @@ impl Pool {
         let busy =
             u32::try_from(self.running.len() + self.room.len()).unwrap_or(u32::MAX) + self.claims.reserved();
         let free = concurrency.saturating_sub(busy);
-        let prefetch = self.claims.prefetch(concurrency);
+        let prefetch = self.claims.prefetch(concurrency).min(self.prefetch_max);
         let waiting = busy.saturating_sub(concurrency);
         let unsettled_ok = self.settler.unsettled() < UNSETTLED_MAX;
         let room = if unsettled_ok && waiting <= prefetch / 2 { free + prefetch - waiting } else { 0 };

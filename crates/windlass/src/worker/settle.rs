@@ -81,6 +81,8 @@ impl Settler {
     pub fn refused(&mut self, now: Moment) -> Option<Settlement> {
         let mut batch = self.under_way.take().unwrap_or_default();
         if batch.len() <= 1 {
+            // The store is up, it just does not want this one: the pool need not wait for the next to go on.
+            self.backoff.reset();
             return batch.pop();
         }
         self.batch_max = Some(batch.len() / 2);

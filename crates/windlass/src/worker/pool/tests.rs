@@ -384,3 +384,43 @@ fn a_settlement_that_the_store_refuses_blocks_no_other() {
     assert_eq!(taken.len(), 2);
     assert_eq!(bench.pool.held(), 0);
 }
+
+#[test]
+fn a_full_pool_whose_next_look_is_due_sleeps_until_a_slot_frees() {
+    let mut bench = Bench::new();
+    let request = bench.claim();
+    let running = starts(&bench.answer(&request, 3, NOTHING));
+    bench.now += SECOND * 60;
+    assert!(bench.effects().is_empty());
+    assert_eq!(bench.pool.wake_at(), Moment::MAX);
+    assert_eq!(claims(bench.end(running[0], SECOND)).len(), 1, "the look that was due is made up for");
+}
+
+#[test]
+fn a_pool_that_cannot_settle_sleeps_until_it_tries_again() {
+    let mut bench = Bench::new();
+    let request = bench.claim();
+    let running = starts(&bench.answer(&request, 1, NOTHING));
+    bench.end(running[0], SECOND);
+    bench.now += SECOND * 60;
+    bench.on(Event::SettleAnswered(Err(Trouble::NotDone)));
+    assert!(bench.pool.wake_at() > bench.now, "{:?}", bench.pool.wake_at());
+}
+
+#[test]
+fn a_pool_whose_last_settlements_were_all_refused_goes_on() {
+    let mut bench = Bench::new();
+    let request = bench.claim();
+    for fence in starts(&bench.answer(&request, 2, NOTHING)) {
+        let report = AttemptReport::default();
+        bench.pool.on(Event::Ended { fence, outcome: Outcome::Done(None), report }, bench.now);
+    }
+    assert_eq!(settled(&bench.effects()).len(), 2);
+    for _ in 0..3 {
+        bench.on(Event::SettleAnswered(Err(Trouble::Refused)));
+        bench.now += SECOND;
+        bench.effects();
+    }
+    assert_eq!(bench.pool.held(), 0);
+    assert_eq!(claims(bench.on(Event::Hint)).len(), 1);
+}
