@@ -32,6 +32,16 @@ pub enum Outcome {
     },
 }
 
+impl Outcome {
+    /// The error that this outcome carries.
+    pub fn error(&self) -> Option<&JobError> {
+        match self {
+            Self::Failed(error) | Self::RetryIn(_, error) | Self::Dead(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
 /// What went wrong, bounded, for people and for the store.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct JobError {

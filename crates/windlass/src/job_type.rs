@@ -44,7 +44,7 @@ pub trait JobType: Serialize + DeserializeOwned + Send + 'static {
     }
 }
 
-/// The checked specification of a type.
-pub(crate) fn spec_of<T: JobType>() -> Result<TypeSpec, NameError> {
+/// The specification of a type: its checked name and queue, and its defaults.
+pub fn spec_of<T: JobType>() -> Result<TypeSpec, NameError> {
     Ok(T::defaults(TypeSpec::new(TypeName::parse(T::NAME)?, QueueName::parse(T::QUEUE)?)))
 }

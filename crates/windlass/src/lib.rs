@@ -5,7 +5,9 @@ pub mod client;
 pub mod enqueue;
 pub mod handler;
 pub mod worker;
+pub mod dequeue;
 pub mod upkeep;
+pub mod testing;
 mod store;
 mod random;
 #[cfg(doctest)]
@@ -14,7 +16,7 @@ mod guides;
 pub use client::{Client, ClientOptions, EnqueueHook, RegisterError};
 pub use enqueue::{Enqueue, EnqueueError, Placed, Placement};
 pub use handler::{Attempt, Context, Finish, FromRef, Handlers, HandlersError, Hook, Json, State};
-pub use job_type::JobType;
+pub use job_type::{JobType, spec_of};
 pub use windlass_core as core;
 pub use windlass_core::job::JobId;
 pub use windlass_core::job_type::TypeSpec;

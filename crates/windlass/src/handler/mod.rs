@@ -139,6 +139,13 @@ pub(crate) struct Table {
     pub(crate) hooks: Arc<[Arc<dyn Hook>]>,
 }
 
+impl Table {
+    /// The types that are handled.
+    pub(crate) fn specs(&self) -> impl Iterator<Item = &TypeSpec> {
+        self.handlers.values().map(|registered| &registered.spec)
+    }
+}
+
 /// What is wrong with a set of handlers.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HandlersError {

@@ -16,7 +16,7 @@ const OVERDUE_GRACE: Duration = Duration::from_secs(10);
 
 /// The running jobs of a process.
 #[derive(Default)]
-pub(super) struct Controls {
+pub(crate) struct Controls {
     jobs: Mutex<HashMap<Fence, Control>>,
 }
 
@@ -30,7 +30,7 @@ struct Control {
 
 impl Controls {
     /// A handler starts.
-    pub(super) fn start(
+    pub(crate) fn start(
         &self,
         claimed: &Arc<Claimed>,
         policy: RetryPolicy,
@@ -46,32 +46,32 @@ impl Controls {
     }
 
     /// A handler ended.
-    pub(super) fn end(&self, fence: Fence) {
+    pub(crate) fn end(&self, fence: Fence) {
         self.lock().remove(&fence);
     }
 
     /// Somebody asked a job to stop.
-    pub(super) fn cancel(&self, fence: Fence) {
+    pub(crate) fn cancel(&self, fence: Fence) {
         if let Some(control) = self.lock().get(&fence) {
             control.job.cancel();
         }
     }
 
     /// Stops a handler at its next await.
-    pub(super) fn abort(&self, fence: Fence) {
+    pub(crate) fn abort(&self, fence: Fence) {
         if let Some(control) = self.lock().get(&fence) {
             control.job.abort();
         }
     }
 
     /// Whether anything runs.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.lock().is_empty()
     }
 
     /// Ends for jobs that are past their time-out and grace: their runtime is blocked and cannot settle them.
     /// Each comes out once.
-    pub(super) fn overdue(&self, now: Instant) -> Vec<Settlement> {
+    pub(crate) fn overdue(&self, now: Instant) -> Vec<Settlement> {
         let mut jobs = self.lock();
         let overdue = jobs.values_mut().filter(|control| control.overdue_at.is_some_and(|at| at <= now));
         overdue.map(|control| control.timed_out(now)).collect()

@@ -24,19 +24,19 @@ const SOON: Duration = Duration::from_millis(500);
 const STALLED_AFTER: Duration = Duration::from_secs(5);
 
 /// Who this process is in the store.
-pub(super) struct Identity {
+pub(crate) struct Identity {
     engine: Arc<dyn Engine>,
     card: WorkerCard,
 }
 
 impl Identity {
-    pub(super) async fn register(engine: Arc<dyn Engine>, card: WorkerCard) -> Result<Self, EngineError> {
+    pub(crate) async fn register(engine: Arc<dyn Engine>, card: WorkerCard) -> Result<Self, EngineError> {
         let copy = card.clone();
         store::call(&engine, |engine| async move { engine.register(copy).await }).await?;
         Ok(Self { engine, card })
     }
 
-    pub(super) fn worker(&self) -> WorkerId {
+    pub(crate) fn worker(&self) -> WorkerId {
         self.card.id
     }
 
@@ -55,7 +55,7 @@ impl Identity {
 
 /// Lets others ask for a heartbeat.
 #[derive(Clone, Default)]
-pub(super) struct HeartHandle(Arc<Wake>);
+pub(crate) struct HeartHandle(Arc<Wake>);
 
 #[derive(Default)]
 struct Wake {
@@ -66,7 +66,7 @@ struct Wake {
 
 impl HeartHandle {
     /// Something may wait in the answer to a heartbeat.
-    pub(super) fn beat_soon(&self) {
+    pub(crate) fn beat_soon(&self) {
         if !self.0.soon.swap(true, Ordering::SeqCst) {
             self.0.changed.notify_one();
         }
@@ -74,14 +74,14 @@ impl HeartHandle {
 }
 
 /// The running thread.
-pub(super) struct HeartThread {
+pub(crate) struct HeartThread {
     handle: HeartHandle,
     ended: Option<oneshot::Receiver<()>>,
     ticking: tokio::task::JoinHandle<()>,
 }
 
 impl HeartThread {
-    pub(super) fn start(
+    pub(crate) fn start(
         identity: Identity,
         controls: Arc<Controls>,
         pools: Vec<mpsc::Sender<Event>>,
@@ -110,12 +110,12 @@ impl HeartThread {
         Self { handle, ended: Some(end), ticking: tokio::spawn(tick(ticks)) }
     }
 
-    pub(super) fn handle(&self) -> HeartHandle {
+    pub(crate) fn handle(&self) -> HeartHandle {
         self.handle.clone()
     }
 
     /// Lets the worker out of the store and ends the thread.
-    pub(super) async fn stop(&mut self) {
+    pub(crate) async fn stop(&mut self) {
         self.handle.0.stop.store(true, Ordering::SeqCst);
         self.handle.0.changed.notify_one();
         if let Some(ended) = self.ended.take() {

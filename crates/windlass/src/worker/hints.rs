@@ -12,14 +12,14 @@ use super::controls::Controls;
 use super::heartbeat::HeartHandle;
 
 /// Something may be claimable in these queues.
-pub(super) struct HintFlag {
+pub(crate) struct HintFlag {
     queues: Vec<QueueName>,
     raised: AtomicBool,
     changed: Notify,
 }
 
 impl HintFlag {
-    pub(super) fn new(queues: Vec<QueueName>) -> Arc<Self> {
+    pub(crate) fn new(queues: Vec<QueueName>) -> Arc<Self> {
         Arc::new(Self { queues, raised: AtomicBool::new(false), changed: Notify::new() })
     }
 
@@ -30,7 +30,7 @@ impl HintFlag {
     }
 
     /// Waits for the flag and takes it down.
-    pub(super) async fn raised(&self) {
+    pub(crate) async fn raised(&self) {
         while !self.raised.swap(false, Ordering::SeqCst) {
             self.changed.notified().await;
         }
@@ -38,7 +38,7 @@ impl HintFlag {
 }
 
 /// Hands hints to flags, running jobs and the heart.
-pub(super) fn listen(
+pub(crate) fn listen(
     engine: &Arc<dyn Engine>,
     flags: Vec<Arc<HintFlag>>,
     controls: Arc<Controls>,

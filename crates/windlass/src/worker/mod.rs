@@ -18,18 +18,18 @@ use crate::handler::{Handlers, HandlersError, Table};
 use crate::{random, store, upkeep};
 
 pub mod claim;
-mod execute;
+pub(crate) mod execute;
 pub mod settle;
 pub mod pool;
 pub mod heart;
 pub mod quarantine;
 pub mod backoff;
-mod options;
-mod shell;
-mod controls;
-mod heartbeat;
-mod hints;
-mod last_errors;
+pub(crate) mod options;
+pub(crate) mod shell;
+pub(crate) mod controls;
+pub(crate) mod heartbeat;
+pub(crate) mod hints;
+pub(crate) mod last_errors;
 
 pub use last_errors::LastError;
 pub use options::{SharedPool, WorkerOptions, WorkerOptionsError};

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use windlass_core::job_type::TypeSpec;
 use windlass_core::limits::{CONCURRENCY_MAX, CRASHES_MAX, HEARTBEAT_EVERY, SWEEP_EVERY, WORKER_LEASE};
 use windlass_core::names::QueueName;
 use windlass_core::priority::PriorityLabels;
@@ -106,7 +107,7 @@ pub(super) struct Plan {
 impl WorkerOptions {
     pub(super) fn plan(&self, table: &Table) -> Result<Plan, WorkerOptionsError> {
         self.check()?;
-        let queues = self.all_queues(table);
+        let queues = self.all_queues(table.specs());
         let served = |name: &QueueName| self.serve.as_ref().is_none_or(|serve| serve.contains(name));
         let in_shared = |name: &QueueName| self.shared.iter().any(|pool| pool.queues.contains(name));
         let own = queues.iter().filter(|q| served(&q.name) && !in_shared(&q.name));
@@ -121,7 +122,7 @@ impl WorkerOptions {
         Ok(Plan { queues, pools, lease: self.lease })
     }
 
-    fn check(&self) -> Result<(), WorkerOptionsError> {
+    pub(crate) fn check(&self) -> Result<(), WorkerOptionsError> {
         if self.heartbeat_every.is_zero() || self.lease < self.heartbeat_every * 2 {
             return Err(WorkerOptionsError::Lease { lease: self.lease, every: self.heartbeat_every });
         }
@@ -136,14 +137,23 @@ impl WorkerOptions {
         }
     }
 
-    fn all_queues(&self, table: &Table) -> Vec<QueueSpec> {
+    /// The queues of the options and those of the types.
+    pub(crate) fn all_queues<'a>(&self, types: impl Iterator<Item = &'a TypeSpec>) -> Vec<QueueSpec> {
         let mut queues = self.queues.clone();
-        for registered in table.handlers.values() {
-            if queues.iter().all(|queue| queue.name != registered.spec.queue) {
-                queues.push(declared_as(&registered.spec.queue));
+        for spec in types {
+            if queues.iter().all(|queue| queue.name != spec.queue) {
+                queues.push(declared_as(&spec.queue));
             }
         }
         queues
+    }
+
+    /// One pool for all queues that are served, most urgent first, and for all these types.
+    pub(crate) fn one_pool(&self, queues: &[QueueSpec], types: &[&TypeSpec]) -> PoolSettings {
+        let served = |queue: &&QueueSpec| self.serve.as_ref().is_none_or(|serve| serve.contains(&queue.name));
+        let mut members: Vec<_> = queues.iter().filter(served).collect();
+        members.sort_by_key(|queue| queue.priority);
+        settings(&members, 1, types)
     }
 
     fn shared_pool(&self, shared: &SharedPool, queues: &[QueueSpec], table: &Table) -> Option<PoolSettings> {
@@ -155,29 +165,38 @@ impl WorkerOptions {
 
 /// The pool for some queues, or none if this process handles no type of theirs.
 fn pool(queues: &[&QueueSpec], concurrency: u32, table: &Table) -> Option<PoolSettings> {
-    let ours = table.handlers.values().filter(|r| queues.iter().any(|queue| queue.name == r.spec.queue));
-    let (types, policies): (Vec<_>, _) =
-        ours.map(|r| (r.spec.name.clone(), (r.spec.name.clone(), r.spec.retry.clone()))).unzip();
-    let poll_interval = queues.iter().map(|queue| queue.poll_interval).min()?;
-    let queues = queues.iter().map(|queue| queue.name.clone()).collect();
-    (!types.is_empty()).then_some(PoolSettings {
-        scope: Scope { queues, types, poll_interval },
-        concurrency,
-        policies,
-    })
+    let ours = table.specs().filter(|spec| queues.iter().any(|queue| queue.name == spec.queue));
+    let types: Vec<_> = ours.collect();
+    (!types.is_empty()).then(|| settings(queues, concurrency, &types))
+}
+
+fn settings(queues: &[&QueueSpec], concurrency: u32, types: &[&TypeSpec]) -> PoolSettings {
+    let poll_interval = queues.iter().map(|queue| queue.poll_interval).min();
+    let scope = Scope {
+        queues: queues.iter().map(|queue| queue.name.clone()).collect(),
+        types: types.iter().map(|spec| spec.name.clone()).collect(),
+        poll_interval: poll_interval.unwrap_or(Duration::MAX),
+    };
+    let policies = types.iter().map(|spec| (spec.name.clone(), spec.retry.clone())).collect();
+    PoolSettings { scope, concurrency, policies }
+}
+
+/// What a worker with these pools says of itself.
+pub(crate) fn card(id: WorkerId, pools: &[PoolSettings], lease: Duration) -> WorkerCard {
+    WorkerCard {
+        id,
+        host: host_name(),
+        pid: std::process::id(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        queues: pools.iter().flat_map(|pool| pool.scope.queues.clone()).collect(),
+        types: pools.iter().flat_map(|pool| pool.scope.types.clone()).collect(),
+        lease,
+    }
 }
 
 impl Plan {
     pub(super) fn card(&self, id: WorkerId) -> WorkerCard {
-        WorkerCard {
-            id,
-            host: host_name(),
-            pid: std::process::id(),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            queues: self.pools.iter().flat_map(|pool| pool.scope.queues.clone()).collect(),
-            types: self.pools.iter().flat_map(|pool| pool.scope.types.clone()).collect(),
-            lease: self.lease,
-        }
+        card(id, &self.pools, self.lease)
     }
 }
 

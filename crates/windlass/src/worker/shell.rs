@@ -28,7 +28,7 @@ const EVENTS_PER_STEP: usize = 512;
 
 /// Room for one event of each running job, the answers of the store, and what comes from outside. So a running
 /// job can always report its end without waiting.
-pub(super) fn inbox_size(concurrency: u32) -> usize {
+pub(crate) fn inbox_size(concurrency: u32) -> usize {
     concurrency as usize + 64
 }
 
@@ -165,9 +165,7 @@ impl PoolShell {
             (Arc::clone(&self.table), self.client.clone(), Arc::clone(&self.errors));
         tokio::spawn(async move {
             let (outcome, attempt) = execute(&table, &client, Arc::clone(&claimed), control).await;
-            if let Outcome::Failed(error) | Outcome::Dead(error) | Outcome::RetryIn(_, error) = &outcome {
-                note(&claimed, error, &errors);
-            }
+            note_failure(&claimed, &outcome, &errors);
             report.ended(outcome, attempt);
         });
     }
@@ -200,7 +198,9 @@ impl Drop for EndReport {
     }
 }
 
-fn note(claimed: &Claimed, error: &JobError, errors: &LastErrors) {
+/// Keeps and logs the error of an attempt that failed.
+pub(crate) fn note_failure(claimed: &Claimed, outcome: &Outcome, errors: &LastErrors) {
+    let Some(error) = outcome.error() else { return };
     let job = &claimed.job;
     errors.push(job, error);
     tracing::warn!(
@@ -217,7 +217,8 @@ fn note(claimed: &Claimed, error: &JobError, errors: &LastErrors) {
     );
 }
 
-fn trouble(error: &EngineError) -> Trouble {
+/// What a failed call means to a pool.
+pub(crate) fn trouble(error: &EngineError) -> Trouble {
     tracing::warn!(%error, "the store failed");
     match error {
         error if error.is_unknown() => Trouble::Unknown,
@@ -227,7 +228,8 @@ fn trouble(error: &EngineError) -> Trouble {
     }
 }
 
-async fn sleep_until(started: Instant, moment: Moment) {
+/// Sleeps until a moment of a pool, or for ever.
+pub(crate) async fn sleep_until(started: Instant, moment: Moment) {
     match started.checked_add(moment) {
         Some(at) => tokio::time::sleep_until(at.into()).await,
         None => std::future::pending().await,

@@ -1,0 +1,327 @@
+//! Pulling jobs, for those who do not want handlers: ask for the next job, do the work, say how it ended.
+//!
+//! A consumer is a worker like any other to the store: it registers, shows signs of life, and loses its jobs if
+//! it dies. It claims a job only when somebody asks for one.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use windlass::dequeue::{Consumer, Next};
+//! use windlass::{JobType, MemoryEngine, WorkerOptions, spec_of};
+//! # use serde::{Deserialize, Serialize};
+//!
+//! #[derive(Serialize, Deserialize)]
+//! struct Resize { image: u64 }
+//! impl JobType for Resize { const NAME: &'static str = "image.resize"; }
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let engine = Arc::new(MemoryEngine::new());
+//! let consumer = Consumer::start(engine, vec![spec_of::<Resize>()?], WorkerOptions::default()).await?;
+//! consumer.client().enqueue(Resize { image: 7 }).await?;
+//!
+//! consumer.request_drain();
+//! loop {
+//!     match consumer.next().await {
+//!         Next::Job(held) => match held.payload::<Resize>() {
+//!             Ok(job) => { println!("image {}", job.image); held.succeed().await?; }
+//!             Err(why) => { held.end(windlass::Finish::Dead(why.to_string())).await?; }
+//!         },
+//!         Next::TimedOut => println!("nothing to do for five seconds"),
+//!         Next::Drained => break,
+//!     }
+//! }
+//! # Ok(()) }
+//! ```
+
+use std::collections::HashMap;
+use std::fmt::Display;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde::de::DeserializeOwned;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+use windlass_core::claim::Fence;
+use windlass_core::engine::{Declaration, Engine};
+use windlass_core::job::Job;
+use windlass_core::job_type::TypeSpec;
+use windlass_core::limits::CONCURRENCY_MAX;
+use windlass_core::outcome::Outcome;
+use windlass_core::settle::{AttemptReport, Settled};
+
+use crate::client::{Client, ClientOptions};
+use crate::handler::{Context, Finish, IntoOutcome};
+use crate::worker::controls::Controls;
+use crate::worker::heartbeat::Identity;
+use crate::worker::options::card;
+use crate::worker::pool::Event;
+use crate::worker::{StartError, Stopped, WorkerOptions, WorkerOptionsError};
+use crate::{random, store};
+
+mod shell;
+
+/// How long [`Consumer::next`] waits for a job.
+pub const NEXT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Jobs that one consumer holds at the most; while it does, `next` waits.
+pub const HELD_MAX: u32 = CONCURRENCY_MAX;
+/// Callers of `next` that may wait in line.
+const WAITERS_MAX: usize = 1_000;
+/// How long the last ends may take to reach the store after the grace of a stop.
+const FLUSH_GRACE: Duration = Duration::from_secs(5);
+
+/// What [`Consumer::next`] brings.
+#[derive(Debug)]
+pub enum Next {
+    /// A job. It is yours until you end it.
+    Job(HeldJob),
+    /// Nothing fell due in time.
+    TimedOut,
+    /// The consumer has ended: it was drained and nothing is left, or it was stopped.
+    Drained,
+}
+
+/// Pulls jobs. Share it by reference: several tasks may ask for jobs at the same time.
+pub struct Consumer {
+    client: Client,
+    waiters: mpsc::Sender<Waiter>,
+    inbox: mpsc::Sender<Event>,
+    shell: Option<JoinHandle<()>>,
+    stop_grace: Duration,
+}
+
+/// Somebody who waits for a job.
+type Waiter = oneshot::Sender<HeldJob>;
+
+impl Consumer {
+    /// Registers the types and starts. Of the options, [`shared`](WorkerOptions::shared) and the queues'
+    /// concurrency have no meaning here: a consumer runs nothing by itself.
+    pub async fn start(
+        engine: Arc<dyn Engine>,
+        types: Vec<TypeSpec>,
+        options: WorkerOptions,
+    ) -> Result<Self, StartError> {
+        options.check()?;
+        let queues = options.all_queues(types.iter());
+        let settings = options.one_pool(&queues, &types.iter().collect::<Vec<_>>());
+        if settings.scope.types.is_empty() || settings.scope.queues.is_empty() {
+            return Err(StartError::Options(WorkerOptionsError::NothingToDo));
+        }
+        let declaration = Declaration { queues, types: types.clone() };
+        store::call(&engine, |engine| async move { engine.declare(declaration).await }).await?;
+        let card = card(random::worker_id(), std::slice::from_ref(&settings), options.lease);
+        let identity = Identity::register(Arc::clone(&engine), card).await?;
+        let labels_and_hooks =
+            ClientOptions { labels: options.labels.clone(), hooks: options.enqueue_hooks.clone() };
+        let client = Client::with_options(Arc::clone(&engine), labels_and_hooks);
+        let (waiters, newcomers) = mpsc::channel(WAITERS_MAX);
+        let parts = shell::Parts { engine, client: client.clone(), types, settings, identity, newcomers };
+        let (inbox, shell) = shell::start(parts, &options);
+        Ok(Self { client, waiters, inbox, shell: Some(shell), stop_grace: options.stop_grace })
+    }
+
+    /// A client that shares this consumer's labels and hooks, and that refuses new jobs once it drains.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Waits up to five seconds for a job.
+    pub async fn next(&self) -> Next {
+        self.next_within(NEXT_TIMEOUT).await
+    }
+
+    /// Waits for a job, at most so long. Wakes at once for a new job and exactly when the next one falls due.
+    ///
+    /// May be dropped while it waits: a job that was on its way goes back without cost.
+    pub async fn next_within(&self, timeout: Duration) -> Next {
+        let (waiter, handed) = oneshot::channel();
+        let wait = async {
+            if self.waiters.send(waiter).await.is_err() {
+                return Next::Drained;
+            }
+            handed.await.map_or(Next::Drained, |held| Next::Job(held.delivered()))
+        };
+        tokio::time::timeout(timeout, wait).await.unwrap_or(Next::TimedOut)
+    }
+
+    /// From now on this process takes no new jobs, and `next` gives what is due and then [`Next::Drained`].
+    /// Jobs that lie in the future or are parked stay.
+    pub fn request_drain(&self) {
+        self.client.start_draining();
+        self.tell(Event::Drain);
+    }
+
+    /// From now on `next` gives no more jobs. What is held may be ended within the grace of the options; after
+    /// that it is given back.
+    pub fn request_stop(&self) {
+        self.tell(Event::Stop { grace: self.stop_grace });
+    }
+
+    /// Stops, and waits until what is held has been ended or given back.
+    pub async fn stop(mut self) -> Stopped {
+        self.request_stop();
+        let Some(shell) = self.shell.take() else { return Stopped::Clean };
+        match tokio::time::timeout(self.stop_grace + FLUSH_GRACE, shell).await {
+            Ok(Ok(())) => Stopped::Clean,
+            _ => Stopped::Unsettled,
+        }
+    }
+
+    fn tell(&self, event: Event) {
+        // A full inbox means a shell that is about to look at it; a closed one means it has ended.
+        if let Err(mpsc::error::TrySendError::Full(event)) = self.inbox.try_send(event) {
+            let inbox = self.inbox.clone();
+            tokio::spawn(async move { inbox.send(event).await });
+        }
+    }
+}
+
+impl Drop for Consumer {
+    /// What is held may still be ended; then the consumer leaves the store by itself.
+    fn drop(&mut self) {
+        let _ = self.inbox.try_send(Event::Stop { grace: self.stop_grace });
+    }
+}
+
+/// A job that this process holds. End it with one of the methods that take it; dropped without an end, it is
+/// given back, and counts as an attempt but not as a failure.
+#[must_use = "a job that is dropped is given back"]
+pub struct HeldJob {
+    ctx: Context,
+    since: Instant,
+    line: Line,
+    delivered: bool,
+    ended: bool,
+}
+
+/// The way of a held job's end to the store.
+#[derive(Clone)]
+struct Line {
+    inbox: mpsc::Sender<Event>,
+    controls: Arc<Controls>,
+    answers: Arc<Answers>,
+}
+
+impl HeldJob {
+    /// The job.
+    pub fn job(&self) -> &Job {
+        self.ctx.job()
+    }
+
+    /// What it is about. If it does not decode now, it will not decode the next time either: end it as
+    /// [`Finish::Dead`].
+    pub fn payload<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
+        self.job().payload.decode()
+    }
+
+    /// The proof of the claim. Pass it on to whatever you write to.
+    pub fn fence(&self) -> Fence {
+        self.ctx.fence()
+    }
+
+    /// What a handler would have: log lines, progress, follow-up jobs, whether somebody asked to stop.
+    pub fn context(&self) -> &Context {
+        &self.ctx
+    }
+
+    /// Done.
+    pub async fn succeed(self) -> Result<Settled, EndError> {
+        self.end(()).await
+    }
+
+    /// Failed: the retry policy decides when it is tried again, and whether at all.
+    pub async fn fail(self, error: impl Display) -> Result<Settled, EndError> {
+        self.end(Err::<(), _>(error)).await
+    }
+
+    /// Not now: due again after this time, at no cost.
+    pub async fn snooze(self, after: Duration) -> Result<Settled, EndError> {
+        self.end(Finish::Snooze(after)).await
+    }
+
+    /// Given back as it was, for somebody else. Counts as an attempt but not as a failure.
+    pub async fn give_back(self) -> Result<Settled, EndError> {
+        self.finish(Outcome::Released { started: true }).await
+    }
+
+    /// Ends it with whatever a handler could return. Waits for the store; [`Settled::ClaimLost`] says that
+    /// another worker owns the job now and nothing was written.
+    ///
+    /// May be dropped while it waits: the end is on its way, and is sent until the store takes it.
+    pub async fn end(self, how: impl IntoOutcome) -> Result<Settled, EndError> {
+        self.finish(how.into_outcome()).await
+    }
+
+    async fn finish(mut self, outcome: Outcome) -> Result<Settled, EndError> {
+        let answer = self.line.answers.expect(self.fence());
+        self.send_end(outcome);
+        drop(self);
+        answer.await.unwrap_or(Err(EndError::ConsumerEnded))
+    }
+
+    fn delivered(mut self) -> Self {
+        self.delivered = true;
+        self
+    }
+
+    fn send_end(&mut self, outcome: Outcome) {
+        self.ended = true;
+        self.line.controls.end(self.fence());
+        let report = AttemptReport { ran_for: self.since.elapsed(), output: self.ctx.output() };
+        // The inbox has room for the end of every held job; if it is closed, the consumer has ended.
+        if self.line.inbox.try_send(Event::Ended { fence: self.fence(), outcome, report }).is_err() {
+            self.line.answers.answer(self.fence(), Err(EndError::ConsumerEnded));
+        }
+    }
+}
+
+impl Drop for HeldJob {
+    fn drop(&mut self) {
+        if !self.ended {
+            self.send_end(Outcome::Released { started: self.delivered });
+        }
+    }
+}
+
+impl std::fmt::Debug for HeldJob {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("HeldJob").field("job", self.job()).finish_non_exhaustive()
+    }
+}
+
+/// Why it is not known that an end was stored, or known that it was not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum EndError {
+    /// The store says that this end itself is wrong.
+    #[error("the store refuses the end of this job; the job stays running until this consumer ends")]
+    Refused,
+    /// The consumer ended before the store confirmed. If the end was not stored, the job will be run again.
+    #[error("the consumer ended before the store confirmed; if the end was not stored, the job runs again")]
+    ConsumerEnded,
+}
+
+type Answer = Result<Settled, EndError>;
+
+/// Who waits for the store's answer to which end.
+#[derive(Default)]
+struct Answers(Mutex<HashMap<Fence, oneshot::Sender<Answer>>>);
+
+impl Answers {
+    fn expect(&self, fence: Fence) -> oneshot::Receiver<Answer> {
+        let (sender, receiver) = oneshot::channel();
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(fence, sender);
+        receiver
+    }
+
+    fn answer(&self, fence: Fence, answer: Answer) {
+        let waits = self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&fence);
+        if let Some(waits) = waits {
+            // Whoever stopped waiting does not want to know.
+            let _ = waits.send(answer);
+        }
+    }
+
+    /// Nobody will answer any more.
+    fn close(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}

@@ -1,0 +1,201 @@
+//! The shell around a consumer's pool. The pool has as many slots as there are jobs held and callers waiting, so
+//! it claims exactly when somebody asks, and never ahead.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Instant;
+
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use windlass_core::claim::{Claimed, Fence};
+use windlass_core::engine::Engine;
+use windlass_core::job_type::TypeSpec;
+use windlass_core::limits::TIMEOUT_DEFAULT;
+use windlass_core::outcome::Outcome;
+use windlass_core::settle::{AttemptReport, Settlement};
+
+use super::{Answers, EndError, HELD_MAX, HeldJob, Line, WAITERS_MAX, Waiter};
+use crate::client::Client;
+use crate::handler::Context;
+use crate::worker::WorkerOptions;
+use crate::worker::controls::Controls;
+use crate::worker::heartbeat::{HeartThread, Identity};
+use crate::worker::hints::{HintFlag, listen};
+use crate::worker::pool::{Effect, Event, Pool, PoolSettings};
+use crate::worker::quarantine::Quarantine;
+use crate::worker::shell::{inbox_size, sleep_until, trouble};
+use crate::{random, store, upkeep};
+
+pub(super) struct Shell {
+    pool: Pool,
+    engine: Arc<dyn Engine>,
+    client: Client,
+    types: Vec<TypeSpec>,
+    line: Line,
+    events: mpsc::Receiver<Event>,
+    newcomers: mpsc::Receiver<Waiter>,
+    waiters: VecDeque<Waiter>,
+    flag: Arc<HintFlag>,
+    heart: HeartThread,
+    upkeep: Option<JoinHandle<()>>,
+    started: Instant,
+}
+
+/// What a consumer is made of.
+pub(super) struct Parts {
+    pub(super) engine: Arc<dyn Engine>,
+    pub(super) client: Client,
+    pub(super) types: Vec<TypeSpec>,
+    pub(super) settings: PoolSettings,
+    pub(super) identity: Identity,
+    pub(super) newcomers: mpsc::Receiver<Waiter>,
+}
+
+/// Starts the shell, and gives the inbox that ends it.
+pub(super) fn start(parts: Parts, options: &WorkerOptions) -> (mpsc::Sender<Event>, JoinHandle<()>) {
+    let Parts { engine, client, types, settings, identity, newcomers } = parts;
+    let (inbox, events) = mpsc::channel(inbox_size(HELD_MAX));
+    let controls = Arc::new(Controls::default());
+    let flag = HintFlag::new(settings.scope.queues.clone());
+    let worker = identity.worker();
+    let heart = HeartThread::start(identity, Arc::clone(&controls), vec![inbox.clone()], options);
+    listen(&engine, vec![Arc::clone(&flag)], Arc::clone(&controls), heart.handle());
+    let pool = Pool::new(settings, worker, Quarantine::default(), Box::new(random::claim_token));
+    let upkeep = options
+        .upkeep
+        .then(|| upkeep::shell::start(Arc::clone(&engine), options.sweep_every, options.crashes_max));
+    let shell = Shell {
+        pool: pool.without_prefetch(),
+        engine,
+        client,
+        types,
+        line: Line { inbox: inbox.clone(), controls, answers: Arc::new(Answers::default()) },
+        events,
+        newcomers,
+        waiters: VecDeque::new(),
+        flag,
+        heart,
+        upkeep,
+        started: Instant::now(),
+    };
+    (inbox, tokio::spawn(shell.run()))
+}
+
+impl Shell {
+    /// Runs until the pool has ended. Dropping the waiters tells them that it has.
+    async fn run(mut self) {
+        while !self.step() {
+            self.wait().await;
+        }
+        self.newcomers.close();
+        self.waiters.clear();
+        if let Some(upkeep) = self.upkeep.take() {
+            upkeep.abort();
+        }
+        self.heart.stop().await;
+        self.line.answers.close();
+    }
+
+    /// Does what is to be done now; tells whether the pool has ended.
+    fn step(&mut self) -> bool {
+        self.waiters.retain(|waiter| !waiter.is_closed());
+        let slots = self.pool.running().saturating_add(self.waiters.len());
+        self.pool.set_concurrency(u32::try_from(slots).unwrap_or(HELD_MAX).min(HELD_MAX));
+        self.perform_all();
+        if self.waiters.is_empty() {
+            // Whoever asked for what was claimed has stopped waiting.
+            self.pool.give_back_room();
+            self.perform_all();
+        }
+        self.pool.has_ended()
+    }
+
+    async fn wait(&mut self) {
+        let wake_at = self.pool.wake_at();
+        let has_place = self.waiters.len() < WAITERS_MAX;
+        let event = tokio::select! {
+            biased;
+            event = self.events.recv() => event,
+            Some(waiter) = self.newcomers.recv(), if has_place => {
+                self.waiters.push_back(waiter);
+                None
+            }
+            () = self.flag.raised() => Some(Event::Hint),
+            () = sleep_until(self.started, wake_at) => None,
+        };
+        if let Some(event) = event {
+            self.pool.on(event, self.started.elapsed());
+        }
+    }
+
+    fn perform_all(&mut self) {
+        for effect in self.pool.effects(self.started.elapsed()) {
+            self.perform(effect);
+        }
+    }
+
+    fn perform(&mut self, effect: Effect) {
+        match effect {
+            Effect::Claim(request) => {
+                let (engine, inbox) = (Arc::clone(&self.engine), self.line.inbox.clone());
+                tokio::spawn(async move {
+                    let answer =
+                        store::call(&engine, |engine| async move { engine.claim(request).await }).await;
+                    let _ = inbox.send(Event::ClaimAnswered(answer.map_err(|error| trouble(&error)))).await;
+                });
+            }
+            Effect::Settle(batch) => self.settle(batch),
+            Effect::Start(claimed) => self.hand_out(claimed),
+            Effect::Abort(fence) => self.take_back(fence),
+            Effect::ClaimLost(fence) => {
+                tracing::warn!(job.id = fence.job.0, "another worker owns this job now; its end was refused");
+            }
+            Effect::GaveUp(settlement) => {
+                self.line.answers.answer(settlement.fence, Err(EndError::Refused));
+            }
+            Effect::Died => self.heart.handle().beat_soon(),
+        }
+    }
+
+    /// Sends ends to the store, and its answers to whoever waits for them.
+    fn settle(&self, batch: Vec<Settlement>) {
+        let (engine, line) = (Arc::clone(&self.engine), self.line.clone());
+        let fences: Vec<_> = batch.iter().map(|settlement| settlement.fence).collect();
+        tokio::spawn(async move {
+            let answer = store::call(&engine, |engine| async move { engine.settle(batch).await }).await;
+            for (fence, settled) in fences.into_iter().zip(answer.iter().flatten()) {
+                line.answers.answer(fence, Ok(*settled));
+            }
+            let _ = line.inbox.send(Event::SettleAnswered(answer.map_err(|error| trouble(&error)))).await;
+        });
+    }
+
+    /// Gives the job to the first who still waits; if nobody does, it goes back as it is dropped.
+    fn hand_out(&mut self, claimed: Arc<Claimed>) {
+        let spec = self.types.iter().find(|spec| spec.name == claimed.job.job_type);
+        let policy = claimed.job.retry.clone().or_else(|| spec.map(|spec| spec.retry.clone()));
+        let timeout = claimed.job.timeout.or(spec.map(|spec| spec.timeout)).unwrap_or(TIMEOUT_DEFAULT);
+        let control = self.line.controls.start(&claimed, policy.unwrap_or_default(), timeout);
+        let mut held = HeldJob {
+            ctx: Context::new(claimed, self.client.clone(), control),
+            since: Instant::now(),
+            line: self.line.clone(),
+            delivered: false,
+            ended: false,
+        };
+        while let Some(waiter) = self.waiters.pop_front() {
+            match waiter.send(held) {
+                Ok(()) => return,
+                Err(back) => held = back,
+            }
+        }
+    }
+
+    /// The grace of a stop is over: whoever holds the job is told to let go, and the store that it is free.
+    fn take_back(&mut self, fence: Fence) {
+        self.line.controls.cancel(fence);
+        let outcome = Outcome::Released { started: true };
+        self.pool
+            .on(Event::Ended { fence, outcome, report: AttemptReport::default() }, self.started.elapsed());
+    }
+}

@@ -1,0 +1,312 @@
+//! A worker for tests: the same pool as in production, with one slot, driven by hand in the calling task.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Poll, Waker};
+use std::time::Duration;
+
+use windlass_core::claim::{ClaimAnswer, Claimed};
+use windlass_core::clock::{Clock, ManualClock, Timestamp};
+use windlass_core::engine::{Admin, Declaration, Engine};
+use windlass_core::enqueue::NewJob;
+use windlass_core::job::Job;
+use windlass_core::limits::{QUEUES_PER_CLAIM_MAX, UPKEEP_BATCH_MAX, WORKER_LEASE};
+use windlass_core::retry::RetryPolicy;
+use windlass_core::settle::{AttemptReport, Settlement};
+use windlass_core::worker::{Heartbeat, WorkerId};
+use windlass_engines::memory::MemoryEngine;
+
+use super::ran::{Ended, Ran};
+use crate::client::{Client, ClientOptions, EnqueueHook};
+use crate::handler::{Handlers, Table};
+use crate::random;
+use crate::worker::controls::Controls;
+use crate::worker::execute::execute;
+use crate::worker::last_errors::LastErrors;
+use crate::worker::options::card;
+use crate::worker::pool::{Effect, Event, Pool, PoolSettings};
+use crate::worker::quarantine::Quarantine;
+use crate::worker::shell::note_failure;
+use crate::worker::{LastError, Moment, WorkerOptions, heartbeat, hints};
+
+/// Runs after which [`TestWorker::run`] gives up hope that the queues come to rest.
+const RUNS_MAX: usize = 10_000;
+
+/// A whole Windlass in one test: jobs in memory, a clock that you move, handlers that run in the calling task.
+///
+/// Nothing happens by itself: jobs run when you call [`run`](Self::run), time passes when you call
+/// [`advance`](Self::advance).
+pub struct TestWorker {
+    pub(super) engine: Arc<MemoryEngine>,
+    pub(super) settings: PoolSettings,
+    clock: Arc<ManualClock>,
+    started: Timestamp,
+    worker: WorkerId,
+    client: Client,
+    table: Table,
+    pool: Pool,
+    controls: Arc<Controls>,
+    errors: LastErrors,
+    put_in: Arc<Mutex<Vec<NewJob>>>,
+    /// Somebody asks the next job to stop as soon as it runs.
+    pub(super) cancel_next: bool,
+}
+
+impl TestWorker {
+    /// A worker with these handlers, the five built-in queues, and an empty store.
+    ///
+    /// # Panics
+    /// If the handlers are wrong, for example two for one type.
+    pub fn new<S: Clone + Send + Sync + 'static>(handlers: Handlers<S>) -> Self {
+        Self::with_options(handlers, WorkerOptions::default())
+    }
+
+    /// The same with queues, labels and enqueue hooks of your own. Whatever else the options say is about
+    /// processes and time, and has no meaning here.
+    ///
+    /// # Panics
+    /// If the handlers or the options are wrong.
+    pub fn with_options<S: Clone + Send + Sync + 'static>(
+        handlers: Handlers<S>,
+        options: WorkerOptions,
+    ) -> Self {
+        let table = handlers.finish().unwrap_or_else(|wrong| panic!("the handlers are wrong: {wrong}"));
+        let clock = Arc::new(ManualClock::default());
+        let engine = Arc::new(MemoryEngine::with_clock(Arc::<ManualClock>::clone(&clock)));
+        let worker = random::worker_id();
+        let settings = declare_all(&engine, &table, &options);
+        let card = card(worker, std::slice::from_ref(&settings), WORKER_LEASE);
+        at_once(engine.register(card)).expect("the id is new");
+        let put_in = Arc::default();
+        let client = client_that_notes(&engine, options, &put_in);
+        let pool = Pool::new(settings.clone(), worker, Quarantine::default(), Box::new(random::claim_token));
+        let controls = Arc::new(Controls::default());
+        let shared: Arc<dyn Engine> = Arc::<MemoryEngine>::clone(&engine);
+        hints::listen(&shared, vec![], Arc::clone(&controls), heartbeat::HeartHandle::default());
+        Self {
+            started: clock.now(),
+            engine,
+            settings,
+            clock,
+            worker,
+            client,
+            table,
+            pool: pool.without_prefetch(),
+            controls,
+            errors: LastErrors::default(),
+            put_in,
+            cancel_next: false,
+        }
+    }
+
+    /// A client of this worker's store. Give it to the code under test.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// The store, for everything else that can be asked of it or done to it: cancel, retry, pause.
+    pub fn engine(&self) -> Arc<dyn Engine> {
+        Arc::<MemoryEngine>::clone(&self.engine)
+    }
+
+    /// The clock of the store. It starts at the beginning of 2026 and stands still until it is moved.
+    pub fn clock(&self) -> &ManualClock {
+        &self.clock
+    }
+
+    /// Lets time pass. What falls due by that runs with the next [`run`](Self::run).
+    pub fn advance(&self, by: Duration) {
+        self.clock.advance(by);
+    }
+
+    /// Runs all that is due, follow-up jobs included, until nothing is. Gives what ran, in order.
+    ///
+    /// # Panics
+    /// If that does not come to an end within 10,000 runs, for example because a job puts itself in again.
+    pub async fn run(&mut self) -> Vec<Ran> {
+        let mut all = Vec::new();
+        while let Some(ran) = self.run_one().await {
+            all.push(ran);
+            assert!(
+                all.len() < RUNS_MAX,
+                "expected rest within {RUNS_MAX} runs; the last was {:?}",
+                all.last()
+            );
+        }
+        all
+    }
+
+    /// Runs all that falls due within `span`, moving the clock from one due time to the next and in the end to
+    /// the end of the span. So a job that is retried for days is over in an instant.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use windlass::testing::TestWorker; use windlass::{Handlers, JobType};
+    /// # #[derive(serde::Serialize, serde::Deserialize)] struct Fetch;
+    /// # impl JobType for Fetch { const NAME: &'static str = "fetch"; }
+    /// async fn fetch(_job: Fetch) -> Result<(), std::io::Error> { Err(std::io::Error::other("down")) }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let mut worker = TestWorker::new(Handlers::new(()).handle(fetch));
+    /// worker.client().enqueue(Fetch).await.unwrap();
+    /// assert_eq!(worker.run_for(Duration::from_secs(24 * 3600)).await.len(), 5, "five attempts by default");
+    /// # }
+    /// ```
+    ///
+    /// # Panics
+    /// If more than 10,000 runs fall into the span.
+    pub async fn run_for(&mut self, span: Duration) -> Vec<Ran> {
+        let end = self.clock.now().plus(span);
+        let mut all = self.run().await;
+        while let Some(due_in) = self.next_due_in().filter(|due_in| self.clock.now().plus(*due_in) <= end) {
+            self.clock.advance(due_in);
+            all.append(&mut self.run().await);
+            assert!(all.len() < RUNS_MAX, "expected at most {RUNS_MAX} runs; the last was {:?}", all.last());
+        }
+        self.clock.set(end);
+        all.append(&mut self.run().await);
+        all
+    }
+
+    /// Runs the one job that is next, if one is due.
+    pub async fn run_one(&mut self) -> Option<Ran> {
+        self.run_changed(|_| ()).await
+    }
+
+    /// The newest errors of handlers, newest last.
+    pub fn last_errors(&self) -> Vec<LastError> {
+        self.errors.snapshot()
+    }
+
+    /// After how long the next job falls due.
+    fn next_due_in(&self) -> Option<Duration> {
+        let scope = &self.settings.scope;
+        let outlooks = at_once(self.engine.outlook(&scope.queues, &scope.types)).expect("memory answers");
+        outlooks.into_iter().filter_map(|(_, outlook)| outlook.next_due_in).min()
+    }
+
+    /// Runs the next job, changed before its handler sees it. The pool decides; here its effects are performed
+    /// at once instead of in tasks.
+    pub(super) async fn run_changed(&mut self, change: impl FnOnce(&mut Job)) -> Option<Ran> {
+        self.do_upkeep();
+        self.pool.set_concurrency(1);
+        self.pool.on(Event::Hint, self.now());
+        let (mut change, mut ended, mut ran) = (Some(change), None, None);
+        loop {
+            let effects = self.pool.effects(self.now());
+            if effects.is_empty() {
+                return ran;
+            }
+            for effect in effects {
+                match effect {
+                    Effect::Claim(request) => {
+                        let mut answer = at_once(self.engine.claim(request)).expect("memory answers");
+                        change_first(&mut answer, &mut change);
+                        self.pool.on(Event::ClaimAnswered(Ok(answer)), self.now());
+                    }
+                    Effect::Start(claimed) => {
+                        // One job is enough; so its end is stored before anything else is claimed.
+                        self.pool.set_concurrency(0);
+                        ended = Some(self.execute(claimed).await);
+                    }
+                    Effect::Settle(batch) => ran = self.settle(batch, ended.take()).or(ran),
+                    other => unreachable!("memory never fails and nobody stops this pool: {other:?}"),
+                }
+            }
+        }
+    }
+
+    async fn execute(&mut self, claimed: Arc<Claimed>) -> Ended {
+        self.put_in().clear();
+        let fence = claimed.fence();
+        let control = self.controls.start(&claimed, RetryPolicy::Never, Duration::MAX);
+        if std::mem::take(&mut self.cancel_next) {
+            at_once(self.engine.cancel(fence.job, "the test asked it to stop")).expect("memory answers");
+        }
+        let before = self.clock.now();
+        let (outcome, report) = execute(&self.table, &self.client, Arc::clone(&claimed), control).await;
+        // By the clock of the test, so that what is remembered of the attempt is the same in every run.
+        let report = AttemptReport { ran_for: self.clock.now().since(before), ..report };
+        self.controls.end(fence);
+        note_failure(&claimed, &outcome, &self.errors);
+        let progress = at_once(self.engine.job(fence.job)).expect("memory answers");
+        let ended = Ended {
+            claimed,
+            outcome: outcome.clone(),
+            progress: progress.and_then(|record| record.job.progress),
+            follow_ups: std::mem::take(&mut *self.put_in()),
+        };
+        self.pool.on(Event::Ended { fence, outcome, report }, self.now());
+        ended
+    }
+
+    fn settle(&mut self, batch: Vec<Settlement>, ended: Option<Ended>) -> Option<Ran> {
+        let answers = at_once(self.engine.settle(batch.clone())).expect("memory answers");
+        let first = batch.into_iter().zip(&answers).next();
+        let ran = ended.zip(first).map(|(ended, (settlement, settled))| {
+            ended.settled(settlement.transition, settlement.report, *settled)
+        });
+        self.pool.on(Event::SettleAnswered(Ok(answers)), self.now());
+        ran
+    }
+
+    /// What a real worker's heart and upkeep do as time passes.
+    fn do_upkeep(&self) {
+        let heartbeat = Heartbeat { worker: self.worker, lease: WORKER_LEASE };
+        at_once(self.engine.extend(heartbeat)).expect("memory answers");
+        while at_once(self.engine.sweep(UPKEEP_BATCH_MAX)).expect("memory answers").more {}
+        while at_once(self.engine.prune(UPKEEP_BATCH_MAX)).expect("memory answers").more {}
+    }
+
+    fn now(&self) -> Moment {
+        self.clock.now().since(self.started)
+    }
+
+    fn put_in(&self) -> std::sync::MutexGuard<'_, Vec<NewJob>> {
+        self.put_in.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Declares the queues and types, and gives the one pool that serves them all.
+fn declare_all(engine: &MemoryEngine, table: &Table, options: &WorkerOptions) -> PoolSettings {
+    let queues = options.all_queues(table.specs());
+    assert!(queues.len() <= QUEUES_PER_CLAIM_MAX, "expected at most {QUEUES_PER_CLAIM_MAX} queues");
+    let settings = options.one_pool(&queues, &table.specs().collect::<Vec<_>>());
+    let types = table.specs().cloned().collect();
+    at_once(engine.declare(Declaration { queues, types }))
+        .unwrap_or_else(|wrong| panic!("the queues or types are wrong: {wrong}"));
+    settings
+}
+
+/// A client whose last hook notes what was put in, as the other hooks left it.
+fn client_that_notes(
+    engine: &Arc<MemoryEngine>,
+    options: WorkerOptions,
+    put_in: &Arc<Mutex<Vec<NewJob>>>,
+) -> Client {
+    let put_in = Arc::clone(put_in);
+    let note: EnqueueHook = Arc::new(move |job: &mut NewJob| {
+        put_in.lock().unwrap_or_else(PoisonError::into_inner).push(job.clone());
+    });
+    let mut hooks = options.enqueue_hooks;
+    hooks.push(note);
+    Client::with_options(Arc::<MemoryEngine>::clone(engine), ClientOptions { labels: options.labels, hooks })
+}
+
+fn change_first<F: FnOnce(&mut Job)>(answer: &mut ClaimAnswer, change: &mut Option<F>) {
+    if let ClaimAnswer::Claimed { jobs, .. } = answer
+        && let Some(first) = jobs.first_mut()
+        && let Some(change) = change.take()
+    {
+        change(&mut first.job);
+    }
+}
+
+/// The answer of the memory engine, which never makes anybody wait.
+pub(super) fn at_once<T>(call: impl Future<Output = T>) -> T {
+    let mut context = std::task::Context::from_waker(Waker::noop());
+    match std::pin::pin!(call).poll(&mut context) {
+        Poll::Ready(answer) => answer,
+        Poll::Pending => unreachable!("no call to the memory engine waits"),
+    }
+}

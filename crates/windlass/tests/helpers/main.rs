@@ -1,0 +1,6 @@
+//! What users have besides a worker: helpers for their tests, and pulling jobs by hand.
+
+mod jobs;
+mod fake_jobs;
+mod test_worker;
+mod dequeue;
