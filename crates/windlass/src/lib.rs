@@ -25,4 +25,6 @@ pub use windlass_core::queue::QueueSpec;
 pub use windlass_core::retry::RetryPolicy;
 pub use windlass_engines as engines;
 pub use windlass_engines::memory::MemoryEngine;
+#[cfg(feature = "sqlite")]
+pub use windlass_engines::sqlite;
 pub use worker::{StartError, Stopped, Worker, WorkerOptions};

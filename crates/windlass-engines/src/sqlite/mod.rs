@@ -69,6 +69,8 @@ use writer::{Writer, WriterInbox};
 
 pub use inside::{complete_in, enqueue_in};
 pub use open::{SqliteOptions, Synchronous};
+/// The library that [`enqueue_in`] and [`complete_in`] speak, so that a caller has the same version.
+pub use rusqlite;
 
 /// Jobs in an SQLite file. Dropping it finishes what was handed in and closes the file.
 pub struct SqliteEngine {

@@ -16,7 +16,8 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const BRIEF: Duration = Duration::from_millis(20);
 
 async fn consumer_with(options: WorkerOptions) -> Consumer {
-    let types = vec![spec_of::<Mail>().unwrap(), spec_of::<Work>().unwrap()];
+    let types =
+        [spec_of::<Mail>(), spec_of::<Work>()].map(|spec| spec.expect("the names are names")).to_vec();
     Consumer::start(Arc::new(MemoryEngine::new()), types, options).await.expect("the consumer starts")
 }
 
@@ -36,7 +37,7 @@ async fn next(consumer: &Consumer) -> HeldJob {
 }
 
 async fn phase(consumer: &Consumer, id: JobId) -> Phase {
-    consumer.client().job(id).await.unwrap().expect("the job is known").phase()
+    consumer.client().job(id).await.expect("memory answers").expect("the job is known").phase()
 }
 
 /// For what happens by itself, soon: a job that was dropped goes back.
@@ -81,7 +82,7 @@ async fn without_a_job_the_wait_times_out() {
 async fn a_new_job_wakes_whoever_waits_at_once() {
     let consumer = consumer().await;
     let (held, id) = tokio::join!(next(&consumer), async {
-        tokio::time::sleep(BRIEF).await;
+        some_turns(50).await;
         put(&consumer, 1).await
     });
     assert_eq!(held.job().id, id);
@@ -214,7 +215,7 @@ async fn a_drain_hands_out_what_is_due_and_then_says_so() {
 async fn whoever_waits_when_a_drain_finds_nothing_is_told() {
     let consumer = consumer().await;
     let (waited, ()) = tokio::join!(consumer.next_within(PATIENCE), async {
-        tokio::time::sleep(BRIEF).await;
+        some_turns(50).await;
         consumer.request_drain();
     });
     assert!(matches!(waited, Next::Drained));
@@ -251,7 +252,7 @@ async fn a_dropped_consumer_leaves_the_store_once_its_jobs_have_ended() {
     assert_eq!(held.succeed().await, Ok(Settled::Applied));
     let gone = async {
         while !engine.workers().await.unwrap().is_empty() {
-            tokio::time::sleep(Duration::from_millis(1)).await;
+            tokio::task::yield_now().await;
         }
     };
     tokio::time::timeout(PATIENCE, gone).await.expect("it leaves");

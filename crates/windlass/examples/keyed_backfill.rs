@@ -1,0 +1,107 @@
+//! A backlog of work items that are known by a key: wallets, each on some network.
+//!
+//! Adding an item that is live changes nothing. A restart picks up what is unfinished. An item that failed too
+//! often is given up and left alone, until somebody adds it again: that revives it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use windlass::core::engine::Engine;
+use windlass::{
+    Attempt, Client, EnqueueError, Handlers, JobType, KeyScope, MemoryEngine, OnConflict, Placed, QueueSpec,
+    RetryPolicy, State, TypeSpec, Worker, WorkerOptions,
+};
+
+#[derive(Serialize, Deserialize)]
+struct Backfill {
+    wallet: String,
+    network: String,
+}
+
+impl JobType for Backfill {
+    const NAME: &'static str = "wallet.backfill";
+    const QUEUE: &'static str = "backfill";
+
+    /// `RetryPolicy::backfill()` waits minutes; here it is the same policy in tenths of a second.
+    fn defaults(spec: TypeSpec) -> TypeSpec {
+        let (base, max) = (Duration::from_millis(100), Duration::from_secs(1));
+        TypeSpec { retry: RetryPolicy::Backfill { base, max, attempts: 3 }, ..spec }
+    }
+}
+
+/// Whether the slow network answers.
+type NetworkIsUp = Arc<AtomicBool>;
+
+async fn backfill(
+    job: Backfill,
+    Attempt(attempt): Attempt,
+    State(up): State<NetworkIsUp>,
+) -> Result<(), String> {
+    println!("  {}:{} attempt {attempt}", job.wallet, job.network);
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    match job.network.as_str() {
+        "slownet" if !up.load(Ordering::SeqCst) => Err("slownet does not answer".to_owned()),
+        _ => Ok(()),
+    }
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::new());
+    let up = NetworkIsUp::default();
+
+    let mut worker = start(&engine, &up).await?;
+    println!("Six items go in; two workers take them.");
+    for wallet in ["ada", "bob", "cyd"] {
+        for network in ["mainnet", "slownet"] {
+            add(worker.client(), wallet, network).await?;
+        }
+    }
+    let again = add(worker.client(), "ada", "mainnet").await?;
+    println!("Adding ada:mainnet again: {:?}, it is job {} already.", again.how, again.id);
+
+    tokio::time::sleep(Duration::from_millis(80)).await;
+    worker.request_stop_now();
+    worker.ended(None).await;
+    println!("Stopped in the middle: {} items are unfinished.", unfinished(&engine).await?);
+
+    println!("Another start picks them up; nobody adds them again.");
+    let mut worker = start(&engine, &up).await?;
+    while unfinished(&engine).await? > 0 {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    println!("{} items were given up: slownet never answered.", dead(&engine).await?);
+
+    up.store(true, Ordering::SeqCst);
+    let revived = add(worker.client(), "bob", "slownet").await?;
+    println!("Slownet is back. Adding bob:slownet again: {:?}, job {}.", revived.how, revived.id);
+    worker.drain().await;
+    println!("{} items are still given up.", dead(&engine).await?);
+    Ok(())
+}
+
+async fn start(engine: &Arc<dyn Engine>, up: &NetworkIsUp) -> Result<Worker, Box<dyn std::error::Error>> {
+    let queue = QueueSpec { concurrency: 2, ..QueueSpec::new(Backfill::QUEUE.parse()?) };
+    let options = WorkerOptions { queues: vec![queue], ..WorkerOptions::default() };
+    let handlers = Handlers::new(Arc::clone(up)).handle(backfill);
+    Ok(Worker::start(Arc::clone(engine), handlers, options).await?)
+}
+
+async fn add(client: &Client, wallet: &str, network: &str) -> Result<Placed, EnqueueError> {
+    client
+        .enqueue(Backfill { wallet: wallet.to_owned(), network: network.to_owned() })
+        .key(&format!("{wallet}:{network}"))
+        .key_scope(KeyScope::WhileLiveOrDead)
+        .on_conflict(OnConflict::Revive)
+        .await
+}
+
+async fn unfinished(engine: &Arc<dyn Engine>) -> Result<u64, windlass::core::error::EngineError> {
+    Ok(engine.queues().await?.iter().map(|queue| queue.counts.unfinished()).sum())
+}
+
+async fn dead(engine: &Arc<dyn Engine>) -> Result<u64, windlass::core::error::EngineError> {
+    Ok(engine.queues().await?.iter().map(|queue| queue.counts.dead_letters).sum())
+}
