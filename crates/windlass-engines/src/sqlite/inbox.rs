@@ -114,6 +114,13 @@ impl<T> Inbox<T> {
         self.bell.notify_all();
     }
 
+    /// How much waits.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        let waiting = self.lock();
+        waiting.ordinary.len() + waiting.urgent.len()
+    }
+
     fn lock(&self) -> MutexGuard<'_, Waiting<T>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }

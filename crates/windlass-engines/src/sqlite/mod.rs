@@ -330,3 +330,6 @@ impl Admin for SqliteEngine {
         self.write(move |work| work.open_gate(&gate, limit)).await
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,18 +1,24 @@
 //! Noticing what other processes commit: every commit writes to the `-wal` file, and the system tells. Whether
 //! it was another's is for the writer to say, from its connection's `data_version`.
+//!
+//! The write comes before the commit: only after a sync of the disk others can see it. So the store is looked
+//! at several times after each write, soon at first and then less often.
 
-use std::io::{PipeWriter, pipe};
+use std::io::{PipeReader, PipeWriter, pipe};
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::writer::WriterInbox;
 
-/// Between two looks at the store there is at least this time, however much is written.
-const LOOK_EVERY: Duration = Duration::from_millis(4);
+/// Milliseconds between a write and the first look at the store, from there to the second one, and so on. A
+/// new write starts over; the first of these is also the least time between two looks.
+#[cfg(target_os = "linux")]
+const LOOK_AFTER_MILLIS: [i64; 8] = [2, 3, 5, 8, 30, 100, 300, 900];
 /// Where the system does not tell, the store is looked at this often.
-const POLL_EVERY: Duration = Duration::from_millis(10);
+const POLL_EVERY_MILLIS: i64 = 10;
 
 /// A watch, as long as it is kept.
 pub(super) struct Watch {
@@ -51,13 +57,12 @@ mod changes {
     use std::mem::MaybeUninit;
     use std::os::fd::OwnedFd;
     use std::path::Path;
-    use std::time::Duration;
 
-    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    use rustix::event::{PollFd, PollFlags, poll};
     use rustix::fs::inotify;
 
     use super::super::writer::WriterInbox;
-    use super::{LOOK_EVERY, POLL_EVERY};
+    use super::{LOOK_AFTER_MILLIS, POLL_EVERY_MILLIS, has_ended, millis, poll_forever};
 
     /// Where the system tells of writes to the `-wal` file; nothing if it does not.
     pub(super) struct Changes(Option<OwnedFd>);
@@ -75,39 +80,57 @@ mod changes {
         }
 
         pub(super) fn tell(self, ended: &PipeReader, inbox: &WriterInbox) {
-            while self.wait(ended) {
-                inbox.ask_to_look();
-                if let Some(fd) = &self.0 {
-                    drain(fd);
+            let Some(fd) = &self.0 else { return poll_forever(ended, inbox, POLL_EVERY_MILLIS) };
+            // Begins with looks, since something may have been written before the watch began.
+            let mut looks = 0;
+            loop {
+                let heard = match LOOK_AFTER_MILLIS.get(looks) {
+                    // Writes that follow at once must not put the look off for ever.
+                    Some(first) if looks == 0 && has_ended(ended, *first) => Heard::End,
+                    Some(_) if looks == 0 => Heard::Nothing,
+                    Some(later) => listen(fd, ended, Some(*later)),
+                    None => listen(fd, ended, None),
+                };
+                match heard {
+                    Heard::End => return,
+                    Heard::Write => {
+                        drain(fd);
+                        looks = 0;
+                    }
+                    Heard::Nothing => {
+                        inbox.ask_to_look();
+                        looks = if drain(fd) { 0 } else { looks + 1 };
+                    }
                 }
-                let pause = if self.0.is_some() { LOOK_EVERY } else { POLL_EVERY };
-                if has_ended(ended, pause) {
-                    return;
-                }
-            }
-        }
-
-        /// Waits for a write. Answers whether the watch goes on.
-        fn wait(&self, ended: &PipeReader) -> bool {
-            let Some(fd) = &self.0 else { return true };
-            let mut fds = [PollFd::new(fd, PollFlags::IN), PollFd::new(ended, PollFlags::IN)];
-            match poll(&mut fds, None) {
-                Ok(_) => fds[1].revents().is_empty(),
-                Err(error) => error == rustix::io::Errno::INTR,
             }
         }
     }
 
-    fn drain(fd: &OwnedFd) {
+    enum Heard {
+        Write,
+        Nothing,
+        End,
+    }
+
+    /// Waits for a write, for so long or for ever.
+    fn listen(fd: &OwnedFd, ended: &PipeReader, within: Option<i64>) -> Heard {
+        let mut fds = [PollFd::new(fd, PollFlags::IN), PollFd::new(ended, PollFlags::IN)];
+        match poll(&mut fds, within.map(millis).as_ref()) {
+            Ok(_) if !fds[1].revents().is_empty() => Heard::End,
+            Ok(_) if !fds[0].revents().is_empty() => Heard::Write,
+            _ => Heard::Nothing,
+        }
+    }
+
+    /// Answers whether anything was written since the last time.
+    fn drain(fd: &OwnedFd) -> bool {
         let mut buffer = [MaybeUninit::uninit(); 4096];
         let mut events = inotify::Reader::new(fd, &mut buffer);
-        while events.next().is_ok() {}
-    }
-
-    fn has_ended(ended: &PipeReader, within: Duration) -> bool {
-        let timeout = Timespec { tv_sec: 0, tv_nsec: within.subsec_nanos().into() };
-        let mut fds = [PollFd::new(ended, PollFlags::IN)];
-        matches!(poll(&mut fds, Some(&timeout)), Ok(n) if n > 0)
+        let mut wrote = false;
+        while events.next().is_ok() {
+            wrote = true;
+        }
+        wrote
     }
 }
 
@@ -116,10 +139,8 @@ mod changes {
     use std::io::PipeReader;
     use std::path::Path;
 
-    use rustix::event::{PollFd, PollFlags, Timespec, poll};
-
     use super::super::writer::WriterInbox;
-    use super::POLL_EVERY;
+    use super::{POLL_EVERY_MILLIS, poll_forever};
 
     /// Elsewhere the system does not tell, and the store is looked at often; a look is cheap.
     pub(super) struct Changes;
@@ -130,14 +151,23 @@ mod changes {
         }
 
         pub(super) fn tell(self, ended: &PipeReader, inbox: &WriterInbox) {
-            let timeout = Timespec { tv_sec: 0, tv_nsec: POLL_EVERY.subsec_nanos().into() };
-            loop {
-                let mut fds = [PollFd::new(ended, PollFlags::IN)];
-                if matches!(poll(&mut fds, Some(&timeout)), Ok(n) if n > 0) {
-                    return;
-                }
-                inbox.ask_to_look();
-            }
+            poll_forever(ended, inbox, POLL_EVERY_MILLIS);
         }
     }
+}
+
+fn poll_forever(ended: &PipeReader, inbox: &WriterInbox, every: i64) {
+    while !has_ended(ended, every) {
+        inbox.ask_to_look();
+    }
+}
+
+/// Whether the watch ends within so many milliseconds.
+fn has_ended(ended: &PipeReader, within: i64) -> bool {
+    let mut fds = [PollFd::new(ended, PollFlags::IN)];
+    matches!(poll(&mut fds, Some(&millis(within))), Ok(n) if n > 0)
+}
+
+fn millis(millis: i64) -> Timespec {
+    Timespec { tv_sec: millis / 1_000, tv_nsec: millis % 1_000 * 1_000_000 }
 }

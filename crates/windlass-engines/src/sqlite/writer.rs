@@ -177,7 +177,7 @@ impl Writer {
         match is_well {
             Ok(true) => self.keep_one(did, has_savepoint, open),
             Ok(false) => self.undo_one(has_savepoint),
-            Err(_panic) => Err(Failure::Unusable(
+            Err(_panic) => Err(Failure::Unavailable(
                 "an operation panicked and was rolled back; this is a bug in Windlass".to_owned(),
             )),
         }

@@ -1,0 +1,151 @@
+//! What is special about SQLite: its files, other processes on them, and the user's own transactions.
+#![cfg(feature = "sqlite")]
+
+mod files;
+mod users_transaction;
+mod other_processes;
+mod damaged_rows;
+mod disk_and_locks;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+
+use rusqlite::Connection;
+use tempfile::TempDir;
+use windlass_core::admin::QueueStatus;
+use windlass_core::claim::{ClaimAnswer, ClaimRequest, ClaimToken, Claimed, Suspects};
+use windlass_core::engine::{Admin, Declaration, Engine, Hint, HintListener};
+use windlass_core::enqueue::{EnqueueRequest, Enqueued, NewJob, RequestId};
+use windlass_core::job::JobId;
+use windlass_core::job_type::TypeSpec;
+use windlass_core::names::{QueueName, TypeName};
+use windlass_core::payload::Payload;
+use windlass_core::queue::QueueSpec;
+use windlass_core::worker::{WorkerCard, WorkerId};
+use windlass_engines::sqlite::{SqliteEngine, SqliteOptions};
+
+const WORKER: WorkerId = WorkerId::from_random(0xfeed);
+
+/// A folder with a database that nobody has made yet.
+struct Place {
+    folder: TempDir,
+}
+
+impl Place {
+    fn new() -> Self {
+        Self { folder: tempfile::tempdir().expect("a temporary directory") }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.folder.path().join("jobs.db")
+    }
+
+    fn open(&self) -> SqliteEngine {
+        SqliteEngine::open(self.path(), SqliteOptions::default()).expect("the file can be opened")
+    }
+
+    /// Another program's connection to the same file.
+    fn connect(&self) -> Connection {
+        let conn = Connection::open(self.path()).expect("the file can be opened");
+        conn.busy_timeout(Duration::from_secs(5)).expect("a time-out can be set");
+        conn
+    }
+}
+
+fn queue() -> QueueName {
+    QueueName::parse("main").unwrap()
+}
+
+fn kind() -> TypeName {
+    TypeName::parse("work").unwrap()
+}
+
+fn new_job() -> NewJob {
+    NewJob::new(kind(), Payload::default())
+}
+
+fn bits() -> u128 {
+    static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
+    NEXT.fetch_add(1, std::sync::atomic::Ordering::SeqCst).into()
+}
+
+async fn declare(engine: &SqliteEngine) {
+    let declaration =
+        Declaration { queues: vec![QueueSpec::new(queue())], types: vec![TypeSpec::new(kind(), queue())] };
+    engine.declare(declaration).await.unwrap();
+}
+
+fn card(id: WorkerId) -> WorkerCard {
+    WorkerCard {
+        id,
+        host: "here".to_owned(),
+        pid: 1,
+        version: "test".to_owned(),
+        queues: vec![queue()],
+        types: vec![kind()],
+        lease: Duration::from_secs(30),
+    }
+}
+
+/// An engine with a queue, a type and a worker.
+async fn ready_engine(place: &Place) -> SqliteEngine {
+    let engine = place.open();
+    declare(&engine).await;
+    engine.register(card(WORKER)).await.unwrap();
+    engine
+}
+
+async fn enqueue(engine: &SqliteEngine, count: usize) -> Vec<JobId> {
+    let request = EnqueueRequest { request: RequestId::from_random(bits()), jobs: vec![new_job(); count] };
+    let answers = engine.enqueue(request).await.unwrap();
+    answers.iter().map(|answer| answer.job().expect("plain jobs are taken")).collect()
+}
+
+fn stored(answers: &[Enqueued]) -> Vec<JobId> {
+    answers.iter().map(|answer| answer.job().expect("plain jobs are taken")).collect()
+}
+
+fn claim_request(worker: WorkerId, limit: u32) -> ClaimRequest {
+    ClaimRequest {
+        token: ClaimToken::from_random(bits()),
+        repeat: false,
+        worker,
+        queues: vec![queue()],
+        types: vec![kind()],
+        limit,
+        boosted_max: 0,
+        suspects: Suspects::LeaveOut,
+    }
+}
+
+async fn claim(engine: &SqliteEngine, limit: u32) -> Vec<Claimed> {
+    match engine.claim(claim_request(WORKER, limit)).await.unwrap() {
+        ClaimAnswer::Claimed { jobs, .. } => jobs,
+        ClaimAnswer::WorkerDead => panic!("the worker lives"),
+    }
+}
+
+async fn status(engine: &SqliteEngine) -> QueueStatus {
+    engine.queues().await.unwrap().into_iter().next().expect("one queue is declared")
+}
+
+/// Hints as they come.
+struct Hints {
+    to: Sender<Hint>,
+}
+
+impl Hints {
+    fn of(engine: &SqliteEngine) -> Receiver<Hint> {
+        let (to, from) = channel();
+        engine.on_hint(Arc::new(Self { to }));
+        from
+    }
+}
+
+impl HintListener for Hints {
+    fn hint(&self, hint: Hint) {
+        let _ = self.to.send(hint);
+    }
+}

@@ -1,0 +1,120 @@
+//! Jobs that come and end in the user's own transaction.
+
+use rusqlite::Connection;
+use windlass_core::claim::{ClaimToken, Fence};
+use windlass_core::engine::Admin;
+use windlass_core::error::EngineError;
+use windlass_core::job::Phase;
+use windlass_core::settle::Settled;
+use windlass_engines::sqlite::{complete_in, enqueue_in};
+
+use super::{Place, claim, enqueue, new_job, ready_engine, status, stored};
+
+fn with_table(place: &Place) -> Connection {
+    let conn = place.connect();
+    conn.execute_batch("CREATE TABLE orders (id INTEGER)").unwrap();
+    conn
+}
+
+fn orders(conn: &Connection) -> i64 {
+    conn.query_row("SELECT count(*) FROM orders", [], |row| row.get(0)).unwrap()
+}
+
+#[tokio::test]
+async fn a_job_is_there_as_soon_as_the_transaction_is_committed() {
+    let place = Place::new();
+    let engine = ready_engine(&place).await;
+    let mut conn = with_table(&place);
+    let tx = conn.transaction().unwrap();
+    tx.execute("INSERT INTO orders VALUES (1)", []).unwrap();
+    let ids = stored(&enqueue_in(&tx, vec![new_job(), new_job()]).unwrap());
+    assert_eq!(status(&engine).await.counts.ready, 0, "not before the commit");
+    tx.commit().unwrap();
+    assert_eq!(status(&engine).await.counts.ready, 2);
+    let claimed: Vec<_> = claim(&engine, 10).await.into_iter().map(|claimed| claimed.job.id).collect();
+    assert_eq!(claimed, ids);
+    assert!(enqueue(&engine, 1).await[0] > ids[1], "the engine goes on after the user's numbers");
+}
+
+#[tokio::test]
+async fn a_rollback_leaves_nothing() {
+    let place = Place::new();
+    let engine = ready_engine(&place).await;
+    let mut conn = with_table(&place);
+    let tx = conn.transaction().unwrap();
+    tx.execute("INSERT INTO orders VALUES (1)", []).unwrap();
+    enqueue_in(&tx, vec![new_job()]).unwrap();
+    tx.rollback().unwrap();
+    assert_eq!(orders(&conn), 0);
+    assert_eq!(status(&engine).await.totals.enqueued, 0);
+    assert!(claim(&engine, 10).await.is_empty());
+}
+
+#[tokio::test]
+async fn a_job_ends_together_with_the_users_writes() {
+    let place = Place::new();
+    let engine = ready_engine(&place).await;
+    let mut conn = with_table(&place);
+    enqueue(&engine, 1).await;
+    let fence = claim(&engine, 1).await[0].fence();
+    let tx = conn.transaction().unwrap();
+    tx.execute("INSERT INTO orders VALUES (1)", []).unwrap();
+    assert_eq!(complete_in(&tx, fence).unwrap(), Settled::Applied);
+    tx.commit().unwrap();
+    let record = engine.job(fence.job).await.unwrap().unwrap();
+    assert_eq!((record.phase(), orders(&conn)), (Phase::Succeeded, 1));
+    let status = status(&engine).await;
+    assert_eq!((status.counts.running, status.totals.succeeded), (0, 1));
+}
+
+#[tokio::test]
+async fn a_rollback_leaves_the_job_running() {
+    let place = Place::new();
+    let engine = ready_engine(&place).await;
+    let mut conn = with_table(&place);
+    enqueue(&engine, 1).await;
+    let fence = claim(&engine, 1).await[0].fence();
+    let tx = conn.transaction().unwrap();
+    complete_in(&tx, fence).unwrap();
+    tx.rollback().unwrap();
+    assert_eq!(engine.job(fence.job).await.unwrap().unwrap().phase(), Phase::Running);
+}
+
+#[tokio::test]
+async fn a_lost_claim_writes_nothing() {
+    let place = Place::new();
+    let engine = ready_engine(&place).await;
+    let mut conn = with_table(&place);
+    let id = enqueue(&engine, 1).await[0];
+    claim(&engine, 1).await;
+    let tx = conn.transaction().unwrap();
+    let lost = Fence { job: id, token: ClaimToken::from_random(1) };
+    assert_eq!(complete_in(&tx, lost).unwrap(), Settled::ClaimLost);
+    tx.commit().unwrap();
+    assert_eq!(engine.job(id).await.unwrap().unwrap().phase(), Phase::Running);
+    assert_eq!(status(&engine).await.totals.succeeded, 0);
+}
+
+#[tokio::test]
+async fn completing_twice_is_the_same_as_once() {
+    let place = Place::new();
+    let engine = ready_engine(&place).await;
+    let mut conn = with_table(&place);
+    enqueue(&engine, 1).await;
+    let fence = claim(&engine, 1).await[0].fence();
+    for _ in 0..2 {
+        let tx = conn.transaction().unwrap();
+        assert_eq!(complete_in(&tx, fence).unwrap(), Settled::Applied);
+        tx.commit().unwrap();
+    }
+    assert_eq!(status(&engine).await.totals.succeeded, 1);
+}
+
+#[test]
+fn a_file_that_no_engine_has_opened_is_refused_with_what_to_do() {
+    let place = Place::new();
+    let mut conn = place.connect();
+    let tx = conn.transaction().unwrap();
+    let error = enqueue_in(&tx, vec![new_job()]).unwrap_err();
+    assert!(matches!(&error, EngineError::Unusable { why } if why.contains("SqliteEngine::open")), "{error}");
+}
