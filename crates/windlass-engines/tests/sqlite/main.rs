@@ -1,5 +1,6 @@
 //! What is special about SQLite: its files, other processes on them, and the user's own transactions.
 #![cfg(feature = "sqlite")]
+#![allow(clippy::unwrap_used, reason = "all of this is a test, also what tests share")]
 
 mod files;
 mod users_transaction;

@@ -1,0 +1,123 @@
+//! How fast the SQLite engine itself is, without a runtime around it: enqueue, then claim and settle in
+//! batches. `cargo run --release -p windlass-engines --features sqlite --example sqlite_drain -- [JOBS] [BATCH]`
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use windlass_core::claim::{ClaimAnswer, ClaimRequest, ClaimToken, Suspects};
+use windlass_core::engine::{Declaration, Engine};
+use windlass_core::enqueue::{EnqueueRequest, NewJob, RequestId};
+use windlass_core::job_type::TypeSpec;
+use windlass_core::names::{QueueName, TypeName};
+use windlass_core::payload::Payload;
+use windlass_core::queue::QueueSpec;
+use windlass_core::settle::{AttemptReport, Settlement, Transition};
+use windlass_core::worker::{WorkerCard, WorkerId};
+use windlass_engines::sqlite::{SqliteEngine, SqliteOptions};
+
+const WORKER: WorkerId = WorkerId::from_random(1);
+
+#[tokio::main(flavor = "multi_thread", worker_threads = 2)]
+async fn main() {
+    let mut numbers = std::env::args().skip(1).filter_map(|text| text.parse().ok());
+    let jobs: usize = numbers.next().unwrap_or(100_000);
+    let batch: usize = numbers.next().unwrap_or(500);
+    for retention_days in [7, 0] {
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        let engine = SqliteEngine::open(folder.path().join("jobs.db"), SqliteOptions::default());
+        let engine = Arc::new(engine.expect("a fresh file"));
+        prepare(&engine, retention_days).await;
+        println!("history for {retention_days} days, batches of {batch}");
+        show("bulk enqueue", jobs, enqueue_bulk(&engine, jobs).await);
+        show("drain", jobs, drain(&engine, batch).await);
+        show("single enqueue, 16 callers", 20_000, enqueue_single(&engine, 20_000, 16).await);
+    }
+}
+
+fn show(what: &str, jobs: usize, took: Duration) {
+    let per_job = took / u32::try_from(jobs).expect("a modest number");
+    println!("  {what}: {:.0}/s, {per_job:?} a job", 1.0 / per_job.as_secs_f64());
+}
+
+fn queue() -> QueueName {
+    QueueName::parse("main").expect("a plain name")
+}
+
+fn kind() -> TypeName {
+    TypeName::parse("work").expect("a plain name")
+}
+
+fn new_job() -> NewJob {
+    NewJob::new(kind(), Payload::encode(&"x".repeat(98)).expect("a small payload"))
+}
+
+async fn prepare(engine: &SqliteEngine, retention_days: u32) {
+    let spec = TypeSpec { retention_days, ..TypeSpec::new(kind(), queue()) };
+    let declaration = Declaration { queues: vec![QueueSpec::new(queue())], types: vec![spec] };
+    engine.declare(declaration).await.expect("the engine is up");
+    let card = WorkerCard {
+        id: WORKER,
+        host: String::new(),
+        pid: 1,
+        version: String::new(),
+        queues: vec![queue()],
+        types: vec![kind()],
+        lease: Duration::from_secs(600),
+    };
+    engine.register(card).await.expect("the engine is up");
+}
+
+async fn enqueue_bulk(engine: &SqliteEngine, jobs: usize) -> Duration {
+    let start = Instant::now();
+    for n in 0..jobs.div_ceil(1_000) {
+        let request = RequestId::from_random(n as u128);
+        let request = EnqueueRequest { request, jobs: vec![new_job(); 1_000.min(jobs - n * 1_000)] };
+        engine.enqueue(request).await.expect("the engine is up");
+    }
+    start.elapsed()
+}
+
+async fn drain(engine: &SqliteEngine, batch: usize) -> Duration {
+    let start = Instant::now();
+    for n in 0.. {
+        let request = ClaimRequest {
+            token: ClaimToken::from_random(n),
+            repeat: false,
+            worker: WORKER,
+            queues: vec![queue()],
+            types: vec![kind()],
+            limit: u32::try_from(batch).expect("a modest number"),
+            boosted_max: 0,
+            suspects: Suspects::LeaveOut,
+        };
+        let ClaimAnswer::Claimed { jobs, .. } = engine.claim(request).await.expect("the engine is up") else {
+            panic!("the worker lives");
+        };
+        if jobs.is_empty() {
+            break;
+        }
+        let done = jobs
+            .into_iter()
+            .map(|claimed| claimed.settled(Transition::Succeed { result: None }, AttemptReport::default()));
+        let done: Vec<Settlement> = done.collect();
+        engine.settle(done).await.expect("the engine is up");
+    }
+    start.elapsed()
+}
+
+async fn enqueue_single(engine: &Arc<SqliteEngine>, jobs: usize, callers: usize) -> Duration {
+    let start = Instant::now();
+    let mut tasks = tokio::task::JoinSet::new();
+    for caller in 0..callers {
+        let engine = engine.clone();
+        tasks.spawn(async move {
+            for n in 0..jobs / callers {
+                let request = RequestId::from_random((1 + caller as u128) << 64 | n as u128);
+                let request = EnqueueRequest { request, jobs: vec![new_job()] };
+                engine.enqueue(request).await.expect("the engine is up");
+            }
+        });
+    }
+    tasks.join_all().await;
+    start.elapsed()
+}
