@@ -19,7 +19,7 @@ use super::fault::Step;
 use super::row::{self, EXTRA, Reading, read_job};
 use super::sql::sql;
 use super::upkeep::EXPIRED;
-use super::work::{Work, refuse_over};
+use super::work::{Hot, Work, refuse_over};
 
 /// The types asked for of one queue.
 type OpenQueue = Vec<Arc<TypeEntry>>;
@@ -133,7 +133,7 @@ impl Work<'_> {
             self.pass_over(id, damage)?;
             return Ok(None);
         }
-        self.conn.prepare_cached(sql!("claim"))?.execute(params![
+        self.hot(Hot::Claim)?.execute(params![
             id.0,
             request.worker.to_bytes(),
             request.token.to_bytes(),
@@ -160,7 +160,7 @@ impl Work<'_> {
     }
 
     fn read_claimable(&self, id: JobId) -> Step<Claimable> {
-        let mut statement = self.conn.prepare_cached(sql!("read_live"))?;
+        let mut statement = self.hot(Hot::ReadLive)?;
         let mut rows = statement.query([id.0])?;
         let row = rows.next()?.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
         Ok(Claimable {

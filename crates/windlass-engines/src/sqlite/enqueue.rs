@@ -16,7 +16,7 @@ use super::counts::{self, Spot, Total};
 use super::fault::Step;
 use super::row::{Options, to_json};
 use super::sql::sql;
-use super::work::{Work, refuse_over};
+use super::work::{Hot, Work, refuse_over};
 
 /// How full queues were before a batch; only queues with a capacity are looked up.
 type Depths = HashMap<i64, i64>;
@@ -96,7 +96,7 @@ impl Work<'_> {
     fn insert(&mut self, new: &NewJob, kind: &TypeEntry, accepted: &Accepted) -> Step<JobId> {
         let id = JobId(self.catalogue.take_job_id());
         let tags = (!new.tags.is_empty()).then(|| to_json(&new.tags));
-        self.conn.prepare_cached(sql!("insert_job"))?.execute(params![
+        self.hot(Hot::InsertJob)?.execute(params![
             id.0,
             kind.id,
             accepted.priority.level(),

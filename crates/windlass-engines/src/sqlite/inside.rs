@@ -50,7 +50,7 @@ fn work_in<T>(tx: &Transaction<'_>, act: impl FnOnce(&mut Work<'_>) -> Step<T>) 
     let nothing = Deltas::default();
     let mut work = Work::new(tx, SystemClock.now(), &mut catalogue, &nothing);
     let value = act(&mut work)?;
-    work.did.deltas.flush(tx)?;
+    work.end().deltas.flush(tx)?;
     catalogue.save_sequence(tx)?;
     Ok(value)
 }

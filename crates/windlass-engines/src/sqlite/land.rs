@@ -21,7 +21,7 @@ use super::counts::{Spot, Total};
 use super::fault::Step;
 use super::row::{CANCELLED, Options, SUCCEEDED, to_json};
 use super::sql::sql;
-use super::work::Work;
+use super::work::{Hot, Work};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -100,7 +100,7 @@ impl Work<'_> {
 
     /// A running job, if this claim holds.
     pub(super) fn held_job(&self, id: JobId, token: ClaimToken) -> Step<Option<HeldJob>> {
-        let mut statement = self.conn.prepare_cached(sql!("held"))?;
+        let mut statement = self.hot(Hot::Held)?;
         let held = statement.query_row(params![id.0, token.to_bytes()], |row| read_held(row, id, token));
         Ok(held.optional()?)
     }
@@ -248,7 +248,7 @@ impl Work<'_> {
     ) -> Step<()> {
         let Leaving { id, counters, parting, .. } = leaving;
         let attempt = parting.attempt.as_ref();
-        self.conn.prepare_cached(sql!("settle_ended"))?.execute(params![
+        self.hot(Hot::SettleEnded)?.execute(params![
             id.0,
             leaving.token.map(ClaimToken::to_bytes),
             counters.attempts,
@@ -298,7 +298,7 @@ impl Work<'_> {
     /// The row leaves the live ones, and counts and key go with it.
     fn leave(&mut self, leaving: &Leaving<'_>, to: Spot, total: Total, stage: HolderStage) -> Step<()> {
         let token = leaving.token.map(ClaimToken::to_bytes);
-        self.conn.prepare_cached(sql!("leave"))?.execute(params![leaving.id.0, token])?;
+        self.hot(Hot::Leave)?.execute(params![leaving.id.0, token])?;
         if let Some(key) = leaving.key {
             self.free_key(leaving.kind.id, key, leaving.id, stage)?;
         }

@@ -143,7 +143,7 @@ impl Writer {
     }
 
     fn begin(&mut self) -> Step<()> {
-        self.conn.execute_batch("BEGIN IMMEDIATE")?;
+        execute(&self.conn, "BEGIN IMMEDIATE")?;
         self.notice_others();
         self.refresh()
     }
@@ -162,7 +162,7 @@ impl Writer {
         // saves the copies of pages that a savepoint makes, on the path of large batches.
         let has_savepoint = !open.callers.is_empty();
         let prepared = self.refresh().and_then(|()| match has_savepoint {
-            true => Ok(self.conn.execute_batch("SAVEPOINT operation")?),
+            true => Ok(execute(&self.conn, "SAVEPOINT operation")?),
             false => Ok(()),
         });
         if let Err(fault) = prepared {
@@ -172,7 +172,7 @@ impl Writer {
         let now = self.clock.now();
         let mut work = Work::new(&self.conn, now, &mut self.catalogue, &open.did.deltas);
         let is_well = catch_unwind(AssertUnwindSafe(|| operation.run(&mut work)));
-        let did = work.did;
+        let did = work.end();
         open.callers.push(operation);
         match is_well {
             Ok(true) => self.keep_one(did, has_savepoint, open),
@@ -187,7 +187,7 @@ impl Writer {
         self.is_stale |= did.declared;
         open.did.absorb(did);
         if has_savepoint {
-            let released = self.conn.execute_batch("RELEASE operation");
+            let released = execute(&self.conn, "RELEASE operation");
             released.map_err(|error| Failure::of(&error))?;
         }
         Ok(())
@@ -209,7 +209,7 @@ impl Writer {
             self.roll_back();
             return answer_all(open, Some(&before_commit(fault)));
         }
-        if let Err(error) = self.conn.execute_batch("COMMIT") {
+        if let Err(error) = execute(&self.conn, "COMMIT") {
             self.roll_back();
             return answer_all(open, Some(&Failure::of_commit(&error)));
         }
@@ -253,6 +253,11 @@ impl Writer {
             self.listeners.tell(&Hint::Any);
         }
     }
+}
+
+/// Runs a statement of the transaction itself, which is prepared once.
+fn execute(conn: &Connection, sql: &str) -> rusqlite::Result<()> {
+    conn.prepare_cached(sql)?.execute([]).map(drop)
 }
 
 fn answer_all(open: Open, failure: Option<&Failure>) {
