@@ -9,7 +9,7 @@ use proptest_state_machine::StateMachineTest;
 use tokio::runtime::Runtime;
 
 use windlass_core::claim::{ClaimRequest, Fence};
-use windlass_core::clock::ManualClock;
+use windlass_core::clock::{ManualClock, Timestamp};
 use windlass_core::engine::{Declaration, Engine};
 use windlass_core::enqueue::EnqueueRequest;
 use windlass_core::job::JobId;
@@ -88,8 +88,8 @@ pub(crate) struct Pair<S> {
     pub(crate) model_ids: HashMap<JobId, JobId>,
     pub(crate) requests: Vec<EnqueueRequest>,
     pub(crate) claims: Vec<ClaimRequest>,
-    /// All claims ever made, under the model's numbers; most are stale sooner or later.
-    pub(crate) fences: Vec<Fence>,
+    /// All claims ever made and when, under the model's numbers; most are stale sooner or later.
+    pub(crate) fences: Vec<(Fence, Timestamp)>,
     pub(crate) workers: Vec<WorkerId>,
     names: u128,
     _keep: Box<dyn Any>,

@@ -1,13 +1,14 @@
 //! Each step, on both engines, and the comparison of their answers.
 
-use windlass_core::claim::{ClaimAnswer, ClaimRequest, ClaimToken, Suspects};
-use windlass_core::engine::RescueRequest;
+use windlass_core::claim::{ClaimAnswer, ClaimRequest, ClaimToken, Fence, Suspects};
+use windlass_core::clock::{Clock, Timestamp};
+use windlass_core::engine::{Engine, RescueRequest};
 use windlass_core::enqueue::{EnqueueRequest, Enqueued, NewJob, RequestId, When};
 use windlass_core::gate::Gate;
-use windlass_core::job::Progress;
+use windlass_core::job::{JobId, Progress};
 use windlass_core::key::{KeyClaim, KeyScope, OnConflict};
 use windlass_core::lease_watch::Suspicion;
-use windlass_core::limits::{CRASHES_MAX, UPKEEP_BATCH_MAX, WORKER_LEASE};
+use windlass_core::limits::{CRASHES_MAX, RECEIPT_TTL, UPKEEP_BATCH_MAX, WORKER_LEASE};
 use windlass_core::names::Key;
 use windlass_core::outcome::{ErrorKind, JobError};
 use windlass_core::payload::Payload;
@@ -82,10 +83,7 @@ impl<S: Subject> Pair<S> {
     }
 
     /// Makes a call on both sides whose answers name no job.
-    async fn same<T: PartialEq + std::fmt::Debug>(
-        &self,
-        call: impl AsyncFn(&dyn windlass_core::engine::Engine, Side) -> T,
-    ) {
+    async fn same<T: PartialEq + std::fmt::Debug>(&self, call: impl AsyncFn(&dyn Engine, Side) -> T) {
         let (expected, got) = self.both(call).await;
         assert_eq!(got, expected);
     }
@@ -93,7 +91,7 @@ impl<S: Subject> Pair<S> {
     async fn on_job<T: PartialEq + std::fmt::Debug>(
         &self,
         job: usize,
-        call: impl AsyncFn(&dyn windlass_core::engine::Engine, windlass_core::job::JobId) -> T,
+        call: impl AsyncFn(&dyn Engine, JobId) -> T,
     ) {
         self.same(async |engine, side| call(engine, self.id_on(side, job)).await).await;
     }
@@ -143,7 +141,8 @@ impl<S: Subject> Pair<S> {
         let got = self.as_model(got);
         assert_eq!(got, expected);
         if let ClaimAnswer::Claimed { jobs, .. } = expected {
-            self.fences.extend(jobs.iter().map(|claimed| claimed.fence()));
+            let now = self.clock.now();
+            self.fences.extend(jobs.iter().map(|claimed| (claimed.fence(), now)));
         }
     }
 
@@ -160,17 +159,25 @@ impl<S: Subject> Pair<S> {
         }
         assert_eq!(got, expected);
         if let ClaimAnswer::Claimed { jobs, .. } = expected {
-            let new = jobs.iter().map(|claimed| claimed.fence());
-            let new: Vec<_> = new.filter(|fence| !self.fences.contains(fence)).collect();
-            self.fences.extend(new);
+            let known = |fence| self.fences.iter().any(|(known, _)| *known == fence);
+            let new: Vec<_> = jobs.iter().map(|claimed| claimed.fence()).filter(|f| !known(*f)).collect();
+            let now = self.clock.now();
+            self.fences.extend(new.into_iter().map(|fence| (fence, now)));
         }
     }
 
     async fn settle(&mut self, ends: &[(usize, End)]) {
+        let mut named = Vec::new();
+        for (claim, end) in ends {
+            if let Some(fence) = pick(&self.fences, *claim)
+                && self.is_remembered(*fence).await
+            {
+                named.push((fence.0, end));
+            }
+        }
         let batch = |side| {
-            let named = ends.iter().filter_map(|(claim, end)| Some((*pick(&self.fences, *claim)?, end)));
-            let settlements = named.map(|(fence, end)| Settlement {
-                fence: self.fence_on(side, fence),
+            let settlements = named.iter().map(|(fence, end)| Settlement {
+                fence: self.fence_on(side, *fence),
                 transition: transition(end),
                 report: AttemptReport { output: Some("a line".to_owned()), ..AttemptReport::default() },
             });
@@ -179,8 +186,18 @@ impl<S: Subject> Pair<S> {
         self.same(async |engine, side| engine.settle(batch(side)).await.expect(UP)).await;
     }
 
+    /// For how long a repeated end is known of a job of which nothing is kept, is each engine's own choice,
+    /// past an hour.
+    async fn is_remembered(&self, (fence, claimed_at): (Fence, Timestamp)) -> bool {
+        let is_young = self.clock.now().since(claimed_at) < RECEIPT_TTL;
+        let exists = async |engine: &dyn Engine, side| {
+            engine.job(self.fence_on(side, fence).job).await.expect(UP).is_some()
+        };
+        is_young || self.both(exists).await.0
+    }
+
     async fn report(&mut self, claim: usize, percent: u8) {
-        let Some(fence) = pick(&self.fences, claim) else { return };
+        let Some((fence, _)) = pick(&self.fences, claim) else { return };
         let progress = Progress { percent, note: None };
         self.same(async |engine, side| {
             engine.report(vec![(self.fence_on(side, *fence), progress.clone())]).await.expect(UP)
