@@ -80,6 +80,7 @@ macro_rules! every_behaviour {
                 a_dead_letter_whose_key_has_a_new_holder_is_not_retried
                 a_retried_dead_letter_takes_its_key_back
                 two_callers_at_once_with_one_key_make_one_job
+                the_door_comes_before_the_key
             ;
             claim:
                 a_claimed_job_runs_under_its_worker
@@ -117,6 +118,9 @@ macro_rules! every_behaviour {
                 a_shut_queue_still_gives_what_it_has
                 a_parked_job_is_not_claimed
                 the_clock_may_step_back_without_harm
+                a_claim_of_too_many_queues_is_refused
+                a_claim_is_never_bigger_than_the_limit_of_the_house
+                a_queue_named_twice_gives_each_job_once
             ;
             boost:
                 ten_minutes_raise_a_job_by_one_step
@@ -183,6 +187,7 @@ macro_rules! every_behaviour {
                 a_dead_letter_is_kept_whatever_the_retention
                 a_whole_batch_is_settled_in_its_order
                 an_empty_batch_settles_nothing
+                a_batch_of_ends_over_the_limit_is_refused_whole
                 progress_is_shown
                 progress_does_not_end_the_attempt
                 a_job_that_fails_is_ready_again_exactly_after_its_delay

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use windlass_core::claim::{ClaimAnswer, ClaimRequest, ClaimToken};
 use windlass_core::enqueue::{NewJob, When};
+use windlass_core::error::EngineError;
 use windlass_core::job::{JobState, Phase};
+use windlass_core::limits::{CLAIM_BATCH_MAX, ENQUEUE_BATCH_MAX, QUEUES_PER_CLAIM_MAX};
 use windlass_core::worker::WorkerId;
 
 use crate::harness::*;
@@ -281,4 +283,24 @@ pub async fn the_clock_may_step_back_without_harm(h: &Harness) {
     assert_eq!(h.claim(1).await, [], "not due yet by the store's clock");
     h.advance(minutes(10));
     assert_eq!(ids(&h.claim(1).await), [id]);
+}
+
+pub async fn a_claim_of_too_many_queues_is_refused(h: &Harness) {
+    let queues = vec![queue(MAIN); QUEUES_PER_CLAIM_MAX + 1];
+    let answer = h.engine.claim(ClaimRequest { queues, ..h.claim_request(1) }).await;
+    assert!(matches!(answer, Err(EngineError::Refused(_))), "{answer:?}");
+}
+
+pub async fn a_claim_is_never_bigger_than_the_limit_of_the_house(h: &Harness) {
+    for _ in 0..2 {
+        h.enqueue_many(ENQUEUE_BATCH_MAX).await;
+    }
+    assert_eq!(h.claim(u32::MAX).await.len(), CLAIM_BATCH_MAX as usize);
+}
+
+pub async fn a_queue_named_twice_gives_each_job_once(h: &Harness) {
+    let stored = h.enqueue_many(2).await;
+    let queues = vec![queue(MAIN), queue(MAIN)];
+    let claimed = h.claim_with(ClaimRequest { queues, ..h.claim_request(10) }).await;
+    assert_eq!(ids(&claimed), stored);
 }

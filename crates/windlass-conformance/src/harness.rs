@@ -11,27 +11,25 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use windlass_core::admin::{AttemptRecord, Counts, JobRecord, QueueStatus, Totals};
 use windlass_core::claim::{ClaimAnswer, ClaimRequest, ClaimToken, Claimed, Outlook, Suspects};
 use windlass_core::clock::{Clock, ManualClock, Timestamp};
-use windlass_core::engine::{Declaration, Engine, Rescued};
-use windlass_core::enqueue::{EnqueueRequest, Enqueued, NewJob, Refusal, RequestId, When};
-use windlass_core::job::{Counters, JobId, JobState, Phase};
+use windlass_core::engine::{Declaration, Engine};
+use windlass_core::enqueue::{EnqueueRequest, Enqueued, NewJob, Refusal, RequestId};
+use windlass_core::job::JobId;
 use windlass_core::job_type::TypeSpec;
-use windlass_core::names::{Key, QueueName, TypeName};
-use windlass_core::payload::Payload;
-use windlass_core::priority::Priority;
 use windlass_core::queue::QueueSpec;
-use windlass_core::settle::Settled;
 use windlass_core::worker::WorkerId;
 
-mod at_once;
-mod hints;
+mod words;
 mod settling;
 mod workers;
+mod reads;
+mod at_once;
+mod hints;
 
 pub use hints::HintLog;
 pub use settling::oops;
+pub use words::*;
 
 /// Why a call may be expected to give an answer: nothing disturbs the engine in this suite.
 pub(crate) const UP: &str = "the engine is up";
@@ -227,78 +225,6 @@ impl Harness {
         self.enqueue(work()).await;
         self.claim_one().await
     }
-
-    // ---- reads ---------------------------------------------------------------------------------------
-
-    /// A job that must exist.
-    pub async fn record(&self, id: JobId) -> JobRecord {
-        self.engine.job(id).await.expect(UP).unwrap_or_else(|| panic!("expected job {id} to exist"))
-    }
-
-    /// Whether the store still knows a job.
-    pub async fn exists(&self, id: JobId) -> bool {
-        self.engine.job(id).await.expect(UP).is_some()
-    }
-
-    /// Where a job is, in one word.
-    pub async fn phase_of(&self, id: JobId) -> Phase {
-        self.record(id).await.phase()
-    }
-
-    /// Where a job is.
-    pub async fn state_of(&self, id: JobId) -> JobState {
-        self.record(id).await.state
-    }
-
-    /// What happened to a job so far.
-    pub async fn counters_of(&self, id: JobId) -> Counters {
-        self.record(id).await.job.counters
-    }
-
-    /// The attempts of a job.
-    pub async fn attempts_of(&self, id: JobId) -> Vec<AttemptRecord> {
-        self.engine.attempts(id).await.expect(UP)
-    }
-
-    /// The one attempt of a job.
-    pub async fn attempt_of(&self, id: JobId) -> AttemptRecord {
-        only(self.attempts_of(id).await)
-    }
-
-    /// Why a cancelled job was cancelled.
-    pub async fn why_cancelled(&self, id: JobId) -> String {
-        match self.state_of(id).await {
-            JobState::Cancelled { why, .. } => why,
-            other => panic!("expected job {id} to be cancelled, got {other:?}"),
-        }
-    }
-
-    /// One queue and what is in it.
-    pub async fn status_of(&self, name: &str) -> QueueStatus {
-        let queues = self.engine.queues().await.expect(UP);
-        let found = queues.into_iter().find(|status| status.spec.name == queue(name));
-        found.unwrap_or_else(|| panic!("expected a queue {name}"))
-    }
-
-    /// What is in [`MAIN`].
-    pub async fn counts(&self) -> Counts {
-        self.status_of(MAIN).await.counts
-    }
-
-    /// What happened in [`MAIN`].
-    pub async fn totals(&self) -> Totals {
-        self.status_of(MAIN).await.totals
-    }
-
-    /// Runs a sweep and says how much it changed.
-    pub async fn sweep(&self) -> u64 {
-        self.engine.sweep(500).await.expect(UP).changed
-    }
-
-    /// Runs a prune and says how much it changed.
-    pub async fn prune(&self) -> u64 {
-        self.engine.prune(500).await.expect(UP).changed
-    }
 }
 
 /// What every harness declares.
@@ -314,97 +240,4 @@ fn declaration() -> Declaration {
             type_spec(SMALL_WORK, SMALL),
         ],
     }
-}
-
-/// The types that every harness declares.
-pub fn all_types() -> Vec<TypeName> {
-    [WORK, KEPT, FLEETING, OTHER_WORK, SMALL_WORK].map(type_name).to_vec()
-}
-
-/// A type with the defaults.
-pub fn type_spec(name: &str, in_queue: &str) -> TypeSpec {
-    TypeSpec::new(type_name(name), queue(in_queue))
-}
-
-/// A queue's name.
-pub fn queue(name: &str) -> QueueName {
-    QueueName::parse(name).expect("behaviours use plain names")
-}
-
-/// A type's name.
-pub fn type_name(name: &str) -> TypeName {
-    TypeName::parse(name).expect("behaviours use plain names")
-}
-
-/// A key.
-pub fn key(text: &str) -> Key {
-    Key::parse(text).expect("behaviours use plain keys")
-}
-
-/// A priority.
-pub fn level(number: i64) -> Priority {
-    Priority::new(number).expect("behaviours use priorities from 0 to 10")
-}
-
-/// A plain job of type [`WORK`].
-pub fn work() -> NewJob {
-    job_of(WORK)
-}
-
-/// A plain job of the given type.
-pub fn job_of(name: &str) -> NewJob {
-    NewJob::new(type_name(name), Payload::default())
-}
-
-/// A plain job that falls due after a delay.
-pub fn due_in(delay: Duration) -> NewJob {
-    NewJob { when: When::In(delay), ..work() }
-}
-
-/// A plain job of the given priority.
-pub fn urgent(number: i64) -> NewJob {
-    NewJob { priority: Some(level(number)), ..work() }
-}
-
-/// A payload of some text.
-pub fn payload(text: &str) -> Payload {
-    Payload::encode(text).expect("a short text is a payload")
-}
-
-/// So many seconds.
-pub const fn secs(n: u64) -> Duration {
-    Duration::from_secs(n)
-}
-
-/// So many minutes.
-pub const fn minutes(n: u64) -> Duration {
-    Duration::from_secs(60 * n)
-}
-
-/// So many days.
-pub const fn days(n: u64) -> Duration {
-    Duration::from_secs(24 * 60 * 60 * n)
-}
-
-/// The only item there is.
-pub fn only<T: fmt::Debug>(items: Vec<T>) -> T {
-    match <[T; 1]>::try_from(items) {
-        Ok([item]) => item,
-        Err(items) => panic!("expected exactly one item, got {}: {items:?}", items.len()),
-    }
-}
-
-/// The numbers of claimed jobs, in the order in which they came.
-pub fn ids(claimed: &[Claimed]) -> Vec<JobId> {
-    claimed.iter().map(|claimed| claimed.job.id).collect()
-}
-
-/// Asserts that a settlement was written.
-pub fn assert_applied(settled: Settled) {
-    assert_eq!(settled, Settled::Applied, "the claim holds");
-}
-
-/// What a rescue brought in all.
-pub fn touched(rescued: &Rescued) -> usize {
-    rescued.returned.len() + rescued.buried.len()
 }

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use windlass_core::admin::RetryAnswer;
-use windlass_core::enqueue::{Enqueued, NewJob, When};
+use windlass_core::enqueue::{Enqueued, NewJob, Refusal, When};
 use windlass_core::job::{Counters, JobId, Phase};
 use windlass_core::key::{KeyClaim, KeyScope, OnConflict};
 use windlass_core::settle::Transition;
@@ -289,4 +289,11 @@ pub async fn two_callers_at_once_with_one_key_make_one_job(h: &Harness) {
     let new = answers.iter().filter(|answer| matches!(answer, Enqueued::New(_))).count();
     let kept = answers.iter().filter(|answer| matches!(answer, Enqueued::Kept(_))).count();
     assert_eq!((new, kept), (1, 7), "{answers:?}");
+}
+
+pub async fn the_door_comes_before_the_key(h: &Harness) {
+    let small = || NewJob { job_type: type_name(SMALL_WORK), ..keyed() };
+    h.enqueue(small()).await;
+    h.enqueue_all(vec![job_of(SMALL_WORK); 2]).await;
+    assert!(matches!(h.refusal(small()).await, Refusal::QueueFull { .. }), "though its key is held");
 }

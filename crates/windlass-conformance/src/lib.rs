@@ -1,5 +1,21 @@
 //! What every engine must do, as functions: one for each behaviour, named as a sentence, run on every engine
 //! by [`suite!`]. For tests only. It sees only `windlass-core`, so that no behaviour can lean on an engine.
+//!
+//! A new behaviour: write a `pub async fn` with one sentence for a name in the module of its step, and add the
+//! name to `behaviours.rs`; a test says so if it is forgotten. A new engine: write a function that makes a
+//! [`Fixture`](harness::Fixture), and call the macro:
+//!
+//! ```text
+//! async fn in_memory() -> Fixture {
+//!     let clock = Arc::new(ManualClock::default());
+//!     Fixture { engine: Arc::new(MemoryEngine::with_clock(clock.clone())), clock, keep: Box::new(()) }
+//! }
+//!
+//! windlass_conformance::suite!(memory, in_memory);
+//! ```
+//!
+//! [`history`] is the other half: it judges a run of the whole system, with faults, from ledgers that are kept
+//! outside the store.
 
 pub mod harness;
 mod suite;
@@ -28,4 +44,4 @@ pub mod hints;
 
 pub mod history;
 
-pub use suite::{BEHAVIOURS, check_skips, skip_reason};
+pub use suite::{BEHAVIOURS, Behaviour, Running, all, check_skips, skip_reason};

@@ -3,8 +3,10 @@
 #![allow(missing_docs, reason = "the name of a behaviour is its sentence")]
 
 use windlass_core::admin::AttemptEnding;
+use windlass_core::error::EngineError;
 use windlass_core::gate::Gate;
 use windlass_core::job::{Counters, JobState, Phase, Progress};
+use windlass_core::limits::SETTLE_BATCH_MAX;
 use windlass_core::settle::{AttemptReport, Settled, Transition};
 
 use crate::harness::*;
@@ -197,6 +199,14 @@ pub async fn a_whole_batch_is_settled_in_its_order(h: &Harness) {
 
 pub async fn an_empty_batch_settles_nothing(h: &Harness) {
     assert_eq!(h.engine.settle(vec![]).await.expect(UP), []);
+}
+
+pub async fn a_batch_of_ends_over_the_limit_is_refused_whole(h: &Harness) {
+    let claimed = h.enqueue_and_claim_one().await;
+    let end = claimed.clone().settled(Transition::Succeed { result: None }, AttemptReport::default());
+    let answer = h.engine.settle(vec![end; SETTLE_BATCH_MAX + 1]).await;
+    assert!(matches!(answer, Err(EngineError::Refused(_))), "{answer:?}");
+    assert_eq!(h.phase_of(claimed.job.id).await, Phase::Running);
 }
 
 pub async fn progress_is_shown(h: &Harness) {

@@ -1,5 +1,10 @@
 //! The macro that runs every behaviour on an engine, and what it needs.
 
+use std::future::Future;
+use std::pin::Pin;
+
+use crate::harness::Harness;
+
 /// Runs every behaviour on an engine, one `#[tokio::test]` each, on two threads.
 ///
 /// The first argument names the module that the tests land in, the second is a function that makes a fresh
@@ -81,6 +86,32 @@ macro_rules! names {
 
 /// The names of all behaviours, as `module::sentence`.
 pub const BEHAVIOURS: &[&str] = crate::every_behaviour!([names]);
+
+/// A behaviour under way.
+pub type Running<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
+
+/// A behaviour as a value, for runners that are no test macro.
+#[derive(Debug, Clone, Copy)]
+pub struct Behaviour {
+    /// Its name, as in [`BEHAVIOURS`].
+    pub name: &'static str,
+    /// Runs it; it panics if the engine does something else.
+    pub run: for<'a> fn(&'a Harness) -> Running<'a>,
+}
+
+macro_rules! values {
+    (; $($module:ident: $($name:ident)*;)*) => {
+        vec![$($(Behaviour {
+            name: concat!(stringify!($module), "::", stringify!($name)),
+            run: |h| Box::pin(crate::$module::$name(h)),
+        },)*)*]
+    };
+}
+
+/// All behaviours, in the order of [`BEHAVIOURS`].
+pub fn all() -> Vec<Behaviour> {
+    crate::every_behaviour!([values])
+}
 
 #[cfg(test)]
 mod tests;

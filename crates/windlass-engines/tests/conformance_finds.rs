@@ -1,0 +1,51 @@
+//! The test of the suite: with a known bug planted in the engine, some behaviour must fail.
+#![cfg(feature = "planted-bugs")]
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use windlass_conformance::harness::{Fixture, Harness};
+use windlass_core::clock::ManualClock;
+use windlass_core::planted::{Bug, plant};
+use windlass_engines::memory::MemoryEngine;
+
+/// The behaviours that fail with this bug. It is planted in this thread, on which the behaviours run.
+fn found_by(bug: Option<Bug>) -> Vec<&'static str> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().expect("it starts");
+    let fails = |run: windlass_conformance::Behaviour| {
+        let clock = Arc::new(ManualClock::default());
+        let engine = Arc::new(MemoryEngine::with_clock(clock.clone()));
+        let fixture = Fixture { engine, clock, keep: Box::new(()) };
+        let harness = runtime.block_on(Harness::start(fixture, |task| drop(tokio::spawn(task))));
+        plant(bug);
+        let outcome = catch_unwind(AssertUnwindSafe(|| runtime.block_on((run.run)(&harness))));
+        plant(None);
+        outcome.is_err()
+    };
+    let all = windlass_conformance::all().into_iter();
+    all.filter(|behaviour| fails(*behaviour)).map(|behaviour| behaviour.name).collect()
+}
+
+#[test]
+fn without_a_bug_every_behaviour_holds() {
+    assert_eq!(found_by(None), [] as [&str; 0]);
+}
+
+#[test]
+fn every_bug_that_an_engine_can_have_breaks_some_behaviour() {
+    let of_an_engine = [
+        Bug::SettleWithoutToken,
+        Bug::DeadWorkerRevives,
+        Bug::DeadWorkerClaims,
+        Bug::CounterAsToken,
+        Bug::CrashNotCounted,
+        Bug::KeyNotFreedByDeath,
+        Bug::ClaimBeforeDue,
+        Bug::CancelIgnored,
+    ];
+    for bug in of_an_engine {
+        let broken = found_by(Some(bug));
+        println!("{bug:?}: {} behaviours, the first is {:?}", broken.len(), broken.first());
+        assert!(!broken.is_empty(), "{bug:?} was planted, and every behaviour holds");
+    }
+}
