@@ -43,7 +43,7 @@ pub(crate) struct Global {
     /// Print only data and errors
     #[arg(short, long, global = true, conflicts_with = "verbose")]
     pub(crate) quiet: bool,
-    /// Log more to standard error: -v what happens, -vv everything; RUST_LOG goes over it
+    /// Log to standard error: -v what happens, -vv everything; RUST_LOG goes over it
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,
 }

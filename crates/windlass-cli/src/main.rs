@@ -13,6 +13,7 @@ mod exit;
 mod testing;
 
 use std::future::poll_fn;
+use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::task::Poll;
 
@@ -122,16 +123,21 @@ fn output(global: &Global) -> Output {
     Output::of_process(global.json, global.quiet, global.no_color)
 }
 
+/// A command that fails says so itself, so only `-v` shows what is logged on the way. With `--json` the log is JSON
+/// too, so that whoever reads standard error meets one language.
 fn log_to_stderr(global: &Global) {
     let level = match (global.quiet, global.verbose) {
-        (true, _) => "error",
-        (_, 0) => "warn",
+        (true, _) => "off",
+        (_, 0) => "error",
         (_, 1) => "info",
         _ => "debug",
     };
     let filter = tracing_subscriber::EnvFilter::try_from_default_env()
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(level));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    let colour = output::allows_colour(global.no_color) && std::io::stderr().is_terminal();
+    let log =
+        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(colour);
+    if global.json { log.json().init() } else { log.init() }
 }
 
 /// File, environment and flags, each over the one before.
@@ -142,7 +148,7 @@ fn configured(global: &Global) -> Result<Config, Failure> {
     let file = config::find_file(global.config.as_deref(), &variables);
     let beside = config::DEFAULT_FILES.iter().filter(|name| std::path::Path::new(name).exists());
     if let (Some(file), 2..) = (&file, beside.count()) {
-        tracing::warn!("several configuration files lie here; {} is read", file.display());
+        output(global).note(format!("several configuration files lie here; {} is read", file.display()));
     }
     let mut config = config::load(file.as_deref(), &variables).map_err(Failure::configuration)?;
     if let Some(path) = &global.db {

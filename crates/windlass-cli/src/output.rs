@@ -29,12 +29,11 @@ pub(crate) struct Output {
 impl Output {
     /// The terminal or pipe of this process.
     pub(crate) fn of_process(json: bool, quiet: bool, no_color: bool) -> Self {
-        let plain = no_color || std::env::var_os("NO_COLOR").is_some_and(|text| !text.is_empty());
         let on_terminal = std::io::stdout().is_terminal();
         Self {
             json,
             quiet,
-            colour: !plain && on_terminal,
+            colour: allows_colour(no_color) && on_terminal,
             on_terminal,
             stdout: Box::new(std::io::stdout()),
             stderr: Box::new(std::io::stderr()),
@@ -163,6 +162,11 @@ impl Output {
             Phase::Cancelled => Color::DarkGrey,
         })
     }
+}
+
+/// Whether colours are wanted at all; whether there is a terminal to show them is another question.
+pub(crate) fn allows_colour(no_color: bool) -> bool {
+    !no_color && std::env::var_os("NO_COLOR").is_none_or(|text| text.is_empty())
 }
 
 /// Columns start at the left edge, two spaces apart. On a terminal the last one, which holds the long texts, is

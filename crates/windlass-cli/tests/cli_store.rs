@@ -153,6 +153,20 @@ fn a_damaged_file_is_told_and_never_a_panic() {
 }
 
 #[test]
+fn a_locked_file_is_waited_for_as_long_as_configured_and_then_refused() {
+    let dir = with_type();
+    let other = rusqlite::Connection::open(dir.path().join("windlass.db")).unwrap();
+    other.execute_batch("BEGIN EXCLUSIVE").unwrap();
+    let enqueue = ["job", "enqueue", "t", "--json"];
+    let start = std::time::Instant::now();
+    let done = dir.with_env(&[("WINDLASS__STORE__BUSY_TIMEOUT", "50ms")], &enqueue);
+    assert_eq!((done.code, &done.error()["code"]), (69, &json!("store")), "{done:?}");
+    assert!(start.elapsed() < std::time::Duration::from_secs(5), "the default would be five seconds");
+    other.execute_batch("ROLLBACK").unwrap();
+    dir.ok(&enqueue);
+}
+
+#[test]
 fn a_place_where_nothing_can_be_written_is_refused() {
     // The permissions of a file mean nothing to root; nobody can make a file here.
     let done = Dir::new().run(&["job", "enqueue", "t", "--db", "/proc/self/windlass.db"]);

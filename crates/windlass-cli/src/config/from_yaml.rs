@@ -24,12 +24,17 @@ pub(crate) fn parse(file: &str, text: &str) -> Result<Table, Vec<Problem>> {
 }
 
 fn problem(file: &Arc<str>, error: &serde_saphyr::Error) -> Problem {
+    let place = match error.location() {
+        Some(location) => place(file, &location),
+        None => Place::File { file: Arc::clone(file), line: 1, column: 1 },
+    };
     let text = error.without_snippet().to_string();
-    let message = format!("expected YAML, got a syntax error: {}", text.lines().next().unwrap_or_default());
-    match error.location() {
-        Some(location) => Problem::at(&place(file, &location), message),
-        None => Problem::at(&Place::File { file: Arc::clone(file), line: 1, column: 1 }, message),
+    if text.contains("multiple YAML documents") {
+        return Problem::at(&place, "expected one YAML document, got several");
     }
+    // The parser repeats the place and may go on with a drawing of it.
+    let why = text.lines().next().and_then(|line| line.split(" at line ").next()).unwrap_or_default();
+    Problem::at(&place, format!("expected YAML, got a syntax error: {why}"))
 }
 
 fn place(file: &Arc<str>, location: &serde_saphyr::Location) -> Place {
@@ -158,6 +163,17 @@ mod tests {
         assert!(problems[0].to_string().starts_with("w.yaml:3:"), "{problems:?}");
         let problems = parse("w.yaml", "a: 1\na: 2\n").unwrap_err();
         assert!(problems[0].to_string().starts_with("w.yaml:2:"), "{problems:?}");
+    }
+
+    #[test]
+    fn several_documents_are_refused_in_our_own_words() {
+        let problems = parse("w.yaml", "a: 1\n---\nb: 2\n").unwrap_err();
+        assert!(
+            problems[0].to_string().ends_with(": expected one YAML document, got several"),
+            "{problems:?}"
+        );
+        let problems = parse("w.yaml", "a:\n\tb: 1\n").unwrap_err();
+        assert!(!problems[0].to_string().contains("at line"), "{problems:?}");
     }
 
     #[test]
