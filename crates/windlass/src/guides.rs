@@ -8,3 +8,12 @@ pub struct Retries;
 
 #[doc = include_str!("../../../docs/keys.md")]
 pub struct Keys;
+
+#[doc = include_str!("../../../docs/handlers.md")]
+pub struct HandlersGuide;
+
+#[doc = include_str!("../../../docs/testing.md")]
+pub struct Testing;
+
+#[doc = include_str!("../../../README.md")]
+pub struct Readme;

@@ -1,4 +1,217 @@
-//! Durable background jobs.
+//! Windlass runs background work. You put a job in; it is run, retried, given up, reported and cleaned away, and
+//! at every moment you can see where it is and why.
+//!
+//! Jobs are kept by an *engine*: in memory, or in an SQLite file that several processes may share. The rules are
+//! the same on each.
+//!
+//! # A handler may run twice
+//!
+//! First things first, since it shapes every handler you write. A worker can die, or be cut off, after it did the
+//! work and before the store heard of it. Then the job is run again. No queue can prevent that; this one makes it
+//! rare, tells you when it happens, and refuses everything that comes late: **each job gets at most one accepted
+//! end**, and a worker that lost its claim can neither finish the job nor report progress on it.
+//!
+//! Make handlers harmless when repeated: write with a key of your own, or pass the claim's [fence](Context::fence)
+//! on to whatever you write to, or write your rows and the end of the job in one transaction (`complete_in` in the
+//! module `sqlite`). What else is promised and what is not is [below](#promises).
+//!
+//! # A job, a handler, a worker
+//!
+//! A job is a plain struct with a name. The name is what the store keeps, so renaming the struct orphans nothing.
+//! A handler is an async function whose first argument is the job. A worker runs handlers.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use serde::{Deserialize, Serialize};
+//! use windlass::{Handlers, JobType, MemoryEngine, Worker, WorkerOptions};
+//!
+//! #[derive(Serialize, Deserialize)]
+//! struct SendMail { to: String }
+//!
+//! impl JobType for SendMail {
+//!     const NAME: &'static str = "mail.send";
+//! }
+//!
+//! async fn send_mail(job: SendMail) -> Result<(), std::io::Error> {
+//!     println!("dear {}", job.to);
+//!     Ok(())
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let engine = Arc::new(MemoryEngine::new());
+//! let handlers = Handlers::new(()).handle(send_mail);
+//! let mut worker = Worker::start(engine, handlers, WorkerOptions::default()).await?;
+//!
+//! worker.client().enqueue(SendMail { to: "Ada".into() }).await?;
+//! worker.drain().await; // finish what is due, then end
+//! # Ok(()) }
+//! ```
+//!
+//! To keep jobs in a file, switch on the feature `sqlite` and give
+//! `SqliteEngine::open("jobs.db", SqliteOptions::default())?` instead of the memory engine. Nothing else changes.
+//!
+//! A process that only puts jobs in needs no worker, just a [`Client`]. The store refuses jobs of a type that
+//! nobody registered; workers register theirs when they start, and [`Client::register`] does it without one.
+//!
+//! # Delays, priorities, keys, retries
+//!
+//! Say what you need when you put a job in; nothing happens until it is awaited.
+//!
+//! ```
+//! use std::time::Duration;
+//! use windlass::{Client, EnqueueError, Placement, RetryPolicy};
+//! # use serde::{Deserialize, Serialize};
+//! # #[derive(Serialize, Deserialize)] struct SendMail { to: String }
+//! # impl windlass::JobType for SendMail { const NAME: &'static str = "mail.send"; }
+//!
+//! async fn remind(client: &Client, user: u64) -> Result<(), EnqueueError> {
+//!     let placed = client
+//!         .enqueue(SendMail { to: format!("user {user}") })
+//!         .delay(Duration::from_secs(3600)) // due in an hour, by the store's clock
+//!         .label("high") // or .priority(0); ten is least urgent
+//!         .key(&format!("remind:{user}")) // while one is live, a second changes nothing
+//!         .retry(RetryPolicy::fibonacci()) // else the policy of its type
+//!         .timeout(Duration::from_secs(30))
+//!         .correlation("sign-up 12") // goes along into logs and follow-up jobs
+//!         .await?;
+//!     if placed.how == Placement::Kept {
+//!         println!("job {} will do it already", placed.id);
+//!     }
+//!     Ok(())
+//! }
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() {
+//! # let client = Client::new(std::sync::Arc::new(windlass::MemoryEngine::new()));
+//! # client.register::<SendMail>().await.unwrap();
+//! # remind(&client, 7).await.unwrap();
+//! # remind(&client, 7).await.unwrap();
+//! # assert_eq!(client.snapshot().await.unwrap()[0].counts.scheduled, 1);
+//! # }
+//! ```
+//!
+//! A handler that returns an error is tried again: after about 30 s, 1 min, 2 min, 4 min, and then the job is dead and
+//! lies among the dead letters. The defaults of a type are set where it is [defined](JobType::defaults). A handler
+//! can also say itself what becomes of its job, see [`Finish`].
+//!
+//! # State, context, hooks
+//!
+//! What a handler takes besides its job is found by type: [`State`] for the application's state or a part of it,
+//! [`Context`] for progress, log lines, follow-up jobs and being asked to stop, [`Attempt`], [`JobId`]. A state that
+//! is not there is a compile error. [`Hook`]s run around every job.
+//!
+//! ```
+//! use windlass::{Attempt, Context, Handlers, JobType, State};
+//! # use serde::{Deserialize, Serialize};
+//! # #[derive(Serialize, Deserialize)] struct Import { file: String }
+//! # impl JobType for Import { const NAME: &'static str = "import"; }
+//!
+//! #[derive(Clone)]
+//! struct Database;
+//!
+//! async fn import(
+//!     job: Import,
+//!     ctx: Context,
+//!     Attempt(attempt): Attempt,
+//!     State(_database): State<Database>,
+//! ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+//!     ctx.log(format!("{}, attempt {attempt}", job.file));
+//!     for part in 0..100 {
+//!         if ctx.is_cancelled() {
+//!             return Ok(()); // ends as cancelled, whatever is returned
+//!         }
+//!         ctx.progress(part, None).await?;
+//!     }
+//!     Ok(())
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() {
+//! let handlers = Handlers::new(Database).handle(import);
+//! # let mut worker = windlass::testing::TestWorker::new(handlers);
+//! # worker.client().enqueue(Import { file: "a".into() }).await.unwrap();
+//! # assert_eq!(worker.run().await[0].output(), "a, attempt 1\n");
+//! # }
+//! ```
+//!
+//! If you would rather ask for jobs than have functions called, see [`dequeue`].
+//!
+//! # Stopping
+//!
+//! [`Worker::stop`] claims nothing more, gives running handlers a grace, and gives back what did not finish, at no
+//! cost. [`Worker::drain`] takes no new jobs and goes on until nothing is due. A process that is killed instead
+//! loses nothing either: its jobs are taken back when its signs of life have stopped for a lease, which is 30 s by
+//! default, and at once on one host with SQLite.
+//!
+//! # Testing
+//!
+//! [`testing`] runs a handler on a made-up job, or a whole queue in the calling task on a clock that you move:
+//!
+//! ```
+//! use std::time::Duration;
+//! use windlass::testing::TestWorker;
+//! # use windlass::{Handlers, JobType};
+//! # use serde::{Deserialize, Serialize};
+//! # #[derive(Serialize, Deserialize)] struct SendMail { to: String }
+//! # impl JobType for SendMail { const NAME: &'static str = "mail.send"; }
+//! # async fn send_mail(_job: SendMail) -> Result<(), std::io::Error> { Ok(()) }
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() {
+//! let mut worker = TestWorker::new(Handlers::new(()).handle(send_mail));
+//! let later = Duration::from_secs(3600);
+//! worker.client().enqueue(SendMail { to: "Ada".into() }).delay(later).await.unwrap();
+//! worker.assert_enqueued::<SendMail>(|mail| mail.to == "Ada");
+//! worker.advance(later);
+//! assert_eq!(worker.run().await.len(), 1);
+//! # }
+//! ```
+//!
+//! # Promises
+//!
+//! What is promised, within what the [engine](#engines) survives:
+//!
+//! - A job that was acknowledged is never dropped in silence. It is tried until it has an accepted end, is cancelled,
+//!   or is given up with a reason that you can read.
+//! - At most one accepted end for each job. What a worker says of a job that it no longer owns is refused.
+//! - Never before it is due, by the store's clock.
+//! - If it is not known whether a job was stored, the error says so, and repeating it under its
+//!   [request id](Enqueue::request_id) makes no second one.
+//! - At most one live job for each key.
+//! - A worker that dies costs its jobs no attempt. A job whose workers keep dying is given up after three deaths, and
+//!   is run apart from others meanwhile.
+//! - A waiting job that was cancelled never starts; a running one is asked to stop and ends as cancelled.
+//!
+//! What is not promised, here or elsewhere:
+//!
+//! - That a handler runs exactly once, or that no two processes run the same job at the same moment: a process that
+//!   was presumed dead may still be at it. Its end will be refused; what it did elsewhere stays done.
+//! - A strict order between jobs that several workers run, or across retries. One claim takes jobs by priority, due
+//!   time and number.
+//! - A start at an exact instant. A due job starts when a slot is free.
+//! - Anything that the store itself forgets.
+//!
+//! # Engines
+//!
+//! | engine | feature | an acknowledged job survives | processes |
+//! |---|---|---|---|
+//! | memory: [`MemoryEngine`] | always there | nothing: it is gone with the process | one |
+//! | SQLite: `sqlite::SqliteEngine` | `sqlite` | a power cut; with `Synchronous::Normal` the death of the process | many, on one host |
+//! | PostgreSQL | planned | | |
+//! | Redis | planned | | |
+//!
+//! # Where things are
+//!
+//! | module | what is there |
+//! |---|---|
+//! | [`client`], [`enqueue`] | putting jobs in |
+//! | [`handler`] | functions, what they take and what they return |
+//! | [`worker`] | pools of slots that claim, run and settle |
+//! | [`dequeue`] | pulling jobs without handlers |
+//! | [`upkeep`] | taking back the jobs of the dead, expiry, retention |
+//! | [`testing`] | helpers for the tests of your application |
+//! | [`engines`] | where jobs are kept |
+//! | [`core`] | what a job is, and every rule about it |
 
 mod job_type;
 pub mod client;

@@ -57,6 +57,22 @@ pub trait Hook: Send + Sync + 'static {
 ///
 /// let handlers = Handlers::new(Mailer).handle(send_mail);
 /// ```
+///
+/// A state that is not there is a compile error, not a surprise at run time:
+///
+/// ```compile_fail,E0277
+/// # use serde::{Deserialize, Serialize};
+/// # use windlass::{Handlers, JobType, State};
+/// # #[derive(Serialize, Deserialize)] struct SendMail { to: String }
+/// # impl JobType for SendMail { const NAME: &'static str = "mail.send"; }
+/// # #[derive(Clone)]
+/// # struct Mailer;
+/// # async fn send_mail(job: SendMail, State(_mailer): State<Mailer>) -> Result<(), std::io::Error> {
+/// #     println!("to {}", job.to);
+/// #     Ok(())
+/// # }
+/// let handlers = Handlers::new(()).handle(send_mail); // there is no Mailer in ()
+/// ```
 pub struct Handlers<S = ()> {
     state: S,
     table: BTreeMap<TypeName, Registered>,

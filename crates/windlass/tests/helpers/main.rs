@@ -4,3 +4,4 @@ mod jobs;
 mod fake_jobs;
 mod test_worker;
 mod dequeue;
+mod readme;
