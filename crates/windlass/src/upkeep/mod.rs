@@ -1,7 +1,7 @@
 //! Upkeep: taking back the jobs of dead workers, cancelling what expired, deleting what is past its
 //! retention. Every process does it; nothing here is wrong if two do it at once.
 //!
-//! Pure: what the store answered goes in, what to ask next comes out. The shell is in [`shell`].
+//! Pure: what the store answered goes in, what to ask next comes out. The shell is in `shell`.
 
 use std::time::Duration;
 

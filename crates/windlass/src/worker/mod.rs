@@ -1,7 +1,7 @@
 //! A worker: pools of slots that claim jobs, run handlers and settle them, with a heart that shows signs of
 //! life and upkeep that takes back the jobs of the dead.
 //!
-//! [`claim`], [`execute`] and [`settle`] are the steps of a job; [`pool`] joins them. They and [`heart`] are
+//! [`claim`], `execute` and [`settle`] are the steps of a job; [`pool`] joins them. They and [`heart`] are
 //! pure; `shell` and `heartbeat` are the thin layer that talks to the store and the clock.
 
 use std::sync::Arc;
