@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::commands::{check, completions, config, dlq, job, job_type, migrate, queue, retry_plan, status};
+use crate::commands::{
+    bench, check, completions, config, dev, dlq, job, job_type, migrate, queue, retry_plan, serve, status,
+};
 use crate::exit::CODES_HELP;
 
 /// Durable background jobs: put work in; it is run, retried, given up, reported and cleaned away.
@@ -51,6 +53,10 @@ pub(crate) struct Global {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// See it all at work: sample jobs, workers and queues in one process
+    Dev(dev::DevArgs),
+    /// Run workers and upkeep until a signal
+    Serve(serve::ServeArgs),
     /// Put jobs in, look at them, act on them
     #[command(subcommand)]
     Job(job::JobCommand),
@@ -74,6 +80,8 @@ pub(crate) enum Command {
     Config(config::ConfigCommand),
     /// Print when a job that keeps failing would be tried again
     RetryPlan(retry_plan::RetryPlanArgs),
+    /// Measure how fast this is on this machine
+    Bench(bench::BenchArgs),
     /// Print the completions of a shell
     Completions(completions::CompletionsArgs),
     /// Print the version

@@ -1,5 +1,8 @@
 //! What each command does: one file for each noun.
 
+pub(crate) mod dev;
+pub(crate) mod serve;
+
 pub(crate) mod job;
 pub(crate) mod queue;
 pub(crate) mod dlq;
@@ -10,5 +13,6 @@ pub(crate) mod migrate;
 pub(crate) mod check;
 pub(crate) mod config;
 pub(crate) mod retry_plan;
+pub(crate) mod bench;
 pub(crate) mod completions;
 pub(crate) mod version;

@@ -58,7 +58,6 @@ impl Config {
     }
 
     /// How workers of this configuration behave.
-    #[cfg_attr(not(test), allow(dead_code, reason = "for the commands that start workers"))]
     pub(crate) fn worker_options(&self) -> WorkerOptions {
         WorkerOptions {
             queues: self.queues.clone(),

@@ -6,6 +6,8 @@ mod config;
 mod store;
 mod context;
 mod commands;
+mod samples;
+mod signals;
 mod view;
 mod output;
 mod exit;
@@ -24,7 +26,9 @@ use crate::cli::{Cli, Command, Global};
 use crate::commands::config::ConfigCommand;
 use crate::commands::job::JobCommand;
 use crate::commands::job_type::TypeCommand;
-use crate::commands::{check, completions, dlq, job, job_type, migrate, queue, retry_plan, status, version};
+use crate::commands::{
+    bench, check, completions, dev, dlq, job, job_type, migrate, queue, retry_plan, serve, status, version,
+};
 use crate::config::Config;
 use crate::context::{Context, ask_terminal};
 use crate::exit::{Code, Failure};
@@ -57,6 +61,12 @@ fn run(cli: &Cli) -> Result<Code, Failure> {
         Command::Check(_) => check::check(&configured(&cli.global)?, &mut output),
         Command::RetryPlan(args) => retry_plan::retry_plan(args, &configured(&cli.global)?, &mut output),
         Command::Migrate(args) => migrate::migrate(args, &configured(&cli.global)?, &mut output),
+        Command::Dev(args) => {
+            let config = configured(&cli.global)?;
+            on_threads(dev::dev(args, cli.global.db.as_ref(), &config, &mut output))
+        }
+        Command::Serve(args) => on_threads(serve::serve(args, &configured(&cli.global)?, &mut output)),
+        Command::Bench(args) => on_threads(bench::bench(args, &mut output)),
         Command::Job(_) | Command::Queue(_) | Command::Dlq(_) | Command::Type(_) | Command::Status(_) => {
             on_runtime(&cli.global, on_the_store(&cli.command, configured(&cli.global)?, output))
         }
@@ -117,6 +127,15 @@ async fn end_on_interrupt(global: Global) -> Result<(), Failure> {
         }
     });
     Ok(())
+}
+
+/// Runs to the end on several threads. The work itself listens for signals.
+fn on_threads(work: impl Future<Output = Result<Code, Failure>>) -> Result<Code, Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|why| Failure::new(Code::Failed, format!("the runtime cannot start: {why}")))?;
+    runtime.block_on(work)
 }
 
 fn output(global: &Global) -> Output {

@@ -240,4 +240,4 @@ pub use windlass_engines as engines;
 pub use windlass_engines::memory::MemoryEngine;
 #[cfg(feature = "sqlite")]
 pub use windlass_engines::sqlite;
-pub use worker::{StartError, Stopped, Worker, WorkerOptions};
+pub use worker::{StartError, Stopped, Stopper, Worker, WorkerOptions};

@@ -127,38 +127,22 @@ impl Worker {
         self.errors.snapshot()
     }
 
-    /// Asks to stop: no new claims, running handlers get the grace, what does not finish is given back without
-    /// cost. Call [`stop`](Self::stop) to wait for it.
-    pub fn request_stop(&self) {
-        self.tell(|| Event::Stop { grace: self.stop_grace });
-    }
-
-    /// Asks to stop at once: running handlers are given back as they are.
-    pub fn request_stop_now(&self) {
-        self.tell(|| Event::Stop { grace: Duration::ZERO });
+    /// A handle with which others can stop this worker while somebody waits for its end.
+    pub fn stopper(&self) -> Stopper {
+        Stopper { pools: self.pools.clone(), grace: self.stop_grace }
     }
 
     /// Stops and waits until everything is settled, or until the grace and a few seconds have passed.
     pub async fn stop(&mut self) -> Stopped {
-        self.request_stop();
+        self.stopper().stop();
         self.ended(Some(self.stop_grace + FLUSH_GRACE)).await
     }
 
     /// Takes no new jobs, goes on until nothing is due, then ends. Future and parked jobs stay.
     pub async fn drain(&mut self) -> Stopped {
         self.client.start_draining();
-        self.tell(|| Event::Drain);
+        tell(&self.pools, || Event::Drain);
         self.ended(None).await
-    }
-
-    fn tell(&self, event: impl Fn() -> Event) {
-        for pool in &self.pools {
-            // A full inbox means a pool that is about to look at it; a closed one means it has ended.
-            if let Err(mpsc::error::TrySendError::Full(event)) = pool.try_send(event()) {
-                let pool = pool.clone();
-                tokio::spawn(async move { pool.send(event).await });
-            }
-        }
     }
 
     /// Waits for the pools, then ends upkeep and lets the worker out of the store.
@@ -178,6 +162,35 @@ impl Worker {
         }
         self.heart.stop().await;
         if clean { Stopped::Clean } else { Stopped::Unsettled }
+    }
+}
+
+/// Stops a worker. Cheap to clone.
+#[derive(Clone)]
+pub struct Stopper {
+    pools: Vec<mpsc::Sender<Event>>,
+    grace: Duration,
+}
+
+impl Stopper {
+    /// No new claims; running handlers get the grace; what does not finish is given back without cost.
+    pub fn stop(&self) {
+        tell(&self.pools, || Event::Stop { grace: self.grace });
+    }
+
+    /// No new claims; running handlers are ended at once and given back. For a second signal.
+    pub fn stop_now(&self) {
+        tell(&self.pools, || Event::Stop { grace: Duration::ZERO });
+    }
+}
+
+fn tell(pools: &[mpsc::Sender<Event>], event: impl Fn() -> Event) {
+    for pool in pools {
+        // A full inbox belongs to a pool that is about to look at it; a closed one to a pool that has ended.
+        if let Err(mpsc::error::TrySendError::Full(event)) = pool.try_send(event()) {
+            let pool = pool.clone();
+            tokio::spawn(async move { pool.send(event).await });
+        }
     }
 }
 

@@ -32,8 +32,8 @@ async fn a_second_request_stops_at_once() {
     let mut bench = Bench::start().await;
     let id = bench.put(Act::IgnoreEverything).await;
     bench.started().await;
-    bench.worker.request_stop();
-    bench.worker.request_stop_now();
+    bench.worker.stopper().stop();
+    bench.worker.stopper().stop_now();
     assert_eq!(bench.worker.ended(Some(Duration::from_secs(10))).await, Stopped::Clean);
     bench.until(id, Phase::Ready).await;
 }

@@ -1,0 +1,113 @@
+//! `windlass dev`: everything in one process on an SQLite file, with sample jobs, to see how it works.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use windlass::engines::sqlite::{SqliteEngine, SqliteOptions};
+use windlass::{Client, Worker, WorkerOptions};
+use windlass_core::engine::Engine;
+use windlass_core::span::parse_span;
+
+use crate::config::Config;
+use crate::exit::{Code, Failure};
+use crate::output::Output;
+use crate::{samples, signals};
+
+pub(crate) mod ledger;
+mod live;
+mod produce;
+mod summary;
+
+use ledger::Ledger;
+
+/// What to show.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "Examples:
+  windlass dev                         see jobs flow; Ctrl-C stops cleanly, start again and they go on
+  windlass dev --for 10s --json        a summary after ten seconds
+  windlass dev --fresh                 start over
+
+Jobs are kept in windlass-dev.db, or in the file that --db names. Look at them from another shell:
+  windlass --db windlass-dev.db job list")]
+pub(crate) struct DevArgs {
+    /// Stop after this time
+    #[arg(long = "for", value_name = "SPAN", value_parser = parse_span)]
+    lasting: Option<Duration>,
+    /// Start over with an empty file
+    #[arg(long)]
+    fresh: bool,
+    /// Put no jobs in, only run those that are there
+    #[arg(long)]
+    idle: bool,
+}
+
+const DEFAULT_FILE: &str = "windlass-dev.db";
+/// A person who presses Ctrl-C does not want to wait long for sample jobs.
+const STOP_GRACE: Duration = Duration::from_secs(3);
+
+/// Runs until it is stopped, then tells what happened.
+pub(crate) async fn dev(
+    args: &DevArgs,
+    db: Option<&PathBuf>,
+    config: &Config,
+    output: &mut Output,
+) -> Result<Code, Failure> {
+    let path = db.cloned().unwrap_or_else(|| PathBuf::from(DEFAULT_FILE));
+    if args.fresh {
+        start_over(&path)?;
+    }
+    let engine: Arc<dyn Engine> = Arc::new(SqliteEngine::open(&path, SqliteOptions::default())?);
+    let ledger = Ledger::open(&path)?;
+    let options = WorkerOptions {
+        queues: config.queues.clone(),
+        labels: config.priorities.clone(),
+        stop_grace: STOP_GRACE,
+        ..WorkerOptions::default()
+    };
+    let mut worker = Worker::start(Arc::clone(&engine), samples::handlers(Some(ledger.clone())), options)
+        .await
+        .map_err(|why| Failure::new(Code::Store, format!("{why:#}")))?;
+    output.note(format!("jobs are kept in {}; Ctrl-C stops", path.display()));
+    run(args, worker.client(), &ledger, output).await?;
+    output.note("stopping; once more stops at once");
+    signals::stop(&mut worker).await;
+    summary::print(&engine, &ledger, output).await
+}
+
+/// Puts jobs in and shows the queues until it is time to stop.
+async fn run(args: &DevArgs, client: &Client, ledger: &Ledger, output: &mut Output) -> Result<(), Failure> {
+    let mut signals = signals::Signals::new()?;
+    let time_is_up = async {
+        match args.lasting {
+            Some(lasting) => tokio::time::sleep(lasting).await,
+            None => std::future::pending().await,
+        }
+    };
+    let producing = async {
+        if args.idle { std::future::pending().await } else { produce::produce(client, ledger).await }
+    };
+    tokio::select! {
+        () = time_is_up => Ok(()),
+        () = signals.next() => Ok(()),
+        failed = producing => Err(failed),
+        failed = live::show(client, output) => Err(failed),
+    }
+}
+
+fn start_over(path: &std::path::Path) -> Result<(), Failure> {
+    let beside = |suffix: &str| PathBuf::from(format!("{}{suffix}", path.display()));
+    for file in [path.to_owned(), beside("-wal"), beside("-shm"), ledger::beside(path)] {
+        match std::fs::remove_file(&file) {
+            Err(why) if why.kind() != std::io::ErrorKind::NotFound => {
+                return Err(Failure::new(
+                    Code::Store,
+                    format!("{} cannot be removed: {why}", file.display()),
+                ));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,75 @@
+//! The live table of `dev`: on a terminal it is drawn over itself, elsewhere a line a second would be noise,
+//! so there is none.
+
+use std::io::{IsTerminal, Write};
+use std::time::Duration;
+
+use windlass::Client;
+use windlass_core::admin::QueueStatus;
+use windlass_core::span::show_span;
+
+use crate::exit::Failure;
+use crate::output::Output;
+
+const EVERY: Duration = Duration::from_millis(500);
+
+/// Draws until it is dropped. Comes back only with a failure.
+pub(super) async fn show(client: &Client, output: &Output) -> Failure {
+    if output.is_json() || !std::io::stderr().is_terminal() {
+        std::future::pending::<()>().await;
+    }
+    let mut drawn_lines = 0;
+    loop {
+        let queues = match client.snapshot().await {
+            Ok(queues) => queues,
+            Err(error) => return error.into(),
+        };
+        let text = table(&queues);
+        draw(&text, drawn_lines);
+        drawn_lines = text.lines().count();
+        tokio::time::sleep(EVERY).await;
+    }
+}
+
+/// Goes up over what was drawn before and draws again.
+fn draw(text: &str, drawn_lines: usize) {
+    let mut terminal = std::io::stderr().lock();
+    let up = if drawn_lines > 0 { format!("\x1b[{drawn_lines}A\x1b[J") } else { String::new() };
+    // A terminal that is gone needs no table.
+    let _ = write!(terminal, "{up}{text}");
+    let _ = terminal.flush();
+}
+
+fn table(queues: &[QueueStatus]) -> String {
+    let mut text = format!(
+        "{:<12} {:>7} {:>9} {:>7} {:>8} {:>10} {:>8} {:>6} {:>9} {:>7}\n",
+        "QUEUE",
+        "READY",
+        "SCHEDULED",
+        "RUNNING",
+        "SLOTS",
+        "SUCCEEDED",
+        "RETRIED",
+        "DEAD",
+        "CANCELLED",
+        "OLDEST"
+    );
+    for queue in queues {
+        let (counts, totals) = (&queue.counts, &queue.totals);
+        let oldest = queue.oldest_ready.map_or_else(|| "–".to_owned(), show_span);
+        text += &format!(
+            "{:<12} {:>7} {:>9} {:>7} {:>8} {:>10} {:>8} {:>6} {:>9} {:>7}\n",
+            queue.spec.name,
+            counts.ready,
+            counts.scheduled,
+            counts.running,
+            queue.spec.concurrency,
+            totals.succeeded,
+            totals.retried,
+            totals.dead,
+            totals.cancelled,
+            oldest,
+        );
+    }
+    text
+}

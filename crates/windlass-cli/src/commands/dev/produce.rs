@@ -1,0 +1,98 @@
+//! The producer of `dev`: a mixture of sample jobs, and an operator who cancels some.
+
+use std::time::Duration;
+
+use windlass::{Client, EnqueueError, JobId, JobType};
+
+use super::ledger::{Ledger, Line};
+use crate::exit::{Code, Failure};
+use crate::samples::{Act, Import, Notify, Refresh, Report, Sample, Screenshot};
+
+/// One job every so often.
+const EVERY: Duration = Duration::from_millis(25);
+/// A flood of bulk work at the start, which must not hold up the other queues.
+const FLOOD: u64 = 200;
+/// An operator looks at a job for this long before cancelling it.
+const CANCEL_AFTER: Duration = Duration::from_millis(700);
+
+/// Puts jobs in until it is dropped. Comes back only with a failure.
+pub(super) async fn produce(client: &Client, ledger: &Ledger) -> Failure {
+    let run = Run { client, ledger, name: format!("{}-{}", std::process::id(), fastrand::u32(..)) };
+    match run.forever().await {
+        Ok(never) => match never {},
+        Err(error) => Failure::new(Code::Store, format!("a sample job could not be put in: {error}")),
+    }
+}
+
+struct Run<'a> {
+    client: &'a Client,
+    ledger: &'a Ledger,
+    name: String,
+}
+
+impl Run<'_> {
+    async fn forever(&self) -> Result<std::convert::Infallible, EnqueueError> {
+        for number in 0..FLOOD {
+            self.put(Import(self.sample(number, Act::Succeed, 20))).await?;
+        }
+        for number in FLOOD.. {
+            self.put_one(number).await?;
+            tokio::time::sleep(EVERY).await;
+        }
+        unreachable!("a counter of 64 bits does not end")
+    }
+
+    /// A mixture in which everything that can happen to a job happens every few seconds.
+    async fn put_one(&self, number: u64) -> Result<(), EnqueueError> {
+        let sample = |act, millis| self.sample(number, act, millis);
+        match number % 20 {
+            0 | 5 | 10 | 15 => self.put(Notify(sample(Act::Succeed, 5))).await?,
+            1 | 7 => self.put(Refresh(sample(Act::FailOnce, 30))).await?,
+            2 | 8 | 14 => self.put(Refresh(sample(Act::Succeed, 80))).await?,
+            3 => self.put(Screenshot(sample(Act::Succeed, 200))).await?,
+            9 if number % 100 == 9 => self.put(Screenshot(sample(Act::TimeOut, 0))).await?,
+            4 => self.put(Report(sample(Act::Succeed, 600))).await?,
+            11 if number % 40 == 11 => {
+                let job = self.put(Report(sample(Act::WaitForCancel, 0))).await?;
+                self.cancel_later(job);
+                job
+            }
+            12 if number % 60 == 12 => self.put(Import(sample(Act::Fail, 0))).await?,
+            13 if number % 80 == 13 => self.put(Import(sample(Act::Panic, 0))).await?,
+            _ => self.put(Import(sample(Act::Succeed, 40))).await?,
+        };
+        Ok(())
+    }
+
+    fn sample(&self, number: u64, act: Act, millis: u64) -> Sample {
+        Sample { uid: format!("{}/{number}", self.name), act, millis }
+    }
+
+    /// Writes to the ledger before and after.
+    async fn put<T: JobType + AsRef<Sample>>(&self, job: T) -> Result<JobId, EnqueueError> {
+        let uid = job.as_ref().uid.clone();
+        self.ledger.write(&Line::Invoke { uid: uid.clone() });
+        match self.client.enqueue(job).correlation(&self.name).await {
+            Ok(placed) => {
+                self.ledger.write(&Line::Acknowledged { uid, job: placed.id });
+                Ok(placed.id)
+            }
+            Err(error) => {
+                if !matches!(error, EnqueueError::Unknown { .. }) {
+                    self.ledger.write(&Line::Refused { uid });
+                }
+                Err(error)
+            }
+        }
+    }
+
+    fn cancel_later(&self, job: JobId) {
+        let engine = std::sync::Arc::clone(self.client.engine());
+        tokio::spawn(async move {
+            tokio::time::sleep(CANCEL_AFTER).await;
+            if let Err(error) = engine.cancel(job, "the operator changed their mind").await {
+                tracing::warn!(%error, "a sample job could not be cancelled");
+            }
+        });
+    }
+}

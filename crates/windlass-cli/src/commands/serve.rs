@@ -1,0 +1,70 @@
+//! `windlass serve`: workers and upkeep, as configured, until a signal.
+
+use std::sync::Arc;
+
+use clap::Args;
+use windlass::{Stopped, Worker, WorkerOptions};
+use windlass_core::job_type::TypeSpec;
+use windlass_core::names::QueueName;
+
+use crate::config::Config;
+use crate::exit::{Code, Failure};
+use crate::output::Output;
+use crate::store::{IfMissing, open};
+use crate::{samples, signals};
+
+/// What to serve.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "Examples:
+  windlass serve                        all configured queues
+  windlass serve --queue high           only one of them, for example on a machine of its own
+
+The handlers of this build are the sample types: `windlass type list` shows them. The first SIGINT or SIGTERM
+stops: no new claims, running jobs get [worker] stop_grace, what does not finish is given back. The second stops
+at once.")]
+pub(crate) struct ServeArgs {
+    /// Serve only this queue; may be given several times
+    #[arg(long = "queue", value_name = "NAME")]
+    queues: Vec<QueueName>,
+}
+
+/// Serves until a signal.
+pub(crate) async fn serve(args: &ServeArgs, config: &Config, output: &mut Output) -> Result<Code, Failure> {
+    let mut signals = signals::Signals::new()?;
+    let engine = open(config, IfMissing::Create)?;
+    engine.declare(config.declaration()).await?;
+    let handlers = samples::handlers(None).configure(|spec| configured(spec, config));
+    let mut worker = Worker::start(Arc::clone(&engine), handlers, options(args, config))
+        .await
+        .map_err(|why| Failure::new(Code::Store, source_chain(&why)))?;
+    let info = engine.info();
+    output.note(format!(
+        "serving from {} ({}); SIGINT or SIGTERM stops",
+        info.name,
+        info.durability.as_str()
+    ));
+    signals.next().await;
+    output.note("stopping; once more stops at once");
+    match signals::stop(&mut worker).await {
+        Stopped::Clean => output.note("stopped"),
+        Stopped::Unsettled => {
+            output.note("stopped; some jobs could not be given back and will be taken back later")
+        }
+    }
+    Ok(Code::Ok)
+}
+
+/// What configuration says of a type goes over the defaults in code.
+fn configured(spec: TypeSpec, config: &Config) -> TypeSpec {
+    config.types.iter().find(|configured| configured.name == spec.name).cloned().unwrap_or(spec)
+}
+
+fn options(args: &ServeArgs, config: &Config) -> WorkerOptions {
+    let serve = (!args.queues.is_empty()).then(|| args.queues.clone());
+    WorkerOptions { serve, ..config.worker_options() }
+}
+
+fn source_chain(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |cause| cause.source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+}

@@ -1,0 +1,160 @@
+//! Sample job types, one or two for each built-in queue, for `dev` and `serve`. Each job says what is to
+//! happen to it; policies are short, so that ten seconds show everything.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use windlass::{Context, Finish, Handlers, JobType, RetryPolicy, State, TypeSpec};
+use windlass_core::retry::Delay;
+
+use crate::commands::dev::ledger::Ledger;
+
+/// What a sample job is about.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Sample {
+    /// The producer's own name for it.
+    #[serde(default)]
+    pub(crate) uid: String,
+    /// What is to happen.
+    #[serde(default)]
+    pub(crate) act: Act,
+    /// How long it takes.
+    #[serde(default)]
+    pub(crate) millis: u64,
+}
+
+/// What is to happen to a sample job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Act {
+    #[default]
+    Succeed,
+    /// Fails at first.
+    FailOnce,
+    /// Fails each time.
+    Fail,
+    Panic,
+    /// Takes longer than its time-out.
+    TimeOut,
+    /// Goes on until somebody cancels it.
+    WaitForCancel,
+    /// Kills its process, to show what becomes of such a job.
+    Abort,
+}
+
+macro_rules! sample_type {
+    ($(#[$doc:meta])* $name:ident, $type_name:literal, $queue:literal, $retry:expr, $timeout:expr) => {
+        $(#[$doc])*
+        #[derive(Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub(crate) struct $name(pub(crate) Sample);
+
+        impl AsRef<Sample> for $name {
+            fn as_ref(&self) -> &Sample {
+                &self.0
+            }
+        }
+
+        impl JobType for $name {
+            const NAME: &'static str = $type_name;
+            const QUEUE: &'static str = $queue;
+            fn defaults(spec: TypeSpec) -> TypeSpec {
+                TypeSpec { retry: $retry, timeout: $timeout, ..spec }
+            }
+        }
+    };
+}
+
+const fn millis(n: u64) -> Duration {
+    Duration::from_millis(n)
+}
+
+sample_type!(
+    /// Quick and urgent.
+    Notify, "sample.notify", "high", RetryPolicy::Fixed { every: millis(200), attempts: 3 }, millis(5_000)
+);
+sample_type!(
+    /// Goes wrong at first now and then.
+    Refresh, "sample.refresh", "default", RetryPolicy::Fixed { every: millis(400), attempts: 4 }, millis(5_000)
+);
+sample_type!(
+    /// Slow, and sometimes too slow.
+    Screenshot, "sample.screenshot", "screenshot", RetryPolicy::List { delays: vec![Delay(millis(300))] }, millis(400)
+);
+sample_type!(
+    /// Reports its progress and listens when it is asked to stop.
+    Report, "sample.report", "low", RetryPolicy::Fixed { every: millis(500), attempts: 2 }, millis(30_000)
+);
+sample_type!(
+    /// One of many; some are hopeless.
+    Import, "sample.import", "bulk", RetryPolicy::List { delays: vec![Delay(millis(150)), Delay(millis(300))] }, millis(5_000)
+);
+
+/// Handlers for all sample types. What they do is also written to the ledger, if there is one.
+pub(crate) fn handlers(ledger: Option<Ledger>) -> Handlers<Option<Ledger>> {
+    Handlers::new(ledger)
+        .handle(|Notify(job): Notify, ctx: Context, State(ledger): State<Option<Ledger>>| {
+            run(job, ctx, ledger)
+        })
+        .handle(|Refresh(job): Refresh, ctx: Context, State(ledger): State<Option<Ledger>>| {
+            run(job, ctx, ledger)
+        })
+        .handle(|Screenshot(job): Screenshot, ctx: Context, State(ledger): State<Option<Ledger>>| {
+            run(job, ctx, ledger)
+        })
+        .handle(|Report(job): Report, ctx: Context, State(ledger): State<Option<Ledger>>| {
+            run(job, ctx, ledger)
+        })
+        .handle(|Import(job): Import, ctx: Context, State(ledger): State<Option<Ledger>>| {
+            run(job, ctx, ledger)
+        })
+}
+
+async fn run(job: Sample, ctx: Context, ledger: Option<Ledger>) -> Result<Finish, SampleError> {
+    if let Some(ledger) = &ledger {
+        ledger.started(&job.uid, ctx.fence());
+    }
+    let ended = act(&job, &ctx).await;
+    if let Some(ledger) = &ledger {
+        ledger.ended(&job.uid, ctx.fence(), ended.is_ok());
+    }
+    ended
+}
+
+async fn act(job: &Sample, ctx: &Context) -> Result<Finish, SampleError> {
+    let attempt = ctx.job().counters.attempts;
+    ctx.log(format!("attempt {attempt} of {}", ctx.job().job_type));
+    match job.act {
+        Act::FailOnce if attempt == 1 => return Err(SampleError::NotYet),
+        Act::Fail => return Err(SampleError::Hopeless),
+        Act::Panic => panic!("a sample job that panics, on purpose"),
+        Act::TimeOut => std::future::pending().await,
+        Act::WaitForCancel => {
+            ctx.cancelled().await;
+            ctx.log("asked to stop, so it stops");
+        }
+        Act::Abort => std::process::abort(),
+        Act::Succeed | Act::FailOnce => work(job.millis, ctx).await,
+    }
+    Ok(Finish::Done)
+}
+
+/// Works in two halves and tells how far it is, if it takes long enough for somebody to look.
+async fn work(for_millis: u64, ctx: &Context) {
+    const WORTH_TELLING: u64 = 500;
+    tokio::time::sleep(millis(for_millis / 2)).await;
+    if for_millis >= WORTH_TELLING {
+        // Progress is a courtesy: a job does not fail because nobody could note how far it is.
+        let _ = ctx.progress(50, Some("half way")).await;
+    }
+    tokio::time::sleep(millis(for_millis - for_millis / 2)).await;
+}
+
+/// Why a sample job failed.
+#[derive(Debug, thiserror::Error)]
+enum SampleError {
+    #[error("the feed did not answer; the next attempt will go better")]
+    NotYet,
+    #[error("the record cannot be imported, and never will")]
+    Hopeless,
+}
