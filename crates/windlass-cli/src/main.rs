@@ -40,7 +40,7 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return wrong_usage(&error).into(),
     };
-    log_to_stderr(&cli.global);
+    log_to_stderr(&cli);
     match run(&cli) {
         Ok(code) => code.into(),
         // Whoever reads our output and left early has what they wanted.
@@ -142,11 +142,15 @@ fn output(global: &Global) -> Output {
     Output::of_process(global.json, global.quiet, global.no_color)
 }
 
-/// A command that fails says so itself, so only `-v` shows what is logged on the way. With `--json` the log is JSON
-/// too, so that whoever reads standard error meets one language.
-fn log_to_stderr(global: &Global) {
+/// A command that fails says so itself, so only `-v` shows what is logged on the way; `serve` has nobody else to
+/// tell, so it logs warnings. With `--json` the log is JSON too, so that whoever reads standard error meets one
+/// language.
+fn log_to_stderr(cli: &Cli) {
+    let global = &cli.global;
+    let serves = matches!(cli.command, Command::Serve(_));
     let level = match (global.quiet, global.verbose) {
         (true, _) => "off",
+        (_, 0) if serves => "warn",
         (_, 0) => "error",
         (_, 1) => "info",
         _ => "debug",

@@ -90,6 +90,18 @@ sample_type!(
     Import, "sample.import", "bulk", RetryPolicy::List { delays: vec![Delay(millis(150)), Delay(millis(300))] }, millis(5_000)
 );
 
+const PANIC: &str = "a sample job that panics, on purpose";
+
+/// Keeps sample jobs that panic on purpose from filling the terminal. Other panics are printed as ever.
+pub(crate) fn hush_panics() {
+    let print = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        if panic.payload().downcast_ref::<String>().map(String::as_str) != Some(PANIC) {
+            print(panic);
+        }
+    }));
+}
+
 /// Handlers for all sample types. What they do is also written to the ledger, if there is one.
 pub(crate) fn handlers(ledger: Option<Ledger>) -> Handlers<Option<Ledger>> {
     Handlers::new(ledger)
@@ -127,16 +139,21 @@ async fn act(job: &Sample, ctx: &Context) -> Result<Finish, SampleError> {
     match job.act {
         Act::FailOnce if attempt == 1 => return Err(SampleError::NotYet),
         Act::Fail => return Err(SampleError::Hopeless),
-        Act::Panic => panic!("a sample job that panics, on purpose"),
+        Act::Panic => panic!("{PANIC}"),
         Act::TimeOut => std::future::pending().await,
-        Act::WaitForCancel => {
-            ctx.cancelled().await;
-            ctx.log("asked to stop, so it stops");
-        }
+        Act::WaitForCancel => wait_for_cancel(ctx).await,
         Act::Abort => std::process::abort(),
         Act::Succeed | Act::FailOnce => work(job.millis, ctx).await,
     }
     Ok(Finish::Done)
+}
+
+/// Whoever meant to cancel it may have been killed meanwhile, so it does not wait for ever.
+async fn wait_for_cancel(ctx: &Context) {
+    match tokio::time::timeout(millis(3_000), ctx.cancelled()).await {
+        Ok(_) => ctx.log("asked to stop, so it stops"),
+        Err(_) => ctx.log("nobody asked it to stop"),
+    }
 }
 
 /// Works in two halves and tells how far it is, if it takes long enough for somebody to look.

@@ -38,9 +38,9 @@ pub(crate) struct DevArgs {
     /// Start over with an empty file
     #[arg(long)]
     fresh: bool,
-    /// Put no jobs in, only run those that are there
+    /// Put no jobs in; run those that are there, and stop when none is left
     #[arg(long)]
-    idle: bool,
+    finish: bool,
 }
 
 const DEFAULT_FILE: &str = "windlass-dev.db";
@@ -58,6 +58,7 @@ pub(crate) async fn dev(
     if args.fresh {
         start_over(&path)?;
     }
+    samples::hush_panics();
     let engine: Arc<dyn Engine> = Arc::new(SqliteEngine::open(&path, SqliteOptions::default())?);
     let ledger = Ledger::open(&path)?;
     let options = WorkerOptions {
@@ -85,15 +86,24 @@ async fn run(args: &DevArgs, client: &Client, ledger: &Ledger, output: &mut Outp
             None => std::future::pending().await,
         }
     };
-    let producing = async {
-        if args.idle { std::future::pending().await } else { produce::produce(client, ledger).await }
+    let working = async {
+        if args.finish { finished(client).await } else { Err(produce::produce(client, ledger).await) }
     };
     tokio::select! {
         () = time_is_up => Ok(()),
         () = signals.next() => Ok(()),
-        failed = producing => Err(failed),
+        done = working => done,
         failed = live::show(client, output) => Err(failed),
     }
+}
+
+/// Waits until no job is left that has not ended.
+async fn finished(client: &Client) -> Result<(), Failure> {
+    const LOOK_EVERY: Duration = Duration::from_millis(100);
+    while client.snapshot().await?.iter().any(|queue| queue.counts.unfinished() > 0) {
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+    Ok(())
 }
 
 fn start_over(path: &std::path::Path) -> Result<(), Failure> {

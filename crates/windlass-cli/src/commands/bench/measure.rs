@@ -25,6 +25,8 @@ pub(super) const PAYLOAD_BYTES: usize = 100;
 const PICKUPS: u64 = 250;
 /// One job every so often.
 const PICKUP_EVERY: Duration = Duration::from_millis(20);
+/// Pickups are told apart up to a minute.
+const PICKUP_MICROS_MAX: u64 = 60_000_000;
 /// Single enqueues are measured with at most so many jobs.
 const SINGLES_MAX: u64 = 50_000;
 
@@ -116,7 +118,7 @@ async fn enqueue_one(engine: Arc<dyn Engine>, jobs: u64, progress: &Progress) ->
 }
 
 /// Puts all jobs in, then starts a worker and waits until the last one is settled.
-async fn bulk_and_drain<T: JobType>(
+async fn bulk_and_drain<T>(
     engine: Arc<dyn Engine>,
     job: impl Fn() -> T,
     jobs: u64,
@@ -158,7 +160,7 @@ async fn pickup(engine: Arc<dyn Engine>, progress: &Progress) -> Result<Histogra
         },
     );
     let mut worker = Worker::start(engine, handlers, options()).await.map_err(failed)?;
-    let mut histogram = Histogram::new(3).map_err(failed)?;
+    let mut histogram = Histogram::new_with_max(PICKUP_MICROS_MAX, 3).map_err(failed)?;
     for step in 0..PICKUPS {
         tokio::time::sleep(PICKUP_EVERY).await;
         let put_in_nanos = u64::try_from(epoch.elapsed().as_nanos()).unwrap_or(u64::MAX);
