@@ -63,7 +63,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("Adding ada:mainnet again: {:?}, it is job {} already.", again.how, again.id);
 
     tokio::time::sleep(Duration::from_millis(80)).await;
-    worker.request_stop_now();
+    worker.stopper().stop_now();
     worker.ended(None).await;
     println!("Stopped in the middle: {} items are unfinished.", unfinished(&engine).await?);
 
