@@ -12,6 +12,8 @@ mod compare;
 mod sqlite;
 #[cfg(feature = "planted-bugs")]
 mod planted;
+#[cfg(feature = "planted-bugs")]
+mod planted_suite;
 
 /// Enough rows to meet rare orders of things, few enough to be done within half a minute. For a long search set
 /// `PROPTEST_CASES`.

@@ -16,6 +16,19 @@ use windlass_core::planted::{Bug, plant};
 use crate::pair::{Memory, Subject, Test};
 use crate::steps::Rows;
 
+/// The bugs that an engine can have; the others are the runtime's.
+pub(crate) const OF_AN_ENGINE: [Bug; 9] = [
+    Bug::SettleWithoutToken,
+    Bug::DeadWorkerRevives,
+    Bug::DeadWorkerClaims,
+    Bug::RescueByAge,
+    Bug::CounterAsToken,
+    Bug::CrashNotCounted,
+    Bug::KeyNotFreedByDeath,
+    Bug::ClaimBeforeDue,
+    Bug::CancelIgnored,
+];
+
 thread_local! {
     static BUG: Cell<Option<Bug>> = const { Cell::new(None) };
 }
@@ -62,17 +75,7 @@ fn without_a_bug_nothing_is_found() {
 
 #[test]
 fn bugs_of_an_engine_are_found() {
-    let of_an_engine = [
-        Bug::SettleWithoutToken,
-        Bug::DeadWorkerRevives,
-        Bug::DeadWorkerClaims,
-        Bug::CounterAsToken,
-        Bug::CrashNotCounted,
-        Bug::KeyNotFreedByDeath,
-        Bug::ClaimBeforeDue,
-        Bug::CancelIgnored,
-    ];
-    for bug in of_an_engine {
+    for bug in OF_AN_ENGINE {
         assert!(is_found(Some(bug)), "{bug:?} was planted and not found");
     }
 }

@@ -1,5 +1,5 @@
-//! The test of the suite: with a known bug planted in the engine, some behaviour must fail.
-#![cfg(feature = "planted-bugs")]
+//! The test of the conformance suite: with a known bug planted in the engine, some behaviour must fail. It is
+//! here because this is the test program that is also built with planted bugs.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -8,6 +8,8 @@ use windlass_conformance::harness::{Fixture, Harness};
 use windlass_core::clock::ManualClock;
 use windlass_core::planted::{Bug, plant};
 use windlass_engines::memory::MemoryEngine;
+
+use crate::planted::OF_AN_ENGINE;
 
 /// The behaviours that fail with this bug. It is planted in this thread, on which the behaviours run.
 fn found_by(bug: Option<Bug>) -> Vec<&'static str> {
@@ -33,17 +35,7 @@ fn without_a_bug_every_behaviour_holds() {
 
 #[test]
 fn every_bug_that_an_engine_can_have_breaks_some_behaviour() {
-    let of_an_engine = [
-        Bug::SettleWithoutToken,
-        Bug::DeadWorkerRevives,
-        Bug::DeadWorkerClaims,
-        Bug::CounterAsToken,
-        Bug::CrashNotCounted,
-        Bug::KeyNotFreedByDeath,
-        Bug::ClaimBeforeDue,
-        Bug::CancelIgnored,
-    ];
-    for bug in of_an_engine {
+    for bug in OF_AN_ENGINE {
         let broken = found_by(Some(bug));
         println!("{bug:?}: {} behaviours, the first is {:?}", broken.len(), broken.first());
         assert!(!broken.is_empty(), "{bug:?} was planted, and every behaviour holds");
