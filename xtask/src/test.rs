@@ -14,7 +14,7 @@ pub(crate) fn run() -> Result<(), String> {
     need_a_c_compiler()?;
     let features = features::all_but_planted_bugs(&command::root())?;
     let mut tally = Tally::default();
-    let mut runs = vec![workspace_tests(&features), planted_model_tests()];
+    let mut runs = vec![workspace_tests(&features), planted_engine_tests()];
     if simulate::is_there() {
         runs.push(simulate::simulation_tests(HISTORIES, SEED));
     }
@@ -29,19 +29,14 @@ fn workspace_tests(features: &str) -> Command {
     command::cargo(&["test", "--workspace", "--no-fail-fast", "--features", features])
 }
 
-/// The model test's own test: it must find bugs that are planted in an engine, which needs a build of its own.
-fn planted_model_tests() -> Command {
+/// The tests of the tests: the conformance suite and the model test must find bugs that are planted in an engine,
+/// which needs a build of its own. Their names say `planted` or `bug`.
+fn planted_engine_tests() -> Command {
     let features = features::PLANTED_BUGS;
-    command::cargo(&[
-        "test",
-        "--package",
-        "windlass-engines",
-        "--features",
-        features,
-        "--test",
-        "model",
-        "planted",
-    ])
+    let mut command = command::cargo(&["test", "--no-fail-fast", "--package", "windlass-engines"]);
+    command.args(["--features", features, "--test", "model", "--test", "conformance_finds"]);
+    command.args(["--", "planted", "bug"]);
+    command
 }
 
 /// SQLite is built from its C source. Without this question a newcomer would read a page of build output.
