@@ -112,6 +112,7 @@ fn wait_for(mut done: impl FnMut() -> bool) -> bool {
         if done() {
             return true;
         }
+        // may sleep: it looks at another process until patience runs out; there is no signal to wait for.
         std::thread::sleep(Duration::from_millis(20));
     }
     false
