@@ -61,7 +61,9 @@ async fn main() -> Result<(), AnyError> {
         place_order(tx, 2)?;
         Err("the customer changed their mind".into())
     });
-    println!("Order 2 is rolled back, and so is its job: {}.", failed.unwrap_err());
+    if let Err(why) = failed {
+        println!("Order 2 is rolled back, and so is its job: {why}.");
+    }
 
     worker.drain().await;
     let charged: Vec<(i64, i64)> = {

@@ -183,7 +183,8 @@ impl Drop for Consumer {
 }
 
 /// A job that this process holds. End it with one of the methods that take it; dropped without an end, it is
-/// given back, and counts as an attempt but not as a failure.
+/// given back, and counts as an attempt but not as a failure. Held for longer than the time-out of its type and ten
+/// seconds, it is settled as timed out, and its own end comes too late.
 #[must_use = "a job that is dropped is given back"]
 pub struct HeldJob {
     ctx: Context,

@@ -141,7 +141,7 @@
 //! [`Worker::stop`] claims nothing more, gives running handlers a grace, and gives back what did not finish, at no
 //! cost. [`Worker::drain`] takes no new jobs and goes on until nothing is due. A process that is killed instead
 //! loses nothing either: its jobs are taken back when its signs of life have stopped for a lease, which is 30 s by
-//! default, and at once on one host with SQLite.
+//! default, or at the next look, every 5 s, if the process was on the same host and the engine is SQLite.
 //!
 //! # Testing
 //!
@@ -178,7 +178,7 @@
 //! - If it is not known whether a job was stored, the error says so, and repeating it under its
 //!   [request id](Enqueue::request_id) makes no second one.
 //! - At most one live job for each key.
-//! - A worker that dies costs its jobs no attempt. A job whose workers keep dying is given up after three deaths, and
+//! - A worker that dies uses up no try of its jobs. A job whose workers keep dying is given up after three deaths, and
 //!   is run apart from others meanwhile.
 //! - A waiting job that was cancelled never starts; a running one is asked to stop and ends as cancelled.
 //!

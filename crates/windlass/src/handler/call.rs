@@ -13,6 +13,13 @@ use crate::job_type::JobType;
 
 /// An async function whose first argument is a job of type `T` and whose other arguments, up to five, can be
 /// taken from the context or the state. A missing part of the state is a compile error.
+#[diagnostic::on_unimplemented(
+    message = "this function cannot handle jobs with the state `{S}`",
+    label = "not a handler",
+    note = "a handler is an async function whose future is `Send`; its first argument implements `JobType`",
+    note = "its other arguments, at most five, are `Context`, `Attempt`, `JobId`, or `State<T>` where `T` is the state given to `Handlers::new` or a part of it by `FromRef`",
+    note = "it returns `()`, `Finish`, `Json`, or a `Result` of one of them whose error can be printed"
+)]
 pub trait Handler<T, S, Args>: Clone + Send + Sync + 'static {
     /// Calls the function.
     fn call(&self, job: T, ctx: &Context, state: &S) -> impl Future<Output = Outcome> + Send + 'static;

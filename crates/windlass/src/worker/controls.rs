@@ -86,8 +86,7 @@ impl Control {
     fn timed_out(&mut self, now: Instant) -> Settlement {
         self.overdue_at = None;
         let ran_for = now - self.started;
-        let text =
-            "the handler ran past its time-out and blocked its runtime, so it was settled from outside";
+        let text = "it ran past its time-out and did not end by itself, so it was settled from outside";
         let outcome = Outcome::Failed(JobError::new(ErrorKind::TimedOut, text));
         let transition = settle(&self.claimed.job, outcome, &self.policy, self.claimed.age + ran_for);
         Claimed::clone(&self.claimed).settled(transition, AttemptReport { ran_for, output: None })

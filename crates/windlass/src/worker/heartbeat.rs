@@ -219,7 +219,7 @@ impl Body {
         }
         tracing::error!(
             jobs = overdue.len(),
-            "handlers block the runtime past their time-out; settling them from outside"
+            "jobs are past their time-out and did not end by themselves; settling them from outside"
         );
         let settled =
             store::call(&self.identity.engine, |engine| async move { engine.settle(overdue).await });

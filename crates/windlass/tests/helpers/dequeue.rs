@@ -270,6 +270,23 @@ async fn a_worker_that_was_declared_dead_learns_that_its_claim_is_lost() {
     assert_eq!(phase(&consumer, id).await, Phase::Ready);
 }
 
+#[cfg(feature = "sqlite")]
+#[tokio::test]
+async fn a_consumer_pulls_from_an_sqlite_file_too() {
+    use windlass::sqlite::{SqliteEngine, SqliteOptions};
+    let folder = tempfile::tempdir().unwrap();
+    let engine = SqliteEngine::open(folder.path().join("jobs.db"), SqliteOptions::default()).unwrap();
+    let types = vec![spec_of::<Mail>().unwrap()];
+    let consumer = Consumer::start(Arc::new(engine), types, WorkerOptions::default()).await.unwrap();
+    let (held, id) = tokio::join!(next(&consumer), put(&consumer, 1));
+    assert_eq!(held.job().id, id);
+    held.give_back().await.unwrap();
+    consumer.request_drain();
+    assert_eq!(next(&consumer).await.succeed().await, Ok(Settled::Applied));
+    assert!(matches!(consumer.next_within(PATIENCE).await, Next::Drained));
+    assert_eq!(phase(&consumer, id).await, Phase::Succeeded);
+}
+
 #[tokio::test]
 async fn a_consumer_without_types_is_refused() {
     let engine = Arc::new(MemoryEngine::new());

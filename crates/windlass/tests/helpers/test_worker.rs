@@ -1,12 +1,15 @@
 //! A whole queue inline, on a clock that the test moves.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use windlass::core::admin::AttemptEnding;
+use windlass::core::enqueue::{NewJob, When};
 use windlass::core::job::Phase;
 use windlass::core::names::CorrelationId;
+use windlass::core::priority::Priority;
 use windlass::testing::TestWorker;
-use windlass::{EnqueueError, Handlers, RetryPolicy};
+use windlass::{EnqueueError, Handlers, RetryPolicy, WorkerOptions};
 
 use crate::jobs::{Mail, Work, mail, work};
 
@@ -144,6 +147,28 @@ async fn a_type_without_a_handler_is_refused_until_it_is_registered() {
     worker.client().register::<Mail>().await.unwrap();
     worker.client().enqueue(Mail { user: 1 }).await.unwrap();
     assert_eq!(worker.waiting::<Mail>().len(), 1);
+}
+
+/// Mail to users whose number is above 100 is less urgent, and mail to user 13 waits.
+fn sorts_mail(job: &mut NewJob) {
+    let mail: Mail = job.payload.decode().expect("only mail is put in");
+    job.priority = Priority::new(if mail.user > 100 { 9 } else { 1 }).ok();
+    if mail.user == 13 {
+        job.when = When::In(MINUTE);
+    }
+}
+
+#[tokio::test]
+async fn a_hook_at_the_door_computes_the_priority_and_adds_a_delay() {
+    let options = WorkerOptions { enqueue_hooks: vec![Arc::new(sorts_mail)], ..WorkerOptions::default() };
+    let mut worker = TestWorker::with_options(Handlers::new(()).handle(mail), options);
+    for user in [101, 13, 7] {
+        worker.client().enqueue(Mail { user }).await.unwrap();
+    }
+    let outputs: Vec<_> = worker.run().await.iter().map(|ran| ran.output().to_owned()).collect();
+    assert_eq!(outputs, ["to 7\n", "to 101\n"]);
+    worker.advance(MINUTE);
+    assert_eq!(worker.run().await[0].output(), "to 13\n");
 }
 
 #[tokio::test]
