@@ -48,8 +48,6 @@ pub struct Claims {
     suspect_due: bool,
     /// When to look again if nothing happens.
     look_at: Moment,
-    /// There was a reason to claim, but no room: only a slot that frees changes that, and it comes as an event.
-    waits_for_room: bool,
     credit: BoostCredit,
     pace: Pace,
     backoff: Backoff,
@@ -63,6 +61,8 @@ struct UnderWay {
     again_at: Option<Moment>,
     /// A hint came while the claim was under way, and may be about something it did not see.
     hinted: bool,
+    /// It was sent under an identity that is dead: what it brings is no longer ours.
+    stale: bool,
 }
 
 impl UnderWay {
@@ -81,7 +81,6 @@ impl Claims {
             maybe_more: true,
             suspect_due: false,
             look_at: Moment::ZERO,
-            waits_for_room: false,
             credit: BoostCredit::default(),
             pace: Pace::default(),
             backoff: Backoff::default(),
@@ -120,11 +119,10 @@ impl Claims {
         if now >= self.look_at {
             self.maybe_more = true;
         }
-        let request = self.suspect_request(free).or_else(|| self.ordinary_request(room));
-        self.waits_for_room = request.is_none() && (self.maybe_more || self.suspect_due);
-        let request = request?;
+        let request = self.suspect_request(free).or_else(|| self.ordinary_request(room))?;
         let request = ClaimRequest { token: token(), ..request };
-        self.under_way = Some(UnderWay { request: request.clone(), again_at: None, hinted: false });
+        self.under_way =
+            Some(UnderWay { request: request.clone(), again_at: None, hinted: false, stale: false });
         Some(request)
     }
 
@@ -138,14 +136,24 @@ impl Claims {
         self.under_way.is_some()
     }
 
-    /// When something is to be done even if nothing happens.
-    pub fn wake_at(&self) -> Moment {
-        match &self.under_way {
-            Some(UnderWay { again_at, .. }) => again_at.unwrap_or(Moment::MAX),
-            // Without this line a full pool whose look is due would wake again and again for nothing.
-            None if self.waits_for_room => Moment::MAX,
-            None => self.look_at.max(self.backoff.until()),
+    /// When something is to be done even if nothing happens, with so many idle slots and so much room. Without
+    /// room there is nothing to do until a job ends, which is an event: a moment that has passed would make
+    /// the caller ask again and again.
+    pub fn wake_at(&self, free: u32, room: u32) -> Moment {
+        if self.under_way.is_some() {
+            return self.repeat_at();
         }
+        let wanted = (self.maybe_more && room > 0) || (self.suspect_due && free > 0);
+        match wanted {
+            true => self.backoff.until(),
+            false if room == 0 => Moment::MAX,
+            false => self.look_at.max(self.backoff.until()),
+        }
+    }
+
+    /// When a claim whose answer got lost is sent again.
+    pub fn repeat_at(&self) -> Moment {
+        self.under_way.as_ref().and_then(|under_way| under_way.again_at).unwrap_or(Moment::MAX)
     }
 
     /// Whether the last answer said that nothing is due.
@@ -153,10 +161,16 @@ impl Claims {
         self.under_way.is_none() && !self.maybe_more && !self.suspect_due
     }
 
-    /// A claim was answered.
-    pub fn answered(&mut self, jobs: &[Claimed], outlook: Outlook, now: Moment) {
-        let Some(under_way) = self.under_way.take() else { return };
+    /// A claim was answered. Tells whether its jobs are ours: not if they were claimed for an identity that has
+    /// died since.
+    pub fn answered(&mut self, jobs: &[Claimed], outlook: Outlook, now: Moment) -> bool {
+        let Some(under_way) = self.under_way.take() else { return false };
         self.backoff.reset();
+        if under_way.stale {
+            self.quarantine.claimed(None);
+            self.maybe_more = true;
+            return false;
+        }
         if under_way.is_for_a_suspect() {
             self.quarantine.claimed(jobs.first().map(|claimed| &claimed.job.counters));
         } else {
@@ -171,10 +185,24 @@ impl Claims {
         let next_look =
             outlook.next_due_in.unwrap_or(Duration::MAX).min(self.scope.poll_interval).min(wait_for_place);
         self.look_at = now.saturating_add(next_look);
+        true
     }
 
-    /// A claim failed, and nothing was claimed.
+    /// A claim failed. Nothing was claimed by it; but if it was a repeat, what it repeats may have claimed.
     pub fn failed(&mut self, now: Moment) {
+        if self.under_way.as_ref().is_some_and(|under_way| under_way.request.repeat && !under_way.stale) {
+            return self.ask_again(now);
+        }
+        self.forget(now);
+    }
+
+    /// The store says that the worker is dead: whatever it held is taken back.
+    pub fn refused_as_dead(&mut self, now: Moment) {
+        self.forget(now);
+    }
+
+    /// Nothing is held in our name that we do not know of.
+    fn forget(&mut self, now: Moment) {
         if let Some(under_way) = self.under_way.take()
             && under_way.is_for_a_suspect()
         {
@@ -187,20 +215,37 @@ impl Claims {
     /// A claim's answer got lost: jobs may be held in our name. The same request is sent again, so that the
     /// store tells which.
     pub fn answer_lost(&mut self, now: Moment) {
-        if planted(Bug::ForgetLostClaim) {
-            return self.failed(now);
+        let stale = self.under_way.as_ref().is_some_and(|under_way| under_way.stale);
+        if stale || planted(Bug::ForgetLostClaim) {
+            return self.forget(now);
         }
+        self.ask_again(now);
+    }
+
+    fn ask_again(&mut self, now: Moment) {
         self.backoff.failed(now);
         if let Some(under_way) = &mut self.under_way {
             under_way.again_at = Some(self.backoff.until());
         }
     }
 
-    /// The worker started over under another identity.
+    /// The worker started over under another identity. A claim under way is still waited for, so that its answer
+    /// is not taken for that of the next one; but what it brings belongs to the dead.
     pub fn reborn(&mut self, worker: WorkerId) {
         self.worker = worker;
-        self.under_way = None;
         self.maybe_more = true;
+        match &mut self.under_way {
+            Some(under_way) if under_way.again_at.is_none() => under_way.stale = true,
+            _ => {
+                self.under_way = None;
+                self.quarantine.claimed(None);
+            }
+        }
+    }
+
+    /// A job left this process without having run.
+    pub fn dropped(&mut self, job: &Job) {
+        self.quarantine.ended(&job.counters);
     }
 
     /// A handler ended.

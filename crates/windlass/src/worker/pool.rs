@@ -186,14 +186,23 @@ impl Pool {
 
     /// When to ask for effects again even if nothing happens.
     pub fn wake_at(&self) -> Moment {
-        let life = match self.phase {
+        let abort_at = match self.phase {
             Phase::Stopping { abort_at, aborted: false } => abort_at,
-            Phase::Stopping { aborted: true, .. } => Moment::MAX,
-            // Nothing is claimed while ends cannot be settled; the settler wakes.
-            Phase::Working | Phase::Draining if self.settler.is_failing() => Moment::MAX,
-            Phase::Working | Phase::Draining => self.claims.wake_at(),
+            _ => Moment::MAX,
         };
-        life.min(self.settler.wake_at())
+        abort_at.min(self.claim_at()).min(self.settler.wake_at())
+    }
+
+    /// When to claim if nothing happens. While settling fails nothing is claimed, and its answer is an event.
+    fn claim_at(&self) -> Moment {
+        match self.phase {
+            _ if self.settler.is_failing() => Moment::MAX,
+            Phase::Stopping { .. } => self.claims.repeat_at(),
+            Phase::Working | Phase::Draining => {
+                let (free, room) = self.free_and_room();
+                self.claims.wake_at(free, room)
+            }
+        }
     }
 
     /// Whether everything is done after a stop or a drain.
@@ -220,14 +229,15 @@ impl Pool {
     fn claim_answered(&mut self, answer: ClaimAnswer, now: Moment) {
         match answer {
             ClaimAnswer::Claimed { jobs, outlook } => {
-                self.claims.answered(&jobs, outlook, now);
-                self.room.extend(jobs.into_iter().map(Arc::new));
+                if self.claims.answered(&jobs, outlook, now) {
+                    self.room.extend(jobs.into_iter().map(Arc::new));
+                }
                 if let Phase::Stopping { .. } = self.phase {
                     self.give_back_room();
                 }
             }
             ClaimAnswer::WorkerDead => {
-                self.claims.failed(now);
+                self.claims.refused_as_dead(now);
                 self.out.push(Effect::Died);
             }
         }
@@ -276,6 +286,7 @@ impl Pool {
             self.room.clear();
         }
         for claimed in self.room.drain(..) {
+            self.claims.dropped(&claimed.job);
             let transition = Transition::Release { started: false };
             let settlement = Arc::unwrap_or_clone(claimed).settled(transition, AttemptReport::default());
             self.settler.push(settlement);
@@ -284,7 +295,7 @@ impl Pool {
 
     /// The claims of the old identity are lost; what still runs will be told so when it settles.
     fn reborn(&mut self, worker: WorkerId) {
-        self.room.clear();
+        self.room.drain(..).for_each(|claimed| self.claims.dropped(&claimed.job));
         self.claims.reborn(worker);
     }
 

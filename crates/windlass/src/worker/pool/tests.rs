@@ -275,6 +275,27 @@ fn after_the_grace_handlers_are_aborted_once() {
 }
 
 #[test]
+fn a_failed_claim_is_tried_again_after_the_back_off_not_at_the_next_poll() {
+    let mut bench = Bench::new();
+    let request = bench.claim();
+    bench.answer(&request, 0, NOTHING);
+    assert_eq!(claims(bench.on(Event::Hint)).len(), 1);
+    bench.on(Event::ClaimAnswered(Err(Trouble::NotDone)));
+    assert!(bench.pool.wake_at() < SECOND);
+}
+
+#[test]
+fn a_stopping_pool_wakes_to_ask_for_a_lost_claim() {
+    let mut bench = Bench::new();
+    bench.claim();
+    bench.on(Event::Stop { grace: Duration::ZERO });
+    bench.on(Event::ClaimAnswered(Err(Trouble::Unknown)));
+    assert!(!bench.pool.has_ended());
+    bench.now = bench.pool.wake_at();
+    assert!(bench.claim().repeat);
+}
+
+#[test]
 fn a_second_stop_without_grace_aborts_at_once() {
     let mut bench = Bench::new();
     let request = bench.claim();
@@ -338,6 +359,47 @@ fn a_worker_that_was_declared_dead_is_reported_and_goes_on_under_another_name() 
     bench.pool.on(Event::Reborn(WorkerId::from_random(2)), bench.now);
     bench.now += SECOND;
     assert_eq!(bench.claim().worker, WorkerId::from_random(2));
+}
+
+#[test]
+fn what_was_claimed_for_a_dead_identity_is_dropped_and_not_taken_for_the_next_claims_answer() {
+    let mut bench = Bench::new();
+    let old = bench.claim();
+    bench.pool.on(Event::Reborn(WorkerId::from_random(2)), bench.now);
+    assert!(claims(bench.effects()).is_empty(), "one claim is under way at a time, also across a death");
+    let effects = bench.answer(&old, 2, NOTHING);
+    assert!(starts(&effects).is_empty());
+    assert_eq!(claims(effects)[0].worker, WorkerId::from_random(2));
+}
+
+#[test]
+fn a_repeat_that_fails_does_not_forget_what_the_lost_claim_may_hold() {
+    let mut bench = Bench::new();
+    let request = bench.claim();
+    bench.on(Event::ClaimAnswered(Err(Trouble::Unknown)));
+    for trouble in [Trouble::NotDone, Trouble::Unknown, Trouble::NotDone] {
+        bench.now = bench.pool.wake_at();
+        let again = bench.claim();
+        assert_eq!((again.token, again.repeat), (request.token, true));
+        bench.on(Event::ClaimAnswered(Err(trouble)));
+    }
+    bench.now = bench.pool.wake_at();
+    let again = bench.claim();
+    assert_eq!(starts(&bench.answer(&again, 2, NOTHING)).len(), 2);
+}
+
+#[test]
+fn a_suspect_that_is_given_back_frees_its_place() {
+    let quarantine = Quarantine::default();
+    let mut bench = Bench::sharing(&quarantine, 0);
+    let request = bench.claim();
+    let suspect = claims(bench.answer(&request, 0, Outlook { suspect_due: true, ..NOTHING })).remove(0);
+    let jobs = bench.jobs(&suspect, 1, 2);
+    let answer = ClaimAnswer::Claimed { jobs, outlook: NOTHING };
+    bench.pool.on(Event::ClaimAnswered(Ok(answer)), bench.now);
+    assert_eq!(quarantine.shared().enter(), 1);
+    bench.pool.on(Event::LeaseRanOut, bench.now);
+    assert_eq!(quarantine.shared().enter(), u32::MAX);
 }
 
 #[test]
