@@ -20,7 +20,7 @@ use crate::job_type::JobType;
 mod flight;
 
 pub(crate) use flight::Flights;
-pub use flight::{Judged, judge};
+pub use flight::{Judged, judge, repeat_of};
 
 /// A job on its way in. Change what you need, then await it.
 #[must_use = "nothing is put in until this is awaited"]

@@ -9,7 +9,9 @@ use tokio::sync::oneshot;
 use windlass_core::engine::Engine;
 use windlass_core::enqueue::{EnqueueRequest, Enqueued, NewJob, RequestId};
 use windlass_core::error::EngineError;
+use windlass_core::job::JobId;
 use windlass_core::limits::ENQUEUE_BATCH_MAX;
+use windlass_core::planted::{Bug, planted};
 
 use super::EnqueueError;
 use crate::{random, store};
@@ -26,7 +28,7 @@ const TRIES_MAX: u32 = 5;
 pub enum Judged {
     /// The callers get these answers.
     Answered(Vec<Enqueued>),
-    /// Send the same request again after this time: it is idempotent, and its answer got lost.
+    /// Send the same request again after this time: it is idempotent, and an answer got lost.
     Again(Duration),
     /// Nothing was stored.
     NotStored(EngineError),
@@ -38,12 +40,23 @@ pub enum Judged {
 pub fn judge(answer: Result<Vec<Enqueued>, EngineError>, tries: u32) -> Judged {
     match answer {
         Ok(answers) => Judged::Answered(answers),
-        Err(error) if error.is_unknown() && tries < TRIES_MAX => {
+        Err(_) if planted(Bug::AcknowledgeBeforeWrite) => Judged::Answered(vec![Enqueued::New(JobId(0))]),
+        // Once one answer got lost, a later failure says nothing of the try before it.
+        Err(error) if (error.is_unknown() || tries > 1) && tries < TRIES_MAX => {
             Judged::Again(Duration::from_millis(50) * tries)
         }
-        Err(error) if error.is_unknown() => Judged::Unknown,
+        Err(error) if error.is_unknown() || tries > 1 => Judged::Unknown,
         Err(error) => Judged::NotStored(error),
     }
+}
+
+/// The request as it is sent again: under its own name, by which the store knows it.
+pub fn repeat_of(request: &EnqueueRequest) -> EnqueueRequest {
+    let mut repeat = request.clone();
+    if planted(Bug::RepeatWithoutReceipt) {
+        repeat.request = RequestId::from_bytes(request.request.to_bytes().map(|byte| byte.wrapping_add(1)));
+    }
+    repeat
 }
 
 /// The flights of one client.
@@ -91,15 +104,17 @@ impl Flights {
     }
 
     /// Sends one request until it is answered or given up.
-    pub(crate) async fn send(&self, request: EnqueueRequest) -> Result<Vec<Enqueued>, EnqueueError> {
+    pub(crate) async fn send(&self, mut request: EnqueueRequest) -> Result<Vec<Enqueued>, EnqueueError> {
         let id = request.request;
         for tries in 1.. {
-            let repeat = request.clone();
-            let answer =
-                store::call(&self.engine, |engine| async move { engine.enqueue(repeat).await }).await;
+            let sent = request.clone();
+            let answer = store::call(&self.engine, |engine| async move { engine.enqueue(sent).await }).await;
             match judge(answer, tries) {
                 Judged::Answered(answers) => return Ok(answers),
-                Judged::Again(after) => tokio::time::sleep(after).await,
+                Judged::Again(after) => {
+                    tokio::time::sleep(after).await;
+                    request = repeat_of(&request);
+                }
                 Judged::NotStored(error) => return Err(EnqueueError::NotStored(error)),
                 Judged::Unknown => break,
             }
@@ -166,5 +181,30 @@ fn again(error: &EngineError) -> EngineError {
         EngineError::Refused(why) => EngineError::Refused(why.clone()),
         EngineError::Unavailable { why } => EngineError::Unavailable { why: why.clone() },
         other => EngineError::Unavailable { why: other.to_string() },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn unavailable() -> EngineError {
+        EngineError::Unavailable { why: "away".to_owned() }
+    }
+
+    fn unknown() -> EngineError {
+        EngineError::Unknown { why: "silent".to_owned() }
+    }
+
+    #[test]
+    fn a_first_try_that_failed_was_not_stored() {
+        assert!(matches!(judge(Err(unavailable()), 1), Judged::NotStored(_)));
+    }
+
+    #[test]
+    fn after_a_lost_answer_a_failure_does_not_mean_that_nothing_is_stored() {
+        assert!(matches!(judge(Err(unknown()), 1), Judged::Again(_)));
+        assert!(matches!(judge(Err(unavailable()), 2), Judged::Again(_)));
+        assert!(matches!(judge(Err(unavailable()), TRIES_MAX), Judged::Unknown));
     }
 }
