@@ -45,13 +45,13 @@ fn judge(verdict: &mut Verdict, uid: &Uid, story: &Story, faults: &[Fault], rule
     note(&mut verdict.unexpected, unexpected(story));
     note(&mut verdict.recovered, recovered(story));
     note(&mut verdict.stored_twice, stored_twice(story));
-    note(&mut verdict.ended_twice, ended_twice(story));
+    note(&mut verdict.ended_twice, ended_twice(story, faults));
     note(&mut verdict.forgotten_ends, forgotten_end(story));
     note(&mut verdict.started_early, started_early(story));
     note(&mut verdict.cancel_ignored, cancel_ignored(story));
     note(&mut verdict.uncounted_crashes, uncounted_crashes(story, faults));
     note(&mut verdict.over_limits, over_limits(story, rules));
-    verdict.stale_accepted.extend(stale_accepted(story).into_iter().map(finding));
+    verdict.stale_accepted.extend(stale_accepted(story, faults).into_iter().map(finding));
     verdict.unexplained_attempts.extend(unexplained_attempts(story, faults).into_iter().map(finding));
 }
 
@@ -87,15 +87,19 @@ fn stored_twice(story: &Story) -> Option<String> {
     (numbers.len() > 1).then(|| format!("stored as jobs {}", numbers.join(" and ")))
 }
 
-/// Each start over by a person allows one more end, and attempts before it.
-fn ended_twice(story: &Story) -> Option<String> {
+/// Each start over by a person allows one more end, and attempts before it. A worker that stood still between
+/// its claim and the start begins a job that others have ended since; it does no harm, its end is refused.
+fn ended_twice(story: &Story, faults: &[Fault]) -> Option<String> {
     let ends = story.ends();
     let allowed = 1 + story.started_over.len();
     if ends.len() > allowed {
         return Some(format!("{} ends were accepted, {allowed} may be", ends.len()));
     }
     let ran_after = |end: usize| {
-        let again = story.attempts.iter().find(|attempt| attempt.started > end)?;
+        let again = story
+            .attempts
+            .iter()
+            .find(|attempt| attempt.started > end && !was_held_up(story, attempt, faults))?;
         let restarted = story.started_over.iter().any(|line| (end..again.started).contains(line));
         (!restarted).then(|| format!("it had ended, and attempt {} began after that", again.token))
     };
@@ -118,11 +122,22 @@ fn forgotten_end(story: &Story) -> Option<String> {
     (!agrees).then(|| format!("its end as {told} was accepted, and the store says {phase}"))
 }
 
+/// Whether a fault may have stood between this attempt's claim and its start, so that it began late, with a
+/// claim that was no longer its own. Its end was not accepted.
+fn was_held_up(story: &Story, attempt: &Attempt, faults: &[Fault]) -> bool {
+    let Some(first) = story.attempts.first() else { return false };
+    let struck = faults.iter().any(|f| f.struck(&attempt.worker, first.started_at, attempt.started_at));
+    struck && !attempt.was_applied()
+}
+
 /// An end was sent after a later attempt had begun: the claim was no longer its own.
-fn stale_accepted(story: &Story) -> Vec<String> {
+fn stale_accepted(story: &Story, faults: &[Fault]) -> Vec<String> {
     let overtaken_by = |attempt: &Attempt| {
         let (sent, _) = attempt.end.filter(|_| attempt.was_applied())?;
-        let later = |other: &&Attempt| other.started > attempt.started && other.started < sent;
+        let later = |other: &&Attempt| {
+            let between = other.started > attempt.started && other.started < sent;
+            between && !was_held_up(story, other, faults)
+        };
         let other = story.attempts.iter().find(later)?;
         Some(format!("the end of attempt {} was accepted, though {} had begun", attempt.token, other.token))
     };
@@ -148,7 +163,7 @@ fn is_explained(story: &Story, before: &Attempt, after: &Attempt, faults: &[Faul
     let put_back = before.end.is_some_and(|(line, outcome)| !outcome.is_end() && line < after.started);
     let struck = faults.iter().any(|f| f.struck(&before.worker, before.started_at, after.started_at));
     let restarted = story.started_over.iter().any(|line| (before.started..after.started).contains(line));
-    put_back || struck || restarted
+    put_back || struck || restarted || was_held_up(story, after, faults)
 }
 
 fn started_early(story: &Story) -> Option<String> {
