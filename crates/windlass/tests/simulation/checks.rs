@@ -1,0 +1,173 @@
+//! What must be true at every moment, and what must be true when all is quiet.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use windlass::worker::pool::UNSETTLED_MAX;
+use windlass_conformance::history::{Rules, check};
+use windlass_core::admin::{Counts, JobRecord, QueueStatus};
+use windlass_core::job::{JobState, Phase};
+use windlass_core::key::KeyScope;
+use windlass_core::limits::CRASHES_MAX;
+
+use crate::book::Moment;
+use crate::plan::FAILURES_MAX;
+use crate::world::World;
+
+/// After the trouble, everything must have ended within this time. The longest way there is: a killer's three
+/// crashes behind others, each of which takes a lease, some sweeps and a restart.
+pub(crate) const DRAIN_WITHIN: Duration = Duration::from_secs(45 * 60);
+/// Past its poll interval, an idle pool may leave due work alone for so long: a claim that failed just before
+/// the end of the trouble waits out its back-off.
+const IDLE_SLACK: Duration = Duration::from_secs(8);
+
+impl World {
+    /// Checks that hold at every moment.
+    pub(crate) fn check_along_the_way(&mut self) {
+        let (jobs, queues) = (self.store.jobs(), self.store.queues());
+        for queue in &queues {
+            self.check_totals(queue);
+            self.check_counts(queue, &jobs);
+        }
+        self.check_keys(&jobs);
+        self.check_running(&jobs);
+        self.check_pools();
+        self.check_idle_pools(&jobs);
+    }
+
+    fn check_totals(&mut self, queue: &QueueStatus) {
+        let t = &queue.totals;
+        let ended = t.succeeded + t.dead + t.cancelled;
+        if t.enqueued != ended + queue.counts.unfinished() {
+            self.book.broke("totals", format!("{t:?} do not add up with {:?}", queue.counts));
+        }
+    }
+
+    fn check_counts(&mut self, queue: &QueueStatus, jobs: &[JobRecord]) {
+        let mut counted = Counts::default();
+        for record in jobs.iter().filter(|record| record.job.queue == queue.spec.name) {
+            match record.phase() {
+                Phase::Ready => counted.ready += 1,
+                Phase::Scheduled => counted.scheduled += 1,
+                Phase::Parked => counted.parked += 1,
+                Phase::Running => counted.running += 1,
+                Phase::Dead => counted.dead_letters += 1,
+                Phase::Succeeded | Phase::Cancelled => {}
+            }
+        }
+        if counted != queue.counts {
+            self.book.broke("counts", format!("rows say {counted:?}, the queue {:?}", queue.counts));
+        }
+    }
+
+    /// Of the jobs with one key, one at the most may be live, or dead with a scope that holds on.
+    fn check_keys(&mut self, jobs: &[JobRecord]) {
+        let mut holders = BTreeMap::new();
+        for record in jobs {
+            let Some(claim) = &record.job.key else { continue };
+            let phase = record.phase();
+            let held_in_death = phase == Phase::Dead && claim.scope == KeyScope::WhileLiveOrDead;
+            if phase.has_ended() && !held_in_death {
+                continue;
+            }
+            let key = (record.job.job_type.to_string(), claim.key.to_string());
+            if let Some(other) = holders.insert(key, record.job.id) {
+                let text = format!("jobs {other} and {} hold the same key", record.job.id);
+                self.book.broke("key held twice", text);
+            }
+        }
+    }
+
+    /// Whoever runs a job has a row in the store.
+    fn check_running(&mut self, jobs: &[JobRecord]) {
+        let workers = self.store.workers();
+        for record in jobs {
+            if let JobState::Running { worker, .. } = record.state
+                && !workers.iter().any(|sighting| sighting.card.id == worker)
+            {
+                self.book.broke("running without a worker", format!("job {} of {worker}", record.job.id));
+            }
+            if record.job.counters.failures > FAILURES_MAX || record.job.counters.crashes > CRASHES_MAX {
+                let text = format!("job {} has {:?}", record.job.id, record.job.counters);
+                self.book.broke("over limits", text);
+            }
+        }
+    }
+
+    fn check_pools(&mut self) {
+        for at in 0..self.processes.len() {
+            let process = &self.processes[at];
+            let Some(body) = &process.body else { continue };
+            let mut over = Vec::new();
+            for (pool, settings) in body.pools.iter().zip(&process.plan.pools) {
+                let slots = settings.concurrency as usize;
+                // Handlers take half a millisecond at the least, so a slot finishes a hundred in 50 ms.
+                let held_max = slots + slots * 101 + UNSETTLED_MAX;
+                if pool.running() > slots || pool.held() > held_max {
+                    over.push(format!(
+                        "{} run and {} are held in {slots} slots",
+                        pool.running(),
+                        pool.held()
+                    ));
+                }
+            }
+            over.into_iter().for_each(|text| self.book.broke("pool over its bound", text));
+        }
+    }
+
+    /// After the trouble, no pool may be idle for long while there is something that it could do.
+    fn check_idle_pools(&mut self, jobs: &[JobRecord]) {
+        let Some(healed) = self.healed else { return };
+        let ready: Vec<_> = jobs.iter().filter(|record| record.phase() == Phase::Ready).collect();
+        let now = self.now;
+        self.ready_since.retain(|id, _| ready.iter().any(|record| record.job.id == *id));
+        for record in &ready {
+            self.ready_since.entry(record.job.id).or_insert(now);
+        }
+        let mut found = Vec::new();
+        for process in self.processes.iter().filter(|process| process.is_up()) {
+            let Some(body) = &process.body else { continue };
+            for (settings, idle_since) in process.plan.pools.iter().zip(&body.idle_since) {
+                let Some(idle_since) = idle_since else { continue };
+                let patience = settings.scope.poll_interval + IDLE_SLACK;
+                let idle = self.now - (*idle_since).max(healed);
+                let scope = &settings.scope;
+                let left = ready.iter().find(|record| {
+                    scope.queues.contains(&record.job.queue)
+                        && scope.types.contains(&record.job.job_type)
+                        && self.now - self.ready_since[&record.job.id] > patience
+                });
+                if let Some(record) = left.filter(|_| idle > patience) {
+                    let id = record.job.id;
+                    found.push(format!("a pool was idle for {idle:?} beside job {id}, which is ready"));
+                }
+            }
+        }
+        found.into_iter().for_each(|text| self.book.broke("idle beside work", text));
+    }
+
+    /// Whether everything has ended.
+    pub(crate) fn is_drained(&self) -> bool {
+        self.is_quiet() && self.store.queues().iter().all(|queue| queue.counts.unfinished() == 0)
+    }
+
+    /// The last checks, when all is quiet or the time for it is over.
+    pub(crate) fn check_at_the_end(&mut self, drained: bool) {
+        self.check_along_the_way();
+        if !drained {
+            let left: Vec<_> =
+                self.store.jobs().into_iter().filter(|record| !record.phase().has_ended()).take(3).collect();
+            let text = format!("after {DRAIN_WITHIN:?} there are left, among others, {left:?}");
+            self.book.broke("not drained", text);
+        }
+        let moment = Moment { store: &self.store, now: self.now, process: None };
+        self.book.dump(&moment);
+        let rules = Rules { drained: true, failures_max: Some(FAILURES_MAX), crashes_max: CRASHES_MAX };
+        let verdict = check(&self.book.history, &rules);
+        for (kind, findings) in verdict.faults() {
+            for finding in findings {
+                self.book.broke(kind, finding.to_string());
+            }
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! What simulated handlers do. It depends only on the seed, the job and how many times it has run.
+
+use std::time::Duration;
+
+use windlass_core::outcome::{ErrorKind, JobError, Outcome};
+
+use crate::dice::Dice;
+use crate::plan::Pace;
+
+/// How one run of a handler goes if nobody interferes.
+#[derive(Debug, Clone)]
+pub(crate) struct Script {
+    pub(crate) lasts: Duration,
+    pub(crate) ends: Ends,
+    /// Whether it stops when it is asked to.
+    pub(crate) listens: bool,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) enum Ends {
+    With(Outcome),
+    /// It takes its whole process with it.
+    KillsItsProcess,
+}
+
+impl Script {
+    pub(crate) fn of(seed: u64, job: i64, run: u64, pace: Pace) -> Self {
+        let mut character = Dice::of(seed, 7_000_000 + job.unsigned_abs());
+        let killer = character.per_mille(15);
+        let mut dice = Dice::of(seed, 9_000_000 + job.unsigned_abs() * 64 + run);
+        let lasts = match pace {
+            Pace::Fast => dice.micros(500, 8_000),
+            Pace::Mixed if dice.per_mille(500) => dice.millis(1, 40),
+            Pace::Mixed => dice.millis(40, 4_000),
+            Pace::Slow if dice.per_mille(300) => dice.millis(10_000, 95_000),
+            Pace::Slow => dice.millis(10, 3_000),
+        };
+        let ends = if killer { Ends::KillsItsProcess } else { ends(&mut dice) };
+        Self { lasts, ends, listens: dice.per_mille(600) }
+    }
+}
+
+fn ends(dice: &mut Dice) -> Ends {
+    let error = || JobError::new(ErrorKind::Failed, "as the seed wants it");
+    Ends::With(match dice.below(100) {
+        0..=73 => Outcome::Done(None),
+        74..=83 => Outcome::Failed(error()),
+        84..=86 => Outcome::RetryIn(dice.millis(10, 20_000), error()),
+        87..=91 => Outcome::Snooze(dice.millis(10, 20_000)),
+        92..=94 => Outcome::Dead(error()),
+        95..=97 => Outcome::Discard("no longer wanted".to_owned()),
+        98 => return Ends::KillsItsProcess,
+        _ => Outcome::Failed(JobError::new(ErrorKind::Panicked, "a panic, as the seed wants it")),
+    })
+}

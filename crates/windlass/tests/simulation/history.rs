@@ -1,0 +1,51 @@
+//! One history, from its seed to its verdict.
+
+use crate::book::Violation;
+use crate::checks::DRAIN_WITHIN;
+use crate::plan::Plan;
+use crate::world::World;
+
+/// Whole-store checks are made once in so many steps of the time of trouble.
+const CHECK_EVERY: u64 = 40;
+/// A history of more steps than this has run away.
+const STEPS_MAX: u64 = 2_000_000;
+
+/// What became of one history.
+pub(crate) struct Told {
+    pub(crate) found: Vec<Violation>,
+    pub(crate) steps: u64,
+    pub(crate) effects: u64,
+    pub(crate) virtual_secs: u64,
+    pub(crate) hash: u64,
+    pub(crate) tail: String,
+}
+
+/// Runs a history until all is quiet, or something is wrong.
+pub(crate) fn tell(seed: u64, keep_trace: bool) -> Told {
+    let mut world = World::new(Plan::of(seed));
+    world.trace.keep = keep_trace;
+    while world.book.found.is_empty() && world.steps < STEPS_MAX && world.step() {
+        match world.healed {
+            None if world.steps.is_multiple_of(CHECK_EVERY) => world.check_along_the_way(),
+            None => {}
+            Some(healed) => {
+                let drained = world.steps.is_multiple_of(8) && world.is_drained();
+                if drained || world.now > healed + DRAIN_WITHIN {
+                    world.check_at_the_end(drained);
+                    break;
+                }
+            }
+        }
+    }
+    if world.steps >= STEPS_MAX {
+        world.book.broke("ran away", format!("{STEPS_MAX} steps in {:?}", world.now));
+    }
+    Told {
+        steps: world.steps,
+        effects: world.book.effects,
+        virtual_secs: world.now.as_secs(),
+        hash: world.trace.hash(),
+        tail: world.trace.tail(),
+        found: world.book.found,
+    }
+}

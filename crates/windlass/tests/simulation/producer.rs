@@ -1,0 +1,139 @@
+//! Producers put jobs in, and send a request again when its answer got lost. What an answer means is decided by
+//! the client's own `judge`.
+
+use std::time::Duration;
+
+use windlass::enqueue::{Judged, judge, repeat_of};
+use windlass_core::enqueue::{EnqueueRequest, Enqueued, NewJob, RequestId, When};
+use windlass_core::key::{KeyClaim, KeyScope, OnConflict};
+use windlass_core::names::Key;
+use windlass_core::payload::Payload;
+use windlass_core::priority::Priority;
+
+use crate::book::{Book, Moment};
+use crate::dice::Dice;
+use crate::plan::type_names;
+use crate::store::{Answer, Reply};
+
+/// One producer; it has one request under way at a time.
+pub(crate) struct Producer {
+    at: usize,
+    dice: Dice,
+    made: u64,
+    under_way: Option<UnderWay>,
+}
+
+struct UnderWay {
+    request: EnqueueRequest,
+    tries: u32,
+    /// How often it was begun again after the client gave up.
+    rounds: u32,
+}
+
+/// What a producer does next.
+pub(crate) enum Next {
+    SendAfter(Duration),
+    Rest,
+}
+
+impl Producer {
+    pub(crate) fn new(at: usize, seed: u64) -> Self {
+        Self { at, dice: Dice::of(seed, 500 + at as u64), made: 0, under_way: None }
+    }
+
+    pub(crate) fn made(&self) -> u64 {
+        self.made
+    }
+
+    pub(crate) fn is_busy(&self) -> bool {
+        self.under_way.is_some()
+    }
+
+    pub(crate) fn pause(&mut self) -> Duration {
+        self.dice.millis(5, 6000)
+    }
+
+    /// Makes a new request.
+    pub(crate) fn produce(&mut self, book: &mut Book, at: &Moment<'_>) -> EnqueueRequest {
+        let count = if self.dice.per_mille(200) { self.dice.between(2, 12) } else { 1 };
+        let jobs: Vec<_> = (0..count).map(|_| self.new_job()).collect();
+        for job in &jobs {
+            book.invoked(&uid(job), at);
+        }
+        let request = EnqueueRequest { request: RequestId::from_random(self.dice.bits128()), jobs };
+        self.under_way = Some(UnderWay { request: request.clone(), tries: 1, rounds: 0 });
+        request
+    }
+
+    fn new_job(&mut self) -> NewJob {
+        self.made += 1;
+        let name = format!("producer-{}/{}", self.at, self.made);
+        let types = type_names();
+        let job_type = self.dice.pick(&types).expect("there are types").clone();
+        let dice = &mut self.dice;
+        let delayed = dice.per_mille(300);
+        let when = if delayed { When::In(dice.millis(10, 60_000)) } else { When::Now };
+        let expires = dice.per_mille(80).then(|| When::In(dice.millis(500, 90_000)));
+        let priority = dice.per_mille(400).then(|| Priority::new(dice.below(11) as i64).expect("0 to 10"));
+        let key = dice.per_mille(350).then(|| key(dice));
+        let payload = Payload::encode(&name).expect("a short text");
+        NewJob { when, expires, priority, key, ..NewJob::new(job_type, payload) }
+    }
+
+    /// The request goes out once more, under the name that the client gives it.
+    pub(crate) fn again(&mut self) -> Option<EnqueueRequest> {
+        let under_way = self.under_way.as_mut()?;
+        under_way.tries += 1;
+        under_way.request = repeat_of(&under_way.request);
+        Some(under_way.request.clone())
+    }
+
+    /// An answer came, or the news that none will.
+    pub(crate) fn answered(&mut self, answer: Answer, book: &mut Book, at: &Moment<'_>) -> Next {
+        let Some(under_way) = &mut self.under_way else { return Next::Rest };
+        let answer = answer.map(|reply| match reply {
+            Reply::Enqueued(answers) => answers,
+            other => panic!("expected the answer to an enqueue, got {other:?}"),
+        });
+        match judge(answer, under_way.tries) {
+            Judged::Again(after) => return Next::SendAfter(after),
+            Judged::Answered(answers) => tell(&under_way.request, &answers, book, at),
+            Judged::NotStored(_) => {
+                under_way.request.jobs.iter().for_each(|job| book.not_stored(&uid(job), at));
+            }
+            // A caller who gave the request a name tries again under it; another lets it be.
+            Judged::Unknown if under_way.rounds < 2 && self.dice.per_mille(600) => {
+                under_way.rounds += 1;
+                under_way.tries = 1;
+                return Next::SendAfter(self.dice.millis(1000, 20_000));
+            }
+            Judged::Unknown => {
+                under_way.request.jobs.iter().for_each(|job| book.answered(&uid(job), None, at));
+            }
+        }
+        self.under_way = None;
+        Next::Rest
+    }
+}
+
+fn tell(request: &EnqueueRequest, answers: &[Enqueued], book: &mut Book, at: &Moment<'_>) {
+    for (job, answer) in request.jobs.iter().zip(answers) {
+        book.answered(&uid(job), Some(answer), at);
+    }
+}
+
+fn uid(job: &NewJob) -> String {
+    job.payload.decode().expect("payloads are names")
+}
+
+fn key(dice: &mut Dice) -> KeyClaim {
+    let scope = match dice.below(4) {
+        0 | 1 => KeyScope::WhileLive,
+        2 => KeyScope::WhileLiveOrDead,
+        _ => KeyScope::For(dice.millis(1000, 60_000)),
+    };
+    let on_conflict = [OnConflict::Keep, OnConflict::Keep, OnConflict::Replace, OnConflict::Revive];
+    let on_conflict = *dice.pick(&on_conflict).expect("four");
+    let key = Key::parse(&format!("item-{}", dice.below(6))).expect("a plain key");
+    KeyClaim { key, scope, on_conflict }
+}

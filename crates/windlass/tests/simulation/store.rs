@@ -1,0 +1,230 @@
+//! The store as a cluster sees it: the engine in memory behind a network that loses, delays and repeats.
+//!
+//! A call fails before its effect, or after it, or takes long, or is applied after its caller gave up. What the
+//! engine itself does stays one atomic step, as it is on every engine.
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use windlass::engines::memory::MemoryEngine;
+use windlass_core::admin::{BatchDone, CancelAnswer, JobRecord, ListRequest, QueueStatus, RetryAnswer};
+use windlass_core::claim::{ClaimAnswer, ClaimRequest};
+use windlass_core::clock::{Clock, ManualClock, Timestamp};
+use windlass_core::engine::{Admin, Declaration, Engine, Hint, HintListener, RescueRequest, Rescued};
+use windlass_core::enqueue::{EnqueueRequest, Enqueued};
+use windlass_core::error::EngineError;
+use windlass_core::job::JobId;
+use windlass_core::limits::{LIST_PAGE_MAX, UPKEEP_BATCH_MAX};
+use windlass_core::names::QueueName;
+use windlass_core::settle::{Settled, Settlement};
+use windlass_core::worker::{Beat, Heartbeat, WorkerCard, WorkerId, WorkerSighting};
+
+use crate::dice::Dice;
+
+/// After this time a caller stops waiting, as the client and the workers do.
+pub(crate) const CALL_DEADLINE: Duration = Duration::from_secs(10);
+
+/// What is asked of the store.
+#[derive(Debug, Clone)]
+pub(crate) enum Call {
+    Declare(Declaration),
+    Register(WorkerCard),
+    Extend(Heartbeat),
+    Retire(WorkerId),
+    Claim(ClaimRequest),
+    Settle(Vec<Settlement>),
+    Look,
+    Rescue(RescueRequest),
+    Sweep,
+    Prune,
+    Enqueue(EnqueueRequest),
+    Cancel(JobId),
+    Retry(JobId),
+    Pause(QueueName, Option<Duration>),
+    Resume(QueueName),
+}
+
+/// What the store answers.
+#[derive(Debug, Clone)]
+pub(crate) enum Reply {
+    Done,
+    Beat(Beat),
+    Claimed(ClaimAnswer),
+    Settled(Vec<Settled>),
+    Workers(Vec<WorkerSighting>),
+    Rescued(Rescued),
+    Swept(BatchDone),
+    Enqueued(Vec<Enqueued>),
+    Cancelled(CancelAnswer),
+    Retried(RetryAnswer),
+    Changed,
+}
+
+pub(crate) type Answer = Result<Reply, EngineError>;
+
+/// How a call fares on its way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// It arrives after the first time, and its answer after the second.
+    Answered(Duration, Duration),
+    /// It never arrives, and the caller knows.
+    Refused(Duration),
+    /// It arrives after the first time; after the second the caller knows only that no answer will come.
+    Lost(Duration, Duration),
+}
+
+/// How bad the network is.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Weather {
+    /// Of a thousand calls so many fail before their effect.
+    pub(crate) refused: u64,
+    /// So many lose their answer.
+    pub(crate) lost: u64,
+    /// So many take seconds.
+    pub(crate) slow: u64,
+    /// So many are applied after their caller gave up.
+    pub(crate) late: u64,
+}
+
+impl Weather {
+    pub(crate) fn fate(&self, is_claim: bool, dice: &mut Dice) -> Fate {
+        let way = dice.micros(100, 4000);
+        let back = dice.micros(100, 4000);
+        let throw = dice.below(1000);
+        let (refused, lost) = (self.refused, self.refused + self.lost);
+        let (slow, late) = (lost + self.slow, lost + self.slow + self.late);
+        match throw {
+            n if n < refused => Fate::Refused(way + back),
+            // The connection breaks at once, or goes silent until the deadline.
+            n if n < lost && dice.per_mille(500) => Fate::Lost(way, way + back),
+            n if n < lost => Fate::Lost(way, CALL_DEADLINE),
+            n if n < slow => Fate::Answered(dice.millis(100, 8000), back),
+            // A claim that is applied after its own repeat takes jobs that nobody hears of.
+            n if n < late && is_claim => Fate::Answered(way, back),
+            n if n < late && dice.per_mille(600) => Fate::Lost(dice.millis(10_001, 40_000), CALL_DEADLINE),
+            n if n < late => Fate::Lost(dice.millis(10, 9000), way),
+            _ => Fate::Answered(way, back),
+        }
+    }
+}
+
+/// The engine and its clock.
+pub(crate) struct Store {
+    pub(crate) engine: MemoryEngine,
+    clock: Arc<ManualClock>,
+    start: Timestamp,
+    /// How far the store's clock has been stepped, in microseconds.
+    stepped: i64,
+    hints: Arc<Hints>,
+}
+
+impl Store {
+    pub(crate) fn new() -> Self {
+        let clock = Arc::new(ManualClock::default());
+        let engine = MemoryEngine::with_clock(Arc::<ManualClock>::clone(&clock));
+        let hints = Arc::new(Hints::default());
+        engine.on_hint(Arc::<Hints>::clone(&hints));
+        let start = clock.now();
+        Self { engine, clock, start, stepped: 0, hints }
+    }
+
+    /// Moves the store's clock to the world's.
+    pub(crate) fn at(&self, now: Duration) {
+        let stepped =
+            i64::try_from(now.as_micros()).expect("a history lasts hours").saturating_add(self.stepped);
+        self.clock.set(Timestamp::from_micros(self.start.as_micros() + stepped));
+    }
+
+    pub(crate) fn step_clock(&mut self, by_millis: i64) {
+        self.stepped += by_millis * 1000;
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// The world's time as an instant: the clock that the ledger's writers share, which nobody steps.
+    pub(crate) fn true_instant(&self, now: Duration) -> Timestamp {
+        self.start.plus(now)
+    }
+
+    /// Does what is asked, at once.
+    pub(crate) fn apply(&self, call: Call) -> Answer {
+        let engine = &self.engine;
+        match call {
+            Call::Declare(declaration) => ready(engine.declare(declaration)).map(|()| Reply::Done),
+            Call::Register(card) => ready(engine.register(card)).map(|()| Reply::Done),
+            Call::Extend(heartbeat) => ready(engine.extend(heartbeat)).map(Reply::Beat),
+            Call::Retire(worker) => ready(engine.retire(worker)).map(|()| Reply::Done),
+            Call::Claim(request) => ready(engine.claim(request)).map(Reply::Claimed),
+            Call::Settle(batch) => ready(engine.settle(batch)).map(Reply::Settled),
+            Call::Look => ready(engine.workers()).map(Reply::Workers),
+            Call::Rescue(request) => ready(engine.rescue(request)).map(Reply::Rescued),
+            Call::Sweep => ready(engine.sweep(UPKEEP_BATCH_MAX)).map(Reply::Swept),
+            Call::Prune => ready(engine.prune(UPKEEP_BATCH_MAX)).map(Reply::Swept),
+            Call::Enqueue(request) => ready(engine.enqueue(request)).map(Reply::Enqueued),
+            Call::Cancel(job) => ready(engine.cancel(job, "an operator said so")).map(Reply::Cancelled),
+            Call::Retry(job) => ready(engine.retry(job)).map(Reply::Retried),
+            Call::Pause(queue, lasting) => ready(engine.pause(&queue, None, lasting)).map(|_| Reply::Changed),
+            Call::Resume(queue) => ready(engine.resume(&queue)).map(|_| Reply::Changed),
+        }
+    }
+
+    pub(crate) fn take_hints(&self) -> Vec<Hint> {
+        std::mem::take(&mut *self.hints.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(crate) fn job(&self, id: JobId) -> Option<JobRecord> {
+        ready(self.engine.job(id)).expect("memory answers")
+    }
+
+    pub(crate) fn workers(&self) -> Vec<WorkerSighting> {
+        ready(self.engine.workers()).expect("memory answers")
+    }
+
+    pub(crate) fn queues(&self) -> Vec<QueueStatus> {
+        ready(self.engine.queues()).expect("memory answers")
+    }
+
+    /// All jobs, newest first.
+    pub(crate) fn jobs(&self) -> Vec<JobRecord> {
+        let mut all: Vec<JobRecord> = Vec::new();
+        loop {
+            let before = all.last().map(|record| record.job.id);
+            let request = ListRequest { before, limit: LIST_PAGE_MAX, ..ListRequest::default() };
+            let page = ready(self.engine.list(request)).expect("memory answers");
+            if page.is_empty() {
+                return all;
+            }
+            all.extend(page);
+        }
+    }
+}
+
+/// The engine in memory never waits, so one look at its future is enough.
+pub(crate) fn ready<F: Future>(future: F) -> F::Output {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(output) => output,
+        Poll::Pending => panic!("the engine in memory never waits"),
+    }
+}
+
+pub(crate) fn unavailable() -> EngineError {
+    EngineError::Unavailable { why: "the simulated store is away".to_owned() }
+}
+
+pub(crate) fn unknown() -> EngineError {
+    EngineError::Unknown { why: "the simulated answer got lost".to_owned() }
+}
+
+#[derive(Default)]
+struct Hints(Mutex<Vec<Hint>>);
+
+impl HintListener for Hints {
+    fn hint(&self, hint: Hint) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(hint);
+    }
+}

@@ -1,0 +1,143 @@
+//! Who makes trouble: fate, which strikes processes and the store, and an operator, who means well.
+
+use std::time::Duration;
+
+use windlass_conformance::history::FaultKind;
+use windlass_core::engine::Hint;
+use windlass_core::job::Phase;
+
+use crate::book::Moment;
+use crate::plan::{BEAT_EVERY, queue_names};
+use crate::process::Input;
+use crate::store::Call;
+use crate::world::{Away, Caller, Happening, World};
+
+impl World {
+    /// Fate strikes somebody.
+    pub(crate) fn strikes(&mut self) {
+        if self.healed.is_some() {
+            return;
+        }
+        self.come_back_if_due();
+        let at = usize::try_from(self.dice.below(self.processes.len() as u64)).expect("a few");
+        match self.dice.below(100) {
+            0..=17 => self.kill(at),
+            18..=35 => self.freeze(at),
+            36..=55 => self.stop(at),
+            56..=63 => self.store_goes_away(),
+            64..=75 if self.plan.clock_steps => self.step_clock(),
+            _ => {}
+        }
+        let after = self.dice.millis(200, 12_000);
+        self.later(after, Happening::Strikes);
+    }
+
+    fn freeze(&mut self, at: usize) {
+        let lasts = if self.dice.per_mille(500) {
+            self.dice.millis(40_000, 90_000)
+        } else {
+            self.dice.millis(50, 30_000)
+        };
+        let process = &mut self.processes[at];
+        let (Some(body), false) = (&process.body, process.frozen) else { return };
+        let (worker, life) = (body.worker, process.life);
+        process.frozen = true;
+        let moment = Moment { store: &self.store, now: self.now, process: Some(at) };
+        // It is itself again when its heart has beaten: until then it may begin what is no longer its own.
+        let until = self.now + lasts + BEAT_EVERY;
+        self.book.fault(FaultKind::Freeze, worker, Some(until), &moment);
+        self.later(lasts, Happening::Thaws { at, life });
+    }
+
+    fn stop(&mut self, at: usize) {
+        let life = self.processes[at].life;
+        let grace = self.dice.millis(0, 6000);
+        self.later(Duration::ZERO, Happening::ToProcess { at, life, input: Input::Stop { grace } });
+    }
+
+    fn store_goes_away(&mut self) {
+        let lasts = if self.dice.per_mille(300) {
+            self.dice.millis(20_000, 60_000)
+        } else {
+            self.dice.millis(20, 8000)
+        };
+        let how = if self.dice.per_mille(500) { Away::Refusing } else { Away::Frozen };
+        if self.away.is_none() {
+            self.away = Some((how, self.now + lasts));
+            self.later(lasts, Happening::Looks);
+        }
+    }
+
+    fn come_back_if_due(&mut self) {
+        if self.away.is_some_and(|(_, until)| until <= self.now) {
+            self.away = None;
+        }
+    }
+
+    fn step_clock(&mut self) {
+        let by = i64::try_from(self.dice.below(240_000)).expect("minutes") - 120_000;
+        self.store.step_clock(by);
+        self.store.at(self.now);
+    }
+
+    /// An operator cancels, retries dead letters, pauses and resumes.
+    pub(crate) fn operates(&mut self) {
+        if self.healed.is_some() {
+            return;
+        }
+        let jobs = self.book.known_jobs();
+        let queue = self.dice.pick(&queue_names()).expect("two").clone();
+        let job = self.dice.pick(&jobs).copied();
+        match (self.dice.below(10), job) {
+            (0..=2, Some(job)) => self.send(Caller::Operator, Call::Cancel(job)),
+            (3..=6, Some(_)) => {
+                let dead = self.store.jobs().into_iter().find(|record| record.phase() == Phase::Dead);
+                let job = dead.map(|record| record.job.id).or(job).expect("there are jobs");
+                self.send(Caller::Operator, Call::Retry(job));
+            }
+            (7, _) => {
+                let lasting = self.dice.per_mille(500).then(|| self.dice.millis(1000, 30_000));
+                self.send(Caller::Operator, Call::Pause(queue, lasting));
+            }
+            (8, _) => self.send(Caller::Operator, Call::Resume(queue)),
+            _ => {}
+        }
+        let after = self.dice.millis(500, 15_000);
+        self.later(after, Happening::Operates);
+    }
+
+    /// The time of trouble is over: everything is mended, and must come to rest by itself.
+    pub(crate) fn heals(&mut self) {
+        // What waits before a frozen store must go in before what comes later, as it does in a real one.
+        if let Some((_, until)) = self.away.filter(|(_, until)| *until > self.now) {
+            return self.later(until - self.now, Happening::Heals);
+        }
+        self.healed = Some(self.now);
+        self.away = None;
+        for at in 0..self.processes.len() {
+            let life = self.processes[at].life;
+            self.later(Duration::ZERO, Happening::Thaws { at, life });
+            self.later(Duration::from_secs(1), Happening::Starts { at });
+        }
+        self.later(Duration::from_secs(1), Happening::Looks);
+    }
+
+    /// The operator lets everything go on, also what a late pause has stopped.
+    fn resume_all(&mut self) {
+        for queue in queue_names() {
+            self.store.apply(Call::Resume(queue)).expect("memory answers");
+            // The hint of this resume reaches nobody, so that polling alone must find what it freed.
+            let _: Vec<Hint> = self.store.take_hints();
+        }
+    }
+
+    /// Looks whether the store is to come back, and after the trouble, whether all is well.
+    pub(crate) fn looks(&mut self) {
+        self.come_back_if_due();
+        if self.healed.is_some() {
+            self.resume_all();
+            self.check_along_the_way();
+            self.later(Duration::from_secs(1), Happening::Looks);
+        }
+    }
+}

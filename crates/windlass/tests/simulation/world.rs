@@ -1,0 +1,384 @@
+//! The world: one line of happenings, ordered by time and then by when they were planned. Nothing else moves
+//! the clock, and nothing but the seed throws dice.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use windlass_conformance::history::FaultKind;
+use windlass_core::claim::Fence;
+use windlass_core::engine::Hint;
+use windlass_core::job::JobId;
+
+use crate::book::{Book, Moment};
+use crate::dice::Dice;
+use crate::plan::Plan;
+use crate::process::{Input, Part, Process, Wish};
+use crate::producer::{Next, Producer};
+use crate::store::{Answer, CALL_DEADLINE, Call, Fate, Store, unavailable, unknown};
+use crate::trace::Trace;
+
+/// Who asked the store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Caller {
+    Process { at: usize, life: u32, part: Part },
+    Producer(usize),
+    Operator,
+}
+
+/// What happens.
+#[derive(Debug)]
+pub(crate) enum Happening {
+    Arrives { call: u64 },
+    Answered { call: u64, answer: Answer },
+    ToProcess { at: usize, life: u32, input: Input },
+    Dies { at: usize, life: u32, fence: Fence, run: u64 },
+    Starts { at: usize },
+    Thaws { at: usize, life: u32 },
+    Produces { at: usize },
+    SendsAgain { at: usize },
+    Operates,
+    Strikes,
+    Heals,
+    Looks,
+}
+
+/// A call on its way.
+struct OnItsWay {
+    caller: Caller,
+    call: Call,
+    back: Option<Duration>,
+    answered: bool,
+    arrived: bool,
+}
+
+/// For the trace.
+#[derive(Debug)]
+#[allow(dead_code, reason = "read through its Debug")]
+struct Sends<'a> {
+    number: u64,
+    caller: Caller,
+    fate: Fate,
+    call: &'a Call,
+}
+
+/// How the store is struck.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Away {
+    /// It refuses connections.
+    Refusing,
+    /// It takes them, and does nothing until it is back.
+    Frozen,
+}
+
+pub(crate) struct World {
+    pub(crate) plan: Plan,
+    pub(crate) now: Duration,
+    planned: u64,
+    line: BTreeMap<(Duration, u64), Happening>,
+    calls: BTreeMap<u64, OnItsWay>,
+    pub(crate) dice: Dice,
+    pub(crate) store: Store,
+    pub(crate) book: Book,
+    pub(crate) processes: Vec<Process>,
+    pub(crate) producers: Vec<Producer>,
+    pub(crate) away: Option<(Away, Duration)>,
+    pub(crate) healed: Option<Duration>,
+    /// Since when each ready job has been seen ready, after the trouble.
+    pub(crate) ready_since: BTreeMap<JobId, Duration>,
+    pub(crate) trace: Trace,
+    pub(crate) steps: u64,
+}
+
+impl World {
+    pub(crate) fn new(plan: Plan) -> Self {
+        let seed = plan.seed;
+        let make = |(at, process): (usize, &crate::plan::ProcessPlan)| {
+            Process::new(at, process.clone(), seed, plan.pace)
+        };
+        let processes = plan.processes.iter().enumerate().map(make).collect::<Vec<_>>();
+        let count = usize::try_from(plan.producers).expect("a few");
+        let producers = (0..count).map(|at| Producer::new(at, seed)).collect();
+        let mut world = Self {
+            now: Duration::ZERO,
+            planned: 0,
+            line: BTreeMap::new(),
+            calls: BTreeMap::new(),
+            dice: Dice::of(seed, 2),
+            store: Store::new(),
+            book: Book::default(),
+            processes,
+            producers,
+            away: None,
+            healed: None,
+            ready_since: BTreeMap::new(),
+            trace: Trace::default(),
+            steps: 0,
+            plan,
+        };
+        world.begin();
+        world
+    }
+
+    fn begin(&mut self) {
+        self.store.apply(Call::Declare(crate::plan::declaration())).expect("a right declaration");
+        for at in 0..self.processes.len() {
+            let after = self.dice.millis(0, 3000);
+            self.later(after, Happening::Starts { at });
+        }
+        for at in 0..self.producers.len() {
+            let after = self.producers[at].pause();
+            self.later(after, Happening::Produces { at });
+        }
+        self.later(Duration::from_secs(2), Happening::Operates);
+        self.later(Duration::from_secs(3), Happening::Strikes);
+        self.later(self.plan.trouble, Happening::Heals);
+    }
+
+    pub(crate) fn later(&mut self, after: Duration, happening: Happening) {
+        self.planned += 1;
+        self.line.insert((self.now + after, self.planned), happening);
+    }
+
+    /// Lets the next thing happen. Nothing is left only if everything is dead.
+    pub(crate) fn step(&mut self) -> bool {
+        let Some(((at, _), happening)) = self.line.pop_first() else { return false };
+        self.now = at;
+        self.steps += 1;
+        self.store.at(at);
+        if !self.is_old_news(&happening) {
+            self.trace.note(at, &happening);
+            self.happen(happening);
+        }
+        true
+    }
+
+    /// Whether this is the deadline of a call that was answered, or an alarm that was set anew.
+    fn is_old_news(&self, happening: &Happening) -> bool {
+        match happening {
+            Happening::Answered { call, .. } => {
+                self.calls.get(call).is_none_or(|on_its_way| on_its_way.answered)
+            }
+            Happening::ToProcess { at, life, input: Input::Wake(wake) } => {
+                let process = &self.processes[*at];
+                process.life != *life || process.body.as_ref().is_none_or(|body| !body.is_last_alarm(*wake))
+            }
+            _ => false,
+        }
+    }
+
+    fn happen(&mut self, happening: Happening) {
+        match happening {
+            Happening::Arrives { call } => self.arrives(call),
+            Happening::Answered { call, answer } => self.answered(call, answer),
+            Happening::ToProcess { at, life, input } => self.to_process(at, life, input),
+            Happening::Dies { at, life, fence, run } => self.dies(at, life, fence, run),
+            Happening::Starts { at } => self.starts(at),
+            Happening::Thaws { at, life } => self.thaws(at, life),
+            Happening::Produces { at } => self.produces(at),
+            Happening::SendsAgain { at } => {
+                if let Some(request) = self.producers[at].again() {
+                    self.send(Caller::Producer(at), Call::Enqueue(request));
+                }
+            }
+            Happening::Operates => self.operates(),
+            Happening::Strikes => self.strikes(),
+            Happening::Heals => self.heals(),
+            Happening::Looks => self.looks(),
+        }
+    }
+
+    /// Sends a call on its way, through whatever weather there is.
+    pub(crate) fn send(&mut self, caller: Caller, call: Call) {
+        let fate = match self.healed {
+            Some(_) => Fate::Answered(self.dice.micros(100, 3000), self.dice.micros(100, 3000)),
+            None => self.plan.weather.fate(matches!(call, Call::Claim(_)), &mut self.dice),
+        };
+        self.planned += 1;
+        let number = self.planned;
+        self.trace.note(self.now, &Sends { number, caller, call: &call, fate });
+        let (arrives, back, unanswered) = match fate {
+            Fate::Answered(way, back) => (Some(way), Some(back), None),
+            Fate::Refused(after) => (None, None, Some((after, unavailable()))),
+            Fate::Lost(way, after) => (Some(way), None, Some((after, unknown()))),
+        };
+        self.calls
+            .insert(number, OnItsWay { caller, call, back, answered: false, arrived: arrives.is_none() });
+        if let Some(after) = arrives {
+            self.later(after, Happening::Arrives { call: number });
+        }
+        let (after, error) = unanswered.unwrap_or((CALL_DEADLINE, unknown()));
+        self.later(after, Happening::Answered { call: number, answer: Err(error) });
+    }
+
+    fn arrives(&mut self, number: u64) {
+        match self.away {
+            Some((Away::Frozen, until)) => {
+                return self.later(until - self.now, Happening::Arrives { call: number });
+            }
+            Some((Away::Refusing, _)) => {
+                let back = self.calls.get_mut(&number).and_then(|call| call.back.take());
+                self.calls.get_mut(&number).expect("it is on its way").arrived = true;
+                if let Some(back) = back {
+                    self.later(back, Happening::Answered { call: number, answer: Err(unavailable()) });
+                }
+                return self.forget_if_done(number);
+            }
+            None => {}
+        }
+        let Some(on_its_way) = self.calls.get_mut(&number) else { return };
+        on_its_way.arrived = true;
+        let (caller, call, back) = (on_its_way.caller, on_its_way.call.clone(), on_its_way.back);
+        let answer = self.store.apply(call.clone());
+        let process = if let Caller::Process { at, .. } = caller { Some(at) } else { None };
+        self.book.saw(&call, &answer, &Moment { store: &self.store, now: self.now, process });
+        self.spread_hints();
+        if let Some(back) = back {
+            self.later(back, Happening::Answered { call: number, answer });
+        }
+        self.forget_if_done(number);
+    }
+
+    /// The first news counts: an answer, a broken connection, or the deadline.
+    fn answered(&mut self, number: u64, answer: Answer) {
+        let Some(on_its_way) = self.calls.get_mut(&number) else { return };
+        on_its_way.answered = true;
+        let caller = on_its_way.caller;
+        self.forget_if_done(number);
+        match caller {
+            Caller::Process { at, life, part } => self.to_process(at, life, Input::Answered(part, answer)),
+            Caller::Producer(at) => {
+                let moment = Moment { store: &self.store, now: self.now, process: None };
+                match self.producers[at].answered(answer, &mut self.book, &moment) {
+                    Next::SendAfter(after) => self.later(after, Happening::SendsAgain { at }),
+                    Next::Rest => {
+                        let pause = self.producers[at].pause();
+                        self.later(pause, Happening::Produces { at });
+                    }
+                }
+            }
+            Caller::Operator => {}
+        }
+    }
+
+    fn forget_if_done(&mut self, number: u64) {
+        if self.calls.get(&number).is_some_and(|call| call.answered && call.arrived) {
+            self.calls.remove(&number);
+        }
+    }
+
+    /// Hints reach most processes, sooner or later.
+    fn spread_hints(&mut self) {
+        for hint in self.store.take_hints() {
+            for at in 0..self.processes.len() {
+                if self.dice.per_mille(800) {
+                    let after = self.dice.micros(200, 20_000);
+                    let life = self.processes[at].life;
+                    let input = Input::Hinted(Hint::clone(&hint));
+                    self.later(after, Happening::ToProcess { at, life, input });
+                }
+            }
+        }
+    }
+
+    fn to_process(&mut self, at: usize, life: u32, input: Input) {
+        let process = &mut self.processes[at];
+        if process.life != life {
+            return;
+        }
+        if process.frozen {
+            process.waiting.push((life, input));
+            return;
+        }
+        let wishes = process.take(input, self.now);
+        self.grant(at, wishes);
+    }
+
+    fn starts(&mut self, at: usize) {
+        if self.processes[at].body.is_none() {
+            let wishes = self.processes[at].boot(self.now);
+            self.grant(at, wishes);
+        }
+    }
+
+    fn thaws(&mut self, at: usize, life: u32) {
+        let process = &mut self.processes[at];
+        if process.life != life || !process.frozen {
+            return;
+        }
+        process.frozen = false;
+        for (life, input) in std::mem::take(&mut process.waiting) {
+            self.later(Duration::from_micros(10), Happening::ToProcess { at, life, input });
+        }
+    }
+
+    /// A handler takes its process with it, unless it was stopped before, or the process stands still.
+    fn dies(&mut self, at: usize, life: u32, fence: Fence, run: u64) {
+        let process = &self.processes[at];
+        if process.life != life || !process.runs(fence, run) {
+            return;
+        }
+        if process.frozen {
+            return self.later(Duration::from_millis(500), Happening::Dies { at, life, fence, run });
+        }
+        self.kill(at);
+    }
+
+    /// `kill -9`: everything in memory is gone; what was sent is still on its way.
+    pub(crate) fn kill(&mut self, at: usize) {
+        if let Some((worker, leaving)) = self.processes[at].kill() {
+            let moment = Moment { store: &self.store, now: self.now, process: Some(at) };
+            // Whoever had asked to be let out may be let out in time, and then its jobs count no crash.
+            let kind = if leaving { FaultKind::FailedCall } else { FaultKind::Kill };
+            self.book.fault(kind, worker, None, &moment);
+            let after = self.dice.millis(500, 20_000);
+            self.later(after, Happening::Starts { at });
+        }
+    }
+
+    fn grant(&mut self, at: usize, wishes: Vec<Wish>) {
+        let life = self.processes[at].life;
+        for wish in wishes {
+            let moment = Moment { store: &self.store, now: self.now, process: Some(at) };
+            match wish {
+                Wish::Send(part, call) => self.send(Caller::Process { at, life, part }, call),
+                Wish::Later(after, input) => self.later(after, Happening::ToProcess { at, life, input }),
+                Wish::DieAfter(after, fence, run) => {
+                    self.later(after, Happening::Dies { at, life, fence, run });
+                }
+                Wish::Started { claimed, worker } => self.book.started(&claimed, worker, &moment),
+                Wish::Ended(settlement) => self.book.ended(&settlement, &moment),
+                Wish::BeatFailed(worker) => self.book.fault(FaultKind::FailedCall, worker, None, &moment),
+                Wish::Leaves { worker, clean } => {
+                    self.book.leaves(worker, clean);
+                    if !clean {
+                        self.book.fault(FaultKind::FailedCall, worker, None, &moment);
+                    }
+                }
+                Wish::Gone => {
+                    self.processes[at].body = None;
+                    let after = self.dice.millis(500, 20_000);
+                    self.later(after, Happening::Starts { at });
+                }
+                Wish::Broke(check, text) => self.book.broke(check, text),
+            }
+        }
+    }
+
+    fn produces(&mut self, at: usize) {
+        let made: u64 = self.producers.iter().map(Producer::made).sum();
+        if self.healed.is_some() || made >= self.plan.jobs_max || self.producers[at].is_busy() {
+            return;
+        }
+        let moment = Moment { store: &self.store, now: self.now, process: None };
+        let request = self.producers[at].produce(&mut self.book, &moment);
+        self.send(Caller::Producer(at), Call::Enqueue(request));
+    }
+
+    /// Whether nothing is on its way and nobody is about to put anything in.
+    pub(crate) fn is_quiet(&self) -> bool {
+        let producing = self.producers.iter().any(Producer::is_busy);
+        let enqueueing =
+            self.calls.values().any(|on| !on.arrived && matches!(on.caller, Caller::Producer(_)));
+        !producing && !enqueueing
+    }
+}
