@@ -93,6 +93,8 @@ impl Book {
                 for (settlement, answer) in batch.iter().zip(answers) {
                     self.saw_settle(settlement, *answer, at);
                 }
+                // After the whole batch, which may hold the end of an old claim and that of a newer one.
+                batch.iter().for_each(|settlement| self.check_bystander(settlement.fence, at));
             }
             (Call::Rescue(_), Reply::Rescued(rescued)) => self.saw_rescue(rescued, at),
             (Call::Enqueue(request), Reply::Enqueued(answers)) => self.saw_enqueue(request, answers, at),
@@ -206,7 +208,7 @@ impl Book {
                 self.note(at, Event::applied(uid, fence.token));
                 self.let_go(id, at);
             }
-            Settled::Applied if self.settled.contains(&claim) => self.check_repeat(fence, at),
+            Settled::Applied if self.settled.contains(&claim) => {}
             Settled::Applied => {
                 let uid = self.uid(id);
                 self.note(at, Event::applied(uid, fence.token));
@@ -222,11 +224,11 @@ impl Book {
         }
     }
 
-    /// The repeat of an end that was written must leave alone whoever holds the job now.
-    fn check_repeat(&mut self, fence: Fence, at: &Moment<'_>) {
+    /// An end, also one that is only repeated, must leave alone whoever else holds the job.
+    fn check_bystander(&mut self, fence: Fence, at: &Moment<'_>) {
         let holder = self.jobs.get(&fence.job).and_then(|seen| seen.holder);
         if holder.is_some_and(|(_, worker)| !is_running_by(at.store, fence.job, worker)) {
-            self.broke("stale accepted", format!("a repeat of {fence:?} ended a later claim"));
+            self.broke("stale accepted", format!("{fence:?} ended a later claim"));
         }
     }
 

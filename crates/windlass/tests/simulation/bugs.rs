@@ -10,7 +10,7 @@ const HISTORIES_MAX: u64 = 500;
 /// Which checks may catch a bug.
 fn expected(bug: Bug) -> &'static [&'static str] {
     match bug {
-        Bug::SettleWithoutToken => &["stale accepted", "ended twice"],
+        Bug::SettleWithoutToken => &["stale accepted", "holder refused"],
         Bug::DeadWorkerRevives => &["dead revived"],
         Bug::DeadWorkerClaims => &["dead claims"],
         Bug::RescueByAge => &["taken from a live worker"],

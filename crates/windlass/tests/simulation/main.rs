@@ -17,6 +17,7 @@ mod trace;
 mod history;
 mod bugs;
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use history::tell;
@@ -36,35 +37,48 @@ fn from_env(name: &str, default: u64) -> u64 {
     }
 }
 
+/// What all histories of a run did together.
+#[derive(Default)]
+struct Sum {
+    steps: AtomicU64,
+    effects: AtomicU64,
+    virtual_secs: AtomicU64,
+    failed: Mutex<Option<u64>>,
+}
+
+impl Sum {
+    /// Tells one history and adds it.
+    fn tell(&self, seed: u64) {
+        let told = tell(seed, false);
+        self.steps.fetch_add(told.steps, Ordering::Relaxed);
+        self.effects.fetch_add(told.effects, Ordering::Relaxed);
+        self.virtual_secs.fetch_add(told.virtual_secs, Ordering::Relaxed);
+        if !told.found.is_empty() {
+            self.failed.lock().expect("no history panics while it holds this").get_or_insert(seed);
+        }
+    }
+}
+
 #[test]
 fn no_history_shows_anything_wrong() {
     let histories = from_env("WINDLASS_SIM_HISTORIES", HISTORIES);
     let first = from_env("WINDLASS_SIM_SEED", SEED);
-    let next = AtomicU64::new(0);
-    let steps = AtomicU64::new(0);
-    let secs = AtomicU64::new(0);
-    let failed = std::sync::Mutex::new(None);
-    std::thread::scope(|scope| {
-        for _ in 0..THREADS {
-            scope.spawn(|| {
-                loop {
-                    let at = next.fetch_add(1, Ordering::SeqCst);
-                    if at >= histories || failed.lock().unwrap().is_some() {
-                        return;
-                    }
-                    let told = tell(first + at, false);
-                    steps.fetch_add(told.steps, Ordering::SeqCst);
-                    secs.fetch_add(told.virtual_secs, Ordering::SeqCst);
-                    if !told.found.is_empty() {
-                        failed.lock().unwrap().get_or_insert(first + at);
-                    }
-                }
-            });
+    let (next, sum) = (AtomicU64::new(0), Sum::default());
+    let work = || {
+        while sum.failed.lock().unwrap().is_none() {
+            match next.fetch_add(1, Ordering::Relaxed) {
+                at if at < histories => sum.tell(first.wrapping_add(at)),
+                _ => return,
+            }
         }
-    });
-    let (steps, hours) = (steps.into_inner(), secs.into_inner() / 3600);
-    println!("{histories} histories from seed {first}: {steps} steps, {hours} virtual hours");
-    if let Some(seed) = failed.into_inner().unwrap() {
+    };
+    std::thread::scope(|scope| (0..THREADS).for_each(|_| drop(scope.spawn(work))));
+    let (steps, effects) = (sum.steps.into_inner(), sum.effects.into_inner());
+    let hours = sum.virtual_secs.into_inner() / 3600;
+    println!(
+        "{histories} histories from seed {first}: {steps} steps, {effects} store calls, {hours} virtual hours"
+    );
+    if let Some(seed) = sum.failed.into_inner().unwrap() {
         fail(seed);
     }
 }

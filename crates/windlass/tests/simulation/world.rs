@@ -170,7 +170,7 @@ impl World {
         match happening {
             Happening::Arrives { call } => self.arrives(call),
             Happening::Answered { call, answer } => self.answered(call, answer),
-            Happening::ToProcess { at, life, input } => self.to_process(at, life, input),
+            Happening::ToProcess { at, life, input } => self.hand_over(at, life, input),
             Happening::Dies { at, life, fence, run } => self.dies(at, life, fence, run),
             Happening::Starts { at } => self.starts(at),
             Happening::Thaws { at, life } => self.thaws(at, life),
@@ -245,7 +245,7 @@ impl World {
         let caller = on_its_way.caller;
         self.forget_if_done(number);
         match caller {
-            Caller::Process { at, life, part } => self.to_process(at, life, Input::Answered(part, answer)),
+            Caller::Process { at, life, part } => self.hand_over(at, life, Input::Answered(part, answer)),
             Caller::Producer(at) => {
                 let moment = Moment { store: &self.store, now: self.now, process: None };
                 match self.producers[at].answered(answer, &mut self.book, &moment) {
@@ -280,7 +280,7 @@ impl World {
         }
     }
 
-    fn to_process(&mut self, at: usize, life: u32, input: Input) {
+    fn hand_over(&mut self, at: usize, life: u32, input: Input) {
         let process = &mut self.processes[at];
         if process.life != life {
             return;
