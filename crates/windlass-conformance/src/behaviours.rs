@@ -260,7 +260,7 @@ macro_rules! every_behaviour {
                 a_running_job_does_not_expire
                 a_parked_job_expires
                 a_scheduled_job_expires
-                an_expired_suspect_is_not_claimed
+                a_job_that_was_started_once_no_longer_expires
                 a_sweep_goes_in_batches_and_says_whether_there_is_more
                 what_has_not_expired_is_left_by_a_sweep
             ;

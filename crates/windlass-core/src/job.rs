@@ -69,6 +69,17 @@ impl Job {
         self.id.0.unsigned_abs()
     }
 
+    /// When it expires, if it still can: expiry is about the first start, so a job that was started once goes
+    /// on to its end.
+    pub fn expiry(&self) -> Option<Timestamp> {
+        self.expires_at.filter(|_| self.counters.attempts == 0)
+    }
+
+    /// Whether it is too late to start it.
+    pub fn has_expired(&self, now: Timestamp) -> bool {
+        self.expiry().is_some_and(|at| at <= now)
+    }
+
     /// How long ago it was put in.
     pub fn age(&self, now: Timestamp) -> Duration {
         now.since(self.enqueued_at)

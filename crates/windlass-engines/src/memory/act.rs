@@ -60,7 +60,11 @@ impl State {
         if let Some(holder) = self.dead.get(&id).and_then(|row| self.other_holder(row, now)) {
             return RetryAnswer::KeyHeld(holder);
         }
-        self.start_over(id, |job| job.due = now);
+        self.start_over(id, |job| {
+            job.due = now;
+            // It was started in time once; a person who starts it over does not want it to expire at once.
+            job.expires_at = None;
+        });
         RetryAnswer::Retried
     }
 

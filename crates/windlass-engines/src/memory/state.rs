@@ -102,7 +102,7 @@ impl JobRow {
 
     /// Whether it was to have started by now. To be asked of waiting jobs only.
     pub(super) fn has_expired(&self, now: Timestamp) -> bool {
-        self.job.expires_at.is_some_and(|at| at <= now)
+        self.job.has_expired(now)
     }
 
     pub(super) fn record(&self, now: Timestamp) -> JobRecord {

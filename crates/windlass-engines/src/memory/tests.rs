@@ -163,7 +163,7 @@ fn check_gates_and_expiry(state: &State) {
         assert_eq!(ids(state.index.behind(&gate, usize::MAX)), behind.collect(), "{gate}");
     }
     let end_of_time = Timestamp::from_micros(i64::MAX);
-    let expiring = waiting().filter(|row| row.job.expires_at.is_some()).map(|row| row.job.id);
+    let expiring = waiting().filter(|row| row.job.expiry().is_some()).map(|row| row.job.id);
     assert_eq!(ids(state.index.expired(usize::MAX, end_of_time)), expiring.collect());
 }
 

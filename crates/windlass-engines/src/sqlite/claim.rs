@@ -129,7 +129,7 @@ impl Work<'_> {
     fn take(&mut self, id: JobId, request: &ClaimRequest, boosted: bool) -> Step<Option<Claimed>> {
         let Claimable { reading, kind, gated, .. } = self.read_claimable(id)?;
         let Reading { mut job, damage, .. } = reading;
-        if damage.is_some() || job.expires_at.is_some_and(|at| at <= self.now) {
+        if damage.is_some() || job.has_expired(self.now) {
             self.pass_over(id, damage)?;
             return Ok(None);
         }

@@ -183,7 +183,7 @@ impl Index {
                 }
             }
         }
-        if let Some(at) = job.expires_at {
+        if let Some(at) = job.expiry() {
             self.expiring.insert((at, job.id));
         }
     }
@@ -204,7 +204,7 @@ impl Index {
                 }
             }
         }
-        if let Some(at) = job.expires_at {
+        if let Some(at) = job.expiry() {
             self.expiring.remove(&(at, job.id));
         }
     }

@@ -58,7 +58,8 @@ CREATE TABLE delayed_jobs (
 CREATE INDEX delayed_jobs_ready ON delayed_jobs (type, priority, due, id) WHERE gate IS NULL AND worker IS NULL;
 CREATE INDEX delayed_jobs_parked ON delayed_jobs (gate, due, id, type) WHERE gate IS NOT NULL;
 CREATE INDEX delayed_jobs_running ON delayed_jobs (worker) WHERE worker IS NOT NULL;
-CREATE INDEX delayed_jobs_expiring ON delayed_jobs (expires_at) WHERE expires_at IS NOT NULL AND worker IS NULL;
+CREATE INDEX delayed_jobs_expiring ON delayed_jobs (expires_at)
+    WHERE expires_at IS NOT NULL AND worker IS NULL AND attempts = 0;
 CREATE INDEX delayed_jobs_key ON delayed_jobs (key) WHERE key IS NOT NULL;
 CREATE INDEX delayed_jobs_correlation ON delayed_jobs (correlation) WHERE correlation IS NOT NULL;
 CREATE INDEX delayed_jobs_group ON delayed_jobs (job_group) WHERE job_group IS NOT NULL;

@@ -1,4 +1,4 @@
 -- expired: waiting jobs that did not start in time.
 -- ?1 now   ?2 at most so many
-SELECT id FROM delayed_jobs WHERE expires_at IS NOT NULL AND worker IS NULL AND expires_at <= ?1
+SELECT id FROM delayed_jobs WHERE expires_at IS NOT NULL AND worker IS NULL AND attempts = 0 AND expires_at <= ?1
 ORDER BY expires_at LIMIT ?2;
