@@ -44,24 +44,25 @@ impl Store {
     /// Lets operations gather behind one that holds the writer up, so that all of them share a transaction.
     async fn together(&self, operations: Vec<Act>) -> Vec<Result<usize>> {
         let (go, wait) = channel::<()>();
+        let (started, has_started) = tokio::sync::oneshot::channel();
         let engine = self.engine.clone();
         let first = tokio::spawn(async move {
             engine
                 .write(move |_| {
+                    let _ = started.send(());
                     let _ = wait.recv();
                     Ok(0)
                 })
                 .await
         });
-        let calls: Vec<_> = operations
-            .into_iter()
-            .map(|act| {
-                let engine = self.engine.clone();
-                tokio::spawn(async move { engine.write(act).await })
-            })
-            .collect();
-        while self.engine.writes.len() < calls.len() {
-            tokio::task::yield_now().await;
+        has_started.await.expect("the first one holds the writer up");
+        let mut calls = Vec::new();
+        for act in operations {
+            let engine = self.engine.clone();
+            calls.push(tokio::spawn(async move { engine.write(act).await }));
+            while self.engine.writes.len() < calls.len() {
+                tokio::task::yield_now().await;
+            }
         }
         drop(go);
         // It shares the fate of the transaction, which is not always a good one.
