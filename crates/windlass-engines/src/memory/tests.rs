@@ -407,6 +407,23 @@ impl Play {
     }
 }
 
+#[test]
+fn what_was_parked_during_a_step_of_the_clock_is_let_through_when_the_step_is_taken_back() {
+    let mut bench = Bench::new();
+    let start = bench.clock.now();
+    let everything = bench.register(&TYPES);
+    bench.clock.advance(LEASE * 2);
+    bench.register(&["mail"]);
+    bench.enqueue(vec![NewJob::new(job_type("report"), Payload::default())]);
+    at_once(bench.engine.sweep(10)).unwrap();
+    assert_eq!(bench.counts("default").parked, 1, "the one that handles it seems gone");
+    bench.clock.set(start);
+    at_once(bench.engine.extend(Heartbeat { worker: everything, lease: LEASE })).unwrap();
+    at_once(bench.engine.sweep(10)).unwrap();
+    assert_eq!(bench.counts("default").parked, 0);
+    bench.check();
+}
+
 fn key_claim((key, scope, on_conflict): (u8, u8, u8)) -> KeyClaim {
     KeyClaim {
         key: Key::parse(&format!("key {key}")).unwrap(),

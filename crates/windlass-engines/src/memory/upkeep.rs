@@ -1,5 +1,7 @@
 //! Upkeep: what has expired is cancelled, what nobody handles is parked, what is old is deleted.
 
+use std::collections::BTreeSet;
+
 use windlass_core::admin::BatchDone;
 use windlass_core::clock::Timestamp;
 use windlass_core::gate::Gate;
@@ -21,6 +23,7 @@ impl State {
             self.cancel_waiting(*id, EXPIRED, now);
         }
         let parked = self.park_unhandled(limit, now);
+        self.let_through_handled(limit, now);
         let more = !self.index.expired(1, now).is_empty() || !self.unhandled(1, now).is_empty();
         BatchDone { changed: (expired.len() + parked) as u64, more }
     }
@@ -31,6 +34,17 @@ impl State {
             self.change_waiting(*id, |_, at| *at = Some(gate.clone()));
         }
         unhandled.len()
+    }
+
+    /// What was parked while its workers seemed gone, though none of them ever noticed: after a step of the
+    /// clock and back, no heartbeat finds its lease run out.
+    fn let_through_handled(&mut self, limit: usize, now: Timestamp) {
+        let live = self.workers.values().filter(|worker| worker.is_live(now));
+        let gates: BTreeSet<_> =
+            live.flat_map(|worker| worker.card.types.iter().map(Gate::no_handler)).collect();
+        for gate in gates {
+            self.let_through(&gate, limit);
+        }
     }
 
     /// Jobs without a gate that wait for a handler in vain, at most `limit`, each with its gate.
