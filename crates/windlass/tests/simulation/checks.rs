@@ -17,9 +17,9 @@ use crate::world::World;
 /// After the trouble, everything must have ended within this time. The longest way there is: a killer's three
 /// crashes behind others, each of which takes a lease, some sweeps and a restart.
 pub(crate) const DRAIN_WITHIN: Duration = Duration::from_secs(45 * 60);
-/// Past its poll interval, an idle pool may leave due work alone for so long: a claim that failed just before
-/// the end of the trouble waits out its back-off.
-const IDLE_SLACK: Duration = Duration::from_secs(8);
+/// Past its poll interval, an idle pool may leave due work alone for so long: a claim that was lost just before
+/// the end of the trouble waits out its deadline of ten seconds and a back-off of up to six.
+const IDLE_SLACK: Duration = Duration::from_secs(17);
 
 impl World {
     /// Checks that hold at every moment.
