@@ -11,7 +11,7 @@ use windlass_core::job::JobId;
 
 use crate::book::{Book, Moment};
 use crate::dice::Dice;
-use crate::plan::Plan;
+use crate::plan::{BEAT_EVERY, Plan};
 use crate::process::{Input, Part, Process, Wish};
 use crate::producer::{Next, Producer};
 use crate::store::{Answer, CALL_DEADLINE, Call, Fate, Store, unavailable, unknown};
@@ -347,7 +347,11 @@ impl World {
                 }
                 Wish::Started { claimed, worker } => self.book.started(&claimed, worker, &moment),
                 Wish::Ended(settlement) => self.book.ended(&settlement, &moment),
-                Wish::BeatFailed(worker) => self.book.fault(FaultKind::FailedCall, worker, None, &moment),
+                // It is cut off until a later beat gets through; the next one may fail as late as this.
+                Wish::BeatFailed(worker) => {
+                    let until = Some(self.now + BEAT_EVERY + CALL_DEADLINE);
+                    self.book.fault(FaultKind::FailedCall, worker, until, &moment);
+                }
                 Wish::Leaves { worker, clean } => {
                     self.book.leaves(worker, clean);
                     if !clean {
