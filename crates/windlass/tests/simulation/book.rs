@@ -186,7 +186,9 @@ impl Book {
                 format!("job {id} is due at {}, claimed at {}", job.due, at.store.now()),
             );
         }
-        if job.expires_at.is_some_and(|expires| expires <= at.store.now()) {
+        // Expiry is about the first start, which this attempt is counted as already.
+        let first = job.counters.attempts <= 1;
+        if first && job.expires_at.is_some_and(|expires| expires <= at.store.now()) {
             self.broke("started late", format!("job {id} had expired"));
         }
         if job.counters.crashes >= CRASHES_MAX {

@@ -18,7 +18,7 @@ fn expected(bug: Bug) -> &'static [&'static str] {
         Bug::AcknowledgeBeforeWrite => &["lost", "stored twice"],
         Bug::ForgetLostClaim | Bug::ForgetLostSettle => &["left behind", "not drained"],
         Bug::StopDropsPrefetched | Bug::StopDropsUnsettled => &["left behind", "not drained", "unfinished"],
-        Bug::CounterAsToken => &["stale accepted", "unexplained attempts", "left behind"],
+        Bug::CounterAsToken => &["stale accepted", "unexplained attempts", "left behind", "not drained"],
         Bug::CrashNotCounted => &["over limits", "uncounted crashes", "not drained"],
         Bug::KeyNotFreedByDeath => &["key not freed"],
         Bug::ClaimBeforeDue => &["started early"],
