@@ -274,6 +274,8 @@ macro_rules! every_behaviour {
                 a_heartbeat_may_bring_another_length_of_lease
                 a_late_heartbeat_extends_until_somebody_declared_the_worker_dead
                 a_heartbeat_after_the_declaration_says_dead_for_ever
+                a_worker_that_died_long_ago_stays_dead_when_it_is_forgotten
+                a_dead_worker_is_not_forgotten_while_it_holds_a_job
                 a_stranger_is_told_that_it_is_dead
                 a_sighting_counts_the_jobs_that_the_worker_holds
                 a_worker_that_leaves_is_no_longer_seen
@@ -313,6 +315,8 @@ macro_rules! every_behaviour {
                 a_finished_job_past_its_retention_is_gone_with_its_attempts
                 a_cancelled_job_past_its_retention_is_gone
                 each_type_has_its_own_retention
+                another_retention_does_not_change_what_has_already_ended
+                keys_whose_period_is_over_are_pruned_in_batches_too
                 dead_letters_stay_until_they_are_discarded
                 unfinished_jobs_are_never_pruned
                 a_prune_goes_in_batches_and_says_whether_there_is_more

@@ -3,10 +3,11 @@
 #![allow(missing_docs, reason = "the name of a behaviour is its sentence")]
 
 use windlass_core::engine::Declaration;
-use windlass_core::enqueue::NewJob;
+use windlass_core::enqueue::{Enqueued, NewJob};
 use windlass_core::gate::Gate;
 use windlass_core::job::{JobId, JobState, Phase};
 use windlass_core::job_type::TypeSpec;
+use windlass_core::key::{KeyClaim, KeyScope, OnConflict};
 use windlass_core::limits::RETENTION_DAYS_DEFAULT;
 use windlass_core::worker::WorkerCard;
 
@@ -100,6 +101,46 @@ pub async fn each_type_has_its_own_retention(h: &Harness) {
     h.advance(days(2));
     h.prune().await;
     assert_eq!((h.exists(brief).await, h.exists(long).await), (false, true));
+}
+
+pub async fn another_retention_does_not_change_what_has_already_ended(h: &Harness) {
+    let keep_for = |days| Declaration {
+        queues: vec![],
+        types: vec![TypeSpec { retention_days: days, ..type_spec(WORK, MAIN) }],
+    };
+    let mut ended = Vec::new();
+    for retention in [9, 1, 5] {
+        h.engine.declare(keep_for(retention)).await.expect(UP);
+        let claimed = h.enqueue_and_claim_one().await;
+        ended.push(h.succeed(&claimed).await);
+    }
+    let mut left = Vec::new();
+    for past in [2, 4, 4] {
+        h.advance(days(past));
+        h.prune().await;
+        left.push([h.exists(ended[0]).await, h.exists(ended[1]).await, h.exists(ended[2]).await]);
+    }
+    assert_eq!(left, [[true, false, true], [true, false, false], [false, false, false]]);
+}
+
+pub async fn keys_whose_period_is_over_are_pruned_in_batches_too(h: &Harness) {
+    let scope = KeyScope::For(minutes(10));
+    let keyed = |n: u32| {
+        let claim = KeyClaim { key: key(&format!("k{n}")), scope, on_conflict: OnConflict::Keep };
+        NewJob { key: Some(claim), ..job_of(FLEETING) }
+    };
+    h.enqueue_all((0..6).map(keyed).collect()).await;
+    for claimed in h.claim(5).await {
+        h.succeed(&claimed).await;
+    }
+    h.advance(minutes(30));
+    let mut calls = 0;
+    while h.engine.prune(2).await.expect(UP).more {
+        calls += 1;
+        assert!(calls < 10, "the key of a job that is still live must not keep a prune going");
+    }
+    assert!(calls >= 2, "five keys go in batches of two");
+    assert!(matches!(h.offer(keyed(5)).await, Enqueued::Kept(_)), "a live job holds its key");
 }
 
 pub async fn dead_letters_stay_until_they_are_discarded(h: &Harness) {

@@ -2,9 +2,10 @@
 
 #![allow(missing_docs, reason = "the name of a behaviour is its sentence")]
 
+use windlass_core::claim::{ClaimAnswer, ClaimRequest};
 use windlass_core::error::EngineError;
 use windlass_core::job::{JobState, Phase};
-use windlass_core::limits::WORKER_LEASE;
+use windlass_core::limits::{DEAD_WORKER_KEPT, WORKER_LEASE};
 use windlass_core::worker::{Beat, Heartbeat, WorkerId};
 
 use crate::harness::*;
@@ -79,6 +80,28 @@ pub async fn a_heartbeat_after_the_declaration_says_dead_for_ever(h: &Harness) {
         assert_eq!(h.beat(victim).await, Beat::Dead);
         assert_eq!(h.sighting_of(victim).await, None);
     }
+}
+
+pub async fn a_worker_that_died_long_ago_stays_dead_when_it_is_forgotten(h: &Harness) {
+    let victim = h.register_worker().await;
+    h.kill(victim).await;
+    h.advance(DEAD_WORKER_KEPT + secs(1));
+    assert!(h.prune().await >= 1);
+    assert_eq!(h.beat(victim).await, Beat::Dead);
+    let request = ClaimRequest { worker: victim, ..h.claim_request(1) };
+    assert_eq!(h.engine.claim(request).await.expect(UP), ClaimAnswer::WorkerDead);
+}
+
+pub async fn a_dead_worker_is_not_forgotten_while_it_holds_a_job(h: &Harness) {
+    h.enqueue_many(2).await;
+    let victim = h.register_worker().await;
+    h.claim_as(victim, 2).await;
+    h.let_leases_run_out();
+    let silent = vec![h.suspect(victim).await];
+    h.rescue(silent, 1).await;
+    h.advance(DEAD_WORKER_KEPT + secs(1));
+    h.prune().await;
+    assert_eq!(touched(&h.rescue(vec![], 10).await), 1);
 }
 
 pub async fn a_stranger_is_told_that_it_is_dead(h: &Harness) {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::clock::Timestamp;
 use crate::limits::{RETENTION_DAYS_DEFAULT, RETENTION_DAYS_MAX, TIMEOUT_DEFAULT, TIMEOUT_MAX};
 use crate::names::{QueueName, TypeName};
 use crate::priority::Priority;
@@ -56,6 +57,13 @@ impl TypeSpec {
             return Err(TypeSpecError::Retention { name: self.name.clone(), got: self.retention_days });
         }
         self.retry.check().map_err(|why| TypeSpecError::Retry { name: self.name.clone(), why })
+    }
+
+    /// Until when a job that ends now is kept; nothing if it is not kept at all. Fixed when it ends: another
+    /// retention counts only for what ends later.
+    pub fn keep_until(&self, ended_at: Timestamp) -> Option<Timestamp> {
+        const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+        (self.retention_days > 0).then(|| ended_at.plus(DAY * self.retention_days))
     }
 
     /// Checks that a new declaration does not move a type to another queue.

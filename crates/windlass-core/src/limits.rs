@@ -56,6 +56,8 @@ pub const QUEUES_PER_CLAIM_MAX: usize = 64;
 
 /// How long a receipt answers a repeated enqueue.
 pub const RECEIPT_TTL: Duration = Duration::from_secs(60 * 60);
+/// How long the row of a worker that was declared dead is kept for people to look at.
+pub const DEAD_WORKER_KEPT: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Crashes after which a job is given up, whatever its attempts.
 pub const CRASHES_MAX: u32 = 3;

@@ -230,14 +230,14 @@ impl State {
             result.take_if(|result| !spec.keep_result || result.len() > RESULT_BYTES_MAX);
         }
         let is_dead = matches!(end, JobState::Dead { .. });
-        let is_kept = spec.retention_days > 0;
+        let keep_until = spec.keep_until(now);
         self.index.count_end(&row, &end);
         row.stage = Stage::Ended(end);
         self.keys.after_end(&row, now);
         if is_dead {
             self.dead.insert(id, row);
-        } else if is_kept {
-            self.index.type_row_mut(row.type_at).ended.push_back((now, id));
+        } else if let Some(until) = keep_until {
+            self.index.type_row_mut(row.type_at).ended.insert((until, id));
             self.history.insert(id, row);
         } else if let Some(token) = row.settled_by {
             self.traces.leave(Fence { job: id, token });
@@ -271,12 +271,16 @@ impl State {
         Some(KeyHolder { job: held.job, stage, scope: held.scope, until: held.until })
     }
 
-    /// Forgets keys whose period is over, at most `limit`.
-    pub(super) fn prune_keys(&mut self, limit: usize, now: Timestamp) {
+    /// Forgets keys whose period is over, at most `limit`, and tells how many.
+    pub(super) fn prune_keys(&mut self, limit: usize, now: Timestamp) -> usize {
+        let mut pruned = 0;
         for at in self.keys.lapsed(limit, now) {
+            // Another job may have taken it since.
             if self.key_holder(&at).is_some_and(|holder| !holder.holds(now)) {
                 self.keys.forget(&at);
+                pruned += 1;
             }
         }
+        pruned
     }
 }

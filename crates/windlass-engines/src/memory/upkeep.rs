@@ -6,14 +6,12 @@ use windlass_core::admin::BatchDone;
 use windlass_core::clock::Timestamp;
 use windlass_core::gate::Gate;
 use windlass_core::job::JobId;
-use windlass_core::limits::UPKEEP_BATCH_MAX;
+use windlass_core::limits::{DEAD_WORKER_KEPT, UPKEEP_BATCH_MAX};
 
 use super::state::{State, TypeAt};
 
 /// Why a job is cancelled that was not started in time.
 pub(super) const EXPIRED: &str = "expired before it started";
-
-const DAY_SECS: u64 = 24 * 60 * 60;
 
 impl State {
     pub(super) fn sweep(&mut self, limit: u32, now: Timestamp) -> BatchDone {
@@ -74,17 +72,34 @@ impl State {
         let limit = limit.min(UPKEEP_BATCH_MAX) as usize;
         let jobs = self.prune_history(limit, now);
         let receipts = self.receipts.prune(limit, now);
-        self.prune_keys(limit, now);
-        let more = self.index.types().any(|at| self.oldest_past_retention(at, now).is_some())
-            || self.receipts.has_old(now);
-        BatchDone { changed: (jobs + receipts) as u64, more }
+        let workers = self.prune_workers(limit, now);
+        let keys = self.prune_keys(limit, now);
+        let more = self.index.types().any(|at| self.first_past_retention(at, now).is_some())
+            || self.receipts.has_old(now)
+            || self.keys.has_lapsed(now)
+            || (workers > 0 && workers == limit);
+        BatchDone { changed: (jobs + receipts + workers + keys) as u64, more }
+    }
+
+    /// Forgets workers that were declared dead long ago and hold nothing, at most `limit`. An unknown one is
+    /// refused just as a dead one is.
+    fn prune_workers(&mut self, limit: usize, now: Timestamp) -> usize {
+        let past = now.minus(DEAD_WORKER_KEPT);
+        let gone = self.workers.iter().filter(|(id, row)| {
+            row.declared_dead && row.has_expired(past) && self.index.held_count(**id) == 0
+        });
+        let gone: Vec<_> = gone.map(|(id, _)| *id).take(limit).collect();
+        for id in &gone {
+            self.workers.remove(id);
+        }
+        gone.len()
     }
 
     fn prune_history(&mut self, limit: usize, now: Timestamp) -> usize {
         let mut pruned = 0;
         for at in self.index.types() {
-            while let Some(id) = self.oldest_past_retention(at, now).filter(|_| pruned < limit) {
-                self.index.type_row_mut(at).ended.pop_front();
+            while let Some(id) = self.first_past_retention(at, now).filter(|_| pruned < limit) {
+                self.index.type_row_mut(at).ended.pop_first();
                 self.history.remove(&id);
                 pruned += 1;
             }
@@ -92,10 +107,9 @@ impl State {
         pruned
     }
 
-    /// The finished job of a type that ended first, if it has been kept long enough.
-    fn oldest_past_retention(&self, at: TypeAt, now: Timestamp) -> Option<JobId> {
-        let row = self.index.type_row(at);
-        let kept = std::time::Duration::from_secs(u64::from(row.spec.retention_days) * DAY_SECS);
-        row.ended.front().filter(|(ended_at, _)| ended_at.plus(kept) <= now).map(|(_, id)| *id)
+    /// The finished job of a type that is the first to go, if it has been kept long enough.
+    fn first_past_retention(&self, at: TypeAt, now: Timestamp) -> Option<JobId> {
+        let ended = &self.index.type_row(at).ended;
+        ended.first().filter(|(until, _)| *until <= now).map(|(_, id)| *id)
     }
 }

@@ -14,7 +14,7 @@ use windlass_core::limits::{ENQUEUE_BATCH_MAX, RECEIPT_TTL};
 use super::catalogue::{QueueEntry, TypeEntry};
 use super::counts::{self, Spot, Total};
 use super::fault::Step;
-use super::row::{Options, to_json};
+use super::row::{Options, lossy, to_json};
 use super::sql::sql;
 use super::work::{Hot, Work, refuse_over};
 
@@ -123,8 +123,8 @@ impl Work<'_> {
     fn renew(&mut self, id: JobId, new: &NewJob, accepted: &Accepted) -> Step<()> {
         let Some(job) = self.live_job(id)? else { return Ok(()) };
         let kind = self.type_of(job.kind)?;
-        let stored: Option<String> =
-            self.conn.prepare_cached(sql!("read_options"))?.query_row([id.0], |row| row.get(0))?;
+        let stored =
+            self.conn.prepare_cached(sql!("read_options"))?.query_row([id.0], |row| lossy(row, 0))?;
         let options = Options { label: new.label.clone(), ..Options::from_column(stored.as_deref()) };
         self.conn.prepare_cached(sql!("replace_job"))?.execute(params![
             id.0,

@@ -6,7 +6,7 @@ use windlass_core::job::JobId;
 use windlass_core::key::{HolderStage, KeyHolder, KeyScope};
 
 use super::fault::Step;
-use super::row::to_json;
+use super::row::{lossy, to_json};
 use super::sql::sql;
 use super::work::Work;
 
@@ -16,16 +16,16 @@ impl Work<'_> {
         let row = self
             .conn
             .prepare_cached(sql!("find_key"))?
-            .query_row(params![kind, key], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
+            .query_row(params![kind, key], |row| Ok((row.get(0)?, lossy(row, 1)?, row.get(2)?)))
             .optional()?;
         row.map(|(job, scope, until)| self.holder(job, scope, until)).transpose()
     }
 
-    fn holder(&self, job: i64, scope: String, until: Option<i64>) -> Step<KeyHolder> {
+    fn holder(&self, job: i64, scope: Option<String>, until: Option<i64>) -> Step<KeyHolder> {
         Ok(KeyHolder {
             job: JobId(job),
             stage: self.stage_of(job)?,
-            scope: read_scope(&scope),
+            scope: read_scope(scope.as_deref()),
             until: until.map(Timestamp::from_micros),
         })
     }
@@ -67,22 +67,13 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Forgets keys whose period is over and whose job has ended, at most `limit`.
-    pub(super) fn prune_keys(&self, limit: u32) -> Step<()> {
-        let mut statement = self.conn.prepare_cached(sql!("stale_keys"))?;
-        let stale: Vec<(i64, String, i64)> = statement
-            .query_map(params![self.now.as_micros(), limit], |row| {
-                Ok((row.get(0)?, row.get(1)?, row.get(2)?))
-            })?
-            .collect::<Result<_, _>>()?;
-        for (kind, key, job) in stale {
-            self.free_key(kind, &key, JobId(job), self.stage_of(job)?)?;
-        }
-        Ok(())
+    /// Forgets keys whose period is over and whose job has ended, at most `limit`, and tells how many.
+    pub(super) fn prune_keys(&self, limit: u32) -> Step<usize> {
+        Ok(self.conn.prepare_cached(sql!("prune_keys"))?.execute(params![self.now.as_micros(), limit])?)
     }
 }
 
 /// A scope as it is kept. One that cannot be read counts as the weakest.
-fn read_scope(text: &str) -> KeyScope {
-    serde_json::from_str(text).unwrap_or_default()
+fn read_scope(text: Option<&str>) -> KeyScope {
+    text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
 }

@@ -2,7 +2,6 @@
 //! to another is in this file, so that counts, keys and attempts always go with it.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use rusqlite::{OptionalExtension, Row, params};
 use windlass_core::admin::AttemptEnding;
@@ -11,7 +10,7 @@ use windlass_core::clock::Timestamp;
 use windlass_core::gate::Gate;
 use windlass_core::job::{Counters, JobId};
 use windlass_core::key::HolderStage;
-use windlass_core::limits::RESULT_BYTES_MAX;
+use windlass_core::limits::{ATTEMPTS_SHOWN_MAX, RESULT_BYTES_MAX};
 use windlass_core::outcome::JobError;
 use windlass_core::settle::{Landing, Place};
 use windlass_core::worker::WorkerId;
@@ -19,11 +18,12 @@ use windlass_core::worker::WorkerId;
 use super::catalogue::TypeEntry;
 use super::counts::{Spot, Total};
 use super::fault::Step;
-use super::row::{CANCELLED, Options, SUCCEEDED, to_json};
+use super::row::{CANCELLED, Options, SUCCEEDED, count, lossy, to_json};
 use super::sql::sql;
 use super::work::{Hot, Work};
 
-const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+/// Every so many attempts of a job the old ones are deleted.
+const TRIM_EVERY: u32 = 50;
 
 /// A job that has not ended, as far as moving it needs to know.
 #[derive(Debug)]
@@ -218,9 +218,9 @@ impl Work<'_> {
         result: Option<&str>,
         why: Option<&str>,
     ) -> Step<()> {
-        match leaving.kind.spec.retention_days {
-            0 => self.leave_trace(leaving)?,
-            days => self.keep(leaving, state, days, result, why)?,
+        match leaving.kind.spec.keep_until(self.now) {
+            None => self.leave_trace(leaving)?,
+            Some(until) => self.keep(leaving, state, until, result, why)?,
         }
         let total = if state == SUCCEEDED { Total::Succeeded } else { Total::Cancelled };
         self.leave(leaving, Spot::Outside, total, HolderStage::Ended)
@@ -242,7 +242,7 @@ impl Work<'_> {
         &self,
         leaving: &Leaving<'_>,
         state: i64,
-        days: u32,
+        until: Timestamp,
         result: Option<&str>,
         why: Option<&str>,
     ) -> Step<()> {
@@ -257,7 +257,7 @@ impl Work<'_> {
             counters.holds,
             parting.last_error.as_ref().map(to_json),
             state,
-            self.now.plus(DAY * days).as_micros(),
+            until.as_micros(),
             result,
             why,
             self.now.as_micros(),
@@ -318,6 +318,10 @@ impl Work<'_> {
             attempt.error.as_ref().map(to_json),
             attempt.output,
         ])?;
+        // Not each time: a job may go on for years, and a few more than are shown do no harm.
+        if attempt.number % TRIM_EVERY == 0 {
+            self.conn.prepare_cached(sql!("trim_attempts"))?.execute(params![id.0, ATTEMPTS_SHOWN_MAX])?;
+        }
         Ok(())
     }
 
@@ -340,25 +344,24 @@ pub(super) struct DeadLetter {
 }
 
 fn read_dead_letter(row: &Row<'_>) -> rusqlite::Result<DeadLetter> {
-    let ending: Option<String> = row.get(8)?;
     let worker: Option<[u8; 16]> = row.get(5)?;
-    let error: Option<String> = row.get(9)?;
-    let ending = ending.and_then(|word| AttemptEnding::parse(&word));
+    let error = lossy(row, 9)?;
+    let ending = lossy(row, 8)?.and_then(|word| AttemptEnding::parse(&word));
     let attempt = match (ending, worker) {
         (Some(ending), Some(worker)) => Some(EndedAttempt {
-            number: row.get(4)?,
+            number: count(row, 4)?,
             worker: WorkerId::from_bytes(worker),
             started_at: Timestamp::from_micros(row.get::<_, Option<i64>>(6)?.unwrap_or_default()),
             ending,
             error: error.as_deref().map(super::row::parse_error),
-            output: row.get(10)?,
+            output: lossy(row, 10)?,
         }),
         _ => None,
     };
     Ok(DeadLetter {
         kind: row.get(0)?,
-        key: row.get(1)?,
-        options: Options::from_column(row.get::<_, Option<String>>(2)?.as_deref()),
+        key: lossy(row, 1)?,
+        options: Options::from_column(lossy(row, 2)?.as_deref()),
         enqueued_at: Timestamp::from_micros(row.get(3)?),
         ended_at: Timestamp::from_micros(row.get(7)?),
         attempt,
@@ -371,8 +374,8 @@ fn read_live(row: &Row<'_>, id: JobId) -> rusqlite::Result<LiveJob> {
         kind: row.get(0)?,
         due: Timestamp::from_micros(row.get(1)?),
         counters: read_counters(row, 2)?,
-        key: row.get(6)?,
-        gate: row.get::<_, Option<String>>(7)?.as_deref().map(Gate::named),
+        key: lossy(row, 6)?,
+        gate: lossy(row, 7)?.as_deref().map(Gate::named),
         priority: row.get(8)?,
         runs: row.get(9)?,
     })
@@ -385,18 +388,18 @@ fn read_held(row: &Row<'_>, id: JobId, token: ClaimToken) -> rusqlite::Result<He
         kind: row.get(0)?,
         due: Timestamp::from_micros(row.get(1)?),
         counters: read_counters(row, 2)?,
-        key: row.get(6)?,
+        key: lossy(row, 6)?,
         worker: WorkerId::from_bytes(row.get(7)?),
         since: Timestamp::from_micros(row.get(8)?),
-        cancel_requested: row.get(9)?,
+        cancel_requested: lossy(row, 9)?,
     })
 }
 
 fn read_counters(row: &Row<'_>, first: usize) -> rusqlite::Result<Counters> {
     Ok(Counters {
-        attempts: row.get(first)?,
-        failures: row.get(first + 1)?,
-        crashes: row.get(first + 2)?,
-        holds: row.get(first + 3)?,
+        attempts: count(row, first)?,
+        failures: count(row, first + 1)?,
+        crashes: count(row, first + 2)?,
+        holds: count(row, first + 3)?,
     })
 }

@@ -13,7 +13,7 @@ use windlass_core::worker::ProofOfLife;
 use super::fault::Step;
 use super::land::{EndedAttempt, Parting};
 use super::locks::Locks;
-use super::row::{to_json, token};
+use super::row::{lossy, to_json, token};
 use super::sql::sql;
 use super::work::Work;
 
@@ -59,8 +59,7 @@ impl Work<'_> {
         let mut statement = self.conn.prepare_cached(sql!("orphans"))?;
         let orphans = statement.query_map([limit], |row| {
             let fence = Fence { job: JobId(row.get(0)?), token: token(row.get(1)?) };
-            let held: Option<String> = row.get(3)?;
-            let held = held.and_then(|held| serde_json::from_str(&held).ok()).unwrap_or_default();
+            let held = lossy(row, 3)?.and_then(|held| serde_json::from_str(&held).ok()).unwrap_or_default();
             Ok(Orphan { fence, held })
         })?;
         Ok(orphans.collect::<Result<_, _>>()?)

@@ -174,13 +174,13 @@ impl Columns<'_, '_> {
 
 /// A row of the live jobs as a record.
 pub(super) fn live_record(row: &Row<'_>, names: Names<'_>, now: Timestamp) -> Step<JobRecord> {
-    let gate: Option<String> = row.get(EXTRA)?;
+    let gate = lossy(row, EXTRA)?;
     let worker: Option<[u8; 16]> = row.get(EXTRA + 2)?;
     let state = match worker {
         Some(worker) => JobState::Running {
             worker: WorkerId::from_bytes(worker),
             since: instant(row, EXTRA + 3)?,
-            cancel_requested: row.get(EXTRA + 5)?,
+            cancel_requested: lossy(row, EXTRA + 5)?,
         },
         None => JobState::Waiting { gate: gate.as_deref().map(Gate::named) },
     };
@@ -189,7 +189,7 @@ pub(super) fn live_record(row: &Row<'_>, names: Names<'_>, now: Timestamp) -> St
 
 /// A dead letter as a record.
 pub(super) fn dead_record(row: &Row<'_>, names: Names<'_>, now: Timestamp) -> Step<JobRecord> {
-    let error = parse_error(&row.get::<_, String>(EXTRA)?);
+    let error = parse_error(&lossy(row, EXTRA)?.unwrap_or_default());
     let state = JobState::Dead { at: instant(row, EXTRA + 1)?, error };
     record(row, names, state, now)
 }
@@ -198,8 +198,8 @@ pub(super) fn dead_record(row: &Row<'_>, names: Names<'_>, now: Timestamp) -> St
 pub(super) fn ended_record(row: &Row<'_>, names: Names<'_>, now: Timestamp) -> Step<JobRecord> {
     let at = instant(row, EXTRA + 3)?;
     let state = match row.get(EXTRA)? {
-        SUCCEEDED => JobState::Succeeded { at, result: row.get(EXTRA + 1)? },
-        _ => JobState::Cancelled { at, why: row.get::<_, Option<String>>(EXTRA + 2)?.unwrap_or_default() },
+        SUCCEEDED => JobState::Succeeded { at, result: lossy(row, EXTRA + 1)? },
+        _ => JobState::Cancelled { at, why: lossy(row, EXTRA + 2)?.unwrap_or_default() },
     };
     record(row, names, state, now)
 }
@@ -221,6 +221,21 @@ fn instant(row: &Row<'_>, column: usize) -> Step<Timestamp> {
 /// An error as it is kept. What cannot be read is shown as it is.
 pub(super) fn parse_error(text: &str) -> JobError {
     serde_json::from_str(text).unwrap_or_else(|_| JobError::new(ErrorKind::Failed, text))
+}
+
+/// The text of a column, with marks in place of what is no UTF-8. STRICT tables take any bytes as text, and
+/// whoever moves a job must not stumble over them.
+pub(super) fn lossy(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<String>> {
+    Ok(match row.get_ref(column)? {
+        ValueRef::Text(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
+        _ => None,
+    })
+}
+
+/// A count from its column; one that cannot be counts as the nearest that can.
+pub(super) fn count(row: &Row<'_>, column: usize) -> rusqlite::Result<u32> {
+    let count: i64 = row.get(column)?;
+    Ok(u32::try_from(count.max(0)).unwrap_or(u32::MAX))
 }
 
 /// A token from its column.

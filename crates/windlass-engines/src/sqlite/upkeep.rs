@@ -6,7 +6,7 @@ use rusqlite::params;
 use windlass_core::admin::BatchDone;
 use windlass_core::gate::Gate;
 use windlass_core::job::JobId;
-use windlass_core::limits::{RECEIPT_TTL, UPKEEP_BATCH_MAX};
+use windlass_core::limits::{DEAD_WORKER_KEPT, RECEIPT_TTL, UPKEEP_BATCH_MAX};
 use windlass_core::names::{QueueName, TypeName};
 
 use super::counts;
@@ -96,13 +96,27 @@ impl Work<'_> {
             forget_attempts.execute([id.0])?;
         }
         let lapsed = self.now.minus(RECEIPT_TTL).as_micros();
-        let receipts = self.conn.prepare_cached(sql!("prune_receipts"))?.execute(params![lapsed, limit])?;
-        self.conn.prepare_cached(sql!("prune_traces"))?.execute(params![lapsed, limit])?;
-        self.prune_keys(limit)?;
-        let old_receipts =
+        let delete = |sql: &str, past: i64| -> Step<usize> {
+            Ok(self.conn.prepare_cached(sql)?.execute(params![past, limit])?)
+        };
+        let receipts = delete(sql!("prune_receipts"), lapsed)?;
+        let traces = delete(sql!("prune_traces"), lapsed)?;
+        let workers = delete(sql!("prune_workers"), self.now.minus(DEAD_WORKER_KEPT).as_micros())?;
+        let keys = self.prune_keys(limit)?;
+        let is_full = |count: usize| count > 0 && count == limit as usize;
+        let more = is_full(workers) || is_full(keys) || self.is_more_to_prune(limit, lapsed)?;
+        Ok(BatchDone { changed: (jobs.len() + receipts + traces + workers + keys) as u64, more })
+    }
+
+    /// Whether jobs, receipts or traces are left that the next prune would delete.
+    fn is_more_to_prune(&self, limit: u32, lapsed: i64) -> Step<bool> {
+        let receipts: bool =
             self.conn.prepare_cached(sql!("old_receipts"))?.query_row([lapsed], |row| row.get(0))?;
-        let more = old_receipts || !self.past_retention(1)?.is_empty();
-        Ok(BatchDone { changed: (jobs.len() + receipts) as u64, more })
+        let traces: bool = self
+            .conn
+            .prepare_cached(sql!("old_traces"))?
+            .query_row(params![lapsed, limit], |row| row.get(0))?;
+        Ok(receipts || traces || !self.past_retention(1)?.is_empty())
     }
 
     fn past_retention(&self, limit: u32) -> Step<Vec<JobId>> {

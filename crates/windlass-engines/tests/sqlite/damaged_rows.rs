@@ -1,32 +1,92 @@
 //! One bad row must not keep others from being claimed or shown.
 
-use windlass_core::admin::ListRequest;
-use windlass_core::engine::{Admin, Engine};
-use windlass_core::job::{JobState, Phase};
-use windlass_core::outcome::ErrorKind;
+use std::sync::Arc;
+use std::time::Duration;
 
-use super::{Place, claim, enqueue, ready_engine, status};
+use windlass_core::admin::{JobRecord, ListRequest};
+use windlass_core::claim::{ClaimAnswer, ClaimRequest, Claimed, Suspects};
+use windlass_core::clock::{ManualClock, Timestamp};
+use windlass_core::engine::{Admin, Engine, RescueRequest};
+use windlass_core::job::{JobId, JobState, Phase};
+use windlass_core::lease_watch::Suspicion;
+use windlass_core::outcome::ErrorKind;
+use windlass_core::settle::{AttemptReport, Settled, Transition};
+use windlass_core::worker::WorkerId;
+use windlass_engines::sqlite::{SqliteEngine, SqliteOptions};
+
+use super::{Place, WORKER, card, claim, claim_request, declare, enqueue, ready_engine, status};
+
+/// Bytes that are no text, which the schema takes for one.
+const NO_TEXT: &str = "CAST(x'ff' AS TEXT)";
+
+/// Damages a job that has not ended; the schema itself must not keep the damage out.
+fn damage(place: &Place, id: JobId, what: &str) {
+    let sql = format!("UPDATE delayed_jobs SET {what} WHERE id = ?1");
+    assert_eq!(place.connect().execute(&sql, [id.0]).unwrap(), 1, "{what}");
+}
 
 #[tokio::test]
 async fn a_row_that_cannot_be_read_is_given_up_and_the_others_are_claimed() {
-    for damage in ["options = '{'", "tags = 'nonsense'", "key = x'00ff'", "correlation = ''"] {
+    let no_text = ["key", "tags", "options", "payload", "correlation", "job_group", "progress", "last_error"];
+    let no_text = no_text.map(|column| format!("{column} = {NO_TEXT}"));
+    let others = ["options = '{'", "tags = 'nonsense'", "correlation = ''", "failures = -1"];
+    for what in no_text.into_iter().chain(others.map(str::to_owned)) {
         let place = Place::new();
         let engine = ready_engine(&place).await;
         let ids = enqueue(&engine, 3).await;
-        let sql = format!("UPDATE delayed_jobs SET {damage} WHERE id = ?1");
-        let conn = place.connect();
-        if conn.execute(&sql, [ids[1].0]).is_err() {
-            // The schema itself keeps this damage out.
-            continue;
-        }
+        damage(&place, ids[1], &what);
         let claimed: Vec<_> = claim(&engine, 10).await.into_iter().map(|claimed| claimed.job.id).collect();
-        assert_eq!(claimed, [ids[0], ids[2]], "{damage}");
+        assert_eq!(claimed, [ids[0], ids[2]], "{what}");
         let record = engine.job(ids[1]).await.unwrap().expect("it can still be looked at");
-        let JobState::Dead { error, .. } = record.state else { panic!("{damage}: {:?}", record.state) };
-        assert_eq!(error.kind, ErrorKind::Undecodable, "{damage}");
+        let JobState::Dead { error, .. } = record.state else { panic!("{what}: {:?}", record.state) };
+        assert_eq!(error.kind, ErrorKind::Undecodable, "{what}");
         let totals = status(&engine).await.totals;
-        assert_eq!((totals.enqueued, totals.dead), (3, 1), "{damage}");
+        assert_eq!((totals.enqueued, totals.dead), (3, 1), "{what}");
     }
+}
+
+#[tokio::test]
+async fn a_row_that_was_damaged_while_it_ran_does_not_spoil_the_ends_of_others() {
+    for column in ["key", "options", "cancel_requested"] {
+        let place = Place::new();
+        let engine = ready_engine(&place).await;
+        enqueue(&engine, 3).await;
+        let claimed = claim(&engine, 3).await;
+        damage(&place, claimed[1].job.id, &format!("{column} = {NO_TEXT}"));
+        let succeed = |claimed: &Claimed| {
+            claimed.clone().settled(Transition::Succeed { result: None }, AttemptReport::default())
+        };
+        let settled = engine.settle(claimed.iter().map(succeed).collect()).await.unwrap();
+        assert_eq!(settled, [Settled::Applied; 3], "{column}");
+        let page = engine.list(ListRequest { limit: 10, ..ListRequest::default() }).await.unwrap();
+        let ended = |record: &JobRecord| matches!(record.phase(), Phase::Succeeded | Phase::Cancelled);
+        assert_eq!(page.iter().filter(|record| ended(record)).count(), 3, "{column}");
+    }
+}
+
+#[tokio::test]
+async fn a_rescue_takes_back_what_was_damaged_and_the_next_claim_gives_it_up() {
+    let place = Place::new();
+    let clock = Arc::new(ManualClock::starting_at(Timestamp::EPOCH));
+    let options = SqliteOptions { clock: clock.clone(), ..SqliteOptions::default() };
+    let engine = SqliteEngine::open(place.path(), options).unwrap();
+    declare(&engine).await;
+    engine.register(card(WORKER)).await.unwrap();
+    let ids = enqueue(&engine, 2).await;
+    claim(&engine, 2).await;
+    damage(&place, ids[0], &format!("key = {NO_TEXT}"));
+    place.connect().execute_batch(&format!("UPDATE workers SET held = {NO_TEXT}")).unwrap();
+    clock.advance(Duration::from_secs(60));
+    let silent = vec![Suspicion { worker: WORKER, beats: 0 }];
+    let rescued = engine.rescue(RescueRequest { silent, crashes_max: 3, limit: 10 }).await.unwrap();
+    assert_eq!((rescued.returned, rescued.more), (ids.clone(), false));
+    let other = WorkerId::from_random(7);
+    engine.register(card(other)).await.unwrap();
+    let suspects = Suspects::One { crashes_max: 3 };
+    let request = ClaimRequest { suspects, ..claim_request(other, 1) };
+    let ClaimAnswer::Claimed { jobs, .. } = engine.claim(request).await.unwrap() else { panic!("it lives") };
+    assert_eq!(jobs[0].job.id, ids[1]);
+    assert_eq!(engine.job(ids[0]).await.unwrap().unwrap().phase(), Phase::Dead);
 }
 
 #[tokio::test]

@@ -6,6 +6,7 @@ mod files;
 mod users_transaction;
 mod other_processes;
 mod damaged_rows;
+mod growth;
 mod disk_and_locks;
 
 use std::path::PathBuf;

@@ -5,7 +5,7 @@
 //! pay for a mountain of jobs of other types in the same queue. A type belongs to one queue for good.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, BinaryHeap, HashMap, VecDeque};
+use std::collections::{BTreeSet, BinaryHeap, HashMap};
 
 use windlass_core::admin::Totals;
 use windlass_core::boost::ClaimRange;
@@ -64,8 +64,8 @@ pub(crate) struct TypeRow {
     pub(crate) suspects: BTreeSet<Turn>,
     /// All that wait behind another gate than the suspects'.
     pub(crate) parked: BTreeSet<Turn>,
-    /// What is kept in the history, by when it ended.
-    pub(crate) ended: VecDeque<(Timestamp, JobId)>,
+    /// What is kept in the history, by until when.
+    pub(crate) ended: BTreeSet<(Timestamp, JobId)>,
     pub(crate) unfinished: u64,
 }
 
@@ -159,7 +159,7 @@ impl Index {
             lanes: Lanes::default(),
             suspects: BTreeSet::new(),
             parked: BTreeSet::new(),
-            ended: VecDeque::new(),
+            ended: BTreeSet::new(),
             unfinished: 0,
         });
     }

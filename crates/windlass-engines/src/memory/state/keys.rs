@@ -73,11 +73,17 @@ impl Keys {
     pub(crate) fn lapsed(&mut self, limit: usize, now: Timestamp) -> Vec<KeyAt> {
         let mut lapsed = Vec::new();
         while lapsed.len() < limit {
-            let Some((_, at)) = self.lapsing.first().filter(|(until, _)| *until <= now) else { break };
-            lapsed.push(at.clone());
-            self.lapsing.pop_first();
+            if !self.has_lapsed(now) {
+                break;
+            }
+            lapsed.extend(self.lapsing.pop_first().map(|(_, at)| at));
         }
         lapsed
+    }
+
+    /// Whether the period of any key is over that was not handed out yet.
+    pub(crate) fn has_lapsed(&self, now: Timestamp) -> bool {
+        self.lapsing.first().is_some_and(|(until, _)| *until <= now)
     }
 
     pub(crate) fn forget(&mut self, at: &KeyAt) {
