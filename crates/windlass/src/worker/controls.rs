@@ -14,6 +14,9 @@ use crate::handler::JobControl;
 /// A handler past its time-out by this much has a runtime that does not even run its timer.
 const OVERDUE_GRACE: Duration = Duration::from_secs(10);
 
+/// If the store did not take an end from outside, it is tried again after this time.
+const OVERDUE_AGAIN: Duration = Duration::from_secs(3);
+
 /// The running jobs of a process.
 #[derive(Default)]
 pub(crate) struct Controls {
@@ -25,7 +28,10 @@ struct Control {
     claimed: Arc<Claimed>,
     policy: RetryPolicy,
     started: Instant,
+    /// When to settle it from outside; none while such an end is on its way, and after it was stored.
     overdue_at: Option<Instant>,
+    /// An end from outside was sent, and may have been stored.
+    ended_from_outside: bool,
 }
 
 impl Controls {
@@ -39,15 +45,21 @@ impl Controls {
         let job = Arc::new(JobControl::default());
         let started = Instant::now();
         let overdue_at = started.checked_add(timeout.saturating_add(OVERDUE_GRACE));
-        let control =
-            Control { job: Arc::clone(&job), claimed: Arc::clone(claimed), policy, started, overdue_at };
+        let control = Control {
+            job: Arc::clone(&job),
+            claimed: Arc::clone(claimed),
+            policy,
+            started,
+            overdue_at,
+            ended_from_outside: false,
+        };
         self.lock().insert(claimed.fence(), control);
         job
     }
 
-    /// A handler ended.
-    pub(crate) fn end(&self, fence: Fence) {
-        self.lock().remove(&fence);
+    /// A handler ended. Tells whether an end from outside was sent before, so that its own comes too late.
+    pub(crate) fn end(&self, fence: Fence) -> bool {
+        self.lock().remove(&fence).is_some_and(|control| control.ended_from_outside)
     }
 
     /// Somebody asked a job to stop.
@@ -64,17 +76,32 @@ impl Controls {
         }
     }
 
+    /// Stops all handlers at their next await.
+    pub(crate) fn abort_all(&self) {
+        self.lock().values().for_each(|control| control.job.abort());
+    }
+
     /// Whether anything runs.
     pub(crate) fn is_empty(&self) -> bool {
         self.lock().is_empty()
     }
 
     /// Ends for jobs that are past their time-out and grace: their runtime is blocked and cannot settle them.
-    /// Each comes out once.
+    /// Each comes out once, and again after a while if [`still_overdue`](Self::still_overdue) says so.
     pub(crate) fn overdue(&self, now: Instant) -> Vec<Settlement> {
         let mut jobs = self.lock();
         let overdue = jobs.values_mut().filter(|control| control.overdue_at.is_some_and(|at| at <= now));
         overdue.map(|control| control.timed_out(now)).collect()
+    }
+
+    /// The store did not take these ends.
+    pub(crate) fn still_overdue(&self, fences: &[Fence], now: Instant) {
+        let mut jobs = self.lock();
+        for fence in fences {
+            if let Some(control) = jobs.get_mut(fence) {
+                control.overdue_at = now.checked_add(OVERDUE_AGAIN);
+            }
+        }
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<Fence, Control>> {
@@ -85,10 +112,19 @@ impl Controls {
 impl Control {
     fn timed_out(&mut self, now: Instant) -> Settlement {
         self.overdue_at = None;
-        let ran_for = now - self.started;
-        let text = "it ran past its time-out and did not end by itself, so it was settled from outside";
-        let outcome = Outcome::Failed(JobError::new(ErrorKind::TimedOut, text));
-        let transition = settle(&self.claimed.job, outcome, &self.policy, self.claimed.age + ran_for);
+        self.ended_from_outside = true;
+        let ran_for = now.saturating_duration_since(self.started);
+        let age = self.claimed.age.saturating_add(ran_for);
+        let transition = settle(&self.claimed.job, timed_out_from_outside(), &self.policy, age);
         Claimed::clone(&self.claimed).settled(transition, AttemptReport { ran_for, output: None })
     }
 }
+
+/// The outcome of a job that is settled from outside.
+pub(crate) fn timed_out_from_outside() -> Outcome {
+    let text = "it ran past its time-out and did not end by itself, so it was settled from outside";
+    Outcome::Failed(JobError::new(ErrorKind::TimedOut, text))
+}
+
+#[cfg(test)]
+mod tests;

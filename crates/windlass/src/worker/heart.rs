@@ -9,6 +9,12 @@ use windlass_core::worker::Beat;
 use super::Moment;
 use super::pool::Trouble;
 
+/// A beat for a hint comes no sooner than this after the beat before. On SQLite a heartbeat is a commit, and a
+/// commit is a hint to every other process on the file: without a limit, two hearts would make each other race.
+/// A question that only reads (is any of my jobs asked to stop?) would make nobody race and could be asked at
+/// once; no engine has one yet, because the answer to a heartbeat brings the same.
+pub const HINTED_BEAT_EVERY: Duration = Duration::from_secs(5);
+
 /// When to beat and how long to trust the lease.
 #[derive(Debug)]
 pub struct Heart {
@@ -20,6 +26,8 @@ pub struct Heart {
     /// in between.
     trusted_until: Moment,
     trusted: bool,
+    /// No beat for a hint before this moment.
+    hinted_from: Moment,
 }
 
 /// What the heart finds.
@@ -38,7 +46,15 @@ pub enum HeartEffect {
 impl Heart {
     /// The worker registered at `now`.
     pub fn new(lease: Duration, every: Duration, now: Moment) -> Self {
-        Self { lease, every, beat_at: now + every, sent_at: None, trusted_until: now + lease, trusted: true }
+        Self {
+            lease,
+            every,
+            beat_at: now.saturating_add(every),
+            sent_at: None,
+            trusted_until: now.saturating_add(lease),
+            trusted: true,
+            hinted_from: Moment::ZERO,
+        }
     }
 
     /// What is due at `now`.
@@ -50,6 +66,7 @@ impl Heart {
         }
         if self.sent_at.is_none() && now >= self.beat_at {
             self.sent_at = Some(now);
+            self.hinted_from = now.saturating_add(HINTED_BEAT_EVERY);
             effects.push(HeartEffect::Beat);
         }
         effects
@@ -60,9 +77,9 @@ impl Heart {
         let sent_at = self.sent_at.take().unwrap_or(now);
         match answer {
             Ok(Beat::Alive { cancel }) => {
-                self.trusted_until = sent_at + self.lease;
+                self.trusted_until = sent_at.saturating_add(self.lease);
                 self.trusted = true;
-                self.beat_at = sent_at + self.every;
+                self.beat_at = sent_at.saturating_add(self.every);
                 (!cancel.is_empty()).then_some(HeartEffect::Cancel(cancel))
             }
             Ok(Beat::Dead) => {
@@ -71,7 +88,7 @@ impl Heart {
             }
             Err(_) => {
                 // Sooner than usual: the lease is running out.
-                self.beat_at = now + self.every / 10;
+                self.beat_at = now.saturating_add(self.every / 10);
                 None
             }
         }
@@ -79,7 +96,12 @@ impl Heart {
 
     /// Beats after at most `wait`, because its answer may bring something.
     pub fn beat_by(&mut self, now: Moment, wait: Duration) {
-        self.beat_at = self.beat_at.min(now + wait);
+        self.beat_at = self.beat_at.min(now.saturating_add(wait));
+    }
+
+    /// The same for a hint, of which there may be very many: at most one beat every [`HINTED_BEAT_EVERY`].
+    pub fn hinted(&mut self, now: Moment, wait: Duration) {
+        self.beat_at = self.beat_at.min(now.saturating_add(wait).max(self.hinted_from));
     }
 
     /// When something is due even if nothing happens.
@@ -137,6 +159,22 @@ mod tests {
         heart.effects(SECOND * 31);
         heart.answered(Ok(Beat::Alive { cancel: vec![] }), SECOND * 32);
         assert!(heart.trusted);
+    }
+
+    #[test]
+    fn however_many_hints_come_the_heart_does_not_race() {
+        let mut heart = Heart::new(LEASE * 100, EVERY * 100, Moment::ZERO);
+        let mut beats = 0;
+        for tenth in 0..600 {
+            let now = SECOND / 10 * tenth;
+            heart.hinted(now, SECOND / 2);
+            for effect in heart.effects(now) {
+                assert_eq!(effect, HeartEffect::Beat);
+                heart.answered(Ok(Beat::Alive { cancel: vec![] }), now);
+                beats += 1;
+            }
+        }
+        assert_eq!(beats, 12, "one every five seconds of the minute");
     }
 
     #[test]

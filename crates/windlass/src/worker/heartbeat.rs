@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Notify, mpsc, oneshot};
 use windlass_core::engine::Engine;
 use windlass_core::error::EngineError;
-use windlass_core::worker::{Heartbeat, WorkerCard, WorkerId};
+use windlass_core::limits::SETTLE_BATCH_MAX;
+use windlass_core::settle::Settlement;
+use windlass_core::worker::{Beat, Heartbeat, WorkerCard, WorkerId};
 
 use super::controls::Controls;
 use super::heart::{Heart, HeartEffect};
@@ -18,7 +20,7 @@ use crate::{random, store};
 
 /// The thread looks at deadlines and the runtime this often.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// Hints may ask for a heartbeat at most this often.
+/// Within this time there is a heartbeat if its answer may bring something.
 const SOON: Duration = Duration::from_millis(500);
 /// A runtime that has not run a timer for this long is reported.
 const STALLED_AFTER: Duration = Duration::from_secs(5);
@@ -40,16 +42,21 @@ impl Identity {
         self.card.id
     }
 
-    /// Registers under a new identity, however long it takes.
-    async fn start_over(&mut self) -> WorkerId {
-        loop {
+    /// Registers under a new identity, however long it takes, unless the worker is stopped meanwhile.
+    async fn start_over(&mut self, handle: &HeartHandle) -> Option<WorkerId> {
+        while !handle.is_stopped() {
             self.card.id = random::worker_id();
-            match self.engine.register(self.card.clone()).await {
-                Ok(()) => return self.card.id,
+            let card = self.card.clone();
+            match store::call(&self.engine, |engine| async move { engine.register(card).await }).await {
+                Ok(()) => return Some(self.card.id),
                 Err(error) => tracing::warn!(%error, "cannot register again yet"),
             }
-            tokio::time::sleep(LOOK_EVERY).await;
+            tokio::select! {
+                () = tokio::time::sleep(LOOK_EVERY) => {}
+                () = handle.0.changed.notified() => {}
+            }
         }
+        None
     }
 }
 
@@ -60,16 +67,45 @@ pub(crate) struct HeartHandle(Arc<Wake>);
 #[derive(Default)]
 struct Wake {
     soon: AtomicBool,
+    hinted: AtomicBool,
     stop: AtomicBool,
+    silent: AtomicBool,
     changed: Notify,
 }
 
 impl HeartHandle {
-    /// Something may wait in the answer to a heartbeat.
+    /// Something waits in the answer to a heartbeat.
     pub(crate) fn beat_soon(&self) {
         if !self.0.soon.swap(true, Ordering::SeqCst) {
             self.0.changed.notify_one();
         }
+    }
+
+    /// Something may wait in the answer to a heartbeat, or not: such beats are kept rare.
+    pub(crate) fn hint(&self) {
+        if !self.0.hinted.swap(true, Ordering::SeqCst) {
+            self.0.changed.notify_one();
+        }
+    }
+
+    /// The worker shows no more signs of life, but does not leave the store either: what it holds is taken back
+    /// when its lease has run out.
+    pub(crate) fn fall_silent(&self) {
+        self.0.silent.store(true, Ordering::SeqCst);
+        self.stop();
+    }
+
+    fn stop(&self) {
+        self.0.stop.store(true, Ordering::SeqCst);
+        self.0.changed.notify_one();
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.0.stop.load(Ordering::SeqCst)
+    }
+
+    pub(super) fn is_silent(&self) -> bool {
+        self.0.silent.load(Ordering::SeqCst)
     }
 }
 
@@ -116,8 +152,7 @@ impl HeartThread {
 
     /// Lets the worker out of the store and ends the thread.
     pub(crate) async fn stop(&mut self) {
-        self.handle.0.stop.store(true, Ordering::SeqCst);
-        self.handle.0.changed.notify_one();
+        self.handle.stop();
         if let Some(ended) = self.ended.take() {
             let _ = tokio::time::timeout(Duration::from_secs(5), ended).await;
         }
@@ -126,10 +161,11 @@ impl HeartThread {
 }
 
 impl Drop for HeartThread {
-    /// A worker that was dropped without being stopped shows no more signs of life.
+    /// Dropped without being stopped, it does not know what still runs, so it gives nothing away.
     fn drop(&mut self) {
-        self.handle.0.stop.store(true, Ordering::SeqCst);
-        self.handle.0.changed.notify_one();
+        if !self.handle.is_stopped() {
+            self.handle.fall_silent();
+        }
         self.ticking.abort();
     }
 }
@@ -155,15 +191,17 @@ impl Body {
 
     async fn run(mut self) {
         let mut heart = Heart::new(self.lease, self.every, self.started.elapsed());
-        while !self.handle.0.stop.load(Ordering::SeqCst) {
+        while !self.handle.is_stopped() {
             for effect in heart.effects(self.started.elapsed()) {
                 self.perform(effect, &mut heart).await;
             }
-            self.settle_overdue().await;
+            self.settle_overdue();
             self.runtime.look();
             self.wait(&mut heart).await;
         }
-        self.retire().await;
+        if !self.handle.is_silent() {
+            self.retire().await;
+        }
     }
 
     async fn wait(&self, heart: &mut Heart) {
@@ -175,12 +213,15 @@ impl Body {
         if self.handle.0.soon.swap(false, Ordering::SeqCst) {
             heart.beat_by(self.started.elapsed(), SOON);
         }
+        if self.handle.0.hinted.swap(false, Ordering::SeqCst) {
+            heart.hinted(self.started.elapsed(), SOON);
+        }
     }
 
     async fn perform(&mut self, effect: HeartEffect, heart: &mut Heart) {
         match effect {
             HeartEffect::Beat => {
-                let answer = self.beat().await;
+                let answer = self.beat(heart).await;
                 if let Some(effect) = heart.answered(answer, self.started.elapsed()) {
                     Box::pin(self.perform(effect, heart)).await;
                 }
@@ -194,37 +235,49 @@ impl Body {
             }
             HeartEffect::Died => {
                 tracing::warn!("this worker was declared dead; starting over under another identity");
-                let worker = self.identity.start_over().await;
-                *heart = Heart::new(self.lease, self.every, self.started.elapsed());
-                self.tell(|| Event::Reborn(worker));
+                if let Some(worker) = self.identity.start_over(&self.handle).await {
+                    *heart = Heart::new(self.lease, self.every, self.started.elapsed());
+                    self.tell(|| Event::Reborn(worker));
+                }
             }
         }
     }
 
-    async fn beat(&self) -> Result<windlass_core::worker::Beat, Trouble> {
+    /// Shows a sign of life. While the store takes its time to answer, the lease may run out, which must not
+    /// wait.
+    async fn beat(&mut self, heart: &mut Heart) -> Result<Beat, Trouble> {
         let heartbeat = Heartbeat { worker: self.identity.worker(), lease: self.lease };
-        let answer =
-            store::call(&self.identity.engine, |engine| async move { engine.extend(heartbeat).await });
-        answer.await.map_err(|error| {
-            tracing::warn!(%error, "a heartbeat failed");
-            Trouble::Unknown
-        })
+        let engine = Arc::clone(&self.identity.engine);
+        let call = store::call(&engine, |engine| async move { engine.extend(heartbeat).await });
+        // When the next one is due, this one is as good as lost.
+        let mut answer = std::pin::pin!(tokio::time::timeout(self.every, call));
+        loop {
+            let until_lease = heart.wake_at().saturating_sub(self.started.elapsed());
+            tokio::select! {
+                biased;
+                answer = &mut answer => return answered(answer, self.every),
+                () = tokio::time::sleep(until_lease) => {
+                    for effect in heart.effects(self.started.elapsed()) {
+                        Box::pin(self.perform(effect, heart)).await;
+                    }
+                }
+            }
+        }
     }
 
-    /// Jobs whose runtime is too blocked to time them out are settled from here.
-    async fn settle_overdue(&self) {
+    /// Jobs whose runtime is too blocked to time them out are settled from here, in tasks of their own, so that
+    /// the heart does not wait for a store that hangs.
+    fn settle_overdue(&self) {
         let overdue = self.controls.overdue(Instant::now());
-        if overdue.is_empty() {
-            return;
+        if !overdue.is_empty() {
+            tracing::error!(
+                jobs = overdue.len(),
+                "jobs are past their time-out and did not end by themselves; settling them from outside"
+            );
         }
-        tracing::error!(
-            jobs = overdue.len(),
-            "jobs are past their time-out and did not end by themselves; settling them from outside"
-        );
-        let settled =
-            store::call(&self.identity.engine, |engine| async move { engine.settle(overdue).await });
-        if let Err(error) = settled.await {
-            tracing::warn!(%error, "overdue jobs could not be settled; their handlers will");
+        for batch in overdue.chunks(SETTLE_BATCH_MAX) {
+            let (engine, controls) = (Arc::clone(&self.identity.engine), Arc::clone(&self.controls));
+            tokio::spawn(settle_from_outside(engine, controls, batch.to_vec()));
         }
     }
 
@@ -238,9 +291,34 @@ impl Body {
 
     fn tell(&self, event: impl Fn() -> Event) {
         for pool in &self.pools {
-            // From a full inbox the pool learns it later: the store refuses what is no longer its own.
-            let _ = pool.try_send(event());
+            // A pool that never learns its new identity claims nothing any more, so a full inbox is waited for.
+            if let Err(mpsc::error::TrySendError::Full(event)) = pool.try_send(event()) {
+                let pool = pool.clone();
+                tokio::spawn(async move { pool.send(event).await });
+            }
         }
+    }
+}
+
+/// What came of a heartbeat.
+fn answered(
+    answer: Result<Result<Beat, EngineError>, tokio::time::error::Elapsed>,
+    within: Duration,
+) -> Result<Beat, Trouble> {
+    match answer {
+        Ok(Ok(beat)) => return Ok(beat),
+        Ok(Err(error)) => tracing::warn!(%error, "a heartbeat failed"),
+        Err(_) => tracing::warn!(?within, "a heartbeat was not answered in time"),
+    }
+    Err(Trouble::Unknown)
+}
+
+/// What the store does not take now is tried again later.
+async fn settle_from_outside(engine: Arc<dyn Engine>, controls: Arc<Controls>, batch: Vec<Settlement>) {
+    let fences: Vec<_> = batch.iter().map(|settlement| settlement.fence).collect();
+    if let Err(error) = store::call(&engine, |engine| async move { engine.settle(batch).await }).await {
+        tracing::warn!(%error, "overdue jobs could not be settled; it is tried again");
+        controls.still_overdue(&fences, Instant::now());
     }
 }
 

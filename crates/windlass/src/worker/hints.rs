@@ -64,7 +64,7 @@ impl HintListener for Listener {
                 self.flags.iter().for_each(|flag| flag.raise());
                 // Somebody else wrote, perhaps a request to stop one of our jobs: the next heartbeat tells.
                 if !self.controls.is_empty() {
-                    self.heart.beat_soon();
+                    self.heart.hint();
                 }
             }
         }

@@ -4,9 +4,12 @@
 //! [`claim`], `execute` and [`settle`] are the steps of a job; [`pool`] joins them. They and [`heart`] are
 //! pure; `shell` and `heartbeat` are the thin layer that talks to the store and the clock.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
+use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use windlass_core::engine::{Declaration, Engine};
@@ -35,7 +38,7 @@ pub use last_errors::LastError;
 pub use options::{SharedPool, WorkerOptions, WorkerOptionsError};
 
 use controls::Controls;
-use heartbeat::{HeartThread, Identity};
+use heartbeat::{HeartHandle, HeartThread, Identity};
 use last_errors::LastErrors;
 use options::Plan;
 use pool::{Event, Pool};
@@ -48,16 +51,22 @@ pub type Moment = Duration;
 /// How long the last settlements may take after the grace of a stop.
 const FLUSH_GRACE: Duration = Duration::from_secs(5);
 
-/// A running worker. Dropping it stops nothing by itself: call [`stop`](Self::stop) or
-/// [`drain`](Self::drain).
+/// A running worker. End it with [`stop`](Self::stop) or [`drain`](Self::drain). One that is dropped ends its
+/// handlers at once, gives their jobs back and leaves the store, all in the background: nobody learns whether
+/// it succeeded, and what blocks its thread is waited for.
 pub struct Worker {
     client: Client,
     pools: Vec<mpsc::Sender<Event>>,
     shells: Vec<JoinHandle<()>>,
+    /// Whether a pool ended without having settled everything.
+    unsettled: bool,
     upkeep: Option<JoinHandle<()>>,
-    heart: HeartThread,
+    /// Taken only by dropping the worker.
+    heart: Option<HeartThread>,
+    controls: Arc<Controls>,
     errors: Arc<LastErrors>,
     stop_grace: Duration,
+    runtime: Handle,
 }
 
 impl Worker {
@@ -104,16 +113,26 @@ impl Worker {
         for shell in &mut pools {
             shell.watch_heart(heart.handle());
         }
+        let alarm = Alarm {
+            pools: inboxes.clone(),
+            controls: Arc::clone(&parts.controls),
+            heart: heart.handle(),
+            runtime: Handle::current(),
+        };
+        let watched = |shell: PoolShell| tokio::spawn(watch(shell.run(), alarm.clone()));
         Self {
             client,
             pools: inboxes,
-            shells: pools.into_iter().map(|shell| tokio::spawn(shell.run())).collect(),
+            shells: pools.into_iter().map(watched).collect(),
+            unsettled: false,
             upkeep: options
                 .upkeep
                 .then(|| upkeep::shell::start(engine, options.sweep_every, options.crashes_max)),
-            heart,
+            heart: Some(heart),
+            controls: parts.controls,
             errors: parts.errors,
             stop_grace: options.stop_grace,
+            runtime: Handle::current(),
         }
     }
 
@@ -129,39 +148,114 @@ impl Worker {
 
     /// A handle with which others can stop this worker while somebody waits for its end.
     pub fn stopper(&self) -> Stopper {
-        Stopper { pools: self.pools.clone(), grace: self.stop_grace }
+        Stopper { pools: self.pools.clone(), grace: self.stop_grace, runtime: self.runtime.clone() }
     }
 
     /// Stops and waits until everything is settled, or until the grace and a few seconds have passed.
     pub async fn stop(&mut self) -> Stopped {
         self.stopper().stop();
-        self.ended(Some(self.stop_grace + FLUSH_GRACE)).await
+        self.ended(Some(self.stop_grace.saturating_add(FLUSH_GRACE))).await
     }
 
     /// Takes no new jobs, goes on until nothing is due, then ends. Future and parked jobs stay.
     pub async fn drain(&mut self) -> Stopped {
         self.client.start_draining();
-        tell(&self.pools, || Event::Drain);
+        tell(&self.pools, &self.runtime, || Event::Drain);
         self.ended(None).await
     }
 
     /// Waits for the pools, then ends upkeep and lets the worker out of the store.
+    ///
+    /// May be dropped while it waits, and called again: it goes on waiting for those that have not ended.
     pub async fn ended(&mut self, within: Option<Duration>) -> Stopped {
-        let deadline = within.map(|within| tokio::time::Instant::now() + within);
-        let mut clean = true;
-        for shell in self.shells.drain(..) {
-            let abort = shell.abort_handle();
-            clean &= match deadline {
-                Some(deadline) => tokio::time::timeout_at(deadline, shell).await.is_ok_and(|end| end.is_ok()),
-                None => shell.await.is_ok(),
+        let deadline = within.and_then(|within| tokio::time::Instant::now().checked_add(within));
+        // A pool is let go of only after its end: else a second call would wait for nobody.
+        while let Some(shell) = self.shells.last_mut() {
+            let clean = match deadline {
+                Some(deadline) => {
+                    tokio::time::timeout_at(deadline, &mut *shell).await.is_ok_and(|end| end.is_ok())
+                }
+                None => (&mut *shell).await.is_ok(),
             };
-            abort.abort();
+            shell.abort();
+            self.shells.pop();
+            self.unsettled |= !clean;
         }
         if let Some(upkeep) = self.upkeep.take() {
             upkeep.abort();
         }
-        self.heart.stop().await;
-        if clean { Stopped::Clean } else { Stopped::Unsettled }
+        if let Some(heart) = &mut self.heart {
+            leave(heart, &self.controls).await;
+        }
+        if self.unsettled { Stopped::Unsettled } else { Stopped::Clean }
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        if let Some(upkeep) = self.upkeep.take() {
+            upkeep.abort();
+        }
+        let shells = std::mem::take(&mut self.shells);
+        let Some(mut heart) = self.heart.take().filter(|_| !shells.is_empty()) else { return };
+        self.stopper().stop_now();
+        let controls = Arc::clone(&self.controls);
+        // The heart beats until the last handler has ended, so that nobody takes a job that still runs. If the
+        // runtime ends first, the task is dropped, and the lease runs out.
+        self.runtime.spawn(async move {
+            for shell in shells {
+                let _ = shell.await;
+            }
+            leave(&mut heart, &controls).await;
+        });
+    }
+}
+
+/// Lets the worker out of the store, which gives away whatever it holds. So if a handler outlived its pool, the
+/// worker only falls silent, and the lease gives that handler some more time.
+async fn leave(heart: &mut HeartThread, controls: &Controls) {
+    match controls.is_empty() {
+        true => heart.stop().await,
+        false => heart.handle().fall_silent(),
+    }
+}
+
+/// What happens if a pool panics, which is a bug in it.
+#[derive(Clone)]
+struct Alarm {
+    pools: Vec<mpsc::Sender<Event>>,
+    controls: Arc<Controls>,
+    heart: HeartHandle,
+    runtime: Handle,
+}
+
+impl Alarm {
+    /// The whole worker ends. Nobody knows any more what the pool had claimed, so only rescue can find it, and
+    /// rescue takes back the jobs of workers that fell silent. A fresh pool beside a heart that goes on would
+    /// leave those jobs running for ever. Handlers are ended first, so that none runs when its job is taken.
+    fn ring(&self) {
+        tracing::error!(
+            "a pool panicked; this worker ends, and its jobs are taken back when its lease runs out"
+        );
+        self.heart.fall_silent();
+        self.controls.abort_all();
+        tell(&self.pools, &self.runtime, || Event::Stop { grace: Duration::ZERO });
+    }
+}
+
+/// Runs a pool; if it panics, rings the alarm and lets the panic through to whoever waits for the pool.
+async fn watch(pool: impl Future<Output = ()>, alarm: Alarm) {
+    let mut pool = std::pin::pin!(pool);
+    let ended = std::future::poll_fn(|cx| {
+        // What panicked is never polled again, so it need not be unwind safe.
+        match std::panic::catch_unwind(AssertUnwindSafe(|| pool.as_mut().poll(cx))) {
+            Ok(poll) => poll.map(Ok),
+            Err(panic) => Poll::Ready(Err(panic)),
+        }
+    });
+    if let Err(panic) = ended.await {
+        alarm.ring();
+        std::panic::resume_unwind(panic);
     }
 }
 
@@ -170,26 +264,27 @@ impl Worker {
 pub struct Stopper {
     pools: Vec<mpsc::Sender<Event>>,
     grace: Duration,
+    runtime: Handle,
 }
 
 impl Stopper {
     /// No new claims; running handlers get the grace; what does not finish is given back without cost.
     pub fn stop(&self) {
-        tell(&self.pools, || Event::Stop { grace: self.grace });
+        tell(&self.pools, &self.runtime, || Event::Stop { grace: self.grace });
     }
 
     /// No new claims; running handlers are ended at once and given back. For a second signal.
     pub fn stop_now(&self) {
-        tell(&self.pools, || Event::Stop { grace: Duration::ZERO });
+        tell(&self.pools, &self.runtime, || Event::Stop { grace: Duration::ZERO });
     }
 }
 
-fn tell(pools: &[mpsc::Sender<Event>], event: impl Fn() -> Event) {
+fn tell(pools: &[mpsc::Sender<Event>], runtime: &Handle, event: impl Fn() -> Event) {
     for pool in pools {
         // A full inbox belongs to a pool that is about to look at it; a closed one to a pool that has ended.
         if let Err(mpsc::error::TrySendError::Full(event)) = pool.try_send(event()) {
             let pool = pool.clone();
-            tokio::spawn(async move { pool.send(event).await });
+            runtime.spawn(async move { pool.send(event).await });
         }
     }
 }
@@ -245,3 +340,6 @@ pub enum StartError {
     #[error("the worker could not register with the store")]
     Store(#[from] EngineError),
 }
+
+#[cfg(test)]
+mod tests;

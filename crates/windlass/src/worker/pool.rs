@@ -358,4 +358,4 @@ impl Pool {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

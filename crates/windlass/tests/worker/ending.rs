@@ -85,3 +85,33 @@ async fn another_worker_goes_on_where_one_stopped() {
     second.until(id, Phase::Succeeded).await;
     second.until(stuck, Phase::Succeeded).await;
 }
+
+#[tokio::test]
+async fn a_stop_after_a_drain_that_nobody_waits_for_any_more_still_waits_for_the_handlers() {
+    let options = WorkerOptions { stop_grace: Duration::from_millis(10), ..WorkerOptions::default() };
+    let mut bench = Bench::with(options).await;
+    let id = bench.put(Act::IgnoreEverything).await;
+    bench.started().await;
+    let gave_up = tokio::time::timeout(Duration::from_millis(1), bench.worker.drain()).await;
+    assert!(gave_up.is_err(), "the handler does not end by itself");
+    assert_eq!(bench.worker.stop().await, Stopped::Clean);
+    let record = bench.client.job(id).await.unwrap().unwrap();
+    assert_eq!((record.phase(), record.job.counters.crashes), (Phase::Ready, 0), "it was given back");
+}
+
+#[tokio::test]
+async fn a_dropped_worker_gives_its_jobs_back_and_leaves_the_store_after_its_last_handler() {
+    let mut bench = Bench::start().await;
+    let id = bench.put(Act::IgnoreEverything).await;
+    bench.started().await;
+    let Bench { engine, worker, client, .. } = bench;
+    drop(worker);
+    let gone = async {
+        while !engine.workers().await.unwrap().is_empty() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), gone).await.expect("it leaves");
+    let record = client.job(id).await.unwrap().unwrap();
+    assert_eq!((record.phase(), record.job.counters.crashes), (Phase::Ready, 0), "no handler was cut off");
+}

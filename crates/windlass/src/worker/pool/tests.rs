@@ -80,7 +80,7 @@ impl Bench {
     }
 }
 
-fn claimed(id: i64, token: ClaimToken, crashes: u32) -> Claimed {
+pub(in crate::worker) fn claimed(id: i64, token: ClaimToken, crashes: u32) -> Claimed {
     let job = Job {
         id: JobId(id),
         job_type: TypeName::parse("test").unwrap(),
