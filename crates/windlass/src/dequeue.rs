@@ -35,7 +35,7 @@
 
 use std::collections::HashMap;
 use std::fmt::Display;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde::de::DeserializeOwned;
@@ -51,7 +51,7 @@ use windlass_core::settle::{AttemptReport, Settled};
 
 use crate::client::{Client, ClientOptions};
 use crate::handler::{Context, Finish, IntoOutcome};
-use crate::worker::controls::Controls;
+use crate::worker::controls::{Controls, timed_out_from_outside};
 use crate::worker::heartbeat::Identity;
 use crate::worker::options::card;
 use crate::worker::pool::Event;
@@ -160,7 +160,7 @@ impl Consumer {
     pub async fn stop(mut self) -> Stopped {
         self.request_stop();
         let Some(shell) = self.shell.take() else { return Stopped::Clean };
-        match tokio::time::timeout(self.stop_grace + FLUSH_GRACE, shell).await {
+        match tokio::time::timeout(self.stop_grace.saturating_add(FLUSH_GRACE), shell).await {
             Ok(Ok(())) => Stopped::Clean,
             _ => Stopped::Unsettled,
         }
@@ -244,8 +244,8 @@ impl HeldJob {
         self.finish(Outcome::Released { started: true }).await
     }
 
-    /// Ends it with whatever a handler could return. Waits for the store; [`Settled::ClaimLost`] says that
-    /// another worker owns the job now and nothing was written.
+    /// Ends it with whatever a handler could return. Waits for the store; [`Settled::ClaimLost`] says that this
+    /// end was not written: the job was given back or timed out before, or another worker owns it now.
     ///
     /// May be dropped while it waits: the end is on its way, and is sent until the store takes it.
     pub async fn end(self, how: impl IntoOutcome) -> Result<Settled, EndError> {
@@ -266,11 +266,18 @@ impl HeldJob {
 
     fn send_end(&mut self, outcome: Outcome) {
         self.ended = true;
-        self.line.controls.end(self.fence());
+        let fence = self.fence();
+        let too_late = self.line.controls.end(fence);
+        // The end from outside may have been stored or not. The same end once more makes sure of it, and the
+        // store could not tell another one, which has the same token, from a repeat.
+        let outcome = if too_late { timed_out_from_outside() } else { outcome };
         let report = AttemptReport { ran_for: self.since.elapsed(), output: self.ctx.output() };
+        if too_late {
+            self.line.answers.answer(fence, Ok(Settled::ClaimLost));
+        }
         // The inbox has room for the end of every held job; if it is closed, the consumer has ended.
-        if self.line.inbox.try_send(Event::Ended { fence: self.fence(), outcome, report }).is_err() {
-            self.line.answers.answer(self.fence(), Err(EndError::ConsumerEnded));
+        if self.line.inbox.try_send(Event::Ended { fence, outcome, report }).is_err() {
+            self.line.answers.answer(fence, Err(EndError::ConsumerEnded));
         }
     }
 }
@@ -304,25 +311,53 @@ type Answer = Result<Settled, EndError>;
 
 /// Who waits for the store's answer to which end.
 #[derive(Default)]
-struct Answers(Mutex<HashMap<Fence, oneshot::Sender<Answer>>>);
+struct Answers(Mutex<HashMap<Fence, Waiting>>);
+
+struct Waiting {
+    sender: oneshot::Sender<Answer>,
+    /// The pool took this end as the end of the job. Before that, what the store says of the job is about
+    /// another end, such as the one after the grace of a stop.
+    taken: bool,
+}
 
 impl Answers {
     fn expect(&self, fence: Fence) -> oneshot::Receiver<Answer> {
         let (sender, receiver) = oneshot::channel();
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(fence, sender);
+        self.lock().insert(fence, Waiting { sender, taken: false });
         receiver
     }
 
+    /// The pool takes the holder's end.
+    fn taken(&self, fence: Fence) {
+        if let Some(waiting) = self.lock().get_mut(&fence) {
+            waiting.taken = true;
+        }
+    }
+
+    /// The store answered for a job. It is an answer to the holder only if the end was the holder's.
+    fn stored(&self, fence: Fence, answer: Answer) {
+        if self.lock().get(&fence).is_some_and(|waiting| waiting.taken) {
+            self.answer(fence, answer);
+        }
+    }
+
     fn answer(&self, fence: Fence, answer: Answer) {
-        let waits = self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&fence);
-        if let Some(waits) = waits {
+        let waits = self.lock().remove(&fence);
+        if let Some(waiting) = waits {
             // Whoever stopped waiting does not want to know.
-            let _ = waits.send(answer);
+            let _ = waiting.sender.send(answer);
         }
     }
 
     /// Nobody will answer any more.
     fn close(&self) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.lock().clear();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Fence, Waiting>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -12,7 +12,7 @@ use windlass_core::engine::Engine;
 use windlass_core::job_type::TypeSpec;
 use windlass_core::limits::TIMEOUT_DEFAULT;
 use windlass_core::outcome::Outcome;
-use windlass_core::settle::{AttemptReport, Settlement};
+use windlass_core::settle::{AttemptReport, Settled, Settlement};
 
 use super::{Answers, EndError, HELD_MAX, HeldJob, Line, WAITERS_MAX, Waiter};
 use crate::client::Client;
@@ -81,6 +81,16 @@ pub(super) fn start(parts: Parts, options: &WorkerOptions) -> (mpsc::Sender<Even
     (inbox, tokio::spawn(shell.run()))
 }
 
+impl Drop for Shell {
+    /// However it ends, also by a panic: nobody may wait for its answers for ever.
+    fn drop(&mut self) {
+        if let Some(upkeep) = self.upkeep.take() {
+            upkeep.abort();
+        }
+        self.line.answers.close();
+    }
+}
+
 impl Shell {
     /// Runs until the pool has ended. Dropping the waiters tells them that it has.
     async fn run(mut self) {
@@ -89,11 +99,7 @@ impl Shell {
         }
         self.newcomers.close();
         self.waiters.clear();
-        if let Some(upkeep) = self.upkeep.take() {
-            upkeep.abort();
-        }
         self.heart.stop().await;
-        self.line.answers.close();
     }
 
     /// Does what is to be done now; tells whether the pool has ended.
@@ -124,7 +130,17 @@ impl Shell {
             () = sleep_until(self.started, wake_at) => None,
         };
         if let Some(event) = event {
+            self.note_end(&event);
             self.pool.on(event, self.started.elapsed());
+        }
+    }
+
+    /// Tells the holder whose end comes too late, because the job was taken back, and remembers whose counts.
+    fn note_end(&self, event: &Event) {
+        let Event::Ended { fence, .. } = event else { return };
+        match self.pool.runs(*fence) {
+            true => self.line.answers.taken(*fence),
+            false => self.line.answers.answer(*fence, Ok(Settled::ClaimLost)),
         }
     }
 
@@ -151,7 +167,7 @@ impl Shell {
                 tracing::warn!(job.id = fence.job.0, "another worker owns this job now; its end was refused");
             }
             Effect::GaveUp(settlement) => {
-                self.line.answers.answer(settlement.fence, Err(EndError::Refused));
+                self.line.answers.stored(settlement.fence, Err(EndError::Refused));
             }
             Effect::Died => self.heart.handle().beat_soon(),
         }
@@ -164,7 +180,7 @@ impl Shell {
         tokio::spawn(async move {
             let answer = store::call(&engine, |engine| async move { engine.settle(batch).await }).await;
             for (fence, settled) in fences.into_iter().zip(answer.iter().flatten()) {
-                line.answers.answer(fence, Ok(*settled));
+                line.answers.stored(fence, Ok(*settled));
             }
             let _ = line.inbox.send(Event::SettleAnswered(answer.map_err(|error| trouble(&error)))).await;
         });
@@ -173,9 +189,8 @@ impl Shell {
     /// Gives the job to the first who still waits; if nobody does, it goes back as it is dropped.
     fn hand_out(&mut self, claimed: Arc<Claimed>) {
         let spec = self.types.iter().find(|spec| spec.name == claimed.job.job_type);
-        let policy = claimed.job.retry.clone().or_else(|| spec.map(|spec| spec.retry.clone()));
         let timeout = claimed.job.timeout.or(spec.map(|spec| spec.timeout)).unwrap_or(TIMEOUT_DEFAULT);
-        let control = self.line.controls.start(&claimed, policy.unwrap_or_default(), timeout);
+        let control = self.line.controls.start(&claimed, self.pool.policy(&claimed).clone(), timeout);
         let mut held = HeldJob {
             ctx: Context::new(claimed, self.client.clone(), control),
             since: Instant::now(),

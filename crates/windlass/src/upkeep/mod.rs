@@ -59,11 +59,11 @@ impl Upkeep {
     pub fn due(&mut self, now: Moment) -> Vec<Duty> {
         let mut duties = Vec::new();
         if now >= self.sweep_at {
-            self.sweep_at = now + self.sweep_every;
+            self.sweep_at = now.saturating_add(self.sweep_every);
             duties.extend([Duty::Look, Duty::Sweep]);
         }
         if now >= self.prune_at {
-            self.prune_at = now + PRUNE_EVERY;
+            self.prune_at = now.saturating_add(PRUNE_EVERY);
             duties.push(Duty::Prune);
         }
         duties

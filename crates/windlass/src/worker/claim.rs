@@ -46,6 +46,8 @@ pub struct Claims {
     /// Something may be claimable: at the start, after a hint, or because the last answer said so.
     maybe_more: bool,
     suspect_due: bool,
+    /// A suspect is due, but waits for the place that another one has in this process.
+    held_off: bool,
     /// When to look again if nothing happens.
     look_at: Moment,
     credit: BoostCredit,
@@ -80,6 +82,7 @@ impl Claims {
             under_way: None,
             maybe_more: true,
             suspect_due: false,
+            held_off: false,
             look_at: Moment::ZERO,
             credit: BoostCredit::default(),
             pace: Pace::default(),
@@ -158,7 +161,7 @@ impl Claims {
 
     /// Whether the last answer said that nothing is due.
     pub fn found_nothing(&self) -> bool {
-        self.under_way.is_none() && !self.maybe_more && !self.suspect_due
+        self.under_way.is_none() && !self.maybe_more && !self.suspect_due && !self.held_off
     }
 
     /// A claim was answered. Tells whether its jobs are ours: not if they were claimed for an identity that has
@@ -178,10 +181,9 @@ impl Claims {
             self.credit.book(count(jobs.len()), count(boosted));
         }
         self.maybe_more = outlook.more_due || under_way.hinted;
-        // A suspect that is due but was not given waits for the place that another one has in this process.
-        let held_off = outlook.suspect_due && jobs.is_empty() && under_way.is_for_a_suspect();
-        self.suspect_due = outlook.suspect_due && !held_off;
-        let wait_for_place = if held_off { SUSPECT_AGAIN } else { Duration::MAX };
+        self.held_off = outlook.suspect_due && jobs.is_empty() && under_way.is_for_a_suspect();
+        self.suspect_due = outlook.suspect_due && !self.held_off;
+        let wait_for_place = if self.held_off { SUSPECT_AGAIN } else { Duration::MAX };
         let next_look =
             outlook.next_due_in.unwrap_or(Duration::MAX).min(self.scope.poll_interval).min(wait_for_place);
         self.look_at = now.saturating_add(next_look);

@@ -14,6 +14,14 @@ use super::pool::PoolSettings;
 use crate::client::{EnqueueHook, declared_as};
 use crate::handler::Table;
 
+/// Signs of life and looks for the dead are no more frequent than this: below it a worker only keeps its store
+/// busy.
+pub(crate) const SPAN_MIN: Duration = Duration::from_millis(10);
+/// They are no rarer than this: the jobs of a dead worker wait for so long.
+pub(crate) const SPAN_MAX: Duration = Duration::from_secs(60 * 60);
+/// A process that is to stop is killed long before this.
+pub(crate) const STOP_GRACE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+
 /// How a worker behaves.
 #[derive(Clone)]
 pub struct WorkerOptions {
@@ -28,13 +36,13 @@ pub struct WorkerOptions {
     pub labels: PriorityLabels,
     /// Hooks of this worker's client.
     pub enqueue_hooks: Vec<EnqueueHook>,
-    /// A sign of life is good for this long.
+    /// A sign of life is good for this long: at least twice `heartbeat_every`, up to 1 h.
     pub lease: Duration,
-    /// A sign of life is shown this often.
+    /// A sign of life is shown this often: 10 ms to 1 h.
     pub heartbeat_every: Duration,
-    /// Dead workers are looked for this often.
+    /// Dead workers are looked for this often: 10 ms to 1 h.
     pub sweep_every: Duration,
-    /// On stop, running handlers may go on for this long.
+    /// On stop, running handlers may go on for this long, up to 24 h.
     pub stop_grace: Duration,
     /// Crashes after which a job is given up.
     pub crashes_max: u32,
@@ -86,6 +94,18 @@ pub enum WorkerOptionsError {
         /// The interval.
         every: Duration,
     },
+    /// A time so short that the worker would spin, or so long that it makes no sense.
+    #[error("expected `{option}` between {min:?} and {max:?}, got {got:?}")]
+    Span {
+        /// The option.
+        option: &'static str,
+        /// What was asked for.
+        got: Duration,
+        /// The shortest.
+        min: Duration,
+        /// The longest.
+        max: Duration,
+    },
     /// Too few or too many slots.
     #[error("expected the concurrency of a pool between 1 and {CONCURRENCY_MAX}, got {got}")]
     Concurrency {
@@ -123,7 +143,11 @@ impl WorkerOptions {
     }
 
     pub(crate) fn check(&self) -> Result<(), WorkerOptionsError> {
-        if self.heartbeat_every.is_zero() || self.lease < self.heartbeat_every * 2 {
+        check_span("lease", self.lease, SPAN_MIN, SPAN_MAX)?;
+        check_span("heartbeat_every", self.heartbeat_every, SPAN_MIN, SPAN_MAX)?;
+        check_span("sweep_every", self.sweep_every, SPAN_MIN, SPAN_MAX)?;
+        check_span("stop_grace", self.stop_grace, Duration::ZERO, STOP_GRACE_MAX)?;
+        if self.lease < self.heartbeat_every * 2 {
             return Err(WorkerOptionsError::Lease { lease: self.lease, every: self.heartbeat_every });
         }
         if self.crashes_max == 0 {
@@ -161,6 +185,16 @@ impl WorkerOptions {
         members.sort_by_key(|queue| queue.priority);
         pool(&members, shared.concurrency, table)
     }
+}
+
+fn check_span(
+    option: &'static str,
+    got: Duration,
+    min: Duration,
+    max: Duration,
+) -> Result<(), WorkerOptionsError> {
+    let fits = (min..=max).contains(&got);
+    fits.then_some(()).ok_or(WorkerOptionsError::Span { option, got, min, max })
 }
 
 /// The pool for some queues, or none if this process handles no type of theirs.
@@ -206,4 +240,35 @@ fn host_name() -> String {
         .ok()
         .or_else(|| std::fs::read_to_string("/etc/hostname").ok())
         .map_or_else(|| "unknown".to_owned(), |name| name.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wrong_option(options: WorkerOptions) -> &'static str {
+        match options.check() {
+            Err(WorkerOptionsError::Span { option, .. }) => option,
+            other => panic!("expected a wrong span, got {other:?}"),
+        }
+    }
+
+    #[test]
+    fn spans_that_would_spin_or_never_end_are_refused_by_name() {
+        let sound = WorkerOptions::default;
+        for span in [Duration::ZERO, Duration::MAX] {
+            assert_eq!(wrong_option(WorkerOptions { lease: span, ..sound() }), "lease");
+            assert_eq!(wrong_option(WorkerOptions { heartbeat_every: span, ..sound() }), "heartbeat_every");
+            assert_eq!(wrong_option(WorkerOptions { sweep_every: span, ..sound() }), "sweep_every");
+        }
+        assert_eq!(wrong_option(WorkerOptions { stop_grace: Duration::MAX, ..sound() }), "stop_grace");
+        assert_eq!(WorkerOptions { stop_grace: Duration::ZERO, ..sound() }.check(), Ok(()));
+    }
+
+    #[test]
+    fn an_error_about_a_span_says_what_was_expected() {
+        let refused = WorkerOptions { sweep_every: Duration::ZERO, ..WorkerOptions::default() }.check();
+        let text = refused.unwrap_err().to_string();
+        assert_eq!(text, "expected `sweep_every` between 10ms and 3600s, got 0ns");
+    }
 }

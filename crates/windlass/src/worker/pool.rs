@@ -5,7 +5,7 @@
 //! answered, its jobs wait in the `room` until a slot is free, run, end, and are settled in batches.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use windlass_core::claim::{ClaimAnswer, ClaimRequest, ClaimToken, Claimed, Fence};
@@ -221,6 +221,11 @@ impl Pool {
         self.running.len()
     }
 
+    /// Whether the handler of this claim runs.
+    pub fn runs(&self, fence: Fence) -> bool {
+        self.running.contains_key(&fence)
+    }
+
     /// How many jobs are held in all: running, prefetched, unsettled.
     pub fn held(&self) -> usize {
         self.running.len() + self.room.len() + self.settler.unsettled()
@@ -246,20 +251,18 @@ impl Pool {
     fn ended(&mut self, fence: Fence, outcome: Outcome, report: AttemptReport, now: Moment) {
         let Some(Running { claimed, since }) = self.running.remove(&fence) else { return };
         self.claims.ran(&claimed.job, report.ran_for);
-        let age = claimed.age + now.saturating_sub(since);
+        let age = claimed.age.saturating_add(now.saturating_sub(since));
         let policy = self.policy(&claimed);
         let transition = settle(&claimed.job, outcome, policy, age);
         self.settler.push(Arc::unwrap_or_clone(claimed).settled(transition, report));
     }
 
-    fn policy<'a>(&'a self, claimed: &'a Claimed) -> &'a RetryPolicy {
-        const NEVER: &RetryPolicy = &RetryPolicy::Never;
-        claimed
-            .job
-            .retry
-            .as_ref()
-            .or_else(|| self.settings.policies.get(&claimed.job.job_type))
-            .unwrap_or(NEVER)
+    /// How a failure of this job is followed up: its own policy, else its type's, else that of every type. The
+    /// only place that knows this.
+    pub fn policy<'a>(&'a self, claimed: &'a Claimed) -> &'a RetryPolicy {
+        static DEFAULT: LazyLock<RetryPolicy> = LazyLock::new(RetryPolicy::default);
+        let of_type = || self.settings.policies.get(&claimed.job.job_type);
+        claimed.job.retry.as_ref().or_else(of_type).unwrap_or(&DEFAULT)
     }
 
     fn settle_answered(&mut self, answer: Result<Vec<Settled>, Trouble>, now: Moment) {

@@ -67,7 +67,8 @@ impl Settler {
         self.buffered.splice(0..0, batch);
     }
 
-    /// The answer got lost: the batch may have been taken. Sending it again asks the store.
+    /// The answer got lost: the batch may have been taken. Sending it again asks the store. Nothing comes back
+    /// but what a planted bug forgets; the pool has no use for it.
     pub fn answer_lost(&mut self, now: Moment) -> Vec<Settlement> {
         if planted(Bug::ForgetLostSettle) {
             return self.taken();
@@ -91,7 +92,7 @@ impl Settler {
         None
     }
 
-    /// Forgets everything: the worker has lost its claims.
+    /// Forgets everything. Only a planted bug does that: an end is kept until the store has answered for it.
     pub fn clear(&mut self) -> Vec<Settlement> {
         let mut all = self.under_way.take().unwrap_or_default();
         all.append(&mut self.buffered);

@@ -151,10 +151,9 @@ impl PoolShell {
 
     fn start(&self, claimed: Arc<Claimed>) {
         let registered = self.table.handlers.get(&claimed.job.job_type);
-        let policy = claimed.job.retry.clone().or_else(|| registered.map(|r| r.spec.retry.clone()));
         let timeout =
             registered.map_or(std::time::Duration::MAX, |registered| time_out(&claimed, registered));
-        let control = self.controls.start(&claimed, policy.unwrap_or_default(), timeout);
+        let control = self.controls.start(&claimed, self.pool.policy(&claimed).clone(), timeout);
         let report = EndReport {
             fence: claimed.fence(),
             inbox: self.inbox.clone(),

@@ -486,3 +486,31 @@ fn a_pool_whose_last_settlements_were_all_refused_goes_on() {
     assert_eq!(bench.pool.held(), 0);
     assert_eq!(claims(bench.on(Event::Hint)).len(), 1);
 }
+
+#[test]
+fn a_drain_does_not_end_while_a_suspect_waits_for_the_place_of_another() {
+    let quarantine = Quarantine::default();
+    let mut place = quarantine.shared();
+    assert_eq!(place.enter(), u32::MAX, "another pool has the place");
+    let mut bench = Bench::sharing(&quarantine, 0);
+    let suspect_due = Outlook { suspect_due: true, ..NOTHING };
+    let look = bench.claim();
+    let held_off = claims(bench.answer(&look, 0, suspect_due)).remove(0);
+    bench.answer(&held_off, 0, suspect_due);
+    bench.on(Event::Drain);
+    assert!(!bench.pool.has_ended(), "a suspect is due");
+    bench.now = bench.pool.wake_at();
+    let look = bench.claim();
+    bench.answer(&look, 0, NOTHING);
+    assert!(bench.pool.has_ended(), "somebody else took it");
+}
+
+#[test]
+fn a_jobs_own_policy_goes_before_its_types_and_that_before_the_default() {
+    let bench = Bench::new();
+    let mut job = claimed(1, ClaimToken::from_random(1), 0);
+    job.job.job_type = TypeName::parse("unheard-of").unwrap();
+    assert_eq!(bench.pool.policy(&job), &RetryPolicy::default());
+    job.job.retry = Some(RetryPolicy::Never);
+    assert_eq!(bench.pool.policy(&job), &RetryPolicy::Never);
+}
