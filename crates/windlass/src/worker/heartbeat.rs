@@ -357,3 +357,6 @@ impl RuntimeWatch {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,157 @@
+//! A store in some kind of trouble, with answers only to what the heart asks.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::sync::Notify;
+use windlass_core::admin::{
+    AttemptRecord, BatchDone, CancelAnswer, Changed, JobRecord, ListRequest, QueueStatus, RetryAnswer,
+    TypeStatus,
+};
+use windlass_core::claim::{ClaimAnswer, ClaimRequest, Fence, Outlook};
+use windlass_core::clock::Timestamp;
+use windlass_core::engine::{
+    Admin, Declaration, Engine, EngineInfo, HintListener, RescueRequest, Rescued, Result,
+};
+use windlass_core::enqueue::{EnqueueRequest, Enqueued, RequestId};
+use windlass_core::error::EngineError;
+use windlass_core::gate::Gate;
+use windlass_core::job::{JobId, Progress};
+use windlass_core::names::{QueueName, TypeName};
+use windlass_core::priority::Priority;
+use windlass_core::settle::{Settled, Settlement};
+use windlass_core::worker::{Beat, Heartbeat, WorkerCard, WorkerId, WorkerSighting};
+
+pub(super) enum Stub {
+    /// Heartbeats are never answered.
+    Hangs,
+    /// Every worker is dead, and no new one can be registered.
+    SaysDead {
+        /// Told of each try to register.
+        tried: Arc<Notify>,
+    },
+    /// So many heartbeats are answered by "dead", then all is well.
+    SaysDeadFor(AtomicU32),
+}
+
+fn unavailable() -> EngineError {
+    EngineError::Unavailable { why: "on purpose".to_owned() }
+}
+
+fn beat(dead_for: &AtomicU32) -> Beat {
+    let left = dead_for.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
+    if left.is_ok() { Beat::Dead } else { Beat::Alive { cancel: vec![] } }
+}
+
+#[async_trait]
+impl Engine for Stub {
+    fn info(&self) -> EngineInfo {
+        unreachable!("the heart does not ask this")
+    }
+    async fn now(&self) -> Result<Timestamp> {
+        unreachable!("the heart does not ask this")
+    }
+    async fn declare(&self, _: Declaration) -> Result<()> {
+        unreachable!("the heart does not ask this")
+    }
+    async fn enqueue(&self, _: EnqueueRequest) -> Result<Vec<Enqueued>> {
+        unreachable!("the heart does not ask this")
+    }
+    async fn receipt(&self, _: RequestId) -> Result<Option<Vec<Enqueued>>> {
+        unreachable!("the heart does not ask this")
+    }
+    async fn claim(&self, _: ClaimRequest) -> Result<ClaimAnswer> {
+        unreachable!("the heart does not ask this")
+    }
+    async fn outlook(&self, _: &[QueueName], _: &[TypeName]) -> Result<Vec<(QueueName, Outlook)>> {
+        unreachable!("the heart does not ask this")
+    }
+    async fn settle(&self, _: Vec<Settlement>) -> Result<Vec<Settled>> {
+        Err(unavailable())
+    }
+    async fn report(&self, _: Vec<(Fence, Progress)>) -> Result<Vec<Settled>> {
+        unreachable!("the heart does not ask this")
+    }
+    async fn register(&self, _: WorkerCard) -> Result<()> {
+        match self {
+            Self::Hangs | Self::SaysDeadFor(_) => Ok(()),
+            Self::SaysDead { tried } => {
+                tried.notify_one();
+                Err(unavailable())
+            }
+        }
+    }
+    async fn extend(&self, _: Heartbeat) -> Result<Beat> {
+        match self {
+            Self::Hangs => std::future::pending().await,
+            Self::SaysDead { .. } => Ok(Beat::Dead),
+            Self::SaysDeadFor(left) => Ok(beat(left)),
+        }
+    }
+    async fn retire(&self, _: WorkerId) -> Result<()> {
+        Ok(())
+    }
+    async fn workers(&self) -> Result<Vec<WorkerSighting>> {
+        unreachable!("the heart does not ask this")
+    }
+    async fn rescue(&self, _: RescueRequest) -> Result<Rescued> {
+        unreachable!("the heart does not ask this")
+    }
+    async fn sweep(&self, _: u32) -> Result<BatchDone> {
+        unreachable!("the heart does not ask this")
+    }
+    async fn prune(&self, _: u32) -> Result<BatchDone> {
+        unreachable!("the heart does not ask this")
+    }
+    fn on_hint(&self, _: Arc<dyn HintListener>) {
+        unreachable!("the heart does not ask this")
+    }
+}
+
+#[async_trait]
+impl Admin for Stub {
+    async fn job(&self, _: JobId) -> Result<Option<JobRecord>> {
+        unreachable!("the heart does not ask this")
+    }
+    async fn attempts(&self, _: JobId) -> Result<Vec<AttemptRecord>> {
+        unreachable!("the heart does not ask this")
+    }
+    async fn list(&self, _: ListRequest) -> Result<Vec<JobRecord>> {
+        unreachable!("the heart does not ask this")
+    }
+    async fn queues(&self) -> Result<Vec<QueueStatus>> {
+        unreachable!("the heart does not ask this")
+    }
+    async fn types(&self) -> Result<Vec<TypeStatus>> {
+        unreachable!("the heart does not ask this")
+    }
+    async fn cancel(&self, _: JobId, _: &str) -> Result<CancelAnswer> {
+        unreachable!("the heart does not ask this")
+    }
+    async fn retry(&self, _: JobId) -> Result<RetryAnswer> {
+        unreachable!("the heart does not ask this")
+    }
+    async fn discard(&self, _: JobId) -> Result<Changed> {
+        unreachable!("the heart does not ask this")
+    }
+    async fn set_priority(&self, _: JobId, _: Priority) -> Result<Changed> {
+        unreachable!("the heart does not ask this")
+    }
+    async fn pause(&self, _: &QueueName, _: Option<&str>, _: Option<Duration>) -> Result<Changed> {
+        unreachable!("the heart does not ask this")
+    }
+    async fn resume(&self, _: &QueueName) -> Result<Changed> {
+        unreachable!("the heart does not ask this")
+    }
+    async fn set_shut(&self, _: &QueueName, _: bool) -> Result<Changed> {
+        unreachable!("the heart does not ask this")
+    }
+    async fn purge(&self, _: &QueueName, _: u32) -> Result<BatchDone> {
+        unreachable!("the heart does not ask this")
+    }
+    async fn open_gate(&self, _: &Gate, _: u32) -> Result<BatchDone> {
+        unreachable!("the heart does not ask this")
+    }
+}
