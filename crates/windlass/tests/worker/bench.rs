@@ -81,7 +81,7 @@ pub(crate) struct Bench {
     pub(crate) engine: Arc<dyn Engine>,
     pub(crate) worker: Worker,
     pub(crate) client: Client,
-    told: mpsc::UnboundedReceiver<Told>,
+    pub(crate) told: mpsc::UnboundedReceiver<Told>,
 }
 
 impl Bench {

@@ -1,9 +1,14 @@
 //! How a worker ends.
 
+use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+use tokio::sync::Notify;
+use tokio::sync::mpsc::error::TryRecvError;
+use windlass::core::engine::Engine;
 use windlass::core::job::Phase;
-use windlass::{EnqueueError, Stopped, WorkerOptions};
+use windlass::{EnqueueError, Handlers, JobType, MemoryEngine, State, Stopped, Worker, WorkerOptions};
 
 use crate::bench::{Act, Bench};
 
@@ -81,7 +86,7 @@ async fn another_worker_goes_on_where_one_stopped() {
     let id = first.put(Act::FailTimes(0)).await;
     let stuck = first.put(Act::Sleep { millis: 20 }).await;
     first.worker.stop().await;
-    let second = Bench::on(std::sync::Arc::clone(&first.engine), WorkerOptions::default()).await;
+    let second = Bench::on(Arc::clone(&first.engine), WorkerOptions::default()).await;
     second.until(id, Phase::Succeeded).await;
     second.until(stuck, Phase::Succeeded).await;
 }
@@ -104,14 +109,59 @@ async fn a_dropped_worker_gives_its_jobs_back_and_leaves_the_store_after_its_las
     let mut bench = Bench::start().await;
     let id = bench.put(Act::IgnoreEverything).await;
     bench.started().await;
-    let Bench { engine, worker, client, .. } = bench;
+    let Bench { engine, worker, client, mut told } = bench;
     drop(worker);
+    no_workers_left(&engine).await;
+    assert_eq!(
+        told.try_recv(),
+        Err(TryRecvError::Disconnected),
+        "no handler is left that could tell anything"
+    );
+    let record = client.job(id).await.unwrap().unwrap();
+    assert_eq!((record.phase(), record.job.counters.crashes), (Phase::Ready, 0), "no handler was cut off");
+}
+
+async fn no_workers_left(engine: &Arc<dyn Engine>) {
     let gone = async {
         while !engine.workers().await.unwrap().is_empty() {
             tokio::task::yield_now().await;
         }
     };
     tokio::time::timeout(Duration::from_secs(20), gone).await.expect("it leaves");
-    let record = client.job(id).await.unwrap().unwrap();
-    assert_eq!((record.phase(), record.job.counters.crashes), (Phase::Ready, 0), "no handler was cut off");
+}
+
+/// A job that blocks its thread until the test lets it go.
+#[derive(Serialize, Deserialize)]
+struct Block;
+
+impl JobType for Block {
+    const NAME: &'static str = "block";
+}
+
+#[derive(Clone)]
+struct Gate {
+    started: Arc<Notify>,
+    go: Arc<Barrier>,
+}
+
+#[expect(clippy::unused_async, reason = "a handler is async even if it only blocks")]
+async fn block(_: Block, State(gate): State<Gate>) {
+    gate.started.notify_one();
+    gate.go.wait();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dropped_worker_keeps_the_job_of_a_handler_that_blocks_until_it_ends() {
+    let gate = Gate { started: Arc::default(), go: Arc::new(Barrier::new(2)) };
+    let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::new());
+    let handlers = Handlers::new(gate.clone()).handle(block);
+    let worker = Worker::start(Arc::clone(&engine), handlers, WorkerOptions::default()).await.unwrap();
+    let client = worker.client().clone();
+    let id = client.enqueue(Block).await.unwrap().id;
+    gate.started.notified().await;
+    drop(worker);
+    gate.go.wait();
+    no_workers_left(&engine).await;
+    let phase = client.job(id).await.unwrap().unwrap().phase();
+    assert_eq!(phase, Phase::Succeeded, "it was given to nobody else meanwhile");
 }
