@@ -80,7 +80,8 @@ macro_rules! every_behaviour {
                 a_dead_letter_whose_key_has_a_new_holder_is_not_retried
                 a_retried_dead_letter_takes_its_key_back
                 two_callers_at_once_with_one_key_make_one_job
-                the_door_comes_before_the_key
+                a_full_queue_still_answers_who_holds_a_key
+                a_held_key_opens_no_shut_queue_and_excuses_no_wrong_option
             ;
             claim:
                 a_claimed_job_runs_under_its_worker
@@ -162,6 +163,7 @@ macro_rules! every_behaviour {
                 a_suspect_that_waits_is_not_announced_as_due
                 a_parked_job_is_not_ahead
                 a_paused_queue_has_nothing_due
+                the_end_of_a_pause_lies_ahead
                 an_outlook_speaks_of_each_queue_apart
                 an_outlook_claims_nothing
             ;
@@ -169,6 +171,8 @@ macro_rules! every_behaviour {
                 success_ends_a_job
                 a_result_is_kept_if_its_type_says_so
                 a_result_is_not_kept_by_default
+                a_result_over_the_limit_is_not_kept_and_the_output_says_so
+                a_result_that_nobody_wants_may_be_of_any_size
                 a_retry_waits_for_its_delay_and_counts_a_failure
                 a_snooze_costs_a_hold_and_no_failure
                 parking_takes_the_attempt_back_and_keeps_the_due_time

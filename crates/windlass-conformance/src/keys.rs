@@ -291,9 +291,22 @@ pub async fn two_callers_at_once_with_one_key_make_one_job(h: &Harness) {
     assert_eq!((new, kept), (1, 7), "{answers:?}");
 }
 
-pub async fn the_door_comes_before_the_key(h: &Harness) {
-    let small = || NewJob { job_type: type_name(SMALL_WORK), ..keyed() };
-    h.enqueue(small()).await;
+pub async fn a_full_queue_still_answers_who_holds_a_key(h: &Harness) {
+    let small = |on_conflict| NewJob {
+        job_type: type_name(SMALL_WORK),
+        ..keyed_with(KeyScope::WhileLive, on_conflict)
+    };
+    let holder = h.enqueue(small(OnConflict::Keep)).await;
     h.enqueue_all(vec![job_of(SMALL_WORK); 2]).await;
-    assert!(matches!(h.refusal(small()).await, Refusal::QueueFull { .. }), "though its key is held");
+    assert!(matches!(h.refusal(job_of(SMALL_WORK)).await, Refusal::QueueFull { .. }));
+    assert_eq!(h.offer(small(OnConflict::Keep)).await, Enqueued::Kept(holder));
+    assert_eq!(h.offer(small(OnConflict::Replace)).await, Enqueued::Replaced(holder));
+}
+
+pub async fn a_held_key_opens_no_shut_queue_and_excuses_no_wrong_option(h: &Harness) {
+    h.enqueue(keyed()).await;
+    let timeout = Some(secs(0));
+    assert_eq!(h.refusal(NewJob { timeout, ..keyed() }).await, Refusal::Timeout);
+    h.engine.set_shut(&queue(MAIN), true).await.expect(UP);
+    assert_eq!(h.refusal(keyed()).await, Refusal::QueueShut { queue: queue(MAIN) });
 }

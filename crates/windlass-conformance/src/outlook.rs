@@ -93,6 +93,18 @@ pub async fn a_paused_queue_has_nothing_due(h: &Harness) {
     assert!(!outlook_of(h, MAIN).await.more_due, "a worker would spin");
 }
 
+pub async fn the_end_of_a_pause_lies_ahead(h: &Harness) {
+    h.enqueue(work()).await;
+    h.enqueue(NewJob { when: windlass_core::enqueue::When::In(minutes(2)), ..job_of(OTHER_WORK) }).await;
+    h.engine.pause(&queue(MAIN), None, Some(minutes(1))).await.expect(UP);
+    assert_eq!(after_claim(h, 1).await.next_due_in, Some(minutes(1)), "nobody else would wake a worker");
+    assert_eq!(outlook_of(h, MAIN).await.next_due_in, Some(minutes(1)));
+    assert_eq!(outlook_of(h, OTHER).await.next_due_in, Some(minutes(2)), "the pause of another queue");
+    h.advance(minutes(1));
+    let (claimed, outlook) = h.claim_and_look(h.claim_request(5)).await;
+    assert_eq!((claimed.len(), outlook.next_due_in), (1, Some(minutes(1))), "the pause is over");
+}
+
 pub async fn an_outlook_speaks_of_each_queue_apart(h: &Harness) {
     h.enqueue(work()).await;
     h.enqueue(NewJob { when: windlass_core::enqueue::When::In(secs(9)), ..job_of(OTHER_WORK) }).await;

@@ -6,7 +6,7 @@ use windlass_core::admin::AttemptEnding;
 use windlass_core::error::EngineError;
 use windlass_core::gate::Gate;
 use windlass_core::job::{Counters, JobState, Phase, Progress};
-use windlass_core::limits::SETTLE_BATCH_MAX;
+use windlass_core::limits::{OUTPUT_BYTES_MAX, RESULT_BYTES_MAX, SETTLE_BATCH_MAX};
 use windlass_core::settle::{AttemptReport, Settled, Transition};
 
 use crate::harness::*;
@@ -120,6 +120,32 @@ pub async fn a_finished_attempt_remembers_worker_times_error_and_output(h: &Harn
     assert_eq!((attempt.started_at, attempt.ended_at), (claimed.job.enqueued_at, Some(h.now())));
     assert_eq!((attempt.ending, attempt.error), (AttemptEnding::Failed, Some(oops())));
     assert_eq!(attempt.output.as_deref(), Some("line 1\nline 2"));
+}
+
+pub async fn a_result_over_the_limit_is_not_kept_and_the_output_says_so(h: &Harness) {
+    for written in [None, Some("line 1".to_owned()), Some("x".repeat(OUTPUT_BYTES_MAX))] {
+        h.enqueue(job_of(KEPT)).await;
+        let claimed = h.claim_one().await;
+        let result = Some(format!("\"{}\"", "y".repeat(RESULT_BYTES_MAX)));
+        let report = AttemptReport { ran_for: secs(0), output: written.clone() };
+        let settlement = claimed.clone().settled(Transition::Succeed { result }, report);
+        assert_applied(h.settle_with(settlement).await);
+        let JobState::Succeeded { result, .. } = h.state_of(claimed.job.id).await else {
+            panic!("expected the job to have succeeded all the same");
+        };
+        assert_eq!(result, None);
+        let output = h.attempt_of(claimed.job.id).await.output.expect("a line about the result");
+        let (first, last) = (written.unwrap_or_default(), output.lines().last().unwrap_or_default());
+        assert!(output.starts_with(&first[..first.len().min(6)]) && output.len() <= OUTPUT_BYTES_MAX);
+        assert!(last.contains(&(RESULT_BYTES_MAX + 2).to_string()) && last.contains("not kept"), "{last}");
+    }
+}
+
+pub async fn a_result_that_nobody_wants_may_be_of_any_size(h: &Harness) {
+    let claimed = h.enqueue_and_claim_one().await;
+    let result = Some("y".repeat(RESULT_BYTES_MAX + 1));
+    let id = h.end(&claimed, Transition::Succeed { result }).await;
+    assert_eq!(h.attempt_of(id).await.output, None);
 }
 
 pub async fn every_way_to_end_an_attempt_is_remembered_as_itself(h: &Harness) {

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::clock::Timestamp;
 use crate::job::{Job, JobId};
 use crate::names::{QueueName, TypeName};
 use crate::settle::{AttemptReport, Settlement, Transition};
@@ -133,8 +134,18 @@ pub enum ClaimAnswer {
 pub struct Outlook {
     /// More is due right now.
     pub more_due: bool,
-    /// The next job falls due after this time.
+    /// The next job falls due after this time, or a pause ends.
     pub next_due_in: Option<Duration>,
     /// A suspect is due.
     pub suspect_due: bool,
+}
+
+impl Outlook {
+    /// The same with the ends of pauses: what waits in a paused queue may be claimed from then on, and
+    /// nobody else would wake a worker for it.
+    #[must_use]
+    pub fn with_ends_of_pauses(self, ends: impl IntoIterator<Item = Timestamp>, now: Timestamp) -> Self {
+        let ahead = ends.into_iter().filter(|end| *end > now).map(|end| end.since(now));
+        Self { next_due_in: ahead.chain(self.next_due_in).min(), ..self }
+    }
 }

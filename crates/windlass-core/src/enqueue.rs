@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::clock::Timestamp;
 use crate::job::JobId;
 use crate::job_type::TypeSpec;
-use crate::key::KeyClaim;
+use crate::key::{KeyClaim, KeyVerdict};
 use crate::limits::{DELAY_MAX, TAGS_MAX, TIMEOUT_MAX};
 use crate::names::{CorrelationId, GroupName, PriorityLabel, QueueName, Tag, TypeName};
 use crate::payload::Payload;
@@ -254,11 +254,13 @@ pub struct Accepted {
     pub expires_at: Option<Timestamp>,
 }
 
-/// Decides whether a new job is taken. `queue` is the one that its type belongs to.
+/// Decides whether a new job is taken. `queue` is the one that its type belongs to; `verdict` says whether it
+/// would be a job of its own, which needs room, or is answered by the one that holds its key.
 pub fn accept(
     new: &NewJob,
     spec: Option<&TypeSpec>,
     queue: Option<QueueAtDoor<'_>>,
+    verdict: KeyVerdict,
     now: Timestamp,
 ) -> Result<Accepted, Refusal> {
     let spec = spec.ok_or_else(|| Refusal::UnknownType { job_type: new.job_type.clone() })?;
@@ -267,7 +269,12 @@ pub fn accept(
         return Err(Refusal::OtherQueue { job_type, registered, got: got.clone() });
     }
     let queue = queue.ok_or_else(|| Refusal::UnknownQueue { queue: spec.queue.clone() })?;
-    check_room(queue)?;
+    if queue.shut {
+        return Err(Refusal::QueueShut { queue: queue.spec.name.clone() });
+    }
+    if verdict == KeyVerdict::Insert {
+        check_room(queue)?;
+    }
     check_options(new)?;
     Ok(Accepted {
         queue: spec.queue.clone(),
@@ -278,9 +285,6 @@ pub fn accept(
 }
 
 fn check_room(queue: QueueAtDoor<'_>) -> Result<(), Refusal> {
-    if queue.shut {
-        return Err(Refusal::QueueShut { queue: queue.spec.name.clone() });
-    }
     match queue.spec.capacity {
         Some(capacity) if queue.unfinished >= capacity => {
             Err(Refusal::QueueFull { queue: queue.spec.name.clone(), capacity })
@@ -319,7 +323,18 @@ mod tests {
     }
 
     fn knock(new: &NewJob, shut: bool, unfinished: u64) -> Result<Accepted, Refusal> {
-        accept(new, Some(&spec()), Some(QueueAtDoor { spec: &queue(), shut, unfinished }), NOW)
+        knock_with(KeyVerdict::Insert, new, shut, unfinished)
+    }
+
+    fn knock_with(
+        verdict: KeyVerdict,
+        new: &NewJob,
+        shut: bool,
+        unfinished: u64,
+    ) -> Result<Accepted, Refusal> {
+        let queue = queue();
+        let at_door = QueueAtDoor { spec: &queue, shut, unfinished };
+        accept(new, Some(&spec()), Some(at_door), verdict, NOW)
     }
 
     #[test]
@@ -330,8 +345,9 @@ mod tests {
 
     #[test]
     fn an_unknown_type_and_an_unknown_queue_are_refused() {
-        assert!(matches!(accept(&new_job(), None, None, NOW), Err(Refusal::UnknownType { .. })));
-        assert!(matches!(accept(&new_job(), Some(&spec()), None, NOW), Err(Refusal::UnknownQueue { .. })));
+        let knock = |spec: Option<&TypeSpec>| accept(&new_job(), spec, None, KeyVerdict::Insert, NOW);
+        assert!(matches!(knock(None), Err(Refusal::UnknownType { .. })));
+        assert!(matches!(knock(Some(&spec())), Err(Refusal::UnknownQueue { .. })));
     }
 
     #[test]
@@ -346,6 +362,13 @@ mod tests {
         assert!(knock(&new_job(), false, 1).is_ok());
         assert!(matches!(knock(&new_job(), false, 2), Err(Refusal::QueueFull { capacity: 2, .. })));
         assert!(matches!(knock(&new_job(), true, 0), Err(Refusal::QueueShut { .. })));
+    }
+
+    #[test]
+    fn what_the_holder_of_a_key_answers_needs_no_room_but_an_open_queue() {
+        let holder = KeyVerdict::Keep(JobId(1));
+        assert!(knock_with(holder, &new_job(), false, 2).is_ok());
+        assert!(matches!(knock_with(holder, &new_job(), true, 0), Err(Refusal::QueueShut { .. })));
     }
 
     #[test]

@@ -63,6 +63,9 @@ pub struct Job {
     pub progress: Option<Progress>,
 }
 
+/// Why a job is cancelled that was not started in time.
+pub const EXPIRED_REASON: &str = "expired before it started";
+
 impl Job {
     /// What sets the jitter of this job's retries.
     pub fn seed(&self) -> u64 {
@@ -75,7 +78,7 @@ impl Job {
         self.expires_at.filter(|_| self.counters.attempts == 0)
     }
 
-    /// Whether it is too late to start it.
+    /// Whether it is too late to start it. Then it is cancelled, with [`EXPIRED_REASON`].
     pub fn has_expired(&self, now: Timestamp) -> bool {
         self.expiry().is_some_and(|at| at <= now)
     }

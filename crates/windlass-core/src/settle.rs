@@ -8,8 +8,8 @@ use crate::claim::Fence;
 use crate::clock::Timestamp;
 use crate::gate::{Gate, gate_by_history};
 use crate::job::{Counters, Job, JobId};
-use crate::limits::DELAY_MAX;
-use crate::outcome::{ErrorKind, JobError, Outcome};
+use crate::limits::{DELAY_MAX, ERROR_BYTES_MAX, OUTPUT_BYTES_MAX, REASON_BYTES_MAX, RESULT_BYTES_MAX};
+use crate::outcome::{ErrorKind, JobError, Outcome, bounded};
 use crate::retry::RetryPolicy;
 
 /// Decides what becomes of a job. `age` is how long ago it was put in.
@@ -154,6 +154,18 @@ impl Transition {
         Landing { counters, place }
     }
 
+    /// The same with every text within its limit.
+    #[must_use]
+    pub fn bounded(self) -> Self {
+        let cut = |error: JobError| JobError { text: bounded(error.text, ERROR_BYTES_MAX), ..error };
+        match self {
+            Self::Retry { after, error } => Self::Retry { after, error: cut(error) },
+            Self::Bury { error } => Self::Bury { error: cut(error) },
+            Self::Cancel { why } => Self::Cancel { why: bounded(why, REASON_BYTES_MAX) },
+            other => other,
+        }
+    }
+
     /// The error that this transition carries.
     pub fn error(&self) -> Option<&JobError> {
         match self {
@@ -202,6 +214,23 @@ pub struct Settlement {
     pub report: AttemptReport,
 }
 
+impl Settlement {
+    /// The same as it is stored: every text within its limit, and a result only if the job's type keeps it.
+    /// One that is too long costs the job nothing; the output says that it is gone.
+    #[must_use]
+    pub fn bounded(self, keep_result: bool) -> Self {
+        let Self { fence, transition, mut report } = self;
+        report.output = report.output.map(|output| bounded(output, OUTPUT_BYTES_MAX));
+        let transition = match transition.bounded() {
+            Transition::Succeed { result } => {
+                Transition::Succeed { result: report.fitting(result.filter(|_| keep_result)) }
+            }
+            other => other,
+        };
+        Self { fence, transition, report }
+    }
+}
+
 /// What a worker tells of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AttemptReport {
@@ -209,6 +238,25 @@ pub struct AttemptReport {
     pub ran_for: Duration,
     /// What the handler wrote, bounded.
     pub output: Option<String>,
+}
+
+impl AttemptReport {
+    /// A result that is short enough to be kept; else a line about it is left here.
+    fn fitting(&mut self, result: Option<String>) -> Option<String> {
+        let bytes = result.as_ref().map_or(0, String::len);
+        if bytes <= RESULT_BYTES_MAX {
+            return result;
+        }
+        let line = format!(
+            "the result of {bytes} bytes was over the limit of {RESULT_BYTES_MAX} and was not kept\n"
+        );
+        let mut output = bounded(self.output.take().unwrap_or_default(), OUTPUT_BYTES_MAX - line.len() - 1);
+        if !output.is_empty() && !output.ends_with('\n') {
+            output.push('\n');
+        }
+        self.output = Some(output + &line);
+        None
+    }
 }
 
 /// What became of a settlement.

@@ -4,14 +4,13 @@ use windlass_core::boost::{ClaimRange, claim_order};
 use windlass_core::claim::{ClaimAnswer, ClaimRequest, ClaimToken, Claimed, Outlook, Suspects};
 use windlass_core::clock::Timestamp;
 use windlass_core::engine::Result;
-use windlass_core::job::JobId;
+use windlass_core::job::{EXPIRED_REASON, JobId};
 use windlass_core::limits::{CLAIM_BATCH_MAX, DELAY_MAX, QUEUES_PER_CLAIM_MAX};
 use windlass_core::names::{QueueName, TypeName};
 use windlass_core::planted::{Bug, planted};
 
 use super::refuse_over;
 use super::state::{Claim, JobRow, Stage, State, TypeAt, next_after};
-use super::upkeep::EXPIRED;
 
 impl State {
     pub(super) fn claim(&mut self, request: &ClaimRequest, now: Timestamp) -> Result<ClaimAnswer> {
@@ -28,6 +27,7 @@ impl State {
             };
         }
         let outlook = self.outlook_for(&queues.concat(), now);
+        let outlook = outlook.with_ends_of_pauses(self.ends_of_pauses(&request.queues), now);
         Ok(ClaimAnswer::Claimed { jobs, outlook })
     }
 
@@ -40,9 +40,15 @@ impl State {
         refuse_over(QUEUES_PER_CLAIM_MAX, "queues", queues.len())?;
         let look = |queue: &QueueName| {
             let types = self.open_queues(std::slice::from_ref(queue), types, now).concat();
-            (queue.clone(), self.outlook_for(&types, now))
+            let ends = self.ends_of_pauses(std::slice::from_ref(queue));
+            (queue.clone(), self.outlook_for(&types, now).with_ends_of_pauses(ends, now))
         };
         Ok(queues.iter().map(look).collect())
+    }
+
+    /// When the pauses of these queues end by themselves.
+    fn ends_of_pauses(&self, queues: &[QueueName]) -> impl Iterator<Item = Timestamp> {
+        queues.iter().filter_map(|name| self.index.queue_named(name)?.pause.as_ref()?.until)
     }
 
     /// The types asked for of each queue that is not paused, each type once.
@@ -143,7 +149,7 @@ impl State {
     fn take(&mut self, id: JobId, request: &ClaimRequest, boosted: bool, now: Timestamp) -> Option<Claimed> {
         let row = self.live.get_mut(&id)?;
         if row.has_expired(now) {
-            self.cancel_waiting(id, EXPIRED, now);
+            self.cancel_waiting(id, EXPIRED_REASON, now);
             return None;
         }
         self.index.leave_waiting(row);

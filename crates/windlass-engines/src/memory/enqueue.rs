@@ -26,11 +26,15 @@ impl State {
     }
 
     fn put(&mut self, new: NewJob, now: Timestamp) -> Enqueued {
-        let (type_at, accepted) = match self.accept(&new, now) {
+        let Some(type_at) = self.index.type_at(&new.job_type) else {
+            return Enqueued::Refused(Refusal::UnknownType { job_type: new.job_type });
+        };
+        let verdict = self.verdict(&new, type_at, now);
+        let accepted = match self.accept(&new, type_at, verdict, now) {
             Ok(accepted) => accepted,
             Err(why) => return Enqueued::Refused(why),
         };
-        match self.verdict(&new, type_at, now) {
+        match verdict {
             KeyVerdict::Insert => Enqueued::New(self.insert(new, type_at, accepted, now)),
             KeyVerdict::Keep(id) => Enqueued::Kept(id),
             KeyVerdict::Replace(id) => {
@@ -44,14 +48,16 @@ impl State {
         }
     }
 
-    fn accept(&self, new: &NewJob, now: Timestamp) -> std::result::Result<(TypeAt, Accepted), Refusal> {
-        let Some(type_at) = self.index.type_at(&new.job_type) else {
-            return Err(Refusal::UnknownType { job_type: new.job_type.clone() });
-        };
+    fn accept(
+        &self,
+        new: &NewJob,
+        type_at: TypeAt,
+        verdict: KeyVerdict,
+        now: Timestamp,
+    ) -> std::result::Result<Accepted, Refusal> {
         let queue = self.index.queue_of(type_at);
         let at_door = QueueAtDoor { spec: &queue.spec, shut: queue.shut, unfinished: queue.unfinished };
-        let accepted = accept(new, Some(&self.index.type_row(type_at).spec), Some(at_door), now)?;
-        Ok((type_at, accepted))
+        accept(new, Some(&self.index.type_row(type_at).spec), Some(at_door), verdict, now)
     }
 
     fn verdict(&self, new: &NewJob, type_at: TypeAt, now: Timestamp) -> KeyVerdict {

@@ -6,10 +6,8 @@ use windlass_core::claim::Fence;
 use windlass_core::clock::Timestamp;
 use windlass_core::engine::Result;
 use windlass_core::job::Progress;
-use windlass_core::limits::{
-    ERROR_BYTES_MAX, OUTPUT_BYTES_MAX, PROGRESS_BYTES_MAX, REASON_BYTES_MAX, SETTLE_BATCH_MAX,
-};
-use windlass_core::outcome::{JobError, bounded};
+use windlass_core::limits::{PROGRESS_BYTES_MAX, SETTLE_BATCH_MAX};
+use windlass_core::outcome::bounded;
 use windlass_core::planted::{Bug, planted};
 use windlass_core::settle::{Place, Settled, Settlement, Transition};
 
@@ -23,11 +21,12 @@ impl State {
     }
 
     fn settle_one(&mut self, settlement: Settlement, now: Timestamp) -> Settled {
-        let Settlement { fence, transition, report } = settlement;
+        let fence = settlement.fence;
         let Some(row) = self.live.get_mut(&fence.job).filter(|row| holds(row, fence)) else {
             return self.settled_before(fence);
         };
-        let transition = cut(transition);
+        let keep_result = self.index.type_row(row.type_at).spec.keep_result;
+        let Settlement { transition, report, .. } = settlement.bounded(keep_result);
         let cancel = row.claim().and_then(|claim| claim.cancel_requested.clone());
         let cancel = cancel.filter(|_| !planted(Bug::CancelIgnored));
         let error = transition.error().cloned();
@@ -37,7 +36,7 @@ impl State {
                 ended_at: now,
                 ending,
                 error: error.clone(),
-                output: report.output.map(|output| bounded(output, OUTPUT_BYTES_MAX)),
+                output: report.output,
             });
         }
         row.last_error = error.or(row.last_error.take());
@@ -107,15 +106,4 @@ impl Traces {
 /// Whether the job runs under this very claim.
 fn holds(row: &JobRow, fence: Fence) -> bool {
     row.claim().is_some_and(|claim| claim.token == fence.token || planted(Bug::SettleWithoutToken))
-}
-
-/// The same with every text within its limit.
-fn cut(transition: Transition) -> Transition {
-    let cut_error = |error: JobError| JobError { text: bounded(error.text, ERROR_BYTES_MAX), ..error };
-    match transition {
-        Transition::Retry { after, error } => Transition::Retry { after, error: cut_error(error) },
-        Transition::Bury { error } => Transition::Bury { error: cut_error(error) },
-        Transition::Cancel { why } => Transition::Cancel { why: bounded(why, REASON_BYTES_MAX) },
-        other => other,
-    }
 }

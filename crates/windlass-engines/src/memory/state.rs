@@ -13,7 +13,7 @@ use windlass_core::clock::Timestamp;
 use windlass_core::gate::Gate;
 use windlass_core::job::{Counters, Job, JobId, JobState, Phase};
 use windlass_core::key::{HolderStage, KeyHolder};
-use windlass_core::limits::{ATTEMPTS_SHOWN_MAX, RESULT_BYTES_MAX};
+use windlass_core::limits::ATTEMPTS_SHOWN_MAX;
 use windlass_core::outcome::JobError;
 use windlass_core::planted::{Bug, planted};
 use windlass_core::settle::{Landing, Place};
@@ -223,12 +223,9 @@ impl State {
     }
 
     /// Moves a job that no longer waits or runs to where it ended.
-    fn end(&mut self, id: JobId, mut end: JobState, now: Timestamp) {
+    fn end(&mut self, id: JobId, end: JobState, now: Timestamp) {
         let Some(mut row) = self.live.remove(&id) else { return };
         let spec = &self.index.type_row(row.type_at).spec;
-        if let JobState::Succeeded { result, .. } = &mut end {
-            result.take_if(|result| !spec.keep_result || result.len() > RESULT_BYTES_MAX);
-        }
         let is_dead = matches!(end, JobState::Dead { .. });
         let keep_until = spec.keep_until(now);
         self.index.count_end(&row, &end);

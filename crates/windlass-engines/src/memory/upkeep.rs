@@ -5,20 +5,17 @@ use std::collections::BTreeSet;
 use windlass_core::admin::BatchDone;
 use windlass_core::clock::Timestamp;
 use windlass_core::gate::Gate;
-use windlass_core::job::JobId;
+use windlass_core::job::{EXPIRED_REASON, JobId};
 use windlass_core::limits::{DEAD_WORKER_KEPT, UPKEEP_BATCH_MAX};
 
 use super::state::{State, TypeAt};
-
-/// Why a job is cancelled that was not started in time.
-pub(super) const EXPIRED: &str = "expired before it started";
 
 impl State {
     pub(super) fn sweep(&mut self, limit: u32, now: Timestamp) -> BatchDone {
         let limit = limit.min(UPKEEP_BATCH_MAX) as usize;
         let expired = self.index.expired(limit, now);
         for id in &expired {
-            self.cancel_waiting(*id, EXPIRED, now);
+            self.cancel_waiting(*id, EXPIRED_REASON, now);
         }
         let parked = self.park_unhandled(limit, now);
         self.let_through_handled(limit, now);

@@ -7,7 +7,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use windlass_core::boost::{ClaimRange, claim_order};
 use windlass_core::claim::{ClaimAnswer, ClaimRequest, Claimed, Outlook, Suspects};
 use windlass_core::clock::Timestamp;
-use windlass_core::job::JobId;
+use windlass_core::job::{EXPIRED_REASON, JobId};
 use windlass_core::limits::{CLAIM_BATCH_MAX, QUEUES_PER_CLAIM_MAX};
 use windlass_core::names::{QueueName, TypeName};
 use windlass_core::outcome::{ErrorKind, JobError};
@@ -18,7 +18,6 @@ use super::counts::Spot;
 use super::fault::Step;
 use super::row::{self, EXTRA, Reading, read_job};
 use super::sql::sql;
-use super::upkeep::EXPIRED;
 use super::work::{Hot, Work, refuse_over};
 
 /// The types asked for of one queue.
@@ -39,6 +38,7 @@ impl Work<'_> {
             };
         }
         let outlook = outlook_for(self.conn, &queues.concat(), self.now)?;
+        let outlook = outlook.with_ends_of_pauses(ends_of_pauses(self.catalogue, &request.queues), self.now);
         Ok(ClaimAnswer::Claimed { jobs, outlook })
     }
 
@@ -151,7 +151,7 @@ impl Work<'_> {
     fn pass_over(&mut self, id: JobId, damage: Option<String>) -> Step<()> {
         let Some(job) = self.live_job(id)? else { return Ok(()) };
         match damage {
-            None => self.cancel_waiting(&job, EXPIRED),
+            None => self.cancel_waiting(&job, EXPIRED_REASON),
             Some(damage) => {
                 let text = format!("its row in the store is damaged: {damage}");
                 self.bury_waiting(&job, &JobError::new(ErrorKind::Undecodable, text))
@@ -225,9 +225,15 @@ pub(super) fn outlook(
         .iter()
         .map(|queue| {
             let types = open_queues(&catalogue, std::slice::from_ref(queue), types, now).concat();
-            Ok((queue.clone(), outlook_for(conn, &types, now)?))
+            let ends = ends_of_pauses(&catalogue, std::slice::from_ref(queue));
+            Ok((queue.clone(), outlook_for(conn, &types, now)?.with_ends_of_pauses(ends, now)))
         })
         .collect()
+}
+
+/// When the pauses of these queues end by themselves.
+fn ends_of_pauses(catalogue: &Catalogue, queues: &[QueueName]) -> impl Iterator<Item = Timestamp> {
+    queues.iter().filter_map(|name| catalogue.queue(name)?.pause.as_ref()?.until)
 }
 
 /// The types asked for of each queue that is not paused, each type once.

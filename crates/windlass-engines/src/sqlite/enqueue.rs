@@ -46,11 +46,12 @@ impl Work<'_> {
         let Some(kind) = self.catalogue.type_named(&new.job_type) else {
             return Ok(Enqueued::Refused(Refusal::UnknownType { job_type: new.job_type.clone() }));
         };
-        let accepted = match self.accept(new, &kind, depths)? {
+        let verdict = self.verdict(new, &kind)?;
+        let accepted = match self.accept(new, &kind, verdict, depths)? {
             Ok(accepted) => accepted,
             Err(why) => return Ok(Enqueued::Refused(why)),
         };
-        Ok(match self.verdict(new, &kind)? {
+        Ok(match verdict {
             KeyVerdict::Insert => Enqueued::New(self.insert(new, &kind, &accepted)?),
             KeyVerdict::Keep(id) => Enqueued::Kept(id),
             KeyVerdict::Replace(id) => {
@@ -65,13 +66,19 @@ impl Work<'_> {
         })
     }
 
-    fn accept(&self, new: &NewJob, kind: &TypeEntry, depths: &mut Depths) -> Step<Result<Accepted, Refusal>> {
+    fn accept(
+        &self,
+        new: &NewJob,
+        kind: &TypeEntry,
+        verdict: KeyVerdict,
+        depths: &mut Depths,
+    ) -> Step<Result<Accepted, Refusal>> {
         let Some(queue) = self.catalogue.queue(&kind.spec.queue) else {
-            return Ok(accept(new, Some(&kind.spec), None, self.now));
+            return Ok(accept(new, Some(&kind.spec), None, verdict, self.now));
         };
         let unfinished = self.unfinished(&queue, depths)?;
         let at_door = QueueAtDoor { spec: &queue.spec, shut: queue.shut, unfinished };
-        Ok(accept(new, Some(&kind.spec), Some(at_door), self.now))
+        Ok(accept(new, Some(&kind.spec), Some(at_door), verdict, self.now))
     }
 
     /// How many jobs of a queue have not ended, earlier ones of this transaction and batch included.

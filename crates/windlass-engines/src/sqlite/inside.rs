@@ -3,39 +3,66 @@
 
 use rusqlite::Transaction;
 use windlass_core::claim::Fence;
-use windlass_core::clock::Clock;
+use windlass_core::clock::{Clock, Timestamp};
 use windlass_core::enqueue::{Enqueued, NewJob};
 use windlass_core::error::EngineError;
 use windlass_core::limits::ENQUEUE_BATCH_MAX;
-use windlass_core::settle::{AttemptReport, Settled, Settlement, Transition};
+use windlass_core::settle::Settled;
 
+use super::SqliteEngine;
 use super::catalogue::Catalogue;
 use super::counts::Deltas;
 use super::fault::{Fault, Step};
 use super::work::{Work, refuse_over};
 use crate::clock::SystemClock;
 
+/// In the caller's transaction, by the engine's clock.
+impl SqliteEngine {
+    /// As [`enqueue_in`], by this engine's clock. The transaction must be on this engine's file.
+    pub fn enqueue_in(&self, tx: &Transaction<'_>, jobs: Vec<NewJob>) -> Result<Vec<Enqueued>, EngineError> {
+        enqueue_at(tx, jobs, self.options.clock.now())
+    }
+
+    /// As [`complete_in`], by this engine's clock. The transaction must be on this engine's file.
+    pub fn complete_in(&self, tx: &Transaction<'_>, fence: Fence) -> Result<Settled, EngineError> {
+        complete_at(tx, fence, self.options.clock.now())
+    }
+}
+
 /// Puts jobs in together with the caller's own writes: committed with them, or gone with them. There is no
 /// receipt, since the caller's transaction itself says whether it happened.
 ///
-/// The file must have been opened by an engine before, which makes the tables and registers the types.
+/// By the system's clock, for programs without an engine at hand; one with another clock has
+/// [`SqliteEngine::enqueue_in`]. The file must have been opened by an engine before, which makes the tables and registers the types.
 pub fn enqueue_in(tx: &Transaction<'_>, jobs: Vec<NewJob>) -> Result<Vec<Enqueued>, EngineError> {
+    enqueue_at(tx, jobs, SystemClock.now())
+}
+
+fn enqueue_at(tx: &Transaction<'_>, jobs: Vec<NewJob>, now: Timestamp) -> Result<Vec<Enqueued>, EngineError> {
     refuse_over(ENQUEUE_BATCH_MAX, "jobs", jobs.len())?;
-    Ok(all_or_nothing(tx, |work| work.put_all(jobs))?)
+    Ok(all_or_nothing(tx, now, |work| work.put_all(jobs))?)
 }
 
 /// Ends a job as succeeded together with the caller's own writes, if the claim still holds. If it does not,
 /// nothing is written, and the caller should roll back: another worker has the job now.
+///
+/// By the system's clock; an engine with another has [`SqliteEngine::complete_in`].
 pub fn complete_in(tx: &Transaction<'_>, fence: Fence) -> Result<Settled, EngineError> {
-    let transition = Transition::Succeed { result: None };
-    let settlement = Settlement { fence, transition, report: AttemptReport::default() };
-    Ok(all_or_nothing(tx, |work| work.settle_one(settlement))?)
+    complete_at(tx, fence, SystemClock.now())
+}
+
+fn complete_at(tx: &Transaction<'_>, fence: Fence, now: Timestamp) -> Result<Settled, EngineError> {
+    Ok(all_or_nothing(tx, now, |work| work.complete(fence))?)
 }
 
 /// Works under a savepoint of its own, so that an error leaves the caller's transaction as it was.
-fn all_or_nothing<T>(tx: &Transaction<'_>, act: impl FnOnce(&mut Work<'_>) -> Step<T>) -> Step<T> {
+fn all_or_nothing<T>(
+    tx: &Transaction<'_>,
+    now: Timestamp,
+    act: impl FnOnce(&mut Work<'_>) -> Step<T>,
+) -> Step<T> {
     tx.execute_batch("SAVEPOINT windlass")?;
-    let result = work_in(tx, act);
+    let result = work_in(tx, now, act);
     match &result {
         Ok(_) => tx.execute_batch("RELEASE windlass")?,
         // SQLite may have rolled everything back by itself; then there is no savepoint any more.
@@ -45,10 +72,10 @@ fn all_or_nothing<T>(tx: &Transaction<'_>, act: impl FnOnce(&mut Work<'_>) -> St
     result
 }
 
-fn work_in<T>(tx: &Transaction<'_>, act: impl FnOnce(&mut Work<'_>) -> Step<T>) -> Step<T> {
+fn work_in<T>(tx: &Transaction<'_>, now: Timestamp, act: impl FnOnce(&mut Work<'_>) -> Step<T>) -> Step<T> {
     let mut catalogue = Catalogue::load(tx).map_err(no_tables)?;
     let nothing = Deltas::default();
-    let mut work = Work::new(tx, SystemClock.now(), &mut catalogue, &nothing);
+    let mut work = Work::new(tx, now, &mut catalogue, &nothing);
     let value = act(&mut work)?;
     work.end().deltas.flush(tx)?;
     catalogue.save_sequence(tx)?;

@@ -10,7 +10,7 @@ use windlass_core::clock::Timestamp;
 use windlass_core::gate::Gate;
 use windlass_core::job::{Counters, JobId};
 use windlass_core::key::HolderStage;
-use windlass_core::limits::{ATTEMPTS_SHOWN_MAX, RESULT_BYTES_MAX};
+use windlass_core::limits::ATTEMPTS_SHOWN_MAX;
 use windlass_core::outcome::JobError;
 use windlass_core::settle::{Landing, Place};
 use windlass_core::worker::WorkerId;
@@ -119,7 +119,7 @@ impl Work<'_> {
         };
         match landing.place {
             Place::Waiting { due, gate } => self.wait_again(&leaving, due, gate.as_ref()),
-            Place::Succeeded { result } => self.succeed(&leaving, result),
+            Place::Succeeded { result } => self.finish(&leaving, SUCCEEDED, result.as_deref(), None),
             Place::Dead { error } => self.bury(&leaving, &error),
             Place::Cancelled { why } => self.finish(&leaving, CANCELLED, None, Some(&why)),
         }
@@ -202,12 +202,6 @@ impl Work<'_> {
         self.did.deltas.moved(kind, leaving.from, Spot::waiting(due, gate.is_some()));
         self.did.hints.queue(&kind.spec.queue);
         Ok(())
-    }
-
-    fn succeed(&mut self, leaving: &Leaving<'_>, result: Option<String>) -> Step<()> {
-        let is_kept = leaving.kind.spec.keep_result;
-        let result = result.filter(|result| is_kept && result.len() <= RESULT_BYTES_MAX);
-        self.finish(leaving, SUCCEEDED, result.as_deref(), None)
     }
 
     /// A job that succeeded or was cancelled goes to the history, if its type keeps one.

@@ -1,12 +1,12 @@
 //! Settling: the end of an attempt is written, if its fence holds.
 
+use std::time::Duration;
+
 use rusqlite::params;
 use windlass_core::claim::Fence;
 use windlass_core::job::Progress;
-use windlass_core::limits::{
-    ERROR_BYTES_MAX, OUTPUT_BYTES_MAX, PROGRESS_BYTES_MAX, REASON_BYTES_MAX, SETTLE_BATCH_MAX,
-};
-use windlass_core::outcome::{JobError, bounded};
+use windlass_core::limits::{PROGRESS_BYTES_MAX, SETTLE_BATCH_MAX};
+use windlass_core::outcome::bounded;
 use windlass_core::settle::{AttemptReport, Settled, Settlement, Transition};
 
 use super::fault::Step;
@@ -22,11 +22,12 @@ impl Work<'_> {
     }
 
     pub(super) fn settle_one(&mut self, settlement: Settlement) -> Step<Settled> {
-        let Settlement { fence, transition, report } = settlement;
+        let fence = settlement.fence;
         let Some(held) = self.held_job(fence.job, fence.token)? else {
             return self.settled_before(fence);
         };
-        let transition = cut(transition);
+        let keep_result = self.type_of(held.kind)?.spec.keep_result;
+        let Settlement { transition, report, .. } = settlement.bounded(keep_result);
         let cancel = held.cancel_requested.as_deref();
         let parting = Parting {
             attempt: self.ended_attempt(&held, &transition, report),
@@ -37,6 +38,14 @@ impl Work<'_> {
         let landing = transition.land(self.now, held.due, held.counters, cancel);
         self.land(&held, landing, &parting)?;
         Ok(Settled::Applied)
+    }
+
+    /// Ends a job as succeeded. How long it ran is told by its claim.
+    pub(super) fn complete(&mut self, fence: Fence) -> Step<Settled> {
+        let held = self.held_job(fence.job, fence.token)?;
+        let ran_for = held.map_or(Duration::ZERO, |held| self.now.since(held.since));
+        let report = AttemptReport { ran_for, output: None };
+        self.settle_one(Settlement { fence, transition: Transition::Succeed { result: None }, report })
     }
 
     fn ended_attempt(
@@ -51,7 +60,7 @@ impl Work<'_> {
             started_at: self.now.minus(report.ran_for),
             ending: transition.ending(held.cancel_requested.is_some())?,
             error: transition.error().cloned(),
-            output: report.output.map(|output| bounded(output, OUTPUT_BYTES_MAX)),
+            output: report.output,
         })
     }
 
@@ -77,16 +86,5 @@ impl Work<'_> {
             0 => Ok(Settled::ClaimLost),
             _ => Ok(Settled::Applied),
         }
-    }
-}
-
-/// The same with every text within its limit.
-fn cut(transition: Transition) -> Transition {
-    let cut_error = |error: JobError| JobError { text: bounded(error.text, ERROR_BYTES_MAX), ..error };
-    match transition {
-        Transition::Retry { after, error } => Transition::Retry { after, error: cut_error(error) },
-        Transition::Bury { error } => Transition::Bury { error: cut_error(error) },
-        Transition::Cancel { why } => Transition::Cancel { why: bounded(why, REASON_BYTES_MAX) },
-        other => other,
     }
 }

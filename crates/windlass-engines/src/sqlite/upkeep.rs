@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use rusqlite::params;
 use windlass_core::admin::BatchDone;
 use windlass_core::gate::Gate;
-use windlass_core::job::JobId;
+use windlass_core::job::{EXPIRED_REASON, JobId};
 use windlass_core::limits::{DEAD_WORKER_KEPT, RECEIPT_TTL, UPKEEP_BATCH_MAX};
 use windlass_core::names::{QueueName, TypeName};
 
@@ -14,9 +14,6 @@ use super::fault::Step;
 use super::sql::sql;
 use super::work::Work;
 use super::workers::sightings;
-
-/// Why a job is cancelled that was not started in time.
-pub(super) const EXPIRED: &str = "expired before it started";
 
 /// What live workers serve and handle.
 #[derive(Debug, Default)]
@@ -31,7 +28,7 @@ impl Work<'_> {
         let expired = self.expired(limit)?;
         for id in &expired {
             if let Some(job) = self.live_job(*id)? {
-                self.cancel_waiting(&job, EXPIRED)?;
+                self.cancel_waiting(&job, EXPIRED_REASON)?;
             }
         }
         let served = self.served()?;

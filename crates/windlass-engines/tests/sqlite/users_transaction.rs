@@ -1,14 +1,18 @@
 //! Jobs that come and end in the user's own transaction.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use rusqlite::Connection;
 use windlass_core::claim::{ClaimToken, Fence};
-use windlass_core::engine::Admin;
+use windlass_core::clock::{Clock, ManualClock, Timestamp};
+use windlass_core::engine::{Admin, Engine};
 use windlass_core::error::EngineError;
 use windlass_core::job::Phase;
 use windlass_core::settle::Settled;
-use windlass_engines::sqlite::{complete_in, enqueue_in};
+use windlass_engines::sqlite::{SqliteEngine, SqliteOptions, complete_in, enqueue_in};
 
-use super::{Place, claim, enqueue, new_job, ready_engine, status, stored};
+use super::{Place, WORKER, card, claim, declare, enqueue, new_job, ready_engine, status, stored};
 
 fn with_table(place: &Place) -> Connection {
     let conn = place.connect();
@@ -108,6 +112,28 @@ async fn completing_twice_is_the_same_as_once() {
         tx.commit().unwrap();
     }
     assert_eq!(status(&engine).await.totals.succeeded, 1);
+}
+
+#[tokio::test]
+async fn through_an_engine_the_engines_clock_counts_and_the_attempt_began_with_its_claim() {
+    let place = Place::new();
+    let clock = Arc::new(ManualClock::starting_at(Timestamp::EPOCH));
+    let options = SqliteOptions { clock: clock.clone(), ..SqliteOptions::default() };
+    let engine = SqliteEngine::open(place.path(), options).unwrap();
+    declare(&engine).await;
+    engine.register(card(WORKER)).await.unwrap();
+    let mut conn = place.connect();
+    let tx = conn.transaction().unwrap();
+    let id = stored(&engine.enqueue_in(&tx, vec![new_job()]).unwrap())[0];
+    tx.commit().unwrap();
+    assert_eq!(engine.job(id).await.unwrap().unwrap().job.enqueued_at, Timestamp::EPOCH);
+    let fence = claim(&engine, 1).await[0].fence();
+    clock.advance(Duration::from_secs(4));
+    let tx = conn.transaction().unwrap();
+    assert_eq!(engine.complete_in(&tx, fence).unwrap(), Settled::Applied);
+    tx.commit().unwrap();
+    let attempt = engine.attempts(id).await.unwrap().remove(0);
+    assert_eq!((attempt.started_at, attempt.ended_at), (Timestamp::EPOCH, Some(clock.now())));
 }
 
 #[test]
