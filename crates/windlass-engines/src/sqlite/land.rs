@@ -313,7 +313,7 @@ impl Work<'_> {
             attempt.output,
         ])?;
         // Not each time: a job may go on for years, and a few more than are shown do no harm.
-        if attempt.number % TRIM_EVERY == 0 {
+        if attempt.number.is_multiple_of(TRIM_EVERY) {
             self.conn.prepare_cached(sql!("trim_attempts"))?.execute(params![id.0, ATTEMPTS_SHOWN_MAX])?;
         }
         Ok(())
