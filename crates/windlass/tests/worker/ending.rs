@@ -123,7 +123,7 @@ async fn a_dropped_worker_gives_its_jobs_back_and_leaves_the_store_after_its_las
 
 async fn no_workers_left(engine: &Arc<dyn Engine>) {
     let gone = async {
-        while !engine.workers().await.unwrap().is_empty() {
+        while !engine.workers().await.expect("memory answers").is_empty() {
             tokio::task::yield_now().await;
         }
     };
@@ -144,7 +144,6 @@ struct Gate {
     go: Arc<Barrier>,
 }
 
-#[expect(clippy::unused_async, reason = "a handler is async even if it only blocks")]
 async fn block(_: Block, State(gate): State<Gate>) {
     gate.started.notify_one();
     gate.go.wait();
