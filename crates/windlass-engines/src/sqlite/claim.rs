@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 use windlass_core::boost::{ClaimRange, claim_order};
 use windlass_core::claim::{ClaimAnswer, ClaimRequest, Claimed, Outlook, Suspects};
 use windlass_core::clock::Timestamp;
@@ -82,10 +82,10 @@ impl Work<'_> {
     ) -> Step<()> {
         loop {
             let room = taking.room_in(range);
-            let first = if room == 0 { Vec::new() } else { first_in(self.conn, heads, range, room)? };
+            let first = if room == 0 { Vec::new() } else { self.first_in(heads, range, room)? };
             let found = first.len();
-            for id in first {
-                match self.take(id, request, range.boosted)? {
+            for claimable in first {
+                match self.take(claimable, request, range.boosted)? {
                     Some(job) => taking.took(job),
                     None => taking.passed_over -= 1,
                 }
@@ -117,7 +117,7 @@ impl Work<'_> {
                 if !wanted(*kind) || *crashes > crashes_max {
                     continue;
                 }
-                if let Some(job) = self.take(JobId(*id), request, false)? {
+                if let Some(job) = self.take(self.read_claimable(JobId(*id))?, request, false)? {
                     return Ok(vec![job]);
                 }
             }
@@ -126,15 +126,15 @@ impl Work<'_> {
     }
 
     /// Makes a waiting job the worker's own; or cancels it if it has expired, or gives it up if it is damaged.
-    fn take(&mut self, id: JobId, request: &ClaimRequest, boosted: bool) -> Step<Option<Claimed>> {
-        let Claimable { reading, kind, gated, .. } = self.read_claimable(id)?;
+    fn take(&mut self, found: Claimable, request: &ClaimRequest, boosted: bool) -> Step<Option<Claimed>> {
+        let Claimable { reading, kind, gated, .. } = found;
         let Reading { mut job, damage, .. } = reading;
         if damage.is_some() || job.has_expired(self.now) {
-            self.pass_over(id, damage)?;
+            self.pass_over(job.id, damage)?;
             return Ok(None);
         }
         self.hot(Hot::Claim)?.execute(params![
-            id.0,
+            job.id.0,
             request.worker.to_bytes(),
             request.token.to_bytes(),
             self.now.as_micros(),
@@ -163,6 +163,10 @@ impl Work<'_> {
         let mut statement = self.hot(Hot::ReadLive)?;
         let mut rows = statement.query([id.0])?;
         let row = rows.next()?.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
+        self.claimable(row)
+    }
+
+    fn claimable(&self, row: &Row<'_>) -> Step<Claimable> {
         Ok(Claimable {
             reading: read_job(row, &|kind| self.names(kind))?,
             kind: row.get(1)?,
@@ -170,6 +174,30 @@ impl Work<'_> {
             since: row.get::<_, Option<i64>>(EXTRA + 3)?.map(Timestamp::from_micros),
             boosted: row.get::<_, Option<bool>>(EXTRA + 4)?.unwrap_or_default(),
         })
+    }
+
+    /// The first jobs of a part of the claim's order, over all types by due time and number.
+    fn first_in(&self, heads: &[Head], range: &ClaimRange, room: u32) -> Step<Vec<Claimable>> {
+        let mut statement = self.conn.prepare_cached(sql!("pick"))?;
+        let after = range.after.map_or(i64::MIN, Timestamp::as_micros);
+        let mut first: Vec<Claimable> = Vec::new();
+        let mut sources = 0;
+        for head in heads.iter().filter(|head| head.priority == i64::from(range.priority)) {
+            if head.due > range.until {
+                continue;
+            }
+            sources += 1;
+            let bounds = [head.kind, head.priority, after, range.until.as_micros(), room.into()];
+            let mut rows = statement.query(bounds)?;
+            while let Some(row) = rows.next()? {
+                first.push(self.claimable(row)?);
+            }
+        }
+        if sources > 1 {
+            first.sort_unstable_by_key(|found| (found.reading.job.due, found.reading.job.id));
+            first.truncate(room as usize);
+        }
+        Ok(first)
     }
 }
 
@@ -275,30 +303,6 @@ fn heads(conn: &Connection, types: &[Arc<TypeEntry>]) -> Step<Vec<Head>> {
 fn oldest(heads: &[Head], priority: Priority) -> Option<Timestamp> {
     let of_priority = heads.iter().filter(|head| head.priority == i64::from(priority));
     of_priority.map(|head| head.due).min()
-}
-
-/// The first jobs of a part of the claim's order, over all types by due time and number.
-fn first_in(conn: &Connection, heads: &[Head], range: &ClaimRange, room: u32) -> Step<Vec<JobId>> {
-    let mut statement = conn.prepare_cached(sql!("pick"))?;
-    let after = range.after.map_or(i64::MIN, Timestamp::as_micros);
-    let mut turns: Vec<(i64, i64)> = Vec::new();
-    let mut sources = 0;
-    for head in heads.iter().filter(|head| head.priority == i64::from(range.priority)) {
-        if head.due > range.until {
-            continue;
-        }
-        sources += 1;
-        let bounds = [head.kind, head.priority, after, range.until.as_micros(), room.into()];
-        let mut rows = statement.query(bounds)?;
-        while let Some(row) = rows.next()? {
-            turns.push((row.get(0)?, row.get(1)?));
-        }
-    }
-    if sources > 1 {
-        turns.sort_unstable();
-        turns.truncate(room as usize);
-    }
-    Ok(turns.into_iter().map(|(_, id)| JobId(id)).collect())
 }
 
 fn outlook_for(conn: &Connection, types: &[Arc<TypeEntry>], now: Timestamp) -> Step<Outlook> {
