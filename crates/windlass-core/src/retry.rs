@@ -134,12 +134,12 @@ impl RetryPolicy {
         }
         let band = match self {
             Self::Exponential { base, max, attempts } => {
-                let delay = doubled(*base, failures).min(*max);
+                let delay = doubled(*base, failures).min(*max).min(DELAY_MAX);
                 (failures < *attempts)
                     .then(|| Band { shortest: delay * 3 / 4, longest: delay.saturating_mul(5) / 4 })
             }
             Self::Backfill { base, max, attempts } => {
-                let delay = doubled(*base, failures).min(*max);
+                let delay = doubled(*base, failures).min(*max).min(DELAY_MAX);
                 (failures < *attempts).then(|| Band { shortest: delay, longest: delay.saturating_mul(5) / 4 })
             }
             Self::Fibonacci { unit, attempts } => {
@@ -192,6 +192,7 @@ impl RetryPolicy {
             {
                 Err(RetryPolicyError::Attempts { got: *attempts })
             }
+            _ if self.longest_span() > DELAY_MAX => Err(RetryPolicyError::TooLong),
             Self::Progressive { tiers } if tiers.is_empty() => Err(RetryPolicyError::NoTiers),
             Self::Progressive { tiers } if !tiers.is_sorted_by(|a, b| a.max_age < b.max_age) => {
                 Err(RetryPolicyError::TiersOutOfOrder)
@@ -200,6 +201,19 @@ impl RetryPolicy {
                 Err(RetryPolicyError::Attempts { got: u32::try_from(delays.len()).unwrap_or(u32::MAX) })
             }
             _ => Ok(()),
+        }
+    }
+}
+
+impl RetryPolicy {
+    fn longest_span(&self) -> Duration {
+        match self {
+            Self::Exponential { base, max, .. } | Self::Backfill { base, max, .. } => (*base).max(*max),
+            Self::Fibonacci { unit, .. } => *unit,
+            Self::Fixed { every, .. } => *every,
+            Self::Progressive { tiers } => tiers.iter().map(|tier| tier.interval).max().unwrap_or_default(),
+            Self::List { delays } => delays.iter().map(|delay| delay.0).max().unwrap_or_default(),
+            Self::Never => Duration::ZERO,
         }
     }
 }
@@ -213,6 +227,9 @@ pub enum RetryPolicyError {
         /// What was asked for.
         got: u32,
     },
+    /// A delay of more than ten years.
+    #[error("expected the delays of a retry policy of at most ten years")]
+    TooLong,
     /// A progressive policy without a tier.
     #[error("expected a progressive policy with at least one tier, got none")]
     NoTiers,

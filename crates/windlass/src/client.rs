@@ -12,7 +12,7 @@ use windlass_core::limits::ENQUEUE_BATCH_MAX;
 use windlass_core::priority::PriorityLabels;
 use windlass_core::queue::QueueSpec;
 
-use crate::enqueue::{Enqueue, EnqueueError, Flights, Placed, Way};
+use crate::enqueue::{Enqueue, EnqueueError, Flights, Handle, Placed, Way};
 use crate::job_type::{JobType, spec_of};
 use crate::{random, store};
 
@@ -54,17 +54,19 @@ impl Client {
 
     /// Declares queues, so that jobs can be put in before any worker starts.
     pub async fn declare(&self, queues: Vec<QueueSpec>) -> Result<(), EngineError> {
-        self.0.engine.declare(Declaration { queues, types: vec![] }).await
+        let declaration = Declaration { queues, types: vec![] };
+        store::call(&self.0.engine, |engine| async move { engine.declare(declaration).await }).await
     }
 
     /// Registers the type `T`, and its queue with the defaults if nobody declared it, so that jobs of it can be
     /// put in before any worker starts.
     pub async fn register<T: JobType>(&self) -> Result<(), RegisterError> {
         let spec = spec_of::<T>()?;
-        let known = self.0.engine.queues().await?;
+        let known = self.snapshot().await?;
         let missing = known.iter().all(|queue| queue.spec.name != spec.queue);
         let queues = missing.then(|| declared_as(&spec.queue)).into_iter().collect();
-        Ok(self.0.engine.declare(Declaration { queues, types: vec![spec] }).await?)
+        let declaration = Declaration { queues, types: vec![spec] };
+        Ok(store::call(&self.0.engine, |engine| async move { engine.declare(declaration).await }).await?)
     }
 
     /// Puts a job in. Nothing happens until the returned builder is awaited.
@@ -91,7 +93,8 @@ impl Client {
         self.enqueue_drafts(drafts).await
     }
 
-    /// Puts in jobs that were made by hand.
+    /// Puts in jobs that were made by hand. Fails as a whole only if nothing at all was sent; else each job has its
+    /// own answer, also if the store went away half way.
     pub async fn enqueue_drafts(
         &self,
         drafts: Vec<NewJob>,
@@ -102,10 +105,19 @@ impl Client {
         while rest.peek().is_some() {
             let jobs: Vec<_> = rest.by_ref().take(ENQUEUE_BATCH_MAX).collect();
             let request = EnqueueRequest { request: random::request_id(), jobs };
-            let placed = self.0.flights.send(request).await?;
-            answers.extend(placed.into_iter().map(Placed::from_answer));
+            let placed = self.0.flights.send(request).await;
+            answers.extend(placed.into_iter().map(|answer| answer.and_then(Placed::from_answer)));
         }
         Ok(answers)
+    }
+
+    /// What became of an enqueue whose answer got lost: where the job went, or nothing if it was not stored, in
+    /// which case it can be put in again. Receipts are kept for an hour.
+    pub async fn ask(&self, handle: Handle) -> Result<Option<Placed>, EnqueueError> {
+        let asked = store::call(&self.0.engine, |engine| async move { engine.receipt(handle.request).await });
+        let Some(answers) = asked.await.map_err(EnqueueError::NotStored)? else { return Ok(None) };
+        let answer = answers.into_iter().nth(handle.position);
+        answer.ok_or(EnqueueError::RequestUsed(handle.request)).and_then(Placed::from_answer).map(Some)
     }
 
     /// One job, wherever it is.

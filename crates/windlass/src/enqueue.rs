@@ -247,15 +247,22 @@ pub enum EnqueueError {
     /// Nothing was stored.
     #[error("the job was not stored")]
     NotStored(#[source] EngineError),
-    /// The store did not answer: the job may or may not be stored. Enqueue it again with
-    /// [`request_id`](Enqueue::request_id) to be sure without making a second one.
+    /// The store did not answer: the job may or may not be stored. [`Client::ask`] tells, once the store answers
+    /// again. There is no handle if the runtime was shut down before the job was sent.
+    #[error("the store did not answer, so the job may or may not be stored")]
+    Unknown(Option<Handle>),
+    /// A request id was used before, for other jobs. Nothing was stored.
     #[error(
-        "the store did not answer, so the job may or may not be stored (request {request}, position {position})"
+        "expected a new request id or a repeat of the same request, got {0}, which was used for other jobs"
     )]
-    Unknown {
-        /// The request it travelled in.
-        request: RequestId,
-        /// Its place in the request.
-        position: usize,
-    },
+    RequestUsed(RequestId),
+}
+
+/// What is left of an enqueue without an answer: the request it travelled in, and its place there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Handle {
+    /// The request.
+    pub request: RequestId,
+    /// The place.
+    pub position: usize,
 }

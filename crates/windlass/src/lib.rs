@@ -227,7 +227,7 @@ mod random;
 mod guides;
 
 pub use client::{Client, ClientOptions, EnqueueHook, RegisterError};
-pub use enqueue::{Enqueue, EnqueueError, Placed, Placement};
+pub use enqueue::{Enqueue, EnqueueError, Handle, Placed, Placement};
 pub use handler::{Attempt, Context, Finish, FromRef, Handlers, HandlersError, Hook, Json, State};
 pub use job_type::{JobType, spec_of};
 pub use windlass_core as core;

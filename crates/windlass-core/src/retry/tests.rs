@@ -115,6 +115,22 @@ fn a_policy_survives_being_written_and_read() {
     }
 }
 
+#[test]
+fn absurd_delays_are_refused_and_do_not_overflow() {
+    let absurd = Duration::MAX;
+    for policy in [
+        RetryPolicy::Exponential { base: absurd, max: absurd, attempts: 5 },
+        RetryPolicy::Backfill { base: absurd, max: absurd, attempts: 5 },
+        RetryPolicy::Fibonacci { unit: absurd, attempts: 5 },
+        RetryPolicy::Fixed { every: absurd, attempts: 5 },
+        RetryPolicy::List { delays: vec![Delay(absurd)] },
+        RetryPolicy::Progressive { tiers: vec![Tier { max_age: absurd, interval: absurd }] },
+    ] {
+        assert_eq!(policy.check(), Err(RetryPolicyError::TooLong), "{policy:?}");
+        assert!(policy.delay_after(1, YOUNG, 7).is_some_and(|delay| delay <= DELAY_MAX), "{policy:?}");
+    }
+}
+
 fn any_policy() -> impl Strategy<Value = RetryPolicy> {
     let span = (0_u64..u64::MAX).prop_map(Duration::from_micros);
     prop_oneof![

@@ -2,10 +2,10 @@
 //! for nobody; a thousand at once cost a few round trips instead of a thousand.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::oneshot;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use windlass_core::engine::Engine;
 use windlass_core::enqueue::{EnqueueRequest, Enqueued, NewJob, RequestId};
 use windlass_core::error::EngineError;
@@ -13,7 +13,7 @@ use windlass_core::job::JobId;
 use windlass_core::limits::ENQUEUE_BATCH_MAX;
 use windlass_core::planted::{Bug, planted};
 
-use super::EnqueueError;
+use super::{EnqueueError, Handle};
 use crate::{random, store};
 
 /// Requests under way at once. With two, the next is already at the store when one is answered.
@@ -63,7 +63,7 @@ pub fn repeat_of(request: &EnqueueRequest) -> EnqueueRequest {
 pub(crate) struct Flights {
     engine: Arc<dyn Engine>,
     line: Mutex<Line>,
-    seats: tokio::sync::Semaphore,
+    seats: Arc<Semaphore>,
 }
 
 #[derive(Default)]
@@ -75,11 +75,13 @@ struct Line {
 struct Passenger {
     job: NewJob,
     answer: oneshot::Sender<Result<Enqueued, EnqueueError>>,
+    /// Given back when the passenger is, not when its caller stops waiting: the job is still in memory.
+    _seat: OwnedSemaphorePermit,
 }
 
 impl Flights {
     pub(crate) fn new(engine: Arc<dyn Engine>) -> Self {
-        Self { engine, line: Mutex::default(), seats: tokio::sync::Semaphore::new(WAITING_MAX) }
+        Self { engine, line: Mutex::default(), seats: Arc::new(Semaphore::new(WAITING_MAX)) }
     }
 
     /// Sends one job with the next flight, or on its own if the caller named the request.
@@ -89,88 +91,89 @@ impl Flights {
         request: Option<RequestId>,
     ) -> Result<Enqueued, EnqueueError> {
         if let Some(request) = request {
-            let answers = self.send(EnqueueRequest { request, jobs: vec![job] }).await?;
-            return answers.into_iter().next().ok_or(EnqueueError::Unknown { request, position: 0 });
+            let alone = EnqueueRequest { request, jobs: vec![job] };
+            return self.send(alone).await.pop().expect("a request of one job has one answer");
         }
-        let _seat = self.seats.acquire().await.expect("the seats are never closed");
+        let seat = Arc::clone(&self.seats).acquire_owned().await.expect("the seats are never closed");
         let (answer, answered) = oneshot::channel();
-        if self.join(Passenger { job, answer }) {
-            let flights = Arc::clone(self);
-            tokio::spawn(async move { flights.fly().await });
+        if let Some(flight) = self.join(Passenger { job, answer, _seat: seat }) {
+            tokio::spawn(flight.fly());
         }
-        // The task of the flight ends only after it has answered everybody; if the runtime is shut down
-        // under it, nobody knows.
-        answered.await.unwrap_or(Err(EnqueueError::Unknown { request: random::request_id(), position: 0 }))
+        // A flight answers all its passengers before it ends, unless the runtime is shut down under it.
+        answered.await.unwrap_or(Err(EnqueueError::Unknown(None)))
     }
 
-    /// Sends one request until it is answered or given up.
-    pub(crate) async fn send(&self, mut request: EnqueueRequest) -> Result<Vec<Enqueued>, EnqueueError> {
-        let id = request.request;
+    /// Sends one request until it is answered or given up. Gives an answer for each job.
+    pub(crate) async fn send(&self, mut request: EnqueueRequest) -> Vec<Result<Enqueued, EnqueueError>> {
+        let (id, count) = (request.request, request.jobs.len());
         for tries in 1.. {
             let sent = request.clone();
             let answer = store::call(&self.engine, |engine| async move { engine.enqueue(sent).await }).await;
             match judge(answer, tries) {
-                Judged::Answered(answers) => return Ok(answers),
+                Judged::Answered(answers) if answers.len() == count => {
+                    return answers.into_iter().map(Ok).collect();
+                }
+                Judged::Answered(_) => return for_each(count, |_| EnqueueError::RequestUsed(id)),
                 Judged::Again(after) => {
                     tokio::time::sleep(after).await;
                     request = repeat_of(&request);
                 }
-                Judged::NotStored(error) => return Err(EnqueueError::NotStored(error)),
+                Judged::NotStored(error) => {
+                    return for_each(count, |_| EnqueueError::NotStored(again(&error)));
+                }
                 Judged::Unknown => break,
             }
         }
-        Err(EnqueueError::Unknown { request: id, position: 0 })
+        for_each(count, |position| EnqueueError::Unknown(Some(Handle { request: id, position })))
     }
 
-    /// Takes a place in the line; tells whether a new flight must start.
-    fn join(&self, passenger: Passenger) -> bool {
-        let mut line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Takes a place in the line; gives a new flight if one must start.
+    fn join(self: &Arc<Self>, passenger: Passenger) -> Option<Flight> {
+        let mut line = self.line();
         line.waiting.push_back(passenger);
-        let start = line.under_way < UNDER_WAY_MAX;
-        line.under_way += usize::from(start);
-        start
+        (line.under_way < UNDER_WAY_MAX).then(|| {
+            line.under_way += 1;
+            Flight(Arc::clone(self))
+        })
     }
 
+    fn line(&self) -> MutexGuard<'_, Line> {
+        self.line.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A flight under way. However it ends, even with its runtime, it makes room for the next.
+struct Flight(Arc<Flights>);
+
+impl Flight {
     /// Flies until nobody waits.
-    async fn fly(&self) {
+    async fn fly(self) {
         while let Some(passengers) = self.load() {
             let request = random::request_id();
-            let (jobs, seats): (Vec<_>, Vec<_>) = passengers.into_iter().map(|p| (p.job, p.answer)).unzip();
-            match self.send(EnqueueRequest { request, jobs }).await {
-                Ok(answers) => {
-                    for (seat, answer) in seats.into_iter().zip(answers) {
-                        // Whoever stopped waiting does not want to know.
-                        let _ = seat.send(Ok(answer));
-                    }
-                }
-                Err(error) => tell_all(seats, &error, request),
+            let (jobs, answers): (Vec<_>, Vec<_>) = passengers.into_iter().map(|p| (p.job, p.answer)).unzip();
+            let placed = self.0.send(EnqueueRequest { request, jobs }).await;
+            for (answer, placed) in answers.into_iter().zip(placed) {
+                // Whoever stopped waiting does not want to know.
+                let _ = answer.send(placed);
             }
         }
     }
 
     fn load(&self) -> Option<Vec<Passenger>> {
-        let mut line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
-        if line.waiting.is_empty() {
-            line.under_way -= 1;
-            return None;
-        }
+        let mut line = self.0.line();
         let size = line.waiting.len().min(ENQUEUE_BATCH_MAX);
-        Some(line.waiting.drain(..size).collect())
+        (size > 0).then(|| line.waiting.drain(..size).collect())
     }
 }
 
-fn tell_all(
-    seats: Vec<oneshot::Sender<Result<Enqueued, EnqueueError>>>,
-    error: &EnqueueError,
-    request: RequestId,
-) {
-    for (position, seat) in seats.into_iter().enumerate() {
-        let each = match error {
-            EnqueueError::NotStored(why) => EnqueueError::NotStored(again(why)),
-            _ => EnqueueError::Unknown { request, position },
-        };
-        let _ = seat.send(Err(each));
+impl Drop for Flight {
+    fn drop(&mut self) {
+        self.0.line().under_way -= 1;
     }
+}
+
+fn for_each(count: usize, error: impl Fn(usize) -> EnqueueError) -> Vec<Result<Enqueued, EnqueueError>> {
+    (0..count).map(|position| Err(error(position))).collect()
 }
 
 /// The same trouble for each of several callers.

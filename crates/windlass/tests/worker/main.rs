@@ -3,5 +3,6 @@
 mod bench;
 mod cancelling;
 mod ending;
+mod enqueueing;
 mod handlers;
 mod running;

@@ -78,7 +78,7 @@ impl Run<'_> {
                 Ok(placed.id)
             }
             Err(error) => {
-                if !matches!(error, EnqueueError::Unknown { .. }) {
+                if !matches!(error, EnqueueError::Unknown(_)) {
                     self.ledger.write(&Line::Refused { uid });
                 }
                 Err(error)

@@ -1,0 +1,84 @@
+//! Putting jobs in: what a caller is told.
+
+use windlass::core::enqueue::{EnqueueRequest, Enqueued, NewJob, RequestId};
+use windlass::core::names::TypeName;
+use windlass::core::payload::Payload;
+use windlass::{EnqueueError, Handle, JobType, Placement};
+
+use crate::bench::{Act, Bench};
+
+fn draft() -> NewJob {
+    NewJob::new(TypeName::parse(Act::NAME).unwrap(), Payload::encode(&Act::Succeed).unwrap())
+}
+
+/// A request of two jobs whose answer nobody heard.
+async fn unheard(bench: &Bench, request: RequestId) -> Vec<Enqueued> {
+    bench.engine.enqueue(EnqueueRequest { request, jobs: vec![draft(), draft()] }).await.unwrap()
+}
+
+#[tokio::test]
+async fn what_became_of_an_enqueue_without_an_answer_can_be_asked() {
+    let bench = Bench::start().await;
+    let request = RequestId::from_random(7);
+    let stored = unheard(&bench, request).await;
+    let asked = bench.client.ask(Handle { request, position: 1 }).await.unwrap().unwrap();
+    assert_eq!((Ok(asked.id), asked.how), (stored[1].job(), Placement::New));
+}
+
+#[tokio::test]
+async fn an_enqueue_that_never_arrived_is_known_not_to_be_stored() {
+    let bench = Bench::start().await;
+    let handle = Handle { request: RequestId::from_random(8), position: 0 };
+    assert_eq!(bench.client.ask(handle).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn a_request_id_that_was_used_for_other_jobs_is_refused() {
+    let bench = Bench::start().await;
+    let request = RequestId::from_random(9);
+    unheard(&bench, request).await;
+    let refused = bench.client.enqueue(Act::Succeed).request_id(request).await;
+    assert!(matches!(refused, Err(EnqueueError::RequestUsed(used)) if used == request));
+}
+
+#[tokio::test]
+async fn a_repeat_under_the_callers_own_request_id_makes_no_second_job() {
+    let bench = Bench::start().await;
+    let put = || async { bench.client.enqueue(Act::Succeed).request_id(RequestId::from_random(10)).await };
+    assert_eq!(put().await.unwrap(), put().await.unwrap());
+}
+
+#[tokio::test]
+async fn many_callers_at_once_each_get_their_own_job() {
+    let bench = Bench::start().await;
+    let callers: Vec<_> = (0..500)
+        .map(|_| {
+            let client = bench.client.clone();
+            tokio::spawn(async move { client.enqueue(Act::Succeed).await.map(|placed| placed.id) })
+        })
+        .collect();
+    let mut ids = std::collections::BTreeSet::new();
+    for caller in callers {
+        ids.insert(caller.await.unwrap().unwrap());
+    }
+    assert_eq!(ids.len(), 500);
+}
+
+#[test]
+fn a_client_that_outlives_a_runtime_still_works_in_the_next() {
+    let start = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let first = start();
+    let client = first.block_on(async {
+        let bench = Bench::start().await;
+        let client = bench.client.clone();
+        // Flights are started and never flown: their runtime ends.
+        for _ in 0..4 {
+            let put = client.clone();
+            tokio::spawn(async move { put.enqueue(Act::Succeed).await });
+        }
+        client
+    });
+    drop(first);
+    let placed = start().block_on(async { client.enqueue(Act::Succeed).await });
+    assert!(placed.is_ok(), "{placed:?}");
+}
