@@ -84,12 +84,9 @@ impl Work<'_> {
             let room = taking.room_in(range);
             let first = if room == 0 { Vec::new() } else { self.first_in(heads, range, room)? };
             let found = first.len();
-            for claimable in first {
-                match self.take(claimable, request, range.boosted)? {
-                    Some(job) => taking.took(job),
-                    None => taking.passed_over -= 1,
-                }
-            }
+            let taken = self.take_all(first, request, range.boosted)?;
+            taking.passed_over -= u32::try_from(found - taken.len()).unwrap_or(u32::MAX);
+            taken.into_iter().for_each(|job| taking.took(job));
             // Those that were passed over left room, and others may stand behind them.
             if found < room as usize || taking.room_in(range) == 0 {
                 return Ok(());
@@ -117,15 +114,40 @@ impl Work<'_> {
                 if !wanted(*kind) || *crashes > crashes_max {
                     continue;
                 }
-                if let Some(job) = self.take(self.read_claimable(JobId(*id))?, request, false)? {
-                    return Ok(vec![job]);
+                let taken = self.take_all(vec![self.read_claimable(JobId(*id))?], request, false)?;
+                if !taken.is_empty() {
+                    return Ok(taken);
                 }
             }
         }
         Ok(Vec::new())
     }
 
-    /// Makes a waiting job the worker's own; or cancels it if it has expired, or gives it up if it is damaged.
+    /// Makes waiting jobs the worker's own; but cancels what has expired, and gives up what is damaged.
+    fn take_all(
+        &mut self,
+        found: Vec<Claimable>,
+        request: &ClaimRequest,
+        boosted: bool,
+    ) -> Step<Vec<Claimed>> {
+        let mut taken = Vec::with_capacity(found.len());
+        for claimable in found {
+            taken.extend(self.take(claimable, request, boosted)?);
+        }
+        if taken.is_empty() {
+            return Ok(taken);
+        }
+        let ids: Vec<_> = taken.iter().map(|claimed| claimed.job.id).collect();
+        self.hot(Hot::Claim)?.execute(params![
+            row::to_json(&ids),
+            request.worker.to_bytes(),
+            request.token.to_bytes(),
+            self.now.as_micros(),
+            boosted
+        ])?;
+        Ok(taken)
+    }
+
     fn take(&mut self, found: Claimable, request: &ClaimRequest, boosted: bool) -> Step<Option<Claimed>> {
         let Claimable { reading, kind, gated, .. } = found;
         let Reading { mut job, damage, .. } = reading;
@@ -133,13 +155,6 @@ impl Work<'_> {
             self.pass_over(job.id, damage)?;
             return Ok(None);
         }
-        self.hot(Hot::Claim)?.execute(params![
-            job.id.0,
-            request.worker.to_bytes(),
-            request.token.to_bytes(),
-            self.now.as_micros(),
-            boosted
-        ])?;
         let kind = self.type_of(kind)?;
         self.did.deltas.moved(&kind, Spot::waiting(job.due, gated), Spot::Running);
         job.counters.attempts += 1;

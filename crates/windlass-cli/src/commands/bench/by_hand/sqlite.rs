@@ -1,10 +1,14 @@
 //! By hand on SQLite: one connection, prepared statements, batches of 500 that settle what was claimed before
-//! and claim the next in one transaction, a row in the history for each job.
+//! and claim the next in one transaction. The tables, indexes and rows are those of the engine, so what differs is
+//! what Windlass adds: rules, counts, keys, receipts, wake-ups, handlers.
 
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, params};
+use windlass::engines::sqlite::{SqliteEngine, SqliteOptions};
+
+use crate::exit::{Code, Failure};
 
 use super::super::figures::Figures;
 use super::super::measure::{CALLERS, PAYLOAD_BYTES};
@@ -21,16 +25,22 @@ pub(in super::super) fn measure(
     synchronous: &str,
     jobs: u64,
     progress: &Progress,
-) -> rusqlite::Result<Figures> {
+) -> Result<Figures, Failure> {
+    let [single, kept, forgotten] =
+        ["hand-single", "hand-kept", "hand-forgotten"].map(|name| open(scratch, name, synchronous));
+    run([single?, kept?, forgotten?], jobs, progress)
+        .map_err(|why| Failure::new(Code::Failed, format!("the work by hand failed: {why}")))
+}
+
+fn run(files: [Connection; 3], jobs: u64, progress: &Progress) -> rusqlite::Result<Figures> {
+    let [single, mut kept_file, mut forgotten_file] = files;
     progress.part("by hand: single inserts", SINGLES);
-    let singles = enqueue_one(open(scratch, "hand-single", synchronous)?)?;
+    let singles = enqueue_one(single)?;
     progress.part("by hand: bulk and drain", jobs * 2);
-    let mut connection = open(scratch, "hand-kept", synchronous)?;
-    let bulk = enqueue_bulk(&mut connection, jobs, progress)?;
-    let kept = drain(&mut connection, jobs, true, progress)?;
-    let mut connection = open(scratch, "hand-forgotten", synchronous)?;
-    enqueue_bulk(&mut connection, jobs, progress)?;
-    let forgotten = drain(&mut connection, jobs, false, progress)?;
+    let bulk = enqueue_bulk(&mut kept_file, jobs, progress)?;
+    let kept = drain(&mut kept_file, jobs, true, progress)?;
+    enqueue_bulk(&mut forgotten_file, jobs, progress)?;
+    let forgotten = drain(&mut forgotten_file, jobs, false, progress)?;
     Ok(Figures {
         enqueue_one_per_s: Some(singles),
         enqueue_bulk_per_s: Some(bulk),
@@ -40,30 +50,33 @@ pub(in super::super) fn measure(
     })
 }
 
-fn open(scratch: &Scratch, name: &str, synchronous: &str) -> rusqlite::Result<Connection> {
-    let connection = Connection::open(scratch.file(name))?;
-    connection.execute_batch(&format!(
-        "PRAGMA journal_mode = WAL;
-         PRAGMA synchronous = {synchronous};
-         CREATE TABLE jobs (
-             id INTEGER PRIMARY KEY, queue INTEGER NOT NULL, type INTEGER NOT NULL, priority INTEGER NOT NULL,
-             due INTEGER NOT NULL, enqueued_at INTEGER NOT NULL, payload TEXT NOT NULL,
-             attempts INTEGER NOT NULL DEFAULT 0, worker INTEGER, token BLOB
-         );
-         CREATE INDEX ready ON jobs (queue, priority, due, id) WHERE worker IS NULL;
-         CREATE TABLE history (
-             id INTEGER PRIMARY KEY, queue INTEGER NOT NULL, type INTEGER NOT NULL, priority INTEGER NOT NULL,
-             due INTEGER NOT NULL, enqueued_at INTEGER NOT NULL, payload TEXT NOT NULL, attempts INTEGER NOT NULL,
-             worker INTEGER, token BLOB, started_at INTEGER NOT NULL, finished_at INTEGER NOT NULL,
-             keep_until INTEGER NOT NULL
-         );
-         CREATE INDEX to_prune ON history (keep_until);"
-    ))?;
+/// A fresh file with the tables and indexes of the engine, so that the same rows are written.
+fn open(scratch: &Scratch, name: &str, synchronous: &str) -> Result<Connection, Failure> {
+    drop(SqliteEngine::open(scratch.file(name), SqliteOptions::default())?);
+    let failed = |why: rusqlite::Error| Failure::new(Code::Failed, format!("the work by hand failed: {why}"));
+    let connection = Connection::open(scratch.file(name)).map_err(failed)?;
+    connection.pragma_update(None, "synchronous", synchronous).map_err(failed)?;
+    connection.pragma_update(None, "cache_size", -16_000).map_err(failed)?;
+    connection.pragma_update(None, "wal_autocheckpoint", 4_000).map_err(failed)?;
     Ok(connection)
 }
 
 const INSERT: &str =
-    "INSERT INTO jobs (queue, type, priority, due, enqueued_at, payload) VALUES (1, 1, 5, ?1, ?1, ?2)";
+    "INSERT INTO delayed_jobs (type, priority, payload, enqueued_at, due) VALUES (1, 5, ?2, ?1, ?1)";
+const CLAIM: &str =
+    "UPDATE delayed_jobs SET worker = x'01', token = ?1, since = 2, boosted = 0, attempts = attempts + 1
+    WHERE id IN (
+        SELECT id FROM delayed_jobs
+        WHERE gate IS NULL AND worker IS NULL AND type = 1 AND priority = 5 AND due <= 2
+        ORDER BY due, id LIMIT ?2
+    )
+    RETURNING id, payload";
+const KEEP: &str = "INSERT INTO job_history
+    SELECT id, type, priority, payload, enqueued_at, due, expires_at, key, correlation, job_group, tags, options,
+        attempts, failures, crashes, holds, progress, last_error, token, 1, 4, NULL, NULL, 3, worker, 2, 'succeeded',
+        NULL, NULL
+    FROM delayed_jobs WHERE id = ?1 AND token = ?2";
+const LEAVE: &str = "DELETE FROM delayed_jobs WHERE id = ?1 AND token = ?2";
 
 /// Callers who each wait for their own commit; one thread commits what gathered meanwhile.
 fn enqueue_one(mut connection: Connection) -> rusqlite::Result<f64> {
@@ -158,26 +171,19 @@ fn settle(
     token: u128,
     history: bool,
 ) -> rusqlite::Result<()> {
-    let mut keep = transaction.prepare_cached(
-        "INSERT INTO history SELECT id, queue, type, priority, due, enqueued_at, payload, attempts, worker, token, 2, 3, 4
-         FROM jobs WHERE id = ?1 AND token = ?2",
-    )?;
-    let mut delete = transaction.prepare_cached("DELETE FROM jobs WHERE id = ?1 AND token = ?2")?;
+    let mut keep = transaction.prepare_cached(KEEP)?;
+    let mut leave = transaction.prepare_cached(LEAVE)?;
     for id in claimed {
         if history {
             keep.execute(params![id, token.to_be_bytes()])?;
         }
-        delete.execute(params![id, token.to_be_bytes()])?;
+        leave.execute(params![id, token.to_be_bytes()])?;
     }
     Ok(())
 }
 
 fn claim(transaction: &rusqlite::Transaction<'_>, token: u128) -> rusqlite::Result<Vec<i64>> {
-    let mut claim = transaction.prepare_cached(
-        "UPDATE jobs SET worker = 1, token = ?1, attempts = attempts + 1
-         WHERE id IN (SELECT id FROM jobs WHERE queue = 1 AND worker IS NULL ORDER BY priority, due, id LIMIT ?2)
-         RETURNING id, payload",
-    )?;
+    let mut claim = transaction.prepare_cached(CLAIM)?;
     let rows = claim.query_map(params![token.to_be_bytes(), BATCH], |row| {
         // A handler needs the payload, so the work by hand reads it too.
         let payload: String = row.get(1)?;
