@@ -78,7 +78,8 @@ pub trait Engine: Admin {
     /// Cancels what has expired and parks what nobody handles, at most `limit` of each.
     async fn sweep(&self, limit: u32) -> Result<BatchDone>;
 
-    /// Deletes finished jobs past their retention and old receipts, at most `limit` of each.
+    /// Deletes finished jobs past their retention, old receipts, keys held for a period that is over, and
+    /// workers that died long ago, at most `limit` of each.
     async fn prune(&self, limit: u32) -> Result<BatchDone>;
 
     /// Calls `listener` soon after something may have become claimable or was asked to stop, also by other

@@ -46,7 +46,7 @@ pub(super) struct State {
     pub(super) traces: Traces,
     pub(super) index: Index,
     pub(super) keys: Keys,
-    /// Those declared dead stay, so that they never revive.
+    /// Those declared dead stay for a while; later they are unknown, which is refused alike.
     pub(super) workers: BTreeMap<WorkerId, WorkerRow>,
     /// Workers declared dead whose jobs may not all be taken back yet.
     pub(super) deaths: VecDeque<Death>,

@@ -69,7 +69,17 @@ impl Work<'_> {
 
     /// Forgets keys whose period is over and whose job has ended, at most `limit`, and tells how many.
     pub(super) fn prune_keys(&self, limit: u32) -> Step<usize> {
-        Ok(self.conn.prepare_cached(sql!("prune_keys"))?.execute(params![self.now.as_micros(), limit])?)
+        let stale: Vec<(i64, Vec<u8>)> = self
+            .conn
+            .prepare_cached(sql!("stale_keys"))?
+            .query_map(params![self.now.as_micros(), limit], |row| Ok((row.get(0)?, row.get(1)?)))?
+            .collect::<Result<_, _>>()?;
+        // One by one: a list of pairs would make SQLite walk through all keys of each type.
+        let mut forget = self.conn.prepare_cached(sql!("forget_key"))?;
+        for (kind, key) in &stale {
+            forget.execute(params![kind, key])?;
+        }
+        Ok(stale.len())
     }
 }
 

@@ -64,6 +64,10 @@ mod tests {
             (sql!("orphans"), "delayed_jobs_running"),
             (sql!("expired"), "delayed_jobs_expiring"),
             (sql!("past_retention"), "job_history_keep"),
+            (sql!("stale_keys"), "job_keys_until"),
+            (sql!("forget_key"), "PRIMARY KEY (type=? AND key=?)"),
+            (sql!("prune_workers"), "delayed_jobs_running"),
+            (sql!("trim_attempts"), "attempts_job"),
         ] {
             let mut plan = conn.prepare(&format!("EXPLAIN QUERY PLAN {text}")).unwrap();
             for parameter in 1..=plan.parameter_count() {

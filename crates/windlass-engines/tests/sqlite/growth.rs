@@ -3,19 +3,28 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use windlass_core::claim::Claimed;
 use windlass_core::clock::{ManualClock, Timestamp};
-use windlass_core::engine::{Admin, Engine, RescueRequest};
+use windlass_core::engine::{Admin, Declaration, Engine, RescueRequest};
+use windlass_core::job_type::TypeSpec;
 use windlass_core::lease_watch::Suspicion;
-use windlass_core::limits::{ATTEMPTS_SHOWN_MAX, DEAD_WORKER_KEPT};
+use windlass_core::limits::{ATTEMPTS_SHOWN_MAX, DEAD_WORKER_KEPT, RECEIPT_TTL};
+use windlass_core::queue::QueueSpec;
 use windlass_core::settle::{AttemptReport, Transition};
 use windlass_core::worker::WorkerId;
 use windlass_engines::sqlite::{SqliteEngine, SqliteOptions};
 
-use super::{Place, card, claim, enqueue, ready_engine};
+use super::{Place, WORKER, card, claim, enqueue, kind, queue, ready_engine};
 
 fn rows(place: &Place, table: &str) -> u32 {
     let sql = format!("SELECT count(*) FROM {table}");
     place.connect().query_row(&sql, [], |row| row.get(0)).unwrap()
+}
+
+fn engine_with_clock(place: &Place) -> (SqliteEngine, Arc<ManualClock>) {
+    let clock = Arc::new(ManualClock::starting_at(Timestamp::EPOCH));
+    let options = SqliteOptions { clock: clock.clone(), ..SqliteOptions::default() };
+    (SqliteEngine::open(place.path(), options).unwrap(), clock)
 }
 
 #[tokio::test]
@@ -35,11 +44,42 @@ async fn a_job_that_snoozes_again_and_again_keeps_only_its_newest_attempts() {
 }
 
 #[tokio::test]
+async fn old_traces_are_a_reason_to_go_on_pruning_though_young_ones_stand_among_them() {
+    let place = Place::new();
+    let (engine, clock) = engine_with_clock(&place);
+    let spec = TypeSpec { retention_days: 0, ..TypeSpec::new(kind(), queue()) };
+    let declaration = Declaration { queues: vec![QueueSpec::new(queue())], types: vec![spec] };
+    engine.declare(declaration).await.unwrap();
+    engine.register(card(WORKER)).await.unwrap();
+    enqueue(&engine, 10).await;
+    let mut claimed = claim(&engine, 10).await;
+    let first = claimed.remove(0);
+    let end = |job: Claimed| job.settled(Transition::Succeed { result: None }, AttemptReport::default());
+    engine.settle(claimed.into_iter().map(end).collect()).await.unwrap();
+    clock.advance(RECEIPT_TTL);
+    engine.settle(vec![end(first)]).await.unwrap();
+    let mut calls = 1;
+    while engine.prune(3).await.unwrap().more {
+        calls += 1;
+        assert!(calls < 20, "a prune must come to its end");
+    }
+    assert_eq!(rows(&place, "job_traces"), 1, "the young one");
+}
+
+#[tokio::test]
+async fn a_key_whose_text_is_damaged_is_pruned_as_any_other() {
+    let place = Place::new();
+    let (engine, _clock) = engine_with_clock(&place);
+    let sql = "INSERT INTO job_keys VALUES (1, CAST(x'ff' AS TEXT), 99, '', 0), (1, 'sound', 98, '', 0)";
+    place.connect().execute_batch(sql).unwrap();
+    engine.prune(10).await.unwrap();
+    assert_eq!(rows(&place, "job_keys"), 0);
+}
+
+#[tokio::test]
 async fn workers_that_died_long_ago_leave_no_row() {
     let place = Place::new();
-    let clock = Arc::new(ManualClock::starting_at(Timestamp::EPOCH));
-    let options = SqliteOptions { clock: clock.clone(), ..SqliteOptions::default() };
-    let engine = SqliteEngine::open(place.path(), options).unwrap();
+    let (engine, clock) = engine_with_clock(&place);
     let workers = [1, 2, 3].map(WorkerId::from_random);
     for worker in workers {
         engine.register(card(worker)).await.unwrap();

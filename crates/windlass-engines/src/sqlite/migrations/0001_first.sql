@@ -177,7 +177,7 @@ CREATE TABLE receipts (
 ) STRICT;
 
 -- Processes that claim jobs. One that was declared dead has a place in the order of deaths and what it held
--- then; its row stays, so that it never comes back to life.
+-- then. It never comes back to life: not while its row stays, and not as one that nobody knows any more.
 CREATE TABLE workers (
     id BLOB PRIMARY KEY,
     host TEXT NOT NULL,
