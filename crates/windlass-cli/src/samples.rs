@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use windlass::{Context, Finish, Handlers, JobType, RetryPolicy, State, TypeSpec};
+use windlass_core::claim::Fence;
 use windlass_core::retry::Delay;
 
 use crate::commands::dev::ledger::Ledger;
@@ -123,14 +124,34 @@ pub(crate) fn handlers(ledger: Option<Ledger>) -> Handlers<Option<Ledger>> {
 }
 
 async fn run(job: Sample, ctx: Context, ledger: Option<Ledger>) -> Result<Finish, SampleError> {
-    if let Some(ledger) = &ledger {
-        ledger.started(&job.uid, ctx.fence());
-    }
+    let mut entry = ledger.map(|ledger| Entry::start(ledger, &job, &ctx));
     let ended = act(&job, &ctx).await;
-    if let Some(ledger) = &ledger {
-        ledger.ended(&job.uid, ctx.fence(), ended.is_ok());
+    if let Some(entry) = &mut entry {
+        entry.done = ended.is_ok();
     }
     ended
+}
+
+/// A handler's lines in the ledger. The last one is written when it is dropped, since a time-out or a stop ends a
+/// handler by dropping it.
+struct Entry {
+    ledger: Ledger,
+    uid: String,
+    fence: Fence,
+    done: bool,
+}
+
+impl Entry {
+    fn start(ledger: Ledger, job: &Sample, ctx: &Context) -> Self {
+        ledger.started(&job.uid, ctx.fence());
+        Self { ledger, uid: job.uid.clone(), fence: ctx.fence(), done: false }
+    }
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        self.ledger.ended(&self.uid, self.fence, self.done);
+    }
 }
 
 async fn act(job: &Sample, ctx: &Context) -> Result<Finish, SampleError> {

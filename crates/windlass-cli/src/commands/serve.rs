@@ -43,8 +43,12 @@ pub(crate) async fn serve(args: &ServeArgs, config: &Config, output: &mut Output
         info.name,
         info.durability.as_str()
     ));
-    signals.next().await;
-    output.note("stopping; once more stops at once");
+    tokio::select! {
+        () = signals.next() => output.note("stopping; once more stops at once"),
+        _ = worker.ended(None) => {
+            return Err(Failure::new(Code::Failed, "the worker ended by itself; see the log above for why"));
+        }
+    }
     match signals::stop(&mut worker).await {
         Stopped::Clean => output.note("stopped"),
         Stopped::Unsettled => {
