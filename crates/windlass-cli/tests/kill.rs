@@ -1,7 +1,6 @@
 //! The real binary, killed without warning. What it acknowledged must still be there, and end once.
 
 use std::process::Child;
-use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use windlass_conformance::history::{Event, FaultKind, History, Outcome, Rules, Uid, check};
@@ -10,10 +9,7 @@ use windlass_core::job::{Counters, JobId, Phase};
 
 mod common;
 
-use common::Dir;
-
-/// Nothing here takes this long; if it does, the test fails instead of hanging.
-const PATIENCE: Duration = Duration::from_secs(120);
+use common::{Dir, wait_for};
 
 /// Early kills hit the flood of enqueues at the start, late ones hit retries, time-outs and cancels.
 const KILL_AFTER_LINES: [usize; 5] = [60, 250, 500, 700, 850];
@@ -110,18 +106,6 @@ fn kill(child: &mut Child) {
     child.wait().expect("a killed process ends");
 }
 
-fn wait_for(mut done: impl FnMut() -> bool) -> bool {
-    let started = Instant::now();
-    while started.elapsed() < PATIENCE {
-        if done() {
-            return true;
-        }
-        // may sleep: it looks at another process until patience runs out; there is no signal to wait for.
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    false
-}
-
 fn ledger_lines(dir: &Dir) -> usize {
     std::fs::read_to_string(dir.path().join("windlass-dev.db.ledger")).map_or(0, |text| text.lines().count())
 }
@@ -141,14 +125,10 @@ fn history(dir: &Dir, killed: &[u32]) -> History {
     let mut process = None;
     for line in &lines {
         // The first line of the next process comes after the end of the one before.
-        if let Some(next) = line["process"].as_u64().filter(|next| process != Some(*next)) {
-            if let Some(ended) = process
-                .replace(next)
-                .and_then(|ended| u32::try_from(ended).ok())
-                .filter(|p| killed.contains(p))
-            {
-                push(&mut history, Event::fault(FaultKind::Kill, ended));
-            }
+        let next = line["process"].as_u64().filter(|next| process != Some(*next));
+        let ended = next.and_then(|next| process.replace(next)).and_then(|ended| u32::try_from(ended).ok());
+        if let Some(ended) = ended.filter(|ended| killed.contains(ended)) {
+            push(&mut history, Event::fault(FaultKind::Kill, ended));
         }
         push(&mut history, translated(line));
     }

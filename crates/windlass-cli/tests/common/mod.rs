@@ -94,3 +94,20 @@ fn done(output: std::process::Output) -> Done {
     let text = |bytes| String::from_utf8(bytes).expect("output is UTF-8");
     Done { code: output.status.code().unwrap_or(-1), out: text(output.stdout), err: text(output.stderr) }
 }
+
+/// Nothing in a test takes this long; if it does, the test fails instead of hanging.
+#[allow(dead_code, reason = "each test file uses a part of this")]
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(120);
+
+/// Waits for something that another process does; tells whether it happened.
+#[allow(dead_code, reason = "each test file uses a part of this")]
+pub(crate) fn wait_for(mut done: impl FnMut() -> bool) -> bool {
+    let started = std::time::Instant::now();
+    while started.elapsed() < PATIENCE {
+        if done() {
+            return true;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20)); // may sleep: between looks at another process
+    }
+    false
+}

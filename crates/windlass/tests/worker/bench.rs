@@ -9,8 +9,7 @@ use windlass::core::admin::JobRecord;
 use windlass::core::engine::Engine;
 use windlass::core::job::Phase;
 use windlass::{
-    Client, Context, Finish, Handlers, JobId, JobType, MemoryEngine, RetryPolicy, State, TypeSpec, Worker,
-    WorkerOptions,
+    Client, Context, Finish, Handlers, JobId, JobType, RetryPolicy, State, TypeSpec, Worker, WorkerOptions,
 };
 
 /// Nothing here takes this long; if it does, the test fails instead of hanging.
@@ -90,8 +89,7 @@ impl Bench {
     }
 
     pub(crate) async fn with(options: WorkerOptions) -> Self {
-        let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::new());
-        Self::on(engine, options).await
+        Self::on(crate::fresh_engine(), options).await
     }
 
     pub(crate) async fn on(engine: Arc<dyn Engine>, options: WorkerOptions) -> Self {

@@ -22,12 +22,3 @@ async fn a_waiting_job_never_starts_after_its_cancel() {
     assert_eq!(bench.engine.cancel(id, "no").await.unwrap(), CancelAnswer::Cancelled);
     assert_eq!(bench.until(id, Phase::Cancelled).await.job.counters.attempts, 0);
 }
-
-#[tokio::test(start_paused = true)]
-async fn a_handler_that_ignores_its_cancel_is_stopped_after_a_grace() {
-    let mut bench = Bench::start().await;
-    let id = bench.put(Act::IgnoreEverything).await;
-    bench.started().await;
-    bench.engine.cancel(id, "enough").await.unwrap();
-    bench.until(id, Phase::Cancelled).await;
-}

@@ -8,7 +8,7 @@ use tokio::sync::Notify;
 use tokio::sync::mpsc::error::TryRecvError;
 use windlass::core::engine::Engine;
 use windlass::core::job::Phase;
-use windlass::{EnqueueError, Handlers, JobType, MemoryEngine, State, Stopped, Worker, WorkerOptions};
+use windlass::{EnqueueError, Handlers, JobType, State, Stopped, Worker, WorkerOptions};
 
 use crate::bench::{Act, Bench};
 
@@ -152,7 +152,7 @@ async fn block(_: Block, State(gate): State<Gate>) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_dropped_worker_keeps_the_job_of_a_handler_that_blocks_until_it_ends() {
     let gate = Gate { started: Arc::default(), go: Arc::new(Barrier::new(2)) };
-    let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::new());
+    let engine: Arc<dyn Engine> = crate::fresh_engine();
     let handlers = Handlers::new(gate.clone()).handle(block);
     let worker = Worker::start(Arc::clone(&engine), handlers, WorkerOptions::default()).await.unwrap();
     let client = worker.client().clone();

@@ -8,12 +8,17 @@ use windlass::{EnqueueError, Handle, JobType, Placement};
 use crate::bench::{Act, Bench};
 
 fn draft() -> NewJob {
-    NewJob::new(TypeName::parse(Act::NAME).unwrap(), Payload::encode(&Act::Succeed).unwrap())
+    let job_type = TypeName::parse(Act::NAME).expect("a plain name");
+    NewJob::new(job_type, Payload::encode(&Act::Succeed).expect("a small payload"))
 }
 
 /// A request of two jobs whose answer nobody heard.
 async fn unheard(bench: &Bench, request: RequestId) -> Vec<Enqueued> {
-    bench.engine.enqueue(EnqueueRequest { request, jobs: vec![draft(), draft()] }).await.unwrap()
+    bench
+        .engine
+        .enqueue(EnqueueRequest { request, jobs: vec![draft(), draft()] })
+        .await
+        .expect("the engine is up")
 }
 
 #[tokio::test]

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use windlass::core::job::{JobState, Phase};
 use windlass::core::outcome::Outcome;
 use windlass::{
-    Attempt, Context, FromRef, Handlers, Hook, JobId, JobType, Json, MemoryEngine, StartError, State,
-    TypeSpec, Worker, WorkerOptions,
+    Attempt, Context, FromRef, Handlers, Hook, JobId, JobType, Json, StartError, State, TypeSpec, Worker,
+    WorkerOptions,
 };
 
 use crate::bench::{Act, Bench};
@@ -42,7 +42,7 @@ async fn add(job: Add, State(offset): State<Offset>, id: JobId, attempt: Attempt
 
 #[tokio::test]
 async fn a_handler_takes_parts_of_the_state_and_of_the_job_and_its_result_is_kept() {
-    let engine = Arc::new(MemoryEngine::new());
+    let engine = crate::fresh_engine();
     let handlers = Handlers::new(App { offset: Offset(100) }).handle(add);
     let mut worker = Worker::start(engine, handlers, WorkerOptions::default()).await.unwrap();
     let client = worker.client().clone();
@@ -80,8 +80,7 @@ async fn hooks_wrap_every_job_like_an_onion() {
         .handle(add)
         .hook(Named("outer", notes.clone()))
         .hook(Named("inner", notes.clone()));
-    let mut worker =
-        Worker::start(Arc::new(MemoryEngine::new()), handlers, WorkerOptions::default()).await.unwrap();
+    let mut worker = Worker::start(crate::fresh_engine(), handlers, WorkerOptions::default()).await.unwrap();
     worker.client().enqueue(Add(1, 1)).await.unwrap();
     worker.drain().await;
     let expected = ["outer before add", "inner before add", "inner after true", "outer after true"];
@@ -91,7 +90,7 @@ async fn hooks_wrap_every_job_like_an_onion() {
 #[tokio::test]
 async fn two_handlers_for_one_type_are_refused() {
     let handlers = Handlers::new(App { offset: Offset(0) }).handle(add).handle(add);
-    let started = Worker::start(Arc::new(MemoryEngine::new()), handlers, WorkerOptions::default()).await;
+    let started = Worker::start(crate::fresh_engine(), handlers, WorkerOptions::default()).await;
     assert!(matches!(started.err(), Some(StartError::Handlers(_))));
 }
 

@@ -1,4 +1,10 @@
-//! A worker in a real runtime, on the memory engine: what its users see.
+//! A worker in a real runtime: what its users see. Here on the memory engine; `worker_sqlite` runs the same tests on
+//! SQLite.
+
+use std::sync::Arc;
+
+use windlass::MemoryEngine;
+use windlass::core::engine::Engine;
 
 mod bench;
 mod cancelling;
@@ -6,3 +12,9 @@ mod ending;
 mod enqueueing;
 mod handlers;
 mod running;
+mod virtual_time;
+
+/// An engine for one test.
+fn fresh_engine() -> Arc<dyn Engine> {
+    Arc::new(MemoryEngine::new())
+}

@@ -118,7 +118,7 @@ async fn a_delayed_job_starts_when_due_without_polling() {
 #[tokio::test]
 async fn a_flood_in_one_queue_does_not_hold_up_another() {
     use serde::{Deserialize, Serialize};
-    use windlass::{Handlers, MemoryEngine, Worker};
+    use windlass::{Handlers, Worker};
     #[derive(Serialize, Deserialize)]
     struct Flood;
     impl JobType for Flood {
@@ -139,7 +139,7 @@ async fn a_flood_in_one_queue_does_not_hold_up_another() {
         let done = done.clone();
         async move { done.send(()).await.expect("the test listens") }
     };
-    let engine = std::sync::Arc::new(MemoryEngine::new());
+    let engine = crate::fresh_engine();
     let handlers = Handlers::new(()).handle(stuck).handle(urgent);
     let worker = Worker::start(engine, handlers, WorkerOptions::default()).await.unwrap();
     worker.client().enqueue_many((0..100).map(|_| Flood)).await.unwrap();
@@ -161,8 +161,8 @@ async fn all_of_many_jobs_are_run() {
 
 #[tokio::test]
 async fn a_queue_that_nobody_configured_gets_four_slots_and_a_built_in_one_keeps_its_own() {
-    use windlass::{Handlers, MemoryEngine, Worker};
-    let engine: std::sync::Arc<dyn windlass::core::engine::Engine> = std::sync::Arc::new(MemoryEngine::new());
+    use windlass::{Handlers, Worker};
+    let engine = crate::fresh_engine();
     let odd = |spec| TypeSpec { queue: QueueName::parse("odd").unwrap(), ..spec };
     let handlers = Handlers::new(()).handle(|_: Plain| async {}).handle_with(|_: Other| async {}, odd);
     let options = WorkerOptions { queues: vec![], ..WorkerOptions::default() };

@@ -1,0 +1,67 @@
+//! The real binary and its signals: the first lets running jobs finish, the second gives them back at once.
+
+use std::process::{Child, Command};
+use std::time::Duration;
+
+mod common;
+
+use common::{Dir, wait_for};
+
+#[test]
+fn a_signal_lets_running_jobs_finish() {
+    let (dir, serve, job) = serving_a_job(r#"{"act":"succeed","millis":800}"#);
+    signal(&serve);
+    assert_eq!(ended(serve), Some(0));
+    let shown = dir.ok(&["job", "show", &job, "--json"]).json();
+    assert_eq!(shown["state"], "succeeded", "{shown}");
+}
+
+#[test]
+fn a_second_signal_gives_running_jobs_back_at_once() {
+    let (dir, serve, job) = serving_a_job(r#"{"act":"succeed","millis":60000}"#);
+    signal(&serve);
+    assert!(wait_for(|| dir.run(&["job", "show", &job, "--json"]).json()["state"] == "running"));
+    // The first signal is being handled once the process has said so; until then the second might be the same one.
+    std::thread::sleep(Duration::from_millis(300)); // may sleep: signals of one kind that are pending are one
+    signal(&serve);
+    assert_eq!(ended(serve), Some(0));
+    let shown = dir.ok(&["job", "show", &job, "--json"]).json();
+    assert_eq!(shown["state"], "ready", "{shown}");
+    assert_eq!(
+        (&shown["counters"]["failures"], &shown["counters"]["crashes"]),
+        (&0.into(), &0.into()),
+        "{shown}"
+    );
+}
+
+/// A `windlass serve` in which a job runs.
+fn serving_a_job(payload: &str) -> (Dir, Child, String) {
+    let dir = Dir::new();
+    dir.ok(&["migrate"]);
+    let serve = dir.command(&["serve", "--quiet"]).spawn().expect("the binary starts");
+    assert!(
+        wait_for(|| dir.run(&["type", "show", "sample.report", "--json"]).code == 0),
+        "serve registers its types"
+    );
+    let job = dir.ok(&["job", "enqueue", "sample.report", payload, "--timeout", "5m", "--json"]).json()["id"]
+        .to_string();
+    let runs = || dir.ok(&["job", "show", &job, "--json"]).json()["state"] == "running";
+    assert!(wait_for(runs), "the job runs");
+    (dir, serve, job)
+}
+
+fn signal(child: &Child) {
+    let sent = Command::new("kill")
+        .args(["-TERM", &child.id().to_string()])
+        .status()
+        .expect("there is a kill command");
+    assert!(sent.success());
+}
+
+fn ended(mut child: Child) -> Option<i32> {
+    let over = wait_for(|| child.try_wait().expect("it can be asked").is_some());
+    if !over {
+        let _ = child.kill();
+    }
+    child.wait().expect("it ends").code().filter(|_| over)
+}

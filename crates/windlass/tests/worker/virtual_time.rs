@@ -1,0 +1,15 @@
+//! What takes seconds, on a runtime whose time is virtual. Only with an engine that answers at once: one with threads
+//! of its own looks idle to such a runtime.
+
+use windlass::core::job::Phase;
+
+use crate::bench::{Act, Bench};
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_ignores_its_cancel_is_stopped_after_a_grace() {
+    let mut bench = Bench::start().await;
+    let id = bench.put(Act::IgnoreEverything).await;
+    bench.started().await;
+    bench.engine.cancel(id, "enough").await.unwrap();
+    bench.until(id, Phase::Cancelled).await;
+}

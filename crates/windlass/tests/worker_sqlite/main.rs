@@ -1,0 +1,31 @@
+//! The tests of a worker once more, on SQLite.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use windlass::core::engine::Engine;
+use windlass::sqlite::{SqliteEngine, SqliteOptions};
+
+#[path = "../worker/bench.rs"]
+mod bench;
+#[path = "../worker/cancelling.rs"]
+mod cancelling;
+#[path = "../worker/ending.rs"]
+mod ending;
+#[path = "../worker/enqueueing.rs"]
+mod enqueueing;
+#[path = "../worker/handlers.rs"]
+mod handlers;
+#[path = "../worker/running.rs"]
+mod running;
+
+/// An engine for one test, on a file of its own below the build's directory.
+fn fresh_engine() -> Arc<dyn Engine> {
+    static FILES: AtomicU32 = AtomicU32::new(0);
+    let number = FILES.fetch_add(1, Ordering::Relaxed);
+    let dir =
+        PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("worker-{}-{number}", std::process::id()));
+    std::fs::create_dir_all(&dir).expect("the build's directory can be written to");
+    Arc::new(SqliteEngine::open(dir.join("jobs.db"), SqliteOptions::default()).expect("a fresh file opens"))
+}
