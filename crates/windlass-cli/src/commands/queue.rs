@@ -7,8 +7,10 @@ use comfy_table::Cell;
 use serde_json::json;
 use windlass_core::admin::{Changed, QueueStatus};
 use windlass_core::clock::Timestamp;
-use windlass_core::limits::UPKEEP_BATCH_MAX;
+use windlass_core::engine::Declaration;
+use windlass_core::limits::{CONCURRENCY_MAX, UPKEEP_BATCH_MAX};
 use windlass_core::names::QueueName;
+use windlass_core::queue::QueueSpec;
 use windlass_core::span::{parse_span, show_span};
 
 use super::job::act::parse_reason;
@@ -31,6 +33,8 @@ pub(crate) enum QueueCommand {
     /// Let a paused queue go on
     #[command(after_help = "Example:\n  windlass queue resume bulk")]
     Resume(QueueArgs),
+    /// Change how many jobs of a queue each process runs at once, while it runs
+    Scale(ScaleArgs),
     /// Cancel everything that waits in a queue; running jobs are left alone
     Purge(PurgeArgs),
 }
@@ -61,6 +65,19 @@ pub(crate) struct PauseArgs {
     lasting: Option<Duration>,
 }
 
+/// Changes how many jobs of a queue each process runs at once. Running workers follow within a few seconds, and what
+/// runs already goes on. A process that starts later declares what its configuration says.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  windlass queue scale bulk 20\n\nExit codes: 3 no such queue.")]
+pub(crate) struct ScaleArgs {
+    /// The queue
+    #[arg(value_name = "QUEUE")]
+    queue: QueueName,
+    /// How many jobs at once in each process
+    #[arg(value_name = "SLOTS", value_parser = clap::value_parser!(u32).range(1..=i64::from(CONCURRENCY_MAX)))]
+    slots: u32,
+}
+
 /// Cancels the ready, scheduled and parked jobs of a queue, never a running one.
 ///
 /// It needs --yes, or the name of the queue typed on a terminal. Without either it says how many jobs would go and
@@ -87,8 +104,17 @@ pub(crate) async fn run(command: &QueueCommand, context: &mut Context) -> Result
         QueueCommand::Show(args) => show(args, context).await,
         QueueCommand::Pause(args) => pause(args, context).await,
         QueueCommand::Resume(args) => resume(args, context).await,
+        QueueCommand::Scale(args) => scale(args, context).await,
         QueueCommand::Purge(args) => purge(args, context).await,
     }
+}
+
+async fn scale(args: &ScaleArgs, context: &mut Context) -> Result<Code, Failure> {
+    let spec = QueueSpec { concurrency: args.slots, ..context.queue(&args.queue).await?.spec };
+    context.engine.declare(Declaration { queues: vec![spec], types: vec![] }).await?;
+    let done = json!({ "queue": args.queue, "concurrency": args.slots });
+    context.output.either(&done, || format!("{} {} slots in each process", args.queue, args.slots))?;
+    Ok(Code::Ok)
 }
 
 async fn list(context: &mut Context) -> Result<Code, Failure> {

@@ -14,6 +14,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use windlass_core::engine::{Declaration, Engine};
 use windlass_core::error::EngineError;
+use windlass_core::limits::CONCURRENCY_MAX;
 use windlass_core::worker::WorkerId;
 
 use crate::client::{Client, ClientOptions};
@@ -33,6 +34,7 @@ pub(crate) mod controls;
 pub(crate) mod heartbeat;
 pub(crate) mod hints;
 pub(crate) mod last_errors;
+mod scale;
 
 pub use last_errors::LastError;
 pub use options::{SharedPool, WorkerOptions, WorkerOptionsError};
@@ -60,7 +62,8 @@ pub struct Worker {
     shells: Vec<JoinHandle<()>>,
     /// Whether a pool ended without having settled everything.
     unsettled: bool,
-    upkeep: Option<JoinHandle<()>>,
+    /// Upkeep, if this process does it, and the watch for other numbers of slots.
+    duties: Vec<JoinHandle<()>>,
     /// Taken only by dropping the worker.
     heart: Option<HeartThread>,
     controls: Arc<Controls>,
@@ -119,15 +122,21 @@ impl Worker {
             heart: heart.handle(),
             runtime: Handle::current(),
         };
+        let scaling = scale::watch(
+            Arc::clone(&engine),
+            options.sweep_every,
+            plan.pools.iter().zip(inboxes.iter().cloned()),
+        );
+        let upkeep =
+            options.upkeep.then(|| upkeep::shell::start(engine, options.sweep_every, options.crashes_max));
+        let duties = upkeep.into_iter().chain([scaling]).collect();
         let watched = |shell: PoolShell| tokio::spawn(watch(shell.run(), alarm.clone()));
         Self {
             client,
             pools: inboxes,
             shells: pools.into_iter().map(watched).collect(),
             unsettled: false,
-            upkeep: options
-                .upkeep
-                .then(|| upkeep::shell::start(engine, options.sweep_every, options.crashes_max)),
+            duties,
             heart: Some(heart),
             controls: parts.controls,
             errors: parts.errors,
@@ -181,9 +190,7 @@ impl Worker {
             self.shells.pop();
             self.unsettled |= !clean;
         }
-        if let Some(upkeep) = self.upkeep.take() {
-            upkeep.abort();
-        }
+        self.duties.drain(..).for_each(|duty| duty.abort());
         if let Some(heart) = &mut self.heart {
             leave(heart, &self.controls).await;
         }
@@ -193,9 +200,7 @@ impl Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        if let Some(upkeep) = self.upkeep.take() {
-            upkeep.abort();
-        }
+        self.duties.drain(..).for_each(|duty| duty.abort());
         let shells = std::mem::take(&mut self.shells);
         let Some(mut heart) = self.heart.take().filter(|_| !shells.is_empty()) else { return };
         self.stopper().stop_now();
@@ -313,7 +318,8 @@ struct Parts {
 
 impl Parts {
     fn pool(&self, settings: pool::PoolSettings) -> (mpsc::Sender<Event>, PoolShell) {
-        let (inbox, events) = mpsc::channel(shell::inbox_size(settings.concurrency));
+        // Room for as many as the pool can be scaled to.
+        let (inbox, events) = mpsc::channel(shell::inbox_size(CONCURRENCY_MAX));
         let queues = settings.scope.queues.clone();
         let pool = Pool::new(settings, self.worker, self.quarantine.shared(), Box::new(random::claim_token));
         (inbox.clone(), PoolShell::new(pool, queues, self, events, inbox))

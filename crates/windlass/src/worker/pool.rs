@@ -58,6 +58,8 @@ pub enum Event {
     LeaseRanOut,
     /// The worker started over under another identity.
     Reborn(WorkerId),
+    /// From now on so many handlers may run at once.
+    Scale(u32),
     /// Go on until nothing is due, then end.
     Drain,
     /// Claim nothing more; stop what runs after the grace.
@@ -168,6 +170,7 @@ impl Pool {
             Event::SettleAnswered(answer) => self.settle_answered(answer, now),
             Event::LeaseRanOut => self.give_back_room(),
             Event::Reborn(worker) => self.reborn(worker),
+            Event::Scale(concurrency) => self.set_concurrency(concurrency),
             Event::Drain => self.phase = Phase::Draining,
             Event::Stop { grace } => self.stop(grace, now),
         }

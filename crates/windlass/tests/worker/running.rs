@@ -6,7 +6,7 @@ use windlass::core::admin::AttemptEnding;
 use windlass::core::job::{JobState, Phase};
 use windlass::core::names::QueueName;
 use windlass::core::outcome::ErrorKind;
-use windlass::{JobType, TypeSpec, WorkerOptions};
+use windlass::{JobType, QueueSpec, TypeSpec, WorkerOptions};
 
 use crate::bench::{Act, Bench};
 
@@ -171,6 +171,24 @@ async fn a_queue_that_nobody_configured_gets_four_slots_and_a_built_in_one_keeps
     let slots: Vec<_> =
         queues.iter().map(|queue| (queue.spec.name.as_str(), queue.spec.concurrency)).collect();
     assert_eq!(slots, [("default", 10), ("odd", 4)]);
+}
+
+#[tokio::test]
+async fn a_queue_is_scaled_while_its_workers_run() {
+    let slots = |concurrency| {
+        let name = QueueName::parse("default").unwrap();
+        vec![QueueSpec { concurrency, ..QueueSpec::new(name) }]
+    };
+    let sweep_every = Duration::from_millis(10);
+    let mut bench =
+        Bench::with(WorkerOptions { queues: slots(1), sweep_every, ..WorkerOptions::default() }).await;
+    for _ in 0..3 {
+        bench.put(Act::IgnoreEverything).await;
+    }
+    let first = bench.started().await;
+    bench.client.declare(slots(3)).await.unwrap();
+    let others = [bench.started().await, bench.started().await];
+    assert!(!others.contains(&first), "three run at once: {first:?} {others:?}");
 }
 
 #[derive(serde::Serialize, serde::Deserialize)]

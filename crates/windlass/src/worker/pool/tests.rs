@@ -514,3 +514,16 @@ fn a_jobs_own_policy_goes_before_its_types_and_that_before_the_default() {
     job.job.retry = Some(RetryPolicy::Never);
     assert_eq!(bench.pool.policy(&job), &RetryPolicy::Never);
 }
+
+#[test]
+fn a_pool_that_is_scaled_down_lets_what_runs_go_on_and_starts_less() {
+    let mut bench = Bench::new();
+    let request = bench.claim();
+    let running = starts(&bench.answer(&request, 3, MORE));
+    bench.on(Event::Scale(1));
+    assert_eq!(bench.pool.running(), 3);
+    for fence in &running[..2] {
+        assert!(claims(bench.end(*fence, SECOND)).is_empty(), "still as many as there are slots");
+    }
+    assert_eq!(claims(bench.end(running[2], SECOND))[0].limit, 1);
+}
