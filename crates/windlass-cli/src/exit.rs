@@ -145,3 +145,9 @@ impl From<std::io::Error> for Failure {
         Self::new(code, format!("the output cannot be written: {error}"))
     }
 }
+
+/// An error and what caused it, in one line.
+pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |cause| cause.source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+}

@@ -34,12 +34,12 @@ impl Signals {
     }
 }
 
-/// Stops a worker; a further signal stops it at once.
-pub(crate) async fn stop(worker: &mut Worker) -> Stopped {
+/// Stops a worker; a further signal stops it at once. It takes the listener that heard the first signal, so that one
+/// that comes right after it is not missed.
+pub(crate) async fn stop(worker: &mut Worker, signals: &mut Signals) -> Stopped {
     let stopper = worker.stopper();
     let stopping = worker.stop();
     tokio::pin!(stopping);
-    let Ok(mut signals) = Signals::new() else { return stopping.await };
     tokio::select! {
         stopped = &mut stopping => return stopped,
         () = signals.next() => stopper.stop_now(),

@@ -11,7 +11,7 @@ use windlass_core::engine::Engine;
 use windlass_core::span::parse_span;
 
 use crate::config::Config;
-use crate::exit::{Code, Failure};
+use crate::exit::{Code, Failure, with_causes};
 use crate::output::Output;
 use crate::{samples, signals};
 
@@ -54,6 +54,7 @@ pub(crate) async fn dev(
     config: &Config,
     output: &mut Output,
 ) -> Result<Code, Failure> {
+    let mut signals = signals::Signals::new()?;
     let path = db.cloned().unwrap_or_else(|| PathBuf::from(DEFAULT_FILE));
     if args.fresh {
         start_over(&path)?;
@@ -69,17 +70,22 @@ pub(crate) async fn dev(
     };
     let mut worker = Worker::start(Arc::clone(&engine), samples::handlers(Some(ledger.clone())), options)
         .await
-        .map_err(|why| Failure::new(Code::Store, format!("{why:#}")))?;
+        .map_err(|why| Failure::new(Code::Store, with_causes(&why)))?;
     output.note(format!("jobs are kept in {}; Ctrl-C stops", path.display()));
-    run(args, worker.client(), &ledger, output).await?;
+    run(args, worker.client(), &ledger, &mut signals, output).await?;
     output.note("stopping; once more stops at once");
-    signals::stop(&mut worker).await;
+    signals::stop(&mut worker, &mut signals).await;
     summary::print(&engine, &ledger, output).await
 }
 
 /// Puts jobs in and shows the queues until it is time to stop.
-async fn run(args: &DevArgs, client: &Client, ledger: &Ledger, output: &mut Output) -> Result<(), Failure> {
-    let mut signals = signals::Signals::new()?;
+async fn run(
+    args: &DevArgs,
+    client: &Client,
+    ledger: &Ledger,
+    signals: &mut signals::Signals,
+    output: &mut Output,
+) -> Result<(), Failure> {
     let time_is_up = async {
         match args.lasting {
             Some(lasting) => tokio::time::sleep(lasting).await,

@@ -8,7 +8,7 @@ use windlass_core::job_type::TypeSpec;
 use windlass_core::names::QueueName;
 
 use crate::config::Config;
-use crate::exit::{Code, Failure};
+use crate::exit::{Code, Failure, with_causes};
 use crate::output::Output;
 use crate::store::{IfMissing, open};
 use crate::{samples, signals};
@@ -36,7 +36,7 @@ pub(crate) async fn serve(args: &ServeArgs, config: &Config, output: &mut Output
     let handlers = samples::handlers(None).configure(|spec| configured(spec, config));
     let mut worker = Worker::start(Arc::clone(&engine), handlers, options(args, config))
         .await
-        .map_err(|why| Failure::new(Code::Store, source_chain(&why)))?;
+        .map_err(|why| Failure::new(Code::Store, with_causes(&why)))?;
     let info = engine.info();
     output.note(format!(
         "serving from {} ({}); SIGINT or SIGTERM stops",
@@ -49,7 +49,7 @@ pub(crate) async fn serve(args: &ServeArgs, config: &Config, output: &mut Output
             return Err(Failure::new(Code::Failed, "the worker ended by itself; see the log above for why"));
         }
     }
-    match signals::stop(&mut worker).await {
+    match signals::stop(&mut worker, &mut signals).await {
         Stopped::Clean => output.note("stopped"),
         Stopped::Unsettled => {
             output.note("stopped; some jobs could not be given back and will be taken back later")
@@ -66,9 +66,4 @@ fn configured(spec: TypeSpec, config: &Config) -> TypeSpec {
 fn options(args: &ServeArgs, config: &Config) -> WorkerOptions {
     let serve = (!args.queues.is_empty()).then(|| args.queues.clone());
     WorkerOptions { serve, ..config.worker_options() }
-}
-
-fn source_chain(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(error.source(), |cause| cause.source());
-    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
