@@ -429,6 +429,7 @@ macro_rules! every_behaviour {
                 a_worker_that_brings_a_missing_handler_is_hinted
                 a_request_to_stop_is_hinted_with_its_claim
                 every_listener_is_told
+                a_listener_that_nobody_keeps_is_let_go
             ;
         }
     };

@@ -129,3 +129,16 @@ pub async fn every_listener_is_told(h: &Harness) {
         log.wait_for(&in_main());
     }
 }
+
+pub async fn a_listener_that_nobody_keeps_is_let_go(h: &Harness) {
+    let (kept, dropped) = (h.listen(), h.listen());
+    let trace = std::sync::Arc::downgrade(&dropped);
+    h.enqueue(work()).await;
+    kept.wait_for(&in_main());
+    dropped.wait_for(&in_main());
+    drop(dropped);
+    kept.forget();
+    h.enqueue(work()).await;
+    kept.wait_for(&in_main());
+    assert!(trace.upgrade().is_none(), "the engine holds on to a listener that was dropped");
+}

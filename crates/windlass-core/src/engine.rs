@@ -1,7 +1,7 @@
 //! The seam to storage. Engines store what this crate decided; they decide nothing themselves. Each method
 //! is one atomic statement, script or transaction, in batches, and speaks only the types of this crate.
 
-use std::sync::Arc;
+use std::sync::Weak;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -83,8 +83,8 @@ pub trait Engine: Admin {
     async fn prune(&self, limit: u32) -> Result<BatchDone>;
 
     /// Calls `listener` soon after something may have become claimable or was asked to stop, also by other
-    /// processes. Hints may be lost, late or needless.
-    fn on_hint(&self, listener: Arc<dyn HintListener>);
+    /// processes, for as long as somebody keeps it. Hints may be lost, late or needless.
+    fn on_hint(&self, listener: Weak<dyn HintListener>);
 }
 
 /// What people read and do. Reads are bounded; acts are atomic.

@@ -2,6 +2,7 @@
 //! know all. Engines store what `windlass-core` decided; they decide nothing.
 
 pub mod clock;
+mod listeners;
 pub mod memory;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;

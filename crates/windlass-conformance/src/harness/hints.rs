@@ -43,10 +43,10 @@ impl HintLog {
 }
 
 impl Harness {
-    /// Listens from now on.
+    /// Listens from now on, for as long as the log is kept.
     pub fn listen(&self) -> Arc<HintLog> {
         let log = Arc::new(HintLog::default());
-        self.engine.on_hint(log.clone());
+        self.engine.on_hint(Arc::<HintLog>::downgrade(&log));
         log
     }
 }

@@ -21,7 +21,7 @@ mod hints;
 #[cfg(test)]
 mod tests;
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -45,7 +45,7 @@ use windlass_core::settle::{Settled, Settlement};
 use windlass_core::worker::{Beat, Heartbeat, WorkerCard, WorkerId, WorkerSighting};
 
 use crate::clock::SystemClock;
-use hints::Listeners;
+use crate::listeners::Listeners;
 use state::State;
 
 /// An engine that keeps jobs in this process's memory.
@@ -74,7 +74,7 @@ impl MemoryEngine {
             let answer = work(&mut state, self.clock.now());
             (answer, state.hints.take())
         };
-        self.listeners.tell(hints);
+        hints.iter().for_each(|hint| self.listeners.tell(hint));
         answer
     }
 }
@@ -152,7 +152,7 @@ impl Engine for MemoryEngine {
         Ok(self.at_once(|state, now| state.prune(limit, now)))
     }
 
-    fn on_hint(&self, listener: Arc<dyn HintListener>) {
+    fn on_hint(&self, listener: Weak<dyn HintListener>) {
         self.listeners.add(listener);
     }
 }

@@ -256,7 +256,7 @@ fn a_listener_may_call_the_engine_and_hears_each_queue_once_a_call() {
     let bench = Bench::new();
     let engine = Arc::new(bench.engine);
     let caller = Arc::new(Caller { engine: Arc::downgrade(&engine), heard: Mutex::default() });
-    engine.on_hint(caller.clone());
+    engine.on_hint(Arc::<Caller>::downgrade(&caller));
     let jobs = vec![new_job("mail"), new_job("report"), new_job("fleeting")];
     at_once(engine.enqueue(EnqueueRequest { request: RequestId::from_random(1), jobs })).unwrap();
     let heard = caller.heard.lock().unwrap();

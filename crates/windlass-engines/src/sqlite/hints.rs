@@ -1,11 +1,12 @@
-//! Hints: what waits to be told after a commit, and who wants to know.
+//! Hints: what waits to be told after a commit.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
 
 use windlass_core::claim::Fence;
-use windlass_core::engine::{Hint, HintListener};
+use windlass_core::engine::Hint;
 use windlass_core::names::QueueName;
+
+use crate::listeners::Listeners;
 
 /// What one operation or transaction has to tell once it is committed.
 #[derive(Debug, Default)]
@@ -32,28 +33,10 @@ impl PendingHints {
         self.queues.extend(other.queues);
         self.cancels.extend(other.cancels);
     }
-}
 
-/// Whoever wants hints.
-#[derive(Default)]
-pub(super) struct Listeners(Mutex<Vec<Arc<dyn HintListener>>>);
-
-impl Listeners {
-    /// One more.
-    pub(super) fn add(&self, listener: Arc<dyn HintListener>) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(listener);
-    }
-
-    /// Tells all of one thing.
-    pub(super) fn tell(&self, hint: &Hint) {
-        // The lock is not held while listeners run: one of them may add another.
-        let listeners = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        listeners.iter().for_each(|listener| listener.hint(hint.clone()));
-    }
-
-    /// Tells all of what a transaction did.
-    pub(super) fn tell_all(&self, pending: PendingHints) {
-        pending.queues.into_iter().for_each(|queue| self.tell(&Hint::Queue(queue)));
-        pending.cancels.into_iter().for_each(|fence| self.tell(&Hint::Cancel(fence)));
+    /// Tells whoever listens, after the commit.
+    pub(super) fn tell(self, listeners: &Listeners) {
+        self.queues.into_iter().for_each(|queue| listeners.tell(&Hint::Queue(queue)));
+        self.cancels.into_iter().for_each(|fence| listeners.tell(&Hint::Cancel(fence)));
     }
 }

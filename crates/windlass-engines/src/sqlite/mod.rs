@@ -34,7 +34,7 @@ mod open;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -59,13 +59,14 @@ use windlass_core::settle::{Settled, Settlement};
 use windlass_core::worker::{Beat, Heartbeat, WorkerCard, WorkerId, WorkerSighting};
 
 use fault::Step;
-use hints::Listeners;
 use inbox::Haste;
 use locks::Locks;
 use reader::ReaderInbox;
 use watch::Watch;
 use work::Work;
 use writer::{Writer, WriterInbox};
+
+use crate::listeners::Listeners;
 
 pub use inside::{complete_in, enqueue_in};
 pub use open::{SqliteOptions, Synchronous};
@@ -249,7 +250,7 @@ impl Engine for SqliteEngine {
         self.write(move |work| work.prune(limit)).await
     }
 
-    fn on_hint(&self, listener: Arc<dyn HintListener>) {
+    fn on_hint(&self, listener: Weak<dyn HintListener>) {
         self.listeners.add(listener);
     }
 }

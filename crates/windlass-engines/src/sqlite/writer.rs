@@ -13,10 +13,10 @@ use windlass_core::error::EngineError;
 
 use super::catalogue::Catalogue;
 use super::fault::{Failure, Fault, Step};
-use super::hints::Listeners;
 use super::inbox::{Haste, Inbox, Taken};
 use super::locks::Locks;
 use super::work::{Did, Work};
+use crate::listeners::Listeners;
 
 /// How many operations share a commit at the most. More would let the first ones wait for the last.
 const OPERATIONS_PER_COMMIT_MAX: usize = 256;
@@ -216,7 +216,7 @@ impl Writer {
         open.did.gone.drain(..).for_each(|worker| self.locks.remove(worker));
         let hints = std::mem::take(&mut open.did.hints);
         answer_all(open, None);
-        self.listeners.tell_all(hints);
+        hints.tell(&self.listeners);
     }
 
     fn flush(&mut self, open: &mut Open) -> Step<()> {

@@ -11,7 +11,7 @@ mod disk_and_locks;
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 use rusqlite::Connection;
@@ -135,18 +135,28 @@ async fn status(engine: &SqliteEngine) -> QueueStatus {
 
 /// Hints as they come.
 struct Hints {
-    to: Sender<Hint>,
+    from: Receiver<Hint>,
+    _kept: Arc<Ear>,
 }
 
 impl Hints {
-    fn of(engine: &SqliteEngine) -> Receiver<Hint> {
+    fn of(engine: &SqliteEngine) -> Self {
         let (to, from) = channel();
-        engine.on_hint(Arc::new(Self { to }));
-        from
+        let ear = Arc::new(Ear { to });
+        engine.on_hint(Arc::<Ear>::downgrade(&ear));
+        Self { from, _kept: ear }
+    }
+
+    fn within(&self, patience: Duration) -> Result<Hint, RecvTimeoutError> {
+        self.from.recv_timeout(patience)
     }
 }
 
-impl HintListener for Hints {
+struct Ear {
+    to: Sender<Hint>,
+}
+
+impl HintListener for Ear {
     fn hint(&self, hint: Hint) {
         let _ = self.to.send(hint);
     }

@@ -25,7 +25,7 @@ async fn another_engines_commit_is_noticed_within_twenty_milliseconds() {
     for _ in 0..20 {
         enqueue(&there, 1).await;
         let committed = Instant::now();
-        assert_eq!(hints.recv_timeout(PATIENCE).expect("a hint comes"), Hint::Any);
+        assert_eq!(hints.within(PATIENCE).expect("a hint comes"), Hint::Any);
         waited.push(committed.elapsed());
     }
     waited.sort_unstable();
@@ -41,9 +41,9 @@ async fn the_users_own_transaction_wakes_workers_too() {
     let mut conn = place.connect();
     let tx = conn.transaction().unwrap();
     enqueue_in(&tx, vec![new_job()]).unwrap();
-    assert_eq!(hints.recv_timeout(Duration::ZERO), Err(RecvTimeoutError::Timeout), "not before the commit");
+    assert_eq!(hints.within(Duration::ZERO), Err(RecvTimeoutError::Timeout), "not before the commit");
     tx.commit().unwrap();
-    assert_eq!(hints.recv_timeout(PATIENCE).expect("a hint comes"), Hint::Any);
+    assert_eq!(hints.within(PATIENCE).expect("a hint comes"), Hint::Any);
 }
 
 #[tokio::test]
@@ -58,7 +58,7 @@ async fn an_engines_own_commits_are_not_taken_for_anothers() {
     enqueue(&place.open(), 1).await;
     let mut own = 0;
     loop {
-        match hints.recv_timeout(PATIENCE).expect("the foreign commit is noticed") {
+        match hints.within(PATIENCE).expect("the foreign commit is noticed") {
             Hint::Queue(_) => own += 1,
             Hint::Any => break,
             Hint::Cancel(_) => panic!("nobody cancelled"),

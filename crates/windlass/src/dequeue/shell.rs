@@ -20,7 +20,7 @@ use crate::handler::Context;
 use crate::worker::WorkerOptions;
 use crate::worker::controls::Controls;
 use crate::worker::heartbeat::{HeartThread, Identity};
-use crate::worker::hints::{HintFlag, listen};
+use crate::worker::hints::{HintFlag, Listener};
 use crate::worker::pool::{Effect, Event, Pool, PoolSettings};
 use crate::worker::quarantine::Quarantine;
 use crate::worker::shell::{inbox_size, sleep_until, trouble};
@@ -36,6 +36,8 @@ pub(super) struct Shell {
     newcomers: mpsc::Receiver<Waiter>,
     waiters: VecDeque<Waiter>,
     flag: Arc<HintFlag>,
+    /// Raises the flag for as long as it is kept.
+    _listener: Arc<Listener>,
     heart: HeartThread,
     upkeep: Option<JoinHandle<()>>,
     started: Instant,
@@ -59,7 +61,7 @@ pub(super) fn start(parts: Parts, options: &WorkerOptions) -> (mpsc::Sender<Even
     let flag = HintFlag::new(settings.scope.queues.clone());
     let worker = identity.worker();
     let heart = HeartThread::start(identity, Arc::clone(&controls), vec![inbox.clone()], options);
-    listen(&engine, vec![Arc::clone(&flag)], Arc::clone(&controls), heart.handle());
+    let listener = Listener::start(&engine, vec![Arc::clone(&flag)], Arc::clone(&controls), heart.handle());
     let pool = Pool::new(settings, worker, Quarantine::default(), Box::new(random::claim_token));
     let upkeep = options
         .upkeep
@@ -74,6 +76,7 @@ pub(super) fn start(parts: Parts, options: &WorkerOptions) -> (mpsc::Sender<Even
         newcomers,
         waiters: VecDeque::new(),
         flag,
+        _listener: listener,
         heart,
         upkeep,
         started: Instant::now(),

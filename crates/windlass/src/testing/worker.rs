@@ -21,12 +21,13 @@ use crate::handler::{Handlers, Table};
 use crate::random;
 use crate::worker::controls::Controls;
 use crate::worker::execute::execute;
+use crate::worker::hints::Listener;
 use crate::worker::last_errors::LastErrors;
 use crate::worker::options::card;
 use crate::worker::pool::{Effect, Event, Pool, PoolSettings};
 use crate::worker::quarantine::Quarantine;
 use crate::worker::shell::note_failure;
-use crate::worker::{LastError, Moment, WorkerOptions, heartbeat, hints};
+use crate::worker::{LastError, Moment, WorkerOptions, heartbeat};
 
 /// Runs after which [`TestWorker::run`] gives up hope that the queues come to rest.
 const RUNS_MAX: usize = 10_000;
@@ -45,6 +46,8 @@ pub struct TestWorker {
     table: Table,
     pool: Pool,
     controls: Arc<Controls>,
+    /// Tells running jobs that they were cancelled, for as long as it is kept.
+    _listener: Arc<Listener>,
     errors: LastErrors,
     put_in: Arc<Mutex<Vec<NewJob>>>,
     /// Somebody asks the next job to stop as soon as it runs.
@@ -81,7 +84,8 @@ impl TestWorker {
         let pool = Pool::new(settings.clone(), worker, Quarantine::default(), Box::new(random::claim_token));
         let controls = Arc::new(Controls::default());
         let shared: Arc<dyn Engine> = Arc::<MemoryEngine>::clone(&engine);
-        hints::listen(&shared, vec![], Arc::clone(&controls), heartbeat::HeartHandle::default());
+        let listener =
+            Listener::start(&shared, vec![], Arc::clone(&controls), heartbeat::HeartHandle::default());
         Self {
             started: clock.now(),
             engine,
@@ -92,6 +96,7 @@ impl TestWorker {
             table,
             pool: pool.without_prefetch(),
             controls,
+            _listener: listener,
             errors: LastErrors::default(),
             put_in,
             cancel_next: false,

@@ -37,20 +37,25 @@ impl HintFlag {
     }
 }
 
-/// Hands hints to flags, running jobs and the heart.
-pub(crate) fn listen(
-    engine: &Arc<dyn Engine>,
+/// Hands hints to flags, running jobs and the heart, for as long as it is kept.
+pub(crate) struct Listener {
     flags: Vec<Arc<HintFlag>>,
     controls: Arc<Controls>,
     heart: HeartHandle,
-) {
-    engine.on_hint(Arc::new(Listener { flags, controls, heart }));
 }
 
-struct Listener {
-    flags: Vec<Arc<HintFlag>>,
-    controls: Arc<Controls>,
-    heart: HeartHandle,
+impl Listener {
+    /// Listens from now on.
+    pub(crate) fn start(
+        engine: &Arc<dyn Engine>,
+        flags: Vec<Arc<HintFlag>>,
+        controls: Arc<Controls>,
+        heart: HeartHandle,
+    ) -> Arc<Self> {
+        let listener = Arc::new(Self { flags, controls, heart });
+        engine.on_hint(Arc::<Self>::downgrade(&listener));
+        listener
+    }
 }
 
 impl HintListener for Listener {

@@ -41,6 +41,7 @@ pub use options::{SharedPool, WorkerOptions, WorkerOptionsError};
 
 use controls::Controls;
 use heartbeat::{HeartHandle, HeartThread, Identity};
+use hints::Listener;
 use last_errors::LastErrors;
 use options::Plan;
 use pool::{Event, Pool};
@@ -66,6 +67,8 @@ pub struct Worker {
     duties: Vec<JoinHandle<()>>,
     /// Taken only by dropping the worker.
     heart: Option<HeartThread>,
+    /// Kept until the worker has ended: a dropped one hears nothing more.
+    listener: Option<Arc<Listener>>,
     controls: Arc<Controls>,
     errors: Arc<LastErrors>,
     stop_grace: Duration,
@@ -112,7 +115,7 @@ impl Worker {
             plan.pools.iter().map(|settings| parts.pool(settings.clone())).unzip();
         let flags: Vec<_> = pools.iter().map(|shell| shell.hint_flag()).collect();
         let heart = HeartThread::start(identity, Arc::clone(&parts.controls), inboxes.clone(), options);
-        hints::listen(&engine, flags, Arc::clone(&parts.controls), heart.handle());
+        let listener = Listener::start(&engine, flags, Arc::clone(&parts.controls), heart.handle());
         for shell in &mut pools {
             shell.watch_heart(heart.handle());
         }
@@ -138,6 +141,7 @@ impl Worker {
             unsettled: false,
             duties,
             heart: Some(heart),
+            listener: Some(listener),
             controls: parts.controls,
             errors: parts.errors,
             stop_grace: options.stop_grace,
@@ -191,6 +195,7 @@ impl Worker {
             self.unsettled |= !clean;
         }
         self.duties.drain(..).for_each(|duty| duty.abort());
+        self.listener = None;
         if let Some(heart) = &mut self.heart {
             leave(heart, &self.controls).await;
         }

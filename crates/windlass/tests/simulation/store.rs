@@ -126,7 +126,7 @@ impl Store {
         let clock = Arc::new(ManualClock::default());
         let engine = MemoryEngine::with_clock(Arc::<ManualClock>::clone(&clock));
         let hints = Arc::new(Hints::default());
-        engine.on_hint(Arc::<Hints>::clone(&hints));
+        engine.on_hint(Arc::<Hints>::downgrade(&hints));
         let start = clock.now();
         Self { engine, clock, start, stepped: 0, hints }
     }

@@ -40,7 +40,7 @@ pub(crate) struct WaitArgs {
 pub(crate) async fn wait(args: &WaitArgs, context: &mut Context) -> Result<Code, Failure> {
     let deadline = args.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
     let hints = Arc::new(Hints::default());
-    context.engine.on_hint(hints.clone());
+    context.engine.on_hint(Arc::<Hints>::downgrade(&hints));
     tracing::info!("waiting for job {}", args.id);
     let mut pause = PAUSE_FIRST;
     let mut record = context.job(args.id).await?;

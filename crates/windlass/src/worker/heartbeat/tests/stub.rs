@@ -1,7 +1,7 @@
 //! A store in some kind of trouble, with answers only to what the heart asks.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -105,7 +105,7 @@ impl Engine for Stub {
     async fn prune(&self, _: u32) -> Result<BatchDone> {
         unreachable!("the heart does not ask this")
     }
-    fn on_hint(&self, _: Arc<dyn HintListener>) {
+    fn on_hint(&self, _: Weak<dyn HintListener>) {
         unreachable!("the heart does not ask this")
     }
 }
