@@ -247,6 +247,9 @@ macro_rules! every_behaviour {
                 a_heartbeat_brings_the_request_to_stop
                 a_heartbeat_brings_no_request_to_another_worker
                 a_heartbeat_brings_no_request_for_what_has_ended
+                a_question_brings_the_request_to_stop_like_a_heartbeat
+                a_question_brings_no_request_to_another_worker
+                a_question_is_no_sign_of_life
                 whatever_the_handler_returns_a_requested_cancel_wins
                 a_requested_cancel_wins_over_the_death_of_the_worker
                 a_requested_cancel_wins_over_a_worker_that_leaves

@@ -3,10 +3,10 @@
 #![allow(missing_docs, reason = "the name of a behaviour is its sentence")]
 
 use windlass_core::admin::{AttemptEnding, CancelAnswer};
-use windlass_core::claim::ClaimAnswer;
+use windlass_core::claim::{ClaimAnswer, Fence};
 use windlass_core::job::{JobId, JobState, Phase};
 use windlass_core::settle::Transition;
-use windlass_core::worker::Beat;
+use windlass_core::worker::{Beat, WorkerId};
 
 use crate::harness::*;
 
@@ -72,6 +72,36 @@ pub async fn a_heartbeat_brings_no_request_for_what_has_ended(h: &Harness) {
     cancel(h, claimed.job.id).await;
     h.succeed(&claimed).await;
     assert_eq!(h.beat(h.worker).await, Beat::Alive { cancel: vec![] });
+}
+
+pub async fn a_question_brings_the_request_to_stop_like_a_heartbeat(h: &Harness) {
+    let claimed = h.enqueue_and_claim_one().await;
+    h.enqueue_and_claim_one().await;
+    assert_eq!(asked_to_stop(h, h.worker).await, []);
+    cancel(h, claimed.job.id).await;
+    assert_eq!(asked_to_stop(h, h.worker).await, [claimed.fence()]);
+    assert_eq!(asked_to_stop(h, h.worker).await, [claimed.fence()], "until the job has ended");
+    h.succeed(&claimed).await;
+    assert_eq!(asked_to_stop(h, h.worker).await, []);
+}
+
+pub async fn a_question_brings_no_request_to_another_worker(h: &Harness) {
+    let claimed = h.enqueue_and_claim_one().await;
+    cancel(h, claimed.job.id).await;
+    let bystander = h.register_worker().await;
+    let stranger = WorkerId::from_random(h.fresh_bits());
+    assert_eq!(asked_to_stop(h, bystander).await, []);
+    assert_eq!(asked_to_stop(h, stranger).await, []);
+}
+
+pub async fn a_question_is_no_sign_of_life(h: &Harness) {
+    let before = h.suspect(h.worker).await.beats;
+    asked_to_stop(h, h.worker).await;
+    assert_eq!(h.suspect(h.worker).await.beats, before);
+}
+
+async fn asked_to_stop(h: &Harness, worker: WorkerId) -> Vec<Fence> {
+    h.engine.asked_to_stop(worker).await.expect(UP)
 }
 
 pub async fn whatever_the_handler_returns_a_requested_cancel_wins(h: &Harness) {

@@ -66,6 +66,10 @@ pub trait Engine: Admin {
     /// Extends a worker's lease and tells which of its jobs were asked to stop.
     async fn extend(&self, heartbeat: Heartbeat) -> Result<Beat>;
 
+    /// Which running jobs of a worker were asked to stop; none if it is unknown. Brings what
+    /// [`extend`](Self::extend) brings, but only reads: it may be asked after every hint, and makes none.
+    async fn asked_to_stop(&self, worker: WorkerId) -> Result<Vec<Fence>>;
+
     /// Lets a worker out that ended cleanly. Jobs it still holds are given back without cost.
     async fn retire(&self, worker: WorkerId) -> Result<()>;
 

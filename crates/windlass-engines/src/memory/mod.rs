@@ -131,6 +131,10 @@ impl Engine for MemoryEngine {
         Ok(self.at_once(|state, now| state.extend(heartbeat, now)))
     }
 
+    async fn asked_to_stop(&self, worker: WorkerId) -> Result<Vec<Fence>> {
+        Ok(self.at_once(|state, _| state.asked_to_stop(worker)))
+    }
+
     async fn retire(&self, worker: WorkerId) -> Result<()> {
         self.at_once(|state, now| state.retire(worker, now));
         Ok(())

@@ -87,7 +87,7 @@ impl State {
         }
     }
 
-    fn asked_to_stop(&self, worker: WorkerId) -> Vec<Fence> {
+    pub(super) fn asked_to_stop(&self, worker: WorkerId) -> Vec<Fence> {
         let fence = |id: JobId| {
             let claim = self.live.get(&id)?.claim()?;
             claim.cancel_requested.as_ref().map(|_| Fence { job: id, token: claim.token })

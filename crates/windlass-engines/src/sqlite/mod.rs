@@ -223,6 +223,10 @@ impl Engine for SqliteEngine {
         writer::call(&self.writes, Haste::Urgent, move |work| work.extend(heartbeat)).await
     }
 
+    async fn asked_to_stop(&self, worker: WorkerId) -> Result<Vec<Fence>> {
+        self.read(move |conn, _| workers::asked_to_stop(conn, worker)).await
+    }
+
     async fn retire(&self, worker: WorkerId) -> Result<()> {
         self.write(move |work| work.retire(worker)).await
     }

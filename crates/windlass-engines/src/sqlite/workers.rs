@@ -69,7 +69,7 @@ impl Work<'_> {
                 .query_row([heartbeat.worker.to_bytes()], |row| row.get(0))?;
             self.let_through_handled(&serde_json::from_str::<Vec<TypeName>>(&types).unwrap_or_default())?;
         }
-        Ok(Beat::Alive { cancel: self.asked_to_stop(heartbeat.worker)? })
+        Ok(Beat::Alive { cancel: asked_to_stop(self.conn, heartbeat.worker)? })
     }
 
     fn let_through_handled(&mut self, types: &[TypeName]) -> Step<()> {
@@ -78,12 +78,6 @@ impl Work<'_> {
             left = left.saturating_sub(self.let_through(&Gate::no_handler(name), left)?);
         }
         Ok(())
-    }
-
-    fn asked_to_stop(&self, worker: WorkerId) -> Step<Vec<Fence>> {
-        let mut statement = self.conn.prepare_cached(sql!("asked_to_stop"))?;
-        let fences = statement.query_map([worker.to_bytes()], read_fence)?;
-        Ok(fences.collect::<Result<_, _>>()?)
     }
 
     /// The running jobs of a worker.
@@ -138,6 +132,13 @@ impl Work<'_> {
         let landing = release.land(self.now, held.due, held.counters, held.cancel_requested.as_deref());
         self.land(&held, landing, &Parting { attempt, ..Parting::default() })
     }
+}
+
+/// The running jobs of a worker that somebody asked to stop.
+pub(super) fn asked_to_stop(conn: &Connection, worker: WorkerId) -> Step<Vec<Fence>> {
+    let mut statement = conn.prepare_cached(sql!("asked_to_stop"))?;
+    let fences = statement.query_map([worker.to_bytes()], read_fence)?;
+    Ok(fences.collect::<Result<_, _>>()?)
 }
 
 /// All workers that were not declared dead or let out. The proof of life is added by whoever has the locks.

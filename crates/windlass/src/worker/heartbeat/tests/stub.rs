@@ -90,6 +90,9 @@ impl Engine for Stub {
             Self::SaysDeadFor(left) => Ok(beat(left)),
         }
     }
+    async fn asked_to_stop(&self, _: WorkerId) -> Result<Vec<Fence>> {
+        unreachable!("the heart does not ask this")
+    }
     async fn retire(&self, _: WorkerId) -> Result<()> {
         Ok(())
     }
