@@ -1,10 +1,12 @@
-//! Repo chores: `cargo xtask test`, `ci`, `simulate`, `tidy`. It has no dependencies, so that the first
-//! command of a newcomer starts within seconds.
+//! Repo chores: `cargo xtask test`, `ci`, `servers`, `simulate`, `tidy`. It has one small dependency, the servers, so
+//! that the first command of a newcomer starts within seconds.
 
 use std::process::ExitCode;
 
 mod command;
 mod features;
+mod packages;
+mod servers;
 mod test;
 mod ci;
 mod simulate;
@@ -15,6 +17,7 @@ cargo xtask CHORE
 
   test                              run every test: unit, integration, doc tests, simulation; build the examples
   ci                                format, lints, tidy, docs, then test: what must pass before a change lands
+  servers -- COMMAND                run a command with throw-away servers in DATABASE_URL and REDIS_URL
   simulate --histories N --seed S   run N seeded histories of a whole cluster, starting with seed S
   tidy                              check the rules of the house that a program can check
 ";
@@ -23,7 +26,7 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match run(&words) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(failure) => {
             eprintln!("\n{failure}");
             ExitCode::FAILURE
@@ -31,18 +34,17 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(words: &[&str]) -> Result<(), String> {
+fn run(words: &[&str]) -> Result<ExitCode, String> {
     match words {
-        ["test"] => test::run(),
-        ["ci"] => ci::run(),
-        ["simulate", options @ ..] => simulate::run(options),
-        ["tidy"] => tidy::run(),
-        [] | ["help" | "--help" | "-h"] => {
-            print!("{HELP}");
-            Ok(())
-        }
-        other => Err(format!("expected a chore, got {:?}\n\n{HELP}", other.join(" "))),
+        ["servers", "--", command @ ..] => return servers::run(command),
+        ["test"] => test::run()?,
+        ["ci"] => ci::run()?,
+        ["simulate", options @ ..] => simulate::run(options)?,
+        ["tidy"] => tidy::run()?,
+        [] | ["help" | "--help" | "-h"] => print!("{HELP}"),
+        other => return Err(format!("expected a chore, got {:?}\n\n{HELP}", other.join(" "))),
     }
+    Ok(ExitCode::SUCCESS)
 }
 
 #[cfg(test)]

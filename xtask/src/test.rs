@@ -1,8 +1,10 @@
-//! `cargo xtask test`: every test there is, from a fresh clone, with no set-up.
+//! `cargo xtask test`: every test there is, from a fresh clone, with no set-up. It starts the servers that
+//! tests need, and as root on Debian it installs what is missing.
 
 use std::process::{Command, Stdio};
 
-use crate::{command, features, simulate};
+use crate::servers::Servers;
+use crate::{command, features, packages, simulate};
 
 /// Seeded histories in an ordinary test run; `cargo xtask simulate` runs more.
 const HISTORIES: &str = "2000";
@@ -12,6 +14,8 @@ const SEED: &str = "1";
 /// Runs everything, goes on after a failure, and ends with a summary.
 pub(crate) fn run() -> Result<(), String> {
     need_a_c_compiler()?;
+    packages::need_all()?;
+    let servers = Servers::given_or_started()?;
     let features = features::all_but_planted_bugs(&command::root())?;
     let mut tally = Tally::default();
     let mut runs = vec![workspace_tests(&features), planted_engine_tests()];
@@ -19,7 +23,7 @@ pub(crate) fn run() -> Result<(), String> {
         runs.push(simulate::simulation_tests(HISTORIES, SEED));
     }
     let failures: Vec<String> =
-        runs.iter_mut().filter_map(|command| read_into(&mut tally, command).err()).collect();
+        runs.iter_mut().filter_map(|command| read_into(&mut tally, servers.tell(command)).err()).collect();
     println!("\n{}", tally.summary());
     if failures.is_empty() && tally.failed.is_empty() { Ok(()) } else { Err(failures.join("\n")) }
 }

@@ -5,13 +5,14 @@ use super::Complaint;
 use super::manifest::Manifest;
 use super::tree::{File, Tree};
 
-const ARROWS: [(&str, &[&str]); 6] = [
+const ARROWS: [(&str, &[&str]); 7] = [
     ("windlass-core", &[]),
     ("windlass-conformance", &["windlass-core"]),
     ("windlass-engines", &["windlass-core"]),
     ("windlass", &["windlass-core", "windlass-engines"]),
     ("windlass-cli", &["windlass-core", "windlass-engines", "windlass"]),
-    ("xtask", &[]),
+    ("windlass-servers", &[]),
+    ("xtask", &["windlass-servers"]),
 ];
 
 pub(super) fn check(tree: &Tree) -> Vec<Complaint> {

@@ -1,0 +1,199 @@
+//! A PostgreSQL server for one test or one run of tests.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use rustix::process::Signal;
+
+mod options;
+mod programs;
+mod configure;
+mod psql;
+
+pub use options::Options;
+
+use crate::daemon::Daemon;
+use crate::{Error, port};
+use programs::Programs;
+
+/// After a kill the server reads its log of changes first.
+const READY_MAX: Duration = Duration::from_secs(60);
+const STOP_MAX: Duration = Duration::from_secs(30);
+/// Somebody else may take the port between our look and the server's start.
+const PORT_TRIES_MAX: usize = 5;
+/// The role that owns everything.
+const OWNER: &str = "postgres";
+/// The database that is always there.
+const DATABASE: &str = "postgres";
+
+/// A running server, on loopback and on a Unix socket. Dropping it ends it and removes its data.
+#[derive(Debug)]
+pub struct Server {
+    daemon: Daemon,
+    programs: Programs,
+    port: u16,
+}
+
+/// Whether the programs are on this machine; the error says what to install.
+pub fn is_installed() -> Result<(), Error> {
+    Programs::find().map(drop)
+}
+
+/// Runs SQL on any server with `psql` and gives the rows, without headings, columns separated by `|`.
+pub fn psql(url: &str, sql: &str) -> Result<String, Error> {
+    psql::run(&Programs::find()?.psql, url, sql)
+}
+
+impl Server {
+    /// Makes a new, empty server.
+    pub fn start(options: &Options) -> Result<Self, Error> {
+        let programs = Programs::find()?;
+        let daemon = Daemon::new()?;
+        let mut server = Self { daemon, programs, port: 0 };
+        server.make_data(options)?;
+        server.start_on_a_free_port(options)?;
+        Ok(server)
+    }
+
+    /// Where clients connect to.
+    pub fn url(&self) -> String {
+        self.url_of(DATABASE)
+    }
+
+    /// Where clients of another database connect to.
+    pub fn url_of(&self, database: &str) -> String {
+        format!("postgres://{OWNER}@127.0.0.1:{}/{database}", self.port)
+    }
+
+    /// The same server through its Unix socket.
+    pub fn socket_url(&self) -> String {
+        let folder = self.daemon.path().to_string_lossy().replace('/', "%2F");
+        format!("postgres://{OWNER}@{folder}:{}/{DATABASE}", self.port)
+    }
+
+    /// The port on 127.0.0.1.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The folder that holds all of the server.
+    pub fn folder(&self) -> &Path {
+        self.daemon.path()
+    }
+
+    /// All that the server has logged.
+    pub fn log(&self) -> String {
+        self.daemon.log()
+    }
+
+    /// Runs SQL with `psql` on the database that is always there.
+    pub fn psql(&self, sql: &str) -> Result<String, Error> {
+        psql::run(&self.programs.psql, &self.url(), sql)
+    }
+
+    /// Makes a database and gives its URL.
+    pub fn create_database(&self, name: &str) -> Result<String, Error> {
+        self.psql(&format!("CREATE DATABASE {}", psql::quoted(name)))?;
+        Ok(self.url_of(name))
+    }
+
+    /// Ends all processes at once, as a power cut would, and keeps the data.
+    pub fn kill(&mut self) -> Result<(), Error> {
+        self.daemon.kill()?;
+        self.forget_the_dead();
+        Ok(())
+    }
+
+    /// Ends the server in good order, without waiting for its clients, and keeps the data.
+    pub fn stop(&mut self) -> Result<(), Error> {
+        self.daemon.ask_to_end(Signal::INT, STOP_MAX)
+    }
+
+    /// Starts the server again on the same port and data, after ending it if it runs.
+    pub fn restart(&mut self) -> Result<(), Error> {
+        self.stop()?;
+        self.launch()
+    }
+
+    /// Stops all processes where they are. Connections stay open, and nothing answers.
+    pub fn freeze(&self) -> Result<(), Error> {
+        self.daemon.freeze()
+    }
+
+    /// Lets a frozen server go on.
+    pub fn thaw(&self) -> Result<(), Error> {
+        self.daemon.thaw()
+    }
+
+    /// From now on the children of this process keep the server alive, even if this process ends before them.
+    pub fn wait_for_children(&self) -> Result<(), Error> {
+        self.daemon.wait_for_children()
+    }
+
+    fn data(&self) -> PathBuf {
+        self.daemon.path().join("data")
+    }
+
+    fn make_data(&self, options: &Options) -> Result<(), Error> {
+        let mut initdb = Command::new(&self.programs.initdb);
+        initdb.args(["--no-sync", "--auth=trust", "--encoding=UTF8", "--locale=C", "--username", OWNER]);
+        self.daemon.run(initdb.arg("--pgdata").arg(self.data()))?;
+        configure::authentication(&self.data(), options)
+    }
+
+    fn start_on_a_free_port(&mut self, options: &Options) -> Result<(), Error> {
+        for _ in 1..PORT_TRIES_MAX {
+            match self.start_on(port::free()?, options) {
+                Err(Error::Failed { output, .. }) if output.contains("could not bind") => {}
+                other => return other,
+            }
+        }
+        self.start_on(port::free()?, options)
+    }
+
+    fn start_on(&mut self, port: u16, options: &Options) -> Result<(), Error> {
+        self.port = port;
+        configure::settings(&self.data(), self.daemon.path(), port, options)?;
+        self.launch()
+    }
+
+    fn launch(&mut self) -> Result<(), Error> {
+        let mut postgres = Command::new(&self.programs.postgres);
+        postgres.arg("-D").arg(self.data());
+        let lock_file = self.lock_file();
+        self.daemon.start(&mut postgres, READY_MAX, &|daemon| is_ready(daemon, &lock_file))
+    }
+
+    fn lock_file(&self) -> PathBuf {
+        self.data().join("postmaster.pid")
+    }
+
+    /// The lock file of a dead server would stop the next one if another process got its number meanwhile. It also
+    /// names the shared memory that the dead server could not give back.
+    fn forget_the_dead(&self) {
+        let Ok(lock) = fs::read_to_string(self.lock_file()) else { return };
+        if let Some(segment) = lock.lines().nth(6).and_then(|line| line.split_whitespace().nth(1)) {
+            // Without `ipcrm` 56 bytes stay until the machine restarts.
+            let _ = Command::new("ipcrm").args(["-m", segment]).output();
+        }
+        // A failure shows when the next server starts.
+        let _ = fs::remove_file(self.lock_file());
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // What is left after a failure is the business of the daemon's own end.
+        let _ = self.kill();
+    }
+}
+
+/// The server writes its own number first and its state last.
+fn is_ready(daemon: &Daemon, lock_file: &Path) -> bool {
+    let lock = fs::read_to_string(lock_file).unwrap_or_default();
+    let lines: Vec<_> = lock.lines().map(str::trim).collect();
+    let pid = daemon.pid().map(|pid| pid.as_raw_nonzero().to_string());
+    lines.first().copied() == pid.as_deref() && lines.get(7) == Some(&"ready")
+}

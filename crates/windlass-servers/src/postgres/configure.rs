@@ -1,0 +1,51 @@
+//! The files that tell a server how to run.
+
+use std::fs;
+use std::path::Path;
+
+use super::Options;
+use crate::Error;
+
+/// Everybody on this machine is trusted: the server holds nothing but test data.
+const TRUST: [&str; 2] = ["local all all trust", "host all all 127.0.0.1/32 trust"];
+
+/// Writes who may come in. The first line that fits decides, so the caller's come first.
+pub(super) fn authentication(data: &Path, options: &Options) -> Result<(), Error> {
+    let lines = options.hba.iter().map(String::as_str).chain(TRUST);
+    write(&data.join("pg_hba.conf"), lines)
+}
+
+/// Writes all settings. What is not set here has the server's own default.
+pub(super) fn settings(data: &Path, sockets: &Path, port: u16, options: &Options) -> Result<(), Error> {
+    let ours = [
+        ("listen_addresses", "127.0.0.1".to_owned()),
+        ("port", port.to_string()),
+        ("unix_socket_directories", sockets.display().to_string()),
+        ("max_connections", "300".to_owned()),
+        ("shared_buffers", options.shared_buffers.clone()),
+        ("fsync", on_or_off(options.fsync)),
+        ("synchronous_commit", on_or_off(true)),
+        // In the server's folder, so that a killed server leaves none of it behind in /dev/shm.
+        ("dynamic_shared_memory_type", "mmap".to_owned()),
+        ("log_line_prefix", "%m [%p] ".to_owned()),
+    ];
+    let ours = ours.iter().map(|(name, value)| line(name, value));
+    let further = options.settings.iter().map(|(name, value)| line(name, value));
+    let lines: Vec<_> = ours.chain(further).collect();
+    write(&data.join("postgresql.conf"), lines.iter().map(String::as_str))
+}
+
+fn on_or_off(is_on: bool) -> String {
+    if is_on { "on".to_owned() } else { "off".to_owned() }
+}
+
+/// Every value may stand in quotes, where a quote is doubled.
+fn line(name: &str, value: &str) -> String {
+    format!("{name} = '{}'", value.replace('\'', "''"))
+}
+
+/// Writes into a file that exists, so that its owner stays.
+fn write<'a>(path: &Path, lines: impl Iterator<Item = &'a str>) -> Result<(), Error> {
+    let text = lines.flat_map(|line| [line, "\n"]).collect::<String>();
+    fs::write(path, text).map_err(Error::io(format!("writing {}", path.display())))
+}

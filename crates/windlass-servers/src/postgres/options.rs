@@ -1,0 +1,20 @@
+//! How a server differs from the next.
+
+/// How to set a server up. The default is a safe, small one.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Whether a commit survives a power cut. Off is faster, and good for tests that never look.
+    pub fsync: bool,
+    /// Memory for pages, as PostgreSQL writes it.
+    pub shared_buffers: String,
+    /// Further settings by name. They win over all others.
+    pub settings: Vec<(String, String)>,
+    /// Lines of `pg_hba.conf` that come before the one that trusts everybody on this machine.
+    pub hba: Vec<String>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { fsync: true, shared_buffers: "128MB".to_owned(), settings: Vec::new(), hba: Vec::new() }
+    }
+}

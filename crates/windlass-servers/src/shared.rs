@@ -1,0 +1,26 @@
+//! One server for all tests of a process.
+
+use std::sync::OnceLock;
+
+use crate::Error;
+use crate::postgres::{Options, Server};
+
+static POSTGRES: OnceLock<Result<Server, Error>> = OnceLock::new();
+
+/// `DATABASE_URL` if the environment has it, else a server that is started by the first caller and goes when this
+/// process ends. Tests share it: each makes a schema or a database of its own, and none restarts it.
+pub fn postgres_url() -> Result<String, &'static Error> {
+    if let Ok(url) = std::env::var("DATABASE_URL") {
+        return Ok(url);
+    }
+    // The value is never dropped; its watchdog removes the server.
+    POSTGRES.get_or_init(|| Server::start(&Options::default())).as_ref().map(Server::url)
+}
+
+/// From now on the children of this process keep the shared server alive, even if this process ends before them.
+pub fn wait_for_children() -> Result<(), Error> {
+    match POSTGRES.get() {
+        Some(Ok(server)) => server.wait_for_children(),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,23 @@
+//! Waits for what other processes do. They send no signal to wait for, so this looks again and again.
+
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use crate::Error;
+
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// Looks until there is an answer. `None` when the time is up.
+pub(crate) fn until<T>(
+    limit: Duration,
+    mut look: impl FnMut() -> Result<Option<T>, Error>,
+) -> Result<Option<T>, Error> {
+    let start = Instant::now();
+    loop {
+        let answer = look()?;
+        if answer.is_some() || start.elapsed() > limit {
+            return Ok(answer);
+        }
+        sleep(PAUSE);
+    }
+}

@@ -1,0 +1,136 @@
+//! The programs that tests run beside our own: looked for first, so that what is missing is named at once, and
+//! installed where that is nobody's business but ours: as root on a Debian, which is what a CI container is.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use windlass_servers::postgres;
+
+use crate::command;
+
+/// Something that tests need.
+struct Package {
+    /// Its name on Debian.
+    debian: &'static str,
+    is_there: fn() -> bool,
+}
+
+const NEEDED: [Package; 3] = [
+    Package { debian: "postgresql", is_there: || postgres::is_installed().is_ok() },
+    Package { debian: "pgbouncer", is_there: || answers("pgbouncer", &["--version"]) },
+    Package { debian: "python3-psycopg", is_there: || answers("python3", &["-c", "import psycopg"]) },
+];
+
+/// Makes sure that everything is there.
+pub(crate) fn need_all() -> Result<(), String> {
+    let missing = missing();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    if !may_install() {
+        return Err(advice(&missing));
+    }
+    install(&missing)?;
+    let missing = self::missing();
+    if missing.is_empty() { Ok(()) } else { Err(advice(&missing)) }
+}
+
+fn missing() -> Vec<&'static str> {
+    NEEDED.iter().filter(|package| !(package.is_there)()).map(|package| package.debian).collect()
+}
+
+fn advice(missing: &[&str]) -> String {
+    let list = missing.join(" ");
+    format!(
+        "expected what the tests run beside our own programs, found no {list}; install it (Debian, Ubuntu: `apt install {list}`)"
+    )
+}
+
+fn answers(program: &str, arguments: &[&str]) -> bool {
+    let mut command = Command::new(program);
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
+}
+
+fn may_install() -> bool {
+    // Only root can, and only Debian has these names.
+    is_root() && answers("apt-get", &["--version"])
+}
+
+fn is_root() -> bool {
+    command::output_of(Command::new("id").arg("-u")).is_ok_and(|id| id.trim() == "0")
+}
+
+fn install(packages: &[&str]) -> Result<(), String> {
+    let quiet = Quiet::begin()?;
+    command::run(&mut apt_get(&["update"]))?;
+    let mut install = apt_get(&["install", "--yes", "--no-install-recommends"]);
+    let result = command::run(install.args(packages));
+    drop(quiet);
+    result
+}
+
+fn apt_get(arguments: &[&str]) -> Command {
+    let mut command = Command::new("apt-get");
+    command.args(arguments).env("DEBIAN_FRONTEND", "noninteractive").stdin(Stdio::null());
+    command
+}
+
+/// Packages of servers start them. These two files, which Debian reads for this, keep them from it while they are
+/// there: no database is made and no service is started. A file that exists already is left as it is.
+struct Quiet {
+    written: Vec<PathBuf>,
+}
+
+const QUIET: [(&str, &str); 2] = [
+    ("/etc/postgresql-common/createcluster.d/windlass.conf", "create_main_cluster = false\n"),
+    ("/usr/sbin/policy-rc.d", "#!/bin/sh\nexit 101\n"),
+];
+
+impl Quiet {
+    fn begin() -> Result<Self, String> {
+        let mut quiet = Self { written: Vec::new() };
+        for (path, text) in QUIET.map(|(path, text)| (Path::new(path), text)) {
+            if !path.exists() {
+                write_program(path, text).map_err(|error| format!("{}: {error}", path.display()))?;
+                quiet.written.push(path.to_owned());
+            }
+        }
+        Ok(quiet)
+    }
+}
+
+impl Drop for Quiet {
+    fn drop(&mut self) {
+        for path in &self.written {
+            // What stays behind only keeps services from starting; the next install would tell.
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+fn write_program(path: &Path, text: &str) -> std::io::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    fs::create_dir_all(path.parent().unwrap_or(path))?;
+    fs::write(path, text)?;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_is_named_with_the_command_that_brings_it() {
+        let advice = advice(&["pgbouncer", "python3-psycopg"]);
+        assert!(advice.contains("apt install pgbouncer python3-psycopg"), "{advice}");
+    }
+
+    #[test]
+    fn a_program_that_is_not_there_does_not_answer() {
+        assert!(answers("sh", &["-c", "exit 0"]));
+        assert!(!answers("sh", &["-c", "exit 1"]));
+        assert!(!answers("no-such-program-here", &[]));
+    }
+}
