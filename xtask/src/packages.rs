@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use windlass_servers::postgres;
+use windlass_servers::{pgbouncer, postgres, python};
 
 use crate::command;
 
@@ -18,8 +18,8 @@ struct Package {
 
 const NEEDED: [Package; 3] = [
     Package { debian: "postgresql", is_there: || postgres::is_installed().is_ok() },
-    Package { debian: "pgbouncer", is_there: || answers("pgbouncer", &["--version"]) },
-    Package { debian: "python3-psycopg", is_there: || answers("python3", &["-c", "import psycopg"]) },
+    Package { debian: "pgbouncer", is_there: || pgbouncer::is_installed().is_ok() },
+    Package { debian: "python3-psycopg", is_there: || python::with_psycopg().is_ok() },
 ];
 
 /// Makes sure that everything is there.
@@ -43,7 +43,7 @@ fn missing() -> Vec<&'static str> {
 fn advice(missing: &[&str]) -> String {
     let list = missing.join(" ");
     format!(
-        "expected what the tests run beside our own programs, found no {list}; install it (Debian, Ubuntu: `apt install {list}`)"
+        "expected what tests run beside our programs, found no {list}; install it (Debian: `apt install {list}`)"
     )
 }
 
@@ -63,16 +63,15 @@ fn is_root() -> bool {
 }
 
 fn install(packages: &[&str]) -> Result<(), String> {
-    let quiet = Quiet::begin()?;
+    let _quiet = Quiet::begin()?;
     command::run(&mut apt_get(&["update"]))?;
-    let mut install = apt_get(&["install", "--yes", "--no-install-recommends"]);
-    let result = command::run(install.args(packages));
-    drop(quiet);
-    result
+    command::run(apt_get(&["install", "--yes", "--no-install-recommends"]).args(packages))
 }
 
 fn apt_get(arguments: &[&str]) -> Command {
     let mut command = Command::new("apt-get");
+    // Another install may be under way.
+    command.args(["-o", "DPkg::Lock::Timeout=300"]);
     command.args(arguments).env("DEBIAN_FRONTEND", "noninteractive").stdin(Stdio::null());
     command
 }

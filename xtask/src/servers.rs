@@ -3,7 +3,7 @@
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitCode, ExitStatus};
 
-use windlass_servers::postgres;
+use windlass_servers::{postgres, redis};
 
 /// Starts servers, runs the command with their addresses, removes them, and gives the command's exit code.
 pub(crate) fn run(words: &[&str]) -> Result<ExitCode, String> {
@@ -21,26 +21,31 @@ pub(crate) fn run(words: &[&str]) -> Result<ExitCode, String> {
 /// as soon as the last of its children has.
 pub(crate) struct Servers {
     variables: Vec<(&'static str, String)>,
-    /// Never read: it is here to be dropped.
+    /// Never read: they are here to be dropped.
     _postgres: Option<postgres::Server>,
+    _redis: Option<redis::Server>,
 }
 
 impl Servers {
     /// Always new ones.
     fn start() -> Result<Self, String> {
         let postgres = postgres::Server::start(&settings()).map_err(|error| told(&error))?;
+        let redis = start_redis()?;
+        // Only now: else the one server would be a child that keeps the other alive.
         postgres.wait_for_children().map_err(|error| told(&error))?;
-        let variables = vec![("DATABASE_URL", postgres.url())];
+        redis.iter().try_for_each(redis::Server::wait_for_children).map_err(|error| told(&error))?;
         println!("PostgreSQL: {}", postgres.url());
-        Ok(Self { variables, _postgres: Some(postgres) })
+        let mut variables = vec![("DATABASE_URL", postgres.url())];
+        variables.extend(redis.iter().map(|redis| ("REDIS_URL", redis.url())));
+        Ok(Self { variables, _postgres: Some(postgres), _redis: redis })
     }
 
     /// The server that the caller named in `DATABASE_URL`, or new ones.
     pub(crate) fn given_or_started() -> Result<Self, String> {
         match std::env::var("DATABASE_URL") {
-            Ok(url) => {
-                println!("PostgreSQL: {url}, from DATABASE_URL");
-                Ok(Self { variables: Vec::new(), _postgres: None })
+            Ok(_) => {
+                println!("PostgreSQL: the one in DATABASE_URL");
+                Ok(Self { variables: Vec::new(), _postgres: None, _redis: None })
             }
             Err(_) => Self::start(),
         }
@@ -50,6 +55,17 @@ impl Servers {
     pub(crate) fn tell<'a>(&self, command: &'a mut Command) -> &'a mut Command {
         command.envs(self.variables.iter().map(|(name, url)| (name, url)))
     }
+}
+
+/// No engine needs it yet, so a machine may be without. That is said, and not hidden.
+fn start_redis() -> Result<Option<redis::Server>, String> {
+    if let Err(missing) = redis::is_installed() {
+        println!("Redis: not started; {missing}");
+        return Ok(None);
+    }
+    let server = redis::Server::start(&redis::Options::default()).map_err(|error| told(&error))?;
+    println!("Redis: {}", server.url());
+    Ok(Some(server))
 }
 
 /// As a careful person would set up a small server: benches are measured on it.

@@ -1,6 +1,6 @@
 //! A server program with a folder of its own. What PostgreSQL, Redis and PgBouncer have in common.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -35,6 +35,14 @@ impl Daemon {
         self.folder.path()
     }
 
+    /// A file in the folder, for the server to read.
+    pub(crate) fn write(&self, name: &str, text: &str) -> Result<PathBuf, Error> {
+        let path = self.path().join(name);
+        std::fs::write(&path, text).map_err(Error::io(format!("writing {}", path.display())))?;
+        self.account.own(&path)?;
+        Ok(path)
+    }
+
     pub(crate) fn log(&self) -> String {
         self.folder.read_log()
     }
@@ -48,9 +56,10 @@ impl Daemon {
         self.child.as_ref().map(Pid::from_child)
     }
 
-    /// Makes a command run for the server: inside its folder, under its account, reading nothing.
-    pub(crate) fn prepare<'a>(&self, command: &'a mut Command) -> &'a mut Command {
-        self.account.run_as(command).current_dir(self.path()).stdin(Stdio::null())
+    /// Makes a command run for the server: inside its folder, under its account, reading nothing, and with messages in
+    /// the language that is looked for.
+    fn prepare<'a>(&self, command: &'a mut Command) -> &'a mut Command {
+        self.account.run_as(command).current_dir(self.path()).stdin(Stdio::null()).env("LC_ALL", "C")
     }
 
     /// Runs a program to its end, as a preparation.

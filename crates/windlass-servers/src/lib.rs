@@ -8,6 +8,10 @@
 
 pub mod shared;
 pub mod postgres;
+pub mod pgbouncer;
+pub mod redis;
+pub mod proxy;
+pub mod python;
 mod daemon;
 mod watchdog;
 mod processes;

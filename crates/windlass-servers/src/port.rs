@@ -10,9 +10,26 @@ use crate::Error;
 /// it is restarted.
 const PORTS: Range<u16> = 15_000..32_000;
 const TRIES_MAX: usize = 1_000;
+const STARTS_MAX: usize = 5;
+/// What the system says, and every server writes down, if a port is not free.
+const TAKEN: &str = "Address already in use";
 
-/// A port that nobody listens on now. Somebody else may take it before the server does: be ready to try another.
-pub(crate) fn free() -> Result<u16, Error> {
+/// Starts a server on a free port, and on another one if somebody else took the first meanwhile.
+pub(crate) fn on_a_free_one(mut start: impl FnMut(u16) -> Result<(), Error>) -> Result<u16, Error> {
+    let mut tries = 0;
+    loop {
+        let port = free()?;
+        tries += 1;
+        match start(port) {
+            Ok(()) => return Ok(port),
+            Err(Error::Failed { output, .. }) if output.contains(TAKEN) && tries < STARTS_MAX => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// A port that nobody listens on now.
+fn free() -> Result<u16, Error> {
     let free = std::iter::repeat_with(any).take(TRIES_MAX).find(|port| is_free(*port));
     let none = || std::io::Error::other(format!("none of {TRIES_MAX} ports in {PORTS:?} is free"));
     free.ok_or_else(none).map_err(Error::io("looking for a free port"))
@@ -45,5 +62,33 @@ mod tests {
         assert!(!is_free(port));
         drop(listener);
         assert!(is_free(port));
+    }
+
+    #[test]
+    fn a_port_that_was_taken_meanwhile_is_left_for_another() {
+        let failure =
+            |output: &str| Error::Failed { program: "server".to_owned(), output: output.to_owned() };
+        let mut tried = Vec::new();
+        let port = on_a_free_one(|port| {
+            tried.push(port);
+            if tried.len() < 3 { Err(failure("bind: Address already in use")) } else { Ok(()) }
+        });
+        assert_eq!(port.unwrap(), tried[2]);
+    }
+
+    #[test]
+    fn any_other_failure_is_told_at_once_and_a_taken_port_after_some_tries() {
+        let mut starts = 0;
+        let mut fail_with = |output: &str| {
+            starts = 0;
+            let failed = on_a_free_one(|_| {
+                starts += 1;
+                Err(Error::Failed { program: "server".to_owned(), output: output.to_owned() })
+            });
+            assert!(failed.is_err());
+            starts
+        };
+        assert_eq!(fail_with("out of memory"), 1);
+        assert_eq!(fail_with(TAKEN), STARTS_MAX);
     }
 }

@@ -1,6 +1,7 @@
 //! A PostgreSQL server for one test or one run of tests.
 
 use std::fs;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -9,6 +10,7 @@ use rustix::process::Signal;
 
 mod options;
 mod programs;
+mod certificate;
 mod configure;
 mod psql;
 
@@ -21,8 +23,6 @@ use programs::Programs;
 /// After a kill the server reads its log of changes first.
 const READY_MAX: Duration = Duration::from_secs(60);
 const STOP_MAX: Duration = Duration::from_secs(30);
-/// Somebody else may take the port between our look and the server's start.
-const PORT_TRIES_MAX: usize = 5;
 /// The role that owns everything.
 const OWNER: &str = "postgres";
 /// The database that is always there.
@@ -53,7 +53,7 @@ impl Server {
         let daemon = Daemon::new()?;
         let mut server = Self { daemon, programs, port: 0 };
         server.make_data(options)?;
-        server.start_on_a_free_port(options)?;
+        port::on_a_free_one(|port| server.start_on(port, options))?;
         Ok(server)
     }
 
@@ -73,9 +73,14 @@ impl Server {
         format!("postgres://{OWNER}@{folder}:{}/{DATABASE}", self.port)
     }
 
-    /// The port on 127.0.0.1.
-    pub fn port(&self) -> u16 {
-        self.port
+    /// Where the server listens.
+    pub fn address(&self) -> SocketAddr {
+        (Ipv4Addr::LOCALHOST, self.port).into()
+    }
+
+    /// The certificate by which clients can tell that it is this server, if it speaks TLS.
+    pub fn authority(&self) -> Option<PathBuf> {
+        Some(certificate::authority(self.daemon.path())).filter(|path| path.exists())
     }
 
     /// The folder that holds all of the server.
@@ -140,22 +145,15 @@ impl Server {
         let mut initdb = Command::new(&self.programs.initdb);
         initdb.args(["--no-sync", "--auth=trust", "--encoding=UTF8", "--locale=C", "--username", OWNER]);
         self.daemon.run(initdb.arg("--pgdata").arg(self.data()))?;
-        configure::authentication(&self.data(), options)
-    }
-
-    fn start_on_a_free_port(&mut self, options: &Options) -> Result<(), Error> {
-        for _ in 1..PORT_TRIES_MAX {
-            match self.start_on(port::free()?, options) {
-                Err(Error::Failed { output, .. }) if output.contains("could not bind") => {}
-                other => return other,
-            }
+        if options.tls {
+            certificate::make(&self.daemon)?;
         }
-        self.start_on(port::free()?, options)
+        configure::authentication(&self.data(), options)
     }
 
     fn start_on(&mut self, port: u16, options: &Options) -> Result<(), Error> {
         self.port = port;
-        configure::settings(&self.data(), self.daemon.path(), port, options)?;
+        configure::settings(self.daemon.path(), &self.data(), port, options)?;
         self.launch()
     }
 

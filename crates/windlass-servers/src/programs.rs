@@ -10,16 +10,25 @@ pub(crate) fn find(
     elsewhere: &[PathBuf],
     install: &'static str,
 ) -> Result<PathBuf, Error> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders = std::env::split_paths(&path).chain(elsewhere.iter().cloned());
-    find_in(program, folders).ok_or(Error::MissingProgram { program, install })
+    find_all(program, elsewhere).next().ok_or(Error::MissingProgram { program, install })
 }
 
-/// The real place of a program: Debian has symbolic links and wrappers in `PATH`, and programs of one version lie
-/// side by side.
-pub(crate) fn find_in(program: &str, folders: impl IntoIterator<Item = PathBuf>) -> Option<PathBuf> {
-    let candidates = folders.into_iter().map(|folder| folder.join(program));
-    candidates.filter(|path| is_program(path)).find_map(|path| path.canonicalize().ok())
+/// All programs of that name, in the same order.
+pub(crate) fn find_all(program: &str, elsewhere: &[PathBuf]) -> impl Iterator<Item = PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let mut folders: Vec<_> = std::env::split_paths(&path).collect();
+    folders.extend_from_slice(elsewhere);
+    find_in(program, folders)
+}
+
+/// Paths are absolute, since servers work in folders of their own. Links are not followed: `redis-server` is one, to
+/// a program that looks at the name by which it was called.
+pub(crate) fn find_in(
+    program: &str,
+    folders: impl IntoIterator<Item = PathBuf>,
+) -> impl Iterator<Item = PathBuf> {
+    let candidates = folders.into_iter().map(move |folder| folder.join(program));
+    candidates.filter(|path| is_program(path)).filter_map(|path| std::path::absolute(path).ok())
 }
 
 fn is_program(path: &Path) -> bool {
@@ -39,8 +48,20 @@ mod tests {
     }
 
     #[test]
+    fn a_program_keeps_the_name_that_was_asked_for() {
+        let folder = crate::folder::Folder::new(crate::account::Account::for_servers().unwrap()).unwrap();
+        std::os::unix::fs::symlink("/bin/sh", folder.path().join("other-name")).unwrap();
+        let found = find_in("other-name", [folder.path().to_owned()]).next();
+        folder.remove();
+        assert_eq!(found, Some(folder.path().join("other-name")));
+    }
+
+    #[test]
     fn a_file_that_cannot_be_run_is_no_program() {
-        assert!(find_in("passwd", [PathBuf::from("/etc")]).is_none());
-        assert!(find_in("sh", [PathBuf::from("/nowhere"), PathBuf::from("/bin")]).is_some());
+        assert_eq!(find_in("passwd", [PathBuf::from("/etc")]).next(), None);
+        assert_eq!(
+            find_in("sh", ["/nowhere", "/bin"].map(PathBuf::from)).next(),
+            Some(PathBuf::from("/bin/sh"))
+        );
     }
 }

@@ -87,7 +87,7 @@ fn a_server_that_was_stopped_in_good_order_needs_no_repair() {
 fn a_frozen_server_is_silent_until_it_thaws() {
     let server = start();
     server.freeze().unwrap();
-    let mut client = TcpStream::connect(("127.0.0.1", server.port())).unwrap();
+    let mut client = TcpStream::connect(server.address()).unwrap();
     // The question whether the server speaks TLS, which it answers with one letter.
     client.write_all(&[0, 0, 0, 8, 0x04, 0xd2, 0x16, 0x2f]).unwrap();
     client.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
@@ -126,4 +126,19 @@ fn a_setting_that_does_not_exist_is_told_with_the_servers_own_words() {
     let settings = vec![("no_such_setting".to_owned(), "1".to_owned())];
     let failure = Server::start(&Options { settings, ..Options::default() }).unwrap_err().to_string();
     assert!(failure.contains("no_such_setting"), "{failure}");
+}
+
+#[test]
+fn a_client_can_tell_by_the_certificate_that_it_is_this_server() {
+    let options = Options { tls: true, ..Options::default() };
+    let (server, other) = (Server::start(&options).unwrap(), Server::start(&options).unwrap());
+    let ask = |authority: &Server| {
+        let path = authority.authority().unwrap();
+        let url = format!("{}?sslmode=verify-full&sslrootcert={}", server.url(), path.display());
+        postgres::psql(&url, "SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()")
+    };
+    assert_eq!(ask(&server).unwrap(), "t");
+    let failure = ask(&other).unwrap_err().to_string();
+    assert!(failure.contains("certificate verify failed"), "{failure}");
+    assert_eq!(start().authority(), None, "a server without TLS has no certificate");
 }

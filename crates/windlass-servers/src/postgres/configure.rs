@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use super::Options;
+use super::{Options, certificate};
 use crate::Error;
 
 /// Everybody on this machine is trusted: the server holds nothing but test data.
@@ -16,11 +16,11 @@ pub(super) fn authentication(data: &Path, options: &Options) -> Result<(), Error
 }
 
 /// Writes all settings. What is not set here has the server's own default.
-pub(super) fn settings(data: &Path, sockets: &Path, port: u16, options: &Options) -> Result<(), Error> {
+pub(super) fn settings(folder: &Path, data: &Path, port: u16, options: &Options) -> Result<(), Error> {
     let ours = [
         ("listen_addresses", "127.0.0.1".to_owned()),
         ("port", port.to_string()),
-        ("unix_socket_directories", sockets.display().to_string()),
+        ("unix_socket_directories", folder.display().to_string()),
         ("max_connections", "300".to_owned()),
         ("shared_buffers", options.shared_buffers.clone()),
         ("fsync", on_or_off(options.fsync)),
@@ -28,6 +28,9 @@ pub(super) fn settings(data: &Path, sockets: &Path, port: u16, options: &Options
         // In the server's folder, so that a killed server leaves none of it behind in /dev/shm.
         ("dynamic_shared_memory_type", "mmap".to_owned()),
         ("log_line_prefix", "%m [%p] ".to_owned()),
+        ("ssl", on_or_off(options.tls)),
+        ("ssl_cert_file", certificate::server(folder).display().to_string()),
+        ("ssl_key_file", certificate::key(folder).display().to_string()),
     ];
     let ours = ours.iter().map(|(name, value)| line(name, value));
     let further = options.settings.iter().map(|(name, value)| line(name, value));

@@ -7,6 +7,8 @@ pub struct Options {
     pub fsync: bool,
     /// Memory for pages, as PostgreSQL writes it.
     pub shared_buffers: String,
+    /// Whether the server speaks TLS too, with a certificate made for it. Needs the program `openssl`.
+    pub tls: bool,
     /// Further settings by name. They win over all others.
     pub settings: Vec<(String, String)>,
     /// Lines of `pg_hba.conf` that come before the one that trusts everybody on this machine.
@@ -15,6 +17,12 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { fsync: true, shared_buffers: "128MB".to_owned(), settings: Vec::new(), hba: Vec::new() }
+        Self {
+            fsync: true,
+            shared_buffers: "128MB".to_owned(),
+            tls: false,
+            settings: Vec::new(),
+            hba: Vec::new(),
+        }
     }
 }

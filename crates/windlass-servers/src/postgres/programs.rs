@@ -20,8 +20,9 @@ impl Programs {
     pub(super) fn find() -> Result<Self, Error> {
         let versions = newest_first(Path::new(DEBIAN));
         let initdb = programs::find("initdb", &versions, INSTALL)?;
-        let beside = initdb.parent().map(Path::to_owned);
-        let find = |program| match programs::find_in(program, beside.clone()) {
+        // What stands in `PATH` may be a link out of the folder where all programs of a version lie.
+        let beside = initdb.canonicalize().ok().and_then(|path| Some(path.parent()?.to_owned()));
+        let find = |program: &'static str| match programs::find_in(program, beside.clone()).next() {
             Some(path) => Ok(path),
             None => programs::find(program, &versions, INSTALL),
         };

@@ -1,0 +1,67 @@
+//! A certificate for one server, made with the program `openssl`.
+//!
+//! There is an authority beside the server's own certificate: some clients refuse a server that signed for itself.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::daemon::Daemon;
+use crate::{Error, programs};
+
+const INSTALL: &str = "Debian, Ubuntu: `apt install openssl`; Fedora: `dnf install openssl`";
+
+/// Everything is said here, so that the machine's own defaults do not matter.
+const REQUEST: &str = "\
+[req]
+distinguished_name = name
+prompt = no
+x509_extensions = authority
+[name]
+CN = localhost
+[authority]
+basicConstraints = critical, CA:TRUE
+keyUsage = critical, keyCertSign
+subjectKeyIdentifier = hash
+[server]
+basicConstraints = critical, CA:FALSE
+extendedKeyUsage = serverAuth
+subjectAltName = DNS:localhost, IP:127.0.0.1
+";
+
+const NEW_KEY: [&str; 5] = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"];
+
+pub(super) fn authority(folder: &Path) -> PathBuf {
+    folder.join("authority.crt")
+}
+
+pub(super) fn server(folder: &Path) -> PathBuf {
+    folder.join("server.crt")
+}
+
+pub(super) fn key(folder: &Path) -> PathBuf {
+    folder.join("server.key")
+}
+
+/// Makes the authority, the server's key and its certificate, all good for two days.
+pub(super) fn make(daemon: &Daemon) -> Result<(), Error> {
+    let openssl = programs::find("openssl", &[], INSTALL)?;
+    daemon.write("request", REQUEST)?;
+    let run = |arguments: &str| {
+        let mut command = Command::new(&openssl);
+        let words = arguments.split_whitespace();
+        let words = words.flat_map(|word| if word == "NEW_KEY" { NEW_KEY.to_vec() } else { vec![word] });
+        daemon.run(command.args(words))
+    };
+    run(
+        "req -config request -x509 -days 2 -subj /CN=windlass NEW_KEY -keyout authority.key -out authority.crt",
+    )?;
+    run("req -config request -new NEW_KEY -keyout server.key -out server.csr")?;
+    run("x509 -req -days 2 -in server.csr -CA authority.crt -CAkey authority.key -set_serial 1 \
+         -extfile request -extensions server -out server.crt")?;
+    // PostgreSQL refuses a key that others may read.
+    let key = key(daemon.path());
+    fs::set_permissions(&key, fs::Permissions::from_mode(0o600))
+        .map_err(Error::io(format!("protecting {}", key.display())))
+}

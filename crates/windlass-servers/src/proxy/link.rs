@@ -1,0 +1,39 @@
+//! One client's connection and the one to the server that belongs to it.
+
+use std::io;
+use std::net::{Shutdown, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// A write that waits longer is given up and tried again, so that a switch never waits long for one.
+const WRITE_MAX: Duration = Duration::from_millis(20);
+
+#[derive(Debug)]
+pub(super) struct Link {
+    pub(super) client: TcpStream,
+    pub(super) server: TcpStream,
+    is_cut: AtomicBool,
+}
+
+impl Link {
+    pub(super) fn new(client: TcpStream, server: TcpStream) -> io::Result<Self> {
+        for stream in [&client, &server] {
+            stream.set_nodelay(true)?;
+            stream.set_write_timeout(Some(WRITE_MAX))?;
+        }
+        Ok(Self { client, server, is_cut: AtomicBool::new(false) })
+    }
+
+    /// Closes both. Whoever reads or writes is woken by it.
+    pub(super) fn cut(&self) {
+        self.is_cut.store(true, Ordering::SeqCst);
+        for stream in [&self.client, &self.server] {
+            // One that is closed already is fine.
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+    }
+
+    pub(super) fn is_cut(&self) -> bool {
+        self.is_cut.load(Ordering::SeqCst)
+    }
+}

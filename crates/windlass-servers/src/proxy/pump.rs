@@ -1,0 +1,97 @@
+//! Moves bytes from one side of a link to the other.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use super::link::Link;
+use super::switches::{Switches, Verdict};
+
+const CHUNK: usize = 16 * 1024;
+/// Between two looks at a switch that is on.
+const PAUSE: Duration = Duration::from_millis(2);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Direction {
+    Question,
+    Answer,
+}
+
+/// Returns when both directions have ended.
+pub(super) fn both_ways(link: &Arc<Link>, switches: &Arc<Switches>) {
+    let answers = {
+        let (link, switches) = (Arc::clone(link), Arc::clone(switches));
+        thread::spawn(move || one_way(&link, &switches, Direction::Answer))
+    };
+    one_way(link, switches, Direction::Question);
+    // A panic in the thread has been printed.
+    let _ = answers.join();
+}
+
+fn one_way(link: &Link, switches: &Switches, direction: Direction) {
+    let (from, to) = match direction {
+        Direction::Question => (&link.client, &link.server),
+        Direction::Answer => (&link.server, &link.client),
+    };
+    if forward(from, to, link, switches, direction).is_err() {
+        return link.cut();
+    }
+    // The end of one direction is passed on like a byte: not while nothing moves.
+    while switches.is_frozen() && !link.is_cut() {
+        thread::sleep(PAUSE);
+    }
+    // A side that is gone needs no telling.
+    let _ = to.shutdown(Shutdown::Write);
+}
+
+/// Until the sender has no more to say.
+fn forward(
+    mut from: &TcpStream,
+    to: &TcpStream,
+    link: &Link,
+    switches: &Switches,
+    direction: Direction,
+) -> io::Result<()> {
+    let mut chunk = [0; CHUNK];
+    loop {
+        let count = from.read(&mut chunk)?;
+        if count == 0 {
+            return Ok(());
+        }
+        pass_all(&chunk[..count], to, link, switches, direction)?;
+    }
+}
+
+fn pass_all(
+    mut bytes: &[u8],
+    to: &TcpStream,
+    link: &Link,
+    switches: &Switches,
+    direction: Direction,
+) -> io::Result<()> {
+    while !bytes.is_empty() {
+        if link.is_cut() {
+            return Err(ErrorKind::ConnectionAborted.into());
+        }
+        let moved = switches.decide(direction, bytes.len(), |verdict| pass_some(bytes, to, verdict))?;
+        if moved == 0 {
+            thread::sleep(PAUSE);
+        }
+        bytes = &bytes[moved..];
+    }
+    Ok(())
+}
+
+/// How many bytes are done with.
+fn pass_some(bytes: &[u8], mut to: &TcpStream, verdict: Verdict) -> io::Result<usize> {
+    match verdict {
+        Verdict::Wait => Ok(0),
+        Verdict::Drop => Ok(bytes.len()),
+        Verdict::Pass(count) => match to.write(&bytes[..count]) {
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => Ok(0),
+            written => written,
+        },
+    }
+}

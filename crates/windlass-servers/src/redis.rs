@@ -1,0 +1,140 @@
+//! A Redis server for one test or one run of tests.
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use rustix::process::Signal;
+
+use crate::daemon::Daemon;
+use crate::{Error, port, programs};
+
+const INSTALL: &str = "Debian, Ubuntu: `apt install redis-server`; Fedora: `dnf install redis`";
+const READY_MAX: Duration = Duration::from_secs(30);
+const STOP_MAX: Duration = Duration::from_secs(30);
+const ANSWER_MAX: Duration = Duration::from_secs(1);
+
+/// How to set a server up.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// Further settings by name. They win over all others.
+    pub settings: Vec<(String, String)>,
+}
+
+/// A running server on loopback, which writes every change to a file and syncs it every second. Dropping it ends it
+/// and removes its data.
+#[derive(Debug)]
+pub struct Server {
+    daemon: Daemon,
+    program: PathBuf,
+    options: Options,
+    port: u16,
+}
+
+/// Whether the program is on this machine; the error says what to install.
+pub fn is_installed() -> Result<(), Error> {
+    program().map(drop)
+}
+
+fn program() -> Result<PathBuf, Error> {
+    programs::find("redis-server", &[], INSTALL)
+}
+
+impl Server {
+    /// Makes a new, empty server.
+    pub fn start(options: &Options) -> Result<Self, Error> {
+        let program = program()?;
+        let mut server = Self { daemon: Daemon::new()?, program, options: options.clone(), port: 0 };
+        port::on_a_free_one(|port| server.start_on(port))?;
+        Ok(server)
+    }
+
+    /// Where clients connect to.
+    pub fn url(&self) -> String {
+        format!("redis://{}", self.address())
+    }
+
+    /// Where the server listens.
+    pub fn address(&self) -> SocketAddr {
+        (Ipv4Addr::LOCALHOST, self.port).into()
+    }
+
+    /// The folder that holds all of the server.
+    pub fn folder(&self) -> &Path {
+        self.daemon.path()
+    }
+
+    /// All that the server has logged.
+    pub fn log(&self) -> String {
+        self.daemon.log()
+    }
+
+    /// Ends the server at once, as a crash would, and keeps the data.
+    pub fn kill(&mut self) -> Result<(), Error> {
+        self.daemon.kill()
+    }
+
+    /// Ends the server in good order and keeps the data.
+    pub fn stop(&mut self) -> Result<(), Error> {
+        self.daemon.ask_to_end(Signal::TERM, STOP_MAX)
+    }
+
+    /// Starts the server again on the same port and data, after ending it if it runs.
+    pub fn restart(&mut self) -> Result<(), Error> {
+        self.stop()?;
+        self.start_on(self.port)
+    }
+
+    /// Stops the server where it is. Connections stay open, and nothing answers.
+    pub fn freeze(&self) -> Result<(), Error> {
+        self.daemon.freeze()
+    }
+
+    /// Lets a frozen server go on.
+    pub fn thaw(&self) -> Result<(), Error> {
+        self.daemon.thaw()
+    }
+
+    /// From now on the children of this process keep the server alive, even if this process ends before them.
+    pub fn wait_for_children(&self) -> Result<(), Error> {
+        self.daemon.wait_for_children()
+    }
+
+    fn start_on(&mut self, port: u16) -> Result<(), Error> {
+        self.port = port;
+        let (port, folder) = (port.to_string(), self.folder().display().to_string());
+        let ours = [
+            ("bind", "127.0.0.1"),
+            ("port", &port),
+            ("dir", &folder),
+            ("appendonly", "yes"),
+            ("appendfsync", "everysec"),
+            ("save", ""),
+        ];
+        let mut command = Command::new(&self.program);
+        let further = self.options.settings.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        for (name, value) in ours.into_iter().chain(further) {
+            command.arg(format!("--{name}")).arg(value);
+        }
+        let address = self.address();
+        self.daemon.start(&mut command, READY_MAX, &|daemon| is_ready(daemon, address))
+    }
+}
+
+/// A server that still reads its data answers with an error. A stranger on the same port has another number.
+fn is_ready(daemon: &Daemon, address: SocketAddr) -> bool {
+    let number = daemon.pid().map(|pid| format!("process_id:{}\r\n", pid.as_raw_nonzero()));
+    number.is_some_and(|number| ask(address).is_ok_and(|answer| answer.contains(&number)))
+}
+
+/// What a server says about itself.
+fn ask(address: SocketAddr) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect_timeout(&address, ANSWER_MAX)?;
+    stream.set_read_timeout(Some(ANSWER_MAX))?;
+    stream.write_all(b"INFO server\r\nQUIT\r\n")?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    Ok(answer)
+}
