@@ -108,10 +108,6 @@ macro_rules! every_behaviour {
                 two_claimers_at_once_get_every_job_once
                 eight_claimers_at_once_never_share_a_job
                 waiting_time_and_age_go_by_the_stores_clock
-                a_repeated_request_gives_what_it_claimed_and_claims_no_more
-                a_repeat_of_a_request_that_never_arrived_claims
-                a_repeat_does_not_give_what_was_settled_meanwhile
-                a_token_of_anothers_claim_gives_a_stranger_nothing
                 a_paused_queue_gives_nothing
                 a_paused_queue_does_not_hold_up_the_next
                 a_resumed_queue_gives_again
@@ -122,6 +118,16 @@ macro_rules! every_behaviour {
                 a_claim_of_too_many_queues_is_refused
                 a_claim_is_never_bigger_than_the_limit_of_the_house
                 a_queue_named_twice_gives_each_job_once
+            ;
+            repeats:
+                a_repeated_request_gives_what_it_claimed_and_claims_no_more
+                a_repeat_of_a_request_that_never_arrived_claims_nothing
+                a_first_sending_that_arrives_after_its_repeat_claims_nothing
+                a_first_sending_for_a_suspect_after_its_repeat_claims_nothing
+                a_first_sending_claims_nothing_however_long_after_its_repeat_it_arrives
+                a_request_and_its_repeat_at_once_leave_nothing_held_that_the_repeat_did_not_tell
+                a_repeat_does_not_give_what_was_settled_meanwhile
+                a_token_of_anothers_claim_gives_a_stranger_nothing
             ;
             boost:
                 ten_minutes_raise_a_job_by_one_step

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use windlass_core::claim::{ClaimAnswer, ClaimRequest, ClaimToken};
+use windlass_core::claim::{ClaimAnswer, ClaimRequest};
 use windlass_core::enqueue::{NewJob, When};
 use windlass_core::error::EngineError;
 use windlass_core::job::{JobState, Phase};
@@ -202,37 +202,6 @@ pub async fn waiting_time_and_age_go_by_the_stores_clock(h: &Harness) {
     h.advance(secs(25));
     let claimed = h.claim_one().await;
     assert_eq!((claimed.waited, claimed.age), (secs(15), secs(25)));
-}
-
-pub async fn a_repeated_request_gives_what_it_claimed_and_claims_no_more(h: &Harness) {
-    h.enqueue_many(5).await;
-    let request = h.claim_request(2);
-    let first = h.claim_with(request.clone()).await;
-    let again = h.claim_with(ClaimRequest { repeat: true, ..request }).await;
-    assert_eq!(ids(&again), ids(&first));
-    assert!(again.iter().all(|claimed| claimed.job.counters.attempts == 1), "{again:?}");
-    assert_eq!(h.counts().await.running, 2);
-}
-
-pub async fn a_repeat_of_a_request_that_never_arrived_claims(h: &Harness) {
-    let id = h.enqueue(work()).await;
-    let claimed = h.claim_with(ClaimRequest { repeat: true, ..h.claim_request(2) }).await;
-    assert_eq!(ids(&claimed), [id]);
-}
-
-pub async fn a_repeat_does_not_give_what_was_settled_meanwhile(h: &Harness) {
-    h.enqueue_many(2).await;
-    let request = h.claim_request(2);
-    let first = h.claim_with(request.clone()).await;
-    h.succeed(&first[0]).await;
-    let again = h.claim_with(ClaimRequest { repeat: true, ..request }).await;
-    assert_eq!(ids(&again), [first[1].job.id]);
-}
-
-pub async fn a_token_of_anothers_claim_gives_a_stranger_nothing(h: &Harness) {
-    h.enqueue_and_claim_one().await;
-    let token = ClaimToken::from_random(h.fresh_bits());
-    assert_eq!(h.claim_with(ClaimRequest { token, repeat: true, ..h.claim_request(1) }).await, []);
 }
 
 pub async fn a_paused_queue_gives_nothing(h: &Harness) {

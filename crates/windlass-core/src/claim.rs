@@ -86,8 +86,10 @@ impl Claimed {
 pub struct ClaimRequest {
     /// New for each request.
     pub token: ClaimToken,
-    /// Whether this request was sent before and its answer got lost. Then the answer is what it claimed,
-    /// if anything; only if it claimed nothing, it claims now.
+    /// Whether this request was sent before and its answer got lost. A repeat never claims: it tells what its
+    /// token holds, and spends the token. A first sending whose token is spent claims nothing and is answered
+    /// with no jobs: a server may go on with a call whose client has gone, and whatever it took after the
+    /// repeat was answered, nobody would know of.
     pub repeat: bool,
     /// Who asks; must have a live row.
     pub worker: WorkerId,

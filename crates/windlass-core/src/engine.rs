@@ -47,8 +47,10 @@ pub trait Engine: Admin {
     /// The answers of an earlier request, if it happened and its receipt is still kept.
     async fn receipt(&self, request: RequestId) -> Result<Option<Vec<Enqueued>>>;
 
-    /// Claims ready jobs in the order of [`claim_order`](crate::boost::claim_order). Repeating a request
-    /// (see [`ClaimRequest::repeat`]) gives the jobs it claimed and claims no more.
+    /// Claims ready jobs in the order of [`claim_order`](crate::boost::claim_order). A repeat of a request (see
+    /// [`ClaimRequest::repeat`]) gives the jobs that it claimed and claims no more; the answer says what lies
+    /// ahead, as that of any claim. A request and its repeat exclude each other: the one that is applied second
+    /// sees what the first one did, also if both arrive at the same time.
     async fn claim(&self, request: ClaimRequest) -> Result<ClaimAnswer>;
 
     /// What lies ahead in these queues for these types. Cheap; one call for all queues of a process.
@@ -82,8 +84,8 @@ pub trait Engine: Admin {
     /// Cancels what has expired and parks what nobody handles, at most `limit` of each.
     async fn sweep(&self, limit: u32) -> Result<BatchDone>;
 
-    /// Deletes finished jobs past their retention, old receipts, keys held for a period that is over, and
-    /// workers that died long ago, at most `limit` of each.
+    /// Deletes finished jobs past their retention, old receipts, old spent tokens, keys held for a period that
+    /// is over, and workers that died long ago, at most `limit` of each.
     async fn prune(&self, limit: u32) -> Result<BatchDone>;
 
     /// Calls `listener` soon after something may have become claimable or was asked to stop, also by other

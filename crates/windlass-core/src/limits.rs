@@ -56,6 +56,10 @@ pub const QUEUES_PER_CLAIM_MAX: usize = 64;
 
 /// How long a receipt answers a repeated enqueue.
 pub const RECEIPT_TTL: Duration = Duration::from_secs(60 * 60);
+
+/// How long it is remembered that a claim request was repeated: longer than any server goes on with a call whose
+/// client has gone.
+pub const SPENT_TOKEN_KEPT: Duration = RECEIPT_TTL;
 /// How long the row of a worker that was declared dead is kept for people to look at.
 pub const DEAD_WORKER_KEPT: Duration = Duration::from_secs(24 * 60 * 60);
 

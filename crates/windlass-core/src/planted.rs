@@ -18,6 +18,8 @@ pub enum Bug {
     AcknowledgeBeforeWrite,
     /// A claim whose answer got lost is forgotten instead of asked again.
     ForgetLostClaim,
+    /// A claim that is applied after its own repeat claims.
+    SpentTokenClaims,
     /// A settle whose answer got lost is taken for done.
     ForgetLostSettle,
     /// Stopping drops what was prefetched instead of giving it back.
@@ -38,7 +40,7 @@ pub enum Bug {
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::SettleWithoutToken,
         Self::DeadWorkerRevives,
         Self::DeadWorkerClaims,
@@ -46,6 +48,7 @@ impl Bug {
         Self::RepeatWithoutReceipt,
         Self::AcknowledgeBeforeWrite,
         Self::ForgetLostClaim,
+        Self::SpentTokenClaims,
         Self::ForgetLostSettle,
         Self::StopDropsPrefetched,
         Self::StopDropsUnsettled,

@@ -1,11 +1,13 @@
 //! Claims: ready jobs go to a live worker, in the order that core gives.
 
+use std::collections::{HashSet, VecDeque};
+
 use windlass_core::boost::{ClaimRange, claim_order};
 use windlass_core::claim::{ClaimAnswer, ClaimRequest, ClaimToken, Claimed, Outlook, Suspects};
 use windlass_core::clock::Timestamp;
 use windlass_core::engine::Result;
 use windlass_core::job::{EXPIRED_REASON, JobId};
-use windlass_core::limits::{CLAIM_BATCH_MAX, DELAY_MAX, QUEUES_PER_CLAIM_MAX};
+use windlass_core::limits::{CLAIM_BATCH_MAX, DELAY_MAX, QUEUES_PER_CLAIM_MAX, SPENT_TOKEN_KEPT};
 use windlass_core::names::{QueueName, TypeName};
 use windlass_core::planted::{Bug, planted};
 
@@ -19,13 +21,12 @@ impl State {
             return Ok(ClaimAnswer::WorkerDead);
         }
         let queues = self.open_queues(&request.queues, &request.types, now);
-        let mut jobs = if request.repeat { self.claimed_before(request, now) } else { Vec::new() };
-        if jobs.is_empty() {
-            jobs = match request.suspects {
-                Suspects::LeaveOut => self.claim_ordinary(request, &queues, now),
-                Suspects::One { crashes_max } => self.claim_suspect(request, &queues, crashes_max, now),
-            };
-        }
+        let jobs = match request.suspects {
+            _ if request.repeat => self.repeat_claim(request, now),
+            _ if self.is_too_late(request) => Vec::new(),
+            Suspects::LeaveOut => self.claim_ordinary(request, &queues, now),
+            Suspects::One { crashes_max } => self.claim_suspect(request, &queues, crashes_max, now),
+        };
         let outlook = self.outlook_for(&queues.concat(), now);
         let outlook = outlook.with_ends_of_pauses(self.ends_of_pauses(&request.queues), now);
         Ok(ClaimAnswer::Claimed { jobs, outlook })
@@ -59,6 +60,17 @@ impl State {
         let open = queues.iter().filter_map(|name| self.index.queue_named(name));
         let open = open.filter(|queue| !queue.is_paused(now));
         open.map(|queue| asked.iter().copied().filter(|at| queue.types.contains(at)).collect()).collect()
+    }
+
+    /// Tells what the first sending claimed, and sees to it that it claims nothing from now on.
+    fn repeat_claim(&mut self, request: &ClaimRequest, now: Timestamp) -> Vec<Claimed> {
+        self.spent_tokens.spend(request.token, now);
+        self.claimed_before(request, now)
+    }
+
+    /// Whether this is a first sending that arrives after its repeat.
+    fn is_too_late(&self, request: &ClaimRequest) -> bool {
+        self.spent_tokens.contains(request.token) && !planted(Bug::SpentTokenClaims)
     }
 
     /// What an earlier sending of this request claimed.
@@ -208,4 +220,39 @@ fn claimed(row: &JobRow, now: Timestamp) -> Option<Claimed> {
         age: row.job.age(now),
         boosted: claim.boosted,
     })
+}
+
+/// Tokens of requests that were repeated, until no first sending of them can come any more.
+#[derive(Debug, Default)]
+pub(super) struct SpentTokens {
+    tokens: HashSet<ClaimToken>,
+    /// In the order in which they were spent.
+    by_age: VecDeque<(Timestamp, ClaimToken)>,
+}
+
+impl SpentTokens {
+    fn spend(&mut self, token: ClaimToken, now: Timestamp) {
+        if self.tokens.insert(token) {
+            self.by_age.push_back((now, token));
+        }
+    }
+
+    fn contains(&self, token: ClaimToken) -> bool {
+        self.tokens.contains(&token)
+    }
+
+    /// Forgets old ones, at most `limit`, and tells how many.
+    pub(super) fn prune(&mut self, limit: usize, now: Timestamp) -> usize {
+        let mut pruned = 0;
+        while pruned < limit && self.has_old(now) {
+            let Some((_, token)) = self.by_age.pop_front() else { break };
+            self.tokens.remove(&token);
+            pruned += 1;
+        }
+        pruned
+    }
+
+    pub(super) fn has_old(&self, now: Timestamp) -> bool {
+        self.by_age.front().is_some_and(|(at, _)| at.plus(SPENT_TOKEN_KEPT) <= now)
+    }
 }

@@ -19,6 +19,7 @@ use windlass_core::planted::{Bug, planted};
 use windlass_core::settle::{Landing, Place};
 use windlass_core::worker::WorkerId;
 
+use super::claim::SpentTokens;
 use super::enqueue::Receipts;
 use super::hints::HintsDue;
 use super::rescue::Death;
@@ -51,6 +52,7 @@ pub(super) struct State {
     /// Workers declared dead whose jobs may not all be taken back yet.
     pub(super) deaths: VecDeque<Death>,
     pub(super) receipts: Receipts,
+    pub(super) spent_tokens: SpentTokens,
     pub(super) hints: HintsDue,
 }
 

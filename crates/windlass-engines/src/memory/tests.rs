@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use windlass_core::admin::{Counts, ListRequest};
+use windlass_core::admin::{BatchDone, Counts, ListRequest};
 use windlass_core::claim::{ClaimAnswer, ClaimRequest, ClaimToken, Claimed, Suspects};
 use windlass_core::clock::{Clock, ManualClock, Timestamp};
 use windlass_core::engine::{Admin, Declaration, Engine, Hint, HintListener, RescueRequest};
@@ -20,6 +20,7 @@ use windlass_core::job::{JobId, JobState, Phase};
 use windlass_core::job_type::TypeSpec;
 use windlass_core::key::{KeyClaim, KeyScope, OnConflict};
 use windlass_core::lease_watch::Suspicion;
+use windlass_core::limits::SPENT_TOKEN_KEPT;
 use windlass_core::names::{Key, QueueName, TypeName};
 use windlass_core::outcome::{ErrorKind, JobError};
 use windlass_core::payload::Payload;
@@ -235,6 +236,30 @@ fn a_job_of_a_type_without_retention_leaves_nothing_behind() {
     }
     assert_eq!(at_once(bench.engine.list(ListRequest { limit: 10, ..ListRequest::default() })).unwrap(), []);
     bench.check();
+}
+
+#[test]
+fn spent_tokens_are_forgotten_when_no_first_sending_can_come_any_more() {
+    let mut bench = Bench::new();
+    let worker = bench.register(&TYPES);
+    for token in 0..5 {
+        at_once(bench.engine.claim(ClaimRequest {
+            token: ClaimToken::from_random(token),
+            repeat: true,
+            worker,
+            queues: vec![queue("default")],
+            types: vec![],
+            limit: 1,
+            boosted_max: 0,
+            suspects: Suspects::LeaveOut,
+        }))
+        .unwrap();
+    }
+    bench.clock.advance(SPENT_TOKEN_KEPT - Duration::from_secs(1));
+    assert_eq!(at_once(bench.engine.prune(3)).unwrap().changed, 0, "not before its time");
+    bench.clock.advance(Duration::from_secs(1));
+    assert_eq!(at_once(bench.engine.prune(3)).unwrap(), BatchDone { changed: 3, more: true });
+    assert_eq!(at_once(bench.engine.prune(3)).unwrap(), BatchDone { changed: 2, more: false });
 }
 
 /// Calls the engine from within a hint.

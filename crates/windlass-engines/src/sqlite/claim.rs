@@ -30,16 +30,27 @@ impl Work<'_> {
             return Ok(ClaimAnswer::WorkerDead);
         }
         let queues = open_queues(self.catalogue, &request.queues, &request.types, self.now);
-        let mut jobs = if request.repeat { self.claimed_before(request)? } else { Vec::new() };
-        if jobs.is_empty() {
-            jobs = match request.suspects {
-                Suspects::LeaveOut => self.claim_ordinary(request, &queues)?,
-                Suspects::One { crashes_max } => self.claim_suspect(request, &queues, crashes_max)?,
-            };
-        }
+        let jobs = match request.suspects {
+            _ if request.repeat => self.repeat_claim(request)?,
+            _ if self.is_too_late(request)? => Vec::new(),
+            Suspects::LeaveOut => self.claim_ordinary(request, &queues)?,
+            Suspects::One { crashes_max } => self.claim_suspect(request, &queues, crashes_max)?,
+        };
         let outlook = outlook_for(self.conn, &queues.concat(), self.now)?;
         let outlook = outlook.with_ends_of_pauses(ends_of_pauses(self.catalogue, &request.queues), self.now);
         Ok(ClaimAnswer::Claimed { jobs, outlook })
+    }
+
+    /// Tells what the first sending claimed, and sees to it that it claims nothing from now on.
+    fn repeat_claim(&mut self, request: &ClaimRequest) -> Step<Vec<Claimed>> {
+        let mut spend = self.conn.prepare_cached(sql!("spend_token"))?;
+        spend.execute(params![request.token.to_bytes(), self.now.as_micros()])?;
+        self.claimed_before(request)
+    }
+
+    /// Whether this is a first sending that arrives after its repeat.
+    fn is_too_late(&self, request: &ClaimRequest) -> Step<bool> {
+        Ok(self.conn.prepare_cached(sql!("is_spent"))?.exists([request.token.to_bytes()])?)
     }
 
     /// What an earlier sending of this request claimed.

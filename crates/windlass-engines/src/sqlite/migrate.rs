@@ -22,8 +22,10 @@ pub struct Migration {
 }
 
 /// All migrations, in order.
-pub const MIGRATIONS: &[Migration] =
-    &[Migration { version: 1, name: "first", sql: include_str!("migrations/0001_first.sql") }];
+pub const MIGRATIONS: &[Migration] = &[
+    Migration { version: 1, name: "first", sql: include_str!("migrations/0001_first.sql") },
+    Migration { version: 2, name: "spent tokens", sql: include_str!("migrations/0002_spent_tokens.sql") },
+];
 
 const VERSIONS: &str = "CREATE TABLE IF NOT EXISTS windlass_schema (
     version INTEGER PRIMARY KEY,
@@ -91,9 +93,7 @@ fn apply_next(conn: &Connection) -> Step<()> {
     let Some(migration) = MIGRATIONS.iter().find(|migration| migration.version == version + 1) else {
         return Ok(());
     };
-    if version == 0 {
-        refuse_clash(conn)?;
-    }
+    refuse_clash(conn, version)?;
     conn.execute_batch(VERSIONS)?;
     conn.execute_batch(migration.sql)?;
     conn.execute(
@@ -130,10 +130,12 @@ fn check_version(conn: &Connection) -> Step<()> {
     Ok(())
 }
 
-/// A table of the user's must not be taken for ours.
-fn refuse_clash(conn: &Connection) -> Step<()> {
-    let theirs = shape(conn)?;
-    let clash: Vec<_> = expected_shape()?.into_keys().filter(|table| theirs.contains_key(table)).collect();
+/// A table of the user's must not be taken for one that the migrations after this version make. All of them are
+/// looked at before the first, so that nothing is made if one of them could not.
+fn refuse_clash(conn: &Connection, version: u32) -> Step<()> {
+    let (there, ours) = (shape(conn)?, shape_at(version)?);
+    let is_theirs = |table: &String| there.contains_key(table) && !ours.contains_key(table);
+    let clash: Vec<_> = shape_at(newest())?.into_keys().filter(is_theirs).collect();
     if clash.is_empty() {
         return Ok(());
     }
@@ -146,7 +148,7 @@ fn refuse_clash(conn: &Connection) -> Step<()> {
 /// A table of ours that somebody changed must not be written to.
 fn check_shape(conn: &Connection) -> Step<()> {
     let found = shape(conn)?;
-    for (table, columns) in expected_shape()? {
+    for (table, columns) in shape_at(newest())? {
         match found.get(&table) {
             Some(got) if *got == columns => {}
             Some(got) => {
@@ -164,10 +166,10 @@ fn check_shape(conn: &Connection) -> Step<()> {
     Ok(())
 }
 
-/// The tables and their columns, as the migrations make them.
-fn expected_shape() -> Step<BTreeMap<String, String>> {
+/// The tables and their columns, as the migrations up to a version make them.
+fn shape_at(version: u32) -> Step<BTreeMap<String, String>> {
     let conn = Connection::open_in_memory()?;
-    for migration in MIGRATIONS {
+    for migration in MIGRATIONS.iter().filter(|migration| migration.version <= version) {
         conn.execute_batch(migration.sql)?;
     }
     shape(&conn)
@@ -226,6 +228,40 @@ mod tests {
         conn.execute_batch("CREATE TABLE workers (name)").unwrap();
         assert!(refusal(&conn).contains("workers"));
         assert_eq!(version(&conn).unwrap(), 0, "nothing was made");
+    }
+
+    /// A database as the version before left it.
+    fn older_by_one() -> Connection {
+        let conn = Connection::open_in_memory().unwrap();
+        while version(&conn).unwrap() < newest() - 1 {
+            apply_next(&conn).unwrap();
+        }
+        conn
+    }
+
+    #[test]
+    fn an_older_schema_is_brought_up_to_date_and_keeps_its_rows() {
+        let conn = older_by_one();
+        let worker = "INSERT INTO workers VALUES (x'00', 'h', 1, '', '[]', '[]', 1, 1, 1, 1, 1, NULL, NULL)";
+        conn.execute(worker, []).unwrap();
+        assert!(
+            EngineError::from(check_applied(&conn).unwrap_err()).to_string().contains("windlass migrate")
+        );
+        apply_all(&conn).unwrap();
+        assert_eq!(version(&conn).unwrap(), newest());
+        assert_eq!(
+            conn.query_row("SELECT count(*) FROM workers", [], |row| row.get::<_, i64>(0)).unwrap(),
+            1
+        );
+    }
+
+    #[test]
+    fn a_table_of_the_users_with_the_name_of_a_new_one_of_ours_is_refused() {
+        let conn = older_by_one();
+        conn.execute_batch("CREATE TABLE spent_tokens (colour)").unwrap();
+        let why = refusal(&conn);
+        assert!(why.contains("spent_tokens") && why.contains("name another file"), "{why}");
+        assert_eq!(version(&conn).unwrap(), newest() - 1, "nothing was made");
     }
 
     #[test]

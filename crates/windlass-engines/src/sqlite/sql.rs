@@ -61,6 +61,7 @@ mod tests {
             (sql!("behind_gate"), "delayed_jobs_parked"),
             (sql!("suspects"), "delayed_jobs_parked"),
             (sql!("claimed_before"), "delayed_jobs_running"),
+            (sql!("is_spent"), "sqlite_autoindex_spent_tokens_1 (token=?)"),
             (sql!("orphans"), "delayed_jobs_running"),
             (sql!("expired"), "delayed_jobs_expiring"),
             (sql!("past_retention"), "job_history_keep"),

@@ -6,7 +6,7 @@ use rusqlite::params;
 use windlass_core::admin::BatchDone;
 use windlass_core::gate::Gate;
 use windlass_core::job::{EXPIRED_REASON, JobId};
-use windlass_core::limits::{DEAD_WORKER_KEPT, RECEIPT_TTL, UPKEEP_BATCH_MAX};
+use windlass_core::limits::{DEAD_WORKER_KEPT, RECEIPT_TTL, SPENT_TOKEN_KEPT, UPKEEP_BATCH_MAX};
 use windlass_core::names::{QueueName, TypeName};
 
 use super::counts;
@@ -97,23 +97,28 @@ impl Work<'_> {
             Ok(self.conn.prepare_cached(sql)?.execute(params![past, limit])?)
         };
         let receipts = delete(sql!("prune_receipts"), lapsed)?;
+        let spent = self.now.minus(SPENT_TOKEN_KEPT).as_micros();
+        let tokens = delete(sql!("prune_spent_tokens"), spent)?;
         let traces = delete(sql!("prune_traces"), lapsed)?;
         let workers = delete(sql!("prune_workers"), self.now.minus(DEAD_WORKER_KEPT).as_micros())?;
         let keys = self.prune_keys(limit)?;
         let is_full = |count: usize| count > 0 && count == limit as usize;
-        let more = is_full(workers) || is_full(keys) || self.is_more_to_prune(limit, lapsed)?;
-        Ok(BatchDone { changed: (jobs.len() + receipts + traces + workers + keys) as u64, more })
+        let more = is_full(workers) || is_full(keys) || self.is_more_to_prune(limit, lapsed, spent)?;
+        Ok(BatchDone { changed: (jobs.len() + receipts + tokens + traces + workers + keys) as u64, more })
     }
 
-    /// Whether jobs, receipts or traces are left that the next prune would delete.
-    fn is_more_to_prune(&self, limit: u32, lapsed: i64) -> Step<bool> {
-        let receipts: bool =
-            self.conn.prepare_cached(sql!("old_receipts"))?.query_row([lapsed], |row| row.get(0))?;
+    /// Whether jobs, receipts, tokens or traces are left that the next prune would delete.
+    fn is_more_to_prune(&self, limit: u32, lapsed: i64, spent: i64) -> Step<bool> {
+        let is_old = |sql: &str, past: i64| -> Step<bool> {
+            Ok(self.conn.prepare_cached(sql)?.query_row([past], |row| row.get(0))?)
+        };
+        let receipts = is_old(sql!("old_receipts"), lapsed)?;
+        let tokens = is_old(sql!("old_spent_tokens"), spent)?;
         let traces: bool = self
             .conn
             .prepare_cached(sql!("old_traces"))?
             .query_row(params![lapsed, limit], |row| row.get(0))?;
-        Ok(receipts || traces || !self.past_retention(1)?.is_empty())
+        Ok(receipts || tokens || traces || !self.past_retention(1)?.is_empty())
     }
 
     fn past_retention(&self, limit: u32) -> Step<Vec<JobId>> {

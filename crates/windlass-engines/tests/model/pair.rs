@@ -88,6 +88,8 @@ pub(crate) struct Pair<S> {
     pub(crate) model_ids: HashMap<JobId, JobId>,
     pub(crate) requests: Vec<EnqueueRequest>,
     pub(crate) claims: Vec<ClaimRequest>,
+    /// Requests that were repeated before they arrived, and when.
+    pub(crate) late: Vec<(ClaimRequest, Timestamp)>,
     /// All claims ever made and when, under the model's numbers; most are stale sooner or later.
     pub(crate) fences: Vec<(Fence, Timestamp)>,
     pub(crate) workers: Vec<WorkerId>,
@@ -110,6 +112,7 @@ impl<S: Subject> Pair<S> {
             model_ids: HashMap::new(),
             requests: Vec::new(),
             claims: Vec::new(),
+            late: Vec::new(),
             fences: Vec::new(),
             workers: Vec::new(),
             names: 0,

@@ -17,11 +17,12 @@ use crate::pair::{Memory, Subject, Test};
 use crate::steps::Rows;
 
 /// The bugs that an engine can have; the others are the runtime's.
-pub(crate) const OF_AN_ENGINE: [Bug; 9] = [
+pub(crate) const OF_AN_ENGINE: [Bug; 10] = [
     Bug::SettleWithoutToken,
     Bug::DeadWorkerRevives,
     Bug::DeadWorkerClaims,
     Bug::RescueByAge,
+    Bug::SpentTokenClaims,
     Bug::CounterAsToken,
     Bug::CrashNotCounted,
     Bug::KeyNotFreedByDeath,

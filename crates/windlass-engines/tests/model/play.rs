@@ -8,7 +8,7 @@ use windlass_core::gate::Gate;
 use windlass_core::job::{JobId, Progress};
 use windlass_core::key::{KeyClaim, KeyScope, OnConflict};
 use windlass_core::lease_watch::Suspicion;
-use windlass_core::limits::{CRASHES_MAX, RECEIPT_TTL, UPKEEP_BATCH_MAX, WORKER_LEASE};
+use windlass_core::limits::{CRASHES_MAX, RECEIPT_TTL, SPENT_TOKEN_KEPT, UPKEEP_BATCH_MAX, WORKER_LEASE};
 use windlass_core::names::Key;
 use windlass_core::outcome::{ErrorKind, JobError};
 use windlass_core::payload::Payload;
@@ -40,6 +40,12 @@ impl<S: Subject> Pair<S> {
                 self.claim(request).await;
             }
             Step::RepeatClaim(claim) => self.repeat_claim(claim).await,
+            Step::RepeatBeforeItsClaim { worker, limit } => {
+                let request = self.claim_request(worker, limit);
+                self.send_repeat(&request).await;
+                self.late.push((request, self.clock.now()));
+            }
+            Step::LateClaim(number) => self.late_claim(number).await,
             Step::Settle(ends) => self.settle(&ends).await,
             Step::Report { claim, percent } => self.report(claim, percent).await,
             Step::Register { narrow } => self.register(narrow).await,
@@ -148,7 +154,11 @@ impl<S: Subject> Pair<S> {
 
     /// A repeat gives what is still held; in which order is free.
     async fn repeat_claim(&mut self, number: usize) {
-        let Some(request) = pick(&self.claims, number) else { return };
+        let Some(request) = pick(&self.claims, number).cloned() else { return };
+        self.send_repeat(&request).await;
+    }
+
+    async fn send_repeat(&self, request: &ClaimRequest) {
         let request = ClaimRequest { repeat: true, ..request.clone() };
         let (expected, got) = self.both(async |e, _| e.claim(request.clone()).await.expect(UP)).await;
         let [mut expected, mut got] = [expected, self.as_model(got)];
@@ -158,11 +168,14 @@ impl<S: Subject> Pair<S> {
             }
         }
         assert_eq!(got, expected);
-        if let ClaimAnswer::Claimed { jobs, .. } = expected {
-            let known = |fence| self.fences.iter().any(|(known, _)| *known == fence);
-            let new: Vec<_> = jobs.iter().map(|claimed| claimed.fence()).filter(|f| !known(*f)).collect();
-            let now = self.clock.now();
-            self.fences.extend(new.into_iter().map(|fence| (fence, now)));
+    }
+
+    /// A first sending that comes after its repeat. For how long it is known as late, past an hour, is each
+    /// engine's own choice.
+    async fn late_claim(&mut self, number: usize) {
+        let Some((request, repeated_at)) = pick(&self.late, number).cloned() else { return };
+        if self.clock.now().since(repeated_at) < SPENT_TOKEN_KEPT {
+            self.claim(request).await;
         }
     }
 

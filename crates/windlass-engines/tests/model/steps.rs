@@ -15,6 +15,8 @@ pub(crate) enum Step {
     Claim { worker: usize, limit: u32, boosted_max: u32, other_first: bool, narrow: bool },
     ClaimSuspect { worker: usize, crashes_max: u32 },
     RepeatClaim(usize),
+    RepeatBeforeItsClaim { worker: usize, limit: u32 },
+    LateClaim(usize),
     Settle(Vec<(usize, End)>),
     Report { claim: usize, percent: u8 },
     Register { narrow: bool },
@@ -76,6 +78,7 @@ pub(crate) const TYPES: [&str; 7] =
 pub(crate) struct Known {
     enqueued: usize,
     claimed: usize,
+    repeated_early: usize,
 }
 
 /// The rows.
@@ -104,6 +107,7 @@ impl ReferenceStateMachine for Rows {
         match step {
             Step::Enqueue(_) => known.enqueued += 1,
             Step::Claim { .. } | Step::ClaimSuspect { .. } => known.claimed += 1,
+            Step::RepeatBeforeItsClaim { .. } => known.repeated_early += 1,
             _ => {}
         }
         known
@@ -114,6 +118,7 @@ impl ReferenceStateMachine for Rows {
             Step::RepeatEnqueue(_) | Step::Cancel(_) | Step::Retry(_) => known.enqueued > 0,
             Step::Discard(_) | Step::SetPriority(..) => known.enqueued > 0,
             Step::Settle(_) | Step::Report { .. } | Step::RepeatClaim(_) => known.claimed > 0,
+            Step::LateClaim(_) => known.repeated_early > 0,
             _ => true,
         }
     }
@@ -131,6 +136,9 @@ fn way_of_a_job() -> impl Strategy<Value = Step> {
         2 => (0..3_usize, 1..4_u32)
             .prop_map(|(worker, crashes_max)| Step::ClaimSuspect { worker, crashes_max }),
         1 => any::<usize>().prop_map(Step::RepeatClaim),
+        1 => (0..3_usize, 1..6_u32)
+            .prop_map(|(worker, limit)| Step::RepeatBeforeItsClaim { worker, limit }),
+        1 => any::<usize>().prop_map(Step::LateClaim),
         9 => prop::collection::vec((any::<usize>(), end()), 1..4).prop_map(Step::Settle),
         1 => (any::<usize>(), 0..=100_u8).prop_map(|(claim, percent)| Step::Report { claim, percent }),
     ]

@@ -3,18 +3,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use windlass_core::claim::Claimed;
+use windlass_core::claim::{ClaimRequest, Claimed};
 use windlass_core::clock::{ManualClock, Timestamp};
 use windlass_core::engine::{Admin, Declaration, Engine, RescueRequest};
 use windlass_core::job_type::TypeSpec;
 use windlass_core::lease_watch::Suspicion;
-use windlass_core::limits::{ATTEMPTS_SHOWN_MAX, DEAD_WORKER_KEPT, RECEIPT_TTL};
+use windlass_core::limits::{ATTEMPTS_SHOWN_MAX, DEAD_WORKER_KEPT, RECEIPT_TTL, SPENT_TOKEN_KEPT};
 use windlass_core::queue::QueueSpec;
 use windlass_core::settle::{AttemptReport, Transition};
 use windlass_core::worker::WorkerId;
 use windlass_engines::sqlite::{SqliteEngine, SqliteOptions};
 
-use super::{Place, WORKER, card, claim, enqueue, kind, queue, ready_engine};
+use super::{Place, WORKER, card, claim, claim_request, enqueue, kind, queue, ready_engine};
 
 fn rows(place: &Place, table: &str) -> u32 {
     let sql = format!("SELECT count(*) FROM {table}");
@@ -92,4 +92,24 @@ async fn workers_that_died_long_ago_leave_no_row() {
     clock.advance(DEAD_WORKER_KEPT);
     engine.prune(10).await.unwrap();
     assert_eq!(rows(&place, "workers"), 1, "one is only silent");
+}
+
+#[tokio::test]
+async fn spent_tokens_are_forgotten_when_no_first_sending_can_come_any_more() {
+    let place = Place::new();
+    let (engine, clock) = engine_with_clock(&place);
+    engine.register(card(WORKER)).await.unwrap();
+    for _ in 0..5 {
+        let request = ClaimRequest { repeat: true, ..claim_request(WORKER, 1) };
+        engine.claim(request.clone()).await.unwrap();
+        engine.claim(request).await.unwrap();
+    }
+    assert_eq!(rows(&place, "spent_tokens"), 5, "each once");
+    clock.advance(SPENT_TOKEN_KEPT - Duration::from_secs(1));
+    assert!(!engine.prune(3).await.unwrap().more);
+    assert_eq!(rows(&place, "spent_tokens"), 5, "not before its time");
+    clock.advance(Duration::from_secs(1));
+    assert!(engine.prune(3).await.unwrap().more);
+    assert!(!engine.prune(3).await.unwrap().more);
+    assert_eq!(rows(&place, "spent_tokens"), 0);
 }

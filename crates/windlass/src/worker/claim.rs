@@ -180,8 +180,11 @@ impl Claims {
             let boosted = jobs.iter().filter(|claimed| claimed.boosted).count();
             self.credit.book(count(jobs.len()), count(boosted));
         }
+        // A repeat that brings nothing only says that its first sending took nothing. If something is due, the
+        // next request follows at once.
         self.maybe_more = outlook.more_due || under_way.hinted;
-        self.held_off = outlook.suspect_due && jobs.is_empty() && under_way.is_for_a_suspect();
+        let found_none = jobs.is_empty() && under_way.is_for_a_suspect() && !under_way.request.repeat;
+        self.held_off = outlook.suspect_due && found_none;
         self.suspect_due = outlook.suspect_due && !self.held_off;
         let wait_for_place = if self.held_off { SUSPECT_AGAIN } else { Duration::MAX };
         let next_look =
@@ -215,7 +218,7 @@ impl Claims {
     }
 
     /// A claim's answer got lost: jobs may be held in our name. The same request is sent again, so that the
-    /// store tells which.
+    /// store tells which, and so that it takes none from then on, should it not have arrived yet.
     pub fn answer_lost(&mut self, now: Moment) {
         let stale = self.under_way.as_ref().is_some_and(|under_way| under_way.stale);
         if stale || planted(Bug::ForgetLostClaim) {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use windlass_conformance::history::{Event, FaultKind, History, Outcome, Uid};
 use windlass_core::admin::{CancelAnswer, RetryAnswer};
-use windlass_core::claim::{ClaimAnswer, ClaimRequest, Claimed, Fence};
+use windlass_core::claim::{ClaimAnswer, ClaimRequest, ClaimToken, Claimed, Fence};
 use windlass_core::clock::Timestamp;
 use windlass_core::engine::Rescued;
 use windlass_core::enqueue::{EnqueueRequest, Enqueued, RequestId};
@@ -34,6 +34,8 @@ pub(crate) struct Book {
     jobs: BTreeMap<JobId, Seen>,
     workers: BTreeMap<WorkerId, Lease>,
     requests: BTreeSet<RequestId>,
+    /// Tokens of claims that were repeated.
+    repeated: BTreeSet<ClaimToken>,
     /// Which claim a process speaks of when it names a fence.
     claims: BTreeMap<(usize, Fence), u64>,
     settled: BTreeSet<u64>,
@@ -151,6 +153,11 @@ impl Book {
             let worker = request.worker;
             self.broke("dead claims", format!("{worker} is dead or gone, and its claim was answered"));
         }
+        if request.repeat {
+            self.repeated.insert(request.token);
+        } else if self.repeated.contains(&request.token) && !jobs.is_empty() {
+            self.broke("claimed late", format!("{} was repeated before, and takes jobs", request.token));
+        }
         for claimed in jobs {
             self.saw_claimed(request, claimed, at);
         }
@@ -169,6 +176,9 @@ impl Book {
         };
         if repeated.is_some() && seen.holder.map(|(claim, _)| claim) == repeated {
             return;
+        }
+        if request.repeat {
+            return self.broke("repeat claims", format!("job {id}, which its first sending had not taken"));
         }
         let (held, ended, cancelled) = (seen.holder, seen.ended, seen.cancelled);
         self.next_claim += 1;

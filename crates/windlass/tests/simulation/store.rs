@@ -90,7 +90,7 @@ pub(crate) struct Weather {
 }
 
 impl Weather {
-    pub(crate) fn fate(&self, is_claim: bool, dice: &mut Dice) -> Fate {
+    pub(crate) fn fate(&self, dice: &mut Dice) -> Fate {
         let way = dice.micros(100, 4000);
         let back = dice.micros(100, 4000);
         let throw = dice.below(1000);
@@ -102,8 +102,7 @@ impl Weather {
             n if n < lost && dice.per_mille(500) => Fate::Lost(way, way + back),
             n if n < lost => Fate::Lost(way, CALL_DEADLINE),
             n if n < slow => Fate::Answered(dice.millis(100, 8000), back),
-            // A claim that is applied after its own repeat takes jobs that nobody hears of.
-            n if n < late && is_claim => Fate::Answered(way, back),
+            // The store goes on with what nobody waits for any more, also after it was sent again.
             n if n < late && dice.per_mille(600) => Fate::Lost(dice.millis(10_001, 40_000), CALL_DEADLINE),
             n if n < late => Fate::Lost(dice.millis(10, 9000), way),
             _ => Fate::Answered(way, back),

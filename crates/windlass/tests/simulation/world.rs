@@ -191,7 +191,7 @@ impl World {
     pub(crate) fn send(&mut self, caller: Caller, call: Call) {
         let fate = match self.healed {
             Some(_) => Fate::Answered(self.dice.micros(100, 3000), self.dice.micros(100, 3000)),
-            None => self.plan.weather.fate(matches!(call, Call::Claim(_)), &mut self.dice),
+            None => self.plan.weather.fate(&mut self.dice),
         };
         self.planned += 1;
         let number = self.planned;

@@ -227,6 +227,67 @@ fn a_claim_whose_answer_got_lost_is_asked_again_with_its_token() {
     assert_eq!((again.token, again.repeat), (request.token, true));
 }
 
+/// Loses the answer to a request and sends it again.
+fn lose_and_repeat(bench: &mut Bench) -> ClaimRequest {
+    bench.on(Event::ClaimAnswered(Err(Trouble::Unknown)));
+    bench.now = bench.pool.wake_at();
+    let again = bench.claim();
+    assert!(again.repeat);
+    again
+}
+
+#[test]
+fn a_repeat_that_brings_nothing_is_followed_at_once_by_a_new_request_if_something_is_due() {
+    let mut bench = Bench::new();
+    let request = bench.claim();
+    let again = lose_and_repeat(&mut bench);
+    let next = claims(bench.answer(&again, 0, MORE)).remove(0);
+    assert!(next.token != request.token && !next.repeat);
+    assert_eq!(next.limit, request.limit);
+}
+
+#[test]
+fn a_repeat_that_brings_nothing_beside_nothing_due_lets_the_pool_rest() {
+    let mut bench = Bench::new();
+    bench.claim();
+    let again = lose_and_repeat(&mut bench);
+    assert!(claims(bench.answer(&again, 0, NOTHING)).is_empty());
+    assert_eq!(bench.pool.wake_at(), bench.now + SECOND * 10, "until the next poll");
+}
+
+#[test]
+fn a_hint_that_comes_before_the_repeat_is_answered_is_not_lost() {
+    let mut bench = Bench::new();
+    bench.claim();
+    bench.on(Event::ClaimAnswered(Err(Trouble::Unknown)));
+    bench.on(Event::Hint);
+    bench.now = bench.pool.wake_at();
+    let again = bench.claim();
+    assert_eq!(claims(bench.answer(&again, 0, NOTHING)).len(), 1);
+}
+
+#[test]
+fn a_repeat_for_a_suspect_that_brings_nothing_is_followed_at_once_by_a_new_request() {
+    let mut bench = Bench::new();
+    let suspect_due = Outlook { suspect_due: true, ..NOTHING };
+    let request = bench.claim();
+    let suspect = claims(bench.answer(&request, 0, suspect_due)).remove(0);
+    let again = lose_and_repeat(&mut bench);
+    assert_eq!((again.token, again.suspects), (suspect.token, suspect.suspects));
+    let next = claims(bench.answer(&again, 0, suspect_due)).remove(0);
+    assert_eq!((next.suspects, next.repeat), (suspect.suspects, false), "its place in the process is free");
+}
+
+#[test]
+fn a_stopping_pool_ends_after_a_repeat_that_brings_nothing() {
+    let mut bench = Bench::new();
+    bench.claim();
+    bench.on(Event::Stop { grace: Duration::ZERO });
+    let again = lose_and_repeat(&mut bench);
+    assert!(claims(bench.answer(&again, 0, MORE)).is_empty());
+    assert!(bench.pool.has_ended());
+}
+
 #[test]
 fn a_claim_that_failed_is_followed_by_another_after_a_pause() {
     let mut bench = Bench::new();

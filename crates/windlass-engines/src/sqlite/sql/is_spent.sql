@@ -1,0 +1,3 @@
+-- is_spent: whether a claim request was repeated already, so that its first sending comes too late.
+-- ?1 token
+SELECT 1 FROM spent_tokens WHERE token = ?1;
