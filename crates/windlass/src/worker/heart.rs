@@ -9,12 +9,6 @@ use windlass_core::worker::Beat;
 use super::Moment;
 use super::pool::Trouble;
 
-/// A beat for a hint comes no sooner than this after the beat before. On SQLite a heartbeat is a commit, and a
-/// commit is a hint to every other process on the file: without a limit, two hearts would make each other race.
-/// A question that only reads (is any of my jobs asked to stop?) would make nobody race and could be asked at
-/// once; no engine has one yet, because the answer to a heartbeat brings the same.
-pub const HINTED_BEAT_EVERY: Duration = Duration::from_secs(5);
-
 /// When to beat and how long to trust the lease.
 #[derive(Debug)]
 pub struct Heart {
@@ -26,8 +20,6 @@ pub struct Heart {
     /// in between.
     trusted_until: Moment,
     trusted: bool,
-    /// No beat for a hint before this moment.
-    hinted_from: Moment,
 }
 
 /// What the heart finds.
@@ -53,7 +45,6 @@ impl Heart {
             sent_at: None,
             trusted_until: now.saturating_add(lease),
             trusted: true,
-            hinted_from: Moment::ZERO,
         }
     }
 
@@ -66,7 +57,6 @@ impl Heart {
         }
         if self.sent_at.is_none() && now >= self.beat_at {
             self.sent_at = Some(now);
-            self.hinted_from = now.saturating_add(HINTED_BEAT_EVERY);
             effects.push(HeartEffect::Beat);
         }
         effects
@@ -97,11 +87,6 @@ impl Heart {
     /// Beats after at most `wait`, because its answer may bring something.
     pub fn beat_by(&mut self, now: Moment, wait: Duration) {
         self.beat_at = self.beat_at.min(now.saturating_add(wait));
-    }
-
-    /// The same for a hint, of which there may be very many: at most one beat every [`HINTED_BEAT_EVERY`].
-    pub fn hinted(&mut self, now: Moment, wait: Duration) {
-        self.beat_at = self.beat_at.min(now.saturating_add(wait).max(self.hinted_from));
     }
 
     /// When something is due even if nothing happens.
@@ -159,22 +144,6 @@ mod tests {
         heart.effects(SECOND * 31);
         heart.answered(Ok(Beat::Alive { cancel: vec![] }), SECOND * 32);
         assert!(heart.trusted);
-    }
-
-    #[test]
-    fn however_many_hints_come_the_heart_does_not_race() {
-        let mut heart = Heart::new(LEASE * 100, EVERY * 100, Moment::ZERO);
-        let mut beats = 0;
-        for tenth in 0..600 {
-            let now = SECOND / 10 * tenth;
-            heart.hinted(now, SECOND / 2);
-            for effect in heart.effects(now) {
-                assert_eq!(effect, HeartEffect::Beat);
-                heart.answered(Ok(Beat::Alive { cancel: vec![] }), now);
-                beats += 1;
-            }
-        }
-        assert_eq!(beats, 12, "one every five seconds of the minute");
     }
 
     #[test]

@@ -1,11 +1,13 @@
 //! The heart's thread. It has a runtime of its own, so that a handler that blocks the application's runtime
-//! does not get its worker declared dead. The same thread keeps deadlines and watches the runtime.
+//! does not get its worker declared dead. The same thread keeps deadlines, hears of requests to stop, and watches
+//! the runtime.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::task::JoinHandle;
 use windlass_core::engine::Engine;
 use windlass_core::error::EngineError;
 use windlass_core::limits::SETTLE_BATCH_MAX;
@@ -16,6 +18,7 @@ use super::controls::Controls;
 use super::heart::{Heart, HeartEffect};
 use super::options::WorkerOptions;
 use super::pool::{Event, Trouble};
+use super::stop_requests;
 use crate::{random, store};
 
 /// The thread looks at deadlines and the runtime this often.
@@ -67,10 +70,10 @@ pub(crate) struct HeartHandle(Arc<Wake>);
 #[derive(Default)]
 struct Wake {
     soon: AtomicBool,
-    hinted: AtomicBool,
     stop: AtomicBool,
     silent: AtomicBool,
     changed: Notify,
+    hinted: Notify,
 }
 
 impl HeartHandle {
@@ -81,11 +84,14 @@ impl HeartHandle {
         }
     }
 
-    /// Something may wait in the answer to a heartbeat, or not: such beats are kept rare.
+    /// One of this worker's jobs may have been asked to stop, or not.
     pub(crate) fn hint(&self) {
-        if !self.0.hinted.swap(true, Ordering::SeqCst) {
-            self.0.changed.notify_one();
-        }
+        self.0.hinted.notify_one();
+    }
+
+    /// Waits for a hint; those that came before are one.
+    pub(super) async fn hinted(&self) {
+        self.0.hinted.notified().await;
     }
 
     /// The worker shows no more signs of life, but does not leave the store either: what it holds is taken back
@@ -113,7 +119,7 @@ impl HeartHandle {
 pub(crate) struct HeartThread {
     handle: HeartHandle,
     ended: Option<oneshot::Receiver<()>>,
-    ticking: tokio::task::JoinHandle<()>,
+    ticking: JoinHandle<()>,
 }
 
 impl HeartThread {
@@ -135,6 +141,7 @@ impl HeartThread {
             started: Instant::now(),
             lease: options.lease,
             every: options.heartbeat_every,
+            stop_requests: None,
         };
         std::thread::Builder::new()
             .name("windlass-heart".to_owned())
@@ -179,6 +186,8 @@ struct Body {
     started: Instant,
     lease: Duration,
     every: Duration,
+    /// Hands on requests to stop, for the present identity.
+    stop_requests: Option<JoinHandle<()>>,
 }
 
 impl Body {
@@ -191,6 +200,7 @@ impl Body {
 
     async fn run(mut self) {
         let mut heart = Heart::new(self.lease, self.every, self.started.elapsed());
+        self.hand_on_stop_requests();
         while !self.handle.is_stopped() {
             for effect in heart.effects(self.started.elapsed()) {
                 self.perform(effect, &mut heart).await;
@@ -213,9 +223,6 @@ impl Body {
         if self.handle.0.soon.swap(false, Ordering::SeqCst) {
             heart.beat_by(self.started.elapsed(), SOON);
         }
-        if self.handle.0.hinted.swap(false, Ordering::SeqCst) {
-            heart.hinted(self.started.elapsed(), SOON);
-        }
     }
 
     async fn perform(&mut self, effect: HeartEffect, heart: &mut Heart) {
@@ -237,9 +244,20 @@ impl Body {
                 tracing::warn!("this worker was declared dead; starting over under another identity");
                 if let Some(worker) = self.identity.start_over(&self.handle).await {
                     *heart = Heart::new(self.lease, self.every, self.started.elapsed());
+                    self.hand_on_stop_requests();
                     self.tell(|| Event::Reborn(worker));
                 }
             }
+        }
+    }
+
+    /// In a task of its own, so that neither waits for the other's answer.
+    fn hand_on_stop_requests(&mut self) {
+        let engine = Arc::clone(&self.identity.engine);
+        let (controls, handle) = (Arc::clone(&self.controls), self.handle.clone());
+        let task = stop_requests::hand_on(engine, self.identity.worker(), controls, handle);
+        if let Some(of_the_dead) = self.stop_requests.replace(tokio::spawn(task)) {
+            of_the_dead.abort();
         }
     }
 

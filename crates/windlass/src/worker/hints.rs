@@ -67,7 +67,7 @@ impl HintListener for Listener {
             Hint::Cancel(fence) => self.controls.cancel(fence),
             Hint::Any => {
                 self.flags.iter().for_each(|flag| flag.raise());
-                // Somebody else wrote, perhaps a request to stop one of our jobs: the next heartbeat tells.
+                // Somebody else wrote, perhaps a request to stop one of our jobs: the heart's thread asks.
                 if !self.controls.is_empty() {
                     self.heart.hint();
                 }

@@ -32,6 +32,7 @@ pub(crate) mod options;
 pub(crate) mod shell;
 pub(crate) mod controls;
 pub(crate) mod heartbeat;
+mod stop_requests;
 pub(crate) mod hints;
 pub(crate) mod last_errors;
 mod scale;

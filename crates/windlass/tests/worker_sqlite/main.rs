@@ -1,6 +1,6 @@
 //! The tests of a worker once more, on SQLite.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -19,13 +19,24 @@ mod enqueueing;
 mod handlers;
 #[path = "../worker/running.rs"]
 mod running;
+mod other_processes;
 
-/// An engine for one test, on a file of its own below the build's directory.
+/// An engine for one test, on a file of its own.
 fn fresh_engine() -> Arc<dyn Engine> {
+    open(&fresh_file())
+}
+
+/// An engine on a file, which others may have, too.
+fn open(file: &Path) -> Arc<dyn Engine> {
+    Arc::new(SqliteEngine::open(file, SqliteOptions::default()).expect("the file opens"))
+}
+
+/// A file for one test, below the build's directory.
+fn fresh_file() -> PathBuf {
     static FILES: AtomicU32 = AtomicU32::new(0);
     let number = FILES.fetch_add(1, Ordering::Relaxed);
     let dir =
         PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("worker-{}-{number}", std::process::id()));
     std::fs::create_dir_all(&dir).expect("the build's directory can be written to");
-    Arc::new(SqliteEngine::open(dir.join("jobs.db"), SqliteOptions::default()).expect("a fresh file opens"))
+    dir.join("jobs.db")
 }

@@ -72,3 +72,43 @@ async fn ends_from_outside_that_the_store_does_not_take_stay_overdue() {
     settle_from_outside(Arc::new(Stub::Hangs), Arc::clone(&controls), overdue).await;
     assert_eq!(controls.overdue(late).len(), 1);
 }
+
+/// A running job that somebody asked to stop, and a store that says so.
+fn asked_to_stop(controls: &Controls) -> (Arc<crate::handler::JobControl>, Stub, Arc<AtomicU32>) {
+    let claimed = Arc::new(claimed(1, ClaimToken::from_random(1), 0));
+    let control = controls.start(&claimed, RetryPolicy::default(), Duration::MAX);
+    let questions = Arc::new(AtomicU32::new(0));
+    let store = Stub::AskedToStop { job: claimed.fence(), questions: Arc::clone(&questions) };
+    (control, store, questions)
+}
+
+#[tokio::test]
+async fn after_a_hint_the_heart_asks_which_jobs_are_to_stop_and_hands_it_on() {
+    let (inbox, _events) = mpsc::channel(1);
+    let controls = Arc::new(Controls::default());
+    let (job, store, _) = asked_to_stop(&controls);
+    let options = WorkerOptions::default();
+    let identity = Identity { engine: Arc::new(store), card: card(random::worker_id(), &[], options.lease) };
+    let heart = HeartThread::start(identity, controls, vec![inbox], &options);
+    heart.handle().hint();
+    soon(job.cancelled()).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn however_many_hints_come_the_store_is_asked_four_times_a_second() {
+    let controls = Arc::new(Controls::default());
+    let (_job, store, questions) = asked_to_stop(&controls);
+    let handle = HeartHandle::default();
+    tokio::spawn(stop_requests::hand_on(Arc::new(store), random::worker_id(), controls, handle.clone()));
+    for _ in 0..1000 {
+        handle.hint();
+        // may sleep: the clock is virtual.
+        tokio::time::sleep(MILLI * 10).await;
+    }
+    let asked = questions.load(Ordering::SeqCst);
+    assert!((39..=41).contains(&asked), "{asked} times in ten seconds");
+    // may sleep: the clock is virtual.
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let after = questions.load(Ordering::SeqCst);
+    assert!(after - asked <= 1, "without hints nobody asks, but the last one is not lost");
+}

@@ -34,6 +34,13 @@ pub(super) enum Stub {
     },
     /// So many heartbeats are answered by "dead", then all is well.
     SaysDeadFor(AtomicU32),
+    /// All is well, and a job was asked to stop.
+    AskedToStop {
+        /// Which.
+        job: Fence,
+        /// How often the store was asked.
+        questions: Arc<AtomicU32>,
+    },
 }
 
 fn unavailable() -> EngineError {
@@ -76,7 +83,7 @@ impl Engine for Stub {
     }
     async fn register(&self, _: WorkerCard) -> Result<()> {
         match self {
-            Self::Hangs | Self::SaysDeadFor(_) => Ok(()),
+            Self::Hangs | Self::SaysDeadFor(_) | Self::AskedToStop { .. } => Ok(()),
             Self::SaysDead { tried } => {
                 tried.notify_one();
                 Err(unavailable())
@@ -88,10 +95,17 @@ impl Engine for Stub {
             Self::Hangs => std::future::pending().await,
             Self::SaysDead { .. } => Ok(Beat::Dead),
             Self::SaysDeadFor(left) => Ok(beat(left)),
+            Self::AskedToStop { .. } => Ok(Beat::Alive { cancel: vec![] }),
         }
     }
     async fn asked_to_stop(&self, _: WorkerId) -> Result<Vec<Fence>> {
-        unreachable!("the heart does not ask this")
+        match self {
+            Self::AskedToStop { job, questions } => {
+                questions.fetch_add(1, Ordering::SeqCst);
+                Ok(vec![*job])
+            }
+            _ => Err(unavailable()),
+        }
     }
     async fn retire(&self, _: WorkerId) -> Result<()> {
         Ok(())
