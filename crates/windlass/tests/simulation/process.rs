@@ -1,34 +1,33 @@
-//! One simulated worker process: the real pools, heart and upkeep, with this file in place of their shells.
+//! One simulated worker process: the real pools, heart and upkeep, with this module in place of their shells. This
+//! file says what goes in and comes out; the steps of a process are below it.
 
-use std::collections::{BTreeMap, VecDeque};
+mod booting;
+mod beating;
+mod running;
+mod keeping;
+mod ending;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use windlass::upkeep::{Duty, Upkeep};
 use windlass::worker::Moment;
-use windlass::worker::heart::{Heart, HeartEffect};
-use windlass::worker::pool::{Effect, Event, Pool, Trouble};
-use windlass::worker::quarantine::Quarantine;
-use windlass_core::claim::{ClaimToken, Claimed, Fence};
+use windlass::worker::heart::Heart;
+use windlass::worker::pool::{Event, Pool, Trouble};
+use windlass_core::claim::{ClaimAnswer, Claimed, Fence};
 use windlass_core::engine::Hint;
 use windlass_core::error::EngineError;
 use windlass_core::limits::CRASHES_MAX;
 use windlass_core::outcome::Outcome;
-use windlass_core::settle::{AttemptReport, Settlement};
-use windlass_core::worker::{Heartbeat, WorkerCard, WorkerId};
+use windlass_core::settle::{Settled, Settlement};
+use windlass_core::worker::WorkerId;
 
 use crate::dice::Dice;
-use crate::handler::{Ends, Script};
 use crate::plan::{self, BEAT_EVERY, LEASE, Pace, ProcessPlan, SWEEP_EVERY};
 use crate::store::{Answer, Call, Reply};
 
-/// How long the last settlements may take after the grace of a stop.
-const FLUSH_GRACE: Duration = Duration::from_secs(5);
-/// After being asked to stop, a handler has this long to end by itself.
-const CANCEL_GRACE: Duration = Duration::from_secs(5);
 /// A worker that cannot register, or register again, tries once a second.
 const AGAIN: Duration = Duration::from_secs(1);
-/// When the store says that the worker is dead, its heart asks soon.
-const SOON: Duration = Duration::from_millis(500);
 
 /// Which part of a process waits for an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,7 +104,7 @@ pub(crate) struct Body {
     duties: VecDeque<Duty>,
     duty_under_way: bool,
     runs: BTreeMap<Fence, Run>,
-    told: std::collections::BTreeSet<Fence>,
+    told: BTreeSet<Fence>,
     next_run: u64,
     stop_by: Option<Moment>,
     wake: u64,
@@ -181,7 +180,7 @@ impl Body {
             duties: VecDeque::new(),
             duty_under_way: false,
             runs: BTreeMap::new(),
-            told: std::collections::BTreeSet::new(),
+            told: BTreeSet::new(),
             next_run: 0,
             stop_by: None,
             wake: 0,
@@ -232,227 +231,14 @@ impl Body {
         self.pools.iter_mut().for_each(|pool| pool.on(event(), now));
     }
 
-    /// Under a new identity each time: the one before may have been let in without our hearing of it.
-    fn register(&mut self, part: Part, plan: &ProcessPlan, out: &mut Vec<Wish>) {
-        self.worker = WorkerId::from_random(self.dice.bits128());
-        let card = WorkerCard {
-            id: self.worker,
-            host: "simulated".to_owned(),
-            pid: 1,
-            version: String::new(),
-            queues: plan.queues.clone(),
-            types: plan.types.clone(),
-            lease: LEASE,
-        };
-        out.push(Wish::Send(part, Call::Register(card)));
-    }
-
-    fn come_up(&mut self, now: Moment, plan: &ProcessPlan) {
-        self.stage = Stage::Up;
-        self.heart = Heart::new(LEASE, BEAT_EVERY, now);
-        self.upkeep = Upkeep::new(SWEEP_EVERY, CRASHES_MAX, now);
-        let quarantine = Quarantine::default();
-        let worker = self.worker;
-        self.pools = plan
-            .pools
-            .iter()
-            .map(|settings| {
-                let mut dice = Dice::new(self.dice.bits());
-                let tokens = Box::new(move || ClaimToken::from_random(dice.bits128()));
-                Pool::new(settings.clone(), worker, quarantine.shared(), tokens)
-            })
-            .collect();
-        self.idle_since = vec![None; self.pools.len()];
-    }
-
-    fn started_over(&mut self, now: Moment) {
-        self.stage = Stage::Up;
-        self.heart = Heart::new(LEASE, BEAT_EVERY, now);
-        let worker = self.worker;
-        self.tell_all(|| Event::Reborn(worker), now);
-    }
-
-    fn beaten(&mut self, answer: Answer, now: Moment, plan: &ProcessPlan, out: &mut Vec<Wish>) {
-        if answer.is_err() {
-            out.push(Wish::BeatFailed(self.worker));
-        }
-        let answer = answer.map_err(|_| Trouble::Unknown).map(|reply| match reply {
-            Reply::Beat(beat) => beat,
-            other => panic!("expected the answer to a heartbeat, got {other:?}"),
-        });
-        match self.heart.answered(answer, now) {
-            Some(HeartEffect::Cancel(fences)) => fences.into_iter().for_each(|fence| self.cancel(fence, out)),
-            Some(HeartEffect::Died) if self.stage == Stage::Up => {
-                self.stage = Stage::StartingOver;
-                self.register(Part::StartOver, plan, out);
-            }
-            _ => {}
-        }
-    }
-
-    fn kept(&mut self, answer: Answer, now: Moment) {
-        self.duty_under_way = false;
-        let next = match answer {
-            Ok(Reply::Workers(workers)) => Some(self.upkeep.sighted(&workers, now)),
-            Ok(Reply::Rescued(rescued)) => self.upkeep.rescued(&rescued),
-            Ok(Reply::Swept(done)) => done.more.then_some(Duty::Sweep),
-            _ => None,
-        };
-        if let Some(duty) = next {
-            self.duties.push_front(duty);
-        }
-    }
-
-    fn run_ends(&mut self, fence: Fence, number: u64, outcome: Outcome, now: Moment) {
-        if self.runs.get(&fence).is_none_or(|run| run.number != number) {
-            return;
-        }
-        let Some(run) = self.runs.remove(&fence) else { return };
-        let report = AttemptReport { ran_for: now - run.since, output: None };
-        self.tell(run.pool, Event::Ended { fence, outcome, report }, now);
-    }
-
-    fn hinted(&mut self, hint: &Hint, plan: &ProcessPlan, now: Moment, out: &mut Vec<Wish>) {
-        match hint {
-            Hint::Queue(queue) => {
-                for (at, settings) in plan.pools.iter().enumerate() {
-                    if settings.scope.queues.contains(queue) {
-                        self.tell(at, Event::Hint, now);
-                    }
-                }
-            }
-            Hint::Cancel(fence) => self.cancel(*fence, out),
-            Hint::Any => self.tell_all(|| Event::Hint, now),
-        }
-    }
-
-    /// A handler that listens ends soon; another is stopped after a grace.
-    fn cancel(&mut self, fence: Fence, out: &mut Vec<Wish>) {
-        let Some(run) = self.runs.get_mut(&fence).filter(|run| !run.cancelled) else { return };
-        run.cancelled = true;
-        let after = if run.listens { Duration::from_millis(10) } else { CANCEL_GRACE };
-        let outcome = Outcome::Cancelled("it was asked to stop".to_owned());
-        out.push(Wish::Later(after, Input::RunEnds { fence, run: run.number, outcome }));
-    }
-
-    fn stop(&mut self, grace: Duration, now: Moment) {
-        if self.stop_by.is_none() && self.stage == Stage::Up {
-            self.stop_by = Some(now + grace + FLUSH_GRACE);
-            self.tell_all(|| Event::Stop { grace }, now);
-        }
-    }
-
     fn pump(&mut self, now: Moment, true_now: Duration, pace: Pace, seed: u64, out: &mut Vec<Wish>) {
         if self.stage == Stage::Up {
-            for effect in self.heart.effects(now) {
-                match effect {
-                    HeartEffect::Beat => {
-                        let heartbeat = Heartbeat { worker: self.worker, lease: LEASE };
-                        out.push(Wish::Send(Part::Heart, Call::Extend(heartbeat)));
-                    }
-                    HeartEffect::LeaseRanOut => self.tell_all(|| Event::LeaseRanOut, now),
-                    HeartEffect::Cancel(_) | HeartEffect::Died => {}
-                }
-            }
+            self.beat(now, out);
         }
-        for at in 0..self.pools.len() {
-            let mut effects = self.pools[at].effects(now);
-            // Handlers are stopped in whatever order a map gives; here it must be the same each time.
-            effects.sort_by_key(|effect| if let Effect::Abort(fence) = effect { Some(*fence) } else { None });
-            effects.into_iter().for_each(|effect| self.perform(at, effect, now, pace, seed, out));
-            let idle = self.pools[at].held() == 0;
-            self.idle_since[at] = idle.then(|| self.idle_since[at].unwrap_or(true_now));
-        }
+        self.pump_pools(now, true_now, pace, seed, out);
         self.do_duties(now, out);
         self.leave_when_done(now, out);
         self.set_alarm(now, out);
-    }
-
-    fn perform(
-        &mut self,
-        at: usize,
-        effect: Effect,
-        now: Moment,
-        pace: Pace,
-        seed: u64,
-        out: &mut Vec<Wish>,
-    ) {
-        match effect {
-            Effect::Claim(request) => out.push(Wish::Send(Part::Claim(at), Call::Claim(request))),
-            Effect::Settle(batch) => {
-                let first = batch.iter().filter(|settlement| self.told.insert(settlement.fence));
-                out.extend(first.cloned().map(Wish::Ended));
-                out.push(Wish::Send(Part::Settle(at), Call::Settle(batch)));
-            }
-            Effect::Start(claimed) => self.start(at, &claimed, now, pace, seed, out),
-            Effect::Abort(fence) => {
-                if let Some(run) = self.runs.get(&fence) {
-                    let outcome = Outcome::Released { started: true };
-                    let input = Input::RunEnds { fence, run: run.number, outcome };
-                    out.push(Wish::Later(Duration::from_millis(1), input));
-                }
-            }
-            Effect::Died => self.heart.beat_by(now, SOON),
-            Effect::ClaimLost(_) => {}
-            Effect::GaveUp(settlement) => {
-                out.push(Wish::Broke("gave up an end", format!("{:?}", settlement.fence)));
-            }
-        }
-    }
-
-    fn start(
-        &mut self,
-        pool: usize,
-        claimed: &Claimed,
-        now: Moment,
-        pace: Pace,
-        seed: u64,
-        out: &mut Vec<Wish>,
-    ) {
-        self.next_run += 1;
-        let (fence, number) = (claimed.fence(), self.next_run);
-        let throw = u64::from_be_bytes(fence.token.to_bytes()[8..].try_into().expect("eight bytes"));
-        let script = Script::of(seed, fence.job.0, throw, pace);
-        let run = Run { pool, number, since: now, listens: script.listens, cancelled: false };
-        if self.runs.insert(fence, run).is_some() {
-            out.push(Wish::Broke("ran twice at once", format!("{fence:?}")));
-        }
-        out.push(Wish::Started { claimed: Box::new(claimed.clone()), worker: self.worker });
-        out.push(match script.ends {
-            Ends::With(outcome) => Wish::Later(script.lasts, Input::RunEnds { fence, run: number, outcome }),
-            Ends::KillsItsProcess => Wish::DieAfter(script.lasts, fence, number),
-        });
-    }
-
-    fn do_duties(&mut self, now: Moment, out: &mut Vec<Wish>) {
-        if self.duty_under_way {
-            return;
-        }
-        if self.duties.is_empty() {
-            self.duties.extend(self.upkeep.due(now));
-        }
-        if let Some(duty) = self.duties.pop_front() {
-            self.duty_under_way = true;
-            let call = match duty {
-                Duty::Look => Call::Look,
-                Duty::Rescue(request) => Call::Rescue(request),
-                Duty::Sweep => Call::Sweep,
-                Duty::Prune => Call::Prune,
-            };
-            out.push(Wish::Send(Part::Upkeep, call));
-        }
-    }
-
-    fn leave_when_done(&mut self, now: Moment, out: &mut Vec<Wish>) {
-        let Some(by) = self.stop_by else { return };
-        let clean = self.pools.iter().all(Pool::has_ended);
-        if clean || now >= by {
-            self.stage = Stage::Leaving;
-            self.pools.clear();
-            self.runs.clear();
-            out.push(Wish::Leaves { worker: self.worker, clean });
-            out.push(Wish::Send(Part::Leave, Call::Retire(self.worker)));
-        }
     }
 
     fn set_alarm(&mut self, now: Moment, out: &mut Vec<Wish>) {
@@ -483,14 +269,14 @@ impl Body {
     }
 }
 
-fn claimed(reply: Reply) -> windlass_core::claim::ClaimAnswer {
+fn claimed(reply: Reply) -> ClaimAnswer {
     match reply {
         Reply::Claimed(answer) => answer,
         other => panic!("expected the answer to a claim, got {other:?}"),
     }
 }
 
-fn settled(reply: Reply) -> Vec<windlass_core::settle::Settled> {
+fn settled(reply: Reply) -> Vec<Settled> {
     match reply {
         Reply::Settled(answers) => answers,
         other => panic!("expected the answer to a settle, got {other:?}"),

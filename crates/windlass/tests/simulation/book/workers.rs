@@ -1,0 +1,83 @@
+//! Who lived, left and died.
+
+use std::collections::BTreeSet;
+
+use windlass_core::engine::Rescued;
+use windlass_core::limits::CRASHES_MAX;
+use windlass_core::worker::{Beat, WorkerId};
+
+use super::{Book, Lease, Moment, is_running_by};
+use crate::plan::LEASE;
+
+impl Book {
+    pub(super) fn saw_registration(&mut self, worker: WorkerId, at: &Moment<'_>) {
+        self.workers.insert(worker, Lease { last_beat: at.now, dead: false, retired: false });
+    }
+
+    pub(super) fn saw_beat(&mut self, worker: WorkerId, beat: &Beat, at: &Moment<'_>) {
+        let Some(lease) = self.workers.get_mut(&worker) else { return };
+        if let Beat::Alive { .. } = beat {
+            let gone = lease.dead || lease.retired;
+            lease.last_beat = at.now;
+            if gone {
+                self.broke("dead revived", format!("{worker} was let out or declared dead, and lives"));
+            }
+        }
+    }
+
+    pub(super) fn saw_retire(&mut self, worker: WorkerId, at: &Moment<'_>) {
+        if let Some(lease) = self.workers.get_mut(&worker).filter(|lease| !lease.dead) {
+            lease.retired = true;
+        }
+        let held: Vec<_> = self
+            .jobs
+            .iter()
+            .filter(|(_, seen)| seen.holder.is_some_and(|(_, by)| by == worker))
+            .map(|(id, _)| *id)
+            .collect();
+        let released: Vec<_> = held.into_iter().filter(|id| !is_running_by(at.store, *id, worker)).collect();
+        if self.clean_leavers.contains(&worker) && !released.is_empty() {
+            self.broke("left behind", format!("{worker} ended cleanly, and left jobs {released:?}"));
+        }
+        for id in released {
+            self.let_go(id, at);
+        }
+    }
+
+    pub(super) fn saw_rescue(&mut self, rescued: &Rescued, at: &Moment<'_>) {
+        self.see_the_dead(at);
+        for id in rescued.returned.iter().chain(&rescued.buried) {
+            let Some((_, worker)) = self.jobs.get(id).and_then(|seen| seen.holder) else {
+                self.broke("rescued unheld", format!("job {id}"));
+                continue;
+            };
+            if self.workers.get(&worker).is_none_or(|lease| !lease.dead) {
+                self.broke("taken from a live worker", format!("job {id} of {worker}"));
+            }
+            let seen = self.jobs.get_mut(id).expect("looked up above");
+            seen.crashes += 1;
+            let crashes = seen.crashes;
+            self.let_go(*id, at);
+            if crashes > CRASHES_MAX {
+                self.broke("over limits", format!("job {id} was rescued {crashes} times"));
+            }
+        }
+    }
+
+    /// Whoever the store no longer lists was declared dead, and must have been silent for a lease of real time.
+    fn see_the_dead(&mut self, at: &Moment<'_>) {
+        let listed: BTreeSet<_> = at.store.workers().into_iter().map(|sighting| sighting.card.id).collect();
+        let mut hasty = Vec::new();
+        for (id, lease) in &mut self.workers {
+            if !lease.dead && !lease.retired && !listed.contains(id) {
+                lease.dead = true;
+                if at.now - lease.last_beat < LEASE {
+                    hasty.push(*id);
+                }
+            }
+        }
+        for id in hasty {
+            self.broke("declared dead in life", format!("{id} had shown a sign of life within its lease"));
+        }
+    }
+}

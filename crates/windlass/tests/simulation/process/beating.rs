@@ -1,0 +1,43 @@
+//! Its heart: signs of life, and what their answers bring.
+
+use windlass::worker::Moment;
+use windlass::worker::heart::HeartEffect;
+use windlass::worker::pool::{Event, Trouble};
+use windlass_core::worker::Heartbeat;
+
+use super::{Body, Part, Stage, Wish};
+use crate::plan::{LEASE, ProcessPlan};
+use crate::store::{Answer, Call, Reply};
+
+impl Body {
+    pub(super) fn beat(&mut self, now: Moment, out: &mut Vec<Wish>) {
+        for effect in self.heart.effects(now) {
+            match effect {
+                HeartEffect::Beat => {
+                    let heartbeat = Heartbeat { worker: self.worker, lease: LEASE };
+                    out.push(Wish::Send(Part::Heart, Call::Extend(heartbeat)));
+                }
+                HeartEffect::LeaseRanOut => self.tell_all(|| Event::LeaseRanOut, now),
+                HeartEffect::Cancel(_) | HeartEffect::Died => {}
+            }
+        }
+    }
+
+    pub(super) fn beaten(&mut self, answer: Answer, now: Moment, plan: &ProcessPlan, out: &mut Vec<Wish>) {
+        if answer.is_err() {
+            out.push(Wish::BeatFailed(self.worker));
+        }
+        let answer = answer.map_err(|_| Trouble::Unknown).map(|reply| match reply {
+            Reply::Beat(beat) => beat,
+            other => panic!("expected the answer to a heartbeat, got {other:?}"),
+        });
+        match self.heart.answered(answer, now) {
+            Some(HeartEffect::Cancel(fences)) => fences.into_iter().for_each(|fence| self.cancel(fence, out)),
+            Some(HeartEffect::Died) if self.stage == Stage::Up => {
+                self.stage = Stage::StartingOver;
+                self.register(Part::StartOver, plan, out);
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! A process comes up: it declares, registers, and starts over when it was declared dead.
+
+use windlass::upkeep::Upkeep;
+use windlass::worker::Moment;
+use windlass::worker::heart::Heart;
+use windlass::worker::pool::{Event, Pool};
+use windlass::worker::quarantine::Quarantine;
+use windlass_core::claim::ClaimToken;
+use windlass_core::limits::CRASHES_MAX;
+use windlass_core::worker::{WorkerCard, WorkerId};
+
+use super::{Body, Part, Stage, Wish};
+use crate::dice::Dice;
+use crate::plan::{BEAT_EVERY, LEASE, ProcessPlan, SWEEP_EVERY};
+use crate::store::Call;
+
+impl Body {
+    /// Under a new identity each time: the one before may have been let in without our hearing of it.
+    pub(super) fn register(&mut self, part: Part, plan: &ProcessPlan, out: &mut Vec<Wish>) {
+        self.worker = WorkerId::from_random(self.dice.bits128());
+        let card = WorkerCard {
+            id: self.worker,
+            host: "simulated".to_owned(),
+            pid: 1,
+            version: String::new(),
+            queues: plan.queues.clone(),
+            types: plan.types.clone(),
+            lease: LEASE,
+        };
+        out.push(Wish::Send(part, Call::Register(card)));
+    }
+
+    pub(super) fn come_up(&mut self, now: Moment, plan: &ProcessPlan) {
+        self.stage = Stage::Up;
+        self.heart = Heart::new(LEASE, BEAT_EVERY, now);
+        self.upkeep = Upkeep::new(SWEEP_EVERY, CRASHES_MAX, now);
+        let quarantine = Quarantine::default();
+        let worker = self.worker;
+        self.pools = plan
+            .pools
+            .iter()
+            .map(|settings| {
+                let mut dice = Dice::new(self.dice.bits());
+                let tokens = Box::new(move || ClaimToken::from_random(dice.bits128()));
+                Pool::new(settings.clone(), worker, quarantine.shared(), tokens)
+            })
+            .collect();
+        self.idle_since = vec![None; self.pools.len()];
+    }
+
+    pub(super) fn started_over(&mut self, now: Moment) {
+        self.stage = Stage::Up;
+        self.heart = Heart::new(LEASE, BEAT_EVERY, now);
+        let worker = self.worker;
+        self.tell_all(|| Event::Reborn(worker), now);
+    }
+}

@@ -1,0 +1,128 @@
+//! Its pools and handlers: what a pool wants is done, and what comes of it is told to the pool.
+
+use std::time::Duration;
+
+use windlass::worker::Moment;
+use windlass::worker::pool::{Effect, Event};
+use windlass_core::claim::{Claimed, Fence};
+use windlass_core::engine::Hint;
+use windlass_core::outcome::Outcome;
+use windlass_core::settle::AttemptReport;
+
+use super::{Body, Input, Part, Run, Wish};
+use crate::handler::{Ends, Script};
+use crate::plan::{Pace, ProcessPlan};
+use crate::store::Call;
+
+/// After being asked to stop, a handler has this long to end by itself.
+const CANCEL_GRACE: Duration = Duration::from_secs(5);
+/// When the store says that the worker is dead, its heart asks soon.
+const SOON: Duration = Duration::from_millis(500);
+
+impl Body {
+    pub(super) fn pump_pools(
+        &mut self,
+        now: Moment,
+        true_now: Duration,
+        pace: Pace,
+        seed: u64,
+        out: &mut Vec<Wish>,
+    ) {
+        for at in 0..self.pools.len() {
+            let mut effects = self.pools[at].effects(now);
+            // Handlers are stopped in whatever order a map gives; here it must be the same each time.
+            effects.sort_by_key(|effect| if let Effect::Abort(fence) = effect { Some(*fence) } else { None });
+            effects.into_iter().for_each(|effect| self.perform(at, effect, now, pace, seed, out));
+            let idle = self.pools[at].held() == 0;
+            self.idle_since[at] = idle.then(|| self.idle_since[at].unwrap_or(true_now));
+        }
+    }
+
+    fn perform(
+        &mut self,
+        at: usize,
+        effect: Effect,
+        now: Moment,
+        pace: Pace,
+        seed: u64,
+        out: &mut Vec<Wish>,
+    ) {
+        match effect {
+            Effect::Claim(request) => out.push(Wish::Send(Part::Claim(at), Call::Claim(request))),
+            Effect::Settle(batch) => {
+                let first = batch.iter().filter(|settlement| self.told.insert(settlement.fence));
+                out.extend(first.cloned().map(Wish::Ended));
+                out.push(Wish::Send(Part::Settle(at), Call::Settle(batch)));
+            }
+            Effect::Start(claimed) => self.start(at, &claimed, now, pace, seed, out),
+            Effect::Abort(fence) => {
+                if let Some(run) = self.runs.get(&fence) {
+                    let outcome = Outcome::Released { started: true };
+                    let input = Input::RunEnds { fence, run: run.number, outcome };
+                    out.push(Wish::Later(Duration::from_millis(1), input));
+                }
+            }
+            Effect::Died => self.heart.beat_by(now, SOON),
+            Effect::ClaimLost(_) => {}
+            Effect::GaveUp(settlement) => {
+                out.push(Wish::Broke("gave up an end", format!("{:?}", settlement.fence)));
+            }
+        }
+    }
+
+    fn start(
+        &mut self,
+        pool: usize,
+        claimed: &Claimed,
+        now: Moment,
+        pace: Pace,
+        seed: u64,
+        out: &mut Vec<Wish>,
+    ) {
+        self.next_run += 1;
+        let (fence, number) = (claimed.fence(), self.next_run);
+        let throw = u64::from_be_bytes(fence.token.to_bytes()[8..].try_into().expect("eight bytes"));
+        let script = Script::of(seed, fence.job.0, throw, pace);
+        let run = Run { pool, number, since: now, listens: script.listens, cancelled: false };
+        if self.runs.insert(fence, run).is_some() {
+            out.push(Wish::Broke("ran twice at once", format!("{fence:?}")));
+        }
+        out.push(Wish::Started { claimed: Box::new(claimed.clone()), worker: self.worker });
+        out.push(match script.ends {
+            Ends::With(outcome) => Wish::Later(script.lasts, Input::RunEnds { fence, run: number, outcome }),
+            Ends::KillsItsProcess => Wish::DieAfter(script.lasts, fence, number),
+        });
+    }
+
+    pub(super) fn run_ends(&mut self, fence: Fence, number: u64, outcome: Outcome, now: Moment) {
+        if self.runs.get(&fence).is_none_or(|run| run.number != number) {
+            return;
+        }
+        let Some(run) = self.runs.remove(&fence) else { return };
+        let report = AttemptReport { ran_for: now - run.since, output: None };
+        self.tell(run.pool, Event::Ended { fence, outcome, report }, now);
+    }
+
+    pub(super) fn hinted(&mut self, hint: &Hint, plan: &ProcessPlan, now: Moment, out: &mut Vec<Wish>) {
+        match hint {
+            Hint::Queue(queue) => {
+                for (at, settings) in plan.pools.iter().enumerate() {
+                    if settings.scope.queues.contains(queue) {
+                        self.tell(at, Event::Hint, now);
+                    }
+                }
+            }
+            Hint::Cancel(fence) => self.cancel(*fence, out),
+            Hint::Any => self.tell_all(|| Event::Hint, now),
+        }
+    }
+
+    /// A handler that listens ends soon; another is stopped after a grace.
+    pub(super) fn cancel(&mut self, fence: Fence, out: &mut Vec<Wish>) {
+        let Some(run) = self.runs.get_mut(&fence).filter(|run| !run.cancelled) else { return };
+        run.cancelled = true;
+        let after = if run.listens { Duration::from_millis(10) } else { CANCEL_GRACE };
+        let outcome = Outcome::Cancelled("it was asked to stop".to_owned());
+        out.push(Wish::Later(after, Input::RunEnds { fence, run: run.number, outcome }));
+    }
+}
