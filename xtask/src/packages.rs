@@ -2,6 +2,7 @@
 //! installed where that is nobody's business but ours: as root on a Debian, which is what a CI container is.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -63,7 +64,7 @@ fn is_root() -> bool {
 }
 
 fn install(packages: &[&str]) -> Result<(), String> {
-    let _quiet = Quiet::begin()?;
+    let _quiet = Quiet::begin(Path::new("/"))?;
     command::run(&mut apt_get(&["update"]))?;
     command::run(apt_get(&["install", "--yes", "--no-install-recommends"]).args(packages))
 }
@@ -76,44 +77,48 @@ fn apt_get(arguments: &[&str]) -> Command {
     command
 }
 
-/// Packages of servers start them. These two files, which Debian reads for this, keep them from it while they are
-/// there: no database is made and no service is started. A file that exists already is left as it is.
+/// Packages of servers start them. Two files, which Debian reads for this, keep them from it while they are there: no
+/// database is made and no service is started. A file that exists already is left as it is.
 struct Quiet {
-    written: Vec<PathBuf>,
+    /// What was made, in that order.
+    made: Vec<PathBuf>,
 }
 
 const QUIET: [(&str, &str); 2] = [
-    ("/etc/postgresql-common/createcluster.d/windlass.conf", "create_main_cluster = false\n"),
-    ("/usr/sbin/policy-rc.d", "#!/bin/sh\nexit 101\n"),
+    ("etc/postgresql-common/createcluster.d/windlass.conf", "create_main_cluster = false\n"),
+    ("usr/sbin/policy-rc.d", "#!/bin/sh\nexit 101\n"),
 ];
 
 impl Quiet {
-    fn begin() -> Result<Self, String> {
-        let mut quiet = Self { written: Vec::new() };
-        for (path, text) in QUIET.map(|(path, text)| (Path::new(path), text)) {
+    fn begin(root: &Path) -> Result<Self, String> {
+        let mut quiet = Self { made: Vec::new() };
+        for (path, text) in QUIET.map(|(path, text)| (root.join(path), text)) {
             if !path.exists() {
-                write_program(path, text).map_err(|error| format!("{}: {error}", path.display()))?;
-                quiet.written.push(path.to_owned());
+                quiet.make(&path, text).map_err(|error| format!("{}: {error}", path.display()))?;
             }
         }
         Ok(quiet)
+    }
+
+    fn make(&mut self, path: &Path, text: &str) -> std::io::Result<()> {
+        let missing: Vec<_> = path.ancestors().skip(1).take_while(|folder| !folder.exists()).collect();
+        for folder in missing.into_iter().rev() {
+            fs::create_dir(folder)?;
+            self.made.push(folder.to_owned());
+        }
+        self.made.push(path.to_owned());
+        fs::write(path, text)?;
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755))
     }
 }
 
 impl Drop for Quiet {
     fn drop(&mut self) {
-        for path in &self.written {
-            // What stays behind only keeps services from starting; the next install would tell.
-            let _ = fs::remove_file(path);
+        for path in self.made.iter().rev() {
+            // A folder that a package has put something into meanwhile is no longer ours, and stays.
+            let _ = if path.is_dir() { fs::remove_dir(path) } else { fs::remove_file(path) };
         }
     }
-}
-
-fn write_program(path: &Path, text: &str) -> std::io::Result<()> {
-    use std::os::unix::fs::PermissionsExt;
-    fs::create_dir_all(path.parent().unwrap_or(path))?;
-    fs::write(path, text)?;
-    fs::set_permissions(path, fs::Permissions::from_mode(0o755))
 }
 
 #[cfg(test)]
@@ -131,5 +136,22 @@ mod tests {
         assert!(answers("sh", &["-c", "exit 0"]));
         assert!(!answers("sh", &["-c", "exit 1"]));
         assert!(!answers("no-such-program-here", &[]));
+    }
+
+    #[test]
+    fn what_keeps_services_quiet_is_gone_afterwards_and_what_was_there_before_stays() {
+        let root = std::env::temp_dir().join(format!("xtask-quiet-{}", std::process::id()));
+        let [ours, theirs] = QUIET.map(|(path, _)| root.join(path));
+        fs::create_dir_all(theirs.parent().unwrap()).unwrap();
+        fs::write(&theirs, "theirs").unwrap();
+        let quiet = Quiet::begin(&root).unwrap();
+        assert!(fs::read_to_string(&ours).unwrap().contains("create_main_cluster = false"));
+        // A package comes in meanwhile.
+        fs::write(root.join("etc/postgresql-common/packaged"), "").unwrap();
+        drop(quiet);
+        assert!(!ours.parent().unwrap().exists());
+        assert!(root.join("etc/postgresql-common/packaged").exists());
+        assert_eq!(fs::read_to_string(&theirs).unwrap(), "theirs");
+        fs::remove_dir_all(&root).unwrap();
     }
 }

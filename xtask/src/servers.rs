@@ -3,7 +3,7 @@
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitCode, ExitStatus};
 
-use windlass_servers::{postgres, redis};
+use windlass_servers::{postgres, redis, shared};
 
 /// Starts servers, runs the command with their addresses, removes them, and gives the command's exit code.
 pub(crate) fn run(words: &[&str]) -> Result<ExitCode, String> {
@@ -42,13 +42,11 @@ impl Servers {
 
     /// The server that the caller named in `DATABASE_URL`, or new ones.
     pub(crate) fn given_or_started() -> Result<Self, String> {
-        match std::env::var("DATABASE_URL") {
-            Ok(_) => {
-                println!("PostgreSQL: the one in DATABASE_URL");
-                Ok(Self { variables: Vec::new(), _postgres: None, _redis: None })
-            }
-            Err(_) => Self::start(),
+        if shared::given_url().is_none() {
+            return Self::start();
         }
+        println!("PostgreSQL: the one in DATABASE_URL");
+        Ok(Self { variables: Vec::new(), _postgres: None, _redis: None })
     }
 
     /// Gives a command the addresses of the servers.

@@ -10,11 +10,16 @@ static POSTGRES: OnceLock<Result<Server, Error>> = OnceLock::new();
 /// `DATABASE_URL` if the environment has it, else a server that is started by the first caller and goes when this
 /// process ends. Tests share it: each makes a schema or a database of its own, and none restarts it.
 pub fn postgres_url() -> Result<String, &'static Error> {
-    if let Ok(url) = std::env::var("DATABASE_URL") {
+    if let Some(url) = given_url() {
         return Ok(url);
     }
     // The value is never dropped; its watchdog removes the server.
     POSTGRES.get_or_init(|| Server::start(&Options::default())).as_ref().map(Server::url)
+}
+
+/// What the environment has in `DATABASE_URL`. An empty one is none.
+pub fn given_url() -> Option<String> {
+    std::env::var("DATABASE_URL").ok().filter(|url| !url.is_empty())
 }
 
 /// From now on the children of this process keep the shared server alive, even if this process ends before them.

@@ -23,19 +23,26 @@ struct Holder {
 }
 
 impl Holder {
+    /// Waits until the server is there.
     fn start(name: &str, arguments: &[&str]) -> Self {
+        let mut holder = Self::begin(name, arguments);
+        let mut url = String::new();
+        BufReader::new(holder.process.stdout.take().unwrap()).read_line(&mut url).unwrap();
+        holder.url = url.trim().to_owned();
+        assert!(holder.is_up(), "a server must be there before it can be left behind");
+        holder
+    }
+
+    /// Does not wait.
+    fn begin(name: &str, arguments: &[&str]) -> Self {
         // The space shows that no shell takes a path apart. The server's account must be able to enter.
         let temporary = std::env::temp_dir().join(format!("windlass {name} {}", std::process::id()));
         DirBuilder::new().mode(0o755).create(&temporary).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_hold-shared-server"));
         command.args(arguments).env_remove("DATABASE_URL").env("TMPDIR", &temporary);
         let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        let mut url = String::new();
-        BufReader::new(process.stdout.take().unwrap()).read_line(&mut url).unwrap();
         let input = process.stdin.take();
-        let holder = Self { process, input, url: url.trim().to_owned(), temporary };
-        assert!(holder.is_up(), "a server must be there before it can be left behind");
-        holder
+        Self { process, input, url: String::new(), temporary }
     }
 
     fn is_up(&self) -> bool {
@@ -94,6 +101,19 @@ fn a_process_that_is_killed_leaves_nothing_behind() {
     let segments = segments_of(&holder);
     holder.kill();
     expect_nothing_left(&holder, &segments);
+}
+
+#[test]
+fn a_process_that_is_killed_while_its_server_is_being_made_leaves_nothing_behind() {
+    let mut holder = Holder::begin("early", &[]);
+    let making = || {
+        let folder = fs::read_dir(&holder.temporary).unwrap().next();
+        folder.is_some_and(|folder| folder.unwrap().path().join("data/base").exists())
+    };
+    until("`initdb` writes", making);
+    assert!(processes_in(&holder.temporary) > 0, "`initdb` runs");
+    holder.kill();
+    expect_nothing_left(&holder, &[]);
 }
 
 #[test]
