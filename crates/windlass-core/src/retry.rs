@@ -155,6 +155,19 @@ impl RetryPolicy {
         Some(Band { shortest: band.shortest.min(DELAY_MAX), longest: band.longest.min(DELAY_MAX) })
     }
 
+    /// How many tries there are in all, where the policy counts them; else as many as any policy allows.
+    pub fn attempts_max(&self) -> u32 {
+        match self {
+            Self::Exponential { attempts, .. }
+            | Self::Backfill { attempts, .. }
+            | Self::Fibonacci { attempts, .. }
+            | Self::Fixed { attempts, .. } => *attempts,
+            Self::List { delays } => u32::try_from(delays.len() + 1).unwrap_or(FAILURES_MAX),
+            Self::Progressive { .. } => FAILURES_MAX,
+            Self::Never => 1,
+        }
+    }
+
     /// The same policy with another number of tries, where the policy counts them.
     #[must_use]
     pub fn with_attempts(mut self, new: u32) -> Self {

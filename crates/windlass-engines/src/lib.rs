@@ -4,5 +4,7 @@
 pub mod clock;
 mod listeners;
 pub mod memory;
+#[cfg(feature = "postgres")]
+pub mod postgres;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;

@@ -35,6 +35,32 @@ fn sqlite_runs_every_behaviour_and_skips_none() {
     assert_eq!(sqlite::SKIPS, []);
 }
 
+/// A schema of its own on the server that all tests of a run share.
+#[cfg(feature = "postgres")]
+async fn in_postgres() -> Fixture {
+    use windlass_engines::postgres::{PostgresEngine, PostgresOptions};
+
+    let clock = Arc::new(ManualClock::default());
+    let url = windlass_servers::shared::postgres_url().expect("a PostgreSQL server");
+    let options = PostgresOptions {
+        schema: format!("suite_{:016x}", fastrand::u64(..)),
+        clock: Some(clock.clone()),
+        ..PostgresOptions::default()
+    };
+    let engine = PostgresEngine::connect(&url, options).await.expect("a fresh schema");
+    Fixture { engine: Arc::new(engine), clock, keep: Box::new(()) }
+}
+
+#[cfg(feature = "postgres")]
+windlass_conformance::suite!(postgres, in_postgres);
+
+#[cfg(feature = "postgres")]
+#[test]
+fn postgres_runs_every_behaviour_and_skips_none() {
+    assert_eq!(postgres::BEHAVIOURS, windlass_conformance::BEHAVIOURS);
+    assert_eq!(postgres::SKIPS, []);
+}
+
 #[test]
 fn the_same_behaviours_run_on_every_engine() {
     assert!(windlass_conformance::BEHAVIOURS.len() > 120);

@@ -1,0 +1,299 @@
+//! What people do to jobs and queues.
+
+use std::time::Duration;
+
+use windlass_core::admin::{BatchDone, CancelAnswer, Changed, RetryAnswer};
+use windlass_core::claim::Fence;
+use windlass_core::engine::Hint;
+use windlass_core::gate::{Gate, gate_by_history};
+use windlass_core::job::{JobId, Phase};
+use windlass_core::key::HolderStage;
+use windlass_core::limits::{REASON_BYTES_MAX, UPKEEP_BATCH_MAX};
+use windlass_core::names::QueueName;
+use windlass_core::outcome::bounded;
+use windlass_core::priority::Priority;
+use windlass_core::queue::Pause;
+
+use super::Store;
+use super::conn::Tx;
+use super::counts::{Deltas, Spot};
+use super::fault::Step;
+use super::land::{Live, Moved};
+use super::row::{CANCELLED, SUCCEEDED, to_json};
+use super::settle::storable;
+use super::value::{Bits, int4, number, small_number, text};
+
+/// Acts on one job.
+impl Store {
+    pub(super) async fn cancel(&self, id: JobId, why: String) -> Step<CancelAnswer> {
+        let why = storable(bounded(why, REASON_BYTES_MAX));
+        let tx = self.work.begin().await?;
+        let answer = self.cancel_in(&tx, id, &why).await;
+        let (answer, moved, asked) = tx.end(answer).await?;
+        self.tell_moved(moved);
+        if let Some(fence) = asked {
+            self.listeners.tell(&Hint::Cancel(fence));
+        }
+        Ok(answer)
+    }
+
+    async fn cancel_in(&self, tx: &Tx, id: JobId, why: &str) -> Step<(CancelAnswer, Moved, Option<Fence>)> {
+        let now = self.transaction_now(tx).await?;
+        let mut locked = self.lock_live(tx, &[id.0], false).await?;
+        let Some(live) = locked.jobs.pop() else {
+            let ended = self.ended_phase(tx, id).await?;
+            let answer = ended.map_or(CancelAnswer::NotFound, CancelAnswer::AlreadyEnded);
+            return Ok((answer, Moved::default(), None));
+        };
+        if live.runs {
+            let asked = self.ask_to_stop(tx, id, why).await?;
+            return Ok((CancelAnswer::Requested, Moved::default(), asked));
+        }
+        let moved = self.write_moves(tx, now, vec![live.cancelled(why)], &locked.keys).await?;
+        Ok((CancelAnswer::Cancelled, moved, None))
+    }
+
+    /// Asks a running job to stop, and tells whoever runs it. The first reason stands.
+    async fn ask_to_stop(&self, tx: &Tx, id: JobId, why: &str) -> Step<Option<Fence>> {
+        let channel = self.channels.all();
+        let rows = tx.ask(&self.sql.request_cancel, &[number(&id.0), text(&why), text(&channel)]).await?;
+        let token = rows.first().map(|row| row.try_get::<_, Bits>(0)).transpose()?;
+        Ok(token.map(|token| Fence { job: id, token: token.into() }))
+    }
+
+    pub(super) async fn retry(&self, id: JobId) -> Step<RetryAnswer> {
+        let tx = self.work.begin().await?;
+        let answer = self.retry_in(&tx, id).await;
+        let (answer, moved) = tx.end(answer).await?;
+        self.tell_moved(moved);
+        Ok(answer)
+    }
+
+    async fn retry_in(&self, tx: &Tx, id: JobId) -> Step<(RetryAnswer, Moved)> {
+        let now = self.transaction_now(tx).await?;
+        let mut locked = self.lock_live(tx, &[id.0], false).await?;
+        let Some(live) = locked.jobs.pop() else { return self.retry_ended(tx, id, now).await };
+        let phase = match &live {
+            Live { runs: true, .. } => Some(Phase::Running),
+            Live { gate: None, due, .. } if *due <= now => Some(Phase::Ready),
+            _ => None,
+        };
+        if let Some(phase) = phase {
+            return Ok((RetryAnswer::NotRetryable(phase), Moved::default()));
+        }
+        let gate = gate_by_history(&live.counters);
+        let moved = self.write_moves(tx, now, vec![live.waits(now, gate)], &locked.keys).await?;
+        Ok((RetryAnswer::Retried, moved))
+    }
+
+    async fn retry_ended(
+        &self,
+        tx: &Tx,
+        id: JobId,
+        now: windlass_core::clock::Timestamp,
+    ) -> Step<(RetryAnswer, Moved)> {
+        let answer = match self.ended_phase(tx, id).await? {
+            Some(Phase::Dead) => return self.retry_dead(tx, id, now).await,
+            Some(ended) => RetryAnswer::NotRetryable(ended),
+            None => RetryAnswer::NotFound,
+        };
+        Ok((answer, Moved::default()))
+    }
+
+    async fn retry_dead(
+        &self,
+        tx: &Tx,
+        id: JobId,
+        now: windlass_core::clock::Timestamp,
+    ) -> Step<(RetryAnswer, Moved)> {
+        // Its key is locked before the letter, as everywhere; the letter's key never changes.
+        if let Some(key) = self.dead_key(tx, id).await?
+            && let Some(holder) = self.other_holder(tx, id, &key, now).await?
+        {
+            return Ok((RetryAnswer::KeyHeld(holder), Moved::default()));
+        }
+        let Some(letter) = self.dead_letter(tx, id).await? else {
+            return Ok((RetryAnswer::NotFound, Moved::default()));
+        };
+        let mut deltas = Deltas::default();
+        self.start_over(tx, id, now, &mut deltas).await?;
+        self.add_counts(tx, &deltas).await?;
+        let moved = Moved { queues: [letter.queue].into(), ..Moved::default() };
+        Ok((RetryAnswer::Retried, moved))
+    }
+
+    async fn dead_key(&self, tx: &Tx, id: JobId) -> Step<Option<super::key::TypeKey>> {
+        let rows = tx.ask(&self.sql.dead_key, &[number(&id.0)]).await?;
+        let key = rows.first().map(|row| Ok::<_, super::fault::Fault>((row.try_get(0)?, row.try_get(1)?)));
+        key.transpose()
+    }
+
+    pub(super) async fn discard(&self, id: JobId) -> Step<Changed> {
+        let tx = self.work.begin().await?;
+        let changed = self.discard_in(&tx, id).await;
+        tx.end(changed).await
+    }
+
+    async fn discard_in(&self, tx: &Tx, id: JobId) -> Step<Changed> {
+        let now = self.transaction_now(tx).await?;
+        let keys: std::collections::BTreeSet<_> = self.dead_key(tx, id).await?.into_iter().collect();
+        let locked = self.lock_keys(tx, &keys, false).await?;
+        let Some(letter) = self.dead_letter(tx, id).await? else { return self.unchanged(tx, id).await };
+        tx.ask(&self.sql.discard, &[number(&id.0)]).await?;
+        let ended: Vec<_> = letter.type_key().map(|key| (key, id, HolderStage::Ended)).into_iter().collect();
+        self.free_keys(tx, &ended, &locked, now).await?;
+        let mut deltas = Deltas::default();
+        deltas.moved((&letter.job_type, &letter.queue), Spot::Dead, Spot::Outside);
+        self.add_counts(tx, &deltas).await?;
+        Ok(Changed::Done)
+    }
+
+    pub(super) async fn set_priority(&self, id: JobId, priority: Priority) -> Step<Changed> {
+        let tx = self.work.begin().await?;
+        let changed = self.set_priority_in(&tx, id, priority).await;
+        let (changed, moved) = tx.end(changed).await?;
+        self.tell_moved(moved);
+        Ok(changed)
+    }
+
+    async fn set_priority_in(&self, tx: &Tx, id: JobId, priority: Priority) -> Step<(Changed, Moved)> {
+        let Some(live) = self.lock_jobs(tx, &[id.0]).await?.pop() else {
+            return Ok((self.unchanged(tx, id).await?, Moved::default()));
+        };
+        if live.runs || live.priority == Some(priority) {
+            return Ok((Changed::Unchanged, Moved::default()));
+        }
+        let level = i32::from(priority.level());
+        tx.ask(&self.sql.set_priority, &[number(&id.0), small_number(&level)]).await?;
+        let mut moved = Moved { queues: [live.queue.clone()].into(), ..Moved::default() };
+        if live.gate.is_none() {
+            moved.put_back.push((live.queue, priority, live.due));
+            self.note_put_backs(tx, &moved).await?;
+        }
+        Ok((Changed::Done, moved))
+    }
+
+    async fn unchanged(&self, tx: &Tx, id: JobId) -> Step<Changed> {
+        let is_live = !self.lock_jobs(tx, &[id.0]).await?.is_empty();
+        let is_known = is_live || self.ended_phase(tx, id).await?.is_some();
+        Ok(if is_known { Changed::Unchanged } else { Changed::NotFound })
+    }
+
+    async fn ended_phase(&self, tx: &Tx, id: JobId) -> Step<Option<Phase>> {
+        let rows = tx.ask(&self.sql.ended_state, &[number(&id.0)]).await?;
+        let state: Option<i16> = rows.first().map(|row| row.try_get(0)).transpose()?;
+        Ok(state.map(|state| match state {
+            SUCCEEDED => Phase::Succeeded,
+            CANCELLED => Phase::Cancelled,
+            _ => Phase::Dead,
+        }))
+    }
+}
+
+/// Acts on a queue or a gate.
+impl Store {
+    pub(super) async fn pause(
+        &self,
+        name: QueueName,
+        reason: Option<String>,
+        lasting: Option<Duration>,
+    ) -> Step<Changed> {
+        self.reload().await?;
+        let catalogue = self.catalogue();
+        let Some(queue) = catalogue.queue(&name) else { return Ok(Changed::NotFound) };
+        let now = self.read_time().await?;
+        let reason = reason.map(|reason| bounded(reason, REASON_BYTES_MAX));
+        let until = lasting.map(|lasting| now.plus(lasting));
+        let is_same = |pause: &Pause| pause.holds(now) && pause.reason == reason && pause.until == until;
+        if queue.pause.as_ref().is_some_and(is_same) {
+            return Ok(Changed::Unchanged);
+        }
+        self.save_pause(&name, Some(to_json(&Pause { since: now, reason, until }))).await?;
+        Ok(Changed::Done)
+    }
+
+    pub(super) async fn resume(&self, name: QueueName) -> Step<Changed> {
+        self.reload().await?;
+        let catalogue = self.catalogue();
+        let Some(queue) = catalogue.queue(&name) else { return Ok(Changed::NotFound) };
+        let Some(pause) = &queue.pause else { return Ok(Changed::Unchanged) };
+        let now = self.read_time().await?;
+        self.save_pause(&name, None).await?;
+        if !pause.holds(now) {
+            return Ok(Changed::Unchanged);
+        }
+        self.listeners.tell(&Hint::Queue(name.clone()));
+        Ok(Changed::Done)
+    }
+
+    async fn save_pause(&self, name: &QueueName, pause: Option<String>) -> Step<()> {
+        let (queue, channel) = (name.as_str(), self.channels.all());
+        let conn = self.work.get().await?;
+        conn.write(&self.sql.save_pause, &[text(&queue), text(&pause), text(&channel)]).await?;
+        self.reload().await
+    }
+
+    pub(super) async fn set_shut(&self, name: QueueName, shut: bool) -> Step<Changed> {
+        self.reload().await?;
+        let catalogue = self.catalogue();
+        let Some(queue) = catalogue.queue(&name) else { return Ok(Changed::NotFound) };
+        if queue.shut == shut {
+            return Ok(Changed::Unchanged);
+        }
+        let conn = self.work.get().await?;
+        conn.write(&self.sql.save_shut, &[text(&name.as_str()), super::value::flag(&shut)]).await?;
+        self.reload().await?;
+        Ok(Changed::Done)
+    }
+
+    pub(super) async fn purge(&self, name: QueueName, limit: u32) -> Step<BatchDone> {
+        let changed = {
+            let ids = self.waiting_in(&name, limit.min(UPKEEP_BATCH_MAX)).await?;
+            self.move_waiting(&ids, |live| Some(live.cancelled("purged"))).await?
+        };
+        Ok(BatchDone { changed, more: !self.waiting_in(&name, 1).await?.is_empty() })
+    }
+
+    /// Jobs of a queue that wait, with or without a gate, at most `limit`.
+    async fn waiting_in(&self, name: &QueueName, limit: u32) -> Step<Vec<i64>> {
+        let (queue, limit) = (name.as_str(), int4(limit));
+        self.ids(&self.sql.waiting_in, &[text(&queue), small_number(&limit)]).await
+    }
+
+    pub(super) async fn open_gate(&self, gate: Gate, limit: u32) -> Step<BatchDone> {
+        let changed = self.let_through(&gate, limit.min(UPKEEP_BATCH_MAX)).await?;
+        Ok(BatchDone { changed: changed.into(), more: !self.behind(&gate, 1).await?.is_empty() })
+    }
+
+    /// Lets the oldest jobs through a gate, at most `limit`. One that ever crashed goes on as a suspect.
+    pub(super) async fn let_through(&self, gate: &Gate, limit: u32) -> Step<u32> {
+        let ids = self.behind(gate, limit).await?;
+        let through = self
+            .move_waiting(&ids, |live| {
+                let (due, after) = (live.due, gate_by_history(&live.counters));
+                (live.gate.as_ref() == Some(gate)).then(|| live.waits(due, after))
+            })
+            .await?;
+        Ok(u32::try_from(through).unwrap_or(u32::MAX))
+    }
+
+    /// The oldest jobs behind a gate. Suspects have no gate that could be opened.
+    async fn behind(&self, gate: &Gate, limit: u32) -> Step<Vec<i64>> {
+        if gate.is_suspect() {
+            return Ok(Vec::new());
+        }
+        let (name, limit) = (gate.as_str(), int4(limit));
+        self.ids(&self.sql.behind_gate, &[text(&name), small_number(&limit)]).await
+    }
+
+    /// The store's clock.
+    pub(super) async fn read_time(&self) -> Step<windlass_core::clock::Timestamp> {
+        if let Some(now) = self.now_param() {
+            return Ok(now.0);
+        }
+        let rows = self.work.get().await?.ask(&self.sql.read_clock, &[]).await?;
+        let now = rows.first().map(|row| row.try_get::<_, super::value::Instant>(0)).transpose()?;
+        now.iter().for_each(|now| self.learn_time(now.0));
+        Ok(self.estimated_now())
+    }
+}

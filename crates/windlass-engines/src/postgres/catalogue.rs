@@ -1,0 +1,97 @@
+//! Queues and types as this engine remembers them, so that core can decide without asking the store. Statements that
+//! act on such a decision name the version it was made by, and write nothing if it is no longer the store's.
+
+use std::collections::HashMap;
+
+use tokio_postgres::Row;
+use windlass_core::clock::Timestamp;
+use windlass_core::job_type::TypeSpec;
+use windlass_core::names::{QueueName, TypeName};
+use windlass_core::queue::{Pause, QueueSpec};
+
+use super::fault::Step;
+
+/// A queue as it was declared, and what people did to it.
+#[derive(Debug)]
+pub(super) struct QueueEntry {
+    pub(super) spec: QueueSpec,
+    pub(super) pause: Option<Pause>,
+    pub(super) shut: bool,
+}
+
+impl QueueEntry {
+    /// Whether nothing of it may be claimed now.
+    pub(super) fn is_paused(&self, now: Timestamp) -> bool {
+        self.pause.as_ref().is_some_and(|pause| pause.holds(now))
+    }
+}
+
+/// All queues and types, as they were at one version.
+#[derive(Debug, Default)]
+pub(super) struct Catalogue {
+    pub(super) version: i64,
+    queues: HashMap<QueueName, QueueEntry>,
+    types: HashMap<TypeName, TypeSpec>,
+}
+
+impl Catalogue {
+    /// From what `load_queues` and `load_types` gave. A declaration that was damaged counts as one with the defaults.
+    pub(super) fn read(version: i64, queues: &[Row], types: &[Row]) -> Step<Self> {
+        let mut catalogue = Self { version, ..Self::default() };
+        for row in queues {
+            if let Some(queue) = read_queue(row)? {
+                catalogue.queues.insert(queue.spec.name.clone(), queue);
+            }
+        }
+        for row in types {
+            if let Some(spec) = read_type(row)? {
+                catalogue.types.insert(spec.name.clone(), spec);
+            }
+        }
+        Ok(catalogue)
+    }
+
+    /// A queue by its name.
+    pub(super) fn queue(&self, name: &QueueName) -> Option<&QueueEntry> {
+        self.queues.get(name)
+    }
+
+    /// A type by its name.
+    pub(super) fn type_named(&self, name: &TypeName) -> Option<&TypeSpec> {
+        self.types.get(name)
+    }
+
+    /// All queues.
+    pub(super) fn queues(&self) -> impl Iterator<Item = &QueueEntry> {
+        self.queues.values()
+    }
+
+    /// All types.
+    pub(super) fn types(&self) -> impl Iterator<Item = &TypeSpec> {
+        self.types.values()
+    }
+
+    /// The types of a queue.
+    pub(super) fn types_of(&self, queue: &QueueName) -> impl Iterator<Item = &TypeSpec> {
+        self.types.values().filter(move |spec| spec.queue == *queue)
+    }
+}
+
+fn read_queue(row: &Row) -> Step<Option<QueueEntry>> {
+    let Ok(name) = QueueName::parse(row.try_get(0)?) else { return Ok(None) };
+    let spec: Option<QueueSpec> = serde_json::from_str(row.try_get(1)?).ok();
+    let pause: Option<&str> = row.try_get(2)?;
+    Ok(Some(QueueEntry {
+        spec: spec.filter(|spec| spec.name == name).unwrap_or_else(|| QueueSpec::new(name)),
+        pause: pause.and_then(|pause| serde_json::from_str(pause).ok()),
+        shut: row.try_get(3)?,
+    }))
+}
+
+fn read_type(row: &Row) -> Step<Option<TypeSpec>> {
+    let Ok(name) = TypeName::parse(row.try_get(0)?) else { return Ok(None) };
+    let Ok(queue) = QueueName::parse(row.try_get(1)?) else { return Ok(None) };
+    let spec: Option<TypeSpec> = serde_json::from_str(row.try_get(2)?).ok();
+    let as_registered = spec.filter(|spec| spec.name == name && spec.queue == queue);
+    Ok(Some(as_registered.unwrap_or_else(|| TypeSpec::new(name, queue))))
+}

@@ -1,0 +1,587 @@
+//! Claims: ready jobs go to a live worker, in the order that core gives. One statement for each queue, pulled lazily
+//! from where the last claim ended ([`position`](super::position)).
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant as Moment};
+
+use tokio_postgres::Row;
+use windlass_core::boost::{ClaimRange, claim_order};
+use windlass_core::claim::{ClaimAnswer, ClaimRequest, Claimed, Outlook, Suspects};
+use windlass_core::clock::Timestamp;
+use windlass_core::error::EngineError;
+use windlass_core::limits::{CLAIM_BATCH_MAX, QUEUES_PER_CLAIM_MAX, UPKEEP_BATCH_MAX};
+use windlass_core::names::{QueueName, TypeName};
+use windlass_core::outcome::{ErrorKind, JobError};
+use windlass_core::priority::Priority;
+use windlass_core::settle::{AttemptReport, Transition};
+
+use super::Store;
+use super::catalogue::Catalogue;
+use super::conn::{Conn, Tx};
+use super::fault::Step;
+use super::position::{Place, Scope};
+use super::refuse_over;
+use super::row::{Reading, SHARED, read_job};
+use super::value::{
+    Bits, Instant, Param, flag, instant, instants, int4, levels, number, numbers, small_number, text, texts,
+    uuid,
+};
+
+/// How often a claim is made again because queues or types changed meanwhile.
+const TRIED_MAX: u32 = 10;
+
+/// The columns before the job in the answer of `claim`: version, now, alive, whether something has expired.
+const DOOR: usize = 4;
+
+/// What a claim brought.
+enum Brought {
+    Jobs {
+        /// Each with whether it came ahead of its turn.
+        readings: Vec<(bool, Reading)>,
+        /// The store's now.
+        at: Timestamp,
+        /// Whether something waits that is too late to be started.
+        expired: bool,
+    },
+    WorkerDead,
+    Stale,
+}
+
+impl Store {
+    pub(super) async fn claim(&self, request: ClaimRequest) -> Step<ClaimAnswer> {
+        refuse_over(QUEUES_PER_CLAIM_MAX, "queues", request.queues.len())?;
+        if request.repeat {
+            return self.claimed_before(&request).await;
+        }
+        for _ in 0..TRIED_MAX {
+            if let Some(answer) = self.try_claim(&request).await? {
+                return Ok(answer);
+            }
+            self.reload().await?;
+        }
+        let why = "queues and types keep changing; wait until whoever declares them is done".to_owned();
+        Err(EngineError::Unavailable { why }.into())
+    }
+
+    /// Nothing if queues or types are no longer what this engine remembers.
+    async fn try_claim(&self, request: &ClaimRequest) -> Step<Option<ClaimAnswer>> {
+        let catalogue = self.catalogue();
+        let open = open_scopes(&catalogue, &request.queues, &request.types, self.estimated_now());
+        let brought = match request.suspects {
+            _ if open.is_empty() || request.limit == 0 => self.bring_nothing(request, &catalogue).await?,
+            Suspects::LeaveOut => self.claim_ordinary(request, &open, &catalogue).await?,
+            Suspects::One { crashes_max } => {
+                self.claim_suspect(request, &open, &catalogue, crashes_max).await?
+            }
+        };
+        let (readings, at, expired) = match brought {
+            Brought::Stale => return Ok(None),
+            Brought::WorkerDead => return Ok(Some(ClaimAnswer::WorkerDead)),
+            Brought::Jobs { readings, at, expired } => (readings, at, expired),
+        };
+        let jobs = self.claimed(readings, request, at).await?;
+        if expired {
+            self.cancel_expired(UPKEEP_BATCH_MAX).await?;
+        }
+        let is_full = jobs.len() >= usize::try_from(request.limit).unwrap_or(usize::MAX);
+        let outlook = self.outlook_after(request, &catalogue, &open, is_full).await?;
+        self.note_appetite(request, is_full, outlook);
+        Ok(Some(ClaimAnswer::Claimed { jobs, outlook }))
+    }
+
+    /// What an earlier sending of this request claimed. Writes its token first, and so waits for an earlier sending
+    /// that is still under way; one that comes later brings nothing.
+    async fn claimed_before(&self, request: &ClaimRequest) -> Step<ClaimAnswer> {
+        let conn = self.work.get().await?;
+        if !self.is_alive(&conn, request.worker).await? {
+            return Ok(ClaimAnswer::WorkerDead);
+        }
+        let (worker, token) = (Bits::from(request.worker), Bits::from(request.token));
+        let now = self.now_param();
+        conn.write(&self.sql.spend_token, &[instant(&now), uuid(&token)]).await?;
+        let rows = conn.ask(&self.sql.claimed_before, &[instant(&now), uuid(&worker), uuid(&token)]).await?;
+        drop(conn);
+        let jobs = rows.iter().map(|row| read_claimed(row, request)).collect::<Step<_>>()?;
+        let catalogue = self.catalogue();
+        let open = open_scopes(&catalogue, &request.queues, &request.types, self.estimated_now());
+        let outlook = self.outlook_after(request, &catalogue, &open, false).await?;
+        Ok(ClaimAnswer::Claimed { jobs, outlook })
+    }
+
+    /// There is nothing to ask for, but the worker may have to be told that it is dead.
+    async fn bring_nothing(&self, request: &ClaimRequest, catalogue: &Catalogue) -> Step<Brought> {
+        let conn = self.work.get().await?;
+        if !self.is_alive(&conn, request.worker).await? {
+            return Ok(Brought::WorkerDead);
+        }
+        let now = self.now_param();
+        let rows = conn.ask(&self.sql.load_version, &[instant(&now)]).await?;
+        let version: Option<i64> = rows.first().map(|row| row.try_get(0)).transpose()?;
+        if version != Some(catalogue.version) {
+            return Ok(Brought::Stale);
+        }
+        Ok(Brought::Jobs { readings: Vec::new(), at: self.estimated_now(), expired: false })
+    }
+
+    /// Ready jobs. Of one queue without boosting it is one statement; else several in one transaction, because a job
+    /// may lie in a boosted range and in the plain one of its priority, and because a token is spent once.
+    async fn claim_ordinary(
+        &self,
+        request: &ClaimRequest,
+        open: &[Scope],
+        catalogue: &Catalogue,
+    ) -> Step<Brought> {
+        if request.boosted_max > 0 {
+            self.refresh_heads(open).await?;
+        }
+        let room = request.limit.min(CLAIM_BATCH_MAX);
+        if let [scope] = open {
+            let order = self.order(scope, request.boosted_max);
+            if order.iter().all(|range| !range.boosted) {
+                let ask = Ask { request, scope, version: catalogue.version };
+                let rows = ask.plainly(self, room, &self.spans(scope, &order)).await?;
+                return self.brought(&rows, scope, catalogue, &order);
+            }
+        }
+        let tx = self.work.begin().await?;
+        let brought = self.claim_in_turns(&tx, request, open, catalogue, room).await;
+        tx.end(brought).await
+    }
+
+    /// Queue after queue, and in each one group after another of ranges that do not overlap.
+    async fn claim_in_turns(
+        &self,
+        tx: &Tx,
+        request: &ClaimRequest,
+        open: &[Scope],
+        catalogue: &Catalogue,
+        room: u32,
+    ) -> Step<Brought> {
+        let mut left = Left { room, boosted: request.boosted_max, spent: false };
+        let mut all = Brought::Jobs { readings: Vec::new(), at: self.estimated_now(), expired: false };
+        for scope in open {
+            if left.room == 0 {
+                break;
+            }
+            let ask = Ask { request, scope, version: catalogue.version };
+            let order = self.order(scope, left.boosted);
+            let rows = ask.in_turns(self, tx, &mut left, &order).await?;
+            all = all.and(self.brought(&rows, scope, catalogue, &order)?);
+        }
+        Ok(all)
+    }
+
+    /// Looks who has waited for long, if nobody did lately.
+    async fn refresh_heads(&self, open: &[Scope]) -> Step<()> {
+        let now = self.estimated_now();
+        let stale: Vec<_> = {
+            let mut positions = self.positions();
+            let is_stale = |scope: &&Scope| !positions.of(scope, Moment::now()).is_fresh(now);
+            open.iter().filter(is_stale).cloned().collect()
+        };
+        if !stale.is_empty() {
+            let conn = self.work.get().await?;
+            self.look(&conn, &stale).await?;
+        }
+        Ok(())
+    }
+
+    /// Core's order of ranges. What nobody looked at yet may be there, so every priority has its plain range.
+    fn order(&self, scope: &Scope, boosted_max: u32) -> Vec<ClaimRange> {
+        let now = self.estimated_now();
+        let mut positions = self.positions();
+        let lanes = positions.of(scope, Moment::now());
+        claim_order(now, boosted_max, |priority| Some(lanes.head(priority).unwrap_or(now).min(now)))
+    }
+
+    /// The ranges as the statement takes them, each from where the last claim ended.
+    fn spans(&self, scope: &Scope, order: &[ClaimRange]) -> Spans {
+        let mut positions = self.positions();
+        let lanes = positions.of(scope, Moment::now());
+        let mut spans = Spans::default();
+        for range in order {
+            let start = lanes.start(range.priority, Moment::now());
+            spans.push(range, start);
+        }
+        spans
+    }
+
+    /// Reads the answer, and notes how far the claim has come.
+    fn brought(
+        &self,
+        rows: &[Row],
+        scope: &Scope,
+        catalogue: &Catalogue,
+        order: &[ClaimRange],
+    ) -> Step<Brought> {
+        let Some(first) = rows.first() else { return Ok(Brought::Stale) };
+        if !first.try_get::<_, bool>(2)? {
+            return Ok(Brought::WorkerDead);
+        }
+        if first.try_get::<_, i64>(0)? != catalogue.version {
+            return Ok(Brought::Stale);
+        }
+        let at = first.try_get::<_, Instant>(1)?.0;
+        self.learn_time(at);
+        let mut readings = Vec::with_capacity(rows.len());
+        for row in rows {
+            if row.try_get::<_, Option<i64>>(DOOR)?.is_some() {
+                let boosted = row.try_get::<_, Option<bool>>(DOOR + SHARED)?.unwrap_or_default();
+                readings.push((boosted, read_job(row, DOOR)?));
+            }
+        }
+        self.note_progress(scope, readings.iter().map(|(_, reading)| reading));
+        readings.sort_by_cached_key(|(boosted, reading)| place_in(order, *boosted, reading));
+        Ok(Brought::Jobs { readings, at, expired: first.try_get(3)? })
+    }
+
+    fn note_progress<'a>(&self, scope: &Scope, readings: impl Iterator<Item = &'a Reading>) {
+        let mut by_priority: [Option<(u64, Place)>; 11] = [None; 11];
+        for Reading { job, .. } in readings {
+            let place = (job.due, job.id);
+            let lane = &mut by_priority[usize::from(job.priority.level())];
+            *lane = Some(lane.map_or((1, place), |(count, last)| (count + 1, last.max(place))));
+        }
+        let now = Moment::now();
+        let mut positions = self.positions();
+        let lanes = positions.of(scope, now);
+        for (priority, taken) in Priority::all().zip(by_priority) {
+            if let Some((count, last)) = taken {
+                lanes.took(priority, count, last, now);
+            }
+        }
+    }
+
+    /// One due suspect, and nothing else: of the first queue that has one.
+    async fn claim_suspect(
+        &self,
+        request: &ClaimRequest,
+        open: &[Scope],
+        catalogue: &Catalogue,
+        crashes_max: u32,
+    ) -> Step<Brought> {
+        let now = self.now_param();
+        let (worker, token) = (Bits::from(request.worker), Bits::from(request.token));
+        let crashes_max = int4(crashes_max);
+        let conn = self.work.get().await?;
+        let mut brought = Brought::Stale;
+        for scope in open {
+            let (types, queue) = (type_texts(scope), scope.queue.as_str());
+            let params = [
+                instant(&now),
+                uuid(&worker),
+                uuid(&token),
+                number(&catalogue.version),
+                text(&queue),
+                texts(&types),
+                small_number(&crashes_max),
+            ];
+            let rows = conn.write(&self.sql.claim_suspect, &params).await?;
+            brought = self.brought(&rows, scope, catalogue, &[])?;
+            if !matches!(&brought, Brought::Jobs { readings, .. } if readings.is_empty()) {
+                break;
+            }
+        }
+        Ok(brought)
+    }
+
+    /// Hands out what was claimed; but gives up what is damaged.
+    async fn claimed(
+        &self,
+        readings: Vec<(bool, Reading)>,
+        request: &ClaimRequest,
+        at: Timestamp,
+    ) -> Step<Vec<Claimed>> {
+        let mut jobs = Vec::with_capacity(readings.len());
+        let mut damaged = Vec::new();
+        for (boosted, Reading { job, damage, .. }) in readings {
+            let claimed =
+                Claimed { waited: at.since(job.due), age: job.age(at), token: request.token, boosted, job };
+            match damage {
+                None => jobs.push(claimed),
+                Some(damage) => {
+                    let text = format!("its row in the store is damaged: {damage}");
+                    let error = JobError::new(ErrorKind::Undecodable, text);
+                    damaged.push(claimed.settled(Transition::Bury { error }, AttemptReport::default()));
+                }
+            }
+        }
+        if !damaged.is_empty() {
+            self.settle_slowly(damaged).await?;
+        }
+        Ok(jobs)
+    }
+}
+
+impl Brought {
+    /// What two queues brought, one after the other.
+    fn and(self, next: Self) -> Self {
+        match (self, next) {
+            (
+                Self::Jobs { readings: mut first, expired, .. },
+                Self::Jobs { readings: second, at, expired: more_expired },
+            ) => {
+                first.extend(second);
+                Self::Jobs { readings: first, at, expired: expired || more_expired }
+            }
+            (Self::Jobs { .. }, other) | (other, _) => other,
+        }
+    }
+}
+
+/// A row of `claimed_before`: now, since when, boosted, an unused column, and the job.
+fn read_claimed(row: &Row, request: &ClaimRequest) -> Step<Claimed> {
+    let Reading { job, .. } = read_job(row, DOOR)?;
+    let at = row.try_get::<_, Instant>(0)?.0;
+    let since = row.try_get::<_, Option<Instant>>(1)?.map_or(at, |since| since.0);
+    let boosted = row.try_get::<_, Option<bool>>(2)?.unwrap_or_default();
+    Ok(Claimed { waited: since.since(job.due), age: job.age(at), token: request.token, boosted, job })
+}
+
+/// What a claim may still take, and whether its token is spent.
+#[derive(Debug, Clone, Copy)]
+struct Left {
+    room: u32,
+    boosted: u32,
+    spent: bool,
+}
+
+impl Left {
+    fn room_for(&self, boosted: bool) -> u32 {
+        if boosted { self.room.min(self.boosted) } else { self.room }
+    }
+
+    fn took(&mut self, taken: u32, boosted: bool) {
+        self.spent |= taken > 0;
+        self.room = self.room.saturating_sub(taken);
+        self.boosted = self.boosted.saturating_sub(if boosted { taken } else { 0 });
+    }
+}
+
+/// Ranges, column by column.
+#[derive(Debug, Default)]
+struct Spans {
+    priorities: Vec<i16>,
+    after_due: Vec<Instant>,
+    after_id: Vec<i64>,
+    until: Vec<Instant>,
+}
+
+impl Spans {
+    fn push(&mut self, range: &ClaimRange, start: Place) {
+        // A range that begins later than the last claim ended begins there; its number is past every number.
+        let after = range.after.map(|after| (after, i64::MAX)).unwrap_or((start.0, start.1.0));
+        let (due, id) = after.max((start.0, start.1.0));
+        self.priorities.push(range.priority.level().into());
+        self.after_due.push(Instant(due));
+        self.after_id.push(id);
+        // The store's own now bounds it too; ours is only an estimate, and must not hold back what is due.
+        self.until.push(if range.boosted { Instant(range.until) } else { Instant::FUTURE });
+    }
+}
+
+/// What a claim of one queue asks for.
+struct Ask<'a> {
+    request: &'a ClaimRequest,
+    scope: &'a Scope,
+    version: i64,
+}
+
+impl Ask<'_> {
+    /// One statement.
+    async fn plainly(&self, store: &Store, room: u32, spans: &Spans) -> Step<Vec<Row>> {
+        let now = store.now_param();
+        let (worker, token) = (Bits::from(self.request.worker), Bits::from(self.request.token));
+        let (types, queue, room) = (type_texts(self.scope), self.scope.queue.as_str(), int4(room));
+        let head = self.head(&now, &worker, &token, &queue, &types, &room, &false, &false);
+        let params: Vec<_> = head.into_iter().chain(spans.params()).collect();
+        store.work.get().await?.write(&store.sql.claim, &params).await
+    }
+
+    /// Group after group of ranges that do not overlap.
+    async fn in_turns(
+        &self,
+        store: &Store,
+        tx: &Tx,
+        left: &mut Left,
+        order: &[ClaimRange],
+    ) -> Step<Vec<Row>> {
+        let now = store.now_param();
+        let (worker, token) = (Bits::from(self.request.worker), Bits::from(self.request.token));
+        let (types, queue) = (type_texts(self.scope), self.scope.queue.as_str());
+        let mut all: Vec<Row> = Vec::new();
+        for group in order.chunk_by(|a, b| a.boosted == b.boosted) {
+            let boosted = group.first().is_some_and(|range| range.boosted);
+            let limit = int4(left.room_for(boosted));
+            if limit == 0 {
+                continue;
+            }
+            let spans = store.spans(self.scope, group);
+            let head = self.head(&now, &worker, &token, &queue, &types, &limit, &boosted, &left.spent);
+            let params: Vec<_> = head.into_iter().chain(spans.params()).collect();
+            let rows = tx.ask(&store.sql.claim, &params).await?;
+            left.took(count_taken(&rows)?, boosted);
+            all.extend(rows);
+        }
+        Ok(all)
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "they are the statement's own, and must outlive the call")]
+    fn head<'p>(
+        &'p self,
+        now: &'p Option<Instant>,
+        worker: &'p Bits,
+        token: &'p Bits,
+        queue: &'p &str,
+        types: &'p Option<Vec<String>>,
+        limit: &'p i32,
+        boosted: &'p bool,
+        spent: &'p bool,
+    ) -> [Param<'p>; 9] {
+        [
+            instant(now),
+            uuid(worker),
+            uuid(token),
+            number(&self.version),
+            text(queue),
+            texts(types),
+            small_number(limit),
+            flag(boosted),
+            flag(spent),
+        ]
+    }
+}
+
+impl Spans {
+    fn params(&self) -> [Param<'_>; 4] {
+        [levels(&self.priorities), instants(&self.after_due), numbers(&self.after_id), instants(&self.until)]
+    }
+}
+
+/// How many rows have a job; the first may have none.
+fn count_taken(rows: &[Row]) -> Step<u32> {
+    let Some(first) = rows.first() else { return Ok(0) };
+    let is_empty = first.try_get::<_, Option<i64>>(DOOR)?.is_none();
+    Ok(if is_empty { 0 } else { u32::try_from(rows.len()).unwrap_or(u32::MAX) })
+}
+
+/// Where a claimed job stands in the order: the most urgent first.
+fn place_in(order: &[ClaimRange], boosted: bool, reading: &Reading) -> (usize, Timestamp, i64) {
+    let job = &reading.job;
+    let holds = |range: &ClaimRange| {
+        range.boosted == boosted
+            && range.priority == job.priority
+            && range.after.is_none_or(|after| job.due > after)
+            && (job.due <= range.until || !range.boosted)
+    };
+    (order.iter().position(holds).unwrap_or(usize::MAX), job.due, job.id.0)
+}
+
+fn type_texts(scope: &Scope) -> Option<Vec<String>> {
+    Some(scope.types.as_ref()?.iter().map(ToString::to_string).collect())
+}
+
+/// What is asked for of each queue that is not paused and of which some type is asked for.
+pub(super) fn open_scopes(
+    catalogue: &Catalogue,
+    queues: &[QueueName],
+    types: &[TypeName],
+    now: Timestamp,
+) -> Vec<Scope> {
+    let asked: BTreeSet<&TypeName> = types.iter().collect();
+    let open = queues.iter().filter(|name| catalogue.queue(name).is_some_and(|queue| !queue.is_paused(now)));
+    let scope = |queue: &QueueName| {
+        let of_queue: BTreeSet<_> = catalogue.types_of(queue).map(|spec| &spec.name).collect();
+        let wanted: Vec<_> = of_queue.intersection(&asked).map(|name| (*name).clone()).collect();
+        let is_all = wanted.len() == of_queue.len();
+        (!wanted.is_empty()).then(|| Scope { queue: queue.clone(), types: (!is_all).then_some(wanted) })
+    };
+    open.filter_map(scope).collect()
+}
+
+/// Outlooks.
+impl Store {
+    /// What lies ahead after a claim. One that brought all it asked for says that there is more: looking would cost
+    /// as much as the next claim, which will tell.
+    async fn outlook_after(
+        &self,
+        request: &ClaimRequest,
+        catalogue: &Catalogue,
+        open: &[Scope],
+        is_full: bool,
+    ) -> Step<Outlook> {
+        let _ = is_full;
+        let ends = ends_of_pauses(catalogue, &request.queues);
+        let now = self.estimated_now();
+        let conn = self.work.get().await?;
+        let outlook = self.look_ahead(&conn, open).await?;
+        let all = outlook.into_iter().fold(Outlook::default(), join);
+        Ok(all.with_ends_of_pauses(ends, now))
+    }
+
+    pub(super) async fn outlook(
+        &self,
+        queues: Vec<QueueName>,
+        types: Vec<TypeName>,
+    ) -> Step<Vec<(QueueName, Outlook)>> {
+        refuse_over(QUEUES_PER_CLAIM_MAX, "queues", queues.len())?;
+        self.reload().await?;
+        let catalogue = self.catalogue();
+        let now = self.estimated_now();
+        let conn = self.work.get().await?;
+        let mut all = Vec::new();
+        for queue in queues {
+            let open = open_scopes(&catalogue, std::slice::from_ref(&queue), &types, now);
+            let ahead = self.look_ahead(&conn, &open).await?.into_iter().fold(Outlook::default(), join);
+            let ends = ends_of_pauses(&catalogue, std::slice::from_ref(&queue));
+            all.push((queue, ahead.with_ends_of_pauses(ends, now)));
+        }
+        Ok(all)
+    }
+
+    /// What lies ahead in each of these, from where claims are.
+    async fn look_ahead(&self, conn: &Conn, scopes: &[Scope]) -> Step<Vec<Outlook>> {
+        let mut outlooks = Vec::new();
+        for scope in scopes {
+            let spans = self.spans(scope, &self.order(scope, 0));
+            let types = type_texts(scope);
+            let now = self.now_param();
+            let queue = scope.queue.as_str();
+            let params = [
+                instant(&now),
+                text(&queue),
+                texts(&types),
+                levels(&spans.priorities),
+                instants(&spans.after_due),
+                numbers(&spans.after_id),
+            ];
+            let rows = conn.ask(&self.sql.look_ahead, &params).await?;
+            if let Some(row) = rows.first() {
+                outlooks.push(read_outlook(row)?);
+            }
+        }
+        Ok(outlooks)
+    }
+}
+
+fn read_outlook(row: &Row) -> Step<Outlook> {
+    let next: Option<i64> = row.try_get(1)?;
+    Ok(Outlook {
+        more_due: row.try_get(0)?,
+        next_due_in: next.map(|micros| Duration::from_micros(u64::try_from(micros).unwrap_or(0))),
+        suspect_due: row.try_get(2)?,
+    })
+}
+
+fn join(a: Outlook, b: Outlook) -> Outlook {
+    Outlook {
+        more_due: a.more_due || b.more_due,
+        next_due_in: a.next_due_in.into_iter().chain(b.next_due_in).min(),
+        suspect_due: a.suspect_due || b.suspect_due,
+    }
+}
+
+/// When the pauses of these queues end by themselves.
+fn ends_of_pauses(catalogue: &Catalogue, queues: &[QueueName]) -> Vec<Timestamp> {
+    queues.iter().filter_map(|name| catalogue.queue(name)?.pause.as_ref()?.until).collect()
+}

@@ -1,0 +1,192 @@
+//! Connections. All of them live on one thread of the engine's own, with a runtime of its own: a handler that blocks
+//! the application's runtime must not keep heartbeats from being sent, and no call is ever dropped half way.
+
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod};
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{Config, Row, SimpleQueryMessage};
+use windlass_core::error::EngineError;
+
+use super::fault::{Fault, Step};
+use super::sql::Statement;
+use super::tls::Tls;
+use super::value::Param;
+
+/// How long a call waits for a free connection, and for a new one to be made.
+const CONNECT_WITHIN: Duration = Duration::from_secs(10);
+
+/// The thread on which all connections live.
+#[derive(Debug)]
+pub(super) struct Home {
+    handle: Handle,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Home {
+    pub(super) fn start() -> Result<Self, EngineError> {
+        let no_thread = |error: std::io::Error| EngineError::Unavailable {
+            why: format!("the system gives no thread or socket ({error})"),
+        };
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(no_thread)?;
+        let handle = runtime.handle().clone();
+        let (stop, stopped) = oneshot::channel::<()>();
+        let thread = std::thread::Builder::new()
+            .name("windlass-postgres".to_owned())
+            .spawn(move || {
+                // An error means that the engine is gone, which is as good a reason to end.
+                let _ = runtime.block_on(stopped);
+            })
+            .map_err(no_thread)?;
+        Ok(Self { handle, stop: Some(stop), thread: Some(thread) })
+    }
+
+    /// Does something on the thread of the connections, to its end, whether or not the caller goes on waiting.
+    pub(super) async fn run<T, F>(&self, work: F) -> Result<T, EngineError>
+    where
+        T: Send + 'static,
+        F: Future<Output = Step<T>> + Send + 'static,
+    {
+        let done = self.handle.spawn(work).await;
+        Ok(done
+            .map_err(|error| EngineError::Unknown { why: format!("the call was broken off ({error})") })??)
+    }
+
+    /// Starts something that goes on by itself.
+    pub(super) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        self.handle.spawn(work);
+    }
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        self.stop.take();
+        let own = std::thread::current().id();
+        if let Some(thread) = self.thread.take().filter(|thread| thread.thread().id() != own) {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Connections to one server, all with the same settings.
+#[derive(Debug, Clone)]
+pub(super) struct Connections {
+    pool: Pool,
+    /// Whether a transaction pooler may stand in between: then no statement is kept prepared.
+    pooled: bool,
+}
+
+impl Connections {
+    pub(super) fn new(config: Config, tls: Tls, size: usize, pooled: bool) -> Self {
+        let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
+        let manager = Manager::from_config(config, tls, recycling);
+        let pool = Pool::builder(manager)
+            .max_size(size)
+            .wait_timeout(Some(CONNECT_WITHIN))
+            .create_timeout(Some(CONNECT_WITHIN))
+            .runtime(deadpool_postgres::Runtime::Tokio1)
+            .build()
+            .expect("a pool with time-outs has a runtime");
+        Self { pool, pooled }
+    }
+
+    /// A connection, for statements that each commit by themselves.
+    pub(super) async fn get(&self) -> Step<Conn> {
+        Ok(Conn { object: self.pool.get().await?, pooled: self.pooled })
+    }
+
+    /// A connection with a transaction begun.
+    pub(super) async fn begin(&self) -> Step<Tx> {
+        let conn = self.get().await?;
+        conn.object.batch_execute("BEGIN").await?;
+        Ok(Tx { conn: Some(conn) })
+    }
+}
+
+/// A connection.
+pub(super) struct Conn {
+    object: Object,
+    pooled: bool,
+}
+
+impl Conn {
+    /// Runs a statement and gives its rows.
+    pub(super) async fn ask(&self, statement: &Statement, params: &[Param<'_>]) -> Step<Vec<Row>> {
+        if self.pooled {
+            return Ok(self.object.query_typed(statement.text(), params).await?);
+        }
+        let types: Vec<_> = params.iter().map(|(_, kind)| kind.clone()).collect();
+        let prepared = self.object.prepare_typed_cached(statement.text(), &types).await?;
+        let values: Vec<&(dyn ToSql + Sync)> = params.iter().map(|(value, _)| *value).collect();
+        Ok(self.object.query(&prepared, &values).await?)
+    }
+
+    /// The same for a statement that writes and commits by itself: a lost answer leaves open whether it happened.
+    pub(super) async fn write(&self, statement: &Statement, params: &[Param<'_>]) -> Step<Vec<Row>> {
+        self.ask(statement, params).await.map_err(Fault::of_commit)
+    }
+
+    /// Closes it: nobody knows what state it is in, so nobody else gets it.
+    fn discard(self) {
+        let _ = Object::take(self.object);
+    }
+
+    /// Runs statements without parameters, such as a migration. One that fails leaves nothing open.
+    pub(super) async fn script(&self, text: &str) -> Step<()> {
+        let done = self.object.batch_execute(text).await;
+        if done.is_err() {
+            let _ = self.object.batch_execute("ROLLBACK").await;
+        }
+        Ok(done?)
+    }
+
+    /// The one value that a statement without parameters gives, as text.
+    pub(super) async fn question(&self, text: &str) -> Step<Option<String>> {
+        let answers = self.object.simple_query(text).await?;
+        Ok(answers.iter().find_map(|answer| match answer {
+            SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
+            _ => None,
+        }))
+    }
+}
+
+/// A connection with a transaction under way. One that is dropped before its end takes its connection with it, and
+/// the server undoes what it wrote.
+pub(super) struct Tx {
+    conn: Option<Conn>,
+}
+
+impl Tx {
+    /// Runs a statement and gives its rows.
+    pub(super) async fn ask(&self, statement: &Statement, params: &[Param<'_>]) -> Step<Vec<Row>> {
+        let conn = self.conn.as_ref().expect("it is taken only by the end");
+        conn.ask(statement, params).await
+    }
+
+    /// Commits what went well, and undoes what did not.
+    pub(super) async fn end<T>(mut self, result: Step<T>) -> Step<T> {
+        let conn = self.conn.take().expect("there is one end");
+        let sql = if result.is_ok() { "COMMIT" } else { "ROLLBACK" };
+        let ended = conn.object.batch_execute(sql).await;
+        if ended.is_err() {
+            conn.discard();
+        }
+        match ended {
+            Ok(()) => result,
+            Err(error) => result.and(Err(Fault::from(error).of_commit())),
+        }
+    }
+}
+
+impl Drop for Tx {
+    fn drop(&mut self) {
+        if let Some(conn) = self.conn.take() {
+            conn.discard();
+        }
+    }
+}

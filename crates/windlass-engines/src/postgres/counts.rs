@@ -1,0 +1,282 @@
+//! Counts without scans: every statement adds what it changed as a row of its own, and upkeep folds these rows. What
+//! is ready and what is not yet due is told by the minute in which jobs fall due; only the current minute is looked at.
+
+use std::collections::{BTreeMap, HashMap};
+use std::time::{Duration, Instant as Moment};
+
+use tokio_postgres::Row;
+use windlass_core::admin::{Counts, QueueStatus, Totals, TypeStatus};
+use windlass_core::clock::Timestamp;
+use windlass_core::enqueue::NewJob;
+use windlass_core::names::{QueueName, TypeName};
+
+use super::Store;
+use super::catalogue::{Catalogue, QueueEntry};
+use super::conn::Tx;
+use super::fault::Step;
+use super::value::{Instant, Param, instant, number, numbers, small_numbers, text, texts};
+
+const MINUTE: i64 = 60_000_000;
+
+/// Minutes older than this are folded into one. Not sooner, so that a clock that steps back a little still finds
+/// its minutes.
+const FOLD_AFTER: Duration = Duration::from_secs(60 * 60);
+
+/// How many changes are folded at once.
+const FOLD_MAX: i64 = 20_000;
+
+/// While a queue is far from full, a figure of how full it is may be this old.
+const DEPTH_GOOD_FOR: Duration = Duration::from_secs(1);
+
+/// Where a job is, as far as counts go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Spot {
+    /// Not yet, or no longer.
+    Outside,
+    /// Waiting without a gate.
+    Waiting(Timestamp),
+    /// Behind a gate.
+    Parked,
+    /// Running.
+    Running,
+    /// In the dead-letter queue.
+    Dead,
+}
+
+impl Spot {
+    /// Where a waiting job is.
+    pub(super) fn waiting(due: Timestamp, has_gate: bool) -> Self {
+        if has_gate { Self::Parked } else { Self::Waiting(due) }
+    }
+}
+
+/// What is counted over the life of the store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Total {
+    Enqueued,
+    Succeeded,
+    Retried,
+    Dead,
+    /// A dead letter was started over.
+    Undead,
+    Cancelled,
+}
+
+/// The columns of `count_deltas` that hold counts, in the order of `add_counts`.
+#[derive(Debug, Clone, Copy)]
+enum Column {
+    Waiting,
+    Parked,
+    Running,
+    DeadLetters,
+    Enqueued,
+    Succeeded,
+    Retried,
+    Dead,
+    Cancelled,
+}
+
+const COLUMNS: usize = 9;
+
+/// What one transaction changed, by type and, for what waits, by minute.
+#[derive(Debug, Default)]
+pub(super) struct Deltas(BTreeMap<(TypeName, QueueName, Option<i64>), [i32; COLUMNS]>);
+
+impl Deltas {
+    /// A job of this type went from one spot to another.
+    pub(super) fn moved(&mut self, kind: (&TypeName, &QueueName), from: Spot, to: Spot) {
+        self.add(kind, from, -1);
+        self.add(kind, to, 1);
+    }
+
+    /// Something happened that is counted for ever.
+    pub(super) fn total(&mut self, kind: (&TypeName, &QueueName), what: Total) {
+        let (column, n) = match what {
+            Total::Enqueued => (Column::Enqueued, 1),
+            Total::Succeeded => (Column::Succeeded, 1),
+            Total::Retried => (Column::Retried, 1),
+            Total::Dead => (Column::Dead, 1),
+            Total::Undead => (Column::Dead, -1),
+            Total::Cancelled => (Column::Cancelled, 1),
+        };
+        self.bump(kind, None, column, n);
+    }
+
+    fn add(&mut self, kind: (&TypeName, &QueueName), spot: Spot, n: i32) {
+        match spot {
+            Spot::Outside => {}
+            Spot::Parked => self.bump(kind, None, Column::Parked, n),
+            Spot::Running => self.bump(kind, None, Column::Running, n),
+            Spot::Dead => self.bump(kind, None, Column::DeadLetters, n),
+            Spot::Waiting(due) => self.bump(kind, Some(minute_of(due)), Column::Waiting, n),
+        }
+    }
+
+    fn bump(&mut self, kind: (&TypeName, &QueueName), minute: Option<i64>, column: Column, n: i32) {
+        let key = (kind.0.clone(), kind.1.clone(), minute);
+        self.0.entry(key).or_insert([0; COLUMNS])[column as usize] += n;
+    }
+}
+
+impl Store {
+    /// Writes what a transaction changed.
+    pub(super) async fn add_counts(&self, tx: &Tx, deltas: &Deltas) -> Step<()> {
+        if deltas.0.is_empty() {
+            return Ok(());
+        }
+        let types: Vec<_> = deltas.0.keys().map(|key| key.0.as_str()).collect();
+        let queues: Vec<_> = deltas.0.keys().map(|key| key.1.as_str()).collect();
+        let minutes: Vec<_> = deltas.0.keys().map(|key| key.2).collect();
+        let columns: [Vec<i32>; COLUMNS] =
+            std::array::from_fn(|column| deltas.0.values().map(|counts| counts[column]).collect());
+        let head: [Param<'_>; 3] = [texts(&types), texts(&queues), numbers(&minutes)];
+        let params: Vec<_> = head.into_iter().chain(columns.iter().map(small_numbers)).collect();
+        tx.ask(&self.sql.add_counts, &params).await?;
+        Ok(())
+    }
+
+    /// Folds changes into the counts, so that reading them stays cheap.
+    pub(super) async fn fold_counts(&self) -> Step<()> {
+        let conn = self.work.get().await?;
+        conn.write(&self.sql.fold_counts, &[number(&FOLD_MAX)]).await?;
+        let cut = minute_of(self.estimated_now().minus(FOLD_AFTER));
+        conn.write(&self.sql.fold_minutes, &[number(&cut)]).await?;
+        Ok(())
+    }
+
+    /// All queues with their counts, by priority and name.
+    pub(super) async fn queues(&self) -> Step<Vec<QueueStatus>> {
+        self.reload().await?;
+        let catalogue = self.catalogue();
+        let conn = self.work.get().await?;
+        let now = self.now_param();
+        let names: Vec<_> = catalogue.queues().map(|queue| queue.spec.name.as_str()).collect();
+        let rows = conn.ask(&self.sql.queue_counts, &[instant(&now), texts(&names)]).await?;
+        let mut all = Vec::new();
+        for row in &rows {
+            let name = QueueName::parse(row.try_get(0)?).ok();
+            if let Some(queue) = name.and_then(|name| catalogue.queue(&name)) {
+                all.push(read_status(row, queue)?);
+            }
+        }
+        all.sort_by(|a, b| (a.spec.priority, &a.spec.name).cmp(&(b.spec.priority, &b.spec.name)));
+        Ok(all)
+    }
+
+    /// All types, by name.
+    pub(super) async fn types(&self) -> Step<Vec<TypeStatus>> {
+        self.reload().await?;
+        let catalogue = self.catalogue();
+        let conn = self.work.get().await?;
+        let rows = conn.ask(&self.sql.type_unfinished, &[]).await?;
+        let mut unfinished = HashMap::new();
+        for row in &rows {
+            unfinished.insert(row.try_get::<_, String>(0)?, unsigned(row.try_get(1)?));
+        }
+        let live = self.sightings(&conn).await?;
+        let handles = |name: &TypeName| live.iter().filter(|worker| worker.card.types.contains(name)).count();
+        let status = |spec: &windlass_core::job_type::TypeSpec| TypeStatus {
+            spec: spec.clone(),
+            workers: handles(&spec.name) as u64,
+            unfinished: unfinished.get(spec.name.as_str()).copied().unwrap_or(0),
+        };
+        let mut all: Vec<_> = catalogue.types().map(status).collect();
+        all.sort_by(|a, b| a.spec.name.cmp(&b.spec.name));
+        Ok(all)
+    }
+}
+
+/// How full queues are that take only so many jobs.
+impl Store {
+    /// The depths of the queues with a capacity into which these jobs would go.
+    pub(super) async fn depths(&self, jobs: &[NewJob], catalogue: &Catalogue) -> Step<Depths> {
+        let mut depths = Depths::default();
+        for new in jobs {
+            let queue = catalogue.type_named(&new.job_type).and_then(|spec| catalogue.queue(&spec.queue));
+            let Some(QueueEntry { spec, .. }) = queue else { continue };
+            if let Some(capacity) = spec.capacity
+                && !depths.0.contains_key(&spec.name)
+            {
+                let depth = self.depth(&spec.name, capacity, jobs.len() as u64).await?;
+                depths.0.insert(spec.name.clone(), depth);
+            }
+        }
+        Ok(depths)
+    }
+
+    /// A figure that is at most a second old while the queue is far from full, and fresh when it is not.
+    async fn depth(&self, queue: &QueueName, capacity: u64, more: u64) -> Step<u64> {
+        let remembered = self.depths_seen.lock().expect("no holder panics").get(queue).copied();
+        if let Some((depth, at)) = remembered
+            && at.elapsed() < DEPTH_GOOD_FOR
+            && depth + more < capacity / 10 * 9
+        {
+            return Ok(depth);
+        }
+        let rows = self.work.get().await?.ask(&self.sql.unfinished, &[text(&queue.as_str())]).await?;
+        let depth = rows.first().map_or(Ok(0), |row| row.try_get(0))?;
+        Ok(unsigned(depth))
+    }
+
+    /// Keeps what was read and added.
+    pub(super) fn remember_depths(&self, depths: Depths) {
+        let mut seen = self.depths_seen.lock().expect("no holder panics");
+        for (queue, depth) in depths.0 {
+            let at = seen.get(&queue).map(|(_, at)| *at).filter(|at| at.elapsed() < DEPTH_GOOD_FOR);
+            seen.insert(queue, (depth, at.unwrap_or_else(Moment::now)));
+        }
+    }
+}
+
+/// How many jobs of some queues have not ended.
+#[derive(Debug, Default)]
+pub(super) struct Depths(HashMap<QueueName, u64>);
+
+impl Depths {
+    /// Of a queue; none for one without a capacity, where nobody asks.
+    pub(super) fn of(&self, queue: &QueueName) -> u64 {
+        self.0.get(queue).copied().unwrap_or(0)
+    }
+
+    /// One more.
+    pub(super) fn add(&mut self, queue: &QueueName) {
+        if let Some(depth) = self.0.get_mut(queue) {
+            *depth += 1;
+        }
+    }
+}
+
+/// What was read of queues with a capacity, and when.
+pub(super) type DepthsSeen = HashMap<QueueName, (u64, Moment)>;
+
+/// A row of `queue_counts`: name, now, waiting, parked, running, dead letters, five totals, ready, oldest ready.
+fn read_status(row: &Row, queue: &QueueEntry) -> Step<QueueStatus> {
+    let n = |column: usize| -> Step<u64> { Ok(unsigned(row.try_get(column)?)) };
+    let now = row.try_get::<_, Instant>(1)?.0;
+    let waiting = n(2)?;
+    let ready = n(11)?.min(waiting);
+    let oldest = row.try_get::<_, Option<Instant>>(12)?.map(|due| now.since(due.0));
+    Ok(QueueStatus {
+        spec: queue.spec.clone(),
+        pause: queue.pause.clone().filter(|pause| pause.holds(now)),
+        shut: queue.shut,
+        counts: Counts {
+            ready,
+            scheduled: waiting - ready,
+            parked: n(3)?,
+            running: n(4)?,
+            dead_letters: n(5)?,
+        },
+        totals: Totals { enqueued: n(6)?, succeeded: n(7)?, retried: n(8)?, dead: n(9)?, cancelled: n(10)? },
+        oldest_ready: oldest,
+    })
+}
+
+fn minute_of(instant: Timestamp) -> i64 {
+    instant.as_micros().div_euclid(MINUTE)
+}
+
+/// A count of rows as the seam gives it; never below zero.
+fn unsigned(n: i64) -> u64 {
+    u64::try_from(n).unwrap_or(0)
+}

@@ -1,0 +1,261 @@
+//! New jobs come in, each judged by itself, and the batch leaves a receipt. Jobs without keys take one statement; keys
+//! need a look at who holds them, so they take a transaction ([`key`](super::key)).
+
+use std::collections::BTreeSet;
+
+use tokio_postgres::Row;
+use windlass_core::clock::Timestamp;
+use windlass_core::engine::Hint;
+use windlass_core::enqueue::{
+    Accepted, EnqueueRequest, Enqueued, NewJob, QueueAtDoor, Refusal, RequestId, When, accept,
+};
+use windlass_core::error::EngineError;
+use windlass_core::job::JobId;
+use windlass_core::key::{KeyScope, KeyVerdict, OnConflict};
+use windlass_core::limits::{ENQUEUE_BATCH_MAX, RECEIPT_TTL};
+use windlass_core::names::QueueName;
+
+use super::Store;
+use super::catalogue::Catalogue;
+use super::counts::Depths;
+use super::fault::Step;
+use super::refuse_over;
+use super::row::{Options, to_json};
+use super::value::{
+    Bits, Instant, Param, flag, instant, instants, levels, maybe, micros, number, numbers, small_numbers,
+    text, texts, uuid,
+};
+
+/// How often a request is judged again because queues or types changed meanwhile.
+const JUDGED_MAX: u32 = 10;
+
+/// What came of one try to store a batch.
+pub(super) enum Tried {
+    Stored(Vec<Enqueued>),
+    /// The request was answered before.
+    Repeated,
+    /// Queues or types are no longer what was decided by.
+    Stale,
+}
+
+impl Store {
+    pub(super) async fn enqueue(&self, request: EnqueueRequest) -> Step<Vec<Enqueued>> {
+        refuse_over(ENQUEUE_BATCH_MAX, "jobs", request.jobs.len())?;
+        for _ in 0..JUDGED_MAX {
+            match self.try_enqueue(&request).await? {
+                Tried::Stored(answers) => return Ok(answers),
+                Tried::Repeated => return self.answered_before(request.request).await,
+                Tried::Stale => self.reload().await?,
+            }
+        }
+        let why = "queues and types keep changing; wait until whoever declares them is done".to_owned();
+        Err(EngineError::Unavailable { why }.into())
+    }
+
+    async fn try_enqueue(&self, request: &EnqueueRequest) -> Step<Tried> {
+        let catalogue = self.catalogue();
+        let tried = if request.jobs.iter().any(|new| new.key.is_some()) {
+            self.enqueue_keyed(request, &catalogue).await?
+        } else {
+            self.enqueue_plain(request, &catalogue).await?
+        };
+        if let Tried::Stored(answers) = &tried {
+            self.tell_of_new(&request.jobs, answers, &catalogue);
+        }
+        Ok(tried)
+    }
+
+    async fn enqueue_plain(&self, request: &EnqueueRequest, catalogue: &Catalogue) -> Step<Tried> {
+        let mut depths = self.depths(&request.jobs, catalogue).await?;
+        let now = self.estimated_now();
+        let judged: Vec<_> = request
+            .jobs
+            .iter()
+            .map(|new| judge(new, catalogue, KeyVerdict::Insert, &mut depths, now))
+            .collect();
+        let mut columns = Columns::default();
+        for (new, judgement) in request.jobs.iter().zip(&judged) {
+            if let Ok(accepted) = judgement {
+                columns.push(new, accepted, catalogue);
+            }
+        }
+        let refused = refusals(&judged);
+        let answers = (!refused.iter().all(Option::is_none)).then(|| to_json(&refused));
+        let quiet = columns.queues.iter().all(|queue| self.wakes_itself(queue));
+        let (now, name) = (self.now_param(), Bits::from(request.request));
+        let head: [Param<'_>; 5] =
+            [instant(&now), uuid(&name), number(&catalogue.version), text(&answers), flag(&quiet)];
+        let params: Vec<_> = head.into_iter().chain(columns.params()).collect();
+        let rows = self.work.get().await?.write(&self.sql.enqueue, &params).await?;
+        self.read_enqueued(&rows, catalogue, refused, depths)
+    }
+
+    fn read_enqueued(
+        &self,
+        rows: &[Row],
+        catalogue: &Catalogue,
+        refused: Vec<Option<Enqueued>>,
+        depths: Depths,
+    ) -> Step<Tried> {
+        let Some(row) = rows.first() else { return Ok(Tried::Stale) };
+        let (version, stored): (i64, bool) = (row.try_get(0)?, row.try_get(1)?);
+        if version != catalogue.version {
+            return Ok(Tried::Stale);
+        }
+        if !stored {
+            return Ok(Tried::Repeated);
+        }
+        self.remember_depths(depths);
+        let ids: Vec<i64> = row.try_get::<_, Option<_>>(2)?.unwrap_or_default();
+        Ok(Tried::Stored(fill(refused, ids)))
+    }
+
+    /// The answers of an earlier request, if its receipt is still good.
+    pub(super) async fn receipt(&self, request: RequestId) -> Step<Option<Vec<Enqueued>>> {
+        let (now, name, ttl) = (self.now_param(), Bits::from(request), micros(RECEIPT_TTL));
+        let params = [instant(&now), uuid(&name), number(&ttl)];
+        let rows = self.work.get().await?.ask(&self.sql.find_receipt, &params).await?;
+        let Some(row) = rows.first() else { return Ok(None) };
+        let ids: Option<Vec<i64>> = row.try_get(0)?;
+        let answers: Option<&str> = row.try_get(1)?;
+        Ok(Some(read_receipt(ids.unwrap_or_default(), answers)))
+    }
+
+    async fn answered_before(&self, request: RequestId) -> Step<Vec<Enqueued>> {
+        let answers = self.receipt(request).await?;
+        answers.ok_or_else(|| {
+            let why = "this request was answered more than an hour ago; make a new request id".to_owned();
+            EngineError::Refused(why).into()
+        })
+    }
+
+    /// Wakes whoever serves the queues into which something went.
+    fn tell_of_new(&self, jobs: &[NewJob], answers: &[Enqueued], catalogue: &Catalogue) {
+        let stored = jobs.iter().zip(answers).filter(|(_, answer)| !matches!(answer, Enqueued::Refused(_)));
+        let queues: BTreeSet<_> =
+            stored.filter_map(|(new, _)| Some(&catalogue.type_named(&new.job_type)?.queue)).collect();
+        queues.into_iter().for_each(|queue| self.listeners.tell(&Hint::Queue(queue.clone())));
+    }
+}
+
+/// Core's word on a new job.
+pub(super) fn judge(
+    new: &NewJob,
+    catalogue: &Catalogue,
+    verdict: KeyVerdict,
+    depths: &mut Depths,
+    now: Timestamp,
+) -> Result<Accepted, Refusal> {
+    let spec = catalogue.type_named(&new.job_type);
+    let queue = spec.and_then(|spec| catalogue.queue(&spec.queue));
+    let at_door = queue.map(|queue| QueueAtDoor {
+        spec: &queue.spec,
+        shut: queue.shut,
+        unfinished: depths.of(&queue.spec.name),
+    });
+    let accepted = accept(new, spec, at_door, verdict, now)?;
+    if verdict == KeyVerdict::Insert {
+        depths.add(&accepted.queue);
+    }
+    Ok(accepted)
+}
+
+/// By position: the refusals, with gaps for what was accepted.
+fn refusals(judged: &[Result<Accepted, Refusal>]) -> Vec<Option<Enqueued>> {
+    judged.iter().map(|judgement| judgement.as_ref().err().cloned().map(Enqueued::Refused)).collect()
+}
+
+/// Fills the gaps with new jobs, in order.
+fn fill(answers: Vec<Option<Enqueued>>, ids: Vec<i64>) -> Vec<Enqueued> {
+    let mut ids = ids.into_iter();
+    let next = |answer: Option<Enqueued>| answer.or_else(|| Some(Enqueued::New(JobId(ids.next()?))));
+    answers.into_iter().filter_map(next).collect()
+}
+
+fn read_receipt(ids: Vec<i64>, answers: Option<&str>) -> Vec<Enqueued> {
+    match answers.and_then(|answers| serde_json::from_str::<Vec<Option<Enqueued>>>(answers).ok()) {
+        Some(answers) => fill(answers, ids),
+        None => ids.into_iter().map(|id| Enqueued::New(JobId(id))).collect(),
+    }
+}
+
+/// New jobs, column by column.
+#[derive(Debug, Default)]
+pub(super) struct Columns {
+    pub(super) queues: Vec<QueueName>,
+    queue_texts: Vec<String>,
+    types: Vec<String>,
+    priorities: Vec<i16>,
+    payloads: Vec<String>,
+    due_at: Vec<Option<Instant>>,
+    due_in: Vec<Option<i64>>,
+    expires_at: Vec<Option<Instant>>,
+    expires_in: Vec<Option<i64>>,
+    correlations: Vec<Option<String>>,
+    groups: Vec<Option<String>>,
+    tags: Vec<Option<String>>,
+    options: Vec<Option<String>>,
+    max_attempts: Vec<i32>,
+}
+
+impl Columns {
+    pub(super) fn push(&mut self, new: &NewJob, accepted: &Accepted, catalogue: &Catalogue) {
+        let own = |name: &dyn ToString| name.to_string();
+        self.queue_texts.push(accepted.queue.to_string());
+        self.queues.push(accepted.queue.clone());
+        self.types.push(new.job_type.to_string());
+        self.priorities.push(accepted.priority.level().into());
+        self.payloads.push(new.payload.as_str().to_owned());
+        let (at, in_micros) = when(new.when);
+        self.due_at.push(at);
+        self.due_in.push(in_micros);
+        let (at, in_micros) = new.expires.map_or((None, None), when);
+        self.expires_at.push(at);
+        self.expires_in.push(in_micros);
+        self.correlations.push(new.correlation.as_ref().map(|name| own(name)));
+        self.groups.push(new.group.as_ref().map(|name| own(name)));
+        self.tags.push((!new.tags.is_empty()).then(|| to_json(&new.tags)));
+        self.options.push(options(new).to_column());
+        let policy =
+            new.retry.as_ref().or_else(|| catalogue.type_named(&new.job_type).map(|spec| &spec.retry));
+        self.max_attempts.push(policy.map_or(5, |policy| super::value::int4(policy.attempts_max())));
+    }
+
+    /// The values by position, in the order of the statements that take them.
+    pub(super) fn params(&self) -> impl Iterator<Item = Param<'_>> {
+        [
+            texts(&self.queue_texts),
+            texts(&self.types),
+            levels(&self.priorities),
+            texts(&self.payloads),
+            instants(&self.due_at),
+            numbers(&self.due_in),
+            instants(&self.expires_at),
+            numbers(&self.expires_in),
+            texts(&self.correlations),
+            texts(&self.groups),
+            texts(&self.tags),
+            texts(&self.options),
+            small_numbers(&self.max_attempts),
+        ]
+        .into_iter()
+    }
+}
+
+/// An instant that a caller asked for, or a span to be counted from the store's now.
+fn when(when: When) -> (Option<Instant>, Option<i64>) {
+    match when {
+        When::Now => (None, Some(0)),
+        When::In(span) => (None, Some(micros(span))),
+        When::At(instant) => (maybe(Some(instant)), None),
+    }
+}
+
+pub(super) fn options(new: &NewJob) -> Options {
+    let (scope, on_conflict) = match &new.key {
+        Some(claim) => (claim.scope, claim.on_conflict),
+        None => (KeyScope::default(), OnConflict::default()),
+    };
+    let timeout_micros = new.timeout.map(|timeout| u64::try_from(timeout.as_micros()).unwrap_or(u64::MAX));
+    Options { label: new.label.clone(), retry: new.retry.clone(), timeout_micros, scope, on_conflict }
+}

@@ -1,0 +1,132 @@
+//! What PostgreSQL may answer instead of a result, in the words of the engine seam.
+
+use deadpool_postgres::PoolError;
+use tokio_postgres::error::SqlState;
+use windlass_core::error::EngineError;
+
+/// What a step gives.
+pub(super) type Step<T> = Result<T, Fault>;
+
+/// Why a step failed.
+#[derive(Debug)]
+pub(super) enum Fault {
+    /// The server said no. Whatever the statement or its transaction had written is undone.
+    Refused(Box<tokio_postgres::error::DbError>),
+    /// The connection broke or was never there. A statement that was sent may have been done all the same.
+    Lost(String),
+    /// Nothing could be sent.
+    Unreachable(String),
+    /// The request or the store is wrong, or the outcome is known to be unknown.
+    Engine(EngineError),
+}
+
+impl Fault {
+    /// Whether one row of a batch may be the cause, so that the others should be tried without it.
+    pub(super) fn is_about_data(&self) -> bool {
+        // Class 22 is about values, 23 about constraints, 54 about sizes.
+        let Self::Refused(error) = self else { return false };
+        ["22", "23", "54"].iter().any(|class| error.code().code().starts_with(class))
+    }
+
+    /// Whether somebody holds a lock for longer than we wait.
+    pub(super) fn is_locked(&self) -> bool {
+        matches!(self, Self::Refused(error) if *error.code() == SqlState::LOCK_NOT_AVAILABLE)
+    }
+
+    /// The same for a statement that commits by itself, or for a commit: a lost answer leaves open whether it
+    /// happened.
+    pub(super) fn of_commit(self) -> Self {
+        match self {
+            Self::Lost(why) => Self::Engine(EngineError::Unknown { why }),
+            Self::Refused(error) if is_going_down(error.code()) => {
+                Self::Engine(EngineError::Unknown { why: error.to_string() })
+            }
+            other => other,
+        }
+    }
+}
+
+/// The server ends this session. It says so between statements, too, so a commit may just have been done.
+fn is_going_down(code: &SqlState) -> bool {
+    [SqlState::ADMIN_SHUTDOWN, SqlState::CRASH_SHUTDOWN, SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT]
+        .contains(code)
+}
+
+impl From<tokio_postgres::Error> for Fault {
+    fn from(error: tokio_postgres::Error) -> Self {
+        match error.as_db_error() {
+            Some(said) => Self::Refused(Box::new(said.clone())),
+            None => Self::Lost(with_sources(&error)),
+        }
+    }
+}
+
+impl From<PoolError> for Fault {
+    fn from(error: PoolError) -> Self {
+        match error {
+            PoolError::Backend(error) => match Self::from(error) {
+                Self::Lost(why) => Self::Unreachable(why),
+                other => other,
+            },
+            PoolError::Timeout(_) => Self::Unreachable(
+                "all connections of this process are busy or the server does not answer".into(),
+            ),
+            other => Self::Unreachable(other.to_string()),
+        }
+    }
+}
+
+impl From<EngineError> for Fault {
+    fn from(error: EngineError) -> Self {
+        Self::Engine(error)
+    }
+}
+
+impl From<Fault> for EngineError {
+    fn from(fault: Fault) -> Self {
+        match fault {
+            Fault::Refused(error) => refused(&error),
+            Fault::Lost(why) | Fault::Unreachable(why) => Self::Unavailable { why },
+            Fault::Engine(error) => error,
+        }
+    }
+}
+
+fn refused(error: &tokio_postgres::error::DbError) -> EngineError {
+    let said = error.message();
+    let code = error.code();
+    let unusable = |why: String| EngineError::Unusable { why };
+    match code.code() {
+        "28P01" | "28000" => unusable(format!(
+            "the server does not let this user in ({said}); check user and password of the database URL, and pg_hba.conf"
+        )),
+        "3D000" => unusable(format!("{said}; make it with `createdb`, or name another in the database URL")),
+        "42501" => unusable(format!(
+            "this user lacks a right ({said}); grant it what its role needs, as docs/engines/postgres.md lists"
+        )),
+        "42P01" | "3F000" | "42703" | "42883" => unusable(format!(
+            "the schema is not there or not up to date ({said}); run `windlass migrate` with a user that may create tables"
+        )),
+        "25006" => EngineError::Unavailable {
+            why: format!("the server takes no writes, it may be a standby ({said}); connect to the primary"),
+        },
+        "53100" => EngineError::Full {
+            why: format!("free some space on the server's disk; it goes on by itself then ({said})"),
+        },
+        other if ["08", "40", "53", "55", "57", "58"].iter().any(|class| other.starts_with(class)) => {
+            EngineError::Unavailable { why: format!("{said} ({other})") }
+        }
+        other => unusable(format!("{said} ({other})")),
+    }
+}
+
+/// An error and what caused it, in one line: the driver keeps the interesting half in the source.
+fn with_sources(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text = format!("{text}: {cause}");
+        source = cause.source();
+    }
+    text
+}

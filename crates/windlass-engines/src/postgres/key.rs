@@ -1,0 +1,390 @@
+//! Who holds which key. A keyed job comes in under the lock of its key, and ends under it; every transaction takes keys
+//! before jobs, each in order, so that none waits for another in a circle.
+
+use std::collections::{BTreeSet, HashMap};
+
+use windlass_core::clock::Timestamp;
+use windlass_core::enqueue::{Accepted, EnqueueRequest, Enqueued, NewJob};
+use windlass_core::job::JobId;
+use windlass_core::key::{HolderStage, KeyClaim, KeyHolder, KeyScope, KeyVerdict, resolve};
+use windlass_core::names::TypeName;
+
+use super::Store;
+use super::catalogue::Catalogue;
+use super::conn::Tx;
+use super::counts::{Deltas, Depths, Spot, Total};
+use super::enqueue::{Columns, Tried, judge};
+use super::fault::Step;
+use super::land::Live;
+use super::row::{Options, to_json};
+use super::value::{
+    Bits, Instant, Param, instant, instants, maybe, number, numbers, small_number, text, texts, uuid,
+};
+
+/// A key within its type.
+pub(super) type TypeKey = (String, String);
+
+/// Keys under the lock of a transaction, and who holds them.
+#[derive(Debug, Default)]
+pub(super) struct LockedKeys(HashMap<TypeKey, Option<KeyHolder>>);
+
+impl LockedKeys {
+    pub(super) fn has(&self, key: &TypeKey) -> bool {
+        self.0.contains_key(key)
+    }
+
+    fn holder(&self, key: &TypeKey) -> Option<&KeyHolder> {
+        self.0.get(key)?.as_ref()
+    }
+
+    fn jobs(&self) -> Vec<i64> {
+        let ids: BTreeSet<_> = self.0.values().flatten().map(|holder| holder.job.0).collect();
+        ids.into_iter().collect()
+    }
+}
+
+/// What a batch with keys changes.
+#[derive(Debug, Default)]
+struct Keyed {
+    answers: Vec<Enqueued>,
+    new: Columns,
+    new_ids: Vec<i64>,
+    new_keys: Vec<Option<String>>,
+    holding: Holding,
+    deltas: Deltas,
+    depths: Depths,
+}
+
+/// Keys that go to jobs, column by column.
+#[derive(Debug, Default)]
+pub(super) struct Holding {
+    types: Vec<String>,
+    keys: Vec<String>,
+    jobs: Vec<i64>,
+    scopes: Vec<String>,
+    until: Vec<Option<Instant>>,
+}
+
+impl Holding {
+    pub(super) fn push(&mut self, key: TypeKey, job: JobId, scope: KeyScope, enqueued_at: Timestamp) {
+        self.types.push(key.0);
+        self.keys.push(key.1);
+        self.jobs.push(job.0);
+        self.scopes.push(to_json(&scope));
+        self.until.push(maybe(scope.held_until(enqueued_at)));
+    }
+}
+
+impl Store {
+    /// Stores a batch in which some jobs have keys, under the locks of those keys.
+    pub(super) async fn enqueue_keyed(&self, request: &EnqueueRequest, catalogue: &Catalogue) -> Step<Tried> {
+        let depths = self.depths(&request.jobs, catalogue).await?;
+        let tx = self.work.begin().await?;
+        let tried = self.put_keyed(&tx, request, catalogue, depths).await;
+        let tried = tx.end(tried).await.map_err(key_is_held)?;
+        Ok(tried)
+    }
+
+    async fn put_keyed(
+        &self,
+        tx: &Tx,
+        request: &EnqueueRequest,
+        catalogue: &Catalogue,
+        depths: Depths,
+    ) -> Step<Tried> {
+        let (now, name) = (self.now_param(), Bits::from(request.request));
+        let params = [instant(&now), uuid(&name), number(&catalogue.version)];
+        let rows = tx.ask(&self.sql.open_receipt, &params).await?;
+        let Some(row) = rows.first() else { return Ok(Tried::Stale) };
+        if row.try_get::<_, i64>(0)? != catalogue.version {
+            return Ok(Tried::Stale);
+        }
+        let Some(at) = row.try_get::<_, Option<Instant>>(1)? else { return Ok(Tried::Repeated) };
+        let keys = key_list(&request.jobs);
+        self.reserve_keys(tx, &keys).await?;
+        let locked = self.lock_keys(tx, &keys, false).await?;
+        let mut keyed = self.judge_keyed(tx, &request.jobs, catalogue, locked, depths, at.0).await?;
+        self.write_keyed(tx, request, &mut keyed, &keys).await?;
+        self.remember_depths(keyed.depths);
+        Ok(Tried::Stored(keyed.answers))
+    }
+
+    /// Makes sure that there is a row to lock for each key. Waits for whoever is about to take one of them.
+    async fn reserve_keys(&self, tx: &Tx, keys: &BTreeSet<TypeKey>) -> Step<()> {
+        let (types, names) = key_columns(keys);
+        tx.ask(&self.sql.reserve_keys, &[texts(&types), texts(&names)]).await?;
+        Ok(())
+    }
+
+    /// Locks keys in order and tells who holds them. `patient` is false for one that waits; with `skip` those that
+    /// somebody else has locked are left out.
+    pub(super) async fn lock_keys(&self, tx: &Tx, keys: &BTreeSet<TypeKey>, skip: bool) -> Step<LockedKeys> {
+        if keys.is_empty() {
+            return Ok(LockedKeys::default());
+        }
+        let (types, names) = key_columns(keys);
+        let statement = if skip { &self.sql.lock_free_keys } else { &self.sql.lock_keys };
+        let rows = tx.ask(statement, &[texts(&types), texts(&names)]).await?;
+        let mut locked = LockedKeys::default();
+        for row in &rows {
+            let job: Option<i64> = row.try_get(2)?;
+            let scope: Option<&str> = row.try_get(3)?;
+            let until: Option<Instant> = row.try_get(4)?;
+            let holder = job.map(|job| KeyHolder {
+                job: JobId(job),
+                stage: HolderStage::Ended,
+                scope: scope.and_then(|scope| serde_json::from_str(scope).ok()).unwrap_or_default(),
+                until: until.map(|until| until.0),
+            });
+            locked.0.insert((row.try_get(0)?, row.try_get(1)?), holder);
+        }
+        self.find_stages(tx, &mut locked).await?;
+        Ok(locked)
+    }
+
+    /// Where the holders are. Asked in a statement of its own, after the locks: what was true before may not be.
+    async fn find_stages(&self, tx: &Tx, locked: &mut LockedKeys) -> Step<()> {
+        let jobs = locked.jobs();
+        if jobs.is_empty() {
+            return Ok(());
+        }
+        let rows = tx.ask(&self.sql.stages, &[numbers(&jobs)]).await?;
+        let mut stages = HashMap::new();
+        for row in &rows {
+            let stage = match row.try_get(1)? {
+                "waiting" => HolderStage::Waiting,
+                "running" => HolderStage::Running,
+                _ => HolderStage::Dead,
+            };
+            stages.insert(JobId(row.try_get(0)?), stage);
+        }
+        for holder in locked.0.values_mut().flatten() {
+            holder.stage = stages.get(&holder.job).copied().unwrap_or(HolderStage::Ended);
+        }
+        Ok(())
+    }
+
+    /// Judges the jobs one after the other, each knowing what the ones before it did to the keys.
+    async fn judge_keyed(
+        &self,
+        tx: &Tx,
+        jobs: &[NewJob],
+        catalogue: &Catalogue,
+        mut locked: LockedKeys,
+        depths: Depths,
+        now: Timestamp,
+    ) -> Step<Keyed> {
+        let mut ids = self.take_ids(tx, jobs.len()).await?.into_iter();
+        let mut keyed = Keyed { depths, ..Keyed::default() };
+        for new in jobs {
+            let claim = new.key.as_ref();
+            let key = claim.map(|claim| type_key(&new.job_type, claim));
+            let holder = key.as_ref().and_then(|key| locked.holder(key));
+            let on_conflict = claim.map(|claim| claim.on_conflict).unwrap_or_default();
+            let verdict = resolve(holder, on_conflict, now);
+            let accepted = match judge(new, catalogue, verdict, &mut keyed.depths, now) {
+                Ok(accepted) => accepted,
+                Err(why) => {
+                    keyed.answers.push(Enqueued::Refused(why));
+                    continue;
+                }
+            };
+            let answer = match verdict {
+                KeyVerdict::Insert => {
+                    let id = JobId(ids.next().expect("as many numbers were taken as there are jobs"));
+                    keyed.insert(id, new, &accepted, catalogue, now);
+                    if let (Some(key), Some(claim)) = (key, claim) {
+                        locked.0.insert(key, Some(holder_of(id, claim, now)));
+                    }
+                    Enqueued::New(id)
+                }
+                KeyVerdict::Keep(id) => Enqueued::Kept(id),
+                KeyVerdict::Replace(id) => {
+                    // What an earlier job of this very batch put in is not in the table yet.
+                    self.write_new(tx, &mut keyed).await?;
+                    self.renew(tx, id, new, &accepted, &mut keyed.deltas).await?;
+                    Enqueued::Replaced(id)
+                }
+                KeyVerdict::Revive(id) => {
+                    self.write_new(tx, &mut keyed).await?;
+                    self.start_over(tx, id, accepted.due, &mut keyed.deltas).await?;
+                    self.renew(tx, id, new, &accepted, &mut keyed.deltas).await?;
+                    if let Some(holder) = key.and_then(|key| locked.0.get_mut(&key)?.as_mut()) {
+                        holder.stage = HolderStage::Waiting;
+                    }
+                    Enqueued::Revived(id)
+                }
+            };
+            keyed.answers.push(answer);
+        }
+        Ok(keyed)
+    }
+
+    async fn take_ids(&self, tx: &Tx, count: usize) -> Step<Vec<i64>> {
+        let count = i64::try_from(count).unwrap_or(i64::MAX);
+        let rows = tx.ask(&self.sql.take_ids, &[number(&count)]).await?;
+        Ok(rows.first().map_or(Ok(Vec::new()), |row| row.try_get(0))?)
+    }
+
+    /// Writes the jobs that were judged to be new so far, and gives them their keys.
+    async fn write_new(&self, tx: &Tx, keyed: &mut Keyed) -> Step<()> {
+        let new = std::mem::take(&mut keyed.new);
+        let (ids, keys) = (std::mem::take(&mut keyed.new_ids), std::mem::take(&mut keyed.new_keys));
+        if !ids.is_empty() {
+            let now = self.now_param();
+            let head: [Param<'_>; 3] = [instant(&now), numbers(&ids), texts(&keys)];
+            let params: Vec<_> = head.into_iter().chain(new.params()).collect();
+            tx.ask(&self.sql.insert_jobs, &params).await?;
+        }
+        self.hold_keys(tx, &std::mem::take(&mut keyed.holding)).await
+    }
+
+    /// Gives jobs their keys. Whoever calls has them locked and has made sure that nobody else holds them.
+    pub(super) async fn hold_keys(&self, tx: &Tx, holding: &Holding) -> Step<()> {
+        if holding.jobs.is_empty() {
+            return Ok(());
+        }
+        let params = [
+            texts(&holding.types),
+            texts(&holding.keys),
+            numbers(&holding.jobs),
+            texts(&holding.scopes),
+            instants(&holding.until),
+        ];
+        tx.ask(&self.sql.hold_keys, &params).await?;
+        Ok(())
+    }
+
+    async fn write_keyed(
+        &self,
+        tx: &Tx,
+        request: &EnqueueRequest,
+        keyed: &mut Keyed,
+        keys: &BTreeSet<TypeKey>,
+    ) -> Step<()> {
+        self.write_new(tx, keyed).await?;
+        let (types, names) = key_columns(keys);
+        tx.ask(&self.sql.drop_reserved_keys, &[texts(&types), texts(&names)]).await?;
+        let answers = to_json(&keyed.answers);
+        tx.ask(&self.sql.close_receipt, &[uuid(&Bits::from(request.request)), text(&answers)]).await?;
+        self.add_counts(tx, &keyed.deltas).await
+    }
+
+    /// What a newcomer gives to the waiting job that holds its key.
+    async fn renew(
+        &self,
+        tx: &Tx,
+        id: JobId,
+        new: &NewJob,
+        accepted: &Accepted,
+        deltas: &mut Deltas,
+    ) -> Step<()> {
+        let live = self.lock_jobs(tx, &[id.0]).await?;
+        let Some(Live { gate, due, job_type, queue, options, runs: false, .. }) = live.into_iter().next()
+        else {
+            return Ok(());
+        };
+        let options = Options { label: new.label.clone(), ..options }.to_column();
+        let (payload, level) = (new.payload.as_str(), i32::from(accepted.priority.level()));
+        let (due_at, expires_at) = (Instant(accepted.due), maybe(accepted.expires_at));
+        let params = [
+            number(&id.0),
+            text(&payload),
+            instant(&due_at),
+            small_number(&level),
+            instant(&expires_at),
+            text(&options),
+        ];
+        tx.ask(&self.sql.replace_job, &params).await?;
+        let parked = gate.is_some();
+        deltas.moved((&job_type, &queue), Spot::waiting(due, parked), Spot::waiting(accepted.due, parked));
+        Ok(())
+    }
+
+    /// Frees the keys of jobs that have ended in this way, unless they are to be held longer. The key may have passed
+    /// to another job while this one lay dead.
+    pub(super) async fn free_keys(
+        &self,
+        tx: &Tx,
+        ended: &[(TypeKey, JobId, HolderStage)],
+        locked: &LockedKeys,
+        now: Timestamp,
+    ) -> Step<()> {
+        let mut freed = BTreeSet::new();
+        for (key, job, stage) in ended {
+            let holder = locked.holder(key).filter(|holder| holder.job == *job);
+            if holder.is_some_and(|holder| !(KeyHolder { stage: *stage, ..*holder }).holds(now)) {
+                freed.insert(key.clone());
+            }
+        }
+        if freed.is_empty() {
+            return Ok(());
+        }
+        let (types, names) = key_columns(&freed);
+        tx.ask(&self.sql.free_keys, &[texts(&types), texts(&names)]).await?;
+        Ok(())
+    }
+
+    /// The other job that holds a dead letter's key now.
+    pub(super) async fn other_holder(
+        &self,
+        tx: &Tx,
+        id: JobId,
+        key: &TypeKey,
+        now: Timestamp,
+    ) -> Step<Option<JobId>> {
+        let keys = BTreeSet::from([key.clone()]);
+        self.reserve_keys(tx, &keys).await?;
+        let locked = self.lock_keys(tx, &keys, false).await?;
+        match resolve(locked.holder(key), windlass_core::key::OnConflict::Keep, now) {
+            KeyVerdict::Keep(holder) if holder != id => Ok(Some(holder)),
+            _ => Ok(None),
+        }
+    }
+}
+
+impl Keyed {
+    fn insert(
+        &mut self,
+        id: JobId,
+        new: &NewJob,
+        accepted: &Accepted,
+        catalogue: &Catalogue,
+        now: Timestamp,
+    ) {
+        self.new.push(new, accepted, catalogue);
+        self.new_ids.push(id.0);
+        self.new_keys.push(new.key.as_ref().map(|claim| claim.key.to_string()));
+        if let Some(claim) = &new.key {
+            self.holding.push(type_key(&new.job_type, claim), id, claim.scope, now);
+        }
+        let kind = (&new.job_type, &accepted.queue);
+        self.deltas.moved(kind, Spot::Outside, Spot::Waiting(accepted.due));
+        self.deltas.total(kind, Total::Enqueued);
+    }
+}
+
+fn holder_of(job: JobId, claim: &KeyClaim, now: Timestamp) -> KeyHolder {
+    KeyHolder { job, stage: HolderStage::Waiting, scope: claim.scope, until: claim.scope.held_until(now) }
+}
+
+fn type_key(job_type: &TypeName, claim: &KeyClaim) -> TypeKey {
+    (job_type.to_string(), claim.key.to_string())
+}
+
+fn key_list(jobs: &[NewJob]) -> BTreeSet<TypeKey> {
+    jobs.iter().filter_map(|new| Some(type_key(&new.job_type, new.key.as_ref()?))).collect()
+}
+
+fn key_columns(keys: &BTreeSet<TypeKey>) -> (Vec<&str>, Vec<&str>) {
+    keys.iter().map(|(job_type, key)| (job_type.as_str(), key.as_str())).unzip()
+}
+
+/// Somebody's open transaction holds one of the keys for longer than we wait.
+fn key_is_held(fault: super::fault::Fault) -> super::fault::Fault {
+    if !fault.is_locked() {
+        return fault;
+    }
+    let why = "another transaction has put a job with one of these keys in and is still open; try again when it has ended";
+    windlass_core::error::EngineError::Unavailable { why: why.to_owned() }.into()
+}

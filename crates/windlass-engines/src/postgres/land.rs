@@ -1,0 +1,523 @@
+//! Where a job goes when it moves: back to waiting, to the history, to the dead letters. Everything that moves jobs one
+//! by one goes through here, so that counts, keys and attempts always go with them.
+
+use std::collections::BTreeSet;
+
+use tokio_postgres::Row;
+use windlass_core::admin::AttemptEnding;
+use windlass_core::claim::ClaimToken;
+use windlass_core::clock::Timestamp;
+use windlass_core::engine::Hint;
+use windlass_core::gate::Gate;
+use windlass_core::job::{Counters, JobId};
+use windlass_core::key::HolderStage;
+use windlass_core::limits::ATTEMPTS_SHOWN_MAX;
+use windlass_core::names::{QueueName, TypeName};
+use windlass_core::outcome::JobError;
+use windlass_core::priority::Priority;
+use windlass_core::settle::{Landing, Place};
+use windlass_core::worker::WorkerId;
+
+use super::Store;
+use super::conn::Tx;
+use super::counts::{Deltas, Spot, Total};
+use super::fault::Step;
+use super::key::{Holding, LockedKeys, TypeKey};
+use super::row::{CANCELLED, Options, SUCCEEDED, counters, gate, to_json};
+use super::settle::storable;
+use super::value::{
+    Bits, Instant, instant, instants, int4, levels, maybe, number, numbers, small_number, small_numbers,
+    texts, uuids,
+};
+
+/// Every so many attempts of a job the old ones are deleted.
+const TRIM_EVERY: u32 = 50;
+
+/// A job that has not ended, locked, as far as moving it needs to know.
+#[derive(Debug)]
+pub(super) struct Live {
+    pub(super) id: JobId,
+    pub(super) job_type: TypeName,
+    pub(super) queue: QueueName,
+    pub(super) priority: Option<Priority>,
+    pub(super) due: Timestamp,
+    pub(super) counters: Counters,
+    pub(super) key: Option<String>,
+    pub(super) gate: Option<Gate>,
+    pub(super) token: Option<ClaimToken>,
+    pub(super) worker: Option<WorkerId>,
+    pub(super) since: Timestamp,
+    pub(super) cancel_requested: Option<String>,
+    pub(super) options: Options,
+    pub(super) runs: bool,
+}
+
+impl Live {
+    pub(super) fn spot(&self) -> Spot {
+        if self.runs { Spot::Running } else { Spot::waiting(self.due, self.gate.is_some()) }
+    }
+
+    fn type_key(&self) -> Option<TypeKey> {
+        Some((self.job_type.to_string(), self.key.clone()?))
+    }
+
+    /// The same job waiting at another time, or behind another gate.
+    pub(super) fn waits(self, due: Timestamp, gate: Option<Gate>) -> Move {
+        let landing = Landing { counters: self.counters, place: Place::Waiting { due, gate } };
+        Move { live: self, landing, parting: Parting::default() }
+    }
+
+    /// The same job, cancelled while it waited.
+    pub(super) fn cancelled(self, why: &str) -> Move {
+        let landing = Landing { counters: self.counters, place: Place::Cancelled { why: why.to_owned() } };
+        Move { live: self, landing, parting: Parting::default() }
+    }
+}
+
+/// What is remembered of an attempt that ended.
+#[derive(Debug, Clone)]
+pub(super) struct EndedAttempt {
+    pub(super) number: u32,
+    pub(super) worker: WorkerId,
+    pub(super) started_at: Timestamp,
+    pub(super) ending: AttemptEnding,
+    pub(super) error: Option<JobError>,
+    pub(super) output: Option<String>,
+}
+
+/// What goes with the end of a claim, besides where the job lands.
+#[derive(Debug, Default)]
+pub(super) struct Parting {
+    pub(super) attempt: Option<EndedAttempt>,
+    pub(super) last_error: Option<JobError>,
+    /// The token, if the holder itself settled; nothing if its claim was taken away.
+    pub(super) settled_by: Option<ClaimToken>,
+    /// Whether this is a retry after a failure, if it waits again.
+    pub(super) is_retry: bool,
+}
+
+/// A job on its way.
+#[derive(Debug)]
+pub(super) struct Move {
+    pub(super) live: Live,
+    pub(super) landing: Landing,
+    pub(super) parting: Parting,
+}
+
+/// Jobs under the lock of a transaction, and their keys with them.
+pub(super) struct Locked {
+    pub(super) jobs: Vec<Live>,
+    pub(super) keys: LockedKeys,
+    /// Jobs whose key somebody else has locked.
+    pub(super) skipped: Vec<JobId>,
+}
+
+/// What moves are to tell once they are committed.
+#[derive(Debug, Default)]
+pub(super) struct Moved {
+    /// Queues in which something waits again.
+    pub(super) queues: BTreeSet<QueueName>,
+    /// Where jobs were put back: queue, priority, due time.
+    pub(super) put_back: Vec<(QueueName, Priority, Timestamp)>,
+}
+
+impl Store {
+    /// Locks keys, then jobs, each in order, and reads them. With `skip`, jobs whose key somebody else has locked
+    /// are left out and named.
+    pub(super) async fn lock_live(&self, tx: &Tx, ids: &[i64], skip: bool) -> Step<Locked> {
+        let rows = tx.ask(&self.sql.keys_of, &[numbers(&ids)]).await?;
+        let mut keyed: Vec<(JobId, TypeKey)> = Vec::new();
+        for row in &rows {
+            keyed.push((JobId(row.try_get(0)?), (row.try_get(1)?, row.try_get(2)?)));
+        }
+        let wanted: BTreeSet<_> = keyed.iter().map(|(_, key)| key.clone()).collect();
+        let keys = self.lock_keys(tx, &wanted, skip).await?;
+        // A key whose row is gone belongs to nobody, so nobody can hold it against us.
+        let skipped: Vec<_> = if skip {
+            keyed.into_iter().filter(|(_, key)| !keys.has(key)).map(|(id, _)| id).collect()
+        } else {
+            Vec::new()
+        };
+        let left: Vec<_> = ids.iter().copied().filter(|id| !skipped.contains(&JobId(*id))).collect();
+        let jobs = self.lock_jobs(tx, &left).await?;
+        Ok(Locked { jobs, keys, skipped })
+    }
+
+    /// Locks jobs that have not ended, in the order of their numbers, and reads them.
+    pub(super) async fn lock_jobs(&self, tx: &Tx, ids: &[i64]) -> Step<Vec<Live>> {
+        let rows = tx.ask(&self.sql.lock_jobs, &[numbers(&ids)]).await?;
+        rows.iter().map(read_live).collect()
+    }
+
+    /// Writes where jobs go.
+    pub(super) async fn write_moves(
+        &self,
+        tx: &Tx,
+        now: Timestamp,
+        moves: Vec<Move>,
+        keys: &LockedKeys,
+    ) -> Step<Moved> {
+        let mut deltas = Deltas::default();
+        let mut moved = Moved::default();
+        let mut ended_keys = Vec::new();
+        let (mut waiting, mut ended, mut dead) = (Vec::new(), Vec::new(), Vec::new());
+        for job in moves {
+            count(&job, &mut deltas);
+            match &job.landing.place {
+                Place::Waiting { due, gate } => {
+                    moved.queues.insert(job.live.queue.clone());
+                    if gate.is_none() && *due <= now {
+                        let priority = job.live.priority.unwrap_or(Priority::LEAST_URGENT);
+                        moved.put_back.push((job.live.queue.clone(), priority, *due));
+                    }
+                    waiting.push(job);
+                }
+                Place::Dead { .. } => {
+                    ended_keys.extend(job.live.type_key().map(|key| (key, job.live.id, HolderStage::Dead)));
+                    dead.push(job);
+                }
+                Place::Succeeded { .. } | Place::Cancelled { .. } => {
+                    ended_keys.extend(job.live.type_key().map(|key| (key, job.live.id, HolderStage::Ended)));
+                    ended.push(job);
+                }
+            }
+        }
+        self.land_waiting(tx, now, &waiting).await?;
+        self.land_ended(tx, now, &ended).await?;
+        self.land_dead(tx, now, &dead).await?;
+        self.free_keys(tx, &ended_keys, keys, now).await?;
+        self.note_put_backs(tx, &moved).await?;
+        self.add_counts(tx, &deltas).await?;
+        Ok(moved)
+    }
+
+    async fn land_waiting(&self, tx: &Tx, now: Timestamp, moves: &[Move]) -> Step<()> {
+        if moves.is_empty() {
+            return Ok(());
+        }
+        let common = Common::of(moves);
+        let places = moves.iter().map(|job| match &job.landing.place {
+            Place::Waiting { due, gate } => (Instant(*due), gate.as_ref().map(Gate::to_string)),
+            _ => (Instant(job.live.due), None),
+        });
+        let (due, gates): (Vec<_>, Vec<_>) = places.unzip();
+        let params = [
+            numbers(&common.ids),
+            uuids(&common.tokens),
+            small_numbers(&common.attempts),
+            small_numbers(&common.failures),
+            small_numbers(&common.crashes),
+            small_numbers(&common.holds),
+            texts(&common.last_errors),
+            uuids(&common.settled_by),
+            instants(&due),
+            texts(&gates),
+        ];
+        tx.ask(&self.sql.land_waiting, &params).await?;
+        self.note_attempts(tx, now, moves).await
+    }
+
+    async fn land_ended(&self, tx: &Tx, now: Timestamp, moves: &[Move]) -> Step<()> {
+        if moves.is_empty() {
+            return Ok(());
+        }
+        let common = Common::of(moves);
+        let attempts = AttemptColumns::of(moves);
+        let mut states = Vec::new();
+        let (mut results, mut whys) = (Vec::new(), Vec::new());
+        for job in moves {
+            let (state, result, why) = match &job.landing.place {
+                Place::Succeeded { result } => (SUCCEEDED, result.clone(), None),
+                Place::Cancelled { why } => (CANCELLED, None, Some(storable(why.clone()))),
+                Place::Waiting { .. } | Place::Dead { .. } => (CANCELLED, None, None),
+            };
+            states.push(state);
+            results.push(result);
+            whys.push(why);
+        }
+        let at = Instant(now);
+        let params = [
+            numbers(&common.ids),
+            uuids(&common.tokens),
+            small_numbers(&common.attempts),
+            small_numbers(&common.failures),
+            small_numbers(&common.crashes),
+            small_numbers(&common.holds),
+            texts(&common.last_errors),
+            uuids(&common.settled_by),
+            instant(&at),
+            uuids(&attempts.workers),
+            instants(&attempts.started_at),
+            texts(&attempts.endings),
+            texts(&attempts.errors),
+            texts(&attempts.outputs),
+            levels(&states),
+            texts(&results),
+            texts(&whys),
+        ];
+        tx.ask(&self.sql.land_ended, &params).await?;
+        Ok(())
+    }
+
+    async fn land_dead(&self, tx: &Tx, now: Timestamp, moves: &[Move]) -> Step<()> {
+        if moves.is_empty() {
+            return Ok(());
+        }
+        let common = Common::of(moves);
+        let attempts = AttemptColumns::of(moves);
+        let why = |job: &Move| match &job.landing.place {
+            Place::Dead { error } => to_json(error),
+            _ => String::new(),
+        };
+        let errors: Vec<_> = moves.iter().map(why).collect();
+        let at = Instant(now);
+        let params = [
+            numbers(&common.ids),
+            uuids(&common.tokens),
+            small_numbers(&common.attempts),
+            small_numbers(&common.failures),
+            small_numbers(&common.crashes),
+            small_numbers(&common.holds),
+            texts(&common.last_errors),
+            uuids(&common.settled_by),
+            instant(&at),
+            uuids(&attempts.workers),
+            instants(&attempts.started_at),
+            texts(&attempts.endings),
+            texts(&attempts.errors),
+            texts(&attempts.outputs),
+            texts(&errors),
+        ];
+        tx.ask(&self.sql.land_dead, &params).await?;
+        Ok(())
+    }
+
+    /// Remembers the attempts after which jobs go on.
+    async fn note_attempts(&self, tx: &Tx, now: Timestamp, moves: &[Move]) -> Step<()> {
+        let noted = moves.iter().filter_map(|job| Some((job.live.id, job.parting.attempt.as_ref()?)));
+        let noted: Vec<_> = noted.collect();
+        self.insert_attempts(tx, now, &noted).await
+    }
+
+    async fn insert_attempts(&self, tx: &Tx, now: Timestamp, noted: &[(JobId, &EndedAttempt)]) -> Step<()> {
+        if noted.is_empty() {
+            return Ok(());
+        }
+        let ids: Vec<_> = noted.iter().map(|(id, _)| id.0).collect();
+        let numbers_of: Vec<_> = noted.iter().map(|(_, attempt)| int4(attempt.number)).collect();
+        let columns = AttemptColumns::from(noted.iter().map(|(_, attempt)| Some(*attempt)));
+        let at = Instant(now);
+        let params = [
+            instant(&at),
+            numbers(&ids),
+            small_numbers(&numbers_of),
+            uuids(&columns.workers),
+            instants(&columns.started_at),
+            texts(&columns.endings),
+            texts(&columns.errors),
+            texts(&columns.outputs),
+        ];
+        tx.ask(&self.sql.insert_attempts, &params).await?;
+        // Not each time: a job may go on for years, and a few more than are shown do no harm.
+        for (id, _) in noted.iter().filter(|(_, attempt)| attempt.number.is_multiple_of(TRIM_EVERY)) {
+            tx.ask(&self.sql.trim_attempts, &[number(&id.0), small_number(&int4(ATTEMPTS_SHOWN_MAX))])
+                .await?;
+        }
+        Ok(())
+    }
+
+    /// Tells other processes' claims where to look again.
+    pub(super) async fn note_put_backs(&self, tx: &Tx, moved: &Moved) -> Step<()> {
+        if moved.put_back.is_empty() {
+            return Ok(());
+        }
+        let queues: Vec<_> = moved.put_back.iter().map(|(queue, _, _)| queue.as_str()).collect();
+        let priorities: Vec<i16> =
+            moved.put_back.iter().map(|(_, priority, _)| priority.level().into()).collect();
+        let due: Vec<_> = moved.put_back.iter().map(|(_, _, due)| Instant(*due)).collect();
+        let params = [texts(&queues), levels(&priorities), instants(&due)];
+        tx.ask(&self.sql.note_put_backs, &params).await?;
+        Ok(())
+    }
+
+    /// Tells this process what was moved, once it is committed.
+    pub(super) fn tell_moved(&self, moved: Moved) {
+        self.positions().put_back(&moved.put_back);
+        moved.queues.iter().for_each(|queue| self.listeners.tell(&Hint::Queue(queue.clone())));
+    }
+
+    /// Starts a dead letter over with fresh counters, and gives it its key again. Whoever calls has its key locked.
+    pub(super) async fn start_over(
+        &self,
+        tx: &Tx,
+        id: JobId,
+        due: Timestamp,
+        deltas: &mut Deltas,
+    ) -> Step<()> {
+        let Some(letter) = self.dead_letter(tx, id).await? else { return Ok(()) };
+        if let Some(attempt) = &letter.attempt {
+            self.insert_attempts(tx, letter.ended_at, &[(id, attempt)]).await?;
+        }
+        tx.ask(&self.sql.start_over, &[number(&id.0), instant(&Instant(due))]).await?;
+        if let Some(key) = letter.key {
+            let mut holding = Holding::default();
+            let key = (letter.job_type.to_string(), key);
+            holding.push(key, id, letter.options.scope, letter.enqueued_at);
+            self.hold_keys(tx, &holding).await?;
+        }
+        let kind = (&letter.job_type, &letter.queue);
+        deltas.moved(kind, Spot::Dead, Spot::Waiting(due));
+        deltas.total(kind, Total::Undead);
+        Ok(())
+    }
+
+    /// A dead letter, locked, as far as starting it over or discarding it needs to know.
+    pub(super) async fn dead_letter(&self, tx: &Tx, id: JobId) -> Step<Option<DeadLetter>> {
+        let rows = tx.ask(&self.sql.lock_dead, &[number(&id.0)]).await?;
+        rows.first().map(read_dead_letter).transpose()
+    }
+}
+
+fn count(job: &Move, deltas: &mut Deltas) {
+    let kind = (&job.live.job_type, &job.live.queue);
+    let (to, total) = match &job.landing.place {
+        Place::Waiting { due, gate } => {
+            (Spot::waiting(*due, gate.is_some()), job.parting.is_retry.then_some(Total::Retried))
+        }
+        Place::Succeeded { .. } => (Spot::Outside, Some(Total::Succeeded)),
+        Place::Cancelled { .. } => (Spot::Outside, Some(Total::Cancelled)),
+        Place::Dead { .. } => (Spot::Dead, Some(Total::Dead)),
+    };
+    deltas.moved(kind, job.live.spot(), to);
+    if let Some(total) = total {
+        deltas.total(kind, total);
+    }
+}
+
+/// The columns that all moves share.
+struct Common {
+    ids: Vec<i64>,
+    tokens: Vec<Option<Bits>>,
+    attempts: Vec<i32>,
+    failures: Vec<i32>,
+    crashes: Vec<i32>,
+    holds: Vec<i32>,
+    last_errors: Vec<Option<String>>,
+    settled_by: Vec<Option<Bits>>,
+}
+
+impl Common {
+    fn of(moves: &[Move]) -> Self {
+        let counters = || moves.iter().map(|job| job.landing.counters);
+        Self {
+            ids: moves.iter().map(|job| job.live.id.0).collect(),
+            tokens: moves.iter().map(|job| job.live.token.map(Bits::from)).collect(),
+            attempts: counters().map(|c| int4(c.attempts)).collect(),
+            failures: counters().map(|c| int4(c.failures)).collect(),
+            crashes: counters().map(|c| int4(c.crashes)).collect(),
+            holds: counters().map(|c| int4(c.holds)).collect(),
+            last_errors: moves.iter().map(|job| job.parting.last_error.as_ref().map(to_json)).collect(),
+            settled_by: moves.iter().map(|job| job.parting.settled_by.map(Bits::from)).collect(),
+        }
+    }
+}
+
+/// Attempts, column by column.
+struct AttemptColumns {
+    workers: Vec<Option<Bits>>,
+    started_at: Vec<Option<Instant>>,
+    endings: Vec<Option<&'static str>>,
+    errors: Vec<Option<String>>,
+    outputs: Vec<Option<String>>,
+}
+
+impl AttemptColumns {
+    fn of(moves: &[Move]) -> Self {
+        Self::from(moves.iter().map(|job| job.parting.attempt.as_ref()))
+    }
+
+    fn from<'a>(attempts: impl Iterator<Item = Option<&'a EndedAttempt>> + Clone) -> Self {
+        Self {
+            workers: attempts.clone().map(|attempt| Some(attempt?.worker.into())).collect(),
+            started_at: attempts.clone().map(|attempt| maybe(Some(attempt?.started_at))).collect(),
+            endings: attempts.clone().map(|attempt| Some(attempt?.ending.as_str())).collect(),
+            errors: attempts.clone().map(|attempt| attempt?.error.as_ref().map(to_json)).collect(),
+            outputs: attempts.map(|attempt| attempt?.output.clone()).collect(),
+        }
+    }
+}
+
+/// A dead letter, as far as starting it over or discarding it needs to know.
+#[derive(Debug)]
+pub(super) struct DeadLetter {
+    pub(super) job_type: TypeName,
+    pub(super) queue: QueueName,
+    pub(super) key: Option<String>,
+    pub(super) options: Options,
+    pub(super) enqueued_at: Timestamp,
+    pub(super) ended_at: Timestamp,
+    attempt: Option<EndedAttempt>,
+}
+
+impl DeadLetter {
+    pub(super) fn type_key(&self) -> Option<TypeKey> {
+        Some((self.job_type.to_string(), self.key.clone()?))
+    }
+}
+
+fn read_dead_letter(row: &Row) -> Step<DeadLetter> {
+    let (job_type, queue) = names(row, 0, 1)?;
+    let worker: Option<Bits> = row.try_get(6)?;
+    let ending = row.try_get::<_, Option<&str>>(9)?.and_then(AttemptEnding::parse);
+    let error: Option<&str> = row.try_get(10)?;
+    let attempt = match (ending, worker) {
+        (Some(ending), Some(worker)) => Some(EndedAttempt {
+            number: super::row::unsigned(row.try_get(5)?),
+            worker: worker.into(),
+            started_at: super::row::instant(row, 7)?,
+            ending,
+            error: error.map(super::row::parse_error),
+            output: row.try_get(11)?,
+        }),
+        _ => None,
+    };
+    Ok(DeadLetter {
+        job_type,
+        queue,
+        key: row.try_get(2)?,
+        options: Options::from_column(row.try_get(3)?),
+        enqueued_at: super::row::instant(row, 4)?,
+        ended_at: super::row::instant(row, 8)?,
+        attempt,
+    })
+}
+
+/// A row of `lock_jobs`.
+fn read_live(row: &Row) -> Step<Live> {
+    let (job_type, queue) = names(row, 1, 2)?;
+    let worker: Option<Bits> = row.try_get(12)?;
+    Ok(Live {
+        id: JobId(row.try_get(0)?),
+        job_type,
+        queue,
+        priority: Priority::new(row.try_get::<_, i16>(3)?.into()).ok(),
+        due: row.try_get::<_, Instant>(4)?.0,
+        counters: counters(row, 5)?,
+        key: row.try_get(9)?,
+        gate: gate(row, 10)?,
+        token: row.try_get::<_, Option<Bits>>(11)?.map(ClaimToken::from),
+        runs: worker.is_some(),
+        worker: worker.map(WorkerId::from),
+        since: super::row::instant(row, 13)?,
+        cancel_requested: row.try_get(14)?,
+        options: Options::from_column(row.try_get(15)?),
+    })
+}
+
+/// The names of a job's type and queue. What cannot be read gets a name that nobody registered.
+fn names(row: &Row, job_type: usize, queue: usize) -> Step<(TypeName, QueueName)> {
+    let unreadable = || TypeName::parse("unreadable").expect("a plain word");
+    let job_type = TypeName::parse(row.try_get(job_type)?).unwrap_or_else(|_| unreadable());
+    let queue = QueueName::parse(row.try_get(queue)?);
+    Ok((job_type, queue.unwrap_or_else(|_| QueueName::parse("unreadable").expect("a plain word"))))
+}

@@ -1,0 +1,143 @@
+//! Migrations: numbered, forward only, each in one transaction under one lock, so that many processes may start at once.
+
+use windlass_core::error::EngineError;
+
+use super::conn::{Conn, Connections};
+use super::fault::Step;
+use super::open::{self, PostgresOptions};
+use super::sql::in_schema;
+
+/// One step from a version of the schema to the next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Migration {
+    /// The version of the schema afterwards.
+    pub version: u32,
+    /// What it is about.
+    pub name: &'static str,
+    /// What is executed, for the schema that was asked for.
+    pub sql: String,
+}
+
+/// All migrations, in order: version, name, text.
+const MIGRATIONS: &[(u32, &str, &str)] = &[(1, "first", include_str!("migrations/0001_first.sql"))];
+
+/// The lock under which migrations run; any number that nobody else uses.
+const LOCK: i64 = 0x77_69_6e_64_6c_61_73_73;
+
+/// The migrations that a database still needs. Changes nothing.
+pub async fn pending(url: &str, options: &PostgresOptions) -> Result<Vec<Migration>, EngineError> {
+    options.check()?;
+    let conn = connect(url, options).await?;
+    Ok(pending_on(&conn, &options.schema).await?)
+}
+
+/// Brings a database up to date and tells what was done. Whoever comes second finds nothing to do.
+pub async fn apply(url: &str, options: &PostgresOptions) -> Result<Vec<Migration>, EngineError> {
+    options.check()?;
+    let conn = connect(url, options).await?;
+    Ok(apply_all(&conn, &options.schema).await?)
+}
+
+async fn connect(url: &str, options: &PostgresOptions) -> Result<Conn, EngineError> {
+    let config = open::config(url, options.pooled)?;
+    Ok(Connections::new(config, tokio_postgres::NoTls, 1, options.pooled).get().await?)
+}
+
+/// What a dry run prints: the statements that would be executed.
+pub fn dry_run(pending: &[Migration]) -> String {
+    let show = |migration: &Migration| {
+        format!("-- migration {}: {}\n{}\n", migration.version, migration.name, migration.sql)
+    };
+    pending.iter().map(show).collect()
+}
+
+/// Brings a schema up to date.
+pub(super) async fn apply_all(conn: &Conn, schema: &str) -> Step<Vec<Migration>> {
+    let pending = pending_on(conn, schema).await?;
+    if pending.is_empty() {
+        return Ok(pending);
+    }
+    for migration in &pending {
+        conn.script(&script(migration, schema)).await?;
+    }
+    check_applied(conn, schema).await?;
+    Ok(pending)
+}
+
+/// Refuses a schema that is not of this version.
+pub(super) async fn check_applied(conn: &Conn, schema: &str) -> Step<()> {
+    let (found, newest) = (version(conn, schema).await?, newest());
+    let why = match found.cmp(&newest) {
+        std::cmp::Ordering::Equal => return Ok(()),
+        std::cmp::Ordering::Less => {
+            format!("expected schema version {newest}, got {found}; run `windlass migrate`")
+        }
+        std::cmp::Ordering::Greater => format!(
+            "expected schema version {newest} or older, got {found}: a newer Windlass has been here; use that version or newer"
+        ),
+    };
+    Err(EngineError::Unusable { why }.into())
+}
+
+async fn pending_on(conn: &Conn, schema: &str) -> Step<Vec<Migration>> {
+    let found = version(conn, schema).await?;
+    if found > newest() {
+        check_applied(conn, schema).await?;
+    }
+    let newer = MIGRATIONS.iter().filter(|(version, ..)| *version > found);
+    Ok(newer
+        .map(|(version, name, sql)| Migration { version: *version, name, sql: in_schema(sql, schema) })
+        .collect())
+}
+
+fn newest() -> u32 {
+    MIGRATIONS.last().map_or(0, |(version, ..)| *version)
+}
+
+/// One migration as one transaction, which does nothing if another process was here meanwhile. The text of a migration
+/// is executed by the server itself once the lock is held, so that the question and the act cannot be parted.
+fn script(migration: &Migration, schema: &str) -> String {
+    let Migration { version, name, sql } = migration;
+    format!(
+        "BEGIN;
+SET LOCAL lock_timeout = '60s';
+SET LOCAL statement_timeout = '10min';
+SELECT pg_advisory_xact_lock({LOCK});
+CREATE SCHEMA IF NOT EXISTS {schema};
+CREATE TABLE IF NOT EXISTS {schema}.schema_versions (
+    version integer PRIMARY KEY, name text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now()
+);
+DO $windlass_migration$
+BEGIN
+    IF NOT EXISTS (SELECT 1 FROM {schema}.schema_versions WHERE version >= {version}) THEN
+        EXECUTE $windlass_text${sql}$windlass_text$;
+        INSERT INTO {schema}.schema_versions (version, name) VALUES ({version}, '{name}');
+    END IF;
+END
+$windlass_migration$;
+COMMIT;"
+    )
+}
+
+/// The version of the schema; 0 if there is none of ours.
+async fn version(conn: &Conn, schema: &str) -> Step<u32> {
+    let is_there =
+        conn.question(&format!("SELECT to_regclass('{schema}.schema_versions') IS NOT NULL")).await?;
+    if is_there.as_deref() != Some("t") {
+        return Ok(0);
+    }
+    let newest =
+        conn.question(&format!("SELECT coalesce(max(version), 0) FROM {schema}.schema_versions")).await?;
+    Ok(newest.and_then(|newest| newest.parse().ok()).unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn migrations_are_numbered_from_one_without_gaps() {
+        let numbers: Vec<_> = MIGRATIONS.iter().map(|(version, ..)| *version).collect();
+        assert_eq!(numbers, (1..=newest()).collect::<Vec<_>>());
+    }
+}

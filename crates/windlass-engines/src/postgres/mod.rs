@@ -1,0 +1,375 @@
+//! Jobs in PostgreSQL: durable, for as many processes as you like, beside the application's own tables.
+//!
+//! All connections live on one thread ([`conn`]). Read the rest in the order of a job's life: [`enqueue`] ([`key`] for jobs
+//! with keys), [`claim`] ([`position`] says from where), [`settle`]; [`land`] writes where a job goes, [`rescue`] takes back
+//! what dead workers held. [`wake`] and [`listen`] are how a process learns that there is something to claim. Every
+//! statement is a file in `sql/`.
+
+mod declare;
+mod enqueue;
+mod key;
+mod claim;
+mod position;
+mod settle;
+mod land;
+mod workers;
+mod rescue;
+mod upkeep;
+mod read;
+mod act;
+mod counts;
+mod hints;
+mod wake;
+mod listen;
+
+mod catalogue;
+mod row;
+mod value;
+mod sql;
+mod conn;
+mod tls;
+mod fault;
+pub mod migrate;
+mod open;
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
+use std::time::{Duration, Instant as Moment};
+
+use async_trait::async_trait;
+use windlass_core::admin::{
+    AttemptRecord, BatchDone, CancelAnswer, Changed, JobRecord, ListRequest, QueueStatus, RetryAnswer,
+    TypeStatus,
+};
+use windlass_core::claim::{ClaimAnswer, ClaimRequest, Fence, Outlook};
+use windlass_core::clock::{Clock, Timestamp};
+use windlass_core::engine::{
+    Admin, Declaration, Durability, Engine, EngineInfo, HintListener, RescueRequest, Rescued, Result,
+};
+use windlass_core::enqueue::{EnqueueRequest, Enqueued, RequestId};
+use windlass_core::error::EngineError;
+use windlass_core::gate::Gate;
+use windlass_core::job::{JobId, Progress};
+use windlass_core::names::{QueueName, TypeName};
+use windlass_core::priority::Priority;
+use windlass_core::settle::{Settled, Settlement};
+use windlass_core::worker::{Beat, Heartbeat, WorkerCard, WorkerId, WorkerSighting};
+
+use crate::listeners::Listeners;
+use catalogue::Catalogue;
+use conn::{Connections, Home};
+use counts::DepthsSeen;
+use fault::Step;
+use hints::Channels;
+use position::Positions;
+use sql::Statements;
+use value::{Instant, instant};
+use wake::Appetite;
+
+pub use open::PostgresOptions;
+
+/// Jobs in PostgreSQL. Dropping it closes its connections.
+pub struct PostgresEngine {
+    // Before the thread, so that what runs there finds the store gone.
+    store: Arc<Store>,
+    home: Home,
+    info: EngineInfo,
+}
+
+/// What all calls share. Lives on the thread of the connections.
+#[derive(Debug)]
+struct Store {
+    work: Connections,
+    heart: Connections,
+    sql: Statements,
+    channels: Channels,
+    listens: bool,
+    /// A clock in place of the server's, for tests that move it.
+    clock: Option<Arc<dyn Clock>>,
+    /// The server's clock as it was last read, and when.
+    time: Mutex<(Timestamp, Moment)>,
+    catalogue: RwLock<Arc<Catalogue>>,
+    positions: Mutex<Positions>,
+    appetite: Mutex<Appetite>,
+    depths_seen: Mutex<DepthsSeen>,
+    listeners: Listeners,
+    myself: Weak<Store>,
+}
+
+impl PostgresEngine {
+    /// Connects, and brings the schema up to date unless told otherwise. May be called on any runtime.
+    pub async fn connect(url: &str, options: PostgresOptions) -> Result<Self> {
+        options.check()?;
+        let config = open::config(url, options.pooled)?;
+        let heart = open::heartbeat_config(url, options.pooled)?;
+        let listen_url = options.listen_url.as_deref().or((!options.pooled).then_some(url));
+        let listen_config = match listen_url.filter(|_| options.listen) {
+            Some(url) => Some(open::config(url, false)?),
+            None => None,
+        };
+        let home = Home::start()?;
+        let store = Arc::new_cyclic(|myself| Store {
+            work: Connections::new(config, tokio_postgres::NoTls, options.connections, options.pooled),
+            heart: Connections::new(heart, tokio_postgres::NoTls, 1, options.pooled),
+            sql: Statements::for_schema(&options.schema),
+            channels: Channels::for_schema(&options.schema, fastrand::u64(..)),
+            listens: listen_config.is_some(),
+            clock: options.clock.clone(),
+            time: Mutex::new((Timestamp::EPOCH, Moment::now())),
+            catalogue: RwLock::default(),
+            positions: Mutex::default(),
+            appetite: Mutex::default(),
+            depths_seen: Mutex::default(),
+            listeners: Listeners::default(),
+            myself: myself.clone(),
+        });
+        let opening = store.clone();
+        let durability = home.run(async move { opening.open(&options).await }).await?;
+        home.spawn(Store::keep_looking(Arc::downgrade(&store)));
+        if let Some(config) = listen_config {
+            home.spawn(listen::keep_listening(Arc::downgrade(&store), config));
+        }
+        Ok(Self { store, home, info: EngineInfo { name: "postgres", durability } })
+    }
+
+    async fn run<T, F, W>(&self, work: W) -> Result<T>
+    where
+        T: Send + 'static,
+        F: Future<Output = Step<T>> + Send + 'static,
+        W: FnOnce(Arc<Store>) -> F,
+    {
+        self.home.run(work(self.store.clone())).await
+    }
+}
+
+impl fmt::Debug for PostgresEngine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PostgresEngine").finish_non_exhaustive()
+    }
+}
+
+/// What this process remembers.
+impl Store {
+    async fn open(&self, options: &PostgresOptions) -> Step<Durability> {
+        let conn = self.work.get().await?;
+        if options.migrate {
+            migrate::apply_all(&conn, &options.schema).await?;
+        } else {
+            migrate::check_applied(&conn, &options.schema).await?;
+        }
+        let rows = conn.ask(&self.sql.load_version, &[instant(&self.now_param())]).await?;
+        drop(conn);
+        self.reload().await?;
+        let Some(row) = rows.first() else { return Ok(Durability::Crash) };
+        self.learn_time(row.try_get::<_, Instant>(1)?.0);
+        Ok(open::durability(row.try_get(2)?, row.try_get(3)?))
+    }
+
+    /// Reads queues and types again.
+    async fn reload(&self) -> Step<()> {
+        let conn = self.work.get().await?;
+        let rows = conn.ask(&self.sql.load_version, &[instant(&self.now_param())]).await?;
+        let Some(row) = rows.first() else { return Ok(()) };
+        let version: i64 = row.try_get(0)?;
+        self.learn_time(row.try_get::<_, Instant>(1)?.0);
+        if version == self.catalogue().version {
+            return Ok(());
+        }
+        // The version is read first: what is read after it may be newer, and is then read once more.
+        let queues = conn.ask(&self.sql.load_queues, &[]).await?;
+        let types = conn.ask(&self.sql.load_types, &[]).await?;
+        let read = Arc::new(Catalogue::read(version, &queues, &types)?);
+        let mut kept = self.catalogue.write().unwrap_or_else(PoisonError::into_inner);
+        if read.version > kept.version {
+            *kept = read;
+        }
+        Ok(())
+    }
+
+    fn catalogue(&self) -> Arc<Catalogue> {
+        self.catalogue.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn positions(&self) -> MutexGuard<'_, Positions> {
+        self.positions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn appetite(&self) -> MutexGuard<'_, Appetite> {
+        self.appetite.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What statements take as their now: nothing, unless a test moves the clock.
+    fn now_param(&self) -> Option<Instant> {
+        self.clock.as_ref().map(|clock| Instant(clock.now()))
+    }
+
+    /// The server's clock as far as we know it. Good enough to refuse what lies ten years ahead or to see that a pause
+    /// has ended; nothing that is written comes from it.
+    fn estimated_now(&self) -> Timestamp {
+        if let Some(clock) = &self.clock {
+            return clock.now();
+        }
+        let (read, at) = *self.time.lock().unwrap_or_else(PoisonError::into_inner);
+        read.plus(at.elapsed())
+    }
+
+    fn learn_time(&self, now: Timestamp) {
+        *self.time.lock().unwrap_or_else(PoisonError::into_inner) = (now, Moment::now());
+    }
+}
+
+/// Refuses a request that is too big.
+fn refuse_over(max: usize, what: &str, got: usize) -> Result<()> {
+    if got <= max {
+        return Ok(());
+    }
+    Err(EngineError::Refused(format!(
+        "expected at most {max} {what} in one request, got {got}; send them in parts"
+    )))
+}
+
+#[async_trait]
+impl Engine for PostgresEngine {
+    fn info(&self) -> EngineInfo {
+        self.info
+    }
+
+    async fn now(&self) -> Result<Timestamp> {
+        self.run(|store| async move { store.read_time().await }).await
+    }
+
+    async fn declare(&self, declaration: Declaration) -> Result<()> {
+        self.run(|store| async move { store.declare(declaration).await }).await
+    }
+
+    async fn enqueue(&self, request: EnqueueRequest) -> Result<Vec<Enqueued>> {
+        self.run(|store| async move { store.enqueue(request).await }).await
+    }
+
+    async fn receipt(&self, request: RequestId) -> Result<Option<Vec<Enqueued>>> {
+        self.run(|store| async move { store.receipt(request).await }).await
+    }
+
+    async fn claim(&self, request: ClaimRequest) -> Result<ClaimAnswer> {
+        self.run(|store| async move { store.claim(request).await }).await
+    }
+
+    async fn outlook(&self, queues: &[QueueName], types: &[TypeName]) -> Result<Vec<(QueueName, Outlook)>> {
+        let (queues, types) = (queues.to_vec(), types.to_vec());
+        self.run(|store| async move { store.outlook(queues, types).await }).await
+    }
+
+    async fn settle(&self, batch: Vec<Settlement>) -> Result<Vec<Settled>> {
+        self.run(|store| async move { store.settle(batch).await }).await
+    }
+
+    async fn report(&self, batch: Vec<(Fence, Progress)>) -> Result<Vec<Settled>> {
+        self.run(|store| async move { store.report(batch).await }).await
+    }
+
+    async fn register(&self, card: WorkerCard) -> Result<()> {
+        self.run(|store| async move { store.register(card).await }).await
+    }
+
+    async fn extend(&self, heartbeat: Heartbeat) -> Result<Beat> {
+        self.run(|store| async move { store.extend(heartbeat).await }).await
+    }
+
+    async fn asked_to_stop(&self, worker: WorkerId) -> Result<Vec<Fence>> {
+        self.run(|store| async move { store.asked_to_stop(worker).await }).await
+    }
+
+    async fn retire(&self, worker: WorkerId) -> Result<()> {
+        self.run(|store| async move { store.retire(worker).await }).await
+    }
+
+    async fn workers(&self) -> Result<Vec<WorkerSighting>> {
+        self.run(|store| async move { store.workers().await }).await
+    }
+
+    async fn rescue(&self, request: RescueRequest) -> Result<Rescued> {
+        self.run(|store| async move { store.rescue(request).await }).await
+    }
+
+    async fn sweep(&self, limit: u32) -> Result<BatchDone> {
+        self.run(|store| async move { store.sweep(limit).await }).await
+    }
+
+    async fn prune(&self, limit: u32) -> Result<BatchDone> {
+        self.run(|store| async move { store.prune(limit).await }).await
+    }
+
+    fn on_hint(&self, listener: Weak<dyn HintListener>) {
+        self.store.listeners.add(listener);
+    }
+}
+
+#[async_trait]
+impl Admin for PostgresEngine {
+    async fn job(&self, id: JobId) -> Result<Option<JobRecord>> {
+        self.run(|store| async move { store.job(id).await }).await
+    }
+
+    async fn attempts(&self, id: JobId) -> Result<Vec<AttemptRecord>> {
+        self.run(|store| async move { store.attempts(id).await }).await
+    }
+
+    async fn list(&self, request: ListRequest) -> Result<Vec<JobRecord>> {
+        self.run(|store| async move { store.list(request).await }).await
+    }
+
+    async fn queues(&self) -> Result<Vec<QueueStatus>> {
+        self.run(|store| async move { store.queues().await }).await
+    }
+
+    async fn types(&self) -> Result<Vec<TypeStatus>> {
+        self.run(|store| async move { store.types().await }).await
+    }
+
+    async fn cancel(&self, id: JobId, why: &str) -> Result<CancelAnswer> {
+        let why = why.to_owned();
+        self.run(|store| async move { store.cancel(id, why).await }).await
+    }
+
+    async fn retry(&self, id: JobId) -> Result<RetryAnswer> {
+        self.run(|store| async move { store.retry(id).await }).await
+    }
+
+    async fn discard(&self, id: JobId) -> Result<Changed> {
+        self.run(|store| async move { store.discard(id).await }).await
+    }
+
+    async fn set_priority(&self, id: JobId, priority: Priority) -> Result<Changed> {
+        self.run(|store| async move { store.set_priority(id, priority).await }).await
+    }
+
+    async fn pause(
+        &self,
+        queue: &QueueName,
+        reason: Option<&str>,
+        lasting: Option<Duration>,
+    ) -> Result<Changed> {
+        let (queue, reason) = (queue.clone(), reason.map(str::to_owned));
+        self.run(|store| async move { store.pause(queue, reason, lasting).await }).await
+    }
+
+    async fn resume(&self, queue: &QueueName) -> Result<Changed> {
+        let queue = queue.clone();
+        self.run(|store| async move { store.resume(queue).await }).await
+    }
+
+    async fn set_shut(&self, queue: &QueueName, shut: bool) -> Result<Changed> {
+        let queue = queue.clone();
+        self.run(|store| async move { store.set_shut(queue, shut).await }).await
+    }
+
+    async fn purge(&self, queue: &QueueName, limit: u32) -> Result<BatchDone> {
+        let queue = queue.clone();
+        self.run(|store| async move { store.purge(queue, limit).await }).await
+    }
+
+    async fn open_gate(&self, gate: &Gate, limit: u32) -> Result<BatchDone> {
+        let gate = gate.clone();
+        self.run(|store| async move { store.open_gate(gate, limit).await }).await
+    }
+}

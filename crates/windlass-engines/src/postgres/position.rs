@@ -1,0 +1,236 @@
+//! Up to where claims have read. A claim that starts from the front walks over every row that was claimed since the
+//! last vacuum, and under somebody's long transaction that is all of them; so it starts where the last one ended. A
+//! position is only a hint: it stays a little behind, for transactions that commit late; whoever puts a job back behind
+//! it says so; and a look from the very front comes about once a second. Pure: time goes in as an argument.
+
+use std::collections::{HashMap, VecDeque};
+use std::time::{Duration, Instant as Moment};
+
+use windlass_core::clock::Timestamp;
+use windlass_core::job::JobId;
+use windlass_core::names::{QueueName, TypeName};
+use windlass_core::priority::Priority;
+
+/// A position follows what was claimed at this distance in time…
+const BEHIND_FOR: Duration = Duration::from_secs(2);
+/// …unless that would be more than so many rows.
+const BEHIND_ROWS: u64 = 1_000;
+
+/// What a look found is good for this long by the store's clock; boosting goes by ten minutes.
+const HEADS_GOOD_FOR: Duration = Duration::from_secs(30);
+
+/// A place in the order of one priority: a due time and a number.
+pub(super) type Place = (Timestamp, JobId);
+
+/// Before everything.
+pub(super) const FRONT: Place = (Timestamp::from_micros(i64::MIN), JobId(0));
+
+/// Which claims share positions: those of one queue that ask for the same types. All types, if none are named.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Scope {
+    pub(super) queue: QueueName,
+    pub(super) types: Option<Vec<TypeName>>,
+}
+
+/// Where claims of all scopes are.
+#[derive(Debug, Default)]
+pub(super) struct Positions(HashMap<Scope, Lanes>);
+
+/// Where the claims of one scope are, by priority.
+#[derive(Debug, Default)]
+pub(super) struct Lanes {
+    lanes: [Lane; 11],
+    used_at: Option<Moment>,
+    /// When somebody looked from the very front, by the store's clock.
+    looked_at: Option<Timestamp>,
+}
+
+#[derive(Debug)]
+struct Lane {
+    base: Place,
+    recent: VecDeque<Mark>,
+    taken: u64,
+    /// The first due time of what waits, as far as anybody looked.
+    head: Option<Timestamp>,
+}
+
+impl Default for Lane {
+    fn default() -> Self {
+        Self { base: FRONT, recent: VecDeque::new(), taken: 0, head: None }
+    }
+}
+
+/// What had been taken at some moment.
+#[derive(Debug, Clone, Copy)]
+struct Mark {
+    place: Place,
+    taken: u64,
+    at: Moment,
+}
+
+impl Positions {
+    /// Where the claims of a scope are.
+    pub(super) fn of(&mut self, scope: &Scope, now: Moment) -> &mut Lanes {
+        let lanes = self.0.entry(scope.clone()).or_default();
+        lanes.used_at = Some(now);
+        lanes
+    }
+
+    /// Jobs were put back: whoever has read past them reads there again.
+    pub(super) fn put_back(&mut self, places: &[(QueueName, Priority, Timestamp)]) {
+        for (queue, priority, due) in places {
+            let of_queue = self.0.iter_mut().filter(|(scope, _)| scope.queue == *queue);
+            of_queue.for_each(|(_, lanes)| lanes.lane(*priority).step_back((*due, JobId(0))));
+        }
+    }
+
+    /// A look from the very front is about to be taken in.
+    pub(super) fn looked(&mut self, scope: &Scope, at: Timestamp) {
+        if let Some(lanes) = self.0.get_mut(scope) {
+            lanes.looked_at = Some(at);
+        }
+    }
+
+    /// The scopes whose claims came within this time.
+    pub(super) fn in_use(&self, now: Moment, within: Duration) -> Vec<Scope> {
+        let is_used = |lanes: &Lanes| lanes.used_at.is_some_and(|at| now.duration_since(at) <= within);
+        self.0.iter().filter(|(_, lanes)| is_used(lanes)).map(|(scope, _)| scope.clone()).collect()
+    }
+
+    /// What a look from the very front found first in a lane: claims start no later than there.
+    pub(super) fn saw(&mut self, scope: &Scope, priority: Priority, first: Option<Place>) {
+        let Some(lanes) = self.0.get_mut(scope) else { return };
+        let lane = lanes.lane(priority);
+        lane.head = first.map(|(due, _)| due);
+        if let Some((due, id)) = first {
+            lane.step_back((due, JobId(id.0 - 1)));
+        }
+    }
+}
+
+impl Lanes {
+    fn lane(&mut self, priority: Priority) -> &mut Lane {
+        &mut self.lanes[usize::from(priority.level())]
+    }
+
+    /// Where a claim of a priority starts.
+    pub(super) fn start(&mut self, priority: Priority, now: Moment) -> Place {
+        self.lane(priority).start(now)
+    }
+
+    /// Whether a look was taken so lately that what it found still tells who has waited for long.
+    pub(super) fn is_fresh(&self, now: Timestamp) -> bool {
+        self.looked_at.is_some_and(|at| now.since(at) <= HEADS_GOOD_FOR && at <= now)
+    }
+
+    /// The first due time in a lane, as far as anybody looked.
+    pub(super) fn head(&self, priority: Priority) -> Option<Timestamp> {
+        self.lanes[usize::from(priority.level())].head
+    }
+
+    /// A claim took so many of a priority, the last of them at this place.
+    pub(super) fn took(&mut self, priority: Priority, count: u64, last: Place, now: Moment) {
+        let lane = self.lane(priority);
+        lane.taken += count;
+        if last > lane.base && lane.recent.back().is_none_or(|mark| last > mark.place) {
+            lane.recent.push_back(Mark { place: last, taken: lane.taken, at: now });
+        }
+    }
+}
+
+impl Lane {
+    fn start(&mut self, now: Moment) -> Place {
+        while let Some(mark) = self.recent.front() {
+            let is_past = now.duration_since(mark.at) >= BEHIND_FOR || self.taken - mark.taken >= BEHIND_ROWS;
+            if !is_past {
+                break;
+            }
+            self.base = mark.place;
+            self.recent.pop_front();
+        }
+        self.base
+    }
+
+    fn step_back(&mut self, to: Place) {
+        self.base = self.base.min(to);
+        while self.recent.back().is_some_and(|mark| mark.place > to) {
+            self.recent.pop_back();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NORMAL: Priority = Priority::NORMAL;
+
+    fn at(micros: i64, id: i64) -> Place {
+        (Timestamp::from_micros(micros), JobId(id))
+    }
+
+    fn scope() -> Scope {
+        Scope { queue: QueueName::parse("main").unwrap(), types: None }
+    }
+
+    #[test]
+    fn a_fresh_claim_starts_at_the_front() {
+        assert_eq!(Positions::default().of(&scope(), Moment::now()).start(NORMAL, Moment::now()), FRONT);
+    }
+
+    #[test]
+    fn a_position_stays_two_seconds_behind_what_was_taken() {
+        let mut positions = Positions::default();
+        let start = Moment::now();
+        let lanes = positions.of(&scope(), start);
+        lanes.took(NORMAL, 5, at(100, 5), start);
+        assert_eq!(lanes.start(NORMAL, start + Duration::from_secs(1)), FRONT);
+        assert_eq!(lanes.start(NORMAL, start + BEHIND_FOR), at(100, 5));
+    }
+
+    #[test]
+    fn a_position_is_never_more_than_a_thousand_rows_behind() {
+        let mut positions = Positions::default();
+        let now = Moment::now();
+        let lanes = positions.of(&scope(), now);
+        lanes.took(NORMAL, 700, at(100, 700), now);
+        lanes.took(NORMAL, 700, at(200, 1400), now);
+        assert_eq!(lanes.start(NORMAL, now), FRONT, "700 rows are not too many");
+        lanes.took(NORMAL, 700, at(300, 2100), now);
+        assert_eq!(lanes.start(NORMAL, now), at(100, 700));
+    }
+
+    #[test]
+    fn what_is_put_back_is_read_again() {
+        let mut positions = Positions::default();
+        let start = Moment::now();
+        positions.of(&scope(), start).took(NORMAL, 5, at(100, 5), start);
+        let later = start + BEHIND_FOR;
+        assert_eq!(positions.of(&scope(), later).start(NORMAL, later), at(100, 5));
+        positions.put_back(&[(scope().queue, NORMAL, Timestamp::from_micros(50))]);
+        assert!(positions.of(&scope(), later).start(NORMAL, later) < at(50, 1));
+    }
+
+    #[test]
+    fn what_is_put_back_just_after_it_was_taken_is_not_passed_over_later() {
+        let mut positions = Positions::default();
+        let start = Moment::now();
+        positions.of(&scope(), start).took(NORMAL, 1, at(100, 5), start);
+        positions.put_back(&[(scope().queue, NORMAL, Timestamp::from_micros(100))]);
+        let later = start + BEHIND_FOR;
+        assert!(positions.of(&scope(), later).start(NORMAL, later) < at(100, 5));
+    }
+
+    #[test]
+    fn a_look_that_finds_something_behind_steps_back_and_one_that_does_not_changes_nothing() {
+        let mut positions = Positions::default();
+        let start = Moment::now();
+        positions.of(&scope(), start).took(NORMAL, 5, at(100, 5), start);
+        let later = start + BEHIND_FOR;
+        positions.of(&scope(), later).start(NORMAL, later);
+        positions.saw(&scope(), NORMAL, Some(at(200, 9)));
+        assert_eq!(positions.of(&scope(), later).start(NORMAL, later), at(100, 5));
+        positions.saw(&scope(), NORMAL, Some(at(60, 3)));
+        assert!(positions.of(&scope(), later).start(NORMAL, later) < at(60, 3));
+    }
+}

@@ -1,0 +1,257 @@
+//! Settling: the end of an attempt is written, if its fence holds. Plain successes take one statement for all; what needs
+//! a closer look (retries, dead letters, keys, cancels) takes a transaction.
+
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+use windlass_core::claim::Fence;
+use windlass_core::clock::Timestamp;
+use windlass_core::error::EngineError;
+use windlass_core::job::{JobId, Progress};
+use windlass_core::limits::{PROGRESS_BYTES_MAX, RESULT_BYTES_MAX, SETTLE_BATCH_MAX};
+use windlass_core::outcome::{ErrorKind, JobError, bounded};
+use windlass_core::settle::{AttemptReport, Settled, Settlement, Transition};
+
+use super::Store;
+use super::conn::Tx;
+use super::fault::{Fault, Step};
+use super::land::{EndedAttempt, Live, Locked, Move, Moved, Parting};
+use super::refuse_over;
+use super::row::to_json;
+use super::value::{Bits, Instant, instant, micros, numbers, texts, uuids};
+
+/// What became of each.
+type Answers = HashMap<Fence, Settled>;
+
+impl Store {
+    pub(super) async fn settle(&self, batch: Vec<Settlement>) -> Step<Vec<Settled>> {
+        refuse_over(SETTLE_BATCH_MAX, "settlements", batch.len())?;
+        let answers = self.settle_in_parts(&batch).await?;
+        let answer = |settlement: &Settlement| answers.get(&settlement.fence).copied();
+        Ok(batch.iter().map(|settlement| answer(settlement).unwrap_or(Settled::ClaimLost)).collect())
+    }
+
+    /// All at once; but if the server takes offence at a value, half by half, until the bad row is alone. That one is
+    /// given up with what the server said, so that it does not come back for ever.
+    async fn settle_in_parts(&self, batch: &[Settlement]) -> Step<Answers> {
+        match (self.settle_all(batch).await, batch) {
+            (Err(fault), [bad]) if fault.is_about_data() => self.settle_unstorable(bad, fault).await,
+            (Err(fault), _) if fault.is_about_data() => {
+                let (first, second) = batch.split_at(batch.len() / 2);
+                let mut answers = Box::pin(self.settle_in_parts(first)).await?;
+                answers.extend(Box::pin(self.settle_in_parts(second)).await?);
+                Ok(answers)
+            }
+            (result, _) => result,
+        }
+    }
+
+    async fn settle_all(&self, batch: &[Settlement]) -> Step<Answers> {
+        let (plain, mut others): (Vec<_>, Vec<_>) = batch.iter().partition(|settlement| is_plain(settlement));
+        let done = self.settle_plain(&plain).await?;
+        others.extend(plain.into_iter().filter(|settlement| !done.contains(&settlement.fence)));
+        let mut answers: Answers = done.into_iter().map(|fence| (fence, Settled::Applied)).collect();
+        if !others.is_empty() {
+            answers.extend(self.settle_slowly(others.into_iter().cloned().collect()).await?);
+        }
+        Ok(answers)
+    }
+
+    async fn settle_unstorable(&self, bad: &Settlement, fault: Fault) -> Step<Answers> {
+        let why = EngineError::from(fault);
+        let error = JobError::new(ErrorKind::Failed, format!("its end could not be stored: {why}"));
+        let report = AttemptReport { output: None, ..bad.report };
+        let bury = Settlement { fence: bad.fence, transition: Transition::Bury { error }, report };
+        self.settle_slowly(vec![bury]).await
+    }
+
+    /// Successes of jobs without a key that nobody asked to stop, in one statement. Gives those that were written.
+    async fn settle_plain(&self, batch: &[&Settlement]) -> Step<HashSet<Fence>> {
+        if batch.is_empty() {
+            return Ok(HashSet::new());
+        }
+        let mut rows: Vec<_> = batch.iter().map(|settlement| PlainEnd::of(settlement)).collect();
+        rows.sort_by_key(|end| end.fence.job);
+        let ids: Vec<_> = rows.iter().map(|end| end.fence.job.0).collect();
+        let tokens: Vec<_> = rows.iter().map(|end| Bits::from(end.fence.token)).collect();
+        let ran_for: Vec<_> = rows.iter().map(|end| micros(end.ran_for)).collect();
+        let results: Vec<_> = rows.iter_mut().map(|end| end.result.take()).collect();
+        let outputs: Vec<_> = rows.iter_mut().map(|end| end.output.take()).collect();
+        let now = self.now_param();
+        let params = [
+            instant(&now),
+            numbers(&ids),
+            uuids(&tokens),
+            numbers(&ran_for),
+            texts(&results),
+            texts(&outputs),
+        ];
+        let rows = self.work.get().await?.write(&self.sql.settle, &params).await?;
+        let mut done = HashSet::with_capacity(rows.len());
+        for row in &rows {
+            done.insert(Fence { job: JobId(row.try_get(0)?), token: row.try_get::<_, Bits>(1)?.into() });
+        }
+        Ok(done)
+    }
+
+    /// Ends of all kinds, under lock. What somebody's open transaction is in the way of is done alone, at the end.
+    pub(super) async fn settle_slowly(&self, batch: Vec<Settlement>) -> Step<Answers> {
+        let mut settlements: HashMap<Fence, Settlement> =
+            batch.into_iter().map(|settlement| (settlement.fence, settlement)).collect();
+        let (mut answers, skipped) = self.settle_locked(&mut settlements, true).await?;
+        for id in skipped {
+            let mut alone: HashMap<_, _> = settlements.extract_if(|fence, _| fence.job == id).collect();
+            let (answer, _) = self.settle_locked(&mut alone, false).await?;
+            answers.extend(answer);
+        }
+        Ok(answers)
+    }
+
+    async fn settle_locked(
+        &self,
+        settlements: &mut HashMap<Fence, Settlement>,
+        skip: bool,
+    ) -> Step<(Answers, Vec<JobId>)> {
+        let tx = self.work.begin().await?;
+        let settled = self.settle_in(&tx, settlements, skip).await;
+        let (answers, skipped, moved) = tx.end(settled).await?;
+        self.tell_moved(moved);
+        Ok((answers, skipped))
+    }
+
+    pub(super) async fn settle_in(
+        &self,
+        tx: &Tx,
+        settlements: &mut HashMap<Fence, Settlement>,
+        skip: bool,
+    ) -> Step<(Answers, Vec<JobId>, Moved)> {
+        let ids: Vec<_> = settlements.keys().map(|fence| fence.job.0).collect();
+        let now = self.transaction_now(tx).await?;
+        let Locked { jobs, keys, skipped } = self.lock_live(tx, &ids, skip).await?;
+        let mut answers = Answers::new();
+        let mut moves = Vec::new();
+        for live in jobs {
+            let Some(token) = live.token else { continue };
+            let fence = Fence { job: live.id, token };
+            if let Some(settlement) = settlements.remove(&fence) {
+                moves.push(self.moved_by(live, settlement, now));
+                answers.insert(fence, Settled::Applied);
+            }
+        }
+        let moved = self.write_moves(tx, now, moves, &keys).await?;
+        let lost: Vec<_> =
+            settlements.keys().filter(|fence| !skipped.contains(&fence.job)).copied().collect();
+        answers.extend(self.settled_before(tx, &lost).await?);
+        Ok((answers, skipped, moved))
+    }
+
+    /// Core's word on where a settlement takes its job.
+    fn moved_by(&self, live: Live, settlement: Settlement, now: Timestamp) -> Move {
+        let keep_result = self.catalogue().type_named(&live.job_type).is_some_and(|spec| spec.keep_result);
+        let Settlement { fence, transition, report } = settlement.bounded(keep_result);
+        let parting = Parting {
+            attempt: ended_attempt(&live, &transition, report, now),
+            last_error: transition.error().cloned(),
+            settled_by: Some(fence.token),
+            is_retry: matches!(transition, Transition::Retry { .. }),
+        };
+        let landing = transition.land(now, live.due, live.counters, live.cancel_requested.as_deref());
+        Move { live, landing, parting }
+    }
+
+    /// The answers to fences that hold no more: each may be a repeat of what was written.
+    async fn settled_before(&self, tx: &Tx, fences: &[Fence]) -> Step<Answers> {
+        if fences.is_empty() {
+            return Ok(Answers::new());
+        }
+        let ids: Vec<_> = fences.iter().map(|fence| fence.job.0).collect();
+        let tokens: Vec<_> = fences.iter().map(|fence| Bits::from(fence.token)).collect();
+        let rows = tx.ask(&self.sql.was_settled, &[numbers(&ids), uuids(&tokens)]).await?;
+        let mut answers: Answers = fences.iter().map(|fence| (*fence, Settled::ClaimLost)).collect();
+        for row in &rows {
+            let fence = Fence { job: JobId(row.try_get(0)?), token: row.try_get::<_, Bits>(1)?.into() };
+            answers.insert(fence, Settled::Applied);
+        }
+        Ok(answers)
+    }
+
+    /// The store's now within a transaction.
+    pub(super) async fn transaction_now(&self, tx: &Tx) -> Step<Timestamp> {
+        if let Some(now) = self.now_param() {
+            return Ok(now.0);
+        }
+        let rows = tx.ask(&self.sql.read_now, &[]).await?;
+        Ok(rows
+            .first()
+            .map_or(Ok(self.estimated_now()), |row| row.try_get::<_, Instant>(0).map(|at| at.0))?)
+    }
+
+    pub(super) async fn report(&self, batch: Vec<(Fence, Progress)>) -> Step<Vec<Settled>> {
+        refuse_over(SETTLE_BATCH_MAX, "reports of progress", batch.len())?;
+        let mut sorted: Vec<_> =
+            batch.iter().map(|(fence, progress)| (*fence, progress_text(progress))).collect();
+        sorted.sort_by_key(|(fence, _)| fence.job);
+        let ids: Vec<_> = sorted.iter().map(|(fence, _)| fence.job.0).collect();
+        let tokens: Vec<_> = sorted.iter().map(|(fence, _)| Bits::from(fence.token)).collect();
+        let notes: Vec<_> = sorted.into_iter().map(|(_, note)| note).collect();
+        let params = [numbers(&ids), uuids(&tokens), texts(&notes)];
+        let rows = self.work.get().await?.write(&self.sql.report, &params).await?;
+        let mut noted = HashSet::new();
+        for row in &rows {
+            noted.insert(Fence { job: JobId(row.try_get(0)?), token: row.try_get::<_, Bits>(1)?.into() });
+        }
+        let answer = |fence| if noted.contains(fence) { Settled::Applied } else { Settled::ClaimLost };
+        Ok(batch.iter().map(|(fence, _)| answer(fence)).collect())
+    }
+}
+
+/// A text that PostgreSQL takes: it has no NUL character.
+pub(super) fn storable(text: String) -> String {
+    if text.contains('\0') { text.replace('\0', "\u{fffd}") } else { text }
+}
+
+/// A success whose result, if it has one, may be kept as it is.
+fn is_plain(settlement: &Settlement) -> bool {
+    let Transition::Succeed { result } = &settlement.transition else { return false };
+    result.as_ref().is_none_or(|result| result.len() <= RESULT_BYTES_MAX)
+}
+
+/// A success as it is written. Results that the type does not keep are left out by the statement.
+struct PlainEnd {
+    fence: Fence,
+    ran_for: Duration,
+    result: Option<String>,
+    output: Option<String>,
+}
+
+impl PlainEnd {
+    fn of(settlement: &Settlement) -> Self {
+        let Settlement { fence, transition, report } = settlement.clone().bounded(true);
+        let result = match transition {
+            Transition::Succeed { result } => result,
+            _ => None,
+        };
+        Self { fence, ran_for: report.ran_for, result, output: report.output.map(storable) }
+    }
+}
+
+fn progress_text(progress: &Progress) -> String {
+    let note = progress.note.clone().map(|note| bounded(note, PROGRESS_BYTES_MAX));
+    to_json(&Progress { percent: progress.percent.min(100), note })
+}
+
+fn ended_attempt(
+    live: &Live,
+    transition: &Transition,
+    report: AttemptReport,
+    now: Timestamp,
+) -> Option<EndedAttempt> {
+    Some(EndedAttempt {
+        number: live.counters.attempts,
+        worker: live.worker?,
+        started_at: now.minus(report.ran_for),
+        ending: transition.ending(live.cancel_requested.is_some())?,
+        error: transition.error().cloned(),
+        output: report.output.map(storable),
+    })
+}

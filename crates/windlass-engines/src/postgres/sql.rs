@@ -1,0 +1,102 @@
+//! The statements, one in each file of `sql/`. They name the schema `windlass`; an engine in another schema has
+//! its own name put in once, when it is opened.
+
+/// A statement, ready for the engine's schema.
+#[derive(Debug, Clone)]
+pub(super) struct Statement(String);
+
+impl Statement {
+    fn new(text: &str, schema: &str) -> Self {
+        Self(in_schema(text, schema))
+    }
+
+    /// The same with a part put in.
+    pub(super) fn with(&self, mark: &str, part: &str) -> Self {
+        Self(self.0.replace(mark, part))
+    }
+
+    pub(super) fn text(&self) -> &str {
+        &self.0
+    }
+}
+
+/// A text that names the schema `windlass`, for another schema.
+pub(super) fn in_schema(text: &str, schema: &str) -> String {
+    if schema == "windlass" {
+        return text.to_owned();
+    }
+    text.replace("windlass.", &format!("{schema}."))
+}
+
+macro_rules! statements {
+    ($($name:ident),* $(,)?) => {
+        /// All statements.
+        #[derive(Debug)]
+        pub(super) struct Statements {
+            $(pub(super) $name: Statement,)*
+        }
+
+        impl Statements {
+            pub(super) fn for_schema(schema: &str) -> Self {
+                Self { $($name: Statement::new(include_str!(concat!("sql/", stringify!($name), ".sql")), schema),)* }
+            }
+
+            /// Their names and texts, for tests that look at all of them.
+            #[cfg(test)]
+            pub(super) fn all() -> Vec<(&'static str, &'static str)> {
+                vec![$((stringify!($name), include_str!(concat!("sql/", stringify!($name), ".sql"))),)*]
+            }
+        }
+    };
+}
+statements! {
+    add_counts, asked_to_stop, behind_gate, claim, claim_suspect, claimed_before, close_receipt, dead_key,
+    declare_dead, declare_queues, declare_types, discard, drop_days, drop_reserved_keys, ended_state,
+    enqueue, expired, extend, find_receipt, find_worker, fold_counts, fold_minutes, forget_put_backs,
+    forget_waiting, free_keys, hold_keys, insert_attempts, insert_jobs, keys_of, land_dead, land_ended,
+    land_waiting, last_attempt, list_dead, list_ended, list_live, live_workers, load_queues, load_types,
+    load_version, lock_catalogue, lock_dead, lock_free_keys, lock_jobs, lock_keys, look, look_ahead,
+    make_days, mark_waiting, note_put_backs, open_receipt, orphans, prune_keys, prune_receipts, prune_rest,
+    prune_tokens, prune_traces, prune_workers, queue_counts, read_attempts, read_clock, read_dead,
+    read_ended, read_live, read_now, read_put_backs, register, renew_catalogue, replace_job, report,
+    request_cancel, reserve_keys, retire, running_of, save_pause, save_shut, set_priority, settle,
+    spend_token, stages, start_over, take_ids, trim_attempts, type_unfinished, unfinished, unmark_waiting,
+    waiting_in, waiting_of_type, wake_next, was_settled,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::postgres::{PostgresEngine, PostgresOptions};
+
+    #[test]
+    fn every_file_is_a_statement_and_has_a_header_with_its_name() {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/postgres/sql");
+        let files = std::fs::read_dir(folder).expect("the folder is part of the source");
+        let mut stems: Vec<_> = files
+            .map(|file| file.unwrap().path().file_stem().unwrap().to_string_lossy().into_owned())
+            .collect();
+        stems.sort();
+        let mut names: Vec<_> = Statements::all().iter().map(|(name, _)| (*name).to_owned()).collect();
+        names.sort();
+        assert_eq!(stems, names);
+        for (name, text) in Statements::all() {
+            assert!(text.starts_with(&format!("-- {name}: ")), "{name}");
+        }
+    }
+
+    #[tokio::test]
+    async fn every_statement_can_be_prepared_on_a_fresh_schema() {
+        let url = windlass_servers::shared::postgres_url().expect("a PostgreSQL server");
+        let schema = format!("sql_{:016x}", fastrand::u64(..));
+        let options = PostgresOptions { schema: schema.clone(), ..PostgresOptions::default() };
+        let _engine = PostgresEngine::connect(&url, options).await.unwrap();
+        let (client, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls).await.unwrap();
+        tokio::spawn(connection);
+        assert!(Statements::all().len() > 70);
+        for (name, text) in Statements::all() {
+            let prepared = client.prepare(&in_schema(text, &schema)).await;
+            prepared.unwrap_or_else(|error| panic!("{name}: {error:?}"));
+        }
+    }
+}

@@ -1,0 +1,7 @@
+-- claimed_before: what a claim brought that this worker still holds, most urgent first.
+-- $1 now, or null for the server's clock   $2 worker   $3 token
+SELECT coalesce($1::timestamptz, now()), locked_at, boosted, NULL::boolean,
+    id, job_type, queue, priority, payload::text, created_at, scheduled_at, expires_at, key,
+    correlation, job_group, tags, options, attempts, failures, crashes, holds, progress, last_error
+FROM windlass.delayed_jobs WHERE locked_by = $2::uuid AND token = $3::uuid
+ORDER BY priority, scheduled_at, id;

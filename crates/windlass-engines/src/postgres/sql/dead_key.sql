@@ -1,0 +1,3 @@
+-- dead_key: the type and key of a dead letter that has one.
+-- $1 id
+SELECT job_type, key FROM windlass.delayed_jobs_dlq WHERE id = $1::bigint AND key IS NOT NULL;

@@ -1,0 +1,7 @@
+-- declare_dead: a worker is dead for ever, if it is still as silent as it was seen and its lease has run out.
+-- $1 now, or null for the server's clock   $2 worker   $3 its heartbeats as seen
+UPDATE windlass.workers w
+SET died = nextval('windlass.deaths'),
+    held = ARRAY (SELECT j.id FROM windlass.delayed_jobs j WHERE j.locked_by = w.id ORDER BY j.id)
+WHERE w.id = $2::uuid AND w.beats = $3::bigint AND w.died IS NULL
+    AND w.expires_at <= coalesce($1::timestamptz, now());

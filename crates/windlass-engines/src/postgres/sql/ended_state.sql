@@ -1,0 +1,5 @@
+-- ended_state: how a job ended: 1 succeeded, 2 cancelled, 3 dead.
+-- $1 id
+SELECT 3::smallint FROM windlass.delayed_jobs_dlq WHERE id = $1::bigint
+UNION ALL SELECT state FROM windlass.job_history WHERE id = $1::bigint
+LIMIT 1;

@@ -1,0 +1,11 @@
+-- last_attempt: the attempt that a job's own row tells of: the one that runs, or the one that ended it.
+-- $1 job
+SELECT attempts, locked_by, locked_at, NULL::timestamptz, 'running', NULL::text, NULL::text
+FROM windlass.delayed_jobs WHERE id = $1::bigint AND locked_by IS NOT NULL
+UNION ALL
+SELECT attempts, worker, started_at, ended_at, ending, attempt_error, output
+FROM windlass.delayed_jobs_dlq WHERE id = $1::bigint AND ending IS NOT NULL
+UNION ALL
+SELECT attempts, worker, started_at, ended_at, ending, attempt_error, output
+FROM windlass.job_history WHERE id = $1::bigint AND ending IS NOT NULL
+LIMIT 1;

@@ -1,0 +1,4 @@
+-- lock_dead: a dead letter under lock, as far as starting it over or discarding it needs to know.
+-- $1 id
+SELECT job_type, queue, key, options, created_at, attempts, worker, started_at, ended_at, ending, attempt_error, output
+FROM windlass.delayed_jobs_dlq WHERE id = $1::bigint FOR UPDATE;

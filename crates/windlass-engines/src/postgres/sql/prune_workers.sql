@@ -1,0 +1,10 @@
+-- prune_workers: forget workers that were declared dead long ago and hold nothing. An unknown one is refused just as a
+-- dead one is.
+-- $1 now, or null for the server's clock   $2 kept for so many microseconds   $3 at most so many
+DELETE FROM windlass.workers WHERE id = ANY (ARRAY (
+    SELECT w.id FROM windlass.workers w
+    WHERE w.died IS NOT NULL
+        AND w.expires_at <= coalesce($1::timestamptz, now()) - $2::bigint * interval '1 microsecond'
+        AND NOT EXISTS (SELECT 1 FROM windlass.delayed_jobs j WHERE j.locked_by = w.id)
+    ORDER BY w.died LIMIT $3::integer
+)) RETURNING 1;

@@ -1,0 +1,2 @@
+-- read_clock: the server's clock.
+SELECT clock_timestamp();

@@ -1,0 +1,4 @@
+-- spend_token: a claim whose answer got lost is asked about. Waits for its statement if that is still under way; if it
+-- comes later, it brings nothing.
+-- $1 now, or null for the server's clock   $2 token
+INSERT INTO windlass.claim_tokens (token, at) VALUES ($2::uuid, coalesce($1::timestamptz, now())) ON CONFLICT DO NOTHING;

@@ -1,0 +1,5 @@
+-- stages: where jobs are that have not ended or are dead; of others nothing.
+-- $1 ids
+SELECT id, CASE WHEN locked_by IS NULL THEN 'waiting' ELSE 'running' END
+FROM windlass.delayed_jobs WHERE id = ANY ($1::bigint[])
+UNION ALL SELECT id, 'dead' FROM windlass.delayed_jobs_dlq WHERE id = ANY ($1::bigint[]);

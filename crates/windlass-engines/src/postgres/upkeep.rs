@@ -1,0 +1,152 @@
+//! Upkeep: what has expired is cancelled, what nobody handles is parked, what is old goes, and the days ahead are made.
+
+use std::collections::HashSet;
+
+use windlass_core::admin::BatchDone;
+use windlass_core::gate::Gate;
+use windlass_core::job::EXPIRED_REASON;
+use windlass_core::limits::{DEAD_WORKER_KEPT, RECEIPT_TTL, UPKEEP_BATCH_MAX};
+use windlass_core::names::{QueueName, TypeName};
+
+use super::Store;
+use super::conn::{Conn, Tx};
+use super::fault::Step;
+use super::land::{Live, Move, Moved};
+use super::value::{Param, instant, int4, micros, small_number, text};
+
+/// What live workers serve and handle.
+#[derive(Debug, Default)]
+struct Served {
+    queues: HashSet<QueueName>,
+    types: HashSet<TypeName>,
+}
+
+impl Store {
+    pub(super) async fn sweep(&self, limit: u32) -> Step<BatchDone> {
+        let limit = limit.min(UPKEEP_BATCH_MAX);
+        let expired = self.cancel_expired(limit).await?;
+        let served = self.served().await?;
+        let unhandled = self.park_unhandled(limit, &served).await?;
+        for name in &served.types {
+            self.let_through(&Gate::no_handler(name), limit).await?;
+        }
+        self.fold_counts().await?;
+        let conn = self.work.get().await?;
+        conn.write(&self.sql.forget_put_backs, &[]).await?;
+        conn.write(&self.sql.forget_waiting, &[]).await?;
+        let is_full = |count: u64| count > 0 && count >= u64::from(limit);
+        Ok(BatchDone { changed: expired + unhandled, more: is_full(expired) || is_full(unhandled) })
+    }
+
+    pub(super) async fn cancel_expired(&self, limit: u32) -> Step<u64> {
+        let (now, limit) = (self.now_param(), int4(limit));
+        let ids = self.ids(&self.sql.expired, &[instant(&now), small_number(&limit)]).await?;
+        self.move_waiting(&ids, |live| Some(live.cancelled(EXPIRED_REASON))).await
+    }
+
+    async fn served(&self) -> Step<Served> {
+        let mut served = Served::default();
+        for worker in self.workers().await?.into_iter().filter(|worker| !worker.expired) {
+            served.queues.extend(worker.card.queues);
+            served.types.extend(worker.card.types);
+        }
+        Ok(served)
+    }
+
+    /// Parks jobs without a gate whose queue is served by live workers of which none handles their type. Without any
+    /// such worker nothing is known: a producer that starts first must not see its jobs parked.
+    async fn park_unhandled(&self, limit: u32, served: &Served) -> Step<u64> {
+        self.reload().await?;
+        let mut parked = 0;
+        for spec in self.catalogue().types() {
+            let left = u64::from(limit).saturating_sub(parked);
+            if left == 0 || !served.queues.contains(&spec.queue) || served.types.contains(&spec.name) {
+                continue;
+            }
+            let gate = Gate::no_handler(&spec.name);
+            let (queue, name) = (spec.queue.as_str(), spec.name.as_str());
+            let left = i32::try_from(left).unwrap_or(i32::MAX);
+            let params = [text(&queue), text(&name), small_number(&left)];
+            let ids = self.ids(&self.sql.waiting_of_type, &params).await?;
+            parked += self
+                .move_waiting(&ids, |live| {
+                    let due = live.due;
+                    live.gate.is_none().then(|| live.waits(due, Some(gate.clone())))
+                })
+                .await?;
+        }
+        Ok(parked)
+    }
+
+    /// Moves jobs that wait, under lock, as `to` says; what is no longer waiting is left alone. Gives how many moved.
+    pub(super) async fn move_waiting(
+        &self,
+        ids: &[i64],
+        to: impl Fn(Live) -> Option<Move> + Send,
+    ) -> Step<u64> {
+        if ids.is_empty() {
+            return Ok(0);
+        }
+        let tx = self.work.begin().await?;
+        let moved = self.move_waiting_in(&tx, ids, to).await;
+        let (count, moved) = tx.end(moved).await?;
+        self.tell_moved(moved);
+        Ok(count)
+    }
+
+    async fn move_waiting_in(
+        &self,
+        tx: &Tx,
+        ids: &[i64],
+        to: impl Fn(Live) -> Option<Move> + Send,
+    ) -> Step<(u64, Moved)> {
+        let now = self.transaction_now(tx).await?;
+        let locked = self.lock_live(tx, ids, true).await?;
+        let waiting = locked.jobs.into_iter().filter(|live| !live.runs);
+        let moves: Vec<_> = waiting.filter_map(to).collect();
+        let count = moves.len() as u64;
+        Ok((count, self.write_moves(tx, now, moves, &locked.keys).await?))
+    }
+
+    /// The numbers that a statement finds.
+    pub(super) async fn ids(
+        &self,
+        statement: &super::sql::Statement,
+        params: &[Param<'_>],
+    ) -> Step<Vec<i64>> {
+        let rows = self.work.get().await?.ask(statement, params).await?;
+        Ok(rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?)
+    }
+
+    /// Drops the days of the history that are over and makes those ahead. Gives about how many jobs went.
+    async fn turn_days(&self, conn: &Conn) -> Step<u64> {
+        let now = self.now_param();
+        let rows = conn.write(&self.sql.drop_days, &[instant(&now)]).await?;
+        conn.write(&self.sql.make_days, &[instant(&now)]).await?;
+        let dropped: i64 = rows.first().map_or(Ok(0), |row| row.try_get(0))?;
+        Ok(u64::try_from(dropped).unwrap_or(0))
+    }
+
+    pub(super) async fn prune(&self, limit: u32) -> Step<BatchDone> {
+        let limit = int4(limit.min(UPKEEP_BATCH_MAX));
+        let now = self.now_param();
+        let (receipts, workers) = (micros(RECEIPT_TTL), micros(DEAD_WORKER_KEPT));
+        let conn = self.work.get().await?;
+        let mut done = BatchDone { changed: self.turn_days(&conn).await?, more: false };
+        let duties = [
+            (&self.sql.prune_rest, 0),
+            (&self.sql.prune_receipts, receipts),
+            (&self.sql.prune_tokens, receipts),
+            (&self.sql.prune_traces, receipts),
+            (&self.sql.prune_workers, workers),
+            (&self.sql.prune_keys, 0),
+        ];
+        for (statement, kept) in duties {
+            let params = [instant(&now), super::value::number(&kept), small_number(&limit)];
+            let gone = conn.write(statement, &params).await?.len();
+            done.changed += gone as u64;
+            done.more |= gone > 0 && gone == usize::try_from(limit).unwrap_or(usize::MAX);
+        }
+        Ok(done)
+    }
+}

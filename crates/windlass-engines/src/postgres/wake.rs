@@ -1,0 +1,244 @@
+//! How this process learns that there is something to claim. Its own writes tell it at once. Those of others wake it by
+//! a notification, if it has said that it waits: each costs the whole server a lock at commit, so nobody sends one that
+//! nobody waits for. Under both lies a look, about once a second, one statement for all queues.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant as Moment};
+
+use windlass_core::claim::{ClaimRequest, Outlook, Suspects};
+use windlass_core::engine::Hint;
+use windlass_core::job::JobId;
+use windlass_core::names::QueueName;
+use windlass_core::priority::Priority;
+
+use super::Store;
+use super::conn::Conn;
+use super::fault::Step;
+use super::position::{Place, Scope};
+use super::row::to_json;
+use super::value::{Instant, text, texts};
+
+/// A look comes this often while somebody waits…
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// …and takes at most this part of the time, however much it has to walk over.
+const LOOK_PART: u32 = 20;
+/// A queue from which nothing was claimed for this long is no longer looked at.
+const IN_USE_FOR: Duration = Duration::from_secs(30);
+/// A mark is written again before others take it for forgotten.
+const MARK_AGAIN: Duration = Duration::from_secs(20);
+/// What was committed between the last look and the mark is found by looking again so long after it.
+const LOOK_AFTER_MARK: [Duration; 3] =
+    [Duration::from_millis(5), Duration::from_millis(50), Duration::from_millis(250)];
+/// Somebody else is woken at most this often for one queue.
+const WAKE_NEXT_EVERY: Duration = Duration::from_millis(20);
+
+/// For which queues this process waits, as far as it has told.
+#[derive(Debug, Default)]
+pub(super) struct Appetite {
+    /// Queues whose last claim brought less than was asked for.
+    hungry: HashSet<QueueName>,
+    /// Queues that are marked in the store, and since when.
+    marked: HashMap<QueueName, Moment>,
+    /// When somebody else was last woken for a queue.
+    woke_next: HashMap<QueueName, Moment>,
+}
+
+/// What to tell the store.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Told {
+    mark: Vec<QueueName>,
+    unmark: Vec<QueueName>,
+    wake_next: Vec<QueueName>,
+}
+
+impl Appetite {
+    /// A claim of these queues brought all that was asked for, or less.
+    fn ate(&mut self, queues: &[QueueName], is_full: bool, more: bool, now: Moment) -> Told {
+        let mut told = Told::default();
+        for queue in queues {
+            if is_full {
+                self.hungry.remove(queue);
+                if self.marked.remove(queue).is_some() {
+                    told.unmark.push(queue.clone());
+                }
+                if more && self.may_wake_next(queue, now) {
+                    told.wake_next.push(queue.clone());
+                }
+            } else if self.hungry.insert(queue.clone()) || self.is_mark_old(queue, now) {
+                self.marked.insert(queue.clone(), now);
+                told.mark.push(queue.clone());
+            }
+        }
+        told
+    }
+
+    fn is_mark_old(&self, queue: &QueueName, now: Moment) -> bool {
+        self.marked.get(queue).is_none_or(|since| now.duration_since(*since) >= MARK_AGAIN)
+    }
+
+    fn may_wake_next(&mut self, queue: &QueueName, now: Moment) -> bool {
+        let last = self.woke_next.get(queue);
+        let may = last.is_none_or(|last| now.duration_since(*last) >= WAKE_NEXT_EVERY);
+        if may {
+            self.woke_next.insert(queue.clone(), now);
+        }
+        may
+    }
+
+    /// Marks that must be written again.
+    fn old_marks(&mut self, now: Moment) -> Vec<QueueName> {
+        let old: Vec<_> = self.hungry.iter().filter(|queue| self.is_mark_old(queue, now)).cloned().collect();
+        old.iter().for_each(|queue| _ = self.marked.insert(queue.clone(), now));
+        old
+    }
+
+    /// All marks are gone with a crash of the server, or with a connection that may have been to another one.
+    pub(super) fn forget_marks(&mut self) {
+        self.marked.clear();
+    }
+
+    /// Whether this process waits for a queue and has told so.
+    fn waits_for(&self, queue: &QueueName) -> bool {
+        self.marked.contains_key(queue)
+    }
+}
+
+impl Store {
+    /// Whether an enqueue into this queue wakes this very process, so that no other need be woken.
+    pub(super) fn wakes_itself(&self, queue: &QueueName) -> bool {
+        self.appetite().waits_for(queue)
+    }
+
+    /// Notes whether a claim brought all that was asked for, and tells the store if that changes anything.
+    pub(super) fn note_appetite(&self, request: &ClaimRequest, is_full: bool, outlook: Outlook) {
+        if !self.listens || request.suspects != Suspects::LeaveOut || request.limit == 0 {
+            return;
+        }
+        let told = self.appetite().ate(&request.queues, is_full, outlook.more_due, Moment::now());
+        if told != Told::default()
+            && let Some(store) = self.myself.upgrade()
+        {
+            tokio::spawn(async move { store.tell_store(told).await });
+        }
+    }
+
+    async fn tell_store(self: Arc<Self>, told: Told) {
+        let done = self.write_appetite(&told).await;
+        if let Err(fault) = done {
+            // Polling finds what no notification tells of.
+            tracing::debug!(?fault, "the store was not told who waits");
+            self.appetite().forget_marks();
+        }
+        for queue in &told.mark {
+            self.listeners.tell(&Hint::Queue(queue.clone()));
+        }
+        if told.mark.is_empty() {
+            return;
+        }
+        let mut waited = Duration::ZERO;
+        for after in LOOK_AFTER_MARK {
+            // may sleep: a caller may have looked for marks just before ours was there, and commits a little later.
+            tokio::time::sleep(after - waited).await;
+            waited = after;
+            told.mark.iter().for_each(|queue| self.listeners.tell(&Hint::Queue(queue.clone())));
+        }
+    }
+
+    async fn write_appetite(&self, told: &Told) -> Step<()> {
+        let conn = self.work.get().await?;
+        let own = self.channels.own();
+        let names = |queues: &[QueueName]| queues.iter().map(ToString::to_string).collect::<Vec<_>>();
+        if !told.mark.is_empty() {
+            conn.write(&self.sql.mark_waiting, &[texts(&names(&told.mark)), text(&own)]).await?;
+        }
+        if !told.unmark.is_empty() {
+            conn.write(&self.sql.unmark_waiting, &[texts(&names(&told.unmark)), text(&own)]).await?;
+        }
+        for queue in &told.wake_next {
+            conn.write(&self.sql.wake_next, &[text(&queue.as_str()), text(&own)]).await?;
+        }
+        Ok(())
+    }
+
+    /// Looks from the very front, about once a second, for as long as the engine lives.
+    pub(super) async fn keep_looking(store: std::sync::Weak<Self>) {
+        let mut pause = LOOK_EVERY;
+        loop {
+            // may sleep: this is the poll itself.
+            tokio::time::sleep(pause).await;
+            let Some(store) = store.upgrade() else { return };
+            let start = Moment::now();
+            if let Err(fault) = store.look_around().await {
+                tracing::debug!(?fault, "a look for work failed");
+            }
+            let took = start.elapsed();
+            pause = LOOK_EVERY.max(took * LOOK_PART);
+        }
+    }
+
+    /// One look at all queues in use: positions step back to what was missed, and whoever waits is told.
+    async fn look_around(&self) -> Step<()> {
+        let old = self.appetite().old_marks(Moment::now());
+        if !old.is_empty() {
+            self.write_appetite(&Told { mark: old, ..Told::default() }).await?;
+        }
+        let scopes = self.positions().in_use(Moment::now(), IN_USE_FOR);
+        if scopes.is_empty() {
+            return Ok(());
+        }
+        let conn = self.work.get().await?;
+        self.read_put_backs(&conn).await?;
+        let due = self.look(&conn, &scopes).await?;
+        due.iter().for_each(|queue| self.listeners.tell(&Hint::Queue(queue.clone())));
+        Ok(())
+    }
+
+    /// Where other processes have put jobs back.
+    async fn read_put_backs(&self, conn: &Conn) -> Step<()> {
+        let put_back = conn.ask(&self.sql.read_put_backs, &[]).await?;
+        let mut places = Vec::new();
+        for row in &put_back {
+            let queue = QueueName::parse(row.try_get(0)?);
+            let priority = Priority::new(row.try_get::<_, i16>(1)?.into());
+            if let (Ok(queue), Ok(priority)) = (queue, priority) {
+                places.push((queue, priority, row.try_get::<_, Instant>(2)?.0));
+            }
+        }
+        self.positions().put_back(&places);
+        Ok(())
+    }
+
+    /// A look at some queues from the very front. Gives those in which something is due.
+    pub(super) async fn look(&self, conn: &Conn, scopes: &[Scope]) -> Step<HashSet<QueueName>> {
+        let queues: Vec<_> = scopes.iter().map(|scope| scope.queue.to_string()).collect();
+        let types: Vec<_> = scopes.iter().map(|scope| scope.types.as_ref().map(to_json)).collect();
+        let rows = conn.ask(&self.sql.look, &[texts(&queues), texts(&types)]).await?;
+        let mut first: HashMap<(usize, Priority), Place> = HashMap::new();
+        for row in &rows {
+            let place = usize::try_from(row.try_get::<_, i64>(0)?).unwrap_or(0).saturating_sub(1);
+            let due = row.try_get::<_, Instant>(2)?.0;
+            if let Ok(priority) = Priority::new(row.try_get::<_, i16>(1)?.into()) {
+                first.insert((place, priority), (due, JobId(row.try_get(3)?)));
+            }
+        }
+        Ok(self.take_in(scopes, &first))
+    }
+
+    fn take_in(&self, scopes: &[Scope], first: &HashMap<(usize, Priority), Place>) -> HashSet<QueueName> {
+        let now = self.estimated_now();
+        let mut due = HashSet::new();
+        let mut positions = self.positions();
+        for (place, scope) in scopes.iter().enumerate() {
+            positions.looked(scope, now);
+            for priority in Priority::all() {
+                let head = first.get(&(place, priority)).copied();
+                positions.saw(scope, priority, head);
+                if head.is_some_and(|head| head.0 <= now) {
+                    due.insert(scope.queue.clone());
+                }
+            }
+        }
+        due
+    }
+}

@@ -1,0 +1,178 @@
+//! Workers come, show signs of life, and leave.
+
+use std::time::Duration;
+
+use tokio_postgres::Row;
+use windlass_core::claim::Fence;
+use windlass_core::error::EngineError;
+use windlass_core::gate::Gate;
+use windlass_core::job::JobId;
+use windlass_core::names::{QueueName, TypeName};
+use windlass_core::settle::Transition;
+use windlass_core::worker::{Beat, Heartbeat, ProofOfLife, WorkerCard, WorkerId, WorkerSighting};
+
+use super::Store;
+use super::conn::{Conn, Tx};
+use super::fault::Step;
+use super::land::{EndedAttempt, Live, Move, Parting};
+use super::value::{Bits, Instant, instant, micros, number, text, texts, uuid};
+
+/// How many parked jobs a newcomer lets through in one transaction, and in how many; a sweep does the rest.
+const LET_THROUGH: u32 = 1_000;
+const LET_THROUGH_TIMES: u32 = 10;
+
+impl Store {
+    pub(super) async fn register(&self, card: WorkerCard) -> Step<()> {
+        let (id, now) = (Bits::from(card.id), self.now_param());
+        let (pid, lease) = (i64::from(card.pid), micros(card.lease));
+        let queues: Vec<_> = card.queues.iter().map(QueueName::as_str).collect();
+        let types: Vec<_> = card.types.iter().map(TypeName::as_str).collect();
+        let params = [
+            instant(&now),
+            uuid(&id),
+            text(&card.host),
+            number(&pid),
+            text(&card.version),
+            texts(&queues),
+            texts(&types),
+            number(&lease),
+        ];
+        let conn = self.work.get().await?;
+        let rows = conn.write(&self.sql.register, &params).await?;
+        if rows.is_empty() {
+            let why =
+                "expected a new worker id, got one that is known already; make a random one for each start";
+            return Err(EngineError::Refused(why.to_owned()).into());
+        }
+        drop(conn);
+        self.let_through_handled(&card.types).await
+    }
+
+    pub(super) async fn extend(&self, heartbeat: Heartbeat) -> Step<Beat> {
+        let (worker, lease, now) = (Bits::from(heartbeat.worker), micros(heartbeat.lease), self.now_param());
+        let conn = self.heart.get().await?;
+        let rows = conn.write(&self.sql.extend, &[instant(&now), uuid(&worker), number(&lease)]).await?;
+        let Some(row) = rows.first() else { return Ok(Beat::Dead) };
+        if row.try_get::<_, bool>(0)? {
+            // While it was silent, a sweep may have parked its jobs for want of a handler.
+            self.let_through_handled(&type_names(row.try_get(1)?)).await?;
+        }
+        Ok(Beat::Alive { cancel: self.asked_to_stop_on(&conn, worker).await? })
+    }
+
+    async fn let_through_handled(&self, types: &[TypeName]) -> Step<()> {
+        for name in types {
+            let gate = Gate::no_handler(name);
+            for _ in 0..LET_THROUGH_TIMES {
+                if self.let_through(&gate, LET_THROUGH).await? < LET_THROUGH {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Which running jobs of a worker were asked to stop.
+    pub(super) async fn asked_to_stop(&self, worker: WorkerId) -> Step<Vec<Fence>> {
+        let conn = self.heart.get().await?;
+        self.asked_to_stop_on(&conn, worker.into()).await
+    }
+
+    async fn asked_to_stop_on(&self, conn: &Conn, worker: Bits) -> Step<Vec<Fence>> {
+        let rows = conn.ask(&self.sql.asked_to_stop, &[uuid(&worker)]).await?;
+        rows.iter().map(read_fence).collect()
+    }
+
+    /// Whether a worker may claim: registered and not declared dead. One whose lease ran out may still come back
+    /// until somebody declares it dead.
+    pub(super) async fn is_alive(&self, conn: &Conn, worker: WorkerId) -> Step<bool> {
+        let worker = Bits::from(worker);
+        Ok(!conn.ask(&self.sql.find_worker, &[uuid(&worker)]).await?.is_empty())
+    }
+
+    pub(super) async fn retire(&self, worker: WorkerId) -> Step<()> {
+        let tx = self.work.begin().await?;
+        let retired = self.retire_in(&tx, worker).await;
+        let moved = tx.end(retired).await?;
+        self.tell_moved(moved);
+        Ok(())
+    }
+
+    async fn retire_in(&self, tx: &Tx, worker: WorkerId) -> Step<super::land::Moved> {
+        let id = Bits::from(worker);
+        let rows = tx.ask(&self.sql.retire, &[uuid(&id)]).await?;
+        if rows.is_empty() {
+            return Ok(super::land::Moved::default());
+        }
+        let rows = tx.ask(&self.sql.running_of, &[uuid(&id)]).await?;
+        let ids: Vec<i64> = rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?;
+        let now = self.transaction_now(tx).await?;
+        let locked = self.lock_live(tx, &ids, false).await?;
+        let held = locked.jobs.into_iter().filter(|live| live.worker == Some(worker));
+        let moves = held.map(|live| given_back(live, now)).collect();
+        self.write_moves(tx, now, moves, &locked.keys).await
+    }
+
+    /// All workers that were not declared dead or let out.
+    pub(super) async fn workers(&self) -> Step<Vec<WorkerSighting>> {
+        let conn = self.work.get().await?;
+        self.sightings(&conn).await
+    }
+
+    pub(super) async fn sightings(&self, conn: &Conn) -> Step<Vec<WorkerSighting>> {
+        let rows = conn.ask(&self.sql.live_workers, &[instant(&self.now_param())]).await?;
+        rows.iter().map(read_sighting).collect()
+    }
+}
+
+fn given_back(live: Live, now: windlass_core::clock::Timestamp) -> Move {
+    let release = Transition::Release { started: true };
+    let ending = release.ending(live.cancel_requested.is_some());
+    let attempt = ending.zip(live.worker).map(|(ending, worker)| EndedAttempt {
+        number: live.counters.attempts,
+        worker,
+        started_at: live.since,
+        ending,
+        error: None,
+        output: None,
+    });
+    let landing = release.land(now, live.due, live.counters, live.cancel_requested.as_deref());
+    Move { live, landing, parting: Parting { attempt, ..Parting::default() } }
+}
+
+fn read_sighting(row: &Row) -> Step<WorkerSighting> {
+    let now = row.try_get::<_, Instant>(0)?.0;
+    let seen_at = row.try_get::<_, Instant>(9)?.0;
+    let queues: Vec<&str> = row.try_get(5)?;
+    let card = WorkerCard {
+        id: row.try_get::<_, Bits>(1)?.into(),
+        host: row.try_get(2)?,
+        pid: u32::try_from(row.try_get::<_, i64>(3)?).unwrap_or(0),
+        version: row.try_get(4)?,
+        queues: queues.into_iter().filter_map(|name| QueueName::parse(name).ok()).collect(),
+        types: type_names(row.try_get(6)?),
+        lease: Duration::from_micros(unsigned(row.try_get(7)?)),
+    };
+    Ok(WorkerSighting {
+        card,
+        since: row.try_get::<_, Instant>(8)?.0,
+        beats: unsigned(row.try_get(11)?),
+        silent_for: now.since(seen_at),
+        expired: row.try_get::<_, Instant>(10)?.0 <= now,
+        // A server knows nothing of the processes that talk to it; the lease decides.
+        proof: ProofOfLife::None,
+        running: unsigned(row.try_get(12)?),
+    })
+}
+
+fn type_names(names: Vec<&str>) -> Vec<TypeName> {
+    names.into_iter().filter_map(|name| TypeName::parse(name).ok()).collect()
+}
+
+pub(super) fn read_fence(row: &Row) -> Step<Fence> {
+    Ok(Fence { job: JobId(row.try_get(0)?), token: row.try_get::<_, Bits>(1)?.into() })
+}
+
+fn unsigned(n: i64) -> u64 {
+    u64::try_from(n).unwrap_or(0)
+}
