@@ -30,6 +30,9 @@ use super::value::{
 /// How often a claim is made again because queues or types changed meanwhile.
 const TRIED_MAX: u32 = 10;
 
+/// While claims bring all they ask for, what lies ahead is looked at this often.
+const OUTLOOK_GOOD_FOR: Duration = Duration::from_millis(250);
+
 /// The columns before the job in the answer of `claim`: version, now, alive, whether something has expired.
 const DOOR: usize = 4;
 
@@ -501,8 +504,8 @@ pub(super) fn open_scopes(
 
 /// Outlooks.
 impl Store {
-    /// What lies ahead after a claim. One that brought all it asked for says that there is more: looking would cost
-    /// as much as the next claim, which will tell.
+    /// What lies ahead after a claim. While claims bring all they ask for there is more, as far as anybody can tell
+    /// without looking, so a look comes only a few times a second.
     async fn outlook_after(
         &self,
         request: &ClaimRequest,
@@ -510,13 +513,17 @@ impl Store {
         open: &[Scope],
         is_full: bool,
     ) -> Step<Outlook> {
-        let _ = is_full;
-        let ends = ends_of_pauses(catalogue, &request.queues);
-        let now = self.estimated_now();
-        let conn = self.work.get().await?;
-        let outlook = self.look_ahead(&conn, open).await?;
-        let all = outlook.into_iter().fold(Outlook::default(), join);
-        Ok(all.with_ends_of_pauses(ends, now))
+        let remembered = self.positions().remembered_outlook(open, Moment::now(), OUTLOOK_GOOD_FOR);
+        let outlook = match remembered {
+            Some(outlook) if is_full => Outlook { more_due: true, ..outlook },
+            _ => {
+                let conn = self.work.get().await?;
+                let ahead = self.look_ahead(&conn, open).await?;
+                self.positions().remember_outlooks(open, &ahead, Moment::now());
+                ahead.into_iter().fold(Outlook::default(), join)
+            }
+        };
+        Ok(outlook.with_ends_of_pauses(ends_of_pauses(catalogue, &request.queues), self.estimated_now()))
     }
 
     pub(super) async fn outlook(
@@ -573,7 +580,8 @@ fn read_outlook(row: &Row) -> Step<Outlook> {
     })
 }
 
-fn join(a: Outlook, b: Outlook) -> Outlook {
+/// What lies ahead in two queues.
+pub(super) fn join(a: Outlook, b: Outlook) -> Outlook {
     Outlook {
         more_due: a.more_due || b.more_due,
         next_due_in: a.next_due_in.into_iter().chain(b.next_due_in).min(),

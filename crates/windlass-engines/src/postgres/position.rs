@@ -6,10 +6,13 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant as Moment};
 
+use windlass_core::claim::Outlook;
 use windlass_core::clock::Timestamp;
 use windlass_core::job::JobId;
 use windlass_core::names::{QueueName, TypeName};
 use windlass_core::priority::Priority;
+
+use super::claim::join;
 
 /// A position follows what was claimed at this distance in time…
 const BEHIND_FOR: Duration = Duration::from_secs(2);
@@ -43,6 +46,8 @@ pub(super) struct Lanes {
     used_at: Option<Moment>,
     /// When somebody looked from the very front, by the store's clock.
     looked_at: Option<Timestamp>,
+    /// What lay ahead, and when.
+    outlook: Option<(Outlook, Moment)>,
 }
 
 #[derive(Debug)]
@@ -88,6 +93,29 @@ impl Positions {
     pub(super) fn looked(&mut self, scope: &Scope, at: Timestamp) {
         if let Some(lanes) = self.0.get_mut(scope) {
             lanes.looked_at = Some(at);
+        }
+    }
+
+    /// What lay ahead in all of these, if it was looked at within this time.
+    pub(super) fn remembered_outlook(
+        &self,
+        scopes: &[Scope],
+        now: Moment,
+        within: Duration,
+    ) -> Option<Outlook> {
+        let remembered = |scope: &Scope| {
+            let (outlook, at) = self.0.get(scope)?.outlook?;
+            (now.duration_since(at) <= within).then_some(outlook)
+        };
+        scopes.iter().map(remembered).try_fold(Outlook::default(), |all, one| Some(join(all, one?)))
+    }
+
+    /// Keeps what lies ahead.
+    pub(super) fn remember_outlooks(&mut self, scopes: &[Scope], ahead: &[Outlook], now: Moment) {
+        for (scope, outlook) in scopes.iter().zip(ahead) {
+            if let Some(lanes) = self.0.get_mut(scope) {
+                lanes.outlook = Some((*outlook, now));
+            }
         }
     }
 

@@ -87,11 +87,11 @@ impl Store {
             texts(&outputs),
         ];
         let rows = self.work.get().await?.write(&self.sql.settle, &params).await?;
-        let mut done = HashSet::with_capacity(rows.len());
-        for row in &rows {
-            done.insert(Fence { job: JobId(row.try_get(0)?), token: row.try_get::<_, Bits>(1)?.into() });
-        }
-        Ok(done)
+        let some: Option<Vec<i64>> = rows.first().map_or(Ok(None), |row| row.try_get(1))?;
+        let all = batch.iter().map(|settlement| settlement.fence);
+        let Some(some) = some else { return Ok(all.filter(|_| !rows.is_empty()).collect()) };
+        let some: HashSet<_> = some.into_iter().map(JobId).collect();
+        Ok(all.filter(|fence| some.contains(&fence.job)).collect())
     }
 
     /// Ends of all kinds, under lock. What somebody's open transaction is in the way of is done alone, at the end.

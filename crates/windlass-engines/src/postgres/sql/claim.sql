@@ -41,8 +41,10 @@ WITH door AS MATERIALIZED (
     RETURNING j.*
 ), counted AS (
     INSERT INTO windlass.count_deltas (job_type, queue, minute, waiting, running)
-    SELECT job_type, queue, floor(extract(epoch FROM scheduled_at) / 60)::bigint, - count(*), count(*)
-    FROM taken GROUP BY 1, 2, 3
+    SELECT job_type, queue, floor(extract(epoch FROM minute) / 60)::bigint, - n, n FROM (
+        SELECT job_type, queue, date_trunc('minute', scheduled_at) AS minute, count(*) AS n
+        FROM taken GROUP BY 1, 2, 3
+    ) AS taken_by_minute
 )
 SELECT d.version, d.at, d.alive, d.expired,
     t.id, t.job_type, t.queue, t.priority, t.payload::text, t.created_at, t.scheduled_at, t.expires_at, t.key,

@@ -33,7 +33,9 @@ WITH door AS MATERIALIZED (
     FROM receipt, input
 ), counted AS (
     INSERT INTO windlass.count_deltas (job_type, queue, minute, waiting, enqueued, quiet)
-    SELECT job_type, queue, floor(extract(epoch FROM due) / 60)::bigint, count(*), count(*), $5::boolean
-    FROM receipt, input GROUP BY 1, 2, 3
+    SELECT job_type, queue, floor(extract(epoch FROM minute) / 60)::bigint, n, n, $5::boolean FROM (
+        SELECT job_type, queue, date_trunc('minute', due) AS minute, count(*) AS n
+        FROM receipt, input GROUP BY 1, 2, 3
+    ) AS stored_by_minute
 )
 SELECT version, coalesce((SELECT stored FROM receipt), false), (SELECT array_agg(id) FROM input) FROM door;
