@@ -87,11 +87,13 @@ impl Store {
             texts(&outputs),
         ];
         let rows = self.work.get().await?.write(&self.sql.settle, &params).await?;
-        let some: Option<Vec<i64>> = rows.first().map_or(Ok(None), |row| row.try_get(1))?;
-        let all = batch.iter().map(|settlement| settlement.fence);
-        let Some(some) = some else { return Ok(all.filter(|_| !rows.is_empty()).collect()) };
-        let some: HashSet<_> = some.into_iter().map(JobId).collect();
-        Ok(all.filter(|fence| some.contains(&fence.job)).collect())
+        let Some(row) = rows.first() else { return Ok(HashSet::new()) };
+        if row.try_get(0)? {
+            return Ok(batch.iter().map(|settlement| settlement.fence).collect());
+        }
+        let (ids, tokens): (Vec<i64>, Vec<Bits>) = (row.try_get(1)?, row.try_get(2)?);
+        let fence = |(id, token): (i64, Bits)| Fence { job: JobId(id), token: token.into() };
+        Ok(ids.into_iter().zip(tokens).map(fence).collect())
     }
 
     /// Ends of all kinds, under lock. What somebody's open transaction is in the way of is done alone, at the end.

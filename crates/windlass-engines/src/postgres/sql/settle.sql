@@ -1,5 +1,5 @@
 -- settle: jobs without a key that succeeded and were not asked to stop leave for the history, each only while its claim
--- holds. Answers how many did, and which if not all; the others need a closer look.
+-- holds. Answers whether all did, and which; the others need a closer look.
 -- $1 now, or null for the server's clock   then by position, in the order of numbers: $2 ids   $3 tokens
 -- $4 ran for so many microseconds   $5 results   $6 outputs
 WITH input AS MATERIALIZED (
@@ -30,4 +30,4 @@ WITH input AS MATERIALIZED (
     INSERT INTO windlass.count_deltas (job_type, queue, running, succeeded)
     SELECT job_type, queue, - count(*), count(*) FROM gone GROUP BY 1, 2
 )
-SELECT count(*), CASE WHEN count(*) < cardinality($2::bigint[]) THEN array_agg(id) END FROM gone;
+SELECT count(*) = cardinality($2::bigint[]), coalesce(array_agg(id), '{}'), coalesce(array_agg(token), '{}') FROM gone;
