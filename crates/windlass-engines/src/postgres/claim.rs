@@ -9,7 +9,8 @@ use windlass_core::boost::{ClaimRange, claim_order};
 use windlass_core::claim::{ClaimAnswer, ClaimRequest, Claimed, Outlook, Suspects};
 use windlass_core::clock::Timestamp;
 use windlass_core::error::EngineError;
-use windlass_core::limits::{CLAIM_BATCH_MAX, QUEUES_PER_CLAIM_MAX, UPKEEP_BATCH_MAX};
+use windlass_core::job::EXPIRED_REASON;
+use windlass_core::limits::{CLAIM_BATCH_MAX, QUEUES_PER_CLAIM_MAX};
 use windlass_core::names::{QueueName, TypeName};
 use windlass_core::outcome::{ErrorKind, JobError};
 use windlass_core::priority::Priority;
@@ -30,10 +31,15 @@ use super::value::{
 /// How often a claim is made again because queues or types changed meanwhile.
 const TRIED_MAX: u32 = 10;
 
-/// While claims bring all they ask for, what lies ahead is looked at this often.
+/// How often a claim goes on behind jobs that were too late to be started.
+const PASSED_OVER_MAX: u32 = 10;
+
+/// A claim that brought at least so many, and all that was asked for, need not look ahead each time…
+const OUTLOOK_SPARED_FROM: usize = 32;
+/// …but this often.
 const OUTLOOK_GOOD_FOR: Duration = Duration::from_millis(250);
 
-/// The columns before the job in the answer of `claim`: version, now, alive, whether something has expired.
+/// The columns before the job in the answer of `claim`: version, now, alive, what is too late.
 const DOOR: usize = 4;
 
 /// What a claim brought.
@@ -43,8 +49,8 @@ enum Brought {
         readings: Vec<(bool, Reading)>,
         /// The store's now.
         at: Timestamp,
-        /// Whether something waits that is too late to be started.
-        expired: bool,
+        /// Jobs that were met and are too late to be started.
+        late: Vec<i64>,
     },
     WorkerDead,
     Stale,
@@ -77,17 +83,15 @@ impl Store {
                 self.claim_suspect(request, &open, &catalogue, crashes_max).await?
             }
         };
-        let (readings, at, expired) = match brought {
+        let (readings, at) = match brought {
             Brought::Stale => return Ok(None),
             Brought::WorkerDead => return Ok(Some(ClaimAnswer::WorkerDead)),
-            Brought::Jobs { readings, at, expired } => (readings, at, expired),
+            Brought::Jobs { readings, at, .. } => (readings, at),
         };
         let jobs = self.claimed(readings, request, at).await?;
-        if expired {
-            self.cancel_expired(UPKEEP_BATCH_MAX).await?;
-        }
-        let is_full = jobs.len() >= usize::try_from(request.limit).unwrap_or(usize::MAX);
-        let outlook = self.outlook_after(request, &catalogue, &open, is_full).await?;
+        let is_full = !jobs.is_empty() && jobs.len() >= usize::try_from(request.limit).unwrap_or(usize::MAX);
+        let is_spared = is_full && jobs.len() >= OUTLOOK_SPARED_FROM;
+        let outlook = self.outlook_after(request, &catalogue, &open, is_spared).await?;
         self.note_appetite(request, is_full, outlook);
         Ok(Some(ClaimAnswer::Claimed { jobs, outlook }))
     }
@@ -123,11 +127,10 @@ impl Store {
         if version != Some(catalogue.version) {
             return Ok(Brought::Stale);
         }
-        Ok(Brought::Jobs { readings: Vec::new(), at: self.estimated_now(), expired: false })
+        Ok(Brought::nothing(self.estimated_now()))
     }
 
-    /// Ready jobs. Of one queue without boosting it is one statement; else several in one transaction, because a job
-    /// may lie in a boosted range and in the plain one of its priority, and because a token is spent once.
+    /// Ready jobs. What is met and is too late ends as cancelled, and others may stand behind it.
     async fn claim_ordinary(
         &self,
         request: &ClaimRequest,
@@ -138,16 +141,42 @@ impl Store {
             self.refresh_heads(open).await?;
         }
         let room = request.limit.min(CLAIM_BATCH_MAX);
+        let mut left = Left { room, boosted: request.boosted_max, spent: false };
+        let mut all = Brought::nothing(self.estimated_now());
+        for _ in 0..PASSED_OVER_MAX {
+            all = all.and(self.claim_round(request, open, catalogue, &mut left).await?);
+            let late = all.take_late();
+            if late.is_empty() {
+                break;
+            }
+            self.move_waiting(&late, |live| Some(live.cancelled(EXPIRED_REASON))).await?;
+            if left.room == 0 {
+                break;
+            }
+        }
+        Ok(all)
+    }
+
+    /// Of one queue without boosting it is one statement; else several in one transaction, because a job may lie in a
+    /// boosted range and in the plain one of its priority.
+    async fn claim_round(
+        &self,
+        request: &ClaimRequest,
+        open: &[Scope],
+        catalogue: &Catalogue,
+        left: &mut Left,
+    ) -> Step<Brought> {
         if let [scope] = open {
-            let order = self.order(scope, request.boosted_max);
+            let order = self.order(scope, left.boosted);
             if order.iter().all(|range| !range.boosted) {
                 let ask = Ask { request, scope, version: catalogue.version };
-                let rows = ask.plainly(self, room, &self.spans(scope, &order)).await?;
+                let rows = ask.plainly(self, *left, &self.spans(scope, &order)).await?;
+                left.took(count_taken(&rows)?, false);
                 return self.brought(&rows, scope, catalogue, &order);
             }
         }
         let tx = self.work.begin().await?;
-        let brought = self.claim_in_turns(&tx, request, open, catalogue, room).await;
+        let brought = self.claim_in_turns(&tx, request, open, catalogue, left).await;
         tx.end(brought).await
     }
 
@@ -158,18 +187,20 @@ impl Store {
         request: &ClaimRequest,
         open: &[Scope],
         catalogue: &Catalogue,
-        room: u32,
+        left: &mut Left,
     ) -> Step<Brought> {
-        let mut left = Left { room, boosted: request.boosted_max, spent: false };
-        let mut all = Brought::Jobs { readings: Vec::new(), at: self.estimated_now(), expired: false };
+        let mut all = Brought::nothing(self.estimated_now());
         for scope in open {
             if left.room == 0 {
                 break;
             }
             let ask = Ask { request, scope, version: catalogue.version };
             let order = self.order(scope, left.boosted);
-            let rows = ask.in_turns(self, tx, &mut left, &order).await?;
+            let rows = ask.in_turns(self, tx, left, &order).await?;
             all = all.and(self.brought(&rows, scope, catalogue, &order)?);
+            if has_late(&rows)? {
+                break;
+            }
         }
         Ok(all)
     }
@@ -235,7 +266,13 @@ impl Store {
         }
         self.note_progress(scope, readings.iter().map(|(_, reading)| reading));
         readings.sort_by_cached_key(|(boosted, reading)| place_in(order, *boosted, reading));
-        Ok(Brought::Jobs { readings, at, expired: first.try_get(3)? })
+        let mut late: Vec<i64> = Vec::new();
+        for row in rows {
+            late.extend(row.try_get::<_, Option<Vec<i64>>>(3)?.unwrap_or_default());
+        }
+        late.sort_unstable();
+        late.dedup();
+        Ok(Brought::Jobs { readings, at, late })
     }
 
     fn note_progress<'a>(&self, scope: &Scope, readings: impl Iterator<Item = &'a Reading>) {
@@ -317,17 +354,29 @@ impl Store {
 }
 
 impl Brought {
+    fn nothing(at: Timestamp) -> Self {
+        Self::Jobs { readings: Vec::new(), at, late: Vec::new() }
+    }
+
     /// What two queues brought, one after the other.
     fn and(self, next: Self) -> Self {
         match (self, next) {
             (
-                Self::Jobs { readings: mut first, expired, .. },
-                Self::Jobs { readings: second, at, expired: more_expired },
+                Self::Jobs { mut readings, mut late, .. },
+                Self::Jobs { readings: more, at, late: more_late },
             ) => {
-                first.extend(second);
-                Self::Jobs { readings: first, at, expired: expired || more_expired }
+                readings.extend(more);
+                late.extend(more_late);
+                Self::Jobs { readings, at, late }
             }
             (Self::Jobs { .. }, other) | (other, _) => other,
+        }
+    }
+
+    fn take_late(&mut self) -> Vec<i64> {
+        match self {
+            Self::Jobs { late, .. } => std::mem::take(late),
+            Self::WorkerDead | Self::Stale => Vec::new(),
         }
     }
 }
@@ -392,11 +441,11 @@ struct Ask<'a> {
 
 impl Ask<'_> {
     /// One statement.
-    async fn plainly(&self, store: &Store, room: u32, spans: &Spans) -> Step<Vec<Row>> {
+    async fn plainly(&self, store: &Store, left: Left, spans: &Spans) -> Step<Vec<Row>> {
         let now = store.now_param();
         let (worker, token) = (Bits::from(self.request.worker), Bits::from(self.request.token));
-        let (types, queue, room) = (type_texts(self.scope), self.scope.queue.as_str(), int4(room));
-        let head = self.head(&now, &worker, &token, &queue, &types, &room, &false, &false);
+        let (types, queue, room) = (type_texts(self.scope), self.scope.queue.as_str(), int4(left.room));
+        let head = self.head(&now, &worker, &token, &queue, &types, &room, &false, &left.spent);
         let params: Vec<_> = head.into_iter().chain(spans.params()).collect();
         store.work.get().await?.write(&store.sql.claim, &params).await
     }
@@ -424,7 +473,12 @@ impl Ask<'_> {
             let params: Vec<_> = head.into_iter().chain(spans.params()).collect();
             let rows = tx.ask(&store.sql.claim, &params).await?;
             left.took(count_taken(&rows)?, boosted);
+            let met_late = has_late(&rows)?;
             all.extend(rows);
+            if met_late {
+                // Others of this group may stand behind; the next round comes back to them.
+                break;
+            }
         }
         Ok(all)
     }
@@ -459,6 +513,12 @@ impl Spans {
     fn params(&self) -> [Param<'_>; 4] {
         [levels(&self.priorities), instants(&self.after_due), numbers(&self.after_id), instants(&self.until)]
     }
+}
+
+/// Whether jobs were met that are too late to be started.
+fn has_late(rows: &[Row]) -> Step<bool> {
+    let late = |row: &Row| row.try_get::<_, Option<Vec<i64>>>(3).map(|late| late.is_some());
+    Ok(rows.last().map_or(Ok(false), late)?)
 }
 
 /// How many rows have a job; the first may have none.
@@ -504,18 +564,18 @@ pub(super) fn open_scopes(
 
 /// Outlooks.
 impl Store {
-    /// What lies ahead after a claim. While claims bring all they ask for there is more, as far as anybody can tell
+    /// What lies ahead after a claim. While big claims bring all they ask for there is more, as far as anybody can tell
     /// without looking, so a look comes only a few times a second.
     async fn outlook_after(
         &self,
         request: &ClaimRequest,
         catalogue: &Catalogue,
         open: &[Scope],
-        is_full: bool,
+        is_spared: bool,
     ) -> Step<Outlook> {
         let remembered = self.positions().remembered_outlook(open, Moment::now(), OUTLOOK_GOOD_FOR);
         let outlook = match remembered {
-            Some(outlook) if is_full => Outlook { more_due: true, ..outlook },
+            Some(outlook) if is_spared => Outlook { more_due: true, ..outlook },
             _ => {
                 let conn = self.work.get().await?;
                 let ahead = self.look_ahead(&conn, open).await?;

@@ -26,9 +26,15 @@ type Answers = HashMap<Fence, Settled>;
 impl Store {
     pub(super) async fn settle(&self, batch: Vec<Settlement>) -> Step<Vec<Settled>> {
         refuse_over(SETTLE_BATCH_MAX, "settlements", batch.len())?;
-        let answers = self.settle_in_parts(&batch).await?;
-        let answer = |settlement: &Settlement| answers.get(&settlement.fence).copied();
-        Ok(batch.iter().map(|settlement| answer(settlement).unwrap_or(Settled::ClaimLost)).collect())
+        let fences: Vec<_> = batch.iter().map(|settlement| settlement.fence).collect();
+        let mut seen = HashSet::with_capacity(batch.len());
+        // Of two ends of one claim the first counts, as it would if they came one after the other.
+        let batch: Vec<_> = batch.into_iter().filter(|settlement| seen.insert(settlement.fence)).collect();
+        let mut answers = Answers::new();
+        for wave in waves(batch) {
+            answers.extend(self.settle_in_parts(&wave).await?);
+        }
+        Ok(fences.iter().map(|fence| answers.get(fence).copied().unwrap_or(Settled::ClaimLost)).collect())
     }
 
     /// All at once; but if the server takes offence at a value, half by half, until the bad row is alone. That one is
@@ -205,6 +211,21 @@ impl Store {
         let answer = |fence| if noted.contains(fence) { Settled::Applied } else { Settled::ClaimLost };
         Ok(batch.iter().map(|(fence, _)| answer(fence)).collect())
     }
+}
+
+/// Ends of different claims of one job must come one after the other, as they were sent; all others may go together.
+fn waves(batch: Vec<Settlement>) -> Vec<Vec<Settlement>> {
+    let mut ends_of: HashMap<JobId, usize> = HashMap::with_capacity(batch.len());
+    let mut waves: Vec<Vec<Settlement>> = Vec::new();
+    for settlement in batch {
+        let earlier = ends_of.entry(settlement.fence.job).or_default();
+        match waves.get_mut(*earlier) {
+            Some(wave) => wave.push(settlement),
+            None => waves.push(vec![settlement]),
+        }
+        *earlier += 1;
+    }
+    waves
 }
 
 /// A text that PostgreSQL takes: it has no NUL character.

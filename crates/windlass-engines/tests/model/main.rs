@@ -10,6 +10,8 @@ mod play;
 mod compare;
 #[cfg(feature = "sqlite")]
 mod sqlite;
+#[cfg(feature = "postgres")]
+mod postgres;
 #[cfg(feature = "planted-bugs")]
 mod planted;
 #[cfg(feature = "planted-bugs")]

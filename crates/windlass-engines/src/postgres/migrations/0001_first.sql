@@ -203,11 +203,12 @@ CREATE TABLE windlass.receipts (
 );
 CREATE INDEX receipts_at ON windlass.receipts USING brin (at) WITH (pages_per_range = 16, autosummarize = on);
 
--- The token of each claim that brought something, and of each that was asked again: whoever writes it second brings
--- nothing. A claim whose answer got lost can so be asked about, however late its statement ends.
+-- The token of each claim that brought something, and of each that was asked about because its answer got lost. What
+-- was asked about brings nothing any more, however late its statement comes.
 CREATE TABLE windlass.claim_tokens (
     token uuid PRIMARY KEY,
-    at timestamptz NOT NULL
+    at timestamptz NOT NULL,
+    asked_about boolean NOT NULL DEFAULT false
 );
 CREATE INDEX claim_tokens_at ON windlass.claim_tokens USING brin (at) WITH (pages_per_range = 16, autosummarize = on);
 

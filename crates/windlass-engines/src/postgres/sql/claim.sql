@@ -1,43 +1,45 @@
 -- claim: ready jobs of one queue go to a live worker, in the order of the ranges. The nested loop pulls lazily: it stops
 -- at the limit and locks exactly the rows it takes, so that the rest is there for the next claimer. A token that was
--- written before brings nothing. Answers a row without a job if there is none.
+-- asked about brings nothing. Answers a row without a job if there is none; and which jobs it met that are too late.
 -- $1 now, or null for the server's clock   $2 worker   $3 token   $4 version of the catalogue   $5 queue
--- $6 types, or null for all   $7 at most so many   $8 ahead of their turn   $9 the token was written in this transaction
+-- $6 types, or null for all   $7 at most so many   $8 ahead of their turn   $9 the token brought something already
 -- the ranges, most urgent first: $10 priorities   $11 and $12 due time and number they start after   $13 due until
 WITH door AS MATERIALIZED (
-    SELECT version, at, EXISTS (SELECT 1 FROM windlass.workers WHERE id = $2::uuid AND died IS NULL) AS alive, EXISTS (
-        SELECT 1 FROM windlass.delayed_jobs
-        WHERE expires_at IS NOT NULL AND locked_at IS NULL AND attempts = 0 AND expires_at <= at
-    ) AS expired
+    SELECT version, at, EXISTS (SELECT 1 FROM windlass.workers WHERE id = $2::uuid AND died IS NULL) AS alive
     FROM (SELECT version, coalesce($1::timestamptz, now()) AS at FROM windlass.catalogue) AS c
 ), picked AS MATERIALIZED (
-    SELECT job.id
+    SELECT job.id, job.late
     FROM door
     CROSS JOIN unnest($10::smallint[], $11::timestamptz[], $12::bigint[], $13::timestamptz[])
         AS span (priority, after_due, after_id, until)
     CROSS JOIN LATERAL (
-        SELECT j.id FROM windlass.delayed_jobs j
+        SELECT j.id, j.attempts = 0 AND j.expires_at <= door.at IS TRUE AS late FROM windlass.delayed_jobs j
         WHERE j.locked_at IS NULL AND j.gate IS NULL AND j.queue = $5::text AND j.priority = span.priority
             AND (j.scheduled_at, j.id) > (span.after_due, span.after_id)
             AND j.scheduled_at <= least(span.until, door.at)
             AND ($6::text[] IS NULL OR j.job_type = ANY ($6::text[]))
-            AND (j.expires_at IS NULL OR j.expires_at > door.at OR j.attempts > 0)
         ORDER BY j.scheduled_at, j.id
         LIMIT $7::integer
         FOR UPDATE SKIP LOCKED
     ) AS job
     WHERE door.alive AND door.version = $4::bigint
+        AND NOT EXISTS (SELECT 1 FROM windlass.claim_tokens WHERE token = $3::uuid AND asked_about)
     LIMIT $7::integer
 ), spent AS MATERIALIZED (
     INSERT INTO windlass.claim_tokens (token, at)
-    SELECT $3::uuid, at FROM door WHERE NOT $9::boolean AND EXISTS (SELECT 1 FROM picked)
+    SELECT $3::uuid, at FROM door WHERE NOT $9::boolean AND EXISTS (SELECT 1 FROM picked WHERE NOT late)
     ON CONFLICT DO NOTHING
+    RETURNING token
+), spent_before AS MATERIALIZED (
+    UPDATE windlass.claim_tokens SET asked_about = false
+    WHERE $9::boolean AND token = $3::uuid AND NOT asked_about AND EXISTS (SELECT 1 FROM picked WHERE NOT late)
     RETURNING token
 ), taken AS (
     UPDATE windlass.delayed_jobs j
     SET locked_at = d.at, locked_by = $2::uuid, token = $3::uuid, attempts = j.attempts + 1, boosted = $8::boolean
     FROM door d
-    WHERE j.id = ANY (ARRAY (SELECT id FROM picked)) AND ($9::boolean OR EXISTS (SELECT 1 FROM spent))
+    WHERE j.id = ANY (ARRAY (SELECT id FROM picked WHERE NOT late))
+        AND (EXISTS (SELECT 1 FROM spent) OR EXISTS (SELECT 1 FROM spent_before))
     RETURNING j.*
 ), counted AS (
     INSERT INTO windlass.count_deltas (job_type, queue, minute, waiting, running)
@@ -46,7 +48,7 @@ WITH door AS MATERIALIZED (
         FROM taken GROUP BY 1, 2, 3
     ) AS taken_by_minute
 )
-SELECT d.version, d.at, d.alive, d.expired,
+SELECT d.version, d.at, d.alive, (SELECT array_agg(id) FROM picked WHERE late),
     t.id, t.job_type, t.queue, t.priority, t.payload::text, t.created_at, t.scheduled_at, t.expires_at, t.key,
     t.correlation, t.job_group, t.tags, t.options, t.attempts, t.failures, t.crashes, t.holds, t.progress, t.last_error,
     t.boosted

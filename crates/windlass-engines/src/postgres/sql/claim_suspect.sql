@@ -3,10 +3,7 @@
 -- $1 now, or null for the server's clock   $2 worker   $3 token   $4 version of the catalogue   $5 queue
 -- $6 types, or null for all   $7 crashes at most
 WITH door AS MATERIALIZED (
-    SELECT version, at, EXISTS (SELECT 1 FROM windlass.workers WHERE id = $2::uuid AND died IS NULL) AS alive, EXISTS (
-        SELECT 1 FROM windlass.delayed_jobs
-        WHERE expires_at IS NOT NULL AND locked_at IS NULL AND attempts = 0 AND expires_at <= at
-    ) AS expired
+    SELECT version, at, EXISTS (SELECT 1 FROM windlass.workers WHERE id = $2::uuid AND died IS NULL) AS alive
     FROM (SELECT version, coalesce($1::timestamptz, now()) AS at FROM windlass.catalogue) AS c
 ), picked AS MATERIALIZED (
     SELECT job.id FROM door CROSS JOIN LATERAL (
@@ -33,7 +30,7 @@ WITH door AS MATERIALIZED (
     INSERT INTO windlass.count_deltas (job_type, queue, parked, running)
     SELECT job_type, queue, - count(*), count(*) FROM taken GROUP BY 1, 2
 )
-SELECT d.version, d.at, d.alive, d.expired,
+SELECT d.version, d.at, d.alive, NULL::bigint[],
     t.id, t.job_type, t.queue, t.priority, t.payload::text, t.created_at, t.scheduled_at, t.expires_at, t.key,
     t.correlation, t.job_group, t.tags, t.options, t.attempts, t.failures, t.crashes, t.holds, t.progress, t.last_error,
     t.boosted
