@@ -10,7 +10,7 @@ use windlass_core::claim::{ClaimAnswer, ClaimRequest, Claimed, Outlook, Suspects
 use windlass_core::clock::Timestamp;
 use windlass_core::error::EngineError;
 use windlass_core::job::EXPIRED_REASON;
-use windlass_core::limits::{CLAIM_BATCH_MAX, QUEUES_PER_CLAIM_MAX};
+use windlass_core::limits::{CLAIM_BATCH_MAX, QUEUES_PER_CLAIM_MAX, UPKEEP_BATCH_MAX};
 use windlass_core::names::{QueueName, TypeName};
 use windlass_core::outcome::{ErrorKind, JobError};
 use windlass_core::priority::Priority;
@@ -31,8 +31,10 @@ use super::value::{
 /// How often a claim is made again because queues or types changed meanwhile.
 const TRIED_MAX: u32 = 10;
 
-/// How often a claim goes on behind jobs that were too late to be started.
-const PASSED_OVER_MAX: u32 = 10;
+/// How often a claim goes on behind jobs that were too late to be started…
+const ROUNDS_MAX: u32 = 50;
+/// …and how often it ends only those that it met.
+const ROUNDS_ALONE: u32 = 20;
 
 /// A claim that brought at least so many, and all that was asked for, need not look ahead each time…
 const OUTLOOK_SPARED_FROM: usize = 32;
@@ -143,13 +145,17 @@ impl Store {
         let room = request.limit.min(CLAIM_BATCH_MAX);
         let mut left = Left { room, boosted: request.boosted_max, spent: false };
         let mut all = Brought::nothing(self.estimated_now());
-        for _ in 0..PASSED_OVER_MAX {
+        for round in 0..ROUNDS_MAX {
             all = all.and(self.claim_round(request, open, catalogue, &mut left).await?);
             let late = all.take_late();
             if late.is_empty() {
                 break;
             }
             self.move_waiting(&late, |live| Some(live.cancelled(EXPIRED_REASON))).await?;
+            if round > ROUNDS_ALONE {
+                // So many at once are a heap of them: end it in big batches, as a sweep would.
+                self.cancel_expired(UPKEEP_BATCH_MAX).await?;
+            }
             if left.room == 0 {
                 break;
             }

@@ -38,7 +38,7 @@ impl Store {
         Ok(BatchDone { changed: expired + unhandled, more: is_full(expired) || is_full(unhandled) })
     }
 
-    async fn cancel_expired(&self, limit: u32) -> Step<u64> {
+    pub(super) async fn cancel_expired(&self, limit: u32) -> Step<u64> {
         let (now, limit) = (self.now_param(), int4(limit));
         let ids = self.ids(&self.sql.expired, &[instant(&now), small_number(&limit)]).await?;
         self.move_waiting(&ids, |live| Some(live.cancelled(EXPIRED_REASON))).await
