@@ -31,6 +31,8 @@ mod tls;
 mod fault;
 pub mod migrate;
 mod open;
+#[cfg(test)]
+mod plans;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
