@@ -21,6 +21,7 @@ mod counts;
 mod hints;
 mod wake;
 mod listen;
+mod doctor;
 
 mod catalogue;
 mod row;
@@ -68,6 +69,7 @@ use sql::Statements;
 use value::{Instant, instant};
 use wake::Appetite;
 
+pub use doctor::{Finding, Grade};
 pub use open::PostgresOptions;
 
 /// Jobs in PostgreSQL. Dropping it closes its connections.

@@ -1,0 +1,183 @@
+//! A check-up: what on the server will slow jobs down or stop them, whose fault it is, and what to do about it.
+
+use windlass_core::clock::{Clock, Timestamp};
+use windlass_core::engine::Result;
+
+use super::fault::Step;
+use super::value::Instant;
+use super::{PostgresEngine, Store};
+use crate::clock::SystemClock;
+
+/// What a check-up found.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct Finding {
+    /// What was looked at.
+    pub about: &'static str,
+    /// How bad it is.
+    pub grade: Grade,
+    /// What was found, in a sentence.
+    pub found: String,
+    /// What to do about it; nothing if all is well.
+    pub advice: Option<String>,
+}
+
+/// How bad a finding is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Grade {
+    /// All is well.
+    Good,
+    /// It will hurt if it goes on.
+    Poor,
+    /// It hurts now.
+    Bad,
+}
+
+/// A transaction that is older than this holds vacuum back for longer than is good.
+const OLD_SNAPSHOT_SECONDS: f64 = 60.0;
+/// From here on claims and settles walk over a lot.
+const OLD_SNAPSHOT_BAD_SECONDS: f64 = 900.0;
+/// Dead rows per live one, and how many there must be for it to matter.
+const DEAD_PER_LIVE: i64 = 2;
+const DEAD_ROWS: i64 = 100_000;
+/// The notification queue should be nearly empty.
+const NOTIFICATIONS: (f64, f64) = (0.01, 0.1);
+/// Clocks that differ by more than this make times in logs hard to compare.
+const CLOCK_SECONDS: f64 = 2.0;
+
+/// The indexes that statements were written for.
+const INDEXES: [&str; 9] = [
+    "delayed_jobs_pkey",
+    "delayed_jobs_ready",
+    "delayed_jobs_parked",
+    "delayed_jobs_running",
+    "delayed_jobs_expiring",
+    "job_history_id",
+    "job_keys_pkey",
+    "receipts_pkey",
+    "claim_tokens_pkey",
+];
+
+impl PostgresEngine {
+    /// Looks at the server and says what it found, worst first.
+    pub async fn examine(&self) -> Result<Vec<Finding>> {
+        self.run(|store| async move { store.examine().await }).await
+    }
+}
+
+impl Store {
+    async fn examine(&self) -> Step<Vec<Finding>> {
+        let mut findings = vec![
+            self.examine_snapshots().await?,
+            self.examine_indexes().await?,
+            self.examine_notifications().await?,
+            self.examine_clock().await?,
+        ];
+        findings.extend(self.examine_tables().await?);
+        findings.sort_by_key(|finding| std::cmp::Reverse(finding.grade));
+        Ok(findings)
+    }
+
+    /// The oldest snapshot: vacuum cannot remove what it may still see, and dead rows pile up.
+    async fn examine_snapshots(&self) -> Step<Finding> {
+        let rows = self.work.get().await?.ask(&self.sql.oldest_snapshot, &[]).await?;
+        let Some(row) = rows.first() else {
+            return Ok(good("vacuum", "nobody holds back vacuum".to_owned()));
+        };
+        let (who, seconds, kind): (String, f64, &str) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
+        let advice = match kind {
+            "slot" => format!(
+                "drop the replication slot if nobody uses it: SELECT pg_drop_replication_slot('{who}')"
+            ),
+            "prepared" => {
+                format!("end the prepared transaction: ROLLBACK PREPARED '{who}' (or COMMIT PREPARED)")
+            }
+            _ => format!(
+                "end that transaction, or its session: SELECT pg_terminate_backend({})",
+                row.try_get::<_, i32>(3)?
+            ),
+        };
+        let found = format!("{who} has held back vacuum for {seconds:.0} s");
+        Ok(graded("vacuum", found, seconds, (OLD_SNAPSHOT_SECONDS, OLD_SNAPSHOT_BAD_SECONDS), advice))
+    }
+
+    async fn examine_indexes(&self) -> Step<Finding> {
+        let rows = self.work.get().await?.ask(&self.sql.our_indexes, &[]).await?;
+        let mut invalid = Vec::new();
+        let mut there = Vec::new();
+        for row in &rows {
+            let name: String = row.try_get(0)?;
+            if row.try_get::<_, bool>(1)? { there.push(name) } else { invalid.push(name) }
+        }
+        let missing: Vec<_> =
+            INDEXES.into_iter().filter(|name| !there.iter().any(|other| other == name)).collect();
+        if missing.is_empty() && invalid.is_empty() {
+            return Ok(good("indexes", format!("all {} indexes are there and valid", there.len())));
+        }
+        Ok(Finding {
+            about: "indexes",
+            grade: Grade::Bad,
+            found: format!("missing or invalid: {}", missing.into_iter().map(str::to_owned).chain(invalid).collect::<Vec<_>>().join(", ")),
+            advice: Some("make them again with REINDEX INDEX CONCURRENTLY, or as the migration makes them (`windlass migrate --dry-run` on an empty database prints it)".to_owned()),
+        })
+    }
+
+    async fn examine_notifications(&self) -> Step<Finding> {
+        let rows = self.work.get().await?.ask(&self.sql.notification_queue, &[]).await?;
+        let used: f64 = rows.first().map_or(Ok(0.0), |row| row.try_get(0))?;
+        let found = format!("the notification queue is {:.2} % full", used * 100.0);
+        let advice = "a session that listens sits in a transaction; find it in pg_stat_activity by its LISTEN, and end it".to_owned();
+        Ok(graded("notifications", found, used, NOTIFICATIONS, advice))
+    }
+
+    async fn examine_clock(&self) -> Step<Finding> {
+        let before = SystemClock.now();
+        let rows = self.work.get().await?.ask(&self.sql.read_clock, &[]).await?;
+        let after = SystemClock.now();
+        let server = rows.first().map_or(Ok(Instant(after)), |row| row.try_get::<_, Instant>(0))?.0;
+        let seconds = difference(server, before, after);
+        let found = format!("the server's clock and this machine's differ by {seconds:.3} s");
+        let advice = "let both machines follow a time server; the server's clock decides, so no job runs early or late, but times in logs do not match".to_owned();
+        Ok(graded("clock", found, seconds, (CLOCK_SECONDS, f64::INFINITY), advice))
+    }
+
+    /// Tables in which dead rows outnumber the live ones.
+    async fn examine_tables(&self) -> Step<Vec<Finding>> {
+        let rows = self.work.get().await?.ask(&self.sql.our_tables, &[]).await?;
+        let mut findings = Vec::new();
+        for row in &rows {
+            let (name, live, dead): (&str, i64, i64) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
+            let (table, indexes): (&str, &str) = (row.try_get(3)?, row.try_get(4)?);
+            let found = format!("{name}: {live} rows, {dead} dead ones; {table}, its indexes {indexes}");
+            let is_bloated = dead > DEAD_ROWS && dead > live.saturating_mul(DEAD_PER_LIVE);
+            let advice = format!("see who holds back vacuum, or run VACUUM {name}");
+            let grade = if is_bloated { Grade::Poor } else { Grade::Good };
+            findings.push(Finding { about: "tables", grade, found, advice: is_bloated.then_some(advice) });
+        }
+        Ok(findings)
+    }
+}
+
+/// How far the server's clock is from the span in which it was read.
+fn difference(server: Timestamp, before: Timestamp, after: Timestamp) -> f64 {
+    server.since(after).max(before.since(server)).as_secs_f64()
+}
+
+fn good(about: &'static str, found: String) -> Finding {
+    Finding { about, grade: Grade::Good, found, advice: None }
+}
+
+fn graded(
+    about: &'static str,
+    found: String,
+    value: f64,
+    (poor, bad): (f64, f64),
+    advice: String,
+) -> Finding {
+    let grade = match value {
+        value if value >= bad => Grade::Bad,
+        value if value >= poor => Grade::Poor,
+        _ => Grade::Good,
+    };
+    Finding { about, grade, found, advice: (grade != Grade::Good).then_some(advice) }
+}
