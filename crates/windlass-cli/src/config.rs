@@ -16,12 +16,16 @@ mod from_toml;
 mod from_yaml;
 mod from_env;
 mod section;
+mod database_url;
+mod postgres;
 mod store;
 mod worker;
 pub(crate) mod retry;
 mod queues;
 pub(crate) mod example;
 
+pub(crate) use database_url::DatabaseUrl;
+pub(crate) use postgres::PostgresSettings;
 pub(crate) use problem::{Problem, suggest};
 pub(crate) use store::{EngineChoice, StoreSettings, Synchronous};
 pub(crate) use tree::Place;
@@ -96,7 +100,8 @@ pub(crate) fn load(file: Option<&Path>, variables: &[(String, String)]) -> Resul
     let mut problems = Problems::default();
     from_env::overlay(&mut tree, variables, &mut problems);
     from_env::check_redis(variables, &mut problems);
-    let config = interpret(&tree, &mut problems);
+    let mut config = interpret(&tree, &mut problems);
+    from_env::take_database_url(&mut config.store, variables, &mut problems);
     problems.or(Config { file: file.map(Path::to_owned), ..config })
 }
 

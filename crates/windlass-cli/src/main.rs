@@ -60,7 +60,10 @@ fn run(cli: &Cli) -> Result<Code, Failure> {
         Command::Config(ConfigCommand::Example) => commands::config::example(&mut output),
         Command::Check(_) => check::check(&configured(&cli.global)?, &mut output),
         Command::RetryPlan(args) => retry_plan::retry_plan(args, &configured(&cli.global)?, &mut output),
-        Command::Migrate(args) => migrate::migrate(args, &configured(&cli.global)?, &mut output),
+        Command::Migrate(args) => {
+            let config = configured(&cli.global)?;
+            on_runtime(&cli.global, migrate::migrate(args, &config, &mut output))
+        }
         Command::Dev(args) => {
             let config = configured(&cli.global)?;
             on_threads(dev::dev(args, cli.global.db.as_ref(), &config, &mut output))
@@ -76,7 +79,7 @@ fn run(cli: &Cli) -> Result<Code, Failure> {
 /// Commands that talk to a store.
 async fn on_the_store(command: &Command, config: Config, output: Output) -> Result<Code, Failure> {
     let puts_in = puts_in(command);
-    let engine = store::open(&config, if puts_in { IfMissing::Create } else { IfMissing::Refuse })?;
+    let engine = store::open(&config, if puts_in { IfMissing::Create } else { IfMissing::Refuse }).await?;
     let input = Box::new(std::io::stdin());
     let mut context = Context { engine, config, output, input, ask: ask_terminal };
     context.declare_missing(puts_in).await?;
@@ -174,9 +177,8 @@ fn configured(global: &Global) -> Result<Config, Failure> {
         output(global).note(format!("several configuration files lie here; {} is read", file.display()));
     }
     let mut config = config::load(file.as_deref(), &variables).map_err(Failure::configuration)?;
-    if let Some(path) = &global.db {
-        config.store.engine = config::EngineChoice::Sqlite;
-        config.store.path = path.clone();
+    if let Some(named) = &global.db {
+        config.store.choose(named).map_err(|why| Failure::usage(format!("--db: {why}")))?;
     }
     Ok(config)
 }

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use windlass_core::engine::Engine;
+use windlass_core::error::EngineError;
+use windlass_engines::postgres::{PostgresEngine, PostgresOptions};
 use windlass_engines::sqlite::{self, SqliteEngine, SqliteOptions};
 
-use crate::config::{Config, EngineChoice, StoreSettings, Synchronous};
-use crate::exit::{Code, Failure};
+use crate::config::{Config, DatabaseUrl, EngineChoice, PostgresSettings, StoreSettings, Synchronous};
+use crate::exit::{Code, Failure, with_causes};
 
 /// Whether a command may make a new store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,7 +21,7 @@ pub(crate) enum IfMissing {
 }
 
 /// Opens it.
-pub(crate) fn open(config: &Config, if_missing: IfMissing) -> Result<Arc<dyn Engine>, Failure> {
+pub(crate) async fn open(config: &Config, if_missing: IfMissing) -> Result<Arc<dyn Engine>, Failure> {
     let path = &config.store.path;
     match config.store.engine {
         EngineChoice::Memory => Err(memory_is_private()),
@@ -28,6 +30,55 @@ pub(crate) fn open(config: &Config, if_missing: IfMissing) -> Result<Arc<dyn Eng
                 .hint("name another one with --db, or make it with `windlass migrate`"))
         }
         EngineChoice::Sqlite => Ok(Arc::new(SqliteEngine::open(path, sqlite_options(&config.store))?)),
+        EngineChoice::Postgres => {
+            // A look at a database that others use must not change its tables either.
+            let migrate = if_missing == IfMissing::Create;
+            let options = PostgresOptions { migrate, ..postgres_options(&config.store.postgres) };
+            connect(config.store.database_url()?, options).await
+        }
+    }
+}
+
+/// Connects to PostgreSQL.
+pub(crate) async fn connect(url: &DatabaseUrl, options: PostgresOptions) -> Result<Arc<dyn Engine>, Failure> {
+    match PostgresEngine::connect(url.secret(), options).await {
+        Ok(engine) => Ok(Arc::new(engine)),
+        Err(error) => Err(of_postgres(error, url)),
+    }
+}
+
+/// Why PostgreSQL cannot be used, and where it was looked for.
+pub(crate) fn of_postgres(error: EngineError, url: &DatabaseUrl) -> Failure {
+    let passing = error.is_passing();
+    let failure = Failure::from(error);
+    if !passing {
+        return failure;
+    }
+    failure.hint(format!(
+        "the server was looked for at {url}; start it, or name another one with --db or DATABASE_URL"
+    ))
+}
+
+/// Removes a schema with all that is in it, if it is there.
+pub(crate) async fn drop_schema(url: &DatabaseUrl, schema: &str) -> Result<(), Failure> {
+    let unreachable =
+        |why: tokio_postgres::Error| of_postgres(EngineError::Unavailable { why: with_causes(&why) }, url);
+    let (client, connection) =
+        tokio_postgres::connect(url.secret(), tokio_postgres::NoTls).await.map_err(unreachable)?;
+    tokio::spawn(connection);
+    let drop = format!("DROP SCHEMA IF EXISTS {schema} CASCADE");
+    client.batch_execute(&drop).await.map_err(unreachable)
+}
+
+/// How the PostgreSQL server is used.
+pub(crate) fn postgres_options(settings: &PostgresSettings) -> PostgresOptions {
+    PostgresOptions {
+        schema: settings.schema.clone(),
+        pooled: settings.pooled,
+        listen: settings.listen,
+        listen_url: settings.listen_url.as_ref().map(|url| url.secret().to_owned()),
+        connections: settings.connections,
+        ..PostgresOptions::default()
     }
 }
 
@@ -46,7 +97,7 @@ pub(crate) fn sqlite_options(store: &StoreSettings) -> SqliteOptions {
 /// Each process has a memory of its own, so a command would look into one that is always empty.
 pub(crate) fn memory_is_private() -> Failure {
     Failure::new(Code::Configuration, "expected a store that processes share, got the memory engine")
-        .hint("jobs in memory are seen only by the process that holds them; set `engine = \"sqlite\"` in [store] or use --db")
+        .hint("jobs in memory are seen only by the process that holds them; set `engine` in [store] to \"sqlite\" or \"postgres\", or use --db")
 }
 
 #[cfg(test)]
@@ -57,8 +108,8 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn the_settings_of_the_store_reach_the_engine() {
+    #[tokio::test]
+    async fn the_settings_of_the_store_reach_the_engine() {
         let dir = tempfile::tempdir().unwrap();
         let mut config = crate::config::load(None, &[]).unwrap();
         config.store.path = dir.path().join("a.db");
@@ -66,19 +117,19 @@ mod tests {
             [(Synchronous::Full, Durability::PowerCut), (Synchronous::Normal, Durability::Crash)]
         {
             config.store.synchronous = synchronous;
-            let engine = open(&config, IfMissing::Create).unwrap();
+            let engine = open(&config, IfMissing::Create).await.unwrap();
             assert_eq!((engine.info().name, engine.info().durability), ("sqlite", durability));
         }
         config.store.busy_timeout = Duration::from_millis(7);
         assert_eq!(sqlite_options(&config.store).busy_timeout, Duration::from_millis(7));
     }
 
-    #[test]
-    fn memory_is_refused_where_another_process_would_have_to_see_it() {
+    #[tokio::test]
+    async fn memory_is_refused_where_another_process_would_have_to_see_it() {
         let mut config = crate::config::load(None, &[]).unwrap();
         config.store.engine = EngineChoice::Memory;
         assert_eq!(
-            open(&config, IfMissing::Create).err().map(|failure| failure.code),
+            open(&config, IfMissing::Create).await.err().map(|failure| failure.code),
             Some(Code::Configuration)
         );
     }

@@ -1,16 +1,16 @@
 //! The real binary and its signals: the first lets running jobs finish, the second gives them back at once.
 
-use std::process::{Child, Command};
+use std::process::Child;
 
 mod common;
 
-use common::{Dir, wait_for};
+use common::{Dir, ended, terminate, wait_for};
 
 #[test]
 fn a_signal_lets_running_jobs_finish() {
-    let (dir, serve, job) = serving_a_job(r#"{"act":"succeed","millis":800}"#);
-    signal(&serve);
-    assert_eq!(ended(serve), Some(0));
+    let (dir, mut serve, job) = serving_a_job(r#"{"act":"succeed","millis":800}"#);
+    terminate(&serve);
+    assert_eq!(ended(&mut serve), Some(0));
     let shown = dir.ok(&["job", "show", &job, "--json"]).json();
     assert_eq!(shown["state"], "succeeded", "{shown}");
 }
@@ -45,27 +45,11 @@ fn serving_a_job(payload: &str) -> (Dir, Child, String) {
     (dir, serve, job)
 }
 
-fn signal(child: &Child) {
-    let sent = Command::new("kill")
-        .args(["-TERM", &child.id().to_string()])
-        .status()
-        .expect("there is a kill command");
-    assert!(sent.success());
-}
-
 fn ended_by_signals(mut child: Child) -> Option<i32> {
     let over = wait_for(|| {
-        signal(&child);
+        terminate(&child);
         child.try_wait().expect("it can be asked").is_some()
     });
     assert!(over, "the second signal ends it");
     child.wait().expect("it has ended").code()
-}
-
-fn ended(mut child: Child) -> Option<i32> {
-    let over = wait_for(|| child.try_wait().expect("it can be asked").is_some());
-    if !over {
-        let _ = child.kill();
-    }
-    child.wait().expect("it ends").code().filter(|_| over)
 }

@@ -1,8 +1,8 @@
 //! Windlass runs background work. You put a job in; it is run, retried, given up, reported and cleaned away, and
 //! at every moment you can see where it is and why.
 //!
-//! Jobs are kept by an *engine*: in memory, or in an SQLite file that several processes may share. The rules are
-//! the same on each.
+//! Jobs are kept by an *engine*: in memory, in an SQLite file that several processes may share, or in PostgreSQL. The
+//! rules are the same on each.
 //!
 //! # A handler may run twice
 //!
@@ -49,7 +49,9 @@
 //! ```
 //!
 //! To keep jobs in a file, switch on the feature `sqlite` and give
-//! `SqliteEngine::open("jobs.db", SqliteOptions::default())?` instead of the memory engine. Nothing else changes.
+//! `SqliteEngine::open("jobs.db", SqliteOptions::default())?` instead of the memory engine. To keep them in PostgreSQL,
+//! switch on the feature `postgres` and give `PostgresEngine::connect(url, PostgresOptions::default()).await?`. Nothing
+//! else changes.
 //!
 //! A process that only puts jobs in needs no worker, just a [`Client`]. The store refuses jobs of a type that
 //! nobody registered; workers register theirs when they start, and [`Client::register`] does it without one.
@@ -197,7 +199,7 @@
 //! |---|---|---|---|
 //! | memory: [`MemoryEngine`] | always there | nothing: it is gone with the process | one |
 //! | SQLite: `sqlite::SqliteEngine` | `sqlite` | a power cut; with `Synchronous::Normal` the death of the process | many, on one host |
-//! | PostgreSQL | planned | | |
+//! | PostgreSQL: `postgres::PostgresEngine` | `postgres` | a power cut, unless the server runs with `fsync` or `synchronous_commit` off | many |
 //! | Redis | planned | | |
 //!
 //! # Where things are
@@ -238,6 +240,8 @@ pub use windlass_core::queue::QueueSpec;
 pub use windlass_core::retry::RetryPolicy;
 pub use windlass_engines as engines;
 pub use windlass_engines::memory::MemoryEngine;
+#[cfg(feature = "postgres")]
+pub use windlass_engines::postgres;
 #[cfg(feature = "sqlite")]
 pub use windlass_engines::sqlite;
 pub use worker::{StartError, Stopped, Stopper, Worker, WorkerOptions};

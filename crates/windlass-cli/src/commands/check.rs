@@ -4,7 +4,7 @@ use clap::Args;
 use serde_json::json;
 use windlass_core::span::show_span;
 
-use crate::config::{Config, EngineChoice, Synchronous};
+use crate::config::{Config, DatabaseUrl, EngineChoice, StoreSettings, Synchronous};
 use crate::exit::{Code, Failure};
 use crate::output::Output;
 
@@ -23,6 +23,9 @@ pub(crate) struct CheckArgs {}
 
 /// Prints a short summary. A wrong configuration never comes here.
 pub(crate) fn check(config: &Config, output: &mut Output) -> Result<Code, Failure> {
+    if config.store.engine == EngineChoice::Postgres {
+        config.store.database_url()?;
+    }
     if output.is_json() {
         output.json(&summary_json(config))?;
         return Ok(Code::Ok);
@@ -53,6 +56,10 @@ pub(crate) fn check(config: &Config, output: &mut Output) -> Result<Code, Failur
 fn store_line(config: &Config) -> String {
     let store = &config.store;
     match (store.engine, store.synchronous) {
+        (EngineChoice::Postgres, _) => {
+            let url = store.postgres.url.as_ref().map(ToString::to_string).unwrap_or_default();
+            format!("postgres {url}, schema {}; what jobs survive is up to the server", store.postgres.schema)
+        }
         (EngineChoice::Memory, _) => "memory; jobs are lost with the process".to_owned(),
         (EngineChoice::Sqlite, Synchronous::Full) => {
             format!("sqlite {}; jobs survive a power cut", store.path.display())
@@ -68,12 +75,7 @@ fn summary_json(config: &Config) -> serde_json::Value {
     json!({
         "ok": true,
         "file": config.file,
-        "store": {
-            "engine": store.engine.as_str(),
-            "path": store.path,
-            "synchronous": store.synchronous.as_str(),
-            "busy_timeout": show_span(store.busy_timeout),
-        },
+        "store": store_json(store),
         "worker": {
             "lease": show_span(worker.lease),
             "heartbeat": show_span(worker.heartbeat),
@@ -85,5 +87,23 @@ fn summary_json(config: &Config) -> serde_json::Value {
         "retry": config.retry,
         "queues": config.queues,
         "types": config.types,
+    })
+}
+
+/// Addresses are shown without their passwords.
+fn store_json(store: &StoreSettings) -> serde_json::Value {
+    let postgres = &store.postgres;
+    let shown = |url: &Option<DatabaseUrl>| url.as_ref().map(ToString::to_string);
+    json!({
+        "engine": store.engine.as_str(),
+        "path": store.path,
+        "synchronous": store.synchronous.as_str(),
+        "busy_timeout": show_span(store.busy_timeout),
+        "url": shown(&postgres.url),
+        "schema": postgres.schema,
+        "pooled": postgres.pooled,
+        "listen": postgres.listen,
+        "listen_url": shown(&postgres.listen_url),
+        "connections": postgres.connections,
     })
 }

@@ -1,13 +1,11 @@
-//! `windlass dev`: everything in one process on an SQLite file, with sample jobs, to see how it works.
+//! `windlass dev`: everything in one process, with sample jobs, to see how it works.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use windlass::engines::sqlite::{SqliteEngine, SqliteOptions};
 use windlass::{Client, Worker, WorkerOptions};
-use windlass_core::engine::Engine;
 use windlass_core::span::parse_span;
 
 use crate::config::Config;
@@ -17,10 +15,12 @@ use crate::{samples, signals};
 
 pub(crate) mod ledger;
 mod live;
+mod place;
 mod produce;
 mod summary;
 
 use ledger::Ledger;
+use place::Place;
 
 /// What to show.
 #[derive(Debug, Clone, Args)]
@@ -28,14 +28,17 @@ use ledger::Ledger;
   windlass dev                         see jobs flow; Ctrl-C stops cleanly, start again and they go on
   windlass dev --for 10s --json        a summary after ten seconds
   windlass dev --fresh                 start over
+  windlass dev --db postgres://user@localhost:5432/app
 
 Jobs are kept in windlass-dev.db, or in the file that --db names. Look at them from another shell:
-  windlass --db windlass-dev.db job list")]
+  windlass --db windlass-dev.db job list
+On PostgreSQL they are kept in a schema of their own, the configured one with _dev behind its name:
+  WINDLASS__STORE__SCHEMA=windlass_dev windlass --db postgres://user@localhost:5432/app job list")]
 pub(crate) struct DevArgs {
     /// Stop after this time
     #[arg(long = "for", value_name = "SPAN", value_parser = parse_span)]
     lasting: Option<Duration>,
-    /// Start over with an empty file
+    /// Start over: remove the file, or on PostgreSQL the schema of dev
     #[arg(long)]
     fresh: bool,
     /// Put no jobs in; run those that are there, and stop when none is left
@@ -43,7 +46,6 @@ pub(crate) struct DevArgs {
     finish: bool,
 }
 
-const DEFAULT_FILE: &str = "windlass-dev.db";
 /// A person who presses Ctrl-C does not want to wait long for sample jobs.
 const STOP_GRACE: Duration = Duration::from_secs(3);
 
@@ -55,13 +57,13 @@ pub(crate) async fn dev(
     output: &mut Output,
 ) -> Result<Code, Failure> {
     let mut signals = signals::Signals::new()?;
-    let path = db.cloned().unwrap_or_else(|| PathBuf::from(DEFAULT_FILE));
+    let place = Place::of(db, config)?;
     if args.fresh {
-        start_over(&path)?;
+        place.start_over().await?;
     }
     samples::hush_panics();
-    let engine: Arc<dyn Engine> = Arc::new(SqliteEngine::open(&path, SqliteOptions::default())?);
-    let ledger = Ledger::open(&path)?;
+    let engine = place.open().await?;
+    let ledger = Ledger::open(place.ledger())?;
     let options = WorkerOptions {
         queues: config.queues.clone(),
         labels: config.priorities.clone(),
@@ -71,7 +73,7 @@ pub(crate) async fn dev(
     let mut worker = Worker::start(Arc::clone(&engine), samples::handlers(Some(ledger.clone())), options)
         .await
         .map_err(|why| Failure::new(Code::Store, with_causes(&why)))?;
-    output.note(format!("jobs are kept in {}; Ctrl-C stops", path.display()));
+    output.note(format!("jobs are kept in {}; Ctrl-C stops", place.describe()));
     run(args, worker.client(), &ledger, &mut signals, output).await?;
     output.note("stopping; once more stops at once");
     signals::stop(&mut worker, &mut signals).await;
@@ -108,22 +110,6 @@ async fn finished(client: &Client) -> Result<(), Failure> {
     const LOOK_EVERY: Duration = Duration::from_millis(100);
     while client.snapshot().await?.iter().any(|queue| queue.counts.unfinished() > 0) {
         tokio::time::sleep(LOOK_EVERY).await;
-    }
-    Ok(())
-}
-
-fn start_over(path: &std::path::Path) -> Result<(), Failure> {
-    let beside = |suffix: &str| PathBuf::from(format!("{}{suffix}", path.display()));
-    for file in [path.to_owned(), beside("-wal"), beside("-shm"), ledger::beside(path)] {
-        match std::fs::remove_file(&file) {
-            Err(why) if why.kind() != std::io::ErrorKind::NotFound => {
-                return Err(Failure::new(
-                    Code::Store,
-                    format!("{} cannot be removed: {why}", file.display()),
-                ));
-            }
-            _ => {}
-        }
     }
     Ok(())
 }

@@ -31,7 +31,7 @@ pub(crate) struct ServeArgs {
 /// Serves until a signal.
 pub(crate) async fn serve(args: &ServeArgs, config: &Config, output: &mut Output) -> Result<Code, Failure> {
     let mut signals = signals::Signals::new()?;
-    let engine = open(config, IfMissing::Create)?;
+    let engine = open(config, IfMissing::Create).await?;
     engine.declare(config.declaration()).await?;
     let handlers = samples::handlers(None).configure(|spec| configured(spec, config));
     let mut worker = Worker::start(Arc::clone(&engine), handlers, options(args, config))

@@ -3,8 +3,10 @@
 
 use std::sync::Arc;
 
+use super::database_url::DatabaseUrl;
 use super::from_toml;
 use super::problem::{Problem, Problems};
+use super::store::{EngineChoice, StoreSettings};
 use super::tree::{Entry, Node, Place, Table, Value};
 
 const PREFIX: &str = "WINDLASS__";
@@ -83,6 +85,24 @@ fn entry_of<'a>(table: &'a mut Table, part: &str, place: &Place) -> &'a mut Entr
 
 fn plain(key: &str) -> String {
     key.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' }).collect()
+}
+
+/// `DATABASE_URL`, as many programs read it: where PostgreSQL is, if it was chosen and nothing else says where. It never
+/// chooses the engine by itself, since it may be there for another program.
+pub(crate) fn take_database_url(
+    store: &mut StoreSettings,
+    variables: &[(String, String)],
+    problems: &mut Problems,
+) {
+    if store.engine != EngineChoice::Postgres || store.postgres.url.is_some() {
+        return;
+    }
+    let given = variables.iter().find(|(name, text)| name == "DATABASE_URL" && !text.is_empty());
+    let Some((name, text)) = given else { return };
+    match DatabaseUrl::parse(text) {
+        Ok(url) => store.postgres.url = Some(url),
+        Err(why) => problems.push(Problem::at(&Place::Env(Arc::from(name.as_str())), why)),
+    }
 }
 
 /// The three variables of Redis that older deployments set. Redis is not in this build: asking for it must be

@@ -1,9 +1,12 @@
 //! `[store]`: where jobs are kept.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::database_url::DatabaseUrl;
+use super::postgres::{self, PostgresSettings};
 use super::section::{Section, span, text, word};
+use crate::exit::{Code, Failure};
 
 /// Where jobs are kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,6 +19,8 @@ pub(crate) struct StoreSettings {
     pub(crate) synchronous: Synchronous,
     /// How long to wait for another process that writes to the file.
     pub(crate) busy_timeout: Duration,
+    /// What concerns PostgreSQL.
+    pub(crate) postgres: PostgresSettings,
 }
 
 /// Which engine keeps the jobs.
@@ -23,6 +28,8 @@ pub(crate) struct StoreSettings {
 pub(crate) enum EngineChoice {
     /// An SQLite file.
     Sqlite,
+    /// A PostgreSQL server.
+    Postgres,
     /// Nothing but memory: jobs are gone with the process.
     Memory,
 }
@@ -31,6 +38,7 @@ impl EngineChoice {
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Sqlite => "sqlite",
+            Self::Postgres => "postgres",
             Self::Memory => "memory",
         }
     }
@@ -61,32 +69,75 @@ impl Default for StoreSettings {
             path: PathBuf::from("windlass.db"),
             synchronous: Synchronous::Full,
             busy_timeout: Duration::from_secs(5),
+            postgres: PostgresSettings::default(),
         }
     }
 }
 
-const ENGINES: &[(&str, EngineChoice)] =
-    &[("sqlite", EngineChoice::Sqlite), ("memory", EngineChoice::Memory)];
+impl StoreSettings {
+    /// Takes a store that was named in one word: the URL of a PostgreSQL server, or else an SQLite file.
+    pub(crate) fn choose(&mut self, named: &Path) -> Result<(), String> {
+        match named.to_str().filter(|text| DatabaseUrl::is_meant_by(text)) {
+            Some(url) => {
+                self.postgres.url = Some(DatabaseUrl::parse(url)?);
+                self.engine = EngineChoice::Postgres;
+            }
+            None => {
+                self.path = named.to_owned();
+                self.engine = EngineChoice::Sqlite;
+            }
+        }
+        Ok(())
+    }
+
+    /// Where the PostgreSQL server is.
+    pub(crate) fn database_url(&self) -> Result<&DatabaseUrl, Failure> {
+        self.postgres.url.as_ref().ok_or_else(|| {
+            Failure::new(Code::Configuration, "expected the URL of a PostgreSQL database, got none").hint(
+                "set DATABASE_URL, `url` in [store] or --db to one such as postgres://user@host:5432/database",
+            )
+        })
+    }
+}
+
+const ENGINES: &[(&str, EngineChoice)] = &[
+    ("sqlite", EngineChoice::Sqlite),
+    ("postgres", EngineChoice::Postgres),
+    ("memory", EngineChoice::Memory),
+];
 const SYNCHRONOUS: &[(&str, Synchronous)] = &[("full", Synchronous::Full), ("normal", Synchronous::Normal)];
 
 pub(crate) fn read(mut section: Section<'_, '_>) -> StoreSettings {
     let default = StoreSettings::default();
-    let settings = StoreSettings {
-        engine: section.get("engine", engine).unwrap_or(default.engine),
-        path: section.get("path", text).map_or(default.path, PathBuf::from),
+    let engine = section.get("engine", engine);
+    let path = section.get("path", text).map(PathBuf::from);
+    let mut settings = StoreSettings {
+        engine: default.engine,
+        path: default.path,
         synchronous: section.get("synchronous", word(SYNCHRONOUS)).unwrap_or(default.synchronous),
         busy_timeout: section
             .get("busy_timeout", span(Duration::from_millis(1), Duration::from_secs(600)))
             .unwrap_or(default.busy_timeout),
+        postgres: postgres::read(&mut section),
     };
+    if let Some(path) = path {
+        section.get("path", |_| settings.choose(&path));
+    }
+    // Whoever gives an address and no engine means the engine that the address leads to.
+    if settings.postgres.url.is_some() {
+        settings.engine = EngineChoice::Postgres;
+    }
+    settings.engine = engine.unwrap_or(settings.engine);
     section.finish();
     settings
 }
 
 fn engine(value: &super::tree::Value) -> Result<EngineChoice, String> {
     match text(value).as_deref() {
-        Ok(known @ ("postgres" | "postgresql" | "redis")) => {
-            Err(format!("expected one of sqlite, memory, got \"{known}\", which is not in this build"))
+        Ok("postgresql") => Ok(EngineChoice::Postgres),
+        Ok("redis") => {
+            Err("expected one of sqlite, postgres, memory, got \"redis\", which is not in this build"
+                .to_owned())
         }
         _ => word(ENGINES)(value),
     }

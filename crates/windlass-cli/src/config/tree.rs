@@ -4,6 +4,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use super::database_url::without_password;
+
 /// Where a value was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Place {
@@ -62,7 +64,7 @@ impl Value {
             Self::Bool(flag) => flag.to_string(),
             Self::Int(number) => number.to_string(),
             Self::Number(text) => shortened(text),
-            Self::Text(text) | Self::Raw(text) => format!("{:?}", shortened(text)),
+            Self::Text(text) | Self::Raw(text) => format!("{:?}", shortened(&without_password(text))),
             Self::List(_) => "a list".to_owned(),
             Self::Table(_) => "a table".to_owned(),
         }

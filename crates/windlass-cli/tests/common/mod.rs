@@ -2,7 +2,7 @@
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 /// A working directory for one test.
 pub(crate) struct Dir(tempfile::TempDir);
@@ -48,9 +48,9 @@ impl Dir {
     /// The binary, with nothing of our own environment that could change what it does.
     pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
-        for (name, _) in
-            std::env::vars().filter(|(name, _)| name.starts_with("WINDLASS") || name.contains("REDIS"))
-        {
+        let ours =
+            |name: &str| name.starts_with("WINDLASS") || name.contains("REDIS") || name == "DATABASE_URL";
+        for (name, _) in std::env::vars().filter(|(name, _)| ours(name)) {
             command.env_remove(name);
         }
         command.env_remove("RUST_LOG").current_dir(self.path()).args(args);
@@ -110,4 +110,24 @@ pub(crate) fn wait_for(mut done: impl FnMut() -> bool) -> bool {
         std::thread::sleep(std::time::Duration::from_millis(20)); // may sleep: between looks at another process
     }
     false
+}
+
+/// The polite kill.
+#[allow(dead_code, reason = "each test file uses a part of this")]
+pub(crate) fn terminate(child: &Child) {
+    let sent = Command::new("kill")
+        .args(["-TERM", &child.id().to_string()])
+        .status()
+        .expect("there is a kill command");
+    assert!(sent.success());
+}
+
+/// The exit code of a process that ends by itself; nothing if it has to be killed.
+#[allow(dead_code, reason = "each test file uses a part of this")]
+pub(crate) fn ended(child: &mut Child) -> Option<i32> {
+    let over = wait_for(|| child.try_wait().expect("it can be asked").is_some());
+    if !over {
+        let _ = child.kill();
+    }
+    child.wait().expect("it ends").code().filter(|_| over)
 }

@@ -49,7 +49,7 @@ const SCHEMA_BYTES_MAX: usize = 63;
 
 impl PostgresOptions {
     /// Checks what types cannot say.
-    pub(super) fn check(&self) -> Result<()> {
+    pub fn check(&self) -> Result<()> {
         let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_';
         let starts_well = self.schema.starts_with(|c: char| c.is_ascii_lowercase() || c == '_');
         if !starts_well || self.schema.len() > SCHEMA_BYTES_MAX || !self.schema.bytes().all(plain) {

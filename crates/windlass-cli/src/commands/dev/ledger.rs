@@ -43,8 +43,7 @@ pub(crate) fn beside(database: &Path) -> PathBuf {
 }
 
 impl Ledger {
-    pub(crate) fn open(database: &Path) -> Result<Self, Failure> {
-        let path = beside(database);
+    pub(crate) fn open(path: PathBuf) -> Result<Self, Failure> {
         let file = OpenOptions::new().create(true).append(true).open(&path).map_err(|why| {
             Failure::new(Code::Store, format!("the ledger {} cannot be opened: {why}", path.display()))
         })?;

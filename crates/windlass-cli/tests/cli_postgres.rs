@@ -1,0 +1,239 @@
+//! The binary on a real PostgreSQL server: every command that works on an SQLite file works there too.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on stops")]
+
+mod common;
+
+use std::process::Child;
+
+use common::{Dir, Done, ended, terminate, wait_for};
+use serde_json::json;
+
+/// A schema of its own on the server that tests share, removed at the end.
+struct Database {
+    dir: Dir,
+    url: String,
+    schema: String,
+}
+
+impl Database {
+    fn new() -> Self {
+        let url = windlass_servers::shared::postgres_url().expect("a PostgreSQL server");
+        Self { dir: Dir::new(), url, schema: format!("cli_{:016x}", fastrand::u64(..)) }
+    }
+
+    /// With the type `t` in the queue `high`.
+    fn with_type() -> Self {
+        let database = Self::new();
+        database.ok(&["type", "register", "t", "--queue", "high"]);
+        database
+    }
+
+    fn env(&self) -> [(&str, &str); 3] {
+        [
+            ("WINDLASS__STORE__ENGINE", "postgres"),
+            ("WINDLASS__STORE__SCHEMA", &self.schema),
+            ("DATABASE_URL", &self.url),
+        ]
+    }
+
+    fn run(&self, args: &[&str]) -> Done {
+        self.dir.with_env(&self.env(), args)
+    }
+
+    fn ok(&self, args: &[&str]) -> Done {
+        let done = self.run(args);
+        assert_eq!(done.code, 0, "{args:?}: {done:?}");
+        done
+    }
+
+    fn serve(&self) -> Serve {
+        let mut command = self.dir.command(&["serve", "--quiet"]);
+        let serve = Serve(command.envs(self.env()).spawn().expect("the binary starts"));
+        let registered = || self.run(&["type", "show", "sample.import", "--json"]).code == 0;
+        assert!(wait_for(registered), "serve registers its types");
+        serve
+    }
+
+    fn state_of(&self, job: &str) -> serde_json::Value {
+        self.ok(&["job", "show", job, "--json"]).json()["state"].clone()
+    }
+}
+
+/// A `windlass serve`, which does not outlive a test that fails.
+struct Serve(Child);
+
+impl Drop for Serve {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Drop for Database {
+    fn drop(&mut self) {
+        let (url, schemas) = (self.url.clone(), format!("{0}, {0}_dev", self.schema));
+        let dropped = async move {
+            let (client, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls).await?;
+            tokio::spawn(connection);
+            client.batch_execute(&format!("DROP SCHEMA IF EXISTS {schemas} CASCADE")).await
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        if let Err(why) = runtime.block_on(dropped) {
+            eprintln!("a schema was left behind: {why}");
+        }
+    }
+}
+
+#[test]
+fn tables_are_made_on_request_and_a_look_never_makes_them() {
+    let database = Database::new();
+    let plan = database.ok(&["migrate", "--dry-run"]).out;
+    assert!(plan.starts_with("-- migration 1: first"), "{plan}");
+    assert!(plan.contains(&format!("CREATE TABLE {}.delayed_jobs", database.schema)), "{plan}");
+    for args in [&["status"][..], &["job", "list"], &["queue", "list"], &["dlq", "list"], &["type", "list"]] {
+        let done = database.run(args);
+        assert_eq!((done.code, done.out.as_str()), (69, ""), "{args:?}: {done:?}");
+        assert!(done.err.contains("windlass migrate"), "{done:?}");
+    }
+    let applied = database.ok(&["migrate", "--json"]).json();
+    assert_eq!(applied["schema"], database.schema);
+    assert_eq!(applied["migrations"][0], json!({ "version": 1, "name": "first" }));
+    assert_eq!(database.ok(&["migrate"]).out, "up to date\n");
+    assert_eq!(database.ok(&["migrate", "--dry-run"]).out, "up to date\n");
+    assert_eq!(database.ok(&["job", "list", "--json"]).json(), json!([]));
+}
+
+#[test]
+fn a_job_is_put_in_listed_shown_and_cancelled_and_its_queue_paused_and_resumed() {
+    let database = Database::with_type();
+    let placed = database.ok(&["job", "enqueue", "t", "{\"n\":1}", "--key", "k", "--json"]).json();
+    assert_eq!(placed["result"], "new");
+    let id = placed["id"].to_string();
+    assert_eq!(database.ok(&["job", "enqueue", "t", "--key", "k", "--json"]).json()["result"], "kept");
+    let listed = database.ok(&["job", "list", "--state", "ready", "--json"]).json();
+    assert_eq!((&listed[0]["id"], &listed[0]["payload"]), (&placed["id"], &json!({ "n": 1 })));
+    assert_eq!(database.ok(&["job", "priority", &id, "low"]).out, format!("{id} has priority 10\n"));
+
+    database.ok(&["queue", "pause", "high", "--reason", "a test"]);
+    let shown = database.ok(&["job", "show", &id, "--json"]).json();
+    assert!(shown["explained"].to_string().contains("paused"), "{shown}");
+    database.ok(&["queue", "resume", "high"]);
+    let queue = database.ok(&["queue", "show", "high", "--json"]).json();
+    assert_eq!(queue["paused"], false, "{queue}");
+
+    let status = database.ok(&["status", "--json"]).json();
+    assert_eq!(
+        (&status["engine"], &status["depth"], &status["healthy"]),
+        (&json!("postgres"), &json!(1), &json!(true))
+    );
+    assert_eq!(database.ok(&["job", "cancel", &id]).out, format!("{id} cancelled\n"));
+    assert_eq!(database.run(&["job", "wait", &id]).code, 1);
+    assert_eq!(database.run(&["job", "show", "999999"]).code, 3);
+    assert_eq!(database.run(&["job", "enqueue", "nobody"]).code, 3);
+}
+
+#[test]
+fn serve_runs_jobs_buries_hopeless_ones_and_stops_cleanly_on_a_signal() {
+    let database = Database::new();
+    let mut serve = database.serve();
+    let put = |payload| {
+        database.ok(&["job", "enqueue", "sample.import", payload, "--json"]).json()["id"].to_string()
+    };
+    let (good, bad, again) = (put(r#"{"millis":5}"#), put(r#"{"act":"fail"}"#), put(r#"{"act":"fail"}"#));
+    let waited = database.run(&["job", "wait", &good, "--timeout", "1m"]);
+    assert_eq!(waited.code, 0, "{waited:?}, {}", database.ok(&["job", "show", &good]).out);
+    assert!(wait_for(|| [&bad, &again].iter().all(|job| database.state_of(job) == "dead")), "both die");
+
+    let letters = database.ok(&["dlq", "list", "--json"]).json();
+    assert_eq!(letters.as_array().map(Vec::len), Some(2), "{letters}");
+    assert!(database.ok(&["dlq", "show", &bad]).out.contains("cannot be imported"));
+    database.ok(&["dlq", "discard", &bad, "--yes"]);
+    assert_eq!(database.run(&["job", "show", &bad]).code, 3);
+    let status = database.ok(&["status", "--json"]).json();
+    assert_eq!(status["workers"].as_array().map(Vec::len), Some(1), "{status}");
+
+    terminate(&serve.0);
+    assert_eq!(ended(&mut serve.0), Some(0));
+    database.ok(&["dlq", "retry", &again]);
+    assert_eq!(database.state_of(&again), "ready");
+    let status = database.ok(&["status", "--json"]).json();
+    assert_eq!(status["workers"], json!([]), "a worker that stopped is gone");
+}
+
+#[test]
+fn dev_runs_in_a_schema_of_its_own_and_loses_nothing() {
+    let database = Database::with_type();
+    let summary = database.ok(&["dev", "--for", "3s", "--json", "--fresh"]).json();
+    assert_eq!(summary["lost"], 0);
+    assert!(summary["succeeded"].as_u64().unwrap() > 0, "{summary}");
+    assert_eq!(
+        database.ok(&["job", "list", "--json"]).json(),
+        json!([]),
+        "the configured schema is untouched"
+    );
+    let dev = format!("{}_dev", database.schema);
+    let env = [("WINDLASS__STORE__SCHEMA", dev.as_str())];
+    let seen = database.dir.with_env(&env, &["status", "--db", &database.url, "--json"]).json();
+    assert_eq!(seen["engine"], "postgres");
+    let fresh = database.ok(&["dev", "--for", "10ms", "--finish", "--json", "--fresh"]).json();
+    assert_eq!(fresh["enqueued"], 0, "the schema was removed first: {fresh}");
+}
+
+#[test]
+fn a_url_just_works_wherever_a_store_is_named() {
+    let database = Database::with_type();
+    database.dir.write("by_url.toml", &format!("[store]\nurl = \"{}\"\n", database.url));
+    database.dir.write("by_path.toml", &format!("[store]\npath = \"{}\"\n", database.url));
+    let schema = ("WINDLASS__STORE__SCHEMA", database.schema.as_str());
+    let by_variable = ("WINDLASS__STORE__URL", database.url.as_str());
+    for (env, args) in [
+        (&[schema][..], &["--db", &database.url][..]),
+        (&[schema], &["--config", "by_url.toml"]),
+        (&[schema], &["--config", "by_path.toml"]),
+        (&[schema, by_variable], &[]),
+    ] {
+        let done = database.dir.with_env(env, &[args, &["type", "show", "t", "--json"]].concat());
+        assert_eq!(done.code, 0, "{args:?}: {done:?}");
+    }
+}
+
+#[test]
+fn a_password_is_never_printed() {
+    let dir = Dir::new();
+    let nowhere = "postgres://ada:secret@127.0.0.1:1/jobs";
+    for (args, code) in [
+        (&["check", "--db", nowhere][..], 0),
+        (&["check", "--db", nowhere, "--json"], 0),
+        (&["status", "--db", nowhere], 69),
+        (&["status", "--db", nowhere, "--json", "-vv"], 69),
+        (&["migrate", "--db", nowhere], 69),
+        (&["dev", "--fresh", "--db", nowhere], 69),
+        (&["status", "--db", "postgres://ada:secret@host:port/jobs"], 2),
+    ] {
+        let done = dir.run(args);
+        assert_eq!(done.code, code, "{args:?}: {done:?}");
+        assert!(!done.out.contains("secret") && !done.err.contains("secret"), "{args:?}: {done:?}");
+    }
+    let done = dir.run(&["status", "--db", nowhere]);
+    assert!(done.err.contains("postgres://ada@127.0.0.1:1/jobs"), "it says where it looked: {done:?}");
+    let wrong = [("WINDLASS__STORE__ENGINE", nowhere), ("WINDLASS__STORE__URL", "secret")];
+    let done = dir.with_env(&wrong, &["check"]);
+    assert_eq!((done.code, done.err.lines().count()), (78, 2), "{done:?}");
+    assert!(!done.err.contains("secret"), "{done:?}");
+}
+
+#[test]
+fn postgres_without_an_address_says_where_to_put_one() {
+    let dir = Dir::new();
+    let chosen = ("WINDLASS__STORE__ENGINE", "postgres");
+    for args in [&["check"][..], &["status"], &["serve"], &["migrate"], &["dev"]] {
+        let done = dir.with_env(&[chosen], args);
+        assert_eq!(done.code, 78, "{args:?}: {done:?}");
+        assert!(done.err.contains("DATABASE_URL") && done.err.contains("postgres://"), "{done:?}");
+    }
+    let url = ("DATABASE_URL", "postgres://ada@host/jobs");
+    assert_eq!(dir.with_env(&[chosen, url], &["check"]).code, 0);
+    let engine = |done: Done| done.json()["store"]["engine"].clone();
+    assert_eq!(engine(dir.with_env(&[url], &["check", "--json"])), "sqlite", "it may be for another program");
+}
