@@ -25,7 +25,13 @@ impl Fault {
     pub(super) fn is_about_data(&self) -> bool {
         // Class 22 is about values, 23 about constraints, 54 about sizes.
         let Self::Refused(error) = self else { return false };
-        ["22", "23", "54"].iter().any(|class| error.code().code().starts_with(class))
+        !is_misrouted(error) && ["22", "23", "54"].iter().any(|class| error.code().code().starts_with(class))
+    }
+
+    /// Whether a day of the history was made while a row was on its way to the default part, where it may not lie any
+    /// more. Nothing is wrong with the row: done again, it finds its day.
+    pub(super) fn is_about_a_new_day(&self) -> bool {
+        matches!(self, Self::Refused(error) if is_misrouted(error))
     }
 
     /// Whether somebody holds a lock for longer than we wait.
@@ -44,6 +50,11 @@ impl Fault {
             other => other,
         }
     }
+}
+
+/// A check that has no name is the bounds of a part; all of ours have one.
+fn is_misrouted(error: &tokio_postgres::error::DbError) -> bool {
+    *error.code() == SqlState::CHECK_VIOLATION && error.constraint().is_none()
 }
 
 /// The server ends this session. It says so between statements, too, so a commit may just have been done.
@@ -113,6 +124,9 @@ fn refused(error: &tokio_postgres::error::DbError) -> EngineError {
         "53100" => EngineError::Full {
             why: format!("free some space on the server's disk; it goes on by itself then ({said})"),
         },
+        "23514" if is_misrouted(error) => {
+            EngineError::Unavailable { why: format!("a day of the history was made just now ({said})") }
+        }
         other if ["08", "40", "53", "55", "57", "58"].iter().any(|class| other.starts_with(class)) => {
             EngineError::Unavailable { why: format!("{said} ({other})") }
         }

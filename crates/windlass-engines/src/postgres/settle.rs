@@ -48,6 +48,8 @@ impl Store {
                 answers.extend(Box::pin(self.settle_in_parts(second)).await?);
                 Ok(answers)
             }
+            // Guarded by `a_day_of_the_history_that_is_made_meanwhile_buries_no_job`.
+            (Err(fault), _) if fault.is_about_a_new_day() => self.settle_all(batch).await,
             (result, _) => result,
         }
     }

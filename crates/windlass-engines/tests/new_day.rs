@@ -1,0 +1,61 @@
+//! PostgreSQL keeps history in a part for each day. One that is made while a job ends must not be in its way.
+
+#![cfg(feature = "postgres")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_postgres::{Client, NoTls};
+use windlass_conformance::harness::{Fixture, Harness};
+use windlass_core::clock::ManualClock;
+use windlass_core::job::Phase;
+use windlass_engines::postgres::{PostgresEngine, PostgresOptions};
+
+async fn session(url: &str) -> Client {
+    let (client, connection) = tokio_postgres::connect(url, NoTls).await.expect("the server is up");
+    tokio::spawn(connection);
+    client
+}
+
+async fn harness(url: &str, schema: &str) -> Harness {
+    let clock = Arc::new(ManualClock::default());
+    let options = PostgresOptions {
+        schema: schema.to_owned(),
+        clock: Some(clock.clone()),
+        ..PostgresOptions::default()
+    };
+    let engine = PostgresEngine::connect(url, options).await.expect("a fresh schema");
+    let fixture = Fixture { engine: Arc::new(engine), clock, keep: Box::new(()) };
+    Harness::start(fixture, |task| drop(tokio::spawn(task))).await
+}
+
+/// Waits until somebody waits for a lock on the default part of the history.
+async fn somebody_waits(session: &Client, schema: &str) {
+    let waiting = format!(
+        "SELECT 1 FROM pg_locks WHERE NOT granted AND relation = '{schema}.job_history_rest'::regclass"
+    );
+    while session.query(&waiting, &[]).await.expect("the server is up").is_empty() {
+        // may sleep: the server sends no signal when a session begins to wait.
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_day_of_the_history_that_is_made_meanwhile_buries_no_job() {
+    let url = windlass_servers::shared::postgres_url().expect("a PostgreSQL server");
+    let schema = format!("day_{:016x}", fastrand::u64(..));
+    let h = harness(&url, &schema).await;
+    let claimed = h.enqueue_and_claim_one().await;
+    let (upkeep, observer) = (session(&url).await, session(&url).await);
+    let make = format!("BEGIN; SELECT {schema}.make_days('{}');", h.now());
+    upkeep.batch_execute(&make).await.expect("days are made");
+
+    let days_are_there = async {
+        somebody_waits(&observer, &schema).await;
+        upkeep.batch_execute("COMMIT").await.expect("days are made");
+    };
+    let (job, ()) = tokio::join!(h.succeed(&claimed), days_are_there);
+
+    assert_eq!(h.phase_of(job).await, Phase::Succeeded);
+    observer.batch_execute(&format!("DROP SCHEMA {schema} CASCADE")).await.expect("nobody uses it");
+}
