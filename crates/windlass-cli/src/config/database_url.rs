@@ -88,10 +88,10 @@ mod tests {
                 "postgres://ada:secret@db.example:5433/jobs?sslmode=prefer",
                 "postgres://ada@db.example:5433/jobs",
             ),
-            ("postgresql://ada:p%40ss@a,b/jobs", "postgres://ada@a,b/jobs"),
+            ("postgresql://ada:p%40ss@a,b/jobs", "postgres://ada@a:5432,b:5432/jobs"),
             ("postgres://ada@a:1,b:2/jobs?password=secret", "postgres://ada@a:1,b:2/jobs"),
             ("host=/run/pg user=ada password=secret dbname=jobs", "postgres://ada@/run/pg/jobs"),
-            ("postgres://localhost", "postgres://localhost"),
+            ("postgres://localhost", "postgres://localhost:5432"),
         ] {
             let url = DatabaseUrl::parse(written).unwrap();
             assert_eq!(url.to_string(), shown);
