@@ -1,0 +1,147 @@
+//! What each role of docs/engines/postgres-roles.sql may do, and what it may not.
+#![cfg(feature = "postgres")]
+
+use std::time::Duration;
+
+use windlass_core::admin::ListRequest;
+use windlass_core::claim::{ClaimAnswer, ClaimRequest, ClaimToken, Suspects};
+use windlass_core::engine::{Admin, Declaration, Engine};
+use windlass_core::enqueue::{EnqueueRequest, Enqueued, NewJob, RequestId};
+use windlass_core::error::EngineError;
+use windlass_core::job_type::TypeSpec;
+use windlass_core::names::{QueueName, TypeName};
+use windlass_core::payload::Payload;
+use windlass_core::queue::QueueSpec;
+use windlass_core::settle::{AttemptReport, Settled, Transition};
+use windlass_core::worker::{WorkerCard, WorkerId};
+use windlass_engines::postgres::{PostgresEngine, PostgresOptions};
+
+const ROLES: &str = include_str!("../../../docs/engines/postgres-roles.sql");
+
+fn queue() -> QueueName {
+    QueueName::parse("main").expect("a plain name")
+}
+
+fn kind() -> TypeName {
+    TypeName::parse("work").expect("a plain name")
+}
+
+/// A schema with its roles, and a way in for each.
+struct Place {
+    schema: String,
+    url: String,
+    owner: PostgresEngine,
+}
+
+impl Place {
+    async fn new() -> Self {
+        let url = windlass_servers::shared::postgres_url().expect("a PostgreSQL server");
+        let schema = format!("roles_{:016x}", fastrand::u64(..));
+        let options = PostgresOptions { schema: schema.clone(), ..PostgresOptions::default() };
+        let owner = PostgresEngine::connect(&url, options).await.expect("a fresh schema");
+        let declaration = Declaration {
+            queues: vec![QueueSpec::new(queue())],
+            types: vec![TypeSpec::new(kind(), queue())],
+        };
+        owner.declare(declaration).await.unwrap();
+        let (client, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls).await.unwrap();
+        tokio::spawn(connection);
+        let roles = ROLES.replace("windlass_", &format!("{schema}_")).replace("windlass", &schema);
+        client.batch_execute(&roles).await.unwrap();
+        for role in ["worker", "producer", "reader"] {
+            client.batch_execute(&format!("ALTER ROLE {schema}_{role} LOGIN")).await.unwrap();
+        }
+        Self { schema, url, owner }
+    }
+
+    async fn as_role(&self, role: &str) -> PostgresEngine {
+        let mut config: tokio_postgres::Config = self.url.parse().unwrap();
+        let host = match &config.get_hosts()[0] {
+            tokio_postgres::config::Host::Tcp(host) => host.clone(),
+            other => panic!("expected a host to connect to, got {other:?}"),
+        };
+        let user = format!("{}_{role}", self.schema);
+        config.user(&user);
+        let url = format!(
+            "postgres://{user}@{host}:{}/{}",
+            config.get_ports()[0],
+            config.get_dbname().unwrap_or("postgres")
+        );
+        let options =
+            PostgresOptions { schema: self.schema.clone(), migrate: false, ..PostgresOptions::default() };
+        PostgresEngine::connect(&url, options).await.expect("the role may come in")
+    }
+}
+
+async fn put_in(engine: &PostgresEngine) -> Result<Vec<Enqueued>, EngineError> {
+    let request = RequestId::from_random(fastrand::u128(..));
+    engine.enqueue(EnqueueRequest { request, jobs: vec![NewJob::new(kind(), Payload::default())] }).await
+}
+
+async fn register(engine: &PostgresEngine, id: WorkerId) -> Result<(), EngineError> {
+    let card = WorkerCard {
+        id,
+        host: String::new(),
+        pid: 1,
+        version: String::new(),
+        queues: vec![queue()],
+        types: vec![kind()],
+        lease: Duration::from_secs(60),
+    };
+    engine.register(card).await
+}
+
+async fn claim(engine: &PostgresEngine, worker: WorkerId) -> Result<ClaimAnswer, EngineError> {
+    let request = ClaimRequest {
+        token: ClaimToken::from_random(fastrand::u128(..)),
+        repeat: false,
+        worker,
+        queues: vec![queue()],
+        types: vec![kind()],
+        limit: 10,
+        boosted_max: 0,
+        suspects: Suspects::LeaveOut,
+    };
+    engine.claim(request).await
+}
+
+#[tokio::test]
+async fn a_worker_does_everything_but_change_the_schema() {
+    let place = Place::new().await;
+    let engine = place.as_role("worker").await;
+    let worker = WorkerId::from_random(fastrand::u128(..));
+    put_in(&engine).await.unwrap();
+    register(&engine, worker).await.unwrap();
+    let ClaimAnswer::Claimed { jobs, .. } = claim(&engine, worker).await.unwrap() else { panic!("it lives") };
+    let done = jobs
+        .into_iter()
+        .map(|job| job.settled(Transition::Succeed { result: None }, AttemptReport::default()));
+    assert_eq!(engine.settle(done.collect()).await.unwrap(), [Settled::Applied]);
+    engine.sweep(100).await.unwrap();
+    engine.prune(100).await.unwrap();
+    engine.retire(worker).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_producer_puts_jobs_in_and_claims_none() {
+    let place = Place::new().await;
+    let engine = place.as_role("producer").await;
+    assert!(matches!(put_in(&engine).await.unwrap()[..], [Enqueued::New(_)]));
+    let refused = register(&engine, WorkerId::from_random(fastrand::u128(..))).await.unwrap_err();
+    assert!(matches!(&refused, EngineError::Unusable { why } if why.contains("lacks a right")), "{refused}");
+    assert_eq!(place.owner.queues().await.unwrap()[0].counts.ready, 1);
+}
+
+#[tokio::test]
+async fn a_reader_sees_all_and_changes_nothing() {
+    let place = Place::new().await;
+    put_in(&place.owner).await.unwrap();
+    let engine = place.as_role("reader").await;
+    assert_eq!(engine.list(ListRequest { limit: 10, ..ListRequest::default() }).await.unwrap().len(), 1);
+    assert_eq!(engine.queues().await.unwrap()[0].counts.ready, 1);
+    let refused = put_in(&engine).await.unwrap_err();
+    assert!(
+        matches!(&refused, EngineError::Unusable { why } if why.contains("docs/engines/postgres.md")),
+        "{refused}"
+    );
+}
