@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
-    bench, check, completions, config, dev, dlq, job, job_type, migrate, queue, retry_plan, serve, status,
+    bench, check, completions, config, dev, dlq, doctor, job, job_type, migrate, queue, retry_plan, serve,
+    status,
 };
 use crate::exit::CODES_HELP;
 
@@ -73,6 +74,8 @@ pub(crate) enum Command {
     Status(status::StatusArgs),
     /// Make or update the tables of the store
     Migrate(migrate::MigrateArgs),
+    /// Look at the server and say what is wrong with it
+    Doctor(doctor::DoctorArgs),
     /// Check the configuration and say what it sets
     Check(check::CheckArgs),
     /// Help with the configuration file

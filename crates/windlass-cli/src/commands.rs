@@ -10,6 +10,7 @@ pub(crate) mod job_type;
 pub(crate) mod status;
 pub(crate) mod migrate;
 
+pub(crate) mod doctor;
 pub(crate) mod check;
 pub(crate) mod config;
 pub(crate) mod retry_plan;

@@ -27,7 +27,8 @@ use crate::commands::config::ConfigCommand;
 use crate::commands::job::JobCommand;
 use crate::commands::job_type::TypeCommand;
 use crate::commands::{
-    bench, check, completions, dev, dlq, job, job_type, migrate, queue, retry_plan, serve, status, version,
+    bench, check, completions, dev, dlq, doctor, job, job_type, migrate, queue, retry_plan, serve, status,
+    version,
 };
 use crate::config::Config;
 use crate::context::{Context, ask_terminal};
@@ -70,6 +71,10 @@ fn run(cli: &Cli) -> Result<Code, Failure> {
         }
         Command::Serve(args) => on_threads(serve::serve(args, &configured(&cli.global)?, &mut output)),
         Command::Bench(args) => on_threads(bench::bench(args, &mut output)),
+        Command::Doctor(args) => {
+            let config = configured(&cli.global)?;
+            on_runtime(&cli.global, async { doctor::doctor(args, &config, &mut output).await })
+        }
         Command::Job(_) | Command::Queue(_) | Command::Dlq(_) | Command::Type(_) | Command::Status(_) => {
             on_runtime(&cli.global, on_the_store(&cli.command, configured(&cli.global)?, output))
         }

@@ -237,3 +237,17 @@ fn postgres_without_an_address_says_where_to_put_one() {
     let engine = |done: Done| done.json()["store"]["engine"].clone();
     assert_eq!(engine(dir.with_env(&[url], &["check", "--json"])), "sqlite", "it may be for another program");
 }
+
+#[test]
+fn a_check_up_of_a_healthy_server_finds_nothing_bad_and_a_missing_index_is_named() {
+    let database = Database::with_type();
+    let findings = database.ok(&["doctor", "--json"]).json();
+    assert!(findings.as_array().is_some_and(|findings| findings.len() > 4), "{findings}");
+    let drop = format!("DROP INDEX {}.delayed_jobs_ready", database.schema);
+    let psql =
+        std::process::Command::new("psql").args([database.url.as_str(), "-qc", &drop]).status().unwrap();
+    assert!(psql.success());
+    let done = database.run(&["doctor", "--engine", "postgres"]);
+    assert_eq!(done.code, 1, "{done:?}");
+    assert!(done.out.starts_with("bad   indexes") && done.out.contains("delayed_jobs_ready"), "{done:?}");
+}

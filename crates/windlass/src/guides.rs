@@ -15,5 +15,9 @@ pub struct HandlersGuide;
 #[doc = include_str!("../../../docs/testing.md")]
 pub struct Testing;
 
+#[cfg(feature = "postgres")]
+#[doc = include_str!("../../../docs/engines/postgres.md")]
+pub struct PostgresGuide;
+
 #[doc = include_str!("../../../README.md")]
 pub struct Readme;

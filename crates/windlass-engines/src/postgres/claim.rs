@@ -2,11 +2,11 @@
 //! from where the last claim ended ([`position`](super::position)).
 
 use std::collections::BTreeSet;
-use std::time::{Duration, Instant as Moment};
+use std::time::Instant as Moment;
 
 use tokio_postgres::Row;
 use windlass_core::boost::{ClaimRange, claim_order};
-use windlass_core::claim::{ClaimAnswer, ClaimRequest, Claimed, Outlook, Suspects};
+use windlass_core::claim::{ClaimAnswer, ClaimRequest, Claimed, Suspects};
 use windlass_core::clock::Timestamp;
 use windlass_core::error::EngineError;
 use windlass_core::job::EXPIRED_REASON;
@@ -18,7 +18,7 @@ use windlass_core::settle::{AttemptReport, Transition};
 
 use super::Store;
 use super::catalogue::Catalogue;
-use super::conn::{Conn, Tx};
+use super::conn::Tx;
 use super::fault::Step;
 use super::position::{Place, Scope};
 use super::refuse_over;
@@ -36,10 +36,8 @@ const ROUNDS_MAX: u32 = 50;
 /// …and how often it ends only those that it met.
 const ROUNDS_ALONE: u32 = 20;
 
-/// A claim that brought at least so many, and all that was asked for, need not look ahead each time…
+/// A claim that brought at least so many, and all that was asked for, need not look ahead each time.
 const OUTLOOK_SPARED_FROM: usize = 32;
-/// …but this often.
-const OUTLOOK_GOOD_FOR: Duration = Duration::from_millis(250);
 
 /// The columns before the job in the answer of `claim`: version, now, alive, what is too late.
 const DOOR: usize = 4;
@@ -227,7 +225,7 @@ impl Store {
     }
 
     /// Core's order of ranges. What nobody looked at yet may be there, so every priority has its plain range.
-    fn order(&self, scope: &Scope, boosted_max: u32) -> Vec<ClaimRange> {
+    pub(super) fn order(&self, scope: &Scope, boosted_max: u32) -> Vec<ClaimRange> {
         let now = self.estimated_now();
         let mut positions = self.positions();
         let lanes = positions.of(scope, Moment::now());
@@ -235,7 +233,7 @@ impl Store {
     }
 
     /// The ranges as the statement takes them, each from where the last claim ended.
-    fn spans(&self, scope: &Scope, order: &[ClaimRange]) -> Spans {
+    pub(super) fn spans(&self, scope: &Scope, order: &[ClaimRange]) -> Spans {
         let mut positions = self.positions();
         let lanes = positions.of(scope, Moment::now());
         let mut spans = Spans::default();
@@ -418,10 +416,10 @@ impl Left {
 
 /// Ranges, column by column.
 #[derive(Debug, Default)]
-struct Spans {
-    priorities: Vec<i16>,
-    after_due: Vec<Instant>,
-    after_id: Vec<i64>,
+pub(super) struct Spans {
+    pub(super) priorities: Vec<i16>,
+    pub(super) after_due: Vec<Instant>,
+    pub(super) after_id: Vec<i64>,
     until: Vec<Instant>,
 }
 
@@ -546,7 +544,7 @@ fn place_in(order: &[ClaimRange], boosted: bool, reading: &Reading) -> (usize, T
     (order.iter().position(holds).unwrap_or(usize::MAX), job.due, job.id.0)
 }
 
-fn type_texts(scope: &Scope) -> Option<Vec<String>> {
+pub(super) fn type_texts(scope: &Scope) -> Option<Vec<String>> {
     Some(scope.types.as_ref()?.iter().map(ToString::to_string).collect())
 }
 
@@ -566,96 +564,4 @@ pub(super) fn open_scopes(
         (!wanted.is_empty()).then(|| Scope { queue: queue.clone(), types: (!is_all).then_some(wanted) })
     };
     open.filter_map(scope).collect()
-}
-
-/// Outlooks.
-impl Store {
-    /// What lies ahead after a claim. While big claims bring all they ask for there is more, as far as anybody can tell
-    /// without looking, so a look comes only a few times a second.
-    async fn outlook_after(
-        &self,
-        request: &ClaimRequest,
-        catalogue: &Catalogue,
-        open: &[Scope],
-        is_spared: bool,
-    ) -> Step<Outlook> {
-        let remembered = self.positions().remembered_outlook(open, Moment::now(), OUTLOOK_GOOD_FOR);
-        let outlook = match remembered {
-            Some(outlook) if is_spared => Outlook { more_due: true, ..outlook },
-            _ => {
-                let conn = self.work.get().await?;
-                let ahead = self.look_ahead(&conn, open).await?;
-                self.positions().remember_outlooks(open, &ahead, Moment::now());
-                ahead.into_iter().fold(Outlook::default(), join)
-            }
-        };
-        Ok(outlook.with_ends_of_pauses(ends_of_pauses(catalogue, &request.queues), self.estimated_now()))
-    }
-
-    pub(super) async fn outlook(
-        &self,
-        queues: Vec<QueueName>,
-        types: Vec<TypeName>,
-    ) -> Step<Vec<(QueueName, Outlook)>> {
-        refuse_over(QUEUES_PER_CLAIM_MAX, "queues", queues.len())?;
-        self.reload().await?;
-        let catalogue = self.catalogue();
-        let now = self.estimated_now();
-        let conn = self.work.get().await?;
-        let mut all = Vec::new();
-        for queue in queues {
-            let open = open_scopes(&catalogue, std::slice::from_ref(&queue), &types, now);
-            let ahead = self.look_ahead(&conn, &open).await?.into_iter().fold(Outlook::default(), join);
-            let ends = ends_of_pauses(&catalogue, std::slice::from_ref(&queue));
-            all.push((queue, ahead.with_ends_of_pauses(ends, now)));
-        }
-        Ok(all)
-    }
-
-    /// What lies ahead in each of these, from where claims are.
-    async fn look_ahead(&self, conn: &Conn, scopes: &[Scope]) -> Step<Vec<Outlook>> {
-        let mut outlooks = Vec::new();
-        for scope in scopes {
-            let spans = self.spans(scope, &self.order(scope, 0));
-            let types = type_texts(scope);
-            let now = self.now_param();
-            let queue = scope.queue.as_str();
-            let params = [
-                instant(&now),
-                text(&queue),
-                texts(&types),
-                levels(&spans.priorities),
-                instants(&spans.after_due),
-                numbers(&spans.after_id),
-            ];
-            let rows = conn.ask(&self.sql.look_ahead, &params).await?;
-            if let Some(row) = rows.first() {
-                outlooks.push(read_outlook(row)?);
-            }
-        }
-        Ok(outlooks)
-    }
-}
-
-fn read_outlook(row: &Row) -> Step<Outlook> {
-    let next: Option<i64> = row.try_get(1)?;
-    Ok(Outlook {
-        more_due: row.try_get(0)?,
-        next_due_in: next.map(|micros| Duration::from_micros(u64::try_from(micros).unwrap_or(0))),
-        suspect_due: row.try_get(2)?,
-    })
-}
-
-/// What lies ahead in two queues.
-pub(super) fn join(a: Outlook, b: Outlook) -> Outlook {
-    Outlook {
-        more_due: a.more_due || b.more_due,
-        next_due_in: a.next_due_in.into_iter().chain(b.next_due_in).min(),
-        suspect_due: a.suspect_due || b.suspect_due,
-    }
-}
-
-/// When the pauses of these queues end by themselves.
-fn ends_of_pauses(catalogue: &Catalogue, queues: &[QueueName]) -> Vec<Timestamp> {
-    queues.iter().filter_map(|name| catalogue.queue(name)?.pause.as_ref()?.until).collect()
 }

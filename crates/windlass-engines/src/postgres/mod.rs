@@ -10,6 +10,7 @@ mod enqueue;
 mod key;
 mod claim;
 mod position;
+mod outlook;
 mod settle;
 mod land;
 mod workers;

@@ -12,7 +12,7 @@ use windlass_core::job::JobId;
 use windlass_core::names::{QueueName, TypeName};
 use windlass_core::priority::Priority;
 
-use super::claim::join;
+use super::outlook::join;
 
 /// A position follows what was claimed at this distance in time…
 const BEHIND_FOR: Duration = Duration::from_secs(2);

@@ -1,0 +1,112 @@
+//! What lies ahead in queues: whether something is due, and when the next is.
+
+use std::time::{Duration, Instant as Moment};
+
+use tokio_postgres::Row;
+use windlass_core::claim::{ClaimRequest, Outlook};
+use windlass_core::clock::Timestamp;
+use windlass_core::limits::QUEUES_PER_CLAIM_MAX;
+use windlass_core::names::{QueueName, TypeName};
+
+use super::Store;
+use super::catalogue::Catalogue;
+use super::claim::{open_scopes, type_texts};
+use super::conn::Conn;
+use super::fault::Step;
+use super::position::Scope;
+use super::refuse_over;
+use super::value::{instant, instants, levels, numbers, text, texts};
+
+/// While big claims bring all they ask for, what lies ahead is looked at this often.
+const OUTLOOK_GOOD_FOR: Duration = Duration::from_millis(250);
+
+impl Store {
+    /// What lies ahead after a claim. While big claims bring all they ask for there is more, as far as anybody can tell
+    /// without looking, so a look comes only a few times a second.
+    pub(super) async fn outlook_after(
+        &self,
+        request: &ClaimRequest,
+        catalogue: &Catalogue,
+        open: &[Scope],
+        is_spared: bool,
+    ) -> Step<Outlook> {
+        let remembered = self.positions().remembered_outlook(open, Moment::now(), OUTLOOK_GOOD_FOR);
+        let outlook = match remembered {
+            Some(outlook) if is_spared => Outlook { more_due: true, ..outlook },
+            _ => {
+                let conn = self.work.get().await?;
+                let ahead = self.look_ahead(&conn, open).await?;
+                self.positions().remember_outlooks(open, &ahead, Moment::now());
+                ahead.into_iter().fold(Outlook::default(), join)
+            }
+        };
+        Ok(outlook.with_ends_of_pauses(ends_of_pauses(catalogue, &request.queues), self.estimated_now()))
+    }
+
+    pub(super) async fn outlook(
+        &self,
+        queues: Vec<QueueName>,
+        types: Vec<TypeName>,
+    ) -> Step<Vec<(QueueName, Outlook)>> {
+        refuse_over(QUEUES_PER_CLAIM_MAX, "queues", queues.len())?;
+        self.reload().await?;
+        let catalogue = self.catalogue();
+        let now = self.estimated_now();
+        let conn = self.work.get().await?;
+        let mut all = Vec::new();
+        for queue in queues {
+            let open = open_scopes(&catalogue, std::slice::from_ref(&queue), &types, now);
+            let ahead = self.look_ahead(&conn, &open).await?.into_iter().fold(Outlook::default(), join);
+            let ends = ends_of_pauses(&catalogue, std::slice::from_ref(&queue));
+            all.push((queue, ahead.with_ends_of_pauses(ends, now)));
+        }
+        Ok(all)
+    }
+
+    /// What lies ahead in each of these, from where claims are.
+    async fn look_ahead(&self, conn: &Conn, scopes: &[Scope]) -> Step<Vec<Outlook>> {
+        let mut outlooks = Vec::new();
+        for scope in scopes {
+            let spans = self.spans(scope, &self.order(scope, 0));
+            let types = type_texts(scope);
+            let now = self.now_param();
+            let queue = scope.queue.as_str();
+            let params = [
+                instant(&now),
+                text(&queue),
+                texts(&types),
+                levels(&spans.priorities),
+                instants(&spans.after_due),
+                numbers(&spans.after_id),
+            ];
+            let rows = conn.ask(&self.sql.look_ahead, &params).await?;
+            if let Some(row) = rows.first() {
+                outlooks.push(read_outlook(row)?);
+            }
+        }
+        Ok(outlooks)
+    }
+}
+
+fn read_outlook(row: &Row) -> Step<Outlook> {
+    let next: Option<i64> = row.try_get(1)?;
+    Ok(Outlook {
+        more_due: row.try_get(0)?,
+        next_due_in: next.map(|micros| Duration::from_micros(u64::try_from(micros).unwrap_or(0))),
+        suspect_due: row.try_get(2)?,
+    })
+}
+
+/// What lies ahead in two queues.
+pub(super) fn join(a: Outlook, b: Outlook) -> Outlook {
+    Outlook {
+        more_due: a.more_due || b.more_due,
+        next_due_in: a.next_due_in.into_iter().chain(b.next_due_in).min(),
+        suspect_due: a.suspect_due || b.suspect_due,
+    }
+}
+
+/// When the pauses of these queues end by themselves.
+fn ends_of_pauses(catalogue: &Catalogue, queues: &[QueueName]) -> Vec<Timestamp> {
+    queues.iter().filter_map(|name| catalogue.queue(name)?.pause.as_ref()?.until).collect()
+}
