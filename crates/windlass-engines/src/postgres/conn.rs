@@ -1,6 +1,7 @@
 //! Connections. All of them live on one thread of the engine's own, with a runtime of its own: a handler that blocks
 //! the application's runtime must not keep heartbeats from being sent, and no call is ever dropped half way.
 
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use tokio_postgres::{Config, Row, SimpleQueryMessage};
 use windlass_core::error::EngineError;
 
 use super::fault::{Fault, Step};
+use super::open;
 use super::sql::Statement;
 use super::tls::Tls;
 use super::value::Param;
@@ -77,12 +79,15 @@ impl Drop for Home {
 #[derive(Debug, Clone)]
 pub(super) struct Connections {
     pool: Pool,
+    /// Where they lead to, for people to read.
+    place: Arc<str>,
     /// Whether a transaction pooler may stand in between: then no statement is kept prepared.
     pooled: bool,
 }
 
 impl Connections {
     pub(super) fn new(config: Config, tls: Tls, size: usize, pooled: bool) -> Self {
+        let place = open::place(&config).into();
         let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
         let manager = Manager::from_config(config, tls, recycling);
         let pool = Pool::builder(manager)
@@ -92,12 +97,13 @@ impl Connections {
             .runtime(deadpool_postgres::Runtime::Tokio1)
             .build()
             .expect("a pool with time-outs has a runtime");
-        Self { pool, pooled }
+        Self { pool, place, pooled }
     }
 
     /// A connection, for statements that each commit by themselves.
     pub(super) async fn get(&self) -> Step<Conn> {
-        Ok(Conn { object: self.pool.get().await?, pooled: self.pooled })
+        let object = self.pool.get().await.map_err(|error| Fault::connecting(error, &self.place))?;
+        Ok(Conn { object, pooled: self.pooled })
     }
 
     /// A connection with a transaction begun.
@@ -136,13 +142,13 @@ impl Conn {
         let _ = Object::take(self.object);
     }
 
-    /// Runs statements without parameters, such as a migration. One that fails leaves nothing open.
+    /// Runs statements without parameters that commit, such as a migration. One that fails leaves nothing open.
     pub(super) async fn script(&self, text: &str) -> Step<()> {
         let done = self.object.batch_execute(text).await;
         if done.is_err() {
             let _ = self.object.batch_execute("ROLLBACK").await;
         }
-        Ok(done?)
+        done.map_err(|error| Fault::from(error).of_commit())
     }
 
     /// The one value that a statement without parameters gives, as text.

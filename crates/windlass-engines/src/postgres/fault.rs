@@ -1,7 +1,7 @@
 //! What PostgreSQL may answer instead of a result, in the words of the engine seam.
 
-use deadpool_postgres::PoolError;
-use tokio_postgres::error::SqlState;
+use deadpool_postgres::{PoolError, TimeoutType};
+use tokio_postgres::error::{DbError, Severity, SqlState};
 use windlass_core::error::EngineError;
 
 /// What a step gives.
@@ -11,7 +11,7 @@ pub(super) type Step<T> = Result<T, Fault>;
 #[derive(Debug)]
 pub(super) enum Fault {
     /// The server said no. Whatever the statement or its transaction had written is undone.
-    Refused(Box<tokio_postgres::error::DbError>),
+    Refused(Box<DbError>),
     /// The connection broke or was never there. A statement that was sent may have been done all the same.
     Lost(String),
     /// Nothing could be sent.
@@ -44,7 +44,7 @@ impl Fault {
     pub(super) fn of_commit(self) -> Self {
         match self {
             Self::Lost(why) => Self::Engine(EngineError::Unknown { why }),
-            Self::Refused(error) if is_going_down(error.code()) => {
+            Self::Refused(error) if ends_session(&error) => {
                 Self::Engine(EngineError::Unknown { why: error.to_string() })
             }
             other => other,
@@ -53,14 +53,14 @@ impl Fault {
 }
 
 /// A check that has no name is the bounds of a part; all of ours have one.
-fn is_misrouted(error: &tokio_postgres::error::DbError) -> bool {
+fn is_misrouted(error: &DbError) -> bool {
     *error.code() == SqlState::CHECK_VIOLATION && error.constraint().is_none()
 }
 
-/// The server ends this session. It says so between statements, too, so a commit may just have been done.
-fn is_going_down(code: &SqlState) -> bool {
-    [SqlState::ADMIN_SHUTDOWN, SqlState::CRASH_SHUTDOWN, SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT]
-        .contains(code)
+/// The server ends this session: somebody stops it, or it was idle for too long. It says so between statements, too, so
+/// a commit may just have been done.
+fn ends_session(error: &DbError) -> bool {
+    matches!(error.parsed_severity(), Some(Severity::Fatal | Severity::Panic))
 }
 
 impl From<tokio_postgres::Error> for Fault {
@@ -72,19 +72,33 @@ impl From<tokio_postgres::Error> for Fault {
     }
 }
 
-impl From<PoolError> for Fault {
-    fn from(error: PoolError) -> Self {
+impl Fault {
+    /// Why there is no connection to the server at this place.
+    pub(super) fn connecting(error: PoolError, place: &str) -> Self {
         match error {
             PoolError::Backend(error) => match Self::from(error) {
-                Self::Lost(why) => Self::Unreachable(why),
+                Self::Lost(why) => not_connected(&why, place),
                 other => other,
             },
-            PoolError::Timeout(_) => Self::Unreachable(
-                "all connections of this process are busy or the server does not answer".into(),
+            PoolError::Timeout(TimeoutType::Wait) => Self::Unreachable(
+                "all connections of this process are busy; allow it more of them, or ask for less at once"
+                    .into(),
             ),
+            PoolError::Timeout(_) => not_connected("it takes a connection and does not answer", place),
             other => Self::Unreachable(other.to_string()),
         }
     }
+}
+
+fn not_connected(why: &str, place: &str) -> Fault {
+    // The driver has no other way to tell these apart. What it cannot send at all helps nobody to try again.
+    if why.starts_with("invalid configuration") || why.starts_with("authentication error") {
+        let why = format!("no login at {place} ({why}); check user and password of the database URL");
+        return Fault::Engine(EngineError::Unusable { why });
+    }
+    Fault::Unreachable(format!(
+        "no server at {place} ({why}); check that the server runs and that host and port of the database URL are right"
+    ))
 }
 
 impl From<EngineError> for Fault {
@@ -103,7 +117,7 @@ impl From<Fault> for EngineError {
     }
 }
 
-fn refused(error: &tokio_postgres::error::DbError) -> EngineError {
+fn refused(error: &DbError) -> EngineError {
     let said = error.message();
     let code = error.code();
     let unusable = |why: String| EngineError::Unusable { why };
@@ -113,13 +127,16 @@ fn refused(error: &tokio_postgres::error::DbError) -> EngineError {
         )),
         "3D000" => unusable(format!("{said}; make it with `createdb`, or name another in the database URL")),
         "42501" => unusable(format!(
-            "this user lacks a right ({said}); grant it what its role needs, as docs/engines/postgres.md lists"
+            "this user lacks a right ({said}); grant it, or run `windlass migrate` once as a user who may create tables"
         )),
         "42P01" | "3F000" | "42703" | "42883" => unusable(format!(
             "the schema is not there or not up to date ({said}); run `windlass migrate` with a user that may create tables"
         )),
         "25006" => EngineError::Unavailable {
-            why: format!("the server takes no writes, it may be a standby ({said}); connect to the primary"),
+            why: format!(
+                "the server takes no writes, it may be a standby ({said}); connect to the primary, or name all servers \
+                 in the database URL with target_session_attrs=read-write"
+            ),
         },
         "53100" => EngineError::Full {
             why: format!("free some space on the server's disk; it goes on by itself then ({said})"),

@@ -69,11 +69,14 @@ pub(super) async fn check_applied(conn: &Conn, schema: &str) -> Step<()> {
     let (found, newest) = (version(conn, schema).await?, newest());
     let why = match found.cmp(&newest) {
         std::cmp::Ordering::Equal => return Ok(()),
+        std::cmp::Ordering::Less if found == 0 => {
+            format!("expected the tables of Windlass in schema {schema}, found none; run `windlass migrate`")
+        }
         std::cmp::Ordering::Less => {
-            format!("expected schema version {newest}, got {found}; run `windlass migrate`")
+            format!("expected schema {schema} of version {newest}, got {found}; run `windlass migrate`")
         }
         std::cmp::Ordering::Greater => format!(
-            "expected schema version {newest} or older, got {found}: a newer Windlass has been here; use that version or newer"
+            "expected schema {schema} of version {newest} or older, got {found}: a newer Windlass has been here; use that version or newer"
         ),
     };
     Err(EngineError::Unusable { why }.into())
@@ -103,7 +106,14 @@ fn script(migration: &Migration, schema: &str) -> String {
 SET LOCAL lock_timeout = '60s';
 SET LOCAL statement_timeout = '10min';
 SELECT pg_advisory_xact_lock({LOCK});
-CREATE SCHEMA IF NOT EXISTS {schema};
+DO $windlass_schema$
+BEGIN
+    -- Not with IF NOT EXISTS, which asks for the right to make schemas even if it is there.
+    IF to_regnamespace('{schema}') IS NULL THEN
+        CREATE SCHEMA {schema};
+    END IF;
+END
+$windlass_schema$;
 CREATE TABLE IF NOT EXISTS {schema}.schema_versions (
     version integer PRIMARY KEY, name text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now()
 );

@@ -1,16 +1,18 @@
 //! Opening: options, the settings of our sessions, and a first look at the server.
 
+use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio_postgres::Config;
+use tokio_postgres::config::Host;
 use windlass_core::clock::Clock;
 use windlass_core::engine::{Durability, Result};
 use windlass_core::error::EngineError;
 
 /// How a PostgreSQL engine is opened.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct PostgresOptions {
     /// The schema in which everything is kept. Made if it is not there.
     pub schema: String,
@@ -41,6 +43,21 @@ impl Default for PostgresOptions {
             connections: 8,
             clock: None,
         }
+    }
+}
+
+/// A URL may hold a password, so it is never printed.
+impl fmt::Debug for PostgresOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PostgresOptions")
+            .field("schema", &self.schema)
+            .field("migrate", &self.migrate)
+            .field("pooled", &self.pooled)
+            .field("listen", &self.listen)
+            .field("listen_url", &self.listen_url.as_ref().map(|_| "…"))
+            .field("connections", &self.connections)
+            .field("clock", &self.clock)
+            .finish()
     }
 }
 
@@ -75,18 +92,43 @@ const SESSION: &str = "-c enable_seqscan=off -c enable_bitmapscan=off -c enable_
 /// Reads a database URL and adds what all our sessions have.
 pub(super) fn config(url: &str, pooled: bool) -> Result<Config> {
     let mut config = Config::from_str(url).map_err(|error| wrong_url(&error))?;
-    config
-        .application_name("windlass")
-        .connect_timeout(Duration::from_secs(5))
-        .tcp_user_timeout(Duration::from_secs(20))
-        .keepalives_idle(Duration::from_secs(10))
-        .keepalives_interval(Duration::from_secs(5))
-        .keepalives_retries(3);
+    notice_a_silent_peer(&mut config);
+    if config.get_application_name().is_none() {
+        config.application_name("windlass");
+    }
     if !pooled {
         let given = config.get_options().unwrap_or_default().to_owned();
         config.options(format!("{SESSION} {given}"));
     }
     Ok(config)
+}
+
+/// A peer that went away in silence is noticed within half a minute, unless the URL says otherwise.
+fn notice_a_silent_peer(config: &mut Config) {
+    if config.get_connect_timeout().is_none() {
+        config.connect_timeout(Duration::from_secs(5));
+    }
+    if config.get_tcp_user_timeout().is_none() {
+        config.tcp_user_timeout(Duration::from_secs(20));
+    }
+    if config.get_keepalives_interval().is_none() {
+        config.keepalives_interval(Duration::from_secs(5)).keepalives_idle(Duration::from_secs(10));
+    }
+    if config.get_keepalives_retries().is_none() {
+        config.keepalives_retries(3);
+    }
+}
+
+/// Where a URL leads, for people to read: hosts and ports, and nothing that is secret.
+pub(super) fn place(config: &Config) -> String {
+    let ports = config.get_ports();
+    let port = |nth: usize| ports.get(nth).or(ports.first()).copied().unwrap_or(5432);
+    let host = |host: &Host| match host {
+        Host::Tcp(name) => name.clone(),
+        Host::Unix(folder) => folder.display().to_string(),
+    };
+    let hosts = config.get_hosts().iter().enumerate();
+    hosts.map(|(nth, name)| format!("{}:{}", host(name), port(nth))).collect::<Vec<_>>().join(", ")
 }
 
 /// The same for heartbeats: one that is lost with the server's last moments is made up for by the next, so it
@@ -100,11 +142,16 @@ pub(super) fn heartbeat_config(url: &str, pooled: bool) -> Result<Config> {
     Ok(config)
 }
 
+/// The driver names what it does not know, and that may be a part of a password with a `?` in it. What it does know,
+/// such as an option with a wrong value, has a name that is safe to repeat.
 fn wrong_url(error: &tokio_postgres::Error) -> EngineError {
-    let cause = std::error::Error::source(error).map(|cause| format!(": {cause}")).unwrap_or_default();
+    let cause = std::error::Error::source(error).map(ToString::to_string);
+    let safe = cause.filter(|cause| cause.starts_with("invalid value for option"));
+    let cause = safe.map_or_else(|| "an unknown option or a wrong character".to_owned(), |cause| cause);
     EngineError::Unusable {
         why: format!(
-            "expected a database URL such as postgres://user@host:5432/database, got one that cannot be read ({error}{cause})"
+            "expected a database URL such as postgres://user@host:5432/database, got one that cannot be read ({cause}); \
+             in a password, write @ as %40, / as %2F and ? as %3F"
         ),
     }
 }

@@ -1,0 +1,165 @@
+//! What is special about PostgreSQL: how it is opened, what goes wrong on the way to it, and what happens when the
+//! server dies. Most of it runs on the server that all tests share, each test in a schema of its own; what kills or
+//! freezes a server starts one.
+#![cfg(feature = "postgres")]
+#![allow(clippy::unwrap_used, reason = "all of this is a test, also what tests share")]
+
+mod errors;
+mod opening;
+
+use std::time::{Duration, Instant};
+
+use windlass_core::claim::{ClaimAnswer, ClaimRequest, ClaimToken, Claimed, Suspects};
+use windlass_core::engine::{Declaration, Engine};
+use windlass_core::enqueue::{EnqueueRequest, NewJob, RequestId};
+use windlass_core::job::JobId;
+use windlass_core::job_type::TypeSpec;
+use windlass_core::names::{QueueName, TypeName};
+use windlass_core::payload::Payload;
+use windlass_core::queue::QueueSpec;
+use windlass_core::worker::{WorkerCard, WorkerId};
+use windlass_engines::postgres::{PostgresEngine, PostgresOptions};
+use windlass_servers::postgres::psql;
+
+const WORKER: WorkerId = WorkerId::from_random(0xfeed);
+
+/// Long enough for a busy machine. What is quick is measured where it matters.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Looks until there is an answer. For what other processes do, who send no signal.
+fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let start = Instant::now();
+    loop {
+        if let Some(answer) = look() {
+            return answer;
+        }
+        assert!(start.elapsed() < PATIENCE, "expected within {PATIENCE:?}: {what}");
+        // may sleep: there is no signal to wait for, so it looks again and again.
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// A session of somebody else.
+async fn session(url: &str) -> tokio_postgres::Client {
+    let (client, connection) = tokio_postgres::connect(url, tokio_postgres::NoTls).await.unwrap();
+    tokio::spawn(connection);
+    client
+}
+
+/// A schema that nobody has made yet.
+struct Place {
+    url: String,
+    schema: String,
+}
+
+impl Place {
+    /// On the server that all tests share.
+    fn shared() -> Self {
+        Self::on(windlass_servers::shared::postgres_url().expect("a PostgreSQL server"))
+    }
+
+    fn on(url: String) -> Self {
+        Self { url, schema: format!("test_{:016x}", fastrand::u64(..)) }
+    }
+
+    fn options(&self) -> PostgresOptions {
+        PostgresOptions { schema: self.schema.clone(), ..PostgresOptions::default() }
+    }
+
+    async fn open(&self) -> PostgresEngine {
+        self.open_with(self.options()).await
+    }
+
+    async fn open_with(&self, options: PostgresOptions) -> PostgresEngine {
+        PostgresEngine::connect(&self.url, options).await.expect("the server is up")
+    }
+
+    /// An engine with a queue, a type and a worker.
+    async fn ready(&self) -> PostgresEngine {
+        let engine = self.open().await;
+        make_ready(&engine).await;
+        engine
+    }
+
+    /// What somebody else does in the same schema, which is called `windlass` in the text.
+    fn sql(&self, text: &str) -> String {
+        psql(&self.url, &text.replace("windlass.", &format!("{}.", self.schema)))
+            .expect("the statement is right")
+    }
+
+    fn count(&self, what: &str) -> u64 {
+        self.sql(&format!("SELECT count(*) FROM {what}")).parse().expect("a count")
+    }
+}
+
+fn queue() -> QueueName {
+    QueueName::parse("main").unwrap()
+}
+
+fn kind() -> TypeName {
+    TypeName::parse("work").unwrap()
+}
+
+fn new_job() -> NewJob {
+    NewJob::new(kind(), Payload::default())
+}
+
+fn bits() -> u128 {
+    fastrand::u128(..)
+}
+
+async fn make_ready(engine: &PostgresEngine) {
+    declare(engine).await;
+    engine.register(card(WORKER)).await.unwrap();
+}
+
+async fn declare(engine: &PostgresEngine) {
+    let declaration =
+        Declaration { queues: vec![QueueSpec::new(queue())], types: vec![TypeSpec::new(kind(), queue())] };
+    engine.declare(declaration).await.unwrap();
+}
+
+fn card(id: WorkerId) -> WorkerCard {
+    WorkerCard {
+        id,
+        host: "here".to_owned(),
+        pid: 1,
+        version: "test".to_owned(),
+        queues: vec![queue()],
+        types: vec![kind()],
+        lease: Duration::from_secs(30),
+    }
+}
+
+fn request(jobs: Vec<NewJob>) -> EnqueueRequest {
+    EnqueueRequest { request: RequestId::from_random(bits()), jobs }
+}
+
+async fn enqueue(engine: &PostgresEngine, count: usize) -> Vec<JobId> {
+    let answers = engine.enqueue(request(vec![new_job(); count])).await.unwrap();
+    answers.iter().map(|answer| answer.job().expect("plain jobs are taken")).collect()
+}
+
+fn claim_request(worker: WorkerId, limit: u32) -> ClaimRequest {
+    ClaimRequest {
+        token: ClaimToken::from_random(bits()),
+        repeat: false,
+        worker,
+        queues: vec![queue()],
+        types: vec![kind()],
+        limit,
+        boosted_max: 0,
+        suspects: Suspects::LeaveOut,
+    }
+}
+
+async fn claim(engine: &PostgresEngine, limit: u32) -> Vec<Claimed> {
+    claimed(engine.claim(claim_request(WORKER, limit)).await.unwrap())
+}
+
+fn claimed(answer: ClaimAnswer) -> Vec<Claimed> {
+    match answer {
+        ClaimAnswer::Claimed { jobs, .. } => jobs,
+        ClaimAnswer::WorkerDead => panic!("the worker lives"),
+    }
+}

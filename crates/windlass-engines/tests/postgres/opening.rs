@@ -1,0 +1,181 @@
+//! Opening: many at once on a schema that nobody has made yet, and migrations that are broken off in the middle.
+
+use std::process::{Child, Command, Stdio};
+use std::thread;
+
+use windlass_core::engine::Engine;
+use windlass_core::error::EngineError;
+use windlass_engines::postgres::{PostgresEngine, PostgresOptions, migrate};
+use windlass_servers::postgres::{Options, Server};
+use windlass_servers::proxy::Proxy;
+
+use super::{Place, claim, enqueue, eventually, session};
+
+/// By which a process that a test has started knows the schema it is to open.
+const SCHEMA: &str = "WINDLASS_TEST_SCHEMA";
+/// …and the server.
+const URL: &str = "WINDLASS_TEST_URL";
+
+fn tables(place: &Place) -> String {
+    place.sql(&format!(
+        "SELECT c.relname, c.relkind FROM pg_class c WHERE c.relnamespace = '{}'::regnamespace \
+         AND c.relname !~ '_\\d{{8}}' ORDER BY 1",
+        place.schema
+    ))
+}
+
+fn assert_one_whole_schema(place: &Place) {
+    let single = Place::shared();
+    single_open(&single);
+    assert_eq!(tables(place), tables(&single));
+    assert_eq!(migrations(place), migrations(&single));
+}
+
+fn migrations(place: &Place) -> String {
+    place.sql("SELECT version, name FROM windlass.schema_versions ORDER BY version")
+}
+
+/// Opens and closes, on a runtime and in a thread of its own.
+fn single_open(place: &Place) {
+    let (url, options) = (place.url.clone(), place.options());
+    let opened = thread::spawn(move || runtime().block_on(PostgresEngine::connect(&url, options)).map(drop));
+    opened.join().unwrap().expect("the schema can be opened");
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+#[test]
+fn twenty_threads_open_a_fresh_schema_at_once_and_make_it_once() {
+    let place = Place::shared();
+    thread::scope(|scope| {
+        let openers: Vec<_> = (0..20).map(|_| scope.spawn(|| single_open(&place))).collect();
+        openers.into_iter().for_each(|opener| opener.join().unwrap());
+    });
+    assert_one_whole_schema(&place);
+}
+
+#[test]
+fn five_processes_open_a_fresh_schema_at_once_and_make_it_once() {
+    if let (Ok(url), Ok(schema)) = (std::env::var(URL), std::env::var(SCHEMA)) {
+        return single_open(&Place { url, schema });
+    }
+    let place = Place::shared();
+    let children: Vec<_> = (0..5).map(|_| this_test_again(&place)).collect();
+    for child in children {
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    }
+    assert_one_whole_schema(&place);
+}
+
+fn this_test_again(place: &Place) -> Child {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "opening::five_processes_open_a_fresh_schema_at_once_and_make_it_once"]);
+    command.env(URL, &place.url).env(SCHEMA, &place.schema);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+/// A schema in which somebody is about to make a table of ours, so that a migration waits in its middle.
+struct Obstacle {
+    place: Place,
+    session: tokio_postgres::Client,
+}
+
+impl Obstacle {
+    async fn at(place: Place) -> Self {
+        let session = session(&place.url).await;
+        let schema = &place.schema;
+        session.batch_execute(&format!("CREATE SCHEMA {schema}")).await.unwrap();
+        let begun = format!("BEGIN; CREATE TABLE {schema}.delayed_jobs_dlq (id int)");
+        session.batch_execute(&begun).await.unwrap();
+        Self { place, session }
+    }
+
+    /// The process of the server that runs the migration, once it waits.
+    fn waiting(&self) -> String {
+        let sql = format!(
+            "SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%{}%'",
+            self.place.schema
+        );
+        eventually("the migration waits", || Some(self.place.sql(&sql)).filter(|pid| !pid.is_empty()))
+    }
+
+    async fn go_away(self) -> Place {
+        self.session.batch_execute("ROLLBACK").await.unwrap();
+        self.place
+    }
+}
+
+fn opening(url: String, options: PostgresOptions) -> thread::JoinHandle<Result<(), EngineError>> {
+    thread::spawn(move || runtime().block_on(PostgresEngine::connect(&url, options)).map(drop))
+}
+
+async fn assert_works(place: &Place) {
+    let engine = place.ready().await;
+    enqueue(&engine, 1).await;
+    assert_eq!(claim(&engine, 1).await.len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_migration_whose_session_is_ended_in_the_middle_leaves_nothing_and_can_be_made_again() {
+    let obstacle = Obstacle::at(Place::shared()).await;
+    let opening = opening(obstacle.place.url.clone(), obstacle.place.options());
+    let pid = obstacle.waiting();
+    obstacle.place.sql(&format!("SELECT pg_terminate_backend({pid})"));
+    let error = opening.join().unwrap().expect_err("its session was ended");
+    assert!(error.is_passing(), "trying again helps: {error:?}");
+    let place = obstacle.go_away().await;
+    assert_eq!(tables(&place), "", "nothing is half made");
+    assert_works(&place).await;
+    assert_one_whole_schema(&place);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_migration_whose_connection_is_cut_in_the_middle_is_made_once() {
+    let server = Server::start(&Options { fsync: false, ..Options::default() }).unwrap();
+    let proxy = Proxy::start(server.address()).unwrap();
+    let obstacle = Obstacle::at(Place::on(server.url())).await;
+    let opening = opening(proxy.url(&server.url()), obstacle.place.options());
+    obstacle.waiting();
+    proxy.cut_all();
+    let error = opening.join().unwrap().expect_err("its connection was cut");
+    assert!(error.is_unknown(), "the server may go on with it: {error:?}");
+    let place = obstacle.go_away().await;
+    // The server has the whole text and does not know yet that nobody waits for it. Both end well.
+    assert_works(&place).await;
+    assert_one_whole_schema(&place);
+}
+
+#[tokio::test]
+async fn a_migration_waits_for_another_one_and_finds_nothing_to_do() {
+    let place = Place::shared();
+    let (first, second) = (place.options(), place.options());
+    let both = tokio::join!(migrate::apply(&place.url, &first), migrate::apply(&place.url, &second));
+    assert!(both.0.is_ok() && both.1.is_ok(), "{both:?}");
+    assert_one_whole_schema(&place);
+    assert_eq!(migrate::pending(&place.url, &place.options()).await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn an_engine_without_rights_to_create_works_on_a_schema_that_is_up_to_date() {
+    let server = Server::start(&Options { fsync: false, ..Options::default() }).unwrap();
+    let owner = Place::on(server.url());
+    owner.open().await;
+    let schema = &owner.schema;
+    server
+        .psql(&format!(
+            "CREATE ROLE worker LOGIN; GRANT USAGE ON SCHEMA {schema} TO worker;
+             GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {schema} TO worker;
+             GRANT USAGE ON ALL SEQUENCES IN SCHEMA {schema} TO worker"
+        ))
+        .unwrap();
+    let place = Place { url: server.url().replace("postgres@", "worker@"), schema: schema.clone() };
+    assert_works(&place).await;
+    let engine = place.open_with(PostgresOptions { migrate: false, ..place.options() }).await;
+    engine.sweep(10).await.unwrap();
+    engine.prune(10).await.unwrap();
+    let days = "pg_tables WHERE tablename ~ '^job_history_\\d{8}'";
+    assert!(place.count(days) > 0, "even the days ahead can be made");
+}
