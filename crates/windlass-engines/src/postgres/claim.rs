@@ -14,12 +14,12 @@ use windlass_core::limits::{CLAIM_BATCH_MAX, QUEUES_PER_CLAIM_MAX, UPKEEP_BATCH_
 use windlass_core::names::{QueueName, TypeName};
 use windlass_core::outcome::{ErrorKind, JobError};
 use windlass_core::priority::Priority;
-use windlass_core::settle::{AttemptReport, Transition};
+use windlass_core::settle::{AttemptReport, Settlement, Transition};
 
 use super::Store;
 use super::catalogue::Catalogue;
 use super::conn::Tx;
-use super::fault::Step;
+use super::fault::{Fault, Step};
 use super::position::{Place, Scope};
 use super::refuse_over;
 use super::row::{Reading, SHARED, read_job};
@@ -88,12 +88,27 @@ impl Store {
             Brought::WorkerDead => return Ok(Some(ClaimAnswer::WorkerDead)),
             Brought::Jobs { readings, at, .. } => (readings, at),
         };
-        let jobs = self.claimed(readings, request, at).await?;
+        let has_jobs = !readings.is_empty();
+        let told = self.tell_claimed(readings, request, &catalogue, &open, at).await;
+        told.map(Some).map_err(|fault| if has_jobs { fault.after_write() } else { fault })
+    }
+
+    /// Hands out what was claimed, and tells what lies ahead. What is claimed is committed by now: an error here must not
+    /// say that nothing happened, or its jobs would be held by a live worker that does not know of them.
+    async fn tell_claimed(
+        &self,
+        readings: Vec<(bool, Reading)>,
+        request: &ClaimRequest,
+        catalogue: &Catalogue,
+        open: &[Scope],
+        at: Timestamp,
+    ) -> Step<ClaimAnswer> {
+        let jobs = self.claimed(readings, request, catalogue, (at, at)).await?;
         let is_full = !jobs.is_empty() && jobs.len() >= usize::try_from(request.limit).unwrap_or(usize::MAX);
         let is_spared = is_full && jobs.len() >= OUTLOOK_SPARED_FROM;
-        let outlook = self.outlook_after(request, &catalogue, &open, is_spared).await?;
+        let outlook = self.outlook_after(request, catalogue, open, is_spared).await?;
         self.note_appetite(request, is_full, outlook);
-        Ok(Some(ClaimAnswer::Claimed { jobs, outlook }))
+        Ok(ClaimAnswer::Claimed { jobs, outlook })
     }
 
     /// What an earlier sending of this request claimed. Writes its token first, and so waits for an earlier sending
@@ -108,8 +123,12 @@ impl Store {
         conn.write(&self.sql.spend_token, &[instant(&now), uuid(&token)]).await?;
         let rows = conn.ask(&self.sql.claimed_before, &[instant(&now), uuid(&worker), uuid(&token)]).await?;
         drop(conn);
-        let jobs = rows.iter().map(|row| read_claimed(row, request)).collect::<Step<_>>()?;
         let catalogue = self.catalogue();
+        let mut jobs = Vec::with_capacity(rows.len());
+        for row in &rows {
+            let (times, boosted, reading) = read_claimed(row)?;
+            jobs.extend(self.claimed(vec![(boosted, reading)], request, &catalogue, times).await?);
+        }
         let open = open_scopes(&catalogue, &request.queues, &request.types, self.estimated_now());
         let outlook = self.outlook_after(request, &catalogue, &open, false).await?;
         Ok(ClaimAnswer::Claimed { jobs, outlook })
@@ -144,21 +163,30 @@ impl Store {
         let mut left = Left { room, boosted: request.boosted_max, spent: false };
         let mut all = Brought::nothing(self.estimated_now());
         for round in 0..ROUNDS_MAX {
-            all = all.and(self.claim_round(request, open, catalogue, &mut left).await?);
+            let has_jobs = all.has_jobs();
+            let next = self.claim_round(request, open, catalogue, &mut left).await;
+            all = all.and(next.map_err(|fault| if has_jobs { fault.after_write() } else { fault })?);
             let late = all.take_late();
             if late.is_empty() {
                 break;
             }
-            self.move_waiting(&late, |live| Some(live.cancelled(EXPIRED_REASON))).await?;
-            if round > ROUNDS_ALONE {
-                // So many at once are a heap of them: end it in big batches, as a sweep would.
-                self.cancel_expired(UPKEEP_BATCH_MAX).await?;
-            }
-            if left.room == 0 {
+            let ended = self.end_late(&late, round).await;
+            let ended = ended.map_err(|fault| if all.has_jobs() { fault.after_write() } else { fault })?;
+            // One that cannot be ended would be met again and again.
+            if left.room == 0 || ended == 0 {
                 break;
             }
         }
         Ok(all)
+    }
+
+    async fn end_late(&self, late: &[i64], round: u32) -> Step<u64> {
+        let ended = self.move_waiting(late, |live| Some(live.cancelled(EXPIRED_REASON))).await?;
+        if round > ROUNDS_ALONE {
+            // So many at once are a heap of them: end it in big batches, as a sweep would.
+            self.cancel_expired(UPKEEP_BATCH_MAX).await?;
+        }
+        Ok(ended)
     }
 
     /// Of one queue without boosting it is one statement; else several in one transaction, because a job may lie in a
@@ -329,18 +357,21 @@ impl Store {
         Ok(brought)
     }
 
-    /// Hands out what was claimed; but gives up what is damaged.
+    /// Hands out what was claimed at one time and is told of at another; but gives up what is damaged.
     async fn claimed(
         &self,
         readings: Vec<(bool, Reading)>,
         request: &ClaimRequest,
-        at: Timestamp,
+        catalogue: &Catalogue,
+        (since, now): (Timestamp, Timestamp),
     ) -> Step<Vec<Claimed>> {
         let mut jobs = Vec::with_capacity(readings.len());
         let mut damaged = Vec::new();
         for (boosted, Reading { job, damage, .. }) in readings {
-            let claimed =
-                Claimed { waited: at.since(job.due), age: job.age(at), token: request.token, boosted, job };
+            let nobody = || format!("nobody registered its type {}", job.job_type);
+            let damage = damage.or_else(|| catalogue.type_named(&job.job_type).is_none().then(nobody));
+            let (waited, age) = (since.since(job.due), job.age(now));
+            let claimed = Claimed { waited, age, token: request.token, boosted, job };
             match damage {
                 None => jobs.push(claimed),
                 Some(damage) => {
@@ -351,9 +382,20 @@ impl Store {
             }
         }
         if !damaged.is_empty() {
-            self.settle_slowly(damaged).await?;
+            self.give_up_damaged(damaged).await?;
         }
         Ok(jobs)
+    }
+
+    /// One that is so damaged that it fits nowhere stays with this worker, and keeps nobody else waiting.
+    async fn give_up_damaged(&self, damaged: Vec<Settlement>) -> Step<()> {
+        match self.settle_in_parts(&damaged).await {
+            Err(Fault::Engine(EngineError::Refused(why))) => {
+                tracing::error!(why, "a damaged job can neither be run nor be given up");
+                Ok(())
+            }
+            given_up => given_up.map(drop),
+        }
     }
 }
 
@@ -362,9 +404,14 @@ impl Brought {
         Self::Jobs { readings: Vec::new(), at, late: Vec::new() }
     }
 
-    /// What two queues brought, one after the other.
+    fn has_jobs(&self) -> bool {
+        matches!(self, Self::Jobs { readings, .. } if !readings.is_empty())
+    }
+
+    /// What two queues brought, one after the other. What the first one brought is ours, whatever comes second.
     fn and(self, next: Self) -> Self {
         match (self, next) {
+            (first, Self::WorkerDead | Self::Stale) if first.has_jobs() => first,
             (
                 Self::Jobs { mut readings, mut late, .. },
                 Self::Jobs { readings: more, at, late: more_late },
@@ -386,12 +433,11 @@ impl Brought {
 }
 
 /// A row of `claimed_before`: now, since when, boosted, an unused column, and the job.
-fn read_claimed(row: &Row, request: &ClaimRequest) -> Step<Claimed> {
-    let Reading { job, .. } = read_job(row, DOOR)?;
-    let at = row.try_get::<_, Instant>(0)?.0;
-    let since = row.try_get::<_, Option<Instant>>(1)?.map_or(at, |since| since.0);
+fn read_claimed(row: &Row) -> Step<((Timestamp, Timestamp), bool, Reading)> {
+    let now = row.try_get::<_, Instant>(0)?.0;
+    let since = row.try_get::<_, Option<Instant>>(1)?.map_or(now, |since| since.0);
     let boosted = row.try_get::<_, Option<bool>>(2)?.unwrap_or_default();
-    Ok(Claimed { waited: since.since(job.due), age: job.age(at), token: request.token, boosted, job })
+    Ok(((since, now), boosted, read_job(row, DOOR)?))
 }
 
 /// What a claim may still take, and whether its token is spent.

@@ -23,9 +23,10 @@ pub(super) enum Fault {
 impl Fault {
     /// Whether one row of a batch may be the cause, so that the others should be tried without it.
     pub(super) fn is_about_data(&self) -> bool {
-        // Class 22 is about values, 23 about constraints, 54 about sizes.
+        // Class 22 is about values, 23 about constraints, 54 about sizes, P0 is what a user's own trigger says.
         let Self::Refused(error) = self else { return false };
-        !is_misrouted(error) && ["22", "23", "54"].iter().any(|class| error.code().code().starts_with(class))
+        !is_misrouted(error)
+            && ["22", "23", "54", "P0"].iter().any(|class| error.code().code().starts_with(class))
     }
 
     /// Whether a day of the history was made while a row was on its way to the default part, where it may not lie any
@@ -48,6 +49,16 @@ impl Fault {
                 Self::Engine(EngineError::Unknown { why: error.to_string() })
             }
             other => other,
+        }
+    }
+}
+
+impl Fault {
+    /// The same after another part of the same call was committed: whoever called must ask what it holds.
+    pub(super) fn after_write(self) -> Self {
+        match EngineError::from(self) {
+            error if error.is_unknown() => Self::Engine(error),
+            error => Self::Engine(EngineError::Unknown { why: error.to_string() }),
         }
     }
 }

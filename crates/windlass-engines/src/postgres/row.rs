@@ -99,7 +99,7 @@ pub(super) fn read_job(row: &Row, first: usize) -> Step<Reading> {
         group: from.name(10, GroupName::parse)?,
         retry: options.retry,
         timeout: options.timeout_micros.map(Duration::from_micros),
-        counters: counters(row, first + 13)?,
+        counters: from.counters()?,
         progress: from.json(17)?,
     };
     let last_error = from.json(18)?;
@@ -149,6 +149,14 @@ impl<'r> Columns<'r> {
         let level: i16 = self.get(3)?;
         let parsed = Priority::new(level.into());
         Ok(self.or_damage(parsed).unwrap_or(Priority::LEAST_URGENT))
+    }
+
+    fn counters(&mut self) -> Step<Counters> {
+        for column in 13..17 {
+            let count: i32 = self.get(column)?;
+            self.or_damage(u32::try_from(count).map_err(|_| format!("expected a count, got {count}")));
+        }
+        counters(self.row, self.first + 13)
     }
 
     fn name<T>(&mut self, column: usize, parse: fn(&str) -> Result<T, NameError>) -> Step<Option<T>> {

@@ -39,14 +39,15 @@ impl Store {
 
     /// All at once; but if the server takes offence at a value, half by half, until the bad row is alone. That one is
     /// given up with what the server said, so that it does not come back for ever.
-    async fn settle_in_parts(&self, batch: &[Settlement]) -> Step<Answers> {
+    pub(super) async fn settle_in_parts(&self, batch: &[Settlement]) -> Step<Answers> {
         match (self.settle_all(batch).await, batch) {
             (Err(fault), [bad]) if fault.is_about_data() => self.settle_unstorable(bad, fault).await,
             (Err(fault), _) if fault.is_about_data() => {
                 let (first, second) = batch.split_at(batch.len() / 2);
-                let mut answers = Box::pin(self.settle_in_parts(first)).await?;
-                answers.extend(Box::pin(self.settle_in_parts(second)).await?);
-                Ok(answers)
+                // Both, even if the first fails: what is wrong with it must not keep the second.
+                let first = Box::pin(self.settle_in_parts(first)).await;
+                let second = Box::pin(self.settle_in_parts(second)).await;
+                Ok(first?.into_iter().chain(second?).collect())
             }
             // Guarded by `a_day_of_the_history_that_is_made_meanwhile_buries_no_job`.
             (Err(fault), _) if fault.is_about_a_new_day() => self.settle_all(batch).await,
@@ -70,7 +71,7 @@ impl Store {
         let error = JobError::new(ErrorKind::Failed, format!("its end could not be stored: {why}"));
         let report = AttemptReport { output: None, ..bad.report };
         let bury = Settlement { fence: bad.fence, transition: Transition::Bury { error }, report };
-        self.settle_slowly(vec![bury]).await
+        self.settle_slowly(vec![bury]).await.map_err(stored_nowhere)
     }
 
     /// Successes of jobs without a key that nobody asked to stop, in one statement. Gives those that were written.
@@ -228,6 +229,15 @@ fn waves(batch: Vec<Settlement>) -> Vec<Vec<Settlement>> {
         *earlier += 1;
     }
     waves
+}
+
+/// Not even the dead letters take it. A worker that is refused leaves this end behind, and goes on with others.
+fn stored_nowhere(fault: Fault) -> Fault {
+    if !fault.is_about_data() {
+        return fault;
+    }
+    EngineError::Refused(format!("expected an end that can be stored, got {}", EngineError::from(fault)))
+        .into()
 }
 
 /// A text that PostgreSQL takes: it has no NUL character.
