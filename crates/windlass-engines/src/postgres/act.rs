@@ -230,6 +230,7 @@ impl Store {
         let (queue, channel) = (name.as_str(), self.channels.all());
         let conn = self.work.get().await?;
         conn.write(&self.sql.save_pause, &[text(&queue), text(&pause), text(&channel)]).await?;
+        drop(conn);
         self.reload().await
     }
 
@@ -242,6 +243,7 @@ impl Store {
         }
         let conn = self.work.get().await?;
         conn.write(&self.sql.save_shut, &[text(&name.as_str()), super::value::flag(&shut)]).await?;
+        drop(conn);
         self.reload().await?;
         Ok(Changed::Done)
     }

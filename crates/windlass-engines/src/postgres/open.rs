@@ -147,7 +147,7 @@ pub(super) fn heartbeat_config(url: &str, pooled: bool) -> Result<Config> {
 fn wrong_url(error: &tokio_postgres::Error) -> EngineError {
     let cause = std::error::Error::source(error).map(ToString::to_string);
     let safe = cause.filter(|cause| cause.starts_with("invalid value for option"));
-    let cause = safe.map_or_else(|| "an unknown option or a wrong character".to_owned(), |cause| cause);
+    let cause = safe.unwrap_or_else(|| "an unknown option or a wrong character".to_owned());
     EngineError::Unusable {
         why: format!(
             "expected a database URL such as postgres://user@host:5432/database, got one that cannot be read ({cause}); \

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use tokio_postgres::Row;
 use windlass_core::admin::AttemptEnding;
 use windlass_core::clock::Timestamp;
 use windlass_core::engine::{RescueRequest, Rescued};
@@ -9,6 +10,7 @@ use windlass_core::job::JobId;
 use windlass_core::lease_watch::Suspicion;
 use windlass_core::limits::UPKEEP_BATCH_MAX;
 use windlass_core::settle::{Place, after_crash, crash_error};
+use windlass_core::worker::WorkerId;
 
 use super::Store;
 use super::conn::Tx;
@@ -16,19 +18,24 @@ use super::fault::Step;
 use super::land::{EndedAttempt, Live, Move, Moved, Parting};
 use super::value::{Bits, instant, int4, number, small_number, uuid};
 
-/// Running jobs without a live worker, each with what that worker held when it died.
-type Orphans = HashMap<JobId, Vec<i64>>;
+/// A running job without a live worker.
+struct Orphan {
+    job: JobId,
+    /// The dead worker that it is still held by.
+    worker: WorkerId,
+    /// What that worker held when it died.
+    held: Vec<i64>,
+}
 
 impl Store {
     pub(super) async fn rescue(&self, request: RescueRequest) -> Step<Rescued> {
         for suspicion in &request.silent {
             self.declare_dead(suspicion).await?;
         }
-        let tx = self.work.begin().await?;
-        let rescued = self.take_back(&tx, &request).await;
-        let (mut rescued, moved) = tx.end(rescued).await?;
-        self.tell_moved(moved);
-        rescued.more = self.has_orphans().await?;
+        let orphans = self.orphans(request.limit.min(UPKEEP_BATCH_MAX)).await?;
+        let mut rescued = self.take_back_in_parts(&orphans, request.crashes_max).await?;
+        let is_stuck = rescued.returned.is_empty() && rescued.buried.is_empty();
+        rescued.more = !is_stuck && !self.orphans(1).await?.is_empty();
         Ok(rescued)
     }
 
@@ -41,36 +48,64 @@ impl Store {
         Ok(())
     }
 
-    async fn take_back(&self, tx: &Tx, request: &RescueRequest) -> Step<(Rescued, Moved)> {
+    /// All at once; but if the server takes offence at a row, half by half. A row that cannot be written stays where it
+    /// is, and keeps none of the others.
+    async fn take_back_in_parts(&self, orphans: &[Orphan], crashes_max: u32) -> Step<Rescued> {
+        match (self.take_back(orphans, crashes_max).await, orphans) {
+            (Err(fault), [bad]) if fault.is_about_data() => {
+                tracing::error!(job.id = bad.job.0, ?fault, "a job of a dead worker cannot be taken back");
+                Ok(Rescued::default())
+            }
+            (Err(fault), _) if fault.is_about_data() => {
+                let (first, second) = orphans.split_at(orphans.len() / 2);
+                let mut rescued = Box::pin(self.take_back_in_parts(first, crashes_max)).await?;
+                let others = Box::pin(self.take_back_in_parts(second, crashes_max)).await?;
+                rescued.returned.extend(others.returned);
+                rescued.buried.extend(others.buried);
+                Ok(rescued)
+            }
+            (result, _) => result,
+        }
+    }
+
+    async fn take_back(&self, orphans: &[Orphan], crashes_max: u32) -> Step<Rescued> {
+        if orphans.is_empty() {
+            return Ok(Rescued::default());
+        }
+        let tx = self.work.begin().await?;
+        let taken = self.take_back_in(&tx, orphans, crashes_max).await;
+        let (rescued, moved) = tx.end(taken).await?;
+        self.tell_moved(moved);
+        Ok(rescued)
+    }
+
+    async fn take_back_in(&self, tx: &Tx, orphans: &[Orphan], crashes_max: u32) -> Step<(Rescued, Moved)> {
         let now = self.transaction_now(tx).await?;
-        let orphans = self.orphans(tx, request.limit.min(UPKEEP_BATCH_MAX)).await?;
-        let ids: Vec<_> = orphans.keys().map(|id| id.0).collect();
+        let ids: Vec<_> = orphans.iter().map(|orphan| orphan.job.0).collect();
+        let orphans: HashMap<_, _> = orphans.iter().map(|orphan| (orphan.job, orphan)).collect();
         let locked = self.lock_live(tx, &ids, true).await?;
         let mut rescued = Rescued::default();
         let mut moves = Vec::new();
         for live in locked.jobs {
-            // Its worker may have settled it in the last moment; then it is no orphan any more.
-            if let (true, Some(held)) = (live.runs, orphans.get(&live.id)) {
-                moves.push(crashed(live, held, request.crashes_max, &mut rescued, now));
+            // Its worker may have settled it in the last moment, or somebody else has taken it back and a live worker
+            // has it by now: only what the dead one still holds is an orphan.
+            let orphan = orphans.get(&live.id).filter(|orphan| live.worker == Some(orphan.worker));
+            if let Some(orphan) = orphan {
+                moves.push(crashed(live, &orphan.held, crashes_max, &mut rescued, now));
             }
         }
         let moved = self.write_moves(tx, now, moves, &locked.keys).await?;
         Ok((rescued, moved))
     }
 
-    async fn orphans(&self, tx: &Tx, limit: u32) -> Step<Orphans> {
-        let rows = tx.ask(&self.sql.orphans, &[small_number(&int4(limit))]).await?;
-        let mut orphans = Orphans::new();
-        for row in &rows {
+    async fn orphans(&self, limit: u32) -> Step<Vec<Orphan>> {
+        let rows = self.work.get().await?.ask(&self.sql.orphans, &[small_number(&int4(limit))]).await?;
+        let read = |row: &Row| -> Step<Orphan> {
             let held: Option<Vec<i64>> = row.try_get(1)?;
-            orphans.insert(JobId(row.try_get(0)?), held.unwrap_or_default());
-        }
-        Ok(orphans)
-    }
-
-    async fn has_orphans(&self) -> Step<bool> {
-        let rows = self.work.get().await?.ask(&self.sql.orphans, &[small_number(&1)]).await?;
-        Ok(!rows.is_empty())
+            let worker = row.try_get::<_, Bits>(2)?.into();
+            Ok(Orphan { job: JobId(row.try_get(0)?), worker, held: held.unwrap_or_default() })
+        };
+        rows.iter().map(read).collect()
     }
 }
 

@@ -7,12 +7,14 @@ use windlass_core::gate::Gate;
 use windlass_core::job::EXPIRED_REASON;
 use windlass_core::limits::{DEAD_WORKER_KEPT, RECEIPT_TTL, UPKEEP_BATCH_MAX};
 use windlass_core::names::{QueueName, TypeName};
+use windlass_core::outcome::{ErrorKind, JobError};
+use windlass_core::settle::{Landing, Place};
 
 use super::Store;
 use super::conn::{Conn, Tx};
 use super::fault::Step;
-use super::land::{Live, Move, Moved};
-use super::value::{Param, instant, int4, micros, small_number, text};
+use super::land::{Live, Move, Moved, Parting};
+use super::value::{Param, instant, int4, micros, small_number, text, texts};
 
 /// What live workers serve and handle.
 #[derive(Debug, Default)]
@@ -27,6 +29,7 @@ impl Store {
         let expired = self.cancel_expired(limit).await?;
         let served = self.served().await?;
         let unhandled = self.park_unhandled(limit, &served).await?;
+        self.give_up_misplaced(limit).await?;
         for name in &served.types {
             self.let_through(&Gate::no_handler(name), limit).await?;
         }
@@ -78,12 +81,49 @@ impl Store {
         Ok(parked)
     }
 
+    /// Gives up jobs whose priority is none, so that no claim would ever ask for them. Whoever wrote them has taken the
+    /// schema's own guard away.
+    async fn give_up_misplaced(&self, limit: u32) -> Step<u64> {
+        let queues: Vec<_> = self.catalogue().queues().map(|queue| queue.spec.name.to_string()).collect();
+        let limit = int4(limit);
+        let ids = self.ids(&self.sql.misplaced, &[texts(&queues), small_number(&limit)]).await?;
+        let text = "its row in the store is damaged: expected a priority between 0 and 10";
+        let error = JobError::new(ErrorKind::Undecodable, text);
+        self.move_waiting(&ids, |live| {
+            let landing = Landing { counters: live.counters, place: Place::Dead { error: error.clone() } };
+            let parting = Parting { last_error: Some(error.clone()), ..Parting::default() };
+            live.priority.is_none().then(|| Move { live, landing, parting })
+        })
+        .await
+    }
+
     /// Moves jobs that wait, under lock, as `to` says; what is no longer waiting is left alone. Gives how many moved.
     pub(super) async fn move_waiting(
         &self,
         ids: &[i64],
-        to: impl Fn(Live) -> Option<Move> + Send,
+        to: impl Fn(Live) -> Option<Move> + Send + Sync,
     ) -> Step<u64> {
+        self.move_in_parts(ids, &to).await
+    }
+
+    /// All at once; but if the server takes offence at a row, half by half. A row that cannot be written stays where it
+    /// is, and keeps none of the others.
+    async fn move_in_parts(&self, ids: &[i64], to: &(impl Fn(Live) -> Option<Move> + Sync)) -> Step<u64> {
+        match (self.move_all(ids, to).await, ids) {
+            (Err(fault), [bad]) if fault.is_about_data() => {
+                tracing::error!(job.id = bad, ?fault, "a waiting job cannot be moved");
+                Ok(0)
+            }
+            (Err(fault), _) if fault.is_about_data() => {
+                let (first, second) = ids.split_at(ids.len() / 2);
+                let first = Box::pin(self.move_in_parts(first, to)).await?;
+                Ok(first + Box::pin(self.move_in_parts(second, to)).await?)
+            }
+            (result, _) => result,
+        }
+    }
+
+    async fn move_all(&self, ids: &[i64], to: &(impl Fn(Live) -> Option<Move> + Sync)) -> Step<u64> {
         if ids.is_empty() {
             return Ok(0);
         }
@@ -98,7 +138,7 @@ impl Store {
         &self,
         tx: &Tx,
         ids: &[i64],
-        to: impl Fn(Live) -> Option<Move> + Send,
+        to: &(impl Fn(Live) -> Option<Move> + Sync),
     ) -> Step<(u64, Moved)> {
         let now = self.transaction_now(tx).await?;
         let locked = self.lock_live(tx, ids, true).await?;

@@ -45,7 +45,8 @@ impl Store {
             return Err(EngineError::Refused(why.to_owned()).into());
         }
         drop(conn);
-        self.let_through_handled(&card.types).await
+        self.let_through_soon(&card.types).await;
+        Ok(())
     }
 
     pub(super) async fn extend(&self, heartbeat: Heartbeat) -> Step<Beat> {
@@ -55,9 +56,16 @@ impl Store {
         let Some(row) = rows.first() else { return Ok(Beat::Dead) };
         if row.try_get::<_, bool>(0)? {
             // While it was silent, a sweep may have parked its jobs for want of a handler.
-            self.let_through_handled(&type_names(row.try_get(1)?)).await?;
+            self.let_through_soon(&type_names(row.try_get(1)?)).await;
         }
         Ok(Beat::Alive { cancel: self.asked_to_stop_on(&conn, worker).await? })
+    }
+
+    /// The worker is in by now: whether this succeeds does not change that, and a sweep does what is left.
+    async fn let_through_soon(&self, types: &[TypeName]) {
+        if let Err(fault) = self.let_through_handled(types).await {
+            tracing::warn!(?fault, "jobs that waited for a handler were not let through; a sweep will");
+        }
     }
 
     async fn let_through_handled(&self, types: &[TypeName]) -> Step<()> {
