@@ -6,6 +6,8 @@
 
 mod errors;
 mod opening;
+mod damaged_rows;
+mod poison;
 
 use std::time::{Duration, Instant};
 

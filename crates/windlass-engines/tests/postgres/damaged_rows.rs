@@ -1,0 +1,205 @@
+//! One bad row must not keep others from being claimed, shown, rescued or cleaned away.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use windlass_core::admin::ListRequest;
+use windlass_core::claim::{ClaimRequest, Suspects};
+use windlass_core::clock::{Clock, ManualClock, Timestamp};
+use windlass_core::engine::{Admin, Engine, RescueRequest};
+use windlass_core::enqueue::{NewJob, When};
+use windlass_core::job::{JobId, JobState, Phase};
+use windlass_core::lease_watch::Suspicion;
+use windlass_core::outcome::ErrorKind;
+use windlass_core::worker::WorkerId;
+use windlass_engines::postgres::{PostgresEngine, PostgresOptions};
+
+use super::{Place, WORKER, card, claim, claim_request, claimed, declare, enqueue, new_job, request};
+
+/// Damages a job that has not ended; the schema itself must not keep the damage out.
+fn damage(place: &Place, id: JobId, what: &str) {
+    let free = "ALTER TABLE windlass.delayed_jobs DROP CONSTRAINT IF EXISTS delayed_jobs_priority_check";
+    place.sql(&format!("{free}; UPDATE windlass.delayed_jobs SET {what} WHERE id = {}", id.0));
+}
+
+/// A place whose clock stands still until a test moves it.
+async fn on_a_clock(place: &Place) -> (PostgresEngine, Arc<ManualClock>) {
+    let clock = Arc::new(ManualClock::starting_at(Timestamp::parse("2026-01-01T00:00:00Z").unwrap()));
+    let given: Arc<dyn Clock> = clock.clone();
+    let engine = place.open_with(PostgresOptions { clock: Some(given), ..place.options() }).await;
+    super::make_ready(&engine).await;
+    (engine, clock)
+}
+
+async fn phase(engine: &PostgresEngine, id: JobId) -> Phase {
+    engine.job(id).await.unwrap().expect("it can still be looked at").phase()
+}
+
+#[tokio::test]
+async fn a_row_that_cannot_be_read_is_given_up_and_the_others_are_claimed() {
+    let damages = [
+        "options = '{'",
+        "tags = 'nonsense'",
+        "correlation = ''",
+        "job_group = chr(1)",
+        "key = ''",
+        "progress = '}'",
+        "last_error = ''",
+        "failures = -1",
+        "job_type = 'nobody.registered.it'",
+        "job_type = 'no name at all'",
+    ];
+    for what in damages {
+        let place = Place::shared();
+        let engine = place.ready().await;
+        let ids = enqueue(&engine, 3).await;
+        damage(&place, ids[1], what);
+        let claimed: Vec<_> = claim(&engine, 10).await.into_iter().map(|claimed| claimed.job.id).collect();
+        assert_eq!(claimed, [ids[0], ids[2]], "{what}");
+        let record = engine.job(ids[1]).await.unwrap().expect("it can still be looked at");
+        let JobState::Dead { error, .. } = record.state else { panic!("{what}: {:?}", record.state) };
+        assert_eq!(error.kind, ErrorKind::Undecodable, "{what}: {error:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_priority_that_no_claim_asks_for_ends_as_a_dead_letter_with_the_next_sweep() {
+    let place = Place::shared();
+    let engine = place.ready().await;
+    let ids = enqueue(&engine, 4).await;
+    damage(&place, ids[1], "priority = 99");
+    damage(&place, ids[2], "priority = -1");
+    let claimed: Vec<_> = claim(&engine, 10).await.into_iter().map(|claimed| claimed.job.id).collect();
+    assert_eq!(claimed, [ids[0], ids[3]]);
+    engine.sweep(100).await.unwrap();
+    for id in [ids[1], ids[2]] {
+        let record = engine.job(id).await.unwrap().unwrap();
+        let JobState::Dead { error, .. } = record.state else { panic!("{:?}", record.state) };
+        assert_eq!(error.kind, ErrorKind::Undecodable, "{error:?}");
+    }
+    let counts = engine.queues().await.unwrap().remove(0).counts;
+    assert_eq!((counts.ready, counts.running, counts.dead_letters), (0, 2, 2), "{counts:?}");
+}
+
+#[tokio::test]
+async fn damaged_rows_can_be_listed() {
+    let place = Place::shared();
+    let engine = place.ready().await;
+    enqueue(&engine, 2).await;
+    place.sql("UPDATE windlass.delayed_jobs SET options = '{', last_error = '}'");
+    let page = engine.list(ListRequest { limit: 10, ..ListRequest::default() }).await.unwrap();
+    assert_eq!(page.len(), 2);
+    assert!(page.iter().all(|record| record.phase() == Phase::Ready));
+}
+
+#[tokio::test]
+async fn a_damaged_declaration_counts_as_one_with_the_defaults() {
+    let place = Place::shared();
+    place.ready().await;
+    place.sql("UPDATE windlass.queues SET spec = '{'; UPDATE windlass.job_types SET spec = ''");
+    let engine = place.open().await;
+    enqueue(&engine, 1).await;
+    assert_eq!(claim(&engine, 1).await.len(), 1);
+    assert_eq!(engine.types().await.unwrap()[0].spec.retention_days, 7);
+    engine.sweep(10).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_rescue_takes_back_what_was_damaged_and_the_next_claim_gives_it_up() {
+    let place = Place::shared();
+    let (engine, clock) = on_a_clock(&place).await;
+    let ids = enqueue(&engine, 2).await;
+    claim(&engine, 2).await;
+    damage(&place, ids[0], "options = '{'");
+    assert_eq!(rescue(&engine, &clock).await, ids);
+    let other = WorkerId::from_random(7);
+    engine.register(card(other)).await.unwrap();
+    let mut given = Vec::new();
+    for _ in 0..2 {
+        let suspects = Suspects::One { crashes_max: 3 };
+        let request = ClaimRequest { suspects, ..claim_request(other, 1) };
+        given.extend(claimed(engine.claim(request).await.unwrap()));
+    }
+    assert_eq!(given.iter().map(|claimed| claimed.job.id).collect::<Vec<_>>(), [ids[1]]);
+    assert_eq!(phase(&engine, ids[0]).await, Phase::Dead);
+}
+
+/// Lets the lease of the one worker run out and takes its jobs back.
+async fn rescue(engine: &PostgresEngine, clock: &ManualClock) -> Vec<JobId> {
+    clock.advance(Duration::from_secs(60));
+    let silent = vec![Suspicion { worker: WORKER, beats: 0 }];
+    let rescued = engine.rescue(RescueRequest { silent, crashes_max: 3, limit: 500 }).await.unwrap();
+    let mut returned = rescued.returned;
+    returned.sort_unstable();
+    returned
+}
+
+#[tokio::test]
+async fn a_row_that_cannot_be_written_does_not_keep_others_from_being_rescued() {
+    let place = Place::shared();
+    let (engine, clock) = on_a_clock(&place).await;
+    let ids = enqueue(&engine, 50).await;
+    claim(&engine, 50).await;
+    place.sql(&format!("ALTER TABLE windlass.attempts ADD CHECK (job <> {})", ids[20].0));
+    let returned = rescue(&engine, &clock).await;
+    assert_eq!(returned.len(), 49, "{returned:?}");
+    assert!(!returned.contains(&ids[20]));
+}
+
+#[tokio::test]
+async fn a_row_that_cannot_be_written_does_not_keep_others_from_expiring_or_from_being_claimed() {
+    let place = Place::shared();
+    let (engine, clock) = on_a_clock(&place).await;
+    let fleeting = NewJob { expires: Some(When::In(Duration::from_secs(5))), ..new_job() };
+    let answers = engine.enqueue(request(vec![fleeting; 20])).await.unwrap();
+    let ids: Vec<_> = answers.iter().map(|answer| answer.job().unwrap()).collect();
+    place.sql(&format!("ALTER TABLE windlass.job_history ADD CHECK (id <> {})", ids[7].0));
+    clock.advance(Duration::from_secs(10));
+    let fresh = enqueue(&engine, 2).await;
+    let claimed: Vec<_> = claim(&engine, 10).await.into_iter().map(|claimed| claimed.job.id).collect();
+    assert_eq!(claimed, fresh);
+    engine.sweep(100).await.unwrap();
+    for id in ids.iter().filter(|id| **id != ids[7]) {
+        assert_eq!(phase(&engine, *id).await, Phase::Cancelled);
+    }
+}
+
+#[tokio::test]
+async fn declarations_of_others_do_not_disturb() {
+    let place = Place::shared();
+    let engine = place.open().await;
+    declare(&engine).await;
+    declare(&place.open().await).await;
+    assert_eq!(enqueue(&engine, 1).await.len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rescuer_that_was_held_up_does_not_take_a_job_from_the_live_worker_who_has_it_by_now() {
+    let place = Place::shared();
+    let (engine, clock) = on_a_clock(&place).await;
+    let id = enqueue(&engine, 1).await[0];
+    claim(&engine, 1).await;
+    let other = WorkerId::from_random(0xbeef);
+    engine.register(card(other)).await.unwrap();
+
+    // Somebody has the row, and writes what a second rescuer and a claim would write.
+    let session = super::session(&place.url).await;
+    let schema = &place.schema;
+    let lock = format!("BEGIN; SELECT 1 FROM {schema}.delayed_jobs WHERE id = {} FOR UPDATE", id.0);
+    session.batch_execute(&lock).await.unwrap();
+    let engine = Arc::new(engine);
+    let rescuer = {
+        let engine = Arc::clone(&engine);
+        tokio::spawn(async move { rescue(&engine, &clock).await })
+    };
+    let waits =
+        format!("pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%{schema}.delayed_jobs%'");
+    super::eventually("the rescuer waits for the row", || (place.count(&waits) > 0).then_some(()));
+    let taken = format!(
+        "UPDATE {schema}.delayed_jobs SET locked_by = (SELECT id FROM {schema}.workers WHERE died IS NULL), \
+         token = '00000000-0000-0000-0000-000000000001', attempts = 2; COMMIT"
+    );
+    session.batch_execute(&taken).await.unwrap();
+    assert_eq!(rescuer.await.unwrap(), [], "nothing is left to rescue");
+    assert_eq!(phase(&engine, id).await, Phase::Running);
+}

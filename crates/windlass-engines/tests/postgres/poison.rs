@@ -1,0 +1,155 @@
+//! One settlement that the store cannot take fails alone.
+
+use windlass_core::claim::Claimed;
+use windlass_core::engine::{Admin, Engine};
+use windlass_core::error::EngineError;
+use windlass_core::job::{JobState, Phase};
+use windlass_core::outcome::{ErrorKind, JobError};
+use windlass_core::settle::{AttemptReport, Settled, Settlement, Transition};
+
+use super::{Place, claim, enqueue, kind, queue};
+
+/// How many ends travel together, and the place of the bad one.
+const BATCH: usize = 500;
+const BAD: usize = 321;
+
+fn succeed(claimed: Claimed, output: Option<&str>) -> Settlement {
+    let report = AttemptReport { output: output.map(str::to_owned), ..AttemptReport::default() };
+    claimed.settled(Transition::Succeed { result: None }, report)
+}
+
+/// The bad one in the middle of good ones.
+fn batch(claimed: Vec<Claimed>, bad: impl Fn(Claimed) -> Settlement) -> Vec<Settlement> {
+    let each = |(place, claimed)| if place == BAD { bad(claimed) } else { succeed(claimed, Some("good")) };
+    claimed.into_iter().enumerate().map(each).collect()
+}
+
+async fn full_batch(place: &Place) -> (windlass_engines::postgres::PostgresEngine, Vec<Claimed>) {
+    let engine = place.ready().await;
+    enqueue(&engine, BATCH).await;
+    let claimed = claim(&engine, 500).await;
+    assert_eq!(claimed.len(), BATCH);
+    (engine, claimed)
+}
+
+#[tokio::test]
+async fn a_row_that_the_store_refuses_is_given_up_and_the_other_499_are_stored() {
+    let place = Place::shared();
+    let (engine, claimed) = full_batch(&place).await;
+    place.sql("ALTER TABLE windlass.job_history ADD CHECK (output IS DISTINCT FROM 'poison')");
+    let bad = claimed[BAD].job.id;
+    let batch = batch(claimed, |claimed| succeed(claimed, Some("poison")));
+    assert_eq!(engine.settle(batch).await.unwrap(), vec![Settled::Applied; BATCH]);
+    assert_eq!(place.count("windlass.job_history WHERE state = 1 AND output = 'good'"), 499);
+    let JobState::Dead { error, .. } = engine.job(bad).await.unwrap().unwrap().state else {
+        panic!("it is dead")
+    };
+    assert!(error.text.contains("its end could not be stored"), "{error:?}");
+    assert_eq!(place.count("windlass.delayed_jobs"), 0);
+}
+
+#[tokio::test]
+async fn a_nul_in_what_a_handler_wrote_spoils_nothing() {
+    let place = Place::shared();
+    let (engine, claimed) = full_batch(&place).await;
+    let bad = claimed[BAD].job.id;
+    let batch = batch(claimed, |claimed| succeed(claimed, Some("a\0b")));
+    assert_eq!(engine.settle(batch).await.unwrap(), vec![Settled::Applied; BATCH]);
+    assert_eq!(engine.job(bad).await.unwrap().unwrap().phase(), Phase::Succeeded);
+    let output = engine.attempts(bad).await.unwrap().remove(0).output;
+    assert_eq!(output.as_deref(), Some("a\u{fffd}b"));
+}
+
+#[tokio::test]
+async fn a_nul_in_an_error_comes_back_as_it_was() {
+    let place = Place::shared();
+    let (engine, claimed) = full_batch(&place).await;
+    let bad = claimed[BAD].job.id;
+    let batch = batch(claimed, |claimed| {
+        let error = JobError::new(ErrorKind::Failed, "a\0b");
+        claimed.settled(Transition::Bury { error }, AttemptReport::default())
+    });
+    assert_eq!(engine.settle(batch).await.unwrap(), vec![Settled::Applied; BATCH]);
+    let JobState::Dead { error, .. } = engine.job(bad).await.unwrap().unwrap().state else {
+        panic!("it is dead")
+    };
+    assert_eq!(error.text, "a\0b");
+}
+
+#[tokio::test]
+async fn a_result_that_is_no_text_for_the_store_is_given_up_alone() {
+    let place = Place::shared();
+    let engine = place.ready().await;
+    let spec = windlass_core::job_type::TypeSpec {
+        keep_result: true,
+        ..windlass_core::job_type::TypeSpec::new(kind(), queue())
+    };
+    let declaration = windlass_core::engine::Declaration { queues: Vec::new(), types: vec![spec] };
+    engine.declare(declaration).await.unwrap();
+    enqueue(&engine, BATCH).await;
+    let claimed = claim(&engine, 500).await;
+    let bad = claimed[BAD].job.id;
+    let batch = batch(claimed, |claimed| {
+        claimed.settled(Transition::Succeed { result: Some("\"\0\"".to_owned()) }, AttemptReport::default())
+    });
+    assert_eq!(engine.settle(batch).await.unwrap(), vec![Settled::Applied; BATCH]);
+    assert_eq!(place.count("windlass.job_history WHERE state = 1"), 499);
+    assert_eq!(engine.job(bad).await.unwrap().unwrap().phase(), Phase::Dead);
+}
+
+#[tokio::test]
+async fn a_poisoned_retry_fails_alone_too() {
+    let place = Place::shared();
+    let (engine, claimed) = full_batch(&place).await;
+    place.sql("ALTER TABLE windlass.attempts ADD CHECK (output IS DISTINCT FROM 'poison')");
+    let bad = claimed[BAD].job.id;
+    let batch: Vec<_> = claimed
+        .into_iter()
+        .enumerate()
+        .map(|(place, claimed)| {
+            let output = if place == BAD { "poison" } else { "good" };
+            let report = AttemptReport { output: Some(output.to_owned()), ..AttemptReport::default() };
+            let error = JobError::new(ErrorKind::Failed, "oops");
+            claimed.settled(Transition::Retry { after: std::time::Duration::from_secs(60), error }, report)
+        })
+        .collect();
+    assert_eq!(engine.settle(batch).await.unwrap(), vec![Settled::Applied; BATCH]);
+    assert_eq!(place.count("windlass.attempts WHERE output = 'good'"), 499);
+    assert_eq!(engine.job(bad).await.unwrap().unwrap().phase(), Phase::Dead);
+}
+
+#[tokio::test]
+async fn what_can_be_stored_nowhere_is_refused_by_itself_and_the_others_are_stored() {
+    let place = Place::shared();
+    let (engine, claimed) = full_batch(&place).await;
+    let bad = claimed[BAD].job.id;
+    place.sql(&format!(
+        "ALTER TABLE windlass.job_history ADD CHECK (id <> {0}); ALTER TABLE windlass.delayed_jobs_dlq ADD CHECK (id <> {0})",
+        bad.0
+    ));
+    let batch = batch(claimed, |claimed| succeed(claimed, None));
+    let error = engine.settle(batch.clone()).await.unwrap_err();
+    assert!(matches!(error, EngineError::Refused(_)), "a worker cuts the batch then: {error:?}");
+    let (alone, others): (Vec<_>, Vec<_>) =
+        batch.into_iter().partition(|settlement| settlement.fence.job == bad);
+    assert_eq!(engine.settle(others).await.unwrap(), vec![Settled::Applied; BATCH - 1]);
+    let error = engine.settle(alone).await.unwrap_err();
+    assert!(matches!(error, EngineError::Refused(_)), "a worker gives it up then: {error:?}");
+    assert_eq!(place.count("windlass.job_history"), 499);
+}
+
+#[tokio::test]
+async fn a_trigger_of_the_user_that_refuses_one_row_does_not_keep_the_others() {
+    let place = Place::shared();
+    let (engine, claimed) = full_batch(&place).await;
+    let bad = claimed[BAD].job.id;
+    place.sql(&format!(
+        "CREATE FUNCTION windlass.no() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'not this one'; END $$;
+         CREATE TRIGGER no BEFORE DELETE ON windlass.delayed_jobs FOR EACH ROW WHEN (OLD.id = {}) EXECUTE FUNCTION windlass.no()",
+        bad.0
+    ));
+    let batch = batch(claimed, |claimed| succeed(claimed, None));
+    let error = engine.settle(batch).await.unwrap_err();
+    assert!(matches!(error, EngineError::Refused(_)), "{error:?}");
+    assert_eq!(place.count("windlass.job_history"), 499);
+}
