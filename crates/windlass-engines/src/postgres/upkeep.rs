@@ -92,7 +92,7 @@ impl Store {
         self.move_waiting(&ids, |live| {
             let landing = Landing { counters: live.counters, place: Place::Dead { error: error.clone() } };
             let parting = Parting { last_error: Some(error.clone()), ..Parting::default() };
-            live.priority.is_none().then(|| Move { live, landing, parting })
+            live.priority.is_none().then_some(Move { live, landing, parting })
         })
         .await
     }
