@@ -138,7 +138,7 @@ fn refused(error: &DbError) -> EngineError {
         )),
         "3D000" => unusable(format!("{said}; make it with `createdb`, or name another in the database URL")),
         "42501" => unusable(format!(
-            "this user lacks a right ({said}); grant it, or run `windlass migrate` once as a user who may create tables"
+            "this user lacks a right ({said}); grant it what docs/engines/postgres.md lists, or run `windlass migrate` once as a user who may create tables"
         )),
         "42P01" | "3F000" | "42703" | "42883" => unusable(format!(
             "the schema is not there or not up to date ({said}); run `windlass migrate` with a user that may create tables"
