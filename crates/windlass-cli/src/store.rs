@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use tokio_postgres::error::SqlState;
 use windlass_core::engine::Engine;
 use windlass_core::error::EngineError;
 use windlass_engines::postgres::{PostgresEngine, PostgresOptions};
@@ -67,6 +68,14 @@ pub(crate) async fn drop_schema(url: &DatabaseUrl, schema: &str) -> Result<(), F
         tokio_postgres::connect(url.secret(), tokio_postgres::NoTls).await.map_err(unreachable)?;
     tokio::spawn(connection);
     let drop = format!("DROP SCHEMA IF EXISTS {schema} CASCADE");
+    // Somebody's last statement may lock the same tables in another order.
+    const TRIES: usize = 5;
+    for _ in 1..TRIES {
+        match client.batch_execute(&drop).await {
+            Err(why) if why.code() == Some(&SqlState::T_R_DEADLOCK_DETECTED) => {}
+            done => return done.map_err(unreachable),
+        }
+    }
     client.batch_execute(&drop).await.map_err(unreachable)
 }
 

@@ -1,49 +1,79 @@
 //! `windlass bench`: how fast this is, on this machine, and how near to the same work written by hand.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
-use serde_json::{Value, json};
-use windlass::MemoryEngine;
-use windlass::engines::sqlite::{SqliteEngine, SqliteOptions, Synchronous};
-use windlass_core::engine::Engine;
 
 use crate::exit::{Code, Failure};
 use crate::output::Output;
+use crate::signals::Signals;
 
+mod scenarios;
+mod load;
+mod tally;
+mod drain;
+mod pickup;
+mod ground;
 mod by_hand;
-mod figures;
-mod measure;
-mod progress;
+mod bed;
+mod session;
 mod scratch;
+mod conditions;
+mod figures;
+mod report;
+mod progress;
 
-use figures::Figures;
+use bed::Bed;
 use progress::Progress;
-use scratch::Scratch;
+use scenarios::{Choice, Scenario};
 
 /// What to measure.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "Examples:
-  windlass bench --engine sqlite --jobs 100000
-  windlass bench --engine sqlite --jobs 100000 --limit --json
+  windlass bench --engine sqlite --limit
+  windlass bench --engine postgres --scenario all --runs 3 --json
+  windlass bench --url postgres://user@localhost:5432/app --scenario drain,pinned --jobs 10000
 
-Compare figures only within one run: machines differ, and the same machine differs from hour to hour. The ratios
-of --limit are measured within one run.")]
+Compare figures only within one run: machines differ, and the same machine differs from hour to hour. Ratios are made
+within one run. Files and schemas of a measurement are its own, and are removed at the end.")]
 pub(crate) struct BenchArgs {
-    /// The engine
-    #[arg(long, value_enum, default_value_t = BenchEngine::Sqlite)]
-    engine: BenchEngine,
-    /// How many jobs are drained
+    /// The engine [default: sqlite, or postgres with --url]
+    #[arg(long, value_enum)]
+    engine: Option<BenchEngine>,
+    /// The PostgreSQL server [default: $DATABASE_URL]
+    #[arg(long, value_name = "URL")]
+    url: Option<String>,
+    /// What to measure, separated by commas
+    #[arg(
+        long = "scenario",
+        value_enum,
+        value_name = "NAMES|all",
+        value_delimiter = ',',
+        default_value = "enqueue,drain,drain-without-history,latency"
+    )]
+    scenarios: Vec<Choice>,
+    /// How many jobs `drain` has; everything else grows and shrinks with it
     #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(100..=10_000_000))]
     jobs: u64,
+    /// How often all of it is measured; the figures are medians then
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=99))]
+    runs: u32,
+    /// How long `churn` goes on
+    #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    seconds: u64,
+    /// Whether finished jobs are kept for seven days or not at all
+    #[arg(long, value_enum, default_value_t = History::On)]
+    history: History,
+    /// How many handlers run at once
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    concurrency: u32,
     /// Run the same work written by hand too, of the same durability and with the same rows, and print the ratios
     #[arg(long)]
     limit: bool,
     /// What SQLite waits for at a commit
     #[arg(long, value_enum, default_value_t = BenchSynchronous::Full)]
     synchronous: BenchSynchronous,
-    /// Where the files of the measurement go; they are removed at the end
+    /// Where the files of SQLite go
     #[arg(long, value_name = "DIR", default_value = ".")]
     dir: PathBuf,
 }
@@ -52,6 +82,7 @@ pub(crate) struct BenchArgs {
 enum BenchEngine {
     Memory,
     Sqlite,
+    Postgres,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -60,82 +91,58 @@ enum BenchSynchronous {
     Normal,
 }
 
-/// Measures and prints.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum History {
+    On,
+    Off,
+}
+
+/// Measures and prints. What was made for it is removed also if it fails or is interrupted.
 pub(crate) async fn bench(args: &BenchArgs, output: &mut Output) -> Result<Code, Failure> {
-    let scratch = Scratch::new(&args.dir)?;
+    let mut signals = Signals::new()?;
+    let scenarios = Scenario::chosen(&args.scenarios, args.engine())?;
+    let bed = Bed::new(args)?;
     let progress = Progress::new(output.is_json());
-    let ours = measure::measure(&|name| args.open(&scratch, name), args.jobs, &progress).await?;
-    let limit = if args.limit { Some(args.by_hand(&scratch, &progress)?) } else { None };
+    let measured = tokio::select! {
+        measured = measure(args, &scenarios, &bed, &progress) => measured,
+        () = signals.next() => Err(Failure::new(Code::Interrupted, "interrupted")),
+    };
     progress.done();
-    print(args, &ours, limit.as_ref(), output)?;
-    Ok(Code::Ok)
+    let cleared = bed.clear().await;
+    report::print(&measured?, output)?;
+    cleared.map(|()| Code::Ok)
+}
+
+/// Everything once, then everything once more, and so on: what disturbs the machine for a while then disturbs all
+/// scenarios alike.
+async fn measure(
+    args: &BenchArgs,
+    scenarios: &[Scenario],
+    bed: &Bed,
+    progress: &Progress,
+) -> Result<report::Report, Failure> {
+    let conditions = conditions::read(args, bed).await?;
+    let mut runs = Vec::new();
+    for _ in 0..args.runs {
+        runs.push(scenarios::run_all(args, scenarios, bed, progress).await?);
+    }
+    Ok(report::Report { engine: bed.engine_name(), conditions, results: figures::merge(runs) })
 }
 
 impl BenchArgs {
-    /// A fresh engine for one measurement.
-    fn open(&self, scratch: &Scratch, name: &str) -> Result<Arc<dyn Engine>, Failure> {
-        Ok(match self.engine {
-            BenchEngine::Memory => Arc::new(MemoryEngine::new()),
-            BenchEngine::Sqlite => {
-                let synchronous = match self.synchronous {
-                    BenchSynchronous::Full => Synchronous::Full,
-                    BenchSynchronous::Normal => Synchronous::Normal,
-                };
-                let options = SqliteOptions { synchronous, ..SqliteOptions::default() };
-                Arc::new(SqliteEngine::open(scratch.file(name), options)?)
-            }
-        })
+    fn engine(&self) -> BenchEngine {
+        let by_url = if self.url.is_some() { BenchEngine::Postgres } else { BenchEngine::Sqlite };
+        self.engine.unwrap_or(by_url)
     }
 
-    fn by_hand(&self, scratch: &Scratch, progress: &Progress) -> Result<Figures, Failure> {
-        match self.engine {
-            BenchEngine::Memory => Ok(by_hand::memory::measure(self.jobs, progress)),
-            BenchEngine::Sqlite => {
-                let synchronous = if self.synchronous == BenchSynchronous::Full { "FULL" } else { "NORMAL" };
-                by_hand::sqlite::measure(scratch, synchronous, self.jobs, progress)
-            }
+    fn synchronous(&self) -> &'static str {
+        match self.synchronous {
+            BenchSynchronous::Full => "full",
+            BenchSynchronous::Normal => "normal",
         }
-    }
-
-    fn conditions(&self) -> Value {
-        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        let mut conditions = json!({
-            "engine": self.engine.to_possible_value().map(|value| value.get_name().to_owned()),
-            "jobs": self.jobs,
-            "payload_bytes": measure::PAYLOAD_BYTES,
-            "callers": measure::CALLERS,
-            "concurrency": measure::CONCURRENCY,
-            "cores": cores,
-            "optimised": !cfg!(debug_assertions),
-        });
-        if self.engine == BenchEngine::Sqlite {
-            conditions["synchronous"] =
-                json!(if self.synchronous == BenchSynchronous::Full { "full" } else { "normal" });
-        }
-        conditions
     }
 }
 
-fn print(
-    args: &BenchArgs,
-    ours: &Figures,
-    limit: Option<&Figures>,
-    output: &mut Output,
-) -> Result<(), Failure> {
-    if cfg!(debug_assertions) {
-        output.note("this is a debug build; its figures mean nothing. Use `cargo run --release -- bench`");
-    }
-    if output.is_json() {
-        let mut value = ours.to_json();
-        value["conditions"] = args.conditions();
-        if let Some(limit) = limit {
-            value["limit"] = limit.to_json();
-            value["ratio"] = ours.ratios(limit);
-        }
-        return output.json(&value);
-    }
-    let (header, rows) = ours.rows(limit);
-    output.table(&header, rows, "")?;
-    output.note(format!("conditions: {}", args.conditions()));
-    Ok(())
+fn failed(why: impl std::fmt::Display) -> Failure {
+    Failure::new(Code::Failed, format!("the measurement failed: {why}"))
 }

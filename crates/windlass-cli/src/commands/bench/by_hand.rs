@@ -1,5 +1,75 @@
 //! The same work written by hand, without Windlass: what this machine could do at the best. Of the same
 //! durability and with the same rows, but with none of the rules.
 
-pub(super) mod memory;
-pub(super) mod sqlite;
+mod memory;
+mod sqlite;
+mod postgres;
+
+use super::bed::{At, Bed};
+use super::figures::{Figures, Measured};
+use super::ground::Ground;
+use super::progress::Progress;
+use super::scenarios::Scenario;
+use super::{BenchArgs, History};
+use crate::exit::Failure;
+
+/// What is written by hand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Enqueue,
+    Drain(History),
+}
+
+/// Puts the limit and the ratio to it beside the figures, for the scenarios that can be written by hand in a page.
+pub(super) async fn beside(
+    measured: Vec<Measured>,
+    scenario: Scenario,
+    args: &BenchArgs,
+    bed: &Bed,
+    progress: &Progress,
+) -> Result<Vec<Measured>, Failure> {
+    let part = match scenario {
+        Scenario::Enqueue => Part::Enqueue,
+        Scenario::Drain => Part::Drain(args.history),
+        Scenario::DrainWithoutHistory => Part::Drain(History::Off),
+        _ => return Ok(measured),
+    };
+    let limit = measure(part, args, bed, progress).await?;
+    Ok(measured.into_iter().map(|(name, figures)| (name, with_limit(figures, &limit))).collect())
+}
+
+async fn measure(part: Part, args: &BenchArgs, bed: &Bed, progress: &Progress) -> Result<Figures, Failure> {
+    progress.part("by hand", args.jobs);
+    let place = bed.fresh().await?;
+    // The store has queue and type as Windlass would have them, and then nobody else is there.
+    Ground::new(args, &place, progress).client().await?;
+    place.engine.prune(1).await?;
+    let at = place.at.clone();
+    drop(place);
+    let figures = match &at {
+        At::Memory => memory::measure(part, args.jobs),
+        At::File(path) => tokio::task::block_in_place(|| {
+            sqlite::measure(part, path, args.synchronous(), args.jobs, progress)
+        })?,
+        At::Schema(url, schema) => postgres::measure(part, url, schema, args.jobs, progress).await?,
+    };
+    bed.remove(&at).await?;
+    Ok(figures)
+}
+
+/// By hand, a drain is over when the last end is stored, so that is what it is compared with.
+const COMPARED: [(&str, &str, &str); 3] = [
+    ("single_per_second", "limit_single_per_second", "ratio_single_to_limit"),
+    ("bulk_per_second", "limit_bulk_per_second", "ratio_bulk_to_limit"),
+    ("stored_per_second", "limit_jobs_per_second", "ratio_to_limit"),
+];
+
+fn with_limit(figures: Figures, limit: &Figures) -> Figures {
+    COMPARED.iter().fold(figures, |figures, (ours, theirs, ratio)| match limit.get(theirs) {
+        Some(rate) => {
+            let own = figures.get(ours);
+            figures.with(theirs, rate).with_ratio(ratio, own, Some(rate))
+        }
+        None => figures,
+    })
+}

@@ -1,69 +1,136 @@
-//! The figures of one measurement, and how they compare.
+//! The figures of scenarios, over one run or several.
 
-use comfy_table::Cell;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
 use serde_json::{Map, Value, json};
 
-/// The figures of one measurement. What was not measured is missing, never made up.
+/// What one scenario gave in one run, in the order in which it is shown. What was not measured is missing, never
+/// made up.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Figures {
-    pub(super) enqueue_one_per_s: Option<f64>,
-    pub(super) enqueue_bulk_per_s: Option<f64>,
-    pub(super) drain_per_s: Option<f64>,
-    pub(super) drain_without_history_per_s: Option<f64>,
-    pub(super) pickup_p50_ms: Option<f64>,
-    pub(super) pickup_p99_ms: Option<f64>,
-    pub(super) rss_mb: Option<f64>,
-}
+pub(super) struct Figures(Vec<(&'static str, f64)>);
 
 impl Figures {
-    fn named(&self) -> [(&'static str, Option<f64>); 7] {
-        [
-            ("enqueue_one_per_s", self.enqueue_one_per_s),
-            ("enqueue_bulk_per_s", self.enqueue_bulk_per_s),
-            ("drain_per_s", self.drain_per_s),
-            ("drain_without_history_per_s", self.drain_without_history_per_s),
-            ("pickup_p50_ms", self.pickup_p50_ms),
-            ("pickup_p99_ms", self.pickup_p99_ms),
-            ("rss_mb", self.rss_mb),
-        ]
+    #[must_use]
+    pub(super) fn with(mut self, name: &'static str, figure: f64) -> Self {
+        self.0.push((name, figure));
+        self
     }
 
+    pub(super) fn get(&self, name: &str) -> Option<f64> {
+        self.0.iter().find(|(known, _)| *known == name).map(|(_, figure)| *figure)
+    }
+
+    /// Adds how one figure compares to another, if both are there.
+    #[must_use]
+    pub(super) fn with_ratio(self, name: &'static str, ours: Option<f64>, theirs: Option<f64>) -> Self {
+        match (ours, theirs) {
+            (Some(ours), Some(theirs)) if theirs > 0.0 => self.with(name, ours / theirs),
+            _ => self,
+        }
+    }
+
+    #[must_use]
+    pub(super) fn and(mut self, others: Self) -> Self {
+        self.0.extend(others.0);
+        self
+    }
+}
+
+/// A name and its figures in one run.
+pub(super) type Measured = (&'static str, Figures);
+
+/// One figure over all runs.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Spread {
+    pub(super) median: f64,
+    pub(super) least: f64,
+    pub(super) most: f64,
+}
+
+/// One scenario over all runs.
+#[derive(Debug, Clone)]
+pub(super) struct Merged {
+    pub(super) name: &'static str,
+    pub(super) runs: usize,
+    pub(super) figures: Vec<(&'static str, Spread)>,
+}
+
+/// Each run measured the same scenarios in the same order.
+pub(super) fn merge(runs: Vec<Vec<Measured>>) -> Vec<Merged> {
+    let Some(first) = runs.first() else { return Vec::new() };
+    let scenarios = first.iter().enumerate().map(|(index, (name, figures))| {
+        let over_runs: Vec<_> =
+            runs.iter().filter_map(|run| run.get(index)).map(|(_, figures)| figures).collect();
+        let merged = figures.0.iter().filter_map(|(figure, _)| Some((*figure, spread(*figure, &over_runs)?)));
+        Merged { name, runs: runs.len(), figures: merged.collect() }
+    });
+    scenarios.collect()
+}
+
+fn spread(name: &str, runs: &[&Figures]) -> Option<Spread> {
+    let mut all: Vec<_> = runs.iter().filter_map(|figures| figures.get(name)).collect();
+    all.sort_by(f64::total_cmp);
+    let (least, most) = (*all.first()?, *all.last()?);
+    // Of an even number of runs, the middle between the two in the middle.
+    let median = f64::midpoint(all[(all.len() - 1) / 2], all[all.len() / 2]);
+    Some(Spread { median, least, most })
+}
+
+impl Merged {
     pub(super) fn to_json(&self) -> Value {
-        let known = self
-            .named()
-            .into_iter()
-            .filter_map(|(name, figure)| Some((name.to_owned(), json!(rounded(figure?)))));
-        Value::Object(known.collect::<Map<_, _>>())
-    }
-
-    /// Ours by theirs, where both were measured.
-    pub(super) fn ratios(&self, limit: &Self) -> Value {
-        let pairs = self.named().into_iter().zip(limit.named());
-        let ratios = pairs.filter_map(|((name, ours), (_, theirs))| {
-            Some((name.to_owned(), json!((ours? / theirs? * 1000.0).round() / 1000.0)))
-        });
-        Value::Object(ratios.collect::<Map<_, _>>())
-    }
-
-    pub(super) fn rows(&self, limit: Option<&Self>) -> (Vec<&'static str>, Vec<Vec<Cell>>) {
-        let shown = |figure: Option<f64>| {
-            Cell::new(figure.map_or_else(|| "–".to_owned(), |f| rounded(f).to_string()))
-        };
-        let Some(limit) = limit else {
-            let rows =
-                self.named().into_iter().map(|(name, figure)| vec![Cell::new(name), shown(figure)]).collect();
-            return (vec!["FIGURE", "WINDLASS"], rows);
-        };
-        let rows = self.named().into_iter().zip(limit.named()).map(|((name, ours), (_, theirs))| {
-            let ratio = ours.zip(theirs).map(|(ours, theirs)| ours / theirs);
-            let ratio = Cell::new(ratio.map_or_else(|| "–".to_owned(), |ratio| format!("{ratio:.2}")));
-            vec![Cell::new(name), shown(ours), shown(theirs), ratio]
-        });
-        (vec!["FIGURE", "WINDLASS", "BY HAND", "RATIO"], rows.collect())
+        let mut value = Map::new();
+        value.insert("name".to_owned(), json!(self.name));
+        for (name, spread) in &self.figures {
+            value.insert((*name).to_owned(), json!(rounded(spread.median)));
+        }
+        if self.runs > 1 {
+            let spreads: BTreeMap<_, _> = self
+                .figures
+                .iter()
+                .map(|(name, spread)| {
+                    (*name, json!({ "min": rounded(spread.least), "max": rounded(spread.most) }))
+                })
+                .collect();
+            value.insert("spread".to_owned(), json!(spreads));
+        }
+        Value::Object(value)
     }
 }
 
 /// Three digits after the point for small figures, none for big ones.
-fn rounded(figure: f64) -> f64 {
+pub(super) fn rounded(figure: f64) -> f64 {
     if figure >= 1000.0 { figure.round() } else { (figure * 1000.0).round() / 1000.0 }
+}
+
+pub(super) fn per_second(count: u64, elapsed: Duration) -> f64 {
+    count as f64 / elapsed.as_secs_f64()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(rates: [f64; 2]) -> Vec<Measured> {
+        let [a, b] = rates;
+        vec![("a", Figures::default().with("rate", a)), ("b", Figures::default().with("rate", b))]
+    }
+
+    #[test]
+    fn several_runs_give_the_median_and_the_spread_of_each_figure() {
+        let merged = merge(vec![run([3.0, 10.0]), run([1.0, 20.0]), run([2.0, 30.0])]);
+        assert_eq!(merged[0].figures, [("rate", Spread { median: 2.0, least: 1.0, most: 3.0 })]);
+        assert_eq!(merged[1].to_json()["spread"]["rate"], json!({ "min": 10.0, "max": 30.0 }));
+        let two = merge(vec![run([1.0, 1.0]), run([2.0, 1.0])]);
+        assert_eq!(two[0].to_json()["rate"], 1.5);
+    }
+
+    #[test]
+    fn one_run_has_no_spread_and_what_was_not_measured_is_missing() {
+        let json = merge(vec![run([1.0, 2.0])])[0].to_json();
+        assert_eq!(json, json!({ "name": "a", "rate": 1.0 }));
+        let without =
+            Figures::default().with_ratio("ratio", Some(1.0), None).with_ratio("ratio", Some(1.0), Some(0.0));
+        assert_eq!(without.get("ratio"), None);
+    }
 }

@@ -19,9 +19,15 @@ impl Progress {
         Self(bar)
     }
 
-    /// A new part of the work begins.
+    /// A new scenario begins.
+    pub(super) fn scenario(&self, name: &'static str) {
+        self.0.set_prefix(name);
+    }
+
+    /// A new part of it begins.
     pub(super) fn part(&self, name: &'static str, steps: u64) {
-        let style = ProgressStyle::with_template("{msg:28} {wide_bar} {human_pos}/{human_len} {per_sec}");
+        let style =
+            ProgressStyle::with_template("{prefix:21} {msg:20} {wide_bar} {human_pos}/{human_len} {per_sec}");
         self.0.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
         self.0.reset();
         self.0.set_length(steps);

@@ -19,6 +19,14 @@ impl Scratch {
     pub(super) fn file(&self, name: &str) -> PathBuf {
         self.0.join(format!("{name}.db"))
     }
+
+    /// Removes a database and what lies beside it.
+    pub(super) fn remove(&self, file: &Path) {
+        for suffix in ["", "-wal", "-shm"] {
+            // Nothing depends on it: all of it goes at the end.
+            let _ = std::fs::remove_file(format!("{}{suffix}", file.display()));
+        }
+    }
 }
 
 impl Drop for Scratch {

@@ -4,9 +4,10 @@ use std::collections::{BinaryHeap, HashMap};
 use std::sync::Mutex;
 use std::time::Instant;
 
-use super::super::figures::Figures;
-use super::super::measure::PAYLOAD_BYTES;
-use super::super::progress::Progress;
+use super::super::History;
+use super::super::figures::{Figures, per_second};
+use super::super::load::PAYLOAD_BYTES;
+use super::Part;
 
 const BATCH: usize = 500;
 
@@ -17,9 +18,7 @@ struct Store {
     done: HashMap<u64, Box<str>>,
 }
 
-/// Bulk and drain; the other figures have no counterpart.
-pub(in super::super) fn measure(jobs: u64, progress: &Progress) -> Figures {
-    progress.part("by hand: memory", jobs);
+pub(super) fn measure(part: Part, jobs: u64) -> Figures {
     let store = Mutex::new(Store::default());
     let started = Instant::now();
     for id in 0..jobs {
@@ -27,18 +26,19 @@ pub(in super::super) fn measure(jobs: u64, progress: &Progress) -> Figures {
         store.ready.push(std::cmp::Reverse((5, 0, id)));
         store.payloads.insert(id, "x".repeat(PAYLOAD_BYTES).into());
     }
-    let bulk = jobs as f64 / started.elapsed().as_secs_f64();
+    let Part::Drain(history) = part else {
+        return Figures::default().with("limit_bulk_per_second", per_second(jobs, started.elapsed()));
+    };
     let started = Instant::now();
     std::thread::scope(|scope| {
         for _ in 0..2 {
-            scope.spawn(|| drain(&store));
+            scope.spawn(|| drain(&store, history));
         }
     });
-    let drain = jobs as f64 / started.elapsed().as_secs_f64();
-    Figures { enqueue_bulk_per_s: Some(bulk), drain_per_s: Some(drain), ..Figures::default() }
+    Figures::default().with("limit_jobs_per_second", per_second(jobs, started.elapsed()))
 }
 
-fn drain(store: &Mutex<Store>) {
+fn drain(store: &Mutex<Store>, history: History) {
     loop {
         let batch: Vec<u64> = {
             let mut store = store.lock().expect("no thread panics");
@@ -49,8 +49,9 @@ fn drain(store: &Mutex<Store>) {
         }
         let mut store = store.lock().expect("no thread panics");
         for id in batch {
-            if let Some(payload) = store.payloads.remove(&id) {
-                store.done.insert(id, payload);
+            match store.payloads.remove(&id) {
+                Some(payload) if history == History::On => drop(store.done.insert(id, payload)),
+                _ => {}
             }
         }
     }

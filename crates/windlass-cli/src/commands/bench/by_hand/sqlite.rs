@@ -2,62 +2,50 @@
 //! and claim the next in one transaction. The tables, indexes and rows are those of the engine, so what differs is
 //! what Windlass adds: rules, counts, keys, receipts, wake-ups, handlers.
 
+use std::path::Path;
 use std::sync::mpsc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use rusqlite::{Connection, params};
-use windlass::engines::sqlite::{SqliteEngine, SqliteOptions};
 
-use crate::exit::{Code, Failure};
-
-use super::super::figures::Figures;
-use super::super::measure::{CALLERS, PAYLOAD_BYTES};
+use super::super::figures::{Figures, per_second};
+use super::super::load::{CALLERS, PAYLOAD_BYTES};
 use super::super::progress::Progress;
-use super::super::scratch::Scratch;
+use super::super::{History, failed};
+use super::Part;
+use crate::exit::Failure;
 
 const BATCH: i64 = 500;
 const BULK_BATCH: u64 = 1_000;
-const SINGLES: u64 = 20_000;
 
-/// Measures everything that can be written by hand in a page.
-pub(in super::super) fn measure(
-    scratch: &Scratch,
+pub(super) fn measure(
+    part: Part,
+    path: &Path,
     synchronous: &str,
     jobs: u64,
     progress: &Progress,
 ) -> Result<Figures, Failure> {
-    let [single, kept, forgotten] =
-        ["hand-single", "hand-kept", "hand-forgotten"].map(|name| open(scratch, name, synchronous));
-    run([single?, kept?, forgotten?], jobs, progress)
-        .map_err(|why| Failure::new(Code::Failed, format!("the work by hand failed: {why}")))
+    let mut connection = open(path, synchronous).map_err(failed)?;
+    run(part, &mut connection, jobs, progress).map_err(failed)
 }
 
-fn run(files: [Connection; 3], jobs: u64, progress: &Progress) -> rusqlite::Result<Figures> {
-    let [single, mut kept_file, mut forgotten_file] = files;
-    progress.part("by hand: single inserts", SINGLES);
-    let singles = enqueue_one(single)?;
-    progress.part("by hand: bulk and drain", jobs * 2);
-    let bulk = enqueue_bulk(&mut kept_file, jobs, progress)?;
-    let kept = drain(&mut kept_file, jobs, true, progress)?;
-    enqueue_bulk(&mut forgotten_file, jobs, progress)?;
-    let forgotten = drain(&mut forgotten_file, jobs, false, progress)?;
-    Ok(Figures {
-        enqueue_one_per_s: Some(singles),
-        enqueue_bulk_per_s: Some(bulk),
-        drain_per_s: Some(kept),
-        drain_without_history_per_s: Some(forgotten),
-        ..Figures::default()
-    })
+fn run(part: Part, connection: &mut Connection, jobs: u64, progress: &Progress) -> rusqlite::Result<Figures> {
+    let Part::Drain(history) = part else {
+        let single = enqueue_one(connection, jobs / 2)?;
+        let bulk = enqueue_bulk(connection, jobs, progress)?;
+        let figures = Figures::default().with("limit_single_per_second", single);
+        return Ok(figures.with("limit_bulk_per_second", bulk));
+    };
+    enqueue_bulk(connection, jobs, progress)?;
+    Ok(Figures::default().with("limit_jobs_per_second", drain(connection, history, progress)?))
 }
 
-/// A fresh file with the tables and indexes of the engine, so that the same rows are written.
-fn open(scratch: &Scratch, name: &str, synchronous: &str) -> Result<Connection, Failure> {
-    drop(SqliteEngine::open(scratch.file(name), SqliteOptions::default())?);
-    let failed = |why: rusqlite::Error| Failure::new(Code::Failed, format!("the work by hand failed: {why}"));
-    let connection = Connection::open(scratch.file(name)).map_err(failed)?;
-    connection.pragma_update(None, "synchronous", synchronous).map_err(failed)?;
-    connection.pragma_update(None, "cache_size", -16_000).map_err(failed)?;
-    connection.pragma_update(None, "wal_autocheckpoint", 4_000).map_err(failed)?;
+/// A file with the tables and indexes of the engine, so that the same rows are written.
+fn open(path: &Path, synchronous: &str) -> rusqlite::Result<Connection> {
+    let connection = Connection::open(path)?;
+    connection.pragma_update(None, "synchronous", synchronous)?;
+    connection.pragma_update(None, "cache_size", -16_000)?;
+    connection.pragma_update(None, "wal_autocheckpoint", 4_000)?;
     Ok(connection)
 }
 
@@ -79,14 +67,14 @@ const KEEP: &str = "INSERT INTO job_history
 const LEAVE: &str = "DELETE FROM delayed_jobs WHERE id = ?1 AND token = ?2";
 
 /// Callers who each wait for their own commit; one thread commits what gathered meanwhile.
-fn enqueue_one(mut connection: Connection) -> rusqlite::Result<f64> {
+fn enqueue_one(connection: &mut Connection, jobs: u64) -> rusqlite::Result<f64> {
     let (send, receive) = mpsc::sync_channel::<mpsc::SyncSender<()>>(CALLERS as usize);
     let started = Instant::now();
     std::thread::scope(|scope| {
         for _ in 0..CALLERS {
             let send = send.clone();
             scope.spawn(move || {
-                for _ in 0..SINGLES / CALLERS {
+                for _ in 0..jobs / CALLERS {
                     let (answer, answered) = mpsc::sync_channel(1);
                     let committed = send.send(answer).is_ok() && answered.recv().is_ok();
                     assert!(committed, "the writer lives until all callers are done");
@@ -94,9 +82,9 @@ fn enqueue_one(mut connection: Connection) -> rusqlite::Result<f64> {
             });
         }
         drop(send);
-        commit_what_gathers(&mut connection, &receive)
+        commit_what_gathers(connection, &receive)
     })?;
-    Ok(per_second(SINGLES / CALLERS * CALLERS, started.elapsed()))
+    Ok(per_second(jobs / CALLERS * CALLERS, started.elapsed()))
 }
 
 fn commit_what_gathers(
@@ -142,23 +130,18 @@ fn enqueue_bulk(connection: &mut Connection, jobs: u64, progress: &Progress) -> 
 }
 
 /// Settles the last batch and claims the next, until nothing is left.
-fn drain(
-    connection: &mut Connection,
-    jobs: u64,
-    history: bool,
-    progress: &Progress,
-) -> rusqlite::Result<f64> {
+fn drain(connection: &mut Connection, history: History, progress: &Progress) -> rusqlite::Result<f64> {
     let started = Instant::now();
     let (mut claimed, mut done): (Vec<i64>, u64) = (Vec::new(), 0);
     let mut token = 0_u128;
     loop {
         let transaction = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
-        settle(&transaction, &claimed, token, history)?;
+        settle(&transaction, &claimed, token, history == History::On)?;
         done += claimed.len() as u64;
         token += 1;
         claimed = claim(&transaction, token)?;
         transaction.commit()?;
-        progress.at(jobs + done);
+        progress.at(done);
         if claimed.is_empty() {
             return Ok(per_second(done, started.elapsed()));
         }
@@ -191,8 +174,4 @@ fn claim(transaction: &rusqlite::Transaction<'_>, token: u128) -> rusqlite::Resu
         row.get(0)
     })?;
     rows.collect()
-}
-
-fn per_second(count: u64, elapsed: Duration) -> f64 {
-    count as f64 / elapsed.as_secs_f64()
 }

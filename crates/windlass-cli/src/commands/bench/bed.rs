@@ -1,0 +1,132 @@
+//! Where scenarios run: a fresh store for each, which nobody else uses and which is removed afterwards.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use windlass::MemoryEngine;
+use windlass::engines::sqlite::{SqliteEngine, SqliteOptions, Synchronous};
+use windlass::postgres::PostgresOptions;
+use windlass_core::engine::Engine;
+
+use super::scratch::Scratch;
+use super::{BenchArgs, BenchEngine, BenchSynchronous};
+use crate::config::DatabaseUrl;
+use crate::exit::{Code, Failure};
+use crate::store::{connect, drop_schema};
+
+/// The engine, and where its stores are made.
+pub(super) struct Bed {
+    kind: Kind,
+    made: AtomicU64,
+}
+
+enum Kind {
+    Memory,
+    Sqlite { folder: Scratch, synchronous: Synchronous },
+    Postgres { url: DatabaseUrl, prefix: String, schemas: Mutex<BTreeSet<String>> },
+}
+
+/// A fresh store.
+pub(super) struct Place {
+    pub(super) engine: Arc<dyn Engine>,
+    pub(super) at: At,
+}
+
+/// Where a store is.
+#[derive(Debug, Clone)]
+pub(super) enum At {
+    Memory,
+    File(PathBuf),
+    Schema(DatabaseUrl, String),
+}
+
+impl Bed {
+    pub(super) fn new(args: &BenchArgs) -> Result<Self, Failure> {
+        let kind = match args.engine() {
+            BenchEngine::Memory => Kind::Memory,
+            BenchEngine::Sqlite => {
+                let synchronous = match args.synchronous {
+                    BenchSynchronous::Full => Synchronous::Full,
+                    BenchSynchronous::Normal => Synchronous::Normal,
+                };
+                Kind::Sqlite { folder: Scratch::new(&args.dir)?, synchronous }
+            }
+            BenchEngine::Postgres => {
+                let prefix = format!("windlass_bench_{}_{:08x}", std::process::id(), fastrand::u32(..));
+                Kind::Postgres { url: url(args)?, prefix, schemas: Mutex::default() }
+            }
+        };
+        Ok(Self { kind, made: AtomicU64::new(0) })
+    }
+
+    pub(super) fn engine_name(&self) -> &'static str {
+        match self.kind {
+            Kind::Memory => "memory",
+            Kind::Sqlite { .. } => "sqlite",
+            Kind::Postgres { .. } => "postgres",
+        }
+    }
+
+    /// The PostgreSQL server and what the names of our schemas begin with.
+    pub(super) fn server(&self) -> Option<(&DatabaseUrl, &str)> {
+        match &self.kind {
+            Kind::Postgres { url, prefix, .. } => Some((url, prefix)),
+            _ => None,
+        }
+    }
+
+    /// Makes a store.
+    pub(super) async fn fresh(&self) -> Result<Place, Failure> {
+        let number = self.made.fetch_add(1, Ordering::SeqCst);
+        match &self.kind {
+            Kind::Memory => Ok(Place { engine: Arc::new(MemoryEngine::new()), at: At::Memory }),
+            Kind::Sqlite { folder, synchronous } => {
+                let path = folder.file(&number.to_string());
+                let options = SqliteOptions { synchronous: *synchronous, ..SqliteOptions::default() };
+                Ok(Place { engine: Arc::new(SqliteEngine::open(&path, options)?), at: At::File(path) })
+            }
+            Kind::Postgres { url, prefix, schemas } => {
+                let schema = format!("{prefix}_{number}");
+                schemas.lock().unwrap_or_else(PoisonError::into_inner).insert(schema.clone());
+                let options = PostgresOptions { schema: schema.clone(), ..PostgresOptions::default() };
+                Ok(Place { engine: connect(url, options).await?, at: At::Schema(url.clone(), schema) })
+            }
+        }
+    }
+
+    /// Removes a store that is no longer needed: a million rows of one scenario are a burden on the next.
+    /// Its engine is gone by then.
+    pub(super) async fn remove(&self, at: &At) -> Result<(), Failure> {
+        match (at, &self.kind) {
+            (At::File(path), Kind::Sqlite { folder, .. }) => folder.remove(path),
+            (At::Schema(url, schema), Kind::Postgres { schemas, .. }) => {
+                drop_schema(url, schema).await?;
+                schemas.lock().unwrap_or_else(PoisonError::into_inner).remove(schema);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Removes what is left after a failure or an interruption. Files go with the folder.
+    pub(super) async fn clear(&self) -> Result<(), Failure> {
+        let Kind::Postgres { url, schemas, .. } = &self.kind else { return Ok(()) };
+        let left = std::mem::take(&mut *schemas.lock().unwrap_or_else(PoisonError::into_inner));
+        for schema in left {
+            drop_schema(url, &schema).await?;
+        }
+        Ok(())
+    }
+}
+
+/// The URL that was given, else the environment's.
+fn url(args: &BenchArgs) -> Result<DatabaseUrl, Failure> {
+    let by_variable = || std::env::var("DATABASE_URL").ok().filter(|url| !url.is_empty());
+    let Some(url) = args.url.clone().or_else(by_variable) else {
+        return Err(Failure::new(Code::Usage, "expected the URL of a PostgreSQL database, got none")
+            .hint("name one with --url or DATABASE_URL, such as postgres://user@host:5432/database"));
+    };
+    DatabaseUrl::parse(&url).map_err(Failure::usage)
+}

@@ -1,0 +1,23 @@
+//! Every job holds a key of its own, from its enqueue to its end.
+
+use windlass_core::enqueue::NewJob;
+use windlass_core::key::KeyClaim;
+use windlass_core::names::Key;
+
+use super::super::drain::drain;
+use super::super::figures::{Figures, per_second};
+use super::super::ground::Ground;
+use super::super::load;
+use crate::exit::Failure;
+
+pub(super) async fn run(ground: &Ground<'_>) -> Result<Figures, Failure> {
+    let jobs = ground.args.jobs;
+    let bulk = load::fill(&ground.client().await?, jobs, keyed, ground.progress).await?;
+    let figures = drain(ground, jobs, &[]).await?.figures();
+    Ok(figures.with("bulk_per_second", per_second(jobs, bulk)))
+}
+
+fn keyed(number: u64) -> NewJob {
+    let key = Key::parse(&format!("key-{number}")).expect("a short text");
+    NewJob { key: Some(KeyClaim::new(key)), ..load::draft() }
+}
