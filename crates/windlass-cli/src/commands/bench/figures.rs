@@ -62,7 +62,7 @@ pub(super) fn merge(runs: Vec<Vec<Measured>>) -> Vec<Merged> {
     let scenarios = first.iter().enumerate().map(|(index, (name, figures))| {
         let over_runs: Vec<_> =
             runs.iter().filter_map(|run| run.get(index)).map(|(_, figures)| figures).collect();
-        let merged = figures.0.iter().filter_map(|(figure, _)| Some((*figure, spread(*figure, &over_runs)?)));
+        let merged = figures.0.iter().filter_map(|(figure, _)| Some((*figure, spread(figure, &over_runs)?)));
         Merged { name, runs: runs.len(), figures: merged.collect() }
     });
     scenarios.collect()
