@@ -222,6 +222,13 @@ pub enum Refusal {
     /// The retry policy is wrong.
     #[error("the retry policy of the job is wrong: {0}")]
     Retry(String),
+    /// A value that is no name, payload, priority or key at all. Whoever makes a [`NewJob`] is told before; whoever
+    /// speaks to a store in another language is told by the store.
+    #[error("{why}")]
+    Malformed {
+        /// What was expected and what came.
+        why: String,
+    },
 }
 
 impl From<RetryPolicyError> for Refusal {

@@ -155,6 +155,10 @@ fn refused(error: &DbError) -> EngineError {
         "23514" if is_misrouted(error) => {
             EngineError::Unavailable { why: format!("a day of the history was made just now ({said})") }
         }
+        other if other.starts_with("WL") => EngineError::Refused(match error.hint() {
+            Some(hint) => format!("{said}; {hint}"),
+            None => said.to_owned(),
+        }),
         other if ["08", "40", "53", "55", "57", "58"].iter().any(|class| other.starts_with(class)) => {
             EngineError::Unavailable { why: format!("{said} ({other})") }
         }

@@ -2,8 +2,8 @@
 //!
 //! All connections live on one thread ([`conn`]). Read the rest in the order of a job's life: [`enqueue`] ([`key`] for jobs
 //! with keys), [`claim`] ([`position`] says from where), [`settle`]; [`land`] writes where a job goes, [`rescue`] takes back
-//! what dead workers held. [`wake`] and [`listen`] are how a process learns that there is something to claim. Every
-//! statement is a file in `sql/`.
+//! what dead workers held. [`wake`] and [`listen`] are how a process learns that there is something to claim. [`inside`]
+//! is for jobs that come and end in the application's own transactions. Every statement is a file in `sql/`.
 
 mod declare;
 mod enqueue;
@@ -23,6 +23,7 @@ mod hints;
 mod wake;
 mod listen;
 mod doctor;
+mod inside;
 
 mod catalogue;
 mod row;
@@ -71,7 +72,10 @@ use value::{Instant, instant};
 use wake::Appetite;
 
 pub use doctor::{Finding, Grade};
+pub use inside::{complete_in, enqueue_in};
 pub use open::PostgresOptions;
+/// The library that [`enqueue_in`] and [`complete_in`] speak, so that a caller has the same version.
+pub use tokio_postgres;
 
 /// Jobs in PostgreSQL. Dropping it closes its connections.
 pub struct PostgresEngine {

@@ -67,19 +67,24 @@ const SCHEMA_BYTES_MAX: usize = 63;
 impl PostgresOptions {
     /// Checks what types cannot say.
     pub fn check(&self) -> Result<()> {
-        let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_';
-        let starts_well = self.schema.starts_with(|c: char| c.is_ascii_lowercase() || c == '_');
-        if !starts_well || self.schema.len() > SCHEMA_BYTES_MAX || !self.schema.bytes().all(plain) {
-            return Err(EngineError::Refused(format!(
-                "expected `schema` of 1 to {SCHEMA_BYTES_MAX} characters out of a-z 0-9 _, not starting with a digit, got {:?}",
-                self.schema
-            )));
-        }
+        check_schema(&self.schema)?;
         if self.connections == 0 {
             return Err(EngineError::Refused("expected `connections` of at least 1, got 0".to_owned()));
         }
         Ok(())
     }
+}
+
+/// Refuses a name that would have to be quoted.
+pub(super) fn check_schema(schema: &str) -> Result<()> {
+    let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_';
+    let starts_well = schema.starts_with(|c: char| c.is_ascii_lowercase() || c == '_');
+    if starts_well && schema.len() <= SCHEMA_BYTES_MAX && schema.bytes().all(plain) {
+        return Ok(());
+    }
+    Err(EngineError::Refused(format!(
+        "expected `schema` of 1 to {SCHEMA_BYTES_MAX} characters out of a-z 0-9 _, not starting with a digit, got {schema:?}"
+    )))
 }
 
 /// What our sessions are set to where the address leads to the server itself. Plans must not depend on what the

@@ -293,8 +293,9 @@ CREATE TABLE windlass.count_deltas (
 ) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
 
 -- Wakes one of those who wait for a queue in which something may be claimable now. At commit: a worker may go to
--- sleep while the caller's transaction is still open.
-CREATE FUNCTION windlass.wake() RETURNS trigger LANGUAGE plpgsql AS $wake$
+-- sleep while the caller's transaction is still open. As the owner, since the caller may have no right to see who waits.
+CREATE FUNCTION windlass.wake() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $wake$
 DECLARE
     chosen text;
 BEGIN
