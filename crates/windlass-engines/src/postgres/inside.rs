@@ -116,12 +116,7 @@ fn read_answer(row: &Row) -> Step<Enqueued> {
 }
 
 /// An answer of the SQL function. One that this version does not know is told in the words that came with it.
-pub(super) fn answered(
-    answer: &str,
-    id: Option<i64>,
-    why: Option<&str>,
-    refusal: Option<&str>,
-) -> Enqueued {
+pub(super) fn answered(answer: &str, id: Option<i64>, why: Option<&str>, refusal: Option<&str>) -> Enqueued {
     match (answer, id.map(JobId)) {
         ("new", Some(id)) => Enqueued::New(id),
         ("kept", Some(id)) => Enqueued::Kept(id),
@@ -181,9 +176,8 @@ struct Written<'a> {
 
 impl<'a> Written<'a> {
     fn of(new: &'a NewJob) -> Result<Self> {
-        let payload = serde_json::from_str(new.payload.as_str()).map_err(|error| {
-            EngineError::Refused(format!("expected the payload to be JSON, got {error}"))
-        })?;
+        let payload = serde_json::from_str(new.payload.as_str())
+            .map_err(|error| EngineError::Refused(format!("expected the payload to be JSON, got {error}")))?;
         let (delay, run_at) = when(new.when);
         let (expires_in, expires_at) = match new.expires {
             // Unlike a due time, an expiry of now must be said.

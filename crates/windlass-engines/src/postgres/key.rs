@@ -109,15 +109,14 @@ impl Store {
         Ok(Tried::Stored(keyed.answers))
     }
 
-    /// Makes sure that there is a row to lock for each key. Waits for whoever is about to take one of them.
+    /// Makes sure that there is a row for each key, and locks it. Waits for whoever is about to take one of them.
     async fn reserve_keys(&self, tx: &Tx, keys: &BTreeSet<TypeKey>) -> Step<()> {
         let (types, names) = key_columns(keys);
         tx.ask(&self.sql.reserve_keys, &[texts(&types), texts(&names)]).await?;
         Ok(())
     }
 
-    /// Locks keys in order and tells who holds them. `patient` is false for one that waits; with `skip` those that
-    /// somebody else has locked are left out.
+    /// Locks keys in order and tells who holds them. With `skip` those that somebody else has locked are left out.
     pub(super) async fn lock_keys(&self, tx: &Tx, keys: &BTreeSet<TypeKey>, skip: bool) -> Step<LockedKeys> {
         if keys.is_empty() {
             return Ok(LockedKeys::default());
@@ -179,9 +178,7 @@ impl Store {
         for new in jobs {
             let claim = new.key.as_ref();
             let key = claim.map(|claim| type_key(&new.job_type, claim));
-            let holder = key.as_ref().and_then(|key| locked.holder(key));
-            let on_conflict = claim.map(|claim| claim.on_conflict).unwrap_or_default();
-            let verdict = resolve(holder, on_conflict, now);
+            let verdict = self.verdict(tx, new, &mut locked, &mut keyed, now).await?;
             let accepted = match judge(new, catalogue, verdict, &mut keyed.depths, now) {
                 Ok(accepted) => accepted,
                 Err(why) => {
@@ -200,8 +197,6 @@ impl Store {
                 }
                 KeyVerdict::Keep(id) => Enqueued::Kept(id),
                 KeyVerdict::Replace(id) => {
-                    // What an earlier job of this very batch put in is not in the table yet.
-                    self.write_new(tx, &mut keyed).await?;
                     self.renew(tx, id, new, &accepted, &mut keyed.deltas).await?;
                     Enqueued::Replaced(id)
                 }
@@ -218,6 +213,30 @@ impl Store {
             keyed.answers.push(answer);
         }
         Ok(keyed)
+    }
+
+    /// Core's word on who holds the key of a new job. A holder that is to be replaced is locked first: it may be claimed at
+    /// any moment, and then it is too late.
+    async fn verdict(
+        &self,
+        tx: &Tx,
+        new: &NewJob,
+        locked: &mut LockedKeys,
+        keyed: &mut Keyed,
+        now: Timestamp,
+    ) -> Step<KeyVerdict> {
+        let Some(claim) = &new.key else { return Ok(KeyVerdict::Insert) };
+        let key = type_key(&new.job_type, claim);
+        loop {
+            let verdict = resolve(locked.holder(&key), claim.on_conflict, now);
+            let KeyVerdict::Replace(id) = verdict else { return Ok(verdict) };
+            // What an earlier job of this very batch put in is not in the table yet.
+            self.write_new(tx, keyed).await?;
+            if self.lock_jobs(tx, &[id.0]).await?.iter().any(|live| !live.runs) {
+                return Ok(verdict);
+            }
+            self.find_stages(tx, locked).await?;
+        }
     }
 
     async fn take_ids(&self, tx: &Tx, count: usize) -> Step<Vec<i64>> {

@@ -1,7 +1,7 @@
 //! Where a job goes when it moves: back to waiting, to the history, to the dead letters. Everything that moves jobs one
 //! by one goes through here, so that counts, keys and attempts always go with them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 use tokio_postgres::Row;
 use windlass_core::admin::AttemptEnding;
@@ -108,7 +108,7 @@ pub(super) struct Move {
 pub(super) struct Locked {
     pub(super) jobs: Vec<Live>,
     pub(super) keys: LockedKeys,
-    /// Jobs whose key somebody else has locked.
+    /// Jobs that somebody else has locked, or their key.
     pub(super) skipped: Vec<JobId>,
 }
 
@@ -122,8 +122,8 @@ pub(super) struct Moved {
 }
 
 impl Store {
-    /// Locks keys, then jobs, each in order, and reads them. With `skip`, jobs whose key somebody else has locked
-    /// are left out and named.
+    /// Locks keys, then jobs, each in order, and reads them. With `skip`, jobs that somebody else has locked, or their
+    /// key, are left out and named: an open transaction of the application must not hold up the others.
     pub(super) async fn lock_live(&self, tx: &Tx, ids: &[i64], skip: bool) -> Step<Locked> {
         let rows = tx.ask(&self.sql.keys_of, &[numbers(&ids)]).await?;
         let mut keyed: Vec<(JobId, TypeKey)> = Vec::new();
@@ -133,14 +133,37 @@ impl Store {
         let wanted: BTreeSet<_> = keyed.iter().map(|(_, key)| key.clone()).collect();
         let keys = self.lock_keys(tx, &wanted, skip).await?;
         // A key whose row is gone belongs to nobody, so nobody can hold it against us.
-        let skipped: Vec<_> = if skip {
+        let mut skipped: Vec<_> = if skip {
             keyed.into_iter().filter(|(_, key)| !keys.has(key)).map(|(id, _)| id).collect()
         } else {
             Vec::new()
         };
         let left: Vec<_> = ids.iter().copied().filter(|id| !skipped.contains(&JobId(*id))).collect();
-        let jobs = self.lock_jobs(tx, &left).await?;
+        if !skip {
+            let jobs = self.lock_jobs(tx, &left).await?;
+            return Ok(Locked { jobs, keys, skipped });
+        }
+        let rows = tx.ask(&self.sql.lock_free_jobs, &[numbers(&left)]).await?;
+        let jobs: Vec<_> = rows.iter().map(read_live).collect::<Step<_>>()?;
+        skipped.extend(self.still_there(tx, &left, &jobs).await?);
         Ok(Locked { jobs, keys, skipped })
+    }
+
+    /// Which of the jobs that could not be locked are not just gone.
+    async fn still_there(&self, tx: &Tx, ids: &[i64], locked: &[Live]) -> Step<Vec<JobId>> {
+        let locked: HashSet<_> = locked.iter().map(|live| live.id.0).collect();
+        let missing: Vec<_> = ids.iter().copied().filter(|id| !locked.contains(id)).collect();
+        if missing.is_empty() {
+            return Ok(Vec::new());
+        }
+        let rows = tx.ask(&self.sql.stages, &[numbers(&missing)]).await?;
+        let mut there = Vec::new();
+        for row in &rows {
+            if row.try_get::<_, &str>(1)? != "dead" {
+                there.push(JobId(row.try_get(0)?));
+            }
+        }
+        Ok(there)
     }
 
     /// Locks jobs that have not ended, in the order of their numbers, and reads them.

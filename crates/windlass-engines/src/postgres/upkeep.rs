@@ -35,6 +35,8 @@ impl Store {
         }
         self.fold_counts().await?;
         let conn = self.work.get().await?;
+        let (now, at_most) = (self.now_param(), int4(limit));
+        conn.write(&self.sql.free_ended_keys, &[instant(&now), small_number(&at_most)]).await?;
         conn.write(&self.sql.forget_put_backs, &[]).await?;
         conn.write(&self.sql.forget_waiting, &[]).await?;
         let is_full = |count: u64| count > 0 && count >= u64::from(limit);
