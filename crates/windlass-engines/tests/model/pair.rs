@@ -100,7 +100,8 @@ pub(crate) struct Pair<S> {
 
 impl<S: Subject> Pair<S> {
     pub(crate) fn open() -> Self {
-        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime starts");
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_io().build().expect("a runtime starts");
         let clock = Arc::new(ManualClock::default());
         let (subject, keep) = S::open(clock.clone());
         let mut pair = Self {

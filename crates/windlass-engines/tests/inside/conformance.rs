@@ -1,0 +1,47 @@
+//! The behaviours that have to do with putting jobs in, once more, with the SQL function in place of the engine's own
+//! enqueue. The function repeats the rules of core in another language; this shows that it says the same.
+
+use std::sync::Arc;
+
+use windlass_conformance::harness::{Fixture, Harness};
+use windlass_core::clock::ManualClock;
+
+use super::place::Place;
+use super::through_sql::ThroughSql;
+
+/// Runs the behaviours of some modules, one test each. What is left out has nothing to do with enqueue.
+macro_rules! some_modules {
+    (; $($module:ident: $($name:ident)*;)*) => {
+        $(some_modules!(@ $module: $($name)*);)*
+    };
+    (@ enqueue: $($name:ident)*) => { some_modules!(@@ enqueue: $($name)*); };
+    (@ keys: $($name:ident)*) => { some_modules!(@@ keys: $($name)*); };
+    (@ receipts: $($name:ident)*) => { some_modules!(@@ receipts: $($name)*); };
+    (@ queues: $($name:ident)*) => { some_modules!(@@ queues: $($name)*); };
+    (@ expiry: $($name:ident)*) => { some_modules!(@@ expiry: $($name)*); };
+    (@ counts: $($name:ident)*) => { some_modules!(@@ counts: $($name)*); };
+    (@ $other:ident: $($name:ident)*) => {};
+    (@@ $module:ident: $($name:ident)*) => {
+        mod $module {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $name() {
+                windlass_conformance::$module::$name(&super::harness().await).await;
+            })*
+
+            #[test]
+            fn there_are_behaviours_in_this_module() {
+                assert!(!<[&str]>::is_empty(&[$(stringify!($name)),*]));
+            }
+        }
+    };
+}
+
+windlass_conformance::every_behaviour!([some_modules]);
+
+async fn harness() -> Harness {
+    let clock = Arc::new(ManualClock::default());
+    let place = Place::new();
+    let engine = place.open_with_clock(clock.clone()).await;
+    let engine = Arc::new(ThroughSql { engine, url: place.url.clone() });
+    Harness::start(Fixture { engine, clock, keep: Box::new(place) }, |task| drop(tokio::spawn(task))).await
+}

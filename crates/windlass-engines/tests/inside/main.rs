@@ -1,0 +1,10 @@
+//! Jobs that come and end in the user's own transaction on PostgreSQL, from Rust and from other languages.
+#![cfg(feature = "postgres")]
+#![allow(clippy::unwrap_used, reason = "all of this is a test, also what tests share")]
+
+mod place;
+mod through_sql;
+
+mod conformance;
+mod users_transaction;
+mod open_transactions;

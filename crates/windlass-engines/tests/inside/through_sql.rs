@@ -1,0 +1,176 @@
+//! An engine whose enqueues come through the SQL function, in a transaction of somebody else's connection. Everything
+//! else is the engine's own.
+
+use std::sync::Weak;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use windlass_core::admin::{
+    AttemptRecord, BatchDone, CancelAnswer, Changed, JobRecord, ListRequest, QueueStatus, RetryAnswer,
+    TypeStatus,
+};
+use windlass_core::claim::{ClaimAnswer, ClaimRequest, Fence, Outlook};
+use windlass_core::clock::Timestamp;
+use windlass_core::engine::{
+    Admin, Declaration, Engine, EngineInfo, HintListener, RescueRequest, Rescued, Result,
+};
+use windlass_core::enqueue::{EnqueueRequest, Enqueued, RequestId};
+use windlass_core::gate::Gate;
+use windlass_core::job::{JobId, Progress};
+use windlass_core::names::{QueueName, TypeName};
+use windlass_core::priority::Priority;
+use windlass_core::settle::{Settled, Settlement};
+use windlass_core::worker::{Beat, Heartbeat, WorkerCard, WorkerId, WorkerSighting};
+use windlass_engines::postgres::PostgresEngine;
+use windlass_engines::postgres::tokio_postgres::{self, NoTls};
+
+pub(crate) struct ThroughSql {
+    pub(crate) engine: PostgresEngine,
+    pub(crate) url: String,
+}
+
+#[async_trait]
+impl Engine for ThroughSql {
+    /// On a connection of its own for each call, so that calls at once are at once for the server too.
+    async fn enqueue(&self, request: EnqueueRequest) -> Result<Vec<Enqueued>> {
+        let (mut client, connection) =
+            tokio_postgres::connect(&self.url, NoTls).await.expect("the server lets us in");
+        tokio::spawn(connection);
+        let tx = client.transaction().await.expect("a transaction begins");
+        let answers = self.engine.enqueue_request_in(&tx, request).await?;
+        tx.commit().await.expect("nothing is in the way of a commit");
+        Ok(answers)
+    }
+
+    fn info(&self) -> EngineInfo {
+        self.engine.info()
+    }
+
+    async fn now(&self) -> Result<Timestamp> {
+        self.engine.now().await
+    }
+
+    async fn declare(&self, declaration: Declaration) -> Result<()> {
+        self.engine.declare(declaration).await
+    }
+
+    async fn receipt(&self, request: RequestId) -> Result<Option<Vec<Enqueued>>> {
+        self.engine.receipt(request).await
+    }
+
+    async fn claim(&self, request: ClaimRequest) -> Result<ClaimAnswer> {
+        self.engine.claim(request).await
+    }
+
+    async fn outlook(&self, queues: &[QueueName], types: &[TypeName]) -> Result<Vec<(QueueName, Outlook)>> {
+        self.engine.outlook(queues, types).await
+    }
+
+    async fn settle(&self, batch: Vec<Settlement>) -> Result<Vec<Settled>> {
+        self.engine.settle(batch).await
+    }
+
+    async fn report(&self, batch: Vec<(Fence, Progress)>) -> Result<Vec<Settled>> {
+        self.engine.report(batch).await
+    }
+
+    async fn register(&self, card: WorkerCard) -> Result<()> {
+        self.engine.register(card).await
+    }
+
+    async fn extend(&self, heartbeat: Heartbeat) -> Result<Beat> {
+        self.engine.extend(heartbeat).await
+    }
+
+    async fn asked_to_stop(&self, worker: WorkerId) -> Result<Vec<Fence>> {
+        self.engine.asked_to_stop(worker).await
+    }
+
+    async fn retire(&self, worker: WorkerId) -> Result<()> {
+        self.engine.retire(worker).await
+    }
+
+    async fn workers(&self) -> Result<Vec<WorkerSighting>> {
+        self.engine.workers().await
+    }
+
+    async fn rescue(&self, request: RescueRequest) -> Result<Rescued> {
+        self.engine.rescue(request).await
+    }
+
+    async fn sweep(&self, limit: u32) -> Result<BatchDone> {
+        self.engine.sweep(limit).await
+    }
+
+    async fn prune(&self, limit: u32) -> Result<BatchDone> {
+        self.engine.prune(limit).await
+    }
+
+    fn on_hint(&self, listener: Weak<dyn HintListener>) {
+        self.engine.on_hint(listener);
+    }
+}
+
+#[async_trait]
+impl Admin for ThroughSql {
+    async fn job(&self, id: JobId) -> Result<Option<JobRecord>> {
+        self.engine.job(id).await
+    }
+
+    async fn attempts(&self, id: JobId) -> Result<Vec<AttemptRecord>> {
+        self.engine.attempts(id).await
+    }
+
+    async fn list(&self, request: ListRequest) -> Result<Vec<JobRecord>> {
+        self.engine.list(request).await
+    }
+
+    async fn queues(&self) -> Result<Vec<QueueStatus>> {
+        self.engine.queues().await
+    }
+
+    async fn types(&self) -> Result<Vec<TypeStatus>> {
+        self.engine.types().await
+    }
+
+    async fn cancel(&self, id: JobId, why: &str) -> Result<CancelAnswer> {
+        self.engine.cancel(id, why).await
+    }
+
+    async fn retry(&self, id: JobId) -> Result<RetryAnswer> {
+        self.engine.retry(id).await
+    }
+
+    async fn discard(&self, id: JobId) -> Result<Changed> {
+        self.engine.discard(id).await
+    }
+
+    async fn set_priority(&self, id: JobId, priority: Priority) -> Result<Changed> {
+        self.engine.set_priority(id, priority).await
+    }
+
+    async fn pause(
+        &self,
+        queue: &QueueName,
+        reason: Option<&str>,
+        lasting: Option<Duration>,
+    ) -> Result<Changed> {
+        self.engine.pause(queue, reason, lasting).await
+    }
+
+    async fn resume(&self, queue: &QueueName) -> Result<Changed> {
+        self.engine.resume(queue).await
+    }
+
+    async fn set_shut(&self, queue: &QueueName, shut: bool) -> Result<Changed> {
+        self.engine.set_shut(queue, shut).await
+    }
+
+    async fn purge(&self, queue: &QueueName, limit: u32) -> Result<BatchDone> {
+        self.engine.purge(queue, limit).await
+    }
+
+    async fn open_gate(&self, gate: &Gate, limit: u32) -> Result<BatchDone> {
+        self.engine.open_gate(gate, limit).await
+    }
+}
