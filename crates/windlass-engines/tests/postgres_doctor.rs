@@ -1,5 +1,6 @@
 //! A check-up of a real server names what is wrong with it.
 #![cfg(feature = "postgres")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on stops")]
 
 use windlass_engines::postgres::{Finding, Grade, PostgresEngine, PostgresOptions};
 

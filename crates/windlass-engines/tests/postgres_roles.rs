@@ -1,5 +1,6 @@
 //! What each role of docs/engines/postgres-roles.sql may do, and what it may not.
 #![cfg(feature = "postgres")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on stops")]
 
 use std::time::Duration;
 

@@ -1,7 +1,6 @@
 //! Claims: ready jobs go to a live worker, in the order that core gives. One statement for each queue, pulled lazily
 //! from where the last claim ended ([`position`](super::position)).
 
-use std::collections::BTreeSet;
 use std::time::Instant as Moment;
 
 use tokio_postgres::Row;
@@ -11,7 +10,6 @@ use windlass_core::clock::Timestamp;
 use windlass_core::error::EngineError;
 use windlass_core::job::EXPIRED_REASON;
 use windlass_core::limits::{CLAIM_BATCH_MAX, QUEUES_PER_CLAIM_MAX, UPKEEP_BATCH_MAX};
-use windlass_core::names::{QueueName, TypeName};
 use windlass_core::outcome::{ErrorKind, JobError};
 use windlass_core::priority::Priority;
 use windlass_core::settle::{AttemptReport, Settlement, Transition};
@@ -20,6 +18,7 @@ use super::Store;
 use super::catalogue::Catalogue;
 use super::conn::Tx;
 use super::fault::{Fault, Step};
+use super::outlook::open_scopes;
 use super::position::{Place, Scope};
 use super::refuse_over;
 use super::row::{Reading, SHARED, read_job};
@@ -592,22 +591,4 @@ fn place_in(order: &[ClaimRange], boosted: bool, reading: &Reading) -> (usize, T
 
 pub(super) fn type_texts(scope: &Scope) -> Option<Vec<String>> {
     Some(scope.types.as_ref()?.iter().map(ToString::to_string).collect())
-}
-
-/// What is asked for of each queue that is not paused and of which some type is asked for.
-pub(super) fn open_scopes(
-    catalogue: &Catalogue,
-    queues: &[QueueName],
-    types: &[TypeName],
-    now: Timestamp,
-) -> Vec<Scope> {
-    let asked: BTreeSet<&TypeName> = types.iter().collect();
-    let open = queues.iter().filter(|name| catalogue.queue(name).is_some_and(|queue| !queue.is_paused(now)));
-    let scope = |queue: &QueueName| {
-        let of_queue: BTreeSet<_> = catalogue.types_of(queue).map(|spec| &spec.name).collect();
-        let wanted: Vec<_> = of_queue.intersection(&asked).map(|name| (*name).clone()).collect();
-        let is_all = wanted.len() == of_queue.len();
-        (!wanted.is_empty()).then(|| Scope { queue: queue.clone(), types: (!is_all).then_some(wanted) })
-    };
-    open.filter_map(scope).collect()
 }

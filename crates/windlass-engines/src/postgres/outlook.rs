@@ -1,5 +1,6 @@
 //! What lies ahead in queues: whether something is due, and when the next is.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant as Moment};
 
 use tokio_postgres::Row;
@@ -10,7 +11,7 @@ use windlass_core::names::{QueueName, TypeName};
 
 use super::Store;
 use super::catalogue::Catalogue;
-use super::claim::{open_scopes, type_texts};
+use super::claim::type_texts;
 use super::conn::Conn;
 use super::fault::Step;
 use super::position::Scope;
@@ -109,4 +110,22 @@ pub(super) fn join(a: Outlook, b: Outlook) -> Outlook {
 /// When the pauses of these queues end by themselves.
 fn ends_of_pauses(catalogue: &Catalogue, queues: &[QueueName]) -> Vec<Timestamp> {
     queues.iter().filter_map(|name| catalogue.queue(name)?.pause.as_ref()?.until).collect()
+}
+
+/// What is asked for of each queue that is not paused and of which some type is asked for.
+pub(super) fn open_scopes(
+    catalogue: &Catalogue,
+    queues: &[QueueName],
+    types: &[TypeName],
+    now: Timestamp,
+) -> Vec<Scope> {
+    let asked: BTreeSet<&TypeName> = types.iter().collect();
+    let open = queues.iter().filter(|name| catalogue.queue(name).is_some_and(|queue| !queue.is_paused(now)));
+    let scope = |queue: &QueueName| {
+        let of_queue: BTreeSet<_> = catalogue.types_of(queue).map(|spec| &spec.name).collect();
+        let wanted: Vec<_> = of_queue.intersection(&asked).map(|name| (*name).clone()).collect();
+        let is_all = wanted.len() == of_queue.len();
+        (!wanted.is_empty()).then(|| Scope { queue: queue.clone(), types: (!is_all).then_some(wanted) })
+    };
+    open.filter_map(scope).collect()
 }

@@ -16,7 +16,6 @@ use windlass_core::payload::Payload;
 use windlass_core::queue::QueueSpec;
 use windlass_core::settle::{AttemptReport, Settled, Settlement, Transition};
 use windlass_core::worker::{WorkerCard, WorkerId};
-use windlass_engines::postgres::tokio_postgres::types::ToSql;
 use windlass_engines::postgres::tokio_postgres::{self, Client, NoTls, SimpleQueryMessage};
 use windlass_engines::postgres::{PostgresEngine, PostgresOptions};
 
@@ -83,16 +82,6 @@ impl Place {
             _ => None,
         });
         rows.last().expect("one row")
-    }
-
-    /// Runs a statement whose parameters the driver types.
-    pub(crate) async fn query(
-        &self,
-        client: &Client,
-        text: &str,
-        params: &[&(dyn ToSql + Sync)],
-    ) -> Result<Vec<tokio_postgres::Row>, tokio_postgres::Error> {
-        client.query(&self.sql(text), params).await
     }
 
     /// How many rows there are of everything that an enqueue writes: jobs, keys, changes of counts, receipts.
