@@ -85,7 +85,7 @@ impl Positions {
     pub(super) fn put_back(&mut self, places: &[(QueueName, Priority, Timestamp)]) {
         for (queue, priority, due) in places {
             let of_queue = self.0.iter_mut().filter(|(scope, _)| scope.queue == *queue);
-            of_queue.for_each(|(_, lanes)| lanes.lane(*priority).step_back((*due, JobId(0))));
+            of_queue.for_each(|(_, lanes)| lanes.lane(*priority).put_back(*due));
         }
     }
 
@@ -179,6 +179,12 @@ impl Lane {
         self.base
     }
 
+    fn put_back(&mut self, due: Timestamp) {
+        self.step_back((due, JobId(0)));
+        // It may have waited for longer than all that stayed.
+        self.head = Some(self.head.map_or(due, |head| head.min(due)));
+    }
+
     fn step_back(&mut self, to: Place) {
         self.base = self.base.min(to);
         while self.recent.back().is_some_and(|mark| mark.place > to) {
@@ -247,6 +253,16 @@ mod tests {
         positions.put_back(&[(scope().queue, NORMAL, Timestamp::from_micros(100))]);
         let later = start + BEHIND_FOR;
         assert!(positions.of(&scope(), later).start(NORMAL, later) < at(100, 5));
+    }
+
+    #[test]
+    fn what_is_put_back_counts_among_those_who_have_waited_for_long() {
+        let mut positions = Positions::default();
+        positions.of(&scope(), Moment::now());
+        positions.saw(&scope(), NORMAL, Some(at(200, 9)));
+        positions.put_back(&[(scope().queue, NORMAL, Timestamp::from_micros(50))]);
+        let head = positions.of(&scope(), Moment::now()).head(NORMAL);
+        assert_eq!(head, Some(Timestamp::from_micros(50)));
     }
 
     #[test]
