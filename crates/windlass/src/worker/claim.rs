@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use windlass_core::boost::BoostCredit;
-use windlass_core::claim::{ClaimRequest, ClaimToken, Claimed, Outlook, Suspects};
+use windlass_core::claim::{ClaimRequest, ClaimToken, Claimed, Fence, Outlook, Suspects};
 use windlass_core::job::Job;
 use windlass_core::limits::CLAIM_BATCH_MAX;
 use windlass_core::names::{QueueName, TypeName};
@@ -175,7 +175,7 @@ impl Claims {
             return false;
         }
         if under_way.is_for_a_suspect() {
-            self.quarantine.claimed(jobs.first().map(|claimed| &claimed.job.counters));
+            self.quarantine.claimed(jobs.first());
         } else {
             let boosted = jobs.iter().filter(|claimed| claimed.boosted).count();
             self.credit.book(count(jobs.len()), count(boosted));
@@ -248,15 +248,18 @@ impl Claims {
         }
     }
 
-    /// A job left this process without having run.
-    pub fn dropped(&mut self, job: &Job) {
-        self.quarantine.ended(&job.counters);
-    }
-
     /// A handler ended.
     pub fn ran(&mut self, job: &Job, ran_for: Duration) {
-        self.quarantine.ended(&job.counters);
         self.pace.ran(&job.job_type, ran_for);
+    }
+
+    /// This process no longer holds a job: its end is stored, or it is not ours any more. A suspect that waited for its
+    /// place is asked for at once.
+    pub fn let_go(&mut self, fence: Fence) {
+        if self.quarantine.let_go(fence) && self.held_off {
+            self.held_off = false;
+            self.suspect_due = true;
+        }
     }
 
     fn repeat_lost(&mut self, now: Moment) -> Option<ClaimRequest> {

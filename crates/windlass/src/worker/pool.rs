@@ -272,15 +272,18 @@ impl Pool {
         match answer {
             Ok(answers) => {
                 let batch = self.settler.taken();
+                batch.iter().for_each(|settlement| self.claims.let_go(settlement.fence));
                 let lost = batch.iter().zip(answers).filter(|(_, answer)| *answer == Settled::ClaimLost);
                 self.out.extend(lost.map(|(settlement, _)| Effect::ClaimLost(settlement.fence)));
             }
             Err(Trouble::NotDone) => self.settler.failed(now),
             Err(Trouble::Unknown) => {
-                self.settler.answer_lost(now);
+                let forgotten = self.settler.answer_lost(now);
+                forgotten.iter().for_each(|settlement| self.claims.let_go(settlement.fence));
             }
             Err(Trouble::Refused) => {
                 let given_up = self.settler.refused(now);
+                given_up.iter().for_each(|settlement| self.claims.let_go(settlement.fence));
                 self.out.extend(given_up.map(Effect::GaveUp));
             }
         }
@@ -292,7 +295,6 @@ impl Pool {
             self.room.clear();
         }
         for claimed in self.room.drain(..) {
-            self.claims.dropped(&claimed.job);
             let transition = Transition::Release { started: false };
             let settlement = Arc::unwrap_or_clone(claimed).settled(transition, AttemptReport::default());
             self.settler.push(settlement);
@@ -301,7 +303,7 @@ impl Pool {
 
     /// The claims of the old identity are lost; what still runs will be told so when it settles.
     fn reborn(&mut self, worker: WorkerId) {
-        self.room.drain(..).for_each(|claimed| self.claims.dropped(&claimed.job));
+        self.room.drain(..).for_each(|claimed| self.claims.let_go(claimed.fence()));
         self.claims.reborn(worker);
     }
 

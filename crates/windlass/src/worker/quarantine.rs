@@ -1,10 +1,11 @@
-//! Of the jobs whose worker has died twice, a process runs one at a time, whichever pool it is in. If it
-//! kills the process a third time, it was alone, and no innocent neighbour reaches its own third crash.
+//! Of the jobs whose worker has died twice, a process holds one at a time, whichever pool it is in. If it
+//! kills the process a third time, it was alone, and no innocent neighbour reaches its own third crash. A job is held
+//! until the store has its end: one that has run and is not settled yet would be charged with the death too.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use windlass_core::job::Counters;
+use windlass_core::claim::{Claimed, Fence};
 
 /// Crashes from which on a job runs alone in its process.
 const CRASHES_ALONE: u32 = 2;
@@ -24,8 +25,8 @@ enum Mine {
     No,
     /// For a claim under way, which may bring a job that needs it.
     ForClaim,
-    /// For a job, until it ends.
-    ForJob,
+    /// For a job, until its end is stored.
+    ForJob(Fence),
 }
 
 impl Quarantine {
@@ -38,20 +39,22 @@ impl Quarantine {
     }
 
     /// The claim was answered: the place is kept only for a job that needs it.
-    pub fn claimed(&mut self, counters: Option<&Counters>) {
-        let needed = counters.is_some_and(|counters| counters.crashes >= CRASHES_ALONE);
-        match self.mine {
-            Mine::ForClaim if needed => self.mine = Mine::ForJob,
-            Mine::ForClaim => self.leave(),
-            Mine::No | Mine::ForJob => {}
+    pub fn claimed(&mut self, job: Option<&Claimed>) {
+        let needed = job.filter(|claimed| claimed.job.counters.crashes >= CRASHES_ALONE);
+        match (self.mine, needed) {
+            (Mine::ForClaim, Some(claimed)) => self.mine = Mine::ForJob(claimed.fence()),
+            (Mine::ForClaim, None) => self.leave(),
+            (Mine::No | Mine::ForJob(_), _) => {}
         }
     }
 
-    /// A job ended, or left this process without having run.
-    pub fn ended(&mut self, counters: &Counters) {
-        if self.mine == Mine::ForJob && counters.crashes >= CRASHES_ALONE {
+    /// This process no longer holds a job. Tells whether the place is free by that.
+    pub fn let_go(&mut self, fence: Fence) -> bool {
+        let free = self.mine == Mine::ForJob(fence);
+        if free {
             self.leave();
         }
+        free
     }
 
     fn leave(&mut self) {
@@ -67,21 +70,25 @@ impl Quarantine {
 
 #[cfg(test)]
 mod tests {
+    use windlass_core::claim::ClaimToken;
+
+    use super::super::pool::tests::claimed;
     use super::*;
 
-    fn crashed(crashes: u32) -> Counters {
-        Counters { crashes, ..Counters::default() }
+    fn crashed(crashes: u32) -> Claimed {
+        claimed(i64::from(crashes), ClaimToken::from_random(1), crashes)
     }
 
     #[test]
-    fn of_jobs_with_two_crashes_one_runs_at_a_time_in_a_process() {
+    fn of_jobs_with_two_crashes_one_is_held_at_a_time_in_a_process() {
         let mut one = Quarantine::default();
         let mut other = one.shared();
         assert_eq!(one.enter(), u32::MAX);
         one.claimed(Some(&crashed(2)));
         assert_eq!(other.enter(), 1, "the place is taken");
         other.claimed(Some(&crashed(1)));
-        one.ended(&crashed(2));
+        assert!(!one.let_go(crashed(1).fence()), "another job says nothing about this one");
+        assert!(one.let_go(crashed(2).fence()));
         assert_eq!(other.enter(), u32::MAX);
     }
 
@@ -101,7 +108,7 @@ mod tests {
         assert_eq!(quarantine.enter(), 1, "the place is taken, by this very pool");
         quarantine.claimed(Some(&crashed(1)));
         assert_eq!(quarantine.shared().enter(), 1, "it still is");
-        quarantine.ended(&crashed(2));
+        quarantine.let_go(crashed(2).fence());
         assert_eq!(quarantine.shared().enter(), u32::MAX);
     }
 }

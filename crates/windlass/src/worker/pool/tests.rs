@@ -389,7 +389,7 @@ fn a_suspect_gets_a_slot_of_its_own_and_a_claim_of_its_own() {
 }
 
 #[test]
-fn while_one_job_with_two_crashes_runs_no_other_is_claimed_in_the_process() {
+fn while_one_job_with_two_crashes_is_held_no_other_is_claimed_in_the_process() {
     let quarantine = Quarantine::default();
     let (mut one, mut other) = (Bench::sharing(&quarantine, 0), Bench::sharing(&quarantine, 100));
     let suspect_due = Outlook { suspect_due: true, ..NOTHING };
@@ -406,9 +406,27 @@ fn while_one_job_with_two_crashes_runs_no_other_is_claimed_in_the_process() {
         "asking again at once would be busy polling"
     );
     one.end(running[0], SECOND);
+    assert_eq!(quarantine.shared().enter(), 1, "a process that dies now would be charged to it too");
+    one.on(Event::SettleAnswered(Ok(vec![Settled::Applied])));
     other.now = other.pool.wake_at();
     let look = other.claim();
     let again = claims(other.answer(&look, 0, suspect_due)).remove(0);
+    assert_eq!(again.suspects, Suspects::One { crashes_max: u32::MAX });
+}
+
+#[test]
+fn a_suspect_that_waits_for_its_place_in_the_same_pool_is_asked_for_once_it_is_free() {
+    let mut bench = Bench::new();
+    let suspect_due = Outlook { suspect_due: true, ..NOTHING };
+    let look = bench.claim();
+    let request = claims(bench.answer(&look, 0, suspect_due)).remove(0);
+    let jobs = bench.jobs(&request, 1, 2);
+    let effects = bench.on(Event::ClaimAnswered(Ok(ClaimAnswer::Claimed { jobs, outlook: suspect_due })));
+    let (running, request) = (starts(&effects), claims(effects).remove(0));
+    assert_eq!(request.suspects, Suspects::One { crashes_max: 1 });
+    bench.answer(&request, 0, suspect_due);
+    assert!(claims(bench.end(running[0], SECOND)).is_empty(), "its end is not stored yet");
+    let again = claims(bench.on(Event::SettleAnswered(Ok(vec![Settled::Applied])))).remove(0);
     assert_eq!(again.suspects, Suspects::One { crashes_max: u32::MAX });
 }
 
@@ -459,7 +477,9 @@ fn a_suspect_that_is_given_back_frees_its_place() {
     let answer = ClaimAnswer::Claimed { jobs, outlook: NOTHING };
     bench.pool.on(Event::ClaimAnswered(Ok(answer)), bench.now);
     assert_eq!(quarantine.shared().enter(), 1);
-    bench.pool.on(Event::LeaseRanOut, bench.now);
+    bench.on(Event::LeaseRanOut);
+    assert_eq!(quarantine.shared().enter(), 1, "the store has not heard of it");
+    bench.on(Event::SettleAnswered(Ok(vec![Settled::Applied])));
     assert_eq!(quarantine.shared().enter(), u32::MAX);
 }
 
