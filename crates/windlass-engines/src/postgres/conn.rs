@@ -2,6 +2,7 @@
 //! the application's runtime must not keep heartbeats from being sent, and no call is ever dropped half way.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -83,10 +84,12 @@ pub(super) struct Connections {
     place: Arc<str>,
     /// Whether a transaction pooler may stand in between: then no statement is kept prepared.
     pooled: bool,
+    /// How long a statement may take.
+    answer_within: Duration,
 }
 
 impl Connections {
-    pub(super) fn new(config: Config, tls: Tls, size: usize, pooled: bool) -> Self {
+    pub(super) fn new(config: Config, tls: Tls, size: usize, pooled: bool, answer_within: Duration) -> Self {
         let place = open::place(&config).into();
         let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
         let manager = Manager::from_config(config, tls, recycling);
@@ -97,39 +100,52 @@ impl Connections {
             .runtime(deadpool_postgres::Runtime::Tokio1)
             .build()
             .expect("a pool with time-outs has a runtime");
-        Self { pool, place, pooled }
+        Self { pool, place, pooled, answer_within }
     }
 
     /// A connection, for statements that each commit by themselves.
     pub(super) async fn get(&self) -> Step<Conn> {
         let object = self.pool.get().await.map_err(|error| Fault::connecting(error, &self.place))?;
-        Ok(Conn { object, pooled: self.pooled })
+        let (pooled, answer_within) = (self.pooled, self.answer_within);
+        Ok(Conn { object: Some(object), pooled, answer_within, fell_silent: AtomicBool::new(false) })
     }
 
     /// A connection with a transaction begun.
     pub(super) async fn begin(&self) -> Step<Tx> {
         let conn = self.get().await?;
-        conn.object.batch_execute("BEGIN").await?;
+        conn.command("BEGIN").await?;
         Ok(Tx { conn: Some(conn) })
     }
 }
 
-/// A connection.
+/// A connection. One that left a statement without an answer is closed instead of being given to the next.
 pub(super) struct Conn {
-    object: Object,
+    /// Taken only by its end.
+    object: Option<Object>,
     pooled: bool,
+    answer_within: Duration,
+    fell_silent: AtomicBool,
 }
 
 impl Conn {
     /// Runs a statement and gives its rows.
     pub(super) async fn ask(&self, statement: &Statement, params: &[Param<'_>]) -> Step<Vec<Row>> {
+        self.answered(self.query(statement, params)).await
+    }
+
+    async fn query(
+        &self,
+        statement: &Statement,
+        params: &[Param<'_>],
+    ) -> Result<Vec<Row>, tokio_postgres::Error> {
+        let client = self.client();
         if self.pooled {
-            return Ok(self.object.query_typed(statement.text(), params).await?);
+            return client.query_typed(statement.text(), params).await;
         }
         let types: Vec<_> = params.iter().map(|(_, kind)| kind.clone()).collect();
-        let prepared = self.object.prepare_typed_cached(statement.text(), &types).await?;
+        let prepared = client.prepare_typed_cached(statement.text(), &types).await?;
         let values: Vec<&(dyn ToSql + Sync)> = params.iter().map(|(value, _)| *value).collect();
-        Ok(self.object.query(&prepared, &values).await?)
+        client.query(&prepared, &values).await
     }
 
     /// The same for a statement that writes and commits by itself: a lost answer leaves open whether it happened.
@@ -137,27 +153,61 @@ impl Conn {
         self.ask(statement, params).await.map_err(Fault::of_commit)
     }
 
-    /// Closes it: nobody knows what state it is in, so nobody else gets it.
-    fn discard(self) {
-        let _ = Object::take(self.object);
-    }
-
-    /// Runs statements without parameters that commit, such as a migration. One that fails leaves nothing open.
+    /// Runs statements without parameters that commit, such as a migration, however long it takes. One that fails leaves
+    /// nothing open.
     pub(super) async fn script(&self, text: &str) -> Step<()> {
-        let done = self.object.batch_execute(text).await;
+        let done = self.client().batch_execute(text).await;
         if done.is_err() {
-            let _ = self.object.batch_execute("ROLLBACK").await;
+            let _ = self.command("ROLLBACK").await;
         }
         done.map_err(|error| Fault::from(error).of_commit())
     }
 
     /// The one value that a statement without parameters gives, as text.
     pub(super) async fn question(&self, text: &str) -> Step<Option<String>> {
-        let answers = self.object.simple_query(text).await?;
+        let answers = self.answered(self.client().simple_query(text)).await?;
         Ok(answers.iter().find_map(|answer| match answer {
             SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
             _ => None,
         }))
+    }
+
+    async fn command(&self, text: &str) -> Step<()> {
+        self.answered(self.client().batch_execute(text)).await
+    }
+
+    /// The server ends statements that take too long. A pooler that hangs, or a machine that went away behind one, says
+    /// nothing at all, and the system calls that connection a good one for ever.
+    async fn answered<T>(&self, answer: impl Future<Output = Result<T, tokio_postgres::Error>>) -> Step<T> {
+        if let Ok(answer) = tokio::time::timeout(self.answer_within, answer).await {
+            return Ok(answer?);
+        }
+        self.fell_silent.store(true, Ordering::SeqCst);
+        Err(Fault::Lost(format!("no answer within {:?}", self.answer_within)))
+    }
+
+    fn client(&self) -> &Object {
+        self.object.as_ref().expect("it is taken only by the end")
+    }
+
+    /// Closes it: nobody knows what state it is in, so nobody else gets it.
+    fn discard(mut self) {
+        self.object.take().map(Object::take);
+    }
+}
+
+impl Drop for Conn {
+    fn drop(&mut self) {
+        if !self.fell_silent.load(Ordering::SeqCst) {
+            return;
+        }
+        if let Some(object) = self.object.take() {
+            // Whatever keeps this one from answering, keeps its neighbours: they lead to the same place.
+            if let Some(pool) = Object::pool(&object) {
+                pool.retain(|_, _| false);
+            }
+            drop(Object::take(object));
+        }
     }
 }
 
@@ -177,14 +227,22 @@ impl Tx {
     /// Commits what went well, and undoes what did not.
     pub(super) async fn end<T>(mut self, result: Step<T>) -> Step<T> {
         let conn = self.conn.take().expect("there is one end");
-        let sql = if result.is_ok() { "COMMIT" } else { "ROLLBACK" };
-        let ended = conn.object.batch_execute(sql).await;
-        if ended.is_err() {
-            conn.discard();
-        }
-        match ended {
-            Ok(()) => result,
-            Err(error) => result.and(Err(Fault::from(error).of_commit())),
+        match (result, conn.fell_silent.load(Ordering::SeqCst)) {
+            // Who does not answer need not be asked: the server undoes what was begun once the connection is closed.
+            (Err(fault), true) => Err(fault),
+            (Err(fault), false) => {
+                if conn.command("ROLLBACK").await.is_err() {
+                    conn.discard();
+                }
+                Err(fault)
+            }
+            (Ok(result), _) => match conn.command("COMMIT").await {
+                Ok(()) => Ok(result),
+                Err(fault) => {
+                    conn.discard();
+                    Err(fault.of_commit())
+                }
+            },
         }
     }
 }

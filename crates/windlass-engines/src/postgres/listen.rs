@@ -5,16 +5,15 @@
 use std::sync::Weak;
 use std::time::Duration;
 
+use tokio::sync::mpsc::Receiver;
 use tokio_postgres::{AsyncMessage, Client, Config, NoTls};
 use windlass_core::engine::Hint;
 use windlass_core::names::QueueName;
 
 use super::Store;
+use super::hints::Channels;
+use super::open::Periods;
 
-/// The listener proves this often that it still hears.
-const PROBE_EVERY: Duration = Duration::from_secs(30);
-/// It must hear its own voice within this time.
-const HEARD_WITHIN: Duration = Duration::from_secs(5);
 /// Between two tries to connect, growing from the first to the second.
 const AGAIN_AFTER: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
 
@@ -23,12 +22,15 @@ const PROBE: &str = "probe";
 /// What is said when a running job was asked to stop.
 const CANCEL: &str = "cancel";
 
+/// Why a listener's connection ended; nothing, if it was closed.
+type Ended = Result<(), String>;
+
 /// Listens for as long as the engine lives.
-pub(super) async fn keep_listening(store: Weak<Store>, config: Config) {
+pub(super) async fn keep_listening(store: Weak<Store>, config: Config, periods: Periods) {
     let mut pause = AGAIN_AFTER.0;
     while let Some(channels) = store.upgrade().map(|store| store.channels.clone()) {
         let began = std::time::Instant::now();
-        let ended = listen(&store, &config, channels.all(), channels.own()).await;
+        let ended = listen(&store, &config, &periods, &channels).await;
         if store.strong_count() == 0 {
             return;
         }
@@ -42,14 +44,12 @@ pub(super) async fn keep_listening(store: Weak<Store>, config: Config) {
     }
 }
 
-/// One connection's life.
-async fn listen(
-    store: &Weak<Store>,
-    config: &Config,
-    all: &str,
-    own: &str,
-) -> Result<(), tokio_postgres::Error> {
-    let (client, mut connection) = config.connect(NoTls).await?;
+/// One connection's life. Gives why it ended.
+async fn listen(store: &Weak<Store>, config: &Config, periods: &Periods, channels: &Channels) -> Ended {
+    // The driver's own time-out is for the first packet only; a peer that accepts and then says nothing has it too.
+    let connected = tokio::time::timeout(periods.heard_within, config.connect(NoTls)).await;
+    let (client, mut connection) =
+        connected.map_err(|_| "it accepts, and says nothing".to_owned())?.map_err(told)?;
     // Both ends of the channel are ours, and what goes through is drained at once: nothing piles up.
     let (heard, mut hears) = tokio::sync::mpsc::channel::<String>(64);
     let reader = tokio::spawn(async move {
@@ -64,8 +64,8 @@ async fn listen(
             }
         }
     });
-    let ended = hear(store, &client, &mut hears, all, own).await;
-    drop(client);
+    let ended = hear(store, &client, &mut hears, periods, channels).await;
+    // Not left to the driver: it would wait for the answer to what was asked last.
     reader.abort();
     ended
 }
@@ -73,29 +73,38 @@ async fn listen(
 async fn hear(
     store: &Weak<Store>,
     client: &Client,
-    hears: &mut tokio::sync::mpsc::Receiver<String>,
-    all: &str,
-    own: &str,
-) -> Result<(), tokio_postgres::Error> {
-    client.batch_execute(&format!("LISTEN {all}; LISTEN {own};")).await?;
+    hears: &mut Receiver<String>,
+    periods: &Periods,
+    channels: &Channels,
+) -> Ended {
+    let listen = format!("LISTEN {}; LISTEN {};", channels.all(), channels.own());
+    say(client, &listen, periods).await?;
     if let Some(store) = store.upgrade() {
         store.appetite().forget_marks();
         store.listeners.tell(&Hint::Any);
     }
     loop {
-        let heard = match tokio::time::timeout(PROBE_EVERY, hears.recv()).await {
+        let heard = match tokio::time::timeout(periods.probe_every, hears.recv()).await {
             Ok(heard) => heard,
             Err(_) => {
-                client.batch_execute(&format!("NOTIFY {own}, '{PROBE}'")).await?;
-                match tokio::time::timeout(HEARD_WITHIN, hears.recv()).await {
-                    Ok(heard) => heard,
-                    Err(_) => return Ok(()),
-                }
+                say(client, &format!("NOTIFY {}, '{PROBE}'", channels.own()), periods).await?;
+                let own_voice = tokio::time::timeout(periods.heard_within, hears.recv()).await;
+                own_voice.map_err(|_| "it does not hear itself".to_owned())?
             }
         };
         let (Some(heard), Some(store)) = (heard, store.upgrade()) else { return Ok(()) };
         tell(&store, &heard);
     }
+}
+
+/// A peer that went away in silence answers nothing, and no error comes either.
+async fn say(client: &Client, text: &str, periods: &Periods) -> Ended {
+    let said = tokio::time::timeout(periods.heard_within, client.batch_execute(text)).await;
+    said.map_err(|_| "no answer".to_owned())?.map_err(told)
+}
+
+fn told(error: tokio_postgres::Error) -> String {
+    error.to_string()
 }
 
 fn tell(store: &Store, heard: &str) {

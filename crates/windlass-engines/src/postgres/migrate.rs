@@ -44,7 +44,8 @@ pub async fn apply(url: &str, options: &PostgresOptions) -> Result<Vec<Migration
 
 async fn connect(url: &str, options: &PostgresOptions) -> Result<Conn, EngineError> {
     let config = open::config(url, options.pooled)?;
-    Ok(Connections::new(config, tokio_postgres::NoTls, 1, options.pooled).get().await?)
+    let within = options.periods.answer_within;
+    Ok(Connections::new(config, tokio_postgres::NoTls, 1, options.pooled, within).get().await?)
 }
 
 /// What a dry run prints: the statements that would be executed.

@@ -73,6 +73,8 @@ use wake::Appetite;
 
 pub use doctor::{Finding, Grade};
 pub use inside::{complete_in, enqueue_in};
+#[doc(hidden)]
+pub use open::Periods;
 pub use open::PostgresOptions;
 /// The library that [`enqueue_in`] and [`complete_in`] speak, so that a caller has the same version.
 pub use tokio_postgres;
@@ -118,8 +120,20 @@ impl PostgresEngine {
         };
         let home = Home::start()?;
         let store = Arc::new_cyclic(|myself| Store {
-            work: Connections::new(config, tokio_postgres::NoTls, options.connections, options.pooled),
-            heart: Connections::new(heart, tokio_postgres::NoTls, 1, options.pooled),
+            work: Connections::new(
+                config,
+                tokio_postgres::NoTls,
+                options.connections,
+                options.pooled,
+                options.periods.answer_within,
+            ),
+            heart: Connections::new(
+                heart,
+                tokio_postgres::NoTls,
+                1,
+                options.pooled,
+                options.periods.heartbeat_within,
+            ),
             sql: Statements::for_schema(&options.schema),
             channels: Channels::for_schema(&options.schema, fastrand::u64(..)),
             listens: listen_config.is_some(),
@@ -132,11 +146,11 @@ impl PostgresEngine {
             listeners: Listeners::default(),
             myself: myself.clone(),
         });
-        let opening = store.clone();
+        let (opening, periods) = (store.clone(), options.periods.clone());
         let durability = home.run(async move { opening.open(&options).await }).await?;
-        home.spawn(Store::keep_looking(Arc::downgrade(&store)));
+        home.spawn(Store::keep_looking(Arc::downgrade(&store), periods.look_every));
         if let Some(config) = listen_config {
-            home.spawn(listen::keep_listening(Arc::downgrade(&store), config));
+            home.spawn(listen::keep_listening(Arc::downgrade(&store), config, periods));
         }
         Ok(Self { store, home, info: EngineInfo { name: "postgres", durability } })
     }

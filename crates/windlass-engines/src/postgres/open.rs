@@ -30,6 +30,38 @@ pub struct PostgresOptions {
     pub connections: usize,
     /// A clock in place of the server's, for tests that move it.
     pub clock: Option<Arc<dyn Clock>>,
+    /// How patient the engine is. Only tests change it.
+    #[doc(hidden)]
+    pub periods: Periods,
+}
+
+/// How patient an engine is.
+#[doc(hidden)]
+#[derive(Debug, Clone)]
+pub struct Periods {
+    /// A statement without an answer is given up after this time. The server gives up sooner, so this is for a server
+    /// that says nothing at all.
+    pub answer_within: Duration,
+    /// The same for a heartbeat: the next one should find a connection that works.
+    pub heartbeat_within: Duration,
+    /// The listener proves this often that it still hears.
+    pub probe_every: Duration,
+    /// It must hear its own voice within this time, and have a new connection.
+    pub heard_within: Duration,
+    /// A look for work comes this often while somebody waits.
+    pub look_every: Duration,
+}
+
+impl Default for Periods {
+    fn default() -> Self {
+        Self {
+            answer_within: Duration::from_secs(35),
+            heartbeat_within: Duration::from_secs(8),
+            probe_every: Duration::from_secs(30),
+            heard_within: Duration::from_secs(5),
+            look_every: Duration::from_secs(1),
+        }
+    }
 }
 
 impl Default for PostgresOptions {
@@ -42,6 +74,7 @@ impl Default for PostgresOptions {
             listen_url: None,
             connections: 8,
             clock: None,
+            periods: Periods::default(),
         }
     }
 }

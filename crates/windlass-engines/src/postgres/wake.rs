@@ -19,9 +19,7 @@ use super::position::{Place, Scope};
 use super::row::to_json;
 use super::value::{Instant, text, texts};
 
-/// A look comes this often while somebody waits…
-const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// …and takes at most this part of the time, however much it has to walk over.
+/// A look takes at most this part of the time, however much it has to walk over.
 const LOOK_PART: u32 = 20;
 /// A queue from which nothing was claimed for this long is no longer looked at.
 const IN_USE_FOR: Duration = Duration::from_secs(30);
@@ -162,8 +160,8 @@ impl Store {
     }
 
     /// Looks from the very front, about once a second, for as long as the engine lives.
-    pub(super) async fn keep_looking(store: std::sync::Weak<Self>) {
-        let mut pause = LOOK_EVERY;
+    pub(super) async fn keep_looking(store: std::sync::Weak<Self>, every: Duration) {
+        let mut pause = every;
         loop {
             // may sleep: this is the poll itself.
             tokio::time::sleep(pause).await;
@@ -173,7 +171,7 @@ impl Store {
                 tracing::debug!(?fault, "a look for work failed");
             }
             let took = start.elapsed();
-            pause = LOOK_EVERY.max(took * LOOK_PART);
+            pause = every.max(took * LOOK_PART);
         }
     }
 

@@ -1,28 +1,23 @@
 //! Errors that say what to do, each of its own kind, and never the password.
 
-use std::sync::OnceLock;
+use std::sync::Once;
 
 use windlass_core::engine::{Admin, Engine};
 use windlass_core::error::EngineError;
 use windlass_core::job::JobId;
 use windlass_engines::postgres::{PostgresEngine, PostgresOptions, migrate};
-use windlass_servers::postgres::{Options, Server};
+use windlass_servers::postgres::Server;
 
-use super::{Place, new_job, request};
+use super::{Place, new_job, request, server};
 
 const SECRET: &str = "hunter2-secret";
 
-/// A server with a user who needs a password.
+/// A server with a user who needs a password, and one who may do nothing.
 fn guarded() -> &'static Server {
-    static SERVER: OnceLock<Server> = OnceLock::new();
-    SERVER.get_or_init(|| {
-        let hba = vec!["host all guarded 127.0.0.1/32 scram-sha-256".to_owned()];
-        let server = Server::start(&Options { hba, fsync: false, ..Options::default() }).unwrap();
-        server
-            .psql(&format!("CREATE ROLE guarded LOGIN PASSWORD '{SECRET}'; CREATE ROLE poor LOGIN"))
-            .unwrap();
-        server
-    })
+    static USERS: Once = Once::new();
+    let make = format!("CREATE ROLE guarded LOGIN PASSWORD '{SECRET}'; CREATE ROLE poor LOGIN");
+    USERS.call_once(|| drop(server().psql(&make).unwrap()));
+    server()
 }
 
 fn url_of(user: &str, database: &str) -> String {
@@ -98,7 +93,7 @@ async fn a_schema_that_somebody_made_for_a_user_needs_no_right_to_make_schemas()
 async fn a_user_without_rights_on_the_tables_is_told_which_one_it_lacks() {
     let owner = Place::on(guarded().url());
     owner.open().await;
-    let place = Place { url: url_of("poor", "postgres"), schema: owner.schema.clone() };
+    let place = Place::at(url_of("poor", "postgres"), owner.schema.clone());
     let error = refusal(&place.url, PostgresOptions { migrate: false, ..place.options() }).await;
     assert_unusable(&error, &["permission denied for schema", "grant"]);
 
@@ -155,10 +150,8 @@ async fn a_host_that_nobody_knows_is_named() {
 #[tokio::test]
 async fn a_server_that_takes_no_writes_says_where_to_go() {
     let place = Place::shared();
-    let standby = Place {
-        url: format!("{}?options=-c%20default_transaction_read_only%3Don", place.url),
-        schema: place.schema.clone(),
-    };
+    let url = format!("{}?options=-c%20default_transaction_read_only%3Don", place.url);
+    let standby = Place::at(url, place.schema.clone());
     let error = refusal(&standby.url, standby.options()).await;
     assert!(matches!(error, EngineError::Unavailable { .. }), "{error:?}");
     assert_says(&error, &["read-only", "primary", "target_session_attrs"]);

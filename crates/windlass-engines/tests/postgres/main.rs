@@ -8,7 +8,10 @@ mod errors;
 mod opening;
 mod damaged_rows;
 mod poison;
+mod crew;
+mod lost_answers;
 
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use windlass_core::claim::{ClaimAnswer, ClaimRequest, ClaimToken, Claimed, Suspects};
@@ -21,7 +24,8 @@ use windlass_core::payload::Payload;
 use windlass_core::queue::QueueSpec;
 use windlass_core::worker::{WorkerCard, WorkerId};
 use windlass_engines::postgres::{PostgresEngine, PostgresOptions};
-use windlass_servers::postgres::psql;
+use windlass_servers::postgres::{Options, Server, psql};
+use windlass_servers::proxy::Proxy;
 
 const WORKER: WorkerId = WorkerId::from_random(0xfeed);
 
@@ -48,9 +52,31 @@ async fn session(url: &str) -> tokio_postgres::Client {
     client
 }
 
+/// A server of our own, which nobody kills, and on which the user `guarded` needs a password.
+fn server() -> &'static Server {
+    static SERVER: OnceLock<Server> = OnceLock::new();
+    SERVER.get_or_init(|| {
+        let hba = vec!["host all guarded 127.0.0.1/32 scram-sha-256".to_owned()];
+        Server::start(&Options { hba, ..quick() }).unwrap()
+    })
+}
+
+/// Good for tests that look at nothing after a power cut.
+fn quick() -> Options {
+    Options { fsync: false, ..Options::default() }
+}
+
+/// A schema, and a proxy before its server.
+fn proxied() -> (Place, Proxy) {
+    let proxy = Proxy::start(server().address()).unwrap();
+    (Place { url: proxy.url(&server().url()), ..Place::on(server().url()) }, proxy)
+}
+
 /// A schema that nobody has made yet.
 struct Place {
     url: String,
+    /// The same server without what stands in between, for a test's own questions.
+    direct: String,
     schema: String,
 }
 
@@ -61,7 +87,11 @@ impl Place {
     }
 
     fn on(url: String) -> Self {
-        Self { url, schema: format!("test_{:016x}", fastrand::u64(..)) }
+        Self::at(url, format!("test_{:016x}", fastrand::u64(..)))
+    }
+
+    fn at(url: String, schema: String) -> Self {
+        Self { direct: url.clone(), url, schema }
     }
 
     fn options(&self) -> PostgresOptions {
@@ -85,7 +115,7 @@ impl Place {
 
     /// What somebody else does in the same schema, which is called `windlass` in the text.
     fn sql(&self, text: &str) -> String {
-        psql(&self.url, &text.replace("windlass.", &format!("{}.", self.schema)))
+        psql(&self.direct, &text.replace("windlass.", &format!("{}.", self.schema)))
             .expect("the statement is right")
     }
 

@@ -6,10 +6,9 @@ use std::thread;
 use windlass_core::engine::Engine;
 use windlass_core::error::EngineError;
 use windlass_engines::postgres::{PostgresEngine, PostgresOptions, migrate};
-use windlass_servers::postgres::{Options, Server};
 use windlass_servers::proxy::Proxy;
 
-use super::{Place, claim, enqueue, eventually, session};
+use super::{Place, claim, enqueue, eventually, server, session};
 
 /// By which a process that a test has started knows the schema it is to open.
 const SCHEMA: &str = "WINDLASS_TEST_SCHEMA";
@@ -59,7 +58,7 @@ fn twenty_threads_open_a_fresh_schema_at_once_and_make_it_once() {
 #[test]
 fn five_processes_open_a_fresh_schema_at_once_and_make_it_once() {
     if let (Ok(url), Ok(schema)) = (std::env::var(URL), std::env::var(SCHEMA)) {
-        return single_open(&Place { url, schema });
+        return single_open(&Place::at(url, schema));
     }
     let place = Place::shared();
     let children: Vec<_> = (0..5).map(|_| this_test_again(&place)).collect();
@@ -134,10 +133,9 @@ async fn a_migration_whose_session_is_ended_in_the_middle_leaves_nothing_and_can
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_migration_whose_connection_is_cut_in_the_middle_is_made_once() {
-    let server = Server::start(&Options { fsync: false, ..Options::default() }).unwrap();
-    let proxy = Proxy::start(server.address()).unwrap();
-    let obstacle = Obstacle::at(Place::on(server.url())).await;
-    let opening = opening(proxy.url(&server.url()), obstacle.place.options());
+    let proxy = Proxy::start(server().address()).unwrap();
+    let obstacle = Obstacle::at(Place::on(server().url())).await;
+    let opening = opening(proxy.url(&server().url()), obstacle.place.options());
     obstacle.waiting();
     proxy.cut_all();
     let error = opening.join().unwrap().expect_err("its connection was cut");
@@ -160,7 +158,7 @@ async fn a_migration_waits_for_another_one_and_finds_nothing_to_do() {
 
 #[tokio::test]
 async fn an_engine_without_rights_to_create_works_on_a_schema_that_is_up_to_date() {
-    let server = Server::start(&Options { fsync: false, ..Options::default() }).unwrap();
+    let server = server();
     let owner = Place::on(server.url());
     owner.open().await;
     let schema = &owner.schema;
@@ -171,7 +169,7 @@ async fn an_engine_without_rights_to_create_works_on_a_schema_that_is_up_to_date
              GRANT USAGE ON ALL SEQUENCES IN SCHEMA {schema} TO worker"
         ))
         .unwrap();
-    let place = Place { url: server.url().replace("postgres@", "worker@"), schema: schema.clone() };
+    let place = Place::at(server.url().replace("postgres@", "worker@"), schema.clone());
     assert_works(&place).await;
     let engine = place.open_with(PostgresOptions { migrate: false, ..place.options() }).await;
     engine.sweep(10).await.unwrap();

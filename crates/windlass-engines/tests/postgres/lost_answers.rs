@@ -1,0 +1,362 @@
+//! What happens when a connection breaks, or when a call has its effect and its answer never comes: nothing is done
+//! twice, nothing is lost, and nobody is told that nothing happened when something did.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use windlass_conformance::history::FaultKind;
+use windlass_core::claim::{ClaimRequest, Claimed};
+use windlass_core::engine::{Admin, Engine, Result};
+use windlass_core::enqueue::NewJob;
+use windlass_core::error::EngineError;
+use windlass_core::job::Phase;
+use windlass_core::key::KeyClaim;
+use windlass_core::names::Key;
+use windlass_core::outcome::{ErrorKind, JobError};
+use windlass_core::settle::{AttemptReport, Settled, Settlement, Transition};
+use windlass_core::worker::{Beat, Heartbeat};
+use windlass_engines::postgres::{Periods, PostgresEngine, PostgresOptions};
+use windlass_servers::proxy::Proxy;
+
+use super::crew::{Crew, all_jobs, claim_surely, enqueue_surely, settle_surely};
+use super::{Place, WORKER, claim, claim_request, claimed, enqueue, eventually, new_job, proxied, request};
+
+const LEASE: Duration = Duration::from_secs(30);
+
+/// One connection, and nothing on it but what the test does.
+fn alone(place: &Place, pooled: bool) -> PostgresOptions {
+    let periods = Periods { look_every: Duration::from_secs(3600), ..Periods::default() };
+    PostgresOptions { connections: 1, listen: false, pooled, periods, ..place.options() }
+}
+
+/// An engine behind a proxy that has done everything once, so that its connections are there and know the statements.
+async fn warm(place: &Place, pooled: bool) -> Arc<PostgresEngine> {
+    let engine = place.open_with(alone(place, pooled)).await;
+    super::make_ready(&engine).await;
+    enqueue(&engine, 1).await;
+    let one = claim(&engine, 1).await.remove(0);
+    engine.settle(vec![succeed(one)]).await.unwrap();
+    engine.extend(Heartbeat { worker: WORKER, lease: LEASE }).await.unwrap();
+    Arc::new(engine)
+}
+
+/// Makes a call whose answer never comes: its effect is seen in the store, and then the connection is cut.
+async fn lose_answer<T, C>(proxy: &Proxy, call: C, happened: impl Fn() -> bool) -> EngineError
+where
+    T: Debug + Send + 'static,
+    C: Future<Output = Result<T>> + Send + 'static,
+{
+    proxy.swallow_answers(true);
+    let call = tokio::spawn(call);
+    eventually("the call has its effect", || happened().then_some(()));
+    proxy.cut_all();
+    proxy.swallow_answers(false);
+    call.await.unwrap().expect_err("its answer is lost")
+}
+
+fn succeed(claimed: Claimed) -> Settlement {
+    claimed.settled(Transition::Succeed { result: None }, AttemptReport::default())
+}
+
+/// It is tried again, but not in this test.
+fn fail(claimed: Claimed) -> Settlement {
+    let error = JobError::new(ErrorKind::Failed, "oops");
+    claimed.settled(Transition::Retry { after: Duration::from_secs(3600), error }, AttemptReport::default())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_enqueue_whose_answer_is_lost_is_answered_when_it_is_repeated() {
+    for pooled in [false, true] {
+        let (place, proxy) = proxied();
+        let engine = warm(&place, pooled).await;
+        let sent = request(vec![new_job()]);
+        let (caller, copy) = (engine.clone(), sent.clone());
+        let call = async move { caller.enqueue(copy).await };
+        let error = lose_answer(&proxy, call, || place.count("windlass.delayed_jobs") == 1).await;
+        assert!(error.is_unknown(), "{error:?}");
+        let answers = enqueue_surely(&engine, sent.clone()).await.unwrap();
+        assert_eq!(engine.receipt(sent.request).await.unwrap(), Some(answers.clone()));
+        assert_eq!(all_jobs(&engine).await[0], answers[0].job().unwrap());
+        assert_eq!(place.count("windlass.delayed_jobs"), 1);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_claim_whose_answer_is_lost_is_found_again_by_its_token() {
+    for pooled in [false, true] {
+        let (place, proxy) = proxied();
+        let engine = warm(&place, pooled).await;
+        let ids = enqueue(&engine, 5).await;
+        let sent = claim_request(WORKER, 3);
+        let (caller, copy) = (engine.clone(), sent.clone());
+        let call = async move { caller.claim(copy).await };
+        let running = "windlass.delayed_jobs WHERE locked_by IS NOT NULL";
+        let error = lose_answer(&proxy, call, || place.count(running) == 3).await;
+        assert!(error.is_unknown(), "{error:?}");
+        let answer = claim_surely(&engine, ClaimRequest { repeat: true, ..sent }).await.unwrap();
+        let held: Vec<_> = claimed(answer).iter().map(|claimed| claimed.job.id).collect();
+        assert_eq!(held, ids[..3]);
+        assert_eq!(place.count(running), 3, "a repeat claims nothing");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_claim_whose_look_ahead_fails_does_not_say_that_nothing_was_claimed() {
+    let (place, proxy) = proxied();
+    let engine = warm(&place, false).await;
+    enqueue(&engine, 2).await;
+    // The claim itself is answered; the connection breaks somewhere behind it.
+    place.sql("ALTER TABLE windlass.delayed_jobs ADD CHECK (true)");
+    for bytes in (200..1500).step_by(100) {
+        let sent = claim_request(WORKER, 1);
+        proxy.cut_after_answers(bytes);
+        let first = engine.claim(sent.clone()).await;
+        proxy.cut_after_answers(usize::MAX);
+        let held = match first {
+            Ok(answer) => claimed(answer).len(),
+            Err(error) if error.is_unknown() => {
+                claimed(claim_surely(&engine, ClaimRequest { repeat: true, ..sent }).await.unwrap()).len()
+            }
+            Err(_) => 0,
+        };
+        let token = sent.token;
+        let in_store = place.count(&format!("windlass.delayed_jobs WHERE token = '{token}'"));
+        assert_eq!(held as u64, in_store, "after {bytes} bytes");
+        place.sql("UPDATE windlass.delayed_jobs SET token = NULL, locked_by = NULL, locked_at = NULL");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_settle_whose_answer_is_lost_is_taken_for_done_when_it_is_repeated() {
+    for pooled in [false, true] {
+        let (place, proxy) = proxied();
+        let engine = warm(&place, pooled).await;
+        let id = enqueue(&engine, 1).await[0];
+        let batch = vec![succeed(claim(&engine, 1).await.remove(0))];
+        let (caller, copy) = (engine.clone(), batch.clone());
+        let call = async move { caller.settle(copy).await };
+        let error = lose_answer(&proxy, call, || place.count("windlass.delayed_jobs") == 0).await;
+        assert!(error.is_unknown(), "{error:?}");
+        assert_eq!(settle_surely(&engine, batch.clone()).await, [Settled::Applied]);
+        assert_eq!(settle_surely(&engine, batch).await, [Settled::Applied]);
+        assert_eq!(engine.job(id).await.unwrap().unwrap().phase(), Phase::Succeeded);
+        assert_eq!(engine.queues().await.unwrap()[0].totals.succeeded, 2, "this one, and the one before");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_heartbeat_whose_answer_is_lost_counts_and_the_next_one_works() {
+    let (place, proxy) = proxied();
+    let engine = warm(&place, false).await;
+    let caller = engine.clone();
+    let call = async move { caller.extend(Heartbeat { worker: WORKER, lease: LEASE }).await };
+    let error = lose_answer(&proxy, call, || place.count("windlass.workers WHERE beats = 2") == 1).await;
+    assert!(error.is_unknown(), "{error:?}");
+    let beat = engine.extend(Heartbeat { worker: WORKER, lease: LEASE }).await.unwrap();
+    assert_eq!(beat, Beat::Alive { cancel: Vec::new() });
+}
+
+/// Answers are cut off after every so many bytes, so that each step of a call is the last one once.
+const CUTS: std::ops::Range<usize> = 0..3000;
+const STEP: usize = 97;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_enqueue_with_a_key_makes_one_job_wherever_its_connection_breaks() {
+    let (place, proxy) = proxied();
+    let engine = warm(&place, false).await;
+    for (nth, bytes) in CUTS.step_by(STEP).enumerate() {
+        let key = KeyClaim::new(Key::parse(&format!("key {nth}")).unwrap());
+        let sent = request(vec![NewJob { key: Some(key), ..new_job() }]);
+        proxy.cut_after_answers(bytes);
+        let first = engine.enqueue(sent.clone()).await;
+        proxy.cut_after_answers(usize::MAX);
+        let stored = place.count(&format!("windlass.delayed_jobs WHERE key = 'key {nth}'"));
+        match first {
+            Ok(_) => assert_eq!(stored, 1),
+            Err(error) if !error.is_unknown() => assert_eq!(stored, 0, "{error:?}"),
+            Err(_) => {}
+        }
+        enqueue_surely(&engine, sent).await.unwrap();
+        assert_eq!(place.count(&format!("windlass.delayed_jobs WHERE key = 'key {nth}'")), 1);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_retry_is_settled_once_wherever_its_connection_breaks() {
+    let (place, proxy) = proxied();
+    let engine = warm(&place, false).await;
+    for bytes in CUTS.step_by(STEP) {
+        enqueue(&engine, 1).await;
+        let one = claim(&engine, 1).await.remove(0);
+        let id = one.job.id;
+        let batch = vec![fail(one)];
+        proxy.cut_after_answers(bytes);
+        let _ = engine.settle(batch.clone()).await;
+        proxy.cut_after_answers(usize::MAX);
+        assert_eq!(settle_surely(&engine, batch).await, [Settled::Applied]);
+        let counters = engine.job(id).await.unwrap().unwrap().job.counters;
+        assert_eq!((counters.attempts, counters.failures), (1, 1), "after {bytes} bytes");
+        assert_eq!(place.count(&format!("windlass.attempts WHERE job = {}", id.0)), 1);
+    }
+}
+
+/// Keeps commits that write to a table waiting until it is let go.
+struct HeldCommits {
+    session: tokio_postgres::Client,
+    lock: i64,
+}
+
+impl HeldCommits {
+    async fn of(place: &Place, table: &str) -> Self {
+        let lock = i64::from(fastrand::u32(1..));
+        place.sql(&format!(
+            "CREATE FUNCTION windlass.hold() RETURNS trigger LANGUAGE plpgsql AS $$
+             BEGIN PERFORM pg_advisory_xact_lock({lock}); RETURN NULL; END $$;
+             CREATE CONSTRAINT TRIGGER hold AFTER INSERT ON windlass.{table} DEFERRABLE INITIALLY DEFERRED
+             FOR EACH ROW EXECUTE FUNCTION windlass.hold()"
+        ));
+        let session = super::session(&place.direct).await;
+        session.batch_execute(&format!("SELECT pg_advisory_lock({lock})")).await.unwrap();
+        Self { session, lock }
+    }
+
+    /// Lets commits go on once one waits, and swallows the answer to it.
+    async fn let_go_unheard(self, place: &Place, proxy: &Proxy, happened: impl Fn() -> bool) {
+        let waits = format!("pg_locks WHERE locktype = 'advisory' AND NOT granted AND objid = {}", self.lock);
+        eventually("a commit waits", || (place.count(&waits) == 1).then_some(()));
+        proxy.swallow_answers(true);
+        self.session.batch_execute(&format!("SELECT pg_advisory_unlock({})", self.lock)).await.unwrap();
+        eventually("it is committed", || happened().then_some(()));
+        proxy.cut_all();
+        proxy.swallow_answers(false);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_commit_whose_answer_is_lost_is_no_failure() {
+    let (place, proxy) = proxied();
+    let engine = warm(&place, false).await;
+    let key = KeyClaim::new(Key::parse("key").unwrap());
+    let sent = request(vec![NewJob { key: Some(key), ..new_job() }]);
+    let held = HeldCommits::of(&place, "receipts").await;
+    let (caller, copy) = (engine.clone(), sent.clone());
+    let call = tokio::spawn(async move { caller.enqueue(copy).await });
+    held.let_go_unheard(&place, &proxy, || place.count("windlass.delayed_jobs") == 1).await;
+    let error = call.await.unwrap().unwrap_err();
+    assert!(error.is_unknown(), "{error:?}");
+    let answers = enqueue_surely(&engine, sent).await.unwrap();
+    assert_eq!(all_jobs(&engine).await[0], answers[0].job().unwrap());
+    assert_eq!(place.count("windlass.delayed_jobs"), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_retry_whose_commit_has_no_answer_counts_once() {
+    let (place, proxy) = proxied();
+    let engine = warm(&place, false).await;
+    let id = enqueue(&engine, 1).await[0];
+    let batch = vec![fail(claim(&engine, 1).await.remove(0))];
+    let held = HeldCommits::of(&place, "attempts").await;
+    let (caller, copy) = (engine.clone(), batch.clone());
+    let call = tokio::spawn(async move { caller.settle(copy).await });
+    held.let_go_unheard(&place, &proxy, || place.count("windlass.attempts") == 1).await;
+    let error = call.await.unwrap().unwrap_err();
+    assert!(error.is_unknown(), "{error:?}");
+    assert_eq!(settle_surely(&engine, batch).await, [Settled::Applied]);
+    assert_eq!(engine.job(id).await.unwrap().unwrap().job.counters.failures, 1);
+}
+
+/// An engine that gives up on silence soon.
+async fn impatient(place: &Place) -> Arc<PostgresEngine> {
+    let soon = Duration::from_millis(300);
+    let periods = Periods { answer_within: soon, heartbeat_within: soon, ..Periods::default() };
+    let engine = place.open_with(PostgresOptions { periods, ..place.options() }).await;
+    super::make_ready(&engine).await;
+    Arc::new(engine)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_falls_silent_is_given_up_and_its_connections_are_not_used_again() {
+    let (place, proxy) = proxied();
+    let engine = impatient(&place).await;
+    enqueue(&engine, 1).await;
+    proxy.freeze(true);
+    let start = Instant::now();
+    let sent = request(vec![new_job()]);
+    let error = engine.enqueue(sent.clone()).await.unwrap_err();
+    assert!(error.is_unknown(), "{error:?}");
+    let beat = engine.extend(Heartbeat { worker: WORKER, lease: LEASE }).await;
+    assert!(beat.is_err(), "{beat:?}");
+    assert!(start.elapsed() < Duration::from_secs(20), "nobody waits for ever");
+    // What was frozen stays frozen for ever; a way around it opens.
+    proxy.cut_all();
+    proxy.freeze(false);
+    assert_eq!(enqueue_surely(&engine, sent).await.unwrap().len(), 1);
+    engine.extend(Heartbeat { worker: WORKER, lease: LEASE }).await.unwrap();
+    assert_eq!(place.count("windlass.delayed_jobs"), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_transaction_that_falls_silent_leaves_no_session_behind() {
+    let (place, proxy) = proxied();
+    let engine = impatient(&place).await;
+    let keyed = |n: u32| {
+        let key = KeyClaim::new(Key::parse(&format!("key {n}")).unwrap());
+        request(vec![NewJob { key: Some(key), ..new_job() }])
+    };
+    for n in 0..4 {
+        proxy.swallow_answers(true);
+        assert!(engine.enqueue(keyed(n)).await.is_err());
+        proxy.swallow_answers(false);
+        enqueue_surely(&engine, keyed(n)).await.unwrap();
+    }
+    let open = format!(
+        "pg_stat_activity WHERE state LIKE 'idle in transaction%' AND query LIKE '%{}%'",
+        place.schema
+    );
+    eventually("no transaction is left open", || (place.count(&open) == 0).then_some(()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_lost_or_done_twice_while_connections_are_cut_and_answers_are_swallowed_at_random() {
+    let (place, proxy) = proxied();
+    let engines = [impatient(&place).await, Arc::new(place.open().await)];
+    let mut crew = Crew::new(Duration::from_secs(20));
+    for engine in &engines {
+        crew.producer(engine, Duration::from_millis(2));
+        crew.worker(engine);
+        crew.worker(engine);
+        crew.rescuer(engine);
+    }
+    let mut dice = fastrand::Rng::with_seed(seed());
+    let start = Instant::now();
+    while start.elapsed() < span() || crew.put_in() < 100 {
+        // may sleep: between two faults something must happen.
+        tokio::time::sleep(Duration::from_millis(dice.u64(20..120))).await;
+        match dice.u8(..3) {
+            0 => proxy.cut_all(),
+            1 => proxy.cut_after_answers(dice.usize(0..20_000)),
+            _ => crew.book.fault(FaultKind::LostAnswer, || swallow_for(&proxy, dice.u64(1..150))),
+        }
+    }
+    proxy.cut_after_answers(usize::MAX);
+    let verdict = crew.judge(&engines[0]).await;
+    assert!(verdict.is_clean(), "seed {}: {verdict}", seed());
+}
+
+fn swallow_for(proxy: &Proxy, millis: u64) {
+    proxy.swallow_answers(true);
+    // may sleep: so long are answers lost.
+    std::thread::sleep(Duration::from_millis(millis));
+    proxy.cut_all();
+    proxy.swallow_answers(false);
+}
+
+fn seed() -> u64 {
+    std::env::var("WINDLASS_FAULTS_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1)
+}
+
+/// How long faults go on. More than this is the business of `cargo xtask torture`.
+fn span() -> Duration {
+    Duration::from_secs(3)
+}
