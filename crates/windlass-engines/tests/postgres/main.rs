@@ -10,6 +10,7 @@ mod damaged_rows;
 mod poison;
 mod crew;
 mod lost_answers;
+mod killed_server;
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
