@@ -11,6 +11,7 @@ mod poison;
 mod crew;
 mod lost_answers;
 mod killed_server;
+mod locks;
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};

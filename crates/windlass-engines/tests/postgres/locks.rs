@@ -1,0 +1,238 @@
+//! Other sessions are in the way: deadlocks, time-outs, sessions that are ended, too few connections, and callers who
+//! give up early. The engine goes on, and leaves nothing open.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::task::JoinSet;
+use windlass_conformance::history::FaultKind;
+use windlass_core::admin::ListRequest;
+use windlass_core::engine::{Admin, Engine, RescueRequest, Result};
+use windlass_core::enqueue::NewJob;
+use windlass_core::error::EngineError;
+use windlass_core::job::JobId;
+use windlass_core::key::KeyClaim;
+use windlass_core::names::Key;
+use windlass_core::outcome::{ErrorKind, JobError};
+use windlass_core::settle::{AttemptReport, Settled, Settlement, Transition};
+use windlass_core::worker::Heartbeat;
+use windlass_engines::postgres::{PostgresEngine, PostgresOptions};
+
+use super::crew::{Crew, settle_surely};
+use super::{
+    Place, WORKER, bits, card, claim, claim_request, enqueue, eventually, new_job, queue, request, server,
+    session,
+};
+
+/// A place whose sessions have other settings than usual.
+fn with_settings(settings: &str) -> Place {
+    let place = Place::on(server().url());
+    let settings = settings.replace(' ', "%20").replace('=', "%3D");
+    Place { url: format!("{}?options={settings}", place.url), ..place }
+}
+
+/// A database of its own, so that all its sessions are ours.
+fn own_database() -> Place {
+    let name = format!("own_{:016x}", fastrand::u64(..));
+    Place::on(server().create_database(&name).unwrap())
+}
+
+fn retries(claimed: Vec<windlass_core::claim::Claimed>) -> Vec<Settlement> {
+    let retry = || Transition::Retry {
+        after: Duration::from_secs(3600),
+        error: JobError::new(ErrorKind::Failed, "oops"),
+    };
+    claimed.into_iter().map(|one| one.settled(retry(), AttemptReport::default())).collect()
+}
+
+fn keyed(key: &str) -> NewJob {
+    NewJob { key: Some(KeyClaim::new(Key::parse(key).unwrap())), ..new_job() }
+}
+
+fn unavailable(error: &EngineError) -> bool {
+    matches!(error, EngineError::Unavailable { .. })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deadlock_with_somebody_else_passes() {
+    let place = with_settings("-c deadlock_timeout=100ms");
+    let engine = Arc::new(place.ready().await);
+    let ids = enqueue(&engine, 2).await;
+    let batch = retries(claim(&engine, 2).await);
+    let other = session(&place.direct).await;
+    let lock =
+        |id: JobId| format!("SELECT 1 FROM {}.delayed_jobs WHERE id = {} FOR UPDATE", place.schema, id.0);
+    other
+        .batch_execute(&format!("BEGIN; SET LOCAL deadlock_timeout = '10s'; {}", lock(ids[1])))
+        .await
+        .unwrap();
+    let (settler, copy) = (Arc::clone(&engine), batch.clone());
+    let settling = tokio::spawn(async move { settler.settle(copy).await });
+    let waits =
+        format!("pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%{}%'", place.schema);
+    eventually("the engine waits for the second", || (place.count(&waits) == 1).then_some(()));
+    // Now both wait for each other, until the server ends the one that is less patient.
+    other.batch_execute(&lock(ids[0])).await.unwrap();
+    other.batch_execute("ROLLBACK").await.unwrap();
+    let error = settling.await.unwrap().unwrap_err();
+    assert!(unavailable(&error), "{error:?}");
+    assert_eq!(settle_surely(&engine, batch).await, [Settled::Applied; 2]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_that_an_open_transaction_holds_is_waited_for_only_so_long() {
+    let place = with_settings("-c lock_timeout=200ms");
+    let engine = place.ready().await;
+    let other = session(&place.direct).await;
+    let reserve =
+        format!("BEGIN; INSERT INTO {}.job_keys (job_type, key) VALUES ('work', 'mine')", place.schema);
+    other.batch_execute(&reserve).await.unwrap();
+    let error = engine.enqueue(request(vec![keyed("mine")])).await.unwrap_err();
+    assert!(unavailable(&error) && error.to_string().contains("one of these keys"), "{error:?}");
+    assert!(engine.enqueue(request(vec![keyed("another")])).await.is_ok(), "other keys are free");
+    other.batch_execute("ROLLBACK").await.unwrap();
+    assert!(engine.enqueue(request(vec![keyed("mine")])).await.is_ok());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_statement_that_takes_too_long_is_ended_by_the_server_and_the_next_one_works() {
+    let place = with_settings("-c statement_timeout=200ms");
+    let engine = place.ready().await;
+    let other = session(&place.direct).await;
+    let lock = format!("BEGIN; LOCK {}.delayed_jobs", place.schema);
+    other.batch_execute(&lock).await.unwrap();
+    let error = engine.enqueue(request(vec![new_job()])).await.unwrap_err();
+    assert!(unavailable(&error), "nothing was written: {error:?}");
+    let error = engine.claim(claim_request(WORKER, 1)).await.unwrap_err();
+    assert!(unavailable(&error), "nothing was claimed: {error:?}");
+    other.batch_execute("ROLLBACK").await.unwrap();
+    enqueue(&engine, 1).await;
+    assert_eq!(claim(&engine, 10).await.len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sessions_that_are_ended_at_random_lose_nothing_and_do_nothing_twice() {
+    let place = own_database();
+    let engine = Arc::new(place.ready().await);
+    let mut crew = Crew::new(Duration::from_secs(20));
+    crew.producer(&engine, Duration::from_millis(2));
+    crew.producer(&engine, Duration::from_millis(2));
+    crew.worker(&engine);
+    crew.worker(&engine);
+    crew.rescuer(&engine);
+    let other = session(&place.direct).await;
+    let end = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = current_database() \
+               AND pid <> pg_backend_pid() AND random() < 0.3";
+    let (start, mut ended) = (Instant::now(), 0);
+    while start.elapsed() < Duration::from_secs(3) || crew.put_in() < 100 {
+        let row = other.query_one(end, &[]).await.unwrap();
+        ended += row.get::<_, i64>(0);
+        // may sleep: between two blows something must happen.
+        tokio::time::sleep(Duration::from_millis(fastrand::u64(10..80))).await;
+    }
+    crew.book.fault(FaultKind::StoreAway, || ());
+    let verdict = crew.judge(&engine).await;
+    assert!(verdict.is_clean(), "{verdict}");
+    assert!(ended > 50, "{ended} sessions were ended");
+}
+
+/// Something that a caller may ask for.
+async fn any_call(engine: Arc<PostgresEngine>, dice: u8) -> Result<()> {
+    let key = format!("key {}", fastrand::u8(..5));
+    match dice {
+        0 => engine.enqueue(request(vec![new_job(); 3])).await.map(drop),
+        1 => engine.enqueue(request(vec![keyed(&key), new_job()])).await.map(drop),
+        2 => engine.claim(claim_request(WORKER, 3)).await.map(drop),
+        3 => {
+            let jobs = engine.claim(claim_request(WORKER, 3)).await?;
+            engine.settle(retries(super::claimed(jobs))).await.map(drop)
+        }
+        4 => engine.extend(Heartbeat { worker: WORKER, lease: Duration::from_secs(30) }).await.map(drop),
+        5 => {
+            let silent = Vec::new();
+            engine.rescue(RescueRequest { silent, crashes_max: 3, limit: 10 }).await.map(drop)
+        }
+        6 => engine.sweep(10).await.map(drop),
+        7 => engine.prune(10).await.map(drop),
+        8 => engine.list(ListRequest { limit: 10, ..ListRequest::default() }).await.map(drop),
+        9 => engine.queues().await.map(drop),
+        10 => engine.cancel(JobId(fastrand::i64(1..50)), "no reason").await.map(drop),
+        11 => engine.pause(&queue(), None, Some(Duration::from_millis(5))).await.map(drop),
+        12 => engine.resume(&queue()).await.map(drop),
+        13 => engine.retry(JobId(fastrand::i64(1..50))).await.map(drop),
+        14 => engine.register(card(windlass_core::worker::WorkerId::from_random(bits()))).await,
+        15 => engine.set_shut(&queue(), false).await.map(drop),
+        16 => engine.types().await.map(drop),
+        _ => engine.outlook(&[queue()], &[super::kind()]).await.map(drop),
+    }
+}
+
+const CALLS: u8 = 18;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn callers_who_give_up_early_leave_no_transaction_open_and_no_connection_taken() {
+    let place = own_database();
+    let engine = Arc::new(place.open_with(PostgresOptions { connections: 4, ..place.options() }).await);
+    super::make_ready(&engine).await;
+    let mut callers = JoinSet::new();
+    for n in 0..2_000_u32 {
+        let patience = Duration::from_micros(fastrand::u64(..3_000));
+        let call = any_call(Arc::clone(&engine), fastrand::u8(..CALLS));
+        callers.spawn(async move { drop(tokio::time::timeout(patience, call).await) });
+        if n % 20 == 0 {
+            while callers.join_next().await.is_some() {}
+        }
+    }
+    while callers.join_next().await.is_some() {}
+    let open = "pg_stat_activity WHERE datname = current_database() AND state LIKE 'idle in transaction%'";
+    eventually("no transaction is left open", || (place.count(open) == 0).then_some(()));
+    let busy = "pg_stat_activity WHERE datname = current_database() AND application_name = 'windlass' AND state = 'active'";
+    eventually("nothing goes on for ever", || (place.count(busy) == 0).then_some(()));
+    engine.resume(&queue()).await.unwrap();
+    for _ in 0..8 {
+        enqueue(&engine, 1).await;
+    }
+    assert!(!claim(&engine, 8).await.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_connection_is_enough_for_every_call_even_for_many_at_once() {
+    let place = Place::on(server().url());
+    let engine = Arc::new(place.open_with(PostgresOptions { connections: 1, ..place.options() }).await);
+    super::make_ready(&engine).await;
+    let mut callers = JoinSet::new();
+    for n in 0..5 * CALLS {
+        callers.spawn(any_call(Arc::clone(&engine), n % CALLS));
+    }
+    while let Some(answer) = callers.join_next().await {
+        answer.unwrap().expect("no call waits for a connection that it holds itself");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_with_too_few_connections_says_so_and_the_engine_goes_on() {
+    let place = own_database();
+    place.ready().await;
+    let role = format!("few_{:08x}", fastrand::u32(..));
+    place.sql(&format!(
+        "CREATE ROLE {role} LOGIN SUPERUSER; ALTER ROLE {role} NOSUPERUSER CONNECTION LIMIT 3;
+         GRANT ALL ON SCHEMA {0} TO {role}; GRANT ALL ON ALL TABLES IN SCHEMA {0} TO {role};
+         GRANT ALL ON ALL SEQUENCES IN SCHEMA {0} TO {role}",
+        place.schema
+    ));
+    let poor = Place {
+        url: place.url.replace("postgres@", &format!("{role}@")),
+        ..Place::at(place.direct.clone(), place.schema.clone())
+    };
+    let engine = Arc::new(poor.open_with(PostgresOptions { migrate: false, ..poor.options() }).await);
+    let mut callers = JoinSet::new();
+    for _ in 0..20 {
+        callers.spawn(any_call(Arc::clone(&engine), 0));
+    }
+    while let Some(answer) = callers.join_next().await {
+        if let Err(error) = answer.unwrap() {
+            assert!(unavailable(&error), "{error:?}");
+        }
+    }
+    enqueue(&engine, 1).await;
+}
