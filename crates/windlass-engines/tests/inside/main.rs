@@ -8,3 +8,6 @@ mod through_sql;
 mod conformance;
 mod users_transaction;
 mod open_transactions;
+mod sql_functions;
+mod refusals;
+mod languages;

@@ -63,6 +63,10 @@ BEGIN
     IF value ~ '^-?[0-9]{1,20}(\.[0-9]{1,9})?$' THEN
         RETURN make_interval(secs => greatest(least(value::double precision, 1e11), -1e11));
     END IF;
+    -- An array or an object is none, though the parser looks past brackets.
+    IF value ~ '^\s*[[{]' THEN
+        RETURN NULL;
+    END IF;
     BEGIN
         RETURN value::interval;
     EXCEPTION WHEN data_exception THEN
@@ -80,6 +84,10 @@ BEGIN
             WHEN value LIKE '-%' THEN '-infinity'
             ELSE 'infinity'
         END;
+    END IF;
+    -- An array or an object is none, though the parser looks past brackets.
+    IF value ~ '^\s*[[{]' THEN
+        RETURN NULL;
     END IF;
     BEGIN
         RETURN value::timestamptz;
