@@ -9,6 +9,7 @@ GRANT USAGE ON SCHEMA windlass TO windlass_worker, windlass_producer, windlass_r
 -- and dropped by functions that run as the owner.
 GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA windlass TO windlass_worker;
 GRANT USAGE, SELECT ON ALL SEQUENCES IN SCHEMA windlass TO windlass_worker;
+GRANT EXECUTE ON FUNCTION windlass.enqueue, windlass.enqueue_many, windlass.complete TO windlass_worker;
 
 -- Producers put jobs in and see what became of their requests. They cannot read other payloads by themselves, but for
 -- what a key leads them to.
@@ -19,6 +20,8 @@ GRANT INSERT, UPDATE ON windlass.delayed_jobs TO windlass_producer;
 GRANT INSERT ON windlass.count_deltas TO windlass_producer;
 GRANT SELECT, INSERT, UPDATE, DELETE ON windlass.job_keys TO windlass_producer;
 GRANT USAGE, SELECT ON ALL SEQUENCES IN SCHEMA windlass TO windlass_producer;
+-- One that puts jobs in by the SQL functions alone needs nothing but this and the use of the schema.
+GRANT EXECUTE ON FUNCTION windlass.enqueue, windlass.enqueue_many TO windlass_producer;
 
 -- Readers look: `windlass status`, `windlass job list`, dashboards of your own.
 GRANT SELECT ON ALL TABLES IN SCHEMA windlass TO windlass_reader;

@@ -304,3 +304,28 @@ async fn a_job_that_is_claimed_while_a_caller_wants_to_replace_it_is_kept() {
         assert_eq!(engine.job(id).await.unwrap().unwrap().job.payload, Payload::default());
     }
 }
+
+#[tokio::test]
+async fn a_day_of_the_history_that_is_made_meanwhile_does_not_fail_an_end() {
+    let place = Place::new();
+    let engine = Arc::new(place.ready().await);
+    let job = running(&engine, &["a"]).await.remove(0);
+    let (mut making, mut client, watcher) =
+        (place.connect().await, place.connect().await, place.connect().await);
+    let tx = making.transaction().await.unwrap();
+    tx.execute(&place.sql("SELECT windlass.make_days(now())"), &[]).await.unwrap();
+    let ending = tokio::spawn({
+        let (engine, fence) = (engine.clone(), job.fence());
+        async move {
+            let tx = client.transaction().await.unwrap();
+            let settled = engine.complete_in(&tx, fence).await.unwrap();
+            tx.commit().await.unwrap();
+            settled
+        }
+    });
+    place.until_waiting(&watcher, 1).await;
+    tx.commit().await.unwrap();
+    assert_eq!(ending.await.unwrap(), Settled::Applied);
+    let in_rest = place.ask(&watcher, "SELECT count(*) FROM windlass.job_history_rest").await;
+    assert_eq!(in_rest, "0", "it lies in its day");
+}

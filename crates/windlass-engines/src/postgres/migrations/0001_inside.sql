@@ -893,6 +893,9 @@ BEGIN
     is_done := gone.cancel_requested IS NULL;
     SELECT t.retention_days INTO retention FROM windlass.job_types t WHERE t.name = gone.job_type;
     IF retention > 0 THEN
+        -- Whoever makes a day at this moment is waited for; else the row may be on its way to the default part when it
+        -- may no longer lie there, and the whole transaction would fail. Nobody makes one until the transaction ends.
+        LOCK TABLE windlass.job_history_rest IN ROW EXCLUSIVE MODE;
         INSERT INTO windlass.job_history (
             id, keep_until, scheduled_at, created_at, expires_at, ended_at, started_at, settled_by, worker,
             attempts, max_attempts, failures, crashes, holds, priority, state, queue, job_type, payload, key, correlation,
