@@ -1,0 +1,47 @@
+//! From the call of enqueue to the start of the handler, on a worker with nothing else to do.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::ensure;
+use hdrhistogram::Histogram;
+
+use super::Plan;
+use crate::database::Database;
+use crate::figures::Figures;
+use crate::job::Job;
+use crate::peer::{Aim, Peer};
+use crate::tally::Tally;
+
+/// How many pickups are timed.
+const PICKUPS: u64 = 500;
+/// One job every so often, once the last one ran.
+const EVERY: Duration = Duration::from_millis(20);
+/// A job that is not picked up within this time counts as missed.
+const PICKUP_CAP: Duration = Duration::from_secs(5);
+/// Pickups are not timed until the worker listens: the first jobs only warm it up.
+const WARM_UPS: u64 = 10;
+
+pub(super) async fn latency<P: Peer>(database: &Database, plan: Plan) -> anyhow::Result<Figures> {
+    let peer = P::open(database, plan.settings).await?;
+    let tally = Arc::new(Tally::new(WARM_UPS + PICKUPS, 1));
+    let prepared = peer.prepare(Arc::clone(&tally), Aim::Latency).await?;
+    tally.begin();
+    let mut worker = prepared.start();
+    let (mut histogram, mut missed) = (Histogram::<u64>::new(3)?, 0);
+    for number in 0..WARM_UPS + PICKUPS {
+        tokio::time::sleep(EVERY).await;
+        let called = tally.elapsed();
+        peer.enqueue(Job::sized(number, plan.payload_bytes)).await?;
+        worker.until(&tally, |tally| tally.first_run(number).is_some(), PICKUP_CAP).await?;
+        match tally.first_run(number) {
+            _ if number < WARM_UPS => {}
+            Some(ran) => histogram.record(u64::try_from(ran.saturating_sub(called).as_nanos())?)?,
+            None => missed += 1,
+        }
+    }
+    worker.stop().await?;
+    ensure!(missed < PICKUPS, "expected the worker to pick jobs up, but it missed all {PICKUPS}");
+    let at = |quantile| Duration::from_nanos(histogram.value_at_quantile(quantile));
+    Ok(Figures::Latency { jobs: PICKUPS, missed, p50: at(0.5), p99: at(0.99), ran_twice: tally.ran_twice() })
+}
