@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::{command, features, test, tidy};
+use crate::{command, features, peers, test, tidy};
 
 type Chore<'a> = dyn Fn() -> Result<(), String> + 'a;
 
@@ -11,7 +11,7 @@ type Chore<'a> = dyn Fn() -> Result<(), String> + 'a;
 pub(crate) fn run() -> Result<(), String> {
     let features = features::all_but_planted_bugs(&command::root())?;
     let steps: [(&str, &Chore<'_>); 6] = [
-        ("format", &|| command::run(&mut command::cargo(&["fmt", "--all", "--check"]))),
+        ("format", &format),
         ("tidy", &tidy::run),
         ("lints", &|| lints(&features)),
         ("memory only", &memory_only),
@@ -22,6 +22,12 @@ pub(crate) fn run() -> Result<(), String> {
     println!("\n{}", summary(&results));
     let failures: Vec<_> = results.into_iter().filter_map(|step| step.result.err()).collect();
     if failures.is_empty() { Ok(()) } else { Err(failures.join("\n")) }
+}
+
+/// The peers are a workspace of their own. To build them takes minutes and is left to `cargo xtask peers`.
+fn format() -> Result<(), String> {
+    command::run(&mut command::cargo(&["fmt", "--all", "--check"]))?;
+    command::run(&mut command::cargo(&["fmt", "--check", "--manifest-path", peers::MANIFEST]))
 }
 
 fn lints(features: &str) -> Result<(), String> {

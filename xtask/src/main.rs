@@ -1,4 +1,4 @@
-//! Repo chores: `cargo xtask test`, `ci`, `servers`, `simulate`, `tidy`. It has one small dependency, the servers, so
+//! Repo chores: `cargo xtask test`, `ci`, `servers`, `simulate`, `peers`, `tidy`. It has one small dependency, the servers, so
 //! that the first command of a newcomer starts within seconds.
 
 use std::process::ExitCode;
@@ -10,6 +10,7 @@ mod servers;
 mod test;
 mod ci;
 mod simulate;
+mod peers;
 mod tidy;
 
 const HELP: &str = "\
@@ -19,6 +20,8 @@ cargo xtask CHORE
   ci                                format, lints, tidy, docs, then test: what must pass before a change lands
   servers -- COMMAND                run a command with throw-away servers in DATABASE_URL and REDIS_URL
   simulate --histories N --seed S   run N seeded histories of a whole cluster, starting with seed S
+  peers --engine postgres           measure other queues and Windlass in turn, on the server in DATABASE_URL
+    [--runs N] [--jobs N] [--without-windlass]
   tidy                              check the rules of the house that a program can check
 ";
 
@@ -40,6 +43,7 @@ fn run(words: &[&str]) -> Result<ExitCode, String> {
         ["test"] => test::run()?,
         ["ci"] => ci::run()?,
         ["simulate", options @ ..] => simulate::run(options)?,
+        ["peers", options @ ..] => peers::run(options)?,
         ["tidy"] => tidy::run()?,
         [] | ["help" | "--help" | "-h"] => print!("{HELP}"),
         other => return Err(format!("expected a chore, got {:?}\n\n{HELP}", other.join(" "))),

@@ -31,13 +31,13 @@ impl Database {
     }
 
     /// Opens a transaction that sees the database as it is now, and so keeps vacuum from removing any row that dies
-    /// later, until the connection is dropped.
-    pub(crate) async fn pin(&self) -> anyhow::Result<PgConnection> {
+    /// later, until it is released.
+    pub(crate) async fn pin(&self) -> anyhow::Result<Snapshot> {
         let mut connection = PgConnection::connect_with(&self.options()).await?;
         connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ").await?;
         // The snapshot is taken by the first statement, not by BEGIN.
         connection.execute("SELECT count(*) FROM pg_class").await?;
-        Ok(connection)
+        Ok(Snapshot(connection))
     }
 
     fn options(&self) -> PgConnectOptions {
@@ -47,6 +47,17 @@ impl Database {
     pub(crate) async fn drop(self) -> anyhow::Result<()> {
         let mut connection = PgConnection::connect_with(&self.server).await?;
         connection.execute(AssertSqlSafe(format!("DROP DATABASE {} WITH (FORCE)", self.name))).await?;
+        Ok(())
+    }
+}
+
+/// A transaction that is open.
+pub(crate) struct Snapshot(PgConnection);
+
+impl Snapshot {
+    /// Fails if the transaction did not last until now: then nothing was pinned.
+    pub(crate) async fn release(mut self) -> anyhow::Result<()> {
+        self.0.execute("COMMIT").await.context("expected the pinned transaction to be open still")?;
         Ok(())
     }
 }

@@ -59,7 +59,7 @@ pub(crate) async fn run<P: Peer>(
     let database = Database::create(server, scenario.name()).await?;
     let figures = measure::<P>(&database, scenario, plan).await;
     database.drop().await?;
-    Ok(figures?)
+    figures
 }
 
 async fn measure<P: Peer>(
@@ -75,9 +75,10 @@ async fn measure<P: Peer>(
         Scenario::Drain => vec![("drain", drain::drain::<P>(database, plan).await?)],
         Scenario::Latency => vec![("latency", latency::latency::<P>(database, plan).await?)],
         Scenario::Pinned => {
-            // Before the peer opens: its tables are young, but no job is older than the snapshot.
-            let _snapshot = database.pin().await?;
-            vec![("pinned", drain::drain::<P>(database, plan).await?)]
+            let snapshot = database.pin().await?;
+            let figures = drain::drain::<P>(database, plan).await?;
+            snapshot.release().await?;
+            vec![("pinned", figures)]
         }
         Scenario::All => unreachable!("`in_order` takes this word apart"),
     };

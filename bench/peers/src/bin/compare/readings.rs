@@ -1,0 +1,132 @@
+//! Reads what was measured: JSON objects, one after another, of peers and of Windlass.
+
+use anyhow::{Context as _, bail, ensure};
+use serde_json::{Deserializer, Value};
+
+/// How Windlass is called in tables.
+pub(crate) const WINDLASS: &str = "windlass";
+
+/// One thing that is compared.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Figure {
+    pub(crate) title: &'static str,
+    pub(crate) unit: &'static str,
+    scenario: &'static str,
+    key: &'static str,
+}
+
+/// In the order of a job's way.
+pub(crate) const FIGURES: [Figure; 6] = [
+    Figure { title: "enqueue, one by one", unit: "/s", scenario: "enqueue1", key: "jobs_per_second" },
+    Figure { title: "enqueue in bulk", unit: "/s", scenario: "bulk", key: "jobs_per_second" },
+    Figure { title: "drain", unit: "/s", scenario: "drain", key: "jobs_per_second" },
+    Figure { title: "drain, pinned", unit: "/s", scenario: "pinned", key: "jobs_per_second" },
+    Figure { title: "latency, p50", unit: " ms", scenario: "latency", key: "p50_ms" },
+    Figure { title: "latency, p99", unit: " ms", scenario: "latency", key: "p99_ms" },
+];
+
+/// What one run of one scenario gave.
+#[derive(Debug)]
+pub(crate) struct Reading {
+    /// Name and version.
+    pub(crate) who: String,
+    scenario: String,
+    values: Value,
+}
+
+impl Reading {
+    /// The figure, if this reading has it.
+    pub(crate) fn value(&self, figure: &Figure) -> Option<f64> {
+        (self.scenario == figure.scenario).then(|| self.values[figure.key].as_f64())?
+    }
+
+    /// The time was up before the work was done.
+    pub(crate) fn is_capped(&self) -> bool {
+        self.values["capped"] == true
+    }
+
+    /// What makes one doubt the figure, in words.
+    pub(crate) fn faults(&self) -> Vec<String> {
+        let count = |key: &str| self.values[key].as_u64().filter(|count| *count > 0);
+        let told = |text: &str, count: u64| format!("{}, {}: {count} {text}", self.who, self.scenario);
+        let unsettled = if self.is_capped() { None } else { count("unsettled") };
+        let faults = [
+            count("ran_twice").map(|count| told("jobs ran twice", count)),
+            count("missed").map(|count| told("jobs were not picked up in time", count)),
+            unsettled.map(|count| told("jobs ran, but were not settled when the worker had stopped", count)),
+        ];
+        faults.into_iter().flatten().collect()
+    }
+}
+
+/// All readings, in the order in which they were taken.
+pub(crate) fn read(text: &str) -> anyhow::Result<Vec<Reading>> {
+    let mut readings = Vec::new();
+    for value in Deserializer::from_str(text).into_iter::<Value>() {
+        readings.extend(readings_of(&value?)?);
+    }
+    ensure!(!readings.is_empty(), "expected what was measured, got nothing");
+    Ok(readings)
+}
+
+/// A peer writes one object for each scenario; Windlass writes one with a list of them.
+fn readings_of(value: &Value) -> anyhow::Result<Vec<Reading>> {
+    if let Some(peer) = value["peer"].as_str() {
+        let version = value["version"].as_str().unwrap_or("of unknown version");
+        return Ok(vec![reading(format!("{peer} {version}"), &value["scenario"], value)?]);
+    }
+    let Some(scenarios) = value["scenarios"].as_array() else {
+        bail!("expected an object with `peer`, or one of Windlass with `scenarios`, got {value}");
+    };
+    scenarios.iter().map(|scenario| reading(WINDLASS.to_owned(), &scenario["name"], scenario)).collect()
+}
+
+fn reading(who: String, scenario: &Value, values: &Value) -> anyhow::Result<Reading> {
+    let scenario =
+        scenario.as_str().with_context(|| format!("expected the name of a scenario in {values}"))?;
+    let known = FIGURES.iter().any(|figure| figure.scenario == scenario && values[figure.key].is_number());
+    ensure!(known, "expected a scenario with a figure, such as drain with jobs_per_second, got {values}");
+    Ok(Reading { who, scenario: scenario.to_owned(), values: values.clone() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PEER: &str =
+        r#"{"peer":"a","version":"1.0.0","scenario":"drain","jobs_per_second":10.5,"capped":true}"#;
+
+    #[test]
+    fn a_peer_and_windlass_are_read_from_one_text() {
+        let ours = r#"{"engine":"postgres","scenarios":[
+            {"name":"latency","p50_ms":1.5,"p99_ms":3.0},{"name":"bulk","jobs_per_second":7}]}"#;
+        let readings = read(&format!("{PEER}\n{ours}")).unwrap();
+        let values: Vec<_> = readings
+            .iter()
+            .flat_map(|reading| {
+                FIGURES.iter().filter_map(|figure| Some((figure.title, reading.value(figure)?)))
+            })
+            .collect();
+        assert_eq!(
+            values,
+            [("drain", 10.5), ("latency, p50", 1.5), ("latency, p99", 3.0), ("enqueue in bulk", 7.0)]
+        );
+        assert_eq!((readings[0].who.as_str(), readings[1].who.as_str()), ("a 1.0.0", WINDLASS));
+        assert!(readings[0].is_capped() && !readings[1].is_capped());
+    }
+
+    #[test]
+    fn what_cannot_be_compared_is_refused() {
+        for wrong in ["", r#"{"drain_per_s": 5}"#, r#"{"peer":"a","scenario":"drain"}"#, r#"{"peer":"a"}"#] {
+            assert!(read(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn jobs_that_ran_twice_are_told_and_those_left_by_a_capped_run_are_not_held_against_it() {
+        let capped = PEER.replace("true}", r#"true,"ran_twice":2,"unsettled":9}"#);
+        assert_eq!(read(&capped).unwrap()[0].faults(), ["a 1.0.0, drain: 2 jobs ran twice"]);
+        let done = capped.replace("true,", "false,");
+        assert_eq!(read(&done).unwrap()[0].faults().len(), 2);
+    }
+}
