@@ -31,7 +31,7 @@ impl Peer for Apalis {
     const CRATE: &'static str = "apalis-postgres";
     const BULK_BATCH: u64 = 5_000;
     /// `batch` is what a worker fetches at once, `parallel` how many workers the process has.
-    const BEST: Settings = Settings { batch: 2_000, parallel: 4 };
+    const BEST: Settings = Settings { batch: 10_000, parallel: 4 };
 
     async fn open(database: &Database, settings: Settings) -> anyhow::Result<Self> {
         let pool = database.pool().await?;

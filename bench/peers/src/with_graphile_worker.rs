@@ -38,7 +38,7 @@ impl Peer for GraphileWorker {
     const CRATE: &'static str = "graphile_worker";
     const BULK_BATCH: u64 = 1_000;
     /// `batch` is the size of a local queue, `parallel` how many of them fetch side by side.
-    const BEST: Settings = Settings { batch: 1_000, parallel: 2 };
+    const BEST: Settings = Settings { batch: 2_000, parallel: 2 };
 
     async fn open(database: &Database, settings: Settings) -> anyhow::Result<Self> {
         let pool = database.pool().await?;

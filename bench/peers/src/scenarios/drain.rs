@@ -13,20 +13,20 @@ use crate::tally::Tally;
 /// A drain is given up after this time; its rate is that of the part done.
 const CAP: Duration = Duration::from_secs(60);
 
-pub(super) async fn drain<P: Peer>(database: &Database, plan: Plan) -> anyhow::Result<Figures> {
-    let peer = P::open(database, plan.settings).await?;
-    put_in(&peer, plan).await?;
-    let tally = Arc::new(Tally::new(plan.jobs, plan.jobs));
+pub(super) async fn drain<P: Peer>(database: &Database, jobs: u64, plan: Plan) -> anyhow::Result<Figures> {
+    let peer = Arc::new(P::open(database, plan.settings).await?);
+    put_in(&peer, jobs, plan).await?;
+    let tally = Arc::new(Tally::new(jobs, jobs));
     let prepared = peer.prepare(Arc::clone(&tally), Aim::Throughput).await?;
     tally.begin();
     let mut worker = prepared.start();
-    let all = worker.until(&tally, |tally| tally.distinct() == plan.jobs, CAP).await?;
+    let all = worker.until(&tally, |tally| tally.distinct() == jobs, CAP).await?;
     // Before the worker is stopped, which may run some more.
     let ran = tally.distinct();
     let took = if all { tally.last_first_run() } else { tally.elapsed() };
     worker.stop().await?;
     Ok(Figures::Drain {
-        jobs: plan.jobs,
+        jobs,
         ran,
         took,
         capped: !all,

@@ -1,7 +1,10 @@
 //! Putting jobs in, one by one and in bulk.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+
+use tokio::task::JoinSet;
 
 use super::Plan;
 use crate::database::Database;
@@ -11,6 +14,8 @@ use crate::peer::Peer;
 
 /// Callers at once, as in `windlass bench`.
 const CALLERS: u64 = 16;
+/// Bulk calls at once, as in `windlass bench`.
+const BULK_AT_ONCE: u64 = 2;
 /// Single enqueues in all, at most.
 const SINGLES_MAX: u64 = 10_000;
 /// Single enqueues end after this time, however many there were.
@@ -40,21 +45,34 @@ async fn caller<P: Peer>(peer: Arc<P>, each: u64, started: Instant, plan: Plan) 
     Ok(each)
 }
 
-/// One caller, batch after batch.
+/// Batch after batch, two at once.
 pub(super) async fn in_bulk<P: Peer>(database: &Database, plan: Plan) -> anyhow::Result<Figures> {
-    let peer = P::open(database, plan.settings).await?;
+    let peer = Arc::new(P::open(database, plan.settings).await?);
     let started = Instant::now();
-    put_in(&peer, plan).await?;
+    put_in(&peer, plan.jobs, plan).await?;
     Ok(Figures::Rate { jobs: plan.jobs, took: started.elapsed(), capped: false })
 }
 
-/// Enqueues all jobs of the plan.
-pub(super) async fn put_in<P: Peer>(peer: &P, plan: Plan) -> anyhow::Result<()> {
-    let mut next = 0;
-    while next < plan.jobs {
-        let end = (next + P::BULK_BATCH).min(plan.jobs);
-        peer.enqueue_many((next..end).map(|number| Job::sized(number, plan.payload_bytes)).collect()).await?;
-        next = end;
+/// Enqueues so many jobs, numbered from nothing up.
+pub(super) async fn put_in<P: Peer>(peer: &Arc<P>, jobs: u64, plan: Plan) -> anyhow::Result<()> {
+    let next = Arc::new(AtomicU64::new(0));
+    let mut callers = JoinSet::new();
+    for _ in 0..BULK_AT_ONCE {
+        let (peer, next) = (Arc::clone(peer), Arc::clone(&next));
+        callers.spawn(async move {
+            loop {
+                let first = next.fetch_add(P::BULK_BATCH, Ordering::Relaxed);
+                if first >= jobs {
+                    return anyhow::Ok(());
+                }
+                let batch = first..jobs.min(first + P::BULK_BATCH);
+                peer.enqueue_many(batch.map(|number| Job::sized(number, plan.payload_bytes)).collect())
+                    .await?;
+            }
+        });
+    }
+    while let Some(ended) = callers.join_next().await {
+        ended??;
     }
     Ok(())
 }

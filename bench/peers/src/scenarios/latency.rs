@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::ensure;
 use hdrhistogram::Histogram;
+use tokio::time::MissedTickBehavior;
 
 use super::Plan;
 use crate::database::Database;
@@ -15,7 +16,7 @@ use crate::tally::Tally;
 
 /// How many pickups are timed.
 const PICKUPS: u64 = 500;
-/// One job every so often, once the last one ran.
+/// One job every so often, but not before the last one ran.
 const EVERY: Duration = Duration::from_millis(20);
 /// A job that is not picked up within this time counts as missed.
 const PICKUP_CAP: Duration = Duration::from_secs(5);
@@ -29,8 +30,10 @@ pub(super) async fn latency<P: Peer>(database: &Database, plan: Plan) -> anyhow:
     tally.begin();
     let mut worker = prepared.start();
     let (mut histogram, mut missed) = (Histogram::<u64>::new(3)?, 0);
+    let mut ticks = tokio::time::interval(EVERY);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     for number in 0..WARM_UPS + PICKUPS {
-        tokio::time::sleep(EVERY).await;
+        ticks.tick().await;
         let called = tally.elapsed();
         peer.enqueue(Job::sized(number, plan.payload_bytes)).await?;
         worker.until(&tally, |tally| tally.first_run(number).is_some(), PICKUP_CAP).await?;

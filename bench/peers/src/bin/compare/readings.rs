@@ -6,38 +6,53 @@ use serde_json::{Deserializer, Value};
 /// How Windlass is called in tables.
 pub(crate) const WINDLASS: &str = "windlass";
 
-/// One thing that is compared.
-#[derive(Debug, PartialEq, Eq)]
+/// One thing that is compared, and where it stands: in which scenario, under which key.
+#[derive(Debug)]
 pub(crate) struct Figure {
     pub(crate) title: &'static str,
     pub(crate) unit: &'static str,
-    scenario: &'static str,
-    key: &'static str,
+    of_a_peer: (&'static str, &'static str),
+    of_windlass: (&'static str, &'static str),
 }
 
-/// In the order of a job's way.
+/// In the order of a job's way. What `windlass bench --json` calls them is in the last column.
 pub(crate) const FIGURES: [Figure; 6] = [
-    Figure { title: "enqueue, one by one", unit: "/s", scenario: "enqueue1", key: "jobs_per_second" },
-    Figure { title: "enqueue in bulk", unit: "/s", scenario: "bulk", key: "jobs_per_second" },
-    Figure { title: "drain", unit: "/s", scenario: "drain", key: "jobs_per_second" },
-    Figure { title: "drain, pinned", unit: "/s", scenario: "pinned", key: "jobs_per_second" },
-    Figure { title: "latency, p50", unit: " ms", scenario: "latency", key: "p50_ms" },
-    Figure { title: "latency, p99", unit: " ms", scenario: "latency", key: "p99_ms" },
+    figure("enqueue, one by one", "/s", ("enqueue1", "jobs_per_second"), ("enqueue", "single_per_second")),
+    figure("enqueue in bulk", "/s", ("bulk", "jobs_per_second"), ("enqueue", "bulk_per_second")),
+    figure("drain", "/s", ("drain", "jobs_per_second"), ("drain", "jobs_per_second")),
+    figure("drain, pinned", "/s", ("pinned", "jobs_per_second"), ("pinned", "jobs_per_second")),
+    figure("latency, p50", " ms", ("latency", "p50_ms"), ("latency", "pickup_p50_ms")),
+    figure("latency, p99", " ms", ("latency", "p99_ms"), ("latency", "pickup_p99_ms")),
 ];
+
+const fn figure(
+    title: &'static str,
+    unit: &'static str,
+    of_a_peer: (&'static str, &'static str),
+    of_windlass: (&'static str, &'static str),
+) -> Figure {
+    Figure { title, unit, of_a_peer, of_windlass }
+}
 
 /// What one run of one scenario gave.
 #[derive(Debug)]
 pub(crate) struct Reading {
     /// Name and version.
     pub(crate) who: String,
-    scenario: String,
+    pub(crate) scenario: String,
     values: Value,
 }
 
 impl Reading {
     /// The figure, if this reading has it.
     pub(crate) fn value(&self, figure: &Figure) -> Option<f64> {
-        (self.scenario == figure.scenario).then(|| self.values[figure.key].as_f64())?
+        let (scenario, key) = if self.who == WINDLASS { figure.of_windlass } else { figure.of_a_peer };
+        (self.scenario == scenario).then(|| self.values[key].as_f64())?
+    }
+
+    /// How many jobs were there to drain, if this is a drain that says so.
+    pub(crate) fn drained(&self) -> Option<f64> {
+        (self.scenario == "drain").then(|| self.values["jobs"].as_f64())?
     }
 
     /// The time was up before the work was done.
@@ -84,9 +99,10 @@ fn readings_of(value: &Value) -> anyhow::Result<Vec<Reading>> {
 fn reading(who: String, scenario: &Value, values: &Value) -> anyhow::Result<Reading> {
     let scenario =
         scenario.as_str().with_context(|| format!("expected the name of a scenario in {values}"))?;
-    let known = FIGURES.iter().any(|figure| figure.scenario == scenario && values[figure.key].is_number());
+    let reading = Reading { who, scenario: scenario.to_owned(), values: values.clone() };
+    let known = FIGURES.iter().any(|figure| reading.value(figure).is_some());
     ensure!(known, "expected a scenario with a figure, such as drain with jobs_per_second, got {values}");
-    Ok(Reading { who, scenario: scenario.to_owned(), values: values.clone() })
+    Ok(reading)
 }
 
 #[cfg(test)]
@@ -99,7 +115,8 @@ mod tests {
     #[test]
     fn a_peer_and_windlass_are_read_from_one_text() {
         let ours = r#"{"engine":"postgres","scenarios":[
-            {"name":"latency","p50_ms":1.5,"p99_ms":3.0},{"name":"bulk","jobs_per_second":7}]}"#;
+            {"name":"latency","pickup_p50_ms":1.5,"pickup_p99_ms":3.0},
+            {"name":"enqueue","single_per_second":7,"bulk_per_second":8}]}"#;
         let readings = read(&format!("{PEER}\n{ours}")).unwrap();
         let values: Vec<_> = readings
             .iter()
@@ -109,7 +126,13 @@ mod tests {
             .collect();
         assert_eq!(
             values,
-            [("drain", 10.5), ("latency, p50", 1.5), ("latency, p99", 3.0), ("enqueue in bulk", 7.0)]
+            [
+                ("drain", 10.5),
+                ("latency, p50", 1.5),
+                ("latency, p99", 3.0),
+                ("enqueue, one by one", 7.0),
+                ("enqueue in bulk", 8.0)
+            ]
         );
         assert_eq!((readings[0].who.as_str(), readings[1].who.as_str()), ("a 1.0.0", WINDLASS));
         assert!(readings[0].is_capped() && !readings[1].is_capped());

@@ -8,6 +8,7 @@ pub(crate) fn table(readings: &[Reading]) -> String {
     let mut lines = vec![header(&queues), format!("|---|{}", "---|".repeat(columns(&queues)))];
     lines.extend(FIGURES.iter().map(|figure| row(figure, &queues, readings)));
     lines.push(String::new());
+    lines.push(amounts(readings));
     lines.push(
         "median (lowest–highest); * a run hit its time cap, and its rate is that of the part done".to_owned(),
     );
@@ -107,6 +108,16 @@ fn number(value: f64) -> String {
     shown.collect()
 }
 
+/// How often was measured, and how much was drained.
+fn amounts(readings: &[Reading]) -> String {
+    let first =
+        |reading: &&Reading| reading.who == readings[0].who && reading.scenario == readings[0].scenario;
+    let runs = readings.iter().filter(first).count();
+    let drained =
+        readings.iter().find_map(Reading::drained).map(|jobs| format!(", drains of {} jobs", number(jobs)));
+    format!("{runs} runs, everybody in turn{}", drained.unwrap_or_default())
+}
+
 fn faults(readings: &[Reading]) -> Vec<String> {
     let faults: Vec<_> = readings.iter().flat_map(Reading::faults).collect();
     if faults.is_empty() {
@@ -124,7 +135,7 @@ mod tests {
     fn drain(who: &str, rates: &[(u32, bool)]) -> String {
         let one = |(rate, capped): &(u32, bool)| {
             format!(
-                r#"{{"peer":"{who}","version":"1.0.0","scenario":"drain","jobs_per_second":{rate},"capped":{capped}}}"#
+                r#"{{"peer":"{who}","version":"1.0.0","scenario":"drain","jobs":5000,"jobs_per_second":{rate},"capped":{capped}}}"#
             )
         };
         rates.iter().map(one).collect()
@@ -140,6 +151,7 @@ mod tests {
         let row = "| drain | 40,000/s (40,000–40,000) | 20,000/s (10,000–30,000) | 0.50 |";
         assert!(table.contains(row), "{table}");
         assert!(table.contains("no job ran twice"), "{table}");
+        assert!(table.contains("3 runs, everybody in turn, drains of 5,000 jobs"), "{table}");
     }
 
     #[test]
