@@ -74,8 +74,9 @@ async fn drivers_may_bind_the_arguments() {
     let engine = place.ready().await;
     let client = place.connect().await;
     let text = "SELECT windlass.enqueue($1, $2::text::json, tags => $3, key => $4)";
-    let rows = place.query(&client, text, &[&"work", &r#"{"a": 1}"#, &vec!["t"], &"it's"]).await.unwrap();
-    let job = job(&engine, JobId(rows[0].get(0))).await;
+    let (tags, payload) = (vec!["t"], r#"{"a": 1}"#);
+    let row = client.query_one(&place.sql(text), &[&"work", &payload, &tags, &"it's"]).await.unwrap();
+    let job = job(&engine, JobId(row.get(0))).await;
     assert_eq!((job.payload.as_str(), job.key.unwrap().key.as_str()), (r#"{"a": 1}"#, "it's"));
 }
 

@@ -8,6 +8,8 @@ use windlass_core::priority::Priority;
 
 use super::*;
 
+mod suspects;
+
 const SECOND: Duration = Duration::from_secs(1);
 const NOTHING: Outlook = Outlook { more_due: false, next_due_in: None, suspect_due: false };
 const MORE: Outlook = Outlook { more_due: true, ..NOTHING };
@@ -267,18 +269,6 @@ fn a_hint_that_comes_before_the_repeat_is_answered_is_not_lost() {
 }
 
 #[test]
-fn a_repeat_for_a_suspect_that_brings_nothing_is_followed_at_once_by_a_new_request() {
-    let mut bench = Bench::new();
-    let suspect_due = Outlook { suspect_due: true, ..NOTHING };
-    let request = bench.claim();
-    let suspect = claims(bench.answer(&request, 0, suspect_due)).remove(0);
-    let again = lose_and_repeat(&mut bench);
-    assert_eq!((again.token, again.suspects), (suspect.token, suspect.suspects));
-    let next = claims(bench.answer(&again, 0, suspect_due)).remove(0);
-    assert_eq!((next.suspects, next.repeat), (suspect.suspects, false), "its place in the process is free");
-}
-
-#[test]
 fn a_stopping_pool_ends_after_a_repeat_that_brings_nothing() {
     let mut bench = Bench::new();
     bench.claim();
@@ -380,57 +370,6 @@ fn a_drain_goes_on_until_nothing_is_due() {
 }
 
 #[test]
-fn a_suspect_gets_a_slot_of_its_own_and_a_claim_of_its_own() {
-    let mut bench = Bench::new();
-    let request = bench.claim();
-    let effects = bench.answer(&request, 1, Outlook { suspect_due: true, ..MORE });
-    let request = claims(effects).remove(0);
-    assert_eq!((request.suspects, request.limit), (Suspects::One { crashes_max: u32::MAX }, 1));
-}
-
-#[test]
-fn while_one_job_with_two_crashes_is_held_no_other_is_claimed_in_the_process() {
-    let quarantine = Quarantine::default();
-    let (mut one, mut other) = (Bench::sharing(&quarantine, 0), Bench::sharing(&quarantine, 100));
-    let suspect_due = Outlook { suspect_due: true, ..NOTHING };
-    let first = one.claim();
-    let suspect_claim = claims(one.answer(&first, 0, suspect_due)).remove(0);
-    let jobs = one.jobs(&suspect_claim, 1, 2);
-    let answer = ClaimAnswer::Claimed { jobs, outlook: NOTHING };
-    let running = starts(&one.on(Event::ClaimAnswered(Ok(answer))));
-    let first = other.claim();
-    let held_off = claims(other.answer(&first, 0, suspect_due)).remove(0);
-    assert_eq!(held_off.suspects, Suspects::One { crashes_max: 1 });
-    assert!(
-        claims(other.answer(&held_off, 0, suspect_due)).is_empty(),
-        "asking again at once would be busy polling"
-    );
-    one.end(running[0], SECOND);
-    assert_eq!(quarantine.shared().enter(), 1, "a process that dies now would be charged to it too");
-    one.on(Event::SettleAnswered(Ok(vec![Settled::Applied])));
-    other.now = other.pool.wake_at();
-    let look = other.claim();
-    let again = claims(other.answer(&look, 0, suspect_due)).remove(0);
-    assert_eq!(again.suspects, Suspects::One { crashes_max: u32::MAX });
-}
-
-#[test]
-fn a_suspect_that_waits_for_its_place_in_the_same_pool_is_asked_for_once_it_is_free() {
-    let mut bench = Bench::new();
-    let suspect_due = Outlook { suspect_due: true, ..NOTHING };
-    let look = bench.claim();
-    let request = claims(bench.answer(&look, 0, suspect_due)).remove(0);
-    let jobs = bench.jobs(&request, 1, 2);
-    let effects = bench.on(Event::ClaimAnswered(Ok(ClaimAnswer::Claimed { jobs, outlook: suspect_due })));
-    let (running, request) = (starts(&effects), claims(effects).remove(0));
-    assert_eq!(request.suspects, Suspects::One { crashes_max: 1 });
-    bench.answer(&request, 0, suspect_due);
-    assert!(claims(bench.end(running[0], SECOND)).is_empty(), "its end is not stored yet");
-    let again = claims(bench.on(Event::SettleAnswered(Ok(vec![Settled::Applied])))).remove(0);
-    assert_eq!(again.suspects, Suspects::One { crashes_max: u32::MAX });
-}
-
-#[test]
 fn a_worker_that_was_declared_dead_is_reported_and_goes_on_under_another_name() {
     let mut bench = Bench::new();
     bench.claim();
@@ -465,22 +404,6 @@ fn a_repeat_that_fails_does_not_forget_what_the_lost_claim_may_hold() {
     bench.now = bench.pool.wake_at();
     let again = bench.claim();
     assert_eq!(starts(&bench.answer(&again, 2, NOTHING)).len(), 2);
-}
-
-#[test]
-fn a_suspect_that_is_given_back_frees_its_place() {
-    let quarantine = Quarantine::default();
-    let mut bench = Bench::sharing(&quarantine, 0);
-    let request = bench.claim();
-    let suspect = claims(bench.answer(&request, 0, Outlook { suspect_due: true, ..NOTHING })).remove(0);
-    let jobs = bench.jobs(&suspect, 1, 2);
-    let answer = ClaimAnswer::Claimed { jobs, outlook: NOTHING };
-    bench.pool.on(Event::ClaimAnswered(Ok(answer)), bench.now);
-    assert_eq!(quarantine.shared().enter(), 1);
-    bench.on(Event::LeaseRanOut);
-    assert_eq!(quarantine.shared().enter(), 1, "the store has not heard of it");
-    bench.on(Event::SettleAnswered(Ok(vec![Settled::Applied])));
-    assert_eq!(quarantine.shared().enter(), u32::MAX);
 }
 
 #[test]
@@ -566,24 +489,6 @@ fn a_pool_whose_last_settlements_were_all_refused_goes_on() {
     }
     assert_eq!(bench.pool.held(), 0);
     assert_eq!(claims(bench.on(Event::Hint)).len(), 1);
-}
-
-#[test]
-fn a_drain_does_not_end_while_a_suspect_waits_for_the_place_of_another() {
-    let quarantine = Quarantine::default();
-    let mut place = quarantine.shared();
-    assert_eq!(place.enter(), u32::MAX, "another pool has the place");
-    let mut bench = Bench::sharing(&quarantine, 0);
-    let suspect_due = Outlook { suspect_due: true, ..NOTHING };
-    let look = bench.claim();
-    let held_off = claims(bench.answer(&look, 0, suspect_due)).remove(0);
-    bench.answer(&held_off, 0, suspect_due);
-    bench.on(Event::Drain);
-    assert!(!bench.pool.has_ended(), "a suspect is due");
-    bench.now = bench.pool.wake_at();
-    let look = bench.claim();
-    bench.answer(&look, 0, NOTHING);
-    assert!(bench.pool.has_ended(), "somebody else took it");
 }
 
 #[test]
