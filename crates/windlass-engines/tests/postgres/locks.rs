@@ -18,7 +18,7 @@ use windlass_core::settle::{AttemptReport, Settled, Settlement, Transition};
 use windlass_core::worker::Heartbeat;
 use windlass_engines::postgres::{PostgresEngine, PostgresOptions};
 
-use super::crew::{Crew, settle_surely};
+use super::crew::Crew;
 use super::{
     Place, WORKER, bits, card, claim, claim_request, enqueue, eventually, new_job, queue, request, server,
     session,
@@ -49,12 +49,18 @@ fn keyed(key: &str) -> NewJob {
     NewJob { key: Some(KeyClaim::new(Key::parse(key).unwrap())), ..new_job() }
 }
 
+fn until_waiting(place: &Place, what: &str) {
+    let waits =
+        format!("pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%{}%'", place.schema);
+    eventually(what, || (place.count(&waits) == 1).then_some(()));
+}
+
 fn unavailable(error: &EngineError) -> bool {
     matches!(error, EngineError::Unavailable { .. })
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_deadlock_with_somebody_else_passes() {
+async fn whoever_holds_one_job_of_a_batch_holds_up_no_other_and_makes_no_deadlock() {
     let place = with_settings("-c deadlock_timeout=100ms");
     let engine = Arc::new(place.ready().await);
     let ids = enqueue(&engine, 2).await;
@@ -62,21 +68,36 @@ async fn a_deadlock_with_somebody_else_passes() {
     let other = session(&place.direct).await;
     let lock =
         |id: JobId| format!("SELECT 1 FROM {}.delayed_jobs WHERE id = {} FOR UPDATE", place.schema, id.0);
-    other
-        .batch_execute(&format!("BEGIN; SET LOCAL deadlock_timeout = '10s'; {}", lock(ids[1])))
-        .await
-        .unwrap();
-    let (settler, copy) = (Arc::clone(&engine), batch.clone());
-    let settling = tokio::spawn(async move { settler.settle(copy).await });
-    let waits =
-        format!("pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%{}%'", place.schema);
-    eventually("the engine waits for the second", || (place.count(&waits) == 1).then_some(()));
-    // Now both wait for each other, until the server ends the one that is less patient.
+    other.batch_execute(&format!("BEGIN; {}", lock(ids[1]))).await.unwrap();
+    let settler = Arc::clone(&engine);
+    let settling = tokio::spawn(async move { settler.settle(batch).await });
+    until_waiting(&place, "the engine waits for the second");
+    // The first is settled already, so nobody waits for anybody.
     other.batch_execute(&lock(ids[0])).await.unwrap();
     other.batch_execute("ROLLBACK").await.unwrap();
-    let error = settling.await.unwrap().unwrap_err();
+    assert_eq!(settling.await.unwrap().unwrap(), [Settled::Applied; 2]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deadlock_with_somebody_else_passes() {
+    let place = with_settings("-c deadlock_timeout=100ms");
+    let engine = Arc::new(place.ready().await);
+    let other = session(&place.direct).await;
+    let reserve =
+        |key| format!("INSERT INTO {}.job_keys (job_type, key) VALUES ('work', '{key}')", place.schema);
+    let patient = format!("BEGIN; SET LOCAL deadlock_timeout = '10s'; {}", reserve("b"));
+    other.batch_execute(&patient).await.unwrap();
+    let asked = request(vec![keyed("a"), keyed("b")]);
+    let (caller, copy) = (Arc::clone(&engine), asked.clone());
+    let enqueueing = tokio::spawn(async move { caller.enqueue(copy).await });
+    until_waiting(&place, "the engine waits for the second key");
+    // Now both wait for each other, until the server ends the one that is less patient.
+    other.batch_execute(&reserve("a")).await.unwrap();
+    let error = enqueueing.await.unwrap().unwrap_err();
     assert!(unavailable(&error), "{error:?}");
-    assert_eq!(settle_surely(&engine, batch).await, [Settled::Applied; 2]);
+    other.batch_execute("ROLLBACK").await.unwrap();
+    let answers = engine.enqueue(asked).await.unwrap();
+    assert!(answers.iter().all(|answer| answer.job().is_ok()), "{answers:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
