@@ -157,10 +157,12 @@ impl Shell {
         match effect {
             Effect::Claim(request) => {
                 let (engine, inbox) = (Arc::clone(&self.engine), self.line.inbox.clone());
+                let token = request.token;
                 tokio::spawn(async move {
                     let answer =
                         store::call(&engine, |engine| async move { engine.claim(request).await }).await;
-                    let _ = inbox.send(Event::ClaimAnswered(answer.map_err(|error| trouble(&error)))).await;
+                    let answer = answer.map_err(|error| trouble(&error));
+                    let _ = inbox.send(Event::ClaimAnswered(token, answer)).await;
                 });
             }
             Effect::Settle(batch) => self.settle(batch),

@@ -205,9 +205,10 @@ impl TestWorker {
             for effect in effects {
                 match effect {
                     Effect::Claim(request) => {
+                        let token = request.token;
                         let mut answer = at_once(self.engine.claim(request)).expect("memory answers");
                         change_first(&mut answer, &mut change);
-                        self.pool.on(Event::ClaimAnswered(Ok(answer)), self.now());
+                        self.pool.on(Event::ClaimAnswered(token, Ok(answer)), self.now());
                     }
                     Effect::Start(claimed) => {
                         // One job is enough; so its end is stored before anything else is claimed.

@@ -1,7 +1,8 @@
 //! When to claim and how much. Pure: answers and hints go in, requests come out.
 //!
 //! A claim is sized by the free slots, plus what the pool would finish in about 50 ms. There is one claim
-//! under way at a time; what happens meanwhile is remembered, so that no wake-up is lost.
+//! under way at a time, or two while a deep backlog flows; what happens meanwhile is remembered, so that no wake-up
+//! is lost.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -23,6 +24,12 @@ const PREFETCH_FOR: Duration = Duration::from_millis(50);
 /// More than this is never prefetched by one pool.
 pub const PREFETCH_MAX: u32 = CLAIM_BATCH_MAX;
 
+/// While every claim brings all it asks for, the next is sent before the last is answered, so that the store need not
+/// wait for us either…
+const CLAIMS_AT_ONCE: usize = 2;
+/// …unless it would be a small one: those cost more than they bring.
+const SECOND_CLAIM_MIN: u32 = 100;
+
 /// While a suspect waits for its place in this process, it is asked for this often.
 const SUSPECT_AGAIN: Duration = Duration::from_millis(250);
 
@@ -42,7 +49,9 @@ pub struct Scope {
 pub struct Claims {
     scope: Scope,
     worker: WorkerId,
-    under_way: Option<UnderWay>,
+    under_way: Vec<UnderWay>,
+    /// The last claim brought all it asked for, and there is more.
+    flowing: bool,
     /// Something may be claimable: at the start, after a hint, or because the last answer said so.
     maybe_more: bool,
     suspect_due: bool,
@@ -68,8 +77,17 @@ struct UnderWay {
 }
 
 impl UnderWay {
+    fn new(request: ClaimRequest) -> Self {
+        Self { request, again_at: None, hinted: false, stale: false }
+    }
+
     fn is_for_a_suspect(&self) -> bool {
         matches!(self.request.suspects, Suspects::One { .. })
+    }
+
+    /// Nothing but an answer is to be expected from it.
+    fn is_ordinary(&self) -> bool {
+        !self.is_for_a_suspect() && !self.stale && self.again_at.is_none()
     }
 }
 
@@ -79,7 +97,8 @@ impl Claims {
         Self {
             scope,
             worker,
-            under_way: None,
+            under_way: Vec::new(),
+            flowing: false,
             maybe_more: true,
             suspect_due: false,
             held_off: false,
@@ -94,9 +113,7 @@ impl Claims {
     /// Something may be claimable.
     pub fn hint(&mut self) {
         self.maybe_more = true;
-        if let Some(under_way) = &mut self.under_way {
-            under_way.hinted = true;
-        }
+        self.under_way.iter_mut().for_each(|under_way| under_way.hinted = true);
     }
 
     /// How many jobs to hold ready beyond the slots.
@@ -113,10 +130,11 @@ impl Claims {
         now: Moment,
         token: impl FnOnce() -> ClaimToken,
     ) -> Option<ClaimRequest> {
-        if self.under_way.is_some() {
-            return self.repeat_lost(now);
+        let repeat = self.repeat_lost(now);
+        if repeat.is_some() {
+            return repeat;
         }
-        if now < self.backoff.until() {
+        if !self.may_send(room) || now < self.backoff.until() {
             return None;
         }
         if now >= self.look_at {
@@ -124,50 +142,62 @@ impl Claims {
         }
         let request = self.suspect_request(free).or_else(|| self.ordinary_request(room))?;
         let request = ClaimRequest { token: token(), ..request };
-        self.under_way =
-            Some(UnderWay { request: request.clone(), again_at: None, hinted: false, stale: false });
+        self.under_way.push(UnderWay::new(request.clone()));
         Some(request)
+    }
+
+    /// Whether another claim may be sent beside those under way.
+    fn may_send(&self, room: u32) -> bool {
+        let goes_well = self.flowing && self.under_way.iter().all(UnderWay::is_ordinary);
+        let may_join = goes_well && !self.suspect_due && room >= SECOND_CLAIM_MIN;
+        self.under_way.is_empty() || (may_join && self.under_way.len() < CLAIMS_AT_ONCE)
     }
 
     /// Slots that a claim under way will need.
     pub fn reserved(&self) -> u32 {
-        u32::from(self.under_way.as_ref().is_some_and(UnderWay::is_for_a_suspect))
+        u32::from(self.under_way.iter().any(UnderWay::is_for_a_suspect))
+    }
+
+    /// What claims under way may bring.
+    pub fn coming(&self) -> u32 {
+        let ordinary = self.under_way.iter().filter(|under_way| !under_way.is_for_a_suspect());
+        ordinary.map(|under_way| under_way.request.limit).sum()
     }
 
     /// Whether a claim is under way.
     pub fn is_under_way(&self) -> bool {
-        self.under_way.is_some()
+        !self.under_way.is_empty()
     }
 
     /// When something is to be done even if nothing happens, with so many idle slots and so much room. Without
     /// room there is nothing to do until a job ends, which is an event: a moment that has passed would make
     /// the caller ask again and again.
     pub fn wake_at(&self, free: u32, room: u32) -> Moment {
-        if self.under_way.is_some() {
+        if self.is_under_way() {
             return self.repeat_at();
         }
-        let wanted = (self.maybe_more && room > 0) || (self.suspect_due && free > 0);
+        let wanted = if self.suspect_due { free > 0 } else { self.maybe_more && room > 0 };
         match wanted {
             true => self.backoff.until(),
-            false if room == 0 => Moment::MAX,
+            false if room == 0 || self.suspect_due => Moment::MAX,
             false => self.look_at.max(self.backoff.until()),
         }
     }
 
     /// When a claim whose answer got lost is sent again.
     pub fn repeat_at(&self) -> Moment {
-        self.under_way.as_ref().and_then(|under_way| under_way.again_at).unwrap_or(Moment::MAX)
+        self.under_way.iter().filter_map(|under_way| under_way.again_at).min().unwrap_or(Moment::MAX)
     }
 
     /// Whether the last answer said that nothing is due.
     pub fn found_nothing(&self) -> bool {
-        self.under_way.is_none() && !self.maybe_more && !self.suspect_due && !self.held_off
+        !self.is_under_way() && !self.maybe_more && !self.suspect_due && !self.held_off
     }
 
     /// A claim was answered. Tells whether its jobs are ours: not if they were claimed for an identity that has
     /// died since.
-    pub fn answered(&mut self, jobs: &[Claimed], outlook: Outlook, now: Moment) -> bool {
-        let Some(under_way) = self.under_way.take() else { return false };
+    pub fn answered(&mut self, token: ClaimToken, jobs: &[Claimed], outlook: Outlook, now: Moment) -> bool {
+        let Some(under_way) = self.take(token) else { return false };
         self.backoff.reset();
         if under_way.stale {
             self.quarantine.claimed(None);
@@ -179,58 +209,79 @@ impl Claims {
         } else {
             let boosted = jobs.iter().filter(|claimed| claimed.boosted).count();
             self.credit.book(count(jobs.len()), count(boosted));
+            self.flowing = outlook.more_due && count(jobs.len()) == under_way.request.limit;
         }
+        self.look_ahead(&under_way, jobs, outlook, now);
+        true
+    }
+
+    /// When and for what to look next, by what an answer says of what lies ahead.
+    fn look_ahead(&mut self, answered: &UnderWay, jobs: &[Claimed], outlook: Outlook, now: Moment) {
         // A repeat that brings nothing only says that its first sending took nothing. If something is due, the
         // next request follows at once.
-        self.maybe_more = outlook.more_due || under_way.hinted;
-        let found_none = jobs.is_empty() && under_way.is_for_a_suspect() && !under_way.request.repeat;
+        self.maybe_more = outlook.more_due || answered.hinted;
+        // Of two answers that cross, neither hides what the other has seen.
+        self.under_way.iter_mut().for_each(|other| other.hinted |= outlook.more_due);
+        let found_none = jobs.is_empty() && answered.is_for_a_suspect() && !answered.request.repeat;
         self.held_off = outlook.suspect_due && found_none;
         self.suspect_due = outlook.suspect_due && !self.held_off;
         let wait_for_place = if self.held_off { SUSPECT_AGAIN } else { Duration::MAX };
         let next_look =
             outlook.next_due_in.unwrap_or(Duration::MAX).min(self.scope.poll_interval).min(wait_for_place);
         self.look_at = now.saturating_add(next_look);
-        true
+    }
+
+    fn take(&mut self, token: ClaimToken) -> Option<UnderWay> {
+        let place = self.under_way.iter().position(|under_way| under_way.request.token == token)?;
+        Some(self.under_way.remove(place))
+    }
+
+    fn find(&mut self, token: ClaimToken) -> Option<&mut UnderWay> {
+        self.under_way.iter_mut().find(|under_way| under_way.request.token == token)
     }
 
     /// A claim failed. Nothing was claimed by it; but if it was a repeat, what it repeats may have claimed.
-    pub fn failed(&mut self, now: Moment) {
-        if self.under_way.as_ref().is_some_and(|under_way| under_way.request.repeat && !under_way.stale) {
-            return self.ask_again(now);
+    pub fn failed(&mut self, token: ClaimToken, now: Moment) {
+        if self.find(token).is_some_and(|under_way| under_way.request.repeat && !under_way.stale) {
+            return self.ask_again(token, now);
         }
-        self.forget(now);
+        self.forget(token, now);
     }
 
-    /// The store says that the worker is dead: whatever it held is taken back.
-    pub fn refused_as_dead(&mut self, now: Moment) {
-        self.forget(now);
+    /// The store says that the worker is dead: whatever it held is taken back. Tells whether that is news: not if it
+    /// was asked under an identity that has been given up already.
+    pub fn refused_as_dead(&mut self, token: ClaimToken, now: Moment) -> bool {
+        let is_news = self.find(token).is_some_and(|under_way| !under_way.stale);
+        self.forget(token, now);
+        is_news
     }
 
     /// Nothing is held in our name that we do not know of.
-    fn forget(&mut self, now: Moment) {
-        if let Some(under_way) = self.under_way.take()
-            && under_way.is_for_a_suspect()
-        {
+    fn forget(&mut self, token: ClaimToken, now: Moment) {
+        if self.take(token).is_some_and(|under_way| under_way.is_for_a_suspect()) {
             self.quarantine.claimed(None);
         }
         self.maybe_more = true;
+        self.flowing = false;
         self.backoff.failed(now);
     }
 
     /// A claim's answer got lost: jobs may be held in our name. The same request is sent again, so that the
     /// store tells which, and so that it takes none from then on, should it not have arrived yet.
-    pub fn answer_lost(&mut self, now: Moment) {
-        let stale = self.under_way.as_ref().is_some_and(|under_way| under_way.stale);
+    pub fn answer_lost(&mut self, token: ClaimToken, now: Moment) {
+        let stale = self.find(token).is_some_and(|under_way| under_way.stale);
         if stale || planted(Bug::ForgetLostClaim) {
-            return self.forget(now);
+            return self.forget(token, now);
         }
-        self.ask_again(now);
+        self.ask_again(token, now);
     }
 
-    fn ask_again(&mut self, now: Moment) {
+    fn ask_again(&mut self, token: ClaimToken, now: Moment) {
+        self.flowing = false;
         self.backoff.failed(now);
-        if let Some(under_way) = &mut self.under_way {
-            under_way.again_at = Some(self.backoff.until());
+        let again_at = Some(self.backoff.until());
+        if let Some(under_way) = self.find(token) {
+            under_way.again_at = again_at;
         }
     }
 
@@ -239,12 +290,11 @@ impl Claims {
     pub fn reborn(&mut self, worker: WorkerId) {
         self.worker = worker;
         self.maybe_more = true;
-        match &mut self.under_way {
-            Some(under_way) if under_way.again_at.is_none() => under_way.stale = true,
-            _ => {
-                self.under_way = None;
-                self.quarantine.claimed(None);
-            }
+        self.flowing = false;
+        self.under_way.retain(|under_way| under_way.again_at.is_none());
+        self.under_way.iter_mut().for_each(|under_way| under_way.stale = true);
+        if !self.under_way.iter().any(UnderWay::is_for_a_suspect) {
+            self.quarantine.claimed(None);
         }
     }
 
@@ -262,11 +312,10 @@ impl Claims {
         }
     }
 
-    fn repeat_lost(&mut self, now: Moment) -> Option<ClaimRequest> {
-        let under_way = self.under_way.as_mut()?;
-        if under_way.again_at? > now {
-            return None;
-        }
+    /// A claim whose answer got lost, to be sent again.
+    pub fn repeat_lost(&mut self, now: Moment) -> Option<ClaimRequest> {
+        let is_time = |under_way: &&mut UnderWay| under_way.again_at.is_some_and(|again_at| again_at <= now);
+        let under_way = self.under_way.iter_mut().find(is_time)?;
         under_way.again_at = None;
         under_way.request.repeat = true;
         Some(under_way.request.clone())
@@ -288,12 +337,16 @@ impl Claims {
     }
 
     fn ordinary_request(&mut self, room: u32) -> Option<ClaimRequest> {
-        if !self.maybe_more || room == 0 {
+        // With a suspect due nothing is prefetched: it waits for an idle slot, and there would never be one.
+        let is_wanted = self.maybe_more || self.is_under_way();
+        if self.suspect_due || !is_wanted || room == 0 {
             return None;
         }
         self.maybe_more = false;
         let limit = room.min(CLAIM_BATCH_MAX);
-        Some(ClaimRequest { limit, boosted_max: self.credit.allowance(limit), ..self.blank() })
+        // What was saved up is for one of them.
+        let boosted_max = if self.is_under_way() { limit / 4 } else { self.credit.allowance(limit) };
+        Some(ClaimRequest { limit, boosted_max, ..self.blank() })
     }
 
     fn blank(&self) -> ClaimRequest {

@@ -41,8 +41,8 @@ pub struct PoolSettings {
 pub enum Event {
     /// Something may be claimable.
     Hint,
-    /// A claim was answered.
-    ClaimAnswered(Result<ClaimAnswer, Trouble>),
+    /// The claim with this token was answered.
+    ClaimAnswered(ClaimToken, Result<ClaimAnswer, Trouble>),
     /// A handler ended, or was kept from starting.
     Ended {
         /// Whose.
@@ -163,9 +163,9 @@ impl Pool {
     pub fn on(&mut self, event: Event, now: Moment) {
         match event {
             Event::Hint => self.claims.hint(),
-            Event::ClaimAnswered(Ok(answer)) => self.claim_answered(answer, now),
-            Event::ClaimAnswered(Err(Trouble::Unknown)) => self.claims.answer_lost(now),
-            Event::ClaimAnswered(Err(_)) => self.claims.failed(now),
+            Event::ClaimAnswered(token, Ok(answer)) => self.claim_answered(token, answer, now),
+            Event::ClaimAnswered(token, Err(Trouble::Unknown)) => self.claims.answer_lost(token, now),
+            Event::ClaimAnswered(token, Err(_)) => self.claims.failed(token, now),
             Event::Ended { fence, outcome, report } => self.ended(fence, outcome, report, now),
             Event::SettleAnswered(answer) => self.settle_answered(answer, now),
             Event::LeaseRanOut => self.give_back_room(),
@@ -234,10 +234,10 @@ impl Pool {
         self.running.len() + self.room.len() + self.settler.unsettled()
     }
 
-    fn claim_answered(&mut self, answer: ClaimAnswer, now: Moment) {
+    fn claim_answered(&mut self, token: ClaimToken, answer: ClaimAnswer, now: Moment) {
         match answer {
             ClaimAnswer::Claimed { jobs, outlook } => {
-                if self.claims.answered(&jobs, outlook, now) {
+                if self.claims.answered(token, &jobs, outlook, now) {
                     self.room.extend(jobs.into_iter().map(Arc::new));
                 }
                 if let Phase::Stopping { .. } = self.phase {
@@ -245,8 +245,9 @@ impl Pool {
                 }
             }
             ClaimAnswer::WorkerDead => {
-                self.claims.refused_as_dead(now);
-                self.out.push(Effect::Died);
+                if self.claims.refused_as_dead(token, now) {
+                    self.out.push(Effect::Died);
+                }
             }
         }
     }
@@ -339,15 +340,20 @@ impl Pool {
     }
 
     fn claim(&mut self, now: Moment) {
-        let stopping = matches!(self.phase, Phase::Stopping { .. });
-        if (stopping && !self.claims.is_under_way()) || self.settler.is_failing() {
-            return;
-        }
-        let (free, room) = self.free_and_room();
-        let tokens = &mut self.tokens;
-        if let Some(request) = self.claims.next(free, room, now, tokens) {
+        while !self.settler.is_failing()
+            && let Some(request) = self.next_claim(now)
+        {
             self.out.push(Effect::Claim(request));
         }
+    }
+
+    /// A pool that stops still asks what a claim with a lost answer has brought.
+    fn next_claim(&mut self, now: Moment) -> Option<ClaimRequest> {
+        if matches!(self.phase, Phase::Stopping { .. }) {
+            return self.claims.repeat_lost(now);
+        }
+        let (free, room) = self.free_and_room();
+        self.claims.next(free, room, now, &mut self.tokens)
     }
 
     /// Idle slots, and how much may be claimed with prefetch. Under load, claims wait until half of the
@@ -357,10 +363,12 @@ impl Pool {
         let busy =
             u32::try_from(self.running.len() + self.room.len()).unwrap_or(u32::MAX) + self.claims.reserved();
         let free = concurrency.saturating_sub(busy);
+        let held = busy.saturating_add(self.claims.coming());
         let prefetch = self.claims.prefetch(concurrency).min(self.prefetch_max);
-        let waiting = busy.saturating_sub(concurrency);
+        let waiting = held.saturating_sub(concurrency);
         let unsettled_ok = self.settler.unsettled() < UNSETTLED_MAX;
-        let room = if unsettled_ok && waiting <= prefetch / 2 { free + prefetch - waiting } else { 0 };
+        let idle = concurrency.saturating_sub(held);
+        let room = if unsettled_ok && waiting <= prefetch / 2 { idle + prefetch - waiting } else { 0 };
         (free, room)
     }
 }

@@ -108,7 +108,9 @@ impl PoolShell {
     fn perform(&self, effect: Effect) {
         match effect {
             Effect::Claim(request) => {
-                self.ask(|engine| async move { engine.claim(request).await }, Event::ClaimAnswered)
+                let token = request.token;
+                let event = move |answer| Event::ClaimAnswered(token, answer);
+                self.ask(|engine| async move { engine.claim(request).await }, event)
             }
             Effect::Settle(batch) => {
                 self.ask(|engine| async move { engine.settle(batch).await }, Event::SettleAnswered)
@@ -136,7 +138,7 @@ impl PoolShell {
     }
 
     /// Asks the store in a task of its own; the answer comes back as an event.
-    fn ask<T, F, Fut>(&self, make: F, event: fn(Result<T, Trouble>) -> Event)
+    fn ask<T, F, Fut>(&self, make: F, event: impl FnOnce(Result<T, Trouble>) -> Event + Send + 'static)
     where
         T: Send + 'static,
         F: FnOnce(Arc<dyn Engine>) -> Fut + Send + 'static,

@@ -14,7 +14,7 @@ use windlass::upkeep::{Duty, Upkeep};
 use windlass::worker::Moment;
 use windlass::worker::heart::Heart;
 use windlass::worker::pool::{Event, Pool, Trouble};
-use windlass_core::claim::{ClaimAnswer, Claimed, Fence};
+use windlass_core::claim::{ClaimAnswer, ClaimToken, Claimed, Fence};
 use windlass_core::engine::Hint;
 use windlass_core::error::EngineError;
 use windlass_core::limits::CRASHES_MAX;
@@ -34,7 +34,7 @@ const AGAIN: Duration = Duration::from_secs(1);
 pub(crate) enum Part {
     Declare,
     Register,
-    Claim(usize),
+    Claim(usize, ClaimToken),
     Settle(usize),
     Heart,
     StartOver,
@@ -205,9 +205,9 @@ impl Body {
             (Part::Declare, Ok(_)) => self.register(Part::Register, plan, out),
             (Part::Declare | Part::Register, Err(_)) => out.push(Wish::Later(AGAIN, Input::Boot)),
             (Part::Register, Ok(_)) => self.come_up(now, plan),
-            (Part::Claim(at), answer) => {
+            (Part::Claim(at, token), answer) => {
                 let answer = answer.map_err(|error| trouble(&error));
-                self.tell(at, Event::ClaimAnswered(answer.map(claimed)), now);
+                self.tell(at, Event::ClaimAnswered(token, answer.map(claimed)), now);
             }
             (Part::Settle(at), answer) => {
                 let answer = answer.map_err(|error| trouble(&error));

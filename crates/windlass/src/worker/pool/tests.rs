@@ -8,6 +8,7 @@ use windlass_core::priority::Priority;
 
 use super::*;
 
+mod flow;
 mod suspects;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -19,6 +20,8 @@ struct Bench {
     pool: Pool,
     now: Moment,
     next_job: i64,
+    /// The last claim.
+    asked: Option<ClaimToken>,
 }
 
 impl Bench {
@@ -43,11 +46,17 @@ impl Bench {
             ClaimToken::from_random(token)
         });
         let pool = Pool::new(settings, WorkerId::from_random(1), quarantine.shared(), tokens);
-        Self { pool, now: Moment::ZERO, next_job: first_job }
+        Self { pool, now: Moment::ZERO, next_job: first_job, asked: None }
     }
 
     fn effects(&mut self) -> Vec<Effect> {
-        self.pool.effects(self.now)
+        let effects = self.pool.effects(self.now);
+        let asked = effects.iter().rev().find_map(|effect| match effect {
+            Effect::Claim(request) => Some(request.token),
+            _ => None,
+        });
+        self.asked = asked.or(self.asked);
+        effects
     }
 
     fn on(&mut self, event: Event) -> Vec<Effect> {
@@ -73,7 +82,13 @@ impl Bench {
 
     fn answer(&mut self, request: &ClaimRequest, count: u32, outlook: Outlook) -> Vec<Effect> {
         let jobs = self.jobs(request, count, 0);
-        self.on(Event::ClaimAnswered(Ok(ClaimAnswer::Claimed { jobs, outlook })))
+        self.on(Event::ClaimAnswered(request.token, Ok(ClaimAnswer::Claimed { jobs, outlook })))
+    }
+
+    /// The last claim is answered.
+    fn answered(&mut self, answer: Result<ClaimAnswer, Trouble>) -> Vec<Effect> {
+        let token = self.asked.expect("a claim was sent");
+        self.on(Event::ClaimAnswered(token, answer))
     }
 
     fn end(&mut self, fence: Fence, ran_for: Duration) -> Vec<Effect> {
@@ -223,7 +238,7 @@ fn a_batch_that_failed_is_sent_again_and_nothing_starts_meanwhile() {
 fn a_claim_whose_answer_got_lost_is_asked_again_with_its_token() {
     let mut bench = Bench::new();
     let request = bench.claim();
-    assert!(bench.on(Event::ClaimAnswered(Err(Trouble::Unknown))).is_empty());
+    assert!(bench.answered(Err(Trouble::Unknown)).is_empty());
     bench.now = bench.pool.wake_at();
     let again = bench.claim();
     assert_eq!((again.token, again.repeat), (request.token, true));
@@ -231,7 +246,7 @@ fn a_claim_whose_answer_got_lost_is_asked_again_with_its_token() {
 
 /// Loses the answer to a request and sends it again.
 fn lose_and_repeat(bench: &mut Bench) -> ClaimRequest {
-    bench.on(Event::ClaimAnswered(Err(Trouble::Unknown)));
+    bench.answered(Err(Trouble::Unknown));
     bench.now = bench.pool.wake_at();
     let again = bench.claim();
     assert!(again.repeat);
@@ -261,7 +276,7 @@ fn a_repeat_that_brings_nothing_beside_nothing_due_lets_the_pool_rest() {
 fn a_hint_that_comes_before_the_repeat_is_answered_is_not_lost() {
     let mut bench = Bench::new();
     bench.claim();
-    bench.on(Event::ClaimAnswered(Err(Trouble::Unknown)));
+    bench.answered(Err(Trouble::Unknown));
     bench.on(Event::Hint);
     bench.now = bench.pool.wake_at();
     let again = bench.claim();
@@ -282,7 +297,7 @@ fn a_stopping_pool_ends_after_a_repeat_that_brings_nothing() {
 fn a_claim_that_failed_is_followed_by_another_after_a_pause() {
     let mut bench = Bench::new();
     let request = bench.claim();
-    assert!(bench.on(Event::ClaimAnswered(Err(Trouble::NotDone))).is_empty());
+    assert!(bench.answered(Err(Trouble::NotDone)).is_empty());
     bench.now = bench.pool.wake_at();
     assert!(bench.now > Moment::ZERO);
     let next = bench.claim();
@@ -331,7 +346,7 @@ fn a_failed_claim_is_tried_again_after_the_back_off_not_at_the_next_poll() {
     let request = bench.claim();
     bench.answer(&request, 0, NOTHING);
     assert_eq!(claims(bench.on(Event::Hint)).len(), 1);
-    bench.on(Event::ClaimAnswered(Err(Trouble::NotDone)));
+    bench.answered(Err(Trouble::NotDone));
     assert!(bench.pool.wake_at() < SECOND);
 }
 
@@ -340,7 +355,7 @@ fn a_stopping_pool_wakes_to_ask_for_a_lost_claim() {
     let mut bench = Bench::new();
     bench.claim();
     bench.on(Event::Stop { grace: Duration::ZERO });
-    bench.on(Event::ClaimAnswered(Err(Trouble::Unknown)));
+    bench.answered(Err(Trouble::Unknown));
     assert!(!bench.pool.has_ended());
     bench.now = bench.pool.wake_at();
     assert!(bench.claim().repeat);
@@ -373,7 +388,7 @@ fn a_drain_goes_on_until_nothing_is_due() {
 fn a_worker_that_was_declared_dead_is_reported_and_goes_on_under_another_name() {
     let mut bench = Bench::new();
     bench.claim();
-    assert!(matches!(bench.on(Event::ClaimAnswered(Ok(ClaimAnswer::WorkerDead)))[..], [Effect::Died]));
+    assert!(matches!(bench.answered(Ok(ClaimAnswer::WorkerDead))[..], [Effect::Died]));
     bench.pool.on(Event::Reborn(WorkerId::from_random(2)), bench.now);
     bench.now += SECOND;
     assert_eq!(bench.claim().worker, WorkerId::from_random(2));
@@ -394,12 +409,12 @@ fn what_was_claimed_for_a_dead_identity_is_dropped_and_not_taken_for_the_next_cl
 fn a_repeat_that_fails_does_not_forget_what_the_lost_claim_may_hold() {
     let mut bench = Bench::new();
     let request = bench.claim();
-    bench.on(Event::ClaimAnswered(Err(Trouble::Unknown)));
+    bench.answered(Err(Trouble::Unknown));
     for trouble in [Trouble::NotDone, Trouble::Unknown, Trouble::NotDone] {
         bench.now = bench.pool.wake_at();
         let again = bench.claim();
         assert_eq!((again.token, again.repeat), (request.token, true));
-        bench.on(Event::ClaimAnswered(Err(trouble)));
+        bench.answered(Err(trouble));
     }
     bench.now = bench.pool.wake_at();
     let again = bench.claim();

@@ -48,7 +48,9 @@ impl Body {
         out: &mut Vec<Wish>,
     ) {
         match effect {
-            Effect::Claim(request) => out.push(Wish::Send(Part::Claim(at), Call::Claim(request))),
+            Effect::Claim(request) => {
+                out.push(Wish::Send(Part::Claim(at, request.token), Call::Claim(request)));
+            }
             Effect::Settle(batch) => {
                 let first = batch.iter().filter(|settlement| self.told.insert(settlement.fence));
                 out.extend(first.cloned().map(Wish::Ended));

@@ -32,7 +32,7 @@ fn while_one_job_with_two_crashes_is_held_no_other_is_claimed_in_the_process() {
     let suspect_claim = claims(one.answer(&first, 0, suspect_due)).remove(0);
     let jobs = one.jobs(&suspect_claim, 1, 2);
     let answer = ClaimAnswer::Claimed { jobs, outlook: NOTHING };
-    let running = starts(&one.on(Event::ClaimAnswered(Ok(answer))));
+    let running = starts(&one.answered(Ok(answer)));
     let first = other.claim();
     let held_off = claims(other.answer(&first, 0, suspect_due)).remove(0);
     assert_eq!(held_off.suspects, Suspects::One { crashes_max: 1 });
@@ -56,7 +56,7 @@ fn a_suspect_that_waits_for_its_place_in_the_same_pool_is_asked_for_once_it_is_f
     let look = bench.claim();
     let request = claims(bench.answer(&look, 0, suspect_due)).remove(0);
     let jobs = bench.jobs(&request, 1, 2);
-    let effects = bench.on(Event::ClaimAnswered(Ok(ClaimAnswer::Claimed { jobs, outlook: suspect_due })));
+    let effects = bench.answered(Ok(ClaimAnswer::Claimed { jobs, outlook: suspect_due }));
     let (running, request) = (starts(&effects), claims(effects).remove(0));
     assert_eq!(request.suspects, Suspects::One { crashes_max: 1 });
     bench.answer(&request, 0, suspect_due);
@@ -73,7 +73,7 @@ fn a_suspect_that_is_given_back_frees_its_place() {
     let suspect = claims(bench.answer(&request, 0, Outlook { suspect_due: true, ..NOTHING })).remove(0);
     let jobs = bench.jobs(&suspect, 1, 2);
     let answer = ClaimAnswer::Claimed { jobs, outlook: NOTHING };
-    bench.pool.on(Event::ClaimAnswered(Ok(answer)), bench.now);
+    bench.pool.on(Event::ClaimAnswered(suspect.token, Ok(answer)), bench.now);
     assert_eq!(quarantine.shared().enter(), 1);
     bench.on(Event::LeaseRanOut);
     assert_eq!(quarantine.shared().enter(), 1, "the store has not heard of it");
