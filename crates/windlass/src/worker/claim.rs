@@ -25,10 +25,8 @@ const PREFETCH_FOR: Duration = Duration::from_millis(50);
 pub const PREFETCH_MAX: u32 = CLAIM_BATCH_MAX;
 
 /// While every claim brings all it asks for, the next is sent before the last is answered, so that the store need not
-/// wait for us either…
+/// wait for us either.
 const CLAIMS_AT_ONCE: usize = 2;
-/// …unless it would be a small one: those cost more than they bring.
-const SECOND_CLAIM_MIN: u32 = 100;
 
 /// While a suspect waits for its place in this process, it is asked for this often.
 const SUSPECT_AGAIN: Duration = Duration::from_millis(250);
@@ -134,7 +132,7 @@ impl Claims {
         if repeat.is_some() {
             return repeat;
         }
-        if !self.may_send(room) || now < self.backoff.until() {
+        if !self.may_send(free, room) || now < self.backoff.until() {
             return None;
         }
         if now >= self.look_at {
@@ -146,10 +144,12 @@ impl Claims {
         Some(request)
     }
 
-    /// Whether another claim may be sent beside those under way.
-    fn may_send(&self, room: u32) -> bool {
+    /// Whether another claim may be sent beside those under way: if it prefetches, and much, for small claims cost more
+    /// than they bring.
+    fn may_send(&self, free: u32, room: u32) -> bool {
         let goes_well = self.flowing && self.under_way.iter().all(UnderWay::is_ordinary);
-        let may_join = goes_well && !self.suspect_due && room >= SECOND_CLAIM_MIN;
+        let is_big = room > free && room >= self.coming() / 2;
+        let may_join = goes_well && !self.suspect_due && is_big;
         self.under_way.is_empty() || (may_join && self.under_way.len() < CLAIMS_AT_ONCE)
     }
 

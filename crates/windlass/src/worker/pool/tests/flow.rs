@@ -1,0 +1,112 @@
+//! While a deep backlog flows, two claims are under way, and nothing of either is lost.
+
+use super::*;
+
+const FAST: Duration = Duration::from_micros(1);
+
+/// A pool that has seen one fast job end and then more than it could take: two claims are under way.
+fn flowing() -> (Bench, ClaimRequest, ClaimRequest) {
+    let mut bench = Bench::new();
+    let request = bench.claim();
+    let first = claims(bench.answer(&request, 3, MORE));
+    assert!(first.is_empty(), "all slots are busy, and nobody knows yet how fast they are");
+    let fences: Vec<_> = bench.pool.running.keys().copied().collect();
+    let mut under_way: Vec<_> = fences.into_iter().flat_map(|fence| claims(bench.end(fence, FAST))).collect();
+    let big = under_way.remove(0);
+    assert_eq!(big.limit, 1_000);
+    let effects = bench.answer(&big, 1_000, MORE);
+    under_way.extend(claims(effects));
+    run_all(&mut bench, &mut under_way);
+    assert_eq!(under_way.len(), 2, "the second does not wait for the first");
+    (bench, under_way.remove(0), under_way.remove(0))
+}
+
+/// Everything that waits in the pool runs; claims that are sent meanwhile are collected.
+fn run_all(bench: &mut Bench, under_way: &mut Vec<ClaimRequest>) {
+    while let Some(fence) = bench.pool.running.keys().next().copied() {
+        let effects = bench.end(fence, FAST);
+        if let Some(Effect::Settle(batch)) = effects.iter().find(|effect| matches!(effect, Effect::Settle(_)))
+        {
+            let answers = vec![Settled::Applied; batch.len()];
+            under_way.extend(claims(bench.on(Event::SettleAnswered(Ok(answers)))));
+        }
+        under_way.extend(claims(effects));
+    }
+}
+
+#[test]
+fn while_claims_bring_all_they_ask_for_the_next_is_sent_before_the_last_is_answered() {
+    let (_, first, second) = flowing();
+    assert_ne!(first.token, second.token);
+    assert!(first.limit + second.limit <= 1_003, "together they ask for no more than fits");
+}
+
+#[test]
+fn one_that_brings_less_ends_the_flow_and_the_other_is_still_waited_for() {
+    let (mut bench, first, second) = flowing();
+    assert!(claims(bench.answer(&second, 0, NOTHING)).is_empty());
+    bench.on(Event::Drain);
+    assert!(!bench.pool.has_ended(), "the first may bring jobs");
+    let effects = bench.answer(&first, 2, NOTHING);
+    assert_eq!(starts(&effects).len(), 2);
+    assert!(claims(effects).is_empty());
+}
+
+#[test]
+fn of_two_answers_that_cross_neither_hides_what_the_other_has_seen() {
+    let (mut bench, first, second) = flowing();
+    bench.answer(&second, 0, MORE);
+    let next = claims(bench.answer(&first, 0, NOTHING));
+    assert_eq!(next.len(), 1);
+}
+
+#[test]
+fn a_lost_answer_is_asked_for_again_and_no_other_claim_is_sent_beside_it() {
+    let (mut bench, first, second) = flowing();
+    bench.on(Event::ClaimAnswered(first.token, Err(Trouble::Unknown)));
+    assert!(claims(bench.answer(&second, second.limit, MORE)).is_empty());
+    bench.now = bench.pool.wake_at();
+    let again = bench.claim();
+    assert_eq!((again.token, again.repeat), (first.token, true));
+    let before = bench.pool.held();
+    bench.answer(&again, 5, NOTHING);
+    assert_eq!(bench.pool.held(), before + 5);
+}
+
+#[test]
+fn a_stop_sends_no_further_claim_and_gives_back_what_both_bring() {
+    let (mut bench, first, second) = flowing();
+    assert!(claims(bench.on(Event::Stop { grace: SECOND })).is_empty());
+    let effects = bench.answer(&first, 2, MORE);
+    assert!(claims(effects).is_empty() && !bench.pool.has_ended());
+    bench.answer(&second, 2, MORE);
+    while bench.pool.settler.unsettled() > 0 {
+        let batch = bench.pool.settler.unsettled();
+        bench.on(Event::SettleAnswered(Ok(vec![Settled::Applied; batch])));
+    }
+    assert!(bench.pool.has_ended() && bench.pool.running() == 0);
+}
+
+#[test]
+fn both_claims_of_a_dead_identity_are_dropped_and_its_death_is_told_once() {
+    let (mut bench, first, second) = flowing();
+    let died = |effects: &[Effect]| effects.iter().filter(|effect| matches!(effect, Effect::Died)).count();
+    let effects = bench.on(Event::ClaimAnswered(first.token, Ok(ClaimAnswer::WorkerDead)));
+    assert_eq!(died(&effects), 1);
+    bench.on(Event::Reborn(WorkerId::from_random(2)));
+    let effects = bench.on(Event::ClaimAnswered(second.token, Ok(ClaimAnswer::WorkerDead)));
+    assert_eq!(died(&effects), 0, "the new identity lives");
+    bench.now += SECOND;
+    assert_eq!(bench.claim().worker, WorkerId::from_random(2));
+}
+
+#[test]
+fn a_suspect_is_claimed_although_the_backlog_never_ends() {
+    let (mut bench, first, second) = flowing();
+    let suspect_due = Outlook { suspect_due: true, ..MORE };
+    let mut next = claims(bench.answer(&first, first.limit, suspect_due));
+    next.extend(claims(bench.answer(&second, second.limit, suspect_due)));
+    assert!(next.is_empty(), "prefetching would keep every slot busy");
+    run_all(&mut bench, &mut next);
+    assert_eq!(next[0].suspects, Suspects::One { crashes_max: u32::MAX });
+}
