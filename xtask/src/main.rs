@@ -1,5 +1,5 @@
-//! Repo chores: `cargo xtask test`, `ci`, `servers`, `simulate`, `peers`, `tidy`. It has one small dependency, the servers, so
-//! that the first command of a newcomer starts within seconds.
+//! Repo chores: `cargo xtask test`, `ci`, `servers`, `simulate`, `torture`, `peers`, `tidy`. It has one small dependency, the
+//! servers, so that the first command of a newcomer starts within seconds.
 
 use std::process::ExitCode;
 
@@ -10,6 +10,7 @@ mod servers;
 mod test;
 mod ci;
 mod simulate;
+mod torture;
 mod peers;
 mod tidy;
 
@@ -20,6 +21,8 @@ cargo xtask CHORE
   ci                                format, lints, tidy, docs, then test: what must pass before a change lands
   servers -- COMMAND                run a command with throw-away servers in DATABASE_URL and REDIS_URL
   simulate --histories N --seed S   run N seeded histories of a whole cluster, starting with seed S
+  torture --engine postgres         strike a server under load with real faults, and judge what came of it
+    [--seconds N] [--seed S] [--faults LIST]
   peers --engine postgres           measure other queues and Windlass in turn, on the server in DATABASE_URL
     [--runs N] [--jobs N] [--without-windlass]
   tidy                              check the rules of the house that a program can check
@@ -43,6 +46,7 @@ fn run(words: &[&str]) -> Result<ExitCode, String> {
         ["test"] => test::run()?,
         ["ci"] => ci::run()?,
         ["simulate", options @ ..] => simulate::run(options)?,
+        ["torture", options @ ..] => torture::run(options)?,
         ["peers", options @ ..] => peers::run(options)?,
         ["tidy"] => tidy::run()?,
         [] | ["help" | "--help" | "-h"] => print!("{HELP}"),

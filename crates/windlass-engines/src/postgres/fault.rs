@@ -149,6 +149,9 @@ fn refused(error: &DbError) -> EngineError {
                  in the database URL with target_session_attrs=read-write"
             ),
         },
+        // This process stood still for longer than the server waits; it goes on with another session. Guarded by
+        // `a_transaction_that_the_server_ended_for_its_silence_is_made_again`.
+        "25P03" | "25P04" => EngineError::Unavailable { why: format!("{said} ({code})", code = code.code()) },
         "53100" => EngineError::Full {
             why: format!("free some space on the server's disk; it goes on by itself then ({said})"),
         },

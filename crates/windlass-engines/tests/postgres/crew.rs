@@ -2,68 +2,39 @@
 //! histories can tell whether it was true. An error that says *nothing was written* is taken at its word; one that says
 //! *unknown* is asked about.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
-use windlass_conformance::history::{Event, FaultKind, History, Outcome, Rules, Uid, Verdict, check, dump};
-use windlass_core::claim::{ClaimAnswer, ClaimRequest, Claimed, Suspects};
-use windlass_core::clock::Timestamp;
+use windlass_conformance::history::{Event, History, Rules, Uid, Verdict, check, dump};
 use windlass_core::engine::{Admin, Engine, RescueRequest};
-use windlass_core::enqueue::{EnqueueRequest, Enqueued, NewJob};
-use windlass_core::error::EngineError;
+use windlass_core::enqueue::{Enqueued, NewJob};
 use windlass_core::job::JobId;
 use windlass_core::lease_watch::LeaseWatch;
 use windlass_core::limits::CRASHES_MAX;
-use windlass_core::outcome::{ErrorKind, JobError};
 use windlass_core::payload::Payload;
-use windlass_core::settle::{AttemptReport, Settled, Settlement, Transition};
-use windlass_core::worker::{Beat, Heartbeat, WorkerCard, WorkerId};
 use windlass_engines::postgres::PostgresEngine;
 
-use super::{bits, card, claim_request, kind, request};
+mod book;
+mod surely;
+mod worker;
+mod process;
 
-/// After a failure a call is made again so much later.
-const AGAIN: Duration = Duration::from_millis(10);
+pub(super) use book::Book;
+pub(super) use process::{Process, work_if_asked};
+pub(super) use surely::{claim_surely, enqueue_surely, settle_surely};
+
+use super::{PATIENCE, Place, bits, kind, request};
+use worker::Worker;
+
 /// The rescuer looks this often.
 const SWEEP: Duration = Duration::from_millis(100);
-
-/// What everybody writes down.
-#[derive(Debug)]
-pub(super) struct Book {
-    start: Instant,
-    history: Mutex<History>,
-}
-
-impl Book {
-    fn now(&self) -> Timestamp {
-        Timestamp::EPOCH.plus(self.start.elapsed())
-    }
-
-    pub(super) fn note(&self, event: Event) {
-        // Under the lock, so that the order of lines is the order of their times.
-        let mut history = self.history();
-        history.push(self.now(), event);
-    }
-
-    fn history(&self) -> MutexGuard<'_, History> {
-        self.history.lock().unwrap()
-    }
-
-    /// Does something bad to everybody, and writes down how long it lasted.
-    pub(super) fn fault<T>(&self, kind: FaultKind, act: impl FnOnce() -> T) -> T {
-        let from = self.now();
-        let done = act();
-        let until = Some(self.now());
-        self.history().push(from, Event::Fault { kind, target: None, until });
-        done
-    }
-}
 
 /// Everybody who works on one store.
 pub(super) struct Crew {
     pub(super) book: Arc<Book>,
+    pub(super) processes: Vec<Process>,
     lease: Duration,
     stop_producing: Arc<AtomicBool>,
     stop_working: Arc<AtomicBool>,
@@ -75,7 +46,8 @@ pub(super) struct Crew {
 impl Crew {
     pub(super) fn new(lease: Duration) -> Self {
         Self {
-            book: Arc::new(Book { start: Instant::now(), history: Mutex::default() }),
+            book: Arc::new(Book::begin()),
+            processes: Vec::new(),
             lease,
             stop_producing: Arc::default(),
             stop_working: Arc::default(),
@@ -107,9 +79,15 @@ impl Crew {
             engine: Arc::clone(engine),
             book: Arc::clone(&self.book),
             lease: self.lease,
+            lasts: Duration::ZERO,
             stop: Arc::clone(&self.stop_working),
         };
         self.others.spawn(worker.run());
+    }
+
+    /// A worker in a process of its own.
+    pub(super) fn process(&mut self, place: &Place, lease: Duration) {
+        self.processes.push(Process::start(place, &self.book, lease));
     }
 
     pub(super) fn rescuer(&mut self, engine: &Arc<PostgresEngine>) {
@@ -134,32 +112,51 @@ impl Crew {
         self.put_in.load(Ordering::SeqCst)
     }
 
+    /// Waits until so many more jobs were put in, so that the next fault hits something.
+    pub(super) async fn let_work(&self, jobs: u64) {
+        let (start, enough) = (Instant::now(), self.put_in() + jobs);
+        while self.put_in() < enough {
+            assert!(start.elapsed() < PATIENCE, "expected jobs to be put in again after a fault");
+            // may sleep: there is no signal for a number of jobs.
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
     /// Lets the producers end, waits until nothing is left to do, and judges what happened.
-    pub(super) async fn judge(mut self, engine: &PostgresEngine) -> Verdict {
+    pub(super) async fn judge(self, engine: &PostgresEngine) -> Verdict {
+        check(&self.end(engine).await, &Rules::default())
+    }
+
+    /// The same, and gives what happened.
+    pub(super) async fn end(mut self, engine: &PostgresEngine) -> History {
         self.stop_producing.store(true, Ordering::SeqCst);
         while let Some(ended) = self.producers.join_next().await {
             ended.expect("a producer ends well");
         }
         drain(engine).await;
+        self.processes.drain(..).for_each(Process::end);
         self.stop_working.store(true, Ordering::SeqCst);
         while let Some(ended) = self.others.join_next().await {
             ended.expect("a worker ends well");
         }
+        let mut history = self.book.read();
         let finals = dump(engine, |record| record.job.payload.decode().ok()).await.expect("the store is up");
-        let mut history = self.book.history();
         history.entries.extend(finals);
-        check(&history, &Rules::default())
+        history
     }
 }
 
+/// Waits until nothing is left, for as long as it gets less.
 async fn drain(engine: &PostgresEngine) {
-    let start = Instant::now();
+    let (mut since, mut least) = (Instant::now(), u64::MAX);
     loop {
-        let left = engine.queues().await.map(|queues| queues[0].counts);
-        if left.as_ref().is_ok_and(|counts| counts.unfinished() == 0) {
-            return;
+        let left = engine.queues().await.map(|queues| queues[0].counts.unfinished());
+        match left {
+            Ok(0) => return,
+            Ok(left) if left < least => (since, least) = (Instant::now(), left),
+            _ => {}
         }
-        assert!(start.elapsed() < super::PATIENCE, "expected everything to end, got {left:?}");
+        assert!(since.elapsed() < PATIENCE, "expected everything to end, got {left:?}");
         // may sleep: there is no signal for the end of everything.
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
@@ -174,151 +171,6 @@ async fn put_in_and_note(engine: &PostgresEngine, book: &Book, uid: Uid) {
             book.note(Event::Acknowledged { uid, job });
         }
         Err(_) => book.note(Event::Refused { uid }),
-    }
-}
-
-/// Waits a little. An error that no waiting mends is a fault of the engine.
-async fn after(error: &EngineError) {
-    assert!(error.is_passing(), "expected an error that passes, got {error:?}");
-    // may sleep: whoever failed does not try again at once.
-    tokio::time::sleep(AGAIN).await;
-}
-
-/// An error here means that nothing was written.
-pub(super) async fn enqueue_surely(
-    engine: &PostgresEngine,
-    request: EnqueueRequest,
-) -> Result<Vec<Enqueued>, EngineError> {
-    let mut in_doubt = false;
-    loop {
-        match engine.enqueue(request.clone()).await {
-            Err(error) if error.is_unknown() || in_doubt => {
-                in_doubt = true;
-                after(&error).await;
-            }
-            answer => return answer,
-        }
-    }
-}
-
-/// An error here means that nothing was claimed.
-pub(super) async fn claim_surely(
-    engine: &PostgresEngine,
-    mut request: ClaimRequest,
-) -> Result<ClaimAnswer, EngineError> {
-    loop {
-        match engine.claim(request.clone()).await {
-            Err(error) if error.is_unknown() || request.repeat => {
-                request.repeat = true;
-                after(&error).await;
-            }
-            answer => return answer,
-        }
-    }
-}
-
-/// A settle is asked again until it is answered, whatever went wrong.
-pub(super) async fn settle_surely(engine: &PostgresEngine, batch: Vec<Settlement>) -> Vec<Settled> {
-    loop {
-        match engine.settle(batch.clone()).await {
-            Ok(answers) => return answers,
-            Err(error) => after(&error).await,
-        }
-    }
-}
-
-struct Worker {
-    engine: Arc<PostgresEngine>,
-    book: Arc<Book>,
-    lease: Duration,
-    stop: Arc<AtomicBool>,
-}
-
-impl Worker {
-    async fn run(self) {
-        while !self.stop.load(Ordering::SeqCst) {
-            let Some(me) = self.register().await else { continue };
-            let heart = tokio::spawn(beat(Arc::clone(&self.engine), me, self.lease));
-            self.live(me).await;
-            heart.abort();
-        }
-    }
-
-    async fn register(&self) -> Option<WorkerId> {
-        let me = WorkerId::from_random(bits());
-        let registered = self.engine.register(WorkerCard { lease: self.lease, ..card(me) }).await;
-        if let Err(error) = &registered {
-            after(error).await;
-        }
-        registered.ok().map(|()| me)
-    }
-
-    /// Until it is told that it is dead, or to stop.
-    async fn live(&self, me: WorkerId) {
-        let mut suspect_due = false;
-        while !self.stop.load(Ordering::SeqCst) {
-            let suspects = match suspect_due {
-                true => Suspects::One { crashes_max: CRASHES_MAX },
-                false => Suspects::LeaveOut,
-            };
-            let request = ClaimRequest { suspects, ..claim_request(me, 5) };
-            match claim_surely(&self.engine, request).await {
-                Ok(ClaimAnswer::WorkerDead) => return,
-                Ok(ClaimAnswer::Claimed { jobs, outlook }) => {
-                    let idle = jobs.is_empty() && !outlook.more_due;
-                    suspect_due = outlook.suspect_due && !suspect_due;
-                    self.run_all(me, jobs).await;
-                    if idle && !suspect_due {
-                        // may sleep: this worker polls.
-                        tokio::time::sleep(AGAIN).await;
-                    }
-                }
-                Err(error) => after(&error).await,
-            }
-        }
-    }
-
-    async fn run_all(&self, me: WorkerId, jobs: Vec<Claimed>) {
-        let uids: Vec<Uid> = jobs.iter().map(|claimed| claimed.job.payload.decode().unwrap()).collect();
-        let mut batch = Vec::new();
-        for (claimed, uid) in jobs.into_iter().zip(&uids) {
-            self.book.note(Event::start(uid.clone(), claimed.token, me));
-            tokio::task::yield_now().await;
-            batch.push(self.end(claimed, uid));
-        }
-        if batch.is_empty() {
-            return;
-        }
-        let tokens: Vec<_> = batch.iter().map(|settlement| settlement.fence.token).collect();
-        let answers = settle_surely(&self.engine, batch).await;
-        for ((uid, token), answer) in uids.into_iter().zip(tokens).zip(answers) {
-            self.book.note(match answer {
-                Settled::Applied => Event::applied(uid, token),
-                Settled::ClaimLost => Event::lost(uid, token),
-            });
-        }
-    }
-
-    /// One in ten fails and is tried again.
-    fn end(&self, claimed: Claimed, uid: &Uid) -> Settlement {
-        let (outcome, transition) = if fastrand::u8(..10) == 0 && claimed.job.counters.failures < 3 {
-            let error = JobError::new(ErrorKind::Failed, "oops");
-            (Outcome::Failed, Transition::Retry { after: Duration::from_millis(5), error })
-        } else {
-            (Outcome::Done, Transition::Succeed { result: None })
-        };
-        self.book.note(Event::end(uid.clone(), claimed.token, outcome));
-        claimed.settled(transition, AttemptReport::default())
-    }
-}
-
-async fn beat(engine: Arc<PostgresEngine>, worker: WorkerId, lease: Duration) {
-    loop {
-        // may sleep: this is how often a heart beats.
-        tokio::time::sleep(lease / 5).await;
-        if let Ok(Beat::Dead) = engine.extend(Heartbeat { worker, lease }).await {
-            return;
-        }
     }
 }
 

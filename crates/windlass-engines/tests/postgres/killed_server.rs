@@ -1,7 +1,7 @@
 //! The server itself is killed under load and comes back. What it acknowledged is there, and ended once.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use windlass_conformance::history::FaultKind;
 use windlass_core::engine::{Admin, Engine};
@@ -12,24 +12,12 @@ use windlass_servers::postgres::{Options, Server};
 use super::crew::Crew;
 use super::{Place, WORKER, claim, enqueue};
 
-/// How often the server is killed. `WINDLASS_FAULTS_KILLS` asks for more.
-fn kills() -> u32 {
-    std::env::var("WINDLASS_FAULTS_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(3)
-}
+/// How often the server goes away. More than this is the business of `cargo xtask torture`.
+const KILLS: u32 = 3;
 
 async fn two_engines(place: &Place) -> [Arc<PostgresEngine>; 2] {
     let first = place.ready().await;
     [Arc::new(first), Arc::new(place.open().await)]
-}
-
-/// Waits until so many more jobs were put in, so that the next blow hits something.
-async fn let_work(crew: &Crew, jobs: u64) {
-    let (start, enough) = (Instant::now(), crew.put_in() + jobs);
-    while crew.put_in() < enough {
-        assert!(start.elapsed() < super::PATIENCE, "jobs are put in again after the server came back");
-        // may sleep: there is no signal for a number of jobs.
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -44,22 +32,18 @@ async fn a_server_that_is_killed_under_load_loses_nothing_and_ends_nothing_twice
         crew.worker(engine);
         crew.rescuer(engine);
     }
-    for round in 0..kills() {
-        let_work(&crew, 50).await;
-        let book = Arc::clone(&crew.book);
-        server = tokio::task::spawn_blocking(move || {
-            book.fault(FaultKind::StoreAway, || {
+    for round in 0..KILLS {
+        crew.let_work(50).await;
+        tokio::task::block_in_place(|| {
+            crew.book.fault(FaultKind::StoreAway, || {
                 if round % 3 != 2 {
                     server.kill().unwrap();
                 }
                 server.restart().unwrap();
             });
-            server
-        })
-        .await
-        .unwrap();
+        });
     }
-    let_work(&crew, 50).await;
+    crew.let_work(50).await;
     let verdict = crew.judge(&engines[0]).await;
     assert!(verdict.is_clean(), "{verdict}");
     assert!(verdict.jobs >= 200, "a run worth checking: {verdict}");

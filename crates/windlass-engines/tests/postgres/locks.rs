@@ -12,13 +12,15 @@ use windlass_core::enqueue::NewJob;
 use windlass_core::error::EngineError;
 use windlass_core::job::JobId;
 use windlass_core::key::KeyClaim;
+use windlass_core::lease_watch::Suspicion;
 use windlass_core::names::Key;
 use windlass_core::outcome::{ErrorKind, JobError};
 use windlass_core::settle::{AttemptReport, Settled, Settlement, Transition};
-use windlass_core::worker::Heartbeat;
+use windlass_core::worker::{Heartbeat, WorkerCard, WorkerId};
 use windlass_engines::postgres::{PostgresEngine, PostgresOptions};
+use windlass_servers::proxy::Proxy;
 
-use super::crew::Crew;
+use super::crew::{Crew, settle_surely};
 use super::{
     Place, WORKER, bits, card, claim, claim_request, enqueue, eventually, new_job, queue, request, server,
     session,
@@ -76,6 +78,57 @@ async fn whoever_holds_one_job_of_a_batch_holds_up_no_other_and_makes_no_deadloc
     other.batch_execute(&lock(ids[0])).await.unwrap();
     other.batch_execute("ROLLBACK").await.unwrap();
     assert_eq!(settling.await.unwrap().unwrap(), [Settled::Applied; 2]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_stands_still_inside_a_transaction_is_rescued_after_the_server_has_ended_it() {
+    let proxy = Proxy::start(server().address()).unwrap();
+    let place = with_settings("-c idle_in_transaction_session_timeout=1s");
+    let place = Place { url: proxy.url(&place.url), ..place };
+    let frozen = Arc::new(place.ready().await);
+    let others = Place::at(place.direct.clone(), place.schema.clone()).open().await;
+    let worker = WorkerId::from_random(bits());
+    others.register(WorkerCard { lease: Duration::from_millis(100), ..card(worker) }).await.unwrap();
+    let id = enqueue(&others, 1).await[0];
+    let held = super::claimed(others.claim(claim_request(worker, 1)).await.unwrap());
+    let batch = retries(held);
+    // It has the row of its job, and can neither go on nor let go.
+    let in_the_way = session(&place.direct).await;
+    let lock = format!("BEGIN; SELECT 1 FROM {}.delayed_jobs WHERE id = {} FOR UPDATE", place.schema, id.0);
+    in_the_way.batch_execute(&lock).await.unwrap();
+    let (settler, copy) = (Arc::clone(&frozen), batch.clone());
+    let settling = tokio::spawn(async move { settler.settle(copy).await });
+    until_waiting(&place, "it waits for its own job");
+    proxy.freeze(true);
+    in_the_way.batch_execute("ROLLBACK").await.unwrap();
+    let rescue = || RescueRequest { silent: vec![Suspicion { worker, beats: 0 }], crashes_max: 3, limit: 10 };
+    let start = Instant::now();
+    while others.rescue(rescue()).await.unwrap().returned != [id] {
+        enqueue(&others, 1).await;
+        assert_eq!(claim(&others, 1).await.len(), 1, "others are not held up");
+        assert!(start.elapsed() < super::PATIENCE, "the server ends a transaction that stands still");
+    }
+    proxy.freeze(false);
+    let error = settling.await.unwrap().unwrap_err();
+    assert!(error.is_passing(), "trying again helps: {error:?}");
+    assert_eq!(settle_surely(&frozen, batch).await, [Settled::ClaimLost]);
+}
+
+/// The server says it in place of an answer, if the next statement was on its way already. Who stood still goes on.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_transaction_that_the_server_ended_for_its_silence_is_made_again() {
+    let place = Place::on(server().url());
+    let engine = place.ready().await;
+    place.sql(
+        "CREATE FUNCTION windlass.silent() RETURNS trigger LANGUAGE plpgsql AS $$
+         BEGIN RAISE 'terminating connection due to idle-in-transaction timeout' USING ERRCODE = '25P03'; END $$;
+         CREATE TRIGGER silent BEFORE INSERT ON windlass.delayed_jobs EXECUTE FUNCTION windlass.silent()",
+    );
+    let asked = request(vec![keyed("mine")]);
+    let error = engine.enqueue(asked.clone()).await.unwrap_err();
+    assert!(unavailable(&error), "{error:?}");
+    place.sql("DROP TRIGGER silent ON windlass.delayed_jobs");
+    assert!(engine.enqueue(asked).await.is_ok());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -181,7 +234,7 @@ async fn any_call(engine: Arc<PostgresEngine>, dice: u8) -> Result<()> {
         11 => engine.pause(&queue(), None, Some(Duration::from_millis(5))).await.map(drop),
         12 => engine.resume(&queue()).await.map(drop),
         13 => engine.retry(JobId(fastrand::i64(1..50))).await.map(drop),
-        14 => engine.register(card(windlass_core::worker::WorkerId::from_random(bits()))).await,
+        14 => engine.register(card(WorkerId::from_random(bits()))).await,
         15 => engine.set_shut(&queue(), false).await.map(drop),
         16 => engine.types().await.map(drop),
         _ => engine.outlook(&[queue()], &[super::kind()]).await.map(drop),

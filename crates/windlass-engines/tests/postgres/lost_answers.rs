@@ -328,35 +328,38 @@ async fn nothing_is_lost_or_done_twice_while_connections_are_cut_and_answers_are
         crew.worker(engine);
         crew.rescuer(engine);
     }
-    let mut dice = fastrand::Rng::with_seed(seed());
+    let mut dice = fastrand::Rng::with_seed(SEED);
     let start = Instant::now();
-    while start.elapsed() < span() || crew.put_in() < 100 {
+    while start.elapsed() < SPAN || crew.put_in() < 100 {
         // may sleep: between two faults something must happen.
         tokio::time::sleep(Duration::from_millis(dice.u64(20..120))).await;
-        match dice.u8(..3) {
-            0 => proxy.cut_all(),
-            1 => proxy.cut_after_answers(dice.usize(0..20_000)),
-            _ => crew.book.fault(FaultKind::LostAnswer, || swallow_for(&proxy, dice.u64(1..150))),
+        match dice.bool() {
+            true => cut(&proxy, &mut dice),
+            false => crew.book.fault(FaultKind::LostAnswer, || swallow(&proxy, &mut dice)),
         }
     }
     proxy.cut_after_answers(usize::MAX);
     let verdict = crew.judge(&engines[0]).await;
-    assert!(verdict.is_clean(), "seed {}: {verdict}", seed());
+    assert!(verdict.is_clean(), "{verdict}");
 }
 
-fn swallow_for(proxy: &Proxy, millis: u64) {
+/// Cuts all connections, at once or in the middle of an answer.
+pub(super) fn cut(proxy: &Proxy, dice: &mut fastrand::Rng) {
+    match dice.bool() {
+        true => proxy.cut_all(),
+        false => proxy.cut_after_answers(dice.usize(0..20_000)),
+    }
+}
+
+/// For a moment all that the server answers is lost.
+pub(super) fn swallow(proxy: &Proxy, dice: &mut fastrand::Rng) {
     proxy.swallow_answers(true);
     // may sleep: so long are answers lost.
-    std::thread::sleep(Duration::from_millis(millis));
+    std::thread::sleep(Duration::from_millis(dice.u64(1..150)));
     proxy.cut_all();
     proxy.swallow_answers(false);
 }
 
-fn seed() -> u64 {
-    std::env::var("WINDLASS_FAULTS_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1)
-}
-
+const SEED: u64 = 1;
 /// How long faults go on. More than this is the business of `cargo xtask torture`.
-fn span() -> Duration {
-    Duration::from_secs(3)
-}
+const SPAN: Duration = Duration::from_secs(3);

@@ -11,6 +11,9 @@ mod poison;
 mod crew;
 mod lost_answers;
 mod killed_server;
+mod torture;
+mod listening;
+mod pooled;
 mod locks;
 
 use std::sync::OnceLock;

@@ -56,12 +56,12 @@ fn twenty_threads_open_a_fresh_schema_at_once_and_make_it_once() {
 }
 
 #[test]
-fn five_processes_open_a_fresh_schema_at_once_and_make_it_once() {
+fn twenty_processes_open_a_fresh_schema_at_once_and_make_it_once() {
     if let (Ok(url), Ok(schema)) = (std::env::var(URL), std::env::var(SCHEMA)) {
         return single_open(&Place::at(url, schema));
     }
     let place = Place::shared();
-    let children: Vec<_> = (0..5).map(|_| this_test_again(&place)).collect();
+    let children: Vec<_> = (0..20).map(|_| this_test_again(&place)).collect();
     for child in children {
         let output = child.wait_with_output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
@@ -71,7 +71,7 @@ fn five_processes_open_a_fresh_schema_at_once_and_make_it_once() {
 
 fn this_test_again(place: &Place) -> Child {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "opening::five_processes_open_a_fresh_schema_at_once_and_make_it_once"]);
+    command.args(["--exact", "opening::twenty_processes_open_a_fresh_schema_at_once_and_make_it_once"]);
     command.env(URL, &place.url).env(SCHEMA, &place.schema);
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }

@@ -1,0 +1,91 @@
+//! Behind PgBouncer in transaction mode, where a session belongs to nobody. What an engine does there is in the
+//! conformance suite, which runs behind a pooler too (`tests/pooled.rs`); here is what goes on around it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use windlass_conformance::history::FaultKind;
+use windlass_core::engine::Engine;
+use windlass_core::settle::{AttemptReport, Settled, Transition};
+use windlass_engines::postgres::{PostgresEngine, PostgresOptions};
+use windlass_servers::{pgbouncer, postgres};
+
+use super::crew::Crew;
+use super::listening::{Pair, blind, until_listening};
+use super::{Place, claim, enqueue, make_ready, server};
+
+/// A database behind a pooler that has only so many connections to it.
+fn behind_a_pooler(pool_size: u32) -> (Place, pgbouncer::Server) {
+    let database = server().create_database(&format!("pooled_{:016x}", fastrand::u64(..))).unwrap();
+    let options = pgbouncer::Options { pool_size, ..pgbouncer::Options::default() };
+    let pooler = pgbouncer::Server::start(&database, &options).unwrap();
+    (Place { url: pooler.url(), ..Place::on(database) }, pooler)
+}
+
+fn pooled(place: &Place) -> PostgresOptions {
+    PostgresOptions { pooled: true, ..place.options() }
+}
+
+async fn ready(place: &Place, options: PostgresOptions) -> PostgresEngine {
+    let engine = place.open_with(options).await;
+    make_ready(&engine).await;
+    engine
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_leaves_nothing_behind_in_the_session_that_the_next_caller_gets() {
+    let (place, _pooler) = behind_a_pooler(1);
+    let engine = ready(&place, pooled(&place)).await;
+    enqueue(&engine, 3).await;
+    let ends = claim(&engine, 3).await.into_iter();
+    let ends = ends.map(|one| one.settled(Transition::Succeed { result: None }, AttemptReport::default()));
+    assert_eq!(engine.settle(ends.collect()).await.unwrap(), [Settled::Applied; 3]);
+    let left = "SELECT (SELECT count(*) FROM pg_prepared_statements),
+        (SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'),
+        (SELECT count(*) FROM pg_settings WHERE source = 'session' AND name LIKE ANY (ARRAY['enable%', '%timeout', 'search_path']))";
+    assert_eq!(postgres::psql(&place.url, left).unwrap(), "0|0|0");
+    let ours = "SELECT count(DISTINCT pid) FROM pg_stat_activity WHERE datname = current_database()";
+    assert_eq!(postgres::psql(&place.url, ours).unwrap(), "1", "all of it ran in one session");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_listener_with_an_address_of_its_own_wakes_an_engine_behind_a_pooler() {
+    let (place, _pooler) = behind_a_pooler(3);
+    let listen_url = Some(place.direct.clone());
+    let waits = ready(&place, PostgresOptions { listen_url, periods: blind(), ..pooled(&place) }).await;
+    until_listening(&place);
+    Pair::new(waits, place.open_with(pooled(&place)).await).assert_wakes().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_listener_work_is_found_behind_a_pooler_by_looking() {
+    let (place, _pooler) = behind_a_pooler(3);
+    let waits = ready(&place, pooled(&place)).await;
+    let pair = Pair::new(waits, place.open_with(pooled(&place)).await);
+    pair.assert_wakes().await;
+    let listeners =
+        place.count("pg_stat_activity WHERE query LIKE 'LISTEN%' AND datname = current_database()");
+    assert_eq!(listeners, 0, "a listener behind a pooler would hear nothing");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pooler_that_is_killed_under_load_loses_nothing_and_ends_nothing_twice() {
+    let (place, mut pooler) = behind_a_pooler(3);
+    let first = ready(&place, pooled(&place)).await;
+    let engines = [Arc::new(first), Arc::new(place.open_with(pooled(&place)).await)];
+    let mut crew = Crew::new(Duration::from_secs(20));
+    for engine in &engines {
+        crew.producer(engine, Duration::from_millis(2));
+        crew.worker(engine);
+        crew.worker(engine);
+        crew.rescuer(engine);
+    }
+    for _ in 0..3 {
+        crew.let_work(50).await;
+        crew.book.fault(FaultKind::StoreAway, || tokio::task::block_in_place(|| pooler.restart().unwrap()));
+    }
+    crew.let_work(50).await;
+    let verdict = crew.judge(&engines[0]).await;
+    assert!(verdict.is_clean(), "{verdict}");
+    assert!(verdict.jobs >= 200, "a run worth checking: {verdict}");
+}

@@ -1,0 +1,122 @@
+//! What is to be done: as `cargo xtask torture` asks for it, or in short.
+
+use std::time::Duration;
+
+use windlass_core::limits::WORKER_LEASE;
+
+/// Something bad.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Fault {
+    /// The server is killed with all its processes, and comes back.
+    Kill,
+    /// Connections are cut.
+    Cut,
+    /// What the server answers is lost, and what it was asked for is done.
+    Swallow,
+    /// A worker's process stands still until its jobs were rescued, and is woken.
+    FreezeWorker,
+    /// The server stands still, and goes on.
+    FreezeStore,
+}
+
+impl Fault {
+    pub(crate) const ALL: [Self; 5] =
+        [Self::Kill, Self::Cut, Self::Swallow, Self::FreezeWorker, Self::FreezeStore];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Kill => "kill",
+            Self::Cut => "cut",
+            Self::Swallow => "swallow",
+            Self::FreezeWorker => "freeze-worker",
+            Self::FreezeStore => "freeze-store",
+        }
+    }
+}
+
+/// From so many seconds on the long forms are used.
+const LONG_FROM: u64 = 60;
+/// In the long form the store stands still in one turn of so many.
+const FREEZE_STORE_EVERY: u32 = 10;
+
+#[derive(Debug, Clone)]
+pub(crate) struct Plan {
+    pub(crate) faults: Vec<Fault>,
+    pub(crate) seed: u64,
+    /// Turns go on for so long…
+    pub(crate) lasts: Duration,
+    /// …and until the server was killed so often.
+    pub(crate) kills_min: u32,
+    /// The worker lease of those who live in this process.
+    pub(crate) lease: Duration,
+    /// …and in others: short, since one of them is to be rescued again and again.
+    pub(crate) process_lease: Duration,
+    /// So long the store stands still.
+    pub(crate) freeze: Duration,
+    /// So long connections are cut or answers are lost.
+    pub(crate) unrest: Duration,
+    is_long: bool,
+}
+
+impl Plan {
+    /// Each fault once, within seconds.
+    pub(crate) fn short(faults: &[Fault]) -> Self {
+        let lease = Duration::from_millis(500);
+        Self {
+            faults: faults.to_vec(),
+            seed: 1,
+            lasts: Duration::ZERO,
+            kills_min: 0,
+            lease,
+            process_lease: lease,
+            freeze: 4 * lease,
+            unrest: Duration::from_millis(500),
+            is_long: false,
+        }
+    }
+
+    fn long(faults: &[Fault]) -> Self {
+        Self {
+            kills_min: 20,
+            lease: WORKER_LEASE,
+            process_lease: Duration::from_secs(1),
+            freeze: Duration::from_secs(40),
+            unrest: Duration::from_secs(1),
+            is_long: true,
+            ..Self::short(faults)
+        }
+    }
+
+    /// As the environment says, which `cargo xtask torture` has checked; in short if it says nothing.
+    pub(crate) fn asked_for() -> Self {
+        let asked = |name: &str| std::env::var(format!("WINDLASS_TORTURE_{name}")).ok();
+        let number = |name: &str| asked(name).and_then(|number| number.parse::<u64>().ok());
+        let names = asked("FAULTS").unwrap_or_else(|| Fault::ALL.map(Fault::name).join(","));
+        let faults: Vec<_> = Fault::ALL
+            .into_iter()
+            .filter(|fault| names.split(',').any(|name| name == fault.name()))
+            .collect();
+        let seconds = number("SECONDS").unwrap_or(0);
+        let plan = if seconds < LONG_FROM { Self::short(&faults) } else { Self::long(&faults) };
+        Self { lasts: Duration::from_secs(seconds), seed: number("SEED").unwrap_or(plan.seed), ..plan }
+    }
+
+    /// What a URL asks of the sessions. In short the server waits less for a transaction that stands still, since a worker
+    /// that is stopped inside one is rescued after that only.
+    pub(crate) fn session_settings(&self) -> &'static str {
+        if self.is_long { "" } else { "-c%20idle_in_transaction_session_timeout%3D2s" }
+    }
+
+    /// The faults of one turn, counted from 1, in an order that the dice choose. In the long form the server is killed
+    /// twice, and it rarely stands still, since that takes as long as all the others.
+    pub(crate) fn turn(&self, number: u32, dice: &mut fastrand::Rng) -> Vec<Fault> {
+        let rests = self.is_long && number % FREEZE_STORE_EVERY != 1;
+        let mut faults: Vec<_> =
+            self.faults.iter().copied().filter(|fault| !(rests && *fault == Fault::FreezeStore)).collect();
+        if self.is_long && faults.contains(&Fault::Kill) {
+            faults.push(Fault::Kill);
+        }
+        dice.shuffle(&mut faults);
+        faults
+    }
+}

@@ -1,0 +1,149 @@
+//! What was done, and what came of it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use windlass_conformance::history::{Event, History, Rules, SettleAnswer, Uid, Verdict, check};
+use windlass_core::job::JobId;
+use windlass_core::worker::WorkerId;
+
+use super::plan::Fault;
+
+/// What was done.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    pub(crate) turns: u32,
+    pub(crate) faults: BTreeMap<Fault, u32>,
+    /// Workers who were declared dead while the store stood still.
+    pub(crate) declared_dead: Vec<WorkerId>,
+    /// Workers who stood still, with the jobs that were taken back from them.
+    pub(crate) robbed: Vec<(WorkerId, Vec<JobId>)>,
+}
+
+impl Tally {
+    pub(crate) fn count(&self, fault: Fault) -> u32 {
+        self.faults.get(&fault).copied().unwrap_or(0)
+    }
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub(crate) struct Report {
+    tally: Tally,
+    verdict: Verdict,
+    acknowledged: usize,
+    ended: usize,
+    /// Jobs that were taken back from workers who stood still.
+    taken_back: usize,
+    /// Those of them that such a worker settled all the same.
+    settled_by_the_dead: Vec<Uid>,
+    /// Sessions that hold a transaction open and do nothing.
+    left_open: u64,
+}
+
+impl Report {
+    pub(crate) fn new(tally: Tally, history: &History, left_open: u64) -> Self {
+        let events = || history.entries.iter().map(|entry| &entry.event);
+        Self {
+            verdict: check(history, &Rules::default()),
+            acknowledged: events().filter(|event| matches!(event, Event::Acknowledged { .. })).count(),
+            ended: events()
+                .filter(|event| matches!(event, Event::Final { phase, .. } if phase.has_ended()))
+                .count(),
+            taken_back: tally.robbed.iter().map(|(_, jobs)| jobs.len()).sum(),
+            settled_by_the_dead: settled_by_the_dead(&tally, history),
+            left_open,
+            tally,
+        }
+    }
+
+    pub(crate) fn jobs(&self) -> usize {
+        self.verdict.jobs
+    }
+
+    pub(crate) fn is_clean(&self) -> bool {
+        self.verdict.is_clean()
+            && self.tally.declared_dead.is_empty()
+            && self.settled_by_the_dead.is_empty()
+            && self.left_open == 0
+    }
+}
+
+/// What a worker told last of a job that was taken back from it must have been refused.
+fn settled_by_the_dead(tally: &Tally, history: &History) -> Vec<Uid> {
+    let mut settled = Vec::new();
+    let numbers: BTreeMap<_, _> = history.entries.iter().filter_map(|entry| number(&entry.event)).collect();
+    for (worker, jobs) in &tally.robbed {
+        let worker = worker.to_string();
+        let mut last: BTreeMap<&Uid, &str> = BTreeMap::new();
+        for entry in &history.entries {
+            if let Event::Start { uid, token, worker: by } = &entry.event
+                && *by == worker
+            {
+                last.insert(uid, token);
+            }
+        }
+        last.retain(|uid, _| numbers.get(uid).is_some_and(|job| jobs.contains(job)));
+        settled.extend(history.entries.iter().filter_map(|entry| match &entry.event {
+            Event::Settled { uid, token, answer: SettleAnswer::Applied }
+                if last.get(uid) == Some(&token.as_str()) =>
+            {
+                Some(uid.clone())
+            }
+            _ => None,
+        }));
+    }
+    settled
+}
+
+fn number(event: &Event) -> Option<(&Uid, JobId)> {
+    match event {
+        Event::Acknowledged { uid, job } | Event::Final { uid, job, .. } => Some((uid, *job)),
+        _ => None,
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let faults: Vec<_> =
+            self.tally.faults.iter().map(|(fault, count)| format!("{count} {}", fault.name())).collect();
+        let mut line = |what: &str, value: &dyn fmt::Display| writeln!(f, "  {what:<44}{value}");
+        line("turns", &self.tally.turns)?;
+        line("faults", &faults.join(", "))?;
+        line("jobs acknowledged", &self.acknowledged)?;
+        line("jobs ended", &self.ended)?;
+        line("attempts", &self.verdict.attempts)?;
+        line("lost", &self.verdict.lost.len())?;
+        line("ended twice", &self.verdict.ended_twice.len())?;
+        line("stored twice", &self.verdict.stored_twice.len())?;
+        line("jobs taken back from frozen workers", &self.taken_back)?;
+        line("of these settled by a frozen worker", &self.settled_by_the_dead.len())?;
+        line("declared dead while the store stood still", &self.tally.declared_dead.len())?;
+        line("transactions left open", &self.left_open)?;
+        if !self.verdict.is_clean() {
+            write!(f, "{}", self.verdict)?;
+        }
+        write!(f, "verdict: {}", if self.is_clean() { "nothing wrong" } else { "FAILED" })
+    }
+}
+
+#[test]
+fn a_worker_that_settles_what_was_taken_back_from_it_is_found() {
+    let (worker, uid, at) =
+        (WorkerId::from_random(7), || Uid::from("a"), windlass_core::clock::Timestamp::EPOCH);
+    let mut history = History::default();
+    for event in [
+        Event::Acknowledged { uid: uid(), job: JobId(1) },
+        Event::start(uid(), "first", worker),
+        Event::applied(uid(), "first"),
+        Event::start(uid(), "second", worker),
+    ] {
+        history.push(at, event);
+    }
+    let tally = Tally { robbed: vec![(worker, vec![JobId(1)])], ..Tally::default() };
+    let mut refused = history.clone();
+    refused.push(at, Event::lost(uid(), "second"));
+    assert_eq!(settled_by_the_dead(&tally, &refused), []);
+    history.push(at, Event::applied(uid(), "second"));
+    assert_eq!(settled_by_the_dead(&tally, &history), [uid()]);
+}
