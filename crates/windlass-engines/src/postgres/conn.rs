@@ -113,7 +113,7 @@ impl Connections {
     /// A connection with a transaction begun.
     pub(super) async fn begin(&self) -> Step<Tx> {
         let conn = self.get().await?;
-        conn.command("BEGIN").await?;
+        conn.command(if self.pooled { &open::BEGIN_POOLED } else { "BEGIN" }).await?;
         Ok(Tx { conn: Some(conn) })
     }
 }
@@ -130,7 +130,28 @@ pub(super) struct Conn {
 impl Conn {
     /// Runs a statement and gives its rows.
     pub(super) async fn ask(&self, statement: &Statement, params: &[Param<'_>]) -> Step<Vec<Row>> {
+        if self.pooled {
+            return self.answered(self.query_with_settings(statement, params)).await;
+        }
         self.answered(self.query(statement, params)).await
+    }
+
+    /// Behind a pooler settings belong to a transaction. All of it is sent at once, so that it takes no longer.
+    async fn query_with_settings(
+        &self,
+        statement: &Statement,
+        params: &[Param<'_>],
+    ) -> Result<Vec<Row>, tokio_postgres::Error> {
+        let client = self.client();
+        let (begun, rows, committed) = tokio::join!(
+            biased;
+            client.batch_execute(&open::BEGIN_POOLED),
+            self.query(statement, params),
+            client.batch_execute("COMMIT"),
+        );
+        begun?;
+        let rows = rows?;
+        committed.map(|()| rows)
     }
 
     async fn query(
@@ -221,7 +242,7 @@ impl Tx {
     /// Runs a statement and gives its rows.
     pub(super) async fn ask(&self, statement: &Statement, params: &[Param<'_>]) -> Step<Vec<Row>> {
         let conn = self.conn.as_ref().expect("it is taken only by the end");
-        conn.ask(statement, params).await
+        conn.answered(conn.query(statement, params)).await
     }
 
     /// Commits what went well, and undoes what did not.

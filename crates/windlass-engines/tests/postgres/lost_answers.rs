@@ -102,28 +102,30 @@ async fn a_claim_whose_answer_is_lost_is_found_again_by_its_token() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_claim_whose_look_ahead_fails_does_not_say_that_nothing_was_claimed() {
-    let (place, proxy) = proxied();
-    let engine = warm(&place, false).await;
-    enqueue(&engine, 2).await;
-    // The claim itself is answered; the connection breaks somewhere behind it.
-    place.sql("ALTER TABLE windlass.delayed_jobs ADD CHECK (true)");
-    for bytes in (200..1500).step_by(100) {
-        let sent = claim_request(WORKER, 1);
-        proxy.cut_after_answers(bytes);
-        let first = engine.claim(sent.clone()).await;
-        proxy.cut_after_answers(usize::MAX);
-        let held = match first {
-            Ok(answer) => claimed(answer).len(),
-            Err(error) if error.is_unknown() => {
-                claimed(claim_surely(&engine, ClaimRequest { repeat: true, ..sent }).await.unwrap()).len()
-            }
-            Err(_) => 0,
-        };
-        let token = sent.token;
-        let in_store = place.count(&format!("windlass.delayed_jobs WHERE token = '{token}'"));
-        assert_eq!(held as u64, in_store, "after {bytes} bytes");
-        place.sql("UPDATE windlass.delayed_jobs SET token = NULL, locked_by = NULL, locked_at = NULL");
+async fn a_claim_whose_connection_breaks_anywhere_does_not_say_that_nothing_was_claimed_if_something_was() {
+    for pooled in [false, true] {
+        let (place, proxy) = proxied();
+        let engine = warm(&place, pooled).await;
+        enqueue(&engine, 2).await;
+        // The claim itself may be answered, and the connection break somewhere behind it.
+        place.sql("ALTER TABLE windlass.delayed_jobs ADD CHECK (true)");
+        for bytes in (0..1500).step_by(STEP) {
+            let sent = claim_request(WORKER, 1);
+            proxy.cut_after_answers(bytes);
+            let first = engine.claim(sent.clone()).await;
+            proxy.cut_after_answers(usize::MAX);
+            let held = match first {
+                Ok(answer) => claimed(answer).len(),
+                Err(error) if error.is_unknown() => {
+                    claimed(claim_surely(&engine, ClaimRequest { repeat: true, ..sent }).await.unwrap()).len()
+                }
+                Err(_) => 0,
+            };
+            let token = sent.token;
+            let in_store = place.count(&format!("windlass.delayed_jobs WHERE token = '{token}'"));
+            assert_eq!(held as u64, in_store, "after {bytes} bytes, pooled: {pooled}");
+            place.sql("UPDATE windlass.delayed_jobs SET token = NULL, locked_by = NULL, locked_at = NULL");
+        }
     }
 }
 
@@ -160,6 +162,25 @@ async fn a_heartbeat_whose_answer_is_lost_counts_and_the_next_one_works() {
 /// Answers are cut off after every so many bytes, so that each step of a call is the last one once.
 const CUTS: std::ops::Range<usize> = 0..3000;
 const STEP: usize = 97;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_enqueue_makes_one_job_wherever_its_connection_breaks() {
+    for pooled in [false, true] {
+        let (place, proxy) = proxied();
+        let engine = warm(&place, pooled).await;
+        for (nth, bytes) in (0..1000).step_by(STEP / 2).enumerate() {
+            let sent = request(vec![new_job()]);
+            proxy.cut_after_answers(bytes);
+            let first = engine.enqueue(sent.clone()).await;
+            proxy.cut_after_answers(usize::MAX);
+            if matches!(&first, Err(error) if !error.is_unknown()) {
+                assert_eq!(place.count("windlass.delayed_jobs"), nth as u64, "{first:?}, pooled: {pooled}");
+            }
+            enqueue_surely(&engine, sent).await.unwrap();
+            assert_eq!(place.count("windlass.delayed_jobs"), nth as u64 + 1, "after {bytes} bytes");
+        }
+    }
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_enqueue_with_a_key_makes_one_job_wherever_its_connection_breaks() {
@@ -320,7 +341,8 @@ async fn a_transaction_that_falls_silent_leaves_no_session_behind() {
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_lost_or_done_twice_while_connections_are_cut_and_answers_are_swallowed_at_random() {
     let (place, proxy) = proxied();
-    let engines = [impatient(&place).await, Arc::new(place.open().await)];
+    let pooled = PostgresOptions { pooled: true, ..place.options() };
+    let engines = [impatient(&place).await, Arc::new(place.open_with(pooled).await)];
     let mut crew = Crew::new(Duration::from_secs(20));
     for engine in &engines {
         crew.producer(engine, Duration::from_millis(2));

@@ -48,6 +48,29 @@ async fn a_job_leaves_nothing_behind_in_the_session_that_the_next_caller_gets() 
     assert_eq!(postgres::psql(&place.url, ours).unwrap(), "1", "all of it ran in one session");
 }
 
+/// Without them a claim is compiled for longer than half a second before it runs.
+#[tokio::test(flavor = "multi_thread")]
+async fn every_statement_has_our_settings_where_no_session_is_ours() {
+    let (place, _pooler) = behind_a_pooler(1);
+    let engine = ready(&place, pooled(&place)).await;
+    place.sql(
+        "CREATE TABLE windlass.seen (what text, settings text);
+         CREATE FUNCTION windlass.see() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+             INSERT INTO windlass.seen SELECT TG_OP, string_agg(current_setting(name), ' ' ORDER BY name)
+             FROM unnest(ARRAY['enable_seqscan', 'jit', 'lock_timeout', 'statement_timeout']) AS name;
+             RETURN NULL;
+         END $$;
+         CREATE TRIGGER see AFTER INSERT OR UPDATE OR DELETE ON windlass.delayed_jobs
+             FOR EACH STATEMENT EXECUTE FUNCTION windlass.see()",
+    );
+    enqueue(&engine, 1).await;
+    let end = claim(&engine, 1).await.remove(0);
+    let end = end.settled(Transition::Succeed { result: None }, AttemptReport::default());
+    assert_eq!(engine.settle(vec![end]).await.unwrap(), [Settled::Applied]);
+    let seen = place.sql("SELECT DISTINCT what, settings FROM windlass.seen ORDER BY what");
+    assert_eq!(seen, "DELETE|off off 5s 30s\nINSERT|off off 5s 30s\nUPDATE|off off 5s 30s");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_listener_with_an_address_of_its_own_wakes_an_engine_behind_a_pooler() {
     let (place, _pooler) = behind_a_pooler(3);

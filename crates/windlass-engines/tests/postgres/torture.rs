@@ -121,8 +121,8 @@ impl Torture {
     }
 }
 
-/// An engine that gives up on silence sooner than others.
+/// An engine that gives up on silence sooner than others, and keeps nothing in a session.
 async fn impatient(place: &Place) -> PostgresEngine {
     let periods = Periods { answer_within: Duration::from_secs(1), ..Periods::default() };
-    place.open_with(PostgresOptions { periods, ..place.options() }).await
+    place.open_with(PostgresOptions { periods, pooled: true, ..place.options() }).await
 }

@@ -1,0 +1,42 @@
+//! Every behaviour of the conformance suite, once more, behind a pooler in transaction mode whose few connections
+//! everybody shares: what one statement left in a session, another caller's next one would find.
+#![cfg(feature = "postgres")]
+
+use std::sync::{Arc, OnceLock};
+
+use windlass_conformance::harness::Fixture;
+use windlass_core::clock::ManualClock;
+use windlass_engines::postgres::{PostgresEngine, PostgresOptions};
+use windlass_servers::{pgbouncer, shared};
+
+/// Connections to the server, for all tests together.
+const POOL_SIZE: u32 = 4;
+
+fn pooler() -> &'static pgbouncer::Server {
+    static POOLER: OnceLock<pgbouncer::Server> = OnceLock::new();
+    POOLER.get_or_init(|| {
+        let url = shared::postgres_url().expect("a PostgreSQL server");
+        let options = pgbouncer::Options { pool_size: POOL_SIZE, ..pgbouncer::Options::default() };
+        pgbouncer::Server::start(&url, &options).expect("a pooler")
+    })
+}
+
+async fn behind_a_pooler() -> Fixture {
+    let clock = Arc::new(ManualClock::default());
+    let options = PostgresOptions {
+        schema: format!("pooled_{:016x}", fastrand::u64(..)),
+        clock: Some(clock.clone()),
+        pooled: true,
+        ..PostgresOptions::default()
+    };
+    let engine = PostgresEngine::connect(&pooler().url(), options).await.expect("a fresh schema");
+    Fixture { engine: Arc::new(engine), clock, keep: Box::new(()) }
+}
+
+windlass_conformance::suite!(pooled, behind_a_pooler);
+
+#[test]
+fn every_behaviour_runs_behind_a_pooler_and_none_is_skipped() {
+    assert_eq!(pooled::BEHAVIOURS, windlass_conformance::BEHAVIOURS);
+    assert_eq!(pooled::SKIPS, []);
+}
