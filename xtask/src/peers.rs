@@ -93,7 +93,12 @@ impl Plan {
         if !self.without_windlass {
             let windlass = ["run", "--quiet", "--release", "--package", "windlass-cli", "--", "bench"];
             let mut command = command::cargo(&windlass);
-            command.args(["--engine", "postgres", "--scenario", "drain,enqueue,latency,pinned"]);
+            command.args([
+                "--engine",
+                "postgres",
+                "--scenario",
+                "drain,drain-without-history,enqueue,latency,pinned",
+            ]);
             command.args(["--jobs", &jobs, "--json"]);
             programs.push(command);
         }

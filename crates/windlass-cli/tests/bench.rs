@@ -19,7 +19,16 @@ const EVERYWHERE: [(&str, &[&str]); 11] = [
     ("mixed", &["jobs_per_second", "stored_per_second", "ratio_to_drain"]),
     ("keys", &["jobs_per_second", "stored_per_second", "bulk_per_second", "ratio_to_drain"]),
     ("boost", &["jobs_per_second", "stored_per_second", "ratio_to_drain"]),
-    ("parked", &["jobs_per_second", "parked_per_second", "opened_per_second", "ratio_to_drain"]),
+    (
+        "parked",
+        &[
+            "jobs_per_second",
+            "attempts_per_second",
+            "parked_per_second",
+            "opened_per_second",
+            "ratio_to_drain",
+        ],
+    ),
     ("churn", &["jobs_per_second", "pickup_p50_ms", "pickup_p99_ms"]),
 ];
 

@@ -38,6 +38,7 @@ mod open;
 mod plans;
 
 use std::fmt;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 use std::time::{Duration, Instant as Moment};
 
@@ -103,6 +104,8 @@ struct Store {
     positions: Mutex<Positions>,
     appetite: Mutex<Appetite>,
     depths_seen: Mutex<DepthsSeen>,
+    /// Whether jobs that succeeded lately had keys.
+    ends_have_keys: AtomicBool,
     listeners: Listeners,
     myself: Weak<Store>,
 }
@@ -143,6 +146,7 @@ impl PostgresEngine {
             positions: Mutex::default(),
             appetite: Mutex::default(),
             depths_seen: Mutex::default(),
+            ends_have_keys: AtomicBool::new(false),
             listeners: Listeners::default(),
             myself: myself.clone(),
         });

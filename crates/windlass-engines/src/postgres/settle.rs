@@ -2,6 +2,7 @@
 //! a closer look (retries, dead letters, keys, cancels) takes a transaction.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use windlass_core::claim::Fence;
@@ -18,7 +19,7 @@ use super::fault::{Fault, Step};
 use super::land::{EndedAttempt, Live, Locked, Move, Moved, Parting};
 use super::refuse_over;
 use super::row::to_json;
-use super::value::{Bits, Instant, instant, micros, numbers, texts, uuids};
+use super::value::{Bits, Instant, flag, instant, micros, numbers, texts, uuids};
 
 /// What became of each.
 type Answers = HashMap<Fence, Settled>;
@@ -56,14 +57,24 @@ impl Store {
     }
 
     async fn settle_all(&self, batch: &[Settlement]) -> Step<Answers> {
-        let (plain, mut others): (Vec<_>, Vec<_>) = batch.iter().partition(|settlement| is_plain(settlement));
-        let done = self.settle_plain(&plain).await?;
-        others.extend(plain.into_iter().filter(|settlement| !done.contains(&settlement.fence)));
-        let mut answers: Answers = done.into_iter().map(|fence| (fence, Settled::Applied)).collect();
+        let (mut plain, mut others): (Vec<_>, Vec<_>) =
+            batch.iter().partition(|settlement| is_plain(settlement));
+        let mut answers = Answers::new();
+        for keys in self.keys_first_or_later() {
+            let done = self.settle_plain(&plain, keys).await?;
+            plain.retain(|settlement| !done.contains(&settlement.fence));
+            answers.extend(done.into_iter().map(|fence| (fence, Settled::Applied)));
+        }
+        others.extend(plain);
         if !others.is_empty() {
             answers.extend(self.settle_slowly(others.into_iter().cloned().collect()).await?);
         }
         Ok(answers)
+    }
+
+    /// Looking at keys costs something, so it comes second; but jobs with keys come in rows, and then it comes at once.
+    fn keys_first_or_later(&self) -> &'static [bool] {
+        if self.ends_have_keys.load(Ordering::Relaxed) { &[true] } else { &[false, true] }
     }
 
     async fn settle_unstorable(&self, bad: &Settlement, fault: Fault) -> Step<Answers> {
@@ -74,8 +85,9 @@ impl Store {
         self.settle_slowly(vec![bury]).await.map_err(stored_nowhere)
     }
 
-    /// Successes of jobs without a key that nobody asked to stop, in one statement. Gives those that were written.
-    async fn settle_plain(&self, batch: &[&Settlement]) -> Step<HashSet<Fence>> {
+    /// Successes of jobs that nobody asked to stop, in one statement; those with a key only if `keys` are looked at. Gives
+    /// those that were written.
+    async fn settle_plain(&self, batch: &[&Settlement], keys: &bool) -> Step<HashSet<Fence>> {
         if batch.is_empty() {
             return Ok(HashSet::new());
         }
@@ -94,9 +106,13 @@ impl Store {
             numbers(&ran_for),
             texts(&results),
             texts(&outputs),
+            flag(keys),
         ];
         let rows = self.work.get().await?.write(&self.sql.settle, &params).await?;
         let Some(row) = rows.first() else { return Ok(HashSet::new()) };
+        if *keys {
+            self.ends_have_keys.store(row.try_get(3)?, Ordering::Relaxed);
+        }
         if row.try_get(0)? {
             return Ok(batch.iter().map(|settlement| settlement.fence).collect());
         }

@@ -16,10 +16,16 @@ pub(crate) struct Figure {
 }
 
 /// In the order of a job's way. What `windlass bench --json` calls them is in the last column.
-pub(crate) const FIGURES: [Figure; 6] = [
+pub(crate) const FIGURES: [Figure; 7] = [
     figure("enqueue, one by one", "/s", ("enqueue1", "jobs_per_second"), ("enqueue", "single_per_second")),
     figure("enqueue in bulk", "/s", ("bulk", "jobs_per_second"), ("enqueue", "bulk_per_second")),
     figure("drain", "/s", ("drain", "jobs_per_second"), ("drain", "jobs_per_second")),
+    figure(
+        "drain, no history",
+        "/s",
+        ("drain", "jobs_per_second"),
+        ("drain-without-history", "jobs_per_second"),
+    ),
     figure("drain, pinned", "/s", ("pinned", "jobs_per_second"), ("pinned", "jobs_per_second")),
     figure("latency, p50", " ms", ("latency", "p50_ms"), ("latency", "pickup_p50_ms")),
     figure("latency, p99", " ms", ("latency", "p99_ms"), ("latency", "pickup_p99_ms")),
@@ -128,6 +134,7 @@ mod tests {
             values,
             [
                 ("drain", 10.5),
+                ("drain, no history", 10.5),
                 ("latency, p50", 1.5),
                 ("latency, p99", 3.0),
                 ("enqueue, one by one", 7.0),

@@ -36,6 +36,7 @@ pub(super) async fn run(ground: &Ground<'_>) -> Result<Figures, Failure> {
     ground.check_succeeded(jobs).await?;
     Ok(Figures::default()
         .with("jobs_per_second", per_second(jobs, done))
+        .with("attempts_per_second", per_second(2 * jobs, done))
         .with("parked_per_second", per_second(jobs, parked))
         .with("opened_per_second", per_second(jobs, opened - parked)))
 }
