@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
 use windlass_core::engine::Engine;
 use windlass_core::error::EngineError;
-use windlass_engines::postgres::{PostgresEngine, PostgresOptions};
+use windlass_engines::postgres::{Address, PostgresEngine, PostgresOptions};
 use windlass_engines::sqlite::{self, SqliteEngine, SqliteOptions};
 
 use crate::config::{Config, DatabaseUrl, EngineChoice, PostgresSettings, StoreSettings, Synchronous};
@@ -60,13 +61,17 @@ pub(crate) fn of_postgres(error: EngineError, url: &DatabaseUrl) -> Failure {
     ))
 }
 
+/// A session of our own, beside those of the engine. Its connection ends with the value.
+pub(crate) async fn session(url: &DatabaseUrl) -> Result<Client, Failure> {
+    let address = Address::parse(url.secret()).map_err(|error| of_postgres(error, url))?;
+    address.connect().await.map_err(|error| of_postgres(error, url))
+}
+
 /// Removes a schema with all that is in it, if it is there.
 pub(crate) async fn drop_schema(url: &DatabaseUrl, schema: &str) -> Result<(), Failure> {
     let unreachable =
         |why: tokio_postgres::Error| of_postgres(EngineError::Unavailable { why: with_causes(&why) }, url);
-    let (client, connection) =
-        tokio_postgres::connect(url.secret(), tokio_postgres::NoTls).await.map_err(unreachable)?;
-    tokio::spawn(connection);
+    let client = session(url).await?;
     let drop = format!("DROP SCHEMA IF EXISTS {schema} CASCADE");
     // Somebody's last statement may lock the same tables in another order.
     const TRIES: usize = 5;

@@ -83,6 +83,12 @@ impl Server {
         Some(certificate::authority(self.daemon.path())).filter(|path| path.exists())
     }
 
+    /// A certificate by which a client shows that it is this role, and its key, if the server speaks TLS. Lines of
+    /// `pg_hba.conf` with `cert` ask for it.
+    pub fn client_certificate(&self, role: &str) -> Result<(PathBuf, PathBuf), Error> {
+        certificate::make_for_client(&self.daemon, role)
+    }
+
     /// The folder that holds all of the server.
     pub fn folder(&self) -> &Path {
         self.daemon.path()

@@ -4,6 +4,8 @@ use std::borrow::Cow;
 use std::fmt;
 
 use tokio_postgres::config::Host;
+use windlass_core::error::EngineError;
+use windlass_engines::postgres::Address;
 
 /// The address of a PostgreSQL database, readable for the driver.
 #[derive(Clone, PartialEq, Eq)]
@@ -17,14 +19,10 @@ impl DatabaseUrl {
 
     /// Refuses what the driver could not read. The message leaves out what came: it may hold a password.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
-        match text.parse::<tokio_postgres::Config>() {
+        match Address::parse(text) {
             Ok(_) => Ok(Self(text.to_owned())),
-            Err(why) => {
-                let why = crate::exit::with_causes(&why);
-                Err(format!(
-                    "expected a database URL such as postgres://user@host:5432/database, got one that cannot be read ({why})"
-                ))
-            }
+            Err(EngineError::Unusable { why }) => Err(why),
+            Err(other) => Err(other.to_string()),
         }
     }
 
@@ -36,7 +34,8 @@ impl DatabaseUrl {
 
 impl fmt::Display for DatabaseUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let config: tokio_postgres::Config = self.0.parse().map_err(|_| fmt::Error)?;
+        let address = Address::parse(&self.0).map_err(|_| fmt::Error)?;
+        let config = address.config();
         let host = |host: &Host| match host {
             Host::Tcp(name) => name.clone(),
             Host::Unix(folder) => folder.display().to_string(),
@@ -92,6 +91,10 @@ mod tests {
             ("postgres://ada@a:1,b:2/jobs?password=secret", "postgres://ada@a:1,b:2/jobs"),
             ("host=/run/pg user=ada password=secret dbname=jobs", "postgres://ada@/run/pg/jobs"),
             ("postgres://localhost", "postgres://localhost:5432"),
+            (
+                "postgres://ada@db.example/jobs?sslmode=verify-full&sslrootcert=/ca.pem",
+                "postgres://ada@db.example:5432/jobs",
+            ),
         ] {
             let url = DatabaseUrl::parse(written).unwrap();
             assert_eq!(url.to_string(), shown);

@@ -10,13 +10,13 @@ use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{Config, Row, SimpleQueryMessage};
+use tokio_postgres::{Row, SimpleQueryMessage};
 use windlass_core::error::EngineError;
 
+use super::address::Address;
 use super::fault::{Fault, Step};
 use super::open;
 use super::sql::Statement;
-use super::tls::Tls;
 use super::value::Param;
 
 /// How long a call waits for a free connection, and for a new one to be made.
@@ -89,10 +89,15 @@ pub(super) struct Connections {
 }
 
 impl Connections {
-    pub(super) fn new(config: Config, tls: Tls, size: usize, pooled: bool, answer_within: Duration) -> Self {
-        let place = open::place(&config).into();
+    pub(super) fn new(
+        address: &Address,
+        size: usize,
+        pooled: bool,
+        answer_within: Duration,
+    ) -> Result<Self, EngineError> {
+        let place = address.place().into();
         let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
-        let manager = Manager::from_config(config, tls, recycling);
+        let manager = Manager::from_config(address.config().clone(), address.connector()?, recycling);
         let pool = Pool::builder(manager)
             .max_size(size)
             .wait_timeout(Some(CONNECT_WITHIN))
@@ -100,7 +105,7 @@ impl Connections {
             .runtime(deadpool_postgres::Runtime::Tokio1)
             .build()
             .expect("a pool with time-outs has a runtime");
-        Self { pool, place, pooled, answer_within }
+        Ok(Self { pool, place, pooled, answer_within })
     }
 
     /// A connection, for statements that each commit by themselves.

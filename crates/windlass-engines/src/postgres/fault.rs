@@ -4,6 +4,8 @@ use deadpool_postgres::{PoolError, TimeoutType};
 use tokio_postgres::error::{DbError, Severity, SqlState};
 use windlass_core::error::EngineError;
 
+use super::tls;
+
 /// What a step gives.
 pub(super) type Step<T> = Result<T, Fault>;
 
@@ -87,16 +89,24 @@ impl Fault {
     /// Why there is no connection to the server at this place.
     pub(super) fn connecting(error: PoolError, place: &str) -> Self {
         match error {
-            PoolError::Backend(error) => match Self::from(error) {
-                Self::Lost(why) => not_connected(&why, place),
-                other => other,
-            },
+            PoolError::Backend(error) => Self::connecting_to(error, place),
             PoolError::Timeout(TimeoutType::Wait) => Self::Unreachable(
                 "all connections of this process are busy; allow it more of them, or ask for less at once"
                     .into(),
             ),
             PoolError::Timeout(_) => not_connected("it takes a connection and does not answer", place),
             other => Self::Unreachable(other.to_string()),
+        }
+    }
+
+    /// The same, without a pool.
+    pub(super) fn connecting_to(error: tokio_postgres::Error, place: &str) -> Self {
+        if let Some(advice) = tls::advice(&error, place) {
+            return Self::Engine(advice);
+        }
+        match Self::from(error) {
+            Self::Lost(why) => not_connected(&why, place),
+            other => other,
         }
     }
 }
@@ -133,6 +143,10 @@ fn refused(error: &DbError) -> EngineError {
     let code = error.code();
     let unusable = |why: String| EngineError::Unusable { why };
     match code.code() {
+        "28000" if asks_for_tls(said) => unusable(format!(
+            "the server does not let this user in without TLS ({said}); write sslmode=require in the database URL, or \
+             sslmode=verify-full with sslrootcert to be sure who answers, and check pg_hba.conf"
+        )),
         "28P01" | "28000" => unusable(format!(
             "the server does not let this user in ({said}); check user and password of the database URL, and pg_hba.conf"
         )),
@@ -167,6 +181,11 @@ fn refused(error: &DbError) -> EngineError {
         }
         other => unusable(format!("{said} ({other})")),
     }
+}
+
+/// The server says how the session came that it does not let in; before version 14 in other words.
+fn asks_for_tls(said: &str) -> bool {
+    said.contains("pg_hba.conf") && (said.ends_with("no encryption") || said.ends_with("SSL off"))
 }
 
 /// An error and what caused it, in one line: the driver keeps the interesting half in the source.

@@ -6,13 +6,15 @@ use std::sync::Weak;
 use std::time::Duration;
 
 use tokio::sync::mpsc::Receiver;
-use tokio_postgres::{AsyncMessage, Client, Config, NoTls};
-use windlass_core::engine::Hint;
+use tokio_postgres::{AsyncMessage, Client, Config};
+use windlass_core::engine::{Hint, Result};
 use windlass_core::names::QueueName;
 
 use super::Store;
+use super::address::Address;
 use super::hints::Channels;
 use super::open::Periods;
+use super::tls::Tls;
 
 /// Between two tries to connect, growing from the first to the second.
 const AGAIN_AFTER: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
@@ -23,14 +25,26 @@ const PROBE: &str = "probe";
 const CANCEL: &str = "cancel";
 
 /// Why a listener's connection ended; nothing, if it was closed.
-type Ended = Result<(), String>;
+type Ended = std::result::Result<(), String>;
+
+/// How to make a listener's connection.
+pub(super) struct Ear {
+    config: Config,
+    tls: Tls,
+}
+
+impl Ear {
+    pub(super) fn at(address: &Address) -> Result<Self> {
+        Ok(Self { config: address.config().clone(), tls: address.connector()? })
+    }
+}
 
 /// Listens for as long as the engine lives.
-pub(super) async fn keep_listening(store: Weak<Store>, config: Config, periods: Periods) {
+pub(super) async fn keep_listening(store: Weak<Store>, ear: Ear, periods: Periods) {
     let mut pause = AGAIN_AFTER.0;
     while let Some(channels) = store.upgrade().map(|store| store.channels.clone()) {
         let began = std::time::Instant::now();
-        let ended = listen(&store, &config, &periods, &channels).await;
+        let ended = listen(&store, &ear, &periods, &channels).await;
         if store.strong_count() == 0 {
             return;
         }
@@ -45,9 +59,9 @@ pub(super) async fn keep_listening(store: Weak<Store>, config: Config, periods: 
 }
 
 /// One connection's life. Gives why it ended.
-async fn listen(store: &Weak<Store>, config: &Config, periods: &Periods, channels: &Channels) -> Ended {
+async fn listen(store: &Weak<Store>, ear: &Ear, periods: &Periods, channels: &Channels) -> Ended {
     // The driver's own time-out is for the first packet only; a peer that accepts and then says nothing has it too.
-    let connected = tokio::time::timeout(periods.heard_within, config.connect(NoTls)).await;
+    let connected = tokio::time::timeout(periods.heard_within, ear.config.connect(ear.tls.clone())).await;
     let (client, mut connection) =
         connected.map_err(|_| "it accepts, and says nothing".to_owned())?.map_err(told)?;
     // Both ends of the channel are ours, and what goes through is drained at once: nothing piles up.

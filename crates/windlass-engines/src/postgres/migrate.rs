@@ -43,9 +43,9 @@ pub async fn apply(url: &str, options: &PostgresOptions) -> Result<Vec<Migration
 }
 
 async fn connect(url: &str, options: &PostgresOptions) -> Result<Conn, EngineError> {
-    let config = open::config(url, options.pooled)?;
+    let address = open::address(url, options.pooled)?;
     let within = options.periods.answer_within;
-    Ok(Connections::new(config, tokio_postgres::NoTls, 1, options.pooled, within).get().await?)
+    Ok(Connections::new(&address, 1, options.pooled, within)?.get().await?)
 }
 
 /// What a dry run prints: the statements that would be executed.

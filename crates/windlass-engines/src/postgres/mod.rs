@@ -30,6 +30,7 @@ mod row;
 mod value;
 mod sql;
 mod conn;
+mod address;
 mod tls;
 mod fault;
 pub mod migrate;
@@ -67,11 +68,13 @@ use conn::{Connections, Home};
 use counts::DepthsSeen;
 use fault::Step;
 use hints::Channels;
+use listen::Ear;
 use position::Positions;
 use sql::Statements;
 use value::{Instant, instant};
 use wake::Appetite;
 
+pub use address::Address;
 pub use doctor::{Finding, Grade};
 pub use inside::{complete_in, enqueue_in};
 #[doc(hidden)]
@@ -114,32 +117,23 @@ impl PostgresEngine {
     /// Connects, and brings the schema up to date unless told otherwise. May be called on any runtime.
     pub async fn connect(url: &str, options: PostgresOptions) -> Result<Self> {
         options.check()?;
-        let config = open::config(url, options.pooled)?;
-        let heart = open::heartbeat_config(url, options.pooled)?;
+        let (pooled, periods) = (options.pooled, options.periods.clone());
+        let work = open::address(url, pooled)?;
+        let heart = open::heartbeat_address(url, pooled)?;
         let listen_url = options.listen_url.as_deref().or((!options.pooled).then_some(url));
-        let listen_config = match listen_url.filter(|_| options.listen) {
-            Some(url) => Some(open::config(url, false)?),
+        let ear = match listen_url.filter(|_| options.listen) {
+            Some(url) => Some(Ear::at(&open::address(url, false)?)?),
             None => None,
         };
+        let work = Connections::new(&work, options.connections, pooled, periods.answer_within)?;
+        let heart = Connections::new(&heart, 1, pooled, periods.heartbeat_within)?;
         let home = Home::start()?;
         let store = Arc::new_cyclic(|myself| Store {
-            work: Connections::new(
-                config,
-                tokio_postgres::NoTls,
-                options.connections,
-                options.pooled,
-                options.periods.answer_within,
-            ),
-            heart: Connections::new(
-                heart,
-                tokio_postgres::NoTls,
-                1,
-                options.pooled,
-                options.periods.heartbeat_within,
-            ),
+            work,
+            heart,
             sql: Statements::for_schema(&options.schema),
             channels: Channels::for_schema(&options.schema, fastrand::u64(..)),
-            listens: listen_config.is_some(),
+            listens: ear.is_some(),
             clock: options.clock.clone(),
             time: Mutex::new((Timestamp::EPOCH, Moment::now())),
             catalogue: RwLock::default(),
@@ -150,11 +144,11 @@ impl PostgresEngine {
             listeners: Listeners::default(),
             myself: myself.clone(),
         });
-        let (opening, periods) = (store.clone(), options.periods.clone());
+        let opening = store.clone();
         let durability = home.run(async move { opening.open(&options).await }).await?;
         home.spawn(Store::keep_looking(Arc::downgrade(&store), periods.look_every));
-        if let Some(config) = listen_config {
-            home.spawn(listen::keep_listening(Arc::downgrade(&store), config, periods));
+        if let Some(ear) = ear {
+            home.spawn(listen::keep_listening(Arc::downgrade(&store), ear, periods));
         }
         Ok(Self { store, home, info: EngineInfo { name: "postgres", durability } })
     }

@@ -1,15 +1,14 @@
 //! Opening: options, the settings of our sessions, and a first look at the server.
 
 use std::fmt;
-use std::str::FromStr;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use tokio_postgres::Config;
-use tokio_postgres::config::Host;
 use windlass_core::clock::Clock;
 use windlass_core::engine::{Durability, Result};
 use windlass_core::error::EngineError;
+
+use super::address::Address;
 
 /// How a PostgreSQL engine is opened.
 #[derive(Clone)]
@@ -148,71 +147,19 @@ pub(super) static BEGIN_POOLED: LazyLock<String> = LazyLock::new(|| {
     format!("BEGIN{}", settings.concat())
 });
 
+/// A heartbeat that is lost with the server's last moments is made up for by the next, so it need not wait for the disk.
+const HEARTBEAT: &str = "-c synchronous_commit=off";
+
 /// Reads a database URL and adds what all our sessions have.
-pub(super) fn config(url: &str, pooled: bool) -> Result<Config> {
-    let mut config = Config::from_str(url).map_err(|error| wrong_url(&error))?;
-    notice_a_silent_peer(&mut config);
-    if config.get_application_name().is_none() {
-        config.application_name("windlass");
-    }
-    if !pooled {
-        let given = config.get_options().unwrap_or_default().to_owned();
-        config.options(format!("{} {given}", session_options()));
-    }
-    Ok(config)
+pub(super) fn address(url: &str, pooled: bool) -> Result<Address> {
+    let address = Address::parse(url)?;
+    Ok(if pooled { address } else { address.with_defaults(&session_options()) })
 }
 
-/// A peer that went away in silence is noticed within half a minute, unless the URL says otherwise.
-fn notice_a_silent_peer(config: &mut Config) {
-    if config.get_connect_timeout().is_none() {
-        config.connect_timeout(Duration::from_secs(5));
-    }
-    if config.get_tcp_user_timeout().is_none() {
-        config.tcp_user_timeout(Duration::from_secs(20));
-    }
-    if config.get_keepalives_interval().is_none() {
-        config.keepalives_interval(Duration::from_secs(5)).keepalives_idle(Duration::from_secs(10));
-    }
-    if config.get_keepalives_retries().is_none() {
-        config.keepalives_retries(3);
-    }
-}
-
-/// Where a URL leads, for people to read: hosts and ports, and nothing that is secret.
-pub(super) fn place(config: &Config) -> String {
-    let ports = config.get_ports();
-    let port = |nth: usize| ports.get(nth).or(ports.first()).copied().unwrap_or(5432);
-    let host = |host: &Host| match host {
-        Host::Tcp(name) => name.clone(),
-        Host::Unix(folder) => folder.display().to_string(),
-    };
-    let hosts = config.get_hosts().iter().enumerate();
-    hosts.map(|(nth, name)| format!("{}:{}", host(name), port(nth))).collect::<Vec<_>>().join(", ")
-}
-
-/// The same for heartbeats: one that is lost with the server's last moments is made up for by the next, so it
-/// need not wait for the disk.
-pub(super) fn heartbeat_config(url: &str, pooled: bool) -> Result<Config> {
-    let mut config = config(url, pooled)?;
-    if !pooled {
-        let given = config.get_options().unwrap_or_default().to_owned();
-        config.options(format!("{given} -c synchronous_commit=off"));
-    }
-    Ok(config)
-}
-
-/// The driver names what it does not know, and that may be a part of a password with a `?` in it. What it does know,
-/// such as an option with a wrong value, has a name that is safe to repeat.
-fn wrong_url(error: &tokio_postgres::Error) -> EngineError {
-    let cause = std::error::Error::source(error).map(ToString::to_string);
-    let safe = cause.filter(|cause| cause.starts_with("invalid value for option"));
-    let cause = safe.unwrap_or_else(|| "an unknown option or a wrong character".to_owned());
-    EngineError::Unusable {
-        why: format!(
-            "expected a database URL such as postgres://user@host:5432/database, got one that cannot be read ({cause}); \
-             in a password, write @ as %40, / as %2F and ? as %3F"
-        ),
-    }
+/// The same for heartbeats.
+pub(super) fn heartbeat_address(url: &str, pooled: bool) -> Result<Address> {
+    let address = address(url, pooled)?;
+    Ok(if pooled { address } else { address.with_settings(HEARTBEAT) })
 }
 
 /// What an acknowledged job survives, by the server's own settings.

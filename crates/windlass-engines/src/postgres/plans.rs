@@ -62,7 +62,7 @@ async fn no_hot_statement_walks_over_a_big_table_or_sorts_more_than_it_gives() {
     let schema = format!("plans_{:016x}", fastrand::u64(..));
     let options = PostgresOptions { schema: schema.clone(), listen: false, ..PostgresOptions::default() };
     let _engine = PostgresEngine::connect(&url, options).await.unwrap();
-    let (client, connection) = open::config(&url, false).unwrap().connect(NoTls).await.unwrap();
+    let (client, connection) = open::address(&url, false).unwrap().config().connect(NoTls).await.unwrap();
     tokio::spawn(connection);
     client.batch_execute("SET statement_timeout = 0").await.unwrap();
     client.batch_execute(&in_schema(FILL, &schema)).await.unwrap();
@@ -104,7 +104,7 @@ async fn a_claim_pulls_from_one_priority_after_another_under_one_limit() {
     let schema = format!("plans_{:016x}", fastrand::u64(..));
     let options = PostgresOptions { schema: schema.clone(), listen: false, ..PostgresOptions::default() };
     let _engine = PostgresEngine::connect(&url, options).await.unwrap();
-    let (client, connection) = open::config(&url, false).unwrap().connect(NoTls).await.unwrap();
+    let (client, connection) = open::address(&url, false).unwrap().config().connect(NoTls).await.unwrap();
     tokio::spawn(connection);
     let statements = Statements::all();
     let (_, text) = statements.iter().find(|(name, _)| *name == "claim").unwrap();

@@ -6,6 +6,7 @@
 
 mod errors;
 mod opening;
+mod tls;
 mod damaged_rows;
 mod poison;
 mod crew;

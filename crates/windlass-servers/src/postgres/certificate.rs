@@ -24,6 +24,9 @@ CN = localhost
 basicConstraints = critical, CA:TRUE
 keyUsage = critical, keyCertSign
 subjectKeyIdentifier = hash
+[client]
+basicConstraints = critical, CA:FALSE
+extendedKeyUsage = clientAuth
 [server]
 basicConstraints = critical, CA:FALSE
 extendedKeyUsage = serverAuth
@@ -46,22 +49,44 @@ pub(super) fn key(folder: &Path) -> PathBuf {
 
 /// Makes the authority, the server's key and its certificate, all good for two days.
 pub(super) fn make(daemon: &Daemon) -> Result<(), Error> {
-    let openssl = programs::find("openssl", &[], INSTALL)?;
     daemon.write("request", REQUEST)?;
-    let run = |arguments: &str| {
-        let mut command = Command::new(&openssl);
-        let words = arguments.split_whitespace();
-        let words = words.flat_map(|word| if word == "NEW_KEY" { NEW_KEY.to_vec() } else { vec![word] });
-        daemon.run(command.args(words))
-    };
-    run(
+    openssl(
+        daemon,
         "req -config request -x509 -days 2 -subj /CN=windlass NEW_KEY -keyout authority.key -out authority.crt",
     )?;
-    run("req -config request -new NEW_KEY -keyout server.key -out server.csr")?;
-    run("x509 -req -days 2 -in server.csr -CA authority.crt -CAkey authority.key -set_serial 1 \
-         -extfile request -extensions server -out server.crt")?;
+    openssl(daemon, "req -config request -new NEW_KEY -keyout server.key -out server.csr")?;
+    sign(daemon, "server", "server")?;
     // PostgreSQL refuses a key that others may read.
     let key = key(daemon.path());
     fs::set_permissions(&key, fs::Permissions::from_mode(0o600))
         .map_err(Error::io(format!("protecting {}", key.display())))
+}
+
+/// Makes a certificate by which a client shows that it is this role, and its key. The role is a plain word.
+pub(super) fn make_for_client(daemon: &Daemon, role: &str) -> Result<(PathBuf, PathBuf), Error> {
+    openssl(
+        daemon,
+        &format!("req -config request -new -subj /CN={role} NEW_KEY -keyout {role}.key -out {role}.csr"),
+    )?;
+    sign(daemon, role, "client")?;
+    let file = |kind: &str| daemon.path().join(format!("{role}.{kind}"));
+    Ok((file("crt"), file("key")))
+}
+
+fn sign(daemon: &Daemon, name: &str, extensions: &str) -> Result<(), Error> {
+    openssl(
+        daemon,
+        &format!(
+            "x509 -req -days 2 -in {name}.csr -CA authority.crt -CAkey authority.key -set_serial 1 \
+             -extfile request -extensions {extensions} -out {name}.crt"
+        ),
+    )
+}
+
+/// Runs the program in the server's folder.
+fn openssl(daemon: &Daemon, arguments: &str) -> Result<(), Error> {
+    let mut command = Command::new(programs::find("openssl", &[], INSTALL)?);
+    let words = arguments.split_whitespace();
+    let words = words.flat_map(|word| if word == "NEW_KEY" { NEW_KEY.to_vec() } else { vec![word] });
+    daemon.run(command.args(words))
 }

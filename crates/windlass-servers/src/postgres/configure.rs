@@ -30,6 +30,10 @@ pub(super) fn settings(folder: &Path, data: &Path, port: u16, options: &Options)
         ("log_line_prefix", "%m [%p] ".to_owned()),
         ("ssl", on_or_off(options.tls)),
         ("ssl_cert_file", certificate::server(folder).display().to_string()),
+        (
+            "ssl_ca_file",
+            if options.tls { certificate::authority(folder).display().to_string() } else { String::new() },
+        ),
         ("ssl_key_file", certificate::key(folder).display().to_string()),
     ];
     let ours = ours.iter().map(|(name, value)| line(name, value));

@@ -1,21 +1,10 @@
-//! A session of our own with PostgreSQL, beside those of the engine.
+//! What is asked of PostgreSQL in a session of our own.
 
-use tokio_postgres::{Client, NoTls};
+use tokio_postgres::Client;
 
 use super::failed;
-use crate::config::DatabaseUrl;
 use crate::exit::{Failure, with_causes};
-use crate::store::of_postgres;
-use windlass_core::error::EngineError;
-
-/// Connects. Its connection ends with the value.
-pub(super) async fn connect(url: &DatabaseUrl) -> Result<Client, Failure> {
-    let connected = tokio_postgres::connect(url.secret(), NoTls).await;
-    let (client, connection) =
-        connected.map_err(|why| of_postgres(EngineError::Unavailable { why: with_causes(&why) }, url))?;
-    tokio::spawn(connection);
-    Ok(client)
-}
+pub(super) use crate::store::session as connect;
 
 /// Of a statement.
 pub(super) fn refused(why: tokio_postgres::Error) -> Failure {

@@ -1,0 +1,152 @@
+//! Where a database URL leads, and how connections get there.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use tokio_postgres::config::{Host, SslMode};
+use tokio_postgres::{Client, Config};
+use windlass_core::engine::Result;
+use windlass_core::error::EngineError;
+
+use super::fault::Fault;
+use super::tls::{self, Tls, TlsSettings};
+
+/// A database URL that has been read: where it leads, and how connections are protected on the way.
+#[derive(Debug, Clone)]
+pub struct Address {
+    config: Config,
+    tls: TlsSettings,
+}
+
+impl Address {
+    /// Reads a URL such as `postgres://user@host:5432/database?sslmode=verify-full`, or words such as
+    /// `host=… user=…`. Looks at no file: certificates are read when somebody connects.
+    pub fn parse(url: &str) -> Result<Self> {
+        let (url, tls) = tls::take_settings(url)?;
+        let mut config = Config::from_str(&url).map_err(|error| wrong_url(&error))?;
+        config.ssl_mode(tls.transport());
+        be_ready_for_tls(&mut config);
+        notice_a_silent_peer(&mut config);
+        if config.get_application_name().is_none() {
+            config.application_name("windlass");
+        }
+        Ok(Self { config, tls })
+    }
+
+    /// What the driver makes of it.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// A session of your own, for example to enqueue in your own transaction. Its connection is driven by a task on
+    /// the calling runtime and ends with the value.
+    pub async fn connect(&self) -> Result<Client> {
+        let connected = self.config.connect(self.connector()?).await;
+        let (client, connection) =
+            connected.map_err(|error| EngineError::from(Fault::connecting_to(error, &self.place())))?;
+        tokio::spawn(connection);
+        Ok(client)
+    }
+
+    /// The same address with settings for its sessions that the URL goes over.
+    pub(super) fn with_defaults(mut self, settings: &str) -> Self {
+        let all = format!("{settings} {}", self.config.get_options().unwrap_or_default());
+        self.config.options(all);
+        self
+    }
+
+    /// The same with settings that go over the URL's.
+    pub(super) fn with_settings(mut self, settings: &str) -> Self {
+        let all = format!("{} {settings}", self.config.get_options().unwrap_or_default());
+        self.config.options(all);
+        self
+    }
+
+    /// What makes TLS on the way there. Reads the files that the URL names.
+    pub(super) fn connector(&self) -> Result<Tls> {
+        tls::connector(&self.tls)
+    }
+
+    /// Where it leads, for people to read: hosts and ports, and nothing that is secret.
+    pub(super) fn place(&self) -> String {
+        let ports = self.config.get_ports();
+        let port = |nth: usize| ports.get(nth).or(ports.first()).copied().unwrap_or(5432);
+        let host = |host: &Host| match host {
+            Host::Tcp(name) => name.clone(),
+            Host::Unix(folder) => folder.display().to_string(),
+        };
+        let hosts = self.config.get_hosts().iter().enumerate();
+        hosts.map(|(nth, name)| format!("{}:{}", host(name), port(nth))).collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// The driver wants a host name for TLS even if the URL has only an address, and asks for TLS on a Unix socket, where
+/// no server has it.
+fn be_ready_for_tls(config: &mut Config) {
+    if config.get_hosts().is_empty() {
+        for address in config.get_hostaddrs().to_vec() {
+            config.host(address.to_string());
+        }
+    }
+    let is_socket = |host: &Host| matches!(host, Host::Unix(_));
+    if !config.get_hosts().is_empty() && config.get_hosts().iter().all(is_socket) {
+        config.ssl_mode(SslMode::Disable);
+    }
+}
+
+/// A peer that went away in silence is noticed within half a minute, unless the URL says otherwise.
+fn notice_a_silent_peer(config: &mut Config) {
+    if config.get_connect_timeout().is_none() {
+        config.connect_timeout(Duration::from_secs(5));
+    }
+    if config.get_tcp_user_timeout().is_none() {
+        config.tcp_user_timeout(Duration::from_secs(20));
+    }
+    if config.get_keepalives_interval().is_none() {
+        config.keepalives_interval(Duration::from_secs(5)).keepalives_idle(Duration::from_secs(10));
+    }
+    if config.get_keepalives_retries().is_none() {
+        config.keepalives_retries(3);
+    }
+}
+
+/// The driver names what it does not know, and that may be a part of a password with a `?` in it. What it does know,
+/// such as an option with a wrong value, has a name that is safe to repeat.
+fn wrong_url(error: &tokio_postgres::Error) -> EngineError {
+    let cause = std::error::Error::source(error).map(ToString::to_string);
+    let safe = cause.filter(|cause| cause.starts_with("invalid value for option"));
+    let cause = safe.unwrap_or_else(|| "an unknown option or a wrong character".to_owned());
+    EngineError::Unusable {
+        why: format!(
+            "expected a database URL such as postgres://user@host:5432/database, got one that cannot be read ({cause}); \
+             in a password, write @ as %40, / as %2F and ? as %3F"
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mode(url: &str) -> SslMode {
+        Address::parse(url).unwrap().config().get_ssl_mode()
+    }
+
+    #[test]
+    fn an_address_without_a_name_has_one_for_tls() {
+        let address = Address::parse("hostaddr=10.0.0.7 user=app").unwrap();
+        assert_eq!(address.config().get_hosts(), [Host::Tcp("10.0.0.7".to_owned())]);
+    }
+
+    #[test]
+    fn a_unix_socket_never_has_tls_whatever_is_asked_for() {
+        assert_eq!(mode("postgres:///app?host=/run/postgresql&sslmode=verify-full"), SslMode::Disable);
+        assert_eq!(mode("postgres:///app?host=db.example&sslmode=verify-full"), SslMode::Require);
+    }
+
+    #[test]
+    fn a_url_that_says_nothing_prefers_tls() {
+        assert_eq!(mode("postgres://app@db.example/app"), SslMode::Prefer);
+        assert_eq!(mode("postgres://app@db.example/app?sslmode=disable"), SslMode::Disable);
+    }
+}
