@@ -168,7 +168,7 @@ async fn a_server_that_takes_no_writes_says_where_to_go() {
 async fn a_url_that_cannot_be_read_is_refused_without_repeating_it() {
     let wrong = [
         format!("postgres://me:{SECRET}@host:many/jobs"),
-        format!("postgres://me:{SECRET}@host/jobs?sslmode=perhaps"),
+        format!("postgres://me:{SECRET}@host/jobs?channel_binding=perhaps"),
         format!("postgres://me:{SECRET}@host/jobs?{SECRET}=1"),
         format!("host=here password={SECRET} port=many"),
         format!("host=here {SECRET}"),
@@ -179,6 +179,9 @@ async fn a_url_that_cannot_be_read_is_refused_without_repeating_it() {
         let error = refusal(&url, PostgresOptions::default()).await;
         assert_unusable(&error, &["expected a database URL such as postgres://"]);
     }
+    let url = format!("postgres://me:{SECRET}@host/jobs?sslmode=perhaps");
+    let error = refusal(&url, PostgresOptions::default()).await;
+    assert_unusable(&error, &["sslmode", "verify-full", "perhaps"]);
 }
 
 #[tokio::test]
