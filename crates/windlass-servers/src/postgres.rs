@@ -13,8 +13,10 @@ mod programs;
 mod certificate;
 mod configure;
 mod psql;
+mod session;
 
 pub use options::Options;
+pub use session::Session;
 
 use crate::daemon::Daemon;
 use crate::{Error, port};

@@ -6,9 +6,12 @@ use std::process::{Child, Command, Output, Stdio};
 
 use crate::Error;
 
+/// All but the address: nothing of the user's own, rows only, and an end at the first error.
+pub(super) const ARGUMENTS: [&str; 9] = ["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-f", "-", "-d"];
+
 pub(super) fn run(psql: &Path, url: &str, sql: &str) -> Result<String, Error> {
     let mut command = Command::new(psql);
-    command.args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-f", "-", "-d", url]);
+    command.args(ARGUMENTS).arg(url);
     forget_settings(&mut command);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let child = command.spawn().map_err(Error::io(format!("starting {}", psql.display())))?;
@@ -21,7 +24,7 @@ pub(super) fn run(psql: &Path, url: &str, sql: &str) -> Result<String, Error> {
 }
 
 /// Variables such as PGOPTIONS are meant for the caller's own servers.
-fn forget_settings(command: &mut Command) {
+pub(super) fn forget_settings(command: &mut Command) {
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("PG") {
             command.env_remove(name);
