@@ -139,10 +139,13 @@ impl From<Fault> for EngineError {
 }
 
 fn refused(error: &DbError) -> EngineError {
-    let said = error.message();
-    let code = error.code();
+    said_no(error.code().code(), error.message(), error.hint(), error.constraint())
+}
+
+/// What the server's no means, whichever library has heard it.
+pub(super) fn said_no(code: &str, said: &str, hint: Option<&str>, constraint: Option<&str>) -> EngineError {
     let unusable = |why: String| EngineError::Unusable { why };
-    match code.code() {
+    match code {
         "28000" if asks_for_tls(said) => unusable(format!(
             "the server does not let this user in without TLS ({said}); write sslmode=require in the database URL, or \
              sslmode=verify-full with sslrootcert to be sure who answers, and check pg_hba.conf"
@@ -165,14 +168,15 @@ fn refused(error: &DbError) -> EngineError {
         },
         // This process stood still for longer than the server waits; it goes on with another session. Guarded by
         // `a_transaction_that_the_server_ended_for_its_silence_is_made_again`.
-        "25P03" | "25P04" => EngineError::Unavailable { why: format!("{said} ({code})", code = code.code()) },
+        "25P03" | "25P04" => EngineError::Unavailable { why: format!("{said} ({code})") },
         "53100" => EngineError::Full {
             why: format!("free some space on the server's disk; it goes on by itself then ({said})"),
         },
-        "23514" if is_misrouted(error) => {
+        // As above: a check without a name is the bounds of a part.
+        "23514" if constraint.is_none() => {
             EngineError::Unavailable { why: format!("a day of the history was made just now ({said})") }
         }
-        other if other.starts_with("WL") => EngineError::Refused(match error.hint() {
+        other if other.starts_with("WL") => EngineError::Refused(match hint {
             Some(hint) => format!("{said}; {hint}"),
             None => said.to_owned(),
         }),

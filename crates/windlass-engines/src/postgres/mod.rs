@@ -24,6 +24,8 @@ mod wake;
 mod listen;
 mod doctor;
 mod inside;
+#[cfg(feature = "sqlx")]
+pub mod sqlx;
 
 mod catalogue;
 mod row;

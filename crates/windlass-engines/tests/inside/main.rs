@@ -11,3 +11,5 @@ mod open_transactions;
 mod sql_functions;
 mod refusals;
 mod languages;
+#[cfg(feature = "sqlx")]
+mod sqlx_transaction;
