@@ -17,6 +17,9 @@ use super::book::Book;
 use super::surely::{AGAIN, after, claim_surely, settle_surely};
 use crate::{bits, card, claim_request};
 
+/// So long it works on a job that was taken back from another worker, which may come back in the middle.
+const SUSPECT_LASTS: Duration = Duration::from_millis(200);
+
 pub(crate) struct Worker {
     pub(crate) engine: Arc<PostgresEngine>,
     pub(crate) book: Arc<Book>,
@@ -51,9 +54,9 @@ impl Worker {
     async fn live(&self, me: WorkerId) {
         let mut suspect_due = false;
         while !self.stop.load(Ordering::SeqCst) {
-            let suspects = match suspect_due {
-                true => Suspects::One { crashes_max: CRASHES_MAX },
-                false => Suspects::LeaveOut,
+            let (suspects, lasts) = match suspect_due {
+                true => (Suspects::One { crashes_max: CRASHES_MAX }, SUSPECT_LASTS),
+                false => (Suspects::LeaveOut, self.lasts),
             };
             let request = ClaimRequest { suspects, ..claim_request(me, 5) };
             match claim_surely(&self.engine, request).await {
@@ -61,7 +64,7 @@ impl Worker {
                 Ok(ClaimAnswer::Claimed { jobs, outlook }) => {
                     let idle = jobs.is_empty() && !outlook.more_due;
                     suspect_due = outlook.suspect_due && !suspect_due;
-                    self.run_all(me, jobs).await;
+                    self.run_all(me, jobs, lasts).await;
                     if idle && !suspect_due {
                         // may sleep: this worker polls.
                         tokio::time::sleep(AGAIN).await;
@@ -72,7 +75,7 @@ impl Worker {
         }
     }
 
-    async fn run_all(&self, me: WorkerId, jobs: Vec<Claimed>) {
+    async fn run_all(&self, me: WorkerId, jobs: Vec<Claimed>, lasts: Duration) {
         if jobs.is_empty() {
             return;
         }
@@ -81,7 +84,7 @@ impl Worker {
             self.book.note(Event::start(uid.clone(), claimed.token, me));
         }
         // may sleep: this is the work.
-        tokio::time::sleep(self.lasts).await;
+        tokio::time::sleep(lasts).await;
         let batch: Vec<_> =
             jobs.into_iter().zip(&uids).map(|(claimed, uid)| self.end(claimed, uid)).collect();
         let tokens: Vec<_> = batch.iter().map(|settlement| settlement.fence.token).collect();
