@@ -380,6 +380,8 @@ pub(super) fn swallow(proxy: &Proxy, dice: &mut fastrand::Rng) {
     std::thread::sleep(Duration::from_millis(dice.u64(1..150)));
     proxy.cut_all();
     proxy.swallow_answers(false);
+    // Whoever came in between has lost something too, and would wait for it.
+    proxy.cut_all();
 }
 
 const SEED: u64 = 1;
