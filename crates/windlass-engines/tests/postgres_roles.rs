@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use tokio_postgres::error::SqlState;
 use windlass_core::admin::ListRequest;
 use windlass_core::claim::{ClaimAnswer, ClaimRequest, ClaimToken, Suspects};
 use windlass_core::engine::{Admin, Declaration, Engine};
@@ -15,7 +16,7 @@ use windlass_core::payload::Payload;
 use windlass_core::queue::QueueSpec;
 use windlass_core::settle::{AttemptReport, Settled, Transition};
 use windlass_core::worker::{WorkerCard, WorkerId};
-use windlass_engines::postgres::{PostgresEngine, PostgresOptions};
+use windlass_engines::postgres::{Address, PostgresEngine, PostgresOptions, enqueue_in};
 
 const ROLES: &str = include_str!("../../../docs/engines/postgres-roles.sql");
 
@@ -49,13 +50,19 @@ impl Place {
         tokio::spawn(connection);
         let roles = ROLES.replace("windlass_", &format!("{schema}_")).replace("windlass", &schema);
         client.batch_execute(&roles).await.unwrap();
-        for role in ["worker", "producer", "reader"] {
+        for role in ["worker", "producer", "client", "reader"] {
             client.batch_execute(&format!("ALTER ROLE {schema}_{role} LOGIN")).await.unwrap();
         }
         Self { schema, url, owner }
     }
 
     async fn as_role(&self, role: &str) -> PostgresEngine {
+        let options =
+            PostgresOptions { schema: self.schema.clone(), migrate: false, ..PostgresOptions::default() };
+        PostgresEngine::connect(&self.url_of(role), options).await.expect("the role may come in")
+    }
+
+    fn url_of(&self, role: &str) -> String {
         let mut config: tokio_postgres::Config = self.url.parse().unwrap();
         let host = match &config.get_hosts()[0] {
             tokio_postgres::config::Host::Tcp(host) => host.clone(),
@@ -63,14 +70,13 @@ impl Place {
         };
         let user = format!("{}_{role}", self.schema);
         config.user(&user);
-        let url = format!(
-            "postgres://{user}@{host}:{}/{}",
-            config.get_ports()[0],
-            config.get_dbname().unwrap_or("postgres")
-        );
-        let options =
-            PostgresOptions { schema: self.schema.clone(), migrate: false, ..PostgresOptions::default() };
-        PostgresEngine::connect(&url, options).await.expect("the role may come in")
+        let (port, database) = (config.get_ports()[0], config.get_dbname().unwrap_or("postgres"));
+        format!("postgres://{user}@{host}:{port}/{database}")
+    }
+
+    /// A session without an engine.
+    async fn session_of(&self, role: &str) -> tokio_postgres::Client {
+        Address::parse(&self.url_of(role)).unwrap().connect().await.expect("the role may come in")
     }
 }
 
@@ -124,9 +130,34 @@ async fn a_worker_does_everything_but_change_the_schema() {
 }
 
 #[tokio::test]
-async fn a_producer_puts_jobs_in_and_claims_none() {
+async fn a_producer_puts_jobs_in_with_the_functions_and_can_do_nothing_else() {
     let place = Place::new().await;
-    let engine = place.as_role("producer").await;
+    let mut client = place.session_of("producer").await;
+    let schema = &place.schema;
+    client.batch_execute(&format!("SELECT {schema}.enqueue('work', key => 'a')")).await.unwrap();
+    let tx = client.transaction().await.unwrap();
+    let jobs = vec![NewJob::new(kind(), Payload::default())];
+    assert!(matches!(enqueue_in(&tx, schema, jobs).await.unwrap()[..], [Enqueued::New(_)]));
+    tx.commit().await.unwrap();
+    assert_eq!(place.owner.queues().await.unwrap()[0].counts.ready, 2);
+    for (what, text) in [
+        ("read jobs", format!("SELECT * FROM {schema}.delayed_jobs")),
+        ("read keys", format!("SELECT * FROM {schema}.job_keys")),
+        ("change jobs", format!("UPDATE {schema}.delayed_jobs SET priority = 0")),
+        ("put jobs in past the door", format!("INSERT INTO {schema}.count_deltas DEFAULT VALUES")),
+        ("end jobs", format!("SELECT {schema}.complete(1, '00000000-0000-0000-0000-000000000000')")),
+        ("make days", format!("SELECT {schema}.make_days(now())")),
+        ("drop days", format!("SELECT {schema}.drop_days(now())")),
+    ] {
+        let refused = client.batch_execute(&text).await.expect_err(what);
+        assert_eq!(refused.code(), Some(&SqlState::INSUFFICIENT_PRIVILEGE), "{what}: {refused}");
+    }
+}
+
+#[tokio::test]
+async fn a_client_puts_jobs_in_and_claims_none() {
+    let place = Place::new().await;
+    let engine = place.as_role("client").await;
     assert!(matches!(put_in(&engine).await.unwrap()[..], [Enqueued::New(_)]));
     let refused = register(&engine, WorkerId::from_random(fastrand::u128(..))).await.unwrap_err();
     assert!(matches!(&refused, EngineError::Unusable { why } if why.contains("lacks a right")), "{refused}");
@@ -145,4 +176,7 @@ async fn a_reader_sees_all_and_changes_nothing() {
         matches!(&refused, EngineError::Unusable { why } if why.contains("docs/engines/postgres.md")),
         "{refused}"
     );
+    let drop_all = format!("SELECT {}.drop_days('2100-01-01')", place.schema);
+    let refused = place.session_of("reader").await.batch_execute(&drop_all).await.unwrap_err();
+    assert_eq!(refused.code(), Some(&SqlState::INSUFFICIENT_PRIVILEGE), "{refused}");
 }
