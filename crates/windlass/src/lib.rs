@@ -13,7 +13,7 @@
 //!
 //! Make handlers harmless when repeated: write with a key of your own, or pass the claim's [fence](Context::fence)
 //! on to whatever you write to, or write your rows and the end of the job in one transaction (`complete_in` in the
-//! module `sqlite`). What else is promised and what is not is [below](#promises).
+//! modules `sqlite` and `postgres`). What else is promised and what is not is [below](#promises).
 //!
 //! # A job, a handler, a worker
 //!

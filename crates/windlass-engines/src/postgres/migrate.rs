@@ -22,7 +22,13 @@ pub struct Migration {
 const MIGRATIONS: &[(u32, &str, &str)] = &[(
     1,
     "first",
-    concat!(include_str!("migrations/0001_first.sql"), "\n", include_str!("migrations/0001_inside.sql")),
+    concat!(
+        include_str!("migrations/0001_first.sql"),
+        "\n",
+        include_str!("migrations/0001_inside.sql"),
+        "\n",
+        include_str!("migrations/0001_rights.sql")
+    ),
 )];
 
 /// The lock under which migrations run; any number that nobody else uses.

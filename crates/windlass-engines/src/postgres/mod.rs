@@ -25,7 +25,7 @@ mod listen;
 mod doctor;
 mod inside;
 #[cfg(feature = "sqlx")]
-pub mod sqlx;
+pub mod with_sqlx;
 
 mod catalogue;
 mod row;
@@ -82,6 +82,9 @@ pub use inside::{complete_in, enqueue_in};
 #[doc(hidden)]
 pub use open::Periods;
 pub use open::PostgresOptions;
+/// The library that [`with_sqlx`] speaks, so that a caller has the same version.
+#[cfg(feature = "sqlx")]
+pub use sqlx;
 /// The library that [`enqueue_in`] and [`complete_in`] speak, so that a caller has the same version.
 pub use tokio_postgres;
 

@@ -1,7 +1,5 @@
 //! Jobs that come and end in a transaction of `sqlx`.
 
-use sqlx::postgres::PgConnectOptions;
-use sqlx::{AssertSqlSafe, ConnectOptions, Connection, PgConnection, Row};
 use windlass_core::claim::{ClaimToken, Fence};
 use windlass_core::engine::{Admin, Engine};
 use windlass_core::enqueue::{EnqueueRequest, Enqueued, NewJob, Refusal, RequestId};
@@ -10,7 +8,9 @@ use windlass_core::job::Phase;
 use windlass_core::payload::Payload;
 use windlass_core::settle::Settled;
 use windlass_engines::postgres::PostgresEngine;
-use windlass_engines::postgres::sqlx::{complete_in, enqueue_in, enqueue_request_in};
+use windlass_engines::postgres::sqlx::postgres::PgConnectOptions;
+use windlass_engines::postgres::sqlx::{self, AssertSqlSafe, ConnectOptions, Connection, PgConnection, Row};
+use windlass_engines::postgres::with_sqlx::{complete_in, enqueue_in, enqueue_request_in};
 
 use super::place::{Place, bits, claim, enqueue, keyed, kind, status, stored, work};
 

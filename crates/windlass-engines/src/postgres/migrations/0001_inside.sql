@@ -932,5 +932,3 @@ $was_settled$;
 
 -- They act with the owner's rights, so the owner says who may call them.
 REVOKE EXECUTE ON FUNCTION windlass.enqueue, windlass.enqueue_many, windlass.complete FROM PUBLIC;
--- The same for those that make and drop the days of the history: whoever names the day could drop all of it.
-REVOKE EXECUTE ON FUNCTION windlass.make_days, windlass.drop_days FROM PUBLIC;
