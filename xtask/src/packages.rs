@@ -17,10 +17,11 @@ struct Package {
     is_there: fn() -> bool,
 }
 
-const NEEDED: [Package; 3] = [
+const NEEDED: [Package; 4] = [
     Package { debian: "postgresql", is_there: || postgres::is_installed().is_ok() },
     Package { debian: "pgbouncer", is_there: || pgbouncer::is_installed().is_ok() },
     Package { debian: "python3-psycopg", is_there: || python::with_psycopg().is_ok() },
+    Package { debian: "openssl", is_there: || answers("openssl", &["version"]) },
 ];
 
 /// Makes sure that everything is there.

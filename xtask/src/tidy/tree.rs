@@ -76,7 +76,8 @@ impl File {
     pub(super) fn tests_from(&self) -> Option<usize> {
         let whole = self.path.contains("/tests/")
             || self.path.ends_with("/tests.rs")
-            || self.path.starts_with("crates/windlass-conformance/");
+            || self.path.starts_with("crates/windlass-conformance/")
+            || self.text.lines().any(|line| line == "#![cfg(test)]");
         if whole {
             return Some(0);
         }
@@ -106,6 +107,7 @@ mod tests {
         assert_eq!(from("a/src/x.rs", "#[cfg(test)]\nfn helper() {}\n"), None);
         assert_eq!(from("a/src/x/tests.rs", "fn a() {}\n"), Some(0));
         assert_eq!(from("a/tests/x.rs", "fn a() {}\n"), Some(0));
+        assert_eq!(from("a/src/x.rs", "//! Plans.\n#![cfg(test)]\nfn a() {}\n"), Some(0));
     }
 
     #[test]

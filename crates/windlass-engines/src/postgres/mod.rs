@@ -37,7 +37,6 @@ mod tls;
 mod fault;
 pub mod migrate;
 mod open;
-#[cfg(test)]
 mod plans;
 
 use std::fmt;

@@ -1,5 +1,6 @@
 //! How the server means to run our statements with a million rows there: none of the hot ones may walk over a big table,
 //! or sort more than it gives back.
+#![cfg(test)]
 
 use tokio_postgres::{Client, NoTls};
 

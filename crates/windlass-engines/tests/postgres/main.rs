@@ -7,6 +7,7 @@
 mod errors;
 mod opening;
 mod tls;
+mod tables;
 mod damaged_rows;
 mod poison;
 mod crew;

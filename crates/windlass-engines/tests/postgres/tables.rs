@@ -1,0 +1,61 @@
+//! What people see who look at the tables themselves, and keys that many processes want at once.
+
+use windlass_core::engine::Engine;
+use windlass_core::enqueue::{Enqueued, NewJob};
+use windlass_core::key::KeyClaim;
+use windlass_core::names::Key;
+use windlass_core::outcome::{ErrorKind, JobError};
+use windlass_core::payload::Payload;
+use windlass_core::settle::{AttemptReport, Settled, Transition};
+
+use super::{Place, claim, declare, new_job, request};
+
+/// The columns by which jobs are known, in either table.
+const COLUMNS: &str = "id, queue, job_type, priority, payload, scheduled_at, locked_at, locked_by, attempts, max_attempts, \
+                       last_error, created_at";
+
+/// Those of them that do not depend on the moment.
+const STEADY: &str = "queue, job_type, priority, payload->>'n', attempts, max_attempts, locked_at IS NOT NULL, \
+                      locked_by, scheduled_at = created_at";
+
+#[tokio::test]
+async fn a_job_can_be_read_in_its_table_by_the_names_of_its_columns() {
+    let place = Place::shared();
+    let engine = place.ready().await;
+    let new = NewJob { payload: Payload::parse(r#"{"n": 7}"#).unwrap(), ..new_job() };
+    engine.enqueue(request(vec![new])).await.unwrap();
+    let row = || place.sql(&format!("SELECT {STEADY} FROM windlass.delayed_jobs"));
+    assert_eq!(row(), "main|work|5|7|0|5|f||t");
+    let claimed = claim(&engine, 1).await.remove(0);
+    assert_eq!(row(), "main|work|5|7|1|5|t|00000000-0000-0000-0000-00000000feed|t");
+    let error = JobError::new(ErrorKind::Failed, "no such wallet");
+    let settled = claimed.settled(Transition::Bury { error }, AttemptReport::default());
+    assert_eq!(engine.settle(vec![settled]).await.unwrap(), [Settled::Applied]);
+    assert_eq!(place.count("windlass.delayed_jobs"), 0);
+    let dead = place.sql("SELECT queue, job_type, attempts, last_error FROM windlass.delayed_jobs_dlq");
+    assert!(dead.starts_with("main|work|1|") && dead.contains("no such wallet"), "{dead}");
+    assert_eq!(place.sql(&format!("SELECT {COLUMNS} FROM windlass.delayed_jobs")), "");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_many_engines_that_put_in_one_key_at_once_one_makes_the_job() {
+    let place = Place::shared();
+    let mut engines = Vec::new();
+    for _ in 0..6 {
+        engines.push(std::sync::Arc::new(place.open().await));
+    }
+    declare(&engines[0]).await;
+    for n in 0..20 {
+        let key = KeyClaim::new(Key::parse(&format!("key-{n}")).unwrap());
+        let mut callers = tokio::task::JoinSet::new();
+        for engine in engines.clone() {
+            let jobs = vec![NewJob { key: Some(key.clone()), ..new_job() }];
+            callers.spawn(async move { engine.enqueue(request(jobs)).await.unwrap().remove(0) });
+        }
+        let answers = callers.join_all().await;
+        let made = answers.iter().filter(|answer| matches!(answer, Enqueued::New(_))).count();
+        let kept = answers.iter().filter(|answer| matches!(answer, Enqueued::Kept(_))).count();
+        assert_eq!((made, kept), (1, engines.len() - 1), "{answers:?}");
+    }
+    assert_eq!(place.count("windlass.delayed_jobs"), 20);
+}
