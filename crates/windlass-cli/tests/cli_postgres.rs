@@ -8,6 +8,7 @@ use std::process::Child;
 
 use common::{Dir, Done, ended, terminate, wait_for};
 use serde_json::json;
+use windlass_servers::postgres::{Options, Server};
 
 /// A schema of its own on the server that tests share, removed at the end.
 struct Database {
@@ -102,6 +103,34 @@ fn tables_are_made_on_request_and_a_look_never_makes_them() {
     assert_eq!(database.ok(&["migrate"]).out, "up to date\n");
     assert_eq!(database.ok(&["migrate", "--dry-run"]).out, "up to date\n");
     assert_eq!(database.ok(&["job", "list", "--json"]).json(), json!([]));
+}
+
+#[test]
+fn commands_talk_only_to_a_server_that_is_who_it_says() {
+    let options = Options { tls: true, fsync: false, ..Options::default() };
+    let (server, other) = (Server::start(&options).unwrap(), Server::start(&options).unwrap());
+    let database = |authority: &Server| {
+        let authority = authority.authority().unwrap();
+        let url = format!("{}?sslmode=verify-full&sslrootcert={}", server.url(), authority.display());
+        (Dir::new(), url)
+    };
+    let (dir, url) = database(&server);
+    // Making the schema anew is done in a session beside the engine's.
+    let summary = dir.run(&["dev", "--for", "10ms", "--finish", "--json", "--fresh", "--db", &url]);
+    assert_eq!(summary.code, 0, "{summary:?}");
+    assert_eq!(dir.run(&["migrate", "--db", &url]).code, 0);
+    let status = dir.run(&["status", "--json", "--db", &url]);
+    assert_eq!(status.json()["engine"], "postgres", "{status:?}");
+    let authority = server.authority().unwrap().display().to_string();
+    let system = format!("{}?sslrootcert=system", server.url());
+    let status = dir.with_env(&[("SSL_CERT_FILE", &authority)], &["status", "--db", &system]);
+    assert_eq!(status.code, 0, "the machine may be told to trust it: {status:?}");
+    let (dir, url) = database(&other);
+    for args in [&["status"][..], &["migrate"], &["dev", "--for", "10ms", "--fresh"]] {
+        let refused = dir.run(&[args, &["--db", &url]].concat());
+        assert_eq!(refused.code, 69, "{refused:?}");
+        assert!(refused.err.contains("sslrootcert"), "{refused:?}");
+    }
 }
 
 #[test]
