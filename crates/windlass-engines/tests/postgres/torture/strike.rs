@@ -65,9 +65,10 @@ impl Torture {
                 (is_dead && held_by(&self.place, worker) == 0).then_some(())
             };
             self.seen("a worker that stands still is rescued", is_rescued).await;
-            self.crew.book.note_fault(FaultKind::Freeze, Some(worker.to_string()), from);
             self.crew.processes[nth].wake();
             self.seen("it comes back under another identity", |seen| of_process(seen, pid).map(drop)).await;
+            // Only now it is over: a claim that was answered while it stood still begins after it was woken.
+            self.crew.book.note_fault(FaultKind::Freeze, Some(worker.to_string()), from);
             let jobs = taken_back_from(&self.place, worker);
             if !jobs.is_empty() {
                 self.tally.robbed.push((worker, jobs));
