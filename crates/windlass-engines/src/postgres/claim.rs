@@ -17,6 +17,7 @@ use windlass_core::settle::{AttemptReport, Settlement, Transition};
 use super::Store;
 use super::catalogue::Catalogue;
 use super::conn::Tx;
+use super::crowd::Turn;
 use super::fault::{Fault, Step};
 use super::outlook::open_scopes;
 use super::position::{Place, Scope};
@@ -158,8 +159,9 @@ impl Store {
         if request.boosted_max > 0 {
             self.refresh_heads(open).await?;
         }
+        let turn = Turn::take(self);
         let room = request.limit.min(CLAIM_BATCH_MAX);
-        let mut left = Left { room, boosted: request.boosted_max, spent: false };
+        let mut left = Left { room, boosted: request.boosted_max, spent: false, passes_by: turn.passes_by };
         let mut all = Brought::nothing(self.estimated_now());
         for round in 0..ROUNDS_MAX {
             let has_jobs = all.has_jobs();
@@ -439,12 +441,13 @@ fn read_claimed(row: &Row) -> Step<((Timestamp, Timestamp), bool, Reading)> {
     Ok(((since, now), boosted, read_job(row, DOOR)?))
 }
 
-/// What a claim may still take, and whether its token is spent.
+/// What a claim may still take, whether its token is spent, and whether it passes by rows that were ever locked.
 #[derive(Debug, Clone, Copy)]
 struct Left {
     room: u32,
     boosted: u32,
     spent: bool,
+    passes_by: bool,
 }
 
 impl Left {
@@ -495,7 +498,7 @@ impl Ask<'_> {
         let (worker, token) = (Bits::from(self.request.worker), Bits::from(self.request.token));
         let (types, queue, room) = (type_texts(self.scope), self.scope.queue.as_str(), int4(left.room));
         let head = self.head(&now, &worker, &token, &queue, &types, &room, &false, &left.spent);
-        let params: Vec<_> = head.into_iter().chain(spans.params()).collect();
+        let params: Vec<_> = head.into_iter().chain(spans.params()).chain([flag(&left.passes_by)]).collect();
         store.work.get().await?.write(&store.sql.claim, &params).await
     }
 
@@ -519,7 +522,8 @@ impl Ask<'_> {
             }
             let spans = store.spans(self.scope, group);
             let head = self.head(&now, &worker, &token, &queue, &types, &limit, &boosted, &left.spent);
-            let params: Vec<_> = head.into_iter().chain(spans.params()).collect();
+            let passes_by = left.passes_by;
+            let params: Vec<_> = head.into_iter().chain(spans.params()).chain([flag(&passes_by)]).collect();
             let rows = tx.ask(&store.sql.claim, &params).await?;
             left.took(count_taken(&rows)?, boosted);
             let met_late = has_late(&rows)?;

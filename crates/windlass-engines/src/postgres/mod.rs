@@ -9,6 +9,7 @@ mod declare;
 mod enqueue;
 mod key;
 mod claim;
+mod crowd;
 mod position;
 mod outlook;
 mod settle;
@@ -67,6 +68,7 @@ use crate::listeners::Listeners;
 use catalogue::Catalogue;
 use conn::{Connections, Home};
 use counts::DepthsSeen;
+use crowd::Crowd;
 use fault::Step;
 use hints::Channels;
 use listen::Ear;
@@ -110,6 +112,7 @@ struct Store {
     catalogue: RwLock<Arc<Catalogue>>,
     positions: Mutex<Positions>,
     appetite: Mutex<Appetite>,
+    crowd: Mutex<Crowd>,
     depths_seen: Mutex<DepthsSeen>,
     /// Whether jobs that succeeded lately had keys.
     ends_have_keys: AtomicBool,
@@ -143,6 +146,7 @@ impl PostgresEngine {
             catalogue: RwLock::default(),
             positions: Mutex::default(),
             appetite: Mutex::default(),
+            crowd: Mutex::default(),
             depths_seen: Mutex::default(),
             ends_have_keys: AtomicBool::new(false),
             listeners: Listeners::default(),
@@ -217,6 +221,10 @@ impl Store {
 
     fn positions(&self) -> MutexGuard<'_, Positions> {
         self.positions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn crowd(&self) -> MutexGuard<'_, Crowd> {
+        self.crowd.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn appetite(&self) -> MutexGuard<'_, Appetite> {

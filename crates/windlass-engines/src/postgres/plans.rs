@@ -12,7 +12,7 @@ const BIG: [&str; 7] =
     ["delayed_jobs", "delayed_jobs_dlq", "job_history", "job_traces", "attempts", "job_keys", "receipts"];
 
 /// Statements that run for every batch of jobs, or every second.
-const HOT: [&str; 24] = [
+const HOT: [&str; 25] = [
     "enqueue",
     "insert_jobs",
     "reserve_keys",
@@ -28,6 +28,7 @@ const HOT: [&str; 24] = [
     "look_ahead",
     "look",
     "settle",
+    "open_gate",
     "keys_of",
     "lock_jobs",
     "land_waiting",
@@ -40,8 +41,8 @@ const HOT: [&str; 24] = [
 ];
 
 /// Sorts of what was found by an index already, or of a handful.
-const MAY_SORT: [&str; 6] =
-    ["claim_suspect", "claimed_before", "lock_keys", "lock_free_keys", "lock_jobs", "asked_to_stop"];
+const MAY_SORT: [&str; 7] =
+    ["claim_suspect", "claimed_before", "look", "lock_keys", "lock_free_keys", "lock_jobs", "asked_to_stop"];
 
 const FILL: &str = "
 INSERT INTO windlass.queues (name, spec, priority) VALUES ('main', '{}', 5);

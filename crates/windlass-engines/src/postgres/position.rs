@@ -16,8 +16,10 @@ use super::outlook::join;
 
 /// A position follows what was claimed at this distance in time…
 const BEHIND_FOR: Duration = Duration::from_secs(2);
-/// …unless that would be more than so many rows.
+/// …unless that would be more than so many rows…
 const BEHIND_ROWS: u64 = 1_000;
+/// …or, after a shorter time, more than a few: a priority that is used up is walked over by every claim of those behind it.
+const BEHIND_A_LITTLE: (Duration, u64) = (Duration::from_millis(250), 100);
 
 /// What a look found is good for this long by the store's clock; boosting goes by ten minutes.
 const HEADS_GOOD_FOR: Duration = Duration::from_secs(30);
@@ -169,7 +171,9 @@ impl Lanes {
 impl Lane {
     fn start(&mut self, now: Moment) -> Place {
         while let Some(mark) = self.recent.front() {
-            let is_past = now.duration_since(mark.at) >= BEHIND_FOR || self.taken - mark.taken >= BEHIND_ROWS;
+            let (ago, rows) = (now.duration_since(mark.at), self.taken - mark.taken);
+            let is_a_little_past = ago >= BEHIND_A_LITTLE.0 && rows >= BEHIND_A_LITTLE.1;
+            let is_past = ago >= BEHIND_FOR || rows >= BEHIND_ROWS || is_a_little_past;
             if !is_past {
                 break;
             }

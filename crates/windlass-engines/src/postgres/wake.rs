@@ -20,7 +20,7 @@ use super::row::to_json;
 use super::value::{Instant, text, texts};
 
 /// A look takes at most this part of the time, however much it has to walk over.
-const LOOK_PART: u32 = 20;
+const LOOK_PART: u32 = 50;
 /// A queue from which nothing was claimed for this long is no longer looked at.
 const IN_USE_FOR: Duration = Duration::from_secs(30);
 /// A mark is written again before others take it for forgotten.
@@ -186,40 +186,33 @@ impl Store {
             return Ok(());
         }
         let conn = self.work.get().await?;
-        self.read_put_backs(&conn).await?;
         let due = self.look(&conn, &scopes).await?;
         due.iter().for_each(|queue| self.listeners.tell(&Hint::Queue(queue.clone())));
         Ok(())
     }
 
-    /// Where other processes have put jobs back.
-    async fn read_put_backs(&self, conn: &Conn) -> Step<()> {
-        let put_back = conn.ask(&self.sql.read_put_backs, &[]).await?;
-        let mut places = Vec::new();
-        for row in &put_back {
-            let queue = QueueName::parse(row.try_get(0)?);
-            let priority = Priority::new(row.try_get::<_, i16>(1)?.into());
-            if let (Ok(queue), Ok(priority)) = (queue, priority) {
-                places.push((queue, priority, row.try_get::<_, Instant>(2)?.0));
-            }
-        }
-        self.positions().put_back(&places);
-        Ok(())
-    }
-
-    /// A look at some queues from the very front. Gives those in which something is due.
+    /// A look at some queues from the very front, and at where other processes have put jobs back. Gives the queues in which
+    /// something is due.
     pub(super) async fn look(&self, conn: &Conn, scopes: &[Scope]) -> Step<HashSet<QueueName>> {
         let queues: Vec<_> = scopes.iter().map(|scope| scope.queue.to_string()).collect();
         let types: Vec<_> = scopes.iter().map(|scope| scope.types.as_ref().map(to_json)).collect();
         let rows = conn.ask(&self.sql.look, &[texts(&queues), texts(&types)]).await?;
         let mut first: HashMap<(usize, Priority), Place> = HashMap::new();
+        let mut put_back = Vec::new();
         for row in &rows {
-            let place = usize::try_from(row.try_get::<_, i64>(0)?).unwrap_or(0).saturating_sub(1);
+            let Ok(priority) = Priority::new(row.try_get::<_, i16>(1)?.into()) else { continue };
             let due = row.try_get::<_, Instant>(2)?.0;
-            if let Ok(priority) = Priority::new(row.try_get::<_, i16>(1)?.into()) {
-                first.insert((place, priority), (due, JobId(row.try_get(3)?)));
+            match row.try_get::<_, Option<i64>>(0)? {
+                Some(place) => {
+                    let place = usize::try_from(place).unwrap_or(0).saturating_sub(1);
+                    first.insert((place, priority), (due, JobId(row.try_get(3)?)));
+                }
+                None => {
+                    put_back.extend(QueueName::parse(row.try_get(4)?).map(|queue| (queue, priority, due)))
+                }
             }
         }
+        self.positions().put_back(&put_back);
         Ok(self.take_in(scopes, &first))
     }
 

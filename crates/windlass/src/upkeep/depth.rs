@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use windlass_core::admin::QueueStatus;
 use windlass_core::engine::Engine;
@@ -9,13 +10,21 @@ use windlass_core::names::QueueName;
 
 use crate::store;
 
+/// Counting what is due costs the store something.
+const LOOK_EVERY: Duration = Duration::from_secs(30);
+
 #[derive(Default)]
 pub(super) struct DepthWatch {
     deep: HashSet<QueueName>,
+    looked_at: Option<Instant>,
 }
 
 impl DepthWatch {
     pub(super) async fn look(&mut self, engine: &Arc<dyn Engine>) {
+        if self.looked_at.is_some_and(|at| at.elapsed() < LOOK_EVERY) {
+            return;
+        }
+        self.looked_at = Some(Instant::now());
         if let Ok(queues) = store::call(engine, |engine| async move { engine.queues().await }).await {
             for queue in self.newly_deep(&queues) {
                 let depth = queue.counts.unfinished();

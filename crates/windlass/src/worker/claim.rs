@@ -21,8 +21,8 @@ use super::quarantine::Quarantine;
 
 /// Prefetch what the pool finishes in this time, so that a claim's round trip leaves no slot idle.
 const PREFETCH_FOR: Duration = Duration::from_millis(50);
-/// More than this is never prefetched by one pool.
-pub const PREFETCH_MAX: u32 = CLAIM_BATCH_MAX;
+/// More than this is never prefetched by one pool: two claims of the biggest size.
+pub const PREFETCH_MAX: u32 = 2 * CLAIM_BATCH_MAX;
 
 /// While every claim brings all it asks for, the next is sent before the last is answered, so that the store need not
 /// wait for us either.

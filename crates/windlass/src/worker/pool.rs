@@ -23,7 +23,7 @@ use super::quarantine::Quarantine;
 use super::settle::Settler;
 
 /// While this many ends wait for the store, nothing new is started.
-pub const UNSETTLED_MAX: usize = 2 * SETTLE_BATCH_MAX;
+pub const UNSETTLED_MAX: usize = 3 * SETTLE_BATCH_MAX;
 
 /// What a pool is made of.
 #[derive(Debug, Clone)]

@@ -161,12 +161,14 @@ CREATE INDEX job_history_group ON windlass.job_history (job_group) WHERE job_gro
 CREATE TABLE windlass.job_history_rest PARTITION OF windlass.job_history DEFAULT;
 CREATE INDEX job_history_rest_keep ON windlass.job_history_rest (keep_until);
 
--- Which claim ended a job of which nothing else is kept, so that a repeat of its end can be answered for a while.
+-- Which claim ended jobs of which nothing else is kept, so that a repeat of their end can be answered for a while. One row
+-- for all that were settled together: as many rows as jobs would cost as much as a history.
 CREATE TABLE windlass.job_traces (
-    job bigint PRIMARY KEY,
+    settled_by uuid NOT NULL,
     at timestamptz NOT NULL,
-    settled_by uuid NOT NULL
+    jobs bigint[] NOT NULL
 );
+CREATE INDEX job_traces_settled_by ON windlass.job_traces (settled_by);
 CREATE INDEX job_traces_at ON windlass.job_traces USING brin (at) WITH (pages_per_range = 16, autosummarize = on);
 
 -- Attempts after which the job went on. The one that ended a job lives in the job's own last row.

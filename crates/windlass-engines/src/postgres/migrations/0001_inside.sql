@@ -908,7 +908,7 @@ BEGIN
             gone.last_error, gone.cancel_requested, CASE WHEN is_done THEN 'succeeded' ELSE 'cancelled' END
         );
     ELSE
-        INSERT INTO windlass.job_traces (job, at, settled_by) VALUES (gone.id, ended, gone.token);
+        INSERT INTO windlass.job_traces (settled_by, at, jobs) VALUES (gone.token, ended, ARRAY[gone.id]);
         DELETE FROM windlass.attempts a WHERE a.job = gone.id;
     END IF;
     INSERT INTO windlass.count_deltas (job_type, queue, running, succeeded, cancelled)
@@ -926,7 +926,7 @@ BEGIN
     RETURN EXISTS (SELECT 1 FROM windlass.delayed_jobs j WHERE j.id = settled AND j.settled_by = by_token)
         OR EXISTS (SELECT 1 FROM windlass.job_history h WHERE h.id = settled AND h.settled_by = by_token)
         OR EXISTS (SELECT 1 FROM windlass.delayed_jobs_dlq d WHERE d.id = settled AND d.settled_by = by_token)
-        OR EXISTS (SELECT 1 FROM windlass.job_traces t WHERE t.job = settled AND t.settled_by = by_token);
+        OR EXISTS (SELECT 1 FROM windlass.job_traces t WHERE t.settled_by = by_token AND settled = ANY (t.jobs));
 END
 $was_settled$;
 

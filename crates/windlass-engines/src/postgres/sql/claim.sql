@@ -1,23 +1,26 @@
 -- claim: ready jobs of one queue go to a live worker, in the order of the ranges. The nested loop pulls lazily: it stops
--- at the limit and locks exactly the rows it takes, so that the rest is there for the next claimer. A token that was
--- asked about brings nothing. Answers a row without a job if there is none; and which jobs it met that are too late.
+-- at the limit and locks exactly the rows it takes, so that the rest is there for the next claimer. Locked rows stay where
+-- they are, so they are updated by their place. A token that was asked about brings nothing. Answers a row without a job
+-- if there is none; and which jobs it met that are too late.
 -- $1 now, or null for the server's clock   $2 worker   $3 token   $4 version of the catalogue   $5 queue
 -- $6 types, or null for all   $7 at most so many   $8 ahead of their turn   $9 the token brought something already
 -- the ranges, most urgent first: $10 priorities   $11 and $12 due time and number they start after   $13 due until
+-- $14 whether to pass by rows that bear the mark of a lock, without asking for it
 WITH door AS MATERIALIZED (
     SELECT version, at, EXISTS (SELECT 1 FROM windlass.workers WHERE id = $2::uuid AND died IS NULL) AS alive
     FROM (SELECT version, coalesce($1::timestamptz, now()) AS at FROM windlass.catalogue) AS c
 ), picked AS MATERIALIZED (
-    SELECT job.id, job.late
+    SELECT job.id, job.place, job.late
     FROM door
     CROSS JOIN unnest($10::smallint[], $11::timestamptz[], $12::bigint[], $13::timestamptz[])
         AS span (priority, after_due, after_id, until)
     CROSS JOIN LATERAL (
-        SELECT j.id, j.attempts = 0 AND j.expires_at <= door.at IS TRUE AS late FROM windlass.delayed_jobs j
+        SELECT j.id, j.ctid AS place, j.attempts = 0 AND j.expires_at <= door.at IS TRUE AS late FROM windlass.delayed_jobs j
         WHERE j.locked_at IS NULL AND j.gate IS NULL AND j.queue = $5::text AND j.priority = span.priority
             AND (j.scheduled_at, j.id) > (span.after_due, span.after_id)
             AND j.scheduled_at <= least(span.until, door.at)
             AND ($6::text[] IS NULL OR j.job_type = ANY ($6::text[]))
+            AND (NOT $14::boolean OR j.xmax = '0'::xid)
         ORDER BY j.scheduled_at, j.id
         LIMIT $7::integer
         FOR UPDATE SKIP LOCKED
@@ -38,7 +41,7 @@ WITH door AS MATERIALIZED (
     UPDATE windlass.delayed_jobs j
     SET locked_at = d.at, locked_by = $2::uuid, token = $3::uuid, attempts = j.attempts + 1, boosted = $8::boolean
     FROM door d
-    WHERE j.id = ANY (ARRAY (SELECT id FROM picked WHERE NOT late))
+    WHERE j.ctid = ANY (ARRAY (SELECT place FROM picked WHERE NOT late))
         AND (EXISTS (SELECT 1 FROM spent) OR EXISTS (SELECT 1 FROM spent_before))
     RETURNING j.*
 ), counted AS (

@@ -30,8 +30,8 @@ WITH input AS MATERIALIZED (
     FROM gone g JOIN windlass.job_types t ON t.name = g.job_type
     WHERE t.retention_days > 0
 ), traced AS (
-    INSERT INTO windlass.job_traces (job, at, settled_by)
-    SELECT g.id, $9::timestamptz, coalesce(g.settled, g.settled_by)
+    INSERT INTO windlass.job_traces (settled_by, at, jobs)
+    SELECT coalesce(g.settled, g.settled_by), $9::timestamptz, ARRAY[g.id]
     FROM gone g JOIN windlass.job_types t ON t.name = g.job_type
     WHERE t.retention_days = 0 AND coalesce(g.settled, g.settled_by) IS NOT NULL
 )

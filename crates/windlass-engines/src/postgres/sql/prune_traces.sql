@@ -1,6 +1,6 @@
 -- prune_traces: traces that nobody asks about any more.
 -- $1 now, or null for the server's clock   $2 kept for so many microseconds   $3 at most so many
-DELETE FROM windlass.job_traces WHERE job = ANY (ARRAY (
-    SELECT job FROM windlass.job_traces
+DELETE FROM windlass.job_traces WHERE ctid = ANY (ARRAY (
+    SELECT ctid FROM windlass.job_traces
     WHERE at <= coalesce($1::timestamptz, now()) - $2::bigint * interval '1 microsecond' LIMIT $3::integer
 )) RETURNING 1;

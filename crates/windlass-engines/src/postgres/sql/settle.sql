@@ -9,15 +9,21 @@ WITH input AS MATERIALIZED (
         AS i (id, token, ran_for, result, output)
 ), locked AS MATERIALIZED (
     SELECT k.job FROM input i
-    JOIN windlass.delayed_jobs j ON j.id = i.id AND j.token = i.token AND j.key IS NOT NULL
+    -- Apart, so that it is found by its number: were keys known to be asked for, all that have one might be walked over.
+    CROSS JOIN LATERAL (
+        SELECT j.job_type, j.key FROM windlass.delayed_jobs j WHERE j.id = i.id AND j.token = i.token OFFSET 0
+    ) AS j
     JOIN windlass.job_keys k ON k.job_type = j.job_type AND k.key = j.key
-    WHERE $7::boolean AND k.job = j.id
+    WHERE $7::boolean AND k.job = i.id
     FOR UPDATE OF k SKIP LOCKED
 ), gone AS MATERIALIZED (
     DELETE FROM windlass.delayed_jobs j USING input i, windlass.job_types t
     WHERE j.id = i.id AND j.token = i.token AND (j.key IS NULL OR j.id IN (SELECT job FROM locked))
         AND j.cancel_requested IS NULL AND t.name = j.job_type
-    RETURNING j.*, i.at, i.ran_for, i.result, i.output, t.retention_days, t.keep_result
+    RETURNING j.id, j.scheduled_at, j.created_at, j.expires_at, j.locked_by, j.token, j.attempts, j.max_attempts,
+        j.failures, j.crashes, j.holds, j.priority, j.queue, j.job_type, j.key, j.correlation, j.job_group, j.tags,
+        j.options, j.progress, j.last_error, CASE WHEN t.retention_days > 0 THEN j.payload END AS payload,
+        i.at, i.ran_for, i.result, i.output, t.retention_days, t.keep_result
 ), kept AS (
     INSERT INTO windlass.job_history (
         id, keep_until, scheduled_at, created_at, expires_at, ended_at, started_at, settled_by, worker,
@@ -34,14 +40,16 @@ WITH input AS MATERIALIZED (
     WHERE $7::boolean AND k.job_type = g.job_type AND k.key = g.key AND k.job = g.id
         AND (k.until IS NULL OR k.until <= g.at)
 ), traced AS (
-    INSERT INTO windlass.job_traces (job, at, settled_by)
-    SELECT id, at, token FROM gone WHERE retention_days = 0
+    INSERT INTO windlass.job_traces (settled_by, at, jobs)
+    SELECT token, at, array_agg(id) FROM gone WHERE retention_days = 0 GROUP BY 1, 2
 ), forgotten AS (
     DELETE FROM windlass.attempts WHERE job IN (SELECT id FROM gone WHERE attempts > 1 AND retention_days = 0)
 ), counted AS (
     INSERT INTO windlass.count_deltas (job_type, queue, running, succeeded)
     SELECT job_type, queue, - count(*), count(*) FROM gone GROUP BY 1, 2
 )
-SELECT count(*) = cardinality($2::bigint[]), coalesce(array_agg(id), '{}'), coalesce(array_agg(token), '{}'),
-    count(key) > 0
-FROM gone;
+SELECT n = cardinality($2::bigint[]),
+    CASE WHEN n < cardinality($2::bigint[]) THEN ARRAY (SELECT id FROM gone) ELSE '{}' END,
+    CASE WHEN n < cardinality($2::bigint[]) THEN ARRAY (SELECT token FROM gone) ELSE '{}' END,
+    has_keys
+FROM (SELECT count(*) AS n, count(key) > 0 AS has_keys FROM gone) AS told;

@@ -7,4 +7,4 @@ SELECT i.id, i.token FROM input i
 WHERE EXISTS (SELECT 1 FROM windlass.delayed_jobs j WHERE j.id = i.id AND j.settled_by = i.token)
     OR EXISTS (SELECT 1 FROM windlass.job_history h WHERE h.id = i.id AND h.settled_by = i.token)
     OR EXISTS (SELECT 1 FROM windlass.delayed_jobs_dlq d WHERE d.id = i.id AND d.settled_by = i.token)
-    OR EXISTS (SELECT 1 FROM windlass.job_traces t WHERE t.job = i.id AND t.settled_by = i.token);
+    OR EXISTS (SELECT 1 FROM windlass.job_traces t WHERE t.settled_by = i.token AND i.id = ANY (t.jobs));
