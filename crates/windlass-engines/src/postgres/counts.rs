@@ -22,8 +22,9 @@ const MINUTE: i64 = 60_000_000;
 /// its minutes.
 const FOLD_AFTER: Duration = Duration::from_secs(60 * 60);
 
-/// How many changes are folded at once.
+/// How many changes are folded at once, and how many times in one go.
 const FOLD_MAX: i64 = 20_000;
+const FOLD_TIMES: u32 = 20;
 
 /// While a queue is far from full, a figure of how full it is may be this old.
 const DEPTH_GOOD_FOR: Duration = Duration::from_secs(1);
@@ -138,7 +139,13 @@ impl Store {
     /// Folds changes into the counts, so that reading them stays cheap.
     pub(super) async fn fold_counts(&self) -> Step<()> {
         let conn = self.work.get().await?;
-        conn.write(&self.sql.fold_counts, &[number(&FOLD_MAX)]).await?;
+        for _ in 0..FOLD_TIMES {
+            let rows = conn.write(&self.sql.fold_counts, &[number(&FOLD_MAX)]).await?;
+            let folded: i64 = rows.first().map_or(Ok(0), |row| row.try_get(0))?;
+            if folded < FOLD_MAX {
+                break;
+            }
+        }
         let cut = minute_of(self.estimated_now().minus(FOLD_AFTER));
         conn.write(&self.sql.fold_minutes, &[number(&cut)]).await?;
         Ok(())

@@ -46,11 +46,12 @@ const NOTIFICATIONS: (f64, f64) = (0.01, 0.1);
 const CLOCK_SECONDS: f64 = 2.0;
 
 /// The indexes that statements were written for.
-const INDEXES: [&str; 9] = [
+const INDEXES: [&str; 10] = [
     "delayed_jobs_pkey",
     "delayed_jobs_ready",
     "delayed_jobs_parked",
     "delayed_jobs_running",
+    "delayed_jobs_stopping",
     "delayed_jobs_expiring",
     "job_history_id",
     "job_keys_pkey",

@@ -1,7 +1,7 @@
 //! Who holds which key. A keyed job comes in under the lock of its key, and ends under it; every transaction takes keys
 //! before jobs, each in order, so that none waits for another in a circle.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use windlass_core::clock::Timestamp;
 use windlass_core::enqueue::{Accepted, EnqueueRequest, Enqueued, NewJob};
@@ -139,6 +139,16 @@ impl Store {
         }
         self.find_stages(tx, &mut locked).await?;
         Ok(locked)
+    }
+
+    /// Which of these keys have a row, whoever has it locked.
+    pub(super) async fn keys_there(&self, tx: &Tx, keys: &BTreeSet<TypeKey>) -> Step<HashSet<TypeKey>> {
+        if keys.is_empty() {
+            return Ok(HashSet::new());
+        }
+        let (types, names) = key_columns(keys);
+        let rows = tx.ask(&self.sql.keys_there, &[texts(&types), texts(&names)]).await?;
+        rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
     }
 
     /// Where the holders are. Asked in a statement of its own, after the locks: what was true before may not be.

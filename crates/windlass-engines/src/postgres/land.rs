@@ -132,12 +132,7 @@ impl Store {
         }
         let wanted: BTreeSet<_> = keyed.iter().map(|(_, key)| key.clone()).collect();
         let keys = self.lock_keys(tx, &wanted, skip).await?;
-        // A key whose row is gone belongs to nobody, so nobody can hold it against us.
-        let mut skipped: Vec<_> = if skip {
-            keyed.into_iter().filter(|(_, key)| !keys.has(key)).map(|(id, _)| id).collect()
-        } else {
-            Vec::new()
-        };
+        let mut skipped = if skip { self.behind_locked_keys(tx, keyed, &keys).await? } else { Vec::new() };
         let left: Vec<_> = ids.iter().copied().filter(|id| !skipped.contains(&JobId(*id))).collect();
         if !skip {
             let jobs = self.lock_jobs(tx, &left).await?;
@@ -147,6 +142,19 @@ impl Store {
         let jobs: Vec<_> = rows.iter().map(read_live).collect::<Step<_>>()?;
         skipped.extend(self.still_there(tx, &left, &jobs).await?);
         Ok(Locked { jobs, keys, skipped })
+    }
+
+    /// The jobs whose key somebody else has locked. A key whose row is gone belongs to nobody, so nobody can hold it
+    /// against us.
+    async fn behind_locked_keys(
+        &self,
+        tx: &Tx,
+        keyed: Vec<(JobId, TypeKey)>,
+        keys: &LockedKeys,
+    ) -> Step<Vec<JobId>> {
+        let missed: Vec<_> = keyed.into_iter().filter(|(_, key)| !keys.has(key)).collect();
+        let there = self.keys_there(tx, &missed.iter().map(|(_, key)| key.clone()).collect()).await?;
+        Ok(missed.into_iter().filter(|(_, key)| there.contains(key)).map(|(id, _)| id).collect())
     }
 
     /// Which of the jobs that could not be locked are not just gone.

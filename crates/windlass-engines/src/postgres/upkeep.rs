@@ -12,7 +12,7 @@ use windlass_core::settle::{Landing, Place};
 
 use super::Store;
 use super::conn::{Conn, Tx};
-use super::fault::Step;
+use super::fault::{Fault, Step};
 use super::land::{Live, Move, Moved, Parting};
 use super::value::{Param, instant, int4, micros, small_number, text, texts};
 
@@ -23,24 +23,70 @@ struct Served {
     types: HashSet<TypeName>,
 }
 
+/// How many batches of keys one sweep frees.
+const FREE_KEYS_TIMES: u32 = 20;
+
+/// What became of duties of which each is done whatever became of those before it.
+#[derive(Debug, Default)]
+struct Duties {
+    first_fault: Option<Fault>,
+}
+
+impl Duties {
+    /// Does the next one, unless the server was out of reach: then there is nothing that it could do.
+    async fn attempt<T: Default>(&mut self, duty: impl Future<Output = Step<T>>) -> T {
+        if matches!(self.first_fault, Some(Fault::Unreachable(_))) {
+            return T::default();
+        }
+        duty.await.unwrap_or_else(|fault| {
+            self.first_fault.get_or_insert(fault);
+            T::default()
+        })
+    }
+
+    fn end<T>(self, done: T) -> Step<T> {
+        self.first_fault.map_or(Ok(done), Err)
+    }
+}
+
 impl Store {
+    /// Each duty on its own: one that the server never finishes in time must not keep the others undone for ever.
     pub(super) async fn sweep(&self, limit: u32) -> Step<BatchDone> {
         let limit = limit.min(UPKEEP_BATCH_MAX);
-        let expired = self.cancel_expired(limit).await?;
-        let served = self.served().await?;
-        let unhandled = self.park_unhandled(limit, &served).await?;
-        self.give_up_misplaced(limit).await?;
+        let mut duties = Duties::default();
+        let expired = duties.attempt(self.cancel_expired(limit)).await;
+        duties.attempt(self.fold_counts()).await;
+        let served = duties.attempt(self.served()).await;
+        let unhandled = duties.attempt(self.park_unhandled(limit, &served)).await;
+        duties.attempt(self.give_up_misplaced(limit)).await;
         for name in &served.types {
-            self.let_through(&Gate::no_handler(name), limit).await?;
+            duties.attempt(self.let_through(&Gate::no_handler(name), limit)).await;
         }
-        self.fold_counts().await?;
+        duties.attempt(self.free_ended_keys(limit)).await;
+        duties.attempt(self.forget(&self.sql.forget_put_backs)).await;
+        duties.attempt(self.forget(&self.sql.forget_waiting)).await;
+        let is_full = |count: u64| count > 0 && count >= u64::from(limit);
+        duties.end(BatchDone { changed: expired + unhandled, more: is_full(expired) || is_full(unhandled) })
+    }
+
+    /// Frees the keys of jobs that ended in somebody's own transaction. Some of a batch may be locked, so it goes on while
+    /// at least half of it went.
+    async fn free_ended_keys(&self, limit: u32) -> Step<()> {
         let conn = self.work.get().await?;
         let (now, at_most) = (self.now_param(), int4(limit));
-        conn.write(&self.sql.free_ended_keys, &[instant(&now), small_number(&at_most)]).await?;
-        conn.write(&self.sql.forget_put_backs, &[]).await?;
-        conn.write(&self.sql.forget_waiting, &[]).await?;
-        let is_full = |count: u64| count > 0 && count >= u64::from(limit);
-        Ok(BatchDone { changed: expired + unhandled, more: is_full(expired) || is_full(unhandled) })
+        for _ in 0..FREE_KEYS_TIMES {
+            let params = [instant(&now), small_number(&at_most)];
+            let freed = conn.write(&self.sql.free_ended_keys, &params).await?.len();
+            if freed == 0 || freed * 2 < usize::try_from(limit).unwrap_or(usize::MAX) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    async fn forget(&self, statement: &super::sql::Statement) -> Step<()> {
+        self.work.get().await?.write(statement, &[]).await?;
+        Ok(())
     }
 
     pub(super) async fn cancel_expired(&self, limit: u32) -> Step<u64> {
@@ -51,21 +97,31 @@ impl Store {
 
     async fn served(&self) -> Step<Served> {
         let mut served = Served::default();
-        for worker in self.workers().await?.into_iter().filter(|worker| !worker.expired) {
-            served.queues.extend(worker.card.queues);
-            served.types.extend(worker.card.types);
+        let now = self.now_param();
+        for row in &self.work.get().await?.ask(&self.sql.served, &[instant(&now)]).await? {
+            let (queues, types): (Vec<&str>, Vec<&str>) = (row.try_get(0)?, row.try_get(1)?);
+            served.queues.extend(queues.into_iter().filter_map(|name| QueueName::parse(name).ok()));
+            served.types.extend(types.into_iter().filter_map(|name| TypeName::parse(name).ok()));
         }
         Ok(served)
+    }
+
+    /// Types that have jobs to park. To look for those of a type that has none is to walk over all that waits.
+    async fn types_waiting(&self) -> Step<HashSet<String>> {
+        let rows = self.work.get().await?.ask(&self.sql.types_waiting, &[]).await?;
+        Ok(rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?)
     }
 
     /// Parks jobs without a gate whose queue is served by live workers of which none handles their type. Without any
     /// such worker nothing is known: a producer that starts first must not see its jobs parked.
     async fn park_unhandled(&self, limit: u32, served: &Served) -> Step<u64> {
         self.reload().await?;
+        let waiting = self.types_waiting().await?;
         let mut parked = 0;
         for spec in self.catalogue().types() {
             let left = u64::from(limit).saturating_sub(parked);
-            if left == 0 || !served.queues.contains(&spec.queue) || served.types.contains(&spec.name) {
+            let is_unhandled = served.queues.contains(&spec.queue) && !served.types.contains(&spec.name);
+            if left == 0 || !is_unhandled || !waiting.contains(spec.name.as_str()) {
                 continue;
             }
             let gate = Gate::no_handler(&spec.name);

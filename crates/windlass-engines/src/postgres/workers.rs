@@ -58,7 +58,15 @@ impl Store {
             // While it was silent, a sweep may have parked its jobs for want of a handler.
             self.let_through_soon(&type_names(row.try_get(1)?)).await;
         }
-        Ok(Beat::Alive { cancel: self.asked_to_stop_on(&conn, worker).await? })
+        Ok(Beat::Alive { cancel: self.asked_to_stop_if_known(&conn, worker).await })
+    }
+
+    /// The sign of life is stored by now: a look that fails must not make the worker believe that it is not.
+    async fn asked_to_stop_if_known(&self, conn: &Conn, worker: Bits) -> Vec<Fence> {
+        self.asked_to_stop_on(conn, worker).await.unwrap_or_else(|fault| {
+            tracing::warn!(?fault, "a heartbeat did not learn what was asked to stop; the next one will");
+            Vec::new()
+        })
     }
 
     /// The worker is in by now: whether this succeeds does not change that, and a sweep does what is left.

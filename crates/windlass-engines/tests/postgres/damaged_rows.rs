@@ -9,7 +9,9 @@ use windlass_core::clock::{Clock, ManualClock, Timestamp};
 use windlass_core::engine::{Admin, Engine, RescueRequest};
 use windlass_core::enqueue::{NewJob, When};
 use windlass_core::job::{JobId, JobState, Phase};
+use windlass_core::key::KeyClaim;
 use windlass_core::lease_watch::Suspicion;
+use windlass_core::names::Key;
 use windlass_core::outcome::ErrorKind;
 use windlass_core::worker::WorkerId;
 use windlass_engines::postgres::{PostgresEngine, PostgresOptions};
@@ -132,6 +134,21 @@ async fn rescue(engine: &PostgresEngine, clock: &ManualClock) -> Vec<JobId> {
     let mut returned = rescued.returned;
     returned.sort_unstable();
     returned
+}
+
+#[tokio::test]
+async fn a_job_whose_key_has_lost_its_row_is_rescued_and_expires_like_any_other() {
+    let place = Place::shared();
+    let (engine, clock) = on_a_clock(&place).await;
+    let keyed = |key| NewJob { key: Some(KeyClaim::new(Key::parse(key).unwrap())), ..new_job() };
+    let held = engine.enqueue(request(vec![keyed("held")])).await.unwrap()[0].job().unwrap();
+    claim(&engine, 1).await;
+    let fleeting = NewJob { expires: Some(When::In(Duration::from_secs(5))), ..keyed("fleeting") };
+    let late = engine.enqueue(request(vec![fleeting])).await.unwrap()[0].job().unwrap();
+    place.sql("DELETE FROM windlass.job_keys");
+    assert_eq!(rescue(&engine, &clock).await, [held]);
+    engine.sweep(10).await.unwrap();
+    assert_eq!(phase(&engine, late).await, Phase::Cancelled);
 }
 
 #[tokio::test]

@@ -9,6 +9,7 @@ mod opening;
 mod tls;
 mod tables;
 mod damaged_rows;
+mod sweep;
 mod poison;
 mod crew;
 mod lost_answers;

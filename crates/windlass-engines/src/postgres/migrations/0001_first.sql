@@ -75,6 +75,9 @@ CREATE INDEX delayed_jobs_ready ON windlass.delayed_jobs (queue, priority, sched
     WHERE locked_at IS NULL AND gate IS NULL;
 CREATE INDEX delayed_jobs_parked ON windlass.delayed_jobs (gate, scheduled_at, id) WHERE gate IS NOT NULL;
 CREATE INDEX delayed_jobs_running ON windlass.delayed_jobs (locked_by) WHERE locked_by IS NOT NULL;
+-- What was asked to stop, for heartbeats: while an old transaction keeps vacuum away, the index above fills up with
+-- claims that have ended.
+CREATE INDEX delayed_jobs_stopping ON windlass.delayed_jobs (locked_by, id) WHERE cancel_requested IS NOT NULL;
 CREATE INDEX delayed_jobs_expiring ON windlass.delayed_jobs (expires_at)
     WHERE expires_at IS NOT NULL AND locked_at IS NULL AND attempts = 0;
 CREATE INDEX delayed_jobs_key ON windlass.delayed_jobs (key) WHERE key IS NOT NULL;

@@ -1,5 +1,5 @@
--- fold_counts: the oldest changes are added to the counts and to the minutes, and go. Two who fold at once take
--- different ones.
+-- fold_counts: the oldest changes are added to the counts and to the minutes, and go; each row tells how many. Two who
+-- fold at once take different ones.
 -- $1 at most so many
 WITH oldest AS MATERIALIZED (
     SELECT id FROM windlass.count_deltas ORDER BY id LIMIT $1::bigint FOR UPDATE SKIP LOCKED
@@ -21,4 +21,5 @@ ON CONFLICT (job_type) DO UPDATE SET
     waiting = c.waiting + excluded.waiting, parked = c.parked + excluded.parked, running = c.running + excluded.running,
     dead_letters = c.dead_letters + excluded.dead_letters, enqueued = c.enqueued + excluded.enqueued,
     succeeded = c.succeeded + excluded.succeeded, retried = c.retried + excluded.retried, dead = c.dead + excluded.dead,
-    cancelled = c.cancelled + excluded.cancelled;
+    cancelled = c.cancelled + excluded.cancelled
+RETURNING (SELECT count(*) FROM gone);
