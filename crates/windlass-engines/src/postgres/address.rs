@@ -22,8 +22,10 @@ impl Address {
     /// Reads a URL such as `postgres://user@host:5432/database?sslmode=verify-full`, or words such as
     /// `host=… user=…`. Looks at no file: certificates are read when somebody connects.
     pub fn parse(url: &str) -> Result<Self> {
+        refuse_second_at(url)?;
         let (url, tls) = tls::take_settings(url)?;
         let mut config = Config::from_str(&url).map_err(|error| wrong_url(&error))?;
+        refuse_at_in_host(&config)?;
         config.ssl_mode(tls.transport());
         be_ready_for_tls(&mut config);
         notice_a_silent_peer(&mut config);
@@ -78,6 +80,27 @@ impl Address {
         let hosts = self.config.get_hosts().iter().enumerate();
         hosts.map(|(nth, name)| format!("{}:{}", host(name), port(nth))).collect::<Vec<_>>().join(", ")
     }
+}
+
+/// The driver takes what follows the first `@` for the host. If that was in a password, the rest of the password would be
+/// told to everybody who reads where the address leads.
+fn refuse_second_at(url: &str) -> Result<()> {
+    let rest = ["postgres://", "postgresql://"].iter().find_map(|scheme| url.strip_prefix(scheme));
+    let Some((_, place)) = rest.and_then(|rest| rest.split_once('@')) else { return Ok(()) };
+    let before_options = place.split('?').next().unwrap_or(place);
+    if before_options.contains('@') { Err(torn_password()) } else { Ok(()) }
+}
+
+fn refuse_at_in_host(config: &Config) -> Result<()> {
+    let is_torn = |host: &Host| matches!(host, Host::Tcp(name) if name.contains('@'));
+    if config.get_hosts().iter().any(is_torn) { Err(torn_password()) } else { Ok(()) }
+}
+
+/// Repeats nothing of the URL.
+fn torn_password() -> EngineError {
+    let why = "expected a database URL with one @, before the host, got another one behind it; special characters in a \
+               password are percent-encoded: write @ as %40, / as %2F and ? as %3F";
+    EngineError::Unusable { why: why.to_owned() }
 }
 
 /// The driver wants a host name for TLS even if the URL has only an address, and asks for TLS on a Unix socket, where
@@ -142,6 +165,26 @@ mod tests {
     fn a_unix_socket_never_has_tls_whatever_is_asked_for() {
         assert_eq!(mode("postgres:///app?host=/run/postgresql&sslmode=verify-full"), SslMode::Disable);
         assert_eq!(mode("postgres:///app?host=db.example&sslmode=verify-full"), SslMode::Require);
+    }
+
+    #[test]
+    fn a_password_with_a_bare_at_is_refused_and_no_part_of_it_is_told() {
+        let urls = [
+            "postgres://me:hun@ter2@db.example/app",
+            "postgresql://me:hun@ter2/x@db.example/app",
+            "postgres://me:hun@ter2@db.example/app?sslmode=ter2@x",
+            "host=ter2@db.example user=me",
+            "postgres:///app?host=ter2%40db.example",
+        ];
+        for url in urls {
+            let error = Address::parse(url).unwrap_err().to_string();
+            assert!(error.contains("percent-encoded") && error.contains("%40"), "{error}");
+            assert!(!error.contains("hun") && !error.contains("ter2"), "{error}");
+        }
+        assert!(Address::parse("host=here password=x://y@z@").is_ok(), "words need no such care");
+        let address = Address::parse("postgres://me:hun%40ter2@db.example/app?application_name=a@b").unwrap();
+        assert_eq!(address.config().get_password(), Some("hun@ter2".as_bytes()));
+        assert_eq!(address.place(), "db.example:5432");
     }
 
     #[test]

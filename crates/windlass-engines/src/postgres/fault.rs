@@ -1,5 +1,7 @@
 //! What PostgreSQL may answer instead of a result, in the words of the engine seam.
 
+use std::fmt;
+
 use deadpool_postgres::{PoolError, TimeoutType};
 use tokio_postgres::error::{DbError, Severity, SqlState};
 use windlass_core::error::EngineError;
@@ -10,7 +12,6 @@ use super::tls;
 pub(super) type Step<T> = Result<T, Fault>;
 
 /// Why a step failed.
-#[derive(Debug)]
 pub(super) enum Fault {
     /// The server said no. Whatever the statement or its transaction had written is undone.
     Refused(Box<DbError>),
@@ -20,6 +21,22 @@ pub(super) enum Fault {
     Unreachable(String),
     /// The request or the store is wrong, or the outcome is known to be unknown.
     Engine(EngineError),
+}
+
+/// For logs: of what the server said only its message and code. Its detail may hold a whole row, payload and all.
+impl fmt::Debug for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused(error) => write!(f, "Refused({:?})", said(error)),
+            Self::Lost(why) => write!(f, "Lost({why:?})"),
+            Self::Unreachable(why) => write!(f, "Unreachable({why:?})"),
+            Self::Engine(error) => write!(f, "Engine({error:?})"),
+        }
+    }
+}
+
+fn said(error: &DbError) -> String {
+    format!("{} ({})", error.message(), error.code().code())
 }
 
 impl Fault {
@@ -48,7 +65,7 @@ impl Fault {
         match self {
             Self::Lost(why) => Self::Engine(EngineError::Unknown { why }),
             Self::Refused(error) if ends_session(&error) => {
-                Self::Engine(EngineError::Unknown { why: error.to_string() })
+                Self::Engine(EngineError::Unknown { why: said(&error) })
             }
             other => other,
         }
@@ -201,4 +218,22 @@ fn with_sources(error: &dyn std::error::Error) -> String {
         source = cause.source();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_is_logged_of_a_refusal_holds_no_row() {
+        let url = windlass_servers::shared::postgres_url().expect("a PostgreSQL server");
+        let (client, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls).await.unwrap();
+        tokio::spawn(connection);
+        let refused = "CREATE TEMP TABLE wallets (payload text CHECK (payload = '')); INSERT INTO wallets VALUES ('my pin')";
+        let error = client.batch_execute(refused).await.unwrap_err();
+        assert!(format!("{error:?}").contains("my pin"), "the server does tell the row: {error:?}");
+        let logged = format!("{:?}", Fault::from(error));
+        assert!(logged.contains("violates check constraint") && logged.contains("23514"), "{logged}");
+        assert!(!logged.contains("my pin"), "{logged}");
+    }
 }

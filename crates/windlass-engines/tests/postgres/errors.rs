@@ -179,6 +179,10 @@ async fn a_url_that_cannot_be_read_is_refused_without_repeating_it() {
         let error = refusal(&url, PostgresOptions::default()).await;
         assert_unusable(&error, &["expected a database URL such as postgres://"]);
     }
+    let url = format!("postgres://me:not@{SECRET}@host/jobs");
+    assert_unusable(&refusal(&url, PostgresOptions::default()).await, &["percent-encoded", "%40"]);
+    let url = format!("postgres://me:{SECRET}@host/jobs?sslmode={SECRET}");
+    assert_unusable(&refusal(&url, PostgresOptions::default()).await, &["sslmode", "verify-full"]);
     let url = format!("postgres://me:{SECRET}@host/jobs?sslmode=perhaps");
     let error = refusal(&url, PostgresOptions::default()).await;
     assert_unusable(&error, &["sslmode", "verify-full", "perhaps"]);

@@ -119,8 +119,11 @@ fn no_authority() -> EngineError {
     )
 }
 
+/// A word is repeated. Anything else may be a part of a password with a `?` in it.
 fn unknown_mode(mode: &str) -> EngineError {
-    wrong(&format!("expected sslmode disable, prefer, require, verify-ca or verify-full, got {mode:?}"))
+    let is_word = mode.chars().all(|letter| letter.is_ascii_alphabetic() || letter == '-');
+    let got = if is_word { format!("{mode:?}") } else { "something else".to_owned() };
+    wrong(&format!("expected sslmode disable, prefer, require, verify-ca or verify-full, got {got}"))
 }
 
 fn wrong(why: &str) -> EngineError {
@@ -213,6 +216,7 @@ mod tests {
     #[test]
     fn what_cannot_be_meant_is_refused_with_what_to_write_instead() {
         assert!(refusal("sslmode=verify").contains("verify-ca or verify-full, got \"verify\""));
+        assert!(refusal("sslmode=hunter2").contains("verify-ca or verify-full, got something else"));
         assert!(refusal("sslmode=verify-ca").contains("name the file of the authority"));
         assert!(refusal("sslmode=require&sslrootcert=system").contains("expected sslmode=verify-full"));
         assert!(refusal("sslcert=/me.pem").contains("expected sslkey"));
