@@ -107,8 +107,27 @@ impl PostgresOptions {
     }
 }
 
-/// Refuses a name that would have to be quoted.
+/// Words that would have to be quoted as the name of a schema: those that SQL keeps for itself, and those that the
+/// language of our functions does.
+const RESERVED: &str = "\
+    all analyse analyze and any array as asc asymmetric authorization begin binary both by case cast \
+    check collate collation column concurrently constraint create cross current_catalog current_date \
+    current_role current_schema current_time current_timestamp current_user declare default deferrable \
+    desc distinct do else end except execute false fetch for foreach foreign freeze from full grant group \
+    having if ilike in initially inner intersect into is isnull join lateral leading left like limit \
+    localtime localtimestamp loop natural not notnull null offset on only or order outer overlaps placing \
+    primary references returning right select session_user similar some strict symmetric system_user \
+    table tablesample then to trailing true union unique user using variadic verbose when where while \
+    window with";
+
+/// Refuses a name that would have to be quoted, or that the server keeps for itself.
 pub(super) fn check_schema(schema: &str) -> Result<()> {
+    if schema.starts_with("pg_") || RESERVED.split_whitespace().any(|word| word == schema) {
+        return Err(EngineError::Refused(format!(
+            "expected `schema` to be a name that PostgreSQL leaves to others, got {schema:?}; reserved words and names \
+             that begin with pg_ are its own"
+        )));
+    }
     let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_';
     let starts_well = schema.starts_with(|c: char| c.is_ascii_lowercase() || c == '_');
     if starts_well && schema.len() <= SCHEMA_BYTES_MAX && schema.bytes().all(plain) {
@@ -165,4 +184,33 @@ pub(super) fn heartbeat_address(url: &str, pooled: bool) -> Result<Address> {
 /// What an acknowledged job survives, by the server's own settings.
 pub(super) fn durability(fsync: bool, synchronous_commit: &str) -> Durability {
     if fsync && synchronous_commit != "off" { Durability::PowerCut } else { Durability::Crash }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_the_server_keeps_for_itself_are_refused_with_the_reason() {
+        for schema in ["user", "order", "loop", "pg_jobs", "pg_catalog"] {
+            let error = check_schema(schema).unwrap_err().to_string();
+            assert!(error.contains(schema) && error.contains("reserved words"), "{error}");
+        }
+        for schema in ["windlass", "users", "orders", "pgjobs", "_user"] {
+            check_schema(schema).unwrap();
+        }
+    }
+
+    #[tokio::test]
+    async fn every_word_that_this_server_would_want_quoted_is_refused() {
+        let url = windlass_servers::shared::postgres_url().expect("a PostgreSQL server");
+        let (client, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls).await.unwrap();
+        tokio::spawn(connection);
+        let reserved = "SELECT word FROM pg_get_keywords() WHERE catcode IN ('R', 'T')";
+        let rows = client.query(reserved, &[]).await.unwrap();
+        assert!(rows.len() > 50);
+        for row in &rows {
+            assert!(check_schema(row.get(0)).is_err(), "{}", row.get::<_, &str>(0));
+        }
+    }
 }
