@@ -156,12 +156,10 @@ impl Store {
         open: &[Scope],
         catalogue: &Catalogue,
     ) -> Step<Brought> {
-        if request.boosted_max > 0 {
-            self.refresh_heads(open).await?;
-        }
-        let turn = Turn::take(self);
+        let boosted = self.boosting(request, open).await;
+        let turn = Turn::take(self, open);
         let room = request.limit.min(CLAIM_BATCH_MAX);
-        let mut left = Left { room, boosted: request.boosted_max, spent: false, passes_by: turn.passes_by };
+        let mut left = Left { room, boosted, spent: false, passes_by: turn.passes_by };
         let mut all = Brought::nothing(self.estimated_now());
         for round in 0..ROUNDS_MAX {
             let has_jobs = all.has_jobs();
@@ -178,6 +176,7 @@ impl Store {
                 break;
             }
         }
+        turn.end_well();
         Ok(all)
     }
 
@@ -236,21 +235,6 @@ impl Store {
             }
         }
         Ok(all)
-    }
-
-    /// Looks who has waited for long, if nobody did lately.
-    async fn refresh_heads(&self, open: &[Scope]) -> Step<()> {
-        let now = self.estimated_now();
-        let stale: Vec<_> = {
-            let mut positions = self.positions();
-            let is_stale = |scope: &&Scope| !positions.of(scope, Moment::now()).is_fresh(now);
-            open.iter().filter(is_stale).cloned().collect()
-        };
-        if !stale.is_empty() {
-            let conn = self.work.get().await?;
-            self.look(&conn, &stale).await?;
-        }
-        Ok(())
     }
 
     /// Core's order of ranges. What nobody looked at yet may be there, so every priority has its plain range.

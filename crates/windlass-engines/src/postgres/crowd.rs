@@ -5,6 +5,7 @@
 use std::time::{Duration, Instant as Moment};
 
 use super::Store;
+use super::position::Scope;
 
 /// However many claims are under way, one tries every row this often.
 const THOROUGH_EVERY: Duration = Duration::from_millis(100);
@@ -29,29 +30,52 @@ impl Crowd {
         passes_by
     }
 
+    /// The next claim tries every row.
+    pub(super) fn be_thorough(&mut self) {
+        self.thorough_at = None;
+    }
+
     /// A claim ended.
     pub(super) fn leave(&mut self) {
         self.under_way = self.under_way.saturating_sub(1);
     }
 }
 
-/// A claim's turn among those of this process, until it is dropped.
+/// A claim's turn among those of this process that ask for the same, until it is dropped.
 pub(super) struct Turn<'s> {
     store: &'s Store,
+    scope: Option<&'s Scope>,
+    has_ended_well: bool,
     /// Whether it passes by what bears the mark of a lock.
     pub(super) passes_by: bool,
 }
 
 impl<'s> Turn<'s> {
-    pub(super) fn take(store: &'s Store) -> Self {
-        let passes_by = store.crowd().enter(Moment::now());
-        Self { store, passes_by }
+    /// A claim of several queues tries every row: it is rare, and what it leaves would be hard to find again.
+    pub(super) fn take(store: &'s Store, open: &'s [Scope]) -> Self {
+        let scope = if let [scope] = open { Some(scope) } else { None };
+        let now = Moment::now();
+        let passes_by = scope.is_some_and(|scope| store.positions().of(scope, now).crowd.enter(now));
+        Self { store, scope, has_ended_well: false, passes_by }
+    }
+
+    /// The claim was answered.
+    pub(super) fn end_well(mut self) {
+        self.has_ended_well = true;
     }
 }
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        self.store.crowd().leave();
+        if let Some(scope) = self.scope {
+            let mut positions = self.store.positions();
+            let crowd = &mut positions.of(scope, Moment::now()).crowd;
+            crowd.leave();
+            // Its marks stay on rows that are free.
+            if !self.has_ended_well {
+                crowd.be_thorough();
+            }
+        }
     }
 }
 
@@ -67,6 +91,15 @@ mod tests {
         crowd.leave();
         crowd.leave();
         assert!(!crowd.enter(now), "it is alone");
+    }
+
+    #[test]
+    fn after_one_that_failed_the_next_tries_every_row() {
+        let (mut crowd, now) = (Crowd::default(), Moment::now());
+        crowd.enter(now);
+        crowd.be_thorough();
+        assert!(!crowd.enter(now));
+        assert!(crowd.enter(now));
     }
 
     #[test]

@@ -41,7 +41,7 @@ mod open;
 mod plans;
 
 use std::fmt;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 use std::time::{Duration, Instant as Moment};
 
@@ -68,7 +68,6 @@ use crate::listeners::Listeners;
 use catalogue::Catalogue;
 use conn::{Connections, Home};
 use counts::DepthsSeen;
-use crowd::Crowd;
 use fault::Step;
 use hints::Channels;
 use listen::Ear;
@@ -112,8 +111,9 @@ struct Store {
     catalogue: RwLock<Arc<Catalogue>>,
     positions: Mutex<Positions>,
     appetite: Mutex<Appetite>,
-    crowd: Mutex<Crowd>,
     depths_seen: Mutex<DepthsSeen>,
+    /// How long the last look from the very front took.
+    look_micros: AtomicU64,
     /// Whether jobs that succeeded lately had keys.
     ends_have_keys: AtomicBool,
     listeners: Listeners,
@@ -146,8 +146,8 @@ impl PostgresEngine {
             catalogue: RwLock::default(),
             positions: Mutex::default(),
             appetite: Mutex::default(),
-            crowd: Mutex::default(),
             depths_seen: Mutex::default(),
+            look_micros: AtomicU64::new(0),
             ends_have_keys: AtomicBool::new(false),
             listeners: Listeners::default(),
             myself: myself.clone(),
@@ -221,10 +221,6 @@ impl Store {
 
     fn positions(&self) -> MutexGuard<'_, Positions> {
         self.positions.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn crowd(&self) -> MutexGuard<'_, Crowd> {
-        self.crowd.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn appetite(&self) -> MutexGuard<'_, Appetite> {

@@ -21,7 +21,44 @@ use super::value::{instant, instants, levels, numbers, text, texts};
 /// While big claims bring all they ask for, what lies ahead is looked at this often.
 const OUTLOOK_GOOD_FOR: Duration = Duration::from_millis(250);
 
+/// A look that takes longer than this is not taken in passing.
+const LOOK_IN_PASSING_MAX: Duration = Duration::from_secs(1);
+
 impl Store {
+    /// How many may come ahead of their turn. If nobody can tell who has waited for long, none do: a claim must not fail
+    /// because a look did.
+    pub(super) async fn boosting(&self, request: &ClaimRequest, open: &[Scope]) -> u32 {
+        if request.boosted_max == 0 {
+            return 0;
+        }
+        match self.refresh_heads(open).await {
+            Ok(()) => request.boosted_max,
+            Err(fault) => {
+                tracing::debug!(?fault, "a look for those who have waited for long failed");
+                0
+            }
+        }
+    }
+
+    /// Looks who has waited for long, if nobody did lately. Where looks take long, under somebody's old transaction, that is
+    /// left to the one that comes by itself, and claims go by what the last one saw.
+    async fn refresh_heads(&self, open: &[Scope]) -> Step<()> {
+        if self.look_takes() > LOOK_IN_PASSING_MAX {
+            return Ok(());
+        }
+        let now = self.estimated_now();
+        let stale: Vec<_> = {
+            let mut positions = self.positions();
+            let is_stale = |scope: &&Scope| !positions.of(scope, Moment::now()).is_fresh(now);
+            open.iter().filter(is_stale).cloned().collect()
+        };
+        if !stale.is_empty() {
+            let conn = self.work.get().await?;
+            self.look(&conn, &stale).await?;
+        }
+        Ok(())
+    }
+
     /// What lies ahead after a claim. While big claims bring all they ask for there is more, as far as anybody can tell
     /// without looking, so a look comes only a few times a second.
     pub(super) async fn outlook_after(

@@ -12,6 +12,7 @@ use windlass_core::job::JobId;
 use windlass_core::names::{QueueName, TypeName};
 use windlass_core::priority::Priority;
 
+use super::crowd::Crowd;
 use super::outlook::join;
 
 /// A position follows what was claimed at this distance in time…
@@ -45,6 +46,8 @@ pub(super) struct Positions(HashMap<Scope, Lanes>);
 #[derive(Debug, Default)]
 pub(super) struct Lanes {
     lanes: [Lane; 11],
+    /// The claims of this scope that are under way.
+    pub(super) crowd: Crowd,
     used_at: Option<Moment>,
     /// When somebody looked from the very front, by the store's clock.
     looked_at: Option<Timestamp>,
@@ -87,7 +90,10 @@ impl Positions {
     pub(super) fn put_back(&mut self, places: &[(QueueName, Priority, Timestamp)]) {
         for (queue, priority, due) in places {
             let of_queue = self.0.iter_mut().filter(|(scope, _)| scope.queue == *queue);
-            of_queue.for_each(|(_, lanes)| lanes.lane(*priority).put_back(*due));
+            of_queue.for_each(|(_, lanes)| {
+                lanes.lane(*priority).put_back(*due);
+                lanes.crowd.be_thorough();
+            });
         }
     }
 
@@ -132,8 +138,11 @@ impl Positions {
         let Some(lanes) = self.0.get_mut(scope) else { return };
         let lane = lanes.lane(priority);
         lane.head = first.map(|(due, _)| due);
-        if let Some((due, id)) = first {
-            lane.step_back((due, JobId(id.0 - 1)));
+        if let Some((due, id)) = first
+            && lane.step_back((due, JobId(id.0 - 1)))
+        {
+            // What was missed may bear the mark of a lock that nobody has any more.
+            lanes.crowd.be_thorough();
         }
     }
 }
@@ -189,11 +198,14 @@ impl Lane {
         self.head = Some(self.head.map_or(due, |head| head.min(due)));
     }
 
-    fn step_back(&mut self, to: Place) {
+    /// Tells whether it had been passed.
+    fn step_back(&mut self, to: Place) -> bool {
+        let was_past = self.base > to;
         self.base = self.base.min(to);
         while self.recent.back().is_some_and(|mark| mark.place > to) {
             self.recent.pop_back();
         }
+        was_past
     }
 }
 

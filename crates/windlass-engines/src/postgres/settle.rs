@@ -52,6 +52,8 @@ impl Store {
             }
             // Guarded by `a_day_of_the_history_that_is_made_meanwhile_buries_no_job`.
             (Err(fault), _) if fault.is_about_a_new_day() => self.settle_all(batch).await,
+            // Somebody's open transaction has one of them locked: the others need not wait for it.
+            (Err(fault), [_, _, ..]) if fault.is_locked() => self.settle_slowly(batch.to_vec()).await,
             (result, _) => result,
         }
     }

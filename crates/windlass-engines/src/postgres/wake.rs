@@ -4,6 +4,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant as Moment};
 
 use windlass_core::claim::{ClaimRequest, Outlook, Suspects};
@@ -21,8 +22,8 @@ use super::value::{Instant, text, texts};
 
 /// A look takes at most this part of the time, however much it has to walk over.
 const LOOK_PART: u32 = 50;
-/// A queue from which nothing was claimed for this long is no longer looked at.
-const IN_USE_FOR: Duration = Duration::from_secs(30);
+/// A queue from which nothing was claimed for this long is no longer looked at: workers ask at least once a day.
+const IN_USE_FOR: Duration = Duration::from_secs(25 * 60 * 60);
 /// A mark is written again before others take it for forgotten.
 const MARK_AGAIN: Duration = Duration::from_secs(20);
 /// What was committed between the last look and the mark is found by looking again so long after it.
@@ -191,12 +192,20 @@ impl Store {
         Ok(())
     }
 
+    /// How long the last look took.
+    pub(super) fn look_takes(&self) -> Duration {
+        Duration::from_micros(self.look_micros.load(Ordering::Relaxed))
+    }
+
     /// A look at some queues from the very front, and at where other processes have put jobs back. Gives the queues in which
     /// something is due.
     pub(super) async fn look(&self, conn: &Conn, scopes: &[Scope]) -> Step<HashSet<QueueName>> {
         let queues: Vec<_> = scopes.iter().map(|scope| scope.queue.to_string()).collect();
         let types: Vec<_> = scopes.iter().map(|scope| scope.types.as_ref().map(to_json)).collect();
+        let start = Moment::now();
         let rows = conn.ask(&self.sql.look, &[texts(&queues), texts(&types)]).await?;
+        self.look_micros
+            .store(u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
         let mut first: HashMap<(usize, Priority), Place> = HashMap::new();
         let mut put_back = Vec::new();
         for row in &rows {

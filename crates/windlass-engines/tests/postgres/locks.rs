@@ -132,6 +132,25 @@ async fn a_transaction_that_the_server_ended_for_its_silence_is_made_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn successes_beside_one_whose_row_somebody_holds_are_stored() {
+    let place = with_settings("-c lock_timeout=200ms");
+    let engine = place.ready().await;
+    let ids = enqueue(&engine, 3).await;
+    let done = |claimed: windlass_core::claim::Claimed| {
+        claimed.settled(Transition::Succeed { result: None }, AttemptReport::default())
+    };
+    let batch: Vec<_> = claim(&engine, 3).await.into_iter().map(done).collect();
+    let other = session(&place.direct).await;
+    let lock = format!("SELECT 1 FROM {}.delayed_jobs WHERE id = {} FOR UPDATE", place.schema, ids[1].0);
+    other.batch_execute(&format!("BEGIN; {lock}")).await.unwrap();
+    let error = engine.settle(batch.clone()).await.unwrap_err();
+    assert!(unavailable(&error), "{error:?}");
+    assert_eq!(place.count(&place.sql("windlass.delayed_jobs")), 1, "only the one that is held");
+    other.batch_execute("ROLLBACK").await.unwrap();
+    assert_eq!(engine.settle(batch).await.unwrap(), [Settled::Applied; 3]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_deadlock_with_somebody_else_passes() {
     let place = with_settings("-c deadlock_timeout=100ms");
     let engine = Arc::new(place.ready().await);

@@ -31,6 +31,9 @@ const CLAIMS_AT_ONCE: usize = 2;
 /// While a suspect waits for its place in this process, it is asked for this often.
 const SUSPECT_AGAIN: Duration = Duration::from_millis(250);
 
+/// What is due and cannot be had, because somebody has it locked, is asked for again after so long: at first, and at the most.
+const LOCKED_AGAIN: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(250));
+
 /// What a pool serves.
 #[derive(Debug, Clone)]
 pub struct Scope {
@@ -53,8 +56,10 @@ pub struct Claims {
     /// Something may be claimable: at the start, after a hint, or because the last answer said so.
     maybe_more: bool,
     suspect_due: bool,
-    /// A suspect is due, but waits for the place that another one has in this process.
-    held_off: bool,
+    /// A suspect is due, but waits for the place that another one has in this process; it is asked for again then.
+    held_off_until: Option<Moment>,
+    /// So many claims in a row brought nothing although something is due.
+    in_vain: u32,
     /// When to look again if nothing happens.
     look_at: Moment,
     credit: BoostCredit,
@@ -99,7 +104,8 @@ impl Claims {
             flowing: false,
             maybe_more: true,
             suspect_due: false,
-            held_off: false,
+            held_off_until: None,
+            in_vain: 0,
             look_at: Moment::ZERO,
             credit: BoostCredit::default(),
             pace: Pace::default(),
@@ -191,7 +197,8 @@ impl Claims {
 
     /// Whether the last answer said that nothing is due.
     pub fn found_nothing(&self) -> bool {
-        !self.is_under_way() && !self.maybe_more && !self.suspect_due && !self.held_off
+        let waits = self.maybe_more || self.suspect_due || self.held_off_until.is_some() || self.in_vain > 0;
+        !self.is_under_way() && !waits
     }
 
     /// A claim was answered. Tells whether its jobs are ours: not if they were claimed for an identity that has
@@ -219,16 +226,31 @@ impl Claims {
     fn look_ahead(&mut self, answered: &UnderWay, jobs: &[Claimed], outlook: Outlook, now: Moment) {
         // A repeat that brings nothing only says that its first sending took nothing. If something is due, the
         // next request follows at once.
-        self.maybe_more = outlook.more_due || answered.hinted;
+        let found_none = jobs.is_empty() && !answered.request.repeat;
+        if answered.is_for_a_suspect() {
+            self.held_off_until = found_none.then(|| now.saturating_add(SUSPECT_AGAIN));
+        } else {
+            let is_in_vain = found_none && outlook.more_due && !answered.hinted;
+            self.in_vain = if is_in_vain { self.in_vain.saturating_add(1) } else { 0 };
+        }
+        self.held_off_until = self.held_off_until.filter(|_| outlook.suspect_due);
+        self.suspect_due = outlook.suspect_due && self.held_off_until.is_none_or(|until| until <= now);
+        self.maybe_more = (outlook.more_due && self.in_vain == 0) || answered.hinted;
         // Of two answers that cross, neither hides what the other has seen.
         self.under_way.iter_mut().for_each(|other| other.hinted |= outlook.more_due);
-        let found_none = jobs.is_empty() && answered.is_for_a_suspect() && !answered.request.repeat;
-        self.held_off = outlook.suspect_due && found_none;
-        self.suspect_due = outlook.suspect_due && !self.held_off;
-        let wait_for_place = if self.held_off { SUSPECT_AGAIN } else { Duration::MAX };
-        let next_look =
-            outlook.next_due_in.unwrap_or(Duration::MAX).min(self.scope.poll_interval).min(wait_for_place);
-        self.look_at = now.saturating_add(next_look);
+        let next_look = outlook.next_due_in.unwrap_or(Duration::MAX).min(self.scope.poll_interval);
+        let next_look = now.saturating_add(next_look.min(self.locked_again()));
+        self.look_at =
+            self.held_off_until.filter(|until| *until > now).map_or(next_look, |until| next_look.min(until));
+    }
+
+    /// How long to wait for what is due and cannot be had.
+    fn locked_again(&self) -> Duration {
+        let (first, longest) = LOCKED_AGAIN;
+        match self.in_vain {
+            0 => Duration::MAX,
+            times => first.saturating_mul(1 << times.min(10)).min(longest),
+        }
     }
 
     fn take(&mut self, token: ClaimToken) -> Option<UnderWay> {
@@ -306,8 +328,7 @@ impl Claims {
     /// This process no longer holds a job: its end is stored, or it is not ours any more. A suspect that waited for its
     /// place is asked for at once.
     pub fn let_go(&mut self, fence: Fence) {
-        if self.quarantine.let_go(fence) && self.held_off {
-            self.held_off = false;
+        if self.quarantine.let_go(fence) && self.held_off_until.take().is_some() {
             self.suspect_due = true;
         }
     }

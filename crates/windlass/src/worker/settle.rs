@@ -1,8 +1,9 @@
 //! Getting ends of attempts into the store. Pure: settlements and answers go in, batches come out.
 //!
-//! What gathers while a batch is under way goes in the next. A batch that failed is sent again as it was:
-//! settling is idempotent, and a settlement is kept until the store has answered for it. While batches fail,
-//! the pool starts nothing new, so that what is unsettled stays bounded.
+//! What gathers while a batch is under way goes in the next. A batch that failed is sent again, half of it first, so that
+//! one end that the store cannot take now (somebody has its row locked) does not keep the others: settling is idempotent,
+//! and a settlement is kept until the store has answered for it. While batches fail, the pool starts nothing new, so that
+//! what is unsettled stays bounded.
 
 use windlass_core::limits::SETTLE_BATCH_MAX;
 use windlass_core::planted::{Bug, planted};
@@ -17,8 +18,10 @@ pub struct Settler {
     buffered: Vec<Settlement>,
     under_way: Option<Vec<Settlement>>,
     backoff: Backoff,
-    /// After a batch was refused, batches are this small, so that a bad one is found and left behind.
+    /// After a batch was refused or failed, batches are this small, so that a bad one is found and left behind.
     batch_max: Option<usize>,
+    /// The last batch that failed was a single end, and nothing of it was written: that one is stuck, not the store.
+    is_stuck: bool,
 }
 
 impl Settler {
@@ -34,7 +37,7 @@ impl Settler {
 
     /// Whether the store refuses or fails to take ends.
     pub fn is_failing(&self) -> bool {
-        self.backoff.is_failing()
+        self.backoff.is_failing() && !self.is_stuck
     }
 
     /// The next batch to send, if none is under way.
@@ -56,14 +59,25 @@ impl Settler {
     /// The store took the batch; gives it back, so that the pool can let go of its jobs.
     pub fn taken(&mut self) -> Vec<Settlement> {
         self.backoff.reset();
+        self.is_stuck = false;
         self.batch_max = self.batch_max.and_then(|max| (max < SETTLE_BATCH_MAX).then_some(max * 2));
         self.under_way.take().unwrap_or_default()
     }
 
-    /// The store did not take the batch, or its answer got lost. It is sent again.
+    /// The store did not take the batch. It is sent again; a single end after all others.
     pub fn failed(&mut self, now: Moment) {
+        let is_single = self.under_way.as_ref().is_some_and(|batch| batch.len() == 1);
+        self.send_again(now);
+        self.is_stuck = is_single;
+        if is_single {
+            self.buffered.rotate_left(1);
+        }
+    }
+
+    fn send_again(&mut self, now: Moment) {
         self.backoff.failed(now);
         let batch = self.under_way.take().unwrap_or_default();
+        self.batch_max = Some((batch.len() / 2).max(1));
         self.buffered.splice(0..0, batch);
     }
 
@@ -73,7 +87,8 @@ impl Settler {
         if planted(Bug::ForgetLostSettle) {
             return self.taken();
         }
-        self.failed(now);
+        self.is_stuck = false;
+        self.send_again(now);
         Vec::new()
     }
 
@@ -86,9 +101,9 @@ impl Settler {
             self.backoff.reset();
             return batch.pop();
         }
-        self.batch_max = Some(batch.len() / 2);
         self.under_way = Some(batch);
-        self.failed(now);
+        self.is_stuck = false;
+        self.send_again(now);
         None
     }
 

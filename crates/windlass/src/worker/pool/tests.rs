@@ -9,6 +9,7 @@ use windlass_core::priority::Priority;
 use super::*;
 
 mod flow;
+mod locked;
 mod suspects;
 
 const SECOND: Duration = Duration::from_secs(1);

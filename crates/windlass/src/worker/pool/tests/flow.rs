@@ -38,7 +38,7 @@ fn run_all(bench: &mut Bench, under_way: &mut Vec<ClaimRequest>) {
 fn while_claims_bring_all_they_ask_for_the_next_is_sent_before_the_last_is_answered() {
     let (_, first, second) = flowing();
     assert_ne!(first.token, second.token);
-    assert!(first.limit + second.limit <= 1_003, "together they ask for no more than fits");
+    assert!(first.limit + second.limit <= 2_003, "together they ask for no more than fits");
 }
 
 #[test]
@@ -49,7 +49,9 @@ fn one_that_brings_less_ends_the_flow_and_the_other_is_still_waited_for() {
     assert!(!bench.pool.has_ended(), "the first may bring jobs");
     let effects = bench.answer(&first, 2, NOTHING);
     assert_eq!(starts(&effects).len(), 2);
-    assert!(claims(effects).is_empty());
+    // It was sent before an answer that spoke of more, and may not have seen all of it; so one more look follows.
+    let last = claims(effects).remove(0);
+    assert!(claims(bench.answer(&last, 0, NOTHING)).is_empty());
 }
 
 #[test]
