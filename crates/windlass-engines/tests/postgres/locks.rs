@@ -145,7 +145,7 @@ async fn successes_beside_one_whose_row_somebody_holds_are_stored() {
     other.batch_execute(&format!("BEGIN; {lock}")).await.unwrap();
     let error = engine.settle(batch.clone()).await.unwrap_err();
     assert!(unavailable(&error), "{error:?}");
-    assert_eq!(place.count(&place.sql("windlass.delayed_jobs")), 1, "only the one that is held");
+    assert_eq!(place.count(&format!("{}.delayed_jobs", place.schema)), 1, "only the one that is held");
     other.batch_execute("ROLLBACK").await.unwrap();
     assert_eq!(engine.settle(batch).await.unwrap(), [Settled::Applied; 3]);
 }
