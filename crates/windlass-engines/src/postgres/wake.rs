@@ -92,6 +92,12 @@ impl Appetite {
         old
     }
 
+    /// Nobody waits here any more. Gives the queues whose marks must go.
+    fn stop(&mut self) -> Vec<QueueName> {
+        self.hungry.clear();
+        self.marked.drain().map(|(queue, _)| queue).collect()
+    }
+
     /// All marks are gone with a crash of the server, or with a connection that may have been to another one.
     pub(super) fn forget_marks(&mut self) {
         self.marked.clear();
@@ -158,6 +164,18 @@ impl Store {
             conn.write(&self.sql.wake_next, &[text(&queue.as_str()), text(&own)]).await?;
         }
         Ok(())
+    }
+
+    /// A worker leaves: a notification that is sent to it would wake nobody. If another one of this process goes on, it marks
+    /// itself again when it next finds nothing.
+    pub(super) async fn stop_waiting(&self) {
+        let unmark = self.appetite().stop();
+        if unmark.is_empty() {
+            return;
+        }
+        if let Err(fault) = self.write_appetite(&Told { unmark, ..Told::default() }).await {
+            tracing::debug!(?fault, "the store was not told that nobody waits");
+        }
     }
 
     /// Looks from the very front, about once a second, for as long as the engine lives.

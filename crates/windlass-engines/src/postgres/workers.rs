@@ -111,6 +111,7 @@ impl Store {
         let retired = self.retire_in(&tx, worker).await;
         let moved = tx.end(retired).await?;
         self.tell_moved(moved);
+        self.stop_waiting().await;
         Ok(())
     }
 

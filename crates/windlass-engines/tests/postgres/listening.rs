@@ -9,7 +9,7 @@ use windlass_core::engine::{Engine, Hint};
 use windlass_engines::postgres::{Periods, PostgresEngine, PostgresOptions};
 use windlass_servers::proxy::Proxy;
 
-use super::{Place, claim, enqueue, eventually, queue, server};
+use super::{Place, WORKER, claim, enqueue, eventually, queue, server};
 
 /// An engine that waits for work, and one that puts some in.
 pub(super) struct Pair {
@@ -63,6 +63,17 @@ async fn listening_through_a_proxy(periods: Periods) -> (Pair, Place, Proxy) {
     let other = place.open_with(PostgresOptions { listen: false, ..place.options() }).await;
     until_listening(&place);
     (Pair::new(waits, other), place, proxy)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_leaves_is_not_sent_notifications_that_would_wake_nobody() {
+    let place = Place::on(server().url());
+    let engine = place.ready().await;
+    assert!(claim(&engine, 10).await.is_empty());
+    let marks = format!("{}.waiting", place.schema);
+    eventually("it waits", || (place.count(&marks) == 1).then_some(()));
+    engine.retire(WORKER).await.unwrap();
+    assert_eq!(place.count(&marks), 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
