@@ -286,6 +286,7 @@ impl Store {
             texts(&results),
             texts(&whys),
         ];
+        tx.ask(&self.sql.lock_rest, &[]).await?;
         tx.ask(&self.sql.land_ended, &params).await?;
         Ok(())
     }

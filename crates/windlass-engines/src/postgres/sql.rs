@@ -56,7 +56,7 @@ statements! {
     fold_minutes, forget_put_backs, forget_waiting, free_ended_keys, free_keys, hold_keys, insert_attempts,
     insert_jobs, keys_of, keys_there, land_dead, land_ended, land_waiting, last_attempt, list_dead, list_ended,
     list_live, live_workers, load_queues, load_types, load_version, lock_catalogue, lock_dead,
-    lock_free_jobs, lock_free_keys, lock_jobs, lock_keys, look, look_ahead, make_days, mark_waiting,
+    lock_free_jobs, lock_free_keys, lock_jobs, lock_keys, lock_rest, look, look_ahead, make_days, mark_waiting,
     misplaced, note_put_backs, notification_queue, oldest_snapshot, open_gate, open_receipt, orphans, our_indexes,
     our_tables, prune_keys, prune_receipts, prune_rest, prune_tokens, prune_traces, prune_workers,
     queue_counts, read_attempts, read_clock, read_dead, read_ended, read_live, read_now,

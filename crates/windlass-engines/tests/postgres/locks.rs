@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
 use windlass_conformance::history::FaultKind;
-use windlass_core::admin::ListRequest;
+use windlass_core::admin::{CancelAnswer, ListRequest};
 use windlass_core::engine::{Admin, Engine, RescueRequest, Result};
 use windlass_core::enqueue::NewJob;
 use windlass_core::error::EngineError;
@@ -148,6 +148,21 @@ async fn successes_beside_one_whose_row_somebody_holds_are_stored() {
     assert_eq!(place.count(&format!("{}.delayed_jobs", place.schema)), 1, "only the one that is held");
     other.batch_execute("ROLLBACK").await.unwrap();
     assert_eq!(engine.settle(batch).await.unwrap(), [Settled::Applied; 3]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_day_of_the_history_that_is_made_meanwhile_does_not_fail_a_cancel() {
+    let place = Place::on(server().url());
+    let engine = Arc::new(place.ready().await);
+    let id = enqueue(&engine, 1).await[0];
+    let other = session(&place.direct).await;
+    let make = format!("BEGIN; SELECT {}.make_days(now())", place.schema);
+    other.batch_execute(&make).await.unwrap();
+    let caller = Arc::clone(&engine);
+    let cancelling = tokio::spawn(async move { caller.cancel(id, "no").await });
+    until_waiting(&place, "the engine waits for the day");
+    other.batch_execute("COMMIT").await.unwrap();
+    assert_eq!(cancelling.await.unwrap().unwrap(), CancelAnswer::Cancelled);
 }
 
 #[tokio::test(flavor = "multi_thread")]
