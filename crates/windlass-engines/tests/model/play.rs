@@ -1,5 +1,7 @@
 //! Each step, on both engines, and the comparison of their answers.
 
+use std::time::Duration;
+
 use windlass_core::claim::{ClaimAnswer, ClaimRequest, ClaimToken, Fence, Suspects};
 use windlass_core::clock::{Clock, Timestamp};
 use windlass_core::engine::{Engine, RescueRequest};
@@ -53,7 +55,13 @@ impl<S: Subject> Pair<S> {
             Step::Retire(worker) => self.retire(worker).await,
             Step::Rescue { worker, too_late } => self.rescue(worker, too_late).await,
             Step::Advance(span) => self.clock.advance(span),
-            Step::Sweep | Step::Prune => self.upkeep(&step).await,
+            Step::Sweep => self.upkeep(&step).await,
+            Step::Prune => {
+                // An engine may keep what is past its retention until the day is over.
+                self.clock.advance(until_midnight(self.clock.now()));
+                self.upkeep(&step).await;
+                self.clock.advance(Duration::from_millis(1_500));
+            }
             act => self.act(act).await,
         }
     }
@@ -296,13 +304,15 @@ fn new_job(new: &Newcomer) -> NewJob {
         expires: new.expires.map(When::In),
         key: new.key.map(|keyed| KeyClaim {
             key: Key::parse(["k1", "k2"][keyed.key]).expect("a plain key"),
-            scope: [
-                KeyScope::WhileLive,
-                KeyScope::WhileLiveOrDead,
-                KeyScope::For(std::time::Duration::from_secs(60)),
-            ][keyed.scope],
+            scope: [KeyScope::WhileLive, KeyScope::WhileLiveOrDead, KeyScope::For(Duration::from_secs(60))]
+                [keyed.scope],
             on_conflict: [OnConflict::Keep, OnConflict::Replace, OnConflict::Revive][keyed.on_conflict],
         }),
         ..NewJob::new(type_name(TYPES[new.job_type]), Payload::default())
     }
+}
+
+fn until_midnight(now: Timestamp) -> Duration {
+    const DAY: i64 = 24 * 60 * 60 * 1_000_000;
+    Duration::from_micros((DAY - now.as_micros().rem_euclid(DAY)).unsigned_abs())
 }
