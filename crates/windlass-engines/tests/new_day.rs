@@ -34,10 +34,14 @@ async fn somebody_waits(session: &Client, schema: &str) {
     let waiting = format!(
         "SELECT 1 FROM pg_locks WHERE NOT granted AND relation = '{schema}.job_history_rest'::regclass"
     );
-    while session.query(&waiting, &[]).await.expect("the server is up").is_empty() {
+    for _ in 0..5_000 {
+        if !session.query(&waiting, &[]).await.expect("the server is up").is_empty() {
+            return;
+        }
         // may sleep: the server sends no signal when a session begins to wait.
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
+    panic!("expected a session to wait for a lock");
 }
 
 #[tokio::test]

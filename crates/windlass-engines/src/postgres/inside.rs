@@ -207,7 +207,7 @@ impl<'a> Written<'a> {
     }
 }
 
-/// A delay, or an instant; neither for now.
+/// A delay, or an instant; a job that is due at once has neither.
 fn when(when: When) -> (Option<String>, Option<String>) {
     match when {
         When::Now => (None, None),

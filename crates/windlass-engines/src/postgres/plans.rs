@@ -60,19 +60,11 @@ ANALYZE windlass.delayed_jobs, windlass.job_history, windlass.job_keys;";
 
 #[tokio::test]
 async fn no_hot_statement_walks_over_a_big_table_or_sorts_more_than_it_gives() {
-    let url = windlass_servers::shared::postgres_url().expect("a PostgreSQL server");
-    let schema = format!("plans_{:016x}", fastrand::u64(..));
-    let options = PostgresOptions { schema: schema.clone(), listen: false, ..PostgresOptions::default() };
-    let _engine = PostgresEngine::connect(&url, options).await.unwrap();
-    let (client, connection) = open::address(&url, false).unwrap().config().connect(NoTls).await.unwrap();
-    tokio::spawn(connection);
-    client.batch_execute("SET statement_timeout = 0").await.unwrap();
-    client.batch_execute(&in_schema(FILL, &schema)).await.unwrap();
-    let statements = Statements::all();
+    let ground = Ground::new().await;
+    ground.client.batch_execute("SET statement_timeout = 0").await.unwrap();
+    ground.client.batch_execute(&in_schema(FILL, &ground.schema)).await.unwrap();
     for name in HOT {
-        let (_, text) =
-            statements.iter().find(|(other, _)| *other == name).expect("it is a statement of ours");
-        let plan = plan_of(&client, &in_schema(text, &schema)).await;
+        let plan = ground.plan_of(name).await;
         for table in BIG {
             // A day of the history is named after its table.
             let scans = plan.lines().any(|line| line.contains("Seq Scan on") && line.contains(table));
@@ -83,7 +75,32 @@ async fn no_hot_statement_walks_over_a_big_table_or_sorts_more_than_it_gives() {
         assert!(!sorts || MAY_SORT.contains(&name), "{name} sorts:\n{plan}");
         assert!(name != "asked_to_stop" || plan.contains("delayed_jobs_stopping"), "{plan}");
     }
-    client.batch_execute(&format!("DROP SCHEMA {schema} CASCADE")).await.unwrap();
+    ground.client.batch_execute(&format!("DROP SCHEMA {} CASCADE", ground.schema)).await.unwrap();
+}
+
+/// A fresh schema, and a session with the settings of ours.
+struct Ground {
+    client: Client,
+    schema: String,
+}
+
+impl Ground {
+    async fn new() -> Self {
+        let url = windlass_servers::shared::postgres_url().expect("a PostgreSQL server");
+        let schema = format!("plans_{:016x}", fastrand::u64(..));
+        let options = PostgresOptions { schema: schema.clone(), listen: false, ..PostgresOptions::default() };
+        PostgresEngine::connect(&url, options).await.unwrap();
+        let (client, connection) = open::address(&url, false).unwrap().config().connect(NoTls).await.unwrap();
+        tokio::spawn(connection);
+        Self { client, schema }
+    }
+
+    async fn plan_of(&self, name: &str) -> String {
+        let statements = Statements::all();
+        let found = statements.iter().find(|(other, _)| *other == name);
+        let (_, text) = found.expect("it is a statement of ours");
+        plan_of(&self.client, &in_schema(text, &self.schema)).await
+    }
 }
 
 /// The plan that is kept for all values.
@@ -104,29 +121,15 @@ async fn plan_of(client: &Client, text: &str) -> String {
 /// A plan that was made while nothing was there is kept when there is much.
 #[tokio::test]
 async fn a_heartbeat_looks_only_at_what_was_asked_to_stop_also_by_a_plan_for_empty_tables() {
-    let url = windlass_servers::shared::postgres_url().expect("a PostgreSQL server");
-    let schema = format!("plans_{:016x}", fastrand::u64(..));
-    let options = PostgresOptions { schema: schema.clone(), listen: false, ..PostgresOptions::default() };
-    let _engine = PostgresEngine::connect(&url, options).await.unwrap();
-    let (client, connection) = open::address(&url, false).unwrap().config().connect(NoTls).await.unwrap();
-    tokio::spawn(connection);
-    let statements = Statements::all();
-    let (_, text) = statements.iter().find(|(name, _)| *name == "asked_to_stop").unwrap();
-    let plan = plan_of(&client, &in_schema(text, &schema)).await;
+    let ground = Ground::new().await;
+    let plan = ground.plan_of("asked_to_stop").await;
     assert!(plan.contains("Index Scan using delayed_jobs_stopping"), "{plan}");
 }
 
 #[tokio::test]
 async fn a_claim_pulls_from_one_priority_after_another_under_one_limit() {
-    let url = windlass_servers::shared::postgres_url().expect("a PostgreSQL server");
-    let schema = format!("plans_{:016x}", fastrand::u64(..));
-    let options = PostgresOptions { schema: schema.clone(), listen: false, ..PostgresOptions::default() };
-    let _engine = PostgresEngine::connect(&url, options).await.unwrap();
-    let (client, connection) = open::address(&url, false).unwrap().config().connect(NoTls).await.unwrap();
-    tokio::spawn(connection);
-    let statements = Statements::all();
-    let (_, text) = statements.iter().find(|(name, _)| *name == "claim").unwrap();
-    let plan = plan_of(&client, &in_schema(text, &schema)).await;
+    let ground = Ground::new().await;
+    let plan = ground.plan_of("claim").await;
     let steps: Vec<_> = plan.lines().map(|line| line.trim_start().trim_start_matches("-> ").trim()).collect();
     let at = |step: &str| {
         steps.iter().position(|line| line.starts_with(step)).unwrap_or_else(|| panic!("{step}\n{plan}"))

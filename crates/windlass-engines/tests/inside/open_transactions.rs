@@ -158,10 +158,7 @@ async fn an_open_end_of_one_job_does_not_keep_the_others_of_a_dead_worker() {
     let rescued = at_once(engine.rescue(request.clone())).await.unwrap();
     assert_eq!(rescued.returned, [jobs[1].job.id]);
     let again = at_once(engine.rescue(RescueRequest { silent: vec![], ..request.clone() })).await.unwrap();
-    assert!(
-        again.returned.is_empty() && !again.more,
-        "what is left is for the next time, not for now: {again:?}"
-    );
+    assert!(again.returned.is_empty() && !again.more, "what was skipped is left to the next call: {again:?}");
     tx.commit().await.unwrap();
     assert_eq!(engine.job(jobs[0].job.id).await.unwrap().unwrap().phase(), Phase::Succeeded);
     assert!(engine.rescue(request).await.unwrap().returned.is_empty());

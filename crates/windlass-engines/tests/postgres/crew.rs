@@ -3,9 +3,10 @@
 //! *unknown* is asked about.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use windlass_conformance::history::{Event, History, Rules, Uid, Verdict, check, dump};
 use windlass_core::engine::{Admin, Engine, RescueRequest};
@@ -40,7 +41,7 @@ pub(super) struct Crew {
     stop_working: Arc<AtomicBool>,
     producers: JoinSet<()>,
     others: JoinSet<()>,
-    put_in: Arc<AtomicU64>,
+    put_in: watch::Sender<u64>,
 }
 
 impl Crew {
@@ -53,21 +54,21 @@ impl Crew {
             stop_working: Arc::default(),
             producers: JoinSet::new(),
             others: JoinSet::new(),
-            put_in: Arc::default(),
+            put_in: watch::Sender::new(0),
         }
     }
 
     /// Puts jobs in, one after the other, each a little later than the one before.
     pub(super) fn producer(&mut self, engine: &Arc<PostgresEngine>, pace: Duration) {
         let (engine, book) = (Arc::clone(engine), Arc::clone(&self.book));
-        let (stop, put_in, name) = (Arc::clone(&self.stop_producing), Arc::clone(&self.put_in), bits());
+        let (stop, put_in, name) = (Arc::clone(&self.stop_producing), self.put_in.clone(), bits());
         self.producers.spawn(async move {
             for n in 0_u64.. {
                 if stop.load(Ordering::SeqCst) {
                     return;
                 }
                 put_in_and_note(&engine, &book, Uid(format!("{name:x}/{n}"))).await;
-                put_in.fetch_add(1, Ordering::SeqCst);
+                put_in.send_modify(|count| *count += 1);
                 // may sleep: this is the pace at which jobs come in.
                 tokio::time::sleep(pace).await;
             }
@@ -109,17 +110,15 @@ impl Crew {
 
     /// How many were put in so far, or refused.
     pub(super) fn put_in(&self) -> u64 {
-        self.put_in.load(Ordering::SeqCst)
+        *self.put_in.borrow()
     }
 
     /// Waits until so many more jobs were put in, so that the next fault hits something.
     pub(super) async fn let_work(&self, jobs: u64) {
-        let (start, enough) = (Instant::now(), self.put_in() + jobs);
-        while self.put_in() < enough {
-            assert!(start.elapsed() < PATIENCE, "expected jobs to be put in again after a fault");
-            // may sleep: there is no signal for a number of jobs.
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        let enough = self.put_in() + jobs;
+        let mut put_in = self.put_in.subscribe();
+        let waited = tokio::time::timeout(PATIENCE, put_in.wait_for(|count| *count >= enough)).await;
+        assert!(waited.is_ok(), "expected jobs to be put in again after a fault");
     }
 
     /// Lets the producers end, waits until nothing is left to do, and judges what happened.

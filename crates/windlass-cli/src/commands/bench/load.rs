@@ -132,6 +132,7 @@ async fn finish(
                 None => return Ok(()),
                 Some(ended) => ended.map_err(failed)??,
             },
+            // may sleep: often enough for an eye, and so rarely that showing progress costs the measurement nothing.
             () = tokio::time::sleep(LOOK_EVERY) => progress.at(done.load(Ordering::Relaxed)),
         }
     }

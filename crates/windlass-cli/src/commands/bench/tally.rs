@@ -88,6 +88,7 @@ impl Tally {
         loop {
             tokio::select! {
                 done = &mut work => return Ok(done),
+                // may sleep: often enough for an eye; a signal for each job would cost the measurement something.
                 () = tokio::time::sleep(LOOK_EVERY) => {}
             }
             progress.at(self.ended());

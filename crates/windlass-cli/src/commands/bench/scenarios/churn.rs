@@ -94,6 +94,7 @@ impl Producer {
         while Instant::now() < until {
             let under_way = self.put_in.load(Ordering::SeqCst).saturating_sub(self.tally.ended());
             if under_way + BATCH > WINDOW {
+                // may sleep: a signal for each job that ends would cost the measurement something.
                 tokio::time::sleep(LOOK_EVERY).await;
                 continue;
             }

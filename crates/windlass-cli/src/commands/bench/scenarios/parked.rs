@@ -71,6 +71,7 @@ async fn all_are_parked(ground: &Ground<'_>, jobs: u64) -> Result<(), Failure> {
         if queues.iter().map(|queue| queue.counts.parked).sum::<u64>() == jobs {
             return Ok(());
         }
+        // may sleep: the store tells nobody when the last one is parked, and to count costs the measurement something.
         tokio::time::sleep(LOOK_EVERY).await;
     }
 }
