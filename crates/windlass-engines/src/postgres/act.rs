@@ -6,7 +6,7 @@ use windlass_core::admin::{BatchDone, CancelAnswer, Changed, RetryAnswer};
 use windlass_core::claim::Fence;
 use windlass_core::engine::Hint;
 use windlass_core::gate::{Gate, gate_by_history};
-use windlass_core::job::{JobId, Phase};
+use windlass_core::job::{Counters, JobId, Phase};
 use windlass_core::key::HolderStage;
 use windlass_core::limits::{REASON_BYTES_MAX, UPKEEP_BATCH_MAX};
 use windlass_core::names::QueueName;
@@ -264,7 +264,9 @@ impl Store {
 
     pub(super) async fn open_gate(&self, gate: Gate, limit: u32) -> Step<BatchDone> {
         let changed = self.let_through(&gate, limit.min(UPKEEP_BATCH_MAX)).await?;
-        Ok(BatchDone { changed: changed.into(), more: !self.behind(&gate, 1).await?.is_empty() })
+        // What somebody has locked is there too, but who asks again and again for that alone is busy with nothing.
+        let more = changed > 0 && !self.behind(&gate, 1).await?.is_empty();
+        Ok(BatchDone { changed: changed.into(), more })
     }
 
     /// Lets the oldest jobs through a gate, at most `limit`. One that ever crashed goes on as a suspect.
@@ -274,7 +276,10 @@ impl Store {
             return Ok(0);
         }
         let (name, limit) = (gate.as_str(), int4(limit));
-        let params = [text(&name), small_number(&limit)];
+        // Core's word on where one goes on that ever crashed.
+        let after_a_crash = gate_by_history(&Counters { crashes: 1, ..Counters::default() });
+        let after_a_crash = after_a_crash.as_ref().map(Gate::as_str);
+        let params = [text(&name), small_number(&limit), text(&after_a_crash)];
         let rows = self.work.get().await?.write(&self.sql.open_gate, &params).await?;
         let (mut through, mut moved) = (0, Moved::default());
         for row in &rows {

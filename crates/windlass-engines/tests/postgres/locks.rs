@@ -10,6 +10,7 @@ use windlass_core::admin::{CancelAnswer, ListRequest};
 use windlass_core::engine::{Admin, Engine, RescueRequest, Result};
 use windlass_core::enqueue::NewJob;
 use windlass_core::error::EngineError;
+use windlass_core::gate::Gate;
 use windlass_core::job::JobId;
 use windlass_core::key::KeyClaim;
 use windlass_core::lease_watch::Suspicion;
@@ -163,6 +164,27 @@ async fn a_day_of_the_history_that_is_made_meanwhile_does_not_fail_a_cancel() {
     until_waiting(&place, "the engine waits for the day");
     other.batch_execute("COMMIT").await.unwrap();
     assert_eq!(cancelling.await.unwrap().unwrap(), CancelAnswer::Cancelled);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gate_whose_last_job_somebody_holds_does_not_say_that_there_is_more_to_let_through() {
+    let place = Place::on(server().url());
+    let engine = place.ready().await;
+    let gate = Gate::named("held");
+    let ids = enqueue(&engine, 2).await;
+    let park = |claimed: windlass_core::claim::Claimed| {
+        claimed.settled(Transition::Park { gate: gate.clone() }, AttemptReport::default())
+    };
+    let batch: Vec<_> = claim(&engine, 2).await.into_iter().map(park).collect();
+    engine.settle(batch).await.unwrap();
+    let other = session(&place.direct).await;
+    let lock = format!("SELECT 1 FROM {}.delayed_jobs WHERE id = {} FOR UPDATE", place.schema, ids[0].0);
+    other.batch_execute(&format!("BEGIN; {lock}")).await.unwrap();
+    let first = engine.open_gate(&gate, 10).await.unwrap();
+    assert_eq!(first.changed, 1);
+    assert!(!engine.open_gate(&gate, 10).await.unwrap().more, "asking on would be busy polling");
+    other.batch_execute("ROLLBACK").await.unwrap();
+    assert_eq!(engine.open_gate(&gate, 10).await.unwrap().changed, 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]

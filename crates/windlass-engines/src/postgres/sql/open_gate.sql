@@ -1,13 +1,13 @@
--- open_gate: the oldest jobs behind a gate go through; one that ever crashed waits on as a suspect. What somebody has locked
+-- open_gate: the oldest jobs behind a gate go through; one that ever crashed goes on behind another. What somebody has locked
 -- is left for the next time. Answers for each queue and priority how many went, and from where claims must look again;
--- nothing for suspects, whom claims do not look for.
--- $1 gate   $2 at most so many
+-- nothing for those behind another gate.
+-- $1 gate   $2 at most so many   $3 the gate of one that ever crashed
 WITH picked AS MATERIALIZED (
     SELECT ctid AS place FROM windlass.delayed_jobs WHERE gate = $1::text
     ORDER BY scheduled_at, id LIMIT $2::integer
     FOR UPDATE SKIP LOCKED
 ), through AS (
-    UPDATE windlass.delayed_jobs SET gate = CASE WHEN crashes > 0 THEN 'suspect' END
+    UPDATE windlass.delayed_jobs SET gate = CASE WHEN crashes > 0 THEN $3::text END
     WHERE ctid = ANY (ARRAY (SELECT place FROM picked))
     RETURNING queue, job_type, priority, scheduled_at, gate
 ), counted AS (
