@@ -60,6 +60,9 @@ impl std::error::Error for LedgerError {
 
 impl Ledger {
     /// Opens a ledger, or begins one. A line that the death of its writer left torn is closed and marked.
+    ///
+    /// A line that somebody is writing at this moment may look torn too: a file may grow by a page first. The mark
+    /// then comes after the whole line, with an empty one between, and says nothing about it.
     pub fn open(path: &Path) -> io::Result<Self> {
         let mut file = OpenOptions::new().create(true).read(true).append(true).open(path)?;
         if !ends_with_newline(&mut file)? {
@@ -104,13 +107,14 @@ impl History {
 
     /// Reads the text of a ledger.
     pub fn parse(text: &str) -> Result<Self, LedgerError> {
-        let lines: Vec<_> = text.lines().filter(|line| !line.is_empty()).map(parse_line).collect();
+        let numbered = (1..).zip(text.lines()).filter(|(_, line)| !line.is_empty());
+        let lines: Vec<(usize, _)> = numbered.map(|(number, line)| (number, parse_line(line))).collect();
         let mut entries = Vec::with_capacity(lines.len());
-        for (index, line) in lines.iter().enumerate() {
+        for (index, (number, line)) in lines.iter().enumerate() {
             match line {
                 Ok(entry) => entries.push(entry.clone()),
-                Err(_) if may_be_torn(lines.get(index + 1)) => {}
-                Err(why) => return Err(LedgerError::BadLine { number: index + 1, why: why.clone() }),
+                Err(_) if may_be_torn(lines.get(index + 1).map(|(_, next)| next)) => {}
+                Err(why) => return Err(LedgerError::BadLine { number: *number, why: why.clone() }),
             }
         }
         Ok(Self { entries })

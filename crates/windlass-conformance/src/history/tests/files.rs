@@ -86,9 +86,9 @@ fn a_ledger_with_a_torn_line_goes_on() {
 #[test]
 fn a_bad_line_in_the_middle_is_an_error_with_its_number() {
     let text =
-        "{\"at\":1,\"event\":\"repaired\"}\nnonsense\n{\"at\":1,\"event\":\"refused\",\"uid\":\"x\"}\n";
+        "{\"at\":1,\"event\":\"repaired\"}\n\nnonsense\n{\"at\":1,\"event\":\"refused\",\"uid\":\"x\"}\n";
     let error = History::parse(text).unwrap_err().to_string();
-    assert!(error.contains("line 2"), "{error}");
+    assert!(error.contains("line 3"), "{error}");
 }
 
 #[test]
@@ -105,5 +105,18 @@ fn lines_of_several_writers_do_not_mix() {
             });
         }
     });
-    assert_eq!(History::read(&scratch.0).unwrap().entries.len(), 1_000);
+    let entries = History::read(&scratch.0).unwrap().entries;
+    let written = |entry: &&Entry| entry.event != Event::Repaired;
+    assert_eq!(entries.iter().filter(written).count(), 1_000);
+}
+
+#[test]
+fn a_mark_beside_a_line_that_was_being_written_spoils_nothing() {
+    let scratch = Scratch::new("beside");
+    Ledger::open(&scratch.0).unwrap().append(at(1), invoke("p/1")).unwrap();
+    scratch.append_raw("\n{\"at\":0,\"event\":\"repaired\"}\n");
+    Ledger::open(&scratch.0).unwrap().append(at(2), invoke("p/2")).unwrap();
+    let entries = History::read(&scratch.0).unwrap().entries;
+    let events: Vec<_> = entries.into_iter().map(|entry| entry.event).collect();
+    assert_eq!(events, [invoke("p/1"), Event::Repaired, invoke("p/2")]);
 }
