@@ -13,8 +13,22 @@ use crate::worker::WorkerId;
 ///
 /// Random rather than counted: if a store forgets a claim (a lost tail, a failover), a counter would be
 /// issued a second time, and the forgotten worker's end would be taken for the new one's.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct ClaimToken(u128);
+
+impl TryFrom<String> for ClaimToken {
+    type Error = std::num::ParseIntError;
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        u128::from_str_radix(&text, 16).map(Self)
+    }
+}
+
+impl From<ClaimToken> for String {
+    fn from(token: ClaimToken) -> Self {
+        token.to_string()
+    }
+}
 
 impl ClaimToken {
     /// Takes 128 bits, which must be random.
@@ -46,7 +60,7 @@ impl fmt::Display for ClaimToken {
 }
 
 /// The pair that every write after a claim names, compared by equality in the statement that writes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 pub struct Fence {
     /// The job.
     pub job: JobId,

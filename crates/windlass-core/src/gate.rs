@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::job::Counters;
-use crate::names::TypeName;
+use crate::names::{BreakerName, LimitName, TypeName};
 
 /// What holds a parked job back, as the text that the store keeps: a kind and, after a colon, a name.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -20,6 +20,27 @@ impl Gate {
     /// For jobs whose type no live worker handles.
     pub fn no_handler(job_type: &TypeName) -> Self {
         Self(format!("no-handler:{job_type}").into())
+    }
+
+    /// For jobs that wait until a platform may be called again.
+    pub fn breaker(name: &BreakerName) -> Self {
+        Self(format!("breaker:{name}").into())
+    }
+
+    /// For jobs that wait for a token of a rate limit; each key has a line of its own.
+    pub fn rate_limit(name: &LimitName, key: &str) -> Self {
+        Self(format!("rate:{name}:{key}").into())
+    }
+
+    /// The breaker whose gate this is.
+    pub fn of_breaker(&self) -> Option<BreakerName> {
+        BreakerName::parse(self.0.strip_prefix("breaker:")?).ok()
+    }
+
+    /// The rate limit whose gate this is, and the key.
+    pub fn of_rate_limit(&self) -> Option<(LimitName, &str)> {
+        let (name, key) = self.0.strip_prefix("rate:")?.split_once(':')?;
+        Some((LimitName::parse(name).ok()?, key))
     }
 
     /// A gate that a policy closes, such as `semaphore:screenshot`. Text from a store comes in here too.
@@ -41,6 +62,16 @@ impl Gate {
     pub fn explain(&self) -> String {
         match self.0.split_once(':') {
             Some(("no-handler", job_type)) => format!("no live worker handles job type {job_type}"),
+            Some(("breaker", name)) => {
+                format!(
+                    "breaker {name} is open: the platform failed too often; see `windlass breaker show {name}`"
+                )
+            }
+            Some(("rate", limit)) => match limit.split_once(':') {
+                Some((name, "")) => format!("rate limit {name} has no token left"),
+                None => format!("rate limit {limit} has no token left"),
+                Some((name, key)) => format!("rate limit {name} has no token left for {key}"),
+            },
             _ if self.is_suspect() => "its worker died while running it; it is tried on its own".to_owned(),
             _ => format!("held back by {}", self.0),
         }
@@ -56,4 +87,28 @@ impl fmt::Display for Gate {
 /// Behind which gate a job waits because of what happened to it.
 pub fn gate_by_history(counters: &Counters) -> Option<Gate> {
     (counters.crashes > 0).then(Gate::suspect)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_gate_of_a_policy_tells_whose_it_is() {
+        let name = BreakerName::parse("shop").unwrap();
+        assert_eq!(Gate::breaker(&name).of_breaker(), Some(name));
+        let name = LimitName::parse("per-tenant").unwrap();
+        let gate = Gate::rate_limit(&name, "a:b");
+        assert_eq!(gate.of_rate_limit(), Some((name, "a:b")));
+        assert_eq!((gate.of_breaker(), Gate::suspect().of_rate_limit()), (None, None));
+    }
+
+    #[test]
+    fn a_gate_explains_itself_to_people() {
+        let explain = |text: &str| Gate::named(text).explain();
+        assert!(explain("breaker:shop").contains("shop is open"));
+        assert_eq!(explain("rate:mails:tenant 7"), "rate limit mails has no token left for tenant 7");
+        assert_eq!(explain("rate:mails:"), "rate limit mails has no token left");
+        assert_eq!(explain("semaphore:x"), "held back by semaphore:x");
+    }
 }

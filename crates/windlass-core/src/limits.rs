@@ -49,6 +49,15 @@ pub const UPKEEP_BATCH_MAX: u32 = 500;
 /// Attempts shown of one job, the newest ones.
 pub const ATTEMPTS_SHOWN_MAX: u32 = 100;
 
+/// Circuit breakers that a store keeps.
+pub const BREAKERS_MAX: usize = 1_000;
+/// Probes of a breaker that is half-open.
+pub const PROBES_MAX: u32 = 100;
+/// Tokens of a rate limit in one period, and its burst.
+pub const RATE_MAX: u32 = 1_000_000;
+/// Rate limits of which tokens are taken in one request.
+pub const TAKES_MAX: usize = 100;
+
 /// Slots of one worker pool.
 pub const CONCURRENCY_MAX: u32 = 1_000;
 /// Queues that one claim may serve.

@@ -123,6 +123,21 @@ name!(
     |text| is_plain(text).then(|| text.to_ascii_lowercase().into())
 );
 
+name!(
+    /// The name of a circuit breaker: the outside platform that it stands before. Kept in lower case.
+    BreakerName,
+    "a breaker's name",
+    "1 to 64 characters out of a-z 0-9 _ . -",
+    |text| is_plain(text).then(|| text.to_ascii_lowercase().into())
+);
+name!(
+    /// The name of a rate limit. Kept in lower case.
+    LimitName,
+    "a rate limit's name",
+    "1 to 64 characters out of a-z 0-9 _ . -",
+    |text| is_plain(text).then(|| text.to_ascii_lowercase().into())
+);
+
 fn is_plain(text: &str) -> bool {
     let chars_ok = text.bytes().all(|b| b.is_ascii_alphanumeric() || b"_.-".contains(&b));
     (1..=NAME_CHARS_MAX).contains(&text.len()) && chars_ok

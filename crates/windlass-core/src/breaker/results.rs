@@ -1,0 +1,90 @@
+//! How calls to a platform ended, one by one or many at once.
+
+use std::time::Duration;
+
+/// How a call to a platform ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// The platform did its part.
+    Success,
+    /// It did not.
+    Failure,
+    /// It was asked too often, which counts as a failure. It may have said when to come back.
+    RateLimited(Option<Duration>),
+}
+
+/// How many calls ended in which way, in so far as the order matters: a process tells a store of many at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Results {
+    /// Calls in all.
+    pub calls: u32,
+    /// Those that failed, rate-limit answers included.
+    pub failures: u32,
+    /// Failures before the first success.
+    pub first_row: u32,
+    /// The most failures in a row.
+    pub longest_row: u32,
+    /// Failures after the last success.
+    pub last_row: u32,
+    /// Rate-limit answers after the last success.
+    pub rate_limits: u32,
+    /// Whether any answer was a rate limit.
+    pub rate_limited: bool,
+    /// The longest pause that the platform asked for.
+    pub retry_after: Option<Duration>,
+}
+
+impl Results {
+    /// Of one call.
+    pub fn of(verdict: Verdict) -> Self {
+        let mut results = Self::default();
+        results.add(verdict);
+        results
+    }
+
+    /// One more call ended.
+    pub fn add(&mut self, verdict: Verdict) {
+        self.calls = self.calls.saturating_add(1);
+        match verdict {
+            Verdict::Success => (self.last_row, self.rate_limits) = (0, 0),
+            Verdict::Failure => self.add_failure(),
+            Verdict::RateLimited(retry_after) => {
+                self.add_failure();
+                self.rate_limits += 1;
+                self.rate_limited = true;
+                self.retry_after = self.retry_after.max(retry_after);
+            }
+        }
+    }
+
+    fn add_failure(&mut self) {
+        self.first_row += u32::from(self.failures == self.calls - 1);
+        self.failures += 1;
+        self.last_row += 1;
+        self.longest_row = self.longest_row.max(self.last_row);
+    }
+
+    /// Whether a call succeeded.
+    pub fn has_success(&self) -> bool {
+        self.calls > self.failures
+    }
+
+    /// Nothing ended.
+    pub fn is_empty(&self) -> bool {
+        self.calls == 0
+    }
+
+    /// The most failures in a row, if there were so many before.
+    pub(super) fn longest_row_after(&self, before: u32) -> u32 {
+        self.longest_row.max(before.saturating_add(self.first_row))
+    }
+
+    /// Goes on counting failures and rate limits in a row.
+    pub(super) fn carry_on(&self, failures: &mut u32, rate_limits: &mut u32) {
+        if self.has_success() {
+            (*failures, *rate_limits) = (0, 0);
+        }
+        *failures = failures.saturating_add(self.last_row);
+        *rate_limits = rate_limits.saturating_add(self.rate_limits);
+    }
+}

@@ -1,0 +1,83 @@
+//! What processes share of policies that hold jobs back: breakers, tokens of rate limits, and who waits behind a gate.
+//! Few methods, each one statement or script, and none on the way of a job that has no such policy.
+//!
+//! A permit belongs to a claim, the pair of job id and token, and needs no freeing: the statement that settles, releases,
+//! cancels or rescues the job ends the claim, and a permit of a claim that has ended is void (see
+//! [`Policies::still_hold`]). So it costs the way of other jobs nothing, and cannot leak.
+
+use async_trait::async_trait;
+
+use crate::breaker::BreakerState;
+use crate::claim::Fence;
+use crate::clock::Timestamp;
+use crate::engine::Result;
+use crate::gate::Gate;
+use crate::job::JobId;
+use crate::names::{BreakerName, LimitName};
+use crate::rate_limit::{Pace, Taken};
+
+/// What processes share of policies.
+#[async_trait]
+pub trait Policies: Send + Sync + 'static {
+    /// All breakers, by name, and the store's now.
+    async fn breakers(&self) -> Result<BreakersRead>;
+
+    /// Writes what became of a breaker, if nobody wrote since it was read. Version 0 makes a new one; at most
+    /// [`BREAKERS_MAX`](crate::limits::BREAKERS_MAX) are kept.
+    async fn save_breaker(&self, name: &BreakerName, read: u64, state: &BreakerState) -> Result<Saved>;
+
+    /// Which of these claims are still good: their jobs run, under this very token.
+    async fn still_hold(&self, claims: &[Fence]) -> Result<Vec<bool>>;
+
+    /// Takes tokens of rate limits as [`take`](crate::rate_limit::take) decides by the store's clock, each key by itself;
+    /// at most [`TAKES_MAX`](crate::limits::TAKES_MAX) requests. Who wants 0 only looks.
+    async fn take_tokens(&self, takes: &[Take]) -> Result<Vec<Taken>>;
+
+    /// Gates that somebody waits behind, in the order of their text, after the one given; at most `limit`.
+    async fn gates(&self, after: Option<&Gate>, limit: u32) -> Result<Vec<Gate>>;
+
+    /// The oldest jobs behind a gate, at most `limit`.
+    async fn behind(&self, gate: &Gate, limit: u32) -> Result<Vec<JobId>>;
+}
+
+/// All breakers of a store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BreakersRead {
+    /// By name.
+    pub breakers: Vec<StoredBreaker>,
+    /// The store's now.
+    pub now: Timestamp,
+}
+
+/// A breaker as a store keeps it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredBreaker {
+    /// Its name.
+    pub name: BreakerName,
+    /// Goes up with each write; to be named by the next one.
+    pub version: u64,
+    /// What is known.
+    pub state: BreakerState,
+}
+
+/// What became of a write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Saved {
+    /// It was written.
+    Done,
+    /// Somebody wrote meanwhile: read again, decide again.
+    Changed,
+}
+
+/// A request for tokens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Take {
+    /// Of which limit.
+    pub limit: LimitName,
+    /// For which key; may be empty.
+    pub key: String,
+    /// How its tokens fall due.
+    pub pace: Pace,
+    /// At most so many.
+    pub wanted: u32,
+}

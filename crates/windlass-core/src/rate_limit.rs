@@ -1,0 +1,210 @@
+//! Rate limits: so many per period for each key, and a burst. One instant is all that is remembered of a key: when its
+//! next token falls due if nothing was ever saved up (known elsewhere as GCRA).
+//!
+//! Whoever shares a limit with other processes takes tokens in handfuls, so that the store is not asked for each job.
+//! A handful is at most what 100 ms bring, and lapses after 200 ms, whatever is left of it. What may lie unused in
+//! handfuls is taken off the burst, so that the promise stays: in no stretch of time as long as the period are more
+//! than limit + burst used.
+
+use std::time::Duration;
+
+use crate::clock::Timestamp;
+use crate::limits::{DELAY_MAX, KEY_BYTES_MAX, RATE_MAX};
+use crate::names::GroupName;
+use crate::outcome::bounded;
+use crate::payload::Payload;
+
+/// A handful is at most what this brings.
+pub const HANDFUL_SPAN: Duration = Duration::from_millis(100);
+/// What is left of a handful after this is gone.
+pub const HANDFUL_LAPSE: Duration = Duration::from_millis(200);
+
+/// So many per period, and a burst.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RateLimit {
+    /// Tokens of a period.
+    pub limit: u32,
+    /// The period.
+    pub per: Duration,
+    /// Tokens that may be saved up.
+    pub burst: u32,
+    /// What has a line of its own.
+    pub by: KeyBy,
+}
+
+/// By what jobs are told apart: each key has tokens of its own.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum KeyBy {
+    /// Not at all: all jobs share the tokens.
+    #[default]
+    Nothing,
+    /// By their group.
+    Group,
+    /// By a value in their payload, named by a JSON pointer such as `/tenant`.
+    Payload(String),
+}
+
+impl RateLimit {
+    /// So many per period, which may all be saved up, for all jobs together.
+    pub fn new(limit: u32, per: Duration) -> Self {
+        Self { limit, per, burst: limit, by: KeyBy::Nothing }
+    }
+
+    /// Checks what types cannot say.
+    pub fn check(&self) -> Result<(), RateLimitError> {
+        if !(1..=RATE_MAX).contains(&self.limit) {
+            return Err(RateLimitError::Limit { got: self.limit });
+        }
+        if !(1..=RATE_MAX).contains(&self.burst) {
+            return Err(RateLimitError::Burst { got: self.burst });
+        }
+        if self.per < Duration::from_millis(1) || self.per > DELAY_MAX {
+            return Err(RateLimitError::Per { got: self.per });
+        }
+        match &self.by {
+            KeyBy::Payload(pointer) if !pointer.starts_with('/') => {
+                Err(RateLimitError::Pointer { got: pointer.chars().take(40).collect() })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The pace of a limit that one process keeps for itself.
+    pub fn pace(&self) -> Pace {
+        let every = micros(self.per).div_euclid(i64::from(self.limit.max(1)));
+        let rest = i64::from(micros(self.per) % i64::from(self.limit.max(1)) > 0);
+        let every = (every + rest).max(1);
+        Pace { every, tolerance: every.saturating_mul(i64::from(self.burst.max(1)) - 1), handful: 1 }
+    }
+
+    /// The pace of a limit that processes share. Slow ones are asked for token by token.
+    pub fn shared_pace(&self) -> Pace {
+        let pace = self.pace();
+        let handful = u32::try_from(micros(HANDFUL_SPAN) / pace.every).unwrap_or(u32::MAX);
+        let lapse = micros(HANDFUL_LAPSE);
+        if handful < 2 || pace.tolerance < lapse {
+            return pace;
+        }
+        Pace { tolerance: pace.tolerance - lapse, handful, ..pace }
+    }
+}
+
+impl KeyBy {
+    /// The key of a job. Those without one share the empty key.
+    pub fn key_of(&self, payload: &Payload, group: Option<&GroupName>) -> String {
+        let key = match self {
+            Self::Nothing => String::new(),
+            Self::Group => group.map(|group| group.as_str().to_owned()).unwrap_or_default(),
+            Self::Payload(pointer) => value_at(payload, pointer),
+        };
+        bounded(key.replace(char::is_control, " "), KEY_BYTES_MAX)
+    }
+}
+
+/// A text as it is, anything else as JSON.
+fn value_at(payload: &Payload, pointer: &str) -> String {
+    let value = payload.decode::<serde_json::Value>().unwrap_or_default();
+    match value.pointer(pointer) {
+        Some(serde_json::Value::String(text)) => text.clone(),
+        Some(serde_json::Value::Null) | None => String::new(),
+        Some(other) => other.to_string(),
+    }
+}
+
+/// How tokens fall due, in microseconds. This is what a store needs to know of a limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pace {
+    /// One token each.
+    pub every: i64,
+    /// How far ahead of their time tokens may be taken.
+    pub tolerance: i64,
+    /// So many may be taken at once, to be used a little later.
+    pub handful: u32,
+}
+
+/// What a request for tokens brings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Taken {
+    /// So many tokens.
+    pub granted: u32,
+    /// What is remembered of the key: before this instant, tokens come out of what was saved up.
+    pub due: Timestamp,
+    /// When the next token falls due; nothing if one was granted.
+    pub retry_after: Option<Duration>,
+}
+
+/// Decides how many tokens a request gets. `due` is what was remembered of the key.
+pub fn take(pace: Pace, due: Option<Timestamp>, wanted: u32, now: Timestamp) -> Taken {
+    let now = now.as_micros();
+    // What lies further ahead than a limit can bring it was written by another clock, or under another limit.
+    let furthest = now.saturating_add(pace.tolerance).saturating_add(pace.every);
+    let from = due.map_or(now, |due| due.as_micros().clamp(now, furthest));
+    let room = now.saturating_add(pace.tolerance) - from;
+    let there = if room < 0 { 0 } else { room / pace.every + 1 };
+    let granted = there.min(i64::from(wanted));
+    Taken {
+        granted: u32::try_from(granted).unwrap_or(0),
+        due: Timestamp::from_micros(from + granted * pace.every),
+        retry_after: (there == 0).then(|| Duration::from_micros(room.unsigned_abs())),
+    }
+}
+
+/// Tokens that were taken and not used yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Handful {
+    left: u32,
+    lapses_at: Timestamp,
+}
+
+impl Handful {
+    /// What a request brought that was sent at this instant of the asking process's clock.
+    pub fn new(granted: u32, sent_at: Timestamp) -> Self {
+        Self { left: granted, lapses_at: sent_at.plus(HANDFUL_LAPSE) }
+    }
+
+    /// Uses a token, if one is left and has not lapsed.
+    pub fn take(&mut self, now: Timestamp) -> bool {
+        if now > self.lapses_at {
+            self.left = 0;
+        }
+        let is_there = self.left > 0;
+        self.left = self.left.saturating_sub(1);
+        is_there
+    }
+}
+
+fn micros(span: Duration) -> i64 {
+    i64::try_from(span.as_micros()).unwrap_or(i64::MAX)
+}
+
+/// What is wrong with a rate limit.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RateLimitError {
+    /// None, or too many.
+    #[error("expected `limit` between 1 and {RATE_MAX}, got {got}")]
+    Limit {
+        /// What was asked for.
+        got: u32,
+    },
+    /// None, or too many.
+    #[error("expected `burst` between 1 and {RATE_MAX}, got {got}")]
+    Burst {
+        /// What was asked for.
+        got: u32,
+    },
+    /// Too short or too long.
+    #[error("expected `per` between 1 ms and ten years, got {got:?}")]
+    Per {
+        /// What was asked for.
+        got: Duration,
+    },
+    /// Not a JSON pointer.
+    #[error("expected a JSON pointer that begins with a slash, such as /tenant, got {got:?}")]
+    Pointer {
+        /// What was asked for.
+        got: String,
+    },
+}
+
+#[cfg(test)]
+mod tests;
