@@ -281,6 +281,7 @@ impl Store {
                 readings.push((boosted, read_job(row, DOOR)?));
             }
         }
+        self.note_row_places(rows, DOOR, DOOR + SHARED + 1)?;
         self.note_progress(scope, readings.iter().map(|(_, reading)| reading));
         readings.sort_by_cached_key(|(boosted, reading)| place_in(order, *boosted, reading));
         let mut late: Vec<i64> = Vec::new();

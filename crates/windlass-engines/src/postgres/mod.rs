@@ -13,6 +13,7 @@ mod crowd;
 mod position;
 mod outlook;
 mod settle;
+mod row_places;
 mod land;
 mod workers;
 mod rescue;
@@ -72,6 +73,7 @@ use fault::Step;
 use hints::Channels;
 use listen::Ear;
 use position::Positions;
+use row_places::RowPlaces;
 use sql::Statements;
 use value::{Instant, instant};
 use wake::Appetite;
@@ -110,6 +112,7 @@ struct Store {
     time: Mutex<(Timestamp, Moment)>,
     catalogue: RwLock<Arc<Catalogue>>,
     positions: Mutex<Positions>,
+    row_places: Mutex<RowPlaces>,
     appetite: Mutex<Appetite>,
     depths_seen: Mutex<DepthsSeen>,
     /// How long the last look from the very front took.
@@ -149,6 +152,7 @@ impl PostgresEngine {
             depths_seen: Mutex::default(),
             look_micros: AtomicU64::new(0),
             ends_have_keys: AtomicBool::new(false),
+            row_places: Mutex::default(),
             listeners: Listeners::default(),
             myself: myself.clone(),
         });
@@ -221,6 +225,10 @@ impl Store {
 
     fn positions(&self) -> MutexGuard<'_, Positions> {
         self.positions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn row_places(&self) -> MutexGuard<'_, RowPlaces> {
+        self.row_places.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn appetite(&self) -> MutexGuard<'_, Appetite> {

@@ -127,6 +127,13 @@ async fn a_heartbeat_looks_only_at_what_was_asked_to_stop_also_by_a_plan_for_emp
 }
 
 #[tokio::test]
+async fn ends_are_looked_for_where_their_rows_lie() {
+    let ground = Ground::new().await;
+    let plan = ground.plan_of("settle").await;
+    assert!(plan.contains("Tid Scan on delayed_jobs"), "{plan}");
+}
+
+#[tokio::test]
 async fn a_claim_pulls_from_one_priority_after_another_under_one_limit() {
     let ground = Ground::new().await;
     let plan = ground.plan_of("claim").await;

@@ -19,31 +19,65 @@ use super::fault::{Fault, Step};
 use super::land::{EndedAttempt, Live, Locked, Move, Moved, Parting};
 use super::refuse_over;
 use super::row::to_json;
-use super::value::{Bits, Instant, flag, instant, micros, numbers, texts, uuids};
+use super::value::{Bits, Instant, flag, instant, micros, numbers, row_places, texts, uuids};
 
 /// What became of each.
 type Answers = HashMap<Fence, Settled>;
 
+/// Which ends of a batch were written.
+enum Written {
+    All,
+    These(HashSet<Fence>),
+}
+
+impl Written {
+    fn nothing() -> Self {
+        Self::These(HashSet::new())
+    }
+
+    fn has(&self, fence: &Fence) -> bool {
+        match self {
+            Self::All => true,
+            Self::These(fences) => fences.contains(fence),
+        }
+    }
+}
+
 impl Store {
     pub(super) async fn settle(&self, batch: Vec<Settlement>) -> Step<Vec<Settled>> {
         refuse_over(SETTLE_BATCH_MAX, "settlements", batch.len())?;
-        let fences: Vec<_> = batch.iter().map(|settlement| settlement.fence).collect();
-        let mut seen = HashSet::with_capacity(batch.len());
-        // Of two ends of one claim the first counts, as it would if they came one after the other.
-        let batch: Vec<_> = batch.into_iter().filter(|settlement| seen.insert(settlement.fence)).collect();
         let mut answers = Answers::new();
-        for wave in waves(batch) {
+        if is_usual(&batch) {
+            let keys = self.ends_have_keys.load(Ordering::Relaxed);
+            match self.settle_plain(&batch.iter().collect::<Vec<_>>(), &keys).await {
+                Ok(Written::All) => return Ok(vec![Settled::Applied; batch.len()]),
+                Ok(Written::These(fences)) => answers.extend(applied(fences)),
+                Err(fault) => answers.extend(self.settle_despite(fault, &batch).await?),
+            }
+        }
+        let fences: Vec<_> = batch.iter().map(|settlement| settlement.fence).collect();
+        // Of two ends of one claim the first counts, as it would if they came one after the other.
+        let mut seen: HashSet<_> = answers.keys().copied().collect();
+        let rest: Vec<_> = batch.into_iter().filter(|settlement| seen.insert(settlement.fence)).collect();
+        for wave in waves(rest) {
             answers.extend(self.settle_in_parts(&wave).await?);
         }
         Ok(fences.iter().map(|fence| answers.get(fence).copied().unwrap_or(Settled::ClaimLost)).collect())
     }
 
-    /// All at once; but if the server takes offence at a value, half by half, until the bad row is alone. That one is
-    /// given up with what the server said, so that it does not come back for ever.
     pub(super) async fn settle_in_parts(&self, batch: &[Settlement]) -> Step<Answers> {
-        match (self.settle_all(batch).await, batch) {
-            (Err(fault), [bad]) if fault.is_about_data() => self.settle_unstorable(bad, fault).await,
-            (Err(fault), _) if fault.is_about_data() => {
+        match self.settle_all(batch).await {
+            Err(fault) => self.settle_despite(fault, batch).await,
+            answers => answers,
+        }
+    }
+
+    /// If the server took offence at a value, half by half, until the bad row is alone. That one is given up with what the
+    /// server said, so that it does not come back for ever.
+    async fn settle_despite(&self, fault: Fault, batch: &[Settlement]) -> Step<Answers> {
+        match batch {
+            [bad] if fault.is_about_data() => self.settle_unstorable(bad, fault).await,
+            _ if fault.is_about_data() => {
                 let (first, second) = batch.split_at(batch.len() / 2);
                 // Both, even if the first fails: what is wrong with it must not keep the second.
                 let first = Box::pin(self.settle_in_parts(first)).await;
@@ -51,10 +85,10 @@ impl Store {
                 Ok(first?.into_iter().chain(second?).collect())
             }
             // Guarded by `a_day_of_the_history_that_is_made_meanwhile_buries_no_job`.
-            (Err(fault), _) if fault.is_about_a_new_day() => self.settle_all(batch).await,
+            _ if fault.is_about_a_new_day() => self.settle_all(batch).await,
             // Somebody's open transaction has one of them locked: the others need not wait for it.
-            (Err(fault), [_, _, ..]) if fault.is_locked() => self.settle_slowly(batch.to_vec()).await,
-            (result, _) => result,
+            [_, _, ..] if fault.is_locked() => self.settle_slowly(batch.to_vec()).await,
+            _ => Err(fault),
         }
     }
 
@@ -63,9 +97,9 @@ impl Store {
             batch.iter().partition(|settlement| is_plain(settlement));
         let mut answers = Answers::new();
         for keys in self.keys_first_or_later() {
-            let done = self.settle_plain(&plain, keys).await?;
-            plain.retain(|settlement| !done.contains(&settlement.fence));
-            answers.extend(done.into_iter().map(|fence| (fence, Settled::Applied)));
+            let written = self.settle_plain(&plain, keys).await?;
+            let done = plain.extract_if(.., |settlement| written.has(&settlement.fence));
+            answers.extend(applied(done.map(|settlement| settlement.fence)));
         }
         others.extend(plain);
         if !others.is_empty() {
@@ -89,9 +123,9 @@ impl Store {
 
     /// Successes of jobs that nobody asked to stop, in one statement; those with a key only if `keys` are looked at. Gives
     /// those that were written.
-    async fn settle_plain(&self, batch: &[&Settlement], keys: &bool) -> Step<HashSet<Fence>> {
+    async fn settle_plain(&self, batch: &[&Settlement], keys: &bool) -> Step<Written> {
         if batch.is_empty() {
-            return Ok(HashSet::new());
+            return Ok(Written::All);
         }
         let mut rows: Vec<_> = batch.iter().map(|settlement| PlainEnd::of(settlement)).collect();
         rows.sort_by_key(|end| end.fence.job);
@@ -101,6 +135,7 @@ impl Store {
         let results: Vec<_> = rows.iter_mut().map(|end| end.result.take()).collect();
         let outputs: Vec<_> = rows.iter_mut().map(|end| end.output.take()).collect();
         let now = self.now_param();
+        let at = self.take_row_places(&ids);
         let params = [
             instant(&now),
             numbers(&ids),
@@ -108,19 +143,20 @@ impl Store {
             numbers(&ran_for),
             texts(&results),
             texts(&outputs),
+            row_places(&at),
             flag(keys),
         ];
         let rows = self.work.get().await?.write(&self.sql.settle, &params).await?;
-        let Some(row) = rows.first() else { return Ok(HashSet::new()) };
+        let Some(row) = rows.first() else { return Ok(Written::nothing()) };
         if *keys {
             self.ends_have_keys.store(row.try_get(3)?, Ordering::Relaxed);
         }
         if row.try_get(0)? {
-            return Ok(batch.iter().map(|settlement| settlement.fence).collect());
+            return Ok(Written::All);
         }
         let (ids, tokens): (Vec<i64>, Vec<Bits>) = (row.try_get(1)?, row.try_get(2)?);
         let fence = |(id, token): (i64, Bits)| Fence { job: JobId(id), token: token.into() };
-        Ok(ids.into_iter().zip(tokens).map(fence).collect())
+        Ok(Written::These(ids.into_iter().zip(tokens).map(fence).collect()))
     }
 
     /// Ends of all kinds, under lock. What somebody's open transaction is in the way of is done alone, at the end.
@@ -225,6 +261,7 @@ impl Store {
         let notes: Vec<_> = sorted.into_iter().map(|(_, note)| note).collect();
         let params = [numbers(&ids), uuids(&tokens), texts(&notes)];
         let rows = self.work.get().await?.write(&self.sql.report, &params).await?;
+        self.note_row_places(&rows, 0, 2)?;
         let mut noted = HashSet::new();
         for row in &rows {
             noted.insert(Fence { job: JobId(row.try_get(0)?), token: row.try_get::<_, Bits>(1)?.into() });
@@ -232,6 +269,18 @@ impl Store {
         let answer = |fence| if noted.contains(fence) { Settled::Applied } else { Settled::ClaimLost };
         Ok(batch.iter().map(|(fence, _)| answer(fence)).collect())
     }
+}
+
+fn applied(fences: impl IntoIterator<Item = Fence>) -> impl Iterator<Item = (Fence, Settled)> {
+    fences.into_iter().map(|fence| (fence, Settled::Applied))
+}
+
+/// The usual batch, nothing but successes of different jobs, takes one statement; if all were written, nobody need
+/// compare fences.
+fn is_usual(batch: &[Settlement]) -> bool {
+    let mut jobs: Vec<_> = batch.iter().map(|settlement| settlement.fence.job).collect();
+    jobs.sort_unstable();
+    jobs.is_sorted_by(|a, b| a < b) && batch.iter().all(is_plain)
 }
 
 /// Ends of different claims of one job must come one after the other, as they were sent; all others may go together.

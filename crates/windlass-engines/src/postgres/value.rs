@@ -33,6 +33,7 @@ params! {
     instants: TIMESTAMPTZ_ARRAY;
     uuid: UUID;
     uuids: UUID_ARRAY;
+    row_places: TID_ARRAY;
 }
 
 /// Microseconds between the start of 1970, from which we count, and that of 2000, from which PostgreSQL does.
@@ -128,6 +129,33 @@ impl<'a> FromSql<'a> for Bits {
 
     fn accepts(ty: &Type) -> bool {
         *ty == Type::UUID
+    }
+}
+
+/// Where a row lies in its table, as PostgreSQL's `tid`. It is there until somebody writes the row again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct RowPlace([u8; 6]);
+
+impl ToSql for RowPlace {
+    fn to_sql(&self, _: &Type, out: &mut BytesMut) -> Result<IsNull, Box<dyn Error + Sync + Send>> {
+        out.put_slice(&self.0);
+        Ok(IsNull::No)
+    }
+
+    fn accepts(ty: &Type) -> bool {
+        *ty == Type::TID
+    }
+
+    to_sql_checked!();
+}
+
+impl<'a> FromSql<'a> for RowPlace {
+    fn from_sql(_: &Type, raw: &'a [u8]) -> Result<Self, Box<dyn Error + Sync + Send>> {
+        Ok(Self(raw.try_into()?))
+    }
+
+    fn accepts(ty: &Type) -> bool {
+        *ty == Type::TID
     }
 }
 

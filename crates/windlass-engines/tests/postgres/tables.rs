@@ -1,14 +1,16 @@
 //! What people see who look at the tables themselves, and keys that many processes want at once.
 
+use windlass_core::claim::Claimed;
 use windlass_core::engine::Engine;
 use windlass_core::enqueue::{Enqueued, NewJob};
+use windlass_core::job::Progress;
 use windlass_core::key::KeyClaim;
 use windlass_core::names::Key;
 use windlass_core::outcome::{ErrorKind, JobError};
 use windlass_core::payload::Payload;
 use windlass_core::settle::{AttemptReport, Settled, Transition};
 
-use super::{Place, claim, declare, new_job, request};
+use super::{Place, claim, declare, enqueue, new_job, request};
 
 /// The columns by which jobs are known, in either table.
 const COLUMNS: &str = "id, queue, job_type, priority, payload, scheduled_at, locked_at, locked_by, attempts, max_attempts, \
@@ -35,6 +37,43 @@ async fn a_job_can_be_read_in_its_table_by_the_names_of_its_columns() {
     let dead = place.sql("SELECT queue, job_type, attempts, last_error FROM windlass.delayed_jobs_dlq");
     assert!(dead.starts_with("main|work|1|") && dead.contains("no such wallet"), "{dead}");
     assert_eq!(place.sql(&format!("SELECT {COLUMNS} FROM windlass.delayed_jobs")), "");
+}
+
+#[tokio::test]
+async fn jobs_whose_rows_were_written_since_their_claim_are_settled_beside_the_others() {
+    let place = Place::shared();
+    let engine = place.ready().await;
+    enqueue(&engine, 4).await;
+    let claimed = claim(&engine, 4).await;
+    let progress = Progress { percent: 50, note: None };
+    engine.report(vec![(claimed[0].fence(), progress)]).await.unwrap();
+    // Somebody's own statement moves a row without the engine knowing.
+    let moved = claimed[1].job.id.0;
+    place.sql(&format!("UPDATE windlass.delayed_jobs SET tags = tags WHERE id = {moved}"));
+    let succeed =
+        |claimed: Claimed| claimed.settled(Transition::Succeed { result: None }, AttemptReport::default());
+    let ends: Vec<_> = claimed.into_iter().map(succeed).collect();
+    assert_eq!(engine.settle(ends.clone()).await.unwrap(), [Settled::Applied; 4]);
+    assert_eq!(engine.settle(ends).await.unwrap(), [Settled::Applied; 4], "a repeat is told the same");
+    assert_eq!(place.count("windlass.delayed_jobs"), 0);
+    assert_eq!(place.count("windlass.job_history"), 4);
+}
+
+#[tokio::test]
+async fn a_stale_token_ends_nothing_at_the_place_where_its_row_lay() {
+    let place = Place::shared();
+    let engine = place.ready().await;
+    enqueue(&engine, 2).await;
+    let mut claimed = claim(&engine, 2).await;
+    let stolen = claimed.remove(0);
+    // As if another worker had claimed it, in a row that lies where the old one did.
+    let thief = "token = '00000000-0000-0000-0000-0000000000ff'";
+    place.sql(&format!("UPDATE windlass.delayed_jobs SET {thief} WHERE id = {}", stolen.job.id.0));
+    let succeed =
+        |claimed: Claimed| claimed.settled(Transition::Succeed { result: None }, AttemptReport::default());
+    let ends = vec![succeed(stolen), succeed(claimed.remove(0))];
+    assert_eq!(engine.settle(ends).await.unwrap(), [Settled::ClaimLost, Settled::Applied]);
+    assert_eq!(place.count("windlass.delayed_jobs"), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]

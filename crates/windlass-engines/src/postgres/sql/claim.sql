@@ -43,7 +43,7 @@ WITH door AS MATERIALIZED (
     FROM door d
     WHERE j.ctid = ANY (ARRAY (SELECT place FROM picked WHERE NOT late))
         AND (EXISTS (SELECT 1 FROM spent) OR EXISTS (SELECT 1 FROM spent_before))
-    RETURNING j.*
+    RETURNING j.*, j.ctid AS place
 ), counted AS (
     INSERT INTO windlass.count_deltas (job_type, queue, minute, waiting, running)
     SELECT job_type, queue, floor(extract(epoch FROM minute) / 60)::bigint, - n, n FROM (
@@ -54,5 +54,5 @@ WITH door AS MATERIALIZED (
 SELECT d.version, d.at, d.alive, (SELECT array_agg(id) FROM picked WHERE late),
     t.id, t.job_type, t.queue, t.priority, t.payload::text, t.created_at, t.scheduled_at, t.expires_at, t.key,
     t.correlation, t.job_group, t.tags, t.options, t.attempts, t.failures, t.crashes, t.holds, t.progress, t.last_error,
-    t.boosted
+    t.boosted, t.place
 FROM door d LEFT JOIN taken t ON true;

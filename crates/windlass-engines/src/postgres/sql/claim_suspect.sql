@@ -25,7 +25,7 @@ WITH door AS MATERIALIZED (
     SET locked_at = d.at, locked_by = $2::uuid, token = $3::uuid, attempts = j.attempts + 1, gate = NULL, boosted = false
     FROM door d
     WHERE j.id = ANY (ARRAY (SELECT id FROM picked)) AND EXISTS (SELECT 1 FROM spent)
-    RETURNING j.*
+    RETURNING j.*, j.ctid AS place
 ), counted AS (
     INSERT INTO windlass.count_deltas (job_type, queue, parked, running)
     SELECT job_type, queue, - count(*), count(*) FROM taken GROUP BY 1, 2
@@ -33,5 +33,5 @@ WITH door AS MATERIALIZED (
 SELECT d.version, d.at, d.alive, NULL::bigint[],
     t.id, t.job_type, t.queue, t.priority, t.payload::text, t.created_at, t.scheduled_at, t.expires_at, t.key,
     t.correlation, t.job_group, t.tags, t.options, t.attempts, t.failures, t.crashes, t.holds, t.progress, t.last_error,
-    t.boosted
+    t.boosted, t.place
 FROM door d LEFT JOIN taken t ON true;

@@ -1,12 +1,15 @@
--- settle: jobs that succeeded and were not asked to stop leave for the history, each only while its claim holds. Keys are
--- looked at only if the caller says so; whose key somebody has locked is left. Answers whether all left, which did, and
--- whether one of them had a key; the others need a closer look.
+-- settle: jobs that succeeded and were not asked to stop leave for the history, each only while its claim holds. Whose row
+-- was written since the caller learned its place is not found there and stays. Keys are looked at only if the caller says
+-- so; whose key somebody has locked is left. Answers whether all left, which did, and whether one of them had a key; the
+-- others need a closer look.
 -- $1 now, or null for the server's clock   then by position, in the order of numbers: $2 ids   $3 tokens
--- $4 ran for so many microseconds   $5 results   $6 outputs   then: $7 whether some may have keys
+-- $4 ran for so many microseconds   $5 results   $6 outputs   $7 places of their rows, or nulls
+-- then: $8 whether some may have keys
 WITH input AS MATERIALIZED (
-    SELECT i.*, coalesce($1::timestamptz, now()) AS at
-    FROM unnest($2::bigint[], $3::uuid[], $4::bigint[], $5::text[], $6::text[])
-        AS i (id, token, ran_for, result, output)
+    SELECT i.id, i.token, i.ran_for, i.result, i.output, coalesce($1::timestamptz, now()) AS at,
+        coalesce(i.place, (SELECT j.ctid FROM windlass.delayed_jobs j WHERE j.id = i.id)) AS place
+    FROM unnest($2::bigint[], $3::uuid[], $4::bigint[], $5::text[], $6::text[], $7::tid[])
+        AS i (id, token, ran_for, result, output, place)
 ), locked AS MATERIALIZED (
     SELECT k.job FROM input i
     -- Apart, so that it is found by its number: were keys known to be asked for, all that have one might be walked over.
@@ -14,11 +17,12 @@ WITH input AS MATERIALIZED (
         SELECT j.job_type, j.key FROM windlass.delayed_jobs j WHERE j.id = i.id AND j.token = i.token OFFSET 0
     ) AS j
     JOIN windlass.job_keys k ON k.job_type = j.job_type AND k.key = j.key
-    WHERE $7::boolean AND k.job = i.id
+    WHERE $8::boolean AND k.job = i.id
     FOR UPDATE OF k SKIP LOCKED
 ), gone AS MATERIALIZED (
     DELETE FROM windlass.delayed_jobs j USING input i, windlass.job_types t
-    WHERE j.id = i.id AND j.token = i.token AND (j.key IS NULL OR j.id IN (SELECT job FROM locked))
+    -- Not "=": it is found by its place, never by its number.
+    WHERE j.ctid = i.place AND j.id IS NOT DISTINCT FROM i.id AND j.token = i.token AND (j.key IS NULL OR j.id IN (SELECT job FROM locked))
         AND j.cancel_requested IS NULL AND t.name = j.job_type
     RETURNING j.id, j.scheduled_at, j.created_at, j.expires_at, j.locked_by, j.token, j.attempts, j.max_attempts,
         j.failures, j.crashes, j.holds, j.priority, j.queue, j.job_type, j.key, j.correlation, j.job_group, j.tags,
@@ -37,7 +41,7 @@ WITH input AS MATERIALIZED (
     FROM gone g WHERE g.retention_days > 0
 ), freed AS (
     DELETE FROM windlass.job_keys k USING gone g
-    WHERE $7::boolean AND k.job_type = g.job_type AND k.key = g.key AND k.job = g.id
+    WHERE $8::boolean AND k.job_type = g.job_type AND k.key = g.key AND k.job = g.id
         AND (k.until IS NULL OR k.until <= g.at)
 ), traced AS (
     INSERT INTO windlass.job_traces (settled_by, at, jobs)
