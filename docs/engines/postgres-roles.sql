@@ -25,6 +25,9 @@ GRANT SELECT, INSERT, UPDATE ON windlass.receipts TO windlass_client;
 GRANT INSERT, UPDATE ON windlass.delayed_jobs TO windlass_client;
 GRANT INSERT ON windlass.count_deltas TO windlass_client;
 GRANT SELECT, INSERT, UPDATE, DELETE ON windlass.job_keys TO windlass_client;
+-- A job with `on_conflict: revive` starts a dead letter over.
+GRANT UPDATE, DELETE ON windlass.delayed_jobs_dlq TO windlass_client;
+GRANT INSERT ON windlass.attempts TO windlass_client;
 GRANT USAGE, SELECT ON ALL SEQUENCES IN SCHEMA windlass TO windlass_client;
 GRANT EXECUTE ON FUNCTION windlass.enqueue, windlass.enqueue_many TO windlass_client;
 

@@ -11,7 +11,9 @@ use windlass_core::engine::{Admin, Declaration, Engine};
 use windlass_core::enqueue::{EnqueueRequest, Enqueued, NewJob, RequestId};
 use windlass_core::error::EngineError;
 use windlass_core::job_type::TypeSpec;
-use windlass_core::names::{QueueName, TypeName};
+use windlass_core::key::{KeyClaim, OnConflict};
+use windlass_core::names::{Key, QueueName, TypeName};
+use windlass_core::outcome::{ErrorKind, JobError};
 use windlass_core::payload::Payload;
 use windlass_core::queue::QueueSpec;
 use windlass_core::settle::{AttemptReport, Settled, Transition};
@@ -179,4 +181,29 @@ async fn a_reader_sees_all_and_changes_nothing() {
     let drop_all = format!("SELECT {}.drop_days('2100-01-01')", place.schema);
     let refused = place.session_of("reader").await.batch_execute(&drop_all).await.unwrap_err();
     assert_eq!(refused.code(), Some(&SqlState::INSUFFICIENT_PRIVILEGE), "{refused}");
+}
+
+#[tokio::test]
+async fn a_client_may_replace_what_waits_and_revive_what_is_dead() {
+    let place = Place::new().await;
+    let engine = place.as_role("client").await;
+    let keyed = |on_conflict| NewJob {
+        key: Some(KeyClaim { on_conflict, ..KeyClaim::backfill(Key::parse("a").expect("a plain key")) }),
+        ..NewJob::new(kind(), Payload::default())
+    };
+    let put = async |new| {
+        let request = RequestId::from_random(fastrand::u128(..));
+        engine.enqueue(EnqueueRequest { request, jobs: vec![new] }).await.unwrap().remove(0)
+    };
+    let Enqueued::New(id) = put(keyed(OnConflict::Keep)).await else { panic!("it is new") };
+    assert_eq!(put(keyed(OnConflict::Keep)).await, Enqueued::Kept(id));
+    assert_eq!(put(keyed(OnConflict::Replace)).await, Enqueued::Replaced(id));
+    let worker = WorkerId::from_random(fastrand::u128(..));
+    register(&place.owner, worker).await.unwrap();
+    let ClaimAnswer::Claimed { mut jobs, .. } = claim(&place.owner, worker).await.unwrap() else {
+        panic!("it lives")
+    };
+    let bury = Transition::Bury { error: JobError::new(ErrorKind::Failed, "oops") };
+    place.owner.settle(vec![jobs.remove(0).settled(bury, AttemptReport::default())]).await.unwrap();
+    assert_eq!(put(keyed(OnConflict::Revive)).await, Enqueued::Revived(id));
 }

@@ -123,17 +123,20 @@ impl Server {
     }
 }
 
-/// A server that still reads its data answers with an error. A stranger on the same port has another number.
+/// A server that still reads its data says so. A stranger on the same port has another number.
 fn is_ready(daemon: &Daemon, address: SocketAddr) -> bool {
     let number = daemon.pid().map(|pid| format!("process_id:{}\r\n", pid.as_raw_nonzero()));
-    number.is_some_and(|number| ask(address).is_ok_and(|answer| answer.contains(&number)))
+    let is_ours = |answer: String| {
+        number.is_some_and(|number| answer.contains(&number)) && answer.contains("loading:0\r\n")
+    };
+    ask(address).is_ok_and(is_ours)
 }
 
 /// What a server says about itself.
 fn ask(address: SocketAddr) -> std::io::Result<String> {
     let mut stream = TcpStream::connect_timeout(&address, ANSWER_MAX)?;
     stream.set_read_timeout(Some(ANSWER_MAX))?;
-    stream.write_all(b"INFO server\r\nQUIT\r\n")?;
+    stream.write_all(b"INFO\r\nQUIT\r\n")?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer)?;
     Ok(answer)

@@ -212,6 +212,12 @@ impl Conn {
         Err(Fault::Lost(format!("no answer within {:?}", self.answer_within)))
     }
 
+    async fn roll_back(self) {
+        if self.command("ROLLBACK").await.is_err() {
+            self.discard();
+        }
+    }
+
     fn client(&self) -> &Object {
         self.object.as_ref().expect("it is taken only by the end")
     }
@@ -250,6 +256,12 @@ impl Tx {
         conn.answered(conn.query(statement, params)).await
     }
 
+    /// Undoes it.
+    pub(super) async fn undo(mut self) {
+        let conn = self.conn.take().expect("there is one end");
+        conn.roll_back().await;
+    }
+
     /// Commits what went well, and undoes what did not.
     pub(super) async fn end<T>(mut self, result: Step<T>) -> Step<T> {
         let conn = self.conn.take().expect("there is one end");
@@ -257,9 +269,7 @@ impl Tx {
             // Who does not answer need not be asked: the server undoes what was begun once the connection is closed.
             (Err(fault), true) => Err(fault),
             (Err(fault), false) => {
-                if conn.command("ROLLBACK").await.is_err() {
-                    conn.discard();
-                }
+                conn.roll_back().await;
                 Err(fault)
             }
             (Ok(result), _) => match conn.command("COMMIT").await {

@@ -1,7 +1,7 @@
 //! New jobs come in, each judged by itself, and the batch leaves a receipt. Jobs without keys take one statement; keys
 //! need a look at who holds them, so they take a transaction ([`key`](super::key)).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tokio_postgres::Row;
 use windlass_core::clock::Timestamp;
@@ -29,6 +29,9 @@ use super::value::{
 /// How often a request is judged again because queues or types changed meanwhile.
 const JUDGED_MAX: u32 = 10;
 
+/// Jobs of a request that the server takes offence at, by position.
+pub(super) type Unstorable = BTreeMap<usize, Refusal>;
+
 /// What came of one try to store a batch.
 pub(super) enum Tried {
     Stored(Vec<Enqueued>),
@@ -41,23 +44,54 @@ pub(super) enum Tried {
 impl Store {
     pub(super) async fn enqueue(&self, request: EnqueueRequest) -> Step<Vec<Enqueued>> {
         refuse_over(ENQUEUE_BATCH_MAX, "jobs", request.jobs.len())?;
+        let mut unstorable = Unstorable::new();
         for _ in 0..JUDGED_MAX {
-            match self.try_enqueue(&request).await? {
-                Tried::Stored(answers) => return Ok(answers),
-                Tried::Repeated => return self.answered_before(request.request).await,
-                Tried::Stale => self.reload().await?,
+            match self.try_enqueue(&request, &unstorable).await {
+                Ok(Tried::Stored(answers)) => return Ok(answers),
+                Ok(Tried::Repeated) => return self.answered_before(request.request).await,
+                Ok(Tried::Stale) => self.reload().await?,
+                Err(fault) if fault.is_about_data() && unstorable.is_empty() => {
+                    unstorable = self.find_unstorable(&request).await?;
+                    if unstorable.is_empty() {
+                        return Err(fault);
+                    }
+                }
+                Err(fault) => return Err(fault),
             }
         }
         let why = "queues and types keep changing; wait until whoever declares them is done".to_owned();
         Err(EngineError::Unavailable { why }.into())
     }
 
-    async fn try_enqueue(&self, request: &EnqueueRequest) -> Step<Tried> {
+    /// Tries the jobs part by part, without leaving anything behind, until each that the server takes offence at is alone:
+    /// whoever has added a check or a trigger of its own to our tables refuses that one, and not its neighbours.
+    async fn find_unstorable(&self, request: &EnqueueRequest) -> Step<Unstorable> {
+        let mut unstorable = Unstorable::new();
+        let whole = 0..request.jobs.len();
+        let mut parts = vec![whole];
+        while let Some(part) = parts.pop() {
+            let jobs = request.jobs[part.clone()].to_vec();
+            match self.try_out(EnqueueRequest { request: request.request, jobs }).await {
+                Err(fault) if fault.is_about_data() && part.len() == 1 => {
+                    let why = format!("the store does not take it: {}", EngineError::from(fault));
+                    unstorable.insert(part.start, Refusal::Malformed { why });
+                }
+                Err(fault) if fault.is_about_data() => {
+                    let middle = part.start + part.len() / 2;
+                    parts.extend([part.start..middle, middle..part.end]);
+                }
+                tried => tried?,
+            }
+        }
+        Ok(unstorable)
+    }
+
+    async fn try_enqueue(&self, request: &EnqueueRequest, unstorable: &Unstorable) -> Step<Tried> {
         let catalogue = self.catalogue();
         let tried = if request.jobs.iter().any(|new| new.key.is_some()) {
-            self.enqueue_keyed(request, &catalogue).await?
+            self.enqueue_keyed(request, &catalogue, unstorable).await?
         } else {
-            self.enqueue_plain(request, &catalogue).await?
+            self.enqueue_plain(request, &catalogue, unstorable).await?
         };
         if let Tried::Stored(answers) = &tried {
             self.tell_of_new(&request.jobs, answers, &catalogue);
@@ -65,13 +99,20 @@ impl Store {
         Ok(tried)
     }
 
-    async fn enqueue_plain(&self, request: &EnqueueRequest, catalogue: &Catalogue) -> Step<Tried> {
+    async fn enqueue_plain(
+        &self,
+        request: &EnqueueRequest,
+        catalogue: &Catalogue,
+        unstorable: &Unstorable,
+    ) -> Step<Tried> {
         let mut depths = self.depths(&request.jobs, catalogue).await?;
         let now = self.estimated_now();
-        let judged: Vec<_> = request
-            .jobs
-            .iter()
-            .map(|new| judge(new, catalogue, KeyVerdict::Insert, &mut depths, now))
+        let judged: Vec<_> = (0..)
+            .zip(&request.jobs)
+            .map(|(position, new)| match unstorable.get(&position) {
+                Some(refusal) => Err(refusal.clone()),
+                None => judge(new, catalogue, KeyVerdict::Insert, &mut depths, now),
+            })
             .collect();
         let mut columns = Columns::default();
         for (new, judgement) in request.jobs.iter().zip(&judged) {
@@ -81,7 +122,7 @@ impl Store {
         }
         let refused = refusals(&judged);
         let answers = (!refused.iter().all(Option::is_none)).then(|| to_json(&refused));
-        let quiet = columns.queues.iter().all(|queue| self.wakes_itself(queue));
+        let quiet = columns.wake_nobody_else(self);
         let (now, name) = (self.now_param(), Bits::from(request.request));
         let head: [Param<'_>; 5] =
             [instant(&now), uuid(&name), number(&catalogue.version), text(&answers), flag(&quiet)];
@@ -199,6 +240,11 @@ pub(super) struct Columns {
 }
 
 impl Columns {
+    /// Whether all of them wake this very process.
+    fn wake_nobody_else(&self, store: &Store) -> bool {
+        self.queues.iter().zip(&self.types).all(|(queue, job_type)| store.wakes_itself(queue, job_type))
+    }
+
     pub(super) fn push(&mut self, new: &NewJob, accepted: &Accepted, catalogue: &Catalogue) {
         let own = |name: &dyn ToString| name.to_string();
         self.queue_texts.push(accepted.queue.to_string());

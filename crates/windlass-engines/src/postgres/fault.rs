@@ -45,6 +45,7 @@ impl Fault {
         // Class 22 is about values, 23 about constraints, 54 about sizes, P0 is what a user's own trigger says.
         let Self::Refused(error) = self else { return false };
         !is_misrouted(error)
+            && !is_full_of_notifications(error)
             && ["22", "23", "54", "P0"].iter().any(|class| error.code().code().starts_with(class))
     }
 
@@ -85,6 +86,12 @@ impl Fault {
 /// A check that has no name is the bounds of a part; all of ours have one.
 fn is_misrouted(error: &DbError) -> bool {
     *error.code() == SqlState::CHECK_VIOLATION && error.constraint().is_none()
+}
+
+/// Somebody listens in a transaction that does not end, so notifications pile up until no commit that sends one succeeds.
+/// Guarded by `while_no_notification_can_be_sent_retries_fail_and_are_not_given_up`.
+fn is_full_of_notifications(error: &DbError) -> bool {
+    *error.code() == SqlState::PROGRAM_LIMIT_EXCEEDED && error.message().contains("NOTIFY")
 }
 
 /// The server ends this session: somebody stops it, or it was idle for too long. It says so between statements, too, so
@@ -186,6 +193,11 @@ pub(super) fn said_no(code: &str, said: &str, hint: Option<&str>, constraint: Op
         // This process stood still for longer than the server waits; it goes on with another session. Guarded by
         // `a_transaction_that_the_server_ended_for_its_silence_is_made_again`.
         "25P03" | "25P04" => EngineError::Unavailable { why: format!("{said} ({code})") },
+        "54000" if said.contains("NOTIFY") => EngineError::Unavailable {
+            why: format!(
+                "{said}; `windlass doctor` names the session that listens in an open transaction: end it"
+            ),
+        },
         "53100" => EngineError::Full {
             why: format!("free some space on the server's disk; it goes on by itself then ({said})"),
         },

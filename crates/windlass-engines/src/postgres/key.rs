@@ -13,7 +13,7 @@ use super::Store;
 use super::catalogue::Catalogue;
 use super::conn::Tx;
 use super::counts::{Deltas, Depths, Spot, Total};
-use super::enqueue::{Columns, Tried, judge};
+use super::enqueue::{Columns, Tried, Unstorable, judge};
 use super::fault::Step;
 use super::land::Live;
 use super::row::{Options, to_json};
@@ -77,12 +77,28 @@ impl Holding {
 
 impl Store {
     /// Stores a batch in which some jobs have keys, under the locks of those keys.
-    pub(super) async fn enqueue_keyed(&self, request: &EnqueueRequest, catalogue: &Catalogue) -> Step<Tried> {
+    pub(super) async fn enqueue_keyed(
+        &self,
+        request: &EnqueueRequest,
+        catalogue: &Catalogue,
+        unstorable: &Unstorable,
+    ) -> Step<Tried> {
         let depths = self.depths(&request.jobs, catalogue).await?;
         let tx = self.work.begin().await?;
-        let tried = self.put_keyed(&tx, request, catalogue, depths).await;
-        let tried = tx.end(tried).await.map_err(key_is_held)?;
+        let tried = self.put_keyed(&tx, request, catalogue, unstorable, depths).await;
+        let (tried, depths) = tx.end(tried).await.map_err(key_is_held)?;
+        self.remember_depths(depths);
         Ok(tried)
+    }
+
+    /// Does what an enqueue would do, and undoes it.
+    pub(super) async fn try_out(&self, request: EnqueueRequest) -> Step<()> {
+        let catalogue = self.catalogue();
+        let depths = self.depths(&request.jobs, &catalogue).await?;
+        let tx = self.work.begin().await?;
+        let tried = self.put_keyed(&tx, &request, &catalogue, &Unstorable::new(), depths).await;
+        tx.undo().await;
+        tried.map(drop)
     }
 
     async fn put_keyed(
@@ -90,23 +106,24 @@ impl Store {
         tx: &Tx,
         request: &EnqueueRequest,
         catalogue: &Catalogue,
+        unstorable: &Unstorable,
         depths: Depths,
-    ) -> Step<Tried> {
+    ) -> Step<(Tried, Depths)> {
         let (now, name) = (self.now_param(), Bits::from(request.request));
         let params = [instant(&now), uuid(&name), number(&catalogue.version)];
         let rows = tx.ask(&self.sql.open_receipt, &params).await?;
-        let Some(row) = rows.first() else { return Ok(Tried::Stale) };
+        let Some(row) = rows.first() else { return Ok((Tried::Stale, depths)) };
         if row.try_get::<_, i64>(0)? != catalogue.version {
-            return Ok(Tried::Stale);
+            return Ok((Tried::Stale, depths));
         }
-        let Some(at) = row.try_get::<_, Option<Instant>>(1)? else { return Ok(Tried::Repeated) };
+        let Some(at) = row.try_get::<_, Option<Instant>>(1)? else { return Ok((Tried::Repeated, depths)) };
         let keys = key_list(&request.jobs);
         self.reserve_keys(tx, &keys).await?;
         let locked = self.lock_keys(tx, &keys, false).await?;
-        let mut keyed = self.judge_keyed(tx, &request.jobs, catalogue, locked, depths, at.0).await?;
+        let mut keyed = Keyed { depths, ..Keyed::default() };
+        self.judge_keyed(tx, &request.jobs, catalogue, unstorable, locked, &mut keyed, at.0).await?;
         self.write_keyed(tx, request, &mut keyed, &keys).await?;
-        self.remember_depths(keyed.depths);
-        Ok(Tried::Stored(keyed.answers))
+        Ok((Tried::Stored(keyed.answers), keyed.depths))
     }
 
     /// Makes sure that there is a row for each key, and locks it. Waits for whoever is about to take one of them.
@@ -174,21 +191,26 @@ impl Store {
     }
 
     /// Judges the jobs one after the other, each knowing what the ones before it did to the keys.
+    #[allow(clippy::too_many_arguments, reason = "each is needed once, and none belongs to another")]
     async fn judge_keyed(
         &self,
         tx: &Tx,
         jobs: &[NewJob],
         catalogue: &Catalogue,
+        unstorable: &Unstorable,
         mut locked: LockedKeys,
-        depths: Depths,
+        keyed: &mut Keyed,
         now: Timestamp,
-    ) -> Step<Keyed> {
+    ) -> Step<()> {
         let mut ids = self.take_ids(tx, jobs.len()).await?.into_iter();
-        let mut keyed = Keyed { depths, ..Keyed::default() };
-        for new in jobs {
+        for (position, new) in jobs.iter().enumerate() {
+            if let Some(refusal) = unstorable.get(&position) {
+                keyed.answers.push(Enqueued::Refused(refusal.clone()));
+                continue;
+            }
             let claim = new.key.as_ref();
             let key = claim.map(|claim| type_key(&new.job_type, claim));
-            let verdict = self.verdict(tx, new, &mut locked, &mut keyed, now).await?;
+            let verdict = self.verdict(tx, new, &mut locked, keyed, now).await?;
             let accepted = match judge(new, catalogue, verdict, &mut keyed.depths, now) {
                 Ok(accepted) => accepted,
                 Err(why) => {
@@ -211,7 +233,7 @@ impl Store {
                     Enqueued::Replaced(id)
                 }
                 KeyVerdict::Revive(id) => {
-                    self.write_new(tx, &mut keyed).await?;
+                    self.write_new(tx, keyed).await?;
                     self.start_over(tx, id, accepted.due, &mut keyed.deltas).await?;
                     self.renew(tx, id, new, &accepted, &mut keyed.deltas).await?;
                     if let Some(holder) = key.and_then(|key| locked.0.get_mut(&key)?.as_mut()) {
@@ -222,7 +244,7 @@ impl Store {
             };
             keyed.answers.push(answer);
         }
-        Ok(keyed)
+        Ok(())
     }
 
     /// Core's word on who holds the key of a new job. A holder that is to be replaced is locked first: it may be claimed at
@@ -416,4 +438,50 @@ fn key_is_held(fault: super::fault::Fault) -> super::fault::Fault {
     }
     let why = "another transaction has put a job with one of these keys in and is still open; try again when it has ended";
     windlass_core::error::EngineError::Unavailable { why: why.to_owned() }.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio_postgres::NoTls;
+
+    use super::super::sql::{Statements, in_schema};
+    use super::super::{PostgresEngine, PostgresOptions};
+
+    /// A database whose language sorts "a" before "B", as that of most servers does.
+    async fn url_of_a_speaking_database() -> String {
+        let url = windlass_servers::shared::postgres_url().expect("a PostgreSQL server");
+        let name = format!("speaking_{:016x}", fastrand::u64(..));
+        let (client, connection) = tokio_postgres::connect(&url, NoTls).await.expect("the server is up");
+        tokio::spawn(connection);
+        let make =
+            format!("CREATE DATABASE {name} TEMPLATE template0 LOCALE_PROVIDER icu ICU_LOCALE 'en-US'");
+        client.batch_execute(&make).await.expect("a server with ICU");
+        let (server, _) = url.rsplit_once('/').expect("the address of a database");
+        format!("{server}/{name}")
+    }
+
+    #[tokio::test]
+    async fn keys_are_locked_in_the_order_of_their_bytes_whatever_the_language_of_the_database() {
+        let url = url_of_a_speaking_database().await;
+        let options = PostgresOptions { listen: false, ..PostgresOptions::default() };
+        PostgresEngine::connect(&url, options).await.unwrap();
+        let (client, connection) = tokio_postgres::connect(&url, NoTls).await.unwrap();
+        tokio::spawn(connection);
+        let fill = "INSERT INTO windlass.job_keys (job_type, key) VALUES ('work', 'a'), ('work', 'B')";
+        client.batch_execute(fill).await.unwrap();
+        let names: Vec<String> = sorted_by(&client, "SELECT key FROM windlass.job_keys ORDER BY key").await;
+        assert_eq!(names, ["a", "B"], "the database itself sorts as people do");
+        let statements = Statements::all();
+        for name in ["lock_keys", "lock_free_keys"] {
+            let (_, text) = statements.iter().find(|(other, _)| *other == name).unwrap();
+            let (types, keys) = (vec!["work"; 2], vec!["a", "B"]);
+            let rows = client.query(&in_schema(text, "windlass"), &[&types, &keys]).await.unwrap();
+            let locked: Vec<String> = rows.iter().map(|row| row.get(1)).collect();
+            assert_eq!(locked, ["B", "a"], "{name}");
+        }
+    }
+
+    async fn sorted_by(client: &tokio_postgres::Client, text: &str) -> Vec<String> {
+        client.query(text, &[]).await.unwrap().iter().map(|row| row.get(0)).collect()
+    }
 }

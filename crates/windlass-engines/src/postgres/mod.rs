@@ -114,6 +114,8 @@ struct Store {
     positions: Mutex<Positions>,
     row_places: Mutex<RowPlaces>,
     appetite: Mutex<Appetite>,
+    /// Held while the store is told who waits.
+    telling: tokio::sync::Mutex<()>,
     depths_seen: Mutex<DepthsSeen>,
     /// How long the last look from the very front took.
     look_micros: AtomicU64,
@@ -153,6 +155,7 @@ impl PostgresEngine {
             look_micros: AtomicU64::new(0),
             ends_have_keys: AtomicBool::new(false),
             row_places: Mutex::default(),
+            telling: tokio::sync::Mutex::default(),
             listeners: Listeners::default(),
             myself: myself.clone(),
         });

@@ -11,10 +11,11 @@ use windlass_core::outcome::{ErrorKind, JobError};
 use windlass_core::settle::{Landing, Place};
 
 use super::Store;
-use super::conn::{Conn, Tx};
+use super::conn::Tx;
 use super::fault::{Fault, Step};
 use super::land::{Live, Move, Moved, Parting};
-use super::value::{Param, instant, int4, micros, small_number, text, texts};
+use super::sql::Statement;
+use super::value::{Param, instant, int4, micros, number, small_number, text, texts};
 
 /// What live workers serve and handle.
 #[derive(Debug, Default)]
@@ -84,7 +85,7 @@ impl Store {
         Ok(())
     }
 
-    async fn forget(&self, statement: &super::sql::Statement) -> Step<()> {
+    async fn forget(&self, statement: &Statement) -> Step<()> {
         self.work.get().await?.write(statement, &[]).await?;
         Ok(())
     }
@@ -207,44 +208,52 @@ impl Store {
     }
 
     /// The numbers that a statement finds.
-    pub(super) async fn ids(
-        &self,
-        statement: &super::sql::Statement,
-        params: &[Param<'_>],
-    ) -> Step<Vec<i64>> {
+    pub(super) async fn ids(&self, statement: &Statement, params: &[Param<'_>]) -> Step<Vec<i64>> {
         let rows = self.work.get().await?.ask(statement, params).await?;
         Ok(rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?)
     }
 
-    /// Drops the days of the history that are over and makes those ahead. Gives about how many jobs went.
-    async fn turn_days(&self, conn: &Conn) -> Step<u64> {
+    /// Drops the oldest day of the history that is over.
+    async fn drop_days(&self) -> Step<BatchDone> {
         let now = self.now_param();
-        let rows = conn.write(&self.sql.drop_days, &[instant(&now)]).await?;
-        conn.write(&self.sql.make_days, &[instant(&now)]).await?;
-        let dropped: i64 = rows.first().map_or(Ok(0), |row| row.try_get(0))?;
-        Ok(u64::try_from(dropped).unwrap_or(0))
+        let rows = self.work.get().await?.write(&self.sql.drop_days, &[instant(&now)]).await?;
+        let Some(row) = rows.first() else { return Ok(BatchDone::default()) };
+        let changed = u64::try_from(row.try_get::<_, i64>(0)?).unwrap_or(0);
+        Ok(BatchDone { changed, more: row.try_get(1)? })
     }
 
-    pub(super) async fn prune(&self, limit: u32) -> Step<BatchDone> {
-        let limit = int4(limit.min(UPKEEP_BATCH_MAX));
+    async fn make_days(&self) -> Step<()> {
         let now = self.now_param();
+        self.work.get().await?.write(&self.sql.make_days, &[instant(&now)]).await?;
+        Ok(())
+    }
+
+    /// Deletes at most `limit` of what was kept for so many microseconds.
+    async fn prune_old(&self, statement: &Statement, kept: i64, limit: u32) -> Step<BatchDone> {
+        let (now, at_most) = (self.now_param(), int4(limit));
+        let params = [instant(&now), number(&kept), small_number(&at_most)];
+        let gone = self.work.get().await?.write(statement, &params).await?.len() as u64;
+        Ok(BatchDone { changed: gone, more: gone > 0 && gone >= u64::from(limit) })
+    }
+
+    /// Each duty on its own, as in a sweep.
+    pub(super) async fn prune(&self, limit: u32) -> Step<BatchDone> {
+        let limit = limit.min(UPKEEP_BATCH_MAX);
         let (receipts, workers) = (micros(RECEIPT_TTL), micros(DEAD_WORKER_KEPT));
-        let conn = self.work.get().await?;
-        let mut done = BatchDone { changed: self.turn_days(&conn).await?, more: false };
-        let duties = [
+        let mut duties = Duties::default();
+        duties.attempt(self.make_days()).await;
+        let mut done = duties.attempt(self.drop_days()).await;
+        for (statement, kept) in [
             (&self.sql.prune_rest, 0),
             (&self.sql.prune_receipts, receipts),
             (&self.sql.prune_tokens, receipts),
             (&self.sql.prune_traces, receipts),
             (&self.sql.prune_workers, workers),
             (&self.sql.prune_keys, 0),
-        ];
-        for (statement, kept) in duties {
-            let params = [instant(&now), super::value::number(&kept), small_number(&limit)];
-            let gone = conn.write(statement, &params).await?.len();
-            done.changed += gone as u64;
-            done.more |= gone > 0 && gone == usize::try_from(limit).unwrap_or(usize::MAX);
+        ] {
+            let pruned = duties.attempt(self.prune_old(statement, kept, limit)).await;
+            done = BatchDone { changed: done.changed + pruned.changed, more: done.more || pruned.more };
         }
-        Ok(done)
+        duties.end(done)
     }
 }

@@ -2,7 +2,7 @@
 //! a notification, if it has said that it waits: each costs the whole server a lock at commit, so nobody sends one that
 //! nobody waits for. Under both lies a look, about once a second, one statement for all queues.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant as Moment};
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant as Moment};
 use windlass_core::claim::{ClaimRequest, Outlook, Suspects};
 use windlass_core::engine::Hint;
 use windlass_core::job::JobId;
-use windlass_core::names::QueueName;
+use windlass_core::names::{QueueName, TypeName};
 use windlass_core::priority::Priority;
 
 use super::Store;
@@ -35,8 +35,8 @@ const WAKE_NEXT_EVERY: Duration = Duration::from_millis(20);
 /// For which queues this process waits, as far as it has told.
 #[derive(Debug, Default)]
 pub(super) struct Appetite {
-    /// Queues whose last claim brought less than was asked for.
-    hungry: HashSet<QueueName>,
+    /// Queues whose last claim brought less than was asked for, and the types that were asked for.
+    hungry: HashMap<QueueName, BTreeSet<TypeName>>,
     /// Queues that are marked in the store, and since when.
     marked: HashMap<QueueName, Moment>,
     /// When somebody else was last woken for a queue.
@@ -48,28 +48,38 @@ pub(super) struct Appetite {
 struct Told {
     mark: Vec<QueueName>,
     unmark: Vec<QueueName>,
-    wake_next: Vec<QueueName>,
+    /// Queues in which others are to be woken, and the types that are waited for there, in JSON.
+    wake_next: Vec<(QueueName, String)>,
 }
 
 impl Appetite {
     /// A claim of these queues brought all that was asked for, or less.
-    fn ate(&mut self, queues: &[QueueName], is_full: bool, more: bool, now: Moment) -> Told {
+    fn ate(&mut self, request: &ClaimRequest, is_full: bool, more: bool, now: Moment) -> Told {
         let mut told = Told::default();
-        for queue in queues {
+        for queue in &request.queues {
             if is_full {
-                self.hungry.remove(queue);
-                if self.marked.remove(queue).is_some() {
+                self.marked.remove(queue);
+                // Whether or not this process still knows of a mark: it may have been forgotten here and not there.
+                if self.hungry.remove(queue).is_some() {
                     told.unmark.push(queue.clone());
                 }
                 if more && self.may_wake_next(queue, now) {
-                    told.wake_next.push(queue.clone());
+                    told.wake_next.push((queue.clone(), to_json(&request.types)));
                 }
-            } else if self.hungry.insert(queue.clone()) || self.is_mark_old(queue, now) {
+            } else if self.wants_more(queue, &request.types) || self.is_mark_old(queue, now) {
                 self.marked.insert(queue.clone(), now);
                 told.mark.push(queue.clone());
             }
         }
         told
+    }
+
+    /// Notes what is wanted; whether that is more than before.
+    fn wants_more(&mut self, queue: &QueueName, types: &[TypeName]) -> bool {
+        let wanted = self.hungry.entry(queue.clone()).or_default();
+        let before = wanted.len();
+        wanted.extend(types.iter().cloned());
+        wanted.len() > before
     }
 
     fn is_mark_old(&self, queue: &QueueName, now: Moment) -> bool {
@@ -87,15 +97,15 @@ impl Appetite {
 
     /// Marks that must be written again.
     fn old_marks(&mut self, now: Moment) -> Vec<QueueName> {
-        let old: Vec<_> = self.hungry.iter().filter(|queue| self.is_mark_old(queue, now)).cloned().collect();
+        let old: Vec<_> = self.hungry.keys().filter(|queue| self.is_mark_old(queue, now)).cloned().collect();
         old.iter().for_each(|queue| _ = self.marked.insert(queue.clone(), now));
         old
     }
 
     /// Nobody waits here any more. Gives the queues whose marks must go.
     fn stop(&mut self) -> Vec<QueueName> {
-        self.hungry.clear();
-        self.marked.drain().map(|(queue, _)| queue).collect()
+        self.marked.clear();
+        self.hungry.drain().map(|(queue, _)| queue).collect()
     }
 
     /// All marks are gone with a crash of the server, or with a connection that may have been to another one.
@@ -103,16 +113,32 @@ impl Appetite {
         self.marked.clear();
     }
 
-    /// Whether this process waits for a queue and has told so.
-    fn waits_for(&self, queue: &QueueName) -> bool {
-        self.marked.contains_key(queue)
+    /// Whether this process waits for jobs of a type and has told so.
+    fn waits_for(&self, queue: &QueueName, job_type: &str) -> bool {
+        let types = self.hungry.get(queue).filter(|_| self.marked.contains_key(queue));
+        types.is_some_and(|types| types.iter().any(|wanted| wanted.as_str() == job_type))
+    }
+
+    /// What is still to be told: what changed its mind meanwhile is told by whoever comes later.
+    fn still_true(&self, told: &Told) -> Told {
+        let waits = |queue: &&QueueName| self.hungry.contains_key(*queue);
+        Told {
+            mark: told.mark.iter().filter(waits).cloned().collect(),
+            unmark: told.unmark.iter().filter(|queue| !waits(queue)).cloned().collect(),
+            wake_next: told.wake_next.clone(),
+        }
+    }
+
+    /// The types that are waited for in a queue, as the store takes them.
+    fn types_of(&self, queue: &QueueName) -> String {
+        to_json(&self.hungry.get(queue).cloned().unwrap_or_default())
     }
 }
 
 impl Store {
-    /// Whether an enqueue into this queue wakes this very process, so that no other need be woken.
-    pub(super) fn wakes_itself(&self, queue: &QueueName) -> bool {
-        self.appetite().waits_for(queue)
+    /// Whether an enqueue of this type wakes this very process, so that no other need be woken.
+    pub(super) fn wakes_itself(&self, queue: &QueueName, job_type: &str) -> bool {
+        self.appetite().waits_for(queue, job_type)
     }
 
     /// Notes whether a claim brought all that was asked for, and tells the store if that changes anything.
@@ -120,7 +146,7 @@ impl Store {
         if !self.listens || request.suspects != Suspects::LeaveOut || request.limit == 0 {
             return;
         }
-        let told = self.appetite().ate(&request.queues, is_full, outlook.more_due, Moment::now());
+        let told = self.appetite().ate(request, is_full, outlook.more_due, Moment::now());
         if told != Told::default()
             && let Some(store) = self.myself.upgrade()
         {
@@ -150,18 +176,24 @@ impl Store {
         }
     }
 
+    /// One at a time, each with what is true by then: two that cross would leave the older word standing.
     async fn write_appetite(&self, told: &Told) -> Step<()> {
         let conn = self.work.get().await?;
+        let _turn = self.telling.lock().await;
+        let told = self.appetite().still_true(told);
         let own = self.channels.own();
         let names = |queues: &[QueueName]| queues.iter().map(ToString::to_string).collect::<Vec<_>>();
         if !told.mark.is_empty() {
-            conn.write(&self.sql.mark_waiting, &[texts(&names(&told.mark)), text(&own)]).await?;
+            let queues = names(&told.mark);
+            let types: Vec<_> = told.mark.iter().map(|queue| self.appetite().types_of(queue)).collect();
+            let params = [texts(&queues), text(&own), texts(&types)];
+            conn.write(&self.sql.mark_waiting, &params).await?;
         }
         if !told.unmark.is_empty() {
             conn.write(&self.sql.unmark_waiting, &[texts(&names(&told.unmark)), text(&own)]).await?;
         }
-        for queue in &told.wake_next {
-            conn.write(&self.sql.wake_next, &[text(&queue.as_str()), text(&own)]).await?;
+        for (queue, types) in &told.wake_next {
+            conn.write(&self.sql.wake_next, &[text(&queue.as_str()), text(&own), text(types)]).await?;
         }
         Ok(())
     }

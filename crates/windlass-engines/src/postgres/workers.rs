@@ -56,7 +56,7 @@ impl Store {
         let Some(row) = rows.first() else { return Ok(Beat::Dead) };
         if row.try_get::<_, bool>(0)? {
             // While it was silent, a sweep may have parked its jobs for want of a handler.
-            self.let_through_soon(&type_names(row.try_get(1)?)).await;
+            self.let_through_beside(type_names(row.try_get(1)?));
         }
         Ok(Beat::Alive { cancel: self.asked_to_stop_if_known(&conn, worker).await })
     }
@@ -67,6 +67,13 @@ impl Store {
             tracing::warn!(?fault, "a heartbeat did not learn what was asked to stop; the next one will");
             Vec::new()
         })
+    }
+
+    /// A worker that comes back late must not wait for it: its sign of life is what counts.
+    fn let_through_beside(&self, types: Vec<TypeName>) {
+        if let Some(store) = self.myself.upgrade() {
+            tokio::spawn(async move { store.let_through_soon(&types).await });
+        }
     }
 
     /// The worker is in by now: whether this succeeds does not change that, and a sweep does what is left.

@@ -244,7 +244,9 @@ async fn a_role_with_a_right_on_the_functions_needs_none_on_the_tables() {
         "GRANT EXECUTE ON FUNCTION windlass.enqueue, windlass.enqueue_many, windlass.complete TO CALLER";
     let role = as_role(&place, &client, grants).await;
     // Somebody waits, so that the wake-up at commit reads the table of those who wait.
-    place.ask(&client, "INSERT INTO windlass.waiting VALUES ('main', 'somebody', now()) RETURNING 1").await;
+    place
+        .ask(&client, "INSERT INTO windlass.waiting VALUES ('main', 'somebody', now(), '{work}') RETURNING 1")
+        .await;
     client.batch_execute(&format!("SET ROLE {role}; SET search_path = public")).await.unwrap();
     call(&place, &client, "'work', key => 'a'").await;
     let read = client.simple_query(&place.sql("SELECT * FROM windlass.delayed_jobs")).await;

@@ -1,13 +1,17 @@
-//! One settlement that the store cannot take fails alone.
+//! One settlement, or one new job, that the store cannot take fails alone.
 
 use windlass_core::claim::Claimed;
 use windlass_core::engine::{Admin, Engine};
+use windlass_core::enqueue::{Enqueued, NewJob, Refusal};
 use windlass_core::error::EngineError;
 use windlass_core::job::{JobState, Phase};
+use windlass_core::key::KeyClaim;
+use windlass_core::names::Key;
 use windlass_core::outcome::{ErrorKind, JobError};
+use windlass_core::payload::Payload;
 use windlass_core::settle::{AttemptReport, Settled, Settlement, Transition};
 
-use super::{Place, claim, enqueue, kind, queue};
+use super::{Place, claim, enqueue, kind, new_job, queue, request};
 
 /// How many ends travel together, and the place of the bad one.
 const BATCH: usize = 500;
@@ -152,4 +156,73 @@ async fn a_trigger_of_the_user_that_refuses_one_row_does_not_keep_the_others() {
     let error = engine.settle(batch).await.unwrap_err();
     assert!(matches!(error, EngineError::Refused(_)), "{error:?}");
     assert_eq!(place.count("windlass.job_history"), 499);
+}
+
+/// A check of the user's own on the jobs themselves.
+const NO_TWELVE: &str = "ALTER TABLE windlass.delayed_jobs ADD CHECK (payload->>'n' IS DISTINCT FROM '12')";
+
+fn numbered(n: usize) -> NewJob {
+    NewJob { payload: Payload::parse(&format!(r#"{{"n": {n}}}"#)).unwrap(), ..new_job() }
+}
+
+/// The one that is refused, and how many came in.
+fn judged(answers: &[Enqueued]) -> (Vec<usize>, usize) {
+    let is_refused = |answer: &Enqueued| matches!(answer, Enqueued::Refused(Refusal::Malformed { .. }));
+    let refused =
+        answers.iter().enumerate().filter(|(_, answer)| is_refused(answer)).map(|(n, _)| n).collect();
+    (refused, answers.iter().filter(|answer| matches!(answer, Enqueued::New(_))).count())
+}
+
+#[tokio::test]
+async fn a_new_job_that_the_store_refuses_is_refused_alone() {
+    let place = Place::shared();
+    let engine = place.ready().await;
+    place.sql(NO_TWELVE);
+    let request = request((0..BATCH).map(numbered).collect());
+    let answers = engine.enqueue(request.clone()).await.unwrap();
+    assert_eq!(judged(&answers), (vec![12], BATCH - 1));
+    assert_eq!(engine.enqueue(request).await.unwrap(), answers, "a repeat is told the same");
+    assert_eq!(place.count("windlass.delayed_jobs"), 499);
+}
+
+#[tokio::test]
+async fn a_new_job_with_a_key_that_the_store_refuses_is_refused_alone_and_leaves_its_key() {
+    let place = Place::shared();
+    let engine = place.ready().await;
+    place.sql(NO_TWELVE);
+    let keyed = |n: usize| NewJob {
+        key: Some(KeyClaim::new(Key::parse(&format!("key-{n}")).unwrap())),
+        ..numbered(n)
+    };
+    let answers = engine.enqueue(request((0..50).map(keyed).collect())).await.unwrap();
+    assert_eq!(judged(&answers), (vec![12], 49));
+    assert_eq!(place.count("windlass.job_keys"), 49);
+}
+
+#[tokio::test]
+async fn while_no_notification_can_be_sent_retries_fail_and_are_not_given_up() {
+    let place = Place::shared();
+    let engine = place.ready().await;
+    enqueue(&engine, 3).await;
+    let claimed = claim(&engine, 3).await;
+    // What the server says at commit when its notifications have piled up.
+    place.sql(
+        "CREATE FUNCTION windlass.full() RETURNS trigger LANGUAGE plpgsql AS $$
+         BEGIN RAISE EXCEPTION 'too many notifications in the NOTIFY queue' USING ERRCODE = '54000'; END $$;
+         CREATE CONSTRAINT TRIGGER full_queue AFTER INSERT ON windlass.count_deltas DEFERRABLE INITIALLY DEFERRED
+         FOR EACH ROW WHEN (NEW.waiting > 0) EXECUTE FUNCTION windlass.full()",
+    );
+    let retry = |claimed: Claimed| {
+        let error = JobError::new(ErrorKind::Failed, "oops");
+        let after = std::time::Duration::from_secs(60);
+        claimed.settled(Transition::Retry { after, error }, AttemptReport::default())
+    };
+    let ends: Vec<_> = claimed.into_iter().map(retry).collect();
+    let error = engine.settle(ends.clone()).await.unwrap_err();
+    assert!(matches!(&error, EngineError::Unavailable { why } if why.contains("doctor")), "{error:?}");
+    let error = engine.enqueue(request(vec![new_job()])).await.unwrap_err();
+    assert!(matches!(error, EngineError::Unavailable { .. }), "{error:?}");
+    assert_eq!(place.count("windlass.delayed_jobs_dlq"), 0);
+    place.sql("DROP TRIGGER full_queue ON windlass.count_deltas");
+    assert_eq!(engine.settle(ends).await.unwrap(), [Settled::Applied; 3]);
 }

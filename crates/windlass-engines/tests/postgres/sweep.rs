@@ -2,15 +2,17 @@
 
 use std::time::Duration;
 
+use windlass_core::claim::{ClaimRequest, Claimed};
 use windlass_core::engine::{Admin, Declaration, Engine};
 use windlass_core::enqueue::NewJob;
 use windlass_core::job::Phase;
 use windlass_core::job_type::TypeSpec;
 use windlass_core::names::TypeName;
 use windlass_core::payload::Payload;
+use windlass_core::settle::{AttemptReport, Transition};
 use windlass_core::worker::{Beat, Heartbeat};
 
-use super::{Place, WORKER, enqueue, queue, request};
+use super::{Place, WORKER, claim_request, claimed, enqueue, queue, request};
 
 #[tokio::test]
 async fn a_duty_that_fails_keeps_none_of_the_others_undone_and_is_told() {
@@ -71,4 +73,76 @@ async fn a_heartbeat_is_stored_even_if_it_cannot_learn_what_was_asked_to_stop() 
     let beat = engine.extend(Heartbeat { worker: WORKER, lease: Duration::from_secs(30) }).await.unwrap();
     assert_eq!(beat, Beat::Alive { cancel: Vec::new() });
     assert_eq!(place.sql("SELECT beats FROM windlass.workers"), "1");
+}
+
+/// Days of the history that were over long ago, each with a job that was tried twice.
+const OLD_DAYS: &str = "
+DO $$
+DECLARE day date;
+BEGIN
+    FOR day IN SELECT '2020-02-01'::date + n FROM generate_series(0, 2) AS n LOOP
+        EXECUTE format('CREATE TABLE windlass.%I PARTITION OF windlass.job_history FOR VALUES FROM (%L) TO (%L)',
+            'job_history_' || to_char(day, 'YYYYMMDD'), day::timestamp AT TIME ZONE 'UTC', (day + 1)::timestamp AT TIME ZONE 'UTC');
+    END LOOP;
+    CREATE TABLE windlass.job_history_201911 PARTITION OF windlass.job_history
+        FOR VALUES FROM ('2019-11-01 00:00+00') TO ('2019-12-01 00:00+00');
+END $$;
+INSERT INTO windlass.job_history (
+    id, keep_until, scheduled_at, created_at, ended_at, attempts, max_attempts, failures, crashes, holds, priority, state,
+    queue, job_type, payload
+)
+SELECT n, CASE n WHEN 3 THEN '2019-11-20 12:00+00'::timestamptz ELSE '2020-02-01 12:00+00'::timestamptz + n * interval '1 day' END,
+    now(), now(), now(), 2, 5, 1, 0, 0, 5, 1, 'main', 'work', '{}' FROM generate_series(0, 3) AS n;
+INSERT INTO windlass.attempts (job, started_at, ended_at, worker, number, ending)
+SELECT n, now(), now(), '00000000-0000-0000-0000-00000000feed', 1, 'failed' FROM generate_series(0, 3) AS n;";
+
+#[tokio::test]
+async fn days_of_the_history_that_are_over_go_one_at_a_time_with_their_attempts() {
+    let place = Place::shared();
+    let engine = place.ready().await;
+    place.sql(OLD_DAYS);
+    for left in (0..4).rev() {
+        let done = engine.prune(100).await.unwrap();
+        assert!(done.more && done.changed > 0, "{done:?}");
+        assert_eq!((place.count("windlass.job_history"), place.count("windlass.attempts")), (left, left));
+    }
+    assert!(!engine.prune(100).await.unwrap().more);
+}
+
+#[tokio::test]
+async fn a_day_that_cannot_be_dropped_keeps_nothing_else_from_being_pruned() {
+    let place = Place::shared();
+    let engine = place.ready().await;
+    place.sql(
+        "CREATE OR REPLACE FUNCTION windlass.drop_days(present timestamptz, OUT dropped bigint, OUT more boolean)
+         LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'it takes too long' USING ERRCODE = '57014'; END $$;
+         INSERT INTO windlass.claim_tokens (token, at) VALUES (gen_random_uuid(), now() - interval '1 day')",
+    );
+    let error = engine.prune(100).await.unwrap_err();
+    assert!(error.to_string().contains("too long"), "{error}");
+    assert_eq!(place.count("windlass.claim_tokens"), 0);
+}
+
+#[tokio::test]
+async fn what_is_kept_for_long_lies_in_months_and_not_in_the_default_part() {
+    let place = Place::shared();
+    let engine = place.ready().await;
+    let name = |text: &str| TypeName::parse(text).unwrap();
+    let spec = |text, retention_days| TypeSpec { retention_days, ..TypeSpec::new(name(text), queue()) };
+    let types = vec![spec("for-years", 1_000), spec("for-weeks", 20)];
+    engine.declare(Declaration { queues: Vec::new(), types }).await.unwrap();
+    engine.prune(100).await.unwrap();
+    let parts = "SELECT count(*) FILTER (WHERE c.relname ~ '_\\d{6}$') > 0, count(*) FILTER (WHERE c.relname ~ '_\\d{8}$') > 7
+        FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid WHERE i.inhparent = 'windlass.job_history'::regclass";
+    assert_eq!(place.sql(parts), "t|t");
+    let jobs = ["for-years", "for-weeks"].map(|text| NewJob::new(name(text), Payload::default()));
+    engine.enqueue(request(jobs.to_vec())).await.unwrap();
+    let types = vec![name("for-years"), name("for-weeks")];
+    let jobs = claimed(engine.claim(ClaimRequest { types, ..claim_request(WORKER, 10) }).await.unwrap());
+    let succeed =
+        |claimed: Claimed| claimed.settled(Transition::Succeed { result: None }, AttemptReport::default());
+    let ends: Vec<_> = jobs.into_iter().map(succeed).collect();
+    assert_eq!(engine.settle(ends).await.unwrap().len(), 2);
+    assert_eq!(place.count("windlass.job_history"), 2);
+    assert_eq!(place.count("windlass.job_history_rest"), 0);
 }

@@ -16,7 +16,7 @@ use windlass_core::planted::{Bug, planted};
 use super::{EnqueueError, Handle};
 use crate::{random, store};
 
-/// Requests under way at once. With two, the next is already at the store when one is answered.
+/// Requests of one line under way at once. With two, the next is already at the store when one is answered.
 const UNDER_WAY_MAX: usize = 2;
 /// Callers who may wait for a seat. More are held at the door, not in memory.
 const WAITING_MAX: usize = 100_000;
@@ -62,7 +62,9 @@ pub fn repeat_of(request: &EnqueueRequest) -> EnqueueRequest {
 /// The flights of one client.
 pub(crate) struct Flights {
     engine: Arc<dyn Engine>,
-    line: Mutex<Line>,
+    plain: Mutex<Line>,
+    /// Jobs with keys travel apart: somebody's open transaction may hold a key, and only they need wait for it.
+    keyed: Mutex<Line>,
     seats: Arc<Semaphore>,
 }
 
@@ -81,7 +83,12 @@ struct Passenger {
 
 impl Flights {
     pub(crate) fn new(engine: Arc<dyn Engine>) -> Self {
-        Self { engine, line: Mutex::default(), seats: Arc::new(Semaphore::new(WAITING_MAX)) }
+        Self {
+            engine,
+            plain: Mutex::default(),
+            keyed: Mutex::default(),
+            seats: Arc::new(Semaphore::new(WAITING_MAX)),
+        }
     }
 
     /// Sends one job with the next flight, or on its own if the caller named the request.
@@ -129,21 +136,26 @@ impl Flights {
 
     /// Takes a place in the line; gives a new flight if one must start.
     fn join(self: &Arc<Self>, passenger: Passenger) -> Option<Flight> {
-        let mut line = self.line();
+        let keyed = passenger.job.key.is_some();
+        let mut line = self.line(keyed);
         line.waiting.push_back(passenger);
         (line.under_way < UNDER_WAY_MAX).then(|| {
             line.under_way += 1;
-            Flight(Arc::clone(self))
+            Flight { flights: Arc::clone(self), keyed }
         })
     }
 
-    fn line(&self) -> MutexGuard<'_, Line> {
-        self.line.lock().unwrap_or_else(PoisonError::into_inner)
+    fn line(&self, keyed: bool) -> MutexGuard<'_, Line> {
+        let line = if keyed { &self.keyed } else { &self.plain };
+        line.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// A flight under way. However it ends, even with its runtime, it makes room for the next.
-struct Flight(Arc<Flights>);
+struct Flight {
+    flights: Arc<Flights>,
+    keyed: bool,
+}
 
 impl Flight {
     /// Flies until nobody waits.
@@ -151,7 +163,7 @@ impl Flight {
         while let Some(passengers) = self.load() {
             let request = random::request_id();
             let (jobs, answers): (Vec<_>, Vec<_>) = passengers.into_iter().map(|p| (p.job, p.answer)).unzip();
-            let placed = self.0.send(EnqueueRequest { request, jobs }).await;
+            let placed = self.flights.send(EnqueueRequest { request, jobs }).await;
             for (answer, placed) in answers.into_iter().zip(placed) {
                 // Whoever stopped waiting does not want to know.
                 let _ = answer.send(placed);
@@ -160,7 +172,7 @@ impl Flight {
     }
 
     fn load(&self) -> Option<Vec<Passenger>> {
-        let mut line = self.0.line();
+        let mut line = self.flights.line(self.keyed);
         let size = line.waiting.len().min(ENQUEUE_BATCH_MAX);
         (size > 0).then(|| line.waiting.drain(..size).collect())
     }
@@ -168,7 +180,7 @@ impl Flight {
 
 impl Drop for Flight {
     fn drop(&mut self) {
-        self.0.line().under_way -= 1;
+        self.flights.line(self.keyed).under_way -= 1;
     }
 }
 

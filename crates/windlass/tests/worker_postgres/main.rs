@@ -17,6 +17,7 @@ mod enqueueing;
 mod handlers;
 #[path = "../worker/running.rs"]
 mod running;
+mod held_keys;
 mod other_programs;
 
 /// An engine for one test, in a schema of its own.

@@ -158,6 +158,8 @@ CREATE TABLE windlass.job_history (
 ) PARTITION BY RANGE (keep_until);
 CREATE INDEX job_history_id ON windlass.job_history (id);
 CREATE INDEX job_history_cancelled ON windlass.job_history (id) WHERE state = 2;
+-- Those with attempts of their own, which go with them.
+CREATE INDEX job_history_tried ON windlass.job_history (id) WHERE attempts > 1;
 CREATE INDEX job_history_key ON windlass.job_history (key) WHERE key IS NOT NULL;
 CREATE INDEX job_history_correlation ON windlass.job_history (correlation) WHERE correlation IS NOT NULL;
 CREATE INDEX job_history_group ON windlass.job_history (job_group) WHERE job_group IS NOT NULL;
@@ -237,11 +239,12 @@ CREATE TABLE windlass.workers (
 ) WITH (fillfactor = 50);
 CREATE INDEX workers_died ON windlass.workers (died) WHERE died IS NOT NULL;
 
--- Who waits for jobs of which queue and is to be woken, by the channel it listens on. Lost in a crash, and harmless so.
+-- Who waits for jobs of which queue and types and is to be woken, by the channel it listens on. Lost in a crash, and harmless so.
 CREATE UNLOGGED TABLE windlass.waiting (
     queue text NOT NULL,
     channel text NOT NULL,
     since timestamptz NOT NULL,
+    types text[] NOT NULL,
     PRIMARY KEY (queue, channel)
 ) WITH (fillfactor = 50);
 
@@ -304,7 +307,8 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $wake
 DECLARE
     chosen text;
 BEGIN
-    SELECT channel INTO chosen FROM windlass.waiting WHERE queue = NEW.queue ORDER BY random() LIMIT 1;
+    SELECT channel INTO chosen FROM windlass.waiting
+    WHERE queue = NEW.queue AND NEW.job_type = ANY (types) ORDER BY random() LIMIT 1;
     IF FOUND THEN
         PERFORM pg_notify(chosen, NEW.queue);
     END IF;
@@ -315,33 +319,52 @@ CREATE CONSTRAINT TRIGGER count_deltas_wake AFTER INSERT ON windlass.count_delta
     DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (NEW.waiting > 0 AND NOT NEW.quiet)
     EXECUTE FUNCTION windlass.wake();
 
--- Makes the days of the history that types with a retention of up to a hundred days will need within three days. What is
--- kept longer, and what came before its day was made, lies in the default part. Runs as the owner, so that whoever does
--- upkeep needs no right to create tables; waits for nobody.
+-- Makes the days of the history that will be needed within three days; for types with a retention of more than a hundred
+-- days whole months. What came before its day was made lies in the default part, which stays small: to add a day is to
+-- look through it under lock. Runs as the owner, so that whoever does upkeep needs no right to create tables; waits for
+-- nobody.
 CREATE FUNCTION windlass.make_days(today timestamptz) RETURNS integer
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '200ms' AS $make_days$
 DECLARE
-    day date;
-    starts timestamptz;
+    needed record;
+    day_part text;
+    month_part text;
     part text;
+    starts timestamptz;
+    ends timestamptz;
     made integer := 0;
 BEGIN
-    FOR day IN
-        SELECT DISTINCT (today AT TIME ZONE 'UTC')::date + t.retention_days + ahead
-        FROM windlass.job_types t, generate_series(0, 3) AS ahead
-        WHERE t.retention_days BETWEEN 1 AND 100 ORDER BY 1
+    FOR needed IN
+        SELECT day, bool_or(far) AS far FROM (
+            SELECT (today AT TIME ZONE 'UTC')::date + t.retention_days + ahead AS day, t.retention_days > 100 AS far
+            FROM windlass.job_types t, generate_series(0, 3) AS ahead
+            WHERE t.retention_days > 0
+        ) AS days GROUP BY day ORDER BY day
     LOOP
-        part := 'job_history_' || to_char(day, 'YYYYMMDD');
-        starts := day::timestamp AT TIME ZONE 'UTC';
-        CONTINUE WHEN to_regclass('windlass.' || part) IS NOT NULL OR EXISTS (
-            SELECT 1 FROM windlass.job_history_rest
-            WHERE keep_until >= starts AND keep_until < starts + interval '1 day'
+        day_part := 'job_history_' || to_char(needed.day, 'YYYYMMDD');
+        month_part := 'job_history_' || to_char(needed.day, 'YYYYMM');
+        CONTINUE WHEN to_regclass('windlass.' || day_part) IS NOT NULL OR to_regclass('windlass.' || month_part) IS NOT NULL;
+        -- A month of which there are days already is made of days.
+        IF needed.far AND NOT EXISTS (
+            SELECT 1 FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+            WHERE i.inhparent = 'windlass.job_history'::regclass AND c.relname LIKE month_part || '__'
+        ) THEN
+            part := month_part;
+            starts := date_trunc('month', needed.day::timestamp) AT TIME ZONE 'UTC';
+            ends := (date_trunc('month', needed.day::timestamp) + interval '1 month') AT TIME ZONE 'UTC';
+        ELSE
+            part := day_part;
+            starts := needed.day::timestamp AT TIME ZONE 'UTC';
+            ends := (needed.day + 1)::timestamp AT TIME ZONE 'UTC';
+        END IF;
+        CONTINUE WHEN EXISTS (
+            SELECT 1 FROM windlass.job_history_rest WHERE keep_until >= starts AND keep_until < ends
         );
         BEGIN
             EXECUTE format('CREATE TABLE windlass.%I (LIKE windlass.job_history INCLUDING DEFAULTS)', part);
             EXECUTE format(
                 'ALTER TABLE windlass.job_history ATTACH PARTITION windlass.%I FOR VALUES FROM (%L) TO (%L)',
-                part, starts, starts + interval '1 day'
+                part, starts, ends
             );
             made := made + 1;
         EXCEPTION WHEN lock_not_available OR duplicate_table OR unique_violation OR check_violation THEN
@@ -353,31 +376,40 @@ BEGIN
 END
 $make_days$;
 
--- Drops the days of the history that are over, with the attempts of their jobs, and tells about how many jobs went.
-CREATE FUNCTION windlass.drop_days(present timestamptz) RETURNS bigint
+-- Drops the oldest day (or month) of the history that is over, with the attempts of its jobs. Those are many, so they go in
+-- parts, and the day with the last part; the lock that dropping takes is held for nothing else. Tells about how many jobs
+-- went, and whether there is more to do.
+CREATE FUNCTION windlass.drop_days(present timestamptz, OUT dropped bigint, OUT more boolean)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '200ms' AS $drop_days$
 DECLARE
+    attempts_max constant integer := 50000;
     part record;
-    jobs bigint;
-    dropped bigint := 0;
+    gone bigint;
 BEGIN
-    FOR part IN
-        SELECT c.relname, c.reltuples FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
-        WHERE i.inhparent = 'windlass.job_history'::regclass AND c.relname ~ '^job_history_\d{8}$'
-            AND to_date(right(c.relname, 8), 'YYYYMMDD') + 1 <= (present AT TIME ZONE 'UTC')::date
-        ORDER BY c.relname
-    LOOP
-        BEGIN
-            EXECUTE format('SELECT count(*) FROM (SELECT 1 FROM windlass.%I LIMIT 1000) AS first_of_them', part.relname) INTO jobs;
-            EXECUTE format(
-                'DELETE FROM windlass.attempts WHERE job IN (SELECT id FROM windlass.%I WHERE attempts > 1)', part.relname
-            );
-            EXECUTE format('DROP TABLE windlass.%I', part.relname);
-            dropped := dropped + greatest(jobs, part.reltuples::bigint);
-        EXCEPTION WHEN lock_not_available OR undefined_table THEN
-            NULL;
-        END;
-    END LOOP;
-    RETURN dropped;
+    dropped := 0;
+    more := false;
+    SELECT c.relname, c.reltuples INTO part FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+    WHERE i.inhparent = 'windlass.job_history'::regclass AND c.relname ~ '^job_history_\d{6}(\d\d)?$'
+        AND CASE WHEN c.relname ~ '\d{8}$' THEN to_date(right(c.relname, 8), 'YYYYMMDD') + 1
+            ELSE (to_date(right(c.relname, 6), 'YYYYMM') + interval '1 month')::date END <= (present AT TIME ZONE 'UTC')::date
+    ORDER BY c.relname LIMIT 1;
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
+    EXECUTE format(
+        'DELETE FROM windlass.attempts WHERE id IN (
+            SELECT a.id FROM windlass.%I h JOIN windlass.attempts a ON a.job = h.id WHERE h.attempts > 1 LIMIT %s
+        )', part.relname, attempts_max
+    );
+    GET DIAGNOSTICS gone = ROW_COUNT;
+    more := true;
+    IF gone < attempts_max THEN
+        EXECUTE format('SELECT count(*) FROM (SELECT 1 FROM windlass.%I LIMIT 1000) AS first_of_them', part.relname) INTO dropped;
+        EXECUTE format('DROP TABLE windlass.%I', part.relname);
+        dropped := greatest(dropped, part.reltuples::bigint);
+    END IF;
+EXCEPTION WHEN lock_not_available OR undefined_table THEN
+    dropped := 0;
+    more := false;
 END
 $drop_days$;

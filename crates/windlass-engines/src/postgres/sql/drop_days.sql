@@ -1,3 +1,4 @@
--- drop_days: the days of the history that are over are dropped. Answers about how many jobs went.
+-- drop_days: the oldest day of the history that is over is dropped. Answers about how many jobs went, and whether there is
+-- more to do.
 -- $1 now, or null for the server's clock
-SELECT windlass.drop_days(coalesce($1::timestamptz, now()));
+SELECT dropped, more FROM windlass.drop_days(coalesce($1::timestamptz, now()));

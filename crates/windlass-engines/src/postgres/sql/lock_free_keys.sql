@@ -3,5 +3,5 @@
 SELECT k.job_type, k.key, k.job, k.scope, k.until
 FROM unnest($1::text[], $2::text[]) AS i (job_type, key)
 JOIN windlass.job_keys k ON k.job_type = i.job_type AND k.key = i.key
-ORDER BY k.job_type, k.key
+ORDER BY k.job_type COLLATE "C", k.key COLLATE "C"
 FOR UPDATE OF k SKIP LOCKED;

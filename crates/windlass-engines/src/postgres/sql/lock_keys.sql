@@ -1,7 +1,7 @@
--- lock_keys: keys under lock, in order, and who holds each.
+-- lock_keys: keys under lock, in the order of their bytes whatever the language of the database, and who holds each.
 -- by position, in order: $1 types   $2 keys
 SELECT k.job_type, k.key, k.job, k.scope, k.until
 FROM unnest($1::text[], $2::text[]) AS i (job_type, key)
 JOIN windlass.job_keys k ON k.job_type = i.job_type AND k.key = i.key
-ORDER BY k.job_type, k.key
+ORDER BY k.job_type COLLATE "C", k.key COLLATE "C"
 FOR UPDATE OF k;
