@@ -3,13 +3,19 @@
 #![cfg(feature = "postgres")]
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio_postgres::{Client, NoTls};
 use windlass_conformance::harness::{Fixture, Harness};
 use windlass_core::clock::ManualClock;
 use windlass_core::job::Phase;
-use windlass_engines::postgres::{PostgresEngine, PostgresOptions};
+use windlass_engines::postgres::{Periods, PostgresEngine, PostgresOptions};
+
+/// Long enough for a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Whoever waits for a lock does so until the test has seen it.
+const PATIENT: &str = "options=-c%20lock_timeout%3D10min%20-c%20statement_timeout%3D10min";
 
 async fn session(url: &str) -> Client {
     let (client, connection) = tokio_postgres::connect(url, NoTls).await.expect("the server is up");
@@ -19,12 +25,16 @@ async fn session(url: &str) -> Client {
 
 async fn harness(url: &str, schema: &str) -> Harness {
     let clock = Arc::new(ManualClock::default());
+    let periods = Periods { answer_within: 2 * PATIENCE, ..Periods::default() };
     let options = PostgresOptions {
         schema: schema.to_owned(),
         clock: Some(clock.clone()),
+        periods,
         ..PostgresOptions::default()
     };
-    let engine = PostgresEngine::connect(url, options).await.expect("a fresh schema");
+    let separator = if url.contains('?') { '&' } else { '?' };
+    let url = format!("{url}{separator}{PATIENT}");
+    let engine = PostgresEngine::connect(&url, options).await.expect("a fresh schema");
     let fixture = Fixture { engine: Arc::new(engine), clock, keep: Box::new(()) };
     Harness::start(fixture, |task| drop(tokio::spawn(task))).await
 }
@@ -34,14 +44,12 @@ async fn somebody_waits(session: &Client, schema: &str) {
     let waiting = format!(
         "SELECT 1 FROM pg_locks WHERE NOT granted AND relation = '{schema}.job_history_rest'::regclass"
     );
-    for _ in 0..5_000 {
-        if !session.query(&waiting, &[]).await.expect("the server is up").is_empty() {
-            return;
-        }
+    let start = Instant::now();
+    while session.query(&waiting, &[]).await.expect("the server is up").is_empty() {
+        assert!(start.elapsed() < PATIENCE, "expected a session to wait for a lock");
         // may sleep: the server sends no signal when a session begins to wait.
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
-    panic!("expected a session to wait for a lock");
 }
 
 #[tokio::test]

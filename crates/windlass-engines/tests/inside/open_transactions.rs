@@ -19,8 +19,9 @@ use windlass_engines::postgres::tokio_postgres::Client;
 
 use super::place::{Place, WORKER, bits, claim, done, enqueue, keyed, stored, succeed};
 
-/// Shorter than the engine waits for a lock: whoever answers within it did not wait for one.
-const AT_ONCE: Duration = Duration::from_secs(3);
+/// Long for a busy machine, and shorter than anybody here waits for a lock: whoever answers within it did not wait for
+/// one.
+const AT_ONCE: Duration = Duration::from_secs(60);
 
 async fn at_once<T>(what: impl Future<Output = T>) -> T {
     tokio::time::timeout(AT_ONCE, what).await.expect("it waits for nobody")
@@ -42,7 +43,7 @@ async fn keys_left(place: &Place, client: &Client) -> String {
 
 /// Two transactions put a job with the same key in; the first ends as told. Gives what the second is answered.
 async fn second_of_two(commit: bool, through_function: bool) -> (Enqueued, Enqueued) {
-    let place = Place::new();
+    let place = Place::patient();
     let engine = Arc::new(place.ready().await);
     let (mut first, mut second, watcher) =
         (place.connect().await, place.connect().await, place.connect().await);
@@ -87,7 +88,7 @@ async fn if_the_first_of_two_rolls_back_the_second_puts_its_job_in() {
 
 #[tokio::test]
 async fn a_caller_that_is_kept_holds_up_nobody() {
-    let place = Place::new();
+    let place = Place::patient();
     let engine = place.ready().await;
     let jobs = running(&engine, &["a", "b"]).await;
     let mut caller = place.connect().await;
@@ -101,7 +102,7 @@ async fn a_caller_that_is_kept_holds_up_nobody() {
 
 #[tokio::test]
 async fn a_key_that_a_transaction_holds_does_not_hold_up_the_ends_of_other_jobs() {
-    let place = Place::new();
+    let place = Place::patient();
     let engine = Arc::new(place.ready().await);
     let jobs = running(&engine, &["held", "other"]).await;
     let mut caller = place.connect().await;
@@ -124,7 +125,7 @@ async fn a_key_that_a_transaction_holds_does_not_hold_up_the_ends_of_other_jobs(
 
 #[tokio::test]
 async fn a_job_that_a_transaction_replaces_is_claimed_after_its_commit_and_holds_up_no_other() {
-    let place = Place::new();
+    let place = Place::patient();
     let engine = place.ready().await;
     let ids = stored(&enqueue(&engine, vec![keyed("a"), keyed("b")]).await);
     let mut caller = place.connect().await;
@@ -141,7 +142,7 @@ async fn a_job_that_a_transaction_replaces_is_claimed_after_its_commit_and_holds
 
 #[tokio::test]
 async fn an_open_end_of_one_job_does_not_keep_the_others_of_a_dead_worker() {
-    let place = Place::new();
+    let place = Place::patient();
     let clock = Arc::new(ManualClock::default());
     let engine = {
         place.ready().await.retire(WORKER).await.unwrap();
@@ -166,7 +167,7 @@ async fn an_open_end_of_one_job_does_not_keep_the_others_of_a_dead_worker() {
 
 #[tokio::test]
 async fn the_key_of_a_job_that_a_transaction_ends_is_kept_until_its_commit_and_free_after_it() {
-    let place = Place::new();
+    let place = Place::patient();
     let engine = place.ready().await;
     let job = running(&engine, &["a"]).await.remove(0);
     let mut caller = place.connect().await;
@@ -183,7 +184,7 @@ async fn the_key_of_a_job_that_a_transaction_ends_is_kept_until_its_commit_and_f
 
 #[tokio::test]
 async fn a_sweep_frees_the_keys_of_jobs_that_ended_in_a_transaction() {
-    let place = Place::new();
+    let place = Place::patient();
     let engine = place.ready().await;
     let jobs = running(&engine, &["a", "b", "locked"]).await;
     let (mut caller, mut locker) = (place.connect().await, place.connect().await);
@@ -208,7 +209,7 @@ async fn a_sweep_frees_the_keys_of_jobs_that_ended_in_a_transaction() {
 
 #[tokio::test]
 async fn a_period_holds_the_key_of_a_job_that_ended_in_a_transaction() {
-    let place = Place::new();
+    let place = Place::patient();
     let clock = Arc::new(ManualClock::default());
     drop(place.ready().await);
     let engine = place.open_with_clock(clock.clone()).await;
@@ -250,7 +251,7 @@ async fn enqueue_by(
 #[tokio::test]
 async fn a_key_that_is_freed_while_a_caller_waits_for_it_is_held_by_that_callers_job() {
     for by_function in [true, false] {
-        let place = Place::new();
+        let place = Place::patient();
         let engine = Arc::new(place.ready().await);
         let job = running(&engine, &["a"]).await.remove(0);
         succeed(&engine, &job).await;
@@ -282,7 +283,7 @@ async fn a_key_that_is_freed_while_a_caller_waits_for_it_is_held_by_that_callers
 #[tokio::test]
 async fn a_job_that_is_claimed_while_a_caller_wants_to_replace_it_is_kept() {
     for by_function in [true, false] {
-        let place = Place::new();
+        let place = Place::patient();
         let engine = Arc::new(place.ready().await);
         let id = stored(&enqueue(&engine, vec![keyed("a")]).await)[0];
         let (mut claiming, mut client, watcher) =
@@ -304,7 +305,7 @@ async fn a_job_that_is_claimed_while_a_caller_wants_to_replace_it_is_kept() {
 
 #[tokio::test]
 async fn a_day_of_the_history_that_is_made_meanwhile_does_not_fail_an_end() {
-    let place = Place::new();
+    let place = Place::patient();
     let engine = Arc::new(place.ready().await);
     let job = running(&engine, &["a"]).await.remove(0);
     let (mut making, mut client, watcher) =

@@ -1,7 +1,7 @@
 //! A schema of its own for each test, and what tests do in it.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use windlass_core::admin::QueueStatus;
 use windlass_core::claim::{ClaimAnswer, ClaimRequest, ClaimToken, Claimed, Suspects};
@@ -17,9 +17,12 @@ use windlass_core::queue::QueueSpec;
 use windlass_core::settle::{AttemptReport, Settled, Settlement, Transition};
 use windlass_core::worker::{WorkerCard, WorkerId};
 use windlass_engines::postgres::tokio_postgres::{self, Client, NoTls, SimpleQueryMessage};
-use windlass_engines::postgres::{PostgresEngine, PostgresOptions};
+use windlass_engines::postgres::{Periods, PostgresEngine, PostgresOptions};
 
 pub(crate) const WORKER: WorkerId = WorkerId::from_random(0xfeed);
+
+/// Long enough for a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A schema that nobody else uses. Goes with the server, or with whoever owns it.
 pub(crate) struct Place {
@@ -33,8 +36,18 @@ impl Place {
         Self { url, schema: format!("inside_{:016x}", fastrand::u64(..)) }
     }
 
+    /// The same, where whoever waits for a lock waits until the test has seen it, on however busy a machine.
+    pub(crate) fn patient() -> Self {
+        let place = Self::new();
+        let options = "options=-c%20lock_timeout%3D10min%20-c%20statement_timeout%3D10min";
+        let separator = if place.url.contains('?') { '&' } else { '?' };
+        Self { url: format!("{}{separator}{options}", place.url), ..place }
+    }
+
     fn options(&self) -> PostgresOptions {
-        PostgresOptions { schema: self.schema.clone(), ..PostgresOptions::default() }
+        // An engine gives up on a statement without an answer, too.
+        let periods = Periods { answer_within: 2 * PATIENCE, ..Periods::default() };
+        PostgresOptions { schema: self.schema.clone(), periods, ..PostgresOptions::default() }
     }
 
     pub(crate) async fn open(&self) -> PostgresEngine {
@@ -99,14 +112,12 @@ impl Place {
             "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%{}%'",
             self.schema
         );
-        for _ in 0..1_000 {
-            if self.ask(client, &text).await == count.to_string() {
-                return;
-            }
+        let start = Instant::now();
+        while self.ask(client, &text).await != count.to_string() {
+            assert!(start.elapsed() < PATIENCE, "expected {count} sessions to wait for a lock");
             // may sleep: the server tells nobody when a session begins to wait.
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        panic!("expected {count} sessions to wait for a lock");
     }
 }
 

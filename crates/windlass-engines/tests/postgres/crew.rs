@@ -24,7 +24,7 @@ mod process;
 
 pub(super) use book::Book;
 pub(super) use process::{Process, work_if_asked};
-pub(super) use surely::{claim_surely, enqueue_surely, settle_surely};
+pub(super) use surely::{at_last, claim_surely, enqueue_surely, settle_surely};
 
 use super::{PATIENCE, Place, bits, kind, request};
 use worker::Worker;
@@ -42,6 +42,8 @@ pub(super) struct Crew {
     producers: JoinSet<()>,
     others: JoinSet<()>,
     put_in: watch::Sender<u64>,
+    /// Workers in this process.
+    workers: usize,
 }
 
 impl Crew {
@@ -55,6 +57,7 @@ impl Crew {
             producers: JoinSet::new(),
             others: JoinSet::new(),
             put_in: watch::Sender::new(0),
+            workers: 0,
         }
     }
 
@@ -83,7 +86,13 @@ impl Crew {
             lasts: Duration::ZERO,
             stop: Arc::clone(&self.stop_working),
         };
+        self.workers += 1;
         self.others.spawn(worker.run());
+    }
+
+    /// How many workers there are, here and in other processes.
+    pub(super) fn workers(&self) -> usize {
+        self.workers + self.processes.len()
     }
 
     /// A worker in a process of its own.

@@ -25,11 +25,22 @@ impl Pair {
         Self { waits, other, hints }
     }
 
-    /// One finds nothing and waits; what the other puts in then wakes it, and it claims it.
-    pub(super) async fn assert_wakes(&self) {
+    /// One finds nothing and says that it waits; what the other puts in then wakes it, and it claims it.
+    pub(super) async fn assert_wakes(&self, place: &Place) {
         assert!(claim(&self.waits, 10).await.is_empty());
-        // may sleep: whoever begins to wait looks again up to a quarter of a second later, which is not meant here.
-        tokio::time::sleep(Duration::from_millis(400)).await;
+        until_marked(place);
+        // may sleep: whoever says that it waits looks again up to a quarter of a second later, which is not meant here.
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        self.assert_hears().await;
+    }
+
+    /// The same for one that cannot say that it waits.
+    pub(super) async fn assert_finds(&self) {
+        assert!(claim(&self.waits, 10).await.is_empty());
+        self.assert_hears().await;
+    }
+
+    async fn assert_hears(&self) {
         self.hints.forget();
         enqueue(&self.other, 1).await;
         tokio::task::block_in_place(|| self.hints.wait_for(&Hint::Queue(queue())));
@@ -42,27 +53,46 @@ pub(super) fn blind() -> Periods {
     Periods { look_every: Duration::from_secs(3600), ..Periods::default() }
 }
 
-fn is_listening(place: &Place) -> bool {
-    let listening =
-        format!("pg_stat_activity WHERE state = 'idle' AND query LIKE 'LISTEN %{}%'", place.schema);
-    place.count(&listening) == 1
+/// Waits until somebody is known to wait.
+fn until_marked(place: &Place) {
+    eventually("it waits", || (place.count("windlass.waiting") == 1).then_some(()));
 }
 
-/// Waits until the one engine that listens does.
-pub(super) fn until_listening(place: &Place) {
-    eventually("it listens", || is_listening(place).then_some(()));
+/// The sessions that listen, by their numbers. What such a session said last is that it listens, or something to itself.
+fn listeners(place: &Place) -> Vec<String> {
+    let numbers = format!(
+        "SELECT pid FROM pg_stat_activity WHERE state = 'idle' AND query SIMILAR TO '(LISTEN|NOTIFY) %{}%'",
+        place.schema
+    );
+    place.sql(&numbers).lines().map(str::to_owned).collect()
 }
 
-/// A pair whose first listens through a proxy, and does everything else without.
-async fn listening_through_a_proxy(periods: Periods) -> (Pair, Place, Proxy) {
+/// Waits until the one engine that listens does. Gives its session.
+pub(super) fn until_listening(place: &Place) -> String {
+    until_listening_anew(place, "none")
+}
+
+/// The same, in another session than the one before, which the server may not have given up yet.
+fn until_listening_anew(place: &Place, before: &str) -> String {
+    eventually("it listens", || listeners(place).into_iter().find(|session| session != before))
+}
+
+/// Waits until this session has ended.
+fn until_ended(place: &Place, session: &str) {
+    let there = format!("pg_stat_activity WHERE pid = {session}");
+    eventually("it has ended", || (place.count(&there) == 0).then_some(()));
+}
+
+/// A pair whose first listens through a proxy, and does everything else without; and the session in which it listens.
+async fn listening_through_a_proxy(periods: Periods) -> (Pair, Place, Proxy, String) {
     let proxy = Proxy::start(server().address()).unwrap();
     let place = Place::on(server().url());
     let listen_url = Some(proxy.url(&server().url()));
     let waits = place.open_with(PostgresOptions { listen_url, periods, ..place.options() }).await;
     super::make_ready(&waits).await;
     let other = place.open_with(PostgresOptions { listen: false, ..place.options() }).await;
-    until_listening(&place);
-    (Pair::new(waits, other), place, proxy)
+    let session = until_listening(&place);
+    (Pair::new(waits, other), place, proxy, session)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -70,43 +100,43 @@ async fn a_worker_that_leaves_is_not_sent_notifications_that_would_wake_nobody()
     let place = Place::on(server().url());
     let engine = place.ready().await;
     assert!(claim(&engine, 10).await.is_empty());
-    let marks = format!("{}.waiting", place.schema);
-    eventually("it waits", || (place.count(&marks) == 1).then_some(()));
+    until_marked(&place);
     engine.retire(WORKER).await.unwrap();
-    assert_eq!(place.count(&marks), 0);
+    assert_eq!(place.count("windlass.waiting"), 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_listener_whose_connection_is_cut_listens_again() {
-    let (pair, place, proxy) = listening_through_a_proxy(blind()).await;
-    pair.assert_wakes().await;
-    for cuts in 1..4 {
+    let (pair, place, proxy, mut session) = listening_through_a_proxy(blind()).await;
+    pair.assert_wakes(&place).await;
+    for _ in 0..3 {
         proxy.cut_all();
-        eventually("it connects again", || (proxy.connections() > cuts).then_some(()));
-        until_listening(&place);
-        pair.assert_wakes().await;
+        session = until_listening_anew(&place, &session);
+        pair.assert_wakes(&place).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_listener_whose_peer_falls_silent_notices_it_and_listens_again() {
-    let soon = Duration::from_millis(300);
-    let periods = Periods { probe_every: soon, heard_within: soon, ..blind() };
-    let (pair, place, proxy) = listening_through_a_proxy(periods).await;
+    let (probe_every, heard_within) = (Duration::from_millis(300), Duration::from_secs(3));
+    let periods = Periods { probe_every, heard_within, ..blind() };
+    let (pair, place, proxy, session) = listening_through_a_proxy(periods).await;
+    let connections = proxy.connections();
     proxy.freeze(true);
-    eventually("it connects again", || (proxy.connections() > 1).then_some(()));
+    eventually("it connects again", || (proxy.connections() > connections).then_some(()));
     // What was frozen stays so for ever; a way around it opens.
     proxy.cut_all();
     proxy.freeze(false);
-    until_listening(&place);
-    pair.assert_wakes().await;
+    until_listening_anew(&place, &session);
+    pair.assert_wakes(&place).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn while_a_listener_is_cut_off_work_is_found_by_looking() {
-    let (pair, place, proxy) = listening_through_a_proxy(Periods::default()).await;
+    let (pair, place, proxy, session) = listening_through_a_proxy(Periods::default()).await;
     proxy.refuse(true);
     proxy.cut_all();
-    eventually("nobody listens", || (!is_listening(&place)).then_some(()));
-    pair.assert_wakes().await;
+    until_ended(&place, &session);
+    assert!(listeners(&place).is_empty());
+    pair.assert_wakes(&place).await;
 }

@@ -1,6 +1,6 @@
 //! Callers who take an error at its word if it says that *nothing was written*, and ask again if it says *unknown*.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use windlass_core::claim::{ClaimAnswer, ClaimRequest};
 use windlass_core::engine::Engine;
@@ -11,6 +11,9 @@ use windlass_engines::postgres::PostgresEngine;
 
 /// After a failure a call is made again so much later.
 pub(crate) const AGAIN: Duration = Duration::from_millis(10);
+
+/// No fault that passes lasts this long, on whatever machine.
+const LASTS_MAX: Duration = Duration::from_secs(180);
 
 /// Waits a little. An error that no waiting mends is a fault of the engine.
 pub(crate) async fn after(error: &EngineError) {
@@ -54,10 +57,25 @@ pub(crate) async fn claim_surely(
 
 /// A settle is asked again until it is answered, whatever went wrong.
 pub(crate) async fn settle_surely(engine: &PostgresEngine, batch: Vec<Settlement>) -> Vec<Settled> {
+    at_last(|| engine.settle(batch.clone())).await
+}
+
+/// The answer to a call that may be made again and again, whatever went wrong before it came.
+pub(crate) async fn at_last<T, F>(call: impl Fn() -> F) -> T
+where
+    F: Future<Output = Result<T, EngineError>>,
+{
+    let start = Instant::now();
     loop {
-        match engine.settle(batch.clone()).await {
-            Ok(answers) => return answers,
-            Err(error) => after(&error).await,
+        match call().await {
+            Ok(answer) => return answer,
+            Err(error) => {
+                assert!(
+                    start.elapsed() < LASTS_MAX,
+                    "expected an answer within {LASTS_MAX:?}, got {error:?}"
+                );
+                after(&error).await;
+            }
         }
     }
 }

@@ -61,7 +61,8 @@ pub(crate) struct Plan {
 impl Plan {
     /// Each fault once, within seconds.
     pub(crate) fn short(faults: &[Fault]) -> Self {
-        let lease = Duration::from_millis(500);
+        // Shorter ones run out where a busy machine gives a process no processor for that long.
+        let lease = Duration::from_secs(3);
         Self {
             faults: faults.to_vec(),
             seed: 1,
@@ -69,7 +70,7 @@ impl Plan {
             kills_min: 0,
             lease,
             process_lease: lease,
-            freeze: 4 * lease,
+            freeze: 2 * lease,
             unrest: Duration::from_millis(500),
             is_long: false,
         }

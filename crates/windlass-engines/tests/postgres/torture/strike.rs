@@ -1,5 +1,7 @@
 //! The faults themselves.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use windlass_conformance::history::FaultKind;
@@ -88,7 +90,7 @@ impl Torture {
 
     /// Nobody could show a sign of life meanwhile, and so nobody's silence counts.
     async fn freeze_store(&mut self) {
-        let before = self.seen("the workers", |seen| Some(seen.to_vec())).await;
+        let before = self.beating().await;
         let from = self.crew.book.now();
         self.server.freeze().unwrap();
         // may sleep: so long the store stands still.
@@ -103,6 +105,21 @@ impl Torture {
         };
         let dead = self.seen("everybody shows signs of life again", dead).await;
         self.tally.declared_dead.extend(dead);
+    }
+
+    /// Everybody who works, at a moment at which each has just shown two signs of life. Somebody who registered, and never
+    /// heard that it had, is in the store and shows none.
+    async fn beating(&self) -> Vec<WorkerSighting> {
+        let (everybody, first) = (self.crew.workers(), RefCell::new(HashMap::new()));
+        let beating = |seen: &[WorkerSighting]| {
+            let mut first = first.borrow_mut();
+            let mut has_beaten = |one: &WorkerSighting| {
+                !one.expired && one.beats >= *first.entry(one.card.id).or_insert(one.beats) + 2
+            };
+            let beating: Vec<_> = seen.iter().filter(|one| has_beaten(one)).cloned().collect();
+            (beating.len() == everybody).then_some(beating)
+        };
+        self.seen("everybody shows signs of life", beating).await
     }
 
     /// Looks at the workers until there is an answer.
