@@ -2,9 +2,13 @@
 //! know all. Engines store what `windlass-core` decided; they decide nothing.
 
 pub mod clock;
+#[cfg(any(feature = "postgres", feature = "redis"))]
+mod home;
 mod listeners;
 pub mod memory;
 #[cfg(feature = "postgres")]
 pub mod postgres;
+#[cfg(feature = "redis")]
+pub mod redis;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;

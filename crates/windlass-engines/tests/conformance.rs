@@ -61,6 +61,32 @@ fn postgres_runs_every_behaviour_and_skips_none() {
     assert_eq!(postgres::SKIPS, []);
 }
 
+/// A namespace of its own on the server that all tests of a run share.
+#[cfg(feature = "redis")]
+async fn in_redis() -> Fixture {
+    use windlass_engines::redis::{RedisEngine, RedisOptions};
+
+    let clock = Arc::new(ManualClock::default());
+    let url = windlass_servers::shared::redis_url().expect("a Redis server");
+    let options = RedisOptions {
+        namespace: format!("suite-{:016x}", fastrand::u64(..)),
+        clock: Some(clock.clone()),
+        ..RedisOptions::default()
+    };
+    let engine = RedisEngine::connect(&url, options).await.expect("a fresh namespace");
+    Fixture { engine: Arc::new(engine), clock, keep: Box::new(()) }
+}
+
+#[cfg(feature = "redis")]
+windlass_conformance::suite!(redis, in_redis);
+
+#[cfg(feature = "redis")]
+#[test]
+fn redis_runs_every_behaviour_and_skips_none() {
+    assert_eq!(redis::BEHAVIOURS, windlass_conformance::BEHAVIOURS);
+    assert_eq!(redis::SKIPS, []);
+}
+
 #[test]
 fn the_same_behaviours_run_on_every_engine() {
     assert!(windlass_conformance::BEHAVIOURS.len() > 120);

@@ -1,14 +1,10 @@
-//! Connections. All of them live on one thread of the engine's own, with a runtime of its own: a handler that blocks
-//! the application's runtime must not keep heartbeats from being sent, and no call is ever dropped half way.
+//! Connections. All of them live on the engine's own thread ([`crate::home`]).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod};
-use tokio::runtime::Handle;
-use tokio::sync::oneshot;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Row, SimpleQueryMessage};
 use windlass_core::error::EngineError;
@@ -21,60 +17,6 @@ use super::value::Param;
 
 /// How long a call waits for a free connection, and for a new one to be made.
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
-
-/// The thread on which all connections live.
-#[derive(Debug)]
-pub(super) struct Home {
-    handle: Handle,
-    stop: Option<oneshot::Sender<()>>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Home {
-    pub(super) fn start() -> Result<Self, EngineError> {
-        let no_thread = |error: std::io::Error| EngineError::Unavailable {
-            why: format!("the system gives no thread or socket ({error})"),
-        };
-        let runtime =
-            tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(no_thread)?;
-        let handle = runtime.handle().clone();
-        let (stop, stopped) = oneshot::channel::<()>();
-        let thread = std::thread::Builder::new()
-            .name("windlass-postgres".to_owned())
-            .spawn(move || {
-                // An error means that the engine is gone, which is as good a reason to end.
-                let _ = runtime.block_on(stopped);
-            })
-            .map_err(no_thread)?;
-        Ok(Self { handle, stop: Some(stop), thread: Some(thread) })
-    }
-
-    /// Does something on the thread of the connections, to its end, whether or not the caller goes on waiting.
-    pub(super) async fn run<T, F>(&self, work: F) -> Result<T, EngineError>
-    where
-        T: Send + 'static,
-        F: Future<Output = Step<T>> + Send + 'static,
-    {
-        let done = self.handle.spawn(work).await;
-        Ok(done
-            .map_err(|error| EngineError::Unknown { why: format!("the call was broken off ({error})") })??)
-    }
-
-    /// Starts something that goes on by itself.
-    pub(super) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
-        self.handle.spawn(work);
-    }
-}
-
-impl Drop for Home {
-    fn drop(&mut self) {
-        self.stop.take();
-        let own = std::thread::current().id();
-        if let Some(thread) = self.thread.take().filter(|thread| thread.thread().id() != own) {
-            let _ = thread.join();
-        }
-    }
-}
 
 /// Connections to one server, all with the same settings.
 #[derive(Debug, Clone)]

@@ -65,9 +65,10 @@ use windlass_core::priority::Priority;
 use windlass_core::settle::{Settled, Settlement};
 use windlass_core::worker::{Beat, Heartbeat, WorkerCard, WorkerId, WorkerSighting};
 
+use crate::home::Home;
 use crate::listeners::Listeners;
 use catalogue::Catalogue;
-use conn::{Connections, Home};
+use conn::Connections;
 use counts::DepthsSeen;
 use fault::Step;
 use hints::Channels;
@@ -139,7 +140,7 @@ impl PostgresEngine {
         };
         let work = Connections::new(&work, options.connections, pooled, periods.answer_within)?;
         let heart = Connections::new(&heart, 1, pooled, periods.heartbeat_within)?;
-        let home = Home::start()?;
+        let home = Home::start("windlass-postgres")?;
         let store = Arc::new_cyclic(|myself| Store {
             work,
             heart,

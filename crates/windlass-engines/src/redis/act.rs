@@ -1,0 +1,132 @@
+//! What people do to jobs and queues.
+
+use std::time::Duration;
+
+use windlass_core::admin::{BatchDone, CancelAnswer, Changed, RetryAnswer};
+use windlass_core::claim::{ClaimToken, Fence};
+use windlass_core::clock::Timestamp;
+use windlass_core::engine::Hint;
+use windlass_core::gate::Gate;
+use windlass_core::job::{JobId, JobState, Phase};
+use windlass_core::limits::{REASON_BYTES_MAX, UPKEEP_BATCH_MAX};
+use windlass_core::names::QueueName;
+use windlass_core::outcome::bounded;
+use windlass_core::priority::Priority;
+
+use super::Store;
+use super::call::Args;
+use super::catalogue::Catalogue;
+use super::enqueue::micros;
+use super::fault::Step;
+use super::reply::{Items, text};
+use super::row::{id_text, read_id};
+use super::script::Script;
+use super::upkeep::read_done;
+
+/// Acts on one job.
+impl Store {
+    pub(super) async fn cancel(&self, id: JobId, why: String) -> Step<CancelAnswer> {
+        let mut args = Args::new();
+        args.owned(id_text(id)).owned(bounded(why, REASON_BYTES_MAX));
+        let mut answer = Items::of(self.call(&self.scripts().cancel, args).await?.value)?;
+        Ok(match answer.text()?.as_str() {
+            "" => CancelAnswer::NotFound,
+            "cancelled" => CancelAnswer::Cancelled,
+            "requested" => {
+                let token = <[u8; 16]>::try_from(answer.bytes()?).unwrap_or_default();
+                let fence = Fence { job: id, token: ClaimToken::from_bytes(token) };
+                self.listeners.tell(&Hint::Cancel(fence));
+                CancelAnswer::Requested
+            }
+            stage => CancelAnswer::AlreadyEnded(phase(stage)),
+        })
+    }
+
+    pub(super) async fn retry(&self, id: JobId) -> Step<RetryAnswer> {
+        let mut args = Args::new();
+        args.owned(id_text(id));
+        let mut answer = Items::of(self.call(&self.scripts().retry, args).await?.value)?;
+        Ok(match answer.text()?.as_str() {
+            "" => RetryAnswer::NotFound,
+            "retried" => RetryAnswer::Retried,
+            "held" => RetryAnswer::KeyHeld(read_id(&answer.bytes()?)),
+            stage => RetryAnswer::NotRetryable(phase(stage)),
+        })
+    }
+
+    pub(super) async fn discard(&self, id: JobId) -> Step<Changed> {
+        let mut args = Args::new();
+        args.owned(id_text(id));
+        self.change(&self.scripts().discard, args).await
+    }
+
+    pub(super) async fn set_priority(&self, id: JobId, priority: Priority) -> Step<Changed> {
+        let mut args = Args::new();
+        args.owned(id_text(id)).number(priority.level().into());
+        self.change(&self.scripts().set_priority, args).await
+    }
+
+    async fn change(&self, script: &Script, args: Args) -> Step<Changed> {
+        Ok(match text(self.call(script, args).await?.value)?.as_str() {
+            "done" => Changed::Done,
+            "unchanged" => Changed::Unchanged,
+            _ => Changed::NotFound,
+        })
+    }
+}
+
+/// The phase of a job that is due or has ended, by the letter of its stage.
+fn phase(stage: &str) -> Phase {
+    match stage {
+        "s" => Phase::Succeeded,
+        "d" => Phase::Dead,
+        "c" => Phase::Cancelled,
+        "r" => Phase::Running,
+        _ => JobState::Waiting { gate: None }.phase(Timestamp::EPOCH, Timestamp::EPOCH),
+    }
+}
+
+/// Acts on a queue or a gate.
+impl Store {
+    pub(super) async fn pause(
+        &self,
+        queue: QueueName,
+        reason: Option<String>,
+        lasting: Option<Duration>,
+    ) -> Step<Changed> {
+        let reason = reason.map(|reason| format!("r{}", bounded(reason, REASON_BYTES_MAX)));
+        let mut args = Args::new();
+        args.text(queue.as_str()).owned(lasting.map_or_else(String::new, |lasting| micros(lasting).to_string()));
+        args.owned(reason.unwrap_or_default());
+        self.change(&self.scripts().pause, args).await
+    }
+
+    pub(super) async fn resume(&self, queue: QueueName) -> Step<Changed> {
+        let mut args = Args::new();
+        args.text(queue.as_str());
+        self.change(&self.scripts().resume, args).await
+    }
+
+    pub(super) async fn set_shut(&self, queue: QueueName, shut: bool) -> Step<Changed> {
+        let mut args = Args::new();
+        args.text(queue.as_str()).flag(shut);
+        self.change(&self.scripts().set_shut, args).await
+    }
+
+    pub(super) async fn purge(&self, queue: QueueName, limit: u32) -> Step<BatchDone> {
+        let build = |catalogue: &Catalogue| {
+            let types = catalogue.types_of(&queue);
+            let mut args = Args::new();
+            args.number(limit.min(UPKEEP_BATCH_MAX).into()).text("purged").count(types.len());
+            types.iter().for_each(|entry| _ = args.number(entry.number.into()));
+            Ok(args)
+        };
+        read_done(Items::of(self.call_with_catalogue(&self.scripts().purge, build).await?.value)?)
+    }
+
+    pub(super) async fn open_gate(&self, gate: Gate, limit: u32) -> Step<BatchDone> {
+        let mut args = Args::new();
+        args.text(gate.as_str()).number(limit.min(UPKEEP_BATCH_MAX).into());
+        read_done(Items::of(self.call(&self.scripts().open_gate, args).await?.value)?)
+    }
+}

@@ -1,0 +1,131 @@
+//! Where a Redis URL leads: one server, or several of which one has the data.
+
+use redis::{Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, TlsCertificates};
+use windlass_core::engine::Result;
+use windlass_core::error::EngineError;
+
+use super::fault::{Fault, Step};
+
+/// Servers and how to reach them.
+#[derive(Clone)]
+pub(super) struct Address {
+    hosts: Vec<ConnectionInfo>,
+    /// The authority that signed the servers' certificates, as PEM, if the system does not know it.
+    authority: Option<Vec<u8>>,
+}
+
+/// A URL may hold a password, so only places are printed.
+impl std::fmt::Debug for Address {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Address({})", self.place())
+    }
+}
+
+impl Address {
+    /// Reads `redis://user:password@host:port,host:port/database`; `rediss://` asks for TLS.
+    pub(super) fn parse(url: &str, authority: Option<Vec<u8>>) -> Result<Self> {
+        let hosts: Result<Vec<_>> = one_url_a_host(url)?.iter().map(|url| read(url)).collect();
+        Ok(Self { hosts: hosts?, authority })
+    }
+
+    /// Where it leads to, for people to read.
+    pub(super) fn place(&self) -> String {
+        let places: Vec<_> = self.hosts.iter().map(|host| host.addr().to_string()).collect();
+        places.join(", ")
+    }
+
+    /// A client of one of the hosts, counted round and round.
+    pub(super) fn client(&self, host: usize) -> Step<Client> {
+        self.client_of(self.hosts[host % self.hosts.len()].clone())
+    }
+
+    /// A client of the place that a cluster has told us.
+    pub(super) fn client_at(&self, place: &str) -> Step<Client> {
+        let wrong = || Fault::Unreachable(format!("the cluster names a server at {place:?}, which is no place"));
+        let (host, port) = place.rsplit_once(':').ok_or_else(wrong)?;
+        let port = port.parse().map_err(|_| wrong())?;
+        let first = &self.hosts[0];
+        // A server that does not know its own name leaves it out: it is the one that was asked.
+        let host = if host.is_empty() { host_of(first.addr()) } else { host.to_owned() };
+        let addr = match first.addr() {
+            ConnectionAddr::TcpTls { insecure, tls_params, .. } => {
+                ConnectionAddr::TcpTls { host, port, insecure: *insecure, tls_params: tls_params.clone() }
+            }
+            _ => ConnectionAddr::Tcp(host, port),
+        };
+        self.client_of(first.clone().set_addr(addr))
+    }
+
+    fn client_of(&self, info: ConnectionInfo) -> Step<Client> {
+        let place = info.addr().to_string();
+        let client = match (&self.authority, info.addr()) {
+            (Some(authority), ConnectionAddr::TcpTls { .. }) => {
+                let certificates = TlsCertificates { client_tls: None, root_cert: Some(authority.clone()) };
+                Client::build_with_tls(info, certificates)
+            }
+            _ => Client::open(info),
+        };
+        client.map_err(|error| Fault::connecting(error, &place))
+    }
+}
+
+fn host_of(addr: &ConnectionAddr) -> String {
+    match addr {
+        ConnectionAddr::Tcp(host, _) | ConnectionAddr::TcpTls { host, .. } => host.clone(),
+        _ => "localhost".to_owned(),
+    }
+}
+
+/// The same URL once for each of its hosts.
+fn one_url_a_host(url: &str) -> Result<Vec<String>> {
+    let Some((scheme, rest)) = url.split_once("://") else { return Err(no_url()) };
+    // A password may hold a comma; a host cannot.
+    let (login, rest) = rest.rsplit_once('@').map_or(("", rest), |(login, rest)| (login, rest));
+    let (hosts, path) = rest.split_once('/').map_or((rest, ""), |(hosts, path)| (hosts, path));
+    let at = if login.is_empty() { "" } else { "@" };
+    Ok(hosts.split(',').map(|host| format!("{scheme}://{login}{at}{host}/{path}")).collect())
+}
+
+fn read(url: &str) -> Result<ConnectionInfo> {
+    url.into_connection_info().map_err(|_| no_url())
+}
+
+/// The URL itself is not told: it may hold a password.
+fn no_url() -> EngineError {
+    EngineError::Refused(
+        "expected a Redis URL such as redis://user:password@host:6379/0, or rediss:// for TLS, got something else; \
+         characters such as @ or / in a password must be written as %40 or %2F"
+            .to_owned(),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_may_name_several_hosts_with_one_login() {
+        let address = Address::parse("redis://me:a,b%40c@one:1,two:2/3", None).unwrap();
+        assert_eq!(address.place(), "one:1, two:2");
+        let second = address.client(1).unwrap();
+        let settings = second.get_connection_info().redis_settings().clone();
+        assert_eq!((settings.username(), settings.password(), settings.db()), (Some("me"), Some("a,b@c"), 3));
+    }
+
+    #[test]
+    fn tls_and_login_go_along_to_where_a_cluster_sends_us() {
+        let address = Address::parse("rediss://:secret@one:1", None).unwrap();
+        let moved = address.client_at("10.0.0.7:7001").unwrap();
+        let info = moved.get_connection_info();
+        assert!(matches!(info.addr(), ConnectionAddr::TcpTls { host, port: 7001, .. } if host == "10.0.0.7"));
+        assert_eq!(info.redis_settings().password(), Some("secret"));
+    }
+
+    #[test]
+    fn what_is_no_url_is_refused_without_being_told() {
+        for url in ["localhost:6379", "http://x", "redis://:pass word@", "redis://host:port"] {
+            let error = Address::parse(url, None).unwrap_err().to_string();
+            assert!(error.contains("redis://") && !error.contains("pass word"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! Calls: a script is sent with its arguments, and its answer is taken apart. What a script says of the store itself is
+//! handled here: that it has forgotten the script, that queues or types have changed, or that it is not the store that this
+//! engine opened.
+
+use redis::{Cmd, Value};
+use windlass_core::clock::Timestamp;
+use windlass_core::engine::Hint;
+use windlass_core::error::EngineError;
+use windlass_core::names::QueueName;
+
+use super::Store;
+use super::catalogue::Catalogue;
+use super::conn::Link;
+use super::fault::{Fault, Step};
+use super::reply::{Items, Reply};
+use super::script::Script;
+
+/// How often a call is made again because queues or types have changed meanwhile.
+const STALE_MAX: usize = 20;
+/// How often it is made again because the store is another one.
+const LOST_MAX: usize = 3;
+
+/// The arguments of a script.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Args {
+    /// As the protocol wants them; copied into the command as they are.
+    packed: Vec<Vec<u8>>,
+}
+
+impl Args {
+    pub(super) fn new() -> Self {
+        Self::default()
+    }
+
+    pub(super) fn text(&mut self, text: &str) -> &mut Self {
+        self.bytes(text.as_bytes())
+    }
+
+    pub(super) fn owned(&mut self, text: String) -> &mut Self {
+        self.packed.push(text.into_bytes());
+        self
+    }
+
+    pub(super) fn bytes(&mut self, bytes: &[u8]) -> &mut Self {
+        self.packed.push(bytes.to_vec());
+        self
+    }
+
+    pub(super) fn number(&mut self, number: i64) -> &mut Self {
+        self.owned(number.to_string())
+    }
+
+    pub(super) fn count(&mut self, count: usize) -> &mut Self {
+        self.owned(count.to_string())
+    }
+
+    pub(super) fn flag(&mut self, flag: bool) -> &mut Self {
+        self.text(if flag { "1" } else { "" })
+    }
+}
+
+impl Store {
+    /// Runs a script that does not depend on the catalogue.
+    pub(super) async fn call(&self, script: &Script, args: Args) -> Step<Reply> {
+        self.call_on(&self.work, script, args).await
+    }
+
+    /// The same on the connection of heartbeats.
+    pub(super) async fn call_by_heart(&self, script: &Script, args: Args) -> Step<Reply> {
+        self.call_on(&self.heart, script, args).await
+    }
+
+    async fn call_on(&self, link: &Link, script: &Script, args: Args) -> Step<Reply> {
+        for _ in 0..LOST_MAX {
+            match self.send(link, script, &args, "").await? {
+                Said::Answer(reply) => return Ok(reply),
+                Said::Stale => return Err(Fault::Stale),
+                Said::Lost => self.open_again().await?,
+            }
+        }
+        Err(self.another_store())
+    }
+
+    /// Runs a script whose arguments depend on queues and types.
+    pub(super) async fn call_with_catalogue<F>(&self, script: &Script, mut args: F) -> Step<Reply>
+    where
+        F: FnMut(&Catalogue) -> Step<Args> + Send,
+    {
+        let mut lost = 0;
+        for _ in 0..STALE_MAX {
+            let catalogue = self.catalogue();
+            let args = args(&catalogue)?;
+            match self.send(&self.work, script, &args, &catalogue.version).await? {
+                Said::Answer(reply) => return Ok(reply),
+                Said::Stale => self.reload().await?,
+                Said::Lost if lost < LOST_MAX => {
+                    lost += 1;
+                    self.open_again().await?;
+                }
+                Said::Lost => return Err(self.another_store()),
+            }
+        }
+        Err(Fault::Stale)
+    }
+
+    fn another_store(&self) -> Fault {
+        Fault::Engine(EngineError::Unavailable {
+            why: format!("the store of namespace {} changes again and again", self.keys.all),
+        })
+    }
+
+    async fn send(&self, link: &Link, script: &Script, args: &Args, version: &str) -> Step<Said> {
+        let said = match link.ask(&self.command("EVALSHA", &script.sha, args, version)).await {
+            Err(fault) if fault.is_about_a_missing_script() => {
+                link.ask(&self.command("EVAL", &script.text, args, version)).await
+            }
+            said => said,
+        };
+        let said = said.map_err(|fault| if script.writes { fault } else { fault.of_read() })?;
+        self.hear(said)
+    }
+
+    fn command(&self, name: &str, script: &str, args: &Args, version: &str) -> Cmd {
+        let bytes: usize = args.packed.iter().map(|arg| arg.len() + 16).sum();
+        let mut command = Cmd::with_capacity(args.packed.len() + 10, bytes + script.len() + 256);
+        command.arg(name).arg(script).arg(3).arg(&self.keys.all).arg(&self.keys.ready).arg(&self.keys.scheduled);
+        command.arg(&*self.incarnation()).arg(version).arg(self.now_arg());
+        command.arg(if self.listens { self.engine.as_str() } else { "" });
+        for arg in &args.packed {
+            command.arg(arg.as_slice());
+        }
+        command
+    }
+
+    /// What scripts take as their now: nothing, unless a test moves the clock.
+    fn now_arg(&self) -> String {
+        self.clock.as_ref().map_or_else(String::new, |clock| clock.now().as_micros().to_string())
+    }
+
+    /// Takes an answer apart and tells those who listen what has changed.
+    fn hear(&self, said: Value) -> Step<Said> {
+        let mut said = Items::of(said)?;
+        match said.text()?.as_str() {
+            "lost" => return Ok(Said::Lost),
+            "stale" => return Ok(Said::Stale),
+            _ => {}
+        }
+        let now = Timestamp::from_micros(said.number()?);
+        self.learn_time(now);
+        let mut queues = said.list()?;
+        while !queues.is_empty() {
+            if let Ok(queue) = QueueName::parse(&queues.text()?) {
+                self.listeners.tell(&Hint::Queue(queue));
+            }
+        }
+        Ok(Said::Answer(Reply { now, value: said.value() }))
+    }
+}
+
+/// What a script said.
+enum Said {
+    /// What was asked for.
+    Answer(Reply),
+    /// Queues or types have changed.
+    Stale,
+    /// This is another store.
+    Lost,
+}

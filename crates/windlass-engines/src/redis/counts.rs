@@ -1,0 +1,127 @@
+//! How much is where. No count looks at the jobs one by one.
+
+use std::collections::HashMap;
+
+use windlass_core::admin::{Counts, QueueStatus, Totals, TypeStatus};
+use windlass_core::clock::Timestamp;
+
+use super::Store;
+use super::call::Args;
+use super::catalogue::{Catalogue, QueueEntry};
+use super::fault::Step;
+use super::reply::Items;
+
+/// What is known of the jobs of one type.
+#[derive(Debug, Clone, Default)]
+struct Tally {
+    counts: Counts,
+    totals: Totals,
+    /// When the first job without a gate falls due, or fell.
+    oldest: Option<Timestamp>,
+}
+
+impl Tally {
+    /// Reads a row of `queues.lua`. What runs is what has neither ended nor waits.
+    fn read(mut row: Items) -> Step<Self> {
+        let totals = Totals {
+            enqueued: row.count()?,
+            succeeded: row.count()?,
+            retried: row.count()?,
+            dead: row.count()?,
+            cancelled: row.count()?,
+        };
+        let (ready, scheduled) = (row.count()?, row.count()?);
+        let parked = row.count()? + row.count()?;
+        let ended = totals.succeeded + totals.dead + totals.cancelled;
+        let running = totals.enqueued.saturating_sub(ended + ready + scheduled + parked);
+        let counts = Counts { ready, scheduled, parked, running, dead_letters: row.count()? };
+        Ok(Self { counts, totals, oldest: row.number_or_none()?.map(Timestamp::from_micros) })
+    }
+
+    fn add(self, other: &Self) -> Self {
+        let (a, b) = (self.counts, other.counts);
+        let (s, t) = (self.totals, other.totals);
+        Self {
+            counts: Counts {
+                ready: a.ready + b.ready,
+                scheduled: a.scheduled + b.scheduled,
+                parked: a.parked + b.parked,
+                running: a.running + b.running,
+                dead_letters: a.dead_letters + b.dead_letters,
+            },
+            totals: Totals {
+                enqueued: s.enqueued + t.enqueued,
+                succeeded: s.succeeded + t.succeeded,
+                retried: s.retried + t.retried,
+                dead: s.dead + t.dead,
+                cancelled: s.cancelled + t.cancelled,
+            },
+            oldest: self.oldest.into_iter().chain(other.oldest).min(),
+        }
+    }
+}
+
+impl Store {
+    /// All queues, by priority and name.
+    pub(super) async fn queues(&self) -> Step<Vec<QueueStatus>> {
+        let (tallies, now) = self.tallies().await?;
+        let catalogue = self.catalogue();
+        let status = |queue| queue_status(queue, &catalogue, &tallies, now);
+        let mut statuses: Vec<_> = catalogue.queues().map(status).collect();
+        statuses.sort_by(|a, b| (a.spec.priority, &a.spec.name).cmp(&(b.spec.priority, &b.spec.name)));
+        Ok(statuses)
+    }
+
+    /// All types, by name.
+    pub(super) async fn types(&self) -> Step<Vec<TypeStatus>> {
+        let (tallies, _) = self.tallies().await?;
+        let workers = self.workers().await?;
+        let catalogue = self.catalogue();
+        let status = |entry: &std::sync::Arc<super::catalogue::TypeEntry>| TypeStatus {
+            spec: entry.spec.clone(),
+            workers: workers.iter().filter(|worker| worker.card.types.contains(&entry.spec.name)).count() as u64,
+            unfinished: tallies.get(&entry.number).map_or(0, |tally| tally.counts.unfinished()),
+        };
+        let mut statuses: Vec<_> = catalogue.types().map(status).collect();
+        statuses.sort_by(|a, b| a.spec.name.cmp(&b.spec.name));
+        Ok(statuses)
+    }
+
+    /// What is known of each type's jobs, all at one instant.
+    async fn tallies(&self) -> Step<(HashMap<u32, Tally>, Timestamp)> {
+        let mut numbers = Vec::new();
+        let build = |catalogue: &Catalogue| {
+            numbers = catalogue.types().map(|entry| entry.number).collect();
+            let mut args = Args::new();
+            args.count(numbers.len());
+            numbers.iter().for_each(|number| _ = args.number((*number).into()));
+            Ok(args)
+        };
+        let reply = self.call_with_catalogue(&self.scripts().queues, build).await?;
+        let mut rows = Items::of(reply.value)?;
+        let mut tallies = HashMap::new();
+        for number in numbers {
+            tallies.insert(number, Tally::read(rows.list()?)?);
+        }
+        Ok((tallies, reply.now))
+    }
+}
+
+fn queue_status(
+    queue: &QueueEntry,
+    catalogue: &Catalogue,
+    tallies: &HashMap<u32, Tally>,
+    now: Timestamp,
+) -> QueueStatus {
+    let types = catalogue.types_of(&queue.spec.name);
+    let of_types = types.iter().filter_map(|entry| tallies.get(&entry.number));
+    let tally = of_types.fold(Tally::default(), Tally::add);
+    QueueStatus {
+        spec: queue.spec.clone(),
+        pause: queue.pause.clone().filter(|pause| pause.holds(now)),
+        shut: queue.shut,
+        counts: tally.counts,
+        totals: tally.totals,
+        oldest_ready: tally.oldest.filter(|due| *due <= now).map(|due| now.since(due)),
+    }
+}

@@ -1,0 +1,195 @@
+//! New jobs come in, each judged by itself, and the batch leaves a receipt. What core can judge without the store is judged
+//! here; the script looks at keys and room.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use windlass_core::clock::Timestamp;
+use windlass_core::enqueue::{
+    Accepted, EnqueueRequest, Enqueued, NewJob, QueueAtDoor, Refusal, RequestId, When, accept,
+};
+use windlass_core::error::EngineError;
+use windlass_core::job::JobId;
+use windlass_core::key::{KeyScope, KeyVerdict, OnConflict};
+use windlass_core::limits::{ENQUEUE_BATCH_MAX, RECEIPT_TTL};
+
+use super::call::Args;
+use super::catalogue::{Catalogue, TypeEntry};
+use super::fault::Step;
+use super::reply::text;
+use super::row::{body, to_json};
+use super::{Store, refuse_over};
+
+impl Store {
+    pub(super) async fn enqueue(&self, request: EnqueueRequest) -> Step<Vec<Enqueued>> {
+        refuse_over(ENQUEUE_BATCH_MAX, "jobs", request.jobs.len())?;
+        let bodies: Vec<_> = request.jobs.iter().map(body).collect();
+        let build = |catalogue: &Catalogue| Ok(self.enqueue_args(&request, &bodies, catalogue));
+        let reply = self.call_with_catalogue(&self.scripts().enqueue, build).await?;
+        read_answers(&text(reply.value)?)
+    }
+
+    fn enqueue_args(&self, request: &EnqueueRequest, bodies: &[String], catalogue: &Catalogue) -> Args {
+        let now = self.estimated_now();
+        let mut args = Args::new();
+        args.text(&request.request.to_string()).number(micros(RECEIPT_TTL));
+        limits(&request.jobs, catalogue, &mut args);
+        args.count(request.jobs.len());
+        for (new, body) in request.jobs.iter().zip(bodies) {
+            offer(new, body, catalogue, now, &mut args);
+        }
+        args
+    }
+
+    pub(super) async fn receipt(&self, request: RequestId) -> Step<Option<Vec<Enqueued>>> {
+        let mut args = Args::new();
+        args.text(&request.to_string()).number(micros(RECEIPT_TTL));
+        let answers = text(self.call(&self.scripts().receipt, args).await?.value)?;
+        if answers.is_empty() { Ok(None) } else { read_answers(&answers).map(Some) }
+    }
+}
+
+/// How many jobs the queues of a batch take, as far as they have a limit.
+fn limits(jobs: &[NewJob], catalogue: &Catalogue, args: &mut Args) {
+    let types = jobs.iter().filter_map(|new| catalogue.type_named(&new.job_type));
+    let mut queues: Vec<_> = types.filter_map(|entry| catalogue.queue(&entry.spec.queue)).collect();
+    queues.retain(|queue| queue.spec.capacity.is_some());
+    queues.sort_by(|a, b| a.spec.name.cmp(&b.spec.name));
+    queues.dedup_by(|a, b| a.spec.name == b.spec.name);
+    args.count(queues.len());
+    for queue in queues {
+        let (name, capacity) = (queue.spec.name.clone(), queue.spec.capacity.unwrap_or_default());
+        let types = catalogue.types_of(&name);
+        args.owned(capacity.to_string()).owned(to_json(&Refusal::QueueFull { queue: name, capacity }));
+        args.count(types.len());
+        types.iter().for_each(|entry| _ = args.number(entry.number.into()));
+    }
+}
+
+/// What is special about a new job. Nothing, for most.
+#[derive(Debug, Default, PartialEq, Serialize)]
+struct Special<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    scope: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    conflict: Option<char>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expires: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    refused: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    room_first: Option<bool>,
+}
+
+/// The arguments of one new job.
+fn offer(new: &NewJob, body: &str, catalogue: &Catalogue, now: Timestamp, args: &mut Args) {
+    let entry = catalogue.type_named(&new.job_type).map(|entry| &**entry);
+    let judged = judge(new, entry, catalogue, now);
+    let mut special = Special {
+        key: new.key.as_ref().map(|claim| claim.key.as_str()),
+        scope: new.key.as_ref().map(|claim| scope(claim.scope)),
+        conflict: new.key.as_ref().map(|claim| conflict(claim.on_conflict)),
+        expires: new.expires.map(when),
+        ..Special::default()
+    };
+    if let Err(why) = &judged {
+        special.refused = Some(to_json(why));
+        special.room_first = Some(comes_after_room(why));
+    }
+    let head = entry.map(|entry| head(entry, judged.as_ref().ok()));
+    args.bytes(head.as_ref().map_or(&[], |head| head.as_slice())).owned(when(new.when)).text(body);
+    args.owned(if special == Special::default() { String::new() } else { to_json(&special) });
+}
+
+/// What core says, but for key and room, which only the script can see.
+fn judge(
+    new: &NewJob,
+    entry: Option<&TypeEntry>,
+    catalogue: &Catalogue,
+    now: Timestamp,
+) -> Result<Accepted, Refusal> {
+    let queue = entry.and_then(|entry| catalogue.queue(&entry.spec.queue));
+    let at_door = queue.map(|queue| QueueAtDoor { spec: &queue.spec, shut: queue.shut, unfinished: 0 });
+    // To be kept needs no room: so that is not asked for.
+    accept(new, entry.map(|entry| &entry.spec), at_door, KeyVerdict::Keep(JobId(0)), now)
+}
+
+/// Whether core looks at the room of a queue before it refuses a job for this reason.
+fn comes_after_room(why: &Refusal) -> bool {
+    !matches!(
+        why,
+        Refusal::UnknownType { .. }
+            | Refusal::OtherQueue { .. }
+            | Refusal::UnknownQueue { .. }
+            | Refusal::QueueShut { .. }
+    )
+}
+
+/// Type and priority, as a job's state begins with them.
+fn head(entry: &TypeEntry, accepted: Option<&Accepted>) -> [u8; 5] {
+    let [a, b, c, d] = entry.number.to_be_bytes();
+    [a, b, c, d, accepted.map_or(0, |accepted| accepted.priority.level())]
+}
+
+fn when(when: When) -> String {
+    match when {
+        When::Now => String::new(),
+        When::In(span) => format!("+{}", micros(span)),
+        When::At(instant) => format!("@{}", instant.as_micros()),
+    }
+}
+
+fn scope(scope: KeyScope) -> String {
+    match scope {
+        KeyScope::WhileLive => "l".to_owned(),
+        KeyScope::WhileLiveOrDead => "d".to_owned(),
+        KeyScope::For(period) => format!("p{}", micros(period)),
+    }
+}
+
+fn conflict(on_conflict: OnConflict) -> char {
+    match on_conflict {
+        OnConflict::Keep => 'k',
+        OnConflict::Replace => 'r',
+        OnConflict::Revive => 'v',
+    }
+}
+
+/// Microseconds, within what a script can count.
+pub(super) fn micros(span: Duration) -> i64 {
+    const COUNTED_MAX: i64 = 1 << 52;
+    i64::try_from(span.as_micros()).unwrap_or(COUNTED_MAX).min(COUNTED_MAX)
+}
+
+/// The answers of a batch as `enqueue.lua` writes them.
+fn read_answers(text: &str) -> Step<Vec<Enqueued>> {
+    let mut answers = Vec::new();
+    for line in text.lines() {
+        read_line(line, &mut answers).ok_or_else(|| EngineError::Unusable {
+            why: "expected the answer to an enqueue, got something else; the store's keys may have been changed by hand"
+                .to_owned(),
+        })?;
+    }
+    Ok(answers)
+}
+
+fn read_line(line: &str, answers: &mut Vec<Enqueued>) -> Option<()> {
+    let (kind, rest) = line.split_at_checked(1)?;
+    if kind == "x" {
+        answers.push(Enqueued::Refused(serde_json::from_str(rest).ok()?));
+        return Some(());
+    }
+    let (first, count) = rest.split_once('+').unwrap_or((rest, "1"));
+    let (first, count): (i64, i64) = (first.parse().ok()?, count.parse().ok()?);
+    let answer: fn(JobId) -> Enqueued = match kind {
+        "n" => Enqueued::New,
+        "k" => Enqueued::Kept,
+        "r" => Enqueued::Replaced,
+        "v" => Enqueued::Revived,
+        _ => return None,
+    };
+    answers.extend((first..first + count).map(|id| answer(JobId(id))));
+    Some(())
+}

@@ -1,0 +1,127 @@
+//! What Redis may answer instead of a result, in the words of the engine seam.
+
+use redis::{ErrorKind, RedisError, ServerErrorKind};
+use windlass_core::error::EngineError;
+
+/// What a step gives.
+pub(super) type Step<T> = Result<T, Fault>;
+
+/// Why a step failed.
+#[derive(Debug)]
+pub(super) enum Fault {
+    /// The server said no, before it wrote anything: scripts look before they write.
+    Refused(RedisError),
+    /// The connection broke, or no answer came. What was sent may have been done all the same.
+    Lost(String),
+    /// Nothing could be sent.
+    Unreachable(String),
+    /// Queues or types have changed since this process read them.
+    Stale,
+    /// The request or the store is wrong, or the outcome is known to be unknown.
+    Engine(EngineError),
+}
+
+impl Fault {
+    /// What an error of a connection means that was there before.
+    pub(super) fn of_call(error: RedisError) -> Self {
+        let is_servers_word = matches!(
+            error.kind(),
+            ErrorKind::Server(_) | ErrorKind::Extension | ErrorKind::AuthenticationFailed
+        );
+        if is_servers_word { Self::Refused(error) } else { Self::Lost(error.to_string()) }
+    }
+
+    /// What an error on the way to a connection means.
+    pub(super) fn connecting(error: RedisError, place: &str) -> Self {
+        match error.kind() {
+            ErrorKind::AuthenticationFailed | ErrorKind::InvalidClientConfig | ErrorKind::RESP3NotSupported => {
+                Self::Engine(no_login(&error, place))
+            }
+            ErrorKind::Server(_) | ErrorKind::Extension => Self::Refused(error),
+            _ if is_about_tls(&error) => Self::Engine(EngineError::Unusable {
+                why: format!(
+                    "no connection with TLS to {place} ({error}); check that this port speaks TLS, and name the file of \
+                     the authority that signed its certificate in `ca_file`"
+                ),
+            }),
+            _ => Self::Unreachable(format!(
+                "no server at {place} ({error}); check that the server runs and that host and port of the Redis URL are right"
+            )),
+        }
+    }
+
+    /// Whether another connection may lead to a better place: this one is broken, or its server may no longer be written to.
+    pub(super) fn asks_for_another_connection(&self) -> bool {
+        match self {
+            Self::Lost(_) => true,
+            Self::Refused(error) => matches!(
+                error.kind(),
+                ErrorKind::Server(ServerErrorKind::ReadOnly | ServerErrorKind::MasterDown)
+            ),
+            _ => false,
+        }
+    }
+
+    /// Whether the server has forgotten a script.
+    pub(super) fn is_about_a_missing_script(&self) -> bool {
+        matches!(self, Self::Refused(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript))
+    }
+
+    /// The same for a call that only reads: a lost answer leaves nothing open.
+    pub(super) fn of_read(self) -> Self {
+        match self {
+            Self::Lost(why) => Self::Unreachable(why),
+            other => other,
+        }
+    }
+}
+
+fn is_about_tls(error: &RedisError) -> bool {
+    let text = error.to_string();
+    ["certificate", "InvalidContentType", "tls", "TLS", "UnknownIssuer"].iter().any(|word| text.contains(word))
+}
+
+fn no_login(error: &RedisError, place: &str) -> EngineError {
+    let why = format!("no login at {place} ({error}); check user and password of the Redis URL");
+    EngineError::Unusable { why }
+}
+
+impl From<EngineError> for Fault {
+    fn from(error: EngineError) -> Self {
+        Self::Engine(error)
+    }
+}
+
+impl From<Fault> for EngineError {
+    fn from(fault: Fault) -> Self {
+        match fault {
+            Fault::Refused(error) => refused(&error),
+            Fault::Lost(why) => Self::Unknown { why },
+            Fault::Unreachable(why) => Self::Unavailable { why },
+            Fault::Stale => {
+                Self::Unavailable { why: "queues and types change faster than they can be read".to_owned() }
+            }
+            Fault::Engine(error) => error,
+        }
+    }
+}
+
+/// What the server's no means.
+fn refused(error: &RedisError) -> EngineError {
+    let (code, said) = (error.code().unwrap_or_default(), error.to_string());
+    let unusable = |advice: &str| EngineError::Unusable { why: format!("{said}; {advice}") };
+    match code {
+        "OOM" => EngineError::Full {
+            why: format!("Redis has no memory left ({said}); raise `maxmemory` or finish jobs, it goes on by itself then"),
+        },
+        "MISCONF" => EngineError::Full {
+            why: format!("Redis cannot write its data to disk ({said}); it goes on by itself once it can"),
+        },
+        "NOAUTH" | "WRONGPASS" => unusable("check user and password of the Redis URL"),
+        "NOPERM" => unusable("grant this user the commands and keys that docs/engines/redis.md lists"),
+        "LOADING" | "BUSY" | "READONLY" | "MASTERDOWN" | "CLUSTERDOWN" | "TRYAGAIN" | "MOVED" | "ASK" | "NOREPLICAS"
+        | "NOSCRIPT" | "UNBLOCKED" => EngineError::Unavailable { why: said },
+        _ if error.kind() == ErrorKind::AuthenticationFailed => unusable("check user and password of the Redis URL"),
+        _ => EngineError::Unusable { why: said },
+    }
+}

@@ -1,0 +1,94 @@
+//! Hints from other processes. One connection listens and does nothing else: on a channel of its own, where whoever puts
+//! work in wakes this engine if it waits, and on one for all, where requests to stop are told. It proves now and then that
+//! it still hears, because one whose peer went away in silence hears nothing and knows nothing; and when it is made anew,
+//! everything is looked at once.
+
+use std::sync::Weak;
+use std::time::{Duration, Instant};
+
+use futures_util::StreamExt;
+use windlass_core::claim::{ClaimToken, Fence};
+use windlass_core::engine::Hint;
+use windlass_core::names::QueueName;
+
+use super::Store;
+use super::open::Periods;
+use super::row::read_id;
+
+/// Between two tries to connect, growing from the first to the second.
+const AGAIN_AFTER: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
+
+/// Why a listener's connection ended.
+type Ended = String;
+
+/// Listens for as long as the engine lives.
+pub(super) async fn keep_listening(store: Weak<Store>, periods: Periods) {
+    let (mut pause, mut host) = (AGAIN_AFTER.0, 0);
+    while store.strong_count() > 0 {
+        let began = Instant::now();
+        let Err(ended) = listen(&store, &periods, host).await else { return };
+        tracing::debug!(ended, "the listener's connection ended; it is made anew");
+        if began.elapsed() > AGAIN_AFTER.1 {
+            pause = AGAIN_AFTER.0;
+        }
+        host += 1;
+        // may sleep: a server that is away is not asked again at once, and not by all processes in the same moment.
+        tokio::time::sleep(pause.mul_f64(0.5 + fastrand::f64())).await;
+        pause = (pause * 2).min(AGAIN_AFTER.1);
+    }
+}
+
+/// One connection's life. Ends well only if the engine is gone.
+async fn listen(store: &Weak<Store>, periods: &Periods, host: usize) -> Result<(), Ended> {
+    let Some(channels) = store.upgrade() else { return Ok(()) };
+    let (own, all) = (channels.keys.wake_channel(&channels.engine), channels.keys.stops_channel());
+    let client = channels.address.client(host).map_err(|fault| format!("{fault:?}"))?;
+    drop(channels);
+    let subscribe = async {
+        let mut pubsub = client.get_async_pubsub().await?;
+        pubsub.subscribe(&[own.as_str(), all.as_str()]).await?;
+        Ok::<_, redis::RedisError>(pubsub)
+    };
+    let pubsub = within(periods.heard_within, subscribe).await?;
+    tell_all(store);
+    let (mut sink, mut messages) = pubsub.split();
+    while store.strong_count() > 0 {
+        match tokio::time::timeout(periods.probe_every, messages.next()).await {
+            Ok(Some(message)) => tell(store, message.get_channel_name() == own, message.get_payload_bytes()),
+            Ok(None) => return Err("it was closed".to_owned()),
+            Err(_) => within(periods.heard_within, sink.ping::<redis::Value>()).await.map(drop)?,
+        }
+    }
+    Ok(())
+}
+
+async fn within<T>(
+    time: Duration,
+    work: impl Future<Output = Result<T, redis::RedisError>>,
+) -> Result<T, Ended> {
+    match tokio::time::timeout(time, work).await {
+        Ok(done) => done.map_err(|error| error.to_string()),
+        Err(_) => Err("no answer".to_owned()),
+    }
+}
+
+/// While nobody listened, anything may have happened.
+fn tell_all(store: &Weak<Store>) {
+    if let Some(store) = store.upgrade() {
+        store.listeners.tell(&Hint::Any);
+    }
+}
+
+/// What was heard: on the engine's own channel the name of a queue, on the other an id and a token in hex.
+fn tell(store: &Weak<Store>, is_own: bool, payload: &[u8]) {
+    let Some(store) = store.upgrade() else { return };
+    let text = std::str::from_utf8(payload).unwrap_or_default();
+    let hint = if is_own { QueueName::parse(text).ok().map(Hint::Queue) } else { read_fence(text).map(Hint::Cancel) };
+    store.listeners.tell(&hint.unwrap_or(Hint::Any));
+}
+
+fn read_fence(text: &str) -> Option<Fence> {
+    let (id, token) = text.split_at_checked(14)?;
+    let token = u128::from_str_radix(token, 16).ok()?;
+    Some(Fence { job: read_id(id.as_bytes()), token: ClaimToken::from_random(token) })
+}

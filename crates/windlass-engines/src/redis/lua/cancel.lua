@@ -1,0 +1,23 @@
+-- cancel: cancels a waiting job, or asks a running one to stop.
+-- ARGV id, why
+-- answers 'cancelled', 'requested' and its token, the stage of a job that has ended, or '' if there is none
+local id, why = arg(), arg()
+local job = load(id)
+if not job then
+  return answer({''})
+end
+if waits(job) then
+  cancel_waiting(job, why)
+  return answer({'cancelled'})
+end
+if job.stage ~= 'r' then
+  return answer({job.stage})
+end
+-- The first reason stands.
+if not note(job, 'cancel') then
+  set_note(job, 'cancel', why)
+  redis.call('SADD', key('stops:') .. job.worker, id)
+  save(job)
+end
+redis.call('PUBLISH', key('stops'), id .. hex(job.token))
+return answer({'requested', job.token})

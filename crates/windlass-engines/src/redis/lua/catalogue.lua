@@ -1,0 +1,9 @@
+-- catalogue: reads all queues and types, with the version of it all.
+-- answers {version, queues, types, pauses, shut}: names and values in turn; a type's value is its number and its spec
+return answer({
+  redis.call('HGET', key('layout'), 'catalogue'),
+  redis.call('HGETALL', key('queues')),
+  redis.call('HGETALL', key('types')),
+  redis.call('HGETALL', key('pauses')),
+  redis.call('SMEMBERS', key('shut')),
+})

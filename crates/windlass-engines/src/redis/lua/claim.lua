@@ -1,0 +1,267 @@
+-- claim: gives ready jobs to a live worker, in the order of core, or tells what an earlier sending gave it.
+-- ARGV token, worker, whether this is a repeat ('1' or ''), at most so many, at most so many ahead of their turn,
+--      '' or the crashes that one suspect may have, why what has expired is cancelled;
+--      number of queues, then each as parts/lanes.lua says
+-- answers {'dead'} if the worker has no live row; else {'', jobs, outlook}: of each job its id, state, body and notes
+local token, worker, is_repeat, room, boosted_room, crashes_max, expired_reason =
+  arg(), arg(), arg(), number_arg(), number_arg(), arg(), arg()
+local queues = queue_args()
+
+local row = redis.call('HMGET', key('worker:') .. worker, 'since', 'dead')
+if not row[1] or row[2] then
+  return answer({'dead'})
+end
+
+local HELD = key('held:') .. worker
+local CLAIMED = struct.pack(CLAIM, token, worker, NOW)
+local FIRST_ATTEMPT = '\0\0\0\1'
+
+local jobs = {}
+local taken = 0
+-- Expired jobs are cancelled on the way, which must not take for ever.
+local expired_room = 1000
+
+-- The state of a job that runs from now on.
+local function running(text, flags)
+  local attempts = string.sub(text, 24, 27)
+  if attempts == '\0\0\0\0' then
+    attempts = FIRST_ATTEMPT
+  else
+    attempts = struct.pack('>I4', struct.unpack('>I4', attempts) + 1)
+  end
+  return 'r' .. string.char(flags) .. string.sub(text, 3, 23) .. attempts .. string.sub(text, 28, 39) .. CLAIMED
+end
+
+-- Whether a job with notes may start; it is cancelled if it has expired.
+local function may_start(id, text)
+  local job = decode(id, text)
+  local expires = expiry(job)
+  if expires and expires <= NOW then
+    cancel_waiting(job, expired_reason)
+    return false
+  end
+  redis.call('ZREM', key('expiring'), id)
+  return true
+end
+
+-- Makes these jobs the worker's own. Tells whether it took all of them: some may have expired.
+local function take(ids, boosted)
+  local texts, bodies = get_many(STATE, ids), get_many(BODY, ids)
+  local states, mine = {}, {}
+  for i, id in ipairs(ids) do
+    local text = texts[i]
+    local flags = text and string.byte(text, 2) % 2
+    if text and (flags == 0 or may_start(id, text)) then
+      local state = running(text, flags + (boosted and 2 or 0))
+      states[#states + 1] = id
+      states[#states + 1] = state
+      mine[#mine + 1] = id
+      local notes = flags == 1 and redis.call('HGETALL', key('notes:') .. id) or ''
+      jobs[#jobs + 1] = id
+      jobs[#jobs + 1] = state
+      jobs[#jobs + 1] = bodies[i]
+      jobs[#jobs + 1] = notes
+    else
+      expired_room = expired_room - 1
+    end
+  end
+  call_many('HSET', STATE, states)
+  call_many('SADD', HELD, mine)
+  taken = taken + #mine
+  room = room - #mine
+  if boosted then
+    boosted_room = boosted_room - #mine
+  end
+  return #mine == #ids
+end
+
+local function room_in(range)
+  if expired_room <= 0 then
+    return 0
+  end
+  return range.boosted and math.min(room, boosted_room) or room
+end
+
+-- The first jobs of one lane in a range, at most so many: ids and due times in turn.
+local function first_in(lane, range, limit)
+  local after = range.after and '(' .. digits(NOW - range.after) or '-inf'
+  local upto = digits(NOW - range.upto)
+  return redis.call('ZRANGEBYSCORE', lane.key, after, upto, 'WITHSCORES', 'LIMIT', 0, limit)
+end
+
+-- Takes ids away from a lane. If nothing was passed over they are its very first, which is quicker to say.
+local function remove(lane, range, ids, all_taken)
+  if range.after or #ids == 0 or not all_taken then
+    call_many('ZREM', lane.key, ids)
+  else
+    redis.call('ZREMRANGEBYRANK', lane.key, 0, #ids - 1)
+  end
+end
+
+-- The first jobs of several lanes, by due time and number.
+local function first_of_all(lanes, range, limit)
+  local turns = {}
+  for n, lane in ipairs(lanes) do
+    local found = first_in(lane, range, limit)
+    for i = 1, #found, 2 do
+      turns[#turns + 1] = {id = found[i], due = tonumber(found[i + 1]), lane = n}
+    end
+  end
+  table.sort(turns, function(a, b)
+    return a.due < b.due or (a.due == b.due and a.id < b.id)
+  end)
+  return turns
+end
+
+-- What to take next from these lanes in this range: all ids in their order, and those of each lane.
+local function next_turns(lanes, range, limit)
+  local ids, by_lane = {}, {}
+  for n = 1, #lanes do
+    by_lane[n] = {}
+  end
+  if #lanes == 1 then
+    local found = first_in(lanes[1], range, limit)
+    for i = 1, #found, 2 do
+      ids[#ids + 1] = found[i]
+    end
+    return ids, {ids}
+  end
+  for i, turn in ipairs(first_of_all(lanes, range, limit)) do
+    if i > limit then
+      break
+    end
+    ids[i] = turn.id
+    local of_lane = by_lane[turn.lane]
+    of_lane[#of_lane + 1] = turn.id
+  end
+  return ids, by_lane
+end
+
+-- Takes from one part of the order what there is room for. Those that had expired leave room for others behind them.
+local function take_range(lanes, range)
+  local limit = room_in(range)
+  while limit > 0 do
+    local ids, by_lane = next_turns(lanes, range, limit)
+    if #ids == 0 then
+      return
+    end
+    local all_taken = take(ids, range.boosted)
+    for n, lane in ipairs(lanes) do
+      remove(lane, range, by_lane[n], all_taken)
+    end
+    if #ids < limit then
+      return
+    end
+    limit = room_in(range)
+  end
+end
+
+-- The lanes of each priority; those of suspects are left out.
+local function by_priority(lanes)
+  local sorted = {}
+  for _, lane in ipairs(lanes) do
+    local priority = priority_of(lane)
+    if priority then
+      sorted[priority] = sorted[priority] or {}
+      table.insert(sorted[priority], lane)
+    end
+  end
+  return sorted
+end
+
+local function oldest(lanes)
+  local head = math.huge
+  for _, lane in ipairs(lanes) do
+    head = math.min(head, lane.head)
+  end
+  return head
+end
+
+local function claim_ordinary(queue)
+  local sorted = by_priority(busy_lanes(queue.types))
+  for _, range in ipairs(CLAIM_ORDER) do
+    local lanes = sorted[range.priority]
+    if lanes and oldest(lanes) <= NOW - range.upto and room_in(range) > 0 then
+      take_range(lanes, range)
+    end
+  end
+end
+
+-- Suspects that are due and have no more crashes than that, most urgent first. There are few: each had its worker die.
+local function due_suspects(queue)
+  local suspects = {}
+  for _, type in ipairs(queue.types) do
+    for _, id in ipairs(redis.call('ZRANGEBYSCORE', lane_key(type, 's'), '-inf', digits(NOW))) do
+      local job = load(id)
+      if job and job.crashes <= tonumber(crashes_max) then
+        suspects[#suspects + 1] = job
+      end
+    end
+  end
+  table.sort(suspects, function(a, b)
+    if a.priority ~= b.priority then
+      return a.priority < b.priority
+    elseif a.due ~= b.due then
+      return a.due < b.due
+    end
+    return a.id < b.id
+  end)
+  return suspects
+end
+
+local function claim_suspect(queue)
+  for _, job in ipairs(due_suspects(queue)) do
+    if room > 0 and taken == 0 then
+      take({job.id}, false)
+      redis.call('ZREM', lane_key(job.type, 's'), job.id)
+    end
+  end
+end
+
+-- What an earlier sending claimed. From now on this token claims nothing: the server may not have seen that sending yet.
+local function repeat_claim()
+  redis.call('ZADD', key('spent'), 'NX', NOW, token)
+  local held = redis.call('SMEMBERS', HELD)
+  for i, text in ipairs(get_many(STATE, held)) do
+    if text and string.sub(text, 40, 55) == token then
+      local job = decode(held[i], text)
+      for _, value in ipairs({job.id, text, redis.call('HGET', BODY, job.id), all_notes(job)}) do
+        jobs[#jobs + 1] = value
+      end
+    end
+  end
+end
+
+local open_types = {}
+for _, queue in ipairs(queues) do
+  if not queue.paused then
+    for _, type in ipairs(queue.types) do
+      open_types[#open_types + 1] = type
+    end
+  end
+end
+
+if is_repeat == '1' then
+  repeat_claim()
+elseif not redis.call('ZSCORE', key('spent'), token) then
+  for _, queue in ipairs(queues) do
+    if not queue.paused and crashes_max == '' then
+      claim_ordinary(queue)
+    elseif not queue.paused then
+      claim_suspect(queue)
+    end
+  end
+end
+
+local outlook = look_ahead(busy_lanes(open_types))
+
+-- Who got less than it asked for wants to be woken; who got all of it and leaves more behind wakes the next.
+for _, queue in ipairs(queues) do
+  if crashes_max == '' and room > 0 and ENGINE ~= '' then
+    redis.call('SADD', key('waiting:') .. queue.name, ENGINE)
+  elseif taken > 0 and outlook[1] == '1' then
+    wake(queue.name)
+  end
+end
+
+return answer({'', jobs, outlook})

@@ -1,0 +1,195 @@
+-- enqueue: stores new jobs, each by itself, and a receipt with their answers. A repeat is answered from the receipt.
+-- ARGV request id, for how long a receipt is good;
+--      number of queues with a limit, for each: capacity, refusal, number of types, types;
+--      number of jobs, for each: head (type I4, priority B), when it falls due ('' now, '+' a span or '@' an instant, in
+--      microseconds), body (label, options and payload, a line each), and what is special about it as JSON, or '':
+--        key, scope, conflict   as in parts/ending.lua
+--        expires                as when it falls due
+--        refused                why core refuses it; it is not stored
+--        room_first             whether a full queue is the reason that counts
+-- answers one line for each job: n new, k kept, r replaced, v revived, each with the id, or x and the refusal; new jobs in
+--         a row share a line, which ends with + and their number
+local request, oldest_good = arg(), NOW - number_arg()
+
+local receipt = redis.call('ZSCORE', key('receipts'), request)
+if receipt and tonumber(receipt) > oldest_good then
+  return answer(redis.call('HGET', key('answers'), request))
+end
+
+-- How much room is left in the queues that have a limit, by type.
+local function unfinished(type)
+  local field = digits(type) .. ':'
+  local counts = redis.call('HMGET', key('counts'), field .. 'enqueued', field .. 'succeeded', field .. 'dead',
+    field .. 'cancelled')
+  return (counts[1] or 0) - (counts[2] or 0) - (counts[3] or 0) - (counts[4] or 0)
+end
+
+local limits = {}
+for _ = 1, number_arg() do
+  local limit = {room = number_arg(), refusal = arg()}
+  for _ = 1, number_arg() do
+    local type = number_arg()
+    limit.room = limit.room - unfinished(type)
+    limits[type] = limit
+  end
+end
+
+local function instant(when)
+  if when == '' then
+    return NOW
+  end
+  local micros = tonumber(string.sub(when, 2))
+  return string.sub(when, 1, 1) == '+' and NOW + micros or micros
+end
+
+local last_id = tonumber(redis.call('GET', key('sequence')) or 0)
+local function next_id()
+  last_id = last_id + 1
+  return string.format('%014.0f', last_id)
+end
+
+-- Jobs without anything special are written together at the end.
+local NO_COUNTERS = string.rep('\0', 16)
+local states, bodies, turns = {}, {}, {}
+
+local NOW_BYTES = struct.pack('>I8', NOW)
+
+local function insert_plain(type, priority, head, due, body)
+  local id = next_id()
+  local is_ready = due <= NOW
+  local due_bytes = due == NOW and NOW_BYTES or struct.pack('>I8', due)
+  local lane = type .. (is_ready and ready_lane(priority) or scheduled_lane(priority))
+  states[#states + 1] = id
+  states[#states + 1] = (is_ready and 'w\0' or 'f\0') .. head .. NOW_BYTES .. due_bytes .. NO_COUNTERS
+  bodies[#bodies + 1] = id
+  bodies[#bodies + 1] = body
+  local waiting = turns[lane]
+  if not waiting then
+    waiting = {type = type, letter = string.sub(lane, -1)}
+    turns[lane] = waiting
+  end
+  waiting[#waiting + 1] = due
+  waiting[#waiting + 1] = id
+  count(type, 'enqueued')
+  return id
+end
+
+local function write_plain()
+  call_many('HSET', STATE, states)
+  call_many('HSET', BODY, bodies)
+  for _, waiting in pairs(turns) do
+    open_lane(waiting.type, waiting.letter)
+    call_many('ZADD', lane_key(waiting.type, waiting.letter), waiting)
+    hint(waiting.type)
+  end
+end
+
+local function insert_special(type, priority, due, body, special)
+  local job = {id = next_id(), flags = 0, type = type, priority = priority, enqueued = NOW, due = due, attempts = 0,
+    failures = 0, crashes = 0, holds = 0}
+  if special.expires then
+    set_note(job, 'expires', digits(instant(special.expires)))
+  end
+  if special.key then
+    set_note(job, 'key', special.key)
+    set_note(job, 'scope', special.scope)
+  end
+  hold_key(job)
+  redis.call('HSET', BODY, job.id, body)
+  count(type, 'enqueued')
+  enter_waiting(job, '')
+  return job.id
+end
+
+-- What a newcomer gives to the job that holds its key: label, payload, priority, due time and expiry.
+local function renew(job, priority, due, body, special)
+  local options = string.match(redis.call('HGET', BODY, job.id) or '\n', '^[^\n]*\n([^\n]*)')
+  local label, payload = string.match(body, '^([^\n]*)\n[^\n]*\n(.*)$')
+  redis.call('HSET', BODY, job.id, label .. '\n' .. (options or '') .. '\n' .. payload)
+  job.priority, job.due = priority, due
+  if special.expires then
+    set_note(job, 'expires', digits(instant(special.expires)))
+  else
+    drop_notes(job, 'expires')
+  end
+end
+
+local function replace(id, ...)
+  local job = load(id)
+  local gate = gate_of(job)
+  leave_waiting(job)
+  renew(job, ...)
+  enter_waiting(job, gate)
+  return 'r' .. id
+end
+
+local function revive(id, ...)
+  local job = load(id)
+  renew(job, ...)
+  start_over(job)
+  return 'v' .. id
+end
+
+-- The answer to a job that core refused, or whose queue is full; nothing if it is taken.
+local function refusal(decision, limit, special)
+  local is_full = decision == 'i' and limit and limit.room <= 0
+  if special.refused and not (special.room_first and is_full) then
+    return 'x' .. special.refused
+  end
+  return is_full and 'x' .. limit.refusal or nil
+end
+
+local function put(type, priority, head, when, body, text)
+  local special = text == '' and {} or cjson.decode(text)
+  local holder = special.key and key_holder(type, special.key)
+  local decision = holder and verdict(holder, special.conflict) or 'i'
+  local limit = limits[type]
+  local refused = refusal(decision, limit, special)
+  if refused then
+    return refused
+  end
+  if limit and (decision == 'i' or decision == 'v') then
+    limit.room = limit.room - 1
+  end
+  local due = instant(when)
+  if decision == 'k' then
+    return 'k' .. holder.id
+  elseif decision == 'r' then
+    return replace(holder.id, priority, due, body, special)
+  elseif decision == 'v' then
+    return revive(holder.id, priority, due, body, special)
+  elseif text == '' then
+    return 'n' .. insert_plain(type, priority, head, due, body)
+  end
+  return 'n' .. insert_special(type, priority, due, body, special)
+end
+
+local answers, row, row_ends = {}, nil, nil
+
+-- Most batches are all new: their ids follow each other, and one line says it.
+local function note_answer(line)
+  local number = string.sub(line, 1, 1) == 'n' and tonumber(string.sub(line, 2))
+  if number and row_ends == number - 1 then
+    row_ends = number
+    answers[#answers] = 'n' .. digits(row) .. '+' .. digits(number - row + 1)
+    return
+  end
+  row, row_ends = number or nil, number or nil
+  answers[#answers + 1] = line
+end
+
+for _ = 1, number_arg() do
+  local head, when, body, special = arg(), arg(), arg(), arg()
+  local type, priority = 0, 0
+  if head ~= '' then
+    type, priority = struct.unpack('>I4B', head)
+  end
+  note_answer(put(type, priority, head, when, body, special))
+end
+
+write_plain()
+redis.call('SET', key('sequence'), digits(last_id))
+local lines = table.concat(answers, '\n')
+redis.call('HSET', key('answers'), request, lines)
+redis.call('ZADD', key('receipts'), NOW, request)
+return answer(lines)

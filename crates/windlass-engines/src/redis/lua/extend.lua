@@ -1,0 +1,21 @@
+-- extend: extends a worker's lease and tells which of its jobs were asked to stop.
+-- ARGV worker, its lease in microseconds, number of gates, gates
+-- answers {'1', ids and tokens in turn}, or {''} if the worker was declared dead or is unknown
+local worker, lease = arg(), number_arg()
+local row = key('worker:') .. worker
+local known = redis.call('HMGET', row, 'expires', 'dead')
+if not known[1] or known[2] then
+  return answer({''})
+end
+redis.call('HINCRBY', row, 'beats', 1)
+redis.call('HSET', row, 'last_beat', digits(NOW), 'expires', digits(NOW + lease))
+
+-- While it was silent, a sweep may have parked its jobs for want of a handler.
+local LET_THROUGH_MAX = 5000
+if tonumber(known[1]) <= NOW then
+  local types = redis.call('HGET', row, 'types') or ''
+  for type in string.gmatch(types, '[^\n]+') do
+    let_through('no-handler:' .. type, LET_THROUGH_MAX)
+  end
+end
+return answer({'1', fences_to_stop(worker)})

@@ -1,0 +1,110 @@
+-- state: where a job is and what happened to it, as one string of bytes in the hash `state`.
+--
+-- head   stage c1, flags B, type I4, priority B, enqueued I8, due I8, attempts I4, failures I4, crashes I4, holds I4
+-- claim  token c16, worker c16, since I8: of a running job, and of the attempt that ended it
+-- end    at I8: of a job that has ended
+--
+-- Stages: w waits and was due when it came, f falls due later, u suspect, p parked behind a gate, r running,
+--         s succeeded, d dead, c cancelled.
+-- Flags:  1 it has notes, 2 it was claimed ahead of its turn.
+--
+-- What few jobs have is noted in a hash of their own, notes:<id>: key, scope, expires, gate, cancel, error, settled,
+-- progress, result, output, why, death. row.rs reads the same bytes.
+
+local HEAD = '>c1BI4BI8I8I4I4I4I4'
+local HEAD_BYTES = 39
+local CLAIM = '>c16c16I8'
+local CLAIM_BYTES = 40
+local NO_TOKEN = string.rep('\0', 16)
+
+local STATE, BODY = key('state'), key('body')
+
+local function decode(id, text)
+  local job = {id = id}
+  job.stage, job.flags, job.type, job.priority, job.enqueued, job.due, job.attempts, job.failures, job.crashes,
+    job.holds = struct.unpack(HEAD, text)
+  if #text > HEAD_BYTES then
+    job.token, job.worker, job.since = struct.unpack(CLAIM, text, HEAD_BYTES + 1)
+  end
+  if #text > HEAD_BYTES + CLAIM_BYTES then
+    job.at = struct.unpack('>I8', text, HEAD_BYTES + CLAIM_BYTES + 1)
+  end
+  return job
+end
+
+local function encode(job)
+  local text = struct.pack(HEAD, job.stage, job.flags, job.type, job.priority, job.enqueued, job.due, job.attempts,
+    job.failures, job.crashes, job.holds)
+  if job.token then
+    text = text .. struct.pack(CLAIM, job.token, job.worker, job.since)
+  end
+  if job.at then
+    text = text .. struct.pack('>I8', job.at)
+  end
+  return text
+end
+
+local function load(id)
+  local text = redis.call('HGET', STATE, id)
+  return text and decode(id, text)
+end
+
+local function save(job)
+  redis.call('HSET', STATE, job.id, encode(job))
+end
+
+local function waits(job)
+  return string.find('wfup', job.stage, 1, true) ~= nil
+end
+
+local function has_notes(job)
+  return job.flags % 2 == 1
+end
+
+local function note(job, name)
+  return has_notes(job) and redis.call('HGET', key('notes:') .. job.id, name) or nil
+end
+
+-- Whoever notes something saves the job afterwards: its flag says that there are notes.
+local function set_note(job, name, value)
+  redis.call('HSET', key('notes:') .. job.id, name, value)
+  if not has_notes(job) then
+    job.flags = job.flags + 1
+  end
+end
+
+local function drop_notes(job, ...)
+  if has_notes(job) then
+    redis.call('HDEL', key('notes:') .. job.id, ...)
+  end
+end
+
+-- What is noted of a job, names and values in turn.
+local function all_notes(job)
+  return has_notes(job) and redis.call('HGETALL', key('notes:') .. job.id) or {}
+end
+
+-- What a type's number stands for: its queue, for how many days its jobs are kept, whether their results are.
+local kinds = {}
+local function kind(type)
+  if not kinds[type] then
+    local text = redis.call('HGET', key('kinds'), digits(type)) or ''
+    local days, keeps_result, queue = string.match(text, '^(%d+) (%d) (.*)$')
+    kinds[type] = {days = tonumber(days or 0), keeps_result = keeps_result == '1', queue = queue or ''}
+  end
+  return kinds[type]
+end
+
+local counted = {}
+
+-- Counts what happened to jobs of a type; written once, at the end.
+local function count(type, what, by)
+  local field = digits(type) .. ':' .. what
+  counted[field] = (counted[field] or 0) + (by or 1)
+end
+
+local function write_counts()
+  for field, by in pairs(counted) do
+    redis.call('HINCRBY', key('counts'), field, by)
+  end
+end

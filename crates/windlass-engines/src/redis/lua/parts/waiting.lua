@@ -1,0 +1,164 @@
+-- waiting: where waiting jobs stand, in which order, and who is told that one came.
+--
+-- Each type has lanes, one for each priority: sorted sets of ids by due time; ids have 14 digits, so that jobs of one
+-- instant leave in the order in which they came. What is due when it enters stands in a ready lane, what falls due later
+-- in a scheduled one; nothing is moved when it falls due, a claim looks at both. The hash `lanes` says which lanes of a
+-- type may hold anything, one letter each: a to k for ready, A to K for scheduled, s for suspects.
+
+local SUSPECT = GATE_AFTER_CRASH
+
+local function ready_lane(priority)
+  return string.char(97 + priority)
+end
+
+local function scheduled_lane(priority)
+  return string.char(65 + priority)
+end
+
+local function lane_key(type, lane)
+  local code = string.byte(lane)
+  if lane == 's' then
+    return key('suspects:') .. digits(type)
+  elseif code >= 97 then
+    return KEYS[2] .. digits(type) .. ':' .. (code - 97)
+  end
+  return KEYS[3] .. digits(type) .. ':' .. (code - 65)
+end
+
+local masks = {}
+local function mask(type)
+  masks[type] = masks[type] or redis.call('HGET', key('lanes'), digits(type)) or ''
+  return masks[type]
+end
+
+local function set_mask(type, letters)
+  masks[type] = letters
+  redis.call('HSET', key('lanes'), digits(type), letters)
+end
+
+-- Must come before anything is added to a lane: one that is not listed is not looked at.
+local function open_lane(type, lane)
+  if not string.find(mask(type), lane, 1, true) then
+    set_mask(type, mask(type) .. lane)
+  end
+end
+
+local function close_lane(type, lane)
+  set_mask(type, (string.gsub(mask(type), lane, '')))
+end
+
+local hinted = {}
+
+-- Something in the queue of this type may be claimable, now or at another time than before.
+local function hint(type)
+  hinted[kind(type).queue] = true
+end
+
+-- Where a job waits that no gate of a policy holds back.
+local function lane_of(job)
+  if job.stage == 'u' then
+    return 's'
+  end
+  return job.stage == 'w' and ready_lane(job.priority) or scheduled_lane(job.priority)
+end
+
+local function park(job, gate)
+  job.stage = 'p'
+  set_note(job, 'gate', gate)
+  redis.call('ZADD', key('gate:') .. gate, job.due, job.id)
+  redis.call('ZADD', key('parked:') .. digits(job.type), job.due, job.id)
+end
+
+local function stand_in_lane(job, is_suspect)
+  job.stage = is_suspect and 'u' or (job.due <= NOW and 'w' or 'f')
+  local lane = lane_of(job)
+  open_lane(job.type, lane)
+  redis.call('ZADD', lane_key(job.type, lane), job.due, job.id)
+end
+
+-- Expiry is about the first start.
+local function expiry(job)
+  return job.attempts == 0 and tonumber(note(job, 'expires')) or nil
+end
+
+-- Lets a job wait, behind a gate or ('') behind none, and saves it.
+local function enter_waiting(job, gate)
+  job.token, job.worker, job.since, job.at = nil, nil, nil, nil
+  if gate == '' or gate == SUSPECT then
+    stand_in_lane(job, gate == SUSPECT)
+  else
+    park(job, gate)
+  end
+  local expires = expiry(job)
+  if expires then
+    redis.call('ZADD', key('expiring'), expires, job.id)
+  end
+  hint(job.type)
+  save(job)
+end
+
+-- The gate that holds a waiting job back, or ''.
+local function gate_of(job)
+  if job.stage == 'p' then
+    return note(job, 'gate') or ''
+  end
+  return job.stage == 'u' and SUSPECT or ''
+end
+
+-- Takes a waiting job away from where it stands. Whoever calls saves or deletes it.
+local function leave_waiting(job)
+  if job.stage == 'p' then
+    redis.call('ZREM', key('gate:') .. gate_of(job), job.id)
+    redis.call('ZREM', key('parked:') .. digits(job.type), job.id)
+    drop_notes(job, 'gate')
+  else
+    redis.call('ZREM', lane_key(job.type, lane_of(job)), job.id)
+  end
+  if has_notes(job) then
+    redis.call('ZREM', key('expiring'), job.id)
+  end
+end
+
+-- The gate that core gives to a job because of what happened to it.
+local function gate_by_history(job)
+  return job.crashes > 0 and GATE_AFTER_CRASH or GATE_WITHOUT_CRASH
+end
+
+-- Lets the oldest jobs through a gate, at most `limit`, and tells how many.
+local function let_through(gate, limit)
+  local ids = limit > 0 and redis.call('ZRANGE', key('gate:') .. gate, 0, limit - 1) or {}
+  for _, id in ipairs(ids) do
+    local job = load(id)
+    if job and job.stage == 'p' then
+      leave_waiting(job)
+      enter_waiting(job, gate_by_history(job))
+    else
+      redis.call('ZREM', key('gate:') .. gate, id)
+    end
+  end
+  return #ids
+end
+
+-- Engines that went away without a word are still listed; each is met once.
+local WAKE_TRIES = 10
+
+-- Wakes one engine that waits for jobs of this queue.
+local function wake(queue)
+  for _ = 1, WAKE_TRIES do
+    local engine = redis.call('SPOP', key('waiting:') .. queue)
+    if not engine or redis.call('PUBLISH', key('wake:') .. engine, queue) > 0 then
+      return
+    end
+  end
+end
+
+-- What a script gives back: the time, the queues to hint at, and what it was asked for.
+local function answer(value)
+  write_counts()
+  local queues = {}
+  for queue in pairs(hinted) do
+    queues[#queues + 1] = queue
+    wake(queue)
+  end
+  return {'ok', digits(NOW), queues, value}
+end

@@ -1,0 +1,15 @@
+-- workers: what scripts about workers share.
+
+-- Running jobs of a worker that were asked to stop: ids and tokens in turn.
+local function fences_to_stop(worker)
+  local fences = {}
+  local ids = redis.call('SMEMBERS', key('stops:') .. worker)
+  table.sort(ids)
+  for i, text in ipairs(get_many(STATE, ids)) do
+    if text and string.sub(text, 1, 1) == 'r' and string.sub(text, 56, 71) == worker then
+      fences[#fences + 1] = ids[i]
+      fences[#fences + 1] = string.sub(text, 40, 55)
+    end
+  end
+  return fences
+end

@@ -1,0 +1,67 @@
+-- prune: deletes what is past its time, at most so many of each kind.
+-- ARGV at most so many; for how long receipts, spent tokens and traces are kept; for how long the graves of workers are
+-- answers how many were deleted, and '1' if there is more to do
+local limit, old, old_graves = number_arg(), digits(NOW - number_arg()), digits(NOW - number_arg())
+
+local function first_until(name, instant, most)
+  return redis.call('ZRANGEBYSCORE', key(name), '-inf', instant, 'LIMIT', 0, most)
+end
+
+local function prune_jobs()
+  local ids = first_until('ended', digits(NOW), limit)
+  for i, text in ipairs(get_many(STATE, ids)) do
+    if text and string.byte(text, 2) % 2 == 1 then
+      redis.call('UNLINK', key('notes:') .. ids[i], key('attempts:') .. ids[i])
+    end
+  end
+  call_many('HDEL', STATE, ids)
+  call_many('HDEL', BODY, ids)
+  call_many('ZREM', key('ended'), ids)
+  return #ids
+end
+
+local function prune_set(name)
+  local members = first_until(name, old, limit)
+  call_many('ZREM', key(name), members)
+  return members
+end
+
+local function prune_receipts()
+  local requests = prune_set('receipts')
+  call_many('HDEL', key('answers'), requests)
+  return #requests
+end
+
+local function prune_graves()
+  local pruned = 0
+  for _, worker in ipairs(first_until('graves', old_graves, limit)) do
+    if redis.call('SCARD', key('held:') .. worker) == 0 then
+      redis.call('UNLINK', key('worker:') .. worker, key('stops:') .. worker)
+      redis.call('ZREM', key('graves'), worker)
+      pruned = pruned + 1
+    end
+  end
+  return pruned
+end
+
+-- Keys held for a period that is over; another job may have taken one since.
+local function prune_keys()
+  local lapsed = first_until('lapsing', digits(NOW), limit)
+  local pruned = 0
+  for _, member in ipairs(lapsed) do
+    local type, name = string.match(member, '^(%d+):(.*)$')
+    local holder = key_holder(tonumber(type), name)
+    if holder and verdict(holder, 'k') == 'i' then
+      redis.call('HDEL', keys_of(tonumber(type)), name)
+      pruned = pruned + 1
+    end
+  end
+  call_many('ZREM', key('lapsing'), lapsed)
+  return pruned
+end
+
+local jobs, receipts, tokens, graves, keys = prune_jobs(), prune_receipts(), #prune_set('spent'), prune_graves(), prune_keys()
+prune_set('traces')
+local more = #first_until('ended', digits(NOW), 1) + #first_until('receipts', old, 1) + #first_until('spent', old, 1)
+  + #first_until('traces', old, 1) + #first_until('lapsing', digits(NOW), 1) > 0 or (graves > 0 and graves == limit)
+return answer({digits(jobs + receipts + tokens + graves + keys), more and '1' or ''})

@@ -1,0 +1,9 @@
+-- receipt: the answers of an earlier enqueue, if its receipt is still good.
+-- ARGV request id, for how long a receipt is good
+-- answers as enqueue does, or nothing
+local request, oldest_good = arg(), NOW - number_arg()
+local at = redis.call('ZSCORE', key('receipts'), request)
+if at and tonumber(at) > oldest_good then
+  return answer(redis.call('HGET', key('answers'), request))
+end
+return answer(false)

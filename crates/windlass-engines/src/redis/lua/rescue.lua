@@ -1,0 +1,47 @@
+-- rescue: declares workers dead that are as silent as they were seen, and lists jobs that dead workers hold. What becomes
+-- of those core decides; settle writes it, by the fence of the dead.
+-- ARGV at most so many jobs, number of workers, for each: worker and its beats as they were seen
+-- answers a list of jobs and a list of the dead: of each job id, state and worker; of each worker its id and the jobs that
+--         it held when it was declared dead (14 digits each)
+local limit = number_arg()
+
+local function declare_dead(worker, beats)
+  local row = key('worker:') .. worker
+  local seen = redis.call('HMGET', row, 'beats', 'dead', 'expires')
+  if not seen[1] or seen[2] or seen[1] ~= beats or tonumber(seen[3]) > NOW then
+    return
+  end
+  local held = redis.call('SMEMBERS', key('held:') .. worker)
+  table.sort(held)
+  redis.call('HSET', row, 'dead', '1', 'held', table.concat(held))
+  redis.call('SREM', key('workers'), worker)
+  redis.call('ZADD', key('graves'), seen[3], worker)
+  redis.call('RPUSH', key('deaths'), worker)
+end
+
+for _ = 1, number_arg() do
+  declare_dead(arg(), arg())
+end
+
+local jobs, dead = {}, {}
+for _, worker in ipairs(redis.call('LRANGE', key('deaths'), 0, -1)) do
+  local held = redis.call('SMEMBERS', key('held:') .. worker)
+  if #held == 0 then
+    redis.call('LREM', key('deaths'), 1, worker)
+  elseif #jobs < limit * 3 then
+    table.sort(held)
+    dead[#dead + 1] = worker
+    dead[#dead + 1] = redis.call('HGET', key('worker:') .. worker, 'held') or ''
+    for _, id in ipairs(held) do
+      local text = redis.call('HGET', STATE, id)
+      if not text or string.sub(text, 1, 1) ~= 'r' or string.sub(text, 56, 71) ~= worker then
+        redis.call('SREM', key('held:') .. worker, id)
+      elseif #jobs < limit * 3 then
+        jobs[#jobs + 1] = id
+        jobs[#jobs + 1] = text
+        jobs[#jobs + 1] = worker
+      end
+    end
+  end
+end
+return answer({jobs, dead})

@@ -1,0 +1,19 @@
+-- resume: lets claims from a queue go on.
+-- ARGV queue
+-- answers 'done', 'unchanged' if it was not paused, or '' if there is no such queue
+local queue = arg()
+if redis.call('HEXISTS', key('queues'), queue) == 0 then
+  return answer('')
+end
+local pause = redis.call('HGET', key('pauses'), queue)
+if not pause then
+  return answer('unchanged')
+end
+redis.call('HDEL', key('pauses'), queue)
+redis.call('HINCRBY', key('layout'), 'catalogue', 1)
+local ends = string.match(pause, '^%d+\n(%d*)')
+if ends ~= '' and tonumber(ends) <= NOW then
+  return answer('unchanged')
+end
+hinted[queue] = true
+return answer('done')

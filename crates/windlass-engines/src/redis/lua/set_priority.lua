@@ -1,0 +1,15 @@
+-- set_priority: gives a waiting job another priority.
+-- ARGV id, priority
+-- answers 'done', 'unchanged' if it is so already or does not wait, or '' if there is no such job
+local job, priority = load(arg()), number_arg()
+if not job then
+  return answer('')
+end
+if job.priority == priority or not waits(job) then
+  return answer('unchanged')
+end
+local gate = gate_of(job)
+leave_waiting(job)
+job.priority = priority
+enter_waiting(job, gate)
+return answer('done')

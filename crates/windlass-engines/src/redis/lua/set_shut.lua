@@ -1,0 +1,12 @@
+-- set_shut: shuts a queue, so that it takes no new jobs, or opens it again.
+-- ARGV queue, '1' to shut it or '' to open it
+-- answers 'done', 'unchanged' if it is so already, or '' if there is no such queue
+local queue, shut = arg(), arg()
+if redis.call('HEXISTS', key('queues'), queue) == 0 then
+  return answer('')
+end
+if redis.call(shut == '1' and 'SADD' or 'SREM', key('shut'), queue) == 0 then
+  return answer('unchanged')
+end
+redis.call('HINCRBY', key('layout'), 'catalogue', 1)
+return answer('done')

@@ -1,0 +1,72 @@
+-- settle: writes the ends of attempts, each only while its fence holds.
+-- ARGV whether these are words of the workers themselves ('1') or of a rescuer (''), what core decides for a plain
+--      success; number of settlements, for each: id, token, how long it ran in microseconds ('' if nobody knows), and what
+--      core decided (land.rs), or '' for a plain success
+-- answers for each the stage in which it landed, 'a' if it was settled by this token before, or '' if the claim is lost
+local by_worker, plain_success, settlements = arg() == '1', arg(), number_arg()
+
+local ids, tokens, spans, orders = {}, {}, {}, {}
+for i = 1, settlements do
+  ids[i], tokens[i], spans[i], orders[i] = arg(), arg(), arg(), arg()
+end
+local texts = get_many(STATE, ids)
+
+-- Successes of jobs without notes are written together at the end.
+local NOW_BYTES = struct.pack('>I8', NOW)
+local states, ended, gone, traces, left = {}, {}, {}, {}, {}
+
+local function succeed(id, text, token, ran_for)
+  local type = struct.unpack('>I4', text, 3)
+  local worker = string.sub(text, 56, 71)
+  left[worker] = left[worker] or {}
+  table.insert(left[worker], id)
+  count(type, 'succeeded')
+  local days = kind(type).days
+  if days == 0 then
+    gone[#gone + 1] = id
+    traces[#traces + 1] = NOW
+    traces[#traces + 1] = id .. token
+    return
+  end
+  states[#states + 1] = id
+  states[#states + 1] = 's\0' .. string.sub(text, 3, 71) .. struct.pack('>I8', NOW - ran_for) .. NOW_BYTES
+  ended[#ended + 1] = NOW + days * DAY
+  ended[#ended + 1] = id
+end
+
+local function write_successes()
+  call_many('HSET', STATE, states)
+  call_many('ZADD', key('ended'), ended)
+  call_many('HDEL', STATE, gone)
+  call_many('HDEL', BODY, gone)
+  call_many('ZADD', key('traces'), traces)
+  for worker, jobs in pairs(left) do
+    call_many('SREM', key('held:') .. worker, jobs)
+  end
+  states, ended, gone, traces, left = {}, {}, {}, {}, {}
+end
+
+local function settle(id, text, token, ran_for, order)
+  if not text or string.sub(text, 1, 1) ~= 'r' or string.sub(text, 40, 55) ~= token then
+    return settled_before(id, text, token) and 'a' or ''
+  end
+  if order == '' and string.byte(text, 2) % 2 == 0 then
+    succeed(id, text, token, tonumber(ran_for))
+    return 's'
+  end
+  local job = decode(id, text)
+  land(job, cjson.decode(order == '' and plain_success or order), by_worker and token or nil, tonumber(ran_for))
+  return job.stage
+end
+
+local answers, seen = {}, {}
+for i, id in ipairs(ids) do
+  if seen[id] then
+    write_successes()
+    texts[i] = redis.call('HGET', STATE, id)
+  end
+  seen[id] = true
+  answers[i] = settle(id, texts[i], tokens[i], spans[i], orders[i])
+end
+write_successes()
+return answer(answers)

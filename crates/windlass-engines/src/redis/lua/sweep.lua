@@ -1,0 +1,77 @@
+-- sweep: cancels what has expired and parks what nobody handles, at most so many of each.
+-- ARGV at most so many, why what has expired is cancelled; number of types, for each: number, name, queue
+-- answers how many jobs were changed, and '1' if there is more to do
+local limit, expired_reason = number_arg(), arg()
+
+local function expired(most)
+  return redis.call('ZRANGEBYSCORE', key('expiring'), '-inf', digits(NOW), 'LIMIT', 0, most)
+end
+
+local changed = 0
+for _, id in ipairs(expired(limit)) do
+  local job = load(id)
+  if job and waits(job) then
+    cancel_waiting(job, expired_reason)
+    changed = changed + 1
+  else
+    redis.call('ZREM', key('expiring'), id)
+  end
+end
+
+-- Which queues live workers serve, and which types they handle.
+local served, handled = {}, {}
+for _, worker in ipairs(redis.call('SMEMBERS', key('workers'))) do
+  local row = redis.call('HMGET', key('worker:') .. worker, 'expires', 'queues', 'types')
+  if row[1] and tonumber(row[1]) > NOW then
+    for queue in string.gmatch(row[2], '[^\n]+') do
+      served[queue] = true
+    end
+    for type in string.gmatch(row[3], '[^\n]+') do
+      handled[type] = true
+    end
+  end
+end
+
+-- Jobs of a type without a gate, at most so many.
+local function waiting_of(type, most)
+  local ids = {}
+  for _, lane in ipairs(busy_lanes({type})) do
+    if lane.letter ~= 's' and #ids < most then
+      for _, id in ipairs(redis.call('ZRANGE', lane.key, 0, most - #ids - 1)) do
+        ids[#ids + 1] = id
+      end
+    end
+  end
+  return ids
+end
+
+-- Without any worker of a queue nothing is known: a producer that starts first must not see its jobs parked.
+local unhandled = {}
+for _ = 1, number_arg() do
+  local type, name, queue = number_arg(), arg(), arg()
+  if served[queue] and not handled[name] then
+    unhandled[#unhandled + 1] = {type = type, gate = 'no-handler:' .. name}
+  end
+end
+
+local parked = 0
+for _, of in ipairs(unhandled) do
+  for _, id in ipairs(parked < limit and waiting_of(of.type, limit - parked) or {}) do
+    local job = load(id)
+    leave_waiting(job)
+    enter_waiting(job, of.gate)
+    parked = parked + 1
+  end
+end
+
+-- What was parked while its workers seemed gone, though none of them ever noticed: after a step of the clock and back, no
+-- heartbeat finds its lease run out.
+for type in pairs(handled) do
+  let_through('no-handler:' .. type, limit)
+end
+
+local more = #expired(1) > 0
+for _, of in ipairs(unhandled) do
+  more = more or #waiting_of(of.type, 1) > 0
+end
+return answer({digits(changed + parked), more and '1' or ''})

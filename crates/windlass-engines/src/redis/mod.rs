@@ -1,0 +1,409 @@
+//! Jobs in Redis: fast, for as many processes as you like; how durable, the server's settings say.
+//!
+//! Every call is one script ([`script`]; the files in `lua/`), which the server runs as a whole ([`call`]). Read the rest in
+//! the order of a job's life: [`enqueue`], [`claim`], [`settle`]; [`land`] says where a job goes, [`rescue`] takes back what
+//! dead workers held. [`hints`] is how processes wake each other. What is stored is described in `lua/parts/`: the state of
+//! a job in `state.lua`, where it waits in `waiting.lua`, what is left of it in `ending.lua`.
+
+mod declare;
+mod enqueue;
+mod claim;
+mod settle;
+mod land;
+mod workers;
+mod rescue;
+mod upkeep;
+mod read;
+mod act;
+mod counts;
+mod hints;
+
+mod call;
+mod reply;
+mod script;
+mod keys;
+mod row;
+mod catalogue;
+mod conn;
+mod address;
+mod fault;
+mod open;
+
+use std::fmt;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, Weak};
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use windlass_core::admin::{
+    AttemptRecord, BatchDone, CancelAnswer, Changed, JobRecord, ListRequest, QueueStatus, RetryAnswer,
+    TypeStatus,
+};
+use windlass_core::claim::{ClaimAnswer, ClaimRequest, Fence, Outlook};
+use windlass_core::clock::{Clock, Timestamp};
+use windlass_core::engine::{
+    Admin, Declaration, Engine, EngineInfo, HintListener, RescueRequest, Rescued, Result,
+};
+use windlass_core::enqueue::{EnqueueRequest, Enqueued, RequestId};
+use windlass_core::error::EngineError;
+use windlass_core::gate::Gate;
+use windlass_core::job::{JobId, Progress};
+use windlass_core::names::{QueueName, TypeName};
+use windlass_core::priority::Priority;
+use windlass_core::settle::{Settled, Settlement};
+use windlass_core::worker::{Beat, Heartbeat, WorkerCard, WorkerId, WorkerSighting};
+
+use crate::home::Home;
+use crate::listeners::Listeners;
+use address::Address;
+use call::Args;
+use catalogue::Catalogue;
+use conn::Link;
+use fault::Step;
+use keys::Keys;
+use script::Scripts;
+
+#[doc(hidden)]
+pub use open::Periods;
+pub use open::{RedisOptions, ServerFacts};
+
+/// Jobs in Redis. Dropping it closes its connections.
+pub struct RedisEngine {
+    // Before the thread, so that what runs there finds the store gone.
+    store: Arc<Store>,
+    home: Home,
+    facts: ServerFacts,
+}
+
+/// What all calls share. Lives on the thread of the connections.
+#[derive(Debug)]
+struct Store {
+    address: Arc<Address>,
+    work: Link,
+    heart: Link,
+    keys: Keys,
+    /// The name under which this engine is woken.
+    engine: String,
+    listens: bool,
+    /// A clock in place of the server's, for tests that move it.
+    clock: Option<Arc<dyn Clock>>,
+    /// The server's clock as it was last read, and when.
+    time: Mutex<(Timestamp, Instant)>,
+    /// Known once the server has told its version.
+    scripts: OnceLock<Scripts>,
+    /// Which store this is; one that comes back empty is another.
+    incarnation: RwLock<Arc<str>>,
+    catalogue: RwLock<Arc<Catalogue>>,
+    /// All that this process has declared, for a store that comes back empty.
+    declared: Mutex<Declaration>,
+    listeners: Listeners,
+}
+
+impl RedisEngine {
+    /// Connects, looks at the server's settings, and makes the namespace if it is not there. May be called on any runtime.
+    pub async fn connect(url: &str, options: RedisOptions) -> Result<Self> {
+        let keys = Keys::new(&options.namespace, options.ready_key.as_deref(), options.scheduled_key.as_deref())?;
+        let address = Arc::new(Address::parse(url, options.authority()?)?);
+        let link = |within| Link::new(address.clone(), format!("{}layout", keys.all), within);
+        let home = Home::start("windlass-redis")?;
+        let store = Arc::new(Store {
+            work: link(options.periods.answer_within),
+            heart: link(options.periods.heartbeat_within),
+            engine: format!("{:016x}", fastrand::u64(..)),
+            listens: options.listen,
+            clock: options.clock.clone(),
+            time: Mutex::new((Timestamp::EPOCH, Instant::now())),
+            scripts: OnceLock::new(),
+            incarnation: RwLock::new("".into()),
+            catalogue: RwLock::default(),
+            declared: Mutex::default(),
+            listeners: Listeners::default(),
+            keys,
+            address,
+        });
+        let (opening, allow_eviction) = (store.clone(), options.allow_eviction);
+        let facts = home.run(async move { opening.open(allow_eviction).await }).await?;
+        if options.listen {
+            home.spawn(hints::keep_listening(Arc::downgrade(&store), options.periods));
+        }
+        Ok(Self { store, home, facts })
+    }
+
+    /// What the server says about itself, as it was when the engine was opened.
+    pub fn facts(&self) -> &ServerFacts {
+        &self.facts
+    }
+
+    async fn run<T, F, W>(&self, work: W) -> Result<T>
+    where
+        T: Send + 'static,
+        F: Future<Output = Step<T>> + Send + 'static,
+        W: FnOnce(Arc<Store>) -> F,
+    {
+        self.home.run(work(self.store.clone())).await
+    }
+}
+
+impl fmt::Debug for RedisEngine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RedisEngine").finish_non_exhaustive()
+    }
+}
+
+/// What this process remembers.
+impl Store {
+    async fn open(&self, allow_eviction: bool) -> Step<ServerFacts> {
+        let facts = ServerFacts::read(&self.work).await.map_err(fault::Fault::of_read)?;
+        facts.check(allow_eviction)?;
+        let _ = self.scripts.set(Scripts::for_server(facts.major()));
+        self.set_incarnation(self.read_incarnation().await?);
+        self.reload().await?;
+        tracing::info!(version = facts.version, lost = facts.what_can_be_lost(), "redis: what can be lost");
+        Ok(facts)
+    }
+
+    /// The store is not the one that was opened: it came back empty, or another one took its place. What this process has
+    /// declared is declared again; its workers find that they are unknown and start over by themselves.
+    async fn open_again(&self) -> Step<()> {
+        let before = self.incarnation();
+        let incarnation = self.read_incarnation().await?;
+        if *incarnation == *self.incarnation() {
+            // Somebody else was faster, or it is the old one again.
+            return Ok(());
+        }
+        tracing::error!(
+            namespace = self.keys.all,
+            %before,
+            now = incarnation,
+            "the store is another one than was opened: what it held is lost or elsewhere; queues and types are declared again"
+        );
+        self.set_incarnation(incarnation);
+        Box::pin(self.reload()).await?;
+        Box::pin(self.declare_again()).await?;
+        self.listeners.tell(&windlass_core::engine::Hint::Any);
+        Ok(())
+    }
+
+    fn incarnation(&self) -> Arc<str> {
+        self.incarnation.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set_incarnation(&self, incarnation: String) {
+        *self.incarnation.write().unwrap_or_else(PoisonError::into_inner) = incarnation.into();
+    }
+
+    fn scripts(&self) -> &Scripts {
+        self.scripts.get().expect("scripts are made before an engine is given out")
+    }
+
+    /// Reads queues and types again.
+    async fn reload(&self) -> Step<()> {
+        let reply = Box::pin(self.call(&self.scripts().catalogue, Args::new())).await?;
+        let read = Catalogue::read(reply.value)?;
+        *self.catalogue.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(read);
+        Ok(())
+    }
+
+    fn catalogue(&self) -> Arc<Catalogue> {
+        self.catalogue.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The catalogue with a type that was met in a job: another process may just have registered it.
+    async fn catalogue_with(&self, kind: u32) -> Step<Arc<Catalogue>> {
+        if self.catalogue().type_numbered(kind).is_none() {
+            self.reload().await?;
+        }
+        Ok(self.catalogue())
+    }
+
+    /// Remembers what was declared: the last word on each queue and type.
+    fn remember(&self, declaration: Declaration) {
+        let mut declared = self.declared.lock().unwrap_or_else(PoisonError::into_inner);
+        for queue in declaration.queues {
+            declared.queues.retain(|known| known.name != queue.name);
+            declared.queues.push(queue);
+        }
+        for spec in declaration.types {
+            declared.types.retain(|known| known.name != spec.name);
+            declared.types.push(spec);
+        }
+    }
+
+    fn declared(&self) -> Declaration {
+        self.declared.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The server's clock.
+    async fn read_time(&self) -> Step<Timestamp> {
+        Ok(self.call(&self.scripts().now, Args::new()).await?.now)
+    }
+
+    /// The server's clock as far as we know it. Good enough to refuse what lies ten years ahead; nothing that is written
+    /// comes from it.
+    fn estimated_now(&self) -> Timestamp {
+        if let Some(clock) = &self.clock {
+            return clock.now();
+        }
+        let (read, at) = *self.time.lock().unwrap_or_else(PoisonError::into_inner);
+        read.plus(at.elapsed())
+    }
+
+    fn learn_time(&self, now: Timestamp) {
+        *self.time.lock().unwrap_or_else(PoisonError::into_inner) = (now, Instant::now());
+    }
+}
+
+/// Refuses a request that is too big.
+fn refuse_over(max: usize, what: &str, got: usize) -> Result<()> {
+    if got <= max {
+        return Ok(());
+    }
+    Err(EngineError::Refused(format!(
+        "expected at most {max} {what} in one request, got {got}; send them in parts"
+    )))
+}
+
+#[async_trait]
+impl Engine for RedisEngine {
+    fn info(&self) -> EngineInfo {
+        EngineInfo { name: "redis", durability: self.facts.durability() }
+    }
+
+    async fn now(&self) -> Result<Timestamp> {
+        self.run(|store| async move { store.read_time().await }).await
+    }
+
+    async fn declare(&self, declaration: Declaration) -> Result<()> {
+        self.run(|store| async move { store.declare(declaration).await }).await
+    }
+
+    async fn enqueue(&self, request: EnqueueRequest) -> Result<Vec<Enqueued>> {
+        self.run(|store| async move { store.enqueue(request).await }).await
+    }
+
+    async fn receipt(&self, request: RequestId) -> Result<Option<Vec<Enqueued>>> {
+        self.run(|store| async move { store.receipt(request).await }).await
+    }
+
+    async fn claim(&self, request: ClaimRequest) -> Result<ClaimAnswer> {
+        self.run(|store| async move { store.claim(request).await }).await
+    }
+
+    async fn outlook(&self, queues: &[QueueName], types: &[TypeName]) -> Result<Vec<(QueueName, Outlook)>> {
+        let (queues, types) = (queues.to_vec(), types.to_vec());
+        self.run(|store| async move { store.outlook(queues, types).await }).await
+    }
+
+    async fn settle(&self, batch: Vec<Settlement>) -> Result<Vec<Settled>> {
+        self.run(|store| async move { store.settle(batch).await }).await
+    }
+
+    async fn report(&self, batch: Vec<(Fence, Progress)>) -> Result<Vec<Settled>> {
+        self.run(|store| async move { store.report(batch).await }).await
+    }
+
+    async fn register(&self, card: WorkerCard) -> Result<()> {
+        self.run(|store| async move { store.register(card).await }).await
+    }
+
+    async fn extend(&self, heartbeat: Heartbeat) -> Result<Beat> {
+        self.run(|store| async move { store.extend(heartbeat).await }).await
+    }
+
+    async fn asked_to_stop(&self, worker: WorkerId) -> Result<Vec<Fence>> {
+        self.run(|store| async move { store.asked_to_stop(worker).await }).await
+    }
+
+    async fn retire(&self, worker: WorkerId) -> Result<()> {
+        self.run(|store| async move { store.retire(worker).await }).await
+    }
+
+    async fn workers(&self) -> Result<Vec<WorkerSighting>> {
+        self.run(|store| async move { store.workers().await }).await
+    }
+
+    async fn rescue(&self, request: RescueRequest) -> Result<Rescued> {
+        self.run(|store| async move { store.rescue(request).await }).await
+    }
+
+    async fn sweep(&self, limit: u32) -> Result<BatchDone> {
+        self.run(|store| async move { store.sweep(limit).await }).await
+    }
+
+    async fn prune(&self, limit: u32) -> Result<BatchDone> {
+        self.run(|store| async move { store.prune(limit).await }).await
+    }
+
+    fn on_hint(&self, listener: Weak<dyn HintListener>) {
+        self.store.listeners.add(listener);
+    }
+}
+
+#[async_trait]
+impl Admin for RedisEngine {
+    async fn job(&self, id: JobId) -> Result<Option<JobRecord>> {
+        self.run(|store| async move { store.job(id).await }).await
+    }
+
+    async fn attempts(&self, id: JobId) -> Result<Vec<AttemptRecord>> {
+        self.run(|store| async move { store.attempts(id).await }).await
+    }
+
+    async fn list(&self, request: ListRequest) -> Result<Vec<JobRecord>> {
+        self.run(|store| async move { store.list(request).await }).await
+    }
+
+    async fn queues(&self) -> Result<Vec<QueueStatus>> {
+        self.run(|store| async move { store.queues().await }).await
+    }
+
+    async fn types(&self) -> Result<Vec<TypeStatus>> {
+        self.run(|store| async move { store.types().await }).await
+    }
+
+    async fn cancel(&self, id: JobId, why: &str) -> Result<CancelAnswer> {
+        let why = why.to_owned();
+        self.run(|store| async move { store.cancel(id, why).await }).await
+    }
+
+    async fn retry(&self, id: JobId) -> Result<RetryAnswer> {
+        self.run(|store| async move { store.retry(id).await }).await
+    }
+
+    async fn discard(&self, id: JobId) -> Result<Changed> {
+        self.run(|store| async move { store.discard(id).await }).await
+    }
+
+    async fn set_priority(&self, id: JobId, priority: Priority) -> Result<Changed> {
+        self.run(|store| async move { store.set_priority(id, priority).await }).await
+    }
+
+    async fn pause(
+        &self,
+        queue: &QueueName,
+        reason: Option<&str>,
+        lasting: Option<Duration>,
+    ) -> Result<Changed> {
+        let (queue, reason) = (queue.clone(), reason.map(str::to_owned));
+        self.run(|store| async move { store.pause(queue, reason, lasting).await }).await
+    }
+
+    async fn resume(&self, queue: &QueueName) -> Result<Changed> {
+        let queue = queue.clone();
+        self.run(|store| async move { store.resume(queue).await }).await
+    }
+
+    async fn set_shut(&self, queue: &QueueName, shut: bool) -> Result<Changed> {
+        let queue = queue.clone();
+        self.run(|store| async move { store.set_shut(queue, shut).await }).await
+    }
+
+    async fn purge(&self, queue: &QueueName, limit: u32) -> Result<BatchDone> {
+        let queue = queue.clone();
+        self.run(|store| async move { store.purge(queue, limit).await }).await
+    }
+
+    async fn open_gate(&self, gate: &Gate, limit: u32) -> Result<BatchDone> {
+        let gate = gate.clone();
+        self.run(|store| async move { store.open_gate(gate, limit).await }).await
+    }
+}

@@ -1,0 +1,165 @@
+//! What people read of jobs.
+
+use serde::Deserialize;
+use windlass_core::admin::{AttemptEnding, AttemptRecord, JobRecord, ListRequest};
+use windlass_core::clock::Timestamp;
+use windlass_core::job::{JobId, Phase};
+use windlass_core::limits::{ATTEMPTS_SHOWN_MAX, LIST_PAGE_MAX};
+use windlass_core::worker::WorkerId;
+
+use super::Store;
+use super::call::Args;
+use super::catalogue::Catalogue;
+use super::fault::Step;
+use super::reply::{Items, text};
+use super::row::{Notes, Row, State, id_text, parse_error};
+
+/// So many jobs are looked at in one call of a list.
+const STRETCH: i64 = 2_000;
+/// A list looks at no more jobs than this, also if they are not what it was asked for.
+const LOOKED_AT_MAX: i64 = 2_000_000;
+
+impl Store {
+    pub(super) async fn job(&self, id: JobId) -> Step<Option<JobRecord>> {
+        let mut args = Args::new();
+        args.owned(id_text(id));
+        let reply = self.call(&self.scripts().job, args).await?;
+        let mut found = Items::of(reply.value)?;
+        if found.is_empty() {
+            return Ok(None);
+        }
+        let row = Row::take_rest(id, &mut found)?;
+        let catalogue = self.catalogue_with(row.state.kind).await?;
+        Ok(Some(row.record(&catalogue, reply.now)))
+    }
+
+    pub(super) async fn attempts(&self, id: JobId) -> Step<Vec<AttemptRecord>> {
+        let mut args = Args::new();
+        args.owned(id_text(id));
+        let mut found = Items::of(self.call(&self.scripts().attempts, args).await?.value)?;
+        if found.is_empty() {
+            return Ok(Vec::new());
+        }
+        let (state, notes) = (State::read(&found.bytes()?), Notes::read(found.list()?)?);
+        let mut lines = found.list()?;
+        let mut attempts = Vec::new();
+        while !lines.is_empty() {
+            attempts.extend(read_attempt(&lines.text()?));
+        }
+        attempts.extend(last_attempt(&state, &notes));
+        let surplus = attempts.len().saturating_sub(ATTEMPTS_SHOWN_MAX as usize);
+        attempts.drain(..surplus);
+        Ok(attempts)
+    }
+
+    /// Looks at jobs by their numbers, from the newest down, a stretch at a time.
+    pub(super) async fn list(&self, request: ListRequest) -> Step<Vec<JobRecord>> {
+        let limit = request.limit.min(LIST_PAGE_MAX) as usize;
+        let mut from = request.before.map_or(i64::MAX >> 11, |before| before.0 - 1);
+        let mut records = Vec::new();
+        let mut looked_at = 0;
+        while records.len() < limit && from > 0 && looked_at < LOOKED_AT_MAX {
+            let mut args = Args::new();
+            args.number(from).number(STRETCH).count(limit).text(stages(request.phase));
+            args.owned(self.types_of_list(&request));
+            let reply = self.call(&self.scripts().list, args).await?;
+            let mut answer = Items::of(reply.value)?;
+            let next = answer.number()?;
+            let mut rows = answer.list()?;
+            while !rows.is_empty() {
+                let row = Row::take(&mut rows)?;
+                let record = row.record(&*self.catalogue_with(row.state.kind).await?, reply.now);
+                records.extend(is_wanted(&record, &request).then_some(record));
+            }
+            (looked_at, from) = (looked_at + STRETCH, next);
+        }
+        records.truncate(limit);
+        Ok(records)
+    }
+
+    /// The numbers of the types that a list asks for, as the script takes them.
+    fn types_of_list(&self, request: &ListRequest) -> String {
+        let catalogue: &Catalogue = &self.catalogue();
+        if request.queue.is_none() && request.job_type.is_none() {
+            return String::new();
+        }
+        let asked = catalogue.types().filter(|entry| {
+            request.queue.as_ref().is_none_or(|queue| *queue == entry.spec.queue)
+                && request.job_type.as_ref().is_none_or(|name| *name == entry.spec.name)
+        });
+        asked.fold(",".to_owned(), |text, entry| format!("{text}{},", entry.number))
+    }
+}
+
+/// The stages that a phase may be in.
+fn stages(phase: Option<Phase>) -> &'static str {
+    match phase {
+        None => "wfuprsdc",
+        Some(Phase::Ready | Phase::Scheduled) => "wf",
+        Some(Phase::Parked) => "up",
+        Some(Phase::Running) => "r",
+        Some(Phase::Succeeded) => "s",
+        Some(Phase::Dead) => "d",
+        Some(Phase::Cancelled) => "c",
+    }
+}
+
+fn is_wanted(record: &JobRecord, request: &ListRequest) -> bool {
+    let job = &record.job;
+    request.key.as_ref().is_none_or(|key| job.key.as_ref().is_some_and(|claim| claim.key == *key))
+        && request.tag.as_ref().is_none_or(|tag| job.tags.contains(tag))
+        && request.correlation.as_ref().is_none_or(|id| job.correlation.as_ref() == Some(id))
+        && request.group.as_ref().is_none_or(|group| job.group.as_ref() == Some(group))
+        && request.phase.is_none_or(|phase| record.phase() == phase)
+}
+
+/// An attempt as `lua/parts/ending.lua` notes it.
+#[derive(Debug, Deserialize)]
+struct AttemptLine {
+    number: u32,
+    worker: String,
+    started: String,
+    ended: String,
+    ending: String,
+    error: Option<String>,
+    output: Option<String>,
+}
+
+/// One attempt; nothing if its line is damaged.
+fn read_attempt(line: &str) -> Option<AttemptRecord> {
+    let line: AttemptLine = serde_json::from_str(line).ok()?;
+    let instant = |text: &str| text.parse().ok().map(Timestamp::from_micros);
+    Some(AttemptRecord {
+        number: line.number,
+        worker: WorkerId::from_random(u128::from_str_radix(&line.worker, 16).ok()?),
+        started_at: instant(&line.started)?,
+        ended_at: instant(&line.ended),
+        ending: AttemptEnding::parse(&line.ending)?,
+        error: line.error.as_deref().map(parse_error),
+        output: line.output,
+    })
+}
+
+/// The attempt that runs, or that succeeded: those are not noted, a job's state tells them.
+fn last_attempt(state: &State, notes: &Notes) -> Option<AttemptRecord> {
+    let claim = state.claim?;
+    let (ending, ended_at) = match state.stage {
+        b'r' => (AttemptEnding::Running, None),
+        b's' => (AttemptEnding::Succeeded, Some(state.at)),
+        _ => return None,
+    };
+    Some(AttemptRecord {
+        number: state.counters.attempts,
+        worker: claim.worker,
+        started_at: claim.since,
+        ended_at,
+        ending,
+        error: None,
+        output: notes.text("output").filter(|_| ended_at.is_some()),
+    })
+}
+
+/// The word that a script answers with.
+pub(super) fn word(value: redis::Value) -> Step<String> {
+    text(value)
+}

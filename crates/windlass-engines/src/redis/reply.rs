@@ -1,0 +1,114 @@
+//! What a script answered, read piece by piece. A piece of another kind than expected is damage, and is told as such.
+
+use redis::Value;
+use windlass_core::clock::Timestamp;
+use windlass_core::error::EngineError;
+
+use super::fault::{Fault, Step};
+
+/// The answer of a script.
+#[derive(Debug)]
+pub(super) struct Reply {
+    /// The store's clock.
+    pub(super) now: Timestamp,
+    /// What was asked for.
+    pub(super) value: Value,
+}
+
+/// A list, taken from the front.
+#[derive(Debug)]
+pub(super) struct Items(std::vec::IntoIter<Value>);
+
+impl Items {
+    pub(super) fn of(value: Value) -> Step<Self> {
+        match value {
+            Value::Array(items) => Ok(Self(items.into_iter())),
+            // An empty table of Lua, and nothing at all.
+            Value::Nil => Ok(Self(Vec::new().into_iter())),
+            Value::BulkString(bytes) if bytes.is_empty() => Ok(Self(Vec::new().into_iter())),
+            other => Err(damaged("a list", &other)),
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.len() == 0
+    }
+
+    pub(super) fn value(&mut self) -> Value {
+        self.0.next().unwrap_or(Value::Nil)
+    }
+
+    pub(super) fn list(&mut self) -> Step<Self> {
+        Self::of(self.value())
+    }
+
+    pub(super) fn bytes(&mut self) -> Step<Vec<u8>> {
+        bytes(self.value())
+    }
+
+    pub(super) fn text(&mut self) -> Step<String> {
+        text(self.value())
+    }
+
+    pub(super) fn number(&mut self) -> Step<i64> {
+        number(&self.value())
+    }
+
+    pub(super) fn count(&mut self) -> Step<u64> {
+        Ok(u64::try_from(self.number()?).unwrap_or_default())
+    }
+
+    /// A number, or nothing where the text is empty.
+    pub(super) fn number_or_none(&mut self) -> Step<Option<i64>> {
+        match self.value() {
+            Value::BulkString(bytes) if bytes.is_empty() => Ok(None),
+            Value::Nil => Ok(None),
+            value => number(&value).map(Some),
+        }
+    }
+
+    /// Whether the text is not empty.
+    pub(super) fn flag(&mut self) -> Step<bool> {
+        Ok(!self.bytes()?.is_empty())
+    }
+}
+
+pub(super) fn bytes(value: Value) -> Step<Vec<u8>> {
+    match value {
+        Value::BulkString(bytes) => Ok(bytes),
+        Value::SimpleString(text) => Ok(text.into_bytes()),
+        Value::Okay => Ok(b"OK".to_vec()),
+        Value::Nil => Ok(Vec::new()),
+        Value::Int(number) => Ok(number.to_string().into_bytes()),
+        other => Err(damaged("a text", &other)),
+    }
+}
+
+/// A text. Bytes that are none are replaced: one damaged text must not keep others from being read.
+pub(super) fn text(value: Value) -> Step<String> {
+    let bytes = bytes(value)?;
+    Ok(String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
+}
+
+fn number(value: &Value) -> Step<i64> {
+    let parsed = match value {
+        Value::Int(number) => Some(*number),
+        Value::BulkString(bytes) => std::str::from_utf8(bytes).ok().and_then(|text| text.parse().ok()),
+        _ => None,
+    };
+    parsed.ok_or_else(|| damaged("a number", value))
+}
+
+/// The values themselves may be payloads, so only their kind is told.
+fn damaged(expected: &str, got: &Value) -> Fault {
+    let got = match got {
+        Value::Nil => "nothing",
+        Value::Int(_) => "a number",
+        Value::BulkString(_) | Value::SimpleString(_) | Value::Okay => "a text",
+        Value::Array(_) => "a list",
+        _ => "something else",
+    };
+    Fault::Engine(EngineError::Unusable {
+        why: format!("expected {expected} in an answer of the store, got {got}; its keys may have been changed by hand"),
+    })
+}

@@ -1,0 +1,279 @@
+//! Bytes as jobs and jobs as bytes. Scripts read the same state (`lua/parts/state.lua`); the body is ours alone. Reading never
+//! fails for a damaged value: it is replaced, because one bad job must not keep others from being claimed or shown.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use windlass_core::admin::JobRecord;
+use windlass_core::claim::ClaimToken;
+use windlass_core::clock::Timestamp;
+use windlass_core::enqueue::NewJob;
+use windlass_core::gate::Gate;
+use windlass_core::job::{Counters, Job, JobId, JobState};
+use windlass_core::key::{KeyClaim, KeyScope, OnConflict};
+use windlass_core::names::{CorrelationId, GroupName, Key, PriorityLabel, QueueName, Tag, TypeName};
+use windlass_core::outcome::{ErrorKind, JobError};
+use windlass_core::payload::Payload;
+use windlass_core::priority::Priority;
+use windlass_core::retry::RetryPolicy;
+use windlass_core::worker::WorkerId;
+
+use super::catalogue::Catalogue;
+use super::fault::Step;
+use super::reply::Items;
+
+/// Digits of an id. Ids of one length sort as their numbers do.
+const ID_DIGITS: usize = 14;
+
+pub(super) fn id_text(id: JobId) -> String {
+    format!("{:0ID_DIGITS$}", id.0)
+}
+
+pub(super) fn read_id(bytes: &[u8]) -> JobId {
+    let text = std::str::from_utf8(bytes).unwrap_or_default();
+    JobId(text.parse().unwrap_or_default())
+}
+
+/// JSON of one of our own types.
+pub(super) fn to_json<T: Serialize + ?Sized>(value: &T) -> String {
+    serde_json::to_string(value).expect("our own types have string keys and no failing serializers")
+}
+
+fn from_json<T: DeserializeOwned>(text: &str) -> Option<T> {
+    serde_json::from_str(text).ok()
+}
+
+/// The rarer options of a job. Most jobs have none.
+#[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+struct Options {
+    #[serde(skip_serializing_if = "is_default")]
+    key: Option<Key>,
+    #[serde(skip_serializing_if = "is_default")]
+    scope: KeyScope,
+    #[serde(skip_serializing_if = "is_default")]
+    on_conflict: OnConflict,
+    #[serde(skip_serializing_if = "is_default")]
+    correlation: Option<CorrelationId>,
+    #[serde(skip_serializing_if = "is_default")]
+    group: Option<GroupName>,
+    #[serde(skip_serializing_if = "is_default")]
+    tags: Vec<Tag>,
+    #[serde(skip_serializing_if = "is_default")]
+    retry: Option<RetryPolicy>,
+    #[serde(skip_serializing_if = "is_default")]
+    timeout_micros: Option<u64>,
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+/// What is stored of a job and never changes, unless its key's next one renews it: label, options and payload, a line
+/// each. Of these, only the payload may hold line breaks.
+pub(super) fn body(new: &NewJob) -> String {
+    let key = new.key.as_ref();
+    let options = Options {
+        key: key.map(|claim| claim.key.clone()),
+        scope: key.map(|claim| claim.scope).unwrap_or_default(),
+        on_conflict: key.map(|claim| claim.on_conflict).unwrap_or_default(),
+        correlation: new.correlation.clone(),
+        group: new.group.clone(),
+        tags: new.tags.clone(),
+        retry: new.retry.clone(),
+        timeout_micros: new.timeout.map(|timeout| u64::try_from(timeout.as_micros()).unwrap_or(u64::MAX)),
+    };
+    let label = new.label.as_ref().map_or("", PriorityLabel::as_str);
+    let options = if is_default(&options) { String::new() } else { to_json(&options) };
+    format!("{label}\n{options}\n{}", new.payload.as_str())
+}
+
+/// The fixed part of a job's state.
+#[derive(Debug, Clone)]
+pub(super) struct State {
+    pub(super) stage: u8,
+    flags: u8,
+    pub(super) kind: u32,
+    priority: u8,
+    pub(super) enqueued_at: Timestamp,
+    pub(super) due: Timestamp,
+    pub(super) counters: Counters,
+    /// Of a running job, and of the attempt that ended it.
+    pub(super) claim: Option<ClaimPart>,
+    /// When it ended.
+    pub(super) at: Timestamp,
+}
+
+/// Who runs or ran a job.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ClaimPart {
+    pub(super) token: ClaimToken,
+    pub(super) worker: WorkerId,
+    pub(super) since: Timestamp,
+}
+
+const BOOSTED: u8 = 2;
+
+impl State {
+    /// Reads the bytes that `lua/parts/state.lua` describes. What is missing counts as zero.
+    pub(super) fn read(bytes: &[u8]) -> Self {
+        let mut from = Bytes(bytes);
+        let [stage, flags] = from.take();
+        let kind = u32::from_be_bytes(from.take());
+        let [priority] = from.take();
+        let (enqueued_at, due) = (from.instant(), from.instant());
+        let mut count = || u32::from_be_bytes(from.take());
+        let counters = Counters { attempts: count(), failures: count(), crashes: count(), holds: count() };
+        let claim = (!from.0.is_empty()).then(|| ClaimPart {
+            token: ClaimToken::from_bytes(from.take()),
+            worker: WorkerId::from_bytes(from.take()),
+            since: from.instant(),
+        });
+        let at = from.instant();
+        Self { stage, flags, kind, priority, enqueued_at, due, counters, claim, at }
+    }
+
+    pub(super) fn boosted(&self) -> bool {
+        self.flags & BOOSTED != 0
+    }
+}
+
+/// Bytes, taken from the front. What is not there is zero.
+struct Bytes<'a>(&'a [u8]);
+
+impl Bytes<'_> {
+    fn take<const N: usize>(&mut self) -> [u8; N] {
+        let mut taken = [0; N];
+        let length = N.min(self.0.len());
+        taken[..length].copy_from_slice(&self.0[..length]);
+        self.0 = &self.0[length..];
+        taken
+    }
+
+    fn instant(&mut self) -> Timestamp {
+        Timestamp::from_micros(i64::from_be_bytes(self.take()))
+    }
+}
+
+/// What is noted of a job.
+#[derive(Debug, Default)]
+pub(super) struct Notes(HashMap<String, String>);
+
+impl Notes {
+    /// From names and values in turn.
+    pub(super) fn read(mut items: Items) -> Step<Self> {
+        let mut notes = HashMap::new();
+        while !items.is_empty() {
+            notes.insert(items.text()?, items.text()?);
+        }
+        Ok(Self(notes))
+    }
+
+    pub(super) fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
+    }
+
+    pub(super) fn text(&self, name: &str) -> Option<String> {
+        self.0.get(name).cloned()
+    }
+}
+
+/// A job as scripts give it.
+#[derive(Debug)]
+pub(super) struct Row {
+    pub(super) id: JobId,
+    pub(super) state: State,
+    body: Vec<u8>,
+    pub(super) notes: Notes,
+}
+
+impl Row {
+    /// Takes id, state, body and notes from the front of a list.
+    pub(super) fn take(items: &mut Items) -> Step<Self> {
+        let id = read_id(&items.bytes()?);
+        Self::take_rest(id, items)
+    }
+
+    /// The same for a job whose id is known.
+    pub(super) fn take_rest(id: JobId, items: &mut Items) -> Step<Self> {
+        let state = State::read(&items.bytes()?);
+        Ok(Self { id, state, body: items.bytes()?, notes: Notes::read(items.list()?)? })
+    }
+
+    /// The job.
+    pub(super) fn job(&self, catalogue: &Catalogue) -> Job {
+        let (label, options, payload) = split(&self.body);
+        let options: Options = from_json(options).unwrap_or_default();
+        let (job_type, queue) = names(catalogue, self.state.kind);
+        Job {
+            id: self.id,
+            job_type,
+            queue,
+            payload: Payload::from_store(payload),
+            priority: Priority::new(self.state.priority.into()).unwrap_or(Priority::LEAST_URGENT),
+            label: PriorityLabel::parse(label).ok(),
+            enqueued_at: self.state.enqueued_at,
+            due: self.state.due,
+            expires_at: self.notes.get("expires").and_then(|at| at.parse().ok()).map(Timestamp::from_micros),
+            key: options.key.map(|key| KeyClaim { key, scope: options.scope, on_conflict: options.on_conflict }),
+            correlation: options.correlation,
+            tags: options.tags,
+            group: options.group,
+            retry: options.retry,
+            timeout: options.timeout_micros.map(Duration::from_micros),
+            counters: self.state.counters,
+            progress: self.notes.get("progress").and_then(from_json),
+        }
+    }
+
+    /// The job and where it is.
+    pub(super) fn record(&self, catalogue: &Catalogue, now: Timestamp) -> JobRecord {
+        JobRecord {
+            job: self.job(catalogue),
+            state: self.job_state(),
+            last_error: self.notes.get("error").map(parse_error),
+            read_at: now,
+        }
+    }
+
+    fn job_state(&self) -> JobState {
+        let at = self.state.at;
+        match (self.state.stage, self.state.claim) {
+            (b'r', Some(claim)) => JobState::Running {
+                worker: claim.worker,
+                since: claim.since,
+                cancel_requested: self.notes.text("cancel"),
+            },
+            (b's', _) => JobState::Succeeded { at, result: self.notes.text("result") },
+            (b'd', _) => JobState::Dead { at, error: parse_error(self.notes.get("death").unwrap_or_default()) },
+            (b'c', _) => JobState::Cancelled { at, why: self.notes.text("why").unwrap_or_default() },
+            (b'u', _) => JobState::Waiting { gate: Some(Gate::suspect()) },
+            (b'p', _) => JobState::Waiting { gate: self.notes.get("gate").map(Gate::named) },
+            _ => JobState::Waiting { gate: None },
+        }
+    }
+}
+
+fn split(body: &[u8]) -> (&str, &str, &str) {
+    let text = std::str::from_utf8(body).unwrap_or_default();
+    let (label, rest) = text.split_once('\n').unwrap_or_default();
+    let (options, payload) = rest.split_once('\n').unwrap_or_default();
+    (label, options, payload)
+}
+
+/// The names that belong to a type's number. One that nobody registered gets names that say so.
+fn names(catalogue: &Catalogue, kind: u32) -> (TypeName, QueueName) {
+    if let Some(entry) = catalogue.type_numbered(kind) {
+        return (entry.spec.name.clone(), entry.spec.queue.clone());
+    }
+    let unknown = format!("unknown-{kind}");
+    let name = TypeName::parse(&unknown).expect("a number and a dash are plain");
+    (name, QueueName::parse(&unknown).expect("a number and a dash are plain"))
+}
+
+/// An error as it is kept. One that cannot be read is told as it is.
+pub(super) fn parse_error(text: &str) -> JobError {
+    from_json(text).unwrap_or_else(|| JobError::new(ErrorKind::Failed, text))
+}

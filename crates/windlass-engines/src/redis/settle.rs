@@ -1,0 +1,50 @@
+//! Settling: the end of an attempt is written, if its fence holds.
+
+use windlass_core::claim::Fence;
+use windlass_core::job::Progress;
+use windlass_core::limits::{PROGRESS_BYTES_MAX, SETTLE_BATCH_MAX};
+use windlass_core::outcome::bounded;
+use windlass_core::settle::{Settled, Settlement};
+
+use super::call::Args;
+use super::fault::Step;
+use super::land::{Order, ran_for};
+use super::reply::Items;
+use super::row::{id_text, to_json};
+use super::{Store, refuse_over};
+
+impl Store {
+    pub(super) async fn settle(&self, batch: Vec<Settlement>) -> Step<Vec<Settled>> {
+        refuse_over(SETTLE_BATCH_MAX, "settlements", batch.len())?;
+        let mut args = Args::new();
+        args.flag(true).owned(Order::plain_success()).count(batch.len());
+        for settlement in batch {
+            let fence = settlement.fence;
+            args.owned(id_text(fence.job)).bytes(&fence.token.to_bytes());
+            args.number(ran_for(&settlement.report)).owned(Order::of(settlement));
+        }
+        read_settled(Items::of(self.call(&self.scripts().settle, args).await?.value)?)
+    }
+
+    pub(super) async fn report(&self, batch: Vec<(Fence, Progress)>) -> Step<Vec<Settled>> {
+        refuse_over(SETTLE_BATCH_MAX, "reports of progress", batch.len())?;
+        let mut args = Args::new();
+        args.count(batch.len());
+        for (fence, progress) in batch {
+            let progress = Progress {
+                percent: progress.percent.min(100),
+                note: progress.note.map(|note| bounded(note, PROGRESS_BYTES_MAX)),
+            };
+            args.owned(id_text(fence.job)).bytes(&fence.token.to_bytes()).owned(to_json(&progress));
+        }
+        read_settled(Items::of(self.call(&self.scripts().report, args).await?.value)?)
+    }
+}
+
+fn read_settled(mut answers: Items) -> Step<Vec<Settled>> {
+    let mut settled = Vec::new();
+    while !answers.is_empty() {
+        settled.push(if answers.flag()? { Settled::Applied } else { Settled::ClaimLost });
+    }
+    Ok(settled)
+}

@@ -1,0 +1,133 @@
+//! Workers come, show signs of life, and leave.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use windlass_core::claim::{ClaimToken, Fence};
+use windlass_core::clock::Timestamp;
+use windlass_core::error::EngineError;
+use windlass_core::gate::Gate;
+use windlass_core::names::{QueueName, TypeName};
+use windlass_core::worker::{Beat, Heartbeat, ProofOfLife, WorkerCard, WorkerId, WorkerSighting};
+
+use super::Store;
+use super::call::Args;
+use super::enqueue::micros;
+use super::fault::Step;
+use super::land::Order;
+use super::reply::{Items, bytes};
+use super::row::{read_id, to_json};
+
+/// A worker's card as it is kept.
+#[derive(Debug, Serialize, Deserialize)]
+struct StoredCard {
+    id: [u8; 16],
+    host: String,
+    pid: u32,
+    version: String,
+    queues: Vec<QueueName>,
+    types: Vec<TypeName>,
+    lease_micros: i64,
+}
+
+impl Store {
+    pub(super) async fn register(&self, card: WorkerCard) -> Step<()> {
+        let gates: Vec<_> = card.types.iter().map(Gate::no_handler).collect();
+        let (queues, types): (Vec<_>, Vec<_>) =
+            (card.queues.iter().map(QueueName::as_str).collect(), card.types.iter().map(TypeName::as_str).collect());
+        let mut args = Args::new();
+        args.bytes(&card.id.to_bytes()).number(micros(card.lease)).owned(to_json(&stored(&card)));
+        args.owned(queues.join("\n")).owned(types.join("\n")).count(gates.len());
+        gates.iter().for_each(|gate| _ = args.text(gate.as_str()));
+        let is_new = !bytes(self.call(&self.scripts().register, args).await?.value)?.is_empty();
+        if is_new {
+            return Ok(());
+        }
+        let why =
+            "expected a new worker id, got one that is known already; make a random one for each start";
+        Err(EngineError::Refused(why.to_owned()).into())
+    }
+
+    pub(super) async fn extend(&self, heartbeat: Heartbeat) -> Step<Beat> {
+        let mut args = Args::new();
+        args.bytes(&heartbeat.worker.to_bytes()).number(micros(heartbeat.lease));
+        let mut answer = Items::of(self.call_by_heart(&self.scripts().extend, args).await?.value)?;
+        if !answer.flag()? {
+            return Ok(Beat::Dead);
+        }
+        Ok(Beat::Alive { cancel: read_fences(answer.list()?)? })
+    }
+
+    pub(super) async fn asked_to_stop(&self, worker: WorkerId) -> Step<Vec<Fence>> {
+        let mut args = Args::new();
+        args.bytes(&worker.to_bytes());
+        read_fences(Items::of(self.call_by_heart(&self.scripts().asked_to_stop, args).await?.value)?)
+    }
+
+    pub(super) async fn retire(&self, worker: WorkerId) -> Step<()> {
+        let mut args = Args::new();
+        args.bytes(&worker.to_bytes()).owned(Order::release());
+        self.call(&self.scripts().retire, args).await?;
+        Ok(())
+    }
+
+    pub(super) async fn workers(&self) -> Step<Vec<WorkerSighting>> {
+        let reply = self.call(&self.scripts().workers, Args::new()).await?;
+        let mut rows = Items::of(reply.value)?;
+        let mut sightings = Vec::new();
+        while !rows.is_empty() {
+            sightings.extend(sighting(rows.list()?, reply.now)?);
+        }
+        sightings.sort_by_key(|sighting| sighting.card.id);
+        Ok(sightings)
+    }
+}
+
+fn stored(card: &WorkerCard) -> StoredCard {
+    StoredCard {
+        id: card.id.to_bytes(),
+        host: card.host.clone(),
+        pid: card.pid,
+        version: card.version.clone(),
+        queues: card.queues.clone(),
+        types: card.types.clone(),
+        lease_micros: micros(card.lease),
+    }
+}
+
+/// A worker as its row tells; nothing if the row is damaged.
+fn sighting(mut row: Items, now: Timestamp) -> Step<Option<WorkerSighting>> {
+    let Ok(card) = serde_json::from_str::<StoredCard>(&row.text()?) else { return Ok(None) };
+    let since = Timestamp::from_micros(row.number()?);
+    let beats = row.count()?;
+    let (last_beat, expires) = (Timestamp::from_micros(row.number()?), Timestamp::from_micros(row.number()?));
+    Ok(Some(WorkerSighting {
+        card: WorkerCard {
+            id: WorkerId::from_bytes(card.id),
+            host: card.host,
+            pid: card.pid,
+            version: card.version,
+            queues: card.queues,
+            types: card.types,
+            lease: Duration::from_micros(u64::try_from(card.lease_micros).unwrap_or_default()),
+        },
+        since,
+        beats,
+        expired: expires <= now,
+        silent_for: now.since(last_beat),
+        // The server knows connections, not processes.
+        proof: ProofOfLife::None,
+        running: row.count()?,
+    }))
+}
+
+/// Ids and tokens in turn.
+fn read_fences(mut items: Items) -> Step<Vec<Fence>> {
+    let mut fences = Vec::new();
+    while !items.is_empty() {
+        let job = read_id(&items.bytes()?);
+        let token = <[u8; 16]>::try_from(items.bytes()?).unwrap_or_default();
+        fences.push(Fence { job, token: ClaimToken::from_bytes(token) });
+    }
+    Ok(fences)
+}
