@@ -34,7 +34,7 @@ pub(crate) struct Global {
     /// The configuration [default: $WINDLASS_CONFIG, ./windlass.toml, ./windlass.yaml, else the defaults]
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// The store, whatever the configuration says: an SQLite file or postgres://… [default: windlass.db]
+    /// The store, whatever the configuration says: an SQLite file, postgres://… or redis://… [default: windlass.db]
     #[arg(long, global = true, value_name = "PATH|URL")]
     pub(crate) db: Option<PathBuf>,
     /// Print JSON; errors too, on standard error

@@ -18,6 +18,7 @@ mod from_env;
 mod section;
 mod database_url;
 mod postgres;
+mod redis;
 mod store;
 mod worker;
 pub(crate) mod retry;
@@ -26,6 +27,7 @@ pub(crate) mod example;
 
 pub(crate) use database_url::DatabaseUrl;
 pub(crate) use postgres::PostgresSettings;
+pub(crate) use redis::{RedisSettings, RedisUrl};
 pub(crate) use problem::{Problem, suggest};
 pub(crate) use store::{EngineChoice, StoreSettings, Synchronous};
 pub(crate) use tree::Place;
@@ -99,8 +101,9 @@ pub(crate) fn load(file: Option<&Path>, variables: &[(String, String)]) -> Resul
     };
     let mut problems = Problems::default();
     from_env::overlay(&mut tree, variables, &mut problems);
-    from_env::check_redis(variables, &mut problems);
     let mut config = interpret(&tree, &mut problems);
+    from_env::take_use_redis(&mut config.store, variables, &mut problems);
+    from_env::take_redis_url(&mut config.store, variables, &mut problems);
     from_env::take_database_url(&mut config.store, variables, &mut problems);
     problems.or(Config { file: file.map(Path::to_owned), ..config })
 }

@@ -7,9 +7,12 @@ use tokio_postgres::error::SqlState;
 use windlass_core::engine::Engine;
 use windlass_core::error::EngineError;
 use windlass_engines::postgres::{Address, PostgresEngine, PostgresOptions};
+use windlass_engines::redis::{RedisEngine, RedisOptions};
 use windlass_engines::sqlite::{self, SqliteEngine, SqliteOptions};
 
-use crate::config::{Config, DatabaseUrl, EngineChoice, PostgresSettings, StoreSettings, Synchronous};
+use crate::config::{
+    Config, DatabaseUrl, EngineChoice, PostgresSettings, RedisSettings, RedisUrl, StoreSettings, Synchronous,
+};
 use crate::exit::{Code, Failure, with_causes};
 
 /// Whether a command may make a new store.
@@ -38,6 +41,10 @@ pub(crate) async fn open(config: &Config, if_missing: IfMissing) -> Result<Arc<d
             let options = PostgresOptions { migrate, ..postgres_options(&config.store.postgres) };
             connect(config.store.database_url()?, options).await
         }
+        EngineChoice::Redis => {
+            let engine = connect_redis(config.store.redis_url()?, redis_options(&config.store.redis)).await?;
+            Ok(Arc::new(engine))
+        }
     }
 }
 
@@ -59,6 +66,35 @@ pub(crate) fn of_postgres(error: EngineError, url: &DatabaseUrl) -> Failure {
     failure.hint(format!(
         "the server was looked for at {url}; start it, or name another one with --db or DATABASE_URL"
     ))
+}
+
+/// Connects to Redis.
+pub(crate) async fn connect_redis(url: &RedisUrl, options: RedisOptions) -> Result<RedisEngine, Failure> {
+    RedisEngine::connect(url.secret(), options).await.map_err(|error| of_redis(error, url))
+}
+
+/// Why Redis cannot be used, and where it was looked for.
+pub(crate) fn of_redis(error: EngineError, url: &RedisUrl) -> Failure {
+    let passing = error.is_passing();
+    let failure = Failure::from(error);
+    if !passing {
+        return failure;
+    }
+    failure.hint(format!(
+        "the server was looked for at {url}; start it, or name another one with --db or REDIS_URL"
+    ))
+}
+
+/// How the Redis server is used.
+pub(crate) fn redis_options(settings: &RedisSettings) -> RedisOptions {
+    RedisOptions {
+        namespace: settings.namespace.clone(),
+        ready_key: settings.ready_key.clone(),
+        scheduled_key: settings.scheduled_key.clone(),
+        ca_file: settings.ca_file.clone(),
+        allow_eviction: settings.allow_eviction,
+        ..RedisOptions::default()
+    }
 }
 
 /// A session of our own, beside those of the engine. Its connection ends with the value.
@@ -111,7 +147,7 @@ pub(crate) fn sqlite_options(store: &StoreSettings) -> SqliteOptions {
 /// Each process has a memory of its own, so a command would look into one that is always empty.
 pub(crate) fn memory_is_private() -> Failure {
     Failure::new(Code::Configuration, "expected a store that processes share, got the memory engine")
-        .hint("jobs in memory are seen only by the process that holds them; set `engine` in [store] to \"sqlite\" or \"postgres\", or use --db")
+        .hint("jobs in memory are seen only by the process that holds them; set `engine` in [store] to \"sqlite\", \"postgres\" or \"redis\", or use --db")
 }
 
 #[cfg(test)]

@@ -87,12 +87,13 @@ fn a_wrong_variable_is_named() {
 }
 
 #[test]
-fn asking_for_redis_is_refused_by_every_command_that_needs_the_configuration() {
-    for args in [&["check"][..], &["queue", "list"], &["retry-plan"]] {
-        let done = Dir::new().with_env(&[("USE_REDIS_QUEUE", "true"), ("REDIS_URL", "redis://x")], args);
-        assert_eq!(done.code, 78, "{args:?}");
-        assert!(done.err.contains("USE_REDIS_QUEUE") && done.err.contains("not in this build"), "{done:?}");
-    }
+fn asking_for_redis_without_a_server_is_an_error_and_never_falls_back_to_a_file() {
+    let nobody = ("REDIS_URL", "redis://127.0.0.1:1");
+    let done = Dir::new().with_env(&[("USE_REDIS_QUEUE", "true"), nobody], &["queue", "list"]);
+    assert_eq!(done.code, 69, "{done:?}");
+    assert!(done.err.contains("127.0.0.1:1"), "{done:?}");
+    let done = Dir::new().with_env(&[("USE_REDIS_QUEUE", "true")], &["check"]);
+    assert!(done.code == 78 && done.err.contains("REDIS_URL"), "{done:?}");
     assert_eq!(Dir::new().with_env(&[("USE_REDIS_QUEUE", "false")], &["check"]).code, 0, "off is fine");
 }
 

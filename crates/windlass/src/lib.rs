@@ -200,7 +200,7 @@
 //! | memory: [`MemoryEngine`] | always there | nothing: it is gone with the process | one |
 //! | SQLite: `sqlite::SqliteEngine` | `sqlite` | a power cut; with `Synchronous::Normal` the death of the process | many, on one host |
 //! | PostgreSQL: `postgres::PostgresEngine` | `postgres` | a power cut, unless the server runs with `fsync` or `synchronous_commit` off | many |
-//! | Redis | planned | | |
+//! | Redis: `redis::RedisEngine` | `redis` | what the server's persistence says: with `appendfsync always` a power cut | many |
 //!
 //! # Where things are
 //!
@@ -242,6 +242,8 @@ pub use windlass_engines as engines;
 pub use windlass_engines::memory::MemoryEngine;
 #[cfg(feature = "postgres")]
 pub use windlass_engines::postgres;
+#[cfg(feature = "redis")]
+pub use windlass_engines::redis;
 #[cfg(feature = "sqlite")]
 pub use windlass_engines::sqlite;
 pub use worker::{StartError, Stopped, Stopper, Worker, WorkerOptions};

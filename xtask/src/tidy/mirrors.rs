@@ -5,7 +5,7 @@ use super::tree::Tree;
 
 const ENGINES: &str = "crates/windlass-engines/src/";
 const MODEL: &str = "memory";
-const MIRRORS: [&str; 2] = ["sqlite", "postgres"];
+const MIRRORS: [&str; 3] = ["sqlite", "postgres", "redis"];
 
 /// Files of memory that need no counterpart, and why.
 const ONLY_IN_MEMORY: [(&str, &str); 3] = [

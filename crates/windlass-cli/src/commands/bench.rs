@@ -32,15 +32,16 @@ use scenarios::{Choice, Scenario};
 #[command(after_help = "Examples:
   windlass bench --engine sqlite --limit
   windlass bench --engine postgres --scenario all --runs 3 --json
+  windlass bench --engine redis --limit
   windlass bench --url postgres://user@localhost:5432/app --scenario drain,pinned --jobs 10000
 
 Compare figures only within one run: machines differ, and the same machine differs from hour to hour. Ratios are made
 within one run. Files and schemas of a measurement are its own, and are removed at the end.")]
 pub(crate) struct BenchArgs {
-    /// The engine [default: sqlite, or postgres with --url]
+    /// The engine [default: sqlite, or what --url leads to]
     #[arg(long, value_enum)]
     engine: Option<BenchEngine>,
-    /// The PostgreSQL server [default: $DATABASE_URL]
+    /// The PostgreSQL or Redis server [default: $DATABASE_URL or $REDIS_URL]
     #[arg(long, value_name = "URL")]
     url: Option<String>,
     /// What to measure, separated by commas
@@ -83,6 +84,7 @@ enum BenchEngine {
     Memory,
     Sqlite,
     Postgres,
+    Redis,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -131,7 +133,11 @@ async fn measure(
 
 impl BenchArgs {
     fn engine(&self) -> BenchEngine {
-        let by_url = if self.url.is_some() { BenchEngine::Postgres } else { BenchEngine::Sqlite };
+        let by_url = match &self.url {
+            Some(url) if RedisUrl::is_meant_by(url) => BenchEngine::Redis,
+            Some(_) => BenchEngine::Postgres,
+            None => BenchEngine::Sqlite,
+        };
         self.engine.unwrap_or(by_url)
     }
 

@@ -26,6 +26,9 @@ pub(crate) fn check(config: &Config, output: &mut Output) -> Result<Code, Failur
     if config.store.engine == EngineChoice::Postgres {
         config.store.database_url()?;
     }
+    if config.store.engine == EngineChoice::Redis {
+        config.store.redis_url()?;
+    }
     if output.is_json() {
         output.json(&summary_json(config))?;
         return Ok(Code::Ok);
@@ -60,6 +63,10 @@ fn store_line(config: &Config) -> String {
             let url = store.postgres.url.as_ref().map(ToString::to_string).unwrap_or_default();
             format!("postgres {url}, schema {}; what jobs survive is up to the server", store.postgres.schema)
         }
+        (EngineChoice::Redis, _) => {
+            let url = store.redis.url.as_ref().map(ToString::to_string).unwrap_or_default();
+            format!("redis {url}, namespace {}; what jobs survive is up to the server", store.redis.namespace)
+        }
         (EngineChoice::Memory, _) => "memory; jobs are lost with the process".to_owned(),
         (EngineChoice::Sqlite, Synchronous::Full) => {
             format!("sqlite {}; jobs survive a power cut", store.path.display())
@@ -92,18 +99,23 @@ fn summary_json(config: &Config) -> serde_json::Value {
 
 /// Addresses are shown without their passwords.
 fn store_json(store: &StoreSettings) -> serde_json::Value {
-    let postgres = &store.postgres;
+    let (postgres, redis) = (&store.postgres, &store.redis);
     let shown = |url: &Option<DatabaseUrl>| url.as_ref().map(ToString::to_string);
     json!({
         "engine": store.engine.as_str(),
         "path": store.path,
         "synchronous": store.synchronous.as_str(),
         "busy_timeout": show_span(store.busy_timeout),
-        "url": shown(&postgres.url),
+        "url": shown(&postgres.url).or_else(|| redis.url.as_ref().map(ToString::to_string)),
         "schema": postgres.schema,
         "pooled": postgres.pooled,
         "listen": postgres.listen,
         "listen_url": shown(&postgres.listen_url),
         "connections": postgres.connections,
+        "namespace": redis.namespace,
+        "ready_key": redis.ready_key,
+        "scheduled_key": redis.scheduled_key,
+        "ca_file": redis.ca_file,
+        "allow_eviction": redis.allow_eviction,
     })
 }

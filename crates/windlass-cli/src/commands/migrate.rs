@@ -42,6 +42,7 @@ pub(crate) async fn migrate(
         EngineChoice::Memory => return Err(store::memory_is_private()),
         EngineChoice::Sqlite => on_sqlite(args, config).await?,
         EngineChoice::Postgres => on_postgres(args, config).await?,
+        EngineChoice::Redis => on_redis(args, config).await?,
     };
     if output.is_json() {
         let steps = plan.steps.iter().map(|(version, name)| json!({ "version": version, "name": name }));
@@ -79,6 +80,19 @@ async fn on_postgres(args: &MigrateArgs, config: &Config) -> Result<Plan, Failur
         place: json!({ "url": url.to_string(), "schema": options.schema }),
         steps: steps.iter().map(|step| (step.version, step.name)).collect(),
         statements: postgres::migrate::dry_run(&steps),
+    })
+}
+
+/// Redis has a layout instead of tables; it is made and checked when the namespace is opened.
+async fn on_redis(args: &MigrateArgs, config: &Config) -> Result<Plan, Failure> {
+    if !args.dry_run {
+        store::open(config, IfMissing::Create).await?;
+    }
+    let url = config.store.redis_url()?;
+    Ok(Plan {
+        place: json!({ "url": url.to_string(), "namespace": config.store.redis.namespace }),
+        steps: Vec::new(),
+        statements: String::new(),
     })
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::database_url::DatabaseUrl;
 use super::from_toml;
 use super::problem::{Problem, Problems};
+use super::redis::RedisUrl;
 use super::store::{EngineChoice, StoreSettings};
 use super::tree::{Entry, Node, Place, Table, Value};
 
@@ -105,18 +106,37 @@ pub(crate) fn take_database_url(
     }
 }
 
-/// The three variables of Redis that older deployments set. Redis is not in this build: asking for it must be
-/// refused, since falling back in silence would put jobs where nobody looks for them.
-pub(crate) fn check_redis(variables: &[(String, String)], problems: &mut Problems) {
+/// `USE_REDIS_QUEUE`, as older deployments set it: it chooses Redis, whatever the file says. Off, it says nothing.
+pub(crate) fn take_use_redis(
+    store: &mut StoreSettings,
+    variables: &[(String, String)],
+    problems: &mut Problems,
+) {
     let Some((name, text)) = variables.iter().find(|(name, _)| name == "USE_REDIS_QUEUE") else { return };
-    let place = Place::Env(Arc::from(name.as_str()));
     match flag(text) {
+        Some(true) => store.engine = EngineChoice::Redis,
         Some(false) => {}
-        Some(true) => problems.push(
-            Problem::at(&place, "Redis is asked for, but is not in this build")
-                .hint("unset it or set it to false; the store is chosen by `engine` in [store]"),
-        ),
-        None => problems.push(Problem::at(&place, format!("expected true or false, got {text:?}"))),
+        None => {
+            let place = Place::Env(Arc::from(name.as_str()));
+            problems.push(Problem::at(&place, format!("expected true or false, got {text:?}")));
+        }
+    }
+}
+
+/// `REDIS_URL`: where Redis is, if it was chosen and nothing else says where.
+pub(crate) fn take_redis_url(
+    store: &mut StoreSettings,
+    variables: &[(String, String)],
+    problems: &mut Problems,
+) {
+    if store.engine != EngineChoice::Redis || store.redis.url.is_some() {
+        return;
+    }
+    let given = variables.iter().find(|(name, text)| name == "REDIS_URL" && !text.is_empty());
+    let Some((name, text)) = given else { return };
+    match RedisUrl::parse(text) {
+        Ok(url) => store.redis.url = Some(url),
+        Err(why) => problems.push(Problem::at(&Place::Env(Arc::from(name.as_str())), why)),
     }
 }
 

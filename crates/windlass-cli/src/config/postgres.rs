@@ -3,6 +3,7 @@
 use windlass::postgres::PostgresOptions;
 
 use super::database_url::DatabaseUrl;
+use super::redis::RedisUrl;
 use super::section::{Section, boolean, text, whole};
 use super::tree::Value;
 
@@ -36,13 +37,18 @@ pub(super) fn read(section: &mut Section<'_, '_>) -> PostgresSettings {
     let default = PostgresSettings::default();
     let connections = section.get("connections", whole(1, CONNECTIONS_MAX));
     PostgresSettings {
-        url: section.get("url", url),
+        url: section.get("url", url_of_postgres).flatten(),
         schema: section.get("schema", schema).unwrap_or(default.schema),
         pooled: section.get("pooled", boolean).unwrap_or(default.pooled),
         listen: section.get("listen", boolean).unwrap_or(default.listen),
         listen_url: section.get("listen_url", url),
         connections: connections.and_then(|n| usize::try_from(n).ok()).unwrap_or(default.connections),
     }
+}
+
+/// The URL, if it does not lead to Redis.
+fn url_of_postgres(value: &Value) -> Result<Option<DatabaseUrl>, String> {
+    if RedisUrl::is_meant_by(&text(value)?) { Ok(None) } else { url(value).map(Some) }
 }
 
 fn url(value: &Value) -> Result<DatabaseUrl, String> {

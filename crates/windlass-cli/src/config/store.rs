@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::database_url::DatabaseUrl;
 use super::postgres::{self, PostgresSettings};
+use super::redis::{self, RedisSettings, RedisUrl};
 use super::section::{Section, span, text, word};
 use crate::exit::{Code, Failure};
 
@@ -21,6 +22,8 @@ pub(crate) struct StoreSettings {
     pub(crate) busy_timeout: Duration,
     /// What concerns PostgreSQL.
     pub(crate) postgres: PostgresSettings,
+    /// What concerns Redis.
+    pub(crate) redis: RedisSettings,
 }
 
 /// Which engine keeps the jobs.
@@ -30,6 +33,8 @@ pub(crate) enum EngineChoice {
     Sqlite,
     /// A PostgreSQL server.
     Postgres,
+    /// A Redis server.
+    Redis,
     /// Nothing but memory: jobs are gone with the process.
     Memory,
 }
@@ -39,6 +44,7 @@ impl EngineChoice {
         match self {
             Self::Sqlite => "sqlite",
             Self::Postgres => "postgres",
+            Self::Redis => "redis",
             Self::Memory => "memory",
         }
     }
@@ -70,13 +76,19 @@ impl Default for StoreSettings {
             synchronous: Synchronous::Full,
             busy_timeout: Duration::from_secs(5),
             postgres: PostgresSettings::default(),
+            redis: RedisSettings::default(),
         }
     }
 }
 
 impl StoreSettings {
-    /// Takes a store that was named in one word: the URL of a PostgreSQL server, or else an SQLite file.
+    /// Takes a store that was named in one word: the URL of a PostgreSQL or Redis server, or else an SQLite file.
     pub(crate) fn choose(&mut self, named: &Path) -> Result<(), String> {
+        if let Some(url) = named.to_str().filter(|text| RedisUrl::is_meant_by(text)) {
+            self.redis.url = Some(RedisUrl::parse(url)?);
+            self.engine = EngineChoice::Redis;
+            return Ok(());
+        }
         match named.to_str().filter(|text| DatabaseUrl::is_meant_by(text)) {
             Some(url) => {
                 self.postgres.url = Some(DatabaseUrl::parse(url)?);
@@ -88,6 +100,14 @@ impl StoreSettings {
             }
         }
         Ok(())
+    }
+
+    /// Where the Redis server is.
+    pub(crate) fn redis_url(&self) -> Result<&RedisUrl, Failure> {
+        self.redis.url.as_ref().ok_or_else(|| {
+            Failure::new(Code::Configuration, "expected the URL of a Redis server, got none")
+                .hint("set REDIS_URL, `url` in [store] or --db to one such as redis://localhost:6379")
+        })
     }
 
     /// Where the PostgreSQL server is.
@@ -103,6 +123,7 @@ impl StoreSettings {
 const ENGINES: &[(&str, EngineChoice)] = &[
     ("sqlite", EngineChoice::Sqlite),
     ("postgres", EngineChoice::Postgres),
+    ("redis", EngineChoice::Redis),
     ("memory", EngineChoice::Memory),
 ];
 const SYNCHRONOUS: &[(&str, Synchronous)] = &[("full", Synchronous::Full), ("normal", Synchronous::Normal)];
@@ -119,6 +140,7 @@ pub(crate) fn read(mut section: Section<'_, '_>) -> StoreSettings {
             .get("busy_timeout", span(Duration::from_millis(1), Duration::from_secs(600)))
             .unwrap_or(default.busy_timeout),
         postgres: postgres::read(&mut section),
+        redis: redis::read(&mut section),
     };
     if let Some(path) = path {
         section.get("path", |_| settings.choose(&path));
@@ -126,6 +148,9 @@ pub(crate) fn read(mut section: Section<'_, '_>) -> StoreSettings {
     // Whoever gives an address and no engine means the engine that the address leads to.
     if settings.postgres.url.is_some() {
         settings.engine = EngineChoice::Postgres;
+    }
+    if settings.redis.url.is_some() {
+        settings.engine = EngineChoice::Redis;
     }
     settings.engine = engine.unwrap_or(settings.engine);
     section.finish();
@@ -135,10 +160,6 @@ pub(crate) fn read(mut section: Section<'_, '_>) -> StoreSettings {
 fn engine(value: &super::tree::Value) -> Result<EngineChoice, String> {
     match text(value).as_deref() {
         Ok("postgresql") => Ok(EngineChoice::Postgres),
-        Ok("redis") => {
-            Err("expected one of sqlite, postgres, memory, got \"redis\", which is not in this build"
-                .to_owned())
-        }
         _ => word(ENGINES)(value),
     }
 }

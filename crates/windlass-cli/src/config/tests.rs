@@ -152,15 +152,20 @@ fn the_environment_goes_over_the_file_and_says_so_when_it_is_wrong() {
 }
 
 #[test]
-fn asking_for_redis_is_refused_and_not_ignored() {
-    for (text, count) in [("true", 1), ("1", 1), ("maybe", 1), ("false", 0), ("", 0)] {
-        let problems = load(None, &vars(&[("USE_REDIS_QUEUE", text)])).err().unwrap_or_default();
-        assert_eq!(problems.len(), count, "{text}: {problems:?}");
+fn redis_is_chosen_by_its_name_its_url_or_the_variable_of_older_deployments() {
+    let url = ("REDIS_URL", "redis://:secret@host:1/2");
+    let chosen = |text: &str| load(None, &vars(&[("USE_REDIS_QUEUE", text), url])).unwrap().store;
+    for (text, engine) in
+        [("true", EngineChoice::Redis), ("1", EngineChoice::Redis), ("false", EngineChoice::Sqlite), ("", EngineChoice::Sqlite)]
+    {
+        assert_eq!(chosen(text).engine, engine, "{text}");
     }
-    let problems = load(None, &vars(&[("USE_REDIS_QUEUE", "true")])).unwrap_err();
-    assert!(problems[0].to_string().contains("not in this build"), "{}", problems[0]);
-    let problems = toml("[store]\nengine = \"redis\"\n").unwrap_err();
-    assert!(problems[0].contains("not in this build"), "{problems:?}");
+    assert_eq!(chosen("yes").redis.url.map(|url| url.to_string()).as_deref(), Some("redis://host:1"));
+    assert_eq!(load(None, &vars(&[("USE_REDIS_QUEUE", "maybe")])).unwrap_err().len(), 1);
+    assert_eq!(toml("[store]\nengine = \"redis\"\n").unwrap().store.engine, EngineChoice::Redis);
+    let by_url = toml("[store]\nurl = \"rediss://host\"\nnamespace = \"shop\"\n").unwrap().store;
+    assert_eq!((by_url.engine, by_url.redis.namespace.as_str()), (EngineChoice::Redis, "shop"));
+    assert!(by_url.postgres.url.is_none());
 }
 
 #[test]

@@ -8,7 +8,7 @@ use super::fault::{Fault, Step};
 
 /// Servers and how to reach them.
 #[derive(Clone)]
-pub(super) struct Address {
+pub struct Address {
     hosts: Vec<ConnectionInfo>,
     /// The authority that signed the servers' certificates, as PEM, if the system does not know it.
     authority: Option<Vec<u8>>,
@@ -23,13 +23,18 @@ impl std::fmt::Debug for Address {
 
 impl Address {
     /// Reads `redis://user:password@host:port,host:port/database`; `rediss://` asks for TLS.
-    pub(super) fn parse(url: &str, authority: Option<Vec<u8>>) -> Result<Self> {
+    pub fn parse(url: &str) -> Result<Self> {
         let hosts: Result<Vec<_>> = one_url_a_host(url)?.iter().map(|url| read(url)).collect();
-        Ok(Self { hosts: hosts?, authority })
+        Ok(Self { hosts: hosts?, authority: None })
     }
 
-    /// Where it leads to, for people to read.
-    pub(super) fn place(&self) -> String {
+    /// The same with the authority that signed the servers' certificates.
+    pub(super) fn with_authority(self, authority: Option<Vec<u8>>) -> Self {
+        Self { authority, ..self }
+    }
+
+    /// Where it leads to, for people to read: without any password.
+    pub fn place(&self) -> String {
         let places: Vec<_> = self.hosts.iter().map(|host| host.addr().to_string()).collect();
         places.join(", ")
     }
@@ -105,7 +110,7 @@ mod tests {
 
     #[test]
     fn a_url_may_name_several_hosts_with_one_login() {
-        let address = Address::parse("redis://me:a,b%40c@one:1,two:2/3", None).unwrap();
+        let address = Address::parse("redis://me:a,b%40c@one:1,two:2/3").unwrap();
         assert_eq!(address.place(), "one:1, two:2");
         let second = address.client(1).unwrap();
         let settings = second.get_connection_info().redis_settings().clone();
@@ -114,7 +119,7 @@ mod tests {
 
     #[test]
     fn tls_and_login_go_along_to_where_a_cluster_sends_us() {
-        let address = Address::parse("rediss://:secret@one:1", None).unwrap();
+        let address = Address::parse("rediss://:secret@one:1").unwrap();
         let moved = address.client_at("10.0.0.7:7001").unwrap();
         let info = moved.get_connection_info();
         assert!(matches!(info.addr(), ConnectionAddr::TcpTls { host, port: 7001, .. } if host == "10.0.0.7"));
@@ -124,7 +129,7 @@ mod tests {
     #[test]
     fn what_is_no_url_is_refused_without_being_told() {
         for url in ["localhost:6379", "http://x", "redis://:pass word@", "redis://host:port"] {
-            let error = Address::parse(url, None).unwrap_err().to_string();
+            let error = Address::parse(url).unwrap_err().to_string();
             assert!(error.contains("redis://") && !error.contains("pass word"), "{error}");
         }
     }

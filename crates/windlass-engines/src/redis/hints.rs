@@ -13,7 +13,7 @@ use windlass_core::names::QueueName;
 
 use super::Store;
 use super::open::Periods;
-use super::row::read_id;
+use super::row::{ID_DIGITS, read_id};
 
 /// Between two tries to connect, growing from the first to the second.
 const AGAIN_AFTER: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
@@ -88,7 +88,7 @@ fn tell(store: &Weak<Store>, is_own: bool, payload: &[u8]) {
 }
 
 fn read_fence(text: &str) -> Option<Fence> {
-    let (id, token) = text.split_at_checked(14)?;
+    let (id, token) = text.split_at_checked(ID_DIGITS)?;
     let token = u128::from_str_radix(token, 16).ok()?;
     Some(Fence { job: read_id(id.as_bytes()), token: ClaimToken::from_random(token) })
 }

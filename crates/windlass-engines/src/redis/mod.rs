@@ -54,7 +54,6 @@ use windlass_core::worker::{Beat, Heartbeat, WorkerCard, WorkerId, WorkerSightin
 
 use crate::home::Home;
 use crate::listeners::Listeners;
-use address::Address;
 use call::Args;
 use catalogue::Catalogue;
 use conn::Link;
@@ -62,6 +61,7 @@ use fault::Step;
 use keys::Keys;
 use script::Scripts;
 
+pub use address::Address;
 #[doc(hidden)]
 pub use open::Periods;
 pub use open::{RedisOptions, ServerFacts};
@@ -102,7 +102,7 @@ impl RedisEngine {
     /// Connects, looks at the server's settings, and makes the namespace if it is not there. May be called on any runtime.
     pub async fn connect(url: &str, options: RedisOptions) -> Result<Self> {
         let keys = Keys::new(&options.namespace, options.ready_key.as_deref(), options.scheduled_key.as_deref())?;
-        let address = Arc::new(Address::parse(url, options.authority()?)?);
+        let address = Arc::new(Address::parse(url)?.with_authority(options.authority()?));
         let link = |within| Link::new(address.clone(), format!("{}layout", keys.all), within);
         let home = Home::start("windlass-redis")?;
         let store = Arc::new(Store {
@@ -126,6 +126,11 @@ impl RedisEngine {
             home.spawn(hints::keep_listening(Arc::downgrade(&store), options.periods));
         }
         Ok(Self { store, home, facts })
+    }
+
+    /// Deletes everything in this engine's namespace, and tells how many keys that were. Nobody may use it meanwhile.
+    pub async fn erase(self) -> Result<u64> {
+        self.run(|store| async move { store.erase().await }).await
     }
 
     /// What the server says about itself, as it was when the engine was opened.

@@ -4,7 +4,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::Value;
 use windlass_core::clock::Clock;
 use windlass_core::engine::{Durability, Result};
 use windlass_core::error::EngineError;
@@ -212,10 +211,38 @@ impl Store {
         }
         Ok(incarnation)
     }
+}
 
-    /// The number of keys on the server, for tests and people.
-    pub(super) async fn ping(&self) -> Step<Value> {
-        self.work.ask(&redis::cmd("PING")).await
+/// How many keys are looked at in one step.
+const ERASE_STEP: u32 = 1_000;
+
+impl Store {
+    /// Deletes every key of this namespace, a few at a time.
+    pub(super) async fn erase(&self) -> Step<u64> {
+        let mut erased = 0;
+        for prefix in [&self.keys.all, &self.keys.ready, &self.keys.scheduled] {
+            erased += self.erase_below(prefix).await?;
+        }
+        Ok(erased)
+    }
+
+    async fn erase_below(&self, prefix: &str) -> Step<u64> {
+        let (mut cursor, mut erased) = ("0".to_owned(), 0);
+        loop {
+            let mut scan = redis::cmd("SCAN");
+            scan.arg(&cursor).arg("MATCH").arg(format!("{prefix}*")).arg("COUNT").arg(ERASE_STEP);
+            let mut found = Items::of(self.work.ask(&scan).await?)?;
+            cursor = found.text()?;
+            let mut names = found.list()?;
+            while !names.is_empty() {
+                let unlink = redis::cmd("UNLINK").arg(names.bytes()?).to_owned();
+                self.work.ask(&unlink).await?;
+                erased += 1;
+            }
+            if cursor == "0" {
+                return Ok(erased);
+            }
+        }
     }
 }
 

@@ -11,7 +11,7 @@ use super::Store;
 use super::call::Args;
 use super::catalogue::Catalogue;
 use super::fault::Step;
-use super::reply::{Items, text};
+use super::reply::Items;
 use super::row::{Notes, Row, State, id_text, parse_error};
 
 /// So many jobs are looked at in one call of a list.
@@ -157,9 +157,4 @@ fn last_attempt(state: &State, notes: &Notes) -> Option<AttemptRecord> {
         error: None,
         output: notes.text("output").filter(|_| ended_at.is_some()),
     })
-}
-
-/// The word that a script answers with.
-pub(super) fn word(value: redis::Value) -> Step<String> {
-    text(value)
 }

@@ -14,7 +14,7 @@ use super::call::Args;
 use super::fault::Step;
 use super::land::Order;
 use super::reply::Items;
-use super::row::{State, id_text, read_id};
+use super::row::{ID_DIGITS, State, id_text, read_id};
 
 /// A job that a dead worker holds.
 struct Orphan {
@@ -93,10 +93,7 @@ fn read_held(mut items: Items) -> Step<HeldAtDeath> {
     let mut held = HeldAtDeath::new();
     while !items.is_empty() {
         let (worker, ids) = (items.bytes()?, items.bytes()?);
-        held.insert(worker, ids.chunks(ID_BYTES).map(read_id).collect());
+        held.insert(worker, ids.chunks(ID_DIGITS).map(read_id).collect());
     }
     Ok(held)
 }
-
-/// Ids stand one behind the other.
-const ID_BYTES: usize = 14;

@@ -25,7 +25,7 @@ use super::fault::Step;
 use super::reply::Items;
 
 /// Digits of an id. Ids of one length sort as their numbers do.
-const ID_DIGITS: usize = 14;
+pub(super) const ID_DIGITS: usize = 14;
 
 pub(super) fn id_text(id: JobId) -> String {
     format!("{:0ID_DIGITS$}", id.0)

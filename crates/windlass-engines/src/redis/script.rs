@@ -156,3 +156,6 @@ fn order() -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests;

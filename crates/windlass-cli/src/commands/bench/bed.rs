@@ -8,13 +8,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use windlass::MemoryEngine;
 use windlass::engines::sqlite::{SqliteEngine, SqliteOptions, Synchronous};
 use windlass::postgres::PostgresOptions;
+use windlass::redis::RedisOptions;
 use windlass_core::engine::Engine;
 
 use super::scratch::Scratch;
 use super::{BenchArgs, BenchEngine, BenchSynchronous};
-use crate::config::DatabaseUrl;
+use crate::config::{DatabaseUrl, RedisUrl};
 use crate::exit::{Code, Failure};
-use crate::store::{connect, drop_schema};
+use crate::store::{connect, connect_redis, drop_schema, of_redis};
 
 /// The engine, and where its stores are made.
 pub(super) struct Bed {
@@ -26,6 +27,7 @@ enum Kind {
     Memory,
     Sqlite { folder: Scratch, synchronous: Synchronous },
     Postgres { url: DatabaseUrl, prefix: String, schemas: Mutex<BTreeSet<String>> },
+    Redis { url: RedisUrl, prefix: String, namespaces: Mutex<BTreeSet<String>> },
 }
 
 /// A fresh store.
@@ -40,6 +42,7 @@ pub(super) enum At {
     Memory,
     File(PathBuf),
     Schema(DatabaseUrl, String),
+    Namespace(RedisUrl, String),
 }
 
 impl Bed {
@@ -54,8 +57,10 @@ impl Bed {
                 Kind::Sqlite { folder: Scratch::new(&args.dir)?, synchronous }
             }
             BenchEngine::Postgres => {
-                let prefix = format!("windlass_bench_{}_{:08x}", std::process::id(), fastrand::u32(..));
-                Kind::Postgres { url: url(args)?, prefix, schemas: Mutex::default() }
+                Kind::Postgres { url: url(args)?, prefix: prefix(), schemas: Mutex::default() }
+            }
+            BenchEngine::Redis => {
+                Kind::Redis { url: redis_url(args)?, prefix: prefix(), namespaces: Mutex::default() }
             }
         };
         Ok(Self { kind, made: AtomicU64::new(0) })
@@ -66,6 +71,7 @@ impl Bed {
             Kind::Memory => "memory",
             Kind::Sqlite { .. } => "sqlite",
             Kind::Postgres { .. } => "postgres",
+            Kind::Redis { .. } => "redis",
         }
     }
 
@@ -73,6 +79,14 @@ impl Bed {
     pub(super) fn server(&self) -> Option<(&DatabaseUrl, &str)> {
         match &self.kind {
             Kind::Postgres { url, prefix, .. } => Some((url, prefix)),
+            _ => None,
+        }
+    }
+
+    /// The Redis server.
+    pub(super) fn redis(&self) -> Option<&RedisUrl> {
+        match &self.kind {
+            Kind::Redis { url, .. } => Some(url),
             _ => None,
         }
     }
@@ -93,6 +107,12 @@ impl Bed {
                 let options = PostgresOptions { schema: schema.clone(), ..PostgresOptions::default() };
                 Ok(Place { engine: connect(url, options).await?, at: At::Schema(url.clone(), schema) })
             }
+            Kind::Redis { url, prefix, namespaces } => {
+                let namespace = format!("{prefix}_{number}");
+                namespaces.lock().unwrap_or_else(PoisonError::into_inner).insert(namespace.clone());
+                let engine = connect_redis(url, in_namespace(&namespace)).await?;
+                Ok(Place { engine: Arc::new(engine), at: At::Namespace(url.clone(), namespace) })
+            }
         }
     }
 
@@ -105,6 +125,10 @@ impl Bed {
                 drop_schema(url, schema).await?;
                 schemas.lock().unwrap_or_else(PoisonError::into_inner).remove(schema);
             }
+            (At::Namespace(url, namespace), Kind::Redis { namespaces, .. }) => {
+                erase(url, namespace).await?;
+                namespaces.lock().unwrap_or_else(PoisonError::into_inner).remove(namespace);
+            }
             _ => {}
         }
         Ok(())
@@ -112,13 +136,50 @@ impl Bed {
 
     /// Removes what is left after a failure or an interruption. Files go with the folder.
     pub(super) async fn clear(&self) -> Result<(), Failure> {
-        let Kind::Postgres { url, schemas, .. } = &self.kind else { return Ok(()) };
-        let left = std::mem::take(&mut *schemas.lock().unwrap_or_else(PoisonError::into_inner));
-        for schema in left {
-            drop_schema(url, &schema).await?;
+        match &self.kind {
+            Kind::Postgres { url, schemas, .. } => {
+                for schema in take(schemas) {
+                    drop_schema(url, &schema).await?;
+                }
+            }
+            Kind::Redis { url, namespaces, .. } => {
+                for namespace in take(namespaces) {
+                    erase(url, &namespace).await?;
+                }
+            }
+            Kind::Memory | Kind::Sqlite { .. } => {}
         }
         Ok(())
     }
+}
+
+/// What the names of our schemas or namespaces begin with.
+fn prefix() -> String {
+    format!("windlass_bench_{}_{:08x}", std::process::id(), fastrand::u32(..))
+}
+
+fn take(names: &Mutex<BTreeSet<String>>) -> BTreeSet<String> {
+    std::mem::take(&mut *names.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+pub(super) fn in_namespace(namespace: &str) -> RedisOptions {
+    RedisOptions { namespace: namespace.to_owned(), ..RedisOptions::default() }
+}
+
+/// Removes a namespace with all that is in it.
+async fn erase(url: &RedisUrl, namespace: &str) -> Result<(), Failure> {
+    let engine = connect_redis(url, in_namespace(namespace)).await?;
+    engine.erase().await.map(drop).map_err(|error| of_redis(error, url))
+}
+
+/// The URL of Redis that was given, else the environment's.
+fn redis_url(args: &BenchArgs) -> Result<RedisUrl, Failure> {
+    let by_variable = || std::env::var("REDIS_URL").ok().filter(|url| !url.is_empty());
+    let Some(url) = args.url.clone().or_else(by_variable) else {
+        return Err(Failure::new(Code::Usage, "expected the URL of a Redis server, got none")
+            .hint("name one with --url or REDIS_URL, such as redis://localhost:6379"));
+    };
+    RedisUrl::parse(&url).map_err(Failure::usage)
 }
 
 /// The URL that was given, else the environment's.

@@ -4,6 +4,7 @@
 mod memory;
 mod sqlite;
 mod postgres;
+mod redis;
 
 use super::bed::{At, Bed};
 use super::figures::{Figures, Measured};
@@ -52,6 +53,7 @@ async fn measure(part: Part, args: &BenchArgs, bed: &Bed, progress: &Progress) -
             sqlite::measure(part, path, args.synchronous(), args.jobs, progress)
         })?,
         At::Schema(url, schema) => postgres::measure(part, url, schema, args.jobs, progress).await?,
+        At::Namespace(url, namespace) => redis::measure(part, url, namespace, args.jobs, progress).await?,
     };
     bed.remove(&at).await?;
     Ok(figures)

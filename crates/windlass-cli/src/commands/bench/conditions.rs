@@ -3,9 +3,13 @@
 use serde_json::{Value, json};
 use tokio_postgres::Client;
 
-use super::bed::Bed;
+use super::bed::{Bed, in_namespace};
 use super::{BenchArgs, BenchEngine, History, load, session};
 use crate::exit::Failure;
+use crate::store::connect_redis;
+
+/// A namespace that is opened only to ask the server about itself.
+const FACTS: &str = "windlass_bench_facts";
 
 pub(super) async fn read(args: &BenchArgs, bed: &Bed) -> Result<Value, Failure> {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
@@ -28,6 +32,15 @@ pub(super) async fn read(args: &BenchArgs, bed: &Bed) -> Result<Value, Failure> 
         (BenchEngine::Postgres, Some((url, prefix))) => {
             conditions["schema"] = json!(prefix);
             settings(&session::connect(url).await?, &mut conditions).await?;
+        }
+        (BenchEngine::Redis, _) => {
+            let Some(url) = bed.redis() else { return Ok(conditions) };
+            let engine = connect_redis(url, in_namespace(FACTS)).await?;
+            let facts = engine.facts().clone();
+            engine.erase().await?;
+            conditions["server_version"] = json!(facts.version);
+            conditions["appendonly"] = json!(facts.appends);
+            conditions["appendfsync"] = json!(facts.syncs);
         }
         _ => {}
     }

@@ -1,0 +1,155 @@
+//! What scripts may use, and that the server takes each of them.
+
+use std::collections::BTreeSet;
+
+use super::*;
+
+/// Every command and every option that stands in a script or is sent by this engine, with the version of Redis that
+/// brought it in the form in which it is used here.
+const KNOWN: [(&str, (u32, u32)); 49] = [
+    ("CONFIG", (2, 0)),
+    ("EVAL", (2, 6)),
+    ("EVALSHA", (2, 6)),
+    ("EXISTS", (1, 0)),
+    ("GET", (1, 0)),
+    ("HDEL", (2, 4)),
+    ("HEXISTS", (2, 0)),
+    ("HGET", (2, 0)),
+    ("HGETALL", (2, 0)),
+    ("HINCRBY", (2, 0)),
+    ("HMGET", (2, 0)),
+    // With more than one pair.
+    ("HSET", (4, 0)),
+    ("INFO", (1, 0)),
+    ("LIMIT", (1, 0)),
+    ("LRANGE", (1, 0)),
+    ("LREM", (1, 0)),
+    ("LTRIM", (1, 0)),
+    ("NX", (3, 0)),
+    ("PUBLISH", (2, 0)),
+    ("RPUSH", (2, 4)),
+    ("SADD", (2, 4)),
+    ("SCARD", (1, 0)),
+    ("SET", (1, 0)),
+    ("SMEMBERS", (1, 0)),
+    ("SPOP", (1, 0)),
+    ("SREM", (2, 4)),
+    ("SUBSCRIBE", (2, 0)),
+    ("TIME", (2, 6)),
+    ("UNLINK", (4, 0)),
+    ("WITHSCORES", (1, 0)),
+    ("ZADD", (2, 4)),
+    ("ZCARD", (1, 2)),
+    ("ZCOUNT", (2, 0)),
+    ("ZRANGE", (1, 2)),
+    ("ZRANGEBYSCORE", (1, 0)),
+    ("ZREM", (2, 4)),
+    ("ZREMRANGEBYRANK", (2, 0)),
+    ("ZSCORE", (1, 2)),
+    // Sections of INFO, and what CONFIG tells.
+    ("everything", (2, 6)),
+    ("appendfsync", (1, 1)),
+    ("save", (1, 0)),
+    // What Lua has inside the server.
+    ("cjson.decode", (2, 6)),
+    ("cjson.encode", (2, 6)),
+    ("redis.call", (2, 6)),
+    ("redis.replicate_commands", (3, 2)),
+    ("struct.pack", (2, 6)),
+    ("struct.unpack", (2, 6)),
+    ("MATCH", (2, 8)),
+    ("SCAN", (2, 8)),
+];
+
+const OLDEST: (u32, u32) = (5, 0);
+
+fn lua_files() -> Vec<(String, String)> {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/redis/lua");
+    let paths = [folder.clone(), folder.join("parts")].into_iter().flat_map(|folder| {
+        std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path())
+    });
+    let files = paths.filter(|path| path.extension().is_some_and(|extension| extension == "lua"));
+    files.map(|path| (path.display().to_string(), std::fs::read_to_string(path).unwrap())).collect()
+}
+
+/// Words in quotes that are all capitals: commands and options are nothing else here.
+fn quoted_capitals(text: &str) -> Vec<&str> {
+    let code = text.lines().filter(|line| !line.trim_start().starts_with("--"));
+    let words = code.flat_map(|line| line.split(['\'', '"']));
+    words.filter(|word| word.len() > 1 && word.bytes().all(|b| b.is_ascii_uppercase())).collect()
+}
+
+fn known() -> BTreeSet<&'static str> {
+    KNOWN.iter().filter(|(_, since)| *since <= OLDEST).map(|(word, _)| *word).collect()
+}
+
+#[test]
+fn every_command_and_option_of_a_script_existed_in_redis_5() {
+    let (known, files) = (known(), lua_files());
+    assert!(files.len() > 30, "the scripts are elsewhere");
+    for (path, text) in &files {
+        let words = quoted_capitals(text);
+        for word in words {
+            assert!(known.contains(word), "{path} uses {word}; look up since when it exists, and add it to the table");
+        }
+    }
+}
+
+#[test]
+fn scripts_use_no_other_library_of_the_server() {
+    let known = known();
+    for (path, text) in lua_files() {
+        for library in ["redis.", "cjson.", "struct.", "cmsgpack.", "bit.", "server."] {
+            let calls = text.match_indices(library).filter(|(at, _)| {
+                !text[..*at].ends_with(|c: char| c.is_ascii_alphanumeric() || c == '_' || c == '.')
+            });
+            for (at, _) in calls {
+                let name = text[at..].split(|c: char| !c.is_ascii_alphanumeric() && c != '.' && c != '_').next().unwrap();
+                let in_comment = text[..at].lines().last().is_some_and(|line| line.trim_start().starts_with("--"));
+                assert!(in_comment || known.contains(name), "{path} calls {name}");
+            }
+        }
+    }
+}
+
+#[test]
+fn every_command_that_this_engine_sends_existed_in_redis_5() {
+    let known = known();
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/redis");
+    let mut seen = 0;
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let Ok(text) = std::fs::read_to_string(&path) else { continue };
+        for sent in text.split("redis::cmd(\"").skip(1).chain(text.split("self.command(\"").skip(1)) {
+            let word = sent.split('"').next().unwrap();
+            assert!(known.contains(word), "{} sends {word}", path.display());
+            seen += 1;
+        }
+    }
+    assert!(seen >= 5, "the engine sends its commands by other words now");
+}
+
+#[tokio::test]
+async fn the_server_takes_every_script() {
+    let url = windlass_servers::shared::redis_url().expect("a Redis server");
+    let client = redis::Client::open(url).unwrap();
+    let mut connection = client.get_multiplexed_async_connection().await.unwrap();
+    // As this server wants them, and as an older one would.
+    for major in [7, 6] {
+        for (name, script) in Scripts::for_server(major).all() {
+            let loaded: Result<String, _> =
+                redis::cmd("SCRIPT").arg("LOAD").arg(&script.text).query_async(&mut connection).await;
+            assert_eq!(loaded.unwrap_or_else(|error| panic!("{name}: {error}")), script.sha, "{name}");
+        }
+    }
+}
+
+#[test]
+fn a_full_memory_keeps_jobs_out_and_lets_them_end() {
+    let scripts = Scripts::for_server(7);
+    assert!(scripts.enqueue.text.starts_with("#!lua\n"));
+    for script in [&scripts.claim, &scripts.settle, &scripts.extend, &scripts.cancel, &scripts.prune] {
+        assert!(script.text.starts_with("#!lua flags=allow-oom\n"));
+    }
+    assert!(Scripts::for_server(6).enqueue.text.starts_with("redis.replicate_commands()\n"));
+}
