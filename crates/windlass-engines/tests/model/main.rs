@@ -12,6 +12,8 @@ mod compare;
 mod sqlite;
 #[cfg(feature = "postgres")]
 mod postgres;
+#[cfg(feature = "redis")]
+mod redis;
 #[cfg(feature = "planted-bugs")]
 mod planted;
 #[cfg(feature = "planted-bugs")]

@@ -1,0 +1,44 @@
+//! The tests of a worker once more, on Redis, and what other processes do beside it.
+
+use std::sync::Arc;
+
+use windlass::core::engine::Engine;
+use windlass::redis::{RedisEngine, RedisOptions};
+
+#[path = "../worker/bench.rs"]
+mod bench;
+#[path = "../worker/cancelling.rs"]
+mod cancelling;
+#[path = "../worker/ending.rs"]
+mod ending;
+#[path = "../worker/enqueueing.rs"]
+mod enqueueing;
+#[path = "../worker/handlers.rs"]
+mod handlers;
+#[path = "../worker/running.rs"]
+mod running;
+mod other_processes;
+
+/// An engine for one test, in a namespace of its own.
+fn fresh_engine() -> Arc<dyn Engine> {
+    open(&fresh_namespace())
+}
+
+/// An engine in a namespace, which others may have, too.
+fn open(namespace: &str) -> Arc<dyn Engine> {
+    let options = RedisOptions { namespace: namespace.to_owned(), ..RedisOptions::default() };
+    // The caller is inside a runtime already, and this one has to be waited for.
+    let opened = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        runtime.block_on(RedisEngine::connect(&url(), options)).expect("the server is up")
+    });
+    Arc::new(opened.join().expect("it opens"))
+}
+
+fn url() -> String {
+    windlass_servers::shared::redis_url().expect("a Redis server")
+}
+
+fn fresh_namespace() -> String {
+    format!("worker-{:016x}", fastrand::u64(..))
+}
