@@ -27,8 +27,8 @@ pub(crate) mod example;
 
 pub(crate) use database_url::DatabaseUrl;
 pub(crate) use postgres::PostgresSettings;
-pub(crate) use redis::{RedisSettings, RedisUrl};
 pub(crate) use problem::{Problem, suggest};
+pub(crate) use redis::{RedisSettings, RedisUrl};
 pub(crate) use store::{EngineChoice, StoreSettings, Synchronous};
 pub(crate) use tree::Place;
 pub(crate) use worker::WorkerSettings;

@@ -155,9 +155,12 @@ fn the_environment_goes_over_the_file_and_says_so_when_it_is_wrong() {
 fn redis_is_chosen_by_its_name_its_url_or_the_variable_of_older_deployments() {
     let url = ("REDIS_URL", "redis://:secret@host:1/2");
     let chosen = |text: &str| load(None, &vars(&[("USE_REDIS_QUEUE", text), url])).unwrap().store;
-    for (text, engine) in
-        [("true", EngineChoice::Redis), ("1", EngineChoice::Redis), ("false", EngineChoice::Sqlite), ("", EngineChoice::Sqlite)]
-    {
+    for (text, engine) in [
+        ("true", EngineChoice::Redis),
+        ("1", EngineChoice::Redis),
+        ("false", EngineChoice::Sqlite),
+        ("", EngineChoice::Sqlite),
+    ] {
         assert_eq!(chosen(text).engine, engine, "{text}");
     }
     assert_eq!(chosen("yes").redis.url.map(|url| url.to_string()).as_deref(), Some("redis://host:1"));

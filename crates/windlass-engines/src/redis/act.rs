@@ -96,7 +96,8 @@ impl Store {
     ) -> Step<Changed> {
         let reason = reason.map(|reason| format!("r{}", bounded(reason, REASON_BYTES_MAX)));
         let mut args = Args::new();
-        args.text(queue.as_str()).owned(lasting.map_or_else(String::new, |lasting| micros(lasting).to_string()));
+        args.text(queue.as_str())
+            .owned(lasting.map_or_else(String::new, |lasting| micros(lasting).to_string()));
         args.owned(reason.unwrap_or_default());
         self.change(&self.scripts().pause, args).await
     }

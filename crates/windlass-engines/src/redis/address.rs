@@ -46,7 +46,8 @@ impl Address {
 
     /// A client of the place that a cluster has told us.
     pub(super) fn client_at(&self, place: &str) -> Step<Client> {
-        let wrong = || Fault::Unreachable(format!("the cluster names a server at {place:?}, which is no place"));
+        let wrong =
+            || Fault::Unreachable(format!("the cluster names a server at {place:?}, which is no place"));
         let (host, port) = place.rsplit_once(':').ok_or_else(wrong)?;
         let port = port.parse().map_err(|_| wrong())?;
         let first = &self.hosts[0];

@@ -123,7 +123,13 @@ impl Store {
     fn command(&self, name: &str, script: &str, args: &Args, version: &str) -> Cmd {
         let bytes: usize = args.packed.iter().map(|arg| arg.len() + 16).sum();
         let mut command = Cmd::with_capacity(args.packed.len() + 10, bytes + script.len() + 256);
-        command.arg(name).arg(script).arg(3).arg(&self.keys.all).arg(&self.keys.ready).arg(&self.keys.scheduled);
+        command
+            .arg(name)
+            .arg(script)
+            .arg(3)
+            .arg(&self.keys.all)
+            .arg(&self.keys.ready)
+            .arg(&self.keys.scheduled);
         command.arg(&*self.incarnation()).arg(version).arg(self.now_arg());
         command.arg(if self.listens { self.engine.as_str() } else { "" });
         for arg in &args.packed {

@@ -49,7 +49,8 @@ impl Catalogue {
             catalogue.add_type(&name, &value);
         }
         for (name, pause) in pairs(parts.list()?)? {
-            if let Some(queue) = QueueName::parse(&name).ok().and_then(|name| catalogue.queues.get_mut(&name)) {
+            if let Some(queue) = QueueName::parse(&name).ok().and_then(|name| catalogue.queues.get_mut(&name))
+            {
                 queue.pause = read_pause(&pause);
             }
         }

@@ -48,7 +48,10 @@ struct Wire {
 
 impl std::fmt::Debug for State {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("State").field("made", &self.made).field("failed", &self.failed).finish_non_exhaustive()
+        f.debug_struct("State")
+            .field("made", &self.made)
+            .field("failed", &self.failed)
+            .finish_non_exhaustive()
     }
 }
 
@@ -122,23 +125,32 @@ impl Link {
                     let (place, _) = error.redirect_node().unwrap_or_default();
                     client = self.address.client_at(place)?;
                 }
-                Err(Fault::Refused(error)) if error.code() == Some("LOADING") => return Err(Fault::Refused(error)),
+                Err(Fault::Refused(error)) if error.code() == Some("LOADING") => {
+                    return Err(Fault::Refused(error));
+                }
                 Err(Fault::Lost(why)) => return Err(Fault::Unreachable(why)),
                 // Whatever else is wrong, the call itself finds out.
                 _ => return Ok(connection),
             }
         }
-        Err(Fault::Unreachable(format!("the servers at {} send us from one to the other", self.address.place())))
+        Err(Fault::Unreachable(format!(
+            "the servers at {} send us from one to the other",
+            self.address.place()
+        )))
     }
 }
 
 async fn connect_to(client: &Client) -> Step<MultiplexedConnection> {
     let place = client.get_connection_info().addr().to_string();
-    let config = AsyncConnectionConfig::new().set_connection_timeout(Some(CONNECT_WITHIN)).set_response_timeout(None);
+    let config =
+        AsyncConnectionConfig::new().set_connection_timeout(Some(CONNECT_WITHIN)).set_response_timeout(None);
     let connected =
-        tokio::time::timeout(CONNECT_WITHIN, client.get_multiplexed_async_connection_with_config(&config)).await;
+        tokio::time::timeout(CONNECT_WITHIN, client.get_multiplexed_async_connection_with_config(&config))
+            .await;
     match connected {
         Ok(connected) => connected.map_err(|error| Fault::connecting(error, &place)),
-        Err(_) => Err(Fault::Unreachable(format!("the server at {place} takes a connection and does not answer"))),
+        Err(_) => {
+            Err(Fault::Unreachable(format!("the server at {place} takes a connection and does not answer")))
+        }
     }
 }

@@ -79,7 +79,8 @@ impl Store {
         let catalogue = self.catalogue();
         let status = |entry: &std::sync::Arc<super::catalogue::TypeEntry>| TypeStatus {
             spec: entry.spec.clone(),
-            workers: workers.iter().filter(|worker| worker.card.types.contains(&entry.spec.name)).count() as u64,
+            workers: workers.iter().filter(|worker| worker.card.types.contains(&entry.spec.name)).count()
+                as u64,
             unfinished: tallies.get(&entry.number).map_or(0, |tally| tally.counts.unfinished()),
         };
         let mut statuses: Vec<_> = catalogue.types().map(status).collect();

@@ -34,9 +34,9 @@ impl Fault {
     /// What an error on the way to a connection means.
     pub(super) fn connecting(error: RedisError, place: &str) -> Self {
         match error.kind() {
-            ErrorKind::AuthenticationFailed | ErrorKind::InvalidClientConfig | ErrorKind::RESP3NotSupported => {
-                Self::Engine(no_login(&error, place))
-            }
+            ErrorKind::AuthenticationFailed
+            | ErrorKind::InvalidClientConfig
+            | ErrorKind::RESP3NotSupported => Self::Engine(no_login(&error, place)),
             ErrorKind::Server(_) | ErrorKind::Extension => Self::Refused(error),
             _ if is_about_tls(&error) => Self::Engine(EngineError::Unusable {
                 why: format!(
@@ -78,7 +78,9 @@ impl Fault {
 
 fn is_about_tls(error: &RedisError) -> bool {
     let text = error.to_string();
-    ["certificate", "InvalidContentType", "tls", "TLS", "UnknownIssuer"].iter().any(|word| text.contains(word))
+    ["certificate", "InvalidContentType", "tls", "TLS", "UnknownIssuer"]
+        .iter()
+        .any(|word| text.contains(word))
 }
 
 fn no_login(error: &RedisError, place: &str) -> EngineError {
@@ -112,16 +114,20 @@ fn refused(error: &RedisError) -> EngineError {
     let unusable = |advice: &str| EngineError::Unusable { why: format!("{said}; {advice}") };
     match code {
         "OOM" => EngineError::Full {
-            why: format!("Redis has no memory left ({said}); raise `maxmemory` or finish jobs, it goes on by itself then"),
+            why: format!(
+                "Redis has no memory left ({said}); raise `maxmemory` or finish jobs, it goes on by itself then"
+            ),
         },
         "MISCONF" => EngineError::Full {
             why: format!("Redis cannot write its data to disk ({said}); it goes on by itself once it can"),
         },
         "NOAUTH" | "WRONGPASS" => unusable("check user and password of the Redis URL"),
         "NOPERM" => unusable("grant this user the commands and keys that docs/engines/redis.md lists"),
-        "LOADING" | "BUSY" | "READONLY" | "MASTERDOWN" | "CLUSTERDOWN" | "TRYAGAIN" | "MOVED" | "ASK" | "NOREPLICAS"
-        | "NOSCRIPT" | "UNBLOCKED" => EngineError::Unavailable { why: said },
-        _ if error.kind() == ErrorKind::AuthenticationFailed => unusable("check user and password of the Redis URL"),
+        "LOADING" | "BUSY" | "READONLY" | "MASTERDOWN" | "CLUSTERDOWN" | "TRYAGAIN" | "MOVED" | "ASK"
+        | "NOREPLICAS" | "NOSCRIPT" | "UNBLOCKED" => EngineError::Unavailable { why: said },
+        _ if error.kind() == ErrorKind::AuthenticationFailed => {
+            unusable("check user and password of the Redis URL")
+        }
         _ => EngineError::Unusable { why: said },
     }
 }

@@ -83,7 +83,11 @@ fn tell_all(store: &Weak<Store>) {
 fn tell(store: &Weak<Store>, is_own: bool, payload: &[u8]) {
     let Some(store) = store.upgrade() else { return };
     let text = std::str::from_utf8(payload).unwrap_or_default();
-    let hint = if is_own { QueueName::parse(text).ok().map(Hint::Queue) } else { read_fence(text).map(Hint::Cancel) };
+    let hint = if is_own {
+        QueueName::parse(text).ok().map(Hint::Queue)
+    } else {
+        read_fence(text).map(Hint::Cancel)
+    };
     store.listeners.tell(&hint.unwrap_or(Hint::Any));
 }
 

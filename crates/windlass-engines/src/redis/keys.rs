@@ -20,9 +20,9 @@ const NAME_BYTES_MAX: usize = 100;
 
 /// Names that stand behind the common prefix, which lanes may not take.
 const TAKEN: [&str; 30] = [
-    "answers", "attempts", "body", "counts", "dead", "deaths", "ended", "expiring", "gate", "graves", "held", "keys",
-    "kinds", "lanes", "lapsing", "layout", "notes", "parked", "pauses", "queues", "receipts", "sequence", "shut",
-    "spent", "state", "stops", "suspects", "traces", "types", "waiting",
+    "answers", "attempts", "body", "counts", "dead", "deaths", "ended", "expiring", "gate", "graves", "held",
+    "keys", "kinds", "lanes", "lapsing", "layout", "notes", "parked", "pauses", "queues", "receipts",
+    "sequence", "shut", "spent", "state", "stops", "suspects", "traces", "types", "waiting",
 ];
 const TAKEN_BY_WORKERS: [&str; 3] = ["wake", "worker", "workers"];
 
@@ -31,7 +31,8 @@ impl Keys {
     pub(super) fn new(namespace: &str, ready: Option<&str>, scheduled: Option<&str>) -> Result<Self> {
         check_namespace(namespace)?;
         let all = format!("{{{namespace}}}:");
-        let lanes = |given: Option<&str>, usual: &str| given.map_or_else(|| format!("{all}{usual}"), str::to_owned);
+        let lanes =
+            |given: Option<&str>, usual: &str| given.map_or_else(|| format!("{all}{usual}"), str::to_owned);
         let keys = Self { ready: lanes(ready, "ready"), scheduled: lanes(scheduled, "scheduled"), all };
         keys.check("ready_key", &keys.ready)?;
         keys.check("scheduled_key", &keys.scheduled)?;
@@ -41,7 +42,11 @@ impl Keys {
                 keys.ready
             )));
         }
-        Ok(Self { ready: format!("{}:", keys.ready), scheduled: format!("{}:", keys.scheduled), all: keys.all })
+        Ok(Self {
+            ready: format!("{}:", keys.ready),
+            scheduled: format!("{}:", keys.scheduled),
+            all: keys.all,
+        })
     }
 
     /// A name of a lane must lie in the slot of all others, and be nobody else's.
@@ -62,8 +67,13 @@ impl Keys {
         }
         let own = name.strip_prefix(&self.all).unwrap_or_default();
         let first = own.split(':').next().unwrap_or_default();
-        if TAKEN.contains(&first) || TAKEN_BY_WORKERS.contains(&first) || name == self.all.trim_end_matches(':') {
-            return refused(format!("expected `{setting}` to be a name that Windlass does not use itself, got {name:?}"));
+        if TAKEN.contains(&first)
+            || TAKEN_BY_WORKERS.contains(&first)
+            || name == self.all.trim_end_matches(':')
+        {
+            return refused(format!(
+                "expected `{setting}` to be a name that Windlass does not use itself, got {name:?}"
+            ));
         }
         Ok(())
     }
@@ -103,13 +113,19 @@ mod tests {
     fn the_usual_names_share_the_tag_of_the_namespace() {
         let keys = Keys::new("windlass", None, None).unwrap();
         assert_eq!(keys.all, "{windlass}:");
-        assert_eq!((keys.ready.as_str(), keys.scheduled.as_str()), ("{windlass}:ready:", "{windlass}:scheduled:"));
+        assert_eq!(
+            (keys.ready.as_str(), keys.scheduled.as_str()),
+            ("{windlass}:ready:", "{windlass}:scheduled:")
+        );
     }
 
     #[test]
     fn lanes_may_have_other_names_in_the_same_slot() {
         let keys = Keys::new("shop", Some("orders:{shop}:now"), Some("orders:{shop}:later")).unwrap();
-        assert_eq!((keys.ready.as_str(), keys.scheduled.as_str()), ("orders:{shop}:now:", "orders:{shop}:later:"));
+        assert_eq!(
+            (keys.ready.as_str(), keys.scheduled.as_str()),
+            ("orders:{shop}:now:", "orders:{shop}:later:")
+        );
     }
 
     #[test]

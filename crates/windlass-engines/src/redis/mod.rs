@@ -101,7 +101,8 @@ struct Store {
 impl RedisEngine {
     /// Connects, looks at the server's settings, and makes the namespace if it is not there. May be called on any runtime.
     pub async fn connect(url: &str, options: RedisOptions) -> Result<Self> {
-        let keys = Keys::new(&options.namespace, options.ready_key.as_deref(), options.scheduled_key.as_deref())?;
+        let keys =
+            Keys::new(&options.namespace, options.ready_key.as_deref(), options.scheduled_key.as_deref())?;
         let address = Arc::new(Address::parse(url)?.with_authority(options.authority()?));
         let link = |within| Link::new(address.clone(), format!("{}layout", keys.all), within);
         let home = Home::start("windlass-redis")?;

@@ -144,11 +144,19 @@ impl ServerFacts {
     pub fn what_can_be_lost(&self) -> &'static str {
         match (self.appends, self.syncs.as_deref(), self.snapshots) {
             (true, Some("always"), _) => "nothing: every change is synced before it is acknowledged",
-            (true, Some("everysec"), _) => "about the last second, if the machine fails or the server is killed while its disk is slow",
-            (true, Some(_), _) => "whatever the system has not written yet, about half a minute, if the machine fails",
+            (true, Some("everysec"), _) => {
+                "about the last second, if the machine fails or the server is killed while its disk is slow"
+            }
+            (true, Some(_), _) => {
+                "whatever the system has not written yet, about half a minute, if the machine fails"
+            }
             (true, None, _) => "perhaps the last second or more: the server does not say when it syncs",
-            (false, _, Some(true)) => "everything since the last snapshot, if the server ends; set `appendonly yes`",
-            (false, _, Some(false)) => "everything, if the server ends: it writes nothing to disk; set `appendonly yes`",
+            (false, _, Some(true)) => {
+                "everything since the last snapshot, if the server ends; set `appendonly yes`"
+            }
+            (false, _, Some(false)) => {
+                "everything, if the server ends: it writes nothing to disk; set `appendonly yes`"
+            }
             (false, _, None) => "everything since the last snapshot, if there is any; set `appendonly yes`",
         }
     }
@@ -263,7 +271,10 @@ mod tests {
     #[test]
     fn the_class_of_durability_follows_the_settings() {
         assert_eq!(facts().durability(), Durability::Crash);
-        assert_eq!(ServerFacts { syncs: Some("always".to_owned()), ..facts() }.durability(), Durability::PowerCut);
+        assert_eq!(
+            ServerFacts { syncs: Some("always".to_owned()), ..facts() }.durability(),
+            Durability::PowerCut
+        );
         let snapshots = ServerFacts { appends: false, snapshots: Some(true), ..facts() };
         assert_eq!(snapshots.durability(), Durability::Crash);
         assert!(snapshots.what_can_be_lost().contains("snapshot"));

@@ -87,7 +87,8 @@ pub(super) fn bytes(value: Value) -> Step<Vec<u8>> {
 /// A text. Bytes that are none are replaced: one damaged text must not keep others from being read.
 pub(super) fn text(value: Value) -> Step<String> {
     let bytes = bytes(value)?;
-    Ok(String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
+    Ok(String::from_utf8(bytes)
+        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
 }
 
 fn number(value: &Value) -> Step<i64> {
@@ -109,6 +110,8 @@ fn damaged(expected: &str, got: &Value) -> Fault {
         _ => "something else",
     };
     Fault::Engine(EngineError::Unusable {
-        why: format!("expected {expected} in an answer of the store, got {got}; its keys may have been changed by hand"),
+        why: format!(
+            "expected {expected} in an answer of the store, got {got}; its keys may have been changed by hand"
+        ),
     })
 }

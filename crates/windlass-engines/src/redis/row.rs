@@ -217,7 +217,11 @@ impl Row {
             enqueued_at: self.state.enqueued_at,
             due: self.state.due,
             expires_at: self.notes.get("expires").and_then(|at| at.parse().ok()).map(Timestamp::from_micros),
-            key: options.key.map(|key| KeyClaim { key, scope: options.scope, on_conflict: options.on_conflict }),
+            key: options.key.map(|key| KeyClaim {
+                key,
+                scope: options.scope,
+                on_conflict: options.on_conflict,
+            }),
             correlation: options.correlation,
             tags: options.tags,
             group: options.group,
@@ -247,7 +251,9 @@ impl Row {
                 cancel_requested: self.notes.text("cancel"),
             },
             (b's', _) => JobState::Succeeded { at, result: self.notes.text("result") },
-            (b'd', _) => JobState::Dead { at, error: parse_error(self.notes.get("death").unwrap_or_default()) },
+            (b'd', _) => {
+                JobState::Dead { at, error: parse_error(self.notes.get("death").unwrap_or_default()) }
+            }
             (b'c', _) => JobState::Cancelled { at, why: self.notes.text("why").unwrap_or_default() },
             (b'u', _) => JobState::Waiting { gate: Some(Gate::suspect()) },
             (b'p', _) => JobState::Waiting { gate: self.notes.get("gate").map(Gate::named) },

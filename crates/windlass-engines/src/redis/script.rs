@@ -114,14 +114,17 @@ fn verdicts() -> String {
     const NOW: Timestamp = Timestamp::from_micros(1_000_000);
     let mut text = String::new();
     let period = KeyScope::For(std::time::Duration::ZERO);
-    for (conflict, on_conflict) in [('k', OnConflict::Keep), ('r', OnConflict::Replace), ('v', OnConflict::Revive)] {
+    for (conflict, on_conflict) in
+        [('k', OnConflict::Keep), ('r', OnConflict::Replace), ('v', OnConflict::Revive)]
+    {
         for (at, stage) in [
             ('w', HolderStage::Waiting),
             ('r', HolderStage::Running),
             ('d', HolderStage::Dead),
             ('e', HolderStage::Ended),
         ] {
-            for (kind, scope) in [('l', KeyScope::WhileLive), ('d', KeyScope::WhileLiveOrDead), ('p', period)] {
+            for (kind, scope) in [('l', KeyScope::WhileLive), ('d', KeyScope::WhileLiveOrDead), ('p', period)]
+            {
                 for (over, until) in [('0', NOW.plus(std::time::Duration::from_secs(1))), ('1', NOW)] {
                     let until = (kind == 'p').then_some(until);
                     let holder = KeyHolder { job: JobId(1), stage, scope, until };

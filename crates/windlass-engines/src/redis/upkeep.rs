@@ -19,7 +19,9 @@ impl Store {
             let mut args = Args::new();
             args.number(limit.min(UPKEEP_BATCH_MAX).into()).text(EXPIRED_REASON).count(types.len());
             for entry in types {
-                args.number(entry.number.into()).text(entry.spec.name.as_str()).text(entry.spec.queue.as_str());
+                args.number(entry.number.into())
+                    .text(entry.spec.name.as_str())
+                    .text(entry.spec.queue.as_str());
             }
             Ok(args)
         };

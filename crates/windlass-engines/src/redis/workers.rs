@@ -33,8 +33,10 @@ struct StoredCard {
 impl Store {
     pub(super) async fn register(&self, card: WorkerCard) -> Step<()> {
         let gates: Vec<_> = card.types.iter().map(Gate::no_handler).collect();
-        let (queues, types): (Vec<_>, Vec<_>) =
-            (card.queues.iter().map(QueueName::as_str).collect(), card.types.iter().map(TypeName::as_str).collect());
+        let (queues, types): (Vec<_>, Vec<_>) = (
+            card.queues.iter().map(QueueName::as_str).collect(),
+            card.types.iter().map(TypeName::as_str).collect(),
+        );
         let mut args = Args::new();
         args.bytes(&card.id.to_bytes()).number(micros(card.lease)).owned(to_json(&stored(&card)));
         args.owned(queues.join("\n")).owned(types.join("\n")).count(gates.len());
@@ -43,8 +45,7 @@ impl Store {
         if is_new {
             return Ok(());
         }
-        let why =
-            "expected a new worker id, got one that is known already; make a random one for each start";
+        let why = "expected a new worker id, got one that is known already; make a random one for each start";
         Err(EngineError::Refused(why.to_owned()).into())
     }
 

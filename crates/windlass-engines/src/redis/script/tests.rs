@@ -65,9 +65,9 @@ const OLDEST: (u32, u32) = (5, 0);
 
 fn lua_files() -> Vec<(String, String)> {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/redis/lua");
-    let paths = [folder.clone(), folder.join("parts")].into_iter().flat_map(|folder| {
-        std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path())
-    });
+    let paths = [folder.clone(), folder.join("parts")]
+        .into_iter()
+        .flat_map(|folder| std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()));
     let files = paths.filter(|path| path.extension().is_some_and(|extension| extension == "lua"));
     files.map(|path| (path.display().to_string(), std::fs::read_to_string(path).unwrap())).collect()
 }
@@ -90,7 +90,10 @@ fn every_command_and_option_of_a_script_existed_in_redis_5() {
     for (path, text) in &files {
         let words = quoted_capitals(text);
         for word in words {
-            assert!(known.contains(word), "{path} uses {word}; look up since when it exists, and add it to the table");
+            assert!(
+                known.contains(word),
+                "{path} uses {word}; look up since when it exists, and add it to the table"
+            );
         }
     }
 }
@@ -104,8 +107,12 @@ fn scripts_use_no_other_library_of_the_server() {
                 !text[..*at].ends_with(|c: char| c.is_ascii_alphanumeric() || c == '_' || c == '.')
             });
             for (at, _) in calls {
-                let name = text[at..].split(|c: char| !c.is_ascii_alphanumeric() && c != '.' && c != '_').next().unwrap();
-                let in_comment = text[..at].lines().last().is_some_and(|line| line.trim_start().starts_with("--"));
+                let name = text[at..]
+                    .split(|c: char| !c.is_ascii_alphanumeric() && c != '.' && c != '_')
+                    .next()
+                    .unwrap();
+                let in_comment =
+                    text[..at].lines().last().is_some_and(|line| line.trim_start().starts_with("--"));
                 assert!(in_comment || known.contains(name), "{path} calls {name}");
             }
         }

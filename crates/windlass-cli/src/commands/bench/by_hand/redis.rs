@@ -119,7 +119,8 @@ impl Hand {
     async fn new(url: &RedisUrl, namespace: &str, part: Part) -> Result<Self, Failure> {
         let client = Client::open(url.secret()).map_err(failed)?;
         let config = AsyncConnectionConfig::new().set_response_timeout(Some(ANSWER_WITHIN));
-        let connection = client.get_multiplexed_async_connection_with_config(&config).await.map_err(failed)?;
+        let connection =
+            client.get_multiplexed_async_connection_with_config(&config).await.map_err(failed)?;
         let settle = if part == Part::Drain(History::Off) { FORGET } else { KEEP };
         Ok(Self {
             connection,
