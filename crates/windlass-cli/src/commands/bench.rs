@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
+use crate::config::RedisUrl;
 use crate::exit::{Code, Failure};
 use crate::output::Output;
 use crate::signals::Signals;

@@ -124,7 +124,7 @@ async fn wal(ground: &Ground<'_>) -> Result<Option<i64>, Failure> {
 async fn sizes(ground: &Ground<'_>, wal_before: Option<i64>, jobs: u64) -> Result<Figures, Failure> {
     let bytes = |path: &Path| std::fs::metadata(path).map_or(0, |file| file.len());
     match &ground.place.at {
-        At::Memory => Ok(Figures::default()),
+        At::Memory | At::Namespace(..) => Ok(Figures::default()),
         At::File(path) => {
             let wal = format!("{}-wal", path.display());
             Ok(Figures::default().with("file_bytes", (bytes(path) + bytes(Path::new(&wal))) as f64))
