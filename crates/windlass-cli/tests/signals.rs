@@ -8,7 +8,8 @@ use common::{Dir, ended, terminate, wait_for};
 
 #[test]
 fn a_signal_lets_running_jobs_finish() {
-    let (dir, mut serve, job) = serving_a_job(r#"{"act":"succeed","millis":800}"#);
+    // Long enough to be seen running on a busy machine, and shorter than the grace of a stop.
+    let (dir, mut serve, job) = serving_a_job(r#"{"act":"succeed","millis":10000}"#);
     terminate(&serve);
     assert_eq!(ended(&mut serve), Some(0));
     let shown = dir.ok(&["job", "show", &job, "--json"]).json();

@@ -8,7 +8,7 @@ use windlass_core::engine::{Hint, HintListener};
 use super::Harness;
 
 /// Hints are soon, not at once: another thread may bring them. Past this they count as lost.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What an engine told its listener.
 #[derive(Debug, Default)]

@@ -13,7 +13,7 @@ use windlass::{
 };
 
 /// Nothing here takes this long; if it does, the test fails instead of hanging.
-const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A job that does what it says.
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -127,7 +127,7 @@ async fn no_workers_left(engine: &Arc<dyn Engine>) {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(20), gone).await.expect("it leaves");
+    tokio::time::timeout(crate::bench::PATIENCE, gone).await.expect("it leaves");
 }
 
 /// A job that blocks its thread until the test lets it go.

@@ -1,6 +1,6 @@
 //! What another process does on the same file reaches a running worker.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use windlass::WorkerOptions;
 use windlass::core::admin::CancelAnswer;
@@ -8,21 +8,20 @@ use windlass::core::job::Phase;
 
 use crate::bench::{Act, Bench};
 
-/// A heartbeat would bring it too, but only after ten.
-const SOON: Duration = Duration::from_secs(2);
+/// A heartbeat would bring it too, but not while this test has patience.
+const HOUR: Duration = Duration::from_secs(60 * 60);
 
 #[tokio::test]
-async fn a_cancel_from_another_process_reaches_the_handler_within_about_a_second() {
+async fn a_cancel_from_another_process_reaches_the_handler_long_before_the_next_heartbeat() {
     let file = crate::fresh_file();
-    let mut bench = Bench::on(crate::open(&file), WorkerOptions::default()).await;
+    let options = WorkerOptions { heartbeat_every: HOUR / 2, lease: HOUR, ..WorkerOptions::default() };
+    let mut bench = Bench::on(crate::open(&file), options).await;
     let elsewhere = crate::open(&file);
     // One after another: what makes the first one fast must not make the next ones slow.
     for _ in 0..3 {
         let id = bench.put(Act::WaitForCancel).await;
         bench.started().await;
-        let asked = Instant::now();
         assert_eq!(elsewhere.cancel(id, "not needed").await.unwrap(), CancelAnswer::Requested);
         bench.until(id, Phase::Cancelled).await;
-        assert!(asked.elapsed() < SOON, "it took {:?}", asked.elapsed());
     }
 }

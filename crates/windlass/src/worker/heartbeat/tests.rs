@@ -12,12 +12,13 @@ mod stub;
 
 const MILLI: Duration = Duration::from_millis(1);
 /// Nothing here takes this long; a call to the store may.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(60);
+/// A lease that does not run out here.
+const LONG: Duration = Duration::from_secs(3600);
 
 /// A heart that beats fast, for one pool. Its worker was registered before the store's trouble started.
-fn heart(store: Stub, inbox: &mpsc::Sender<Event>) -> HeartThread {
-    let options =
-        WorkerOptions { lease: MILLI * 100, heartbeat_every: MILLI * 30, ..WorkerOptions::default() };
+fn heart(store: Stub, lease: Duration, inbox: &mpsc::Sender<Event>) -> HeartThread {
+    let options = WorkerOptions { lease, heartbeat_every: MILLI * 30, ..WorkerOptions::default() };
     let card = card(random::worker_id(), &[], options.lease);
     let identity = Identity { engine: Arc::new(store), card };
     HeartThread::start(identity, Arc::default(), vec![inbox.clone()], &options)
@@ -30,7 +31,7 @@ async fn soon<T>(what: impl Future<Output = T>) -> T {
 #[tokio::test]
 async fn while_heartbeats_hang_the_lease_runs_out_on_time() {
     let (inbox, mut events) = mpsc::channel(1);
-    let _heart = heart(Stub::Hangs, &inbox);
+    let _heart = heart(Stub::Hangs, MILLI * 100, &inbox);
     assert!(matches!(soon(events.recv()).await, Some(Event::LeaseRanOut)));
 }
 
@@ -38,7 +39,7 @@ async fn while_heartbeats_hang_the_lease_runs_out_on_time() {
 async fn a_heart_that_cannot_register_again_still_stops() {
     let (inbox, _events) = mpsc::channel(1);
     let tried = Arc::new(Notify::new());
-    let mut heart = heart(Stub::SaysDead { tried: Arc::clone(&tried) }, &inbox);
+    let mut heart = heart(Stub::SaysDead { tried: Arc::clone(&tried) }, LONG, &inbox);
     soon(tried.notified()).await;
     let ended = heart.ended.take().expect("it runs");
     heart.handle.stop();
@@ -49,7 +50,7 @@ async fn a_heart_that_cannot_register_again_still_stops() {
 async fn a_pool_with_a_full_inbox_learns_its_new_identity_all_the_same() {
     let (inbox, mut events) = mpsc::channel(1);
     inbox.try_send(Event::Hint).expect("it was empty");
-    let _heart = heart(Stub::SaysDeadFor(AtomicU32::new(1)), &inbox);
+    let _heart = heart(Stub::SaysDeadFor(AtomicU32::new(1)), LONG, &inbox);
     // One sender is the test's, one the heart's, the third waits for room.
     let waits_for_room = async {
         while inbox.strong_count() < 3 {
