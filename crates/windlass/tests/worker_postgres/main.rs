@@ -19,6 +19,7 @@ mod handlers;
 mod running;
 mod held_keys;
 mod other_programs;
+mod idle;
 
 /// An engine for one test, in a schema of its own.
 fn fresh_engine() -> Arc<dyn Engine> {
