@@ -422,6 +422,27 @@ macro_rules! every_behaviour {
                 a_page_is_never_longer_than_the_limit_of_the_house
                 only_the_newest_attempts_are_shown
             ;
+            policies:
+                a_fresh_store_has_no_breakers
+                a_breaker_is_kept_as_it_was_written
+                breakers_are_listed_by_name
+                a_breaker_is_written_only_over_what_was_read
+                of_many_who_write_at_once_one_succeeds
+                a_hundred_claims_and_one_permit_make_one_probe
+                a_claim_is_good_until_its_job_is_settled
+                a_claim_is_good_until_its_worker_is_dead_or_gone
+                a_claim_with_another_token_is_not_good
+                tokens_are_taken_as_core_decides
+                each_limit_and_key_has_tokens_of_its_own
+                who_wants_no_token_only_looks
+                a_batch_of_requests_for_tokens_is_answered_in_order
+                of_many_at_once_no_more_get_tokens_than_there_are
+                a_prune_forgets_keys_that_have_saved_up_everything
+                gates_with_waiters_are_listed_page_by_page
+                a_gate_is_listed_only_while_somebody_waits_behind_it
+                suspects_wait_behind_no_gate_that_is_listed
+                the_oldest_behind_a_gate_come_first
+            ;
             hints:
                 a_new_job_is_hinted
                 a_new_job_for_later_is_hinted

@@ -41,6 +41,7 @@ pub mod counts;
 pub mod queues;
 pub mod types;
 pub mod admin_reads;
+pub mod policies;
 pub mod hints;
 
 pub mod history;

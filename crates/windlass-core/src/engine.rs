@@ -19,6 +19,7 @@ use crate::job::{JobId, Progress};
 use crate::job_type::TypeSpec;
 use crate::lease_watch::Suspicion;
 use crate::names::{QueueName, TypeName};
+use crate::policies::Policies;
 use crate::priority::Priority;
 use crate::queue::QueueSpec;
 use crate::settle::{Settled, Settlement};
@@ -29,7 +30,7 @@ pub type Result<T> = std::result::Result<T, EngineError>;
 
 /// Where jobs are kept: the way of a job, and the lives of workers.
 #[async_trait]
-pub trait Engine: Admin {
+pub trait Engine: Admin + Policies {
     /// What this engine is and how much it can lose.
     fn info(&self) -> EngineInfo;
 

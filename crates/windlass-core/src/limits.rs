@@ -50,7 +50,7 @@ pub const UPKEEP_BATCH_MAX: u32 = 500;
 pub const ATTEMPTS_SHOWN_MAX: u32 = 100;
 
 /// Circuit breakers that a store keeps.
-pub const BREAKERS_MAX: usize = 1_000;
+pub const BREAKERS_MAX: u32 = 1_000;
 /// Probes of a breaker that is half-open.
 pub const PROBES_MAX: u32 = 100;
 /// Tokens of a rate limit in one period, and its burst.

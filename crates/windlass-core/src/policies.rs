@@ -11,33 +11,54 @@ use crate::breaker::BreakerState;
 use crate::claim::Fence;
 use crate::clock::Timestamp;
 use crate::engine::Result;
+use crate::error::EngineError;
 use crate::gate::Gate;
 use crate::job::JobId;
 use crate::names::{BreakerName, LimitName};
 use crate::rate_limit::{Pace, Taken};
 
-/// What processes share of policies.
+/// What processes share of policies. An engine that keeps none of it says so by the methods as they are given here;
+/// then breakers and rate limits are each process's own.
 #[async_trait]
 pub trait Policies: Send + Sync + 'static {
     /// All breakers, by name, and the store's now.
-    async fn breakers(&self) -> Result<BreakersRead>;
+    async fn breakers(&self) -> Result<BreakersRead> {
+        not_kept()
+    }
 
     /// Writes what became of a breaker, if nobody wrote since it was read. Version 0 makes a new one; at most
     /// [`BREAKERS_MAX`](crate::limits::BREAKERS_MAX) are kept.
-    async fn save_breaker(&self, name: &BreakerName, read: u64, state: &BreakerState) -> Result<Saved>;
+    async fn save_breaker(&self, _name: &BreakerName, _read: u64, _state: &BreakerState) -> Result<Saved> {
+        not_kept()
+    }
 
     /// Which of these claims are still good: their jobs run, under this very token.
-    async fn still_hold(&self, claims: &[Fence]) -> Result<Vec<bool>>;
+    async fn still_hold(&self, _claims: &[Fence]) -> Result<Vec<bool>> {
+        not_kept()
+    }
 
     /// Takes tokens of rate limits as [`take`](crate::rate_limit::take) decides by the store's clock, each key by itself;
     /// at most [`TAKES_MAX`](crate::limits::TAKES_MAX) requests. Who wants 0 only looks.
-    async fn take_tokens(&self, takes: &[Take]) -> Result<Vec<Taken>>;
+    async fn take_tokens(&self, _takes: &[Take]) -> Result<Vec<Taken>> {
+        not_kept()
+    }
 
-    /// Gates that somebody waits behind, in the order of their text, after the one given; at most `limit`.
-    async fn gates(&self, after: Option<&Gate>, limit: u32) -> Result<Vec<Gate>>;
+    /// Gates that somebody waits behind, but for that of suspects, in an order of the store's own, after the one given;
+    /// at most `limit`.
+    async fn gates(&self, _after: Option<&Gate>, _limit: u32) -> Result<Vec<Gate>> {
+        not_kept()
+    }
 
     /// The oldest jobs behind a gate, at most `limit`.
-    async fn behind(&self, gate: &Gate, limit: u32) -> Result<Vec<JobId>>;
+    async fn behind(&self, _gate: &Gate, _limit: u32) -> Result<Vec<JobId>> {
+        not_kept()
+    }
+}
+
+fn not_kept<T>() -> Result<T> {
+    let why =
+        "this engine keeps no breakers and rate limits for several processes; give them the scope `process`";
+    Err(EngineError::Unusable { why: why.to_owned() })
 }
 
 /// All breakers of a store.

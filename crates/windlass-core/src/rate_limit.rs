@@ -74,7 +74,9 @@ impl RateLimit {
         let every = micros(self.per).div_euclid(i64::from(self.limit.max(1)));
         let rest = i64::from(micros(self.per) % i64::from(self.limit.max(1)) > 0);
         let every = (every + rest).max(1);
-        Pace { every, tolerance: every.saturating_mul(i64::from(self.burst.max(1)) - 1), handful: 1 }
+        // Nobody saves up for longer than ten years, and sums of instants stay in range.
+        let tolerance = every.saturating_mul(i64::from(self.burst.max(1)) - 1).min(micros(DELAY_MAX));
+        Pace { every, tolerance, handful: 1 }
     }
 
     /// The pace of a limit that processes share. Slow ones are asked for token by token.

@@ -16,6 +16,7 @@ mod upkeep;
 mod read;
 mod act;
 mod counts;
+mod policies;
 mod hints;
 
 #[cfg(test)]
@@ -30,6 +31,7 @@ use windlass_core::admin::{
     AttemptRecord, BatchDone, CancelAnswer, Changed, JobRecord, ListRequest, QueueStatus, RetryAnswer,
     TypeStatus,
 };
+use windlass_core::breaker::BreakerState;
 use windlass_core::claim::{ClaimAnswer, ClaimRequest, Fence, Outlook};
 use windlass_core::clock::{Clock, Timestamp};
 use windlass_core::engine::{
@@ -39,8 +41,10 @@ use windlass_core::enqueue::{EnqueueRequest, Enqueued, RequestId};
 use windlass_core::error::EngineError;
 use windlass_core::gate::Gate;
 use windlass_core::job::{JobId, Progress};
-use windlass_core::names::{QueueName, TypeName};
+use windlass_core::names::{BreakerName, QueueName, TypeName};
+use windlass_core::policies::{BreakersRead, Policies, Saved, Take};
 use windlass_core::priority::Priority;
+use windlass_core::rate_limit::Taken;
 use windlass_core::settle::{Settled, Settlement};
 use windlass_core::worker::{Beat, Heartbeat, WorkerCard, WorkerId, WorkerSighting};
 
@@ -222,6 +226,33 @@ impl Admin for MemoryEngine {
 
     async fn open_gate(&self, gate: &Gate, limit: u32) -> Result<BatchDone> {
         Ok(self.at_once(|state, _| state.open_gate(gate, limit)))
+    }
+}
+
+#[async_trait]
+impl Policies for MemoryEngine {
+    async fn breakers(&self) -> Result<BreakersRead> {
+        Ok(self.at_once(|state, now| state.breakers(now)))
+    }
+
+    async fn save_breaker(&self, name: &BreakerName, read: u64, breaker: &BreakerState) -> Result<Saved> {
+        self.at_once(|state, _| state.save_breaker(name, read, breaker))
+    }
+
+    async fn still_hold(&self, claims: &[Fence]) -> Result<Vec<bool>> {
+        Ok(self.at_once(|state, _| state.still_hold(claims)))
+    }
+
+    async fn take_tokens(&self, takes: &[Take]) -> Result<Vec<Taken>> {
+        self.at_once(|state, now| state.take_tokens(takes, now))
+    }
+
+    async fn gates(&self, after: Option<&Gate>, limit: u32) -> Result<Vec<Gate>> {
+        Ok(self.at_once(|state, _| state.gates(after, limit)))
+    }
+
+    async fn behind(&self, gate: &Gate, limit: u32) -> Result<Vec<JobId>> {
+        Ok(self.at_once(|state, _| state.behind(gate, limit)))
     }
 }
 

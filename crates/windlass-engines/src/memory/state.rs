@@ -22,6 +22,7 @@ use windlass_core::worker::WorkerId;
 use super::claim::SpentTokens;
 use super::enqueue::Receipts;
 use super::hints::HintsDue;
+use super::policies::Shared;
 use super::rescue::Death;
 use super::settle::Traces;
 use super::workers::WorkerRow;
@@ -53,6 +54,7 @@ pub(super) struct State {
     pub(super) deaths: VecDeque<Death>,
     pub(super) receipts: Receipts,
     pub(super) spent_tokens: SpentTokens,
+    pub(super) shared: Shared,
     pub(super) hints: HintsDue,
 }
 

@@ -72,12 +72,14 @@ impl State {
         let tokens = self.spent_tokens.prune(limit, now);
         let workers = self.prune_workers(limit, now);
         let keys = self.prune_keys(limit, now);
+        let tokens_due = self.shared.prune(limit, now);
         let more = self.index.types().any(|at| self.first_past_retention(at, now).is_some())
             || self.receipts.has_old(now)
             || self.spent_tokens.has_old(now)
             || self.keys.has_lapsed(now)
-            || (workers > 0 && workers == limit);
-        BatchDone { changed: (jobs + receipts + tokens + workers + keys) as u64, more }
+            || (workers > 0 && workers == limit)
+            || tokens_due == limit;
+        BatchDone { changed: (jobs + receipts + tokens + workers + keys + tokens_due) as u64, more }
     }
 
     /// Forgets workers that were declared dead long ago and hold nothing, at most `limit`. An unknown one is

@@ -297,7 +297,7 @@ impl Store {
     }
 
     /// The oldest jobs behind a gate.
-    async fn behind(&self, gate: &Gate, limit: u32) -> Step<Vec<i64>> {
+    pub(super) async fn behind(&self, gate: &Gate, limit: u32) -> Step<Vec<i64>> {
         if gate.is_suspect() {
             return Ok(Vec::new());
         }

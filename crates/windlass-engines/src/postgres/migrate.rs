@@ -19,17 +19,20 @@ pub struct Migration {
 }
 
 /// All migrations, in order: version, name, text.
-const MIGRATIONS: &[(u32, &str, &str)] = &[(
-    1,
-    "first",
-    concat!(
-        include_str!("migrations/0001_first.sql"),
-        "\n",
-        include_str!("migrations/0001_inside.sql"),
-        "\n",
-        include_str!("migrations/0001_rights.sql")
+const MIGRATIONS: &[(u32, &str, &str)] = &[
+    (
+        1,
+        "first",
+        concat!(
+            include_str!("migrations/0001_first.sql"),
+            "\n",
+            include_str!("migrations/0001_inside.sql"),
+            "\n",
+            include_str!("migrations/0001_rights.sql")
+        ),
     ),
-)];
+    (2, "policies", include_str!("migrations/0002_policies.sql")),
+];
 
 /// The lock under which migrations run; any number that nobody else uses.
 const LOCK: i64 = 0x77_69_6e_64_6c_61_73_73;

@@ -12,7 +12,7 @@ const BIG: [&str; 7] =
     ["delayed_jobs", "delayed_jobs_dlq", "job_history", "job_traces", "attempts", "job_keys", "receipts"];
 
 /// Statements that run for every batch of jobs, or every second.
-const HOT: [&str; 25] = [
+const HOT: [&str; 28] = [
     "enqueue",
     "insert_jobs",
     "reserve_keys",
@@ -29,6 +29,9 @@ const HOT: [&str; 25] = [
     "look",
     "settle",
     "open_gate",
+    "behind_gate",
+    "gates",
+    "still_hold",
     "keys_of",
     "lock_jobs",
     "land_waiting",

@@ -250,6 +250,7 @@ impl Store {
             (&self.sql.prune_traces, receipts),
             (&self.sql.prune_workers, workers),
             (&self.sql.prune_keys, 0),
+            (&self.sql.prune_rate_limits, 0),
         ] {
             let pruned = duties.attempt(self.prune_old(statement, kept, limit)).await;
             done = BatchDone { changed: done.changed + pruned.changed, more: done.more || pruned.more };

@@ -16,6 +16,7 @@ mod upkeep;
 mod read;
 mod act;
 mod counts;
+mod policies;
 mod hints;
 
 mod call;

@@ -25,6 +25,7 @@ pub struct Migration {
 pub const MIGRATIONS: &[Migration] = &[
     Migration { version: 1, name: "first", sql: include_str!("migrations/0001_first.sql") },
     Migration { version: 2, name: "spent tokens", sql: include_str!("migrations/0002_spent_tokens.sql") },
+    Migration { version: 3, name: "policies", sql: include_str!("migrations/0003_policies.sql") },
 ];
 
 const VERSIONS: &str = "CREATE TABLE IF NOT EXISTS windlass_schema (
@@ -258,9 +259,9 @@ mod tests {
     #[test]
     fn a_table_of_the_users_with_the_name_of_a_new_one_of_ours_is_refused() {
         let conn = older_by_one();
-        conn.execute_batch("CREATE TABLE spent_tokens (colour)").unwrap();
+        conn.execute_batch("CREATE TABLE job_breakers (colour)").unwrap();
         let why = refusal(&conn);
-        assert!(why.contains("spent_tokens") && why.contains("name another file"), "{why}");
+        assert!(why.contains("job_breakers") && why.contains("name another file"), "{why}");
         assert_eq!(version(&conn).unwrap(), newest() - 1, "nothing was made");
     }
 

@@ -17,6 +17,7 @@ mod upkeep;
 mod read;
 mod act;
 mod counts;
+mod policies;
 mod hints;
 mod inside;
 
@@ -44,6 +45,7 @@ use windlass_core::admin::{
     AttemptRecord, BatchDone, CancelAnswer, Changed, JobRecord, ListRequest, QueueStatus, RetryAnswer,
     TypeStatus,
 };
+use windlass_core::breaker::BreakerState;
 use windlass_core::claim::{ClaimAnswer, ClaimRequest, Fence, Outlook};
 use windlass_core::clock::Timestamp;
 use windlass_core::engine::{
@@ -53,8 +55,10 @@ use windlass_core::enqueue::{EnqueueRequest, Enqueued, RequestId};
 use windlass_core::error::EngineError;
 use windlass_core::gate::Gate;
 use windlass_core::job::{JobId, Progress};
-use windlass_core::names::{QueueName, TypeName};
+use windlass_core::names::{BreakerName, QueueName, TypeName};
+use windlass_core::policies::{BreakersRead, Policies, Saved, Take};
 use windlass_core::priority::Priority;
+use windlass_core::rate_limit::Taken;
 use windlass_core::settle::{Settled, Settlement};
 use windlass_core::worker::{Beat, Heartbeat, WorkerCard, WorkerId, WorkerSighting};
 
@@ -333,6 +337,38 @@ impl Admin for SqliteEngine {
     async fn open_gate(&self, gate: &Gate, limit: u32) -> Result<BatchDone> {
         let gate = gate.clone();
         self.write(move |work| work.open_gate(&gate, limit)).await
+    }
+}
+
+#[async_trait]
+impl Policies for SqliteEngine {
+    async fn breakers(&self) -> Result<BreakersRead> {
+        self.read(policies::breakers).await
+    }
+
+    async fn save_breaker(&self, name: &BreakerName, read: u64, state: &BreakerState) -> Result<Saved> {
+        let (name, state) = (name.clone(), state.clone());
+        self.write(move |work| work.save_breaker(&name, read, &state)).await
+    }
+
+    async fn still_hold(&self, claims: &[Fence]) -> Result<Vec<bool>> {
+        let claims = claims.to_vec();
+        self.read(move |conn, _| policies::still_hold(conn, &claims)).await
+    }
+
+    async fn take_tokens(&self, takes: &[Take]) -> Result<Vec<Taken>> {
+        let takes = takes.to_vec();
+        self.write(move |work| work.take_tokens(&takes)).await
+    }
+
+    async fn gates(&self, after: Option<&Gate>, limit: u32) -> Result<Vec<Gate>> {
+        let after = after.cloned();
+        self.read(move |conn, _| policies::gates(conn, after.as_ref(), limit)).await
+    }
+
+    async fn behind(&self, gate: &Gate, limit: u32) -> Result<Vec<JobId>> {
+        let gate = gate.clone();
+        self.read(move |conn, _| policies::behind(conn, &gate, limit)).await
     }
 }
 

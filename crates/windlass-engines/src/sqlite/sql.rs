@@ -60,6 +60,8 @@ mod tests {
             (sql!("waiting_of_type"), "delayed_jobs_ready"),
             (sql!("behind_gate"), "delayed_jobs_parked"),
             (sql!("suspects"), "delayed_jobs_parked"),
+            (sql!("gates"), "delayed_jobs_parked"),
+            (sql!("prune_rate_limits"), "job_rate_limits_due"),
             (sql!("claimed_before"), "delayed_jobs_running"),
             (sql!("is_spent"), "sqlite_autoindex_spent_tokens_1 (token=?)"),
             (sql!("orphans"), "delayed_jobs_running"),

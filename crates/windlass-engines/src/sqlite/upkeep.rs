@@ -102,9 +102,16 @@ impl Work<'_> {
         let traces = delete(sql!("prune_traces"), lapsed)?;
         let workers = delete(sql!("prune_workers"), self.now.minus(DEAD_WORKER_KEPT).as_micros())?;
         let keys = self.prune_keys(limit)?;
+        let limits = delete(sql!("prune_rate_limits"), self.now.as_micros())?;
         let is_full = |count: usize| count > 0 && count == limit as usize;
-        let more = is_full(workers) || is_full(keys) || self.is_more_to_prune(limit, lapsed, spent)?;
-        Ok(BatchDone { changed: (jobs.len() + receipts + tokens + traces + workers + keys) as u64, more })
+        let more = is_full(workers)
+            || is_full(keys)
+            || is_full(limits)
+            || self.is_more_to_prune(limit, lapsed, spent)?;
+        Ok(BatchDone {
+            changed: (jobs.len() + receipts + tokens + traces + workers + keys + limits) as u64,
+            more,
+        })
     }
 
     /// Whether jobs, receipts, tokens or traces are left that the next prune would delete.

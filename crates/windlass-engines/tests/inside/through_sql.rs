@@ -9,6 +9,7 @@ use windlass_core::admin::{
     AttemptRecord, BatchDone, CancelAnswer, Changed, JobRecord, ListRequest, QueueStatus, RetryAnswer,
     TypeStatus,
 };
+use windlass_core::breaker::BreakerState;
 use windlass_core::claim::{ClaimAnswer, ClaimRequest, Fence, Outlook};
 use windlass_core::clock::Timestamp;
 use windlass_core::engine::{
@@ -17,8 +18,10 @@ use windlass_core::engine::{
 use windlass_core::enqueue::{EnqueueRequest, Enqueued, RequestId};
 use windlass_core::gate::Gate;
 use windlass_core::job::{JobId, Progress};
-use windlass_core::names::{QueueName, TypeName};
+use windlass_core::names::{BreakerName, QueueName, TypeName};
+use windlass_core::policies::{BreakersRead, Policies, Saved, Take};
 use windlass_core::priority::Priority;
+use windlass_core::rate_limit::Taken;
 use windlass_core::settle::{Settled, Settlement};
 use windlass_core::worker::{Beat, Heartbeat, WorkerCard, WorkerId, WorkerSighting};
 use windlass_engines::postgres::PostgresEngine;
@@ -108,6 +111,33 @@ impl Engine for ThroughSql {
 
     fn on_hint(&self, listener: Weak<dyn HintListener>) {
         self.engine.on_hint(listener);
+    }
+}
+
+#[async_trait]
+impl Policies for ThroughSql {
+    async fn breakers(&self) -> Result<BreakersRead> {
+        self.engine.breakers().await
+    }
+
+    async fn save_breaker(&self, name: &BreakerName, read: u64, state: &BreakerState) -> Result<Saved> {
+        self.engine.save_breaker(name, read, state).await
+    }
+
+    async fn still_hold(&self, claims: &[Fence]) -> Result<Vec<bool>> {
+        self.engine.still_hold(claims).await
+    }
+
+    async fn take_tokens(&self, takes: &[Take]) -> Result<Vec<Taken>> {
+        self.engine.take_tokens(takes).await
+    }
+
+    async fn gates(&self, after: Option<&Gate>, limit: u32) -> Result<Vec<Gate>> {
+        self.engine.gates(after, limit).await
+    }
+
+    async fn behind(&self, gate: &Gate, limit: u32) -> Result<Vec<JobId>> {
+        self.engine.behind(gate, limit).await
     }
 }
 

@@ -5,7 +5,8 @@
 //! pay for a mountain of jobs of other types in the same queue. A type belongs to one queue for good.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, BinaryHeap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap};
+use std::ops::Bound;
 
 use windlass_core::admin::Totals;
 use windlass_core::boost::ClaimRange;
@@ -36,7 +37,7 @@ pub(crate) struct Index {
     queue_at: HashMap<QueueName, QueueAt>,
     type_at: HashMap<TypeName, TypeAt>,
     /// Parked jobs other than suspects, by what holds them back.
-    gates: HashMap<Gate, BTreeSet<Turn>>,
+    gates: BTreeMap<Gate, BTreeSet<Turn>>,
     /// Waiting jobs that expire, by when they do.
     expiring: BTreeSet<(Timestamp, JobId)>,
     /// Running jobs by worker.
@@ -287,6 +288,16 @@ impl Index {
     /// The oldest jobs behind a gate, at most `limit`. Suspects have no gate that could be opened.
     pub(crate) fn behind(&self, gate: &Gate, limit: usize) -> Vec<JobId> {
         self.gates.get(gate).into_iter().flatten().take(limit).map(|(_, id)| *id).collect()
+    }
+
+    /// Gates that somebody waits behind, after the one given, at most `limit`.
+    pub(crate) fn gates(&self, after: Option<&Gate>, limit: usize) -> Vec<Gate> {
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        self.gates
+            .range::<Gate, _>((from, Bound::Unbounded))
+            .take(limit)
+            .map(|(gate, _)| gate.clone())
+            .collect()
     }
 
     pub(crate) fn anything_behind(&self, gate: &Gate) -> bool {

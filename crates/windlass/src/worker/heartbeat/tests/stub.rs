@@ -127,6 +127,8 @@ impl Engine for Stub {
     }
 }
 
+impl windlass_core::policies::Policies for Stub {}
+
 #[async_trait]
 impl Admin for Stub {
     async fn job(&self, _: JobId) -> Result<Option<JobRecord>> {

@@ -1,0 +1,7 @@
+-- prune_rate_limits: keys that have saved up all they may.
+-- $1 now, or null for the server's clock   $2 kept for so many microseconds more   $3 at most so many
+DELETE FROM windlass.job_rate_limits WHERE ctid = ANY (ARRAY (
+    SELECT ctid FROM windlass.job_rate_limits
+    WHERE due <= round(extract(epoch FROM coalesce($1::timestamptz, now())) * 1000000)::bigint - $2::bigint
+    ORDER BY due LIMIT $3::integer FOR UPDATE SKIP LOCKED
+)) RETURNING 1;

@@ -1,0 +1,99 @@
+//! What processes share of policies: breakers, tokens of rate limits, and who waits behind a gate.
+
+use rusqlite::{Connection, OptionalExtension, params};
+use windlass_core::breaker::BreakerState;
+use windlass_core::claim::Fence;
+use windlass_core::clock::Timestamp;
+use windlass_core::gate::Gate;
+use windlass_core::job::JobId;
+use windlass_core::limits::{BREAKERS_MAX, TAKES_MAX, UPKEEP_BATCH_MAX};
+use windlass_core::names::BreakerName;
+use windlass_core::policies::{BreakersRead, Saved, StoredBreaker, Take};
+use windlass_core::rate_limit::{Taken, take};
+
+use super::fault::Step;
+use super::row::to_json;
+use super::sql::sql;
+use super::work::{Work, refuse_over};
+
+pub(super) fn breakers(conn: &Connection, now: Timestamp) -> Step<BreakersRead> {
+    let mut statement = conn.prepare_cached(sql!("breakers"))?;
+    let rows = statement.query_map([BREAKERS_MAX], |row| {
+        Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?, row.get::<_, String>(2)?))
+    })?;
+    let mut breakers = Vec::new();
+    for row in rows {
+        let (name, version, state) = row?;
+        // What cannot be read counts as nothing known, and is written over.
+        if let Ok(name) = BreakerName::parse(&name) {
+            let (version, state) = (version.unsigned_abs(), serde_json::from_str(&state).unwrap_or_default());
+            breakers.push(StoredBreaker { name, version, state });
+        }
+    }
+    Ok(BreakersRead { breakers, now })
+}
+
+pub(super) fn still_hold(conn: &Connection, claims: &[Fence]) -> Step<Vec<bool>> {
+    let mut statement = conn.prepare_cached(sql!("still_holds"))?;
+    let mut holds = |fence: &Fence| Ok(statement.exists(params![fence.job.0, fence.token.to_bytes()])?);
+    claims.iter().map(&mut holds).collect()
+}
+
+pub(super) fn gates(conn: &Connection, after: Option<&Gate>, limit: u32) -> Step<Vec<Gate>> {
+    let mut statement = conn.prepare_cached(sql!("gates"))?;
+    let after = after.map_or("", Gate::as_str);
+    let gates = statement.query_map(params![after, limit.min(UPKEEP_BATCH_MAX)], |row| {
+        row.get::<_, String>(0).map(|gate| Gate::named(&gate))
+    })?;
+    Ok(gates.collect::<Result<_, _>>()?)
+}
+
+pub(super) fn behind(conn: &Connection, gate: &Gate, limit: u32) -> Step<Vec<JobId>> {
+    if gate.is_suspect() {
+        return Ok(Vec::new());
+    }
+    let mut statement = conn.prepare_cached(sql!("behind_gate"))?;
+    let jobs = statement.query_map(params![gate.as_str(), limit.min(UPKEEP_BATCH_MAX)], |row| row.get(0))?;
+    Ok(jobs.map(|id| id.map(JobId)).collect::<Result<_, _>>()?)
+}
+
+impl Work<'_> {
+    pub(super) fn save_breaker(
+        &mut self,
+        name: &BreakerName,
+        read: u64,
+        state: &BreakerState,
+    ) -> Step<Saved> {
+        let state = to_json(state);
+        let written = match read {
+            0 => {
+                let there: u32 =
+                    self.conn.prepare_cached(sql!("count_breakers"))?.query_row([], |row| row.get(0))?;
+                refuse_over(BREAKERS_MAX as usize - 1, "other breakers", there as usize)?;
+                self.conn.prepare_cached(sql!("make_breaker"))?.execute(params![name.as_str(), state])?
+            }
+            read => {
+                let mut save = self.conn.prepare_cached(sql!("save_breaker"))?;
+                save.execute(params![name.as_str(), state, i64::try_from(read).unwrap_or(i64::MAX)])?
+            }
+        };
+        Ok(if written > 0 { Saved::Done } else { Saved::Changed })
+    }
+
+    pub(super) fn take_tokens(&mut self, takes: &[Take]) -> Step<Vec<Taken>> {
+        refuse_over(TAKES_MAX, "requests for tokens", takes.len())?;
+        takes.iter().map(|request| self.take_one(request)).collect()
+    }
+
+    fn take_one(&mut self, request: &Take) -> Step<Taken> {
+        let (limit, key) = (request.limit.as_str(), request.key.as_str());
+        let mut find = self.conn.prepare_cached(sql!("find_tokens"))?;
+        let due = find.query_row(params![limit, key], |row| row.get(0)).optional()?;
+        let taken = take(request.pace, due.map(Timestamp::from_micros), request.wanted, self.now);
+        if taken.granted > 0 {
+            let mut save = self.conn.prepare_cached(sql!("save_tokens"))?;
+            save.execute(params![limit, key, taken.due.as_micros()])?;
+        }
+        Ok(taken)
+    }
+}

@@ -1,0 +1,2 @@
+-- count_breakers: how many breakers there are.
+SELECT count(*) FROM job_breakers;

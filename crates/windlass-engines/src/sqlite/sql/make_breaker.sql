@@ -1,0 +1,3 @@
+-- make_breaker: a new breaker, unless it is there.
+-- ?1 name   ?2 state
+INSERT INTO job_breakers (name, version, state) VALUES (?1, 1, ?2) ON CONFLICT DO NOTHING;
