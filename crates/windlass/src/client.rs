@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use windlass_core::admin::{JobRecord, QueueStatus};
+use windlass_core::clock::Clock;
 use windlass_core::engine::{Declaration, Engine};
 use windlass_core::enqueue::{EnqueueRequest, Enqueued, NewJob};
 use windlass_core::error::EngineError;
@@ -14,6 +15,7 @@ use windlass_core::queue::QueueSpec;
 
 use crate::enqueue::{Enqueue, EnqueueError, Flights, Handle, Placed, Way};
 use crate::job_type::{JobType, spec_of};
+use crate::limits::{LimitOptions, Limits, ProcessClock, RateLimited};
 use crate::{random, store};
 
 /// A hook at the door: may change a new job before it is sent, for example give it a priority or a delay.
@@ -26,6 +28,8 @@ pub struct ClientOptions {
     pub labels: PriorityLabels,
     /// Asked for every new job, in this order.
     pub hooks: Vec<EnqueueHook>,
+    /// Breakers and rate limits.
+    pub limits: LimitOptions,
 }
 
 /// Puts jobs in. Cheap to clone; clones share one line to the store, on which callers who come at the same
@@ -37,6 +41,7 @@ struct Inner {
     engine: Arc<dyn Engine>,
     options: ClientOptions,
     flights: Arc<Flights>,
+    limits: Arc<Limits>,
     draining: AtomicBool,
 }
 
@@ -48,8 +53,14 @@ impl Client {
 
     /// A client with labels and hooks of its own.
     pub fn with_options(engine: Arc<dyn Engine>, options: ClientOptions) -> Self {
+        Self::with_clock(engine, options, Arc::new(ProcessClock::default()))
+    }
+
+    /// A client whose limits go by another clock than this process's.
+    pub(crate) fn with_clock(engine: Arc<dyn Engine>, options: ClientOptions, clock: Arc<dyn Clock>) -> Self {
         let flights = Arc::new(Flights::new(Arc::clone(&engine)));
-        Self(Arc::new(Inner { engine, options, flights, draining: AtomicBool::new(false) }))
+        let limits = Arc::new(Limits::new(Arc::clone(&engine), clock, &options.limits));
+        Self(Arc::new(Inner { engine, options, flights, limits, draining: AtomicBool::new(false) }))
     }
 
     /// Declares queues, so that jobs can be put in before any worker starts.
@@ -103,12 +114,32 @@ impl Client {
         let mut answers = Vec::with_capacity(drafts.len());
         let mut rest = drafts.into_iter().map(|draft| self.hooked(draft)).peekable();
         while rest.peek().is_some() {
-            let jobs: Vec<_> = rest.by_ref().take(ENQUEUE_BATCH_MAX).collect();
-            let request = EnqueueRequest { request: random::request_id(), jobs };
-            let placed = self.0.flights.send(request).await;
-            answers.extend(placed.into_iter().map(|answer| answer.and_then(Placed::from_answer)));
+            let jobs = rest.by_ref().take(ENQUEUE_BATCH_MAX).collect();
+            answers.append(&mut self.send_accepted(jobs).await);
         }
         Ok(answers)
+    }
+
+    /// Sends those that rate limits let in. Gives an answer for each, in order.
+    async fn send_accepted(&self, drafts: Vec<NewJob>) -> Vec<Result<Placed, EnqueueError>> {
+        let (mut jobs, mut refused) = (Vec::with_capacity(drafts.len()), Vec::new());
+        for (place, draft) in drafts.into_iter().enumerate() {
+            match self.0.limits.accept(&draft).await {
+                Ok(()) => jobs.push(draft),
+                Err(why) => refused.push((place, Err(EnqueueError::RateLimited(why)))),
+            }
+        }
+        let request = EnqueueRequest { request: random::request_id(), jobs };
+        let sent = if request.jobs.is_empty() { vec![] } else { self.0.flights.send(request).await };
+        let mut answers: Vec<_> =
+            sent.into_iter().map(|answer| answer.and_then(Placed::from_answer)).collect();
+        refused.into_iter().for_each(|(place, answer)| answers.insert(place, answer));
+        answers
+    }
+
+    /// Takes the tokens that a job needs to be put in, for jobs that are put in another way than by this client.
+    pub async fn take_tokens(&self, job: &NewJob) -> Result<(), RateLimited> {
+        self.0.limits.accept(job).await
     }
 
     /// What became of an enqueue whose answer got lost: where the job went, or nothing if it was not stored, in
@@ -146,6 +177,10 @@ impl Client {
 
     pub(crate) fn flights(&self) -> &Arc<Flights> {
         &self.0.flights
+    }
+
+    pub(crate) fn limits(&self) -> &Arc<Limits> {
+        &self.0.limits
     }
 
     pub(crate) fn hooked(&self, mut draft: NewJob) -> NewJob {

@@ -110,8 +110,11 @@ impl Consumer {
         store::call(&engine, |engine| async move { engine.declare(declaration).await }).await?;
         let card = card(random::worker_id(), std::slice::from_ref(&settings), options.lease);
         let identity = Identity::register(Arc::clone(&engine), card).await?;
-        let labels_and_hooks =
-            ClientOptions { labels: options.labels.clone(), hooks: options.enqueue_hooks.clone() };
+        let labels_and_hooks = ClientOptions {
+            labels: options.labels.clone(),
+            hooks: options.enqueue_hooks.clone(),
+            limits: options.limits.clone(),
+        };
         let client = Client::with_options(Arc::clone(&engine), labels_and_hooks);
         let (waiters, newcomers) = mpsc::channel(WAITERS_MAX);
         let parts = shell::Parts { engine, client: client.clone(), types, settings, identity, newcomers };

@@ -16,6 +16,7 @@ use windlass_core::retry::RetryPolicy;
 
 use crate::client::Client;
 use crate::job_type::JobType;
+use crate::limits::RateLimited;
 
 mod flight;
 
@@ -182,6 +183,7 @@ impl Enqueue {
             self.client.check_open()?;
         }
         let draft = self.client.hooked(self.draft?);
+        self.client.limits().accept(&draft).await?;
         let answer = self.client.flights().board(draft, self.request).await?;
         Placed::from_answer(answer)
     }
@@ -241,6 +243,9 @@ pub enum EnqueueError {
     /// The store refused the job.
     #[error(transparent)]
     Refused(Refusal),
+    /// A rate limit refused the job: it says when to come back.
+    #[error(transparent)]
+    RateLimited(#[from] RateLimited),
     /// This process drains and takes no new jobs.
     #[error("this process is draining and takes no new jobs")]
     Draining,

@@ -12,6 +12,9 @@ pub struct Keys;
 #[doc = include_str!("../../../docs/handlers.md")]
 pub struct HandlersGuide;
 
+#[doc = include_str!("../../../docs/limits.md")]
+pub struct LimitsGuide;
+
 #[doc = include_str!("../../../docs/testing.md")]
 pub struct Testing;
 

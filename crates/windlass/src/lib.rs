@@ -209,6 +209,7 @@
 //! | [`client`], [`enqueue`] | putting jobs in |
 //! | [`handler`] | functions, what they take and what they return |
 //! | [`worker`] | pools of slots that claim, run and settle |
+//! | [`limits`] | circuit breakers and rate limits |
 //! | [`dequeue`] | pulling jobs without handlers |
 //! | [`upkeep`] | taking back the jobs of the dead, expiry, retention |
 //! | [`testing`] | helpers for the tests of your application |
@@ -220,6 +221,7 @@ pub mod client;
 pub mod enqueue;
 pub mod handler;
 pub mod worker;
+pub mod limits;
 pub mod dequeue;
 pub mod upkeep;
 pub mod testing;
@@ -232,6 +234,7 @@ pub use client::{Client, ClientOptions, EnqueueHook, RegisterError};
 pub use enqueue::{Enqueue, EnqueueError, Handle, Placed, Placement};
 pub use handler::{Attempt, Context, Finish, FromRef, Handlers, HandlersError, Hook, Json, State};
 pub use job_type::{JobType, spec_of};
+pub use limits::{BreakerSpec, LimitOptions, RateLimitSpec, RateLimited};
 pub use windlass_core as core;
 pub use windlass_core::job::JobId;
 pub use windlass_core::job_type::TypeSpec;

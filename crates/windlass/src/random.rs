@@ -21,3 +21,8 @@ fn bits() -> u128 {
     getrandom::fill(&mut bytes).expect("the operating system gives random bytes once it has booted");
     u128::from_be_bytes(bytes)
 }
+
+/// A number from 0 to 255.
+pub(crate) fn byte() -> u8 {
+    request_id().to_bytes()[0]
+}

@@ -11,9 +11,11 @@ use windlass_core::limits::{OUTPUT_BYTES_MAX, PROGRESS_BYTES_MAX};
 use windlass_core::outcome::bounded;
 use windlass_core::settle::Settled;
 
+use super::platform::PlatformCall;
 use crate::client::Client;
 use crate::enqueue::Enqueue;
 use crate::job_type::JobType;
+use crate::limits::{Limits, Notes};
 use crate::store;
 
 /// The context of one attempt. Fresh for each; clones share it.
@@ -25,11 +27,13 @@ struct Inner {
     client: Client,
     control: Arc<JobControl>,
     output: Mutex<String>,
+    /// What was done with platforms, if anything was.
+    notes: Mutex<Option<Box<Notes>>>,
 }
 
 impl Context {
     pub(crate) fn new(claimed: Arc<Claimed>, client: Client, control: Arc<JobControl>) -> Self {
-        Self(Arc::new(Inner { claimed, client, control, output: Mutex::default() }))
+        Self(Arc::new(Inner { claimed, client, control, output: Mutex::default(), notes: Mutex::default() }))
     }
 
     /// The job.
@@ -74,6 +78,27 @@ impl Context {
             Some(correlation) => follow_up.correlation(correlation.as_str()),
             None => follow_up,
         }
+    }
+
+    /// A platform outside, with its circuit breaker in front: `ctx.breaker("shop").call(async { … }).await`.
+    pub fn breaker(&self, platform: &str) -> PlatformCall<'_> {
+        PlatformCall::new(self, platform)
+    }
+
+    pub(super) fn limits(&self) -> &Arc<Limits> {
+        self.0.client.limits()
+    }
+
+    /// Notes what was done with a platform.
+    pub(super) fn note(&self, change: impl FnOnce(&mut Notes)) {
+        let mut notes = self.0.notes.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        change(notes.get_or_insert_default());
+    }
+
+    /// What was done with platforms, if anything was.
+    pub(crate) fn take_notes(&self) -> Option<Notes> {
+        let mut notes = self.0.notes.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        notes.take().map(|notes| *notes)
     }
 
     /// Whether somebody asked this job to stop.

@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use windlass_core::job_type::TypeSpec;
-use windlass_core::names::{NameError, TypeName};
+use windlass_core::names::{BreakerName, NameError, TypeName};
 use windlass_core::outcome::Outcome;
 
 use crate::job_type::{JobType, spec_of};
@@ -15,11 +15,13 @@ use crate::job_type::{JobType, spec_of};
 mod call;
 mod context;
 mod extract;
+mod platform;
 mod returns;
 
 pub use call::Handler;
 pub use context::{Context, JobCancelled, ProgressError};
 pub use extract::{Attempt, FromJob, FromRef, State};
+pub use platform::{CallError, PlatformCall};
 pub use returns::{Finish, IntoOutcome, Json};
 
 pub(crate) use context::JobControl;
@@ -84,6 +86,8 @@ pub struct Handlers<S = ()> {
 pub(crate) struct Registered {
     pub(crate) spec: TypeSpec,
     pub(crate) handler: Erased,
+    /// The platforms outside that its jobs call.
+    pub(crate) platforms: Vec<BreakerName>,
 }
 
 impl<S: Clone + Send + Sync + 'static> Handlers<S> {
@@ -112,6 +116,29 @@ impl<S: Clone + Send + Sync + 'static> Handlers<S> {
         self
     }
 
+    /// Says that jobs of a type call a platform outside. While its circuit breaker is open they wait, at no cost;
+    /// how they end tells whether the platform is well. Call it after the handler was added.
+    ///
+    /// ```
+    /// # use serde::{Deserialize, Serialize};
+    /// # use windlass::{Handlers, JobType};
+    /// # #[derive(Serialize, Deserialize)] struct Fetch;
+    /// # impl JobType for Fetch { const NAME: &'static str = "fetch"; }
+    /// # async fn fetch(_job: Fetch) -> Result<(), std::io::Error> { Ok(()) }
+    /// let handlers = Handlers::new(()).handle(fetch).calls::<Fetch>("shop");
+    /// ```
+    #[must_use]
+    pub fn calls<T: JobType>(mut self, platform: &str) -> Self {
+        match (BreakerName::parse(platform), TypeName::parse(T::NAME)) {
+            (Ok(platform), Ok(name)) => match self.table.get_mut(&name) {
+                Some(registered) => registered.platforms.push(platform),
+                None => self.problems.push(HandlersError::NoHandler(name)),
+            },
+            (Err(why), _) | (_, Err(why)) => self.problems.push(HandlersError::Name(why)),
+        }
+        self
+    }
+
     /// Adds a hook around every job.
     #[must_use]
     pub fn hook(mut self, hook: impl Hook) -> Self {
@@ -135,7 +162,7 @@ impl<S: Clone + Send + Sync + 'static> Handlers<S> {
 
     fn add(&mut self, spec: TypeSpec, handler: Erased) {
         let name = spec.name.clone();
-        if self.table.insert(name.clone(), Registered { spec, handler }).is_some() {
+        if self.table.insert(name.clone(), Registered { spec, handler, platforms: Vec::new() }).is_some() {
             self.problems.push(HandlersError::Twice(name));
         }
     }
@@ -171,4 +198,7 @@ pub enum HandlersError {
     /// Two handlers for one type.
     #[error("expected one handler for job type {0}, got two")]
     Twice(TypeName),
+    /// A platform was named for a type that has no handler.
+    #[error("expected a handler for job type {0} before the platforms that its jobs call, got none")]
+    NoHandler(TypeName),
 }

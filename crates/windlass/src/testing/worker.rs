@@ -18,6 +18,7 @@ use windlass_engines::memory::MemoryEngine;
 use super::ran::{Ended, Ran};
 use crate::client::{Client, ClientOptions, EnqueueHook};
 use crate::handler::{Handlers, Table};
+use crate::limits::Keeper;
 use crate::random;
 use crate::worker::controls::Controls;
 use crate::worker::execute::execute;
@@ -45,6 +46,7 @@ pub struct TestWorker {
     client: Client,
     table: Table,
     pool: Pool,
+    keeper: Keeper,
     controls: Arc<Controls>,
     /// Tells running jobs that they were cancelled, for as long as it is kept.
     _listener: Arc<Listener>,
@@ -80,7 +82,9 @@ impl TestWorker {
         let card = card(worker, std::slice::from_ref(&settings), WORKER_LEASE);
         at_once(engine.register(card)).expect("the id is new");
         let put_in = Arc::default();
-        let client = client_that_notes(&engine, options, &put_in);
+        let limits = options.limits_with(&table);
+        let client = client_that_notes(&engine, &clock, WorkerOptions { limits, ..options }, &put_in);
+        let keeper = Keeper::new(Arc::clone(client.limits()), table.handlers.keys().cloned().collect());
         let pool = Pool::new(settings.clone(), worker, Quarantine::default(), Box::new(random::claim_token));
         let controls = Arc::new(Controls::default());
         let shared: Arc<dyn Engine> = Arc::<MemoryEngine>::clone(&engine);
@@ -95,6 +99,7 @@ impl TestWorker {
             client,
             table,
             pool: pool.without_prefetch(),
+            keeper,
             controls,
             _listener: listener,
             errors: LastErrors::default(),
@@ -194,6 +199,7 @@ impl TestWorker {
     /// at once instead of in tasks.
     pub(super) async fn run_changed(&mut self, change: impl FnOnce(&mut Job)) -> Option<Ran> {
         self.do_upkeep();
+        self.keeper.round().await;
         self.pool.set_concurrency(1);
         self.pool.on(Event::Hint, self.now());
         let (mut change, mut ended, mut ran) = (Some(change), None, None);
@@ -287,6 +293,7 @@ fn declare_all(engine: &MemoryEngine, table: &Table, options: &WorkerOptions) ->
 /// A client whose last hook notes what was put in, as the other hooks left it.
 fn client_that_notes(
     engine: &Arc<MemoryEngine>,
+    clock: &Arc<ManualClock>,
     options: WorkerOptions,
     put_in: &Arc<Mutex<Vec<NewJob>>>,
 ) -> Client {
@@ -296,7 +303,8 @@ fn client_that_notes(
     });
     let mut hooks = options.enqueue_hooks;
     hooks.push(note);
-    Client::with_options(Arc::<MemoryEngine>::clone(engine), ClientOptions { labels: options.labels, hooks })
+    let options = ClientOptions { labels: options.labels, hooks, limits: options.limits };
+    Client::with_clock(Arc::<MemoryEngine>::clone(engine), options, Arc::<ManualClock>::clone(clock))
 }
 
 fn change_first<F: FnOnce(&mut Job)>(answer: &mut ClaimAnswer, change: &mut Option<F>) {

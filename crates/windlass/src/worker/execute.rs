@@ -12,11 +12,12 @@ use windlass_core::settle::AttemptReport;
 
 use crate::client::Client;
 use crate::handler::{Context, Hook, JobControl, Registered, Running, Table};
+use crate::limits::Notes;
 
 /// After being asked to stop, a handler has this long to end by itself.
 const CANCEL_GRACE: Duration = Duration::from_secs(5);
 
-/// Runs the handler of one claimed job.
+/// Runs the handler of one claimed job, if breakers and rate limits let it.
 pub(crate) async fn execute(
     table: &Table,
     client: &Client,
@@ -27,9 +28,20 @@ pub(crate) async fn execute(
     let Some(registered) = table.handlers.get(&claimed.job.job_type) else {
         return (not_ours(), AttemptReport::default());
     };
+    let limits = client.limits();
+    let pass = match limits.guards(&claimed.job.job_type) {
+        None => None,
+        Some(guards) => match limits.admit(guards, &claimed).await {
+            Ok(pass) => Some(pass),
+            Err(gate) => return (Outcome::Held(gate), AttemptReport::default()),
+        },
+    };
     let timeout = time_out(&claimed, registered);
-    let ctx = Context::new(claimed, client.clone(), Arc::clone(&control));
-    let outcome = run_hooked(&table.hooks, registered, &ctx, timeout, &control).await;
+    let ctx = Context::new(Arc::clone(&claimed), client.clone(), Arc::clone(&control));
+    let mut outcome = run_hooked(&table.hooks, registered, &ctx, timeout, &control).await;
+    if let Some(notes) = ctx.take_notes().or(pass.is_some().then(Notes::default)) {
+        outcome = limits.finish(pass, &claimed, notes, outcome).await;
+    }
     (outcome, AttemptReport { ran_for: started.elapsed(), output: ctx.output() })
 }
 

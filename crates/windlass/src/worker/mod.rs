@@ -19,6 +19,7 @@ use windlass_core::worker::WorkerId;
 
 use crate::client::{Client, ClientOptions};
 use crate::handler::{Handlers, HandlersError, Table};
+use crate::limits::Keeper;
 use crate::{random, store, upkeep};
 
 pub mod claim;
@@ -64,7 +65,7 @@ pub struct Worker {
     shells: Vec<JoinHandle<()>>,
     /// Whether a pool ended without having settled everything.
     unsettled: bool,
-    /// Upkeep, if this process does it, and the watch for other numbers of slots.
+    /// Upkeep, if this process does it, the watch for other numbers of slots, and the keeper of limits.
     duties: Vec<JoinHandle<()>>,
     /// Taken only by dropping the worker.
     heart: Option<HeartThread>,
@@ -85,11 +86,13 @@ impl Worker {
     ) -> Result<Self, StartError> {
         let table = handlers.finish()?;
         let plan = options.plan(&table)?;
+        let limits = options.limits_with(&table);
         declare(&engine, &plan, &table).await?;
         let client = Client::with_options(
             Arc::clone(&engine),
-            ClientOptions { labels: options.labels.clone(), hooks: options.enqueue_hooks.clone() },
+            ClientOptions { labels: options.labels.clone(), hooks: options.enqueue_hooks.clone(), limits },
         );
+        sync_limits(&client).await;
         let identity = Identity::register(Arc::clone(&engine), plan.card(random::worker_id())).await?;
         Ok(Self::assemble(engine, client, table, plan, identity, &options))
     }
@@ -133,7 +136,9 @@ impl Worker {
         );
         let upkeep =
             options.upkeep.then(|| upkeep::shell::start(engine, options.sweep_every, options.crashes_max));
-        let duties = upkeep.into_iter().chain([scaling]).collect();
+        let types = parts.table.handlers.keys().cloned().collect();
+        let keeping = tokio::spawn(Keeper::new(Arc::clone(client.limits()), types).run());
+        let duties = upkeep.into_iter().chain([scaling, keeping]).collect();
         let watched = |shell: PoolShell| tokio::spawn(watch(shell.run(), alarm.clone()));
         Self {
             client,
@@ -196,6 +201,7 @@ impl Worker {
             self.unsettled |= !clean;
         }
         self.duties.drain(..).for_each(|duty| duty.abort());
+        sync_limits(&self.client).await;
         self.listener = None;
         if let Some(heart) = &mut self.heart {
             leave(heart, &self.controls).await;
@@ -336,6 +342,14 @@ async fn declare(engine: &Arc<dyn Engine>, plan: &Plan, table: &Table) -> Result
     let types = table.handlers.values().map(|registered| registered.spec.clone()).collect();
     let declaration = Declaration { queues: plan.queues.clone(), types };
     store::call(engine, |engine| async move { engine.declare(declaration).await }).await
+}
+
+/// A worker that starts knows which platforms others found broken, and one that ends leaves what it knows. Without an
+/// answer it goes on by itself.
+async fn sync_limits(client: &Client) {
+    if let Err(error) = client.limits().breakers.sync().await {
+        tracing::warn!(%error, "what is known of platforms could not be shared");
+    }
 }
 
 /// Why a worker did not start.

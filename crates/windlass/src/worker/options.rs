@@ -13,6 +13,7 @@ use super::claim::Scope;
 use super::pool::PoolSettings;
 use crate::client::{EnqueueHook, declared_as};
 use crate::handler::Table;
+use crate::limits::{LimitOptions, LimitOptionsError};
 
 /// Signs of life and looks for the dead are no more frequent than this: below it a worker only keeps its store
 /// busy.
@@ -36,6 +37,8 @@ pub struct WorkerOptions {
     pub labels: PriorityLabels,
     /// Hooks of this worker's client.
     pub enqueue_hooks: Vec<EnqueueHook>,
+    /// Breakers and rate limits, for jobs that this worker runs and for those its client puts in.
+    pub limits: LimitOptions,
     /// A sign of life is good for this long: at least twice `heartbeat_every`, up to 1 h.
     pub lease: Duration,
     /// A sign of life is shown this often: 10 ms to 1 h.
@@ -59,6 +62,7 @@ impl Default for WorkerOptions {
             shared: Vec::new(),
             labels: PriorityLabels::default(),
             enqueue_hooks: Vec::new(),
+            limits: LimitOptions::default(),
             lease: WORKER_LEASE,
             heartbeat_every: HEARTBEAT_EVERY,
             sweep_every: SWEEP_EVERY,
@@ -115,6 +119,9 @@ pub enum WorkerOptionsError {
     /// A crash limit of zero would give up jobs that never ran.
     #[error("expected `crashes_max` of at least 1, got 0")]
     Crashes,
+    /// A breaker or a rate limit is wrong.
+    #[error(transparent)]
+    Limits(#[from] LimitOptionsError),
 }
 
 /// What follows from the options and the handlers.
@@ -150,6 +157,7 @@ impl WorkerOptions {
         if self.lease < self.heartbeat_every * 2 {
             return Err(WorkerOptionsError::Lease { lease: self.lease, every: self.heartbeat_every });
         }
+        self.limits.check()?;
         if self.crashes_max == 0 {
             return Err(WorkerOptionsError::Crashes);
         }
@@ -159,6 +167,15 @@ impl WorkerOptions {
             Some(got) => Err(WorkerOptionsError::Concurrency { got }),
             None => Ok(()),
         }
+    }
+
+    /// The limits of the options, and the platforms that handlers name.
+    pub(crate) fn limits_with(&self, table: &Table) -> LimitOptions {
+        let mut limits = self.limits.clone();
+        for (job_type, registered) in &table.handlers {
+            registered.platforms.iter().for_each(|platform| limits.note_use(platform, job_type));
+        }
+        limits
     }
 
     /// The queues of the options and those of the types.

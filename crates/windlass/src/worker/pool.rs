@@ -254,7 +254,10 @@ impl Pool {
 
     fn ended(&mut self, fence: Fence, outcome: Outcome, report: AttemptReport, now: Moment) {
         let Some(Running { claimed, since }) = self.running.remove(&fence) else { return };
-        self.claims.ran(&claimed.job, report.ran_for);
+        // What was held back did not run, and says nothing of how fast its type is.
+        if !matches!(outcome, Outcome::Held(_)) {
+            self.claims.ran(&claimed.job, report.ran_for);
+        }
         let age = claimed.age.saturating_add(now.saturating_sub(since));
         let policy = self.policy(&claimed);
         let transition = settle(&claimed.job, outcome, policy, age);

@@ -1,6 +1,7 @@
 //! What users have besides a worker: helpers for their tests, and pulling jobs by hand.
 
 mod jobs;
+mod limits;
 mod fake_jobs;
 mod test_worker;
 mod dequeue;

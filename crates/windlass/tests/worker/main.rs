@@ -11,6 +11,7 @@ mod cancelling;
 mod ending;
 mod enqueueing;
 mod handlers;
+mod limits;
 mod running;
 mod virtual_time;
 

@@ -15,6 +15,8 @@ mod ending;
 mod enqueueing;
 #[path = "../worker/handlers.rs"]
 mod handlers;
+#[path = "../worker/limits.rs"]
+mod limits;
 #[path = "../worker/running.rs"]
 mod running;
 mod held_keys;

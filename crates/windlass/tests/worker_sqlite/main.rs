@@ -17,6 +17,8 @@ mod ending;
 mod enqueueing;
 #[path = "../worker/handlers.rs"]
 mod handlers;
+#[path = "../worker/limits.rs"]
+mod limits;
 #[path = "../worker/running.rs"]
 mod running;
 mod other_processes;

@@ -1,0 +1,229 @@
+//! The breakers of a process: who may call which platform, and what became of it.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::Duration;
+
+use windlass_core::breaker::{Admission, BreakerEvent, BreakerOptions, BreakerState, Verdict, ask, decide};
+use windlass_core::claim::Fence;
+use windlass_core::clock::{Clock, Timestamp};
+use windlass_core::engine::Engine;
+use windlass_core::error::EngineError;
+use windlass_core::limits::BREAKERS_MAX;
+use windlass_core::names::BreakerName;
+use windlass_core::policies::BreakersRead;
+
+use super::Wake;
+use super::change::{BreakerChange, change, read_all};
+use super::options::{BreakerSpec, LimitScope};
+use super::platform::{Asked, Known, found};
+use crate::store;
+
+/// The breakers of a process.
+pub(crate) struct Breakers {
+    engine: Arc<dyn Engine>,
+    clock: Arc<dyn Clock>,
+    wake: Arc<Wake>,
+    platforms: RwLock<BTreeMap<BreakerName, Arc<Platform>>>,
+}
+
+/// A platform, and what is known of it.
+pub(crate) struct Platform {
+    pub(crate) spec: BreakerSpec,
+    known: Mutex<Known>,
+}
+
+/// What a claim was allowed, and by whom.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Allowed {
+    /// By what this process knows.
+    ByUs,
+    /// By the store, with a permit.
+    ByStore,
+}
+
+impl Platform {
+    fn new(spec: BreakerSpec) -> Arc<Self> {
+        Arc::new(Self { spec, known: Mutex::default() })
+    }
+
+    pub(super) fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn options(&self) -> &BreakerOptions {
+        &self.spec.options
+    }
+
+    pub(super) fn is_shared(&self) -> bool {
+        self.spec.scope == LimitScope::Store
+    }
+}
+
+impl Breakers {
+    pub(super) fn new(
+        engine: Arc<dyn Engine>,
+        clock: Arc<dyn Clock>,
+        wake: Arc<Wake>,
+        specs: &[BreakerSpec],
+    ) -> Self {
+        let platforms = specs.iter().map(|spec| (spec.name.clone(), Platform::new(spec.clone())));
+        Self { engine, clock, wake, platforms: RwLock::new(platforms.collect()) }
+    }
+
+    /// All platforms that this process has to do with.
+    pub(super) fn all(&self) -> Vec<Arc<Platform>> {
+        self.platforms.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+    }
+
+    /// A platform by its name; one that nobody configured has the defaults. Nothing if there are too many.
+    pub(crate) fn platform(&self, name: &BreakerName) -> Option<Arc<Platform>> {
+        if let Some(platform) = self.platforms.read().unwrap_or_else(PoisonError::into_inner).get(name) {
+            return Some(Arc::clone(platform));
+        }
+        let mut platforms = self.platforms.write().unwrap_or_else(PoisonError::into_inner);
+        if platforms.len() >= BREAKERS_MAX as usize {
+            tracing::warn!(breaker = %name, "there are {BREAKERS_MAX} breakers already; this one is left out");
+            return None;
+        }
+        let new = || Platform::new(BreakerSpec::new(name.clone()));
+        self.wake.soon();
+        Some(Arc::clone(platforms.entry(name.clone()).or_insert_with(new)))
+    }
+
+    /// A platform by its name, if this process has to do with it.
+    pub(super) fn known_platform(&self, name: &BreakerName) -> Option<Arc<Platform>> {
+        self.platforms.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+    }
+
+    /// Whether a claim may call the platform now.
+    pub(crate) async fn ask(&self, platform: &Platform, fence: Fence) -> Option<Allowed> {
+        let asked = platform.known().ask(fence, self.now(), platform.options());
+        match asked {
+            Asked::Known(Admission::Wait) => None,
+            Asked::Known(Admission::Go | Admission::Probe) => Some(Allowed::ByUs),
+            Asked::AskStore => self.ask_store(platform, fence).await,
+        }
+    }
+
+    async fn ask_store(&self, platform: &Platform, fence: Fence) -> Option<Allowed> {
+        let options = *platform.options();
+        let asked = change(&self.engine, &platform.spec.name, |state, now| ask(state, fence, now, &options));
+        match self.learn(platform, asked.await) {
+            Ok(Some(Admission::Probe)) => Some(Allowed::ByStore),
+            Ok(Some(Admission::Go)) => Some(Allowed::ByUs),
+            Ok(Some(Admission::Wait) | None) => None,
+            // Without the store, this process decides alone.
+            Err(_) => match platform.known().ask(fence, self.now(), platform.options()) {
+                Asked::Known(Admission::Go | Admission::Probe) => Some(Allowed::ByUs),
+                Asked::Known(Admission::Wait) | Asked::AskStore => None,
+            },
+        }
+    }
+
+    /// A call ended. Whoever holds the store's permit waits until the store knows: the permit ends with the claim, and
+    /// what a claim says afterwards counts no more.
+    pub(crate) async fn ended(&self, platform: &Platform, fence: Fence, allowed: Allowed, verdict: Verdict) {
+        let tells_at_once = allowed == Allowed::ByStore;
+        let shared = platform.is_shared() && !tells_at_once;
+        platform.known().ended(fence, verdict, shared, self.now(), platform.options());
+        if tells_at_once {
+            let _ = self.tell(platform, &BreakerEvent::ProbeEnded(fence, verdict)).await;
+        }
+        if tells_at_once || verdict != Verdict::Success {
+            self.wake.soon();
+        }
+    }
+
+    /// A claim is over and nothing is known of the platform.
+    pub(crate) async fn left(&self, platform: &Platform, fence: Fence, allowed: Allowed) {
+        let event = BreakerEvent::Left(vec![fence]);
+        platform.known().happened(&event, self.now(), platform.options());
+        if allowed == Allowed::ByStore {
+            let _ = self.tell(platform, &event).await;
+        }
+    }
+
+    /// How long to stay away after a rate-limit answer.
+    pub(crate) fn pause(&self, platform: &Platform, retry_after: Option<Duration>) -> Duration {
+        platform.known().pause(retry_after, platform.options())
+    }
+
+    /// Tells the store that something happened to a breaker, and remembers what the store knows now.
+    pub(super) async fn tell(
+        &self,
+        platform: &Platform,
+        event: &BreakerEvent,
+    ) -> Result<BreakerState, EngineError> {
+        let options = *platform.options();
+        let told =
+            change(&self.engine, &platform.spec.name, |state, now| (decide(state, event, now, &options), ()));
+        self.learn(platform, told.await)?;
+        Ok(platform.known().stands(self.now(), platform.options()))
+    }
+
+    fn learn<T>(
+        &self,
+        platform: &Platform,
+        changed: Result<BreakerChange<T>, EngineError>,
+    ) -> Result<Option<T>, EngineError> {
+        match changed {
+            Ok(BreakerChange { state, now, answer }) => {
+                platform.known().read(state, now, self.now());
+                Ok(answer)
+            }
+            Err(error) => {
+                tracing::warn!(%error, breaker = %platform.spec.name, "the store cannot be asked; this process decides alone");
+                platform.known().is_away();
+                Err(error)
+            }
+        }
+    }
+
+    /// Reads what the store knows of platforms, and tells it what happened here.
+    pub(crate) async fn sync(&self) -> Result<(), EngineError> {
+        let shared: Vec<_> = self.all().into_iter().filter(|platform| platform.is_shared()).collect();
+        if shared.is_empty() {
+            return Ok(());
+        }
+        self.read(&read_all(&self.engine).await?);
+        for platform in shared {
+            let unsent = platform.known().take_unsent(platform.options());
+            if let Some(results) = unsent {
+                let told = self.tell(&platform, &BreakerEvent::Ended(results)).await;
+                platform.known().was_told();
+                told?;
+            }
+            self.drop_void_permits(&platform).await?;
+        }
+        Ok(())
+    }
+
+    /// Permits of claims that have ended without a word are void.
+    async fn drop_void_permits(&self, platform: &Platform) -> Result<(), EngineError> {
+        let probes = platform.known().stands(self.now(), platform.options()).probes;
+        if probes.is_empty() || !platform.known().is_shared(self.now()) {
+            return Ok(());
+        }
+        let asked = probes.clone();
+        let hold = store::call(&self.engine, |engine| async move { engine.still_hold(&asked).await }).await?;
+        let void: Vec<_> =
+            probes.into_iter().zip(hold).filter(|(_, holds)| !holds).map(|(fence, _)| fence).collect();
+        if !void.is_empty() {
+            self.tell(platform, &BreakerEvent::Left(void)).await?;
+        }
+        Ok(())
+    }
+
+    /// The store was read: every platform that processes share learns what it knows.
+    pub(super) fn read(&self, read: &BreakersRead) {
+        let now = self.now();
+        for platform in self.all().iter().filter(|platform| platform.is_shared()) {
+            platform.known().read(found(read, &platform.spec.name).1, read.now, now);
+        }
+    }
+
+    pub(super) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+}

@@ -1,0 +1,254 @@
+//! Keeps breakers and gates going: tells the store what became of calls, learns what others told it, and lets jobs
+//! through gates that may be opened. Every process with limits does it; two at once do no harm, since who is let
+//! through asks again before it runs.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use windlass_core::breaker::{BreakerEvent, Stand};
+use windlass_core::clock::Timestamp;
+use windlass_core::error::EngineError;
+use windlass_core::gate::Gate;
+use windlass_core::limits::UPKEEP_BATCH_MAX;
+use windlass_core::names::TypeName;
+
+use super::Limits;
+use super::breakers::Platform;
+use super::change::read_all;
+use super::options::RateLimitSpec;
+use super::tokens::PATIENCE;
+use crate::store;
+
+/// The store is read and told this often.
+const ROUND_EVERY: Duration = Duration::from_millis(250);
+/// Rounds follow each other no faster, whatever happens.
+const ROUND_GAP: Duration = Duration::from_millis(10);
+/// The store is asked this often which gates have jobs behind them: others may have left them there.
+const GATES_EVERY: Duration = Duration::from_secs(1);
+/// Gates that are asked for at a time, and looked at in one round.
+const GATES_AT_ONCE: u32 = 100;
+/// A process without limits looks this often for jobs that another left behind a breaker.
+const IDLE_EVERY: Duration = Duration::from_secs(5);
+
+/// Keeps the limits of a process going.
+pub(crate) struct Keeper {
+    limits: Arc<Limits>,
+    /// What this process handles.
+    types: BTreeSet<TypeName>,
+    /// When the store is asked for gates again, and after which one.
+    gates_at: Option<Timestamp>,
+    gates_after: Option<Gate>,
+}
+
+impl Keeper {
+    pub(crate) fn new(limits: Arc<Limits>, types: BTreeSet<TypeName>) -> Self {
+        Self { limits, types, gates_at: None, gates_after: None }
+    }
+
+    /// Goes on until it is dropped. No error of the store ends it.
+    pub(crate) async fn run(mut self) {
+        loop {
+            let wait = self.round().await;
+            let woken = tokio::time::timeout(wait, self.limits.wake.woken());
+            let _ = woken.await;
+            tokio::time::sleep(ROUND_GAP).await;
+        }
+    }
+
+    /// One round. Gives how long nothing is to be done.
+    pub(crate) async fn round(&mut self) -> Duration {
+        if let Err(error) = self.try_round().await {
+            tracing::debug!(%error, "breakers and rate limits could not be kept with the store");
+        }
+        let now = self.now();
+        let next_look = self.limits.waiting().values().map(|at| at.since(now)).min();
+        let at_the_latest = if self.limits.is_empty() { IDLE_EVERY } else { ROUND_EVERY };
+        next_look.unwrap_or(at_the_latest).min(at_the_latest)
+    }
+
+    async fn try_round(&mut self) -> Result<(), EngineError> {
+        let synced = self.limits.breakers.sync().await;
+        self.find_gates().await?;
+        for gate in self.due_gates() {
+            let again = self.look(&gate).await?;
+            let mut waiting = self.limits.waiting();
+            match again {
+                Some(after) => drop(waiting.insert(gate, self.now().plus(after))),
+                None => drop(waiting.remove(&gate)),
+            }
+        }
+        synced
+    }
+
+    /// Asks the store which gates have jobs behind them, a page each time.
+    async fn find_gates(&mut self) -> Result<(), EngineError> {
+        let now = self.now();
+        if self.gates_at.is_some_and(|at| at > now) {
+            return Ok(());
+        }
+        self.gates_at = Some(now.plus(GATES_EVERY));
+        let after = self.gates_after.take();
+        let gates = store::call(&self.limits.engine, |engine| async move {
+            engine.gates(after.as_ref(), GATES_AT_ONCE).await
+        })
+        .await?;
+        self.gates_after = gates.last().filter(|_| gates.len() == GATES_AT_ONCE as usize).cloned();
+        if gates.iter().any(|gate| gate.of_breaker().is_some() && !self.is_ours(gate)) {
+            self.adopt().await?;
+        }
+        for gate in &gates {
+            match self.is_ours(gate) {
+                true => self.limits.look_at(gate, now),
+                false => self.open_abandoned(gate).await?,
+            }
+        }
+        Ok(())
+    }
+
+    /// A limit may be taken out of the configuration while jobs wait for it. Whoever handles such jobs and knows of no
+    /// such limit lets them through: nobody else would.
+    async fn open_abandoned(&self, gate: &Gate) -> Result<(), EngineError> {
+        if gate.of_breaker().is_none() && gate.of_rate_limit().is_none() {
+            return Ok(());
+        }
+        let engine = &self.limits.engine;
+        let asked = gate.clone();
+        let oldest = store::call(engine, |engine| async move { engine.behind(&asked, 1).await }).await?;
+        let Some(oldest) = oldest.first().copied() else { return Ok(()) };
+        let record = store::call(engine, |engine| async move { engine.job(oldest).await }).await?;
+        if record.is_some_and(|record| self.types.contains(&record.job.job_type)) {
+            tracing::warn!(%gate, "jobs wait for a limit that is not configured any more; they go on");
+            self.let_through(gate, UPKEEP_BATCH_MAX, Duration::ZERO).await?;
+        }
+        Ok(())
+    }
+
+    /// Jobs may wait for a breaker that handlers name only when they call: then those jobs are the only ones that know
+    /// of it. What the store knows of is looked after by everybody.
+    async fn adopt(&self) -> Result<(), EngineError> {
+        let read = read_all(&self.limits.engine).await?;
+        for stored in &read.breakers {
+            self.limits.breakers.platform(&stored.name);
+        }
+        self.limits.breakers.read(&read);
+        Ok(())
+    }
+
+    fn is_ours(&self, gate: &Gate) -> bool {
+        let platform = gate.of_breaker().and_then(|name| self.limits.breakers.known_platform(&name));
+        platform.is_some() || self.rate_limit_of(gate).is_some()
+    }
+
+    /// Gates of breakers are looked at each time: a probe may have ended.
+    fn due_gates(&self) -> Vec<Gate> {
+        let now = self.now();
+        let waiting = self.limits.waiting();
+        let is_due = |(gate, at): &(&Gate, &Timestamp)| **at <= now || gate.of_breaker().is_some();
+        let due = waiting.iter().filter(is_due).map(|(gate, _)| gate.clone());
+        due.take(GATES_AT_ONCE as usize).collect()
+    }
+
+    /// Lets through who may go on. Gives when to look again; nothing if nobody waits.
+    async fn look(&self, gate: &Gate) -> Result<Option<Duration>, EngineError> {
+        if let Some(platform) = gate.of_breaker().and_then(|name| self.limits.breakers.known_platform(&name))
+        {
+            return self.look_at_breaker(gate, &platform).await;
+        }
+        let Some((spec, key)) = self.rate_limit_of(gate) else { return Ok(None) };
+        self.look_at_tokens(gate, &spec, key).await
+    }
+
+    async fn look_at_breaker(
+        &self,
+        gate: &Gate,
+        platform: &Platform,
+    ) -> Result<Option<Duration>, EngineError> {
+        let now = self.now();
+        let state = platform.known().stands(now, &platform.spec.options);
+        match state.stand {
+            Stand::Closed => self.let_through(gate, UPKEEP_BATCH_MAX, Duration::ZERO).await,
+            Stand::Open { .. } => Ok(Some(ROUND_EVERY)),
+            Stand::HalfOpen => {
+                let free = state.free_probes(&platform.spec.options);
+                if free > 0 { self.let_probe(gate, platform, free).await } else { Ok(Some(ROUND_EVERY)) }
+            }
+        }
+    }
+
+    /// The oldest may probe; each keeps its place until it is claimed.
+    async fn let_probe(
+        &self,
+        gate: &Gate,
+        platform: &Platform,
+        free: usize,
+    ) -> Result<Option<Duration>, EngineError> {
+        let free = u32::try_from(free).unwrap_or(u32::MAX);
+        let asked = gate.clone();
+        let oldest =
+            store::call(&self.limits.engine, |engine| async move { engine.behind(&asked, free).await })
+                .await?;
+        if oldest.is_empty() {
+            return Ok(None);
+        }
+        let event = BreakerEvent::LetThrough(oldest.clone());
+        let breakers = &self.limits.breakers;
+        let is_shared = platform.known().is_shared(self.now());
+        let state = match is_shared {
+            true => breakers.tell(platform, &event).await?,
+            false => {
+                platform.known().happened(&event, self.now(), &platform.spec.options);
+                platform.known().stands(self.now(), &platform.spec.options)
+            }
+        };
+        // Another process may have been faster, and let others through.
+        let ours = oldest.iter().filter(|job| state.reserved.iter().any(|(reserved, _)| reserved == *job));
+        match u32::try_from(ours.count()).unwrap_or(u32::MAX) {
+            0 => Ok(Some(ROUND_EVERY)),
+            count => Ok(self.let_through(gate, count, ROUND_EVERY).await?.or(Some(ROUND_EVERY))),
+        }
+    }
+
+    /// As many go on as tokens fall due until the next look; who finds none left comes back.
+    async fn look_at_tokens(
+        &self,
+        gate: &Gate,
+        spec: &RateLimitSpec,
+        key: &str,
+    ) -> Result<Option<Duration>, EngineError> {
+        if let Some(Some(after)) = self.limits.tokens.due_in(&[(spec, key)]).await.pop() {
+            return Ok(Some(after));
+        }
+        let every = Duration::from_micros(spec.limit.pace().every.unsigned_abs());
+        // Somewhat more than one tick brings, since ticks come late; who finds no token left waits again.
+        let count = PATIENCE.as_micros() * 3 / 2 / every.as_micros().max(1);
+        let count = count.clamp(1, u128::from(UPKEEP_BATCH_MAX));
+        let count = u32::try_from(count).unwrap_or(UPKEEP_BATCH_MAX);
+        let again = self.let_through(gate, count, every.max(PATIENCE)).await?;
+        self.limits.tokens.set_waiters(&spec.name, key, again.is_some());
+        Ok(again)
+    }
+
+    /// Opens a gate for some. Gives `again` if there are more.
+    async fn let_through(
+        &self,
+        gate: &Gate,
+        count: u32,
+        again: Duration,
+    ) -> Result<Option<Duration>, EngineError> {
+        let opened = gate.clone();
+        let done =
+            store::call(&self.limits.engine, |engine| async move { engine.open_gate(&opened, count).await })
+                .await?;
+        Ok(done.more.then_some(again))
+    }
+
+    fn rate_limit_of<'a>(&self, gate: &'a Gate) -> Option<(Arc<RateLimitSpec>, &'a str)> {
+        let (name, key) = gate.of_rate_limit()?;
+        Some((self.limits.rate_limits.get(&name).cloned()?, key))
+    }
+
+    fn now(&self) -> Timestamp {
+        self.limits.tokens.now()
+    }
+}

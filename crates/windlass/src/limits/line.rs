@@ -1,0 +1,138 @@
+//! What one process knows of one key of a rate limit. Pure: answers of the store go in, decisions come out.
+
+use std::time::Duration;
+
+use windlass_core::clock::Timestamp;
+use windlass_core::rate_limit::{Handful, Pace, Taken, take};
+
+/// What is known of a key.
+#[derive(Debug)]
+pub(super) struct Line {
+    /// What this process has taken by itself: for a limit of its own, and while the store is away.
+    own: Option<Timestamp>,
+    /// Tokens of the store that are left.
+    handful: Handful,
+    /// Until then there is no token; who asks need not trouble the store.
+    closed_until: Option<Timestamp>,
+    /// Jobs wait behind the gate; newcomers go to the end of their line.
+    has_waiters: bool,
+}
+
+/// The answer to who wants a token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wanted {
+    /// Here it is.
+    Go,
+    /// There is none for so long.
+    Wait(Duration),
+    /// Only the store knows.
+    AskStore,
+}
+
+impl Line {
+    pub(super) fn new(now: Timestamp) -> Self {
+        Self { own: None, handful: Handful::new(0, now), closed_until: None, has_waiters: false }
+    }
+
+    /// Wants a token that processes share.
+    pub(super) fn want_shared(&mut self, now: Timestamp) -> Wanted {
+        if self.handful.take(now) {
+            return Wanted::Go;
+        }
+        match self.closed_for(now) {
+            Some(left) => Wanted::Wait(left),
+            None => Wanted::AskStore,
+        }
+    }
+
+    /// Wants a token of this process's own.
+    pub(super) fn want_own(&mut self, pace: Pace, now: Timestamp) -> Wanted {
+        let taken = take(pace, self.own, 1, now);
+        self.own = Some(taken.due);
+        taken.retry_after.map_or(Wanted::Go, Wanted::Wait)
+    }
+
+    /// When the next token of this process's own falls due; nothing if one is there.
+    pub(super) fn own_due_in(&self, pace: Pace, now: Timestamp) -> Option<Duration> {
+        take(pace, self.own, 0, now).retry_after
+    }
+
+    /// The store answered a request that was sent at this instant.
+    pub(super) fn answered(&mut self, taken: Taken, sent_at: Timestamp, now: Timestamp) {
+        self.handful = Handful::new(taken.granted, sent_at);
+        self.closed_until = taken.retry_after.map(|after| now.plus(after));
+    }
+
+    /// How long there is no token for certain.
+    pub(super) fn closed_for(&self, now: Timestamp) -> Option<Duration> {
+        self.closed_until.map(|until| until.since(now)).filter(|left| !left.is_zero())
+    }
+
+    /// Whether a job that was never held back goes to the end of the line.
+    pub(super) fn has_waiters(&self) -> bool {
+        self.has_waiters
+    }
+
+    pub(super) fn set_waiters(&mut self, has_waiters: bool) {
+        self.has_waiters = has_waiters;
+    }
+
+    /// Whether nothing would change if it were forgotten.
+    pub(super) fn is_idle(&self, now: Timestamp) -> bool {
+        let is_full = self.own.is_none_or(|due| due <= now);
+        is_full && !self.has_waiters && self.closed_for(now).is_none()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass_core::rate_limit::RateLimit;
+
+    use super::*;
+
+    const NOW: Timestamp = Timestamp::from_micros(1_000_000_000);
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn taken(granted: u32, retry_after: Option<Duration>) -> Taken {
+        Taken { granted, due: NOW, retry_after }
+    }
+
+    #[test]
+    fn the_store_is_asked_once_for_a_handful() {
+        let mut line = Line::new(NOW);
+        assert_eq!(line.want_shared(NOW), Wanted::AskStore);
+        line.answered(taken(2, None), NOW, NOW);
+        let wanted: Vec<_> = (0..3).map(|_| line.want_shared(NOW)).collect();
+        assert_eq!(wanted, [Wanted::Go, Wanted::Go, Wanted::AskStore]);
+    }
+
+    #[test]
+    fn a_refusal_is_remembered_until_the_next_token_is_due() {
+        let mut line = Line::new(NOW);
+        line.answered(taken(0, Some(SECOND)), NOW, NOW);
+        assert_eq!(line.want_shared(NOW), Wanted::Wait(SECOND));
+        assert_eq!(line.want_shared(NOW.plus(SECOND)), Wanted::AskStore);
+    }
+
+    #[test]
+    fn a_process_keeps_its_own_limit() {
+        let pace = RateLimit { burst: 1, ..RateLimit::new(1, SECOND) }.pace();
+        let mut line = Line::new(NOW);
+        assert_eq!(line.own_due_in(pace, NOW), None);
+        assert_eq!(line.want_own(pace, NOW), Wanted::Go);
+        assert_eq!(line.want_own(pace, NOW), Wanted::Wait(SECOND));
+        assert_eq!(line.own_due_in(pace, NOW), Some(SECOND));
+        assert_eq!(line.want_own(pace, NOW.plus(SECOND)), Wanted::Go);
+    }
+
+    #[test]
+    fn a_line_is_forgotten_only_if_nothing_is_known() {
+        let pace = RateLimit::new(1, SECOND).pace();
+        let mut line = Line::new(NOW);
+        assert!(line.is_idle(NOW));
+        line.want_own(pace, NOW);
+        assert!(!line.is_idle(NOW) && line.is_idle(NOW.plus(SECOND)));
+        line.set_waiters(true);
+        assert!(!line.is_idle(NOW.plus(SECOND)));
+    }
+}

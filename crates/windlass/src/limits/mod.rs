@@ -1,0 +1,267 @@
+//! Circuit breakers and rate limits: what stands between a claim and its handler, and at the door.
+//!
+//! [`options`](LimitOptions) say what is limited. `platform` and `line` decide and are pure; `breakers` and `tokens` ask
+//! the store where processes share; `keeper` lets through who may go on. A job whose type has no limit is not looked at.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::Notify;
+use windlass_core::breaker::Verdict;
+use windlass_core::claim::Claimed;
+use windlass_core::clock::{Clock, Timestamp};
+use windlass_core::engine::Engine;
+use windlass_core::enqueue::NewJob;
+use windlass_core::gate::Gate;
+use windlass_core::names::{BreakerName, LimitName, TypeName};
+use windlass_core::outcome::{ErrorKind, Outcome};
+
+mod options;
+mod platform;
+mod line;
+mod change;
+mod breakers;
+mod tokens;
+mod keeper;
+
+pub use change::{BreakerChange, change_breaker};
+pub use options::{BreakerSpec, LimitAt, LimitOptions, LimitOptionsError, LimitScope, RateLimitSpec};
+
+pub(crate) use breakers::{Allowed, Breakers, Platform};
+pub(crate) use keeper::Keeper;
+
+use tokens::{PATIENCE, Tokens};
+
+/// Gates that one process looks after at a time. Those beyond come up when the store is asked for gates again.
+const GATES_MAX: usize = 10_000;
+
+/// The breakers and rate limits of a process.
+pub(crate) struct Limits {
+    pub(crate) breakers: Breakers,
+    tokens: Tokens,
+    engine: Arc<dyn Engine>,
+    /// What each type of job must pass before it runs.
+    guards: HashMap<TypeName, Guards>,
+    /// What each type of job must pass before it is put in.
+    at_door: HashMap<TypeName, Vec<Arc<RateLimitSpec>>>,
+    rate_limits: BTreeMap<LimitName, Arc<RateLimitSpec>>,
+    /// Gates with jobs behind them, and when to look whether they may go on.
+    waiting: Mutex<BTreeMap<Gate, Timestamp>>,
+    wake: Arc<Wake>,
+}
+
+/// What jobs of one type must pass before they run.
+#[derive(Default)]
+pub(crate) struct Guards {
+    platforms: Vec<Arc<Platform>>,
+    rate_limits: Vec<Arc<RateLimitSpec>>,
+}
+
+/// A job that passed, and what it was allowed.
+pub(crate) struct Pass {
+    platforms: Vec<(Arc<Platform>, Allowed)>,
+}
+
+/// What a handler did with platforms during one attempt.
+#[derive(Debug, Default)]
+pub(crate) struct Notes {
+    /// A call was refused, by this gate.
+    pub(crate) held: Option<Gate>,
+    /// A platform said that it was asked too often.
+    pub(crate) pause: Option<Duration>,
+    /// Platforms whose calls were told one by one.
+    pub(crate) told: Vec<BreakerName>,
+}
+
+/// Wakes the keeper before its time.
+#[derive(Debug, Default)]
+pub(crate) struct Wake(Notify);
+
+impl Wake {
+    pub(crate) fn soon(&self) {
+        self.0.notify_one();
+    }
+
+    pub(crate) async fn woken(&self) {
+        self.0.notified().await;
+    }
+}
+
+/// This process's own clock: it only runs forwards.
+#[derive(Debug)]
+pub(crate) struct ProcessClock(Instant);
+
+impl Default for ProcessClock {
+    fn default() -> Self {
+        Self(Instant::now())
+    }
+}
+
+impl Clock for ProcessClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::EPOCH.plus(self.0.elapsed())
+    }
+}
+
+impl Limits {
+    pub(crate) fn new(engine: Arc<dyn Engine>, clock: Arc<dyn Clock>, options: &LimitOptions) -> Self {
+        let wake = Arc::new(Wake::default());
+        let breakers =
+            Breakers::new(Arc::clone(&engine), Arc::clone(&clock), Arc::clone(&wake), &options.breakers);
+        let mut limits = Self {
+            breakers,
+            tokens: Tokens::new(Arc::clone(&engine), clock),
+            engine,
+            guards: HashMap::new(),
+            at_door: HashMap::new(),
+            rate_limits: BTreeMap::new(),
+            waiting: Mutex::default(),
+            wake,
+        };
+        for platform in limits.breakers.all() {
+            for job_type in &platform.spec.types {
+                limits.guards.entry(job_type.clone()).or_default().platforms.push(Arc::clone(&platform));
+            }
+        }
+        options.rate_limits.iter().for_each(|spec| limits.add_rate_limit(Arc::new(spec.clone())));
+        limits
+    }
+
+    fn add_rate_limit(&mut self, spec: Arc<RateLimitSpec>) {
+        for job_type in spec.types.iter().cloned() {
+            match spec.at {
+                LimitAt::Enqueue => self.at_door.entry(job_type).or_default().push(Arc::clone(&spec)),
+                LimitAt::Run => {
+                    self.guards.entry(job_type).or_default().rate_limits.push(Arc::clone(&spec));
+                }
+            }
+        }
+        self.rate_limits.insert(spec.name.clone(), spec);
+    }
+
+    /// What a job of this type must pass before it runs.
+    pub(crate) fn guards(&self, job_type: &TypeName) -> Option<&Guards> {
+        if self.guards.is_empty() { None } else { self.guards.get(job_type) }
+    }
+
+    /// Takes tokens for a job that is put in; else tells which limit refuses it, and for how long.
+    pub(crate) async fn accept(&self, job: &NewJob) -> Result<(), RateLimited> {
+        if self.at_door.is_empty() {
+            return Ok(());
+        }
+        for spec in self.at_door.get(&job.job_type).into_iter().flatten() {
+            let key = spec.limit.by.key_of(&job.payload, job.group.as_ref());
+            if let Err(retry_after) = self.tokens.take(spec, &key, Duration::ZERO).await {
+                return Err(RateLimited { limit: spec.name.clone(), key, retry_after });
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a claimed job may run; else the gate that it waits behind. Tokens come last: they are used up.
+    pub(crate) async fn admit(&self, guards: &Guards, claimed: &Claimed) -> Result<Pass, Gate> {
+        let mut pass = Pass { platforms: Vec::with_capacity(guards.platforms.len()) };
+        let refused = match self.ask_platforms(guards, claimed, &mut pass).await {
+            Some(gate) => Some(gate),
+            None => self.take_tokens(guards, claimed).await,
+        };
+        let Some(gate) = refused else { return Ok(pass) };
+        self.look_at(&gate, self.tokens.now());
+        for (platform, allowed) in &pass.platforms {
+            self.breakers.left(platform, claimed.fence(), *allowed).await;
+        }
+        Err(gate)
+    }
+
+    async fn ask_platforms(&self, guards: &Guards, claimed: &Claimed, pass: &mut Pass) -> Option<Gate> {
+        for platform in &guards.platforms {
+            match self.breakers.ask(platform, claimed.fence()).await {
+                Some(allowed) => pass.platforms.push((Arc::clone(platform), allowed)),
+                None => return Some(Gate::breaker(&platform.spec.name)),
+            }
+        }
+        None
+    }
+
+    async fn take_tokens(&self, guards: &Guards, claimed: &Claimed) -> Option<Gate> {
+        let job = &claimed.job;
+        for spec in &guards.rate_limits {
+            let key = spec.limit.by.key_of(&job.payload, job.group.as_ref());
+            let overtakes = job.counters.holds == 0 && self.tokens.has_waiters(&spec.name, &key);
+            let taken = match overtakes {
+                true => Err(PATIENCE),
+                false => self.tokens.take(spec, &key, PATIENCE).await,
+            };
+            if let Err(retry_after) = taken {
+                let gate = Gate::rate_limit(&spec.name, &key);
+                self.tokens.set_waiters(&spec.name, &key, true);
+                self.look_at(&gate, self.tokens.now().plus(retry_after));
+                return Some(gate);
+            }
+        }
+        None
+    }
+
+    /// Tells what became of the calls of a job, and what becomes of the job by that.
+    pub(crate) async fn finish(
+        &self,
+        pass: Option<Pass>,
+        claimed: &Claimed,
+        notes: Notes,
+        outcome: Outcome,
+    ) -> Outcome {
+        let verdict = notes.held.is_none().then(|| verdict_of(&outcome)).flatten();
+        for (platform, allowed) in pass.into_iter().flat_map(|pass| pass.platforms) {
+            match verdict {
+                _ if notes.told.contains(&platform.spec.name) => {}
+                Some(verdict) => self.breakers.ended(&platform, claimed.fence(), allowed, verdict).await,
+                None => self.breakers.left(&platform, claimed.fence(), allowed).await,
+            }
+        }
+        match (outcome, notes.held, notes.pause) {
+            (Outcome::Failed(_), Some(gate), _) => Outcome::Held(gate),
+            (Outcome::Failed(error), None, Some(pause)) => Outcome::RetryIn(pause, error),
+            (outcome, ..) => outcome,
+        }
+    }
+
+    /// Looks after a gate from this instant on.
+    fn look_at(&self, gate: &Gate, from: Timestamp) {
+        let mut waiting = self.waiting();
+        if waiting.len() < GATES_MAX {
+            waiting.entry(gate.clone()).or_insert(from);
+        }
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, BTreeMap<Gate, Timestamp>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether anything is limited at all.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.guards.is_empty() && self.breakers.all().is_empty()
+    }
+}
+
+/// What an outcome says of the platforms that the job called. What the handler gave up on purpose says nothing.
+fn verdict_of(outcome: &Outcome) -> Option<Verdict> {
+    match outcome {
+        Outcome::Done(_) => Some(Verdict::Success),
+        Outcome::Failed(error) if error.kind == ErrorKind::Undecodable => None,
+        Outcome::Failed(_) | Outcome::RetryIn(..) => Some(Verdict::Failure),
+        _ => None,
+    }
+}
+
+/// A job was refused at the door because its key has no token left. Nothing was stored.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("rate limit {limit} has no token left for {key:?}; try again in {retry_after:?}")]
+pub struct RateLimited {
+    /// Which limit.
+    pub limit: LimitName,
+    /// Whose tokens are used up; may be empty.
+    pub key: String,
+    /// When the next one falls due.
+    pub retry_after: Duration,
+}

@@ -1,0 +1,191 @@
+//! Breakers and rate limits, as the users of a worker see them.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use windlass::core::breaker::BreakerOptions;
+use windlass::core::gate::Gate;
+use windlass::core::job::{JobState, Phase};
+use windlass::core::names::{BreakerName, LimitName, TypeName};
+use windlass::core::rate_limit::{KeyBy, RateLimit};
+use windlass::limits::{LimitAt, LimitScope};
+use windlass::{
+    BreakerSpec, Client, ClientOptions, EnqueueError, LimitOptions, RateLimitSpec, WorkerOptions,
+};
+
+use crate::bench::{Act, Bench};
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+fn act_type() -> Vec<TypeName> {
+    vec![TypeName::parse("act").expect("it is a name")]
+}
+
+/// A worker whose jobs call the shop, which has failed after so many failures for so long.
+fn shop(failures: u32, cooldown: Duration, scope: LimitScope) -> WorkerOptions {
+    let name = BreakerName::parse("shop").expect("it is a name");
+    let options = BreakerOptions {
+        failures_in_a_row: Some(failures),
+        open_cooldown: cooldown,
+        ..BreakerOptions::default()
+    };
+    let breakers = vec![BreakerSpec { options, scope, types: act_type(), ..BreakerSpec::new(name) }];
+    WorkerOptions { limits: LimitOptions { breakers, ..LimitOptions::default() }, ..WorkerOptions::default() }
+}
+
+fn limited(limit: RateLimit, at: LimitAt, scope: LimitScope) -> LimitOptions {
+    let name = LimitName::parse("acts").expect("it is a name");
+    let spec = RateLimitSpec { name, limit, scope, at, types: act_type() };
+    LimitOptions { rate_limits: vec![spec], ..LimitOptions::default() }
+}
+
+async fn jobs_wait_while_a_breaker_is_open(scope: LimitScope) {
+    let mut bench = Bench::with(shop(1, HOUR, scope)).await;
+    let failing = bench.put(Act::Fail).await;
+    let record = bench.until(failing, Phase::Parked).await;
+    let gate = Some(Gate::named("breaker:shop"));
+    assert_eq!(record.state, JobState::Waiting { gate: gate.clone() });
+    assert_eq!(
+        (record.job.counters.attempts, record.job.counters.failures),
+        (1, 1),
+        "one failure was enough"
+    );
+    let waiting = bench.put(Act::Succeed).await;
+    let record = bench.until(waiting, Phase::Parked).await;
+    assert_eq!(record.state, JobState::Waiting { gate });
+    assert_eq!((record.job.counters.attempts, record.job.counters.holds), (0, 1), "it cost no attempt");
+    assert_eq!(bench.started().await.0, failing);
+    assert!(bench.told.try_recv().is_err(), "nothing else was started");
+}
+
+#[tokio::test]
+async fn jobs_wait_at_no_cost_while_a_shared_breaker_is_open() {
+    jobs_wait_while_a_breaker_is_open(LimitScope::Store).await;
+}
+
+#[tokio::test]
+async fn jobs_wait_at_no_cost_while_the_breaker_of_a_process_is_open() {
+    jobs_wait_while_a_breaker_is_open(LimitScope::Process).await;
+}
+
+async fn a_probe_lets_the_others_through(scope: LimitScope) {
+    let bench = Bench::with(shop(1, Duration::from_millis(300), scope)).await;
+    let probe = bench.put(Act::FailTimes(1)).await;
+    bench.until(probe, Phase::Parked).await;
+    let mut others = Vec::new();
+    for _ in 0..20 {
+        others.push(bench.put(Act::Succeed).await);
+    }
+    let record = bench.until(probe, Phase::Succeeded).await;
+    assert_eq!(record.job.counters.attempts, 2);
+    for other in others {
+        assert_eq!(bench.until(other, Phase::Succeeded).await.job.counters.attempts, 1);
+    }
+}
+
+#[tokio::test]
+async fn a_probe_that_succeeds_closes_a_shared_breaker_and_lets_the_others_through() {
+    a_probe_lets_the_others_through(LimitScope::Store).await;
+}
+
+#[tokio::test]
+async fn a_probe_that_succeeds_closes_the_breaker_of_a_process_and_lets_the_others_through() {
+    a_probe_lets_the_others_through(LimitScope::Process).await;
+}
+
+#[tokio::test]
+async fn what_one_worker_learns_of_a_platform_holds_for_all() {
+    let mut first = Bench::with(shop(1, HOUR, LimitScope::Store)).await;
+    let failing = first.put(Act::Fail).await;
+    first.until(failing, Phase::Parked).await;
+    first.worker.stop().await;
+    let mut second = Bench::on(Arc::clone(&first.engine), shop(1, HOUR, LimitScope::Store)).await;
+    let waiting = second.put(Act::Succeed).await;
+    second.until(waiting, Phase::Parked).await;
+    assert!(second.told.try_recv().is_err(), "the second worker never called");
+}
+
+async fn jobs_run_no_faster_than_the_limit(scope: LimitScope) {
+    let limit = RateLimit { burst: 2, ..RateLimit::new(4, Duration::from_secs(1)) };
+    let limits = limited(limit, LimitAt::Run, scope);
+    let mut bench = Bench::with(WorkerOptions { limits, ..WorkerOptions::default() }).await;
+    let mut jobs = Vec::new();
+    for _ in 0..6 {
+        jobs.push(bench.put(Act::Succeed).await);
+    }
+    let mut starts = Vec::new();
+    for _ in 0..6 {
+        bench.started().await;
+        starts.push(Instant::now());
+    }
+    // Two are there at once, and one more comes each quarter of a second. A start may be seen late, never early.
+    assert!(starts[5] - starts[0] >= Duration::from_millis(900), "{:?}", starts[5] - starts[0]);
+    for job in jobs {
+        let record = bench.until(job, Phase::Succeeded).await;
+        assert_eq!(
+            (record.job.counters.attempts, record.job.counters.failures),
+            (1, 0),
+            "waiting costs nothing"
+        );
+    }
+}
+
+#[tokio::test]
+async fn jobs_run_no_faster_than_a_shared_limit_and_waiting_costs_nothing() {
+    jobs_run_no_faster_than_the_limit(LimitScope::Store).await;
+}
+
+#[tokio::test]
+async fn jobs_run_no_faster_than_the_limit_of_a_process_and_waiting_costs_nothing() {
+    jobs_run_no_faster_than_the_limit(LimitScope::Process).await;
+}
+
+#[tokio::test]
+async fn a_fast_limit_is_used_to_the_full() {
+    let limit = RateLimit { burst: 1, ..RateLimit::new(100, Duration::from_secs(1)) };
+    let limits = limited(limit, LimitAt::Run, LimitScope::Store);
+    let mut bench = Bench::with(WorkerOptions { limits, ..WorkerOptions::default() }).await;
+    let drafts: Vec<_> = (0..100).map(|_| Act::Succeed).collect();
+    let began = Instant::now();
+    bench.client.enqueue_many(drafts).await.expect("they are taken");
+    for _ in 0..100 {
+        bench.started().await;
+    }
+    let took = began.elapsed();
+    assert!(took >= Duration::from_millis(900), "no faster than the limit: {took:?}");
+    assert!(took < Duration::from_secs(15), "nobody waits without need: {took:?}");
+}
+
+#[tokio::test]
+async fn the_door_refuses_who_puts_in_too_much_and_says_when_to_come_back() {
+    for scope in [LimitScope::Store, LimitScope::Process] {
+        let bench = Bench::start().await;
+        let by = KeyBy::Payload("/Log".to_owned());
+        let limit = RateLimit { burst: 2, by, ..RateLimit::new(1, HOUR) };
+        let options =
+            ClientOptions { limits: limited(limit, LimitAt::Enqueue, scope), ..ClientOptions::default() };
+        let client = Client::with_options(Arc::clone(&bench.engine), options);
+        let tenant = |name: &str| Act::Log(name.to_owned());
+        client.enqueue(tenant("ada")).await.expect("the first");
+        client.enqueue(tenant("ada")).await.expect("the burst");
+        let refused = client.enqueue(tenant("ada")).await.expect_err("the third is too much");
+        let EnqueueError::RateLimited(refused) = refused else { panic!("{refused:?}") };
+        assert_eq!((refused.limit.as_str(), refused.key.as_str()), ("acts", "ada"));
+        assert!(refused.retry_after > HOUR - Duration::from_secs(60) && refused.retry_after <= HOUR);
+        client.enqueue(tenant("bob")).await.expect("others have tokens of their own");
+    }
+}
+
+#[tokio::test]
+async fn of_a_batch_only_what_is_too_much_is_refused_and_answers_keep_their_places() {
+    let bench = Bench::start().await;
+    let by = KeyBy::Payload("/Log".to_owned());
+    let limit = RateLimit { burst: 1, by, ..RateLimit::new(1, HOUR) };
+    let limits = limited(limit, LimitAt::Enqueue, LimitScope::Store);
+    let client =
+        Client::with_options(Arc::clone(&bench.engine), ClientOptions { limits, ..ClientOptions::default() });
+    let jobs = ["ada", "ada", "bob", "ada", "eve"].map(|name| Act::Log(name.to_owned()));
+    let answers = client.enqueue_many(jobs).await.expect("some are taken");
+    let taken: Vec<_> = answers.iter().map(Result::is_ok).collect();
+    assert_eq!(taken, [true, false, true, false, true]);
+}
