@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
-    bench, check, completions, config, dev, dlq, doctor, job, job_type, migrate, queue, retry_plan, serve,
-    status,
+    bench, breaker, check, completions, config, dev, dlq, doctor, job, job_type, migrate, queue, retry_plan,
+    serve, status,
 };
 use crate::exit::CODES_HELP;
 
@@ -67,6 +67,9 @@ pub(crate) enum Command {
     /// Look at jobs that were given up, start them over or delete them
     #[command(subcommand)]
     Dlq(dlq::DlqCommand),
+    /// Look at circuit breakers, open and close them
+    #[command(subcommand)]
+    Breaker(breaker::BreakerCommand),
     /// Look at job types and register them
     #[command(subcommand)]
     Type(job_type::TypeCommand),

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use windlass::WorkerOptions;
+use windlass::{LimitOptions, WorkerOptions};
 use windlass_core::engine::Declaration;
 use windlass_core::job_type::TypeSpec;
 use windlass_core::priority::PriorityLabels;
@@ -23,6 +23,7 @@ mod store;
 mod worker;
 pub(crate) mod retry;
 mod queues;
+mod limits;
 pub(crate) mod example;
 
 pub(crate) use database_url::DatabaseUrl;
@@ -54,6 +55,8 @@ pub(crate) struct Config {
     pub(crate) queues: Vec<QueueSpec>,
     /// `[types.NAME]`, by name.
     pub(crate) types: Vec<TypeSpec>,
+    /// `[breakers.NAME]` and `[rate_limits.NAME]`, by name.
+    pub(crate) limits: LimitOptions,
 }
 
 impl Config {
@@ -73,6 +76,7 @@ impl Config {
             sweep_every: self.worker.sweep,
             stop_grace: self.worker.stop_grace,
             crashes_max: self.worker.max_crashes,
+            limits: self.limits.clone(),
             ..WorkerOptions::default()
         }
     }
@@ -133,8 +137,9 @@ fn read_text(path: &Path) -> Result<String, String> {
 
 fn interpret(tree: &Table, problems: &mut Problems) -> Config {
     let mut top = Section::top(tree, problems);
-    let [store, worker, priorities, retry, queues, types] =
-        ["store", "worker", "priorities", "retry", "queues", "types"].map(|section| top.entry(section));
+    let sections = ["store", "worker", "priorities", "retry", "queues", "types", "breakers", "rate_limits"];
+    let [store, worker, priorities, retry, queues, types, breakers, rate_limits] =
+        sections.map(|section| top.entry(section));
     top.finish();
     let store = store::read(Section::of("[store]", store.map(|entry| &entry.node), problems));
     let worker = worker::read(Section::of("[worker]", worker.map(|entry| &entry.node), problems));
@@ -142,7 +147,10 @@ fn interpret(tree: &Table, problems: &mut Problems) -> Config {
     let retry = retry.and_then(|entry| retry::read("[retry]", entry, problems)).unwrap_or_default();
     let queues = queues::read_queues(named_entries("[queues]", queues, problems), problems);
     let types = queues::read_types(named_entries("[types]", types, problems), &queues, &retry, problems);
-    Config { file: None, store, worker, priorities, retry, queues, types }
+    let breakers = named_entries("[breakers]", breakers, problems);
+    let rate_limits = named_entries("[rate_limits]", rate_limits, problems);
+    let limits = limits::read(breakers, rate_limits, problems);
+    Config { file: None, store, worker, priorities, retry, queues, types, limits }
 }
 
 /// The entries of a table whose keys are names that people choose.

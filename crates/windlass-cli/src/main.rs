@@ -27,8 +27,8 @@ use crate::commands::config::ConfigCommand;
 use crate::commands::job::JobCommand;
 use crate::commands::job_type::TypeCommand;
 use crate::commands::{
-    bench, check, completions, dev, dlq, doctor, job, job_type, migrate, queue, retry_plan, serve, status,
-    version,
+    bench, breaker, check, completions, dev, dlq, doctor, job, job_type, migrate, queue, retry_plan, serve,
+    status, version,
 };
 use crate::config::Config;
 use crate::context::{Context, ask_terminal};
@@ -75,7 +75,12 @@ fn run(cli: &Cli) -> Result<Code, Failure> {
             let config = configured(&cli.global)?;
             on_runtime(&cli.global, async { doctor::doctor(args, &config, &mut output).await })
         }
-        Command::Job(_) | Command::Queue(_) | Command::Dlq(_) | Command::Type(_) | Command::Status(_) => {
+        Command::Job(_)
+        | Command::Queue(_)
+        | Command::Dlq(_)
+        | Command::Breaker(_)
+        | Command::Type(_)
+        | Command::Status(_) => {
             on_runtime(&cli.global, on_the_store(&cli.command, configured(&cli.global)?, output))
         }
     }
@@ -101,6 +106,7 @@ async fn dispatch(command: &Command, context: &mut Context) -> Result<Code, Fail
         Command::Job(command) => job::run(command, context).await,
         Command::Queue(command) => queue::run(command, context).await,
         Command::Dlq(command) => dlq::run(command, context).await,
+        Command::Breaker(command) => breaker::run(command, context).await,
         Command::Type(command) => job_type::run(command, context).await,
         Command::Status(_) => status::status(context).await,
         _ => unreachable!("the other commands need no store"),

@@ -44,7 +44,11 @@ fn the_example_file_is_right_with_its_commented_settings_too() {
     let uncommented: Vec<_> = example::EXAMPLE
         .lines()
         .map(|line| match line.strip_prefix("# ") {
-            Some(setting) if setting.starts_with("[types") => setting,
+            Some(setting)
+                if ["[types", "[breakers", "[rate_limits"].iter().any(|s| setting.starts_with(s)) =>
+            {
+                setting
+            }
             Some(setting) if setting.split_once(" = ").is_some_and(|(key, _)| !key.contains([' ', '`'])) => {
                 setting
             }
@@ -53,6 +57,7 @@ fn the_example_file_is_right_with_its_commented_settings_too() {
         .collect();
     let config = toml(&uncommented.join("\n")).unwrap();
     assert_eq!(config.types.len(), 1);
+    assert_eq!((config.limits.breakers.len(), config.limits.rate_limits.len()), (1, 1));
     assert_eq!(config.queues[4].capacity, Some(100_000));
 }
 
@@ -343,4 +348,33 @@ fn every_setting_of_workers_reaches_the_worker() {
     assert!(options.queues.iter().any(|queue| queue.name.as_str() == "q" && queue.concurrency == 9));
     assert_eq!(options.labels.resolve("urgent").map(|(_, priority)| priority.level()), Ok(1));
     assert_eq!(defaults().worker_options().stop_grace, windlass::WorkerOptions::default().stop_grace);
+}
+
+#[test]
+fn breakers_and_rate_limits_say_what_is_wrong_with_them() {
+    let problems = toml("[breakers.shop]\nopen_cooldown_seconds = 0\nfailure_percnt = 50\n[breakers.bank]\nfailures_in_a_row = false\n[rate_limits.all]\nper = \"1s\"\n[rate_limits.mails]\nlimit = 5\nby = \"tenant\"\n").unwrap_err();
+    assert_eq!(problems.len(), 5, "{problems:#?}");
+    for (problem, words) in problems.iter().zip([
+        ["open_cooldown_seconds", "from 1"],
+        ["failure_percnt", "did you mean `failure_percent`"],
+        ["[breakers.bank]", "never opens"],
+        ["[rate_limits.all]", "`limit`"],
+        ["`by` in [rate_limits.mails]", "/tenant"],
+    ]) {
+        assert!(words.iter().all(|word| problem.contains(word)), "{problem}");
+    }
+}
+
+#[test]
+fn breakers_and_rate_limits_mean_what_they_say() {
+    use windlass_core::rate_limit::KeyBy;
+    let config = toml("[breakers.Shop]\nfailure_percent = 20\nhalf_open_probe_count = 3\nscope = \"process\"\ntypes = [\"fetch\"]\n[rate_limits.mails]\nlimit = 5\nper = \"1m\"\nby = \"/tenant\"\nat = \"enqueue\"\n").unwrap();
+    let shop = &config.limits.breakers[0];
+    assert_eq!((shop.name.as_str(), shop.types[0].as_str()), ("shop", "fetch"));
+    assert_eq!((shop.options.failures_in_a_row, shop.options.half_open_probe_count), (None, 3));
+    assert_eq!(shop.options.failure_rate.map(|rate| (rate.percent, rate.calls_min)), Some((20, 10)));
+    let mails = &config.limits.rate_limits[0];
+    assert_eq!((mails.limit.limit, mails.limit.burst, mails.limit.per), (5, 5, Duration::from_secs(60)));
+    assert_eq!(mails.limit.by, KeyBy::Payload("/tenant".to_owned()));
+    assert_eq!(config.worker_options().limits, config.limits);
 }

@@ -1,10 +1,12 @@
 //! `windlass job enqueue`.
 
 use std::io::{BufRead, BufReader, Read};
+use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 use serde_json::json;
 use serde_json::value::RawValue;
+use windlass::{Client, ClientOptions};
 use windlass_core::enqueue::{EnqueueRequest, Enqueued, NewJob, RequestId};
 use windlass_core::key::OnConflict;
 use windlass_core::limits::{ENQUEUE_BATCH_MAX, PAYLOAD_BYTES_MAX};
@@ -127,6 +129,7 @@ pub(crate) async fn enqueue(args: &EnqueueArgs, context: &mut Context) -> Result
         return enqueue_lines(request, context).await;
     }
     let job = draft(args, context)?.into_new_job(context)?;
+    door(context).take_tokens(&job).await.map_err(|why| Failure::new(Code::Refused, why.to_string()))?;
     let answers = send(RequestId::from_random(request), vec![job], context).await?;
     let answer = answers.first().ok_or_else(|| Failure::new(Code::Store, "the store gave no answer"))?;
     let id = answer.job().map_err(Failure::from)?;
@@ -182,6 +185,12 @@ fn read_payload(context: &mut Context) -> Result<String, Failure> {
     Ok(text)
 }
 
+/// A client that knows the configured limits.
+fn door(context: &Context) -> Client {
+    let options = ClientOptions { limits: context.config.limits.clone(), ..ClientOptions::default() };
+    Client::with_options(Arc::clone(&context.engine), options)
+}
+
 /// Sends a request, and again if its answer got lost.
 async fn send(request: RequestId, jobs: Vec<NewJob>, context: &Context) -> Result<Vec<Enqueued>, Failure> {
     let request = EnqueueRequest { request, jobs };
@@ -231,11 +240,13 @@ async fn enqueue_lines(request: u128, context: &mut Context) -> Result<Code, Fai
     let input = std::mem::replace(&mut context.input, Box::new(std::io::empty()));
     let mut lines = Lines { input: BufReader::new(input), number: 0 };
     let mut tally = Tally::default();
+    let door = door(context);
     for batch in 0_u128.. {
         let jobs = read_batch(&mut lines, context, &mut tally)?;
         if jobs.is_empty() {
             break;
         }
+        let jobs = let_in(&door, jobs, context, &mut tally).await?;
         // A repeat of the whole command under one name repeats each of its batches under that batch's name.
         let request = RequestId::from_random(request.wrapping_add(batch));
         let (numbers, jobs): (Vec<_>, Vec<_>) = jobs.into_iter().unzip();
@@ -245,6 +256,23 @@ async fn enqueue_lines(request: u128, context: &mut Context) -> Result<Code, Fai
     }
     context.output.note(format!("{} stored or already there, {} refused", tally.stored, tally.refused));
     Ok(tally.code())
+}
+
+/// The jobs that no rate limit refuses.
+async fn let_in(
+    door: &Client,
+    jobs: Vec<(u64, NewJob)>,
+    context: &mut Context,
+    tally: &mut Tally,
+) -> Result<Vec<(u64, NewJob)>, Failure> {
+    let mut accepted = Vec::with_capacity(jobs.len());
+    for (number, job) in jobs {
+        match door.take_tokens(&job).await {
+            Ok(()) => accepted.push((number, job)),
+            Err(why) => refuse_line(number, &why.to_string(), context, tally)?,
+        }
+    }
+    Ok(accepted)
 }
 
 fn report_line(

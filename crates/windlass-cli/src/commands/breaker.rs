@@ -1,0 +1,219 @@
+//! `windlass breaker`: look at circuit breakers, open and close them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use comfy_table::Cell;
+use serde_json::{Value, json};
+use windlass::limits::change_breaker;
+use windlass_core::breaker::{BreakerEvent, BreakerState, Stand};
+use windlass_core::clock::Timestamp;
+use windlass_core::engine::Engine;
+use windlass_core::gate::Gate;
+use windlass_core::limits::UPKEEP_BATCH_MAX;
+use windlass_core::names::BreakerName;
+use windlass_core::span::{parse_span, show_span};
+
+use super::job::act::parse_reason;
+use crate::config::suggest;
+use crate::context::Context;
+use crate::exit::{Code, Failure};
+use crate::output::printable;
+
+/// Look at circuit breakers, open and close them.
+#[derive(Debug, Subcommand)]
+pub(crate) enum BreakerCommand {
+    /// List the breakers that processes share, and those of the configuration
+    #[command(after_help = "Example:\n  windlass breaker list --json")]
+    List,
+    /// Show everything about a breaker
+    #[command(after_help = "Example:\n  windlass breaker show shop\n\nExit codes: 3 no such breaker.")]
+    Show(BreakerArgs),
+    /// Let nobody call a platform, for a time or until it is closed
+    Open(OpenArgs),
+    /// Let everybody call a platform again, and let the jobs that waited for it go on
+    #[command(after_help = "Example:\n  windlass breaker close shop")]
+    Close(BreakerArgs),
+    /// Start a breaker over: closed, and nothing counted
+    #[command(after_help = "Example:\n  windlass breaker reset shop")]
+    Reset(BreakerArgs),
+}
+
+/// Names a breaker.
+#[derive(Debug, Args)]
+pub(crate) struct BreakerArgs {
+    /// The breaker
+    #[arg(value_name = "NAME")]
+    name: BreakerName,
+}
+
+/// Lets nobody call a platform. Jobs that would call it wait, at no cost. Workers follow within a second.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  windlass breaker open shop --for 1h --reason 'they are moving'
+  windlass breaker open shop")]
+pub(crate) struct OpenArgs {
+    /// The breaker
+    #[arg(value_name = "NAME")]
+    name: BreakerName,
+    /// Why, for whoever looks at it later
+    #[arg(long, value_name = "TEXT", value_parser = parse_reason)]
+    reason: Option<String>,
+    /// Let probes through after this time [default: until it is closed]
+    #[arg(long = "for", value_name = "SPAN", value_parser = parse_span)]
+    lasting: Option<Duration>,
+}
+
+/// Does it.
+pub(crate) async fn run(command: &BreakerCommand, context: &mut Context) -> Result<Code, Failure> {
+    match command {
+        BreakerCommand::List => list(context).await,
+        BreakerCommand::Show(args) => show(args, context).await,
+        BreakerCommand::Open(args) => open(args, context).await,
+        BreakerCommand::Close(args) => close(&args.name, &BreakerEvent::Close, context).await,
+        BreakerCommand::Reset(args) => close(&args.name, &BreakerEvent::Reset, context).await,
+    }
+}
+
+/// What the store knows, and what configuration names beside it, by name.
+async fn all(context: &Context) -> Result<(Vec<(BreakerName, BreakerState)>, Timestamp), Failure> {
+    let read = context.engine.breakers().await?;
+    let now = read.now;
+    let mut breakers: Vec<_> =
+        read.breakers.into_iter().map(|stored| (stored.name, stored.state.at(now))).collect();
+    for spec in &context.config.limits.breakers {
+        if breakers.iter().all(|(name, _)| *name != spec.name) {
+            breakers.push((spec.name.clone(), BreakerState::default()));
+        }
+    }
+    breakers.sort_by(|a, b| a.0.cmp(&b.0));
+    Ok((breakers, now))
+}
+
+async fn list(context: &mut Context) -> Result<Code, Failure> {
+    let (breakers, now) = all(context).await?;
+    if context.output.is_json() {
+        let views: Vec<_> = breakers.iter().map(|(name, state)| view(name, state, now)).collect();
+        context.output.json(&views)?;
+        return Ok(Code::Ok);
+    }
+    let row = |(name, state): &(BreakerName, BreakerState)| {
+        let cells = [name.to_string(), state.stand.as_str().to_owned(), state.failures_in_a_row.to_string()];
+        cells.into_iter().chain([remark(state, now)]).map(Cell::new).collect()
+    };
+    let rows = breakers.iter().map(row).collect();
+    context.output.table(&["breaker", "state", "failures", "why"], rows, "no breaker is known yet")?;
+    Ok(Code::Ok)
+}
+
+async fn show(args: &BreakerArgs, context: &mut Context) -> Result<Code, Failure> {
+    let (breakers, now) = all(context).await?;
+    let known: Vec<_> = breakers.iter().map(|(name, _)| name.as_str()).collect();
+    let hint = match known.as_slice() {
+        [] => "none is known yet; one is as soon as a platform has failed".to_owned(),
+        _ => suggest(args.name.as_str(), known),
+    };
+    let missing = Failure::not_found(format_args!("breaker {}", args.name)).hint(hint);
+    let (name, state) = breakers.iter().find(|(name, _)| *name == args.name).ok_or(missing)?;
+    let oldest = context.engine.behind(&Gate::breaker(name), UPKEEP_BATCH_MAX).await?;
+    if context.output.is_json() {
+        let mut value = view(name, state, now);
+        value["waiting"] = json!(oldest.len());
+        value["waiting_is_more"] = json!(oldest.len() == UPKEEP_BATCH_MAX as usize);
+        context.output.json(&value)?;
+        return Ok(Code::Ok);
+    }
+    let more = if oldest.len() == UPKEEP_BATCH_MAX as usize { " or more" } else { "" };
+    let pairs = [
+        ("breaker", name.to_string()),
+        ("state", state.stand.as_str().to_owned()),
+        ("why", remark(state, now)),
+        ("since", state.since.map_or("never changed".to_owned(), |since| since.to_string())),
+        ("failures", format!("{} in a row", state.failures_in_a_row)),
+        ("rate limits", format!("{} in a row", state.rate_limits_in_a_row)),
+        (
+            "probing",
+            state.probes.iter().map(|probe| format!("job {}", probe.job)).collect::<Vec<_>>().join(", "),
+        ),
+        ("waiting", format!("{}{more} jobs", oldest.len())),
+    ];
+    context.output.pairs(pairs.into_iter().map(|(name, text)| (name, Cell::new(text))).collect())?;
+    Ok(Code::Ok)
+}
+
+async fn open(args: &OpenArgs, context: &mut Context) -> Result<Code, Failure> {
+    let why = args.reason.clone().unwrap_or_else(|| "opened by hand".to_owned());
+    let event = BreakerEvent::Open { lasting: args.lasting, why };
+    let (state, now) = change(&args.name, &event, context).await?;
+    let name = &args.name;
+    let text = match args.lasting {
+        Some(lasting) => format!("{name} is open for {}", show_span(lasting)),
+        None => format!("{name} is open until `windlass breaker close {name}`"),
+    };
+    context.output.either(&view(name, &state, now), || text)?;
+    Ok(Code::Ok)
+}
+
+/// Closes it and lets through who waited: a worker would do it too, but there may be none that knows this breaker.
+async fn close(name: &BreakerName, event: &BreakerEvent, context: &mut Context) -> Result<Code, Failure> {
+    let (state, now) = change(name, event, context).await?;
+    let mut let_through = 0;
+    loop {
+        let batch = context.engine.open_gate(&Gate::breaker(name), UPKEEP_BATCH_MAX).await?;
+        let_through += batch.changed;
+        if !batch.more {
+            break;
+        }
+    }
+    let mut value = view(name, &state, now);
+    value["let_through"] = json!(let_through);
+    context.output.either(&value, || format!("{name} is closed; {let_through} jobs go on"))?;
+    Ok(Code::Ok)
+}
+
+async fn change(
+    name: &BreakerName,
+    event: &BreakerEvent,
+    context: &Context,
+) -> Result<(BreakerState, Timestamp), Failure> {
+    let engine: Arc<dyn Engine> = Arc::clone(&context.engine);
+    let changed = change_breaker(&engine, name, event).await?;
+    match changed.answer {
+        Some(()) => Ok((changed.state, changed.now)),
+        None => Err(Failure::new(Code::Failed, format!("others keep changing breaker {name}; try again"))),
+    }
+}
+
+fn remark(state: &BreakerState, now: Timestamp) -> String {
+    match &state.stand {
+        Stand::Open { until: Some(until), why } => {
+            format!("{}; probes in {}", printable(why), show_span(until.since(now)))
+        }
+        Stand::Open { until: None, why } => format!("{}; until it is closed", printable(why)),
+        Stand::HalfOpen => format!("{} probing", state.probes.len()),
+        Stand::Closed => String::new(),
+    }
+}
+
+fn view(name: &BreakerName, state: &BreakerState, now: Timestamp) -> Value {
+    let (until, why) = match &state.stand {
+        Stand::Open { until, why } => (*until, Some(why)),
+        Stand::Closed | Stand::HalfOpen => (None, None),
+    };
+    json!({
+        "name": name,
+        "state": state.stand.as_str(),
+        "why": why,
+        "since": state.since.map(|since| since.to_string()),
+        "open_until": until.map(|until| until.to_string()),
+        "probes_in_seconds": until.map(|until| until.since(now).as_secs()),
+        "failures_in_a_row": state.failures_in_a_row,
+        "rate_limits_in_a_row": state.rate_limits_in_a_row,
+        "probes": state.probes.iter().map(|probe| probe.job).collect::<Vec<_>>(),
+    })
+}
+
+#[cfg(test)]
+mod tests;
