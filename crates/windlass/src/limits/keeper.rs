@@ -29,7 +29,7 @@ const GATES_EVERY: Duration = Duration::from_secs(1);
 /// Gates that are asked for at a time, and looked at in one round.
 const GATES_AT_ONCE: u32 = 100;
 /// A process without limits looks this often for jobs that another left behind a breaker.
-const IDLE_EVERY: Duration = Duration::from_secs(5);
+const IDLE_EVERY: Duration = Duration::from_secs(10);
 
 /// Keeps the limits of a process going.
 pub(crate) struct Keeper {
