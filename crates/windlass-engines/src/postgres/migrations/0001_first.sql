@@ -173,6 +173,8 @@ CREATE TABLE windlass.job_traces (
     at timestamptz NOT NULL,
     jobs bigint[] NOT NULL
 );
+-- They are read rarely and written all the time: to compress them costs more than the space.
+ALTER TABLE windlass.job_traces ALTER COLUMN jobs SET STORAGE EXTERNAL;
 CREATE INDEX job_traces_settled_by ON windlass.job_traces (settled_by);
 CREATE INDEX job_traces_at ON windlass.job_traces USING brin (at) WITH (pages_per_range = 16, autosummarize = on);
 

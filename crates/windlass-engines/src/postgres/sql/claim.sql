@@ -43,7 +43,9 @@ WITH door AS MATERIALIZED (
     FROM door d
     WHERE j.ctid = ANY (ARRAY (SELECT place FROM picked WHERE NOT late))
         AND (EXISTS (SELECT 1 FROM spent) OR EXISTS (SELECT 1 FROM spent_before))
-    RETURNING j.*, j.ctid AS place
+    RETURNING j.id, j.job_type, j.queue, j.priority, j.payload, j.created_at, j.scheduled_at, j.expires_at, j.key, j.correlation,
+        j.job_group, j.tags, j.options, j.attempts, j.failures, j.crashes, j.holds, j.progress, j.last_error, j.boosted,
+        j.ctid AS place
 ), counted AS (
     INSERT INTO windlass.count_deltas (job_type, queue, minute, waiting, running)
     SELECT job_type, queue, floor(extract(epoch FROM minute) / 60)::bigint, - n, n FROM (

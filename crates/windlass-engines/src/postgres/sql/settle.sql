@@ -20,34 +20,40 @@ WITH input AS MATERIALIZED (
     WHERE $8::boolean AND k.job = i.id
     FOR UPDATE OF k SKIP LOCKED
 ), gone AS MATERIALIZED (
-    DELETE FROM windlass.delayed_jobs j USING input i, windlass.job_types t
+    DELETE FROM windlass.delayed_jobs j USING input i
     -- Not "=": it is found by its place, never by its number.
     WHERE j.ctid = i.place AND j.id IS NOT DISTINCT FROM i.id AND j.token = i.token AND (j.key IS NULL OR j.id IN (SELECT job FROM locked))
-        AND j.cancel_requested IS NULL AND t.name = j.job_type
+        AND j.cancel_requested IS NULL
     RETURNING j.id, j.scheduled_at, j.created_at, j.expires_at, j.locked_by, j.token, j.attempts, j.max_attempts,
         j.failures, j.crashes, j.holds, j.priority, j.queue, j.job_type, j.key, j.correlation, j.job_group, j.tags,
-        j.options, j.progress, j.last_error, CASE WHEN t.retention_days > 0 THEN j.payload END AS payload,
-        i.at, i.ran_for, i.result, i.output, t.retention_days, t.keep_result
+        j.options, j.progress, j.last_error, j.payload, i.at, i.ran_for, i.result, i.output
+), types AS MATERIALIZED (
+    -- The few that are among them, so that none is looked up for each job. One that somebody has deleted keeps what it had.
+    SELECT g.job_type AS name, coalesce(t.retention_days, 7) AS retention_days, coalesce(t.keep_result, false) AS keep_result
+    FROM (SELECT DISTINCT job_type FROM gone) AS g LEFT JOIN windlass.job_types t ON t.name = g.job_type
 ), kept AS (
     INSERT INTO windlass.job_history (
         id, keep_until, scheduled_at, created_at, expires_at, ended_at, started_at, settled_by, worker,
         attempts, max_attempts, failures, crashes, holds, priority, state, queue, job_type, payload, key,
         correlation, job_group, tags, options, progress, last_error, result, ending, output
     )
-    SELECT g.id, g.at + g.retention_days * interval '1 day', g.scheduled_at, g.created_at, g.expires_at, g.at,
+    SELECT g.id, g.at + t.retention_days * interval '1 day', g.scheduled_at, g.created_at, g.expires_at, g.at,
         g.at - g.ran_for * interval '1 microsecond', g.token, g.locked_by, g.attempts, g.max_attempts, g.failures,
         g.crashes, g.holds, g.priority, 1, g.queue, g.job_type, g.payload, g.key, g.correlation, g.job_group,
-        g.tags, g.options, g.progress, g.last_error, CASE WHEN g.keep_result THEN g.result END, 'succeeded', g.output
-    FROM gone g WHERE g.retention_days > 0
+        g.tags, g.options, g.progress, g.last_error, CASE WHEN t.keep_result THEN g.result END, 'succeeded', g.output
+    FROM gone g JOIN types t ON t.name = g.job_type WHERE t.retention_days > 0
 ), freed AS (
     DELETE FROM windlass.job_keys k USING gone g
     WHERE $8::boolean AND k.job_type = g.job_type AND k.key = g.key AND k.job = g.id
         AND (k.until IS NULL OR k.until <= g.at)
 ), traced AS (
     INSERT INTO windlass.job_traces (settled_by, at, jobs)
-    SELECT token, at, array_agg(id) FROM gone WHERE retention_days = 0 GROUP BY 1, 2
+    SELECT g.token, g.at, array_agg(g.id) FROM gone g JOIN types t ON t.name = g.job_type
+    WHERE t.retention_days = 0 GROUP BY 1, 2
 ), forgotten AS (
-    DELETE FROM windlass.attempts WHERE job IN (SELECT id FROM gone WHERE attempts > 1 AND retention_days = 0)
+    DELETE FROM windlass.attempts WHERE job IN (
+        SELECT g.id FROM gone g JOIN types t ON t.name = g.job_type WHERE g.attempts > 1 AND t.retention_days = 0
+    )
 ), counted AS (
     INSERT INTO windlass.count_deltas (job_type, queue, running, succeeded)
     SELECT job_type, queue, - count(*), count(*) FROM gone GROUP BY 1, 2
