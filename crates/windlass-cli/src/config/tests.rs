@@ -315,7 +315,7 @@ fn the_page_about_configuration_names_every_key_and_holds_the_example_in_full() 
             continue;
         }
         let variable = match section {
-            "queues" | "types" => format!("`{section}__NAME__{name}`"),
+            "queues" | "types" | "breakers" | "rate_limits" => format!("`{section}__NAME__{name}`"),
             "priorities" => "`priorities__LABEL`".to_owned(),
             _ => format!("`{section}__{name}`"),
         };

@@ -173,7 +173,7 @@ impl Breakers {
                 Ok(answer)
             }
             Err(error) => {
-                tracing::warn!(%error, breaker = %platform.spec.name, "the store cannot be asked; this process decides alone");
+                tracing::debug!(%error, breaker = %platform.spec.name, "the store cannot be asked; this process decides alone");
                 platform.known().is_away();
                 Err(error)
             }

@@ -39,11 +39,13 @@ pub(crate) struct Keeper {
     /// When the store is asked for gates again, and after which one.
     gates_at: Option<Timestamp>,
     gates_after: Option<Gate>,
+    /// The last round could not share.
+    is_away: bool,
 }
 
 impl Keeper {
     pub(crate) fn new(limits: Arc<Limits>, types: BTreeSet<TypeName>) -> Self {
-        Self { limits, types, gates_at: None, gates_after: None }
+        Self { limits, types, gates_at: None, gates_after: None, is_away: false }
     }
 
     /// Goes on until it is dropped. No error of the store ends it.
@@ -58,27 +60,41 @@ impl Keeper {
 
     /// One round. Gives how long nothing is to be done.
     pub(crate) async fn round(&mut self) -> Duration {
-        if let Err(error) = self.try_round().await {
-            tracing::debug!(%error, "breakers and rate limits could not be kept with the store");
-        }
+        let done = self.try_round().await;
+        self.report(done);
         let now = self.now();
         let next_look = self.limits.waiting().values().map(|at| at.since(now)).min();
         let at_the_latest = if self.limits.is_empty() { IDLE_EVERY } else { ROUND_EVERY };
         next_look.unwrap_or(at_the_latest).min(at_the_latest)
     }
 
+    /// Says once that the store is away, and once that it is back.
+    fn report(&mut self, done: Result<(), EngineError>) {
+        let is_away = done.is_err();
+        match done {
+            Err(error) if !self.is_away => {
+                tracing::warn!(%error, "breakers and rate limits are not shared now; this process decides alone");
+            }
+            Ok(()) if self.is_away => tracing::info!("breakers and rate limits are shared again"),
+            _ => {}
+        }
+        self.is_away = is_away;
+    }
+
     async fn try_round(&mut self) -> Result<(), EngineError> {
+        // Without a store that shares, the jobs that this process held back itself still go on.
         let synced = self.limits.breakers.sync().await;
-        self.find_gates().await?;
+        let found = self.find_gates().await;
         for gate in self.due_gates() {
-            let again = self.look(&gate).await?;
+            // A store that cannot be asked for gates will not bring this one up again.
+            let again = self.look(&gate).await?.or(found.is_err().then_some(GATES_EVERY));
             let mut waiting = self.limits.waiting();
             match again {
                 Some(after) => drop(waiting.insert(gate, self.now().plus(after))),
                 None => drop(waiting.remove(&gate)),
             }
         }
-        synced
+        synced.and(found)
     }
 
     /// Asks the store which gates have jobs behind them, a page each time.
@@ -184,16 +200,18 @@ impl Keeper {
         free: usize,
     ) -> Result<Option<Duration>, EngineError> {
         let free = u32::try_from(free).unwrap_or(u32::MAX);
+        let is_shared = platform.known().is_shared(self.now());
         let asked = gate.clone();
         let oldest =
-            store::call(&self.limits.engine, |engine| async move { engine.behind(&asked, free).await })
-                .await?;
-        if oldest.is_empty() {
-            return Ok(None);
-        }
+            store::call(&self.limits.engine, |engine| async move { engine.behind(&asked, free).await }).await;
+        let oldest = match oldest {
+            Ok(oldest) if oldest.is_empty() => return Ok(None),
+            Ok(oldest) => oldest,
+            Err(_) if !is_shared => return self.let_through(gate, free, ROUND_EVERY).await,
+            Err(error) => return Err(error),
+        };
         let event = BreakerEvent::LetThrough(oldest.clone());
         let breakers = &self.limits.breakers;
-        let is_shared = platform.known().is_shared(self.now());
         let state = match is_shared {
             true => breakers.tell(platform, &event).await?,
             false => {

@@ -12,6 +12,7 @@ mod ending;
 mod enqueueing;
 mod handlers;
 mod limits;
+mod many_probers;
 mod running;
 mod virtual_time;
 
