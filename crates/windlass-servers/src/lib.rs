@@ -12,6 +12,7 @@ pub mod pgbouncer;
 pub mod redis;
 pub mod proxy;
 pub mod python;
+mod certificate;
 mod daemon;
 mod watchdog;
 mod processes;

@@ -29,7 +29,7 @@ pub(crate) fn on_a_free_one(mut start: impl FnMut(u16) -> Result<(), Error>) -> 
 }
 
 /// A port that nobody listens on now.
-fn free() -> Result<u16, Error> {
+pub(crate) fn free() -> Result<u16, Error> {
     let free = std::iter::repeat_with(any).take(TRIES_MAX).find(|port| is_free(*port));
     let none = || std::io::Error::other(format!("none of {TRIES_MAX} ports in {PORTS:?} is free"));
     free.ok_or_else(none).map_err(Error::io("looking for a free port"))

@@ -10,7 +10,6 @@ use rustix::process::Signal;
 
 mod options;
 mod programs;
-mod certificate;
 mod configure;
 mod psql;
 mod session;
@@ -19,7 +18,7 @@ pub use options::Options;
 pub use session::Session;
 
 use crate::daemon::Daemon;
-use crate::{Error, port};
+use crate::{Error, certificate, port};
 use programs::Programs;
 
 /// After a kill the server reads its log of changes first.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 
 use crate::daemon::Daemon;
-use crate::{Error, port, programs};
+use crate::{Error, certificate, port, programs};
 
 const INSTALL: &str = "Debian, Ubuntu: `apt install redis-server`; Fedora: `dnf install redis`";
 const READY_MAX: Duration = Duration::from_secs(30);
@@ -21,6 +21,8 @@ const ANSWER_MAX: Duration = Duration::from_secs(1);
 pub struct Options {
     /// Further settings by name. They win over all others.
     pub settings: Vec<(String, String)>,
+    /// Whether the server speaks TLS on a second port, with a certificate made for it. Needs the program `openssl`.
+    pub tls: bool,
 }
 
 /// A running server on loopback, which writes every change to a file and syncs it every second. Dropping it ends it
@@ -31,6 +33,7 @@ pub struct Server {
     program: PathBuf,
     options: Options,
     port: u16,
+    tls_port: u16,
 }
 
 /// Whether the program is on this machine; the error says what to install.
@@ -46,7 +49,12 @@ impl Server {
     /// Makes a new, empty server.
     pub fn start(options: &Options) -> Result<Self, Error> {
         let program = program()?;
-        let mut server = Self { daemon: Daemon::new()?, program, options: options.clone(), port: 0 };
+        let mut server =
+            Self { daemon: Daemon::new()?, program, options: options.clone(), port: 0, tls_port: 0 };
+        if options.tls {
+            certificate::make(&server.daemon)?;
+            server.tls_port = port::free()?;
+        }
         port::on_a_free_one(|port| server.start_on(port))?;
         Ok(server)
     }
@@ -54,6 +62,16 @@ impl Server {
     /// Where clients connect to.
     pub fn url(&self) -> String {
         format!("redis://{}", self.address())
+    }
+
+    /// Where clients connect to with TLS, if the server speaks it.
+    pub fn tls_url(&self) -> String {
+        format!("rediss://localhost:{}", self.tls_port)
+    }
+
+    /// The certificate by which clients can tell that it is this server, if it speaks TLS.
+    pub fn authority(&self) -> PathBuf {
+        certificate::authority(self.folder())
     }
 
     /// Where the server listens.
@@ -113,13 +131,31 @@ impl Server {
             ("appendfsync", "everysec"),
             ("save", ""),
         ];
+        let tls = self.tls_settings();
+        let tls = tls.iter().map(|(name, value)| (*name, value.as_str()));
         let mut command = Command::new(&self.program);
         let further = self.options.settings.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-        for (name, value) in ours.into_iter().chain(further) {
+        for (name, value) in ours.into_iter().chain(tls).chain(further) {
             command.arg(format!("--{name}")).arg(value);
         }
         let address = self.address();
         self.daemon.start(&mut command, READY_MAX, &|daemon| is_ready(daemon, address))
+    }
+}
+
+impl Server {
+    fn tls_settings(&self) -> Vec<(&'static str, String)> {
+        if !self.options.tls {
+            return Vec::new();
+        }
+        let path = |path: PathBuf| path.display().to_string();
+        vec![
+            ("tls-port", self.tls_port.to_string()),
+            ("tls-cert-file", path(certificate::server(self.folder()))),
+            ("tls-key-file", path(certificate::key(self.folder()))),
+            ("tls-ca-cert-file", path(certificate::authority(self.folder()))),
+            ("tls-auth-clients", "no".to_owned()),
+        ]
     }
 }
 

@@ -22,5 +22,9 @@ pub struct Testing;
 #[doc = include_str!("../../../docs/engines/postgres.md")]
 pub struct PostgresGuide;
 
+#[cfg(feature = "redis")]
+#[doc = include_str!("../../../docs/engines/redis.md")]
+pub struct RedisGuide;
+
 #[doc = include_str!("../../../README.md")]
 pub struct Readme;

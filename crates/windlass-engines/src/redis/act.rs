@@ -19,7 +19,7 @@ use super::catalogue::Catalogue;
 use super::enqueue::micros;
 use super::fault::Step;
 use super::reply::{Items, text};
-use super::row::{id_text, read_id};
+use super::row::read_id;
 use super::script::Script;
 use super::upkeep::read_done;
 
@@ -27,7 +27,7 @@ use super::upkeep::read_done;
 impl Store {
     pub(super) async fn cancel(&self, id: JobId, why: String) -> Step<CancelAnswer> {
         let mut args = Args::new();
-        args.owned(id_text(id)).owned(bounded(why, REASON_BYTES_MAX));
+        args.job(id).text(&bounded(why, REASON_BYTES_MAX));
         let mut answer = Items::of(self.call(&self.scripts().cancel, args).await?.value)?;
         Ok(match answer.text()?.as_str() {
             "" => CancelAnswer::NotFound,
@@ -44,7 +44,7 @@ impl Store {
 
     pub(super) async fn retry(&self, id: JobId) -> Step<RetryAnswer> {
         let mut args = Args::new();
-        args.owned(id_text(id));
+        args.job(id);
         let mut answer = Items::of(self.call(&self.scripts().retry, args).await?.value)?;
         Ok(match answer.text()?.as_str() {
             "" => RetryAnswer::NotFound,
@@ -56,13 +56,13 @@ impl Store {
 
     pub(super) async fn discard(&self, id: JobId) -> Step<Changed> {
         let mut args = Args::new();
-        args.owned(id_text(id));
+        args.job(id);
         self.change(&self.scripts().discard, args).await
     }
 
     pub(super) async fn set_priority(&self, id: JobId, priority: Priority) -> Step<Changed> {
         let mut args = Args::new();
-        args.owned(id_text(id)).number(priority.level().into());
+        args.job(id).number(priority.level().into());
         self.change(&self.scripts().set_priority, args).await
     }
 
@@ -97,8 +97,8 @@ impl Store {
         let reason = reason.map(|reason| format!("r{}", bounded(reason, REASON_BYTES_MAX)));
         let mut args = Args::new();
         args.text(queue.as_str())
-            .owned(lasting.map_or_else(String::new, |lasting| micros(lasting).to_string()));
-        args.owned(reason.unwrap_or_default());
+            .text(&lasting.map_or_else(String::new, |lasting| micros(lasting).to_string()));
+        args.text(&reason.unwrap_or_default());
         self.change(&self.scripts().pause, args).await
     }
 

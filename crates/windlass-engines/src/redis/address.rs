@@ -1,6 +1,7 @@
 //! Where a Redis URL leads: one server, or several of which one has the data.
 
 use redis::{Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, TlsCertificates};
+use rustls::crypto::CryptoProvider;
 use windlass_core::engine::Result;
 use windlass_core::error::EngineError;
 
@@ -64,6 +65,9 @@ impl Address {
 
     fn client_of(&self, info: ConnectionInfo) -> Step<Client> {
         let place = info.addr().to_string();
+        if matches!(info.addr(), ConnectionAddr::TcpTls { .. }) {
+            choose_provider();
+        }
         let client = match (&self.authority, info.addr()) {
             (Some(authority), ConnectionAddr::TcpTls { .. }) => {
                 let certificates = TlsCertificates { client_tls: None, root_cert: Some(authority.clone()) };
@@ -72,6 +76,14 @@ impl Address {
             _ => Client::open(info),
         };
         client.map_err(|error| Fault::connecting(error, &place))
+    }
+}
+
+/// The driver takes the provider of the process, and panics if there is none. An application that has chosen one keeps it.
+fn choose_provider() {
+    if CryptoProvider::get_default().is_none() {
+        // An error means that somebody else was faster, which is as good.
+        let _ = rustls::crypto::ring::default_provider().install_default();
     }
 }
 

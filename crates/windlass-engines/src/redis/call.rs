@@ -2,10 +2,13 @@
 //! handled here: that it has forgotten the script, that queues or types have changed, or that it is not the store that this
 //! engine opened.
 
+use std::io::Write;
+
 use redis::{Cmd, Value};
 use windlass_core::clock::Timestamp;
 use windlass_core::engine::Hint;
 use windlass_core::error::EngineError;
+use windlass_core::job::JobId;
 use windlass_core::names::QueueName;
 
 use super::Store;
@@ -13,6 +16,7 @@ use super::catalogue::Catalogue;
 use super::conn::Link;
 use super::fault::{Fault, Step};
 use super::reply::{Items, Reply};
+use super::row::ID_DIGITS;
 use super::script::Script;
 
 /// How often a call is made again because queues or types have changed meanwhile.
@@ -20,11 +24,12 @@ const STALE_MAX: usize = 20;
 /// How often it is made again because the store is another one.
 const LOST_MAX: usize = 3;
 
-/// The arguments of a script.
+/// The arguments of a script. One buffer for all: a batch has thousands.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Args {
-    /// As the protocol wants them; copied into the command as they are.
-    packed: Vec<Vec<u8>>,
+    bytes: Vec<u8>,
+    /// Where each of them ends.
+    ends: Vec<usize>,
 }
 
 impl Args {
@@ -36,22 +41,30 @@ impl Args {
         self.bytes(text.as_bytes())
     }
 
-    pub(super) fn owned(&mut self, text: String) -> &mut Self {
-        self.packed.push(text.into_bytes());
-        self
-    }
-
     pub(super) fn bytes(&mut self, bytes: &[u8]) -> &mut Self {
-        self.packed.push(bytes.to_vec());
+        self.bytes.extend_from_slice(bytes);
+        self.ends.push(self.bytes.len());
         self
     }
 
     pub(super) fn number(&mut self, number: i64) -> &mut Self {
-        self.owned(number.to_string())
+        self.shown(format_args!("{number}"))
     }
 
     pub(super) fn count(&mut self, count: usize) -> &mut Self {
-        self.owned(count.to_string())
+        self.shown(format_args!("{count}"))
+    }
+
+    /// The number of a job, as keys hold it.
+    pub(super) fn job(&mut self, id: JobId) -> &mut Self {
+        self.shown(format_args!("{:0ID_DIGITS$}", id.0))
+    }
+
+    /// Something written out.
+    pub(super) fn shown(&mut self, text: std::fmt::Arguments<'_>) -> &mut Self {
+        self.bytes.write_fmt(text).expect("a buffer takes everything");
+        self.ends.push(self.bytes.len());
+        self
     }
 
     pub(super) fn flag(&mut self, flag: bool) -> &mut Self {
@@ -121,8 +134,8 @@ impl Store {
     }
 
     fn command(&self, name: &str, script: &str, args: &Args, version: &str) -> Cmd {
-        let bytes: usize = args.packed.iter().map(|arg| arg.len() + 16).sum();
-        let mut command = Cmd::with_capacity(args.packed.len() + 10, bytes + script.len() + 256);
+        let bytes = args.bytes.len() + script.len() + 256;
+        let mut command = Cmd::with_capacity(args.ends.len() + 10, bytes);
         command
             .arg(name)
             .arg(script)
@@ -132,8 +145,10 @@ impl Store {
             .arg(&self.keys.scheduled);
         command.arg(&*self.incarnation()).arg(version).arg(self.now_arg());
         command.arg(if self.listens { self.engine.as_str() } else { "" });
-        for arg in &args.packed {
-            command.arg(arg.as_slice());
+        let mut start = 0;
+        for end in &args.ends {
+            command.arg(&args.bytes[start..*end]);
+            start = *end;
         }
         command
     }

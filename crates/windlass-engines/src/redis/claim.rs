@@ -79,7 +79,7 @@ fn queue_args(queues: &[QueueName], types: &[TypeName], catalogue: &Catalogue, a
     args.count(queues.len());
     for name in queues {
         let of_queue: Vec<_> = asked.iter().filter(|entry| entry.spec.queue == *name).collect();
-        args.text(name.as_str()).owned(pause(catalogue.queue(name))).count(of_queue.len());
+        args.text(name.as_str()).text(&pause(catalogue.queue(name))).count(of_queue.len());
         of_queue.iter().for_each(|entry| _ = args.number(entry.number.into()));
     }
 }

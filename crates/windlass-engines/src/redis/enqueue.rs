@@ -60,7 +60,7 @@ fn limits(jobs: &[NewJob], catalogue: &Catalogue, args: &mut Args) {
     for queue in queues {
         let (name, capacity) = (queue.spec.name.clone(), queue.spec.capacity.unwrap_or_default());
         let types = catalogue.types_of(&name);
-        args.owned(capacity.to_string()).owned(to_json(&Refusal::QueueFull { queue: name, capacity }));
+        args.text(&capacity.to_string()).text(&to_json(&Refusal::QueueFull { queue: name, capacity }));
         args.count(types.len());
         types.iter().for_each(|entry| _ = args.number(entry.number.into()));
     }
@@ -99,8 +99,9 @@ fn offer(new: &NewJob, body: &str, catalogue: &Catalogue, now: Timestamp, args: 
         special.room_first = Some(comes_after_room(why));
     }
     let head = entry.map(|entry| head(entry, judged.as_ref().ok()));
-    args.bytes(head.as_ref().map_or(&[], |head| head.as_slice())).owned(when(new.when)).text(body);
-    args.owned(if special == Special::default() { String::new() } else { to_json(&special) });
+    args.bytes(head.as_ref().map_or(&[], |head| head.as_slice())).text(&when(new.when)).text(body);
+    let special = if special == Special::default() { String::new() } else { to_json(&special) };
+    args.text(&special);
 }
 
 /// What core says, but for key and room, which only the script can see.

@@ -12,7 +12,7 @@ use super::call::Args;
 use super::catalogue::Catalogue;
 use super::fault::Step;
 use super::reply::Items;
-use super::row::{Notes, Row, State, id_text, parse_error};
+use super::row::{Notes, Row, State, parse_error};
 
 /// So many jobs are looked at in one call of a list.
 const STRETCH: i64 = 2_000;
@@ -22,7 +22,7 @@ const LOOKED_AT_MAX: i64 = 2_000_000;
 impl Store {
     pub(super) async fn job(&self, id: JobId) -> Step<Option<JobRecord>> {
         let mut args = Args::new();
-        args.owned(id_text(id));
+        args.job(id);
         let reply = self.call(&self.scripts().job, args).await?;
         let mut found = Items::of(reply.value)?;
         if found.is_empty() {
@@ -35,7 +35,7 @@ impl Store {
 
     pub(super) async fn attempts(&self, id: JobId) -> Step<Vec<AttemptRecord>> {
         let mut args = Args::new();
-        args.owned(id_text(id));
+        args.job(id);
         let mut found = Items::of(self.call(&self.scripts().attempts, args).await?.value)?;
         if found.is_empty() {
             return Ok(Vec::new());
@@ -61,7 +61,7 @@ impl Store {
         while records.len() < limit && from > 0 && looked_at < LOOKED_AT_MAX {
             let mut args = Args::new();
             args.number(from).number(STRETCH).count(limit).text(stages(request.phase));
-            args.owned(self.types_of_list(&request));
+            args.text(&self.types_of_list(&request));
             let reply = self.call(&self.scripts().list, args).await?;
             let mut answer = Items::of(reply.value)?;
             let next = answer.number()?;

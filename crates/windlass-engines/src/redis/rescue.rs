@@ -14,7 +14,7 @@ use super::call::Args;
 use super::fault::Step;
 use super::land::Order;
 use super::reply::Items;
-use super::row::{ID_DIGITS, State, id_text, read_id};
+use super::row::{ID_DIGITS, State, read_id};
 
 /// A job that a dead worker holds.
 struct Orphan {
@@ -42,7 +42,7 @@ impl Store {
         let mut args = Args::new();
         args.count(limit + 1).count(request.silent.len());
         for suspicion in &request.silent {
-            args.bytes(&suspicion.worker.to_bytes()).owned(suspicion.beats.to_string());
+            args.bytes(&suspicion.worker.to_bytes()).text(&suspicion.beats.to_string());
         }
         let mut answer = Items::of(self.call(&self.scripts().rescue, args).await?.value)?;
         Ok((read_orphans(answer.list()?)?, read_held(answer.list()?)?))
@@ -54,11 +54,11 @@ impl Store {
             return Ok(rescued);
         }
         let mut args = Args::new();
-        args.flag(false).owned(Order::plain_success()).count(orphans.len());
+        args.flag(false).text(&Order::plain_success()).count(orphans.len());
         for orphan in orphans {
             let token = orphan.state.claim.map_or([0; 16], |claim| ClaimToken::to_bytes(claim.token));
-            args.owned(id_text(orphan.id)).bytes(&token).text("");
-            args.owned(order(orphan, held, crashes_max));
+            args.job(orphan.id).bytes(&token).text("");
+            args.text(&order(orphan, held, crashes_max));
         }
         let mut answers = Items::of(self.call(&self.scripts().settle, args).await?.value)?;
         for orphan in orphans {

@@ -27,10 +27,6 @@ use super::reply::Items;
 /// Digits of an id. Ids of one length sort as their numbers do.
 pub(super) const ID_DIGITS: usize = 14;
 
-pub(super) fn id_text(id: JobId) -> String {
-    format!("{:0ID_DIGITS$}", id.0)
-}
-
 pub(super) fn read_id(bytes: &[u8]) -> JobId {
     let text = std::str::from_utf8(bytes).unwrap_or_default();
     JobId(text.parse().unwrap_or_default())

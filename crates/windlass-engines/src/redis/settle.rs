@@ -10,18 +10,18 @@ use super::call::Args;
 use super::fault::Step;
 use super::land::{Order, ran_for};
 use super::reply::Items;
-use super::row::{id_text, to_json};
+use super::row::to_json;
 use super::{Store, refuse_over};
 
 impl Store {
     pub(super) async fn settle(&self, batch: Vec<Settlement>) -> Step<Vec<Settled>> {
         refuse_over(SETTLE_BATCH_MAX, "settlements", batch.len())?;
         let mut args = Args::new();
-        args.flag(true).owned(Order::plain_success()).count(batch.len());
+        args.flag(true).text(&Order::plain_success()).count(batch.len());
         for settlement in batch {
             let fence = settlement.fence;
-            args.owned(id_text(fence.job)).bytes(&fence.token.to_bytes());
-            args.number(ran_for(&settlement.report)).owned(Order::of(settlement));
+            args.job(fence.job).bytes(&fence.token.to_bytes());
+            args.number(ran_for(&settlement.report)).text(&Order::of(settlement));
         }
         read_settled(Items::of(self.call(&self.scripts().settle, args).await?.value)?)
     }
@@ -35,7 +35,7 @@ impl Store {
                 percent: progress.percent.min(100),
                 note: progress.note.map(|note| bounded(note, PROGRESS_BYTES_MAX)),
             };
-            args.owned(id_text(fence.job)).bytes(&fence.token.to_bytes()).owned(to_json(&progress));
+            args.job(fence.job).bytes(&fence.token.to_bytes()).text(&to_json(&progress));
         }
         read_settled(Items::of(self.call(&self.scripts().report, args).await?.value)?)
     }

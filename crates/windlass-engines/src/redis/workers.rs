@@ -38,8 +38,8 @@ impl Store {
             card.types.iter().map(TypeName::as_str).collect(),
         );
         let mut args = Args::new();
-        args.bytes(&card.id.to_bytes()).number(micros(card.lease)).owned(to_json(&stored(&card)));
-        args.owned(queues.join("\n")).owned(types.join("\n")).count(gates.len());
+        args.bytes(&card.id.to_bytes()).number(micros(card.lease)).text(&to_json(&stored(&card)));
+        args.text(&queues.join("\n")).text(&types.join("\n")).count(gates.len());
         gates.iter().for_each(|gate| _ = args.text(gate.as_str()));
         let is_new = !bytes(self.call(&self.scripts().register, args).await?.value)?.is_empty();
         if is_new {
@@ -67,7 +67,7 @@ impl Store {
 
     pub(super) async fn retire(&self, worker: WorkerId) -> Step<()> {
         let mut args = Args::new();
-        args.bytes(&worker.to_bytes()).owned(Order::release());
+        args.bytes(&worker.to_bytes()).text(&Order::release());
         self.call(&self.scripts().retire, args).await?;
         Ok(())
     }

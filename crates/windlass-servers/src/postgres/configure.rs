@@ -3,8 +3,9 @@
 use std::fs;
 use std::path::Path;
 
-use super::{Options, certificate};
+use super::Options;
 use crate::Error;
+use crate::certificate;
 
 /// Everybody on this machine is trusted: the server holds nothing but test data.
 const TRUST: [&str; 2] = ["local all all trust", "host all all 127.0.0.1/32 trust"];

@@ -35,20 +35,20 @@ subjectAltName = DNS:localhost, IP:127.0.0.1
 
 const NEW_KEY: [&str; 5] = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"];
 
-pub(super) fn authority(folder: &Path) -> PathBuf {
+pub(crate) fn authority(folder: &Path) -> PathBuf {
     folder.join("authority.crt")
 }
 
-pub(super) fn server(folder: &Path) -> PathBuf {
+pub(crate) fn server(folder: &Path) -> PathBuf {
     folder.join("server.crt")
 }
 
-pub(super) fn key(folder: &Path) -> PathBuf {
+pub(crate) fn key(folder: &Path) -> PathBuf {
     folder.join("server.key")
 }
 
 /// Makes the authority, the server's key and its certificate, all good for two days.
-pub(super) fn make(daemon: &Daemon) -> Result<(), Error> {
+pub(crate) fn make(daemon: &Daemon) -> Result<(), Error> {
     daemon.write("request", REQUEST)?;
     openssl(
         daemon,
@@ -63,7 +63,7 @@ pub(super) fn make(daemon: &Daemon) -> Result<(), Error> {
 }
 
 /// Makes a certificate by which a client shows that it is this role, and its key. The role is a plain word.
-pub(super) fn make_for_client(daemon: &Daemon, role: &str) -> Result<(PathBuf, PathBuf), Error> {
+pub(crate) fn make_for_client(daemon: &Daemon, role: &str) -> Result<(PathBuf, PathBuf), Error> {
     openssl(
         daemon,
         &format!("req -config request -new -subj /CN={role} NEW_KEY -keyout {role}.key -out {role}.csr"),

@@ -1,0 +1,105 @@
+//! The server is killed and comes back.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use windlass_core::engine::{Admin, Engine};
+use windlass_core::job::Phase;
+use windlass_core::settle::Settled;
+use windlass_engines::redis::RedisEngine;
+
+use crate::place::{Place, WORKER, claim_request, claimed, request, server, success};
+
+const KILLS: usize = 3;
+/// Between two kills; shorter than the machine takes to get bored, longer than a restart.
+const APART: Duration = Duration::from_millis(300);
+
+/// Puts jobs in until told to stop. Gives what was acknowledged.
+async fn produce(engine: Arc<RedisEngine>, stop: Arc<AtomicBool>) -> usize {
+    let mut acknowledged = 0;
+    while !stop.load(Ordering::SeqCst) {
+        let request = request(5);
+        // Asked under the same name until there is an answer.
+        while engine.enqueue(request.clone()).await.is_err() {
+            tokio::task::yield_now().await;
+        }
+        acknowledged += 5;
+    }
+    acknowledged
+}
+
+/// Claims and settles until told to stop and nothing is left. Gives how many ends were taken.
+async fn consume(engine: Arc<RedisEngine>, stop: Arc<AtomicBool>) -> usize {
+    let mut ended = 0;
+    loop {
+        let mut request = claim_request(10);
+        let jobs = loop {
+            match engine.claim(request.clone()).await {
+                Ok(answer) => break claimed(answer),
+                Err(error) => request.repeat |= error.is_unknown(),
+            }
+            tokio::task::yield_now().await;
+        };
+        if jobs.is_empty() && stop.load(Ordering::SeqCst) {
+            return ended;
+        }
+        let batch: Vec<_> = jobs.into_iter().map(success).collect();
+        let settled = loop {
+            if let Ok(settled) = engine.settle(batch.clone()).await {
+                break settled;
+            }
+            tokio::task::yield_now().await;
+        };
+        ended += settled.iter().filter(|settled| **settled == Settled::Applied).count();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_syncs_always_and_is_killed_under_load_loses_nothing_and_ends_nothing_twice() {
+    let mut server = server(&[("appendfsync", "always")]);
+    let place = Place::on(server.url());
+    let engine = Arc::new(place.ready().await);
+    let (stop_producing, stop_consuming) =
+        (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    let producer = tokio::spawn(produce(engine.clone(), stop_producing.clone()));
+    let consumer = tokio::spawn(consume(engine.clone(), stop_consuming.clone()));
+    for _ in 0..KILLS {
+        // may sleep: load before each kill is what the test is about.
+        tokio::time::sleep(APART).await;
+        tokio::task::block_in_place(|| {
+            server.kill().unwrap();
+            server.restart().unwrap();
+        });
+    }
+    stop_producing.store(true, Ordering::SeqCst);
+    let acknowledged = producer.await.unwrap();
+    stop_consuming.store(true, Ordering::SeqCst);
+    let ended = consumer.await.unwrap();
+    let totals = engine.queues().await.unwrap()[0].totals;
+    assert_eq!((ended, totals.succeeded as usize), (acknowledged, acknowledged));
+    assert!(acknowledged > 50, "a run worth checking: {acknowledged}");
+    let left = engine.workers().await.unwrap();
+    assert_eq!((left[0].card.id, left[0].running), (WORKER, 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_engine_goes_on_by_itself_after_its_server_came_back() {
+    let mut server = server(&[("appendfsync", "always")]);
+    let place = Place::on(server.url());
+    let engine = place.ready().await;
+    let ids = crate::place::enqueue(&engine, 3).await;
+    tokio::task::block_in_place(|| server.kill().unwrap());
+    let error = engine.enqueue(request(1)).await.unwrap_err();
+    assert!(error.is_passing(), "{error:?}");
+    tokio::task::block_in_place(|| server.restart().unwrap());
+    let claimed = loop {
+        // For a moment calls are told that nobody was there.
+        if let Ok(answer) = engine.claim(claim_request(10)).await {
+            break claimed(answer);
+        }
+        tokio::task::yield_now().await;
+    };
+    assert_eq!(claimed.iter().map(|claimed| claimed.job.id).collect::<Vec<_>>(), ids);
+    assert_eq!(engine.job(ids[0]).await.unwrap().unwrap().phase(), Phase::Running);
+}

@@ -1,0 +1,118 @@
+//! Connections break and answers get lost. Nobody is left with less than an answer to the question what happened.
+
+use std::time::{Duration, Instant};
+
+use windlass_core::claim::ClaimRequest;
+use windlass_core::engine::{Admin, Engine};
+use windlass_core::settle::Settled;
+use windlass_core::worker::{Beat, Heartbeat};
+use windlass_servers::proxy::Proxy;
+use windlass_servers::redis::Server;
+
+use crate::place::{Place, WORKER, ask, claim, claim_request, claimed, enqueue, request, server, success};
+
+fn proxied(server: &Server) -> (Place, Proxy) {
+    let proxy = Proxy::start(server.address()).unwrap();
+    (Place::on(proxy.url(&server.url())), proxy)
+}
+
+#[tokio::test]
+async fn an_enqueue_whose_answer_is_lost_is_repeated_by_its_id_and_makes_no_second_job() {
+    let server = server(&[]);
+    let (place, proxy) = proxied(&server);
+    let engine = place.ready_with(place.impatient()).await;
+    // Now the server knows the script; else its answer would only be that it does not.
+    enqueue(&engine, 1).await;
+    proxy.swallow_answers(true);
+    let request = request(3);
+    assert!(engine.enqueue(request.clone()).await.unwrap_err().is_unknown());
+    proxy.swallow_answers(false);
+    proxy.cut_all();
+    let receipt = engine.receipt(request.request).await.unwrap().expect("it happened");
+    assert_eq!(engine.enqueue(request).await.unwrap(), receipt);
+    assert_eq!(engine.queues().await.unwrap()[0].counts.ready, 4);
+}
+
+#[tokio::test]
+async fn a_claim_whose_answer_is_lost_is_asked_for_by_its_token() {
+    let server = server(&[]);
+    let (place, proxy) = proxied(&server);
+    let engine = place.ready_with(place.impatient()).await;
+    assert_eq!(claim(&engine, 1).await, [], "now the server knows the script");
+    let ids = enqueue(&engine, 3).await;
+    proxy.swallow_answers(true);
+    let request = claim_request(2);
+    assert!(engine.claim(request.clone()).await.unwrap_err().is_unknown());
+    proxy.swallow_answers(false);
+    proxy.cut_all();
+    let again = claimed(engine.claim(ClaimRequest { repeat: true, ..request.clone() }).await.unwrap());
+    assert_eq!(again.iter().map(|claimed| claimed.job.id).collect::<Vec<_>>(), ids[..2]);
+    assert_eq!(claimed(engine.claim(request).await.unwrap()), [], "a late first sending claims nothing");
+}
+
+#[tokio::test]
+async fn a_settle_whose_answer_is_lost_is_repeated_and_gets_the_same_answer() {
+    let server = server(&[]);
+    let (place, proxy) = proxied(&server);
+    let engine = place.ready_with(place.impatient()).await;
+    enqueue(&engine, 1).await;
+    let end = success(claim(&engine, 1).await.remove(0));
+    engine.settle(Vec::new()).await.unwrap();
+    proxy.swallow_answers(true);
+    assert!(engine.settle(vec![end.clone()]).await.unwrap_err().is_unknown());
+    proxy.swallow_answers(false);
+    proxy.cut_all();
+    assert_eq!(engine.settle(vec![end]).await.unwrap(), [Settled::Applied]);
+    assert_eq!(engine.queues().await.unwrap()[0].totals.succeeded, 1, "and is written once");
+}
+
+#[tokio::test]
+async fn a_server_that_is_frozen_for_five_seconds_declares_nobody_dead_and_goes_on() {
+    let server = server(&[]);
+    let place = Place::on(server.url());
+    let engine = place.ready_with(place.impatient()).await;
+    let ids = enqueue(&engine, 1).await;
+    server.freeze().unwrap();
+    let frozen = Instant::now();
+    let lease = Duration::from_secs(30);
+    while frozen.elapsed() < Duration::from_secs(5) {
+        assert!(engine.extend(Heartbeat { worker: WORKER, lease }).await.unwrap_err().is_passing());
+    }
+    server.thaw().unwrap();
+    let beat = loop {
+        // For a moment calls are told that nobody was there.
+        if let Ok(beat) = engine.extend(Heartbeat { worker: WORKER, lease }).await {
+            break beat;
+        }
+        tokio::task::yield_now().await;
+    };
+    assert!(matches!(beat, Beat::Alive { .. }));
+    assert_eq!(claim(&engine, 5).await[0].job.id, ids[0]);
+}
+
+#[tokio::test]
+async fn scripts_that_the_server_has_forgotten_are_sent_again() {
+    let server = server(&[]);
+    let place = Place::on(server.url());
+    let engine = place.ready().await;
+    ask::<()>(&server.url(), &["SCRIPT", "FLUSH"]);
+    enqueue(&engine, 1).await;
+    ask::<()>(&server.url(), &["SCRIPT", "FLUSH"]);
+    assert_eq!(claim(&engine, 5).await.len(), 1);
+}
+
+#[tokio::test]
+async fn connections_that_are_cut_are_made_anew() {
+    let server = server(&[]);
+    let (place, proxy) = proxied(&server);
+    let engine = place.ready().await;
+    for _ in 0..5 {
+        proxy.cut_all();
+        // The first call may be the one that finds out.
+        let request = request(1);
+        if engine.enqueue(request.clone()).await.is_err() {
+            engine.enqueue(request).await.unwrap();
+        }
+    }
+    assert_eq!(engine.queues().await.unwrap()[0].counts.ready, 5);
+}

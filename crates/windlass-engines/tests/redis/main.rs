@@ -1,0 +1,13 @@
+//! What is special about Redis: how it is opened, what goes wrong on the way to it, and what happens when the server
+//! dies, falls silent, forgets or is full. Each test has a namespace of its own; what disturbs a server starts one.
+#![cfg(feature = "redis")]
+#![allow(clippy::unwrap_used, reason = "all of this is a test, also what tests share")]
+
+mod place;
+mod opening;
+mod lost_answers;
+mod killed_server;
+mod other_store;
+mod full;
+mod cluster;
+mod tls;

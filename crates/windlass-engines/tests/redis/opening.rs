@@ -1,0 +1,113 @@
+//! What an engine looks at before it begins, and what it refuses.
+
+use windlass_core::engine::{Admin, Durability, Engine};
+use windlass_core::error::EngineError;
+use windlass_engines::redis::{RedisEngine, RedisOptions};
+
+use crate::place::{Place, ask, claim, enqueue, server};
+
+async fn refusal(place: &Place, options: RedisOptions) -> EngineError {
+    RedisEngine::connect(&place.url, options).await.expect_err("it is refused")
+}
+
+#[tokio::test]
+async fn the_class_of_durability_is_what_the_server_does() {
+    let server = server(&[]);
+    let place = Place::on(server.url());
+    for (settings, durability, lost) in [
+        (&[("appendonly", "yes"), ("appendfsync", "everysec")][..], Durability::Crash, "second"),
+        (&[("appendfsync", "always")], Durability::PowerCut, "nothing"),
+        (&[("appendonly", "no"), ("save", "60 1")], Durability::Crash, "snapshot"),
+        (&[("save", "")], Durability::Process, "everything"),
+    ] {
+        for (name, value) in settings {
+            ask::<()>(&server.url(), &["CONFIG", "SET", name, value]);
+        }
+        let engine = place.open_with(place.options()).await;
+        assert_eq!((engine.info().name, engine.info().durability), ("redis", durability));
+        assert!(engine.facts().what_can_be_lost().contains(lost), "{}", engine.facts().what_can_be_lost());
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_drops_keys_is_refused_unless_it_is_wanted() {
+    let server = server(&[("maxmemory-policy", "allkeys-lru")]);
+    let place = Place::on(server.url());
+    let error = refusal(&place, place.options()).await.to_string();
+    assert!(error.contains("noeviction") && error.contains("allow_eviction"), "{error}");
+    let engine = place.ready_with(RedisOptions { allow_eviction: true, ..place.options() }).await;
+    enqueue(&engine, 1).await;
+}
+
+#[tokio::test]
+async fn keys_of_a_newer_version_are_left_alone() {
+    let place = Place::shared();
+    ask::<i64>(&place.url, &["HSET", &place.key("layout"), "version", "2", "incarnation", "x"]);
+    let error = refusal(&place, place.options()).await;
+    assert!(matches!(error, EngineError::Unusable { .. }), "{error:?}");
+    assert!(error.to_string().contains("layout 2") && error.to_string().contains("update"), "{error}");
+}
+
+#[tokio::test]
+async fn lanes_may_have_other_names() {
+    let place = Place::shared();
+    let ready_key = Some(format!("orders:{{{}}}", place.namespace));
+    let engine = place.ready_with(RedisOptions { ready_key: ready_key.clone(), ..place.options() }).await;
+    let ids = enqueue(&engine, 2).await;
+    let lane = format!("{}:1:5", ready_key.unwrap());
+    assert_eq!(ask::<u64>(&place.url, &["ZCARD", &lane]), 2);
+    assert_eq!(claim(&engine, 5).await.len(), ids.len());
+}
+
+#[tokio::test]
+async fn a_wrong_password_is_told_with_what_to_do_and_without_the_password() {
+    let server = server(&[]);
+    let direct = server.url();
+    ask::<()>(&direct, &["CONFIG", "SET", "requirepass", "right"]);
+    for (login, works) in [(":right@", true), (":wrong@", false), ("", false)] {
+        let place = Place::on(direct.replace("redis://", &format!("redis://{login}")));
+        match RedisEngine::connect(&place.url, place.options()).await {
+            Ok(engine) => assert!(works && engine.queues().await.unwrap().is_empty()),
+            Err(error) => {
+                assert!(!works && matches!(error, EngineError::Unusable { .. }), "{error:?}");
+                assert!(
+                    error.to_string().contains("password") && !error.to_string().contains("wrong@"),
+                    "{error}"
+                );
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_user_with_rights_on_its_own_keys_and_channels_is_enough() {
+    let server = server(&[]);
+    let mut place = Place::on(server.url());
+    let (keys, channels) = (format!("~{{{}}}:*", place.namespace), format!("&{{{}}}:*", place.namespace));
+    let user = [
+        "ACL",
+        "SETUSER",
+        "ada",
+        "on",
+        ">secret",
+        &keys,
+        &channels,
+        "+@all",
+        "-@admin",
+        "-@dangerous",
+        "+info",
+    ];
+    ask::<()>(&server.url(), &user);
+    place.url = server.url().replace("redis://", "redis://ada:secret@");
+    let engine = place.ready().await;
+    enqueue(&engine, 1).await;
+    assert_eq!(claim(&engine, 5).await.len(), 1);
+    assert_eq!(engine.facts().syncs, None, "this user may not ask for settings, and is told less");
+}
+
+#[tokio::test]
+async fn nobody_at_the_address_is_told_at_once_and_may_pass() {
+    let place = Place::on("redis://127.0.0.1:1".to_owned());
+    let error = refusal(&place, place.options()).await;
+    assert!(error.is_passing() && error.to_string().contains("127.0.0.1:1"), "{error:?}");
+}

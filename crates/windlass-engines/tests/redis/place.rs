@@ -1,0 +1,144 @@
+//! A namespace on some server, and short verbs.
+
+use std::time::Duration;
+
+use redis::FromRedisValue;
+use windlass_core::claim::{ClaimAnswer, ClaimRequest, ClaimToken, Claimed, Suspects};
+use windlass_core::engine::{Declaration, Engine};
+use windlass_core::enqueue::{EnqueueRequest, NewJob, RequestId};
+use windlass_core::job::JobId;
+use windlass_core::job_type::TypeSpec;
+use windlass_core::names::{QueueName, TypeName};
+use windlass_core::payload::Payload;
+use windlass_core::queue::QueueSpec;
+use windlass_core::settle::{AttemptReport, Settlement, Transition};
+use windlass_core::worker::{WorkerCard, WorkerId};
+use windlass_engines::redis::{Periods, RedisEngine, RedisOptions};
+use windlass_servers::redis::{Options, Server};
+
+pub(crate) const WORKER: WorkerId = WorkerId::from_random(0xfeed);
+
+/// A namespace that nobody has made yet.
+pub(crate) struct Place {
+    pub(crate) url: String,
+    pub(crate) namespace: String,
+}
+
+impl Place {
+    /// On the server that all tests share.
+    pub(crate) fn shared() -> Self {
+        Self::on(windlass_servers::shared::redis_url().expect("a Redis server"))
+    }
+
+    pub(crate) fn on(url: String) -> Self {
+        Self { url, namespace: format!("test-{:016x}", fastrand::u64(..)) }
+    }
+
+    pub(crate) fn options(&self) -> RedisOptions {
+        RedisOptions { namespace: self.namespace.clone(), ..RedisOptions::default() }
+    }
+
+    /// Options of an engine that soon gives up to wait for an answer.
+    pub(crate) fn impatient(&self) -> RedisOptions {
+        let soon = Duration::from_millis(300);
+        let periods = Periods { answer_within: soon, heartbeat_within: soon, ..Periods::default() };
+        RedisOptions { periods, ..self.options() }
+    }
+
+    pub(crate) async fn open_with(&self, options: RedisOptions) -> RedisEngine {
+        RedisEngine::connect(&self.url, options).await.expect("the server is up")
+    }
+
+    /// An engine with a queue, a type and a worker.
+    pub(crate) async fn ready(&self) -> RedisEngine {
+        self.ready_with(self.options()).await
+    }
+
+    pub(crate) async fn ready_with(&self, options: RedisOptions) -> RedisEngine {
+        let engine = self.open_with(options).await;
+        engine.declare(declaration()).await.unwrap();
+        engine.register(card(WORKER)).await.unwrap();
+        engine
+    }
+
+    /// The name of a key.
+    pub(crate) fn key(&self, name: &str) -> String {
+        format!("{{{}}}:{name}", self.namespace)
+    }
+}
+
+/// A server with further settings.
+pub(crate) fn server(settings: &[(&str, &str)]) -> Server {
+    let settings = settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    Server::start(&Options { settings, ..Options::default() }).unwrap()
+}
+
+/// What somebody else asks of a server.
+pub(crate) fn ask<T: FromRedisValue>(url: &str, words: &[&str]) -> T {
+    let mut connection = redis::Client::open(url).unwrap().get_connection().unwrap();
+    let mut command = redis::cmd(words[0]);
+    words[1..].iter().for_each(|word| _ = command.arg(*word));
+    command.query(&mut connection).unwrap()
+}
+
+pub(crate) fn queue() -> QueueName {
+    QueueName::parse("main").unwrap()
+}
+
+pub(crate) fn kind() -> TypeName {
+    TypeName::parse("work").unwrap()
+}
+
+pub(crate) fn declaration() -> Declaration {
+    Declaration { queues: vec![QueueSpec::new(queue())], types: vec![TypeSpec::new(kind(), queue())] }
+}
+
+pub(crate) fn card(id: WorkerId) -> WorkerCard {
+    WorkerCard {
+        id,
+        host: "here".to_owned(),
+        pid: 1,
+        version: "test".to_owned(),
+        queues: vec![queue()],
+        types: vec![kind()],
+        lease: Duration::from_secs(30),
+    }
+}
+
+pub(crate) fn request(count: usize) -> EnqueueRequest {
+    let jobs = vec![NewJob::new(kind(), Payload::default()); count];
+    EnqueueRequest { request: RequestId::from_random(fastrand::u128(..)), jobs }
+}
+
+pub(crate) async fn enqueue(engine: &RedisEngine, count: usize) -> Vec<JobId> {
+    let answers = engine.enqueue(request(count)).await.unwrap();
+    answers.iter().map(|answer| answer.job().expect("plain jobs are taken")).collect()
+}
+
+pub(crate) fn claim_request(limit: u32) -> ClaimRequest {
+    ClaimRequest {
+        token: ClaimToken::from_random(fastrand::u128(..)),
+        repeat: false,
+        worker: WORKER,
+        queues: vec![queue()],
+        types: vec![kind()],
+        limit,
+        boosted_max: 0,
+        suspects: Suspects::LeaveOut,
+    }
+}
+
+pub(crate) async fn claim(engine: &RedisEngine, limit: u32) -> Vec<Claimed> {
+    claimed(engine.claim(claim_request(limit)).await.unwrap())
+}
+
+pub(crate) fn claimed(answer: ClaimAnswer) -> Vec<Claimed> {
+    match answer {
+        ClaimAnswer::Claimed { jobs, .. } => jobs,
+        ClaimAnswer::WorkerDead => panic!("the worker lives"),
+    }
+}
+
+pub(crate) fn success(claimed: Claimed) -> Settlement {
+    claimed.settled(Transition::Succeed { result: None }, AttemptReport::default())
+}
