@@ -51,10 +51,11 @@ async fn keys_of_a_newer_version_are_left_alone() {
 #[tokio::test]
 async fn lanes_may_have_other_names() {
     let place = Place::shared();
-    let ready_key = Some(format!("orders:{{{}}}", place.namespace));
-    let engine = place.ready_with(RedisOptions { ready_key: ready_key.clone(), ..place.options() }).await;
+    let ready_key = format!("orders:{{{}}}", place.namespace);
+    let engine =
+        place.ready_with(RedisOptions { ready_key: Some(ready_key.clone()), ..place.options() }).await;
     let ids = enqueue(&engine, 2).await;
-    let lane = format!("{}:1:5", ready_key.unwrap());
+    let lane = format!("{ready_key}:1:5");
     assert_eq!(ask::<u64>(&place.url, &["ZCARD", &lane]), 2);
     assert_eq!(claim(&engine, 5).await.len(), ids.len());
 }
