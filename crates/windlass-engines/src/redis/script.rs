@@ -3,21 +3,26 @@
 
 use std::fmt::Write;
 
-use windlass_core::boost::claim_order;
+use windlass_core::boost::{ClaimRange, claim_order};
 use windlass_core::clock::Timestamp;
 use windlass_core::gate::{Gate, gate_by_history};
 use windlass_core::job::{Counters, JobId};
 use windlass_core::key::{HolderStage, KeyHolder, KeyScope, KeyVerdict, OnConflict, resolve};
 
-/// What scripts begin with, in the order in which they need each other.
-const PARTS: [&str; 6] = [
-    include_str!("lua/parts/begin.lua"),
-    include_str!("lua/parts/state.lua"),
-    include_str!("lua/parts/waiting.lua"),
-    include_str!("lua/parts/ending.lua"),
-    include_str!("lua/parts/lanes.lua"),
-    include_str!("lua/parts/workers.lua"),
-];
+/// What scripts have in common, in the order in which the parts need each other. Each script names those that it uses: all
+/// of it is run each time.
+const BEGIN: &str = include_str!("lua/parts/begin.lua");
+const STATE: &str = include_str!("lua/parts/state.lua");
+const ANSWER: &str = include_str!("lua/parts/answer.lua");
+const WAITING: &str = include_str!("lua/parts/waiting.lua");
+const ENDING: &str = include_str!("lua/parts/ending.lua");
+const LANES: &str = include_str!("lua/parts/lanes.lua");
+const WORKERS: &str = include_str!("lua/parts/workers.lua");
+
+const LOOK: &[&str] = &[BEGIN, STATE, ANSWER];
+const WAIT: &[&str] = &[BEGIN, STATE, ANSWER, WAITING];
+const MOVE: &[&str] = &[BEGIN, STATE, ANSWER, WAITING, ENDING];
+const WALK: &[&str] = &[BEGIN, STATE, ANSWER, WAITING, ENDING, LANES];
 
 /// A script as the server gets it.
 #[derive(Debug)]
@@ -41,7 +46,7 @@ enum Effect {
 use Effect::{Ends, Grows, Reads};
 
 macro_rules! scripts {
-    ($($name:ident: $effect:ident,)*) => {
+    ($($name:ident: $effect:ident $parts:expr,)*) => {
         /// All scripts.
         #[derive(Debug)]
         pub(super) struct Scripts { $(pub(super) $name: Script,)* }
@@ -49,8 +54,14 @@ macro_rules! scripts {
         impl Scripts {
             /// The scripts for a server of this version.
             pub(super) fn for_server(major: u32) -> Self {
-                let tables = tables();
-                Self { $($name: script(include_str!(concat!("lua/", stringify!($name), ".lua")), $effect, major, &tables),)* }
+                Self {
+                    $($name: script(
+                        include_str!(concat!("lua/", stringify!($name), ".lua")),
+                        $effect,
+                        $parts,
+                        major,
+                    ),)*
+                }
             }
 
             /// Each with its name, for tests.
@@ -63,23 +74,45 @@ macro_rules! scripts {
 }
 
 scripts! {
-    now: Reads, catalogue: Reads, declare: Grows,
-    enqueue: Grows, receipt: Reads,
-    claim: Ends, outlook: Ends, settle: Ends, report: Ends,
-    register: Ends, extend: Ends, asked_to_stop: Reads, retire: Ends, workers: Reads, rescue: Ends,
-    sweep: Ends, prune: Ends,
-    job: Reads, attempts: Reads, list: Reads, queues: Ends,
-    cancel: Ends, retry: Ends, discard: Ends, set_priority: Ends,
-    pause: Ends, resume: Ends, set_shut: Ends, purge: Ends, open_gate: Ends,
+    now: Reads LOOK,
+    catalogue: Reads LOOK,
+    declare: Grows LOOK,
+    enqueue: Grows MOVE,
+    receipt: Reads LOOK,
+    claim: Ends WALK,
+    outlook: Ends WALK,
+    settle: Ends MOVE,
+    report: Ends LOOK,
+    register: Ends WAIT,
+    extend: Ends &[BEGIN, STATE, ANSWER, WAITING, WORKERS],
+    asked_to_stop: Reads &[BEGIN, STATE, ANSWER, WORKERS],
+    retire: Ends MOVE,
+    workers: Reads LOOK,
+    rescue: Ends LOOK,
+    sweep: Ends WALK,
+    prune: Ends MOVE,
+    job: Reads LOOK,
+    attempts: Reads LOOK,
+    list: Reads LOOK,
+    queues: Ends WALK,
+    cancel: Ends MOVE,
+    retry: Ends MOVE,
+    discard: Ends MOVE,
+    set_priority: Ends WAIT,
+    pause: Ends LOOK,
+    resume: Ends LOOK,
+    set_shut: Ends LOOK,
+    purge: Ends WALK,
+    open_gate: Ends WAIT,
 }
 
 /// The script that makes a namespace. It begins with nothing.
 pub(super) const OPEN: &str = include_str!("lua/open.lua");
 
-fn script(body: &str, effect: Effect, major: u32, tables: &str) -> Script {
+fn script(body: &str, effect: Effect, parts: &[&str], major: u32) -> Script {
     let mut text = first_line(effect, major).to_owned();
-    text.push_str(tables);
-    PARTS.iter().for_each(|part| text.push_str(part));
+    text.push_str(&tables());
+    parts.iter().for_each(|part| text.push_str(part));
     text.push_str(body);
     let sha = redis::Script::new(&text).get_hash().to_owned();
     Script { text, sha, writes: effect != Reads }
@@ -104,14 +137,18 @@ fn tables() -> String {
         gate.as_ref().map_or_else(String::new, |gate: &Gate| gate.to_string())
     };
     let _ = writeln!(text, "local GATE_WITHOUT_CRASH, GATE_AFTER_CRASH = '{}', '{}'", gate(0), gate(1));
-    let _ = writeln!(text, "local VERDICTS = {{{}}}", verdicts());
-    let _ = writeln!(text, "local CLAIM_ORDER = {{{}}}", order());
+    let _ = writeln!(text, "local VERDICTS = '{}'", verdicts());
+    let order = claim_order(NOW, 1, |_| Some(Timestamp::EPOCH));
+    let risen = order.iter().filter(|range| range.boosted).map(|range| before_now(range.until)).min();
+    let _ = writeln!(text, "local RISES_AFTER = {}", risen.unwrap_or(i64::MAX));
+    let _ = writeln!(text, "local function order_with_risen() return {{{}}} end", ranges(&order));
+    let plain: Vec<_> = order.into_iter().filter(|range| !range.boosted).collect();
+    let _ = writeln!(text, "local function order_of_priorities() return {{{}}} end", ranges(&plain));
     text
 }
 
 /// What becomes of a newcomer, by everything that core looks at.
 fn verdicts() -> String {
-    const NOW: Timestamp = Timestamp::from_micros(1_000_000);
     let mut text = String::new();
     let period = KeyScope::For(std::time::Duration::ZERO);
     for (conflict, on_conflict) in
@@ -129,7 +166,7 @@ fn verdicts() -> String {
                     let until = (kind == 'p').then_some(until);
                     let holder = KeyHolder { job: JobId(1), stage, scope, until };
                     let verdict = letter(resolve(Some(&holder), on_conflict, NOW));
-                    let _ = write!(text, "{conflict}{at}{kind}{over}='{verdict}',");
+                    let _ = write!(text, "{conflict}{at}{kind}{over}{verdict} ");
                 }
             }
         }
@@ -146,13 +183,18 @@ fn letter(verdict: KeyVerdict) -> char {
     }
 }
 
-/// All parts of a claim's order, as if every priority had jobs as old as can be: a script leaves out what its lanes do not
-/// have. Instants are spans before now.
-fn order() -> String {
-    const NOW: Timestamp = Timestamp::from_micros(i64::MAX / 2);
+/// An instant that is late enough for everything to have happened before it.
+const NOW: Timestamp = Timestamp::from_micros(i64::MAX / 2);
+
+fn before_now(instant: Timestamp) -> i64 {
+    NOW.as_micros() - instant.as_micros()
+}
+
+/// Parts of a claim's order, as if every priority had jobs as old as can be: a script leaves out what its lanes do not have.
+/// Instants are spans before now.
+fn ranges(order: &[ClaimRange]) -> String {
     let mut text = String::new();
-    for range in claim_order(NOW, 1, |_| Some(Timestamp::EPOCH)) {
-        let before_now = |instant: Timestamp| NOW.as_micros() - instant.as_micros();
+    for range in order {
         let after = range.after.map_or_else(String::new, |after| format!("after={},", before_now(after)));
         let (priority, upto, boosted) = (range.priority.level(), before_now(range.until), range.boosted);
         let _ = write!(text, "{{priority={priority},{after}upto={upto},boosted={boosted}}},");

@@ -82,11 +82,11 @@ local function room_in(range)
   return range.boosted and math.min(room, boosted_room) or room
 end
 
--- The first jobs of one lane in a range, at most so many: ids and due times in turn.
-local function first_in(lane, range, limit)
+-- The first jobs of one lane in a range, at most so many: ids, or with 'WITHSCORES' ids and due times in turn.
+local function first_in(lane, range, limit, ...)
   local after = range.after and '(' .. digits(NOW - range.after) or '-inf'
   local upto = digits(NOW - range.upto)
-  return redis.call('ZRANGEBYSCORE', lane.key, after, upto, 'WITHSCORES', 'LIMIT', 0, limit)
+  return redis.call('ZRANGEBYSCORE', lane.key, after, upto, 'LIMIT', 0, limit, ...)
 end
 
 -- Takes ids away from a lane. If nothing was passed over they are its very first, which is quicker to say.
@@ -102,7 +102,7 @@ end
 local function first_of_all(lanes, range, limit)
   local turns = {}
   for n, lane in ipairs(lanes) do
-    local found = first_in(lane, range, limit)
+    local found = first_in(lane, range, limit, 'WITHSCORES')
     for i = 1, #found, 2 do
       turns[#turns + 1] = {id = found[i], due = tonumber(found[i + 1]), lane = n}
     end
@@ -115,16 +115,13 @@ end
 
 -- What to take next from these lanes in this range: all ids in their order, and those of each lane.
 local function next_turns(lanes, range, limit)
+  if #lanes == 1 then
+    local ids = first_in(lanes[1], range, limit)
+    return ids, {ids}
+  end
   local ids, by_lane = {}, {}
   for n = 1, #lanes do
     by_lane[n] = {}
-  end
-  if #lanes == 1 then
-    local found = first_in(lanes[1], range, limit)
-    for i = 1, #found, 2 do
-      ids[#ids + 1] = found[i]
-    end
-    return ids, {ids}
   end
   for i, turn in ipairs(first_of_all(lanes, range, limit)) do
     if i > limit then
@@ -178,8 +175,11 @@ local function oldest(lanes)
 end
 
 local function claim_ordinary(queue)
-  local sorted = by_priority(busy_lanes(queue.types))
-  for _, range in ipairs(CLAIM_ORDER) do
+  local lanes_busy = busy_lanes(queue.types)
+  local sorted = by_priority(lanes_busy)
+  -- Without old jobs nothing has risen, and the order is just the eleven priorities.
+  local has_risen = boosted_room > 0 and oldest(lanes_busy) <= NOW - RISES_AFTER
+  for _, range in ipairs(has_risen and order_with_risen() or order_of_priorities()) do
     local lanes = sorted[range.priority]
     if lanes and oldest(lanes) <= NOW - range.upto and room_in(range) > 0 then
       take_range(lanes, range)
@@ -191,7 +191,7 @@ end
 local function due_suspects(queue)
   local suspects = {}
   for _, type in ipairs(queue.types) do
-    for _, id in ipairs(redis.call('ZRANGEBYSCORE', lane_key(type, 's'), '-inf', digits(NOW))) do
+    for _, id in ipairs(redis.call('ZRANGEBYSCORE', lane_key(type, 's'), '-inf', NOW_DIGITS)) do
       local job = load(id)
       if job and job.crashes <= tonumber(crashes_max) then
         suspects[#suspects + 1] = job

@@ -45,12 +45,14 @@ end
 local last_id = tonumber(redis.call('GET', key('sequence')) or 0)
 local function next_id()
   last_id = last_id + 1
-  return string.format('%014.0f', last_id)
+  return string.format('%014d', last_id)
 end
 
 -- Jobs without anything special are written together at the end.
 local NO_COUNTERS = string.rep('\0', 16)
-local states, bodies, turns = {}, {}, {}
+local states, bodies = {}, {}
+-- Due times and ids of ready and of scheduled jobs, by head: that is, by lane.
+local ready, scheduled = {}, {}
 
 local NOW_BYTES = struct.pack('>I8', NOW)
 
@@ -58,29 +60,30 @@ local function insert_plain(type, priority, head, due, body)
   local id = next_id()
   local is_ready = due <= NOW
   local due_bytes = due == NOW and NOW_BYTES or struct.pack('>I8', due)
-  local lane = type .. (is_ready and ready_lane(priority) or scheduled_lane(priority))
   states[#states + 1] = id
   states[#states + 1] = (is_ready and 'w\0' or 'f\0') .. head .. NOW_BYTES .. due_bytes .. NO_COUNTERS
   bodies[#bodies + 1] = id
   bodies[#bodies + 1] = body
-  local waiting = turns[lane]
+  local lanes = is_ready and ready or scheduled
+  local waiting = lanes[head]
   if not waiting then
-    waiting = {type = type, letter = string.sub(lane, -1)}
-    turns[lane] = waiting
+    waiting = {type = type, letter = is_ready and ready_lane(priority) or scheduled_lane(priority)}
+    lanes[head] = waiting
   end
-  waiting[#waiting + 1] = due
+  waiting[#waiting + 1] = due == NOW and NOW_DIGITS or digits(due)
   waiting[#waiting + 1] = id
   count(type, 'enqueued')
-  return id
 end
 
 local function write_plain()
   call_many('HSET', STATE, states)
   call_many('HSET', BODY, bodies)
-  for _, waiting in pairs(turns) do
-    open_lane(waiting.type, waiting.letter)
-    call_many('ZADD', lane_key(waiting.type, waiting.letter), waiting)
-    hint(waiting.type)
+  for _, lanes in ipairs({ready, scheduled}) do
+    for _, waiting in pairs(lanes) do
+      open_lane(waiting.type, waiting.letter)
+      call_many('ZADD', lane_key(waiting.type, waiting.letter), waiting)
+      hint(waiting.type)
+    end
   end
 end
 
@@ -98,7 +101,6 @@ local function insert_special(type, priority, due, body, special)
   redis.call('HSET', BODY, job.id, body)
   count(type, 'enqueued')
   enter_waiting(job, '')
-  return job.id
 end
 
 -- What a newcomer gives to the job that holds its key: label, payload, priority, due time and expiry.
@@ -139,8 +141,11 @@ local function refusal(decision, limit, special)
   return is_full and 'x' .. limit.refusal or nil
 end
 
+local NOTHING = {}
+
+-- Stores one job. Gives its answer, or nothing if it is a new job.
 local function put(type, priority, head, when, body, text)
-  local special = text == '' and {} or cjson.decode(text)
+  local special = text == '' and NOTHING or cjson.decode(text)
   local holder = special.key and key_holder(type, special.key)
   local decision = holder and verdict(holder, special.conflict) or 'i'
   local limit = limits[type]
@@ -159,33 +164,44 @@ local function put(type, priority, head, when, body, text)
   elseif decision == 'v' then
     return revive(holder.id, priority, due, body, special)
   elseif text == '' then
-    return 'n' .. insert_plain(type, priority, head, due, body)
+    insert_plain(type, priority, head, due, body)
+  else
+    insert_special(type, priority, due, body, special)
   end
-  return 'n' .. insert_special(type, priority, due, body, special)
 end
 
-local answers, row, row_ends = {}, nil, nil
-
 -- Most batches are all new: their ids follow each other, and one line says it.
-local function note_answer(line)
-  local number = string.sub(line, 1, 1) == 'n' and tonumber(string.sub(line, 2))
-  if number and row_ends == number - 1 then
-    row_ends = number
-    answers[#answers] = 'n' .. digits(row) .. '+' .. digits(number - row + 1)
-    return
+local answers, new_jobs = {}, 0
+
+local function end_row()
+  if new_jobs > 0 then
+    answers[#answers + 1] = 'n' .. digits(last_id - new_jobs + 1) .. '+' .. digits(new_jobs)
+    new_jobs = 0
   end
-  row, row_ends = number or nil, number or nil
-  answers[#answers + 1] = line
+end
+
+-- Batches have few types and priorities, so each head is read once.
+local heads = {[''] = {type = 0, priority = 0}}
+local function read_head(head)
+  if not heads[head] then
+    local type, priority = struct.unpack('>I4B', head)
+    heads[head] = {type = type, priority = priority}
+  end
+  return heads[head]
 end
 
 for _ = 1, number_arg() do
   local head, when, body, special = arg(), arg(), arg(), arg()
-  local type, priority = 0, 0
-  if head ~= '' then
-    type, priority = struct.unpack('>I4B', head)
+  local of = read_head(head)
+  local line = put(of.type, of.priority, head, when, body, special)
+  if line then
+    end_row()
+    answers[#answers + 1] = line
+  else
+    new_jobs = new_jobs + 1
   end
-  note_answer(put(type, priority, head, when, body, special))
 end
+end_row()
 
 write_plain()
 redis.call('SET', key('sequence'), digits(last_id))

@@ -8,7 +8,7 @@ if not known[1] or known[2] then
   return answer({''})
 end
 redis.call('HINCRBY', row, 'beats', 1)
-redis.call('HSET', row, 'last_beat', digits(NOW), 'expires', digits(NOW + lease))
+redis.call('HSET', row, 'last_beat', NOW_DIGITS, 'expires', digits(NOW + lease))
 
 -- While it was silent, a sweep may have parked its jobs for want of a handler.
 local LET_THROUGH_MAX = 5000

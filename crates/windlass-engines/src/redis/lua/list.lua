@@ -8,7 +8,7 @@ local last = math.max(from - stretch + 1, 1)
 
 local ids = {}
 for number = from, last, -1 do
-  ids[#ids + 1] = string.format('%014.0f', number)
+  ids[#ids + 1] = string.format('%014d', number)
 end
 
 local jobs, found, next_number = {}, 0, last - 1

@@ -8,7 +8,7 @@ local function first_until(name, instant, most)
 end
 
 local function prune_jobs()
-  local ids = first_until('ended', digits(NOW), limit)
+  local ids = first_until('ended', NOW_DIGITS, limit)
   for i, text in ipairs(get_many(STATE, ids)) do
     if text and string.byte(text, 2) % 2 == 1 then
       redis.call('UNLINK', key('notes:') .. ids[i], key('attempts:') .. ids[i])
@@ -46,7 +46,7 @@ end
 
 -- Keys held for a period that is over; another job may have taken one since.
 local function prune_keys()
-  local lapsed = first_until('lapsing', digits(NOW), limit)
+  local lapsed = first_until('lapsing', NOW_DIGITS, limit)
   local pruned = 0
   for _, member in ipairs(lapsed) do
     local type, name = string.match(member, '^(%d+):(.*)$')
@@ -62,6 +62,6 @@ end
 
 local jobs, receipts, tokens, graves, keys = prune_jobs(), prune_receipts(), #prune_set('spent'), prune_graves(), prune_keys()
 prune_set('traces')
-local more = #first_until('ended', digits(NOW), 1) + #first_until('receipts', old, 1) + #first_until('spent', old, 1)
-  + #first_until('traces', old, 1) + #first_until('lapsing', digits(NOW), 1) > 0 or (graves > 0 and graves == limit)
+local more = #first_until('ended', NOW_DIGITS, 1) + #first_until('receipts', old, 1) + #first_until('spent', old, 1)
+  + #first_until('traces', old, 1) + #first_until('lapsing', NOW_DIGITS, 1) > 0 or (graves > 0 and graves == limit)
 return answer({digits(jobs + receipts + tokens + graves + keys), more and '1' or ''})

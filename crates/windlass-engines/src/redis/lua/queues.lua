@@ -26,7 +26,7 @@ for i = 1, number_arg() do
     if lane.letter == 's' then
       suspects = all
     else
-      local due = redis.call('ZCOUNT', lane.key, '-inf', digits(NOW))
+      local due = redis.call('ZCOUNT', lane.key, '-inf', NOW_DIGITS)
       ready, scheduled = ready + due, scheduled + all - due
       oldest = math.min(oldest or lane.head, lane.head)
     end

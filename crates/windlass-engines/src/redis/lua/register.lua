@@ -6,8 +6,8 @@ local row = key('worker:') .. worker
 if redis.call('EXISTS', row) == 1 then
   return answer('')
 end
-redis.call('HSET', row, 'card', card, 'queues', queues, 'types', types, 'since', digits(NOW), 'beats', 0,
-  'last_beat', digits(NOW), 'expires', digits(NOW + lease))
+redis.call('HSET', row, 'card', card, 'queues', queues, 'types', types, 'since', NOW_DIGITS, 'beats', 0,
+  'last_beat', NOW_DIGITS, 'expires', digits(NOW + lease))
 redis.call('SADD', key('workers'), worker)
 
 -- A sweep does the rest, if there is more.

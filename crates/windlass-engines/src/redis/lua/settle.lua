@@ -15,6 +15,13 @@ local texts = get_many(STATE, ids)
 local NOW_BYTES = struct.pack('>I8', NOW)
 local states, ended, gone, traces, left = {}, {}, {}, {}, {}
 
+-- Until when a job is kept that ends now, in digits.
+local kept = {}
+local function keep_until(days)
+  kept[days] = kept[days] or digits(NOW + days * DAY)
+  return kept[days]
+end
+
 local function succeed(id, text, token, ran_for)
   local type = struct.unpack('>I4', text, 3)
   local worker = string.sub(text, 56, 71)
@@ -24,13 +31,13 @@ local function succeed(id, text, token, ran_for)
   local days = kind(type).days
   if days == 0 then
     gone[#gone + 1] = id
-    traces[#traces + 1] = NOW
+    traces[#traces + 1] = NOW_DIGITS
     traces[#traces + 1] = id .. token
     return
   end
   states[#states + 1] = id
   states[#states + 1] = 's\0' .. string.sub(text, 3, 71) .. struct.pack('>I8', NOW - ran_for) .. NOW_BYTES
-  ended[#ended + 1] = NOW + days * DAY
+  ended[#ended + 1] = keep_until(days)
   ended[#ended + 1] = id
 end
 

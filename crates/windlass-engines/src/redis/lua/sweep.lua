@@ -4,7 +4,7 @@
 local limit, expired_reason = number_arg(), arg()
 
 local function expired(most)
-  return redis.call('ZRANGEBYSCORE', key('expiring'), '-inf', digits(NOW), 'LIMIT', 0, most)
+  return redis.call('ZRANGEBYSCORE', key('expiring'), '-inf', NOW_DIGITS, 'LIMIT', 0, most)
 end
 
 local changed = 0

@@ -21,9 +21,10 @@ local function key(name)
   return KEYS[1] .. name
 end
 
--- Numbers of 16 digits: Lua itself would write 14 of them.
+-- Numbers of 16 digits: Lua itself would write 14 of them. What goes to many commands is written out once by this: the
+-- server would do it each time, and more slowly.
 local function digits(number)
-  return string.format('%.0f', number)
+  return string.format('%d', number)
 end
 
 local function read_clock()
@@ -35,6 +36,7 @@ local function read_clock()
 end
 
 local NOW = read_clock()
+local NOW_DIGITS = digits(NOW)
 
 do
   local layout = redis.call('HMGET', key('layout'), 'incarnation', 'catalogue')

@@ -1,9 +1,9 @@
 -- ending: how jobs end, what is kept of them, and who holds which key.
 --
 -- Keys are in the hash keys:<type>, each with the job that holds it (14 digits), its scope (l while live, d while live or
--- dead, p for a period) and, for a period, until when. Core's rule on them is in VERDICTS, a table by conflict (k keep,
--- r replace, v revive), stage of the holder (w waits, r runs, d dead, e ended), scope, and whether its period is over
--- (1) or not (0); it says i insert, k keep, r replace or v revive.
+-- dead, p for a period) and, for a period, until when. Core's rule on them is in VERDICTS, words of conflict (k keep,
+-- r replace, v revive), stage of the holder (w waits, r runs, d dead, e ended), scope, whether its period is over (1) or
+-- not (0), and what becomes of a newcomer: i insert, k keep, r replace or v revive.
 
 local DAY = 24 * 60 * 60 * 1000000
 
@@ -30,7 +30,7 @@ end
 
 local function verdict(holder, on_conflict)
   local lasts = holder['until'] and holder['until'] > NOW
-  return VERDICTS[on_conflict .. holder.stage .. holder.scope .. (lasts and '0' or '1')]
+  return string.match(VERDICTS, on_conflict .. holder.stage .. holder.scope .. (lasts and '0' or '1') .. '(%a)')
 end
 
 -- Gives a job its key, if it has one. Whoever calls has made sure that nobody else holds it.
@@ -119,7 +119,7 @@ end
 
 -- Remembers how the running attempt ended.
 local function note_attempt(job, ending, started, order)
-  local line = {number = job.attempt, worker = hex(job.worker), started = digits(started), ended = digits(NOW),
+  local line = {number = job.attempt, worker = hex(job.worker), started = digits(started), ended = NOW_DIGITS,
     ending = ending, error = order.error, output = order.output}
   local list = key('attempts:') .. job.id
   redis.call('RPUSH', list, cjson.encode(line))

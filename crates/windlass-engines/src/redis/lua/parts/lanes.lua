@@ -57,7 +57,7 @@ local function look_ahead(lanes)
       else
         more_due = true
       end
-      first_later = first_due(lane.key, '(' .. digits(NOW))
+      first_later = first_due(lane.key, '(' .. NOW_DIGITS)
     end
     if first_later and (not next_due or first_later < next_due) then
       next_due = first_later

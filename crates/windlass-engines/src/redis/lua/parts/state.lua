@@ -95,16 +95,18 @@ local function kind(type)
   return kinds[type]
 end
 
-local counted = {}
+local counted = {enqueued = {}, succeeded = {}, retried = {}, dead = {}, cancelled = {}}
 
 -- Counts what happened to jobs of a type; written once, at the end.
 local function count(type, what, by)
-  local field = digits(type) .. ':' .. what
-  counted[field] = (counted[field] or 0) + (by or 1)
+  local by_type = counted[what]
+  by_type[type] = (by_type[type] or 0) + (by or 1)
 end
 
 local function write_counts()
-  for field, by in pairs(counted) do
-    redis.call('HINCRBY', key('counts'), field, by)
+  for what, by_type in pairs(counted) do
+    for type, by in pairs(by_type) do
+      redis.call('HINCRBY', key('counts'), digits(type) .. ':' .. what, by)
+    end
   end
 end

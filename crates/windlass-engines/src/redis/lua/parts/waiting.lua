@@ -1,4 +1,4 @@
--- waiting: where waiting jobs stand, in which order, and who is told that one came.
+-- waiting: where waiting jobs stand, and in which order.
 --
 -- Each type has lanes, one for each priority: sorted sets of ids by due time; ids have 14 digits, so that jobs of one
 -- instant leave in the order in which they came. What is due when it enters stands in a ready lane, what falls due later
@@ -45,13 +45,6 @@ end
 
 local function close_lane(type, lane)
   set_mask(type, (string.gsub(mask(type), lane, '')))
-end
-
-local hinted = {}
-
--- Something in the queue of this type may be claimable, now or at another time than before.
-local function hint(type)
-  hinted[kind(type).queue] = true
 end
 
 -- Where a job waits that no gate of a policy holds back.
@@ -137,28 +130,4 @@ local function let_through(gate, limit)
     end
   end
   return #ids
-end
-
--- Engines that went away without a word are still listed; each is met once.
-local WAKE_TRIES = 10
-
--- Wakes one engine that waits for jobs of this queue.
-local function wake(queue)
-  for _ = 1, WAKE_TRIES do
-    local engine = redis.call('SPOP', key('waiting:') .. queue)
-    if not engine or redis.call('PUBLISH', key('wake:') .. engine, queue) > 0 then
-      return
-    end
-  end
-end
-
--- What a script gives back: the time, the queues to hint at, and what it was asked for.
-local function answer(value)
-  write_counts()
-  local queues = {}
-  for queue in pairs(hinted) do
-    queues[#queues + 1] = queue
-    wake(queue)
-  end
-  return {'ok', digits(NOW), queues, value}
 end

@@ -1,0 +1,32 @@
+-- answer: what a script gives back, and who is told that a job came.
+
+local hinted = {}
+
+-- Something in the queue of this type may be claimable, now or at another time than before.
+local function hint(type)
+  hinted[kind(type).queue] = true
+end
+
+-- Engines that went away without a word are still listed; each is met once.
+local WAKE_TRIES = 10
+
+-- Wakes one engine that waits for jobs of this queue.
+local function wake(queue)
+  for _ = 1, WAKE_TRIES do
+    local engine = redis.call('SPOP', key('waiting:') .. queue)
+    if not engine or redis.call('PUBLISH', key('wake:') .. engine, queue) > 0 then
+      return
+    end
+  end
+end
+
+-- What a script gives back: the time, the queues to hint at, and what it was asked for.
+local function answer(value)
+  write_counts()
+  local queues = {}
+  for queue in pairs(hinted) do
+    queues[#queues + 1] = queue
+    wake(queue)
+  end
+  return {'ok', NOW_DIGITS, queues, value}
+end
