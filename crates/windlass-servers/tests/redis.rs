@@ -69,6 +69,6 @@ fn a_dropped_server_leaves_nothing_behind_and_a_wrong_setting_is_told() {
     assert_eq!(processes_in(&folder), 0);
     assert!(ask(address, "PING").is_err());
     let settings = vec![("no-such-setting".to_owned(), "1".to_owned())];
-    let failure = Server::start(&Options { settings }).unwrap_err().to_string();
+    let failure = Server::start(&Options { settings, ..Options::default() }).unwrap_err().to_string();
     assert!(failure.contains("no-such-setting"), "{failure}");
 }
