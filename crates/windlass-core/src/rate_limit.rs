@@ -156,17 +156,24 @@ pub fn take(pace: Pace, due: Option<Timestamp>, wanted: u32, now: Timestamp) -> 
 pub struct Handful {
     left: u32,
     lapses_at: Timestamp,
+    lapsed: bool,
 }
 
 impl Handful {
     /// What a request brought that was sent at this instant of the asking process's clock.
     pub fn new(granted: u32, sent_at: Timestamp) -> Self {
-        Self { left: granted, lapses_at: sent_at.plus(HANDFUL_LAPSE) }
+        Self { left: granted, lapses_at: sent_at.plus(HANDFUL_LAPSE), lapsed: false }
+    }
+
+    /// Whether some were left when they lapsed.
+    pub fn has_lapsed(&self) -> bool {
+        self.lapsed
     }
 
     /// Uses a token, if one is left and has not lapsed.
     pub fn take(&mut self, now: Timestamp) -> bool {
         if now > self.lapses_at {
+            self.lapsed |= self.left > 0;
             self.left = 0;
         }
         let is_there = self.left > 0;

@@ -54,10 +54,8 @@ impl Fault {
     pub(super) fn asks_for_another_connection(&self) -> bool {
         match self {
             Self::Lost(_) => true,
-            Self::Refused(error) => matches!(
-                error.kind(),
-                ErrorKind::Server(ServerErrorKind::ReadOnly | ServerErrorKind::MasterDown)
-            ),
+            Self::Refused(error) => ["READONLY", "MASTERDOWN", "MOVED", "ASK", "CLUSTERDOWN"]
+                .contains(&code_of(&error.to_string(), error.code())),
             _ => false,
         }
     }
@@ -73,6 +71,21 @@ impl Fault {
             Self::Lost(why) => Self::Unreachable(why),
             other => other,
         }
+    }
+}
+
+/// The word by which the server says what is wrong. Before Redis 7 an error from inside a script comes wrapped: the word
+/// stands behind the last ` -`.
+fn code_of<'a>(said: &'a str, code: Option<&'a str>) -> &'a str {
+    match code {
+        Some(code) if code != "ERR" => code,
+        code => match said.split_once("Error running script") {
+            Some((_, script)) => {
+                let inner = script.rsplit_once(" -").map_or("", |(_, inner)| inner);
+                inner.split_whitespace().next().unwrap_or_default()
+            }
+            None => code.unwrap_or_default(),
+        },
     }
 }
 
@@ -110,7 +123,8 @@ impl From<Fault> for EngineError {
 
 /// What the server's no means.
 fn refused(error: &RedisError) -> EngineError {
-    let (code, said) = (error.code().unwrap_or_default(), error.to_string());
+    let said = error.to_string();
+    let code = code_of(&said, error.code());
     let unusable = |advice: &str| EngineError::Unusable { why: format!("{said}; {advice}") };
     match code {
         "OOM" => EngineError::Full {
@@ -129,5 +143,25 @@ fn refused(error: &RedisError) -> EngineError {
             unusable("check user and password of the Redis URL")
         }
         _ => EngineError::Unusable { why: said },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_from_inside_a_script_of_an_older_server_is_understood() {
+        let wrapped = |inner: &str| {
+            format!(
+                "An error was signalled by the server - ResponseError: Error running script (call to f_1a2b): @user_script:4: {inner}"
+            )
+        };
+        let oom = wrapped("@user_script: 4: -OOM command not allowed when used memory > 'maxmemory'.");
+        assert_eq!(code_of(&oom, Some("ERR")), "OOM");
+        let read_only = wrapped("-READONLY You can't write against a read only replica.");
+        assert_eq!(code_of(&read_only, Some("ERR")), "READONLY");
+        assert_eq!(code_of("MISCONF Redis is configured to save", Some("MISCONF")), "MISCONF");
+        assert_eq!(code_of(&wrapped("attempt to index a nil value"), Some("ERR")), "");
     }
 }

@@ -11,6 +11,7 @@ use windlass_core::error::EngineError;
 use super::Store;
 use super::conn::Link;
 use super::fault::Step;
+use super::keys::Keys;
 use super::reply::{Items, text};
 use super::script;
 
@@ -114,7 +115,7 @@ pub struct ServerFacts {
 impl ServerFacts {
     /// Asks the server. One that keeps its settings to itself tells less.
     pub(super) async fn read(link: &Link) -> Step<Self> {
-        let info = text(link.ask(redis::cmd("INFO").arg("everything")).await?)?;
+        let info = text(link.ask(redis::cmd("INFO").arg("default")).await?)?;
         let field = |name: &str| {
             let lines = info.lines().filter_map(|line| line.trim_end().split_once(':'));
             lines.into_iter().find(|(known, _)| *known == name).map(|(_, value)| value.to_owned())
@@ -135,7 +136,7 @@ impl ServerFacts {
         match (self.appends, self.syncs.as_deref()) {
             (true, Some("always")) => Durability::PowerCut,
             (true, _) => Durability::Crash,
-            (false, _) if self.snapshots != Some(false) => Durability::Crash,
+            // What was acknowledged after the last snapshot is gone with the server.
             _ => Durability::Process,
         }
     }
@@ -204,7 +205,8 @@ impl Store {
     pub(super) async fn read_incarnation(&self) -> Step<String> {
         let mark = format!("{:032x}", fastrand::u128(..));
         let mut open = redis::cmd("EVAL");
-        open.arg(script::OPEN).arg(1).arg(&self.keys.all).arg(LAYOUT_VERSION).arg(mark);
+        let Keys { all, ready, scheduled } = &self.keys;
+        open.arg(script::OPEN).arg(3).arg(all).arg(ready).arg(scheduled).arg(LAYOUT_VERSION).arg(mark);
         let mut layout = Items::of(self.work.ask(&open).await?)?;
         let (version, incarnation) = (layout.number()?, layout.text()?);
         if version > i64::from(LAYOUT_VERSION) {
@@ -217,7 +219,23 @@ impl Store {
             }
             .into());
         }
+        self.check_names("ready_key", ready, &layout.text()?)?;
+        self.check_names("scheduled_key", scheduled, &layout.text()?)?;
         Ok(incarnation)
+    }
+
+    /// Processes that looked for jobs in different places would each believe that the others' are gone.
+    fn check_names(&self, setting: &str, ours: &str, stored: &str) -> Step<()> {
+        if ours == stored {
+            return Ok(());
+        }
+        let (ours, stored) = (ours.trim_end_matches(':'), stored.trim_end_matches(':'));
+        let why = format!(
+            "expected `{setting}` to be {stored:?}, as namespace {} was made with, got {ours:?}; set it to that, or give this \
+             process a namespace of its own",
+            self.keys.all
+        );
+        Err(EngineError::Unusable { why }.into())
     }
 }
 
@@ -276,7 +294,7 @@ mod tests {
             Durability::PowerCut
         );
         let snapshots = ServerFacts { appends: false, snapshots: Some(true), ..facts() };
-        assert_eq!(snapshots.durability(), Durability::Crash);
+        assert_eq!(snapshots.durability(), Durability::Process);
         assert!(snapshots.what_can_be_lost().contains("snapshot"));
         assert_eq!(ServerFacts { appends: false, ..facts() }.durability(), Durability::Process);
     }

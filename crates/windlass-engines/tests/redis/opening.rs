@@ -17,7 +17,7 @@ async fn the_class_of_durability_is_what_the_server_does() {
     for (settings, durability, lost) in [
         (&[("appendonly", "yes"), ("appendfsync", "everysec")][..], Durability::Crash, "second"),
         (&[("appendfsync", "always")], Durability::PowerCut, "nothing"),
-        (&[("appendonly", "no"), ("save", "60 1")], Durability::Crash, "snapshot"),
+        (&[("appendonly", "no"), ("save", "60 1")], Durability::Process, "snapshot"),
         (&[("save", "")], Durability::Process, "everything"),
     ] {
         for (name, value) in settings {
@@ -46,6 +46,19 @@ async fn keys_of_a_newer_version_are_left_alone() {
     let error = refusal(&place, place.options()).await;
     assert!(matches!(error, EngineError::Unusable { .. }), "{error:?}");
     assert!(error.to_string().contains("layout 2") && error.to_string().contains("update"), "{error}");
+}
+
+#[tokio::test]
+async fn a_process_that_would_look_for_jobs_elsewhere_is_refused() {
+    let place = Place::shared();
+    let theirs = format!("orders:{{{}}}", place.namespace);
+    let engine = place.ready_with(RedisOptions { ready_key: Some(theirs.clone()), ..place.options() }).await;
+    enqueue(&engine, 1).await;
+    let error = refusal(&place, place.options()).await;
+    assert!(matches!(error, EngineError::Unusable { .. }), "{error:?}");
+    let ours = place.key("ready");
+    assert!(error.to_string().contains(&ours) && error.to_string().contains(&theirs), "{error}");
+    assert_eq!(claim(&engine, 5).await.len(), 1);
 }
 
 #[tokio::test]

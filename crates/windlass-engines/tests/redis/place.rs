@@ -40,7 +40,7 @@ impl Place {
 
     /// Options of an engine that soon gives up to wait for an answer.
     pub(crate) fn impatient(&self) -> RedisOptions {
-        let soon = Duration::from_millis(300);
+        let soon = Duration::from_secs(3);
         let periods = Periods { answer_within: soon, heartbeat_within: soon, ..Periods::default() };
         RedisOptions { periods, ..self.options() }
     }

@@ -62,7 +62,9 @@ impl<'a> PlatformCall<'a> {
             self.ctx.note(|notes| notes.held = Some(Gate::breaker(&name)));
             return Err(CallError::Open(name));
         };
+        self.ctx.note(|notes| notes.unanswered.push((Arc::clone(&platform), allowed)));
         let answer = call.await;
+        self.ctx.note(|notes| notes.answered(&platform));
         tell(self.ctx, &platform, allowed, judge(&answer)).await;
         answer.map_err(CallError::Failed)
     }

@@ -12,6 +12,8 @@ pub(super) struct Line {
     own: Option<Timestamp>,
     /// Tokens of the store that are left.
     handful: Handful,
+    /// How many were asked for last. A handful that lapses is lost to all processes, so it grows only while it is used up.
+    asked_for: u32,
     /// Until then there is no token; who asks need not trouble the store.
     closed_until: Option<Timestamp>,
     /// Jobs wait behind the gate; newcomers go to the end of their line.
@@ -31,7 +33,13 @@ pub(super) enum Wanted {
 
 impl Line {
     pub(super) fn new(now: Timestamp) -> Self {
-        Self { own: None, handful: Handful::new(0, now), closed_until: None, has_waiters: false }
+        Self {
+            own: None,
+            handful: Handful::new(0, now),
+            asked_for: 0,
+            closed_until: None,
+            has_waiters: false,
+        }
     }
 
     /// Wants a token that processes share.
@@ -57,10 +65,19 @@ impl Line {
         take(pace, self.own, 0, now).retry_after
     }
 
-    /// The store answered a request that was sent at this instant.
-    pub(super) fn answered(&mut self, taken: Taken, sent_at: Timestamp, now: Timestamp) {
-        self.handful = Handful::new(taken.granted, sent_at);
+    /// How many to ask the store for: one at first, and twice as many each time that all were used.
+    pub(super) fn ask_for(&mut self, most: u32) -> u32 {
+        let is_used_up = self.asked_for > 0 && !self.handful.has_lapsed();
+        self.asked_for = if is_used_up { self.asked_for.saturating_mul(2).min(most) } else { 1 };
+        self.asked_for
+    }
+
+    /// The store answered a request that was sent at this instant. Whether there is a token for whoever asked: that one
+    /// counts however long the answer took, or a slow store would take tokens for nobody.
+    pub(super) fn answered(&mut self, taken: Taken, sent_at: Timestamp, now: Timestamp) -> bool {
+        self.handful = Handful::new(taken.granted.saturating_sub(1), sent_at);
         self.closed_until = taken.retry_after.map(|after| now.plus(after));
+        taken.granted > 0
     }
 
     /// How long there is no token for certain.
@@ -101,9 +118,35 @@ mod tests {
     fn the_store_is_asked_once_for_a_handful() {
         let mut line = Line::new(NOW);
         assert_eq!(line.want_shared(NOW), Wanted::AskStore);
-        line.answered(taken(2, None), NOW, NOW);
+        assert!(line.answered(taken(3, None), NOW, NOW));
         let wanted: Vec<_> = (0..3).map(|_| line.want_shared(NOW)).collect();
         assert_eq!(wanted, [Wanted::Go, Wanted::Go, Wanted::AskStore]);
+    }
+
+    #[test]
+    fn a_handful_grows_while_it_is_used_up_and_starts_over_when_some_of_it_lapsed() {
+        let mut line = Line::new(NOW);
+        let mut asked = Vec::new();
+        for _ in 0..4 {
+            let count = line.ask_for(5);
+            asked.push(count);
+            line.answered(taken(count, None), NOW, NOW);
+            while line.want_shared(NOW) == Wanted::Go {}
+        }
+        assert_eq!(asked, [1, 2, 4, 5]);
+        line.ask_for(5);
+        line.answered(taken(5, None), NOW, NOW);
+        assert_eq!(line.want_shared(NOW.plus(SECOND)), Wanted::AskStore);
+        assert_eq!(line.ask_for(5), 1);
+    }
+
+    #[test]
+    fn whoever_asked_has_a_token_however_long_the_answer_took() {
+        let mut line = Line::new(NOW);
+        let late = NOW.plus(SECOND);
+        assert!(line.answered(taken(2, None), NOW, late));
+        assert_eq!(line.want_shared(late), Wanted::AskStore, "the other one has lapsed");
+        assert!(!line.answered(taken(0, Some(SECOND)), late, late));
     }
 
     #[test]

@@ -64,7 +64,7 @@ pub(crate) struct Pass {
 }
 
 /// What a handler did with platforms during one attempt.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Notes {
     /// A call was refused, by this gate.
     pub(crate) held: Option<Gate>,
@@ -72,6 +72,17 @@ pub(crate) struct Notes {
     pub(crate) pause: Option<Duration>,
     /// Platforms whose calls were told one by one.
     pub(crate) told: Vec<BreakerName>,
+    /// Platforms that were called and have not answered: the handler may have stopped waiting, or was stopped itself.
+    pub(crate) unanswered: Vec<(Arc<Platform>, Allowed)>,
+}
+
+impl Notes {
+    /// A call that was under way has its answer.
+    pub(crate) fn answered(&mut self, platform: &Arc<Platform>) {
+        if let Some(place) = self.unanswered.iter().position(|(called, _)| Arc::ptr_eq(called, platform)) {
+            self.unanswered.remove(place);
+        }
+    }
 }
 
 /// Wakes the keeper before its time.
@@ -217,6 +228,14 @@ impl Limits {
                 _ if notes.told.contains(&platform.spec.name) => {}
                 Some(verdict) => self.breakers.ended(&platform, claimed.fence(), allowed, verdict).await,
                 None => self.breakers.left(&platform, claimed.fence(), allowed).await,
+            }
+        }
+        let is_stopped = matches!(outcome, Outcome::Cancelled(_) | Outcome::Released { .. });
+        for (platform, allowed) in notes.unanswered {
+            match is_stopped {
+                true => self.breakers.left(&platform, claimed.fence(), allowed).await,
+                // Nobody waits longer than that: it counts as any other failure.
+                false => self.breakers.ended(&platform, claimed.fence(), allowed, Verdict::Failure).await,
             }
         }
         match (outcome, notes.held, notes.pause) {

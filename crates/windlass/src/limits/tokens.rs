@@ -79,11 +79,11 @@ impl Tokens {
                     waited += after.max(Duration::from_millis(1));
                     tokio::time::sleep(after).await;
                 }
-                Wanted::AskStore => {
-                    if self.ask_store(spec, key, shared).await.is_err() {
-                        return self.take_own(spec, shared);
-                    }
-                }
+                Wanted::AskStore => match self.ask_store(spec, key, shared).await {
+                    Ok(true) => return Ok(()),
+                    Ok(false) => {}
+                    Err(_) => return self.take_own(spec, shared),
+                },
             }
         }
     }
@@ -103,17 +103,16 @@ impl Tokens {
         }
     }
 
-    async fn ask_store(&self, spec: &RateLimitSpec, key: &str, shared: &Shared) -> Result<(), EngineError> {
+    /// Whether there is a token for whoever asks.
+    async fn ask_store(&self, spec: &RateLimitSpec, key: &str, shared: &Shared) -> Result<bool, EngineError> {
         let pace = spec.limit.shared_pace();
         let (limit, key, sent_at) = (spec.name.clone(), key.to_owned(), self.now());
-        let takes = vec![Take { limit, key, pace, wanted: pace.handful }];
+        let wanted = shared.line().ask_for(pace.handful);
+        let takes = vec![Take { limit, key, pace, wanted }];
         let taken = self.ask(takes).await.inspect_err(|error| {
             tracing::debug!(%error, limit = %spec.name, "the store gives no tokens; this process keeps the limit alone");
         })?;
-        if let Some(taken) = taken.first() {
-            shared.line().answered(*taken, sent_at, self.now());
-        }
-        Ok(())
+        Ok(taken.first().is_some_and(|taken| shared.line().answered(*taken, sent_at, self.now())))
     }
 
     /// After how long each of these keys has a token; nothing if it has one now.

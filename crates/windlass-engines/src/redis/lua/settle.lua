@@ -46,7 +46,7 @@ local function write_successes()
   call_many('ZADD', key('ended'), ended)
   call_many('HDEL', STATE, gone)
   call_many('HDEL', BODY, gone)
-  call_many('ZADD', key('traces'), traces)
+  add_traces(traces)
   for worker, jobs in pairs(left) do
     call_many('SREM', key('held:') .. worker, jobs)
   end

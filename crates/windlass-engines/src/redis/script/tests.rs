@@ -47,7 +47,7 @@ const KNOWN: [(&str, (u32, u32)); 49] = [
     ("ZREMRANGEBYRANK", (2, 0)),
     ("ZSCORE", (1, 2)),
     // Sections of INFO, and what CONFIG tells.
-    ("everything", (2, 6)),
+    ("default", (2, 6)),
     ("appendfsync", (1, 1)),
     ("save", (1, 0)),
     // What Lua has inside the server.

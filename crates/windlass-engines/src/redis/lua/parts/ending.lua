@@ -60,6 +60,17 @@ local function free_key(job, stage)
   end
 end
 
+-- As many as the memory engine keeps: more would outgrow the jobs themselves.
+local TRACES_MAX = 100000
+
+-- Notes by which claim jobs ended of which nothing else is kept: pairs of now, and job and token.
+local function add_traces(pairs_of_them)
+  if #pairs_of_them > 0 then
+    call_many('ZADD', key('traces'), pairs_of_them)
+    redis.call('ZREMRANGEBYRANK', key('traces'), 0, - TRACES_MAX - 1)
+  end
+end
+
 -- Nothing is left of a job.
 local function forget(id, flags)
   redis.call('HDEL', STATE, id)
@@ -83,9 +94,11 @@ local function finish(job, stage, token)
   elseif days > 0 then
     redis.call('ZADD', key('ended'), NOW + days * DAY, job.id)
   else
+    -- A job that waits may have been settled before: whoever asks again about that is told so.
+    local settled_by = token or note(job, 'settled')
     forget(job.id, job.flags)
-    if token then
-      redis.call('ZADD', key('traces'), NOW, job.id .. token)
+    if settled_by then
+      add_traces({NOW_DIGITS, job.id .. settled_by})
     end
     return
   end
