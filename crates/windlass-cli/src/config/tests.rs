@@ -90,7 +90,7 @@ fn all_problems_are_told_at_once_in_the_order_of_the_file() {
     )
     .unwrap_err();
     let expected = [
-        "windlass.toml:2:10: `engine` in [store]: expected one of sqlite, postgres, memory, got \"sqllite\"; did you mean `sqlite`?",
+        "windlass.toml:2:10: `engine` in [store]: expected one of sqlite, postgres, redis, memory, got \"sqllite\"; did you mean `sqlite`?",
         "windlass.toml:4:9: `lease` in [worker]: expected a span of time such as 250ms, 30s or 5m, got the bare number 30; write \"30s\" for seconds",
         "windlass.toml:5:15: `max_crashes` in [worker]: expected a whole number from 1 to 100, got 0",
         "windlass.toml:6:9: expected a queue name of 1 to 64 characters out of a-z 0-9 _ . -, got \"odd name\"",
