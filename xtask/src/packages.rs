@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use windlass_servers::{pgbouncer, postgres, python};
+use windlass_servers::{pgbouncer, postgres, python, redis};
 
 use crate::command;
 
@@ -17,8 +17,9 @@ struct Package {
     is_there: fn() -> bool,
 }
 
-const NEEDED: [Package; 4] = [
+const NEEDED: [Package; 5] = [
     Package { debian: "postgresql", is_there: || postgres::is_installed().is_ok() },
+    Package { debian: "redis-server", is_there: || redis::is_installed().is_ok() },
     Package { debian: "pgbouncer", is_there: || pgbouncer::is_installed().is_ok() },
     Package { debian: "python3-psycopg", is_there: || python::with_psycopg().is_ok() },
     Package { debian: "openssl", is_there: || answers("openssl", &["version"]) },

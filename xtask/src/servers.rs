@@ -30,14 +30,13 @@ impl Servers {
     /// Always new ones.
     fn start() -> Result<Self, String> {
         let postgres = postgres::Server::start(&settings()).map_err(|error| told(&error))?;
-        let redis = start_redis()?;
+        let redis = redis::Server::start(&redis::Options::default()).map_err(|error| told(&error))?;
         // Only now: else the one server would be a child that keeps the other alive.
         postgres.wait_for_children().map_err(|error| told(&error))?;
-        redis.iter().try_for_each(redis::Server::wait_for_children).map_err(|error| told(&error))?;
-        println!("PostgreSQL: {}", postgres.url());
-        let mut variables = vec![("DATABASE_URL", postgres.url())];
-        variables.extend(redis.iter().map(|redis| ("REDIS_URL", redis.url())));
-        Ok(Self { variables, _postgres: Some(postgres), _redis: redis })
+        redis.wait_for_children().map_err(|error| told(&error))?;
+        println!("PostgreSQL: {}\nRedis: {}", postgres.url(), redis.url());
+        let variables = vec![("DATABASE_URL", postgres.url()), ("REDIS_URL", redis.url())];
+        Ok(Self { variables, _postgres: Some(postgres), _redis: Some(redis) })
     }
 
     /// The server that the caller named in `DATABASE_URL`, or new ones.
@@ -45,7 +44,9 @@ impl Servers {
         if shared::given_url().is_none() {
             return Self::start();
         }
-        println!("PostgreSQL: the one in DATABASE_URL");
+        println!(
+            "PostgreSQL: the one in DATABASE_URL; Redis: the one in REDIS_URL, or one for each test program"
+        );
         Ok(Self { variables: Vec::new(), _postgres: None, _redis: None })
     }
 
@@ -53,17 +54,6 @@ impl Servers {
     pub(crate) fn tell<'a>(&self, command: &'a mut Command) -> &'a mut Command {
         command.envs(self.variables.iter().map(|(name, url)| (name, url)))
     }
-}
-
-/// No engine needs it yet, so a machine may be without. That is said, and not hidden.
-fn start_redis() -> Result<Option<redis::Server>, String> {
-    if let Err(missing) = redis::is_installed() {
-        println!("Redis: not started; {missing}");
-        return Ok(None);
-    }
-    let server = redis::Server::start(&redis::Options::default()).map_err(|error| told(&error))?;
-    println!("Redis: {}", server.url());
-    Ok(Some(server))
 }
 
 /// As a careful person would set up a small server: benches are measured on it.

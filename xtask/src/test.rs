@@ -3,8 +3,6 @@
 
 use std::process::{Command, Stdio};
 
-use windlass_servers::redis;
-
 use crate::servers::Servers;
 use crate::{command, features, packages, simulate};
 
@@ -21,9 +19,6 @@ pub(crate) fn run() -> Result<(), String> {
     let features = features::all_but_planted_bugs(&command::root())?;
     let mut tally = Tally::default();
     let mut runs = vec![workspace_tests(&features), planted_engine_tests()];
-    if redis::is_installed().is_ok() {
-        runs.push(redis_server_tests());
-    }
     if simulate::is_there() {
         runs.push(simulate::simulation_tests(HISTORIES, SEED));
     }
@@ -44,11 +39,6 @@ fn planted_engine_tests() -> Command {
     let mut command = command::cargo(&["test", "--package", "windlass-engines", "--test", "model"]);
     command.args(["--features", features::PLANTED_BUGS, "--", "planted"]);
     command
-}
-
-/// The tests of the Redis servers, which no machine needs to have yet. They are ignored elsewhere, and listed as such.
-fn redis_server_tests() -> Command {
-    command::cargo(&["test", "--package", "windlass-servers", "--test", "redis", "--", "--ignored"])
 }
 
 /// SQLite is built from its C source. Without this question a newcomer would read a page of build output.

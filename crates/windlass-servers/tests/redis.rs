@@ -26,7 +26,6 @@ fn ask(address: SocketAddr, command: &str) -> std::io::Result<String> {
 }
 
 #[test]
-#[ignore = "needs redis-server"]
 fn a_killed_server_keeps_what_it_has_acknowledged_and_comes_back_on_the_same_port() {
     let mut server = start();
     let (url, address) = (server.url(), server.address());
@@ -42,7 +41,6 @@ fn a_killed_server_keeps_what_it_has_acknowledged_and_comes_back_on_the_same_por
 }
 
 #[test]
-#[ignore = "needs redis-server"]
 fn a_frozen_server_is_silent_until_it_thaws() {
     let server = start();
     server.freeze().unwrap();
@@ -60,7 +58,6 @@ fn a_frozen_server_is_silent_until_it_thaws() {
 }
 
 #[test]
-#[ignore = "needs redis-server"]
 fn a_dropped_server_leaves_nothing_behind_and_a_wrong_setting_is_told() {
     let server = start();
     let (folder, address) = (server.folder().to_owned(), server.address());
