@@ -11,3 +11,4 @@ mod other_store;
 mod full;
 mod cluster;
 mod tls;
+mod memory;
