@@ -1,0 +1,98 @@
+//! The binary on a real Redis server: every command that works on an SQLite file works there too.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on stops")]
+
+mod common;
+
+use common::{Dir, Done, ended, terminate, wait_for};
+use serde_json::json;
+
+/// A namespace of its own on the server that tests share.
+struct Store {
+    dir: Dir,
+    url: String,
+    namespace: String,
+}
+
+impl Store {
+    fn new() -> Self {
+        let url = windlass_servers::shared::redis_url().expect("a Redis server");
+        Self { dir: Dir::new(), url, namespace: format!("cli-{:016x}", fastrand::u64(..)) }
+    }
+
+    fn env(&self) -> [(&str, &str); 3] {
+        [
+            ("WINDLASS__STORE__ENGINE", "redis"),
+            ("WINDLASS__STORE__NAMESPACE", &self.namespace),
+            ("REDIS_URL", &self.url),
+        ]
+    }
+
+    fn run(&self, args: &[&str]) -> Done {
+        self.dir.with_env(&self.env(), args)
+    }
+
+    fn ok(&self, args: &[&str]) -> Done {
+        let done = self.run(args);
+        assert_eq!(done.code, 0, "{args:?}: {done:?}");
+        done
+    }
+}
+
+#[test]
+fn a_job_is_put_in_listed_shown_and_cancelled_and_its_queue_paused_and_resumed() {
+    let store = Store::new();
+    assert_eq!(store.ok(&["migrate"]).out, "up to date\n");
+    store.ok(&["type", "register", "t", "--queue", "high"]);
+    let placed = store.ok(&["job", "enqueue", "t", "{\"n\":1}", "--key", "k", "--json"]).json();
+    assert_eq!(placed["result"], "new");
+    let id = placed["id"].to_string();
+    assert_eq!(store.ok(&["job", "enqueue", "t", "--key", "k", "--json"]).json()["result"], "kept");
+    let listed = store.ok(&["job", "list", "--state", "ready", "--json"]).json();
+    assert_eq!((&listed[0]["id"], &listed[0]["payload"]), (&placed["id"], &json!({ "n": 1 })));
+    assert_eq!(store.ok(&["job", "priority", &id, "low"]).out, format!("{id} has priority 10\n"));
+    store.ok(&["queue", "pause", "high", "--reason", "a test"]);
+    let shown = store.ok(&["job", "show", &id, "--json"]).json();
+    assert!(shown["explained"].to_string().contains("paused"), "{shown}");
+    store.ok(&["queue", "resume", "high"]);
+    let status = store.ok(&["status", "--json"]).json();
+    assert_eq!((&status["engine"], &status["depth"]), (&json!("redis"), &json!(1)));
+    assert_eq!(store.ok(&["job", "cancel", &id]).out, format!("{id} cancelled\n"));
+    assert_eq!(store.run(&["job", "show", "999999"]).code, 3);
+}
+
+#[test]
+fn serve_runs_jobs_and_stops_cleanly_on_a_signal() {
+    let store = Store::new();
+    let mut command = store.dir.command(&["serve", "--quiet"]);
+    let mut serve = command.envs(store.env()).spawn().expect("the binary starts");
+    let registered = wait_for(|| store.run(&["type", "show", "sample.import", "--json"]).code == 0);
+    let job = store.run(&["job", "enqueue", "sample.import", r#"{"millis":5}"#, "--json"]);
+    let waited = store.run(&["job", "wait", &job.json()["id"].to_string(), "--timeout", "1m"]);
+    terminate(&serve);
+    assert_eq!(ended(&mut serve), Some(0));
+    assert!(registered, "serve registers its types");
+    assert_eq!(waited.code, 0, "{waited:?}");
+    assert_eq!(store.ok(&["status", "--json"]).json()["workers"], json!([]), "a worker that stopped is gone");
+}
+
+#[test]
+fn dev_runs_in_a_namespace_of_its_own_and_loses_nothing() {
+    let store = Store::new();
+    let summary = store.ok(&["dev", "--for", "2s", "--json", "--fresh"]).json();
+    assert_eq!(summary["lost"], 0, "{summary}");
+    assert_eq!(store.ok(&["status", "--json"]).json()["depth"], 0, "the configured namespace is untouched");
+}
+
+#[test]
+fn a_measurement_leaves_nothing_behind() {
+    let store = Store::new();
+    let args =
+        ["bench", "--engine", "redis", "--scenario", "drain,enqueue", "--jobs", "300", "--limit", "--json"];
+    let report = store.ok(&args).json();
+    assert_eq!((&report["engine"], &report["conditions"]["appendonly"]), (&json!("redis"), &json!(true)));
+    assert!(report["scenarios"][1]["ratio_to_limit"].is_number(), "{report}");
+    let mut connection = redis::Client::open(store.url).unwrap().get_connection().unwrap();
+    let left: Vec<String> = redis::cmd("KEYS").arg("{windlass_bench*").query(&mut connection).unwrap();
+    assert!(left.is_empty(), "{left:?}");
+}
