@@ -8,6 +8,8 @@ use windlass_core::clock::Timestamp;
 use windlass_core::gate::{Gate, gate_by_history};
 use windlass_core::job::{Counters, JobId};
 use windlass_core::key::{HolderStage, KeyHolder, KeyScope, KeyVerdict, OnConflict, resolve};
+use windlass_core::limits::{ATTEMPTS_SHOWN_MAX, CLAIM_BATCH_MAX};
+use windlass_core::names::TypeName;
 
 /// What scripts have in common, in the order in which the parts need each other. Each script names those that it uses: all
 /// of it is run each time.
@@ -137,6 +139,8 @@ fn tables() -> String {
         gate.as_ref().map_or_else(String::new, |gate: &Gate| gate.to_string())
     };
     let _ = writeln!(text, "local GATE_WITHOUT_CRASH, GATE_AFTER_CRASH = '{}', '{}'", gate(0), gate(1));
+    let _ = writeln!(text, "local NO_HANDLER = '{}'", no_handler());
+    let _ = writeln!(text, "local ATTEMPTS_KEPT, CLAIM_MAX = {ATTEMPTS_SHOWN_MAX}, {CLAIM_BATCH_MAX}");
     let _ = writeln!(text, "local VERDICTS = '{}'", verdicts());
     let order = claim_order(NOW, 1, |_| Some(Timestamp::EPOCH));
     let risen = order.iter().filter(|range| range.boosted).map(|range| before_now(range.until)).min();
@@ -145,6 +149,13 @@ fn tables() -> String {
     let plain: Vec<_> = order.into_iter().filter(|range| !range.boosted).collect();
     let _ = writeln!(text, "local function order_of_priorities() return {{{}}} end", ranges(&plain));
     text
+}
+
+/// What the gates of types begin with that nobody handles.
+fn no_handler() -> String {
+    const ANY: &str = "any";
+    let gate = Gate::no_handler(&TypeName::parse(ANY).expect("a plain word is a name"));
+    gate.as_str().trim_end_matches(ANY).to_owned()
 }
 
 /// What becomes of a newcomer, by everything that core looks at.

@@ -19,7 +19,7 @@ local FIRST_ATTEMPT = '\0\0\0\1'
 local jobs = {}
 local taken = 0
 -- Expired jobs are cancelled on the way, which must not take for ever.
-local expired_room = 1000
+local expired_room = CLAIM_MAX
 
 -- The state of a job that runs from now on.
 local function running(text, flags)

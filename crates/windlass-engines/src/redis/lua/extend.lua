@@ -1,5 +1,5 @@
 -- extend: extends a worker's lease and tells which of its jobs were asked to stop.
--- ARGV worker, its lease in microseconds, number of gates, gates
+-- ARGV worker, its lease in microseconds
 -- answers {'1', ids and tokens in turn}, or {''} if the worker was declared dead or is unknown
 local worker, lease = arg(), number_arg()
 local row = key('worker:') .. worker
@@ -15,7 +15,7 @@ local LET_THROUGH_MAX = 5000
 if tonumber(known[1]) <= NOW then
   local types = redis.call('HGET', row, 'types') or ''
   for type in string.gmatch(types, '[^\n]+') do
-    let_through('no-handler:' .. type, LET_THROUGH_MAX)
+    let_through(NO_HANDLER .. type, LET_THROUGH_MAX)
   end
 end
 return answer({'1', fences_to_stop(worker)})

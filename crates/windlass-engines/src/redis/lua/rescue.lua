@@ -23,12 +23,13 @@ for _ = 1, number_arg() do
   declare_dead(arg(), arg())
 end
 
-local jobs, dead = {}, {}
+-- Three values tell of each job.
+local jobs, dead, values_max = {}, {}, limit * 3
 for _, worker in ipairs(redis.call('LRANGE', key('deaths'), 0, -1)) do
   local held = redis.call('SMEMBERS', key('held:') .. worker)
   if #held == 0 then
     redis.call('LREM', key('deaths'), 1, worker)
-  elseif #jobs < limit * 3 then
+  elseif #jobs < values_max then
     table.sort(held)
     dead[#dead + 1] = worker
     dead[#dead + 1] = redis.call('HGET', key('worker:') .. worker, 'held') or ''
@@ -36,7 +37,7 @@ for _, worker in ipairs(redis.call('LRANGE', key('deaths'), 0, -1)) do
       local text = redis.call('HGET', STATE, id)
       if not text or string.sub(text, 1, 1) ~= 'r' or string.sub(text, 56, 71) ~= worker then
         redis.call('SREM', key('held:') .. worker, id)
-      elseif #jobs < limit * 3 then
+      elseif #jobs < values_max then
         jobs[#jobs + 1] = id
         jobs[#jobs + 1] = text
         jobs[#jobs + 1] = worker

@@ -50,7 +50,7 @@ local unhandled = {}
 for _ = 1, number_arg() do
   local type, name, queue = number_arg(), arg(), arg()
   if served[queue] and not handled[name] then
-    unhandled[#unhandled + 1] = {type = type, gate = 'no-handler:' .. name}
+    unhandled[#unhandled + 1] = {type = type, gate = NO_HANDLER .. name}
   end
 end
 
@@ -67,7 +67,7 @@ end
 -- What was parked while its workers seemed gone, though none of them ever noticed: after a step of the clock and back, no
 -- heartbeat finds its lease run out.
 for type in pairs(handled) do
-  let_through('no-handler:' .. type, limit)
+  let_through(NO_HANDLER .. type, limit)
 end
 
 local more = #expired(1) > 0

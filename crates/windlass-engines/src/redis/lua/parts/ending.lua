@@ -122,8 +122,6 @@ local function start_over(job)
   enter_waiting(job, '')
 end
 
-local ATTEMPTS_KEPT = 100
-
 local function hex(bytes)
   return (string.gsub(bytes, '.', function(byte)
     return string.format('%02x', string.byte(byte))

@@ -1,7 +1,5 @@
 -- lanes: the lanes of the types that somebody asked for, and what lies ahead in them.
 
-local PRIORITIES = 11
-
 -- Reads at once which lanes of these types hold anything.
 local function read_masks(types)
   local fields = {}
