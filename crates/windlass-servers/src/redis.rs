@@ -163,7 +163,7 @@ impl Server {
 fn is_ready(daemon: &Daemon, address: SocketAddr) -> bool {
     let number = daemon.pid().map(|pid| format!("process_id:{}\r\n", pid.as_raw_nonzero()));
     let is_ours = |answer: String| {
-        number.is_some_and(|number| answer.contains(&number)) && answer.contains("loading:0\r\n")
+        number.is_some_and(|number| answer.contains(&number)) && answer.contains("\r\nloading:0\r\n")
     };
     ask(address).is_ok_and(is_ours)
 }

@@ -24,6 +24,9 @@ struct Served {
     types: HashSet<TypeName>,
 }
 
+/// How many days, or parts of days with many attempts, go in one prune.
+const DROP_DAYS_TIMES: u32 = 100;
+
 /// How many batches of keys one sweep frees.
 const FREE_KEYS_TIMES: u32 = 20;
 
@@ -213,13 +216,20 @@ impl Store {
         Ok(rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?)
     }
 
-    /// Drops the oldest day of the history that is over.
+    /// Drops the days of the history that are over, each in a statement of its own.
     async fn drop_days(&self) -> Step<BatchDone> {
-        let now = self.now_param();
-        let rows = self.work.get().await?.write(&self.sql.drop_days, &[instant(&now)]).await?;
-        let Some(row) = rows.first() else { return Ok(BatchDone::default()) };
-        let changed = u64::try_from(row.try_get::<_, i64>(0)?).unwrap_or(0);
-        Ok(BatchDone { changed, more: row.try_get(1)? })
+        let (now, conn) = (self.now_param(), self.work.get().await?);
+        let mut done = BatchDone::default();
+        for _ in 0..DROP_DAYS_TIMES {
+            let rows = conn.write(&self.sql.drop_days, &[instant(&now)]).await?;
+            let Some(row) = rows.first() else { break };
+            done.changed += u64::try_from(row.try_get::<_, i64>(0)?).unwrap_or(0);
+            done.more = row.try_get(1)?;
+            if !done.more {
+                break;
+            }
+        }
+        Ok(done)
     }
 
     async fn make_days(&self) -> Step<()> {

@@ -390,7 +390,7 @@ DECLARE
 BEGIN
     dropped := 0;
     more := false;
-    SELECT c.relname, c.reltuples INTO part FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+    SELECT c.relname, c.reltuples, count(*) OVER () > 1 AS is_followed INTO part FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
     WHERE i.inhparent = 'windlass.job_history'::regclass AND c.relname ~ '^job_history_\d{6}(\d\d)?$'
         AND CASE WHEN c.relname ~ '\d{8}$' THEN to_date(right(c.relname, 8), 'YYYYMMDD') + 1
             ELSE (to_date(right(c.relname, 6), 'YYYYMM') + interval '1 month')::date END <= (present AT TIME ZONE 'UTC')::date
@@ -404,7 +404,7 @@ BEGIN
         )', part.relname, attempts_max
     );
     GET DIAGNOSTICS gone = ROW_COUNT;
-    more := true;
+    more := part.is_followed OR gone >= attempts_max;
     IF gone < attempts_max THEN
         EXECUTE format('SELECT count(*) FROM (SELECT 1 FROM windlass.%I LIMIT 1000) AS first_of_them', part.relname) INTO dropped;
         EXECUTE format('DROP TABLE windlass.%I', part.relname);
