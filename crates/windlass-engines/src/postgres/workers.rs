@@ -20,6 +20,8 @@ use super::value::{Bits, Instant, instant, micros, number, text, texts, uuid};
 /// How many parked jobs a newcomer lets through in one transaction, and in how many; a sweep does the rest.
 const LET_THROUGH: u32 = 1_000;
 const LET_THROUGH_TIMES: u32 = 10;
+/// How long a heartbeat waits for it.
+const LET_THROUGH_WITHIN: Duration = Duration::from_secs(5);
 
 impl Store {
     pub(super) async fn register(&self, card: WorkerCard) -> Step<()> {
@@ -54,11 +56,14 @@ impl Store {
         let conn = self.heart.get().await?;
         let rows = conn.write(&self.sql.extend, &[instant(&now), uuid(&worker), number(&lease)]).await?;
         let Some(row) = rows.first() else { return Ok(Beat::Dead) };
-        if row.try_get::<_, bool>(0)? {
+        let was_late: bool = row.try_get(0)?;
+        let cancel = self.asked_to_stop_if_known(&conn, worker).await;
+        drop(conn);
+        if was_late {
             // While it was silent, a sweep may have parked its jobs for want of a handler.
-            self.let_through_beside(type_names(row.try_get(1)?));
+            self.let_through_in_time(type_names(row.try_get(1)?)).await;
         }
-        Ok(Beat::Alive { cancel: self.asked_to_stop_if_known(&conn, worker).await })
+        Ok(Beat::Alive { cancel })
     }
 
     /// The sign of life is stored by now: a look that fails must not make the worker believe that it is not.
@@ -69,10 +74,12 @@ impl Store {
         })
     }
 
-    /// A worker that comes back late must not wait for it: its sign of life is what counts.
-    fn let_through_beside(&self, types: Vec<TypeName>) {
+    /// A worker that comes back late must not wait for this for long: its sign of life is what counts. What takes longer
+    /// goes on beside it.
+    async fn let_through_in_time(&self, types: Vec<TypeName>) {
         if let Some(store) = self.myself.upgrade() {
-            tokio::spawn(async move { store.let_through_soon(&types).await });
+            let work = tokio::spawn(async move { store.let_through_soon(&types).await });
+            let _ = tokio::time::timeout(LET_THROUGH_WITHIN, work).await;
         }
     }
 

@@ -69,7 +69,8 @@ async fn jobs_wait_at_no_cost_while_the_breaker_of_a_process_is_open() {
 }
 
 async fn a_probe_lets_the_others_through(scope: LimitScope) {
-    let bench = Bench::with(shop(1, Duration::from_millis(300), scope)).await;
+    // Long enough for a busy machine to see the job wait.
+    let bench = Bench::with(shop(1, Duration::from_secs(3), scope)).await;
     let probe = bench.put(Act::FailTimes(1)).await;
     bench.until(probe, Phase::Parked).await;
     let mut others = Vec::new();
@@ -109,17 +110,16 @@ async fn jobs_run_no_faster_than_the_limit(scope: LimitScope) {
     let limit = RateLimit { burst: 2, ..RateLimit::new(4, Duration::from_secs(1)) };
     let limits = limited(limit, LimitAt::Run, scope);
     let mut bench = Bench::with(WorkerOptions { limits, ..WorkerOptions::default() }).await;
+    let began = Instant::now();
     let mut jobs = Vec::new();
     for _ in 0..6 {
         jobs.push(bench.put(Act::Succeed).await);
     }
-    let mut starts = Vec::new();
     for _ in 0..6 {
         bench.started().await;
-        starts.push(Instant::now());
     }
-    // Two are there at once, and one more comes each quarter of a second. A start may be seen late, never early.
-    assert!(starts[5] - starts[0] >= Duration::from_millis(900), "{:?}", starts[5] - starts[0]);
+    // Two are there at once, and one more comes each quarter of a second. The last start may be seen late, never early.
+    assert!(began.elapsed() >= Duration::from_millis(900), "{:?}", began.elapsed());
     for job in jobs {
         let record = bench.until(job, Phase::Succeeded).await;
         assert_eq!(
@@ -153,7 +153,7 @@ async fn a_fast_limit_is_used_to_the_full() {
     }
     let took = began.elapsed();
     assert!(took >= Duration::from_millis(900), "no faster than the limit: {took:?}");
-    assert!(took < Duration::from_secs(15), "nobody waits without need: {took:?}");
+    assert!(took < Duration::from_secs(60), "nobody waits without need: {took:?}");
 }
 
 #[tokio::test]
