@@ -327,6 +327,9 @@ macro_rules! every_behaviour {
                 a_finished_job_is_kept_for_the_days_of_its_type
                 a_finished_job_past_its_retention_is_gone_with_its_attempts
                 a_cancelled_job_past_its_retention_is_gone
+                a_job_cancelled_between_two_tries_is_gone_with_its_attempts
+                a_dead_letter_that_succeeded_after_all_is_gone_with_its_attempts
+                a_dead_letter_that_succeeded_after_all_leaves_nothing_if_its_type_keeps_nothing
                 each_type_has_its_own_retention
                 another_retention_does_not_change_what_has_already_ended
                 keys_whose_period_is_over_are_pruned_in_batches_too

@@ -91,6 +91,37 @@ pub async fn a_cancelled_job_past_its_retention_is_gone(h: &Harness) {
     assert!(!h.exists(id).await);
 }
 
+pub async fn a_job_cancelled_between_two_tries_is_gone_with_its_attempts(h: &Harness) {
+    let claimed = h.enqueue_and_claim_one().await;
+    let id = h.fail(&claimed, minutes(5)).await;
+    h.engine.cancel(id, "not needed").await.expect(UP);
+    assert_eq!(h.attempts_of(id).await.len(), 1);
+    h.advance(days(u64::from(RETENTION_DAYS_DEFAULT) + 1));
+    h.prune().await;
+    assert_eq!(h.attempts_of(id).await, []);
+}
+
+pub async fn a_dead_letter_that_succeeded_after_all_is_gone_with_its_attempts(h: &Harness) {
+    let id = h.dead_letter().await;
+    h.engine.retry(id).await.expect(UP);
+    let claimed = h.claim_one().await;
+    h.succeed(&claimed).await;
+    assert_eq!(h.attempts_of(id).await.len(), 2);
+    h.advance(days(u64::from(RETENTION_DAYS_DEFAULT) + 1));
+    h.prune().await;
+    assert_eq!(h.attempts_of(id).await, []);
+}
+
+pub async fn a_dead_letter_that_succeeded_after_all_leaves_nothing_if_its_type_keeps_nothing(h: &Harness) {
+    let id = h.dead_letter().await;
+    let types = vec![TypeSpec { retention_days: 0, ..type_spec(WORK, MAIN) }];
+    h.engine.declare(Declaration { queues: vec![], types }).await.expect(UP);
+    h.engine.retry(id).await.expect(UP);
+    let claimed = h.claim_one().await;
+    h.succeed(&claimed).await;
+    assert_eq!(h.attempts_of(id).await, []);
+}
+
 pub async fn each_type_has_its_own_retention(h: &Harness) {
     let types = vec![TypeSpec { retention_days: 1, ..type_spec("brief", MAIN) }];
     h.engine.declare(Declaration { queues: vec![], types }).await.expect(UP);

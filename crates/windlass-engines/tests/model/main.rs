@@ -24,7 +24,8 @@ mod planted_suite;
 fn config(cases: u32) -> Config {
     let asked = Config::default();
     let cases = if std::env::var_os("PROPTEST_CASES").is_some() { asked.cases } else { cases };
-    Config { cases, max_shrink_iters: 2_000, failure_persistence: None, ..asked }
+    // Each round of shrinking on a server takes half a second: a failure must not eat the time of all other tests.
+    Config { cases, max_shrink_iters: 2_000, max_shrink_time: 90_000, failure_persistence: None, ..asked }
 }
 
 /// The model against itself shows only that the test itself is sound: that nothing in it depends on chance.

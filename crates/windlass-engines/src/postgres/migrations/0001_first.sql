@@ -158,8 +158,8 @@ CREATE TABLE windlass.job_history (
 ) PARTITION BY RANGE (keep_until);
 CREATE INDEX job_history_id ON windlass.job_history (id);
 CREATE INDEX job_history_cancelled ON windlass.job_history (id) WHERE state = 2;
--- Those with attempts of their own, which go with them.
-CREATE INDEX job_history_tried ON windlass.job_history (id) WHERE attempts > 1;
+-- Those that may have attempts of their own, which go with them: tried again, started over, or cancelled between two tries.
+CREATE INDEX job_history_tried ON windlass.job_history (id) WHERE attempts > 1 OR last_error IS NOT NULL OR state = 2;
 CREATE INDEX job_history_key ON windlass.job_history (key) WHERE key IS NOT NULL;
 CREATE INDEX job_history_correlation ON windlass.job_history (correlation) WHERE correlation IS NOT NULL;
 CREATE INDEX job_history_group ON windlass.job_history (job_group) WHERE job_group IS NOT NULL;
@@ -400,7 +400,8 @@ BEGIN
     END IF;
     EXECUTE format(
         'DELETE FROM windlass.attempts WHERE id IN (
-            SELECT a.id FROM windlass.%I h JOIN windlass.attempts a ON a.job = h.id WHERE h.attempts > 1 LIMIT %s
+            SELECT a.id FROM windlass.%I h JOIN windlass.attempts a ON a.job = h.id
+            WHERE h.attempts > 1 OR h.last_error IS NOT NULL OR h.state = 2 LIMIT %s
         )', part.relname, attempts_max
     );
     GET DIAGNOSTICS gone = ROW_COUNT;

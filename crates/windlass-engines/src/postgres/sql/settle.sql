@@ -52,7 +52,8 @@ WITH input AS MATERIALIZED (
     WHERE t.retention_days = 0 GROUP BY 1, 2
 ), forgotten AS (
     DELETE FROM windlass.attempts WHERE job IN (
-        SELECT g.id FROM gone g JOIN types t ON t.name = g.job_type WHERE g.attempts > 1 AND t.retention_days = 0
+        SELECT g.id FROM gone g JOIN types t ON t.name = g.job_type
+        WHERE (g.attempts > 1 OR g.last_error IS NOT NULL) AND t.retention_days = 0
     )
 ), counted AS (
     INSERT INTO windlass.count_deltas (job_type, queue, running, succeeded)
