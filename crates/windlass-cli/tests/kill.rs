@@ -76,25 +76,19 @@ fn serve_without_polls(dir: &Dir) -> Child {
     serve
 }
 
-#[test]
-fn a_job_that_another_process_puts_in_is_picked_up_long_before_the_next_poll() {
-    let dir = Dir::new();
-    let mut serve = serve_without_polls(&dir);
-    let waits: Vec<i64> = (0..3).map(|_| pickup_micros(&dir)).collect();
-    kill(&mut serve);
-    assert!(waits.iter().all(|wait| *wait >= 0), "{waits:?}");
-}
+/// So many are tried. The quickest counts, since a busy machine delays some: the promise is about the way.
+const PICKUPS_MAX: usize = 40;
 
 #[test]
-#[ignore = "a measurement, for a quiet machine with a fast disk"]
 fn a_job_that_another_process_puts_in_is_picked_up_within_20_ms() {
     let dir = Dir::new();
     let mut serve = serve_without_polls(&dir);
-    let waits: Vec<i64> = (0..8).map(|_| pickup_micros(&dir)).collect();
+    let mut waits: Vec<i64> = Vec::new();
+    while waits.len() < PICKUPS_MAX && waits.iter().all(|wait| *wait >= 20_000) {
+        waits.push(pickup_micros(&dir));
+    }
     kill(&mut serve);
-    // The machine may be busy with other tests: the promise is about the way, so the best of eight counts.
-    let best = waits.iter().min().expect("eight were measured");
-    assert!(*best < 20_000, "waits in microseconds: {waits:?}");
+    assert!(waits.last().is_some_and(|wait| (0..20_000).contains(wait)), "waits in microseconds: {waits:?}");
 }
 
 /// From when the store took a job until its handler started, both by the store's clock.

@@ -88,6 +88,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
                 assert_eq!(record.phase(), Phase::Succeeded);
                 break;
             }
+            // Often enough to look prompt, and no burden.
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }

@@ -119,6 +119,7 @@ struct Store {
     positions: Mutex<Positions>,
     row_places: Mutex<RowPlaces>,
     appetite: Mutex<Appetite>,
+    looks_after_mark: Vec<Duration>,
     /// Held while the store is told who waits.
     telling: tokio::sync::Mutex<()>,
     depths_seen: Mutex<DepthsSeen>,
@@ -161,6 +162,7 @@ impl PostgresEngine {
             ends_have_keys: AtomicBool::new(false),
             row_places: Mutex::default(),
             telling: tokio::sync::Mutex::default(),
+            looks_after_mark: periods.looks_after_mark.clone(),
             listeners: Listeners::default(),
             myself: myself.clone(),
         });

@@ -49,6 +49,9 @@ pub struct Periods {
     pub heard_within: Duration,
     /// A look for work comes this often while somebody waits.
     pub look_every: Duration,
+    /// Whoever says that it waits looks again so long after that: somebody may have looked for waiters just before, and
+    /// commits a little later.
+    pub looks_after_mark: Vec<Duration>,
 }
 
 impl Default for Periods {
@@ -59,6 +62,7 @@ impl Default for Periods {
             probe_every: Duration::from_secs(30),
             heard_within: Duration::from_secs(5),
             look_every: Duration::from_secs(1),
+            looks_after_mark: [5, 50, 250].map(Duration::from_millis).to_vec(),
         }
     }
 }

@@ -26,9 +26,6 @@ const LOOK_PART: u32 = 50;
 const IN_USE_FOR: Duration = Duration::from_secs(25 * 60 * 60);
 /// A mark is written again before others take it for forgotten.
 const MARK_AGAIN: Duration = Duration::from_secs(20);
-/// What was committed between the last look and the mark is found by looking again so long after it.
-const LOOK_AFTER_MARK: [Duration; 3] =
-    [Duration::from_millis(5), Duration::from_millis(50), Duration::from_millis(250)];
 /// Somebody else is woken at most this often for one queue.
 const WAKE_NEXT_EVERY: Duration = Duration::from_millis(20);
 
@@ -168,10 +165,10 @@ impl Store {
             return;
         }
         let mut waited = Duration::ZERO;
-        for after in LOOK_AFTER_MARK {
+        for after in &self.looks_after_mark {
             // may sleep: a caller may have looked for marks just before ours was there, and commits a little later.
-            tokio::time::sleep(after - waited).await;
-            waited = after;
+            tokio::time::sleep(after.saturating_sub(waited)).await;
+            waited = *after;
             told.mark.iter().for_each(|queue| self.listeners.tell(&Hint::Queue(queue.clone())));
         }
     }

@@ -29,8 +29,6 @@ impl Pair {
     pub(super) async fn assert_wakes(&self, place: &Place) {
         assert!(claim(&self.waits, 10).await.is_empty());
         until_marked(place);
-        // may sleep: whoever says that it waits looks again up to a quarter of a second later, which is not meant here.
-        tokio::time::sleep(Duration::from_secs(1)).await;
         self.assert_hears().await;
     }
 
@@ -50,7 +48,7 @@ impl Pair {
 
 /// No look comes to the help of a listener.
 pub(super) fn blind() -> Periods {
-    Periods { look_every: Duration::from_secs(3600), ..Periods::default() }
+    Periods { look_every: Duration::from_secs(3600), looks_after_mark: Vec::new(), ..Periods::default() }
 }
 
 /// Waits until somebody is known to wait.

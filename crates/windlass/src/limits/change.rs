@@ -45,7 +45,7 @@ pub(super) async fn change<T>(
         if state == before || save(engine, name, version, &state).await? == Saved::Done {
             return Ok(BreakerChange { state, now: read.now, answer: Some(answer) });
         }
-        // Those who meet here go apart.
+        // may sleep: those who meet here go apart, or they would meet again.
         tokio::time::sleep(Duration::from_micros(u64::from(random::byte()) * u64::from(tries + 1))).await;
     }
     let read = read_all(engine).await?;

@@ -2,7 +2,7 @@
 //! through gates that may be opened. Every process with limits does it; two at once do no harm, since who is let
 //! through asks again before it runs.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -54,6 +54,7 @@ impl Keeper {
             let wait = self.round().await;
             let woken = tokio::time::timeout(wait, self.limits.wake.woken());
             let _ = woken.await;
+            // may sleep: were it woken again and again, the store would be asked without end.
             tokio::time::sleep(ROUND_GAP).await;
         }
     }
@@ -85,16 +86,25 @@ impl Keeper {
         // Without a store that shares, the jobs that this process held back itself still go on.
         let synced = self.limits.breakers.sync().await;
         let found = self.find_gates().await;
-        for gate in self.due_gates() {
-            // A store that cannot be asked for gates will not bring this one up again.
-            let again = self.look(&gate).await?.or(found.is_err().then_some(GATES_EVERY));
+        let mut looked = Ok(());
+        let due = most_overdue(&self.limits.waiting(), self.now());
+        for gate in due {
+            let again = match self.look(&gate).await {
+                // A store that cannot be asked for gates will not bring this one up again.
+                Ok(again) => again.or(found.is_err().then_some(GATES_EVERY)),
+                // What is wrong with one gate must not keep the others shut.
+                Err(error) => {
+                    looked = looked.and(Err(error));
+                    Some(GATES_EVERY)
+                }
+            };
             let mut waiting = self.limits.waiting();
             match again {
                 Some(after) => drop(waiting.insert(gate, self.now().plus(after))),
                 None => drop(waiting.remove(&gate)),
             }
         }
-        synced.and(found)
+        synced.and(found).and(looked)
     }
 
     /// Asks the store which gates have jobs behind them, a page each time.
@@ -154,15 +164,6 @@ impl Keeper {
     fn is_ours(&self, gate: &Gate) -> bool {
         let platform = gate.of_breaker().and_then(|name| self.limits.breakers.known_platform(&name));
         platform.is_some() || self.rate_limit_of(gate).is_some()
-    }
-
-    /// Gates of breakers are looked at each time: a probe may have ended.
-    fn due_gates(&self) -> Vec<Gate> {
-        let now = self.now();
-        let waiting = self.limits.waiting();
-        let is_due = |(gate, at): &(&Gate, &Timestamp)| **at <= now || gate.of_breaker().is_some();
-        let due = waiting.iter().filter(is_due).map(|(gate, _)| gate.clone());
-        due.take(GATES_AT_ONCE as usize).collect()
     }
 
     /// Lets through who may go on. Gives when to look again; nothing if nobody waits.
@@ -268,5 +269,32 @@ impl Keeper {
 
     fn now(&self) -> Timestamp {
         self.limits.tokens.now()
+    }
+}
+
+/// The gates to look at in one round, those first that have waited longest, so that none is overtaken for ever. Gates of
+/// breakers are looked at before their time, too: a probe may have ended.
+fn most_overdue(waiting: &BTreeMap<Gate, Timestamp>, now: Timestamp) -> Vec<Gate> {
+    let is_due = |(gate, at): &(&Gate, &Timestamp)| **at <= now || gate.of_breaker().is_some();
+    let mut due: Vec<_> = waiting.iter().filter(is_due).collect();
+    due.sort_by_key(|(_, at)| **at);
+    due.into_iter().take(GATES_AT_ONCE as usize).map(|(gate, _)| gate.clone()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_gate_that_waited_longest_is_looked_at_first_however_many_there_are() {
+        let at = |millis| Timestamp::from_micros(millis * 1_000);
+        let gate = |kind: &str, n| Gate::named(&format!("{kind}:{n}"));
+        let breakers = (0..200).map(|n| (gate("breaker", n), at(1_200)));
+        let rates = (0..200).map(|n| (gate("rate:each", n), at(n)));
+        let waiting: BTreeMap<_, _> = breakers.chain(rates).collect();
+        let first = most_overdue(&waiting, at(1_000));
+        let expected: Vec<_> = (0..i64::from(GATES_AT_ONCE)).map(|n| gate("rate:each", n)).collect();
+        assert_eq!(first, expected);
+        assert!(most_overdue(&waiting, at(0)).contains(&gate("breaker", 0)), "before its time, too");
     }
 }

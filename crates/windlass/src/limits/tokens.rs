@@ -77,6 +77,7 @@ impl Tokens {
                 Wanted::Wait(after) if waited + after > patience => return Err(after),
                 Wanted::Wait(after) => {
                     waited += after.max(Duration::from_millis(1));
+                    // may sleep: the token is due then, and nobody tells.
                     tokio::time::sleep(after).await;
                 }
                 Wanted::AskStore => match self.ask_store(spec, key, shared).await {

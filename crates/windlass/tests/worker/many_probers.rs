@@ -1,16 +1,19 @@
 //! A hundred workers and one permit to probe.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
 use windlass::core::breaker::BreakerEvent;
 use windlass::core::names::BreakerName;
 use windlass::limits::change_breaker;
-use windlass::{BreakerSpec, Handlers, JobType, LimitOptions, State, Worker, WorkerOptions};
+use windlass::{BreakerSpec, Client, Handlers, JobType, LimitOptions, State, Worker, WorkerOptions};
 
 use crate::bench::PATIENCE;
+
+const JOBS: usize = 200;
 
 #[derive(Serialize, Deserialize)]
 struct Call;
@@ -20,28 +23,43 @@ impl JobType for Call {
 }
 
 /// What happened to the shop.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 struct Shop {
-    is_back: Arc<AtomicBool>,
+    is_back: Arc<watch::Sender<bool>>,
     probes: Arc<AtomicU32>,
-    calls: Arc<AtomicU32>,
+    calls: Arc<watch::Sender<usize>>,
 }
 
-/// The shop takes its time to come back, and counts who calls meanwhile.
+/// The shop comes back when it is told so, and counts who calls meanwhile.
 async fn call(_job: Call, State(shop): State<Shop>) {
-    if !shop.is_back.load(Ordering::SeqCst) {
+    if !*shop.is_back.borrow() {
         shop.probes.fetch_add(1, Ordering::SeqCst);
-        // may sleep: this is how long others could probe, too.
-        tokio::time::sleep(Duration::from_millis(700)).await;
-        shop.is_back.store(true, Ordering::SeqCst);
+        shop.is_back.subscribe().wait_for(|is_back| *is_back).await.expect("the test says so");
     }
-    shop.calls.fetch_add(1, Ordering::SeqCst);
+    shop.calls.send_modify(|calls| *calls += 1);
+}
+
+/// Waits until all but the probe are held back, having been claimed by one worker or another.
+async fn until_all_others_wait(client: &Client) {
+    loop {
+        let queues = client.snapshot().await.expect("the engine is up");
+        let counts = queues.iter().map(|queue| (queue.counts.running, queue.counts.parked));
+        if counts.into_iter().any(|counts| counts == (1, JOBS as u64 - 1)) {
+            return;
+        }
+        // may sleep: nobody tells how many wait, and the workers need this thread to hold them back.
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
 }
 
 #[tokio::test]
 async fn a_hundred_workers_and_one_permit_make_one_probe() {
     let engine = crate::fresh_engine();
-    let shop = Shop::default();
+    let shop = Shop {
+        is_back: Arc::new(watch::channel(false).0),
+        probes: Arc::default(),
+        calls: Arc::new(watch::channel(0).0),
+    };
     let name = BreakerName::parse("shop").expect("it is a name");
     let open = BreakerEvent::Open { lasting: Some(Duration::from_secs(1)), why: "it is down".to_owned() };
     change_breaker(&engine, &name, &open).await.expect("the engine is up");
@@ -56,11 +74,10 @@ async fn a_hundred_workers_and_one_permit_make_one_probe() {
     }
     let client = workers[0].client().clone();
     let run = async {
-        client.enqueue_many((0..200).map(|_| Call)).await.expect("they are taken");
-        while shop.calls.load(Ordering::SeqCst) < 200 {
-            // may sleep: it looks until it is so, and the test fails if patience runs out.
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        client.enqueue_many((0..JOBS).map(|_| Call)).await.expect("they are taken");
+        until_all_others_wait(&client).await;
+        shop.is_back.send_replace(true);
+        shop.calls.subscribe().wait_for(|calls| *calls == JOBS).await.expect("the shop is there");
     };
     tokio::time::timeout(PATIENCE, run).await.expect("all calls are made in the end");
     assert_eq!(shop.probes.load(Ordering::SeqCst), 1);
