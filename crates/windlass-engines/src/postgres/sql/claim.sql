@@ -1,13 +1,15 @@
 -- claim: ready jobs of one queue go to a live worker, in the order of the ranges. The nested loop pulls lazily: it stops
 -- at the limit and locks exactly the rows it takes, so that the rest is there for the next claimer. Locked rows stay where
 -- they are, so they are updated by their place. A token that was asked about brings nothing. Answers a row without a job
--- if there is none; and which jobs it met that are too late.
+-- if there is none; and which jobs it met that are too late. It does not wait for the disk: if the server crashes in the
+-- next moment the jobs wait again, and whoever holds them learns it by its token.
 -- $1 now, or null for the server's clock   $2 worker   $3 token   $4 version of the catalogue   $5 queue
 -- $6 types, or null for all   $7 at most so many   $8 ahead of their turn   $9 the token brought something already
 -- the ranges, most urgent first: $10 priorities   $11 and $12 due time and number they start after   $13 due until
 -- $14 whether to pass by rows that bear the mark of a lock, without asking for it
 WITH door AS MATERIALIZED (
-    SELECT version, at, EXISTS (SELECT 1 FROM windlass.workers WHERE id = $2::uuid AND died IS NULL) AS alive
+    SELECT version, at, set_config('synchronous_commit', 'off', true) = 'off'
+        AND EXISTS (SELECT 1 FROM windlass.workers WHERE id = $2::uuid AND died IS NULL) AS alive
     FROM (SELECT version, coalesce($1::timestamptz, now()) AS at FROM windlass.catalogue) AS c
 ), picked AS MATERIALIZED (
     SELECT job.id, job.place, job.late
