@@ -62,6 +62,23 @@ fn a_job_is_put_in_listed_shown_and_cancelled_and_its_queue_paused_and_resumed()
 }
 
 #[test]
+fn a_breaker_is_opened_listed_shown_closed_and_reset() {
+    let store = Store::new();
+    assert_eq!(store.ok(&["breaker", "list", "--json"]).json(), json!([]));
+    assert_eq!(store.run(&["breaker", "show", "shop"]).code, 3);
+    let opened = store.ok(&["breaker", "open", "shop", "--for", "1h", "--reason", "they move"]);
+    assert_eq!(opened.out, "shop is open for 1h\n");
+    let listed = store.ok(&["breaker", "list", "--json"]).json();
+    assert_eq!((&listed[0]["name"], &listed[0]["state"]), (&json!("shop"), &json!("open")));
+    let shown = store.ok(&["breaker", "show", "shop", "--json"]).json();
+    assert_eq!((&shown["why"], &shown["waiting"]), (&json!("they move"), &json!(0)));
+    assert_eq!(store.ok(&["breaker", "close", "shop"]).out, "shop is closed; 0 jobs go on\n");
+    assert_eq!(store.ok(&["breaker", "show", "shop", "--json"]).json()["state"], "closed");
+    store.ok(&["breaker", "open", "shop"]);
+    assert_eq!(store.ok(&["breaker", "reset", "shop", "--json"]).json()["state"], "closed");
+}
+
+#[test]
 fn serve_runs_jobs_and_stops_cleanly_on_a_signal() {
     let store = Store::new();
     let mut command = store.dir.command(&["serve", "--quiet"]);

@@ -78,33 +78,13 @@ async fn in_redis() -> Fixture {
 }
 
 #[cfg(feature = "redis")]
-windlass_conformance::suite!(redis, in_redis, skip: [
-    ("policies::a_fresh_store_has_no_breakers", "breakers and rate limits are not kept in Redis yet"),
-    ("policies::a_breaker_is_kept_as_it_was_written", "breakers and rate limits are not kept in Redis yet"),
-    ("policies::breakers_are_listed_by_name", "breakers and rate limits are not kept in Redis yet"),
-    ("policies::a_breaker_is_written_only_over_what_was_read", "breakers and rate limits are not kept in Redis yet"),
-    ("policies::of_many_who_write_at_once_one_succeeds", "breakers and rate limits are not kept in Redis yet"),
-    ("policies::a_hundred_claims_and_one_permit_make_one_probe", "breakers and rate limits are not kept in Redis yet"),
-    ("policies::a_claim_is_good_until_its_job_is_settled", "breakers and rate limits are not kept in Redis yet"),
-    ("policies::a_claim_is_good_until_its_worker_is_dead_or_gone", "breakers and rate limits are not kept in Redis yet"),
-    ("policies::a_claim_with_another_token_is_not_good", "breakers and rate limits are not kept in Redis yet"),
-    ("policies::tokens_are_taken_as_core_decides", "breakers and rate limits are not kept in Redis yet"),
-    ("policies::each_limit_and_key_has_tokens_of_its_own", "breakers and rate limits are not kept in Redis yet"),
-    ("policies::who_wants_no_token_only_looks", "breakers and rate limits are not kept in Redis yet"),
-    ("policies::a_batch_of_requests_for_tokens_is_answered_in_order", "breakers and rate limits are not kept in Redis yet"),
-    ("policies::of_many_at_once_no_more_get_tokens_than_there_are", "breakers and rate limits are not kept in Redis yet"),
-    ("policies::a_prune_forgets_keys_that_have_saved_up_everything", "breakers and rate limits are not kept in Redis yet"),
-    ("policies::gates_with_waiters_are_listed_page_by_page", "breakers and rate limits are not kept in Redis yet"),
-    ("policies::a_gate_is_listed_only_while_somebody_waits_behind_it", "breakers and rate limits are not kept in Redis yet"),
-    ("policies::suspects_wait_behind_no_gate_that_is_listed", "breakers and rate limits are not kept in Redis yet"),
-    ("policies::the_oldest_behind_a_gate_come_first", "breakers and rate limits are not kept in Redis yet"),
-]);
+windlass_conformance::suite!(redis, in_redis);
 
 #[cfg(feature = "redis")]
 #[test]
-fn redis_runs_every_behaviour_but_those_of_policies() {
+fn redis_runs_every_behaviour_and_skips_none() {
     assert_eq!(redis::BEHAVIOURS, windlass_conformance::BEHAVIOURS);
-    assert!(redis::SKIPS.iter().all(|(behaviour, _)| behaviour.starts_with("policies::")));
+    assert_eq!(redis::SKIPS, []);
 }
 
 #[test]

@@ -19,10 +19,11 @@ pub(super) struct Keys {
 const NAME_BYTES_MAX: usize = 100;
 
 /// Names that stand behind the common prefix, which lanes may not take.
-const TAKEN: [&str; 30] = [
-    "answers", "attempts", "body", "counts", "dead", "deaths", "ended", "expiring", "gate", "graves", "held",
-    "keys", "kinds", "lanes", "lapsing", "layout", "notes", "parked", "pauses", "queues", "receipts",
-    "sequence", "shut", "spent", "state", "stops", "suspects", "traces", "types", "waiting",
+const TAKEN: [&str; 33] = [
+    "answers", "attempts", "body", "breakers", "counts", "dead", "deaths", "ended", "expiring", "gate",
+    "gates", "graves", "held", "keys", "kinds", "lanes", "lapsing", "layout", "notes", "parked", "pauses",
+    "queues", "receipts", "sequence", "shut", "spent", "state", "stops", "suspects", "tokens", "traces",
+    "types", "waiting",
 ];
 const TAKEN_BY_WORKERS: [&str; 3] = ["wake", "worker", "workers"];
 
@@ -76,6 +77,12 @@ impl Keys {
             ));
         }
         Ok(())
+    }
+
+    /// Whether a name behind the common prefix is one of ours.
+    #[cfg(test)]
+    pub(super) fn is_taken(name: &str) -> bool {
+        TAKEN.contains(&name) || TAKEN_BY_WORKERS.contains(&name)
     }
 
     /// The channel on which one engine is woken.

@@ -39,6 +39,7 @@ use windlass_core::admin::{
     AttemptRecord, BatchDone, CancelAnswer, Changed, JobRecord, ListRequest, QueueStatus, RetryAnswer,
     TypeStatus,
 };
+use windlass_core::breaker::BreakerState;
 use windlass_core::claim::{ClaimAnswer, ClaimRequest, Fence, Outlook};
 use windlass_core::clock::{Clock, Timestamp};
 use windlass_core::engine::{
@@ -48,8 +49,10 @@ use windlass_core::enqueue::{EnqueueRequest, Enqueued, RequestId};
 use windlass_core::error::EngineError;
 use windlass_core::gate::Gate;
 use windlass_core::job::{JobId, Progress};
-use windlass_core::names::{QueueName, TypeName};
+use windlass_core::names::{BreakerName, QueueName, TypeName};
+use windlass_core::policies::{BreakersRead, Policies, Saved, Take};
 use windlass_core::priority::Priority;
+use windlass_core::rate_limit::Taken;
 use windlass_core::settle::{Settled, Settlement};
 use windlass_core::worker::{Beat, Heartbeat, WorkerCard, WorkerId, WorkerSighting};
 
@@ -412,5 +415,37 @@ impl Admin for RedisEngine {
     async fn open_gate(&self, gate: &Gate, limit: u32) -> Result<BatchDone> {
         let gate = gate.clone();
         self.run(|store| async move { store.open_gate(gate, limit).await }).await
+    }
+}
+
+#[async_trait]
+impl Policies for RedisEngine {
+    async fn breakers(&self) -> Result<BreakersRead> {
+        self.run(|store| async move { store.breakers().await }).await
+    }
+
+    async fn save_breaker(&self, name: &BreakerName, read: u64, state: &BreakerState) -> Result<Saved> {
+        let (name, state) = (name.clone(), state.clone());
+        self.run(|store| async move { store.save_breaker(name, read, state).await }).await
+    }
+
+    async fn still_hold(&self, claims: &[Fence]) -> Result<Vec<bool>> {
+        let claims = claims.to_vec();
+        self.run(|store| async move { store.still_hold(claims).await }).await
+    }
+
+    async fn take_tokens(&self, takes: &[Take]) -> Result<Vec<Taken>> {
+        let takes = takes.to_vec();
+        self.run(|store| async move { store.take_tokens(takes).await }).await
+    }
+
+    async fn gates(&self, after: Option<&Gate>, limit: u32) -> Result<Vec<Gate>> {
+        let after = after.cloned();
+        self.run(|store| async move { store.gates(after, limit).await }).await
+    }
+
+    async fn behind(&self, gate: &Gate, limit: u32) -> Result<Vec<JobId>> {
+        let gate = gate.clone();
+        self.run(|store| async move { store.behind(gate, limit).await }).await
     }
 }

@@ -1,7 +1,121 @@
-//! What processes share of policies. Nothing is kept here yet: breakers and rate limits are each process's own.
+//! What processes share of policies: breakers, tokens of rate limits, and who waits behind a gate.
 
-use windlass_core::policies::Policies;
+use std::time::Duration;
 
-use super::RedisEngine;
+use windlass_core::breaker::BreakerState;
+use windlass_core::claim::Fence;
+use windlass_core::clock::Timestamp;
+use windlass_core::error::EngineError;
+use windlass_core::gate::Gate;
+use windlass_core::job::JobId;
+use windlass_core::limits::{BREAKERS_MAX, DELAY_MAX, TAKES_MAX, UPKEEP_BATCH_MAX};
+use windlass_core::names::BreakerName;
+use windlass_core::policies::{BreakersRead, Saved, StoredBreaker, Take};
+use windlass_core::rate_limit::Taken;
 
-impl Policies for RedisEngine {}
+use super::call::Args;
+use super::enqueue::micros;
+use super::fault::Step;
+use super::reply::{Items, text};
+use super::row::{read_id, to_json};
+use super::{Store, refuse_over};
+
+impl Store {
+    pub(super) async fn breakers(&self) -> Step<BreakersRead> {
+        let mut args = Args::new();
+        args.number(BREAKERS_MAX.into());
+        let reply = self.call(&self.scripts().breakers, args).await?;
+        let mut rows = Items::of(reply.value)?;
+        let mut breakers = Vec::new();
+        while !rows.is_empty() {
+            breakers.extend(read_breaker(&mut rows)?);
+        }
+        breakers.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(BreakersRead { breakers, now: reply.now })
+    }
+
+    pub(super) async fn save_breaker(
+        &self,
+        name: BreakerName,
+        read: u64,
+        state: BreakerState,
+    ) -> Step<Saved> {
+        let mut args = Args::new();
+        args.text(name.as_str()).text(&read.to_string()).text(&to_json(&state)).number(BREAKERS_MAX.into());
+        match text(self.call(&self.scripts().save_breaker, args).await?.value)?.as_str() {
+            "done" => Ok(Saved::Done),
+            "full" => Err(no_room().into()),
+            _ => Ok(Saved::Changed),
+        }
+    }
+
+    pub(super) async fn still_hold(&self, claims: Vec<Fence>) -> Step<Vec<bool>> {
+        let mut args = Args::new();
+        args.count(claims.len());
+        for fence in &claims {
+            args.job(fence.job).bytes(&fence.token.to_bytes());
+        }
+        let mut answers = Items::of(self.call(&self.scripts().still_hold, args).await?.value)?;
+        claims.iter().map(|_| answers.flag()).collect()
+    }
+
+    pub(super) async fn take_tokens(&self, takes: Vec<Take>) -> Step<Vec<Taken>> {
+        refuse_over(TAKES_MAX, "requests for tokens", takes.len())?;
+        let mut args = Args::new();
+        args.count(takes.len());
+        takes.iter().for_each(|request| take_args(request, &mut args));
+        let mut answers = Items::of(self.call(&self.scripts().take_tokens, args).await?.value)?;
+        takes.iter().map(|_| read_taken(&mut answers)).collect()
+    }
+
+    pub(super) async fn gates(&self, after: Option<Gate>, limit: u32) -> Step<Vec<Gate>> {
+        let mut args = Args::new();
+        args.text(after.as_ref().map_or("", Gate::as_str)).number(limit.min(UPKEEP_BATCH_MAX).into());
+        let mut names = Items::of(self.call(&self.scripts().gates, args).await?.value)?;
+        let mut gates = Vec::new();
+        while !names.is_empty() {
+            gates.push(Gate::named(&names.text()?));
+        }
+        Ok(gates)
+    }
+
+    pub(super) async fn behind(&self, gate: Gate, limit: u32) -> Step<Vec<JobId>> {
+        let mut args = Args::new();
+        args.text(gate.as_str()).number(limit.min(UPKEEP_BATCH_MAX).into());
+        let mut ids = Items::of(self.call(&self.scripts().behind, args).await?.value)?;
+        let mut jobs = Vec::new();
+        while !ids.is_empty() {
+            jobs.push(read_id(&ids.bytes()?));
+        }
+        Ok(jobs)
+    }
+}
+
+/// A breaker; nothing if its name is damaged. What cannot be read of it counts as nothing known.
+fn read_breaker(rows: &mut Items) -> Step<Option<StoredBreaker>> {
+    let (name, version, state) = (rows.text()?, rows.count()?, rows.text()?);
+    let state = serde_json::from_str(&state).unwrap_or_default();
+    Ok(BreakerName::parse(&name).ok().map(|name| StoredBreaker { name, version, state }))
+}
+
+fn no_room() -> EngineError {
+    let refused = refuse_over(BREAKERS_MAX as usize - 1, "other breakers", BREAKERS_MAX as usize);
+    refused.expect_err("there are more than may be")
+}
+
+/// A name of a limit has no colon, so limit and key stay apart. No limit that was checked has a pace beyond ten years:
+/// scripts count in numbers that would not be exact there.
+fn take_args(request: &Take, args: &mut Args) {
+    let most = micros(DELAY_MAX);
+    args.shown(format_args!("{}:{}", request.limit, request.key));
+    args.number(request.pace.every.clamp(1, most)).number(request.pace.tolerance.clamp(0, most));
+    args.number(request.wanted.into());
+}
+
+fn read_taken(answers: &mut Items) -> Step<Taken> {
+    let granted = u32::try_from(answers.count()?).unwrap_or(u32::MAX);
+    let due = Timestamp::from_micros(answers.number()?);
+    let wait = answers.number_or_none()?;
+    let retry_after = wait.map(|wait| Duration::from_micros(u64::try_from(wait).unwrap_or_default()));
+    Ok(Taken { granted, due, retry_after })
+}

@@ -20,6 +20,7 @@ const WAITING: &str = include_str!("lua/parts/waiting.lua");
 const ENDING: &str = include_str!("lua/parts/ending.lua");
 const LANES: &str = include_str!("lua/parts/lanes.lua");
 const WORKERS: &str = include_str!("lua/parts/workers.lua");
+const BREAKERS: &str = include_str!("lua/parts/breakers.lua");
 
 const LOOK: &[&str] = &[BEGIN, STATE, ANSWER];
 const WAIT: &[&str] = &[BEGIN, STATE, ANSWER, WAITING];
@@ -106,6 +107,12 @@ scripts! {
     set_shut: Ends LOOK,
     purge: Ends WALK,
     open_gate: Ends WAIT,
+    breakers: Reads &[BEGIN, STATE, ANSWER, BREAKERS],
+    save_breaker: Ends &[BEGIN, STATE, ANSWER, BREAKERS],
+    still_hold: Reads LOOK,
+    take_tokens: Ends LOOK,
+    gates: Reads LOOK,
+    behind: Reads LOOK,
 }
 
 /// The script that makes a namespace. It begins with nothing.

@@ -1,5 +1,5 @@
-//! A worker in a real runtime: what its users see. Here on the memory engine; `worker_sqlite` and
-//! `worker_postgres` run the same tests on the other engines.
+//! A worker in a real runtime: what its users see. Here on the memory engine; `worker_sqlite`,
+//! `worker_postgres` and `worker_redis` run the same tests on the other engines.
 
 use std::sync::Arc;
 

@@ -15,9 +15,12 @@ mod ending;
 mod enqueueing;
 #[path = "../worker/handlers.rs"]
 mod handlers;
+#[path = "../worker/limits.rs"]
+mod limits;
 #[path = "../worker/running.rs"]
 mod running;
 mod other_processes;
+mod left_behind;
 
 /// An engine for one test, in a namespace of its own.
 fn fresh_engine() -> Arc<dyn Engine> {

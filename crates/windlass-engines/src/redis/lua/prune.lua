@@ -60,8 +60,17 @@ local function prune_keys()
   return pruned
 end
 
-local jobs, receipts, tokens, graves, keys = prune_jobs(), prune_receipts(), #prune_set('spent'), prune_graves(), prune_keys()
+-- Keys of rate limits that have saved up all they may: nothing needs to be remembered of them.
+local function prune_tokens()
+  local full = first_until('tokens', NOW_DIGITS, limit)
+  call_many('ZREM', key('tokens'), full)
+  return #full
+end
+
+local pruned = prune_jobs() + prune_receipts() + #prune_set('spent') + prune_keys() + prune_tokens()
+local graves = prune_graves()
 prune_set('traces')
 local more = #first_until('ended', NOW_DIGITS, 1) + #first_until('receipts', old, 1) + #first_until('spent', old, 1)
-  + #first_until('traces', old, 1) + #first_until('lapsing', NOW_DIGITS, 1) > 0 or (graves > 0 and graves == limit)
-return answer({digits(jobs + receipts + tokens + graves + keys), more and '1' or ''})
+  + #first_until('traces', old, 1) + #first_until('lapsing', NOW_DIGITS, 1) + #first_until('tokens', NOW_DIGITS, 1) > 0
+  or (graves > 0 and graves == limit)
+return answer({digits(pruned + graves), more and '1' or ''})

@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 
 use super::*;
+use crate::redis::keys::Keys;
 
 /// Every command and every option that stands in a script or is sent by this engine, with the version of Redis that
 /// brought it in the form in which it is used here.
-const KNOWN: [(&str, (u32, u32)); 49] = [
+const KNOWN: [(&str, (u32, u32)); 51] = [
     ("CONFIG", (2, 0)),
     ("EVAL", (2, 6)),
     ("EVALSHA", (2, 6)),
@@ -18,6 +19,7 @@ const KNOWN: [(&str, (u32, u32)); 49] = [
     ("HGETALL", (2, 0)),
     ("HINCRBY", (2, 0)),
     ("HMGET", (2, 0)),
+    ("HLEN", (2, 0)),
     // With more than one pair.
     ("HSET", (4, 0)),
     ("INFO", (1, 0)),
@@ -42,6 +44,7 @@ const KNOWN: [(&str, (u32, u32)); 49] = [
     ("ZCARD", (1, 2)),
     ("ZCOUNT", (2, 0)),
     ("ZRANGE", (1, 2)),
+    ("ZRANGEBYLEX", (2, 8)),
     ("ZRANGEBYSCORE", (1, 0)),
     ("ZREM", (2, 4)),
     ("ZREMRANGEBYRANK", (2, 0)),
@@ -96,6 +99,19 @@ fn every_command_and_option_of_a_script_existed_in_redis_5() {
             );
         }
     }
+}
+
+#[test]
+fn every_key_of_a_script_has_a_name_that_lanes_may_not_take() {
+    let mut seen = BTreeSet::new();
+    for (path, text) in lua_files() {
+        for rest in text.split("key('").skip(1) {
+            let name = rest.split(['\'', ':']).next().unwrap_or_default().to_owned();
+            assert!(Keys::is_taken(&name), "{path} has the key {name}; add it to the names in keys.rs");
+            seen.insert(name);
+        }
+    }
+    assert!(seen.len() > 30, "scripts name their keys in another way now: {seen:?}");
 }
 
 #[test]

@@ -55,9 +55,11 @@ local function lane_of(job)
   return job.stage == 'w' and ready_lane(job.priority) or scheduled_lane(job.priority)
 end
 
+-- Gates that somebody waits behind are in the sorted set `gates`, all with one score, so that they are listed by name.
 local function park(job, gate)
   job.stage = 'p'
   set_note(job, 'gate', gate)
+  redis.call('ZADD', key('gates'), 0, gate)
   redis.call('ZADD', key('gate:') .. gate, job.due, job.id)
   redis.call('ZADD', key('parked:') .. digits(job.type), job.due, job.id)
 end
@@ -98,10 +100,18 @@ local function gate_of(job)
   return job.stage == 'u' and SUSPECT or ''
 end
 
+-- Takes a job away from behind a gate, and the gate off the list if it was the last.
+local function leave_gate(gate, id)
+  redis.call('ZREM', key('gate:') .. gate, id)
+  if redis.call('EXISTS', key('gate:') .. gate) == 0 then
+    redis.call('ZREM', key('gates'), gate)
+  end
+end
+
 -- Takes a waiting job away from where it stands. Whoever calls saves or deletes it.
 local function leave_waiting(job)
   if job.stage == 'p' then
-    redis.call('ZREM', key('gate:') .. gate_of(job), job.id)
+    leave_gate(gate_of(job), job.id)
     redis.call('ZREM', key('parked:') .. digits(job.type), job.id)
     drop_notes(job, 'gate')
   else
@@ -126,7 +136,7 @@ local function let_through(gate, limit)
       leave_waiting(job)
       enter_waiting(job, gate_by_history(job))
     else
-      redis.call('ZREM', key('gate:') .. gate, id)
+      leave_gate(gate, id)
     end
   end
   return #ids

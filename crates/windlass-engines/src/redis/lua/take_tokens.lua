@@ -1,0 +1,31 @@
+-- take_tokens: tokens of rate limits, as core's `take` decides. Guarded by `policies::tokens_are_taken_as_core_decides`.
+--
+-- The sorted set `tokens` remembers of each key when its next token falls due if nothing is saved up. A key that is not
+-- there has saved up all it may. All numbers are whole and stay far below 2^53: so sums, and quotients rounded down, are
+-- exact.
+-- ARGV number of requests, for each: limit and key with a colon between, microseconds between tokens, how many
+--      microseconds ahead of their time they may be taken, at most so many
+-- answers for each: how many were granted, what is remembered, and in how many microseconds the next token falls due, or
+--         '' if there is one
+local function take(due, every, tolerance, wanted)
+  -- What lies further ahead than a limit can bring it was written by another clock, or under another limit.
+  local from = due and math.max(NOW, math.min(due, NOW + tolerance + every)) or NOW
+  local room = NOW + tolerance - from
+  local there = room < 0 and 0 or math.floor(room / every) + 1
+  local granted = math.min(there, wanted)
+  return granted, from + granted * every, there == 0 and digits(- room) or ''
+end
+
+local answers = {}
+for _ = 1, number_arg() do
+  local member, every, tolerance, wanted = arg(), number_arg(), number_arg(), number_arg()
+  local due = tonumber(redis.call('ZSCORE', key('tokens'), member) or nil)
+  local granted, remembered, wait = take(due, every, tolerance, wanted)
+  if granted > 0 then
+    redis.call('ZADD', key('tokens'), digits(remembered), member)
+  end
+  for _, value in ipairs({digits(granted), digits(remembered), wait}) do
+    answers[#answers + 1] = value
+  end
+end
+return answer(answers)

@@ -1,0 +1,91 @@
+//! A process dies while jobs wait behind its gates: another one looks after them.
+
+use std::time::Duration;
+
+use windlass::core::breaker::{BreakerEvent, BreakerOptions};
+use windlass::core::job::Phase;
+use windlass::core::names::{BreakerName, LimitName, TypeName};
+use windlass::core::rate_limit::RateLimit;
+use windlass::limits::{LimitAt, LimitScope, change_breaker};
+use windlass::{BreakerSpec, JobId, LimitOptions, RateLimitSpec, WorkerOptions};
+
+use crate::bench::{Act, Bench};
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+fn act_type() -> Vec<TypeName> {
+    vec![TypeName::parse("act").expect("it is a name")]
+}
+
+fn shop() -> BreakerName {
+    BreakerName::parse("shop").expect("it is a name")
+}
+
+/// Opens for an hour after one failure.
+fn with_breaker() -> LimitOptions {
+    let options =
+        BreakerOptions { failures_in_a_row: Some(1), open_cooldown: HOUR, ..BreakerOptions::default() };
+    let breakers = vec![BreakerSpec { options, types: act_type(), ..BreakerSpec::new(shop()) }];
+    LimitOptions { breakers, ..LimitOptions::default() }
+}
+
+fn with_rate(limit: RateLimit) -> LimitOptions {
+    let name = LimitName::parse("acts").expect("it is a name");
+    let spec = RateLimitSpec { name, limit, scope: LimitScope::Store, at: LimitAt::Run, types: act_type() };
+    LimitOptions { rate_limits: vec![spec], ..LimitOptions::default() }
+}
+
+/// A process that puts these jobs in, sees the first end or wait and the others wait, and dies without a word: what it
+/// had under way is dropped where it is.
+fn dies_while_jobs_wait(namespace: &str, limits: LimitOptions, first: Act) -> Vec<JobId> {
+    let namespace = namespace.to_owned();
+    let process = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+        let runtime = runtime.expect("a runtime");
+        let (bench, jobs) = runtime.block_on(async {
+            let options = WorkerOptions { limits, ..WorkerOptions::default() };
+            let mut bench = Bench::on(crate::open(&namespace), options).await;
+            let first = bench.put(first).await;
+            bench.started().await;
+            let mut jobs = Vec::new();
+            for _ in 0..3 {
+                jobs.push(bench.put(Act::Succeed).await);
+            }
+            for job in &jobs {
+                bench.until(*job, Phase::Parked).await;
+            }
+            jobs.push(first);
+            (bench, jobs)
+        });
+        runtime.shutdown_background();
+        std::mem::forget(bench);
+        jobs
+    });
+    process.join().expect("it did what it should until it died")
+}
+
+#[tokio::test]
+async fn jobs_that_a_process_left_behind_a_breaker_go_on_in_another() {
+    let namespace = crate::fresh_namespace();
+    let jobs = dies_while_jobs_wait(&namespace, with_breaker(), Act::FailTimes(1));
+    let options = WorkerOptions { limits: with_breaker(), ..WorkerOptions::default() };
+    let other = Bench::on(crate::open(&namespace), options).await;
+    // Whoever closes a breaker like this opens no gate: that is left to those who look for jobs behind gates.
+    change_breaker(&other.engine, &shop(), &BreakerEvent::Close).await.expect("the server is up");
+    for job in jobs {
+        other.until(job, Phase::Succeeded).await;
+    }
+}
+
+#[tokio::test]
+async fn jobs_that_a_process_left_behind_a_rate_limit_go_on_in_another() {
+    let namespace = crate::fresh_namespace();
+    // Slow enough for the process to die while jobs wait, even on a busy machine.
+    let limit = RateLimit { burst: 1, ..RateLimit::new(1, Duration::from_secs(2)) };
+    let jobs = dies_while_jobs_wait(&namespace, with_rate(limit.clone()), Act::Succeed);
+    let options = WorkerOptions { limits: with_rate(limit), ..WorkerOptions::default() };
+    let other = Bench::on(crate::open(&namespace), options).await;
+    for job in jobs {
+        other.until(job, Phase::Succeeded).await;
+    }
+}
