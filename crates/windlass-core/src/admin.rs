@@ -181,6 +181,25 @@ pub struct QueueStatus {
     pub oldest_ready: Option<Duration>,
 }
 
+impl QueueStatus {
+    /// Adds what a store beside this one has of the same queue.
+    pub fn add(&mut self, beside: &Self) {
+        let (counts, more) = (&mut self.counts, &beside.counts);
+        counts.ready += more.ready;
+        counts.scheduled += more.scheduled;
+        counts.parked += more.parked;
+        counts.running += more.running;
+        counts.dead_letters += more.dead_letters;
+        let (totals, more) = (&mut self.totals, &beside.totals);
+        totals.enqueued += more.enqueued;
+        totals.succeeded += more.succeeded;
+        totals.retried += more.retried;
+        totals.dead += more.dead;
+        totals.cancelled += more.cancelled;
+        self.oldest_ready = self.oldest_ready.max(beside.oldest_ready);
+    }
+}
+
 /// A job type and who handles it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TypeStatus {

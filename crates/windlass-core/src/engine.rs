@@ -1,7 +1,7 @@
 //! The seam to storage. Engines store what this crate decided; they decide nothing themselves. Each method
 //! is one atomic statement, script or transaction, in batches, and speaks only the types of this crate.
 
-use std::sync::Weak;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -14,6 +14,7 @@ use crate::claim::{ClaimAnswer, ClaimRequest, Fence, Outlook};
 use crate::clock::Timestamp;
 use crate::enqueue::{EnqueueRequest, Enqueued, RequestId};
 use crate::error::EngineError;
+use crate::fallback::FallbackStatus;
 use crate::gate::Gate;
 use crate::job::{JobId, Progress};
 use crate::job_type::TypeSpec;
@@ -33,6 +34,12 @@ pub type Result<T> = std::result::Result<T, EngineError>;
 pub trait Engine: Admin + Policies {
     /// What this engine is and how much it can lose.
     fn info(&self) -> EngineInfo;
+
+    /// The engine in which this one keeps jobs while its store is away, if it does. A worker of this engine works on that
+    /// one, too.
+    fn spill(&self) -> Option<Arc<dyn Engine>> {
+        None
+    }
 
     /// The store's clock.
     async fn now(&self) -> Result<Timestamp>;
@@ -97,6 +104,11 @@ pub trait Engine: Admin + Policies {
 /// What people read and do. Reads are bounded; acts are atomic.
 #[async_trait]
 pub trait Admin: Send + Sync + 'static {
+    /// Where new jobs go and have gone, if this engine can fall back.
+    async fn fallback(&self) -> Result<Option<FallbackStatus>> {
+        Ok(None)
+    }
+
     /// One job, wherever it is.
     async fn job(&self, id: JobId) -> Result<Option<JobRecord>>;
 

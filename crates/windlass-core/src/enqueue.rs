@@ -142,6 +142,8 @@ pub struct EnqueueRequest {
 pub enum Enqueued {
     /// Stored under this number.
     New(JobId),
+    /// Stored under this number in the spill, because the store is away. See [`fallback`](crate::fallback).
+    Spilled(JobId),
     /// Its key is held by this job, which was left as it is.
     Kept(JobId),
     /// Its key is held by this job, which got the new payload and time.
@@ -156,7 +158,9 @@ impl Enqueued {
     /// The job that now stands for the request.
     pub fn job(&self) -> Result<JobId, &Refusal> {
         match self {
-            Self::New(id) | Self::Kept(id) | Self::Replaced(id) | Self::Revived(id) => Ok(*id),
+            Self::New(id) | Self::Spilled(id) | Self::Kept(id) | Self::Replaced(id) | Self::Revived(id) => {
+                Ok(*id)
+            }
             Self::Refused(why) => Err(why),
         }
     }

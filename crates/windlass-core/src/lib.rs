@@ -33,4 +33,6 @@ pub mod admin;
 pub mod error;
 pub mod policies;
 pub mod engine;
+pub mod fallback;
+pub mod spill;
 pub mod planted;

@@ -87,3 +87,7 @@ pub const WORKER_LEASE: Duration = Duration::from_secs(30);
 pub const HEARTBEAT_EVERY: Duration = Duration::from_secs(10);
 /// Upkeep looks for dead workers this often.
 pub const SWEEP_EVERY: Duration = Duration::from_secs(5);
+
+/// Numbers of jobs in a spill begin here, so that the number of a job says where it is. No other store comes this far, and
+/// programs that keep numbers as floating point still tell them apart.
+pub const SPILL_IDS_FROM: i64 = 1_000_000_000_000_000;

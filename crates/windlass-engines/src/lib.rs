@@ -2,6 +2,8 @@
 //! know all. Engines store what `windlass-core` decided; they decide nothing.
 
 pub mod clock;
+#[cfg(feature = "fallback")]
+pub mod fallback;
 #[cfg(any(feature = "postgres", feature = "redis"))]
 mod home;
 mod listeners;

@@ -103,7 +103,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let client = worker.client().clone();
     let smooth = client.enqueue(Ship { order: 1 }).correlation("cart 77").await?.id;
     let bumpy = client.enqueue(Ship { order: 2 }).await?.id;
-    while client.snapshot().await?.iter().any(|queue| queue.counts.unfinished() > 0) {
+    while client.queues().await?.iter().any(|queue| queue.counts.unfinished() > 0) {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     for id in [smooth, bumpy] {

@@ -59,7 +59,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let queue = QueueSpec { concurrency: 1, ..QueueSpec::new(Notify::QUEUE.parse()?) };
     let options = WorkerOptions { queues: vec![queue], ..WorkerOptions::default() };
     let mut worker = Worker::start(engine, Handlers::new(Instant::now()).handle(notify), options).await?;
-    while client.snapshot().await?.iter().any(|queue| queue.counts.unfinished() > 0) {
+    while client.queues().await?.iter().any(|queue| queue.counts.unfinished() > 0) {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     worker.stop().await;

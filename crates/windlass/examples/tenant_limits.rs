@@ -56,7 +56,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             }
         }
     }
-    while worker.client().snapshot().await?.iter().any(|queue| queue.counts.unfinished() > 0) {
+    while worker.client().queues().await?.iter().any(|queue| queue.counts.unfinished() > 0) {
         // Often enough to look prompt, and no burden.
         tokio::time::sleep(Duration::from_millis(20)).await;
     }

@@ -16,6 +16,7 @@ use windlass_core::queue::QueueSpec;
 use crate::enqueue::{Enqueue, EnqueueError, Flights, Handle, Placed, Way};
 use crate::job_type::{JobType, spec_of};
 use crate::limits::{LimitOptions, Limits, ProcessClock, RateLimited};
+use crate::snapshot::Snapshot;
 use crate::{random, store};
 
 /// A hook at the door: may change a new job before it is sent, for example give it a priority or a delay.
@@ -42,7 +43,7 @@ struct Inner {
     options: ClientOptions,
     flights: Arc<Flights>,
     limits: Arc<Limits>,
-    draining: AtomicBool,
+    draining: Arc<AtomicBool>,
 }
 
 impl Client {
@@ -60,7 +61,20 @@ impl Client {
     pub(crate) fn with_clock(engine: Arc<dyn Engine>, options: ClientOptions, clock: Arc<dyn Clock>) -> Self {
         let flights = Arc::new(Flights::new(Arc::clone(&engine)));
         let limits = Arc::new(Limits::new(Arc::clone(&engine), clock, &options.limits));
-        Self(Arc::new(Inner { engine, options, flights, limits, draining: AtomicBool::new(false) }))
+        Self(Arc::new(Inner { engine, options, flights, limits, draining: Arc::default() }))
+    }
+
+    /// The same client for those who work on the spill: new jobs go the same way, but breakers and rate limits are those of the
+    /// spill, whose jobs wait behind its own gates.
+    pub(crate) fn on_spill(&self, spill: Arc<dyn Engine>) -> Self {
+        let limits = Limits::new(spill, Arc::new(ProcessClock::default()), &self.0.options.limits);
+        Self(Arc::new(Inner {
+            engine: Arc::clone(&self.0.engine),
+            options: self.0.options.clone(),
+            flights: Arc::clone(&self.0.flights),
+            limits: Arc::new(limits),
+            draining: Arc::clone(&self.0.draining),
+        }))
     }
 
     /// Declares queues, so that jobs can be put in before any worker starts.
@@ -73,7 +87,7 @@ impl Client {
     /// put in before any worker starts.
     pub async fn register<T: JobType>(&self) -> Result<(), RegisterError> {
         let spec = spec_of::<T>()?;
-        let known = self.snapshot().await?;
+        let known = self.queues().await?;
         let missing = known.iter().all(|queue| queue.spec.name != spec.queue);
         let queues = missing.then(|| declared_as(&spec.queue)).into_iter().collect();
         let declaration = Declaration { queues, types: vec![spec] };
@@ -157,8 +171,17 @@ impl Client {
     }
 
     /// All queues with their counts: depth, ready, scheduled, parked, running, paused, shut.
-    pub async fn snapshot(&self) -> Result<Vec<QueueStatus>, EngineError> {
+    pub async fn queues(&self) -> Result<Vec<QueueStatus>, EngineError> {
         store::call(&self.0.engine, |engine| async move { engine.queues().await }).await
+    }
+
+    /// Everything at a glance: what waits and runs in all queues, which engine takes new jobs, and how the store is.
+    pub async fn snapshot(&self) -> Result<Snapshot, EngineError> {
+        let (queues, fallback) = store::call(&self.0.engine, |engine| async move {
+            Ok((engine.queues().await?, engine.fallback().await?))
+        })
+        .await?;
+        Ok(Snapshot::new(self.0.engine.info().name, queues, fallback))
     }
 
     /// The engine behind this client.
@@ -224,6 +247,7 @@ impl Placed {
         use crate::enqueue::Placement;
         let (id, how) = match answer {
             Enqueued::New(id) => (id, Placement::New),
+            Enqueued::Spilled(id) => (id, Placement::Spilled),
             Enqueued::Kept(id) => (id, Placement::Kept),
             Enqueued::Replaced(id) => (id, Placement::Replaced),
             Enqueued::Revived(id) => (id, Placement::Revived),

@@ -54,7 +54,7 @@ use crate::handler::{Context, Finish, IntoOutcome};
 use crate::worker::controls::{Controls, timed_out_from_outside};
 use crate::worker::heartbeat::Identity;
 use crate::worker::options::card;
-use crate::worker::pool::Event;
+use crate::worker::pool::{Event, PoolSettings};
 use crate::worker::{StartError, Stopped, WorkerOptions, WorkerOptionsError};
 use crate::{random, store};
 
@@ -86,6 +86,8 @@ pub struct Consumer {
     waiters: mpsc::Sender<Waiter>,
     inbox: mpsc::Sender<Event>,
     shell: Option<JoinHandle<()>>,
+    /// Pulls from the spill, if the engine has one.
+    on_spill: Option<Box<Self>>,
     stop_grace: Duration,
 }
 
@@ -108,18 +110,40 @@ impl Consumer {
         }
         let declaration = Declaration { queues, types: types.clone() };
         store::call(&engine, |engine| async move { engine.declare(declaration).await }).await?;
-        let card = card(random::worker_id(), std::slice::from_ref(&settings), options.lease);
-        let identity = Identity::register(Arc::clone(&engine), card).await?;
         let labels_and_hooks = ClientOptions {
             labels: options.labels.clone(),
             hooks: options.enqueue_hooks.clone(),
             limits: options.limits.clone(),
         };
         let client = Client::with_options(Arc::clone(&engine), labels_and_hooks);
+        let on_spill = match engine.spill() {
+            Some(spill) => {
+                let client = client.on_spill(Arc::clone(&spill));
+                Some(Box::new(
+                    Self::start_on(spill, client, types.clone(), settings.clone(), &options).await?,
+                ))
+            }
+            None => None,
+        };
+        let mut consumer = Self::start_on(engine, client, types, settings, &options).await?;
+        consumer.on_spill = on_spill;
+        Ok(consumer)
+    }
+
+    async fn start_on(
+        engine: Arc<dyn Engine>,
+        client: Client,
+        types: Vec<TypeSpec>,
+        settings: PoolSettings,
+        options: &WorkerOptions,
+    ) -> Result<Self, StartError> {
+        let card = card(random::worker_id(), std::slice::from_ref(&settings), options.lease);
+        let identity = Identity::register(Arc::clone(&engine), card).await?;
         let (waiters, newcomers) = mpsc::channel(WAITERS_MAX);
         let parts = shell::Parts { engine, client: client.clone(), types, settings, identity, newcomers };
-        let (inbox, shell) = shell::start(parts, &options);
-        Ok(Self { client, waiters, inbox, shell: Some(shell), stop_grace: options.stop_grace })
+        let (inbox, shell) = shell::start(parts, options);
+        let stop_grace = options.stop_grace;
+        Ok(Self { client, waiters, inbox, shell: Some(shell), on_spill: None, stop_grace })
     }
 
     /// A client that shares this consumer's labels and hooks, and that refuses new jobs once it drains.
@@ -136,6 +160,13 @@ impl Consumer {
     ///
     /// May be dropped while it waits: a job that was on its way goes back without cost.
     pub async fn next_within(&self, timeout: Duration) -> Next {
+        match &self.on_spill {
+            None => self.next_here(timeout).await,
+            Some(on_spill) => first_job(self.next_here(timeout), on_spill.next_here(timeout)).await,
+        }
+    }
+
+    async fn next_here(&self, timeout: Duration) -> Next {
         let (waiter, handed) = oneshot::channel();
         let wait = async {
             if self.waiters.send(waiter).await.is_err() {
@@ -150,23 +181,32 @@ impl Consumer {
     /// Jobs that lie in the future or are parked stay.
     pub fn request_drain(&self) {
         self.client.start_draining();
-        self.tell(Event::Drain);
+        self.tell_all(|| Event::Drain);
     }
 
     /// From now on `next` gives no more jobs. What is held may be ended within the grace of the options; after
     /// that it is given back.
     pub fn request_stop(&self) {
-        self.tell(Event::Stop { grace: self.stop_grace });
+        self.tell_all(|| Event::Stop { grace: self.stop_grace });
     }
 
     /// Stops, and waits until what is held has been ended or given back.
     pub async fn stop(mut self) -> Stopped {
         self.request_stop();
-        let Some(shell) = self.shell.take() else { return Stopped::Clean };
-        match tokio::time::timeout(self.stop_grace.saturating_add(FLUSH_GRACE), shell).await {
-            Ok(Ok(())) => Stopped::Clean,
-            _ => Stopped::Unsettled,
+        let shells = [self.shell.take(), self.on_spill.as_mut().and_then(|on_spill| on_spill.shell.take())];
+        let deadline = tokio::time::Instant::now() + self.stop_grace.saturating_add(FLUSH_GRACE);
+        let mut stopped = Stopped::Clean;
+        for shell in shells.into_iter().flatten() {
+            if !matches!(tokio::time::timeout_at(deadline, shell).await, Ok(Ok(()))) {
+                stopped = Stopped::Unsettled;
+            }
         }
+        stopped
+    }
+
+    fn tell_all(&self, event: impl Fn() -> Event) {
+        self.tell(event());
+        self.on_spill.iter().for_each(|on_spill| on_spill.tell(event()));
     }
 
     fn tell(&self, event: Event) {
@@ -182,6 +222,15 @@ impl Drop for Consumer {
     /// What is held may still be ended; then the consumer leaves the store by itself.
     fn drop(&mut self) {
         let _ = self.inbox.try_send(Event::Stop { grace: self.stop_grace });
+    }
+}
+
+/// The first job that one of two brings. The other's, if it was on its way, goes back without cost.
+async fn first_job(here: impl Future<Output = Next>, there: impl Future<Output = Next>) -> Next {
+    let (mut here, mut there) = (std::pin::pin!(here), std::pin::pin!(there));
+    tokio::select! {
+        next = &mut here => if matches!(next, Next::Drained) { there.await } else { next },
+        next = &mut there => if matches!(next, Next::Drained) { here.await } else { next },
     }
 }
 

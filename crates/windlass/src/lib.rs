@@ -88,7 +88,7 @@
 //! # client.register::<SendMail>().await.unwrap();
 //! # remind(&client, 7).await.unwrap();
 //! # remind(&client, 7).await.unwrap();
-//! # assert_eq!(client.snapshot().await.unwrap()[0].counts.scheduled, 1);
+//! # assert_eq!(client.queues().await.unwrap()[0].counts.scheduled, 1);
 //! # }
 //! ```
 //!
@@ -218,6 +218,7 @@
 
 mod job_type;
 pub mod client;
+pub mod snapshot;
 pub mod enqueue;
 pub mod handler;
 pub mod worker;
@@ -235,6 +236,7 @@ pub use enqueue::{Enqueue, EnqueueError, Handle, Placed, Placement};
 pub use handler::{Attempt, Context, Finish, FromRef, Handlers, HandlersError, Hook, Json, State};
 pub use job_type::{JobType, spec_of};
 pub use limits::{BreakerSpec, LimitOptions, RateLimitSpec, RateLimited};
+pub use snapshot::Snapshot;
 pub use windlass_core as core;
 pub use windlass_core::job::JobId;
 pub use windlass_core::job_type::TypeSpec;
@@ -242,6 +244,8 @@ pub use windlass_core::key::{KeyScope, OnConflict};
 pub use windlass_core::queue::QueueSpec;
 pub use windlass_core::retry::RetryPolicy;
 pub use windlass_engines as engines;
+#[cfg(feature = "fallback")]
+pub use windlass_engines::fallback;
 pub use windlass_engines::memory::MemoryEngine;
 #[cfg(feature = "postgres")]
 pub use windlass_engines::postgres;

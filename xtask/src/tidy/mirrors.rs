@@ -8,9 +8,10 @@ const MODEL: &str = "memory";
 const MIRRORS: [&str; 3] = ["sqlite", "postgres", "redis"];
 
 /// Files of memory that need no counterpart, and why.
-const ONLY_IN_MEMORY: [(&str, &str); 3] = [
+const ONLY_IN_MEMORY: [(&str, &str); 4] = [
     ("state.rs", "the rows and indexes that other engines leave to a schema"),
     ("state/", "its parts"),
+    ("spill.rs", "only memory and SQLite keep jobs for an engine that is away"),
     ("tests.rs", "tests of those indexes; what engines have in common is in windlass-conformance"),
 ];
 

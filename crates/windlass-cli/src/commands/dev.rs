@@ -108,7 +108,7 @@ async fn run(
 /// Waits until no job is left that has not ended.
 async fn finished(client: &Client) -> Result<(), Failure> {
     const LOOK_EVERY: Duration = Duration::from_millis(100);
-    while client.snapshot().await?.iter().any(|queue| queue.counts.unfinished() > 0) {
+    while client.queues().await?.iter().any(|queue| queue.counts.unfinished() > 0) {
         tokio::time::sleep(LOOK_EVERY).await;
     }
     Ok(())

@@ -17,6 +17,7 @@ mod read;
 mod act;
 mod counts;
 mod policies;
+mod spill;
 mod hints;
 
 #[cfg(test)]
@@ -41,11 +42,13 @@ use windlass_core::enqueue::{EnqueueRequest, Enqueued, RequestId};
 use windlass_core::error::EngineError;
 use windlass_core::gate::Gate;
 use windlass_core::job::{JobId, Progress};
+use windlass_core::limits::SPILL_IDS_FROM;
 use windlass_core::names::{BreakerName, QueueName, TypeName};
 use windlass_core::policies::{BreakersRead, Policies, Saved, Take};
 use windlass_core::priority::Priority;
 use windlass_core::rate_limit::Taken;
 use windlass_core::settle::{Settled, Settlement};
+use windlass_core::spill::Spill;
 use windlass_core::worker::{Beat, Heartbeat, WorkerCard, WorkerId, WorkerSighting};
 
 use crate::clock::SystemClock;
@@ -69,6 +72,12 @@ impl MemoryEngine {
     /// An empty engine on the given clock.
     pub fn with_clock(clock: Arc<dyn Clock>) -> Self {
         Self { state: Mutex::default(), clock, listeners: Listeners::default() }
+    }
+
+    /// An empty engine for jobs of another one that is away.
+    pub fn for_spill() -> Self {
+        let state = State { last_id: SPILL_IDS_FROM - 1, ..State::default() };
+        Self { state: Mutex::new(state), ..Self::new() }
     }
 
     /// Does one atomic thing at one instant, then tells whoever listens.
@@ -253,6 +262,21 @@ impl Policies for MemoryEngine {
 
     async fn behind(&self, gate: &Gate, limit: u32) -> Result<Vec<JobId>> {
         Ok(self.at_once(|state, _| state.behind(gate, limit)))
+    }
+}
+
+#[async_trait]
+impl Spill for MemoryEngine {
+    async fn enqueue_behind(&self, request: EnqueueRequest, gate: &Gate) -> Result<Vec<Enqueued>> {
+        self.at_once(|state, now| state.enqueue_behind(request, gate, now))
+    }
+
+    async fn set_aside(&self, gate: &Gate, limit: u32) -> Result<u64> {
+        Ok(self.at_once(|state, _| state.set_aside(gate, limit)))
+    }
+
+    async fn end_behind(&self, gate: &Gate, reasons: Vec<(JobId, String)>) -> Result<Vec<JobId>> {
+        Ok(self.at_once(|state, now| state.end_behind(gate, reasons, now)))
     }
 }
 

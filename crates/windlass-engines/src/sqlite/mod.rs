@@ -18,6 +18,7 @@ mod read;
 mod act;
 mod counts;
 mod policies;
+mod spill;
 mod hints;
 mod inside;
 
@@ -60,6 +61,7 @@ use windlass_core::policies::{BreakersRead, Policies, Saved, Take};
 use windlass_core::priority::Priority;
 use windlass_core::rate_limit::Taken;
 use windlass_core::settle::{Settled, Settlement};
+use windlass_core::spill::Spill;
 use windlass_core::worker::{Beat, Heartbeat, WorkerCard, WorkerId, WorkerSighting};
 
 use fault::Step;
@@ -369,6 +371,24 @@ impl Policies for SqliteEngine {
     async fn behind(&self, gate: &Gate, limit: u32) -> Result<Vec<JobId>> {
         let gate = gate.clone();
         self.read(move |conn, _| policies::behind(conn, &gate, limit)).await
+    }
+}
+
+#[async_trait]
+impl Spill for SqliteEngine {
+    async fn enqueue_behind(&self, request: EnqueueRequest, gate: &Gate) -> Result<Vec<Enqueued>> {
+        let gate = gate.clone();
+        self.write(move |work| work.enqueue_behind(request, &gate)).await
+    }
+
+    async fn set_aside(&self, gate: &Gate, limit: u32) -> Result<u64> {
+        let gate = gate.clone();
+        self.write(move |work| work.set_aside(&gate, limit)).await
+    }
+
+    async fn end_behind(&self, gate: &Gate, reasons: Vec<(JobId, String)>) -> Result<Vec<JobId>> {
+        let gate = gate.clone();
+        self.write(move |work| work.end_behind(&gate, reasons)).await
     }
 }
 

@@ -8,9 +8,11 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 use windlass_core::clock::Clock;
 use windlass_core::engine::Durability;
 use windlass_core::error::EngineError;
+use windlass_core::limits::SPILL_IDS_FROM;
 
 use super::fault::{Failure, Fault, Step};
 use super::migrate;
+use super::sql::sql;
 use crate::clock::SystemClock;
 
 /// Older libraries can damage a file in WAL mode.
@@ -28,6 +30,8 @@ pub struct SqliteOptions {
     pub busy_timeout: Duration,
     /// Whether to bring the schema up to date by itself; else an old one is refused.
     pub migrate: bool,
+    /// The number of the first job. A file that has given lower ones is refused.
+    pub first_id: i64,
     /// Where the time comes from; tests give one that they move.
     pub clock: Arc<dyn Clock>,
 }
@@ -38,8 +42,16 @@ impl Default for SqliteOptions {
             synchronous: Synchronous::Full,
             busy_timeout: Duration::from_secs(5),
             migrate: true,
+            first_id: 1,
             clock: Arc::new(SystemClock),
         }
+    }
+}
+
+impl SqliteOptions {
+    /// For jobs of another engine that is away.
+    pub fn for_spill() -> Self {
+        Self { first_id: SPILL_IDS_FROM, ..Self::default() }
     }
 }
 
@@ -153,7 +165,24 @@ pub(super) fn open_writer(path: &Path, options: &SqliteOptions) -> Step<Connecti
     } else {
         migrate::check_applied(&conn)?
     }
+    begin_numbers(&conn, options.first_id)?;
     Ok(conn)
+}
+
+/// Lets the numbers of jobs begin where they should, in a file that has given none yet.
+fn begin_numbers(conn: &Connection, first: i64) -> Step<()> {
+    let next: i64 = conn.query_row(sql!("load_sequence"), [], |row| row.get(0))?;
+    if next >= first {
+        return Ok(());
+    }
+    if next > 1 {
+        return Err(unusable(
+            "expected a file of its own for the spill, got one that holds other jobs; name another file"
+                .to_owned(),
+        ));
+    }
+    conn.execute(sql!("save_sequence"), [first])?;
+    Ok(())
 }
 
 /// A connection that cannot write.

@@ -37,7 +37,14 @@ pub(crate) struct Identity {
 impl Identity {
     pub(crate) async fn register(engine: Arc<dyn Engine>, card: WorkerCard) -> Result<Self, EngineError> {
         let copy = card.clone();
-        store::call(&engine, |engine| async move { engine.register(copy).await }).await?;
+        let registered = store::call(&engine, |engine| async move { engine.register(copy).await }).await;
+        match registered {
+            // With a spill there is work to do. A worker that the store does not know is told so, and registers then.
+            Err(error) if error.is_passing() && engine.spill().is_some() => {
+                tracing::warn!(%error, "registering later: the store is away");
+            }
+            answered => answered?,
+        }
         Ok(Self { engine, card })
     }
 

@@ -69,6 +69,9 @@ pub struct Worker {
     duties: Vec<JoinHandle<()>>,
     /// Taken only by dropping the worker.
     heart: Option<HeartThread>,
+    /// Works on the spill, if the engine has one: with slots, a heart and an identity of its own, so that trouble with one
+    /// store is none with the other.
+    on_spill: Option<Box<Self>>,
     /// Kept until the worker has ended: a dropped one hears nothing more.
     listener: Option<Arc<Listener>>,
     controls: Arc<Controls>,
@@ -92,16 +95,36 @@ impl Worker {
             Arc::clone(&engine),
             ClientOptions { labels: options.labels.clone(), hooks: options.enqueue_hooks.clone(), limits },
         );
+        let on_spill = match engine.spill() {
+            Some(spill) => Some(Box::new(Self::start_on(spill, &client, &table, &plan, &options).await?)),
+            None => None,
+        };
         sync_limits(&client).await;
         let identity = Identity::register(Arc::clone(&engine), plan.card(random::worker_id())).await?;
-        Ok(Self::assemble(engine, client, table, plan, identity, &options))
+        let mut worker = Self::assemble(engine, client, table, &plan, identity, &options);
+        worker.on_spill = on_spill;
+        Ok(worker)
+    }
+
+    /// The same worker once more, on the spill of its engine.
+    async fn start_on(
+        spill: Arc<dyn Engine>,
+        client: &Client,
+        table: &Table,
+        plan: &Plan,
+        options: &WorkerOptions,
+    ) -> Result<Self, StartError> {
+        let client = client.on_spill(Arc::clone(&spill));
+        sync_limits(&client).await;
+        let identity = Identity::register(Arc::clone(&spill), plan.card(random::worker_id())).await?;
+        Ok(Self::assemble(spill, client, table.clone(), plan, identity, options))
     }
 
     fn assemble(
         engine: Arc<dyn Engine>,
         client: Client,
         table: Table,
-        plan: Plan,
+        plan: &Plan,
         identity: Identity,
         options: &WorkerOptions,
     ) -> Self {
@@ -147,6 +170,7 @@ impl Worker {
             unsettled: false,
             duties,
             heart: Some(heart),
+            on_spill: None,
             listener: Some(listener),
             controls: parts.controls,
             errors: parts.errors,
@@ -162,12 +186,13 @@ impl Worker {
 
     /// The newest errors of handlers in this process, newest last.
     pub fn last_errors(&self) -> Vec<LastError> {
-        self.errors.snapshot()
+        let of_spill = self.on_spill.iter().flat_map(|worker| worker.errors.snapshot());
+        self.errors.snapshot().into_iter().chain(of_spill).collect()
     }
 
     /// A handle with which others can stop this worker while somebody waits for its end.
     pub fn stopper(&self) -> Stopper {
-        Stopper { pools: self.pools.clone(), grace: self.stop_grace, runtime: self.runtime.clone() }
+        Stopper { pools: self.all_pools(), grace: self.stop_grace, runtime: self.runtime.clone() }
     }
 
     /// Stops and waits until everything is settled, or until the grace and a few seconds have passed.
@@ -179,8 +204,14 @@ impl Worker {
     /// Takes no new jobs, goes on until nothing is due, then ends. Future and parked jobs stay.
     pub async fn drain(&mut self) -> Stopped {
         self.client.start_draining();
-        tell(&self.pools, &self.runtime, || Event::Drain);
+        tell(&self.all_pools(), &self.runtime, || Event::Drain);
         self.ended(None).await
+    }
+
+    /// The pools on both stores.
+    fn all_pools(&self) -> Vec<mpsc::Sender<Event>> {
+        let of_spill = self.on_spill.iter().flat_map(|worker| worker.pools.iter());
+        self.pools.iter().chain(of_spill).cloned().collect()
     }
 
     /// Waits for the pools, then ends upkeep and lets the worker out of the store.
@@ -199,6 +230,11 @@ impl Worker {
             shell.abort();
             self.shells.pop();
             self.unsettled |= !clean;
+        }
+        if let Some(on_spill) = &mut self.on_spill {
+            let left =
+                deadline.map(|deadline| deadline.saturating_duration_since(tokio::time::Instant::now()));
+            self.unsettled |= Box::pin(on_spill.ended(left)).await == Stopped::Unsettled;
         }
         self.duties.drain(..).for_each(|duty| duty.abort());
         sync_limits(&self.client).await;

@@ -42,7 +42,7 @@ async fn call(_job: Call, State(shop): State<Shop>) {
 /// Waits until all but the probe are held back, having been claimed by one worker or another.
 async fn until_all_others_wait(client: &Client) {
     loop {
-        let queues = client.snapshot().await.expect("the engine is up");
+        let queues = client.queues().await.expect("the engine is up");
         let counts = queues.iter().map(|queue| (queue.counts.running, queue.counts.parked));
         if counts.into_iter().any(|counts| counts == (1, JOBS as u64 - 1)) {
             return;

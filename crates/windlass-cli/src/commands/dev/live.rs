@@ -20,7 +20,7 @@ pub(super) async fn show(client: &Client, output: &Output) -> Failure {
     }
     let mut drawn_lines = 0;
     loop {
-        let queues = match client.snapshot().await {
+        let queues = match client.queues().await {
             Ok(queues) => queues,
             Err(error) => return error.into(),
         };

@@ -1,0 +1,199 @@
+//! What people read and do, on both sides: the number of a job says where it is, and lists and counts are joined. While the
+//! primary is away, what it holds cannot be seen, and the spill is shown alone.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use windlass_core::admin::{
+    AttemptRecord, BatchDone, CancelAnswer, Changed, JobRecord, ListRequest, QueueStatus, RetryAnswer,
+    TypeStatus,
+};
+use windlass_core::breaker::BreakerState;
+use windlass_core::claim::Fence;
+use windlass_core::engine::{Admin, Engine, Result};
+use windlass_core::error::EngineError;
+use windlass_core::fallback::{FallbackStatus, Side};
+use windlass_core::gate::Gate;
+use windlass_core::job::{JobId, JobState};
+use windlass_core::limits::LIST_PAGE_MAX;
+use windlass_core::names::{BreakerName, QueueName};
+use windlass_core::policies::{BreakersRead, Policies, Saved, Take};
+use windlass_core::priority::Priority;
+use windlass_core::rate_limit::Taken;
+use windlass_core::spill::{Aside, Spill, is_receipt_kept};
+
+use super::{FallbackEngine, Inner};
+
+impl Inner {
+    /// The engine that has a job of this number, if anybody has.
+    fn keeper(&self, id: JobId) -> Result<Arc<dyn Engine>> {
+        match Side::of(id) {
+            Side::Primary => self.primary.engine(),
+            Side::Spill => Ok(Arc::<dyn Spill>::clone(&self.spill)),
+        }
+    }
+
+    /// Refuses to touch a job of the spill that the primary has, may have, or is about to have. One of which that can no
+    /// longer be known is a person's to decide about.
+    async fn check_not_leaving(&self, id: JobId) -> Result<()> {
+        if Side::of(id) == Side::Primary {
+            return Ok(());
+        }
+        let record = self.spill.job(id).await?;
+        let Some(JobState::Waiting { gate: Some(gate) }) = record.map(|record| record.state) else {
+            return Ok(());
+        };
+        let Some((_, since)) = Aside::of(&gate) else { return Ok(()) };
+        if !is_receipt_kept(since, self.spill.now().await?) {
+            return Ok(());
+        }
+        let name = self.primary.name;
+        let why = format!(
+            "job {id} may be in {name} by now; when {name} is back, the job says under which number it is there"
+        );
+        Err(EngineError::Unavailable { why })
+    }
+
+    /// What the primary says; nothing while it is away.
+    async fn if_there<T>(&self, asked: impl Future<Output = Result<T>>) -> Result<Option<T>> {
+        match asked.await {
+            Ok(answer) => Ok(Some(answer)),
+            Err(_) if self.side() == Side::Spill => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+#[async_trait]
+impl Admin for FallbackEngine {
+    async fn fallback(&self) -> Result<Option<FallbackStatus>> {
+        self.inner.status().await.map(Some)
+    }
+
+    async fn job(&self, id: JobId) -> Result<Option<JobRecord>> {
+        self.inner.keeper(id)?.job(id).await
+    }
+
+    async fn attempts(&self, id: JobId) -> Result<Vec<AttemptRecord>> {
+        self.inner.keeper(id)?.attempts(id).await
+    }
+
+    /// Those in the spill have the highest numbers, so they come first.
+    async fn list(&self, request: ListRequest) -> Result<Vec<JobRecord>> {
+        let limit = request.limit.min(LIST_PAGE_MAX);
+        let begins_in_spill = request.before.is_none_or(|before| Side::of(before) == Side::Spill);
+        let mut page = match begins_in_spill {
+            true => self.inner.spill.list(request.clone()).await?,
+            false => Vec::new(),
+        };
+        let left = limit.saturating_sub(u32::try_from(page.len()).unwrap_or(limit));
+        if left > 0 {
+            let before = request.before.filter(|_| !begins_in_spill);
+            let rest = ListRequest { before, limit: left, ..request };
+            let asked = async { self.inner.primary.engine()?.list(rest).await };
+            page.extend(self.inner.if_there(asked).await?.unwrap_or_default());
+        }
+        Ok(page)
+    }
+
+    async fn queues(&self) -> Result<Vec<QueueStatus>> {
+        let spill = self.inner.spill.queues().await?;
+        let asked = async { self.inner.primary.engine()?.queues().await };
+        let Some(mut queues) = self.inner.if_there(asked).await? else { return Ok(spill) };
+        for queue in &mut queues {
+            if let Some(beside) = spill.iter().find(|other| other.spec.name == queue.spec.name) {
+                queue.add(beside);
+            }
+        }
+        Ok(queues)
+    }
+
+    async fn types(&self) -> Result<Vec<TypeStatus>> {
+        let spill = self.inner.spill.types().await?;
+        let asked = async { self.inner.primary.engine()?.types().await };
+        let Some(mut types) = self.inner.if_there(asked).await? else { return Ok(spill) };
+        for known in &mut types {
+            let beside = spill.iter().find(|other| other.spec.name == known.spec.name);
+            known.unfinished += beside.map_or(0, |beside| beside.unfinished);
+        }
+        Ok(types)
+    }
+
+    async fn cancel(&self, id: JobId, why: &str) -> Result<CancelAnswer> {
+        self.inner.check_not_leaving(id).await?;
+        self.inner.keeper(id)?.cancel(id, why).await
+    }
+
+    async fn retry(&self, id: JobId) -> Result<RetryAnswer> {
+        self.inner.check_not_leaving(id).await?;
+        self.inner.keeper(id)?.retry(id).await
+    }
+
+    async fn discard(&self, id: JobId) -> Result<Changed> {
+        self.inner.keeper(id)?.discard(id).await
+    }
+
+    async fn set_priority(&self, id: JobId, priority: Priority) -> Result<Changed> {
+        self.inner.keeper(id)?.set_priority(id, priority).await
+    }
+
+    async fn pause(
+        &self,
+        queue: &QueueName,
+        reason: Option<&str>,
+        lasting: Option<Duration>,
+    ) -> Result<Changed> {
+        self.inner.spill.pause(queue, reason, lasting).await?;
+        self.inner.primary.engine()?.pause(queue, reason, lasting).await
+    }
+
+    async fn resume(&self, queue: &QueueName) -> Result<Changed> {
+        self.inner.spill.resume(queue).await?;
+        self.inner.primary.engine()?.resume(queue).await
+    }
+
+    async fn set_shut(&self, queue: &QueueName, shut: bool) -> Result<Changed> {
+        self.inner.spill.set_shut(queue, shut).await?;
+        self.inner.primary.engine()?.set_shut(queue, shut).await
+    }
+
+    async fn purge(&self, queue: &QueueName, limit: u32) -> Result<BatchDone> {
+        let spill = self.inner.spill.purge(queue, limit).await?;
+        let primary = self.inner.primary.engine()?.purge(queue, limit).await?;
+        Ok(BatchDone { changed: spill.changed + primary.changed, more: spill.more || primary.more })
+    }
+
+    async fn open_gate(&self, gate: &Gate, limit: u32) -> Result<BatchDone> {
+        self.inner.primary.engine()?.open_gate(gate, limit).await
+    }
+}
+
+/// What processes share is in the primary. Jobs of the spill go by the spill's own limits.
+#[async_trait]
+impl Policies for FallbackEngine {
+    async fn breakers(&self) -> Result<BreakersRead> {
+        self.inner.primary.engine()?.breakers().await
+    }
+
+    async fn save_breaker(&self, name: &BreakerName, read: u64, state: &BreakerState) -> Result<Saved> {
+        self.inner.primary.engine()?.save_breaker(name, read, state).await
+    }
+
+    async fn still_hold(&self, claims: &[Fence]) -> Result<Vec<bool>> {
+        self.inner.primary.engine()?.still_hold(claims).await
+    }
+
+    async fn take_tokens(&self, takes: &[Take]) -> Result<Vec<Taken>> {
+        self.inner.primary.engine()?.take_tokens(takes).await
+    }
+
+    async fn gates(&self, after: Option<&Gate>, limit: u32) -> Result<Vec<Gate>> {
+        self.inner.primary.engine()?.gates(after, limit).await
+    }
+
+    async fn behind(&self, gate: &Gate, limit: u32) -> Result<Vec<JobId>> {
+        self.inner.primary.engine()?.behind(gate, limit).await
+    }
+}

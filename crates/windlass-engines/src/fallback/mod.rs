@@ -1,0 +1,312 @@
+//! An engine made of two: a primary, and a spill beside it that keeps jobs while the primary is away.
+//!
+//! New jobs go to the primary for as long as it answers, and else into the spill ([`enqueue`]); [`health`] watches the primary
+//! and decides by core's switch; what nobody has claimed yet goes to the primary when it is back ([`bring_home`]). Numbers of
+//! jobs in the spill begin at [`SPILL_IDS_FROM`](windlass_core::limits::SPILL_IDS_FROM), so the number of a job says where it is. A worker works on both stores, each
+//! with slots of its own (see [`Engine::spill`]), so no job is ever settled elsewhere than where it was claimed.
+
+mod admin;
+mod bring_home;
+mod enqueue;
+mod health;
+mod primary;
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+
+use windlass_core::admin::BatchDone;
+use windlass_core::claim::{ClaimAnswer, ClaimRequest, Fence, Outlook};
+use windlass_core::clock::Timestamp;
+use windlass_core::engine::{Declaration, Engine, EngineInfo, HintListener, RescueRequest, Rescued, Result};
+use windlass_core::enqueue::{EnqueueRequest, Enqueued, RequestId};
+use windlass_core::fallback::{FallbackStatus, Side, Switch, SwitchRules};
+use windlass_core::job::Progress;
+use windlass_core::names::{QueueName, TypeName};
+use windlass_core::settle::{Settled, Settlement};
+use windlass_core::spill::Spill;
+use windlass_core::worker::{Beat, Heartbeat, WorkerCard, WorkerId, WorkerSighting};
+
+pub use primary::{Connect, Connecting};
+use primary::{Primary, is_away};
+
+/// How an engine falls back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FallbackOptions {
+    /// A check or an enqueue that the primary does not answer within this time counts as failed.
+    pub check_timeout: Duration,
+    /// How often the primary is asked for a sign of life.
+    pub check_every: Duration,
+    /// When it counts as away and when as back.
+    pub rules: SwitchRules,
+    /// What becomes of new jobs with keys while it is away.
+    pub keys: KeysWhileAway,
+    /// Unfinished jobs that the spill takes at the most.
+    pub spill_max: u64,
+    /// Whether this process brings the spill home. One that lives for a moment leaves it to others.
+    pub bring_home: bool,
+}
+
+impl Default for FallbackOptions {
+    fn default() -> Self {
+        Self {
+            check_timeout: Duration::from_secs(2),
+            check_every: Duration::from_secs(1),
+            rules: SwitchRules::default(),
+            keys: KeysWhileAway::default(),
+            spill_max: 100_000,
+            bring_home: true,
+        }
+    }
+}
+
+/// What becomes of new jobs with keys while the primary, which alone knows who holds them, is away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum KeysWhileAway {
+    /// They are refused.
+    #[default]
+    Refuse,
+    /// They are taken. One whose key turns out to be held ends as cancelled, if it was not run before.
+    Accept,
+}
+
+/// An engine made of a primary and a spill.
+pub struct FallbackEngine {
+    inner: Arc<Inner>,
+    duties: Vec<JoinHandle<()>>,
+}
+
+struct Inner {
+    primary: Primary,
+    spill: Arc<dyn Spill>,
+    options: FallbackOptions,
+    switch: Mutex<Switch>,
+    /// All that this process declared.
+    declared: Mutex<Declaration>,
+    /// Whether the spill ever held anything.
+    spill_was_used: AtomicBool,
+    counts: Counts,
+    returned: Arc<Notify>,
+    started: Instant,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    switches: AtomicU64,
+    spilled: AtomicU64,
+    returned: AtomicU64,
+    uncertain: AtomicU64,
+}
+
+impl FallbackEngine {
+    /// Joins a primary and a spill, which must give numbers from [`SPILL_IDS_FROM`](windlass_core::limits::SPILL_IDS_FROM) on. If
+    /// the primary is away, it starts with the spill and says so; any other trouble with the primary is an error, for
+    /// somebody must act.
+    pub async fn open(
+        name: &'static str,
+        connect: Connect,
+        spill: Arc<dyn Spill>,
+        options: FallbackOptions,
+    ) -> Result<Self> {
+        let used = spill.queues().await?.iter().any(|queue| queue.totals.enqueued > 0);
+        let mut inner = Inner {
+            primary: Primary::new(name, connect),
+            spill,
+            options,
+            switch: Mutex::new(Switch::new(options.rules, Side::Primary, Duration::ZERO)),
+            declared: Mutex::default(),
+            spill_was_used: AtomicBool::new(used),
+            counts: Counts::default(),
+            returned: Arc::default(),
+            started: Instant::now(),
+        };
+        inner.reach_primary().await?;
+        let inner = Arc::new(inner);
+        let mut duties = vec![tokio::spawn(health::watch(Arc::downgrade(&inner)))];
+        if options.bring_home {
+            let bringing = health::bring_home(Arc::downgrade(&inner), Arc::clone(&inner.returned));
+            duties.push(tokio::spawn(bringing));
+        }
+        Ok(Self { inner, duties })
+    }
+}
+
+impl Drop for FallbackEngine {
+    fn drop(&mut self) {
+        self.duties.iter().for_each(JoinHandle::abort);
+    }
+}
+
+impl fmt::Debug for FallbackEngine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FallbackEngine").field("primary", &self.inner.primary.name).finish_non_exhaustive()
+    }
+}
+
+impl Inner {
+    /// Tries the primary once, at the start.
+    async fn reach_primary(&mut self) -> Result<()> {
+        let opened = tokio::time::timeout(self.options.check_timeout, self.primary.open()).await;
+        match opened {
+            Ok(Ok(_)) => self.introduce().await,
+            Ok(Err(error)) if !error.is_passing() => return Err(error),
+            failed => {
+                let why = failed.map_or("no answer in time".to_owned(), |result| {
+                    result.map_or_else(|error| error.to_string(), |_| String::new())
+                });
+                let (primary, spill) = (self.primary.name, self.spill.info().name);
+                tracing::warn!(why, primary, spill, "the store is away; starting with the spill");
+                self.switch = Mutex::new(Switch::new(self.options.rules, Side::Spill, Duration::ZERO));
+            }
+        }
+        Ok(())
+    }
+
+    fn side(&self) -> Side {
+        self.switch().side()
+    }
+
+    fn switch(&self) -> MutexGuard<'_, Switch> {
+        self.switch.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn declared(&self) -> MutexGuard<'_, Declaration> {
+        self.declared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Jobs in the spill that have not ended.
+    async fn spill_size(&self) -> Result<u64> {
+        Ok(self.spill.queues().await?.iter().map(|queue| queue.counts.unfinished()).sum())
+    }
+
+    async fn status(&self) -> Result<FallbackStatus> {
+        let spill = self.spill.info().name;
+        let (side, primary_healthy) = {
+            let switch = self.switch();
+            (switch.side(), switch.is_healthy())
+        };
+        Ok(FallbackStatus {
+            active: if side == Side::Primary { self.primary.name } else { spill },
+            primary: self.primary.name,
+            spill,
+            primary_healthy,
+            switches: self.counts.switches.load(Ordering::Relaxed),
+            spilled: self.counts.spilled.load(Ordering::Relaxed),
+            returned: self.counts.returned.load(Ordering::Relaxed),
+            spill_size: self.spill_size().await?,
+            uncertain: self.counts.uncertain.load(Ordering::Relaxed),
+        })
+    }
+
+    /// Declares on both sides. What the primary does not learn now, because it is away, it learns when it is back.
+    async fn declare(&self, declaration: Declaration) -> Result<()> {
+        self.spill.declare(declaration.clone()).await?;
+        remember(&mut self.declared(), declaration.clone());
+        match self.on_primary(|primary| async move { primary.declare(declaration).await }).await {
+            Err(error) if is_away(&error) => {
+                tracing::warn!(%error, "queues and types are declared again when the store is back");
+                Ok(())
+            }
+            answered => answered,
+        }
+    }
+}
+
+/// What was declared before, and this; the newer counts.
+fn remember(known: &mut Declaration, new: Declaration) {
+    known.queues.retain(|old| new.queues.iter().all(|queue| queue.name != old.name));
+    known.types.retain(|old| new.types.iter().all(|kind| kind.name != old.name));
+    known.queues.extend(new.queues);
+    known.types.extend(new.types);
+}
+
+/// A worker of this engine works on the primary; on the spill it works through [`Engine::spill`].
+#[async_trait]
+impl Engine for FallbackEngine {
+    fn info(&self) -> EngineInfo {
+        let spill = self.inner.spill.info().durability;
+        let primary = self.inner.primary.engine().map_or(spill, |engine| engine.info().durability);
+        EngineInfo { name: self.inner.primary.name, durability: primary.min(spill) }
+    }
+
+    fn spill(&self) -> Option<Arc<dyn Engine>> {
+        Some(Arc::<dyn Spill>::clone(&self.inner.spill))
+    }
+
+    async fn now(&self) -> Result<Timestamp> {
+        match self.inner.side() {
+            Side::Primary => self.inner.primary.engine()?.now().await,
+            Side::Spill => self.inner.spill.now().await,
+        }
+    }
+
+    async fn declare(&self, declaration: Declaration) -> Result<()> {
+        self.inner.declare(declaration).await
+    }
+
+    async fn enqueue(&self, request: EnqueueRequest) -> Result<Vec<Enqueued>> {
+        self.inner.enqueue(request).await
+    }
+
+    async fn receipt(&self, request: RequestId) -> Result<Option<Vec<Enqueued>>> {
+        self.inner.receipt(request).await
+    }
+
+    async fn claim(&self, request: ClaimRequest) -> Result<ClaimAnswer> {
+        self.inner.note(self.inner.primary.engine()?.claim(request).await)
+    }
+
+    async fn outlook(&self, queues: &[QueueName], types: &[TypeName]) -> Result<Vec<(QueueName, Outlook)>> {
+        self.inner.primary.engine()?.outlook(queues, types).await
+    }
+
+    async fn settle(&self, batch: Vec<Settlement>) -> Result<Vec<Settled>> {
+        self.inner.note(self.inner.primary.engine()?.settle(batch).await)
+    }
+
+    async fn report(&self, batch: Vec<(Fence, Progress)>) -> Result<Vec<Settled>> {
+        self.inner.primary.engine()?.report(batch).await
+    }
+
+    async fn register(&self, card: WorkerCard) -> Result<()> {
+        self.inner.primary.engine()?.register(card).await
+    }
+
+    async fn extend(&self, heartbeat: Heartbeat) -> Result<Beat> {
+        self.inner.primary.engine()?.extend(heartbeat).await
+    }
+
+    async fn asked_to_stop(&self, worker: WorkerId) -> Result<Vec<Fence>> {
+        self.inner.primary.engine()?.asked_to_stop(worker).await
+    }
+
+    async fn retire(&self, worker: WorkerId) -> Result<()> {
+        self.inner.primary.engine()?.retire(worker).await
+    }
+
+    async fn workers(&self) -> Result<Vec<WorkerSighting>> {
+        self.inner.primary.engine()?.workers().await
+    }
+
+    async fn rescue(&self, request: RescueRequest) -> Result<Rescued> {
+        self.inner.primary.engine()?.rescue(request).await
+    }
+
+    async fn sweep(&self, limit: u32) -> Result<BatchDone> {
+        self.inner.primary.engine()?.sweep(limit).await
+    }
+
+    async fn prune(&self, limit: u32) -> Result<BatchDone> {
+        self.inner.primary.engine()?.prune(limit).await
+    }
+
+    fn on_hint(&self, listener: Weak<dyn HintListener>) {
+        self.inner.spill.on_hint(listener.clone());
+        self.inner.primary.on_hint(listener);
+    }
+}

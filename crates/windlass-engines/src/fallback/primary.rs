@@ -1,0 +1,90 @@
+//! The engine that was asked for. It may not be there when the process starts, so it is opened when it can be.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
+use std::time::Duration;
+
+use windlass_core::engine::{Engine, HintListener, Result};
+use windlass_core::error::EngineError;
+
+/// Opens the primary. Asked again until it succeeds.
+pub type Connect = Arc<dyn Fn() -> Connecting + Send + Sync>;
+
+/// A primary that is being opened.
+pub type Connecting = Pin<Box<dyn Future<Output = Result<Arc<dyn Engine>>> + Send>>;
+
+/// The engine that was asked for.
+pub(super) struct Primary {
+    pub(super) name: &'static str,
+    connect: Connect,
+    engine: RwLock<Option<Arc<dyn Engine>>>,
+    /// Held by whoever opens it.
+    opening: tokio::sync::Mutex<()>,
+    /// Whoever wanted hints before it was there.
+    listeners: Mutex<Vec<Weak<dyn HintListener>>>,
+}
+
+impl Primary {
+    pub(super) fn new(name: &'static str, connect: Connect) -> Self {
+        Self {
+            name,
+            connect,
+            engine: RwLock::default(),
+            opening: tokio::sync::Mutex::default(),
+            listeners: Mutex::default(),
+        }
+    }
+
+    /// The engine, if it was ever reached.
+    pub(super) fn engine(&self) -> Result<Arc<dyn Engine>> {
+        let engine = self.engine.read().unwrap_or_else(PoisonError::into_inner);
+        engine.clone().ok_or_else(|| EngineError::Unavailable {
+            why: format!("{} has not been reached since this process started", self.name),
+        })
+    }
+
+    /// The engine, opened if need be. Only one task opens it.
+    pub(super) async fn open(&self) -> Result<Arc<dyn Engine>> {
+        let _only_me = self.opening.lock().await;
+        if let Ok(engine) = self.engine() {
+            return Ok(engine);
+        }
+        let engine = (self.connect)().await?;
+        *self.engine.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&engine));
+        self.waiting_listeners().drain(..).for_each(|listener| engine.on_hint(listener));
+        Ok(engine)
+    }
+
+    pub(super) fn on_hint(&self, listener: Weak<dyn HintListener>) {
+        let mut waiting = self.waiting_listeners();
+        match self.engine() {
+            Ok(engine) => engine.on_hint(listener),
+            Err(_) => waiting.push(listener),
+        }
+    }
+
+    fn waiting_listeners(&self) -> MutexGuard<'_, Vec<Weak<dyn HintListener>>> {
+        self.listeners.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Runs a call in a task of its own, so that it is never dropped half way, and waits for it only so long.
+pub(super) async fn within<T: Send + 'static>(
+    limit: Duration,
+    call: impl Future<Output = Result<T>> + Send + 'static,
+) -> Result<T> {
+    match tokio::time::timeout(limit, tokio::spawn(call)).await {
+        Ok(Ok(answer)) => answer,
+        Ok(Err(ended)) => Err(EngineError::Unknown { why: format!("the call ended early: {ended}") }),
+        Err(_) => Err(EngineError::Unknown { why: format!("no answer within {limit:?}") }),
+    }
+}
+
+/// Whether an error says that a store is away, rather than that something is wrong with a request or that it is full.
+pub(super) fn is_away(error: &EngineError) -> bool {
+    matches!(
+        error,
+        EngineError::Unavailable { .. } | EngineError::Unknown { .. } | EngineError::Unusable { .. }
+    )
+}

@@ -1,0 +1,163 @@
+//! While the primary is away.
+
+use std::time::Duration;
+
+use windlass_core::engine::Admin;
+use windlass_core::engine::Engine;
+use windlass_core::enqueue::{Enqueued, NewJob};
+use windlass_core::error::EngineError;
+use windlass_core::job_type::TypeSpec;
+use windlass_core::key::KeyClaim;
+use windlass_core::limits::SPILL_IDS_FROM;
+use windlass_core::names::{Key, TypeName};
+use windlass_core::payload::Payload;
+use windlass_engines::fallback::{FallbackEngine, FallbackOptions, KeysWhileAway};
+
+use crate::place::{
+    Primary, declaration, job, memory, payloads, put, quick, request, spill, sqlite, status, until,
+    until_away, until_home, why_ended,
+};
+
+fn keyed(key: &str) -> NewJob {
+    NewJob { key: Some(KeyClaim::new(Key::parse(key).unwrap())), ..job(0) }
+}
+
+#[tokio::test]
+async fn new_jobs_go_into_the_spill_and_say_so_and_go_to_the_primary_again_when_it_is_back() {
+    let primary = Primary::on_redis().await;
+    let engine = primary.with_memory().await;
+    assert!(matches!(put(&engine, job(0)).await, Enqueued::New(_)));
+    primary.go();
+    let spilled = spill(&engine, job(1)).await;
+    assert!(spilled.0 >= SPILL_IDS_FROM, "its number says where it is");
+    until_away(&engine).await;
+    assert!(!status(&engine).await.primary_healthy);
+    primary.come_back();
+    until_home(&engine).await;
+    assert!(matches!(put(&engine, job(2)).await, Enqueued::New(_)));
+    let told = status(&engine).await;
+    assert_eq!((told.switches, told.spilled, told.returned, told.uncertain), (2, 1, 1, 0));
+    assert_eq!(payloads(&*primary.store).await, [0, 1, 2]);
+    assert!(why_ended(&engine, spilled).await.starts_with("moved to redis as job "));
+}
+
+#[tokio::test]
+async fn an_engine_whose_primary_is_not_there_starts_with_the_spill_and_finds_the_primary_later() {
+    let primary = Primary::on_redis().await;
+    primary.go();
+    let engine = primary.with_memory().await;
+    assert_eq!(status(&engine).await.active, "memory");
+    spill(&engine, job(1)).await;
+    primary.come_back();
+    until_home(&engine).await;
+    assert_eq!(payloads(&*primary.store).await, [1], "and what was declared meanwhile is declared there");
+}
+
+#[tokio::test]
+async fn a_primary_that_is_there_and_cannot_be_used_is_an_error_at_the_start() {
+    let url = windlass_servers::shared::redis_url().unwrap().replace("redis://", "redis://nobody:secret@");
+    let connect: windlass_engines::fallback::Connect = std::sync::Arc::new(move || {
+        let url = url.clone();
+        Box::pin(async move {
+            let engine = windlass_engines::redis::RedisEngine::connect(&url, Default::default()).await?;
+            Ok(std::sync::Arc::new(engine) as std::sync::Arc<dyn Engine>)
+        })
+    });
+    let opened = FallbackEngine::open("redis", connect, memory(), quick()).await;
+    assert!(matches!(opened, Err(EngineError::Unusable { .. })), "{opened:?}");
+}
+
+#[tokio::test]
+async fn types_that_only_others_registered_are_taken_into_the_spill() {
+    let primary = Primary::on_redis().await;
+    let theirs = TypeName::parse("theirs").unwrap();
+    let mut known = declaration();
+    known.types = vec![TypeSpec::new(theirs.clone(), known.queues[0].name.clone())];
+    primary.store.declare(known).await.unwrap();
+    let engine = primary.with_memory().await;
+    primary.go();
+    spill(&engine, NewJob::new(theirs, Payload::default())).await;
+}
+
+#[tokio::test]
+async fn jobs_with_keys_are_refused_and_nothing_of_them_is_stored() {
+    let primary = Primary::on_redis().await;
+    let engine = primary.with_memory().await;
+    primary.go();
+    until_away(&engine).await;
+    let error = engine.enqueue(request(vec![job(1), keyed("a")])).await.unwrap_err();
+    assert!(matches!(error, EngineError::Unavailable { .. }), "{error}");
+    assert!(error.to_string().contains("key a") && error.to_string().contains("accept"), "{error}");
+    assert_eq!(status(&engine).await.spill_size, 0);
+}
+
+#[tokio::test]
+async fn jobs_with_keys_that_are_accepted_end_as_duplicates_if_their_key_turns_out_to_be_held() {
+    let primary = Primary::on_redis().await;
+    let options = FallbackOptions { keys: KeysWhileAway::Accept, ..quick() };
+    let engine = primary.with(memory(), options).await;
+    let holder = put(&engine, keyed("a")).await.job().unwrap();
+    primary.go();
+    until_away(&engine).await;
+    let (taken, free) = (spill(&engine, keyed("a")).await, spill(&engine, keyed("b")).await);
+    assert_eq!(put(&engine, keyed("b")).await, Enqueued::Kept(free), "keys hold within the spill");
+    primary.come_back();
+    until_home(&engine).await;
+    assert_eq!(why_ended(&engine, taken).await, format!("duplicate of job {holder} in redis"));
+    assert!(why_ended(&engine, free).await.starts_with("moved to redis as job "));
+}
+
+#[tokio::test]
+async fn a_spill_takes_no_more_than_it_may_and_says_so() {
+    let primary = Primary::on_redis().await;
+    let engine = primary.with(memory(), FallbackOptions { spill_max: 2, ..quick() }).await;
+    primary.go();
+    spill(&engine, job(1)).await;
+    spill(&engine, job(2)).await;
+    let error = engine.enqueue(request(vec![job(3)])).await.unwrap_err();
+    assert!(matches!(error, EngineError::Full { .. }) && error.to_string().contains("at most 2"), "{error}");
+}
+
+#[tokio::test]
+async fn one_failure_spills_one_job_and_does_not_switch() {
+    let primary = Primary::on_redis().await;
+    let never = Duration::from_secs(3_600);
+    let engine = primary.with(memory(), FallbackOptions { check_every: never, ..quick() }).await;
+    primary.go();
+    spill(&engine, job(1)).await;
+    assert_eq!(status(&engine).await.active, "redis");
+    primary.come_back();
+    until("calls go through again", async || matches!(put(&engine, job(2)).await, Enqueued::New(_))).await;
+    assert_eq!(status(&engine).await.switches, 0);
+}
+
+#[tokio::test]
+async fn a_repeat_of_a_request_that_was_spilled_gets_the_same_answer_on_either_side() {
+    let primary = Primary::on_redis().await;
+    let engine = primary.with_memory().await;
+    primary.go();
+    let request = request(vec![job(1)]);
+    let first = engine.enqueue(request.clone()).await.unwrap();
+    assert_eq!(engine.enqueue(request.clone()).await.unwrap(), first);
+    primary.come_back();
+    until_home(&engine).await;
+    assert_eq!(engine.enqueue(request.clone()).await.unwrap(), first);
+    assert_eq!(engine.receipt(request.request).await.unwrap(), Some(first));
+    assert_eq!(payloads(&*primary.store).await, [1]);
+}
+
+#[tokio::test]
+async fn counts_and_lists_show_both_sides_and_the_spill_alone_while_the_primary_is_away() {
+    let primary = Primary::on_redis().await;
+    let folder = tempfile::tempdir().unwrap();
+    let engine = primary.with(sqlite(folder.path()), quick()).await;
+    put(&engine, job(1)).await;
+    primary.go();
+    until_away(&engine).await;
+    let spilled =
+        spill(&engine, NewJob { when: windlass_core::enqueue::When::In(Duration::from_secs(600)), ..job(2) })
+            .await;
+    assert_eq!(engine.queues().await.unwrap()[0].counts.unfinished(), 1);
+    assert_eq!(payloads(&engine).await, [2]);
+    assert_eq!(engine.job(spilled).await.unwrap().unwrap().job.id, spilled);
+}

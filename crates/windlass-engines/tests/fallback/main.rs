@@ -1,0 +1,11 @@
+//! An engine made of two: what happens while the primary is away, and how everything comes home.
+#![cfg(all(feature = "fallback", feature = "redis", feature = "sqlite"))]
+#![allow(clippy::unwrap_used, reason = "all of this is a test, also what tests share")]
+
+mod place;
+mod away;
+mod coming_home;
+mod lost_answers;
+mod people;
+#[cfg(feature = "postgres")]
+mod postgres;

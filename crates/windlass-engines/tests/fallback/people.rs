@@ -1,0 +1,30 @@
+//! What people see and do while jobs are in the spill.
+
+use windlass_core::admin::CancelAnswer;
+use windlass_core::engine::Admin;
+
+use crate::place::{Primary, job, put, spill, until_away, until_home};
+
+#[tokio::test]
+async fn a_job_in_the_spill_can_be_cancelled_and_stays_so() {
+    let primary = Primary::on_redis().await;
+    let engine = primary.with_memory().await;
+    primary.go();
+    until_away(&engine).await;
+    let id = spill(&engine, job(1)).await;
+    assert_eq!(engine.cancel(id, "enough").await.unwrap(), CancelAnswer::Cancelled);
+    primary.come_back();
+    until_home(&engine).await;
+    assert_eq!(crate::place::payloads(&*primary.store).await.len(), 0);
+}
+
+#[tokio::test]
+async fn what_is_asked_of_a_primary_that_is_away_fails_and_says_why() {
+    let primary = Primary::on_redis().await;
+    let engine = primary.with_memory().await;
+    let id = put(&engine, job(1)).await.job().unwrap();
+    primary.go();
+    until_away(&engine).await;
+    assert!(engine.job(id).await.unwrap_err().is_passing());
+    assert!(engine.pause(&crate::place::queue(), None, None).await.unwrap_err().is_passing());
+}

@@ -1,0 +1,183 @@
+//! A primary behind a proxy that can be cut, a spill, and short verbs.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use windlass_core::admin::{JobRecord, ListRequest};
+use windlass_core::engine::{Admin, Declaration, Engine};
+use windlass_core::enqueue::{EnqueueRequest, Enqueued, NewJob, RequestId};
+use windlass_core::fallback::{FallbackStatus, SwitchRules};
+use windlass_core::job::{JobId, JobState};
+use windlass_core::job_type::TypeSpec;
+use windlass_core::limits::LIST_PAGE_MAX;
+use windlass_core::names::{QueueName, TypeName};
+use windlass_core::payload::Payload;
+use windlass_core::queue::QueueSpec;
+use windlass_core::spill::Spill;
+use windlass_engines::fallback::{Connect, FallbackEngine, FallbackOptions};
+use windlass_engines::memory::MemoryEngine;
+use windlass_engines::redis::{RedisEngine, RedisOptions};
+use windlass_engines::sqlite::{SqliteEngine, SqliteOptions};
+use windlass_servers::proxy::Proxy;
+
+/// A primary that can be cut off.
+pub(crate) struct Primary {
+    pub(crate) proxy: Proxy,
+    pub(crate) name: &'static str,
+    pub(crate) connect: Connect,
+    /// The same store without the proxy.
+    pub(crate) store: Arc<dyn Engine>,
+}
+
+impl Primary {
+    /// A namespace of its own on the server that all tests share.
+    pub(crate) async fn on_redis() -> Self {
+        let url = windlass_servers::shared::redis_url().expect("a Redis server");
+        let proxy = Proxy::start(url.trim_start_matches("redis://").parse().unwrap()).unwrap();
+        let options =
+            RedisOptions { namespace: format!("home-{:016x}", fastrand::u64(..)), ..RedisOptions::default() };
+        let store = Arc::new(RedisEngine::connect(&url, options.clone()).await.unwrap());
+        let through = proxy.url(&url);
+        let connect: Connect = Arc::new(move || {
+            let (url, options) = (through.clone(), options.clone());
+            Box::pin(
+                async move { Ok(Arc::new(RedisEngine::connect(&url, options).await?) as Arc<dyn Engine>) },
+            )
+        });
+        Self { proxy, name: "redis", connect, store }
+    }
+
+    pub(crate) fn go(&self) {
+        self.proxy.refuse(true);
+        self.proxy.cut_all();
+    }
+
+    pub(crate) fn come_back(&self) {
+        self.proxy.refuse(false);
+    }
+
+    /// An engine made of this primary and a spill, with a queue and two types.
+    pub(crate) async fn with(&self, spill: Arc<dyn Spill>, options: FallbackOptions) -> FallbackEngine {
+        let engine = FallbackEngine::open(self.name, self.connect.clone(), spill, options).await.unwrap();
+        engine.declare(declaration()).await.unwrap();
+        engine
+    }
+
+    pub(crate) async fn with_memory(&self) -> FallbackEngine {
+        self.with(memory(), quick()).await
+    }
+}
+
+pub(crate) fn memory() -> Arc<dyn Spill> {
+    Arc::new(MemoryEngine::for_spill())
+}
+
+pub(crate) fn sqlite(folder: &Path) -> Arc<dyn Spill> {
+    Arc::new(SqliteEngine::open(folder.join("spill.db"), SqliteOptions::for_spill()).unwrap())
+}
+
+/// Switches soon, so that tests need not wait.
+pub(crate) fn quick() -> FallbackOptions {
+    let rules = SwitchRules {
+        failures: 2,
+        successes: 2,
+        away_min: Duration::from_millis(50),
+        away_max: Duration::from_millis(100),
+        ..SwitchRules::default()
+    };
+    FallbackOptions {
+        check_timeout: Duration::from_secs(1),
+        check_every: Duration::from_millis(20),
+        rules,
+        ..FallbackOptions::default()
+    }
+}
+
+pub(crate) fn queue() -> QueueName {
+    QueueName::parse("main").unwrap()
+}
+
+pub(crate) fn kind() -> TypeName {
+    TypeName::parse("work").unwrap()
+}
+
+pub(crate) fn declaration() -> Declaration {
+    Declaration { queues: vec![QueueSpec::new(queue())], types: vec![TypeSpec::new(kind(), queue())] }
+}
+
+pub(crate) fn job(number: usize) -> NewJob {
+    NewJob::new(kind(), Payload::parse(&number.to_string()).unwrap())
+}
+
+pub(crate) fn request(jobs: Vec<NewJob>) -> EnqueueRequest {
+    EnqueueRequest { request: RequestId::from_random(fastrand::u128(..)), jobs }
+}
+
+pub(crate) async fn put(engine: &FallbackEngine, job: NewJob) -> Enqueued {
+    engine.enqueue(request(vec![job])).await.unwrap().remove(0)
+}
+
+/// Puts a job in and expects it to be spilled.
+pub(crate) async fn spill(engine: &FallbackEngine, job: NewJob) -> JobId {
+    match put(engine, job).await {
+        Enqueued::Spilled(id) => id,
+        other => panic!("expected it to be spilled, got {other:?}"),
+    }
+}
+
+pub(crate) async fn status(engine: &FallbackEngine) -> FallbackStatus {
+    engine.fallback().await.unwrap().expect("it can fall back")
+}
+
+/// Looks again and again until it is so.
+pub(crate) async fn until(what: &str, is_so: impl AsyncFn() -> bool) {
+    let began = Instant::now();
+    while !is_so().await {
+        assert!(began.elapsed() < Duration::from_secs(20), "waited in vain until {what}");
+        // may sleep: what the engine finds out by itself can only be looked at
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+pub(crate) async fn until_away(engine: &FallbackEngine) {
+    until("the primary is away", async || status(engine).await.active != status(engine).await.primary).await;
+}
+
+pub(crate) async fn until_home(engine: &FallbackEngine) {
+    until("everything came home", async || {
+        let status = status(engine).await;
+        status.active == status.primary && status.spill_size == 0
+    })
+    .await;
+}
+
+/// The jobs that wait in a store, by number.
+pub(crate) async fn waiting(store: &dyn Engine) -> Vec<JobRecord> {
+    let mut jobs: Vec<JobRecord> = Vec::new();
+    loop {
+        let before = jobs.last().map(|record| record.job.id);
+        let request = ListRequest { before, limit: LIST_PAGE_MAX, ..ListRequest::default() };
+        let page = store.list(request).await.unwrap();
+        if page.is_empty() {
+            break;
+        }
+        jobs.extend(page);
+    }
+    jobs.retain(|record| matches!(record.state, JobState::Waiting { .. }));
+    jobs.reverse();
+    jobs
+}
+
+/// What the waiting jobs of a store are about.
+pub(crate) async fn payloads(store: &dyn Engine) -> Vec<usize> {
+    waiting(store).await.iter().map(|record| record.job.payload.decode().unwrap()).collect()
+}
+
+/// Why a job of the spill ended.
+pub(crate) async fn why_ended(engine: &FallbackEngine, id: JobId) -> String {
+    match engine.job(id).await.unwrap().expect("it is kept").state {
+        JobState::Cancelled { why, .. } => why,
+        other => panic!("expected it to be over, got {other:?}"),
+    }
+}

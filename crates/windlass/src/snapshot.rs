@@ -1,0 +1,53 @@
+//! Everything at a glance.
+
+use serde::Serialize;
+use windlass_core::admin::QueueStatus;
+use windlass_core::fallback::FallbackStatus;
+
+/// What waits and runs in all queues, which engine takes new jobs, and how the store is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Snapshot {
+    /// Jobs that have not ended.
+    pub depth: u64,
+    /// Of them due,
+    pub ready: u64,
+    /// not yet due,
+    pub scheduled: u64,
+    /// held back,
+    pub parked: u64,
+    /// and running.
+    pub running: u64,
+    /// Whether every queue is shut.
+    pub shut_down: bool,
+    /// The engine that takes new jobs now.
+    pub active_engine: &'static str,
+    /// Whether the last thing heard of the store was good. Without a fall-back nobody would answer if it was not.
+    pub primary_healthy: bool,
+    /// Jobs in the spill that have not ended.
+    pub spill_size: u64,
+    /// More about falling back, if the engine can.
+    pub fallback: Option<FallbackStatus>,
+    /// Each queue by itself.
+    #[serde(skip)]
+    pub queues: Vec<QueueStatus>,
+}
+
+impl Snapshot {
+    /// Sums up what an engine of this name told.
+    pub fn new(engine: &'static str, queues: Vec<QueueStatus>, fallback: Option<FallbackStatus>) -> Self {
+        let sum = |count: fn(&QueueStatus) -> u64| queues.iter().map(count).sum();
+        Self {
+            depth: sum(|queue| queue.counts.unfinished()),
+            ready: sum(|queue| queue.counts.ready),
+            scheduled: sum(|queue| queue.counts.scheduled),
+            parked: sum(|queue| queue.counts.parked),
+            running: sum(|queue| queue.counts.running),
+            shut_down: !queues.is_empty() && queues.iter().all(|queue| queue.shut),
+            active_engine: fallback.as_ref().map_or(engine, |fallback| fallback.active),
+            primary_healthy: fallback.as_ref().is_none_or(|fallback| fallback.primary_healthy),
+            spill_size: fallback.as_ref().map_or(0, |fallback| fallback.spill_size),
+            fallback,
+            queues,
+        }
+    }
+}
