@@ -22,7 +22,7 @@ use super::script::Script;
 /// How often a call is made again because queues or types have changed meanwhile.
 const STALE_MAX: usize = 20;
 /// How often it is made again because the store is another one.
-const LOST_MAX: usize = 3;
+pub(super) const LOST_MAX: usize = 3;
 
 /// The arguments of a script. One buffer for all: a batch has thousands.
 #[derive(Debug, Clone, Default)]
@@ -85,10 +85,11 @@ impl Store {
 
     async fn call_on(&self, link: &Link, script: &Script, args: Args) -> Step<Reply> {
         for _ in 0..LOST_MAX {
-            match self.send(link, script, &args, "").await? {
+            let opened = self.opened();
+            match self.send(link, script, &args, &opened.incarnation, "").await? {
                 Said::Answer(reply) => return Ok(reply),
                 Said::Stale => return Err(Fault::Stale),
-                Said::Lost => self.open_again().await?,
+                Said::Lost => self.open_again(&opened).await?,
             }
         }
         Err(self.another_store())
@@ -101,14 +102,14 @@ impl Store {
     {
         let mut lost = 0;
         for _ in 0..STALE_MAX {
-            let catalogue = self.catalogue();
-            let args = args(&catalogue)?;
-            match self.send(&self.work, script, &args, &catalogue.version).await? {
+            let opened = self.opened();
+            let (args, version) = (args(&opened.catalogue)?, &opened.catalogue.version);
+            match self.send(&self.work, script, &args, &opened.incarnation, version).await? {
                 Said::Answer(reply) => return Ok(reply),
                 Said::Stale => self.reload().await?,
                 Said::Lost if lost < LOST_MAX => {
                     lost += 1;
-                    self.open_again().await?;
+                    self.open_again(&opened).await?;
                 }
                 Said::Lost => return Err(self.another_store()),
             }
@@ -116,16 +117,25 @@ impl Store {
         Err(Fault::Stale)
     }
 
-    fn another_store(&self) -> Fault {
+    pub(super) fn another_store(&self) -> Fault {
         Fault::Engine(EngineError::Unavailable {
             why: format!("the store of namespace {} changes again and again", self.keys.all),
         })
     }
 
-    async fn send(&self, link: &Link, script: &Script, args: &Args, version: &str) -> Step<Said> {
-        let said = match link.ask(&self.command("EVALSHA", &script.sha, args, version)).await {
+    /// Sends a script to the store of an incarnation, with the version of the catalogue if that matters.
+    pub(super) async fn send(
+        &self,
+        link: &Link,
+        script: &Script,
+        args: &Args,
+        incarnation: &str,
+        version: &str,
+    ) -> Step<Said> {
+        let store = [incarnation, version];
+        let said = match link.ask(&self.command("EVALSHA", &script.sha, args, store)).await {
             Err(fault) if fault.is_about_a_missing_script() => {
-                link.ask(&self.command("EVAL", &script.text, args, version)).await
+                link.ask(&self.command("EVAL", &script.text, args, store)).await
             }
             said => said,
         };
@@ -133,7 +143,7 @@ impl Store {
         self.hear(said)
     }
 
-    fn command(&self, name: &str, script: &str, args: &Args, version: &str) -> Cmd {
+    fn command(&self, name: &str, script: &str, args: &Args, store: [&str; 2]) -> Cmd {
         let bytes = args.bytes.len() + script.len() + 256;
         let mut command = Cmd::with_capacity(args.ends.len() + 10, bytes);
         command
@@ -143,7 +153,7 @@ impl Store {
             .arg(&self.keys.all)
             .arg(&self.keys.ready)
             .arg(&self.keys.scheduled);
-        command.arg(&*self.incarnation()).arg(version).arg(self.now_arg());
+        command.arg(store[0]).arg(store[1]).arg(self.now_arg());
         command.arg(if self.listens { self.engine.as_str() } else { "" });
         let mut start = 0;
         for end in &args.ends {
@@ -179,7 +189,7 @@ impl Store {
 }
 
 /// What a script said.
-enum Said {
+pub(super) enum Said {
     /// What was asked for.
     Answer(Reply),
     /// Queues or types have changed.

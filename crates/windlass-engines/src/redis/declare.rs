@@ -8,31 +8,34 @@ use windlass_core::job_type::{TypeSpec, TypeSpecError};
 use windlass_core::names::TypeName;
 
 use super::Store;
-use super::call::Args;
+use super::call::{Args, LOST_MAX};
 use super::catalogue::Catalogue;
 use super::fault::Step;
 use super::row::to_json;
 
 impl Store {
     pub(super) async fn declare(&self, declaration: Declaration) -> Step<()> {
-        self.call_with_catalogue(&self.scripts().declare, |catalogue| {
-            check(&declaration, catalogue)?;
-            Ok(args(&declaration))
-        })
-        .await?;
-        self.remember(declaration);
-        self.reload().await
+        for _ in 0..LOST_MAX {
+            let opened = self.opened();
+            self.call_with_catalogue(&self.scripts().declare, |catalogue| {
+                check(&declaration, catalogue)?;
+                Ok(args(&declaration))
+            })
+            .await?;
+            self.remember(declaration.clone());
+            self.reload().await?;
+            if self.opened().incarnation == opened.incarnation {
+                return Ok(());
+            }
+            // Another store was opened meanwhile, perhaps before this declaration was remembered.
+        }
+        Err(self.another_store())
     }
 
-    /// Declares again what this process has declared: the store came back empty, or it is another one.
-    pub(super) async fn declare_again(&self) -> Step<()> {
+    /// All that this process has declared, for a store that came back empty or is another one.
+    pub(super) fn declared_args(&self) -> Option<Args> {
         let declared = self.declared();
-        if declared == Declaration::default() {
-            return Ok(());
-        }
-        let args = args(&declared);
-        self.call(&self.scripts().declare, args).await?;
-        self.reload().await
+        (declared != Declaration::default()).then(|| args(&declared))
     }
 }
 

@@ -25,6 +25,7 @@ mod script;
 mod keys;
 mod row;
 mod catalogue;
+mod incarnation;
 mod conn;
 mod address;
 mod fault;
@@ -59,9 +60,9 @@ use windlass_core::worker::{Beat, Heartbeat, WorkerCard, WorkerId, WorkerSightin
 use crate::home::Home;
 use crate::listeners::Listeners;
 use call::Args;
-use catalogue::Catalogue;
 use conn::Link;
 use fault::Step;
+use incarnation::Opened;
 use keys::Keys;
 use script::Scripts;
 
@@ -94,9 +95,10 @@ struct Store {
     time: Mutex<(Timestamp, Instant)>,
     /// Known once the server has told its version.
     scripts: OnceLock<Scripts>,
-    /// Which store this is; one that comes back empty is another.
-    incarnation: RwLock<Arc<str>>,
-    catalogue: RwLock<Arc<Catalogue>>,
+    /// Which store this is, and what it knows; one that comes back empty is another.
+    opened: RwLock<Arc<Opened>>,
+    /// Held by whoever opens another store.
+    opening: tokio::sync::Mutex<()>,
     /// All that this process has declared, for a store that comes back empty.
     declared: Mutex<Declaration>,
     listeners: Listeners,
@@ -118,8 +120,8 @@ impl RedisEngine {
             clock: options.clock.clone(),
             time: Mutex::new((Timestamp::EPOCH, Instant::now())),
             scripts: OnceLock::new(),
-            incarnation: RwLock::new("".into()),
-            catalogue: RwLock::default(),
+            opened: RwLock::default(),
+            opening: tokio::sync::Mutex::default(),
             declared: Mutex::default(),
             listeners: Listeners::default(),
             keys,
@@ -165,64 +167,13 @@ impl Store {
         let facts = ServerFacts::read(&self.work).await.map_err(fault::Fault::of_read)?;
         facts.check(allow_eviction)?;
         let _ = self.scripts.set(Scripts::for_server(facts.major()));
-        self.set_incarnation(self.read_incarnation().await?);
-        self.reload().await?;
+        self.open_first().await?;
         tracing::info!(version = facts.version, lost = facts.what_can_be_lost(), "redis: what can be lost");
         Ok(facts)
     }
 
-    /// The store is not the one that was opened: it came back empty, or another one took its place. What this process has
-    /// declared is declared again; its workers find that they are unknown and start over by themselves.
-    async fn open_again(&self) -> Step<()> {
-        let before = self.incarnation();
-        let incarnation = self.read_incarnation().await?;
-        if *incarnation == *self.incarnation() {
-            // Somebody else was faster, or it is the old one again.
-            return Ok(());
-        }
-        tracing::error!(
-            namespace = self.keys.all,
-            %before,
-            now = incarnation,
-            "the store is another one than was opened: what it held is lost or elsewhere; queues and types are declared again"
-        );
-        self.set_incarnation(incarnation);
-        Box::pin(self.reload()).await?;
-        Box::pin(self.declare_again()).await?;
-        self.listeners.tell(&windlass_core::engine::Hint::Any);
-        Ok(())
-    }
-
-    fn incarnation(&self) -> Arc<str> {
-        self.incarnation.read().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    fn set_incarnation(&self, incarnation: String) {
-        *self.incarnation.write().unwrap_or_else(PoisonError::into_inner) = incarnation.into();
-    }
-
     fn scripts(&self) -> &Scripts {
         self.scripts.get().expect("scripts are made before an engine is given out")
-    }
-
-    /// Reads queues and types again.
-    async fn reload(&self) -> Step<()> {
-        let reply = Box::pin(self.call(&self.scripts().catalogue, Args::new())).await?;
-        let read = Catalogue::read(reply.value)?;
-        *self.catalogue.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(read);
-        Ok(())
-    }
-
-    fn catalogue(&self) -> Arc<Catalogue> {
-        self.catalogue.read().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// The catalogue with a type that was met in a job: another process may just have registered it.
-    async fn catalogue_with(&self, kind: u32) -> Step<Arc<Catalogue>> {
-        if self.catalogue().type_numbered(kind).is_none() {
-            self.reload().await?;
-        }
-        Ok(self.catalogue())
     }
 
     /// Remembers what was declared: the last word on each queue and type.

@@ -1,9 +1,14 @@
 //! The server comes back empty, or another one takes its place.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use windlass_core::claim::ClaimAnswer;
 use windlass_core::engine::{Admin, Engine};
+use windlass_core::error::EngineError;
 use windlass_core::settle::Settled;
 use windlass_core::worker::{Beat, Heartbeat, WorkerId};
+use windlass_engines::redis::RedisEngine;
 
 use crate::place::{Place, WORKER, ask, card, claim, claim_request, enqueue, request, server, success};
 
@@ -51,4 +56,59 @@ async fn a_replica_that_takes_over_has_what_reached_it() {
     assert_eq!(settled, [Settled::Applied], "the claim moved with the data");
     let rest: Vec<_> = claim(&engine, 5).await.iter().map(|claimed| claimed.job.id).collect();
     assert_eq!(rest, ids[1..]);
+}
+
+#[tokio::test]
+async fn a_store_that_could_not_be_opened_anew_at_first_is_opened_by_the_next_call() {
+    let server = server(&[]);
+    let place = Place::on(server.url());
+    let engine = place.ready().await;
+    ask::<()>(&server.url(), &["FLUSHALL"]);
+    // Another process makes the namespace anew and declares nothing, and then nothing can be declared for a while.
+    place.open_with(place.options()).await;
+    ask::<()>(&server.url(), &["CONFIG", "SET", "maxmemory", "1"]);
+    let error = engine.now().await.unwrap_err();
+    assert!(matches!(error, EngineError::Full { .. }), "{error:?}");
+    ask::<()>(&server.url(), &["CONFIG", "SET", "maxmemory", "0"]);
+    let answers = engine.enqueue(request(1)).await.unwrap();
+    assert!(answers[0].job().is_ok(), "its type is declared again: {answers:?}");
+}
+
+/// So often a store is emptied while others put jobs in.
+const EMPTIED: usize = 20;
+
+/// Puts jobs in until told to stop. Gives the first answer that is not a job.
+async fn put_in_until(engine: Arc<RedisEngine>, stop: Arc<AtomicBool>) -> Option<String> {
+    while !stop.load(Ordering::SeqCst) {
+        let answers = match engine.enqueue(request(1)).await {
+            Ok(answers) => answers,
+            Err(error) if error.is_passing() => continue,
+            Err(error) => return Some(error.to_string()),
+        };
+        if answers[0].job().is_err() {
+            return Some(format!("{answers:?}"));
+        }
+    }
+    None
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_is_refused_while_an_emptied_store_gets_queues_and_types_again() {
+    let server = server(&[]);
+    let place = Place::on(server.url());
+    let engine = Arc::new(place.ready().await);
+    let stop = Arc::new(AtomicBool::new(false));
+    let callers: Vec<_> = (0..20).map(|_| tokio::spawn(put_in_until(engine.clone(), stop.clone()))).collect();
+    for _ in 0..EMPTIED {
+        let url = server.url();
+        tokio::task::spawn_blocking(move || ask::<()>(&url, &["FLUSHALL"])).await.unwrap();
+        // Once it holds jobs again, its queues and types are there.
+        while engine.queues().await.unwrap().first().is_none_or(|queue| queue.counts.ready == 0) {
+            tokio::task::yield_now().await;
+        }
+    }
+    stop.store(true, Ordering::SeqCst);
+    for caller in callers {
+        assert_eq!(caller.await.unwrap(), None);
+    }
 }
