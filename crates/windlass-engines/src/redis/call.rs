@@ -3,6 +3,7 @@
 //! engine opened.
 
 use std::io::Write;
+use std::sync::Arc;
 
 use redis::{Cmd, Value};
 use windlass_core::clock::Timestamp;
@@ -15,6 +16,7 @@ use super::Store;
 use super::catalogue::Catalogue;
 use super::conn::Link;
 use super::fault::{Fault, Step};
+use super::incarnation::{Gone, Opened};
 use super::reply::{Items, Reply};
 use super::row::ID_DIGITS;
 use super::script::Script;
@@ -86,10 +88,10 @@ impl Store {
     async fn call_on(&self, link: &Link, script: &Script, args: Args) -> Step<Reply> {
         for _ in 0..LOST_MAX {
             let opened = self.opened();
-            match self.send(link, script, &args, &opened.incarnation, "").await? {
+            match self.send(link, script, &args, &opened, "").await? {
                 Said::Answer(reply) => return Ok(reply),
                 Said::Stale => return Err(Fault::Stale),
-                Said::Lost => self.open_again(&opened).await?,
+                Said::Gone(why) => self.open_again(&opened, why).await?,
             }
         }
         Err(self.another_store())
@@ -103,15 +105,15 @@ impl Store {
         let mut lost = 0;
         for _ in 0..STALE_MAX {
             let opened = self.opened();
-            let (args, version) = (args(&opened.catalogue)?, &opened.catalogue.version);
-            match self.send(&self.work, script, &args, &opened.incarnation, version).await? {
+            let args = args(&opened.catalogue)?;
+            match self.send(&self.work, script, &args, &opened, &opened.catalogue.version).await? {
                 Said::Answer(reply) => return Ok(reply),
                 Said::Stale => self.reload().await?,
-                Said::Lost if lost < LOST_MAX => {
+                Said::Gone(why) if lost < LOST_MAX => {
                     lost += 1;
-                    self.open_again(&opened).await?;
+                    self.open_again(&opened, why).await?;
                 }
-                Said::Lost => return Err(self.another_store()),
+                Said::Gone(_) => return Err(self.another_store()),
             }
         }
         Err(Fault::Stale)
@@ -123,29 +125,28 @@ impl Store {
         })
     }
 
-    /// Sends a script to the store of an incarnation, with the version of the catalogue if that matters.
+    /// Sends a script to a store, with the version of the catalogue if that matters.
     pub(super) async fn send(
         &self,
         link: &Link,
         script: &Script,
         args: &Args,
-        incarnation: &str,
+        to: &Arc<Opened>,
         version: &str,
     ) -> Step<Said> {
-        let store = [incarnation, version];
-        let said = match link.ask(&self.command("EVALSHA", &script.sha, args, store)).await {
+        let said = match link.ask(&self.command("EVALSHA", &script.sha, args, to, version)).await {
             Err(fault) if fault.is_about_a_missing_script() => {
-                link.ask(&self.command("EVAL", &script.text, args, store)).await
+                link.ask(&self.command("EVAL", &script.text, args, to, version)).await
             }
             said => said,
         };
         let said = said.map_err(|fault| if script.writes { fault } else { fault.of_read() })?;
-        self.hear(said)
+        self.hear(said, to)
     }
 
-    fn command(&self, name: &str, script: &str, args: &Args, store: [&str; 2]) -> Cmd {
+    fn command(&self, name: &str, script: &str, args: &Args, to: &Opened, version: &str) -> Cmd {
         let bytes = args.bytes.len() + script.len() + 256;
-        let mut command = Cmd::with_capacity(args.ends.len() + 10, bytes);
+        let mut command = Cmd::with_capacity(args.ends.len() + 12, bytes);
         command
             .arg(name)
             .arg(script)
@@ -153,8 +154,9 @@ impl Store {
             .arg(&self.keys.all)
             .arg(&self.keys.ready)
             .arg(&self.keys.scheduled);
-        command.arg(store[0]).arg(store[1]).arg(self.now_arg());
+        command.arg(&*to.incarnation).arg(version).arg(self.now_arg());
         command.arg(if self.listens { self.engine.as_str() } else { "" });
+        command.arg(to.seen.beats()).arg(to.seen.last_job());
         let mut start = 0;
         for end in &args.ends {
             command.arg(&args.bytes[start..*end]);
@@ -169,10 +171,11 @@ impl Store {
     }
 
     /// Takes an answer apart and tells those who listen what has changed.
-    fn hear(&self, said: Value) -> Step<Said> {
+    fn hear(&self, said: Value, from: &Arc<Opened>) -> Step<Said> {
         let mut said = Items::of(said)?;
         match said.text()?.as_str() {
-            "lost" => return Ok(Said::Lost),
+            "lost" => return Ok(Said::Gone(Gone::Replaced)),
+            "older" => return Ok(Said::Gone(Gone::Older)),
             "stale" => return Ok(Said::Stale),
             _ => {}
         }
@@ -184,7 +187,7 @@ impl Store {
                 self.listeners.tell(&Hint::Queue(queue));
             }
         }
-        Ok(Said::Answer(Reply { now, value: said.value() }))
+        Ok(Said::Answer(Reply { from: from.clone(), now, value: said.value() }))
     }
 }
 
@@ -194,6 +197,6 @@ pub(super) enum Said {
     Answer(Reply),
     /// Queues or types have changed.
     Stale,
-    /// This is another store.
-    Lost,
+    /// The store that was asked for is gone.
+    Gone(Gone),
 }

@@ -26,7 +26,9 @@ impl Store {
         let bodies: Vec<_> = request.jobs.iter().map(body).collect();
         let build = |catalogue: &Catalogue| Ok(self.enqueue_args(&request, &bodies, catalogue));
         let reply = self.call_with_catalogue(&self.scripts().enqueue, build).await?;
-        read_answers(&text(reply.value)?)
+        let answers = read_answers(&text(reply.value)?)?;
+        reply.from.seen.jobs(answers.iter().filter_map(|answer| answer.job().ok()));
+        Ok(answers)
     }
 
     fn enqueue_args(&self, request: &EnqueueRequest, bodies: &[String], catalogue: &Catalogue) -> Args {

@@ -1,15 +1,19 @@
-//! Which store this is. It may come back empty, or another one may take its place. What this process knows of a store, its
-//! incarnation and its queues and types, is swapped as one: whoever calls meanwhile asks for the old store, is told that it
-//! is gone, and waits until the new one knows what this process has declared.
+//! Which store this is. It may come back empty, or older than it was, or another one may take its place. What this process
+//! knows of a store, its incarnation and its queues and types, is swapped as one: whoever calls meanwhile asks for the old
+//! store, is told that it is gone, and waits until the new one knows what this process has declared.
 
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
 
 use windlass_core::engine::Hint;
+use windlass_core::job::JobId;
 
 use super::Store;
 use super::call::{Args, Said};
 use super::catalogue::Catalogue;
 use super::fault::{Fault, Step};
+use super::land::Order;
+use super::reply::Reply;
 use super::script::Script;
 
 /// A store as this process knows it.
@@ -18,6 +22,50 @@ pub(super) struct Opened {
     /// A random mark that a store gets when it is made.
     pub(super) incarnation: Arc<str>,
     pub(super) catalogue: Arc<Catalogue>,
+    pub(super) seen: Arc<Seen>,
+}
+
+/// How far a store was when it last answered. What goes up there never comes down, unless the store forgot something.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    beats: AtomicU64,
+    last_job: AtomicI64,
+}
+
+/// What became of a store that was asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Gone {
+    /// It came back empty, or another one took its place.
+    Replaced,
+    /// It came back as it was some time ago.
+    Older,
+}
+
+impl Opened {
+    /// A store of which nothing else is known.
+    fn unread(incarnation: &str) -> Arc<Self> {
+        Arc::new(Self { incarnation: incarnation.into(), ..Self::default() })
+    }
+}
+
+impl Seen {
+    pub(super) fn beat(&self, beats: u64) {
+        self.beats.fetch_max(beats, Ordering::SeqCst);
+    }
+
+    pub(super) fn jobs(&self, jobs: impl Iterator<Item = JobId>) {
+        if let Some(last) = jobs.map(|job| job.0).max() {
+            self.last_job.fetch_max(last, Ordering::SeqCst);
+        }
+    }
+
+    pub(super) fn beats(&self) -> u64 {
+        self.beats.load(Ordering::SeqCst)
+    }
+
+    pub(super) fn last_job(&self) -> i64 {
+        self.last_job.load(Ordering::SeqCst)
+    }
 }
 
 impl Store {
@@ -39,78 +87,97 @@ impl Store {
 
     /// Makes the namespace if it is not there, and reads what it knows.
     pub(super) async fn open_first(&self) -> Step<()> {
-        let incarnation = self.read_incarnation().await?;
-        let catalogue = self.read_catalogue(&incarnation).await?;
-        self.swap(incarnation, catalogue);
-        Ok(())
+        let opened = Opened::unread(&self.read_incarnation().await?);
+        self.read_and_swap(&opened).await
     }
 
     /// Reads queues and types again.
     pub(super) async fn reload(&self) -> Step<()> {
         let opened = self.opened();
-        match self.say(&self.scripts().catalogue, &Args::new(), &opened.incarnation).await? {
-            Said::Answer(reply) => self.learn(&opened, Catalogue::read(reply.value)?),
-            Said::Stale | Said::Lost => self.open_again(&opened).await?,
+        match self.say(&self.scripts().catalogue, &Args::new(), &opened).await? {
+            Said::Answer(reply) => self.learn(reply),
+            Said::Stale => Err(Fault::Stale),
+            Said::Gone(why) => self.open_again(&opened, why).await,
         }
-        Ok(())
     }
 
-    /// The store is not the one that somebody asked for: it came back empty, or another one took its place. What this process
-    /// has declared is declared again; its workers find that they are unknown and start over by themselves. One caller does
-    /// it, the others wait.
-    pub(super) async fn open_again(&self, asked: &Opened) -> Step<()> {
+    /// The store is not the one that somebody asked for. What this process has declared is declared again; its workers find
+    /// that they are unknown and start over by themselves. One caller does it, the others wait.
+    pub(super) async fn open_again(&self, asked: &Opened, why: Gone) -> Step<()> {
         let _one_at_a_time = self.opening.lock().await;
         if self.opened().incarnation != asked.incarnation {
             return Ok(());
         }
-        let incarnation = self.read_incarnation().await?;
-        if *incarnation == *asked.incarnation {
+        if why == Gone::Older {
+            self.renew(asked).await?;
+        }
+        let opened = Opened::unread(&self.read_incarnation().await?);
+        if opened.incarnation == asked.incarnation {
             // It is the old one again.
             return Ok(());
         }
-        tracing::error!(
-            namespace = self.keys.all,
-            before = &*asked.incarnation,
-            now = incarnation,
-            "the store is another one than was opened: what it held is lost or elsewhere; queues and types are declared again"
-        );
+        self.raise_alarm(asked, &opened, why);
         if let Some(args) = self.declared_args() {
-            self.said_by(&self.scripts().declare, &args, &incarnation).await?;
+            self.said_by(&self.scripts().declare, &args, &opened).await?;
         }
-        let catalogue = self.read_catalogue(&incarnation).await?;
-        self.swap(incarnation, catalogue);
+        self.read_and_swap(&opened).await?;
         self.listeners.tell(&Hint::Any);
         Ok(())
     }
 
-    async fn read_catalogue(&self, incarnation: &str) -> Step<Catalogue> {
-        Catalogue::read(self.said_by(&self.scripts().catalogue, &Args::new(), incarnation).await?)
+    /// Makes a store that came back older another one, so that everybody notices. If somebody was faster, that is enough.
+    async fn renew(&self, asked: &Opened) -> Step<()> {
+        let known = Opened { incarnation: asked.incarnation.clone(), ..Opened::default() };
+        known.seen.jobs(std::iter::once(JobId(asked.seen.last_job())));
+        let mut args = Args::new();
+        args.shown(format_args!("{:032x}", fastrand::u128(..))).text(&Order::release());
+        self.say(&self.scripts().renew, &args, &Arc::new(known)).await.map(drop)
     }
 
-    /// The answer of the store of this incarnation.
-    async fn said_by(&self, script: &Script, args: &Args, incarnation: &str) -> Step<redis::Value> {
-        match self.say(script, args, incarnation).await? {
+    fn raise_alarm(&self, asked: &Opened, opened: &Opened, why: Gone) {
+        let lost = match why {
+            Gone::Replaced => "the store is another one than was opened: what it held is lost or elsewhere",
+            Gone::Older => "the store came back older than it was: what happened since then is lost",
+        };
+        let (namespace, before, now) = (&self.keys.all, &asked.incarnation, &opened.incarnation);
+        tracing::error!(
+            namespace,
+            %before,
+            %now,
+            "{lost}; queues and types are declared again, and workers start over"
+        );
+    }
+
+    async fn read_and_swap(&self, opened: &Arc<Opened>) -> Step<()> {
+        let read = self.said_by(&self.scripts().catalogue, &Args::new(), opened).await?;
+        let catalogue = Arc::new(Catalogue::read(read)?);
+        let (incarnation, seen) = (opened.incarnation.clone(), opened.seen.clone());
+        let opened = Arc::new(Opened { incarnation, catalogue, seen });
+        *self.opened.write().unwrap_or_else(PoisonError::into_inner) = opened;
+        Ok(())
+    }
+
+    /// The answer of this very store.
+    async fn said_by(&self, script: &Script, args: &Args, opened: &Arc<Opened>) -> Step<redis::Value> {
+        match self.say(script, args, opened).await? {
             Said::Answer(reply) => Ok(reply.value),
             Said::Stale => Err(Fault::Stale),
-            Said::Lost => Err(self.another_store()),
+            Said::Gone(_) => Err(self.another_store()),
         }
     }
 
-    async fn say(&self, script: &Script, args: &Args, incarnation: &str) -> Step<Said> {
-        self.send(&self.work, script, args, incarnation, "").await
+    async fn say(&self, script: &Script, args: &Args, to: &Arc<Opened>) -> Step<Said> {
+        self.send(&self.work, script, args, to, "").await
     }
 
-    fn swap(&self, incarnation: String, catalogue: Catalogue) {
-        let opened = Opened { incarnation: incarnation.into(), catalogue: Arc::new(catalogue) };
-        *self.opened.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(opened);
-    }
-
-    /// Queues and types of a store as they were just read; unless another store has been opened meanwhile.
-    fn learn(&self, asked: &Opened, catalogue: Catalogue) {
+    /// Queues and types of a store as it has just told them; unless another store has been opened meanwhile.
+    fn learn(&self, reply: Reply) -> Step<()> {
+        let catalogue = Arc::new(Catalogue::read(reply.value)?);
+        let (incarnation, seen) = (reply.from.incarnation.clone(), reply.from.seen.clone());
         let mut opened = self.opened.write().unwrap_or_else(PoisonError::into_inner);
-        if opened.incarnation == asked.incarnation {
-            let incarnation = asked.incarnation.clone();
-            *opened = Arc::new(Opened { incarnation, catalogue: Arc::new(catalogue) });
+        if opened.incarnation == incarnation {
+            *opened = Arc::new(Opened { incarnation, catalogue, seen });
         }
+        Ok(())
     }
 }

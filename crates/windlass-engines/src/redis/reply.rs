@@ -1,14 +1,19 @@
 //! What a script answered, read piece by piece. A piece of another kind than expected is damage, and is told as such.
 
+use std::sync::Arc;
+
 use redis::Value;
 use windlass_core::clock::Timestamp;
 use windlass_core::error::EngineError;
 
 use super::fault::{Fault, Step};
+use super::incarnation::Opened;
 
 /// The answer of a script.
 #[derive(Debug)]
 pub(super) struct Reply {
+    /// Whose answer it is.
+    pub(super) from: Arc<Opened>,
     /// The store's clock.
     pub(super) now: Timestamp,
     /// What was asked for.

@@ -20,11 +20,13 @@ const WAITING: &str = include_str!("lua/parts/waiting.lua");
 const ENDING: &str = include_str!("lua/parts/ending.lua");
 const LANES: &str = include_str!("lua/parts/lanes.lua");
 const WORKERS: &str = include_str!("lua/parts/workers.lua");
+const LEAVING: &str = include_str!("lua/parts/leaving.lua");
 const BREAKERS: &str = include_str!("lua/parts/breakers.lua");
 
 const LOOK: &[&str] = &[BEGIN, STATE, ANSWER];
 const WAIT: &[&str] = &[BEGIN, STATE, ANSWER, WAITING];
 const MOVE: &[&str] = &[BEGIN, STATE, ANSWER, WAITING, ENDING];
+const LEAVE: &[&str] = &[BEGIN, STATE, ANSWER, WAITING, ENDING, LEAVING];
 const WALK: &[&str] = &[BEGIN, STATE, ANSWER, WAITING, ENDING, LANES];
 
 /// A script as the server gets it.
@@ -89,7 +91,8 @@ scripts! {
     register: Ends WAIT,
     extend: Ends &[BEGIN, STATE, ANSWER, WAITING, WORKERS],
     asked_to_stop: Reads &[BEGIN, STATE, ANSWER, WORKERS],
-    retire: Ends MOVE,
+    retire: Ends LEAVE,
+    renew: Ends LEAVE,
     workers: Reads LOOK,
     rescue: Ends LOOK,
     sweep: Ends WALK,

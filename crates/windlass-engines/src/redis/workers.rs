@@ -52,11 +52,14 @@ impl Store {
     pub(super) async fn extend(&self, heartbeat: Heartbeat) -> Step<Beat> {
         let mut args = Args::new();
         args.bytes(&heartbeat.worker.to_bytes()).number(micros(heartbeat.lease));
-        let mut answer = Items::of(self.call_by_heart(&self.scripts().extend, args).await?.value)?;
+        let reply = self.call_by_heart(&self.scripts().extend, args).await?;
+        let mut answer = Items::of(reply.value)?;
         if !answer.flag()? {
             return Ok(Beat::Dead);
         }
-        Ok(Beat::Alive { cancel: read_fences(answer.list()?)? })
+        let cancel = read_fences(answer.list()?)?;
+        reply.from.seen.beat(answer.count()?);
+        Ok(Beat::Alive { cancel })
     }
 
     pub(super) async fn asked_to_stop(&self, worker: WorkerId) -> Step<Vec<Fence>> {

@@ -1,16 +1,24 @@
-//! The server comes back empty, or another one takes its place.
+//! The server comes back empty or older than it was, or another one takes its place.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use windlass_core::claim::ClaimAnswer;
-use windlass_core::engine::{Admin, Engine};
+use windlass_core::claim::{ClaimAnswer, ClaimRequest};
+use windlass_core::engine::{Admin, Declaration, Engine};
+use windlass_core::enqueue::{EnqueueRequest, NewJob};
 use windlass_core::error::EngineError;
+use windlass_core::job::JobId;
+use windlass_core::job_type::TypeSpec;
+use windlass_core::names::TypeName;
+use windlass_core::payload::Payload;
 use windlass_core::settle::Settled;
 use windlass_core::worker::{Beat, Heartbeat, WorkerId};
 use windlass_engines::redis::RedisEngine;
+use windlass_servers::redis::Server;
 
-use crate::place::{Place, WORKER, ask, card, claim, claim_request, enqueue, request, server, success};
+use crate::place::{
+    Place, WORKER, ask, card, claim, claim_request, claimed, enqueue, queue, request, server, success,
+};
 
 #[tokio::test]
 async fn a_store_that_was_emptied_is_noticed_and_gets_queues_and_types_again() {
@@ -111,4 +119,78 @@ async fn nobody_is_refused_while_an_emptied_store_gets_queues_and_types_again() 
     for caller in callers {
         assert_eq!(caller.await.unwrap(), None);
     }
+}
+
+/// A server that knows nothing of what happened after its snapshot: another type was declared, the job that ran has ended,
+/// and three jobs came. Gives the job that ran, and the last of those that came.
+async fn comes_back_older(server: &mut Server, engine: &RedisEngine) -> (JobId, JobId) {
+    enqueue(engine, 2).await;
+    let held = claim(engine, 1).await.remove(0);
+    let ran = held.job.id;
+    ask::<()>(&server.url(), &["SAVE"]);
+    let types = vec![TypeSpec::new(later(), queue())];
+    engine.declare(Declaration { queues: vec![], types }).await.unwrap();
+    assert_eq!(engine.settle(vec![success(held)]).await.unwrap(), [Settled::Applied]);
+    let last = *enqueue(engine, 3).await.last().unwrap();
+    tokio::task::block_in_place(|| {
+        server.kill().unwrap();
+        server.restart().unwrap();
+    });
+    (ran, last)
+}
+
+fn later() -> TypeName {
+    TypeName::parse("later").unwrap()
+}
+
+/// Asks until the engine has found its server again.
+async fn once_it_is_back<T>(mut call: impl AsyncFnMut() -> Result<T, EngineError>) -> T {
+    loop {
+        match call().await {
+            Ok(answer) => return answer,
+            Err(error) => assert!(error.is_passing(), "{error:?}"),
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_that_comes_back_older_is_noticed_by_the_numbers_of_jobs_and_gives_none_again() {
+    let mut server = server(&[("appendonly", "no")]);
+    let place = Place::on(server.url());
+    let engine = place.ready().await;
+    let (ran, last) = comes_back_older(&mut server, &engine).await;
+    let jobs = vec![NewJob::new(later(), Payload::default())];
+    let request = EnqueueRequest { jobs, ..request(0) };
+    let answers = once_it_is_back(async || engine.enqueue(request.clone()).await).await;
+    let id = answers[0].job().expect("the type that the snapshot does not know is declared again");
+    assert!(id > last, "{id:?} was given before, up to {last:?}");
+    assert!(matches!(engine.claim(claim_request(5)).await.unwrap(), ClaimAnswer::WorkerDead));
+    let other = WorkerId::from_random(7);
+    engine.register(card(other)).await.unwrap();
+    let again = claimed(engine.claim(ClaimRequest { worker: other, ..claim_request(5) }).await.unwrap());
+    assert_eq!(again.first().map(|claimed| claimed.job.id), Some(ran), "what the snapshot holds goes on");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_that_comes_back_older_is_noticed_by_heartbeats() {
+    let mut server = server(&[("appendonly", "no")]);
+    let place = Place::on(server.url());
+    let engine = place.ready().await;
+    // Another one, which has put nothing in, and so knows no numbers of jobs.
+    let worker = place.open_with(place.options()).await;
+    let beat = Heartbeat { worker: WORKER, lease: card(WORKER).lease };
+    ask::<()>(&server.url(), &["SAVE"]);
+    assert!(matches!(worker.extend(beat).await.unwrap(), Beat::Alive { .. }));
+    let incarnation = || ask::<String>(&place.url, &["HGET", &place.key("layout"), "incarnation"]);
+    let before = incarnation();
+    tokio::task::block_in_place(|| {
+        server.kill().unwrap();
+        server.restart().unwrap();
+    });
+    assert_eq!(incarnation(), before, "the snapshot was taken of this store");
+    let answer = once_it_is_back(async || worker.extend(beat).await).await;
+    assert_eq!(answer, Beat::Dead, "it starts over");
+    assert_ne!(incarnation(), before, "and everybody else notices");
+    assert_eq!(once_it_is_back(async || engine.workers().await).await, [], "and the worker is let out");
 }

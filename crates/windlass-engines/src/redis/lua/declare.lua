@@ -18,5 +18,5 @@ for _ = 1, number_arg() do
   redis.call('HSET', key('kinds'), number, days .. ' ' .. keeps_result .. ' ' .. queue)
 end
 
-redis.call('HINCRBY', key('layout'), 'catalogue', 1)
+change_catalogue()
 return answer('')

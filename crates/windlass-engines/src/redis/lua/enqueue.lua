@@ -16,6 +16,11 @@ if receipt and tonumber(receipt) > oldest_good then
   return answer(redis.call('HGET', key('answers'), request))
 end
 
+local last_id = tonumber(redis.call('GET', key('sequence')) or 0)
+if last_id < tonumber(ARGV[6]) then
+  return {'older'}
+end
+
 -- How much room is left in the queues that have a limit, by type.
 local function unfinished(type)
   local field = digits(type) .. ':'
@@ -42,7 +47,6 @@ local function instant(when)
   return string.sub(when, 1, 1) == '+' and NOW + micros or micros
 end
 
-local last_id = tonumber(redis.call('GET', key('sequence')) or 0)
 local function next_id()
   last_id = last_id + 1
   return string.format('%014d', last_id)

@@ -1,6 +1,8 @@
--- extend: extends a worker's lease and tells which of its jobs were asked to stop.
+-- extend: extends a worker's lease and tells which of its jobs were asked to stop. All heartbeats are counted: whoever
+-- remembers more of them than a store does knows that it came back older than it was.
 -- ARGV worker, its lease in microseconds
--- answers {'1', ids and tokens in turn}, or {''} if the worker was declared dead or is unknown
+-- answers {'1', ids and tokens in turn, how many heartbeats there were}, or {''} if the worker was declared dead or is
+--         unknown
 local worker, lease = arg(), number_arg()
 local row = key('worker:') .. worker
 local known = redis.call('HMGET', row, 'expires', 'dead')
@@ -18,4 +20,4 @@ if tonumber(known[1]) <= NOW then
     let_through(NO_HANDLER .. type, LET_THROUGH_MAX)
   end
 end
-return answer({'1', fences_to_stop(worker)})
+return answer({'1', fences_to_stop(worker), digits(redis.call('HINCRBY', key('layout'), 'beats', 1))})

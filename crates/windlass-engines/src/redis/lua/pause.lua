@@ -13,5 +13,5 @@ if holds and known_ends == ends and known_reason == reason then
   return answer('unchanged')
 end
 redis.call('HSET', key('pauses'), queue, NOW_DIGITS .. '\n' .. ends .. '\n' .. reason)
-redis.call('HINCRBY', key('layout'), 'catalogue', 1)
+change_catalogue()
 return answer('done')

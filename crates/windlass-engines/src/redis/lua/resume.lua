@@ -10,7 +10,7 @@ if not pause then
   return answer('unchanged')
 end
 redis.call('HDEL', key('pauses'), queue)
-redis.call('HINCRBY', key('layout'), 'catalogue', 1)
+change_catalogue()
 local ends = string.match(pause, '^%d+\n(%d*)')
 if ends ~= '' and tonumber(ends) <= NOW then
   return answer('unchanged')

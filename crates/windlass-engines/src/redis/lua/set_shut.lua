@@ -8,5 +8,5 @@ end
 if redis.call(shut == '1' and 'SADD' or 'SREM', key('shut'), queue) == 0 then
   return answer('unchanged')
 end
-redis.call('HINCRBY', key('layout'), 'catalogue', 1)
+change_catalogue()
 return answer('done')

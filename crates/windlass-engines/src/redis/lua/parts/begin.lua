@@ -2,10 +2,12 @@
 -- KEYS[1] what all names of keys begin with   KEYS[2] the same for ready lanes   KEYS[3] for scheduled lanes
 -- ARGV[1] the incarnation that the caller knows   ARGV[2] the version of its catalogue, or '' if that does not matter
 -- ARGV[3] now in microseconds, or '' for the server's clock   ARGV[4] the calling engine, or '' if nobody can wake it
--- answers {'lost'} if this is another store, {'stale'} if queues or types have changed; nothing is written then
+-- ARGV[5] how many heartbeats of this store the caller knows of   ARGV[6] the last number of a job that it knows, or 0
+-- answers {'lost'} if this is another store, {'older'} if it has forgotten what the caller knows of, {'stale'} if queues or
+--         types have changed; nothing is written then
 
 local ENGINE = ARGV[4]
-local args_taken = 4
+local args_taken = 6
 
 -- The next argument of this script.
 local function arg()
@@ -39,9 +41,12 @@ local NOW = read_clock()
 local NOW_DIGITS = digits(NOW)
 
 do
-  local layout = redis.call('HMGET', key('layout'), 'incarnation', 'catalogue')
+  local layout = redis.call('HMGET', key('layout'), 'incarnation', 'catalogue', 'beats')
   if layout[1] ~= ARGV[1] then
     return {'lost'}
+  end
+  if ARGV[5] ~= '0' and (tonumber(layout[3]) or 0) < tonumber(ARGV[5]) then
+    return {'older'}
   end
   if ARGV[2] ~= '' and layout[2] ~= ARGV[2] then
     return {'stale'}
@@ -72,4 +77,11 @@ local function get_many(name, fields)
     end
   end
   return values
+end
+
+-- Queues or types have changed. The version is the time of the change, so that a store which comes back older gives none
+-- again that somebody remembers with other contents.
+local function change_catalogue()
+  local version = tonumber(redis.call('HGET', key('layout'), 'catalogue')) or 0
+  redis.call('HSET', key('layout'), 'catalogue', digits(math.max(version + 1, NOW)))
 end
