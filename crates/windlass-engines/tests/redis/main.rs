@@ -12,3 +12,4 @@ mod full;
 mod cluster;
 mod tls;
 mod memory;
+mod suspects;

@@ -187,12 +187,17 @@ local function claim_ordinary(queue)
   end
 end
 
--- Suspects that are due and have no more crashes than that, most urgent first. There are few: each had its worker die.
+-- So many suspects of a queue are looked at, those first that fell due first: all of them would be too much after a bad day.
+local SUSPECTS_LOOKED_AT = 500
+
+-- Suspects that are due and have no more crashes than that, most urgent first.
 local function due_suspects(queue)
   local suspects = {}
+  local of_each = math.max(math.floor(SUSPECTS_LOOKED_AT / #queue.types), 1)
   for _, type in ipairs(queue.types) do
-    for _, id in ipairs(redis.call('ZRANGEBYSCORE', lane_key(type, 's'), '-inf', NOW_DIGITS)) do
-      local job = load(id)
+    local ids = redis.call('ZRANGEBYSCORE', lane_key(type, 's'), '-inf', NOW_DIGITS, 'LIMIT', 0, of_each)
+    for i, text in ipairs(get_many(STATE, ids)) do
+      local job = text and decode(ids[i], text)
       if job and job.crashes <= tonumber(crashes_max) then
         suspects[#suspects + 1] = job
       end
@@ -247,7 +252,7 @@ elseif not redis.call('ZSCORE', key('spent'), token) then
   for _, queue in ipairs(queues) do
     if not queue.paused and crashes_max == '' then
       claim_ordinary(queue)
-    elseif not queue.paused then
+    elseif not queue.paused and taken == 0 then
       claim_suspect(queue)
     end
   end
