@@ -4,6 +4,7 @@
 //! A namespace lies in one slot, so in a cluster, too, one server has all of it: whoever is asked first says which.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use redis::aio::MultiplexedConnection;
@@ -27,13 +28,14 @@ pub(super) struct Link {
     /// A key in the slot of the namespace, to ask for.
     probe: String,
     answer_within: Duration,
+    /// How many connections were made so far.
+    made: AtomicU64,
     state: Mutex<State>,
 }
 
 #[derive(Default)]
 struct State {
     current: Option<Wire>,
-    made: u64,
     /// Where the last connection led, if not to the first address.
     host: usize,
     failed: Option<(Instant, String)>,
@@ -49,7 +51,7 @@ struct Wire {
 impl std::fmt::Debug for State {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("State")
-            .field("made", &self.made)
+            .field("host", &self.host)
             .field("failed", &self.failed)
             .finish_non_exhaustive()
     }
@@ -57,7 +59,12 @@ impl std::fmt::Debug for State {
 
 impl Link {
     pub(super) fn new(address: Arc<Address>, probe: String, answer_within: Duration) -> Self {
-        Self { address, probe, answer_within, state: Mutex::default() }
+        Self { address, probe, answer_within, made: AtomicU64::new(0), state: Mutex::default() }
+    }
+
+    /// How many connections were made so far. Another one may lead to another server.
+    pub(super) fn made(&self) -> u64 {
+        self.made.load(Ordering::SeqCst)
     }
 
     /// Sends a command and waits for its answer.
@@ -90,8 +97,7 @@ impl Link {
         }
         match self.connect(state.host).await {
             Ok(connection) => {
-                state.made += 1;
-                let wire = Wire { connection, number: state.made };
+                let wire = Wire { connection, number: self.made.fetch_add(1, Ordering::SeqCst) + 1 };
                 state.failed = None;
                 Ok(state.current.insert(wire).clone())
             }

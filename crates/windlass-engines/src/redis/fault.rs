@@ -9,9 +9,9 @@ pub(super) type Step<T> = Result<T, Fault>;
 /// Why a step failed.
 #[derive(Debug)]
 pub(super) enum Fault {
-    /// The server said no, before it wrote anything: scripts look before they write.
+    /// The server said no, before it wrote anything.
     Refused(RedisError),
-    /// The connection broke, or no answer came. What was sent may have been done all the same.
+    /// The connection broke, or no answer came, or a script stopped half way. What was sent may have been done all the same.
     Lost(String),
     /// Nothing could be sent.
     Unreachable(String),
@@ -37,6 +37,9 @@ impl Fault {
             ErrorKind::AuthenticationFailed
             | ErrorKind::InvalidClientConfig
             | ErrorKind::RESP3NotSupported => Self::Engine(no_login(&error, place)),
+            _ if is_crowded(&error) => Self::Unreachable(format!(
+                "the server at {place} has no room for another connection ({error}); raise its `maxclients`"
+            )),
             ErrorKind::Server(_) | ErrorKind::Extension => Self::Refused(error),
             _ if is_about_tls(&error) => Self::Engine(EngineError::Unusable {
                 why: format!(
@@ -72,6 +75,28 @@ impl Fault {
             other => other,
         }
     }
+
+    /// The same for a script that writes: what stopped it inside may have left a part of it behind.
+    pub(super) fn of_write(self) -> Self {
+        match self {
+            Self::Refused(error) if stopped_half_way(&error) => Self::Lost(error.to_string()),
+            other => other,
+        }
+    }
+}
+
+/// Words by which a server refuses the first write of a script. After that it lets the others pass.
+const NOT_EVEN_BEGUN: [&str; 6] = ["OOM", "READONLY", "MISCONF", "NOREPLICAS", "MASTERDOWN", "NOPERM"];
+
+/// Whether an error comes from inside a script. All versions name the line then.
+fn stopped_half_way(error: &RedisError) -> bool {
+    let said = error.to_string();
+    said.contains("user_script") && !NOT_EVEN_BEGUN.contains(&code_of(&said, error.code()))
+}
+
+/// Whether the server has as many connections as it takes. That passes.
+fn is_crowded(error: &RedisError) -> bool {
+    error.to_string().contains("max number of clients")
 }
 
 /// The word by which the server says what is wrong. Before Redis 7 an error from inside a script comes wrapped: the word
@@ -139,6 +164,7 @@ fn refused(error: &RedisError) -> EngineError {
         "NOPERM" => unusable("grant this user the commands and keys that docs/engines/redis.md lists"),
         "LOADING" | "BUSY" | "READONLY" | "MASTERDOWN" | "CLUSTERDOWN" | "TRYAGAIN" | "MOVED" | "ASK"
         | "NOREPLICAS" | "NOSCRIPT" | "UNBLOCKED" => EngineError::Unavailable { why: said },
+        _ if is_crowded(error) => EngineError::Unavailable { why: said },
         _ if error.kind() == ErrorKind::AuthenticationFailed => {
             unusable("check user and password of the Redis URL")
         }
@@ -163,5 +189,42 @@ mod tests {
         assert_eq!(code_of(&read_only, Some("ERR")), "READONLY");
         assert_eq!(code_of("MISCONF Redis is configured to save", Some("MISCONF")), "MISCONF");
         assert_eq!(code_of(&wrapped("attempt to index a nil value"), Some("ERR")), "");
+    }
+
+    /// An error as the driver reads it from a server's answer.
+    fn from_server(answer: &str) -> RedisError {
+        let value = redis::parse_redis_value(format!("-{answer}\r\n").as_bytes()).unwrap();
+        value.extract_error().unwrap_err()
+    }
+
+    #[test]
+    fn a_script_that_stopped_half_way_may_have_written_a_part() {
+        let inside = "WRONGTYPE Operation against a key of another kind script: 1a2b, on @user_script:4.";
+        for answer in [inside, "ERR Error running script (call to f_1a2b): @user_script:4: no such thing"] {
+            let class = |fault: Fault| EngineError::from(fault);
+            let unknown = class(Fault::of_call(from_server(answer)).of_write());
+            assert!(unknown.is_unknown(), "{answer}: {unknown:?}");
+            let read = class(Fault::of_call(from_server(answer)).of_read());
+            assert!(matches!(read, EngineError::Unusable { .. }), "{answer}: {read:?}");
+        }
+    }
+
+    #[test]
+    fn a_script_that_was_not_let_begin_has_written_nothing() {
+        for answer in [
+            "OOM command not allowed when used memory > 'maxmemory'. script: 1a2b, on @user_script:4.",
+            "READONLY You can't write against a read only replica. script: 1a2b, on @user_script:4.",
+            "NOAUTH Authentication required.",
+        ] {
+            let error = EngineError::from(Fault::of_call(from_server(answer)).of_write());
+            assert!(!error.is_unknown(), "{answer}: {error:?}");
+        }
+    }
+
+    #[test]
+    fn a_server_with_too_many_connections_is_asked_again_later() {
+        let error = || from_server("ERR max number of clients reached");
+        assert!(EngineError::from(Fault::of_call(error())).is_passing());
+        assert!(EngineError::from(Fault::connecting(error(), "here")).is_passing());
     }
 }

@@ -30,9 +30,11 @@ mod conn;
 mod address;
 mod fault;
 mod open;
+mod server;
 
 use std::fmt;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, Weak};
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
@@ -64,19 +66,19 @@ use conn::Link;
 use fault::Step;
 use incarnation::Opened;
 use keys::Keys;
-use script::Scripts;
+use server::KnownServer;
 
 pub use address::Address;
 #[doc(hidden)]
 pub use open::Periods;
-pub use open::{RedisOptions, ServerFacts};
+pub use open::RedisOptions;
+pub use server::ServerFacts;
 
 /// Jobs in Redis. Dropping it closes its connections.
 pub struct RedisEngine {
     // Before the thread, so that what runs there finds the store gone.
     store: Arc<Store>,
     home: Home,
-    facts: ServerFacts,
 }
 
 /// What all calls share. Lives on the thread of the connections.
@@ -93,8 +95,11 @@ struct Store {
     clock: Option<Arc<dyn Clock>>,
     /// The server's clock as it was last read, and when.
     time: Mutex<(Timestamp, Instant)>,
-    /// Known once the server has told its version.
-    scripts: OnceLock<Scripts>,
+    /// What the server says about itself, and the scripts for it. Known once it was asked.
+    server: RwLock<Option<Arc<KnownServer>>>,
+    /// By which connection it was asked.
+    asked_by: AtomicU64,
+    allow_eviction: bool,
     /// Which store this is, and what it knows; one that comes back empty is another.
     opened: RwLock<Arc<Opened>>,
     /// Held by whoever opens another store.
@@ -119,7 +124,9 @@ impl RedisEngine {
             listens: options.listen,
             clock: options.clock.clone(),
             time: Mutex::new((Timestamp::EPOCH, Instant::now())),
-            scripts: OnceLock::new(),
+            server: RwLock::default(),
+            asked_by: AtomicU64::new(0),
+            allow_eviction: options.allow_eviction,
             opened: RwLock::default(),
             opening: tokio::sync::Mutex::default(),
             declared: Mutex::default(),
@@ -127,12 +134,12 @@ impl RedisEngine {
             keys,
             address,
         });
-        let (opening, allow_eviction) = (store.clone(), options.allow_eviction);
-        let facts = home.run(async move { opening.open(allow_eviction).await }).await?;
+        let opening = store.clone();
+        home.run(async move { opening.open().await }).await?;
         if options.listen {
             home.spawn(hints::keep_listening(Arc::downgrade(&store), options.periods));
         }
-        Ok(Self { store, home, facts })
+        Ok(Self { store, home })
     }
 
     /// Deletes everything in this engine's namespace, and tells how many keys that were. Nobody may use it meanwhile.
@@ -140,9 +147,9 @@ impl RedisEngine {
         self.run(|store| async move { store.erase().await }).await
     }
 
-    /// What the server says about itself, as it was when the engine was opened.
-    pub fn facts(&self) -> &ServerFacts {
-        &self.facts
+    /// What the server said about itself when it was last connected to.
+    pub fn facts(&self) -> ServerFacts {
+        self.store.server().facts.clone()
     }
 
     async fn run<T, F, W>(&self, work: W) -> Result<T>
@@ -163,19 +170,6 @@ impl fmt::Debug for RedisEngine {
 
 /// What this process remembers.
 impl Store {
-    async fn open(&self, allow_eviction: bool) -> Step<ServerFacts> {
-        let facts = ServerFacts::read(&self.work).await.map_err(fault::Fault::of_read)?;
-        facts.check(allow_eviction)?;
-        let _ = self.scripts.set(Scripts::for_server(facts.major()));
-        self.open_first().await?;
-        tracing::info!(version = facts.version, lost = facts.what_can_be_lost(), "redis: what can be lost");
-        Ok(facts)
-    }
-
-    fn scripts(&self) -> &Scripts {
-        self.scripts.get().expect("scripts are made before an engine is given out")
-    }
-
     /// Remembers what was declared: the last word on each queue and type.
     fn remember(&self, declaration: Declaration) {
         let mut declared = self.declared.lock().unwrap_or_else(PoisonError::into_inner);
@@ -226,7 +220,7 @@ fn refuse_over(max: usize, what: &str, got: usize) -> Result<()> {
 #[async_trait]
 impl Engine for RedisEngine {
     fn info(&self) -> EngineInfo {
-        EngineInfo { name: "redis", durability: self.facts.durability() }
+        EngineInfo { name: "redis", durability: self.store.server().facts.durability() }
     }
 
     async fn now(&self) -> Result<Timestamp> {

@@ -125,3 +125,27 @@ async fn nobody_at_the_address_is_told_at_once_and_may_pass() {
     let error = refusal(&place, place.options()).await;
     assert!(error.is_passing() && error.to_string().contains("127.0.0.1:1"), "{error:?}");
 }
+
+#[tokio::test]
+async fn a_new_connection_asks_the_server_again_what_it_is() {
+    let server = server(&[]);
+    let place = Place::on(server.url());
+    let engine = place.ready().await;
+    assert_eq!(engine.info().durability, Durability::Crash);
+    ask::<()>(&server.url(), &["CONFIG", "SET", "appendfsync", "always"]);
+    ask::<u64>(&server.url(), &["CLIENT", "KILL", "TYPE", "normal"]);
+    // The first call may be the one that finds out.
+    while engine.now().await.is_err() {}
+    assert_eq!(engine.info().durability, Durability::PowerCut);
+    assert_eq!(engine.facts().syncs.as_deref(), Some("always"));
+}
+
+#[tokio::test]
+async fn a_server_with_too_many_connections_may_take_another_later() {
+    let server = server(&[("maxclients", "1")]);
+    let place = Place::on(server.url());
+    let only = redis::Client::open(server.url()).unwrap().get_connection().unwrap();
+    let error = refusal(&place, place.options()).await;
+    assert!(error.is_passing(), "{error:?}");
+    drop(only);
+}

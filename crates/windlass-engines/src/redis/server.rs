@@ -1,0 +1,227 @@
+//! What the server says about itself: its version, what it writes to disk, what it drops when its memory is full. Asked when
+//! an engine is opened, and again by each new connection: it may lead to another server, or to one with other settings.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+
+use windlass_core::engine::{Durability, Result};
+use windlass_core::error::EngineError;
+
+use super::Store;
+use super::conn::Link;
+use super::fault::{Fault, Step};
+use super::reply::{Items, text};
+use super::script::Scripts;
+
+/// The oldest server that has every command we use.
+const SERVER_MIN: (u32, u32) = (5, 0);
+
+/// A server that was asked.
+#[derive(Debug)]
+pub(super) struct KnownServer {
+    pub(super) facts: ServerFacts,
+    /// As its version takes them.
+    scripts: Arc<Scripts>,
+}
+
+/// What a server says about itself, as far as it matters to jobs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerFacts {
+    /// Its version.
+    pub version: String,
+    /// Whether every change is appended to a file.
+    pub appends: bool,
+    /// When that file is synced: `always`, `everysec` or `no`; nothing if the server does not tell.
+    pub syncs: Option<String>,
+    /// Whether snapshots are taken now and then; nothing if the server does not tell.
+    pub snapshots: Option<bool>,
+    /// What it drops when its memory is full; `noeviction` is nothing.
+    pub eviction: String,
+}
+
+impl ServerFacts {
+    /// Asks the server. One that keeps its settings to itself tells less.
+    pub(super) async fn read(link: &Link) -> Step<Self> {
+        let info = text(link.ask(redis::cmd("INFO").arg("default")).await?)?;
+        let field = |name: &str| {
+            let lines = info.lines().filter_map(|line| line.trim_end().split_once(':'));
+            lines.into_iter().find(|(known, _)| *known == name).map(|(_, value)| value.to_owned())
+        };
+        let syncs = setting(link, "appendfsync").await;
+        let snapshots = setting(link, "save").await.map(|save| !save.is_empty());
+        Ok(Self {
+            version: field("redis_version").unwrap_or_default(),
+            appends: field("aof_enabled").as_deref() == Some("1"),
+            syncs,
+            snapshots,
+            eviction: field("maxmemory_policy").unwrap_or_default(),
+        })
+    }
+
+    /// What an acknowledged job survives.
+    pub fn durability(&self) -> Durability {
+        match (self.appends, self.syncs.as_deref()) {
+            (true, Some("always")) => Durability::PowerCut,
+            (true, _) => Durability::Crash,
+            // What was acknowledged after the last snapshot is gone with the server.
+            _ => Durability::Process,
+        }
+    }
+
+    /// What can be lost, in a sentence for people.
+    pub fn what_can_be_lost(&self) -> &'static str {
+        match (self.appends, self.syncs.as_deref(), self.snapshots) {
+            (true, Some("always"), _) => "nothing: every change is synced before it is acknowledged",
+            (true, Some("everysec"), _) => {
+                "about the last second, if the machine fails or the server is killed while its disk is slow"
+            }
+            (true, Some(_), _) => {
+                "whatever the system has not written yet, about half a minute, if the machine fails"
+            }
+            (true, None, _) => "perhaps the last second or more: the server does not say when it syncs",
+            (false, _, Some(true)) => {
+                "everything since the last snapshot, if the server ends; set `appendonly yes`"
+            }
+            (false, _, Some(false)) => {
+                "everything, if the server ends: it writes nothing to disk; set `appendonly yes`"
+            }
+            (false, _, None) => "everything since the last snapshot, if there is any; set `appendonly yes`",
+        }
+    }
+
+    /// The first number of its version.
+    pub(super) fn major(&self) -> u32 {
+        self.numbers().0
+    }
+
+    fn numbers(&self) -> (u32, u32) {
+        let mut numbers = self.version.split('.').map(|number| number.parse().unwrap_or_default());
+        (numbers.next().unwrap_or_default(), numbers.next().unwrap_or_default())
+    }
+
+    /// Refuses a server that is too old or may drop jobs.
+    pub(super) fn check(&self, allow_eviction: bool) -> Result<()> {
+        let unusable = |why: String| Err(EngineError::Unusable { why });
+        if self.numbers() < SERVER_MIN {
+            return unusable(format!(
+                "expected Redis {}.{} or newer, got {}; update the server",
+                SERVER_MIN.0, SERVER_MIN.1, self.version
+            ));
+        }
+        if self.eviction != "noeviction" && !allow_eviction {
+            return unusable(format!(
+                "expected `maxmemory-policy noeviction`, got {}: this server drops jobs when its memory is full; set \
+                 noeviction in redis.conf, or `allow_eviction` if losing jobs does no harm",
+                self.eviction
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// One setting of the server, if it tells.
+async fn setting(link: &Link, name: &str) -> Option<String> {
+    let answer = link.ask(redis::cmd("CONFIG").arg("GET").arg(name)).await.ok()?;
+    let mut pair = Items::of(answer).ok().filter(|pair| !pair.is_empty())?;
+    pair.text().ok()?;
+    pair.text().ok()
+}
+
+impl Store {
+    /// Asks the server what it is, and opens the namespace.
+    pub(super) async fn open(&self) -> Step<()> {
+        let facts = ServerFacts::read(&self.work).await.map_err(Fault::of_read)?;
+        facts.check(self.allow_eviction)?;
+        tracing::info!(version = facts.version, lost = facts.what_can_be_lost(), "redis: what can be lost");
+        self.know_server(facts);
+        self.asked_by.store(self.work.made(), Ordering::SeqCst);
+        self.open_first().await
+    }
+
+    /// Asks again if a connection was made since. No call fails by it; what has become worse is logged.
+    pub(super) async fn look_at_new_server(&self) {
+        let made = self.work.made();
+        if self.asked_by.swap(made, Ordering::SeqCst) == made {
+            return;
+        }
+        match ServerFacts::read(&self.work).await {
+            Ok(facts) => self.meet(facts),
+            Err(fault) => {
+                tracing::debug!(?fault, "the server does not say what it is; it is taken for what it was")
+            }
+        }
+    }
+
+    fn meet(&self, facts: ServerFacts) {
+        let before = self.server();
+        if facts == before.facts {
+            return;
+        }
+        if let Err(error) = facts.check(self.allow_eviction) {
+            tracing::error!(%error, "the server is not what it was, and would be refused now");
+        }
+        if facts.what_can_be_lost() != before.facts.what_can_be_lost() {
+            tracing::warn!(
+                version = facts.version,
+                lost = facts.what_can_be_lost(),
+                "redis: what can be lost has changed"
+            );
+        }
+        self.know_server(facts);
+    }
+
+    fn know_server(&self, facts: ServerFacts) {
+        let mut server = self.server.write().unwrap_or_else(PoisonError::into_inner);
+        let fitting = server.as_ref().filter(|known| known.facts.major() == facts.major());
+        let scripts = fitting.map(|known| known.scripts.clone());
+        let scripts = scripts.unwrap_or_else(|| Arc::new(Scripts::for_server(facts.major())));
+        *server = Some(Arc::new(KnownServer { facts, scripts }));
+    }
+
+    pub(super) fn server(&self) -> Arc<KnownServer> {
+        let server = self.server.read().unwrap_or_else(PoisonError::into_inner);
+        server.clone().expect("the server is asked before an engine is given out")
+    }
+
+    pub(super) fn scripts(&self) -> Arc<Scripts> {
+        self.server().scripts.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn facts() -> ServerFacts {
+        ServerFacts {
+            version: "7.0.15".to_owned(),
+            appends: true,
+            syncs: Some("everysec".to_owned()),
+            snapshots: Some(false),
+            eviction: "noeviction".to_owned(),
+        }
+    }
+
+    #[test]
+    fn the_class_of_durability_follows_the_settings() {
+        assert_eq!(facts().durability(), Durability::Crash);
+        assert_eq!(
+            ServerFacts { syncs: Some("always".to_owned()), ..facts() }.durability(),
+            Durability::PowerCut
+        );
+        let snapshots = ServerFacts { appends: false, snapshots: Some(true), ..facts() };
+        assert_eq!(snapshots.durability(), Durability::Process);
+        assert!(snapshots.what_can_be_lost().contains("snapshot"));
+        assert_eq!(ServerFacts { appends: false, ..facts() }.durability(), Durability::Process);
+    }
+
+    #[test]
+    fn a_server_that_is_too_old_or_drops_jobs_is_refused_with_what_to_do() {
+        assert!(facts().check(false).is_ok());
+        let old = ServerFacts { version: "4.0.14".to_owned(), ..facts() };
+        assert!(old.check(false).unwrap_err().to_string().contains("5.0"));
+        let dropping = ServerFacts { eviction: "allkeys-lru".to_owned(), ..facts() };
+        assert!(dropping.check(false).unwrap_err().to_string().contains("noeviction"));
+        assert!(dropping.check(true).is_ok());
+    }
+}
