@@ -20,6 +20,7 @@ mod database_url;
 mod postgres;
 mod redis;
 mod store;
+mod fallback;
 mod worker;
 pub(crate) mod retry;
 mod queues;
@@ -27,6 +28,7 @@ mod limits;
 pub(crate) mod example;
 
 pub(crate) use database_url::DatabaseUrl;
+pub(crate) use fallback::{FallbackChoice, FallbackSettings};
 pub(crate) use postgres::PostgresSettings;
 pub(crate) use problem::{Problem, suggest};
 pub(crate) use redis::{RedisSettings, RedisUrl};
@@ -45,6 +47,8 @@ pub(crate) struct Config {
     pub(crate) file: Option<PathBuf>,
     /// `[store]`: where jobs are kept.
     pub(crate) store: StoreSettings,
+    /// `[fallback]`: what happens while the server is away.
+    pub(crate) fallback: FallbackSettings,
     /// `[worker]`: how worker processes live and end.
     pub(crate) worker: WorkerSettings,
     /// `[priorities]`: labels and what they mean.
@@ -64,6 +68,14 @@ impl Config {
     #[allow(dead_code, reason = "for the commands that start workers")]
     pub(crate) fn declaration(&self) -> Declaration {
         Declaration { queues: self.queues.clone(), types: self.types.clone() }
+    }
+
+    /// Finds out where the chosen server is, if nothing but the environment says so.
+    pub(crate) fn find_server(&mut self, variables: &[(String, String)]) -> Result<(), Vec<Problem>> {
+        let mut problems = Problems::default();
+        from_env::take_redis_url(&mut self.store, variables, &mut problems);
+        from_env::take_database_url(&mut self.store, variables, &mut problems);
+        problems.or(())
     }
 
     /// How workers of this configuration behave.
@@ -106,8 +118,9 @@ pub(crate) fn load(file: Option<&Path>, variables: &[(String, String)]) -> Resul
     let mut problems = Problems::default();
     from_env::overlay(&mut tree, variables, &mut problems);
     let mut config = interpret(&tree, &mut problems);
-    from_env::take_use_redis(&mut config.store, variables, &mut problems);
+    from_env::take_use_redis(&mut config, variables, &mut problems);
     from_env::take_redis_url(&mut config.store, variables, &mut problems);
+    from_env::take_check_timeout(&mut config.fallback, variables, &mut problems);
     from_env::take_database_url(&mut config.store, variables, &mut problems);
     problems.or(Config { file: file.map(Path::to_owned), ..config })
 }
@@ -137,11 +150,13 @@ fn read_text(path: &Path) -> Result<String, String> {
 
 fn interpret(tree: &Table, problems: &mut Problems) -> Config {
     let mut top = Section::top(tree, problems);
-    let sections = ["store", "worker", "priorities", "retry", "queues", "types", "breakers", "rate_limits"];
-    let [store, worker, priorities, retry, queues, types, breakers, rate_limits] =
+    let sections =
+        ["store", "fallback", "worker", "priorities", "retry", "queues", "types", "breakers", "rate_limits"];
+    let [store, fallback, worker, priorities, retry, queues, types, breakers, rate_limits] =
         sections.map(|section| top.entry(section));
     top.finish();
     let store = store::read(Section::of("[store]", store.map(|entry| &entry.node), problems));
+    let fallback = fallback::read(Section::of("[fallback]", fallback.map(|entry| &entry.node), problems));
     let worker = worker::read(Section::of("[worker]", worker.map(|entry| &entry.node), problems));
     let priorities = queues::read_priorities(named_entries("[priorities]", priorities, problems), problems);
     let retry = retry.and_then(|entry| retry::read("[retry]", entry, problems)).unwrap_or_default();
@@ -150,7 +165,7 @@ fn interpret(tree: &Table, problems: &mut Problems) -> Config {
     let breakers = named_entries("[breakers]", breakers, problems);
     let rate_limits = named_entries("[rate_limits]", rate_limits, problems);
     let limits = limits::read(breakers, rate_limits, problems);
-    Config { file: None, store, worker, priorities, retry, queues, types, limits }
+    Config { file: None, store, fallback, worker, priorities, retry, queues, types, limits }
 }
 
 /// The entries of a table whose keys are names that people choose.

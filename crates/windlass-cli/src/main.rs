@@ -165,7 +165,8 @@ fn log_to_stderr(cli: &Cli) {
     let level = match (global.quiet, global.verbose) {
         (true, _) => "off",
         (_, 0) if serves => "warn",
-        (_, 0) => "error",
+        // That a store is away is something to know, whatever the command.
+        (_, 0) => "error,windlass_engines::fallback=warn",
         (_, 1) => "info",
         _ => "debug",
     };
@@ -179,9 +180,7 @@ fn log_to_stderr(cli: &Cli) {
 
 /// File, environment and flags, each over the one before.
 fn configured(global: &Global) -> Result<Config, Failure> {
-    let variables: Vec<_> = std::env::vars_os()
-        .filter_map(|(name, text)| Some((name.into_string().ok()?, text.to_string_lossy().into_owned())))
-        .collect();
+    let variables = variables();
     let file = config::find_file(global.config.as_deref(), &variables);
     let beside = config::DEFAULT_FILES.iter().filter(|name| std::path::Path::new(name).exists());
     if let (Some(file), 2..) = (&file, beside.count()) {
@@ -192,6 +191,14 @@ fn configured(global: &Global) -> Result<Config, Failure> {
         config.store.choose(named).map_err(|why| Failure::usage(format!("--db: {why}")))?;
     }
     Ok(config)
+}
+
+/// The environment, as far as it is text.
+fn variables() -> Vec<(String, String)> {
+    let text = |(name, text): (std::ffi::OsString, std::ffi::OsString)| {
+        Some((name.into_string().ok()?, text.to_string_lossy().into_owned()))
+    };
+    std::env::vars_os().filter_map(text).collect()
 }
 
 /// Help and version are no errors. What is wrong with a command line is told in the form that was asked for,

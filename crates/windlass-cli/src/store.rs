@@ -6,12 +6,16 @@ use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
 use windlass_core::engine::Engine;
 use windlass_core::error::EngineError;
+use windlass_core::spill::Spill;
+use windlass_engines::fallback::{Connect, FallbackEngine, FallbackOptions};
+use windlass_engines::memory::MemoryEngine;
 use windlass_engines::postgres::{Address, PostgresEngine, PostgresOptions};
 use windlass_engines::redis::{RedisEngine, RedisOptions};
 use windlass_engines::sqlite::{self, SqliteEngine, SqliteOptions};
 
 use crate::config::{
-    Config, DatabaseUrl, EngineChoice, PostgresSettings, RedisSettings, RedisUrl, StoreSettings, Synchronous,
+    Config, DatabaseUrl, EngineChoice, FallbackChoice, PostgresSettings, RedisSettings, RedisUrl,
+    StoreSettings, Synchronous,
 };
 use crate::exit::{Code, Failure, with_causes};
 
@@ -25,8 +29,57 @@ pub(crate) enum IfMissing {
     Create,
 }
 
-/// Opens it.
+/// Opens it for a command that lives for a moment. What it cannot put into the server goes into the spill, if that is a file: what
+/// it kept in memory would be gone with it.
 pub(crate) async fn open(config: &Config, if_missing: IfMissing) -> Result<Arc<dyn Engine>, Failure> {
+    let is_kept = if_missing == IfMissing::Create || config.fallback.path.exists();
+    if config.fallback.engine != Some(FallbackChoice::Sqlite) || !is_kept || !config.store.engine.is_server()
+    {
+        return open_alone(config, if_missing).await;
+    }
+    open_joined(config, FallbackOptions { bring_home: false, ..config.fallback.options() }).await
+}
+
+/// Opens it for a process that works: with a spill beside it, if there is to be one.
+pub(crate) async fn open_to_serve(config: &Config) -> Result<Arc<dyn Engine>, Failure> {
+    match config.fallback.engine {
+        Some(FallbackChoice::Memory | FallbackChoice::Sqlite) if config.store.engine.is_server() => {
+            open_joined(config, config.fallback.options()).await
+        }
+        _ => open_alone(config, IfMissing::Create).await,
+    }
+}
+
+/// The server, joined with a spill.
+async fn open_joined(config: &Config, options: FallbackOptions) -> Result<Arc<dyn Engine>, Failure> {
+    let spill: Arc<dyn Spill> = match config.fallback.engine {
+        Some(FallbackChoice::Memory) => Arc::new(MemoryEngine::for_spill()),
+        _ => Arc::new(SqliteEngine::open(&config.fallback.path, SqliteOptions::for_spill())?),
+    };
+    let connect: Connect = match config.store.engine {
+        EngineChoice::Postgres => {
+            let url = config.store.database_url()?.clone();
+            let options = postgres_options(&config.store.postgres);
+            Arc::new(move || {
+                let (url, options) = (url.clone(), options.clone());
+                Box::pin(
+                    async move { Ok(Arc::new(PostgresEngine::connect(url.secret(), options).await?) as _) },
+                )
+            })
+        }
+        _ => {
+            let (url, options) = (config.store.redis_url()?.clone(), redis_options(&config.store.redis));
+            Arc::new(move || {
+                let (url, options) = (url.clone(), options.clone());
+                Box::pin(async move { Ok(Arc::new(RedisEngine::connect(url.secret(), options).await?) as _) })
+            })
+        }
+    };
+    let name = config.store.engine.as_str();
+    Ok(Arc::new(FallbackEngine::open(name, connect, spill, options).await?))
+}
+
+async fn open_alone(config: &Config, if_missing: IfMissing) -> Result<Arc<dyn Engine>, Failure> {
     let path = &config.store.path;
     match config.store.engine {
         EngineChoice::Memory => Err(memory_is_private()),

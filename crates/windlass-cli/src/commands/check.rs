@@ -2,9 +2,12 @@
 
 use clap::Args;
 use serde_json::json;
+use windlass::fallback::KeysWhileAway;
 use windlass_core::span::show_span;
 
-use crate::config::{Config, DatabaseUrl, EngineChoice, StoreSettings, Synchronous};
+use crate::config::{
+    Config, DatabaseUrl, EngineChoice, FallbackChoice, FallbackSettings, StoreSettings, Synchronous,
+};
 use crate::exit::{Code, Failure};
 use crate::output::Output;
 
@@ -36,6 +39,9 @@ pub(crate) fn check(config: &Config, output: &mut Output) -> Result<Code, Failur
     let file = config.file.as_ref().map(|path| path.display().to_string());
     output.line(format!("ok: {}", file.as_deref().unwrap_or("no file, the defaults and the environment")))?;
     output.line(format!("store   {}", store_line(config)))?;
+    if let Some(line) = fallback_line(config) {
+        output.line(format!("while it is away: {line}"))?;
+    }
     let worker = &config.worker;
     output.line(format!(
         "worker  lease {}, heartbeat {}, sweep {}, stop grace {}, given up after {} crashes",
@@ -54,6 +60,16 @@ pub(crate) fn check(config: &Config, output: &mut Output) -> Result<Code, Failur
     output.line(format!("types   {types}"))?;
     output.line(format!("retry   {}", config.retry.name()))?;
     Ok(Code::Ok)
+}
+
+fn fallback_line(config: &Config) -> Option<String> {
+    let fallback = &config.fallback;
+    let engine = fallback.engine.filter(|_| config.store.engine.is_server())?;
+    Some(match engine {
+        FallbackChoice::None => "calls fail".to_owned(),
+        FallbackChoice::Memory => "jobs are kept in memory, and lost if the process dies".to_owned(),
+        FallbackChoice::Sqlite => format!("jobs are kept in {}", fallback.path.display()),
+    })
 }
 
 fn store_line(config: &Config) -> String {
@@ -83,6 +99,7 @@ fn summary_json(config: &Config) -> serde_json::Value {
         "ok": true,
         "file": config.file,
         "store": store_json(store),
+        "fallback": fallback_json(&config.fallback),
         "worker": {
             "lease": show_span(worker.lease),
             "heartbeat": show_span(worker.heartbeat),
@@ -94,6 +111,19 @@ fn summary_json(config: &Config) -> serde_json::Value {
         "retry": config.retry,
         "queues": config.queues,
         "types": config.types,
+    })
+}
+
+fn fallback_json(fallback: &FallbackSettings) -> serde_json::Value {
+    json!({
+        "engine": fallback.engine.unwrap_or(FallbackChoice::None).as_str(),
+        "path": fallback.path,
+        "health_check_timeout": show_span(fallback.check_timeout),
+        "keys": match fallback.keys {
+            KeysWhileAway::Refuse => "refuse",
+            KeysWhileAway::Accept => "accept",
+        },
+        "max_jobs": fallback.max_jobs,
     })
 }
 

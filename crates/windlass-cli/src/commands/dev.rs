@@ -4,11 +4,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use windlass::{Client, Worker, WorkerOptions};
 use windlass_core::span::parse_span;
 
-use crate::config::Config;
+use crate::config::{Config, EngineChoice, FallbackChoice};
 use crate::exit::{Code, Failure, with_causes};
 use crate::output::Output;
 use crate::{samples, signals};
@@ -29,6 +29,7 @@ use place::Place;
   windlass dev --for 10s --json        a summary after ten seconds
   windlass dev --fresh                 start over
   windlass dev --db postgres://user@localhost:5432/app
+  windlass dev --engine redis --fallback sqlite    kill Redis meanwhile, and start it again
 
 Jobs are kept in windlass-dev.db, or in the file that --db names. Look at them from another shell:
   windlass --db windlass-dev.db job list
@@ -41,13 +42,30 @@ pub(crate) struct DevArgs {
     /// Start over: remove the file, or on PostgreSQL the schema of dev
     #[arg(long)]
     fresh: bool,
+    /// The engine [default: what --db or the configuration says]
+    #[arg(long, value_name = "ENGINE")]
+    engine: Option<DevEngine>,
+    /// Where jobs go while the server is away [default: what the configuration says]
+    #[arg(long, value_name = "ENGINE")]
+    fallback: Option<FallbackChoice>,
     /// Put no jobs in; run those that are there, and stop when none is left
     #[arg(long)]
     finish: bool,
 }
 
+/// Engines that can be chosen by a word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum DevEngine {
+    Sqlite,
+    Postgres,
+    Redis,
+}
+
 /// A person who presses Ctrl-C does not want to wait long for sample jobs.
 const STOP_GRACE: Duration = Duration::from_secs(3);
+
+/// The spill of dev, in the working directory.
+const SPILL_FILE: &str = "windlass-dev-spill.db";
 
 /// Runs until it is stopped, then tells what happened.
 pub(crate) async fn dev(
@@ -57,6 +75,7 @@ pub(crate) async fn dev(
     output: &mut Output,
 ) -> Result<Code, Failure> {
     let mut signals = signals::Signals::new()?;
+    let config = &chosen(args, config)?;
     let place = Place::of(db, config)?;
     if args.fresh {
         place.start_over().await?;
@@ -78,6 +97,22 @@ pub(crate) async fn dev(
     output.note("stopping; once more stops at once");
     signals::stop(&mut worker, &mut signals).await;
     summary::print(&engine, &ledger, output).await
+}
+
+/// The configuration with what was chosen here.
+fn chosen(args: &DevArgs, config: &Config) -> Result<Config, Failure> {
+    let mut config = config.clone();
+    match args.engine {
+        None => {}
+        Some(DevEngine::Sqlite) => config.store.engine = EngineChoice::Sqlite,
+        Some(DevEngine::Postgres) => config.store.engine = EngineChoice::Postgres,
+        Some(DevEngine::Redis) => config.store.engine = EngineChoice::Redis,
+    }
+    let variables = crate::variables();
+    config.find_server(&variables).map_err(Failure::configuration)?;
+    config.fallback.engine = args.fallback.or(config.fallback.engine);
+    config.fallback.path = PathBuf::from(SPILL_FILE);
+    Ok(config)
 }
 
 /// Puts jobs in and shows the queues until it is time to stop.
@@ -108,8 +143,13 @@ async fn run(
 /// Waits until no job is left that has not ended.
 async fn finished(client: &Client) -> Result<(), Failure> {
     const LOOK_EVERY: Duration = Duration::from_millis(100);
-    while client.queues().await?.iter().any(|queue| queue.counts.unfinished() > 0) {
-        tokio::time::sleep(LOOK_EVERY).await;
+    loop {
+        match client.queues().await {
+            Ok(queues) if queues.iter().all(|queue| queue.counts.unfinished() == 0) => return Ok(()),
+            Err(error) if !error.is_passing() || client.engine().spill().is_none() => {
+                return Err(error.into());
+            }
+            _ => tokio::time::sleep(LOOK_EVERY).await,
+        }
     }
-    Ok(())
 }

@@ -4,10 +4,12 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use comfy_table::Cell;
+use serde::Serialize;
 use serde_json::json;
 use windlass_core::admin::{Changed, QueueStatus};
 use windlass_core::clock::Timestamp;
 use windlass_core::engine::Declaration;
+use windlass_core::fallback::FallbackStatus;
 use windlass_core::limits::{CONCURRENCY_MAX, UPKEEP_BATCH_MAX};
 use windlass_core::names::QueueName;
 use windlass_core::queue::QueueSpec;
@@ -162,10 +164,40 @@ fn remark(queue: &QueueStatus, now: Timestamp) -> String {
     printable(&[shut, pause].into_iter().flatten().collect::<Vec<_>>().join(", "))
 }
 
+/// A queue, and how the store behind it is.
+#[derive(Serialize)]
+struct ShownQueue<'a> {
+    #[serde(flatten)]
+    queue: QueueView<'a>,
+    #[serde(flatten)]
+    store: StoreView,
+}
+
+/// Which engine takes new jobs, whether the server behind it is well, and what waits beside it.
+#[derive(Serialize)]
+struct StoreView {
+    active_engine: &'static str,
+    primary_healthy: bool,
+    spill_size: u64,
+}
+
+impl StoreView {
+    async fn of(context: &Context) -> Result<Self, Failure> {
+        Ok(match context.engine.fallback().await? {
+            Some(FallbackStatus { active, primary_healthy, spill_size, .. }) => {
+                Self { active_engine: active, primary_healthy, spill_size }
+            }
+            None => Self { active_engine: context.engine.info().name, primary_healthy: true, spill_size: 0 },
+        })
+    }
+}
+
 async fn show(args: &QueueArgs, context: &mut Context) -> Result<Code, Failure> {
     let (queue, now) = (context.queue(&args.queue).await?, context.engine.now().await?);
     if context.output.is_json() {
-        context.output.json(&QueueView::new(&queue, now))?;
+        context
+            .output
+            .json(&ShownQueue { queue: QueueView::new(&queue, now), store: StoreView::of(context).await? })?;
         return Ok(Code::Ok);
     }
     let (spec, counts, totals) = (&queue.spec, queue.counts, queue.totals);

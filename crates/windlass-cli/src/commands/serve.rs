@@ -10,7 +10,7 @@ use windlass_core::names::QueueName;
 use crate::config::Config;
 use crate::exit::{Code, Failure, with_causes};
 use crate::output::Output;
-use crate::store::{IfMissing, open};
+use crate::store::open_to_serve;
 use crate::{samples, signals};
 
 /// What to serve.
@@ -31,7 +31,7 @@ pub(crate) struct ServeArgs {
 /// Serves until a signal.
 pub(crate) async fn serve(args: &ServeArgs, config: &Config, output: &mut Output) -> Result<Code, Failure> {
     let mut signals = signals::Signals::new()?;
-    let engine = open(config, IfMissing::Create).await?;
+    let engine = open_to_serve(config).await?;
     engine.declare(config.declaration()).await?;
     let handlers = samples::handlers(None).configure(|spec| configured(spec, config));
     let mut worker = Worker::start(Arc::clone(&engine), handlers, options(args, config))

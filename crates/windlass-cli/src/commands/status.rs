@@ -5,6 +5,7 @@ use comfy_table::Cell;
 use serde_json::json;
 use windlass_core::admin::Counts;
 use windlass_core::engine::Durability;
+use windlass_core::fallback::FallbackStatus;
 use windlass_core::span::show_span;
 use windlass_core::worker::WorkerSighting;
 
@@ -27,14 +28,15 @@ pub(crate) struct StatusArgs {}
 /// Shows it.
 pub(crate) async fn status(context: &mut Context) -> Result<Code, Failure> {
     let (queues, now) = (context.engine.queues().await?, context.engine.now().await?);
-    let workers = context.engine.workers().await?;
-    let info = context.engine.info();
+    let workers = workers(context).await?;
+    let (info, fallback) = (context.engine.info(), context.engine.fallback().await?);
     let counts = queues.iter().map(|queue| queue.counts).fold(Counts::default(), sum);
     if context.output.is_json() {
         context.output.json(&json!({
             "engine": info.name,
             "durability": info.durability.as_str(),
-            "healthy": true,
+            "healthy": fallback.as_ref().is_none_or(|fallback| fallback.primary_healthy),
+            "fallback": fallback,
             "now": now.to_string(),
             "depth": counts.unfinished(),
             "counts": counts,
@@ -53,12 +55,29 @@ pub(crate) async fn status(context: &mut Context) -> Result<Code, Failure> {
         counts.running,
         counts.dead_letters
     ))?;
+    if let Some(fallback) = fallback {
+        let FallbackStatus { active, primary, primary_healthy, spill_size, uncertain, .. } = fallback;
+        let health = if primary_healthy { "answers" } else { "does not answer" };
+        let doubtful =
+            if uncertain > 0 { format!(", {uncertain} of them wait for a person") } else { String::new() };
+        let told =
+            format!("{primary} {health}; new jobs go to {active}; {spill_size} in the spill{doubtful}");
+        context.output.line(told)?;
+    }
     context.output.line("")?;
     queue::table(&queues, now, context)?;
     context.output.line("")?;
     let header = ["worker", "host", "pid", "version", "running", "last sign", "queues"];
     context.output.table(&header, workers.iter().map(row).collect(), "no live workers")?;
     Ok(Code::Ok)
+}
+
+/// Those on the server and those on the spill; while the server is away, those on the spill.
+async fn workers(context: &Context) -> Result<Vec<WorkerSighting>, Failure> {
+    let Some(spill) = context.engine.spill() else { return Ok(context.engine.workers().await?) };
+    let mut workers = context.engine.workers().await.unwrap_or_default();
+    workers.extend(spill.workers().await?);
+    Ok(workers)
 }
 
 fn durability(durability: Durability) -> String {

@@ -2,8 +2,11 @@
 //! list, written as TOML writes them inline.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use super::Config;
 use super::database_url::DatabaseUrl;
+use super::fallback::{CHECK_TIMEOUTS, FallbackChoice, FallbackSettings};
 use super::from_toml;
 use super::problem::{Problem, Problems};
 use super::redis::RedisUrl;
@@ -106,15 +109,15 @@ pub(crate) fn take_database_url(
     }
 }
 
-/// `USE_REDIS_QUEUE`, as older deployments set it: it chooses Redis, whatever the file says. Off, it says nothing.
-pub(crate) fn take_use_redis(
-    store: &mut StoreSettings,
-    variables: &[(String, String)],
-    problems: &mut Problems,
-) {
+/// `USE_REDIS_QUEUE`, as older deployments set it: it chooses Redis, whatever the file says, and a spill on disk, unless the file
+/// says something else. Off, it says nothing.
+pub(crate) fn take_use_redis(config: &mut Config, variables: &[(String, String)], problems: &mut Problems) {
     let Some((name, text)) = variables.iter().find(|(name, _)| name == "USE_REDIS_QUEUE") else { return };
     match flag(text) {
-        Some(true) => store.engine = EngineChoice::Redis,
+        Some(true) => {
+            config.store.engine = EngineChoice::Redis;
+            config.fallback.engine.get_or_insert(FallbackChoice::Sqlite);
+        }
         Some(false) => {}
         None => {
             let place = Place::Env(Arc::from(name.as_str()));
@@ -137,6 +140,27 @@ pub(crate) fn take_redis_url(
     match RedisUrl::parse(text) {
         Ok(url) => store.redis.url = Some(url),
         Err(why) => problems.push(Problem::at(&Place::Env(Arc::from(name.as_str())), why)),
+    }
+}
+
+/// `REDIS_HEALTH_CHECK_TIMEOUT`, as older deployments set it: seconds, such as 2.0.
+pub(crate) fn take_check_timeout(
+    fallback: &mut FallbackSettings,
+    variables: &[(String, String)],
+    problems: &mut Problems,
+) {
+    let given =
+        variables.iter().find(|(name, text)| name == "REDIS_HEALTH_CHECK_TIMEOUT" && !text.is_empty());
+    let Some((name, text)) = given else { return };
+    let (shortest, longest) = CHECK_TIMEOUTS;
+    let span = text.trim().parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    match span.filter(|span| (shortest..=longest).contains(span)) {
+        Some(span) => fallback.check_timeout = span,
+        None => {
+            let place = Place::Env(Arc::from(name.as_str()));
+            let message = format!("expected a number of seconds from 0.05 to 60, such as 2.0, got {text:?}");
+            problems.push(Problem::at(&place, message));
+        }
     }
 }
 

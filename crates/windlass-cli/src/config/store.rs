@@ -40,6 +40,11 @@ pub(crate) enum EngineChoice {
 }
 
 impl EngineChoice {
+    /// Whether it is a server, which may be away.
+    pub(crate) fn is_server(self) -> bool {
+        matches!(self, Self::Postgres | Self::Redis)
+    }
+
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Sqlite => "sqlite",

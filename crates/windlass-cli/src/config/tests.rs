@@ -177,6 +177,28 @@ fn redis_is_chosen_by_its_name_its_url_or_the_variable_of_older_deployments() {
 }
 
 #[test]
+fn redis_by_the_variable_of_old_comes_with_a_spill_on_disk_unless_something_else_is_said() {
+    let on = ("USE_REDIS_QUEUE", "true");
+    let fallback = |more: &[(&str, &str)]| {
+        let all: Vec<_> = [on].iter().chain(more).copied().collect();
+        load(None, &vars(&all)).unwrap().fallback
+    };
+    assert_eq!(fallback(&[]).engine, Some(FallbackChoice::Sqlite));
+    assert_eq!(fallback(&[("WINDLASS__FALLBACK__ENGINE", "none")]).engine, Some(FallbackChoice::None));
+    assert_eq!(load(None, &[]).unwrap().fallback.engine, None);
+}
+
+#[test]
+fn the_time_that_a_check_may_take_is_read_in_seconds_from_the_variable_of_old() {
+    let of = |text: &str| load(None, &vars(&[("REDIS_HEALTH_CHECK_TIMEOUT", text)]));
+    assert_eq!(of("0.5").unwrap().fallback.check_timeout, Duration::from_millis(500));
+    for wrong in ["soon", "0", "-1", "61", "NaN", "1e400"] {
+        let problems = of(wrong).unwrap_err();
+        assert!(problems[0].to_string().contains("such as 2.0"), "{wrong}: {problems:?}");
+    }
+}
+
+#[test]
 fn built_in_queues_can_be_changed_added_to_and_removed() {
     let config =
         toml("[queues.HIGH]\nconcurrency = 2\n[queues.bulk]\nremove = true\n[queues.mine]\n").unwrap();

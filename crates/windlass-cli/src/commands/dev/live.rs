@@ -22,6 +22,11 @@ pub(super) async fn show(client: &Client, output: &Output) -> Failure {
     loop {
         let queues = match client.queues().await {
             Ok(queues) => queues,
+            // The store has just gone away; in a moment the spill is shown.
+            Err(error) if error.is_passing() && client.engine().spill().is_some() => {
+                tokio::time::sleep(EVERY).await;
+                continue;
+            }
             Err(error) => return error.into(),
         };
         let text = table(&queues);

@@ -1,5 +1,5 @@
 //! Where `dev` keeps its jobs: in a file of its own, in a schema of its own on a PostgreSQL server, or in a namespace of
-//! its own on a Redis server. Never among the jobs of the configured store.
+//! its own on a Redis server, with a spill of its own beside a server. Never among the jobs of the configured store.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,78 +8,96 @@ use windlass::engines::sqlite::{SqliteEngine, SqliteOptions};
 use windlass_core::engine::Engine;
 
 use super::ledger;
-use crate::config::{Config, DatabaseUrl, EngineChoice, PostgresSettings, RedisSettings, RedisUrl};
+use crate::config::{Config, DatabaseUrl, EngineChoice, FallbackChoice, RedisUrl};
 use crate::exit::{Code, Failure};
-use crate::store::{connect, connect_redis, drop_schema, of_redis, postgres_options, redis_options};
+use crate::store::{connect_redis, drop_schema, of_redis, open_to_serve, redis_options};
 
 const DEFAULT_FILE: &str = "windlass-dev.db";
 
 /// Where the jobs are.
-pub(super) enum Place {
+pub(super) struct Place {
+    at: At,
+    /// The configuration with names of dev's own.
+    config: Config,
+}
+
+enum At {
     File(PathBuf),
-    Schema { url: DatabaseUrl, settings: PostgresSettings },
-    Namespace { url: RedisUrl, settings: RedisSettings },
+    Schema(DatabaseUrl),
+    Namespace(RedisUrl),
 }
 
 impl Place {
     /// PostgreSQL or Redis if it is configured; else the file that was named, or one of our own.
     pub(super) fn of(db: Option<&PathBuf>, config: &Config) -> Result<Self, Failure> {
-        if config.store.engine == EngineChoice::Redis {
-            let mut settings = config.store.redis.clone();
-            settings.namespace.push_str("_dev");
-            // Other names of lanes belong to the other namespace.
-            (settings.ready_key, settings.scheduled_key) = (None, None);
-            return Ok(Self::Namespace { url: config.store.redis_url()?.clone(), settings });
-        }
-        if config.store.engine != EngineChoice::Postgres {
-            return Ok(Self::File(db.cloned().unwrap_or_else(|| PathBuf::from(DEFAULT_FILE))));
-        }
-        let mut settings = config.store.postgres.clone();
-        settings.schema.push_str("_dev");
-        Ok(Self::Schema { url: config.store.database_url()?.clone(), settings })
+        let mut config = config.clone();
+        let at = match config.store.engine {
+            EngineChoice::Redis => {
+                let settings = &mut config.store.redis;
+                settings.namespace.push_str("_dev");
+                // Other names of lanes belong to the other namespace.
+                (settings.ready_key, settings.scheduled_key) = (None, None);
+                At::Namespace(config.store.redis_url()?.clone())
+            }
+            EngineChoice::Postgres => {
+                config.store.postgres.schema.push_str("_dev");
+                At::Schema(config.store.database_url()?.clone())
+            }
+            _ => At::File(db.cloned().unwrap_or_else(|| PathBuf::from(DEFAULT_FILE))),
+        };
+        Ok(Self { at, config })
     }
 
     pub(super) async fn open(&self) -> Result<Arc<dyn Engine>, Failure> {
-        match self {
-            Self::File(path) => Ok(Arc::new(SqliteEngine::open(path, SqliteOptions::default())?)),
-            Self::Schema { url, settings } => connect(url, postgres_options(settings)).await,
-            Self::Namespace { url, settings } => {
-                Ok(Arc::new(connect_redis(url, redis_options(settings)).await?))
-            }
+        match &self.at {
+            At::File(path) => Ok(Arc::new(SqliteEngine::open(path, SqliteOptions::default())?)),
+            At::Schema(_) | At::Namespace(_) => open_to_serve(&self.config).await,
         }
     }
 
     /// Removes what earlier runs left there.
     pub(super) async fn start_over(&self) -> Result<(), Failure> {
-        match self {
-            Self::File(path) => {
-                for suffix in ["", "-wal", "-shm"] {
-                    remove(&PathBuf::from(format!("{}{suffix}", path.display())))?;
-                }
-            }
-            Self::Schema { url, settings } => drop_schema(url, &settings.schema).await?,
-            Self::Namespace { url, settings } => {
-                let engine = connect_redis(url, redis_options(settings)).await?;
+        match &self.at {
+            At::File(path) => remove_database(path)?,
+            At::Schema(url) => drop_schema(url, &self.config.store.postgres.schema).await?,
+            At::Namespace(url) => {
+                let engine = connect_redis(url, redis_options(&self.config.store.redis)).await?;
                 engine.erase().await.map_err(|error| of_redis(error, url))?;
             }
+        }
+        if self.has_spill_file() {
+            remove_database(&self.config.fallback.path)?;
         }
         remove(&self.ledger())
     }
 
+    fn has_spill_file(&self) -> bool {
+        let is_file = self.config.fallback.engine == Some(FallbackChoice::Sqlite);
+        is_file && self.config.store.engine.is_server()
+    }
+
     /// The ledger lies beside the file, or in the working directory under the name of the database.
     pub(super) fn ledger(&self) -> PathBuf {
-        match self {
-            Self::File(path) => ledger::beside(path),
-            Self::Schema { url, settings } => ledger_of(&format!("{url}/{}", settings.schema)),
-            Self::Namespace { url, settings } => ledger_of(&format!("{url}/{}", settings.namespace)),
+        match &self.at {
+            At::File(path) => ledger::beside(path),
+            At::Schema(url) => ledger_of(&format!("{url}/{}", self.config.store.postgres.schema)),
+            At::Namespace(url) => ledger_of(&format!("{url}/{}", self.config.store.redis.namespace)),
         }
     }
 
     pub(super) fn describe(&self) -> String {
-        match self {
-            Self::File(path) => path.display().to_string(),
-            Self::Schema { url, settings } => format!("{url}, schema {}", settings.schema),
-            Self::Namespace { url, settings } => format!("{url}, namespace {}", settings.namespace),
+        let place = match &self.at {
+            At::File(path) => path.display().to_string(),
+            At::Schema(url) => format!("{url}, schema {}", self.config.store.postgres.schema),
+            At::Namespace(url) => format!("{url}, namespace {}", self.config.store.redis.namespace),
+        };
+        match self.config.fallback.engine {
+            _ if !self.config.store.engine.is_server() => place,
+            Some(FallbackChoice::Memory) => format!("{place}, and in memory while that is away"),
+            Some(FallbackChoice::Sqlite) => {
+                format!("{place}, and in {} while that is away", self.config.fallback.path.display())
+            }
+            _ => place,
         }
     }
 }
@@ -87,6 +105,13 @@ impl Place {
 fn ledger_of(name: &str) -> PathBuf {
     let plain = |c: char| if c.is_ascii_alphanumeric() || c == '_' { c } else { '-' };
     PathBuf::from(format!("windlass-dev-{}.ledger", name.chars().map(plain).collect::<String>()))
+}
+
+fn remove_database(path: &Path) -> Result<(), Failure> {
+    for suffix in ["", "-wal", "-shm"] {
+        remove(&PathBuf::from(format!("{}{suffix}", path.display())))?;
+    }
+    Ok(())
 }
 
 fn remove(file: &Path) -> Result<(), Failure> {

@@ -1,0 +1,89 @@
+//! `[fallback]`: what happens while the server that keeps the jobs is away.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::ValueEnum;
+use windlass::fallback::{FallbackOptions, KeysWhileAway};
+
+use super::section::{Section, span, text, whole, word};
+
+/// What happens while the server is away.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct FallbackSettings {
+    /// Where jobs go meanwhile, if somebody said so.
+    pub(crate) engine: Option<FallbackChoice>,
+    /// The SQLite file, relative to the working directory.
+    pub(crate) path: PathBuf,
+    /// A check or an enqueue that is not answered within this time has failed.
+    pub(crate) check_timeout: Duration,
+    /// What becomes of jobs with keys.
+    pub(crate) keys: KeysWhileAway,
+    /// How many jobs are kept at the most.
+    pub(crate) max_jobs: u64,
+}
+
+/// Where jobs go while the server is away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FallbackChoice {
+    /// Nowhere: calls fail
+    None,
+    /// Into memory: lost if the process dies
+    Memory,
+    /// Into an SQLite file
+    Sqlite,
+}
+
+impl FallbackChoice {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Memory => "memory",
+            Self::Sqlite => "sqlite",
+        }
+    }
+}
+
+impl Default for FallbackSettings {
+    fn default() -> Self {
+        let FallbackOptions { check_timeout, keys, spill_max, .. } = FallbackOptions::default();
+        let path = PathBuf::from("windlass-spill.db");
+        Self { engine: None, path, check_timeout, keys, max_jobs: spill_max }
+    }
+}
+
+impl FallbackSettings {
+    /// How an engine falls back by these settings.
+    pub(crate) fn options(&self) -> FallbackOptions {
+        FallbackOptions {
+            check_timeout: self.check_timeout,
+            keys: self.keys,
+            spill_max: self.max_jobs,
+            ..FallbackOptions::default()
+        }
+    }
+}
+
+const ENGINES: &[(&str, FallbackChoice)] =
+    &[("none", FallbackChoice::None), ("memory", FallbackChoice::Memory), ("sqlite", FallbackChoice::Sqlite)];
+const KEYS: &[(&str, KeysWhileAway)] =
+    &[("refuse", KeysWhileAway::Refuse), ("accept", KeysWhileAway::Accept)];
+
+/// The shortest and the longest time that a check may take.
+pub(super) const CHECK_TIMEOUTS: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(60));
+
+pub(super) fn read(mut section: Section<'_, '_>) -> FallbackSettings {
+    let default = FallbackSettings::default();
+    let (shortest, longest) = CHECK_TIMEOUTS;
+    let settings = FallbackSettings {
+        engine: section.get("engine", word(ENGINES)),
+        path: section.get("path", text).map_or(default.path, PathBuf::from),
+        check_timeout: section
+            .get("health_check_timeout", span(shortest, longest))
+            .unwrap_or(default.check_timeout),
+        keys: section.get("keys", word(KEYS)).unwrap_or(default.keys),
+        max_jobs: section.get("max_jobs", whole(1, i64::MAX)).map_or(default.max_jobs, i64::unsigned_abs),
+    };
+    section.finish();
+    settings
+}

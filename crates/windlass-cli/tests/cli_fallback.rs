@@ -1,0 +1,133 @@
+//! The binary on a Redis server that is killed and comes back, with a spill beside it.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on stops")]
+
+mod common;
+
+use std::fs::File;
+use std::process::Child;
+
+use common::{Dir, Done, ended, terminate, wait_for};
+use serde_json::json;
+use windlass_servers::redis::{Options, Server};
+
+/// A server that loses nothing when it is killed, and a directory to work in.
+struct Place {
+    dir: Dir,
+    server: Server,
+    url: String,
+}
+
+impl Place {
+    fn new() -> Self {
+        let settings = vec![("appendfsync".to_owned(), "always".to_owned())];
+        let server = Server::start(&Options { settings, ..Options::default() }).unwrap();
+        Self { dir: Dir::new(), url: server.url(), server }
+    }
+
+    fn env(&self) -> [(&str, &str); 3] {
+        [("USE_REDIS_QUEUE", "true"), ("REDIS_URL", &self.url), ("REDIS_HEALTH_CHECK_TIMEOUT", "0.5")]
+    }
+
+    fn run(&self, args: &[&str]) -> Done {
+        self.dir.with_env(&self.env(), args)
+    }
+
+    fn ok(&self, args: &[&str]) -> Done {
+        let done = self.run(args);
+        assert_eq!(done.code, 0, "{args:?}: {done:?}");
+        done
+    }
+
+    /// Starts `dev`, which writes its log into a file.
+    fn dev(&self) -> Child {
+        let mut command = self.dir.command(&["dev", "--engine", "redis", "--fallback", "sqlite", "--json"]);
+        command.envs(self.env()).stderr(File::create(self.dir.path().join("log")).unwrap());
+        command.spawn().expect("the binary starts")
+    }
+
+    /// Waits until the log of `dev` says so, so often.
+    fn wait_for_log(&self, words: &str, times: usize) {
+        let log = self.dir.path().join("log");
+        let said = wait_for(|| std::fs::read_to_string(&log).unwrap().matches(words).count() >= times);
+        assert!(said, "{words}: {}", std::fs::read_to_string(&log).unwrap());
+    }
+
+    /// Waits until `dev` has put in so many more.
+    fn wait_for_jobs(&self, more: usize) {
+        let acknowledged = || {
+            let files = std::fs::read_dir(self.dir.path()).unwrap().map(|file| file.unwrap().path());
+            let ledger = files.into_iter().find(|path| path.extension().is_some_and(|end| end == "ledger"));
+            ledger
+                .map_or(0, |path| std::fs::read_to_string(path).unwrap().matches("\"acknowledged\"").count())
+        };
+        let before = acknowledged();
+        assert!(wait_for(|| acknowledged() >= before + more), "dev goes on");
+    }
+}
+
+#[test]
+fn dev_keeps_going_while_its_redis_is_killed_and_restarted_and_loses_nothing() {
+    let mut place = Place::new();
+    let dev = place.dev();
+    place.wait_for_jobs(50);
+    place.server.kill().unwrap();
+    place.wait_for_log("the store is away", 1);
+    place.wait_for_jobs(30);
+    place.server.restart().unwrap();
+    place.wait_for_log("the store is back", 1);
+    place.wait_for_jobs(30);
+    terminate(&dev);
+    let output = dev.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let summary: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&summary["lost"], &summary["switches"]), (&json!(0), &json!(2)), "{summary}");
+    assert!(summary["spilled"].as_u64().unwrap() >= 30, "{summary}");
+    assert!(summary["returned"].as_u64().is_some(), "{summary}");
+}
+
+#[test]
+fn dev_killed_while_it_has_a_spill_loses_nothing() {
+    let mut place = Place::new();
+    let mut dev = place.dev();
+    place.wait_for_jobs(50);
+    place.server.kill().unwrap();
+    place.wait_for_log("the store is away", 1);
+    place.wait_for_jobs(30);
+    dev.kill().unwrap();
+    dev.wait().unwrap();
+    place.server.restart().unwrap();
+    let finish = ["dev", "--engine", "redis", "--fallback", "sqlite", "--finish", "--for", "2m", "--json"];
+    let summary = place.ok(&finish).json();
+    assert_eq!((&summary["lost"], &summary["waiting"]), (&json!(0), &json!(0)), "{summary}");
+}
+
+#[test]
+fn what_is_put_in_while_the_server_is_away_says_so_and_is_run_when_a_worker_finds_it() {
+    let mut place = Place::new();
+    place.ok(&["type", "register", "sample.import", "--queue", "bulk"]);
+    place.server.kill().unwrap();
+    let put_in = place.ok(&["job", "enqueue", "sample.import", r#"{"act":"succeed","millis":5}"#, "--json"]);
+    assert_eq!(put_in.json()["result"], "spilled");
+    assert!(put_in.err.contains("the store is away"), "{put_in:?}");
+    let id = put_in.json()["id"].to_string();
+    assert_eq!(place.ok(&["job", "show", &id, "--json"]).json()["state"], "ready");
+    let status = place.ok(&["status", "--json"]).json();
+    assert_eq!(
+        (&status["healthy"], &status["fallback"]["active"]),
+        (&json!(false), &json!("sqlite")),
+        "{status}"
+    );
+    let queue = place.ok(&["queue", "show", "bulk", "--json"]).json();
+    assert_eq!((&queue["active_engine"], &queue["spill_size"]), (&json!("sqlite"), &json!(1)), "{queue}");
+    let text = place.ok(&["status"]).out;
+    assert!(text.contains("redis does not answer; new jobs go to sqlite; 1 in the spill"), "{text}");
+
+    place.server.restart().unwrap();
+    let mut serve = place.dir.command(&["serve", "--quiet"]).envs(place.env()).spawn().unwrap();
+    let ran = wait_for(|| place.ok(&["status", "--json"]).json()["depth"] == 0);
+    terminate(&serve);
+    assert_eq!(ended(&mut serve), Some(0));
+    assert!(ran, "it was run, here or there");
+    assert_eq!(place.ok(&["status", "--json"]).json()["healthy"], true);
+}
