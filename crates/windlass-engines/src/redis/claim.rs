@@ -7,12 +7,13 @@ use windlass_core::clock::Timestamp;
 use windlass_core::job::EXPIRED_REASON;
 use windlass_core::limits::{CLAIM_BATCH_MAX, QUEUES_PER_CLAIM_MAX};
 use windlass_core::names::{QueueName, TypeName};
+use windlass_core::settle::{AttemptReport, Transition};
 
 use super::call::Args;
 use super::catalogue::{Catalogue, QueueEntry};
 use super::fault::Step;
 use super::reply::Items;
-use super::row::Row;
+use super::row::{Row, damaged};
 use super::{Store, refuse_over};
 
 impl Store {
@@ -24,14 +25,37 @@ impl Store {
         if answer.flag()? {
             return Ok(ClaimAnswer::WorkerDead);
         }
-        let catalogue = self.catalogue();
-        let mut jobs = read_jobs(answer.list()?, &catalogue, reply.now)?;
+        let catalogue = reply.from.catalogue.clone();
+        let mut jobs = self.hand_out(answer.list()?, &catalogue, reply.now).await?;
         if request.repeat {
             jobs.sort_by_key(|claimed| (claimed.job.priority, claimed.job.due, claimed.job.id));
         }
         let outlook = read_outlook(answer.list()?, reply.now)?;
         let outlook = outlook.with_ends_of_pauses(ends_of_pauses(&request.queues, &catalogue), reply.now);
         Ok(ClaimAnswer::Claimed { jobs, outlook })
+    }
+
+    /// Jobs as their worker gets them; but what is damaged is given up, as core decides for what cannot be read.
+    async fn hand_out(&self, mut rows: Items, catalogue: &Catalogue, now: Timestamp) -> Step<Vec<Claimed>> {
+        let (mut jobs, mut given_up) = (Vec::new(), Vec::new());
+        while !rows.is_empty() {
+            let row = Row::take(&mut rows)?;
+            let Some(claimed) = claimed(&row, catalogue, now) else { continue };
+            match row.damage(catalogue) {
+                None => jobs.push(claimed),
+                Some(what) => {
+                    let transition = Transition::Bury { error: damaged(what) };
+                    given_up.push(claimed.settled(transition, AttemptReport::default()));
+                }
+            }
+        }
+        if !given_up.is_empty()
+            && let Err(fault) = self.settle(given_up).await
+        {
+            // They stay with this worker, and keep nobody else waiting.
+            tracing::error!(?fault, "damaged jobs can neither be run nor be given up");
+        }
+        Ok(jobs)
     }
 
     pub(super) async fn outlook(
@@ -94,14 +118,6 @@ fn pause(queue: Option<&QueueEntry>) -> String {
 /// When the pauses of these queues end by themselves.
 fn ends_of_pauses(queues: &[QueueName], catalogue: &Catalogue) -> impl Iterator<Item = Timestamp> {
     queues.iter().filter_map(|name| catalogue.queue(name)?.pause.as_ref()?.until)
-}
-
-fn read_jobs(mut rows: Items, catalogue: &Catalogue, now: Timestamp) -> Step<Vec<Claimed>> {
-    let mut jobs = Vec::new();
-    while !rows.is_empty() {
-        jobs.extend(claimed(&Row::take(&mut rows)?, catalogue, now));
-    }
-    Ok(jobs)
 }
 
 /// A running job as its worker gets it.

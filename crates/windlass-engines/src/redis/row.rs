@@ -228,6 +228,19 @@ impl Row {
         }
     }
 
+    /// What keeps this job from being run as it was meant, if anything does.
+    pub(super) fn damage(&self, catalogue: &Catalogue) -> Option<&'static str> {
+        let Ok(body) = std::str::from_utf8(&self.body) else { return Some("its body is no text") };
+        let mut lines = body.splitn(3, '\n');
+        let (Some(_), Some(options), Some(_)) = (lines.next(), lines.next(), lines.next()) else {
+            return Some("its body is incomplete");
+        };
+        if !options.is_empty() && from_json::<Options>(options).is_none() {
+            return Some("its options cannot be read");
+        }
+        catalogue.type_numbered(self.state.kind).is_none().then_some("nobody registered its type")
+    }
+
     /// The job and where it is.
     pub(super) fn record(&self, catalogue: &Catalogue, now: Timestamp) -> JobRecord {
         JobRecord {
@@ -278,4 +291,9 @@ fn names(catalogue: &Catalogue, kind: u32) -> (TypeName, QueueName) {
 /// An error as it is kept. One that cannot be read is told as it is.
 pub(super) fn parse_error(text: &str) -> JobError {
     from_json(text).unwrap_or_else(|| JobError::new(ErrorKind::Failed, text))
+}
+
+/// Why a job is given up whose values in the store are not what was written.
+pub(super) fn damaged(what: &str) -> JobError {
+    JobError::new(ErrorKind::Undecodable, format!("its values in the store are damaged: {what}"))
 }

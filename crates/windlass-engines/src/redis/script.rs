@@ -10,6 +10,9 @@ use windlass_core::job::{Counters, JobId};
 use windlass_core::key::{HolderStage, KeyHolder, KeyScope, KeyVerdict, OnConflict, resolve};
 use windlass_core::limits::{ATTEMPTS_SHOWN_MAX, CLAIM_BATCH_MAX};
 use windlass_core::names::TypeName;
+use windlass_core::priority::Priority;
+
+use super::row::{damaged, to_json};
 
 /// What scripts have in common, in the order in which the parts need each other. Each script names those that it uses: all
 /// of it is run each time.
@@ -18,6 +21,7 @@ const STATE: &str = include_str!("lua/parts/state.lua");
 const ANSWER: &str = include_str!("lua/parts/answer.lua");
 const WAITING: &str = include_str!("lua/parts/waiting.lua");
 const ENDING: &str = include_str!("lua/parts/ending.lua");
+const GATES: &str = include_str!("lua/parts/gates.lua");
 const LANES: &str = include_str!("lua/parts/lanes.lua");
 const WORKERS: &str = include_str!("lua/parts/workers.lua");
 const LEAVING: &str = include_str!("lua/parts/leaving.lua");
@@ -27,6 +31,7 @@ const LOOK: &[&str] = &[BEGIN, STATE, ANSWER];
 const WAIT: &[&str] = &[BEGIN, STATE, ANSWER, WAITING];
 const MOVE: &[&str] = &[BEGIN, STATE, ANSWER, WAITING, ENDING];
 const LEAVE: &[&str] = &[BEGIN, STATE, ANSWER, WAITING, ENDING, LEAVING];
+const LET: &[&str] = &[BEGIN, STATE, ANSWER, WAITING, ENDING, GATES];
 const WALK: &[&str] = &[BEGIN, STATE, ANSWER, WAITING, ENDING, LANES];
 
 /// A script as the server gets it.
@@ -88,14 +93,14 @@ scripts! {
     outlook: Ends WALK,
     settle: Ends MOVE,
     report: Ends LOOK,
-    register: Ends WAIT,
-    extend: Ends &[BEGIN, STATE, ANSWER, WAITING, WORKERS],
+    register: Ends LET,
+    extend: Ends &[BEGIN, STATE, ANSWER, WAITING, ENDING, GATES, WORKERS],
     asked_to_stop: Reads &[BEGIN, STATE, ANSWER, WORKERS],
     retire: Ends LEAVE,
     renew: Ends LEAVE,
     workers: Reads LOOK,
-    rescue: Ends LOOK,
-    sweep: Ends WALK,
+    rescue: Ends MOVE,
+    sweep: Ends &[BEGIN, STATE, ANSWER, WAITING, ENDING, GATES, LANES],
     prune: Ends MOVE,
     job: Reads LOOK,
     attempts: Reads LOOK,
@@ -109,7 +114,7 @@ scripts! {
     resume: Ends LOOK,
     set_shut: Ends LOOK,
     purge: Ends WALK,
-    open_gate: Ends WAIT,
+    open_gate: Ends LET,
     breakers: Reads &[BEGIN, STATE, ANSWER, BREAKERS],
     save_breaker: Ends &[BEGIN, STATE, ANSWER, BREAKERS],
     still_hold: Reads LOOK,
@@ -151,6 +156,8 @@ fn tables() -> String {
     let _ = writeln!(text, "local GATE_WITHOUT_CRASH, GATE_AFTER_CRASH = '{}', '{}'", gate(0), gate(1));
     let _ = writeln!(text, "local NO_HANDLER = '{}'", no_handler());
     let _ = writeln!(text, "local ATTEMPTS_KEPT, CLAIM_MAX = {ATTEMPTS_SHOWN_MAX}, {CLAIM_BATCH_MAX}");
+    let _ = writeln!(text, "local PRIORITY_LAST = {}", Priority::LEAST_URGENT.level());
+    let _ = writeln!(text, "local DAMAGED = [==[{}]==]", to_json(&damaged("its state cannot be read")));
     let _ = writeln!(text, "local VERDICTS = '{}'", verdicts());
     let order = claim_order(NOW, 1, |_| Some(Timestamp::EPOCH));
     let risen = order.iter().filter(|range| range.boosted).map(|range| before_now(range.until)).min();

@@ -80,7 +80,8 @@ impl Store {
         let mut rows = Items::of(reply.value)?;
         let mut sightings = Vec::new();
         while !rows.is_empty() {
-            sightings.extend(sighting(rows.list()?, reply.now)?);
+            // One that is damaged must not hide the others.
+            sightings.extend(sighting(rows.list()?, reply.now).ok().flatten());
         }
         sightings.sort_by_key(|sighting| sighting.card.id);
         Ok(sightings)

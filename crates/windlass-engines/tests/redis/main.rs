@@ -13,3 +13,4 @@ mod cluster;
 mod tls;
 mod memory;
 mod suspects;
+mod damaged;

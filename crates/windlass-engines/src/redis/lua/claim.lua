@@ -18,6 +18,8 @@ local FIRST_ATTEMPT = '\0\0\0\1'
 
 local jobs = {}
 local taken = 0
+-- Jobs that were met and cannot be read.
+local damaged = {}
 -- Expired jobs are cancelled on the way, which must not take for ever.
 local expired_room = CLAIM_MAX
 
@@ -44,14 +46,23 @@ local function may_start(id, text)
   return true
 end
 
+-- Whether a job that stands in a lane waits; it is noted if it cannot be read.
+local function does_wait(id, text)
+  if #text == HEAD_BYTES and is_sound(text) then
+    return true
+  end
+  damaged[#damaged + 1] = id
+  return false
+end
+
 -- Makes these jobs the worker's own. Tells whether it took all of them: some may have expired.
 local function take(ids, boosted)
   local texts, bodies = get_many(STATE, ids), get_many(BODY, ids)
   local states, mine = {}, {}
   for i, id in ipairs(ids) do
     local text = texts[i]
-    local flags = text and string.byte(text, 2) % 2
-    if text and (flags == 0 or may_start(id, text)) then
+    local flags = text and does_wait(id, text) and string.byte(text, 2) % 2
+    if flags and (flags == 0 or may_start(id, text)) then
       local state = running(text, flags + (boosted and 2 or 0))
       states[#states + 1] = id
       states[#states + 1] = state
@@ -134,6 +145,16 @@ local function next_turns(lanes, range, limit)
   return ids, by_lane
 end
 
+-- Gives up what cannot be read. Its lane tells its type.
+local function give_up_damaged(lanes, by_lane)
+  for n, lane in ipairs(#damaged > 0 and lanes or {}) do
+    for _, id in ipairs(by_lane[n]) do
+      give_up(id, lane.type)
+    end
+  end
+  damaged = {}
+end
+
 -- Takes from one part of the order what there is room for. Those that had expired leave room for others behind them.
 local function take_range(lanes, range)
   local limit = room_in(range)
@@ -146,6 +167,7 @@ local function take_range(lanes, range)
     for n, lane in ipairs(lanes) do
       remove(lane, range, by_lane[n], all_taken)
     end
+    give_up_damaged(lanes, by_lane)
     if #ids < limit then
       return
     end
@@ -198,7 +220,9 @@ local function due_suspects(queue)
     local ids = redis.call('ZRANGEBYSCORE', lane_key(type, 's'), '-inf', NOW_DIGITS, 'LIMIT', 0, of_each)
     for i, text in ipairs(get_many(STATE, ids)) do
       local job = text and decode(ids[i], text)
-      if job and job.crashes <= tonumber(crashes_max) then
+      if not job or job.stage ~= 'u' then
+        take_away(lane_key(type, 's'), ids[i], type)
+      elseif job.crashes <= tonumber(crashes_max) then
         suspects[#suspects + 1] = job
       end
     end
@@ -228,8 +252,8 @@ local function repeat_claim()
   redis.call('ZADD', key('spent'), 'NX', NOW, token)
   local held = redis.call('SMEMBERS', HELD)
   for i, text in ipairs(get_many(STATE, held)) do
-    if text and string.sub(text, 40, 55) == token then
-      local job = decode(held[i], text)
+    local job = text and string.sub(text, 40, 55) == token and decode(held[i], text)
+    if job then
       for _, value in ipairs({job.id, text, redis.call('HGET', BODY, job.id), all_notes(job)}) do
         jobs[#jobs + 1] = value
       end

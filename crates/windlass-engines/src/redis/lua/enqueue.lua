@@ -26,7 +26,10 @@ local function unfinished(type)
   local field = digits(type) .. ':'
   local counts = redis.call('HMGET', key('counts'), field .. 'enqueued', field .. 'succeeded', field .. 'dead',
     field .. 'cancelled')
-  return (counts[1] or 0) - (counts[2] or 0) - (counts[3] or 0) - (counts[4] or 0)
+  local function number(i)
+    return tonumber(counts[i]) or 0
+  end
+  return number(1) - number(2) - number(3) - number(4)
 end
 
 local limits = {}

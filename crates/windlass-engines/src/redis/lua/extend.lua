@@ -14,7 +14,7 @@ redis.call('HSET', row, 'last_beat', NOW_DIGITS, 'expires', digits(NOW + lease))
 
 -- While it was silent, a sweep may have parked its jobs for want of a handler.
 local LET_THROUGH_MAX = 5000
-if tonumber(known[1]) <= NOW then
+if (tonumber(known[1]) or 0) <= NOW then
   local types = redis.call('HGET', row, 'types') or ''
   for type in string.gmatch(types, '[^\n]+') do
     let_through(NO_HANDLER .. type, LET_THROUGH_MAX)

@@ -1,8 +1,10 @@
 -- job: one job, wherever it is.
 -- ARGV id
 -- answers its state, body and notes, or nothing
-local job = load(arg())
-if not job then
+local id = arg()
+local text = redis.call('HGET', STATE, id)
+if not text then
   return answer(false)
 end
-return answer({encode(job), redis.call('HGET', BODY, job.id), all_notes(job)})
+local job = decode(id, text)
+return answer({text, redis.call('HGET', BODY, id), job and all_notes(job) or {}})

@@ -13,7 +13,7 @@ end
 
 local jobs, found, next_number = {}, 0, last - 1
 for i, text in ipairs(get_many(STATE, ids)) do
-  local wanted = text and string.find(stages, string.sub(text, 1, 1), 1, true)
+  local wanted = text and is_sound(text) and string.find(stages, string.sub(text, 1, 1), 1, true)
   if wanted and types ~= '' then
     wanted = string.find(types, ',' .. struct.unpack('>I4', text, 3) .. ',', 1, true)
   end

@@ -7,25 +7,31 @@ for i = 1, number_arg() do
   types[i] = number_arg()
 end
 
--- Jobs that wait, with or without a gate, at most so many.
+-- Jobs that wait, with or without a gate, at most so many: tables of id, type and where they stand.
 local function waiting(most)
-  local ids = {}
-  local function add(name)
-    for _, id in ipairs(#ids < most and redis.call('ZRANGE', name, 0, most - #ids - 1) or {}) do
-      ids[#ids + 1] = id
+  local found = {}
+  local function add(place, type)
+    for _, id in ipairs(#found < most and redis.call('ZRANGE', place, 0, most - #found - 1) or {}) do
+      found[#found + 1] = {id = id, type = type, place = place}
     end
   end
   for _, lane in ipairs(busy_lanes(types)) do
-    add(lane.key)
+    add(lane.key, lane.type)
   end
   for _, type in ipairs(types) do
-    add(key('parked:') .. digits(type))
+    add(key('parked:') .. digits(type), type)
   end
-  return ids
+  return found
 end
 
-local ids = waiting(limit)
-for _, id in ipairs(ids) do
-  cancel_waiting(load(id), why)
+local cancelled = 0
+for _, at in ipairs(waiting(limit)) do
+  local job = load(at.id)
+  if job and waits(job) then
+    cancel_waiting(job, why)
+    cancelled = cancelled + 1
+  else
+    take_away(at.place, at.id, at.type)
+  end
 end
-return answer({digits(#ids), #waiting(1) > 0 and '1' or ''})
+return answer({digits(cancelled), #waiting(1) > 0 and '1' or ''})

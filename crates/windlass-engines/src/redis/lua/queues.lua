@@ -12,7 +12,7 @@ local function totals(type)
   end
   local counts = redis.call('HMGET', key('counts'), unpack(fields))
   for i = 1, #fields do
-    counts[i] = counts[i] or '0'
+    counts[i] = digits(tonumber(counts[i]) or 0)
   end
   return counts
 end

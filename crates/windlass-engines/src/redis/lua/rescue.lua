@@ -8,14 +8,15 @@ local limit = number_arg()
 local function declare_dead(worker, beats)
   local row = key('worker:') .. worker
   local seen = redis.call('HMGET', row, 'beats', 'dead', 'expires')
-  if not seen[1] or seen[2] or seen[1] ~= beats or tonumber(seen[3]) > NOW then
+  local expires = tonumber(seen[3]) or NOW
+  if not seen[1] or seen[2] or seen[1] ~= beats or expires > NOW then
     return
   end
   local held = redis.call('SMEMBERS', key('held:') .. worker)
   table.sort(held)
   redis.call('HSET', row, 'dead', '1', 'held', table.concat(held))
   redis.call('SREM', key('workers'), worker)
-  redis.call('ZADD', key('graves'), seen[3], worker)
+  redis.call('ZADD', key('graves'), digits(expires), worker)
   redis.call('RPUSH', key('deaths'), worker)
 end
 
@@ -35,8 +36,10 @@ for _, worker in ipairs(redis.call('LRANGE', key('deaths'), 0, -1)) do
     dead[#dead + 1] = redis.call('HGET', key('worker:') .. worker, 'held') or ''
     for _, id in ipairs(held) do
       local text = redis.call('HGET', STATE, id)
-      if not text or string.sub(text, 1, 1) ~= 'r' or string.sub(text, 56, 71) ~= worker then
+      local is_running = text and is_sound(text) and string.sub(text, 1, 1) == 'r'
+      if not is_running or string.sub(text, 56, 71) ~= worker then
         redis.call('SREM', key('held:') .. worker, id)
+        give_up(id)
       elseif #jobs < values_max then
         jobs[#jobs + 1] = id
         jobs[#jobs + 1] = text

@@ -12,6 +12,7 @@ end
 local texts = get_many(STATE, ids)
 
 -- Successes of jobs without notes are written together at the end.
+local RUNNING_BYTES = HEAD_BYTES + CLAIM_BYTES
 local NOW_BYTES = struct.pack('>I8', NOW)
 local states, ended, gone, traces, left = {}, {}, {}, {}, {}
 
@@ -54,7 +55,7 @@ local function write_successes()
 end
 
 local function settle(id, text, token, ran_for, order)
-  if not text or string.sub(text, 1, 1) ~= 'r' or string.sub(text, 40, 55) ~= token then
+  if not text or #text ~= RUNNING_BYTES or string.sub(text, 1, 1) ~= 'r' or string.sub(text, 40, 55) ~= token then
     return settled_before(id, text, token) and 'a' or ''
   end
   if order == '' and string.byte(text, 2) % 2 == 0 then

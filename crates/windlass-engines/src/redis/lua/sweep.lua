@@ -22,27 +22,27 @@ end
 local served, handled = {}, {}
 for _, worker in ipairs(redis.call('SMEMBERS', key('workers'))) do
   local row = redis.call('HMGET', key('worker:') .. worker, 'expires', 'queues', 'types')
-  if row[1] and tonumber(row[1]) > NOW then
-    for queue in string.gmatch(row[2], '[^\n]+') do
+  if (tonumber(row[1]) or 0) > NOW then
+    for queue in string.gmatch(row[2] or '', '[^\n]+') do
       served[queue] = true
     end
-    for type in string.gmatch(row[3], '[^\n]+') do
+    for type in string.gmatch(row[3] or '', '[^\n]+') do
       handled[type] = true
     end
   end
 end
 
--- Jobs of a type without a gate, at most so many.
+-- Jobs of a type without a gate, at most so many: tables of id and lane.
 local function waiting_of(type, most)
-  local ids = {}
+  local waiting = {}
   for _, lane in ipairs(busy_lanes({type})) do
-    if lane.letter ~= 's' and #ids < most then
-      for _, id in ipairs(redis.call('ZRANGE', lane.key, 0, most - #ids - 1)) do
-        ids[#ids + 1] = id
+    if lane.letter ~= 's' and #waiting < most then
+      for _, id in ipairs(redis.call('ZRANGE', lane.key, 0, most - #waiting - 1)) do
+        waiting[#waiting + 1] = {id = id, lane = lane.key}
       end
     end
   end
-  return ids
+  return waiting
 end
 
 -- Without any worker of a queue nothing is known: a producer that starts first must not see its jobs parked.
@@ -56,11 +56,15 @@ end
 
 local parked = 0
 for _, of in ipairs(unhandled) do
-  for _, id in ipairs(parked < limit and waiting_of(of.type, limit - parked) or {}) do
-    local job = load(id)
-    leave_waiting(job)
-    enter_waiting(job, of.gate)
-    parked = parked + 1
+  for _, at in ipairs(parked < limit and waiting_of(of.type, limit - parked) or {}) do
+    local job = load(at.id)
+    if job and (job.stage == 'w' or job.stage == 'f') then
+      leave_waiting(job)
+      enter_waiting(job, of.gate)
+      parked = parked + 1
+    else
+      take_away(at.lane, at.id, of.type)
+    end
   end
 end
 

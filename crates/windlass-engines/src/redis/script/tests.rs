@@ -7,7 +7,7 @@ use crate::redis::keys::Keys;
 
 /// Every command and every option that stands in a script or is sent by this engine, with the version of Redis that
 /// brought it in the form in which it is used here.
-const KNOWN: [(&str, (u32, u32)); 51] = [
+const KNOWN: [(&str, (u32, u32)); 52] = [
     ("CONFIG", (2, 0)),
     ("EVAL", (2, 6)),
     ("EVALSHA", (2, 6)),
@@ -57,6 +57,7 @@ const KNOWN: [(&str, (u32, u32)); 51] = [
     ("cjson.decode", (2, 6)),
     ("cjson.encode", (2, 6)),
     ("redis.call", (2, 6)),
+    ("redis.pcall", (2, 6)),
     ("redis.replicate_commands", (3, 2)),
     ("struct.pack", (2, 6)),
     ("struct.unpack", (2, 6)),

@@ -35,7 +35,7 @@ end
 
 -- Gives a job its key, if it has one. Whoever calls has made sure that nobody else holds it.
 local function hold_key(job)
-  local name, scope = note(job, 'key'), note(job, 'scope')
+  local name, scope = note(job, 'key'), note(job, 'scope') or 'l'
   if not name then
     return
   end
@@ -103,6 +103,28 @@ local function finish(job, stage, token)
     return
   end
   save(job)
+end
+
+-- The type that a damaged state names, if there is such a type, else 0.
+local function damaged_type(text)
+  local type = #text >= 6 and struct.unpack('>I4', text, 3) or 0
+  return redis.call('HEXISTS', key('kinds'), digits(type)) == 1 and type or 0
+end
+
+-- Makes a job whose state is damaged a dead letter that says so. What it waited for and how often it was tried is lost with
+-- its state. `type` is given by whoever knows it from elsewhere.
+local function give_up(id, type)
+  local text = redis.call('HGET', STATE, id)
+  if not text or is_sound(text) then
+    return
+  end
+  local job = {id = id, flags = 1, type = type or damaged_type(text), priority = PRIORITY_LAST, enqueued = NOW, due = NOW,
+    attempts = 0, failures = 0, crashes = 0, holds = 0}
+  redis.call('ZREM', key('parked:') .. digits(job.type), id)
+  redis.call('ZREM', key('expiring'), id)
+  set_note(job, 'error', DAMAGED)
+  set_note(job, 'death', DAMAGED)
+  finish(job, 'd')
 end
 
 -- Cancels a job that waits.
@@ -206,6 +228,9 @@ local function settled_before(id, text, token)
     return redis.call('ZSCORE', key('traces'), id .. token) ~= false
   end
   local job = decode(id, text)
+  if not job then
+    return false
+  end
   local ended = job.stage == 's' or job.stage == 'd' or job.stage == 'c'
   return (ended and job.token == token) or note(job, 'settled') == token
 end

@@ -22,7 +22,7 @@ end
 local function busy_lanes(types)
   local lanes = {}
   for _, type in ipairs(types) do
-    for letter in string.gmatch(mask(type), '.') do
+    for letter in string.gmatch(mask(type), '[a-kA-Ks]') do
       local name = lane_key(type, letter)
       local head = first_due(name, '-inf')
       if head then
@@ -87,4 +87,10 @@ local function queue_args()
   end
   read_masks(types)
   return queues
+end
+
+-- A job that stands among those that wait, but does not wait, or cannot be read: it is taken away from there.
+local function take_away(place, id, type)
+  redis.call('ZREM', place, id)
+  give_up(id, type)
 end

@@ -6,6 +6,8 @@ local function let_out(worker, release)
     local job = load(id)
     if job and job.stage == 'r' and job.worker == worker then
       land(job, release, nil, nil)
+    else
+      give_up(id)
     end
   end
   redis.call('UNLINK', key('worker:') .. worker, key('held:') .. worker, key('stops:') .. worker)

@@ -19,7 +19,21 @@ local NO_TOKEN = string.rep('\0', 16)
 
 local STATE, BODY = key('state'), key('body')
 
+-- The stages that states of a length may have.
+local STAGES = {[HEAD_BYTES] = 'wfup', [HEAD_BYTES + CLAIM_BYTES] = 'r', [HEAD_BYTES + CLAIM_BYTES + 8] = 'sdc'}
+
+-- Whether these bytes are a state. One that was damaged must not keep other jobs from going on: whoever meets it passes over
+-- it, and takes it away from where it stands (`give_up`), so that nobody meets it again.
+local function is_sound(text)
+  local stages = STAGES[#text]
+  return stages ~= nil and string.find(stages, string.sub(text, 1, 1), 1, true) ~= nil
+end
+
+-- Nothing if the state is damaged.
 local function decode(id, text)
+  if not is_sound(text) then
+    return nil
+  end
   local job = {id = id}
   job.stage, job.flags, job.type, job.priority, job.enqueued, job.due, job.attempts, job.failures, job.crashes,
     job.holds = struct.unpack(HEAD, text)
@@ -44,9 +58,10 @@ local function encode(job)
   return text
 end
 
+-- Nothing if there is no such job, or its state is damaged.
 local function load(id)
   local text = redis.call('HGET', STATE, id)
-  return text and decode(id, text)
+  return text and decode(id, text) or nil
 end
 
 local function save(job)
@@ -106,7 +121,11 @@ end
 local function write_counts()
   for what, by_type in pairs(counted) do
     for type, by in pairs(by_type) do
-      redis.call('HINCRBY', key('counts'), digits(type) .. ':' .. what, by)
+      -- A count that is none any more starts over.
+      local field = digits(type) .. ':' .. what
+      if not tonumber(redis.pcall('HINCRBY', key('counts'), field, by)) then
+        redis.call('HSET', key('counts'), field, by)
+      end
     end
   end
 end

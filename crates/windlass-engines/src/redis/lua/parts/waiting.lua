@@ -126,18 +126,3 @@ end
 local function gate_by_history(job)
   return job.crashes > 0 and GATE_AFTER_CRASH or GATE_WITHOUT_CRASH
 end
-
--- Lets the oldest jobs through a gate, at most `limit`, and tells how many.
-local function let_through(gate, limit)
-  local ids = limit > 0 and redis.call('ZRANGE', key('gate:') .. gate, 0, limit - 1) or {}
-  for _, id in ipairs(ids) do
-    local job = load(id)
-    if job and job.stage == 'p' then
-      leave_waiting(job)
-      enter_waiting(job, gate_by_history(job))
-    else
-      leave_gate(gate, id)
-    end
-  end
-  return #ids
-end

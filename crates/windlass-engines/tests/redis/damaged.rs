@@ -1,0 +1,230 @@
+//! One bad value must not keep others from being claimed, ended, rescued, let through or cleaned away.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use windlass_core::clock::{ManualClock, Timestamp};
+use windlass_core::engine::{Admin, Declaration, Engine, RescueRequest};
+use windlass_core::enqueue::{EnqueueRequest, NewJob, When};
+use windlass_core::gate::Gate;
+use windlass_core::job::{JobId, JobState, Phase};
+use windlass_core::job_type::TypeSpec;
+use windlass_core::lease_watch::Suspicion;
+use windlass_core::names::TypeName;
+use windlass_core::outcome::ErrorKind;
+use windlass_core::payload::Payload;
+use windlass_core::settle::{AttemptReport, Settled, Transition};
+use windlass_core::worker::WorkerCard;
+use windlass_engines::redis::{RedisEngine, RedisOptions};
+
+use crate::place::{Place, WORKER, ask, card, claim, declaration, enqueue, kind, queue, request, success};
+
+/// What may be found where a state should be.
+const NO_STATES: [&str; 6] = [
+    "",
+    "x",
+    "w",
+    "wwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwww",
+    "???????????????????????????????????????",
+    "r??????????????????????????????????????",
+];
+
+fn write(place: &Place, hash: &str, id: JobId, text: &str) {
+    ask::<i64>(&place.url, &["HSET", &place.key(hash), &format!("{:014}", id.0), text]);
+}
+
+/// A place whose clock stands still until a test moves it.
+async fn on_a_clock(place: &Place) -> (RedisEngine, Arc<ManualClock>) {
+    let clock = Arc::new(ManualClock::starting_at(Timestamp::parse("2026-01-01T00:00:00Z").unwrap()));
+    let engine = place.ready_with(RedisOptions { clock: Some(clock.clone()), ..place.options() }).await;
+    (engine, clock)
+}
+
+/// It can still be looked at, and says why it was given up.
+async fn assert_given_up(engine: &RedisEngine, id: JobId, what: &str) {
+    let record = engine.job(id).await.unwrap().expect("it can still be looked at");
+    let JobState::Dead { error, .. } = record.state else { panic!("{what:?}: {:?}", record.state) };
+    assert_eq!(error.kind, ErrorKind::Undecodable, "{what:?}: {error:?}");
+}
+
+async fn claimed_ids(engine: &RedisEngine) -> Vec<JobId> {
+    claim(engine, 10).await.into_iter().map(|claimed| claimed.job.id).collect()
+}
+
+#[tokio::test]
+async fn a_job_whose_state_cannot_be_read_is_given_up_and_the_others_are_claimed() {
+    for what in NO_STATES {
+        let place = Place::shared();
+        let engine = place.ready().await;
+        let ids = enqueue(&engine, 3).await;
+        write(&place, "state", ids[1], what);
+        assert!(engine.job(ids[1]).await.unwrap().is_some(), "it can be looked at before, too");
+        assert_eq!(claimed_ids(&engine).await, [ids[0], ids[2]], "{what:?}");
+        assert_given_up(&engine, ids[1], what).await;
+        let counts = engine.queues().await.unwrap().remove(0).counts;
+        assert_eq!((counts.ready, counts.running, counts.dead_letters), (0, 2, 1), "{what:?}: {counts:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_job_whose_body_cannot_be_read_is_given_up_and_the_others_are_claimed() {
+    for what in ["", "x", "\n{\n{}", "\n[1]\n{}"] {
+        let place = Place::shared();
+        let engine = place.ready().await;
+        let ids = enqueue(&engine, 3).await;
+        write(&place, "body", ids[1], what);
+        assert_eq!(claimed_ids(&engine).await, [ids[0], ids[2]], "{what:?}");
+        assert_given_up(&engine, ids[1], what).await;
+    }
+}
+
+#[tokio::test]
+async fn a_purge_gives_up_what_it_cannot_read_and_cancels_the_others() {
+    for what in NO_STATES {
+        let place = Place::shared();
+        let engine = place.ready().await;
+        let ids = enqueue(&engine, 3).await;
+        write(&place, "state", ids[1], what);
+        let done = engine.purge(&queue(), 100).await.unwrap();
+        assert_eq!((done.changed, done.more), (2, false), "{what:?}");
+        assert_given_up(&engine, ids[1], what).await;
+    }
+}
+
+#[tokio::test]
+async fn a_sweep_gives_up_what_it_cannot_read_and_parks_the_others() {
+    for what in NO_STATES {
+        let place = Place::shared();
+        let engine = place.open_with(place.options()).await;
+        engine.declare(declaration()).await.unwrap();
+        let other = TypeName::parse("other").unwrap();
+        let types = vec![TypeSpec::new(other.clone(), queue())];
+        engine.declare(Declaration { queues: vec![], types }).await.unwrap();
+        engine.register(WorkerCard { types: vec![other], ..card(WORKER) }).await.unwrap();
+        let ids = enqueue(&engine, 3).await;
+        write(&place, "state", ids[1], what);
+        let done = engine.sweep(100).await.unwrap();
+        assert_eq!((done.changed, done.more), (2, false), "{what:?}");
+        assert_given_up(&engine, ids[1], what).await;
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_be_read_does_not_keep_others_from_expiring() {
+    for what in NO_STATES {
+        let place = Place::shared();
+        let (engine, clock) = on_a_clock(&place).await;
+        let expires = Some(When::In(Duration::from_secs(5)));
+        let fleeting = NewJob { expires, ..NewJob::new(kind(), Payload::default()) };
+        let jobs = EnqueueRequest { jobs: vec![fleeting; 3], ..request(0) };
+        let answers = engine.enqueue(jobs).await.unwrap();
+        let ids: Vec<_> = answers.iter().map(|answer| answer.job().unwrap()).collect();
+        write(&place, "state", ids[1], what);
+        clock.advance(Duration::from_secs(10));
+        let done = engine.sweep(100).await.unwrap();
+        assert_eq!((done.changed, done.more), (2, false), "{what:?}");
+        assert_eq!(claimed_ids(&engine).await, [], "{what:?}");
+        assert_given_up(&engine, ids[1], what).await;
+    }
+}
+
+#[tokio::test]
+async fn a_prune_deletes_what_it_cannot_read_like_everything_that_is_old() {
+    for what in NO_STATES {
+        let place = Place::shared();
+        let (engine, clock) = on_a_clock(&place).await;
+        let ids = enqueue(&engine, 3).await;
+        let ends = claim(&engine, 3).await.into_iter().map(success).collect();
+        engine.settle(ends).await.unwrap();
+        write(&place, "state", ids[1], what);
+        clock.advance(Duration::from_secs(8 * 24 * 60 * 60));
+        assert!(engine.prune(100).await.unwrap().changed >= 3, "{what:?}");
+        for id in ids {
+            assert_eq!(engine.job(id).await.unwrap(), None, "{what:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_be_read_does_not_keep_others_behind_a_gate() {
+    for what in NO_STATES {
+        let place = Place::shared();
+        let engine = place.ready().await;
+        let ids = enqueue(&engine, 3).await;
+        let gate = Gate::named("breaker:shop");
+        let park = || Transition::Park { gate: gate.clone() };
+        let parked = claim(&engine, 3).await.into_iter();
+        let parked = parked.map(|claimed| claimed.settled(park(), AttemptReport::default())).collect();
+        engine.settle(parked).await.unwrap();
+        write(&place, "state", ids[1], what);
+        assert!(!engine.open_gate(&gate, 100).await.unwrap().more, "{what:?}");
+        assert_eq!(claimed_ids(&engine).await, [ids[0], ids[2]], "{what:?}");
+        assert_given_up(&engine, ids[1], what).await;
+    }
+}
+
+#[tokio::test]
+async fn what_was_damaged_while_it_ran_does_not_spoil_the_ends_of_others() {
+    for what in NO_STATES {
+        let place = Place::shared();
+        let engine = place.ready().await;
+        let ids = enqueue(&engine, 3).await;
+        let ends = claim(&engine, 3).await.into_iter().map(success).collect();
+        write(&place, "state", ids[1], what);
+        let settled = engine.settle(ends).await.unwrap();
+        assert_eq!(settled, [Settled::Applied, Settled::ClaimLost, Settled::Applied], "{what:?}");
+        engine.retire(WORKER).await.unwrap();
+        assert_given_up(&engine, ids[1], what).await;
+    }
+}
+
+#[tokio::test]
+async fn a_rescue_gives_up_what_it_cannot_read_and_takes_the_others_back() {
+    for what in NO_STATES {
+        let place = Place::shared();
+        let (engine, clock) = on_a_clock(&place).await;
+        let ids = enqueue(&engine, 3).await;
+        claim(&engine, 3).await;
+        write(&place, "state", ids[1], what);
+        clock.advance(Duration::from_secs(60));
+        let silent = vec![Suspicion { worker: WORKER, beats: 0 }];
+        let rescued = engine.rescue(RescueRequest { silent, crashes_max: 3, limit: 500 }).await.unwrap();
+        assert_eq!(rescued.returned, [ids[0], ids[2]], "{what:?}");
+        assert_given_up(&engine, ids[1], what).await;
+    }
+}
+
+#[tokio::test]
+async fn a_count_that_is_none_starts_over() {
+    let place = Place::shared();
+    let engine = place.ready().await;
+    ask::<i64>(&place.url, &["HSET", &place.key("counts"), "1:enqueued", "many"]);
+    let ids = enqueue(&engine, 2).await;
+    assert_eq!(claimed_ids(&engine).await, ids);
+    let queue = engine.queues().await.unwrap().remove(0);
+    assert_eq!((queue.totals.enqueued, queue.counts.running), (2, 2));
+}
+
+#[tokio::test]
+async fn a_dead_letter_of_a_damaged_job_is_listed_and_can_be_discarded() {
+    let place = Place::shared();
+    let engine = place.ready().await;
+    let ids = enqueue(&engine, 1).await;
+    write(&place, "state", ids[0], "x");
+    engine.purge(&queue(), 10).await.unwrap();
+    let dead =
+        windlass_core::admin::ListRequest { phase: Some(Phase::Dead), limit: 10, ..Default::default() };
+    assert_eq!(engine.list(dead.clone()).await.unwrap().len(), 1);
+    engine.discard(ids[0]).await.unwrap();
+    assert_eq!(engine.list(dead).await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn a_script_that_stops_half_way_leaves_open_what_happened() {
+    let place = Place::shared();
+    let engine = place.ready().await;
+    // Where receipts are to be written something of another kind stands: jobs are written before them.
+    ask::<()>(&place.url, &["SET", &place.key("answers"), "x"]);
+    let error = engine.enqueue(request(1)).await.unwrap_err();
+    assert!(error.is_unknown(), "{error:?}");
+}
