@@ -11,11 +11,15 @@ use super::Store;
 use super::call::Args;
 use super::catalogue::Catalogue;
 use super::fault::Step;
-use super::reply::Items;
+use super::reply::{Items, Reply};
 use super::row::{Notes, Row, State, parse_error};
 
 /// So many jobs are looked at in one call of a list.
 const STRETCH: i64 = 2_000;
+/// So many dead letters are read in one call of a list.
+const DEAD_STRETCH: i64 = 200;
+/// The type of what was so damaged that nobody knows its type.
+const UNKNOWN_KIND: u32 = 0;
 /// A list looks at no more jobs than this, also if they are not what it was asked for.
 const LOOKED_AT_MAX: i64 = 2_000_000;
 
@@ -52,17 +56,17 @@ impl Store {
         Ok(attempts)
     }
 
-    /// Looks at jobs by their numbers, from the newest down, a stretch at a time.
+    /// Looks at jobs from the newest down, a stretch at a time: by their numbers, but for dead letters, which lie together.
     pub(super) async fn list(&self, request: ListRequest) -> Step<Vec<JobRecord>> {
         let limit = request.limit.min(LIST_PAGE_MAX) as usize;
         let mut from = request.before.map_or(i64::MAX >> 11, |before| before.0 - 1);
         let mut records = Vec::new();
         let mut looked_at = 0;
         while records.len() < limit && from > 0 && looked_at < LOOKED_AT_MAX {
-            let mut args = Args::new();
-            args.number(from).number(STRETCH).count(limit).text(stages(request.phase));
-            args.text(&self.types_of_list(&request));
-            let reply = self.call(&self.scripts().list, args).await?;
+            let reply = match request.phase {
+                Some(Phase::Dead) => self.stretch_of_dead(&request, from).await?,
+                _ => self.stretch(&request, from, limit).await?,
+            };
             let mut answer = Items::of(reply.value)?;
             let next = answer.number()?;
             let mut rows = answer.list()?;
@@ -77,17 +81,36 @@ impl Store {
         Ok(records)
     }
 
-    /// The numbers of the types that a list asks for, as the script takes them.
-    fn types_of_list(&self, request: &ListRequest) -> String {
+    async fn stretch(&self, request: &ListRequest, from: i64, limit: usize) -> Step<Reply> {
+        let mut args = Args::new();
+        args.number(from).number(STRETCH).count(limit).text(stages(request.phase));
+        let types = self.types_of_list(request);
+        let types =
+            types.map(|types| types.iter().fold(",".to_owned(), |text, kind| format!("{text}{kind},")));
+        args.text(&types.unwrap_or_default());
+        self.call(&self.scripts().list, args).await
+    }
+
+    async fn stretch_of_dead(&self, request: &ListRequest, from: i64) -> Step<Reply> {
+        let all = || self.catalogue().types().map(|entry| entry.number).chain([UNKNOWN_KIND]).collect();
+        let types: Vec<u32> = self.types_of_list(request).unwrap_or_else(all);
+        let mut args = Args::new();
+        args.number(from).number(DEAD_STRETCH).count(types.len());
+        types.iter().for_each(|kind| _ = args.number((*kind).into()));
+        self.call(&self.scripts().list_dead, args).await
+    }
+
+    /// The numbers of the types that a list asks for; nothing if it asks for all.
+    fn types_of_list(&self, request: &ListRequest) -> Option<Vec<u32>> {
         let catalogue: &Catalogue = &self.catalogue();
         if request.queue.is_none() && request.job_type.is_none() {
-            return String::new();
+            return None;
         }
         let asked = catalogue.types().filter(|entry| {
             request.queue.as_ref().is_none_or(|queue| *queue == entry.spec.queue)
                 && request.job_type.as_ref().is_none_or(|name| *name == entry.spec.name)
         });
-        asked.fold(",".to_owned(), |text, entry| format!("{text}{},", entry.number))
+        Some(asked.map(|entry| entry.number).collect())
     }
 }
 

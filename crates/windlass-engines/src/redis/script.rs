@@ -105,6 +105,7 @@ scripts! {
     job: Reads LOOK,
     attempts: Reads LOOK,
     list: Reads LOOK,
+    list_dead: Reads LOOK,
     queues: Ends WALK,
     cancel: Ends MOVE,
     retry: Ends MOVE,

@@ -14,3 +14,4 @@ mod tls;
 mod memory;
 mod suspects;
 mod damaged;
+mod listing;

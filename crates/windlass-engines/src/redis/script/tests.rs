@@ -7,7 +7,7 @@ use crate::redis::keys::Keys;
 
 /// Every command and every option that stands in a script or is sent by this engine, with the version of Redis that
 /// brought it in the form in which it is used here.
-const KNOWN: [(&str, (u32, u32)); 52] = [
+const KNOWN: [(&str, (u32, u32)); 53] = [
     ("CONFIG", (2, 0)),
     ("EVAL", (2, 6)),
     ("EVALSHA", (2, 6)),
@@ -48,6 +48,7 @@ const KNOWN: [(&str, (u32, u32)); 52] = [
     ("ZRANGEBYSCORE", (1, 0)),
     ("ZREM", (2, 4)),
     ("ZREMRANGEBYRANK", (2, 0)),
+    ("ZREVRANGEBYSCORE", (2, 2)),
     ("ZSCORE", (1, 2)),
     // Sections of INFO, and what CONFIG tells.
     ("default", (2, 6)),
