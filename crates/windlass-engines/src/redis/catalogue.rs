@@ -45,8 +45,9 @@ impl Catalogue {
         for (name, spec) in pairs(parts.list()?)? {
             catalogue.add_queue(&name, &spec);
         }
+        let kinds = pairs(parts.list()?)?.into_iter().collect();
         for (name, value) in pairs(parts.list()?)? {
-            catalogue.add_type(&name, &value);
+            catalogue.add_type(&name, &value, &kinds);
         }
         for (name, pause) in pairs(parts.list()?)? {
             if let Some(queue) = QueueName::parse(&name).ok().and_then(|name| catalogue.queues.get_mut(&name))
@@ -71,10 +72,12 @@ impl Catalogue {
         self.queues.insert(name, QueueEntry { spec, pause: None, shut: false });
     }
 
-    fn add_type(&mut self, name: &str, value: &str) {
-        let Some((number, spec)) = value.split_once(' ') else { return };
+    fn add_type(&mut self, name: &str, value: &str, kinds: &HashMap<String, String>) {
+        let (number, spec) = value.split_once(' ').unwrap_or((value, ""));
+        let queue = kinds.get(number).and_then(|kind| QueueName::parse(kind.splitn(3, ' ').nth(2)?).ok());
         let (Ok(number), Ok(name)) = (number.parse(), TypeName::parse(name)) else { return };
-        let Ok(spec) = serde_json::from_str::<TypeSpec>(spec) else { return };
+        let spec = serde_json::from_str(spec).ok().filter(|spec: &TypeSpec| spec.name == name);
+        let Some(spec) = spec.or_else(|| Some(TypeSpec::new(name.clone(), queue?))) else { return };
         let entry = Arc::new(TypeEntry { number, spec });
         self.types_by_number.insert(number, entry.clone());
         self.types.insert(name, entry);

@@ -7,6 +7,7 @@ use windlass_core::claim::{ClaimToken, Fence};
 use windlass_core::clock::Timestamp;
 use windlass_core::error::EngineError;
 use windlass_core::gate::Gate;
+use windlass_core::limits::WORKER_LEASE;
 use windlass_core::names::{QueueName, TypeName};
 use windlass_core::worker::{Beat, Heartbeat, ProofOfLife, WorkerCard, WorkerId, WorkerSighting};
 
@@ -80,8 +81,7 @@ impl Store {
         let mut rows = Items::of(reply.value)?;
         let mut sightings = Vec::new();
         while !rows.is_empty() {
-            // One that is damaged must not hide the others.
-            sightings.extend(sighting(rows.list()?, reply.now).ok().flatten());
+            sightings.push(sighting(rows.list()?, reply.now)?);
         }
         sightings.sort_by_key(|sighting| sighting.card.id);
         Ok(sightings)
@@ -100,30 +100,42 @@ fn stored(card: &WorkerCard) -> StoredCard {
     }
 }
 
-/// A worker as its row tells; nothing if the row is damaged.
-fn sighting(mut row: Items, now: Timestamp) -> Step<Option<WorkerSighting>> {
-    let Ok(card) = serde_json::from_str::<StoredCard>(&row.text()?) else { return Ok(None) };
-    let since = Timestamp::from_micros(row.number()?);
-    let beats = row.count()?;
-    let (last_beat, expires) = (Timestamp::from_micros(row.number()?), Timestamp::from_micros(row.number()?));
-    Ok(Some(WorkerSighting {
-        card: WorkerCard {
-            id: WorkerId::from_bytes(card.id),
-            host: card.host,
-            pid: card.pid,
-            version: card.version,
-            queues: card.queues,
-            types: card.types,
-            lease: Duration::from_micros(u64::try_from(card.lease_micros).unwrap_or_default()),
-        },
-        since,
-        beats,
-        expired: expires <= now,
-        silent_for: now.since(last_beat),
+/// A worker as its row tells. What is damaged counts as unknown: were the worker not seen, nobody would take back what it
+/// holds.
+fn sighting(mut row: Items, now: Timestamp) -> Step<WorkerSighting> {
+    let card = serde_json::from_str::<StoredCard>(&row.text()?).ok();
+    let mut number = || row.number().unwrap_or_default();
+    let (since, beats, last_beat, expires) = (number(), number(), number(), number());
+    let running = row.count()?;
+    let id = WorkerId::from_bytes(<[u8; 16]>::try_from(row.bytes()?).unwrap_or_default());
+    Ok(WorkerSighting {
+        card: card.map_or_else(|| unknown_card(id), |card| read_card(id, card)),
+        since: Timestamp::from_micros(since),
+        beats: u64::try_from(beats).unwrap_or_default(),
+        expired: Timestamp::from_micros(expires) <= now,
+        silent_for: now.since(Timestamp::from_micros(last_beat)),
         // The server knows connections, not processes.
         proof: ProofOfLife::None,
-        running: row.count()?,
-    }))
+        running,
+    })
+}
+
+fn read_card(id: WorkerId, card: StoredCard) -> WorkerCard {
+    WorkerCard {
+        id,
+        host: card.host,
+        pid: card.pid,
+        version: card.version,
+        queues: card.queues,
+        types: card.types,
+        lease: Duration::from_micros(u64::try_from(card.lease_micros).unwrap_or_default()),
+    }
+}
+
+/// The card of a worker of which only the id is known.
+fn unknown_card(id: WorkerId) -> WorkerCard {
+    let (host, version) = ("unknown".to_owned(), "unknown".to_owned());
+    WorkerCard { id, host, pid: 0, version, queues: Vec::new(), types: Vec::new(), lease: WORKER_LEASE }
 }
 
 /// Ids and tokens in turn.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use windlass_core::claim::ClaimRequest;
 use windlass_core::clock::{ManualClock, Timestamp};
 use windlass_core::engine::{Admin, Declaration, Engine, RescueRequest};
 use windlass_core::enqueue::{EnqueueRequest, NewJob, When};
@@ -14,10 +15,13 @@ use windlass_core::names::TypeName;
 use windlass_core::outcome::ErrorKind;
 use windlass_core::payload::Payload;
 use windlass_core::settle::{AttemptReport, Settled, Transition};
-use windlass_core::worker::WorkerCard;
+use windlass_core::worker::{WorkerCard, WorkerId};
 use windlass_engines::redis::{RedisEngine, RedisOptions};
 
-use crate::place::{Place, WORKER, ask, card, claim, declaration, enqueue, kind, queue, request, success};
+use crate::place::{
+    Place, WORKER, ask, card, claim, claim_request, claimed, declaration, enqueue, kind, queue, request,
+    success,
+};
 
 /// What may be found where a state should be.
 const NO_STATES: [&str; 6] = [
@@ -192,6 +196,41 @@ async fn a_rescue_gives_up_what_it_cannot_read_and_takes_the_others_back() {
         assert_eq!(rescued.returned, [ids[0], ids[2]], "{what:?}");
         assert_given_up(&engine, ids[1], what).await;
     }
+}
+
+#[tokio::test]
+async fn a_worker_whose_row_is_damaged_is_seen_all_the_same_and_its_jobs_are_taken_back() {
+    const NAME: &str = "0123456789abcdef";
+    let victim = WorkerId::from_bytes(NAME.as_bytes().try_into().unwrap());
+    for field in ["card", "since", "beats", "last_beat", "expires"] {
+        let place = Place::shared();
+        let (engine, clock) = on_a_clock(&place).await;
+        engine.register(card(victim)).await.unwrap();
+        let ids = enqueue(&engine, 1).await;
+        let request = ClaimRequest { worker: victim, ..claim_request(1) };
+        assert_eq!(claimed(engine.claim(request).await.unwrap()).len(), 1);
+        ask::<i64>(&place.url, &["HSET", &place.key(&format!("worker:{NAME}")), field, "?"]);
+        engine.sweep(10).await.unwrap();
+        clock.advance(Duration::from_secs(60));
+        let seen = engine.workers().await.unwrap().into_iter().find(|seen| seen.card.id == victim).unwrap();
+        assert!(seen.expired && seen.running == 1, "{field}: {seen:?}");
+        let silent = vec![Suspicion { worker: victim, beats: seen.beats }];
+        let rescued = engine.rescue(RescueRequest { silent, crashes_max: 3, limit: 500 }).await.unwrap();
+        assert_eq!(rescued.returned, ids, "{field}");
+    }
+}
+
+#[tokio::test]
+async fn a_damaged_declaration_counts_as_one_with_the_defaults() {
+    let place = Place::shared();
+    place.ready().await;
+    ask::<i64>(&place.url, &["HSET", &place.key("queues"), "main", "{"]);
+    ask::<i64>(&place.url, &["HSET", &place.key("types"), "work", "1 {"]);
+    let engine = place.open_with(place.options()).await;
+    let ids = enqueue(&engine, 1).await;
+    assert_eq!(claimed_ids(&engine).await, ids);
+    assert_eq!(engine.types().await.unwrap()[0].spec.retention_days, 7);
+    engine.sweep(10).await.unwrap();
 }
 
 #[tokio::test]

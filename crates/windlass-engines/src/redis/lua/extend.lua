@@ -9,7 +9,10 @@ local known = redis.call('HMGET', row, 'expires', 'dead')
 if not known[1] or known[2] then
   return answer({''})
 end
-redis.call('HINCRBY', row, 'beats', 1)
+if not tonumber(redis.pcall('HINCRBY', row, 'beats', 1)) then
+  -- It is damaged, and starts over.
+  redis.call('HSET', row, 'beats', 1)
+end
 redis.call('HSET', row, 'last_beat', NOW_DIGITS, 'expires', digits(NOW + lease))
 
 -- While it was silent, a sweep may have parked its jobs for want of a handler.

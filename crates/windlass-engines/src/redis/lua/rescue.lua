@@ -6,10 +6,14 @@
 local limit = number_arg()
 
 local function declare_dead(worker, beats)
+  -- Who is not listed was let out or declared dead before.
+  if redis.call('SISMEMBER', key('workers'), worker) == 0 then
+    return
+  end
   local row = key('worker:') .. worker
-  local seen = redis.call('HMGET', row, 'beats', 'dead', 'expires')
-  local expires = tonumber(seen[3]) or NOW
-  if not seen[1] or seen[2] or seen[1] ~= beats or expires > NOW then
+  local seen = redis.call('HMGET', row, 'beats', 'expires')
+  local expires = tonumber(seen[2]) or NOW
+  if (tonumber(seen[1]) or 0) ~= beats or expires > NOW then
     return
   end
   local held = redis.call('SMEMBERS', key('held:') .. worker)
@@ -21,7 +25,7 @@ local function declare_dead(worker, beats)
 end
 
 for _ = 1, number_arg() do
-  declare_dead(arg(), arg())
+  declare_dead(arg(), number_arg())
 end
 
 -- Three values tell of each job.

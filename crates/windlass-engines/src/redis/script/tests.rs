@@ -7,7 +7,7 @@ use crate::redis::keys::Keys;
 
 /// Every command and every option that stands in a script or is sent by this engine, with the version of Redis that
 /// brought it in the form in which it is used here.
-const KNOWN: [(&str, (u32, u32)); 53] = [
+const KNOWN: [(&str, (u32, u32)); 54] = [
     ("CONFIG", (2, 0)),
     ("EVAL", (2, 6)),
     ("EVALSHA", (2, 6)),
@@ -33,6 +33,7 @@ const KNOWN: [(&str, (u32, u32)); 53] = [
     ("SADD", (2, 4)),
     ("SCARD", (1, 0)),
     ("SET", (1, 0)),
+    ("SISMEMBER", (1, 0)),
     ("SMEMBERS", (1, 0)),
     ("SPOP", (1, 0)),
     ("SREM", (2, 4)),
