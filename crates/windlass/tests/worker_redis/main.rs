@@ -21,6 +21,7 @@ mod limits;
 mod running;
 mod other_processes;
 mod left_behind;
+mod forgetful_store;
 
 /// An engine for one test, in a namespace of its own.
 fn fresh_engine() -> Arc<dyn Engine> {
