@@ -25,8 +25,14 @@ impl Place {
         Self { dir: Dir::new(), url: server.url(), server }
     }
 
-    fn env(&self) -> [(&str, &str); 3] {
-        [("USE_REDIS_QUEUE", "true"), ("REDIS_URL", &self.url), ("REDIS_HEALTH_CHECK_TIMEOUT", "0.5")]
+    fn env(&self) -> [(&str, &str); 5] {
+        [
+            ("USE_REDIS_QUEUE", "true"),
+            ("REDIS_URL", &self.url),
+            ("REDIS_HEALTH_CHECK_TIMEOUT", "0.5"),
+            ("WINDLASS__WORKER__LEASE", "2s"),
+            ("WINDLASS__WORKER__HEARTBEAT", "500ms"),
+        ]
     }
 
     fn run(&self, args: &[&str]) -> Done {

@@ -26,5 +26,9 @@ pub struct PostgresGuide;
 #[doc = include_str!("../../../docs/engines/redis.md")]
 pub struct RedisGuide;
 
+#[cfg(all(feature = "fallback", feature = "redis", feature = "sqlite"))]
+#[doc = include_str!("../../../docs/fallback.md")]
+pub struct FallbackGuide;
+
 #[doc = include_str!("../../../README.md")]
 pub struct Readme;

@@ -219,6 +219,7 @@
 mod job_type;
 pub mod client;
 pub mod snapshot;
+pub mod select;
 pub mod enqueue;
 pub mod handler;
 pub mod worker;

@@ -51,3 +51,43 @@ impl Snapshot {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use windlass_core::admin::{Counts, Totals};
+    use windlass_core::queue::QueueSpec;
+
+    use super::*;
+
+    fn queue(ready: u64, running: u64, shut: bool) -> QueueStatus {
+        QueueStatus {
+            spec: QueueSpec::new("main".parse().unwrap()),
+            pause: None,
+            shut,
+            counts: Counts { ready, running, ..Counts::default() },
+            totals: Totals::default(),
+            oldest_ready: None,
+        }
+    }
+
+    #[test]
+    fn a_snapshot_sums_up_all_queues_and_says_which_engine_is_active() {
+        let alone = Snapshot::new("redis", vec![queue(2, 1, true), queue(3, 0, false)], None);
+        assert_eq!((alone.depth, alone.ready, alone.running, alone.shut_down), (6, 5, 1, false));
+        assert_eq!((alone.active_engine, alone.primary_healthy, alone.spill_size), ("redis", true, 0));
+        let away = FallbackStatus {
+            active: "sqlite",
+            primary: "redis",
+            spill: "sqlite",
+            primary_healthy: false,
+            switches: 1,
+            spilled: 9,
+            returned: 0,
+            spill_size: 7,
+            uncertain: 0,
+        };
+        let joined = Snapshot::new("redis", vec![queue(0, 0, true)], Some(away));
+        assert_eq!((joined.active_engine, joined.primary_healthy, joined.spill_size), ("sqlite", false, 7));
+        assert!(joined.shut_down);
+    }
+}

@@ -83,12 +83,7 @@ pub(crate) async fn dev(
     samples::hush_panics();
     let engine = place.open().await?;
     let ledger = Ledger::open(place.ledger())?;
-    let options = WorkerOptions {
-        queues: config.queues.clone(),
-        labels: config.priorities.clone(),
-        stop_grace: STOP_GRACE,
-        ..WorkerOptions::default()
-    };
+    let options = WorkerOptions { stop_grace: STOP_GRACE, ..config.worker_options() };
     let mut worker = Worker::start(Arc::clone(&engine), samples::handlers(Some(ledger.clone())), options)
         .await
         .map_err(|why| Failure::new(Code::Store, with_causes(&why)))?;

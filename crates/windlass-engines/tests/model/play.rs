@@ -187,10 +187,16 @@ impl<S: Subject> Pair<S> {
         }
     }
 
+    /// A repeat of an earlier claim's end together with the end of a later claim of the same job is left out: whether the
+    /// store still knows of the earlier one when it comes to it is each engine's own choice.
     async fn settle(&mut self, ends: &[(usize, End)]) {
-        let mut named = Vec::new();
+        let mut named: Vec<(Fence, &End)> = Vec::new();
         for (claim, end) in ends {
+            let is_other_claim = |fence: &Fence| {
+                named.iter().any(|(other, _)| other.job == fence.job && other.token != fence.token)
+            };
             if let Some(fence) = pick(&self.fences, *claim)
+                && !is_other_claim(&fence.0)
                 && self.is_remembered(*fence).await
             {
                 named.push((fence.0, end));

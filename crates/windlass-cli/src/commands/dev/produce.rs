@@ -12,6 +12,8 @@ use crate::samples::{Act, Import, Notify, Refresh, Report, Sample, Screenshot};
 const EVERY: Duration = Duration::from_millis(25);
 /// A flood of bulk work at the start, which must not hold up the other queues.
 const FLOOD: u64 = 200;
+/// Some jobs fall due after this time.
+const LATER: Duration = Duration::from_secs(5);
 /// An operator looks at a job for this long before cancelling it.
 const CANCEL_AFTER: Duration = Duration::from_millis(700);
 
@@ -51,6 +53,7 @@ impl Run<'_> {
             2 | 8 | 14 => self.put(Refresh(sample(Act::Succeed, 80))).await?,
             3 => self.put(Screenshot(sample(Act::Succeed, 200))).await?,
             9 if number % 100 == 9 => self.put(Screenshot(sample(Act::TimeOut, 0))).await?,
+            6 => self.put_in(LATER, Notify(sample(Act::Succeed, 5))).await?,
             4 => self.put(Report(sample(Act::Succeed, 600))).await?,
             11 if number % 40 == 11 => {
                 let job = self.put(Report(sample(Act::WaitForCancel, 0))).await?;
@@ -68,11 +71,19 @@ impl Run<'_> {
         Sample { uid: format!("{}/{number}", self.name), act, millis }
     }
 
-    /// Writes to the ledger before and after.
     async fn put<T: JobType + AsRef<Sample>>(&self, job: T) -> Result<JobId, EnqueueError> {
+        self.put_in(Duration::ZERO, job).await
+    }
+
+    /// Puts in a job that falls due after this time. Writes to the ledger before and after.
+    async fn put_in<T: JobType + AsRef<Sample>>(
+        &self,
+        delay: Duration,
+        job: T,
+    ) -> Result<JobId, EnqueueError> {
         let uid = job.as_ref().uid.clone();
         self.ledger.write(&Line::Invoke { uid: uid.clone() });
-        match self.client.enqueue(job).correlation(&self.name).await {
+        match self.client.enqueue(job).delay(delay).correlation(&self.name).await {
             Ok(placed) => {
                 self.ledger.write(&Line::Acknowledged { uid, job: placed.id });
                 Ok(placed.id)

@@ -1,0 +1,111 @@
+//! Reconciling the reports of affiliates with what a platform counted: the normal way, and the way of a report whose data is
+//! not there yet. Both timelines are printed as they happen. Jobs are in memory; with `USE_REDIS_QUEUE=true` (and the
+//! features `redis` and `fallback`) they are in Redis, and in memory while Redis is away.
+//!
+//! ```console
+//! cargo run --example affiliate_reports
+//! USE_REDIS_QUEUE=true cargo run --features redis,fallback --example affiliate_reports
+//! ```
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+use windlass::{
+    Attempt, Context, Finish, Handlers, JobType, MemoryEngine, State, Worker, WorkerOptions, select,
+};
+
+/// How long a report waits whose data the platform does not have yet. Half an hour in earnest.
+const TRY_AGAIN_AFTER: Duration = Duration::from_millis(400);
+
+/// A report that an affiliate handed in.
+#[derive(Serialize, Deserialize)]
+struct Reconcile {
+    report: u32,
+    clicks: u64,
+}
+
+impl JobType for Reconcile {
+    const NAME: &'static str = "affiliate.reconcile";
+}
+
+/// What the example shares: when it began, and how often the platform was asked for report 102.
+#[derive(Clone)]
+struct App {
+    began: Instant,
+    asked: Arc<AtomicU32>,
+}
+
+impl App {
+    fn say(&self, what: &str) {
+        println!("T+{:>4}ms  {what}", self.began.elapsed().as_millis());
+    }
+
+    /// What the platform counted; it has nothing of report 102 until it is asked a second time.
+    async fn fetch(&self, report: u32) -> Option<u64> {
+        // may sleep: a platform takes its time
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        match report {
+            102 if self.asked.fetch_add(1, Ordering::SeqCst) == 0 => None,
+            102 => Some(70),
+            _ => Some(1_200),
+        }
+    }
+}
+
+/// Compares what the affiliate says with what the platform counted. What is missing is asked for again later by the queue
+/// itself, without anybody else's help.
+async fn reconcile(
+    job: Reconcile,
+    ctx: Context,
+    Attempt(attempt): Attempt,
+    State(app): State<App>,
+) -> Finish {
+    let report = job.report;
+    app.say(&format!("#{report} attempt {attempt}, correlation {}", correlation(&ctx)));
+    match app.fetch(report).await {
+        None => {
+            app.say(&format!("#{report} the platform has nothing yet; again in {TRY_AGAIN_AFTER:?}"));
+            Finish::Snooze(TRY_AGAIN_AFTER)
+        }
+        Some(counted) if counted == job.clicks => {
+            app.say(&format!("#{report} matched: {counted} clicks"));
+            Finish::Done
+        }
+        Some(counted) => {
+            app.say(&format!("#{report} mismatch: {} clicks reported, {counted} counted", job.clicks));
+            Finish::Dead(format!("{} clicks reported, {counted} counted", job.clicks))
+        }
+    }
+}
+
+fn correlation(ctx: &Context) -> String {
+    ctx.job().correlation.as_ref().map_or_else(|| "none".to_owned(), ToString::to_string)
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let app = App { began: Instant::now(), asked: Arc::default() };
+    let engine = select::from_env(Arc::new(MemoryEngine::for_spill())).await?;
+    let handlers = Handlers::new(app.clone()).handle(reconcile);
+    let mut worker = Worker::start(engine, handlers, WorkerOptions::default()).await?;
+    let client = worker.client().clone();
+
+    for (report, clicks, label) in [(101, 1_200, "normal"), (102, 70, "normal"), (103, 9_000, "high")] {
+        let job = Reconcile { report, clicks };
+        client.enqueue(job).label(label).correlation(&format!("report-{report}")).await?;
+        app.say(&format!("#{report} put in, priority {label}"));
+    }
+    let snapshot = client.snapshot().await?;
+    app.say(&format!("{} in the queue, engine {}", snapshot.depth, snapshot.active_engine));
+    while client.snapshot().await?.depth > 0 {
+        // may sleep: the example waits for its own jobs
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let snapshot = client.snapshot().await?;
+    let dead: u64 = snapshot.queues.iter().map(|queue| queue.counts.dead_letters).sum();
+    app.say(&format!("nothing left; {dead} report waits for a person as a dead letter"));
+    worker.stop().await;
+    Ok(())
+}

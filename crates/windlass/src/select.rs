@@ -1,0 +1,123 @@
+//! Which engine to use, by the environment: Redis with a spill beside it, or the spill alone.
+
+use std::sync::Arc;
+
+use windlass_core::engine::Engine;
+use windlass_core::error::EngineError;
+use windlass_core::spill::Spill;
+
+/// What the environment says.
+#[derive(Debug, Clone, PartialEq)]
+struct Wish {
+    url: String,
+    /// In seconds.
+    check_timeout: Option<f64>,
+}
+
+/// Reads `USE_REDIS_QUEUE`, `REDIS_URL` and `REDIS_HEALTH_CHECK_TIMEOUT` (in seconds). If Redis is asked for, gives an engine that uses it
+/// and falls back to `spill` while it cannot be reached, now or later; else, or in a program that was built without Redis,
+/// `spill` alone. A warning says so whenever Redis was asked for and is not used.
+///
+/// The spill must be made for it: [`MemoryEngine::for_spill`](crate::MemoryEngine::for_spill) or
+/// `SqliteOptions::for_spill`.
+pub async fn from_env(spill: Arc<dyn Spill>) -> Result<Arc<dyn Engine>, EngineError> {
+    match wish(|name| std::env::var(name).ok())? {
+        Some(wish) => with_redis(wish, spill).await,
+        None => Ok(spill),
+    }
+}
+
+fn wish(variable: impl Fn(&str) -> Option<String>) -> Result<Option<Wish>, EngineError> {
+    let given = |name: &str| variable(name).filter(|text| !text.trim().is_empty());
+    let refused = |name: &str, expected: &str, got: &str| {
+        Err(EngineError::Refused(format!("{name}: expected {expected}, got {got:?}")))
+    };
+    match given("USE_REDIS_QUEUE").map(|text| text.to_ascii_lowercase()).as_deref() {
+        None | Some("false" | "0" | "no" | "off") => return Ok(None),
+        Some("true" | "1" | "yes" | "on") => {}
+        Some(other) => return refused("USE_REDIS_QUEUE", "true or false", other),
+    }
+    let url = given("REDIS_URL").unwrap_or_else(|| "redis://localhost:6379/0".to_owned());
+    let Some(text) = given("REDIS_HEALTH_CHECK_TIMEOUT") else {
+        return Ok(Some(Wish { url, check_timeout: None }));
+    };
+    match text.trim().parse::<f64>() {
+        Ok(seconds) if (0.05..=60.0).contains(&seconds) => {
+            Ok(Some(Wish { url, check_timeout: Some(seconds) }))
+        }
+        _ => refused("REDIS_HEALTH_CHECK_TIMEOUT", "a number of seconds from 0.05 to 60, such as 2.0", &text),
+    }
+}
+
+#[cfg(all(feature = "redis", feature = "fallback"))]
+async fn with_redis(wish: Wish, spill: Arc<dyn Spill>) -> Result<Arc<dyn Engine>, EngineError> {
+    use windlass_engines::fallback::{Connect, FallbackEngine, FallbackOptions};
+    use windlass_engines::redis::{RedisEngine, RedisOptions};
+
+    let mut options = FallbackOptions::default();
+    if let Some(seconds) = wish.check_timeout {
+        options.check_timeout = std::time::Duration::from_secs_f64(seconds);
+    }
+    let url: Arc<str> = wish.url.into();
+    let connect: Connect = Arc::new(move || {
+        let url = Arc::clone(&url);
+        Box::pin(async move {
+            let engine = RedisEngine::connect(&url, RedisOptions::default()).await?;
+            Ok(Arc::new(engine) as Arc<dyn Engine>)
+        })
+    });
+    Ok(Arc::new(FallbackEngine::open("redis", connect, spill, options).await?))
+}
+
+#[cfg(not(all(feature = "redis", feature = "fallback")))]
+#[allow(clippy::unused_async, reason = "with Redis it has to wait")]
+async fn with_redis(_: Wish, spill: Arc<dyn Spill>) -> Result<Arc<dyn Engine>, EngineError> {
+    tracing::warn!(
+        engine = spill.info().name,
+        "Redis is asked for, but this program was built without it (features `redis` and `fallback`); using the fall-back"
+    );
+    Ok(spill)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wished(variables: &[(&str, &str)]) -> Result<Option<Wish>, EngineError> {
+        let find = |name: &str| variables.iter().find(|(known, _)| *known == name);
+        wish(|name| find(name).map(|(_, text)| (*text).to_owned()))
+    }
+
+    #[test]
+    fn redis_is_used_only_if_it_is_asked_for() {
+        for off in ["", "false", "0", "no", "OFF"] {
+            assert_eq!(
+                wished(&[("USE_REDIS_QUEUE", off), ("REDIS_URL", "redis://x")]).unwrap(),
+                None,
+                "{off}"
+            );
+        }
+        let url = "redis://localhost:6379/0".to_owned();
+        let asked = wished(&[("USE_REDIS_QUEUE", "True")]).unwrap();
+        assert_eq!(asked, Some(Wish { url, check_timeout: None }));
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_refused_by_name() {
+        let on = ("USE_REDIS_QUEUE", "true");
+        assert!(wished(&[("USE_REDIS_QUEUE", "perhaps")]).unwrap_err().to_string().contains("true or false"));
+        for wrong in ["soon", "0", "-1", "NaN", "61"] {
+            let error = wished(&[on, ("REDIS_HEALTH_CHECK_TIMEOUT", wrong)]).unwrap_err().to_string();
+            assert!(error.starts_with("REDIS_HEALTH_CHECK_TIMEOUT"), "{error}");
+        }
+        let asked = wished(&[on, ("REDIS_HEALTH_CHECK_TIMEOUT", "2.0")]).unwrap().unwrap();
+        assert_eq!(asked.check_timeout, Some(2.0));
+    }
+
+    #[tokio::test]
+    async fn without_the_variable_the_spill_is_the_engine() {
+        let engine = from_env(Arc::new(crate::MemoryEngine::for_spill())).await;
+        // The environment of a test run says nothing of it.
+        assert_eq!(engine.unwrap().info().name, "memory");
+    }
+}
