@@ -37,21 +37,26 @@ pub(crate) async fn open(config: &Config, if_missing: IfMissing) -> Result<Arc<d
     {
         return open_alone(config, if_missing).await;
     }
-    open_joined(config, FallbackOptions { bring_home: false, ..config.fallback.options() }).await
+    let options = FallbackOptions { bring_home: false, ..config.fallback.options() };
+    open_joined(config, options, if_missing).await
 }
 
 /// Opens it for a process that works: with a spill beside it, if there is to be one.
 pub(crate) async fn open_to_serve(config: &Config) -> Result<Arc<dyn Engine>, Failure> {
     match config.fallback.engine {
         Some(FallbackChoice::Memory | FallbackChoice::Sqlite) if config.store.engine.is_server() => {
-            open_joined(config, config.fallback.options()).await
+            open_joined(config, config.fallback.options(), IfMissing::Create).await
         }
         _ => open_alone(config, IfMissing::Create).await,
     }
 }
 
 /// The server, joined with a spill.
-async fn open_joined(config: &Config, options: FallbackOptions) -> Result<Arc<dyn Engine>, Failure> {
+async fn open_joined(
+    config: &Config,
+    options: FallbackOptions,
+    if_missing: IfMissing,
+) -> Result<Arc<dyn Engine>, Failure> {
     let spill: Arc<dyn Spill> = match config.fallback.engine {
         Some(FallbackChoice::Memory) => Arc::new(MemoryEngine::for_spill()),
         _ => Arc::new(SqliteEngine::open(&config.fallback.path, SqliteOptions::for_spill())?),
@@ -59,7 +64,9 @@ async fn open_joined(config: &Config, options: FallbackOptions) -> Result<Arc<dy
     let connect: Connect = match config.store.engine {
         EngineChoice::Postgres => {
             let url = config.store.database_url()?.clone();
-            let options = postgres_options(&config.store.postgres);
+            // As without a spill: a look must not change the tables.
+            let migrate = if_missing == IfMissing::Create;
+            let options = PostgresOptions { migrate, ..postgres_options(&config.store.postgres) };
             Arc::new(move || {
                 let (url, options) = (url.clone(), options.clone());
                 Box::pin(
@@ -79,7 +86,8 @@ async fn open_joined(config: &Config, options: FallbackOptions) -> Result<Arc<dy
     Ok(Arc::new(FallbackEngine::open(name, connect, spill, options).await?))
 }
 
-async fn open_alone(config: &Config, if_missing: IfMissing) -> Result<Arc<dyn Engine>, Failure> {
+/// Opens it without a spill.
+pub(crate) async fn open_alone(config: &Config, if_missing: IfMissing) -> Result<Arc<dyn Engine>, Failure> {
     let path = &config.store.path;
     match config.store.engine {
         EngineChoice::Memory => Err(memory_is_private()),

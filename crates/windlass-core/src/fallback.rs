@@ -104,11 +104,11 @@ impl Switch {
         (self.side, self.since) = (Side::Spill, now);
     }
 
-    /// A check or a call went well. Only checks bring the primary back: who calls it while it is away, and how often, is
-    /// chance. Tells whether it is back.
-    pub fn succeeded(&mut self, by_check: bool, now: Duration) -> bool {
+    /// A check went well. Only checks speak for the primary: who calls it, how often and for what, is chance. Tells whether it
+    /// is back.
+    pub fn succeeded(&mut self, now: Duration) -> bool {
         self.failures = 0;
-        if self.side == Side::Primary || !by_check {
+        if self.side == Side::Primary {
             return false;
         }
         self.successes = self.successes.saturating_add(1);
@@ -165,7 +165,7 @@ mod tests {
     fn it_goes_away_after_three_failures_in_a_row() {
         let mut switch = switch();
         assert_eq!([switch.failed(SECOND), switch.failed(SECOND)], [false, false]);
-        switch.succeeded(false, SECOND);
+        switch.succeeded(SECOND);
         assert_eq!(
             [switch.failed(SECOND), switch.failed(SECOND), switch.failed(SECOND)],
             [false, false, true]
@@ -177,17 +177,11 @@ mod tests {
     #[test]
     fn it_comes_back_after_three_good_checks_in_a_row_and_five_seconds() {
         let mut switch = away_at(10 * SECOND);
-        assert!((11..15).all(|second| !switch.succeeded(true, second * SECOND)), "too soon");
+        assert!((11..15).all(|second| !switch.succeeded(second * SECOND)), "too soon");
         assert!(switch.is_healthy());
         switch.failed(15 * SECOND);
-        assert_eq!([16, 17, 18].map(|second| switch.succeeded(true, second * SECOND)), [false, false, true]);
+        assert_eq!([16, 17, 18].map(|second| switch.succeeded(second * SECOND)), [false, false, true]);
         assert_eq!(switch.side(), Side::Primary);
-    }
-
-    #[test]
-    fn calls_that_go_well_while_it_is_away_do_not_bring_it_back() {
-        let mut switch = away_at(SECOND);
-        assert!((0..10).all(|_| !switch.succeeded(false, 100 * SECOND)));
     }
 
     #[test]
@@ -196,7 +190,7 @@ mod tests {
         let mut now = SECOND;
         let mut stays = |switch: &mut Switch, for_how_long: Duration| {
             let left_at = now;
-            while !switch.succeeded(true, now) {
+            while !switch.succeeded(now) {
                 now += SECOND;
             }
             let away = now - left_at;

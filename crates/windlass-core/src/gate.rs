@@ -37,6 +37,11 @@ impl Gate {
         self.0.starts_with("no-handler:")
     }
 
+    /// Whether those behind it leave for another store. Nobody may claim, change or end them meanwhile.
+    pub fn is_of_spill(&self) -> bool {
+        self.0.starts_with("spill:")
+    }
+
     /// The breaker whose gate this is.
     pub fn of_breaker(&self) -> Option<BreakerName> {
         BreakerName::parse(self.0.strip_prefix("breaker:")?).ok()
@@ -77,12 +82,8 @@ impl Gate {
                 None => format!("rate limit {limit} has no token left"),
                 Some((name, key)) => format!("rate limit {name} has no token left for {key}"),
             },
-            Some(("spill", aside)) if aside.starts_with("move:") => {
-                "it is on its way to the store that was away".to_owned()
-            }
             Some(("spill", _)) => {
-                "the store went away when it was put in, and may have it; the store is asked when it is back"
-                    .to_owned()
+                "it is on its way to a store that was away, and may be there by now".to_owned()
             }
             _ if self.is_suspect() => "its worker died while running it; it is tried on its own".to_owned(),
             _ => format!("held back by {}", self.0),

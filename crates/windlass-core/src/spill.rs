@@ -1,9 +1,10 @@
 //! What an engine must know to keep jobs for another one that is away, and to give them back exactly once.
 //!
-//! A job that leaves is *set aside*: it waits behind a gate that names the request under which it goes to the primary. That
-//! mark outlives the process, so whoever finds it sends the same request again, which the primary answers from its receipt;
-//! only then is the job ended here. An enqueue whose answer got lost when the primary went away waits behind such a gate from
-//! the start: it may be there already, so nobody may run it here.
+//! Jobs that leave are *set aside*, a batch at a time: they wait behind a gate of their own, and the batch notes the request under
+//! which it goes to the primary and the place of each job in it. That outlives the process, so whoever finds it sends the same
+//! request again, which the primary answers from its receipt; only then are the jobs ended here. An enqueue whose answer
+//! got lost when the primary went away is set aside from the start: it may be there already, so nobody may run it here.
+//! What is set aside cannot be claimed, cancelled, purged, changed or expire, so a batch stays as it was sent.
 
 use std::time::Duration;
 
@@ -12,73 +13,97 @@ use async_trait::async_trait;
 use crate::clock::Timestamp;
 use crate::engine::{Engine, Result};
 use crate::enqueue::{EnqueueRequest, Enqueued, NewJob, RequestId, When};
+use crate::error::EngineError;
 use crate::gate::Gate;
 use crate::job::{Job, JobId};
 use crate::limits::RECEIPT_TTL;
+use crate::names::TypeName;
 
 /// An engine that can keep jobs for another.
 #[async_trait]
 pub trait Spill: Engine {
-    /// Stores new jobs as [`enqueue`](Engine::enqueue) does, but behind a gate, and all or none: if one is refused, the
-    /// answers say so and nothing is stored.
-    async fn enqueue_behind(&self, request: EnqueueRequest, gate: &Gate) -> Result<Vec<Enqueued>>;
+    /// Stores new jobs without keys as [`enqueue`](Engine::enqueue) does and sets them aside under the same request. All or
+    /// none: if one is refused, that is an error, and nothing is stored.
+    async fn enqueue_aside(&self, request: EnqueueRequest) -> Result<Vec<Enqueued>>;
 
-    /// Puts the oldest jobs that nobody ever claimed behind a gate, at most `limit`; those without a handler here count, since
-    /// there may be one elsewhere. Tells how many.
-    async fn set_aside(&self, gate: &Gate, limit: u32) -> Result<u64>;
+    /// Sets the oldest jobs aside that nobody ever claimed, but for these types. Those without a handler here are among them,
+    /// since there may be one elsewhere. Nothing if there are none.
+    async fn set_aside(
+        &self,
+        request: RequestId,
+        most: BatchMost,
+        but: &[TypeName],
+    ) -> Result<Option<Leaving>>;
 
-    /// Ends jobs that wait behind a gate as cancelled, each for its own reason, all at once. Gives those that were not there
-    /// any more.
-    async fn end_behind(&self, gate: &Gate, reasons: Vec<(JobId, String)>) -> Result<Vec<JobId>>;
+    /// Batches that are set aside, oldest first, at most `limit`.
+    async fn leaving(&self, limit: u32) -> Result<Vec<Leaving>>;
+
+    /// A batch and its jobs that are still here, in order, as they are at one instant. Nothing if it is over.
+    async fn still_leaving(&self, request: RequestId) -> Result<Option<(Leaving, Vec<Job>)>>;
+
+    /// Ends a batch, all at once: jobs with a reason are cancelled for it, the others wait as before. Tells whether it was
+    /// still there.
+    async fn end_batch(&self, request: RequestId, ends: Vec<(JobId, Option<String>)>) -> Result<bool>;
 }
 
-/// Why jobs of a spill are set aside.
+/// How much goes together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Aside {
-    /// They go to the primary under this request.
-    Moving(RequestId),
-    /// They may be in the primary already, under this request.
-    Unanswered(RequestId),
+pub struct BatchMost {
+    /// At most so many jobs.
+    pub jobs: u32,
+    /// No further job once their payloads have so many bytes.
+    pub bytes: usize,
+}
+
+/// Jobs that leave together, as they are sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Leaving {
+    /// The request under which the primary is asked.
+    pub request: RequestId,
+    /// When they were set aside, by the spill's clock; not before that was the request first sent.
+    pub since: Timestamp,
+    /// In the order of the request.
+    pub ids: Vec<JobId>,
 }
 
 /// How much sooner than receipts lapse they are no longer relied upon: clocks of two stores differ.
 const RECEIPT_MARGIN: Duration = Duration::from_secs(600);
 
-impl Aside {
-    /// The request under which the primary is asked.
-    pub fn request(self) -> RequestId {
-        match self {
-            Self::Moving(request) | Self::Unanswered(request) => request,
-        }
+impl Leaving {
+    /// The gate behind which they wait.
+    pub fn gate(&self) -> Gate {
+        gate_of(self.request)
     }
 
-    /// The gate that says so, and since when.
-    pub fn gate(self, now: Timestamp) -> Gate {
-        let (word, request) = match self {
-            Self::Moving(request) => ("move", request),
-            Self::Unanswered(request) => ("unanswered", request),
-        };
-        Gate::named(&format!("spill:{word}:{request}:{}", now.as_micros()))
+    /// Whether the primary still has the receipt of the request, if it was done. Without it, to send the request again could
+    /// make second jobs, and a person must decide. A clock that went back says nothing.
+    pub fn is_receipt_kept(&self, now: Timestamp) -> bool {
+        let kept_until = self.since.plus(RECEIPT_TTL.saturating_sub(RECEIPT_MARGIN));
+        self.since <= now && now < kept_until
     }
 
-    /// What a gate says, and since when, if it is one of these.
-    pub fn of(gate: &Gate) -> Option<(Self, Timestamp)> {
-        let mut parts = gate.as_str().strip_prefix("spill:")?.split(':');
-        let (word, request, since) = (parts.next()?, parts.next()?, parts.next()?);
-        let request = u128::from_str_radix(request, 16).ok().map(RequestId::from_random)?;
-        let since = Timestamp::from_micros(since.parse().ok()?);
-        match word {
-            "move" => Some((Self::Moving(request), since)),
-            "unanswered" => Some((Self::Unanswered(request), since)),
-            _ => None,
+    /// Refuses to touch a job that the primary has, may have, or is about to have.
+    pub fn check_may_change(&self, job: JobId, now: Timestamp) -> Result<()> {
+        if !self.is_receipt_kept(now) {
+            return Ok(());
         }
+        let why = format!(
+            "job {job} is on its way to another store, and may be there by now; when that store answers, job {job} says under \
+             which number it is there"
+        );
+        Err(EngineError::Unavailable { why })
     }
 }
 
-/// Whether the primary still has the receipt of a request that was first sent at `since`, if it was done. Without it, to
-/// send the request again could make a second job.
-pub fn is_receipt_kept(since: Timestamp, now: Timestamp) -> bool {
-    now < since.plus(RECEIPT_TTL.saturating_sub(RECEIPT_MARGIN))
+/// The gate of a batch.
+pub fn gate_of(request: RequestId) -> Gate {
+    Gate::named(&format!("spill:{request}"))
+}
+
+/// The request whose gate this is.
+pub fn request_of(gate: &Gate) -> Option<RequestId> {
+    let bits = gate.as_str().strip_prefix("spill:")?;
+    u128::from_str_radix(bits, 16).ok().map(RequestId::from_random)
 }
 
 /// Why a job of the spill is over that went to the primary.
@@ -92,16 +117,21 @@ pub fn moved_as(why: &str) -> Option<JobId> {
     number.parse().ok().map(JobId)
 }
 
-/// A job of the spill as it is put into the primary: due when it was due, with all that its caller gave it.
-pub fn as_new(job: Job) -> NewJob {
+/// A job of the spill as it is put into the primary, with all that its caller gave it. `here` and `there` are the nows of
+/// the two stores: what was due a minute ago by one clock was due a minute ago by the other, too.
+pub fn as_new(job: Job, here: Timestamp, there: Timestamp) -> NewJob {
+    let shift = there.as_micros().saturating_sub(here.as_micros());
+    let shifted = |at: Timestamp| {
+        When::At(Timestamp::from_micros(at.as_micros().saturating_add(shift)).max(Timestamp::EPOCH))
+    };
     NewJob {
         job_type: job.job_type,
         queue: Some(job.queue),
         payload: job.payload,
         priority: Some(job.priority),
         label: job.label,
-        when: When::At(job.due),
-        expires: job.expires_at.map(When::At),
+        when: shifted(job.due),
+        expires: job.expires_at.map(shifted),
         key: job.key,
         correlation: job.correlation,
         tags: job.tags,
@@ -115,27 +145,37 @@ pub fn as_new(job: Job) -> NewJob {
 mod tests {
     use super::*;
 
+    const MINUTE: Duration = Duration::from_secs(60);
+
     #[test]
-    fn the_gate_says_why_since_when_and_under_which_request() {
-        let since = Timestamp::from_micros(1_700_000_000_000_000);
-        for aside in [Aside::Moving, Aside::Unanswered].map(|why| why(RequestId::from_random(0xabc))) {
-            assert_eq!(Aside::of(&aside.gate(since)), Some((aside, since)));
+    fn the_gate_of_a_batch_names_its_request() {
+        let request = RequestId::from_random(0xabc);
+        assert_eq!(request_of(&gate_of(request)), Some(request));
+        for other in ["suspect", "spill:", "spill:xyz", "semaphore:7"] {
+            assert_eq!(request_of(&Gate::named(other)), None, "{other}");
         }
-        for other in ["suspect", "spill:", "spill:move:xyz:7", "spill:lost:7:7", "spill:move:7"] {
-            assert_eq!(Aside::of(&Gate::named(other)), None, "{other}");
-        }
+    }
+
+    #[test]
+    fn a_receipt_is_relied_upon_for_less_time_than_it_is_kept_and_not_if_the_clock_went_back() {
+        let since = Timestamp::from_micros(1_000_000);
+        let leaving = Leaving { request: RequestId::from_random(1), since, ids: vec![] };
+        assert!(leaving.is_receipt_kept(since) && leaving.is_receipt_kept(since.plus(49 * MINUTE)));
+        assert!(!leaving.is_receipt_kept(since.plus(51 * MINUTE)));
+        assert!(!leaving.is_receipt_kept(since.minus(Duration::from_micros(1))));
+    }
+
+    #[test]
+    fn a_job_that_leaves_is_left_alone_until_only_a_person_can_decide() {
+        let since = Timestamp::from_micros(0);
+        let leaving = Leaving { request: RequestId::from_random(1), since, ids: vec![JobId(7)] };
+        assert!(leaving.check_may_change(JobId(7), since).unwrap_err().to_string().contains("job 7"));
+        assert!(leaving.check_may_change(JobId(7), since.plus(RECEIPT_TTL)).is_ok());
     }
 
     #[test]
     fn the_end_of_a_job_that_moved_says_where_it_is() {
         assert_eq!(moved_as(&moved("redis", JobId(17))), Some(JobId(17)));
         assert_eq!(moved_as("moved house"), None);
-    }
-
-    #[test]
-    fn a_receipt_is_relied_upon_for_less_time_than_it_is_kept() {
-        let since = Timestamp::from_micros(0);
-        assert!(is_receipt_kept(since, since.plus(Duration::from_secs(49 * 60))));
-        assert!(!is_receipt_kept(since, since.plus(Duration::from_secs(51 * 60))));
     }
 }

@@ -8,6 +8,7 @@ pub mod fallback;
 mod home;
 mod listeners;
 pub mod memory;
+mod spill_ids;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 #[cfg(feature = "redis")]

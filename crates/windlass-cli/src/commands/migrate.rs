@@ -59,7 +59,7 @@ async fn on_sqlite(args: &MigrateArgs, config: &Config) -> Result<Plan, Failure>
     let path = &config.store.path;
     let pending = sqlite::migrate::pending(path)?;
     if !args.dry_run {
-        store::open(config, IfMissing::Create).await?;
+        store::open_alone(config, IfMissing::Create).await?;
     }
     Ok(Plan {
         place: json!({ "path": path }),
@@ -86,7 +86,7 @@ async fn on_postgres(args: &MigrateArgs, config: &Config) -> Result<Plan, Failur
 /// Redis has a layout instead of tables; it is made and checked when the namespace is opened.
 async fn on_redis(args: &MigrateArgs, config: &Config) -> Result<Plan, Failure> {
     if !args.dry_run {
-        store::open(config, IfMissing::Create).await?;
+        store::open_alone(config, IfMissing::Create).await?;
     }
     let url = config.store.redis_url()?;
     Ok(Plan {

@@ -13,18 +13,20 @@ use windlass_core::admin::{
 use windlass_core::breaker::BreakerState;
 use windlass_core::claim::Fence;
 use windlass_core::engine::{Admin, Engine, Result};
-use windlass_core::error::EngineError;
 use windlass_core::fallback::{FallbackStatus, Side};
 use windlass_core::gate::Gate;
-use windlass_core::job::{JobId, JobState};
+use windlass_core::job::JobId;
 use windlass_core::limits::LIST_PAGE_MAX;
 use windlass_core::names::{BreakerName, QueueName};
 use windlass_core::policies::{BreakersRead, Policies, Saved, Take};
 use windlass_core::priority::Priority;
 use windlass_core::rate_limit::Taken;
-use windlass_core::spill::{Aside, Spill, is_receipt_kept};
+use windlass_core::spill::Spill;
 
 use super::{FallbackEngine, Inner};
+
+/// How long a read of the primary may take.
+const READ_WITHIN: Duration = Duration::from_secs(5);
 
 impl Inner {
     /// The engine that has a job of this number, if anybody has.
@@ -35,34 +37,16 @@ impl Inner {
         }
     }
 
-    /// Refuses to touch a job of the spill that the primary has, may have, or is about to have. One of which that can no
-    /// longer be known is a person's to decide about.
-    async fn check_not_leaving(&self, id: JobId) -> Result<()> {
-        if Side::of(id) == Side::Primary {
-            return Ok(());
+    /// What the primary says; nothing while it is away, when it is not even asked.
+    async fn if_there<T, Fut>(&self, ask: impl FnOnce(Arc<dyn Engine>) -> Fut + Send) -> Result<Option<T>>
+    where
+        T: Send + 'static,
+        Fut: Future<Output = Result<T>> + Send + 'static,
+    {
+        if self.side() == Side::Spill {
+            return Ok(None);
         }
-        let record = self.spill.job(id).await?;
-        let Some(JobState::Waiting { gate: Some(gate) }) = record.map(|record| record.state) else {
-            return Ok(());
-        };
-        let Some((_, since)) = Aside::of(&gate) else { return Ok(()) };
-        if !is_receipt_kept(since, self.spill.now().await?) {
-            return Ok(());
-        }
-        let name = self.primary.name;
-        let why = format!(
-            "job {id} may be in {name} by now; when {name} is back, the job says under which number it is there"
-        );
-        Err(EngineError::Unavailable { why })
-    }
-
-    /// What the primary says; nothing while it is away.
-    async fn if_there<T>(&self, asked: impl Future<Output = Result<T>>) -> Result<Option<T>> {
-        match asked.await {
-            Ok(answer) => Ok(Some(answer)),
-            Err(_) if self.side() == Side::Spill => Ok(None),
-            Err(error) => Err(error),
-        }
+        self.on_primary_within(READ_WITHIN, ask).await.map(Some)
     }
 }
 
@@ -92,16 +76,16 @@ impl Admin for FallbackEngine {
         if left > 0 {
             let before = request.before.filter(|_| !begins_in_spill);
             let rest = ListRequest { before, limit: left, ..request };
-            let asked = async { self.inner.primary.engine()?.list(rest).await };
-            page.extend(self.inner.if_there(asked).await?.unwrap_or_default());
+            let asked = self.inner.if_there(|primary| async move { primary.list(rest).await });
+            page.extend(asked.await?.unwrap_or_default());
         }
         Ok(page)
     }
 
     async fn queues(&self) -> Result<Vec<QueueStatus>> {
         let spill = self.inner.spill.queues().await?;
-        let asked = async { self.inner.primary.engine()?.queues().await };
-        let Some(mut queues) = self.inner.if_there(asked).await? else { return Ok(spill) };
+        let asked = self.inner.if_there(|primary| async move { primary.queues().await });
+        let Some(mut queues) = asked.await? else { return Ok(spill) };
         for queue in &mut queues {
             if let Some(beside) = spill.iter().find(|other| other.spec.name == queue.spec.name) {
                 queue.add(beside);
@@ -112,8 +96,8 @@ impl Admin for FallbackEngine {
 
     async fn types(&self) -> Result<Vec<TypeStatus>> {
         let spill = self.inner.spill.types().await?;
-        let asked = async { self.inner.primary.engine()?.types().await };
-        let Some(mut types) = self.inner.if_there(asked).await? else { return Ok(spill) };
+        let asked = self.inner.if_there(|primary| async move { primary.types().await });
+        let Some(mut types) = asked.await? else { return Ok(spill) };
         for known in &mut types {
             let beside = spill.iter().find(|other| other.spec.name == known.spec.name);
             known.unfinished += beside.map_or(0, |beside| beside.unfinished);
@@ -122,12 +106,10 @@ impl Admin for FallbackEngine {
     }
 
     async fn cancel(&self, id: JobId, why: &str) -> Result<CancelAnswer> {
-        self.inner.check_not_leaving(id).await?;
         self.inner.keeper(id)?.cancel(id, why).await
     }
 
     async fn retry(&self, id: JobId) -> Result<RetryAnswer> {
-        self.inner.check_not_leaving(id).await?;
         self.inner.keeper(id)?.retry(id).await
     }
 
@@ -145,23 +127,26 @@ impl Admin for FallbackEngine {
         reason: Option<&str>,
         lasting: Option<Duration>,
     ) -> Result<Changed> {
+        let changed = self.inner.primary.engine()?.pause(queue, reason, lasting).await?;
         self.inner.spill.pause(queue, reason, lasting).await?;
-        self.inner.primary.engine()?.pause(queue, reason, lasting).await
+        Ok(changed)
     }
 
     async fn resume(&self, queue: &QueueName) -> Result<Changed> {
+        let changed = self.inner.primary.engine()?.resume(queue).await?;
         self.inner.spill.resume(queue).await?;
-        self.inner.primary.engine()?.resume(queue).await
+        Ok(changed)
     }
 
     async fn set_shut(&self, queue: &QueueName, shut: bool) -> Result<Changed> {
+        let changed = self.inner.primary.engine()?.set_shut(queue, shut).await?;
         self.inner.spill.set_shut(queue, shut).await?;
-        self.inner.primary.engine()?.set_shut(queue, shut).await
+        Ok(changed)
     }
 
     async fn purge(&self, queue: &QueueName, limit: u32) -> Result<BatchDone> {
-        let spill = self.inner.spill.purge(queue, limit).await?;
         let primary = self.inner.primary.engine()?.purge(queue, limit).await?;
+        let spill = self.inner.spill.purge(queue, limit).await?;
         Ok(BatchDone { changed: spill.changed + primary.changed, more: spill.more || primary.more })
     }
 
@@ -182,7 +167,9 @@ impl Policies for FallbackEngine {
     }
 
     async fn still_hold(&self, claims: &[Fence]) -> Result<Vec<bool>> {
-        self.inner.primary.engine()?.still_hold(claims).await
+        let still_hold =
+            |engine: Arc<dyn Engine>, part: Vec<Fence>| async move { engine.still_hold(&part).await };
+        self.inner.by_side(claims.to_vec(), |fence| fence.job, still_hold).await
     }
 
     async fn take_tokens(&self, takes: &[Take]) -> Result<Vec<Taken>> {

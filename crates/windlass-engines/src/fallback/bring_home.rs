@@ -1,8 +1,8 @@
 //! The way back: what nobody has claimed yet goes to the primary, exactly once and in the order in which it came.
 //!
-//! A batch is set aside in the spill, put into the primary under the request that its gate names, and ended in the spill.
-//! Whoever finds a batch that was set aside and not ended does the last two steps again: the primary answers a request
-//! that it has done from its receipt.
+//! A batch is set aside in the spill, put into the primary under the request that it notes, and ended in the spill. Whoever finds
+//! a batch that was set aside long ago does the last two steps again: the primary answers a request that it has done from
+//! its receipt, and a batch that somebody else has ended is over.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -10,129 +10,129 @@ use std::time::{Duration, Instant};
 use windlass_core::engine::Result;
 use windlass_core::enqueue::{EnqueueRequest, Enqueued, RequestId};
 use windlass_core::fallback::Side;
-use windlass_core::gate::Gate;
-use windlass_core::job::{Job, JobId, JobState};
-use windlass_core::limits::ENQUEUE_BATCH_MAX;
-use windlass_core::spill::{Aside, as_new, is_receipt_kept, moved};
+use windlass_core::job::{Job, JobId};
+use windlass_core::names::TypeName;
+use windlass_core::spill::{BatchMost, Leaving, as_new, moved};
 
 use super::Inner;
+use super::primary::is_away;
 
-/// Jobs that go together.
-const BATCH: u32 = 200;
-/// Gates read at a time.
-const GATES: u32 = 100;
+/// What goes together.
+const MOST: BatchMost = BatchMost { jobs: 200, bytes: 1024 * 1024 };
+/// Batches that were left behind and are looked at in one round.
+const BATCHES: u32 = 100;
+/// How long a batch may take. It is bigger than a single job, and nobody waits for it.
+const BATCH_WITHIN: Duration = Duration::from_secs(10);
 
 /// What became of a batch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Batch {
-    /// So many are in the primary now and ended in the spill.
-    Home(u64),
-    /// The primary took none of them. They wait in the spill as before.
-    Refused,
-    /// Nobody can tell any more whether the primary has them. So many wait for a person.
-    Uncertain(u64),
+    /// The primary answered for it, and it is over here. It refused jobs of these types, and the first for this reason.
+    Answered { refused: Vec<TypeName>, why: Option<String> },
+    /// Nobody can tell any more whether the primary has it.
+    Uncertain,
 }
 
 impl Inner {
     /// Brings home whatever may go, batch by batch, for as long as the primary is there. Half of the time is left to those
     /// who put jobs in now.
     pub(super) async fn bring_home(&self) -> Result<()> {
-        self.finish_all().await?;
+        self.finish_old().await?;
+        let mut refused = Vec::new();
         while self.side() == Side::Primary {
             let began = Instant::now();
             let request = RequestId::from_random(fastrand::u128(..));
-            let gate = Aside::Moving(request).gate(self.spill.now().await?);
-            if self.spill.set_aside(&gate, BATCH).await? == 0 {
-                break;
-            }
-            if self.finish(&gate).await? == Batch::Refused {
-                break;
+            let Some(leaving) = self.spill.set_aside(request, MOST, &refused).await? else { break };
+            match self.finish(request).await {
+                Ok(Batch::Answered { refused: more, why }) => {
+                    self.report_refused(&more, why);
+                    refused.extend(more);
+                }
+                Ok(Batch::Uncertain) => {}
+                Err(error) if !error.is_unknown() => {
+                    self.take_back(&leaving).await?;
+                    return Err(error);
+                }
+                Err(error) => return Err(error),
             }
             tokio::time::sleep(began.elapsed().min(Duration::from_secs(1))).await;
         }
         Ok(())
     }
 
-    /// Finishes what was set aside before: by this process, by one that died, or by another that is doing it now.
-    async fn finish_all(&self) -> Result<()> {
-        let (mut after, mut uncertain) = (None, 0);
-        loop {
-            let gates = self.spill.gates(after.as_ref(), GATES).await?;
-            for gate in &gates {
-                if let Batch::Uncertain(jobs) = self.finish(gate).await? {
-                    uncertain += jobs;
-                }
-            }
-            after = gates.last().cloned();
-            if gates.len() < GATES as usize {
-                break;
-            }
-        }
-        if self.counts.uncertain.swap(uncertain, Ordering::Relaxed) < uncertain {
-            tracing::error!(
-                jobs = uncertain,
-                primary = self.primary.name,
-                "whether the primary has these jobs of the spill can no longer be known; `windlass job retry` runs them from \
-                 there, `windlass job cancel` ends them"
-            );
-        }
-        Ok(())
+    /// Nothing of a batch was stored in the primary, and nobody else has sent it: it is too young. So it goes on here.
+    async fn take_back(&self, leaving: &Leaving) -> Result<()> {
+        let ends = leaving.ids.iter().map(|id| (*id, None)).collect();
+        self.spill.end_batch(leaving.request, ends).await.map(drop)
     }
 
-    async fn finish(&self, gate: &Gate) -> Result<Batch> {
-        let Some((aside, since)) = Aside::of(gate) else { return Ok(Batch::Home(0)) };
-        let jobs = self.aside(gate).await?;
+    /// Finishes what was set aside before, oldest first: by a process that died, or by one that went on without an answer.
+    /// One bad batch does not keep the others.
+    async fn finish_old(&self) -> Result<()> {
+        let now = self.spill.now().await?;
+        let mut first_error = None;
+        for leaving in self.spill.leaving(BATCHES).await? {
+            if now.since(leaving.since) < self.options.adopt_after && leaving.since <= now {
+                continue;
+            }
+            match self.finish(leaving.request).await {
+                Ok(_) => {}
+                Err(error) if is_away(&error) => return Err(error),
+                Err(error) => _ = first_error.get_or_insert(error),
+            }
+        }
+        first_error.map_or(Ok(()), Err)
+    }
+
+    async fn finish(&self, request: RequestId) -> Result<Batch> {
+        let over = Batch::Answered { refused: Vec::new(), why: None };
+        let Some((leaving, jobs)) = self.spill.still_leaving(request).await? else { return Ok(over) };
         if jobs.is_empty() {
-            return Ok(Batch::Home(0));
+            self.spill.end_batch(request, Vec::new()).await?;
+            return Ok(over);
         }
-        let ids: Vec<_> = jobs.iter().map(|job| job.id).collect();
-        let answers = if is_receipt_kept(since, self.spill.now().await?) {
-            let jobs = jobs.into_iter().map(as_new).collect();
-            let request = EnqueueRequest { request: aside.request(), jobs };
-            Some(self.on_primary(|primary| async move { primary.enqueue(request).await }).await?)
+        // Of a batch that a person has changed, only what was sent before counts.
+        let is_whole = jobs.len() == leaving.ids.len();
+        let answers = if is_whole && leaving.is_receipt_kept(self.spill.now().await?) {
+            Some(self.send(request, jobs.clone()).await?)
         } else {
-            let request = aside.request();
-            self.on_primary(|primary| async move { primary.receipt(request).await }).await?
+            self.on_primary_within(BATCH_WITHIN, |primary| async move { primary.receipt(request).await })
+                .await?
         };
-        let here = match aside {
-            Aside::Unanswered(request) => self.spill.receipt(request).await?,
-            Aside::Moving(_) => None,
-        };
-        match answers.and_then(|answers| answers_for(&ids, answers, here.as_deref())) {
-            Some(answers) => self.settle_aside(gate, &ids, &answers).await,
-            None => Ok(Batch::Uncertain(ids.len() as u64)),
+        match answers.filter(|answers| answers.len() == leaving.ids.len()) {
+            Some(answers) => self.end(&leaving, &jobs, &answers).await,
+            None => Ok(Batch::Uncertain),
         }
     }
 
-    /// The jobs behind a gate in the order in which they came.
-    async fn aside(&self, gate: &Gate) -> Result<Vec<Job>> {
-        let mut ids = self.spill.behind(gate, ENQUEUE_BATCH_MAX as u32).await?;
-        ids.sort_unstable();
-        let mut jobs = Vec::with_capacity(ids.len());
-        for id in ids {
-            let record = self.spill.job(id).await?;
-            jobs.extend(record.filter(|record| is_behind(&record.state, gate)).map(|record| record.job));
-        }
-        Ok(jobs)
+    async fn send(&self, request: RequestId, jobs: Vec<Job>) -> Result<Vec<Enqueued>> {
+        let there = self.on_primary(|primary| async move { primary.now().await }).await?;
+        let here = self.spill.now().await?;
+        let jobs = jobs.into_iter().map(|job| as_new(job, here, there)).collect();
+        let request = EnqueueRequest { request, jobs };
+        self.on_primary_within(BATCH_WITHIN, |primary| async move { primary.enqueue(request).await }).await
     }
 
     /// The primary has answered for a batch: what it has ends here, what it refused waits here as before.
-    async fn settle_aside(&self, gate: &Gate, ids: &[JobId], answers: &[Enqueued]) -> Result<Batch> {
-        let taken = ids.iter().zip(answers).filter_map(|(id, answer)| Some((*id, answer.job().ok()?)));
-        let taken: Vec<_> = taken.collect();
-        let reasons = ids.iter().zip(answers).filter_map(|(id, answer)| Some((*id, self.reason(answer)?)));
-        let gone = self.spill.end_behind(gate, reasons.collect()).await?;
-        for (_, there) in taken.iter().filter(|(here, _)| gone.contains(here)) {
-            self.cancel_there(*there).await?;
+    async fn end(&self, leaving: &Leaving, jobs: &[Job], answers: &[Enqueued]) -> Result<Batch> {
+        let answer_of = |id: JobId| {
+            let place = leaving.ids.iter().position(|other| *other == id);
+            place.map(|place| &answers[place])
+        };
+        let ends: Vec<_> = jobs
+            .iter()
+            .map(|job| (job.id, answer_of(job.id).and_then(|answer| self.reason(answer))))
+            .collect();
+        let refused: Vec<_> = jobs
+            .iter()
+            .filter(|job| ends.iter().any(|(id, end)| *id == job.id && end.is_none()))
+            .map(|job| job.job_type.clone())
+            .collect();
+        let returned = (ends.len() - refused.len()) as u64;
+        if self.spill.end_batch(leaving.request, ends).await? {
+            self.counts.returned.fetch_add(returned, Ordering::Relaxed);
         }
-        for why in answers.iter().filter_map(|answer| answer.job().err()) {
-            tracing::warn!(%why, primary = self.primary.name, "a job of the spill was refused, and waits there");
-        }
-        if taken.len() < ids.len() {
-            self.spill.open_gate(gate, BATCH.max(ENQUEUE_BATCH_MAX as u32)).await?;
-        }
-        self.counts.returned.fetch_add(taken.len() as u64, Ordering::Relaxed);
-        Ok(if taken.is_empty() && !ids.is_empty() { Batch::Refused } else { Batch::Home(taken.len() as u64) })
+        let why = answers.iter().find_map(|answer| answer.job().err()).map(ToString::to_string);
+        Ok(Batch::Answered { refused, why })
     }
 
     /// Why a job of the spill is over, or nothing if it is not.
@@ -146,24 +146,18 @@ impl Inner {
         }
     }
 
-    /// It was cancelled or expired in the spill while it was on its way.
-    async fn cancel_there(&self, id: JobId) -> Result<()> {
-        let why = "cancelled while it was on its way from the spill";
-        self.on_primary(|primary| async move { primary.cancel(id, why).await }).await.map(drop)
+    fn report_refused(&self, types: &[TypeName], why: Option<String>) {
+        if let Some(why) = why {
+            let (jobs, primary) = (types.len(), self.primary.name);
+            tracing::warn!(jobs, primary, why, "jobs of the spill were refused, and wait there");
+        }
     }
-}
 
-fn is_behind(state: &JobState, gate: &Gate) -> bool {
-    matches!(state, JobState::Waiting { gate: Some(at) } if at == gate)
-}
-
-/// The primary's answers for these jobs. It may have answered for more: of a request whose answer got lost, some may have been
-/// refused by the spill or cancelled there, and the spill's own receipt says which place each had.
-fn answers_for(ids: &[JobId], answers: Vec<Enqueued>, places: Option<&[Enqueued]>) -> Option<Vec<Enqueued>> {
-    if answers.len() == ids.len() {
-        return Some(answers);
+    /// Jobs of which nobody can tell any more whether the primary has them: those of batches without a receipt that are still here.
+    pub(super) async fn uncertain(&self) -> Result<u64> {
+        let now = self.spill.now().await?;
+        let batches = self.spill.leaving(BATCHES).await?;
+        let old = batches.iter().filter(|leaving| !leaving.is_receipt_kept(now));
+        Ok(old.map(|leaving| leaving.ids.len() as u64).sum())
     }
-    let places = places.filter(|places| places.len() == answers.len())?;
-    let place_of = |id: &JobId| places.iter().position(|here| *here == Enqueued::New(*id));
-    ids.iter().map(|id| place_of(id).map(|place| answers[place].clone())).collect()
 }

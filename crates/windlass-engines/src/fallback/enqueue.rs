@@ -1,15 +1,37 @@
 //! Where a new job goes: to the primary, or into the spill while the primary is away.
 
+use std::collections::HashMap;
+use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use windlass_core::engine::Result;
 use windlass_core::enqueue::{EnqueueRequest, Enqueued, RequestId};
 use windlass_core::error::EngineError;
 use windlass_core::fallback::Side;
-use windlass_core::spill::Aside;
+use windlass_core::limits::RECEIPT_TTL;
 
 use super::primary::is_away;
 use super::{Inner, KeysWhileAway};
+
+/// How long jobs with keys may take.
+const KEYED_WITHIN: Duration = Duration::from_secs(8);
+/// Requests without an answer that are remembered.
+const UNANSWERED_MAX: usize = 10_000;
+
+/// Requests that the primary may have done and that could not be set aside in the spill, and when. A repeat of one must
+/// not be run from the spill either.
+#[derive(Debug, Default)]
+pub(super) struct Unanswered(HashMap<RequestId, Instant>);
+
+impl Unanswered {
+    fn note(&mut self, request: RequestId) {
+        self.0.retain(|_, since| since.elapsed() < RECEIPT_TTL);
+        if self.0.len() < UNANSWERED_MAX {
+            self.0.insert(request, Instant::now());
+        }
+    }
+}
 
 impl Inner {
     pub(super) async fn enqueue(&self, request: EnqueueRequest) -> Result<Vec<Enqueued>> {
@@ -17,58 +39,77 @@ impl Inner {
             return Ok(answers);
         }
         if self.side() == Side::Spill {
-            return self.spill(request).await;
+            let why = format!("{} is away", self.primary.name);
+            return self.go_on_without(request, EngineError::Unavailable { why }).await;
         }
         let sent = request.clone();
-        match self.on_primary(|primary| async move { primary.enqueue(sent).await }).await {
-            Err(error) if error.is_unknown() => self.keep_unanswered(request, error).await,
-            Err(error) if is_away(&error) => self.spill(request).await,
+        // A key may be held by somebody's open transaction, which says nothing of the store.
+        let is_keyed = request.jobs.iter().any(|job| job.key.is_some());
+        let limit = if is_keyed { KEYED_WITHIN } else { self.options.check_timeout };
+        match self.on_primary_within(limit, |primary| async move { primary.enqueue(sent).await }).await {
+            Err(error) if is_away(&error) => self.go_on_without(request, error).await,
             answered => answered,
         }
+    }
+
+    /// The primary did not take a request, or did not say whether it did.
+    async fn go_on_without(&self, request: EnqueueRequest, why: EngineError) -> Result<Vec<Enqueued>> {
+        let name = request.request;
+        let is_unanswered = why.is_unknown() || self.unanswered().0.contains_key(&name);
+        if !is_unanswered {
+            self.check_spill(&request).await?;
+            return Ok(self.count_spilled(self.spill.enqueue(request).await?));
+        }
+        self.keep_unanswered(request).await.map_err(|refused| {
+            self.unanswered().note(name);
+            EngineError::Unknown { why: format!("{why}; it could not be kept for later either: {refused}") }
+        })
+    }
+
+    /// Stores jobs that the primary may have or not: nobody runs them here, and when the primary is back it is asked under the
+    /// same request. Which job holds a key only the primary can tell, so a job with a key is not kept so.
+    async fn keep_unanswered(&self, request: EnqueueRequest) -> Result<Vec<Enqueued>> {
+        if let Some(claim) = request.jobs.iter().find_map(|job| job.key.as_ref()) {
+            return Err(EngineError::Refused(format!("it has the key {}", claim.key)));
+        }
+        self.check_spill(&request).await?;
+        Ok(self.count_spilled(self.spill.enqueue_aside(request).await?))
     }
 
     pub(super) async fn receipt(&self, request: RequestId) -> Result<Option<Vec<Enqueued>>> {
         match self.spill_receipt(request).await? {
             Some(answers) => Ok(Some(answers)),
-            None => self.primary.engine()?.receipt(request).await,
+            None => self.on_primary(|primary| async move { primary.receipt(request).await }).await,
         }
     }
 
-    /// The answers of a request that went into the spill. A spill that never held anything is not asked.
+    /// The answers of a request that went into the spill. One that holds no receipts is not asked, and one that is broken keeps
+    /// nobody from a primary that answers.
     async fn spill_receipt(&self, request: RequestId) -> Result<Option<Vec<Enqueued>>> {
-        if !self.spill_was_used.load(Ordering::Acquire) {
+        if !self.spill_may_have_receipts() {
             return Ok(None);
         }
-        let answers = self.spill.receipt(request).await?;
-        Ok(answers.map(|answers| answers.into_iter().map(spilled).collect()))
+        match self.spill.receipt(request).await {
+            Ok(answers) => Ok(answers.map(|answers| answers.into_iter().map(spilled).collect())),
+            Err(error) if self.side() == Side::Primary => {
+                tracing::error!(%error, "the spill cannot be read; a repeat of a request that it took is not noticed");
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
     }
 
-    /// Stores jobs that the primary does not have.
-    async fn spill(&self, request: EnqueueRequest) -> Result<Vec<Enqueued>> {
-        self.check_spill(&request).await?;
-        let answers = self.spill.enqueue(request).await?;
-        Ok(self.count_spilled(answers))
-    }
-
-    /// Stores jobs that the primary may have or not: nobody runs them here, and when the primary is back it is asked under the
-    /// same request. If they cannot all be kept so, their caller learns that the answer got lost.
-    async fn keep_unanswered(&self, request: EnqueueRequest, lost: EngineError) -> Result<Vec<Enqueued>> {
-        if self.check_spill(&request).await.is_err() {
-            return Err(lost);
-        }
-        let gate = Aside::Unanswered(request.request).gate(self.spill.now().await?);
-        let answers = self.spill.enqueue_behind(request, &gate).await?;
-        if answers.iter().any(|answer| matches!(answer, Enqueued::Refused(_))) {
-            return Err(lost);
-        }
-        Ok(self.count_spilled(answers))
+    /// Whether this process, or one before it, may have put something into the spill within the life of a receipt.
+    fn spill_may_have_receipts(&self) -> bool {
+        let last = *self.last_spilled.lock().unwrap_or_else(PoisonError::into_inner);
+        last.is_some_and(|last| last.elapsed() < RECEIPT_TTL)
     }
 
     /// Whether the spill may take these.
     async fn check_spill(&self, request: &EnqueueRequest) -> Result<()> {
         let key = request.jobs.iter().find_map(|job| job.key.as_ref());
         if let Some(claim) = key.filter(|_| self.options.keys == KeysWhileAway::Refuse) {
-            let (name, key) = (self.primary.name, claim.key.as_str());
+            let (name, key) = (self.primary.name, &claim.key);
             let why = format!(
                 "{name} is away, so nobody knows whether key {key} is taken; try again later, or let keys be settled later with \
                  `keys = \"accept\"` under [fallback]"
@@ -85,7 +126,7 @@ impl Inner {
     }
 
     fn count_spilled(&self, answers: Vec<Enqueued>) -> Vec<Enqueued> {
-        self.spill_was_used.store(true, Ordering::Release);
+        *self.last_spilled.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
         let new = answers.iter().filter(|answer| matches!(answer, Enqueued::New(_))).count();
         self.counts.spilled.fetch_add(new as u64, Ordering::Relaxed);
         answers.into_iter().map(spilled).collect()

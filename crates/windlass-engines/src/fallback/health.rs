@@ -5,9 +5,12 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tokio::sync::Notify;
+use windlass_core::admin::{QueueStatus, TypeStatus};
 use windlass_core::engine::{Declaration, Engine, Result};
+use windlass_core::enqueue::{EnqueueRequest, RequestId};
 use windlass_core::error::EngineError;
 use windlass_core::fallback::Side;
+use windlass_core::limits::UPKEEP_BATCH_MAX;
 
 use super::Inner;
 use super::primary::{is_away, within};
@@ -34,31 +37,40 @@ pub(super) async fn watch(inner: Weak<Inner>) {
 }
 
 /// Brings the spill home, whenever there may be something in it, for as long as the engine is kept.
-pub(super) async fn bring_home(inner: Weak<Inner>, returned: Arc<Notify>) {
+pub(super) async fn bring_home(inner: Weak<Inner>, returned: Arc<Notify>, adopt_after: Duration) {
+    let look_every = adopt_after.clamp(Duration::from_millis(100), LOOK_EVERY);
     loop {
         let Some(kept) = inner.upgrade() else { return };
         if kept.side() == Side::Primary
-            && kept.spill_was_used.load(Ordering::Acquire)
             && let Err(error) = kept.bring_home().await
         {
             tracing::warn!(%error, "the spill could not be brought home; it is tried again");
         }
+        kept.keep_spill_tidy().await;
         drop(kept);
         tokio::select! {
             () = returned.notified() => {}
-            () = tokio::time::sleep(LOOK_EVERY) => {}
+            () = tokio::time::sleep(look_every) => {}
         }
     }
 }
 
 impl Inner {
-    /// Asks the primary for a sign of life.
-    pub(super) async fn check(self: &Arc<Self>) {
+    /// Asks the primary for a sign of life. One that is in doubt must show that it still writes: there are stores that
+    /// answer questions and take nothing. It is back only when it knows what was declared meanwhile.
+    async fn check(self: &Arc<Self>) {
         let inner = Arc::clone(self);
-        let asked =
-            within(self.options.check_timeout, async move { inner.primary.open().await?.now().await });
-        match asked.await {
-            Ok(_) => self.went_well(true).await,
+        let is_in_doubt = self.side() == Side::Spill || !self.switch().is_healthy();
+        let asked = within(self.options.check_timeout, async move {
+            let primary = inner.primary.open().await?;
+            if is_in_doubt { try_to_write(&primary).await } else { primary.now().await.map(drop) }
+        });
+        let answered = match asked.await {
+            Ok(()) if !self.is_introduced.load(Ordering::Acquire) => self.introduce().await,
+            answered => answered,
+        };
+        match answered {
+            Ok(()) => self.went_well(),
             Err(error) => self.went_wrong(&error),
         }
     }
@@ -77,62 +89,100 @@ impl Inner {
         T: Send + 'static,
         Fut: Future<Output = Result<T>> + Send + 'static,
     {
-        let answer = within(self.options.check_timeout, call(self.primary.engine()?)).await;
-        self.note(answer)
+        self.on_primary_within(self.options.check_timeout, call).await
     }
 
-    /// Notes how a call went, and hands its answer on.
+    /// The same for a call that may take longer.
+    pub(super) async fn on_primary_within<T, Fut>(
+        &self,
+        limit: Duration,
+        call: impl FnOnce(Arc<dyn Engine>) -> Fut + Send,
+    ) -> Result<T>
+    where
+        T: Send + 'static,
+        Fut: Future<Output = Result<T>> + Send + 'static,
+    {
+        let limit = limit.max(self.options.check_timeout);
+        self.note(within(limit, call(self.primary.engine()?)).await)
+    }
+
+    /// Notes how a call went, and hands its answer on. What went well says little: it may have been a read.
     pub(super) fn note<T>(&self, answer: Result<T>) -> Result<T> {
-        match &answer {
-            Ok(_) => _ = self.switch().succeeded(false, self.started.elapsed()),
-            Err(error) if is_away(error) => self.went_wrong(error),
-            Err(_) => {}
+        if let Err(error) = &answer
+            && is_away(error)
+        {
+            self.went_wrong(error);
         }
         answer
     }
 
     fn went_wrong(&self, error: &EngineError) {
         if self.switch().failed(self.started.elapsed()) {
+            self.is_introduced.store(false, Ordering::Release);
             self.counts.switches.fetch_add(1, Ordering::Relaxed);
-            tracing::warn!(%error, primary = self.primary.name, spill = self.spill.info().name,
-                "the store is away; new jobs go into the spill and run from there");
+            let (primary, spill) = (self.primary.name, self.spill.info().name);
+            tracing::warn!(%error, primary, spill, "the store is away; new jobs go into the spill and run from there");
         }
     }
 
-    async fn went_well(&self, by_check: bool) {
-        if !self.switch().succeeded(by_check, self.started.elapsed()) {
-            return;
+    fn went_well(&self) {
+        if self.switch().succeeded(self.started.elapsed()) {
+            self.counts.switches.fetch_add(1, Ordering::Relaxed);
+            tracing::warn!(primary = self.primary.name, "the store is back; new jobs go there again");
+            self.returned.notify_one();
         }
-        self.counts.switches.fetch_add(1, Ordering::Relaxed);
-        tracing::warn!(primary = self.primary.name, "the store is back; new jobs go there again");
-        self.introduce().await;
-        self.returned.notify_one();
     }
 
     /// Tells the primary what was declared while it was away, for it may have come back empty, and learns what it knows.
-    pub(super) async fn introduce(&self) {
+    pub(super) async fn introduce(&self) -> Result<()> {
         let declaration = self.declared().clone();
-        let declared = self.on_primary(|primary| async move { primary.declare(declaration).await });
-        if let Err(error) = declared.await {
-            tracing::error!(%error, primary = self.primary.name, "queues and types could not be declared again");
-        }
+        self.on_primary(|primary| async move { primary.declare(declaration).await }).await?;
+        self.is_introduced.store(true, Ordering::Release);
         self.copy_catalogue().await;
+        Ok(())
     }
 
     /// The spill must know every queue and type that the primary knows: else it would refuse jobs that are none of this
     /// process's own.
     async fn copy_catalogue(&self) {
-        let read = self.on_primary(|primary| async move {
-            let queues = primary.queues().await?.into_iter().map(|queue| queue.spec).collect();
-            let types = primary.types().await?.into_iter().map(|known| known.spec).collect();
-            Ok(Declaration { queues, types })
-        });
+        let read =
+            self.on_primary(|primary| async move { Ok((primary.queues().await?, primary.types().await?)) });
         let copied = match read.await {
-            Ok(declaration) => self.spill.declare(declaration).await,
+            Ok((queues, types)) => self.learn(queues, types).await,
             Err(error) => Err(error),
         };
         if let Err(error) = copied {
             tracing::warn!(%error, "the spill could not learn which queues and types the store knows");
         }
     }
+
+    async fn learn(&self, queues: Vec<QueueStatus>, types: Vec<TypeStatus>) -> Result<()> {
+        let specs = queues.iter().map(|queue| queue.spec.clone()).collect();
+        let types = types.into_iter().map(|known| known.spec).collect();
+        self.spill.declare(Declaration { queues: specs, types }).await?;
+        for QueueStatus { spec, pause, shut, .. } in queues {
+            match pause {
+                // When it ends is learned when it has ended.
+                Some(pause) => self.spill.pause(&spec.name, pause.reason.as_deref(), None).await?,
+                None => self.spill.resume(&spec.name).await?,
+            };
+            self.spill.set_shut(&spec.name, shut).await?;
+        }
+        Ok(())
+    }
+
+    /// A process without a worker has nobody else who sweeps its spill.
+    async fn keep_spill_tidy(&self) {
+        for done in [self.spill.sweep(UPKEEP_BATCH_MAX).await, self.spill.prune(UPKEEP_BATCH_MAX).await] {
+            if let Err(error) = done {
+                tracing::warn!(%error, "the spill could not be swept");
+            }
+        }
+    }
+}
+
+/// A request for nothing leaves a receipt, and takes the way that new jobs take.
+async fn try_to_write(primary: &Arc<dyn Engine>) -> Result<()> {
+    let request = RequestId::from_random(fastrand::u128(..));
+    primary.enqueue(EnqueueRequest { request, jobs: Vec::new() }).await.map(drop)
 }

@@ -5,11 +5,11 @@
 //! jobs in the spill begin at [`SPILL_IDS_FROM`](windlass_core::limits::SPILL_IDS_FROM), so the number of a job says where it is. A worker works on both stores, each
 //! with slots of its own (see [`Engine::spill`]), so no job is ever settled elsewhere than where it was claimed.
 
-mod admin;
-mod bring_home;
+mod primary;
 mod enqueue;
 mod health;
-mod primary;
+mod bring_home;
+mod admin;
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -25,15 +25,17 @@ use windlass_core::claim::{ClaimAnswer, ClaimRequest, Fence, Outlook};
 use windlass_core::clock::Timestamp;
 use windlass_core::engine::{Declaration, Engine, EngineInfo, HintListener, RescueRequest, Rescued, Result};
 use windlass_core::enqueue::{EnqueueRequest, Enqueued, RequestId};
+use windlass_core::error::EngineError;
 use windlass_core::fallback::{FallbackStatus, Side, Switch, SwitchRules};
-use windlass_core::job::Progress;
+use windlass_core::job::{JobId, Progress};
 use windlass_core::names::{QueueName, TypeName};
 use windlass_core::settle::{Settled, Settlement};
 use windlass_core::spill::Spill;
 use windlass_core::worker::{Beat, Heartbeat, WorkerCard, WorkerId, WorkerSighting};
 
+use enqueue::Unanswered;
 pub use primary::{Connect, Connecting};
-use primary::{Primary, is_away};
+use primary::{Primary, is_away, within};
 
 /// How an engine falls back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,6 +50,8 @@ pub struct FallbackOptions {
     pub keys: KeysWhileAway,
     /// Unfinished jobs that the spill takes at the most.
     pub spill_max: u64,
+    /// A batch on its way from the spill to the primary is taken over from whoever set it aside after this time.
+    pub adopt_after: Duration,
     /// Whether this process brings the spill home. One that lives for a moment leaves it to others.
     pub bring_home: bool,
 }
@@ -60,6 +64,7 @@ impl Default for FallbackOptions {
             rules: SwitchRules::default(),
             keys: KeysWhileAway::default(),
             spill_max: 100_000,
+            adopt_after: Duration::from_secs(30),
             bring_home: true,
         }
     }
@@ -88,8 +93,11 @@ struct Inner {
     switch: Mutex<Switch>,
     /// All that this process declared.
     declared: Mutex<Declaration>,
-    /// Whether the spill ever held anything.
-    spill_was_used: AtomicBool,
+    /// Whether the primary knows all that this process declared.
+    is_introduced: AtomicBool,
+    /// When something was put into the spill, as far as this process knows.
+    last_spilled: Mutex<Option<Instant>>,
+    unanswered: Mutex<Unanswered>,
     counts: Counts,
     returned: Arc<Notify>,
     started: Instant,
@@ -100,7 +108,6 @@ struct Counts {
     switches: AtomicU64,
     spilled: AtomicU64,
     returned: AtomicU64,
-    uncertain: AtomicU64,
 }
 
 impl FallbackEngine {
@@ -114,22 +121,24 @@ impl FallbackEngine {
         options: FallbackOptions,
     ) -> Result<Self> {
         let used = spill.queues().await?.iter().any(|queue| queue.totals.enqueued > 0);
-        let mut inner = Inner {
+        let inner = Arc::new(Inner {
             primary: Primary::new(name, connect),
             spill,
             options,
             switch: Mutex::new(Switch::new(options.rules, Side::Primary, Duration::ZERO)),
             declared: Mutex::default(),
-            spill_was_used: AtomicBool::new(used),
+            is_introduced: AtomicBool::new(false),
+            last_spilled: Mutex::new(used.then(Instant::now)),
+            unanswered: Mutex::default(),
             counts: Counts::default(),
             returned: Arc::default(),
             started: Instant::now(),
-        };
+        });
         inner.reach_primary().await?;
-        let inner = Arc::new(inner);
         let mut duties = vec![tokio::spawn(health::watch(Arc::downgrade(&inner)))];
         if options.bring_home {
-            let bringing = health::bring_home(Arc::downgrade(&inner), Arc::clone(&inner.returned));
+            let (myself, returned) = (Arc::downgrade(&inner), Arc::clone(&inner.returned));
+            let bringing = health::bring_home(myself, returned, options.adopt_after);
             duties.push(tokio::spawn(bringing));
         }
         Ok(Self { inner, duties })
@@ -150,21 +159,22 @@ impl fmt::Debug for FallbackEngine {
 
 impl Inner {
     /// Tries the primary once, at the start.
-    async fn reach_primary(&mut self) -> Result<()> {
-        let opened = tokio::time::timeout(self.options.check_timeout, self.primary.open()).await;
-        match opened {
-            Ok(Ok(_)) => self.introduce().await,
-            Ok(Err(error)) if !error.is_passing() => return Err(error),
-            failed => {
-                let why = failed.map_or("no answer in time".to_owned(), |result| {
-                    result.map_or_else(|error| error.to_string(), |_| String::new())
-                });
+    async fn reach_primary(self: &Arc<Self>) -> Result<()> {
+        let inner = Arc::clone(self);
+        let opening = async move { inner.primary.open().await.map(drop) };
+        let reached = match within(self.options.check_timeout, opening).await {
+            Ok(()) => self.introduce().await,
+            failed => failed,
+        };
+        match reached {
+            Err(error @ (EngineError::Unavailable { .. } | EngineError::Unknown { .. })) => {
                 let (primary, spill) = (self.primary.name, self.spill.info().name);
-                tracing::warn!(why, primary, spill, "the store is away; starting with the spill");
-                self.switch = Mutex::new(Switch::new(self.options.rules, Side::Spill, Duration::ZERO));
+                tracing::warn!(%error, primary, spill, "the store is away; starting with the spill");
+                *self.switch() = Switch::new(self.options.rules, Side::Spill, Duration::ZERO);
+                Ok(())
             }
+            answered => answered,
         }
-        Ok(())
     }
 
     fn side(&self) -> Side {
@@ -173,6 +183,10 @@ impl Inner {
 
     fn switch(&self) -> MutexGuard<'_, Switch> {
         self.switch.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn unanswered(&self) -> MutexGuard<'_, Unanswered> {
+        self.unanswered.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn declared(&self) -> MutexGuard<'_, Declaration> {
@@ -199,7 +213,7 @@ impl Inner {
             spilled: self.counts.spilled.load(Ordering::Relaxed),
             returned: self.counts.returned.load(Ordering::Relaxed),
             spill_size: self.spill_size().await?,
-            uncertain: self.counts.uncertain.load(Ordering::Relaxed),
+            uncertain: self.uncertain().await?,
         })
     }
 
@@ -208,12 +222,44 @@ impl Inner {
         self.spill.declare(declaration.clone()).await?;
         remember(&mut self.declared(), declaration.clone());
         match self.on_primary(|primary| async move { primary.declare(declaration).await }).await {
-            Err(error) if is_away(&error) => {
-                tracing::warn!(%error, "queues and types are declared again when the store is back");
+            // A process that lives for a moment cannot make up for it.
+            Err(error) if is_away(&error) && self.options.bring_home => {
+                tracing::warn!(%error, "queues and types are declared again when the store answers");
+                self.is_introduced.store(false, Ordering::Release);
                 Ok(())
             }
             answered => answered,
         }
+    }
+}
+
+/// Hands each part of a batch to the store that has its jobs.
+impl Inner {
+    /// Puts the answers together again in order.
+    async fn by_side<T, A, Fut>(
+        &self,
+        batch: Vec<T>,
+        job_of: impl Fn(&T) -> JobId + Send,
+        call: impl Fn(Arc<dyn Engine>, Vec<T>) -> Fut + Send,
+    ) -> Result<Vec<A>>
+    where
+        T: Send,
+        A: Send,
+        Fut: Future<Output = Result<Vec<A>>> + Send,
+    {
+        let sides: Vec<_> = batch.iter().map(|item| Side::of(job_of(item))).collect();
+        if sides.iter().all(|side| *side == Side::Primary) {
+            return call(self.primary.engine()?, batch).await;
+        }
+        let (there, here): (Vec<_>, Vec<_>) =
+            batch.into_iter().partition(|item| Side::of(job_of(item)) == Side::Primary);
+        let mut here = call(Arc::<dyn Spill>::clone(&self.spill), here).await?.into_iter();
+        let mut there = match there.is_empty() {
+            true => Vec::new().into_iter(),
+            false => call(self.primary.engine()?, there).await?.into_iter(),
+        };
+        let next = |side: &Side| if *side == Side::Primary { there.next() } else { here.next() };
+        Ok(sides.iter().filter_map(next).collect())
     }
 }
 
@@ -266,11 +312,13 @@ impl Engine for FallbackEngine {
     }
 
     async fn settle(&self, batch: Vec<Settlement>) -> Result<Vec<Settled>> {
-        self.inner.note(self.inner.primary.engine()?.settle(batch).await)
+        let settle = |engine: Arc<dyn Engine>, part| async move { engine.settle(part).await };
+        self.inner.note(self.inner.by_side(batch, |settlement| settlement.fence.job, settle).await)
     }
 
     async fn report(&self, batch: Vec<(Fence, Progress)>) -> Result<Vec<Settled>> {
-        self.inner.primary.engine()?.report(batch).await
+        let report = |engine: Arc<dyn Engine>, part| async move { engine.report(part).await };
+        self.inner.by_side(batch, |(fence, _)| fence.job, report).await
     }
 
     async fn register(&self, card: WorkerCard) -> Result<()> {

@@ -55,8 +55,21 @@ impl State {
         verdict: KeyVerdict,
         now: Timestamp,
     ) -> std::result::Result<Accepted, Refusal> {
+        self.accept_after(0, new, type_at, verdict, now)
+    }
+
+    /// The same, if so many others had been put into its queue before it.
+    pub(super) fn accept_after(
+        &self,
+        before: u64,
+        new: &NewJob,
+        type_at: TypeAt,
+        verdict: KeyVerdict,
+        now: Timestamp,
+    ) -> std::result::Result<Accepted, Refusal> {
         let queue = self.index.queue_of(type_at);
-        let at_door = QueueAtDoor { spec: &queue.spec, shut: queue.shut, unfinished: queue.unfinished };
+        let unfinished = queue.unfinished + before;
+        let at_door = QueueAtDoor { spec: &queue.spec, shut: queue.shut, unfinished };
         accept(new, Some(&self.index.type_row(type_at).spec), Some(at_door), verdict, now)
     }
 

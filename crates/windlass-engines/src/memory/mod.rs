@@ -41,18 +41,18 @@ use windlass_core::engine::{
 use windlass_core::enqueue::{EnqueueRequest, Enqueued, RequestId};
 use windlass_core::error::EngineError;
 use windlass_core::gate::Gate;
-use windlass_core::job::{JobId, Progress};
-use windlass_core::limits::SPILL_IDS_FROM;
+use windlass_core::job::{Job, JobId, Progress};
 use windlass_core::names::{BreakerName, QueueName, TypeName};
 use windlass_core::policies::{BreakersRead, Policies, Saved, Take};
 use windlass_core::priority::Priority;
 use windlass_core::rate_limit::Taken;
 use windlass_core::settle::{Settled, Settlement};
-use windlass_core::spill::Spill;
+use windlass_core::spill::{BatchMost, Leaving, Spill};
 use windlass_core::worker::{Beat, Heartbeat, WorkerCard, WorkerId, WorkerSighting};
 
 use crate::clock::SystemClock;
 use crate::listeners::Listeners;
+use crate::spill_ids;
 use state::State;
 
 /// An engine that keeps jobs in this process's memory.
@@ -76,8 +76,13 @@ impl MemoryEngine {
 
     /// An empty engine for jobs of another one that is away.
     pub fn for_spill() -> Self {
-        let state = State { last_id: SPILL_IDS_FROM - 1, ..State::default() };
-        Self { state: Mutex::new(state), ..Self::new() }
+        Self::for_spill_with_clock(Arc::new(SystemClock))
+    }
+
+    /// The same on the given clock.
+    pub fn for_spill_with_clock(clock: Arc<dyn Clock>) -> Self {
+        let state = State { last_id: spill_ids::first() - 1, ..State::default() };
+        Self { state: Mutex::new(state), ..Self::with_clock(clock) }
     }
 
     /// Does one atomic thing at one instant, then tells whoever listens.
@@ -197,11 +202,11 @@ impl Admin for MemoryEngine {
     }
 
     async fn cancel(&self, id: JobId, why: &str) -> Result<CancelAnswer> {
-        Ok(self.at_once(|state, now| state.cancel(id, why, now)))
+        self.at_once(|state, now| state.check_may_change(id, now).map(|()| state.cancel(id, why, now)))
     }
 
     async fn retry(&self, id: JobId) -> Result<RetryAnswer> {
-        Ok(self.at_once(|state, now| state.retry(id, now)))
+        self.at_once(|state, now| state.check_may_change(id, now).map(|()| state.retry(id, now)))
     }
 
     async fn discard(&self, id: JobId) -> Result<Changed> {
@@ -209,7 +214,7 @@ impl Admin for MemoryEngine {
     }
 
     async fn set_priority(&self, id: JobId, priority: Priority) -> Result<Changed> {
-        Ok(self.at_once(|state, _| state.set_priority(id, priority)))
+        self.at_once(|state, now| state.check_may_change(id, now).map(|()| state.set_priority(id, priority)))
     }
 
     async fn pause(
@@ -267,16 +272,29 @@ impl Policies for MemoryEngine {
 
 #[async_trait]
 impl Spill for MemoryEngine {
-    async fn enqueue_behind(&self, request: EnqueueRequest, gate: &Gate) -> Result<Vec<Enqueued>> {
-        self.at_once(|state, now| state.enqueue_behind(request, gate, now))
+    async fn enqueue_aside(&self, request: EnqueueRequest) -> Result<Vec<Enqueued>> {
+        self.at_once(|state, now| state.enqueue_aside(request, now))
     }
 
-    async fn set_aside(&self, gate: &Gate, limit: u32) -> Result<u64> {
-        Ok(self.at_once(|state, _| state.set_aside(gate, limit)))
+    async fn set_aside(
+        &self,
+        request: RequestId,
+        most: BatchMost,
+        but: &[TypeName],
+    ) -> Result<Option<Leaving>> {
+        Ok(self.at_once(|state, now| state.set_aside(request, most, but, now)))
     }
 
-    async fn end_behind(&self, gate: &Gate, reasons: Vec<(JobId, String)>) -> Result<Vec<JobId>> {
-        Ok(self.at_once(|state, now| state.end_behind(gate, reasons, now)))
+    async fn leaving(&self, limit: u32) -> Result<Vec<Leaving>> {
+        Ok(self.at_once(|state, _| state.leaving(limit)))
+    }
+
+    async fn still_leaving(&self, request: RequestId) -> Result<Option<(Leaving, Vec<Job>)>> {
+        Ok(self.at_once(|state, _| state.still_leaving(request)))
+    }
+
+    async fn end_batch(&self, request: RequestId, ends: Vec<(JobId, Option<String>)>) -> Result<bool> {
+        Ok(self.at_once(|state, now| state.end_batch(request, ends, now)))
     }
 }
 

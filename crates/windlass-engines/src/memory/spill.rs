@@ -1,53 +1,123 @@
 //! Keeping jobs for another engine that is away.
 
+use std::collections::HashMap;
+
 use windlass_core::clock::Timestamp;
 use windlass_core::engine::Result;
-use windlass_core::enqueue::{EnqueueRequest, Enqueued};
-use windlass_core::gate::Gate;
-use windlass_core::job::JobId;
+use windlass_core::enqueue::{EnqueueRequest, Enqueued, RequestId};
+use windlass_core::error::EngineError;
+use windlass_core::gate::{Gate, gate_by_history};
+use windlass_core::job::{Job, JobId};
+use windlass_core::key::KeyVerdict;
+use windlass_core::names::TypeName;
+use windlass_core::spill::{BatchMost, Leaving, gate_of, request_of};
 
 use super::state::{JobRow, Stage, State};
 
 impl State {
-    pub(super) fn enqueue_behind(
-        &mut self,
-        request: EnqueueRequest,
-        gate: &Gate,
-        now: Timestamp,
-    ) -> Result<Vec<Enqueued>> {
-        let is_repeat = self.receipts.answers(request.request, now).is_some();
-        let answers = self.enqueue(request, now)?;
-        for answer in answers.iter().filter(|_| !is_repeat) {
-            if let Enqueued::New(id) = answer {
-                self.change_waiting(*id, |_, at| *at = Some(gate.clone()));
-            }
+    pub(super) fn enqueue_aside(&mut self, request: EnqueueRequest, now: Timestamp) -> Result<Vec<Enqueued>> {
+        if let Some(answers) = self.receipts.answers(request.request, now) {
+            return Ok(answers);
         }
+        self.check_all_are_taken(&request, now)?;
+        let name = request.request;
+        let answers = self.enqueue(request, now)?;
+        let ids: Vec<_> = answers.iter().filter_map(|answer| answer.job().ok()).collect();
+        self.put_aside(Leaving { request: name, since: now, ids });
         Ok(answers)
     }
 
-    pub(super) fn set_aside(&mut self, gate: &Gate, limit: u32) -> u64 {
-        let oldest = self.live.iter().filter(|(_, row)| may_leave(row)).map(|(id, _)| *id);
-        let oldest: Vec<_> = oldest.take(limit as usize).collect();
-        for id in &oldest {
-            self.change_waiting(*id, |_, at| *at = Some(gate.clone()));
+    /// There is no way back from a batch that was stored in part, so all are judged first.
+    fn check_all_are_taken(&self, request: &EnqueueRequest, now: Timestamp) -> Result<()> {
+        let mut added = HashMap::new();
+        for job in &request.jobs {
+            let Some(type_at) = self.index.type_at(&job.job_type) else {
+                return Err(EngineError::Refused(format!("job type {} is unknown here", job.job_type)));
+            };
+            let before = added.entry(self.index.queue_of(type_at).spec.name.clone()).or_insert(0);
+            self.accept_after(*before, job, type_at, KeyVerdict::Insert, now)
+                .map_err(|why| EngineError::Refused(why.to_string()))?;
+            *before += 1;
         }
-        oldest.len() as u64
+        Ok(())
     }
 
-    pub(super) fn end_behind(
+    fn put_aside(&mut self, leaving: Leaving) {
+        let gate = leaving.gate();
+        for id in &leaving.ids {
+            self.change_waiting(*id, |_, at| *at = Some(gate.clone()));
+        }
+        self.leaving.insert((leaving.since, leaving.request), leaving);
+    }
+
+    pub(super) fn set_aside(
         &mut self,
-        gate: &Gate,
-        reasons: Vec<(JobId, String)>,
+        request: RequestId,
+        most: BatchMost,
+        but: &[TypeName],
         now: Timestamp,
-    ) -> Vec<JobId> {
-        let is_behind = |row: &JobRow| matches!(&row.stage, Stage::Waiting { gate: Some(at) } if at == gate);
-        let mut gone = Vec::new();
-        for (id, why) in reasons {
-            if !self.row(id).is_some_and(is_behind) || !self.cancel_waiting(id, &why, now) {
-                gone.push(id);
+    ) -> Option<Leaving> {
+        let mut bytes = 0;
+        let mut ids = Vec::new();
+        let oldest = self.live.values().filter(|row| may_leave(row) && !but.contains(&row.job.job_type));
+        for row in oldest.take(most.jobs as usize) {
+            if bytes >= most.bytes {
+                break;
+            }
+            bytes += row.job.payload.as_str().len();
+            ids.push(row.job.id);
+        }
+        if ids.is_empty() {
+            return None;
+        }
+        let leaving = Leaving { request, since: now, ids };
+        self.put_aside(leaving.clone());
+        Some(leaving)
+    }
+
+    pub(super) fn leaving(&self, limit: u32) -> Vec<Leaving> {
+        self.leaving.values().take(limit as usize).cloned().collect()
+    }
+
+    pub(super) fn still_leaving(&self, request: RequestId) -> Option<(Leaving, Vec<Job>)> {
+        let leaving = self.leaving.values().find(|leaving| leaving.request == request)?;
+        let gate = leaving.gate();
+        let rows = leaving.ids.iter().filter_map(|id| self.live.get(id));
+        let jobs = rows.filter(|row| is_behind(row, &gate)).map(|row| row.job.clone()).collect();
+        Some((leaving.clone(), jobs))
+    }
+
+    pub(super) fn end_batch(
+        &mut self,
+        request: RequestId,
+        ends: Vec<(JobId, Option<String>)>,
+        now: Timestamp,
+    ) -> bool {
+        let Some(at) = self.leaving.keys().find(|(_, known)| *known == request).copied() else {
+            return false;
+        };
+        self.leaving.remove(&at);
+        let gate = gate_of(request);
+        for (id, end) in ends {
+            if !self.live.get(&id).is_some_and(|row| is_behind(row, &gate)) {
+                continue;
+            }
+            match end {
+                Some(why) => _ = self.cancel_waiting(id, &why, now),
+                None => _ = self.change_waiting(id, |job, at| *at = gate_by_history(&job.counters)),
             }
         }
-        gone
+        true
+    }
+
+    /// Refuses to touch a job that leaves.
+    pub(super) fn check_may_change(&self, id: JobId, now: Timestamp) -> Result<()> {
+        let Some(JobRow { stage: Stage::Waiting { gate: Some(gate) }, .. }) = self.row(id) else {
+            return Ok(());
+        };
+        let Some(request) = request_of(gate) else { return Ok(()) };
+        let leaving = self.leaving.values().find(|leaving| leaving.request == request);
+        leaving.map_or(Ok(()), |leaving| leaving.check_may_change(id, now))
     }
 }
 
@@ -55,4 +125,8 @@ impl State {
 fn may_leave(row: &JobRow) -> bool {
     let Stage::Waiting { gate } = &row.stage else { return false };
     row.job.counters.attempts == 0 && gate.as_ref().is_none_or(Gate::is_for_a_handler)
+}
+
+fn is_behind(row: &JobRow, gate: &Gate) -> bool {
+    matches!(&row.stage, Stage::Waiting { gate: Some(at) } if at == gate)
 }

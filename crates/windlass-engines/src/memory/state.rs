@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, VecDeque};
 use windlass_core::admin::{AttemptEnding, AttemptRecord, JobRecord};
 use windlass_core::claim::{ClaimToken, Fence};
 use windlass_core::clock::Timestamp;
+use windlass_core::enqueue::RequestId;
 use windlass_core::gate::Gate;
 use windlass_core::job::{Counters, Job, JobId, JobState, Phase};
 use windlass_core::key::{HolderStage, KeyHolder};
@@ -17,6 +18,7 @@ use windlass_core::limits::ATTEMPTS_SHOWN_MAX;
 use windlass_core::outcome::JobError;
 use windlass_core::planted::{Bug, planted};
 use windlass_core::settle::{Landing, Place};
+use windlass_core::spill::Leaving;
 use windlass_core::worker::WorkerId;
 
 use super::claim::SpentTokens;
@@ -55,6 +57,8 @@ pub(super) struct State {
     pub(super) receipts: Receipts,
     pub(super) spent_tokens: SpentTokens,
     pub(super) shared: Shared,
+    /// Batches that leave for another store, oldest first.
+    pub(super) leaving: BTreeMap<(Timestamp, RequestId), Leaving>,
     pub(super) hints: HintsDue,
 }
 
@@ -261,6 +265,8 @@ impl State {
     pub(super) fn key_holder(&self, row: &keys::KeyAt) -> Option<KeyHolder> {
         let held = self.keys.get(row)?;
         let stage = match self.row(held.job).map(|row| &row.stage) {
+            // What leaves is as good as claimed: it cannot be changed any more.
+            Some(Stage::Waiting { gate: Some(gate) }) if gate.is_of_spill() => HolderStage::Running,
             Some(Stage::Waiting { .. }) => HolderStage::Waiting,
             Some(Stage::Running(_)) => HolderStage::Running,
             Some(Stage::Ended(JobState::Dead { .. })) if planted(Bug::KeyNotFreedByDeath) => {

@@ -24,6 +24,7 @@ use super::work::Work;
 /// Acts on one job.
 impl Work<'_> {
     pub(super) fn cancel(&mut self, id: JobId, why: &str) -> Step<CancelAnswer> {
+        self.check_may_change(id)?;
         let why = bounded(why.to_owned(), REASON_BYTES_MAX);
         match self.live_job(id)? {
             Some(job) if job.runs => self.ask_to_stop(id, &why),
@@ -44,6 +45,7 @@ impl Work<'_> {
     }
 
     pub(super) fn retry(&mut self, id: JobId) -> Step<RetryAnswer> {
+        self.check_may_change(id)?;
         if let Some(job) = self.live_job(id)? {
             return self.retry_live(&job);
         }
@@ -97,6 +99,7 @@ impl Work<'_> {
     }
 
     pub(super) fn set_priority(&mut self, id: JobId, priority: Priority) -> Step<Changed> {
+        self.check_may_change(id)?;
         let Some(job) = self.live_job(id)? else { return self.unchanged(id) };
         if job.runs || job.priority == i64::from(priority) {
             return Ok(Changed::Unchanged);

@@ -26,6 +26,7 @@ pub const MIGRATIONS: &[Migration] = &[
     Migration { version: 1, name: "first", sql: include_str!("migrations/0001_first.sql") },
     Migration { version: 2, name: "spent tokens", sql: include_str!("migrations/0002_spent_tokens.sql") },
     Migration { version: 3, name: "policies", sql: include_str!("migrations/0003_policies.sql") },
+    Migration { version: 4, name: "spill", sql: include_str!("migrations/0004_spill.sql") },
 ];
 
 const VERSIONS: &str = "CREATE TABLE IF NOT EXISTS windlass_schema (

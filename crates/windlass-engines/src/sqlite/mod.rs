@@ -55,13 +55,13 @@ use windlass_core::engine::{
 use windlass_core::enqueue::{EnqueueRequest, Enqueued, RequestId};
 use windlass_core::error::EngineError;
 use windlass_core::gate::Gate;
-use windlass_core::job::{JobId, Progress};
+use windlass_core::job::{Job, JobId, Progress};
 use windlass_core::names::{BreakerName, QueueName, TypeName};
 use windlass_core::policies::{BreakersRead, Policies, Saved, Take};
 use windlass_core::priority::Priority;
 use windlass_core::rate_limit::Taken;
 use windlass_core::settle::{Settled, Settlement};
-use windlass_core::spill::Spill;
+use windlass_core::spill::{BatchMost, Leaving, Spill};
 use windlass_core::worker::{Beat, Heartbeat, WorkerCard, WorkerId, WorkerSighting};
 
 use fault::Step;
@@ -376,19 +376,30 @@ impl Policies for SqliteEngine {
 
 #[async_trait]
 impl Spill for SqliteEngine {
-    async fn enqueue_behind(&self, request: EnqueueRequest, gate: &Gate) -> Result<Vec<Enqueued>> {
-        let gate = gate.clone();
-        self.write(move |work| work.enqueue_behind(request, &gate)).await
+    async fn enqueue_aside(&self, request: EnqueueRequest) -> Result<Vec<Enqueued>> {
+        self.write(move |work| work.enqueue_aside(request)).await
     }
 
-    async fn set_aside(&self, gate: &Gate, limit: u32) -> Result<u64> {
-        let gate = gate.clone();
-        self.write(move |work| work.set_aside(&gate, limit)).await
+    async fn set_aside(
+        &self,
+        request: RequestId,
+        most: BatchMost,
+        but: &[TypeName],
+    ) -> Result<Option<Leaving>> {
+        let but = but.to_vec();
+        self.write(move |work| work.set_aside(request, most, &but)).await
     }
 
-    async fn end_behind(&self, gate: &Gate, reasons: Vec<(JobId, String)>) -> Result<Vec<JobId>> {
-        let gate = gate.clone();
-        self.write(move |work| work.end_behind(&gate, reasons)).await
+    async fn leaving(&self, limit: u32) -> Result<Vec<Leaving>> {
+        self.read(move |conn, _| spill::leaving(conn, limit)).await
+    }
+
+    async fn still_leaving(&self, request: RequestId) -> Result<Option<(Leaving, Vec<Job>)>> {
+        self.read(move |conn, now| spill::still_leaving(conn, request, now)).await
+    }
+
+    async fn end_batch(&self, request: RequestId, ends: Vec<(JobId, Option<String>)>) -> Result<bool> {
+        self.write(move |work| work.end_batch(request, ends)).await
     }
 }
 

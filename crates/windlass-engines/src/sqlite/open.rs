@@ -14,6 +14,7 @@ use super::fault::{Failure, Fault, Step};
 use super::migrate;
 use super::sql::sql;
 use crate::clock::SystemClock;
+use crate::spill_ids;
 
 /// Older libraries can damage a file in WAL mode.
 const LIBRARY_VERSION_MIN: i32 = 3_051_003;
@@ -30,8 +31,8 @@ pub struct SqliteOptions {
     pub busy_timeout: Duration,
     /// Whether to bring the schema up to date by itself; else an old one is refused.
     pub migrate: bool,
-    /// The number of the first job. A file that has given lower ones is refused.
-    pub first_id: i64,
+    /// Whether it keeps jobs for another engine. Such a file has numbers of its own, and one with other jobs is refused.
+    pub is_spill: bool,
     /// Where the time comes from; tests give one that they move.
     pub clock: Arc<dyn Clock>,
 }
@@ -42,7 +43,7 @@ impl Default for SqliteOptions {
             synchronous: Synchronous::Full,
             busy_timeout: Duration::from_secs(5),
             migrate: true,
-            first_id: 1,
+            is_spill: false,
             clock: Arc::new(SystemClock),
         }
     }
@@ -51,7 +52,7 @@ impl Default for SqliteOptions {
 impl SqliteOptions {
     /// For jobs of another engine that is away.
     pub fn for_spill() -> Self {
-        Self { first_id: SPILL_IDS_FROM, ..Self::default() }
+        Self { is_spill: true, ..Self::default() }
     }
 }
 
@@ -165,14 +166,16 @@ pub(super) fn open_writer(path: &Path, options: &SqliteOptions) -> Step<Connecti
     } else {
         migrate::check_applied(&conn)?
     }
-    begin_numbers(&conn, options.first_id)?;
+    if options.is_spill {
+        begin_spill(&conn)?;
+    }
     Ok(conn)
 }
 
-/// Lets the numbers of jobs begin where they should, in a file that has given none yet.
-fn begin_numbers(conn: &Connection, first: i64) -> Step<()> {
+/// Lets the numbers of jobs begin where those of a spill do, in a file that has given none yet.
+fn begin_spill(conn: &Connection) -> Step<()> {
     let next: i64 = conn.query_row(sql!("load_sequence"), [], |row| row.get(0))?;
-    if next >= first {
+    if next >= SPILL_IDS_FROM {
         return Ok(());
     }
     if next > 1 {
@@ -181,7 +184,7 @@ fn begin_numbers(conn: &Connection, first: i64) -> Step<()> {
                 .to_owned(),
         ));
     }
-    conn.execute(sql!("save_sequence"), [first])?;
+    conn.execute(sql!("save_sequence"), [spill_ids::first()])?;
     Ok(())
 }
 

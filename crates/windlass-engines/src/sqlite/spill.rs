@@ -1,52 +1,140 @@
 //! Keeping jobs for another engine that is away.
 
-use rusqlite::params;
-use windlass_core::enqueue::{EnqueueRequest, Enqueued};
-use windlass_core::gate::Gate;
-use windlass_core::job::JobId;
-use windlass_core::limits::{REASON_BYTES_MAX, UPKEEP_BATCH_MAX};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use windlass_core::clock::Timestamp;
+use windlass_core::enqueue::{EnqueueRequest, Enqueued, RequestId};
+use windlass_core::error::EngineError;
+use windlass_core::gate::gate_by_history;
+use windlass_core::job::{Job, JobId, JobState};
+use windlass_core::limits::REASON_BYTES_MAX;
+use windlass_core::names::TypeName;
 use windlass_core::outcome::bounded;
+use windlass_core::spill::{BatchMost, Leaving, gate_of, request_of};
 
 use super::enqueue::receipt;
 use super::fault::Step;
+use super::read;
+use super::row::to_json;
 use super::sql::sql;
 use super::work::Work;
 
 impl Work<'_> {
-    pub(super) fn enqueue_behind(&mut self, request: EnqueueRequest, gate: &Gate) -> Step<Vec<Enqueued>> {
-        let is_repeat = receipt(self.conn, request.request, self.now)?.is_some();
-        let answers = self.enqueue(request)?;
-        for answer in answers.iter().filter(|_| !is_repeat) {
-            if let Enqueued::New(id) = answer {
-                self.put_behind(*id, gate)?;
-            }
+    pub(super) fn enqueue_aside(&mut self, request: EnqueueRequest) -> Step<Vec<Enqueued>> {
+        if let Some(answers) = receipt(self.conn, request.request, self.now)? {
+            return Ok(answers);
         }
+        let name = request.request;
+        let answers = self.enqueue(request)?;
+        // An error undoes all of it.
+        if let Some(why) = answers.iter().find_map(|answer| answer.job().err()) {
+            return Err(EngineError::Refused(why.to_string()).into());
+        }
+        let ids = answers.iter().filter_map(|answer| answer.job().ok()).collect();
+        self.put_aside(&Leaving { request: name, since: self.now, ids })?;
         Ok(answers)
     }
 
-    pub(super) fn set_aside(&mut self, gate: &Gate, limit: u32) -> Step<u64> {
-        let oldest = self.ids(sql!("never_claimed"), params![limit.min(UPKEEP_BATCH_MAX)])?;
-        for id in &oldest {
-            self.put_behind(*id, gate)?;
-        }
-        Ok(oldest.len() as u64)
-    }
-
-    fn put_behind(&mut self, id: JobId, gate: &Gate) -> Step<()> {
-        let Some(job) = self.live_job(id)? else { return Ok(()) };
-        self.change_waiting(&job, job.due, Some(gate))
-    }
-
-    pub(super) fn end_behind(&mut self, gate: &Gate, reasons: Vec<(JobId, String)>) -> Step<Vec<JobId>> {
-        let mut gone = Vec::new();
-        for (id, why) in reasons {
-            match self.live_job(id)? {
-                Some(job) if !job.runs && job.gate.as_ref() == Some(gate) => {
-                    self.cancel_waiting(&job, &bounded(why, REASON_BYTES_MAX))?;
-                }
-                _ => gone.push(id),
+    fn put_aside(&mut self, leaving: &Leaving) -> Step<()> {
+        let gate = leaving.gate();
+        for id in &leaving.ids {
+            if let Some(job) = self.live_job(*id)? {
+                self.change_waiting(&job, job.due, Some(&gate))?;
             }
         }
-        Ok(gone)
+        let mut save = self.conn.prepare_cached(sql!("save_batch"))?;
+        save.execute(params![leaving.request.to_bytes(), leaving.since.as_micros(), to_json(&leaving.ids)])?;
+        Ok(())
     }
+
+    pub(super) fn set_aside(
+        &mut self,
+        request: RequestId,
+        most: BatchMost,
+        but: &[TypeName],
+    ) -> Step<Option<Leaving>> {
+        let but: Vec<_> = but.iter().filter_map(|name| Some(self.catalogue.type_named(name)?.id)).collect();
+        let ids = self.oldest_that_fit(most, &but)?;
+        if ids.is_empty() {
+            return Ok(None);
+        }
+        let leaving = Leaving { request, since: self.now, ids };
+        self.put_aside(&leaving)?;
+        Ok(Some(leaving))
+    }
+
+    fn oldest_that_fit(&self, most: BatchMost, but: &[i64]) -> Step<Vec<JobId>> {
+        let mut statement = self.conn.prepare_cached(sql!("never_claimed"))?;
+        let mut rows = statement.query(params![to_json(but), most.jobs])?;
+        let (mut ids, mut bytes) = (Vec::new(), 0);
+        while bytes < most.bytes
+            && let Some(row) = rows.next()?
+        {
+            ids.push(JobId(row.get(0)?));
+            bytes += usize::try_from(row.get::<_, i64>(1)?).unwrap_or(0);
+        }
+        Ok(ids)
+    }
+
+    pub(super) fn end_batch(&mut self, request: RequestId, ends: Vec<(JobId, Option<String>)>) -> Step<bool> {
+        let was_there = self.conn.prepare_cached(sql!("forget_batch"))?.execute([request.to_bytes()])? > 0;
+        let gate = gate_of(request);
+        for (id, end) in ends.into_iter().filter(|_| was_there) {
+            let Some(job) = self.live_job(id)?.filter(|job| job.gate.as_ref() == Some(&gate)) else {
+                continue;
+            };
+            match end {
+                Some(why) => self.cancel_waiting(&job, &bounded(why, REASON_BYTES_MAX))?,
+                None => self.change_waiting(&job, job.due, gate_by_history(&job.counters).as_ref())?,
+            }
+        }
+        Ok(was_there)
+    }
+
+    /// Refuses to touch a job that leaves.
+    pub(super) fn check_may_change(&self, id: JobId) -> Step<()> {
+        let gate = self.live_job(id)?.and_then(|job| job.gate);
+        let Some(request) = gate.as_ref().and_then(request_of) else { return Ok(()) };
+        if let Some(leaving) = find_batch(self.conn, request)? {
+            leaving.check_may_change(id, self.now)?;
+        }
+        Ok(())
+    }
+}
+
+/// Batches that are set aside, oldest first.
+pub(super) fn leaving(conn: &Connection, limit: u32) -> Step<Vec<Leaving>> {
+    let mut statement = conn.prepare_cached(sql!("batches"))?;
+    let batches = statement.query_map([limit], read_batch)?;
+    Ok(batches.collect::<Result<_, _>>()?)
+}
+
+fn find_batch(conn: &Connection, request: RequestId) -> Step<Option<Leaving>> {
+    let mut statement = conn.prepare_cached(sql!("find_batch"))?;
+    Ok(statement.query_row([request.to_bytes()], read_batch).optional()?)
+}
+
+fn read_batch(row: &Row<'_>) -> rusqlite::Result<Leaving> {
+    let ids: String = row.get(2)?;
+    Ok(Leaving {
+        request: RequestId::from_bytes(row.get(0)?),
+        since: Timestamp::from_micros(row.get(1)?),
+        ids: serde_json::from_str(&ids).unwrap_or_default(),
+    })
+}
+
+/// A batch and its jobs that are still here. Every read has one snapshot.
+pub(super) fn still_leaving(
+    conn: &Connection,
+    request: RequestId,
+    now: Timestamp,
+) -> Step<Option<(Leaving, Vec<Job>)>> {
+    let Some(leaving) = find_batch(conn, request)? else { return Ok(None) };
+    let gate = leaving.gate();
+    let mut jobs = Vec::with_capacity(leaving.ids.len());
+    for id in &leaving.ids {
+        let record = read::job(conn, *id, now)?;
+        let is_here = |state: &JobState| matches!(state, JobState::Waiting { gate: Some(at) } if *at == gate);
+        jobs.extend(record.filter(|record| is_here(&record.state)).map(|record| record.job));
+    }
+    Ok(Some((leaving, jobs)))
 }

@@ -6,6 +6,7 @@ use windlass_core::engine::Admin;
 use windlass_core::engine::Engine;
 use windlass_core::enqueue::{Enqueued, NewJob};
 use windlass_core::error::EngineError;
+use windlass_core::fallback::SwitchRules;
 use windlass_core::job_type::TypeSpec;
 use windlass_core::key::KeyClaim;
 use windlass_core::limits::SPILL_IDS_FROM;
@@ -121,14 +122,43 @@ async fn a_spill_takes_no_more_than_it_may_and_says_so() {
 #[tokio::test]
 async fn one_failure_spills_one_job_and_does_not_switch() {
     let primary = Primary::on_redis().await;
-    let never = Duration::from_secs(3_600);
-    let engine = primary.with(memory(), FallbackOptions { check_every: never, ..quick() }).await;
+    let rules = SwitchRules { failures: 1_000, ..quick().rules };
+    let engine = primary.with(memory(), FallbackOptions { rules, ..quick() }).await;
     primary.go();
     spill(&engine, job(1)).await;
     assert_eq!(status(&engine).await.active, "redis");
     primary.come_back();
     until("calls go through again", async || matches!(put(&engine, job(2)).await, Enqueued::New(_))).await;
     assert_eq!(status(&engine).await.switches, 0);
+}
+
+#[tokio::test]
+async fn a_primary_that_hangs_is_not_asked_for_counts_while_it_is_away() {
+    let primary = Primary::on_redis().await;
+    let engine = primary.with_memory().await;
+    primary.proxy.freeze(true);
+    until_away(&engine).await;
+    spill(&engine, job(1)).await;
+    let began = std::time::Instant::now();
+    assert_eq!(engine.queues().await.unwrap()[0].counts.unfinished(), 1);
+    assert_eq!(payloads(&engine).await, [1]);
+    assert!(began.elapsed() < Duration::from_millis(500), "{:?}", began.elapsed());
+    primary.proxy.freeze(false);
+    until_home(&engine).await;
+}
+
+#[tokio::test]
+async fn a_spill_learns_which_queues_are_paused_and_shut() {
+    let primary = Primary::on_redis().await;
+    primary.store.declare(declaration()).await.unwrap();
+    primary.store.pause(&crate::place::queue(), Some("repairs"), None).await.unwrap();
+    primary.store.set_shut(&crate::place::queue(), true).await.unwrap();
+    let spill = memory();
+    let engine = primary.with(std::sync::Arc::clone(&spill), quick()).await;
+    let learned = spill.queues().await.unwrap().remove(0);
+    assert_eq!((learned.pause.unwrap().reason.as_deref(), learned.shut), (Some("repairs"), true));
+    engine.resume(&crate::place::queue()).await.unwrap();
+    assert_eq!(spill.queues().await.unwrap()[0].pause, None, "and what is done here is done on both");
 }
 
 #[tokio::test]

@@ -1,17 +1,24 @@
 //! How jobs of the spill get to the primary: all of them, once, in order, whoever dies on the way.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use windlass_core::admin::CancelAnswer;
-use windlass_core::clock::Timestamp;
-use windlass_core::engine::Admin;
+use windlass_core::clock::{ManualClock, Timestamp};
+use windlass_core::engine::{Admin, Declaration, Engine};
 use windlass_core::enqueue::{EnqueueRequest, NewJob, RequestId, When};
-use windlass_core::job::JobState;
+use windlass_core::job::JobId;
+use windlass_core::job_type::TypeSpec;
 use windlass_core::limits::RECEIPT_TTL;
-use windlass_core::names::{CorrelationId, GroupName, PriorityLabel, Tag};
+use windlass_core::names::{CorrelationId, GroupName, PriorityLabel, QueueName, Tag, TypeName};
+use windlass_core::payload::Payload;
 use windlass_core::priority::Priority;
+use windlass_core::queue::QueueSpec;
 use windlass_core::retry::RetryPolicy;
-use windlass_core::spill::{Aside, as_new};
+use windlass_core::spill::{BatchMost, Spill, as_new};
+use windlass_core::worker::WorkerId;
+use windlass_engines::memory::MemoryEngine;
+use windlass_engines::sqlite::{SqliteEngine, SqliteOptions};
 
 use crate::place::{
     Primary, declaration, job, payloads, quick, spill, sqlite, status, until, until_away, until_home,
@@ -56,7 +63,15 @@ async fn a_job_comes_home_with_everything_that_its_caller_gave_it() {
     primary.come_back();
     until_home(&engine).await;
     let there = waiting(&*primary.store).await.remove(0).job;
-    assert_eq!(as_new(there), as_new(here));
+    let (here, there) =
+        (as_new(here, Timestamp::EPOCH, Timestamp::EPOCH), as_new(there, Timestamp::EPOCH, Timestamp::EPOCH));
+    let apart = |a: When, b: When| match (a, b) {
+        (When::At(a), When::At(b)) => a.since(b).max(b.since(a)),
+        other => panic!("expected instants, got {other:?}"),
+    };
+    assert!(apart(here.when, there.when) < Duration::from_secs(5), "but for the clocks of two stores");
+    assert!(apart(here.expires.unwrap(), there.expires.unwrap()) < Duration::from_secs(5));
+    assert_eq!(NewJob { when: there.when, expires: there.expires, ..here }, there);
 }
 
 #[tokio::test]
@@ -74,101 +89,171 @@ async fn a_spill_on_disk_outlives_its_process_and_comes_home_with_the_next() {
 }
 
 /// A spill with three jobs of which the first two were set aside under a request, as a process leaves it that dies.
-async fn half_moved(
-    folder: &std::path::Path,
-    since: Timestamp,
-) -> (EnqueueRequest, Vec<windlass_core::job::JobId>) {
-    let spill = sqlite(folder);
+async fn half_moved(spill: &dyn Spill) -> (EnqueueRequest, Vec<JobId>) {
     spill.declare(declaration()).await.unwrap();
     let answers = spill.enqueue(crate::place::request((0..3).map(job).collect())).await.unwrap();
     let ids: Vec<_> = answers.iter().map(|answer| answer.job().unwrap()).collect();
     let request = RequestId::from_random(fastrand::u128(..));
-    let gate = Aside::Moving(request).gate(since);
-    assert_eq!(spill.set_aside(&gate, 2).await.unwrap(), 2);
-    let mut jobs = Vec::new();
-    for id in &ids[..2] {
-        jobs.push(as_new(spill.job(*id).await.unwrap().unwrap().job));
-    }
-    (EnqueueRequest { request, jobs }, ids)
+    let leaving = spill.set_aside(request, BatchMost { jobs: 2, bytes: 1_000 }, &[]).await.unwrap().unwrap();
+    assert_eq!(leaving.ids, ids[..2]);
+    let (_, jobs) = spill.still_leaving(request).await.unwrap().unwrap();
+    let here = spill.now().await.unwrap();
+    (EnqueueRequest { request, jobs: jobs.into_iter().map(|job| as_new(job, here, here)).collect() }, ids)
 }
 
-fn now() -> Timestamp {
-    use windlass_core::clock::Clock;
-    windlass_engines::clock::SystemClock.now()
+/// A spill in memory whose clock is moved by hand.
+fn on_clock(clock: &Arc<ManualClock>) -> Arc<dyn Spill> {
+    Arc::new(MemoryEngine::for_spill_with_clock(clock.clone()))
 }
 
 #[tokio::test]
-async fn what_a_process_had_marked_when_it_died_comes_home_once_whether_it_was_copied_or_not() {
+async fn what_a_process_had_set_aside_when_it_died_comes_home_once_whether_it_was_copied_or_not() {
     for copied in [false, true] {
         let primary = Primary::on_redis().await;
         let folder = tempfile::tempdir().unwrap();
-        let (request, _) = half_moved(folder.path(), now()).await;
+        let (request, _) = half_moved(&*sqlite(folder.path())).await;
         primary.store.declare(declaration()).await.unwrap();
         if copied {
             primary.store.enqueue(request).await.unwrap();
         }
         let engine = primary.with(sqlite(folder.path()), quick()).await;
         until_home(&engine).await;
-        assert_eq!(payloads(&*primary.store).await, [0, 1, 2], "copied: {copied}");
+        let mut there = payloads(&*primary.store).await;
+        there.sort_unstable();
+        assert_eq!(there, [0, 1, 2], "copied: {copied}");
     }
 }
 
 #[tokio::test]
-async fn a_mark_that_is_older_than_receipts_is_finished_if_there_is_one_and_else_waits_for_a_person() {
+async fn a_batch_that_is_older_than_receipts_is_finished_if_there_is_one_and_else_waits_for_a_person() {
     for copied in [false, true] {
         let primary = Primary::on_redis().await;
-        let folder = tempfile::tempdir().unwrap();
-        let (request, ids) = half_moved(folder.path(), now().minus(RECEIPT_TTL)).await;
+        let clock = Arc::new(ManualClock::default());
+        let spill = on_clock(&clock);
+        let (request, ids) = half_moved(&*spill).await;
         primary.store.declare(declaration()).await.unwrap();
         if copied {
             primary.store.enqueue(request).await.unwrap();
         }
-        let engine = primary.with(sqlite(folder.path()), quick()).await;
-        let expected = if copied { vec![0, 1, 2] } else { vec![2] };
-        until("the third is home", async || payloads(&*primary.store).await.len() == expected.len()).await;
-        assert_eq!(payloads(&*primary.store).await, expected);
-        let uncertain = if copied { 0 } else { 2 };
-        until("it is known who is uncertain", async || status(&engine).await.uncertain == uncertain).await;
+        clock.advance(RECEIPT_TTL - Duration::from_secs(1));
+        let engine = primary.with(spill, quick()).await;
+        let expected = if copied { 3 } else { 1 };
+        until("what may go is home", async || payloads(&*primary.store).await.len() == expected).await;
         if !copied {
+            assert_eq!((payloads(&*primary.store).await, status(&engine).await.uncertain), (vec![2], 2));
             engine.retry(ids[0]).await.unwrap();
             until("a person decided for the first", async || payloads(&*primary.store).await.len() == 2)
                 .await;
             assert_eq!(engine.cancel(ids[1], "it is there").await.unwrap(), CancelAnswer::Cancelled);
         }
         until_home(&engine).await;
+        until("nothing is uncertain", async || status(&engine).await.uncertain == 0).await;
     }
 }
 
 #[tokio::test]
-async fn a_job_cancelled_on_its_way_is_cancelled_where_it_went() {
-    let primary = Primary::on_redis().await;
+async fn what_leaves_can_be_neither_cancelled_nor_purged_nor_changed_and_does_not_expire() {
     let folder = tempfile::tempdir().unwrap();
-    let (request, ids) = half_moved(folder.path(), now()).await;
-    primary.store.declare(declaration()).await.unwrap();
-    let there = primary.store.enqueue(request.clone()).await.unwrap()[1].job().unwrap();
-    let spill = sqlite(folder.path());
-    let gate = spill.gates(None, 1).await.unwrap().remove(0);
-    spill.cancel(ids[1], "enough").await.unwrap();
-    let gone =
-        spill.end_behind(&gate, vec![(ids[0], "moved".to_owned()), (ids[1], "moved".to_owned())]).await;
-    assert_eq!(gone.unwrap(), [ids[1]], "the spill tells whoever moves it");
-    assert!(matches!(primary.store.job(there).await.unwrap().unwrap().state, JobState::Waiting { .. }));
+    for spill in [crate::place::memory(), sqlite(folder.path())] {
+        let (_, ids) = half_moved(&*spill).await;
+        for refused in [
+            spill.cancel(ids[0], "enough").await.map(drop),
+            spill.retry(ids[0]).await.map(drop),
+            spill.set_priority(ids[0], Priority::new(0).unwrap()).await.map(drop),
+        ] {
+            assert!(refused.unwrap_err().to_string().contains("on its way"));
+        }
+        assert_eq!(spill.purge(&crate::place::queue(), 100).await.unwrap().changed, 1, "the third one only");
+        assert_eq!(spill.queues().await.unwrap()[0].counts.parked, 2);
+    }
 }
 
 #[tokio::test]
-async fn jobs_that_the_primary_refuses_stay_in_the_spill_and_are_tried_again() {
+async fn a_job_that_leaves_does_not_expire_on_its_way() {
+    let clock = Arc::new(ManualClock::default());
+    let folder = tempfile::tempdir().unwrap();
+    let options = SqliteOptions { clock: clock.clone(), ..SqliteOptions::for_spill() };
+    let on_disk: Arc<dyn Spill> = Arc::new(SqliteEngine::open(folder.path().join("a.db"), options).unwrap());
+    for spill in [on_clock(&clock), on_disk] {
+        spill.declare(declaration()).await.unwrap();
+        let short = NewJob { expires: Some(When::In(Duration::from_secs(1))), ..job(1) };
+        spill.enqueue(crate::place::request(vec![short])).await.unwrap();
+        let request = RequestId::from_random(fastrand::u128(..));
+        spill.set_aside(request, BatchMost { jobs: 9, bytes: 9 }, &[]).await.unwrap().unwrap();
+        clock.advance(Duration::from_secs(2));
+        spill.sweep(100).await.unwrap();
+        assert_eq!(spill.still_leaving(request).await.unwrap().unwrap().1.len(), 1);
+        let ids = spill.leaving(9).await.unwrap().remove(0).ids;
+        assert!(spill.end_batch(request, vec![(ids[0], None)]).await.unwrap());
+        assert_eq!(spill.sweep(100).await.unwrap().changed, 1, "taken back, it expires");
+    }
+}
+
+#[tokio::test]
+async fn a_batch_that_two_bring_home_at_once_is_there_once_and_is_not_cancelled() {
+    let primary = Primary::on_redis().await;
+    let folder = tempfile::tempdir().unwrap();
+    let (request, ids) = half_moved(&*sqlite(folder.path())).await;
+    primary.store.declare(declaration()).await.unwrap();
+    let (one, other) = (sqlite(folder.path()), sqlite(folder.path()));
+    let read = one.still_leaving(request.request).await.unwrap().unwrap();
+    assert_eq!(read.1.len(), 2);
+    let ends = |why: &str| ids[..2].iter().map(|id| (*id, Some(why.to_owned()))).collect::<Vec<_>>();
+    assert!(other.end_batch(request.request, ends("moved by the other")).await.unwrap());
+    assert!(!one.end_batch(request.request, ends("moved by me")).await.unwrap(), "it is over");
+    let engines =
+        [primary.with(Arc::clone(&one), quick()).await, primary.with(Arc::clone(&other), quick()).await];
+    until_home(&engines[0]).await;
+    until_home(&engines[1]).await;
+    assert_eq!(payloads(&*primary.store).await, [2]);
+    assert_eq!(why_ended(&engines[0], ids[0]).await, "moved by the other");
+}
+
+#[tokio::test]
+async fn two_processes_that_share_a_spill_bring_everything_home_once() {
+    let primary = Primary::on_redis().await;
+    let folder = tempfile::tempdir().unwrap();
+    let engines = [
+        primary.with(sqlite(folder.path()), quick()).await,
+        primary.with(sqlite(folder.path()), quick()).await,
+    ];
+    primary.go();
+    until_away(&engines[0]).await;
+    until_away(&engines[1]).await;
+    for number in 0..600 {
+        spill(&engines[number % 2], job(number)).await;
+    }
+    primary.come_back();
+    until_home(&engines[0]).await;
+    until_home(&engines[1]).await;
+    let mut there = payloads(&*primary.store).await;
+    there.sort_unstable();
+    assert_eq!(there, (0..600).collect::<Vec<_>>());
+    let returned = status(&engines[0]).await.returned + status(&engines[1]).await.returned;
+    assert_eq!(returned, 600);
+}
+
+#[tokio::test]
+async fn jobs_that_the_primary_refuses_stay_in_the_spill_keep_no_others_and_are_tried_again() {
     let primary = Primary::on_redis().await;
     let engine = primary.with_memory().await;
+    let (queue, kind) = (QueueName::parse("beside").unwrap(), TypeName::parse("beside").unwrap());
+    let beside = Declaration {
+        queues: vec![QueueSpec::new(queue.clone())],
+        types: vec![TypeSpec::new(kind.clone(), queue)],
+    };
+    engine.declare(beside).await.unwrap();
     primary.go();
     until_away(&engine).await;
-    let id = spill(&engine, job(1)).await;
+    let refused = spill(&engine, job(1)).await;
+    spill(&engine, NewJob::new(kind, Payload::parse("2").unwrap())).await;
     primary.store.set_shut(&crate::place::queue(), true).await.unwrap();
     primary.come_back();
-    until("it is back", async || status(&engine).await.active == "redis").await;
+    until("the other is home", async || payloads(&*primary.store).await == [2]).await;
     assert_eq!(status(&engine).await.spill_size, 1);
     primary.store.set_shut(&crate::place::queue(), false).await.unwrap();
     until_home(&engine).await;
-    assert!(why_ended(&engine, id).await.starts_with("moved to redis as job "));
+    assert!(why_ended(&engine, refused).await.starts_with("moved to redis as job "));
 }
 
 #[tokio::test]
@@ -176,30 +261,33 @@ async fn what_was_tried_in_the_spill_stays_there() {
     let spill = crate::place::memory();
     spill.declare(declaration()).await.unwrap();
     spill.enqueue(crate::place::request(vec![job(1)])).await.unwrap();
-    let worker = windlass_core::worker::WorkerId::from_random(7);
-    let card = windlass_core::worker::WorkerCard {
-        id: worker,
-        host: String::new(),
-        pid: 1,
-        version: String::new(),
-        queues: vec![crate::place::queue()],
-        types: vec![crate::place::kind()],
-        lease: Duration::from_secs(30),
-    };
-    spill.register(card).await.unwrap();
-    let claim = windlass_core::claim::ClaimRequest {
-        token: windlass_core::claim::ClaimToken::from_random(1),
-        repeat: false,
-        worker,
-        queues: vec![crate::place::queue()],
-        types: vec![crate::place::kind()],
-        limit: 1,
-        boosted_max: 0,
-        suspects: windlass_core::claim::Suspects::LeaveOut,
-    };
-    let gate = Aside::Moving(RequestId::from_random(1)).gate(now());
-    spill.claim(claim).await.unwrap();
-    assert_eq!(spill.set_aside(&gate, 10).await.unwrap(), 0, "while it runs");
+    let worker = WorkerId::from_random(7);
+    spill.register(crate::place::card(worker)).await.unwrap();
+    let most = BatchMost { jobs: 10, bytes: 1_000 };
+    spill.claim(crate::place::claim_request(worker)).await.unwrap();
+    assert_eq!(spill.set_aside(RequestId::from_random(1), most, &[]).await.unwrap(), None, "while it runs");
     spill.retire(worker).await.unwrap();
-    assert_eq!(spill.set_aside(&gate, 10).await.unwrap(), 0, "and when it was given back");
+    assert_eq!(
+        spill.set_aside(RequestId::from_random(2), most, &[]).await.unwrap(),
+        None,
+        "when it was given back"
+    );
+}
+
+#[tokio::test]
+async fn a_batch_holds_no_more_than_it_may_and_no_jobs_of_types_that_were_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    for spill in [crate::place::memory(), sqlite(folder.path())] {
+        spill.declare(declaration()).await.unwrap();
+        let jobs =
+            (0..5).map(|_| NewJob::new(crate::place::kind(), Payload::parse("\"0123456789\"").unwrap()));
+        spill.enqueue(crate::place::request(jobs.collect())).await.unwrap();
+        let aside = async |request, most, but: &[TypeName]| {
+            let leaving = spill.set_aside(RequestId::from_random(request), most, but).await.unwrap();
+            leaving.map_or(0, |leaving| leaving.ids.len())
+        };
+        assert_eq!(aside(1, BatchMost { jobs: 9, bytes: 99 }, &[crate::place::kind()]).await, 0);
+        assert_eq!(aside(2, BatchMost { jobs: 9, bytes: 15 }, &[]).await, 2, "the second goes over");
+        assert_eq!(aside(3, BatchMost { jobs: 2, bytes: 99 }, &[]).await, 2);
+    }
 }

@@ -6,7 +6,9 @@ use windlass_core::job::Phase;
 use windlass_core::key::KeyClaim;
 use windlass_core::names::Key;
 
-use crate::place::{Primary, job, payloads, put, request, status, until_away, until_home, why_ended};
+use windlass_engines::fallback::FallbackOptions;
+
+use crate::place::{Primary, job, payloads, put, request, status, until, until_away, until_home, why_ended};
 
 /// An enqueue that the primary does, but does not answer.
 async fn unanswered(primary: &Primary, engine: &windlass_engines::fallback::FallbackEngine) -> Vec<Enqueued> {
@@ -43,23 +45,50 @@ async fn a_job_that_the_primary_may_have_can_be_neither_cancelled_nor_started_un
     let id = unanswered(&primary, &engine).await[0].job().unwrap();
     for refused in [engine.cancel(id, "enough").await.map(drop), engine.retry(id).await.map(drop)] {
         let error = refused.unwrap_err();
-        assert!(error.is_passing() && error.to_string().contains("may be in redis"), "{error}");
+        assert!(error.is_passing() && error.to_string().contains("may be there"), "{error}");
     }
 }
 
 #[tokio::test]
-async fn of_several_that_the_primary_may_have_one_may_expire_and_the_others_are_still_found() {
+async fn a_thousand_jobs_that_the_primary_may_have_are_there_once_in_the_end() {
+    for had_it in [true, false] {
+        let primary = Primary::on_redis().await;
+        let engine = primary.with_memory().await;
+        put(&engine, job(0)).await;
+        // Either it is done and not answered, or it does not even arrive.
+        primary.proxy.swallow_answers(had_it);
+        primary.proxy.freeze(!had_it);
+        let answers = engine.enqueue(request((1..=1_000).map(job).collect())).await.unwrap();
+        assert!(answers.iter().all(|answer| matches!(answer, Enqueued::Spilled(_))));
+        primary.go();
+        primary.proxy.freeze(false);
+        primary.proxy.swallow_answers(false);
+        until_away(&engine).await;
+        primary.come_back();
+        until_home(&engine).await;
+        let mut there = payloads(&*primary.store).await;
+        there.sort_unstable();
+        assert_eq!(there, (0..=1_000).collect::<Vec<_>>(), "had it: {had_it}");
+    }
+}
+
+#[tokio::test]
+async fn a_repeat_of_what_could_not_be_kept_is_not_run_from_the_spill_either() {
     let primary = Primary::on_redis().await;
-    let spill = crate::place::memory();
-    let engine = primary.with(std::sync::Arc::clone(&spill), crate::place::quick()).await;
-    let ids: Vec<_> =
-        unanswered(&primary, &engine).await.iter().map(|answer| answer.job().unwrap()).collect();
-    spill.cancel(ids[0], "it expired").await.unwrap();
+    let options = FallbackOptions { spill_max: 0, ..crate::place::quick() };
+    let engine = primary.with(crate::place::memory(), options).await;
+    put(&engine, job(0)).await;
+    primary.proxy.swallow_answers(true);
+    let request = request(vec![job(1)]);
+    assert!(engine.enqueue(request.clone()).await.unwrap_err().is_unknown(), "there is no room for it");
+    primary.go();
+    primary.proxy.swallow_answers(false);
+    until_away(&engine).await;
+    let error = engine.enqueue(request.clone()).await.unwrap_err();
+    assert!(error.is_unknown(), "it may be in the primary: {error}");
     primary.come_back();
-    until_home(&engine).await;
-    assert_eq!(status(&engine).await.uncertain, 0);
-    assert_eq!(payloads(&*primary.store).await, [0, 1, 2]);
-    assert!(why_ended(&engine, ids[1]).await.starts_with("moved to redis as job "));
+    until("it is answered", async || engine.enqueue(request.clone()).await.is_ok()).await;
+    assert_eq!(payloads(&*primary.store).await, [0, 1]);
 }
 
 #[tokio::test]

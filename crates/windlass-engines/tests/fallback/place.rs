@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use windlass_core::admin::{JobRecord, ListRequest};
+use windlass_core::claim::{ClaimRequest, ClaimToken, Suspects};
 use windlass_core::engine::{Admin, Declaration, Engine};
 use windlass_core::enqueue::{EnqueueRequest, Enqueued, NewJob, RequestId};
 use windlass_core::fallback::{FallbackStatus, SwitchRules};
@@ -15,6 +16,7 @@ use windlass_core::names::{QueueName, TypeName};
 use windlass_core::payload::Payload;
 use windlass_core::queue::QueueSpec;
 use windlass_core::spill::Spill;
+use windlass_core::worker::{WorkerCard, WorkerId};
 use windlass_engines::fallback::{Connect, FallbackEngine, FallbackOptions};
 use windlass_engines::memory::MemoryEngine;
 use windlass_engines::redis::{RedisEngine, RedisOptions};
@@ -89,6 +91,7 @@ pub(crate) fn quick() -> FallbackOptions {
     FallbackOptions {
         check_timeout: Duration::from_secs(1),
         check_every: Duration::from_millis(20),
+        adopt_after: Duration::from_millis(100),
         rules,
         ..FallbackOptions::default()
     }
@@ -179,5 +182,30 @@ pub(crate) async fn why_ended(engine: &FallbackEngine, id: JobId) -> String {
     match engine.job(id).await.unwrap().expect("it is kept").state {
         JobState::Cancelled { why, .. } => why,
         other => panic!("expected it to be over, got {other:?}"),
+    }
+}
+
+pub(crate) fn card(id: WorkerId) -> WorkerCard {
+    WorkerCard {
+        id,
+        host: String::new(),
+        pid: 1,
+        version: String::new(),
+        queues: vec![queue()],
+        types: vec![kind()],
+        lease: Duration::from_secs(30),
+    }
+}
+
+pub(crate) fn claim_request(worker: WorkerId) -> ClaimRequest {
+    ClaimRequest {
+        token: ClaimToken::from_random(fastrand::u128(..)),
+        repeat: false,
+        worker,
+        queues: vec![queue()],
+        types: vec![kind()],
+        limit: 1,
+        boosted_max: 0,
+        suspects: Suspects::LeaveOut,
     }
 }

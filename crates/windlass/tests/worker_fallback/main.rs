@@ -10,14 +10,15 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use windlass::core::admin::Totals;
 use windlass::core::engine::{Admin, Engine};
-use windlass::core::fallback::{FallbackStatus, SwitchRules};
+use windlass::core::fallback::{FallbackStatus, Side, SwitchRules};
 use windlass::core::spill::Spill;
 use windlass::dequeue::{Consumer, Next};
 use windlass::fallback::{Connect, FallbackEngine, FallbackOptions};
 use windlass::redis::{RedisEngine, RedisOptions};
 use windlass::sqlite::{SqliteEngine, SqliteOptions};
 use windlass::{
-    Client, Handlers, JobType, MemoryEngine, Placement, State, Stopped, Worker, WorkerOptions, spec_of,
+    Client, Context, Handlers, JobType, MemoryEngine, Placement, State, Stopped, Worker, WorkerOptions,
+    spec_of,
 };
 use windlass_servers::redis::{Options, Server};
 
@@ -36,7 +37,10 @@ impl JobType for Count {
 /// How often each number was handled.
 type Seen = Arc<Mutex<HashMap<usize, u32>>>;
 
-async fn count(job: Count, State(seen): State<Seen>) {
+async fn count(job: Count, ctx: Context, State(seen): State<Seen>) {
+    if job.number.is_multiple_of(50) && Side::of(ctx.job().id) == Side::Spill {
+        ctx.progress(50, Some("half way")).await.expect("a job of the spill may tell how far it is");
+    }
     *seen.lock().unwrap().entry(job.number).or_default() += 1;
 }
 
@@ -68,8 +72,13 @@ fn quick() -> FallbackOptions {
         away_max: Duration::from_millis(100),
         ..SwitchRules::default()
     };
-    let (check_timeout, check_every) = (Duration::from_secs(1), Duration::from_millis(20));
-    FallbackOptions { check_timeout, check_every, rules, ..FallbackOptions::default() }
+    FallbackOptions {
+        check_timeout: Duration::from_secs(1),
+        check_every: Duration::from_millis(20),
+        adopt_after: Duration::from_millis(500),
+        rules,
+        ..FallbackOptions::default()
+    }
 }
 
 async fn joined(server: &Server, spill: Arc<dyn Spill>) -> Arc<FallbackEngine> {

@@ -179,12 +179,15 @@ impl Index {
                 if gate.is_suspect() {
                     of_type.suspects.insert(turn);
                 } else {
-                    of_type.parked.insert(turn);
+                    if !gate.is_of_spill() {
+                        of_type.parked.insert(turn);
+                    }
                     self.gates.entry(gate.clone()).or_default().insert(turn);
                 }
             }
         }
-        if let Some(at) = job.expiry() {
+        let leaves = gate.as_ref().is_some_and(Gate::is_of_spill);
+        if let Some(at) = job.expiry().filter(|_| !leaves) {
             self.expiring.insert((at, job.id));
         }
     }
