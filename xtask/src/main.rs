@@ -18,6 +18,7 @@ const HELP: &str = "\
 cargo xtask CHORE
 
   test                              run every test: unit, integration, doc tests, simulation; build the examples
+    [--with cluster,tls,pgbouncer]    these are among them anyway; to name them is to insist
   ci                                format, lints, tidy, docs, then test: what must pass before a change lands
   servers -- COMMAND                run a command with throw-away servers in DATABASE_URL and REDIS_URL
   simulate --histories N --seed S   run N seeded histories of a whole cluster, starting with seed S
@@ -43,7 +44,7 @@ fn main() -> ExitCode {
 fn run(words: &[&str]) -> Result<ExitCode, String> {
     match words {
         ["servers", "--", command @ ..] => return servers::run(command),
-        ["test"] => test::run()?,
+        ["test", options @ ..] => test::run_with(options)?,
         ["ci"] => ci::run()?,
         ["simulate", options @ ..] => simulate::run(options)?,
         ["torture", options @ ..] => torture::run(options)?,

@@ -11,6 +11,24 @@ const HISTORIES: &str = "2000";
 /// Where the histories of an ordinary test run start. Fixed, so that a change and not luck makes it fail.
 const SEED: &str = "1";
 
+/// Tests that need more programs than others. They always run.
+const GROUPS: [&str; 3] = ["cluster", "tls", "pgbouncer"];
+
+/// Runs everything, whatever is named.
+pub(crate) fn run_with(options: &[&str]) -> Result<(), String> {
+    check_options(options)?;
+    run()
+}
+
+fn check_options(options: &[&str]) -> Result<(), String> {
+    let expected = || format!("expected nothing or `--with {}`, got {}", GROUPS.join(","), options.join(" "));
+    match options {
+        [] => Ok(()),
+        ["--with", list] if list.split(',').all(|name| GROUPS.contains(&name)) => Ok(()),
+        _ => Err(expected()),
+    }
+}
+
 /// Runs everything, goes on after a failure, and ends with a summary.
 pub(crate) fn run() -> Result<(), String> {
     need_a_c_compiler()?;
@@ -112,6 +130,13 @@ fn count_before(text: &str, word: &str) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn groups_may_be_named_and_unknown_ones_are_refused() {
+        assert_eq!(check_options(&["--with", "cluster,pgbouncer"]), Ok(()));
+        assert!(check_options(&["--with", "moon"]).unwrap_err().contains("cluster,tls,pgbouncer"));
+        assert!(check_options(&["--fast"]).is_err());
+    }
 
     #[test]
     fn the_summary_counts_all_programs_and_names_what_failed_and_what_was_left_out() {

@@ -440,6 +440,7 @@ macro_rules! every_behaviour {
                 who_wants_no_token_only_looks
                 a_batch_of_requests_for_tokens_is_answered_in_order
                 of_many_at_once_no_more_get_tokens_than_there_are
+                a_limit_that_is_made_faster_keeps_nobody_waiting_for_the_slower_one
                 a_prune_forgets_keys_that_have_saved_up_everything
                 gates_with_waiters_are_listed_page_by_page
                 a_gate_is_listed_only_while_somebody_waits_behind_it

@@ -206,7 +206,7 @@ pub async fn tokens_are_taken_as_core_decides(h: &Harness) {
                 expected,
                 "{wanted} of {rate:?}"
             );
-            due = if expected.granted > 0 { Some(expected.due) } else { due };
+            due = if expected.is_news(due) { Some(expected.due) } else { due };
         }
     }
 }
@@ -227,6 +227,17 @@ pub async fn who_wants_no_token_only_looks(h: &Harness) {
     assert_eq!(taken(h, request("mails", "a", &rate, 1)).await.granted, 1);
     let look = taken(h, request("mails", "a", &rate, 0)).await;
     assert_eq!(look.retry_after, Some(Duration::from_millis(100)));
+}
+
+pub async fn a_limit_that_is_made_faster_keeps_nobody_waiting_for_the_slower_one(h: &Harness) {
+    let slow = RateLimit { burst: 1, ..RateLimit::new(1, minutes(60)) };
+    for (key, wanted) in [("taken", 1), ("looked at", 0)] {
+        assert_eq!(taken(h, request("mails", key, &slow, 1)).await.granted, 1);
+        let wait = taken(h, request("mails", key, &ten_a_second(1), wanted)).await.retry_after;
+        assert_eq!(wait, Some(Duration::from_millis(100)), "{key}");
+        h.advance(Duration::from_millis(100));
+        assert_eq!(taken(h, request("mails", key, &ten_a_second(1), 1)).await.granted, 1, "{key}");
+    }
 }
 
 pub async fn a_batch_of_requests_for_tokens_is_answered_in_order(h: &Harness) {

@@ -135,6 +135,14 @@ pub struct Taken {
     pub retry_after: Option<Duration>,
 }
 
+impl Taken {
+    /// Whether something else is to be remembered now: tokens were taken, or what was remembered lies further ahead than this
+    /// limit can bring it. If that stayed, a key would wait as long as an earlier, slower limit would have made it.
+    pub fn is_news(&self, remembered: Option<Timestamp>) -> bool {
+        self.granted > 0 || remembered.is_some_and(|due| due > self.due)
+    }
+}
+
 /// Decides how many tokens a request gets. `due` is what was remembered of the key.
 pub fn take(pace: Pace, due: Option<Timestamp>, wanted: u32, now: Timestamp) -> Taken {
     let now = now.as_micros();

@@ -75,8 +75,9 @@ impl State {
 impl Shared {
     fn take(&mut self, request: &Take, now: Timestamp) -> Taken {
         let at = (request.limit.clone(), request.key.clone());
-        let taken = take(request.pace, self.tokens.get(&at).copied(), request.wanted, now);
-        if taken.granted > 0 {
+        let remembered = self.tokens.get(&at).copied();
+        let taken = take(request.pace, remembered, request.wanted, now);
+        if taken.is_news(remembered) {
             self.tokens.insert(at, taken.due);
         }
         taken

@@ -98,9 +98,12 @@ impl Store {
         let params = [instant(&now), text(&limit), text(&request.key)];
         let rows = conn.ask(&self.sql.look_at_tokens, &params).await?;
         let Some(row) = rows.first() else { return Err(damaged().into()) };
-        let due: Option<i64> = row.try_get(1)?;
-        let now = Timestamp::from_micros(row.try_get(0)?);
-        Ok(take(request.pace, due.map(Timestamp::from_micros), 0, now))
+        let due = row.try_get::<_, Option<i64>>(1)?.map(Timestamp::from_micros);
+        let taken = take(request.pace, due, 0, Timestamp::from_micros(row.try_get(0)?));
+        if taken.is_news(due) {
+            return self.take_one(conn, request).await;
+        }
+        Ok(taken)
     }
 
     pub(super) async fn gates(&self, after: Option<Gate>, limit: u32) -> Step<Vec<Gate>> {

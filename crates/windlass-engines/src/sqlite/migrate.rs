@@ -260,9 +260,9 @@ mod tests {
     #[test]
     fn a_table_of_the_users_with_the_name_of_a_new_one_of_ours_is_refused() {
         let conn = older_by_one();
-        conn.execute_batch("CREATE TABLE job_breakers (colour)").unwrap();
+        conn.execute_batch("CREATE TABLE spill_batches (colour)").unwrap();
         let why = refusal(&conn);
-        assert!(why.contains("job_breakers") && why.contains("name another file"), "{why}");
+        assert!(why.contains("spill_batches") && why.contains("name another file"), "{why}");
         assert_eq!(version(&conn).unwrap(), newest() - 1, "nothing was made");
     }
 

@@ -88,9 +88,10 @@ impl Work<'_> {
     fn take_one(&mut self, request: &Take) -> Step<Taken> {
         let (limit, key) = (request.limit.as_str(), request.key.as_str());
         let mut find = self.conn.prepare_cached(sql!("find_tokens"))?;
-        let due = find.query_row(params![limit, key], |row| row.get(0)).optional()?;
-        let taken = take(request.pace, due.map(Timestamp::from_micros), request.wanted, self.now);
-        if taken.granted > 0 {
+        let remembered: Option<i64> = find.query_row(params![limit, key], |row| row.get(0)).optional()?;
+        let remembered = remembered.map(Timestamp::from_micros);
+        let taken = take(request.pace, remembered, request.wanted, self.now);
+        if taken.is_news(remembered) {
             let mut save = self.conn.prepare_cached(sql!("save_tokens"))?;
             save.execute(params![limit, key, taken.due.as_micros()])?;
         }

@@ -25,6 +25,8 @@ pub(crate) struct Breakers {
     clock: Arc<dyn Clock>,
     wake: Arc<Wake>,
     platforms: RwLock<BTreeMap<BreakerName, Arc<Platform>>>,
+    /// Held by whoever tells the store: a second one must wait until the first is done.
+    syncing: tokio::sync::Mutex<()>,
 }
 
 /// A platform, and what is known of it.
@@ -68,7 +70,8 @@ impl Breakers {
         specs: &[BreakerSpec],
     ) -> Self {
         let platforms = specs.iter().map(|spec| (spec.name.clone(), Platform::new(spec.clone())));
-        Self { engine, clock, wake, platforms: RwLock::new(platforms.collect()) }
+        let platforms = RwLock::new(platforms.collect());
+        Self { engine, clock, wake, platforms, syncing: tokio::sync::Mutex::default() }
     }
 
     /// All platforms that this process has to do with.
@@ -182,6 +185,7 @@ impl Breakers {
 
     /// Reads what the store knows of platforms, and tells it what happened here.
     pub(crate) async fn sync(&self) -> Result<(), EngineError> {
+        let _one_at_a_time = self.syncing.lock().await;
         let shared: Vec<_> = self.all().into_iter().filter(|platform| platform.is_shared()).collect();
         if shared.is_empty() {
             return Ok(());

@@ -236,8 +236,9 @@ impl Worker {
                 deadline.map(|deadline| deadline.saturating_duration_since(tokio::time::Instant::now()));
             self.unsettled |= Box::pin(on_spill.ended(left)).await == Stopped::Unsettled;
         }
+        // Before the keeper is ended: what it is about to tell the store must not be lost with it.
+        let _ = tokio::time::timeout(FLUSH_GRACE, sync_limits(&self.client)).await;
         self.duties.drain(..).for_each(|duty| duty.abort());
-        sync_limits(&self.client).await;
         self.listener = None;
         if let Some(heart) = &mut self.heart {
             leave(heart, &self.controls).await;

@@ -21,7 +21,7 @@ for _ = 1, number_arg() do
   local member, every, tolerance, wanted = arg(), number_arg(), number_arg(), number_arg()
   local due = tonumber(redis.call('ZSCORE', key('tokens'), member) or nil)
   local granted, remembered, wait = take(due, every, tolerance, wanted)
-  if granted > 0 then
+  if granted > 0 or (due and due > remembered) then
     redis.call('ZADD', key('tokens'), digits(remembered), member)
   end
   for _, value in ipairs({digits(granted), digits(remembered), wait}) do
