@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
 use windlass::{
     Attempt, Context, Finish, Handlers, JobType, MemoryEngine, State, Worker, WorkerOptions, select,
 };
@@ -30,11 +31,12 @@ impl JobType for Reconcile {
     const NAME: &'static str = "affiliate.reconcile";
 }
 
-/// What the example shares: when it began, and how often the platform was asked for report 102.
+/// What the example shares: when it began, how often the platform was asked for report 102, and how many reports are left.
 #[derive(Clone)]
 struct App {
     began: Instant,
     asked: Arc<AtomicU32>,
+    left: Arc<watch::Sender<usize>>,
 }
 
 impl App {
@@ -43,9 +45,7 @@ impl App {
     }
 
     /// What the platform counted; it has nothing of report 102 until it is asked a second time.
-    async fn fetch(&self, report: u32) -> Option<u64> {
-        // may sleep: a platform takes its time
-        tokio::time::sleep(Duration::from_millis(100)).await;
+    fn fetch(&self, report: u32) -> Option<u64> {
         match report {
             102 if self.asked.fetch_add(1, Ordering::SeqCst) == 0 => None,
             102 => Some(70),
@@ -64,17 +64,19 @@ async fn reconcile(
 ) -> Finish {
     let report = job.report;
     app.say(&format!("#{report} attempt {attempt}, correlation {}", correlation(&ctx)));
-    match app.fetch(report).await {
+    match app.fetch(report) {
         None => {
             app.say(&format!("#{report} the platform has nothing yet; again in {TRY_AGAIN_AFTER:?}"));
             Finish::Snooze(TRY_AGAIN_AFTER)
         }
         Some(counted) if counted == job.clicks => {
             app.say(&format!("#{report} matched: {counted} clicks"));
+            app.left.send_modify(|left| *left -= 1);
             Finish::Done
         }
         Some(counted) => {
             app.say(&format!("#{report} mismatch: {} clicks reported, {counted} counted", job.clicks));
+            app.left.send_modify(|left| *left -= 1);
             Finish::Dead(format!("{} clicks reported, {counted} counted", job.clicks))
         }
     }
@@ -86,26 +88,25 @@ fn correlation(ctx: &Context) -> String {
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let app = App { began: Instant::now(), asked: Arc::default() };
+    let reports = [(101, 1_200, "normal"), (102, 70, "normal"), (103, 9_000, "high")];
+    let left = Arc::new(watch::Sender::new(reports.len()));
+    let app = App { began: Instant::now(), asked: Arc::default(), left };
     let engine = select::from_env(Arc::new(MemoryEngine::for_spill())).await?;
     let handlers = Handlers::new(app.clone()).handle(reconcile);
     let mut worker = Worker::start(engine, handlers, WorkerOptions::default()).await?;
     let client = worker.client().clone();
 
-    for (report, clicks, label) in [(101, 1_200, "normal"), (102, 70, "normal"), (103, 9_000, "high")] {
+    for (report, clicks, label) in reports {
         let job = Reconcile { report, clicks };
         client.enqueue(job).label(label).correlation(&format!("report-{report}")).await?;
         app.say(&format!("#{report} put in, priority {label}"));
     }
     let snapshot = client.snapshot().await?;
     app.say(&format!("{} in the queue, engine {}", snapshot.depth, snapshot.active_engine));
-    while client.snapshot().await?.depth > 0 {
-        // may sleep: the example waits for its own jobs
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    app.left.subscribe().wait_for(|left| *left == 0).await?;
+    worker.stop().await;
     let snapshot = client.snapshot().await?;
     let dead: u64 = snapshot.queues.iter().map(|queue| queue.counts.dead_letters).sum();
-    app.say(&format!("nothing left; {dead} report waits for a person as a dead letter"));
-    worker.stop().await;
+    app.say(&format!("{} left; {dead} report waits for a person as a dead letter", snapshot.depth));
     Ok(())
 }

@@ -144,6 +144,7 @@ async fn finished(client: &Client) -> Result<(), Failure> {
             Err(error) if !error.is_passing() || client.engine().spill().is_none() => {
                 return Err(error.into());
             }
+            // may sleep: counts are read from the store, which has other things to do.
             _ => tokio::time::sleep(LOOK_EVERY).await,
         }
     }

@@ -54,6 +54,7 @@ impl Inner {
                 }
                 Err(error) => return Err(error),
             }
+            // may sleep: those who put jobs in now have the store for as long as this batch had it.
             tokio::time::sleep(began.elapsed().min(Duration::from_secs(1))).await;
         }
         Ok(())

@@ -27,11 +27,13 @@ pub(super) async fn watch(inner: Weak<Inner>) {
     for checks in 1_u32.. {
         let Some(kept) = inner.upgrade() else { return };
         kept.check().await;
+        kept.heard.send_modify(|times| *times += 1);
         if checks % CHECKS_PER_COPY == 0 && kept.side() == Side::Primary {
             kept.copy_catalogue().await;
         }
         let wait = kept.until_next_check();
         drop(kept);
+        // may sleep: a store is asked for signs of life so often and not more often, in sickness and in health.
         tokio::time::sleep(wait).await;
     }
 }
@@ -47,9 +49,11 @@ pub(super) async fn bring_home(inner: Weak<Inner>, returned: Arc<Notify>, adopt_
             tracing::warn!(%error, "the spill could not be brought home; it is tried again");
         }
         kept.keep_spill_tidy().await;
+        kept.heard.send_modify(|times| *times += 1);
         drop(kept);
         tokio::select! {
             () = returned.notified() => {}
+            // may sleep: nobody tells of a batch that another process left behind, so it is looked for, but not all the time.
             () = tokio::time::sleep(look_every) => {}
         }
     }

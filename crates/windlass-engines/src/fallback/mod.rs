@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 
 use windlass_core::admin::BatchDone;
@@ -100,6 +100,8 @@ struct Inner {
     unanswered: Mutex<Unanswered>,
     counts: Counts,
     returned: Arc<Notify>,
+    /// Goes up whenever something was heard of the primary or came home.
+    heard: watch::Sender<u64>,
     started: Instant,
 }
 
@@ -132,6 +134,7 @@ impl FallbackEngine {
             unanswered: Mutex::default(),
             counts: Counts::default(),
             returned: Arc::default(),
+            heard: watch::Sender::new(0),
             started: Instant::now(),
         });
         inner.reach_primary().await?;
@@ -142,6 +145,13 @@ impl FallbackEngine {
             duties.push(tokio::spawn(bringing));
         }
         Ok(Self { inner, duties })
+    }
+}
+
+impl FallbackEngine {
+    /// Goes up after each check of the primary and each round that brings jobs home, for those who wait for what comes of them.
+    pub fn heard(&self) -> watch::Receiver<u64> {
+        self.inner.heard.subscribe()
     }
 }
 

@@ -128,7 +128,8 @@ async fn one_failure_spills_one_job_and_does_not_switch() {
     spill(&engine, job(1)).await;
     assert_eq!(status(&engine).await.active, "redis");
     primary.come_back();
-    until("calls go through again", async || matches!(put(&engine, job(2)).await, Enqueued::New(_))).await;
+    until(&engine, "calls go through again", async || matches!(put(&engine, job(2)).await, Enqueued::New(_)))
+        .await;
     assert_eq!(status(&engine).await.switches, 0);
 }
 

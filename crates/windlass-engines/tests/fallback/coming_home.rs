@@ -138,16 +138,19 @@ async fn a_batch_that_is_older_than_receipts_is_finished_if_there_is_one_and_els
         clock.advance(RECEIPT_TTL - Duration::from_secs(1));
         let engine = primary.with(spill, quick()).await;
         let expected = if copied { 3 } else { 1 };
-        until("what may go is home", async || payloads(&*primary.store).await.len() == expected).await;
+        until(&engine, "what may go is home", async || payloads(&*primary.store).await.len() == expected)
+            .await;
         if !copied {
             assert_eq!((payloads(&*primary.store).await, status(&engine).await.uncertain), (vec![2], 2));
             engine.retry(ids[0]).await.unwrap();
-            until("a person decided for the first", async || payloads(&*primary.store).await.len() == 2)
-                .await;
+            until(&engine, "a person decided for the first", async || {
+                payloads(&*primary.store).await.len() == 2
+            })
+            .await;
             assert_eq!(engine.cancel(ids[1], "it is there").await.unwrap(), CancelAnswer::Cancelled);
         }
         until_home(&engine).await;
-        until("nothing is uncertain", async || status(&engine).await.uncertain == 0).await;
+        until(&engine, "nothing is uncertain", async || status(&engine).await.uncertain == 0).await;
     }
 }
 
@@ -249,7 +252,7 @@ async fn jobs_that_the_primary_refuses_stay_in_the_spill_keep_no_others_and_are_
     spill(&engine, NewJob::new(kind, Payload::parse("2").unwrap())).await;
     primary.store.set_shut(&crate::place::queue(), true).await.unwrap();
     primary.come_back();
-    until("the other is home", async || payloads(&*primary.store).await == [2]).await;
+    until(&engine, "the other is home", async || payloads(&*primary.store).await == [2]).await;
     assert_eq!(status(&engine).await.spill_size, 1);
     primary.store.set_shut(&crate::place::queue(), false).await.unwrap();
     until_home(&engine).await;

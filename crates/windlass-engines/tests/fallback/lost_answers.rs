@@ -87,7 +87,7 @@ async fn a_repeat_of_what_could_not_be_kept_is_not_run_from_the_spill_either() {
     let error = engine.enqueue(request.clone()).await.unwrap_err();
     assert!(error.is_unknown(), "it may be in the primary: {error}");
     primary.come_back();
-    until("it is answered", async || engine.enqueue(request.clone()).await.is_ok()).await;
+    until(&engine, "it is answered", async || engine.enqueue(request.clone()).await.is_ok()).await;
     assert_eq!(payloads(&*primary.store).await, [0, 1]);
 }
 

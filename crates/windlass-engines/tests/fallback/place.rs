@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use windlass_core::admin::{JobRecord, ListRequest};
 use windlass_core::claim::{ClaimRequest, ClaimToken, Suspects};
@@ -22,6 +22,9 @@ use windlass_engines::memory::MemoryEngine;
 use windlass_engines::redis::{RedisEngine, RedisOptions};
 use windlass_engines::sqlite::{SqliteEngine, SqliteOptions};
 use windlass_servers::proxy::Proxy;
+
+/// Nothing in a test takes this long.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A primary that can be cut off.
 pub(crate) struct Primary {
@@ -133,22 +136,27 @@ pub(crate) async fn status(engine: &FallbackEngine) -> FallbackStatus {
     engine.fallback().await.unwrap().expect("it can fall back")
 }
 
-/// Looks again and again until it is so.
-pub(crate) async fn until(what: &str, is_so: impl AsyncFn() -> bool) {
-    let began = Instant::now();
-    while !is_so().await {
-        assert!(began.elapsed() < Duration::from_secs(20), "waited in vain until {what}");
-        // may sleep: what the engine finds out by itself can only be looked at
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+/// Looks after each thing that the engine has heard, until it is so.
+pub(crate) async fn until(engine: &FallbackEngine, what: &str, is_so: impl AsyncFn() -> bool) {
+    let mut heard = engine.heard();
+    let waiting = async {
+        while !is_so().await {
+            heard.changed().await.expect("the engine is kept");
+        }
+    };
+    tokio::time::timeout(PATIENCE, waiting).await.unwrap_or_else(|_| panic!("waited in vain until {what}"));
 }
 
 pub(crate) async fn until_away(engine: &FallbackEngine) {
-    until("the primary is away", async || status(engine).await.active != status(engine).await.primary).await;
+    until(engine, "the primary is away", async || {
+        let status = status(engine).await;
+        status.active != status.primary
+    })
+    .await;
 }
 
 pub(crate) async fn until_home(engine: &FallbackEngine) {
-    until("everything came home", async || {
+    until(engine, "everything came home", async || {
         let status = status(engine).await;
         status.active == status.primary && status.spill_size == 0
     })

@@ -1,12 +1,12 @@
 //! A hundred workers and one permit to probe.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use windlass::core::breaker::BreakerEvent;
+use windlass::core::engine::{Hint, HintListener};
 use windlass::core::names::BreakerName;
 use windlass::limits::change_breaker;
 use windlass::{BreakerSpec, Client, Handlers, JobType, LimitOptions, State, Worker, WorkerOptions};
@@ -26,29 +26,38 @@ impl JobType for Call {
 #[derive(Clone)]
 struct Shop {
     is_back: Arc<watch::Sender<bool>>,
-    probes: Arc<AtomicU32>,
+    probes: Arc<watch::Sender<usize>>,
     calls: Arc<watch::Sender<usize>>,
 }
 
 /// The shop comes back when it is told so, and counts who calls meanwhile.
 async fn call(_job: Call, State(shop): State<Shop>) {
     if !*shop.is_back.borrow() {
-        shop.probes.fetch_add(1, Ordering::SeqCst);
+        shop.probes.send_modify(|probes| *probes += 1);
         shop.is_back.subscribe().wait_for(|is_back| *is_back).await.expect("the test says so");
     }
     shop.calls.send_modify(|calls| *calls += 1);
 }
 
-/// Waits until all but the probe are held back, having been claimed by one worker or another.
-async fn until_all_others_wait(client: &Client) {
+/// Hears whenever something has changed in a queue.
+#[derive(Default)]
+struct Changes(Notify);
+
+impl HintListener for Changes {
+    fn hint(&self, _: Hint) {
+        self.0.notify_one();
+    }
+}
+
+/// Waits until one calls and all others are held back, having been claimed by one worker or another.
+async fn until_all_others_wait(shop: &Shop, client: &Client, changes: &Changes) {
+    shop.probes.subscribe().wait_for(|probes| *probes > 0).await.expect("the shop is there");
     loop {
         let queues = client.queues().await.expect("the engine is up");
-        let counts = queues.iter().map(|queue| (queue.counts.running, queue.counts.parked));
-        if counts.into_iter().any(|counts| counts == (1, JOBS as u64 - 1)) {
+        if queues.iter().any(|queue| queue.counts.parked == JOBS as u64 - 1) {
             return;
         }
-        // may sleep: nobody tells how many wait, and the workers need this thread to hold them back.
-        tokio::time::sleep(Duration::from_millis(5)).await;
+        changes.0.notified().await;
     }
 }
 
@@ -57,7 +66,7 @@ async fn a_hundred_workers_and_one_permit_make_one_probe() {
     let engine = crate::fresh_engine();
     let shop = Shop {
         is_back: Arc::new(watch::channel(false).0),
-        probes: Arc::default(),
+        probes: Arc::new(watch::channel(0).0),
         calls: Arc::new(watch::channel(0).0),
     };
     let name = BreakerName::parse("shop").expect("it is a name");
@@ -73,12 +82,14 @@ async fn a_hundred_workers_and_one_permit_make_one_probe() {
         workers.push(Worker::start(Arc::clone(&engine), handlers, options).await.expect("it starts"));
     }
     let client = workers[0].client().clone();
+    let changes = Arc::new(Changes::default());
+    engine.on_hint(Arc::<Changes>::downgrade(&changes));
     let run = async {
         client.enqueue_many((0..JOBS).map(|_| Call)).await.expect("they are taken");
-        until_all_others_wait(&client).await;
+        until_all_others_wait(&shop, &client, &changes).await;
         shop.is_back.send_replace(true);
         shop.calls.subscribe().wait_for(|calls| *calls == JOBS).await.expect("the shop is there");
     };
     tokio::time::timeout(PATIENCE, run).await.expect("all calls are made in the end");
-    assert_eq!(shop.probes.load(Ordering::SeqCst), 1);
+    assert_eq!(*shop.probes.borrow(), 1);
 }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use windlass::core::admin::Totals;
@@ -22,6 +22,8 @@ use windlass::{
 };
 use windlass_servers::redis::{Options, Server};
 
+/// Nothing in a test takes this long.
+const PATIENCE: Duration = Duration::from_secs(30);
 /// How often the server is killed under load.
 const ROUNDS: usize = 4;
 
@@ -106,13 +108,15 @@ async fn status(engine: &FallbackEngine) -> FallbackStatus {
     engine.fallback().await.unwrap().expect("it can fall back")
 }
 
-async fn until(what: &str, is_so: impl AsyncFn() -> bool) {
-    let began = Instant::now();
-    while !is_so().await {
-        assert!(began.elapsed() < Duration::from_secs(30), "waited in vain until {what}");
-        // may sleep: what a worker does by itself can only be looked at
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+/// Looks after each thing that the engine has heard, until it is so.
+async fn until(engine: &FallbackEngine, what: &str, is_so: impl AsyncFn() -> bool) {
+    let mut heard = engine.heard();
+    let waiting = async {
+        while !is_so().await {
+            heard.changed().await.expect("the engine is kept");
+        }
+    };
+    tokio::time::timeout(PATIENCE, waiting).await.unwrap_or_else(|_| panic!("waited in vain until {what}"));
 }
 
 /// Puts jobs in until told to stop, and gives how many were acknowledged: each number below that.
@@ -140,16 +144,20 @@ async fn everything_ends_once(spill: Arc<dyn Spill>) {
     for round in 1..=ROUNDS {
         tokio::task::block_in_place(|| server.kill().unwrap());
         let before = seen.lock().unwrap().len();
-        until("the store is away", async || status(&engine).await.active != "redis").await;
-        until("jobs of the spill are run", async || seen.lock().unwrap().len() > before + 20).await;
+        until(&engine, "the store is away", async || status(&engine).await.active != "redis").await;
+        until(&engine, "jobs of the spill are run", async || seen.lock().unwrap().len() > before + 20).await;
         tokio::task::block_in_place(|| server.restart().unwrap());
-        until("the store is back", async || status(&engine).await.switches == 2 * round as u64).await;
+        until(&engine, "the store is back", async || status(&engine).await.switches == 2 * round as u64)
+            .await;
         let before = seen.lock().unwrap().len();
-        until("jobs of the store are run", async || seen.lock().unwrap().len() > before + 20).await;
+        until(&engine, "jobs of the store are run", async || seen.lock().unwrap().len() > before + 20).await;
     }
     stop.store(true, Ordering::SeqCst);
     let acknowledged = producer.await.unwrap();
-    until("all has ended", async || worker.client().snapshot().await.is_ok_and(|now| now.depth == 0)).await;
+    until(&engine, "all has ended", async || {
+        worker.client().snapshot().await.is_ok_and(|now| now.depth == 0)
+    })
+    .await;
     assert_eq!(worker.stop().await, Stopped::Clean);
 
     let primary = RedisEngine::connect(&server.url(), RedisOptions::default()).await.unwrap();
@@ -186,12 +194,12 @@ async fn a_worker_that_starts_while_its_redis_is_away_works_from_the_spill_and_j
     let mut worker = Worker::start(engine.clone(), handlers(&seen), options()).await.unwrap();
     let placed = worker.client().enqueue(Count { number: 0 }).await.unwrap();
     assert_eq!(placed.how, Placement::Spilled);
-    until("it was run", async || seen.lock().unwrap().contains_key(&0)).await;
+    until(&engine, "it was run", async || seen.lock().unwrap().contains_key(&0)).await;
     tokio::task::block_in_place(|| server.restart().unwrap());
-    until("the store is back", async || status(&engine).await.active == "redis").await;
+    until(&engine, "the store is back", async || status(&engine).await.active == "redis").await;
     let placed = worker.client().enqueue(Count { number: 1 }).await.unwrap();
     assert_eq!(placed.how, Placement::New);
-    until("it was run, too", async || seen.lock().unwrap().contains_key(&1)).await;
+    until(&engine, "it was run, too", async || seen.lock().unwrap().contains_key(&1)).await;
     worker.stop().await;
 }
 
@@ -211,10 +219,10 @@ async fn a_consumer_gets_jobs_of_the_spill_and_of_the_store() {
     };
     pull(0).await;
     tokio::task::block_in_place(|| server.kill().unwrap());
-    until("the store is away", async || status(&engine).await.active != "redis").await;
+    until(&engine, "the store is away", async || status(&engine).await.active != "redis").await;
     pull(1).await;
     tokio::task::block_in_place(|| server.restart().unwrap());
-    until("the store is back", async || status(&engine).await.active == "redis").await;
+    until(&engine, "the store is back", async || status(&engine).await.active == "redis").await;
     pull(2).await;
     consumer.request_drain();
     assert!(matches!(consumer.next_within(Duration::from_secs(20)).await, Next::Drained));

@@ -20,18 +20,17 @@ pub(super) async fn show(client: &Client, output: &Output) -> Failure {
     }
     let mut drawn_lines = 0;
     loop {
-        let queues = match client.queues().await {
-            Ok(queues) => queues,
-            // The store has just gone away; in a moment the spill is shown.
-            Err(error) if error.is_passing() && client.engine().spill().is_some() => {
-                tokio::time::sleep(EVERY).await;
-                continue;
+        match client.queues().await {
+            Ok(queues) => {
+                let text = table(&queues);
+                draw(&text, drawn_lines);
+                drawn_lines = text.lines().count();
             }
+            // The store has just gone away; in a moment the spill is shown.
+            Err(error) if error.is_passing() && client.engine().spill().is_some() => {}
             Err(error) => return error.into(),
-        };
-        let text = table(&queues);
-        draw(&text, drawn_lines);
-        drawn_lines = text.lines().count();
+        }
+        // may sleep: a table that changes more often than this cannot be read.
         tokio::time::sleep(EVERY).await;
     }
 }
