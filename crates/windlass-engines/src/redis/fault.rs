@@ -85,8 +85,9 @@ impl Fault {
     }
 }
 
-/// Words by which a server refuses the first write of a script. After that it lets the others pass.
-const NOT_EVEN_BEGUN: [&str; 6] = ["OOM", "READONLY", "MISCONF", "NOREPLICAS", "MASTERDOWN", "NOPERM"];
+/// Words by which a server refuses the first write of a script. After that it lets the others pass. A command that the user may
+/// not send is refused wherever it stands.
+const NOT_EVEN_BEGUN: [&str; 5] = ["OOM", "READONLY", "MISCONF", "NOREPLICAS", "MASTERDOWN"];
 
 /// Whether an error comes from inside a script. All versions name the line then.
 fn stopped_half_way(error: &RedisError) -> bool {
@@ -200,7 +201,10 @@ mod tests {
     #[test]
     fn a_script_that_stopped_half_way_may_have_written_a_part() {
         let inside = "WRONGTYPE Operation against a key of another kind script: 1a2b, on @user_script:4.";
-        for answer in [inside, "ERR Error running script (call to f_1a2b): @user_script:4: no such thing"] {
+        let wrapped = "ERR Error running script (call to f_1a2b): @user_script:4: no such thing";
+        let forbidden =
+            "NOPERM this user has no permissions to run the command script: 1a2b, on @user_script:4.";
+        for answer in [inside, wrapped, forbidden] {
             let class = |fault: Fault| EngineError::from(fault);
             let unknown = class(Fault::of_call(from_server(answer)).of_write());
             assert!(unknown.is_unknown(), "{answer}: {unknown:?}");

@@ -16,8 +16,6 @@ use super::row::{Notes, Row, State, parse_error};
 
 /// So many jobs are looked at in one call of a list.
 const STRETCH: i64 = 2_000;
-/// So many dead letters are read in one call of a list.
-const DEAD_STRETCH: i64 = 200;
 /// The type of what was so damaged that nobody knows its type.
 const UNKNOWN_KIND: u32 = 0;
 /// A list looks at no more jobs than this, also if they are not what it was asked for.
@@ -64,7 +62,7 @@ impl Store {
         let mut looked_at = 0;
         while records.len() < limit && from > 0 && looked_at < LOOKED_AT_MAX {
             let reply = match request.phase {
-                Some(Phase::Dead) => self.stretch_of_dead(&request, from).await?,
+                Some(Phase::Dead) => self.stretch_of_dead(&request, from, limit).await?,
                 _ => self.stretch(&request, from, limit).await?,
             };
             let mut answer = Items::of(reply.value)?;
@@ -72,7 +70,11 @@ impl Store {
             let mut rows = answer.list()?;
             while !rows.is_empty() {
                 let row = Row::take(&mut rows)?;
-                let record = row.record(&*self.catalogue_with(row.state.kind).await?, reply.now);
+                let catalogue = match row.state.kind {
+                    UNKNOWN_KIND => self.catalogue(),
+                    known => self.catalogue_with(known).await?,
+                };
+                let record = row.record(&catalogue, reply.now);
                 records.extend(is_wanted(&record, &request).then_some(record));
             }
             (looked_at, from) = (looked_at + STRETCH, next);
@@ -84,34 +86,37 @@ impl Store {
     async fn stretch(&self, request: &ListRequest, from: i64, limit: usize) -> Step<Reply> {
         let mut args = Args::new();
         args.number(from).number(STRETCH).count(limit).text(stages(request.phase));
-        let types = self.types_of_list(request);
+        let types = types_of_list(&self.catalogue(), request);
         let types =
             types.map(|types| types.iter().fold(",".to_owned(), |text, kind| format!("{text}{kind},")));
         args.text(&types.unwrap_or_default());
         self.call(&self.scripts().list, args).await
     }
 
-    async fn stretch_of_dead(&self, request: &ListRequest, from: i64) -> Step<Reply> {
-        let all = || self.catalogue().types().map(|entry| entry.number).chain([UNKNOWN_KIND]).collect();
-        let types: Vec<u32> = self.types_of_list(request).unwrap_or_else(all);
-        let mut args = Args::new();
-        args.number(from).number(DEAD_STRETCH).count(types.len());
-        types.iter().for_each(|kind| _ = args.number((*kind).into()));
-        self.call(&self.scripts().list_dead, args).await
+    /// Dead letters lie by their types, so all types must be known, also those that others registered a moment ago.
+    async fn stretch_of_dead(&self, request: &ListRequest, from: i64, limit: usize) -> Step<Reply> {
+        self.call_with_catalogue(&self.scripts().list_dead, |catalogue| {
+            let all = || catalogue.types().map(|entry| entry.number).chain([UNKNOWN_KIND]).collect();
+            let types: Vec<u32> = types_of_list(catalogue, request).unwrap_or_else(all);
+            let mut args = Args::new();
+            args.number(from).count(limit).count(types.len());
+            types.iter().for_each(|kind| _ = args.number((*kind).into()));
+            Ok(args)
+        })
+        .await
     }
+}
 
-    /// The numbers of the types that a list asks for; nothing if it asks for all.
-    fn types_of_list(&self, request: &ListRequest) -> Option<Vec<u32>> {
-        let catalogue: &Catalogue = &self.catalogue();
-        if request.queue.is_none() && request.job_type.is_none() {
-            return None;
-        }
-        let asked = catalogue.types().filter(|entry| {
-            request.queue.as_ref().is_none_or(|queue| *queue == entry.spec.queue)
-                && request.job_type.as_ref().is_none_or(|name| *name == entry.spec.name)
-        });
-        Some(asked.map(|entry| entry.number).collect())
+/// The numbers of the types that a list asks for; nothing if it asks for all.
+fn types_of_list(catalogue: &Catalogue, request: &ListRequest) -> Option<Vec<u32>> {
+    if request.queue.is_none() && request.job_type.is_none() {
+        return None;
     }
+    let asked = catalogue.types().filter(|entry| {
+        request.queue.as_ref().is_none_or(|queue| *queue == entry.spec.queue)
+            && request.job_type.as_ref().is_none_or(|name| *name == entry.spec.name)
+    });
+    Some(asked.map(|entry| entry.number).collect())
 }
 
 /// The stages that a phase may be in.

@@ -144,7 +144,7 @@ fn later() -> TypeName {
 }
 
 /// Asks until the engine has found its server again.
-async fn once_it_is_back<T>(mut call: impl AsyncFnMut() -> Result<T, EngineError>) -> T {
+pub(crate) async fn once_it_is_back<T>(mut call: impl AsyncFnMut() -> Result<T, EngineError>) -> T {
     loop {
         match call().await {
             Ok(answer) => return answer,

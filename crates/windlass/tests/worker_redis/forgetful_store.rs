@@ -4,7 +4,8 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
 
-use windlass::core::job::Phase;
+use windlass::core::engine::Admin;
+use windlass::core::job::{JobId, Phase};
 use windlass::redis::{RedisEngine, RedisOptions};
 use windlass::{EnqueueError, WorkerOptions};
 use windlass_servers::redis::{Options, Server};
@@ -32,7 +33,7 @@ fn tell(server: &Server, command: &str) {
 }
 
 /// Puts a job in, asking again for as long as the store is away, and waits until it has run.
-async fn goes_on(bench: &Bench) {
+async fn goes_on(bench: &Bench) -> JobId {
     let placed = loop {
         match bench.client.enqueue(Act::Succeed).await {
             Ok(placed) => break placed,
@@ -43,6 +44,7 @@ async fn goes_on(bench: &Bench) {
         tokio::task::yield_now().await;
     };
     bench.until(placed.id, Phase::Succeeded).await;
+    placed.id
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -60,10 +62,13 @@ async fn a_worker_goes_on_in_a_store_that_came_back_older() {
     let bench = worker_on(&server).await;
     goes_on(&bench).await;
     tokio::task::block_in_place(|| tell(&server, "SAVE"));
-    goes_on(&bench).await;
+    let forgotten = goes_on(&bench).await;
+    let before = bench.engine.workers().await.expect("it is up").remove(0).card.id;
     tokio::task::block_in_place(|| {
         server.kill().expect("it runs");
         server.restart().expect("it starts again");
     });
-    goes_on(&bench).await;
+    assert!(goes_on(&bench).await > forgotten, "a number that was given is not given again");
+    let after = bench.engine.workers().await.expect("it is up").remove(0).card.id;
+    assert_ne!(after, before, "it started over under another identity");
 }

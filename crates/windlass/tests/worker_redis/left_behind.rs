@@ -80,10 +80,12 @@ async fn jobs_that_a_process_left_behind_a_breaker_go_on_in_another() {
 #[tokio::test]
 async fn jobs_that_a_process_left_behind_a_rate_limit_go_on_in_another() {
     let namespace = crate::fresh_namespace();
-    // Slow enough for the process to die while jobs wait, even on a busy machine.
-    let limit = RateLimit { burst: 1, ..RateLimit::new(1, Duration::from_secs(2)) };
-    let jobs = dies_while_jobs_wait(&namespace, with_rate(limit.clone()), Act::Succeed);
-    let options = WorkerOptions { limits: with_rate(limit), ..WorkerOptions::default() };
+    // The process dies while jobs wait, however busy the machine is, and the other waits for nothing.
+    let limit = |per| RateLimit { burst: 1, ..RateLimit::new(1, per) };
+    let slow = limit(Duration::from_secs(3_600));
+    let jobs = dies_while_jobs_wait(&namespace, with_rate(slow), Act::Succeed);
+    let limits = with_rate(limit(Duration::from_millis(10)));
+    let options = WorkerOptions { limits, ..WorkerOptions::default() };
     let other = Bench::on(crate::open(&namespace), options).await;
     for job in jobs {
         other.until(job, Phase::Succeeded).await;

@@ -13,6 +13,7 @@
 
 local HEAD = '>c1BI4BI8I8I4I4I4I4'
 local HEAD_BYTES = 39
+local PRIORITY_AT = 7
 local CLAIM = '>c16c16I8'
 local CLAIM_BYTES = 40
 local NO_TOKEN = string.rep('\0', 16)
@@ -27,6 +28,7 @@ local STAGES = {[HEAD_BYTES] = 'wfup', [HEAD_BYTES + CLAIM_BYTES] = 'r', [HEAD_B
 local function is_sound(text)
   local stages = STAGES[#text]
   return stages ~= nil and string.find(stages, string.sub(text, 1, 1), 1, true) ~= nil
+    and string.byte(text, PRIORITY_AT) <= PRIORITY_LAST
 end
 
 -- Nothing if the state is damaged.
