@@ -198,6 +198,15 @@ pub struct Declaration {
     pub types: Vec<TypeSpec>,
 }
 
+impl Declaration {
+    /// The same in as many parts as there are queues and types, in an order in which they can be declared.
+    pub fn one_by_one(self) -> Vec<Self> {
+        let queues = self.queues.into_iter().map(|queue| Self { queues: vec![queue], types: Vec::new() });
+        let types = self.types.into_iter().map(|kind| Self { queues: Vec::new(), types: vec![kind] });
+        queues.chain(types).collect()
+    }
+}
+
 /// Whom to declare dead.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RescueRequest {

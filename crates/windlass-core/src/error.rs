@@ -14,6 +14,12 @@ pub enum EngineError {
         /// What happened.
         why: String,
     },
+    /// Nothing was written: somebody else holds what it needs. The store is well; trying again later helps.
+    #[error("somebody else holds it: {why}")]
+    Busy {
+        /// Who, and until when.
+        why: String,
+    },
     /// It may or may not have been written. Ask with the token or the request id before doing it again.
     #[error("the store did not answer, so it may or may not have happened: {why}")]
     Unknown {
@@ -51,6 +57,9 @@ impl EngineError {
 
     /// Whether trying the same again later makes sense.
     pub fn is_passing(&self) -> bool {
-        matches!(self, Self::Unavailable { .. } | Self::Unknown { .. } | Self::Full { .. })
+        matches!(
+            self,
+            Self::Unavailable { .. } | Self::Busy { .. } | Self::Unknown { .. } | Self::Full { .. }
+        )
     }
 }

@@ -22,12 +22,12 @@ use crate::names::TypeName;
 /// An engine that can keep jobs for another.
 #[async_trait]
 pub trait Spill: Engine {
-    /// Stores new jobs without keys as [`enqueue`](Engine::enqueue) does and sets them aside under the same request. All or
-    /// none: if one is refused, that is an error, and nothing is stored.
-    async fn enqueue_aside(&self, request: EnqueueRequest) -> Result<Vec<Enqueued>>;
+    /// Stores new jobs without keys as [`enqueue`](Engine::enqueue) does and sets them aside under the same request, which
+    /// was first sent so long ago. All or none: if one is refused, that is an error, and nothing is stored.
+    async fn enqueue_aside(&self, request: EnqueueRequest, sent_ago: Duration) -> Result<Vec<Enqueued>>;
 
     /// Sets the oldest jobs aside that nobody ever claimed, but for these types. Those without a handler here are among them,
-    /// since there may be one elsewhere. Nothing if there are none.
+    /// since there may be one elsewhere. How many go together, [`Packing`] says. Nothing if there are none.
     async fn set_aside(
         &self,
         request: RequestId,
@@ -35,8 +35,8 @@ pub trait Spill: Engine {
         but: &[TypeName],
     ) -> Result<Option<Leaving>>;
 
-    /// Batches that are set aside, oldest first, at most `limit`.
-    async fn leaving(&self, limit: u32) -> Result<Vec<Leaving>>;
+    /// Batches that are set aside, oldest first, at most `limit`, those after this one.
+    async fn leaving(&self, after: Option<&Leaving>, limit: u32) -> Result<Vec<Leaving>>;
 
     /// A batch and its jobs that are still here, in order, as they are at one instant. Nothing if it is over.
     async fn still_leaving(&self, request: RequestId) -> Result<Option<(Leaving, Vec<Job>)>>;
@@ -44,6 +44,10 @@ pub trait Spill: Engine {
     /// Ends a batch, all at once: jobs with a reason are cancelled for it, the others wait as before. Tells whether it was
     /// still there.
     async fn end_batch(&self, request: RequestId, ends: Vec<(JobId, Option<String>)>) -> Result<bool>;
+
+    /// Ends a batch of which nothing is in the primary: its jobs wait here as before. Only if it is younger than this, for
+    /// somebody else may have sent an older one meanwhile. Tells whether it was so.
+    async fn keep_here(&self, request: RequestId, younger_than: Duration) -> Result<bool>;
 }
 
 /// How much goes together.
@@ -53,6 +57,42 @@ pub struct BatchMost {
     pub jobs: u32,
     /// No further job once their payloads have so many bytes.
     pub bytes: usize,
+}
+
+/// Fills a batch, oldest first. A job with a key goes alone: somebody's open transaction may hold its key, and must not hold up
+/// the others.
+#[derive(Debug)]
+pub struct Packing {
+    most: BatchMost,
+    bytes: usize,
+    ids: Vec<JobId>,
+    is_closed: bool,
+}
+
+impl Packing {
+    /// An empty batch.
+    pub fn new(most: BatchMost) -> Self {
+        Self { most, bytes: 0, ids: Vec::new(), is_closed: false }
+    }
+
+    /// Whether nothing more goes in.
+    pub fn is_full(&self) -> bool {
+        self.is_closed || self.ids.len() >= self.most.jobs as usize || self.bytes >= self.most.bytes
+    }
+
+    /// Puts the next oldest job in, unless the batch is to end before it.
+    pub fn add(&mut self, job: JobId, payload_bytes: usize, has_key: bool) {
+        self.is_closed |= has_key;
+        if !has_key || self.ids.is_empty() {
+            self.ids.push(job);
+            self.bytes += payload_bytes;
+        }
+    }
+
+    /// The jobs that go together.
+    pub fn into_ids(self) -> Vec<JobId> {
+        self.ids
+    }
 }
 
 /// Jobs that leave together, as they are sent.
@@ -82,6 +122,16 @@ impl Leaving {
         self.since <= now && now < kept_until
     }
 
+    /// Whether the primary may still have it.
+    pub fn is_receipt_possible(&self, now: Timestamp) -> bool {
+        now < self.since.plus(RECEIPT_TTL + RECEIPT_MARGIN)
+    }
+
+    /// Whether nobody but its maker has sent it yet, if others leave batches alone that are younger than this.
+    pub fn is_younger_than(&self, age: Duration, now: Timestamp) -> bool {
+        self.since <= now && now.since(self.since) < age
+    }
+
     /// Refuses to touch a job that the primary has, may have, or is about to have.
     pub fn check_may_change(&self, job: JobId, now: Timestamp) -> Result<()> {
         if !self.is_receipt_kept(now) {
@@ -91,7 +141,7 @@ impl Leaving {
             "job {job} is on its way to another store, and may be there by now; when that store answers, job {job} says under \
              which number it is there"
         );
-        Err(EngineError::Unavailable { why })
+        Err(EngineError::Busy { why })
     }
 }
 
@@ -163,6 +213,24 @@ mod tests {
         assert!(leaving.is_receipt_kept(since) && leaving.is_receipt_kept(since.plus(49 * MINUTE)));
         assert!(!leaving.is_receipt_kept(since.plus(51 * MINUTE)));
         assert!(!leaving.is_receipt_kept(since.minus(Duration::from_micros(1))));
+    }
+
+    #[test]
+    fn a_batch_takes_jobs_until_it_is_full_and_a_job_with_a_key_alone() {
+        let packed = |jobs: &[(usize, bool)]| {
+            let mut packing = Packing::new(BatchMost { jobs: 3, bytes: 10 });
+            for (id, (bytes, has_key)) in (1..).zip(jobs) {
+                if packing.is_full() {
+                    break;
+                }
+                packing.add(JobId(id), *bytes, *has_key);
+            }
+            packing.into_ids().len()
+        };
+        assert_eq!(packed(&[(1, false), (1, false), (1, false), (1, false)]), 3);
+        assert_eq!(packed(&[(9, false), (9, false), (9, false)]), 2, "the second goes over");
+        assert_eq!(packed(&[(1, false), (1, true), (1, false)]), 1, "the one before the key");
+        assert_eq!(packed(&[(1, true), (1, false)]), 1, "the one with the key");
     }
 
     #[test]

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use windlass_core::engine::Result;
 use windlass_core::enqueue::{EnqueueRequest, Enqueued, RequestId};
+use windlass_core::error::EngineError;
 use windlass_core::fallback::Side;
 use windlass_core::job::{Job, JobId};
 use windlass_core::names::TypeName;
@@ -19,15 +20,17 @@ use super::primary::is_away;
 
 /// What goes together.
 const MOST: BatchMost = BatchMost { jobs: 200, bytes: 1024 * 1024 };
-/// Batches that were left behind and are looked at in one round.
+/// Batches that are looked at together.
 const BATCHES: u32 = 100;
 /// How long a batch may take. It is bigger than a single job, and nobody waits for it.
 const BATCH_WITHIN: Duration = Duration::from_secs(10);
 
-/// What became of a batch.
-enum Batch {
-    /// The primary answered for it, and it is over here. It refused jobs of these types, and the first for this reason.
-    Answered { refused: Vec<TypeName>, why: Option<String> },
+/// What the primary says of a batch.
+enum Asked {
+    /// Nothing is left of it here.
+    Over,
+    /// It answered for each job that was sent. These are still here.
+    Answered { leaving: Leaving, jobs: Vec<Job>, answers: Vec<Enqueued> },
     /// Nobody can tell any more whether the primary has it.
     Uncertain,
 }
@@ -36,72 +39,85 @@ impl Inner {
     /// Brings home whatever may go, batch by batch, for as long as the primary is there. Half of the time is left to those
     /// who put jobs in now.
     pub(super) async fn bring_home(&self) -> Result<()> {
-        self.finish_old().await?;
+        let trouble = self.finish_old().await?;
         let mut refused = Vec::new();
         while self.side() == Side::Primary {
             let began = Instant::now();
             let request = RequestId::from_random(fastrand::u128(..));
-            let Some(leaving) = self.spill.set_aside(request, MOST, &refused).await? else { break };
-            match self.finish(request).await {
-                Ok(Batch::Answered { refused: more, why }) => {
-                    self.report_refused(&more, why);
-                    refused.extend(more);
-                }
-                Ok(Batch::Uncertain) => {}
-                Err(error) if !error.is_unknown() => {
-                    self.take_back(&leaving).await?;
-                    return Err(error);
-                }
-                Err(error) => return Err(error),
+            if self.spill.set_aside(request, MOST, &refused).await?.is_none() {
+                break;
             }
+            refused.extend(self.bring_batch(request).await?);
             // may sleep: those who put jobs in now have the store for as long as this batch had it.
             tokio::time::sleep(began.elapsed().min(Duration::from_secs(1))).await;
         }
-        Ok(())
+        trouble.map_or(Ok(()), Err)
     }
 
-    /// Nothing of a batch was stored in the primary, and nobody else has sent it: it is too young. So it goes on here.
-    async fn take_back(&self, leaving: &Leaving) -> Result<()> {
-        let ends = leaving.ids.iter().map(|id| (*id, None)).collect();
-        self.spill.end_batch(leaving.request, ends).await.map(drop)
+    /// Brings home a batch that was set aside just now. Tells of which types jobs are still here.
+    async fn bring_batch(&self, request: RequestId) -> Result<Vec<TypeName>> {
+        match self.ask(request).await {
+            // If only the end fails, the primary has the jobs: the batch stays, and is finished later.
+            Ok(asked) => self.end(asked).await,
+            Err(error) if error.is_unknown() => Err(error),
+            Err(error) => self.keep_here(request, error).await,
+        }
+    }
+
+    /// Nothing of a batch was stored in the primary, so it goes on here, unless somebody else may have sent it since.
+    async fn keep_here(&self, request: RequestId, why: EngineError) -> Result<Vec<TypeName>> {
+        let jobs = self.spill.still_leaving(request).await?.map(|(_, jobs)| jobs).unwrap_or_default();
+        self.spill.keep_here(request, self.options.adopt_after).await?;
+        // Somebody holds a key: that says nothing of other jobs.
+        let EngineError::Busy { why } = why else { return Err(why) };
+        tracing::info!(why, "a job of the spill is tried again later");
+        Ok(jobs.into_iter().map(|job| job.job_type).collect())
     }
 
     /// Finishes what was set aside before, oldest first: by a process that died, or by one that went on without an answer.
-    /// One bad batch does not keep the others.
-    async fn finish_old(&self) -> Result<()> {
+    /// One bad batch does not keep the others; the first trouble of that kind is handed back.
+    async fn finish_old(&self) -> Result<Option<EngineError>> {
         let now = self.spill.now().await?;
-        let mut first_error = None;
-        for leaving in self.spill.leaving(BATCHES).await? {
-            if now.since(leaving.since) < self.options.adopt_after && leaving.since <= now {
-                continue;
+        let (mut trouble, mut last) = (None, None);
+        loop {
+            let page = self.spill.leaving(last.as_ref(), BATCHES).await?;
+            let old = page.iter().filter(|leaving| !leaving.is_younger_than(self.options.adopt_after, now));
+            for leaving in old {
+                let ended = match self.ask(leaving.request).await {
+                    Err(error) if is_away(&error) => return Err(error),
+                    Err(error) => Err(error),
+                    Ok(asked) => self.end(asked).await,
+                };
+                trouble = trouble.or(ended.err());
             }
-            match self.finish(leaving.request).await {
-                Ok(_) => {}
-                Err(error) if is_away(&error) => return Err(error),
-                Err(error) => _ = first_error.get_or_insert(error),
+            match page.into_iter().next_back() {
+                Some(end) => last = Some(end),
+                None => return Ok(trouble),
             }
         }
-        first_error.map_or(Ok(()), Err)
     }
 
-    async fn finish(&self, request: RequestId) -> Result<Batch> {
-        let over = Batch::Answered { refused: Vec::new(), why: None };
-        let Some((leaving, jobs)) = self.spill.still_leaving(request).await? else { return Ok(over) };
+    /// Asks the primary for a batch, by sending it, or by asking for the receipt if it must not be sent any more.
+    async fn ask(&self, request: RequestId) -> Result<Asked> {
+        let Some((leaving, jobs)) = self.spill.still_leaving(request).await? else { return Ok(Asked::Over) };
         if jobs.is_empty() {
             self.spill.end_batch(request, Vec::new()).await?;
-            return Ok(over);
+            return Ok(Asked::Over);
         }
+        let now = self.spill.now().await?;
         // Of a batch that a person has changed, only what was sent before counts.
         let is_whole = jobs.len() == leaving.ids.len();
-        let answers = if is_whole && leaving.is_receipt_kept(self.spill.now().await?) {
+        let answers = if is_whole && leaving.is_receipt_kept(now) {
             Some(self.send(request, jobs.clone()).await?)
-        } else {
+        } else if leaving.is_receipt_possible(now) {
             self.on_primary_within(BATCH_WITHIN, |primary| async move { primary.receipt(request).await })
                 .await?
+        } else {
+            None
         };
         match answers.filter(|answers| answers.len() == leaving.ids.len()) {
-            Some(answers) => self.end(&leaving, &jobs, &answers).await,
-            None => Ok(Batch::Uncertain),
+            Some(answers) => Ok(Asked::Answered { leaving, jobs, answers }),
+            None => Ok(Asked::Uncertain),
         }
     }
 
@@ -113,8 +129,10 @@ impl Inner {
         self.on_primary_within(BATCH_WITHIN, |primary| async move { primary.enqueue(request).await }).await
     }
 
-    /// The primary has answered for a batch: what it has ends here, what it refused waits here as before.
-    async fn end(&self, leaving: &Leaving, jobs: &[Job], answers: &[Enqueued]) -> Result<Batch> {
+    /// The primary has answered for a batch: what it has ends here, what it refused waits here as before. Tells of which types
+    /// that is.
+    async fn end(&self, asked: Asked) -> Result<Vec<TypeName>> {
+        let Asked::Answered { leaving, jobs, answers } = asked else { return Ok(Vec::new()) };
         let answer_of = |id: JobId| {
             let place = leaving.ids.iter().position(|other| *other == id);
             place.map(|place| &answers[place])
@@ -132,8 +150,11 @@ impl Inner {
         if self.spill.end_batch(leaving.request, ends).await? {
             self.counts.returned.fetch_add(returned, Ordering::Relaxed);
         }
-        let why = answers.iter().find_map(|answer| answer.job().err()).map(ToString::to_string);
-        Ok(Batch::Answered { refused, why })
+        if let Some(why) = answers.iter().find_map(|answer| answer.job().err()) {
+            let (jobs, primary) = (refused.len(), self.primary.name);
+            tracing::warn!(jobs, primary, %why, "jobs of the spill were refused, and wait there");
+        }
+        Ok(refused)
     }
 
     /// Why a job of the spill is over, or nothing if it is not.
@@ -147,18 +168,20 @@ impl Inner {
         }
     }
 
-    fn report_refused(&self, types: &[TypeName], why: Option<String>) {
-        if let Some(why) = why {
-            let (jobs, primary) = (types.len(), self.primary.name);
-            tracing::warn!(jobs, primary, why, "jobs of the spill were refused, and wait there");
-        }
-    }
-
     /// Jobs of which nobody can tell any more whether the primary has them: those of batches without a receipt that are still here.
     pub(super) async fn uncertain(&self) -> Result<u64> {
         let now = self.spill.now().await?;
-        let batches = self.spill.leaving(BATCHES).await?;
-        let old = batches.iter().filter(|leaving| !leaving.is_receipt_kept(now));
-        Ok(old.map(|leaving| leaving.ids.len() as u64).sum())
+        let (mut uncertain, mut last) = (0, None);
+        loop {
+            let page = self.spill.leaving(last.as_ref(), BATCHES).await?;
+            for leaving in page.iter().filter(|leaving| !leaving.is_receipt_kept(now)) {
+                let still_here = self.spill.still_leaving(leaving.request).await?;
+                uncertain += still_here.map_or(0, |(_, jobs)| jobs.len() as u64);
+            }
+            match page.into_iter().next_back() {
+                Some(end) => last = Some(end),
+                None => return Ok(uncertain),
+            }
+        }
     }
 }

@@ -17,19 +17,36 @@ use super::{Inner, KeysWhileAway};
 /// How long jobs with keys may take.
 const KEYED_WITHIN: Duration = Duration::from_secs(8);
 /// Requests without an answer that are remembered.
-const UNANSWERED_MAX: usize = 10_000;
+const UNANSWERED_MAX: usize = 50_000;
 
-/// Requests that the primary may have done and that could not be set aside in the spill, and when. A repeat of one must
-/// not be run from the spill either.
+/// Requests that were sent to the primary and got no answer, and when. It may have done them, so a repeat of one must not be run
+/// from the spill.
 #[derive(Debug, Default)]
 pub(super) struct Unanswered(HashMap<RequestId, Instant>);
 
 impl Unanswered {
-    fn note(&mut self, request: RequestId) {
-        self.0.retain(|_, since| since.elapsed() < RECEIPT_TTL);
-        if self.0.len() < UNANSWERED_MAX {
-            self.0.insert(request, Instant::now());
+    /// A request is about to be sent. It is not, if it could not be remembered. Tells whether that is the first time.
+    fn sending(&mut self, request: RequestId) -> Result<bool> {
+        if self.0.len() >= UNANSWERED_MAX {
+            self.0.retain(|_, sent| sent.elapsed() < RECEIPT_TTL);
         }
+        if self.0.len() >= UNANSWERED_MAX {
+            let why = format!("{UNANSWERED_MAX} requests are without an answer, which is too many");
+            return Err(EngineError::Unavailable { why });
+        }
+        let known = self.0.len();
+        self.0.entry(request).or_insert_with(Instant::now);
+        Ok(self.0.len() > known)
+    }
+
+    /// It was answered, or the spill remembers it from now on.
+    fn answered(&mut self, request: RequestId) {
+        self.0.remove(&request);
+    }
+
+    /// How long ago a request was first sent.
+    fn sent_ago(&self, request: RequestId) -> Option<Duration> {
+        self.0.get(&request).map(Instant::elapsed).filter(|ago| *ago < RECEIPT_TTL)
     }
 }
 
@@ -42,11 +59,18 @@ impl Inner {
             let why = format!("{} is away", self.primary.name);
             return self.go_on_without(request, EngineError::Unavailable { why }).await;
         }
-        let sent = request.clone();
+        let is_first = self.unanswered().sending(request.request)?;
+        let copy = request.clone();
         // A key may be held by somebody's open transaction, which says nothing of the store.
         let is_keyed = request.jobs.iter().any(|job| job.key.is_some());
         let limit = if is_keyed { KEYED_WITHIN } else { self.options.check_timeout };
-        match self.on_primary_within(limit, |primary| async move { primary.enqueue(sent).await }).await {
+        let answer =
+            self.on_primary_within(limit, |primary| async move { primary.enqueue(copy).await }).await;
+        // That a repeat was not done says nothing of the first try.
+        if answer.as_ref().map_or_else(|error| is_first && !error.is_unknown(), |_| true) {
+            self.unanswered().answered(request.request);
+        }
+        match answer {
             Err(error) if is_away(&error) => self.go_on_without(request, error).await,
             answered => answered,
         }
@@ -55,25 +79,28 @@ impl Inner {
     /// The primary did not take a request, or did not say whether it did.
     async fn go_on_without(&self, request: EnqueueRequest, why: EngineError) -> Result<Vec<Enqueued>> {
         let name = request.request;
-        let is_unanswered = why.is_unknown() || self.unanswered().0.contains_key(&name);
-        if !is_unanswered {
-            self.check_spill(&request).await?;
+        let sent_ago = self.unanswered().sent_ago(name);
+        let Some(sent_ago) = sent_ago else {
+            self.check_spill(&request)?;
+            self.spilling();
             return Ok(self.count_spilled(self.spill.enqueue(request).await?));
-        }
-        self.keep_unanswered(request).await.map_err(|refused| {
-            self.unanswered().note(name);
+        };
+        let answers = self.keep_unanswered(request, sent_ago).await.map_err(|refused| {
             EngineError::Unknown { why: format!("{why}; it could not be kept for later either: {refused}") }
-        })
+        })?;
+        self.unanswered().answered(name);
+        Ok(answers)
     }
 
     /// Stores jobs that the primary may have or not: nobody runs them here, and when the primary is back it is asked under the
     /// same request. Which job holds a key only the primary can tell, so a job with a key is not kept so.
-    async fn keep_unanswered(&self, request: EnqueueRequest) -> Result<Vec<Enqueued>> {
+    async fn keep_unanswered(&self, request: EnqueueRequest, sent_ago: Duration) -> Result<Vec<Enqueued>> {
         if let Some(claim) = request.jobs.iter().find_map(|job| job.key.as_ref()) {
             return Err(EngineError::Refused(format!("it has the key {}", claim.key)));
         }
-        self.check_spill(&request).await?;
-        Ok(self.count_spilled(self.spill.enqueue_aside(request).await?))
+        self.check_spill(&request)?;
+        self.spilling();
+        Ok(self.count_spilled(self.spill.enqueue_aside(request, sent_ago).await?))
     }
 
     pub(super) async fn receipt(&self, request: RequestId) -> Result<Option<Vec<Enqueued>>> {
@@ -106,7 +133,7 @@ impl Inner {
     }
 
     /// Whether the spill may take these.
-    async fn check_spill(&self, request: &EnqueueRequest) -> Result<()> {
+    fn check_spill(&self, request: &EnqueueRequest) -> Result<()> {
         let key = request.jobs.iter().find_map(|job| job.key.as_ref());
         if let Some(claim) = key.filter(|_| self.options.keys == KeysWhileAway::Refuse) {
             let (name, key) = (self.primary.name, &claim.key);
@@ -116,7 +143,7 @@ impl Inner {
             );
             return Err(EngineError::Unavailable { why });
         }
-        let size = self.spill_size().await?;
+        let size = self.in_spill.load(Ordering::Relaxed);
         if size + request.jobs.len() as u64 > self.options.spill_max {
             let (name, max) = (self.primary.name, self.options.spill_max);
             let why = format!("{name} is away, and the spill takes at most {max} jobs and holds {size}");
@@ -125,9 +152,14 @@ impl Inner {
         Ok(())
     }
 
-    fn count_spilled(&self, answers: Vec<Enqueued>) -> Vec<Enqueued> {
+    /// Noted before it is done, so that a repeat of a call whose end nobody saw finds the receipt.
+    fn spilling(&self) {
         *self.last_spilled.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+    }
+
+    fn count_spilled(&self, answers: Vec<Enqueued>) -> Vec<Enqueued> {
         let new = answers.iter().filter(|answer| matches!(answer, Enqueued::New(_))).count();
+        self.in_spill.fetch_add(new as u64, Ordering::Relaxed);
         self.counts.spilled.fetch_add(new as u64, Ordering::Relaxed);
         answers.into_iter().map(spilled).collect()
     }

@@ -6,11 +6,13 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 use windlass_core::admin::{QueueStatus, TypeStatus};
+use windlass_core::clock::Timestamp;
 use windlass_core::engine::{Declaration, Engine, Result};
 use windlass_core::enqueue::{EnqueueRequest, RequestId};
 use windlass_core::error::EngineError;
 use windlass_core::fallback::Side;
 use windlass_core::limits::UPKEEP_BATCH_MAX;
+use windlass_core::queue::Pause;
 
 use super::Inner;
 use super::primary::{is_away, within};
@@ -77,6 +79,11 @@ impl Inner {
             Ok(()) => self.went_well(),
             Err(error) => self.went_wrong(&error),
         }
+        if self.side() == Side::Spill
+            && let Err(error) = self.spill_size().await
+        {
+            tracing::warn!(%error, "nobody knows how many jobs are in the spill");
+        }
     }
 
     fn until_next_check(&self) -> Duration {
@@ -139,20 +146,25 @@ impl Inner {
 
     /// Tells the primary what was declared while it was away, for it may have come back empty, and learns what it knows.
     pub(super) async fn introduce(&self) -> Result<()> {
-        let declaration = self.declared().clone();
-        self.on_primary(|primary| async move { primary.declare(declaration).await }).await?;
+        // What is declared from here on, while the primary is away, makes it false again.
         self.is_introduced.store(true, Ordering::Release);
-        self.copy_catalogue().await;
-        Ok(())
+        let declaration = self.declared().clone();
+        let told = self.on_primary(|primary| async move { declare_all(&*primary, declaration).await }).await;
+        match told {
+            Ok(()) => self.copy_catalogue().await,
+            Err(_) => self.is_introduced.store(false, Ordering::Release),
+        }
+        told
     }
 
     /// The spill must know every queue and type that the primary knows: else it would refuse jobs that are none of this
     /// process's own.
     async fn copy_catalogue(&self) {
-        let read =
-            self.on_primary(|primary| async move { Ok((primary.queues().await?, primary.types().await?)) });
+        let read = self.on_primary(|primary| async move {
+            Ok((primary.queues().await?, primary.types().await?, primary.now().await?))
+        });
         let copied = match read.await {
-            Ok((queues, types)) => self.learn(queues, types).await,
+            Ok((queues, types, now)) => self.learn(queues, types, now).await,
             Err(error) => Err(error),
         };
         if let Err(error) = copied {
@@ -160,14 +172,16 @@ impl Inner {
         }
     }
 
-    async fn learn(&self, queues: Vec<QueueStatus>, types: Vec<TypeStatus>) -> Result<()> {
+    async fn learn(&self, queues: Vec<QueueStatus>, types: Vec<TypeStatus>, now: Timestamp) -> Result<()> {
         let specs = queues.iter().map(|queue| queue.spec.clone()).collect();
         let types = types.into_iter().map(|known| known.spec).collect();
-        self.spill.declare(Declaration { queues: specs, types }).await?;
+        declare_all(&*self.spill, Declaration { queues: specs, types }).await?;
         for QueueStatus { spec, pause, shut, .. } in queues {
-            match pause {
-                // When it ends is learned when it has ended.
-                Some(pause) => self.spill.pause(&spec.name, pause.reason.as_deref(), None).await?,
+            match pause.filter(|pause| pause.holds(now)) {
+                Some(Pause { reason, until, .. }) => {
+                    let lasting = until.map(|until| until.since(now));
+                    self.spill.pause(&spec.name, reason.as_deref(), lasting).await?
+                }
                 None => self.spill.resume(&spec.name).await?,
             };
             self.spill.set_shut(&spec.name, shut).await?;
@@ -183,6 +197,29 @@ impl Inner {
             }
         }
     }
+}
+
+/// Declares all that a store takes. What it refuses, because others have declared it otherwise, is said and left: it must keep
+/// neither the rest nor the process from that store.
+pub(super) async fn declare_all(store: &(impl Engine + ?Sized), all: Declaration) -> Result<()> {
+    let refused = match store.declare(all.clone()).await {
+        Err(error) if !is_final(&error) => return Err(error),
+        answered => answered.is_err(),
+    };
+    for part in all.one_by_one().into_iter().filter(|_| refused) {
+        match store.declare(part).await {
+            Err(error) if is_final(&error) => {
+                tracing::error!(%error, store = store.info().name, "a queue or type was refused");
+            }
+            answered => answered?,
+        }
+    }
+    Ok(())
+}
+
+/// Whether the same declaration will be refused again.
+fn is_final(error: &EngineError) -> bool {
+    matches!(error, EngineError::Refused(_) | EngineError::Queue(_) | EngineError::Type(_))
 }
 
 /// A request for nothing leaves a receipt, and takes the way that new jobs take.

@@ -20,7 +20,7 @@ use async_trait::async_trait;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 
-use windlass_core::admin::BatchDone;
+use windlass_core::admin::{BatchDone, QueueStatus};
 use windlass_core::claim::{ClaimAnswer, ClaimRequest, Fence, Outlook};
 use windlass_core::clock::Timestamp;
 use windlass_core::engine::{Declaration, Engine, EngineInfo, HintListener, RescueRequest, Rescued, Result};
@@ -34,6 +34,7 @@ use windlass_core::spill::Spill;
 use windlass_core::worker::{Beat, Heartbeat, WorkerCard, WorkerId, WorkerSighting};
 
 use enqueue::Unanswered;
+use health::declare_all;
 pub use primary::{Connect, Connecting};
 use primary::{Primary, is_away, within};
 
@@ -97,6 +98,8 @@ struct Inner {
     is_introduced: AtomicBool,
     /// When something was put into the spill, as far as this process knows.
     last_spilled: Mutex<Option<Instant>>,
+    /// Unfinished jobs in the spill when it was last counted, and those put in since.
+    in_spill: AtomicU64,
     unanswered: Mutex<Unanswered>,
     counts: Counts,
     returned: Arc<Notify>,
@@ -122,7 +125,8 @@ impl FallbackEngine {
         spill: Arc<dyn Spill>,
         options: FallbackOptions,
     ) -> Result<Self> {
-        let used = spill.queues().await?.iter().any(|queue| queue.totals.enqueued > 0);
+        let queues = spill.queues().await?;
+        let used = queues.iter().any(|queue| queue.totals.enqueued > 0);
         let inner = Arc::new(Inner {
             primary: Primary::new(name, connect),
             spill,
@@ -131,6 +135,7 @@ impl FallbackEngine {
             declared: Mutex::default(),
             is_introduced: AtomicBool::new(false),
             last_spilled: Mutex::new(used.then(Instant::now)),
+            in_spill: AtomicU64::new(unfinished(&queues)),
             unanswered: Mutex::default(),
             counts: Counts::default(),
             returned: Arc::default(),
@@ -205,7 +210,9 @@ impl Inner {
 
     /// Jobs in the spill that have not ended.
     async fn spill_size(&self) -> Result<u64> {
-        Ok(self.spill.queues().await?.iter().map(|queue| queue.counts.unfinished()).sum())
+        let size = unfinished(&self.spill.queues().await?);
+        self.in_spill.store(size, Ordering::Relaxed);
+        Ok(size)
     }
 
     async fn status(&self) -> Result<FallbackStatus> {
@@ -227,19 +234,25 @@ impl Inner {
         })
     }
 
-    /// Declares on both sides. What the primary does not learn now, because it is away, it learns when it is back.
+    /// Declares on both sides; what the primary refuses is not declared at all. What it does not learn now, because it is away, it
+    /// learns when it is back.
     async fn declare(&self, declaration: Declaration) -> Result<()> {
-        self.spill.declare(declaration.clone()).await?;
-        remember(&mut self.declared(), declaration.clone());
-        match self.on_primary(|primary| async move { primary.declare(declaration).await }).await {
+        let copy = declaration.clone();
+        match self.on_primary(|primary| async move { primary.declare(copy).await }).await {
+            Ok(()) => {
+                declare_all(&*self.spill, declaration.clone()).await?;
+                remember(&mut self.declared(), declaration);
+            }
             // A process that lives for a moment cannot make up for it.
             Err(error) if is_away(&error) && self.options.bring_home => {
                 tracing::warn!(%error, "queues and types are declared again when the store answers");
+                self.spill.declare(declaration.clone()).await?;
+                remember(&mut self.declared(), declaration);
                 self.is_introduced.store(false, Ordering::Release);
-                Ok(())
             }
-            answered => answered,
+            refused => return refused,
         }
+        Ok(())
     }
 }
 
@@ -271,6 +284,10 @@ impl Inner {
         let next = |side: &Side| if *side == Side::Primary { there.next() } else { here.next() };
         Ok(sides.iter().filter_map(next).collect())
     }
+}
+
+fn unfinished(queues: &[QueueStatus]) -> u64 {
+    queues.iter().map(|queue| queue.counts.unfinished()).sum()
 }
 
 /// What was declared before, and this; the newer counts.

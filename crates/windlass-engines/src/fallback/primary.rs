@@ -44,9 +44,11 @@ impl Primary {
         })
     }
 
-    /// The engine, opened if need be. Only one task opens it.
+    /// The engine, opened if need be. Only one task opens it, and nobody waits for another.
     pub(super) async fn open(&self) -> Result<Arc<dyn Engine>> {
-        let _only_me = self.opening.lock().await;
+        let Ok(_only_me) = self.opening.try_lock() else {
+            return Err(EngineError::Unavailable { why: format!("{} is still being opened", self.name) });
+        };
         if let Ok(engine) = self.engine() {
             return Ok(engine);
         }

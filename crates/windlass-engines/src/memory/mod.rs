@@ -272,8 +272,8 @@ impl Policies for MemoryEngine {
 
 #[async_trait]
 impl Spill for MemoryEngine {
-    async fn enqueue_aside(&self, request: EnqueueRequest) -> Result<Vec<Enqueued>> {
-        self.at_once(|state, now| state.enqueue_aside(request, now))
+    async fn enqueue_aside(&self, request: EnqueueRequest, sent_ago: Duration) -> Result<Vec<Enqueued>> {
+        self.at_once(|state, now| state.enqueue_aside(request, sent_ago, now))
     }
 
     async fn set_aside(
@@ -285,8 +285,8 @@ impl Spill for MemoryEngine {
         Ok(self.at_once(|state, now| state.set_aside(request, most, but, now)))
     }
 
-    async fn leaving(&self, limit: u32) -> Result<Vec<Leaving>> {
-        Ok(self.at_once(|state, _| state.leaving(limit)))
+    async fn leaving(&self, after: Option<&Leaving>, limit: u32) -> Result<Vec<Leaving>> {
+        Ok(self.at_once(|state, _| state.leaving(after, limit)))
     }
 
     async fn still_leaving(&self, request: RequestId) -> Result<Option<(Leaving, Vec<Job>)>> {
@@ -295,6 +295,10 @@ impl Spill for MemoryEngine {
 
     async fn end_batch(&self, request: RequestId, ends: Vec<(JobId, Option<String>)>) -> Result<bool> {
         Ok(self.at_once(|state, now| state.end_batch(request, ends, now)))
+    }
+
+    async fn keep_here(&self, request: RequestId, younger_than: Duration) -> Result<bool> {
+        Ok(self.at_once(|state, now| state.keep_here(request, younger_than, now)))
     }
 }
 

@@ -1,6 +1,8 @@
 //! Keeping jobs for another engine that is away.
 
 use std::collections::HashMap;
+use std::ops::Bound;
+use std::time::Duration;
 
 use windlass_core::clock::Timestamp;
 use windlass_core::engine::Result;
@@ -10,12 +12,17 @@ use windlass_core::gate::{Gate, gate_by_history};
 use windlass_core::job::{Job, JobId};
 use windlass_core::key::KeyVerdict;
 use windlass_core::names::TypeName;
-use windlass_core::spill::{BatchMost, Leaving, gate_of, request_of};
+use windlass_core::spill::{BatchMost, Leaving, Packing, gate_of, request_of};
 
 use super::state::{JobRow, Stage, State};
 
 impl State {
-    pub(super) fn enqueue_aside(&mut self, request: EnqueueRequest, now: Timestamp) -> Result<Vec<Enqueued>> {
+    pub(super) fn enqueue_aside(
+        &mut self,
+        request: EnqueueRequest,
+        sent_ago: Duration,
+        now: Timestamp,
+    ) -> Result<Vec<Enqueued>> {
         if let Some(answers) = self.receipts.answers(request.request, now) {
             return Ok(answers);
         }
@@ -23,7 +30,7 @@ impl State {
         let name = request.request;
         let answers = self.enqueue(request, now)?;
         let ids: Vec<_> = answers.iter().filter_map(|answer| answer.job().ok()).collect();
-        self.put_aside(Leaving { request: name, since: now, ids });
+        self.put_aside(Leaving { request: name, since: now.minus(sent_ago), ids });
         Ok(answers)
     }
 
@@ -57,16 +64,15 @@ impl State {
         but: &[TypeName],
         now: Timestamp,
     ) -> Option<Leaving> {
-        let mut bytes = 0;
-        let mut ids = Vec::new();
-        let oldest = self.live.values().filter(|row| may_leave(row) && !but.contains(&row.job.job_type));
-        for row in oldest.take(most.jobs as usize) {
-            if bytes >= most.bytes {
-                break;
-            }
-            bytes += row.job.payload.as_str().len();
-            ids.push(row.job.id);
+        let mut packing = Packing::new(most);
+        let mut oldest = self.live.values().filter(|row| may_leave(row) && !but.contains(&row.job.job_type));
+        while !packing.is_full()
+            && let Some(row) = oldest.next()
+        {
+            let job = &row.job;
+            packing.add(job.id, job.payload.as_str().len(), job.key.is_some());
         }
+        let ids = packing.into_ids();
         if ids.is_empty() {
             return None;
         }
@@ -75,8 +81,10 @@ impl State {
         Some(leaving)
     }
 
-    pub(super) fn leaving(&self, limit: u32) -> Vec<Leaving> {
-        self.leaving.values().take(limit as usize).cloned().collect()
+    pub(super) fn leaving(&self, after: Option<&Leaving>, limit: u32) -> Vec<Leaving> {
+        let from = after.map_or(Bound::Unbounded, |last| Bound::Excluded((last.since, last.request)));
+        let rest = self.leaving.range((from, Bound::Unbounded));
+        rest.take(limit as usize).map(|(_, leaving)| leaving.clone()).collect()
     }
 
     pub(super) fn still_leaving(&self, request: RequestId) -> Option<(Leaving, Vec<Job>)> {
@@ -108,6 +116,15 @@ impl State {
             }
         }
         true
+    }
+
+    pub(super) fn keep_here(&mut self, request: RequestId, younger_than: Duration, now: Timestamp) -> bool {
+        let batch = self.leaving.values().find(|leaving| leaving.request == request);
+        let Some(batch) = batch.filter(|leaving| leaving.is_younger_than(younger_than, now)) else {
+            return false;
+        };
+        let ends = batch.ids.iter().map(|id| (*id, None)).collect();
+        self.end_batch(request, ends, now)
     }
 
     /// Refuses to touch a job that leaves.

@@ -437,7 +437,7 @@ fn key_is_held(fault: super::fault::Fault) -> super::fault::Fault {
         return fault;
     }
     let why = "another transaction has put a job with one of these keys in and is still open; try again when it has ended";
-    windlass_core::error::EngineError::Unavailable { why: why.to_owned() }.into()
+    windlass_core::error::EngineError::Busy { why: why.to_owned() }.into()
 }
 
 #[cfg(test)]

@@ -376,8 +376,8 @@ impl Policies for SqliteEngine {
 
 #[async_trait]
 impl Spill for SqliteEngine {
-    async fn enqueue_aside(&self, request: EnqueueRequest) -> Result<Vec<Enqueued>> {
-        self.write(move |work| work.enqueue_aside(request)).await
+    async fn enqueue_aside(&self, request: EnqueueRequest, sent_ago: Duration) -> Result<Vec<Enqueued>> {
+        self.write(move |work| work.enqueue_aside(request, sent_ago)).await
     }
 
     async fn set_aside(
@@ -390,8 +390,9 @@ impl Spill for SqliteEngine {
         self.write(move |work| work.set_aside(request, most, &but)).await
     }
 
-    async fn leaving(&self, limit: u32) -> Result<Vec<Leaving>> {
-        self.read(move |conn, _| spill::leaving(conn, limit)).await
+    async fn leaving(&self, after: Option<&Leaving>, limit: u32) -> Result<Vec<Leaving>> {
+        let after = after.map(|last| (last.since, last.request));
+        self.read(move |conn, _| spill::leaving(conn, after, limit)).await
     }
 
     async fn still_leaving(&self, request: RequestId) -> Result<Option<(Leaving, Vec<Job>)>> {
@@ -400,6 +401,10 @@ impl Spill for SqliteEngine {
 
     async fn end_batch(&self, request: RequestId, ends: Vec<(JobId, Option<String>)>) -> Result<bool> {
         self.write(move |work| work.end_batch(request, ends)).await
+    }
+
+    async fn keep_here(&self, request: RequestId, younger_than: Duration) -> Result<bool> {
+        self.write(move |work| work.keep_here(request, younger_than)).await
     }
 }
 

@@ -1,5 +1,9 @@
 //! Keeping jobs for another engine that is away.
 
+use std::time::Duration;
+
+use rusqlite::Error::FromSqlConversionFailure;
+use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use windlass_core::clock::Timestamp;
 use windlass_core::enqueue::{EnqueueRequest, Enqueued, RequestId};
@@ -9,7 +13,7 @@ use windlass_core::job::{Job, JobId, JobState};
 use windlass_core::limits::REASON_BYTES_MAX;
 use windlass_core::names::TypeName;
 use windlass_core::outcome::bounded;
-use windlass_core::spill::{BatchMost, Leaving, gate_of, request_of};
+use windlass_core::spill::{BatchMost, Leaving, Packing, gate_of, request_of};
 
 use super::enqueue::receipt;
 use super::fault::Step;
@@ -19,7 +23,11 @@ use super::sql::sql;
 use super::work::Work;
 
 impl Work<'_> {
-    pub(super) fn enqueue_aside(&mut self, request: EnqueueRequest) -> Step<Vec<Enqueued>> {
+    pub(super) fn enqueue_aside(
+        &mut self,
+        request: EnqueueRequest,
+        sent_ago: Duration,
+    ) -> Step<Vec<Enqueued>> {
         if let Some(answers) = receipt(self.conn, request.request, self.now)? {
             return Ok(answers);
         }
@@ -30,7 +38,7 @@ impl Work<'_> {
             return Err(EngineError::Refused(why.to_string()).into());
         }
         let ids = answers.iter().filter_map(|answer| answer.job().ok()).collect();
-        self.put_aside(&Leaving { request: name, since: self.now, ids })?;
+        self.put_aside(&Leaving { request: name, since: self.now.minus(sent_ago), ids })?;
         Ok(answers)
     }
 
@@ -65,14 +73,14 @@ impl Work<'_> {
     fn oldest_that_fit(&self, most: BatchMost, but: &[i64]) -> Step<Vec<JobId>> {
         let mut statement = self.conn.prepare_cached(sql!("never_claimed"))?;
         let mut rows = statement.query(params![to_json(but), most.jobs])?;
-        let (mut ids, mut bytes) = (Vec::new(), 0);
-        while bytes < most.bytes
+        let mut packing = Packing::new(most);
+        while !packing.is_full()
             && let Some(row) = rows.next()?
         {
-            ids.push(JobId(row.get(0)?));
-            bytes += usize::try_from(row.get::<_, i64>(1)?).unwrap_or(0);
+            let bytes = usize::try_from(row.get::<_, i64>(1)?).unwrap_or(0);
+            packing.add(JobId(row.get(0)?), bytes, row.get(2)?);
         }
-        Ok(ids)
+        Ok(packing.into_ids())
     }
 
     pub(super) fn end_batch(&mut self, request: RequestId, ends: Vec<(JobId, Option<String>)>) -> Step<bool> {
@@ -90,6 +98,14 @@ impl Work<'_> {
         Ok(was_there)
     }
 
+    pub(super) fn keep_here(&mut self, request: RequestId, younger_than: Duration) -> Step<bool> {
+        let batch = find_batch(self.conn, request)?;
+        let Some(batch) = batch.filter(|leaving| leaving.is_younger_than(younger_than, self.now)) else {
+            return Ok(false);
+        };
+        self.end_batch(request, batch.ids.into_iter().map(|id| (id, None)).collect())
+    }
+
     /// Refuses to touch a job that leaves.
     pub(super) fn check_may_change(&self, id: JobId) -> Step<()> {
         let gate = self.live_job(id)?.and_then(|job| job.gate);
@@ -102,9 +118,14 @@ impl Work<'_> {
 }
 
 /// Batches that are set aside, oldest first.
-pub(super) fn leaving(conn: &Connection, limit: u32) -> Step<Vec<Leaving>> {
+pub(super) fn leaving(
+    conn: &Connection,
+    after: Option<(Timestamp, RequestId)>,
+    limit: u32,
+) -> Step<Vec<Leaving>> {
     let mut statement = conn.prepare_cached(sql!("batches"))?;
-    let batches = statement.query_map([limit], read_batch)?;
+    let (since, request) = after.map(|(since, request)| (since.as_micros(), request.to_bytes())).unzip();
+    let batches = statement.query_map(params![since, request, limit], read_batch)?;
     Ok(batches.collect::<Result<_, _>>()?)
 }
 
@@ -115,10 +136,12 @@ fn find_batch(conn: &Connection, request: RequestId) -> Step<Option<Leaving>> {
 
 fn read_batch(row: &Row<'_>) -> rusqlite::Result<Leaving> {
     let ids: String = row.get(2)?;
+    // A batch of which the jobs are unknown must not pass for one whose jobs are all over.
+    let damaged = |error: serde_json::Error| FromSqlConversionFailure(2, Type::Text, Box::new(error));
     Ok(Leaving {
         request: RequestId::from_bytes(row.get(0)?),
         since: Timestamp::from_micros(row.get(1)?),
-        ids: serde_json::from_str(&ids).unwrap_or_default(),
+        ids: serde_json::from_str(&ids).map_err(damaged)?,
     })
 }
 

@@ -186,7 +186,7 @@ async fn a_job_that_leaves_does_not_expire_on_its_way() {
         clock.advance(Duration::from_secs(2));
         spill.sweep(100).await.unwrap();
         assert_eq!(spill.still_leaving(request).await.unwrap().unwrap().1.len(), 1);
-        let ids = spill.leaving(9).await.unwrap().remove(0).ids;
+        let ids = spill.leaving(None, 9).await.unwrap().remove(0).ids;
         assert!(spill.end_batch(request, vec![(ids[0], None)]).await.unwrap());
         assert_eq!(spill.sweep(100).await.unwrap().changed, 1, "taken back, it expires");
     }

@@ -6,6 +6,7 @@ mod place;
 mod away;
 mod coming_home;
 mod lost_answers;
+mod on_the_way;
 mod people;
 #[cfg(feature = "postgres")]
 mod postgres;

@@ -2,20 +2,29 @@
 
 use std::sync::Arc;
 
-use windlass_core::engine::Engine;
-use windlass_core::enqueue::Enqueued;
-use windlass_engines::fallback::Connect;
+use windlass_core::engine::{Declaration, Engine};
+use windlass_core::enqueue::{Enqueued, NewJob};
+use windlass_core::job_type::TypeSpec;
+use windlass_core::key::KeyClaim;
+use windlass_core::names::{Key, TypeName};
+use windlass_core::payload::Payload;
+use windlass_engines::fallback::{Connect, FallbackOptions, KeysWhileAway};
 use windlass_engines::postgres::{PostgresEngine, PostgresOptions};
 use windlass_servers::proxy::Proxy;
 
-use crate::place::{Primary, job, payloads, put, quick, spill, sqlite, status, until_away, until_home};
+use crate::place::{
+    Primary, job, memory, payloads, put, queue, quick, spill, sqlite, status, until, until_away, until_home,
+};
 
 async fn on_postgres() -> Primary {
+    in_schema(&format!("home_{:016x}", fastrand::u64(..))).await
+}
+
+async fn in_schema(schema: &str) -> Primary {
     let url = windlass_servers::shared::postgres_url().expect("a PostgreSQL server");
     let address = url.split('@').nth(1).and_then(|rest| rest.split('/').next()).unwrap();
     let proxy = Proxy::start(address.parse().unwrap()).unwrap();
-    let schema = format!("home_{:016x}", fastrand::u64(..));
-    let options = PostgresOptions { schema, ..PostgresOptions::default() };
+    let options = PostgresOptions { schema: schema.to_owned(), ..PostgresOptions::default() };
     let store = Arc::new(PostgresEngine::connect(&url, options.clone()).await.unwrap());
     let through = proxy.url(&url);
     let connect: Connect = Arc::new(move || {
@@ -42,4 +51,35 @@ async fn jobs_go_into_the_spill_while_postgres_is_away_and_come_home_when_it_is_
     until_home(&engine).await;
     assert_eq!(payloads(&*primary.store).await, (0..20).collect::<Vec<_>>());
     assert_eq!(status(&engine).await.returned, 19);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_that_an_open_transaction_holds_keeps_its_own_job_in_the_spill_and_no_other() {
+    let schema = format!("home_{:016x}", fastrand::u64(..));
+    let primary = in_schema(&schema).await;
+    let options = FallbackOptions { keys: KeysWhileAway::Accept, ..quick() };
+    let engine = primary.with(memory(), options).await;
+    primary.go();
+    until_away(&engine).await;
+    let keyed = NewJob { key: Some(KeyClaim::new(Key::parse("mine").unwrap())), ..job(1) };
+    spill(&engine, keyed).await;
+    let beside = TypeName::parse("beside").unwrap();
+    engine
+        .declare(Declaration { queues: vec![], types: vec![TypeSpec::new(beside.clone(), queue())] })
+        .await
+        .unwrap();
+    spill(&engine, NewJob::new(beside, Payload::parse("2").unwrap())).await;
+    let url = windlass_servers::shared::postgres_url().unwrap();
+    let (client, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls).await.unwrap();
+    tokio::spawn(connection);
+    let hold = format!("BEGIN; INSERT INTO {schema}.job_keys (job_type, key) VALUES ('work', 'mine')");
+    client.batch_execute(&hold).await.unwrap();
+    primary.come_back();
+    until(&engine, "the other is home", async || payloads(&*primary.store).await == [2]).await;
+    assert_eq!(status(&engine).await.active, "postgres", "the store is well");
+    client.batch_execute("ROLLBACK").await.unwrap();
+    until_home(&engine).await;
+    let mut there = payloads(&*primary.store).await;
+    there.sort_unstable();
+    assert_eq!(there, [1, 2]);
 }

@@ -227,7 +227,7 @@ async fn a_key_that_an_open_transaction_holds_is_waited_for_only_so_long() {
         format!("BEGIN; INSERT INTO {}.job_keys (job_type, key) VALUES ('work', 'mine')", place.schema);
     other.batch_execute(&reserve).await.unwrap();
     let error = engine.enqueue(request(vec![keyed("mine")])).await.unwrap_err();
-    assert!(unavailable(&error) && error.to_string().contains("one of these keys"), "{error:?}");
+    assert!(matches!(&error, EngineError::Busy { why } if why.contains("one of these keys")), "{error:?}");
     assert!(engine.enqueue(request(vec![keyed("another")])).await.is_ok(), "other keys are free");
     other.batch_execute("ROLLBACK").await.unwrap();
     assert!(engine.enqueue(request(vec![keyed("mine")])).await.is_ok());

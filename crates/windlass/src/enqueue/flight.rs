@@ -194,6 +194,7 @@ fn again(error: &EngineError) -> EngineError {
         EngineError::Full { why } => EngineError::Full { why: why.clone() },
         EngineError::Unusable { why } => EngineError::Unusable { why: why.clone() },
         EngineError::Refused(why) => EngineError::Refused(why.clone()),
+        EngineError::Busy { why } => EngineError::Busy { why: why.clone() },
         EngineError::Unavailable { why } => EngineError::Unavailable { why: why.clone() },
         other => EngineError::Unavailable { why: other.to_string() },
     }

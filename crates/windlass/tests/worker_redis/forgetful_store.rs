@@ -4,7 +4,6 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
 
-use windlass::core::engine::Admin;
 use windlass::core::job::{JobId, Phase};
 use windlass::redis::{RedisEngine, RedisOptions};
 use windlass::{EnqueueError, WorkerOptions};

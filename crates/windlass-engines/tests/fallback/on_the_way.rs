@@ -1,0 +1,164 @@
+//! What may go wrong on the way home, and what it must not lead to.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rusqlite::Connection;
+use windlass_core::clock::ManualClock;
+use windlass_core::engine::{Admin, Declaration, Engine};
+use windlass_core::enqueue::RequestId;
+use windlass_core::job_type::TypeSpec;
+use windlass_core::limits::RECEIPT_TTL;
+use windlass_core::names::{QueueName, TypeName};
+use windlass_core::queue::QueueSpec;
+use windlass_core::spill::{BatchMost, Spill};
+use windlass_engines::memory::MemoryEngine;
+
+use crate::place::{
+    Primary, declaration, job, memory, payloads, queue, quick, request, spill, sqlite, status, until,
+    until_away, until_home, why_ended,
+};
+
+#[tokio::test]
+async fn jobs_that_are_home_and_could_not_be_ended_here_are_not_run_here_too() {
+    let primary = Primary::on_redis().await;
+    let folder = tempfile::tempdir().unwrap();
+    let engine = primary.with(sqlite(folder.path()), quick()).await;
+    primary.go();
+    let ids = [spill(&engine, job(1)).await, spill(&engine, job(2)).await];
+    let file = Connection::open(folder.path().join("spill.db")).unwrap();
+    let no_end =
+        "CREATE TRIGGER no_end BEFORE INSERT ON job_history BEGIN SELECT RAISE(ABORT, 'not now'); END";
+    file.execute_batch(no_end).unwrap();
+    primary.come_back();
+    until(&engine, "they are there", async || payloads(&*primary.store).await == [1, 2]).await;
+    let mut heard = engine.heard();
+    for _ in 0..5 {
+        heard.changed().await.unwrap();
+        assert_eq!(payloads(&*primary.store).await, [1, 2]);
+        assert_eq!(status(&engine).await.spill_size, 2);
+        let parked: i64 = file
+            .query_row("SELECT count(*) FROM delayed_jobs WHERE gate LIKE 'spill:%'", [], |row| row.get(0))
+            .unwrap();
+        assert_eq!(parked, 2, "nobody may claim them here");
+    }
+    file.execute_batch("DROP TRIGGER no_end").unwrap();
+    until_home(&engine).await;
+    assert_eq!(payloads(&*primary.store).await, [1, 2]);
+    assert!(why_ended(&engine, ids[0]).await.starts_with("moved to redis as job "));
+}
+
+#[tokio::test]
+async fn a_batch_is_kept_here_only_while_nobody_else_can_have_sent_it() {
+    let folder = tempfile::tempdir().unwrap();
+    for spill in [memory(), sqlite(folder.path())] {
+        spill.declare(declaration()).await.unwrap();
+        spill.enqueue(request(vec![job(1), job(2)])).await.unwrap();
+        let name = RequestId::from_random(fastrand::u128(..));
+        spill.set_aside(name, BatchMost { jobs: 9, bytes: 99 }, &[]).await.unwrap().unwrap();
+        assert!(!spill.keep_here(name, Duration::ZERO).await.unwrap(), "others may have sent it");
+        assert_eq!(spill.queues().await.unwrap()[0].counts.parked, 2);
+        assert!(spill.keep_here(name, Duration::from_secs(60)).await.unwrap());
+        assert_eq!(spill.queues().await.unwrap()[0].counts.ready, 2);
+        assert!(!spill.keep_here(name, Duration::from_secs(60)).await.unwrap(), "it is over");
+    }
+}
+
+#[tokio::test]
+async fn a_type_that_others_declared_otherwise_meanwhile_keeps_nobody_from_the_primary() {
+    let primary = Primary::on_redis().await;
+    let engine = primary.with_memory().await;
+    let disputed = |queue: &str| {
+        let (queue, kind) = (QueueName::parse(queue).unwrap(), TypeName::parse("disputed").unwrap());
+        Declaration { queues: vec![QueueSpec::new(queue.clone())], types: vec![TypeSpec::new(kind, queue)] }
+    };
+    primary.go();
+    until_away(&engine).await;
+    engine.declare(disputed("mine")).await.unwrap();
+    spill(&engine, job(1)).await;
+    primary.store.declare(disputed("theirs")).await.unwrap();
+    let kind = disputed("theirs").types.remove(0).name;
+    let held = windlass_core::enqueue::NewJob::new(kind, windlass_core::payload::Payload::default());
+    primary.store.enqueue(request(vec![held])).await.unwrap();
+    primary.come_back();
+    until(&engine, "it uses the primary again", async || {
+        let told = status(&engine).await;
+        told.active == told.primary && told.spill_size == 0
+    })
+    .await;
+    let queues = primary.store.queues().await.unwrap();
+    assert!(queues.iter().any(|known| known.spec.name.as_str() == "mine"), "what was not refused is there");
+}
+
+#[tokio::test]
+async fn a_declaration_that_the_primary_refuses_is_not_made_at_all() {
+    let primary = Primary::on_redis().await;
+    let engine = primary.with_memory().await;
+    engine.enqueue(request(vec![job(1)])).await.unwrap();
+    let elsewhere = QueueName::parse("elsewhere").unwrap();
+    let moved = Declaration {
+        queues: vec![QueueSpec::new(elsewhere.clone())],
+        types: vec![TypeSpec::new(crate::place::kind(), elsewhere)],
+    };
+    engine.declare(moved).await.unwrap_err();
+    let beside = engine.spill().expect("it has one").types().await.unwrap();
+    assert_eq!(beside[0].spec.queue, queue());
+}
+
+#[tokio::test]
+async fn batches_that_wait_for_a_person_keep_no_others_however_many_they_are() {
+    let primary = Primary::on_redis().await;
+    let clock = Arc::new(ManualClock::default());
+    let spill: Arc<dyn Spill> = Arc::new(MemoryEngine::for_spill_with_clock(clock.clone()));
+    spill.declare(declaration()).await.unwrap();
+    spill.enqueue(request((0..251).map(job).collect())).await.unwrap();
+    let one_each = BatchMost { jobs: 1, bytes: 1_000 };
+    let set_aside = async || {
+        let name = RequestId::from_random(fastrand::u128(..));
+        spill.set_aside(name, one_each, &[]).await.unwrap().expect("there are more");
+    };
+    for _ in 0..250 {
+        set_aside().await;
+    }
+    clock.advance(2 * RECEIPT_TTL);
+    set_aside().await;
+    clock.advance(Duration::from_secs(1));
+    let engine = primary.with(spill.clone(), quick()).await;
+    until(&engine, "the last one is home", async || payloads(&*primary.store).await == [250]).await;
+    assert_eq!(status(&engine).await.uncertain, 250);
+}
+
+#[tokio::test]
+async fn that_a_repeat_was_not_done_does_not_mean_that_the_first_try_was_not() {
+    let primary = Primary::on_redis().await;
+    let beside = memory();
+    let engine = primary.with(Arc::clone(&beside), quick()).await;
+    engine.enqueue(request(vec![job(0)])).await.unwrap();
+    let first = request(vec![job(1)]);
+    primary.proxy.swallow_answers(true);
+    beside.set_shut(&queue(), true).await.unwrap();
+    assert!(engine.enqueue(first.clone()).await.unwrap_err().is_unknown(), "the spill did not take it");
+    primary.go();
+    primary.proxy.swallow_answers(false);
+    // The first repeat is turned away for sure, and the spill takes the second.
+    assert!(engine.enqueue(first.clone()).await.unwrap_err().is_unknown());
+    beside.set_shut(&queue(), false).await.unwrap();
+    engine.enqueue(first).await.unwrap();
+    assert_eq!(beside.queues().await.unwrap()[0].counts.parked, 1, "nobody may run it here");
+    primary.come_back();
+    until_home(&engine).await;
+    assert_eq!(payloads(&*primary.store).await, [0, 1]);
+}
+
+#[tokio::test]
+async fn a_pause_of_an_hour_is_one_of_an_hour_in_the_spill() {
+    let primary = Primary::on_redis().await;
+    primary.store.declare(declaration()).await.unwrap();
+    let hour = Duration::from_secs(3_600);
+    primary.store.pause(&queue(), Some("a break"), Some(hour)).await.unwrap();
+    let beside = memory();
+    let _engine = primary.with(Arc::clone(&beside), quick()).await;
+    let pause = beside.queues().await.unwrap().remove(0).pause.expect("it is paused");
+    let left = pause.until.expect("it ends").since(beside.now().await.unwrap());
+    assert!(left <= hour && left > hour / 2, "{left:?}");
+}
