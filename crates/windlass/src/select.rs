@@ -1,6 +1,7 @@
 //! Which engine to use, by the environment: Redis with a spill beside it, or the spill alone.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use windlass_core::engine::Engine;
 use windlass_core::error::EngineError;
@@ -10,9 +11,11 @@ use windlass_core::spill::Spill;
 #[derive(Debug, Clone, PartialEq)]
 struct Wish {
     url: String,
-    /// In seconds.
-    check_timeout: Option<f64>,
+    check_timeout: Option<Duration>,
 }
+
+/// How long a check of a store may take, at the least and at the most.
+pub const CHECK_TIMEOUTS: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(60));
 
 /// Reads `USE_REDIS_QUEUE`, `REDIS_URL` and `REDIS_HEALTH_CHECK_TIMEOUT` (in seconds). If Redis is asked for, gives an engine that uses it
 /// and falls back to `spill` while it cannot be reached, now or later; else, or in a program that was built without Redis,
@@ -27,26 +30,39 @@ pub async fn from_env(spill: Arc<dyn Spill>) -> Result<Arc<dyn Engine>, EngineEr
     }
 }
 
+/// A flag as people write it in environments.
+pub fn flag(text: &str) -> Option<bool> {
+    match text.trim().to_ascii_lowercase().as_str() {
+        "true" | "1" | "yes" | "on" => Some(true),
+        "false" | "0" | "no" | "off" | "" => Some(false),
+        _ => None,
+    }
+}
+
+/// What `REDIS_HEALTH_CHECK_TIMEOUT` says, in seconds. An error says what was expected and what came.
+pub fn check_timeout(text: &str) -> Result<Duration, String> {
+    let (shortest, longest) = CHECK_TIMEOUTS;
+    let span = text.trim().parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    span.filter(|span| (shortest..=longest).contains(span))
+        .ok_or_else(|| format!("expected a number of seconds from 0.05 to 60, such as 2.0, got {text:?}"))
+}
+
 fn wish(variable: impl Fn(&str) -> Option<String>) -> Result<Option<Wish>, EngineError> {
     let given = |name: &str| variable(name).filter(|text| !text.trim().is_empty());
-    let refused = |name: &str, expected: &str, got: &str| {
-        Err(EngineError::Refused(format!("{name}: expected {expected}, got {got:?}")))
-    };
-    match given("USE_REDIS_QUEUE").map(|text| text.to_ascii_lowercase()).as_deref() {
-        None | Some("false" | "0" | "no" | "off") => return Ok(None),
-        Some("true" | "1" | "yes" | "on") => {}
-        Some(other) => return refused("USE_REDIS_QUEUE", "true or false", other),
+    let asked = given("USE_REDIS_QUEUE").unwrap_or_default();
+    match flag(&asked) {
+        Some(true) => {}
+        Some(false) => return Ok(None),
+        None => {
+            let why = format!("USE_REDIS_QUEUE: expected true or false, got {asked:?}");
+            return Err(EngineError::Refused(why));
+        }
     }
     let url = given("REDIS_URL").unwrap_or_else(|| "redis://localhost:6379/0".to_owned());
-    let Some(text) = given("REDIS_HEALTH_CHECK_TIMEOUT") else {
-        return Ok(Some(Wish { url, check_timeout: None }));
-    };
-    match text.trim().parse::<f64>() {
-        Ok(seconds) if (0.05..=60.0).contains(&seconds) => {
-            Ok(Some(Wish { url, check_timeout: Some(seconds) }))
-        }
-        _ => refused("REDIS_HEALTH_CHECK_TIMEOUT", "a number of seconds from 0.05 to 60, such as 2.0", &text),
-    }
+    let check_timeout = given("REDIS_HEALTH_CHECK_TIMEOUT").map(|text| check_timeout(&text)).transpose();
+    let check_timeout =
+        check_timeout.map_err(|why| EngineError::Refused(format!("REDIS_HEALTH_CHECK_TIMEOUT: {why}")))?;
+    Ok(Some(Wish { url, check_timeout }))
 }
 
 #[cfg(all(feature = "redis", feature = "fallback"))]
@@ -55,9 +71,7 @@ async fn with_redis(wish: Wish, spill: Arc<dyn Spill>) -> Result<Arc<dyn Engine>
     use windlass_engines::redis::{RedisEngine, RedisOptions};
 
     let mut options = FallbackOptions::default();
-    if let Some(seconds) = wish.check_timeout {
-        options.check_timeout = std::time::Duration::from_secs_f64(seconds);
-    }
+    options.check_timeout = wish.check_timeout.unwrap_or(options.check_timeout);
     let url: Arc<str> = wish.url.into();
     let connect: Connect = Arc::new(move || {
         let url = Arc::clone(&url);
@@ -111,7 +125,7 @@ mod tests {
             assert!(error.starts_with("REDIS_HEALTH_CHECK_TIMEOUT"), "{error}");
         }
         let asked = wished(&[on, ("REDIS_HEALTH_CHECK_TIMEOUT", "2.0")]).unwrap().unwrap();
-        assert_eq!(asked.check_timeout, Some(2.0));
+        assert_eq!(asked.check_timeout, Some(Duration::from_secs(2)));
     }
 
     #[tokio::test]

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use windlass::fallback::{FallbackOptions, KeysWhileAway};
+use windlass::select::CHECK_TIMEOUTS;
 
 use super::section::{Section, span, text, whole, word};
 
@@ -68,9 +69,6 @@ const ENGINES: &[(&str, FallbackChoice)] =
     &[("none", FallbackChoice::None), ("memory", FallbackChoice::Memory), ("sqlite", FallbackChoice::Sqlite)];
 const KEYS: &[(&str, KeysWhileAway)] =
     &[("refuse", KeysWhileAway::Refuse), ("accept", KeysWhileAway::Accept)];
-
-/// The shortest and the longest time that a check may take.
-pub(super) const CHECK_TIMEOUTS: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(60));
 
 pub(super) fn read(mut section: Section<'_, '_>) -> FallbackSettings {
     let default = FallbackSettings::default();

@@ -2,11 +2,12 @@
 //! list, written as TOML writes them inline.
 
 use std::sync::Arc;
-use std::time::Duration;
+
+use windlass::select::{check_timeout, flag};
 
 use super::Config;
 use super::database_url::DatabaseUrl;
-use super::fallback::{CHECK_TIMEOUTS, FallbackChoice, FallbackSettings};
+use super::fallback::{FallbackChoice, FallbackSettings};
 use super::from_toml;
 use super::problem::{Problem, Problems};
 use super::redis::RedisUrl;
@@ -152,23 +153,8 @@ pub(crate) fn take_check_timeout(
     let given =
         variables.iter().find(|(name, text)| name == "REDIS_HEALTH_CHECK_TIMEOUT" && !text.is_empty());
     let Some((name, text)) = given else { return };
-    let (shortest, longest) = CHECK_TIMEOUTS;
-    let span = text.trim().parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    match span.filter(|span| (shortest..=longest).contains(span)) {
-        Some(span) => fallback.check_timeout = span,
-        None => {
-            let place = Place::Env(Arc::from(name.as_str()));
-            let message = format!("expected a number of seconds from 0.05 to 60, such as 2.0, got {text:?}");
-            problems.push(Problem::at(&place, message));
-        }
-    }
-}
-
-/// A flag as people write it in environments.
-pub(crate) fn flag(text: &str) -> Option<bool> {
-    match text.trim().to_ascii_lowercase().as_str() {
-        "true" | "1" | "yes" | "on" => Some(true),
-        "false" | "0" | "no" | "off" | "" => Some(false),
-        _ => None,
+    match check_timeout(text) {
+        Ok(span) => fallback.check_timeout = span,
+        Err(why) => problems.push(Problem::at(&Place::Env(Arc::from(name.as_str())), why)),
     }
 }

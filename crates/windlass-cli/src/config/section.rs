@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use windlass_core::span::parse_span;
 
-use super::from_env::flag;
 use super::problem::{Problem, Problems, suggest};
 use super::tree::{Entry, Node, Place, Table, Value};
 
@@ -95,7 +94,7 @@ pub(crate) fn boolean(value: &Value) -> Result<bool, String> {
     let wrong = || format!("expected true or false, got {}", value.describe());
     match value {
         Value::Bool(flag) => Ok(*flag),
-        Value::Raw(text) => flag(text).ok_or_else(wrong),
+        Value::Raw(text) => windlass::select::flag(text).ok_or_else(wrong),
         _ => Err(wrong()),
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 use windlass_core::clock::ManualClock;
-use windlass_core::engine::{Admin, Declaration, Engine};
+use windlass_core::engine::{Declaration, Engine};
 use windlass_core::enqueue::RequestId;
 use windlass_core::job_type::TypeSpec;
 use windlass_core::limits::RECEIPT_TTL;
