@@ -5,25 +5,27 @@ use std::process::Command;
 use crate::command;
 
 const HELP: &str = "\
-cargo xtask torture --engine postgres [--seconds N] [--seed S] [--faults LIST]
+cargo xtask torture --engine ENGINE [--seconds N] [--seed S] [--faults LIST]
 
 Starts a server of its own, puts jobs in and works on them with threads and with processes, and strikes with real faults
 in turn. Then everything is healed and drained, and the checker of histories compares the ledgers with the store. Ends
 with 0 if nothing is wrong, else with 1.
 
-  --engine postgres   what is tortured
+  --engine ENGINE     what is tortured: postgres, or redis that syncs every write
   --seconds N         how long faults go on (120); from 60 seconds on the long forms are used: the server is killed at
                       least 20 times and stands still for 40 seconds, which may take longer than N
   --seed S            in which order and how hard faults strike (1)
   --faults LIST       only these, separated by commas:
     kill              the server is killed with -9 under load, and started again
+    restart           the server is ended in good order under load, and started again
     cut               connections are cut, also in the middle of an answer
     swallow           what was asked for is done, and the answer is lost
     freeze-worker     a worker's process is stopped until its jobs were rescued, and woken: it may settle nothing
     freeze-store      the server is stopped for longer than every lease, and goes on: nobody may be declared dead
 ";
 
-const FAULTS: [&str; 5] = ["kill", "cut", "swallow", "freeze-worker", "freeze-store"];
+const ENGINES: [&str; 2] = ["postgres", "redis"];
+const FAULTS: [&str; 6] = ["kill", "restart", "cut", "swallow", "freeze-worker", "freeze-store"];
 
 /// Runs the torture as it was asked for.
 pub(crate) fn run(options: &[&str]) -> Result<(), String> {
@@ -36,6 +38,7 @@ pub(crate) fn run(options: &[&str]) -> Result<(), String> {
 
 #[derive(Debug, PartialEq, Eq)]
 struct Plan {
+    engine: String,
     seconds: u64,
     seed: u64,
     faults: String,
@@ -43,36 +46,43 @@ struct Plan {
 
 impl Plan {
     fn read(options: &[&str]) -> Result<Self, String> {
-        let mut plan = Self { seconds: 120, seed: 1, faults: FAULTS.join(",") };
-        let mut engine = None;
+        let mut plan = Self { engine: String::new(), seconds: 120, seed: 1, faults: FAULTS.join(",") };
         let mut words = options.iter();
         while let Some(word) = words.next() {
             let mut value = || words.next().copied().ok_or_else(|| format!("expected a value after {word}"));
             match *word {
-                "--engine" => engine = Some(value()?),
+                "--engine" => plan.engine = engine(value()?)?,
                 "--seconds" => plan.seconds = whole(value()?)?,
                 "--seed" => plan.seed = whole(value()?)?,
                 "--faults" => plan.faults = known(value()?)?,
                 other => return Err(format!("expected one of these options, got {other:?}\n\n{HELP}")),
             }
         }
-        match engine {
-            Some("postgres") => Ok(plan),
-            Some(other) => Err(format!("expected `--engine postgres`, the only one on offer, got {other:?}")),
-            None => Err(format!("expected `--engine postgres`, got no engine\n\n{HELP}")),
+        match plan.engine.is_empty() {
+            false => Ok(plan),
+            true => {
+                Err(format!("expected `--engine` and one of {}, got no engine\n\n{HELP}", ENGINES.join(", ")))
+            }
         }
     }
 
     /// The same test that runs in short with all the others, told to go on for longer.
     fn command(&self) -> Command {
         let mut command =
-            command::cargo(&["test", "--package", "windlass-engines", "--features", "postgres"]);
-        command.args(["--test", "postgres", "--", "--nocapture", "--exact"]);
-        command.arg("torture::faults_in_turn_lose_nothing_and_end_nothing_twice");
+            command::cargo(&["test", "--package", "windlass-engines", "--features", "postgres,redis"]);
+        command.args(["--test", "torture", "--", "--nocapture", "--exact"]);
+        command.arg(format!("{}::faults_in_turn_lose_nothing_and_end_nothing_twice", self.engine));
         command.env("WINDLASS_TORTURE_SECONDS", self.seconds.to_string());
         command.env("WINDLASS_TORTURE_SEED", self.seed.to_string());
         command.env("WINDLASS_TORTURE_FAULTS", &self.faults);
         command
+    }
+}
+
+fn engine(name: &str) -> Result<String, String> {
+    match ENGINES.contains(&name) {
+        true => Ok(name.to_owned()),
+        false => Err(format!("expected `--engine` and one of {}, got {name:?}", ENGINES.join(", "))),
     }
 }
 
@@ -93,18 +103,18 @@ mod tests {
 
     #[test]
     fn options_come_in_any_order_and_have_defaults() {
-        let all = Plan { seconds: 120, seed: 1, faults: FAULTS.join(",") };
+        let all = Plan { engine: "postgres".to_owned(), seconds: 120, seed: 1, faults: FAULTS.join(",") };
         assert_eq!(Plan::read(&["--engine", "postgres"]), Ok(all));
-        let some = ["--faults", "kill,cut", "--seed", "7", "--engine", "postgres", "--seconds", "3_600"];
-        let read = Plan { seconds: 3600, seed: 7, faults: "kill,cut".to_owned() };
+        let some = ["--faults", "kill,cut", "--seed", "7", "--engine", "redis", "--seconds", "3_600"];
+        let read = Plan { engine: "redis".to_owned(), seconds: 3600, seed: 7, faults: "kill,cut".to_owned() };
         assert_eq!(Plan::read(&some), Ok(read));
     }
 
     #[test]
     fn another_engine_is_refused_with_what_is_on_offer() {
         let failure = Plan::read(&["--engine", "sqlite"]).unwrap_err();
-        assert!(failure.contains("--engine postgres") && failure.contains("\"sqlite\""), "{failure}");
-        assert!(Plan::read(&[]).unwrap_err().contains("--engine postgres"));
+        assert!(failure.contains("postgres, redis") && failure.contains("\"sqlite\""), "{failure}");
+        assert!(Plan::read(&[]).unwrap_err().contains("postgres, redis"));
     }
 
     #[test]
@@ -118,7 +128,8 @@ mod tests {
     }
 
     #[test]
-    fn help_names_every_fault() {
+    fn help_names_every_engine_and_every_fault() {
         assert!(FAULTS.iter().all(|fault| HELP.contains(&format!("    {fault} "))), "{HELP}");
+        assert!(ENGINES.iter().all(|engine| HELP.contains(engine)), "{HELP}");
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
-use windlass_conformance::history::FaultKind;
+use windlass_conformance::history::{FaultKind, Rules, check};
 use windlass_core::admin::{CancelAnswer, ListRequest};
 use windlass_core::engine::{Admin, Engine, RescueRequest, Result};
 use windlass_core::enqueue::NewJob;
@@ -21,7 +21,8 @@ use windlass_core::worker::{Heartbeat, WorkerCard, WorkerId};
 use windlass_engines::postgres::{PostgresEngine, PostgresOptions};
 use windlass_servers::proxy::Proxy;
 
-use super::crew::{Crew, at_last, settle_surely};
+use super::crew::Crew;
+use super::crew::surely::{at_last, settle_surely};
 use super::{
     Place, WORKER, bits, card, claim, claim_request, enqueue, eventually, new_job, queue, request, server,
     session,
@@ -116,7 +117,7 @@ async fn a_worker_that_stands_still_inside_a_transaction_is_rescued_after_the_se
     proxy.freeze(false);
     let error = settling.await.unwrap().unwrap_err();
     assert!(error.is_passing(), "trying again helps: {error:?}");
-    assert_eq!(settle_surely(&frozen, batch).await, [Settled::ClaimLost]);
+    assert_eq!(settle_surely(&*frozen, batch).await, [Settled::ClaimLost]);
 }
 
 /// The server says it in place of an answer, if the next statement was on its way already. Who stood still goes on.
@@ -257,11 +258,11 @@ async fn sessions_that_are_ended_at_random_lose_nothing_and_do_nothing_twice() {
     let place = own_database();
     let engine = Arc::new(place.ready().await);
     let mut crew = Crew::new(Duration::from_secs(20));
-    crew.producer(&engine, Duration::from_millis(2));
-    crew.producer(&engine, Duration::from_millis(2));
-    crew.worker(&engine);
-    crew.worker(&engine);
-    crew.rescuer(&engine);
+    crew.producer(engine.clone(), Duration::from_millis(2));
+    crew.producer(engine.clone(), Duration::from_millis(2));
+    crew.worker(engine.clone());
+    crew.worker(engine.clone());
+    crew.rescuer(engine.clone());
     let other = session(&place.direct).await;
     let end = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = current_database() \
                AND backend_type = 'client backend' AND pid <> pg_backend_pid() AND random() < 0.3";
@@ -273,7 +274,7 @@ async fn sessions_that_are_ended_at_random_lose_nothing_and_do_nothing_twice() {
         tokio::time::sleep(Duration::from_millis(fastrand::u64(10..80))).await;
     }
     crew.book.fault(FaultKind::StoreAway, || ());
-    let verdict = crew.judge(&engine).await;
+    let verdict = check(&crew.end(&*engine, || ()).await, &Rules::default());
     assert!(verdict.is_clean(), "{verdict}");
 }
 

@@ -5,12 +5,12 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use windlass_conformance::history::FaultKind;
+use windlass_core::admin::ListRequest;
 use windlass_core::claim::{ClaimRequest, Claimed};
 use windlass_core::engine::{Admin, Engine, Result};
 use windlass_core::enqueue::NewJob;
 use windlass_core::error::EngineError;
-use windlass_core::job::Phase;
+use windlass_core::job::{JobId, Phase};
 use windlass_core::key::KeyClaim;
 use windlass_core::names::Key;
 use windlass_core::outcome::{ErrorKind, JobError};
@@ -19,7 +19,7 @@ use windlass_core::worker::{Beat, Heartbeat};
 use windlass_engines::postgres::{Periods, PostgresEngine, PostgresOptions};
 use windlass_servers::proxy::Proxy;
 
-use super::crew::{Crew, all_jobs, at_last, claim_surely, enqueue_surely, settle_surely};
+use super::crew::surely::{at_last, claim_surely, enqueue_surely, settle_surely};
 use super::{
     PATIENCE, Place, WORKER, claim, claim_request, claimed, enqueue, eventually, new_job, proxied, request,
 };
@@ -57,6 +57,12 @@ where
     call.await.unwrap().expect_err("its answer is lost")
 }
 
+/// The numbers of all jobs that the store has, wherever they are.
+async fn all_jobs(engine: &PostgresEngine) -> Vec<JobId> {
+    let request = ListRequest { limit: 200, ..ListRequest::default() };
+    engine.list(request).await.unwrap().iter().map(|record| record.job.id).collect()
+}
+
 fn succeed(claimed: Claimed) -> Settlement {
     claimed.settled(Transition::Succeed { result: None }, AttemptReport::default())
 }
@@ -77,7 +83,7 @@ async fn an_enqueue_whose_answer_is_lost_is_answered_when_it_is_repeated() {
         let call = async move { caller.enqueue(copy).await };
         let error = lose_answer(&proxy, call, || place.count("windlass.delayed_jobs") == 1).await;
         assert!(error.is_unknown(), "{error:?}");
-        let answers = enqueue_surely(&engine, sent.clone()).await.unwrap();
+        let answers = enqueue_surely(&*engine, sent.clone()).await.unwrap();
         assert_eq!(engine.receipt(sent.request).await.unwrap(), Some(answers.clone()));
         assert_eq!(all_jobs(&engine).await[0], answers[0].job().unwrap());
         assert_eq!(place.count("windlass.delayed_jobs"), 1);
@@ -96,7 +102,7 @@ async fn a_claim_whose_answer_is_lost_is_found_again_by_its_token() {
         let running = "windlass.delayed_jobs WHERE locked_by IS NOT NULL";
         let error = lose_answer(&proxy, call, || place.count(running) == 3).await;
         assert!(error.is_unknown(), "{error:?}");
-        let answer = claim_surely(&engine, ClaimRequest { repeat: true, ..sent }).await.unwrap();
+        let answer = claim_surely(&*engine, ClaimRequest { repeat: true, ..sent }).await.unwrap();
         let held: Vec<_> = claimed(answer).iter().map(|claimed| claimed.job.id).collect();
         assert_eq!(held, ids[..3]);
         assert_eq!(place.count(running), 3, "a repeat claims nothing");
@@ -119,7 +125,8 @@ async fn a_claim_whose_connection_breaks_anywhere_does_not_say_that_nothing_was_
             let held = match first {
                 Ok(answer) => claimed(answer).len(),
                 Err(error) if error.is_unknown() => {
-                    claimed(claim_surely(&engine, ClaimRequest { repeat: true, ..sent }).await.unwrap()).len()
+                    claimed(claim_surely(&*engine, ClaimRequest { repeat: true, ..sent }).await.unwrap())
+                        .len()
                 }
                 Err(_) => 0,
             };
@@ -142,8 +149,8 @@ async fn a_settle_whose_answer_is_lost_is_taken_for_done_when_it_is_repeated() {
         let call = async move { caller.settle(copy).await };
         let error = lose_answer(&proxy, call, || place.count("windlass.delayed_jobs") == 0).await;
         assert!(error.is_unknown(), "{error:?}");
-        assert_eq!(settle_surely(&engine, batch.clone()).await, [Settled::Applied]);
-        assert_eq!(settle_surely(&engine, batch).await, [Settled::Applied]);
+        assert_eq!(settle_surely(&*engine, batch.clone()).await, [Settled::Applied]);
+        assert_eq!(settle_surely(&*engine, batch).await, [Settled::Applied]);
         assert_eq!(engine.job(id).await.unwrap().unwrap().phase(), Phase::Succeeded);
         assert_eq!(engine.queues().await.unwrap()[0].totals.succeeded, 2, "this one, and the one before");
     }
@@ -178,7 +185,7 @@ async fn an_enqueue_makes_one_job_wherever_its_connection_breaks() {
             if matches!(&first, Err(error) if !error.is_unknown()) {
                 assert_eq!(place.count("windlass.delayed_jobs"), nth as u64, "{first:?}, pooled: {pooled}");
             }
-            enqueue_surely(&engine, sent).await.unwrap();
+            enqueue_surely(&*engine, sent).await.unwrap();
             assert_eq!(place.count("windlass.delayed_jobs"), nth as u64 + 1, "after {bytes} bytes");
         }
     }
@@ -200,7 +207,7 @@ async fn an_enqueue_with_a_key_makes_one_job_wherever_its_connection_breaks() {
             Err(error) if !error.is_unknown() => assert_eq!(stored, 0, "{error:?}"),
             Err(_) => {}
         }
-        enqueue_surely(&engine, sent).await.unwrap();
+        enqueue_surely(&*engine, sent).await.unwrap();
         assert_eq!(place.count(&format!("windlass.delayed_jobs WHERE key = 'key {nth}'")), 1);
     }
 }
@@ -217,7 +224,7 @@ async fn a_retry_is_settled_once_wherever_its_connection_breaks() {
         proxy.cut_after_answers(bytes);
         let _ = engine.settle(batch.clone()).await;
         proxy.cut_after_answers(usize::MAX);
-        assert_eq!(settle_surely(&engine, batch).await, [Settled::Applied]);
+        assert_eq!(settle_surely(&*engine, batch).await, [Settled::Applied]);
         let counters = engine.job(id).await.unwrap().unwrap().job.counters;
         assert_eq!((counters.attempts, counters.failures), (1, 1), "after {bytes} bytes");
         assert_eq!(place.count(&format!("windlass.attempts WHERE job = {}", id.0)), 1);
@@ -268,7 +275,7 @@ async fn a_commit_whose_answer_is_lost_is_no_failure() {
     held.let_go_unheard(&place, &proxy, || place.count("windlass.delayed_jobs") == 1).await;
     let error = call.await.unwrap().unwrap_err();
     assert!(error.is_unknown(), "{error:?}");
-    let answers = enqueue_surely(&engine, sent).await.unwrap();
+    let answers = enqueue_surely(&*engine, sent).await.unwrap();
     assert_eq!(all_jobs(&engine).await[0], answers[0].job().unwrap());
     assert_eq!(place.count("windlass.delayed_jobs"), 1);
 }
@@ -285,7 +292,7 @@ async fn a_retry_whose_commit_has_no_answer_counts_once() {
     held.let_go_unheard(&place, &proxy, || place.count("windlass.attempts") == 1).await;
     let error = call.await.unwrap().unwrap_err();
     assert!(error.is_unknown(), "{error:?}");
-    assert_eq!(settle_surely(&engine, batch).await, [Settled::Applied]);
+    assert_eq!(settle_surely(&*engine, batch).await, [Settled::Applied]);
     assert_eq!(engine.job(id).await.unwrap().unwrap().job.counters.failures, 1);
 }
 
@@ -347,54 +354,3 @@ async fn a_transaction_that_falls_silent_leaves_no_session_behind() {
     );
     eventually("no transaction is left open", || (place.count(&open) == 0).then_some(()));
 }
-
-#[tokio::test(flavor = "multi_thread")]
-async fn nothing_is_lost_or_done_twice_while_connections_are_cut_and_answers_are_swallowed_at_random() {
-    let (place, proxy) = proxied();
-    let judge = patient(&place).await;
-    let pooled = PostgresOptions { pooled: true, ..place.options() };
-    let engines = [impatient(&place).await, Arc::new(place.open_with(pooled).await)];
-    let mut crew = Crew::new(Duration::from_secs(20));
-    for engine in &engines {
-        crew.producer(engine, Duration::from_millis(2));
-        crew.worker(engine);
-        crew.worker(engine);
-        crew.rescuer(engine);
-    }
-    let mut dice = fastrand::Rng::with_seed(SEED);
-    let start = Instant::now();
-    while start.elapsed() < SPAN || crew.put_in() < 100 {
-        // may sleep: between two faults something must happen.
-        tokio::time::sleep(Duration::from_millis(dice.u64(20..120))).await;
-        match dice.bool() {
-            true => cut(&proxy, &mut dice),
-            false => crew.book.fault(FaultKind::LostAnswer, || swallow(&proxy, &mut dice)),
-        }
-    }
-    proxy.cut_after_answers(usize::MAX);
-    let verdict = crew.judge(&judge).await;
-    assert!(verdict.is_clean(), "{verdict}");
-}
-
-/// Cuts all connections, at once or in the middle of an answer.
-pub(super) fn cut(proxy: &Proxy, dice: &mut fastrand::Rng) {
-    match dice.bool() {
-        true => proxy.cut_all(),
-        false => proxy.cut_after_answers(dice.usize(0..20_000)),
-    }
-}
-
-/// For a moment all that the server answers is lost.
-pub(super) fn swallow(proxy: &Proxy, dice: &mut fastrand::Rng) {
-    proxy.swallow_answers(true);
-    // may sleep: so long are answers lost.
-    std::thread::sleep(Duration::from_millis(dice.u64(1..150)));
-    proxy.cut_all();
-    proxy.swallow_answers(false);
-    // Whoever came in between has lost something too, and would wait for it.
-    proxy.cut_all();
-}
-
-const SEED: u64 = 1;
-/// How long faults go on. More than this is the business of `cargo xtask torture`.
-const SPAN: Duration = Duration::from_secs(3);

@@ -11,10 +11,10 @@ mod tables;
 mod damaged_rows;
 mod sweep;
 mod poison;
+#[path = "../crew/mod.rs"]
 mod crew;
 mod lost_answers;
 mod killed_server;
-mod torture;
 mod listening;
 mod pooled;
 mod locks;
@@ -22,18 +22,17 @@ mod locks;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use windlass_core::claim::{ClaimAnswer, ClaimRequest, ClaimToken, Claimed, Suspects};
-use windlass_core::engine::{Declaration, Engine};
-use windlass_core::enqueue::{EnqueueRequest, NewJob, RequestId};
+use windlass_core::claim::{ClaimAnswer, Claimed};
+use windlass_core::engine::Engine;
+use windlass_core::enqueue::NewJob;
 use windlass_core::job::JobId;
-use windlass_core::job_type::TypeSpec;
-use windlass_core::names::{QueueName, TypeName};
 use windlass_core::payload::Payload;
-use windlass_core::queue::QueueSpec;
-use windlass_core::worker::{WorkerCard, WorkerId};
+use windlass_core::worker::WorkerId;
 use windlass_engines::postgres::{PostgresEngine, PostgresOptions};
 use windlass_servers::postgres::{Options, Server, psql};
 use windlass_servers::proxy::Proxy;
+
+use crew::words::{bits, card, claim_request, declaration, kind, queue, request};
 
 const WORKER: WorkerId = WorkerId::from_random(0xfeed);
 
@@ -132,20 +131,8 @@ impl Place {
     }
 }
 
-fn queue() -> QueueName {
-    QueueName::parse("main").unwrap()
-}
-
-fn kind() -> TypeName {
-    TypeName::parse("work").unwrap()
-}
-
 fn new_job() -> NewJob {
     NewJob::new(kind(), Payload::default())
-}
-
-fn bits() -> u128 {
-    fastrand::u128(..)
 }
 
 async fn make_ready(engine: &PostgresEngine) {
@@ -154,43 +141,12 @@ async fn make_ready(engine: &PostgresEngine) {
 }
 
 async fn declare(engine: &PostgresEngine) {
-    let declaration =
-        Declaration { queues: vec![QueueSpec::new(queue())], types: vec![TypeSpec::new(kind(), queue())] };
-    engine.declare(declaration).await.unwrap();
-}
-
-fn card(id: WorkerId) -> WorkerCard {
-    WorkerCard {
-        id,
-        host: "here".to_owned(),
-        pid: 1,
-        version: "test".to_owned(),
-        queues: vec![queue()],
-        types: vec![kind()],
-        lease: Duration::from_secs(30),
-    }
-}
-
-fn request(jobs: Vec<NewJob>) -> EnqueueRequest {
-    EnqueueRequest { request: RequestId::from_random(bits()), jobs }
+    engine.declare(declaration()).await.unwrap();
 }
 
 async fn enqueue(engine: &PostgresEngine, count: usize) -> Vec<JobId> {
     let answers = engine.enqueue(request(vec![new_job(); count])).await.unwrap();
     answers.iter().map(|answer| answer.job().expect("plain jobs are taken")).collect()
-}
-
-fn claim_request(worker: WorkerId, limit: u32) -> ClaimRequest {
-    ClaimRequest {
-        token: ClaimToken::from_random(bits()),
-        repeat: false,
-        worker,
-        queues: vec![queue()],
-        types: vec![kind()],
-        limit,
-        boosted_max: 0,
-        suspects: Suspects::LeaveOut,
-    }
 }
 
 async fn claim(engine: &PostgresEngine, limit: u32) -> Vec<Claimed> {

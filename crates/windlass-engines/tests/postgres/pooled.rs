@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use windlass_conformance::history::FaultKind;
+use windlass_conformance::history::{FaultKind, Rules, check};
 use windlass_core::engine::Engine;
 use windlass_core::settle::{AttemptReport, Settled, Transition};
 use windlass_engines::postgres::{PostgresEngine, PostgresOptions};
@@ -101,17 +101,17 @@ async fn a_pooler_that_is_killed_under_load_loses_nothing_and_ends_nothing_twice
     let engines = [Arc::new(first), Arc::new(place.open_with(pooled(&place)).await)];
     let mut crew = Crew::new(Duration::from_secs(20));
     for engine in &engines {
-        crew.producer(engine, Duration::from_millis(2));
-        crew.worker(engine);
-        crew.worker(engine);
-        crew.rescuer(engine);
+        crew.producer(engine.clone(), Duration::from_millis(2));
+        crew.worker(engine.clone());
+        crew.worker(engine.clone());
+        crew.rescuer(engine.clone());
     }
     for _ in 0..3 {
         crew.let_work(50).await;
         crew.book.fault(FaultKind::StoreAway, || tokio::task::block_in_place(|| pooler.restart().unwrap()));
     }
     crew.let_work(50).await;
-    let verdict = crew.judge(&engines[0]).await;
+    let verdict = check(&crew.end(&*engines[0], || ()).await, &Rules::default());
     assert!(verdict.is_clean(), "{verdict}");
     assert!(verdict.jobs >= 200, "a run worth checking: {verdict}");
 }

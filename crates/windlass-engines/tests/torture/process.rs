@@ -8,19 +8,27 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
+use windlass_core::engine::Engine;
 use windlass_core::limits::WORKER_LEASE;
 
-use super::book::Book;
-use super::worker::Worker;
-use crate::Place;
+use crate::crew::book::Book;
+use crate::crew::worker::Worker;
 
-/// The test that begins with [`work_if_asked`].
-const DOOR: &str = "torture::faults_in_turn_lose_nothing_and_end_nothing_twice";
-/// By which a process knows its ledger, its server, its schema and its lease.
+/// By which a process knows its ledger, its server, its place on it and its lease.
 const VARIABLES: [&str; 4] =
-    ["WINDLASS_CREW_LEDGER", "WINDLASS_CREW_URL", "WINDLASS_CREW_SCHEMA", "WINDLASS_CREW_LEASE_MILLIS"];
+    ["WINDLASS_CREW_LEDGER", "WINDLASS_CREW_URL", "WINDLASS_CREW_PLACE", "WINDLASS_CREW_LEASE_MILLIS"];
 /// Long, so that it holds something at almost every moment.
 const LASTS: Duration = Duration::from_millis(40);
+
+/// How a process gets to a store.
+#[derive(Debug, Clone)]
+pub(crate) struct Way {
+    /// The test that begins with [`work_if_asked`].
+    pub(crate) door: &'static str,
+    pub(crate) url: String,
+    /// Its schema or namespace.
+    pub(crate) place: String,
+}
 
 /// It ends when its input does, and so also with whoever started it.
 #[derive(Debug)]
@@ -29,11 +37,11 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    pub(crate) fn start(place: &Place, book: &Book, lease: Duration) -> Self {
-        let (ledger, lease) = (book.path().display().to_string(), lease.as_millis().to_string());
-        let values = [ledger, place.url.clone(), place.schema.clone(), lease];
+    pub(crate) fn start(way: Way, book: &Book, lease: Duration) -> Self {
+        let (ledger, lease) = (book.path.display().to_string(), lease.as_millis().to_string());
+        let values = [ledger, way.url, way.place, lease];
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", DOOR, "--nocapture"]).envs(VARIABLES.into_iter().zip(values));
+        command.args(["--exact", way.door, "--nocapture"]).envs(VARIABLES.into_iter().zip(values));
         let child = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
         Self { child }
     }
@@ -68,11 +76,11 @@ impl Drop for Process {
     }
 }
 
-/// Whether this is such a process; if so, its work is done when this returns.
-pub(crate) async fn work_if_asked() -> bool {
-    let [Ok(ledger), Ok(url), Ok(schema), Ok(lease)] = VARIABLES.map(std::env::var) else { return false };
+/// Whether this is such a process; if so, its work is done when this returns. `open` gets the URL and the place.
+pub(crate) async fn work_if_asked(open: impl AsyncFn(String, String) -> Arc<dyn Engine>) -> bool {
+    let [Ok(ledger), Ok(url), Ok(place), Ok(lease)] = VARIABLES.map(std::env::var) else { return false };
     let worker = Worker {
-        engine: Arc::new(Place::at(url, schema).open().await),
+        engine: open(url, place).await,
         book: Arc::new(Book::open(ledger.as_ref())),
         lease: lease.parse().map_or(WORKER_LEASE, Duration::from_millis),
         lasts: LASTS,

@@ -12,7 +12,7 @@ use windlass_engines::clock::SystemClock;
 pub(crate) struct Book {
     /// Locked while a line is written, so that the order of lines is the order of their times.
     ledger: Mutex<Ledger>,
-    path: PathBuf,
+    pub(crate) path: PathBuf,
     /// Goes with the book of whoever began it.
     _folder: Option<TempDir>,
 }
@@ -27,10 +27,6 @@ impl Book {
     /// A book that another process has begun.
     pub(crate) fn open(path: &Path) -> Self {
         Self { ledger: Mutex::new(Ledger::open(path).unwrap()), path: path.to_owned(), _folder: None }
-    }
-
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
     }
 
     /// By the clock that all processes of this machine share.

@@ -9,6 +9,8 @@ use windlass_core::limits::WORKER_LEASE;
 pub(crate) enum Fault {
     /// The server is killed with all its processes, and comes back.
     Kill,
+    /// The server is ended in good order, and comes back.
+    Restart,
     /// Connections are cut.
     Cut,
     /// What the server answers is lost, and what it was asked for is done.
@@ -20,12 +22,13 @@ pub(crate) enum Fault {
 }
 
 impl Fault {
-    pub(crate) const ALL: [Self; 5] =
-        [Self::Kill, Self::Cut, Self::Swallow, Self::FreezeWorker, Self::FreezeStore];
+    pub(crate) const ALL: [Self; 6] =
+        [Self::Kill, Self::Restart, Self::Cut, Self::Swallow, Self::FreezeWorker, Self::FreezeStore];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Kill => "kill",
+            Self::Restart => "restart",
             Self::Cut => "cut",
             Self::Swallow => "swallow",
             Self::FreezeWorker => "freeze-worker",
@@ -55,7 +58,7 @@ pub(crate) struct Plan {
     pub(crate) freeze: Duration,
     /// So long connections are cut or answers are lost.
     pub(crate) unrest: Duration,
-    is_long: bool,
+    pub(crate) is_long: bool,
 }
 
 impl Plan {
@@ -74,6 +77,11 @@ impl Plan {
             unrest: Duration::from_millis(500),
             is_long: false,
         }
+    }
+
+    /// Nothing but broken connections and lost answers, a little longer.
+    pub(crate) fn unrest() -> Self {
+        Self { unrest: Duration::from_millis(1500), ..Self::short(&[Fault::Cut, Fault::Swallow]) }
     }
 
     fn long(faults: &[Fault]) -> Self {
@@ -100,12 +108,6 @@ impl Plan {
         let seconds = number("SECONDS").unwrap_or(0);
         let plan = if seconds < LONG_FROM { Self::short(&faults) } else { Self::long(&faults) };
         Self { lasts: Duration::from_secs(seconds), seed: number("SEED").unwrap_or(plan.seed), ..plan }
-    }
-
-    /// What a URL asks of the sessions. In short the server waits less for a transaction that stands still, since a worker
-    /// that is stopped inside one is rescued after that only.
-    pub(crate) fn session_settings(&self) -> &'static str {
-        if self.is_long { "" } else { "-c%20idle_in_transaction_session_timeout%3D2s" }
     }
 
     /// The faults of one turn, counted from 1, in an order that the dice choose. In the long form the server is killed

@@ -7,7 +7,6 @@ use windlass_core::engine::Engine;
 use windlass_core::enqueue::{EnqueueRequest, Enqueued};
 use windlass_core::error::EngineError;
 use windlass_core::settle::{Settled, Settlement};
-use windlass_engines::postgres::PostgresEngine;
 
 /// After a failure a call is made again so much later.
 pub(crate) const AGAIN: Duration = Duration::from_millis(10);
@@ -24,7 +23,7 @@ pub(crate) async fn after(error: &EngineError) {
 
 /// An error here means that nothing was written.
 pub(crate) async fn enqueue_surely(
-    engine: &PostgresEngine,
+    engine: &dyn Engine,
     request: EnqueueRequest,
 ) -> Result<Vec<Enqueued>, EngineError> {
     let mut in_doubt = false;
@@ -41,7 +40,7 @@ pub(crate) async fn enqueue_surely(
 
 /// An error here means that nothing was claimed.
 pub(crate) async fn claim_surely(
-    engine: &PostgresEngine,
+    engine: &dyn Engine,
     mut request: ClaimRequest,
 ) -> Result<ClaimAnswer, EngineError> {
     loop {
@@ -56,7 +55,7 @@ pub(crate) async fn claim_surely(
 }
 
 /// A settle is asked again until it is answered, whatever went wrong.
-pub(crate) async fn settle_surely(engine: &PostgresEngine, batch: Vec<Settlement>) -> Vec<Settled> {
+pub(crate) async fn settle_surely(engine: &dyn Engine, batch: Vec<Settlement>) -> Vec<Settled> {
     at_last(|| engine.settle(batch.clone())).await
 }
 

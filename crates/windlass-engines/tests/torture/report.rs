@@ -7,7 +7,7 @@ use windlass_conformance::history::{Event, History, Rules, SettleAnswer, Uid, Ve
 use windlass_core::job::JobId;
 use windlass_core::worker::WorkerId;
 
-use super::plan::Fault;
+use crate::plan::Fault;
 
 /// What was done.
 #[derive(Debug, Default)]

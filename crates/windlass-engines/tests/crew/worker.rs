@@ -11,17 +11,16 @@ use windlass_core::limits::CRASHES_MAX;
 use windlass_core::outcome::{ErrorKind, JobError};
 use windlass_core::settle::{AttemptReport, Settled, Settlement, Transition};
 use windlass_core::worker::{Beat, Heartbeat, WorkerCard, WorkerId};
-use windlass_engines::postgres::PostgresEngine;
 
 use super::book::Book;
 use super::surely::{AGAIN, after, claim_surely, settle_surely};
-use crate::{bits, card, claim_request};
+use super::words::{bits, card, claim_request};
 
 /// So long it works on a job that was taken back from another worker, which may come back in the middle.
 const SUSPECT_LASTS: Duration = Duration::from_millis(200);
 
 pub(crate) struct Worker {
-    pub(crate) engine: Arc<PostgresEngine>,
+    pub(crate) engine: Arc<dyn Engine>,
     pub(crate) book: Arc<Book>,
     pub(crate) lease: Duration,
     /// So long it works on what one claim brought.
@@ -59,7 +58,7 @@ impl Worker {
                 false => (Suspects::LeaveOut, self.lasts),
             };
             let request = ClaimRequest { suspects, ..claim_request(me, 5) };
-            match claim_surely(&self.engine, request).await {
+            match claim_surely(&*self.engine, request).await {
                 Ok(ClaimAnswer::WorkerDead) => return,
                 Ok(ClaimAnswer::Claimed { jobs, outlook }) => {
                     let idle = jobs.is_empty() && !outlook.more_due;
@@ -88,7 +87,7 @@ impl Worker {
         let batch: Vec<_> =
             jobs.into_iter().zip(&uids).map(|(claimed, uid)| self.end(claimed, uid)).collect();
         let tokens: Vec<_> = batch.iter().map(|settlement| settlement.fence.token).collect();
-        let answers = settle_surely(&self.engine, batch).await;
+        let answers = settle_surely(&*self.engine, batch).await;
         for ((uid, token), answer) in uids.into_iter().zip(tokens).zip(answers) {
             self.book.note(match answer {
                 Settled::Applied => Event::applied(uid, token),
@@ -110,7 +109,7 @@ impl Worker {
     }
 }
 
-async fn beat(engine: Arc<PostgresEngine>, worker: WorkerId, lease: Duration) {
+async fn beat(engine: Arc<dyn Engine>, worker: WorkerId, lease: Duration) {
     loop {
         // may sleep: this is how often a heart beats.
         tokio::time::sleep(lease / 5).await;

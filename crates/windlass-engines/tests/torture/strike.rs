@@ -1,26 +1,27 @@
 //! The faults themselves.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 
 use windlass_conformance::history::FaultKind;
-use windlass_core::engine::Engine;
+use windlass_core::admin::AttemptEnding;
 use windlass_core::job::JobId;
 use windlass_core::worker::{WorkerId, WorkerSighting};
+use windlass_servers::proxy::Proxy;
 
-use super::Torture;
-use super::plan::Fault;
-use crate::Place;
-use crate::lost_answers::{cut, swallow};
+use crate::crew::surely::at_last;
+use crate::plan::Fault;
+use crate::run::Torture;
 
 /// A worker that is stopped inside a transaction holds its rows until the server ends its session, half a minute later.
 const RESCUED_WITHIN: Duration = Duration::from_secs(90);
 
 impl Torture {
-    pub(super) async fn strike(&mut self, fault: Fault) {
+    pub(crate) async fn strike(&mut self, fault: Fault) {
         match fault {
-            Fault::Kill => self.kill(),
+            Fault::Kill => self.end_server(true),
+            Fault::Restart => self.end_server(false),
             Fault::Cut => self.unrest(FaultKind::FailedCall, cut).await,
             Fault::Swallow => self.unrest(FaultKind::LostAnswer, swallow).await,
             Fault::FreezeWorker => self.freeze_worker().await,
@@ -28,56 +29,77 @@ impl Torture {
         }
     }
 
-    fn kill(&mut self) {
+    fn end_server(&mut self, at_once: bool) {
         tokio::task::block_in_place(|| {
             self.crew.book.fault(FaultKind::StoreAway, || {
-                self.server.kill().unwrap();
-                self.server.restart().unwrap();
+                if at_once {
+                    self.store.kill().unwrap();
+                }
+                self.store.restart().unwrap();
             });
         });
     }
 
     /// Again and again, with something happening in between.
-    async fn unrest(
-        &mut self,
-        kind: FaultKind,
-        act: fn(&windlass_servers::proxy::Proxy, &mut fastrand::Rng),
-    ) {
+    async fn unrest(&mut self, kind: FaultKind, act: fn(&Proxy, &mut fastrand::Rng)) {
         let (start, from) = (Instant::now(), self.crew.book.now());
         while start.elapsed() < self.plan.unrest {
             // may sleep: between two faults something must happen.
             tokio::time::sleep(Duration::from_millis(self.dice.u64(20..120))).await;
-            tokio::task::block_in_place(|| act(&self.proxy, &mut self.dice));
+            tokio::task::block_in_place(|| act(self.store.proxy(), &mut self.dice));
         }
-        self.proxy.cut_after_answers(usize::MAX);
+        self.store.proxy().cut_after_answers(usize::MAX);
         self.crew.book.note_fault(kind, None, from);
     }
 
     /// Stops a process that holds jobs until they were taken back, and wakes it. What it tells of them then is in the
     /// ledger once it works under another identity.
     async fn freeze_worker(&mut self) {
-        let nth = self.dice.usize(..self.crew.processes.len());
+        let nth = self.dice.usize(..self.processes.len());
         loop {
-            let pid = self.crew.processes[nth].pid();
+            let pid = self.processes[nth].pid();
             let worker = self.holding(pid).await;
             let from = self.crew.book.now();
-            self.crew.processes[nth].freeze();
+            self.processes[nth].freeze();
+            let held = RefCell::new(BTreeSet::new());
             let is_rescued = |seen: &[WorkerSighting]| {
+                let now = tokio::task::block_in_place(|| self.store.held_by(worker));
+                held.borrow_mut().extend(now.iter().copied());
                 let is_dead = seen.iter().all(|sighting| sighting.card.id != worker);
-                (is_dead && held_by(&self.place, worker) == 0).then_some(())
+                (is_dead && now.is_empty()).then_some(())
             };
             self.seen("a worker that stands still is rescued", is_rescued).await;
-            self.crew.processes[nth].wake();
+            self.processes[nth].wake();
             self.seen("it comes back under another identity", |seen| of_process(seen, pid).map(drop)).await;
             // Only now it is over: a claim that was answered while it stood still begins after it was woken.
             self.crew.book.note_fault(FaultKind::Freeze, Some(worker.to_string()), from);
-            let jobs = taken_back_from(&self.place, worker);
+            let jobs = self.taken_back_from(worker, held.into_inner()).await;
             if !jobs.is_empty() {
                 self.tally.robbed.push((worker, jobs));
                 return;
             }
             // It was stopped between two claims, with nothing in its hands.
         }
+    }
+
+    /// Those of the jobs that were taken back from a worker. The others it had ended just before it was stopped.
+    async fn taken_back_from(&self, worker: WorkerId, held: BTreeSet<JobId>) -> Vec<JobId> {
+        let mut taken = Vec::new();
+        for job in held {
+            let attempts = at_last(|| self.engine.attempts(job)).await;
+            if attempts.iter().any(|one| one.worker == worker && one.ending == AttemptEnding::Crashed) {
+                taken.push(job);
+            }
+        }
+        taken
+    }
+
+    /// Also the processes, which take a moment to start and would not find a server that is away.
+    pub(crate) async fn everybody_works(&self) {
+        let are_here = |seen: &[WorkerSighting]| {
+            self.processes.iter().all(|process| of_process(seen, process.pid()).is_some()).then_some(())
+        };
+        self.seen("every process works", are_here).await;
     }
 
     /// The identity of a process at a moment at which it has jobs.
@@ -92,10 +114,10 @@ impl Torture {
     async fn freeze_store(&mut self) {
         let before = self.beating().await;
         let from = self.crew.book.now();
-        self.server.freeze().unwrap();
+        self.store.freeze().unwrap();
         // may sleep: so long the store stands still.
         tokio::time::sleep(self.plan.freeze).await;
-        self.server.thaw().unwrap();
+        self.store.thaw().unwrap();
         self.crew.book.note_fault(FaultKind::StoreAway, None, from);
         let dead = |seen: &[WorkerSighting]| {
             let now = |old: &WorkerSighting| seen.iter().find(|new| new.card.id == old.card.id);
@@ -110,7 +132,7 @@ impl Torture {
     /// Everybody who works, at a moment at which each has just shown two signs of life. Somebody who registered, and never
     /// heard that it had, is in the store and shows none.
     async fn beating(&self) -> Vec<WorkerSighting> {
-        let (everybody, first) = (self.crew.workers(), RefCell::new(HashMap::new()));
+        let (everybody, first) = (self.workers, RefCell::new(HashMap::new()));
         let beating = |seen: &[WorkerSighting]| {
             let mut first = first.borrow_mut();
             let mut has_beaten = |one: &WorkerSighting| {
@@ -144,19 +166,21 @@ fn of_process(seen: &[WorkerSighting], pid: u32) -> Option<&WorkerSighting> {
     seen.iter().find(|sighting| sighting.card.pid == pid)
 }
 
-fn held_by(place: &Place, worker: WorkerId) -> u64 {
-    place.count(&format!("windlass.delayed_jobs WHERE {}", is(worker, "locked_by")))
+/// Cuts all connections, at once or in the middle of an answer.
+fn cut(proxy: &Proxy, dice: &mut fastrand::Rng) {
+    match dice.bool() {
+        true => proxy.cut_all(),
+        false => proxy.cut_after_answers(dice.usize(0..20_000)),
+    }
 }
 
-fn taken_back_from(place: &Place, worker: WorkerId) -> Vec<JobId> {
-    let jobs = place.sql(&format!(
-        "SELECT job FROM windlass.attempts WHERE ending = 'crashed' AND {}",
-        is(worker, "worker")
-    ));
-    jobs.lines().map(|job| JobId(job.parse().expect("a number"))).collect()
-}
-
-/// A worker is printed as the beginning of its number.
-fn is(worker: WorkerId, column: &str) -> String {
-    format!("replace({column}::text, '-', '') LIKE '{worker}%'")
+/// For a moment all that the server answers is lost.
+fn swallow(proxy: &Proxy, dice: &mut fastrand::Rng) {
+    proxy.swallow_answers(true);
+    // may sleep: so long are answers lost.
+    std::thread::sleep(Duration::from_millis(dice.u64(1..150)));
+    proxy.cut_all();
+    proxy.swallow_answers(false);
+    // Whoever came in between has lost something too, and would wait for it.
+    proxy.cut_all();
 }

@@ -1,0 +1,120 @@
+//! Redis that syncs each write before it answers: nothing that was acknowledged may be lost.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use windlass_core::engine::Engine;
+use windlass_core::job::JobId;
+use windlass_core::worker::WorkerId;
+use windlass_engines::redis::{Periods, RedisEngine, RedisOptions};
+use windlass_servers::Error;
+use windlass_servers::proxy::Proxy;
+use windlass_servers::redis::{Options, Server};
+
+use crate::plan::{Fault, Plan};
+use crate::process::{Way, work_if_asked};
+use crate::run::strike_as;
+use crate::store::Store;
+
+const NAMESPACE: &str = "windlass";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn faults_in_turn_lose_nothing_and_end_nothing_twice() {
+    if work_if_asked(async |url, namespace| open(&url, options(&namespace)).await).await {
+        return;
+    }
+    strike(Plan::asked_for()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_syncs_always_and_is_killed_under_load_loses_nothing_and_ends_nothing_twice() {
+    strike(Plan::short(&[Fault::Kill, Fault::Kill, Fault::Restart])).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_lost_or_done_twice_while_connections_are_cut_and_answers_are_swallowed_at_random() {
+    strike(Plan::unrest()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_is_stopped_until_its_jobs_were_rescued_settles_nothing_when_it_is_woken() {
+    strike(Plan::short(&[Fault::FreezeWorker])).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_is_declared_dead_because_the_store_stood_still() {
+    strike(Plan::short(&[Fault::FreezeStore])).await;
+}
+
+async fn strike(plan: Plan) {
+    let settings = vec![("appendfsync".to_owned(), "always".to_owned())];
+    let server = Server::start(&Options { settings, ..Options::default() }).unwrap();
+    let proxy = Proxy::start(server.address()).unwrap();
+    strike_as(plan, Redis { server, proxy }).await;
+}
+
+struct Redis {
+    server: Server,
+    proxy: Proxy,
+}
+
+impl Redis {
+    fn url(&self) -> String {
+        self.proxy.url(&self.server.url())
+    }
+}
+
+#[async_trait]
+impl Store for Redis {
+    fn way(&self) -> Way {
+        let door = "redis::faults_in_turn_lose_nothing_and_end_nothing_twice";
+        Way { door, url: self.url(), place: NAMESPACE.to_owned() }
+    }
+
+    fn proxy(&self) -> &Proxy {
+        &self.proxy
+    }
+
+    async fn direct(&self) -> Arc<dyn Engine> {
+        open(&self.server.url(), options(NAMESPACE)).await
+    }
+
+    /// The second gives up on silence sooner than others.
+    async fn engines(&self) -> [Arc<dyn Engine>; 2] {
+        let periods = Periods { answer_within: Duration::from_secs(1), ..Periods::default() };
+        let impatient = RedisOptions { periods, ..options(NAMESPACE) };
+        [open(&self.url(), options(NAMESPACE)).await, open(&self.url(), impatient).await]
+    }
+
+    fn kill(&mut self) -> Result<(), Error> {
+        self.server.kill()
+    }
+
+    fn restart(&mut self) -> Result<(), Error> {
+        self.server.restart()
+    }
+
+    fn freeze(&self) -> Result<(), Error> {
+        self.server.freeze()
+    }
+
+    fn thaw(&self) -> Result<(), Error> {
+        self.server.thaw()
+    }
+
+    fn held_by(&self, worker: WorkerId) -> Vec<JobId> {
+        let mut connection = redis::Client::open(self.server.url()).unwrap().get_connection().unwrap();
+        let held = [format!("{{{NAMESPACE}}}:held:").as_bytes(), &worker.to_bytes()].concat();
+        let ids: Vec<String> = redis::cmd("SMEMBERS").arg(held).query(&mut connection).unwrap();
+        ids.iter().map(|id| JobId(id.parse().expect("a number"))).collect()
+    }
+}
+
+fn options(namespace: &str) -> RedisOptions {
+    RedisOptions { namespace: namespace.to_owned(), ..RedisOptions::default() }
+}
+
+async fn open(url: &str, options: RedisOptions) -> Arc<dyn Engine> {
+    Arc::new(RedisEngine::connect(url, options).await.expect("the server is up"))
+}

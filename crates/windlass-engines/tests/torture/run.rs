@@ -1,0 +1,99 @@
+//! Faults in turn, until it was enough; then everything is healed and judged.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use windlass_core::engine::Engine;
+
+use crate::crew::Crew;
+use crate::crew::words::declaration;
+use crate::plan::{Fault, Plan};
+use crate::process::Process;
+use crate::report::{Report, Tally};
+use crate::store::Store;
+
+/// The pace of each producer.
+const PACE: Duration = Duration::from_millis(4);
+/// So many jobs come in between two faults.
+const BETWEEN: u64 = 50;
+/// Workers in processes of their own.
+const PROCESSES: usize = 2;
+
+/// Strikes as planned, tells what was done, and expects that nothing is wrong.
+pub(crate) async fn strike_as(plan: Plan, store: impl Store + 'static) {
+    println!("\nfaults in turn: {plan:?}\n");
+    let report = Torture::begin(Box::new(store), plan).await.run().await;
+    println!("\n{report}\n");
+    assert!(report.is_clean(), "{report}");
+    assert!(report.jobs() >= 100, "expected a run worth checking, got {report}");
+}
+
+pub(crate) struct Torture {
+    pub(crate) plan: Plan,
+    pub(crate) dice: fastrand::Rng,
+    pub(crate) tally: Tally,
+    pub(crate) store: Box<dyn Store>,
+    /// For questions. No proxy stands in its way.
+    pub(crate) engine: Arc<dyn Engine>,
+    pub(crate) crew: Crew,
+    pub(crate) processes: Vec<Process>,
+    /// How many workers there are, here and in other processes.
+    pub(crate) workers: usize,
+}
+
+impl Torture {
+    /// Everybody begins to work.
+    async fn begin(store: Box<dyn Store>, plan: Plan) -> Self {
+        let engine = store.direct().await;
+        engine.declare(declaration()).await.unwrap();
+        let mut crew = Crew::new(plan.lease);
+        let engines = store.engines().await;
+        let workers = engines.len() + PROCESSES;
+        for engine in engines {
+            crew.producer(Arc::clone(&engine), PACE);
+            crew.worker(Arc::clone(&engine));
+            crew.rescuer(engine);
+        }
+        let processes = (0..PROCESSES).map(|_| Process::start(store.way(), &crew.book, plan.process_lease));
+        let (processes, dice) = (processes.collect(), fastrand::Rng::with_seed(plan.seed));
+        Self { plan, dice, tally: Tally::default(), store, engine, crew, processes, workers }
+    }
+
+    async fn run(mut self) -> Report {
+        let start = Instant::now();
+        self.everybody_works().await;
+        self.crew.let_work(BETWEEN).await;
+        while self.tally.turns == 0 || !self.is_enough(start.elapsed()) {
+            self.tally.turns += 1;
+            for fault in self.plan.turn(self.tally.turns, &mut self.dice) {
+                let began = Instant::now();
+                self.strike(fault).await;
+                self.crew.let_work(BETWEEN).await;
+                *self.tally.faults.entry(fault).or_default() += 1;
+                let (turn, at, took) = (self.tally.turns, start.elapsed().as_secs(), began.elapsed());
+                let put_in = self.crew.put_in();
+                println!("{at:>5} s  turn {turn:<4} {:<14} {took:>6.1?}  {put_in} jobs", fault.name());
+            }
+        }
+        self.judge().await
+    }
+
+    fn is_enough(&self, elapsed: Duration) -> bool {
+        let killed =
+            !self.plan.faults.contains(&Fault::Kill) || self.tally.count(Fault::Kill) >= self.plan.kills_min;
+        elapsed >= self.plan.lasts && killed
+    }
+
+    async fn judge(self) -> Report {
+        self.store.proxy().cut_after_answers(usize::MAX);
+        let history =
+            self.crew.end(&*self.engine, || self.processes.into_iter().for_each(Process::end)).await;
+        // Somebody may be between two statements at this moment, and is not in the next.
+        let start = Instant::now();
+        let mut left_open = self.store.left_open();
+        while left_open > 0 && start.elapsed() < Duration::from_secs(5) {
+            left_open = self.store.left_open();
+        }
+        Report::new(self.tally, &history, left_open)
+    }
+}

@@ -1,0 +1,48 @@
+//! What is struck.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use windlass_core::engine::Engine;
+use windlass_core::job::JobId;
+use windlass_core::worker::WorkerId;
+use windlass_servers::Error;
+use windlass_servers::proxy::Proxy;
+
+use crate::process::Way;
+
+/// A store with a server of its own and a proxy before it.
+#[async_trait]
+pub(crate) trait Store: Send + Sync {
+    /// How workers in other processes get to it: through the proxy.
+    fn way(&self) -> Way;
+
+    /// What stands in that way.
+    fn proxy(&self) -> &Proxy;
+
+    /// An engine that nothing stands in the way of, for questions.
+    async fn direct(&self) -> Arc<dyn Engine>;
+
+    /// Engines of a crew, each with habits of its own, through the proxy.
+    async fn engines(&self) -> [Arc<dyn Engine>; 2];
+
+    /// Ends the server at once, and keeps its data.
+    fn kill(&mut self) -> Result<(), Error>;
+
+    /// Starts the server again, after ending it in good order if it runs.
+    fn restart(&mut self) -> Result<(), Error>;
+
+    /// Stops the server where it is.
+    fn freeze(&self) -> Result<(), Error>;
+
+    /// Lets it go on.
+    fn thaw(&self) -> Result<(), Error>;
+
+    /// The jobs that a worker holds, dead or alive.
+    fn held_by(&self, worker: WorkerId) -> Vec<JobId>;
+
+    /// Transactions that somebody holds open and does nothing in.
+    fn left_open(&self) -> u64 {
+        0
+    }
+}
