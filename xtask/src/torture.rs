@@ -11,7 +11,9 @@ Starts a server of its own, puts jobs in and works on them with threads and with
 in turn. Then everything is healed and drained, and the checker of histories compares the ledgers with the store. Ends
 with 0 if nothing is wrong, else with 1.
 
-  --engine ENGINE     what is tortured: postgres, or redis that syncs every write
+  --engine ENGINE     what is tortured: postgres; redis, which syncs every write; or fallback: Redis with a spill on disk,
+                      which has faults of its own: Redis is away for 10 seconds at least 20 times, and each time a
+                      process is killed that has jobs in its spill
   --seconds N         how long faults go on (120); from 60 seconds on the long forms are used: the server is killed at
                       least 20 times and stands still for 40 seconds, which may take longer than N
   --seed S            in which order and how hard faults strike (1)
@@ -24,7 +26,8 @@ with 0 if nothing is wrong, else with 1.
     freeze-store      the server is stopped for longer than every lease, and goes on: nobody may be declared dead
 ";
 
-const ENGINES: [&str; 2] = ["postgres", "redis"];
+const ENGINES: [&str; 3] = ["postgres", "redis", "fallback"];
+const FEATURES: &str = "postgres,redis,sqlite,fallback";
 const FAULTS: [&str; 6] = ["kill", "restart", "cut", "swallow", "freeze-worker", "freeze-store"];
 
 /// Runs the torture as it was asked for.
@@ -41,12 +44,13 @@ struct Plan {
     engine: String,
     seconds: u64,
     seed: u64,
-    faults: String,
+    /// All that the engine has, unless some are named.
+    faults: Option<String>,
 }
 
 impl Plan {
     fn read(options: &[&str]) -> Result<Self, String> {
-        let mut plan = Self { engine: String::new(), seconds: 120, seed: 1, faults: FAULTS.join(",") };
+        let mut plan = Self { engine: String::new(), seconds: 120, seed: 1, faults: None };
         let mut words = options.iter();
         while let Some(word) = words.next() {
             let mut value = || words.next().copied().ok_or_else(|| format!("expected a value after {word}"));
@@ -54,27 +58,29 @@ impl Plan {
                 "--engine" => plan.engine = engine(value()?)?,
                 "--seconds" => plan.seconds = whole(value()?)?,
                 "--seed" => plan.seed = whole(value()?)?,
-                "--faults" => plan.faults = known(value()?)?,
+                "--faults" => plan.faults = Some(known(value()?)?),
                 other => return Err(format!("expected one of these options, got {other:?}\n\n{HELP}")),
             }
         }
-        match plan.engine.is_empty() {
-            false => Ok(plan),
-            true => {
+        match plan.engine.as_str() {
+            "" => {
                 Err(format!("expected `--engine` and one of {}, got no engine\n\n{HELP}", ENGINES.join(", ")))
             }
+            "fallback" if plan.faults.is_some() => {
+                Err("expected no `--faults` with `--engine fallback`, which has its own".to_owned())
+            }
+            _ => Ok(plan),
         }
     }
 
     /// The same test that runs in short with all the others, told to go on for longer.
     fn command(&self) -> Command {
-        let mut command =
-            command::cargo(&["test", "--package", "windlass-engines", "--features", "postgres,redis"]);
+        let mut command = command::cargo(&["test", "--package", "windlass-engines", "--features", FEATURES]);
         command.args(["--test", "torture", "--", "--nocapture", "--exact"]);
         command.arg(format!("{}::faults_in_turn_lose_nothing_and_end_nothing_twice", self.engine));
         command.env("WINDLASS_TORTURE_SECONDS", self.seconds.to_string());
         command.env("WINDLASS_TORTURE_SEED", self.seed.to_string());
-        command.env("WINDLASS_TORTURE_FAULTS", &self.faults);
+        command.envs(self.faults.as_ref().map(|faults| ("WINDLASS_TORTURE_FAULTS", faults)));
         command
     }
 }
@@ -103,18 +109,19 @@ mod tests {
 
     #[test]
     fn options_come_in_any_order_and_have_defaults() {
-        let all = Plan { engine: "postgres".to_owned(), seconds: 120, seed: 1, faults: FAULTS.join(",") };
+        let all = Plan { engine: "postgres".to_owned(), seconds: 120, seed: 1, faults: None };
         assert_eq!(Plan::read(&["--engine", "postgres"]), Ok(all));
         let some = ["--faults", "kill,cut", "--seed", "7", "--engine", "redis", "--seconds", "3_600"];
-        let read = Plan { engine: "redis".to_owned(), seconds: 3600, seed: 7, faults: "kill,cut".to_owned() };
+        let read =
+            Plan { engine: "redis".to_owned(), seconds: 3600, seed: 7, faults: Some("kill,cut".to_owned()) };
         assert_eq!(Plan::read(&some), Ok(read));
     }
 
     #[test]
     fn another_engine_is_refused_with_what_is_on_offer() {
         let failure = Plan::read(&["--engine", "sqlite"]).unwrap_err();
-        assert!(failure.contains("postgres, redis") && failure.contains("\"sqlite\""), "{failure}");
-        assert!(Plan::read(&[]).unwrap_err().contains("postgres, redis"));
+        assert!(failure.contains("postgres, redis, fallback") && failure.contains("\"sqlite\""), "{failure}");
+        assert!(Plan::read(&[]).unwrap_err().contains("postgres, redis, fallback"));
     }
 
     #[test]
@@ -125,6 +132,7 @@ mod tests {
             let options = [&["--engine", "postgres"], wrong].concat();
             assert!(Plan::read(&options).is_err(), "{options:?}");
         }
+        assert!(Plan::read(&["--engine", "fallback", "--faults", "kill"]).is_err(), "it has its own");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use windlass_conformance::history::{Event, History, Uid, dump};
+use windlass_conformance::history::{Entry, Event, History, Uid, dump};
 use windlass_core::engine::{Engine, RescueRequest};
 use windlass_core::enqueue::NewJob;
 use windlass_core::lease_watch::LeaseWatch;
@@ -34,6 +34,8 @@ const SWEEP: Duration = Duration::from_millis(100);
 /// Everybody who works on one store.
 pub(crate) struct Crew {
     pub(crate) book: Arc<Book>,
+    /// So long a worker works on what one claim brought.
+    pub(crate) lasts: Duration,
     lease: Duration,
     stop_producing: Arc<AtomicBool>,
     stop_working: Arc<AtomicBool>,
@@ -44,8 +46,14 @@ pub(crate) struct Crew {
 
 impl Crew {
     pub(crate) fn new(lease: Duration) -> Self {
+        Self::with(Book::begin(), lease)
+    }
+
+    /// A crew that writes into a book of others.
+    pub(crate) fn with(book: Book, lease: Duration) -> Self {
         Self {
-            book: Arc::new(Book::begin()),
+            book: Arc::new(book),
+            lasts: Duration::ZERO,
             lease,
             stop_producing: Arc::default(),
             stop_working: Arc::default(),
@@ -77,7 +85,7 @@ impl Crew {
             engine,
             book: Arc::clone(&self.book),
             lease: self.lease,
-            lasts: Duration::ZERO,
+            lasts: self.lasts,
             stop: Arc::clone(&self.stop_working),
         };
         self.others.spawn(worker.run());
@@ -115,7 +123,14 @@ impl Crew {
 
     /// Lets the producers end, waits until nothing is left to do, and gives what happened. `and_then` ends those who do
     /// not belong to the crew.
-    pub(crate) async fn end(mut self, engine: &dyn Engine, and_then: impl FnOnce()) -> History {
+    pub(crate) async fn end(self, engine: &dyn Engine, and_then: impl FnOnce()) -> History {
+        let mut history = self.rest(engine, and_then).await.read();
+        history.entries.extend(finals(engine).await);
+        history
+    }
+
+    /// The same, and gives what was written down.
+    pub(crate) async fn rest(mut self, engine: &dyn Engine, and_then: impl FnOnce()) -> Arc<Book> {
         self.stop_producing.store(true, Ordering::SeqCst);
         while let Some(ended) = self.producers.join_next().await {
             ended.expect("a producer ends well");
@@ -126,11 +141,13 @@ impl Crew {
         while let Some(ended) = self.others.join_next().await {
             ended.expect("a worker ends well");
         }
-        let mut history = self.book.read();
-        let finals = dump(engine, |record| record.job.payload.decode().ok()).await.expect("the store is up");
-        history.entries.extend(finals);
-        history
+        self.book
     }
+}
+
+/// What a store says of its jobs in the end.
+pub(crate) async fn finals(engine: &dyn Engine) -> Vec<Entry> {
+    dump(engine, |record| record.job.payload.decode().ok()).await.expect("the store is up")
 }
 
 /// Waits until nothing is left, for as long as it gets less.

@@ -15,3 +15,5 @@ mod report;
 mod postgres;
 #[cfg(feature = "redis")]
 mod redis;
+#[cfg(all(feature = "redis", feature = "sqlite", feature = "fallback"))]
+mod fallback;

@@ -18,7 +18,7 @@ use crate::crew::worker::Worker;
 const VARIABLES: [&str; 4] =
     ["WINDLASS_CREW_LEDGER", "WINDLASS_CREW_URL", "WINDLASS_CREW_PLACE", "WINDLASS_CREW_LEASE_MILLIS"];
 /// Long, so that it holds something at almost every moment.
-const LASTS: Duration = Duration::from_millis(40);
+pub(crate) const LASTS: Duration = Duration::from_millis(40);
 
 /// How a process gets to a store.
 #[derive(Debug, Clone)]
@@ -30,7 +30,7 @@ pub(crate) struct Way {
     pub(crate) place: String,
 }
 
-/// It ends when its input does, and so also with whoever started it.
+/// It ends when its input does, and so also with whoever started it. Dropping it kills it where it is.
 #[derive(Debug)]
 pub(crate) struct Process {
     child: Child,
@@ -60,9 +60,14 @@ impl Process {
         kill_process(Pid::from_child(&self.child), Signal::CONT).unwrap();
     }
 
+    /// Tells it to stop.
+    pub(crate) fn tell_to_stop(&mut self) {
+        drop(self.child.stdin.take());
+    }
+
     /// Tells it to stop, and waits until it has.
     pub(crate) fn end(mut self) {
-        drop(self.child.stdin.take());
+        self.tell_to_stop();
         let status = self.child.wait().unwrap();
         assert!(status.success(), "a worker process ends well: {status}");
     }
@@ -70,33 +75,51 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It has ended already, unless the test failed.
+        // It may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
+/// What such a process was told.
+pub(crate) struct Asked {
+    pub(crate) book: Book,
+    pub(crate) url: String,
+    pub(crate) place: String,
+    pub(crate) lease: Duration,
+}
+
+impl Asked {
+    /// Nothing if this is no such process.
+    pub(crate) fn read() -> Option<Self> {
+        let [Ok(ledger), Ok(url), Ok(place), Ok(lease)] = VARIABLES.map(std::env::var) else { return None };
+        let lease = lease.parse().map_or(WORKER_LEASE, Duration::from_millis);
+        Some(Self { book: Book::open(ledger.as_ref()), url, place, lease })
+    }
+}
+
 /// Whether this is such a process; if so, its work is done when this returns. `open` gets the URL and the place.
 pub(crate) async fn work_if_asked(open: impl AsyncFn(String, String) -> Arc<dyn Engine>) -> bool {
-    let [Ok(ledger), Ok(url), Ok(place), Ok(lease)] = VARIABLES.map(std::env::var) else { return false };
+    let Some(asked) = Asked::read() else { return false };
+    let (engine, stop) = (open(asked.url, asked.place).await, Arc::<AtomicBool>::default());
     let worker = Worker {
-        engine: open(url, place).await,
-        book: Arc::new(Book::open(ledger.as_ref())),
-        lease: lease.parse().map_or(WORKER_LEASE, Duration::from_millis),
+        engine,
+        book: Arc::new(asked.book),
+        lease: asked.lease,
         lasts: LASTS,
-        stop: stop_with_input(),
+        stop: Arc::clone(&stop),
     };
+    tokio::spawn(async move {
+        told_to_stop().await;
+        stop.store(true, Ordering::SeqCst);
+    });
     worker.run().await;
     true
 }
 
-fn stop_with_input() -> Arc<AtomicBool> {
-    let stop = Arc::<AtomicBool>::default();
-    let flag = Arc::clone(&stop);
-    std::thread::spawn(move || {
-        // Whatever it reads, it is the end that counts.
-        let _ = std::io::stdin().read_to_end(&mut Vec::new());
-        flag.store(true, Ordering::SeqCst);
-    });
-    stop
+/// Waits until a process is told to stop: its input ends.
+pub(crate) async fn told_to_stop() {
+    // Whatever it reads, it is the end that counts.
+    let read = || std::io::stdin().read_to_end(&mut Vec::new());
+    let _ = tokio::task::spawn_blocking(read).await;
 }

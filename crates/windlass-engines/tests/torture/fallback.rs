@@ -1,0 +1,232 @@
+//! Redis that goes away again and again under load, with a spill on disk beside it in each of two processes, of which one
+//! is killed while it has jobs in its spill. Every acknowledged job ends once, wherever it is by then.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use windlass_conformance::history::{FaultKind, Rules, check};
+use windlass_core::engine::{Admin, Engine};
+use windlass_core::fallback::SwitchRules;
+use windlass_core::spill::Spill;
+use windlass_engines::fallback::{Connect, FallbackEngine, FallbackOptions};
+use windlass_engines::redis::{RedisEngine, RedisOptions};
+use windlass_engines::sqlite::{SqliteEngine, SqliteOptions};
+use windlass_servers::redis::{Options, Server};
+
+mod report;
+
+use crate::crew::words::declaration;
+use crate::crew::{Crew, finals};
+use crate::plan::Plan;
+use crate::process::{Asked, LASTS, Process, Way, told_to_stop};
+use report::{Moves, Report, Tally};
+
+/// Shorter ones run out where a busy machine gives a process no processor for that long.
+const LEASE: Duration = Duration::from_secs(3);
+/// The pace of each producer: quicker than those who work on what it puts in, so that there is something to bring home.
+const PACE: Duration = Duration::from_millis(4);
+/// So many jobs come in between two steps.
+const BETWEEN: u64 = 50;
+/// In the short form.
+const ROUNDS_MIN: u32 = 2;
+/// Nothing that is waited for takes this long.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn faults_in_turn_lose_nothing_and_end_nothing_twice() {
+    if let Some(asked) = Asked::read() {
+        return work_as(asked).await;
+    }
+    let plan = Plan::asked_for();
+    let away = Duration::from_secs(if plan.is_long { 10 } else { 1 });
+    println!("\nthe store goes away for {away:?} at a time, seed {}\n", plan.seed);
+    let report = Torture::begin(plan, away).await.run().await;
+    println!("\n{report}\n");
+    assert!(report.is_clean(), "{report}");
+    assert!(report.is_worth_checking(), "{report}");
+}
+
+/// What the process does that is killed: it puts jobs in and works on both of its stores, until it is told to stop and
+/// nothing is left.
+async fn work_as(asked: Asked) {
+    let engine = Arc::new(joined(&asked.url, open_spill(asked.place.as_ref())).await);
+    let mut crew = Crew::with(asked.book, asked.lease);
+    crew.lasts = LASTS;
+    man(&mut crew, &engine);
+    told_to_stop().await;
+    crew.rest(&*engine, || ()).await;
+}
+
+/// Somebody who puts jobs in, and workers and rescuers on both stores.
+fn man(crew: &mut Crew, engine: &Arc<FallbackEngine>) {
+    crew.producer(engine.clone(), PACE);
+    let spill = engine.spill().expect("it has one");
+    for store in [engine.clone() as Arc<dyn Engine>, spill] {
+        crew.worker(Arc::clone(&store));
+        crew.rescuer(store);
+    }
+}
+
+struct Torture {
+    plan: Plan,
+    away: Duration,
+    dice: fastrand::Rng,
+    tally: Tally,
+    server: Server,
+    /// The spills of this process and of the other.
+    spills: [Arc<SqliteEngine>; 2],
+    folder: tempfile::TempDir,
+    engine: Arc<FallbackEngine>,
+    crew: Crew,
+    process: Option<Process>,
+}
+
+impl Torture {
+    async fn begin(plan: Plan, away: Duration) -> Self {
+        let settings = vec![("appendfsync".to_owned(), "always".to_owned())];
+        let server = Server::start(&Options { settings, ..Options::default() }).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let spills =
+            [spill_path(folder.path(), 0), spill_path(folder.path(), 1)].map(|path| open_spill(&path));
+        let engine = Arc::new(joined(&server.url(), spills[0].clone()).await);
+        let mut crew = Crew::new(LEASE);
+        man(&mut crew, &engine);
+        let (dice, tally) = (fastrand::Rng::with_seed(plan.seed), Tally::default());
+        let mut torture =
+            Self { plan, away, dice, tally, server, spills, folder, engine, crew, process: None };
+        torture.start_process();
+        torture
+    }
+
+    fn start_process(&mut self) {
+        let place = spill_path(self.folder.path(), 1).display().to_string();
+        let door = "fallback::faults_in_turn_lose_nothing_and_end_nothing_twice";
+        let way = Way { door, url: self.server.url(), place };
+        self.process = Some(Process::start(way, &self.crew.book, LEASE));
+    }
+
+    async fn run(mut self) -> Report {
+        let start = Instant::now();
+        while self.tally.rounds < self.plan.kills_min.max(ROUNDS_MIN) || start.elapsed() < self.plan.lasts {
+            self.crew.let_work(BETWEEN).await;
+            self.tally.rounds += 1;
+            self.go_and_come_back().await;
+            let (at, round, put_in) = (start.elapsed().as_secs(), self.tally.rounds, self.crew.put_in());
+            let last = self.tally.in_spill_when_killed.last().copied().unwrap_or(0);
+            println!("{at:>5} s  round {round:<4} {put_in} jobs put in here  {last} in the killed spill");
+        }
+        self.judge().await
+    }
+
+    /// One round: the server is away for a while, and the other process is killed while it has a spill: in turn while the
+    /// server is away, and while jobs are on their way home.
+    async fn go_and_come_back(&mut self) {
+        let (from, start) = (self.crew.book.now(), Instant::now());
+        let killed_on_the_way = self.tally.rounds.is_multiple_of(2);
+        tokio::task::block_in_place(|| self.server.kill().unwrap());
+        self.until("jobs pile up in the other spill", async |torture| torture.in_spill(1).await > 20).await;
+        if !killed_on_the_way {
+            self.kill_process().await;
+        }
+        // may sleep: so long the server is away.
+        tokio::time::sleep(self.away.saturating_sub(start.elapsed())).await;
+        tokio::task::block_in_place(|| self.server.restart().unwrap());
+        self.crew.book.note_fault(FaultKind::StoreAway, None, from);
+        if killed_on_the_way {
+            self.until("jobs come home", async |torture| torture.has_moved(1).await).await;
+            self.kill_process().await;
+        }
+        self.until("the store is back", async |torture| torture.is_back().await).await;
+        if self.dice.bool() {
+            self.until("everything came home", async |torture| torture.in_spill(1).await == 0).await;
+        }
+    }
+
+    async fn kill_process(&mut self) {
+        let from = self.crew.book.now();
+        drop(self.process.take());
+        self.crew.book.note_fault(FaultKind::Kill, None, from);
+        self.tally.in_spill_when_killed.push(self.in_spill(1).await);
+        self.start_process();
+    }
+
+    /// Jobs in a spill that have not ended.
+    async fn in_spill(&self, nth: usize) -> u64 {
+        let queues = self.spills[nth].queues().await.unwrap();
+        queues.iter().map(|queue| queue.counts.unfinished()).sum()
+    }
+
+    /// Whether more has gone home from a spill than when this was asked last. What went ended there as cancelled.
+    async fn has_moved(&self, nth: usize) -> bool {
+        let moved: u64 = self.spills[nth].queues().await.unwrap().iter().map(|q| q.totals.cancelled).sum();
+        moved > self.tally.moved.replace(moved)
+    }
+
+    async fn is_back(&self) -> bool {
+        let status = self.engine.fallback().await.unwrap().expect("it can fall back");
+        status.active == status.primary
+    }
+
+    async fn until(&self, what: &str, is_so: impl AsyncFn(&Self) -> bool) {
+        let start = Instant::now();
+        while !is_so(self).await {
+            assert!(start.elapsed() < PATIENCE, "waited in vain until {what}");
+            // may sleep: there is no signal for what another process does.
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    async fn judge(self) -> Report {
+        let mut process = self.process.expect("one runs");
+        // Told first, and ended last: each of the two goes on until nobody puts anything in and nothing is left.
+        process.tell_to_stop();
+        let book = self.crew.rest(&*self.engine, || ()).await;
+        tokio::task::block_in_place(|| process.end());
+        let primary = RedisEngine::connect(&self.server.url(), RedisOptions::default()).await.unwrap();
+        let (mut history, mut moves) = (book.read(), Moves::default());
+        for spill in &self.spills {
+            history.entries.extend(moves.finals(&**spill).await);
+        }
+        history.entries.extend(finals(&primary).await);
+        moves.follow(&mut history);
+        let verdict = check(&history, &Rules::default());
+        Report::new(self.tally, verdict, &moves, &history)
+    }
+}
+
+fn spill_path(folder: &Path, nth: usize) -> PathBuf {
+    folder.join(format!("spill-{nth}.db"))
+}
+
+fn open_spill(path: &Path) -> Arc<SqliteEngine> {
+    Arc::new(SqliteEngine::open(path, SqliteOptions::for_spill()).unwrap())
+}
+
+async fn joined(url: &str, spill: Arc<dyn Spill>) -> FallbackEngine {
+    let url = url.to_owned();
+    let connect: Connect = Arc::new(move || {
+        let url = url.clone();
+        Box::pin(async move {
+            let engine = RedisEngine::connect(&url, RedisOptions::default()).await?;
+            Ok(Arc::new(engine) as Arc<dyn Engine>)
+        })
+    });
+    let engine = FallbackEngine::open("redis", connect, spill, quick()).await.unwrap();
+    engine.declare(declaration()).await.unwrap();
+    engine
+}
+
+/// Notices soon that the server went and that it came back, so that rounds are short.
+fn quick() -> FallbackOptions {
+    let away = Duration::from_millis(500);
+    let rules =
+        SwitchRules { failures: 2, successes: 2, away_min: away, away_max: away, ..SwitchRules::default() };
+    FallbackOptions {
+        check_timeout: Duration::from_secs(1),
+        check_every: Duration::from_millis(50),
+        adopt_after: Duration::from_millis(500),
+        rules,
+        ..FallbackOptions::default()
+    }
+}
