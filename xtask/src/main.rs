@@ -22,7 +22,7 @@ cargo xtask CHORE
   ci                                format, lints, tidy, docs, then test: what must pass before a change lands
   servers -- COMMAND                run a command with throw-away servers in DATABASE_URL and REDIS_URL
   simulate --histories N --seed S   run N seeded histories of a whole cluster, starting with seed S
-  torture --engine ENGINE           strike postgres, redis or fallback under load with real faults, and judge it
+  torture --engine ENGINE           strike a server under load with real faults, and judge what came of it
     [--seconds N] [--seed S] [--faults LIST]
   peers --engine postgres           measure other queues and Windlass in turn, on the server in DATABASE_URL
     [--runs N] [--jobs N] [--without-windlass]

@@ -11,14 +11,18 @@ Starts a server of its own, puts jobs in and works on them with threads and with
 in turn. Then everything is healed and drained, and the checker of histories compares the ledgers with the store. Ends
 with 0 if nothing is wrong, else with 1.
 
-  --engine ENGINE     what is tortured: postgres; redis, which syncs every write; or fallback: Redis with a spill on disk,
-                      which has faults of its own: Redis is away for 10 seconds at least 20 times, and each time a
-                      process is killed that has jobs in its spill
+  --engine ENGINE     what is tortured:
+    postgres          a server with fsync on
+    redis             one that syncs every write (`appendfsync always`)
+    redis-everysec    one that syncs once a second: what it loses of the last two seconds before an end is counted
+    fallback          Redis with a spill on disk. It has faults of its own: Redis is away for 10 seconds at least 20
+                      times, and each time a process is killed that has jobs in its spill
   --seconds N         how long faults go on (120); from 60 seconds on the long forms are used: the server is killed at
                       least 20 times and stands still for 40 seconds, which may take longer than N
   --seed S            in which order and how hard faults strike (1)
   --faults LIST       only these, separated by commas:
     kill              the server is killed with -9 under load, and started again
+    power-cut         the same, and what was not synced is gone; only for redis-everysec
     restart           the server is ended in good order under load, and started again
     cut               connections are cut, also in the middle of an answer
     swallow           what was asked for is done, and the answer is lost
@@ -26,9 +30,15 @@ with 0 if nothing is wrong, else with 1.
     freeze-store      the server is stopped for longer than every lease, and goes on: nobody may be declared dead
 ";
 
-const ENGINES: [&str; 3] = ["postgres", "redis", "fallback"];
+/// Each with the test that runs in short with all the others.
+const ENGINES: [(&str, &str); 4] = [
+    ("postgres", "postgres::faults_in_turn_lose_nothing_and_end_nothing_twice"),
+    ("redis", "redis::faults_in_turn_lose_nothing_and_end_nothing_twice"),
+    ("redis-everysec", "redis_everysec::faults_in_turn_lose_nothing_older_than_two_seconds"),
+    ("fallback", "fallback::faults_in_turn_lose_nothing_and_end_nothing_twice"),
+];
 const FEATURES: &str = "postgres,redis,sqlite,fallback";
-const FAULTS: [&str; 6] = ["kill", "restart", "cut", "swallow", "freeze-worker", "freeze-store"];
+const FAULTS: [&str; 7] = ["kill", "power-cut", "restart", "cut", "swallow", "freeze-worker", "freeze-store"];
 
 /// Runs the torture as it was asked for.
 pub(crate) fn run(options: &[&str]) -> Result<(), String> {
@@ -63,9 +73,7 @@ impl Plan {
             }
         }
         match plan.engine.as_str() {
-            "" => {
-                Err(format!("expected `--engine` and one of {}, got no engine\n\n{HELP}", ENGINES.join(", ")))
-            }
+            "" => Err(format!("expected `--engine` and one of {}, got no engine\n\n{HELP}", engines())),
             "fallback" if plan.faults.is_some() => {
                 Err("expected no `--faults` with `--engine fallback`, which has its own".to_owned())
             }
@@ -77,7 +85,7 @@ impl Plan {
     fn command(&self) -> Command {
         let mut command = command::cargo(&["test", "--package", "windlass-engines", "--features", FEATURES]);
         command.args(["--test", "torture", "--", "--nocapture", "--exact"]);
-        command.arg(format!("{}::faults_in_turn_lose_nothing_and_end_nothing_twice", self.engine));
+        command.args(ENGINES.iter().filter(|(name, _)| *name == self.engine).map(|(_, test)| test));
         command.env("WINDLASS_TORTURE_SECONDS", self.seconds.to_string());
         command.env("WINDLASS_TORTURE_SEED", self.seed.to_string());
         command.envs(self.faults.as_ref().map(|faults| ("WINDLASS_TORTURE_FAULTS", faults)));
@@ -86,10 +94,14 @@ impl Plan {
 }
 
 fn engine(name: &str) -> Result<String, String> {
-    match ENGINES.contains(&name) {
+    match ENGINES.iter().any(|(known, _)| *known == name) {
         true => Ok(name.to_owned()),
-        false => Err(format!("expected `--engine` and one of {}, got {name:?}", ENGINES.join(", "))),
+        false => Err(format!("expected `--engine` and one of {}, got {name:?}", engines())),
     }
+}
+
+fn engines() -> String {
+    ENGINES.map(|(name, _)| name).join(", ")
 }
 
 fn known(list: &str) -> Result<String, String> {
@@ -120,8 +132,11 @@ mod tests {
     #[test]
     fn another_engine_is_refused_with_what_is_on_offer() {
         let failure = Plan::read(&["--engine", "sqlite"]).unwrap_err();
-        assert!(failure.contains("postgres, redis, fallback") && failure.contains("\"sqlite\""), "{failure}");
-        assert!(Plan::read(&[]).unwrap_err().contains("postgres, redis, fallback"));
+        assert!(
+            failure.contains("postgres, redis, redis-everysec, fallback") && failure.contains("\"sqlite\""),
+            "{failure}"
+        );
+        assert!(Plan::read(&[]).unwrap_err().contains("postgres, redis, redis-everysec, fallback"));
     }
 
     #[test]
@@ -138,6 +153,6 @@ mod tests {
     #[test]
     fn help_names_every_engine_and_every_fault() {
         assert!(FAULTS.iter().all(|fault| HELP.contains(&format!("    {fault} "))), "{HELP}");
-        assert!(ENGINES.iter().all(|engine| HELP.contains(engine)), "{HELP}");
+        assert!(ENGINES.iter().all(|(engine, _)| HELP.contains(engine)), "{HELP}");
     }
 }

@@ -18,7 +18,7 @@ mod report;
 
 use crate::crew::words::declaration;
 use crate::crew::{Crew, finals};
-use crate::plan::Plan;
+use crate::plan::{Fault, Plan};
 use crate::process::{Asked, LASTS, Process, Way, told_to_stop};
 use report::{Moves, Report, Tally};
 
@@ -38,7 +38,7 @@ async fn faults_in_turn_lose_nothing_and_end_nothing_twice() {
     if let Some(asked) = Asked::read() {
         return work_as(asked).await;
     }
-    let plan = Plan::asked_for();
+    let plan = Plan::asked_for(&Fault::ALL);
     let away = Duration::from_secs(if plan.is_long { 10 } else { 1 });
     println!("\nthe store goes away for {away:?} at a time, seed {}\n", plan.seed);
     let report = Torture::begin(plan, away).await.run().await;
@@ -127,6 +127,8 @@ impl Torture {
         tokio::task::block_in_place(|| self.server.kill().unwrap());
         self.until("jobs pile up in the other spill", async |torture| torture.in_spill(1).await > 20).await;
         if !killed_on_the_way {
+            // may sleep: it may be killed at any moment while the server is away.
+            tokio::time::sleep(self.away.mul_f64(self.dice.f64() * 0.8)).await;
             self.kill_process().await;
         }
         // may sleep: so long the server is away.

@@ -15,5 +15,7 @@ mod report;
 mod postgres;
 #[cfg(feature = "redis")]
 mod redis;
+#[cfg(feature = "redis")]
+mod redis_everysec;
 #[cfg(all(feature = "redis", feature = "sqlite", feature = "fallback"))]
 mod fallback;

@@ -9,6 +9,8 @@ use windlass_core::limits::WORKER_LEASE;
 pub(crate) enum Fault {
     /// The server is killed with all its processes, and comes back.
     Kill,
+    /// The server is killed and has lost what it had not synced. Only for those that sync now and then.
+    PowerCut,
     /// The server is ended in good order, and comes back.
     Restart,
     /// Connections are cut.
@@ -22,12 +24,14 @@ pub(crate) enum Fault {
 }
 
 impl Fault {
+    /// Those that every store must survive.
     pub(crate) const ALL: [Self; 6] =
         [Self::Kill, Self::Restart, Self::Cut, Self::Swallow, Self::FreezeWorker, Self::FreezeStore];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Kill => "kill",
+            Self::PowerCut => "power-cut",
             Self::Restart => "restart",
             Self::Cut => "cut",
             Self::Swallow => "swallow",
@@ -96,15 +100,17 @@ impl Plan {
         }
     }
 
-    /// As the environment says, which `cargo xtask torture` has checked; in short if it says nothing.
-    pub(crate) fn asked_for() -> Self {
+    /// As the environment says, which `cargo xtask torture` has checked; in short if it says nothing. `all` are the faults
+    /// that the store is struck with unless some of them are named.
+    pub(crate) fn asked_for(all: &[Fault]) -> Self {
         let asked = |name: &str| std::env::var(format!("WINDLASS_TORTURE_{name}")).ok();
         let number = |name: &str| asked(name).and_then(|number| number.parse::<u64>().ok());
-        let names = asked("FAULTS").unwrap_or_else(|| Fault::ALL.map(Fault::name).join(","));
-        let faults: Vec<_> = Fault::ALL
-            .into_iter()
-            .filter(|fault| names.split(',').any(|name| name == fault.name()))
-            .collect();
+        let names = asked("FAULTS");
+        let is_named = |fault: &Fault| {
+            names.as_ref().is_none_or(|names| names.split(',').any(|name| name == fault.name()))
+        };
+        let faults: Vec<_> = all.iter().copied().filter(is_named).collect();
+        assert!(!faults.is_empty(), "expected faults out of {all:?}, got {names:?}");
         let seconds = number("SECONDS").unwrap_or(0);
         let plan = if seconds < LONG_FROM { Self::short(&faults) } else { Self::long(&faults) };
         Self { lasts: Duration::from_secs(seconds), seed: number("SEED").unwrap_or(plan.seed), ..plan }

@@ -24,7 +24,7 @@ async fn faults_in_turn_lose_nothing_and_end_nothing_twice() {
     if work_if_asked(async |url, schema| open(&url, options(&schema)).await).await {
         return;
     }
-    strike(Plan::asked_for()).await;
+    strike(Plan::asked_for(&Fault::ALL)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

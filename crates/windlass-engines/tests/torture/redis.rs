@@ -14,6 +14,7 @@ use windlass_servers::redis::{Options, Server};
 
 use crate::plan::{Fault, Plan};
 use crate::process::{Way, work_if_asked};
+use crate::redis_everysec::{MAY_LOSE, Tail};
 use crate::run::strike_as;
 use crate::store::Store;
 
@@ -24,7 +25,7 @@ async fn faults_in_turn_lose_nothing_and_end_nothing_twice() {
     if work_if_asked(async |url, namespace| open(&url, options(&namespace)).await).await {
         return;
     }
-    strike(Plan::asked_for()).await;
+    strike(Plan::asked_for(&Fault::ALL)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -48,18 +49,27 @@ async fn nobody_is_declared_dead_because_the_store_stood_still() {
 }
 
 async fn strike(plan: Plan) {
-    let settings = vec![("appendfsync".to_owned(), "always".to_owned())];
-    let server = Server::start(&Options { settings, ..Options::default() }).unwrap();
-    let proxy = Proxy::start(server.address()).unwrap();
-    strike_as(plan, Redis { server, proxy }).await;
+    let door = "redis::faults_in_turn_lose_nothing_and_end_nothing_twice";
+    strike_as(plan, Redis::start(&[("appendfsync", "always")], door)).await;
 }
 
-struct Redis {
-    server: Server,
+pub(crate) struct Redis {
+    pub(crate) server: Server,
     proxy: Proxy,
+    door: &'static str,
+    /// The end of its file of changes, if it may lose some.
+    pub(crate) tail: Option<Tail>,
 }
 
 impl Redis {
+    pub(crate) fn start(settings: &[(&str, &str)], door: &'static str) -> Self {
+        let settings = settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        let options = Options { settings: settings.collect(), ..Options::default() };
+        let server = Server::start(&options).unwrap();
+        let proxy = Proxy::start(server.address()).unwrap();
+        Self { server, proxy, door, tail: None }
+    }
+
     fn url(&self) -> String {
         self.proxy.url(&self.server.url())
     }
@@ -68,8 +78,7 @@ impl Redis {
 #[async_trait]
 impl Store for Redis {
     fn way(&self) -> Way {
-        let door = "redis::faults_in_turn_lose_nothing_and_end_nothing_twice";
-        Way { door, url: self.url(), place: NAMESPACE.to_owned() }
+        Way { door: self.door, url: self.url(), place: NAMESPACE.to_owned() }
     }
 
     fn proxy(&self) -> &Proxy {
@@ -89,6 +98,17 @@ impl Store for Redis {
 
     fn kill(&mut self) -> Result<(), Error> {
         self.server.kill()
+    }
+
+    fn cut_power(&mut self) -> Result<(), Error> {
+        let tail = self.tail.as_ref().expect("a server that syncs always loses nothing");
+        self.server.kill()?;
+        tail.cut_back();
+        Ok(())
+    }
+
+    fn may_lose(&self) -> Duration {
+        self.tail.as_ref().map_or(Duration::ZERO, |_| MAY_LOSE)
     }
 
     fn restart(&mut self) -> Result<(), Error> {
@@ -111,10 +131,10 @@ impl Store for Redis {
     }
 }
 
-fn options(namespace: &str) -> RedisOptions {
+pub(crate) fn options(namespace: &str) -> RedisOptions {
     RedisOptions { namespace: namespace.to_owned(), ..RedisOptions::default() }
 }
 
-async fn open(url: &str, options: RedisOptions) -> Arc<dyn Engine> {
+pub(crate) async fn open(url: &str, options: RedisOptions) -> Arc<dyn Engine> {
     Arc::new(RedisEngine::connect(url, options).await.expect("the server is up"))
 }

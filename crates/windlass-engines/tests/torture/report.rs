@@ -1,13 +1,18 @@
 //! What was done, and what came of it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::time::Duration;
 
 use windlass_conformance::history::{Event, History, Rules, SettleAnswer, Uid, Verdict, check};
+use windlass_core::clock::Timestamp;
 use windlass_core::job::JobId;
 use windlass_core::worker::WorkerId;
 
 use crate::plan::Fault;
+use loss::Loss;
+
+mod loss;
 
 /// What was done.
 #[derive(Debug, Default)]
@@ -18,6 +23,8 @@ pub(crate) struct Tally {
     pub(crate) declared_dead: Vec<WorkerId>,
     /// Workers who stood still, with the jobs that were taken back from them.
     pub(crate) robbed: Vec<(WorkerId, Vec<JobId>)>,
+    /// From when until when the server was ended and not yet back.
+    pub(crate) ends: Vec<(Timestamp, Timestamp)>,
 }
 
 impl Tally {
@@ -31,6 +38,9 @@ impl Tally {
 pub(crate) struct Report {
     tally: Tally,
     verdict: Verdict,
+    /// The lines about some of the offenders, and all faults.
+    stories: String,
+    loss: Loss,
     acknowledged: usize,
     ended: usize,
     /// Jobs that were taken back from workers who stood still.
@@ -42,10 +52,14 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    pub(crate) fn new(tally: Tally, history: &History, left_open: u64) -> Self {
+    pub(crate) fn new(tally: Tally, history: &History, may_lose: Duration, left_open: u64) -> Self {
         let events = || history.entries.iter().map(|entry| &entry.event);
+        let mut verdict = check(history, &Rules::default());
+        let loss = Loss::take_out_of(&mut verdict, history, &tally.ends, may_lose);
         Self {
-            verdict: check(history, &Rules::default()),
+            stories: stories(&verdict, history),
+            verdict,
+            loss,
             acknowledged: events().filter(|event| matches!(event, Event::Acknowledged { .. })).count(),
             ended: events()
                 .filter(|event| matches!(event, Event::Final { phase, .. } if phase.has_ended()))
@@ -61,12 +75,33 @@ impl Report {
         self.verdict.jobs
     }
 
+    /// Jobs that are gone, and whose store may lose them.
+    pub(crate) fn lost_within_reason(&self) -> usize {
+        self.loss.lost
+    }
+
     pub(crate) fn is_clean(&self) -> bool {
         self.verdict.is_clean()
+            && self.loss.forgotten_early.is_empty()
             && self.tally.declared_dead.is_empty()
             && self.settled_by_the_dead.is_empty()
             && self.left_open == 0
     }
+}
+
+/// So many offenders of one kind have their story told.
+const TOLD_MAX: usize = 3;
+
+fn stories(verdict: &Verdict, history: &History) -> String {
+    let faults = verdict.faults();
+    let offenders: BTreeSet<_> =
+        faults.iter().flat_map(|(_, findings)| findings.iter().take(TOLD_MAX)).map(|one| &one.uid).collect();
+    let is_told = |event: &Event| match event.uid() {
+        Some(uid) => offenders.contains(uid),
+        None => !offenders.is_empty(),
+    };
+    let told = history.entries.iter().filter(|entry| is_told(&entry.event));
+    told.map(|entry| format!("  {} {:?}\n", entry.at, entry.event)).collect()
 }
 
 /// What a worker told last of a job that was taken back from it must have been refused.
@@ -114,6 +149,14 @@ impl fmt::Display for Report {
         line("jobs ended", &self.ended)?;
         line("attempts", &self.verdict.attempts)?;
         line("lost", &self.verdict.lost.len())?;
+        if self.loss.may_lose > Duration::ZERO {
+            let within = format!("lost, put in {:?} before an end at most", self.loss.may_lose);
+            line(&within, &self.loss.lost)?;
+            line("gone, put in as late, and had ended", &self.loss.forgotten)?;
+            line("run again, having ended just before", &self.loss.run_again)?;
+            line("numbers of lost jobs that others got", &self.loss.given_twice)?;
+        }
+        line("gone after their end", &self.loss.forgotten_early.len())?;
         line("ended twice", &self.verdict.ended_twice.len())?;
         line("stored twice", &self.verdict.stored_twice.len())?;
         line("jobs taken back from frozen workers", &self.taken_back)?;
@@ -121,7 +164,7 @@ impl fmt::Display for Report {
         line("declared dead while the store stood still", &self.tally.declared_dead.len())?;
         line("transactions left open", &self.left_open)?;
         if !self.verdict.is_clean() {
-            write!(f, "{}", self.verdict)?;
+            write!(f, "{}{}", self.verdict, self.stories)?;
         }
         write!(f, "verdict: {}", if self.is_clean() { "nothing wrong" } else { "FAILED" })
     }

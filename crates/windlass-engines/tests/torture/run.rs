@@ -20,12 +20,13 @@ const BETWEEN: u64 = 50;
 const PROCESSES: usize = 2;
 
 /// Strikes as planned, tells what was done, and expects that nothing is wrong.
-pub(crate) async fn strike_as(plan: Plan, store: impl Store + 'static) {
+pub(crate) async fn strike_as(plan: Plan, store: impl Store + 'static) -> Report {
     println!("\nfaults in turn: {plan:?}\n");
     let report = Torture::begin(Box::new(store), plan).await.run().await;
     println!("\n{report}\n");
     assert!(report.is_clean(), "{report}");
     assert!(report.jobs() >= 100, "expected a run worth checking, got {report}");
+    report
 }
 
 pub(crate) struct Torture {
@@ -50,6 +51,8 @@ impl Torture {
         let engines = store.engines().await;
         let workers = engines.len() + PROCESSES;
         for engine in engines {
+            // As every process does: whoever has declared something does so again if the store has lost it.
+            engine.declare(declaration()).await.unwrap();
             crew.producer(Arc::clone(&engine), PACE);
             crew.worker(Arc::clone(&engine));
             crew.rescuer(engine);
@@ -94,6 +97,6 @@ impl Torture {
         while left_open > 0 && start.elapsed() < Duration::from_secs(5) {
             left_open = self.store.left_open();
         }
-        Report::new(self.tally, &history, left_open)
+        Report::new(self.tally, &history, self.store.may_lose(), left_open)
     }
 }

@@ -1,6 +1,7 @@
 //! What is struck.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use windlass_core::engine::Engine;
@@ -28,6 +29,16 @@ pub(crate) trait Store: Send + Sync {
 
     /// Ends the server at once, and keeps its data.
     fn kill(&mut self) -> Result<(), Error>;
+
+    /// The same, and what the server had not synced is gone, as after a power cut.
+    fn cut_power(&mut self) -> Result<(), Error> {
+        self.kill()
+    }
+
+    /// What was acknowledged for so long before the server was ended may be lost.
+    fn may_lose(&self) -> Duration {
+        Duration::ZERO
+    }
 
     /// Starts the server again, after ending it in good order if it runs.
     fn restart(&mut self) -> Result<(), Error>;

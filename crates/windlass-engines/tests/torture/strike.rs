@@ -8,20 +8,29 @@ use windlass_conformance::history::FaultKind;
 use windlass_core::admin::AttemptEnding;
 use windlass_core::job::JobId;
 use windlass_core::worker::{WorkerId, WorkerSighting};
+use windlass_servers::Error;
 use windlass_servers::proxy::Proxy;
 
 use crate::crew::surely::at_last;
 use crate::plan::Fault;
 use crate::run::Torture;
+use crate::store::Store;
 
 /// A worker that is stopped inside a transaction holds its rows until the server ends its session, half a minute later.
 const RESCUED_WITHIN: Duration = Duration::from_secs(90);
 
+/// So many jobs come in before a power cut: what two producers put in within a second or two.
+const LOST_MIN: u64 = 400;
+/// After so many jobs everybody has noticed that the store forgot something.
+const NOTICED_AFTER: u64 = 50;
+
 impl Torture {
     pub(crate) async fn strike(&mut self, fault: Fault) {
         match fault {
-            Fault::Kill => self.end_server(true),
-            Fault::Restart => self.end_server(false),
+            Fault::Kill => self.end_server(|store| store.kill()),
+            Fault::PowerCut => self.cut_power().await,
+            // To start it again ends it in good order.
+            Fault::Restart => self.end_server(|_| Ok(())),
             Fault::Cut => self.unrest(FaultKind::FailedCall, cut).await,
             Fault::Swallow => self.unrest(FaultKind::LostAnswer, swallow).await,
             Fault::FreezeWorker => self.freeze_worker().await,
@@ -29,15 +38,25 @@ impl Torture {
         }
     }
 
-    fn end_server(&mut self, at_once: bool) {
+    fn end_server(&mut self, end: fn(&mut dyn Store) -> Result<(), Error>) {
+        let from = self.crew.book.now();
         tokio::task::block_in_place(|| {
             self.crew.book.fault(FaultKind::StoreAway, || {
-                if at_once {
-                    self.store.kill().unwrap();
-                }
+                end(&mut *self.store).unwrap();
                 self.store.restart().unwrap();
             });
         });
+        self.tally.ends.push((from, self.crew.book.now()));
+    }
+
+    /// Enough comes in before it that something is lost. It is over when others have noticed, as whoever puts a job in does:
+    /// jobs that were claimed before that are given back.
+    async fn cut_power(&mut self) {
+        self.crew.let_work(LOST_MIN).await;
+        let from = self.crew.book.now();
+        self.end_server(|store| store.cut_power());
+        self.crew.let_work(NOTICED_AFTER).await;
+        self.crew.book.note_fault(FaultKind::StoreAway, None, from);
     }
 
     /// Again and again, with something happening in between.
