@@ -9,7 +9,7 @@ use common::{Dir, ended, wait_for};
 use serde_json::Value;
 
 /// Figures that a scenario has on every engine.
-const EVERYWHERE: [(&str, &[&str]); 11] = [
+const EVERYWHERE: [(&str, &[&str]); 13] = [
     ("enqueue", &["single_per_second", "bulk_per_second"]),
     ("drain", &["jobs_per_second", "stored_per_second"]),
     ("drain-without-history", &["jobs_per_second", "stored_per_second"]),
@@ -29,6 +29,8 @@ const EVERYWHERE: [(&str, &[&str]); 11] = [
             "ratio_to_drain",
         ],
     ),
+    ("rate-limit", &["jobs_per_second", "stored_per_second", "ratio_to_drain"]),
+    ("breaker", &["jobs_per_second", "stored_per_second", "ratio_to_drain"]),
     ("churn", &["pickup_p50_ms", "pickup_p99_ms"]),
 ];
 
@@ -126,6 +128,14 @@ fn every_scenario_gives_figures_on_postgres_and_leaves_no_schema() {
         assert!(conditions[known].is_string(), "{known}: {conditions}");
     }
     assert_eq!(schemas(&url, conditions["schema"].as_str().unwrap()), 0);
+}
+
+#[test]
+fn every_scenario_gives_figures_on_redis() {
+    let url = windlass_servers::shared::redis_url().expect("a Redis server");
+    let report = measure(&Dir::new(), &[("REDIS_URL", &url)], &["--engine", "redis"]);
+    assert_eq!(report["engine"], "redis");
+    assert_plausible(&report);
 }
 
 #[test]

@@ -23,6 +23,8 @@ pub(super) async fn drain(ground: &Ground<'_>, jobs: u64, marks: &[u64]) -> Resu
     ground.progress.part("drain", jobs);
     let tally = Tally::with_marks(&[marks, &[jobs]].concat());
     let mut worker = ground.counting_worker(&tally).await?;
+    // A worker that drains leaves alone what is parked, and a limit may park a job when the store is slow to answer.
+    tally.reach(jobs, ground.progress).await?;
     tally.while_moving(worker.drain(), ground.progress).await?;
     let stored = tally.elapsed();
     ground.check_succeeded(jobs).await?;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use windlass::{Client, Handlers, QueueSpec, TypeSpec, Worker, WorkerOptions, spec_of};
+use windlass::{Client, Handlers, LimitOptions, QueueSpec, TypeSpec, Worker, WorkerOptions, spec_of};
 use windlass_core::engine::{Declaration, Engine};
 
 use super::bed::Place;
@@ -22,19 +22,26 @@ pub(super) struct Ground<'a> {
     pub(super) place: &'a Place,
     pub(super) progress: &'a Progress,
     pub(super) history: History,
+    /// What workers keep.
+    limits: LimitOptions,
     /// From here on the time is counted that jobs carry.
     pub(super) epoch: Instant,
 }
 
 impl<'a> Ground<'a> {
     pub(super) fn new(args: &'a BenchArgs, place: &'a Place, progress: &'a Progress) -> Self {
-        Self { args, place, progress, history: args.history, epoch: Instant::now() }
+        let (history, limits) = (args.history, LimitOptions::default());
+        Self { args, place, progress, history, limits, epoch: Instant::now() }
     }
 
     /// The same where finished jobs are not kept.
     pub(super) fn without_history(&self) -> Self {
-        let Self { args, place, progress, epoch, .. } = *self;
-        Self { args, place, progress, history: History::Off, epoch }
+        Self { history: History::Off, limits: self.limits.clone(), ..*self }
+    }
+
+    /// The same where workers keep these limits.
+    pub(super) fn with_limits(&self, limits: LimitOptions) -> Self {
+        Self { limits, ..*self }
     }
 
     pub(super) fn engine(&self) -> Arc<dyn Engine> {
@@ -64,7 +71,8 @@ impl<'a> Ground<'a> {
     ) -> Result<Worker, Failure> {
         let history = self.history;
         let handlers = handlers.configure(|spec| configured(spec, history));
-        let options = WorkerOptions { queues: vec![self.queue()], ..WorkerOptions::default() };
+        let (queues, limits) = (vec![self.queue()], self.limits.clone());
+        let options = WorkerOptions { queues, limits, ..WorkerOptions::default() };
         Worker::start(self.engine(), handlers, options).await.map_err(failed)
     }
 

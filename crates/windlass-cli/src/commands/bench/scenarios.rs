@@ -9,6 +9,7 @@ mod mixed;
 mod keys;
 mod boost;
 mod parked;
+mod limited;
 mod pinned;
 mod churn;
 
@@ -44,6 +45,10 @@ pub(super) enum Scenario {
     Boost,
     /// Every job is parked once and let through again
     Parked,
+    /// Every job takes a token of a rate limit that processes share and that never blocks
+    RateLimit,
+    /// Every job calls a platform whose breaker processes share and which stays closed
+    Breaker,
     /// Under a transaction that is older than all jobs (PostgreSQL)
     Pinned,
     /// An idle worker under that transaction, after all those jobs (PostgreSQL)
@@ -73,6 +78,8 @@ impl ValueEnum for Choice {
             Choice::One(S::Keys),
             Choice::One(S::Boost),
             Choice::One(S::Parked),
+            Choice::One(S::RateLimit),
+            Choice::One(S::Breaker),
             Choice::One(S::Pinned),
             Choice::One(S::PinnedLatency),
             Choice::One(S::Churn),
@@ -121,7 +128,18 @@ impl Scenario {
     /// Whether it is the same work as `drain` under harder conditions.
     fn is_compared(self) -> bool {
         use Scenario as S;
-        matches!(self, S::Deep | S::Future | S::Mixed | S::Keys | S::Boost | S::Parked | S::Pinned)
+        matches!(
+            self,
+            S::Deep
+                | S::Future
+                | S::Mixed
+                | S::Keys
+                | S::Boost
+                | S::Parked
+                | S::RateLimit
+                | S::Breaker
+                | S::Pinned
+        )
     }
 
     fn name(self) -> &'static str {
@@ -137,6 +155,8 @@ impl Scenario {
             S::Keys => "keys",
             S::Boost => "boost",
             S::Parked => "parked",
+            S::RateLimit => "rate-limit",
+            S::Breaker => "breaker",
             S::Pinned => "pinned",
             S::PinnedLatency => "pinned-latency",
             S::Churn => "churn",
@@ -186,6 +206,8 @@ async fn run_one(
         S::Keys => vec![(name, keys::run(&ground).await?)],
         S::Boost => vec![(name, boost::run(&ground).await?)],
         S::Parked => vec![(name, parked::run(&ground).await?)],
+        S::RateLimit => vec![(name, limited::by_rate(&ground).await?)],
+        S::Breaker => vec![(name, limited::by_breaker(&ground).await?)],
         S::Pinned if both => pinned::rate_and_latency(&ground).await?,
         S::Pinned => pinned::rate_and_latency(&ground).await?.into_iter().take(1).collect(),
         S::PinnedLatency => pinned::rate_and_latency(&ground).await?.into_iter().skip(1).collect(),
