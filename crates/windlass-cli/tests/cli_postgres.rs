@@ -286,5 +286,5 @@ fn a_check_up_of_a_healthy_server_finds_nothing_bad_and_a_missing_index_is_named
     assert!(psql.success());
     let done = database.run(&["doctor", "--engine", "postgres"]);
     assert_eq!(done.code, 1, "{done:?}");
-    assert!(done.out.starts_with("bad   indexes") && done.out.contains("delayed_jobs_ready"), "{done:?}");
+    assert!(done.out.starts_with("bad    indexes") && done.out.contains("delayed_jobs_ready"), "{done:?}");
 }

@@ -5,7 +5,8 @@
 mod common;
 
 use common::{Dir, Done, ended, terminate, wait_for};
-use serde_json::json;
+use serde_json::{Value, json};
+use windlass_servers::redis::{Options, Server};
 
 /// A namespace of its own on the server that tests share.
 struct Store {
@@ -112,4 +113,48 @@ fn a_measurement_leaves_nothing_behind() {
     let mut connection = redis::Client::open(store.url).unwrap().get_connection().unwrap();
     let left: Vec<String> = redis::cmd("KEYS").arg("{windlass_bench*").query(&mut connection).unwrap();
     assert!(left.is_empty(), "{left:?}");
+}
+
+/// What a check-up says about something.
+fn finding<'a>(findings: &'a Value, about: &str) -> &'a Value {
+    let mut all = findings.as_array().expect("a list of findings").iter();
+    all.find(|finding| finding["about"] == about).unwrap_or_else(|| panic!("{about}: {findings}"))
+}
+
+#[test]
+fn a_check_up_of_a_healthy_server_finds_nothing_bad_and_changes_nothing() {
+    let server = Server::start(&Options::default()).unwrap();
+    let done =
+        Dir::new().with_env(&[("REDIS_URL", &server.url())], &["doctor", "--engine", "redis", "--json"]);
+    assert_eq!(done.code, 0, "{done:?}");
+    for about in ["server", "durability", "disk", "eviction", "clock", "rights", "layout", "replicas"] {
+        assert_eq!(finding(&done.json(), about)["grade"], "good", "{done:?}");
+    }
+    let mut connection = redis::Client::open(server.url()).unwrap().get_connection().unwrap();
+    let keys: u64 = redis::cmd("DBSIZE").query(&mut connection).unwrap();
+    assert_eq!(keys, 0, "not even a namespace is made");
+}
+
+#[test]
+fn a_check_up_names_what_is_wrong_with_a_server_and_what_to_do() {
+    let settings = [("maxmemory-policy", "allkeys-lru"), ("appendonly", "no")];
+    let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
+    let server = Server::start(&Options { settings, ..Options::default() }).unwrap();
+    let done = Dir::new().run(&["doctor", "--db", &server.url(), "--json"]);
+    assert_eq!(done.code, 1, "{done:?}");
+    for (about, advice) in [("eviction", "noeviction"), ("durability", "appendonly yes")] {
+        let found = finding(&done.json(), about).clone();
+        assert_eq!(found["grade"], "bad", "{found}");
+        assert!(found["advice"].as_str().unwrap().contains(advice), "{found}");
+    }
+    let shown = Dir::new().run(&["doctor", "--db", &server.url()]);
+    assert_eq!(shown.code, 1, "{shown:?}");
+    assert!(shown.out.starts_with("bad    ") && shown.out.contains("\nok     server"), "{shown:?}");
+}
+
+#[test]
+fn a_check_up_of_a_server_that_is_away_says_where_it_was_looked_for() {
+    let done = Dir::new().run(&["doctor", "--db", "redis://:secret@127.0.0.1:1"]);
+    assert_eq!(done.code, 69, "{done:?}");
+    assert!(done.err.contains("127.0.0.1:1") && !done.err.contains("secret"), "{done:?}");
 }

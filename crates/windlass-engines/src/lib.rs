@@ -5,6 +5,8 @@ pub mod clock;
 #[cfg(feature = "fallback")]
 pub mod fallback;
 #[cfg(any(feature = "postgres", feature = "redis"))]
+mod finding;
+#[cfg(any(feature = "postgres", feature = "redis"))]
 mod home;
 mod listeners;
 pub mod memory;

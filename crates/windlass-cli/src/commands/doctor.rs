@@ -1,15 +1,19 @@
-//! `windlass doctor`: what on the server slows jobs down or stops them, and what to do about it.
+//! `windlass doctor`: what on the server slows jobs down, stops them or loses them, and what to do about it.
 
 use clap::{Args, ValueEnum};
 use windlass_engines::postgres::{Finding, Grade, PostgresEngine, PostgresOptions};
+use windlass_engines::redis::RedisEngine;
 
 use crate::config::{Config, EngineChoice};
 use crate::exit::{Code, Failure};
 use crate::output::Output;
-use crate::store::{of_postgres, postgres_options};
+use crate::store::{of_postgres, of_redis, postgres_options, redis_options};
 
-/// Looks at the server and says what is wrong with it: who holds back vacuum, tables full of dead rows, missing or
-/// invalid indexes, a notification queue that fills up, a clock that is off.
+/// Looks at the server and says what is wrong with it.
+///
+/// PostgreSQL: who holds back vacuum, tables full of dead rows, missing or invalid indexes, a notification queue that
+/// fills up, a clock that is off. Redis: what can be lost, failed writes to disk, eviction, memory, connections, replicas
+/// that stay behind, slow commands, missing rights, a clock that is off.
 ///
 /// Nothing is changed. Each finding says what to do.
 #[derive(Debug, Args)]
@@ -17,6 +21,7 @@ use crate::store::{of_postgres, postgres_options};
 Examples:
   windlass doctor
   windlass doctor --engine postgres --json
+  windlass doctor --db redis://localhost:6379
 
 Exit codes: 0 nothing is bad, 1 something is, 69 the server cannot be reached.")]
 pub(crate) struct DoctorArgs {
@@ -29,23 +34,50 @@ pub(crate) struct DoctorArgs {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Patient {
     Postgres,
+    Redis,
 }
 
 /// Prints what was found, worst first.
 pub(crate) async fn doctor(args: &DoctorArgs, config: &Config, output: &mut Output) -> Result<Code, Failure> {
-    if args.engine.is_none() && config.store.engine != EngineChoice::Postgres {
-        return Err(Failure::new(Code::Refused, "expected a store on a server, got one without")
-            .hint("a file or memory has nobody who could be in the way; use --engine postgres to look at the server of DATABASE_URL"));
+    let config = chosen(args, config)?;
+    let findings = match config.store.engine {
+        EngineChoice::Postgres => of_postgres_server(&config).await?,
+        EngineChoice::Redis => of_redis_server(&config).await?,
+        EngineChoice::Sqlite | EngineChoice::Memory => {
+            return Err(Failure::new(Code::Refused, "expected a store on a server, got one without")
+                .hint("a file or memory has nobody who could be in the way; use --engine postgres or --engine redis to look at the server of DATABASE_URL or REDIS_URL"));
+        }
+    };
+    show(&findings, output)?;
+    let is_bad = findings.iter().any(|finding| finding.grade == Grade::Bad);
+    Ok(if is_bad { Code::Failed } else { Code::Ok })
+}
+
+/// The configuration with the engine that was chosen here.
+fn chosen(args: &DoctorArgs, config: &Config) -> Result<Config, Failure> {
+    let mut config = config.clone();
+    match args.engine {
+        None => {}
+        Some(Patient::Postgres) => config.store.engine = EngineChoice::Postgres,
+        Some(Patient::Redis) => config.store.engine = EngineChoice::Redis,
     }
+    config.find_server(&crate::variables()).map_err(Failure::configuration)?;
+    Ok(config)
+}
+
+async fn of_postgres_server(config: &Config) -> Result<Vec<Finding>, Failure> {
     let url = config.store.database_url()?;
     let options =
         PostgresOptions { migrate: false, listen: false, ..postgres_options(&config.store.postgres) };
     let engine =
         PostgresEngine::connect(url.secret(), options).await.map_err(|error| of_postgres(error, url))?;
-    let findings = engine.examine().await.map_err(|error| of_postgres(error, url))?;
-    show(&findings, output)?;
-    let is_bad = findings.iter().any(|finding| finding.grade == Grade::Bad);
-    Ok(if is_bad { Code::Failed } else { Code::Ok })
+    engine.examine().await.map_err(|error| of_postgres(error, url))
+}
+
+async fn of_redis_server(config: &Config) -> Result<Vec<Finding>, Failure> {
+    let url = config.store.redis_url()?;
+    let examined = RedisEngine::examine(url.secret(), redis_options(&config.store.redis)).await;
+    examined.map_err(|error| of_redis(error, url))
 }
 
 fn show(findings: &[Finding], output: &mut Output) -> Result<(), Failure> {
@@ -53,9 +85,9 @@ fn show(findings: &[Finding], output: &mut Output) -> Result<(), Failure> {
         return output.json(&findings);
     }
     for finding in findings {
-        output.line(format!("{:<5} {:<14} {}", word(finding.grade), finding.about, finding.found))?;
+        output.line(format!("{:<6} {:<14} {}", word(finding.grade), finding.about, finding.found))?;
         if let Some(advice) = &finding.advice {
-            output.line(format!("{:<21}{advice}", ""))?;
+            output.line(format!("{:<22}{advice}", ""))?;
         }
     }
     Ok(())
@@ -64,6 +96,7 @@ fn show(findings: &[Finding], output: &mut Output) -> Result<(), Failure> {
 fn word(grade: Grade) -> &'static str {
     match grade {
         Grade::Good => "ok",
+        Grade::Unread => "unread",
         Grade::Poor => "poor",
         Grade::Bad => "bad",
     }

@@ -1,37 +1,14 @@
 //! A check-up: what on the server will slow jobs down or stop them, whose fault it is, and what to do about it.
 
-use windlass_core::clock::{Clock, Timestamp};
+use windlass_core::clock::Clock;
 use windlass_core::engine::Result;
 
 use super::fault::Step;
 use super::value::Instant;
 use super::{PostgresEngine, Store};
 use crate::clock::SystemClock;
-
-/// What a check-up found.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
-pub struct Finding {
-    /// What was looked at.
-    pub about: &'static str,
-    /// How bad it is.
-    pub grade: Grade,
-    /// What was found, in a sentence.
-    pub found: String,
-    /// What to do about it; nothing if all is well.
-    pub advice: Option<String>,
-}
-
-/// How bad a finding is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Grade {
-    /// All is well.
-    Good,
-    /// It will hurt if it goes on.
-    Poor,
-    /// It hurts now.
-    Bad,
-}
+use crate::finding::of_clock;
+pub use crate::finding::{Finding, Grade};
 
 /// A transaction that is older than this holds vacuum back for longer than is good.
 const OLD_SNAPSHOT_SECONDS: f64 = 60.0;
@@ -42,8 +19,6 @@ const DEAD_PER_LIVE: i64 = 2;
 const DEAD_ROWS: i64 = 100_000;
 /// The notification queue should be nearly empty.
 const NOTIFICATIONS: (f64, f64) = (0.01, 0.1);
-/// Clocks that differ by more than this make times in logs hard to compare.
-const CLOCK_SECONDS: f64 = 2.0;
 
 /// The indexes that statements were written for.
 const INDEXES: [&str; 10] = [
@@ -83,7 +58,7 @@ impl Store {
     async fn examine_snapshots(&self) -> Step<Finding> {
         let rows = self.work.get().await?.ask(&self.sql.oldest_snapshot, &[]).await?;
         let Some(row) = rows.first() else {
-            return Ok(good("vacuum", "nobody holds back vacuum".to_owned()));
+            return Ok(Finding::good("vacuum", "nobody holds back vacuum".to_owned()));
         };
         let (who, seconds, kind): (String, f64, &str) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
         let advice = match kind {
@@ -99,7 +74,13 @@ impl Store {
             ),
         };
         let found = format!("{who} has held back vacuum for {seconds:.0} s");
-        Ok(graded("vacuum", found, seconds, (OLD_SNAPSHOT_SECONDS, OLD_SNAPSHOT_BAD_SECONDS), advice))
+        Ok(Finding::graded(
+            "vacuum",
+            found,
+            seconds,
+            (OLD_SNAPSHOT_SECONDS, OLD_SNAPSHOT_BAD_SECONDS),
+            advice,
+        ))
     }
 
     async fn examine_indexes(&self) -> Step<Finding> {
@@ -113,7 +94,7 @@ impl Store {
         let missing: Vec<_> =
             INDEXES.into_iter().filter(|name| !there.iter().any(|other| other == name)).collect();
         if missing.is_empty() && invalid.is_empty() {
-            return Ok(good("indexes", format!("all {} indexes are there and valid", there.len())));
+            return Ok(Finding::good("indexes", format!("all {} indexes are there and valid", there.len())));
         }
         Ok(Finding {
             about: "indexes",
@@ -128,7 +109,7 @@ impl Store {
         let used: f64 = rows.first().map_or(Ok(0.0), |row| row.try_get(0))?;
         let found = format!("the notification queue is {:.2} % full", used * 100.0);
         let advice = "a session that listens sits in a transaction; find it in pg_stat_activity by its LISTEN, and end it".to_owned();
-        Ok(graded("notifications", found, used, NOTIFICATIONS, advice))
+        Ok(Finding::graded("notifications", found, used, NOTIFICATIONS, advice))
     }
 
     async fn examine_clock(&self) -> Step<Finding> {
@@ -136,10 +117,7 @@ impl Store {
         let rows = self.work.get().await?.ask(&self.sql.read_clock, &[]).await?;
         let after = SystemClock.now();
         let server = rows.first().map_or(Ok(Instant(after)), |row| row.try_get::<_, Instant>(0))?.0;
-        let seconds = difference(server, before, after);
-        let found = format!("the server's clock and this machine's differ by {seconds:.3} s");
-        let advice = "let both machines follow a time server; the server's clock decides, so no job runs early or late, but times in logs do not match".to_owned();
-        Ok(graded("clock", found, seconds, (CLOCK_SECONDS, f64::INFINITY), advice))
+        Ok(of_clock(server, before, after))
     }
 
     /// Tables in which dead rows outnumber the live ones.
@@ -153,32 +131,8 @@ impl Store {
             let is_bloated = dead > DEAD_ROWS && dead > live.saturating_mul(DEAD_PER_LIVE);
             let advice = format!("see who holds back vacuum, or run VACUUM {name}");
             let grade = if is_bloated { Grade::Poor } else { Grade::Good };
-            findings.push(Finding { about: "tables", grade, found, advice: is_bloated.then_some(advice) });
+            findings.push(Finding::new("tables", grade, found, advice));
         }
         Ok(findings)
     }
-}
-
-/// How far the server's clock is from the span in which it was read.
-fn difference(server: Timestamp, before: Timestamp, after: Timestamp) -> f64 {
-    server.since(after).max(before.since(server)).as_secs_f64()
-}
-
-fn good(about: &'static str, found: String) -> Finding {
-    Finding { about, grade: Grade::Good, found, advice: None }
-}
-
-fn graded(
-    about: &'static str,
-    found: String,
-    value: f64,
-    (poor, bad): (f64, f64),
-    advice: String,
-) -> Finding {
-    let grade = match value {
-        value if value >= bad => Grade::Bad,
-        value if value >= poor => Grade::Poor,
-        _ => Grade::Good,
-    };
-    Finding { about, grade, found, advice: (grade != Grade::Good).then_some(advice) }
 }

@@ -40,6 +40,11 @@ impl Address {
         places.join(", ")
     }
 
+    /// Each of the hosts by itself.
+    pub(super) fn each(&self) -> impl Iterator<Item = Self> {
+        self.hosts.iter().map(|host| Self { hosts: vec![host.clone()], authority: self.authority.clone() })
+    }
+
     /// A client of one of the hosts, counted round and round.
     pub(super) fn client(&self, host: usize) -> Step<Client> {
         self.client_of(self.hosts[host % self.hosts.len()].clone())

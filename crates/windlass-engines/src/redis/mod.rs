@@ -18,6 +18,7 @@ mod act;
 mod counts;
 mod policies;
 mod hints;
+mod doctor;
 
 mod call;
 mod reply;
@@ -30,6 +31,7 @@ mod conn;
 mod address;
 mod fault;
 mod open;
+mod info;
 mod server;
 
 use std::fmt;
@@ -68,6 +70,7 @@ use incarnation::Opened;
 use keys::Keys;
 use server::KnownServer;
 
+pub use crate::finding::{Finding, Grade};
 pub use address::Address;
 #[doc(hidden)]
 pub use open::Periods;

@@ -74,6 +74,11 @@ macro_rules! scripts {
                 }
             }
 
+            /// The text of each.
+            pub(super) fn texts(&self) -> Vec<&str> {
+                vec![$(&self.$name.text,)*]
+            }
+
             /// Each with its name, for tests.
             #[cfg(test)]
             pub(super) fn all(&self) -> Vec<(&'static str, &Script)> {

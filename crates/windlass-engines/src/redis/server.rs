@@ -10,11 +10,12 @@ use windlass_core::error::EngineError;
 use super::Store;
 use super::conn::Link;
 use super::fault::{Fault, Step};
-use super::reply::{Items, text};
+use super::info::Info;
+use super::reply::Items;
 use super::script::Scripts;
 
 /// The oldest server that has every command we use.
-const SERVER_MIN: (u32, u32) = (5, 0);
+pub(super) const SERVER_MIN: (u32, u32) = (5, 0);
 
 /// A server that was asked.
 #[derive(Debug)]
@@ -42,20 +43,20 @@ pub struct ServerFacts {
 impl ServerFacts {
     /// Asks the server. One that keeps its settings to itself tells less.
     pub(super) async fn read(link: &Link) -> Step<Self> {
-        let info = text(link.ask(redis::cmd("INFO").arg("default")).await?)?;
-        let field = |name: &str| {
-            let lines = info.lines().filter_map(|line| line.trim_end().split_once(':'));
-            lines.into_iter().find(|(known, _)| *known == name).map(|(_, value)| value.to_owned())
-        };
+        let info = Info::read(link).await?;
         let syncs = setting(link, "appendfsync").await;
         let snapshots = setting(link, "save").await.map(|save| !save.is_empty());
-        Ok(Self {
-            version: field("redis_version").unwrap_or_default(),
-            appends: field("aof_enabled").as_deref() == Some("1"),
+        Ok(Self::of(&info, syncs, snapshots))
+    }
+
+    pub(super) fn of(info: &Info, syncs: Option<String>, snapshots: Option<bool>) -> Self {
+        Self {
+            version: info.field("redis_version").unwrap_or_default().to_owned(),
+            appends: info.field("aof_enabled") == Some("1"),
             syncs,
             snapshots,
-            eviction: field("maxmemory_policy").unwrap_or_default(),
-        })
+            eviction: info.field("maxmemory_policy").unwrap_or_default().to_owned(),
+        }
     }
 
     /// What an acknowledged job survives.
@@ -99,10 +100,15 @@ impl ServerFacts {
         (numbers.next().unwrap_or_default(), numbers.next().unwrap_or_default())
     }
 
+    /// Whether it lacks commands that we use.
+    pub(super) fn is_too_old(&self) -> bool {
+        self.numbers() < SERVER_MIN
+    }
+
     /// Refuses a server that is too old or may drop jobs.
     pub(super) fn check(&self, allow_eviction: bool) -> Result<()> {
         let unusable = |why: String| Err(EngineError::Unusable { why });
-        if self.numbers() < SERVER_MIN {
+        if self.is_too_old() {
             return unusable(format!(
                 "expected Redis {}.{} or newer, got {}; update the server",
                 SERVER_MIN.0, SERVER_MIN.1, self.version

@@ -15,3 +15,4 @@ mod memory;
 mod suspects;
 mod damaged;
 mod listing;
+mod doctor;

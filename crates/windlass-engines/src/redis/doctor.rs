@@ -1,0 +1,164 @@
+//! A check-up: what on the server will slow jobs down, stop them or lose them, and what to do about it. Looks only: not even
+//! a namespace is made. What this user may not read is told as such.
+
+mod machine;
+mod disk;
+mod room;
+mod pace;
+mod rights;
+mod layout;
+
+use std::sync::Arc;
+
+use redis::{Cmd, Value};
+use windlass_core::engine::Result;
+use windlass_core::error::EngineError;
+
+use super::address::Address;
+use super::conn::Link;
+use super::fault::{Fault, Step};
+use super::info::Info;
+use super::keys::Keys;
+use super::reply::Items;
+use super::{RedisEngine, RedisOptions};
+use crate::finding::{Finding, Grade};
+use crate::home::Home;
+
+/// What the server told, or why it does not tell.
+type Told<T> = std::result::Result<T, String>;
+
+/// A server that is looked at.
+struct Patient {
+    link: Link,
+    keys: Keys,
+    allow_eviction: bool,
+    /// What INFO says. Most of a check-up is in there.
+    info: Told<Info>,
+}
+
+impl RedisEngine {
+    /// Looks at the server and says what it found, worst first. Also a server that an engine would refuse is looked at. If the
+    /// URL names several, it is the one that takes writes.
+    pub async fn examine(url: &str, options: RedisOptions) -> Result<Vec<Finding>> {
+        let keys =
+            Keys::new(&options.namespace, options.ready_key.as_deref(), options.scheduled_key.as_deref())?;
+        let address = Address::parse(url)?.with_authority(options.authority()?);
+        let home = Home::start("windlass-redis")?;
+        home.run(async move {
+            let (patient, away) = Patient::find(&address, keys, &options).await?;
+            let mut findings = patient.examine().await?;
+            findings.extend(away);
+            findings.sort_by_key(|finding| std::cmp::Reverse(finding.grade));
+            Step::Ok(findings)
+        })
+        .await
+    }
+}
+
+impl Patient {
+    /// The first of the hosts that takes writes, else the first that answers; and a finding for each that does not.
+    async fn find(address: &Address, keys: Keys, options: &RedisOptions) -> Step<(Self, Vec<Finding>)> {
+        let (mut found, mut away, mut why) = (None::<Self>, Vec::new(), None);
+        for host in address.each() {
+            let place = host.place();
+            match Self::connect(host, keys.clone(), options).await {
+                Ok(patient) if patient.is_primary() => return Ok((patient, away)),
+                Ok(patient) => found = found.or(Some(patient)),
+                Err(fault) => {
+                    let error = EngineError::from(fault.of_read());
+                    away.push(is_away(&place, &error));
+                    why = Some(error);
+                }
+            }
+        }
+        let unreachable =
+            || why.map_or_else(|| Fault::Unreachable("no server is named".to_owned()), Fault::from);
+        found.map(|patient| (patient, away)).ok_or_else(unreachable)
+    }
+
+    async fn connect(host: Address, keys: Keys, options: &RedisOptions) -> Step<Self> {
+        let probe = format!("{}layout", keys.all);
+        let link = Link::new(Arc::new(host), probe, options.periods.answer_within);
+        let info = told(Info::read(&link).await)?;
+        Ok(Self { link, keys, allow_eviction: options.allow_eviction, info })
+    }
+
+    fn is_primary(&self) -> bool {
+        self.info.as_ref().is_ok_and(|info| info.field("role") == Some("master"))
+    }
+
+    async fn examine(&self) -> Step<Vec<Finding>> {
+        Ok(vec![
+            self.by_info("server", machine::server),
+            self.cluster().await?,
+            self.by_info("replicas", machine::replicas),
+            self.durability().await?,
+            self.by_info("disk", disk::disk),
+            self.by_info("forks", disk::forks),
+            self.by_info("eviction", |info| room::eviction(info, self.allow_eviction)),
+            self.by_info("memory", room::memory),
+            self.connections().await?,
+            self.clock().await?,
+            self.latency().await?,
+            self.slow_commands().await?,
+            self.rights().await?,
+            self.layout().await?,
+        ])
+    }
+
+    /// A finding out of what INFO says.
+    fn by_info(&self, about: &'static str, examine: impl Fn(&Info) -> Option<Finding>) -> Finding {
+        match &self.info {
+            Ok(info) => examine(info).unwrap_or_else(|| unread(about, "INFO", "the server leaves it out")),
+            Err(why) => unread(about, "INFO", why),
+        }
+    }
+
+    async fn ask(&self, command: &Cmd) -> Step<Told<Value>> {
+        told(self.link.ask(command).await)
+    }
+
+    /// A setting of the server; nothing if it has none of this name.
+    async fn setting(&self, name: &str) -> Step<Told<Option<String>>> {
+        let answer = self.ask(redis::cmd("CONFIG").arg("GET").arg(name)).await?;
+        let Ok(answer) = answer else { return Ok(answer.map(|_| None)) };
+        let mut pair = Items::of(answer)?;
+        if pair.is_empty() {
+            return Ok(Ok(None));
+        }
+        pair.text()?;
+        Ok(Ok(Some(pair.text()?)))
+    }
+}
+
+/// A refusal that would be the same the next time is an answer, too.
+fn told<T>(answer: Step<T>) -> Step<Told<T>> {
+    match answer.map_err(Fault::of_read) {
+        Ok(answer) => Ok(Ok(answer)),
+        Err(Fault::Refused(error)) => {
+            let why = error.to_string();
+            let class = EngineError::from(Fault::Refused(error));
+            if class.is_passing() { Err(class.into()) } else { Ok(Err(why)) }
+        }
+        Err(fault) => Err(fault),
+    }
+}
+
+/// Something that could not be looked at.
+fn unread(about: &'static str, command: &str, why: &str) -> Finding {
+    let found = format!("not looked at: {command} does not tell ({why})");
+    Finding::new(about, Grade::Unread, found, format!("let this user call {command} and ask again"))
+}
+
+fn is_away(place: &str, why: &EngineError) -> Finding {
+    let found = format!("no answer from {place}: {why}");
+    Finding::new("hosts", Grade::Poor, found, "start it, or take it out of the URL")
+}
+
+/// A share of something, for people.
+fn percent(share: f64) -> String {
+    format!("{:.0} %", share * 100.0)
+}
+
+#[cfg(test)]
+mod tests;

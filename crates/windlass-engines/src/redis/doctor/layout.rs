@@ -1,0 +1,46 @@
+//! Which version made the keys of the namespace, and under which names.
+
+use super::{Patient, unread};
+use crate::finding::{Finding, Grade};
+use crate::redis::fault::Step;
+use crate::redis::open::LAYOUT_VERSION;
+use crate::redis::reply::Items;
+
+impl Patient {
+    pub(super) async fn layout(&self) -> Step<Finding> {
+        let key = format!("{}layout", self.keys.all);
+        let ask = redis::cmd("HMGET").arg(&key).arg("version").arg("ready").arg("scheduled").to_owned();
+        let mut layout = match self.ask(&ask).await? {
+            Ok(layout) => Items::of(layout)?,
+            Err(why) if why.contains("WRONGTYPE") => return Ok(damaged(&key)),
+            Err(why) => return Ok(unread("layout", "HMGET", &why)),
+        };
+        let (version, ready, scheduled) = (layout.text()?, layout.text()?, layout.text()?);
+        if version.is_empty() {
+            let found = format!("{} is not there yet; whoever opens it first makes it", self.keys.all);
+            return Ok(Finding::good("layout", found));
+        }
+        let Ok(number) = version.parse::<u32>() else { return Ok(damaged(&key)) };
+        Ok(self.compared(number, &ready, &scheduled))
+    }
+
+    fn compared(&self, version: u32, ready: &str, scheduled: &str) -> Finding {
+        let found = format!("{} has layout {version}, this Windlass knows {LAYOUT_VERSION}", self.keys.all);
+        if version > LAYOUT_VERSION {
+            let advice = "update this Windlass, or give it a namespace of its own";
+            return Finding::new("layout", Grade::Bad, found, advice);
+        }
+        if (ready, scheduled) != (self.keys.ready.as_str(), self.keys.scheduled.as_str()) {
+            let found = format!("{} was made with lanes at {ready}… and {scheduled}…", self.keys.all);
+            let advice =
+                "set `ready_key` and `scheduled_key` as the namespace was made, without the colon at the end";
+            return Finding::new("layout", Grade::Bad, found, advice);
+        }
+        Finding::good("layout", found)
+    }
+}
+
+fn damaged(key: &str) -> Finding {
+    let found = format!("{key} is not what Windlass writes there");
+    Finding::new("layout", Grade::Bad, found, "give Windlass a namespace that nobody else writes to")
+}

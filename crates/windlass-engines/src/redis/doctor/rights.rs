@@ -1,0 +1,77 @@
+//! Whether this user may do what jobs need.
+
+use std::collections::BTreeSet;
+
+use super::{Patient, unread};
+use crate::finding::{Finding, Grade};
+use crate::redis::fault::Step;
+use crate::redis::reply::Items;
+use crate::redis::script::{OPEN, Scripts};
+use crate::redis::server::ServerFacts;
+
+const RIGHTS: &str = include_str!("rights.lua");
+/// The first version in which a script can ask for rights.
+const TELLS_FROM: u32 = 7;
+/// The first version with users.
+const USERS_FROM: u32 = 6;
+/// What is sent beside scripts; scripts themselves say what they call.
+const SENT: [&str; 5] = ["EVAL", "EVALSHA", "EXISTS", "INFO", "SUBSCRIBE"];
+
+impl Patient {
+    pub(super) async fn rights(&self) -> Step<Finding> {
+        let major = match &self.info {
+            Ok(info) => ServerFacts::of(info, None, None).major(),
+            // Whoever may not even ask what the server is opens no store on it.
+            Err(why) => return Ok(lacking(&["INFO"], &format!(" ({why})"))),
+        };
+        if major < USERS_FROM {
+            return Ok(Finding::good(
+                "rights",
+                "this version has no users, so there are no rights to lack".to_owned(),
+            ));
+        }
+        if major < TELLS_FROM {
+            return Ok(unread("rights", "this version", "one can ask from 7.0 on"));
+        }
+        let commands = commands(major);
+        let mut ask = redis::cmd("EVAL");
+        ask.arg(RIGHTS).arg(1).arg(&self.keys.all).arg(&commands);
+        let mut refused = match self.ask(&ask).await? {
+            Ok(refused) => Items::of(refused)?,
+            Err(why) => return Ok(lacking(&["EVAL"], &format!(" ({why})"))),
+        };
+        let mut names = Vec::new();
+        while !refused.is_empty() {
+            names.push(refused.text()?);
+        }
+        Ok(match names.is_empty() {
+            true => Finding::good(
+                "rights",
+                format!("this user may call all {} commands on this namespace", commands.len()),
+            ),
+            false => lacking(&names, ""),
+        })
+    }
+}
+
+fn lacking(commands: &[impl AsRef<str>], why: &str) -> Finding {
+    let names: Vec<_> = commands.iter().map(AsRef::as_ref).collect();
+    let found = format!("this user may not call {} on this namespace{why}", names.join(", "));
+    let advice = "grant the commands, keys and channels that docs/engines/redis.md lists under \"Rights\"";
+    Finding::new("rights", Grade::Bad, found, advice)
+}
+
+/// Every command that the engine needs: what it sends, and what its scripts call.
+pub(super) fn commands(major: u32) -> BTreeSet<String> {
+    let scripts = Scripts::for_server(major);
+    let texts = scripts.texts().into_iter().chain([OPEN]);
+    let called = texts.flat_map(called_in).map(str::to_owned);
+    called.chain(SENT.map(str::to_owned)).collect()
+}
+
+/// Names in quotes that follow a call.
+fn called_in(script: &str) -> impl Iterator<Item = &str> {
+    const CALLS: [&str; 3] = ["redis.call('", "redis.pcall('", "call_many('"];
+    let names = CALLS.into_iter().flat_map(|call| script.split(call).skip(1));
+    names.filter_map(|rest| rest.split('\'').next())
+}
