@@ -14,6 +14,8 @@ use windlass::{BreakerSpec, Client, Handlers, JobType, LimitOptions, State, Work
 use crate::bench::PATIENCE;
 
 const JOBS: usize = 200;
+/// Not every engine tells when a job was parked.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 #[derive(Serialize, Deserialize)]
 struct Call;
@@ -57,7 +59,7 @@ async fn until_all_others_wait(shop: &Shop, client: &Client, changes: &Changes) 
         if queues.iter().any(|queue| queue.counts.parked == JOBS as u64 - 1) {
             return;
         }
-        changes.0.notified().await;
+        let _ = tokio::time::timeout(LOOK_EVERY, changes.0.notified()).await;
     }
 }
 

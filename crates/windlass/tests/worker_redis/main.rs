@@ -17,6 +17,8 @@ mod enqueueing;
 mod handlers;
 #[path = "../worker/limits.rs"]
 mod limits;
+#[path = "../worker/many_probers.rs"]
+mod many_probers;
 #[path = "../worker/running.rs"]
 mod running;
 mod other_processes;
