@@ -27,6 +27,7 @@ impl Store {
         }
         let catalogue = reply.from.catalogue.clone();
         let mut jobs = self.hand_out(answer.list()?, &catalogue, reply.now).await?;
+        reply.from.seen.jobs(jobs.iter().map(|claimed| claimed.job.id));
         if request.repeat {
             jobs.sort_by_key(|claimed| (claimed.job.priority, claimed.job.due, claimed.job.id));
         }

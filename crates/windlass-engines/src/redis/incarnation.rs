@@ -87,7 +87,7 @@ impl Store {
 
     /// Makes the namespace if it is not there, and reads what it knows.
     pub(super) async fn open_first(&self) -> Step<()> {
-        let opened = Opened::unread(&self.read_incarnation().await?);
+        let opened = Opened::unread(&self.read_incarnation(&Seen::default()).await?);
         self.read_and_swap(&opened).await
     }
 
@@ -111,7 +111,7 @@ impl Store {
         if why == Gone::Older {
             self.renew(asked).await?;
         }
-        let opened = Opened::unread(&self.read_incarnation().await?);
+        let opened = Opened::unread(&self.read_incarnation(&asked.seen).await?);
         if opened.incarnation == asked.incarnation {
             // It is the old one again.
             return Ok(());

@@ -10,6 +10,7 @@ use windlass_core::error::EngineError;
 
 use super::Store;
 use super::fault::Step;
+use super::incarnation::Seen;
 use super::keys::Keys;
 use super::reply::Items;
 use super::script;
@@ -95,12 +96,13 @@ impl RedisOptions {
 }
 
 impl Store {
-    /// Makes the namespace, or reads which incarnation of it this is.
-    pub(super) async fn read_incarnation(&self) -> Step<String> {
+    /// Makes the namespace, or reads which incarnation of it this is. Its numbers of jobs go on behind those that are known.
+    pub(super) async fn read_incarnation(&self, known: &Seen) -> Step<String> {
         let mark = format!("{:032x}", fastrand::u128(..));
         let mut open = redis::cmd("EVAL");
         let Keys { all, ready, scheduled } = &self.keys;
         open.arg(script::OPEN).arg(3).arg(all).arg(ready).arg(scheduled).arg(LAYOUT_VERSION).arg(mark);
+        open.arg(known.last_job());
         let mut layout = Items::of(self.work.ask(&open).await?)?;
         let (version, incarnation) = (layout.number()?, layout.text()?);
         if version > i64::from(LAYOUT_VERSION) {

@@ -123,7 +123,11 @@ async fn nobody_is_refused_while_an_emptied_store_gets_queues_and_types_again() 
 
 /// A server that knows nothing of what happened after its snapshot: another type was declared, the job that ran has ended,
 /// and three jobs came. Gives the job that ran, and the last of those that came.
-async fn comes_back_older(server: &mut Server, engine: &RedisEngine) -> (JobId, JobId) {
+async fn comes_back_older(
+    server: &mut Server,
+    engine: &RedisEngine,
+    meanwhile: impl AsyncFn(),
+) -> (JobId, JobId) {
     enqueue(engine, 2).await;
     let held = claim(engine, 1).await.remove(0);
     let ran = held.job.id;
@@ -132,6 +136,7 @@ async fn comes_back_older(server: &mut Server, engine: &RedisEngine) -> (JobId, 
     engine.declare(Declaration { queues: vec![], types }).await.unwrap();
     assert_eq!(engine.settle(vec![success(held)]).await.unwrap(), [Settled::Applied]);
     let last = *enqueue(engine, 3).await.last().unwrap();
+    meanwhile().await;
     tokio::task::block_in_place(|| {
         server.kill().unwrap();
         server.restart().unwrap();
@@ -159,7 +164,7 @@ async fn a_store_that_comes_back_older_is_noticed_by_the_numbers_of_jobs_and_giv
     let mut server = server(&[("appendonly", "no")]);
     let place = Place::on(server.url());
     let engine = place.ready().await;
-    let (ran, last) = comes_back_older(&mut server, &engine).await;
+    let (ran, last) = comes_back_older(&mut server, &engine, async || ()).await;
     let jobs = vec![NewJob::new(later(), Payload::default())];
     let request = EnqueueRequest { jobs, ..request(0) };
     let answers = once_it_is_back(async || engine.enqueue(request.clone()).await).await;
@@ -193,4 +198,22 @@ async fn a_store_that_comes_back_older_is_noticed_by_heartbeats() {
     assert_eq!(answer, Beat::Dead, "it starts over");
     assert_ne!(incarnation(), before, "and everybody else notices");
     assert_eq!(once_it_is_back(async || engine.workers().await).await, [], "and the worker is let out");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_number_is_given_again_that_somebody_knows_who_was_not_the_first_to_notice() {
+    let mut server = server(&[("appendonly", "no")]);
+    let place = Place::on(server.url());
+    let engine = place.ready().await;
+    // It has put nothing in, and so knows no numbers of jobs. But it is the first to notice.
+    let worker = place.open_with(place.options()).await;
+    let beat = Heartbeat { worker: WORKER, lease: card(WORKER).lease };
+    let (_, last) = comes_back_older(&mut server, &engine, async || {
+        worker.extend(beat).await.unwrap();
+    })
+    .await;
+    assert_eq!(once_it_is_back(async || worker.extend(beat).await).await, Beat::Dead, "it has noticed");
+    let request = request(1);
+    let answers = once_it_is_back(async || engine.enqueue(request.clone()).await).await;
+    assert!(answers[0].job().unwrap() > last, "{answers:?} was given before, up to {last:?}");
 }

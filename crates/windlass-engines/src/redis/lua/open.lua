@@ -1,6 +1,7 @@
 -- open: makes the layout of a namespace, or reads it. Runs without the parts that other scripts begin with.
 -- KEYS[1] what all names of keys begin with   KEYS[2] the same for ready lanes   KEYS[3] for scheduled lanes
 -- ARGV[1] the layout's version   ARGV[2] a random mark, the store's incarnation if this is its first opening
+-- ARGV[3] the last number of a job that the caller knows, or 0
 -- answers {version, incarnation, what ready lanes begin with, what scheduled lanes begin with}
 local layout = KEYS[1] .. 'layout'
 if redis.call('EXISTS', layout) == 0 then
@@ -8,5 +9,11 @@ if redis.call('EXISTS', layout) == 0 then
   local catalogue = tonumber(string.sub(ARGV[2], 1, 7), 16)
   redis.call('HSET', layout, 'version', ARGV[1], 'incarnation', ARGV[2], 'catalogue', catalogue, 'types', 0,
     'ready', KEYS[2], 'scheduled', KEYS[3])
+end
+-- Numbers that were given to jobs are not given to others, also if this store came back older and it was somebody else who
+-- noticed, and knew of fewer.
+if redis.call('HGET', layout, 'version') == ARGV[1]
+  and tonumber(redis.call('GET', KEYS[1] .. 'sequence') or 0) < tonumber(ARGV[3]) then
+  redis.call('SET', KEYS[1] .. 'sequence', ARGV[3])
 end
 return redis.call('HMGET', layout, 'version', 'incarnation', 'ready', 'scheduled')

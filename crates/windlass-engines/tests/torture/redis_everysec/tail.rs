@@ -31,7 +31,7 @@ impl Tail {
         let names = ["appendonlydir/appendonly.aof.1.incr.aof", "appendonly.aof"];
         let path = names.map(|name| folder.join(name)).into_iter().find(|path| path.exists());
         let path = path.expect("the server writes changes to a file");
-        let lengths = Arc::new(Mutex::new(VecDeque::from([look(&path)])));
+        let lengths = Arc::new(Mutex::new(VecDeque::from_iter(look(&path))));
         let (file, watched) = (path.clone(), Arc::downgrade(&lengths));
         std::thread::spawn(move || look_on(&file, &watched));
         Self { path, lengths }
@@ -58,7 +58,9 @@ fn look_on(path: &Path, lengths: &Weak<Lengths>) {
     while let Some(lengths) = lengths.upgrade() {
         {
             let mut lengths = lengths.lock().unwrap_or_else(PoisonError::into_inner);
-            lengths.push_back(look(path));
+            // The server and its folder are gone.
+            let Some(length) = look(path) else { return };
+            lengths.push_back(length);
             while lengths.get(1).is_some_and(|(at, _)| at.elapsed() >= SYNCED_EVERY) {
                 lengths.pop_front();
             }
@@ -68,6 +70,6 @@ fn look_on(path: &Path, lengths: &Weak<Lengths>) {
     }
 }
 
-fn look(path: &Path) -> (Instant, u64) {
-    (Instant::now(), path.metadata().expect("the file stays where it is").len())
+fn look(path: &Path) -> Option<(Instant, u64)> {
+    path.metadata().ok().map(|file| (Instant::now(), file.len()))
 }
