@@ -1,11 +1,12 @@
 //! Claims: ready jobs go to a live worker, in the order that core gives. One statement for each queue, pulled lazily
 //! from where the last claim ended ([`position`](super::position)).
 
+use std::sync::atomic::Ordering;
 use std::time::Instant as Moment;
 
 use tokio_postgres::Row;
 use windlass_core::boost::{ClaimRange, claim_order};
-use windlass_core::claim::{ClaimAnswer, ClaimRequest, Claimed, Suspects};
+use windlass_core::claim::{ClaimAnswer, ClaimRequest, Claimed, Outlook, Suspects};
 use windlass_core::clock::Timestamp;
 use windlass_core::error::EngineError;
 use windlass_core::job::EXPIRED_REASON;
@@ -19,14 +20,12 @@ use super::catalogue::Catalogue;
 use super::conn::Tx;
 use super::crowd::Turn;
 use super::fault::{Fault, Step};
-use super::outlook::open_scopes;
+use super::outlook::{Look, open_scopes, read_outlook};
 use super::position::{Place, Scope};
 use super::refuse_over;
 use super::row::{Reading, SHARED, read_job};
-use super::value::{
-    Bits, Instant, Param, flag, instant, instants, int4, levels, number, numbers, small_number, text, texts,
-    uuid,
-};
+use super::spans::Spans;
+use super::value::{Bits, Instant, Param, flag, instant, int4, number, small_number, text, texts, uuid};
 
 /// How often a claim is made again because queues or types changed meanwhile.
 const TRIED_MAX: u32 = 10;
@@ -76,11 +75,13 @@ impl Store {
     async fn try_claim(&self, request: &ClaimRequest) -> Step<Option<ClaimAnswer>> {
         let catalogue = self.catalogue();
         let open = open_scopes(&catalogue, &request.queues, &request.types, self.estimated_now());
-        let brought = match request.suspects {
-            _ if open.is_empty() || request.limit == 0 => self.bring_nothing(request, &catalogue).await?,
+        let (brought, ahead) = match request.suspects {
+            _ if open.is_empty() || request.limit == 0 => {
+                (self.bring_nothing(request, &catalogue).await?, None)
+            }
             Suspects::LeaveOut => self.claim_ordinary(request, &open, &catalogue).await?,
             Suspects::One { crashes_max } => {
-                self.claim_suspect(request, &open, &catalogue, crashes_max).await?
+                (self.claim_suspect(request, &open, &catalogue, crashes_max).await?, None)
             }
         };
         let (readings, at) = match brought {
@@ -89,7 +90,7 @@ impl Store {
             Brought::Jobs { readings, at, .. } => (readings, at),
         };
         let has_jobs = !readings.is_empty();
-        let told = self.tell_claimed(readings, request, &catalogue, &open, at).await;
+        let told = self.tell_claimed(readings, request, &catalogue, &open, (at, ahead)).await;
         told.map(Some).map_err(|fault| if has_jobs { fault.after_write() } else { fault })
     }
 
@@ -101,12 +102,13 @@ impl Store {
         request: &ClaimRequest,
         catalogue: &Catalogue,
         open: &[Scope],
-        at: Timestamp,
+        (at, ahead): (Timestamp, Option<Outlook>),
     ) -> Step<ClaimAnswer> {
         let jobs = self.claimed(readings, request, catalogue, (at, at)).await?;
         let is_full = !jobs.is_empty() && jobs.len() >= usize::try_from(request.limit).unwrap_or(usize::MAX);
         let is_spared = is_full && jobs.len() >= OUTLOOK_SPARED_FROM;
-        let outlook = self.outlook_after(request, catalogue, open, is_spared).await?;
+        self.is_flowing.store(is_spared, Ordering::Relaxed);
+        let outlook = self.outlook_after(request, catalogue, open, is_spared, ahead).await?;
         self.note_appetite(request, is_full, outlook);
         Ok(ClaimAnswer::Claimed { jobs, outlook })
     }
@@ -130,7 +132,7 @@ impl Store {
             jobs.extend(self.claimed(vec![(boosted, reading)], request, &catalogue, times).await?);
         }
         let open = open_scopes(&catalogue, &request.queues, &request.types, self.estimated_now());
-        let outlook = self.outlook_after(request, &catalogue, &open, false).await?;
+        let outlook = self.outlook_after(request, &catalogue, &open, false, None).await?;
         Ok(ClaimAnswer::Claimed { jobs, outlook })
     }
 
@@ -155,11 +157,11 @@ impl Store {
         request: &ClaimRequest,
         open: &[Scope],
         catalogue: &Catalogue,
-    ) -> Step<Brought> {
+    ) -> Step<(Brought, Option<Outlook>)> {
         let boosted = self.boosting(request, open).await;
         let turn = Turn::take(self, open);
         let room = request.limit.min(CLAIM_BATCH_MAX);
-        let mut left = Left { room, boosted, spent: false, passes_by: turn.passes_by };
+        let mut left = Left { room, boosted, spent: false, passes_by: turn.passes_by, ahead: None };
         let mut all = Brought::nothing(self.estimated_now());
         for round in 0..ROUNDS_MAX {
             let has_jobs = all.has_jobs();
@@ -177,7 +179,7 @@ impl Store {
             }
         }
         turn.end_well();
-        Ok(all)
+        Ok((all, left.ahead))
     }
 
     async fn end_late(&self, late: &[i64], round: u32) -> Step<u64> {
@@ -202,11 +204,13 @@ impl Store {
             let order = self.order(scope, left.boosted);
             if order.iter().all(|range| !range.boosted) {
                 let ask = Ask { request, scope, version: catalogue.version };
-                let rows = ask.plainly(self, *left, &self.spans(scope, &order)).await?;
+                let (rows, ahead) = ask.plainly(self, *left, &self.spans(scope, &order)).await?;
+                left.ahead = ahead;
                 left.took(count_taken(&rows)?, false);
                 return self.brought(&rows, scope, catalogue, &order);
             }
         }
+        left.ahead = None;
         let tx = self.work.begin().await?;
         let brought = self.claim_in_turns(&tx, request, open, catalogue, left).await;
         tx.end(brought).await
@@ -433,6 +437,8 @@ struct Left {
     boosted: u32,
     spent: bool,
     passes_by: bool,
+    /// What lies ahead after the last statement, if it was asked for with it.
+    ahead: Option<Outlook>,
 }
 
 impl Left {
@@ -447,28 +453,6 @@ impl Left {
     }
 }
 
-/// Ranges, column by column.
-#[derive(Debug, Default)]
-pub(super) struct Spans {
-    pub(super) priorities: Vec<i16>,
-    pub(super) after_due: Vec<Instant>,
-    pub(super) after_id: Vec<i64>,
-    until: Vec<Instant>,
-}
-
-impl Spans {
-    fn push(&mut self, range: &ClaimRange, start: Place) {
-        // A range that begins later than the last claim ended begins there; its number is past every number.
-        let after = range.after.map(|after| (after, i64::MAX)).unwrap_or((start.0, start.1.0));
-        let (due, id) = after.max((start.0, start.1.0));
-        self.priorities.push(range.priority.level().into());
-        self.after_due.push(Instant(due));
-        self.after_id.push(id);
-        // The store's own now bounds it too; ours is only an estimate, and must not hold back what is due.
-        self.until.push(if range.boosted { Instant(range.until) } else { Instant::FUTURE });
-    }
-}
-
 /// What a claim of one queue asks for.
 struct Ask<'a> {
     request: &'a ClaimRequest,
@@ -477,14 +461,30 @@ struct Ask<'a> {
 }
 
 impl Ask<'_> {
-    /// One statement.
-    async fn plainly(&self, store: &Store, left: Left, spans: &Spans) -> Step<Vec<Row>> {
+    /// One statement. Unless a backlog flows, the question what lies ahead follows it at once, so that a job that somebody waits
+    /// for need not wait for the answer to another question: the server looks ahead after the claim is done.
+    async fn plainly(&self, store: &Store, left: Left, spans: &Spans) -> Step<(Vec<Row>, Option<Outlook>)> {
         let now = store.now_param();
         let (worker, token) = (Bits::from(self.request.worker), Bits::from(self.request.token));
         let (types, queue, room) = (type_texts(self.scope), self.scope.queue.as_str(), int4(left.room));
         let head = self.head(&now, &worker, &token, &queue, &types, &room, &false, &left.spent);
         let params: Vec<_> = head.into_iter().chain(spans.params()).chain([flag(&left.passes_by)]).collect();
-        store.work.get().await?.write(&store.sql.claim, &params).await
+        let conn = store.work.get().await?;
+        if store.is_flowing.load(Ordering::Relaxed) || !conn.may_follow() {
+            return Ok((conn.write(&store.sql.claim, &params).await?, None));
+        }
+        let look = Look::of(store, self.scope);
+        conn.prepare(&store.sql.claim, &params).await?;
+        conn.prepare(&store.sql.look_ahead, &look.params()).await?;
+        let look_params = look.params();
+        let (rows, ahead) = tokio::join!(
+            biased;
+            conn.write(&store.sql.claim, &params),
+            conn.ask(&store.sql.look_ahead, &look_params),
+        );
+        // Without an answer it is asked for again.
+        let ahead = ahead.ok().and_then(|rows| read_outlook(rows.first()?).ok());
+        Ok((rows?, ahead))
     }
 
     /// Group after group of ranges that do not overlap.
@@ -544,12 +544,6 @@ impl Ask<'_> {
             flag(boosted),
             flag(spent),
         ]
-    }
-}
-
-impl Spans {
-    fn params(&self) -> [Param<'_>; 4] {
-        [levels(&self.priorities), instants(&self.after_due), numbers(&self.after_id), instants(&self.until)]
     }
 }
 

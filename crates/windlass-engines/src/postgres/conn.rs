@@ -116,6 +116,19 @@ impl Conn {
         client.query(&prepared, &values).await
     }
 
+    /// Whether a statement may follow another before that one is answered. Behind a pooler each is a transaction of several
+    /// messages, which must not mix.
+    pub(super) fn may_follow(&self) -> bool {
+        !self.pooled
+    }
+
+    /// Makes sure that the server knows a statement, so that the next call of it is one message.
+    pub(super) async fn prepare(&self, statement: &Statement, params: &[Param<'_>]) -> Step<()> {
+        let types: Vec<_> = params.iter().map(|(_, kind)| kind.clone()).collect();
+        let prepared = async { self.client().prepare_typed_cached(statement.text(), &types).await.map(drop) };
+        self.answered(prepared).await
+    }
+
     /// The same for a statement that writes and commits by itself: a lost answer leaves open whether it happened.
     pub(super) async fn write(&self, statement: &Statement, params: &[Param<'_>]) -> Step<Vec<Row>> {
         self.ask(statement, params).await.map_err(Fault::of_commit)

@@ -11,6 +11,7 @@ mod key;
 mod claim;
 mod crowd;
 mod position;
+mod spans;
 mod outlook;
 mod settle;
 mod row_places;
@@ -125,8 +126,12 @@ struct Store {
     depths_seen: Mutex<DepthsSeen>,
     /// How long the last look from the very front took.
     look_micros: AtomicU64,
+    /// Whether the last big claim brought all it asked for.
+    is_flowing: AtomicBool,
     /// Whether jobs that succeeded lately had keys.
     ends_have_keys: AtomicBool,
+    /// Whether all jobs that succeeded lately left a trace, and nothing else.
+    ends_are_traces: AtomicBool,
     listeners: Listeners,
     myself: Weak<Store>,
 }
@@ -159,7 +164,9 @@ impl PostgresEngine {
             appetite: Mutex::default(),
             depths_seen: Mutex::default(),
             look_micros: AtomicU64::new(0),
+            is_flowing: AtomicBool::new(false),
             ends_have_keys: AtomicBool::new(false),
+            ends_are_traces: AtomicBool::new(false),
             row_places: Mutex::default(),
             telling: tokio::sync::Mutex::default(),
             looks_after_mark: periods.looks_after_mark.clone(),

@@ -16,7 +16,8 @@ use super::conn::Conn;
 use super::fault::Step;
 use super::position::Scope;
 use super::refuse_over;
-use super::value::{instant, instants, levels, numbers, text, texts};
+use super::spans::Spans;
+use super::value::{Instant, Param, instant, text, texts};
 
 /// While big claims bring all they ask for, what lies ahead is looked at this often.
 const OUTLOOK_GOOD_FOR: Duration = Duration::from_millis(250);
@@ -67,9 +68,11 @@ impl Store {
         catalogue: &Catalogue,
         open: &[Scope],
         is_spared: bool,
+        ahead: Option<Outlook>,
     ) -> Step<Outlook> {
         let remembered = self.positions().remembered_outlook(open, Moment::now(), OUTLOOK_GOOD_FOR);
         let outlook = match remembered {
+            _ if ahead.is_some() => ahead.unwrap_or_default(),
             Some(outlook) if is_spared => Outlook { more_due: true, ..outlook },
             _ => {
                 let conn = self.work.get().await?;
@@ -105,28 +108,35 @@ impl Store {
     async fn look_ahead(&self, conn: &Conn, scopes: &[Scope]) -> Step<Vec<Outlook>> {
         let mut outlooks = Vec::new();
         for scope in scopes {
-            let spans = self.spans(scope, &self.order(scope, 0));
-            let types = type_texts(scope);
-            let now = self.now_param();
-            let queue = scope.queue.as_str();
-            let params = [
-                instant(&now),
-                text(&queue),
-                texts(&types),
-                levels(&spans.priorities),
-                instants(&spans.after_due),
-                numbers(&spans.after_id),
-            ];
-            let rows = conn.ask(&self.sql.look_ahead, &params).await?;
-            if let Some(row) = rows.first() {
-                outlooks.push(read_outlook(row)?);
-            }
+            let look = Look::of(self, scope);
+            let rows = conn.ask(&self.sql.look_ahead, &look.params()).await?;
+            outlooks.extend(rows.first().map(read_outlook).transpose()?);
         }
         Ok(outlooks)
     }
 }
 
-fn read_outlook(row: &Row) -> Step<Outlook> {
+/// The question what lies ahead in one queue.
+pub(super) struct Look<'a> {
+    now: Option<Instant>,
+    queue: &'a str,
+    types: Option<Vec<String>>,
+    spans: Spans,
+}
+
+impl<'a> Look<'a> {
+    pub(super) fn of(store: &Store, scope: &'a Scope) -> Self {
+        let spans = store.spans(scope, &store.order(scope, 0));
+        Self { now: store.now_param(), queue: scope.queue.as_str(), types: type_texts(scope), spans }
+    }
+
+    pub(super) fn params(&self) -> [Param<'_>; 6] {
+        let [priorities, after_due, after_id] = self.spans.starts();
+        [instant(&self.now), text(&self.queue), texts(&self.types), priorities, after_due, after_id]
+    }
+}
+
+pub(super) fn read_outlook(row: &Row) -> Step<Outlook> {
     let next: Option<i64> = row.try_get(1)?;
     Ok(Outlook {
         more_due: row.try_get(0)?,

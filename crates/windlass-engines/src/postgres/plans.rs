@@ -24,7 +24,7 @@ const BIG: [&str; 9] = [
 ];
 
 /// Statements that run for every batch of jobs, or every second.
-const HOT: [&str; 40] = [
+const HOT: [&str; 41] = [
     "enqueue",
     "insert_jobs",
     "reserve_keys",
@@ -40,6 +40,7 @@ const HOT: [&str; 40] = [
     "look_ahead",
     "look",
     "settle",
+    "settle_traced",
     "open_gate",
     "behind_gate",
     "gates",
@@ -253,8 +254,10 @@ async fn a_heartbeat_looks_only_at_what_was_asked_to_stop_also_by_a_plan_for_emp
 #[tokio::test]
 async fn ends_are_looked_for_where_their_rows_lie() {
     let ground = Ground::new().await;
-    let plan = ground.plan_of("settle").await;
-    assert!(plan.contains("Tid Scan on delayed_jobs"), "{plan}");
+    for name in ["settle", "settle_traced"] {
+        let plan = ground.plan_of(name).await;
+        assert!(plan.contains("Tid Scan on delayed_jobs"), "{plan}");
+    }
 }
 
 #[tokio::test]

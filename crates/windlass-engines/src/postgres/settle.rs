@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use tokio_postgres::Row;
 use windlass_core::claim::Fence;
 use windlass_core::clock::Timestamp;
 use windlass_core::error::EngineError;
@@ -35,6 +36,16 @@ impl Written {
         Self::These(HashSet::new())
     }
 
+    /// The answer of a statement: whether all were written, and else which.
+    fn read(row: &Row) -> Step<Self> {
+        if row.try_get(0)? {
+            return Ok(Self::All);
+        }
+        let (ids, tokens): (Vec<i64>, Vec<Bits>) = (row.try_get(1)?, row.try_get(2)?);
+        let fence = |(id, token): (i64, Bits)| Fence { job: JobId(id), token: token.into() };
+        Ok(Self::These(ids.into_iter().zip(tokens).map(fence).collect()))
+    }
+
     fn has(&self, fence: &Fence) -> bool {
         match self {
             Self::All => true,
@@ -48,8 +59,7 @@ impl Store {
         refuse_over(SETTLE_BATCH_MAX, "settlements", batch.len())?;
         let mut answers = Answers::new();
         if is_usual(&batch) {
-            let keys = self.ends_have_keys.load(Ordering::Relaxed);
-            match self.settle_plain(&batch.iter().collect::<Vec<_>>(), &keys).await {
+            match self.settle_usual(&batch.iter().collect::<Vec<_>>()).await {
                 Ok(Written::All) => return Ok(vec![Settled::Applied; batch.len()]),
                 Ok(Written::These(fences)) => answers.extend(applied(fences)),
                 Err(fault) => answers.extend(self.settle_despite(fault, &batch).await?),
@@ -121,6 +131,33 @@ impl Store {
         self.settle_slowly(vec![bury]).await.map_err(stored_nowhere)
     }
 
+    /// Nothing but successes. Most ends are like those before them.
+    async fn settle_usual(&self, batch: &[&Settlement]) -> Step<Written> {
+        if self.ends_are_traces.load(Ordering::Relaxed) {
+            let written = self.settle_traced(batch).await?;
+            self.ends_are_traces.store(matches!(written, Written::All), Ordering::Relaxed);
+            return Ok(written);
+        }
+        let keys = self.ends_have_keys.load(Ordering::Relaxed);
+        self.settle_plain(batch, &keys).await
+    }
+
+    /// Successes of jobs that leave nothing but a trace, in one statement. Gives those that were written.
+    async fn settle_traced(&self, batch: &[&Settlement]) -> Step<Written> {
+        let mut fences: Vec<_> = batch.iter().map(|settlement| settlement.fence).collect();
+        fences.sort_by_key(|fence| fence.job);
+        let ids: Vec<_> = fences.iter().map(|fence| fence.job.0).collect();
+        let tokens: Vec<_> = fences.iter().map(|fence| Bits::from(fence.token)).collect();
+        let at = self.take_row_places(&ids);
+        let catalogue = self.catalogue();
+        let types = catalogue.types().filter(|spec| spec.retention_days == 0);
+        let types: Vec<_> = types.map(|spec| spec.name.to_string()).collect();
+        let now = self.now_param();
+        let params = [instant(&now), numbers(&ids), uuids(&tokens), row_places(&at), texts(&types)];
+        let rows = self.work.get().await?.write(&self.sql.settle_traced, &params).await?;
+        rows.first().map_or(Ok(Written::nothing()), Written::read)
+    }
+
     /// Successes of jobs that nobody asked to stop, in one statement; those with a key only if `keys` are looked at. Gives
     /// those that were written.
     async fn settle_plain(&self, batch: &[&Settlement], keys: &bool) -> Step<Written> {
@@ -151,12 +188,11 @@ impl Store {
         if *keys {
             self.ends_have_keys.store(row.try_get(3)?, Ordering::Relaxed);
         }
-        if row.try_get(0)? {
-            return Ok(Written::All);
-        }
-        let (ids, tokens): (Vec<i64>, Vec<Bits>) = (row.try_get(1)?, row.try_get(2)?);
-        let fence = |(id, token): (i64, Bits)| Fence { job: JobId(id), token: token.into() };
-        Ok(Written::These(ids.into_iter().zip(tokens).map(fence).collect()))
+        let written = Written::read(row)?;
+        let (has_keys, has_history): (bool, bool) = (row.try_get(3)?, row.try_get(4)?);
+        let is_traced = matches!(written, Written::All) && !has_keys && !has_history;
+        self.ends_are_traces.store(is_traced, Ordering::Relaxed);
+        Ok(written)
     }
 
     /// Ends of all kinds, under lock. What somebody's open transaction is in the way of is done alone, at the end.

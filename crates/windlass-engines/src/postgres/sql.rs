@@ -61,7 +61,8 @@ statements! {
     our_tables, prune_keys, prune_rate_limits, prune_receipts, prune_rest, prune_tokens, prune_traces, prune_workers,
     queue_counts, read_attempts, read_clock, read_dead, read_ended, read_live, read_now,
     register, renew_catalogue, replace_job, report, request_cancel, reserve_keys, retire, running_of,
-    save_breaker, save_pause, save_shut, served, set_priority, settle, spend_token, stages, start_over, still_hold, take_ids, take_tokens, trim_attempts,
+    save_breaker, save_pause, save_shut, served, set_priority, settle, settle_traced, spend_token, stages, start_over,
+    still_hold, take_ids, take_tokens, trim_attempts,
     type_unfinished, types_waiting, unfinished, unmark_waiting, waiting_in, waiting_of_type, wake_next, was_settled,
 }
 

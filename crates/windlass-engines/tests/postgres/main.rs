@@ -18,6 +18,7 @@ mod killed_server;
 mod listening;
 mod pooled;
 mod locks;
+mod traces;
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};

@@ -62,7 +62,8 @@ CREATE TABLE windlass.delayed_jobs (
     last_error text,
     gate text,
     cancel_requested text,
-    CONSTRAINT delayed_jobs_pkey PRIMARY KEY (id)
+    -- A claim writes each row anew, which needs room for a second entry beside the first.
+    CONSTRAINT delayed_jobs_pkey PRIMARY KEY (id) WITH (fillfactor = 45)
 ) WITH (
     fillfactor = 80,
     autovacuum_vacuum_scale_factor = 0.02,

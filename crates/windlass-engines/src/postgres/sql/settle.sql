@@ -1,7 +1,7 @@
 -- settle: jobs that succeeded and were not asked to stop leave for the history, each only while its claim holds. Whose row
 -- was written since the caller learned its place is not found there and stays. Keys are looked at only if the caller says
--- so; whose key somebody has locked is left. Answers whether all left, which did, and whether one of them had a key; the
--- others need a closer look.
+-- so; whose key somebody has locked is left. Answers whether all left, which did, and whether one of them had a key and
+-- one a history; the others need a closer look.
 -- $1 now, or null for the server's clock   then by position, in the order of numbers: $2 ids   $3 tokens
 -- $4 ran for so many microseconds   $5 results   $6 outputs   $7 places of their rows, or nulls
 -- then: $8 whether some may have keys
@@ -62,5 +62,5 @@ WITH input AS MATERIALIZED (
 SELECT n = cardinality($2::bigint[]),
     CASE WHEN n < cardinality($2::bigint[]) THEN ARRAY (SELECT id FROM gone) ELSE '{}' END,
     CASE WHEN n < cardinality($2::bigint[]) THEN ARRAY (SELECT token FROM gone) ELSE '{}' END,
-    has_keys
+    has_keys, EXISTS (SELECT 1 FROM types WHERE retention_days > 0)
 FROM (SELECT count(*) AS n, count(key) > 0 AS has_keys FROM gone) AS told;
