@@ -10,7 +10,7 @@ mod layout;
 
 use std::sync::Arc;
 
-use redis::{Cmd, Value};
+use redis::{Cmd, RedisError, Value};
 use windlass_core::engine::Result;
 use windlass_core::error::EngineError;
 
@@ -25,7 +25,17 @@ use crate::finding::{Finding, Grade};
 use crate::home::Home;
 
 /// What the server told, or why it does not tell.
-type Told<T> = std::result::Result<T, String>;
+type Told<T> = std::result::Result<T, Silence>;
+
+/// Why a server does not tell.
+struct Silence {
+    /// In its own words.
+    why: String,
+    /// The word by which it refused.
+    code: String,
+    /// Whether it may tell later.
+    is_passing: bool,
+}
 
 /// A server that is looked at.
 struct Patient {
@@ -80,6 +90,9 @@ impl Patient {
         let probe = format!("{}layout", keys.all);
         let link = Link::new(Arc::new(host), probe, options.periods.answer_within);
         let info = told(Info::read(&link).await)?;
+        if let Err(Silence { why, is_passing: true, .. }) = &info {
+            return Err(Fault::Unreachable(why.clone()));
+        }
         Ok(Self { link, keys, allow_eviction: options.allow_eviction, info })
     }
 
@@ -109,8 +122,8 @@ impl Patient {
     /// A finding out of what INFO says.
     fn by_info(&self, about: &'static str, examine: impl Fn(&Info) -> Option<Finding>) -> Finding {
         match &self.info {
-            Ok(info) => examine(info).unwrap_or_else(|| unread(about, "INFO", "the server leaves it out")),
-            Err(why) => unread(about, "INFO", why),
+            Ok(info) => examine(info).unwrap_or_else(|| unread(about, "INFO", &Silence::left_out())),
+            Err(silence) => unread(about, "INFO", silence),
         }
     }
 
@@ -131,23 +144,39 @@ impl Patient {
     }
 }
 
-/// A refusal that would be the same the next time is an answer, too.
+/// A refusal is an answer, too: the rest of the server can still be looked at.
 fn told<T>(answer: Step<T>) -> Step<Told<T>> {
     match answer.map_err(Fault::of_read) {
         Ok(answer) => Ok(Ok(answer)),
-        Err(Fault::Refused(error)) => {
-            let why = error.to_string();
-            let class = EngineError::from(Fault::Refused(error));
-            if class.is_passing() { Err(class.into()) } else { Ok(Err(why)) }
-        }
+        Err(Fault::Refused(error)) => Ok(Err(Silence::of(error))),
         Err(fault) => Err(fault),
     }
 }
 
+impl Silence {
+    fn of(error: RedisError) -> Self {
+        let (why, code) = (error.to_string(), error.code().unwrap_or_default().to_owned());
+        Self { why, code, is_passing: EngineError::from(Fault::Refused(error)).is_passing() }
+    }
+
+    /// The server answered, and what was looked for is not in it.
+    fn left_out() -> Self {
+        Self { why: "the server leaves it out".to_owned(), code: String::new(), is_passing: false }
+    }
+
+    fn is_denied(&self) -> bool {
+        self.code == "NOPERM"
+    }
+}
+
 /// Something that could not be looked at.
-fn unread(about: &'static str, command: &str, why: &str) -> Finding {
-    let found = format!("not looked at: {command} does not tell ({why})");
-    Finding::new(about, Grade::Unread, found, format!("let this user call {command} and ask again"))
+fn unread(about: &'static str, command: &str, silence: &Silence) -> Finding {
+    let found = format!("not looked at: {command} does not tell ({})", silence.why);
+    let advice = match silence.is_denied() {
+        true => format!("let this user call {command}, and ask again"),
+        false => "look at it by the server's own means, or ask again once the server tells".to_owned(),
+    };
+    Finding::new(about, Grade::Unread, found, advice)
 }
 
 fn is_away(place: &str, why: &EngineError) -> Finding {

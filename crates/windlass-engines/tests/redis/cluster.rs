@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use windlass_core::engine::{Admin, Engine};
+use windlass_engines::redis::{Grade, RedisEngine};
 use windlass_servers::redis::Server;
 
 use crate::place::{Place, ask, claim, enqueue, server, success};
@@ -54,4 +55,27 @@ async fn the_engine_works_on_a_cluster_whichever_server_it_asks_first() {
             assert!(engine.erase().await.unwrap() > 0);
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_check_up_tells_the_state_of_the_cluster() {
+    let mut nodes = tokio::task::block_in_place(cluster);
+    let place = Place::on(nodes[0].url());
+    let grade = async |what: &str| {
+        let findings = RedisEngine::examine(&place.url, place.options()).await.unwrap();
+        findings.into_iter().find(|finding| finding.about == what).expect("it is looked at").grade
+    };
+    assert_eq!(grade("cluster").await, Grade::Good);
+    // Not the one that holds the slot of the namespace: that one is asked.
+    let slot: usize = ask(&nodes[0].url(), &["CLUSTER", "KEYSLOT", &place.key("layout")]);
+    let other = if (slot + 1) * 3 / SLOTS == 2 { 1 } else { 2 };
+    tokio::task::block_in_place(|| nodes[other].kill().unwrap());
+    let began = Instant::now();
+    while grade("cluster").await != Grade::Bad {
+        assert!(began.elapsed() < READY_MAX, "expected the cluster to notice");
+        // may sleep: the servers tell nobody when they give one up.
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    assert_eq!(grade("layout").await, Grade::Unread, "no key can be read while the cluster is down");
+    assert_eq!(grade("durability").await, Grade::Good, "the server itself still tells");
 }

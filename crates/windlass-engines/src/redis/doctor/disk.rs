@@ -19,7 +19,7 @@ impl Patient {
             Err(why) => return Ok(unread("durability", "INFO", why)),
         };
         let (syncs, saves) = (self.setting("appendfsync").await?, self.setting("save").await?);
-        let hidden = syncs.as_ref().err().or(saves.as_ref().err()).cloned();
+        let hidden = syncs.as_ref().err().or(saves.as_ref().err()).map(|silence| silence.why.clone());
         let saves = saves.ok().flatten().map(|save| !save.is_empty());
         let facts = ServerFacts::of(info, syncs.ok().flatten(), saves);
         Ok(durability(&facts, hidden.as_deref()))

@@ -12,7 +12,7 @@ impl Patient {
         let ask = redis::cmd("HMGET").arg(&key).arg("version").arg("ready").arg("scheduled").to_owned();
         let mut layout = match self.ask(&ask).await? {
             Ok(layout) => Items::of(layout)?,
-            Err(why) if why.contains("WRONGTYPE") => return Ok(damaged(&key)),
+            Err(why) if why.code == "WRONGTYPE" => return Ok(damaged(&key)),
             Err(why) => return Ok(unread("layout", "HMGET", &why)),
         };
         let (version, ready, scheduled) = (layout.text()?, layout.text()?, layout.text()?);

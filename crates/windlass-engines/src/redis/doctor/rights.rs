@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Patient, unread};
+use super::{Patient, Silence, unread};
 use crate::finding::{Finding, Grade};
 use crate::redis::fault::Step;
 use crate::redis::reply::Items;
@@ -22,7 +22,7 @@ impl Patient {
         let major = match &self.info {
             Ok(info) => ServerFacts::of(info, None, None).major(),
             // Whoever may not even ask what the server is opens no store on it.
-            Err(why) => return Ok(lacking(&["INFO"], &format!(" ({why})"))),
+            Err(silence) => return Ok(refused("INFO", silence)),
         };
         if major < USERS_FROM {
             return Ok(Finding::good(
@@ -31,14 +31,20 @@ impl Patient {
             ));
         }
         if major < TELLS_FROM {
-            return Ok(unread("rights", "this version", "one can ask from 7.0 on"));
+            let found = "not looked at: before Redis 7 one cannot ask for rights".to_owned();
+            return Ok(Finding::new(
+                "rights",
+                Grade::Unread,
+                found,
+                "compare them with docs/engines/redis.md",
+            ));
         }
         let commands = commands(major);
         let mut ask = redis::cmd("EVAL");
         ask.arg(RIGHTS).arg(1).arg(&self.keys.all).arg(&commands);
         let mut refused = match self.ask(&ask).await? {
             Ok(refused) => Items::of(refused)?,
-            Err(why) => return Ok(lacking(&["EVAL"], &format!(" ({why})"))),
+            Err(silence) => return Ok(refused("EVAL", &silence)),
         };
         let mut names = Vec::new();
         while !refused.is_empty() {
@@ -49,14 +55,18 @@ impl Patient {
                 "rights",
                 format!("this user may call all {} commands on this namespace", commands.len()),
             ),
-            false => lacking(&names, ""),
+            false => lacking(&names.join(", ")),
         })
     }
 }
 
-fn lacking(commands: &[impl AsRef<str>], why: &str) -> Finding {
-    let names: Vec<_> = commands.iter().map(AsRef::as_ref).collect();
-    let found = format!("this user may not call {} on this namespace{why}", names.join(", "));
+/// What cannot even be asked for is lacking, unless something else is in the way.
+fn refused(command: &str, silence: &Silence) -> Finding {
+    if silence.is_denied() { lacking(command) } else { unread("rights", command, silence) }
+}
+
+fn lacking(commands: &str) -> Finding {
+    let found = format!("this user may not call {commands} on this namespace");
     let advice = "grant the commands, keys and channels that docs/engines/redis.md lists under \"Rights\"";
     Finding::new("rights", Grade::Bad, found, advice)
 }

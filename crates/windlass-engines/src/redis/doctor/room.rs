@@ -1,7 +1,7 @@
 //! How much room is left: memory and connections.
 
 use super::super::info::Info;
-use super::{Patient, percent, unread};
+use super::{Patient, Silence, percent, unread};
 use crate::finding::{Finding, Grade};
 use crate::redis::fault::Step;
 
@@ -56,7 +56,7 @@ impl Patient {
             },
         };
         let finding = most.and_then(|most| connections(info, most));
-        Ok(finding.unwrap_or_else(|| unread("connections", "INFO", "the server leaves it out")))
+        Ok(finding.unwrap_or_else(|| unread("connections", "INFO", &Silence::left_out())))
     }
 }
 
