@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use windlass_core::clock::Timestamp;
-use windlass_core::rate_limit::{Handful, Pace, Taken, take};
+use windlass_core::rate_limit::{HANDFUL_LAPSE, HANDFUL_SPAN, Handful, Pace, Taken, take};
 
 /// What is known of a key.
 #[derive(Debug)]
@@ -14,6 +14,9 @@ pub(super) struct Line {
     handful: Handful,
     /// How many were asked for last. A handful that lapses is lost to all processes, so it grows only while it is used up.
     asked_for: u32,
+    /// How many of them were used so far, and when they were asked for.
+    used: u32,
+    asked_at: Timestamp,
     /// Until then there is no token; who asks need not trouble the store.
     closed_until: Option<Timestamp>,
     /// Jobs wait behind the gate; newcomers go to the end of their line.
@@ -37,6 +40,8 @@ impl Line {
             own: None,
             handful: Handful::new(0, now),
             asked_for: 0,
+            used: 0,
+            asked_at: now,
             closed_until: None,
             has_waiters: false,
         }
@@ -45,6 +50,7 @@ impl Line {
     /// Wants a token that processes share.
     pub(super) fn want_shared(&mut self, now: Timestamp) -> Wanted {
         if self.handful.take(now) {
+            self.used += 1;
             return Wanted::Go;
         }
         match self.closed_for(now) {
@@ -65,10 +71,17 @@ impl Line {
         take(pace, self.own, 0, now).retry_after
     }
 
-    /// How many to ask the store for: one at first, and twice as many each time that all were used.
-    pub(super) fn ask_for(&mut self, most: u32) -> u32 {
-        let is_used_up = self.asked_for > 0 && !self.handful.has_lapsed();
-        self.asked_for = if is_used_up { self.asked_for.saturating_mul(2).min(most) } else { 1 };
+    /// How many to ask the store for: one at first, twice as many each time that all were used, and what was used if some
+    /// lapsed: a busy process that began with one again would ask a dozen times until it has enough. Whoever asks after a
+    /// pause begins anew.
+    pub(super) fn ask_for(&mut self, most: u32, now: Timestamp) -> u32 {
+        let is_busy = now.since(self.asked_at) <= HANDFUL_LAPSE + HANDFUL_SPAN;
+        self.asked_for = match self.handful.has_lapsed() {
+            false => self.asked_for.saturating_mul(2).clamp(1, most.max(1)),
+            true if is_busy => self.used.clamp(1, most.max(1)),
+            true => 1,
+        };
+        self.asked_at = now;
         self.asked_for
     }
 
@@ -76,6 +89,7 @@ impl Line {
     /// counts however long the answer took, or a slow store would take tokens for nobody.
     pub(super) fn answered(&mut self, taken: Taken, sent_at: Timestamp, now: Timestamp) -> bool {
         self.handful = Handful::new(taken.granted.saturating_sub(1), sent_at);
+        self.used = taken.granted.min(1);
         self.closed_until = taken.retry_after.map(|after| now.plus(after));
         taken.granted > 0
     }
@@ -128,16 +142,52 @@ mod tests {
         let mut line = Line::new(NOW);
         let mut asked = Vec::new();
         for _ in 0..4 {
-            let count = line.ask_for(5);
+            let count = line.ask_for(5, NOW);
             asked.push(count);
             line.answered(taken(count, None), NOW, NOW);
             while line.want_shared(NOW) == Wanted::Go {}
         }
         assert_eq!(asked, [1, 2, 4, 5]);
-        line.ask_for(5);
+        line.ask_for(5, NOW);
         line.answered(taken(5, None), NOW, NOW);
         assert_eq!(line.want_shared(NOW.plus(SECOND)), Wanted::AskStore);
-        assert_eq!(line.ask_for(5), 1);
+        assert_eq!(line.ask_for(5, NOW.plus(SECOND)), 1);
+    }
+
+    #[test]
+    fn a_busy_process_asks_a_few_times_a_second_and_takes_less_than_twice_what_it_uses() {
+        const EACH_MILLI: u32 = 80;
+        let mut line = Line::new(NOW);
+        let (mut asked, mut granted) = (0, 0);
+        for milli in 0..10_000 {
+            let now = NOW.plus(Duration::from_millis(milli));
+            for _ in 0..EACH_MILLI {
+                if line.want_shared(now) == Wanted::AskStore {
+                    let count = line.ask_for(100_000, now);
+                    line.answered(taken(count, None), now, now);
+                    (asked, granted) = (asked + 1, granted + count);
+                }
+            }
+        }
+        assert!(asked < 100, "the store was asked {asked} times in ten seconds");
+        assert!(granted < 2 * 10_000 * EACH_MILLI, "{granted} tokens were taken");
+    }
+
+    #[test]
+    fn a_process_with_little_to_do_takes_hardly_more_than_it_uses() {
+        for every in [250, 350, 5_000] {
+            let mut line = Line::new(NOW);
+            let mut granted = 0;
+            for n in 0..100 {
+                let now = NOW.plus(Duration::from_millis(n * every));
+                if line.want_shared(now) == Wanted::AskStore {
+                    let count = line.ask_for(100_000, now);
+                    line.answered(taken(count, None), now, now);
+                    granted += count;
+                }
+            }
+            assert!(granted <= 200, "{granted} tokens for 100 jobs, one every {every} ms");
+        }
     }
 
     #[test]

@@ -108,7 +108,7 @@ impl Tokens {
     async fn ask_store(&self, spec: &RateLimitSpec, key: &str, shared: &Shared) -> Result<bool, EngineError> {
         let pace = spec.limit.shared_pace();
         let (limit, key, sent_at) = (spec.name.clone(), key.to_owned(), self.now());
-        let wanted = shared.line().ask_for(pace.handful);
+        let wanted = shared.line().ask_for(pace.handful, sent_at);
         let takes = vec![Take { limit, key, pace, wanted }];
         let taken = self.ask(takes).await.inspect_err(|error| {
             tracing::debug!(%error, limit = %spec.name, "the store gives no tokens; this process keeps the limit alone");
