@@ -49,8 +49,18 @@ impl Book {
 
     /// Something bad was done to a worker, or to everybody, from then until now.
     pub(crate) fn note_fault(&self, kind: FaultKind, target: Option<String>, from: Timestamp) {
+        self.note_fault_until(kind, target, from, self.now());
+    }
+
+    pub(crate) fn note_fault_until(
+        &self,
+        kind: FaultKind,
+        target: Option<String>,
+        from: Timestamp,
+        until: Timestamp,
+    ) {
         let ledger = self.ledger.lock().unwrap_or_else(PoisonError::into_inner);
-        ledger.append(from, Event::Fault { kind, target, until: Some(self.now()) }).unwrap();
+        ledger.append(from, Event::Fault { kind, target, until: Some(until) }).unwrap();
     }
 
     /// All that was written, by everybody.

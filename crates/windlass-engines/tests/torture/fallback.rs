@@ -146,9 +146,8 @@ impl Torture {
     }
 
     async fn kill_process(&mut self) {
-        let from = self.crew.book.now();
-        drop(self.process.take());
-        self.crew.book.note_fault(FaultKind::Kill, None, from);
+        let process = self.process.take();
+        self.crew.book.fault(FaultKind::Kill, || drop(process));
         self.tally.in_spill_when_killed.push(self.in_spill(1).await);
         self.start_process();
     }

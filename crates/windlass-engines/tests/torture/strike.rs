@@ -21,8 +21,9 @@ const RESCUED_WITHIN: Duration = Duration::from_secs(90);
 
 /// So many jobs come in before a power cut: what two producers put in within a second or two.
 const LOST_MIN: u64 = 400;
-/// After so many jobs everybody has noticed that the store forgot something.
-const NOTICED_AFTER: u64 = 50;
+/// When a server is back, it is not over yet. A worker that could show no sign of life meanwhile may be declared dead now, and
+/// what was claimed before somebody noticed that the store forgot something is given back.
+const AFTERMATH: Duration = Duration::from_secs(1);
 
 impl Torture {
     pub(crate) async fn strike(&mut self, fault: Fault) {
@@ -41,22 +42,18 @@ impl Torture {
     fn end_server(&mut self, end: fn(&mut dyn Store) -> Result<(), Error>) {
         let from = self.crew.book.now();
         tokio::task::block_in_place(|| {
-            self.crew.book.fault(FaultKind::StoreAway, || {
-                end(&mut *self.store).unwrap();
-                self.store.restart().unwrap();
-            });
+            end(&mut *self.store).unwrap();
+            self.store.restart().unwrap();
         });
-        self.tally.ends.push((from, self.crew.book.now()));
+        let back = self.crew.book.now();
+        self.crew.book.note_fault_until(FaultKind::StoreAway, None, from, back.plus(AFTERMATH));
+        self.tally.ends.push((from, back));
     }
 
-    /// Enough comes in before it that something is lost. It is over when others have noticed, as whoever puts a job in does:
-    /// jobs that were claimed before that are given back.
+    /// Enough comes in before it that something is lost.
     async fn cut_power(&mut self) {
         self.crew.let_work(LOST_MIN).await;
-        let from = self.crew.book.now();
         self.end_server(|store| store.cut_power());
-        self.crew.let_work(NOTICED_AFTER).await;
-        self.crew.book.note_fault(FaultKind::StoreAway, None, from);
     }
 
     /// Again and again, with something happening in between.
