@@ -55,6 +55,7 @@ use crate::worker::controls::{Controls, timed_out_from_outside};
 use crate::worker::heartbeat::Identity;
 use crate::worker::options::card;
 use crate::worker::pool::{Event, PoolSettings};
+use crate::worker::quarantine::Quarantine;
 use crate::worker::{StartError, Stopped, WorkerOptions, WorkerOptionsError};
 use crate::{random, store};
 
@@ -116,16 +117,16 @@ impl Consumer {
             limits: options.limits.clone(),
         };
         let client = Client::with_options(Arc::clone(&engine), labels_and_hooks);
+        let alone = Quarantine::default();
         let on_spill = match engine.spill() {
             Some(spill) => {
                 let client = client.on_spill(Arc::clone(&spill));
-                Some(Box::new(
-                    Self::start_on(spill, client, types.clone(), settings.clone(), &options).await?,
-                ))
+                let (types, settings, alone) = (types.clone(), settings.clone(), alone.shared());
+                Some(Box::new(Self::start_on(spill, client, types, settings, &options, alone).await?))
             }
             None => None,
         };
-        let mut consumer = Self::start_on(engine, client, types, settings, &options).await?;
+        let mut consumer = Self::start_on(engine, client, types, settings, &options, alone).await?;
         consumer.on_spill = on_spill;
         Ok(consumer)
     }
@@ -136,11 +137,13 @@ impl Consumer {
         types: Vec<TypeSpec>,
         settings: PoolSettings,
         options: &WorkerOptions,
+        quarantine: Quarantine,
     ) -> Result<Self, StartError> {
         let card = card(random::worker_id(), std::slice::from_ref(&settings), options.lease);
         let identity = Identity::register(Arc::clone(&engine), card).await?;
         let (waiters, newcomers) = mpsc::channel(WAITERS_MAX);
-        let parts = shell::Parts { engine, client: client.clone(), types, settings, identity, newcomers };
+        let parts =
+            shell::Parts { engine, client: client.clone(), types, settings, identity, newcomers, quarantine };
         let (inbox, shell) = shell::start(parts, options);
         let stop_grace = options.stop_grace;
         Ok(Self { client, waiters, inbox, shell: Some(shell), on_spill: None, stop_grace })

@@ -51,18 +51,19 @@ pub(super) struct Parts {
     pub(super) settings: PoolSettings,
     pub(super) identity: Identity,
     pub(super) newcomers: mpsc::Receiver<Waiter>,
+    pub(super) quarantine: Quarantine,
 }
 
 /// Starts the shell, and gives the inbox that ends it.
 pub(super) fn start(parts: Parts, options: &WorkerOptions) -> (mpsc::Sender<Event>, JoinHandle<()>) {
-    let Parts { engine, client, types, settings, identity, newcomers } = parts;
+    let Parts { engine, client, types, settings, identity, newcomers, quarantine } = parts;
     let (inbox, events) = mpsc::channel(inbox_size(HELD_MAX));
     let controls = Arc::new(Controls::default());
     let flag = HintFlag::new(settings.scope.queues.clone());
     let worker = identity.worker();
     let heart = HeartThread::start(identity, Arc::clone(&controls), vec![inbox.clone()], options);
     let listener = Listener::start(&engine, vec![Arc::clone(&flag)], Arc::clone(&controls), heart.handle());
-    let pool = Pool::new(settings, worker, Quarantine::default(), Box::new(random::claim_token));
+    let pool = Pool::new(settings, worker, quarantine, Box::new(random::claim_token));
     let upkeep = options
         .upkeep
         .then(|| upkeep::shell::start(Arc::clone(&engine), options.sweep_every, options.crashes_max));

@@ -95,13 +95,17 @@ impl Worker {
             Arc::clone(&engine),
             ClientOptions { labels: options.labels.clone(), hooks: options.enqueue_hooks.clone(), limits },
         );
+        let common = Common::default();
         let on_spill = match engine.spill() {
-            Some(spill) => Some(Box::new(Self::start_on(spill, &client, &table, &plan, &options).await?)),
+            Some(spill) => {
+                let worker = Self::start_on(spill, &client, &table, &plan, &options, &common).await?;
+                Some(Box::new(worker))
+            }
             None => None,
         };
         sync_limits(&client).await;
         let identity = Identity::register(Arc::clone(&engine), plan.card(random::worker_id())).await?;
-        let mut worker = Self::assemble(engine, client, table, &plan, identity, &options);
+        let mut worker = Self::assemble(engine, client, table, &plan, identity, &options, &common);
         worker.on_spill = on_spill;
         Ok(worker)
     }
@@ -113,11 +117,12 @@ impl Worker {
         table: &Table,
         plan: &Plan,
         options: &WorkerOptions,
+        common: &Common,
     ) -> Result<Self, StartError> {
         let client = client.on_spill(Arc::clone(&spill));
         sync_limits(&client).await;
         let identity = Identity::register(Arc::clone(&spill), plan.card(random::worker_id())).await?;
-        Ok(Self::assemble(spill, client, table.clone(), plan, identity, options))
+        Ok(Self::assemble(spill, client, table.clone(), plan, identity, options, common))
     }
 
     fn assemble(
@@ -127,14 +132,14 @@ impl Worker {
         plan: &Plan,
         identity: Identity,
         options: &WorkerOptions,
+        common: &Common,
     ) -> Self {
         let parts = Parts {
             engine: Arc::clone(&engine),
             client: client.clone(),
             table,
             controls: Arc::new(Controls::default()),
-            errors: Arc::new(LastErrors::default()),
-            quarantine: Quarantine::default(),
+            common: common.clone(),
             worker: identity.worker(),
             started: Instant::now(),
         };
@@ -173,7 +178,7 @@ impl Worker {
             on_spill: None,
             listener: Some(listener),
             controls: parts.controls,
-            errors: parts.errors,
+            errors: parts.common.errors,
             stop_grace: options.stop_grace,
             runtime: Handle::current(),
         }
@@ -186,8 +191,7 @@ impl Worker {
 
     /// The newest errors of handlers in this process, newest last.
     pub fn last_errors(&self) -> Vec<LastError> {
-        let of_spill = self.on_spill.iter().flat_map(|worker| worker.errors.snapshot());
-        self.errors.snapshot().into_iter().chain(of_spill).collect()
+        self.errors.snapshot()
     }
 
     /// A handle with which others can stop this worker while somebody waits for its end.
@@ -353,14 +357,20 @@ pub enum Stopped {
     Unsettled,
 }
 
+/// What a worker shares with the one on the spill: there is one of it in a process, whichever store a job is in.
+#[derive(Clone, Default)]
+struct Common {
+    errors: Arc<LastErrors>,
+    quarantine: Quarantine,
+}
+
 /// What pools share.
 struct Parts {
     engine: Arc<dyn Engine>,
     client: Client,
     table: Table,
     controls: Arc<Controls>,
-    errors: Arc<LastErrors>,
-    quarantine: Quarantine,
+    common: Common,
     worker: WorkerId,
     started: Instant,
 }
@@ -370,7 +380,8 @@ impl Parts {
         // Room for as many as the pool can be scaled to.
         let (inbox, events) = mpsc::channel(shell::inbox_size(CONCURRENCY_MAX));
         let queues = settings.scope.queues.clone();
-        let pool = Pool::new(settings, self.worker, self.quarantine.shared(), Box::new(random::claim_token));
+        let pool =
+            Pool::new(settings, self.worker, self.common.quarantine.shared(), Box::new(random::claim_token));
         (inbox.clone(), PoolShell::new(pool, queues, self, events, inbox))
     }
 }

@@ -60,7 +60,7 @@ impl PoolShell {
             client: parts.client.clone(),
             table: Arc::new(parts.table.clone()),
             controls: Arc::clone(&parts.controls),
-            errors: Arc::clone(&parts.errors),
+            errors: Arc::clone(&parts.common.errors),
             events,
             inbox,
             flag: HintFlag::new(queues),
