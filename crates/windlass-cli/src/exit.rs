@@ -112,7 +112,7 @@ impl Failure {
 impl From<EngineError> for Failure {
     fn from(error: EngineError) -> Self {
         let code = match &error {
-            EngineError::Refused(_) => Code::Refused,
+            EngineError::Refused(_) | EngineError::Busy { .. } => Code::Refused,
             EngineError::Type(TypeSpecError::OtherQueue { .. }) => Code::Refused,
             EngineError::Type(TypeSpecError::UnknownQueue { .. }) => Code::NotFound,
             EngineError::Type(_) | EngineError::Queue(_) => Code::Usage,

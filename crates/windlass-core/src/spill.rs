@@ -6,6 +6,7 @@
 //! got lost when the primary went away is set aside from the start: it may be there already, so nobody may run it here.
 //! What is set aside cannot be claimed, cancelled, purged, changed or expire, so a batch stays as it was sent.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -26,14 +27,9 @@ pub trait Spill: Engine {
     /// was first sent so long ago. All or none: if one is refused, that is an error, and nothing is stored.
     async fn enqueue_aside(&self, request: EnqueueRequest, sent_ago: Duration) -> Result<Vec<Enqueued>>;
 
-    /// Sets the oldest jobs aside that nobody ever claimed, but for these types. Those without a handler here are among them,
+    /// Sets the oldest jobs aside that nobody ever claimed, but for these. Those without a handler here are among them,
     /// since there may be one elsewhere. How many go together, [`Packing`] says. Nothing if there are none.
-    async fn set_aside(
-        &self,
-        request: RequestId,
-        most: BatchMost,
-        but: &[TypeName],
-    ) -> Result<Option<Leaving>>;
+    async fn set_aside(&self, request: RequestId, most: BatchMost, but: &LeftOut) -> Result<Option<Leaving>>;
 
     /// Batches that are set aside, oldest first, at most `limit`, those after this one.
     async fn leaving(&self, after: Option<&Leaving>, limit: u32) -> Result<Vec<Leaving>>;
@@ -57,6 +53,22 @@ pub struct BatchMost {
     pub jobs: u32,
     /// No further job once their payloads have so many bytes.
     pub bytes: usize,
+}
+
+/// What stays for now.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct LeftOut {
+    /// Jobs of these types.
+    pub types: BTreeSet<TypeName>,
+    /// These jobs.
+    pub jobs: Vec<JobId>,
+}
+
+impl LeftOut {
+    /// Whether a job stays.
+    pub fn has(&self, job: &Job) -> bool {
+        self.types.contains(&job.job_type) || self.jobs.contains(&job.id)
+    }
 }
 
 /// Fills a batch, oldest first. A job with a key goes alone: somebody's open transaction may hold its key, and must not hold up
@@ -100,7 +112,7 @@ impl Packing {
 pub struct Leaving {
     /// The request under which the primary is asked.
     pub request: RequestId,
-    /// When they were set aside, by the spill's clock; not before that was the request first sent.
+    /// When they were set aside, or if the request was sent before, when that was; by the spill's clock.
     pub since: Timestamp,
     /// In the order of the request.
     pub ids: Vec<JobId>,

@@ -4,6 +4,7 @@
 //! a batch that was set aside long ago does the last two steps again: the primary answers a request that it has done from
 //! its receipt, and a batch that somebody else has ended is over.
 
+use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -11,12 +12,11 @@ use windlass_core::engine::Result;
 use windlass_core::enqueue::{EnqueueRequest, Enqueued, RequestId};
 use windlass_core::error::EngineError;
 use windlass_core::fallback::Side;
-use windlass_core::job::{Job, JobId};
+use windlass_core::job::Job;
 use windlass_core::names::TypeName;
-use windlass_core::spill::{BatchMost, Leaving, as_new, moved};
+use windlass_core::spill::{BatchMost, Leaving, LeftOut, as_new, moved};
 
 use super::Inner;
-use super::primary::is_away;
 
 /// What goes together.
 const MOST: BatchMost = BatchMost { jobs: 200, bytes: 1024 * 1024 };
@@ -37,58 +37,56 @@ enum Asked {
 
 impl Inner {
     /// Brings home whatever may go, batch by batch, for as long as the primary is there. Half of the time is left to those
-    /// who put jobs in now.
+    /// who put jobs in now. What cannot go now keeps no others; the first trouble of that kind is handed back.
     pub(super) async fn bring_home(&self) -> Result<()> {
-        let trouble = self.finish_old().await?;
-        let mut refused = Vec::new();
+        let mut trouble = self.finish_old().await?;
+        let mut left_out = LeftOut::default();
         while self.side() == Side::Primary {
             let began = Instant::now();
             let request = RequestId::from_random(fastrand::u128(..));
-            if self.spill.set_aside(request, MOST, &refused).await?.is_none() {
-                break;
+            let Some(leaving) = self.spill.set_aside(request, MOST, &left_out).await? else { break };
+            match self.bring_batch(request).await {
+                Ok(refused) => left_out.types.extend(refused),
+                Err(error) => {
+                    trouble = trouble.or(Some(error));
+                    left_out.jobs.extend(leaving.ids);
+                }
             }
-            refused.extend(self.bring_batch(request).await?);
             // may sleep: those who put jobs in now have the store for as long as this batch had it.
             tokio::time::sleep(began.elapsed().min(Duration::from_secs(1))).await;
         }
         trouble.map_or(Ok(()), Err)
     }
 
-    /// Brings home a batch that was set aside just now. Tells of which types jobs are still here.
-    async fn bring_batch(&self, request: RequestId) -> Result<Vec<TypeName>> {
+    /// Brings home a batch that was set aside just now. Tells of which types jobs were refused.
+    async fn bring_batch(&self, request: RequestId) -> Result<BTreeSet<TypeName>> {
         match self.ask(request).await {
             // If only the end fails, the primary has the jobs: the batch stays, and is finished later.
             Ok(asked) => self.end(asked).await,
             Err(error) if error.is_unknown() => Err(error),
-            Err(error) => self.keep_here(request, error).await,
+            Err(error) => {
+                // Nothing of it was stored there, so it goes on here, unless somebody else may have sent it since.
+                self.spill.keep_here(request, self.options.adopt_after / 2).await?;
+                Err(error)
+            }
         }
     }
 
-    /// Nothing of a batch was stored in the primary, so it goes on here, unless somebody else may have sent it since.
-    async fn keep_here(&self, request: RequestId, why: EngineError) -> Result<Vec<TypeName>> {
-        let jobs = self.spill.still_leaving(request).await?.map(|(_, jobs)| jobs).unwrap_or_default();
-        self.spill.keep_here(request, self.options.adopt_after).await?;
-        // Somebody holds a key: that says nothing of other jobs.
-        let EngineError::Busy { why } = why else { return Err(why) };
-        tracing::info!(why, "a job of the spill is tried again later");
-        Ok(jobs.into_iter().map(|job| job.job_type).collect())
-    }
-
     /// Finishes what was set aside before, oldest first: by a process that died, or by one that went on without an answer.
-    /// One bad batch does not keep the others; the first trouble of that kind is handed back.
     async fn finish_old(&self) -> Result<Option<EngineError>> {
-        let now = self.spill.now().await?;
         let (mut trouble, mut last) = (None, None);
         loop {
             let page = self.spill.leaving(last.as_ref(), BATCHES).await?;
+            // After the page, or what was set aside in between would seem to come from a clock that went back.
+            let now = self.spill.now().await?;
             let old = page.iter().filter(|leaving| !leaving.is_younger_than(self.options.adopt_after, now));
             for leaving in old {
                 let ended = match self.ask(leaving.request).await {
-                    Err(error) if is_away(&error) => return Err(error),
-                    Err(error) => Err(error),
-                    Ok(asked) => self.end(asked).await,
+                    Ok(asked) => self.end(asked).await.err(),
+                    Err(error) if self.side() == Side::Spill => return Err(error),
+                    Err(error) => Some(error),
                 };
-                trouble = trouble.or(ended.err());
+                trouble = trouble.or(ended);
             }
             match page.into_iter().next_back() {
                 Some(end) => last = Some(end),
@@ -131,30 +129,22 @@ impl Inner {
 
     /// The primary has answered for a batch: what it has ends here, what it refused waits here as before. Tells of which types
     /// that is.
-    async fn end(&self, asked: Asked) -> Result<Vec<TypeName>> {
-        let Asked::Answered { leaving, jobs, answers } = asked else { return Ok(Vec::new()) };
-        let answer_of = |id: JobId| {
-            let place = leaving.ids.iter().position(|other| *other == id);
-            place.map(|place| &answers[place])
-        };
-        let ends: Vec<_> = jobs
-            .iter()
-            .map(|job| (job.id, answer_of(job.id).and_then(|answer| self.reason(answer))))
-            .collect();
-        let refused: Vec<_> = jobs
-            .iter()
-            .filter(|job| ends.iter().any(|(id, end)| *id == job.id && end.is_none()))
-            .map(|job| job.job_type.clone())
-            .collect();
+    async fn end(&self, asked: Asked) -> Result<BTreeSet<TypeName>> {
+        let Asked::Answered { leaving, jobs, answers } = asked else { return Ok(BTreeSet::new()) };
+        let mut reasons: HashMap<_, _> =
+            leaving.ids.iter().zip(&answers).map(|(id, answer)| (*id, self.reason(answer))).collect();
+        let ends: Vec<_> = jobs.iter().map(|job| (job.id, reasons.remove(&job.id).flatten())).collect();
+        let refused: Vec<_> = jobs.iter().zip(&ends).filter(|(_, (_, end))| end.is_none()).collect();
         let returned = (ends.len() - refused.len()) as u64;
-        if self.spill.end_batch(leaving.request, ends).await? {
-            self.counts.returned.fetch_add(returned, Ordering::Relaxed);
-        }
+        let types = refused.iter().map(|(job, _)| job.job_type.clone()).collect();
         if let Some(why) = answers.iter().find_map(|answer| answer.job().err()) {
             let (jobs, primary) = (refused.len(), self.primary.name);
             tracing::warn!(jobs, primary, %why, "jobs of the spill were refused, and wait there");
         }
-        Ok(refused)
+        if self.spill.end_batch(leaving.request, ends).await? {
+            self.counts.returned.fetch_add(returned, Ordering::Relaxed);
+        }
+        Ok(types)
     }
 
     /// Why a job of the spill is over, or nothing if it is not.
@@ -170,10 +160,10 @@ impl Inner {
 
     /// Jobs of which nobody can tell any more whether the primary has them: those of batches without a receipt that are still here.
     pub(super) async fn uncertain(&self) -> Result<u64> {
-        let now = self.spill.now().await?;
         let (mut uncertain, mut last) = (0, None);
         loop {
             let page = self.spill.leaving(last.as_ref(), BATCHES).await?;
+            let now = self.spill.now().await?;
             for leaving in page.iter().filter(|leaving| !leaving.is_receipt_kept(now)) {
                 let still_here = self.spill.still_leaving(leaving.request).await?;
                 uncertain += still_here.map_or(0, |(_, jobs)| jobs.len() as u64);

@@ -27,6 +27,9 @@ pub(super) struct Unanswered(HashMap<RequestId, Instant>);
 impl Unanswered {
     /// A request is about to be sent. It is not, if it could not be remembered. Tells whether that is the first time.
     fn sending(&mut self, request: RequestId) -> Result<bool> {
+        if self.sent_ago(request).is_some() {
+            return Ok(false);
+        }
         if self.0.len() >= UNANSWERED_MAX {
             self.0.retain(|_, sent| sent.elapsed() < RECEIPT_TTL);
         }
@@ -34,9 +37,8 @@ impl Unanswered {
             let why = format!("{UNANSWERED_MAX} requests are without an answer, which is too many");
             return Err(EngineError::Unavailable { why });
         }
-        let known = self.0.len();
-        self.0.entry(request).or_insert_with(Instant::now);
-        Ok(self.0.len() > known)
+        self.0.insert(request, Instant::now());
+        Ok(true)
     }
 
     /// It was answered, or the spill remembers it from now on.
@@ -57,10 +59,10 @@ impl Inner {
         }
         if self.side() == Side::Spill {
             let why = format!("{} is away", self.primary.name);
-            return self.go_on_without(request, EngineError::Unavailable { why }).await;
+            return self.go_on_without(request, EngineError::Unavailable { why }, None).await;
         }
         let is_first = self.unanswered().sending(request.request)?;
-        let copy = request.clone();
+        let (copy, sent) = (request.clone(), Instant::now());
         // A key may be held by somebody's open transaction, which says nothing of the store.
         let is_keyed = request.jobs.iter().any(|job| job.key.is_some());
         let limit = if is_keyed { KEYED_WITHIN } else { self.options.check_timeout };
@@ -71,16 +73,28 @@ impl Inner {
             self.unanswered().answered(request.request);
         }
         match answer {
-            Err(error) if is_away(&error) => self.go_on_without(request, error).await,
+            Err(error) if error.is_unknown() => {
+                self.go_on_without(request, error, Some(sent.elapsed())).await
+            }
+            Err(error) if is_away(&error) => self.go_on_without(request, error, None).await,
+            Err(error) if !is_first => {
+                let why = format!("an earlier try of the same request got no answer, and this one: {error}");
+                Err(EngineError::Unknown { why })
+            }
             answered => answered,
         }
     }
 
-    /// The primary did not take a request, or did not say whether it did.
-    async fn go_on_without(&self, request: EnqueueRequest, why: EngineError) -> Result<Vec<Enqueued>> {
+    /// The primary did not take a request, or did not say whether it did when it was sent so long ago.
+    async fn go_on_without(
+        &self,
+        request: EnqueueRequest,
+        why: EngineError,
+        unanswered_for: Option<Duration>,
+    ) -> Result<Vec<Enqueued>> {
         let name = request.request;
-        let sent_ago = self.unanswered().sent_ago(name);
-        let Some(sent_ago) = sent_ago else {
+        let earlier = self.unanswered().sent_ago(name);
+        let Some(sent_ago) = earlier.max(unanswered_for) else {
             self.check_spill(&request)?;
             self.spilling();
             return Ok(self.count_spilled(self.spill.enqueue(request).await?));

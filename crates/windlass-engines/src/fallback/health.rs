@@ -79,11 +79,6 @@ impl Inner {
             Ok(()) => self.went_well(),
             Err(error) => self.went_wrong(&error),
         }
-        if self.side() == Side::Spill
-            && let Err(error) = self.spill_size().await
-        {
-            tracing::warn!(%error, "nobody knows how many jobs are in the spill");
-        }
     }
 
     fn until_next_check(&self) -> Duration {
@@ -149,7 +144,9 @@ impl Inner {
         // What is declared from here on, while the primary is away, makes it false again.
         self.is_introduced.store(true, Ordering::Release);
         let declaration = self.declared().clone();
-        let told = self.on_primary(|primary| async move { declare_all(&*primary, declaration).await }).await;
+        let declare =
+            |part| self.on_primary(|primary: Arc<dyn Engine>| async move { primary.declare(part).await });
+        let told = declare_all(self.primary.name, declaration, declare).await;
         match told {
             Ok(()) => self.copy_catalogue().await,
             Err(_) => self.is_introduced.store(false, Ordering::Release),
@@ -175,7 +172,7 @@ impl Inner {
     async fn learn(&self, queues: Vec<QueueStatus>, types: Vec<TypeStatus>, now: Timestamp) -> Result<()> {
         let specs = queues.iter().map(|queue| queue.spec.clone()).collect();
         let types = types.into_iter().map(|known| known.spec).collect();
-        declare_all(&*self.spill, Declaration { queues: specs, types }).await?;
+        self.tell_spill(Declaration { queues: specs, types }).await?;
         for QueueStatus { spec, pause, shut, .. } in queues {
             match pause.filter(|pause| pause.holds(now)) {
                 Some(Pause { reason, until, .. }) => {
@@ -189,8 +186,17 @@ impl Inner {
         Ok(())
     }
 
-    /// A process without a worker has nobody else who sweeps its spill.
+    /// Declares in the spill what the primary has taken.
+    pub(super) async fn tell_spill(&self, declaration: Declaration) -> Result<()> {
+        declare_all(self.spill.info().name, declaration, |part| self.spill.declare(part)).await
+    }
+
+    /// A process without a worker has nobody else who sweeps its spill. How much is in it is counted again, for all that came
+    /// home.
     async fn keep_spill_tidy(&self) {
+        if let Err(error) = self.spill_size().await {
+            tracing::warn!(%error, "nobody knows how many jobs are in the spill");
+        }
         for done in [self.spill.sweep(UPKEEP_BATCH_MAX).await, self.spill.prune(UPKEEP_BATCH_MAX).await] {
             if let Err(error) = done {
                 tracing::warn!(%error, "the spill could not be swept");
@@ -201,15 +207,22 @@ impl Inner {
 
 /// Declares all that a store takes. What it refuses, because others have declared it otherwise, is said and left: it must keep
 /// neither the rest nor the process from that store.
-pub(super) async fn declare_all(store: &(impl Engine + ?Sized), all: Declaration) -> Result<()> {
-    let refused = match store.declare(all.clone()).await {
-        Err(error) if !is_final(&error) => return Err(error),
-        answered => answered.is_err(),
-    };
-    for part in all.one_by_one().into_iter().filter(|_| refused) {
-        match store.declare(part).await {
+async fn declare_all<Fut>(
+    store: &str,
+    all: Declaration,
+    declare: impl Fn(Declaration) -> Fut + Send,
+) -> Result<()>
+where
+    Fut: Future<Output = Result<()>> + Send,
+{
+    match declare(all.clone()).await {
+        Err(error) if is_final(&error) => {}
+        answered => return answered,
+    }
+    for part in all.one_by_one() {
+        match declare(part).await {
             Err(error) if is_final(&error) => {
-                tracing::error!(%error, store = store.info().name, "a queue or type was refused");
+                tracing::error!(%error, store, "a queue or type was refused");
             }
             answered => answered?,
         }

@@ -34,7 +34,6 @@ use windlass_core::spill::Spill;
 use windlass_core::worker::{Beat, Heartbeat, WorkerCard, WorkerId, WorkerSighting};
 
 use enqueue::Unanswered;
-use health::declare_all;
 pub use primary::{Connect, Connecting};
 use primary::{Primary, is_away, within};
 
@@ -240,7 +239,7 @@ impl Inner {
         let copy = declaration.clone();
         match self.on_primary(|primary| async move { primary.declare(copy).await }).await {
             Ok(()) => {
-                declare_all(&*self.spill, declaration.clone()).await?;
+                self.tell_spill(declaration.clone()).await?;
                 remember(&mut self.declared(), declaration);
             }
             // A process that lives for a moment cannot make up for it.

@@ -47,7 +47,7 @@ use windlass_core::policies::{BreakersRead, Policies, Saved, Take};
 use windlass_core::priority::Priority;
 use windlass_core::rate_limit::Taken;
 use windlass_core::settle::{Settled, Settlement};
-use windlass_core::spill::{BatchMost, Leaving, Spill};
+use windlass_core::spill::{BatchMost, Leaving, LeftOut, Spill};
 use windlass_core::worker::{Beat, Heartbeat, WorkerCard, WorkerId, WorkerSighting};
 
 use crate::clock::SystemClock;
@@ -276,12 +276,7 @@ impl Spill for MemoryEngine {
         self.at_once(|state, now| state.enqueue_aside(request, sent_ago, now))
     }
 
-    async fn set_aside(
-        &self,
-        request: RequestId,
-        most: BatchMost,
-        but: &[TypeName],
-    ) -> Result<Option<Leaving>> {
+    async fn set_aside(&self, request: RequestId, most: BatchMost, but: &LeftOut) -> Result<Option<Leaving>> {
         Ok(self.at_once(|state, now| state.set_aside(request, most, but, now)))
     }
 

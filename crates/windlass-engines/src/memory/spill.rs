@@ -11,8 +11,7 @@ use windlass_core::error::EngineError;
 use windlass_core::gate::{Gate, gate_by_history};
 use windlass_core::job::{Job, JobId};
 use windlass_core::key::KeyVerdict;
-use windlass_core::names::TypeName;
-use windlass_core::spill::{BatchMost, Leaving, Packing, gate_of, request_of};
+use windlass_core::spill::{BatchMost, Leaving, LeftOut, Packing, gate_of, request_of};
 
 use super::state::{JobRow, Stage, State};
 
@@ -61,11 +60,11 @@ impl State {
         &mut self,
         request: RequestId,
         most: BatchMost,
-        but: &[TypeName],
+        but: &LeftOut,
         now: Timestamp,
     ) -> Option<Leaving> {
         let mut packing = Packing::new(most);
-        let mut oldest = self.live.values().filter(|row| may_leave(row) && !but.contains(&row.job.job_type));
+        let mut oldest = self.live.values().filter(|row| may_leave(row) && !but.has(&row.job));
         while !packing.is_full()
             && let Some(row) = oldest.next()
         {

@@ -462,7 +462,7 @@ struct Ask<'a> {
 
 impl Ask<'_> {
     /// One statement. Unless a backlog flows, the question what lies ahead follows it at once, so that a job that somebody waits
-    /// for need not wait for the answer to another question: the server looks ahead after the claim is done.
+    /// for need not wait for a second round trip: the server looks ahead as soon as the claim is done.
     async fn plainly(&self, store: &Store, left: Left, spans: &Spans) -> Step<(Vec<Row>, Option<Outlook>)> {
         let now = store.now_param();
         let (worker, token) = (Bits::from(self.request.worker), Bits::from(self.request.token));

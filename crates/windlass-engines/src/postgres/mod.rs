@@ -126,7 +126,7 @@ struct Store {
     depths_seen: Mutex<DepthsSeen>,
     /// How long the last look from the very front took.
     look_micros: AtomicU64,
-    /// Whether the last big claim brought all it asked for.
+    /// Whether the last claim was a big one and brought all it asked for.
     is_flowing: AtomicBool,
     /// Whether jobs that succeeded lately had keys.
     ends_have_keys: AtomicBool,

@@ -60,7 +60,7 @@ impl Store {
         Ok(())
     }
 
-    /// What lies ahead after a claim. While big claims bring all they ask for there is more, as far as anybody can tell
+    /// What lies ahead after a claim, unless that was asked for together with it. While big claims bring all they ask for there is more, as far as anybody can tell
     /// without looking, so a look comes only a few times a second.
     pub(super) async fn outlook_after(
         &self,
@@ -71,9 +71,9 @@ impl Store {
         ahead: Option<Outlook>,
     ) -> Step<Outlook> {
         let remembered = self.positions().remembered_outlook(open, Moment::now(), OUTLOOK_GOOD_FOR);
-        let outlook = match remembered {
-            _ if ahead.is_some() => ahead.unwrap_or_default(),
-            Some(outlook) if is_spared => Outlook { more_due: true, ..outlook },
+        let outlook = match (ahead, remembered) {
+            (Some(ahead), _) => ahead,
+            (None, Some(outlook)) if is_spared => Outlook { more_due: true, ..outlook },
             _ => {
                 let conn = self.work.get().await?;
                 let ahead = self.look_ahead(&conn, open).await?;

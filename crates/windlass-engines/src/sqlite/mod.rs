@@ -61,7 +61,7 @@ use windlass_core::policies::{BreakersRead, Policies, Saved, Take};
 use windlass_core::priority::Priority;
 use windlass_core::rate_limit::Taken;
 use windlass_core::settle::{Settled, Settlement};
-use windlass_core::spill::{BatchMost, Leaving, Spill};
+use windlass_core::spill::{BatchMost, Leaving, LeftOut, Spill};
 use windlass_core::worker::{Beat, Heartbeat, WorkerCard, WorkerId, WorkerSighting};
 
 use fault::Step;
@@ -380,13 +380,8 @@ impl Spill for SqliteEngine {
         self.write(move |work| work.enqueue_aside(request, sent_ago)).await
     }
 
-    async fn set_aside(
-        &self,
-        request: RequestId,
-        most: BatchMost,
-        but: &[TypeName],
-    ) -> Result<Option<Leaving>> {
-        let but = but.to_vec();
+    async fn set_aside(&self, request: RequestId, most: BatchMost, but: &LeftOut) -> Result<Option<Leaving>> {
+        let but = but.clone();
         self.write(move |work| work.set_aside(request, most, &but)).await
     }
 

@@ -11,9 +11,8 @@ use windlass_core::error::EngineError;
 use windlass_core::gate::gate_by_history;
 use windlass_core::job::{Job, JobId, JobState};
 use windlass_core::limits::REASON_BYTES_MAX;
-use windlass_core::names::TypeName;
 use windlass_core::outcome::bounded;
-use windlass_core::spill::{BatchMost, Leaving, Packing, gate_of, request_of};
+use windlass_core::spill::{BatchMost, Leaving, LeftOut, Packing, gate_of, request_of};
 
 use super::enqueue::receipt;
 use super::fault::Step;
@@ -58,10 +57,9 @@ impl Work<'_> {
         &mut self,
         request: RequestId,
         most: BatchMost,
-        but: &[TypeName],
+        but: &LeftOut,
     ) -> Step<Option<Leaving>> {
-        let but: Vec<_> = but.iter().filter_map(|name| Some(self.catalogue.type_named(name)?.id)).collect();
-        let ids = self.oldest_that_fit(most, &but)?;
+        let ids = self.oldest_that_fit(most, but)?;
         if ids.is_empty() {
             return Ok(None);
         }
@@ -70,9 +68,11 @@ impl Work<'_> {
         Ok(Some(leaving))
     }
 
-    fn oldest_that_fit(&self, most: BatchMost, but: &[i64]) -> Step<Vec<JobId>> {
+    fn oldest_that_fit(&self, most: BatchMost, but: &LeftOut) -> Step<Vec<JobId>> {
+        let types: Vec<_> =
+            but.types.iter().filter_map(|name| Some(self.catalogue.type_named(name)?.id)).collect();
         let mut statement = self.conn.prepare_cached(sql!("never_claimed"))?;
-        let mut rows = statement.query(params![to_json(but), most.jobs])?;
+        let mut rows = statement.query(params![to_json(&types), to_json(&but.jobs), most.jobs])?;
         let mut packing = Packing::new(most);
         while !packing.is_full()
             && let Some(row) = rows.next()?

@@ -15,7 +15,7 @@ use windlass_core::payload::Payload;
 use windlass_core::priority::Priority;
 use windlass_core::queue::QueueSpec;
 use windlass_core::retry::RetryPolicy;
-use windlass_core::spill::{BatchMost, Spill, as_new};
+use windlass_core::spill::{BatchMost, LeftOut, Spill, as_new};
 use windlass_core::worker::WorkerId;
 use windlass_engines::memory::MemoryEngine;
 use windlass_engines::sqlite::{SqliteEngine, SqliteOptions};
@@ -94,7 +94,11 @@ async fn half_moved(spill: &dyn Spill) -> (EnqueueRequest, Vec<JobId>) {
     let answers = spill.enqueue(crate::place::request((0..3).map(job).collect())).await.unwrap();
     let ids: Vec<_> = answers.iter().map(|answer| answer.job().unwrap()).collect();
     let request = RequestId::from_random(fastrand::u128(..));
-    let leaving = spill.set_aside(request, BatchMost { jobs: 2, bytes: 1_000 }, &[]).await.unwrap().unwrap();
+    let leaving = spill
+        .set_aside(request, BatchMost { jobs: 2, bytes: 1_000 }, &LeftOut::default())
+        .await
+        .unwrap()
+        .unwrap();
     assert_eq!(leaving.ids, ids[..2]);
     let (_, jobs) = spill.still_leaving(request).await.unwrap().unwrap();
     let here = spill.now().await.unwrap();
@@ -182,7 +186,11 @@ async fn a_job_that_leaves_does_not_expire_on_its_way() {
         let short = NewJob { expires: Some(When::In(Duration::from_secs(1))), ..job(1) };
         spill.enqueue(crate::place::request(vec![short])).await.unwrap();
         let request = RequestId::from_random(fastrand::u128(..));
-        spill.set_aside(request, BatchMost { jobs: 9, bytes: 9 }, &[]).await.unwrap().unwrap();
+        spill
+            .set_aside(request, BatchMost { jobs: 9, bytes: 9 }, &LeftOut::default())
+            .await
+            .unwrap()
+            .unwrap();
         clock.advance(Duration::from_secs(2));
         spill.sweep(100).await.unwrap();
         assert_eq!(spill.still_leaving(request).await.unwrap().unwrap().1.len(), 1);
@@ -268,10 +276,14 @@ async fn what_was_tried_in_the_spill_stays_there() {
     spill.register(crate::place::card(worker)).await.unwrap();
     let most = BatchMost { jobs: 10, bytes: 1_000 };
     spill.claim(crate::place::claim_request(worker)).await.unwrap();
-    assert_eq!(spill.set_aside(RequestId::from_random(1), most, &[]).await.unwrap(), None, "while it runs");
+    assert_eq!(
+        spill.set_aside(RequestId::from_random(1), most, &LeftOut::default()).await.unwrap(),
+        None,
+        "while it runs"
+    );
     spill.retire(worker).await.unwrap();
     assert_eq!(
-        spill.set_aside(RequestId::from_random(2), most, &[]).await.unwrap(),
+        spill.set_aside(RequestId::from_random(2), most, &LeftOut::default()).await.unwrap(),
         None,
         "when it was given back"
     );
@@ -285,7 +297,8 @@ async fn a_batch_holds_no_more_than_it_may_and_no_jobs_of_types_that_were_refuse
         let jobs =
             (0..5).map(|_| NewJob::new(crate::place::kind(), Payload::parse("\"0123456789\"").unwrap()));
         spill.enqueue(crate::place::request(jobs.collect())).await.unwrap();
-        let aside = async |request, most, but: &[TypeName]| {
+        let aside = async |request, most, types: &[TypeName]| {
+            let but = &LeftOut { types: types.iter().cloned().collect(), jobs: Vec::new() };
             let leaving = spill.set_aside(RequestId::from_random(request), most, but).await.unwrap();
             leaving.map_or(0, |leaving| leaving.ids.len())
         };

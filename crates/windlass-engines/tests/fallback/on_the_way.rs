@@ -11,7 +11,7 @@ use windlass_core::job_type::TypeSpec;
 use windlass_core::limits::RECEIPT_TTL;
 use windlass_core::names::{QueueName, TypeName};
 use windlass_core::queue::QueueSpec;
-use windlass_core::spill::{BatchMost, Spill};
+use windlass_core::spill::{BatchMost, LeftOut, Spill};
 use windlass_engines::memory::MemoryEngine;
 
 use crate::place::{
@@ -25,6 +25,7 @@ async fn jobs_that_are_home_and_could_not_be_ended_here_are_not_run_here_too() {
     let folder = tempfile::tempdir().unwrap();
     let engine = primary.with(sqlite(folder.path()), quick()).await;
     primary.go();
+    until_away(&engine).await;
     let ids = [spill(&engine, job(1)).await, spill(&engine, job(2)).await];
     let file = Connection::open(folder.path().join("spill.db")).unwrap();
     let no_end =
@@ -55,7 +56,7 @@ async fn a_batch_is_kept_here_only_while_nobody_else_can_have_sent_it() {
         spill.declare(declaration()).await.unwrap();
         spill.enqueue(request(vec![job(1), job(2)])).await.unwrap();
         let name = RequestId::from_random(fastrand::u128(..));
-        spill.set_aside(name, BatchMost { jobs: 9, bytes: 99 }, &[]).await.unwrap().unwrap();
+        spill.set_aside(name, BatchMost { jobs: 9, bytes: 99 }, &LeftOut::default()).await.unwrap().unwrap();
         assert!(!spill.keep_here(name, Duration::ZERO).await.unwrap(), "others may have sent it");
         assert_eq!(spill.queues().await.unwrap()[0].counts.parked, 2);
         assert!(spill.keep_here(name, Duration::from_secs(60)).await.unwrap());
@@ -115,7 +116,7 @@ async fn batches_that_wait_for_a_person_keep_no_others_however_many_they_are() {
     let one_each = BatchMost { jobs: 1, bytes: 1_000 };
     let set_aside = async || {
         let name = RequestId::from_random(fastrand::u128(..));
-        spill.set_aside(name, one_each, &[]).await.unwrap().expect("there are more");
+        spill.set_aside(name, one_each, &LeftOut::default()).await.unwrap().expect("there are more");
     };
     for _ in 0..250 {
         set_aside().await;
@@ -161,4 +162,45 @@ async fn a_pause_of_an_hour_is_one_of_an_hour_in_the_spill() {
     let pause = beside.queues().await.unwrap().remove(0).pause.expect("it is paused");
     let left = pause.until.expect("it ends").since(beside.now().await.unwrap());
     assert!(left <= hour && left > hour / 2, "{left:?}");
+}
+
+#[tokio::test]
+async fn two_calls_of_one_request_at_once_leave_nothing_to_run_that_the_primary_may_have() {
+    let primary = Primary::on_redis().await;
+    let beside = memory();
+    let engine = Arc::new(primary.with(Arc::clone(&beside), quick()).await);
+    engine.enqueue(request(vec![job(0)])).await.unwrap();
+    let asked = request(vec![job(1)]);
+    primary.proxy.swallow_answers(true);
+    let first = tokio::spawn({
+        let (engine, asked) = (Arc::clone(&engine), asked.clone());
+        async move { engine.enqueue(asked).await }
+    });
+    until(&engine, "it is there", async || payloads(&*primary.store).await == [0, 1]).await;
+    primary.go();
+    primary.proxy.swallow_answers(false);
+    // The second is turned away for sure, whatever the first one learns.
+    let second = engine.enqueue(asked).await;
+    let first = first.await.unwrap();
+    assert!([&first, &second].iter().any(|answer| answer.is_ok()), "{first:?} {second:?}");
+    assert_eq!(beside.queues().await.unwrap()[0].counts.ready, 0, "nobody may run it here");
+    primary.come_back();
+    until_home(&engine).await;
+    assert_eq!(payloads(&*primary.store).await, [0, 1]);
+}
+
+#[tokio::test]
+async fn a_spill_that_was_full_and_came_home_has_room_at_once_when_the_primary_goes_again() {
+    let primary = Primary::on_redis().await;
+    let options = windlass_engines::fallback::FallbackOptions { spill_max: 2, ..quick() };
+    let engine = primary.with(memory(), options).await;
+    for round in 0..2 {
+        primary.go();
+        until_away(&engine).await;
+        spill(&engine, job(round)).await;
+        spill(&engine, job(round)).await;
+        engine.enqueue(request(vec![job(9)])).await.expect_err("it is full");
+        primary.come_back();
+        until_home(&engine).await;
+    }
 }

@@ -1,19 +1,18 @@
 //! PostgreSQL as the primary.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use windlass_core::engine::{Declaration, Engine};
+use windlass_core::engine::Engine;
 use windlass_core::enqueue::{Enqueued, NewJob};
-use windlass_core::job_type::TypeSpec;
 use windlass_core::key::KeyClaim;
-use windlass_core::names::{Key, TypeName};
-use windlass_core::payload::Payload;
+use windlass_core::names::Key;
 use windlass_engines::fallback::{Connect, FallbackOptions, KeysWhileAway};
 use windlass_engines::postgres::{PostgresEngine, PostgresOptions};
 use windlass_servers::proxy::Proxy;
 
 use crate::place::{
-    Primary, job, memory, payloads, put, queue, quick, spill, sqlite, status, until, until_away, until_home,
+    Primary, job, memory, payloads, put, quick, spill, sqlite, status, until, until_away, until_home,
 };
 
 async fn on_postgres() -> Primary {
@@ -57,18 +56,16 @@ async fn jobs_go_into_the_spill_while_postgres_is_away_and_come_home_when_it_is_
 async fn a_key_that_an_open_transaction_holds_keeps_its_own_job_in_the_spill_and_no_other() {
     let schema = format!("home_{:016x}", fastrand::u64(..));
     let primary = in_schema(&schema).await;
-    let options = FallbackOptions { keys: KeysWhileAway::Accept, ..quick() };
-    let engine = primary.with(memory(), options).await;
+    // Long enough for the job to be kept here again while somebody holds its key.
+    let adopt_after = Duration::from_secs(30);
+    let options = FallbackOptions { keys: KeysWhileAway::Accept, adopt_after, ..quick() };
+    let beside = memory();
+    let engine = primary.with(Arc::clone(&beside), options).await;
     primary.go();
     until_away(&engine).await;
     let keyed = NewJob { key: Some(KeyClaim::new(Key::parse("mine").unwrap())), ..job(1) };
     spill(&engine, keyed).await;
-    let beside = TypeName::parse("beside").unwrap();
-    engine
-        .declare(Declaration { queues: vec![], types: vec![TypeSpec::new(beside.clone(), queue())] })
-        .await
-        .unwrap();
-    spill(&engine, NewJob::new(beside, Payload::parse("2").unwrap())).await;
+    spill(&engine, job(2)).await;
     let url = windlass_servers::shared::postgres_url().unwrap();
     let (client, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls).await.unwrap();
     tokio::spawn(connection);
@@ -77,6 +74,8 @@ async fn a_key_that_an_open_transaction_holds_keeps_its_own_job_in_the_spill_and
     primary.come_back();
     until(&engine, "the other is home", async || payloads(&*primary.store).await == [2]).await;
     assert_eq!(status(&engine).await.active, "postgres", "the store is well");
+    let counts = beside.queues().await.unwrap()[0].counts;
+    assert_eq!((counts.ready + counts.parked, counts.unfinished()), (1, 1), "it is here, and nowhere else");
     client.batch_execute("ROLLBACK").await.unwrap();
     until_home(&engine).await;
     let mut there = payloads(&*primary.store).await;

@@ -56,6 +56,15 @@ async fn succeed_all(engine: &PostgresEngine, count: u32) -> Vec<Settled> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn ends_without_a_history_do_not_even_look_at_the_history() {
+    let place = Place::shared();
+    let engine = used_to_traces(&place).await;
+    engine.enqueue(request(vec![job(), job()])).await.unwrap();
+    place.sql("ALTER TABLE windlass.job_history RENAME TO somewhere_else");
+    assert_eq!(succeed_all(&engine, 2).await, [Settled::Applied; 2]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn ends_of_another_kind_among_those_without_a_history_come_to_nothing_less() {
     let place = Place::shared();
     let engine = used_to_traces(&place).await;
