@@ -19,7 +19,7 @@ pub(crate) enum Code {
     Usage = 2,
     /// There is no such job, queue or type.
     NotFound = 3,
-    /// The state of the job or queue, or a missing confirmation, forbids it.
+    /// The state of the job or queue, somebody who holds it just now, or a missing confirmation forbids it.
     Refused = 4,
     /// A part of it was done.
     Partly = 5,
@@ -64,7 +64,7 @@ Exit codes:
   1    it was tried and failed
   2    the command line or the input is wrong
   3    there is no such job, queue or type
-  4    the state of the job or queue, or a missing confirmation, forbids it
+  4    the state of the job or queue, somebody who holds it just now, or a missing confirmation forbids it
   5    a part of it was done
   6    it did not happen in the time that was given
   69   the store cannot be reached or used
