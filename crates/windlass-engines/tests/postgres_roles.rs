@@ -2,33 +2,26 @@
 #![cfg(feature = "postgres")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on stops")]
 
-use std::time::Duration;
+#[path = "crew/words.rs"]
+mod words;
 
 use tokio_postgres::error::SqlState;
 use windlass_core::admin::ListRequest;
-use windlass_core::claim::{ClaimAnswer, ClaimRequest, ClaimToken, Suspects};
-use windlass_core::engine::{Admin, Declaration, Engine};
+use windlass_core::claim::ClaimAnswer;
+use windlass_core::engine::{Admin, Engine};
 use windlass_core::enqueue::{EnqueueRequest, Enqueued, NewJob, RequestId};
 use windlass_core::error::EngineError;
-use windlass_core::job_type::TypeSpec;
 use windlass_core::key::{KeyClaim, OnConflict};
-use windlass_core::names::{Key, QueueName, TypeName};
+use windlass_core::names::Key;
 use windlass_core::outcome::{ErrorKind, JobError};
 use windlass_core::payload::Payload;
-use windlass_core::queue::QueueSpec;
 use windlass_core::settle::{AttemptReport, Settled, Transition};
-use windlass_core::worker::{WorkerCard, WorkerId};
+use windlass_core::worker::WorkerId;
 use windlass_engines::postgres::{Address, PostgresEngine, PostgresOptions, enqueue_in};
 
+use words::{card, claim_request, declaration, kind, request};
+
 const ROLES: &str = include_str!("../../../docs/engines/postgres-roles.sql");
-
-fn queue() -> QueueName {
-    QueueName::parse("main").expect("a plain name")
-}
-
-fn kind() -> TypeName {
-    TypeName::parse("work").expect("a plain name")
-}
 
 /// A schema with its roles, and a way in for each.
 struct Place {
@@ -43,11 +36,7 @@ impl Place {
         let schema = format!("roles_{:016x}", fastrand::u64(..));
         let options = PostgresOptions { schema: schema.clone(), ..PostgresOptions::default() };
         let owner = PostgresEngine::connect(&url, options).await.expect("a fresh schema");
-        let declaration = Declaration {
-            queues: vec![QueueSpec::new(queue())],
-            types: vec![TypeSpec::new(kind(), queue())],
-        };
-        owner.declare(declaration).await.unwrap();
+        owner.declare(declaration()).await.unwrap();
         let (client, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls).await.unwrap();
         tokio::spawn(connection);
         let roles = ROLES.replace("windlass_", &format!("{schema}_")).replace("windlass", &schema);
@@ -83,35 +72,15 @@ impl Place {
 }
 
 async fn put_in(engine: &PostgresEngine) -> Result<Vec<Enqueued>, EngineError> {
-    let request = RequestId::from_random(fastrand::u128(..));
-    engine.enqueue(EnqueueRequest { request, jobs: vec![NewJob::new(kind(), Payload::default())] }).await
+    engine.enqueue(request(vec![NewJob::new(kind(), Payload::default())])).await
 }
 
 async fn register(engine: &PostgresEngine, id: WorkerId) -> Result<(), EngineError> {
-    let card = WorkerCard {
-        id,
-        host: String::new(),
-        pid: 1,
-        version: String::new(),
-        queues: vec![queue()],
-        types: vec![kind()],
-        lease: Duration::from_secs(60),
-    };
-    engine.register(card).await
+    engine.register(card(id)).await
 }
 
 async fn claim(engine: &PostgresEngine, worker: WorkerId) -> Result<ClaimAnswer, EngineError> {
-    let request = ClaimRequest {
-        token: ClaimToken::from_random(fastrand::u128(..)),
-        repeat: false,
-        worker,
-        queues: vec![queue()],
-        types: vec![kind()],
-        limit: 10,
-        boosted_max: 0,
-        suspects: Suspects::LeaveOut,
-    };
-    engine.claim(request).await
+    engine.claim(claim_request(worker, 10)).await
 }
 
 #[tokio::test]

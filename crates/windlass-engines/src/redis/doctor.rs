@@ -72,8 +72,12 @@ impl Patient {
         for host in address.each() {
             let place = host.place();
             match Self::connect(host, keys.clone(), options).await {
-                Ok(patient) if patient.is_primary() => return Ok((patient, away)),
-                Ok(patient) => found = found.or(Some(patient)),
+                Ok(patient) => {
+                    let is_better = |known: &Self| !known.is_primary() && patient.is_primary();
+                    if found.as_ref().is_none_or(is_better) {
+                        found = Some(patient);
+                    }
+                }
                 Err(fault) => {
                     let error = EngineError::from(fault.of_read());
                     away.push(is_away(&place, &error));

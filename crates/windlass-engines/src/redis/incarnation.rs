@@ -116,6 +116,8 @@ impl Store {
             // It is the old one again.
             return Ok(());
         }
+        // The store knows that number now, but may fail again before it is on its disk.
+        opened.seen.jobs(std::iter::once(JobId(asked.seen.last_job())));
         self.raise_alarm(asked, &opened, why);
         if let Some(args) = self.declared_args() {
             self.said_by(&self.scripts().declare, &args, &opened).await?;

@@ -275,7 +275,7 @@ async fn what_was_tried_in_the_spill_stays_there() {
     let worker = WorkerId::from_random(7);
     spill.register(crate::place::card(worker)).await.unwrap();
     let most = BatchMost { jobs: 10, bytes: 1_000 };
-    spill.claim(crate::place::claim_request(worker)).await.unwrap();
+    spill.claim(crate::place::claim_request(worker, 1)).await.unwrap();
     assert_eq!(
         spill.set_aside(RequestId::from_random(1), most, &LeftOut::default()).await.unwrap(),
         None,

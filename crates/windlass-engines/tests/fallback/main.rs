@@ -2,6 +2,8 @@
 #![cfg(all(feature = "fallback", feature = "redis", feature = "sqlite"))]
 #![allow(clippy::unwrap_used, reason = "all of this is a test, also what tests share")]
 
+#[path = "../crew/words.rs"]
+mod words;
 mod place;
 mod away;
 mod coming_home;

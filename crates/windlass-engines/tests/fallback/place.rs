@@ -5,23 +5,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use windlass_core::admin::{JobRecord, ListRequest};
-use windlass_core::claim::{ClaimRequest, ClaimToken, Suspects};
-use windlass_core::engine::{Admin, Declaration, Engine};
-use windlass_core::enqueue::{EnqueueRequest, Enqueued, NewJob, RequestId};
+use windlass_core::engine::{Admin, Engine};
+use windlass_core::enqueue::{Enqueued, NewJob};
 use windlass_core::fallback::{FallbackStatus, SwitchRules};
 use windlass_core::job::{JobId, JobState};
-use windlass_core::job_type::TypeSpec;
 use windlass_core::limits::LIST_PAGE_MAX;
-use windlass_core::names::{QueueName, TypeName};
 use windlass_core::payload::Payload;
-use windlass_core::queue::QueueSpec;
 use windlass_core::spill::Spill;
-use windlass_core::worker::{WorkerCard, WorkerId};
 use windlass_engines::fallback::{Connect, FallbackEngine, FallbackOptions};
 use windlass_engines::memory::MemoryEngine;
 use windlass_engines::redis::{RedisEngine, RedisOptions};
 use windlass_engines::sqlite::{SqliteEngine, SqliteOptions};
 use windlass_servers::proxy::Proxy;
+
+pub(crate) use crate::words::{card, claim_request, declaration, kind, queue, request};
 
 /// Nothing in a test takes this long.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -100,24 +97,8 @@ pub(crate) fn quick() -> FallbackOptions {
     }
 }
 
-pub(crate) fn queue() -> QueueName {
-    QueueName::parse("main").unwrap()
-}
-
-pub(crate) fn kind() -> TypeName {
-    TypeName::parse("work").unwrap()
-}
-
-pub(crate) fn declaration() -> Declaration {
-    Declaration { queues: vec![QueueSpec::new(queue())], types: vec![TypeSpec::new(kind(), queue())] }
-}
-
 pub(crate) fn job(number: usize) -> NewJob {
     NewJob::new(kind(), Payload::parse(&number.to_string()).unwrap())
-}
-
-pub(crate) fn request(jobs: Vec<NewJob>) -> EnqueueRequest {
-    EnqueueRequest { request: RequestId::from_random(fastrand::u128(..)), jobs }
 }
 
 pub(crate) async fn put(engine: &FallbackEngine, job: NewJob) -> Enqueued {
@@ -190,30 +171,5 @@ pub(crate) async fn why_ended(engine: &FallbackEngine, id: JobId) -> String {
     match engine.job(id).await.unwrap().expect("it is kept").state {
         JobState::Cancelled { why, .. } => why,
         other => panic!("expected it to be over, got {other:?}"),
-    }
-}
-
-pub(crate) fn card(id: WorkerId) -> WorkerCard {
-    WorkerCard {
-        id,
-        host: String::new(),
-        pid: 1,
-        version: String::new(),
-        queues: vec![queue()],
-        types: vec![kind()],
-        lease: Duration::from_secs(30),
-    }
-}
-
-pub(crate) fn claim_request(worker: WorkerId) -> ClaimRequest {
-    ClaimRequest {
-        token: ClaimToken::from_random(fastrand::u128(..)),
-        repeat: false,
-        worker,
-        queues: vec![queue()],
-        types: vec![kind()],
-        limit: 1,
-        boosted_max: 0,
-        suspects: Suspects::LeaveOut,
     }
 }

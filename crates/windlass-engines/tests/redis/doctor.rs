@@ -102,9 +102,12 @@ async fn a_replica_is_told_from_its_primary_and_the_primary_is_looked_at_if_both
 #[tokio::test(flavor = "multi_thread")]
 async fn a_host_that_is_away_is_told_beside_what_the_other_says() {
     let server = server(&[]);
-    let findings = examine(&Place::on(format!("redis://127.0.0.1:1,{}", server.address()))).await;
-    assert_grade(&findings, "hosts", Grade::Poor);
-    assert_grade(&findings, "server", Grade::Good);
+    let address = server.address();
+    for hosts in [format!("redis://127.0.0.1:1,{address}"), format!("redis://{address},127.0.0.1:1")] {
+        let findings = examine(&Place::on(hosts)).await;
+        assert_grade(&findings, "hosts", Grade::Poor);
+        assert_grade(&findings, "server", Grade::Good);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -121,6 +124,10 @@ async fn a_user_with_the_rights_of_the_docs_lacks_none_and_is_told_what_it_canno
     for what in ["durability", "slow commands"] {
         assert_grade(&findings, what, Grade::Unread);
     }
+    let ready_key = Some(format!("orders:{{{}}}", place.namespace));
+    let elsewhere = RedisOptions { ready_key, ..place.options() };
+    let findings = RedisEngine::examine(&place.url, elsewhere).await.unwrap();
+    assert_grade(&findings, "rights", Grade::Bad);
     ask::<()>(&server.url(), &["ACL", "SETUSER", "ada", "-zadd", "resetchannels"]);
     let findings = examine(&place).await;
     assert_grade(&findings, "rights", Grade::Bad);

@@ -3,6 +3,8 @@
 #![cfg(feature = "redis")]
 #![allow(clippy::unwrap_used, reason = "all of this is a test, also what tests share")]
 
+#[path = "../crew/words.rs"]
+mod words;
 mod place;
 mod opening;
 mod lost_answers;

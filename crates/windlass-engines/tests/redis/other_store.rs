@@ -39,6 +39,20 @@ async fn a_store_that_was_emptied_is_noticed_and_gets_queues_and_types_again() {
 }
 
 #[tokio::test]
+async fn a_store_that_is_emptied_twice_in_a_row_gives_no_number_again() {
+    let server = server(&[]);
+    let engine = Place::on(server.url()).ready().await;
+    let known = enqueue(&engine, 5).await.pop().unwrap();
+    for _ in 0..2 {
+        ask::<()>(&server.url(), &["FLUSHALL"]);
+        // It notices, and puts nothing in.
+        let lease = card(WORKER).lease;
+        assert_eq!(engine.extend(Heartbeat { worker: WORKER, lease }).await.unwrap(), Beat::Dead);
+    }
+    assert!(enqueue(&engine, 1).await[0] > known);
+}
+
+#[tokio::test]
 async fn a_replica_that_takes_over_has_what_reached_it() {
     let mut primary = server(&[]);
     let replica = server(&[]);

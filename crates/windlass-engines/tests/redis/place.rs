@@ -3,18 +3,18 @@
 use std::time::Duration;
 
 use redis::FromRedisValue;
-use windlass_core::claim::{ClaimAnswer, ClaimRequest, ClaimToken, Claimed, Suspects};
-use windlass_core::engine::{Declaration, Engine};
-use windlass_core::enqueue::{EnqueueRequest, NewJob, RequestId};
+use windlass_core::claim::{ClaimAnswer, ClaimRequest, Claimed};
+use windlass_core::engine::Engine;
+use windlass_core::enqueue::{EnqueueRequest, NewJob};
 use windlass_core::job::JobId;
-use windlass_core::job_type::TypeSpec;
-use windlass_core::names::{QueueName, TypeName};
 use windlass_core::payload::Payload;
-use windlass_core::queue::QueueSpec;
 use windlass_core::settle::{AttemptReport, Settlement, Transition};
-use windlass_core::worker::{WorkerCard, WorkerId};
+use windlass_core::worker::WorkerId;
 use windlass_engines::redis::{Periods, RedisEngine, RedisOptions};
 use windlass_servers::redis::{Options, Server};
+
+use crate::words;
+pub(crate) use crate::words::{card, declaration, kind, queue};
 
 pub(crate) const WORKER: WorkerId = WorkerId::from_random(0xfeed);
 
@@ -81,33 +81,8 @@ pub(crate) fn ask<T: FromRedisValue>(url: &str, words: &[&str]) -> T {
     command.query(&mut connection).unwrap()
 }
 
-pub(crate) fn queue() -> QueueName {
-    QueueName::parse("main").unwrap()
-}
-
-pub(crate) fn kind() -> TypeName {
-    TypeName::parse("work").unwrap()
-}
-
-pub(crate) fn declaration() -> Declaration {
-    Declaration { queues: vec![QueueSpec::new(queue())], types: vec![TypeSpec::new(kind(), queue())] }
-}
-
-pub(crate) fn card(id: WorkerId) -> WorkerCard {
-    WorkerCard {
-        id,
-        host: "here".to_owned(),
-        pid: 1,
-        version: "test".to_owned(),
-        queues: vec![queue()],
-        types: vec![kind()],
-        lease: Duration::from_secs(30),
-    }
-}
-
 pub(crate) fn request(count: usize) -> EnqueueRequest {
-    let jobs = vec![NewJob::new(kind(), Payload::default()); count];
-    EnqueueRequest { request: RequestId::from_random(fastrand::u128(..)), jobs }
+    words::request(vec![NewJob::new(kind(), Payload::default()); count])
 }
 
 pub(crate) async fn enqueue(engine: &RedisEngine, count: usize) -> Vec<JobId> {
@@ -116,16 +91,7 @@ pub(crate) async fn enqueue(engine: &RedisEngine, count: usize) -> Vec<JobId> {
 }
 
 pub(crate) fn claim_request(limit: u32) -> ClaimRequest {
-    ClaimRequest {
-        token: ClaimToken::from_random(fastrand::u128(..)),
-        repeat: false,
-        worker: WORKER,
-        queues: vec![queue()],
-        types: vec![kind()],
-        limit,
-        boosted_max: 0,
-        suspects: Suspects::LeaveOut,
-    }
+    words::claim_request(WORKER, limit)
 }
 
 pub(crate) async fn claim(engine: &RedisEngine, limit: u32) -> Vec<Claimed> {

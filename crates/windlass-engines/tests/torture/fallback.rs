@@ -24,7 +24,8 @@ use report::{Moves, Report, Tally};
 
 /// Shorter ones run out where a busy machine gives a process no processor for that long.
 const LEASE: Duration = Duration::from_secs(3);
-/// The pace of each producer: quicker than those who work on what it puts in, so that there is something to bring home.
+/// The pace of each producer: together they are quicker than those who work on what they put in, also where a disk is slow, so that there is
+/// something to bring home.
 const PACE: Duration = Duration::from_millis(4);
 /// So many jobs come in between two steps.
 const BETWEEN: u64 = 50;
@@ -58,8 +59,9 @@ async fn work_as(asked: Asked) {
     crew.rest(&*engine, || ()).await;
 }
 
-/// Somebody who puts jobs in, and workers and rescuers on both stores.
+/// Two who put jobs in, and workers and rescuers on both stores.
 fn man(crew: &mut Crew, engine: &Arc<FallbackEngine>) {
+    crew.producer(engine.clone(), PACE);
     crew.producer(engine.clone(), PACE);
     let spill = engine.spill().expect("it has one");
     for store in [engine.clone() as Arc<dyn Engine>, spill] {
@@ -133,6 +135,8 @@ impl Torture {
         }
         // may sleep: so long the server is away.
         tokio::time::sleep(self.away.saturating_sub(start.elapsed())).await;
+        // What came home before does not count.
+        self.has_moved(1).await;
         tokio::task::block_in_place(|| self.server.restart().unwrap());
         self.crew.book.note_fault(FaultKind::StoreAway, None, from);
         if killed_on_the_way {

@@ -75,9 +75,9 @@ impl Report {
         self.verdict.jobs
     }
 
-    /// Jobs that are gone, and whose store may lose them.
+    /// Jobs that are gone, or the end of which is, and whose store may lose that.
     pub(crate) fn lost_within_reason(&self) -> usize {
-        self.loss.lost
+        self.loss.lost + self.loss.forgotten + self.loss.run_again
     }
 
     pub(crate) fn is_clean(&self) -> bool {

@@ -12,10 +12,10 @@ pub(super) struct Line {
     own: Option<Timestamp>,
     /// Tokens of the store that are left.
     handful: Handful,
-    /// How many were asked for last. A handful that lapses is lost to all processes, so it grows only while it is used up.
-    asked_for: u32,
-    /// How many of them were used so far, and when they were asked for.
+    /// How many of the last ones were used so far. A handful that lapses is lost to all processes, so it grows only while it
+    /// is used up.
     used: u32,
+    /// When the store was asked last.
     asked_at: Timestamp,
     /// Until then there is no token; who asks need not trouble the store.
     closed_until: Option<Timestamp>,
@@ -39,7 +39,6 @@ impl Line {
         Self {
             own: None,
             handful: Handful::new(0, now),
-            asked_for: 0,
             used: 0,
             asked_at: now,
             closed_until: None,
@@ -76,13 +75,13 @@ impl Line {
     /// pause begins anew.
     pub(super) fn ask_for(&mut self, most: u32, now: Timestamp) -> u32 {
         let is_busy = now.since(self.asked_at) <= HANDFUL_LAPSE + HANDFUL_SPAN;
-        self.asked_for = match self.handful.has_lapsed() {
-            false => self.asked_for.saturating_mul(2).clamp(1, most.max(1)),
-            true if is_busy => self.used.clamp(1, most.max(1)),
-            true => 1,
+        let wanted = match self.handful.has_lapsed() {
+            _ if !is_busy => 1,
+            false => self.used.saturating_mul(2),
+            true => self.used,
         };
         self.asked_at = now;
-        self.asked_for
+        wanted.clamp(1, most.max(1))
     }
 
     /// The store answered a request that was sent at this instant. Whether there is a token for whoever asked: that one
@@ -171,6 +170,18 @@ mod tests {
         }
         assert!(asked < 100, "the store was asked {asked} times in ten seconds");
         assert!(granted < 2 * 10_000 * EACH_MILLI, "{granted} tokens were taken");
+    }
+
+    #[test]
+    fn whoever_asks_after_a_pause_begins_anew_and_a_store_that_does_not_answer_makes_nobody_greedy() {
+        let mut line = Line::new(NOW);
+        for _ in 0..4 {
+            let count = line.ask_for(100, NOW);
+            line.answered(taken(count, None), NOW, NOW);
+            while line.want_shared(NOW) == Wanted::Go {}
+        }
+        assert_eq!([line.ask_for(100, NOW), line.ask_for(100, NOW)], [16, 16], "nobody answered the first");
+        assert_eq!(line.ask_for(100, NOW.plus(SECOND)), 1);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 -- rights: which commands a user lacks on the keys and channels of a namespace. Changes nothing. Needs Redis 7.
--- KEYS[1] what all names of keys begin with
+-- KEYS[1] what all names of keys begin with   KEYS[2] the same for ready lanes   KEYS[3] for scheduled lanes: whoever lacks the
+-- rights to them may not even ask
 -- ARGV commands
 -- answers the commands that are refused
 local refused = {}

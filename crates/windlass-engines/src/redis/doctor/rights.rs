@@ -41,7 +41,8 @@ impl Patient {
         }
         let commands = commands(major);
         let mut ask = redis::cmd("EVAL");
-        ask.arg(RIGHTS).arg(1).arg(&self.keys.all).arg(&commands);
+        ask.arg(RIGHTS).arg(3).arg(&self.keys.all).arg(&self.keys.ready).arg(&self.keys.scheduled);
+        ask.arg(&commands);
         let mut refused = match self.ask(&ask).await? {
             Ok(refused) => Items::of(refused)?,
             Err(silence) => return Ok(refused("EVAL", &silence)),
