@@ -55,7 +55,7 @@ pub struct BatchMost {
     pub bytes: usize,
 }
 
-/// What stays for now.
+/// What a batch leaves where it is.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct LeftOut {
     /// Jobs of these types.

@@ -22,6 +22,8 @@ use super::Inner;
 const MOST: BatchMost = BatchMost { jobs: 200, bytes: 1024 * 1024 };
 /// Batches that are looked at together.
 const BATCHES: u32 = 100;
+/// After so many jobs that could not go, a round ends: whatever is wrong then is wrong with more than a few of them.
+const LEFT_OUT_MAX: usize = 1_000;
 /// How long a batch may take. It is bigger than a single job, and nobody waits for it.
 const BATCH_WITHIN: Duration = Duration::from_secs(10);
 
@@ -41,7 +43,7 @@ impl Inner {
     pub(super) async fn bring_home(&self) -> Result<()> {
         let mut trouble = self.finish_old().await?;
         let mut left_out = LeftOut::default();
-        while self.side() == Side::Primary {
+        while self.side() == Side::Primary && left_out.jobs.len() < LEFT_OUT_MAX {
             let began = Instant::now();
             let request = RequestId::from_random(fastrand::u128(..));
             let Some(leaving) = self.spill.set_aside(request, MOST, &left_out).await? else { break };

@@ -60,8 +60,8 @@ impl Store {
         Ok(())
     }
 
-    /// What lies ahead after a claim, unless that was asked for together with it. While big claims bring all they ask for there is more, as far as anybody can tell
-    /// without looking, so a look comes only a few times a second.
+    /// What lies ahead after a claim, unless that was asked for together with it. While big claims bring all they ask for
+    /// there is more, as far as anybody can tell without looking, so a look comes only a few times a second.
     pub(super) async fn outlook_after(
         &self,
         request: &ClaimRequest,

@@ -73,7 +73,8 @@ async fn a_check_up_tells_the_state_of_the_cluster() {
     let began = Instant::now();
     while grade("cluster").await != Grade::Bad {
         assert!(began.elapsed() < READY_MAX, "expected the cluster to notice");
-        // may sleep: the servers tell nobody when they give one up.
+        // may sleep: the servers tell nobody when they give one up, and a check-up asks all of them: more often it would keep
+        // them from it.
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
     assert_eq!(grade("layout").await, Grade::Unread, "no key can be read while the cluster is down");

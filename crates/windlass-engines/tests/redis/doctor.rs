@@ -26,7 +26,7 @@ fn wait_for(url: &str, field: &str) {
     let began = Instant::now();
     while !ask::<String>(url, &["INFO"]).contains(field) {
         assert!(began.elapsed() < Duration::from_secs(60), "expected {field}");
-        // may sleep: the server sends no signal.
+        // may sleep: the server sends no signal, and while it answers it does nothing else.
         std::thread::sleep(Duration::from_millis(20));
     }
 }

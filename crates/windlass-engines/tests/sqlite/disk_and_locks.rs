@@ -3,11 +3,10 @@
 use std::time::Duration;
 
 use windlass_core::engine::Engine;
-use windlass_core::enqueue::{EnqueueRequest, RequestId};
 use windlass_core::error::EngineError;
 use windlass_engines::sqlite::{SqliteEngine, SqliteOptions};
 
-use super::{Place, bits, declare, enqueue, new_job, status};
+use super::{Place, declare, enqueue, new_job, request, status};
 
 #[tokio::test]
 async fn a_lock_that_is_held_too_long_is_an_answer_and_the_engine_goes_on() {
@@ -17,7 +16,7 @@ async fn a_lock_that_is_held_too_long_is_an_answer_and_the_engine_goes_on() {
     declare(&engine).await;
     let other = place.connect();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
-    let request = EnqueueRequest { request: RequestId::from_random(bits()), jobs: vec![new_job()] };
+    let request = request(vec![new_job()]);
     let error = engine.enqueue(request.clone()).await.unwrap_err();
     assert!(matches!(error, EngineError::Unavailable { .. }), "{error:?}");
     assert!(error.is_passing());

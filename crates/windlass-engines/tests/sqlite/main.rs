@@ -2,6 +2,8 @@
 #![cfg(feature = "sqlite")]
 #![allow(clippy::unwrap_used, reason = "all of this is a test, also what tests share")]
 
+#[path = "../crew/words.rs"]
+mod words;
 mod files;
 mod users_transaction;
 mod other_processes;
@@ -17,16 +19,15 @@ use std::time::Duration;
 use rusqlite::Connection;
 use tempfile::TempDir;
 use windlass_core::admin::QueueStatus;
-use windlass_core::claim::{ClaimAnswer, ClaimRequest, ClaimToken, Claimed, Suspects};
-use windlass_core::engine::{Admin, Declaration, Engine, Hint, HintListener};
-use windlass_core::enqueue::{EnqueueRequest, Enqueued, NewJob, RequestId};
+use windlass_core::claim::{ClaimAnswer, Claimed};
+use windlass_core::engine::{Admin, Engine, Hint, HintListener};
+use windlass_core::enqueue::{Enqueued, NewJob};
 use windlass_core::job::JobId;
-use windlass_core::job_type::TypeSpec;
-use windlass_core::names::{QueueName, TypeName};
 use windlass_core::payload::Payload;
-use windlass_core::queue::QueueSpec;
-use windlass_core::worker::{WorkerCard, WorkerId};
+use windlass_core::worker::WorkerId;
 use windlass_engines::sqlite::{SqliteEngine, SqliteOptions};
+
+use words::{card, claim_request, declaration, kind, queue, request};
 
 const WORKER: WorkerId = WorkerId::from_random(0xfeed);
 
@@ -56,39 +57,12 @@ impl Place {
     }
 }
 
-fn queue() -> QueueName {
-    QueueName::parse("main").unwrap()
-}
-
-fn kind() -> TypeName {
-    TypeName::parse("work").unwrap()
-}
-
 fn new_job() -> NewJob {
     NewJob::new(kind(), Payload::default())
 }
 
-fn bits() -> u128 {
-    static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
-    NEXT.fetch_add(1, std::sync::atomic::Ordering::SeqCst).into()
-}
-
 async fn declare(engine: &SqliteEngine) {
-    let declaration =
-        Declaration { queues: vec![QueueSpec::new(queue())], types: vec![TypeSpec::new(kind(), queue())] };
-    engine.declare(declaration).await.unwrap();
-}
-
-fn card(id: WorkerId) -> WorkerCard {
-    WorkerCard {
-        id,
-        host: "here".to_owned(),
-        pid: 1,
-        version: "test".to_owned(),
-        queues: vec![queue()],
-        types: vec![kind()],
-        lease: Duration::from_secs(30),
-    }
+    engine.declare(declaration()).await.unwrap();
 }
 
 /// An engine with a queue, a type and a worker.
@@ -100,26 +74,11 @@ async fn ready_engine(place: &Place) -> SqliteEngine {
 }
 
 async fn enqueue(engine: &SqliteEngine, count: usize) -> Vec<JobId> {
-    let request = EnqueueRequest { request: RequestId::from_random(bits()), jobs: vec![new_job(); count] };
-    let answers = engine.enqueue(request).await.unwrap();
-    answers.iter().map(|answer| answer.job().expect("plain jobs are taken")).collect()
+    stored(&engine.enqueue(request(vec![new_job(); count])).await.unwrap())
 }
 
 fn stored(answers: &[Enqueued]) -> Vec<JobId> {
     answers.iter().map(|answer| answer.job().expect("plain jobs are taken")).collect()
-}
-
-fn claim_request(worker: WorkerId, limit: u32) -> ClaimRequest {
-    ClaimRequest {
-        token: ClaimToken::from_random(bits()),
-        repeat: false,
-        worker,
-        queues: vec![queue()],
-        types: vec![kind()],
-        limit,
-        boosted_max: 0,
-        suspects: Suspects::LeaveOut,
-    }
 }
 
 async fn claim(engine: &SqliteEngine, limit: u32) -> Vec<Claimed> {

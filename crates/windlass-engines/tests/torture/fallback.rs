@@ -129,11 +129,11 @@ impl Torture {
         tokio::task::block_in_place(|| self.server.kill().unwrap());
         self.until("jobs pile up in the other spill", async |torture| torture.in_spill(1).await > 20).await;
         if !killed_on_the_way {
-            // may sleep: it may be killed at any moment while the server is away.
+            // may sleep: this is the fault itself; it may be killed at any moment while the server is away.
             tokio::time::sleep(self.away.mul_f64(self.dice.f64() * 0.8)).await;
             self.kill_process().await;
         }
-        // may sleep: so long the server is away.
+        // may sleep: this is the fault itself; so long the server is away.
         tokio::time::sleep(self.away.saturating_sub(start.elapsed())).await;
         // What came home before does not count.
         self.has_moved(1).await;
@@ -177,7 +177,7 @@ impl Torture {
         let start = Instant::now();
         while !is_so(self).await {
             assert!(start.elapsed() < PATIENCE, "waited in vain until {what}");
-            // may sleep: there is no signal for what another process does.
+            // may sleep: nobody tells what another process does, and each look reads the file that it writes.
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }

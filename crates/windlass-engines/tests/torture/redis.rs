@@ -33,20 +33,7 @@ async fn a_server_that_syncs_always_and_is_killed_under_load_loses_nothing_and_e
     strike(Plan::short(&[Fault::Kill, Fault::Kill, Fault::Restart])).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn nothing_is_lost_or_done_twice_while_connections_are_cut_and_answers_are_swallowed_at_random() {
-    strike(Plan::unrest()).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_worker_that_is_stopped_until_its_jobs_were_rescued_settles_nothing_when_it_is_woken() {
-    strike(Plan::short(&[Fault::FreezeWorker])).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn nobody_is_declared_dead_because_the_store_stood_still() {
-    strike(Plan::short(&[Fault::FreezeStore])).await;
-}
+crate::run::faults_of_every_store!();
 
 async fn strike(plan: Plan) {
     let door = "redis::faults_in_turn_lose_nothing_and_end_nothing_twice";

@@ -100,3 +100,25 @@ impl Torture {
         Report::new(self.tally, &history, self.store.may_lose(), left_open)
     }
 }
+
+/// The faults that strike every store alike, each as a test of the module that has `strike`.
+macro_rules! faults_of_every_store {
+    () => {
+        #[tokio::test(flavor = "multi_thread")]
+        async fn nothing_is_lost_or_done_twice_while_connections_are_cut_and_answers_are_swallowed_at_random()
+        {
+            strike(Plan::unrest()).await;
+        }
+
+        #[tokio::test(flavor = "multi_thread")]
+        async fn a_worker_that_is_stopped_until_its_jobs_were_rescued_settles_nothing_when_it_is_woken() {
+            strike(Plan::short(&[Fault::FreezeWorker])).await;
+        }
+
+        #[tokio::test(flavor = "multi_thread")]
+        async fn nobody_is_declared_dead_because_the_store_stood_still() {
+            strike(Plan::short(&[Fault::FreezeStore])).await;
+        }
+    };
+}
+pub(crate) use faults_of_every_store;

@@ -65,7 +65,7 @@ fn look_on(path: &Path, lengths: &Weak<Lengths>) {
                 lengths.pop_front();
             }
         }
-        // may sleep: this is how often it looks.
+        // may sleep: a file tells nobody that it grows. So precisely is known how long it was a second ago.
         std::thread::sleep(LOOK_EVERY);
     }
 }
