@@ -23,6 +23,7 @@ use crate::worker::heartbeat::{HeartThread, Identity};
 use crate::worker::hints::{HintFlag, Listener};
 use crate::worker::pool::{Effect, Event, Pool, PoolSettings};
 use crate::worker::quarantine::Quarantine;
+use crate::worker::settle::BatchNumber;
 use crate::worker::shell::{inbox_size, sleep_until, trouble};
 use crate::{random, store, upkeep};
 
@@ -166,7 +167,7 @@ impl Shell {
                     let _ = inbox.send(Event::ClaimAnswered(token, answer)).await;
                 });
             }
-            Effect::Settle(batch) => self.settle(batch),
+            Effect::Settle(number, batch) => self.settle(number, batch),
             Effect::Start(claimed) => self.hand_out(claimed),
             Effect::Abort(fence) => self.take_back(fence),
             Effect::ClaimLost(fence) => {
@@ -180,7 +181,7 @@ impl Shell {
     }
 
     /// Sends ends to the store, and its answers to whoever waits for them.
-    fn settle(&self, batch: Vec<Settlement>) {
+    fn settle(&self, number: BatchNumber, batch: Vec<Settlement>) {
         let (engine, line) = (Arc::clone(&self.engine), self.line.clone());
         let fences: Vec<_> = batch.iter().map(|settlement| settlement.fence).collect();
         tokio::spawn(async move {
@@ -188,7 +189,8 @@ impl Shell {
             for (fence, settled) in fences.into_iter().zip(answer.iter().flatten()) {
                 line.answers.stored(fence, Ok(*settled));
             }
-            let _ = line.inbox.send(Event::SettleAnswered(answer.map_err(|error| trouble(&error)))).await;
+            let answer = answer.map_err(|error| trouble(&error));
+            let _ = line.inbox.send(Event::SettleAnswered(number, answer)).await;
         });
     }
 

@@ -27,6 +27,7 @@ use crate::worker::last_errors::LastErrors;
 use crate::worker::options::card;
 use crate::worker::pool::{Effect, Event, Pool, PoolSettings};
 use crate::worker::quarantine::Quarantine;
+use crate::worker::settle::BatchNumber;
 use crate::worker::shell::note_failure;
 use crate::worker::{LastError, Moment, WorkerOptions, heartbeat};
 
@@ -221,7 +222,7 @@ impl TestWorker {
                         self.pool.set_concurrency(0);
                         ended = Some(self.execute(claimed).await);
                     }
-                    Effect::Settle(batch) => ran = self.settle(batch, ended.take()).or(ran),
+                    Effect::Settle(number, batch) => ran = self.settle(number, batch, ended.take()).or(ran),
                     other => unreachable!("memory never fails and nobody stops this pool: {other:?}"),
                 }
             }
@@ -252,13 +253,13 @@ impl TestWorker {
         ended
     }
 
-    fn settle(&mut self, batch: Vec<Settlement>, ended: Option<Ended>) -> Option<Ran> {
+    fn settle(&mut self, number: BatchNumber, batch: Vec<Settlement>, ended: Option<Ended>) -> Option<Ran> {
         let answers = at_once(self.engine.settle(batch.clone())).expect("memory answers");
         let first = batch.into_iter().zip(&answers).next();
         let ran = ended.zip(first).map(|(ended, (settlement, settled))| {
             ended.settled(settlement.transition, settlement.report, *settled)
         });
-        self.pool.on(Event::SettleAnswered(Ok(answers)), self.now());
+        self.pool.on(Event::SettleAnswered(number, Ok(answers)), self.now());
         ran
     }
 

@@ -20,7 +20,7 @@ use windlass_core::worker::WorkerId;
 use super::Moment;
 use super::claim::{Claims, Scope};
 use super::quarantine::Quarantine;
-use super::settle::Settler;
+use super::settle::{BatchNumber, Settler};
 
 /// While this many ends wait for the store, nothing new is started.
 pub const UNSETTLED_MAX: usize = 3 * SETTLE_BATCH_MAX;
@@ -53,7 +53,7 @@ pub enum Event {
         report: AttemptReport,
     },
     /// A batch of settlements was answered.
-    SettleAnswered(Result<Vec<Settled>, Trouble>),
+    SettleAnswered(BatchNumber, Result<Vec<Settled>, Trouble>),
     /// The local deadline of the worker's lease passed: others may take its jobs.
     LeaseRanOut,
     /// The worker started over under another identity.
@@ -90,7 +90,7 @@ pub enum Effect {
     /// Stop the handler at once; it answers with [`Event::Ended`].
     Abort(Fence),
     /// Send a batch; answer with [`Event::SettleAnswered`].
-    Settle(Vec<Settlement>),
+    Settle(BatchNumber, Vec<Settlement>),
     /// Tell that the store no longer knows this claim as ours.
     ClaimLost(Fence),
     /// Tell that the store will not take this settlement.
@@ -167,7 +167,7 @@ impl Pool {
             Event::ClaimAnswered(token, Err(Trouble::Unknown)) => self.claims.answer_lost(token, now),
             Event::ClaimAnswered(token, Err(_)) => self.claims.failed(token, now),
             Event::Ended { fence, outcome, report } => self.ended(fence, outcome, report, now),
-            Event::SettleAnswered(answer) => self.settle_answered(answer, now),
+            Event::SettleAnswered(number, answer) => self.settle_answered(number, answer, now),
             Event::LeaseRanOut => self.give_back_room(),
             Event::Reborn(worker) => self.reborn(worker),
             Event::Scale(concurrency) => self.set_concurrency(concurrency),
@@ -181,8 +181,8 @@ impl Pool {
         self.abort_when_grace_is_over(now);
         self.start_from_room(now);
         self.claim(now);
-        if let Some(batch) = self.settler.next(now) {
-            self.out.push(Effect::Settle(batch));
+        while let Some((number, batch)) = self.settler.next(now) {
+            self.out.push(Effect::Settle(number, batch));
         }
         std::mem::take(&mut self.out)
     }
@@ -272,21 +272,21 @@ impl Pool {
         claimed.job.retry.as_ref().or_else(of_type).unwrap_or(&DEFAULT)
     }
 
-    fn settle_answered(&mut self, answer: Result<Vec<Settled>, Trouble>, now: Moment) {
+    fn settle_answered(&mut self, number: BatchNumber, answer: Result<Vec<Settled>, Trouble>, now: Moment) {
         match answer {
             Ok(answers) => {
-                let batch = self.settler.taken();
+                let batch = self.settler.taken(number);
                 batch.iter().for_each(|settlement| self.claims.let_go(settlement.fence));
                 let lost = batch.iter().zip(answers).filter(|(_, answer)| *answer == Settled::ClaimLost);
                 self.out.extend(lost.map(|(settlement, _)| Effect::ClaimLost(settlement.fence)));
             }
-            Err(Trouble::NotDone) => self.settler.failed(now),
+            Err(Trouble::NotDone) => self.settler.failed(number, now),
             Err(Trouble::Unknown) => {
-                let forgotten = self.settler.answer_lost(now);
+                let forgotten = self.settler.answer_lost(number, now);
                 forgotten.iter().for_each(|settlement| self.claims.let_go(settlement.fence));
             }
             Err(Trouble::Refused) => {
-                let given_up = self.settler.refused(now);
+                let given_up = self.settler.refused(number, now);
                 given_up.iter().for_each(|settlement| self.claims.let_go(settlement.fence));
                 self.out.extend(given_up.map(Effect::GaveUp));
             }

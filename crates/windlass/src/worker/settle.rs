@@ -1,6 +1,7 @@
 //! Getting ends of attempts into the store. Pure: settlements and answers go in, batches come out.
 //!
-//! What gathers while a batch is under way goes in the next. A batch that failed is sent again, half of it first, so that
+//! What gathers while a batch is under way goes in the next. Where much gathers, the next does not wait for the first: the
+//! store works on the one while the other waits for the disk. A batch that failed is sent again, half of it first, so that
 //! one end that the store cannot take now (somebody has its row locked) does not keep the others: settling is idempotent,
 //! and a settlement is kept until the store has answered for it. While batches fail, the pool starts nothing new, so that
 //! what is unsettled stays bounded.
@@ -12,14 +13,25 @@ use windlass_core::settle::Settlement;
 use super::Moment;
 use super::backoff::Backoff;
 
+/// How many batches may be under way at once, and how much must have gathered for the second.
+const UNDER_WAY_MAX: usize = 2;
+const SECOND_FROM: usize = SETTLE_BATCH_MAX / 2;
+
+/// Tells batches apart that are under way at the same time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BatchNumber(u64);
+
 /// Buffers ends of attempts and sends them in batches.
 #[derive(Debug, Default)]
 pub struct Settler {
     buffered: Vec<Settlement>,
-    under_way: Option<Vec<Settlement>>,
+    under_way: Vec<(BatchNumber, Vec<Settlement>)>,
+    sent: u64,
     backoff: Backoff,
     /// After a batch was refused or failed, batches are this small, so that a bad one is found and left behind.
     batch_max: Option<usize>,
+    /// The last batch that was sent before that.
+    narrowed_after: u64,
     /// The last batch that failed was a single end, and nothing of it was written: that one is stuck, not the store.
     is_stuck: bool,
 }
@@ -32,7 +44,7 @@ impl Settler {
 
     /// How many ends the store has not confirmed.
     pub fn unsettled(&self) -> usize {
-        self.buffered.len() + self.under_way.as_ref().map_or(0, Vec::len)
+        self.buffered.len() + self.under_way.iter().map(|(_, batch)| batch.len()).sum::<usize>()
     }
 
     /// Whether the store refuses or fails to take ends.
@@ -40,76 +52,99 @@ impl Settler {
         self.backoff.is_failing() && !self.is_stuck
     }
 
-    /// The next batch to send, if none is under way.
-    pub fn next(&mut self, now: Moment) -> Option<Vec<Settlement>> {
-        if self.under_way.is_some() || self.buffered.is_empty() || now < self.backoff.until() {
+    /// The next batch to send, if one may be sent now.
+    pub fn next(&mut self, now: Moment) -> Option<(BatchNumber, Vec<Settlement>)> {
+        if !self.may_send() || now < self.backoff.until() {
             return None;
         }
         let size = self.buffered.len().min(self.batch_max.unwrap_or(SETTLE_BATCH_MAX));
         let batch: Vec<_> = self.buffered.drain(..size).collect();
-        self.under_way = Some(batch.clone());
-        Some(batch)
+        self.sent += 1;
+        let number = BatchNumber(self.sent);
+        self.under_way.push((number, batch.clone()));
+        Some((number, batch))
+    }
+
+    /// A second batch only while ends flow: many small ones cost the store more than a few big ones. And none beside one of
+    /// which it is not known whether the store can take it.
+    fn may_send(&self) -> bool {
+        match self.under_way.len() {
+            0 => !self.buffered.is_empty(),
+            under_way => {
+                let is_well = !self.backoff.is_failing() && self.batch_max.is_none();
+                under_way < UNDER_WAY_MAX && is_well && self.buffered.len() >= SECOND_FROM
+            }
+        }
     }
 
     /// When something is to be done even if nothing happens.
     pub fn wake_at(&self) -> Moment {
-        if self.buffered.is_empty() || self.under_way.is_some() { Moment::MAX } else { self.backoff.until() }
+        if self.may_send() { self.backoff.until() } else { Moment::MAX }
     }
 
     /// The store took the batch; gives it back, so that the pool can let go of its jobs.
-    pub fn taken(&mut self) -> Vec<Settlement> {
+    pub fn taken(&mut self, number: BatchNumber) -> Vec<Settlement> {
         self.backoff.reset();
         self.is_stuck = false;
-        self.batch_max = self.batch_max.and_then(|max| (max < SETTLE_BATCH_MAX).then_some(max * 2));
-        self.under_way.take().unwrap_or_default()
+        if number.0 > self.narrowed_after {
+            self.batch_max = self.batch_max.and_then(|max| (max < SETTLE_BATCH_MAX).then_some(max * 2));
+        }
+        self.answered(number)
+    }
+
+    /// The batch of this number, which is no longer under way.
+    fn answered(&mut self, number: BatchNumber) -> Vec<Settlement> {
+        let at = self.under_way.iter().position(|(other, _)| *other == number);
+        at.map(|at| self.under_way.remove(at).1).unwrap_or_default()
     }
 
     /// The store did not take the batch. It is sent again; a single end after all others.
-    pub fn failed(&mut self, now: Moment) {
-        let is_single = self.under_way.as_ref().is_some_and(|batch| batch.len() == 1);
-        self.send_again(now);
+    pub fn failed(&mut self, number: BatchNumber, now: Moment) {
+        let batch = self.answered(number);
+        let is_single = batch.len() == 1;
+        self.send_again(batch, now);
         self.is_stuck = is_single;
         if is_single {
             self.buffered.rotate_left(1);
         }
     }
 
-    fn send_again(&mut self, now: Moment) {
+    fn send_again(&mut self, batch: Vec<Settlement>, now: Moment) {
         self.backoff.failed(now);
-        let batch = self.under_way.take().unwrap_or_default();
         self.batch_max = Some((batch.len() / 2).max(1));
+        self.narrowed_after = self.sent;
         self.buffered.splice(0..0, batch);
     }
 
     /// The answer got lost: the batch may have been taken. Sending it again asks the store. Nothing comes back
     /// but what a planted bug forgets; the pool has no use for it.
-    pub fn answer_lost(&mut self, now: Moment) -> Vec<Settlement> {
+    pub fn answer_lost(&mut self, number: BatchNumber, now: Moment) -> Vec<Settlement> {
         if planted(Bug::ForgetLostSettle) {
-            return self.taken();
+            return self.taken(number);
         }
         self.is_stuck = false;
-        self.send_again(now);
+        let batch = self.answered(number);
+        self.send_again(batch, now);
         Vec::new()
     }
 
     /// The store says that the batch itself is wrong. It is cut in half; a single one that is refused is given
     /// up here and reported, so that it blocks no others.
-    pub fn refused(&mut self, now: Moment) -> Option<Settlement> {
-        let mut batch = self.under_way.take().unwrap_or_default();
+    pub fn refused(&mut self, number: BatchNumber, now: Moment) -> Option<Settlement> {
+        let mut batch = self.answered(number);
         if batch.len() <= 1 {
             // The store is up, it just does not want this one: the pool need not wait for the next to go on.
             self.backoff.reset();
             return batch.pop();
         }
-        self.under_way = Some(batch);
         self.is_stuck = false;
-        self.send_again(now);
+        self.send_again(batch, now);
         None
     }
 
     /// Forgets everything. Only a planted bug does that: an end is kept until the store has answered for it.
     pub fn clear(&mut self) -> Vec<Settlement> {
-        let mut all = self.under_way.take().unwrap_or_default();
+        let mut all: Vec<_> = self.under_way.drain(..).flat_map(|(_, batch)| batch).collect();
         all.append(&mut self.buffered);
         all
     }

@@ -112,8 +112,9 @@ impl PoolShell {
                 let event = move |answer| Event::ClaimAnswered(token, answer);
                 self.ask(|engine| async move { engine.claim(request).await }, event)
             }
-            Effect::Settle(batch) => {
-                self.ask(|engine| async move { engine.settle(batch).await }, Event::SettleAnswered)
+            Effect::Settle(number, batch) => {
+                let event = move |answer| Event::SettleAnswered(number, answer);
+                self.ask(|engine| async move { engine.settle(batch).await }, event)
             }
             Effect::Start(claimed) => self.start(claimed),
             Effect::Abort(fence) => self.controls.abort(fence),

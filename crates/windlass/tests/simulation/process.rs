@@ -14,6 +14,7 @@ use windlass::upkeep::{Duty, Upkeep};
 use windlass::worker::Moment;
 use windlass::worker::heart::Heart;
 use windlass::worker::pool::{Event, Pool, Trouble};
+use windlass::worker::settle::BatchNumber;
 use windlass_core::claim::{ClaimAnswer, ClaimToken, Claimed, Fence};
 use windlass_core::engine::Hint;
 use windlass_core::error::EngineError;
@@ -35,7 +36,7 @@ pub(crate) enum Part {
     Declare,
     Register,
     Claim(usize, ClaimToken),
-    Settle(usize),
+    Settle(usize, BatchNumber),
     Heart,
     StartOver,
     Upkeep,
@@ -209,9 +210,9 @@ impl Body {
                 let answer = answer.map_err(|error| trouble(&error));
                 self.tell(at, Event::ClaimAnswered(token, answer.map(claimed)), now);
             }
-            (Part::Settle(at), answer) => {
+            (Part::Settle(at, number), answer) => {
                 let answer = answer.map_err(|error| trouble(&error));
-                self.tell(at, Event::SettleAnswered(answer.map(settled)), now);
+                self.tell(at, Event::SettleAnswered(number, answer.map(settled)), now);
             }
             (Part::Heart, answer) => self.beaten(answer, now, plan, out),
             (Part::StartOver, Err(_)) => out.push(Wish::Later(AGAIN, Input::StartOver)),

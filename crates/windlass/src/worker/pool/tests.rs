@@ -23,6 +23,8 @@ struct Bench {
     next_job: i64,
     /// The last claim.
     asked: Option<ClaimToken>,
+    /// Batches that were not answered yet, oldest first.
+    sent: VecDeque<BatchNumber>,
 }
 
 impl Bench {
@@ -47,7 +49,7 @@ impl Bench {
             ClaimToken::from_random(token)
         });
         let pool = Pool::new(settings, WorkerId::from_random(1), quarantine.shared(), tokens);
-        Self { pool, now: Moment::ZERO, next_job: first_job, asked: None }
+        Self { pool, now: Moment::ZERO, next_job: first_job, asked: None, sent: VecDeque::new() }
     }
 
     fn effects(&mut self) -> Vec<Effect> {
@@ -57,7 +59,17 @@ impl Bench {
             _ => None,
         });
         self.asked = asked.or(self.asked);
+        self.sent.extend(effects.iter().filter_map(|effect| match effect {
+            Effect::Settle(number, _) => Some(*number),
+            _ => None,
+        }));
         effects
+    }
+
+    /// The oldest batch that is under way is answered.
+    fn settle_answered(&mut self, answer: Result<Vec<Settled>, Trouble>) -> Vec<Effect> {
+        let number = self.sent.pop_front().expect("a batch is under way");
+        self.on(Event::SettleAnswered(number, answer))
     }
 
     fn on(&mut self, event: Event) -> Vec<Effect> {
@@ -138,7 +150,7 @@ fn starts(effects: &[Effect]) -> Vec<Fence> {
 fn settled(effects: &[Effect]) -> Vec<Settlement> {
     effects
         .iter()
-        .filter_map(|effect| if let Effect::Settle(batch) = effect { Some(batch.clone()) } else { None })
+        .filter_map(|effect| if let Effect::Settle(_, batch) = effect { Some(batch.clone()) } else { None })
         .flatten()
         .collect()
 }
@@ -216,7 +228,7 @@ fn what_ends_together_is_settled_together() {
     let effects = bench.effects();
     assert_eq!(settled(&effects).len(), 3);
     assert_eq!(bench.pool.held(), 3, "unsettled jobs still count");
-    bench.on(Event::SettleAnswered(Ok(vec![Settled::Applied; 3])));
+    bench.settle_answered(Ok(vec![Settled::Applied; 3]));
     assert_eq!(bench.pool.held(), 0);
 }
 
@@ -227,11 +239,11 @@ fn a_batch_that_failed_is_sent_again_and_nothing_starts_meanwhile() {
     let effects = bench.answer(&request, 3, MORE);
     let effects = bench.end(starts(&effects)[0], SECOND);
     let (batch, claim) = (settled(&effects), claims(effects).remove(0));
-    bench.on(Event::SettleAnswered(Err(Trouble::Unknown)));
+    bench.settle_answered(Err(Trouble::Unknown));
     assert!(starts(&bench.answer(&claim, 1, MORE)).is_empty(), "nothing new while the store takes no ends");
     bench.now = bench.pool.wake_at();
     assert_eq!(settled(&bench.effects()), batch);
-    let effects = bench.on(Event::SettleAnswered(Ok(vec![Settled::Applied])));
+    let effects = bench.settle_answered(Ok(vec![Settled::Applied]));
     assert_eq!(starts(&effects).len(), 1);
 }
 
@@ -326,7 +338,7 @@ fn a_claim_that_is_answered_after_the_stop_is_given_back() {
     assert!(!bench.pool.has_ended(), "jobs may be on their way to us");
     let effects = bench.answer(&request, 2, MORE);
     assert_eq!((starts(&effects).len(), settled(&effects).len()), (0, 2));
-    bench.on(Event::SettleAnswered(Ok(vec![Settled::Applied; 2])));
+    bench.settle_answered(Ok(vec![Settled::Applied; 2]));
     assert!(bench.pool.has_ended());
 }
 
@@ -378,7 +390,7 @@ fn a_drain_goes_on_until_nothing_is_due() {
     let effects = bench.answer(&request, 1, MORE);
     bench.on(Event::Drain);
     bench.end(starts(&effects)[0], SECOND);
-    bench.on(Event::SettleAnswered(Ok(vec![Settled::Applied])));
+    bench.settle_answered(Ok(vec![Settled::Applied]));
     assert!(!bench.pool.has_ended());
     let request = claims(effects).remove(0);
     bench.answer(&request, 0, Outlook { next_due_in: Some(SECOND), ..NOTHING });
@@ -428,7 +440,7 @@ fn a_lost_claim_is_told_and_the_slot_is_free() {
     let request = bench.claim();
     let running = starts(&bench.answer(&request, 1, NOTHING));
     bench.end(running[0], SECOND);
-    let effects = bench.on(Event::SettleAnswered(Ok(vec![Settled::ClaimLost])));
+    let effects = bench.settle_answered(Ok(vec![Settled::ClaimLost]));
     assert!(matches!(effects[..], [Effect::ClaimLost(fence)] if fence == running[0]));
     assert_eq!(bench.pool.held(), 0);
 }
@@ -449,13 +461,13 @@ fn a_settlement_that_the_store_refuses_blocks_no_other() {
         bench.now = bench.now.max(bench.pool.wake_at().min(SECOND * 3600));
         for effect in bench.effects() {
             match effect {
-                Effect::Settle(batch) if batch.iter().any(|settlement| settlement.fence == bad) => {
-                    bench.pool.on(Event::SettleAnswered(Err(Trouble::Refused)), bench.now);
+                Effect::Settle(number, batch) if batch.iter().any(|settlement| settlement.fence == bad) => {
+                    bench.pool.on(Event::SettleAnswered(number, Err(Trouble::Refused)), bench.now);
                 }
-                Effect::Settle(batch) => {
+                Effect::Settle(number, batch) => {
                     taken.extend(batch.iter().map(|settlement| settlement.fence));
                     let answer = Ok(vec![Settled::Applied; batch.len()]);
-                    bench.pool.on(Event::SettleAnswered(answer), bench.now);
+                    bench.pool.on(Event::SettleAnswered(number, answer), bench.now);
                 }
                 Effect::GaveUp(settlement) => given_up.push(settlement.fence),
                 _ => {}
@@ -485,7 +497,7 @@ fn a_pool_that_cannot_settle_sleeps_until_it_tries_again() {
     let running = starts(&bench.answer(&request, 1, NOTHING));
     bench.end(running[0], SECOND);
     bench.now += SECOND * 60;
-    bench.on(Event::SettleAnswered(Err(Trouble::NotDone)));
+    bench.settle_answered(Err(Trouble::NotDone));
     assert!(bench.pool.wake_at() > bench.now, "{:?}", bench.pool.wake_at());
 }
 
@@ -499,7 +511,7 @@ fn a_pool_whose_last_settlements_were_all_refused_goes_on() {
     }
     assert_eq!(settled(&bench.effects()).len(), 2);
     for _ in 0..3 {
-        bench.on(Event::SettleAnswered(Err(Trouble::Refused)));
+        bench.settle_answered(Err(Trouble::Refused));
         bench.now += SECOND;
         bench.effects();
     }

@@ -51,10 +51,10 @@ impl Body {
             Effect::Claim(request) => {
                 out.push(Wish::Send(Part::Claim(at, request.token), Call::Claim(request)));
             }
-            Effect::Settle(batch) => {
+            Effect::Settle(number, batch) => {
                 let first = batch.iter().filter(|settlement| self.told.insert(settlement.fence));
                 out.extend(first.cloned().map(Wish::Ended));
-                out.push(Wish::Send(Part::Settle(at), Call::Settle(batch)));
+                out.push(Wish::Send(Part::Settle(at, number), Call::Settle(batch)));
             }
             Effect::Start(claimed) => self.start(at, &claimed, now, pace, seed, out),
             Effect::Abort(fence) => {

@@ -1,5 +1,7 @@
 //! While a deep backlog flows, two claims are under way, and nothing of either is lost.
 
+use std::collections::HashSet;
+
 use super::*;
 
 const FAST: Duration = Duration::from_micros(1);
@@ -25,10 +27,11 @@ fn flowing() -> (Bench, ClaimRequest, ClaimRequest) {
 fn run_all(bench: &mut Bench, under_way: &mut Vec<ClaimRequest>) {
     while let Some(fence) = bench.pool.running.keys().next().copied() {
         let effects = bench.end(fence, FAST);
-        if let Some(Effect::Settle(batch)) = effects.iter().find(|effect| matches!(effect, Effect::Settle(_)))
+        if let Some(Effect::Settle(_, batch)) =
+            effects.iter().find(|effect| matches!(effect, Effect::Settle(..)))
         {
             let answers = vec![Settled::Applied; batch.len()];
-            under_way.extend(claims(bench.on(Event::SettleAnswered(Ok(answers)))));
+            under_way.extend(claims(bench.settle_answered(Ok(answers))));
         }
         under_way.extend(claims(effects));
     }
@@ -84,7 +87,7 @@ fn a_stop_sends_no_further_claim_and_gives_back_what_both_bring() {
     bench.answer(&second, 2, MORE);
     while bench.pool.settler.unsettled() > 0 {
         let batch = bench.pool.settler.unsettled();
-        bench.on(Event::SettleAnswered(Ok(vec![Settled::Applied; batch])));
+        bench.settle_answered(Ok(vec![Settled::Applied; batch]));
     }
     assert!(bench.pool.has_ended() && bench.pool.running() == 0);
 }
@@ -111,4 +114,104 @@ fn a_suspect_is_claimed_although_the_backlog_never_ends() {
     assert!(next.is_empty(), "prefetching would keep every slot busy");
     run_all(&mut bench, &mut next);
     assert_eq!(next[0].suspects, Suspects::One { crashes_max: u32::MAX });
+}
+
+/// A pool of which so many jobs have just ended, and what it sends of them.
+fn ended(count: u32) -> (Bench, Vec<Vec<Settlement>>) {
+    let mut bench = Bench::new();
+    bench.pool.set_concurrency(count);
+    let request = bench.claim();
+    let running = starts(&bench.answer(&request, count, NOTHING));
+    for fence in running {
+        let report = AttemptReport::default();
+        bench.pool.on(Event::Ended { fence, outcome: Outcome::Done(None), report }, bench.now);
+    }
+    let effects = bench.effects();
+    (bench, batches(&effects))
+}
+
+fn batches(effects: &[Effect]) -> Vec<Vec<Settlement>> {
+    let batch = |effect: &Effect| match effect {
+        Effect::Settle(_, batch) => Some(batch.clone()),
+        _ => None,
+    };
+    effects.iter().filter_map(batch).collect()
+}
+
+fn sizes(batches: &[Vec<Settlement>]) -> Vec<usize> {
+    batches.iter().map(Vec::len).collect()
+}
+
+fn applied(count: usize) -> Result<Vec<Settled>, Trouble> {
+    Ok(vec![Settled::Applied; count])
+}
+
+#[test]
+fn where_many_jobs_end_a_second_batch_does_not_wait_for_the_first_and_a_third_does() {
+    let (mut bench, sent) = ended(900);
+    assert_eq!(sizes(&sent), [900]);
+    let (mut more, sent) = ended(2_600);
+    assert_eq!(sizes(&sent), [1_000, 1_000]);
+    assert_eq!(
+        sizes(&batches(&more.settle_answered(applied(1_000)))),
+        [600],
+        "as soon as one of them is answered"
+    );
+    assert!(batches(&bench.settle_answered(applied(900))).is_empty());
+    assert_eq!(bench.pool.held(), 0);
+}
+
+#[test]
+fn a_few_that_end_while_a_batch_is_under_way_wait_for_its_answer() {
+    let (mut bench, sent) = ended(1_400);
+    assert_eq!(sizes(&sent), [1_000], "small batches cost the store more than big ones");
+    assert_eq!(sizes(&batches(&bench.settle_answered(applied(1_000)))), [400]);
+}
+
+#[test]
+fn of_two_batches_that_are_answered_in_the_other_order_each_lets_go_of_its_own_jobs() {
+    let (mut bench, sent) = ended(1_700);
+    let second = bench.sent.pop_back().unwrap();
+    let lost = |effects: &[Effect]| {
+        let fence = |effect: &Effect| match effect {
+            Effect::ClaimLost(fence) => Some(*fence),
+            _ => None,
+        };
+        effects.iter().filter_map(fence).collect::<Vec<_>>()
+    };
+    let effects = bench.on(Event::SettleAnswered(second, Ok(vec![Settled::ClaimLost; 700])));
+    assert_eq!(lost(&effects), sent[1].iter().map(|end| end.fence).collect::<Vec<_>>());
+    assert_eq!(bench.pool.held(), 1_000);
+    assert!(lost(&bench.settle_answered(applied(1_000))).is_empty());
+    assert_eq!(bench.pool.held(), 0);
+}
+
+#[test]
+fn after_one_of_two_batches_failed_its_half_goes_alone_once_the_other_is_answered() {
+    let (mut bench, sent) = ended(2_000);
+    assert_eq!(sizes(&sent), [1_000, 1_000]);
+    assert!(batches(&bench.settle_answered(Err(Trouble::Unknown))).is_empty());
+    bench.now += SECOND * 60;
+    assert!(batches(&bench.effects()).is_empty(), "nothing beside one that may fail as well");
+    assert_eq!(bench.pool.wake_at(), Moment::MAX, "the answer is an event");
+    let again = batches(&bench.settle_answered(applied(1_000)));
+    assert_eq!(sizes(&again), [500]);
+    assert_eq!(again[0], sent[0][..500]);
+}
+
+#[test]
+fn when_both_batches_fail_every_end_is_sent_again_and_stored_once() {
+    let (mut bench, sent) = ended(2_000);
+    bench.settle_answered(Err(Trouble::NotDone));
+    bench.settle_answered(Err(Trouble::Unknown));
+    let mut stored = HashSet::new();
+    while bench.pool.held() > 0 {
+        bench.now = bench.pool.wake_at();
+        let mut next = batches(&bench.effects());
+        while let Some(batch) = next.pop() {
+            assert!(batch.iter().all(|end| stored.insert(end.fence)), "each once");
+            next.extend(batches(&bench.settle_answered(applied(batch.len()))));
+        }
+    }
+    assert_eq!(stored, sent.concat().iter().map(|end| end.fence).collect());
 }

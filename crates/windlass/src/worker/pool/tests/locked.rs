@@ -44,7 +44,7 @@ fn an_end_that_the_store_cannot_take_now_keeps_neither_the_others_nor_new_claims
         if answer.is_ok() {
             stored.extend(batch.iter().map(|settlement| settlement.fence));
         }
-        effects = bench.on(Event::SettleAnswered(answer));
+        effects = bench.settle_answered(answer);
         if settled(&effects).is_empty() {
             bench.now = bench.pool.wake_at();
             effects = bench.effects();

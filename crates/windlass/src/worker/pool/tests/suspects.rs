@@ -42,7 +42,7 @@ fn while_one_job_with_two_crashes_is_held_no_other_is_claimed_in_the_process() {
     );
     one.end(running[0], SECOND);
     assert_eq!(quarantine.shared().enter(), 1, "a process that dies now would be charged to it too");
-    one.on(Event::SettleAnswered(Ok(vec![Settled::Applied])));
+    one.settle_answered(Ok(vec![Settled::Applied]));
     other.now = other.pool.wake_at();
     let look = other.claim();
     let again = claims(other.answer(&look, 0, suspect_due)).remove(0);
@@ -61,7 +61,7 @@ fn a_suspect_that_waits_for_its_place_in_the_same_pool_is_asked_for_once_it_is_f
     assert_eq!(request.suspects, Suspects::One { crashes_max: 1 });
     bench.answer(&request, 0, suspect_due);
     assert!(claims(bench.end(running[0], SECOND)).is_empty(), "its end is not stored yet");
-    let again = claims(bench.on(Event::SettleAnswered(Ok(vec![Settled::Applied])))).remove(0);
+    let again = claims(bench.settle_answered(Ok(vec![Settled::Applied]))).remove(0);
     assert_eq!(again.suspects, Suspects::One { crashes_max: u32::MAX });
 }
 
@@ -77,7 +77,7 @@ fn a_suspect_that_is_given_back_frees_its_place() {
     assert_eq!(quarantine.shared().enter(), 1);
     bench.on(Event::LeaseRanOut);
     assert_eq!(quarantine.shared().enter(), 1, "the store has not heard of it");
-    bench.on(Event::SettleAnswered(Ok(vec![Settled::Applied])));
+    bench.settle_answered(Ok(vec![Settled::Applied]));
     assert_eq!(quarantine.shared().enter(), u32::MAX);
 }
 
