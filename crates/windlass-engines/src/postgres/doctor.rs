@@ -25,13 +25,13 @@ const INDEXES: [&str; 10] = [
     "delayed_jobs_pkey",
     "delayed_jobs_ready",
     "delayed_jobs_parked",
-    "delayed_jobs_running",
     "delayed_jobs_stopping",
     "delayed_jobs_expiring",
     "job_history_id",
     "job_keys_pkey",
     "receipts_pkey",
-    "claim_tokens_pkey",
+    "claims_pkey",
+    "claims_worker",
 ];
 
 impl PostgresEngine {

@@ -17,6 +17,7 @@ mod settle;
 mod row_places;
 mod land;
 mod workers;
+mod claims;
 mod rescue;
 mod upkeep;
 mod read;
@@ -44,7 +45,7 @@ mod open;
 mod plans;
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 use std::time::{Duration, Instant as Moment};
 
@@ -128,6 +129,8 @@ struct Store {
     look_micros: AtomicU64,
     /// Whether the last claim was a big one and brought all it asked for.
     is_flowing: AtomicBool,
+    /// Up to which number sweeps have looked for running jobs that no claim knows of.
+    mended_up_to: AtomicI64,
     /// Whether jobs that succeeded lately had keys.
     ends_have_keys: AtomicBool,
     /// Whether all jobs that succeeded lately left a trace, and nothing else.
@@ -165,6 +168,7 @@ impl PostgresEngine {
             depths_seen: Mutex::default(),
             look_micros: AtomicU64::new(0),
             is_flowing: AtomicBool::new(false),
+            mended_up_to: AtomicI64::new(0),
             ends_have_keys: AtomicBool::new(false),
             ends_are_traces: AtomicBool::new(false),
             row_places: Mutex::default(),

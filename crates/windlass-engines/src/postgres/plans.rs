@@ -20,11 +20,11 @@ const BIG: [&str; 9] = [
     "job_keys",
     "receipts",
     "count_deltas",
-    "claim_tokens",
+    "claims",
 ];
 
 /// Statements that run for every batch of jobs, or every second.
-const HOT: [&str; 41] = [
+const HOT: [&str; 45] = [
     "enqueue",
     "insert_jobs",
     "reserve_keys",
@@ -64,20 +64,28 @@ const HOT: [&str; 41] = [
     "misplaced",
     "waiting_of_type",
     "fold_counts",
+    "fold_claims",
+    "mend_claims",
+    "running_of",
+    "declare_dead",
     "unfinished",
     "queue_counts",
 ];
 
 /// Which statement may walk over which index, or any of a table, from its beginning, and why it does not walk far.
-const MAY_WALK: [(&str, &str, &str); 4] = [
-    ("orphans", "delayed_jobs_running", "only running jobs are in this index"),
+const MAY_WALK: [(&str, &str, &str); 5] = [
+    ("asked_to_stop", "delayed_jobs_stopping", "only what was asked to stop is in this index"),
+    ("orphans", "claims_worker", "only claims that hold something are in this index"),
     ("fold_counts", "count_deltas_pkey", "it stops at its limit, and what it has walked over is gone"),
     ("unfinished", "count_deltas", "what is not yet folded is kept short by folding"),
     ("queue_counts", "count_deltas", "what is not yet folded is kept short by folding"),
 ];
 
 /// Sorts of what was found by an index already, or of a handful.
-const MAY_SORT: [&str; 10] = [
+const MAY_SORT: [&str; 13] = [
+    "running_of",
+    "declare_dead",
+    "mend_claims",
     "claim_suspect",
     "claimed_before",
     "look",

@@ -79,7 +79,8 @@ impl Store {
         let ended = Place { statement: &self.sql.list_ended, reader: row::ended_record, is_live: false };
         match phase {
             None => vec![live, dead, ended],
-            Some(Phase::Ready | Phase::Scheduled | Phase::Parked | Phase::Running) => vec![live],
+            Some(Phase::Running) => vec![Place { statement: &self.sql.list_running, ..live }],
+            Some(Phase::Ready | Phase::Scheduled | Phase::Parked) => vec![live],
             Some(Phase::Dead) => vec![dead],
             Some(Phase::Succeeded | Phase::Cancelled) => vec![ended],
         }
@@ -153,7 +154,6 @@ impl Filters {
             Some(Phase::Ready) => self.add(&format!("{WAITS} <= "), Instant(now), Type::TIMESTAMPTZ),
             Some(Phase::Scheduled) => self.add(&format!("{WAITS} > "), Instant(now), Type::TIMESTAMPTZ),
             Some(Phase::Parked) => self.lines.push("AND gate IS NOT NULL".to_owned()),
-            Some(Phase::Running) => self.lines.push("AND locked_by IS NOT NULL".to_owned()),
             Some(Phase::Succeeded) if !place.is_live => self.lines.push(format!("AND state = {SUCCEEDED}")),
             Some(Phase::Cancelled) if !place.is_live => self.lines.push(format!("AND state = {CANCELLED}")),
             _ => {}

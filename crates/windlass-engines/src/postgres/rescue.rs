@@ -29,6 +29,10 @@ struct Orphan {
 
 impl Store {
     pub(super) async fn rescue(&self, request: RescueRequest) -> Step<Rescued> {
+        if !request.silent.is_empty() {
+            // Else a look at what they held would walk over what they ended lately.
+            self.fold_claims().await?;
+        }
         for suspicion in &request.silent {
             self.declare_dead(suspicion).await?;
         }

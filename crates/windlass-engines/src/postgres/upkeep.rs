@@ -60,6 +60,8 @@ impl Store {
         let mut duties = Duties::default();
         let expired = duties.attempt(self.cancel_expired(limit)).await;
         duties.attempt(self.fold_counts()).await;
+        duties.attempt(self.fold_claims()).await;
+        duties.attempt(self.mend_claims()).await;
         let served = duties.attempt(self.served()).await;
         let unhandled = duties.attempt(self.park_unhandled(limit, &served)).await;
         duties.attempt(self.give_up_misplaced(limit)).await;
@@ -256,7 +258,7 @@ impl Store {
         for (statement, kept) in [
             (&self.sql.prune_rest, 0),
             (&self.sql.prune_receipts, receipts),
-            (&self.sql.prune_tokens, receipts),
+            (&self.sql.prune_claims, receipts),
             (&self.sql.prune_traces, receipts),
             (&self.sql.prune_workers, workers),
             (&self.sql.prune_keys, 0),

@@ -19,6 +19,7 @@ mod listening;
 mod pooled;
 mod locks;
 mod traces;
+mod claims;
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};

@@ -116,11 +116,11 @@ async fn a_day_that_cannot_be_dropped_keeps_nothing_else_from_being_pruned() {
     place.sql(
         "CREATE OR REPLACE FUNCTION windlass.drop_days(present timestamptz, OUT dropped bigint, OUT more boolean)
          LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'it takes too long' USING ERRCODE = '57014'; END $$;
-         INSERT INTO windlass.claim_tokens (token, at) VALUES (gen_random_uuid(), now() - interval '1 day')",
+         INSERT INTO windlass.claims (token, at) VALUES (gen_random_uuid(), now() - interval '1 day')",
     );
     let error = engine.prune(100).await.unwrap_err();
     assert!(error.to_string().contains("too long"), "{error}");
-    assert_eq!(place.count("windlass.claim_tokens"), 0);
+    assert_eq!(place.count("windlass.claims"), 0);
 }
 
 #[tokio::test]

@@ -62,25 +62,24 @@ CREATE TABLE windlass.delayed_jobs (
     last_error text,
     gate text,
     cancel_requested text,
-    -- A claim writes each row anew, which needs room for a second entry beside the first.
-    CONSTRAINT delayed_jobs_pkey PRIMARY KEY (id) WITH (fillfactor = 45)
+    CONSTRAINT delayed_jobs_pkey PRIMARY KEY (id)
 ) WITH (
-    fillfactor = 80,
+    -- A claim writes each row anew, a little longer, beside the old one: more than half of a page is left for that. No index
+    -- goes by a column that a claim changes (locked_at, locked_by, token, attempts, boosted), so none has to learn of it.
+    fillfactor = 40,
     autovacuum_vacuum_scale_factor = 0.02,
     autovacuum_vacuum_threshold = 5000,
     autovacuum_vacuum_cost_delay = 0,
     autovacuum_analyze_scale_factor = 0.05
 );
--- The order of claims.
-CREATE INDEX delayed_jobs_ready ON windlass.delayed_jobs (queue, priority, scheduled_at, id)
-    WHERE locked_at IS NULL AND gate IS NULL;
+-- The order of claims. Running jobs stay in it.
+CREATE INDEX delayed_jobs_ready ON windlass.delayed_jobs (queue, priority, scheduled_at, id) WHERE gate IS NULL;
 CREATE INDEX delayed_jobs_parked ON windlass.delayed_jobs (gate, scheduled_at, id) WHERE gate IS NOT NULL;
-CREATE INDEX delayed_jobs_running ON windlass.delayed_jobs (locked_by) WHERE locked_by IS NOT NULL;
--- What was asked to stop, for heartbeats: while an old transaction keeps vacuum away, the index above fills up with
--- claims that have ended.
-CREATE INDEX delayed_jobs_stopping ON windlass.delayed_jobs (locked_by, id) WHERE cancel_requested IS NOT NULL;
+-- What was asked to stop, for heartbeats.
+CREATE INDEX delayed_jobs_stopping ON windlass.delayed_jobs (id) WHERE cancel_requested IS NOT NULL;
+-- What was started once no longer expires. A job that failed or crashed was.
 CREATE INDEX delayed_jobs_expiring ON windlass.delayed_jobs (expires_at)
-    WHERE expires_at IS NOT NULL AND locked_at IS NULL AND attempts = 0;
+    WHERE expires_at IS NOT NULL AND failures = 0 AND crashes = 0;
 CREATE INDEX delayed_jobs_key ON windlass.delayed_jobs (key) WHERE key IS NOT NULL;
 CREATE INDEX delayed_jobs_correlation ON windlass.delayed_jobs (correlation) WHERE correlation IS NOT NULL;
 CREATE INDEX delayed_jobs_group ON windlass.delayed_jobs (job_group) WHERE job_group IS NOT NULL;
@@ -213,14 +212,37 @@ CREATE TABLE windlass.receipts (
 );
 CREATE INDEX receipts_at ON windlass.receipts USING brin (at) WITH (pages_per_range = 16, autosummarize = on);
 
--- The token of each claim that brought something, and of each that was asked about because its answer got lost. What
--- was asked about brings nothing any more, however late its statement comes.
-CREATE TABLE windlass.claim_tokens (
+-- Each claim that brought something: whose it is, its jobs and how many of them it holds. Once it holds none, it forgets
+-- them. And each that was asked about because its answer got lost: what was asked about brings nothing any more, however
+-- late its statement comes.
+CREATE TABLE windlass.claims (
     token uuid PRIMARY KEY,
     at timestamptz NOT NULL,
-    asked_about boolean NOT NULL DEFAULT false
+    worker uuid,
+    held integer NOT NULL DEFAULT 0,
+    asked_about boolean NOT NULL DEFAULT false,
+    jobs bigint[]
 );
-CREATE INDEX claim_tokens_at ON windlass.claim_tokens USING brin (at) WITH (pages_per_range = 16, autosummarize = on);
+-- They are read rarely and written all the time: to compress them costs more than the space.
+ALTER TABLE windlass.claims ALTER COLUMN jobs SET STORAGE EXTERNAL;
+CREATE INDEX claims_worker ON windlass.claims (worker) WHERE jobs IS NOT NULL;
+CREATE INDEX claims_at ON windlass.claims USING brin (at) WITH (pages_per_range = 16, autosummarize = on);
+
+-- How many jobs of a claim have left it, for upkeep to fold into claims. Only ever added to: two who end jobs of one claim
+-- at once would wait for each other, and for whoever ends one in a long transaction of their own.
+CREATE TABLE windlass.claim_ends (
+    token uuid NOT NULL,
+    jobs integer NOT NULL
+) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
+
+-- What runs, and who runs it. A claim may name jobs that have left it since; those that it holds bear its token.
+CREATE VIEW windlass.running AS
+    SELECT j.id, c.worker, c.token FROM windlass.claims c
+    CROSS JOIN LATERAL unnest(c.jobs) AS named (id)
+    CROSS JOIN LATERAL (
+        SELECT j.id FROM windlass.delayed_jobs j WHERE j.id = named.id AND j.token = c.token AND j.locked_by = c.worker
+    ) AS j
+    WHERE c.jobs IS NOT NULL;
 
 -- Processes that claim jobs. One that was declared dead has a place in the order of deaths and what it held then.
 -- It never comes back to life: not while its row stays, and not as one that nobody knows any more.

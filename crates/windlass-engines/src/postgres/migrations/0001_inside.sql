@@ -913,6 +913,7 @@ BEGIN
     END IF;
     INSERT INTO windlass.count_deltas (job_type, queue, running, succeeded, cancelled)
     VALUES (gone.job_type, gone.queue, -1, is_done::integer, (NOT is_done)::integer);
+    INSERT INTO windlass.claim_ends (token, jobs) VALUES (gone.token, 1);
     IF gone.key IS NOT NULL THEN
         INSERT INTO windlass.ended_keys (job, job_type, key) VALUES (gone.id, gone.job_type, gone.key);
     END IF;

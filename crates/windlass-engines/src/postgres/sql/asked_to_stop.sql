@@ -1,4 +1,4 @@
 -- asked_to_stop: the running jobs of a worker that somebody asked to stop.
 -- $1 worker
 SELECT id, token FROM windlass.delayed_jobs
-WHERE locked_by = $1::uuid AND cancel_requested IS NOT NULL ORDER BY id;
+WHERE cancel_requested IS NOT NULL AND locked_by = $1::uuid ORDER BY id;

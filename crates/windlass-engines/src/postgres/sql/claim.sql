@@ -28,17 +28,19 @@ WITH door AS MATERIALIZED (
         FOR UPDATE SKIP LOCKED
     ) AS job
     WHERE door.alive AND door.version = $4::bigint
-        AND NOT EXISTS (SELECT 1 FROM windlass.claim_tokens WHERE token = $3::uuid AND asked_about)
+        AND NOT EXISTS (SELECT 1 FROM windlass.claims WHERE token = $3::uuid AND asked_about)
     LIMIT $7::integer
+), wanted AS MATERIALIZED (
+    SELECT ids, cardinality(ids) AS n FROM (SELECT array_agg(id) AS ids FROM picked WHERE NOT late) AS p WHERE ids IS NOT NULL
 ), spent AS MATERIALIZED (
-    INSERT INTO windlass.claim_tokens (token, at)
-    SELECT $3::uuid, at FROM door WHERE NOT $9::boolean AND EXISTS (SELECT 1 FROM picked WHERE NOT late)
+    INSERT INTO windlass.claims (token, at, worker, held, jobs)
+    SELECT $3::uuid, door.at, $2::uuid, wanted.n, wanted.ids FROM door, wanted WHERE NOT $9::boolean
     ON CONFLICT DO NOTHING
     RETURNING token
 ), spent_before AS MATERIALIZED (
-    UPDATE windlass.claim_tokens SET asked_about = false
-    WHERE $9::boolean AND token = $3::uuid AND NOT asked_about AND EXISTS (SELECT 1 FROM picked WHERE NOT late)
-    RETURNING token
+    UPDATE windlass.claims c SET held = c.held + wanted.n, jobs = coalesce(c.jobs, '{}') || wanted.ids FROM wanted
+    WHERE $9::boolean AND c.token = $3::uuid AND NOT c.asked_about
+    RETURNING c.token
 ), taken AS (
     UPDATE windlass.delayed_jobs j
     SET locked_at = d.at, locked_by = $2::uuid, token = $3::uuid, attempts = j.attempts + 1, boosted = $8::boolean
@@ -48,12 +50,18 @@ WITH door AS MATERIALIZED (
     RETURNING j.id, j.job_type, j.queue, j.priority, j.payload, j.created_at, j.scheduled_at, j.expires_at, j.key, j.correlation,
         j.job_group, j.tags, j.options, j.attempts, j.failures, j.crashes, j.holds, j.progress, j.last_error, j.boosted,
         j.ctid AS place
+), by_minute AS MATERIALIZED (
+    SELECT job_type, queue, date_trunc('minute', scheduled_at) AS minute, count(*) AS n FROM taken GROUP BY 1, 2, 3
 ), counted AS (
     INSERT INTO windlass.count_deltas (job_type, queue, minute, waiting, running)
-    SELECT job_type, queue, floor(extract(epoch FROM minute) / 60)::bigint, - n, n FROM (
-        SELECT job_type, queue, date_trunc('minute', scheduled_at) AS minute, count(*) AS n
-        FROM taken GROUP BY 1, 2, 3
-    ) AS taken_by_minute
+    SELECT job_type, queue, floor(extract(epoch FROM minute) / 60)::bigint, - n, n FROM by_minute
+), missed AS (
+    -- Rows that moved between snapshot and lock were picked, and are not where they were.
+    INSERT INTO windlass.claim_ends (token, jobs)
+    SELECT m.token, m.n FROM (
+        SELECT s.token, wanted.n - coalesce((SELECT sum(n) FROM by_minute), 0) AS n
+        FROM wanted, (SELECT token FROM spent UNION ALL SELECT token FROM spent_before) AS s
+    ) AS m WHERE m.n > 0
 )
 SELECT d.version, d.at, d.alive, (SELECT array_agg(id) FROM picked WHERE late),
     t.id, t.job_type, t.queue, t.priority, t.payload::text, t.created_at, t.scheduled_at, t.expires_at, t.key,

@@ -16,8 +16,8 @@ WITH door AS MATERIALIZED (
     ) AS job
     WHERE door.alive AND door.version = $4::bigint
 ), spent AS MATERIALIZED (
-    INSERT INTO windlass.claim_tokens (token, at)
-    SELECT $3::uuid, at FROM door WHERE EXISTS (SELECT 1 FROM picked)
+    INSERT INTO windlass.claims (token, at, worker, held, jobs)
+    SELECT $3::uuid, door.at, $2::uuid, 1, ARRAY[picked.id] FROM door, picked
     ON CONFLICT DO NOTHING
     RETURNING token
 ), taken AS (

@@ -3,5 +3,7 @@
 SELECT coalesce($1::timestamptz, now()), locked_at, boosted, NULL::boolean,
     id, job_type, queue, priority, payload::text, created_at, scheduled_at, expires_at, key,
     correlation, job_group, tags, options, attempts, failures, crashes, holds, progress, last_error
-FROM windlass.delayed_jobs WHERE locked_by = $2::uuid AND token = $3::uuid
+FROM windlass.delayed_jobs
+WHERE id = ANY (ARRAY (SELECT unnest(c.jobs) FROM windlass.claims c WHERE c.token = $3::uuid))
+    AND locked_by = $2::uuid AND token = $3::uuid
 ORDER BY priority, scheduled_at, id;

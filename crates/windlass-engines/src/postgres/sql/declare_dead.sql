@@ -2,6 +2,6 @@
 -- $1 now, or null for the server's clock   $2 worker   $3 its heartbeats as seen
 UPDATE windlass.workers w
 SET died = nextval('windlass.deaths'),
-    held = ARRAY (SELECT j.id FROM windlass.delayed_jobs j WHERE j.locked_by = w.id ORDER BY j.id)
+    held = ARRAY (SELECT r.id FROM windlass.running r WHERE r.worker = w.id ORDER BY r.id)
 WHERE w.id = $2::uuid AND w.beats = $3::bigint AND w.died IS NULL
     AND w.expires_at <= coalesce($1::timestamptz, now());

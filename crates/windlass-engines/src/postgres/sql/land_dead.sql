@@ -15,6 +15,8 @@ WITH input AS MATERIALIZED (
     WHERE j.id = i.id AND j.token IS NOT DISTINCT FROM i.claim
     RETURNING j.*, i.attempts_now, i.failures_now, i.crashes_now, i.holds_now, i.error, i.settled, i.worker,
         i.started_at, i.ending, i.attempt_error, i.output, i.why
+), left_claims AS (
+    INSERT INTO windlass.claim_ends (token, jobs) SELECT token, count(*) FROM gone WHERE token IS NOT NULL GROUP BY 1
 )
 INSERT INTO windlass.delayed_jobs_dlq (
     id, scheduled_at, created_at, expires_at, settled_by, attempts, max_attempts, failures, crashes, holds, priority,

@@ -5,6 +5,6 @@ DELETE FROM windlass.workers WHERE id = ANY (ARRAY (
     SELECT w.id FROM windlass.workers w
     WHERE w.died IS NOT NULL
         AND w.expires_at <= coalesce($1::timestamptz, now()) - $2::bigint * interval '1 microsecond'
-        AND NOT EXISTS (SELECT 1 FROM windlass.delayed_jobs j WHERE j.locked_by = w.id)
+        AND NOT EXISTS (SELECT 1 FROM windlass.running r WHERE r.worker = w.id)
     ORDER BY w.died LIMIT $3::integer
 )) RETURNING 1;

@@ -27,10 +27,14 @@ WITH input AS MATERIALIZED (
     RETURNING j.id, j.scheduled_at, j.created_at, j.expires_at, j.locked_by, j.token, j.attempts, j.max_attempts,
         j.failures, j.crashes, j.holds, j.priority, j.queue, j.job_type, j.key, j.correlation, j.job_group, j.tags,
         j.options, j.progress, j.last_error, j.payload, i.at, i.ran_for, i.result, i.output
+), by_claim AS MATERIALIZED (
+    SELECT token, job_type, queue, count(*) AS n, count(key) AS keys FROM gone GROUP BY 1, 2, 3
+), left_claims AS (
+    INSERT INTO windlass.claim_ends (token, jobs) SELECT token, sum(n) FROM by_claim GROUP BY 1
 ), types AS MATERIALIZED (
     -- The few that are among them, so that none is looked up for each job. One that somebody has deleted keeps what it had.
     SELECT g.job_type AS name, coalesce(t.retention_days, 7) AS retention_days, coalesce(t.keep_result, false) AS keep_result
-    FROM (SELECT DISTINCT job_type FROM gone) AS g LEFT JOIN windlass.job_types t ON t.name = g.job_type
+    FROM (SELECT DISTINCT job_type FROM by_claim) AS g LEFT JOIN windlass.job_types t ON t.name = g.job_type
 ), kept AS (
     INSERT INTO windlass.job_history (
         id, keep_until, scheduled_at, created_at, expires_at, ended_at, started_at, settled_by, worker,
@@ -57,10 +61,10 @@ WITH input AS MATERIALIZED (
     )
 ), counted AS (
     INSERT INTO windlass.count_deltas (job_type, queue, running, succeeded)
-    SELECT job_type, queue, - count(*), count(*) FROM gone GROUP BY 1, 2
+    SELECT job_type, queue, - sum(n), sum(n) FROM by_claim GROUP BY 1, 2
 )
 SELECT n = cardinality($2::bigint[]),
     CASE WHEN n < cardinality($2::bigint[]) THEN ARRAY (SELECT id FROM gone) ELSE '{}' END,
     CASE WHEN n < cardinality($2::bigint[]) THEN ARRAY (SELECT token FROM gone) ELSE '{}' END,
     has_keys, EXISTS (SELECT 1 FROM types WHERE retention_days > 0)
-FROM (SELECT count(*) AS n, count(key) > 0 AS has_keys FROM gone) AS told;
+FROM (SELECT coalesce(sum(n), 0) AS n, coalesce(sum(keys), 0) > 0 AS has_keys FROM by_claim) AS told;

@@ -17,6 +17,9 @@ WITH input AS MATERIALIZED (
 ), traced AS (
     INSERT INTO windlass.job_traces (settled_by, at, jobs)
     SELECT token, coalesce($1::timestamptz, now()), array_agg(id) FROM gone GROUP BY 1
+    RETURNING settled_by, cardinality(jobs) AS n
+), left_claims AS (
+    INSERT INTO windlass.claim_ends (token, jobs) SELECT settled_by, n FROM traced
 ), forgotten AS (
     DELETE FROM windlass.attempts WHERE job IN (SELECT id FROM gone WHERE has_attempts)
 ), counted AS (
@@ -26,4 +29,4 @@ WITH input AS MATERIALIZED (
 SELECT n = cardinality($2::bigint[]),
     CASE WHEN n < cardinality($2::bigint[]) THEN ARRAY (SELECT id FROM gone) ELSE '{}' END,
     CASE WHEN n < cardinality($2::bigint[]) THEN ARRAY (SELECT token FROM gone) ELSE '{}' END
-FROM (SELECT count(*) AS n FROM gone) AS told;
+FROM (SELECT coalesce(sum(n), 0) AS n FROM traced) AS told;

@@ -1,0 +1,50 @@
+//! What claims hold. Who runs a job is told by its row, but to find the jobs of one worker takes an index; and one that a
+//! claim has to write into for each job costs more than the claim itself. So each claim notes its jobs in one row of its own,
+//! every statement that ends jobs notes how many have left which claim, and upkeep folds these notes.
+
+use std::sync::atomic::Ordering;
+
+use super::Store;
+use super::fault::Step;
+use super::value::number;
+
+/// How many ends are folded at once, and how many times in one go.
+const FOLD_MAX: i64 = 20_000;
+const FOLD_TIMES: u32 = 20;
+
+/// How many jobs one sweep looks through for some that no claim knows of. A row of ours always has one; so this may take
+/// its time.
+const MEND_STRETCH: i64 = 1_000;
+
+impl Store {
+    /// Takes off what claims hold what has left them.
+    pub(super) async fn fold_claims(&self) -> Step<()> {
+        let conn = self.work.get().await?;
+        for _ in 0..FOLD_TIMES {
+            let rows = conn.write(&self.sql.fold_claims, &[number(&FOLD_MAX)]).await?;
+            let folded: i64 = rows.first().map_or(Ok(0), |row| row.try_get(0))?;
+            if folded < FOLD_MAX {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks through the next stretch of jobs for running ones that no claim knows of: rows that somebody wrote by hand, or
+    /// brought back from a backup of this table alone.
+    pub(super) async fn mend_claims(&self) -> Step<()> {
+        let after = self.mended_up_to.load(Ordering::Relaxed);
+        let conn = self.work.get().await?;
+        let rows = conn.write(&self.sql.mend_claims, &[number(&after), number(&MEND_STRETCH)]).await?;
+        let Some(row) = rows.first() else { return Ok(()) };
+        let (up_to, found): (Option<i64>, i64) = (row.try_get(0)?, row.try_get(1)?);
+        self.mended_up_to.store(up_to.unwrap_or_default(), Ordering::Relaxed);
+        if found > 0 {
+            tracing::warn!(
+                found,
+                "running jobs belonged to no claim; they are taken back if nobody runs them"
+            );
+        }
+        Ok(())
+    }
+}

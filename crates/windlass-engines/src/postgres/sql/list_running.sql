@@ -1,0 +1,10 @@
+-- list_running: jobs that run, newest first, by the claims that hold them: they are few, and may be anywhere among what
+-- waits. The caller adds one line for each filter.
+-- $1 only lower numbers   $2 at most so many
+SELECT id, job_type, queue, priority, payload::text, created_at, scheduled_at, expires_at, key, correlation, job_group, tags,
+    options, attempts, failures, crashes, holds, progress, last_error,
+    gate, token, locked_by, locked_at, boosted, cancel_requested
+FROM windlass.delayed_jobs WHERE id = ANY (ARRAY (SELECT r.id FROM windlass.running r WHERE r.id < $1::bigint))
+    AND locked_by IS NOT NULL
+/* filters */
+ORDER BY id DESC LIMIT $2::bigint;

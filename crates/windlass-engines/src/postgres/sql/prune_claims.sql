@@ -1,0 +1,10 @@
+-- prune_claims: claims that hold nothing and that nobody asks about any more.
+-- $1 now, or null for the server's clock   $2 kept for so many microseconds   $3 at most so many
+DELETE FROM windlass.claims WHERE token = ANY (ARRAY (
+    SELECT c.token FROM windlass.claims c
+    WHERE c.at <= coalesce($1::timestamptz, now()) - $2::bigint * interval '1 microsecond'
+        AND NOT EXISTS (
+            SELECT 1 FROM windlass.delayed_jobs j WHERE j.id = ANY (c.jobs) AND j.token = c.token
+        )
+    LIMIT $3::integer
+)) RETURNING 1;

@@ -1,0 +1,188 @@
+//! What claims hold is known at every moment, without an index that each claim has to write into for every job.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use windlass_core::admin::ListRequest;
+use windlass_core::claim::Claimed;
+use windlass_core::clock::{Clock, ManualClock, Timestamp};
+use windlass_core::engine::{Admin, Engine, RescueRequest};
+use windlass_core::job::{JobId, Phase};
+use windlass_core::lease_watch::Suspicion;
+use windlass_core::outcome::{ErrorKind, JobError};
+use windlass_core::settle::{AttemptReport, Settled, Settlement, Transition};
+use windlass_engines::postgres::{PostgresEngine, PostgresOptions};
+
+use super::{Place, WORKER, claim, enqueue, make_ready, session};
+
+async fn on_a_clock(place: &Place) -> (PostgresEngine, Arc<ManualClock>) {
+    let clock = Arc::new(ManualClock::starting_at(Timestamp::parse("2026-01-01T00:00:00Z").unwrap()));
+    let given: Arc<dyn Clock> = clock.clone();
+    let engine = place.open_with(PostgresOptions { clock: Some(given), ..place.options() }).await;
+    make_ready(&engine).await;
+    (engine, clock)
+}
+
+/// The worker falls silent for good; gives what is taken back from it.
+async fn rescue(engine: &PostgresEngine, clock: &ManualClock) -> Vec<JobId> {
+    clock.advance(Duration::from_secs(60));
+    let silent = vec![Suspicion { worker: WORKER, beats: 0 }];
+    let rescued = engine.rescue(RescueRequest { silent, crashes_max: 3, limit: 500 }).await.unwrap();
+    let mut returned = rescued.returned;
+    returned.sort_unstable();
+    returned
+}
+
+fn succeed(claimed: Claimed) -> Settlement {
+    claimed.settled(Transition::Succeed { result: None }, AttemptReport::default())
+}
+
+async fn held(engine: &PostgresEngine) -> u64 {
+    engine.workers().await.unwrap().iter().map(|worker| worker.running).sum()
+}
+
+async fn running(engine: &PostgresEngine) -> Vec<JobId> {
+    let request = ListRequest { phase: Some(Phase::Running), limit: 100, ..ListRequest::default() };
+    engine.list(request).await.unwrap().iter().map(|record| record.job.id).collect()
+}
+
+fn open_claims(place: &Place) -> u64 {
+    place.count("windlass.claims WHERE jobs IS NOT NULL")
+}
+
+#[tokio::test]
+async fn a_claim_writes_rows_beside_the_old_ones_and_into_no_index() {
+    let place = Place::shared();
+    let engine = place.ready().await;
+    enqueue(&engine, 500).await;
+    let pages = "SELECT string_agg((ctid::text::point)[0]::text, ',' ORDER BY id) FROM windlass.delayed_jobs";
+    let before = place.sql(pages);
+    let indexes = "SELECT sum(pg_relation_size(indexrelid)) FROM pg_index WHERE indrelid = 'windlass.delayed_jobs'::regclass";
+    let size = place.sql(indexes);
+    for _ in 0..5 {
+        assert_eq!(claim(&engine, 100).await.len(), 100);
+    }
+    assert_eq!(place.sql(pages), before, "every row stays in its page");
+    assert_eq!(place.sql(indexes), size);
+    // All columns that indexes go by, in what they order and in what they leave out.
+    let columns = "SELECT string_agg(DISTINCT a.attname::text, ',' ORDER BY a.attname::text) FROM pg_depend d
+        JOIN pg_index i ON i.indexrelid = d.objid AND d.classid = 'pg_class'::regclass
+        JOIN pg_attribute a ON a.attrelid = d.refobjid AND a.attnum = d.refobjsubid
+        WHERE d.refobjid = 'windlass.delayed_jobs'::regclass AND i.indrelid = d.refobjid";
+    let found = place.sql(columns);
+    assert!(found.contains("scheduled_at") && found.contains("gate"), "{found}");
+    for changed in ["locked_at", "locked_by", "token", "attempts", "boosted"] {
+        assert!(
+            !found.split(',').any(|column| column == changed),
+            "{changed} is changed by every claim: {found}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn what_a_worker_holds_is_told_at_once_and_a_sweep_forgets_what_has_ended() {
+    let place = Place::shared();
+    let engine = place.ready().await;
+    let ids = enqueue(&engine, 5).await;
+    let mut jobs = claim(&engine, 3).await;
+    jobs.extend(claim(&engine, 2).await);
+    assert_eq!((held(&engine).await, open_claims(&place)), (5, 2));
+    let last = jobs.pop().unwrap();
+    assert_eq!(engine.settle(jobs.into_iter().map(succeed).collect()).await.unwrap().len(), 4);
+    assert_eq!(held(&engine).await, 1, "before any sweep");
+    assert_eq!(running(&engine).await, [ids[4]]);
+    engine.sweep(100).await.unwrap();
+    assert_eq!((held(&engine).await, open_claims(&place)), (1, 1));
+    assert_eq!(place.count("windlass.claim_ends"), 0);
+    engine.settle(vec![succeed(last)]).await.unwrap();
+    engine.sweep(100).await.unwrap();
+    assert_eq!((held(&engine).await, open_claims(&place)), (0, 0));
+}
+
+#[tokio::test]
+async fn every_way_out_of_a_claim_is_counted() {
+    let place = Place::shared();
+    let engine = place.ready().await;
+    let error = || JobError::new(ErrorKind::Failed, "odd");
+    let ways = [
+        Transition::Succeed { result: None },
+        Transition::Retry { after: Duration::ZERO, error: error() },
+        Transition::Bury { error: error() },
+        Transition::Cancel { why: "enough".to_owned() },
+        Transition::Snooze { after: Duration::from_secs(60) },
+        Transition::Release { started: true },
+    ];
+    let count = ways.len();
+    enqueue(&engine, count).await;
+    let jobs = claim(&engine, count.try_into().unwrap()).await;
+    for (left, (job, way)) in (0..count as u64).rev().zip(jobs.into_iter().zip(ways)) {
+        let what = format!("{way:?}");
+        assert_eq!(
+            engine.settle(vec![job.settled(way, AttemptReport::default())]).await.unwrap(),
+            [Settled::Applied]
+        );
+        assert_eq!(held(&engine).await, left, "{what}");
+    }
+    engine.sweep(100).await.unwrap();
+    assert_eq!(open_claims(&place), 0);
+}
+
+#[tokio::test]
+async fn two_who_end_jobs_of_one_claim_do_not_wait_for_each_other() {
+    let place = Place::shared();
+    let engine = place.ready().await;
+    enqueue(&engine, 2).await;
+    let mut jobs = claim(&engine, 2).await;
+    let (first, second) = (jobs.remove(0), jobs.remove(0));
+    let their = session(&place.url).await;
+    let complete = format!("BEGIN; SELECT {}.complete({}, '{}')", place.schema, first.job.id.0, first.token);
+    their.batch_execute(&complete).await.unwrap();
+    let settling = engine.settle(vec![succeed(second)]);
+    let settled =
+        tokio::time::timeout(Duration::from_secs(10), settling).await.expect("nobody is in the way");
+    assert_eq!(settled.unwrap(), [Settled::Applied]);
+    engine.sweep(100).await.unwrap();
+    assert_eq!(held(&engine).await, 1, "the first may still be rolled back");
+    their.batch_execute("COMMIT").await.unwrap();
+    assert_eq!(held(&engine).await, 0);
+}
+
+#[tokio::test]
+async fn what_a_dead_worker_still_held_is_taken_back_and_nothing_else() {
+    let place = Place::shared();
+    let (engine, clock) = on_a_clock(&place).await;
+    let ids = enqueue(&engine, 5).await;
+    let mut jobs = claim(&engine, 5).await;
+    let ended = jobs.drain(..3).map(succeed).collect();
+    engine.settle(ended).await.unwrap();
+    assert_eq!(rescue(&engine, &clock).await, ids[3..]);
+    assert_eq!(place.sql("SELECT held FROM windlass.workers"), format!("{{{},{}}}", ids[3].0, ids[4].0));
+    engine.sweep(100).await.unwrap();
+    assert_eq!(open_claims(&place), 0);
+}
+
+#[tokio::test]
+async fn a_running_job_that_no_claim_knows_of_is_found_by_a_sweep_and_taken_back() {
+    let place = Place::shared();
+    let (engine, clock) = on_a_clock(&place).await;
+    let ids = enqueue(&engine, 3).await;
+    claim(&engine, 2).await;
+    place.sql("DELETE FROM windlass.claims");
+    assert_eq!(rescue(&engine, &clock).await, []);
+    engine.sweep(100).await.unwrap();
+    assert_eq!(rescue(&engine, &clock).await, ids[..2]);
+}
+
+#[tokio::test]
+async fn an_old_claim_stays_as_long_as_it_holds_something() {
+    let place = Place::shared();
+    let (engine, clock) = on_a_clock(&place).await;
+    enqueue(&engine, 1).await;
+    let job = claim(&engine, 1).await.remove(0);
+    clock.advance(Duration::from_secs(30 * 86_400));
+    engine.prune(100).await.unwrap();
+    assert_eq!(place.count("windlass.claims"), 1);
+    engine.settle(vec![succeed(job)]).await.unwrap();
+    engine.prune(100).await.unwrap();
+    assert_eq!(place.count("windlass.claims"), 0);
+}
