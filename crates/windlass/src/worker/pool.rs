@@ -154,6 +154,14 @@ impl Pool {
         self
     }
 
+    /// The same pool, but one that sends a second batch of ends beside another as soon as so many have gathered. So a
+    /// simulation of few jobs sees what else comes with thousands a second.
+    #[must_use]
+    pub fn with_second_batch_from(mut self, ends: usize) -> Self {
+        self.settler = Settler::with_second_from(ends);
+        self
+    }
+
     /// From now on so many handlers may run at once. What runs already goes on.
     pub fn set_concurrency(&mut self, concurrency: u32) {
         self.settings.concurrency = concurrency;

@@ -22,10 +22,11 @@ const SECOND_FROM: usize = SETTLE_BATCH_MAX / 2;
 pub struct BatchNumber(u64);
 
 /// Buffers ends of attempts and sends them in batches.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Settler {
     buffered: Vec<Settlement>,
     under_way: Vec<(BatchNumber, Vec<Settlement>)>,
+    second_from: usize,
     sent: u64,
     backoff: Backoff,
     /// After a batch was refused or failed, batches are this small, so that a bad one is found and left behind.
@@ -36,7 +37,27 @@ pub struct Settler {
     is_stuck: bool,
 }
 
+impl Default for Settler {
+    fn default() -> Self {
+        Self::with_second_from(SECOND_FROM)
+    }
+}
+
 impl Settler {
+    /// One that sends a second batch as soon as so many ends have gathered.
+    pub fn with_second_from(ends: usize) -> Self {
+        Self {
+            buffered: Vec::new(),
+            under_way: Vec::new(),
+            second_from: ends,
+            sent: 0,
+            backoff: Backoff::default(),
+            batch_max: None,
+            narrowed_after: 0,
+            is_stuck: false,
+        }
+    }
+
     /// An attempt ended.
     pub fn push(&mut self, settlement: Settlement) {
         self.buffered.push(settlement);
@@ -72,7 +93,7 @@ impl Settler {
             0 => !self.buffered.is_empty(),
             under_way => {
                 let is_well = !self.backoff.is_failing() && self.batch_max.is_none();
-                under_way < UNDER_WAY_MAX && is_well && self.buffered.len() >= SECOND_FROM
+                under_way < UNDER_WAY_MAX && is_well && self.buffered.len() >= self.second_from.max(1)
             }
         }
     }

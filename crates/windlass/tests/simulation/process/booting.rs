@@ -41,8 +41,11 @@ impl Body {
             .iter()
             .map(|settings| {
                 let mut dice = Dice::new(self.dice.bits());
+                // In half of the pools ends go in two batches at once whenever they can.
+                let second_from = if dice.per_mille(500) { 1 } else { usize::MAX };
                 let tokens = Box::new(move || ClaimToken::from_random(dice.bits128()));
-                Pool::new(settings.clone(), worker, quarantine.shared(), tokens)
+                let pool = Pool::new(settings.clone(), worker, quarantine.shared(), tokens);
+                pool.with_second_batch_from(second_from)
             })
             .collect();
         self.idle_since = vec![None; self.pools.len()];
