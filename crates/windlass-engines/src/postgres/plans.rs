@@ -260,6 +260,16 @@ async fn a_heartbeat_looks_only_at_what_was_asked_to_stop_also_by_a_plan_for_emp
 }
 
 #[tokio::test]
+async fn what_a_worker_runs_is_found_by_its_claims_also_by_a_plan_for_empty_tables() {
+    let ground = Ground::new().await;
+    for name in ["running_of", "orphans", "declare_dead", "list_running", "prune_workers"] {
+        let plan = ground.plan_of(name).await;
+        assert!(plan.contains("Index Cond: (id = named.id)"), "{name}: {plan}");
+        assert!(!plan.contains("Join Filter"), "{name}: {plan}");
+    }
+}
+
+#[tokio::test]
 async fn ends_are_looked_for_where_their_rows_lie() {
     let ground = Ground::new().await;
     for name in ["settle", "settle_traced"] {

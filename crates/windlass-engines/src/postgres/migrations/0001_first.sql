@@ -240,7 +240,9 @@ CREATE VIEW windlass.running AS
     SELECT j.id, c.worker, c.token FROM windlass.claims c
     CROSS JOIN LATERAL unnest(c.jobs) AS named (id)
     CROSS JOIN LATERAL (
-        SELECT j.id FROM windlass.delayed_jobs j WHERE j.id = named.id AND j.token = c.token AND j.locked_by = c.worker
+        -- Apart, so that each is found by its number, also by a plan that was made while nothing was there.
+        SELECT j.id FROM windlass.delayed_jobs j
+        WHERE j.id = named.id AND j.token = c.token AND j.locked_by = c.worker OFFSET 0
     ) AS j
     WHERE c.jobs IS NOT NULL;
 

@@ -8,10 +8,12 @@ WITH noted AS MATERIALIZED (
 ), ended AS MATERIALIZED (
     SELECT token, sum(jobs)::integer AS jobs FROM gone GROUP BY 1
 ), locked AS MATERIALIZED (
-    SELECT token FROM windlass.claims WHERE token = ANY (ARRAY (SELECT token FROM ended)) ORDER BY token FOR UPDATE
+    -- In order, so that two who fold at once do not wait for each other in a circle.
+    SELECT c.token, e.jobs FROM (SELECT token, jobs FROM ended ORDER BY token) AS e
+    JOIN windlass.claims c ON c.token = e.token
+    FOR UPDATE OF c
 ), folded AS (
-    UPDATE windlass.claims c SET held = c.held - e.jobs, jobs = CASE WHEN c.held > e.jobs THEN c.jobs END
-    FROM ended e JOIN locked l ON l.token = e.token
-    WHERE c.token = e.token
+    UPDATE windlass.claims c SET held = c.held - l.jobs, jobs = CASE WHEN c.held > l.jobs THEN c.jobs END
+    FROM locked l WHERE c.token = l.token
 )
 SELECT count(*) FROM gone;

@@ -33,7 +33,8 @@ WITH input AS MATERIALIZED (
     INSERT INTO windlass.claim_ends (token, jobs) SELECT token, sum(n) FROM by_claim GROUP BY 1
 ), types AS MATERIALIZED (
     -- The few that are among them, so that none is looked up for each job. One that somebody has deleted keeps what it had.
-    SELECT g.job_type AS name, coalesce(t.retention_days, 7) AS retention_days, coalesce(t.keep_result, false) AS keep_result
+    SELECT g.job_type AS name, coalesce(t.retention_days, 7) AS retention_days, coalesce(t.keep_result, false) AS keep_result,
+        coalesce($1::timestamptz, now()) + coalesce(t.retention_days, 7) * interval '1 day' AS keep_until
     FROM (SELECT DISTINCT job_type FROM by_claim) AS g LEFT JOIN windlass.job_types t ON t.name = g.job_type
 ), kept AS (
     INSERT INTO windlass.job_history (
@@ -41,7 +42,7 @@ WITH input AS MATERIALIZED (
         attempts, max_attempts, failures, crashes, holds, priority, state, queue, job_type, payload, key,
         correlation, job_group, tags, options, progress, last_error, result, ending, output
     )
-    SELECT g.id, g.at + t.retention_days * interval '1 day', g.scheduled_at, g.created_at, g.expires_at, g.at,
+    SELECT g.id, t.keep_until, g.scheduled_at, g.created_at, g.expires_at, g.at,
         g.at - g.ran_for * interval '1 microsecond', g.token, g.locked_by, g.attempts, g.max_attempts, g.failures,
         g.crashes, g.holds, g.priority, 1, g.queue, g.job_type, g.payload, g.key, g.correlation, g.job_group,
         g.tags, g.options, g.progress, g.last_error, CASE WHEN t.keep_result THEN g.result END, 'succeeded', g.output
