@@ -82,7 +82,8 @@ const MAY_WALK: [(&str, &str, &str); 5] = [
 ];
 
 /// Sorts of what was found by an index already, or of a handful.
-const MAY_SORT: [&str; 13] = [
+const MAY_SORT: [&str; 14] = [
+    "fold_claims",
     "running_of",
     "declare_dead",
     "mend_claims",
