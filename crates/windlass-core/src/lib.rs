@@ -3,7 +3,8 @@
 //! Read it in the order of a job's life: [`enqueue`] accepts it at the door, [`key`] keeps it from being put
 //! in twice, [`claim`] and [`boost`] say who may run it and in which order, [`outcome`] is how an attempt
 //! ended, [`settle`] what becomes of it, [`retry`] when it is tried again. [`lease_watch`] says when a worker
-//! is dead. [`breaker`] and [`rate_limit`] hold jobs back. [`engine`] is the seam behind which jobs are kept.
+//! is dead. [`breaker`] and [`rate_limit`] hold jobs back. [`schedule`] says when something
+//! runs again and again. [`engine`] is the seam behind which jobs are kept.
 
 pub mod limits;
 pub mod names;
@@ -26,6 +27,7 @@ pub mod retry;
 
 pub mod breaker;
 pub mod rate_limit;
+pub mod schedule;
 
 pub mod worker;
 pub mod lease_watch;

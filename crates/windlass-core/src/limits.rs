@@ -91,3 +91,21 @@ pub const SWEEP_EVERY: Duration = Duration::from_secs(5);
 /// Numbers of jobs in a spill begin here, so that the number of a job says where it is. No other store comes this far, and
 /// programs that keep numbers as floating point still tell them apart.
 pub const SPILL_IDS_FROM: i64 = 1_000_000_000_000_000;
+
+/// Bytes of a schedule as text, as it was written and as it is kept.
+pub const SCHEDULE_BYTES_MAX: usize = 512;
+/// Times of day that one daily or weekly schedule has.
+pub const SCHEDULE_TIMES_MAX: usize = 24;
+/// How far a schedule is searched for its next tick: fifty years. What ever comes comes sooner: the rarest day, a
+/// 29 February on a given day of the week, comes within forty.
+pub const SCHEDULE_SEARCH_MAX: Duration = Duration::from_secs(50 * 366 * 24 * 60 * 60);
+/// The shortest interval of a schedule.
+pub const INTERVAL_MIN: Duration = Duration::from_secs(1);
+/// Missed ticks that a schedule catches up on.
+pub const CATCH_UP_MAX: u32 = 1_000;
+/// Missed ticks that are counted one by one; more are said to be at least so many.
+pub const MISSED_COUNTED_MAX: u32 = 10_000;
+/// Dates in a list of holidays.
+pub const HOLIDAYS_MAX: usize = 10_000;
+/// Bytes of a holiday's name.
+pub const HOLIDAY_NAME_BYTES_MAX: usize = 256;

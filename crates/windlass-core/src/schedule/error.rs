@@ -1,0 +1,174 @@
+//! Why a text is not a schedule: what was expected, what came, what to do.
+
+use crate::limits::{SCHEDULE_BYTES_MAX, SCHEDULE_TIMES_MAX};
+
+/// Why a schedule was refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ScheduleError {
+    /// Too much text.
+    #[error(
+        "expected a schedule of at most {SCHEDULE_BYTES_MAX} bytes, got {got}; split it into several schedules"
+    )]
+    TooLong {
+        /// Bytes.
+        got: usize,
+    },
+    /// A character that nobody can see.
+    #[error("expected a schedule of printable characters, got {got:?} at character {at}; type it anew")]
+    Unprintable {
+        /// Which.
+        got: char,
+        /// Where, counted from 1.
+        at: usize,
+    },
+    /// It begins with nothing known.
+    #[error(
+        "expected a schedule such as `*/5 9-16 * * 1-5`, `every 15m`, `daily at 02:00` or `weekly on mon at 09:00`, \
+         got {got:?}"
+    )]
+    UnknownCadence {
+        /// What came.
+        got: String,
+    },
+    /// A cron expression with too few or too many fields.
+    #[error(
+        "expected the five fields of a cron expression (minute, hour, day of the month, month, day of the week), got \
+         {got}{}", seconds_hint(*.got)
+    )]
+    CronFields {
+        /// How many.
+        got: usize,
+    },
+    /// A field of a cron expression that cannot be read.
+    #[error("expected {expected} in the {field} field of the cron expression, got {got:?}{hint}")]
+    CronField {
+        /// Which field.
+        field: &'static str,
+        /// What it takes.
+        expected: &'static str,
+        /// What came.
+        got: String,
+        /// What to write instead; may be empty.
+        hint: &'static str,
+    },
+    /// `every` without a span of time.
+    #[error("expected a span of time after `every`, such as 30s, 15m, 1h 30m or 7d, got {got:?}")]
+    Interval {
+        /// What came.
+        got: String,
+    },
+    /// An interval that is too short or too long.
+    #[error("expected an interval of whole seconds from 1s to 3650d, got {got}")]
+    IntervalOutOfRange {
+        /// What came.
+        got: String,
+    },
+    /// An interval that is longer than the window in which it runs.
+    #[error(
+        "expected an interval no longer than the window that it counts from ({window}), got {interval}; it would only \
+         run when the window opens: write `daily at` or `weekly on` instead"
+    )]
+    IntervalOverWindow {
+        /// The interval.
+        interval: String,
+        /// How long the window is open.
+        window: String,
+    },
+    /// `from` with something that is no instant.
+    #[error("expected an instant after `from`, such as 2027-01-04T09:00:00Z, got {got:?}")]
+    From {
+        /// What came.
+        got: String,
+    },
+    /// An interval can count from one thing only.
+    #[error(
+        "expected `from` or a window, got both; an interval with a window or days counts from each opening"
+    )]
+    FromWithWindow,
+    /// No time of day.
+    #[error("expected a time of day from 00:00 to 23:59 after `at`, such as 02:00 or 9:30, got {got:?}")]
+    Time {
+        /// What came.
+        got: String,
+    },
+    /// Too many times of day.
+    #[error(
+        "expected at most {SCHEDULE_TIMES_MAX} times of day, got {got}; write `every` with a window instead"
+    )]
+    TooManyTimes {
+        /// How many.
+        got: usize,
+    },
+    /// No days of the week.
+    #[error("expected days after `weekly on`, such as `mon`, `mon-fri` or `tue,thu`, got {got:?}")]
+    Days {
+        /// What came.
+        got: String,
+    },
+    /// A window that cannot be read, or that is empty.
+    #[error("expected a window of two different times from 00:00 to 24:00, such as 09:30-16:00, got {got:?}")]
+    Window {
+        /// What came.
+        got: String,
+    },
+    /// A word that belongs to nothing.
+    #[error(
+        "expected a window such as 09:30-16:00, days such as mon-fri, `except holidays` or a time zone such as \
+         Europe/Berlin, got {got:?}{}", did_you_mean(.nearest.as_deref())
+    )]
+    UnknownPart {
+        /// What came.
+        got: String,
+        /// What was perhaps meant.
+        nearest: Option<String>,
+    },
+    /// There is no such time zone.
+    #[error(
+        "expected a time zone such as America/New_York or UTC, got {got:?}{}", did_you_mean(.nearest.as_deref())
+    )]
+    UnknownZone {
+        /// What came.
+        got: String,
+        /// What was perhaps meant.
+        nearest: Option<String>,
+    },
+    /// Something that may be said once was said twice.
+    #[error("expected one {what}, got a second one: {got:?}")]
+    Twice {
+        /// What.
+        what: &'static str,
+        /// The second one.
+        got: String,
+    },
+    /// It can be read, but no day and time ever fit it.
+    #[error(
+        "expected a schedule that runs some day, got {got:?}, which does not run within fifty years; {hint}"
+    )]
+    NeverRuns {
+        /// The schedule.
+        got: String,
+        /// What to look at.
+        hint: &'static str,
+    },
+}
+
+fn seconds_hint(fields: usize) -> &'static str {
+    match fields {
+        6.. => "; there is no field for seconds: write `every 10s` for less than a minute",
+        _ => "",
+    }
+}
+
+fn did_you_mean(nearest: Option<&str>) -> String {
+    nearest.map(|name| format!("; did you mean {name}?")).unwrap_or_default()
+}
+
+/// A text that is wrong because it is huge must not make the error huge.
+pub(super) fn shortened(text: &str) -> String {
+    const SHOWN: usize = 60;
+    match text.char_indices().nth(SHOWN) {
+        Some((cut, _)) => format!("{}…", &text[..cut]),
+        None => text.to_owned(),
+    }
+}

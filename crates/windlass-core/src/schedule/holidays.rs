@@ -1,0 +1,110 @@
+//! Days on which a schedule does not run, from a list of dates with names.
+
+use std::collections::BTreeMap;
+
+use jiff::civil::Date;
+
+use super::error::shortened;
+use crate::limits::{HOLIDAY_NAME_BYTES_MAX, HOLIDAYS_MAX};
+
+/// Dates with names. Empty if nobody gave any.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Holidays(BTreeMap<Date, String>);
+
+/// Why a list of holidays was refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum HolidaysError {
+    /// A line that begins with no date.
+    #[error("line {line}: expected a date and a name, such as `2027-01-01 New Year's Day`, got {got:?}")]
+    Date {
+        /// Which line, counted from 1.
+        line: usize,
+        /// What came.
+        got: String,
+    },
+    /// A name that is missing, too long or not printable.
+    #[error(
+        "line {line}: expected a name of 1 to {HOLIDAY_NAME_BYTES_MAX} printable bytes after the date, got {got:?}"
+    )]
+    Name {
+        /// Which line, counted from 1.
+        line: usize,
+        /// What came.
+        got: String,
+    },
+    /// The same date again.
+    #[error("line {line}: expected each date once, got {date} again; put both names on one line")]
+    Twice {
+        /// Which line, counted from 1.
+        line: usize,
+        /// Which date.
+        date: String,
+    },
+    /// Too many of them.
+    #[error("expected at most {HOLIDAYS_MAX} holidays; leave out those that are long past")]
+    TooMany,
+}
+
+impl Holidays {
+    /// Reads a list: a date and a name a line. Empty lines and lines that begin with `#` are left out.
+    pub fn parse(text: &str) -> Result<Self, HolidaysError> {
+        let mut days = BTreeMap::new();
+        for (index, line) in text.trim_start_matches('\u{feff}').lines().enumerate() {
+            let line = line.trim();
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            let (date, name) = read_line(index + 1, line)?;
+            if days.insert(date, name).is_some() {
+                return Err(HolidaysError::Twice { line: index + 1, date: date.to_string() });
+            }
+            if days.len() > HOLIDAYS_MAX {
+                return Err(HolidaysError::TooMany);
+            }
+        }
+        Ok(Self(days))
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The first and the last date of the list. Whatever lies outside is not known to be a holiday.
+    pub fn covers(&self) -> Option<(String, String)> {
+        let (first, last) = (self.0.first_key_value()?.0, self.0.last_key_value()?.0);
+        Some((first.to_string(), last.to_string()))
+    }
+
+    /// All of them in order, as text.
+    pub fn iter(&self) -> impl Iterator<Item = (String, &str)> {
+        self.0.iter().map(|(date, name)| (date.to_string(), name.as_str()))
+    }
+
+    pub(super) fn contains(&self, date: Date) -> bool {
+        self.0.contains_key(&date)
+    }
+}
+
+fn read_line(line: usize, text: &str) -> Result<(Date, String), HolidaysError> {
+    let (date, name) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
+    let wrong_date = || HolidaysError::Date { line, got: shortened(text) };
+    // The parser also takes other forms, such as 20270101 or a date with a time; a list should have one.
+    if date.len() != "2027-01-01".len() {
+        return Err(wrong_date());
+    }
+    let date: Date = date.parse().map_err(|_| wrong_date())?;
+    let name = name.trim();
+    let is_printable =
+        !name.is_empty() && name.len() <= HOLIDAY_NAME_BYTES_MAX && !name.chars().any(char::is_control);
+    if is_printable {
+        Ok((date, name.to_owned()))
+    } else {
+        Err(HolidaysError::Name { line, got: shortened(name) })
+    }
+}

