@@ -6,7 +6,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
     bench, breaker, check, completions, config, dev, dlq, doctor, job, job_type, migrate, queue, retry_plan,
-    serve, status,
+    schedule, serve, status,
 };
 use crate::exit::CODES_HELP;
 
@@ -70,6 +70,9 @@ pub(crate) enum Command {
     /// Look at circuit breakers, open and close them
     #[command(subcommand)]
     Breaker(breaker::BreakerCommand),
+    /// See when a schedule runs
+    #[command(subcommand)]
+    Schedule(schedule::ScheduleCommand),
     /// Look at job types and register them
     #[command(subcommand)]
     Type(job_type::TypeCommand),

@@ -7,6 +7,7 @@ pub(crate) mod job;
 pub(crate) mod queue;
 pub(crate) mod dlq;
 pub(crate) mod breaker;
+pub(crate) mod schedule;
 pub(crate) mod job_type;
 pub(crate) mod status;
 pub(crate) mod migrate;

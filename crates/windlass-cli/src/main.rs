@@ -21,14 +21,17 @@ use std::task::Poll;
 
 use clap::Parser;
 use clap::error::ErrorKind;
+use windlass_core::clock::Clock;
+use windlass_engines::clock::SystemClock;
 
 use crate::cli::{Cli, Command, Global};
 use crate::commands::config::ConfigCommand;
 use crate::commands::job::JobCommand;
 use crate::commands::job_type::TypeCommand;
+use crate::commands::schedule::ScheduleCommand;
 use crate::commands::{
-    bench, breaker, check, completions, dev, dlq, doctor, job, job_type, migrate, queue, retry_plan, serve,
-    status, version,
+    bench, breaker, check, completions, dev, dlq, doctor, job, job_type, migrate, queue, retry_plan,
+    schedule, serve, status, version,
 };
 use crate::config::Config;
 use crate::context::{Context, ask_terminal};
@@ -61,6 +64,9 @@ fn run(cli: &Cli) -> Result<Code, Failure> {
         Command::Config(ConfigCommand::Example) => commands::config::example(&mut output),
         Command::Check(_) => check::check(&configured(&cli.global)?, &mut output),
         Command::RetryPlan(args) => retry_plan::retry_plan(args, &configured(&cli.global)?, &mut output),
+        Command::Schedule(ScheduleCommand::Next(args)) => {
+            schedule::next::next(args, SystemClock.now(), &mut output)
+        }
         Command::Migrate(args) => {
             let config = configured(&cli.global)?;
             on_runtime(&cli.global, migrate::migrate(args, &config, &mut output))

@@ -85,15 +85,15 @@ fn cases() -> Vec<Value> {
         })
     };
     let of_zone = |(index, zone): (usize, &&str)| {
-        let kinds = [(&APPOINTMENTS[..], 3, false), (&BEATS[..], 3, true), (&CRON_APPOINTMENTS[..], 1, true)];
+        let of_cron = usize::from(index >= 10);
+        let kinds =
+            [(&APPOINTMENTS[..], 3, false), (&BEATS[..], 3, true), (&CRON_APPOINTMENTS[..], of_cron, true)];
         let chosen = kinds.into_iter().flat_map(|(texts, count, around)| {
             (0..count).map(move |nth| (texts[(index * count + nth) % texts.len()], around))
         });
         chosen.map(|(text, around)| case(text, zone, around)).collect::<Vec<_>>()
     };
-    let mut cases: Vec<_> = ZONES.iter().enumerate().flat_map(of_zone).collect();
-    cases.truncate(200);
-    cases
+    ZONES.iter().enumerate().flat_map(of_zone).collect()
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn two_hundred_schedules_in_thirty_zones_tick_as_an_independent_reference_says()
             - usize::from(!case["around_changes"].as_bool().unwrap());
     }
     // The test would also pass if there were nothing to compare.
-    assert!(compared > 500_000, "{compared} ticks");
+    assert!(compared > 400_000, "{compared} ticks");
     assert!(changes > 1_500, "{changes} times around a change");
 }
 

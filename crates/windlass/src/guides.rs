@@ -15,6 +15,9 @@ pub struct HandlersGuide;
 #[doc = include_str!("../../../docs/limits.md")]
 pub struct LimitsGuide;
 
+#[doc = include_str!("../../../docs/schedules.md")]
+pub struct SchedulesGuide;
+
 #[doc = include_str!("../../../docs/testing.md")]
 pub struct Testing;
 

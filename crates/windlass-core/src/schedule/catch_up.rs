@@ -114,7 +114,10 @@ impl Finder<'_> {
     fn newest(&self, limit: u32, after: Timestamp, until: Timestamp) -> Vec<Timestamp> {
         let limit = limit as usize;
         let mut back = Duration::from_secs(60);
-        while limit > 0 && after < until {
+        if limit == 0 || until <= after {
+            return Vec::new();
+        }
+        loop {
             let from = after.max(until.minus(back));
             let newest = self.last_of(limit, from, until);
             if newest.len() == limit || from == after {
@@ -122,7 +125,6 @@ impl Finder<'_> {
             }
             back = back.saturating_mul(4);
         }
-        Vec::new()
     }
 
     fn last_of(&self, limit: usize, after: Timestamp, until: Timestamp) -> VecDeque<Timestamp> {

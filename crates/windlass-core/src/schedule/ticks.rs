@@ -123,7 +123,7 @@ impl<'a> Ticks<'a> {
         let Pace::Beat { times } = &self.pace else { return None };
         let mut date = first.date();
         while date <= last.date() {
-            if self.schedule.cadence.falls_on(date) {
+            if self.may_run_on(date) {
                 let past = times.partition_point(|time| time.on(date).is_none_or(|shown| shown < first));
                 let is_open = |time: &&TimeOfDay| self.schedule.window.is_open(date, **time, self.holidays);
                 if let Some(time) = times[past..].iter().find(is_open) {
@@ -135,6 +135,11 @@ impl<'a> Ticks<'a> {
         None
     }
 
+    /// Whether there is any use in looking at the times of a date.
+    fn may_run_on(&self, date: Date) -> bool {
+        self.schedule.cadence.falls_on(date) && self.schedule.window.touches(date, self.holidays)
+    }
+
     /// Appointments are walked through on paper; each has one instant, and they come in the same order.
     fn next_appointment(&mut self) -> Option<Moment> {
         loop {
@@ -142,7 +147,7 @@ impl<'a> Ticks<'a> {
             let today = (*date)?;
             let time = times.get(*next).copied();
             *next += 1;
-            let Some(time) = time.filter(|_| self.schedule.cadence.falls_on(today)) else {
+            let Some(time) = time.filter(|_| self.may_run_on(today)) else {
                 self.turn_the_page(today)?;
                 continue;
             };

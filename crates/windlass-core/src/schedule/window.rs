@@ -52,9 +52,18 @@ impl Window {
         if opens <= closes {
             return (opens..=closes).contains(&time) && self.opens_on(date, holidays);
         }
-        let since_today = time >= opens && self.opens_on(date, holidays);
-        let since_yesterday = || date.yesterday().is_ok_and(|opened| self.opens_on(opened, holidays));
-        since_today || (time <= closes && since_yesterday())
+        (time >= opens && self.opens_on(date, holidays))
+            || (time <= closes && self.opened_before(date, holidays))
+    }
+
+    /// Whether it is open at any time of a date.
+    pub(super) fn touches(&self, date: Date, holidays: &Holidays) -> bool {
+        let Hours { opens, closes } = self.hours_or_all_day();
+        self.opens_on(date, holidays) || (closes < opens && self.opened_before(date, holidays))
+    }
+
+    fn opened_before(&self, date: Date, holidays: &Holidays) -> bool {
+        date.yesterday().is_ok_and(|yesterday| self.opens_on(yesterday, holidays))
     }
 }
 

@@ -168,8 +168,9 @@ class Case:
         *self.parts, self.zone_name = case["schedule"].split(", ")
         self.zone = ZoneInfo(self.zone_name)
         start, end = (utc_seconds(date.fromisoformat(case[key])) for key in ("from", "to"))
-        around = changes(self.zone_name, start, end) if case["around_changes"] else None
         day_and_a_half = 3 * DAY // 2
+        # Where clocks never change, some days must do.
+        around = (changes(self.zone_name, start, end) or [start + 2 * DAY]) if case["around_changes"] else None
         self.spans = [(start, end)] if around is None else [(at - day_and_a_half, at + day_and_a_half) for at in around]
 
     def dates(self):

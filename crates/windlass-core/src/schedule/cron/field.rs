@@ -193,7 +193,7 @@ pub(super) fn plain_number(text: &str) -> Option<u8> {
 
 fn month_by_name(name: &str) -> Option<u8> {
     let is_meant = |month: &&str| name.eq_ignore_ascii_case(&month[..3]) || name.eq_ignore_ascii_case(month);
-    let index = MONTHS.iter().position(|month| is_meant(&month))?;
+    let index = MONTHS.iter().position(is_meant)?;
     u8::try_from(index + 1).ok()
 }
 

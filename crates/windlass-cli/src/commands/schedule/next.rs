@@ -1,0 +1,228 @@
+//! `windlass schedule next`: when a schedule would run, before anybody relies on it.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use serde_json::{Value, json};
+use windlass_core::clock::{ParseInstantError, Timestamp};
+use windlass_core::schedule::{ClockChange, Holidays, Schedule, Zone};
+use windlass_core::span::show_span;
+
+use crate::exit::{Code, Failure};
+use crate::output::{Output, printable};
+
+/// Times that are printed if nobody says how many.
+const COUNT_DEFAULT: u32 = 10;
+const COUNT_MAX: i64 = 1_000;
+/// Bytes of a file of holidays.
+const HOLIDAYS_BYTES_MAX: u64 = 4 * 1024 * 1024;
+/// Changes of clocks that are marked. Rare schedules have hundreds between two ticks.
+const CHANGES_MAX: usize = 200;
+
+/// Prints what a schedule means in plain words and its next times, in its own zone and in UTC. Changes of clocks are
+/// marked between the lines. Nothing is stored.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Schedules:
+  */5 9-16 * * 1-5                 a cron expression: minute, hour, day of the month, month, day of the week
+  every 15m                        by elapsed time
+  daily at 02:00                   also: daily at 02:00,14:00
+  weekly on mon,thu at 09:00
+and behind any of them, separated by commas:
+  09:30-16:00                      only between these times
+  mon-fri                          only on these days; also: weekdays, weekends
+  except holidays                  not on the days in the file of --holidays
+  America/New_York                 the time zone; UTC if none is named
+
+Examples:
+  windlass schedule next \"*/5 9-16 * * 1-5\" --tz America/New_York
+  windlass schedule next \"every 5 minutes, 9:30-16:00 America/New_York, weekdays\" --count 100
+  windlass schedule next \"daily at 02:30\" --tz Europe/Berlin --from 2027-03-26T00:00:00Z
+  windlass schedule next \"daily at 09:00, mon-fri, except holidays\" --holidays holidays.txt --json")]
+pub(crate) struct NextArgs {
+    /// The schedule, such as "*/5 9-16 * * 1-5" or "daily at 02:00"; in quotes, for a shell expands stars
+    #[arg(value_name = "EXPR", required = true, num_args = 1..)]
+    schedule: Vec<String>,
+    /// The time zone, if the schedule names none [default: UTC]
+    #[arg(long, value_name = "ZONE")]
+    tz: Option<String>,
+    /// Print times after this instant, such as 2027-03-12T16:40:00-05:00 [default: now]
+    #[arg(long, value_name = "RFC3339", value_parser = parse_instant)]
+    from: Option<Timestamp>,
+    /// Print so many times
+    #[arg(long, value_name = "N", default_value_t = COUNT_DEFAULT, value_parser = clap::value_parser!(u32).range(1..=COUNT_MAX))]
+    count: u32,
+    /// The dates that `except holidays` leaves out: a file with a date and a name a line
+    #[arg(long, value_name = "FILE")]
+    holidays: Option<PathBuf>,
+}
+
+fn parse_instant(text: &str) -> Result<Timestamp, ParseInstantError> {
+    Timestamp::parse(text)
+}
+
+/// Prints the next times.
+pub(crate) fn next(args: &NextArgs, now: Timestamp, output: &mut Output) -> Result<Code, Failure> {
+    let schedule = read_schedule(args)?;
+    let holidays = read_holidays(args, &schedule)?;
+    let outlook = Outlook::of(&schedule, &holidays, args.from.unwrap_or(now), args.count as usize);
+    if output.is_json() {
+        output.json(&outlook.json())?;
+    } else {
+        outlook.lines().iter().try_for_each(|line| output.line(line))?;
+    }
+    outlook.notes(args.count as usize).iter().for_each(|note| output.note(note));
+    Ok(Code::Ok)
+}
+
+fn read_schedule(args: &NextArgs) -> Result<Schedule, Failure> {
+    let text = args.schedule.join(" ");
+    let usage = |error: windlass_core::schedule::ScheduleError| Failure::usage(error.to_string());
+    match &args.tz {
+        Some(name) => Schedule::parse_in(&text, Zone::parse(name).map_err(usage)?).map_err(usage),
+        None => Schedule::parse(&text).map_err(usage),
+    }
+}
+
+fn read_holidays(args: &NextArgs, schedule: &Schedule) -> Result<Holidays, Failure> {
+    match (&args.holidays, schedule.window().except_holidays) {
+        (Some(path), true) => read_file(path),
+        (None, false) => Ok(Holidays::default()),
+        (None, true) => {
+            Err(Failure::usage("the schedule says `except holidays`, but nobody says which days these are")
+                .hint("name a file with --holidays, with a date and a name a line"))
+        }
+        (Some(_), false) => {
+            Err(Failure::usage("--holidays changes nothing: the schedule runs on holidays too")
+                .hint("add `except holidays` to the schedule, or leave --holidays out"))
+        }
+    }
+}
+
+fn read_file(path: &Path) -> Result<Holidays, Failure> {
+    let wrong = |why: String| Failure::usage(format!("{}: {why}", path.display()));
+    let mut text = String::new();
+    let file = File::open(path).map_err(|why| wrong(why.to_string()))?;
+    file.take(HOLIDAYS_BYTES_MAX + 1).read_to_string(&mut text).map_err(|why| wrong(why.to_string()))?;
+    if text.len() as u64 > HOLIDAYS_BYTES_MAX {
+        return Err(wrong(format!("expected at most {HOLIDAYS_BYTES_MAX} bytes")));
+    }
+    Holidays::parse(&text).map_err(|why| wrong(why.to_string()))
+}
+
+/// What lies ahead of an instant.
+struct Outlook<'a> {
+    schedule: &'a Schedule,
+    from: Timestamp,
+    ticks: Vec<Timestamp>,
+    changes: Vec<ClockChange>,
+    /// Days that are left out, with their names.
+    holidays: Vec<(String, String)>,
+    /// The last day of which it is known whether it is a holiday.
+    holidays_until: Option<String>,
+}
+
+impl<'a> Outlook<'a> {
+    fn of(schedule: &'a Schedule, holidays: &Holidays, from: Timestamp, count: usize) -> Self {
+        let ticks: Vec<_> = schedule.ticks_after(from, holidays).take(count).collect();
+        let last = ticks.last().copied().unwrap_or(from);
+        let changes = schedule.zone().clock_changes(from, last, CHANGES_MAX);
+        let (first_day, last_day) = (day(schedule, from), day(schedule, last));
+        let between = holidays.iter().filter(|(date, _)| (&first_day..=&last_day).contains(&date));
+        let holidays_until = holidays.covers().map(|(_, last)| last);
+        let holidays = between.map(|(date, name)| (date, name.to_owned())).collect();
+        Self { schedule, from, ticks, changes, holidays, holidays_until }
+    }
+
+    /// Everything in the order of time.
+    fn lines(&self) -> Vec<String> {
+        let zone = self.schedule.zone();
+        let width = self.ticks.iter().map(|tick| zone.reading_for_people(*tick).len()).max().unwrap_or(0);
+        let width = width.max(zone.name().len());
+        let ticks = self
+            .ticks
+            .iter()
+            .map(|tick| (*tick, 2, format!("{:<width$}  {}", zone.reading_for_people(*tick), in_utc(*tick))));
+        let changes = self.changes.iter().map(|change| (change.at, 0, mark(zone, change)));
+        let holidays = self.holidays.iter().map(|(date, name)| {
+            (self.before(date), 1, format!("-- {date} is a holiday: {} --", printable(name)))
+        });
+        let mut rows: Vec<_> = ticks.chain(changes).chain(holidays).collect();
+        rows.sort();
+        let head = [self.schedule.to_string(), self.schedule.words(), String::new()];
+        let title = (!self.ticks.is_empty()).then(|| format!("{:<width$}  UTC", zone.name()));
+        head.into_iter().chain(title).chain(rows.into_iter().map(|(_, _, line)| line)).collect()
+    }
+
+    /// A place in time for a day without ticks: right before the first tick of a later day.
+    fn before(&self, date: &str) -> Timestamp {
+        let later = self.ticks.iter().find(|tick| day(self.schedule, **tick).as_str() > date);
+        later.or(self.ticks.last()).copied().unwrap_or(self.from)
+    }
+
+    fn notes(&self, count: usize) -> Vec<String> {
+        let ended =
+            (self.ticks.len() < count).then(|| "there is no further time within fifty years".to_owned());
+        let marked = (self.changes.len() == CHANGES_MAX)
+            .then(|| format!("only {CHANGES_MAX} changes of clocks are shown"));
+        let last_day = self.ticks.last().map(|tick| day(self.schedule, *tick)).unwrap_or_default();
+        let unknown =
+            self.holidays_until.as_ref().filter(|until| **until < last_day).map(|until| {
+                format!("the list of holidays ends on {until}; later days count as ordinary ones")
+            });
+        [ended, marked, unknown].into_iter().flatten().collect()
+    }
+
+    fn json(&self) -> Value {
+        let zone = self.schedule.zone();
+        let ticks: Vec<_> = self
+            .ticks
+            .iter()
+            .map(|tick| json!({ "utc": in_utc(*tick), "local": zone.reading(*tick) }))
+            .collect();
+        let changes: Vec<_> = self.changes.iter().map(|change| change_json(zone, change)).collect();
+        let holidays: Vec<_> =
+            self.holidays.iter().map(|(date, name)| json!({ "date": date, "name": name })).collect();
+        json!({
+            "schedule": self.schedule,
+            "words": self.schedule.words(),
+            "zone": zone.name(),
+            "zone_data": Zone::data_version(),
+            "from": self.from.to_string(),
+            "next": ticks,
+            "clock_changes": changes,
+            "holidays": holidays,
+        })
+    }
+}
+
+fn mark(zone: &Zone, change: &ClockChange) -> String {
+    let (from, to) = change.from_to();
+    let direction = if change.forward_s() > 0 { "forward" } else { "back" };
+    let by = show_span(std::time::Duration::from_secs(u64::from(change.forward_s().unsigned_abs())));
+    let now = zone.reading_for_people(change.at);
+    format!("-- clocks go {direction} by {by}, from {from} to {to}: {now} --")
+}
+
+fn change_json(zone: &Zone, change: &ClockChange) -> Value {
+    let (from, to) = change.from_to();
+    json!({
+        "utc": in_utc(change.at),
+        "local": zone.reading(change.at),
+        "clock_from": from,
+        "clock_to": to,
+        "forward_s": change.forward_s(),
+    })
+}
+
+/// The day that clocks show.
+fn day(schedule: &Schedule, at: Timestamp) -> String {
+    schedule.zone().reading(at).chars().take("2027-03-12".len()).collect()
+}
+
+/// Ticks and changes of clocks are whole seconds.
+fn in_utc(at: Timestamp) -> String {
+    at.to_string().replace(".000Z", "Z")
+}
