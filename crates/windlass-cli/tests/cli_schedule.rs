@@ -82,6 +82,31 @@ fn a_time_that_is_left_out_and_one_that_comes_twice_are_seen_beside_their_marks(
 }
 
 #[test]
+fn where_many_changes_lie_between_two_times_one_line_stands_for_them() {
+    let args = [
+        "schedule",
+        "next",
+        "0 0 29 2 *",
+        "--tz",
+        "Europe/Berlin",
+        "--from",
+        "2027-06-01T00:00:00Z",
+        "--count",
+        "2",
+    ];
+    let done = Dir::new().ok(&args);
+    assert_eq!(
+        done.out.lines().skip(4).collect::<Vec<_>>(),
+        [
+            "-- clocks go back by 1h, from 03:00 to 02:00: Sun 2027-10-31 02:00:00 CET --",
+            "Tue 2028-02-29 00:00:00 CET  2028-02-28T23:00:00Z",
+            "-- clocks change 8 times --",
+            "Sun 2032-02-29 00:00:00 CET  2032-02-28T23:00:00Z",
+        ]
+    );
+}
+
+#[test]
 fn without_flags_it_begins_now_in_utc_and_words_need_no_quotes() {
     let done = Dir::new().ok(&["schedule", "next", "every", "15", "minutes", "--json"]);
     let json = done.json();

@@ -26,7 +26,7 @@ const CHANGES_MAX: usize = 200;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Schedules:
-  */5 9-16 * * 1-5                 a cron expression: minute, hour, day of the month, month, day of the week
+  */5 9-16 * * 1-5                 cron: minute, hour, day of the month, month, day of the week
   every 15m                        by elapsed time
   daily at 02:00                   also: daily at 02:00,14:00
   weekly on mon,thu at 09:00
@@ -145,7 +145,7 @@ impl<'a> Outlook<'a> {
             .ticks
             .iter()
             .map(|tick| (*tick, 2, format!("{:<width$}  {}", zone.reading_for_people(*tick), in_utc(*tick))));
-        let changes = self.changes.iter().map(|change| (change.at, 0, mark(zone, change)));
+        let changes = self.marks().into_iter().map(|(at, mark)| (at, 0, mark));
         let holidays = self.holidays.iter().map(|(date, name)| {
             (self.before(date), 1, format!("-- {date} is a holiday: {} --", printable(name)))
         });
@@ -154,6 +154,19 @@ impl<'a> Outlook<'a> {
         let head = [self.schedule.to_string(), self.schedule.words(), String::new()];
         let title = (!self.ticks.is_empty()).then(|| format!("{:<width$}  UTC", zone.name()));
         head.into_iter().chain(title).chain(rows.into_iter().map(|(_, _, line)| line)).collect()
+    }
+
+    /// The changes of clocks. Where many lie between two ticks, as with a yearly schedule, one line stands for them.
+    fn marks(&self) -> Vec<(Timestamp, String)> {
+        let zone = self.schedule.zone();
+        let same_gap =
+            |a: &ClockChange, b: &ClockChange| !self.ticks.iter().any(|tick| (a.at..b.at).contains(tick));
+        let gaps = self.changes.chunk_by(same_gap);
+        let marks = gaps.flat_map(|gap| match gap {
+            [_, _, _, ..] => vec![(gap[0].at, format!("-- clocks change {} times --", gap.len()))],
+            few => few.iter().map(|change| (change.at, mark(zone, change))).collect(),
+        });
+        marks.collect()
     }
 
     /// A place in time for a day without ticks: right before the first tick of a later day.
