@@ -17,7 +17,7 @@ pub(super) fn schedule(schedule: &Schedule) -> String {
         Cadence::Daily { at } => {
             vec![times_words(at, window.days == Weekdays::ALL), hours_words(window.hours)]
         }
-        Cadence::Weekly { on, at } => vec![times_words(at, false), on.words(), hours_words(window.hours)],
+        Cadence::Weekly { on, at } => vec![weekly_words(*on, at), hours_words(window.hours)],
         Cadence::Cron(cron) => cron_parts(cron, window),
     };
     if window.days != Weekdays::ALL {
@@ -75,6 +75,12 @@ fn from_words(from: Option<crate::clock::Timestamp>) -> String {
 fn times_words(at: &[TimeOfDay], every_day: bool) -> String {
     let times = list(&at.iter().map(ToString::to_string).collect::<Vec<_>>());
     if every_day { format!("every day at {times}") } else { format!("at {times}") }
+}
+
+/// `every Monday at 09:00`, but `at 09:00, Monday to Friday`: nobody says every Monday to Friday.
+fn weekly_words(on: Weekdays, at: &[TimeOfDay]) -> String {
+    let (days, times) = (on.words(), times_words(at, false));
+    if days.contains(" to ") { format!("{times}, {days}") } else { format!("every {days} {times}") }
 }
 
 fn hours_words(hours: Option<Hours>) -> String {

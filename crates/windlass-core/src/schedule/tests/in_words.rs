@@ -38,7 +38,9 @@ fn a_schedule_is_told_in_plain_words() {
         ("every 14d from 2027-01-04T09:00:00Z", "every 14 days, counted from 2027-01-04T09:00:00Z, UTC"),
         ("daily at 02:00, 14:00", "every day at 02:00 and 14:00, UTC"),
         ("daily at 02:00, mon-thu", "at 02:00, Monday to Thursday, UTC"),
-        ("weekly on mon at 09:00, Europe/Berlin", "at 09:00, Monday, Berlin time"),
+        ("weekly on mon at 09:00, Europe/Berlin", "every Monday at 09:00, Berlin time"),
+        ("weekly on tue,thu at 09:00, 17:30", "every Tuesday and Thursday at 09:00 and 17:30, UTC"),
+        ("weekly on mon-fri at 09:00", "at 09:00, Monday to Friday, UTC"),
         ("daily at 02:00, America/Argentina/Buenos_Aires", "every day at 02:00, Buenos Aires time"),
         ("daily at 02:00, Etc/GMT+5", "every day at 02:00, Etc/GMT+5"),
     ];
