@@ -15,6 +15,7 @@ mod tally;
 mod drain;
 mod pickup;
 mod ground;
+mod rest;
 mod by_hand;
 mod bed;
 mod session;

@@ -17,6 +17,7 @@ use super::row::{damaged, to_json};
 /// What scripts have in common, in the order in which the parts need each other. Each script names those that it uses: all
 /// of it is run each time.
 const BEGIN: &str = include_str!("lua/parts/begin.lua");
+const HASHES: &str = include_str!("lua/parts/hashes.lua");
 const STATE: &str = include_str!("lua/parts/state.lua");
 const ANSWER: &str = include_str!("lua/parts/answer.lua");
 const WAITING: &str = include_str!("lua/parts/waiting.lua");
@@ -27,12 +28,12 @@ const WORKERS: &str = include_str!("lua/parts/workers.lua");
 const LEAVING: &str = include_str!("lua/parts/leaving.lua");
 const BREAKERS: &str = include_str!("lua/parts/breakers.lua");
 
-const LOOK: &[&str] = &[BEGIN, STATE, ANSWER];
-const WAIT: &[&str] = &[BEGIN, STATE, ANSWER, WAITING];
-const MOVE: &[&str] = &[BEGIN, STATE, ANSWER, WAITING, ENDING];
-const LEAVE: &[&str] = &[BEGIN, STATE, ANSWER, WAITING, ENDING, LEAVING];
-const LET: &[&str] = &[BEGIN, STATE, ANSWER, WAITING, ENDING, GATES];
-const WALK: &[&str] = &[BEGIN, STATE, ANSWER, WAITING, ENDING, LANES];
+const LOOK: &[&str] = &[BEGIN, HASHES, STATE, ANSWER];
+const WAIT: &[&str] = &[BEGIN, HASHES, STATE, ANSWER, WAITING];
+const MOVE: &[&str] = &[BEGIN, HASHES, STATE, ANSWER, WAITING, ENDING];
+const LEAVE: &[&str] = &[BEGIN, HASHES, STATE, ANSWER, WAITING, ENDING, LEAVING];
+const LET: &[&str] = &[BEGIN, HASHES, STATE, ANSWER, WAITING, ENDING, GATES];
+const WALK: &[&str] = &[BEGIN, HASHES, STATE, ANSWER, WAITING, ENDING, LANES];
 
 /// A script as the server gets it.
 #[derive(Debug)]
@@ -99,13 +100,13 @@ scripts! {
     settle: Ends MOVE,
     report: Ends LOOK,
     register: Ends LET,
-    extend: Ends &[BEGIN, STATE, ANSWER, WAITING, ENDING, GATES, WORKERS],
-    asked_to_stop: Reads &[BEGIN, STATE, ANSWER, WORKERS],
+    extend: Ends &[BEGIN, HASHES, STATE, ANSWER, WAITING, ENDING, GATES, WORKERS],
+    asked_to_stop: Reads &[BEGIN, HASHES, STATE, ANSWER, WORKERS],
     retire: Ends LEAVE,
     renew: Ends LEAVE,
     workers: Reads LOOK,
     rescue: Ends MOVE,
-    sweep: Ends &[BEGIN, STATE, ANSWER, WAITING, ENDING, GATES, LANES],
+    sweep: Ends &[BEGIN, HASHES, STATE, ANSWER, WAITING, ENDING, GATES, LANES],
     prune: Ends MOVE,
     job: Reads LOOK,
     attempts: Reads LOOK,
@@ -121,8 +122,8 @@ scripts! {
     set_shut: Ends LOOK,
     purge: Ends WALK,
     open_gate: Ends LET,
-    breakers: Reads &[BEGIN, STATE, ANSWER, BREAKERS],
-    save_breaker: Ends &[BEGIN, STATE, ANSWER, BREAKERS],
+    breakers: Reads &[BEGIN, HASHES, STATE, ANSWER, BREAKERS],
+    save_breaker: Ends &[BEGIN, HASHES, STATE, ANSWER, BREAKERS],
     still_hold: Reads LOOK,
     take_tokens: Ends LOOK,
     gates: Reads LOOK,

@@ -36,7 +36,9 @@ const NO_STATES: [&str; 7] = [
 ];
 
 fn write(place: &Place, hash: &str, id: JobId, text: &str) {
-    ask::<i64>(&place.url, &["HSET", &place.key(hash), &format!("{:014}", id.0), text]);
+    let id = format!("{:014}", id.0);
+    let hash = place.key(&format!("{hash}:{}", &id[..9]));
+    assert_eq!(ask::<i64>(&place.url, &["HSET", &hash, &id, text]), 0, "there was something to damage");
 }
 
 /// A place whose clock stands still until a test moves it.

@@ -17,4 +17,5 @@ mod memory;
 mod suspects;
 mod damaged;
 mod listing;
+mod hashes;
 mod doctor;

@@ -20,6 +20,7 @@ pub(super) struct Drained {
 
 /// Starts a worker and waits until all is done. `marks` are numbers of handlers whose moment is wanted.
 pub(super) async fn drain(ground: &Ground<'_>, jobs: u64, marks: &[u64]) -> Result<Drained, Failure> {
+    ground.rest().await?;
     ground.progress.part("drain", jobs);
     let tally = Tally::with_marks(&[marks, &[jobs]].concat());
     let mut worker = ground.counting_worker(&tally).await?;

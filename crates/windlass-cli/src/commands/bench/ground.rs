@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 use windlass::{Client, Handlers, LimitOptions, QueueSpec, TypeSpec, Worker, WorkerOptions, spec_of};
 use windlass_core::engine::{Declaration, Engine};
 
-use super::bed::Place;
+use super::bed::{At, Place};
 use super::load::{Work, queue_name};
 use super::progress::Progress;
 use super::tally::Tally;
-use super::{BenchArgs, History, failed};
+use super::{BenchArgs, History, failed, rest};
 use crate::exit::Failure;
 
 /// Seven days are the default of job types.
@@ -53,6 +53,14 @@ impl<'a> Ground<'a> {
         let spec = configured(spec_of::<Work>().map_err(failed)?, self.history);
         self.place.engine.declare(Declaration { queues: vec![self.queue()], types: vec![spec] }).await?;
         Ok(Client::new(self.engine()))
+    }
+
+    /// Waits until the server has ended what the preparation made it do.
+    pub(super) async fn rest(&self) -> Result<(), Failure> {
+        match &self.place.at {
+            At::Namespace(url, _) => rest::of_redis(url).await,
+            At::Memory | At::File(_) | At::Schema(..) => Ok(()),
+        }
     }
 
     /// A worker that tells of each end.

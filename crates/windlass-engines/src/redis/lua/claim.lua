@@ -57,7 +57,7 @@ end
 
 -- Makes these jobs the worker's own. Tells whether it took all of them: some may have expired.
 local function take(ids, boosted)
-  local texts, bodies = get_many(STATE, ids), get_many(BODY, ids)
+  local texts, bodies = get_jobs(STATE, ids), get_jobs(BODY, ids)
   local states, mine = {}, {}
   for i, id in ipairs(ids) do
     local text = texts[i]
@@ -76,7 +76,7 @@ local function take(ids, boosted)
       expired_room = expired_room - 1
     end
   end
-  call_many('HSET', STATE, states)
+  set_jobs(STATE, states)
   call_many('SADD', HELD, mine)
   taken = taken + #mine
   room = room - #mine
@@ -218,7 +218,7 @@ local function due_suspects(queue)
   local of_each = math.max(math.floor(SUSPECTS_LOOKED_AT / #queue.types), 1)
   for _, type in ipairs(queue.types) do
     local ids = redis.call('ZRANGEBYSCORE', lane_key(type, 's'), '-inf', NOW_DIGITS, 'LIMIT', 0, of_each)
-    for i, text in ipairs(get_many(STATE, ids)) do
+    for i, text in ipairs(get_jobs(STATE, ids)) do
       local job = text and decode(ids[i], text)
       if not job or job.stage ~= 'u' then
         take_away(lane_key(type, 's'), ids[i], type)
@@ -251,10 +251,10 @@ end
 local function repeat_claim()
   redis.call('ZADD', key('spent'), 'NX', NOW, token)
   local held = redis.call('SMEMBERS', HELD)
-  for i, text in ipairs(get_many(STATE, held)) do
+  for i, text in ipairs(get_jobs(STATE, held)) do
     local job = text and string.sub(text, 40, 55) == token and decode(held[i], text)
     if job then
-      for _, value in ipairs({job.id, text, redis.call('HGET', BODY, job.id), all_notes(job)}) do
+      for _, value in ipairs({job.id, text, get_job(BODY, job.id), all_notes(job)}) do
         jobs[#jobs + 1] = value
       end
     end

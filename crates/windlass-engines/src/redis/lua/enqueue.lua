@@ -83,8 +83,8 @@ local function insert_plain(type, priority, head, due, body)
 end
 
 local function write_plain()
-  call_many('HSET', STATE, states)
-  call_many('HSET', BODY, bodies)
+  set_jobs(STATE, states)
+  set_jobs(BODY, bodies)
   for _, lanes in ipairs({ready, scheduled}) do
     for _, waiting in pairs(lanes) do
       open_lane(waiting.type, waiting.letter)
@@ -105,16 +105,16 @@ local function insert_special(type, priority, due, body, special)
     set_note(job, 'scope', special.scope)
   end
   hold_key(job)
-  redis.call('HSET', BODY, job.id, body)
+  set_job(BODY, job.id, body)
   count(type, 'enqueued')
   enter_waiting(job, '')
 end
 
 -- What a newcomer gives to the job that holds its key: label, payload, priority, due time and expiry.
 local function renew(job, priority, due, body, special)
-  local options = string.match(redis.call('HGET', BODY, job.id) or '\n', '^[^\n]*\n([^\n]*)')
+  local options = string.match(get_job(BODY, job.id) or '\n', '^[^\n]*\n([^\n]*)')
   local label, payload = string.match(body, '^([^\n]*)\n[^\n]*\n(.*)$')
-  redis.call('HSET', BODY, job.id, label .. '\n' .. (options or '') .. '\n' .. payload)
+  set_job(BODY, job.id, label .. '\n' .. (options or '') .. '\n' .. payload)
   job.priority, job.due = priority, due
   if special.expires then
     set_note(job, 'expires', digits(instant(special.expires)))

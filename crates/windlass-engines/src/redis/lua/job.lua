@@ -2,9 +2,9 @@
 -- ARGV id
 -- answers its state, body and notes, or nothing
 local id = arg()
-local text = redis.call('HGET', STATE, id)
+local text = get_job(STATE, id)
 if not text then
   return answer(false)
 end
 local job = decode(id, text)
-return answer({text, redis.call('HGET', BODY, id), job and all_notes(job) or {}})
+return answer({text, get_job(BODY, id), job and all_notes(job) or {}})

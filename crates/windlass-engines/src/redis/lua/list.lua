@@ -12,14 +12,14 @@ for number = from, last, -1 do
 end
 
 local jobs, found, next_number = {}, 0, last - 1
-for i, text in ipairs(get_many(STATE, ids)) do
+for i, text in ipairs(get_jobs(STATE, ids)) do
   local wanted = text and is_sound(text) and string.find(stages, string.sub(text, 1, 1), 1, true)
   if wanted and types ~= '' then
     wanted = string.find(types, ',' .. struct.unpack('>I4', text, 3) .. ',', 1, true)
   end
   if wanted then
     local job = decode(ids[i], text)
-    for _, value in ipairs({job.id, text, redis.call('HGET', BODY, job.id), all_notes(job)}) do
+    for _, value in ipairs({job.id, text, get_job(BODY, job.id), all_notes(job)}) do
       jobs[#jobs + 1] = value
     end
     found = found + 1

@@ -18,7 +18,7 @@ local jobs, next_number = {}, 0
 for i = 1, math.min(#ids, limit) do
   local job = load(ids[i])
   if job and job.stage == 'd' then
-    for _, value in ipairs({job.id, encode(job), redis.call('HGET', BODY, job.id), all_notes(job)}) do
+    for _, value in ipairs({job.id, encode(job), get_job(BODY, job.id), all_notes(job)}) do
       jobs[#jobs + 1] = value
     end
   end

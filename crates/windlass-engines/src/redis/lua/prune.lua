@@ -9,14 +9,13 @@ end
 
 local function prune_jobs()
   local ids = first_until('ended', NOW_DIGITS, limit)
-  for i, text in ipairs(get_many(STATE, ids)) do
+  for i, text in ipairs(get_jobs(STATE, ids)) do
     -- Of one that cannot be read nobody knows whether there are notes.
     if text and (not is_sound(text) or string.byte(text, 2) % 2 == 1) then
       redis.call('UNLINK', key('notes:') .. ids[i], key('attempts:') .. ids[i])
     end
   end
-  call_many('HDEL', STATE, ids)
-  call_many('HDEL', BODY, ids)
+  delete_jobs(ids)
   call_many('ZREM', key('ended'), ids)
   return #ids
 end

@@ -39,7 +39,7 @@ for _, worker in ipairs(redis.call('LRANGE', key('deaths'), 0, -1)) do
     dead[#dead + 1] = worker
     dead[#dead + 1] = redis.call('HGET', key('worker:') .. worker, 'held') or ''
     for _, id in ipairs(held) do
-      local text = redis.call('HGET', STATE, id)
+      local text = get_job(STATE, id)
       local is_running = text and is_sound(text) and string.sub(text, 1, 1) == 'r'
       if not is_running or string.sub(text, 56, 71) ~= worker then
         redis.call('SREM', key('held:') .. worker, id)

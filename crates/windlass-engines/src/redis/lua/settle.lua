@@ -9,7 +9,7 @@ local ids, tokens, spans, orders = {}, {}, {}, {}
 for i = 1, settlements do
   ids[i], tokens[i], spans[i], orders[i] = arg(), arg(), arg(), arg()
 end
-local texts = get_many(STATE, ids)
+local texts = get_jobs(STATE, ids)
 
 -- Successes of jobs without notes are written together at the end.
 local RUNNING_BYTES = HEAD_BYTES + CLAIM_BYTES
@@ -43,10 +43,9 @@ local function succeed(id, text, token, ran_for)
 end
 
 local function write_successes()
-  call_many('HSET', STATE, states)
+  set_jobs(STATE, states)
   call_many('ZADD', key('ended'), ended)
-  call_many('HDEL', STATE, gone)
-  call_many('HDEL', BODY, gone)
+  delete_jobs(gone)
   add_traces(traces)
   for worker, jobs in pairs(left) do
     call_many('SREM', key('held:') .. worker, jobs)
@@ -71,7 +70,7 @@ local answers, seen = {}, {}
 for i, id in ipairs(ids) do
   if seen[id] then
     write_successes()
-    texts[i] = redis.call('HGET', STATE, id)
+    texts[i] = get_job(STATE, id)
   end
   seen[id] = true
   answers[i] = settle(id, texts[i], tokens[i], spans[i], orders[i])

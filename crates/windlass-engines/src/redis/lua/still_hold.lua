@@ -7,7 +7,7 @@ for i = 1, number_arg() do
 end
 
 local answers = {}
-for i, text in ipairs(get_many(STATE, ids)) do
+for i, text in ipairs(get_jobs(STATE, ids)) do
   local holds = text and string.sub(text, 1, 1) == 'r' and string.sub(text, 40, 55) == tokens[i]
   answers[i] = holds and '1' or ''
 end

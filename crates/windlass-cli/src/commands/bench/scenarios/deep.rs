@@ -12,6 +12,7 @@ const DEPTH: u64 = 10;
 pub(super) async fn run(ground: &Ground<'_>) -> Result<Figures, Failure> {
     let (jobs, first) = (ground.args.jobs * DEPTH, ground.args.jobs / 2);
     load::fill(&ground.client().await?, jobs, |_| load::draft(), ground.progress).await?;
+    ground.rest().await?;
     ground.progress.part("drain the first", first);
     let tally = Tally::with_marks(&[first]);
     let mut worker = ground.counting_worker(&tally).await?;

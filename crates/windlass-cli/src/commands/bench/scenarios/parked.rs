@@ -26,6 +26,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(5);
 pub(super) async fn run(ground: &Ground<'_>) -> Result<Figures, Failure> {
     let jobs = ground.args.jobs;
     load::fill(&ground.client().await?, jobs + 1, |_| load::draft(), ground.progress).await?;
+    ground.rest().await?;
     ground.progress.part("park, open, drain", 2 * jobs);
     let tally = Tally::with_marks(&[jobs, 2 * jobs]);
     let mut worker = parking_worker(ground, &tally).await?;

@@ -73,8 +73,8 @@ end
 
 -- Nothing is left of a job.
 local function forget(id, flags)
-  redis.call('HDEL', STATE, id)
-  redis.call('HDEL', BODY, id)
+  redis.call('HDEL', hash_of(STATE, id), id)
+  redis.call('HDEL', hash_of(BODY, id), id)
   if flags % 2 == 1 then
     redis.call('UNLINK', key('notes:') .. id, key('attempts:') .. id)
   end
@@ -114,7 +114,7 @@ end
 -- Makes a job whose state is damaged a dead letter that says so. What it waited for and how often it was tried is lost with
 -- its state. `type` is given by whoever knows it from elsewhere.
 local function give_up(id, type)
-  local text = redis.call('HGET', STATE, id)
+  local text = get_job(STATE, id)
   if not text or is_sound(text) then
     return
   end

@@ -1,4 +1,4 @@
--- state: where a job is and what happened to it, as one string of bytes in the hash `state`.
+-- state: where a job is and what happened to it, as one string of bytes in a hash `state`.
 --
 -- head   stage c1, flags B, type I4, priority B, enqueued I8, due I8, attempts I4, failures I4, crashes I4, holds I4
 -- claim  token c16, worker c16, since I8: of a running job, and of the attempt that ended it
@@ -17,8 +17,6 @@ local PRIORITY_AT = 7
 local CLAIM = '>c16c16I8'
 local CLAIM_BYTES = 40
 local NO_TOKEN = string.rep('\0', 16)
-
-local STATE, BODY = key('state'), key('body')
 
 -- The stages that states of a length may have.
 local STAGES = {[HEAD_BYTES] = 'wfup', [HEAD_BYTES + CLAIM_BYTES] = 'r', [HEAD_BYTES + CLAIM_BYTES + 8] = 'sdc'}
@@ -62,12 +60,12 @@ end
 
 -- Nothing if there is no such job, or its state is damaged.
 local function load(id)
-  local text = redis.call('HGET', STATE, id)
+  local text = get_job(STATE, id)
   return text and decode(id, text) or nil
 end
 
 local function save(job)
-  redis.call('HSET', STATE, job.id, encode(job))
+  set_job(STATE, job.id, encode(job))
 end
 
 local function waits(job)

@@ -5,7 +5,7 @@ local function fences_to_stop(worker)
   local fences = {}
   local ids = redis.call('SMEMBERS', key('stops:') .. worker)
   table.sort(ids)
-  for i, text in ipairs(get_many(STATE, ids)) do
+  for i, text in ipairs(get_jobs(STATE, ids)) do
     if text and string.sub(text, 1, 1) == 'r' and string.sub(text, 56, 71) == worker then
       fences[#fences + 1] = ids[i]
       fences[#fences + 1] = string.sub(text, 40, 55)

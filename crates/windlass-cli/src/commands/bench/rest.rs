@@ -1,0 +1,69 @@
+//! Before the measured part, the server ends what was begun before it. Redis rewrites its append-only file in a process of its
+//! own once that has doubled, which ten times as many jobs do a few times, and frees the store of the last scenario in another
+//! thread. On a small machine either takes a core from whatever is measured next, at one time and not at another.
+
+use std::time::{Duration, Instant};
+
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, Client};
+
+use super::failed;
+use crate::config::RedisUrl;
+use crate::exit::Failure;
+
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// So long a rewrite of ten million jobs may take, with room to spare.
+const REST_WITHIN: Duration = Duration::from_secs(300);
+const ANSWER_WITHIN: Duration = Duration::from_secs(30);
+
+/// What `INFO` says of work that goes on beside the commands. It is 0 when that is done.
+const AT_WORK: [&str; 4] = [
+    "aof_rewrite_in_progress:",
+    "aof_rewrite_scheduled:",
+    "rdb_bgsave_in_progress:",
+    "lazyfree_pending_objects:",
+];
+
+/// Waits until the server has nothing left to do. What it begins by itself later belongs to the measured part.
+pub(super) async fn of_redis(url: &RedisUrl) -> Result<(), Failure> {
+    let client = Client::open(url.secret()).map_err(failed)?;
+    let config = AsyncConnectionConfig::new().set_response_timeout(Some(ANSWER_WITHIN));
+    let mut connection =
+        client.get_multiplexed_async_connection_with_config(&config).await.map_err(failed)?;
+    let started = Instant::now();
+    while let Some(work) = at_work(&mut connection).await? {
+        if started.elapsed() > REST_WITHIN {
+            let seconds = REST_WITHIN.as_secs();
+            return Err(failed(format!("expected the server to be at rest within {seconds} s, got {work}")));
+        }
+        // may sleep: the server tells nobody when it is done.
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+    Ok(())
+}
+
+/// What the server is still at.
+async fn at_work(connection: &mut MultiplexedConnection) -> Result<Option<String>, Failure> {
+    let info: String = redis::cmd("INFO").query_async(connection).await.map_err(failed)?;
+    Ok(first_at_work(&info).map(str::to_owned))
+}
+
+fn first_at_work(info: &str) -> Option<&str> {
+    let is_done = |line: &str| line.rsplit(':').next() == Some("0");
+    info.lines().find(|line| AT_WORK.iter().any(|name| line.starts_with(name)) && !is_done(line))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rewrite_or_what_is_still_to_be_freed_is_no_rest() {
+        let at_rest =
+            "aof_rewrite_in_progress:0\r\naof_rewrite_scheduled:0\r\nlazyfree_pending_objects:0\r\n";
+        assert_eq!(first_at_work(at_rest), None);
+        for work in ["aof_rewrite_in_progress:1", "rdb_bgsave_in_progress:1", "lazyfree_pending_objects:7"] {
+            assert_eq!(first_at_work(&format!("{at_rest}{work}\r\nuptime:5\r\n")), Some(work));
+        }
+    }
+}
