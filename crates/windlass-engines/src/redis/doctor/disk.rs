@@ -4,7 +4,7 @@ use windlass_core::engine::Durability;
 
 use super::super::info::Info;
 use super::super::server::ServerFacts;
-use super::{Patient, unread};
+use super::{Patient, Silence, unread};
 use crate::finding::{Finding, Grade};
 use crate::redis::fault::Step;
 
@@ -19,15 +19,15 @@ impl Patient {
             Err(why) => return Ok(unread("durability", "INFO", why)),
         };
         let (syncs, saves) = (self.setting("appendfsync").await?, self.setting("save").await?);
-        let hidden = syncs.as_ref().err().or(saves.as_ref().err()).map(|silence| silence.why.clone());
-        let saves = saves.ok().flatten().map(|save| !save.is_empty());
-        let facts = ServerFacts::of(info, syncs.ok().flatten(), saves);
-        Ok(durability(&facts, hidden.as_deref()))
+        let hidden = syncs.as_ref().err().or(saves.as_ref().err());
+        let snapshots = saves.as_ref().ok().cloned().flatten().map(|save| !save.is_empty());
+        let facts = ServerFacts::of(info, syncs.as_ref().ok().cloned().flatten(), snapshots);
+        Ok(durability(&facts, hidden))
     }
 }
 
-/// `hidden` is why the server does not tell its settings.
-pub(super) fn durability(facts: &ServerFacts, hidden: Option<&str>) -> Finding {
+/// `hidden` is why the server does not tell its settings. A user who is denied them can be let; some servers have none to tell.
+pub(super) fn durability(facts: &ServerFacts, hidden: Option<&Silence>) -> Finding {
     let grade = match (facts.durability(), facts.syncs.as_deref(), facts.snapshots) {
         (Durability::PowerCut, ..) | (Durability::Crash, Some("everysec"), _) => Grade::Good,
         (Durability::Crash, None, _) => Grade::Unread,
@@ -36,13 +36,16 @@ pub(super) fn durability(facts: &ServerFacts, hidden: Option<&str>) -> Finding {
     };
     let appends = if facts.appends { "yes" } else { "no" };
     let syncs = facts.syncs.as_deref().unwrap_or("is not told");
-    let hidden = hidden.map(|why| format!("; settings are not told ({why})")).unwrap_or_default();
+    let is_denied = hidden.is_some_and(Silence::is_denied);
+    let hidden =
+        hidden.map(|silence| format!("; settings are not told ({})", silence.why)).unwrap_or_default();
     let found = format!(
         "appendonly {appends}, appendfsync {syncs}: lost can be {}{hidden}",
         facts.what_can_be_lost()
     );
     let advice = match grade {
-        Grade::Unread => "let this user call CONFIG GET and ask again",
+        Grade::Unread if is_denied => "let this user call CONFIG GET and ask again",
+        Grade::Unread => "look up `appendfsync` by the server's own means: CONFIG GET does not tell it",
         _ => "set `appendonly yes` and `appendfsync everysec` or `always`, unless jobs may be lost",
     };
     Finding::new("durability", grade, found, advice)
