@@ -19,20 +19,11 @@ impl Subject for Redis {
     fn open(clock: Arc<ManualClock>) -> (Arc<dyn Engine>, Box<dyn Any>) {
         let url = windlass_servers::shared::redis_url().expect("a Redis server");
         let namespace = format!("model-{:016x}", fastrand::u64(..));
-        start_near_a_border(&url, &namespace);
         let options = RedisOptions { namespace, clock: Some(clock), ..RedisOptions::default() };
         let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
         let engine = runtime.block_on(RedisEngine::connect(&url, options)).expect("a fresh namespace");
         (Arc::new(engine), Box::new(()))
     }
-}
-
-/// Jobs of most histories lie in two hashes.
-fn start_near_a_border(url: &str, namespace: &str) {
-    let client = redis::Client::open(url).expect("the URL of a server");
-    let mut set = redis::cmd("SET");
-    set.arg(format!("{{{namespace}}}:sequence")).arg(99_994);
-    set.exec(&mut client.get_connection().expect("a connection")).expect("a sequence");
 }
 
 type RedisAndModel = Test<Redis>;
