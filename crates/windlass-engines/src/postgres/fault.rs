@@ -60,6 +60,11 @@ impl Fault {
         matches!(self, Self::Refused(error) if *error.code() == SqlState::LOCK_NOT_AVAILABLE)
     }
 
+    /// Whether the server broke a statement off because it took too long.
+    pub(super) fn is_timed_out(&self) -> bool {
+        matches!(self, Self::Refused(error) if *error.code() == SqlState::QUERY_CANCELED)
+    }
+
     /// The same for a statement that commits by itself, or for a commit: a lost answer leaves open whether it
     /// happened.
     pub(super) fn of_commit(self) -> Self {

@@ -2,6 +2,7 @@
 //! by one goes through here, so that counts, keys and attempts always go with them.
 
 use std::collections::{BTreeSet, HashSet};
+use std::time::Instant as Moment;
 
 use tokio_postgres::Row;
 use windlass_core::admin::AttemptEnding;
@@ -374,7 +375,7 @@ impl Store {
 
     /// Tells this process what was moved, once it is committed.
     pub(super) fn tell_moved(&self, moved: Moved) {
-        self.positions().put_back(&moved.put_back);
+        self.positions().put_back(&moved.put_back, Moment::now());
         moved.queues.iter().for_each(|queue| self.listeners.tell(&Hint::Queue(queue.clone())));
     }
 

@@ -75,7 +75,11 @@ const HOT: [&str; 45] = [
 /// Which statement may walk over which index, or any of a table, from its beginning, and why it does not walk far.
 const MAY_WALK: [(&str, &str, &str); 5] = [
     ("asked_to_stop", "delayed_jobs_stopping", "only what was asked to stop is in this index"),
-    ("orphans", "claims_worker", "only claims that hold something are in this index"),
+    (
+        "orphans",
+        "claims_worker",
+        "only claims that hold something, or did until the last fold, are in this index",
+    ),
     ("fold_counts", "count_deltas_pkey", "it stops at its limit, and what it has walked over is gone"),
     ("unfinished", "count_deltas", "what is not yet folded is kept short by folding"),
     ("queue_counts", "count_deltas", "what is not yet folded is kept short by folding"),

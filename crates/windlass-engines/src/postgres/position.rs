@@ -1,7 +1,9 @@
-//! Up to where claims have read. A claim that starts from the front walks over every row that was claimed since the
+//! Up to where claims have read. A claim that starts from the front walks over every row that runs or has ended since the
 //! last vacuum, and under somebody's long transaction that is all of them; so it starts where the last one ended. A
 //! position is only a hint: it stays a little behind, for transactions that commit late; whoever puts a job back behind
-//! it says so; and a look from the very front comes about once a second. Pure: time goes in as an argument.
+//! it says so; and a look from the very front comes about once a second. Where that has a long way to go, as over
+//! thousands of jobs that run for an hour, it also tells claims what they need not walk over. Pure: time goes in as an
+//! argument.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant as Moment};
@@ -62,11 +64,13 @@ struct Lane {
     taken: u64,
     /// The first due time of what waits, as far as anybody looked.
     head: Option<Timestamp>,
+    /// When something was put back here.
+    put_back_at: Option<Moment>,
 }
 
 impl Default for Lane {
     fn default() -> Self {
-        Self { base: FRONT, recent: VecDeque::new(), taken: 0, head: None }
+        Self { base: FRONT, recent: VecDeque::new(), taken: 0, head: None, put_back_at: None }
     }
 }
 
@@ -87,11 +91,11 @@ impl Positions {
     }
 
     /// Jobs were put back: whoever has read past them reads there again.
-    pub(super) fn put_back(&mut self, places: &[(QueueName, Priority, Timestamp)]) {
+    pub(super) fn put_back(&mut self, places: &[(QueueName, Priority, Timestamp)], now: Moment) {
         for (queue, priority, due) in places {
             let of_queue = self.0.iter_mut().filter(|(scope, _)| scope.queue == *queue);
             of_queue.for_each(|(_, lanes)| {
-                lanes.lane(*priority).put_back(*due);
+                lanes.lane(*priority).put_back(*due, now);
                 lanes.crowd.be_thorough();
             });
         }
@@ -147,6 +151,32 @@ impl Positions {
     }
 }
 
+/// A look from the very front that had a long way to go.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct LongLook {
+    /// When it began.
+    pub(super) began: Moment,
+    /// The same by the store's clock.
+    pub(super) at: Timestamp,
+}
+
+impl Positions {
+    /// Claims need not walk over what a look walked over before it met the first that waits. What falls due about now is
+    /// left to them: it may be on its way in.
+    pub(super) fn advance(
+        &mut self,
+        scope: &Scope,
+        priority: Priority,
+        first: Option<Place>,
+        look: LongLook,
+    ) {
+        let Some(lanes) = self.0.get_mut(scope) else { return };
+        let latest = (look.at.minus(BEHIND_FOR), JobId(0));
+        let before_first = first.map(|(due, id)| (due, JobId(id.0 - 1)));
+        lanes.lane(priority).advance(before_first.map_or(latest, |place| place.min(latest)), look.began);
+    }
+}
+
 impl Lanes {
     fn lane(&mut self, priority: Priority) -> &mut Lane {
         &mut self.lanes[usize::from(priority.level())]
@@ -192,10 +222,22 @@ impl Lane {
         self.base
     }
 
-    fn put_back(&mut self, due: Timestamp) {
+    fn put_back(&mut self, due: Timestamp, now: Moment) {
         self.step_back((due, JobId(0)));
+        self.put_back_at = self.put_back_at.max(Some(now));
         // It may have waited for longer than all that stayed.
         self.head = Some(self.head.map_or(due, |head| head.min(due)));
+    }
+
+    /// Not if something was put back since that look began: it may not have seen it.
+    fn advance(&mut self, to: Place, look_began: Moment) {
+        if to <= self.base || self.put_back_at.is_some_and(|at| at > look_began) {
+            return;
+        }
+        self.base = to;
+        while self.recent.front().is_some_and(|mark| mark.place <= to) {
+            self.recent.pop_front();
+        }
     }
 
     /// Tells whether it had been passed.
@@ -257,7 +299,7 @@ mod tests {
         positions.of(&scope(), start).took(NORMAL, 5, at(100, 5), start);
         let later = start + BEHIND_FOR;
         assert_eq!(positions.of(&scope(), later).start(NORMAL, later), at(100, 5));
-        positions.put_back(&[(scope().queue, NORMAL, Timestamp::from_micros(50))]);
+        positions.put_back(&[(scope().queue, NORMAL, Timestamp::from_micros(50))], start);
         assert!(positions.of(&scope(), later).start(NORMAL, later) < at(50, 1));
     }
 
@@ -266,17 +308,17 @@ mod tests {
         let mut positions = Positions::default();
         let start = Moment::now();
         positions.of(&scope(), start).took(NORMAL, 1, at(100, 5), start);
-        positions.put_back(&[(scope().queue, NORMAL, Timestamp::from_micros(100))]);
+        positions.put_back(&[(scope().queue, NORMAL, Timestamp::from_micros(100))], start);
         let later = start + BEHIND_FOR;
         assert!(positions.of(&scope(), later).start(NORMAL, later) < at(100, 5));
     }
 
     #[test]
     fn what_is_put_back_counts_among_those_who_have_waited_for_long() {
-        let mut positions = Positions::default();
-        positions.of(&scope(), Moment::now());
+        let (mut positions, start) = (Positions::default(), Moment::now());
+        positions.of(&scope(), start);
         positions.saw(&scope(), NORMAL, Some(at(200, 9)));
-        positions.put_back(&[(scope().queue, NORMAL, Timestamp::from_micros(50))]);
+        positions.put_back(&[(scope().queue, NORMAL, Timestamp::from_micros(50))], start);
         let head = positions.of(&scope(), Moment::now()).head(NORMAL);
         assert_eq!(head, Some(Timestamp::from_micros(50)));
     }
@@ -292,5 +334,37 @@ mod tests {
         assert_eq!(positions.of(&scope(), later).start(NORMAL, later), at(100, 5));
         positions.saw(&scope(), NORMAL, Some(at(60, 3)));
         assert!(positions.of(&scope(), later).start(NORMAL, later) < at(60, 3));
+    }
+
+    #[test]
+    fn a_long_look_moves_claims_up_to_what_it_met_but_not_to_what_falls_due_about_now() {
+        let (mut positions, began) = (Positions::default(), Moment::now());
+        let second = 1_000_000;
+        let look = LongLook { began, at: Timestamp::from_micros(100 * second) };
+        positions.of(&scope(), began);
+        positions.advance(&scope(), NORMAL, Some(at(50 * second, 9)), look);
+        assert_eq!(positions.of(&scope(), began).start(NORMAL, began), at(50 * second, 8));
+        positions.advance(&scope(), NORMAL, None, look);
+        assert_eq!(positions.of(&scope(), began).start(NORMAL, began), at(98 * second, 0));
+        positions.advance(&scope(), NORMAL, Some(at(500 * second, 10)), look);
+        assert_eq!(
+            positions.of(&scope(), began).start(NORMAL, began),
+            at(98 * second, 0),
+            "new jobs come before it"
+        );
+    }
+
+    #[test]
+    fn what_is_put_back_while_a_long_look_is_under_way_is_not_passed_over() {
+        let (mut positions, began) = (Positions::default(), Moment::now());
+        let look = LongLook { began, at: Timestamp::from_micros(100_000_000) };
+        positions.of(&scope(), began);
+        let later = began + Duration::from_millis(1);
+        positions.put_back(&[(scope().queue, NORMAL, Timestamp::from_micros(50))], later);
+        positions.advance(&scope(), NORMAL, None, look);
+        assert!(positions.of(&scope(), later).start(NORMAL, later) < at(50, 1));
+        // The next one has seen it, and that it was taken.
+        positions.advance(&scope(), NORMAL, None, LongLook { began: later, ..look });
+        assert!(positions.of(&scope(), later).start(NORMAL, later) > at(50, 1));
     }
 }

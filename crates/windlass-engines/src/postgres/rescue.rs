@@ -30,8 +30,7 @@ struct Orphan {
 impl Store {
     pub(super) async fn rescue(&self, request: RescueRequest) -> Step<Rescued> {
         if !request.silent.is_empty() {
-            // Else a look at what they held would walk over what they ended lately.
-            self.fold_claims().await?;
+            self.fold_claims_if_possible().await;
         }
         for suspicion in &request.silent {
             self.declare_dead(suspicion).await?;

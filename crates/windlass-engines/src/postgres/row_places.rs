@@ -1,5 +1,5 @@
 //! Where the rows of running jobs lie, for those that this process claimed: a row that is looked for at its place needs no
-//! index, whose entries for older versions of the row would have to be passed by first. Hints only: whoever is not found
+//! index, in which entries for versions that a retry or a gate left behind may have to be passed by first. Hints only: whoever is not found
 //! at its place is looked for by its number.
 
 use std::collections::HashMap;

@@ -50,7 +50,7 @@ macro_rules! statements {
     };
 }
 statements! {
-    add_counts, asked_to_stop, behind_gate, breakers, claim, claim_suspect, claimed_before, close_receipt, complete,
+    add_counts, asked_to_stop, be_brief, behind_gate, breakers, claim, claim_suspect, claimed_before, close_receipt, complete,
     dead_key, declare_dead, declare_queues, declare_types, discard, drop_days, drop_reserved_keys,
     ended_state, enqueue, enqueue_many, expired, extend, find_receipt, find_worker, fold_claims, fold_counts,
     fold_minutes, forget_put_backs, forget_waiting, free_ended_keys, free_keys, gates, hold_keys, insert_attempts,

@@ -61,7 +61,6 @@ impl Store {
         let expired = duties.attempt(self.cancel_expired(limit)).await;
         duties.attempt(self.fold_counts()).await;
         duties.attempt(self.fold_claims()).await;
-        duties.attempt(self.mend_claims()).await;
         let served = duties.attempt(self.served()).await;
         let unhandled = duties.attempt(self.park_unhandled(limit, &served)).await;
         duties.attempt(self.give_up_misplaced(limit)).await;
@@ -254,6 +253,7 @@ impl Store {
         let (receipts, workers) = (micros(RECEIPT_TTL), micros(DEAD_WORKER_KEPT));
         let mut duties = Duties::default();
         duties.attempt(self.make_days()).await;
+        duties.attempt(self.mend_claims()).await;
         let mut done = duties.attempt(self.drop_days()).await;
         for (statement, kept) in [
             (&self.sql.prune_rest, 0),

@@ -16,12 +16,14 @@ use windlass_core::priority::Priority;
 use super::Store;
 use super::conn::Conn;
 use super::fault::Step;
-use super::position::{Place, Scope};
+use super::position::{LongLook, Place, Scope};
 use super::row::to_json;
 use super::value::{Instant, text, texts};
 
 /// A look takes at most this part of the time, however much it has to walk over.
 const LOOK_PART: u32 = 50;
+/// A look that takes so long has walked over thousands of rows, and claims should not.
+const LONG_LOOK: Duration = Duration::from_millis(5);
 /// A queue from which nothing was claimed for this long is no longer looked at: workers ask at least once a day.
 const IN_USE_FOR: Duration = Duration::from_secs(25 * 60 * 60);
 /// A mark is written again before others take it for forgotten.
@@ -249,7 +251,7 @@ impl Store {
     pub(super) async fn look(&self, conn: &Conn, scopes: &[Scope]) -> Step<HashSet<QueueName>> {
         let queues: Vec<_> = scopes.iter().map(|scope| scope.queue.to_string()).collect();
         let types: Vec<_> = scopes.iter().map(|scope| scope.types.as_ref().map(to_json)).collect();
-        let start = Moment::now();
+        let (start, at) = (Moment::now(), self.estimated_now());
         let rows = conn.ask(&self.sql.look, &[texts(&queues), texts(&types)]).await?;
         self.look_micros
             .store(u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
@@ -268,11 +270,17 @@ impl Store {
                 }
             }
         }
-        self.positions().put_back(&put_back);
-        Ok(self.take_in(scopes, &first))
+        self.positions().put_back(&put_back, start);
+        let long = (self.look_takes() >= LONG_LOOK).then_some(LongLook { began: start, at });
+        Ok(self.take_in(scopes, &first, long))
     }
 
-    fn take_in(&self, scopes: &[Scope], first: &HashMap<(usize, Priority), Place>) -> HashSet<QueueName> {
+    fn take_in(
+        &self,
+        scopes: &[Scope],
+        first: &HashMap<(usize, Priority), Place>,
+        long: Option<LongLook>,
+    ) -> HashSet<QueueName> {
         let now = self.estimated_now();
         let mut due = HashSet::new();
         let mut positions = self.positions();
@@ -281,6 +289,9 @@ impl Store {
             for priority in Priority::all() {
                 let head = first.get(&(place, priority)).copied();
                 positions.saw(scope, priority, head);
+                if let Some(look) = long {
+                    positions.advance(scope, priority, head, look);
+                }
                 if head.is_some_and(|head| head.0 <= now) {
                     due.insert(scope.queue.clone());
                 }

@@ -121,8 +121,7 @@ impl Store {
     }
 
     pub(super) async fn retire(&self, worker: WorkerId) -> Step<()> {
-        // Else a look at what it holds would walk over what it ended lately.
-        self.fold_claims().await?;
+        self.fold_claims_if_possible().await;
         let tx = self.work.begin().await?;
         let retired = self.retire_in(&tx, worker).await;
         let moved = tx.end(retired).await?;

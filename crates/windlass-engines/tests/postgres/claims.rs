@@ -1,19 +1,27 @@
 //! What claims hold is known at every moment, without an index that each claim has to write into for every job.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use windlass_core::admin::ListRequest;
-use windlass_core::claim::Claimed;
+use windlass_core::claim::{ClaimRequest, Claimed};
 use windlass_core::clock::{Clock, ManualClock, Timestamp};
-use windlass_core::engine::{Admin, Engine, RescueRequest};
+use windlass_core::engine::{Admin, Declaration, Engine, RescueRequest};
+use windlass_core::enqueue::{NewJob, When};
+use windlass_core::gate::Gate;
 use windlass_core::job::{JobId, Phase};
+use windlass_core::job_type::TypeSpec;
 use windlass_core::lease_watch::Suspicion;
+use windlass_core::names::{QueueName, TypeName};
 use windlass_core::outcome::{ErrorKind, JobError};
+use windlass_core::payload::Payload;
+use windlass_core::queue::QueueSpec;
 use windlass_core::settle::{AttemptReport, Settled, Settlement, Transition};
+use windlass_core::worker::WorkerId;
 use windlass_engines::postgres::{PostgresEngine, PostgresOptions};
 
-use super::{Place, WORKER, claim, enqueue, make_ready, session};
+use super::crew::words::{card, claim_request, kind, queue, request};
+use super::{Place, WORKER, claim, claimed, enqueue, make_ready, session};
 
 async fn on_a_clock(place: &Place) -> (PostgresEngine, Arc<ManualClock>) {
     let clock = Arc::new(ManualClock::starting_at(Timestamp::parse("2026-01-01T00:00:00Z").unwrap()));
@@ -110,6 +118,7 @@ async fn every_way_out_of_a_claim_is_counted() {
         Transition::Bury { error: error() },
         Transition::Cancel { why: "enough".to_owned() },
         Transition::Snooze { after: Duration::from_secs(60) },
+        Transition::Park { gate: Gate::named("closed") },
         Transition::Release { started: true },
     ];
     let count = ways.len();
@@ -162,15 +171,34 @@ async fn what_a_dead_worker_still_held_is_taken_back_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_running_job_that_no_claim_knows_of_is_found_by_a_sweep_and_taken_back() {
+async fn running_jobs_that_no_claim_knows_of_are_found_and_taken_back_with_and_without_a_token() {
     let place = Place::shared();
     let (engine, clock) = on_a_clock(&place).await;
     let ids = enqueue(&engine, 3).await;
     claim(&engine, 2).await;
-    place.sql("DELETE FROM windlass.claims");
+    place.sql(&format!(
+        "DELETE FROM windlass.claims; UPDATE windlass.delayed_jobs SET token = NULL WHERE id = {}",
+        ids[1].0
+    ));
     assert_eq!(rescue(&engine, &clock).await, []);
-    engine.sweep(100).await.unwrap();
-    assert_eq!(rescue(&engine, &clock).await, ids[..2]);
+    engine.prune(100).await.unwrap();
+    assert_eq!(rescue(&engine, &clock).await, ids[..1]);
+    engine.prune(100).await.unwrap();
+    assert_eq!(rescue(&engine, &clock).await, ids[1..2], "it has a token by now");
+}
+
+#[tokio::test]
+async fn jobs_of_one_claim_that_it_does_not_name_are_added_to_those_it_does() {
+    let place = Place::shared();
+    let (engine, clock) = on_a_clock(&place).await;
+    let ids = enqueue(&engine, 4).await;
+    claim(&engine, 4).await;
+    place.sql(&format!("UPDATE windlass.claims SET held = 1, jobs = '{{{}}}'", ids[2].0));
+    engine.prune(100).await.unwrap();
+    assert_eq!(held(&engine).await, 4);
+    engine.prune(100).await.unwrap();
+    assert_eq!(held(&engine).await, 4, "once");
+    assert_eq!(rescue(&engine, &clock).await, ids);
 }
 
 #[tokio::test]
@@ -185,4 +213,97 @@ async fn an_old_claim_stays_as_long_as_it_holds_something() {
     engine.settle(vec![succeed(job)]).await.unwrap();
     engine.prune(100).await.unwrap();
     assert_eq!(place.count("windlass.claims"), 0);
+}
+
+#[tokio::test]
+async fn many_ends_of_many_claims_are_folded_in_one_go() {
+    let place = Place::shared();
+    let engine = place.ready().await;
+    place.sql(
+        "INSERT INTO windlass.claims (token, at, worker, held, jobs)
+         SELECT md5(n::text)::uuid, now(), gen_random_uuid(), 2, ARRAY[n, n + 1] FROM generate_series(1, 40000) AS n;
+         INSERT INTO windlass.claim_ends (token, jobs)
+         SELECT md5(n::text)::uuid, 1 FROM generate_series(1, 40000) AS n, generate_series(1, 2)",
+    );
+    let began = Instant::now();
+    engine.sweep(100).await.unwrap();
+    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+    assert_eq!((place.count("windlass.claim_ends"), open_claims(&place)), (0, 0));
+}
+
+#[tokio::test]
+async fn a_claim_that_somebody_has_locked_keeps_no_other_from_being_folded() {
+    let place = Place::shared();
+    let engine = place.ready().await;
+    enqueue(&engine, 2).await;
+    let mut jobs = claim(&engine, 1).await;
+    jobs.extend(claim(&engine, 1).await);
+    let their = session(&place.url).await;
+    let lock = format!("SELECT 1 FROM {}.claims WHERE token = '{}' FOR UPDATE", place.schema, jobs[0].token);
+    their.batch_execute(&format!("BEGIN; {lock}")).await.unwrap();
+    engine.settle(jobs.into_iter().map(succeed).collect()).await.unwrap();
+    engine.sweep(100).await.unwrap();
+    assert_eq!((place.count("windlass.claim_ends"), open_claims(&place)), (1, 1));
+    assert_eq!(held(&engine).await, 0);
+    their.batch_execute("ROLLBACK").await.unwrap();
+    engine.sweep(100).await.unwrap();
+    assert_eq!((place.count("windlass.claim_ends"), open_claims(&place)), (0, 0));
+}
+
+#[tokio::test]
+async fn jobs_are_taken_back_and_workers_let_out_even_if_nothing_can_be_folded() {
+    let place = Place::shared();
+    let (engine, clock) = on_a_clock(&place).await;
+    let ids = enqueue(&engine, 3).await;
+    let first = claim(&engine, 2).await.remove(0);
+    engine.settle(vec![succeed(first)]).await.unwrap();
+    place.sql(
+        "CREATE FUNCTION windlass.refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'no'; END $$;
+         CREATE TRIGGER refuse BEFORE UPDATE ON windlass.claims FOR EACH ROW EXECUTE FUNCTION windlass.refuse()",
+    );
+    assert_eq!(rescue(&engine, &clock).await, [ids[1]]);
+    let other = WorkerId::from_random(0xbeef);
+    engine.register(card(other)).await.unwrap();
+    assert_eq!(claimed(engine.claim(claim_request(other, 1)).await.unwrap()).len(), 1);
+    engine.retire(other).await.unwrap();
+    assert_eq!(running(&engine).await, []);
+}
+
+#[tokio::test]
+async fn what_one_claim_takes_from_several_queues_is_one_claim() {
+    let place = Place::shared();
+    let (engine, clock) = on_a_clock(&place).await;
+    let (second, its_type) = (QueueName::parse("second").unwrap(), TypeName::parse("other").unwrap());
+    let types = vec![TypeSpec::new(its_type.clone(), second.clone())];
+    engine.declare(Declaration { queues: vec![QueueSpec::new(second.clone())], types }).await.unwrap();
+    let mut ids = enqueue(&engine, 2).await;
+    let others = vec![NewJob::new(its_type.clone(), Payload::default()); 2];
+    let answers = engine.enqueue(request(others)).await.unwrap();
+    ids.extend(answers.iter().map(|answer| answer.job().unwrap()));
+    let from_both = ClaimRequest {
+        queues: vec![queue(), second],
+        types: vec![kind(), its_type],
+        ..claim_request(WORKER, 10)
+    };
+    let mut jobs = claimed(engine.claim(from_both.clone()).await.unwrap());
+    assert_eq!(place.sql("SELECT held, cardinality(jobs) FROM windlass.claims"), "4|4");
+    let again = ClaimRequest { repeat: true, ..from_both };
+    assert_eq!(claimed(engine.claim(again).await.unwrap()).len(), 4);
+    engine.settle(vec![succeed(jobs.remove(0))]).await.unwrap();
+    assert_eq!(rescue(&engine, &clock).await, ids[1..]);
+}
+
+#[tokio::test]
+async fn a_job_that_was_started_in_time_is_no_longer_looked_at_as_one_that_may_expire() {
+    let place = Place::shared();
+    let (engine, clock) = on_a_clock(&place).await;
+    let expiring = NewJob { expires: Some(When::In(Duration::from_secs(5))), ..super::new_job() };
+    let id = engine.enqueue(request(vec![expiring])).await.unwrap()[0].job().unwrap();
+    let snooze = Transition::Snooze { after: Duration::from_secs(60) };
+    let job = claim(&engine, 1).await.remove(0);
+    engine.settle(vec![job.settled(snooze, AttemptReport::default())]).await.unwrap();
+    assert_eq!(place.count("windlass.delayed_jobs WHERE expires_at IS NOT NULL AND NOT started"), 0);
+    clock.advance(Duration::from_secs(30));
+    engine.sweep(100).await.unwrap();
+    assert_eq!(engine.job(id).await.unwrap().unwrap().phase(), Phase::Scheduled);
 }

@@ -86,15 +86,16 @@ impl Settler {
         Some((number, batch))
     }
 
-    /// A second batch only while ends flow: many small ones cost the store more than a few big ones. And none beside one of
-    /// which it is not known whether the store can take it.
+    /// A second batch only while ends flow: many small ones cost the store more than a few big ones. After one of two failed,
+    /// its ends need not wait for the other's answer; but of those that may fail again, there is one at a time.
     fn may_send(&self) -> bool {
+        let is_narrow = self.batch_max.is_some();
+        let is_sent_narrow = |(number, _): &(BatchNumber, _)| number.0 > self.narrowed_after;
         match self.under_way.len() {
             0 => !self.buffered.is_empty(),
-            under_way => {
-                let is_well = !self.backoff.is_failing() && self.batch_max.is_none();
-                under_way < UNDER_WAY_MAX && is_well && self.buffered.len() >= self.second_from.max(1)
-            }
+            UNDER_WAY_MAX.. => false,
+            _ if is_narrow => !self.buffered.is_empty() && !self.under_way.iter().any(is_sent_narrow),
+            _ => !self.backoff.is_failing() && self.buffered.len() >= self.second_from.max(1),
         }
     }
 

@@ -50,6 +50,7 @@ CREATE TABLE windlass.delayed_jobs (
     holds integer NOT NULL DEFAULT 0,
     priority smallint NOT NULL CHECK (priority BETWEEN 0 AND 10),
     boosted boolean,
+    started boolean NOT NULL DEFAULT false,
     queue text NOT NULL,
     job_type text NOT NULL,
     payload json NOT NULL,
@@ -77,9 +78,8 @@ CREATE INDEX delayed_jobs_ready ON windlass.delayed_jobs (queue, priority, sched
 CREATE INDEX delayed_jobs_parked ON windlass.delayed_jobs (gate, scheduled_at, id) WHERE gate IS NOT NULL;
 -- What was asked to stop, for heartbeats.
 CREATE INDEX delayed_jobs_stopping ON windlass.delayed_jobs (id) WHERE cancel_requested IS NOT NULL;
--- What was started once no longer expires. A job that failed or crashed was.
-CREATE INDEX delayed_jobs_expiring ON windlass.delayed_jobs (expires_at)
-    WHERE expires_at IS NOT NULL AND failures = 0 AND crashes = 0;
+-- What was started once no longer expires. One that runs for the first time is still in it.
+CREATE INDEX delayed_jobs_expiring ON windlass.delayed_jobs (expires_at) WHERE expires_at IS NOT NULL AND NOT started;
 CREATE INDEX delayed_jobs_key ON windlass.delayed_jobs (key) WHERE key IS NOT NULL;
 CREATE INDEX delayed_jobs_correlation ON windlass.delayed_jobs (correlation) WHERE correlation IS NOT NULL;
 CREATE INDEX delayed_jobs_group ON windlass.delayed_jobs (job_group) WHERE job_group IS NOT NULL;

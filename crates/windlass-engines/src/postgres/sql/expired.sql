@@ -1,6 +1,6 @@
 -- expired: waiting jobs that were never started and are too late now.
 -- $1 now, or null for the server's clock   $2 at most so many
 SELECT id FROM windlass.delayed_jobs
-WHERE expires_at IS NOT NULL AND failures = 0 AND crashes = 0 AND locked_at IS NULL AND attempts = 0
+WHERE expires_at IS NOT NULL AND NOT started AND locked_at IS NULL AND attempts = 0
     AND expires_at <= coalesce($1::timestamptz, now())
 ORDER BY expires_at LIMIT $2::integer;

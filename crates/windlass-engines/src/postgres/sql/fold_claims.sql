@@ -1,19 +1,22 @@
 -- fold_claims: what has left claims is taken off what they hold, and each that holds nothing more forgets its jobs. Two who
--- fold at once take different ends. Answers how many it folded.
+-- fold at once take different ones, and a claim that somebody has locked is left for the next time. Answers how many ends it
+-- folded.
 -- $1 at most so many
 WITH noted AS MATERIALIZED (
-    SELECT ctid AS place FROM windlass.claim_ends LIMIT $1::bigint FOR UPDATE SKIP LOCKED
-), gone AS MATERIALIZED (
-    DELETE FROM windlass.claim_ends WHERE ctid = ANY (ARRAY (SELECT place FROM noted)) RETURNING token, jobs
+    SELECT ctid AS place, token, jobs FROM windlass.claim_ends LIMIT $1::bigint FOR UPDATE SKIP LOCKED
 ), ended AS MATERIALIZED (
-    SELECT token, sum(jobs)::integer AS jobs FROM gone GROUP BY 1
+    SELECT token, sum(jobs)::integer AS jobs, array_agg(place) AS places FROM noted GROUP BY 1
 ), locked AS MATERIALIZED (
-    -- In order, so that two who fold at once do not wait for each other in a circle.
-    SELECT c.token, e.jobs FROM (SELECT token, jobs FROM ended ORDER BY token) AS e
-    JOIN windlass.claims c ON c.token = e.token
-    FOR UPDATE OF c
+    SELECT c.token, e.jobs, e.places FROM ended e JOIN windlass.claims c ON c.token = e.token
+    FOR UPDATE OF c SKIP LOCKED
 ), folded AS (
     UPDATE windlass.claims c SET held = c.held - l.jobs, jobs = CASE WHEN c.held > l.jobs THEN c.jobs END
     FROM locked l WHERE c.token = l.token
+), gone AS (
+    DELETE FROM windlass.claim_ends WHERE ctid = ANY (ARRAY (
+        SELECT unnest(places) FROM locked
+        UNION ALL
+        SELECT unnest(e.places) FROM ended e WHERE NOT EXISTS (SELECT 1 FROM windlass.claims c WHERE c.token = e.token)
+    )) RETURNING 1
 )
 SELECT count(*) FROM gone;

@@ -5,7 +5,7 @@ WITH landed AS (
     UPDATE windlass.delayed_jobs j
     SET scheduled_at = i.due, gate = i.gate, attempts = i.attempts, failures = i.failures, crashes = i.crashes,
         holds = i.holds, last_error = coalesce(i.error, j.last_error), settled_by = coalesce(i.settled_by, j.settled_by),
-        token = NULL, locked_by = NULL, locked_at = NULL, boosted = NULL, cancel_requested = NULL
+        started = i.attempts > 0, token = NULL, locked_by = NULL, locked_at = NULL, boosted = NULL, cancel_requested = NULL
     FROM unnest(
         $1::bigint[], $2::uuid[], $3::integer[], $4::integer[], $5::integer[], $6::integer[], $7::text[], $8::uuid[],
         $9::timestamptz[], $10::text[]

@@ -187,16 +187,18 @@ fn of_two_batches_that_are_answered_in_the_other_order_each_lets_go_of_its_own_j
 }
 
 #[test]
-fn after_one_of_two_batches_failed_its_half_goes_alone_once_the_other_is_answered() {
+fn after_one_of_two_batches_failed_its_half_goes_without_waiting_for_the_others_answer() {
     let (mut bench, sent) = ended(2_000);
     assert_eq!(sizes(&sent), [1_000, 1_000]);
-    assert!(batches(&bench.settle_answered(Err(Trouble::Unknown))).is_empty());
-    bench.now += SECOND * 60;
-    assert!(batches(&bench.effects()).is_empty(), "nothing beside one that may fail as well");
-    assert_eq!(bench.pool.wake_at(), Moment::MAX, "the answer is an event");
-    let again = batches(&bench.settle_answered(applied(1_000)));
-    assert_eq!(sizes(&again), [500]);
-    assert_eq!(again[0], sent[0][..500]);
+    assert!(batches(&bench.settle_answered(Err(Trouble::Unknown))).is_empty(), "not at once");
+    bench.now = bench.pool.wake_at();
+    let again = batches(&bench.effects());
+    assert_eq!(again, [sent[0][..500].to_vec()]);
+    assert_eq!(bench.pool.wake_at(), Moment::MAX, "of those that may fail again, one at a time");
+    let other = bench.sent.pop_front().unwrap();
+    let effects = bench.on(Event::SettleAnswered(other, applied(1_000)));
+    assert!(batches(&effects).is_empty(), "the half is not answered yet");
+    assert_eq!(sizes(&batches(&bench.settle_answered(applied(500)))), [500]);
 }
 
 #[test]
