@@ -34,9 +34,16 @@ local function running(text, flags)
   return 'r' .. string.char(flags) .. string.sub(text, 3, 23) .. attempts .. string.sub(text, 28, 39) .. CLAIMED
 end
 
--- Whether a job with notes may start; it is cancelled if it has expired.
-local function may_start(id, text)
+-- Whether a job with these notes may start; it is cancelled if it has expired.
+local function may_start(id, text, notes)
   local job = decode(id, text)
+  job.stored = {}
+  for i = 1, #notes, 2 do
+    job.stored[notes[i]] = notes[i + 1]
+  end
+  if not note(job, 'expires') then
+    return true
+  end
   local expires = expiry(job)
   if expires and expires <= NOW then
     cancel_waiting(job, expired_reason)
@@ -62,12 +69,12 @@ local function take(ids, boosted)
   for i, id in ipairs(ids) do
     local text = texts[i]
     local flags = text and does_wait(id, text) and string.byte(text, 2) % 2
-    if flags and (flags == 0 or may_start(id, text)) then
+    local notes = flags == 1 and redis.call('HGETALL', key('notes:') .. id) or ''
+    if flags and (flags == 0 or may_start(id, text, notes)) then
       local state = running(text, flags + (boosted and 2 or 0))
       states[#states + 1] = id
       states[#states + 1] = state
       mine[#mine + 1] = id
-      local notes = flags == 1 and redis.call('HGETALL', key('notes:') .. id) or ''
       jobs[#jobs + 1] = id
       jobs[#jobs + 1] = state
       jobs[#jobs + 1] = bodies[i]

@@ -11,10 +11,10 @@ for i = 1, settlements do
 end
 local texts = get_jobs(STATE, ids)
 
--- Successes of jobs without notes are written together at the end.
+-- Plain successes are written together at the end.
 local RUNNING_BYTES = HEAD_BYTES + CLAIM_BYTES
 local NOW_BYTES = struct.pack('>I8', NOW)
-local states, ended, gone, traces, left = {}, {}, {}, {}, {}
+local states, ended, gone, noted, traces, left = {}, {}, {}, {}, {}, {}
 
 -- Until when a job is kept that ends now, in digits.
 local kept = {}
@@ -23,7 +23,7 @@ local function keep_until(days)
   return kept[days]
 end
 
-local function succeed(id, text, token, ran_for)
+local function succeed(id, text, token, ran_for, flags)
   local type = struct.unpack('>I4', text, 3)
   local worker = string.sub(text, 56, 71)
   left[worker] = left[worker] or {}
@@ -32,12 +32,16 @@ local function succeed(id, text, token, ran_for)
   local days = kind(type).days
   if days == 0 then
     gone[#gone + 1] = id
+    if flags == 1 then
+      noted[#noted + 1] = id
+    end
     traces[#traces + 1] = NOW_DIGITS
     traces[#traces + 1] = id .. token
     return
   end
   states[#states + 1] = id
-  states[#states + 1] = 's\0' .. string.sub(text, 3, 71) .. struct.pack('>I8', NOW - ran_for) .. NOW_BYTES
+  local since = struct.pack('>I8', NOW - ran_for)
+  states[#states + 1] = 's' .. string.char(flags) .. string.sub(text, 3, 71) .. since .. NOW_BYTES
   ended[#ended + 1] = keep_until(days)
   ended[#ended + 1] = id
 end
@@ -46,23 +50,48 @@ local function write_successes()
   set_jobs(STATE, states)
   call_many('ZADD', key('ended'), ended)
   delete_jobs(gone)
+  for _, id in ipairs(noted) do
+    redis.call('UNLINK', key('notes:') .. id, key('attempts:') .. id)
+  end
   add_traces(traces)
   for worker, jobs in pairs(left) do
     call_many('SREM', key('held:') .. worker, jobs)
   end
-  states, ended, gone, traces, left = {}, {}, {}, {}, {}
+  states, ended, gone, noted, traces, left = {}, {}, {}, {}, {}, {}
+end
+
+-- Whether a job with notes ends as one without does: nobody has asked it to stop. It gives up its key then.
+local function ends_plainly(job)
+  if note(job, 'cancel') then
+    return false
+  end
+  free_key(job, 'e')
+  drop_notes(job, 'settled')
+  return true
+end
+
+-- Many orders of a batch are the same.
+local decoded = {}
+local function decode_order(text)
+  decoded[text] = decoded[text] or cjson.decode(text)
+  return decoded[text]
 end
 
 local function settle(id, text, token, ran_for, order)
   if not text or #text ~= RUNNING_BYTES or string.sub(text, 1, 1) ~= 'r' or string.sub(text, 40, 55) ~= token then
     return settled_before(id, text, token) and 'a' or ''
   end
-  if order == '' and string.byte(text, 2) % 2 == 0 then
-    succeed(id, text, token, tonumber(ran_for))
+  local flags = string.byte(text, 2) % 2
+  local job = (flags == 1 or order ~= '') and decode(id, text)
+  if job == nil then
+    -- It cannot be read. Whoever lets its worker out gives it up.
+    return ''
+  end
+  if order == '' and (flags == 0 or ends_plainly(job)) then
+    succeed(id, text, token, tonumber(ran_for), flags)
     return 's'
   end
-  local job = decode(id, text)
-  land(job, cjson.decode(order == '' and plain_success or order), by_worker and token or nil, tonumber(ran_for))
+  land(job, decode_order(order == '' and plain_success or order), by_worker and token or nil, tonumber(ran_for))
   return job.stage
 end
 

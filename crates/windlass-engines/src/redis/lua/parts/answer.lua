@@ -20,9 +20,20 @@ local function wake(queue)
   end
 end
 
+-- Gates that jobs were taken away from. Those that nobody waits behind any more are not listed.
+local gates_left = {}
+local function close_gates()
+  for gate in pairs(gates_left) do
+    if redis.call('EXISTS', key('gate:') .. gate) == 0 then
+      redis.call('ZREM', key('gates'), gate)
+    end
+  end
+end
+
 -- What a script gives back: the time, the queues to hint at, and what it was asked for.
 local function answer(value)
   write_counts()
+  close_gates()
   local queues = {}
   for queue in pairs(hinted) do
     queues[#queues + 1] = queue

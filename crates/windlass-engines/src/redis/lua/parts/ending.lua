@@ -11,14 +11,23 @@ local function keys_of(type)
   return key('keys:') .. digits(type)
 end
 
--- Who holds a key: a table of id, stage, scope and end of its period; nothing if nobody does.
-local function key_holder(type, name)
+-- Which job holds a key: a table of id, scope and end of its period; nothing if none does.
+local function holder_of(type, name)
   local text = redis.call('HGET', keys_of(type), name)
   if not text then
     return nil
   end
   local holder = {id = string.sub(text, 1, 14), scope = string.sub(text, 15, 15)}
   holder['until'] = tonumber(string.sub(text, 16))
+  return holder
+end
+
+-- The same with the stage of that job.
+local function key_holder(type, name)
+  local holder = holder_of(type, name)
+  if not holder then
+    return nil
+  end
   local job = load(holder.id)
   if job and waits(job) then
     holder.stage = 'w'
@@ -48,7 +57,7 @@ end
 -- job while this one lay dead.
 local function free_key(job, stage)
   local name = note(job, 'key')
-  local holder = name and key_holder(job.type, name)
+  local holder = name and holder_of(job.type, name)
   if not holder or holder.id ~= job.id then
     return
   end
@@ -165,7 +174,7 @@ end
 
 local function stop_running(job)
   redis.call('SREM', key('held:') .. job.worker, job.id)
-  if has_notes(job) then
+  if note(job, 'cancel') then
     redis.call('SREM', key('stops:') .. job.worker, job.id)
     drop_notes(job, 'cancel')
   end
@@ -189,10 +198,13 @@ local function land(job, order, token, ran_for)
   if order.error then
     set_note(job, 'error', order.error)
   end
-  if token then
-    set_note(job, 'settled', token)
-  end
   local place = cancel and 'cancelled' or order.place
+  if token and (place == 'waiting' or place == 'dead') then
+    set_note(job, 'settled', token)
+  elseif token then
+    -- It cannot start over, so its state tells who settled it for good.
+    drop_notes(job, 'settled')
+  end
   if ending and place ~= 'succeeded' then
     note_attempt(job, ending, started, order)
   end

@@ -3,8 +3,9 @@
 -- Lets the oldest jobs through a gate, at most `limit`, and tells how many.
 local function let_through(gate, limit)
   local ids = limit > 0 and redis.call('ZRANGE', key('gate:') .. gate, 0, limit - 1) or {}
-  for _, id in ipairs(ids) do
-    local job = load(id)
+  for i, text in ipairs(get_jobs(STATE, ids)) do
+    local id = ids[i]
+    local job = text and decode(id, text)
     if job and job.stage == 'p' then
       leave_waiting(job)
       enter_waiting(job, gate_by_history(job))

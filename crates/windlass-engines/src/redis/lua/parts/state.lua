@@ -64,10 +64,6 @@ local function load(id)
   return text and decode(id, text) or nil
 end
 
-local function save(job)
-  set_job(STATE, job.id, encode(job))
-end
-
 local function waits(job)
   return string.find('wfup', job.stage, 1, true) ~= nil
 end
@@ -76,22 +72,71 @@ local function has_notes(job)
   return job.flags % 2 == 1
 end
 
-local function note(job, name)
-  return has_notes(job) and redis.call('HGET', key('notes:') .. job.id, name) or nil
+-- What scripts ask of notes. All of it is read when the first is asked for: each command takes a script longer than the
+-- server needs for it.
+local ASKED = {'key', 'scope', 'expires', 'gate', 'cancel', 'settled'}
+local IS_ASKED = {}
+for _, name in ipairs(ASKED) do
+  IS_ASKED[name] = true
 end
 
--- Whoever notes something saves the job afterwards: its flag says that there are notes.
-local function set_note(job, name, value)
-  redis.call('HSET', key('notes:') .. job.id, name, value)
-  if not has_notes(job) then
-    job.flags = job.flags + 1
+local function stored_notes(job)
+  if not job.stored then
+    job.stored = {}
+    for i, value in ipairs(redis.call('HMGET', key('notes:') .. job.id, unpack(ASKED))) do
+      job.stored[ASKED[i]] = value or nil
+    end
   end
+  return job.stored
+end
+
+local function note(job, name)
+  if not has_notes(job) then
+    return nil
+  end
+  return job.fresh and job.fresh[name] or stored_notes(job)[name]
+end
+
+-- Notes something about a job; it is written when the job is saved. If that was the first, nothing is stored yet.
+local function set_note(job, name, value)
+  if not has_notes(job) then
+    job.flags, job.stored = job.flags + 1, {}
+  end
+  job.fresh = job.fresh or {}
+  job.fresh[name] = value
 end
 
 local function drop_notes(job, ...)
-  if has_notes(job) then
-    redis.call('HDEL', key('notes:') .. job.id, ...)
+  local stored = {}
+  for _, name in ipairs(has_notes(job) and {...} or {}) do
+    if not IS_ASKED[name] or stored_notes(job)[name] then
+      stored[#stored + 1] = name
+      stored_notes(job)[name] = nil
+    end
+    if job.fresh then
+      job.fresh[name] = nil
+    end
   end
+  if #stored > 0 then
+    redis.call('HDEL', key('notes:') .. job.id, unpack(stored))
+  end
+end
+
+local function write_notes(job)
+  local values = {}
+  for name, value in pairs(job.fresh or {}) do
+    values[#values + 1] = name
+    values[#values + 1] = value
+  end
+  if #values > 0 then
+    redis.call('HSET', key('notes:') .. job.id, unpack(values))
+  end
+  job.fresh = nil
+end
+
+local function save(job)
+  write_notes(job)
+  set_job(STATE, job.id, encode(job))
 end
 
 -- What is noted of a job, names and values in turn.

@@ -55,11 +55,16 @@ local function lane_of(job)
   return job.stage == 'w' and ready_lane(job.priority) or scheduled_lane(job.priority)
 end
 
+local gates_listed = {}
+
 -- Gates that somebody waits behind are in the sorted set `gates`, all with one score, so that they are listed by name.
 local function park(job, gate)
   job.stage = 'p'
   set_note(job, 'gate', gate)
-  redis.call('ZADD', key('gates'), 0, gate)
+  if not gates_listed[gate] then
+    redis.call('ZADD', key('gates'), 0, gate)
+    gates_listed[gate] = true
+  end
   redis.call('ZADD', key('gate:') .. gate, job.due, job.id)
   redis.call('ZADD', key('parked:') .. digits(job.type), job.due, job.id)
 end
@@ -100,12 +105,10 @@ local function gate_of(job)
   return job.stage == 'u' and SUSPECT or ''
 end
 
--- Takes a job away from behind a gate, and the gate off the list if it was the last.
+-- Takes a job away from behind a gate. If it was the last, the gate goes off the list with the answer.
 local function leave_gate(gate, id)
   redis.call('ZREM', key('gate:') .. gate, id)
-  if redis.call('EXISTS', key('gate:') .. gate) == 0 then
-    redis.call('ZREM', key('gates'), gate)
-  end
+  gates_left[gate] = true
 end
 
 -- Takes a waiting job away from where it stands. Whoever calls saves or deletes it.
@@ -117,7 +120,7 @@ local function leave_waiting(job)
   else
     redis.call('ZREM', lane_key(job.type, lane_of(job)), job.id)
   end
-  if has_notes(job) then
+  if note(job, 'expires') then
     redis.call('ZREM', key('expiring'), job.id)
   end
 end
