@@ -30,15 +30,18 @@ const ENQUEUE: &str = "INSERT INTO windlass.delayed_jobs
     SELECT nextval('windlass.job_ids'), now(), now(), 5, 5, 'bench', 'bench.work', payload::json
     FROM unnest($1::text[]) AS payload";
 
-/// The common table is a fence: a plain sub-select may be run more than once, and lock more than its limit.
+/// The common table is a fence: a plain sub-select may be run more than once, and lock more than its limit. As with the
+/// engine, a claim does not wait for the disk.
 const CLAIM: &str = "WITH due AS MATERIALIZED (
         SELECT id FROM windlass.delayed_jobs
         WHERE queue = 'bench' AND priority = 5 AND locked_at IS NULL AND gate IS NULL AND scheduled_at <= now()
         ORDER BY scheduled_at, id LIMIT $2::bigint FOR UPDATE SKIP LOCKED
+    ), light AS MATERIALIZED (
+        SELECT set_config('synchronous_commit', 'off', true)
     )
     UPDATE windlass.delayed_jobs j
     SET locked_at = now(), locked_by = $1::text::uuid, token = $1::text::uuid, attempts = j.attempts + 1, boosted = false
-    FROM due WHERE j.id = due.id
+    FROM light, due WHERE j.id = due.id
     RETURNING j.id, j.payload::text";
 
 const KEEP: &str = "WITH gone AS MATERIALIZED (
