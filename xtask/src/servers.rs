@@ -3,7 +3,7 @@
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitCode, ExitStatus};
 
-use windlass_servers::{postgres, redis, shared};
+use windlass_servers::{Error, postgres, redis, shared};
 
 /// Starts servers, runs the command with their addresses, removes them, and gives the command's exit code.
 pub(crate) fn run(words: &[&str]) -> Result<ExitCode, String> {
@@ -30,13 +30,23 @@ impl Servers {
     /// Always new ones.
     fn start() -> Result<Self, String> {
         let postgres = postgres::Server::start(&settings()).map_err(|error| told(&error))?;
-        let redis = redis::Server::start(&redis::Options::default()).map_err(|error| told(&error))?;
+        let redis = match redis::Server::start(&redis::Options::default()) {
+            Err(missing @ Error::MissingProgram { .. }) => {
+                println!("Redis: none, and REDIS_URL is not set: {missing}");
+                None
+            }
+            started => Some(started.map_err(|error| told(&error))?),
+        };
         // Only now: else the one server would be a child that keeps the other alive.
         postgres.wait_for_children().map_err(|error| told(&error))?;
-        redis.wait_for_children().map_err(|error| told(&error))?;
-        println!("PostgreSQL: {}\nRedis: {}", postgres.url(), redis.url());
-        let variables = vec![("DATABASE_URL", postgres.url()), ("REDIS_URL", redis.url())];
-        Ok(Self { variables, _postgres: Some(postgres), _redis: Some(redis) })
+        println!("PostgreSQL: {}", postgres.url());
+        let mut variables = vec![("DATABASE_URL", postgres.url())];
+        if let Some(redis) = &redis {
+            redis.wait_for_children().map_err(|error| told(&error))?;
+            println!("Redis: {}", redis.url());
+            variables.push(("REDIS_URL", redis.url()));
+        }
+        Ok(Self { variables, _postgres: Some(postgres), _redis: redis })
     }
 
     /// The server that the caller named in `DATABASE_URL`, or new ones.

@@ -106,6 +106,15 @@ fn tables_are_made_on_request_and_a_look_never_makes_them() {
 }
 
 #[test]
+fn what_a_dry_run_prints_can_be_run_by_hand() {
+    let database = Database::new();
+    let plan = database.ok(&["migrate", "--dry-run"]).out;
+    windlass_servers::postgres::psql(&database.url, &plan).unwrap();
+    assert_eq!(database.ok(&["migrate"]).out, "up to date\n");
+    assert_eq!(database.ok(&["job", "list", "--json"]).json(), json!([]));
+}
+
+#[test]
 fn commands_talk_only_to_a_server_that_is_who_it_says() {
     let options = Options { tls: true, fsync: false, ..Options::default() };
     let (server, other) = (Server::start(&options).unwrap(), Server::start(&options).unwrap());

@@ -17,7 +17,7 @@ use windlass_core::outcome::{ErrorKind, JobError};
 use windlass_core::payload::Payload;
 use windlass_core::settle::{AttemptReport, Settled, Transition};
 use windlass_core::worker::WorkerId;
-use windlass_engines::postgres::{Address, PostgresEngine, PostgresOptions, enqueue_in};
+use windlass_engines::postgres::{Address, Grade, PostgresEngine, PostgresOptions, enqueue_in};
 
 use words::{card, claim_request, declaration, kind, request};
 
@@ -175,4 +175,13 @@ async fn a_client_may_replace_what_waits_and_revive_what_is_dead() {
     let bury = Transition::Bury { error: JobError::new(ErrorKind::Failed, "oops") };
     place.owner.settle(vec![jobs.remove(0).settled(bury, AttemptReport::default())]).await.unwrap();
     assert_eq!(put(keyed(OnConflict::Revive)).await, Enqueued::Revived(id));
+}
+
+#[tokio::test]
+async fn a_role_that_may_not_see_other_sessions_is_not_told_that_nobody_holds_back_vacuum() {
+    let place = Place::new().await;
+    let findings = place.as_role("reader").await.examine().await.unwrap();
+    let finding = findings.iter().find(|finding| finding.about == "vacuum").unwrap();
+    assert_eq!(finding.grade, Grade::Unread, "{finding:?}");
+    assert!(finding.advice.as_ref().unwrap().contains("pg_read_all_stats"), "{finding:?}");
 }

@@ -58,6 +58,21 @@ impl Server {
         Ok(server)
     }
 
+    /// A copy of this server that follows it, until it is promoted.
+    pub fn standby(&self, options: &Options) -> Result<Self, Error> {
+        let mut standby = Self { daemon: Daemon::new()?, programs: Programs::find()?, port: 0 };
+        let mut copy = Command::new(&standby.programs.basebackup);
+        copy.args(["--checkpoint=fast", "--write-recovery-conf", "--no-sync", "--dbname", &self.url()]);
+        standby.daemon.run(copy.arg("--pgdata").arg(standby.data()))?;
+        port::on_a_free_one(|port| standby.start_on(port, options))?;
+        Ok(standby)
+    }
+
+    /// Makes a standby a server of its own that takes writes.
+    pub fn promote(&self) -> Result<(), Error> {
+        self.psql("SELECT pg_promote(true, 60)").map(drop)
+    }
+
     /// Where clients connect to.
     pub fn url(&self) -> String {
         self.url_of(DATABASE)
@@ -195,10 +210,10 @@ impl Drop for Server {
     }
 }
 
-/// The server writes its own number first and its state last.
+/// The server writes its own number first and its state last. A standby takes no writes, but it is up.
 fn is_ready(daemon: &Daemon, lock_file: &Path) -> bool {
     let lock = fs::read_to_string(lock_file).unwrap_or_default();
     let lines: Vec<_> = lock.lines().map(str::trim).collect();
     let pid = daemon.pid().map(|pid| pid.as_raw_nonzero().to_string());
-    lines.first().copied() == pid.as_deref() && lines.get(7) == Some(&"ready")
+    lines.first().copied() == pid.as_deref() && matches!(lines.get(7), Some(&("ready" | "standby")))
 }

@@ -3,8 +3,8 @@
 //! features `redis` and `fallback`) they are in Redis, and in memory while Redis is away.
 //!
 //! ```console
-//! cargo run --example affiliate_reports
-//! USE_REDIS_QUEUE=true cargo run --features redis,fallback --example affiliate_reports
+//! cargo run -p windlass --example affiliate_reports
+//! USE_REDIS_QUEUE=true cargo run -p windlass --features redis,fallback --example affiliate_reports
 //! ```
 
 use std::sync::Arc;

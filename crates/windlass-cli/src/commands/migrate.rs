@@ -79,7 +79,7 @@ async fn on_postgres(args: &MigrateArgs, config: &Config) -> Result<Plan, Failur
     Ok(Plan {
         place: json!({ "url": url.to_string(), "schema": options.schema }),
         steps: steps.iter().map(|step| (step.version, step.name)).collect(),
-        statements: postgres::migrate::dry_run(&steps),
+        statements: postgres::migrate::dry_run(&steps, &options),
     })
 }
 

@@ -1,5 +1,6 @@
 //! A check-up: what on the server will slow jobs down or stop them, whose fault it is, and what to do about it.
 
+use tokio_postgres::Row;
 use windlass_core::clock::Clock;
 use windlass_core::engine::Result;
 
@@ -14,6 +15,8 @@ pub use crate::finding::{Finding, Grade};
 const OLD_SNAPSHOT_SECONDS: f64 = 60.0;
 /// From here on claims and settles walk over a lot.
 const OLD_SNAPSHOT_BAD_SECONDS: f64 = 900.0;
+/// The same for those of which only the number of transactions since is known.
+const OLD_SNAPSHOT_TRANSACTIONS: (f64, f64) = (100_000.0, 10_000_000.0);
 /// Dead rows per live one, and how many there must be for it to matter.
 const DEAD_PER_LIVE: i64 = 2;
 const DEAD_ROWS: i64 = 100_000;
@@ -21,7 +24,7 @@ const DEAD_ROWS: i64 = 100_000;
 const NOTIFICATIONS: (f64, f64) = (0.01, 0.1);
 
 /// The indexes that statements were written for.
-const INDEXES: [&str; 10] = [
+const INDEXES: [&str; 14] = [
     "delayed_jobs_pkey",
     "delayed_jobs_ready",
     "delayed_jobs_parked",
@@ -32,6 +35,10 @@ const INDEXES: [&str; 10] = [
     "receipts_pkey",
     "claims_pkey",
     "claims_worker",
+    "attempts_job",
+    "delayed_jobs_dlq_pkey",
+    "job_traces_settled_by",
+    "workers_pkey",
 ];
 
 impl PostgresEngine {
@@ -56,31 +63,19 @@ impl Store {
 
     /// The oldest snapshot: vacuum cannot remove what it may still see, and dead rows pile up.
     async fn examine_snapshots(&self) -> Step<Finding> {
-        let rows = self.work.get().await?.ask(&self.sql.oldest_snapshot, &[]).await?;
-        let Some(row) = rows.first() else {
-            return Ok(Finding::good("vacuum", "nobody holds back vacuum".to_owned()));
+        let conn = self.work.get().await?;
+        let rows = conn.ask(&self.sql.oldest_snapshot, &[]).await?;
+        let finding = match rows.first() {
+            Some(row) => of_snapshot(row)?,
+            None => Finding::good("vacuum", "nobody holds back vacuum".to_owned()),
         };
-        let (who, seconds, kind): (String, f64, &str) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
-        let advice = match kind {
-            "slot" => format!(
-                "drop the replication slot if nobody uses it: SELECT pg_drop_replication_slot('{who}')"
-            ),
-            "prepared" => {
-                format!("end the prepared transaction: ROLLBACK PREPARED '{who}' (or COMMIT PREPARED)")
-            }
-            _ => format!(
-                "end that transaction, or its session: SELECT pg_terminate_backend({})",
-                row.try_get::<_, i32>(3)?
-            ),
-        };
-        let found = format!("{who} has held back vacuum for {seconds:.0} s");
-        Ok(Finding::graded(
-            "vacuum",
-            found,
-            seconds,
-            (OLD_SNAPSHOT_SECONDS, OLD_SNAPSHOT_BAD_SECONDS),
-            advice,
-        ))
+        let rows = conn.ask(&self.sql.hidden_sessions, &[]).await?;
+        let hidden: i64 = rows.first().map_or(Ok(0), |row| row.try_get(0))?;
+        if hidden == 0 || finding.grade != Grade::Good {
+            return Ok(finding);
+        }
+        let found = format!("{} as far as this role sees, but {hidden} sessions are hidden from it", finding.found);
+        Ok(Finding::new("vacuum", Grade::Unread, found, "let this role see them: GRANT pg_read_all_stats TO …"))
     }
 
     async fn examine_indexes(&self) -> Step<Finding> {
@@ -135,4 +130,31 @@ impl Store {
         }
         Ok(findings)
     }
+}
+
+/// Whoever holds back vacuum for the longest.
+fn of_snapshot(row: &Row) -> Step<Finding> {
+    let (who, kind): (String, &str) = (row.try_get(0)?, row.try_get(3)?);
+    let (transactions, seconds): (i32, Option<f64>) = (row.try_get(1)?, row.try_get(2)?);
+    let advice = match kind {
+        "slot" => {
+            format!("drop the replication slot if nobody uses it: SELECT pg_drop_replication_slot('{who}')")
+        }
+        "prepared" => format!("end the prepared transaction: ROLLBACK PREPARED '{who}' (or COMMIT PREPARED)"),
+        _ => {
+            let pid: i32 = row.try_get(4)?;
+            format!("end that transaction, or its session: SELECT pg_terminate_backend({pid})")
+        }
+    };
+    let (found, value, bounds) = match seconds {
+        Some(seconds) => {
+            let bounds = (OLD_SNAPSHOT_SECONDS, OLD_SNAPSHOT_BAD_SECONDS);
+            (format!("{who} has held back vacuum for {seconds:.0} s"), seconds, bounds)
+        }
+        None => {
+            let found = format!("{who} has held back vacuum for {transactions} transactions");
+            (found, f64::from(transactions), OLD_SNAPSHOT_TRANSACTIONS)
+        }
+    };
+    Ok(Finding::graded("vacuum", found, value, bounds, advice))
 }

@@ -200,7 +200,7 @@ pub(super) fn said_no(code: &str, said: &str, hint: Option<&str>, constraint: Op
         "25P03" | "25P04" => EngineError::Unavailable { why: format!("{said} ({code})") },
         "54000" if said.contains("NOTIFY") => EngineError::Unavailable {
             why: format!(
-                "{said}; `windlass doctor` names the session that listens in an open transaction: end it"
+                "{said}; a session listens in an open transaction: find it in pg_stat_activity, and end it"
             ),
         },
         "53100" => EngineError::Full {

@@ -57,10 +57,11 @@ async fn connect(url: &str, options: &PostgresOptions) -> Result<Conn, EngineErr
     Ok(Connections::new(&address, 1, options.pooled, within)?.get().await?)
 }
 
-/// What a dry run prints: the statements that would be executed.
-pub fn dry_run(pending: &[Migration]) -> String {
+/// What a dry run prints: all that would be executed. Run by hand, it does the same.
+pub fn dry_run(pending: &[Migration], options: &PostgresOptions) -> String {
     let show = |migration: &Migration| {
-        format!("-- migration {}: {}\n{}\n", migration.version, migration.name, migration.sql)
+        let script = script(migration, &options.schema);
+        format!("-- migration {}: {}\n{script}\n\n", migration.version, migration.name)
     };
     pending.iter().map(show).collect()
 }
@@ -157,7 +158,94 @@ async fn version(conn: &Conn, schema: &str) -> Step<u32> {
 
 #[cfg(test)]
 mod tests {
+    use windlass_core::engine::Admin;
+    use windlass_core::job::{JobId, Phase};
+
     use super::*;
+    use crate::postgres::PostgresEngine;
+    use crate::postgres::sql::Statements;
+
+    /// With which version statements came that have not been there from the beginning. One whose text changes with a new
+    /// version is kept here under its old name and text for as long as processes of the version before may run beside it.
+    const NEWER: &[(u32, &[&str])] =
+        &[(2, &["breakers", "look_at_tokens", "prune_rate_limits", "save_breaker", "take_tokens"])];
+
+    /// A sum over each migration's text, by which a change of one is noticed. Whoever has run it would never get the change:
+    /// it belongs into a migration of its own.
+    const SUMS: &[(u32, u64)] = &[(1, 0), (2, 0)];
+
+    /// FNV-1a.
+    fn sum(text: &str) -> u64 {
+        let step = |sum: u64, byte: u8| (sum ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
+        text.bytes().fold(0xcbf2_9ce4_8422_2325, step)
+    }
+
+    #[test]
+    fn no_migration_changes_after_somebody_may_have_run_it() {
+        let sums: Vec<_> = MIGRATIONS.iter().map(|(version, _, text)| (*version, sum(text))).collect();
+        assert_eq!(sums, SUMS);
+    }
+
+    fn statements_of(version: u32) -> impl Iterator<Item = (&'static str, &'static str)> {
+        let is_newer = move |name: &str| {
+            NEWER.iter().any(|(since, names)| *since > version && names.contains(&name))
+        };
+        Statements::all().into_iter().filter(move |(name, _)| !is_newer(name))
+    }
+
+    /// A schema as a version made it.
+    async fn schema_of(version: u32) -> (tokio_postgres::Client, String, String) {
+        let url = windlass_servers::shared::postgres_url().expect("a PostgreSQL server");
+        let schema = format!("migrate_{:016x}", fastrand::u64(..));
+        let (client, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls).await.unwrap();
+        tokio::spawn(connection);
+        for (number, name, text) in MIGRATIONS.iter().filter(|(number, ..)| *number <= version) {
+            let migration = Migration { version: *number, name, sql: in_schema(text, &schema) };
+            client.batch_execute(&script(&migration, &schema)).await.unwrap();
+        }
+        (client, url, schema)
+    }
+
+    #[tokio::test]
+    async fn the_statements_of_every_version_work_on_its_own_schema_and_on_all_newer_ones() {
+        for made in 1..=newest() {
+            let (client, _, schema) = schema_of(made).await;
+            for version in 1..=made {
+                for (name, text) in statements_of(version) {
+                    let prepared = client.prepare(&in_schema(text, &schema)).await;
+                    prepared.unwrap_or_else(|error| panic!("{name} of {version} on {made}: {error:?}"));
+                }
+            }
+        }
+    }
+
+    const WAITING: &str = "INSERT INTO windlass.queues (name, spec, priority) VALUES ('old', '{}', 5);
+        INSERT INTO windlass.job_types (name, queue, spec, max_attempts, retention_days, keep_result)
+        VALUES ('old', 'old', '{}', 5, 7, false);
+        INSERT INTO windlass.delayed_jobs (id, scheduled_at, created_at, priority, queue, job_type, payload)
+        VALUES (nextval('windlass.job_ids'), now(), now(), 5, 'old', 'old', '{\"n\": 1}')";
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn twenty_who_open_a_schema_of_any_earlier_version_bring_it_up_to_date_once_and_keep_its_jobs() {
+        for version in 1..newest() {
+            let (client, url, schema) = schema_of(version).await;
+            client.batch_execute(&in_schema(WAITING, &schema)).await.unwrap();
+            let options = PostgresOptions { schema: schema.clone(), listen: false, ..PostgresOptions::default() };
+            let open = || {
+                let (url, options) = (url.clone(), options.clone());
+                tokio::spawn(async move { PostgresEngine::connect(&url, options).await.map(drop) })
+            };
+            for opener in (0..20).map(|_| open()).collect::<Vec<_>>() {
+                opener.await.unwrap().expect("the schema is brought up to date");
+            }
+            let versions = format!("SELECT count(*), max(version) FROM {schema}.schema_versions");
+            let row = client.query_one(&versions, &[]).await.unwrap();
+            assert_eq!((row.get::<_, i64>(0), row.get::<_, i32>(1)), (i64::from(newest()), newest() as i32));
+            let engine = PostgresEngine::connect(&url, options).await.unwrap();
+            let job = engine.job(JobId(1)).await.unwrap().expect("a migration keeps jobs");
+            assert_eq!(job.phase(), Phase::Ready);
+        }
+    }
 
     #[test]
     fn migrations_are_numbered_from_one_without_gaps() {

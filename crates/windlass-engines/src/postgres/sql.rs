@@ -53,7 +53,7 @@ statements! {
     add_counts, asked_to_stop, be_brief, behind_gate, breakers, claim, claim_suspect, claimed_before, close_receipt, complete,
     dead_key, declare_dead, declare_queues, declare_types, discard, drop_days, drop_reserved_keys,
     ended_state, enqueue, enqueue_many, expired, extend, find_receipt, find_worker, fold_claims, fold_counts,
-    fold_minutes, forget_put_backs, forget_waiting, free_ended_keys, free_keys, gates, hold_keys, insert_attempts,
+    fold_minutes, forget_put_backs, forget_waiting, free_ended_keys, free_keys, gates, hidden_sessions, hold_keys, insert_attempts,
     insert_jobs, keys_of, keys_there, land_dead, land_ended, land_waiting, last_attempt, list_dead, list_ended,
     list_live, list_running, live_workers, load_queues, load_types, load_version, lock_catalogue, lock_dead,
     lock_free_jobs, lock_free_keys, lock_jobs, lock_keys, lock_rest, look, look_ahead, look_at_tokens, make_days, mark_waiting, mend_claims,

@@ -15,8 +15,8 @@ use super::keys::Keys;
 use super::reply::Items;
 use super::script;
 
-/// The layout of keys that this version reads and writes.
-pub(super) const LAYOUT_VERSION: u32 = 1;
+/// The layout of keys that this version reads and writes. In the first, all jobs lay in one hash; no release wrote it.
+pub(super) const LAYOUT_VERSION: u32 = 2;
 
 /// How a Redis engine is opened.
 #[derive(Debug, Clone)]
@@ -95,6 +95,19 @@ impl RedisOptions {
     }
 }
 
+/// What another layout means, and what to do about it; nothing if it is ours.
+pub(super) fn other_layout(version: i64) -> Option<&'static str> {
+    match version.cmp(&i64::from(LAYOUT_VERSION)) {
+        std::cmp::Ordering::Equal => None,
+        std::cmp::Ordering::Greater => {
+            Some("which a newer Windlass has made; update this one, or give it a namespace of its own")
+        }
+        std::cmp::Ordering::Less => {
+            Some("which an older Windlass has made; let that one finish its jobs, then delete its keys, or use another namespace")
+        }
+    }
+}
+
 impl Store {
     /// Makes the namespace, or reads which incarnation of it this is. Its numbers of jobs go on behind those that are known.
     pub(super) async fn read_incarnation(&self, known: &Seen) -> Step<String> {
@@ -105,15 +118,11 @@ impl Store {
         open.arg(known.last_job());
         let mut layout = Items::of(self.work.ask(&open).await?)?;
         let (version, incarnation) = (layout.number()?, layout.text()?);
-        if version > i64::from(LAYOUT_VERSION) {
-            return Err(EngineError::Unusable {
-                why: format!(
-                    "expected keys of layout {LAYOUT_VERSION} in namespace {}, got layout {version}, which a newer Windlass \
-                     has made; update this one, or give it a namespace of its own",
-                    self.keys.all
-                ),
-            }
-            .into());
+        if let Some(what) = other_layout(version) {
+            let all = &self.keys.all;
+            let why =
+                format!("expected keys of layout {LAYOUT_VERSION} in namespace {all}, got layout {version}, {what}");
+            return Err(EngineError::Unusable { why }.into());
         }
         self.check_names("ready_key", ready, &layout.text()?)?;
         self.check_names("scheduled_key", scheduled, &layout.text()?)?;

@@ -20,6 +20,7 @@ mod pooled;
 mod locks;
 mod traces;
 mod claims;
+mod failover;
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};

@@ -41,12 +41,15 @@ async fn a_server_that_drops_keys_is_refused_unless_it_is_wanted() {
 }
 
 #[tokio::test]
-async fn keys_of_a_newer_version_are_left_alone() {
-    let place = Place::shared();
-    ask::<i64>(&place.url, &["HSET", &place.key("layout"), "version", "2", "incarnation", "x"]);
-    let error = refusal(&place, place.options()).await;
-    assert!(matches!(error, EngineError::Unusable { .. }), "{error:?}");
-    assert!(error.to_string().contains("layout 2") && error.to_string().contains("update"), "{error}");
+async fn keys_of_a_newer_or_an_older_layout_are_left_alone() {
+    for (version, advice) in [("3", "update"), ("1", "finish its jobs")] {
+        let place = Place::shared();
+        ask::<i64>(&place.url, &["HSET", &place.key("layout"), "version", version, "incarnation", "x"]);
+        let error = refusal(&place, place.options()).await;
+        assert!(matches!(error, EngineError::Unusable { .. }), "{error:?}");
+        let told = error.to_string();
+        assert!(told.contains(&format!("layout {version}")) && told.contains(advice), "{told}");
+    }
 }
 
 #[tokio::test]

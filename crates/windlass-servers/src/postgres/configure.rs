@@ -8,7 +8,8 @@ use crate::Error;
 use crate::certificate;
 
 /// Everybody on this machine is trusted: the server holds nothing but test data.
-const TRUST: [&str; 2] = ["local all all trust", "host all all 127.0.0.1/32 trust"];
+const TRUST: [&str; 3] =
+    ["local all all trust", "host all all 127.0.0.1/32 trust", "host replication all 127.0.0.1/32 trust"];
 
 /// Writes who may come in. The first line that fits decides, so the caller's come first.
 pub(super) fn authentication(data: &Path, options: &Options) -> Result<(), Error> {

@@ -14,6 +14,7 @@ pub(super) struct Programs {
     pub(super) initdb: PathBuf,
     pub(super) postgres: PathBuf,
     pub(super) psql: PathBuf,
+    pub(super) basebackup: PathBuf,
 }
 
 impl Programs {
@@ -26,7 +27,7 @@ impl Programs {
             Some(path) => Ok(path),
             None => programs::find(program, &versions, INSTALL),
         };
-        Ok(Self { postgres: find("postgres")?, psql: find("psql")?, initdb })
+        Ok(Self { postgres: find("postgres")?, psql: find("psql")?, basebackup: find("pg_basebackup")?, initdb })
     }
 }
 

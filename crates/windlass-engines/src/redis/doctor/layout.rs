@@ -3,7 +3,7 @@
 use super::{Patient, unread};
 use crate::finding::{Finding, Grade};
 use crate::redis::fault::Step;
-use crate::redis::open::LAYOUT_VERSION;
+use crate::redis::open::{LAYOUT_VERSION, other_layout};
 use crate::redis::reply::Items;
 
 impl Patient {
@@ -26,8 +26,7 @@ impl Patient {
 
     fn compared(&self, version: u32, ready: &str, scheduled: &str) -> Finding {
         let found = format!("{} has layout {version}, this Windlass knows {LAYOUT_VERSION}", self.keys.all);
-        if version > LAYOUT_VERSION {
-            let advice = "update this Windlass, or give it a namespace of its own";
+        if let Some(advice) = other_layout(version.into()) {
             return Finding::new("layout", Grade::Bad, found, advice);
         }
         if (ready, scheduled) != (self.keys.ready.as_str(), self.keys.scheduled.as_str()) {

@@ -1,0 +1,2 @@
+-- hidden_sessions: how many sessions in this database the server tells this role nothing of.
+SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND query = '<insufficient privilege>';

@@ -1,0 +1,98 @@
+//! The server dies and its standby takes over, under load.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use windlass_core::engine::{Admin, Engine};
+use windlass_core::job::{JobId, Phase};
+use windlass_core::settle::{AttemptReport, Settled, Transition};
+use windlass_engines::postgres::PostgresEngine;
+use windlass_servers::postgres::Server;
+
+use super::crew::words::request;
+use super::{Place, claim, eventually, make_ready, new_job, quick};
+
+/// A server whose commits wait for its standby.
+fn pair() -> (Server, Server) {
+    let first = Server::start(&quick()).unwrap();
+    let second = first.standby(&quick()).unwrap();
+    first.psql("ALTER SYSTEM SET synchronous_standby_names = '*'").unwrap();
+    first.psql("SELECT pg_reload_conf()").unwrap();
+    let followed = "SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'";
+    eventually("a standby that follows", || (first.psql(followed).unwrap() == "1").then_some(()));
+    (first, second)
+}
+
+fn both(first: &Server, second: &Server) -> String {
+    let ports = [first, second].map(|server| format!("127.0.0.1:{}", server.address().port()));
+    format!("postgres://postgres@{}/postgres?target_session_attrs=read-write", ports.join(","))
+}
+
+/// Puts jobs in one by one, each until it is acknowledged, and tells how many were.
+async fn produce(engine: Arc<PostgresEngine>, told: watch::Sender<Vec<JobId>>, stop: watch::Receiver<bool>) {
+    while !*stop.borrow() {
+        let sent = request(vec![new_job()]);
+        let answers = loop {
+            match engine.enqueue(sent.clone()).await {
+                Ok(answers) => break answers,
+                // may sleep: nobody tells when the other server takes writes, so it asks again and again.
+                Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
+            }
+        };
+        told.send_modify(|acknowledged| acknowledged.extend(answers[0].job()));
+    }
+}
+
+async fn until_more_than(acknowledged: &mut watch::Receiver<Vec<JobId>>, count: usize) -> usize {
+    let enough = acknowledged.wait_for(|ids| ids.len() > count);
+    tokio::time::timeout(super::PATIENCE, enough).await.expect("in time").unwrap().len()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn when_a_standby_takes_over_nothing_that_was_acknowledged_is_lost_and_work_goes_on_by_itself() {
+    let (mut first, second) = pair();
+    let place = Place::on(both(&first, &second));
+    let engine = Arc::new(place.open().await);
+    make_ready(&engine).await;
+    let (told, mut acknowledged) = watch::channel(Vec::new());
+    let (stop, stopped) = watch::channel(false);
+    let producing = tokio::spawn(produce(engine.clone(), told, stopped));
+    until_more_than(&mut acknowledged, 50).await;
+    let running = claim(&engine, 10).await;
+    let (done, held) = running.split_at(5);
+    let success = |claimed: &windlass_core::claim::Claimed| {
+        claimed.clone().settled(Transition::Succeed { result: None }, AttemptReport::default())
+    };
+    assert_eq!(engine.settle(done.iter().map(success).collect()).await.unwrap(), [Settled::Applied; 5]);
+
+    first.kill().unwrap();
+    second.promote().unwrap();
+    let before = acknowledged.borrow().len();
+    until_more_than(&mut acknowledged, before + 20).await;
+    stop.send_replace(true);
+    producing.await.unwrap();
+
+    // Claims need not have reached the standby: what was held either still is or waits again.
+    let ends = engine.settle(held.iter().map(success).collect()).await.unwrap();
+    let applied = ends.iter().filter(|end| **end == Settled::Applied).count();
+    let mut ended = 5 + applied;
+    loop {
+        let jobs = claim(&engine, 100).await;
+        if jobs.is_empty() {
+            break;
+        }
+        ended += jobs.len();
+        engine.settle(jobs.iter().map(success).collect()).await.unwrap();
+    }
+    let all = acknowledged.borrow().clone();
+    for id in &all {
+        let job = engine.job(*id).await.unwrap().unwrap_or_else(|| panic!("job {id} was acknowledged"));
+        assert_eq!(job.phase(), Phase::Succeeded, "job {id}");
+    }
+    assert!(ended >= all.len(), "{ended} ends of {} jobs", all.len());
+    let stored = second.psql(&format!("SELECT count(*), count(DISTINCT id) FROM {}.job_history", place.schema));
+    let stored = stored.unwrap();
+    let (count, distinct) = stored.split_once('|').unwrap();
+    assert_eq!(count, distinct, "each ended once");
+}
