@@ -67,7 +67,7 @@ CREATE TABLE windlass.delayed_jobs (
 ) WITH (
     -- A claim writes each row anew, a little longer, beside the old one: more than half of a page is left for that. No index
     -- goes by a column that a claim changes (locked_at, locked_by, token, attempts, boosted), so none has to learn of it.
-    fillfactor = 40,
+    fillfactor = 45,
     autovacuum_vacuum_scale_factor = 0.02,
     autovacuum_vacuum_threshold = 5000,
     autovacuum_vacuum_cost_delay = 0,
