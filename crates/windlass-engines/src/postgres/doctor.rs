@@ -74,8 +74,14 @@ impl Store {
         if hidden == 0 || finding.grade != Grade::Good {
             return Ok(finding);
         }
-        let found = format!("{} as far as this role sees, but {hidden} sessions are hidden from it", finding.found);
-        Ok(Finding::new("vacuum", Grade::Unread, found, "let this role see them: GRANT pg_read_all_stats TO …"))
+        let found =
+            format!("{} as far as this role sees, but {hidden} sessions are hidden from it", finding.found);
+        Ok(Finding::new(
+            "vacuum",
+            Grade::Unread,
+            found,
+            "let this role see them: GRANT pg_read_all_stats TO …",
+        ))
     }
 
     async fn examine_indexes(&self) -> Step<Finding> {

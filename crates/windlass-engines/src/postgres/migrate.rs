@@ -187,9 +187,8 @@ mod tests {
     }
 
     fn statements_of(version: u32) -> impl Iterator<Item = (&'static str, &'static str)> {
-        let is_newer = move |name: &str| {
-            NEWER.iter().any(|(since, names)| *since > version && names.contains(&name))
-        };
+        let is_newer =
+            move |name: &str| NEWER.iter().any(|(since, names)| *since > version && names.contains(&name));
         Statements::all().into_iter().filter(move |(name, _)| !is_newer(name))
     }
 
@@ -230,7 +229,8 @@ mod tests {
         for version in 1..newest() {
             let (client, url, schema) = schema_of(version).await;
             client.batch_execute(&in_schema(WAITING, &schema)).await.unwrap();
-            let options = PostgresOptions { schema: schema.clone(), listen: false, ..PostgresOptions::default() };
+            let options =
+                PostgresOptions { schema: schema.clone(), listen: false, ..PostgresOptions::default() };
             let open = || {
                 let (url, options) = (url.clone(), options.clone());
                 tokio::spawn(async move { PostgresEngine::connect(&url, options).await.map(drop) })

@@ -102,9 +102,9 @@ pub(super) fn other_layout(version: i64) -> Option<&'static str> {
         std::cmp::Ordering::Greater => {
             Some("which a newer Windlass has made; update this one, or give it a namespace of its own")
         }
-        std::cmp::Ordering::Less => {
-            Some("which an older Windlass has made; let that one finish its jobs, then delete its keys, or use another namespace")
-        }
+        std::cmp::Ordering::Less => Some(
+            "which an older Windlass has made; let that one finish its jobs, then delete its keys, or use another namespace",
+        ),
     }
 }
 
@@ -120,8 +120,9 @@ impl Store {
         let (version, incarnation) = (layout.number()?, layout.text()?);
         if let Some(what) = other_layout(version) {
             let all = &self.keys.all;
-            let why =
-                format!("expected keys of layout {LAYOUT_VERSION} in namespace {all}, got layout {version}, {what}");
+            let why = format!(
+                "expected keys of layout {LAYOUT_VERSION} in namespace {all}, got layout {version}, {what}"
+            );
             return Err(EngineError::Unusable { why }.into());
         }
         self.check_names("ready_key", ready, &layout.text()?)?;

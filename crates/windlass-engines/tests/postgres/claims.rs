@@ -62,7 +62,7 @@ fn open_claims(place: &Place) -> u64 {
 async fn a_claim_writes_rows_beside_the_old_ones_and_into_no_index() {
     let place = Place::shared();
     let engine = place.ready().await;
-    let payload = Payload::parse(format!(r#"{{"text": "{}"}}"#, "x".repeat(90))).unwrap();
+    let payload = Payload::parse(&format!(r#"{{"text": "{}"}}"#, "x".repeat(90))).unwrap();
     let job = NewJob { payload, ..super::new_job() };
     engine.enqueue(request(vec![job; 500])).await.unwrap();
     let pages = "SELECT string_agg((ctid::text::point)[0]::text, ',' ORDER BY id) FROM windlass.delayed_jobs";

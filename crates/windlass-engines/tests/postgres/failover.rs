@@ -91,7 +91,8 @@ async fn when_a_standby_takes_over_nothing_that_was_acknowledged_is_lost_and_wor
         assert_eq!(job.phase(), Phase::Succeeded, "job {id}");
     }
     assert!(ended >= all.len(), "{ended} ends of {} jobs", all.len());
-    let stored = second.psql(&format!("SELECT count(*), count(DISTINCT id) FROM {}.job_history", place.schema));
+    let stored =
+        second.psql(&format!("SELECT count(*), count(DISTINCT id) FROM {}.job_history", place.schema));
     let stored = stored.unwrap();
     let (count, distinct) = stored.split_once('|').unwrap();
     assert_eq!(count, distinct, "each ended once");

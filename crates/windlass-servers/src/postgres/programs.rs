@@ -27,7 +27,12 @@ impl Programs {
             Some(path) => Ok(path),
             None => programs::find(program, &versions, INSTALL),
         };
-        Ok(Self { postgres: find("postgres")?, psql: find("psql")?, basebackup: find("pg_basebackup")?, initdb })
+        Ok(Self {
+            postgres: find("postgres")?,
+            psql: find("psql")?,
+            basebackup: find("pg_basebackup")?,
+            initdb,
+        })
     }
 }
 
