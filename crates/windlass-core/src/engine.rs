@@ -18,8 +18,9 @@ use crate::fallback::FallbackStatus;
 use crate::gate::Gate;
 use crate::job::{JobId, Progress};
 use crate::job_type::TypeSpec;
+use crate::lease::Leases;
 use crate::lease_watch::Suspicion;
-use crate::names::{QueueName, TypeName};
+use crate::names::{DutyName, QueueName, TypeName};
 use crate::policies::Policies;
 use crate::priority::Priority;
 use crate::queue::QueueSpec;
@@ -31,7 +32,7 @@ pub type Result<T> = std::result::Result<T, EngineError>;
 
 /// Where jobs are kept: the way of a job, and the lives of workers.
 #[async_trait]
-pub trait Engine: Admin + Policies {
+pub trait Engine: Admin + Policies + Leases {
     /// What this engine is and how much it can lose.
     fn info(&self) -> EngineInfo;
 
@@ -96,8 +97,8 @@ pub trait Engine: Admin + Policies {
     /// is over, and workers that died long ago, at most `limit` of each.
     async fn prune(&self, limit: u32) -> Result<BatchDone>;
 
-    /// Calls `listener` soon after something may have become claimable or was asked to stop, also by other
-    /// processes, for as long as somebody keeps it. Hints may be lost, late or needless.
+    /// Calls `listener` soon after something may have become claimable or was asked to stop, or a lease became free, also
+    /// by other processes, for as long as somebody keeps it. Hints may be lost, late or needless.
     fn on_hint(&self, listener: Weak<dyn HintListener>);
 }
 
@@ -236,6 +237,8 @@ pub enum Hint {
     Queue(QueueName),
     /// A running job was asked to stop.
     Cancel(Fence),
+    /// The lease of this duty is free, or its holder was asked to give way.
+    Lease(DutyName),
     /// Anything may have changed; somebody else wrote.
     Any,
 }

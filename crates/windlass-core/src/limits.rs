@@ -88,6 +88,23 @@ pub const HEARTBEAT_EVERY: Duration = Duration::from_secs(10);
 /// Upkeep looks for dead workers this often.
 pub const SWEEP_EVERY: Duration = Duration::from_secs(5);
 
+/// The holder of a duty's lease renews it this often.
+pub const DUTY_HEARTBEAT: Duration = Duration::from_secs(2);
+/// A duty's lease is good for this long after its last heartbeat.
+pub const DUTY_EXPIRY: Duration = Duration::from_secs(10);
+/// The shortest expiry of a lease: below it, the way to a store and back takes most of it.
+pub const DUTY_EXPIRY_MIN: Duration = Duration::from_millis(100);
+/// The longest expiry of a lease: so long may a duty lie idle after its holder has died.
+pub const DUTY_EXPIRY_MAX: Duration = Duration::from_secs(60 * 60);
+/// Duties in one call about leases.
+pub const DUTIES_PER_CALL_MAX: usize = 100;
+/// Duties whose leases a store keeps.
+pub const DUTIES_MAX: usize = 1_000;
+/// Bytes of what the holder of a lease keeps with it.
+pub const LEASE_METADATA_BYTES_MAX: usize = 4 * 1024;
+/// Workers that stand by to take over a lease.
+pub const STAND_BYS: usize = 3;
+
 /// Numbers of jobs in a spill begin here, so that the number of a job says where it is. No other store comes this far, and
 /// programs that keep numbers as floating point still tell them apart.
 pub const SPILL_IDS_FROM: i64 = 1_000_000_000_000_000;

@@ -1,0 +1,283 @@
+use super::*;
+use crate::worker::WorkerId;
+
+const SECOND: Duration = Duration::from_secs(1);
+const MILLI: Duration = Duration::from_millis(1);
+
+fn at(seconds: u32) -> Moment {
+    SECOND * seconds
+}
+
+fn duty(name: &str) -> DutyName {
+    DutyName::parse(name).unwrap()
+}
+
+fn rescue() -> DutyName {
+    duty("rescue")
+}
+
+fn id(bits: u128) -> TermId {
+    TermId::from_random(bits)
+}
+
+fn fence(number: i64) -> LeaseFence {
+    LeaseFence { duty: rescue(), term: Term { fence: number, id: id(1) } }
+}
+
+fn alone() -> Crowd {
+    Crowd::of(WorkerId::from_random(1), &[])
+}
+
+/// One of so many that does not stand by.
+fn one_of(count: u128) -> Crowd {
+    let live: Vec<_> = (0..count).map(WorkerId::from_random).collect();
+    let crowds = live.iter().map(|me| Crowd::of(*me, &live));
+    crowds.into_iter().find(|crowd| !crowd.stands_by()).unwrap()
+}
+
+fn keeper() -> LeaseKeeper {
+    LeaseKeeper::new([rescue()], LeaseTiming::default(), alone(), Moment::ZERO)
+}
+
+/// A process that asked at 0 and holds the lease.
+fn holder() -> LeaseKeeper {
+    let mut keeper = keeper();
+    assert_eq!(ask(&mut keeper, Moment::ZERO), [rescue()]);
+    let taken = keeper.tried(Ok(vec![Taking::Taken(fence(7).term)]), MILLI);
+    assert_eq!(taken, [LeaseEffect::Start(fence(7))]);
+    keeper
+}
+
+/// What is asked for, which must be all that happens.
+fn ask(keeper: &mut LeaseKeeper, now: Moment) -> Vec<DutyName> {
+    match keeper.effects(now, id(1)).as_slice() {
+        [LeaseEffect::Try { duties, .. }] => duties.clone(),
+        other => panic!("expected a request, got {other:?}"),
+    }
+}
+
+fn renews(keeper: &mut LeaseKeeper, now: Moment) {
+    assert_eq!(keeper.effects(now, id(2)), [LeaseEffect::Renew(vec![fence(7)])]);
+}
+
+fn answer(keeper: &mut LeaseKeeper, renewed: Renewed, now: Moment) -> Vec<LeaseEffect> {
+    keeper.renewed(Ok(vec![(fence(7), renewed)]), now)
+}
+
+fn held(expires_in: Duration) -> Result<Vec<Taking>, EngineError> {
+    Ok(vec![Taking::Held { by: WorkerId::from_random(9), expires_in }])
+}
+
+fn unknown() -> EngineError {
+    EngineError::Unknown { why: "it went silent".to_owned() }
+}
+
+fn unavailable() -> EngineError {
+    EngineError::Unavailable { why: "it is away".to_owned() }
+}
+
+#[test]
+fn a_holder_renews_every_heartbeat_counted_from_when_the_last_one_left() {
+    let mut keeper = holder();
+    assert_eq!(keeper.wake_at(), at(2));
+    renews(&mut keeper, at(2));
+    assert_eq!(keeper.effects(at(3), id(2)), [], "one is under way");
+    assert_eq!(answer(&mut keeper, Renewed::Kept, at(3)), []);
+    assert_eq!(keeper.wake_at(), at(4));
+}
+
+#[test]
+fn a_lease_is_trusted_from_when_its_request_left_less_a_margin() {
+    let mut keeper = holder();
+    renews(&mut keeper, at(2));
+    answer(&mut keeper, Renewed::Kept, at(8));
+    let deadline = at(2) + LeaseTiming::default().trust();
+    assert_eq!(keeper.term(&rescue(), deadline - MILLI), Some(fence(7).term));
+    assert_eq!(keeper.term(&rescue(), deadline), None);
+}
+
+#[test]
+fn renewals_that_fail_change_nothing_until_the_local_deadline_and_end_it_there() {
+    let mut keeper = holder();
+    let mut now = at(2);
+    while now < at(9) {
+        renews(&mut keeper, now);
+        assert_eq!(keeper.renewed(Err(unavailable()), now), []);
+        assert!(keeper.term(&rescue(), now).is_some());
+        now = keeper.wake_at();
+    }
+    assert_eq!(now, at(9), "it wakes for the deadline");
+    assert_eq!(keeper.effects(now, id(2))[0], LeaseEffect::Stop(fence(7)));
+    assert_eq!(keeper.term(&rescue(), now), None);
+}
+
+#[test]
+fn a_renewal_whose_answer_comes_after_the_deadline_does_not_make_it_leader_without_a_fresh_look() {
+    let mut keeper = holder();
+    renews(&mut keeper, at(8));
+    assert_eq!(keeper.effects(at(9), id(2)), [LeaseEffect::Stop(fence(7))]);
+    assert_eq!(answer(&mut keeper, Renewed::Kept, at(10)), []);
+    assert_eq!(keeper.term(&rescue(), at(10)), None, "it was sent before the doubt");
+    renews(&mut keeper, at(10));
+    assert_eq!(answer(&mut keeper, Renewed::Kept, at(11)), [LeaseEffect::Start(fence(7))]);
+    assert_eq!(keeper.term(&rescue(), at(11)), Some(fence(7).term));
+}
+
+#[test]
+fn a_late_answer_stops_the_duty_even_if_nobody_looked_at_the_deadline() {
+    let mut keeper = holder();
+    renews(&mut keeper, at(8));
+    assert_eq!(answer(&mut keeper, Renewed::Kept, at(10)), [LeaseEffect::Stop(fence(7))]);
+    assert_eq!(keeper.term(&rescue(), at(10)), None);
+    renews(&mut keeper, at(10));
+}
+
+#[test]
+fn a_holder_that_slept_past_its_term_stops_before_anything_else_and_learns_that_it_is_lost() {
+    let mut keeper = holder();
+    assert_eq!(keeper.term(&rescue(), at(3600)), None, "even before it was told");
+    let effects = keeper.effects(at(3600), id(2));
+    assert_eq!(effects, [LeaseEffect::Stop(fence(7)), LeaseEffect::Renew(vec![fence(7)])]);
+    assert_eq!(answer(&mut keeper, Renewed::Lost, at(3600)), [], "it has stopped already");
+    assert_eq!(ask(&mut keeper, at(3600)), [rescue()]);
+}
+
+#[test]
+fn a_holder_frozen_between_question_and_answer_does_not_trust_the_answer() {
+    let mut keeper = keeper();
+    ask(&mut keeper, Moment::ZERO);
+    assert_eq!(keeper.tried(Ok(vec![Taking::Taken(fence(7).term)]), at(60)), []);
+    assert_eq!(keeper.term(&rescue(), at(60)), None);
+    renews(&mut keeper, at(60));
+    assert_eq!(answer(&mut keeper, Renewed::Lost, at(61)), []);
+}
+
+#[test]
+fn a_lease_that_was_lost_stops_the_duty_at_once() {
+    let mut keeper = holder();
+    renews(&mut keeper, at(2));
+    assert_eq!(answer(&mut keeper, Renewed::Lost, at(3)), [LeaseEffect::Stop(fence(7))]);
+    assert_eq!(keeper.term(&rescue(), at(3)), None);
+}
+
+#[test]
+fn who_stands_by_sleeps_exactly_until_the_lease_could_have_expired() {
+    let mut keeper = keeper();
+    ask(&mut keeper, Moment::ZERO);
+    keeper.tried(held(SECOND * 8), at(1));
+    assert_eq!(keeper.wake_at(), at(9));
+    assert_eq!(keeper.effects(at(9) - MILLI, id(1)), []);
+    assert_eq!(ask(&mut keeper, at(9)), [rescue()]);
+}
+
+#[test]
+fn a_lease_about_to_expire_is_not_asked_for_in_a_tight_loop() {
+    let mut keeper = keeper();
+    ask(&mut keeper, Moment::ZERO);
+    keeper.tried(held(Duration::ZERO), at(1));
+    assert!(keeper.wake_at() > at(1));
+}
+
+#[test]
+fn one_of_a_thousand_looks_once_in_a_thousand_seconds_and_not_at_once_at_the_start() {
+    let crowd = one_of(1_000);
+    let mut keeper = LeaseKeeper::new([rescue()], LeaseTiming::default(), crowd, Moment::ZERO);
+    let first = keeper.wake_at();
+    assert_eq!(first, crowd.first_look_after());
+    ask(&mut keeper, first);
+    keeper.tried(held(SECOND * 8), first);
+    assert_eq!(keeper.wake_at(), first + at(1_000));
+    keeper.hinted(&rescue(), first);
+    assert_eq!(keeper.wake_at(), first + at(1_000), "a hint is for those who stand by");
+    keeper.saw(alone(), first + SECOND);
+    assert_eq!(keeper.wake_at(), first + SECOND, "now it stands by");
+}
+
+#[test]
+fn one_request_asks_for_all_duties_that_others_hold_and_one_renewal_is_for_all_of_ours() {
+    let duties = ["prune", "rescue", "sweep"].map(duty);
+    let mut keeper = LeaseKeeper::new(duties.clone(), LeaseTiming::default(), alone(), Moment::ZERO);
+    assert_eq!(ask(&mut keeper, Moment::ZERO), duties);
+    let term = Taking::Taken(fence(7).term);
+    let elsewhere = Taking::Held { by: WorkerId::from_random(9), expires_in: SECOND };
+    keeper.tried(Ok(vec![term, elsewhere, term]), Moment::ZERO);
+    assert_eq!(ask(&mut keeper, at(1)), [rescue()]);
+    keeper.tried(Ok(vec![term]), at(1));
+    let effects = keeper.effects(at(2), id(1));
+    let [LeaseEffect::Renew(leases)] = effects.as_slice() else { panic!("{effects:?}") };
+    assert_eq!(leases.iter().map(|lease| lease.duty.clone()).collect::<Vec<_>>(), duties);
+}
+
+#[test]
+fn a_request_without_an_answer_is_repeated_under_its_own_id() {
+    let mut keeper = keeper();
+    assert_eq!(ask(&mut keeper, Moment::ZERO), [rescue()]);
+    keeper.tried(Err(unknown()), at(1));
+    let again = keeper.wake_at();
+    assert!(again > at(1));
+    let repeat = LeaseEffect::Try { duties: vec![rescue()], id: id(1) };
+    assert_eq!(keeper.effects(again, id(99)), [repeat]);
+    assert_eq!(keeper.tried(Ok(vec![Taking::Over]), again), []);
+    let fresh = LeaseEffect::Try { duties: vec![rescue()], id: id(99) };
+    assert_eq!(keeper.effects(again, id(99)), [fresh], "its term is over, so another is asked for");
+}
+
+#[test]
+fn a_store_that_is_away_is_asked_again_after_a_pause() {
+    let mut keeper = keeper();
+    ask(&mut keeper, Moment::ZERO);
+    keeper.tried(Err(unavailable()), at(1));
+    assert_eq!(keeper.wake_at(), at(1) + DUTY_HEARTBEAT);
+}
+
+#[test]
+fn a_lease_that_is_given_back_is_asked_for_at_once_by_who_stands_by() {
+    let mut keeper = keeper();
+    ask(&mut keeper, Moment::ZERO);
+    keeper.tried(held(SECOND * 8), at(1));
+    keeper.hinted(&rescue(), at(3));
+    assert_eq!(keeper.wake_at(), at(3));
+    assert_eq!(ask(&mut keeper, at(3)), [rescue()]);
+}
+
+#[test]
+fn a_hint_that_comes_while_an_answer_is_under_way_is_not_lost() {
+    let mut keeper = keeper();
+    ask(&mut keeper, Moment::ZERO);
+    keeper.hinted(&rescue(), at(1));
+    keeper.tried(held(SECOND * 8), at(2));
+    assert_eq!(ask(&mut keeper, at(2)), [rescue()]);
+    keeper.tried(held(SECOND * 8), at(2));
+    assert_eq!(keeper.wake_at(), at(10), "it counts once");
+}
+
+#[test]
+fn who_is_asked_to_give_way_is_told_once_renews_until_it_has_and_then_leaves_it_to_others_for_a_while() {
+    let mut keeper = holder();
+    keeper.hinted(&rescue(), at(1));
+    renews(&mut keeper, at(1));
+    assert_eq!(answer(&mut keeper, Renewed::GiveWay, at(1)), [LeaseEffect::GiveWay(fence(7))]);
+    renews(&mut keeper, at(3));
+    assert_eq!(answer(&mut keeper, Renewed::GiveWay, at(3)), []);
+    keeper.released(&rescue(), at(4));
+    assert_eq!(keeper.term(&rescue(), at(4)), None);
+    keeper.hinted(&rescue(), at(4));
+    assert_eq!(keeper.wake_at(), at(4) + DUTY_EXPIRY);
+}
+
+#[test]
+fn an_answer_about_a_term_that_is_no_longer_ours_is_ignored() {
+    let mut keeper = holder();
+    renews(&mut keeper, at(2));
+    keeper.released(&rescue(), at(2));
+    assert_eq!(answer(&mut keeper, Renewed::Kept, at(3)), []);
+    assert_eq!(keeper.term(&rescue(), at(3)), None);
+}
+
+#[test]
+fn timings_in_which_no_heartbeat_may_fail_are_refused() {
+    assert!(LeaseTiming::default().check().is_ok());
+    for (heartbeat, expiry) in [(SECOND * 5, SECOND * 10), (Duration::ZERO, SECOND), (MILLI, Duration::ZERO)] {
+        assert!(LeaseTiming { heartbeat, expiry }.check().is_err(), "{heartbeat:?} {expiry:?}");
+    }
+}
