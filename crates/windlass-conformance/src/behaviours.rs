@@ -447,6 +447,35 @@ macro_rules! every_behaviour {
                 suspects_wait_behind_no_gate_that_is_listed
                 the_oldest_behind_a_gate_come_first
             ;
+            leases:
+                a_fresh_store_has_no_leases
+                a_lease_that_nobody_holds_is_taken
+                of_many_who_ask_at_once_one_gets_the_lease
+                who_comes_second_is_told_who_holds_it_and_for_how_long
+                a_renewal_keeps_a_lease_from_expiring
+                an_expired_lease_is_taken_over_with_a_higher_fence
+                after_a_takeover_the_old_term_writes_nothing
+                a_forged_term_writes_nothing
+                a_term_that_expired_is_over_even_if_nobody_took_the_lease
+                a_released_lease_is_free_at_once_and_its_next_fence_is_higher
+                a_repeated_request_is_answered_as_the_first_time
+                a_request_twice_at_once_begins_one_term
+                a_repeat_of_a_request_whose_term_is_over_takes_nothing
+                a_repeated_release_is_answered_as_the_first_time
+                a_request_to_step_down_is_told_to_the_holder_until_it_gives_way
+                stepping_down_from_what_nobody_holds_changes_nothing
+                metadata_survive_renewals_releases_and_takeovers
+                a_clock_that_steps_back_keeps_who_lives_and_misses_who_died_one_expiry_later
+                nobody_elses_duty_is_touched
+                a_batch_is_answered_in_its_order
+                leases_are_listed_by_name
+                calls_about_no_duty_are_answered_with_nothing
+                wrong_calls_are_refused_and_change_nothing
+                a_store_keeps_only_so_many_leases
+                a_lease_that_is_given_back_is_hinted
+                a_request_to_step_down_is_hinted
+                leases_go_as_core_decides
+            ;
             hints:
                 a_new_job_is_hinted
                 a_new_job_for_later_is_hinted

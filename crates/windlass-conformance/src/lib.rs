@@ -42,6 +42,7 @@ pub mod queues;
 pub mod types;
 pub mod admin_reads;
 pub mod policies;
+pub mod leases;
 pub mod hints;
 
 pub mod history;

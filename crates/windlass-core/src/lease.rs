@@ -32,7 +32,7 @@ use crate::admin::Changed;
 use crate::clock::Timestamp;
 use crate::engine::Result;
 use crate::error::EngineError;
-use crate::limits::{DUTIES_PER_CALL_MAX, DUTY_EXPIRY_MAX, DUTY_EXPIRY_MIN};
+use crate::limits::{DUTIES_MAX, DUTIES_PER_CALL_MAX, DUTY_EXPIRY_MAX, DUTY_EXPIRY_MIN};
 use crate::names::DutyName;
 use crate::worker::WorkerId;
 
@@ -161,8 +161,17 @@ fn check_expiry(duty: &DutyName, expiry: Duration) -> Result<()> {
     )))
 }
 
-/// Refuses a call about too many duties, or twice about the same.
-pub fn check_duties<'a>(duties: impl Iterator<Item = &'a DutyName>) -> Result<()> {
+/// Refuses a call about too many leases, or twice about the same.
+pub fn check_fences(leases: &[LeaseFence]) -> Result<()> {
+    check_duties(leases.iter().map(|lease| &lease.duty))
+}
+
+/// The same for renewals.
+pub fn check_renewals(renewals: &[Renewal]) -> Result<()> {
+    check_duties(renewals.iter().map(|renewal| &renewal.lease.duty))
+}
+
+fn check_duties<'a>(duties: impl Iterator<Item = &'a DutyName>) -> Result<()> {
     let (mut seen, mut count) = (BTreeSet::new(), 0);
     for duty in duties {
         count += 1;
@@ -178,6 +187,17 @@ pub fn check_duties<'a>(duties: impl Iterator<Item = &'a DutyName>) -> Result<()
         )));
     }
     Ok(())
+}
+
+/// Refuses to keep leases of more duties than a store may.
+pub fn check_room(duties: usize) -> Result<()> {
+    if duties <= DUTIES_MAX as usize {
+        return Ok(());
+    }
+    Err(EngineError::Refused(format!(
+        "expected leases of at most {DUTIES_MAX} duties in one store, got more; they stay for ever, so give duties few and fixed \
+         names"
+    )))
 }
 
 /// What became of a request for one lease.

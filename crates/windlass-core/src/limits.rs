@@ -99,7 +99,7 @@ pub const DUTY_EXPIRY_MAX: Duration = Duration::from_secs(60 * 60);
 /// Duties in one call about leases.
 pub const DUTIES_PER_CALL_MAX: usize = 100;
 /// Duties whose leases a store keeps.
-pub const DUTIES_MAX: usize = 1_000;
+pub const DUTIES_MAX: u32 = 1_000;
 /// Bytes of what the holder of a lease keeps with it.
 pub const LEASE_METADATA_BYTES_MAX: usize = 4 * 1024;
 /// Workers that stand by to take over a lease.

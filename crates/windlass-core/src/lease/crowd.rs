@@ -57,7 +57,9 @@ mod tests {
     use super::*;
 
     fn workers(count: u128) -> Vec<WorkerId> {
-        (0..count).map(|n| WorkerId::from_random(n.wrapping_mul(0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835))).collect()
+        (0..count)
+            .map(|n| WorkerId::from_random(n.wrapping_mul(0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835)))
+            .collect()
     }
 
     #[test]

@@ -284,13 +284,7 @@ impl LeaseKeeper {
         }
     }
 
-    fn heard(
-        &mut self,
-        duty: DutyName,
-        taking: Taking,
-        sent_at: Moment,
-        now: Moment,
-    ) -> Option<LeaseEffect> {
+    fn heard(&mut self, duty: DutyName, taking: Taking, sent_at: Moment, now: Moment) -> Option<LeaseEffect> {
         let was_hinted = matches!(self.duties.get(&duty), Some(Stand::Elsewhere(stand)) if stand.hinted);
         let (stand, effect) = match taking {
             Taking::Taken(term) => self.taken(&duty, term, sent_at, now),

@@ -16,8 +16,11 @@ use windlass_core::engine::{Admin, Engine, Result};
 use windlass_core::fallback::{FallbackStatus, Side};
 use windlass_core::gate::Gate;
 use windlass_core::job::JobId;
+use windlass_core::lease::{
+    LeaseFence, LeaseRequest, Leases, LeasesRead, Released, Renewal, Renewed, Taking,
+};
 use windlass_core::limits::LIST_PAGE_MAX;
-use windlass_core::names::{BreakerName, QueueName};
+use windlass_core::names::{BreakerName, DutyName, QueueName};
 use windlass_core::policies::{BreakersRead, Policies, Saved, Take};
 use windlass_core::priority::Priority;
 use windlass_core::rate_limit::Taken;
@@ -182,5 +185,33 @@ impl Policies for FallbackEngine {
 
     async fn behind(&self, gate: &Gate, limit: u32) -> Result<Vec<JobId>> {
         self.inner.primary.engine()?.behind(gate, limit).await
+    }
+}
+
+/// Duties are done for the primary.
+#[async_trait]
+impl Leases for FallbackEngine {
+    async fn take_leases(&self, request: &LeaseRequest) -> Result<Vec<Taking>> {
+        self.inner.primary.engine()?.take_leases(request).await
+    }
+
+    async fn renew_leases(&self, renewals: &[Renewal]) -> Result<Vec<Renewed>> {
+        self.inner.primary.engine()?.renew_leases(renewals).await
+    }
+
+    async fn release_leases(&self, leases: &[LeaseFence]) -> Result<Vec<Released>> {
+        self.inner.primary.engine()?.release_leases(leases).await
+    }
+
+    async fn leases_hold(&self, leases: &[LeaseFence]) -> Result<Vec<bool>> {
+        self.inner.primary.engine()?.leases_hold(leases).await
+    }
+
+    async fn leases(&self) -> Result<LeasesRead> {
+        self.inner.primary.engine()?.leases().await
+    }
+
+    async fn step_down(&self, duty: &DutyName) -> Result<Changed> {
+        self.inner.primary.engine()?.step_down(duty).await
     }
 }

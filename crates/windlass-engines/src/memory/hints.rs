@@ -2,7 +2,7 @@
 
 use windlass_core::claim::Fence;
 use windlass_core::engine::Hint;
-use windlass_core::names::QueueName;
+use windlass_core::names::{DutyName, QueueName};
 
 /// What one call has to tell, each thing once.
 #[derive(Debug, Default)]
@@ -18,6 +18,10 @@ impl HintsDue {
 
     pub(super) fn cancel(&mut self, fence: Fence) {
         self.0.push(Hint::Cancel(fence));
+    }
+
+    pub(super) fn lease(&mut self, duty: &DutyName) {
+        self.0.push(Hint::Lease(duty.clone()));
     }
 
     pub(super) fn take(&mut self) -> Vec<Hint> {

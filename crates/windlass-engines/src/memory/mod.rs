@@ -17,6 +17,7 @@ mod read;
 mod act;
 mod counts;
 mod policies;
+mod leases;
 mod spill;
 mod hints;
 
@@ -42,7 +43,10 @@ use windlass_core::enqueue::{EnqueueRequest, Enqueued, RequestId};
 use windlass_core::error::EngineError;
 use windlass_core::gate::Gate;
 use windlass_core::job::{Job, JobId, Progress};
-use windlass_core::names::{BreakerName, QueueName, TypeName};
+use windlass_core::lease::{
+    LeaseFence, LeaseRequest, Leases, LeasesRead, Released, Renewal, Renewed, Taking,
+};
+use windlass_core::names::{BreakerName, DutyName, QueueName, TypeName};
 use windlass_core::policies::{BreakersRead, Policies, Saved, Take};
 use windlass_core::priority::Priority;
 use windlass_core::rate_limit::Taken;
@@ -267,6 +271,33 @@ impl Policies for MemoryEngine {
 
     async fn behind(&self, gate: &Gate, limit: u32) -> Result<Vec<JobId>> {
         Ok(self.at_once(|state, _| state.behind(gate, limit)))
+    }
+}
+
+#[async_trait]
+impl Leases for MemoryEngine {
+    async fn take_leases(&self, request: &LeaseRequest) -> Result<Vec<Taking>> {
+        self.at_once(|state, now| state.take_leases(request, now))
+    }
+
+    async fn renew_leases(&self, renewals: &[Renewal]) -> Result<Vec<Renewed>> {
+        self.at_once(|state, now| state.renew_leases(renewals, now))
+    }
+
+    async fn release_leases(&self, leases: &[LeaseFence]) -> Result<Vec<Released>> {
+        self.at_once(|state, _| state.release_leases(leases))
+    }
+
+    async fn leases_hold(&self, leases: &[LeaseFence]) -> Result<Vec<bool>> {
+        self.at_once(|state, now| state.leases_hold(leases, now))
+    }
+
+    async fn leases(&self) -> Result<LeasesRead> {
+        Ok(self.at_once(|state, now| state.all_leases(now)))
+    }
+
+    async fn step_down(&self, duty: &DutyName) -> Result<Changed> {
+        Ok(self.at_once(|state, now| state.step_down(duty, now)))
     }
 }
 

@@ -14,7 +14,9 @@ use windlass_core::enqueue::RequestId;
 use windlass_core::gate::Gate;
 use windlass_core::job::{Counters, Job, JobId, JobState, Phase};
 use windlass_core::key::{HolderStage, KeyHolder};
+use windlass_core::lease::LeaseRecord;
 use windlass_core::limits::ATTEMPTS_SHOWN_MAX;
+use windlass_core::names::DutyName;
 use windlass_core::outcome::JobError;
 use windlass_core::planted::{Bug, planted};
 use windlass_core::settle::{Landing, Place};
@@ -57,6 +59,7 @@ pub(super) struct State {
     pub(super) receipts: Receipts,
     pub(super) spent_tokens: SpentTokens,
     pub(super) shared: Shared,
+    pub(super) leases: BTreeMap<DutyName, LeaseRecord>,
     /// Batches that leave for another store, oldest first.
     pub(super) leaving: BTreeMap<(Timestamp, RequestId), Leaving>,
     pub(super) hints: HintsDue,

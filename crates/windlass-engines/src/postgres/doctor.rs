@@ -24,7 +24,7 @@ const DEAD_ROWS: i64 = 100_000;
 const NOTIFICATIONS: (f64, f64) = (0.01, 0.1);
 
 /// The indexes that statements were written for.
-const INDEXES: [&str; 14] = [
+const INDEXES: [&str; 16] = [
     "delayed_jobs_pkey",
     "delayed_jobs_ready",
     "delayed_jobs_parked",
@@ -39,6 +39,8 @@ const INDEXES: [&str; 14] = [
     "delayed_jobs_dlq_pkey",
     "job_traces_settled_by",
     "workers_pkey",
+    "background_job_leases_pkey",
+    "background_job_leases_job_name_fence_key",
 ];
 
 impl PostgresEngine {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::sync::mpsc::Receiver;
 use tokio_postgres::{AsyncMessage, Client, Config};
 use windlass_core::engine::{Hint, Result};
-use windlass_core::names::QueueName;
+use windlass_core::names::{DutyName, QueueName};
 
 use super::Store;
 use super::address::Address;
@@ -23,6 +23,9 @@ const AGAIN_AFTER: (Duration, Duration) = (Duration::from_millis(200), Duration:
 const PROBE: &str = "probe";
 /// What is said when a running job was asked to stop.
 const CANCEL: &str = "cancel";
+/// What a message begins with that says that a lease is free, or that its holder was asked to give way. A queue's name has no
+/// colon.
+pub(super) const LEASE: &str = "lease:";
 
 /// Why a listener's connection ended; nothing, if it was closed.
 type Ended = std::result::Result<(), String>;
@@ -122,12 +125,18 @@ fn told(error: tokio_postgres::Error) -> String {
 }
 
 fn tell(store: &Store, heard: &str) {
-    match heard {
-        PROBE => {}
-        CANCEL => store.listeners.tell(&Hint::Any),
-        queue => match QueueName::parse(queue) {
-            Ok(queue) => store.listeners.tell(&Hint::Queue(queue.clone())),
-            Err(_) => store.listeners.tell(&Hint::Any),
-        },
+    if heard != PROBE {
+        store.listeners.tell(&hint(heard).unwrap_or(Hint::Any));
+    }
+}
+
+/// What exactly has changed, if the message says so.
+fn hint(heard: &str) -> Option<Hint> {
+    if heard == CANCEL {
+        return None;
+    }
+    match heard.strip_prefix(LEASE) {
+        Some(duty) => DutyName::parse(duty).ok().map(Hint::Lease),
+        None => QueueName::parse(heard).ok().map(Hint::Queue),
     }
 }

@@ -32,6 +32,7 @@ const MIGRATIONS: &[(u32, &str, &str)] = &[
         ),
     ),
     (2, "policies", include_str!("migrations/0002_policies.sql")),
+    (3, "leases", include_str!("migrations/0003_leases.sql")),
 ];
 
 /// The lock under which migrations run; any number that nobody else uses.
@@ -167,12 +168,15 @@ mod tests {
 
     /// With which version statements came that have not been there from the beginning. One whose text changes with a new
     /// version is kept here under its old name and text for as long as processes of the version before may run beside it.
-    const NEWER: &[(u32, &[&str])] =
-        &[(2, &["breakers", "look_at_tokens", "prune_rate_limits", "save_breaker", "take_tokens"])];
+    const NEWER: &[(u32, &[&str])] = &[
+        (2, &["breakers", "look_at_tokens", "prune_rate_limits", "save_breaker", "take_tokens"]),
+        (3, &["leases", "leases_hold", "release_leases", "renew_leases", "step_down", "take_leases"]),
+    ];
 
     /// A sum over each migration's text, by which a change of one is noticed. Whoever has run it would never get the change:
     /// it belongs into a migration of its own.
-    const SUMS: &[(u32, u64)] = &[(1, 0x2124_c0ce_0bb1_19ac), (2, 0xa350_a78a_8844_6c96)];
+    const SUMS: &[(u32, u64)] =
+        &[(1, 0x2124_c0ce_0bb1_19ac), (2, 0xa350_a78a_8844_6c96), (3, 0x6b73_ccbd_11e4_ea01)];
 
     /// FNV-1a.
     fn sum(text: &str) -> u64 {

@@ -24,6 +24,7 @@ mod read;
 mod act;
 mod counts;
 mod policies;
+mod leases;
 mod hints;
 mod wake;
 mod listen;
@@ -64,7 +65,11 @@ use windlass_core::enqueue::{EnqueueRequest, Enqueued, RequestId};
 use windlass_core::error::EngineError;
 use windlass_core::gate::Gate;
 use windlass_core::job::{JobId, Progress};
-use windlass_core::names::{BreakerName, QueueName, TypeName};
+use windlass_core::lease::{
+    LeaseFence, LeaseRequest, Leases, LeasesRead, Released, Renewal, Renewed, Taking, check_fences,
+    check_renewals,
+};
+use windlass_core::names::{BreakerName, DutyName, QueueName, TypeName};
 use windlass_core::policies::{BreakersRead, Policies, Saved, Take};
 use windlass_core::priority::Priority;
 use windlass_core::rate_limit::Taken;
@@ -461,5 +466,41 @@ impl Policies for PostgresEngine {
     async fn behind(&self, gate: &Gate, limit: u32) -> Result<Vec<JobId>> {
         let gate = gate.clone();
         self.run(|store| async move { store.waiting_behind(gate, limit).await }).await
+    }
+}
+
+#[async_trait]
+impl Leases for PostgresEngine {
+    async fn take_leases(&self, request: &LeaseRequest) -> Result<Vec<Taking>> {
+        request.check()?;
+        let request = request.clone();
+        self.run(|store| async move { store.take_leases(request).await }).await
+    }
+
+    async fn renew_leases(&self, renewals: &[Renewal]) -> Result<Vec<Renewed>> {
+        check_renewals(renewals)?;
+        let renewals = renewals.to_vec();
+        self.run(|store| async move { store.renew_leases(renewals).await }).await
+    }
+
+    async fn release_leases(&self, leases: &[LeaseFence]) -> Result<Vec<Released>> {
+        check_fences(leases)?;
+        let leases = leases.to_vec();
+        self.run(|store| async move { store.release_leases(leases).await }).await
+    }
+
+    async fn leases_hold(&self, leases: &[LeaseFence]) -> Result<Vec<bool>> {
+        check_fences(leases)?;
+        let leases = leases.to_vec();
+        self.run(|store| async move { store.leases_hold(leases).await }).await
+    }
+
+    async fn leases(&self) -> Result<LeasesRead> {
+        self.run(|store| async move { store.leases().await }).await
+    }
+
+    async fn step_down(&self, duty: &DutyName) -> Result<Changed> {
+        let duty = duty.clone();
+        self.run(|store| async move { store.step_down(duty).await }).await
     }
 }

@@ -8,6 +8,7 @@ use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
 use windlass_core::claim::ClaimToken;
 use windlass_core::clock::Timestamp;
 use windlass_core::enqueue::RequestId;
+use windlass_core::lease::TermId;
 use windlass_core::worker::WorkerId;
 
 /// A value and its type in PostgreSQL.
@@ -94,6 +95,18 @@ impl From<WorkerId> for Bits {
 impl From<RequestId> for Bits {
     fn from(request: RequestId) -> Self {
         Self(request.to_bytes())
+    }
+}
+
+impl From<TermId> for Bits {
+    fn from(term: TermId) -> Self {
+        Self(term.to_bytes())
+    }
+}
+
+impl From<Bits> for TermId {
+    fn from(bits: Bits) -> Self {
+        Self::from_bytes(bits.0)
     }
 }
 

@@ -1,5 +1,5 @@
 //! Hints from other processes. One connection listens and does nothing else: on a channel of its own, where whoever puts
-//! work in wakes this engine if it waits, and on one for all, where requests to stop are told. It proves now and then that
+//! work in wakes this engine if it waits, and on one for all, where requests to stop and free leases are told. It proves now and then that
 //! it still hears, because one whose peer went away in silence hears nothing and knows nothing; and when it is made anew,
 //! everything is looked at once.
 
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use futures_util::StreamExt;
 use windlass_core::claim::{ClaimToken, Fence};
 use windlass_core::engine::Hint;
-use windlass_core::names::QueueName;
+use windlass_core::names::{DutyName, QueueName};
 
 use super::Store;
 use super::open::Periods;
@@ -79,16 +79,20 @@ fn tell_all(store: &Weak<Store>) {
     }
 }
 
-/// What was heard: on the engine's own channel the name of a queue, on the other an id and a token in hex.
+/// What was heard: on the engine's own channel the name of a queue, on the other a lease, or an id and a token in hex.
 fn tell(store: &Weak<Store>, is_own: bool, payload: &[u8]) {
     let Some(store) = store.upgrade() else { return };
     let text = std::str::from_utf8(payload).unwrap_or_default();
     let hint = if is_own {
         QueueName::parse(text).ok().map(Hint::Queue)
     } else {
-        read_fence(text).map(Hint::Cancel)
+        read_lease(text).or_else(|| read_fence(text).map(Hint::Cancel))
     };
     store.listeners.tell(&hint.unwrap_or(Hint::Any));
+}
+
+fn read_lease(text: &str) -> Option<Hint> {
+    DutyName::parse(text.strip_prefix("lease:")?).ok().map(Hint::Lease)
 }
 
 fn read_fence(text: &str) -> Option<Fence> {

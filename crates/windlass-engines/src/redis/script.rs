@@ -27,11 +27,13 @@ const LANES: &str = include_str!("lua/parts/lanes.lua");
 const WORKERS: &str = include_str!("lua/parts/workers.lua");
 const LEAVING: &str = include_str!("lua/parts/leaving.lua");
 const BREAKERS: &str = include_str!("lua/parts/breakers.lua");
+const LEASES: &str = include_str!("lua/parts/leases.lua");
 
 const LOOK: &[&str] = &[BEGIN, HASHES, STATE, ANSWER];
 const WAIT: &[&str] = &[BEGIN, HASHES, STATE, ANSWER, WAITING];
 const MOVE: &[&str] = &[BEGIN, HASHES, STATE, ANSWER, WAITING, ENDING];
 const LEAVE: &[&str] = &[BEGIN, HASHES, STATE, ANSWER, WAITING, ENDING, LEAVING];
+const LEASE: &[&str] = &[BEGIN, HASHES, STATE, ANSWER, LEASES];
 const LET: &[&str] = &[BEGIN, HASHES, STATE, ANSWER, WAITING, ENDING, GATES];
 const WALK: &[&str] = &[BEGIN, HASHES, STATE, ANSWER, WAITING, ENDING, LANES];
 
@@ -128,6 +130,12 @@ scripts! {
     take_tokens: Ends LOOK,
     gates: Reads LOOK,
     behind: Reads LOOK,
+    take_leases: Ends LEASE,
+    renew_leases: Ends LEASE,
+    release_leases: Ends LEASE,
+    leases_hold: Reads LEASE,
+    leases: Reads LEASE,
+    step_down: Ends LEASE,
 }
 
 /// The script that makes a namespace. It begins with nothing.

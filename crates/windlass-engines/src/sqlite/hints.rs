@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use windlass_core::claim::Fence;
 use windlass_core::engine::Hint;
-use windlass_core::names::QueueName;
+use windlass_core::names::{DutyName, QueueName};
 
 use crate::listeners::Listeners;
 
@@ -13,6 +13,7 @@ use crate::listeners::Listeners;
 pub(super) struct PendingHints {
     queues: BTreeSet<QueueName>,
     cancels: Vec<Fence>,
+    leases: BTreeSet<DutyName>,
 }
 
 impl PendingHints {
@@ -28,15 +29,22 @@ impl PendingHints {
         self.cancels.push(fence);
     }
 
+    /// A lease is free, or its holder was asked to give way.
+    pub(super) fn lease(&mut self, duty: &DutyName) {
+        self.leases.insert(duty.clone());
+    }
+
     /// Takes in what another operation has to tell.
     pub(super) fn absorb(&mut self, other: Self) {
         self.queues.extend(other.queues);
         self.cancels.extend(other.cancels);
+        self.leases.extend(other.leases);
     }
 
     /// Tells whoever listens, after the commit.
     pub(super) fn tell(self, listeners: &Listeners) {
         self.queues.into_iter().for_each(|queue| listeners.tell(&Hint::Queue(queue)));
         self.cancels.into_iter().for_each(|fence| listeners.tell(&Hint::Cancel(fence)));
+        self.leases.into_iter().for_each(|duty| listeners.tell(&Hint::Lease(duty)));
     }
 }

@@ -27,6 +27,7 @@ pub const MIGRATIONS: &[Migration] = &[
     Migration { version: 2, name: "spent tokens", sql: include_str!("migrations/0002_spent_tokens.sql") },
     Migration { version: 3, name: "policies", sql: include_str!("migrations/0003_policies.sql") },
     Migration { version: 4, name: "spill", sql: include_str!("migrations/0004_spill.sql") },
+    Migration { version: 5, name: "leases", sql: include_str!("migrations/0005_leases.sql") },
 ];
 
 const VERSIONS: &str = "CREATE TABLE IF NOT EXISTS windlass_schema (
@@ -260,9 +261,9 @@ mod tests {
     #[test]
     fn a_table_of_the_users_with_the_name_of_a_new_one_of_ours_is_refused() {
         let conn = older_by_one();
-        conn.execute_batch("CREATE TABLE spill_batches (colour)").unwrap();
+        conn.execute_batch("CREATE TABLE background_job_leases (colour)").unwrap();
         let why = refusal(&conn);
-        assert!(why.contains("spill_batches") && why.contains("name another file"), "{why}");
+        assert!(why.contains("background_job_leases") && why.contains("name another file"), "{why}");
         assert_eq!(version(&conn).unwrap(), newest() - 1, "nothing was made");
     }
 

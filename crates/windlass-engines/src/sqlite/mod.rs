@@ -18,6 +18,7 @@ mod read;
 mod act;
 mod counts;
 mod policies;
+mod leases;
 mod spill;
 mod hints;
 mod inside;
@@ -56,7 +57,11 @@ use windlass_core::enqueue::{EnqueueRequest, Enqueued, RequestId};
 use windlass_core::error::EngineError;
 use windlass_core::gate::Gate;
 use windlass_core::job::{Job, JobId, Progress};
-use windlass_core::names::{BreakerName, QueueName, TypeName};
+use windlass_core::lease::{
+    LeaseFence, LeaseRequest, Leases, LeasesRead, Released, Renewal, Renewed, Taking, check_fences,
+    check_renewals,
+};
+use windlass_core::names::{BreakerName, DutyName, QueueName, TypeName};
 use windlass_core::policies::{BreakersRead, Policies, Saved, Take};
 use windlass_core::priority::Priority;
 use windlass_core::rate_limit::Taken;
@@ -371,6 +376,42 @@ impl Policies for SqliteEngine {
     async fn behind(&self, gate: &Gate, limit: u32) -> Result<Vec<JobId>> {
         let gate = gate.clone();
         self.read(move |conn, _| policies::behind(conn, &gate, limit)).await
+    }
+}
+
+#[async_trait]
+impl Leases for SqliteEngine {
+    async fn take_leases(&self, request: &LeaseRequest) -> Result<Vec<Taking>> {
+        request.check()?;
+        let request = request.clone();
+        self.write(move |work| work.take_leases(&request)).await
+    }
+
+    async fn renew_leases(&self, renewals: &[Renewal]) -> Result<Vec<Renewed>> {
+        check_renewals(renewals)?;
+        let renewals = renewals.to_vec();
+        writer::call(&self.writes, Haste::Urgent, move |work| work.renew_leases(&renewals)).await
+    }
+
+    async fn release_leases(&self, leases: &[LeaseFence]) -> Result<Vec<Released>> {
+        check_fences(leases)?;
+        let leases = leases.to_vec();
+        self.write(move |work| work.release_leases(&leases)).await
+    }
+
+    async fn leases_hold(&self, leases: &[LeaseFence]) -> Result<Vec<bool>> {
+        check_fences(leases)?;
+        let leases = leases.to_vec();
+        self.read(move |conn, now| leases::hold(conn, &leases, now)).await
+    }
+
+    async fn leases(&self) -> Result<LeasesRead> {
+        self.read(leases::leases).await
+    }
+
+    async fn step_down(&self, duty: &DutyName) -> Result<Changed> {
+        let duty = duty.clone();
+        self.write(move |work| work.step_down(&duty)).await
     }
 }
 

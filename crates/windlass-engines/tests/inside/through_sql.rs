@@ -18,7 +18,10 @@ use windlass_core::engine::{
 use windlass_core::enqueue::{EnqueueRequest, Enqueued, RequestId};
 use windlass_core::gate::Gate;
 use windlass_core::job::{JobId, Progress};
-use windlass_core::names::{BreakerName, QueueName, TypeName};
+use windlass_core::lease::{
+    LeaseFence, LeaseRequest, Leases, LeasesRead, Released, Renewal, Renewed, Taking,
+};
+use windlass_core::names::{BreakerName, DutyName, QueueName, TypeName};
 use windlass_core::policies::{BreakersRead, Policies, Saved, Take};
 use windlass_core::priority::Priority;
 use windlass_core::rate_limit::Taken;
@@ -138,6 +141,33 @@ impl Policies for ThroughSql {
 
     async fn behind(&self, gate: &Gate, limit: u32) -> Result<Vec<JobId>> {
         self.engine.behind(gate, limit).await
+    }
+}
+
+#[async_trait]
+impl Leases for ThroughSql {
+    async fn take_leases(&self, request: &LeaseRequest) -> Result<Vec<Taking>> {
+        self.engine.take_leases(request).await
+    }
+
+    async fn renew_leases(&self, renewals: &[Renewal]) -> Result<Vec<Renewed>> {
+        self.engine.renew_leases(renewals).await
+    }
+
+    async fn release_leases(&self, leases: &[LeaseFence]) -> Result<Vec<Released>> {
+        self.engine.release_leases(leases).await
+    }
+
+    async fn leases_hold(&self, leases: &[LeaseFence]) -> Result<Vec<bool>> {
+        self.engine.leases_hold(leases).await
+    }
+
+    async fn leases(&self) -> Result<LeasesRead> {
+        self.engine.leases().await
+    }
+
+    async fn step_down(&self, duty: &DutyName) -> Result<Changed> {
+        self.engine.step_down(duty).await
     }
 }
 

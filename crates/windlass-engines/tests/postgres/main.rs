@@ -21,6 +21,7 @@ mod locks;
 mod traces;
 mod claims;
 mod failover;
+mod leases;
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};

@@ -19,3 +19,4 @@ mod damaged;
 mod listing;
 mod hashes;
 mod doctor;
+mod leases;

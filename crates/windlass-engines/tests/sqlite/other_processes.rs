@@ -63,6 +63,7 @@ async fn an_engines_own_commits_are_not_taken_for_anothers() {
             Hint::Queue(_) => own += 1,
             Hint::Any => break,
             Hint::Cancel(_) => panic!("nobody cancelled"),
+            Hint::Lease(_) => panic!("nobody held a lease"),
         }
     }
     assert_eq!(own, 50);

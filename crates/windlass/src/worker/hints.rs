@@ -65,6 +65,8 @@ impl HintListener for Listener {
                 self.flags.iter().filter(|flag| flag.queues.contains(&queue)).for_each(|flag| flag.raise());
             }
             Hint::Cancel(fence) => self.controls.cancel(fence),
+            // Workers hold no leases.
+            Hint::Lease(_) => {}
             Hint::Any => {
                 self.flags.iter().for_each(|flag| flag.raise());
                 // Somebody else wrote, perhaps a request to stop one of our jobs: the heart's thread asks.

@@ -1,3 +1,5 @@
+mod many;
+
 use super::*;
 use crate::worker::WorkerId;
 
@@ -277,7 +279,8 @@ fn an_answer_about_a_term_that_is_no_longer_ours_is_ignored() {
 #[test]
 fn timings_in_which_no_heartbeat_may_fail_are_refused() {
     assert!(LeaseTiming::default().check().is_ok());
-    for (heartbeat, expiry) in [(SECOND * 5, SECOND * 10), (Duration::ZERO, SECOND), (MILLI, Duration::ZERO)] {
+    for (heartbeat, expiry) in [(SECOND * 5, SECOND * 10), (Duration::ZERO, SECOND), (MILLI, Duration::ZERO)]
+    {
         assert!(LeaseTiming { heartbeat, expiry }.check().is_err(), "{heartbeat:?} {expiry:?}");
     }
 }

@@ -115,6 +115,7 @@ impl Body {
                 }
             }
             Hint::Cancel(fence) => self.cancel(*fence, out),
+            Hint::Lease(_) => {}
             Hint::Any => self.tell_all(|| Event::Hint, now),
         }
     }

@@ -130,6 +130,9 @@ impl Engine for Stub {
 impl windlass_core::policies::Policies for Stub {}
 
 #[async_trait]
+impl windlass_core::lease::Leases for Stub {}
+
+#[async_trait]
 impl Admin for Stub {
     async fn job(&self, _: JobId) -> Result<Option<JobRecord>> {
         unreachable!("the heart does not ask this")

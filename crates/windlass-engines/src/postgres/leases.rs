@@ -1,0 +1,185 @@
+//! Leases: who may do which duty. Each call is one statement, which decides as core does.
+
+use std::time::Duration;
+
+use tokio_postgres::Row;
+use windlass_core::admin::Changed;
+use windlass_core::engine::Hint;
+use windlass_core::error::EngineError;
+use windlass_core::lease::{
+    LeaseFence, LeaseMetadata, LeaseRecord, LeaseRequest, LeasesRead, Released, Renewal, Renewed, Taking,
+    Term, TermId, check_room,
+};
+use windlass_core::limits::DUTIES_MAX;
+use windlass_core::names::DutyName;
+
+use super::Store;
+use super::fault::{Fault, Step};
+use super::listen::LEASE;
+use super::value::{
+    Bits, Instant, instant, int4, micros, number, numbers, small_number, text, texts, uuid, uuids,
+};
+
+/// How often a request is made again because somebody was faster: what the statement saw of a lease when it began was over
+/// when its turn came.
+const OVERTAKEN_MAX: usize = 10;
+
+impl Store {
+    pub(super) async fn take_leases(&self, request: LeaseRequest) -> Step<Vec<Taking>> {
+        for _ in 0..OVERTAKEN_MAX {
+            match self.try_to_take(&request).await {
+                Ok(Some(takings)) => return Ok(takings),
+                // Two new leases of one duty in the same microsecond: nothing was written.
+                Err(fault) if fault.is_about_a_duplicate() => {}
+                Ok(None) => {}
+                Err(fault) => return Err(fault),
+            }
+        }
+        let why = "others take and give back the same leases all the time".to_owned();
+        Err(EngineError::Unknown { why }.into())
+    }
+
+    /// Nothing if the answer is not known, because somebody was faster. What was taken is the caller's all the same, and is
+    /// told when the same request comes again.
+    async fn try_to_take(&self, request: &LeaseRequest) -> Step<Option<Vec<Taking>>> {
+        let (now, worker, id) = (self.now_param(), Bits::from(request.worker), Bits::from(request.id));
+        let names: Vec<_> = request.duties.iter().map(|(duty, _)| duty.as_str()).collect();
+        let expiries: Vec<_> = request.duties.iter().map(|(_, expiry)| micros(*expiry)).collect();
+        let most = i64::from(DUTIES_MAX);
+        let params =
+            [instant(&now), texts(&names), numbers(&expiries), uuid(&worker), uuid(&id), number(&most)];
+        let rows = self.work.get().await?.write(&self.sql.take_leases, &params).await?;
+        rows.iter().map(|row| read_taking(row, request.id)).collect()
+    }
+
+    pub(super) async fn renew_leases(&self, renewals: Vec<Renewal>) -> Step<Vec<Renewed>> {
+        let now = self.now_param();
+        let leases = Named::of(renewals.iter().map(|renewal| &renewal.lease));
+        let metadata: Vec<_> =
+            renewals.iter().map(|renewal| renewal.metadata.as_ref().map(LeaseMetadata::as_str)).collect();
+        let params = [
+            instant(&now),
+            texts(&leases.duties),
+            numbers(&leases.fences),
+            uuids(&leases.terms),
+            texts(&metadata),
+        ];
+        // The connection of heartbeats: while all others are busy, a holder must not lose its leases.
+        let rows = self.heart.get().await?.write(&self.sql.renew_leases, &params).await?;
+        let read = |row: &Row| -> Step<Renewed> {
+            Ok(match (row.try_get(0)?, row.try_get(1)?) {
+                (false, _) => Renewed::Lost,
+                (true, true) => Renewed::GiveWay,
+                (true, false) => Renewed::Kept,
+            })
+        };
+        rows.iter().map(read).collect()
+    }
+
+    pub(super) async fn release_leases(&self, fences: Vec<LeaseFence>) -> Step<Vec<Released>> {
+        let (leases, channel) = (Named::of(fences.iter()), self.channels.all());
+        let params = [
+            texts(&leases.duties),
+            numbers(&leases.fences),
+            uuids(&leases.terms),
+            text(&channel),
+            text(&LEASE),
+        ];
+        let rows = self.work.get().await?.write(&self.sql.release_leases, &params).await?;
+        let mut answers = Vec::with_capacity(rows.len());
+        for (row, lease) in rows.iter().zip(&fences) {
+            if row.try_get(1)? {
+                self.listeners.tell(&Hint::Lease(lease.duty.clone()));
+            }
+            answers.push(if row.try_get(0)? { Released::Done } else { Released::Lost });
+        }
+        Ok(answers)
+    }
+
+    pub(super) async fn leases_hold(&self, fences: Vec<LeaseFence>) -> Step<Vec<bool>> {
+        let (now, leases) = (self.now_param(), Named::of(fences.iter()));
+        let params = [instant(&now), texts(&leases.duties), numbers(&leases.fences), uuids(&leases.terms)];
+        let rows = self.work.get().await?.ask(&self.sql.leases_hold, &params).await?;
+        Ok(rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?)
+    }
+
+    pub(super) async fn leases(&self) -> Step<LeasesRead> {
+        let (now, most) = (self.now_param(), int4(DUTIES_MAX));
+        let params = [instant(&now), small_number(&most)];
+        let rows = self.work.get().await?.ask(&self.sql.leases, &params).await?;
+        let now = rows.first().map(|row| row.try_get::<_, Instant>(0)).transpose()?;
+        let now = now.map_or_else(|| self.estimated_now(), |now| now.0);
+        let leases = rows.iter().filter_map(|row| read_lease(row).transpose()).collect::<Step<_>>()?;
+        Ok(LeasesRead { leases, now })
+    }
+
+    pub(super) async fn step_down(&self, duty: DutyName) -> Step<Changed> {
+        let (now, name, channel) = (self.now_param(), duty.as_str(), self.channels.all());
+        let params = [instant(&now), text(&name), text(&channel), text(&LEASE)];
+        let rows = self.work.get().await?.write(&self.sql.step_down, &params).await?;
+        let Some(row) = rows.first() else { return Ok(Changed::NotFound) };
+        if !row.try_get(0)? {
+            return Ok(Changed::Unchanged);
+        }
+        self.listeners.tell(&Hint::Lease(duty));
+        Ok(Changed::Done)
+    }
+}
+
+/// Leases, as statements take them.
+struct Named<'a> {
+    duties: Vec<&'a str>,
+    fences: Vec<i64>,
+    terms: Vec<Bits>,
+}
+
+impl<'a> Named<'a> {
+    fn of(leases: impl Iterator<Item = &'a LeaseFence> + Clone) -> Self {
+        Self {
+            duties: leases.clone().map(|lease| lease.duty.as_str()).collect(),
+            fences: leases.clone().map(|lease| lease.term.fence).collect(),
+            terms: leases.map(|lease| Bits::from(lease.term.id)).collect(),
+        }
+    }
+}
+
+/// What became of one lease: as it stands now if the statement wrote it, and else as it stood when the statement began.
+fn read_taking(row: &Row, id: TermId) -> Step<Option<Taking>> {
+    if !row.try_get::<_, bool>(0)? {
+        return Err(no_room());
+    }
+    if row.try_get::<_, Option<bool>>(2)? == Some(true) {
+        return Ok(Some(Taking::Taken(Term { fence: row.try_get(1)?, id })));
+    }
+    if row.try_get::<_, Option<bool>>(5)? == Some(true) {
+        return Ok(Some(Taking::Over));
+    }
+    let holder = row.try_get::<_, Option<Bits>>(3)?.or(row.try_get(4)?);
+    let expires_in = row.try_get::<_, Option<i64>>(6)?.unwrap_or(0);
+    let left = u64::try_from(expires_in).ok().filter(|left| *left > 0);
+    let held =
+        |(by, left): (Bits, u64)| Taking::Held { by: by.into(), expires_in: Duration::from_micros(left) };
+    Ok(holder.zip(left).map(held))
+}
+
+/// A lease, if the row holds one.
+fn read_lease(row: &Row) -> Step<Option<LeaseRecord>> {
+    let Some(name) = row.try_get::<_, Option<&str>>(1)? else { return Ok(None) };
+    // A name that was damaged must not keep the others from being read.
+    let Ok(duty) = DutyName::parse(name) else { return Ok(None) };
+    Ok(Some(LeaseRecord {
+        duty,
+        holder: row.try_get::<_, Option<Bits>>(2)?.map(Into::into),
+        since: row.try_get::<_, Instant>(3)?.0,
+        heartbeat: row.try_get::<_, Instant>(4)?.0,
+        metadata: LeaseMetadata::from_store(row.try_get(5)?),
+        term: Term { fence: row.try_get(6)?, id: row.try_get::<_, Bits>(7)?.into() },
+        expiry: Duration::from_micros(row.try_get::<_, i64>(8)?.unsigned_abs()),
+        takeovers: row.try_get::<_, i64>(9)?.unsigned_abs(),
+        asked_to_step_down: row.try_get(10)?,
+    }))
+}
+
+fn no_room() -> Fault {
+    check_room(usize::MAX).expect_err("there are more than may be").into()
+}

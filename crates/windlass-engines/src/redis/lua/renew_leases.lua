@@ -1,0 +1,17 @@
+-- renew_leases: heartbeats of leases, each only if its very term still holds.
+-- ARGV number of leases, for each: duty, fence, term, metadata or '' to keep them
+-- answers for each 'kept', 'give way' if its holder was asked to, or 'lost'
+local answers = {}
+for i = 1, number_arg() do
+  local duty, fence, term, metadata = arg(), arg(), arg(), arg()
+  local lease = lease_of_term(duty, fence, term)
+  if lease and is_lease_held(lease) then
+    lease.heartbeat = NOW
+    lease.metadata = metadata ~= '' and metadata or lease.metadata
+    save_lease(duty, lease)
+    answers[i] = lease.asked == '1' and 'give way' or 'kept'
+  else
+    answers[i] = 'lost'
+  end
+end
+return answer(answers)

@@ -1,0 +1,84 @@
+//! Leases and other processes: who waits for one hears that it is free, and a store that came back older gives no fence twice.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc::{Sender, channel};
+use tokio::time::timeout;
+use windlass_core::admin::Changed;
+use windlass_core::engine::{Engine, Hint, HintListener};
+use windlass_core::lease::{LeaseFence, LeaseRequest, Leases, Released, Taking, TermId};
+use windlass_core::names::DutyName;
+use windlass_engines::redis::{RedisEngine, RedisOptions};
+
+use crate::place::{Place, WORKER, ask};
+use crate::words::bits;
+
+/// Long enough for a busy machine.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+fn rescue() -> DutyName {
+    DutyName::parse("rescue").unwrap()
+}
+
+async fn take(engine: &RedisEngine) -> LeaseFence {
+    let duties = vec![(rescue(), Duration::from_secs(600))];
+    let request = LeaseRequest { worker: WORKER, id: TermId::from_random(bits()), duties };
+    match engine.take_leases(&request).await.unwrap()[..] {
+        [Taking::Taken(term)] => LeaseFence { duty: rescue(), term },
+        ref other => panic!("expected it to be free, got {other:?}"),
+    }
+}
+
+/// Hears of leases, and that it listens.
+struct Ear(Sender<Hint>);
+
+impl HintListener for Ear {
+    fn hint(&self, hint: Hint) {
+        if !matches!(hint, Hint::Queue(_) | Hint::Cancel(_)) {
+            self.0.try_send(hint).expect("a handful of hints fit in");
+        }
+    }
+}
+
+#[tokio::test]
+async fn another_process_hears_at_once_of_a_lease_that_is_given_back_and_of_a_request_to_step_down() {
+    let place = Place::shared();
+    let deaf = RedisOptions { listen: false, ..place.options() };
+    let (holder, person) = (place.open_with(deaf.clone()).await, place.open_with(deaf).await);
+    let waits = place.open_with(place.options()).await;
+    let (tells, mut hears) = channel(100);
+    let ear: Arc<dyn HintListener> = Arc::new(Ear(tells));
+    waits.on_hint(Arc::downgrade(&ear));
+    let channel = place.key("stops");
+    loop {
+        let (_, listeners): (String, u64) = ask(&place.url, &["PUBSUB", "NUMSUB", &channel]);
+        if listeners > 0 {
+            break;
+        }
+        tokio::task::yield_now().await;
+    }
+
+    let lease = take(&holder).await;
+    let mut hears_of_lease =
+        async || while timeout(PATIENCE, hears.recv()).await.unwrap() != Some(Hint::Lease(rescue())) {};
+    assert_eq!(person.step_down(&rescue()).await.unwrap(), Changed::Done);
+    hears_of_lease().await;
+    assert_eq!(holder.release_leases(&[lease]).await.unwrap(), [Released::Done]);
+    hears_of_lease().await;
+    take(&waits).await;
+}
+
+#[tokio::test]
+async fn a_lease_that_the_store_forgot_or_that_was_damaged_is_taken_with_a_higher_fence() {
+    let place = Place::shared();
+    let engine = place.open_with(place.options()).await;
+    let mut last = take(&engine).await.term.fence;
+    for damage in ["", "7", "nonsense with spaces and all that", "1 2 3"] {
+        let _: u64 = ask(&place.url, &["HSET", &place.key("leases"), "rescue", damage]);
+        assert_eq!(engine.leases().await.unwrap().leases, []);
+        let fence = take(&engine).await.term.fence;
+        assert!(fence > last, "{damage}");
+        last = fence;
+    }
+}
