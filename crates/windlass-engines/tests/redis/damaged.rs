@@ -271,3 +271,18 @@ async fn a_script_that_stops_half_way_leaves_open_what_happened() {
     let error = engine.enqueue(request(1)).await.unwrap_err();
     assert!(error.is_unknown(), "{error:?}");
 }
+
+#[tokio::test]
+async fn the_numbers_of_what_a_script_stored_before_it_stopped_are_not_given_again() {
+    let place = Place::shared();
+    let engine = place.ready().await;
+    let first = enqueue(&engine, 1).await[0];
+    let lanes: Vec<String> = ask(&place.url, &["KEYS", &place.key("ready*")]);
+    let lane = lanes.iter().find(|name| ask::<String>(&place.url, &["TYPE", name]) == "zset").unwrap();
+    ask::<()>(&place.url, &["SET", lane, "x"]);
+    let error = engine.enqueue(request(1)).await.unwrap_err();
+    assert!(error.is_unknown(), "{error:?}");
+    ask::<i64>(&place.url, &["DEL", lane]);
+    let next = enqueue(&engine, 1).await[0];
+    assert_eq!(next.0, first.0 + 2, "the one between them may be stored in part");
+}

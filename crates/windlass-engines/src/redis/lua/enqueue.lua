@@ -197,7 +197,11 @@ local function read_head(head)
   return heads[head]
 end
 
-for _ = 1, number_arg() do
+-- Before anything else is written: should this script stop half way, the numbers of what it has stored are not given again.
+local jobs = number_arg()
+redis.call('SET', key('sequence'), digits(last_id + jobs))
+
+for _ = 1, jobs do
   local head, when, body, special = arg(), arg(), arg(), arg()
   local of = read_head(head)
   local line = put(of.type, of.priority, head, when, body, special)
