@@ -219,7 +219,10 @@ async fn while_no_notification_can_be_sent_retries_fail_and_are_not_given_up() {
     };
     let ends: Vec<_> = claimed.into_iter().map(retry).collect();
     let error = engine.settle(ends.clone()).await.unwrap_err();
-    assert!(matches!(&error, EngineError::Unavailable { why } if why.contains("pg_stat_activity")), "{error:?}");
+    assert!(
+        matches!(&error, EngineError::Unavailable { why } if why.contains("pg_stat_activity")),
+        "{error:?}"
+    );
     let error = engine.enqueue(request(vec![new_job()])).await.unwrap_err();
     assert!(matches!(error, EngineError::Unavailable { .. }), "{error:?}");
     assert_eq!(place.count("windlass.delayed_jobs_dlq"), 0);
