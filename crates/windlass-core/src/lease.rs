@@ -65,7 +65,7 @@ pub trait Leases: Send + Sync + 'static {
     }
 
     /// All leases, by the names of their duties, those that nobody holds included; at most
-    /// [`DUTIES_MAX`](crate::limits::DUTIES_MAX).
+    /// [`DUTIES_MAX`].
     async fn leases(&self) -> Result<LeasesRead> {
         not_kept()
     }
