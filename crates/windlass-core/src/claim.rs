@@ -30,22 +30,7 @@ impl From<ClaimToken> for String {
     }
 }
 
-impl ClaimToken {
-    /// Takes 128 bits, which must be random.
-    pub const fn from_random(bits: u128) -> Self {
-        Self(bits)
-    }
-
-    /// For a store that keeps bytes.
-    pub fn to_bytes(self) -> [u8; 16] {
-        self.0.to_be_bytes()
-    }
-
-    /// From a store that keeps bytes.
-    pub fn from_bytes(bytes: [u8; 16]) -> Self {
-        Self(u128::from_be_bytes(bytes))
-    }
-}
+random_bits!(ClaimToken);
 
 impl fmt::Debug for ClaimToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -99,22 +99,7 @@ impl When {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RequestId(u128);
 
-impl RequestId {
-    /// Takes 128 bits, which must be random or derived from something unique.
-    pub const fn from_random(bits: u128) -> Self {
-        Self(bits)
-    }
-
-    /// For a store that keeps bytes.
-    pub fn to_bytes(self) -> [u8; 16] {
-        self.0.to_be_bytes()
-    }
-
-    /// From a store that keeps bytes.
-    pub fn from_bytes(bytes: [u8; 16]) -> Self {
-        Self(u128::from_be_bytes(bytes))
-    }
-}
+random_bits!(RequestId);
 
 impl fmt::Debug for RequestId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

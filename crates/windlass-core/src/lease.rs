@@ -86,22 +86,7 @@ fn not_kept<T>() -> Result<T> {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TermId(u128);
 
-impl TermId {
-    /// Takes 128 bits, which must be random.
-    pub const fn from_random(bits: u128) -> Self {
-        Self(bits)
-    }
-
-    /// For a store that keeps bytes.
-    pub fn to_bytes(self) -> [u8; 16] {
-        self.0.to_be_bytes()
-    }
-
-    /// From a store that keeps bytes.
-    pub fn from_bytes(bytes: [u8; 16]) -> Self {
-        Self(u128::from_be_bytes(bytes))
-    }
-}
+random_bits!(TermId);
 
 impl fmt::Display for TermId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

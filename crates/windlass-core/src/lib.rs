@@ -6,6 +6,8 @@
 //! is dead. [`breaker`] and [`rate_limit`] hold jobs back. [`schedule`] says when something
 //! runs again and again, [`lease`] who may do a duty for all. [`engine`] is the seam behind which jobs are kept.
 
+#[macro_use]
+mod random_bits;
 pub mod limits;
 pub mod names;
 pub mod clock;

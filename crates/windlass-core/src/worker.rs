@@ -10,22 +10,7 @@ use crate::names::{QueueName, TypeName};
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct WorkerId(u128);
 
-impl WorkerId {
-    /// Takes 128 bits, which must be random.
-    pub const fn from_random(bits: u128) -> Self {
-        Self(bits)
-    }
-
-    /// For a store that keeps bytes.
-    pub fn to_bytes(self) -> [u8; 16] {
-        self.0.to_be_bytes()
-    }
-
-    /// From a store that keeps bytes.
-    pub fn from_bytes(bytes: [u8; 16]) -> Self {
-        Self(u128::from_be_bytes(bytes))
-    }
-}
+random_bits!(WorkerId);
 
 impl fmt::Display for WorkerId {
     /// The first 48 bits in hex are enough for people to tell workers apart.

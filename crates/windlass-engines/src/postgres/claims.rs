@@ -9,10 +9,6 @@ use super::conn::Tx;
 use super::fault::Step;
 use super::value::{number, text};
 
-/// How many ends are folded at once, and how many times in one go.
-const FOLD_MAX: i64 = 20_000;
-const FOLD_TIMES: u32 = 20;
-
 /// How many jobs one prune looks through for some that no claim knows of. A row of ours always has one, so this may take
 /// its turns; and where an old transaction keeps vacuum away, and the way over what is dead is long, it waits for better
 /// days.
@@ -22,15 +18,7 @@ const MEND_WITHIN: &str = "1s";
 impl Store {
     /// Takes off what claims hold what has left them.
     pub(super) async fn fold_claims(&self) -> Step<()> {
-        let conn = self.work.get().await?;
-        for _ in 0..FOLD_TIMES {
-            let rows = conn.write(&self.sql.fold_claims, &[number(&FOLD_MAX)]).await?;
-            let folded: i64 = rows.first().map_or(Ok(0), |row| row.try_get(0))?;
-            if folded < FOLD_MAX {
-                break;
-            }
-        }
-        Ok(())
+        self.fold(&self.sql.fold_claims).await
     }
 
     /// The same before a look at what somebody holds, which would walk over all that has left lately. If it fails, the look

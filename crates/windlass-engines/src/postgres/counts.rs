@@ -14,6 +14,7 @@ use super::Store;
 use super::catalogue::{Catalogue, QueueEntry};
 use super::conn::Tx;
 use super::fault::Step;
+use super::sql::Statement;
 use super::value::{Instant, Param, instant, number, numbers, small_numbers, text, texts};
 
 const MINUTE: i64 = 60_000_000;
@@ -138,16 +139,22 @@ impl Store {
 
     /// Folds changes into the counts, so that reading them stays cheap.
     pub(super) async fn fold_counts(&self) -> Step<()> {
+        self.fold(&self.sql.fold_counts).await?;
+        let cut = minute_of(self.estimated_now().minus(FOLD_AFTER));
+        self.work.get().await?.write(&self.sql.fold_minutes, &[number(&cut)]).await?;
+        Ok(())
+    }
+
+    /// Folds rows that were only added to, oldest first, until few are left.
+    pub(super) async fn fold(&self, statement: &Statement) -> Step<()> {
         let conn = self.work.get().await?;
         for _ in 0..FOLD_TIMES {
-            let rows = conn.write(&self.sql.fold_counts, &[number(&FOLD_MAX)]).await?;
+            let rows = conn.write(statement, &[number(&FOLD_MAX)]).await?;
             let folded: i64 = rows.first().map_or(Ok(0), |row| row.try_get(0))?;
             if folded < FOLD_MAX {
                 break;
             }
         }
-        let cut = minute_of(self.estimated_now().minus(FOLD_AFTER));
-        conn.write(&self.sql.fold_minutes, &[number(&cut)]).await?;
         Ok(())
     }
 

@@ -1,45 +1,24 @@
 //! What claims hold is known at every moment, without an index that each claim has to write into for every job.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use windlass_core::admin::ListRequest;
 use windlass_core::claim::{ClaimRequest, Claimed};
-use windlass_core::clock::{Clock, ManualClock, Timestamp};
-use windlass_core::engine::{Admin, Declaration, Engine, RescueRequest};
+use windlass_core::engine::{Admin, Declaration, Engine};
 use windlass_core::enqueue::{NewJob, When};
 use windlass_core::gate::Gate;
 use windlass_core::job::{JobId, Phase};
 use windlass_core::job_type::TypeSpec;
-use windlass_core::lease_watch::Suspicion;
 use windlass_core::names::{QueueName, TypeName};
 use windlass_core::outcome::{ErrorKind, JobError};
 use windlass_core::payload::Payload;
 use windlass_core::queue::QueueSpec;
 use windlass_core::settle::{AttemptReport, Settled, Settlement, Transition};
 use windlass_core::worker::WorkerId;
-use windlass_engines::postgres::{PostgresEngine, PostgresOptions};
+use windlass_engines::postgres::PostgresEngine;
 
 use super::crew::words::{card, claim_request, kind, queue, request};
-use super::{Place, WORKER, claim, claimed, enqueue, make_ready, session};
-
-async fn on_a_clock(place: &Place) -> (PostgresEngine, Arc<ManualClock>) {
-    let clock = Arc::new(ManualClock::starting_at(Timestamp::parse("2026-01-01T00:00:00Z").unwrap()));
-    let given: Arc<dyn Clock> = clock.clone();
-    let engine = place.open_with(PostgresOptions { clock: Some(given), ..place.options() }).await;
-    make_ready(&engine).await;
-    (engine, clock)
-}
-
-/// The worker falls silent for good; gives what is taken back from it.
-async fn rescue(engine: &PostgresEngine, clock: &ManualClock) -> Vec<JobId> {
-    clock.advance(Duration::from_secs(60));
-    let silent = vec![Suspicion { worker: WORKER, beats: 0 }];
-    let rescued = engine.rescue(RescueRequest { silent, crashes_max: 3, limit: 500 }).await.unwrap();
-    let mut returned = rescued.returned;
-    returned.sort_unstable();
-    returned
-}
+use super::{Place, WORKER, claim, claimed, enqueue, on_a_clock, rescue, session};
 
 fn succeed(claimed: Claimed) -> Settlement {
     claimed.settled(Transition::Succeed { result: None }, AttemptReport::default())

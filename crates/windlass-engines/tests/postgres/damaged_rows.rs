@@ -1,36 +1,26 @@
 //! One bad row must not keep others from being claimed, shown, rescued or cleaned away.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use windlass_core::admin::ListRequest;
 use windlass_core::claim::{ClaimRequest, Suspects};
-use windlass_core::clock::{Clock, ManualClock, Timestamp};
-use windlass_core::engine::{Admin, Engine, RescueRequest};
+use windlass_core::engine::{Admin, Engine};
 use windlass_core::enqueue::{NewJob, When};
 use windlass_core::job::{JobId, JobState, Phase};
 use windlass_core::key::KeyClaim;
-use windlass_core::lease_watch::Suspicion;
 use windlass_core::names::Key;
 use windlass_core::outcome::ErrorKind;
 use windlass_core::worker::WorkerId;
-use windlass_engines::postgres::{PostgresEngine, PostgresOptions};
+use windlass_engines::postgres::PostgresEngine;
 
-use super::{Place, WORKER, card, claim, claim_request, claimed, declare, enqueue, new_job, request};
+use super::{
+    Place, card, claim, claim_request, claimed, declare, enqueue, new_job, on_a_clock, request, rescue,
+};
 
 /// Damages a job that has not ended; the schema itself must not keep the damage out.
 fn damage(place: &Place, id: JobId, what: &str) {
     let free = "ALTER TABLE windlass.delayed_jobs DROP CONSTRAINT IF EXISTS delayed_jobs_priority_check";
     place.sql(&format!("{free}; UPDATE windlass.delayed_jobs SET {what} WHERE id = {}", id.0));
-}
-
-/// A place whose clock stands still until a test moves it.
-async fn on_a_clock(place: &Place) -> (PostgresEngine, Arc<ManualClock>) {
-    let clock = Arc::new(ManualClock::starting_at(Timestamp::parse("2026-01-01T00:00:00Z").unwrap()));
-    let given: Arc<dyn Clock> = clock.clone();
-    let engine = place.open_with(PostgresOptions { clock: Some(given), ..place.options() }).await;
-    super::make_ready(&engine).await;
-    (engine, clock)
 }
 
 async fn phase(engine: &PostgresEngine, id: JobId) -> Phase {
@@ -124,16 +114,6 @@ async fn a_rescue_takes_back_what_was_damaged_and_the_next_claim_gives_it_up() {
     }
     assert_eq!(given.iter().map(|claimed| claimed.job.id).collect::<Vec<_>>(), [ids[1]]);
     assert_eq!(phase(&engine, ids[0]).await, Phase::Dead);
-}
-
-/// Lets the lease of the one worker run out and takes its jobs back.
-async fn rescue(engine: &PostgresEngine, clock: &ManualClock) -> Vec<JobId> {
-    clock.advance(Duration::from_secs(60));
-    let silent = vec![Suspicion { worker: WORKER, beats: 0 }];
-    let rescued = engine.rescue(RescueRequest { silent, crashes_max: 3, limit: 500 }).await.unwrap();
-    let mut returned = rescued.returned;
-    returned.sort_unstable();
-    returned
 }
 
 #[tokio::test]

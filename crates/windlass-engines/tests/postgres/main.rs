@@ -23,13 +23,15 @@ mod claims;
 mod failover;
 mod leases;
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use windlass_core::claim::{ClaimAnswer, Claimed};
-use windlass_core::engine::Engine;
+use windlass_core::clock::{Clock, ManualClock, Timestamp};
+use windlass_core::engine::{Engine, RescueRequest};
 use windlass_core::enqueue::NewJob;
 use windlass_core::job::JobId;
+use windlass_core::lease_watch::Suspicion;
 use windlass_core::payload::Payload;
 use windlass_core::worker::WorkerId;
 use windlass_engines::postgres::{PostgresEngine, PostgresOptions};
@@ -162,4 +164,23 @@ fn claimed(answer: ClaimAnswer) -> Vec<Claimed> {
         ClaimAnswer::Claimed { jobs, .. } => jobs,
         ClaimAnswer::WorkerDead => panic!("the worker lives"),
     }
+}
+
+/// A place whose clock stands still until a test moves it.
+async fn on_a_clock(place: &Place) -> (PostgresEngine, Arc<ManualClock>) {
+    let clock = Arc::new(ManualClock::starting_at(Timestamp::parse("2026-01-01T00:00:00Z").unwrap()));
+    let given: Arc<dyn Clock> = clock.clone();
+    let engine = place.open_with(PostgresOptions { clock: Some(given), ..place.options() }).await;
+    make_ready(&engine).await;
+    (engine, clock)
+}
+
+/// The worker falls silent for good; gives what is taken back from it.
+async fn rescue(engine: &PostgresEngine, clock: &ManualClock) -> Vec<JobId> {
+    clock.advance(Duration::from_secs(60));
+    let silent = vec![Suspicion { worker: WORKER, beats: 0 }];
+    let rescued = engine.rescue(RescueRequest { silent, crashes_max: 3, limit: 500 }).await.unwrap();
+    let mut returned = rescued.returned;
+    returned.sort_unstable();
+    returned
 }
