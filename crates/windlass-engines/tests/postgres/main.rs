@@ -16,6 +16,7 @@ mod crew;
 mod lost_answers;
 mod killed_server;
 mod listening;
+mod waking;
 mod pooled;
 mod locks;
 mod traces;
