@@ -1,9 +1,18 @@
--- postgres-roles: four roles for those who need not own the schema. Run it as the owner, after `windlass migrate`.
--- Names are examples; replace `windlass` if your schema has another name.
-CREATE ROLE windlass_worker NOLOGIN;
-CREATE ROLE windlass_producer NOLOGIN;
-CREATE ROLE windlass_client NOLOGIN;
-CREATE ROLE windlass_reader NOLOGIN;
+-- postgres-roles: four roles for those who need not own the schema. Run it as the owner, after `windlass migrate`; run it as
+-- often as you like. Names are examples; replace `windlass` if your schema has another name.
+--
+-- Roles that are there already are left as they are, so an owner who may make none asks somebody else for these four first.
+DO $roles$
+DECLARE
+    wanted text;
+BEGIN
+    FOREACH wanted IN ARRAY ARRAY['windlass_worker', 'windlass_producer', 'windlass_client', 'windlass_reader'] LOOP
+        IF NOT EXISTS (SELECT 1 FROM pg_roles WHERE rolname = wanted) THEN
+            EXECUTE format('CREATE ROLE %I NOLOGIN', wanted);
+        END IF;
+    END LOOP;
+END
+$roles$;
 GRANT USAGE ON SCHEMA windlass TO windlass_worker, windlass_producer, windlass_client, windlass_reader;
 
 -- Workers, and commands that act on jobs and queues. They create and drop nothing: the days of the history are made
@@ -18,11 +27,13 @@ GRANT EXECUTE ON FUNCTION windlass.enqueue, windlass.enqueue_many, windlass.comp
 GRANT EXECUTE ON FUNCTION windlass.enqueue, windlass.enqueue_many TO windlass_producer;
 
 -- Clients put jobs in with an engine of their own (`Client::enqueue`, `windlass enqueue`), which batches and asks again
--- for lost answers, and so reads and writes by itself. They can read payloads, and neither claim nor end anything.
+-- for lost answers, and so reads and writes by itself. They can read payloads, and neither claim nor end anything: of a job
+-- that is there they may write only what `on_conflict: replace` gives it.
 GRANT SELECT ON windlass.schema_versions, windlass.catalogue, windlass.queues, windlass.job_types, windlass.counts,
     windlass.count_deltas, windlass.delayed_jobs, windlass.delayed_jobs_dlq, windlass.waiting TO windlass_client;
 GRANT SELECT, INSERT, UPDATE ON windlass.receipts TO windlass_client;
-GRANT INSERT, UPDATE ON windlass.delayed_jobs TO windlass_client;
+REVOKE UPDATE ON windlass.delayed_jobs FROM windlass_client;
+GRANT INSERT, UPDATE (payload, scheduled_at, priority, expires_at, options) ON windlass.delayed_jobs TO windlass_client;
 GRANT INSERT ON windlass.count_deltas TO windlass_client;
 GRANT SELECT, INSERT, UPDATE, DELETE ON windlass.job_keys TO windlass_client;
 -- A job with `on_conflict: revive` starts a dead letter over.
@@ -33,3 +44,10 @@ GRANT EXECUTE ON FUNCTION windlass.enqueue, windlass.enqueue_many TO windlass_cl
 
 -- Readers look: `windlass status`, `windlass job list`, dashboards of your own.
 GRANT SELECT ON ALL TABLES IN SCHEMA windlass TO windlass_reader;
+
+-- What whoever runs this file makes in the schema later, by a migration of a newer version. If somebody else is to migrate,
+-- that role runs the file once more afterwards.
+ALTER DEFAULT PRIVILEGES IN SCHEMA windlass GRANT SELECT, INSERT, UPDATE, DELETE ON TABLES TO windlass_worker;
+ALTER DEFAULT PRIVILEGES IN SCHEMA windlass GRANT USAGE, SELECT ON SEQUENCES TO windlass_worker;
+ALTER DEFAULT PRIVILEGES IN SCHEMA windlass GRANT EXECUTE ON FUNCTIONS TO windlass_worker;
+ALTER DEFAULT PRIVILEGES IN SCHEMA windlass GRANT SELECT ON TABLES TO windlass_reader;

@@ -5,25 +5,38 @@
 #[path = "crew/words.rs"]
 mod words;
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
-use windlass_core::admin::ListRequest;
-use windlass_core::claim::ClaimAnswer;
-use windlass_core::engine::{Admin, Engine};
+use windlass_conformance::harness::HintLog;
+use windlass_core::admin::{CancelAnswer, Changed, ListRequest, RetryAnswer};
+use windlass_core::breaker::BreakerState;
+use windlass_core::claim::{ClaimAnswer, Claimed};
+use windlass_core::engine::{Admin, Engine, Hint};
 use windlass_core::enqueue::{EnqueueRequest, Enqueued, NewJob, RequestId};
 use windlass_core::error::EngineError;
 use windlass_core::key::{KeyClaim, OnConflict};
-use windlass_core::names::Key;
+use windlass_core::lease::{LeaseFence, LeaseRequest, Leases, Released, Renewal, Renewed, Taking, TermId};
+use windlass_core::names::{BreakerName, DutyName, Key, LimitName};
 use windlass_core::outcome::{ErrorKind, JobError};
 use windlass_core::payload::Payload;
-use windlass_core::settle::{AttemptReport, Settled, Transition};
-use windlass_core::worker::WorkerId;
-use windlass_engines::postgres::{Address, Grade, PostgresEngine, PostgresOptions, enqueue_in};
+use windlass_core::policies::{Policies, Saved, Take};
+use windlass_core::rate_limit::RateLimit;
+use windlass_core::settle::{AttemptReport, Settled, Settlement, Transition};
+use windlass_core::worker::{Beat, Heartbeat, WorkerId};
+use windlass_engines::postgres::{
+    Address, Grade, Periods, PostgresEngine, PostgresOptions, enqueue_in, migrate,
+};
 
-use words::{card, claim_request, declaration, kind, request};
+use words::{card, claim_request, declaration, kind, queue, request};
 
 const ROLES: &str = include_str!("../../../docs/engines/postgres-roles.sql");
 
-/// A schema with its roles, and a way in for each.
+const NAMES: [&str; 4] = ["worker", "producer", "client", "reader"];
+
+/// A schema with its roles, and a way in for each. Its owner is no superuser, and may make no roles.
 struct Place {
     schema: String,
     url: String,
@@ -32,43 +45,119 @@ struct Place {
 
 impl Place {
     async fn new() -> Self {
-        let url = windlass_servers::shared::postgres_url().expect("a PostgreSQL server");
-        let schema = format!("roles_{:016x}", fastrand::u64(..));
+        let (schema, url) = with_an_owner().await;
+        let owner = open(&url_of(&url, &schema, "owner"), &schema, true).await.expect("a fresh schema");
+        let place = Self { schema, url, owner };
+        place.grant().await;
+        place.owner.declare(declaration()).await.unwrap();
+        place
+    }
+
+    /// The schema of the first version, in which the roles were made, and which was brought up to date only then.
+    async fn migrated_later() -> Self {
+        let (schema, url) = with_an_owner().await;
+        let owner_url = url_of(&url, &schema, "owner");
         let options = PostgresOptions { schema: schema.clone(), ..PostgresOptions::default() };
-        let owner = PostgresEngine::connect(&url, options).await.expect("a fresh schema");
+        let pending = migrate::pending(&owner_url, &options).await.unwrap();
+        let first = migrate::dry_run(&pending[..1], &options);
+        connect(&owner_url).await.batch_execute(&first).await.unwrap();
+        grant(&owner_url, &schema).await;
+        let applied = migrate::apply(&owner_url, &options).await.unwrap();
+        assert_eq!(applied, pending[1..], "there are later versions, and the owner brings them in");
+        let owner = open(&owner_url, &schema, false).await.unwrap();
         owner.declare(declaration()).await.unwrap();
-        let (client, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls).await.unwrap();
-        tokio::spawn(connection);
-        let roles = ROLES.replace("windlass_", &format!("{schema}_")).replace("windlass", &schema);
-        client.batch_execute(&roles).await.unwrap();
-        for role in ["worker", "producer", "client", "reader"] {
-            client.batch_execute(&format!("ALTER ROLE {schema}_{role} LOGIN")).await.unwrap();
-        }
         Self { schema, url, owner }
     }
 
+    /// Runs the file as the owner.
+    async fn grant(&self) {
+        grant(&self.url_of("owner"), &self.schema).await;
+    }
+
     async fn as_role(&self, role: &str) -> PostgresEngine {
-        let options =
-            PostgresOptions { schema: self.schema.clone(), migrate: false, ..PostgresOptions::default() };
-        PostgresEngine::connect(&self.url_of(role), options).await.expect("the role may come in")
+        open(&self.url_of(role), &self.schema, false).await.expect("the role may come in")
     }
 
     fn url_of(&self, role: &str) -> String {
-        let mut config: tokio_postgres::Config = self.url.parse().unwrap();
-        let host = match &config.get_hosts()[0] {
-            tokio_postgres::config::Host::Tcp(host) => host.clone(),
-            other => panic!("expected a host to connect to, got {other:?}"),
-        };
-        let user = format!("{}_{role}", self.schema);
-        config.user(&user);
-        let (port, database) = (config.get_ports()[0], config.get_dbname().unwrap_or("postgres"));
-        format!("postgres://{user}@{host}:{port}/{database}")
+        url_of(&self.url, &self.schema, role)
     }
 
     /// A session without an engine.
-    async fn session_of(&self, role: &str) -> tokio_postgres::Client {
-        Address::parse(&self.url_of(role)).unwrap().connect().await.expect("the role may come in")
+    async fn session_of(&self, role: &str) -> Client {
+        connect(&self.url_of(role)).await
     }
+
+    /// Fails unless a role is refused all of these for lack of a right. The schema is called `windlass` in the texts.
+    async fn assert_refused(&self, role: &str, texts: &[&str]) {
+        let client = self.session_of(role).await;
+        for text in texts {
+            let text = text.replace("windlass", &self.schema);
+            let refused = client.batch_execute(&text).await.expect_err(&text);
+            assert_eq!(refused.code(), Some(&SqlState::INSUFFICIENT_PRIVILEGE), "{text}: {refused}");
+        }
+    }
+
+    /// Which tables of ours a role has a right on, by name; among them what is made later.
+    async fn tables_with(&self, role: &str, right: &str) -> Vec<String> {
+        let text = "SELECT c.relname::text FROM pg_class c WHERE c.relnamespace = $1::text::regnamespace
+            AND c.relkind IN ('r', 'p', 'v') AND has_table_privilege($2::text, c.oid, $3::text) ORDER BY 1";
+        let role = format!("{}_{role}", self.schema);
+        let rows = connect(&self.url).await.query(text, &[&self.schema, &role, &right]).await.unwrap();
+        rows.iter().map(|row| row.get(0)).collect()
+    }
+
+    /// Which functions that act as the owner a role may call.
+    async fn powers_of(&self, role: &str) -> Vec<String> {
+        let text = "SELECT p.proname::text FROM pg_proc p WHERE p.pronamespace = $1::text::regnamespace AND p.prosecdef
+            AND p.prorettype <> 'trigger'::regtype AND has_function_privilege($2::text, p.oid, 'EXECUTE') ORDER BY 1";
+        let role = format!("{}_{role}", self.schema);
+        let rows = connect(&self.url).await.query(text, &[&self.schema, &role]).await.unwrap();
+        rows.iter().map(|row| row.get(0)).collect()
+    }
+}
+
+/// An empty schema whose owner has no other right, and the four roles, which this owner could not make.
+async fn with_an_owner() -> (String, String) {
+    let url = windlass_servers::shared::postgres_url().expect("a PostgreSQL server");
+    let schema = format!("roles_{:016x}", fastrand::u64(..));
+    let admin = connect(&url).await;
+    let owner =
+        format!("CREATE ROLE {schema}_owner LOGIN; CREATE SCHEMA {schema} AUTHORIZATION {schema}_owner");
+    admin.batch_execute(&owner).await.unwrap();
+    for role in NAMES {
+        admin.batch_execute(&format!("CREATE ROLE {schema}_{role} LOGIN")).await.unwrap();
+    }
+    (schema, url)
+}
+
+async fn open(url: &str, schema: &str, migrate: bool) -> Result<PostgresEngine, EngineError> {
+    let options = PostgresOptions { schema: schema.to_owned(), migrate, ..PostgresOptions::default() };
+    PostgresEngine::connect(url, options).await
+}
+
+/// The file, for another schema than the one it names.
+fn roles_of(schema: &str) -> String {
+    ROLES.replace("windlass_", &format!("{schema}_")).replace("windlass", schema)
+}
+
+async fn grant(url: &str, schema: &str) {
+    connect(url).await.batch_execute(&roles_of(schema)).await.unwrap();
+}
+
+async fn connect(url: &str) -> Client {
+    Address::parse(url).unwrap().connect().await.expect("the role may come in")
+}
+
+fn url_of(url: &str, schema: &str, role: &str) -> String {
+    let mut config: tokio_postgres::Config = url.parse().unwrap();
+    let host = match &config.get_hosts()[0] {
+        tokio_postgres::config::Host::Tcp(host) => host.clone(),
+        other => panic!("expected a host to connect to, got {other:?}"),
+    };
+    let user = format!("{schema}_{role}");
+    config.user(&user);
+    let (port, database) = (config.get_ports()[0], config.get_dbname().unwrap_or("postgres"));
+    format!("postgres://{user}@{host}:{port}/{database}")
 }
 
 async fn put_in(engine: &PostgresEngine) -> Result<Vec<Enqueued>, EngineError> {
@@ -83,21 +172,183 @@ async fn claim(engine: &PostgresEngine, worker: WorkerId) -> Result<ClaimAnswer,
     engine.claim(claim_request(worker, 10)).await
 }
 
-#[tokio::test]
-async fn a_worker_does_everything_but_change_the_schema() {
-    let place = Place::new().await;
-    let engine = place.as_role("worker").await;
+/// What a worker and the commands beside it do, but for listening.
+async fn do_everything(engine: &PostgresEngine) {
     let worker = WorkerId::from_random(fastrand::u128(..));
-    put_in(&engine).await.unwrap();
-    register(&engine, worker).await.unwrap();
-    let ClaimAnswer::Claimed { jobs, .. } = claim(&engine, worker).await.unwrap() else { panic!("it lives") };
-    let done = jobs
-        .into_iter()
-        .map(|job| job.settled(Transition::Succeed { result: None }, AttemptReport::default()));
-    assert_eq!(engine.settle(done.collect()).await.unwrap(), [Settled::Applied]);
+    register(engine, worker).await.unwrap();
+    for _ in 0..4 {
+        put_in(engine).await.unwrap();
+    }
+    let mut jobs = claimed(claim(engine, worker).await.unwrap());
+    let (stopped, dead) = (jobs.remove(0), jobs.remove(0));
+    assert_eq!(engine.cancel(stopped.job.id, "not needed").await.unwrap(), CancelAnswer::Requested);
+    let heartbeat = Heartbeat { worker, lease: Duration::from_secs(30) };
+    assert_eq!(engine.extend(heartbeat).await.unwrap(), Beat::Alive { cancel: vec![stopped.fence()] });
+    let bury = Transition::Bury { error: JobError::new(ErrorKind::Failed, "oops") };
+    let id = dead.job.id;
+    let mut ends = vec![dead.settled(bury, AttemptReport::default())];
+    ends.extend(jobs.into_iter().chain([stopped]).map(succeeded));
+    assert_eq!(engine.settle(ends).await.unwrap(), [Settled::Applied; 4]);
+    assert_eq!(engine.retry(id).await.unwrap(), RetryAnswer::Retried);
+    assert_eq!(engine.cancel(id, "not needed").await.unwrap(), CancelAnswer::Cancelled);
+    assert_eq!(engine.pause(&queue(), Some("a walk"), None).await.unwrap(), Changed::Done);
+    assert_eq!(engine.resume(&queue()).await.unwrap(), Changed::Done);
+    assert_eq!(engine.set_shut(&queue(), true).await.unwrap(), Changed::Done);
+    assert_eq!(engine.set_shut(&queue(), false).await.unwrap(), Changed::Done);
+    share(engine, worker).await;
     engine.sweep(100).await.unwrap();
     engine.prune(100).await.unwrap();
     engine.retire(worker).await.unwrap();
+}
+
+/// Breakers, rate limits and leases.
+async fn share(engine: &PostgresEngine, worker: WorkerId) {
+    let name = BreakerName::parse("shop").unwrap();
+    let saved = engine.save_breaker(&name, 0, &BreakerState::default()).await.unwrap();
+    assert_eq!(saved, Saved::Done);
+    assert_eq!(engine.breakers().await.unwrap().breakers.len(), 1);
+    let pace = RateLimit::new(1, Duration::from_secs(1)).shared_pace();
+    let take = Take { limit: LimitName::parse("shop").unwrap(), key: String::new(), pace, wanted: 1 };
+    engine.take_tokens(&[take]).await.unwrap();
+    let duty = DutyName::parse("tidy").unwrap();
+    let duties = vec![(duty.clone(), Duration::from_secs(600))];
+    let request = LeaseRequest { worker, id: TermId::from_random(fastrand::u128(..)), duties };
+    let [Taking::Taken(term)] = engine.take_leases(&request).await.unwrap()[..] else { panic!("it is free") };
+    let lease = LeaseFence { duty: duty.clone(), term };
+    let renewal = Renewal { lease: lease.clone(), metadata: None };
+    assert_eq!(engine.renew_leases(&[renewal]).await.unwrap(), [Renewed::Kept]);
+    assert_eq!(engine.step_down(&duty).await.unwrap(), Changed::Done);
+    assert_eq!(engine.release_leases(&[lease]).await.unwrap(), [Released::Done]);
+}
+
+fn claimed(answer: ClaimAnswer) -> Vec<Claimed> {
+    match answer {
+        ClaimAnswer::Claimed { jobs, .. } => jobs,
+        ClaimAnswer::WorkerDead => panic!("the worker lives"),
+    }
+}
+
+fn succeeded(job: Claimed) -> Settlement {
+    job.settled(Transition::Succeed { result: None }, AttemptReport::default())
+}
+
+#[tokio::test]
+async fn a_worker_does_everything_but_change_the_schema() {
+    let place = Place::new().await;
+    do_everything(&place.as_role("worker").await).await;
+    let changes = [
+        "CREATE TABLE windlass.mine (n integer)",
+        "CREATE INDEX mine ON windlass.delayed_jobs (id)",
+        "CREATE VIEW windlass.mine AS SELECT 1",
+        "CREATE FUNCTION windlass.mine() RETURNS integer LANGUAGE sql AS 'SELECT 1'",
+        "CREATE TRIGGER mine AFTER INSERT ON windlass.delayed_jobs EXECUTE FUNCTION windlass.wake()",
+        "CREATE OR REPLACE FUNCTION windlass.shown(value text) RETURNS text LANGUAGE sql AS 'SELECT 1'",
+        "ALTER TABLE windlass.delayed_jobs ADD COLUMN mine integer",
+        "ALTER TABLE windlass.delayed_jobs DISABLE TRIGGER ALL",
+        "ALTER FUNCTION windlass.make_days SECURITY INVOKER",
+        "ALTER SEQUENCE windlass.job_ids RESTART",
+        "TRUNCATE windlass.delayed_jobs",
+        "DROP TABLE windlass.attempts",
+        "DROP INDEX windlass.delayed_jobs_ready",
+        "DROP FUNCTION windlass.complete",
+        "DROP SCHEMA windlass CASCADE",
+    ];
+    place.assert_refused("worker", &changes).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_is_woken_by_what_others_put_in() {
+    let place = Place::new().await;
+    let periods = Periods { look_every: Duration::from_secs(3600), ..Periods::default() };
+    let options = PostgresOptions {
+        schema: place.schema.clone(),
+        migrate: false,
+        periods: Periods { looks_after_mark: Vec::new(), ..periods },
+        ..PostgresOptions::default()
+    };
+    let engine = PostgresEngine::connect(&place.url_of("worker"), options).await.unwrap();
+    let hints = Arc::<HintLog>::default();
+    engine.on_hint(Arc::<HintLog>::downgrade(&hints));
+    // It says so itself once it listens.
+    tokio::task::block_in_place(|| hints.wait_for(&Hint::Any));
+    let worker = WorkerId::from_random(fastrand::u128(..));
+    register(&engine, worker).await.unwrap();
+    assert!(claimed(claim(&engine, worker).await.unwrap()).is_empty());
+    // And once it has told that it waits.
+    tokio::task::block_in_place(|| hints.wait_for(&Hint::Queue(queue())));
+    hints.forget();
+    let put = format!("SELECT {}.enqueue('work')", place.schema);
+    place.session_of("producer").await.batch_execute(&put).await.unwrap();
+    tokio::task::block_in_place(|| hints.wait_for(&Hint::Queue(queue())));
+    assert_eq!(claimed(claim(&engine, worker).await.unwrap()).len(), 1);
+}
+
+#[tokio::test]
+async fn an_owner_without_any_other_right_migrates_and_looks_after_everything() {
+    let place = Place::new().await;
+    do_everything(&place.owner).await;
+    let client = place.session_of("owner").await;
+    let ask = async |text: &str| {
+        let text = text.replace("windlass", &place.schema);
+        client.query_one(&text, &[]).await.unwrap().get::<_, i64>(0)
+    };
+    let days = "SELECT count(*) FROM pg_inherits WHERE inhparent = 'windlass.job_history'::regclass";
+    let made = ask(days).await;
+    assert!(made > 1, "the days ahead were made, beside the rest: {made}");
+    let later = "SELECT windlass.make_days(now() + interval '30 days')::bigint";
+    let added = ask(later).await;
+    assert!(added > 0);
+    assert_eq!(ask(days).await, made + added);
+    let drop = "SELECT count(*) FROM windlass.drop_days(now() + interval '100 years')";
+    for left in (1..made + added).rev() {
+        ask(drop).await;
+        assert_eq!(ask(days).await, left, "one day went");
+    }
+}
+
+#[tokio::test]
+async fn the_file_can_be_run_again_and_then_makes_what_is_missing() {
+    let url = windlass_servers::shared::postgres_url().expect("a PostgreSQL server");
+    let schema = format!("roles_{:016x}", fastrand::u64(..));
+    let owner = open(&url, &schema, true).await.unwrap();
+    owner.declare(declaration()).await.unwrap();
+    grant(&url, &schema).await;
+    let place = Place { schema, url, owner };
+    let spoil = "GRANT UPDATE ON windlass.delayed_jobs TO windlass_client; REVOKE SELECT ON windlass.workers FROM windlass_reader;
+        REASSIGN OWNED BY windlass_producer TO CURRENT_USER; DROP OWNED BY windlass_producer; DROP ROLE windlass_producer";
+    connect(&place.url).await.batch_execute(&spoil.replace("windlass", &place.schema)).await.unwrap();
+    grant(&place.url, &place.schema).await;
+    grant(&place.url, &place.schema).await;
+    for role in NAMES {
+        let login = format!("ALTER ROLE {}_{role} LOGIN", place.schema);
+        connect(&place.url).await.batch_execute(&login).await.unwrap();
+    }
+    do_everything(&place.as_role("worker").await).await;
+    assert_eq!(place.powers_of("producer").await, ["enqueue", "enqueue_many"]);
+    assert_eq!(place.tables_with("client", "UPDATE").await, ["delayed_jobs_dlq", "job_keys", "receipts"]);
+    let all = place.tables_with("worker", "SELECT").await;
+    assert_eq!(place.tables_with("reader", "SELECT").await, all);
+}
+
+#[tokio::test]
+async fn roles_that_were_made_before_a_migration_have_their_rights_on_what_it_adds() {
+    let place = Place::migrated_later().await;
+    do_everything(&place.as_role("worker").await).await;
+    let add = "CREATE TABLE windlass.later (n integer); CREATE SEQUENCE windlass.later_ids;
+        CREATE FUNCTION windlass.later_act() RETURNS bigint LANGUAGE sql SECURITY DEFINER
+        AS 'INSERT INTO windlass.later VALUES (1); SELECT count(*) FROM windlass.later';
+        REVOKE EXECUTE ON FUNCTION windlass.later_act FROM PUBLIC";
+    let add = add.replace("windlass", &place.schema);
+    place.session_of("owner").await.batch_execute(&add).await.unwrap();
+    let act = "SELECT nextval('windlass.later_ids'), windlass.later_act()".replace("windlass", &place.schema);
+    place.session_of("worker").await.batch_execute(&act).await.unwrap();
+    let sees = async |role| place.tables_with(role, "SELECT").await.contains(&"later".to_owned());
+    assert!(sees("worker").await && sees("reader").await);
+    assert!(!sees("producer").await && !sees("client").await);
+    for role in ["producer", "client", "reader"] {
+        place.assert_refused(role, &["SELECT windlass.later_act()"]).await;
+    }
+    place.assert_refused("reader", &["INSERT INTO windlass.later VALUES (2)"]).await;
 }
 
 #[tokio::test]
@@ -111,18 +362,29 @@ async fn a_producer_puts_jobs_in_with_the_functions_and_can_do_nothing_else() {
     assert!(matches!(enqueue_in(&tx, schema, jobs).await.unwrap()[..], [Enqueued::New(_)]));
     tx.commit().await.unwrap();
     assert_eq!(place.owner.queues().await.unwrap()[0].counts.ready, 2);
-    for (what, text) in [
-        ("read jobs", format!("SELECT * FROM {schema}.delayed_jobs")),
-        ("read keys", format!("SELECT * FROM {schema}.job_keys")),
-        ("change jobs", format!("UPDATE {schema}.delayed_jobs SET priority = 0")),
-        ("put jobs in past the door", format!("INSERT INTO {schema}.count_deltas DEFAULT VALUES")),
-        ("end jobs", format!("SELECT {schema}.complete(1, '00000000-0000-0000-0000-000000000000')")),
-        ("make days", format!("SELECT {schema}.make_days(now())")),
-        ("drop days", format!("SELECT {schema}.drop_days(now())")),
-    ] {
-        let refused = client.batch_execute(&text).await.expect_err(what);
-        assert_eq!(refused.code(), Some(&SqlState::INSUFFICIENT_PRIVILEGE), "{what}: {refused}");
+    let others = [
+        "SELECT payload FROM windlass.delayed_jobs",
+        "SELECT * FROM windlass.job_keys",
+        "SELECT * FROM windlass.running",
+        "UPDATE windlass.delayed_jobs SET priority = 0",
+        "UPDATE windlass.delayed_jobs SET locked_by = gen_random_uuid(), locked_at = now()",
+        "DELETE FROM windlass.delayed_jobs",
+        "INSERT INTO windlass.count_deltas DEFAULT VALUES",
+        "SELECT nextval('windlass.job_ids')",
+        "SELECT windlass.complete(1, '00000000-0000-0000-0000-000000000000')",
+        "SELECT windlass.make_days(now())",
+        "SELECT windlass.drop_days(now())",
+        // What the functions call acts with the caller's own rights.
+        "SELECT windlass.unfinished('main')",
+        "SELECT windlass.start_over(1, now())",
+    ];
+    place.assert_refused("producer", &others).await;
+    for right in ["SELECT", "INSERT", "UPDATE", "DELETE", "TRUNCATE", "REFERENCES", "TRIGGER"] {
+        assert!(place.tables_with("producer", right).await.is_empty(), "{right}");
     }
+    assert_eq!(place.powers_of("producer").await, ["enqueue", "enqueue_many"]);
+    let refused = open(&place.url_of("producer"), schema, false).await.unwrap_err();
+    assert!(matches!(&refused, EngineError::Unusable { why } if why.contains("lacks a right")), "{refused}");
 }
 
 #[tokio::test]
@@ -132,6 +394,17 @@ async fn a_client_puts_jobs_in_and_claims_none() {
     assert!(matches!(put_in(&engine).await.unwrap()[..], [Enqueued::New(_)]));
     let refused = register(&engine, WorkerId::from_random(fastrand::u128(..))).await.unwrap_err();
     assert!(matches!(&refused, EngineError::Unusable { why } if why.contains("lacks a right")), "{refused}");
+    let others = [
+        "UPDATE windlass.delayed_jobs SET locked_by = gen_random_uuid(), locked_at = now(), token = gen_random_uuid()",
+        "UPDATE windlass.delayed_jobs SET cancel_requested = 'no'",
+        "DELETE FROM windlass.delayed_jobs",
+        "INSERT INTO windlass.claims (token, at) VALUES (gen_random_uuid(), now())",
+        "SELECT windlass.complete(1, '00000000-0000-0000-0000-000000000000')",
+        "SELECT windlass.drop_days('2100-01-01')",
+        "UPDATE windlass.queues SET shut = true",
+    ];
+    place.assert_refused("client", &others).await;
+    assert_eq!(place.powers_of("client").await, ["enqueue", "enqueue_many"]);
     assert_eq!(place.owner.queues().await.unwrap()[0].counts.ready, 1);
 }
 
@@ -147,9 +420,20 @@ async fn a_reader_sees_all_and_changes_nothing() {
         matches!(&refused, EngineError::Unusable { why } if why.contains("docs/engines/postgres.md")),
         "{refused}"
     );
-    let drop_all = format!("SELECT {}.drop_days('2100-01-01')", place.schema);
-    let refused = place.session_of("reader").await.batch_execute(&drop_all).await.unwrap_err();
-    assert_eq!(refused.code(), Some(&SqlState::INSUFFICIENT_PRIVILEGE), "{refused}");
+    for right in ["INSERT", "UPDATE", "DELETE", "TRUNCATE", "REFERENCES", "TRIGGER"] {
+        assert!(place.tables_with("reader", right).await.is_empty(), "{right}");
+    }
+    assert!(place.powers_of("reader").await.is_empty());
+    let changes = [
+        "SELECT windlass.drop_days('2100-01-01')",
+        "SELECT windlass.enqueue('work')",
+        "SELECT 1 FROM windlass.delayed_jobs FOR UPDATE",
+        "SELECT nextval('windlass.job_ids')",
+        "UPDATE windlass.queues SET pause = NULL",
+        "CREATE TABLE windlass.mine (n integer)",
+    ];
+    place.assert_refused("reader", &changes).await;
+    assert_eq!(place.owner.queues().await.unwrap()[0].counts.ready, 1);
 }
 
 #[tokio::test]
