@@ -118,8 +118,16 @@ pub const SCHEDULE_TIMES_MAX: usize = 24;
 pub const SCHEDULE_SEARCH_MAX: Duration = Duration::from_secs(50 * 366 * 24 * 60 * 60);
 /// The shortest interval of a schedule.
 pub const INTERVAL_MIN: Duration = Duration::from_secs(1);
+/// The longest interval of a schedule: ten years.
+pub const INTERVAL_MAX: Duration = Duration::from_secs(3_650 * 24 * 60 * 60);
 /// Missed ticks that a schedule catches up on.
 pub const CATCH_UP_MAX: u32 = 1_000;
+/// The shortest grace and lateness of missed ticks: below it, every tick would be seen too late.
+pub const CATCH_UP_SPAN_MIN: Duration = Duration::from_secs(1);
+/// The longest grace and lateness of missed ticks: ten years.
+pub const CATCH_UP_SPAN_MAX: Duration = INTERVAL_MAX;
+/// Ticks that one backfill makes.
+pub const BACKFILL_MAX: usize = 10_000;
 /// Missed ticks that are counted one by one; more are said to be at least so many.
 pub const MISSED_COUNTED_MAX: u32 = 10_000;
 /// Dates in a list of holidays.

@@ -2,7 +2,7 @@
 //! a window. Pure: a schedule is a text, and its ticks are a function of the text, the holidays and two instants.
 //!
 //! Read it in this order: [`Cadence`] is how often, [`Window`] when it may run at all, [`Zone`] whose clocks count,
-//! [`Ticks`] when it runs, [`catch_up`] what happens to ticks that nobody saw.
+//! [`Ticks`] when it runs, [`catch_up`] what happens to ticks that nobody saw, [`backfill`] which ones lie in a past range.
 
 use std::fmt;
 
@@ -17,10 +17,12 @@ mod window;
 mod parse;
 mod ticks;
 mod catch_up;
+mod backfill;
 mod words;
 
+pub use backfill::{BackfillError, backfill};
 pub use cadence::{Cadence, ClockRule};
-pub use catch_up::{CatchUp, Due, Missed, catch_up};
+pub use catch_up::{CatchUp, CatchUpError, Due, Missed, Standing, Tally, catch_up};
 pub use cron::Cron;
 pub use error::ScheduleError;
 pub use holidays::{Holidays, HolidaysError};
@@ -31,7 +33,6 @@ pub use window::{Hours, Window};
 pub use zone::{ClockChange, Zone};
 
 use crate::clock::Timestamp;
-use crate::limits::SCHEDULE_SEARCH_MAX;
 
 /// Bytes of a name that is compared with those of all zones.
 const ZONE_NAME_BYTES_MAX: usize = 64;
@@ -71,9 +72,9 @@ impl Schedule {
         &self.zone
     }
 
-    /// The ticks after an instant. It ends after fifty years.
+    /// The ticks after an instant. Each is searched for fifty years, and then there is no further one.
     pub fn ticks_after<'a>(&'a self, after: Timestamp, holidays: &'a Holidays) -> Ticks<'a> {
-        self.ticks_between(after, after.plus(SCHEDULE_SEARCH_MAX), holidays)
+        Ticks::after(self, holidays, after)
     }
 
     /// The ticks after an instant and no later than another.

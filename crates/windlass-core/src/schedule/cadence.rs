@@ -51,7 +51,7 @@ impl Cadence {
     pub fn clock_rule(&self) -> ClockRule {
         match self {
             Self::Every { .. } => ClockRule::Elapsed,
-            Self::Cron(cron) if !cron.is_fixed() => ClockRule::Beat,
+            Self::Cron(cron) if cron.is_beat() => ClockRule::Beat,
             Self::Cron(_) | Self::Daily { .. } | Self::Weekly { .. } => ClockRule::Appointment,
         }
     }
@@ -89,8 +89,7 @@ impl fmt::Display for Cadence {
             Self::Cron(cron) => write!(f, "{cron}"),
             Self::Every { interval, from: None } => write!(f, "every {}", exact(*interval)),
             Self::Every { interval, from: Some(from) } => {
-                let from = super::zone::moment(*from).unwrap_or(jiff::Timestamp::MAX);
-                write!(f, "every {} from {from}", exact(*interval))
+                write!(f, "every {} from {}", exact(*interval), whole_seconds(*from))
             }
             Self::Daily { at } => write!(f, "daily at {}", times(at)),
             Self::Weekly { on, at } => write!(f, "weekly on {on} at {}", times(at)),
@@ -100,6 +99,11 @@ impl fmt::Display for Cadence {
 
 fn times(at: &[TimeOfDay]) -> String {
     at.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
+}
+
+/// An instant of whole seconds, as a schedule's start is.
+pub(super) fn whole_seconds(instant: Timestamp) -> String {
+    instant.to_string().replace(".000Z", "Z")
 }
 
 /// The span without loss, in the largest units: `1h 30m`, `7d`.

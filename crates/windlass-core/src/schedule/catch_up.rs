@@ -4,13 +4,13 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use super::zone::is_in_calendar;
 use super::{Holidays, Schedule};
 use crate::clock::Timestamp;
-use crate::limits::{CATCH_UP_MAX, MISSED_COUNTED_MAX, SCHEDULE_SEARCH_MAX};
-use crate::span;
-
-/// The smallest step of our instants.
-const TICK_OF_TIME: Duration = Duration::from_micros(1);
+use crate::limits::{
+    CATCH_UP_MAX, CATCH_UP_SPAN_MAX, CATCH_UP_SPAN_MIN, MISSED_COUNTED_MAX, SCHEDULE_SEARCH_MAX,
+};
+use crate::span::{self, show_span};
 
 /// What happens to missed ticks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -18,9 +18,9 @@ const TICK_OF_TIME: Duration = Duration::from_micros(1);
 pub struct CatchUp {
     /// Which of them run.
     pub missed: Missed,
-    /// With [`Missed::RunAll`], no more than so many, the newest ones.
+    /// With [`Missed::RunAll`], no more than so many at once, the newest ones.
     pub limit: u32,
-    /// None that is later than this; however late, if nothing is said.
+    /// None that is later than this, not even within the grace; however late, if nothing is said.
     #[serde(with = "span::optional_text")]
     pub lateness: Option<Duration>,
     /// A tick that is seen no later than this was not missed.
@@ -32,7 +32,7 @@ pub struct CatchUp {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Missed {
-    /// None.
+    /// None; only what is seen in time runs.
     Skip,
     /// The newest, for all of them.
     #[default]
@@ -47,67 +47,196 @@ impl Default for CatchUp {
     }
 }
 
-/// What is to be done now.
+/// Why a policy for missed ticks was refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum CatchUpError {
+    /// It would run none of them, or more than can be made at once.
+    #[error("expected a `limit` from 1 to {CATCH_UP_MAX}, got {got}; write `missed = \"skip\"` to run none")]
+    Limit {
+        /// How many.
+        got: u32,
+    },
+    /// A span in which nothing could ever be seen, or one that never ends.
+    #[error(
+        "expected a `{name}` from {} to {}, got {}", show_span(CATCH_UP_SPAN_MIN), show_span(CATCH_UP_SPAN_MAX),
+        show_span(*.got)
+    )]
+    Span {
+        /// Which one.
+        name: &'static str,
+        /// How long.
+        got: Duration,
+    },
+}
+
+impl CatchUp {
+    /// Whether it can be kept. It is checked where it is declared; [`catch_up`] is safe with any.
+    pub fn check(&self) -> Result<(), CatchUpError> {
+        let is_in_range = |span: &Duration| (CATCH_UP_SPAN_MIN..=CATCH_UP_SPAN_MAX).contains(span);
+        if !(1..=CATCH_UP_MAX).contains(&self.limit) {
+            return Err(CatchUpError::Limit { got: self.limit });
+        }
+        if let Some(got) = self.lateness.filter(|lateness| !is_in_range(lateness)) {
+            return Err(CatchUpError::Span { name: "lateness", got });
+        }
+        match is_in_range(&self.grace) {
+            true => Ok(()),
+            false => Err(CatchUpError::Span { name: "grace", got: self.grace }),
+        }
+    }
+}
+
+/// What is known of a schedule apart from its text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Standing {
+    /// Everything up to here is decided. For a schedule that was never looked at it is the instant at which it was
+    /// stored, so that it does not catch up on what was before it. When its text changes, or when it is resumed, it is
+    /// the instant of that.
+    pub decided_until: Timestamp,
+    /// Whether it is paused. What falls due meanwhile is dropped.
+    pub is_paused: bool,
+    /// A tick that somebody asked to leave out.
+    pub skip: Option<Timestamp>,
+}
+
+/// What is to be done now: all that was decided about the ticks after `decided_from` and up to `decided_until`.
+///
+/// Two processes may decide at the same time. A store takes a decision only if what it has is decided until
+/// `decided_from`, and then has decided until `decided_until`: compared and set by one statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Due {
     /// The ticks that run, oldest first.
     pub run: Vec<Timestamp>,
-    /// How many ticks were missed, whether they run now or not; [`MISSED_COUNTED_MAX`] stands for that many or more.
-    pub missed: u32,
-    /// The first of them.
-    pub first_missed: Option<Timestamp>,
-    /// Everything up to here is dealt with: the `last` of the next call. It never goes back.
-    pub last: Timestamp,
+    /// Ticks that were seen too late, whether they run now or not.
+    pub missed: Tally,
+    /// Ticks that do not run and never will, and no other runs for them.
+    pub dropped: Tally,
+    /// The tick that was left out because somebody asked for it.
+    pub skipped: Option<Timestamp>,
+    /// The [`Standing::decided_until`] that this was decided from.
+    pub decided_from: Timestamp,
+    /// The next one. It never goes back.
+    pub decided_until: Timestamp,
 }
 
-/// Decides about all ticks after `last`, the newest that was dealt with, and up to `now`. If the clock was set back,
-/// nothing runs again. It looks back no further than fifty years.
+/// Some ticks.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// How many; [`MISSED_COUNTED_MAX`] stands for that many or more.
+    pub count: u32,
+    /// The first of them.
+    pub first: Option<Timestamp>,
+}
+
+/// Decides about all ticks that are not decided yet, up to `now`. If the clock was set back, nothing runs again. It
+/// looks back no further than fifty years.
 pub fn catch_up(
     schedule: &Schedule,
     holidays: &Holidays,
     policy: &CatchUp,
-    last: Timestamp,
+    standing: &Standing,
     now: Timestamp,
 ) -> Due {
-    if super::zone::moment(now).is_none() {
-        // Past the end of the calendar there is no schedule.
-        return Due { run: Vec::new(), missed: 0, first_missed: None, last };
+    let decided_from = standing.decided_until;
+    // Outside of the calendar there is no schedule, and such a clock must not decide for all time.
+    let decided_until = if is_in_calendar(now) { decided_from.max(now) } else { decided_from };
+    let nothing = Due { decided_until, ..Due::nothing(decided_from) };
+    if decided_until == decided_from {
+        return nothing;
     }
-    let find = Finder { schedule, holidays };
-    let dealt_with = last;
-    let last = last.max(now.minus(SCHEDULE_SEARCH_MAX));
-    // The newest instant of which a tick counts as missed.
-    let missed_until = now.minus(policy.grace).minus(TICK_OF_TIME);
-    let on_time = find.newest(CATCH_UP_MAX, last.max(missed_until), now);
-    let (missed, first_missed) = find.count(last, missed_until);
-    let oldest = policy.lateness.map_or(last, |lateness| last.max(now.minus(lateness).minus(TICK_OF_TIME)));
-    let limit = match policy.missed {
-        Missed::Skip => 0,
-        // What is on time runs for what was missed, too.
-        Missed::RunOnce => u32::from(on_time.is_empty()),
-        Missed::RunAll => policy.limit.min(CATCH_UP_MAX),
-    };
-    let mut run = find.newest(limit, oldest, missed_until);
-    run.extend(on_time);
-    let last = find.newest(1, last, now).first().copied().unwrap_or(dealt_with);
-    Due { run, missed, first_missed, last }
+    let from = decided_from.max(now.minus(SCHEDULE_SEARCH_MAX));
+    let find = Finder { schedule, holidays, skip: standing.skip };
+    let skipped = standing.skip.filter(|tick| from < *tick && *tick <= now && find.is_tick(*tick));
+    if standing.is_paused {
+        return Due { dropped: find.count(from, now), skipped, ..nothing };
+    }
+    let missed_until = before(now.minus(policy.grace_or_lateness())).max(from);
+    let run = policy.choose(&find, from, missed_until, now);
+    let dropped = policy.dropped(&find, &run, (from, missed_until, now));
+    Due { run, missed: find.count(from, missed_until), dropped, skipped, ..nothing }
+}
+
+impl CatchUp {
+    /// What is too late to run was missed, whatever the grace.
+    fn grace_or_lateness(&self) -> Duration {
+        self.lateness.map_or(self.grace, |lateness| lateness.min(self.grace))
+    }
+
+    /// The ticks that run. Of several that are due by now, `skip` and `run-once` run the newest for all.
+    fn choose(
+        &self,
+        find: &Finder<'_>,
+        from: Timestamp,
+        missed_until: Timestamp,
+        now: Timestamp,
+    ) -> Vec<Timestamp> {
+        let oldest = self.lateness.map_or(from, |lateness| from.max(before(now.minus(lateness))));
+        match self.missed {
+            Missed::Skip => find.newest(1, missed_until, now),
+            Missed::RunOnce => find.newest(1, oldest, now),
+            Missed::RunAll => find.newest(self.limit.min(CATCH_UP_MAX), oldest, now),
+        }
+    }
+
+    /// The ticks that nothing runs for.
+    fn dropped(
+        &self,
+        find: &Finder<'_>,
+        run: &[Timestamp],
+        (from, missed_until, now): (Timestamp, Timestamp, Timestamp),
+    ) -> Tally {
+        match (self.missed, run.first()) {
+            (_, None) => find.count(from, now),
+            (Missed::Skip, Some(_)) => find.count(from, missed_until),
+            (Missed::RunOnce, Some(_)) => Tally::default(),
+            (Missed::RunAll, Some(oldest)) => find.count(from, before(*oldest)),
+        }
+    }
+}
+
+impl Due {
+    pub(super) fn nothing(at: Timestamp) -> Self {
+        let none = Tally::default();
+        Self {
+            run: Vec::new(),
+            missed: none,
+            dropped: none,
+            skipped: None,
+            decided_from: at,
+            decided_until: at,
+        }
+    }
+}
+
+/// The last instant before another.
+pub(super) fn before(instant: Timestamp) -> Timestamp {
+    instant.minus(Duration::from_micros(1))
 }
 
 struct Finder<'a> {
     schedule: &'a Schedule,
     holidays: &'a Holidays,
+    skip: Option<Timestamp>,
 }
 
 impl Finder<'_> {
+    /// All ticks but the one that is left out.
+    fn ticks(&self, after: Timestamp, until: Timestamp) -> impl Iterator<Item = Timestamp> {
+        let ticks = self.schedule.ticks_between(after, until, self.holidays);
+        ticks.filter(|tick| Some(*tick) != self.skip)
+    }
+
+    fn is_tick(&self, instant: Timestamp) -> bool {
+        self.schedule.ticks_between(before(instant), instant, self.holidays).next().is_some()
+    }
+
     /// How many ticks there are, as far as they are counted, and the first.
-    fn count(&self, after: Timestamp, until: Timestamp) -> (u32, Option<Timestamp>) {
-        if until <= after {
-            return (0, None);
+    fn count(&self, after: Timestamp, until: Timestamp) -> Tally {
+        let mut tally = Tally::default();
+        for tick in self.ticks(after, until).take(MISSED_COUNTED_MAX as usize) {
+            tally = Tally { count: tally.count + 1, first: tally.first.or(Some(tick)) };
         }
-        let mut ticks = self.schedule.ticks_between(after, until, self.holidays);
-        let Some(first) = ticks.next() else { return (0, None) };
-        let more = ticks.take(MISSED_COUNTED_MAX as usize - 1).count();
-        (u32::try_from(more + 1).unwrap_or(MISSED_COUNTED_MAX), Some(first))
+        tally
     }
 
     /// The newest ticks, oldest first. It looks further and further back, since a year of seconds is too long to walk.
@@ -129,7 +258,7 @@ impl Finder<'_> {
 
     fn last_of(&self, limit: usize, after: Timestamp, until: Timestamp) -> VecDeque<Timestamp> {
         let mut newest = VecDeque::with_capacity(limit);
-        for tick in self.schedule.ticks_between(after, until, self.holidays) {
+        for tick in self.ticks(after, until) {
             if newest.len() == limit {
                 newest.pop_front();
             }

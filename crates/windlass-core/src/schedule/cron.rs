@@ -53,12 +53,12 @@ impl Cron {
         }
     }
 
-    /// Whether it means certain times of day rather than a beat: neither minute nor hour begins with `*`.
+    /// Whether it is a beat rather than certain times of day: every minute or the minute begins with `*`, or every hour.
     ///
-    /// It decides what happens when clocks change. `30 2 * * *` and `0 2,14 * * *` are appointments and are kept,
-    /// once; `*/5 * * * *` and `0 * * * *` are beats and follow elapsed time.
-    pub fn is_fixed(&self) -> bool {
-        !self.minute.is_star() && !self.hour.is_star()
+    /// It decides what happens when clocks change. `*/5 9-16 * * *` and `0 * * * *` are beats and follow elapsed time;
+    /// `30 2 * * *`, `0 2,14 * * *` and `0 */12 * * *` are appointments and are kept, each once.
+    pub fn is_beat(&self) -> bool {
+        self.minute.is_star() || self.minute.is_every() || self.hour.is_every()
     }
 
     /// All times of day, in order.
@@ -81,9 +81,14 @@ impl Cron {
         !self.month_days.is_star() && !self.week_days.is_star()
     }
 
+    /// Whether the day of the week is left open.
+    pub(super) fn is_any_week_day(&self) -> bool {
+        self.week_days.every.is_any()
+    }
+
     /// Whether it runs in the month of a date at all.
     pub(super) fn runs_in(&self, date: Date) -> bool {
-        self.month.contains(u8::try_from(date.month()).unwrap_or(0))
+        self.month.contains(date.month().unsigned_abs())
     }
 }
 

@@ -1,6 +1,7 @@
 //! Why a text is not a schedule: what was expected, what came, what to do.
 
-use crate::limits::{SCHEDULE_BYTES_MAX, SCHEDULE_TIMES_MAX};
+use crate::limits::{INTERVAL_MAX, INTERVAL_MIN, SCHEDULE_BYTES_MAX, SCHEDULE_TIMES_MAX};
+use crate::span::show_span;
 
 /// Why a schedule was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -59,15 +60,19 @@ pub enum ScheduleError {
         got: String,
     },
     /// An interval that is too short or too long.
-    #[error("expected an interval of whole seconds from 1s to 3650d, got {got}")]
+    #[error(
+        "expected an interval of whole seconds from {} to {}, got {got}",
+        show_span(INTERVAL_MIN),
+        show_span(INTERVAL_MAX)
+    )]
     IntervalOutOfRange {
         /// What came.
         got: String,
     },
-    /// An interval that is longer than the window in which it runs.
+    /// An interval that does not fit into the window in which it runs.
     #[error(
-        "expected an interval no longer than the window that it counts from ({window}), got {interval}; it would only \
-         run when the window opens: write `daily at` or `weekly on` instead"
+        "expected an interval that comes a second time before its window closes ({window}), got {interval}; it would \
+         only run when the window opens: write `daily at` or `weekly on` instead"
     )]
     IntervalOverWindow {
         /// The interval.
@@ -87,7 +92,9 @@ pub enum ScheduleError {
     )]
     FromWithWindow,
     /// No time of day.
-    #[error("expected a time of day from 00:00 to 23:59 after `at`, such as 02:00 or 9:30, got {got:?}")]
+    #[error(
+        "expected a time of day from 00:00 to 23:59, such as 02:00 or 9:30 (24:00 only ends a window), got {got:?}"
+    )]
     Time {
         /// What came.
         got: String,
@@ -104,6 +111,15 @@ pub enum ScheduleError {
     #[error("expected days after `weekly on`, such as `mon`, `mon-fri` or `tue,thu`, got {got:?}")]
     Days {
         /// What came.
+        got: String,
+    },
+    /// Days of the week in a cron expression and behind it.
+    #[error(
+        "expected days of the week in the cron expression or behind it, got both ({got} behind it); write a list without \
+         spaces, such as `0 9 * * mon,wed`, or `*` in the fifth field"
+    )]
+    DaysTwice {
+        /// Those behind it.
         got: String,
     },
     /// A window that cannot be read, or that is empty.

@@ -9,7 +9,7 @@ mod parts;
 use words::Words;
 
 use super::error::ScheduleError;
-use super::{Cadence, Holidays, Schedule, Zone};
+use super::{Cadence, Holidays, Schedule, Weekdays, Zone};
 use crate::clock::Timestamp;
 use crate::limits::SCHEDULE_BYTES_MAX;
 use crate::span::show_span;
@@ -24,6 +24,7 @@ pub(super) fn parse(text: &str, zone: Option<Zone>) -> Result<Schedule, Schedule
     let (window, zone) = parts::read(&mut words, zone)?;
     let schedule = Schedule { cadence, window, zone };
     check_interval(&schedule)?;
+    check_days(&schedule)?;
     // It must read back from where it is kept.
     check_text(&schedule.to_string())?;
     check_that_it_runs(schedule)
@@ -45,12 +46,26 @@ fn check_interval(schedule: &Schedule) -> Result<(), ScheduleError> {
     if from.is_some() {
         return Err(ScheduleError::FromWithWindow);
     }
-    let open = Duration::from_secs(60 * schedule.window.hours_or_all_day().minutes());
-    if interval > open {
+    let hours = schedule.window.hours_or_all_day();
+    let open = Duration::from_secs(60 * hours.minutes());
+    // At its end a window that goes to midnight is closed already. But on a day of 25 hours it would be open, and an
+    // interval of a day would run twice on that day alone.
+    if interval > open || (interval == open && !hours.includes_its_end()) {
         let (interval, window) = (show_span(interval), show_span(open));
         return Err(ScheduleError::IntervalOverWindow { interval, window });
     }
     Ok(())
+}
+
+/// `0 9 * * mon, wed` was meant as `mon,wed`. Read as Mondays that are Wednesdays it never runs, and `0 9 1 * mon, wed`
+/// would run on days that nobody meant.
+fn check_days(schedule: &Schedule) -> Result<(), ScheduleError> {
+    match &schedule.cadence {
+        Cadence::Cron(cron) if schedule.window.days != Weekdays::ALL && !cron.is_any_week_day() => {
+            Err(ScheduleError::DaysTwice { got: schedule.window.days.to_string() })
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Any schedule that ever runs does so within the time that is searched, whatever day it is now.

@@ -5,6 +5,7 @@ mod refusals;
 mod ticking;
 mod clock_changes;
 mod catching_up;
+mod filling;
 mod in_words;
 mod random;
 

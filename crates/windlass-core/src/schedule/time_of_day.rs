@@ -4,6 +4,8 @@ use std::fmt;
 
 use jiff::civil::{Date, DateTime, Time};
 
+use super::error::{ScheduleError, shortened};
+
 /// A time of day, from `00:00` to `24:00`, which is the end of the day.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TimeOfDay {
@@ -19,7 +21,19 @@ impl TimeOfDay {
     pub const END_OF_DAY: Self = Self { minutes: MINUTES_A_DAY };
 
     /// Reads `9:30`, `09:30` or `24:00`.
-    pub fn parse(text: &str) -> Option<Self> {
+    pub fn parse(text: &str) -> Result<Self, ScheduleError> {
+        Self::read(text).ok_or_else(|| ScheduleError::Time { got: shortened(text) })
+    }
+
+    /// Reads a time at which something can start, which the end of a day is not.
+    pub(super) fn parse_start(text: &str) -> Result<Self, ScheduleError> {
+        match Self::parse(text)? {
+            Self::END_OF_DAY => Err(ScheduleError::Time { got: shortened(text) }),
+            time => Ok(time),
+        }
+    }
+
+    fn read(text: &str) -> Option<Self> {
         let (hours, minutes) = text.split_once(':')?;
         let is_number = |part: &str, digits: std::ops::RangeInclusive<usize>| {
             digits.contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_digit())
@@ -35,6 +49,12 @@ impl TimeOfDay {
         (minute < 60 && minutes <= MINUTES_A_DAY).then_some(Self { minutes })
     }
 
+    /// The minute that a clock shows, and whether some of it has passed.
+    pub(super) fn of(shown: Time) -> (Self, bool) {
+        let minutes = u16::from(shown.hour().unsigned_abs()) * 60 + u16::from(shown.minute().unsigned_abs());
+        (Self { minutes }, shown.second() != 0 || shown.subsec_nanosecond() != 0)
+    }
+
     /// Minutes since the day began.
     pub fn minutes(self) -> u16 {
         self.minutes
@@ -45,7 +65,7 @@ impl TimeOfDay {
         if self == Self::END_OF_DAY {
             return Some(date.tomorrow().ok()?.to_datetime(Time::midnight()));
         }
-        let part = |number: u16| i8::try_from(number).unwrap_or(0);
+        let part = |number: u16| i8::try_from(number).expect("hours and minutes are less than 60");
         Some(date.at(part(self.minutes / 60), part(self.minutes % 60), 0, 0))
     }
 }

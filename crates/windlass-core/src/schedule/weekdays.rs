@@ -98,8 +98,8 @@ fn index(word: &str) -> Option<usize> {
 
 /// As cron counts: Sunday is 0.
 pub(super) fn from_cron_name(word: &str) -> Option<u8> {
-    let index = index(&word.to_ascii_lowercase())?;
-    u8::try_from((index + 1) % 7).ok()
+    const SUNDAY_FIRST: [u8; 7] = [1, 2, 3, 4, 5, 6, 0];
+    index(&word.to_ascii_lowercase()).map(|index| SUNDAY_FIRST[index])
 }
 
 pub(super) fn abbreviation(day: Weekday) -> &'static str {
@@ -107,6 +107,5 @@ pub(super) fn abbreviation(day: Weekday) -> &'static str {
 }
 
 pub(super) fn name(day: Weekday) -> &'static str {
-    let index = usize::try_from(day.to_monday_zero_offset()).unwrap_or(0);
-    NAMES[index].1
+    NAMES[usize::from(day.to_monday_zero_offset().unsigned_abs())].1
 }

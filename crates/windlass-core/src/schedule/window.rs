@@ -2,8 +2,9 @@
 
 use std::fmt;
 
-use jiff::civil::Date;
+use jiff::civil::{Date, Time};
 
+use super::error::{ScheduleError, shortened};
 use super::{Holidays, TimeOfDay, Weekdays};
 
 /// When a schedule may run. By default always.
@@ -43,17 +44,34 @@ impl Window {
 
     /// Whether it opens on a date.
     pub(super) fn opens_on(&self, date: Date, holidays: &Holidays) -> bool {
-        self.days.contains(date.weekday()) && !(self.except_holidays && holidays.contains(date))
+        self.days.contains(date.weekday()) && !self.is_holiday(date, holidays)
+    }
+
+    /// Whether it stays closed on a date, whatever its days and hours say.
+    pub(super) fn is_holiday(&self, date: Date, holidays: &Holidays) -> bool {
+        self.except_holidays && holidays.contains(date)
+    }
+
+    /// Whether clocks that show this may find it open on some day.
+    pub(super) fn shows_open(&self, time: TimeOfDay) -> bool {
+        let Hours { opens, closes } = self.hours_or_all_day();
+        if opens <= closes { (opens..=closes).contains(&time) } else { time >= opens || time <= closes }
+    }
+
+    /// The same to the second: half a minute after the closing time it is closed.
+    pub(super) fn shows_open_at(&self, shown: Time) -> bool {
+        let (minute, is_past) = TimeOfDay::of(shown);
+        let closes = self.hours_or_all_day().closes;
+        self.shows_open(minute) && !(is_past && minute == closes)
     }
 
     /// Whether it is open when clocks show this time on this date.
     pub(super) fn is_open(&self, date: Date, time: TimeOfDay, holidays: &Holidays) -> bool {
-        let Hours { opens, closes } = self.hours_or_all_day();
-        if opens <= closes {
-            return (opens..=closes).contains(&time) && self.opens_on(date, holidays);
-        }
-        (time >= opens && self.opens_on(date, holidays))
-            || (time <= closes && self.opened_before(date, holidays))
+        let Hours { opens, .. } = self.hours_or_all_day();
+        // What is shown before the opening time belongs to the window of the day before.
+        let has_opened =
+            if time >= opens { self.opens_on(date, holidays) } else { self.opened_before(date, holidays) };
+        self.shows_open(time) && has_opened
     }
 
     /// Whether it is open at any time of a date.
@@ -63,16 +81,19 @@ impl Window {
     }
 
     fn opened_before(&self, date: Date, holidays: &Holidays) -> bool {
-        date.yesterday().is_ok_and(|yesterday| self.opens_on(yesterday, holidays))
+        !self.is_holiday(date, holidays)
+            && date.yesterday().is_ok_and(|yesterday| self.opens_on(yesterday, holidays))
     }
 }
 
 impl Hours {
     /// Reads `09:30-16:00`. The same time twice would be open always or never, so it is refused.
-    pub fn parse(text: &str) -> Option<Self> {
-        let (opens, closes) = text.split_once('-')?;
-        let (opens, closes) = (TimeOfDay::parse(opens)?, TimeOfDay::parse(closes)?);
-        (opens != closes && opens < TimeOfDay::END_OF_DAY).then_some(Self { opens, closes })
+    pub fn parse(text: &str) -> Result<Self, ScheduleError> {
+        let refused = || ScheduleError::Window { got: shortened(text) };
+        let (opens, closes) = text.split_once('-').ok_or_else(refused)?;
+        let opens = TimeOfDay::parse_start(opens).map_err(|_| refused())?;
+        let closes = TimeOfDay::parse(closes).map_err(|_| refused())?;
+        if opens == closes { Err(refused()) } else { Ok(Self { opens, closes }) }
     }
 
     /// When it opens.

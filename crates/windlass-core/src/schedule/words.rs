@@ -1,7 +1,10 @@
 //! A schedule in plain words, so that whoever reads it need not know cron.
 
-use super::cadence::exact;
-use super::{Cadence, Cron, Hours, Schedule, TimeOfDay, Weekdays, Window};
+use std::time::Duration;
+
+use super::cadence::{exact, whole_seconds};
+use super::{Cadence, Cron, Hours, Schedule, TimeOfDay, Weekdays, Window, Zone};
+use crate::clock::Timestamp;
 
 mod cron;
 
@@ -12,7 +15,7 @@ pub(super) fn schedule(schedule: &Schedule) -> String {
     let Schedule { cadence, window, zone } = schedule;
     let mut parts = match cadence {
         Cadence::Every { interval, from } => {
-            vec![interval_words(&exact(*interval), window.hours), from_words(*from)]
+            vec![interval_words(&exact(*interval), window.hours), from_words(schedule, *interval, *from)]
         }
         Cadence::Daily { at } => {
             vec![times_words(at, window.days == Weekdays::ALL), hours_words(window.hours)]
@@ -67,9 +70,17 @@ fn interval_words(exact: &str, hours: Option<Hours>) -> String {
     format!("every {}{span}", lone.unwrap_or(&units))
 }
 
-fn from_words(from: Option<crate::clock::Timestamp>) -> String {
-    let from = from.and_then(super::zone::moment);
-    from.map(|from| format!("counted from {from}")).unwrap_or_default()
+/// What an interval counts from, unless clocks of the zone show the same times every day: `every 1d, Asia/Tokyo` is not
+/// midnight in Tokyo, and nobody knows when `every 7h` is.
+fn from_words(schedule: &Schedule, interval: Duration, from: Option<Timestamp>) -> String {
+    /// Clocks of all zones differ from UTC by a multiple of it.
+    const COMMON: u64 = 15 * 60;
+    let divides = |span: u64| span.is_multiple_of(interval.as_secs());
+    let is_plain = divides(COMMON) || (schedule.zone == Zone::utc() && divides(12 * 60 * 60));
+    match from {
+        None if is_plain || !schedule.window.is_always() => String::new(),
+        from => format!("counted from {}", whole_seconds(from.unwrap_or(Timestamp::EPOCH))),
+    }
 }
 
 fn times_words(at: &[TimeOfDay], every_day: bool) -> String {

@@ -4,7 +4,7 @@
 use std::fmt;
 
 use jiff::Timestamp as Moment;
-use jiff::civil::{Date, DateTime};
+use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::{AmbiguousOffset, Offset, TimeZone, TimeZoneDatabase};
 
 use super::error::{ScheduleError, shortened};
@@ -132,6 +132,10 @@ impl Zone {
         self.rules.to_datetime(at).date()
     }
 
+    pub(super) fn time(&self, at: Moment) -> Time {
+        self.rules.to_datetime(at).time()
+    }
+
     pub(super) fn next_change(&self, after: Moment) -> Option<Moment> {
         self.rules.following(after).next().map(|change| change.timestamp())
     }
@@ -146,9 +150,9 @@ impl ClockChange {
     /// What clocks show when they are changed, and what they show from then on: `02:00` and `03:00`.
     pub fn from_to(&self) -> (String, String) {
         let shown = |offset_s: i32| {
-            let offset = Offset::from_seconds(offset_s).unwrap_or(Offset::UTC);
-            moment(self.at)
-                .map_or_else(String::new, |at| offset.to_datetime(at).strftime("%H:%M").to_string())
+            let offset = Offset::from_seconds(offset_s).ok().zip(moment(self.at));
+            offset
+                .map_or_else(String::new, |(offset, at)| offset.to_datetime(at).strftime("%H:%M").to_string())
         };
         (shown(self.before_s), shown(self.after_s))
     }
@@ -196,9 +200,29 @@ fn signed(seconds: i32) -> String {
     }
 }
 
-/// Nothing if it lies past the end of the calendar, the year 9999.
-pub(super) fn moment(at: Timestamp) -> Option<Moment> {
+/// Nothing if it lies outside of the calendar, which goes to the year 9999.
+fn moment(at: Timestamp) -> Option<Moment> {
     Moment::from_microsecond(at.as_micros()).ok()
+}
+
+/// Whether the calendar has an instant.
+pub(super) fn is_in_calendar(at: Timestamp) -> bool {
+    moment(at).is_some()
+}
+
+/// The instant, or the end of the calendar that is nearest to it.
+pub(super) fn within_calendar(at: Timestamp) -> Moment {
+    moment(at).unwrap_or(if at < Timestamp::EPOCH { Moment::MIN } else { Moment::MAX })
+}
+
+/// The instant before another. Clocks and schedules know nothing smaller than a second.
+pub(super) fn just_before(at: Moment) -> Moment {
+    at.checked_sub(jiff::SignedDuration::from_nanos(1)).unwrap_or(Moment::MIN)
+}
+
+/// The instant after another.
+pub(super) fn just_after(at: Moment) -> Moment {
+    at.checked_add(jiff::SignedDuration::from_nanos(1)).unwrap_or(Moment::MAX)
 }
 
 pub(super) fn instant(at: Moment) -> Timestamp {

@@ -1,12 +1,13 @@
 """When schedules run, computed a second time with nothing in common but the time-zone data.
 
 Reads JSON on standard input:
-{"zones": folder, "cases": [{"schedule": text, "from": date, "to": date, "around_changes": bool}]}.
+{"zones": folder, "holidays": [date], "cases": [{"schedule": text, "from": date, "to": date, "around_changes": bool}]}.
 Prints a line of JSON for each case, {"spans": [[start, end]], "ticks": [tick]}, in seconds since 1970. With
 `around_changes` the spans are the three days around each change of clocks between the two dates.
 
-It knows the plain forms only: `daily at`, `weekly on`, `every` with or without a window, and cron expressions of
-numbers, ranges, lists, steps and stars. It walks over every day and every minute, where the rule in Rust searches.
+It knows the canonical forms only: `daily at`, `weekly on`, `every`, and cron expressions of numbers, ranges, lists, steps, stars,
+`L`, `#` and days with `L`; each with hours, days and `except holidays`. It walks over every day and every minute, where the
+rule in Rust searches.
 """
 
 import json
@@ -76,14 +77,42 @@ def dates(first, last):
 
 
 def at_times(case, times, falls_on):
-    """Appointments on all dates that fit, each instant once."""
+    """Appointments on all dates that fit, each instant once. The window looks at what is written."""
     zone = case.zone
     ticks = set()
     for day in case.dates():
         if falls_on(day):
             for hour, minute in times:
-                ticks.add(appointment(zone, datetime(day.year, day.month, day.day, hour, minute)))
+                if case.window.is_open(day, (hour, minute)):
+                    ticks.add(appointment(zone, datetime(day.year, day.month, day.day, hour, minute)))
     return ticks
+
+
+class Window:
+    """Hours, days and holidays. What lies before the opening time belongs to the window of the day before."""
+
+    def __init__(self, parts, holidays):
+        hours = [part for part in parts if ":" in part]
+        days = [part for part in parts if ":" not in part and part != "except holidays"]
+        self.hours = tuple(read_time(time) for time in hours[0].split("-")) if hours else None
+        self.days = read_days(days[0]) if days else set(range(7))
+        self.holidays = set(holidays) if "except holidays" in parts else set()
+        self.is_always = not parts
+
+    def opens_on(self, day):
+        return day.weekday() in self.days and day not in self.holidays
+
+    def shows_open(self, time):
+        if self.hours is None:
+            return True
+        opens, closes = self.hours
+        return opens <= time <= closes if opens < closes else time >= opens or time <= closes
+
+    def is_open(self, day, time):
+        if day in self.holidays or not self.shows_open(time[:2]):
+            return False
+        is_rest_of_last_night = self.hours is not None and time[:2] < self.hours[0]
+        return self.opens_on(day - timedelta(days=1) if is_rest_of_last_night else day)
 
 
 def beats(case, minutes, hours, falls_on):
@@ -95,28 +124,39 @@ def beats(case, minutes, hours, falls_on):
             for second in range(block, block + HALF_HOUR, 60):
                 shown = second + ahead
                 if shown // 60 % 60 in minutes and shown // 3_600 % 24 in hours:
-                    if falls_on(date(1970, 1, 1) + timedelta(days=shown // DAY)):
+                    day = date(1970, 1, 1) + timedelta(days=shown // DAY)
+                    if falls_on(day) and case.window.is_open(day, (shown // 3_600 % 24, shown // 60 % 60)):
                         ticks.add(second)
     return ticks
 
 
-def intervals(case, interval, window, days):
-    if window is None and days is None:
+def intervals(case, interval):
+    window = case.window
+    if window.is_always:
         spans = ((start - start % interval, end) for start, end in case.spans)
         return {second for start, end in spans for second in range(start, end + 1, interval)}
-    (opens, closes) = window or ((0, 0), None)
+    opens, closes = window.hours or ((0, 0), None)
+    at = lambda day, time, last=False: appointment(case.zone, datetime(day.year, day.month, day.day, *time), last)
     ticks = set()
     for day in case.dates():
-        if days is not None and day.weekday() not in days:
+        if not window.opens_on(day):
             continue
-        start = appointment(case.zone, datetime(day.year, day.month, day.day, *opens))
         tomorrow = day + timedelta(days=1)
+        start = at(day, opens)
         if closes is None:
-            end = appointment(case.zone, datetime(tomorrow.year, tomorrow.month, tomorrow.day)) - 1
+            stands_for_closing, ends = None, [at(tomorrow, (0, 0)) - 1]
         else:
-            closing = tomorrow if closes < opens else day
-            end = appointment(case.zone, datetime(closing.year, closing.month, closing.day, *closes), last=True)
-        ticks.update(range(start, end + 1, interval))
+            stands_for_closing = at(tomorrow if closes < opens else day, closes, last=True)
+            ends = [stands_for_closing]
+        if window.opens_on(tomorrow):
+            ends.append(at(tomorrow, opens) - 1)
+        if tomorrow in window.holidays:
+            ends.append(at(tomorrow, (0, 0)) - 1)
+        for second in range(start, min(ends) + 1, interval):
+            shown = datetime.fromtimestamp(second, case.zone)
+            past = window.hours is not None and shown.second and (shown.hour, shown.minute) == closes
+            if second in (start, stands_for_closing) or (window.shows_open((shown.hour, shown.minute)) and not past):
+                ticks.add(second)
     return ticks
 
 
@@ -140,32 +180,57 @@ def read_interval(text):
 
 def read_field(text, low, high):
     numbers = set()
-    for part in text.split(","):
+    for part in filter(None, text.split(",")):
         span, _, step = part.partition("/")
         first, last = (low, high) if span == "*" else ([int(n) for n in span.split("-")] * 2)[:2]
         numbers.update(range(first, last + 1, int(step or 1)))
     return numbers
 
 
+def read_days_of_month(text):
+    """A function of a date."""
+    numbers = read_field(",".join(part for part in text.split(",") if part != "L"), 1, 31)
+    takes_last = "L" in text.split(",")
+    return lambda day: day.day in numbers or (takes_last and (day + timedelta(days=1)).month != day.month)
+
+
+def read_days_of_week(text):
+    """A function of a date. `5#2` is the second Friday of a month, `5L` the last."""
+    parts = text.split(",")
+    plain = ",".join(part for part in parts if not part.endswith("L") and "#" not in part)
+    weekly = {number % 7 for number in read_field(plain, 0, 6)}
+    nth = {tuple(int(n) for n in part.split("#")) for part in parts if "#" in part}
+    last = {int(part[:-1]) for part in parts if part.endswith("L")}
+
+    def fits(day):
+        number = day.isoweekday() % 7
+        count = (day.day + 6) // 7
+        is_last = (day + timedelta(days=7)).month != day.month
+        return number in weekly or (number, count) in nth or (number in last and is_last)
+
+    return fits
+
+
 def cron(case, text):
     fields = text.split(" ")
     minutes, hours = read_field(fields[0], 0, 59), read_field(fields[1], 0, 23)
-    month_days, months = read_field(fields[2], 1, 31), read_field(fields[3], 1, 12)
-    week_days = {number % 7 for number in read_field(fields[4], 0, 6)}
+    months = read_field(fields[3], 1, 12)
+    month_day, week_day = read_days_of_month(fields[2]), read_days_of_week(fields[4])
 
     def falls_on(day):
-        by_month, by_week = day.day in month_days, day.isoweekday() % 7 in week_days
+        by_month, by_week = month_day(day), week_day(day)
         both = fields[2].startswith("*") or fields[4].startswith("*")
         return day.month in months and (by_month and by_week if both else by_month or by_week)
 
-    if fields[0].startswith("*") or fields[1].startswith("*"):
+    if fields[0].startswith("*") or len(hours) == 24:
         return beats(case, minutes, hours, falls_on)
     return at_times(case, [(hour, minute) for hour in sorted(hours) for minute in sorted(minutes)], falls_on)
 
 
 class Case:
     def __init__(self, case):
-        *self.parts, self.zone_name = case["schedule"].split(", ")
+        self.words, *parts, self.zone_name = case["schedule"].split(", ")
+        self.window = Window(parts, [date.fromisoformat(day) for day in request["holidays"]])
         self.zone = ZoneInfo(self.zone_name)
         start, end = (utc_seconds(date.fromisoformat(case[key])) for key in ("from", "to"))
         day_and_a_half = 3 * DAY // 2
@@ -180,7 +245,7 @@ class Case:
             yield from dates(first - timedelta(days=2), last + timedelta(days=2))
 
     def all(self):
-        words, *window = self.parts
+        words = self.words
         if match := re.fullmatch(r"daily at (\S+)", words):
             return at_times(self, [read_time(time) for time in match[1].split(",")], lambda day: True)
         if match := re.fullmatch(r"weekly on (\S+) at (\S+)", words):
@@ -188,10 +253,7 @@ class Case:
             times = [read_time(time) for time in match[2].split(",")]
             return at_times(self, times, lambda day: day.weekday() in days)
         if match := re.fullmatch(r"every (.+)", words):
-            hours = [part for part in window if ":" in part]
-            days = [part for part in window if ":" not in part]
-            open_hours = tuple(read_time(time) for time in hours[0].split("-")) if hours else None
-            return intervals(self, read_interval(match[1]), open_hours, read_days(days[0]) if days else None)
+            return intervals(self, read_interval(match[1]))
         return cron(self, words)
 
     def ticks(self):

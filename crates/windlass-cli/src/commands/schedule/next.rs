@@ -203,7 +203,7 @@ impl<'a> Outlook<'a> {
             "words": self.schedule.words(),
             "zone": zone.name(),
             "zone_data": Zone::data_version(),
-            "from": self.from.to_string(),
+            "from": in_utc(self.from),
             "next": ticks,
             "clock_changes": changes,
             "holidays": holidays,
@@ -235,7 +235,7 @@ fn day(schedule: &Schedule, at: Timestamp) -> String {
     schedule.zone().reading(at).chars().take("2027-03-12".len()).collect()
 }
 
-/// Ticks and changes of clocks are whole seconds.
+/// Without a fraction of a second if there is none, as with ticks and changes of clocks.
 fn in_utc(at: Timestamp) -> String {
     at.to_string().replace(".000Z", "Z")
 }

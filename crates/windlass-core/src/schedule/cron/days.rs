@@ -19,12 +19,12 @@ pub(in crate::schedule) struct MonthDays {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::schedule) struct WeekDays {
     pub(in crate::schedule) every: Field,
-    /// `FRI#2` and `FRIL`, in the order in which they were written.
+    /// `FRI#2` and `FRIL`, in order, each once.
     pub(in crate::schedule) counted: Vec<Counted>,
 }
 
 /// A day of the week, counted within its month.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::schedule) struct Counted {
     /// Sunday is 0.
     day: u8,
@@ -44,8 +44,7 @@ impl MonthDays {
     }
 
     pub(super) fn contains(&self, date: Date) -> bool {
-        self.numbers.contains(u8::try_from(date.day()).unwrap_or(0))
-            || (self.last && date == date.last_of_month())
+        self.numbers.contains(date.day().unsigned_abs()) || (self.last && date == date.last_of_month())
     }
 }
 
@@ -58,6 +57,8 @@ impl WeekDays {
                 None => plain.push(part),
             }
         }
+        counted.sort_unstable();
+        counted.dedup();
         Ok(Self { every: numbers(&plain, &WEEK_DAY)?, counted })
     }
 
@@ -94,7 +95,7 @@ impl Counted {
         let is_day = cron_number(date.weekday()) == self.day;
         is_day
             && match self.nth {
-                Some(nth) => (date.day() - 1) / 7 + 1 == i8::try_from(nth).unwrap_or(0),
+                Some(nth) => (date.day().unsigned_abs() - 1) / 7 + 1 == nth,
                 None => date.day() + 7 > date.days_in_month(),
             }
     }
@@ -105,16 +106,16 @@ impl Counted {
 }
 
 fn numbers(parts: &[&str], kind: &super::field::Kind) -> Result<Field, ScheduleError> {
-    if parts.is_empty() { Ok(Field::empty()) } else { Field::parse(&parts.join(","), kind) }
+    if parts.is_empty() { Ok(Field::empty(kind)) } else { Field::parse(&parts.join(","), kind) }
 }
 
 fn cron_number(day: Weekday) -> u8 {
-    u8::try_from(day.to_sunday_zero_offset()).unwrap_or(0)
+    day.to_sunday_zero_offset().unsigned_abs()
 }
 
 fn weekday(number: u8) -> Weekday {
-    let number = i8::try_from(number % 7).unwrap_or(0);
-    Weekday::from_sunday_zero_offset(number).unwrap_or(Weekday::Sunday)
+    let number = (number % 7).cast_signed();
+    Weekday::from_sunday_zero_offset(number).expect("a week has seven days, counted from 0")
 }
 
 impl fmt::Display for MonthDays {

@@ -68,11 +68,15 @@ pub(in crate::schedule) const MONTHS: [&str; 12] = [
     "December",
 ];
 
-/// One field: what was written, and the numbers that it means.
+/// One field: the numbers that it means, and whether it was written with a `*` in front, which some rules ask for.
+///
+/// What else was written is forgotten, so that fields that mean the same are the same and have one text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::schedule) struct Field {
-    parts: Vec<Part>,
+    begins_with_star: bool,
     bits: u64,
+    min: u8,
+    max: u8,
 }
 
 /// One piece of a list.
@@ -85,35 +89,45 @@ enum Part {
 impl Field {
     pub(super) fn parse(text: &str, kind: &Kind) -> Result<Self, ScheduleError> {
         let parts = text.split(',').map(|part| Part::parse(part, kind)).collect::<Result<Vec<_>, _>>()?;
-        Ok(Self::of(parts, kind))
-    }
-
-    fn of(parts: Vec<Part>, kind: &Kind) -> Self {
+        let begins_with_star = matches!(parts.first(), Some(Part::Star { .. }));
         let bits = parts.iter().map(|part| part.bits(kind)).fold(0, |all, part| all | part);
-        Self { parts, bits }
+        Ok(Self { begins_with_star, bits, ..Self::empty(kind) })
     }
 
     /// A field of which nothing was written, since all of its list meant something else.
-    pub(super) fn empty() -> Self {
-        Self { parts: Vec::new(), bits: 0 }
+    pub(super) fn empty(kind: &Kind) -> Self {
+        Self { begins_with_star: false, bits: 0, min: kind.min, max: kind.largest() }
     }
 
     /// Whether it begins with `*`.
     pub(in crate::schedule) fn is_star(&self) -> bool {
-        matches!(self.parts.first(), Some(Part::Star { .. }))
+        self.begins_with_star
     }
 
-    /// Whether it is `*` and nothing else, so that every number fits.
+    /// Whether every number fits, however that was written.
+    pub(in crate::schedule) fn is_every(&self) -> bool {
+        self.bits == self.stepping(1)
+    }
+
+    /// Whether it is `*` and nothing else.
     pub(in crate::schedule) fn is_any(&self) -> bool {
-        self.parts == [Part::Star { step: 1 }]
+        self.is_star() && self.is_every()
     }
 
     /// The step, if it is `*/n` and nothing else.
     pub(in crate::schedule) fn star_step(&self) -> Option<u8> {
-        match self.parts[..] {
-            [Part::Star { step }] => Some(step),
-            _ => None,
-        }
+        self.first_step().filter(|step| self.stepping(*step) == self.bits)
+    }
+
+    /// The smallest step of which all numbers are in it, if it begins with `*`.
+    fn first_step(&self) -> Option<u8> {
+        let has_all = |step: &u8| self.stepping(*step) & !self.bits == 0;
+        // `*/7` as the days of the week is one more than the largest of them.
+        self.is_star().then(|| (1..=self.max + 1).find(has_all)).flatten()
+    }
+
+    fn stepping(&self, step: u8) -> u64 {
+        bits_of(self.min, self.max, step)
     }
 
     pub(in crate::schedule) fn contains(&self, number: u8) -> bool {
@@ -121,9 +135,28 @@ impl Field {
     }
 
     /// The numbers, in order.
-    pub(in crate::schedule) fn values(&self) -> impl Iterator<Item = u8> {
-        let bits = self.bits;
-        (0..64).filter(move |number| bits & (1 << number) != 0)
+    pub(in crate::schedule) fn values(&self) -> impl Iterator<Item = u8> + use<> {
+        numbers_of(self.bits)
+    }
+}
+
+fn bits_of(first: u8, last: u8, step: u8) -> u64 {
+    (first..=last).step_by(usize::from(step)).fold(0_u64, |bits, number| bits | 1 << number)
+}
+
+fn numbers_of(bits: u64) -> impl Iterator<Item = u8> {
+    (0..64).filter(move |number| bits & (1 << number) != 0)
+}
+
+impl Kind {
+    /// The largest number that counts for itself: Sunday is 0 and 7, and `*` must not count it twice, or `*/7` would
+    /// mean two days.
+    fn largest(&self) -> u8 {
+        if self.counts_sunday_twice() { 6 } else { self.max }
+    }
+
+    fn counts_sunday_twice(&self) -> bool {
+        self.max == 7
     }
 }
 
@@ -157,13 +190,12 @@ impl Part {
     }
 
     fn bits(self, kind: &Kind) -> u64 {
-        // Sunday is 0 and 7; `*` must not count it twice, or `*/7` would mean two days.
-        let (first, last, step) = match self {
-            Self::Star { step } => (kind.min, if kind.max == 7 { 6 } else { kind.max }, step),
-            Self::Range { first, last, step } => (first, last, step),
+        let bits = match self {
+            Self::Star { step } => bits_of(kind.min, kind.largest(), step),
+            Self::Range { first, last, step } => bits_of(first, last, step),
         };
-        let bits = (first..=last).step_by(usize::from(step.max(1))).fold(0_u64, |bits, n| bits | 1 << n);
-        if kind.max == 7 && bits & (1 << 7) != 0 { (bits & !(1 << 7)) | 1 } else { bits }
+        let has_seven = kind.counts_sunday_twice() && bits & (1 << 7) != 0;
+        if has_seven { (bits & !(1 << 7)) | 1 } else { bits }
     }
 }
 
@@ -198,20 +230,29 @@ fn month_by_name(name: &str) -> Option<u8> {
 }
 
 impl fmt::Display for Field {
+    /// The one text for what it means: a star with its step if it began with one, then all other numbers in order.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let parts: Vec<_> = self.parts.iter().map(ToString::to_string).collect();
-        f.write_str(&parts.join(","))
+        let step = self.first_step();
+        let star = step.map(|step| if step == 1 { "*".to_owned() } else { format!("*/{step}") });
+        let others = numbers_of(self.bits & !step.map_or(0, |step| self.stepping(step)));
+        let ranges = ranges(&others.collect::<Vec<_>>());
+        f.write_str(&star.into_iter().chain(ranges).collect::<Vec<_>>().join(","))
     }
 }
 
-impl fmt::Display for Part {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            Self::Star { step: 1 } => f.write_str("*"),
-            Self::Star { step } => write!(f, "*/{step}"),
-            Self::Range { first, last, .. } if first == last => write!(f, "{first}"),
-            Self::Range { first, last, step: 1 } => write!(f, "{first}-{last}"),
-            Self::Range { first, last, step } => write!(f, "{first}-{last}/{step}"),
-        }
+/// Numbers as text: three or more with the same step between them are a range.
+fn ranges(mut numbers: &[u8]) -> Vec<String> {
+    let mut ranges = Vec::new();
+    while let [first, rest @ ..] = numbers {
+        let step = rest.first().map_or(0, |second| second - first);
+        let even = 1 + numbers.windows(2).take_while(|pair| pair[1] - pair[0] == step).count();
+        let (taken, last) = if even >= 3 { (even, numbers[even - 1]) } else { (1, *first) };
+        ranges.push(match (taken, step) {
+            (1, _) => first.to_string(),
+            (_, 1) => format!("{first}-{last}"),
+            _ => format!("{first}-{last}/{step}"),
+        });
+        numbers = &numbers[taken..];
     }
+    ranges
 }

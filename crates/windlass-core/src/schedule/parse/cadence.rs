@@ -2,7 +2,7 @@
 
 use super::words::{CRON_FIELDS, Words, looks_like_cron};
 use crate::clock::Timestamp;
-use crate::limits::{DELAY_MAX, INTERVAL_MIN, SCHEDULE_TIMES_MAX};
+use crate::limits::{INTERVAL_MAX, INTERVAL_MIN, SCHEDULE_TIMES_MAX};
 use crate::schedule::error::{ScheduleError, shortened};
 use crate::schedule::{Cadence, Cron, TimeOfDay, Weekdays};
 use crate::span::parse_span;
@@ -48,7 +48,7 @@ fn read_interval(words: &mut Words<'_>) -> Result<Cadence, ScheduleError> {
         if written.starts_with(|c: char| c.is_ascii_alphabetic()) { format!("1{written}") } else { written };
     let got = || shortened(format!("{counted} {}", words.peek()).trim());
     let interval = parse_span(&counted).map_err(|_| ScheduleError::Interval { got: got() })?;
-    if interval.subsec_nanos() != 0 || !(INTERVAL_MIN..=DELAY_MAX).contains(&interval) {
+    if interval.subsec_nanos() != 0 || !(INTERVAL_MIN..=INTERVAL_MAX).contains(&interval) {
         return Err(ScheduleError::IntervalOutOfRange { got: shortened(&counted) });
     }
     let from = if words.skip("from") { Some(read_instant(words)?) } else { None };
@@ -90,7 +90,8 @@ fn read_weekly(words: &mut Words<'_>) -> Result<Cadence, ScheduleError> {
     if on.is_empty() {
         return Err(ScheduleError::Days { got: shortened(words.peek()) });
     }
-    Ok(Cadence::Weekly { on, at: read_times(words)? })
+    let at = read_times(words)?;
+    if on == Weekdays::ALL { Ok(Cadence::Daily { at }) } else { Ok(Cadence::Weekly { on, at }) }
 }
 
 fn read_times(words: &mut Words<'_>) -> Result<Vec<TimeOfDay>, ScheduleError> {
@@ -98,8 +99,7 @@ fn read_times(words: &mut Words<'_>) -> Result<Vec<TimeOfDay>, ScheduleError> {
     let mut times = Vec::new();
     while times.is_empty() || words.skip("and") || is_time(words.peek()) {
         let got = words.next().unwrap_or_default();
-        let time = TimeOfDay::parse(got).filter(|time| *time != TimeOfDay::END_OF_DAY);
-        times.push(time.ok_or_else(|| ScheduleError::Time { got: shortened(got) })?);
+        times.push(TimeOfDay::parse_start(got)?);
     }
     times.sort_unstable();
     times.dedup();

@@ -38,7 +38,7 @@ impl Parts {
             return Ok(());
         }
         match word.contains(':') {
-            true => once(&mut self.hours, read_hours(word)?, "window of hours", word),
+            true => once(&mut self.hours, Hours::parse(word)?, "window of hours", word),
             false => once(&mut self.zone, read_zone(word)?, "time zone", word),
         }
     }
@@ -49,10 +49,6 @@ fn once<T>(place: &mut Option<T>, value: T, what: &'static str, word: &str) -> R
         None => Ok(()),
         Some(_) => Err(ScheduleError::Twice { what, got: shortened(word) }),
     }
-}
-
-fn read_hours(word: &str) -> Result<Hours, ScheduleError> {
-    Hours::parse(word).ok_or_else(|| ScheduleError::Window { got: shortened(word) })
 }
 
 fn read_holidays(words: &mut Words<'_>) -> Result<(), ScheduleError> {

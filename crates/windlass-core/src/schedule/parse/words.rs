@@ -17,8 +17,12 @@ impl<'a> Words<'a> {
         let is_cron = looks_like_cron(text);
         let kept = if is_cron { fields.len().min(CRON_FIELDS) } else { 0 };
         let rest = fields[kept..].iter().flat_map(|word| word.split(',')).filter(|word| !word.is_empty());
-        let kept = fields[..kept].iter().map(|field| field.trim_end_matches(','));
-        Self { left: kept.chain(rest).collect() }
+        let mut kept = fields[..kept].to_vec();
+        // Behind the last field a comma parts it from what follows; behind another one a number is missing.
+        if let [_, _, _, _, last] = &mut kept[..] {
+            *last = last.strip_suffix(',').unwrap_or(last);
+        }
+        Self { left: kept.into_iter().chain(rest).collect() }
     }
 
     pub(super) fn next(&mut self) -> Option<&'a str> {

@@ -183,3 +183,55 @@ fn a_change_says_what_clocks_show_before_and_after() {
     assert_eq!(Zone::utc().clock_changes(at("2027-01-01T00:00:00Z"), at("2037-01-01T00:00:00Z"), 10), []);
     assert_eq!(new_york.reading_for_people(changes[0].at), "Sun 2027-03-14 03:00:00 EDT");
 }
+
+#[test]
+fn certain_hours_are_kept_once_however_they_are_written() {
+    // In Havana 00:00 comes twice, in Beirut and Cairo it is left out, in New York 02:00 is.
+    let days = |text: &str, from: &str, count| -> Vec<String> {
+        next(text, from, count).iter().map(|tick| tick[5..16].to_owned()).collect()
+    };
+    let havana = days("0 */12 * * *, America/Havana", "2027-11-07T03:00:00Z", 3);
+    assert_eq!(havana, ["11-07T00:00", "11-07T12:00", "11-08T00:00"]);
+    let beirut = days("0 */12 * * *, Asia/Beirut", "2027-03-27T12:00:00Z", 2);
+    assert_eq!(beirut, ["03-28T01:00", "03-28T12:00"]);
+    let new_york = days("0 */2 * * *, America/New_York", "2027-03-14T05:00:00Z", 3);
+    assert_eq!(new_york, ["03-14T03:00", "03-14T04:00", "03-14T06:00"]);
+    // Every hour is a beat, whether it is written as a star or not.
+    let beats = days("30 0-23 * * *, America/New_York", "2027-11-07T04:45:00Z", 3);
+    assert_eq!(beats, ["11-07T01:30", "11-07T01:30", "11-07T02:30"]);
+    let minutes = days("0-59 2 * * *, America/New_York", "2027-03-14T05:00:00Z", 1);
+    assert_eq!(minutes, ["03-15T02:00"]);
+}
+
+#[test]
+fn an_interval_keeps_out_of_what_clocks_show_between_two_openings() {
+    // The clocks of New York go back from 02:00 to 01:00 on 7 November 2027.
+    let times = |text: &str, count| -> Vec<String> {
+        let ticks = next(&format!("{text}, America/New_York"), "2027-11-07T04:00:00Z", count);
+        ticks.iter().map(|tick| tick[8..22].to_owned()).collect()
+    };
+    let closes_twice = times("every 15m, 00:45-01:15", 6);
+    let shown = ["07T00:45:00-04", "07T01:00:00-04", "07T01:15:00-04", "07T01:00:00-05", "07T01:15:00-05"];
+    assert_eq!(closes_twice[..5], shown);
+    assert_eq!(closes_twice[5], "08T00:45:00-05");
+    let opens_twice = times("every 15m, 01:45-02:15", 4);
+    assert_eq!(opens_twice, ["07T01:45:00-04", "07T01:45:00-05", "07T02:00:00-05", "07T02:15:00-05"]);
+    // Half a minute after the closing time it is closed, the first time too.
+    let seconds = times("every 45s, 01:00-01:03", 6);
+    assert_eq!(seconds[3..], ["07T01:02:15-04", "07T01:03:00-04", "07T01:00:00-05"]);
+}
+
+#[test]
+fn a_window_that_still_is_open_when_the_next_one_opens_ends_there() {
+    // Of the window that opened on Saturday, 01:15 comes a second time after Sunday's has opened.
+    let ticks = next("every 45m, 01:30-01:15, America/New_York", "2027-11-07T04:20:00Z", 4);
+    assert_eq!(
+        ticks,
+        [
+            "2027-11-07T00:45:00-04:00",
+            "2027-11-07T01:30:00-04:00",
+            "2027-11-07T01:15:00-05:00",
+            "2027-11-07T02:00:00-05:00"
+        ]
+    );
+}

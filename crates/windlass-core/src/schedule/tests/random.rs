@@ -2,7 +2,10 @@
 
 use proptest::prelude::*;
 
+use std::time::Duration;
+
 use super::*;
+use crate::limits::{MISSED_COUNTED_MAX, SCHEDULE_SEARCH_MAX};
 
 /// Pieces of which schedules are made, and some that should not be there.
 const PIECES: [&str; 64] = [
@@ -120,6 +123,42 @@ fn keeps_its_promises(text: &str) -> Result<(), TestCaseError> {
     Ok(())
 }
 
+/// In the calendar, around its ends, and far outside.
+fn instants() -> impl Strategy<Value = Timestamp> {
+    const YEAR: i64 = 366 * 24 * 3_600 * 1_000_000;
+    let inside = -9_900 * YEAR..7_900 * YEAR;
+    let micros = prop_oneof![
+        6 => -100 * YEAR..200 * YEAR,
+        2 => inside,
+        1 => 8_000 * YEAR..8_030 * YEAR,
+        1 => -11_970 * YEAR..-11_940 * YEAR,
+        1 => any::<i64>(),
+    ];
+    micros.prop_map(Timestamp::from_micros)
+}
+
+/// From 2026 to 2036, to the second.
+fn of_our_time() -> impl Strategy<Value = Timestamp> {
+    (1_767_225_600_i64..2_082_758_400).prop_map(|second| Timestamp::from_micros(second * 1_000_000))
+}
+
+fn decides_between(schedule: &Schedule, last: Timestamp, now: Timestamp) -> Result<(), TestCaseError> {
+    let none = Holidays::default();
+    let standing = Standing { decided_until: last, is_paused: false, skip: None };
+    for missed in [Missed::Skip, Missed::RunOnce, Missed::RunAll] {
+        let policy = CatchUp { missed, ..CatchUp::default() };
+        let due = catch_up(schedule, &none, &policy, &standing, now);
+        prop_assert!(due.decided_from == last && due.decided_until >= last && due.run.is_sorted());
+        prop_assert!(due.run.iter().all(|tick| last < *tick && *tick <= now));
+        let all_are_told = now.since(last) < SCHEDULE_SEARCH_MAX && due.dropped.count < MISSED_COUNTED_MAX;
+        if missed == Missed::RunAll && due.decided_until == now && all_are_told {
+            let all = schedule.ticks_between(last, now, &none).count();
+            prop_assert_eq!(due.run.len() + due.dropped.count as usize, all, "each runs or is told");
+        }
+    }
+    Ok(())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 600, ..ProptestConfig::default() })]
 
@@ -141,14 +180,23 @@ proptest! {
     }
 
     #[test]
-    fn any_two_instants_are_dealt_with(text in likely(), last in any::<i64>(), now in any::<i64>()) {
+    fn any_two_instants_are_dealt_with(text in likely(), last in instants(), now in instants()) {
         let Ok(schedule) = Schedule::parse(&text) else { return Ok(()) };
-        let (last, now) = (Timestamp::from_micros(last), Timestamp::from_micros(now));
-        for missed in [Missed::Skip, Missed::RunOnce, Missed::RunAll] {
-            let policy = CatchUp { missed, ..CatchUp::default() };
-            let due = catch_up(&schedule, &Holidays::default(), &policy, last, now);
-            prop_assert!(due.last >= last && due.run.is_sorted());
-            prop_assert!(due.run.iter().all(|tick| last < *tick && *tick <= now));
+        decides_between(&schedule, last, now)?;
+    }
+
+    #[test]
+    fn any_hours_of_our_time_are_dealt_with(text in likely(), last in of_our_time(), hours in 0..900_u64) {
+        let Ok(schedule) = Schedule::parse(&text) else { return Ok(()) };
+        decides_between(&schedule, last, last.plus(Duration::from_secs(hours * 3_600)))?;
+    }
+
+    #[test]
+    fn a_look_between_any_two_instants_ends(text in likely(), after in instants(), until in instants()) {
+        let Ok(schedule) = Schedule::parse(&text) else { return Ok(()) };
+        let none = Holidays::default();
+        for tick in schedule.ticks_between(after, until, &none).take(50) {
+            prop_assert!(after < tick && tick <= until, "{} after {} until {}", tick, after, until);
         }
     }
 }

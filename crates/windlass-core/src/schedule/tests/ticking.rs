@@ -75,8 +75,8 @@ fn a_window_that_opened_yesterday_is_still_open() {
 fn a_whole_day_ends_before_the_next_begins() {
     let ticks = next("every 12h, fri", "2027-06-04T00:00:00Z", 2);
     assert_eq!(ticks, ["2027-06-04T12:00:00+00:00", "2027-06-11T00:00:00+00:00"]);
-    let ticks = next("every 12h, 12:00-24:00, fri", "2027-06-04T00:00:00Z", 2);
-    assert_eq!(ticks, ["2027-06-04T12:00:00+00:00", "2027-06-11T12:00:00+00:00"]);
+    let ticks = next("every 6h, 12:00-24:00, fri", "2027-06-04T12:00:00Z", 2);
+    assert_eq!(ticks, ["2027-06-04T18:00:00+00:00", "2027-06-11T12:00:00+00:00"]);
 }
 
 #[test]
@@ -132,4 +132,39 @@ fn a_look_ends_where_it_should_and_at_the_end_of_the_calendar() {
         let mut ticks = schedule.ticks_between(from, from, &none);
         assert_eq!((ticks.next(), ticks.next()), (None, None), "{text}");
     }
+}
+
+#[test]
+fn a_look_that_ends_before_the_calendar_begins_finds_nothing() {
+    let none = Holidays::default();
+    let before_the_calendar = Timestamp::from_micros(i64::MIN);
+    let (from, past) = (at("2027-06-01T00:00:00Z"), Timestamp::from_micros(i64::MIN / 2));
+    for text in ["every 1h", "daily at 09:00", "*/30 * * * *", "every 1h, 09:00-10:00"] {
+        let schedule = schedule(text);
+        assert_eq!(schedule.ticks_between(from, before_the_calendar, &none).next(), None, "{text}");
+        assert_eq!(schedule.ticks_between(before_the_calendar, past, &none).next(), None, "{text}");
+        assert!(schedule.ticks_between(before_the_calendar, from, &none).next().is_some(), "{text}");
+    }
+}
+
+#[test]
+fn each_tick_is_searched_for_fifty_years_and_not_all_together() {
+    let leap_days = next("0 0 29 2 *", "2027-01-01T00:00:00Z", 40);
+    assert_eq!(leap_days.len(), 40);
+    assert_eq!(leap_days[39], "2188-02-29T00:00:00+00:00", "2100 has none");
+    assert_eq!(next("every 3650d", "2027-01-01T00:00:00Z", 30).len(), 30);
+}
+
+#[test]
+fn a_night_before_a_holiday_ends_at_midnight() {
+    let holidays = Holidays::parse("2027-06-02 A Wednesday").unwrap();
+    let nights = |text: &str| -> Vec<String> {
+        let ticks = next_without(&holidays, text, "2027-06-01T12:00:00Z", 4);
+        ticks.iter().map(|tick| tick[8..16].to_owned()).collect()
+    };
+    // Tuesday's window would be open until Wednesday morning, and Wednesday's stays closed.
+    let expected = ["01T22:00", "03T22:00", "04T01:00", "04T04:00"];
+    assert_eq!(nights("every 3h, 22:00-06:00, except holidays"), expected);
+    assert_eq!(nights("0 1,4,22 * * *, 22:00-06:00, except holidays"), expected);
+    assert_eq!(nights("daily at 01:00,04:00,22:00, 22:00-06:00, except holidays"), expected);
 }
