@@ -29,6 +29,9 @@ use super::value::{
 /// How often a request is judged again because queues or types changed meanwhile.
 const JUDGED_MAX: u32 = 10;
 
+/// How often it is tried again because it and somebody's transaction waited for each other, and the server ended ours.
+const DEADLOCKS_MAX: u32 = 5;
+
 /// Jobs of a request that the server takes offence at, by position.
 pub(super) type Unstorable = BTreeMap<usize, Refusal>;
 
@@ -46,7 +49,7 @@ impl Store {
         refuse_over(ENQUEUE_BATCH_MAX, "jobs", request.jobs.len())?;
         let mut unstorable = Unstorable::new();
         for _ in 0..JUDGED_MAX {
-            match self.try_enqueue(&request, &unstorable).await {
+            match self.try_despite_deadlocks(&request, &unstorable).await {
                 Ok(Tried::Stored(answers)) => return Ok(answers),
                 Ok(Tried::Repeated) => return self.answered_before(request.request).await,
                 Ok(Tried::Stale) => self.reload().await?,
@@ -84,6 +87,18 @@ impl Store {
             }
         }
         Ok(unstorable)
+    }
+
+    /// Our own requests lock in one order; the application's transactions need not. What the server ended is undone, and the
+    /// next try waits its turn behind whoever went on. The receipt sees to it that no try happens twice.
+    async fn try_despite_deadlocks(&self, request: &EnqueueRequest, unstorable: &Unstorable) -> Step<Tried> {
+        for _ in 0..DEADLOCKS_MAX {
+            match self.try_enqueue(request, unstorable).await {
+                Err(fault) if fault.is_deadlock() => tracing::debug!(?fault, "an enqueue is tried again"),
+                tried => return tried,
+            }
+        }
+        self.try_enqueue(request, unstorable).await
     }
 
     async fn try_enqueue(&self, request: &EnqueueRequest, unstorable: &Unstorable) -> Step<Tried> {

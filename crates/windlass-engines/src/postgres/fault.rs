@@ -65,6 +65,11 @@ impl Fault {
         matches!(self, Self::Refused(error) if *error.code() == SqlState::LOCK_NOT_AVAILABLE)
     }
 
+    /// Whether the server ended this one of several who waited for each other, so that the others can go on.
+    pub(super) fn is_deadlock(&self) -> bool {
+        matches!(self, Self::Refused(error) if *error.code() == SqlState::T_R_DEADLOCK_DETECTED)
+    }
+
     /// Whether the server broke a statement off because it took too long.
     pub(super) fn is_timed_out(&self) -> bool {
         matches!(self, Self::Refused(error) if *error.code() == SqlState::QUERY_CANCELED)

@@ -1,4 +1,4 @@
-//! Other sessions are in the way: deadlocks, time-outs, sessions that are ended, too few connections, and callers who
+//! Other sessions are in the way: time-outs, sessions that are ended, too few connections, and callers who
 //! give up early. The engine goes on, and leaves nothing open.
 
 use std::sync::Arc;
@@ -36,7 +36,7 @@ fn with_settings(settings: &str) -> Place {
 }
 
 /// A database of its own, so that all its sessions are ours.
-fn own_database() -> Place {
+pub(super) fn own_database() -> Place {
     let name = format!("own_{:016x}", fastrand::u64(..));
     Place::on(server().create_database(&name).unwrap())
 }
@@ -49,20 +49,20 @@ fn retries(claimed: Vec<windlass_core::claim::Claimed>) -> Vec<Settlement> {
     claimed.into_iter().map(|one| one.settled(retry(), AttemptReport::default())).collect()
 }
 
-fn keyed(key: &str) -> NewJob {
+pub(super) fn keyed(key: &str) -> NewJob {
     NewJob { key: Some(KeyClaim::new(Key::parse(key).unwrap())), ..new_job() }
 }
 
 /// Sessions that wait for a lock for longer than the test takes to see it, on however busy a machine.
-const PATIENT: &str = "-c lock_timeout=10min -c statement_timeout=10min";
+pub(super) const PATIENT: &str = "-c lock_timeout=10min -c statement_timeout=10min";
 
-fn until_waiting(place: &Place, count: u64, what: &str) {
+pub(super) fn until_waiting(place: &Place, count: u64, what: &str) {
     let waits =
         format!("pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%{}%'", place.schema);
     eventually(what, || (place.count(&waits) == count).then_some(()));
 }
 
-fn unavailable(error: &EngineError) -> bool {
+pub(super) fn unavailable(error: &EngineError) -> bool {
     matches!(error, EngineError::Unavailable { .. })
 }
 
@@ -190,33 +190,6 @@ async fn a_gate_whose_last_job_somebody_holds_does_not_say_that_there_is_more_to
     assert!(!engine.open_gate(&gate, 10).await.unwrap().more, "asking on would be busy polling");
     other.batch_execute("ROLLBACK").await.unwrap();
     assert_eq!(engine.open_gate(&gate, 10).await.unwrap().changed, 1);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_deadlock_with_somebody_else_passes() {
-    let place = with_settings(&format!("{PATIENT} -c deadlock_timeout=100ms"));
-    let engine = Arc::new(place.ready().await);
-    let (other, third) = (session(&place.direct).await, session(&place.direct).await);
-    let reserve =
-        |key| format!("INSERT INTO {}.job_keys (job_type, key) VALUES ('work', '{key}')", place.schema);
-    // A session looks for deadlocks once, so long after it began to wait: this one never does.
-    let never = "SET LOCAL deadlock_timeout = '1h'";
-    other.batch_execute(&format!("BEGIN; {never}; {}", reserve("c"))).await.unwrap();
-    third.batch_execute(&format!("BEGIN; {}", reserve("b"))).await.unwrap();
-    let asked = request(vec![keyed("a"), keyed("b"), keyed("c")]);
-    let (caller, copy) = (Arc::clone(&engine), asked.clone());
-    let enqueueing = tokio::spawn(async move { caller.enqueue(copy).await });
-    until_waiting(&place, 1, "the engine has the first key and waits for the second");
-    let first = reserve("a");
-    let waiting = tokio::spawn(async move { other.batch_execute(&first).await.map(|()| other) });
-    until_waiting(&place, 2, "the other waits for the first");
-    // Now the engine comes to the third, and both wait for each other.
-    third.batch_execute("ROLLBACK").await.unwrap();
-    let error = enqueueing.await.unwrap().unwrap_err();
-    assert!(unavailable(&error) && error.to_string().contains("40P01"), "{error:?}");
-    waiting.await.unwrap().unwrap().batch_execute("ROLLBACK").await.unwrap();
-    let answers = engine.enqueue(asked).await.unwrap();
-    assert!(answers.iter().all(|answer| answer.job().is_ok()), "{answers:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

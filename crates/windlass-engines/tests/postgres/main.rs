@@ -19,6 +19,7 @@ mod listening;
 mod waking;
 mod pooled;
 mod locks;
+mod deadlocks;
 mod traces;
 mod claims;
 mod failover;

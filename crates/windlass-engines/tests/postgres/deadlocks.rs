@@ -1,0 +1,342 @@
+//! Who waits for whom: our own calls lock in one order and so never wait for each other in a circle, whatever the order in
+//! which their callers name things. An application's transaction may make a circle with one of ours; the server ends one of
+//! the two, and nothing is lost.
+
+use std::sync::Arc;
+
+use tokio::task::{JoinHandle, JoinSet};
+use tokio_postgres::Client;
+use tokio_postgres::error::SqlState;
+use windlass_core::claim::Claimed;
+use windlass_core::engine::{Engine, Result};
+use windlass_core::enqueue::{EnqueueRequest, Enqueued, NewJob};
+use windlass_core::job::Progress;
+use windlass_core::key::{KeyClaim, OnConflict};
+use windlass_core::names::Key;
+use windlass_core::outcome::{ErrorKind, JobError};
+use windlass_core::settle::{AttemptReport, Settled, Settlement, Transition};
+use windlass_engines::postgres::{PostgresEngine, enqueue_in};
+
+use super::locks::{PATIENT, keyed, own_database, unavailable, until_waiting};
+use super::{Place, claim, enqueue, eventually, new_job, request, server, session};
+
+const KEYS: usize = 40;
+const ROUNDS: usize = 20;
+
+/// A database of its own, where nobody else's circles are counted, and where one is found within a moment.
+fn watched() -> Place {
+    with_own_settings("deadlock_timeout=50")
+}
+
+/// The same with another setting.
+fn with_own_settings(setting: &str) -> Place {
+    let place = own_database();
+    let settings = format!("{PATIENT} -c {setting}").replace(' ', "%20").replace('=', "%3D");
+    Place { url: format!("{}?options={settings}", place.url), ..place }
+}
+
+fn deadlocks(place: &Place) -> String {
+    place.sql("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()")
+}
+
+/// Fails if the server had to end somebody. An enqueue that was ended would have been tried again without a word. What a
+/// session has counted is known for sure once it is gone.
+fn assert_no_circle(place: &Place) {
+    let others = "pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()";
+    eventually("all sessions are gone", || (place.count(others) == 0).then_some(()));
+    assert_eq!(deadlocks(place), "0");
+}
+
+/// One job for each key of a round, in the order of the keys.
+fn keyed_jobs(round: usize, on_conflict: OnConflict) -> Vec<NewJob> {
+    let claim = |n| KeyClaim { on_conflict, ..KeyClaim::new(Key::parse(&format!("{round}-{n}")).unwrap()) };
+    (0..KEYS).map(|n| NewJob { key: Some(claim(n)), ..new_job() }).collect()
+}
+
+fn backwards(mut jobs: Vec<NewJob>) -> Vec<NewJob> {
+    jobs.reverse();
+    jobs
+}
+
+/// By the order of the keys again.
+fn forwards(mut answers: Vec<Enqueued>) -> Vec<Enqueued> {
+    answers.reverse();
+    answers
+}
+
+/// Each key has one job, which one of the two has made and the other was told of.
+fn assert_each_made_once(one: &[Enqueued], other: &[Enqueued]) {
+    assert_eq!((one.len(), other.len()), (KEYS, KEYS));
+    for (one, other) in one.iter().zip(other) {
+        let made = [one, other].into_iter().filter(|answer| matches!(answer, Enqueued::New(_))).count();
+        assert_eq!((made, one.job()), (1, other.job()), "{one:?} {other:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_who_put_in_the_same_keys_in_opposite_order_never_wait_for_each_other() {
+    let place = watched();
+    let (first, second) = (Arc::new(place.ready().await), Arc::new(place.open().await));
+    for round in 0..ROUNDS {
+        let on_conflict = if round % 2 == 0 { OnConflict::Keep } else { OnConflict::Replace };
+        let jobs = keyed_jobs(round, on_conflict);
+        let (here, there) = (request(jobs.clone()), request(backwards(jobs)));
+        let (one, other) = tokio::join!(first.enqueue(here), second.enqueue(there));
+        assert_each_made_once(&one.unwrap(), &forwards(other.unwrap()));
+    }
+    assert_eq!(place.count("windlass.delayed_jobs"), (KEYS * ROUNDS) as u64);
+    drop((first, second));
+    assert_no_circle(&place);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn transactions_that_call_the_function_never_wait_in_a_circle_for_an_engine_or_for_each_other() {
+    let place = watched();
+    let engine = Arc::new(place.ready().await);
+    let mut sessions = [session(&place.url).await, session(&place.url).await];
+    for round in 0..ROUNDS {
+        let jobs = keyed_jobs(round, if round % 2 == 0 { OnConflict::Keep } else { OnConflict::Replace });
+        let [one, other] = &mut sessions;
+        let (asked, schema) = (request(jobs.clone()), place.schema.as_str());
+        let (one, other, engines) = tokio::join!(
+            in_a_transaction(one, schema, jobs.clone()),
+            in_a_transaction(other, schema, backwards(jobs)),
+            engine.enqueue(asked)
+        );
+        let (other, engines) = (forwards(other), engines.unwrap());
+        for three in one.iter().zip(&other).zip(&engines) {
+            let ((one, other), engines) = three;
+            let made =
+                [one, other, engines].iter().filter(|answer| matches!(answer, Enqueued::New(_))).count();
+            assert_eq!(made, 1, "{three:?}");
+            assert!(one.job() == other.job() && other.job() == engines.job(), "{three:?}");
+        }
+    }
+    assert_eq!(place.count("windlass.delayed_jobs"), (KEYS * ROUNDS) as u64);
+    drop((engine, sessions));
+    assert_no_circle(&place);
+}
+
+async fn in_a_transaction(client: &mut Client, schema: &str, jobs: Vec<NewJob>) -> Vec<Enqueued> {
+    let tx = client.transaction().await.unwrap();
+    let answers = enqueue_in(&tx, schema, jobs).await.unwrap();
+    tx.commit().await.unwrap();
+    answers
+}
+
+/// All ways to end an attempt, and jobs with and without keys.
+fn ends(claimed: &[Claimed]) -> Vec<Settlement> {
+    let error = || JobError::new(ErrorKind::Failed, "oops");
+    let end = |(n, one): (usize, &Claimed)| {
+        let transition = match n % 4 {
+            0 => Transition::Retry { after: std::time::Duration::from_secs(3600), error: error() },
+            1 => Transition::Bury { error: error() },
+            _ => Transition::Succeed { result: None },
+        };
+        one.clone().settled(transition, AttemptReport::default())
+    };
+    claimed.iter().enumerate().map(end).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_who_settle_and_report_the_same_jobs_in_opposite_order_never_wait_for_each_other() {
+    let place = watched();
+    let (first, second) = (Arc::new(place.ready().await), Arc::new(place.open().await));
+    for round in 0..ROUNDS {
+        let plain = round % 2 == 0;
+        let jobs = if plain { vec![new_job(); KEYS] } else { keyed_jobs(round, OnConflict::Keep) };
+        first.enqueue(request(jobs)).await.unwrap();
+        let claimed = claim(&first, 100).await;
+        assert_eq!(claimed.len(), KEYS);
+        let halfway = |one: &Claimed| (one.fence(), Progress { percent: 50, note: None });
+        let reports: Vec<_> = claimed.iter().map(halfway).collect();
+        let reversed: Vec<_> = reports.iter().rev().cloned().collect();
+        let (one, other) = tokio::join!(first.report(reports), second.report(reversed));
+        assert_eq!(
+            (one.unwrap(), other.unwrap()),
+            (vec![Settled::Applied; KEYS], vec![Settled::Applied; KEYS])
+        );
+        let batch = if plain { successes(&claimed) } else { ends(&claimed) };
+        let reversed: Vec<_> = batch.iter().rev().cloned().collect();
+        let (one, other) = tokio::join!(first.settle(batch), second.settle(reversed));
+        // Both say the same of each, so both are told that it is so, whoever wrote it.
+        assert_eq!(
+            (one.unwrap(), other.unwrap()),
+            (vec![Settled::Applied; KEYS], vec![Settled::Applied; KEYS])
+        );
+    }
+    assert_ended_once(&place);
+    drop((first, second));
+    assert_no_circle(&place);
+}
+
+fn successes(claimed: &[Claimed]) -> Vec<Settlement> {
+    let succeed =
+        |one: &Claimed| one.clone().settled(Transition::Succeed { result: None }, AttemptReport::default());
+    claimed.iter().map(succeed).collect()
+}
+
+/// Every job is in one place, and all that were put in are somewhere.
+fn assert_ended_once(place: &Place) {
+    let everywhere = "(SELECT id FROM windlass.job_history UNION ALL SELECT id FROM windlass.delayed_jobs_dlq
+        UNION ALL SELECT id FROM windlass.delayed_jobs) AS jobs";
+    let counted = place.sql(&format!("SELECT count(*), count(DISTINCT id) FROM {everywhere}"));
+    let all = KEYS * ROUNDS;
+    assert_eq!(counted, format!("{all}|{all}"));
+    assert_eq!(place.count("windlass.delayed_jobs WHERE locked_by IS NOT NULL"), 0);
+}
+
+/// A session looks for a circle once, so long after it began to wait: this one never does, so the other is ended.
+const NEVER_LOOKS: &str = "deadlock_timeout=3600000";
+
+/// An engine has the key `a` and waits for `c`, which another transaction has, and that one waits for `a`.
+async fn circle(place: &Place, engine: &Arc<PostgresEngine>, others_setting: &str) -> Circle {
+    let (user, third) = (session(&place.direct).await, session(&place.direct).await);
+    let put = |key: &str| format!("SELECT {}.enqueue('work', key => '{key}')", place.schema);
+    user.batch_execute(&format!("SET {others_setting}; BEGIN; {}", put("c"))).await.unwrap();
+    third.batch_execute(&format!("BEGIN; {}", put("b"))).await.unwrap();
+    let asked = request(vec![keyed("a"), keyed("b"), keyed("c")]);
+    let (caller, copy) = (Arc::clone(engine), asked.clone());
+    let enqueueing = tokio::spawn(async move { caller.enqueue(copy).await });
+    until_waiting(place, 1, "the engine has the first key and waits for the second");
+    let first = put("a");
+    let waiting = tokio::spawn(async move {
+        let put = user.batch_execute(&first).await;
+        (user, put)
+    });
+    until_waiting(place, 2, "the other waits for the first");
+    // Now the engine comes to the third, and both wait for each other.
+    third.batch_execute("ROLLBACK").await.unwrap();
+    Circle { asked, enqueueing, waiting }
+}
+
+struct Circle {
+    asked: EnqueueRequest,
+    enqueueing: JoinHandle<Result<Vec<Enqueued>>>,
+    waiting: JoinHandle<(Client, std::result::Result<(), tokio_postgres::Error>)>,
+}
+
+async fn with_setting(setting: &str) -> (Place, Arc<PostgresEngine>) {
+    let place = with_own_settings(setting);
+    let engine = Arc::new(place.ready().await);
+    (place, engine)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_enqueue_that_the_server_ends_for_an_applications_transaction_is_tried_again() {
+    let (place, engine) = with_setting("deadlock_timeout=50").await;
+    let Circle { asked, enqueueing, waiting } = circle(&place, &engine, NEVER_LOOKS).await;
+    let (user, put) = waiting.await.unwrap();
+    put.expect("it goes on");
+    user.batch_execute("COMMIT").await.unwrap();
+    let answers = enqueueing.await.unwrap().expect("it comes after the other");
+    let [Enqueued::Kept(_), Enqueued::New(_), Enqueued::Kept(_)] = answers[..] else { panic!("{answers:?}") };
+    assert_eq!(engine.enqueue(asked).await.unwrap(), answers, "a repeat is told the same");
+    assert_eq!(place.count("windlass.delayed_jobs"), 3);
+    assert_eq!(place.count("windlass.job_keys"), 3);
+    eventually("the server has counted it", || (deadlocks(&place) == "1").then_some(()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_applications_transaction_that_the_server_ends_for_an_enqueue_leaves_nothing() {
+    let (place, engine) = with_setting(NEVER_LOOKS).await;
+    let Circle { enqueueing, waiting, .. } = circle(&place, &engine, "deadlock_timeout=50").await;
+    let (user, put) = waiting.await.unwrap();
+    assert_eq!(put.unwrap_err().code(), Some(&SqlState::T_R_DEADLOCK_DETECTED));
+    user.batch_execute("COMMIT").await.unwrap();
+    let answers = enqueueing.await.unwrap().unwrap();
+    assert!(answers.iter().all(|answer| matches!(answer, Enqueued::New(_))), "{answers:?}");
+    assert_eq!(place.count("windlass.delayed_jobs"), 3);
+}
+
+/// The server says it of the first so many inserts. A sequence counts what is undone, too.
+fn deadlock_first(place: &Place, count: u32) {
+    place.sql(&format!(
+        "CREATE SEQUENCE windlass.tries;
+         CREATE FUNCTION windlass.circle() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+             IF nextval('windlass.tries') <= {count} THEN
+                 RAISE 'deadlock detected' USING ERRCODE = '40P01';
+             END IF;
+             RETURN NULL;
+         END $$;
+         CREATE TRIGGER circle BEFORE INSERT ON windlass.delayed_jobs EXECUTE FUNCTION windlass.circle()"
+    ));
+}
+
+fn tries(place: &Place) -> String {
+    place.sql("SELECT last_value FROM windlass.tries")
+}
+
+#[tokio::test]
+async fn an_enqueue_gives_up_after_six_circles_in_a_row_with_an_error_that_may_be_repeated() {
+    for job in [new_job(), keyed("a")] {
+        let place = Place::on(server().url());
+        let engine = place.ready().await;
+        deadlock_first(&place, 6);
+        let asked = request(vec![job]);
+        let error = engine.enqueue(asked.clone()).await.unwrap_err();
+        assert!(
+            unavailable(&error) && error.is_passing() && error.to_string().contains("40P01"),
+            "{error:?}"
+        );
+        assert_eq!(tries(&place), "6");
+        assert_eq!(place.count("windlass.delayed_jobs"), 0);
+        let answers = engine.enqueue(asked.clone()).await.unwrap();
+        assert_eq!(tries(&place), "7");
+        assert_eq!(engine.enqueue(asked).await.unwrap(), answers);
+        assert_eq!(place.count("windlass.delayed_jobs"), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_settlement_that_the_server_ends_may_be_repeated() {
+    let place = Place::on(server().url());
+    let engine = place.ready().await;
+    enqueue(&engine, 4).await;
+    let batch = ends(&claim(&engine, 4).await);
+    place.sql(
+        "CREATE FUNCTION windlass.circle() RETURNS trigger LANGUAGE plpgsql AS $$
+         BEGIN RAISE 'deadlock detected' USING ERRCODE = '40P01'; END $$;
+         CREATE TRIGGER circle BEFORE INSERT ON windlass.claim_ends EXECUTE FUNCTION windlass.circle()",
+    );
+    let error = engine.settle(batch.clone()).await.unwrap_err();
+    assert!(unavailable(&error) && error.is_passing(), "{error:?}");
+    assert_eq!(place.count("windlass.delayed_jobs WHERE locked_by IS NOT NULL"), 4, "nothing was written");
+    place.sql("DROP TRIGGER circle ON windlass.claim_ends");
+    assert_eq!(engine.settle(batch).await.unwrap(), [Settled::Applied; 4]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_who_put_in_and_settle_jobs_of_the_same_keys_are_all_answered() {
+    let place = watched();
+    let mut engines = vec![Arc::new(place.ready().await)];
+    engines.push(Arc::new(place.open().await));
+    let mut callers = JoinSet::new();
+    for n in 0..6 {
+        let engine = Arc::clone(&engines[n % 2]);
+        callers.spawn(async move {
+            for _ in 0..15 {
+                let mut jobs = keyed_jobs(0, if n < 3 { OnConflict::Keep } else { OnConflict::Replace });
+                fastrand::shuffle(&mut jobs);
+                engine.enqueue(request(jobs)).await.expect("it is answered");
+                let mut batch = successes(&claim(&engine, 20).await);
+                fastrand::shuffle(&mut batch);
+                let ends = engine.settle(batch).await.expect("it is answered");
+                assert!(ends.iter().all(|end| *end == Settled::Applied), "{ends:?}");
+            }
+        });
+    }
+    while let Some(done) = callers.join_next().await {
+        done.expect("no circle");
+    }
+    // What is left waits; nobody holds a key without a job, and no two jobs a key.
+    let holders = place.sql(
+        "SELECT count(*), count(DISTINCT job) FROM windlass.job_keys k
+        WHERE EXISTS (SELECT 1 FROM windlass.delayed_jobs j WHERE j.id = k.job AND j.key = k.key)",
+    );
+    let waiting = place.count("windlass.delayed_jobs");
+    assert_eq!(holders, format!("{waiting}|{waiting}"));
+    assert_eq!(place.count("windlass.job_keys"), waiting);
+    drop(engines);
+    assert_no_circle(&place);
+}
