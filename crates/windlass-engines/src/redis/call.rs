@@ -72,6 +72,14 @@ impl Args {
     pub(super) fn flag(&mut self, flag: bool) -> &mut Self {
         self.text(if flag { "1" } else { "" })
     }
+
+    /// Takes the last one away; tells whether there was one.
+    #[cfg(test)]
+    pub(super) fn drop_last(&mut self) -> bool {
+        let there_was = self.ends.pop().is_some();
+        self.bytes.truncate(self.ends.last().copied().unwrap_or_default());
+        there_was
+    }
 }
 
 impl Store {
@@ -134,6 +142,8 @@ impl Store {
         to: &Arc<Opened>,
         version: &str,
     ) -> Step<Said> {
+        #[cfg(test)]
+        let args = &self.damage.of(script, args);
         let said = match link.ask(&self.command("EVALSHA", &script.sha, args, to, version)).await {
             Err(fault) if fault.is_about_a_missing_script() => {
                 link.ask(&self.command("EVAL", &script.text, args, to, version)).await

@@ -128,7 +128,7 @@ impl Store {
     }
 
     /// Makes a store that came back older another one, so that everybody notices. If somebody was faster, that is enough.
-    async fn renew(&self, asked: &Opened) -> Step<()> {
+    pub(super) async fn renew(&self, asked: &Opened) -> Step<()> {
         let known = Opened { incarnation: asked.incarnation.clone(), ..Opened::default() };
         known.seen.jobs(std::iter::once(JobId(asked.seen.last_job())));
         let mut args = Args::new();

@@ -34,6 +34,8 @@ mod fault;
 mod open;
 mod info;
 mod server;
+#[cfg(test)]
+mod damage;
 
 use std::fmt;
 use std::sync::atomic::AtomicU64;
@@ -115,6 +117,9 @@ struct Store {
     /// All that this process has declared, for a store that comes back empty.
     declared: Mutex<Declaration>,
     listeners: Listeners,
+    /// What tests do to arguments on their way.
+    #[cfg(test)]
+    damage: damage::Damage,
 }
 
 impl RedisEngine {
@@ -139,6 +144,8 @@ impl RedisEngine {
             opening: tokio::sync::Mutex::default(),
             declared: Mutex::default(),
             listeners: Listeners::default(),
+            #[cfg(test)]
+            damage: damage::Damage::default(),
             keys,
             address,
         });

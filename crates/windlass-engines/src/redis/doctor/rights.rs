@@ -82,7 +82,8 @@ pub(super) fn commands(major: u32) -> BTreeSet<String> {
 
 /// Names in quotes that follow a call.
 fn called_in(script: &str) -> impl Iterator<Item = &str> {
-    const CALLS: [&str; 3] = ["redis.call('", "redis.pcall('", "call_many('"];
+    const CALLS: [&str; 6] =
+        ["redis.call('", "redis.pcall('", "call_many('", "call_jobs('", "write('", "write_many('"];
     let names = CALLS.into_iter().flat_map(|call| script.split(call).skip(1));
     names.filter_map(|rest| rest.split('\'').next())
 }

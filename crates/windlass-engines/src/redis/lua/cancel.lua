@@ -16,8 +16,8 @@ end
 -- The first reason stands.
 if not note(job, 'cancel') then
   set_note(job, 'cancel', why)
-  redis.call('SADD', key('stops:') .. job.worker, id)
+  write('SADD', key('stops:') .. job.worker, id)
   save(job)
 end
-redis.call('PUBLISH', key('stops'), id .. hex(job.token))
+write('PUBLISH', key('stops'), id .. hex(job.token))
 return answer({'requested', job.token})

@@ -18,6 +18,10 @@ local FIRST_ATTEMPT = '\0\0\0\1'
 
 local jobs = {}
 local taken = 0
+-- What is written when everything was read: states of claimed jobs with their ids, and the ids alone.
+local states, mine = {}, {}
+-- By the key of a lane: lists of ids that leave it, how many they are, and whether they are its very first.
+local leaving = {}
 -- Jobs that were met and cannot be read.
 local damaged = {}
 -- Expired jobs are cancelled on the way, which must not take for ever.
@@ -36,7 +40,7 @@ end
 
 -- Whether a job with these notes may start; it is cancelled if it has expired.
 local function may_start(id, text, notes)
-  local job = decode(id, text)
+  local job = know(id, text)
   job.stored = {}
   for i = 1, #notes, 2 do
     job.stored[notes[i]] = notes[i + 1]
@@ -49,7 +53,7 @@ local function may_start(id, text, notes)
     cancel_waiting(job, expired_reason)
     return false
   end
-  redis.call('ZREM', key('expiring'), id)
+  write('ZREM', key('expiring'), id)
   return true
 end
 
@@ -65,7 +69,7 @@ end
 -- Makes these jobs the worker's own. Tells whether it took all of them: some may have expired.
 local function take(ids, boosted)
   local texts, bodies = get_jobs(STATE, ids), get_jobs(BODY, ids)
-  local states, mine = {}, {}
+  local before = #mine
   for i, id in ipairs(ids) do
     local text = texts[i]
     local flags = text and does_wait(id, text) and string.byte(text, 2) % 2
@@ -83,14 +87,13 @@ local function take(ids, boosted)
       expired_room = expired_room - 1
     end
   end
-  set_jobs(STATE, states)
-  call_many('SADD', HELD, mine)
-  taken = taken + #mine
-  room = room - #mine
+  local more = #mine - before
+  taken = taken + more
+  room = room - more
   if boosted then
-    boosted_room = boosted_room - #mine
+    boosted_room = boosted_room - more
   end
-  return #mine == #ids
+  return more == #ids
 end
 
 local function room_in(range)
@@ -100,19 +103,59 @@ local function room_in(range)
   return range.boosted and math.min(room, boosted_room) or room
 end
 
+-- Those of the found that do not leave already; `step` values tell of each.
+local function not_leaving(found, left, limit, step)
+  local others, leave = {}, {}
+  for _, ids in ipairs(left) do
+    for _, id in ipairs(ids) do
+      leave[id] = true
+    end
+  end
+  for i = 1, #found, step do
+    if not leave[found[i]] and #others < limit * step then
+      for n = i, i + step - 1 do
+        others[#others + 1] = found[n]
+      end
+    end
+  end
+  return others
+end
+
 -- The first jobs of one lane in a range, at most so many: ids, or with 'WITHSCORES' ids and due times in turn.
 local function first_in(lane, range, limit, ...)
   local after = range.after and '(' .. digits(NOW - range.after) or '-inf'
   local upto = digits(NOW - range.upto)
-  return redis.call('ZRANGEBYSCORE', lane.key, after, upto, 'LIMIT', 0, limit, ...)
+  local left = leaving[lane.key]
+  if not left then
+    return redis.call('ZRANGEBYSCORE', lane.key, after, upto, 'LIMIT', 0, limit, ...)
+  end
+  local found = redis.call('ZRANGEBYSCORE', lane.key, after, upto, 'LIMIT', 0, limit + left.count, ...)
+  return not_leaving(found, left, limit, select('#', ...) + 1)
 end
 
--- Takes ids away from a lane. If nothing was passed over they are its very first, which is quicker to say.
-local function remove(lane, range, ids, all_taken)
-  if range.after or #ids == 0 or not all_taken then
-    call_many('ZREM', lane.key, ids)
-  else
-    redis.call('ZREMRANGEBYRANK', lane.key, 0, #ids - 1)
+-- Lets ids leave a lane. If nothing was passed over they are its very first, which is quicker to say.
+local function leave(lane, range, ids, all_taken)
+  if #ids == 0 then
+    return
+  end
+  local left = leaving[lane.key] or {count = 0, are_first = true}
+  leaving[lane.key] = left
+  left.are_first = left.are_first and all_taken and not range.after
+  left.count = left.count + #ids
+  left[#left + 1] = ids
+end
+
+local function write_claimed()
+  set_jobs(STATE, states)
+  call_many('SADD', HELD, mine)
+  for name, left in pairs(leaving) do
+    if left.are_first then
+      redis.call('ZREMRANGEBYRANK', name, 0, left.count - 1)
+    else
+      for _, ids in ipairs(left) do
+        call_many('ZREM', name, ids)
+      end
+    end
   end
 end
 
@@ -172,7 +215,7 @@ local function take_range(lanes, range)
     end
     local all_taken = take(ids, range.boosted)
     for n, lane in ipairs(lanes) do
-      remove(lane, range, by_lane[n], all_taken)
+      leave(lane, range, by_lane[n], all_taken)
     end
     give_up_damaged(lanes, by_lane)
     if #ids < limit then
@@ -204,7 +247,7 @@ local function oldest(lanes)
 end
 
 local function claim_ordinary(queue)
-  local lanes_busy = busy_lanes(queue.types)
+  local lanes_busy = close_empty_lanes(queue.types)
   local sorted = by_priority(lanes_busy)
   -- Without old jobs nothing has risen, and the order is just the eleven priorities.
   local has_risen = boosted_room > 0 and oldest(lanes_busy) <= NOW - RISES_AFTER
@@ -225,8 +268,7 @@ local function due_suspects(queue)
   local of_each = math.max(math.floor(SUSPECTS_LOOKED_AT / #queue.types), 1)
   for _, type in ipairs(queue.types) do
     local ids = redis.call('ZRANGEBYSCORE', lane_key(type, 's'), '-inf', NOW_DIGITS, 'LIMIT', 0, of_each)
-    for i, text in ipairs(get_jobs(STATE, ids)) do
-      local job = text and decode(ids[i], text)
+    for i, job in ipairs(load_all(ids)) do
       if not job or job.stage ~= 'u' then
         take_away(lane_key(type, 's'), ids[i], type)
       elseif job.crashes <= tonumber(crashes_max) then
@@ -249,14 +291,14 @@ local function claim_suspect(queue)
   for _, job in ipairs(due_suspects(queue)) do
     if room > 0 and taken == 0 then
       take({job.id}, false)
-      redis.call('ZREM', lane_key(job.type, 's'), job.id)
+      write('ZREM', lane_key(job.type, 's'), job.id)
     end
   end
 end
 
 -- What an earlier sending claimed. From now on this token claims nothing: the server may not have seen that sending yet.
 local function repeat_claim()
-  redis.call('ZADD', key('spent'), 'NX', NOW, token)
+  write('ZADD', key('spent'), 'NX', NOW_DIGITS, token)
   local held = redis.call('SMEMBERS', HELD)
   for i, text in ipairs(get_jobs(STATE, held)) do
     local job = text and string.sub(text, 40, 55) == token and decode(held[i], text)
@@ -289,7 +331,9 @@ elseif not redis.call('ZSCORE', key('spent'), token) then
   end
 end
 
-local outlook = look_ahead(busy_lanes(open_types))
+write_claimed()
+write_all()
+local outlook = look_ahead(close_empty_lanes(open_types))
 
 -- Who got less than it asked for wants to be woken; who got all of it and leaves more behind wakes the next.
 for _, queue in ipairs(queues) do

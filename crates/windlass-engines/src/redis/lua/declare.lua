@@ -1,22 +1,42 @@
 -- declare: writes queues and types, which the caller has checked against the catalogue of this version.
 -- ARGV number of queues, then name and spec of each; number of types, then name, queue, days of retention, whether results
 --      are kept (0 or 1) and spec of each
-for _ = 1, number_arg() do
-  redis.call('HSET', key('queues'), arg(), arg())
+local queues, types, names = {}, {}, {}
+for i = 1, number_arg() * 2 do
+  queues[i] = arg()
+end
+for i = 1, number_arg() do
+  types[i] = {name = arg(), queue = arg(), days = number_arg(), keeps_result = number_arg(), spec = arg()}
+  names[i] = types[i].name
 end
 
 -- A type keeps its number for good: lanes and jobs are found by it.
+local last_number = tonumber(redis.call('HGET', key('layout'), 'types')) or error('expected the number of types, got none')
+local numbers = {}
+for i, known_type in ipairs(get_many(key('types'), names)) do
+  numbers[names[i]] = known_type and string.match(known_type, '^%d+') or nil
+end
+
 local function number_of(name)
-  local known = redis.call('HGET', key('types'), name)
-  return known and string.match(known, '^%d+') or digits(redis.call('HINCRBY', key('layout'), 'types', 1))
+  if not numbers[name] then
+    last_number = last_number + 1
+    numbers[name] = digits(last_number)
+  end
+  return numbers[name]
 end
 
-for _ = 1, number_arg() do
-  local name, queue, days, keeps_result, spec = arg(), arg(), arg(), arg(), arg()
-  local number = number_of(name)
-  redis.call('HSET', key('types'), name, number .. ' ' .. spec)
-  redis.call('HSET', key('kinds'), number, days .. ' ' .. keeps_result .. ' ' .. queue)
+local specs, kinds_of_types = {}, {}
+for _, of in ipairs(types) do
+  local number = number_of(of.name)
+  specs[#specs + 1] = of.name
+  specs[#specs + 1] = number .. ' ' .. of.spec
+  kinds_of_types[#kinds_of_types + 1] = number
+  kinds_of_types[#kinds_of_types + 1] = digits(of.days) .. ' ' .. digits(of.keeps_result) .. ' ' .. of.queue
 end
 
+write('HSET', key('layout'), 'types', digits(last_number))
 change_catalogue()
+write_many('HSET', key('queues'), queues)
+write_many('HSET', key('types'), specs)
+write_many('HSET', key('kinds'), kinds_of_types)
 return answer('')

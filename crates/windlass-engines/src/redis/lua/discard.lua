@@ -8,7 +8,7 @@ end
 if job.stage ~= 'd' then
   return answer('unchanged')
 end
-redis.call('ZREM', key('dead:') .. digits(job.type), job.id)
+write('ZREM', key('dead:') .. digits(job.type), job.id)
 free_key(job, 'e')
 forget(job.id, job.flags)
 return answer('done')

@@ -55,7 +55,7 @@ local function next_id()
   return string.format('%014d', last_id)
 end
 
--- Jobs without anything special are written together at the end.
+-- Jobs without anything special are written together at the end; and the bodies of all.
 local NO_COUNTERS = string.rep('\0', 16)
 local states, bodies = {}, {}
 -- Due times and ids of ready and of scheduled jobs, by head: that is, by lane.
@@ -82,16 +82,37 @@ local function insert_plain(type, priority, head, due, body)
   count(type, 'enqueued')
 end
 
+-- Lanes are listed before anything stands in them.
+local function open_plain_lanes()
+  for _, lanes in ipairs({ready, scheduled}) do
+    for _, waiting in pairs(lanes) do
+      open_lane(waiting.type, waiting.letter)
+      hint(waiting.type)
+    end
+  end
+end
+
 local function write_plain()
   set_jobs(STATE, states)
   set_jobs(BODY, bodies)
   for _, lanes in ipairs({ready, scheduled}) do
     for _, waiting in pairs(lanes) do
-      open_lane(waiting.type, waiting.letter)
       call_many('ZADD', lane_key(waiting.type, waiting.letter), waiting)
-      hint(waiting.type)
     end
   end
+end
+
+-- Bodies of jobs with a key, which a later one of this batch may renew.
+local bodies_by_id = {}
+
+local function set_body(id, body)
+  bodies_by_id[id] = body
+  bodies[#bodies + 1] = id
+  bodies[#bodies + 1] = body
+end
+
+local function body_of(id)
+  return bodies_by_id[id] or get_job(BODY, id)
 end
 
 local function insert_special(type, priority, due, body, special)
@@ -105,16 +126,16 @@ local function insert_special(type, priority, due, body, special)
     set_note(job, 'scope', special.scope)
   end
   hold_key(job)
-  set_job(BODY, job.id, body)
+  set_body(job.id, body)
   count(type, 'enqueued')
   enter_waiting(job, '')
 end
 
 -- What a newcomer gives to the job that holds its key: label, payload, priority, due time and expiry.
 local function renew(job, priority, due, body, special)
-  local options = string.match(get_job(BODY, job.id) or '\n', '^[^\n]*\n([^\n]*)')
+  local options = string.match(body_of(job.id) or '\n', '^[^\n]*\n([^\n]*)')
   local label, payload = string.match(body, '^([^\n]*)\n[^\n]*\n(.*)$')
-  set_job(BODY, job.id, label .. '\n' .. (options or '') .. '\n' .. payload)
+  set_body(job.id, label .. '\n' .. (options or '') .. '\n' .. payload)
   job.priority, job.due = priority, due
   if special.expires then
     set_note(job, 'expires', digits(instant(special.expires)))
@@ -197,11 +218,7 @@ local function read_head(head)
   return heads[head]
 end
 
--- Before anything else is written: should this script stop half way, the numbers of what it has stored are not given again.
-local jobs = number_arg()
-redis.call('SET', key('sequence'), digits(last_id + jobs))
-
-for _ = 1, jobs do
+for _ = 1, number_arg() do
   local head, when, body, special = arg(), arg(), arg(), arg()
   local of = read_head(head)
   local line = put(of.type, of.priority, head, when, body, special)
@@ -214,9 +231,12 @@ for _ = 1, jobs do
 end
 end_row()
 
-write_plain()
-redis.call('SET', key('sequence'), digits(last_id))
 local lines = table.concat(answers, '\n')
+open_plain_lanes()
+-- Before anything else: should this script stop half way all the same, the numbers of what it has stored are not given again.
+redis.call('SET', key('sequence'), digits(last_id))
+write_all()
+write_plain()
 redis.call('HSET', key('answers'), request, lines)
 redis.call('ZADD', key('receipts'), NOW, request)
 return answer(lines)

@@ -5,22 +5,19 @@
 --         unknown
 local worker, lease = arg(), number_arg()
 local row = key('worker:') .. worker
-local known = redis.call('HMGET', row, 'expires', 'dead')
-if not known[1] or known[2] then
+local expires, dead, beats, types = unpack(redis.call('HMGET', row, 'expires', 'dead', 'beats', 'types'))
+if not expires or dead then
   return answer({''})
 end
-if not tonumber(redis.pcall('HINCRBY', row, 'beats', 1)) then
-  -- It is damaged, and starts over.
-  redis.call('HSET', row, 'beats', 1)
-end
-redis.call('HSET', row, 'last_beat', NOW_DIGITS, 'expires', digits(NOW + lease))
+-- A count that is damaged starts over.
+write('HSET', row, 'beats', digits((tonumber(beats) or 0) + 1), 'last_beat', NOW_DIGITS, 'expires', digits(NOW + lease))
+write('HSET', key('layout'), 'beats', digits(BEATS + 1))
 
 -- While it was silent, a sweep may have parked its jobs for want of a handler.
 local LET_THROUGH_MAX = 5000
-if (tonumber(known[1]) or 0) <= NOW then
-  local types = redis.call('HGET', row, 'types') or ''
-  for type in string.gmatch(types, '[^\n]+') do
+if (tonumber(expires) or 0) <= NOW then
+  for type in string.gmatch(types or '', '[^\n]+') do
     let_through(NO_HANDLER .. type, LET_THROUGH_MAX)
   end
 end
-return answer({'1', fences_to_stop(worker), digits(redis.call('HINCRBY', key('layout'), 'beats', 1))})
+return answer({'1', fences_to_stop(worker), digits(BEATS + 1)})

@@ -4,16 +4,18 @@
 -- ARGV[3] the last number of a job that the caller knows, or 0
 -- answers {version, incarnation, what ready lanes begin with, what scheduled lanes begin with}
 local layout = KEYS[1] .. 'layout'
+local catalogue = tonumber(string.sub(ARGV[2], 1, 7), 16) or error('expected a mark, got ' .. ARGV[2])
+local last_job = tonumber(ARGV[3]) or error('expected a number, got ' .. ARGV[3])
+local sequence = tonumber(redis.call('GET', KEYS[1] .. 'sequence') or 0)
 if redis.call('EXISTS', layout) == 0 then
   -- The catalogue's first version is random, too: a number that a process remembers of another store must not fit here.
-  local catalogue = tonumber(string.sub(ARGV[2], 1, 7), 16)
   redis.call('HSET', layout, 'version', ARGV[1], 'incarnation', ARGV[2], 'catalogue', catalogue, 'types', 0,
     'ready', KEYS[2], 'scheduled', KEYS[3])
 end
 -- Numbers that were given to jobs are not given to others, also if this store came back older and it was somebody else who
 -- noticed, and knew of fewer.
 if redis.call('HGET', layout, 'version') == ARGV[1]
-  and tonumber(redis.call('GET', KEYS[1] .. 'sequence') or 0) < tonumber(ARGV[3]) then
+  and sequence < last_job then
   redis.call('SET', KEYS[1] .. 'sequence', ARGV[3])
 end
 return redis.call('HMGET', layout, 'version', 'incarnation', 'ready', 'scheduled')

@@ -12,6 +12,6 @@ local holds = since and (known_ends == '' or tonumber(known_ends) > NOW)
 if holds and known_ends == ends and known_reason == reason then
   return answer('unchanged')
 end
-redis.call('HSET', key('pauses'), queue, NOW_DIGITS .. '\n' .. ends .. '\n' .. reason)
+write('HSET', key('pauses'), queue, NOW_DIGITS .. '\n' .. ends .. '\n' .. reason)
 change_catalogue()
 return answer('done')

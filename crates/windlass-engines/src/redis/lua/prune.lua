@@ -11,24 +11,22 @@ local function prune_jobs()
   local ids = first_until('ended', NOW_DIGITS, limit)
   for i, text in ipairs(get_jobs(STATE, ids)) do
     -- Of one that cannot be read nobody knows whether there are notes.
-    if text and (not is_sound(text) or string.byte(text, 2) % 2 == 1) then
-      redis.call('UNLINK', key('notes:') .. ids[i], key('attempts:') .. ids[i])
-    end
+    local has_notes = text and (not is_sound(text) or string.byte(text, 2) % 2 == 1)
+    forget(ids[i], has_notes and 1 or 0)
   end
-  delete_jobs(ids)
-  call_many('ZREM', key('ended'), ids)
+  write_many('ZREM', key('ended'), ids)
   return #ids
 end
 
 local function prune_set(name)
   local members = first_until(name, old, limit)
-  call_many('ZREM', key(name), members)
+  write_many('ZREM', key(name), members)
   return members
 end
 
 local function prune_receipts()
   local requests = prune_set('receipts')
-  call_many('HDEL', key('answers'), requests)
+  write_many('HDEL', key('answers'), requests)
   return #requests
 end
 
@@ -36,8 +34,8 @@ local function prune_graves()
   local pruned = 0
   for _, worker in ipairs(first_until('graves', old_graves, limit)) do
     if redis.call('SCARD', key('held:') .. worker) == 0 then
-      redis.call('UNLINK', key('worker:') .. worker, key('stops:') .. worker)
-      redis.call('ZREM', key('graves'), worker)
+      write('UNLINK', key('worker:') .. worker, key('stops:') .. worker)
+      write('ZREM', key('graves'), worker)
       pruned = pruned + 1
     end
   end
@@ -52,24 +50,25 @@ local function prune_keys()
     local type, name = string.match(member, '^(%d+):(.*)$')
     local holder = type and key_holder(tonumber(type), name)
     if holder and verdict(holder, 'k') == 'i' then
-      redis.call('HDEL', keys_of(tonumber(type)), name)
+      set_holder(tonumber(type), name, false)
       pruned = pruned + 1
     end
   end
-  call_many('ZREM', key('lapsing'), lapsed)
+  write_many('ZREM', key('lapsing'), lapsed)
   return pruned
 end
 
 -- Keys of rate limits that have saved up all they may: nothing needs to be remembered of them.
 local function prune_tokens()
   local full = first_until('tokens', NOW_DIGITS, limit)
-  call_many('ZREM', key('tokens'), full)
+  write_many('ZREM', key('tokens'), full)
   return #full
 end
 
 local pruned = prune_jobs() + prune_receipts() + #prune_set('spent') + prune_keys() + prune_tokens()
 local graves = prune_graves()
 prune_set('traces')
+write_all()
 local more = #first_until('ended', NOW_DIGITS, 1) + #first_until('receipts', old, 1) + #first_until('spent', old, 1)
   + #first_until('traces', old, 1) + #first_until('lapsing', NOW_DIGITS, 1) + #first_until('tokens', NOW_DIGITS, 1) > 0
   or (graves > 0 and graves == limit)

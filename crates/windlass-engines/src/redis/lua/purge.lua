@@ -15,7 +15,7 @@ local function waiting(most)
       found[#found + 1] = {id = id, type = type, place = place}
     end
   end
-  for _, lane in ipairs(busy_lanes(types)) do
+  for _, lane in ipairs(close_empty_lanes(types)) do
     add(lane.key, lane.type)
   end
   for _, type in ipairs(types) do
@@ -34,4 +34,5 @@ for _, at in ipairs(waiting(limit)) do
     take_away(at.place, at.id, at.type)
   end
 end
+write_all()
 return answer({digits(cancelled), #waiting(1) > 0 and '1' or ''})

@@ -6,9 +6,9 @@ local row = key('worker:') .. worker
 if redis.call('EXISTS', row) == 1 then
   return answer('')
 end
-redis.call('HSET', row, 'card', card, 'queues', queues, 'types', types, 'since', NOW_DIGITS, 'beats', 0,
+write('HSET', row, 'card', card, 'queues', queues, 'types', types, 'since', NOW_DIGITS, 'beats', 0,
   'last_beat', NOW_DIGITS, 'expires', digits(NOW + lease))
-redis.call('SADD', key('workers'), worker)
+write('SADD', key('workers'), worker)
 
 -- A sweep does the rest, if there is more.
 local LET_THROUGH_MAX = 5000

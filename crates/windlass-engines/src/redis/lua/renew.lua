@@ -8,8 +8,8 @@ end
 
 -- Numbers that were given to jobs are not given to others.
 if tonumber(redis.call('GET', key('sequence')) or 0) < tonumber(ARGV[6]) then
-  redis.call('SET', key('sequence'), ARGV[6])
+  write('SET', key('sequence'), ARGV[6])
 end
-redis.call('HSET', key('layout'), 'incarnation', incarnation)
+write('HSET', key('layout'), 'incarnation', incarnation)
 change_catalogue()
 return answer('')

@@ -1,13 +1,16 @@
 -- report: notes how far running jobs are, each only while its fence holds.
 -- ARGV number of reports, for each: id, token, progress as JSON
 -- answers for each '1', or '' if the claim is lost
-local answers = {}
+local ids, tokens, progress = {}, {}, {}
 for i = 1, number_arg() do
-  local id, token, progress = arg(), arg(), arg()
-  local job = load(id)
-  local holds = job and job.stage == 'r' and job.token == token
+  ids[i], tokens[i], progress[i] = arg(), arg(), arg()
+end
+
+local answers = {}
+for i, job in ipairs(load_all(ids)) do
+  local holds = job and job.stage == 'r' and job.token == tokens[i]
   if holds then
-    set_note(job, 'progress', progress)
+    set_note(job, 'progress', progress[i])
     save(job)
   end
   answers[i] = holds and '1' or ''

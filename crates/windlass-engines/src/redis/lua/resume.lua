@@ -9,7 +9,7 @@ local pause = redis.call('HGET', key('pauses'), queue)
 if not pause then
   return answer('unchanged')
 end
-redis.call('HDEL', key('pauses'), queue)
+write('HDEL', key('pauses'), queue)
 change_catalogue()
 local ends = string.match(pause, '^%d+\n(%d*)')
 if ends ~= '' and tonumber(ends) <= NOW then

@@ -11,5 +11,5 @@ end
 if not stored and redis.call('HLEN', key('breakers')) >= most then
   return answer('full')
 end
-redis.call('HSET', key('breakers'), name, digits(version + 1) .. ' ' .. state)
+write('HSET', key('breakers'), name, digits(version + 1) .. ' ' .. state)
 return answer('done')

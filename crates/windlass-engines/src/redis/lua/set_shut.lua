@@ -5,8 +5,9 @@ local queue, shut = arg(), arg()
 if redis.call('HEXISTS', key('queues'), queue) == 0 then
   return answer('')
 end
-if redis.call(shut == '1' and 'SADD' or 'SREM', key('shut'), queue) == 0 then
+if redis.call('SISMEMBER', key('shut'), queue) == (shut == '1' and 1 or 0) then
   return answer('unchanged')
 end
+write(shut == '1' and 'SADD' or 'SREM', key('shut'), queue)
 change_catalogue()
 return answer('done')

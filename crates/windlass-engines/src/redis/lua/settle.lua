@@ -14,7 +14,7 @@ local texts = get_jobs(STATE, ids)
 -- Plain successes are written together at the end.
 local RUNNING_BYTES = HEAD_BYTES + CLAIM_BYTES
 local NOW_BYTES = struct.pack('>I8', NOW)
-local states, ended, gone, noted, traces, left = {}, {}, {}, {}, {}, {}
+local states, ended = {}, {}
 
 -- Until when a job is kept that ends now, in digits.
 local kept = {}
@@ -26,17 +26,17 @@ end
 local function succeed(id, text, token, ran_for, flags)
   local type = struct.unpack('>I4', text, 3)
   local worker = string.sub(text, 56, 71)
-  left[worker] = left[worker] or {}
-  table.insert(left[worker], id)
+  let_go[worker] = let_go[worker] or {}
+  table.insert(let_go[worker], id)
   count(type, 'succeeded')
   local days = kind(type).days
   if days == 0 then
-    gone[#gone + 1] = id
     if flags == 1 then
-      noted[#noted + 1] = id
+      forget(id, flags)
+    else
+      gone[#gone + 1] = id
     end
-    traces[#traces + 1] = NOW_DIGITS
-    traces[#traces + 1] = id .. token
+    add_trace(id, token)
     return
   end
   states[#states + 1] = id
@@ -49,15 +49,6 @@ end
 local function write_successes()
   set_jobs(STATE, states)
   call_many('ZADD', key('ended'), ended)
-  delete_jobs(gone)
-  for _, id in ipairs(noted) do
-    redis.call('UNLINK', key('notes:') .. id, key('attempts:') .. id)
-  end
-  add_traces(traces)
-  for worker, jobs in pairs(left) do
-    call_many('SREM', key('held:') .. worker, jobs)
-  end
-  states, ended, gone, noted, traces, left = {}, {}, {}, {}, {}, {}
 end
 
 -- Whether a job with notes ends as one without does: nobody has asked it to stop. It gives up its key then.
@@ -77,31 +68,37 @@ local function decode_order(text)
   return decoded[text]
 end
 
+-- By which token this script settles a job; '' if a rescuer does.
+local settled = {}
+
 local function settle(id, text, token, ran_for, order)
+  if settled[id] then
+    return settled[id] == token and 'a' or ''
+  end
   if not text or #text ~= RUNNING_BYTES or string.sub(text, 1, 1) ~= 'r' or string.sub(text, 40, 55) ~= token then
     return settled_before(id, text, token) and 'a' or ''
   end
   local flags = string.byte(text, 2) % 2
-  local job = (flags == 1 or order ~= '') and decode(id, text)
+  local job = (flags == 1 or order ~= '') and know(id, text)
   if job == nil then
     -- It cannot be read. Whoever lets its worker out gives it up.
     return ''
   end
+  local span = tonumber(ran_for)
+  if not span and ran_for ~= '' then
+    error('expected how long a job ran, got ' .. ran_for)
+  end
+  settled[id] = by_worker and token or ''
   if order == '' and (flags == 0 or ends_plainly(job)) then
-    succeed(id, text, token, tonumber(ran_for), flags)
+    succeed(id, text, token, span, flags)
     return 's'
   end
-  land(job, decode_order(order == '' and plain_success or order), by_worker and token or nil, tonumber(ran_for))
+  land(job, decode_order(order == '' and plain_success or order), by_worker and token or nil, span)
   return job.stage
 end
 
-local answers, seen = {}, {}
+local answers = {}
 for i, id in ipairs(ids) do
-  if seen[id] then
-    write_successes()
-    texts[i] = get_job(STATE, id)
-  end
-  seen[id] = true
   answers[i] = settle(id, texts[i], tokens[i], spans[i], orders[i])
 end
 write_successes()

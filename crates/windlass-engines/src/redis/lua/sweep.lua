@@ -2,19 +2,23 @@
 -- ARGV at most so many, why what has expired is cancelled; number of types, for each: number, name, queue
 -- answers how many jobs were changed, and '1' if there is more to do
 local limit, expired_reason = number_arg(), arg()
+local types = {}
+for i = 1, number_arg() do
+  types[i] = {number = number_arg(), name = arg(), queue = arg()}
+end
 
 local function expired(most)
   return redis.call('ZRANGEBYSCORE', key('expiring'), '-inf', NOW_DIGITS, 'LIMIT', 0, most)
 end
 
 local changed = 0
-for _, id in ipairs(expired(limit)) do
-  local job = load(id)
+local expired_ids = expired(limit)
+for i, job in ipairs(load_all(expired_ids)) do
   if job and waits(job) then
     cancel_waiting(job, expired_reason)
     changed = changed + 1
   else
-    redis.call('ZREM', key('expiring'), id)
+    write('ZREM', key('expiring'), expired_ids[i])
   end
 end
 
@@ -35,7 +39,7 @@ end
 -- Jobs of a type without a gate, at most so many: tables of id and lane.
 local function waiting_of(type, most)
   local waiting = {}
-  for _, lane in ipairs(busy_lanes({type})) do
+  for _, lane in ipairs(close_empty_lanes({type})) do
     if lane.letter ~= 's' and #waiting < most then
       for _, id in ipairs(redis.call('ZRANGE', lane.key, 0, most - #waiting - 1)) do
         waiting[#waiting + 1] = {id = id, lane = lane.key}
@@ -47,10 +51,9 @@ end
 
 -- Without any worker of a queue nothing is known: a producer that starts first must not see its jobs parked.
 local unhandled = {}
-for _ = 1, number_arg() do
-  local type, name, queue = number_arg(), arg(), arg()
-  if served[queue] and not handled[name] then
-    unhandled[#unhandled + 1] = {type = type, gate = NO_HANDLER .. name}
+for _, of in ipairs(types) do
+  if served[of.queue] and not handled[of.name] then
+    unhandled[#unhandled + 1] = {type = of.number, gate = NO_HANDLER .. of.name}
   end
 end
 
@@ -74,6 +77,7 @@ for type in pairs(handled) do
   let_through(NO_HANDLER .. type, limit)
 end
 
+write_all()
 local more = #expired(1) > 0
 for _, of in ipairs(unhandled) do
   more = more or #waiting_of(of.type, 1) > 0

@@ -16,13 +16,23 @@ local function take(due, every, tolerance, wanted)
   return granted, from + granted * every, there == 0 and digits(- room) or ''
 end
 
+-- What is remembered of each key, with what this script has taken.
+local known_due = {}
+local function due_of(member)
+  if known_due[member] == nil then
+    known_due[member] = tonumber(redis.call('ZSCORE', key('tokens'), member) or nil) or false
+  end
+  return known_due[member] or nil
+end
+
 local answers = {}
 for _ = 1, number_arg() do
   local member, every, tolerance, wanted = arg(), number_arg(), number_arg(), number_arg()
-  local due = tonumber(redis.call('ZSCORE', key('tokens'), member) or nil)
+  local due = due_of(member)
   local granted, remembered, wait = take(due, every, tolerance, wanted)
   if granted > 0 or (due and due > remembered) then
-    redis.call('ZADD', key('tokens'), digits(remembered), member)
+    known_due[member] = remembered
+    write('ZADD', key('tokens'), digits(remembered), member)
   end
   for _, value in ipairs({digits(granted), digits(remembered), wait}) do
     answers[#answers + 1] = value

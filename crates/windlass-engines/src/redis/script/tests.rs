@@ -7,7 +7,7 @@ use crate::redis::keys::Keys;
 
 /// Every command and every option that stands in a script or is sent by this engine, with the version of Redis that
 /// brought it in the form in which it is used here.
-const KNOWN: [(&str, (u32, u32)); 54] = [
+const KNOWN: [(&str, (u32, u32)); 55] = [
     ("CONFIG", (2, 0)),
     ("EVAL", (2, 6)),
     ("EVALSHA", (2, 6)),
@@ -24,6 +24,7 @@ const KNOWN: [(&str, (u32, u32)); 54] = [
     ("HSET", (4, 0)),
     ("INFO", (1, 0)),
     ("LIMIT", (1, 0)),
+    ("LLEN", (1, 0)),
     ("LRANGE", (1, 0)),
     ("LREM", (1, 0)),
     ("LTRIM", (1, 0)),

@@ -30,8 +30,9 @@ local function close_gates()
   end
 end
 
--- What a script gives back: the time, the queues to hint at, and what it was asked for.
+-- What a script gives back once everything is written: the time, the queues to hint at, and what it was asked for.
 local function answer(value)
+  write_all()
   write_counts()
   close_gates()
   local queues = {}

@@ -12,11 +12,11 @@ local args_taken = 6
 -- The next argument of this script.
 local function arg()
   args_taken = args_taken + 1
-  return ARGV[args_taken]
+  return ARGV[args_taken] or error('expected at least ' .. args_taken .. ' arguments, got ' .. #ARGV)
 end
 
 local function number_arg()
-  return tonumber(arg())
+  return tonumber(arg()) or error('expected a number as argument ' .. args_taken .. ', got ' .. ARGV[args_taken])
 end
 
 local function key(name)
@@ -40,17 +40,17 @@ end
 local NOW = read_clock()
 local NOW_DIGITS = digits(NOW)
 
-do
-  local layout = redis.call('HMGET', key('layout'), 'incarnation', 'catalogue', 'beats')
-  if layout[1] ~= ARGV[1] then
-    return {'lost'}
-  end
-  if ARGV[5] ~= '0' and (tonumber(layout[3]) or 0) < tonumber(ARGV[5]) then
-    return {'older'}
-  end
-  if ARGV[2] ~= '' and layout[2] ~= ARGV[2] then
-    return {'stale'}
-  end
+local LAYOUT = redis.call('HMGET', key('layout'), 'incarnation', 'catalogue', 'beats')
+local BEATS = tonumber(LAYOUT[3]) or 0
+
+if LAYOUT[1] ~= ARGV[1] then
+  return {'lost'}
+end
+if ARGV[5] ~= '0' and BEATS < tonumber(ARGV[5]) then
+  return {'older'}
+end
+if ARGV[2] ~= '' and LAYOUT[2] ~= ARGV[2] then
+  return {'stale'}
 end
 
 -- Lua can hand over only so many arguments at once. Even, because some commands take pairs.
@@ -79,9 +79,54 @@ local function get_many(name, fields)
   return values
 end
 
+-- There is no rollback. So whatever a script wants to change is noted first, and done with its answer, when all arguments and
+-- rows were read: one that cannot be read leaves nothing half done. Guarded by
+-- `script::tests::a_call_that_is_damaged_leaves_everything_as_it_was`.
+local writes = {}
+
+-- What a command takes. Asked before anything is written: it would stop a script where it stands.
+local function check_value(value)
+  local kind_of_value = type(value)
+  if kind_of_value ~= 'string' and kind_of_value ~= 'number' then
+    error('expected a text or a number to write, got a ' .. kind_of_value)
+  end
+end
+
+-- A command that changes something, for later.
+local function write(...)
+  local command = {...}
+  for i = 1, select('#', ...) do
+    check_value(command[i])
+  end
+  writes[#writes + 1] = command
+end
+
+-- One with any number of arguments.
+local function write_many(command, name, values)
+  for first = 1, #values, ARGS_MAX do
+    write(command, name, unpack(values, first, math.min(first + ARGS_MAX - 1, #values)))
+  end
+end
+
+-- What is gathered elsewhere until all was read, and written after the rest, many at once.
+local writers = {}
+local function on_write(writer)
+  writers[#writers + 1] = writer
+end
+
+local function write_all()
+  for _, command in ipairs(writes) do
+    redis.call(unpack(command))
+  end
+  writes = {}
+  for _, writer in ipairs(writers) do
+    writer()
+  end
+end
+
 -- Queues or types have changed. The version is the time of the change, so that a store which comes back older gives none
 -- again that somebody remembers with other contents.
 local function change_catalogue()
-  local version = tonumber(redis.call('HGET', key('layout'), 'catalogue')) or 0
-  redis.call('HSET', key('layout'), 'catalogue', digits(math.max(version + 1, NOW)))
+  local version = tonumber(LAYOUT[2]) or 0
+  write('HSET', key('layout'), 'catalogue', digits(math.max(version + 1, NOW)))
 end

@@ -11,9 +11,49 @@ local function keys_of(type)
   return key('keys:') .. digits(type)
 end
 
+-- What is known of keys, by type and name, with what this script has changed; false for one that nobody holds.
+local holders = {}
+
+local function holder_text(type, name)
+  holders[type] = holders[type] or {}
+  if holders[type][name] == nil then
+    holders[type][name] = redis.call('HGET', keys_of(type), name)
+  end
+  return holders[type][name]
+end
+
+-- Keys that change hands: names by type.
+local changing = {}
+
+-- Notes who holds a key; false for nobody.
+local function set_holder(type, name, text)
+  holders[type] = holders[type] or {}
+  holders[type][name] = text
+  changing[type] = changing[type] or {}
+  changing[type][name] = true
+end
+
+on_write(function()
+  for type, names in pairs(changing) do
+    local held, freed = {}, {}
+    for name in pairs(names) do
+      local text = holders[type][name]
+      if text then
+        held[#held + 1] = name
+        held[#held + 1] = text
+      else
+        freed[#freed + 1] = name
+      end
+    end
+    call_many('HSET', keys_of(type), held)
+    call_many('HDEL', keys_of(type), freed)
+  end
+  changing = {}
+end)
+
 -- Which job holds a key: a table of id, scope and end of its period; nothing if none does.
 local function holder_of(type, name)
-  local text = redis.call('HGET', keys_of(type), name)
+  local text = holder_text(type, name)
   if not text then
     return nil
   end
@@ -50,7 +90,7 @@ local function hold_key(job)
   end
   local period = tonumber(string.sub(scope, 2))
   local lasts = period and digits(job.enqueued + period) or ''
-  redis.call('HSET', keys_of(job.type), name, job.id .. string.sub(scope, 1, 1) .. lasts)
+  set_holder(job.type, name, job.id .. string.sub(scope, 1, 1) .. lasts)
 end
 
 -- Frees the key of a job that ended in this way (d or e), unless it is to be held longer. It may have passed to another
@@ -63,31 +103,40 @@ local function free_key(job, stage)
   end
   holder.stage = stage
   if verdict(holder, 'k') == 'i' then
-    redis.call('HDEL', keys_of(job.type), name)
+    set_holder(job.type, name, false)
   elseif holder['until'] then
-    redis.call('ZADD', key('lapsing'), holder['until'], digits(job.type) .. ':' .. name)
+    write('ZADD', key('lapsing'), holder['until'], digits(job.type) .. ':' .. name)
   end
 end
 
 -- As many as the memory engine keeps: more would outgrow the jobs themselves.
 local TRACES_MAX = 100000
 
--- Notes by which claim jobs ended of which nothing else is kept: pairs of now, and job and token.
-local function add_traces(pairs_of_them)
-  if #pairs_of_them > 0 then
-    call_many('ZADD', key('traces'), pairs_of_them)
-    redis.call('ZREMRANGEBYRANK', key('traces'), 0, - TRACES_MAX - 1)
+-- Notes by which claim jobs ended of which nothing else is kept: pairs of now, and job and token. And jobs of which nothing
+-- is left.
+local traces, gone = {}, {}
+
+local function add_trace(id, token)
+  traces[#traces + 1] = NOW_DIGITS
+  traces[#traces + 1] = id .. token
+end
+
+local function forget(id, flags)
+  unsave(id)
+  gone[#gone + 1] = id
+  if flags % 2 == 1 then
+    write('UNLINK', key('notes:') .. id, key('attempts:') .. id)
   end
 end
 
--- Nothing is left of a job.
-local function forget(id, flags)
-  redis.call('HDEL', hash_of(STATE, id), id)
-  redis.call('HDEL', hash_of(BODY, id), id)
-  if flags % 2 == 1 then
-    redis.call('UNLINK', key('notes:') .. id, key('attempts:') .. id)
+on_write(function()
+  delete_jobs(gone)
+  if #traces > 0 then
+    call_many('ZADD', key('traces'), traces)
+    redis.call('ZREMRANGEBYRANK', key('traces'), 0, - TRACES_MAX - 1)
   end
-end
+  traces, gone = {}, {}
+end)
 
 local TOTALS = {s = 'succeeded', d = 'dead', c = 'cancelled'}
 
@@ -99,15 +148,15 @@ local function finish(job, stage, token)
   free_key(job, stage == 'd' and 'd' or 'e')
   local days = kind(job.type).days
   if stage == 'd' then
-    redis.call('ZADD', key('dead:') .. digits(job.type), job.id, job.id)
+    write('ZADD', key('dead:') .. digits(job.type), job.id, job.id)
   elseif days > 0 then
-    redis.call('ZADD', key('ended'), NOW + days * DAY, job.id)
+    write('ZADD', key('ended'), digits(NOW + days * DAY), job.id)
   else
     -- A job that waits may have been settled before: whoever asks again about that is told so.
     local settled_by = token or note(job, 'settled')
     forget(job.id, job.flags)
     if settled_by then
-      add_traces({NOW_DIGITS, job.id .. settled_by})
+      add_trace(job.id, settled_by)
     end
     return
   end
@@ -123,14 +172,14 @@ end
 -- Makes a job whose state is damaged a dead letter that says so. What it waited for and how often it was tried is lost with
 -- its state. `type` is given by whoever knows it from elsewhere.
 local function give_up(id, type)
-  local text = get_job(STATE, id)
+  local text = not known[id] and get_job(STATE, id)
   if not text or is_sound(text) then
     return
   end
   local job = {id = id, flags = 1, type = type or damaged_type(text), priority = PRIORITY_LAST, enqueued = NOW, due = NOW,
     attempts = 0, failures = 0, crashes = 0, holds = 0}
-  redis.call('ZREM', key('parked:') .. digits(job.type), id)
-  redis.call('ZREM', key('expiring'), id)
+  write('ZREM', key('parked:') .. digits(job.type), id)
+  write('ZREM', key('expiring'), id)
   set_note(job, 'error', DAMAGED)
   set_note(job, 'death', DAMAGED)
   finish(job, 'd')
@@ -145,7 +194,7 @@ end
 
 -- Starts a dead letter over: fresh counters, and whatever the caller has changed. It waits from now on.
 local function start_over(job)
-  redis.call('ZREM', key('dead:') .. digits(job.type), job.id)
+  write('ZREM', key('dead:') .. digits(job.type), job.id)
   count(job.type, 'dead', -1)
   job.attempts, job.failures, job.crashes, job.holds = 0, 0, 0, 0
   drop_notes(job, 'progress', 'death')
@@ -164,18 +213,32 @@ local function note_attempt(job, ending, started, order)
   local line = {number = job.attempt, worker = hex(job.worker), started = digits(started), ended = NOW_DIGITS,
     ending = ending, error = order.error, output = order.output}
   local list = key('attempts:') .. job.id
-  redis.call('RPUSH', list, cjson.encode(line))
-  redis.call('LTRIM', list, -ATTEMPTS_KEPT, -1)
+  local is_full = redis.call('LLEN', list) >= ATTEMPTS_KEPT
+  write('RPUSH', list, cjson.encode(line))
+  if is_full then
+    write('LTRIM', list, -ATTEMPTS_KEPT, -1)
+  end
   -- That there are notes is what tells that the list must go with the job.
   if not has_notes(job) then
     set_note(job, 'tried', '1')
   end
 end
 
+-- Jobs that workers hold no more, by worker.
+local let_go = {}
+
+on_write(function()
+  for worker, ids in pairs(let_go) do
+    call_many('SREM', key('held:') .. worker, ids)
+  end
+  let_go = {}
+end)
+
 local function stop_running(job)
-  redis.call('SREM', key('held:') .. job.worker, job.id)
+  let_go[job.worker] = let_go[job.worker] or {}
+  table.insert(let_go[job.worker], job.id)
   if note(job, 'cancel') then
-    redis.call('SREM', key('stops:') .. job.worker, job.id)
+    write('SREM', key('stops:') .. job.worker, job.id)
     drop_notes(job, 'cancel')
   end
 end
@@ -228,9 +291,11 @@ local function land(job, order, token, ran_for)
   elseif place == 'dead' then
     set_note(job, 'death', order.death)
     finish(job, 'd', token)
-  else
+  elseif place == 'cancelled' then
     set_note(job, 'why', cancel or order.why)
     finish(job, 'c', token)
+  else
+    error('expected a place where a job can land, got ' .. tostring(place))
   end
 end
 
@@ -239,7 +304,7 @@ local function settled_before(id, text, token)
   if not text then
     return redis.call('ZSCORE', key('traces'), id .. token) ~= false
   end
-  local job = decode(id, text)
+  local job = know(id, text)
   if not job then
     return false
   end

@@ -17,10 +17,10 @@ local function first_due(name, after)
   return first[2] and tonumber(first[2])
 end
 
--- The lanes of these types that hold jobs: tables of type, letter, key and due time of the first job. One that turns out
--- to be empty is closed on the way.
+-- The lanes of these types that hold jobs: tables of type, letter, key and due time of the first job. And those that turned out to
+-- be empty, for whoever may write.
 local function busy_lanes(types)
-  local lanes = {}
+  local lanes, empty = {}, {}
   for _, type in ipairs(types) do
     for letter in string.gmatch(mask(type), '[a-kA-Ks]') do
       local name = lane_key(type, letter)
@@ -28,9 +28,18 @@ local function busy_lanes(types)
       if head then
         lanes[#lanes + 1] = {type = type, letter = letter, key = name, head = head}
       else
-        close_lane(type, letter)
+        empty[#empty + 1] = {type = type, letter = letter}
       end
     end
+  end
+  return lanes, empty
+end
+
+-- The same, and closes those that are empty: so that nobody looks at them again.
+local function close_empty_lanes(types)
+  local lanes, empty = busy_lanes(types)
+  for _, lane in ipairs(empty) do
+    close_lane(lane.type, lane.letter)
   end
   return lanes
 end
@@ -91,6 +100,6 @@ end
 
 -- A job that stands among those that wait, but does not wait, or cannot be read: it is taken away from there.
 local function take_away(place, id, type)
-  redis.call('ZREM', place, id)
+  write('ZREM', place, id)
   give_up(id, type)
 end

@@ -13,12 +13,19 @@ local function read_lease(text)
     expiry = tonumber(expiry), takeovers = tonumber(takeovers), asked = asked, metadata = metadata}
 end
 
+-- Leases as this script has read or changed them; false for one that is not there.
+local leases_known = {}
+
 local function find_lease(duty)
-  return read_lease(redis.call('HGET', key('leases'), duty))
+  if leases_known[duty] == nil then
+    leases_known[duty] = read_lease(redis.call('HGET', key('leases'), duty)) or false
+  end
+  return leases_known[duty] or nil
 end
 
 local function save_lease(duty, lease)
-  redis.call('HSET', key('leases'), duty, table.concat({digits(lease.fence), lease.term, lease.holder, lease.since,
+  leases_known[duty] = lease
+  write('HSET', key('leases'), duty, table.concat({digits(lease.fence), lease.term, lease.holder, lease.since,
     digits(lease.heartbeat), digits(lease.expiry), digits(lease.takeovers), lease.asked, lease.metadata}, ' '))
 end
 
@@ -45,5 +52,5 @@ end
 
 -- Tells everybody that a lease is free, or that its holder was asked to give way.
 local function tell_lease(duty)
-  redis.call('PUBLISH', key('stops'), 'lease:' .. duty)
+  write('PUBLISH', key('stops'), 'lease:' .. duty)
 end

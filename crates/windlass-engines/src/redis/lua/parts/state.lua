@@ -58,10 +58,32 @@ local function encode(job)
   return text
 end
 
+-- Jobs as this script has read, made or changed them; false for one that is not there or cannot be read. What happens to a job
+-- happens to its one table here, and is written with all the rest.
+local known = {}
+
 -- Nothing if there is no such job, or its state is damaged.
+local function know(id, text)
+  if known[id] == nil then
+    known[id] = text and decode(id, text) or false
+  end
+  return known[id] or nil
+end
+
 local function load(id)
-  local text = get_job(STATE, id)
-  return text and decode(id, text) or nil
+  if known[id] == nil then
+    know(id, get_job(STATE, id))
+  end
+  return known[id] or nil
+end
+
+-- The same for many: false for each that is not there, or is damaged.
+local function load_all(ids)
+  local jobs = {}
+  for i, text in ipairs(get_jobs(STATE, ids)) do
+    jobs[i] = know(ids[i], text) or false
+  end
+  return jobs
 end
 
 local function waits(job)
@@ -97,32 +119,39 @@ local function note(job, name)
   return job.fresh and job.fresh[name] or stored_notes(job)[name]
 end
 
+-- Jobs whose notes are to be written.
+local noted = {}
+
 -- Notes something about a job; it is written when the job is saved. If that was the first, nothing is stored yet.
 local function set_note(job, name, value)
+  check_value(value)
   if not has_notes(job) then
     job.flags, job.stored = job.flags + 1, {}
   end
+  -- They are read before anything is written, so that damage is met in time.
+  stored_notes(job)
   job.fresh = job.fresh or {}
   job.fresh[name] = value
 end
 
 local function drop_notes(job, ...)
-  local stored = {}
   for _, name in ipairs(has_notes(job) and {...} or {}) do
     if not IS_ASKED[name] or stored_notes(job)[name] then
-      stored[#stored + 1] = name
+      job.dropped = job.dropped or {}
+      table.insert(job.dropped, name)
       stored_notes(job)[name] = nil
+      noted[job.id] = job
     end
     if job.fresh then
       job.fresh[name] = nil
     end
   end
-  if #stored > 0 then
-    redis.call('HDEL', key('notes:') .. job.id, unpack(stored))
-  end
 end
 
 local function write_notes(job)
+  if job.dropped then
+    redis.call('HDEL', key('notes:') .. job.id, unpack(job.dropped))
+  end
   local values = {}
   for name, value in pairs(job.fresh or {}) do
     values[#values + 1] = name
@@ -131,13 +160,33 @@ local function write_notes(job)
   if #values > 0 then
     redis.call('HSET', key('notes:') .. job.id, unpack(values))
   end
-  job.fresh = nil
 end
 
+-- States to be written, by id.
+local saved = {}
+
 local function save(job)
-  write_notes(job)
-  set_job(STATE, job.id, encode(job))
+  known[job.id], noted[job.id], saved[job.id] = job, job, encode(job)
 end
+
+-- Nothing of a job is to be written: it is deleted.
+local function unsave(id)
+  known[id], noted[id], saved[id] = false, nil, nil
+end
+
+on_write(function()
+  for _, job in pairs(noted) do
+    write_notes(job)
+    job.fresh, job.dropped = nil, nil
+  end
+  local states = {}
+  for id, text in pairs(saved) do
+    states[#states + 1] = id
+    states[#states + 1] = text
+  end
+  set_jobs(STATE, states)
+  noted, saved = {}, {}
+end)
 
 -- What is noted of a job, names and values in turn.
 local function all_notes(job)

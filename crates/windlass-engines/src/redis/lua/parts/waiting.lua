@@ -33,7 +33,7 @@ end
 
 local function set_mask(type, letters)
   masks[type] = letters
-  redis.call('HSET', key('lanes'), digits(type), letters)
+  write('HSET', key('lanes'), digits(type), letters)
 end
 
 -- Must come before anything is added to a lane: one that is not listed is not looked at.
@@ -62,18 +62,35 @@ local function park(job, gate)
   job.stage = 'p'
   set_note(job, 'gate', gate)
   if not gates_listed[gate] then
-    redis.call('ZADD', key('gates'), 0, gate)
+    write('ZADD', key('gates'), 0, gate)
     gates_listed[gate] = true
   end
-  redis.call('ZADD', key('gate:') .. gate, job.due, job.id)
-  redis.call('ZADD', key('parked:') .. digits(job.type), job.due, job.id)
+  write('ZADD', key('gate:') .. gate, job.due, job.id)
+  write('ZADD', key('parked:') .. digits(job.type), job.due, job.id)
 end
+
+-- Jobs that enter lanes: due times by id, by the key of the lane.
+local entering = {}
+
+on_write(function()
+  for name, of_lane in pairs(entering) do
+    local values = {}
+    for id, due in pairs(of_lane) do
+      values[#values + 1] = due
+      values[#values + 1] = id
+    end
+    call_many('ZADD', name, values)
+  end
+  entering = {}
+end)
 
 local function stand_in_lane(job, is_suspect)
   job.stage = is_suspect and 'u' or (job.due <= NOW and 'w' or 'f')
   local lane = lane_of(job)
   open_lane(job.type, lane)
-  redis.call('ZADD', lane_key(job.type, lane), job.due, job.id)
+  local name = lane_key(job.type, lane)
+  entering[name] = entering[name] or {}
+  entering[name][job.id] = digits(job.due)
 end
 
 -- Expiry is about the first start.
@@ -91,7 +108,7 @@ local function enter_waiting(job, gate)
   end
   local expires = expiry(job)
   if expires then
-    redis.call('ZADD', key('expiring'), expires, job.id)
+    write('ZADD', key('expiring'), expires, job.id)
   end
   hint(job.type)
   save(job)
@@ -107,7 +124,7 @@ end
 
 -- Takes a job away from behind a gate. If it was the last, the gate goes off the list with the answer.
 local function leave_gate(gate, id)
-  redis.call('ZREM', key('gate:') .. gate, id)
+  write('ZREM', key('gate:') .. gate, id)
   gates_left[gate] = true
 end
 
@@ -115,13 +132,17 @@ end
 local function leave_waiting(job)
   if job.stage == 'p' then
     leave_gate(gate_of(job), job.id)
-    redis.call('ZREM', key('parked:') .. digits(job.type), job.id)
+    write('ZREM', key('parked:') .. digits(job.type), job.id)
     drop_notes(job, 'gate')
   else
-    redis.call('ZREM', lane_key(job.type, lane_of(job)), job.id)
+    local name = lane_key(job.type, lane_of(job))
+    if entering[name] then
+      entering[name][job.id] = nil
+    end
+    write('ZREM', name, job.id)
   end
   if note(job, 'expires') then
-    redis.call('ZREM', key('expiring'), job.id)
+    write('ZREM', key('expiring'), job.id)
   end
 end
 

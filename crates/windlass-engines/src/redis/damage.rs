@@ -1,0 +1,129 @@
+//! There is no rollback in a script: so each reads and judges everything before it writes anything. Here every script is sent
+//! with a damaged last argument, or finds damaged rows, and what it leaves behind is compared with what was there before.
+
+mod scene;
+mod acts;
+
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
+
+use super::call::Args;
+use super::script::{Script, Scripts};
+use acts::{ACTS, Act};
+use scene::{Dump, Scene};
+
+/// What happens to the arguments of scripts, and which were sent.
+#[derive(Debug, Default)]
+pub(super) struct Damage {
+    to_last: Mutex<Option<Last>>,
+    sent: Mutex<BTreeSet<String>>,
+}
+
+/// What happens to the last argument.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Last {
+    Missing,
+    Nonsense,
+}
+
+impl Damage {
+    /// The arguments as they are sent.
+    pub(super) fn of(&self, script: &Script, args: &Args) -> Args {
+        self.sent.lock().unwrap_or_else(PoisonError::into_inner).insert(script.sha.clone());
+        let mut args = args.clone();
+        match self.begun() {
+            Some(Last::Nonsense) if args.drop_last() => _ = args.text("?"),
+            Some(Last::Missing) => _ = args.drop_last(),
+            _ => {}
+        }
+        args
+    }
+
+    fn begun(&self) -> Option<Last> {
+        *self.to_last.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn begin(&self, to_last: Option<Last>) {
+        *self.to_last.lock().unwrap_or_else(PoisonError::into_inner) = to_last;
+    }
+}
+
+fn assert_same(before: &Dump, after: &Dump, what: &str) {
+    for name in before.keys().chain(after.keys()) {
+        assert_eq!(before.get(name), after.get(name), "{name:?}: {what}");
+    }
+}
+
+/// Does one thing on a scene of its own, with damaged arguments; whether it failed.
+async fn does_fail(act: &Act, last: Last) -> bool {
+    let scene = Scene::new().await;
+    let before = scene.dump();
+    scene.store().damage.begin(Some(last));
+    let done = (act.run)(&scene).await;
+    if done.is_err() {
+        assert_same(&before, &scene.dump(), &format!("{}, the last argument {last:?}: {done:?}", act.name));
+    }
+    done.is_err()
+}
+
+#[tokio::test]
+async fn a_call_that_is_damaged_leaves_everything_as_it_was() {
+    let (mut sent, mut spoilt) = (BTreeSet::new(), 0);
+    for act in ACTS {
+        if act.has_arguments {
+            assert!(does_fail(act, Last::Missing).await, "{} does without its last argument", act.name);
+            spoilt += u32::from(does_fail(act, Last::Nonsense).await);
+        }
+        let scene = Scene::new().await;
+        let before = scene.dump();
+        (act.run)(&scene).await.unwrap_or_else(|error| panic!("{}: {error}", act.name));
+        assert_eq!(scene.dump() != before, act.writes, "{}", act.name);
+        sent.extend(scene.store().damage.sent.lock().unwrap().clone());
+    }
+    assert!(spoilt >= 15, "most last arguments cannot be nonsense: {spoilt}");
+    for (name, script) in Scripts::for_server(7).all() {
+        assert!(sent.contains(&script.sha), "{name} was not sent");
+    }
+}
+
+/// Rows that only some jobs have, so that others of the same call come before them; and who must not get past them.
+const ROWS: [(&str, &[&str]); 2] = [
+    (
+        "notes:",
+        &[
+            "claim",
+            "settle",
+            "retire",
+            "renew",
+            "sweep",
+            "purge",
+            "open_gate",
+            "report",
+            "enqueue",
+            "retry",
+            "discard",
+            "cancel a running job",
+        ],
+    ),
+    ("attempts:", &["settle"]),
+];
+
+#[tokio::test]
+async fn a_row_that_is_damaged_leaves_everything_as_it_was() {
+    for (rows, who_fails) in ROWS {
+        let mut failed = BTreeSet::new();
+        for act in ACTS.iter().filter(|act| !act.in_steps) {
+            let scene = Scene::new().await;
+            scene.spoil(rows);
+            let before = scene.dump();
+            let done = (act.run)(&scene).await;
+            if done.is_err() {
+                failed.insert(act.name);
+                assert_same(&before, &scene.dump(), &format!("{} with damaged {rows}: {done:?}", act.name));
+            }
+        }
+        for name in who_fails {
+            assert!(failed.contains(name), "{name} did not look at {rows}; those that did: {failed:?}");
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! Everything that is asked of an engine, at least once by each script. Where a call may hold several items, it does, and the
+//! last is the one with the most to read.
+
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use windlass_core::admin::ListRequest;
+use windlass_core::breaker::BreakerState;
+use windlass_core::claim::{ClaimRequest, Suspects};
+use windlass_core::engine::{Admin, Declaration, Engine, RescueRequest, Result};
+use windlass_core::enqueue::EnqueueRequest;
+use windlass_core::enqueue::RequestId;
+use windlass_core::error::EngineError;
+use windlass_core::job::{Phase, Progress};
+use windlass_core::job_type::TypeSpec;
+use windlass_core::lease::{LeaseRequest, Leases, Renewal, TermId};
+use windlass_core::lease_watch::Suspicion;
+use windlass_core::names::{BreakerName, LimitName, QueueName};
+use windlass_core::policies::{Policies, Take};
+use windlass_core::priority::Priority;
+use windlass_core::queue::QueueSpec;
+use windlass_core::rate_limit::Pace;
+use windlass_core::settle::Transition;
+use windlass_core::worker::{Heartbeat, WorkerId};
+
+use super::scene::{
+    AWAKE, SILENT, Scene, card, claim_request, duty, gate, kind, new_job, oops, queue, settled, with_key,
+};
+
+/// Something that is asked of an engine.
+pub(super) struct Act {
+    pub(super) name: &'static str,
+    pub(super) writes: bool,
+    pub(super) has_arguments: bool,
+    /// Whether it is more than one script: what the first has done stays if a later one fails.
+    pub(super) in_steps: bool,
+    pub(super) run: fn(&Scene) -> BoxFuture<'_, Result<()>>,
+}
+
+const fn act(name: &'static str, writes: bool, run: fn(&Scene) -> BoxFuture<'_, Result<()>>) -> Act {
+    Act { name, writes, has_arguments: true, in_steps: false, run }
+}
+
+const fn bare(name: &'static str, run: fn(&Scene) -> BoxFuture<'_, Result<()>>) -> Act {
+    Act { name, writes: false, has_arguments: false, in_steps: false, run }
+}
+
+const fn steps(name: &'static str, run: fn(&Scene) -> BoxFuture<'_, Result<()>>) -> Act {
+    Act { name, writes: true, has_arguments: true, in_steps: true, run }
+}
+
+macro_rules! act {
+    (|$scene:ident| $what:expr) => {
+        |$scene| async move { $what.await.map(drop) }.boxed()
+    };
+}
+
+pub(super) const ACTS: &[Act] = &[
+    bare("now", act!(|scene| scene.engine.now())),
+    bare("catalogue", |scene| async { scene.store().reload().await.map_err(EngineError::from) }.boxed()),
+    bare("workers", act!(|scene| scene.engine.workers())),
+    act("declare", true, act!(|scene| scene.engine.declare(declaration()))),
+    act("enqueue", true, act!(|scene| scene.engine.enqueue(enqueue_request()))),
+    act("receipt", false, act!(|scene| scene.engine.receipt(scene.request))),
+    act("claim", true, act!(|scene| scene.engine.claim(claim_request(AWAKE, 10)))),
+    steps("claim a suspect", act!(|scene| claim_suspect(scene))),
+    act("repeat a claim", true, act!(|scene| repeat_claim(scene))),
+    act("outlook", false, |scene| {
+        async { scene.engine.outlook(&[queue()], &[kind("work")]).await.map(drop) }.boxed()
+    }),
+    act("settle", true, act!(|scene| scene.engine.settle(settlements(scene)))),
+    act("settle plainly", true, act!(|scene| scene.engine.settle(successes(scene)))),
+    act("report", true, act!(|scene| scene.engine.report(reports(scene)))),
+    act(
+        "register",
+        true,
+        act!(|scene| scene.engine.register(card(WorkerId::from_random(9), vec![kind("nobodys")]))),
+    ),
+    act(
+        "extend",
+        true,
+        act!(|scene| scene.engine.extend(Heartbeat { worker: SILENT, lease: Duration::from_secs(30) })),
+    ),
+    act("asked_to_stop", false, act!(|scene| scene.engine.asked_to_stop(AWAKE))),
+    act("retire", true, act!(|scene| scene.engine.retire(AWAKE))),
+    act("renew", true, |scene| {
+        async { scene.store().renew(&scene.store().opened()).await.map_err(EngineError::from) }.boxed()
+    }),
+    steps("rescue", act!(|scene| scene.engine.rescue(rescue_request()))),
+    act("sweep", true, act!(|scene| scene.engine.sweep(100))),
+    steps("prune", act!(|scene| prune(scene))),
+    act("job", false, act!(|scene| scene.engine.job(scene.waiting))),
+    act("attempts", false, act!(|scene| scene.engine.attempts(scene.dead))),
+    act("list", false, act!(|scene| scene.engine.list(list_request(None)))),
+    act("list_dead", false, act!(|scene| scene.engine.list(list_request(Some(Phase::Dead))))),
+    act("queues", false, act!(|scene| scene.engine.queues())),
+    act("cancel", true, act!(|scene| scene.engine.cancel(scene.waiting, "enough"))),
+    act("cancel a running job", true, act!(|scene| scene.engine.cancel(scene.running[1].job.id, "enough"))),
+    act("retry", true, act!(|scene| scene.engine.retry(scene.dead))),
+    act("discard", true, act!(|scene| scene.engine.discard(scene.dead))),
+    act(
+        "set_priority",
+        true,
+        act!(|scene| scene.engine.set_priority(scene.waiting, Priority::new(1).unwrap())),
+    ),
+    act("pause", true, |scene| {
+        async { scene.engine.pause(&queue(), Some("why"), None).await.map(drop) }.boxed()
+    }),
+    steps("resume", act!(|scene| resume(scene))),
+    act("set_shut", true, |scene| async { scene.engine.set_shut(&queue(), true).await.map(drop) }.boxed()),
+    act("purge", true, |scene| async { scene.engine.purge(&queue(), 100).await.map(drop) }.boxed()),
+    act("open_gate", true, |scene| async { scene.engine.open_gate(&gate(), 100).await.map(drop) }.boxed()),
+    act("breakers", false, act!(|scene| scene.engine.breakers())),
+    act("save_breaker", true, act!(|scene| save_breaker(scene))),
+    act("still_hold", false, act!(|scene| still_hold(scene))),
+    act("take_tokens", true, act!(|scene| take_tokens(scene))),
+    act("gates", false, act!(|scene| scene.engine.gates(None, 10))),
+    act("behind", false, |scene| async { scene.engine.behind(&gate(), 10).await.map(drop) }.boxed()),
+    act("take_leases", true, act!(|scene| take_leases(scene))),
+    act("renew_leases", true, act!(|scene| renew_leases(scene))),
+    act("release_leases", true, |scene| {
+        async { scene.engine.release_leases(&leases(scene)).await.map(drop) }.boxed()
+    }),
+    act("leases_hold", false, |scene| {
+        async { scene.engine.leases_hold(&leases(scene)).await.map(drop) }.boxed()
+    }),
+    act("leases", false, act!(|scene| scene.engine.leases())),
+    act("step_down", true, |scene| async { scene.engine.step_down(&duty("rescue")).await.map(drop) }.boxed()),
+];
+
+fn declaration() -> Declaration {
+    let name = QueueName::parse("new").unwrap();
+    let types = ["first", "second"].map(|of| TypeSpec::new(kind(of), name.clone())).to_vec();
+    Declaration { queues: vec![QueueSpec::new(name)], types }
+}
+
+fn enqueue_request() -> EnqueueRequest {
+    let jobs = vec![new_job(), with_key("fresh"), with_key("fresh"), with_key("dead"), with_key("waiting")];
+    EnqueueRequest { request: RequestId::from_random(fastrand::u128(..)), jobs }
+}
+
+async fn claim_suspect(scene: &Scene) -> Result<()> {
+    let suspects = Suspects::One { crashes_max: 3 };
+    // Nothing is suspect yet; but a rescue makes it so.
+    if scene.store().damage.begun().is_none() {
+        scene.engine.rescue(rescue_request()).await?;
+    }
+    scene.engine.claim(ClaimRequest { suspects, ..claim_request(AWAKE, 1) }).await.map(drop)
+}
+
+async fn repeat_claim(scene: &Scene) -> Result<()> {
+    scene.engine.claim(ClaimRequest { repeat: true, ..scene.claim.clone() }).await.map(drop)
+}
+
+fn settlements(scene: &Scene) -> Vec<windlass_core::settle::Settlement> {
+    let retry = Transition::Retry { after: Duration::from_secs(1), error: oops() };
+    let result = Transition::Succeed { result: Some("1".to_owned()) };
+    vec![
+        settled(&scene.running[0], retry.clone()),
+        settled(&scene.running[1], result),
+        settled(&scene.running[2], retry),
+    ]
+}
+
+fn successes(scene: &Scene) -> Vec<windlass_core::settle::Settlement> {
+    scene.running.iter().map(|claimed| settled(claimed, Transition::Succeed { result: None })).collect()
+}
+
+fn reports(scene: &Scene) -> Vec<(windlass_core::claim::Fence, Progress)> {
+    scene.running.iter().map(|claimed| (claimed.fence(), Progress { percent: 5, note: None })).collect()
+}
+
+fn rescue_request() -> RescueRequest {
+    let silent = vec![Suspicion { worker: SILENT, beats: 0 }];
+    RescueRequest { silent, crashes_max: 3, limit: 500 }
+}
+
+async fn prune(scene: &Scene) -> Result<()> {
+    scene.engine.settle(successes(scene)).await.ok();
+    scene.clock.advance(Duration::from_secs(8 * 24 * 60 * 60));
+    scene.engine.prune(100).await.map(drop)
+}
+
+async fn resume(scene: &Scene) -> Result<()> {
+    if scene.store().damage.begun().is_none() {
+        scene.engine.pause(&queue(), None, None).await?;
+    }
+    scene.engine.resume(&queue()).await.map(drop)
+}
+
+fn list_request(phase: Option<Phase>) -> ListRequest {
+    ListRequest { phase, limit: 10, ..ListRequest::default() }
+}
+
+async fn save_breaker(scene: &Scene) -> Result<()> {
+    let name = BreakerName::parse("shop").unwrap();
+    scene.engine.save_breaker(&name, 0, &BreakerState::default()).await.map(drop)
+}
+
+async fn still_hold(scene: &Scene) -> Result<()> {
+    let fences: Vec<_> = scene.running.iter().map(|claimed| claimed.fence()).collect();
+    scene.engine.still_hold(&fences).await.map(drop)
+}
+
+async fn take_tokens(scene: &Scene) -> Result<()> {
+    let pace = Pace { every: 1_000_000, tolerance: 5_000_000, handful: 1 };
+    let take =
+        |key: &str| Take { limit: LimitName::parse("calls").unwrap(), key: key.to_owned(), pace, wanted: 2 };
+    scene.engine.take_tokens(&[take("one"), take("two"), take("one")]).await.map(drop)
+}
+
+async fn take_leases(scene: &Scene) -> Result<()> {
+    let duties = ["first", "second"].map(|name| (duty(name), Duration::from_secs(600))).to_vec();
+    let id = TermId::from_random(fastrand::u128(..));
+    scene.engine.take_leases(&LeaseRequest { worker: AWAKE, id, duties }).await.map(drop)
+}
+
+fn leases(scene: &Scene) -> Vec<windlass_core::lease::LeaseFence> {
+    let other = windlass_core::lease::LeaseFence { duty: duty("prune"), ..scene.lease.clone() };
+    vec![scene.lease.clone(), other]
+}
+
+async fn renew_leases(scene: &Scene) -> Result<()> {
+    let renewals: Vec<_> = leases(scene).into_iter().map(|lease| Renewal { lease, metadata: None }).collect();
+    scene.engine.renew_leases(&renewals).await.map(drop)
+}
