@@ -25,6 +25,7 @@ pub async fn a_queue_is_kept_as_it_was_declared(h: &Harness) {
     for spec in QueueSpec::built_in() {
         declare(h, vec![spec.clone()]).await.expect(UP);
         assert_eq!(h.status_of(spec.name.as_str()).await.spec, spec);
+        assert!(h.engine.queue_specs().await.expect(UP).contains(&spec));
     }
 }
 

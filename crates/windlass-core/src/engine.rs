@@ -123,6 +123,11 @@ pub trait Admin: Send + Sync + 'static {
     /// All queues with their counts, by priority and name. No count scans the jobs.
     async fn queues(&self) -> Result<Vec<QueueStatus>>;
 
+    /// All queues as they were declared, perhaps some seconds ago: what a worker asks again and again.
+    async fn queue_specs(&self) -> Result<Vec<QueueSpec>> {
+        Ok(self.queues().await?.into_iter().map(|queue| queue.spec).collect())
+    }
+
     /// All types, by name.
     async fn types(&self) -> Result<Vec<TypeStatus>>;
 
@@ -241,6 +246,8 @@ pub enum Hint {
     Lease(DutyName),
     /// Anything may have changed; somebody else wrote.
     Any,
+    /// The engine has just looked at these queues by itself, and nothing is due there: whoever polls need not, this time.
+    Quiet(Vec<QueueName>),
 }
 
 /// Whoever wants hints.

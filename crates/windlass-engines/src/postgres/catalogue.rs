@@ -71,6 +71,13 @@ impl Catalogue {
         self.types.values()
     }
 
+    /// Whether other types belong to queues in another version.
+    pub(super) fn has_other_types_than(&self, other: &Self) -> bool {
+        let is_there =
+            |spec: &TypeSpec| other.types.get(&spec.name).is_some_and(|its| its.queue == spec.queue);
+        self.types.len() != other.types.len() || !self.types.values().all(is_there)
+    }
+
     /// The types of a queue.
     pub(super) fn types_of(&self, queue: &QueueName) -> impl Iterator<Item = &TypeSpec> {
         self.types.values().filter(move |spec| spec.queue == *queue)

@@ -28,6 +28,7 @@ mod leases;
 mod hints;
 mod wake;
 mod listen;
+mod look;
 mod doctor;
 mod inside;
 #[cfg(feature = "sqlx")]
@@ -72,6 +73,7 @@ use windlass_core::lease::{
 use windlass_core::names::{BreakerName, DutyName, QueueName, TypeName};
 use windlass_core::policies::{BreakersRead, Policies, Saved, Take};
 use windlass_core::priority::Priority;
+use windlass_core::queue::QueueSpec;
 use windlass_core::rate_limit::Taken;
 use windlass_core::settle::{Settled, Settlement};
 use windlass_core::worker::{Beat, Heartbeat, WorkerCard, WorkerId, WorkerSighting};
@@ -238,6 +240,10 @@ impl Store {
         let queues = conn.ask(&self.sql.load_queues, &[]).await?;
         let types = conn.ask(&self.sql.load_types, &[]).await?;
         let read = Arc::new(Catalogue::read(version, &queues, &types)?);
+        if self.catalogue().has_other_types_than(&read) {
+            // What claims ask for of each queue changes with it.
+            self.positions().forget_uses();
+        }
         let mut kept = self.catalogue.write().unwrap_or_else(PoisonError::into_inner);
         if read.version > kept.version {
             *kept = read;
@@ -383,6 +389,11 @@ impl Admin for PostgresEngine {
 
     async fn queues(&self) -> Result<Vec<QueueStatus>> {
         self.run(|store| async move { store.queues().await }).await
+    }
+
+    /// Without asking: each claim and each look tells if what is remembered is no longer true.
+    async fn queue_specs(&self) -> Result<Vec<QueueSpec>> {
+        Ok(self.store.catalogue().queues().map(|queue| queue.spec.clone()).collect())
     }
 
     async fn types(&self) -> Result<Vec<TypeStatus>> {

@@ -54,8 +54,7 @@ impl Store {
             open.iter().filter(is_stale).cloned().collect()
         };
         if !stale.is_empty() {
-            let conn = self.work.get().await?;
-            self.look(&conn, &stale).await?;
+            self.look_at(&stale).await?;
         }
         Ok(())
     }

@@ -137,6 +137,11 @@ impl Positions {
         self.0.iter().filter(|(_, lanes)| is_used(lanes)).map(|(scope, _)| scope.clone()).collect()
     }
 
+    /// None is in use until it is claimed from again.
+    pub(super) fn forget_uses(&mut self) {
+        self.0.values_mut().for_each(|lanes| lanes.used_at = None);
+    }
+
     /// What a look from the very front found first in a lane: claims start no later than there.
     pub(super) fn saw(&mut self, scope: &Scope, priority: Priority, first: Option<Place>) {
         let Some(lanes) = self.0.get_mut(scope) else { return };

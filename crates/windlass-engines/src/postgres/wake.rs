@@ -1,31 +1,20 @@
 //! How this process learns that there is something to claim. Its own writes tell it at once. Those of others wake it by
 //! a notification, if it has said that it waits: each costs the whole server a lock at commit, so nobody sends one that
-//! nobody waits for. Under both lies a look, about once a second, one statement for all queues.
+//! nobody waits for. Under both lies the look.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant as Moment};
 
 use windlass_core::claim::{ClaimRequest, Outlook, Suspects};
 use windlass_core::engine::Hint;
-use windlass_core::job::JobId;
 use windlass_core::names::{QueueName, TypeName};
-use windlass_core::priority::Priority;
 
 use super::Store;
-use super::conn::Conn;
 use super::fault::Step;
-use super::position::{LongLook, Place, Scope};
 use super::row::to_json;
-use super::value::{Instant, text, texts};
+use super::value::{text, texts};
 
-/// A look takes at most this part of the time, however much it has to walk over.
-const LOOK_PART: u32 = 50;
-/// A look that takes so long has walked over thousands of rows, and claims should not.
-const LONG_LOOK: Duration = Duration::from_millis(5);
-/// A queue from which nothing was claimed for this long is no longer looked at: workers ask at least once a day.
-const IN_USE_FOR: Duration = Duration::from_secs(25 * 60 * 60);
 /// A mark is written again before others take it for forgotten.
 const MARK_AGAIN: Duration = Duration::from_secs(20);
 /// Somebody else is woken at most this often for one queue.
@@ -209,94 +198,12 @@ impl Store {
         }
     }
 
-    /// Looks from the very front, about once a second, for as long as the engine lives.
-    pub(super) async fn keep_looking(store: std::sync::Weak<Self>, every: Duration) {
-        let mut pause = every;
-        loop {
-            // may sleep: this is the poll itself.
-            tokio::time::sleep(pause).await;
-            let Some(store) = store.upgrade() else { return };
-            let start = Moment::now();
-            if let Err(fault) = store.look_around().await {
-                tracing::debug!(?fault, "a look for work failed");
-            }
-            let took = start.elapsed();
-            pause = every.max(took * LOOK_PART);
-        }
-    }
-
-    /// One look at all queues in use: positions step back to what was missed, and whoever waits is told.
-    async fn look_around(&self) -> Step<()> {
+    /// Writes the marks again that others would soon take for forgotten.
+    pub(super) async fn mark_again(&self) -> Step<()> {
         let old = self.appetite().old_marks(Moment::now());
         if !old.is_empty() {
             self.write_appetite(&Told { mark: old, ..Told::default() }).await?;
         }
-        let scopes = self.positions().in_use(Moment::now(), IN_USE_FOR);
-        if scopes.is_empty() {
-            return Ok(());
-        }
-        let conn = self.work.get().await?;
-        let due = self.look(&conn, &scopes).await?;
-        due.iter().for_each(|queue| self.listeners.tell(&Hint::Queue(queue.clone())));
         Ok(())
-    }
-
-    /// How long the last look took.
-    pub(super) fn look_takes(&self) -> Duration {
-        Duration::from_micros(self.look_micros.load(Ordering::Relaxed))
-    }
-
-    /// A look at some queues from the very front, and at where other processes have put jobs back. Gives the queues in which
-    /// something is due.
-    pub(super) async fn look(&self, conn: &Conn, scopes: &[Scope]) -> Step<HashSet<QueueName>> {
-        let queues: Vec<_> = scopes.iter().map(|scope| scope.queue.to_string()).collect();
-        let types: Vec<_> = scopes.iter().map(|scope| scope.types.as_ref().map(to_json)).collect();
-        let (start, at) = (Moment::now(), self.estimated_now());
-        let rows = conn.ask(&self.sql.look, &[texts(&queues), texts(&types)]).await?;
-        self.look_micros
-            .store(u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
-        let mut first: HashMap<(usize, Priority), Place> = HashMap::new();
-        let mut put_back = Vec::new();
-        for row in &rows {
-            let Ok(priority) = Priority::new(row.try_get::<_, i16>(1)?.into()) else { continue };
-            let due = row.try_get::<_, Instant>(2)?.0;
-            match row.try_get::<_, Option<i64>>(0)? {
-                Some(place) => {
-                    let place = usize::try_from(place).unwrap_or(0).saturating_sub(1);
-                    first.insert((place, priority), (due, JobId(row.try_get(3)?)));
-                }
-                None => {
-                    put_back.extend(QueueName::parse(row.try_get(4)?).map(|queue| (queue, priority, due)))
-                }
-            }
-        }
-        self.positions().put_back(&put_back, start);
-        let long = (self.look_takes() >= LONG_LOOK).then_some(LongLook { began: start, at });
-        Ok(self.take_in(scopes, &first, long))
-    }
-
-    fn take_in(
-        &self,
-        scopes: &[Scope],
-        first: &HashMap<(usize, Priority), Place>,
-        long: Option<LongLook>,
-    ) -> HashSet<QueueName> {
-        let now = self.estimated_now();
-        let mut due = HashSet::new();
-        let mut positions = self.positions();
-        for (place, scope) in scopes.iter().enumerate() {
-            positions.looked(scope, now);
-            for priority in Priority::all() {
-                let head = first.get(&(place, priority)).copied();
-                positions.saw(scope, priority, head);
-                if let Some(look) = long {
-                    positions.advance(scope, priority, head, look);
-                }
-                if head.is_some_and(|head| head.0 <= now) {
-                    due.insert(scope.queue.clone());
-                }
-            }
-        }
-        due
     }
 }

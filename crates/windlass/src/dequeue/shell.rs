@@ -131,7 +131,7 @@ impl Shell {
                 self.waiters.push_back(waiter);
                 None
             }
-            () = self.flag.raised() => Some(Event::Hint),
+            event = self.flag.raised() => Some(event),
             () = sleep_until(self.started, wake_at) => None,
         };
         if let Some(event) = event {

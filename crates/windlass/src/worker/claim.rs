@@ -60,8 +60,10 @@ pub struct Claims {
     held_off_until: Option<Moment>,
     /// So many claims in a row brought nothing although something is due.
     in_vain: u32,
-    /// When to look again if nothing happens.
+    /// When something is known to fall due, or worth another try.
     look_at: Moment,
+    /// When to look again if nothing is known and nothing happens.
+    poll_at: Moment,
     credit: BoostCredit,
     pace: Pace,
     backoff: Backoff,
@@ -107,6 +109,7 @@ impl Claims {
             held_off_until: None,
             in_vain: 0,
             look_at: Moment::ZERO,
+            poll_at: Moment::ZERO,
             credit: BoostCredit::default(),
             pace: Pace::default(),
             backoff: Backoff::default(),
@@ -118,6 +121,11 @@ impl Claims {
     pub fn hint(&mut self) {
         self.maybe_more = true;
         self.under_way.iter_mut().for_each(|under_way| under_way.hinted = true);
+    }
+
+    /// Somebody looked, so that it need not be done here for a while.
+    pub fn polled(&mut self, now: Moment) {
+        self.poll_at = now.saturating_add(self.scope.poll_interval);
     }
 
     /// How many jobs to hold ready beyond the slots.
@@ -141,7 +149,7 @@ impl Claims {
         if !self.may_send(free, room) || now < self.backoff.until() {
             return None;
         }
-        if now >= self.look_at {
+        if now >= self.look_at.min(self.poll_at) {
             self.maybe_more = true;
         }
         let request = self.suspect_request(free).or_else(|| self.ordinary_request(room))?;
@@ -186,7 +194,7 @@ impl Claims {
         match wanted {
             true => self.backoff.until(),
             false if room == 0 || self.suspect_due => Moment::MAX,
-            false => self.look_at.max(self.backoff.until()),
+            false => self.look_at.min(self.poll_at).max(self.backoff.until()),
         }
     }
 
@@ -238,8 +246,9 @@ impl Claims {
         self.maybe_more = (outlook.more_due && self.in_vain == 0) || answered.hinted;
         // Of two answers that cross, neither hides what the other has seen.
         self.under_way.iter_mut().for_each(|other| other.hinted |= outlook.more_due);
-        let next_look = outlook.next_due_in.unwrap_or(Duration::MAX).min(self.scope.poll_interval);
-        let next_look = now.saturating_add(next_look.min(self.locked_again()));
+        self.polled(now);
+        let next_due = outlook.next_due_in.unwrap_or(Duration::MAX);
+        let next_look = now.saturating_add(next_due.min(self.locked_again()));
         self.look_at =
             self.held_off_until.filter(|until| *until > now).map_or(next_look, |until| next_look.min(until));
     }
@@ -325,6 +334,11 @@ impl Claims {
         self.pace.ran(&job.job_type, ran_for);
     }
 
+    /// A handler has run for so long, and goes on.
+    pub fn runs(&mut self, job: &Job, so_far: Duration) {
+        self.pace.runs(&job.job_type, so_far);
+    }
+
     /// This process no longer holds a job: its end is stored, or it is not ours any more. A suspect that waited for its
     /// place is asked for at once.
     pub fn let_go(&mut self, fence: Fence) {
@@ -399,6 +413,11 @@ impl Pace {
                 self.mean.insert(job_type.clone(), ran_for);
             }
         }
+    }
+
+    fn runs(&mut self, job_type: &TypeName, so_far: Duration) {
+        let mean = self.mean.entry(job_type.clone()).or_default();
+        *mean = so_far.max(*mean);
     }
 
     /// How many jobs of the slowest type so many slots finish in a time. None if one takes longer than

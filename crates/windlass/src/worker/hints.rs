@@ -1,4 +1,4 @@
-//! Hints from the engine, handed to whoever can use them. A flag rather than a channel: a thousand hints are
+//! Hints from the engine, handed to whoever can use them. A flag of each kind rather than a channel: a thousand hints are
 //! one, and there is nothing to fill up.
 
 use std::sync::Arc;
@@ -10,28 +10,47 @@ use windlass_core::names::QueueName;
 
 use super::controls::Controls;
 use super::heartbeat::HeartHandle;
+use super::pool::Event;
 
-/// Something may be claimable in these queues.
+/// What the engine says of some queues: that something may be claimable, or that nothing is due.
 pub(crate) struct HintFlag {
     queues: Vec<QueueName>,
     raised: AtomicBool,
+    quiet: AtomicBool,
     changed: Notify,
 }
 
 impl HintFlag {
     pub(crate) fn new(queues: Vec<QueueName>) -> Arc<Self> {
-        Arc::new(Self { queues, raised: AtomicBool::new(false), changed: Notify::new() })
+        let (raised, quiet) = (AtomicBool::new(false), AtomicBool::new(false));
+        Arc::new(Self { queues, raised, quiet, changed: Notify::new() })
     }
 
     fn raise(&self) {
-        if !self.raised.swap(true, Ordering::SeqCst) {
+        self.set(&self.raised);
+    }
+
+    fn is_quiet(&self, queues: &[QueueName]) {
+        if self.queues.iter().all(|queue| queues.contains(queue)) {
+            self.set(&self.quiet);
+        }
+    }
+
+    fn set(&self, flag: &AtomicBool) {
+        if !flag.swap(true, Ordering::SeqCst) {
             self.changed.notify_one();
         }
     }
 
-    /// Waits for the flag and takes it down.
-    pub(crate) async fn raised(&self) {
-        while !self.raised.swap(false, Ordering::SeqCst) {
+    /// Waits for a flag and takes it down.
+    pub(crate) async fn raised(&self) -> Event {
+        loop {
+            if self.raised.swap(false, Ordering::SeqCst) {
+                return Event::Hint;
+            }
+            if self.quiet.swap(false, Ordering::SeqCst) {
+                return Event::Quiet;
+            }
             self.changed.notified().await;
         }
     }
@@ -42,6 +61,8 @@ pub(crate) struct Listener {
     flags: Vec<Arc<HintFlag>>,
     controls: Arc<Controls>,
     heart: HeartHandle,
+    /// A look at one of two stores says nothing of the other.
+    has_one_store: bool,
 }
 
 impl Listener {
@@ -52,7 +73,7 @@ impl Listener {
         controls: Arc<Controls>,
         heart: HeartHandle,
     ) -> Arc<Self> {
-        let listener = Arc::new(Self { flags, controls, heart });
+        let listener = Arc::new(Self { flags, controls, heart, has_one_store: engine.spill().is_none() });
         engine.on_hint(Arc::<Self>::downgrade(&listener));
         listener
     }
@@ -65,6 +86,10 @@ impl HintListener for Listener {
                 self.flags.iter().filter(|flag| flag.queues.contains(&queue)).for_each(|flag| flag.raise());
             }
             Hint::Cancel(fence) => self.controls.cancel(fence),
+            Hint::Quiet(queues) if self.has_one_store => {
+                self.flags.iter().for_each(|flag| flag.is_quiet(&queues));
+            }
+            Hint::Quiet(_) => {}
             // Workers hold no leases.
             Hint::Lease(_) => {}
             Hint::Any => {

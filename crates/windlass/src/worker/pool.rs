@@ -25,6 +25,10 @@ use super::settle::{BatchNumber, Settler};
 /// While this many ends wait for the store, nothing new is started.
 pub const UNSETTLED_MAX: usize = 3 * SETTLE_BATCH_MAX;
 
+/// What is prefetched is to start within a tenth of this. If it has not started by then, the handlers have become slow, and
+/// another worker may have an idle slot.
+const GIVE_BACK_AFTER: Duration = Duration::from_millis(500);
+
 /// What a pool is made of.
 #[derive(Debug, Clone)]
 pub struct PoolSettings {
@@ -41,6 +45,8 @@ pub struct PoolSettings {
 pub enum Event {
     /// Something may be claimable.
     Hint,
+    /// The engine looked by itself, and nothing is due.
+    Quiet,
     /// The claim with this token was answered.
     ClaimAnswered(ClaimToken, Result<ClaimAnswer, Trouble>),
     /// A handler ended, or was kept from starting.
@@ -113,11 +119,17 @@ pub struct Pool {
     phase: Phase,
     claims: Claims,
     settler: Settler,
-    room: VecDeque<Arc<Claimed>>,
+    room: VecDeque<Waiting>,
     running: HashMap<Fence, Running>,
     prefetch_max: u32,
     tokens: Box<dyn FnMut() -> ClaimToken + Send>,
     out: Vec<Effect>,
+}
+
+/// Claimed, and not started yet.
+struct Waiting {
+    claimed: Arc<Claimed>,
+    since: Moment,
 }
 
 struct Running {
@@ -171,6 +183,7 @@ impl Pool {
     pub fn on(&mut self, event: Event, now: Moment) {
         match event {
             Event::Hint => self.claims.hint(),
+            Event::Quiet => self.claims.polled(now),
             Event::ClaimAnswered(token, Ok(answer)) => self.claim_answered(token, answer, now),
             Event::ClaimAnswered(token, Err(Trouble::Unknown)) => self.claims.answer_lost(token, now),
             Event::ClaimAnswered(token, Err(_)) => self.claims.failed(token, now),
@@ -188,6 +201,7 @@ impl Pool {
     pub fn effects(&mut self, now: Moment) -> Vec<Effect> {
         self.abort_when_grace_is_over(now);
         self.start_from_room(now);
+        self.give_back_what_waits(now);
         self.claim(now);
         while let Some((number, batch)) = self.settler.next(now) {
             self.out.push(Effect::Settle(number, batch));
@@ -201,7 +215,13 @@ impl Pool {
             Phase::Stopping { abort_at, aborted: false } => abort_at,
             _ => Moment::MAX,
         };
-        abort_at.min(self.claim_at()).min(self.settler.wake_at())
+        abort_at.min(self.claim_at()).min(self.give_back_at()).min(self.settler.wake_at())
+    }
+
+    /// When what waits for a slot has waited for too long. While the store is slow to take ends, that is no handler's fault.
+    fn give_back_at(&self) -> Moment {
+        let oldest = self.room.front().filter(|_| self.may_start());
+        oldest.map_or(Moment::MAX, |waiting| waiting.since.saturating_add(GIVE_BACK_AFTER))
     }
 
     /// When to claim if nothing happens. While settling fails nothing is claimed, and its answer is an event.
@@ -246,7 +266,8 @@ impl Pool {
         match answer {
             ClaimAnswer::Claimed { jobs, outlook } => {
                 if self.claims.answered(token, &jobs, outlook, now) {
-                    self.room.extend(jobs.into_iter().map(Arc::new));
+                    let waiting = |claimed| Waiting { claimed: Arc::new(claimed), since: now };
+                    self.room.extend(jobs.into_iter().map(waiting));
                 }
                 if let Phase::Stopping { .. } = self.phase {
                     self.give_back_room();
@@ -306,16 +327,27 @@ impl Pool {
         if planted(Bug::StopDropsPrefetched) {
             self.room.clear();
         }
-        for claimed in self.room.drain(..) {
+        for Waiting { claimed, .. } in self.room.drain(..) {
             let transition = Transition::Release { started: false };
             let settlement = Arc::unwrap_or_clone(claimed).settled(transition, AttemptReport::default());
             self.settler.push(settlement);
         }
     }
 
+    /// What runs now takes long, although none of it has ended to say so: nothing is prefetched until others have.
+    fn give_back_what_waits(&mut self, now: Moment) {
+        if now < self.give_back_at() {
+            return;
+        }
+        for Running { claimed, since } in self.running.values() {
+            self.claims.runs(&claimed.job, now.saturating_sub(*since));
+        }
+        self.give_back_room();
+    }
+
     /// The claims of the old identity are lost; what still runs will be told so when it settles.
     fn reborn(&mut self, worker: WorkerId) {
-        self.room.drain(..).for_each(|claimed| self.claims.let_go(claimed.fence()));
+        self.room.drain(..).for_each(|waiting| self.claims.let_go(waiting.claimed.fence()));
         self.claims.reborn(worker);
     }
 
@@ -341,10 +373,14 @@ impl Pool {
         }
     }
 
+    fn may_start(&self) -> bool {
+        !self.settler.is_failing() && self.settler.unsettled() < UNSETTLED_MAX
+    }
+
     fn start_from_room(&mut self, now: Moment) {
-        let may_start = !self.settler.is_failing() && self.settler.unsettled() < UNSETTLED_MAX;
+        let may_start = self.may_start();
         while may_start && self.running.len() < self.settings.concurrency as usize {
-            let Some(claimed) = self.room.pop_front() else { break };
+            let Some(Waiting { claimed, .. }) = self.room.pop_front() else { break };
             self.running.insert(claimed.fence(), Running { claimed: Arc::clone(&claimed), since: now });
             self.out.push(Effect::Start(claimed));
         }

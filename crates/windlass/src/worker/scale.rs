@@ -42,14 +42,16 @@ pub(super) fn watch<'a>(
 
 async fn look(engine: &Arc<dyn Engine>, scaled: &mut HashMap<QueueName, Scaled>) {
     // What cannot be read now is read at the next look.
-    let Ok(queues) = store::call(engine, |engine| async move { engine.queues().await }).await else { return };
+    let Ok(queues) = store::call(engine, |engine| async move { engine.queue_specs().await }).await else {
+        return;
+    };
     for queue in queues {
-        let wanted = queue.spec.concurrency.clamp(1, CONCURRENCY_MAX);
-        let Some(known) = scaled.get_mut(&queue.spec.name).filter(|known| known.concurrency != wanted) else {
+        let wanted = queue.concurrency.clamp(1, CONCURRENCY_MAX);
+        let Some(known) = scaled.get_mut(&queue.name).filter(|known| known.concurrency != wanted) else {
             continue;
         };
         if known.pool.try_send(Event::Scale(wanted)).is_ok() {
-            tracing::info!(queue = %queue.spec.name, slots = wanted, "the queue was scaled");
+            tracing::info!(queue = %queue.name, slots = wanted, "the queue was scaled");
             known.concurrency = wanted;
         }
     }

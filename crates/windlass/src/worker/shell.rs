@@ -91,7 +91,7 @@ impl PoolShell {
             tokio::select! {
                 biased;
                 _ = self.events.recv_many(&mut inbox, EVENTS_PER_STEP) => {}
-                () = self.flag.raised() => inbox.push(Event::Hint),
+                event = self.flag.raised() => inbox.push(event),
                 () = sleep_until(self.started, wake_at) => {}
             }
             let now = self.now();

@@ -164,6 +164,24 @@ async fn all_of_many_jobs_are_run() {
 }
 
 #[tokio::test]
+async fn what_a_worker_prefetched_before_its_handlers_got_stuck_is_run_by_another() {
+    let engine = crate::fresh_engine();
+    let alone = QueueSpec { concurrency: 1, ..QueueSpec::new(QueueName::parse("default").unwrap()) };
+    let options = WorkerOptions { queues: vec![alone], ..WorkerOptions::default() };
+    let stuck = Bench::on(std::sync::Arc::clone(&engine), options.clone()).await;
+    let jobs = (0..400).map(|at| if at == 300 { Act::IgnoreEverything } else { Act::Succeed });
+    let mut ids: Vec<_> = Vec::new();
+    for placed in stuck.client.enqueue_many(jobs).await.unwrap() {
+        ids.push(placed.unwrap().id);
+    }
+    stuck.until(ids.remove(300), Phase::Running).await;
+    let other = Bench::on(engine, options).await;
+    for id in ids {
+        other.until(id, Phase::Succeeded).await;
+    }
+}
+
+#[tokio::test]
 async fn a_queue_that_nobody_configured_gets_four_slots_and_a_built_in_one_keeps_its_own() {
     use windlass::{Handlers, Worker};
     let engine = crate::fresh_engine();

@@ -1,57 +1,95 @@
-//! What a worker costs its server while there is nothing to do.
+//! What a worker with all five queues costs its server while there is nothing to do.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use windlass::WorkerOptions;
+use serde::{Deserialize, Serialize};
 use windlass::postgres::{PostgresEngine, PostgresOptions};
+use windlass::{Handlers, JobType, Worker, WorkerOptions};
 use windlass_servers::postgres::{Options, Server};
 
-use crate::bench::{Bench, PATIENCE};
+use crate::bench::PATIENCE;
 
-/// A worker is watched for this long.
-const WATCHED: Duration = Duration::from_secs(15);
-/// What it asks when it begins to wait, which may be late on a busy machine.
-const AT_FIRST: usize = 12;
+/// A worker is watched for this long: longer than the polls of the three busiest queues, and than a heartbeat.
+const WATCHED: Duration = Duration::from_secs(25);
 
-/// The names of the statements that a part of a server's log tells of. Each of ours begins with its name.
-fn statements(log: &str) -> Vec<String> {
+/// By queue: its name, and the name of a type of it.
+const QUEUES: [(&str, &str); 5] = [
+    ("high", "errand_high"),
+    ("default", "errand_default"),
+    ("screenshot", "errand_screenshot"),
+    ("low", "errand_low"),
+    ("bulk", "errand_bulk"),
+];
+
+/// What looks for work, one way or another.
+const POLLS: [&str; 5] = ["look", "look_ahead", "claim", "claim_suspect", "load_version"];
+/// The heartbeat with what comes along with it, and the word that this worker waits.
+const SIGNS_OF_LIFE: [&str; 4] = ["extend", "asked_to_stop", "gates", "mark_waiting"];
+
+/// A job of one of the queues, which nobody enqueues.
+#[derive(Debug, Serialize, Deserialize)]
+struct Errand<const QUEUE: usize>;
+
+impl<const QUEUE: usize> JobType for Errand<QUEUE> {
+    const NAME: &'static str = QUEUES[QUEUE].1;
+    const QUEUE: &'static str = QUEUES[QUEUE].0;
+}
+
+async fn run<const QUEUE: usize>(_: Errand<QUEUE>) {}
+
+/// The names of the statements in a part of a server's log. Each of ours begins with its name.
+fn statements(log: &str) -> Vec<&str> {
     let told = log.lines().filter_map(|line| line.split_once("LOG:  execute "));
     let texts = told.filter_map(|(_, statement)| statement.split_once(": -- "));
-    texts.filter_map(|(_, text)| Some(text.split_once(':')?.0.to_owned())).collect()
+    texts.filter_map(|(_, text)| Some(text.split_once(':')?.0)).collect()
+}
+
+/// Whether what was asked last are looks that found nothing.
+fn is_at_rest(log: &str) -> bool {
+    let asked = statements(log);
+    asked.len() > 3 && asked.iter().rev().take(3).all(|name| *name == "look")
+}
+
+fn count(asked: &[String], names: &[&str]) -> usize {
+    asked.iter().filter(|name| names.contains(&name.as_str())).count()
 }
 
 /// A server that writes down each statement, and a worker on it that has nothing to do.
-async fn idle_worker() -> (Server, Bench) {
+async fn idle_worker() -> (Server, Worker) {
     let settings = vec![("log_statement".to_owned(), "all".to_owned())];
     let server = Server::start(&Options { fsync: false, settings, ..Options::default() }).expect("it starts");
     let engine = PostgresEngine::connect(&server.url(), PostgresOptions::default()).await;
-    // Upkeep is done by one process of many.
+    let engine = Arc::new(engine.expect("the server is up"));
+    let handlers = Handlers::new(()).handle(run::<0>).handle(run::<1>).handle(run::<2>).handle(run::<3>);
+    // Upkeep is not polling, and has a price of its own.
     let options = WorkerOptions { upkeep: false, ..WorkerOptions::default() };
-    let bench = Bench::on(Arc::new(engine.expect("the server is up")), options).await;
+    let worker = Worker::start(engine, handlers.handle(run::<4>), options).await.expect("it starts");
     let start = Instant::now();
-    while looks(&statements(&server.log())) < 3 {
-        assert!(start.elapsed() < PATIENCE, "expected it to look for work");
+    while !is_at_rest(&server.log()) {
+        assert!(start.elapsed() < PATIENCE, "expected it to look for work, and for nothing else");
         // may sleep: the server tells nobody what it was asked.
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    (server, bench)
+    (server, worker)
 }
 
-fn looks(statements: &[String]) -> usize {
-    statements.iter().filter(|name| *name == "look").count()
-}
-
-#[tokio::test]
-async fn an_idle_worker_looks_for_work_once_a_second_and_asks_for_little_else() {
-    let (server, _bench) = idle_worker().await;
+/// What an idle worker asks, and for how many seconds it was watched.
+async fn asked_while_idle(server: &Server) -> (Vec<String>, usize) {
     let (before, start) = (server.log().len(), Instant::now());
     // may sleep: this is how long it is watched.
     tokio::time::sleep(WATCHED).await;
-    let asked = statements(&server.log()[before..]);
-    let seconds = usize::try_from(start.elapsed().as_secs()).expect("not long");
-    let looks = looks(&asked);
-    assert!((1..=seconds + 1).contains(&looks), "{looks} in {seconds} s: {asked:?}");
-    // Every ten seconds comes a heartbeat, and a claim, since a look may miss something.
-    assert!(asked.len() - looks <= seconds + AT_FIRST, "{seconds} s: {asked:?}");
+    let asked = statements(&server.log()[before..]).into_iter().map(str::to_owned).collect();
+    (asked, usize::try_from(start.elapsed().as_secs()).expect("not long"))
+}
+
+#[tokio::test]
+async fn an_idle_worker_of_five_queues_polls_at_most_once_a_second_and_says_that_it_lives() {
+    let (server, _worker) = idle_worker().await;
+    let (asked, seconds) = asked_while_idle(&server).await;
+    let polls = count(&asked, &POLLS);
+    assert!((1..=seconds + 1).contains(&polls), "{seconds} s: {asked:?}");
+    let signs = count(&asked, &SIGNS_OF_LIFE);
+    assert_eq!(asked.len(), polls + signs, "{asked:?}");
+    assert!((1..=seconds / 2).contains(&signs), "{seconds} s: {asked:?}");
 }

@@ -24,6 +24,7 @@ mod running;
 mod held_keys;
 mod other_programs;
 mod idle;
+mod looks;
 
 /// An engine for one test, in a schema of its own.
 fn fresh_engine() -> Arc<dyn Engine> {

@@ -83,7 +83,9 @@ fn finish(record: &JobRecord, context: &mut Context) -> Result<Code, Failure> {
 struct Hints(Notify);
 
 impl HintListener for Hints {
-    fn hint(&self, _: Hint) {
-        self.0.notify_one();
+    fn hint(&self, hint: Hint) {
+        if !matches!(hint, Hint::Quiet(_)) {
+            self.0.notify_one();
+        }
     }
 }

@@ -10,6 +10,7 @@ use super::*;
 
 mod flow;
 mod locked;
+mod prefetch;
 mod suspects;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -195,6 +196,32 @@ fn an_idle_pool_looks_at_its_poll_interval_at_the_latest() {
 }
 
 #[test]
+fn a_look_of_the_engine_stands_in_for_a_poll_but_not_for_what_falls_due() {
+    let mut bench = Bench::new();
+    let request = bench.claim();
+    bench.answer(&request, 0, Outlook { next_due_in: Some(SECOND * 14), ..NOTHING });
+    bench.now = SECOND * 9;
+    assert!(claims(bench.on(Event::Quiet)).is_empty());
+    assert_eq!(bench.pool.wake_at(), SECOND * 14, "the poll would have come at ten seconds");
+    bench.now = SECOND * 13;
+    assert!(claims(bench.on(Event::Quiet)).is_empty());
+    bench.now = SECOND * 14;
+    assert_eq!(claims(bench.effects()).len(), 1);
+}
+
+#[test]
+fn a_pool_polls_when_the_engine_looks_no_more() {
+    let mut bench = Bench::new();
+    let request = bench.claim();
+    bench.answer(&request, 0, NOTHING);
+    bench.now = SECOND * 9;
+    bench.on(Event::Quiet);
+    assert_eq!(bench.pool.wake_at(), SECOND * 19);
+    bench.now = SECOND * 19;
+    assert_eq!(claims(bench.effects()).len(), 1);
+}
+
+#[test]
 fn a_slot_that_frees_is_filled_at_once_while_more_is_due() {
     let mut bench = Bench::new();
     let request = bench.claim();
@@ -204,16 +231,6 @@ fn a_slot_that_frees_is_filled_at_once_while_more_is_due() {
     assert!(claims(effects).is_empty(), "no slot is free and nothing is known of the pace");
     let effects = bench.end(running[0], SECOND);
     assert_eq!(claims(effects)[0].limit, 1, "a slow job is not prefetched");
-}
-
-#[test]
-fn fast_jobs_are_prefetched_and_slow_ones_are_not() {
-    let mut bench = Bench::new();
-    let request = bench.claim();
-    let effects = bench.answer(&request, 3, MORE);
-    let effects = bench.end(starts(&effects)[0], Duration::from_millis(5));
-    // Ten of 5 ms in 50 ms on each of three slots, and one free slot.
-    assert_eq!(claims(effects)[0].limit, 31);
 }
 
 #[test]

@@ -115,7 +115,7 @@ impl Body {
                 }
             }
             Hint::Cancel(fence) => self.cancel(*fence, out),
-            Hint::Lease(_) => {}
+            Hint::Lease(_) | Hint::Quiet(_) => {}
             Hint::Any => self.tell_all(|| Event::Hint, now),
         }
     }

@@ -1,0 +1,161 @@
+//! The look: about once a second, one statement for all queues that this process claims from. It finds what no
+//! notification told of: jobs that came in behind the place up to which claims have read, suspects that others left, queues
+//! and types that were changed. So it stands in for the polls of the pools, who are told what it did not find, too.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Weak;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant as Moment};
+
+use tokio_postgres::Row;
+use windlass_core::clock::Timestamp;
+use windlass_core::engine::Hint;
+use windlass_core::job::JobId;
+use windlass_core::names::QueueName;
+use windlass_core::priority::Priority;
+
+use super::Store;
+use super::conn::Conn;
+use super::fault::Step;
+use super::position::{LongLook, Place, Scope};
+use super::row::to_json;
+use super::value::{Instant, instant, texts};
+
+/// A look takes at most this part of the time, however much it has to walk over.
+const LOOK_PART: u32 = 50;
+/// A look that takes so long has walked over thousands of rows, and claims should not.
+const LONG_LOOK: Duration = Duration::from_millis(5);
+/// A queue from which nothing was claimed for this long is no longer looked at: workers ask at least once a day.
+const IN_USE_FOR: Duration = Duration::from_secs(25 * 60 * 60);
+
+/// What a look found.
+#[derive(Debug, Default)]
+struct Sight {
+    /// The first of each priority, by the place of its scope.
+    first: HashMap<(usize, Priority), Place>,
+    /// When the first suspect is due, by the place of its scope.
+    suspects: HashMap<usize, Timestamp>,
+    put_back: Vec<(QueueName, Priority, Timestamp)>,
+    /// The version of the catalogue, and the store's clock.
+    version: Option<(i64, Timestamp)>,
+}
+
+impl Sight {
+    fn read(rows: &[Row]) -> Step<Self> {
+        let mut sight = Self::default();
+        rows.iter().try_for_each(|row| sight.take_in(row))?;
+        Ok(sight)
+    }
+
+    fn take_in(&mut self, row: &Row) -> Step<()> {
+        let place: Option<i64> = row.try_get(0)?;
+        let place = place.map(|place| usize::try_from(place).unwrap_or(0).saturating_sub(1));
+        let priority: Option<i16> = row.try_get(1)?;
+        let at = row.try_get::<_, Instant>(2)?.0;
+        match (place, priority.map(|level| Priority::new(level.into()))) {
+            (Some(place), Some(Ok(priority))) => {
+                self.first.insert((place, priority), (at, JobId(row.try_get(3)?)));
+            }
+            (Some(place), None) => _ = self.suspects.insert(place, at),
+            (None, Some(Ok(priority))) => {
+                self.put_back.extend(QueueName::parse(row.try_get(4)?).map(|queue| (queue, priority, at)));
+            }
+            (None, None) => self.version = Some((row.try_get(3)?, at)),
+            // A priority that no version of ours has written.
+            (_, Some(Err(_))) => {}
+        }
+        Ok(())
+    }
+
+    /// The queues of these in which something is due.
+    fn due(&self, scopes: &[Scope], now: Timestamp) -> HashSet<QueueName> {
+        let jobs = self.first.iter().map(|((place, _), (due, _))| (*place, *due));
+        let suspects = self.suspects.iter().map(|(place, due)| (*place, *due));
+        let due = jobs.chain(suspects).filter(|(_, due)| *due <= now);
+        due.filter_map(|(place, _)| Some(scopes.get(place)?.queue.clone())).collect()
+    }
+}
+
+impl Store {
+    /// Looks from the very front, about once a second, for as long as the engine lives.
+    pub(super) async fn keep_looking(store: Weak<Self>, every: Duration) {
+        let mut pause = every;
+        loop {
+            // may sleep: this is the poll itself.
+            tokio::time::sleep(pause).await;
+            let Some(store) = store.upgrade() else { return };
+            let start = Moment::now();
+            if let Err(fault) = store.look_around().await {
+                tracing::debug!(?fault, "a look for work failed");
+            }
+            let took = start.elapsed();
+            pause = every.max(took * LOOK_PART);
+        }
+    }
+
+    /// One look at all queues in use: positions step back to what was missed, and whoever waits is told.
+    async fn look_around(&self) -> Step<()> {
+        self.mark_again().await?;
+        let scopes = self.positions().in_use(Moment::now(), IN_USE_FOR);
+        if scopes.is_empty() {
+            return Ok(());
+        }
+        let conn = self.work.get().await?;
+        let sight = self.look(&conn, &scopes).await?;
+        drop(conn);
+        if sight.version.is_some_and(|(version, _)| version > self.catalogue().version) {
+            self.reload().await?;
+            self.listeners.tell(&Hint::Any);
+            return Ok(());
+        }
+        let due = sight.due(&scopes, self.estimated_now());
+        due.iter().for_each(|queue| self.listeners.tell(&Hint::Queue(queue.clone())));
+        let looked_at: HashSet<_> = scopes.into_iter().map(|scope| scope.queue).collect();
+        self.listeners.tell(&Hint::Quiet(looked_at.difference(&due).cloned().collect()));
+        Ok(())
+    }
+
+    /// How long the last look took.
+    pub(super) fn look_takes(&self) -> Duration {
+        Duration::from_micros(self.look_micros.load(Ordering::Relaxed))
+    }
+
+    /// Looks who has waited for long in these queues, and from where claims have to read again.
+    pub(super) async fn look_at(&self, scopes: &[Scope]) -> Step<()> {
+        let conn = self.work.get().await?;
+        self.look(&conn, scopes).await.map(|_| ())
+    }
+
+    /// A look at some queues from the very front, and at where other processes have put jobs back.
+    async fn look(&self, conn: &Conn, scopes: &[Scope]) -> Step<Sight> {
+        let queues: Vec<_> = scopes.iter().map(|scope| scope.queue.to_string()).collect();
+        let types: Vec<_> = scopes.iter().map(|scope| scope.types.as_ref().map(to_json)).collect();
+        let (start, at, now) = (Moment::now(), self.estimated_now(), self.now_param());
+        let rows = conn.ask(&self.sql.look, &[texts(&queues), texts(&types), instant(&now)]).await?;
+        self.look_micros
+            .store(u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
+        let sight = Sight::read(&rows)?;
+        if let Some((_, now)) = sight.version {
+            self.learn_time(now);
+        }
+        self.positions().put_back(&sight.put_back, start);
+        let long = (self.look_takes() >= LONG_LOOK).then_some(LongLook { began: start, at });
+        self.take_in(scopes, &sight, long);
+        Ok(sight)
+    }
+
+    fn take_in(&self, scopes: &[Scope], sight: &Sight, long: Option<LongLook>) {
+        let now = self.estimated_now();
+        let mut positions = self.positions();
+        for (place, scope) in scopes.iter().enumerate() {
+            positions.looked(scope, now);
+            for priority in Priority::all() {
+                let head = sight.first.get(&(place, priority)).copied();
+                positions.saw(scope, priority, head);
+                if let Some(look) = long {
+                    positions.advance(scope, priority, head, look);
+                }
+            }
+        }
+    }
+}

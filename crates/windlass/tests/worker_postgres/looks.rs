@@ -1,0 +1,79 @@
+//! What others do is found by the engine's own look, with no notification and no poll.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use windlass::core::engine::Declaration;
+use windlass::core::job::Phase;
+use windlass::core::names::QueueName;
+use windlass::postgres::{Periods, PostgresEngine, PostgresOptions};
+use windlass::{JobId, QueueSpec, WorkerOptions};
+use windlass_servers::postgres::Session;
+
+use crate::bench::{Act, Bench};
+
+const HOUR: Duration = Duration::from_secs(60 * 60);
+const SOON: Duration = Duration::from_millis(50);
+
+fn default_queue() -> QueueName {
+    QueueName::parse("default").expect("a plain name")
+}
+
+/// A worker that hears nothing and does not poll within an hour: only the engine looks.
+async fn worker_that_only_looks(schema: &str) -> Bench {
+    let periods = Periods { look_every: SOON, ..Periods::default() };
+    let place = PostgresOptions { schema: schema.to_owned(), periods, listen: false, ..Default::default() };
+    let engine = PostgresEngine::connect(&crate::url(), place).await.expect("the server is up");
+    let queues = QueueSpec::built_in().into_iter();
+    let queues = queues.map(|queue| QueueSpec { poll_interval: HOUR, concurrency: 1, ..queue }).collect();
+    let options = WorkerOptions { queues, upkeep: false, sweep_every: SOON, ..WorkerOptions::default() };
+    Bench::on(Arc::new(engine), options).await
+}
+
+fn put(psql: &mut Session, schema: &str, delay: &str) -> JobId {
+    let put = format!(r#"SELECT {schema}.enqueue('act', '"Succeed"', delay => '{delay}');"#);
+    JobId(psql.run(&put).expect("it is taken").parse().expect("a number"))
+}
+
+#[tokio::test]
+async fn a_job_and_then_a_suspect_that_other_processes_leave_are_found_by_the_look() {
+    let schema = crate::fresh_schema();
+    let mut bench = worker_that_only_looks(&schema).await;
+    let mut psql = Session::start(&crate::url()).expect("psql starts");
+    let id = put(&mut psql, &schema, "0 seconds");
+    assert_eq!(bench.started().await, (id, 1));
+    bench.until(id, Phase::Succeeded).await;
+    let id = put(&mut psql, &schema, "1 hour");
+    // As a rescue leaves it whose process dies before it can tell anybody.
+    let left = "SET gate = 'suspect', crashes = 1, attempts = 1, scheduled_at = now()";
+    psql.run(&format!("UPDATE {schema}.delayed_jobs {left} WHERE id = {};", id.0)).expect("it is changed");
+    assert_eq!(bench.started().await, (id, 2));
+    bench.until(id, Phase::Succeeded).await;
+}
+
+#[tokio::test]
+async fn a_queue_that_another_process_resumes_is_found_by_the_look() {
+    let schema = crate::fresh_schema();
+    let mut bench = worker_that_only_looks(&schema).await;
+    let elsewhere = crate::open(&schema);
+    elsewhere.pause(&default_queue(), None, None).await.expect("it is paused");
+    let knows = bench.engine.queues().await.expect("the server is up");
+    assert!(knows.iter().any(|queue| queue.pause.is_some()), "the worker's engine knows of it");
+    let mut psql = Session::start(&crate::url()).expect("psql starts");
+    let id = put(&mut psql, &schema, "0 seconds");
+    elsewhere.resume(&default_queue()).await.expect("it is resumed");
+    assert_eq!(bench.started().await, (id, 1));
+}
+
+#[tokio::test]
+async fn a_queue_that_another_process_gives_more_slots_has_them_soon() {
+    let schema = crate::fresh_schema();
+    let mut bench = worker_that_only_looks(&schema).await;
+    let elsewhere = crate::open(&schema);
+    bench.put(Act::IgnoreEverything).await;
+    bench.started().await;
+    let next = bench.put(Act::Succeed).await;
+    let roomy = QueueSpec { concurrency: 2, ..QueueSpec::new(default_queue()) };
+    elsewhere.declare(Declaration { queues: vec![roomy], types: Vec::new() }).await.expect("it is declared");
+    assert_eq!(bench.started().await, (next, 1));
+}
