@@ -149,7 +149,7 @@ impl Enqueue {
         self
     }
 
-    /// The job as it would be sent, for [`Client::enqueue_drafts`].
+    /// The job as it would be sent, for [`Client::enqueue_drafts`] or for a transaction of the application.
     pub fn draft(self) -> Result<NewJob, EnqueueError> {
         self.draft
     }

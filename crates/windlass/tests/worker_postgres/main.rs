@@ -23,6 +23,7 @@ mod many_probers;
 mod running;
 mod held_keys;
 mod other_programs;
+mod completing;
 mod idle;
 mod looks;
 
