@@ -94,17 +94,10 @@ impl Store {
             let name: String = row.try_get(0)?;
             if row.try_get::<_, bool>(1)? { there.push(name) } else { invalid.push(name) }
         }
-        let missing: Vec<_> =
-            INDEXES.into_iter().filter(|name| !there.iter().any(|other| other == name)).collect();
-        if missing.is_empty() && invalid.is_empty() {
+        if invalid.is_empty() && INDEXES.iter().all(|name| there.iter().any(|other| other == name)) {
             return Ok(Finding::good("indexes", format!("all {} indexes are there and valid", there.len())));
         }
-        Ok(Finding {
-            about: "indexes",
-            grade: Grade::Bad,
-            found: format!("missing or invalid: {}", missing.into_iter().map(str::to_owned).chain(invalid).collect::<Vec<_>>().join(", ")),
-            advice: Some("make them again with REINDEX INDEX CONCURRENTLY, or as the migration makes them (`windlass migrate --dry-run` on an empty database prints it)".to_owned()),
-        })
+        Ok(of_indexes(&there, &invalid))
     }
 
     async fn examine_notifications(&self) -> Step<Finding> {
@@ -140,6 +133,22 @@ impl Store {
     }
 }
 
+/// What is wrong with indexes. One that is invalid is not missing, too.
+fn of_indexes(there: &[String], invalid: &[String]) -> Finding {
+    let known = |name: &&str| there.iter().chain(invalid).any(|other| other == name);
+    let missing: Vec<_> = INDEXES.into_iter().filter(|name| !known(name)).collect();
+    let mut found = Vec::new();
+    if !missing.is_empty() {
+        found.push(format!("missing: {}", missing.join(", ")));
+    }
+    if !invalid.is_empty() {
+        found.push(format!("invalid: {}", invalid.join(", ")));
+    }
+    let advice = "make missing ones as the migration makes them (`windlass migrate --dry-run` on an empty database prints it), and \
+                  invalid ones again with REINDEX INDEX CONCURRENTLY; drop those that are not ours";
+    Finding::new("indexes", Grade::Bad, found.join("; "), advice)
+}
+
 /// Whoever holds back vacuum for the longest.
 fn of_snapshot(row: &Row) -> Step<Finding> {
     let (who, kind): (String, &str) = (row.try_get(0)?, row.try_get(3)?);
@@ -165,4 +174,43 @@ fn of_snapshot(row: &Row) -> Step<Finding> {
         }
     };
     Ok(Finding::graded("vacuum", found, value, bounds, advice))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the statement that looks for old snapshots may answer.
+    async fn snapshot(seconds: &str, transactions: i32, kind: &str) -> Finding {
+        let url = windlass_servers::shared::postgres_url().expect("a PostgreSQL server");
+        let (client, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls).await.unwrap();
+        tokio::spawn(connection);
+        let text = format!("SELECT 'somebody', {transactions}, {seconds}::float8, '{kind}', 4711");
+        of_snapshot(&client.query_one(&text, &[]).await.unwrap()).unwrap()
+    }
+
+    #[tokio::test]
+    async fn whoever_holds_back_vacuum_is_graded_by_how_long_and_told_how_to_end_it() {
+        for (seconds, transactions, grade) in [
+            ("59", 1_000_000, Grade::Good),
+            ("60", 1, Grade::Poor),
+            ("900", 1, Grade::Bad),
+            // How old a slot is, only its transactions tell.
+            ("NULL", 99_999, Grade::Good),
+            ("NULL", 100_000, Grade::Poor),
+            ("NULL", 10_000_000, Grade::Bad),
+        ] {
+            let finding = snapshot(seconds, transactions, "slot").await;
+            assert_eq!(finding.grade, grade, "{finding:?}");
+            assert_eq!(finding.advice.is_some(), grade != Grade::Good);
+        }
+        for (kind, cure) in [
+            ("slot", "pg_drop_replication_slot('somebody')"),
+            ("prepared", "ROLLBACK PREPARED 'somebody'"),
+            ("session", "pg_terminate_backend(4711)"),
+        ] {
+            let advice = snapshot("61", 1, kind).await.advice.expect("it is poor");
+            assert!(advice.contains(cure), "{advice}");
+        }
+    }
 }
