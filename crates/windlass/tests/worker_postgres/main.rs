@@ -21,6 +21,7 @@ mod limits;
 mod many_probers;
 #[path = "../worker/running.rs"]
 mod running;
+mod faults;
 mod held_keys;
 mod other_programs;
 mod completing;

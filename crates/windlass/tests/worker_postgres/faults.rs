@@ -1,0 +1,241 @@
+//! A real worker and a real client, with prefetching, batches, heartbeats, keyed jobs and retries, while the server is
+//! killed, connections are cut, answers are lost, and a process stands still. The checker of histories judges.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use tokio::task::JoinSet;
+use windlass::core::admin::AttemptEnding;
+use windlass::core::engine::Engine;
+use windlass::core::job::JobId;
+use windlass::core::worker::WorkerSighting;
+use windlass::postgres::{PostgresEngine, PostgresOptions};
+use windlass::{Client, EnqueueError, Worker, WorkerOptions};
+use windlass_conformance::history::{Event, FaultKind, Rules, Uid, check, dump};
+use windlass_servers::postgres::{Options, Server};
+use windlass_servers::proxy::Proxy;
+
+use crate::bench::PATIENCE;
+use book::Book;
+use errand::{Errand, handlers};
+use process::{Process, work_if_asked};
+
+#[path = "../../../windlass-engines/tests/crew/book.rs"]
+mod book;
+mod errand;
+mod process;
+
+/// A sign of life is good for so long.
+const LEASE: Duration = Duration::from_millis(500);
+/// Somebody who lost touch while a server was away may be declared dead when it is back.
+const AFTERMATH: Duration = Duration::from_secs(2);
+const KILLS: usize = 5;
+const CUTS: usize = 25;
+
+fn options() -> WorkerOptions {
+    let sweep_every = LEASE / 5;
+    WorkerOptions { lease: LEASE, heartbeat_every: LEASE / 5, sweep_every, ..WorkerOptions::default() }
+}
+
+async fn open(url: &str) -> Arc<dyn Engine> {
+    Arc::new(PostgresEngine::connect(url, PostgresOptions::default()).await.expect("the server is up"))
+}
+
+/// A server, two workers, one of them behind a proxy, and four producers behind it.
+struct Place {
+    server: Server,
+    proxy: Proxy,
+    book: Arc<Book>,
+    workers: Vec<Worker>,
+    producers: JoinSet<()>,
+    stop: Arc<AtomicBool>,
+}
+
+impl Place {
+    async fn start() -> Self {
+        let server = Server::start(&Options::default()).expect("it starts");
+        let proxy = Proxy::start(server.address()).expect("it starts");
+        let (book, stop) = (Arc::new(Book::begin()), Arc::<AtomicBool>::default());
+        let mut workers = Vec::new();
+        for url in [server.url(), proxy.url(&server.url())] {
+            let handlers = handlers(&book, "here");
+            workers.push(Worker::start(open(&url).await, handlers, options()).await.expect("it starts"));
+        }
+        let mut producers = JoinSet::new();
+        for name in 0..4 {
+            let client = workers[1].client().clone();
+            producers.spawn(produce(client, Arc::clone(&book), name, Arc::clone(&stop)));
+        }
+        Self { server, proxy, book, workers, producers, stop }
+    }
+
+    fn client(&self) -> &Client {
+        self.workers[0].client()
+    }
+
+    /// Waits until so many more lines stand in the book, so that the next fault hits something.
+    async fn let_work(&self, lines: usize) {
+        let (start, before) = (Instant::now(), self.book.read().entries.len());
+        while self.book.read().entries.len() < before + lines {
+            assert!(start.elapsed() < PATIENCE, "expected everybody to go on after a fault");
+            // may sleep: there is no signal for what others write down.
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    /// Lets everything end, and judges.
+    async fn end(mut self) {
+        self.stop.store(true, Ordering::SeqCst);
+        while let Some(ended) = self.producers.join_next().await {
+            ended.expect("a producer ends well");
+        }
+        let start = Instant::now();
+        while self.unfinished().await > 0 {
+            assert!(
+                start.elapsed() < PATIENCE,
+                "expected everything to end, {} left",
+                self.unfinished().await
+            );
+            // may sleep: there is no signal for the end of everything.
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        let mut history = self.book.read();
+        let engine = self.client().engine();
+        let uid_of = |record: &windlass::core::admin::JobRecord| {
+            record.job.payload.decode::<Errand>().ok().map(|errand| errand.uid)
+        };
+        history.entries.extend(dump(&**engine, uid_of).await.expect("the server is up"));
+        let verdict = check(&history, &Rules::default());
+        println!("{verdict}");
+        assert!(verdict.is_clean(), "{verdict}");
+        assert!(verdict.jobs > 200, "a run worth checking: {verdict}");
+    }
+
+    async fn unfinished(&self) -> u64 {
+        let queues = self.client().queues().await.expect("the server is up");
+        queues.iter().map(|queue| queue.counts.unfinished()).sum()
+    }
+}
+
+/// Puts jobs in, one of three with a key. What has no answer has none in the book.
+async fn produce(client: Client, book: Arc<Book>, name: u8, stop: Arc<AtomicBool>) {
+    for n in 0.. {
+        if stop.load(Ordering::SeqCst) {
+            return;
+        }
+        let uid = Uid(format!("{name}/{n}"));
+        book.note(Event::Invoke { uid: uid.clone(), due: None });
+        let enqueue = client.enqueue(Errand { uid: uid.clone() });
+        let placed = if n % 3 == 0 { enqueue.key(&uid.0).await } else { enqueue.await };
+        match placed {
+            Ok(placed) => book.note(Event::Acknowledged { uid, job: placed.id }),
+            Err(EnqueueError::Unknown(_)) => {}
+            Err(EnqueueError::NotStored(_)) => book.note(Event::Refused { uid }),
+            Err(error) => panic!("expected an error that passes, got {error:?}"),
+        }
+        // may sleep: this is the pace at which jobs come in.
+        tokio::time::sleep(Duration::from_millis(3)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_lost_or_ended_twice_by_a_worker_whose_server_is_killed_again_and_again() {
+    let mut place = Place::start().await;
+    for _ in 0..KILLS {
+        place.let_work(200).await;
+        let server = &mut place.server;
+        let kill = || server.kill().and_then(|()| server.restart());
+        let killed = place.book.fault(FaultKind::StoreAway, || tokio::task::block_in_place(kill));
+        killed.expect("it starts again");
+        let back = place.book.now();
+        place.book.note_fault_until(FaultKind::StoreAway, None, back, back.plus(AFTERMATH));
+    }
+    place.let_work(200).await;
+    place.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_lost_or_ended_twice_by_a_worker_whose_connections_are_cut_and_answers_swallowed() {
+    let place = Place::start().await;
+    place.let_work(200).await;
+    let from = place.book.now();
+    for cut in 0..CUTS {
+        match cut % 3 {
+            0 => place.proxy.cut_all(),
+            1 => place.proxy.cut_after_answers(fastrand::usize(0..20_000)),
+            _ => {
+                place.proxy.swallow_answers(true);
+                // may sleep: so long are answers lost, and whoever waits for one does nothing else.
+                tokio::time::sleep(Duration::from_millis(fastrand::u64(1..150))).await;
+                place.proxy.cut_all();
+                place.proxy.swallow_answers(false);
+                // Whoever came in between has lost something too, and would wait for it.
+                place.proxy.cut_all();
+            }
+        }
+        place.let_work(30).await;
+    }
+    place.proxy.cut_after_answers(usize::MAX);
+    place.book.note_fault_until(FaultKind::LostAnswer, None, from, place.book.now().plus(AFTERMATH));
+    place.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_stands_still_until_its_jobs_were_rescued_ends_none_of_them_when_it_is_woken() {
+    if work_if_asked().await {
+        return;
+    }
+    let place = Place::start().await;
+    let process = Process::start(&place.server.url(), &place.book);
+    let mut robbed = 0;
+    while robbed == 0 {
+        place.let_work(100).await;
+        robbed = freeze_until_rescued(&place, &process).await;
+    }
+    process.end();
+    place.end().await;
+}
+
+/// Stops a process that holds jobs until they were taken back, and wakes it. Gives how many it had in its hands.
+async fn freeze_until_rescued(place: &Place, process: &Process) -> usize {
+    let of_process = |seen: &[WorkerSighting]| {
+        seen.iter().find(|one| one.card.pid == process.pid() && one.running > 0).map(|one| one.card.id)
+    };
+    let worker = seen(place, of_process).await;
+    let from = place.book.now();
+    process.freeze();
+    let held = place.server.psql(&format!(
+        "SELECT id FROM windlass.delayed_jobs WHERE replace(locked_by::text, '-', '') LIKE '{worker}%'"
+    ));
+    let is_gone = |seen: &[WorkerSighting]| seen.iter().all(|one| one.card.id != worker).then_some(());
+    seen(place, is_gone).await;
+    process.wake();
+    let is_back = |seen: &[WorkerSighting]| {
+        seen.iter().any(|one| one.card.pid == process.pid() && one.card.id != worker).then_some(())
+    };
+    seen(place, is_back).await;
+    place.book.note_fault(FaultKind::Freeze, Some(process.name()), from);
+    let mut robbed = 0;
+    for id in held.expect("the server is up").lines() {
+        let id = JobId(id.parse().expect("a number"));
+        let attempts = place.client().engine().attempts(id).await.expect("the server is up");
+        let of_the_frozen = attempts.iter().filter(|attempt| attempt.worker == worker);
+        robbed += of_the_frozen.filter(|attempt| attempt.ending == AttemptEnding::Crashed).count();
+    }
+    robbed
+}
+
+/// Looks at the workers until there is an answer.
+async fn seen<T>(place: &Place, look: impl Fn(&[WorkerSighting]) -> Option<T>) -> T {
+    let start = Instant::now();
+    loop {
+        let seen = place.client().engine().workers().await.expect("the server is up");
+        if let Some(answer) = look(&seen) {
+            return answer;
+        }
+        assert!(start.elapsed() < PATIENCE, "expected another sight within {PATIENCE:?}, got {seen:?}");
+        // may sleep: there is no signal for what other processes do.
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}

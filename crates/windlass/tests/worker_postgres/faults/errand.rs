@@ -1,0 +1,48 @@
+//! What the worker does: it writes down that it begins and how it ends.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use windlass::{Context, Handlers, JobType, RetryPolicy, State, TypeSpec};
+use windlass_conformance::history::{Event, Outcome, Uid};
+
+use super::book::Book;
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Errand {
+    pub(super) uid: Uid,
+}
+
+impl JobType for Errand {
+    const NAME: &'static str = "errand";
+    fn defaults(spec: TypeSpec) -> TypeSpec {
+        let retry = RetryPolicy::Fixed { every: Duration::from_millis(1), attempts: 10 };
+        TypeSpec { retry, ..spec }
+    }
+}
+
+/// The book, and who writes.
+#[derive(Clone)]
+pub(super) struct Scribe {
+    book: Arc<Book>,
+    name: String,
+}
+
+pub(super) fn handlers(book: &Arc<Book>, name: &str) -> Handlers<Scribe> {
+    Handlers::new(Scribe { book: Arc::clone(book), name: name.to_owned() }).handle(run)
+}
+
+/// One in ten fails, up to three times.
+async fn run(job: Errand, ctx: Context, State(scribe): State<Scribe>) -> Result<(), std::io::Error> {
+    let token = ctx.fence().token;
+    scribe.book.note(Event::start(job.uid.clone(), token, &scribe.name));
+    // may sleep: this is the work; it takes long enough that something is under way at every moment.
+    tokio::time::sleep(Duration::from_millis(fastrand::u64(..20))).await;
+    if ctx.job().counters.failures < 3 && fastrand::u8(..10) == 0 {
+        scribe.book.note(Event::end(job.uid, token, Outcome::Failed));
+        return Err(std::io::Error::other("not this time"));
+    }
+    scribe.book.note(Event::end(job.uid, token, Outcome::Done));
+    Ok(())
+}

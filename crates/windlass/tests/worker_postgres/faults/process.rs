@@ -1,0 +1,82 @@
+//! A worker in a process of its own, which can be stopped where it is and woken. It is this test program, started again
+//! with a test that knows of it.
+
+use std::io::Read;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+
+use rustix::process::{Pid, Signal, kill_process};
+use windlass::Worker;
+
+use super::book::Book;
+use super::errand::handlers;
+use super::{open, options};
+
+/// By which a process knows its book and its server.
+const VARIABLES: [&str; 2] = ["WINDLASS_ERRANDS_LEDGER", "WINDLASS_ERRANDS_URL"];
+/// The test that begins with [`work_if_asked`].
+const DOOR: &str =
+    "faults::a_worker_that_stands_still_until_its_jobs_were_rescued_ends_none_of_them_when_it_is_woken";
+
+/// It ends when its input does, and so also with whoever started it. Dropping it kills it where it is.
+pub(super) struct Process(Child);
+
+impl Process {
+    pub(super) fn start(url: &str, book: &Book) -> Self {
+        let values = [book.path.display().to_string(), url.to_owned()];
+        let mut command = Command::new(std::env::current_exe().expect("this program has a path"));
+        command.args(["--exact", DOOR, "--nocapture"]).envs(VARIABLES.into_iter().zip(values));
+        Self(command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("it starts"))
+    }
+
+    pub(super) fn pid(&self) -> u32 {
+        self.0.id()
+    }
+
+    /// How it signs what it writes down.
+    pub(super) fn name(&self) -> String {
+        name(self.pid())
+    }
+
+    /// Stops it where it is.
+    pub(super) fn freeze(&self) {
+        kill_process(Pid::from_child(&self.0), Signal::STOP).expect("it is there");
+    }
+
+    /// Lets it go on.
+    pub(super) fn wake(&self) {
+        kill_process(Pid::from_child(&self.0), Signal::CONT).expect("it is there");
+    }
+
+    /// Tells it to stop, and waits until it has.
+    pub(super) fn end(mut self) {
+        drop(self.0.stdin.take());
+        let status = self.0.wait().expect("it is there");
+        assert!(status.success(), "a worker process ends well: {status}");
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn name(pid: u32) -> String {
+    format!("process {pid}")
+}
+
+/// Whether this is such a process; if so, its work is done when this returns.
+pub(super) async fn work_if_asked() -> bool {
+    let [Ok(ledger), Ok(url)] = VARIABLES.map(std::env::var) else { return false };
+    let book = Arc::new(Book::open(ledger.as_ref()));
+    let handlers = handlers(&book, &name(std::process::id()));
+    let mut worker = Worker::start(open(&url).await, handlers, options()).await.expect("it starts");
+    // Whatever it reads, it is the end that counts.
+    let read = || std::io::stdin().read_to_end(&mut Vec::new());
+    let _ = tokio::task::spawn_blocking(read).await;
+    worker.stop().await;
+    true
+}
