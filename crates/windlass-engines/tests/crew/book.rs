@@ -19,14 +19,18 @@ pub(crate) struct Book {
 
 impl Book {
     pub(crate) fn begin() -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        let folder = tempfile::tempdir().expect("the folder is ours");
         let book = Self::open(&folder.path().join("ledger"));
         Self { _folder: Some(folder), ..book }
     }
 
     /// A book that another process has begun.
     pub(crate) fn open(path: &Path) -> Self {
-        Self { ledger: Mutex::new(Ledger::open(path).unwrap()), path: path.to_owned(), _folder: None }
+        Self {
+            ledger: Mutex::new(Ledger::open(path).expect("the folder is ours")),
+            path: path.to_owned(),
+            _folder: None,
+        }
     }
 
     /// By the clock that all processes of this machine share.
@@ -36,7 +40,7 @@ impl Book {
 
     pub(crate) fn note(&self, event: Event) {
         let ledger = self.ledger.lock().unwrap_or_else(PoisonError::into_inner);
-        ledger.append(self.now(), event).unwrap();
+        ledger.append(self.now(), event).expect("the folder is ours");
     }
 
     /// Does something bad to everybody, and writes down how long it lasted.
@@ -60,11 +64,11 @@ impl Book {
         until: Timestamp,
     ) {
         let ledger = self.ledger.lock().unwrap_or_else(PoisonError::into_inner);
-        ledger.append(from, Event::Fault { kind, target, until: Some(until) }).unwrap();
+        ledger.append(from, Event::Fault { kind, target, until: Some(until) }).expect("the folder is ours");
     }
 
     /// All that was written, by everybody.
     pub(crate) fn read(&self) -> History {
-        History::read(&self.path).unwrap()
+        History::read(&self.path).expect("the folder is ours")
     }
 }
