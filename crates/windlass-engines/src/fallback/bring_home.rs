@@ -4,10 +4,12 @@
 //! a batch that was set aside long ago does the last two steps again: the primary answers a request that it has done from
 //! its receipt, and a batch that somebody else has ended is over.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::atomic::Ordering;
+use std::sync::{MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use windlass_core::clock::Timestamp;
 use windlass_core::engine::Result;
 use windlass_core::enqueue::{EnqueueRequest, Enqueued, RequestId};
 use windlass_core::error::EngineError;
@@ -39,7 +41,8 @@ enum Asked {
 
 impl Inner {
     /// Brings home whatever may go, batch by batch, for as long as the primary is there. Half of the time is left to those
-    /// who put jobs in now. What cannot go now keeps no others; the first trouble of that kind is handed back.
+    /// who put jobs in now. What cannot go now keeps no others; the first trouble of that kind is handed back. A batch without
+    /// an answer ends the round: it is the first of the next one, so that nothing overtakes it.
     pub(super) async fn bring_home(&self) -> Result<()> {
         let mut trouble = self.finish_old().await?;
         let mut left_out = LeftOut::default();
@@ -49,6 +52,7 @@ impl Inner {
             let Some(leaving) = self.spill.set_aside(request, MOST, &left_out).await? else { break };
             match self.bring_batch(request).await {
                 Ok(refused) => left_out.types.extend(refused),
+                Err(error) if error.is_unknown() => return Err(trouble.unwrap_or(error)),
                 Err(error) => {
                     trouble = trouble.or(Some(error));
                     left_out.jobs.extend(leaving.ids);
@@ -65,7 +69,10 @@ impl Inner {
         match self.ask(request).await {
             // If only the end fails, the primary has the jobs: the batch stays, and is finished later.
             Ok(asked) => self.end(asked).await,
-            Err(error) if error.is_unknown() => Err(error),
+            Err(error) if error.is_unknown() => {
+                self.left_behind().insert(request);
+                Err(error)
+            }
             Err(error) => {
                 // Nothing of it was stored there, so it goes on here, unless somebody else may have sent it since.
                 self.spill.keep_here(request, self.options.adopt_after / 2).await?;
@@ -74,17 +81,20 @@ impl Inner {
         }
     }
 
-    /// Finishes what was set aside before, oldest first: by a process that died, or by one that went on without an answer.
+    /// Finishes what was set aside before, oldest first: by a process that died long ago, or by this one, which went on
+    /// without an answer.
     async fn finish_old(&self) -> Result<Option<EngineError>> {
         let (mut trouble, mut last) = (None, None);
         loop {
             let page = self.spill.leaving(last.as_ref(), BATCHES).await?;
             // After the page, or what was set aside in between would seem to come from a clock that went back.
             let now = self.spill.now().await?;
-            let old = page.iter().filter(|leaving| !leaving.is_younger_than(self.options.adopt_after, now));
-            for leaving in old {
+            for leaving in page.iter().filter(|leaving| self.may_finish(leaving, now)) {
                 let ended = match self.ask(leaving.request).await {
-                    Ok(asked) => self.end(asked).await.err(),
+                    Ok(asked) => {
+                        self.left_behind().remove(&leaving.request);
+                        self.end(asked).await.err()
+                    }
                     Err(error) if self.side() == Side::Spill => return Err(error),
                     Err(error) => Some(error),
                 };
@@ -95,6 +105,15 @@ impl Inner {
                 None => return Ok(trouble),
             }
         }
+    }
+
+    fn may_finish(&self, leaving: &Leaving, now: Timestamp) -> bool {
+        let is_ours = self.left_behind().contains(&leaving.request);
+        is_ours || !leaving.is_younger_than(self.options.adopt_after, now)
+    }
+
+    pub(super) fn left_behind(&self) -> MutexGuard<'_, HashSet<RequestId>> {
+        self.left_behind.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Asks the primary for a batch, by sending it, or by asking for the receipt if it must not be sent any more.

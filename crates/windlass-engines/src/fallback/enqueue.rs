@@ -114,7 +114,10 @@ impl Inner {
         }
         self.check_spill(&request)?;
         self.spilling();
-        Ok(self.count_spilled(self.spill.enqueue_aside(request, sent_ago).await?))
+        let name = request.request;
+        let answers = self.spill.enqueue_aside(request, sent_ago).await?;
+        self.left_behind().insert(name);
+        Ok(self.count_spilled(answers))
     }
 
     pub(super) async fn receipt(&self, request: RequestId) -> Result<Option<Vec<Enqueued>>> {

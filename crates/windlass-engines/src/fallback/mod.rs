@@ -11,6 +11,7 @@ mod health;
 mod bring_home;
 mod admin;
 
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -100,6 +101,8 @@ struct Inner {
     /// Unfinished jobs in the spill when it was last counted, and those put in since.
     in_spill: AtomicU64,
     unanswered: Mutex<Unanswered>,
+    /// Batches that this process has set aside and nobody else sends before they are old. They go home before all others.
+    left_behind: Mutex<HashSet<RequestId>>,
     counts: Counts,
     returned: Arc<Notify>,
     /// Goes up whenever something was heard of the primary or came home.
@@ -136,6 +139,7 @@ impl FallbackEngine {
             last_spilled: Mutex::new(used.then(Instant::now)),
             in_spill: AtomicU64::new(unfinished(&queues)),
             unanswered: Mutex::default(),
+            left_behind: Mutex::default(),
             counts: Counts::default(),
             returned: Arc::default(),
             heard: watch::Sender::new(0),

@@ -1,5 +1,7 @@
 //! The primary goes away in the middle of a call, and nobody knows whether it was done.
 
+use std::time::Duration;
+
 use windlass_core::engine::{Admin, Engine};
 use windlass_core::enqueue::{Enqueued, NewJob};
 use windlass_core::job::Phase;
@@ -69,6 +71,31 @@ async fn a_thousand_jobs_that_the_primary_may_have_are_there_once_in_the_end() {
         let mut there = payloads(&*primary.store).await;
         there.sort_unstable();
         assert_eq!(there, (0..=1_000).collect::<Vec<_>>(), "had it: {had_it}");
+    }
+}
+
+#[tokio::test]
+async fn what_the_primary_may_have_comes_home_before_what_was_put_in_after_it() {
+    for had_it in [true, false] {
+        let primary = Primary::on_redis().await;
+        let folder = tempfile::tempdir().unwrap();
+        // Nobody adopts anything within this test.
+        let options = FallbackOptions { adopt_after: Duration::from_secs(3_600), ..crate::place::quick() };
+        let engine = primary.with(crate::place::sqlite(folder.path()), options).await;
+        put(&engine, job(0)).await;
+        primary.proxy.swallow_answers(had_it);
+        primary.proxy.freeze(!had_it);
+        put(&engine, job(1)).await;
+        primary.go();
+        primary.proxy.freeze(false);
+        primary.proxy.swallow_answers(false);
+        until_away(&engine).await;
+        for number in 2..6 {
+            put(&engine, job(number)).await;
+        }
+        primary.come_back();
+        until_home(&engine).await;
+        assert_eq!(payloads(&*primary.store).await, [0, 1, 2, 3, 4, 5], "had it: {had_it}");
     }
 }
 
