@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod};
+use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Row, SimpleQueryMessage};
 use windlass_core::error::EngineError;
@@ -54,7 +55,8 @@ impl Connections {
     pub(super) async fn get(&self) -> Step<Conn> {
         let object = self.pool.get().await.map_err(|error| Fault::connecting(error, &self.place))?;
         let (pooled, answer_within) = (self.pooled, self.answer_within);
-        Ok(Conn { object: Some(object), pooled, answer_within, fell_silent: AtomicBool::new(false) })
+        let (fell_silent, takes_no_writes) = (AtomicBool::new(false), AtomicBool::new(false));
+        Ok(Conn { object: Some(object), pooled, answer_within, fell_silent, takes_no_writes })
     }
 
     /// A connection with a transaction begun.
@@ -65,13 +67,15 @@ impl Connections {
     }
 }
 
-/// A connection. One that left a statement without an answer is closed instead of being given to the next.
+/// A connection. One that left a statement without an answer is closed instead of being given to the next; so is one whose
+/// server takes no writes any more, since another server may.
 pub(super) struct Conn {
     /// Taken only by its end.
     object: Option<Object>,
     pooled: bool,
     answer_within: Duration,
     fell_silent: AtomicBool,
+    takes_no_writes: AtomicBool,
 }
 
 impl Conn {
@@ -141,7 +145,7 @@ impl Conn {
         if done.is_err() {
             let _ = self.command("ROLLBACK").await;
         }
-        done.map_err(|error| Fault::from(error).of_commit())
+        done.map_err(|error| self.heard(error).of_commit())
     }
 
     /// The one value that a statement without parameters gives, as text.
@@ -161,10 +165,19 @@ impl Conn {
     /// nothing at all, and the system calls that connection a good one for ever.
     async fn answered<T>(&self, answer: impl Future<Output = Result<T, tokio_postgres::Error>>) -> Step<T> {
         if let Ok(answer) = tokio::time::timeout(self.answer_within, answer).await {
-            return Ok(answer?);
+            return answer.map_err(|error| self.heard(error));
         }
         self.fell_silent.store(true, Ordering::SeqCst);
         Err(Fault::Lost(format!("no answer within {:?}", self.answer_within)))
+    }
+
+    /// After a failover the old server may still be there and read, and whoever stays connected to it would never write
+    /// again. Guarded by `when_a_server_takes_no_writes_any_more_the_next_call_finds_the_one_that_does`.
+    fn heard(&self, error: tokio_postgres::Error) -> Fault {
+        if error.code() == Some(&SqlState::READ_ONLY_SQL_TRANSACTION) {
+            self.takes_no_writes.store(true, Ordering::SeqCst);
+        }
+        error.into()
     }
 
     async fn roll_back(self) {
@@ -185,11 +198,11 @@ impl Conn {
 
 impl Drop for Conn {
     fn drop(&mut self) {
-        if !self.fell_silent.load(Ordering::SeqCst) {
+        if !self.fell_silent.load(Ordering::SeqCst) && !self.takes_no_writes.load(Ordering::SeqCst) {
             return;
         }
         if let Some(object) = self.object.take() {
-            // Whatever keeps this one from answering, keeps its neighbours: they lead to the same place.
+            // Whatever keeps this one from answering or writing, keeps its neighbours: they lead to the same place.
             if let Some(pool) = Object::pool(&object) {
                 pool.retain(|_, _| false);
             }

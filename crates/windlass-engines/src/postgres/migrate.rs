@@ -33,6 +33,7 @@ const MIGRATIONS: &[(u32, &str, &str)] = &[
     ),
     (2, "policies", include_str!("migrations/0002_policies.sql")),
     (3, "leases", include_str!("migrations/0003_leases.sql")),
+    (4, "deleted_types", include_str!("migrations/0004_deleted_types.sql")),
 ];
 
 /// The lock under which migrations run; any number that nobody else uses.
@@ -175,8 +176,12 @@ mod tests {
 
     /// A sum over each migration's text, by which a change of one is noticed. Whoever has run it would never get the change:
     /// it belongs into a migration of its own.
-    const SUMS: &[(u32, u64)] =
-        &[(1, 0x2124_c0ce_0bb1_19ac), (2, 0xa350_a78a_8844_6c96), (3, 0x6b73_ccbd_11e4_ea01)];
+    const SUMS: &[(u32, u64)] = &[
+        (1, 0x2124_c0ce_0bb1_19ac),
+        (2, 0xa350_a78a_8844_6c96),
+        (3, 0x6b73_ccbd_11e4_ea01),
+        (4, 0x2ff0_463b_329c_73e8),
+    ];
 
     /// FNV-1a.
     fn sum(text: &str) -> u64 {

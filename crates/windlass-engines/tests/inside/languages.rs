@@ -1,4 +1,5 @@
-//! Other languages: `psql`, and Python with psycopg. Each puts a job in beside its own write, and ends one.
+//! Other languages: `psql`, and Python with psycopg. Each puts a job in beside its own write; `psql` ends one, too, and Python is
+//! refused one.
 
 use std::process::Command;
 

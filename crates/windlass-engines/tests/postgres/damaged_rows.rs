@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use windlass_core::admin::ListRequest;
+use windlass_core::admin::{CancelAnswer, ListRequest};
 use windlass_core::claim::{ClaimRequest, Suspects};
 use windlass_core::engine::{Admin, Engine};
 use windlass_core::enqueue::{NewJob, When};
@@ -10,6 +10,7 @@ use windlass_core::job::{JobId, JobState, Phase};
 use windlass_core::key::KeyClaim;
 use windlass_core::names::Key;
 use windlass_core::outcome::ErrorKind;
+use windlass_core::settle::{AttemptReport, Settled, Transition};
 use windlass_core::worker::WorkerId;
 use windlass_engines::postgres::PostgresEngine;
 
@@ -196,4 +197,36 @@ async fn a_rescuer_waits_for_nobody_and_takes_no_job_from_the_live_worker_who_ha
     session.batch_execute(&taken).await.unwrap();
     assert_eq!(rescue(&engine, &clock).await, [], "nothing is left to rescue");
     assert_eq!(phase(&engine, id).await, Phase::Running);
+}
+
+/// No call deletes a type, but nothing keeps people from it.
+#[tokio::test]
+async fn jobs_whose_type_somebody_has_deleted_leave_a_history_however_they_end() {
+    let place = Place::shared();
+    let engine = place.ready().await;
+    let keyed = NewJob { key: Some(KeyClaim::new(Key::parse("a").unwrap())), ..new_job() };
+    let jobs = vec![new_job(), keyed, new_job(), new_job(), new_job()];
+    engine.enqueue(request(jobs)).await.unwrap();
+    let running = claim(&engine, 4).await;
+    place.sql("DELETE FROM windlass.job_types");
+    let [plain, keyed, stopped, own] = &running[..] else { panic!("four run: {running:?}") };
+    assert_eq!(engine.cancel(stopped.job.id, "no").await.unwrap(), CancelAnswer::Requested);
+    let end = |one: &windlass_core::claim::Claimed| {
+        one.clone().settled(Transition::Succeed { result: None }, AttemptReport::default())
+    };
+    for one in [plain, keyed, stopped] {
+        assert_eq!(engine.settle(vec![end(one)]).await.unwrap(), [Settled::Applied]);
+    }
+    let complete =
+        format!("SELECT windlass.complete(id, token) FROM windlass.delayed_jobs WHERE id = {}", own.job.id.0);
+    assert_eq!(place.sql(&complete), "t");
+    let waiting = JobId(own.job.id.0 + 1);
+    assert_eq!(engine.cancel(waiting, "no").await.unwrap(), CancelAnswer::Cancelled);
+    let kept =
+        "SELECT string_agg(state::text, '' ORDER BY id), bool_and(keep_until - ended_at = interval '7 days')
+        FROM windlass.job_history";
+    assert_eq!(place.sql(kept), "11212|t");
+    assert_eq!(phase(&engine, waiting).await, Phase::Cancelled);
+    assert_eq!(phase(&engine, own.job.id).await, Phase::Succeeded);
+    assert_eq!(place.count("windlass.delayed_jobs"), 0);
 }

@@ -97,3 +97,36 @@ async fn when_a_standby_takes_over_nothing_that_was_acknowledged_is_lost_and_wor
     let (count, distinct) = stored.split_once('|').unwrap();
     assert_eq!(count, distinct, "each ended once");
 }
+
+/// As somebody does who moves the work to another server without stopping the first: it may be read, and no connection to
+/// it breaks.
+#[tokio::test(flavor = "multi_thread")]
+async fn when_a_server_takes_no_writes_any_more_the_next_call_finds_the_one_that_does() {
+    let (first, second) = pair();
+    let place = Place::on(both(&first, &second));
+    let engine = Arc::new(place.open().await);
+    make_ready(&engine).await;
+    // Several connections, of which each would have to fail once.
+    let many = (0..6).map(|_| {
+        let engine = Arc::clone(&engine);
+        tokio::spawn(async move { engine.enqueue(request(vec![new_job()])).await })
+    });
+    for put in many.collect::<Vec<_>>() {
+        put.await.unwrap().unwrap();
+    }
+    first.psql("ALTER SYSTEM SET default_transaction_read_only = on").unwrap();
+    first.psql("SELECT pg_reload_conf()").unwrap();
+    // Whoever comes in now finds it so, and those who were there before have been told.
+    let shown = "SHOW default_transaction_read_only";
+    eventually("it takes no writes", || (first.psql(shown).unwrap() == "on").then_some(()));
+    second.promote().unwrap();
+    let sent = request(vec![new_job()]);
+    let refused = engine.enqueue(sent.clone()).await.unwrap_err();
+    assert!(refused.is_passing() && refused.to_string().contains("takes no writes"), "{refused}");
+    let answers = engine.enqueue(sent).await.expect("no connection leads to the first any more");
+    let id = answers[0].job().unwrap();
+    let there = format!("SELECT count(*) FROM {}.delayed_jobs WHERE id = {}", place.schema, id.0);
+    assert_eq!(second.psql(&there).unwrap(), "1");
+    let succeed = claim(&engine, 10).await;
+    assert_eq!(succeed.len(), 7, "all else works there, too");
+}

@@ -12,7 +12,7 @@ use windlass_core::settle::{AttemptReport, Settled, Transition};
 
 use super::{Place, claim, declare, enqueue, new_job, request};
 
-/// The columns by which jobs are known, in either table.
+/// The columns by which a job that has not ended is known.
 const COLUMNS: &str = "id, queue, job_type, priority, payload, scheduled_at, locked_at, locked_by, attempts, max_attempts, \
                        last_error, created_at";
 

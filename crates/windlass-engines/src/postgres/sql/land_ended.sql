@@ -1,5 +1,5 @@
 -- land_ended: jobs that succeeded or were cancelled leave for the history, if their type keeps one, each only while its
--- claim holds or it waited.
+-- claim holds or it waited. A type whose row somebody has deleted keeps what types keep that say nothing of it.
 -- by position: $1 ids   $2 tokens, or null if it waited   $3 attempts   $4 failures   $5 crashes   $6 holds
 -- $7 errors, or null   $8 the token that settled it, or null; $9 now   by position: $10 workers   $11 started at
 -- $12 endings   $13 errors of the attempt   $14 outputs   $15 states   $16 results   $17 why
@@ -24,13 +24,13 @@ WITH input AS MATERIALIZED (
         attempts, max_attempts, failures, crashes, holds, priority, state, queue, job_type, payload, key, correlation,
         job_group, tags, options, progress, last_error, result, why, ending, attempt_error, output
     )
-    SELECT g.id, $9::timestamptz + t.retention_days * interval '1 day', g.scheduled_at, g.created_at, g.expires_at,
-        $9::timestamptz, g.started_at, coalesce(g.settled, g.settled_by), g.worker, g.attempts_now, g.max_attempts,
+    SELECT g.id, $9::timestamptz + coalesce(t.retention_days, 7) * interval '1 day', g.scheduled_at, g.created_at,
+        g.expires_at, $9::timestamptz, g.started_at, coalesce(g.settled, g.settled_by), g.worker, g.attempts_now, g.max_attempts,
         g.failures_now, g.crashes_now, g.holds_now, g.priority, g.state, g.queue, g.job_type, g.payload, g.key,
         g.correlation, g.job_group, g.tags, g.options, g.progress, coalesce(g.error, g.last_error), g.result, g.why,
         g.ending, g.attempt_error, g.output
-    FROM gone g JOIN windlass.job_types t ON t.name = g.job_type
-    WHERE t.retention_days > 0
+    FROM gone g LEFT JOIN windlass.job_types t ON t.name = g.job_type
+    WHERE coalesce(t.retention_days, 7) > 0
 ), traced AS (
     INSERT INTO windlass.job_traces (settled_by, at, jobs)
     SELECT coalesce(g.settled, g.settled_by), $9::timestamptz, ARRAY[g.id]
