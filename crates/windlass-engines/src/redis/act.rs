@@ -20,7 +20,7 @@ use super::enqueue::micros;
 use super::fault::Step;
 use super::reply::{Items, text};
 use super::row::read_id;
-use super::script::Script;
+use super::script::{Script, TYPES_PER_CALL};
 use super::upkeep::read_done;
 
 /// Acts on one job.
@@ -115,14 +115,28 @@ impl Store {
     }
 
     pub(super) async fn purge(&self, queue: QueueName, limit: u32) -> Step<BatchDone> {
-        let build = |catalogue: &Catalogue| {
-            let types = catalogue.types_of(&queue);
-            let mut args = Args::new();
-            args.number(limit.min(UPKEEP_BATCH_MAX).into()).text("purged").count(types.len());
-            types.iter().for_each(|entry| _ = args.number(entry.number.into()));
-            Ok(args)
-        };
-        read_done(Items::of(self.call_with_catalogue(&self.scripts().purge, build).await?.value)?)
+        let mut done = BatchDone::default();
+        let mut part = 0;
+        loop {
+            let left = u64::from(limit.min(UPKEEP_BATCH_MAX)).saturating_sub(done.changed);
+            let mut parts = 0;
+            let build = |catalogue: &Catalogue| {
+                let types = catalogue.types_of(&queue);
+                parts = types.len().div_ceil(TYPES_PER_CALL);
+                let types: Vec<_> = types.iter().skip(part * TYPES_PER_CALL).take(TYPES_PER_CALL).collect();
+                let mut args = Args::new();
+                args.text(&left.to_string()).text("purged").count(types.len());
+                types.iter().for_each(|entry| _ = args.number(entry.number.into()));
+                Ok(args)
+            };
+            let of_part =
+                read_done(Items::of(self.call_with_catalogue(&self.scripts().purge, build).await?.value)?)?;
+            done = BatchDone { changed: done.changed + of_part.changed, more: done.more || of_part.more };
+            part += 1;
+            if part >= parts {
+                return Ok(done);
+            }
+        }
     }
 
     pub(super) async fn open_gate(&self, gate: Gate, limit: u32) -> Step<BatchDone> {

@@ -22,7 +22,7 @@ use super::row::ID_DIGITS;
 use super::script::Script;
 
 /// How often a call is made again because queues or types have changed meanwhile.
-const STALE_MAX: usize = 20;
+pub(super) const STALE_MAX: usize = 20;
 /// How often it is made again because the store is another one.
 pub(super) const LOST_MAX: usize = 3;
 

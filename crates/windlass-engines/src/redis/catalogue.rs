@@ -4,13 +4,15 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use redis::Value;
 use windlass_core::clock::Timestamp;
 use windlass_core::job_type::TypeSpec;
 use windlass_core::names::{QueueName, TypeName};
 use windlass_core::queue::{Pause, QueueSpec};
 
-use super::fault::Step;
+use super::Store;
+use super::call::{Args, STALE_MAX, Said};
+use super::fault::{Fault, Step};
+use super::incarnation::{Gone, Opened};
 use super::reply::Items;
 
 /// A queue.
@@ -38,31 +40,30 @@ pub(super) struct Catalogue {
 }
 
 impl Catalogue {
-    /// Reads what `catalogue.lua` answers. A declaration that was damaged counts as one with the defaults.
-    pub(super) fn read(value: Value) -> Step<Self> {
-        let mut parts = Items::of(value)?;
-        let mut catalogue = Self { version: parts.text()?, ..Self::default() };
-        for (name, spec) in pairs(parts.list()?)? {
+    /// Makes it of its parts. A declaration that was damaged counts as one with the defaults.
+    fn of(version: String, parts: Parts) -> Self {
+        let mut catalogue = Self { version, ..Self::default() };
+        let [queues, kinds, types, pauses, shut] = parts;
+        for (name, spec) in pairs(queues) {
             catalogue.add_queue(&name, &spec);
         }
-        let kinds = pairs(parts.list()?)?.into_iter().collect();
-        for (name, value) in pairs(parts.list()?)? {
+        let kinds = pairs(kinds).collect();
+        for (name, value) in pairs(types) {
             catalogue.add_type(&name, &value, &kinds);
         }
-        for (name, pause) in pairs(parts.list()?)? {
+        for (name, pause) in pairs(pauses) {
             if let Some(queue) = QueueName::parse(&name).ok().and_then(|name| catalogue.queues.get_mut(&name))
             {
                 queue.pause = read_pause(&pause);
             }
         }
-        let mut shut = parts.list()?;
-        while !shut.is_empty() {
-            let name = QueueName::parse(&shut.text()?).ok();
+        for name in shut {
+            let name = QueueName::parse(&name).ok();
             if let Some(queue) = name.and_then(|name| catalogue.queues.get_mut(&name)) {
                 queue.shut = true;
             }
         }
-        Ok(catalogue)
+        catalogue
     }
 
     fn add_queue(&mut self, name: &str, spec: &str) {
@@ -111,12 +112,93 @@ impl Catalogue {
     }
 }
 
-fn pairs(mut items: Items) -> Step<Vec<(String, String)>> {
-    let mut pairs = Vec::new();
+fn pairs(texts: Vec<String>) -> impl Iterator<Item = (String, String)> {
+    let mut texts = texts.into_iter();
+    std::iter::from_fn(move || Some((texts.next()?, texts.next().unwrap_or_default())))
+}
+
+fn texts(mut items: Items) -> Step<Vec<String>> {
+    let mut texts = Vec::new();
     while !items.is_empty() {
-        pairs.push((items.text()?, items.text()?));
+        texts.push(items.text()?);
     }
-    Ok(pairs)
+    Ok(texts)
+}
+
+/// The parts of a catalogue, as `catalogue.lua` names them.
+const PARTS: [&str; 5] = ["queues", "kinds", "types", "pauses", "shut"];
+/// What is in each: names and values in turn; of those that are shut, only names.
+type Parts = [Vec<String>; 5];
+
+/// What became of a look at queues and types.
+pub(super) enum Look {
+    /// They were read.
+    Seen(Catalogue),
+    /// The store that was asked for is gone.
+    Gone(Gone),
+}
+
+impl Store {
+    /// Reads queues and types of a store: at once, or page by page if there are very many. If they change meanwhile, anew.
+    pub(super) async fn read_catalogue(&self, opened: &Arc<Opened>) -> Step<Look> {
+        for _ in 0..STALE_MAX {
+            let mut all = match self.page("", "0", opened).await? {
+                Page::Answer(items) => items,
+                Page::Gone(gone) => return Ok(Look::Gone(gone)),
+            };
+            let version = all.text()?;
+            if !all.is_empty() {
+                let mut parts = Parts::default();
+                for part in &mut parts {
+                    *part = texts(all.list()?)?;
+                }
+                return Ok(Look::Seen(Catalogue::of(version, parts)));
+            }
+            if let Some(look) = self.read_pages(version, opened).await? {
+                return Ok(look);
+            }
+        }
+        Err(Fault::Stale)
+    }
+
+    /// Nothing if queues or types have changed meanwhile.
+    async fn read_pages(&self, version: String, opened: &Arc<Opened>) -> Step<Option<Look>> {
+        let mut parts = Parts::default();
+        for (name, part) in PARTS.iter().zip(&mut parts) {
+            let mut cursor = "0".to_owned();
+            loop {
+                let mut page = match self.page(name, &cursor, opened).await? {
+                    Page::Answer(items) => items,
+                    Page::Gone(gone) => return Ok(Some(Look::Gone(gone))),
+                };
+                if page.text()? != version {
+                    return Ok(None);
+                }
+                cursor = page.text()?;
+                part.extend(texts(page.list()?)?);
+                if cursor == "0" {
+                    break;
+                }
+            }
+        }
+        Ok(Some(Look::Seen(Catalogue::of(version, parts))))
+    }
+
+    async fn page(&self, part: &str, cursor: &str, opened: &Arc<Opened>) -> Step<Page> {
+        let mut args = Args::new();
+        args.text(part).text(cursor);
+        match self.send(&self.work, &self.scripts().catalogue, &args, opened, "").await? {
+            Said::Answer(reply) => Ok(Page::Answer(Items::of(reply.value)?)),
+            Said::Stale => Err(Fault::Stale),
+            Said::Gone(gone) => Ok(Page::Gone(gone)),
+        }
+    }
+}
+
+/// A page of a catalogue.
+enum Page {
+    Answer(Items),
+    Gone(Gone),
 }
 
 /// A pause as `pause.lua` writes it: since, end and reason, a line each; a reason has an r before it.

@@ -1,10 +1,11 @@
 //! Claims: ready jobs go to a live worker, in the order that core gives.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use windlass_core::claim::{ClaimAnswer, ClaimRequest, Claimed, Outlook, Suspects};
 use windlass_core::clock::Timestamp;
-use windlass_core::job::EXPIRED_REASON;
+use windlass_core::job::{EXPIRED_REASON, JobId};
 use windlass_core::limits::{CLAIM_BATCH_MAX, QUEUES_PER_CLAIM_MAX};
 use windlass_core::names::{QueueName, TypeName};
 use windlass_core::settle::{AttemptReport, Transition};
@@ -12,28 +13,91 @@ use windlass_core::settle::{AttemptReport, Transition};
 use super::call::Args;
 use super::catalogue::{Catalogue, QueueEntry};
 use super::fault::Step;
-use super::reply::Items;
+use super::reply::{Items, Reply};
 use super::row::{Row, damaged};
+use super::script::TYPES_PER_CALL;
 use super::{Store, refuse_over};
+
+/// So many types are looked at by one script. If a worker handles more, their order is only that within such a part.
+const TYPES_PER_CLAIM: usize = 500;
 
 impl Store {
     pub(super) async fn claim(&self, request: ClaimRequest) -> Step<ClaimAnswer> {
         refuse_over(QUEUES_PER_CLAIM_MAX, "queues", request.queues.len())?;
-        let build = |catalogue: &Catalogue| Ok(claim_args(&request, catalogue));
-        let reply = self.call_with_catalogue(&self.scripts().claim, build).await?;
+        if request.repeat {
+            return self.repeat_claim(request).await;
+        }
+        if request.types.len() <= TYPES_PER_CLAIM {
+            let build = |catalogue: &Catalogue| Ok(claim_args(&request, catalogue));
+            let reply = self.call_with_catalogue(&self.scripts().claim, build).await?;
+            return Ok(self.read_claim(reply, &request.queues).await?.0);
+        }
+        self.claim_in_parts(request).await
+    }
+
+    /// A claim of more types than a script looks at: some at a time, until there is enough. All parts have one token.
+    async fn claim_in_parts(&self, mut request: ClaimRequest) -> Step<ClaimAnswer> {
+        let (mut all, mut ahead) = (Vec::new(), Outlook::default());
+        let mut types = std::mem::take(&mut request.types);
+        // Who comes first changes, so that no part waits for ever.
+        let parts = types.len().div_ceil(TYPES_PER_CLAIM);
+        types.rotate_left(fastrand::usize(..parts) * TYPES_PER_CLAIM);
+        for part in types.chunks(TYPES_PER_CLAIM) {
+            let part = ClaimRequest { types: part.to_vec(), ..request.clone() };
+            let (jobs, outlook) = match Box::pin(self.claim(part)).await {
+                Ok(ClaimAnswer::Claimed { jobs, outlook }) => (jobs, outlook),
+                Ok(ClaimAnswer::WorkerDead) if all.is_empty() => return Ok(ClaimAnswer::WorkerDead),
+                Err(fault) if all.is_empty() => return Err(fault),
+                // What was claimed must be handed out.
+                Ok(ClaimAnswer::WorkerDead) | Err(_) => break,
+            };
+            let boosted = jobs.iter().filter(|claimed| claimed.boosted).count();
+            request.boosted_max =
+                request.boosted_max.saturating_sub(u32::try_from(boosted).unwrap_or(u32::MAX));
+            request.limit = request.limit.saturating_sub(u32::try_from(jobs.len()).unwrap_or(u32::MAX));
+            all.extend(jobs);
+            ahead = both(ahead, outlook);
+            if request.limit == 0 {
+                // What was not looked at may be due.
+                ahead.more_due = true;
+                break;
+            }
+        }
+        Ok(ClaimAnswer::Claimed { jobs: all, outlook: ahead })
+    }
+
+    /// What an earlier sending of a claim brought. Its worker may hold very many jobs, so they are looked at page by page.
+    async fn repeat_claim(&self, request: ClaimRequest) -> Step<ClaimAnswer> {
+        let mut cursor = "0".to_owned();
+        let mut all: BTreeMap<JobId, Claimed> = BTreeMap::new();
+        loop {
+            let build = |catalogue: &Catalogue| Ok(repeat_args(&request, &cursor, catalogue));
+            let reply = self.call_with_catalogue(&self.scripts().repeat_claim, build).await?;
+            let (answer, next) = self.read_claim(reply, &request.queues).await?;
+            let ClaimAnswer::Claimed { jobs, outlook } = answer else { return Ok(answer) };
+            // A page may tell again what another told.
+            all.extend(jobs.into_iter().map(|claimed| (claimed.job.id, claimed)));
+            if next == "0" {
+                let mut jobs: Vec<_> = all.into_values().collect();
+                jobs.sort_by_key(|claimed| (claimed.job.priority, claimed.job.due, claimed.job.id));
+                return Ok(ClaimAnswer::Claimed { jobs, outlook });
+            }
+            cursor = next;
+        }
+    }
+
+    /// What a claim brought, and where a repeat is to go on.
+    async fn read_claim(&self, reply: Reply, queues: &[QueueName]) -> Step<(ClaimAnswer, String)> {
         let mut answer = Items::of(reply.value)?;
         if answer.flag()? {
-            return Ok(ClaimAnswer::WorkerDead);
+            return Ok((ClaimAnswer::WorkerDead, String::new()));
         }
         let catalogue = reply.from.catalogue.clone();
-        let mut jobs = self.hand_out(answer.list()?, &catalogue, reply.now).await?;
+        let jobs = self.hand_out(answer.list()?, &catalogue, reply.now).await?;
         reply.from.seen.jobs(jobs.iter().map(|claimed| claimed.job.id));
-        if request.repeat {
-            jobs.sort_by_key(|claimed| (claimed.job.priority, claimed.job.due, claimed.job.id));
-        }
         let outlook = read_outlook(answer.list()?, reply.now)?;
-        let outlook = outlook.with_ends_of_pauses(ends_of_pauses(&request.queues, &catalogue), reply.now);
-        Ok(ClaimAnswer::Claimed { jobs, outlook })
+        let outlook = outlook.with_ends_of_pauses(ends_of_pauses(queues, &catalogue), reply.now);
+        Ok((ClaimAnswer::Claimed { jobs, outlook }, answer.text()?))
     }
 
     /// Jobs as their worker gets them; but what is damaged is given up, as core decides for what cannot be read.
@@ -65,27 +129,58 @@ impl Store {
         types: Vec<TypeName>,
     ) -> Step<Vec<(QueueName, Outlook)>> {
         refuse_over(QUEUES_PER_CLAIM_MAX, "queues", queues.len())?;
+        let mut ahead = vec![Outlook::default(); queues.len()];
+        let mut parts: Vec<_> = types.chunks(TYPES_PER_CALL).collect();
+        if parts.is_empty() {
+            parts.push(&[]);
+        }
+        for types in parts {
+            for (known, outlook) in ahead.iter_mut().zip(self.outlook_of(&queues, types).await?) {
+                *known = both(*known, outlook);
+            }
+        }
+        Ok(queues.into_iter().zip(ahead).collect())
+    }
+
+    async fn outlook_of(&self, queues: &[QueueName], types: &[TypeName]) -> Step<Vec<Outlook>> {
         let build = |catalogue: &Catalogue| {
             let mut args = Args::new();
-            queue_args(&queues, &types, catalogue, &mut args);
+            queue_args(queues, types, catalogue, &mut args);
             Ok(args)
         };
         let reply = self.call_with_catalogue(&self.scripts().outlook, build).await?;
         let catalogue = self.catalogue();
         let mut answers = Items::of(reply.value)?;
-        let look = |queue: QueueName| {
+        let look = |queue: &QueueName| {
             let outlook = read_outlook(answers.list()?, reply.now)?;
-            let ends = ends_of_pauses(std::slice::from_ref(&queue), &catalogue);
-            let outlook = outlook.with_ends_of_pauses(ends, reply.now);
-            Ok((queue, outlook))
+            let ends = ends_of_pauses(std::slice::from_ref(queue), &catalogue);
+            Ok(outlook.with_ends_of_pauses(ends, reply.now))
         };
-        queues.into_iter().map(look).collect()
+        queues.iter().map(look).collect()
     }
+}
+
+/// What lies ahead in the one or the other.
+fn both(one: Outlook, other: Outlook) -> Outlook {
+    Outlook {
+        more_due: one.more_due || other.more_due,
+        next_due_in: one.next_due_in.into_iter().chain(other.next_due_in).min(),
+        suspect_due: one.suspect_due || other.suspect_due,
+    }
+}
+
+fn repeat_args(request: &ClaimRequest, cursor: &str, catalogue: &Catalogue) -> Args {
+    let mut args = Args::new();
+    args.bytes(&request.token.to_bytes()).bytes(&request.worker.to_bytes()).text(cursor);
+    // The outlook is that of the next claim if there are very many.
+    let types = &request.types[..request.types.len().min(TYPES_PER_CLAIM)];
+    queue_args(&request.queues, types, catalogue, &mut args);
+    args
 }
 
 fn claim_args(request: &ClaimRequest, catalogue: &Catalogue) -> Args {
     let mut args = Args::new();
-    args.bytes(&request.token.to_bytes()).bytes(&request.worker.to_bytes()).flag(request.repeat);
+    args.bytes(&request.token.to_bytes()).bytes(&request.worker.to_bytes());
     args.number(request.limit.min(CLAIM_BATCH_MAX).into()).number(request.boosted_max.into());
     match request.suspects {
         Suspects::LeaveOut => args.text(""),

@@ -10,6 +10,7 @@ use super::call::Args;
 use super::catalogue::{Catalogue, QueueEntry};
 use super::fault::Step;
 use super::reply::Items;
+use super::script::TYPES_PER_CALL;
 
 /// What is known of the jobs of one type.
 #[derive(Debug, Clone, Default)]
@@ -88,23 +89,31 @@ impl Store {
         Ok(statuses)
     }
 
-    /// What is known of each type's jobs, all at one instant.
+    /// What is known of each type's jobs: some types at a time, those of a time at one instant.
     async fn tallies(&self) -> Step<(HashMap<u32, Tally>, Timestamp)> {
-        let mut numbers = Vec::new();
-        let build = |catalogue: &Catalogue| {
-            numbers = catalogue.types().map(|entry| entry.number).collect();
-            let mut args = Args::new();
-            args.count(numbers.len());
-            numbers.iter().for_each(|number| _ = args.number((*number).into()));
-            Ok(args)
-        };
-        let reply = self.call_with_catalogue(&self.scripts().queues, build).await?;
-        let mut rows = Items::of(reply.value)?;
         let mut tallies = HashMap::new();
-        for number in numbers {
-            tallies.insert(number, Tally::read(rows.list()?)?);
+        loop {
+            let (mut numbers, mut all) = (Vec::new(), 0);
+            let build = |catalogue: &Catalogue| {
+                // Numbers only go up, so those of further types come behind the ones that were asked for.
+                let mut types: Vec<u32> = catalogue.types().map(|entry| entry.number).collect();
+                types.sort_unstable();
+                all = types.len();
+                numbers = types.into_iter().skip(tallies.len()).take(TYPES_PER_CALL).collect();
+                let mut args = Args::new();
+                args.count(numbers.len());
+                numbers.iter().for_each(|number| _ = args.number((*number).into()));
+                Ok(args)
+            };
+            let reply = self.call_with_catalogue(&self.scripts().queues, build).await?;
+            let mut rows = Items::of(reply.value)?;
+            for number in numbers {
+                tallies.insert(number, Tally::read(rows.list()?)?);
+            }
+            if tallies.len() >= all {
+                return Ok((tallies, reply.now));
+            }
         }
-        Ok((tallies, reply.now))
     }
 }
 

@@ -6,20 +6,25 @@ use windlass_core::engine::Declaration;
 use windlass_core::error::EngineError;
 use windlass_core::job_type::{TypeSpec, TypeSpecError};
 use windlass_core::names::TypeName;
+use windlass_core::queue::QueueSpec;
 
-use super::Store;
 use super::call::{Args, LOST_MAX};
 use super::catalogue::Catalogue;
 use super::fault::Step;
 use super::row::to_json;
+use super::{Store, refuse_over};
+
+/// So many queues and types are declared by one script, all or nothing.
+const DECLARED_MAX: usize = 5_000;
 
 impl Store {
     pub(super) async fn declare(&self, declaration: Declaration) -> Step<()> {
+        refuse_over(DECLARED_MAX, "queues and types", declaration.queues.len() + declaration.types.len())?;
         for _ in 0..LOST_MAX {
             let opened = self.opened();
             self.call_with_catalogue(&self.scripts().declare, |catalogue| {
                 check(&declaration, catalogue)?;
-                Ok(args(&declaration))
+                Ok(args_of(&declaration.queues, &declaration.types))
             })
             .await?;
             self.remember(declaration.clone());
@@ -32,21 +37,24 @@ impl Store {
         Err(self.another_store())
     }
 
-    /// All that this process has declared, for a store that came back empty or is another one.
-    pub(super) fn declared_args(&self) -> Option<Args> {
+    /// All that this process has declared, for a store that came back empty or is another one. In parts, queues first: it was
+    /// checked as a whole before.
+    pub(super) fn declared_args(&self) -> Vec<Args> {
         let declared = self.declared();
-        (declared != Declaration::default()).then(|| args(&declared))
+        let queues = declared.queues.chunks(DECLARED_MAX).map(|part| (part, &[][..]));
+        let types = declared.types.chunks(DECLARED_MAX).map(|part| (&[][..], part));
+        queues.chain(types).map(|(queues, types)| args_of(queues, types)).collect()
     }
 }
 
-fn args(declaration: &Declaration) -> Args {
+fn args_of(queues: &[QueueSpec], types: &[TypeSpec]) -> Args {
     let mut args = Args::new();
-    args.count(declaration.queues.len());
-    for queue in &declaration.queues {
+    args.count(queues.len());
+    for queue in queues {
         args.text(queue.name.as_str()).text(&to_json(queue));
     }
-    args.count(declaration.types.len());
-    for spec in &declaration.types {
+    args.count(types.len());
+    for spec in types {
         args.text(spec.name.as_str()).text(spec.queue.as_str()).number(i64::from(spec.retention_days));
         args.number(i64::from(spec.keep_result)).text(&to_json(spec));
     }

@@ -10,10 +10,10 @@ use windlass_core::job::JobId;
 
 use super::Store;
 use super::call::{Args, Said};
-use super::catalogue::Catalogue;
+use super::catalogue::{Catalogue, Look};
 use super::fault::{Fault, Step};
 use super::land::Order;
-use super::reply::Reply;
+use super::reply::Items;
 use super::script::Script;
 
 /// A store as this process knows it.
@@ -94,10 +94,12 @@ impl Store {
     /// Reads queues and types again.
     pub(super) async fn reload(&self) -> Step<()> {
         let opened = self.opened();
-        match self.say(&self.scripts().catalogue, &Args::new(), &opened).await? {
-            Said::Answer(reply) => self.learn(reply),
-            Said::Stale => Err(Fault::Stale),
-            Said::Gone(why) => self.open_again(&opened, why).await,
+        match self.read_catalogue(&opened).await? {
+            Look::Seen(catalogue) => {
+                self.learn(&opened, catalogue);
+                Ok(())
+            }
+            Look::Gone(why) => self.open_again(&opened, why).await,
         }
     }
 
@@ -119,7 +121,7 @@ impl Store {
         // The store knows that number now, but may fail again before it is on its disk.
         opened.seen.jobs(std::iter::once(JobId(asked.seen.last_job())));
         self.raise_alarm(asked, &opened, why);
-        if let Some(args) = self.declared_args() {
+        for args in self.declared_args() {
             self.said_by(&self.scripts().declare, &args, &opened).await?;
         }
         self.read_and_swap(&opened).await?;
@@ -131,9 +133,20 @@ impl Store {
     pub(super) async fn renew(&self, asked: &Opened) -> Step<()> {
         let known = Opened { incarnation: asked.incarnation.clone(), ..Opened::default() };
         known.seen.jobs(std::iter::once(JobId(asked.seen.last_job())));
-        let mut args = Args::new();
-        args.shown(format_args!("{:032x}", fastrand::u128(..))).text(&Order::release());
-        self.say(&self.scripts().renew, &args, &Arc::new(known)).await.map(drop)
+        let (known, mark) = (Arc::new(known), fastrand::u128(..));
+        let (mut began, mut cursor) = (0, "0".to_owned());
+        loop {
+            let mut args = Args::new();
+            args.shown(format_args!("{mark:032x}")).text(&Order::release()).number(began).text(&cursor);
+            let Said::Answer(reply) = self.say(&self.scripts().renew, &args, &known).await? else {
+                return Ok(());
+            };
+            cursor = Items::of(reply.value)?.text()?;
+            if cursor.is_empty() {
+                return Ok(());
+            }
+            began = if began > 0 { began } else { reply.now.as_micros() };
+        }
     }
 
     fn raise_alarm(&self, asked: &Opened, opened: &Opened, why: Gone) {
@@ -151,8 +164,10 @@ impl Store {
     }
 
     async fn read_and_swap(&self, opened: &Arc<Opened>) -> Step<()> {
-        let read = self.said_by(&self.scripts().catalogue, &Args::new(), opened).await?;
-        let catalogue = Arc::new(Catalogue::read(read)?);
+        let catalogue = match self.read_catalogue(opened).await? {
+            Look::Seen(catalogue) => Arc::new(catalogue),
+            Look::Gone(_) => return Err(self.another_store()),
+        };
         let (incarnation, seen) = (opened.incarnation.clone(), opened.seen.clone());
         let opened = Arc::new(Opened { incarnation, catalogue, seen });
         *self.opened.write().unwrap_or_else(PoisonError::into_inner) = opened;
@@ -173,13 +188,12 @@ impl Store {
     }
 
     /// Queues and types of a store as it has just told them; unless another store has been opened meanwhile.
-    fn learn(&self, reply: Reply) -> Step<()> {
-        let catalogue = Arc::new(Catalogue::read(reply.value)?);
-        let (incarnation, seen) = (reply.from.incarnation.clone(), reply.from.seen.clone());
+    fn learn(&self, from: &Opened, catalogue: Catalogue) {
+        let (incarnation, seen, catalogue) =
+            (from.incarnation.clone(), from.seen.clone(), Arc::new(catalogue));
         let mut opened = self.opened.write().unwrap_or_else(PoisonError::into_inner);
         if opened.incarnation == incarnation {
             *opened = Arc::new(Opened { incarnation, catalogue, seen });
         }
-        Ok(())
     }
 }

@@ -23,7 +23,7 @@ const TAKEN: [&str; 34] = [
     "answers", "attempts", "body", "breakers", "counts", "dead", "deaths", "ended", "expiring", "gate",
     "gates", "graves", "held", "keys", "kinds", "lanes", "lapsing", "layout", "leases", "notes", "parked",
     "pauses", "queues", "receipts", "sequence", "shut", "spent", "state", "stops", "suspects", "tokens",
-    "traces", "types", "waiting",
+    "traces", "types", "waiters",
 ];
 const TAKEN_BY_WORKERS: [&str; 3] = ["wake", "worker", "workers"];
 

@@ -8,7 +8,7 @@ use windlass_core::clock::Timestamp;
 use windlass_core::error::EngineError;
 use windlass_core::gate::Gate;
 use windlass_core::job::JobId;
-use windlass_core::limits::{BREAKERS_MAX, DELAY_MAX, TAKES_MAX, UPKEEP_BATCH_MAX};
+use windlass_core::limits::{BREAKERS_MAX, DELAY_MAX, SETTLE_BATCH_MAX, TAKES_MAX, UPKEEP_BATCH_MAX};
 use windlass_core::names::BreakerName;
 use windlass_core::policies::{BreakersRead, Saved, StoredBreaker, Take};
 use windlass_core::rate_limit::Taken;
@@ -50,13 +50,19 @@ impl Store {
     }
 
     pub(super) async fn still_hold(&self, claims: Vec<Fence>) -> Step<Vec<bool>> {
-        let mut args = Args::new();
-        args.count(claims.len());
-        for fence in &claims {
-            args.job(fence.job).bytes(&fence.token.to_bytes());
+        let mut hold = Vec::with_capacity(claims.len());
+        for part in claims.chunks(SETTLE_BATCH_MAX) {
+            let mut args = Args::new();
+            args.count(part.len());
+            for fence in part {
+                args.job(fence.job).bytes(&fence.token.to_bytes());
+            }
+            let mut answers = Items::of(self.call(&self.scripts().still_hold, args).await?.value)?;
+            for _ in part {
+                hold.push(answers.flag()?);
+            }
         }
-        let mut answers = Items::of(self.call(&self.scripts().still_hold, args).await?.value)?;
-        claims.iter().map(|_| answers.flag()).collect()
+        Ok(hold)
     }
 
     pub(super) async fn take_tokens(&self, takes: Vec<Take>) -> Step<Vec<Taken>> {

@@ -18,6 +18,8 @@ use super::row::{Notes, Row, State, parse_error};
 const STRETCH: i64 = 2_000;
 /// The type of what was so damaged that nobody knows its type.
 const UNKNOWN_KIND: u32 = 0;
+/// So many types are looked at by one script for dead letters: of each, as many as a page has.
+const DEAD_TYPES_PER_CALL: usize = 50;
 /// A list looks at no more jobs than this, also if they are not what it was asked for.
 const LOOKED_AT_MAX: i64 = 2_000_000;
 
@@ -61,49 +63,86 @@ impl Store {
         let mut records = Vec::new();
         let mut looked_at = 0;
         while records.len() < limit && from > 0 && looked_at < LOOKED_AT_MAX {
-            let reply = match request.phase {
+            let stretch = match request.phase {
                 Some(Phase::Dead) => self.stretch_of_dead(&request, from, limit).await?,
                 _ => self.stretch(&request, from, limit).await?,
             };
-            let mut answer = Items::of(reply.value)?;
-            let next = answer.number()?;
-            let mut rows = answer.list()?;
-            while !rows.is_empty() {
-                let row = Row::take(&mut rows)?;
+            for row in stretch.rows {
                 let catalogue = match row.state.kind {
                     UNKNOWN_KIND => self.catalogue(),
                     known => self.catalogue_with(known).await?,
                 };
-                let record = row.record(&catalogue, reply.now);
+                let record = row.record(&catalogue, stretch.now);
                 records.extend(is_wanted(&record, &request).then_some(record));
             }
-            (looked_at, from) = (looked_at + STRETCH, next);
+            (looked_at, from) = (looked_at + STRETCH, stretch.next);
         }
         records.truncate(limit);
         Ok(records)
     }
 
-    async fn stretch(&self, request: &ListRequest, from: i64, limit: usize) -> Step<Reply> {
+    async fn stretch(&self, request: &ListRequest, from: i64, limit: usize) -> Step<Stretch> {
         let mut args = Args::new();
         args.number(from).number(STRETCH).count(limit).text(stages(request.phase));
         let types = types_of_list(&self.catalogue(), request);
         let types =
             types.map(|types| types.iter().fold(",".to_owned(), |text, kind| format!("{text}{kind},")));
         args.text(&types.unwrap_or_default());
-        self.call(&self.scripts().list, args).await
+        Stretch::read(self.call(&self.scripts().list, args).await?)
     }
 
-    /// Dead letters lie by their types, so all types must be known, also those that others registered a moment ago.
-    async fn stretch_of_dead(&self, request: &ListRequest, from: i64, limit: usize) -> Step<Reply> {
-        self.call_with_catalogue(&self.scripts().list_dead, |catalogue| {
-            let all = || catalogue.types().map(|entry| entry.number).chain([UNKNOWN_KIND]).collect();
-            let types: Vec<u32> = types_of_list(catalogue, request).unwrap_or_else(all);
-            let mut args = Args::new();
-            args.number(from).count(limit).count(types.len());
-            types.iter().for_each(|kind| _ = args.number((*kind).into()));
-            Ok(args)
-        })
-        .await
+    /// Dead letters lie by their types, so all types must be known, also those that others registered a moment ago. Some types
+    /// are looked at by one script.
+    async fn stretch_of_dead(&self, request: &ListRequest, from: i64, limit: usize) -> Step<Stretch> {
+        let (mut part, mut parts) = (0, 1);
+        let mut stretch = Stretch { next: 0, rows: Vec::new(), now: Timestamp::EPOCH };
+        while part < parts {
+            let build = |catalogue: &Catalogue| {
+                let all = || catalogue.types().map(|entry| entry.number).chain([UNKNOWN_KIND]).collect();
+                let mut types: Vec<u32> = types_of_list(catalogue, request).unwrap_or_else(all);
+                types.sort_unstable();
+                parts = types.len().div_ceil(DEAD_TYPES_PER_CALL);
+                let types: Vec<_> =
+                    types.into_iter().skip(part * DEAD_TYPES_PER_CALL).take(DEAD_TYPES_PER_CALL).collect();
+                let mut args = Args::new();
+                args.number(from).count(limit).count(types.len());
+                types.iter().for_each(|kind| _ = args.number((*kind).into()));
+                Ok(args)
+            };
+            let reply = self.call_with_catalogue(&self.scripts().list_dead, build).await?;
+            stretch.add(Stretch::read(reply)?);
+            part += 1;
+        }
+        Ok(stretch)
+    }
+}
+
+/// Jobs of a stretch, newest first, and where the next begins.
+#[derive(Debug)]
+struct Stretch {
+    next: i64,
+    rows: Vec<Row>,
+    now: Timestamp,
+}
+
+impl Stretch {
+    fn read(reply: Reply) -> Step<Self> {
+        let mut answer = Items::of(reply.value)?;
+        let next = answer.number()?;
+        let (mut items, mut rows) = (answer.list()?, Vec::new());
+        while !items.is_empty() {
+            rows.push(Row::take(&mut items)?);
+        }
+        Ok(Self { next, rows, now: reply.now })
+    }
+
+    /// Adds jobs of other types. Below where one of the two goes on, nothing is certain yet.
+    fn add(&mut self, other: Self) {
+        self.next = self.next.max(other.next);
+        self.now = other.now;
+        self.rows.extend(other.rows);
+        self.rows.retain(|row| row.id.0 > self.next);
+        self.rows.sort_by_key(|row| std::cmp::Reverse(row.id));
     }
 }
 

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use windlass_core::claim::ClaimToken;
 use windlass_core::engine::{RescueRequest, Rescued};
 use windlass_core::job::JobId;
+use windlass_core::lease_watch::Suspicion;
 use windlass_core::limits::UPKEEP_BATCH_MAX;
 use windlass_core::settle::after_crash;
 
@@ -23,32 +24,46 @@ struct Orphan {
     worker: Vec<u8>,
 }
 
-/// What each dead worker held when it was declared dead.
-type HeldAtDeath = HashMap<Vec<u8>, Vec<JobId>>;
+/// A dead worker.
+struct Dead {
+    /// What it held when it was declared dead.
+    held: Vec<JobId>,
+    /// Whether it was giving its jobs back.
+    was_leaving: bool,
+}
+
+/// Dead workers by their ids.
+type Graves = HashMap<Vec<u8>, Dead>;
+
+/// So many workers are declared dead by one script: each may hold many jobs.
+const DEATHS_PER_CALL: usize = 20;
 
 impl Store {
     pub(super) async fn rescue(&self, request: RescueRequest) -> Step<Rescued> {
         let limit = request.limit.min(UPKEEP_BATCH_MAX) as usize;
-        let (mut orphans, held) = self.orphans(&request, limit).await?;
-        let more = orphans.len() > limit;
-        orphans.truncate(limit);
-        let mut rescued = self.take_back(&orphans, &held, request.crashes_max).await?;
+        let parts = request.silent.len().div_ceil(DEATHS_PER_CALL).max(1);
+        let (before, last) = request.silent.split_at((parts - 1) * DEATHS_PER_CALL);
+        for silent in before.chunks(DEATHS_PER_CALL) {
+            self.orphans(silent, 0).await?;
+        }
+        let (orphans, graves, more) = self.orphans(last, limit).await?;
+        let mut rescued = self.take_back(&orphans, &graves, request.crashes_max).await?;
         rescued.more = more;
         Ok(rescued)
     }
 
-    /// Declares workers dead and lists what the dead hold, one more than asked for, so as to know whether there is more.
-    async fn orphans(&self, request: &RescueRequest, limit: usize) -> Step<(Vec<Orphan>, HeldAtDeath)> {
+    /// Declares workers dead and lists what the dead hold, and whether they hold more.
+    async fn orphans(&self, silent: &[Suspicion], limit: usize) -> Step<(Vec<Orphan>, Graves, bool)> {
         let mut args = Args::new();
-        args.count(limit + 1).count(request.silent.len());
-        for suspicion in &request.silent {
+        args.count(limit).count(silent.len());
+        for suspicion in silent {
             args.bytes(&suspicion.worker.to_bytes()).text(&suspicion.beats.to_string());
         }
         let mut answer = Items::of(self.call(&self.scripts().rescue, args).await?.value)?;
-        Ok((read_orphans(answer.list()?)?, read_held(answer.list()?)?))
+        Ok((read_orphans(answer.list()?)?, read_graves(answer.list()?)?, answer.flag()?))
     }
 
-    async fn take_back(&self, orphans: &[Orphan], held: &HeldAtDeath, crashes_max: u32) -> Step<Rescued> {
+    async fn take_back(&self, orphans: &[Orphan], graves: &Graves, crashes_max: u32) -> Step<Rescued> {
         let mut rescued = Rescued::default();
         if orphans.is_empty() {
             return Ok(rescued);
@@ -58,7 +73,7 @@ impl Store {
         for orphan in orphans {
             let token = orphan.state.claim.map_or([0; 16], |claim| ClaimToken::to_bytes(claim.token));
             args.job(orphan.id).bytes(&token).text("");
-            args.text(&order(orphan, held, crashes_max));
+            args.text(&order(orphan, graves, crashes_max));
         }
         let mut answers = Items::of(self.call(&self.scripts().settle, args).await?.value)?;
         for orphan in orphans {
@@ -73,8 +88,12 @@ impl Store {
 }
 
 /// What core decides for an orphan; `beside` are the others that its worker held.
-fn order(orphan: &Orphan, held: &HeldAtDeath, crashes_max: u32) -> String {
-    let of_worker = held.get(&orphan.worker).map_or(&[][..], Vec::as_slice);
+fn order(orphan: &Orphan, graves: &Graves, crashes_max: u32) -> String {
+    let grave = graves.get(&orphan.worker);
+    if grave.is_some_and(|grave| grave.was_leaving) {
+        return Order::release();
+    }
+    let of_worker = grave.map_or(&[][..], |grave| grave.held.as_slice());
     let beside: Vec<_> = of_worker.iter().copied().filter(|other| *other != orphan.id).collect();
     let (counters, due) = (orphan.state.counters, orphan.state.due);
     Order::after_crash(after_crash(counters, due, crashes_max, &beside), counters)
@@ -89,11 +108,12 @@ fn read_orphans(mut items: Items) -> Step<Vec<Orphan>> {
     Ok(orphans)
 }
 
-fn read_held(mut items: Items) -> Step<HeldAtDeath> {
-    let mut held = HeldAtDeath::new();
+fn read_graves(mut items: Items) -> Step<Graves> {
+    let mut graves = Graves::new();
     while !items.is_empty() {
         let (worker, ids) = (items.bytes()?, items.bytes()?);
-        held.insert(worker, ids.chunks(ID_DIGITS).map(read_id).collect());
+        let held = ids.chunks(ID_DIGITS).map(read_id).collect();
+        graves.insert(worker, Dead { held, was_leaving: items.flag()? });
     }
-    Ok(held)
+    Ok(graves)
 }

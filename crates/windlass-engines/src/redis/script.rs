@@ -8,7 +8,7 @@ use windlass_core::clock::Timestamp;
 use windlass_core::gate::{Gate, gate_by_history};
 use windlass_core::job::{Counters, JobId};
 use windlass_core::key::{HolderStage, KeyHolder, KeyScope, KeyVerdict, OnConflict, resolve};
-use windlass_core::limits::{ATTEMPTS_SHOWN_MAX, CLAIM_BATCH_MAX};
+use windlass_core::limits::{ATTEMPTS_SHOWN_MAX, CLAIM_BATCH_MAX, UPKEEP_BATCH_MAX};
 use windlass_core::names::TypeName;
 use windlass_core::priority::Priority;
 
@@ -36,6 +36,13 @@ const LEAVE: &[&str] = &[BEGIN, HASHES, STATE, ANSWER, WAITING, ENDING, LEAVING]
 const LEASE: &[&str] = &[BEGIN, HASHES, STATE, ANSWER, LEASES];
 const LET: &[&str] = &[BEGIN, HASHES, STATE, ANSWER, WAITING, ENDING, GATES];
 const WALK: &[&str] = &[BEGIN, HASHES, STATE, ANSWER, WAITING, ENDING, LANES];
+
+/// So many workers are looked at by one script; if there are more, it is sent again for the next ones.
+const WORKERS_PAGE: u32 = 100;
+/// So many types are looked at by one script, or gates of types.
+pub(super) const TYPES_PER_CALL: usize = 200;
+/// So many queues and types are read by one script; if there are more, they are read page by page.
+const CATALOGUE_AT_ONCE: u32 = 1_000;
 
 /// A script as the server gets it.
 #[derive(Debug)]
@@ -98,6 +105,7 @@ scripts! {
     enqueue: Grows MOVE,
     receipt: Reads LOOK,
     claim: Ends WALK,
+    repeat_claim: Ends WALK,
     outlook: Reads WALK,
     settle: Ends MOVE,
     report: Ends LOOK,
@@ -171,6 +179,8 @@ fn tables() -> String {
     let _ = writeln!(text, "local GATE_WITHOUT_CRASH, GATE_AFTER_CRASH = '{}', '{}'", gate(0), gate(1));
     let _ = writeln!(text, "local NO_HANDLER = '{}'", no_handler());
     let _ = writeln!(text, "local ATTEMPTS_KEPT, CLAIM_MAX = {ATTEMPTS_SHOWN_MAX}, {CLAIM_BATCH_MAX}");
+    let _ = writeln!(text, "local BATCH_MAX, WORKERS_PAGE = {UPKEEP_BATCH_MAX}, {WORKERS_PAGE}");
+    let _ = writeln!(text, "local GATES_MAX, CATALOGUE_AT_ONCE = {TYPES_PER_CALL}, {CATALOGUE_AT_ONCE}");
     let _ = writeln!(text, "local PRIORITY_LAST = {}", Priority::LEAST_URGENT.level());
     let _ = writeln!(text, "local DAMAGED = [==[{}]==]", to_json(&damaged("its state cannot be read")));
     let _ = writeln!(text, "local VERDICTS = '{}'", verdicts());

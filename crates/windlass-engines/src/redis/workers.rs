@@ -1,5 +1,6 @@
 //! Workers come, show signs of life, and leave.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -7,7 +8,7 @@ use windlass_core::claim::{ClaimToken, Fence};
 use windlass_core::clock::Timestamp;
 use windlass_core::error::EngineError;
 use windlass_core::gate::Gate;
-use windlass_core::limits::WORKER_LEASE;
+use windlass_core::limits::{UPKEEP_BATCH_MAX, WORKER_LEASE};
 use windlass_core::names::{QueueName, TypeName};
 use windlass_core::worker::{Beat, Heartbeat, ProofOfLife, WorkerCard, WorkerId, WorkerSighting};
 
@@ -42,12 +43,20 @@ impl Store {
         args.bytes(&card.id.to_bytes()).number(micros(card.lease)).text(&to_json(&stored(&card)));
         args.text(&queues.join("\n")).text(&types.join("\n")).count(gates.len());
         gates.iter().for_each(|gate| _ = args.text(gate.as_str()));
-        let is_new = !bytes(self.call(&self.scripts().register, args).await?.value)?.is_empty();
-        if is_new {
-            return Ok(());
+        let mut answer = Items::of(self.call(&self.scripts().register, args).await?.value)?;
+        if answer.flag()? {
+            return if answer.flag()? { self.let_through(gates).await } else { Ok(()) };
         }
         let why = "expected a new worker id, got one that is known already; make a random one for each start";
         Err(EngineError::Refused(why.to_owned()).into())
+    }
+
+    /// Lets everybody through gates that one script could not. Should this process end meanwhile, a sweep does the rest.
+    async fn let_through(&self, gates: Vec<Gate>) -> Step<()> {
+        for gate in gates {
+            while self.open_gate(gate.clone(), UPKEEP_BATCH_MAX).await?.more {}
+        }
+        Ok(())
     }
 
     pub(super) async fn extend(&self, heartbeat: Heartbeat) -> Step<Beat> {
@@ -64,28 +73,73 @@ impl Store {
     }
 
     pub(super) async fn asked_to_stop(&self, worker: WorkerId) -> Step<Vec<Fence>> {
-        let mut args = Args::new();
-        args.bytes(&worker.to_bytes());
-        read_fences(Items::of(self.call_by_heart(&self.scripts().asked_to_stop, args).await?.value)?)
+        let (mut fences, mut cursor) = (Vec::new(), "0".to_owned());
+        loop {
+            let mut args = Args::new();
+            args.bytes(&worker.to_bytes()).text(&cursor);
+            let reply = self.call_by_heart(&self.scripts().asked_to_stop, args).await?;
+            let mut page = Items::of(reply.value)?;
+            cursor = page.text()?;
+            fences.extend(read_fences(page.list()?)?);
+            if cursor == "0" {
+                // A page may tell again what another told.
+                fences.sort_by_key(|fence| fence.job);
+                fences.dedup();
+                return Ok(fences);
+            }
+        }
     }
 
     pub(super) async fn retire(&self, worker: WorkerId) -> Step<()> {
         let mut args = Args::new();
         args.bytes(&worker.to_bytes()).text(&Order::release());
-        self.call(&self.scripts().retire, args).await?;
+        // Should this process end meanwhile, its worker falls silent, and a rescue gives back the rest in the same way.
+        while !bytes(self.call(&self.scripts().retire, args.clone()).await?.value)?.is_empty() {}
         Ok(())
     }
 
     pub(super) async fn workers(&self) -> Step<Vec<WorkerSighting>> {
-        let reply = self.call(&self.scripts().workers, Args::new()).await?;
-        let mut rows = Items::of(reply.value)?;
-        let mut sightings = Vec::new();
-        while !rows.is_empty() {
-            sightings.push(sighting(rows.list()?, reply.now)?);
-        }
-        sightings.sort_by_key(|sighting| sighting.card.id);
-        Ok(sightings)
+        let crew = self.crew().await?;
+        Ok(crew.members.into_values().map(|member| member.sighting).collect())
     }
+
+    /// All workers, page by page.
+    pub(super) async fn crew(&self) -> Step<Crew> {
+        let (mut crew, mut cursor) = (Crew::default(), "0".to_owned());
+        loop {
+            let mut args = Args::new();
+            args.text(&cursor);
+            let reply = self.call(&self.scripts().workers, args).await?;
+            let mut page = Items::of(reply.value)?;
+            cursor = page.text()?;
+            let arrivals = page.count()?;
+            crew.arrivals = crew.arrivals.or(Some(arrivals));
+            let mut rows = page.list()?;
+            while !rows.is_empty() {
+                let member = member(rows.list()?, reply.now)?;
+                crew.members.insert(member.sighting.card.id, member);
+            }
+            if cursor == "0" {
+                return Ok(crew);
+            }
+        }
+    }
+}
+
+/// All workers that were not declared dead or let out.
+#[derive(Debug, Default)]
+pub(super) struct Crew {
+    pub(super) members: BTreeMap<WorkerId, Member>,
+    /// How often a worker had come when the first was read.
+    pub(super) arrivals: Option<u64>,
+}
+
+/// One of them, and the names of its queues and types, which can be read also if its card is damaged.
+#[derive(Debug)]
+pub(super) struct Member {
+    pub(super) sighting: WorkerSighting,
+    pub(super) queues: String,
+    pub(super) types: String,
 }
 
 fn stored(card: &WorkerCard) -> StoredCard {
@@ -102,13 +156,14 @@ fn stored(card: &WorkerCard) -> StoredCard {
 
 /// A worker as its row tells. What is damaged counts as unknown: were the worker not seen, nobody would take back what it
 /// holds.
-fn sighting(mut row: Items, now: Timestamp) -> Step<WorkerSighting> {
+fn member(mut row: Items, now: Timestamp) -> Step<Member> {
     let card = serde_json::from_str::<StoredCard>(&row.text()?).ok();
     let mut number = || row.number().unwrap_or_default();
     let (since, beats, last_beat, expires) = (number(), number(), number(), number());
     let running = row.count()?;
     let id = WorkerId::from_bytes(<[u8; 16]>::try_from(row.bytes()?).unwrap_or_default());
-    Ok(WorkerSighting {
+    let (queues, types) = (row.text()?, row.text()?);
+    let sighting = WorkerSighting {
         card: card.map_or_else(|| unknown_card(id), |card| read_card(id, card)),
         since: Timestamp::from_micros(since),
         beats: u64::try_from(beats).unwrap_or_default(),
@@ -117,7 +172,8 @@ fn sighting(mut row: Items, now: Timestamp) -> Step<WorkerSighting> {
         // The server knows connections, not processes.
         proof: ProofOfLife::None,
         running,
-    })
+    };
+    Ok(Member { sighting, queues, types })
 }
 
 fn read_card(id: WorkerId, card: StoredCard) -> WorkerCard {

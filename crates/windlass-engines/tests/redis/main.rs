@@ -20,3 +20,5 @@ mod listing;
 mod hashes;
 mod doctor;
 mod leases;
+mod bounded;
+mod many_types;

@@ -58,8 +58,10 @@ macro_rules! act {
 
 pub(super) const ACTS: &[Act] = &[
     bare("now", act!(|scene| scene.engine.now())),
-    bare("catalogue", |scene| async { scene.store().reload().await.map_err(EngineError::from) }.boxed()),
-    bare("workers", act!(|scene| scene.engine.workers())),
+    act("catalogue", false, |scene| {
+        async { scene.store().reload().await.map_err(EngineError::from) }.boxed()
+    }),
+    act("workers", false, act!(|scene| scene.engine.workers())),
     act("declare", true, act!(|scene| scene.engine.declare(declaration()))),
     act("enqueue", true, act!(|scene| scene.engine.enqueue(enqueue_request()))),
     act("receipt", false, act!(|scene| scene.engine.receipt(scene.request))),

@@ -1,14 +1,14 @@
--- claim: gives ready jobs to a live worker, in the order of core, or tells what an earlier sending gave it.
--- ARGV token, worker, whether this is a repeat ('1' or ''), at most so many, at most so many ahead of their turn,
+-- claim: gives ready jobs to a live worker, in the order of core.
+-- ARGV token, worker, at most so many, at most so many ahead of their turn,
 --      '' or the crashes that one suspect may have, why what has expired is cancelled;
 --      number of queues, then each as parts/lanes.lua says
 -- answers {'dead'} if the worker has no live row; else {'', jobs, outlook}: of each job its id, state, body and notes
-local token, worker, is_repeat, room, boosted_room, crashes_max, expired_reason =
-  arg(), arg(), arg(), number_arg(), number_arg(), arg(), arg()
+local token, worker, room, boosted_room, crashes_max, expired_reason =
+  arg(), arg(), number_arg(), number_arg(), arg(), arg()
 local queues = queue_args()
 
-local row = redis.call('HMGET', key('worker:') .. worker, 'since', 'dead')
-if not row[1] or row[2] then
+local row = redis.call('HMGET', key('worker:') .. worker, 'since', 'dead', 'leaving')
+if not row[1] or row[2] or row[3] then
   return answer({'dead'})
 end
 
@@ -159,19 +159,61 @@ local function write_claimed()
   end
 end
 
--- The first jobs of several lanes, by due time and number.
-local function first_of_all(lanes, range, limit)
-  local turns = {}
-  for n, lane in ipairs(lanes) do
-    local found = first_in(lane, range, limit, 'WITHSCORES')
-    for i = 1, #found, 2 do
+local first_of_all
+-- In a block of its own: a script may have 200 names at a time.
+do
+  local function comes_before(a, b)
+    return a.due < b.due or (a.due == b.due and a.id < b.id)
+  end
+
+  -- Of each of several lanes at least so many are read; of one that turns out to have more of the first, more.
+  local READ_AT_ONCE = 20
+
+  -- Reads on in a lane: at least so many of its jobs in all. Tells which of them is the last, if there are more behind it.
+  local function read_on(lane, n, range, at_least, turns)
+    local found = first_in(lane, range, at_least, 'WITHSCORES')
+    for i = (lane.read or 0) * 2 + 1, #found, 2 do
       turns[#turns + 1] = {id = found[i], due = tonumber(found[i + 1]), lane = n}
     end
+    lane.read = #found / 2
+    lane.last = lane.read >= at_least and turns[#turns] or nil
   end
-  table.sort(turns, function(a, b)
-    return a.due < b.due or (a.due == b.due and a.id < b.id)
-  end)
-  return turns
+
+  -- The lane that has more behind what was read of it, and whose last comes first; nothing if all of all lanes was read.
+  local function ends_first(lanes)
+    local first
+    for n, lane in ipairs(lanes) do
+      if lane.last and (not first or comes_before(lane.last, lanes[first].last)) then
+        first = n
+      end
+    end
+    return first
+  end
+
+  local function count_upto(last, turns)
+    local all = 0
+    for _, turn in ipairs(turns) do
+      all = all + (comes_before(last, turn) and 0 or 1)
+    end
+    return all
+  end
+
+  -- The first jobs of several lanes, by due time and number. Not `limit` of each lane: that would be too many, with many lanes. What
+  -- is certain is what comes before the last that was read of each lane which has more; the lane that ends first is read on.
+  function first_of_all(lanes, range, limit)
+    local turns = {}
+    for n, lane in ipairs(lanes) do
+      lane.read = nil
+      read_on(lane, n, range, math.min(limit, math.max(math.ceil(limit / #lanes), READ_AT_ONCE)), turns)
+    end
+    local n = ends_first(lanes)
+    while n and count_upto(lanes[n].last, turns) < limit do
+      read_on(lanes[n], n, range, math.min(limit, lanes[n].read * 2), turns)
+      n = ends_first(lanes)
+    end
+    table.sort(turns, comes_before)
+    return turns
+  end
 end
 
 -- What to take next from these lanes in this range: all ids in their order, and those of each lane.
@@ -296,20 +338,6 @@ local function claim_suspect(queue)
   end
 end
 
--- What an earlier sending claimed. From now on this token claims nothing: the server may not have seen that sending yet.
-local function repeat_claim()
-  write('ZADD', key('spent'), 'NX', NOW_DIGITS, token)
-  local held = redis.call('SMEMBERS', HELD)
-  for i, text in ipairs(get_jobs(STATE, held)) do
-    local job = text and string.sub(text, 40, 55) == token and decode(held[i], text)
-    if job then
-      for _, value in ipairs({job.id, text, get_job(BODY, job.id), all_notes(job)}) do
-        jobs[#jobs + 1] = value
-      end
-    end
-  end
-end
-
 local open_types = {}
 for _, queue in ipairs(queues) do
   if not queue.paused then
@@ -319,9 +347,7 @@ for _, queue in ipairs(queues) do
   end
 end
 
-if is_repeat == '1' then
-  repeat_claim()
-elseif not redis.call('ZSCORE', key('spent'), token) then
+if not redis.call('ZSCORE', key('spent'), token) then
   for _, queue in ipairs(queues) do
     if not queue.paused and crashes_max == '' then
       claim_ordinary(queue)
@@ -338,7 +364,7 @@ local outlook = look_ahead(close_empty_lanes(open_types))
 -- Who got less than it asked for wants to be woken; who got all of it and leaves more behind wakes the next.
 for _, queue in ipairs(queues) do
   if crashes_max == '' and room > 0 and ENGINE ~= '' then
-    redis.call('SADD', key('waiting:') .. queue.name, ENGINE)
+    wait_for(queue.name)
   elseif taken > 0 and outlook[1] == '1' then
     wake(queue.name)
   end

@@ -1,23 +1,26 @@
 -- extend: extends a worker's lease and tells which of its jobs were asked to stop. All heartbeats are counted: whoever
 -- remembers more of them than a store does knows that it came back older than it was.
 -- ARGV worker, its lease in microseconds
--- answers {'1', ids and tokens in turn, how many heartbeats there were}, or {''} if the worker was declared dead or is
+-- answers {'1', ids and tokens in turn (of some, if very many were asked to stop), how many heartbeats there were}, or {''} if the worker was declared dead or is
 --         unknown
 local worker, lease = arg(), number_arg()
 local row = key('worker:') .. worker
-local expires, dead, beats, types = unpack(redis.call('HMGET', row, 'expires', 'dead', 'beats', 'types'))
-if not expires or dead then
+local expires, dead, leaving, beats, types =
+  unpack(redis.call('HMGET', row, 'expires', 'dead', 'leaving', 'beats', 'types'))
+if not expires or dead or leaving then
   return answer({''})
 end
 -- A count that is damaged starts over.
 write('HSET', row, 'beats', digits((tonumber(beats) or 0) + 1), 'last_beat', NOW_DIGITS, 'expires', digits(NOW + lease))
 write('HSET', key('layout'), 'beats', digits(BEATS + 1))
 
--- While it was silent, a sweep may have parked its jobs for want of a handler.
-local LET_THROUGH_MAX = 5000
+-- While it was silent, a sweep may have parked its jobs for want of a handler. If there are many, a sweep does the rest.
 if (tonumber(expires) or 0) <= NOW then
+  local gates = {}
   for type in string.gmatch(types or '', '[^\n]+') do
-    let_through(NO_HANDLER .. type, LET_THROUGH_MAX)
+    gates[#gates + 1] = NO_HANDLER .. type
   end
+  write('HSET', key('layout'), 'arrivals', digits(ARRIVALS + 1))
+  let_through_all(gates, BATCH_MAX)
 end
-return answer({'1', fences_to_stop(worker), digits(BEATS + 1)})
+return answer({'1', fences_to_stop(worker, redis.call('SRANDMEMBER', key('stops:') .. worker, BATCH_MAX)), digits(BEATS + 1)})

@@ -37,6 +37,9 @@ local function prune_graves()
       write('UNLINK', key('worker:') .. worker, key('stops:') .. worker)
       write('ZREM', key('graves'), worker)
       pruned = pruned + 1
+    else
+      -- Its jobs are to be rescued first. It goes to the end, so that it keeps nobody else's grave.
+      write('ZADD', key('graves'), NOW_DIGITS, worker)
     end
   end
   return pruned

@@ -1,66 +1,86 @@
 -- rescue: declares workers dead that are as silent as they were seen, and lists jobs that dead workers hold. What becomes
 -- of those core decides; settle writes it, by the fence of the dead.
 -- ARGV at most so many jobs, number of workers, for each: worker and its beats as they were seen
--- answers a list of jobs and a list of the dead: of each job id, state and worker; of each worker its id and the jobs that
---         it held when it was declared dead (14 digits each)
+-- answers a list of jobs, a list of the dead, and '1' if the dead hold more: of each job id, state and worker; of each worker
+--         its id, the jobs that it held when it was declared dead (14 digits each, the first ones if it held very many), and
+--         '1' if it was leaving
 local limit = number_arg()
 local silent = {}
 for i = 1, number_arg() do
   silent[i] = {worker = arg(), beats = number_arg()}
 end
 
--- What each of the newly dead holds.
-local held_at_death = {}
+-- So many of the dead are looked at in one go.
+local DEATHS_LOOKED_AT = 100
+-- So many of the jobs that a worker holds are remembered with its death: as many as a pool of workers has slots.
+local HELD_REMEMBERED = 1000
+
+-- What each of the newly dead holds, and whether it was leaving.
+local newly_dead = {}
 
 local function declare_dead(worker, beats)
   -- Who is not listed was let out or declared dead before.
-  if held_at_death[worker] or redis.call('SISMEMBER', key('workers'), worker) == 0 then
-    return false
+  if newly_dead[worker] or redis.call('SISMEMBER', key('workers'), worker) == 0 then
+    return
   end
   local row = key('worker:') .. worker
-  local seen = redis.call('HMGET', row, 'beats', 'expires')
+  local seen = redis.call('HMGET', row, 'beats', 'expires', 'leaving')
   local expires = tonumber(seen[2]) or NOW
   if (tonumber(seen[1]) or 0) ~= beats or expires > NOW then
-    return false
+    return
   end
-  local held = redis.call('SMEMBERS', key('held:') .. worker)
+  local held = redis.call('SRANDMEMBER', key('held:') .. worker, HELD_REMEMBERED)
   table.sort(held)
-  held_at_death[worker] = table.concat(held)
-  write('HSET', row, 'dead', '1', 'held', held_at_death[worker])
+  newly_dead[worker] = {table.concat(held), seen[3]}
+  newly_dead[#newly_dead + 1] = worker
+  write('HSET', row, 'dead', '1', 'held', newly_dead[worker][1])
   write('SREM', key('workers'), worker)
   write('ZADD', key('graves'), digits(expires), worker)
   write('RPUSH', key('deaths'), worker)
-  return true
 end
 
-local deaths = redis.call('LRANGE', key('deaths'), 0, -1)
 for _, of in ipairs(silent) do
-  if declare_dead(of.worker, of.beats) then
-    deaths[#deaths + 1] = of.worker
-  end
+  declare_dead(of.worker, of.beats)
 end
 
--- Three values tell of each job.
-local jobs, dead, values_max = {}, {}, limit * 3
-for _, worker in ipairs(deaths) do
-  local held = redis.call('SMEMBERS', key('held:') .. worker)
-  if #held == 0 then
-    write('LREM', key('deaths'), 1, worker)
-  elseif #jobs < values_max then
-    table.sort(held)
-    dead[#dead + 1] = worker
-    dead[#dead + 1] = held_at_death[worker] or redis.call('HGET', key('worker:') .. worker, 'held') or ''
-    for i, text in ipairs(get_jobs(STATE, held)) do
-      local is_running = text and is_sound(text) and string.sub(text, 1, 1) == 'r'
-      if not is_running or string.sub(text, 56, 71) ~= worker then
-        write('SREM', key('held:') .. worker, held[i])
-        give_up(held[i])
-      elseif #jobs < values_max then
-        jobs[#jobs + 1] = held[i]
-        jobs[#jobs + 1] = text
-        jobs[#jobs + 1] = worker
+local deaths = limit > 0 and redis.call('LRANGE', key('deaths'), 0, DEATHS_LOOKED_AT - 1) or {}
+local more = #deaths == DEATHS_LOOKED_AT
+for _, worker in ipairs(limit > 0 and newly_dead or {}) do
+  deaths[#deaths + 1] = worker
+end
+
+local jobs, dead, room = {}, {}, limit
+
+local function list(worker)
+  local ids = redis.call('SRANDMEMBER', key('held:') .. worker, room)
+  room = room - #ids
+  table.sort(ids)
+  for i, text in ipairs(get_jobs(STATE, ids)) do
+    local is_running = text and is_sound(text) and string.sub(text, 1, 1) == 'r'
+    if not is_running or string.sub(text, 56, 71) ~= worker then
+      write('SREM', key('held:') .. worker, ids[i])
+      give_up(ids[i])
+    else
+      for _, value in ipairs({ids[i], text, worker}) do
+        jobs[#jobs + 1] = value
       end
     end
   end
+  return #ids
 end
-return answer({jobs, dead})
+
+for _, worker in ipairs(deaths) do
+  local held = redis.call('SCARD', key('held:') .. worker)
+  if held == 0 then
+    write('LREM', key('deaths'), 1, worker)
+  elseif room == 0 then
+    more = true
+  else
+    local known_death = newly_dead[worker] or redis.call('HMGET', key('worker:') .. worker, 'held', 'leaving')
+    for _, value in ipairs({worker, known_death[1] or '', known_death[2] and '1' or ''}) do
+      dead[#dead + 1] = value
+    end
+    more = list(worker) < held or more
+  end
+end
+return answer({jobs, dead, more and '1' or ''})

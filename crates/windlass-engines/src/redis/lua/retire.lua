@@ -1,8 +1,8 @@
--- retire: lets a worker out that ended cleanly; what it still holds is given back.
+-- retire: lets a worker out that ended cleanly; what it still holds is given back, at most so many jobs in one go.
 -- ARGV worker, what core decides for a job that is given back (land.rs)
+-- answers '1' if there are more to give back
 local worker, release = arg(), cjson.decode(arg())
-local known = redis.call('HMGET', key('worker:') .. worker, 'since', 'dead')
-if known[1] and not known[2] then
-  let_out(worker, release)
-end
-return answer('')
+local row = redis.call('HMGET', key('worker:') .. worker, 'since', 'dead')
+local given_back = row[1] and not row[2] and let_out(worker, release, BATCH_MAX) or 0
+write_all()
+return answer(given_back > 0 and redis.call('SCARD', key('held:') .. worker) > 0 and '1' or '')

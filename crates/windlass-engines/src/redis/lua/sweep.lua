@@ -1,10 +1,21 @@
--- sweep: cancels what has expired and parks what nobody handles, at most so many of each.
--- ARGV at most so many, why what has expired is cancelled; number of types, for each: number, name, queue
--- answers how many jobs were changed, and '1' if there is more to do
-local limit, expired_reason = number_arg(), arg()
-local types = {}
+-- sweep: cancels what has expired, parks what nobody handles and lets through what somebody handles, at most so many of each.
+-- ARGV at most so many that have expired, why they are cancelled, at most so many others; how often a worker had come when those
+--      were read that serve the types which follow; number of types that nobody handles, for each: number, name; number of
+--      types that somebody handles, for each: name
+-- answers {how many have expired, how many were parked, '1' if there is more to do}; or {''} if a worker has come meanwhile: then
+--         nothing is written
+local expired_max, expired_reason, limit, arrivals = number_arg(), arg(), number_arg(), number_arg()
+local unhandled, handled = {}, {}
 for i = 1, number_arg() do
-  types[i] = {number = number_arg(), name = arg(), queue = arg()}
+  unhandled[i] = {type = number_arg(), gate = NO_HANDLER .. arg()}
+end
+for i = 1, number_arg() do
+  handled[i] = NO_HANDLER .. arg()
+end
+
+-- What that worker handles must not be parked.
+if arrivals ~= ARRIVALS then
+  return answer({''})
 end
 
 local function expired(most)
@@ -12,27 +23,13 @@ local function expired(most)
 end
 
 local changed = 0
-local expired_ids = expired(limit)
+local expired_ids = expired(expired_max)
 for i, job in ipairs(load_all(expired_ids)) do
   if job and waits(job) then
     cancel_waiting(job, expired_reason)
     changed = changed + 1
   else
     write('ZREM', key('expiring'), expired_ids[i])
-  end
-end
-
--- Which queues live workers serve, and which types they handle.
-local served, handled = {}, {}
-for _, worker in ipairs(redis.call('SMEMBERS', key('workers'))) do
-  local row = redis.call('HMGET', key('worker:') .. worker, 'expires', 'queues', 'types')
-  if (tonumber(row[1]) or 0) > NOW then
-    for queue in string.gmatch(row[2] or '', '[^\n]+') do
-      served[queue] = true
-    end
-    for type in string.gmatch(row[3] or '', '[^\n]+') do
-      handled[type] = true
-    end
   end
 end
 
@@ -47,14 +44,6 @@ local function waiting_of(type, most)
     end
   end
   return waiting
-end
-
--- Without any worker of a queue nothing is known: a producer that starts first must not see its jobs parked.
-local unhandled = {}
-for _, of in ipairs(types) do
-  if served[of.queue] and not handled[of.name] then
-    unhandled[#unhandled + 1] = {type = of.number, gate = NO_HANDLER .. of.name}
-  end
 end
 
 local parked = 0
@@ -73,13 +62,14 @@ end
 
 -- What was parked while its workers seemed gone, though none of them ever noticed: after a step of the clock and back, no
 -- heartbeat finds its lease run out.
-for type in pairs(handled) do
-  let_through(NO_HANDLER .. type, limit)
-end
+let_through_all(handled, limit)
 
 write_all()
 local more = #expired(1) > 0
 for _, of in ipairs(unhandled) do
   more = more or #waiting_of(of.type, 1) > 0
 end
-return answer({digits(changed + parked), more and '1' or ''})
+for _, gate in ipairs(handled) do
+  more = more or redis.call('EXISTS', key('gate:') .. gate) == 1
+end
+return answer({digits(changed), digits(parked), more and '1' or ''})

@@ -7,8 +7,9 @@ use crate::redis::keys::Keys;
 
 /// Every command and every option that stands in a script or is sent by this engine, with the version of Redis that
 /// brought it in the form in which it is used here.
-const KNOWN: [(&str, (u32, u32)); 55] = [
+const KNOWN: [(&str, (u32, u32)); 59] = [
     ("CONFIG", (2, 0)),
+    ("COUNT", (2, 8)),
     ("EVAL", (2, 6)),
     ("EVALSHA", (2, 6)),
     ("EXISTS", (1, 0)),
@@ -20,6 +21,7 @@ const KNOWN: [(&str, (u32, u32)); 55] = [
     ("HINCRBY", (2, 0)),
     ("HMGET", (2, 0)),
     ("HLEN", (2, 0)),
+    ("HSCAN", (2, 8)),
     // With more than one pair.
     ("HSET", (4, 0)),
     ("INFO", (1, 0)),
@@ -36,8 +38,9 @@ const KNOWN: [(&str, (u32, u32)); 55] = [
     ("SET", (1, 0)),
     ("SISMEMBER", (1, 0)),
     ("SMEMBERS", (1, 0)),
-    ("SPOP", (1, 0)),
+    ("SRANDMEMBER", (2, 6)),
     ("SREM", (2, 4)),
+    ("SSCAN", (2, 8)),
     ("SUBSCRIBE", (2, 0)),
     ("TIME", (2, 6)),
     ("UNLINK", (4, 0)),
@@ -45,6 +48,7 @@ const KNOWN: [(&str, (u32, u32)); 55] = [
     ("ZADD", (2, 4)),
     ("ZCARD", (1, 2)),
     ("ZCOUNT", (2, 0)),
+    ("ZPOPMIN", (5, 0)),
     ("ZRANGE", (1, 2)),
     ("ZRANGEBYLEX", (2, 8)),
     ("ZRANGEBYSCORE", (1, 0)),

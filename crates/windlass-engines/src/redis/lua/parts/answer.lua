@@ -7,16 +7,26 @@ local function hint(type)
   hinted[kind(type).queue] = true
 end
 
--- Engines that went away without a word are still listed; each is met once.
+-- Engines that went away without a word are still listed; each is met once. However many those are, so many are kept of a
+-- queue, the last ones.
 local WAKE_TRIES = 10
+local WAITERS_MAX = 1000
 
 -- Wakes one engine that waits for jobs of this queue.
 local function wake(queue)
   for _ = 1, WAKE_TRIES do
-    local engine = redis.call('SPOP', key('waiting:') .. queue)
+    local engine = redis.call('ZPOPMIN', key('waiters:') .. queue)[1]
     if not engine or redis.call('PUBLISH', key('wake:') .. engine, queue) > 0 then
       return
     end
+  end
+end
+
+-- This engine waits for jobs of this queue: whoever has waited longest is woken first.
+local function wait_for(queue)
+  local name = key('waiters:') .. queue
+  if redis.call('ZADD', name, NOW_DIGITS, ENGINE) == 1 then
+    redis.call('ZREMRANGEBYRANK', name, 0, - WAITERS_MAX - 1)
   end
 end
 

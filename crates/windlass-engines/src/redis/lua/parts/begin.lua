@@ -40,8 +40,8 @@ end
 local NOW = read_clock()
 local NOW_DIGITS = digits(NOW)
 
-local LAYOUT = redis.call('HMGET', key('layout'), 'incarnation', 'catalogue', 'beats')
-local BEATS = tonumber(LAYOUT[3]) or 0
+local LAYOUT = redis.call('HMGET', key('layout'), 'incarnation', 'catalogue', 'beats', 'arrivals')
+local BEATS, ARRIVALS = tonumber(LAYOUT[3]) or 0, tonumber(LAYOUT[4]) or 0
 
 if LAYOUT[1] ~= ARGV[1] then
   return {'lost'}

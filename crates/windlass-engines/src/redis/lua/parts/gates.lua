@@ -14,3 +14,12 @@ local function let_through(gate, limit)
   end
   return #ids
 end
+
+-- Lets jobs through several gates, at most so many in all. Tells whether it went as far as it may, so that there may be more.
+local function let_through_all(gates, limit)
+  local room = limit
+  for i = 1, math.min(#gates, GATES_MAX) do
+    room = room - let_through(gates[i], room)
+  end
+  return room == 0 or #gates > GATES_MAX
+end

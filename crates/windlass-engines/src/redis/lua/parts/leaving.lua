@@ -1,15 +1,23 @@
 -- leaving: how a worker goes.
 
--- Lets a worker out. What it holds is given back as core decides (land.rs).
-local function let_out(worker, release)
-  local ids = redis.call('SMEMBERS', key('held:') .. worker)
+-- Lets a worker out. What it holds is given back as core decides (land.rs), at most so many jobs in one go: it is `leaving` while
+-- there are more, and claims nothing from then on. Tells how many it gave back.
+local function let_out(worker, release, most)
+  local row, held = key('worker:') .. worker, key('held:') .. worker
+  local ids = redis.call('SRANDMEMBER', held, most)
   for i, job in ipairs(load_all(ids)) do
     if job and job.stage == 'r' and job.worker == worker then
       land(job, release, nil, nil)
     else
+      write('SREM', held, ids[i])
       give_up(ids[i])
     end
   end
-  write('UNLINK', key('worker:') .. worker, key('held:') .. worker, key('stops:') .. worker)
-  write('SREM', key('workers'), worker)
+  if redis.call('SCARD', held) > #ids then
+    write('HSET', row, 'leaving', '1')
+  else
+    write('UNLINK', row, held, key('stops:') .. worker)
+    write('SREM', key('workers'), worker)
+  end
+  return #ids
 end

@@ -1,9 +1,8 @@
 -- workers: what scripts about workers share.
 
--- Running jobs of a worker that were asked to stop: ids and tokens in turn.
-local function fences_to_stop(worker)
+-- Those of these jobs that a worker runs and that were asked to stop: ids and tokens in turn.
+local function fences_to_stop(worker, ids)
   local fences = {}
-  local ids = redis.call('SMEMBERS', key('stops:') .. worker)
   table.sort(ids)
   for i, text in ipairs(get_jobs(STATE, ids)) do
     if text and string.sub(text, 1, 1) == 'r' and string.sub(text, 56, 71) == worker then

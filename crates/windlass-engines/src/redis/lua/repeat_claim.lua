@@ -1,0 +1,34 @@
+-- repeat_claim: tells what an earlier sending of a claim gave to its worker, a page of what it holds. From now on that token
+-- claims nothing: the server may not have seen that sending yet.
+-- ARGV token, worker, where to go on, 0 to begin; number of queues, then each as parts/lanes.lua says
+-- answers {'dead'} if the worker has no live row; else {'', jobs, outlook, where to go on (0 at the end)}: of each job its id,
+--         state, body and notes
+local token, worker, cursor = arg(), arg(), arg()
+local queues = queue_args()
+
+local row = redis.call('HMGET', key('worker:') .. worker, 'since', 'dead', 'leaving')
+if not row[1] or row[2] or row[3] then
+  return answer({'dead'})
+end
+
+write('ZADD', key('spent'), 'NX', NOW_DIGITS, token)
+
+local jobs = {}
+local page = redis.call('SSCAN', key('held:') .. worker, cursor, 'COUNT', BATCH_MAX)
+local held = page[2]
+for i, text in ipairs(get_jobs(STATE, held)) do
+  local job = text and string.sub(text, 40, 55) == token and decode(held[i], text)
+  if job then
+    for _, value in ipairs({job.id, text, get_job(BODY, job.id), all_notes(job)}) do
+      jobs[#jobs + 1] = value
+    end
+  end
+end
+
+local open_types = {}
+for _, queue in ipairs(queues) do
+  for _, type in ipairs(queue.paused and {} or queue.types) do
+    open_types[#open_types + 1] = type
+  end
+end
+return answer({'', jobs, look_ahead(busy_lanes(open_types)), page[1]})

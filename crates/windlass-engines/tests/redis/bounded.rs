@@ -1,0 +1,261 @@
+//! However much there is to do, no script does all of it at once: while one runs, the server does nothing else. What is counted
+//! is work: scripts, and commands inside of them. Time is only looked at for what no busy machine explains.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use windlass_core::claim::{ClaimAnswer, ClaimRequest};
+use windlass_core::clock::{ManualClock, Timestamp};
+use windlass_core::engine::{Admin, Engine, RescueRequest};
+use windlass_core::job::JobId;
+use windlass_core::lease_watch::Suspicion;
+use windlass_core::names::TypeName;
+use windlass_core::worker::{Beat, Heartbeat, WorkerCard, WorkerId};
+use windlass_engines::redis::{RedisEngine, RedisOptions};
+
+use crate::place::{Place, WORKER, ask, card, claim_request, claimed, enqueue, kind, server};
+
+/// Jobs that one worker holds.
+const JOBS: usize = 200_000;
+/// Of these so many are asked to stop.
+const STOPPED: usize = 1_200;
+/// What a worker holds that dies.
+const HELD_AT_DEATH: usize = 50_000;
+/// As many as one script takes on.
+const BATCH: usize = 500;
+/// Commands of a script for each job: its state, its notes, where it stood and where it goes.
+const COMMANDS_A_JOB_MAX: usize = 8;
+/// What a script takes at the most, in microseconds. One that did everything at once would take seconds.
+const SCRIPT_MICROS_MAX: u64 = 1_000_000;
+/// What the test itself asks of the server.
+const OWN: [&str; 8] =
+    ["evalsha", "eval", "info", "config|resetstat", "slowlog|get", "slowlog|reset", "hset", "client|setinfo"];
+
+const SECOND: WorkerId = WorkerId::from_random(2);
+const THIRD: WorkerId = WorkerId::from_random(3);
+
+/// Calls of each command since the last look.
+fn calls(url: &str) -> Vec<(String, usize)> {
+    let info: String = ask(url, &["INFO", "commandstats"]);
+    ask::<()>(url, &["CONFIG", "RESETSTAT"]);
+    let read = |line: &str| {
+        let (name, rest) = line.split_once(":calls=").unwrap();
+        (name.to_owned(), rest.split(',').next().unwrap().parse().unwrap())
+    };
+    info.lines().filter_map(|line| line.strip_prefix("cmdstat_")).map(read).collect()
+}
+
+/// The longest that was noted as slow since the last look, in microseconds.
+fn slowest(url: &str) -> u64 {
+    let entries: Vec<Vec<redis::Value>> = ask(url, &["SLOWLOG", "GET", "100"]);
+    ask::<()>(url, &["SLOWLOG", "RESET"]);
+    let micros = |entry: Vec<redis::Value>| redis::from_redis_value::<u64>(entry[2].clone()).unwrap();
+    entries.into_iter().map(micros).max().unwrap_or_default()
+}
+
+/// That everything since the last look was done by scripts that each did their share.
+fn assert_in_steps(url: &str, what: &str, rows: usize) {
+    let calls = calls(url);
+    let of = |name: &str| calls.iter().find(|(of, _)| of == name).map_or(0, |(_, calls)| *calls);
+    let scripts = of("evalsha") + of("eval");
+    let inside = calls.iter().filter(|(name, _)| !OWN.contains(&name.as_str())).map(|(_, calls)| calls);
+    let (in_each, slowest) = (inside.sum::<usize>() / scripts, slowest(url));
+    println!(
+        "{what}: {scripts} scripts, {in_each} commands in each, the slowest took {slowest} microseconds"
+    );
+    assert!(scripts >= rows / BATCH, "{what}: {scripts} scripts for {rows} rows");
+    assert_eq!(of("smembers"), 0, "{what} reads a whole set");
+    assert!(in_each <= BATCH * COMMANDS_A_JOB_MAX, "{what}: {in_each} commands in a script");
+    assert!(slowest < SCRIPT_MICROS_MAX, "{what}: a script took {slowest} microseconds");
+}
+
+async fn on_a_clock(place: &Place) -> (RedisEngine, Arc<ManualClock>) {
+    let clock = Arc::new(ManualClock::starting_at(Timestamp::parse("2026-01-01T00:00:00Z").unwrap()));
+    let engine = place.ready_with(RedisOptions { clock: Some(clock.clone()), ..place.options() }).await;
+    (engine, clock)
+}
+
+/// Claims everything for a worker: the jobs, and the last claim that brought any.
+async fn claim_all(engine: &RedisEngine, worker: WorkerId) -> (Vec<JobId>, ClaimRequest) {
+    let (mut all, mut last) = (Vec::new(), claim_request(0));
+    loop {
+        let request = ClaimRequest { worker, ..claim_request(1_000) };
+        let jobs = claimed(engine.claim(request.clone()).await.unwrap());
+        if jobs.is_empty() {
+            return (all, last);
+        }
+        all.extend(jobs.into_iter().map(|claimed| claimed.job.id));
+        last = request;
+    }
+}
+
+async fn ready(engine: &RedisEngine) -> u64 {
+    engine.queues().await.unwrap()[0].counts.ready
+}
+
+#[tokio::test]
+async fn what_a_worker_with_very_many_jobs_leaves_behind_is_given_back_step_by_step() {
+    let server = server(&[("appendonly", "no"), ("slowlog-log-slower-than", "20000")]);
+    let url = server.url();
+    let place = Place::on(server.url());
+    let (engine, clock) = on_a_clock(&place).await;
+    calls(&url);
+    for _ in 0..JOBS / 1_000 {
+        enqueue(&engine, 1_000).await;
+    }
+    assert_in_steps(&url, "enqueue", 0);
+    let (jobs, last) = claim_all(&engine, WORKER).await;
+    assert_eq!(jobs.len(), JOBS);
+    assert_in_steps(&url, "claim", 0);
+
+    let repeat = engine.claim(ClaimRequest { repeat: true, ..last }).await.unwrap();
+    assert_eq!(claimed(repeat).len(), 1_000);
+    assert_in_steps(&url, "repeat a claim", JOBS / 2);
+
+    for id in &jobs[..STOPPED] {
+        engine.cancel(*id, "enough").await.unwrap();
+    }
+    assert_in_steps(&url, "cancel", STOPPED);
+    let asked = engine.asked_to_stop(WORKER).await.unwrap();
+    assert_eq!(asked.iter().map(|fence| fence.job).collect::<Vec<_>>(), jobs[..STOPPED]);
+    let beat = engine.extend(Heartbeat { worker: WORKER, lease: Duration::from_secs(30) }).await.unwrap();
+    let Beat::Alive { cancel } = beat else { panic!("the worker lives") };
+    assert_eq!(cancel.len(), BATCH, "a heartbeat brings some of them");
+    assert_in_steps(&url, "asked to stop", STOPPED / 2);
+
+    engine.retire(WORKER).await.unwrap();
+    let left = JOBS - STOPPED;
+    assert_in_steps(&url, "retire", JOBS);
+    assert_eq!(ready(&engine).await, left as u64);
+
+    engine.register(card(SECOND)).await.unwrap();
+    assert_eq!(claim_all(&engine, SECOND).await.0.len(), left);
+    engine.extend(Heartbeat { worker: SECOND, lease: Duration::from_secs(30) }).await.unwrap();
+    // As if the store had come back older.
+    ask::<i64>(&url, &["HSET", &place.key("layout"), "beats", "0"]);
+    calls(&url);
+    engine.now().await.unwrap();
+    // The catalogue, read anew, holds a set of queues that are shut.
+    let scripts = calls(&url).iter().find(|(name, _)| name == "evalsha").map_or(0, |(_, calls)| *calls);
+    assert!(scripts >= left / BATCH, "renew: {scripts} scripts");
+    assert!(slowest(&url) < SCRIPT_MICROS_MAX);
+    assert_eq!(ready(&engine).await, left as u64);
+    let answer = engine.claim(ClaimRequest { worker: SECOND, ..claim_request(1) }).await.unwrap();
+    assert_eq!(answer, ClaimAnswer::WorkerDead);
+
+    engine.register(card(THIRD)).await.unwrap();
+    for _ in 0..HELD_AT_DEATH / 1_000 {
+        engine.claim(ClaimRequest { worker: THIRD, ..claim_request(1_000) }).await.unwrap();
+    }
+    clock.advance(Duration::from_secs(60));
+    calls(&url);
+    let silent = vec![Suspicion { worker: THIRD, beats: 0 }];
+    let dead = RescueRequest { silent, crashes_max: 3, limit: 500 };
+    let mut returned = 0;
+    loop {
+        let rescued = engine.rescue(dead.clone()).await.unwrap();
+        returned += rescued.returned.len();
+        if !rescued.more {
+            break;
+        }
+    }
+    assert_eq!(returned, HELD_AT_DEATH);
+    assert_in_steps(&url, "rescue", HELD_AT_DEATH);
+    assert_eq!(engine.queues().await.unwrap()[0].counts.parked, HELD_AT_DEATH as u64);
+}
+
+#[tokio::test]
+async fn what_waited_for_a_handler_is_let_through_step_by_step() {
+    const WAITING: usize = 20_000;
+    let server = server(&[("appendonly", "no"), ("slowlog-log-slower-than", "20000")]);
+    let url = server.url();
+    let place = Place::on(server.url());
+    let engine = place.open_with(place.options()).await;
+    engine.declare(crate::place::declaration()).await.unwrap();
+    let other = WorkerCard { types: vec![TypeName::parse("other").unwrap()], ..card(SECOND) };
+    engine.register(other).await.unwrap();
+    for _ in 0..WAITING / 1_000 {
+        enqueue(&engine, 1_000).await;
+    }
+    calls(&url);
+    let mut parked = 0;
+    loop {
+        let done = engine.sweep(BATCH as u32).await.unwrap();
+        parked += done.changed;
+        if !done.more {
+            break;
+        }
+    }
+    assert_eq!(parked, WAITING as u64);
+    assert_in_steps(&url, "sweep", WAITING);
+    engine.register(card(WORKER)).await.unwrap();
+    assert_in_steps(&url, "register", WAITING);
+    assert_eq!(ready(&engine).await, WAITING as u64);
+}
+
+#[tokio::test]
+async fn a_worker_that_ended_while_it_gave_its_jobs_back_costs_them_nothing() {
+    const NAME: &str = "0123456789abcdef";
+    let worker = WorkerId::from_bytes(NAME.as_bytes().try_into().unwrap());
+    let place = Place::shared();
+    let (engine, clock) = on_a_clock(&place).await;
+    engine.register(card(worker)).await.unwrap();
+    let ids = enqueue(&engine, 1).await;
+    claim_all(&engine, worker).await;
+    // What the first step of many leaves behind.
+    ask::<i64>(&place.url, &["HSET", &place.key(&format!("worker:{NAME}")), "leaving", "1"]);
+    let request = ClaimRequest { worker, ..claim_request(1) };
+    assert_eq!(engine.claim(request).await.unwrap(), ClaimAnswer::WorkerDead, "it gets nothing new");
+    clock.advance(Duration::from_secs(60));
+    let silent = vec![Suspicion { worker, beats: 0 }];
+    let rescued = engine.rescue(RescueRequest { silent, crashes_max: 1, limit: 500 }).await.unwrap();
+    assert_eq!((rescued.returned, rescued.more), (ids.clone(), false));
+    let record = engine.job(ids[0]).await.unwrap().unwrap();
+    assert_eq!((record.job.counters.crashes, record.job.counters.failures), (0, 0));
+}
+
+#[tokio::test]
+async fn engines_that_went_away_are_not_listed_for_ever() {
+    let place = Place::shared();
+    let engine = place.ready().await;
+    let waiters = place.key("waiters:main");
+    for first in (0..5_000).step_by(500) {
+        let gone: Vec<_> = (first..first + 500).flat_map(|n| ["1".to_owned(), format!("gone{n}")]).collect();
+        let words: Vec<_> = ["ZADD", &waiters].into_iter().chain(gone.iter().map(String::as_str)).collect();
+        ask::<i64>(&place.url, &words);
+    }
+    claim_all(&engine, WORKER).await;
+    assert_eq!(ask::<usize>(&place.url, &["ZCARD", &waiters]), 1_000);
+    // Whoever puts jobs in meets the others, some at a time.
+    for _ in 0..99 {
+        enqueue(&engine, 1).await;
+    }
+    assert_eq!(ask::<usize>(&place.url, &["ZCARD", &waiters]), 10);
+}
+
+#[tokio::test]
+async fn graves_whose_jobs_are_not_yet_rescued_do_not_keep_others_from_being_forgotten() {
+    let place = Place::shared();
+    let (engine, clock) = on_a_clock(&place).await;
+    let holds: Vec<_> = (10..15).map(WorkerId::from_random).collect();
+    for worker in &holds {
+        engine.register(card(*worker)).await.unwrap();
+        enqueue(&engine, 1).await;
+        claim_all(&engine, *worker).await;
+    }
+    clock.advance(Duration::from_secs(1));
+    engine.register(card(SECOND)).await.unwrap();
+    clock.advance(Duration::from_secs(60));
+    let silent =
+        holds.iter().chain([&SECOND]).map(|worker| Suspicion { worker: *worker, beats: 0 }).collect();
+    // Nobody takes their jobs back.
+    engine.rescue(RescueRequest { silent, crashes_max: 3, limit: 0 }).await.unwrap();
+    clock.advance(Duration::from_secs(25 * 60 * 60));
+    let graves = place.key("graves");
+    assert_eq!(ask::<usize>(&place.url, &["ZCARD", &graves]), 6);
+    for _ in 0..6 {
+        engine.prune(1).await.unwrap();
+    }
+    assert_eq!(ask::<usize>(&place.url, &["ZCARD", &graves]), 5);
+    assert_eq!(engine.job(JobId(1)).await.unwrap().unwrap().job.job_type, kind());
+}
