@@ -10,9 +10,10 @@ use windlass_core::admin::Changed;
 use windlass_core::clock::Timestamp;
 use windlass_core::engine::Hint;
 use windlass_core::lease::{
-    LeaseFence, LeaseMetadata, LeaseRecord, LeaseRequest, Released, Renewal, Renewed, Taking, Term, TermId,
+    LeaseFence, LeaseMetadata, LeaseRecord, LeaseRelease, LeaseRequest, Released, Renewal, Renewed, Taking,
+    Term, TermId,
 };
-use windlass_core::limits::{DUTIES_MAX, DUTIES_PER_CALL_MAX, DUTY_EXPIRY, DUTY_EXPIRY_MAX};
+use windlass_core::limits::{DUTIES_MAX, DUTIES_PER_CALL_MAX, DUTY_EXPIRY, DUTY_EXPIRY_MAX, LEASE_KEPT};
 use windlass_core::names::DutyName;
 use windlass_core::worker::WorkerId;
 
@@ -42,7 +43,7 @@ async fn ask(h: &Harness, request: &LeaseRequest) -> Vec<Taking> {
 /// Lets a new process take the lease of one duty, which must be free.
 async fn take(h: &Harness, name: &str) -> LeaseFence {
     match only(ask(h, &request(h, &[name])).await) {
-        Taking::Taken(term) => LeaseFence { duty: duty(name), term },
+        Taking::Taken(term, _) => LeaseFence { duty: duty(name), term },
         other => panic!("expected {name} to be free, got {other:?}"),
     }
 }
@@ -53,7 +54,7 @@ async fn renew(h: &Harness, lease: &LeaseFence) -> Renewed {
 }
 
 async fn release(h: &Harness, lease: &LeaseFence) -> Released {
-    only(h.engine.release_leases(std::slice::from_ref(lease)).await.expect(UP))
+    only(h.engine.release_leases(&[LeaseRelease::from(lease)]).await.expect(UP))
 }
 
 async fn holds(h: &Harness, lease: &LeaseFence) -> bool {
@@ -72,7 +73,7 @@ pub async fn a_fresh_store_has_no_leases(h: &Harness) {
 
 pub async fn a_lease_that_nobody_holds_is_taken(h: &Harness) {
     let request = request(h, &[RESCUE]);
-    let Taking::Taken(term) = only(ask(h, &request).await) else { panic!("it is free") };
+    let Taking::Taken(term, _) = only(ask(h, &request).await) else { panic!("it is free") };
     assert_eq!(term.id, request.id);
     let expected = LeaseRecord {
         duty: duty(RESCUE),
@@ -97,7 +98,7 @@ pub async fn of_many_who_ask_at_once_one_gets_the_lease(h: &Harness) {
         });
         let answers = h.at_once(askers.collect()).await;
         for place in 0..2 {
-            let takers = answers.iter().filter(|takings| matches!(takings[place], Taking::Taken(_)));
+            let takers = answers.iter().filter(|takings| matches!(takings[place], Taking::Taken(..)));
             assert_eq!(takers.count(), 1);
         }
     };
@@ -159,9 +160,10 @@ pub async fn a_forged_term_writes_nothing(h: &Harness) {
     for term in [other_id, other_fence] {
         let forged = LeaseFence { term, ..lease.clone() };
         assert_eq!(renew(h, &forged).await, Renewed::Lost);
-        assert_eq!(release(h, &forged).await, Released::Lost);
         assert!(!holds(h, &forged).await);
     }
+    let forged = LeaseFence { term: other_id, ..lease.clone() };
+    assert_eq!(release(h, &forged).await, Released::Lost);
     let elsewhere = LeaseFence { duty: duty(PRUNE), ..lease };
     assert_eq!(renew(h, &elsewhere).await, Renewed::Lost);
     assert_eq!(stored(h).await, before);
@@ -195,7 +197,7 @@ pub async fn a_repeated_request_is_answered_as_the_first_time(h: &Harness) {
     ask(h, &other).await;
     let request = request(h, &[RESCUE, PRUNE]);
     let first = ask(h, &request).await;
-    assert!(matches!(first[..], [Taking::Taken(_), Taking::Held { .. }]));
+    assert!(matches!(first[..], [Taking::Taken(..), Taking::Held { .. }]));
     assert_eq!(ask(h, &request).await, first);
     h.advance(secs(3));
     assert_eq!(ask(h, &request).await[0], first[0]);
@@ -211,12 +213,13 @@ pub async fn a_request_twice_at_once_begins_one_term(h: &Harness) {
     });
     let answers = h.at_once(askers.collect()).await;
     let term = only(stored(h).await).term;
-    assert!(answers.iter().all(|takings| *takings == [Taking::Taken(term)]), "{answers:?}");
+    let taken = Taking::Taken(term, LeaseMetadata::default());
+    assert!(answers.iter().all(|takings| *takings == [taken.clone()]), "{answers:?}");
 }
 
 pub async fn a_repeat_of_a_request_whose_term_is_over_takes_nothing(h: &Harness) {
     let given_back = request(h, &[RESCUE]);
-    let Taking::Taken(term) = only(ask(h, &given_back).await) else { panic!("it is free") };
+    let Taking::Taken(term, _) = only(ask(h, &given_back).await) else { panic!("it is free") };
     release(h, &LeaseFence { duty: duty(RESCUE), term }).await;
     assert_eq!(ask(h, &given_back).await, [Taking::Over]);
     let expired = request(h, &[PRUNE]);
@@ -315,17 +318,18 @@ pub async fn a_batch_is_answered_in_its_order(h: &Harness) {
     ask(h, &middle).await;
     let batch = request(h, &["c", "b", "a"]);
     let takings = ask(h, &batch).await;
-    let [Taking::Taken(c), Taking::Held { by, .. }, Taking::Taken(a)] = takings[..] else {
+    let [Taking::Taken(c, _), Taking::Held { by, .. }, Taking::Taken(a, _)] = takings[..] else {
         panic!("{takings:?}")
     };
     assert_eq!(by, middle.worker);
     let fence = |name, term| LeaseFence { duty: duty(name), term };
     let leases = [fence("c", c), fence("b", c), fence("a", a)];
+    let releases = leases.each_ref().map(LeaseRelease::from);
     let renewals = leases.clone().map(|lease| Renewal { lease, metadata: None });
     let renewed = h.engine.renew_leases(&renewals).await.expect(UP);
     assert_eq!(renewed, [Renewed::Kept, Renewed::Lost, Renewed::Kept]);
     assert_eq!(h.engine.leases_hold(&leases).await.expect(UP), [true, false, true]);
-    let released = h.engine.release_leases(&leases).await.expect(UP);
+    let released = h.engine.release_leases(&releases).await.expect(UP);
     assert_eq!(released, [Released::Done, Released::Lost, Released::Done]);
 }
 
@@ -361,9 +365,11 @@ pub async fn wrong_calls_are_refused_and_change_nothing(h: &Harness) {
     h.advance(secs(1));
     let renewal = Renewal { lease: lease.clone(), metadata: None };
     assert!(h.engine.renew_leases(&[renewal.clone(), renewal]).await.is_err());
-    assert!(h.engine.release_leases(&[lease.clone(), lease.clone()]).await.is_err());
+    let release = LeaseRelease::from(&lease);
+    assert!(h.engine.release_leases(&[release.clone(), release]).await.is_err());
     let many: Vec<_> = names.iter().map(|name| LeaseFence { duty: duty(name), ..lease.clone() }).collect();
-    assert!(h.engine.release_leases(&many).await.is_err());
+    let releases: Vec<_> = many.iter().map(LeaseRelease::from).collect();
+    assert!(h.engine.release_leases(&releases).await.is_err());
     assert!(h.engine.leases_hold(&many).await.is_err());
     assert_eq!(stored(h).await, before);
 }
@@ -374,10 +380,45 @@ pub async fn a_store_keeps_only_so_many_leases(h: &Harness) {
     for part in names.chunks(DUTIES_PER_CALL_MAX) {
         ask(h, &request(h, part)).await;
     }
-    assert!(h.engine.take_leases(&request(h, &["one-more", names[0]])).await.is_err());
+    let takings = ask(h, &request(h, &["one-more", names[0]])).await;
+    assert!(matches!(takings[..], [Taking::NoRoom, Taking::Held { .. }]), "{takings:?}");
     assert_eq!(stored(h).await.len(), DUTIES_MAX as usize);
     h.advance(DUTY_EXPIRY);
-    take(h, names[0]).await;
+    let takings = ask(h, &request(h, &["one-more", names[0]])).await;
+    assert!(matches!(takings[..], [Taking::NoRoom, Taking::Taken(..)]), "{takings:?}");
+}
+
+pub async fn a_full_store_forgets_leases_that_nobody_held_for_a_month(h: &Harness) {
+    let names: Vec<_> = (0..DUTIES_MAX).map(|n| format!("duty-{n:04}")).collect();
+    let names: Vec<_> = names.iter().map(String::as_str).collect();
+    for part in names[1..].chunks(DUTIES_PER_CALL_MAX) {
+        ask(h, &request(h, part)).await;
+    }
+    h.advance(secs(1));
+    let last = take(h, names[0]).await;
+    h.advance(LEASE_KEPT - secs(1) - Duration::from_micros(1));
+    assert_eq!(ask(h, &request(h, &["one-more"])).await, [Taking::NoRoom], "a microsecond too early");
+    h.advance(Duration::from_micros(1));
+    let takings = ask(h, &request(h, &["one-more", names[1], "another"])).await;
+    assert!(takings.iter().all(|taking| matches!(taking, Taking::Taken(..))), "{takings:?}");
+    let left: Vec<_> = stored(h).await.iter().map(|lease| lease.duty.as_str().to_owned()).collect();
+    assert_eq!(left, ["another", names[0], names[1], "one-more"]);
+    assert!(take(h, names[2]).await.term.fence > last.term.fence, "what was forgotten gets a higher fence");
+}
+
+pub async fn a_lease_is_given_back_by_who_knows_only_its_request_and_its_metadata_go_to_the_next_holder(
+    h: &Harness,
+) {
+    let unheard = request(h, &[RESCUE]);
+    ask(h, &unheard).await;
+    let metadata = LeaseMetadata::parse(r#"{ "runs": 7, "ü": "'\\" }"#).expect("an object");
+    let release = LeaseRelease { duty: duty(RESCUE), id: unheard.id, metadata: Some(metadata.clone()) };
+    assert_eq!(h.engine.release_leases(std::slice::from_ref(&release)).await.expect(UP), [Released::Done]);
+    let next = request(h, &[RESCUE]);
+    let Taking::Taken(term, kept) = only(ask(h, &next).await) else { panic!("it is free") };
+    assert_eq!((term.id, kept), (next.id, metadata.clone()));
+    assert_eq!(only(ask(h, &next).await), Taking::Taken(term, metadata), "a repeat is told too");
+    assert_eq!(h.engine.release_leases(&[release]).await.expect(UP), [Released::Lost]);
 }
 
 pub async fn a_lease_that_is_given_back_is_hinted(h: &Harness) {
@@ -452,12 +493,18 @@ async fn call_both(h: &Harness, model: &mut Model, requests: &mut Vec<LeaseReque
             assert_eq!(h.engine.renew_leases(&renewals).await.expect(UP), expected);
         }
         7 => {
-            let each = |lease: &LeaseFence| {
-                let decided = LeaseRecord::release(model.leases.get(&lease.duty), lease.term);
+            let note = LeaseMetadata::parse(&format!(r#"{{"m":{}}}"#, bits >> 100)).expect("an object");
+            let metadata = (bits >> 32).is_multiple_of(2).then_some(note);
+            let releases: Vec<_> = leases
+                .iter()
+                .map(|lease| LeaseRelease { metadata: metadata.clone(), ..LeaseRelease::from(lease) })
+                .collect();
+            let each = |release: &LeaseRelease| {
+                let decided = LeaseRecord::release(model.leases.get(&release.duty), release);
                 model.save(decided)
             };
-            let expected: Vec<_> = leases.iter().map(each).collect();
-            assert_eq!(h.engine.release_leases(&leases).await.expect(UP), expected);
+            let expected: Vec<_> = releases.iter().map(each).collect();
+            assert_eq!(h.engine.release_leases(&releases).await.expect(UP), expected);
         }
         8 => {
             let held = |lease: &LeaseFence| {

@@ -32,7 +32,9 @@ use crate::admin::Changed;
 use crate::clock::Timestamp;
 use crate::engine::Result;
 use crate::error::EngineError;
-use crate::limits::{DUTIES_MAX, DUTIES_PER_CALL_MAX, DUTY_EXPIRY_MAX, DUTY_EXPIRY_MIN};
+#[cfg(doc)]
+use crate::limits::DUTIES_MAX;
+use crate::limits::{DUTIES_PER_CALL_MAX, DUTY_EXPIRY_MAX, DUTY_EXPIRY_MIN};
 use crate::names::DutyName;
 use crate::worker::WorkerId;
 
@@ -43,7 +45,8 @@ pub use metadata::{DutyNotes, LeaseMetadata, LeaseMetadataError};
 #[async_trait]
 pub trait Leases: Send + Sync + 'static {
     /// Takes each of these leases that nobody holds or whose heartbeat is older than its expiry. A repeat of a request with
-    /// its id answers as the first time, and counts as a heartbeat.
+    /// its id answers as the first time, and counts as a heartbeat. If there is no room for a new duty, leases are forgotten
+    /// that nobody held for thirty days.
     async fn take_leases(&self, _request: &LeaseRequest) -> Result<Vec<Taking>> {
         not_kept()
     }
@@ -55,7 +58,7 @@ pub trait Leases: Send + Sync + 'static {
 
     /// Gives leases back, each only if its term was not followed by another, and tells whoever waits for them. Repeating
     /// gives the same answers.
-    async fn release_leases(&self, _leases: &[LeaseFence]) -> Result<Vec<Released>> {
+    async fn release_leases(&self, _releases: &[LeaseRelease]) -> Result<Vec<Released>> {
         not_kept()
     }
 
@@ -103,7 +106,8 @@ impl fmt::Debug for TermId {
 /// One time of holding a lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Term {
-    /// Higher than that of every term before of the same duty; never given twice.
+    /// Higher than that of every term before of the same duty, and no lower than the store's time in microseconds. It would
+    /// only be given twice by a store that forgot its last terms and whose clock was set back behind them.
     pub fence: i64,
     /// Its identity.
     pub id: TermId,
@@ -146,9 +150,31 @@ fn check_expiry(duty: &DutyName, expiry: Duration) -> Result<()> {
     )))
 }
 
+/// Giving a lease back. It names the term by its id alone, which is random: who asked and heard no answer knows no fence.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeaseRelease {
+    /// The duty.
+    pub duty: DutyName,
+    /// The identity of the term.
+    pub id: TermId,
+    /// What is kept with it from now on, if that has changed.
+    pub metadata: Option<LeaseMetadata>,
+}
+
+impl From<&LeaseFence> for LeaseRelease {
+    fn from(lease: &LeaseFence) -> Self {
+        Self { duty: lease.duty.clone(), id: lease.term.id, metadata: None }
+    }
+}
+
 /// Refuses a call about too many leases, or twice about the same.
 pub fn check_fences(leases: &[LeaseFence]) -> Result<()> {
     check_duties(leases.iter().map(|lease| &lease.duty))
+}
+
+/// The same for leases that are given back.
+pub fn check_releases(releases: &[LeaseRelease]) -> Result<()> {
+    check_duties(releases.iter().map(|release| &release.duty))
 }
 
 /// The same for renewals.
@@ -174,22 +200,11 @@ fn check_duties<'a>(duties: impl Iterator<Item = &'a DutyName>) -> Result<()> {
     Ok(())
 }
 
-/// Refuses to keep leases of more duties than a store may.
-pub fn check_room(duties: usize) -> Result<()> {
-    if duties <= DUTIES_MAX as usize {
-        return Ok(());
-    }
-    Err(EngineError::Refused(format!(
-        "expected leases of at most {DUTIES_MAX} duties in one store, got more; they stay for ever, so give duties few and fixed \
-         names"
-    )))
-}
-
 /// What became of a request for one lease.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Taking {
-    /// It is the caller's.
-    Taken(Term),
+    /// It is the caller's, with what the last holder kept with it.
+    Taken(Term, LeaseMetadata),
     /// Somebody else's.
     Held {
         /// Whose.
@@ -199,6 +214,10 @@ pub enum Taking {
     },
     /// The request was granted before, and its term is over. A request with a new id may be granted.
     Over,
+    /// Nobody's, but something under its last term is not finished, or another is taking it at this moment.
+    Busy,
+    /// Nobody's, but the store keeps leases of [`DUTIES_MAX`] other duties. Give duties few and fixed names.
+    NoRoom,
 }
 
 /// A heartbeat of a lease.
@@ -239,7 +258,7 @@ pub struct LeasesRead {
     pub now: Timestamp,
 }
 
-/// A lease as a store keeps it. It stays when nobody holds it, so that no fence is given twice.
+/// A lease as a store keeps it. It stays when nobody holds it, for thirty days at least, with its fence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeaseRecord {
     /// Of which duty.

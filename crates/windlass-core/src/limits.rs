@@ -100,6 +100,8 @@ pub const DUTY_EXPIRY_MAX: Duration = Duration::from_secs(60 * 60);
 pub const DUTIES_PER_CALL_MAX: usize = 100;
 /// Duties whose leases a store keeps.
 pub const DUTIES_MAX: u32 = 1_000;
+/// A lease that nobody held for this long may be forgotten, if there is no room for another.
+pub const LEASE_KEPT: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 /// Bytes of what the holder of a lease keeps with it.
 pub const LEASE_METADATA_BYTES_MAX: usize = 4 * 1024;
 /// Workers that stand by to take over a lease.

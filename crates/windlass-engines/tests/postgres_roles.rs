@@ -18,7 +18,9 @@ use windlass_core::engine::{Admin, Engine, Hint};
 use windlass_core::enqueue::{EnqueueRequest, Enqueued, NewJob, RequestId};
 use windlass_core::error::EngineError;
 use windlass_core::key::{KeyClaim, OnConflict};
-use windlass_core::lease::{LeaseFence, LeaseRequest, Leases, Released, Renewal, Renewed, Taking, TermId};
+use windlass_core::lease::{
+    LeaseFence, LeaseRelease, LeaseRequest, Leases, Released, Renewal, Renewed, Taking, TermId,
+};
 use windlass_core::names::{BreakerName, DutyName, Key, LimitName};
 use windlass_core::outcome::{ErrorKind, JobError};
 use windlass_core::payload::Payload;
@@ -213,12 +215,14 @@ async fn share(engine: &PostgresEngine, worker: WorkerId) {
     let duty = DutyName::parse("tidy").unwrap();
     let duties = vec![(duty.clone(), Duration::from_secs(600))];
     let request = LeaseRequest { worker, id: TermId::from_random(fastrand::u128(..)), duties };
-    let [Taking::Taken(term)] = engine.take_leases(&request).await.unwrap()[..] else { panic!("it is free") };
+    let [Taking::Taken(term, _)] = engine.take_leases(&request).await.unwrap()[..] else {
+        panic!("it is free")
+    };
     let lease = LeaseFence { duty: duty.clone(), term };
     let renewal = Renewal { lease: lease.clone(), metadata: None };
     assert_eq!(engine.renew_leases(&[renewal]).await.unwrap(), [Renewed::Kept]);
     assert_eq!(engine.step_down(&duty).await.unwrap(), Changed::Done);
-    assert_eq!(engine.release_leases(&[lease]).await.unwrap(), [Released::Done]);
+    assert_eq!(engine.release_leases(&[LeaseRelease::from(&lease)]).await.unwrap(), [Released::Done]);
 }
 
 fn claimed(answer: ClaimAnswer) -> Vec<Claimed> {

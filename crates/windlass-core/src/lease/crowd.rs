@@ -1,10 +1,42 @@
 //! How many processes share the looking at leases that others hold. A few stand by and look whenever a lease could have
 //! expired; all others look so rarely that together they ask once a second, however many they are.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::limits::STAND_BYS;
+use crate::names::DutyName;
 use crate::worker::WorkerId;
+
+/// A live worker, and the duties that it could do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Peer {
+    /// Who.
+    pub worker: WorkerId,
+    /// What it could do.
+    pub duties: Vec<DutyName>,
+}
+
+/// One process among those that live, for each of its duties. Only those that could do a duty share the looking at its lease:
+/// if three stood by that cannot do it, nobody would take it over in time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Crowds(BTreeMap<DutyName, Crowd>);
+
+impl Crowds {
+    /// This process and its duties among all live workers.
+    pub fn of<'a>(me: WorkerId, duties: impl IntoIterator<Item = &'a DutyName>, peers: &[Peer]) -> Self {
+        let crowd = |duty: &DutyName| {
+            let able = peers.iter().filter(|peer| peer.duties.contains(duty)).map(|peer| peer.worker);
+            Crowd::of(me, &able.collect::<Vec<_>>())
+        };
+        Self(duties.into_iter().map(|duty| (duty.clone(), crowd(duty))).collect())
+    }
+
+    /// Among those that could do one duty; alone if it was not named.
+    pub fn of_duty(&self, duty: &DutyName) -> Crowd {
+        self.0.get(duty).copied().unwrap_or(Crowd { live: 1, stands_by: true, seat: 0 })
+    }
+}
 
 /// One process among those that live.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,6 +109,21 @@ mod tests {
         let gone = *live.iter().find(|me| Crowd::of(**me, &live).stands_by()).unwrap();
         let left: Vec<_> = live.iter().copied().filter(|worker| *worker != gone).collect();
         assert_eq!(left.iter().filter(|me| Crowd::of(**me, &left).stands_by()).count(), STAND_BYS);
+    }
+
+    #[test]
+    fn for_each_duty_some_stand_by_who_can_do_it() {
+        let (prune, report) = (DutyName::parse("prune").unwrap(), DutyName::parse("report").unwrap());
+        let can =
+            |index: usize| if index < 50 { vec![prune.clone()] } else { vec![prune.clone(), report.clone()] };
+        let all = workers(60).into_iter().enumerate();
+        let peers: Vec<_> = all.map(|(index, worker)| Peer { worker, duties: can(index) }).collect();
+        let stand_by = |duty: &DutyName| {
+            let able = peers.iter().filter(|peer| peer.duties.contains(duty));
+            able.filter(|peer| Crowds::of(peer.worker, &peer.duties, &peers).of_duty(duty).stands_by())
+                .count()
+        };
+        assert_eq!((stand_by(&prune), stand_by(&report)), (STAND_BYS, STAND_BYS));
     }
 
     #[test]

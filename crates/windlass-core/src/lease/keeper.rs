@@ -4,18 +4,22 @@
 //! A lease is trusted from the moment its request **left** on this process's monotonic clock, for its expiry less a margin: the
 //! store counts from somewhere between then and the answer, so it never gives the lease away earlier. At that deadline the
 //! duty stops, whatever is still under way. An answer that comes later does not make it go on: the lease is asked for
-//! once more, and only that answer counts, if it is in time itself. A failed renewal before the deadline changes nothing.
+//! once more, and only that answer counts, if it is in time itself. A failed renewal before the deadline changes nothing, and
+//! one that is not answered within a heartbeat is sent again: a connection that hangs must not cost the lease.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+mod hearing;
+
 use crate::error::EngineError;
-use crate::lease::crowd::Crowd;
-use crate::lease::{LeaseFence, Renewed, Taking, Term, TermId};
-use crate::limits::{DUTY_EXPIRY, DUTY_EXPIRY_MAX, DUTY_EXPIRY_MIN, DUTY_HEARTBEAT};
+use crate::lease::crowd::Crowds;
+use crate::lease::{LeaseFence, LeaseMetadata, LeaseRelease, Term, TermId};
+use crate::limits::{DUTIES_PER_CALL_MAX, DUTY_EXPIRY, DUTY_EXPIRY_MAX, DUTY_EXPIRY_MIN, DUTY_HEARTBEAT};
 use crate::names::DutyName;
 
-/// An instant of this process's monotonic clock: the time since the process began to count.
+/// An instant of this process's monotonic clock: the time since the process began to count. It must count the time, too, in
+/// which the machine slept (on Linux `CLOCK_BOOTTIME`, which `std::time::Instant` is not): the store's clock goes on meanwhile.
 pub type Moment = Duration;
 
 /// The margin is this part of the expiry: clocks of two machines do not run equally fast.
@@ -25,6 +29,8 @@ const AGAIN_PART: u32 = 4;
 
 /// A lease that is about to expire is not looked at again sooner than this.
 const LOOK_AGAIN_MIN: Duration = Duration::from_millis(10);
+/// Where a hint does not name a lease, as from another process on an SQLite file, one is not looked at more often than this.
+const ANY_HINT_PAUSE: Duration = Duration::from_millis(200);
 
 /// How leases are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,7 +56,7 @@ impl LeaseTiming {
                 "expected leases to expire after {DUTY_EXPIRY_MIN:?} to {DUTY_EXPIRY_MAX:?}, got {expiry:?}"
             )));
         }
-        if heartbeat.is_zero() || heartbeat * 2 > self.trust() {
+        if heartbeat.is_zero() || heartbeat.saturating_mul(2) > self.trust() {
             return Err(EngineError::Refused(format!(
                 "expected heartbeats of leases so often that two fit into {:?}, got one each {heartbeat:?}; beat more often, \
                  or let leases expire later",
@@ -60,11 +66,21 @@ impl LeaseTiming {
         Ok(())
     }
 
-    /// For how long after a request left its lease is trusted.
+    /// For how long after a request left its lease is trusted. An answer that takes longer is of no use, so this is also
+    /// the deadline of every call about leases.
     pub fn trust(self) -> Duration {
         self.expiry - self.expiry / MARGIN_PART
     }
+
+    /// How long to wait before something that failed is tried again.
+    fn again_after(self) -> Duration {
+        self.heartbeat / AGAIN_PART
+    }
 }
+
+/// One call to the store. Several may be under way, and what counts is when each of them left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LeaseCall(u64);
 
 /// What the shell around a keeper is to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -72,29 +88,45 @@ pub enum LeaseEffect {
     /// Stop this duty at once: the lease is lost, or can no longer be trusted.
     Stop(LeaseFence),
     /// Do this duty from now on, under this fence.
-    Start(LeaseFence),
-    /// Somebody wants the holder to give way: stop the duty, give the lease back, and say so by [`LeaseKeeper::released`].
+    Start {
+        /// The fence.
+        lease: LeaseFence,
+        /// What the last holder kept with the lease; nothing if this process goes on in the same term.
+        metadata: Option<LeaseMetadata>,
+    },
+    /// Somebody wants the holder to give way: stop the duty, give the lease back, and say so by [`LeaseKeeper::released`]. It
+    /// is not started again in this term, and not renewed for longer than an expiry.
     GiveWay(LeaseFence),
     /// Renew these; answer by [`LeaseKeeper::renewed`].
-    Renew(Vec<LeaseFence>),
+    Renew {
+        /// To be named with the answer.
+        call: LeaseCall,
+        /// At most as many as one call may be about.
+        leases: Vec<LeaseFence>,
+    },
     /// Ask for these under this id; answer by [`LeaseKeeper::tried`].
     Try {
-        /// The duties.
-        duties: Vec<DutyName>,
+        /// To be named with the answer.
+        call: LeaseCall,
         /// The identity of the terms that come of it.
         id: TermId,
+        /// The duties with the expiry of their leases; at most as many as one call may be about.
+        duties: Vec<(DutyName, Duration)>,
     },
+    /// Give these back; nobody waits for the answer. They may be terms of which no answer told.
+    Release(Vec<LeaseRelease>),
 }
 
 /// The leases that one process holds or would like to hold.
 #[derive(Debug)]
 pub struct LeaseKeeper {
     timing: LeaseTiming,
-    crowd: Crowd,
+    crowds: Crowds,
     duties: BTreeMap<DutyName, Stand>,
     request: Option<Request>,
     /// When renewals left that are not answered yet.
-    renewing_since: Option<Moment>,
+    renewals: BTreeMap<LeaseCall, Moment>,
+    next_call: u64,
 }
 
 /// How one duty stands.
@@ -108,6 +140,7 @@ enum Stand {
 #[derive(Debug, Clone, Copy)]
 struct Elsewhere {
     look_at: Moment,
+    looked_at: Moment,
     /// Whoever gave way leaves it to others for a while.
     rests_until: Moment,
     /// Something happened to it while an answer was under way, which may not know of that.
@@ -119,15 +152,22 @@ struct Elsewhere {
 struct Ours {
     term: Term,
     renew_at: Moment,
+    /// When it was last asked for or renewed.
+    sent_at: Moment,
     trusted_until: Moment,
     /// Since when it is not known whether the term still holds. Meanwhile the duty is not done.
     doubted_since: Option<Moment>,
-    told_to_give_way: bool,
+    /// Since when its holder knows that it is to give way.
+    gives_way_since: Option<Moment>,
 }
 
 impl Elsewhere {
     fn until(look_at: Moment) -> Self {
-        Self { look_at, rests_until: Moment::ZERO, hinted: false }
+        Self { look_at, looked_at: Moment::ZERO, rests_until: Moment::ZERO, hinted: false }
+    }
+
+    fn resting(until: Moment) -> Self {
+        Self { rests_until: until, ..Self::until(until) }
     }
 }
 
@@ -141,6 +181,11 @@ impl Ours {
         self.doubted_since = Some(now);
         self.renew_at = now;
     }
+
+    /// Who was told to give way has an expiry for it. After that the lease runs out.
+    fn is_kept(&self, timing: LeaseTiming, now: Moment) -> bool {
+        self.gives_way_since.is_none_or(|since| now < since.saturating_add(timing.expiry))
+    }
 }
 
 /// A request that is under way, or whose answer was lost.
@@ -148,8 +193,11 @@ impl Ours {
 struct Request {
     id: TermId,
     duties: Vec<DutyName>,
-    /// Nothing if it is to be repeated.
-    sent_at: Option<Moment>,
+    /// Calls that are not answered yet, and when each left.
+    calls: BTreeMap<LeaseCall, Moment>,
+    /// Whether terms may have come of it that nobody told of. Then it must be asked again under its id.
+    is_in_doubt: bool,
+    /// When it is sent again.
     again_at: Moment,
 }
 
@@ -158,13 +206,16 @@ impl LeaseKeeper {
     pub fn new(
         duties: impl IntoIterator<Item = DutyName>,
         timing: LeaseTiming,
-        crowd: Crowd,
+        crowds: Crowds,
         now: Moment,
     ) -> Self {
-        let first = if crowd.stands_by() { Duration::ZERO } else { crowd.first_look_after() };
-        let stand = Stand::Elsewhere(Elsewhere::until(now.saturating_add(first)));
-        let duties = duties.into_iter().map(|duty| (duty, stand)).collect();
-        Self { timing, crowd, duties, request: None, renewing_since: None }
+        let stand = |duty: &DutyName| {
+            let crowd = crowds.of_duty(duty);
+            let first = if crowd.stands_by() { Duration::ZERO } else { crowd.first_look_after() };
+            Stand::Elsewhere(Elsewhere::until(now.saturating_add(first)))
+        };
+        let duties = duties.into_iter().map(|duty| (duty.clone(), stand(&duty))).collect();
+        Self { timing, crowds, duties, request: None, renewals: BTreeMap::new(), next_call: 0 }
     }
 
     /// The term in which this process may do a duty at `now`. To be asked before each write; it is right even if nobody asked
@@ -193,44 +244,92 @@ impl LeaseKeeper {
             Stand::Elsewhere(_) => Moment::MAX,
             Stand::Ours(ours) => {
                 let deadline = if ours.doubted_since.is_none() { ours.trusted_until } else { Moment::MAX };
-                let renewal = if self.renewing_since.is_none() { ours.renew_at } else { Moment::MAX };
-                deadline.min(renewal)
+                deadline.min(ours.renew_at)
             }
         };
-        let repeat = self.request.as_ref().filter(|request| request.sent_at.is_none());
-        let repeat = repeat.map_or(Moment::MAX, |request| request.again_at);
+        let repeat = self.request.as_ref().map_or(Moment::MAX, |request| request.again_at);
         self.duties.values().map(of_duty).min().unwrap_or(Moment::MAX).min(repeat)
     }
 
-    fn stop_untrusted(&mut self, now: Moment) -> Vec<LeaseEffect> {
-        let mut effects = Vec::new();
+    /// Stops all duties and gives all leases back: those that this process holds, and those that may have come of a request
+    /// without an answer. Nothing is wanted any more.
+    pub fn stop(&mut self) -> Vec<LeaseEffect> {
+        let (mut stops, mut releases) = (Vec::new(), Vec::new());
         for (duty, ours) in self.ours_mut() {
+            let lease = LeaseFence { duty: duty.clone(), term: ours.term };
+            releases.push(LeaseRelease::from(&lease));
+            stops.extend(ours.doubted_since.is_none().then_some(LeaseEffect::Stop(lease)));
+        }
+        if let Some(request) = self.request.take() {
+            let unheard =
+                request.duties.into_iter().filter(|duty| !releases.iter().any(|known| known.duty == *duty));
+            let unheard = unheard.map(|duty| LeaseRelease { duty, id: request.id, metadata: None });
+            releases.extend(unheard.collect::<Vec<_>>());
+        }
+        (self.duties, self.renewals) = (BTreeMap::new(), BTreeMap::new());
+        let calls = releases.chunks(DUTIES_PER_CALL_MAX).map(|part| LeaseEffect::Release(part.to_vec()));
+        stops.into_iter().chain(calls).collect()
+    }
+
+    fn stop_untrusted(&mut self, now: Moment) -> Vec<LeaseEffect> {
+        let rest = self.rest_from(now);
+        let mut effects = Vec::new();
+        for (duty, stand) in &mut self.duties {
+            let Stand::Ours(ours) = stand else { continue };
             if ours.doubted_since.is_none() && now >= ours.trusted_until {
-                ours.doubt(now);
                 effects.push(LeaseEffect::Stop(LeaseFence { duty: duty.clone(), term: ours.term }));
+                ours.doubt(now);
+                // Who was told to give way does not begin again.
+                if ours.gives_way_since.is_some() {
+                    *stand = Stand::Elsewhere(rest);
+                }
             }
         }
         effects
     }
 
-    /// All of them as soon as one is due: one statement renews all.
-    fn renew_due(&mut self, now: Moment) -> Option<LeaseEffect> {
-        let is_due = self.ours_mut().any(|(_, ours)| ours.renew_at <= now);
-        if !is_due || self.renewing_since.is_some() {
-            return None;
-        }
-        self.renewing_since = Some(now);
-        let fence = |(duty, ours): (&DutyName, &mut Ours)| LeaseFence { duty: duty.clone(), term: ours.term };
-        Some(LeaseEffect::Renew(self.ours_mut().map(fence).collect()))
+    fn rest_from(&self, now: Moment) -> Elsewhere {
+        Elsewhere::resting(now.saturating_add(self.timing.expiry))
     }
 
-    fn repeat_due(&mut self, now: Moment) -> Option<LeaseEffect> {
-        let request = self.request.as_mut()?;
-        if request.sent_at.is_some() || request.again_at > now {
-            return None;
+    /// All of them as soon as one is due: one statement renews all.
+    fn renew_due(&mut self, now: Moment) -> Vec<LeaseEffect> {
+        let timing = self.timing;
+        let over = self.ours_mut().filter(|(_, ours)| !ours.is_kept(timing, now));
+        over.for_each(|(_, ours)| ours.renew_at = Moment::MAX);
+        if !self.ours_mut().any(|(_, ours)| ours.renew_at <= now) {
+            return Vec::new();
         }
-        request.sent_at = Some(now);
-        Some(LeaseEffect::Try { duties: request.duties.clone(), id: request.id })
+        let mut leases = Vec::new();
+        for (duty, ours) in self.ours_mut().filter(|(_, ours)| ours.renew_at < Moment::MAX) {
+            (ours.sent_at, ours.renew_at) = (now, now.saturating_add(timing.heartbeat));
+            leases.push(LeaseFence { duty: duty.clone(), term: ours.term });
+        }
+        // An answer that takes so long does not count.
+        self.renewals.retain(|_, sent_at| now < sent_at.saturating_add(timing.trust()));
+        let parts = leases.chunks(DUTIES_PER_CALL_MAX).map(<[_]>::to_vec);
+        parts.map(|leases| self.renew(leases, now)).collect()
+    }
+
+    fn renew(&mut self, leases: Vec<LeaseFence>, now: Moment) -> LeaseEffect {
+        let call = self.new_call();
+        self.renewals.insert(call, now);
+        LeaseEffect::Renew { call, leases }
+    }
+
+    fn new_call(&mut self) -> LeaseCall {
+        self.next_call += 1;
+        LeaseCall(self.next_call)
+    }
+
+    /// The same request once more, if its answer was lost or does not come.
+    fn repeat_due(&mut self, now: Moment) -> Option<LeaseEffect> {
+        self.request.as_ref().filter(|request| request.again_at <= now)?;
+        let (call, timing) = (self.new_call(), self.timing);
+        let request = self.request.as_mut()?;
+        request.calls.retain(|_, sent_at| now < sent_at.saturating_add(timing.trust()));
+        request.is_in_doubt = true;
+        Some(request.send(call, timing, now))
     }
 
     /// All of them as soon as one is due: the answer says of each when it must be looked at again.
@@ -239,10 +338,19 @@ impl LeaseKeeper {
             return None;
         }
         let wanted = self.elsewhere_mut().filter(|(_, stand)| stand.rests_until <= now);
-        let duties: Vec<_> = wanted.map(|(duty, stand)| (duty.clone(), stand.hinted = false).0).collect();
-        let sent_at = Some(now);
-        self.request = Some(Request { id: fresh, duties: duties.clone(), sent_at, again_at: Moment::MAX });
-        Some(LeaseEffect::Try { duties, id: fresh })
+        let mut wanted: Vec<_> = wanted.map(|(duty, stand)| (stand.look_at, duty.clone())).collect();
+        // Those that have waited longest, if there are more than one call may be about.
+        wanted.sort();
+        wanted.truncate(DUTIES_PER_CALL_MAX);
+        let mut duties: Vec<_> = wanted.into_iter().map(|(_, duty)| duty).collect();
+        duties.sort();
+        for (_, stand) in self.elsewhere_mut().filter(|(duty, _)| duties.contains(duty)) {
+            (stand.hinted, stand.looked_at) = (false, now);
+        }
+        let (call, timing) = (self.new_call(), self.timing);
+        let request =
+            Request { id: fresh, duties, calls: BTreeMap::new(), is_in_doubt: false, again_at: now };
+        Some(self.request.insert(request).send(call, timing, now))
     }
 
     fn ours_mut(&mut self) -> impl Iterator<Item = (&DutyName, &mut Ours)> {
@@ -260,177 +368,12 @@ impl LeaseKeeper {
     }
 }
 
-/// What the keeper is told.
-impl LeaseKeeper {
-    /// A request was answered, or not.
-    pub fn tried(&mut self, answer: Result<Vec<Taking>, EngineError>, now: Moment) -> Vec<LeaseEffect> {
-        let Some(request) = self.request.take() else { return Vec::new() };
-        match answer {
-            Ok(answers) => {
-                let sent_at = request.sent_at.unwrap_or(now);
-                let of_duty = |(duty, taking)| self.heard(duty, taking, sent_at, now);
-                request.duties.into_iter().zip(answers).filter_map(of_duty).collect()
-            }
-            Err(error) if error.is_unknown() => {
-                let again_at = now.saturating_add(self.timing.heartbeat / AGAIN_PART);
-                self.request = Some(Request { sent_at: None, again_at, ..request });
-                Vec::new()
-            }
-            Err(_) => {
-                let look_at = now.saturating_add(self.pause(self.timing.heartbeat));
-                self.elsewhere_mut().for_each(|(_, stand)| stand.look_at = stand.look_at.max(look_at));
-                Vec::new()
-            }
-        }
-    }
-
-    fn heard(&mut self, duty: DutyName, taking: Taking, sent_at: Moment, now: Moment) -> Option<LeaseEffect> {
-        let was_hinted = matches!(self.duties.get(&duty), Some(Stand::Elsewhere(stand)) if stand.hinted);
-        let (stand, effect) = match taking {
-            Taking::Taken(term) => self.taken(&duty, term, sent_at, now),
-            // A term of ours began and ended while nobody answered.
-            Taking::Over => (Stand::Elsewhere(Elsewhere::until(now)), None),
-            Taking::Held { .. } if was_hinted => (Stand::Elsewhere(Elsewhere::until(now)), None),
-            Taking::Held { expires_in, .. } => {
-                let look_at = now.saturating_add(self.pause(expires_in.max(LOOK_AGAIN_MIN)));
-                (Stand::Elsewhere(Elsewhere::until(look_at)), None)
-            }
-        };
-        self.duties.insert(duty, stand);
-        effect
-    }
-
-    fn taken(
-        &self,
-        duty: &DutyName,
-        term: Term,
-        sent_at: Moment,
-        now: Moment,
-    ) -> (Stand, Option<LeaseEffect>) {
-        let mut ours = Ours {
-            term,
-            renew_at: sent_at.saturating_add(self.timing.heartbeat),
-            trusted_until: sent_at.saturating_add(self.timing.trust()),
-            doubted_since: None,
-            told_to_give_way: false,
-        };
-        if !ours.is_trusted(now) {
-            ours.doubt(now);
-            return (Stand::Ours(ours), None);
-        }
-        let fence = LeaseFence { duty: duty.clone(), term };
-        (Stand::Ours(ours), Some(LeaseEffect::Start(fence)))
-    }
-
-    /// Renewals were answered, each for the lease that was named, or not.
-    pub fn renewed(
-        &mut self,
-        answer: Result<Vec<(LeaseFence, Renewed)>, EngineError>,
-        now: Moment,
-    ) -> Vec<LeaseEffect> {
-        let Some(sent_at) = self.renewing_since.take() else { return Vec::new() };
-        // Whatever the answer is, it does not reach back over the deadline.
-        let mut effects = self.stop_untrusted(now);
-        match answer {
-            Ok(answers) => {
-                let of_lease = |(lease, renewed)| self.answered(lease, renewed, sent_at, now);
-                effects.extend(answers.into_iter().filter_map(of_lease));
-            }
-            Err(_) => {
-                let again_at = now.saturating_add(self.timing.heartbeat / AGAIN_PART);
-                self.ours_mut().for_each(|(_, ours)| ours.renew_at = ours.renew_at.max(again_at));
-            }
-        }
-        effects
-    }
-
-    fn answered(
-        &mut self,
-        lease: LeaseFence,
-        renewed: Renewed,
-        sent_at: Moment,
-        now: Moment,
-    ) -> Option<LeaseEffect> {
-        let (timing, elsewhere) = (self.timing, self.elsewhere_after_loss(now));
-        let stand = self.duties.get_mut(&lease.duty)?;
-        let Stand::Ours(ours) = stand else { return None };
-        if ours.term != lease.term {
-            return None;
-        }
-        if renewed == Renewed::Lost {
-            let was_done = ours.doubted_since.is_none();
-            *stand = Stand::Elsewhere(elsewhere);
-            return was_done.then_some(LeaseEffect::Stop(lease));
-        }
-        let give_way = renewed == Renewed::GiveWay;
-        ours.kept(timing, give_way, sent_at, now).map(|effect| effect(lease))
-    }
-
-    /// A lease was given back, because its holder was asked to, or because the process stops.
-    pub fn released(&mut self, duty: &DutyName, now: Moment) {
-        let until = now.saturating_add(self.timing.expiry);
-        let resting = Elsewhere { rests_until: until, ..Elsewhere::until(until) };
-        if let Some(stand) = self.duties.get_mut(duty) {
-            *stand = Stand::Elsewhere(resting);
-        }
-    }
-
-    /// The lease of a duty became free, or its holder was asked to give way.
-    pub fn hinted(&mut self, duty: &DutyName, now: Moment) {
-        let stands_by = self.crowd.stands_by();
-        match self.duties.get_mut(duty) {
-            Some(Stand::Ours(ours)) => ours.renew_at = ours.renew_at.min(now),
-            Some(Stand::Elsewhere(stand)) if stands_by && stand.rests_until <= now => {
-                stand.look_at = stand.look_at.min(now);
-                stand.hinted = true;
-            }
-            _ => {}
-        }
-    }
-
-    /// Workers came or went.
-    pub fn saw(&mut self, crowd: Crowd, now: Moment) {
-        let steps_forward = crowd.stands_by() && !self.crowd.stands_by();
-        self.crowd = crowd;
-        if steps_forward {
-            let look = |stand: &mut Elsewhere| stand.look_at = stand.look_at.min(now.max(stand.rests_until));
-            self.elsewhere_mut().for_each(|(_, stand)| look(stand));
-        }
-    }
-
-    /// How long to wait where one that stands by would wait for `wait`.
-    fn pause(&self, wait: Duration) -> Duration {
-        if self.crowd.stands_by() { wait } else { wait.max(self.crowd.round()) }
-    }
-
-    fn elsewhere_after_loss(&self, now: Moment) -> Elsewhere {
-        Elsewhere::until(now.saturating_add(self.pause(Duration::ZERO)))
-    }
-}
-
-impl Ours {
-    /// The term holds in the store. Whether that is known in time depends on when the question left.
-    fn kept(
-        &mut self,
-        timing: LeaseTiming,
-        give_way: bool,
-        sent_at: Moment,
-        now: Moment,
-    ) -> Option<fn(LeaseFence) -> LeaseEffect> {
-        let trusted_until = sent_at.saturating_add(timing.trust());
-        let is_fresh = self.doubted_since.is_none_or(|since| sent_at >= since);
-        if !is_fresh || now >= trusted_until {
-            self.doubt(now);
-            return None;
-        }
-        let begins = self.doubted_since.take().is_some();
-        self.trusted_until = trusted_until;
-        self.renew_at = sent_at.saturating_add(timing.heartbeat);
-        if give_way && !self.told_to_give_way {
-            self.told_to_give_way = true;
-            return Some(LeaseEffect::GiveWay);
-        }
-        begins.then_some(LeaseEffect::Start)
+impl Request {
+    fn send(&mut self, call: LeaseCall, timing: LeaseTiming, now: Moment) -> LeaseEffect {
+        self.calls.insert(call, now);
+        self.again_at = now.saturating_add(timing.heartbeat);
+        let duties = self.duties.iter().map(|duty| (duty.clone(), timing.expiry)).collect();
+        LeaseEffect::Try { call, id: self.id, duties }
     }
 }
 

@@ -42,9 +42,10 @@ impl LeaseMetadata {
         Ok(Self(text.into()))
     }
 
-    /// Takes text from a store without checking it again: a row that was damaged must not keep others from being read.
+    /// Takes text from a store. What was damaged counts as empty: it must not keep other leases from being read, nor go on
+    /// to people and to whoever holds the lease next.
     pub fn from_store(text: &str) -> Self {
-        Self(text.into())
+        Self::parse(text).unwrap_or_default()
     }
 
     /// The text.

@@ -10,7 +10,10 @@ use std::time::Duration;
 
 use crate::admin::Changed;
 use crate::clock::Timestamp;
-use crate::lease::{LeaseMetadata, LeaseRecord, LeaseRequest, Released, Renewal, Renewed, Taking, Term};
+use crate::lease::{
+    LeaseMetadata, LeaseRecord, LeaseRelease, LeaseRequest, Released, Renewal, Renewed, Taking, Term,
+};
+use crate::limits::{DUTIES_MAX, LEASE_KEPT};
 use crate::names::DutyName;
 
 impl LeaseRecord {
@@ -42,7 +45,7 @@ impl LeaseRecord {
             Some(lease) if lease.is_held(now) => lease.look(now),
             _ => {
                 let lease = Self::begun(before, duty, expiry, request, now);
-                (Taking::Taken(lease.term), Some(lease))
+                (lease.granted(), Some(lease))
             }
         }
     }
@@ -52,7 +55,16 @@ impl LeaseRecord {
         if !self.is_held(now) {
             return (Taking::Over, None);
         }
-        (Taking::Taken(self.term), Some(Self { heartbeat: now, ..self.clone() }))
+        (self.granted(), Some(Self { heartbeat: now, ..self.clone() }))
+    }
+
+    fn granted(&self) -> Taking {
+        Taking::Taken(self.term, self.metadata.clone())
+    }
+
+    /// Whether nobody would miss it: a store without room forgets it. Its fence is older than any that comes.
+    pub fn is_forgettable(&self, now: Timestamp) -> bool {
+        !self.is_held(now) && now.since(self.heartbeat) >= LEASE_KEPT
     }
 
     fn look(&self, now: Timestamp) -> (Taking, Option<Self>) {
@@ -93,10 +105,13 @@ impl LeaseRecord {
     }
 
     /// What becomes of a lease that is given back, and the lease if that changes it.
-    pub fn release(before: Option<&Self>, term: Term) -> (Released, Option<Self>) {
-        let Some(lease) = before.filter(|lease| lease.term == term) else { return (Released::Lost, None) };
-        let changed = lease.holder.map(|_| Self { holder: None, asked_to_step_down: false, ..lease.clone() });
-        (Released::Done, changed)
+    pub fn release(before: Option<&Self>, release: &LeaseRelease) -> (Released, Option<Self>) {
+        let Some(lease) = before.filter(|lease| lease.term.id == release.id) else {
+            return (Released::Lost, None);
+        };
+        let metadata = release.metadata.as_ref().unwrap_or(&lease.metadata).clone();
+        let free = |_| Self { holder: None, asked_to_step_down: false, metadata, ..lease.clone() };
+        (Released::Done, lease.holder.map(free))
     }
 
     /// What becomes of a request to give way, and of the lease if that changes it.
@@ -107,6 +122,11 @@ impl LeaseRecord {
             Some(lease) => (Changed::Done, Some(Self { asked_to_step_down: true, ..lease.clone() })),
         }
     }
+}
+
+/// Of how many new duties leases can be made in a store that keeps so many others.
+pub fn room_beside(others: usize) -> usize {
+    (DUTIES_MAX as usize).saturating_sub(others)
 }
 
 /// Higher than the last one, and no lower than the time in microseconds: a store that forgot its last terms gives none of

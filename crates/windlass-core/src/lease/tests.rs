@@ -1,5 +1,5 @@
 use super::*;
-use crate::limits::{DUTY_EXPIRY, LEASE_METADATA_BYTES_MAX};
+use crate::limits::{DUTY_EXPIRY, LEASE_KEPT, LEASE_METADATA_BYTES_MAX};
 
 const SECOND: Duration = Duration::from_secs(1);
 const NOW: Timestamp = Timestamp::from_micros(1_000_000_000);
@@ -20,8 +20,12 @@ fn take(before: Option<&LeaseRecord>, bits: u128, now: Timestamp) -> (Taking, Op
 fn taken(before: Option<&LeaseRecord>, bits: u128, now: Timestamp) -> LeaseRecord {
     let (taking, after) = take(before, bits, now);
     let lease = after.expect("it is free");
-    assert_eq!(taking, Taking::Taken(lease.term));
+    assert_eq!(taking, Taking::Taken(lease.term, lease.metadata.clone()));
     lease
+}
+
+fn giving_back(lease: &LeaseRecord) -> LeaseRelease {
+    LeaseRelease { duty: duty(), id: lease.term.id, metadata: None }
 }
 
 fn heartbeat(lease: &LeaseRecord) -> Renewal {
@@ -51,7 +55,7 @@ fn a_term_that_expired_is_over_even_if_nobody_took_the_lease() {
 #[test]
 fn a_request_that_arrives_after_its_term_was_given_back_takes_nothing() {
     let lease = taken(None, 1, NOW);
-    let (_, free) = LeaseRecord::release(Some(&lease), lease.term);
+    let (_, free) = LeaseRecord::release(Some(&lease), &giving_back(&lease));
     assert_eq!(take(free.as_ref(), 1, NOW), (Taking::Over, None));
 }
 
@@ -78,7 +82,7 @@ fn fences_rise_even_if_the_store_forgot_its_last_terms_or_its_clock_stepped_back
     let forgotten = taken(Some(&first), 2, NOW.plus(DUTY_EXPIRY));
     let second = taken(Some(&first), 3, NOW.plus(DUTY_EXPIRY + SECOND));
     assert!(second.term.fence > forgotten.term.fence);
-    let (_, free) = LeaseRecord::release(Some(&second), second.term);
+    let (_, free) = LeaseRecord::release(Some(&second), &giving_back(&second));
     assert!(taken(free.as_ref(), 4, NOW).term.fence > second.term.fence);
 }
 
@@ -96,6 +100,34 @@ fn requests_that_no_engine_should_be_asked_are_refused_with_the_reason() {
         assert!(error.contains(reason), "{error}");
     }
     assert!(with(vec![]).is_ok());
+}
+
+#[test]
+fn what_a_holder_kept_comes_with_the_next_term_also_if_it_was_given_back() {
+    let lease = taken(None, 1, NOW);
+    let kept = LeaseMetadata::parse(r#"{"runs":7}"#).unwrap();
+    let release = LeaseRelease { metadata: Some(kept.clone()), ..giving_back(&lease) };
+    let (released, free) = LeaseRecord::release(Some(&lease), &release);
+    assert_eq!(released, Released::Done);
+    let (taking, _) = take(free.as_ref(), 2, NOW);
+    assert!(matches!(taking, Taking::Taken(_, metadata) if metadata == kept));
+}
+
+#[test]
+fn a_lease_is_forgettable_once_nobody_held_it_for_a_month() {
+    let lease = taken(None, 1, NOW);
+    assert!(!lease.is_forgettable(NOW.plus(LEASE_KEPT - SECOND)));
+    assert!(lease.is_forgettable(NOW.plus(LEASE_KEPT)));
+    let alive = LeaseRecord { heartbeat: NOW.plus(LEASE_KEPT), ..lease };
+    assert!(!alive.is_forgettable(NOW.plus(LEASE_KEPT)));
+}
+
+#[test]
+fn metadata_that_were_damaged_count_as_empty() {
+    for damaged in ["", "7", "{\"a\":", &"x".repeat(LEASE_METADATA_BYTES_MAX + 1)] {
+        assert_eq!(LeaseMetadata::from_store(damaged), LeaseMetadata::default());
+    }
+    assert_eq!(LeaseMetadata::from_store(r#"{ "a": 1 }"#).as_str(), r#"{ "a": 1 }"#);
 }
 
 #[test]

@@ -17,7 +17,7 @@ use windlass_core::fallback::{FallbackStatus, Side};
 use windlass_core::gate::Gate;
 use windlass_core::job::JobId;
 use windlass_core::lease::{
-    LeaseFence, LeaseRequest, Leases, LeasesRead, Released, Renewal, Renewed, Taking,
+    LeaseFence, LeaseRelease, LeaseRequest, Leases, LeasesRead, Released, Renewal, Renewed, Taking,
 };
 use windlass_core::limits::LIST_PAGE_MAX;
 use windlass_core::names::{BreakerName, DutyName, QueueName};
@@ -199,8 +199,8 @@ impl Leases for FallbackEngine {
         self.inner.primary.engine()?.renew_leases(renewals).await
     }
 
-    async fn release_leases(&self, leases: &[LeaseFence]) -> Result<Vec<Released>> {
-        self.inner.primary.engine()?.release_leases(leases).await
+    async fn release_leases(&self, releases: &[LeaseRelease]) -> Result<Vec<Released>> {
+        self.inner.primary.engine()?.release_leases(releases).await
     }
 
     async fn leases_hold(&self, leases: &[LeaseFence]) -> Result<Vec<bool>> {

@@ -1,11 +1,14 @@
 //! Leases: who may do which duty.
 
+use std::time::Duration;
+
 use windlass_core::admin::Changed;
 use windlass_core::clock::Timestamp;
 use windlass_core::engine::Result;
+use windlass_core::lease::rules::room_beside;
 use windlass_core::lease::{
-    LeaseFence, LeaseRecord, LeaseRequest, LeasesRead, Released, Renewal, Renewed, Taking, check_fences,
-    check_renewals, check_room,
+    LeaseFence, LeaseRecord, LeaseRelease, LeaseRequest, LeasesRead, Released, Renewal, Renewed, Taking,
+    check_fences, check_releases, check_renewals,
 };
 use windlass_core::names::DutyName;
 
@@ -14,17 +17,26 @@ use super::state::State;
 impl State {
     pub(super) fn take_leases(&mut self, request: &LeaseRequest, now: Timestamp) -> Result<Vec<Taking>> {
         request.check()?;
-        let new = request.duties.iter().filter(|(duty, _)| !self.leases.contains_key(duty)).count();
-        if new > 0 {
-            check_room(self.leases.len() + new)?;
-        }
-        let mut takings = Vec::with_capacity(request.duties.len());
-        for (duty, expiry) in &request.duties {
-            let (taking, after) = LeaseRecord::take(self.leases.get(duty), duty, *expiry, request, now);
+        self.make_room(request, now);
+        let take = |(duty, expiry): &(DutyName, Duration)| {
+            let before = self.leases.get(duty);
+            if before.is_none() && room_beside(self.leases.len()) == 0 {
+                return Taking::NoRoom;
+            }
+            let (taking, after) = LeaseRecord::take(before, duty, *expiry, request, now);
             self.save_lease(after);
-            takings.push(taking);
+            taking
+        };
+        Ok(request.duties.iter().map(take).collect())
+    }
+
+    /// If new duties do not fit in, leases go that nobody would miss.
+    fn make_room(&mut self, request: &LeaseRequest, now: Timestamp) {
+        let is_asked = |duty: &DutyName| request.duties.iter().any(|(asked, _)| asked == duty);
+        let new = request.duties.iter().filter(|(duty, _)| !self.leases.contains_key(duty)).count();
+        if new > room_beside(self.leases.len()) {
+            self.leases.retain(|duty, lease| is_asked(duty) || !lease.is_forgettable(now));
         }
-        Ok(takings)
     }
 
     pub(super) fn renew_leases(&mut self, renewals: &[Renewal], now: Timestamp) -> Result<Vec<Renewed>> {
@@ -37,17 +49,17 @@ impl State {
         Ok(renewals.iter().map(renew).collect())
     }
 
-    pub(super) fn release_leases(&mut self, leases: &[LeaseFence]) -> Result<Vec<Released>> {
-        check_fences(leases)?;
-        let release = |lease: &LeaseFence| {
-            let (released, after) = LeaseRecord::release(self.leases.get(&lease.duty), lease.term);
+    pub(super) fn release_leases(&mut self, releases: &[LeaseRelease]) -> Result<Vec<Released>> {
+        check_releases(releases)?;
+        let release = |release: &LeaseRelease| {
+            let (released, after) = LeaseRecord::release(self.leases.get(&release.duty), release);
             if after.is_some() {
-                self.hints.lease(&lease.duty);
+                self.hints.lease(&release.duty);
             }
             self.save_lease(after);
             released
         };
-        Ok(leases.iter().map(release).collect())
+        Ok(releases.iter().map(release).collect())
     }
 
     pub(super) fn leases_hold(&self, leases: &[LeaseFence], now: Timestamp) -> Result<Vec<bool>> {

@@ -44,7 +44,7 @@ use windlass_core::error::EngineError;
 use windlass_core::gate::Gate;
 use windlass_core::job::{Job, JobId, Progress};
 use windlass_core::lease::{
-    LeaseFence, LeaseRequest, Leases, LeasesRead, Released, Renewal, Renewed, Taking,
+    LeaseFence, LeaseRelease, LeaseRequest, Leases, LeasesRead, Released, Renewal, Renewed, Taking,
 };
 use windlass_core::names::{BreakerName, DutyName, QueueName, TypeName};
 use windlass_core::policies::{BreakersRead, Policies, Saved, Take};
@@ -284,8 +284,8 @@ impl Leases for MemoryEngine {
         self.at_once(|state, now| state.renew_leases(renewals, now))
     }
 
-    async fn release_leases(&self, leases: &[LeaseFence]) -> Result<Vec<Released>> {
-        self.at_once(|state, _| state.release_leases(leases))
+    async fn release_leases(&self, releases: &[LeaseRelease]) -> Result<Vec<Released>> {
+        self.at_once(|state, _| state.release_leases(releases))
     }
 
     async fn leases_hold(&self, leases: &[LeaseFence]) -> Result<Vec<bool>> {

@@ -55,11 +55,6 @@ impl Fault {
         matches!(self, Self::Refused(error) if is_misrouted(error))
     }
 
-    /// Whether somebody wrote the same row first.
-    pub(super) fn is_about_a_duplicate(&self) -> bool {
-        matches!(self, Self::Refused(error) if *error.code() == SqlState::UNIQUE_VIOLATION)
-    }
-
     /// Whether somebody holds a lock for longer than we wait.
     pub(super) fn is_locked(&self) -> bool {
         matches!(self, Self::Refused(error) if *error.code() == SqlState::LOCK_NOT_AVAILABLE)

@@ -5,12 +5,11 @@ use std::time::Duration;
 use tokio_postgres::Row;
 use windlass_core::admin::Changed;
 use windlass_core::engine::Hint;
-use windlass_core::error::EngineError;
 use windlass_core::lease::{
-    LeaseFence, LeaseMetadata, LeaseRecord, LeaseRequest, LeasesRead, Released, Renewal, Renewed, Taking,
-    Term, TermId, check_room,
+    LeaseFence, LeaseMetadata, LeaseRecord, LeaseRelease, LeaseRequest, LeasesRead, Released, Renewal,
+    Renewed, Taking, Term, TermId,
 };
-use windlass_core::limits::DUTIES_MAX;
+use windlass_core::limits::{DUTIES_MAX, LEASE_KEPT};
 use windlass_core::names::DutyName;
 
 use super::Store;
@@ -20,34 +19,39 @@ use super::value::{
     Bits, Instant, instant, int4, micros, number, numbers, small_number, text, texts, uuid, uuids,
 };
 
-/// How often a request is made again because somebody was faster: what the statement saw of a lease when it began was over
-/// when its turn came.
-const OVERTAKEN_MAX: usize = 10;
+/// How often a request is made because somebody was faster, and after which pause: what the statement saw of a lease when it
+/// began was over when its turn came.
+const ATTEMPTS_MAX: usize = 3;
+const OVERTAKEN_PAUSE: Duration = Duration::from_millis(5);
 
 impl Store {
     pub(super) async fn take_leases(&self, request: LeaseRequest) -> Step<Vec<Taking>> {
-        for _ in 0..OVERTAKEN_MAX {
-            match self.try_to_take(&request).await {
-                Ok(Some(takings)) => return Ok(takings),
-                // Two new leases of one duty in the same microsecond: nothing was written.
-                Err(fault) if fault.is_about_a_duplicate() => {}
-                Ok(None) => {}
-                Err(fault) => return Err(fault),
+        let mut takings = self.try_to_take(&request).await?;
+        for _ in 1..ATTEMPTS_MAX {
+            if !takings.contains(&Taking::Busy) {
+                break;
             }
+            tokio::time::sleep(OVERTAKEN_PAUSE).await;
+            // What was taken before is the caller's, whatever becomes of this attempt.
+            takings = self.try_to_take(&request).await.map_err(Fault::after_write)?;
         }
-        let why = "others take and give back the same leases all the time".to_owned();
-        Err(EngineError::Unknown { why }.into())
+        Ok(takings)
     }
 
-    /// Nothing if the answer is not known, because somebody was faster. What was taken is the caller's all the same, and is
-    /// told when the same request comes again.
-    async fn try_to_take(&self, request: &LeaseRequest) -> Step<Option<Vec<Taking>>> {
+    async fn try_to_take(&self, request: &LeaseRequest) -> Step<Vec<Taking>> {
         let (now, worker, id) = (self.now_param(), Bits::from(request.worker), Bits::from(request.id));
         let names: Vec<_> = request.duties.iter().map(|(duty, _)| duty.as_str()).collect();
         let expiries: Vec<_> = request.duties.iter().map(|(_, expiry)| micros(*expiry)).collect();
-        let most = i64::from(DUTIES_MAX);
-        let params =
-            [instant(&now), texts(&names), numbers(&expiries), uuid(&worker), uuid(&id), number(&most)];
+        let (most, kept) = (i64::from(DUTIES_MAX), micros(LEASE_KEPT));
+        let params = [
+            instant(&now),
+            texts(&names),
+            numbers(&expiries),
+            uuid(&worker),
+            uuid(&id),
+            number(&most),
+            number(&kept),
+        ];
         let rows = self.work.get().await?.write(&self.sql.take_leases, &params).await?;
         rows.iter().map(|row| read_taking(row, request.id)).collect()
     }
@@ -76,20 +80,18 @@ impl Store {
         rows.iter().map(read).collect()
     }
 
-    pub(super) async fn release_leases(&self, fences: Vec<LeaseFence>) -> Step<Vec<Released>> {
-        let (leases, channel) = (Named::of(fences.iter()), self.channels.all());
-        let params = [
-            texts(&leases.duties),
-            numbers(&leases.fences),
-            uuids(&leases.terms),
-            text(&channel),
-            text(&LEASE),
-        ];
+    pub(super) async fn release_leases(&self, releases: Vec<LeaseRelease>) -> Step<Vec<Released>> {
+        let channel = self.channels.all();
+        let duties: Vec<_> = releases.iter().map(|release| release.duty.as_str()).collect();
+        let terms: Vec<_> = releases.iter().map(|release| Bits::from(release.id)).collect();
+        let metadata: Vec<_> =
+            releases.iter().map(|release| release.metadata.as_ref().map(LeaseMetadata::as_str)).collect();
+        let params = [texts(&duties), uuids(&terms), texts(&metadata), text(&channel), text(&LEASE)];
         let rows = self.work.get().await?.write(&self.sql.release_leases, &params).await?;
         let mut answers = Vec::with_capacity(rows.len());
-        for (row, lease) in rows.iter().zip(&fences) {
+        for (row, release) in rows.iter().zip(&releases) {
             if row.try_get(1)? {
-                self.listeners.tell(&Hint::Lease(lease.duty.clone()));
+                self.listeners.tell(&Hint::Lease(release.duty.clone()));
             }
             answers.push(if row.try_get(0)? { Released::Done } else { Released::Lost });
         }
@@ -143,23 +145,23 @@ impl<'a> Named<'a> {
     }
 }
 
-/// What became of one lease: as it stands now if the statement wrote it, and else as it stood when the statement began.
-fn read_taking(row: &Row, id: TermId) -> Step<Option<Taking>> {
-    if !row.try_get::<_, bool>(0)? {
-        return Err(no_room());
+/// What became of one lease: as it stands now if the statement wrote it, and else as it stood when the statement began. If
+/// that was free, somebody was faster or is not finished with it.
+fn read_taking(row: &Row, id: TermId) -> Step<Taking> {
+    if let Some(fence) = row.try_get(0)? {
+        return Ok(Taking::Taken(Term { fence, id }, LeaseMetadata::from_store(row.try_get(1)?)));
     }
-    if row.try_get::<_, Option<bool>>(2)? == Some(true) {
-        return Ok(Some(Taking::Taken(Term { fence: row.try_get(1)?, id })));
+    if row.try_get(2)? {
+        return Ok(Taking::NoRoom);
     }
-    if row.try_get::<_, Option<bool>>(5)? == Some(true) {
-        return Ok(Some(Taking::Over));
+    if row.try_get(3)? {
+        return Ok(Taking::Over);
     }
-    let holder = row.try_get::<_, Option<Bits>>(3)?.or(row.try_get(4)?);
-    let expires_in = row.try_get::<_, Option<i64>>(6)?.unwrap_or(0);
-    let left = u64::try_from(expires_in).ok().filter(|left| *left > 0);
+    let left = row.try_get::<_, Option<i64>>(5)?.and_then(|left| u64::try_from(left).ok());
+    let holder = row.try_get::<_, Option<Bits>>(4)?.zip(left.filter(|left| *left > 0));
     let held =
-        |(by, left): (Bits, u64)| Taking::Held { by: by.into(), expires_in: Duration::from_micros(left) };
-    Ok(holder.zip(left).map(held))
+        |(by, left): (Bits, _)| Taking::Held { by: by.into(), expires_in: Duration::from_micros(left) };
+    Ok(holder.map_or(Taking::Busy, held))
 }
 
 /// A lease, if the row holds one.
@@ -178,8 +180,4 @@ fn read_lease(row: &Row) -> Step<Option<LeaseRecord>> {
         takeovers: row.try_get::<_, i64>(9)?.unsigned_abs(),
         asked_to_step_down: row.try_get(10)?,
     }))
-}
-
-fn no_room() -> Fault {
-    check_room(usize::MAX).expect_err("there are more than may be").into()
 }

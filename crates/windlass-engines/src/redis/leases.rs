@@ -6,24 +6,24 @@ use windlass_core::admin::Changed;
 use windlass_core::clock::Timestamp;
 use windlass_core::engine::Hint;
 use windlass_core::lease::{
-    LeaseFence, LeaseMetadata, LeaseRecord, LeaseRequest, LeasesRead, Released, Renewal, Renewed, Taking,
-    Term, TermId, check_room,
+    LeaseFence, LeaseMetadata, LeaseRecord, LeaseRelease, LeaseRequest, LeasesRead, Released, Renewal,
+    Renewed, Taking, Term, TermId,
 };
-use windlass_core::limits::DUTIES_MAX;
+use windlass_core::limits::{DUTIES_MAX, LEASE_KEPT};
 use windlass_core::names::DutyName;
 use windlass_core::worker::WorkerId;
 
 use super::Store;
 use super::call::Args;
 use super::enqueue::micros;
-use super::fault::{Fault, Step};
+use super::fault::Step;
 use super::reply::{Items, text};
 
 impl Store {
     pub(super) async fn take_leases(&self, request: LeaseRequest) -> Step<Vec<Taking>> {
         let mut args = Args::new();
         args.text(&hex(request.worker.to_bytes())).text(&hex(request.id.to_bytes()));
-        args.number(DUTIES_MAX.into()).count(request.duties.len());
+        args.number(DUTIES_MAX.into()).number(micros(LEASE_KEPT)).count(request.duties.len());
         for (duty, expiry) in &request.duties {
             args.text(duty.as_str()).number(micros(*expiry));
         }
@@ -51,14 +51,20 @@ impl Store {
         renewals.iter().map(read).collect()
     }
 
-    pub(super) async fn release_leases(&self, leases: Vec<LeaseFence>) -> Step<Vec<Released>> {
-        let reply = self.call(&self.scripts().release_leases, all_fence_args(&leases)).await?;
+    pub(super) async fn release_leases(&self, releases: Vec<LeaseRelease>) -> Step<Vec<Released>> {
+        let mut args = Args::new();
+        args.count(releases.len());
+        for release in &releases {
+            args.text(release.duty.as_str()).text(&hex(release.id.to_bytes()));
+            args.text(release.metadata.as_ref().map_or("", LeaseMetadata::as_str));
+        }
+        let reply = self.call(&self.scripts().release_leases, args).await?;
         let mut answers = Items::of(reply.value)?;
-        let mut released = Vec::with_capacity(leases.len());
-        for lease in leases {
+        let mut released = Vec::with_capacity(releases.len());
+        for release in releases {
             let said = answers.text()?;
             if said == "freed" {
-                self.listeners.tell(&Hint::Lease(lease.duty));
+                self.listeners.tell(&Hint::Lease(release.duty));
             }
             released.push(if said == "lost" { Released::Lost } else { Released::Done });
         }
@@ -120,20 +126,18 @@ fn bits(hex: &str) -> Option<[u8; 16]> {
 
 fn read_taking(answers: &mut Items, id: TermId) -> Step<Taking> {
     match answers.text()?.as_str() {
-        "full" => Err(no_room()),
         "taken" => {
             let term = Term { fence: answers.number()?, id };
-            answers.value();
-            Ok(Taking::Taken(term))
+            Ok(Taking::Taken(term, LeaseMetadata::from_store(&answers.text()?)))
         }
         "held" => {
             let by = WorkerId::from_bytes(bits(&answers.text()?).unwrap_or_default());
             Ok(Taking::Held { by, expires_in: Duration::from_micros(answers.count()?) })
         }
-        _ => {
+        said => {
             answers.value();
             answers.value();
-            Ok(Taking::Over)
+            Ok(if said == "full" { Taking::NoRoom } else { Taking::Over })
         }
     }
 }
@@ -155,8 +159,4 @@ fn read_lease(rows: &mut Items) -> Step<Option<LeaseRecord>> {
         asked_to_step_down: asked == "1",
         metadata: LeaseMetadata::from_store(&metadata),
     }))
-}
-
-fn no_room() -> Fault {
-    check_room(usize::MAX).expect_err("there are more than may be").into()
 }

@@ -5,11 +5,12 @@ use std::time::Duration;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use windlass_core::admin::Changed;
 use windlass_core::clock::Timestamp;
+use windlass_core::lease::rules::room_beside;
 use windlass_core::lease::{
-    LeaseFence, LeaseMetadata, LeaseRecord, LeaseRequest, LeasesRead, Released, Renewal, Renewed, Taking,
-    Term, TermId, check_room,
+    LeaseFence, LeaseMetadata, LeaseRecord, LeaseRelease, LeaseRequest, LeasesRead, Released, Renewal,
+    Renewed, Taking, Term, TermId,
 };
-use windlass_core::limits::DUTIES_MAX;
+use windlass_core::limits::{DUTIES_MAX, LEASE_KEPT};
 use windlass_core::names::DutyName;
 use windlass_core::worker::WorkerId;
 
@@ -24,7 +25,7 @@ pub(super) fn leases(conn: &Connection, now: Timestamp) -> Step<LeasesRead> {
     while let Some(row) = rows.next()? {
         // A name that was damaged must not keep the others from being read.
         if let Ok(duty) = DutyName::parse(&row.get::<_, String>(0)?) {
-            leases.push(read_lease(duty, row)?);
+            leases.extend(read_lease(duty, row)?);
         }
     }
     Ok(LeasesRead { leases, now })
@@ -40,7 +41,7 @@ pub(super) fn hold(conn: &Connection, leases: &[LeaseFence], now: Timestamp) -> 
 
 fn find(conn: &Connection, duty: &DutyName) -> Step<Option<LeaseRecord>> {
     let mut statement = conn.prepare_cached(sql!("find_lease"))?;
-    Ok(statement.query_row([duty.as_str()], |row| read_lease(duty.clone(), row)).optional()?)
+    Ok(statement.query_row([duty.as_str()], |row| read_lease(duty.clone(), row)).optional()?.flatten())
 }
 
 impl Work<'_> {
@@ -49,9 +50,14 @@ impl Work<'_> {
         for (duty, _) in &request.duties {
             before.push(find(self.conn, duty)?);
         }
-        self.check_room(before.iter().filter(|lease| lease.is_none()).count())?;
+        let mut room = self.room_for(before.iter().filter(|lease| lease.is_none()).count(), request)?;
         let mut takings = Vec::with_capacity(before.len());
         for ((duty, expiry), before) in request.duties.iter().zip(&before) {
+            if before.is_none() && room == 0 {
+                takings.push(Taking::NoRoom);
+                continue;
+            }
+            room -= usize::from(before.is_none());
             let (taking, after) = LeaseRecord::take(before.as_ref(), duty, *expiry, request, self.now);
             self.save_lease(after)?;
             takings.push(taking);
@@ -59,12 +65,23 @@ impl Work<'_> {
         Ok(takings)
     }
 
-    fn check_room(&self, new: usize) -> Step<()> {
+    /// How many new duties fit in. If not all do, leases go that nobody would miss.
+    fn room_for(&self, new: usize, request: &LeaseRequest) -> Step<usize> {
         if new == 0 {
-            return Ok(());
+            return Ok(0);
         }
-        let there: u32 = self.conn.prepare_cached(sql!("count_leases"))?.query_row([], |row| row.get(0))?;
-        Ok(check_room(there as usize + new)?)
+        let room = || -> Step<usize> {
+            let there: u32 =
+                self.conn.prepare_cached(sql!("count_leases"))?.query_row([], |row| row.get(0))?;
+            Ok(room_beside(there as usize))
+        };
+        if new > room()? {
+            let asked: Vec<_> = request.duties.iter().map(|(duty, _)| duty.as_str()).collect();
+            let asked = serde_json::to_string(&asked).expect("names are JSON");
+            let since = self.now.minus(LEASE_KEPT).as_micros();
+            self.conn.prepare_cached(sql!("forget_leases"))?.execute(params![since, asked])?;
+        }
+        room()
     }
 
     pub(super) fn renew_leases(&mut self, renewals: &[Renewal]) -> Step<Vec<Renewed>> {
@@ -78,11 +95,11 @@ impl Work<'_> {
         Ok(answers)
     }
 
-    pub(super) fn release_leases(&mut self, leases: &[LeaseFence]) -> Step<Vec<Released>> {
-        let mut answers = Vec::with_capacity(leases.len());
-        for lease in leases {
-            let before = find(self.conn, &lease.duty)?;
-            let (released, after) = LeaseRecord::release(before.as_ref(), lease.term);
+    pub(super) fn release_leases(&mut self, releases: &[LeaseRelease]) -> Step<Vec<Released>> {
+        let mut answers = Vec::with_capacity(releases.len());
+        for release in releases {
+            let before = find(self.conn, &release.duty)?;
+            let (released, after) = LeaseRecord::release(before.as_ref(), release);
             self.save_and_hint(after)?;
             answers.push(released);
         }
@@ -121,16 +138,20 @@ impl Work<'_> {
     }
 }
 
-fn read_lease(duty: DutyName, row: &Row<'_>) -> rusqlite::Result<LeaseRecord> {
-    Ok(LeaseRecord {
+/// A lease. One whose term was damaged counts as never written: the next fence is no lower than the time, and so higher
+/// than the last one.
+fn read_lease(duty: DutyName, row: &Row<'_>) -> rusqlite::Result<Option<LeaseRecord>> {
+    let (holder, term) = (row.get::<_, Option<Vec<u8>>>(1)?, row.get::<_, Vec<u8>>(6)?);
+    let Ok(id) = <[u8; 16]>::try_from(term) else { return Ok(None) };
+    Ok(Some(LeaseRecord {
         duty,
-        holder: row.get::<_, Option<[u8; 16]>>(1)?.map(WorkerId::from_bytes),
+        holder: holder.and_then(|bits| bits.try_into().ok()).map(WorkerId::from_bytes),
         since: Timestamp::from_micros(row.get(2)?),
         heartbeat: Timestamp::from_micros(row.get(3)?),
-        metadata: LeaseMetadata::from_store(&row.get::<_, String>(4)?),
-        term: Term { fence: row.get(5)?, id: TermId::from_bytes(row.get(6)?) },
+        metadata: LeaseMetadata::from_store(row.get_ref(4)?.as_str().unwrap_or_default()),
+        term: Term { fence: row.get(5)?, id: TermId::from_bytes(id) },
         expiry: Duration::from_micros(row.get::<_, i64>(7)?.unsigned_abs()),
         takeovers: row.get::<_, i64>(8)?.unsigned_abs(),
         asked_to_step_down: row.get(9)?,
-    })
+    }))
 }

@@ -58,8 +58,8 @@ use windlass_core::error::EngineError;
 use windlass_core::gate::Gate;
 use windlass_core::job::{Job, JobId, Progress};
 use windlass_core::lease::{
-    LeaseFence, LeaseRequest, Leases, LeasesRead, Released, Renewal, Renewed, Taking, check_fences,
-    check_renewals,
+    LeaseFence, LeaseRelease, LeaseRequest, Leases, LeasesRead, Released, Renewal, Renewed, Taking,
+    check_fences, check_releases, check_renewals,
 };
 use windlass_core::names::{BreakerName, DutyName, QueueName, TypeName};
 use windlass_core::policies::{BreakersRead, Policies, Saved, Take};
@@ -393,10 +393,10 @@ impl Leases for SqliteEngine {
         writer::call(&self.writes, Haste::Urgent, move |work| work.renew_leases(&renewals)).await
     }
 
-    async fn release_leases(&self, leases: &[LeaseFence]) -> Result<Vec<Released>> {
-        check_fences(leases)?;
-        let leases = leases.to_vec();
-        self.write(move |work| work.release_leases(&leases)).await
+    async fn release_leases(&self, releases: &[LeaseRelease]) -> Result<Vec<Released>> {
+        check_releases(releases)?;
+        let releases = releases.to_vec();
+        self.write(move |work| work.release_leases(&releases)).await
     }
 
     async fn leases_hold(&self, leases: &[LeaseFence]) -> Result<Vec<bool>> {

@@ -9,9 +9,11 @@ use windlass_core::error::EngineError;
 use windlass_core::fallback::SwitchRules;
 use windlass_core::job_type::TypeSpec;
 use windlass_core::key::KeyClaim;
+use windlass_core::lease::{LeaseFence, LeaseRequest, Leases, Renewal, Taking, TermId};
 use windlass_core::limits::SPILL_IDS_FROM;
-use windlass_core::names::{Key, TypeName};
+use windlass_core::names::{DutyName, Key, TypeName};
 use windlass_core::payload::Payload;
+use windlass_core::worker::WorkerId;
 use windlass_engines::fallback::{FallbackEngine, FallbackOptions, KeysWhileAway};
 
 use crate::place::{
@@ -191,4 +193,29 @@ async fn counts_and_lists_show_both_sides_and_the_spill_alone_while_the_primary_
     assert_eq!(engine.queues().await.unwrap()[0].counts.unfinished(), 1);
     assert_eq!(payloads(&engine).await, [2]);
     assert_eq!(engine.job(spilled).await.unwrap().unwrap().job.id, spilled);
+}
+
+#[tokio::test]
+async fn leases_are_the_primarys_and_never_come_from_the_spill() {
+    let primary = Primary::on_redis().await;
+    let engine = primary.with_memory().await;
+    let duties = vec![(DutyName::parse("rescue").unwrap(), Duration::from_secs(600))];
+    let ask = |bits| LeaseRequest {
+        worker: WorkerId::from_random(bits),
+        id: TermId::from_random(bits),
+        duties: duties.clone(),
+    };
+    let takings = engine.take_leases(&ask(1)).await.unwrap();
+    let [Taking::Taken(term, _)] = takings[..] else { panic!("{takings:?}") };
+    let lease = LeaseFence { duty: duties[0].0.clone(), term };
+    primary.go();
+    spill(&engine, job(1)).await;
+    until_away(&engine).await;
+    assert!(engine.take_leases(&ask(2)).await.is_err(), "else two would lead, one here and one there");
+    assert!(engine.renew_leases(&[Renewal { lease: lease.clone(), metadata: None }]).await.is_err());
+    assert!(engine.leases_hold(std::slice::from_ref(&lease)).await.is_err());
+    assert!(engine.leases().await.is_err());
+    primary.come_back();
+    until_home(&engine).await;
+    assert_eq!(engine.leases_hold(&[lease]).await.unwrap(), [true], "there it went on");
 }

@@ -19,7 +19,7 @@ use windlass_core::enqueue::{EnqueueRequest, Enqueued, RequestId};
 use windlass_core::gate::Gate;
 use windlass_core::job::{JobId, Progress};
 use windlass_core::lease::{
-    LeaseFence, LeaseRequest, Leases, LeasesRead, Released, Renewal, Renewed, Taking,
+    LeaseFence, LeaseRelease, LeaseRequest, Leases, LeasesRead, Released, Renewal, Renewed, Taking,
 };
 use windlass_core::names::{BreakerName, DutyName, QueueName, TypeName};
 use windlass_core::policies::{BreakersRead, Policies, Saved, Take};
@@ -154,8 +154,8 @@ impl Leases for ThroughSql {
         self.engine.renew_leases(renewals).await
     }
 
-    async fn release_leases(&self, leases: &[LeaseFence]) -> Result<Vec<Released>> {
-        self.engine.release_leases(leases).await
+    async fn release_leases(&self, releases: &[LeaseRelease]) -> Result<Vec<Released>> {
+        self.engine.release_leases(releases).await
     }
 
     async fn leases_hold(&self, leases: &[LeaseFence]) -> Result<Vec<bool>> {

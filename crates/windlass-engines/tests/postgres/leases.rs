@@ -7,12 +7,14 @@ use tokio::sync::mpsc::{Sender, channel};
 use tokio::time::timeout;
 use windlass_core::admin::Changed;
 use windlass_core::engine::{Engine, Hint, HintListener};
-use windlass_core::lease::{LeaseFence, LeaseRequest, Leases, Released, Renewal, Renewed, Taking, TermId};
+use windlass_core::lease::{
+    LeaseFence, LeaseRelease, LeaseRequest, Leases, Released, Renewal, Renewed, Taking, TermId,
+};
 use windlass_core::names::DutyName;
 use windlass_engines::postgres::{PostgresEngine, PostgresOptions};
 
 use super::listening::{blind, until_listening};
-use super::{PATIENCE, Place, WORKER, bits, eventually, session};
+use super::{PATIENCE, Place, WORKER, bits, session};
 
 fn rescue() -> DutyName {
     DutyName::parse("rescue").unwrap()
@@ -25,7 +27,7 @@ fn request() -> LeaseRequest {
 
 async fn take(engine: &PostgresEngine) -> LeaseFence {
     match engine.take_leases(&request()).await.unwrap()[..] {
-        [Taking::Taken(term)] => LeaseFence { duty: rescue(), term },
+        [Taking::Taken(term, _)] => LeaseFence { duty: rescue(), term },
         ref other => panic!("expected it to be free, got {other:?}"),
     }
 }
@@ -53,21 +55,71 @@ async fn a_transaction_under_a_term_keeps_the_next_one_waiting_and_heartbeats_pa
 
     let heartbeat = Renewal { lease: lease.clone(), metadata: None };
     assert_eq!(engine.renew_leases(&[heartbeat]).await.unwrap(), [Renewed::Kept]);
-    assert_eq!(engine.release_leases(&[lease]).await.unwrap(), [Released::Done]);
-    let next = tokio::spawn({
-        let engine = Arc::clone(&engine);
-        async move { take(&engine).await }
-    });
-    let waiting = format!(
-        "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%{}.background_job_leases%'",
-        place.schema
-    );
-    eventually("the next term waits", || (place.sql(&waiting) == "1").then_some(()));
-    assert!(!next.is_finished());
+    assert_eq!(engine.release_leases(&[LeaseRelease::from(&lease)]).await.unwrap(), [Released::Done]);
+    let next = timeout(PATIENCE, engine.take_leases(&request())).await.expect("nobody waits for it").unwrap();
+    assert_eq!(next, [Taking::Busy], "the next term does not begin");
     writer.batch_execute("COMMIT").await.unwrap();
-    next.await.unwrap();
+    take(&engine).await;
     assert_eq!(writer.execute(&write, &[]).await.unwrap(), 0, "the old term writes nothing");
     assert_eq!(place.count("windlass.ledger"), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_long_transaction_under_one_term_keeps_nobody_from_other_leases() {
+    let place = Place::shared();
+    let engine = place.open().await;
+    place.sql("CREATE TABLE windlass.ledger (entry integer)");
+    let names = ["a", "b", "c"].map(|name| DutyName::parse(name).unwrap());
+    let wants = |names: &[DutyName]| {
+        let duties = names.iter().map(|name| (name.clone(), Duration::from_secs(600))).collect();
+        LeaseRequest { worker: WORKER, id: TermId::from_random(bits()), duties }
+    };
+    let takings = engine.take_leases(&wants(&names)).await.unwrap();
+    let [Taking::Taken(a, _), Taking::Taken(b, _), Taking::Taken(_, _)] = takings[..] else {
+        panic!("{takings:?}")
+    };
+    let (a, b) =
+        (LeaseFence { duty: names[0].clone(), term: a }, LeaseFence { duty: names[1].clone(), term: b });
+    let writer = session(&place.direct).await;
+    writer.batch_execute("BEGIN").await.unwrap();
+    let write = write_under(&b).replace("windlass.", &format!("{}.", place.schema));
+    assert_eq!(writer.execute(&write, &[]).await.unwrap(), 1);
+    engine.release_leases(&[LeaseRelease::from(&a), LeaseRelease::from(&b)]).await.unwrap();
+
+    let next = timeout(PATIENCE, engine.take_leases(&wants(&names))).await.expect("nobody waits").unwrap();
+    assert!(matches!(next[..], [Taking::Taken(..), Taking::Busy, Taking::Held { .. }]), "{next:?}");
+    writer.batch_execute("COMMIT").await.unwrap();
+    assert!(matches!(engine.take_leases(&wants(&names[1..2])).await.unwrap()[..], [Taking::Taken(..)]));
+}
+
+#[tokio::test]
+async fn a_look_at_leases_that_others_hold_locks_nothing() {
+    let place = Place::shared();
+    let engine = place.open().await;
+    take(&engine).await;
+    let other = session(&place.direct).await;
+    other.batch_execute("BEGIN").await.unwrap();
+    let lock = format!("SELECT 1 FROM {}.background_job_leases FOR UPDATE", place.schema);
+    other.batch_execute(&lock).await.unwrap();
+    let looked = timeout(PATIENCE, engine.take_leases(&request())).await.expect("nobody waits").unwrap();
+    assert!(matches!(looked[..], [Taking::Held { .. }]), "{looked:?}");
+}
+
+#[tokio::test]
+async fn a_renewal_is_on_disk_before_it_is_answered() {
+    let place = Place::shared();
+    let engine = place.open().await;
+    let lease = take(&engine).await;
+    // What the commit of each statement on the table was told to wait for.
+    place.sql(
+        "CREATE TABLE windlass.seen (setting text);
+         CREATE FUNCTION windlass.see() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+             INSERT INTO windlass.seen VALUES (current_setting('synchronous_commit')); RETURN NULL; END $$;
+         CREATE CONSTRAINT TRIGGER see AFTER UPDATE ON windlass.background_job_leases
+             DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION windlass.see()",
+    );
+    engine.renew_leases(&[Renewal { lease, metadata: None }]).await.unwrap();
+    assert_eq!(place.sql("SELECT DISTINCT setting FROM windlass.seen"), "on");
 }
 
 /// Hears only of leases.
@@ -95,7 +147,34 @@ async fn another_process_hears_at_once_of_a_lease_that_is_given_back_and_of_a_re
     let lease = take(&holder).await;
     assert_eq!(person.step_down(&rescue()).await.unwrap(), Changed::Done);
     assert_eq!(timeout(PATIENCE, hears.recv()).await.unwrap(), Some(rescue()));
-    assert_eq!(holder.release_leases(&[lease]).await.unwrap(), [Released::Done]);
+    assert_eq!(holder.release_leases(&[LeaseRelease::from(&lease)]).await.unwrap(), [Released::Done]);
     assert_eq!(timeout(PATIENCE, hears.recv()).await.unwrap(), Some(rescue()));
     take(&waits).await;
+}
+
+/// Asks until it is granted, and tells how long that took.
+async fn take_when_free(engine: &PostgresEngine, expiry: Duration) -> (LeaseFence, Duration) {
+    let begun = std::time::Instant::now();
+    loop {
+        let duties = vec![(rescue(), expiry)];
+        let request = LeaseRequest { worker: WORKER, id: TermId::from_random(bits()), duties };
+        if let [Taking::Taken(term, _)] = engine.take_leases(&request).await.unwrap()[..] {
+            return (LeaseFence { duty: rescue(), term }, begun.elapsed());
+        }
+    }
+}
+
+#[tokio::test]
+async fn by_the_servers_own_clock_a_silent_holder_is_followed_when_its_lease_expires_and_not_before() {
+    let place = Place::shared();
+    let (silent, waits) = (place.open().await, place.open().await);
+    let expiry = Duration::from_millis(500);
+    let (old, _) = take_when_free(&silent, expiry).await;
+    assert_eq!(waits.leases_hold(std::slice::from_ref(&old)).await.unwrap(), [true]);
+    let (new, took) = take_when_free(&waits, expiry).await;
+    // The lease began before we began to wait; on a slow machine much of it may have gone by then.
+    assert!(new.term.fence >= old.term.fence + 500_000, "a fence is no lower than the time in microseconds");
+    assert!(took < expiry + Duration::from_secs(10), "{took:?}");
+    assert_eq!(silent.leases_hold(&[old]).await.unwrap(), [false]);
+    assert_eq!(silent.leases_hold(&[new]).await.unwrap(), [true]);
 }

@@ -7,11 +7,13 @@ use tokio::sync::mpsc::{Sender, channel};
 use tokio::time::timeout;
 use windlass_core::admin::Changed;
 use windlass_core::engine::{Engine, Hint, HintListener};
-use windlass_core::lease::{LeaseFence, LeaseRequest, Leases, Released, Taking, TermId};
+use windlass_core::lease::{
+    LeaseFence, LeaseRelease, LeaseRequest, Leases, Released, Renewal, Renewed, Taking, TermId,
+};
 use windlass_core::names::DutyName;
 use windlass_engines::redis::{RedisEngine, RedisOptions};
 
-use crate::place::{Place, WORKER, ask};
+use crate::place::{Place, WORKER, ask, server};
 use crate::words::bits;
 
 /// Long enough for a busy machine.
@@ -25,7 +27,7 @@ async fn take(engine: &RedisEngine) -> LeaseFence {
     let duties = vec![(rescue(), Duration::from_secs(600))];
     let request = LeaseRequest { worker: WORKER, id: TermId::from_random(bits()), duties };
     match engine.take_leases(&request).await.unwrap()[..] {
-        [Taking::Taken(term)] => LeaseFence { duty: rescue(), term },
+        [Taking::Taken(term, _)] => LeaseFence { duty: rescue(), term },
         ref other => panic!("expected it to be free, got {other:?}"),
     }
 }
@@ -64,7 +66,7 @@ async fn another_process_hears_at_once_of_a_lease_that_is_given_back_and_of_a_re
         async || while timeout(PATIENCE, hears.recv()).await.unwrap() != Some(Hint::Lease(rescue())) {};
     assert_eq!(person.step_down(&rescue()).await.unwrap(), Changed::Done);
     hears_of_lease().await;
-    assert_eq!(holder.release_leases(&[lease]).await.unwrap(), [Released::Done]);
+    assert_eq!(holder.release_leases(&[LeaseRelease::from(&lease)]).await.unwrap(), [Released::Done]);
     hears_of_lease().await;
     take(&waits).await;
 }
@@ -81,4 +83,54 @@ async fn a_lease_that_the_store_forgot_or_that_was_damaged_is_taken_with_a_highe
         assert!(fence > last, "{damage}");
         last = fence;
     }
+}
+
+/// Asks until it is granted, and tells how long that took.
+async fn take_when_free(engine: &RedisEngine, expiry: Duration) -> (LeaseFence, Duration) {
+    let begun = std::time::Instant::now();
+    loop {
+        let duties = vec![(rescue(), expiry)];
+        let request = LeaseRequest { worker: WORKER, id: TermId::from_random(bits()), duties };
+        if let [Taking::Taken(term, _)] = engine.take_leases(&request).await.unwrap()[..] {
+            return (LeaseFence { duty: rescue(), term }, begun.elapsed());
+        }
+    }
+}
+
+#[tokio::test]
+async fn by_the_servers_own_clock_a_silent_holder_is_followed_when_its_lease_expires_and_not_before() {
+    let place = Place::shared();
+    let (silent, waits) = (place.open_with(place.options()).await, place.open_with(place.options()).await);
+    let expiry = Duration::from_millis(500);
+    let (old, _) = take_when_free(&silent, expiry).await;
+    assert_eq!(waits.leases_hold(std::slice::from_ref(&old)).await.unwrap(), [true]);
+    let (new, took) = take_when_free(&waits, expiry).await;
+    // The lease began before we began to wait; on a slow machine much of it may have gone by then.
+    assert!(new.term.fence >= old.term.fence + 500_000, "a fence is no lower than the time in microseconds");
+    assert!(took < expiry + Duration::from_secs(10), "{took:?}");
+    assert_eq!(silent.leases_hold(&[old]).await.unwrap(), [false]);
+    assert_eq!(silent.leases_hold(&[new]).await.unwrap(), [true]);
+}
+
+#[tokio::test]
+async fn a_store_that_came_back_empty_or_older_knows_the_terms_before_no_more_and_gives_higher_fences() {
+    let server = server(&[]);
+    let place = Place::on(server.url());
+    let engine = place.open_with(place.options()).await;
+    let hash = place.key("leases");
+    let first = take(&engine).await;
+    let older: String = ask(&server.url(), &["HGET", &hash, "rescue"]);
+    engine.release_leases(&[LeaseRelease::from(&first)]).await.unwrap();
+    let second = take(&engine).await;
+    // As it was when the first one held it: that one does not come back to life beside another.
+    let _: u64 = ask(&server.url(), &["HSET", &hash, "rescue", &older]);
+    assert_eq!(engine.leases_hold(std::slice::from_ref(&second)).await.unwrap(), [false]);
+    let renewal = Renewal { lease: second.clone(), metadata: None };
+    assert_eq!(engine.renew_leases(std::slice::from_ref(&renewal)).await.unwrap(), [Renewed::Lost]);
+    engine.release_leases(&[LeaseRelease::from(&first)]).await.unwrap();
+    let third = take(&engine).await;
+    assert!(third.term.fence > second.term.fence);
+    ask::<()>(&server.url(), &["FLUSHALL"]);
+    assert_eq!(engine.renew_leases(&[renewal]).await.unwrap(), [Renewed::Lost]);
+    assert!(take(&engine).await.term.fence > third.term.fence);
 }

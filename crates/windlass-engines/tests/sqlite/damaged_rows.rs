@@ -8,7 +8,9 @@ use windlass_core::claim::{ClaimAnswer, ClaimRequest, Claimed, Suspects};
 use windlass_core::clock::{ManualClock, Timestamp};
 use windlass_core::engine::{Admin, Engine, RescueRequest};
 use windlass_core::job::{JobId, JobState, Phase};
+use windlass_core::lease::{LeaseMetadata, LeaseRequest, Leases, Taking, TermId};
 use windlass_core::lease_watch::Suspicion;
+use windlass_core::names::DutyName;
 use windlass_core::outcome::ErrorKind;
 use windlass_core::settle::{AttemptReport, Settled, Transition};
 use windlass_core::worker::WorkerId;
@@ -119,4 +121,36 @@ async fn a_damaged_declaration_counts_as_one_with_the_defaults() {
     assert_eq!(claim(&engine, 1).await.len(), 1);
     assert_eq!(engine.types().await.unwrap()[0].spec.retention_days, 7);
     engine.sweep(10).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_lease_that_was_damaged_is_taken_anew_and_spoils_no_other() {
+    let place = Place::new();
+    let engine = ready_engine(&place).await;
+    let names = ["a", "b"].map(|name| DutyName::parse(name).unwrap());
+    let mut request = LeaseRequest {
+        worker: WORKER,
+        id: TermId::from_random(1),
+        duties: names.iter().map(|name| (name.clone(), Duration::from_secs(600))).collect(),
+    };
+    let first = engine.take_leases(&request).await.unwrap();
+    let [Taking::Taken(old, _), Taking::Taken(..)] = first[..] else { panic!("{first:?}") };
+    for (bits, what) in
+        (2..).zip(["term = x'07'", "term = x''", &format!("metadata = {NO_TEXT}, term = x'07'")])
+    {
+        place
+            .connect()
+            .execute(&format!("UPDATE background_job_leases SET {what} WHERE job_name = 'a'"), [])
+            .unwrap();
+        assert_eq!(engine.leases().await.unwrap().leases.len(), 1, "{what}");
+        request.id = TermId::from_random(bits);
+        let takings = engine.take_leases(&request).await.unwrap();
+        let [Taking::Taken(new, ref metadata), Taking::Held { .. }] = takings[..] else {
+            panic!("{what}: {takings:?}")
+        };
+        assert!(new.fence > old.fence, "{what}");
+        assert_eq!(metadata, &LeaseMetadata::default());
+    }
+    place.connect().execute(&format!("UPDATE background_job_leases SET metadata = {NO_TEXT}"), []).unwrap();
+    assert_eq!(engine.leases().await.unwrap().leases.len(), 2, "notes are not worth a lease");
 }

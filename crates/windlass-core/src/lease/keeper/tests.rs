@@ -1,6 +1,9 @@
 mod many;
+mod trouble;
 
 use super::*;
+use crate::lease::crowd::Peer;
+use crate::lease::{Renewed, Taking};
 use crate::worker::WorkerId;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -26,15 +29,16 @@ fn fence(number: i64) -> LeaseFence {
     LeaseFence { duty: rescue(), term: Term { fence: number, id: id(1) } }
 }
 
-fn alone() -> Crowd {
-    Crowd::of(WorkerId::from_random(1), &[])
+fn alone() -> Crowds {
+    Crowds::of(WorkerId::from_random(1), &[], &[])
 }
 
 /// One of so many that does not stand by.
-fn one_of(count: u128) -> Crowd {
-    let live: Vec<_> = (0..count).map(WorkerId::from_random).collect();
-    let crowds = live.iter().map(|me| Crowd::of(*me, &live));
-    crowds.into_iter().find(|crowd| !crowd.stands_by()).unwrap()
+fn one_of(count: u128) -> Crowds {
+    let peer = |bits| Peer { worker: WorkerId::from_random(bits), duties: vec![rescue()] };
+    let peers: Vec<_> = (0..count).map(peer).collect();
+    let mut crowds = peers.iter().map(|peer| Crowds::of(peer.worker, &peer.duties, &peers));
+    crowds.find(|crowds| !crowds.of_duty(&rescue()).stands_by()).unwrap()
 }
 
 fn keeper() -> LeaseKeeper {
@@ -45,25 +49,50 @@ fn keeper() -> LeaseKeeper {
 fn holder() -> LeaseKeeper {
     let mut keeper = keeper();
     assert_eq!(ask(&mut keeper, Moment::ZERO), [rescue()]);
-    let taken = keeper.tried(Ok(vec![Taking::Taken(fence(7).term)]), MILLI);
-    assert_eq!(taken, [LeaseEffect::Start(fence(7))]);
+    let call = last_call(&keeper);
+    let taken = keeper.tried(call, Ok(vec![granted(7)]), MILLI);
+    assert_eq!(taken, [started(7)]);
     keeper
+}
+
+fn granted(number: i64) -> Taking {
+    Taking::Taken(fence(number).term, LeaseMetadata::default())
+}
+
+/// A duty begins in a new term.
+fn started(number: i64) -> LeaseEffect {
+    LeaseEffect::Start { lease: fence(number), metadata: Some(LeaseMetadata::default()) }
+}
+
+/// The call that was sent last.
+fn last_call(keeper: &LeaseKeeper) -> LeaseCall {
+    LeaseCall(keeper.next_call)
+}
+
+fn hear(keeper: &mut LeaseKeeper, answer: Result<Vec<Taking>, EngineError>, now: Moment) -> Vec<LeaseEffect> {
+    keeper.tried(last_call(keeper), answer, now)
 }
 
 /// What is asked for, which must be all that happens.
 fn ask(keeper: &mut LeaseKeeper, now: Moment) -> Vec<DutyName> {
     match keeper.effects(now, id(1)).as_slice() {
-        [LeaseEffect::Try { duties, .. }] => duties.clone(),
+        [LeaseEffect::Try { duties, .. }] => duties.iter().map(|(duty, _)| duty.clone()).collect(),
         other => panic!("expected a request, got {other:?}"),
     }
 }
 
+/// A renewal that was sent last.
+fn renewal(keeper: &LeaseKeeper) -> LeaseEffect {
+    LeaseEffect::Renew { call: last_call(keeper), leases: vec![fence(7)] }
+}
+
 fn renews(keeper: &mut LeaseKeeper, now: Moment) {
-    assert_eq!(keeper.effects(now, id(2)), [LeaseEffect::Renew(vec![fence(7)])]);
+    let effects = keeper.effects(now, id(2));
+    assert_eq!(effects, [renewal(keeper)]);
 }
 
 fn answer(keeper: &mut LeaseKeeper, renewed: Renewed, now: Moment) -> Vec<LeaseEffect> {
-    keeper.renewed(Ok(vec![(fence(7), renewed)]), now)
+    keeper.renewed(last_call(keeper), Ok(vec![(fence(7), renewed)]), now)
 }
 
 fn held(expires_in: Duration) -> Result<Vec<Taking>, EngineError> {
@@ -104,7 +133,7 @@ fn renewals_that_fail_change_nothing_until_the_local_deadline_and_end_it_there()
     let mut now = at(2);
     while now < at(9) {
         renews(&mut keeper, now);
-        assert_eq!(keeper.renewed(Err(unavailable()), now), []);
+        assert_eq!(keeper.renewed(last_call(&keeper), Err(unavailable()), now), []);
         assert!(keeper.term(&rescue(), now).is_some());
         now = keeper.wake_at();
     }
@@ -117,11 +146,13 @@ fn renewals_that_fail_change_nothing_until_the_local_deadline_and_end_it_there()
 fn a_renewal_whose_answer_comes_after_the_deadline_does_not_make_it_leader_without_a_fresh_look() {
     let mut keeper = holder();
     renews(&mut keeper, at(8));
-    assert_eq!(keeper.effects(at(9), id(2)), [LeaseEffect::Stop(fence(7))]);
-    assert_eq!(answer(&mut keeper, Renewed::Kept, at(10)), []);
+    let before = last_call(&keeper);
+    let effects = keeper.effects(at(9), id(2));
+    assert_eq!(effects, [LeaseEffect::Stop(fence(7)), renewal(&keeper)]);
+    assert_eq!(keeper.renewed(before, Ok(vec![(fence(7), Renewed::Kept)]), at(10)), []);
     assert_eq!(keeper.term(&rescue(), at(10)), None, "it was sent before the doubt");
-    renews(&mut keeper, at(10));
-    assert_eq!(answer(&mut keeper, Renewed::Kept, at(11)), [LeaseEffect::Start(fence(7))]);
+    let goes_on = LeaseEffect::Start { lease: fence(7), metadata: None };
+    assert_eq!(answer(&mut keeper, Renewed::Kept, at(11)), [goes_on]);
     assert_eq!(keeper.term(&rescue(), at(11)), Some(fence(7).term));
 }
 
@@ -139,7 +170,7 @@ fn a_holder_that_slept_past_its_term_stops_before_anything_else_and_learns_that_
     let mut keeper = holder();
     assert_eq!(keeper.term(&rescue(), at(3600)), None, "even before it was told");
     let effects = keeper.effects(at(3600), id(2));
-    assert_eq!(effects, [LeaseEffect::Stop(fence(7)), LeaseEffect::Renew(vec![fence(7)])]);
+    assert_eq!(effects, [LeaseEffect::Stop(fence(7)), renewal(&keeper)]);
     assert_eq!(answer(&mut keeper, Renewed::Lost, at(3600)), [], "it has stopped already");
     assert_eq!(ask(&mut keeper, at(3600)), [rescue()]);
 }
@@ -148,7 +179,7 @@ fn a_holder_that_slept_past_its_term_stops_before_anything_else_and_learns_that_
 fn a_holder_frozen_between_question_and_answer_does_not_trust_the_answer() {
     let mut keeper = keeper();
     ask(&mut keeper, Moment::ZERO);
-    assert_eq!(keeper.tried(Ok(vec![Taking::Taken(fence(7).term)]), at(60)), []);
+    assert_eq!(hear(&mut keeper, Ok(vec![granted(7)]), at(60)), []);
     assert_eq!(keeper.term(&rescue(), at(60)), None);
     renews(&mut keeper, at(60));
     assert_eq!(answer(&mut keeper, Renewed::Lost, at(61)), []);
@@ -166,7 +197,7 @@ fn a_lease_that_was_lost_stops_the_duty_at_once() {
 fn who_stands_by_sleeps_exactly_until_the_lease_could_have_expired() {
     let mut keeper = keeper();
     ask(&mut keeper, Moment::ZERO);
-    keeper.tried(held(SECOND * 8), at(1));
+    hear(&mut keeper, held(SECOND * 8), at(1));
     assert_eq!(keeper.wake_at(), at(9));
     assert_eq!(keeper.effects(at(9) - MILLI, id(1)), []);
     assert_eq!(ask(&mut keeper, at(9)), [rescue()]);
@@ -176,18 +207,18 @@ fn who_stands_by_sleeps_exactly_until_the_lease_could_have_expired() {
 fn a_lease_about_to_expire_is_not_asked_for_in_a_tight_loop() {
     let mut keeper = keeper();
     ask(&mut keeper, Moment::ZERO);
-    keeper.tried(held(Duration::ZERO), at(1));
+    hear(&mut keeper, held(Duration::ZERO), at(1));
     assert!(keeper.wake_at() > at(1));
 }
 
 #[test]
 fn one_of_a_thousand_looks_once_in_a_thousand_seconds_and_not_at_once_at_the_start() {
     let crowd = one_of(1_000);
-    let mut keeper = LeaseKeeper::new([rescue()], LeaseTiming::default(), crowd, Moment::ZERO);
+    let mut keeper = LeaseKeeper::new([rescue()], LeaseTiming::default(), crowd.clone(), Moment::ZERO);
     let first = keeper.wake_at();
-    assert_eq!(first, crowd.first_look_after());
+    assert_eq!(first, crowd.of_duty(&rescue()).first_look_after());
     ask(&mut keeper, first);
-    keeper.tried(held(SECOND * 8), first);
+    hear(&mut keeper, held(SECOND * 8), first);
     assert_eq!(keeper.wake_at(), first + at(1_000));
     keeper.hinted(&rescue(), first);
     assert_eq!(keeper.wake_at(), first + at(1_000), "a hint is for those who stand by");
@@ -200,13 +231,13 @@ fn one_request_asks_for_all_duties_that_others_hold_and_one_renewal_is_for_all_o
     let duties = ["prune", "rescue", "sweep"].map(duty);
     let mut keeper = LeaseKeeper::new(duties.clone(), LeaseTiming::default(), alone(), Moment::ZERO);
     assert_eq!(ask(&mut keeper, Moment::ZERO), duties);
-    let term = Taking::Taken(fence(7).term);
+    let term = granted(7);
     let elsewhere = Taking::Held { by: WorkerId::from_random(9), expires_in: SECOND };
-    keeper.tried(Ok(vec![term, elsewhere, term]), Moment::ZERO);
+    hear(&mut keeper, Ok(vec![term.clone(), elsewhere, term.clone()]), Moment::ZERO);
     assert_eq!(ask(&mut keeper, at(1)), [rescue()]);
-    keeper.tried(Ok(vec![term]), at(1));
+    hear(&mut keeper, Ok(vec![term]), at(1));
     let effects = keeper.effects(at(2), id(1));
-    let [LeaseEffect::Renew(leases)] = effects.as_slice() else { panic!("{effects:?}") };
+    let [LeaseEffect::Renew { leases, .. }] = effects.as_slice() else { panic!("{effects:?}") };
     assert_eq!(leases.iter().map(|lease| lease.duty.clone()).collect::<Vec<_>>(), duties);
 }
 
@@ -214,21 +245,25 @@ fn one_request_asks_for_all_duties_that_others_hold_and_one_renewal_is_for_all_o
 fn a_request_without_an_answer_is_repeated_under_its_own_id() {
     let mut keeper = keeper();
     assert_eq!(ask(&mut keeper, Moment::ZERO), [rescue()]);
-    keeper.tried(Err(unknown()), at(1));
+    hear(&mut keeper, Err(unknown()), at(1));
     let again = keeper.wake_at();
     assert!(again > at(1));
-    let repeat = LeaseEffect::Try { duties: vec![rescue()], id: id(1) };
-    assert_eq!(keeper.effects(again, id(99)), [repeat]);
-    assert_eq!(keeper.tried(Ok(vec![Taking::Over]), again), []);
-    let fresh = LeaseEffect::Try { duties: vec![rescue()], id: id(99) };
-    assert_eq!(keeper.effects(again, id(99)), [fresh], "its term is over, so another is asked for");
+    let request = |keeper: &LeaseKeeper, bits| LeaseEffect::Try {
+        call: last_call(keeper),
+        id: id(bits),
+        duties: vec![(rescue(), DUTY_EXPIRY)],
+    };
+    assert_eq!(keeper.effects(again, id(99)), [request(&keeper, 1)]);
+    assert_eq!(hear(&mut keeper, Ok(vec![Taking::Over]), again), []);
+    let effects = keeper.effects(again, id(99));
+    assert_eq!(effects, [request(&keeper, 99)], "its term is over, so another is asked for");
 }
 
 #[test]
 fn a_store_that_is_away_is_asked_again_after_a_pause() {
     let mut keeper = keeper();
     ask(&mut keeper, Moment::ZERO);
-    keeper.tried(Err(unavailable()), at(1));
+    hear(&mut keeper, Err(unavailable()), at(1));
     assert_eq!(keeper.wake_at(), at(1) + DUTY_HEARTBEAT);
 }
 
@@ -236,7 +271,7 @@ fn a_store_that_is_away_is_asked_again_after_a_pause() {
 fn a_lease_that_is_given_back_is_asked_for_at_once_by_who_stands_by() {
     let mut keeper = keeper();
     ask(&mut keeper, Moment::ZERO);
-    keeper.tried(held(SECOND * 8), at(1));
+    hear(&mut keeper, held(SECOND * 8), at(1));
     keeper.hinted(&rescue(), at(3));
     assert_eq!(keeper.wake_at(), at(3));
     assert_eq!(ask(&mut keeper, at(3)), [rescue()]);
@@ -247,9 +282,9 @@ fn a_hint_that_comes_while_an_answer_is_under_way_is_not_lost() {
     let mut keeper = keeper();
     ask(&mut keeper, Moment::ZERO);
     keeper.hinted(&rescue(), at(1));
-    keeper.tried(held(SECOND * 8), at(2));
+    hear(&mut keeper, held(SECOND * 8), at(2));
     assert_eq!(ask(&mut keeper, at(2)), [rescue()]);
-    keeper.tried(held(SECOND * 8), at(2));
+    hear(&mut keeper, held(SECOND * 8), at(2));
     assert_eq!(keeper.wake_at(), at(10), "it counts once");
 }
 

@@ -1,6 +1,8 @@
 -- renew_leases: heartbeats of leases, each only if its very term still holds. Rows are locked by name, as by everybody, and
 -- with no more than an update without keys needs: who checks a term in a transaction of its own is not waited for.
 -- Answers for each whether it was renewed, and whether its holder was asked to give way.
+-- It is on disk before it is answered, though other heartbeats on this connection are not: else a server that crashes would
+-- forget it, and give the lease away while its holder still trusts it.
 -- $1 now, or null for the server's clock   by position: $2 duties   $3 fences   $4 terms   $5 metadata, null to keep them
 WITH asked AS MATERIALIZED (
     SELECT * FROM unnest($2::text[], $3::bigint[], $4::uuid[], $5::text[]) WITH ORDINALITY
@@ -18,4 +20,4 @@ WITH asked AS MATERIALIZED (
     RETURNING l.job_name, l.step_down
 )
 SELECT r.job_name IS NOT NULL, coalesce(r.step_down, false)
-FROM asked LEFT JOIN renewed r ON r.job_name = asked.duty ORDER BY asked.place;
+FROM (SELECT set_config('synchronous_commit', 'on', true)) AS durable CROSS JOIN asked LEFT JOIN renewed r ON r.job_name = asked.duty ORDER BY asked.place;

@@ -1,54 +1,70 @@
 -- take_leases: leases that nobody holds or whose heartbeat is older than their expiry, as core's `LeaseRecord::take` decides.
--- Guarded by `leases::leases_go_as_core_decides`. The clock is read under the row's lock: who waited for it would otherwise
--- judge a heartbeat by a time before it. A row that is as it should be is not written. Of a lease that is not the caller's the
--- answer says what stood there when the statement began; if that was free, somebody was faster, and the caller asks again.
+-- Guarded by `leases::leases_go_as_core_decides`. A look at leases that others hold locks nothing. What is free is locked if
+-- nobody else has it locked: a transaction that writes under the last term may take long, and the leases beside it must not
+-- wait for that. Guarded by `a_long_transaction_under_one_term_keeps_nobody_from_other_leases`. Only a repeat waits, for
+-- heartbeats of its own term. The clock that is written is read once, when all locks are there.
 -- $1 now, or null for the server's clock   by position: $2 duties   $3 expiries in microseconds   $4 worker   $5 term
--- $6 leases of at most so many duties are kept
+-- $6 leases of at most so many duties are kept   $7 one without a heartbeat for so many microseconds may be forgotten for another
 WITH asked AS MATERIALIZED (
     SELECT * FROM unnest($2::text[], $3::bigint[]) WITH ORDINALITY AS a (duty, expiry, place)
+), seen AS MATERIALIZED (
+    SELECT a.duty, a.expiry, a.place, s.job_name IS NOT NULL AS is_there, s.held_by_worker_id, s.term, s.heartbeat_at,
+        s.expiry_micros
+    FROM asked a LEFT JOIN windlass.background_job_leases s ON s.job_name = a.duty
 ), fresh AS MATERIALIZED (
-    SELECT count(*) AS duties FROM asked
-    WHERE NOT EXISTS (SELECT 1 FROM windlass.background_job_leases b WHERE b.job_name = asked.duty)
+    SELECT duty, expiry, row_number() OVER (ORDER BY place) AS nth FROM seen WHERE NOT is_there
 ), room AS MATERIALIZED (
-    SELECT duties = 0 OR duties + (SELECT count(*) FROM windlass.background_job_leases) <= $6::bigint AS is_there FROM fresh
-), taken AS (
+    SELECT CASE WHEN (SELECT count(*) FROM fresh) = 0 THEN 0
+        ELSE $6::bigint - (SELECT count(*) FROM windlass.background_job_leases) END AS places
+), forgotten AS (
+    DELETE FROM windlass.background_job_leases l USING room
+    WHERE (SELECT count(*) FROM fresh) > room.places AND l.job_name <> ALL ($2::text[])
+        AND l.heartbeat_at <= coalesce($1::timestamptz, clock_timestamp()) - $7::bigint * interval '1 microsecond'
+    RETURNING l.job_name
+), alive AS MATERIALIZED (
+    SELECT b.job_name FROM windlass.background_job_leases b
+    WHERE b.job_name = ANY ($2::text[]) AND b.held_by_worker_id IS NOT NULL
+        AND (b.heartbeat_at > coalesce($1::timestamptz, clock_timestamp()) OR (b.term = $5::uuid
+            AND b.heartbeat_at + b.expiry_micros * interval '1 microsecond' > coalesce($1::timestamptz, clock_timestamp())))
+    ORDER BY b.job_name FOR NO KEY UPDATE
+), free AS MATERIALIZED (
+    SELECT b.job_name FROM windlass.background_job_leases b
+    WHERE b.job_name = ANY ($2::text[]) AND b.term <> $5::uuid AND (SELECT count(*) FROM alive) >= 0
+        AND (b.held_by_worker_id IS NULL
+            OR b.heartbeat_at + b.expiry_micros * interval '1 microsecond' <= coalesce($1::timestamptz, clock_timestamp()))
+    ORDER BY b.job_name FOR UPDATE SKIP LOCKED
+), clock AS MATERIALIZED (
+    SELECT coalesce($1::timestamptz, clock_timestamp()) AS now FROM (SELECT count(*) FROM free) AS locked
+), made AS (
     INSERT INTO windlass.background_job_leases AS l (
         job_name, held_by_worker_id, lease_acquired_at, heartbeat_at, fence, term, expiry_micros
     )
-    SELECT asked.duty, $4::uuid, clock.now, clock.now,
-        greatest(1, round(extract(epoch FROM clock.now) * 1000000)::bigint), $5::uuid, asked.expiry
-    FROM asked, room, (SELECT coalesce($1::timestamptz, clock_timestamp())) AS clock (now)
-    WHERE room.is_there ORDER BY asked.duty COLLATE "C"
-    ON CONFLICT (job_name) DO UPDATE SET (
-        held_by_worker_id, lease_acquired_at, heartbeat_at, fence, term, expiry_micros, takeovers, step_down
-    ) = (
-        SELECT
-            CASE WHEN begins THEN $4::uuid ELSE l.held_by_worker_id END,
-            CASE WHEN begins THEN now ELSE l.lease_acquired_at END,
-            CASE WHEN begins OR l.heartbeat_at > now OR (l.term = $5::uuid AND is_held) THEN now ELSE l.heartbeat_at END,
-            CASE WHEN begins THEN greatest(l.fence + 1, round(extract(epoch FROM now) * 1000000)::bigint) ELSE l.fence END,
-            CASE WHEN begins THEN $5::uuid ELSE l.term END,
-            CASE WHEN begins THEN excluded.expiry_micros ELSE l.expiry_micros END,
-            l.takeovers + CASE WHEN begins AND l.held_by_worker_id IS NOT NULL THEN 1 ELSE 0 END,
-            l.step_down AND NOT begins
-        FROM (SELECT coalesce($1::timestamptz, clock_timestamp())) AS clock (now),
-            LATERAL (
-                SELECT l.held_by_worker_id IS NOT NULL
-                    AND l.heartbeat_at + l.expiry_micros * interval '1 microsecond' > now
-            ) AS a (is_held),
-            LATERAL (SELECT NOT is_held AND l.term <> $5::uuid) AS b (begins)
-    )
-    WHERE (l.term = $5::uuid) = (
-            l.held_by_worker_id IS NOT NULL
-            AND l.heartbeat_at + l.expiry_micros * interval '1 microsecond' > coalesce($1::timestamptz, clock_timestamp())
-        )
-        OR (l.held_by_worker_id IS NOT NULL AND l.heartbeat_at > coalesce($1::timestamptz, clock_timestamp()))
-    RETURNING l.job_name, l.held_by_worker_id, l.fence, l.term, l.heartbeat_at, l.expiry_micros
+    SELECT fresh.duty, $4::uuid, clock.now, clock.now,
+        greatest(1, round(extract(epoch FROM clock.now) * 1000000)::bigint), $5::uuid, fresh.expiry
+    FROM fresh, room, clock WHERE fresh.nth <= room.places + (SELECT count(*) FROM forgotten)
+    ORDER BY fresh.duty COLLATE "C"
+    ON CONFLICT DO NOTHING
+    RETURNING l.job_name, l.fence, l.metadata
+), begun AS (
+    UPDATE windlass.background_job_leases l
+    SET held_by_worker_id = $4::uuid, lease_acquired_at = clock.now, heartbeat_at = clock.now,
+        fence = greatest(l.fence + 1, round(extract(epoch FROM clock.now) * 1000000)::bigint), term = $5::uuid,
+        expiry_micros = asked.expiry, step_down = false,
+        takeovers = l.takeovers + CASE WHEN l.held_by_worker_id IS NOT NULL THEN 1 ELSE 0 END
+    FROM free, asked, clock WHERE l.job_name = free.job_name AND asked.duty = l.job_name
+    RETURNING l.job_name, l.fence, l.metadata
+), beaten AS (
+    UPDATE windlass.background_job_leases l SET heartbeat_at = clock.now
+    FROM alive, clock WHERE l.job_name = alive.job_name
+    RETURNING l.job_name, l.fence, l.metadata, l.term = $5::uuid AS is_ours, l.held_by_worker_id, l.heartbeat_at, l.expiry_micros
 )
-SELECT room.is_there, t.fence, t.term = $5::uuid, t.held_by_worker_id, s.held_by_worker_id, s.term = $5::uuid,
-    coalesce(t.expiry_micros, s.expiry_micros) - greatest(0, round(extract(epoch FROM
-        coalesce($1::timestamptz, clock_timestamp()) - coalesce(t.heartbeat_at, s.heartbeat_at)) * 1000000)::bigint)
-FROM asked CROSS JOIN room
-LEFT JOIN taken t ON t.job_name = asked.duty
-LEFT JOIN windlass.background_job_leases s ON s.job_name = asked.duty
-ORDER BY asked.place;
+SELECT coalesce(m.fence, b.fence, CASE WHEN k.is_ours THEN k.fence END),
+    coalesce(m.metadata, b.metadata, k.metadata)::text,
+    coalesce(f.nth > room.places + (SELECT count(*) FROM forgotten), false), coalesce(s.term = $5::uuid, false),
+    coalesce(k.held_by_worker_id, s.held_by_worker_id),
+    coalesce(k.expiry_micros, s.expiry_micros) - greatest(0, round(extract(epoch FROM
+        clock.now - coalesce(k.heartbeat_at, s.heartbeat_at)) * 1000000)::bigint)
+FROM seen s CROSS JOIN room CROSS JOIN clock
+LEFT JOIN fresh f ON f.duty = s.duty LEFT JOIN made m ON m.job_name = s.duty
+LEFT JOIN begun b ON b.job_name = s.duty LEFT JOIN beaten k ON k.job_name = s.duty
+ORDER BY s.place;

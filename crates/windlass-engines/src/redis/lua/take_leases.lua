@@ -1,18 +1,30 @@
 -- take_leases: leases that nobody holds or whose heartbeat is older than their expiry, as core's `LeaseRecord::take` decides.
 -- Guarded by `leases::leases_go_as_core_decides`.
--- ARGV worker, term, of how many duties leases may be kept, number of duties, for each: duty, expiry in microseconds
--- answers for each three: 'taken', its fence and ''; 'held', by whom, and in how many microseconds it could have expired;
---         or 'over' if this request was granted before and its term is over. Or only 'full' if there would be too many
-local worker, term, most = arg(), arg(), number_arg()
+-- ARGV worker, term, of how many duties leases may be kept, after how many microseconds without a holder one may be
+--      forgotten, number of duties, for each: duty, expiry in microseconds
+-- answers for each three: 'taken', its fence and metadata; 'held', by whom, and in how many microseconds it could have
+--         expired; 'over' if this request was granted before and its term is over; or 'full' if there is no room for it
+local worker, term, most, kept = arg(), arg(), number_arg(), number_arg()
 
-local wanted, new = {}, 0
+local wanted, is_wanted, new = {}, {}, 0
 for i = 1, number_arg() do
   local duty, expiry = arg(), number_arg()
   wanted[i] = {duty = duty, expiry = expiry, lease = find_lease(duty)}
+  is_wanted[duty] = true
   new = new + (wanted[i].lease and 0 or 1)
 end
-if new > 0 and redis.call('HLEN', key('leases')) + new > most then
-  return answer({'full'})
+
+-- If not all new ones fit in, those go that nobody would miss: so old a heartbeat is older than every expiry. There are
+-- never more than may be kept.
+local room = new > 0 and most - redis.call('HLEN', key('leases')) or 0
+if new > room then
+  local stored = redis.call('HGETALL', key('leases'))
+  for i = 1, #stored, 2 do
+    local lease = read_lease(stored[i + 1])
+    if not is_wanted[stored[i]] and (not lease or NOW - lease.heartbeat >= kept) then
+      room = room + redis.call('HDEL', key('leases'), stored[i])
+    end
+  end
 end
 
 local function begin(duty, expiry, before)
@@ -38,7 +50,7 @@ local function take(duty, expiry, lease)
       return 'over', '', ''
     end
     beat(duty, lease)
-    return 'taken', digits(lease.fence), ''
+    return 'taken', digits(lease.fence), lease.metadata
   end
   if lease and is_lease_held(lease) then
     -- The clock stepped back: a holder that died is missed one expiry from now.
@@ -47,7 +59,12 @@ local function take(duty, expiry, lease)
     end
     return 'held', lease.holder, digits(lease_expires_in(lease))
   end
-  return 'taken', digits(begin(duty, expiry, lease).fence), ''
+  if not lease and room <= 0 then
+    return 'full', '', ''
+  end
+  room = room - (lease and 0 or 1)
+  local begun = begin(duty, expiry, lease)
+  return 'taken', digits(begun.fence), begun.metadata
 end
 
 local answers = {}

@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::clock::Timestamp;
-use crate::lease::{LeaseRecord, LeaseRequest, Released, Renewal};
+use crate::lease::{LeaseRecord, LeaseRelease, LeaseRequest, Released, Renewal};
 
 const PROCESSES: usize = 5;
 const TICK: Duration = Duration::from_millis(20);
@@ -25,11 +25,22 @@ impl Dice {
 
 /// On its way to the store, or back.
 enum Message {
-    Try(LeaseRequest),
-    Renew(Vec<LeaseFence>),
-    Release(LeaseFence),
-    Tried(Result<Vec<Taking>, EngineError>),
-    Renewed(Result<Vec<(LeaseFence, Renewed)>, EngineError>),
+    Try(LeaseCall, LeaseRequest),
+    Renew(LeaseCall, Vec<LeaseFence>),
+    Release(LeaseRelease),
+    Tried(LeaseCall, Result<Vec<Taking>, EngineError>),
+    Renewed(LeaseCall, Result<Vec<(LeaseFence, Renewed)>, EngineError>),
+}
+
+impl Message {
+    /// What a caller is told who cannot know what became of it.
+    fn unknown(&self) -> Option<Message> {
+        match self {
+            Self::Try(call, _) => Some(Self::Tried(*call, Err(unknown()))),
+            Self::Renew(call, _) => Some(Self::Renewed(*call, Err(unknown()))),
+            _ => None,
+        }
+    }
 }
 
 struct World {
@@ -48,9 +59,11 @@ struct World {
 
 impl World {
     fn new(seed: u64) -> Self {
-        let live: Vec<_> = (0..PROCESSES as u128).map(WorkerId::from_random).collect();
-        let keeper = |me: &WorkerId| {
-            LeaseKeeper::new([rescue()], LeaseTiming::default(), Crowd::of(*me, &live), Moment::ZERO)
+        let peer = |bits| Peer { worker: WorkerId::from_random(bits), duties: vec![rescue()] };
+        let live: Vec<_> = (0..PROCESSES as u128).map(peer).collect();
+        let keeper = |me: &Peer| {
+            let crowds = Crowds::of(me.worker, &me.duties, &live);
+            LeaseKeeper::new([rescue()], LeaseTiming::default(), crowds, Moment::ZERO)
         };
         Self {
             dice: Dice(seed),
@@ -78,18 +91,22 @@ impl World {
     fn act(&mut self, process: usize, effects: Vec<LeaseEffect>, faults: bool) {
         for effect in effects {
             match effect {
-                LeaseEffect::Try { duties, id } => {
-                    let duties = duties.into_iter().map(|duty| (duty, DUTY_EXPIRY)).collect();
+                LeaseEffect::Try { call, id, duties } => {
                     let worker = WorkerId::from_random(process as u128);
-                    self.send(process, Message::Try(LeaseRequest { worker, id, duties }), faults);
+                    self.send(process, Message::Try(call, LeaseRequest { worker, id, duties }), faults);
                 }
-                LeaseEffect::Renew(leases) => self.send(process, Message::Renew(leases), faults),
+                LeaseEffect::Renew { call, leases } => {
+                    self.send(process, Message::Renew(call, leases), faults);
+                }
                 LeaseEffect::GiveWay(lease) => {
                     let now = self.now;
                     self.keepers[process].released(&rescue(), now);
-                    self.send(process, Message::Release(lease), faults);
+                    self.send(process, Message::Release(LeaseRelease::from(&lease)), faults);
                 }
-                LeaseEffect::Start(lease) => {
+                LeaseEffect::Release(releases) => {
+                    releases.into_iter().for_each(|one| self.send(process, Message::Release(one), faults));
+                }
+                LeaseEffect::Start { lease, .. } => {
                     assert!(lease.term.fence >= self.last_fence, "a term before the last one was started");
                     self.leaders_seen += u32::from(lease.term.fence > self.last_fence);
                     self.last_fence = lease.term.fence;
@@ -108,20 +125,20 @@ impl World {
     fn store(&mut self, message: Message) -> Option<Message> {
         let now = self.store_now();
         match message {
-            Message::Try(request) => {
+            Message::Try(call, request) => {
                 let decided = LeaseRecord::take(self.lease.as_ref(), &rescue(), DUTY_EXPIRY, &request, now);
-                Some(Message::Tried(Ok(vec![self.save(decided)])))
+                Some(Message::Tried(call, Ok(vec![self.save(decided)])))
             }
-            Message::Renew(leases) => {
+            Message::Renew(call, leases) => {
                 let renewals = leases.into_iter().map(|lease| Renewal { lease, metadata: None });
                 let answers = renewals.map(|renewal| {
                     let decided = LeaseRecord::renew(self.lease.as_ref(), &renewal, now);
                     (renewal.lease, self.save(decided))
                 });
-                Some(Message::Renewed(Ok(answers.collect())))
+                Some(Message::Renewed(call, Ok(answers.collect())))
             }
-            Message::Release(lease) => {
-                let decided = LeaseRecord::release(self.lease.as_ref(), lease.term);
+            Message::Release(release) => {
+                let decided = LeaseRecord::release(self.lease.as_ref(), &release);
                 if self.save(decided) == Released::Done {
                     let now = self.now;
                     self.keepers.iter_mut().for_each(|keeper| keeper.hinted(&rescue(), now));
@@ -136,24 +153,33 @@ impl World {
     fn deliver(&mut self, process: usize, message: Message, faults: bool) {
         let now = self.now;
         let effects = match message {
-            Message::Tried(answer) => self.keepers[process].tried(answer, now),
-            Message::Renewed(answer) => self.keepers[process].renewed(answer, now),
+            Message::Tried(call, answer) => self.keepers[process].tried(call, answer, now),
+            Message::Renewed(call, answer) => self.keepers[process].renewed(call, answer, now),
             to_store => {
-                // Lost before it has an effect, after it, or not at all.
-                let fate = if faults { self.dice.below(12) } else { 9 };
-                let is_try = matches!(to_store, Message::Try(_));
-                let lost =
-                    || if is_try { Message::Tried(Err(unknown())) } else { Message::Renewed(Err(unknown())) };
-                let is_release = matches!(to_store, Message::Release(_));
-                let answer = if fate == 0 { None } else { self.store(to_store) };
-                let answer = if fate <= 1 { (!is_release).then(lost) } else { answer };
-                if let Some(answer) = answer {
-                    self.send(process, answer, faults);
-                }
+                let answer = self.meets_its_fate(process, to_store, faults);
+                answer.into_iter().for_each(|answer| self.send(process, answer, faults));
                 Vec::new()
             }
         };
         self.act(process, effects, faults);
+    }
+
+    /// What comes back of a message to the store. It is lost before it has an effect or after it, with word of that or
+    /// without; or it is given up, and arrives later all the same.
+    fn meets_its_fate(&mut self, process: usize, message: Message, faults: bool) -> Option<Message> {
+        let unknown = message.unknown();
+        match if faults { self.dice.below(24) } else { 23 } {
+            0 => unknown,
+            1 => self.store(message).and(unknown),
+            2 => None,
+            3 => self.store(message).and(None),
+            4 => {
+                let late = self.now + self.dice.millis(20_000);
+                self.messages.push((late, process, message));
+                unknown
+            }
+            _ => self.store(message),
+        }
     }
 
     fn tick(&mut self, faults: bool) {
@@ -173,7 +199,7 @@ impl World {
         let is_frozen = |frozen: &[Moment], process: usize| frozen[process] > now;
         let (due, later): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.messages).into_iter().partition(|(at, process, message)| {
-                let to_process = matches!(message, Message::Tried(_) | Message::Renewed(_));
+                let to_process = matches!(message, Message::Tried(..) | Message::Renewed(..));
                 *at <= now && !(to_process && is_frozen(&self.frozen_until, *process))
             });
         self.messages = later;
