@@ -126,21 +126,48 @@ async fn no_hot_statement_walks_over_a_big_table_or_sorts_more_than_it_gives() {
     let ground = Ground::new().await;
     ground.client.batch_execute("SET statement_timeout = 0").await.unwrap();
     ground.client.batch_execute(&in_schema(FILL, &ground.schema)).await.unwrap();
-    let indexes = ground.indexes().await;
-    let (mut walks, mut sorts) = (HashSet::new(), HashSet::new());
-    for name in HOT {
-        for step in ground.steps_of(ground.text_of(name)).await {
-            walks.extend(step.walks_over(&indexes).map(|what| (name, what)));
-            sorts.extend(step.is_sort().then_some(name));
-        }
-    }
-    walks.retain(|(name, what)| !MAY_WALK.iter().any(|(by, over, _)| by == name && what.starts_with(over)));
+    let walks = ground.walks().await;
     assert!(walks.is_empty(), "{walks:?}");
+    let mut sorts = HashSet::new();
+    for name in HOT {
+        let steps = ground.steps_of(ground.text_of(name)).await;
+        sorts.extend(steps.iter().any(Step::is_sort).then_some(name));
+    }
     sorts.retain(|name| !MAY_SORT.iter().any(|(other, _)| other == name));
     assert!(sorts.is_empty(), "{sorts:?}");
     let plan = ground.plan_of("asked_to_stop").await;
     assert!(plan.contains("delayed_jobs_stopping"), "{plan}");
     ground.client.batch_execute(&format!("DROP SCHEMA {} CASCADE", ground.schema)).await.unwrap();
+}
+
+/// What there is at least when these statements run.
+const ONE_OF_EACH: &str = "
+INSERT INTO windlass.queues (name, spec, priority) VALUES ('main', '{}', 5);
+INSERT INTO windlass.job_types (name, queue, spec, max_attempts, retention_days, keep_result)
+VALUES ('work', 'main', '{}', 5, 7, false);
+INSERT INTO windlass.delayed_jobs (id, scheduled_at, created_at, priority, queue, job_type, payload, key)
+VALUES (1, now(), now(), 5, 'main', 'work', '{}', 'a');
+INSERT INTO windlass.job_keys (job_type, key, job) VALUES ('work', 'a', 1);
+INSERT INTO windlass.claims (token, at) VALUES (gen_random_uuid(), now());";
+
+/// What may be walked over by such a plan, and why that does no harm.
+const SEEN_EMPTY_MAY_WALK: [(&str, &str, &str); 2] = [
+    ("stages", "delayed_jobs_dlq_queue", "dead letters are few until the server looks at them again"),
+    ("was_settled", "delayed_jobs_dlq_queue", "it runs only for claims that are lost"),
+];
+
+/// A server that has seen tables empty, by a vacuum or by somebody's ANALYZE, takes one way through them for as good as
+/// another. The plan is kept while they fill up, until the server looks at them again.
+#[tokio::test]
+async fn no_hot_statement_walks_over_a_big_table_by_a_plan_that_was_made_when_it_was_seen_empty() {
+    let ground = Ground::new().await;
+    for table in BIG {
+        ground.client.batch_execute(&format!("VACUUM ANALYZE {}.{table}", ground.schema)).await.unwrap();
+    }
+    ground.client.batch_execute(&in_schema(ONE_OF_EACH, &ground.schema)).await.unwrap();
+    let mut walks = ground.walks().await;
+    walks.retain(|(name, what)| !SEEN_EMPTY_MAY_WALK.iter().any(|(by, over, _)| by == name && what == over));
+    assert!(walks.is_empty(), "{walks:?}");
 }
 
 #[tokio::test]
@@ -246,6 +273,20 @@ impl Ground {
         let plan = plan_of(&self.client, &in_schema(text, &self.schema), "JSON").await;
         let plan: Value = serde_json::from_str(&plan).expect("the server writes JSON");
         Step::all(&plan[0]["Plan"])
+    }
+
+    /// Which hot statement walks over what, unless it may.
+    async fn walks(&self) -> HashSet<(&'static str, String)> {
+        let indexes = self.indexes().await;
+        let mut walks = HashSet::new();
+        for name in HOT {
+            let steps = self.steps_of(self.text_of(name)).await;
+            walks.extend(steps.iter().filter_map(|step| Some((name, step.walks_over(&indexes)?))));
+        }
+        walks.retain(|(name, what)| {
+            !MAY_WALK.iter().any(|(by, over, _)| by == name && what.starts_with(over))
+        });
+        walks
     }
 
     async fn indexes(&self) -> HashMap<String, Index> {

@@ -37,5 +37,6 @@ WITH input AS MATERIALIZED (
     FROM gone g JOIN windlass.job_types t ON t.name = g.job_type
     WHERE t.retention_days = 0 AND coalesce(g.settled, g.settled_by) IS NOT NULL
 )
-DELETE FROM windlass.attempts a USING gone g JOIN windlass.job_types t ON t.name = g.job_type
-WHERE a.job = g.id AND t.retention_days = 0;
+DELETE FROM windlass.attempts WHERE job = ANY (ARRAY (
+    SELECT g.id FROM gone g JOIN windlass.job_types t ON t.name = g.job_type WHERE t.retention_days = 0
+));

@@ -12,13 +12,16 @@ WITH input AS MATERIALIZED (
         AS i (id, token, ran_for, result, output, place)
 ), locked AS MATERIALIZED (
     SELECT k.job FROM input i
-    -- Apart, so that it is found by its number: were keys known to be asked for, all that have one might be walked over.
+    -- Each apart, so that it is found by its number or name: else all that have a key might be walked over, by a plan that was
+    -- made when none had.
     CROSS JOIN LATERAL (
         SELECT j.job_type, j.key FROM windlass.delayed_jobs j WHERE j.id = i.id AND j.token = i.token OFFSET 0
     ) AS j
-    JOIN windlass.job_keys k ON k.job_type = j.job_type AND k.key = j.key
-    WHERE $8::boolean AND k.job = i.id
-    FOR UPDATE OF k SKIP LOCKED
+    CROSS JOIN LATERAL (
+        SELECT k.job FROM windlass.job_keys k WHERE k.job_type = j.job_type AND k.key = j.key AND k.job = i.id OFFSET 0
+        FOR UPDATE SKIP LOCKED
+    ) AS k
+    WHERE $8::boolean
 ), gone AS MATERIALIZED (
     DELETE FROM windlass.delayed_jobs j USING input i
     -- Not "=": it is found by its place, never by its number.
@@ -56,10 +59,10 @@ WITH input AS MATERIALIZED (
     SELECT g.token, g.at, array_agg(g.id) FROM gone g JOIN types t ON t.name = g.job_type
     WHERE t.retention_days = 0 GROUP BY 1, 2
 ), forgotten AS (
-    DELETE FROM windlass.attempts WHERE job IN (
+    DELETE FROM windlass.attempts WHERE job = ANY (ARRAY (
         SELECT g.id FROM gone g JOIN types t ON t.name = g.job_type
         WHERE (g.attempts > 1 OR g.last_error IS NOT NULL) AND t.retention_days = 0
-    )
+    ))
 ), counted AS (
     INSERT INTO windlass.count_deltas (job_type, queue, running, succeeded)
     SELECT job_type, queue, - sum(n), sum(n) FROM by_claim GROUP BY 1, 2

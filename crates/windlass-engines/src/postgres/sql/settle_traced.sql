@@ -21,7 +21,7 @@ WITH input AS MATERIALIZED (
 ), left_claims AS (
     INSERT INTO windlass.claim_ends (token, jobs) SELECT settled_by, n FROM traced
 ), forgotten AS (
-    DELETE FROM windlass.attempts WHERE job IN (SELECT id FROM gone WHERE has_attempts)
+    DELETE FROM windlass.attempts WHERE job = ANY (ARRAY (SELECT id FROM gone WHERE has_attempts))
 ), counted AS (
     INSERT INTO windlass.count_deltas (job_type, queue, running, succeeded)
     SELECT job_type, queue, - count(*), count(*) FROM gone GROUP BY 1, 2
