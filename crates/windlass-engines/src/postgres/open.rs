@@ -157,6 +157,10 @@ const SETTINGS: [(&str, &str); 9] = [
     ("idle_in_transaction_session_timeout", "30s"),
 ];
 
+/// Each statement of a transaction must see what was committed while it waited for a lock, whatever the database or the role
+/// has for a default. Guarded by `a_database_whose_transactions_are_isolated_by_default_changes_nothing`.
+const ISOLATION: &str = r"-c default_transaction_isolation=read\ committed";
+
 /// The settings as a connection asks for them where the address leads to the server itself.
 fn session_options() -> String {
     let options: Vec<_> = SETTINGS.iter().map(|(name, value)| format!("-c {name}={value}")).collect();
@@ -167,7 +171,7 @@ fn session_options() -> String {
 pub(super) static BEGIN_POOLED: LazyLock<String> = LazyLock::new(|| {
     let settings: Vec<_> =
         SETTINGS.iter().map(|(name, value)| format!("; SET LOCAL {name} = '{value}'")).collect();
-    format!("BEGIN{}", settings.concat())
+    format!("BEGIN ISOLATION LEVEL READ COMMITTED{}", settings.concat())
 });
 
 /// A heartbeat that is lost with the server's last moments is made up for by the next, so it need not wait for the disk.
@@ -176,7 +180,7 @@ const HEARTBEAT: &str = "-c synchronous_commit=off";
 /// Reads a database URL and adds what all our sessions have.
 pub(super) fn address(url: &str, pooled: bool) -> Result<Address> {
     let address = Address::parse(url)?;
-    Ok(if pooled { address } else { address.with_defaults(&session_options()) })
+    Ok(if pooled { address } else { address.with_defaults(&session_options()).with_settings(ISOLATION) })
 }
 
 /// The same for heartbeats.

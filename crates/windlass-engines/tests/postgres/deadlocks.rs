@@ -15,7 +15,7 @@ use windlass_core::key::{KeyClaim, OnConflict};
 use windlass_core::names::Key;
 use windlass_core::outcome::{ErrorKind, JobError};
 use windlass_core::settle::{AttemptReport, Settled, Settlement, Transition};
-use windlass_engines::postgres::{PostgresEngine, enqueue_in};
+use windlass_engines::postgres::{PostgresEngine, PostgresOptions, enqueue_in};
 
 use super::locks::{PATIENT, keyed, own_database, unavailable, until_waiting};
 use super::{Place, claim, enqueue, eventually, new_job, request, server, session};
@@ -339,4 +339,29 @@ async fn many_who_put_in_and_settle_jobs_of_the_same_keys_are_all_answered() {
     assert_eq!(place.count("windlass.job_keys"), waiting);
     drop(engines);
     assert_no_circle(&place);
+}
+
+/// A database may say that transactions see one state of it from beginning to end. Ours must see what others have committed
+/// while they waited, and would fail at whatever they have in common with another.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_whose_transactions_are_isolated_by_default_changes_nothing() {
+    for (isolation, pooled) in [("serializable", false), ("repeatable read", true)] {
+        let place = own_database();
+        let (_, name) = place.direct.rsplit_once('/').unwrap();
+        place.sql(&format!("ALTER DATABASE {name} SET default_transaction_isolation = '{isolation}'"));
+        let options = PostgresOptions { pooled, ..place.options() };
+        let engines = [place.open_with(options.clone()).await, place.open_with(options).await];
+        super::make_ready(&engines[0]).await;
+        let [first, second] = &engines;
+        for round in 0..10 {
+            let jobs = keyed_jobs(round, OnConflict::Keep);
+            let (here, there) = (request(jobs.clone()), request(backwards(jobs)));
+            let (one, other) = tokio::join!(first.enqueue(here), second.enqueue(there));
+            assert_each_made_once(&one.unwrap(), &forwards(other.unwrap()));
+            let (one, other) = tokio::join!(claim(first, 30), claim(second, 30));
+            let (one, other) = (ends(&one), ends(&other));
+            let (one, other) = tokio::join!(first.settle(one), second.settle(other));
+            assert!(one.unwrap().iter().chain(&other.unwrap()).all(|end| *end == Settled::Applied));
+        }
+    }
 }
