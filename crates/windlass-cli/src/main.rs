@@ -163,14 +163,14 @@ fn output(global: &Global) -> Output {
 }
 
 /// A command that fails says so itself, so only `-v` shows what is logged on the way; `serve` has nobody else to
-/// tell, so it logs warnings. With `--json` the log is JSON too, so that whoever reads standard error meets one
+/// tell, so it logs warnings, and what waits and runs whenever that has changed. With `--json` the log is JSON too, so that whoever reads standard error meets one
 /// language.
 fn log_to_stderr(cli: &Cli) {
     let global = &cli.global;
     let serves = matches!(cli.command, Command::Serve(_));
     let level = match (global.quiet, global.verbose) {
         (true, _) => "off",
-        (_, 0) if serves => "warn",
+        (_, 0) if serves => "warn,windlass::upkeep::depth=info",
         // That a store is away is something to know, whatever the command.
         (_, 0) => "error,windlass_engines::fallback=warn",
         (_, 1) => "info",

@@ -196,17 +196,37 @@ fn a_dry_run_shows_the_statements_and_makes_nothing() {
     assert_eq!(dir.ok(&["queue", "list", "--json"]).json().as_array().unwrap().len(), 5);
 }
 
+/// Reads the log of a program up to the line with these words, and gives that.
+fn log_line(child: &mut std::process::Child, words: &str) -> String {
+    let mut log = BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    while !line.contains(words) {
+        line.clear();
+        assert!(log.read_line(&mut line).unwrap() > 0, "expected the log to say {words:?}");
+    }
+    child.stderr = Some(log.into_inner());
+    line
+}
+
 /// Starts `job wait` and gives it back once it says that it has begun.
 fn begin_wait(dir: &Dir, id: &str) -> std::process::Child {
     let mut child = dir.command(&["job", "wait", id, "-v"]).spawn().unwrap();
-    let mut log = BufReader::new(child.stderr.take().unwrap());
-    let mut line = String::new();
-    while !line.contains(&format!("waiting for job {id}")) {
-        line.clear();
-        assert!(log.read_line(&mut line).unwrap() > 0, "the wait says when it begins");
-    }
-    child.stderr = Some(log.into_inner());
+    log_line(&mut child, &format!("waiting for job {id}"));
     child
+}
+
+#[cfg(unix)]
+#[test]
+fn the_log_of_serve_says_what_waits_and_runs_and_on_which_engine() {
+    let dir = with_type();
+    dir.ok(&["job", "enqueue", "t", "--delay", "1h"]);
+    let mut serve = dir.command(&["serve"]).spawn().unwrap();
+    let line = log_line(&mut serve, "what waits and runs");
+    for told in ["depth=1", "running=0", "shut_down=false", "active_engine=\"sqlite\""] {
+        assert!(line.contains(told), "{told}: {line}");
+    }
+    serve.kill().unwrap();
+    serve.wait().unwrap();
 }
 
 #[cfg(unix)]

@@ -1,4 +1,5 @@
-//! A warning when a queue's backlog passes its `warn_depth`: once when it passes, not at every look.
+//! What the log says of the store by itself: a line with what waits and runs, whenever that has changed; and a warning when
+//! a queue's backlog passes its `warn_depth`, once when it passes, not at every look.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -8,6 +9,7 @@ use windlass_core::admin::QueueStatus;
 use windlass_core::engine::Engine;
 use windlass_core::names::QueueName;
 
+use crate::snapshot::Snapshot;
 use crate::store;
 
 /// Counting what is due costs the store something.
@@ -16,6 +18,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(30);
 #[derive(Default)]
 pub(super) struct DepthWatch {
     deep: HashSet<QueueName>,
+    told: Option<Snapshot>,
     looked_at: Option<Instant>,
 }
 
@@ -25,12 +28,25 @@ impl DepthWatch {
             return;
         }
         self.looked_at = Some(Instant::now());
-        if let Ok(queues) = store::call(engine, |engine| async move { engine.queues().await }).await {
-            for queue in self.newly_deep(&queues) {
-                let depth = queue.counts.unfinished();
-                tracing::warn!(queue = %queue.spec.name, depth, "the backlog has passed its warn_depth");
-            }
+        let read =
+            |engine: Arc<dyn Engine>| async move { Ok((engine.queues().await?, engine.fallback().await?)) };
+        let Ok((queues, fallback)) = store::call(engine, read).await else { return };
+        for queue in self.newly_deep(&queues) {
+            let depth = queue.counts.unfinished();
+            tracing::warn!(queue = %queue.spec.name, depth, "the backlog has passed its warn_depth");
         }
+        if let Some(snapshot) = self.news(Snapshot::new(engine.info().name, queues, fallback)) {
+            tell(snapshot);
+        }
+    }
+
+    /// What is to be told: nothing, if it was told already.
+    fn news(&mut self, snapshot: Snapshot) -> Option<&Snapshot> {
+        let queues = Vec::new();
+        let now = Some(Snapshot { queues, ..snapshot });
+        let is_new = self.told != now;
+        self.told = now;
+        self.told.as_ref().filter(|_| is_new)
     }
 
     fn newly_deep<'a>(&mut self, queues: &'a [QueueStatus]) -> Vec<&'a QueueStatus> {
@@ -42,6 +58,26 @@ impl DepthWatch {
         let before = std::mem::replace(&mut self.deep, names);
         deep.into_iter().filter(|queue| !before.contains(&queue.spec.name)).collect()
     }
+}
+
+fn tell(snapshot: &Snapshot) {
+    let Snapshot { depth, ready, scheduled, parked, running, shut_down, .. } = snapshot;
+    let Snapshot { active_engine, primary_healthy, spill_size, fallback, .. } = snapshot;
+    tracing::info!(
+        depth,
+        ready,
+        scheduled,
+        parked,
+        running,
+        shut_down,
+        active_engine,
+        primary_healthy,
+        spill_size,
+        switches = fallback.as_ref().map(|fallback| fallback.switches),
+        spilled = fallback.as_ref().map(|fallback| fallback.spilled),
+        returned = fallback.as_ref().map(|fallback| fallback.returned),
+        "what waits and runs",
+    );
 }
 
 #[cfg(test)]
@@ -61,6 +97,13 @@ mod tests {
             totals: Totals::default(),
             oldest_ready: None,
         }
+    }
+
+    #[test]
+    fn what_waits_and_runs_is_told_again_only_when_it_has_changed() {
+        let mut watch = DepthWatch::default();
+        let mut is_told = |ready| watch.news(Snapshot::new("memory", vec![queue(ready)], None)).is_some();
+        assert_eq!([0, 0, 5, 5, 0].map(&mut is_told), [true, false, true, false, true]);
     }
 
     #[test]
