@@ -14,7 +14,7 @@ use windlass_core::enqueue::RequestId;
 use windlass_core::error::EngineError;
 use windlass_core::job::{Phase, Progress};
 use windlass_core::job_type::TypeSpec;
-use windlass_core::lease::{LeaseRequest, Leases, Renewal, TermId};
+use windlass_core::lease::{LeaseRelease, LeaseRequest, Leases, Renewal, TermId};
 use windlass_core::lease_watch::Suspicion;
 use windlass_core::names::{BreakerName, LimitName, QueueName};
 use windlass_core::policies::{Policies, Take};
@@ -121,9 +121,7 @@ pub(super) const ACTS: &[Act] = &[
     act("behind", false, |scene| async { scene.engine.behind(&gate(), 10).await.map(drop) }.boxed()),
     act("take_leases", true, act!(|scene| take_leases(scene))),
     act("renew_leases", true, act!(|scene| renew_leases(scene))),
-    act("release_leases", true, |scene| {
-        async { scene.engine.release_leases(&leases(scene)).await.map(drop) }.boxed()
-    }),
+    act("release_leases", true, act!(|scene| release_leases(scene))),
     act("leases_hold", false, |scene| {
         async { scene.engine.leases_hold(&leases(scene)).await.map(drop) }.boxed()
     }),
@@ -221,6 +219,11 @@ async fn take_leases(scene: &Scene) -> Result<()> {
 fn leases(scene: &Scene) -> Vec<windlass_core::lease::LeaseFence> {
     let other = windlass_core::lease::LeaseFence { duty: duty("prune"), ..scene.lease.clone() };
     vec![scene.lease.clone(), other]
+}
+
+async fn release_leases(scene: &Scene) -> Result<()> {
+    let releases: Vec<_> = leases(scene).iter().map(LeaseRelease::from).collect();
+    scene.engine.release_leases(&releases).await.map(drop)
 }
 
 async fn renew_leases(scene: &Scene) -> Result<()> {

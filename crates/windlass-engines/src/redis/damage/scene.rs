@@ -241,7 +241,7 @@ async fn take(engine: &RedisEngine) -> LeaseFence {
     let duties = vec![(duty("rescue"), Duration::from_secs(600)), (duty("prune"), Duration::from_secs(600))];
     let request = LeaseRequest { worker: AWAKE, id: TermId::from_random(fastrand::u128(..)), duties };
     match engine.take_leases(&request).await.unwrap()[..] {
-        [Taking::Taken(term), _] => LeaseFence { duty: duty("rescue"), term },
+        [Taking::Taken(term, _), _] => LeaseFence { duty: duty("rescue"), term },
         ref other => panic!("expected it to be free, got {other:?}"),
     }
 }
