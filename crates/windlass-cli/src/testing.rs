@@ -103,6 +103,7 @@ impl Shell {
                 version: "0".into(),
                 queues: queues.clone(),
                 types: types.clone(),
+                duties: Vec::new(),
                 lease: WORKER_LEASE * 1_000_000,
             };
             self.engine.register(card).await.unwrap();

@@ -255,6 +255,7 @@ async fn run_one(dir: &Dir, outcome: Outcome, output: &str) {
         version: "0".into(),
         queues: queues.clone(),
         types: types.clone(),
+        duties: Vec::new(),
         lease: WORKER_LEASE,
     };
     engine.register(card).await.unwrap();

@@ -79,6 +79,7 @@ mod tests {
             version: String::new(),
             queues: vec![],
             types: vec![],
+            duties: Vec::new(),
             lease: LEASE,
         };
         let proof = ProofOfLife::None;

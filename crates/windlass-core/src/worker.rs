@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::clock::Timestamp;
-use crate::names::{QueueName, TypeName};
+use crate::names::{DutyName, QueueName, TypeName};
 
 /// The identity of one start of one process: 128 random bits, never configured, never used again.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -40,6 +40,8 @@ pub struct WorkerCard {
     pub queues: Vec<QueueName>,
     /// The types it handles.
     pub types: Vec<TypeName>,
+    /// The duties that it could do for all: who stands by for one is chosen among those.
+    pub duties: Vec<DutyName>,
     /// Its sign of life is good for this long.
     pub lease: Duration,
 }

@@ -115,6 +115,7 @@ async fn prepare(engine: &Arc<dyn Engine>, retention_days: u32) {
         version: String::new(),
         queues: vec![queue()],
         types: vec![kind()],
+        duties: Vec::new(),
         lease: Duration::from_secs(600),
     };
     engine.register(card).await.expect("the engine is up");

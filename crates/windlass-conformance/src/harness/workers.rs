@@ -3,6 +3,7 @@
 use windlass_core::engine::{RescueRequest, Rescued};
 use windlass_core::lease_watch::Suspicion;
 use windlass_core::limits::{CRASHES_MAX, UPKEEP_BATCH_MAX, WORKER_LEASE};
+use windlass_core::names::DutyName;
 use windlass_core::worker::{Beat, Heartbeat, WorkerCard, WorkerId, WorkerSighting};
 
 use super::{Harness, MAIN, OTHER, SMALL, UP, all_types, queue, secs};
@@ -29,6 +30,7 @@ impl Harness {
             version: "0.0.0".to_owned(),
             queues: [MAIN, OTHER, SMALL].map(queue).to_vec(),
             types: all_types(),
+            duties: vec![DutyName::parse("rescue").expect("a plain name")],
             lease: WORKER_LEASE,
         }
     }

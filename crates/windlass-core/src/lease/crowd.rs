@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::limits::STAND_BYS;
 use crate::names::DutyName;
-use crate::worker::WorkerId;
+use crate::worker::{WorkerCard, WorkerId};
 
 /// A live worker, and the duties that it could do.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,6 +15,12 @@ pub struct Peer {
     pub worker: WorkerId,
     /// What it could do.
     pub duties: Vec<DutyName>,
+}
+
+impl From<&WorkerCard> for Peer {
+    fn from(card: &WorkerCard) -> Self {
+        Self { worker: card.id, duties: card.duties.clone() }
+    }
 }
 
 /// One process among those that live, for each of its duties. Only those that could do a duty share the looking at its lease:

@@ -76,6 +76,7 @@ impl Bench {
             version: String::new(),
             queues: vec![queue("default"), queue("bulk")],
             types: types.iter().map(|name| job_type(name)).collect(),
+            duties: Vec::new(),
             lease: LEASE,
         };
         at_once(self.engine.register(card)).unwrap();

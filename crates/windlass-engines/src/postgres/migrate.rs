@@ -34,6 +34,7 @@ const MIGRATIONS: &[(u32, &str, &str)] = &[
     (2, "policies", include_str!("migrations/0002_policies.sql")),
     (3, "leases", include_str!("migrations/0003_leases.sql")),
     (4, "deleted_types", include_str!("migrations/0004_deleted_types.sql")),
+    (5, "duties_of_workers", include_str!("migrations/0005_duties_of_workers.sql")),
 ];
 
 /// The lock under which migrations run; any number that nobody else uses.
@@ -172,6 +173,28 @@ mod tests {
     const NEWER: &[(u32, &[&str])] = &[
         (2, &["breakers", "look_at_tokens", "prune_rate_limits", "save_breaker", "take_tokens"]),
         (3, &["leases", "leases_hold", "release_leases", "renew_leases", "step_down", "take_leases"]),
+        (5, &["register", "live_workers"]),
+    ];
+
+    /// What these were before: up to which version, the name, and the text.
+    const OLDER: &[(u32, &str, &str)] = &[
+        (
+            4,
+            "register",
+            "INSERT INTO windlass.workers (
+                 id, since, seen_at, expires_at, beats, lease_micros, pid, host, version, queues, types
+             )
+             SELECT $2::uuid, at, at, at + $8::bigint * interval '1 microsecond', 0, $8::bigint, $4::bigint, $3::text,
+                 $5::text, $6::text[], $7::text[]
+             FROM (SELECT coalesce($1::timestamptz, now()) AS at) AS c ON CONFLICT DO NOTHING RETURNING id",
+        ),
+        (
+            4,
+            "live_workers",
+            "SELECT coalesce($1::timestamptz, now()), w.id, w.host, w.pid, w.version, w.queues, w.types, w.lease_micros,
+                 w.since, w.seen_at, w.expires_at, w.beats
+             FROM windlass.workers w WHERE w.died IS NULL ORDER BY w.id",
+        ),
     ];
 
     /// A sum over each migration's text, by which a change of one is noticed. Whoever has run it would never get the change:
@@ -181,6 +204,7 @@ mod tests {
         (2, 0xa350_a78a_8844_6c96),
         (3, 0x6b73_ccbd_11e4_ea01),
         (4, 0x2ff0_463b_329c_73e8),
+        (5, 0x8ba5_5249_5817_efb1),
     ];
 
     /// FNV-1a.
@@ -198,7 +222,9 @@ mod tests {
     fn statements_of(version: u32) -> impl Iterator<Item = (&'static str, &'static str)> {
         let is_newer =
             move |name: &str| NEWER.iter().any(|(since, names)| *since > version && names.contains(&name));
-        Statements::all().into_iter().filter(move |(name, _)| !is_newer(name))
+        let older = OLDER.iter().filter(move |(until, ..)| version <= *until);
+        let today = Statements::all().into_iter().filter(move |(name, _)| !is_newer(name));
+        today.chain(older.map(|(_, name, text)| (*name, *text)))
     }
 
     /// A schema as a version made it.

@@ -7,7 +7,7 @@ use windlass_core::claim::Fence;
 use windlass_core::error::EngineError;
 use windlass_core::gate::Gate;
 use windlass_core::job::JobId;
-use windlass_core::names::{QueueName, TypeName};
+use windlass_core::names::{DutyName, QueueName, TypeName};
 use windlass_core::settle::Transition;
 use windlass_core::worker::{Beat, Heartbeat, ProofOfLife, WorkerCard, WorkerId, WorkerSighting};
 
@@ -29,6 +29,7 @@ impl Store {
         let (pid, lease) = (i64::from(card.pid), micros(card.lease));
         let queues: Vec<_> = card.queues.iter().map(QueueName::as_str).collect();
         let types: Vec<_> = card.types.iter().map(TypeName::as_str).collect();
+        let duties: Vec<_> = card.duties.iter().map(DutyName::as_str).collect();
         let params = [
             instant(&now),
             uuid(&id),
@@ -38,6 +39,7 @@ impl Store {
             texts(&queues),
             texts(&types),
             number(&lease),
+            texts(&duties),
         ];
         let conn = self.work.get().await?;
         let rows = conn.write(&self.sql.register, &params).await?;
@@ -175,7 +177,7 @@ fn given_back(live: Live, now: windlass_core::clock::Timestamp) -> Move {
 fn read_sighting(row: &Row) -> Step<WorkerSighting> {
     let now = row.try_get::<_, Instant>(0)?.0;
     let seen_at = row.try_get::<_, Instant>(9)?.0;
-    let queues: Vec<&str> = row.try_get(5)?;
+    let (queues, duties): (Vec<&str>, Vec<&str>) = (row.try_get(5)?, row.try_get(13)?);
     let card = WorkerCard {
         id: row.try_get::<_, Bits>(1)?.into(),
         host: row.try_get(2)?,
@@ -183,6 +185,7 @@ fn read_sighting(row: &Row) -> Step<WorkerSighting> {
         version: row.try_get(4)?,
         queues: queues.into_iter().filter_map(|name| QueueName::parse(name).ok()).collect(),
         types: type_names(row.try_get(6)?),
+        duties: duties.into_iter().filter_map(|name| DutyName::parse(name).ok()).collect(),
         lease: Duration::from_micros(unsigned(row.try_get(7)?)),
     };
     Ok(WorkerSighting {

@@ -9,7 +9,7 @@ use windlass_core::clock::Timestamp;
 use windlass_core::error::EngineError;
 use windlass_core::gate::Gate;
 use windlass_core::limits::{UPKEEP_BATCH_MAX, WORKER_LEASE};
-use windlass_core::names::{QueueName, TypeName};
+use windlass_core::names::{DutyName, QueueName, TypeName};
 use windlass_core::worker::{Beat, Heartbeat, ProofOfLife, WorkerCard, WorkerId, WorkerSighting};
 
 use super::Store;
@@ -29,6 +29,9 @@ struct StoredCard {
     version: String,
     queues: Vec<QueueName>,
     types: Vec<TypeName>,
+    /// Cards that were written before there were duties have none.
+    #[serde(default)]
+    duties: Vec<DutyName>,
     lease_micros: i64,
 }
 
@@ -150,6 +153,7 @@ fn stored(card: &WorkerCard) -> StoredCard {
         version: card.version.clone(),
         queues: card.queues.clone(),
         types: card.types.clone(),
+        duties: card.duties.clone(),
         lease_micros: micros(card.lease),
     }
 }
@@ -184,6 +188,7 @@ fn read_card(id: WorkerId, card: StoredCard) -> WorkerCard {
         version: card.version,
         queues: card.queues,
         types: card.types,
+        duties: card.duties,
         lease: Duration::from_micros(u64::try_from(card.lease_micros).unwrap_or_default()),
     }
 }
@@ -191,7 +196,16 @@ fn read_card(id: WorkerId, card: StoredCard) -> WorkerCard {
 /// The card of a worker of which only the id is known.
 fn unknown_card(id: WorkerId) -> WorkerCard {
     let (host, version) = ("unknown".to_owned(), "unknown".to_owned());
-    WorkerCard { id, host, pid: 0, version, queues: Vec::new(), types: Vec::new(), lease: WORKER_LEASE }
+    WorkerCard {
+        id,
+        host,
+        pid: 0,
+        version,
+        queues: Vec::new(),
+        types: Vec::new(),
+        duties: Vec::new(),
+        lease: WORKER_LEASE,
+    }
 }
 
 /// Ids and tokens in turn.

@@ -28,6 +28,11 @@ pub const MIGRATIONS: &[Migration] = &[
     Migration { version: 3, name: "policies", sql: include_str!("migrations/0003_policies.sql") },
     Migration { version: 4, name: "spill", sql: include_str!("migrations/0004_spill.sql") },
     Migration { version: 5, name: "leases", sql: include_str!("migrations/0005_leases.sql") },
+    Migration {
+        version: 6,
+        name: "duties of workers",
+        sql: include_str!("migrations/0006_duties_of_workers.sql"),
+    },
 ];
 
 const VERSIONS: &str = "CREATE TABLE IF NOT EXISTS windlass_schema (

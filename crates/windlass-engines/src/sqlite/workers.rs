@@ -45,6 +45,7 @@ impl Work<'_> {
             card.version,
             to_json(&card.queues),
             to_json(&card.types),
+            to_json(&card.duties),
             i64::try_from(card.lease.as_micros()).unwrap_or(i64::MAX),
             self.now.as_micros(),
             self.now.plus(card.lease).as_micros(),
@@ -164,6 +165,7 @@ fn read_sighting(row: &Row<'_>, running: u64, now: Timestamp) -> Step<WorkerSigh
         version: row.get(3)?,
         queues: serde_json::from_str(&row.get::<_, String>(4)?).unwrap_or_default(),
         types: serde_json::from_str(&row.get::<_, String>(5)?).unwrap_or_default(),
+        duties: serde_json::from_str(&row.get::<_, String>(11)?).unwrap_or_default(),
         lease: Duration::from_micros(unsigned(row.get(6)?)),
     };
     Ok(WorkerSighting {

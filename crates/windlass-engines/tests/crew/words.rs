@@ -34,6 +34,7 @@ pub(crate) fn card(id: WorkerId) -> WorkerCard {
         version: "test".to_owned(),
         queues: vec![queue()],
         types: vec![kind()],
+        duties: Vec::new(),
         lease: Duration::from_secs(30),
     }
 }

@@ -149,6 +149,7 @@ pub(crate) fn card(id: WorkerId) -> WorkerCard {
         version: "test".to_owned(),
         queues: vec![queue("main"), queue("small")],
         types: vec![kind("work"), kind("small.work")],
+        duties: Vec::new(),
         lease: Duration::from_secs(30),
     }
 }

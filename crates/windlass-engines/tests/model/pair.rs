@@ -216,6 +216,7 @@ fn card(id: WorkerId, narrow: bool) -> WorkerCard {
         version: "0.0.0".to_owned(),
         queues: ["main", "other", "small"].map(queue).to_vec(),
         types,
+        duties: Vec::new(),
         lease: WORKER_LEASE,
     }
 }

@@ -241,6 +241,7 @@ pub(crate) fn card(id: WorkerId, pools: &[PoolSettings], lease: Duration) -> Wor
         version: env!("CARGO_PKG_VERSION").to_owned(),
         queues: pools.iter().flat_map(|pool| pool.scope.queues.clone()).collect(),
         types: pools.iter().flat_map(|pool| pool.scope.types.clone()).collect(),
+        duties: Vec::new(),
         lease,
     }
 }

@@ -135,6 +135,7 @@ async fn park(worker: &TestWorker, gate: &str) {
         version: String::new(),
         queues: vec![QueueName::parse("default").expect("it is a name")],
         types: vec![TypeName::parse("fetch").expect("it is a name")],
+        duties: Vec::new(),
         lease: SECOND,
     };
     engine.register(card.clone()).await.expect("it is new");

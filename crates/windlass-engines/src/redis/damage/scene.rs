@@ -68,6 +68,7 @@ pub(super) fn card(id: WorkerId, types: Vec<TypeName>) -> WorkerCard {
         version: "test".to_owned(),
         queues: vec![queue()],
         types,
+        duties: Vec::new(),
         lease: Duration::from_secs(30),
     }
 }

@@ -25,6 +25,7 @@ impl Body {
             version: String::new(),
             queues: plan.queues.clone(),
             types: plan.types.clone(),
+            duties: Vec::new(),
             lease: LEASE,
         };
         out.push(Wish::Send(part, Call::Register(card)));
