@@ -238,10 +238,10 @@ mod tests {
         assert_eq!(version(&conn).unwrap(), 0, "nothing was made");
     }
 
-    /// A database as the version before left it.
-    fn older_by_one() -> Connection {
+    /// A database as a version left it.
+    fn at_version(last: u32) -> Connection {
         let conn = Connection::open_in_memory().unwrap();
-        while version(&conn).unwrap() < newest() - 1 {
+        while version(&conn).unwrap() < last {
             apply_next(&conn).unwrap();
         }
         conn
@@ -249,7 +249,7 @@ mod tests {
 
     #[test]
     fn an_older_schema_is_brought_up_to_date_and_keeps_its_rows() {
-        let conn = older_by_one();
+        let conn = at_version(newest() - 1);
         let worker = "INSERT INTO workers VALUES (x'00', 'h', 1, '', '[]', '[]', 1, 1, 1, 1, 1, NULL, NULL)";
         conn.execute(worker, []).unwrap();
         assert!(
@@ -265,11 +265,12 @@ mod tests {
 
     #[test]
     fn a_table_of_the_users_with_the_name_of_a_new_one_of_ours_is_refused() {
-        let conn = older_by_one();
+        const BEFORE_LEASES: u32 = 4;
+        let conn = at_version(BEFORE_LEASES);
         conn.execute_batch("CREATE TABLE background_job_leases (colour)").unwrap();
         let why = refusal(&conn);
         assert!(why.contains("background_job_leases") && why.contains("name another file"), "{why}");
-        assert_eq!(version(&conn).unwrap(), newest() - 1, "nothing was made");
+        assert_eq!(version(&conn).unwrap(), BEFORE_LEASES, "nothing was made");
     }
 
     #[test]
