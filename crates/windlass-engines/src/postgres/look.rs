@@ -23,6 +23,8 @@ use super::value::{Instant, instant, texts};
 
 /// A look takes at most this part of the time, however much it has to walk over.
 const LOOK_PART: u32 = 50;
+/// But no more than this lies between two, unless one takes longer: others count on it.
+const LOOK_PAUSE_MAX: Duration = Duration::from_secs(30);
 /// A look that takes so long has walked over thousands of rows, and claims should not.
 const LONG_LOOK: Duration = Duration::from_millis(5);
 /// A queue from which nothing was claimed for this long is no longer looked at: workers ask at least once a day.
@@ -76,6 +78,10 @@ impl Sight {
     }
 }
 
+fn pause_after(took: Duration) -> Duration {
+    (took * LOOK_PART).min(LOOK_PAUSE_MAX.max(took))
+}
+
 impl Store {
     /// Looks from the very front, about once a second, for as long as the engine lives.
     pub(super) async fn keep_looking(store: Weak<Self>, every: Duration) {
@@ -84,18 +90,20 @@ impl Store {
             // may sleep: this is the poll itself.
             tokio::time::sleep(pause).await;
             let Some(store) = store.upgrade() else { return };
-            let start = Moment::now();
-            if let Err(fault) = store.look_around().await {
-                tracing::debug!(?fault, "a look for work failed");
-            }
-            let took = start.elapsed();
-            pause = every.max(took * LOOK_PART);
+            pause = match store.look_around().await {
+                Ok(()) => every.max(pause_after(store.look_takes())),
+                // How long it took says only for how long nobody answered.
+                Err(fault) => {
+                    tracing::debug!(?fault, "a look for work failed");
+                    every
+                }
+            };
         }
     }
 
     /// One look at all queues in use: positions step back to what was missed, and whoever waits is told.
     async fn look_around(&self) -> Step<()> {
-        self.mark_again().await?;
+        self.mark_again().await;
         let scopes = self.positions().in_use(Moment::now(), IN_USE_FOR);
         if scopes.is_empty() {
             return Ok(());
@@ -108,7 +116,10 @@ impl Store {
             self.listeners.tell(&Hint::Any);
             return Ok(());
         }
-        let due = sight.due(&scopes, self.estimated_now());
+        let (catalogue, now) = (self.catalogue(), self.estimated_now());
+        let mut due = sight.due(&scopes, now);
+        // What is paused is not to be had; that it is resumed changes the version.
+        due.retain(|queue| catalogue.queue(queue).is_some_and(|queue| !queue.is_paused(now)));
         due.iter().for_each(|queue| self.listeners.tell(&Hint::Queue(queue.clone())));
         let looked_at: HashSet<_> = scopes.into_iter().map(|scope| scope.queue).collect();
         self.listeners.tell(&Hint::Quiet(looked_at.difference(&due).cloned().collect()));
@@ -157,5 +168,16 @@ impl Store {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_look_takes_a_fiftieth_of_the_time_and_comes_every_half_minute_all_the_same() {
+        let pauses = [2, 200, 2_000, 60_000].map(|millis| pause_after(Duration::from_millis(millis)));
+        assert_eq!(pauses.map(|pause| pause.as_millis()), [100, 10_000, 30_000, 60_000]);
     }
 }

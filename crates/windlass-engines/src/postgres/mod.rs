@@ -60,7 +60,7 @@ use windlass_core::breaker::BreakerState;
 use windlass_core::claim::{ClaimAnswer, ClaimRequest, Fence, Outlook};
 use windlass_core::clock::{Clock, Timestamp};
 use windlass_core::engine::{
-    Admin, Declaration, Durability, Engine, EngineInfo, HintListener, RescueRequest, Rescued, Result,
+    Admin, Declaration, Durability, Engine, EngineInfo, Hint, HintListener, RescueRequest, Rescued, Result,
 };
 use windlass_core::enqueue::{EnqueueRequest, Enqueued, RequestId};
 use windlass_core::error::EngineError;
@@ -240,15 +240,23 @@ impl Store {
         let queues = conn.ask(&self.sql.load_queues, &[]).await?;
         let types = conn.ask(&self.sql.load_types, &[]).await?;
         let read = Arc::new(Catalogue::read(version, &queues, &types)?);
-        if self.catalogue().has_other_types_than(&read) {
-            // What claims ask for of each queue changes with it.
+        if self.keep(read) {
+            // What claims ask for of each queue changes with it: whoever waits asks anew, and is looked for by that.
             self.positions().forget_uses();
-        }
-        let mut kept = self.catalogue.write().unwrap_or_else(PoisonError::into_inner);
-        if read.version > kept.version {
-            *kept = read;
+            self.listeners.tell(&Hint::Any);
         }
         Ok(())
+    }
+
+    /// Keeps what was read, unless somebody has read something newer. Tells whether other types are in the queues now.
+    fn keep(&self, read: Arc<Catalogue>) -> bool {
+        let mut kept = self.catalogue.write().unwrap_or_else(PoisonError::into_inner);
+        if read.version <= kept.version {
+            return false;
+        }
+        let has_others = kept.has_other_types_than(&read);
+        *kept = read;
+        has_others
     }
 
     fn catalogue(&self) -> Arc<Catalogue> {

@@ -199,11 +199,14 @@ impl Store {
     }
 
     /// Writes the marks again that others would soon take for forgotten.
-    pub(super) async fn mark_again(&self) -> Step<()> {
+    pub(super) async fn mark_again(&self) {
         let old = self.appetite().old_marks(Moment::now());
-        if !old.is_empty() {
-            self.write_appetite(&Told { mark: old, ..Told::default() }).await?;
+        if old.is_empty() {
+            return;
         }
-        Ok(())
+        if let Err(fault) = self.write_appetite(&Told { mark: old, ..Told::default() }).await {
+            tracing::debug!(?fault, "the store was not told again who waits");
+            self.appetite().forget_marks();
+        }
     }
 }

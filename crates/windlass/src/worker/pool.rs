@@ -120,6 +120,8 @@ pub struct Pool {
     claims: Claims,
     settler: Settler,
     room: VecDeque<Waiting>,
+    /// When the store last kept anything from starting.
+    held_up_until: Moment,
     running: HashMap<Fence, Running>,
     prefetch_max: u32,
     tokens: Box<dyn FnMut() -> ClaimToken + Send>,
@@ -152,6 +154,7 @@ impl Pool {
             claims,
             settler: Settler::default(),
             room: VecDeque::new(),
+            held_up_until: Moment::ZERO,
             running: HashMap::new(),
             prefetch_max: u32::MAX,
             tokens,
@@ -181,6 +184,9 @@ impl Pool {
 
     /// Takes in what happened.
     pub fn on(&mut self, event: Event, now: Moment) {
+        if !self.may_start() {
+            self.held_up_until = now;
+        }
         match event {
             Event::Hint => self.claims.hint(),
             Event::Quiet => self.claims.polled(now),
@@ -221,7 +227,8 @@ impl Pool {
     /// When what waits for a slot has waited for too long. While the store is slow to take ends, that is no handler's fault.
     fn give_back_at(&self) -> Moment {
         let oldest = self.room.front().filter(|_| self.may_start());
-        oldest.map_or(Moment::MAX, |waiting| waiting.since.saturating_add(GIVE_BACK_AFTER))
+        let since = |waiting: &Waiting| waiting.since.max(self.held_up_until);
+        oldest.map_or(Moment::MAX, |waiting| since(waiting).saturating_add(GIVE_BACK_AFTER))
     }
 
     /// When to claim if nothing happens. While settling fails nothing is claimed, and its answer is an event.

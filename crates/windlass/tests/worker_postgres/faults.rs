@@ -12,7 +12,7 @@ use windlass::core::job::JobId;
 use windlass::core::worker::WorkerSighting;
 use windlass::postgres::{PostgresEngine, PostgresOptions};
 use windlass::{Client, EnqueueError, Worker, WorkerOptions};
-use windlass_conformance::history::{Event, FaultKind, Rules, Uid, check, dump};
+use windlass_conformance::history::{Entry, Event, FaultKind, Rules, Uid, check, dump};
 use windlass_servers::postgres::{Options, Server};
 use windlass_servers::proxy::Proxy;
 
@@ -32,6 +32,7 @@ const LEASE: Duration = Duration::from_millis(500);
 const AFTERMATH: Duration = Duration::from_secs(2);
 const KILLS: usize = 5;
 const CUTS: usize = 25;
+const FREEZES_MAX: usize = 20;
 
 fn options() -> WorkerOptions {
     let sweep_every = LEASE / 5;
@@ -74,10 +75,12 @@ impl Place {
         self.workers[0].client()
     }
 
-    /// Waits until so many more lines stand in the book, so that the next fault hits something.
-    async fn let_work(&self, lines: usize) {
-        let (start, before) = (Instant::now(), self.book.read().entries.len());
-        while self.book.read().entries.len() < before + lines {
+    /// Waits until so many more jobs have begun or ended, so that the next fault hits something.
+    async fn let_work(&self, more: usize) {
+        let is_work = |entry: &Entry| matches!(entry.event, Event::Start { .. } | Event::End { .. });
+        let count = || self.book.read().entries.into_iter().filter(is_work).count();
+        let (start, before) = (Instant::now(), count());
+        while count() < before + more {
             assert!(start.elapsed() < PATIENCE, "expected everybody to go on after a fault");
             // may sleep: there is no signal for what others write down.
             tokio::time::sleep(Duration::from_millis(10)).await;
@@ -106,6 +109,12 @@ impl Place {
             record.job.payload.decode::<Errand>().ok().map(|errand| errand.uid)
         };
         history.entries.extend(dump(&**engine, uid_of).await.expect("the server is up"));
+        for entry in &history.entries {
+            let Event::Final { job, .. } = &entry.event else { continue };
+            let attempts = engine.attempts(*job).await.expect("the server is up");
+            let ends = attempts.iter().filter(|attempt| attempt.ending == AttemptEnding::Succeeded);
+            assert_eq!(ends.count(), 1, "{attempts:?}");
+        }
         let verdict = check(&history, &Rules::default());
         println!("{verdict}");
         assert!(verdict.is_clean(), "{verdict}");
@@ -189,10 +198,14 @@ async fn a_worker_that_stands_still_until_its_jobs_were_rescued_ends_none_of_the
     let place = Place::start().await;
     let process = Process::start(&place.server.url(), &place.book);
     let mut robbed = 0;
-    while robbed == 0 {
+    for _ in 0..FREEZES_MAX {
         place.let_work(100).await;
-        robbed = freeze_until_rescued(&place, &process).await;
+        robbed += freeze_until_rescued(&place, &process).await;
+        if robbed > 0 {
+            break;
+        }
     }
+    assert!(robbed > 0, "expected it to have something in its hands in one of {FREEZES_MAX} tries");
     process.end();
     place.end().await;
 }
@@ -220,8 +233,13 @@ async fn freeze_until_rescued(place: &Place, process: &Process) -> usize {
     for id in held.expect("the server is up").lines() {
         let id = JobId(id.parse().expect("a number"));
         let attempts = place.client().engine().attempts(id).await.expect("the server is up");
-        let of_the_frozen = attempts.iter().filter(|attempt| attempt.worker == worker);
-        robbed += of_the_frozen.filter(|attempt| attempt.ending == AttemptEnding::Crashed).count();
+        let ends = attempts.iter().filter(|attempt| attempt.worker == worker).map(|attempt| &attempt.ending);
+        let ends: Vec<_> = ends.collect();
+        // What it had ended before it stood still is over; what was taken back from it, it ends no more.
+        if ends.contains(&&AttemptEnding::Crashed) {
+            assert!(!ends.contains(&&AttemptEnding::Succeeded), "{attempts:?}");
+            robbed += 1;
+        }
     }
     robbed
 }

@@ -65,6 +65,10 @@ async fn idle_worker() -> (Server, Worker) {
     // Upkeep is not polling, and has a price of its own.
     let options = WorkerOptions { upkeep: false, ..WorkerOptions::default() };
     let worker = Worker::start(engine, handlers.handle(run::<4>), options).await.expect("it starts");
+    // What waits in a queue that is paused is not to be had, and costs nothing either.
+    let (client, low) = (worker.client(), "low".parse().expect("a plain name"));
+    client.engine().pause(&low, None, None).await.expect("the server is up");
+    client.enqueue(Errand::<3>).await.expect("it is taken");
     let start = Instant::now();
     while !is_at_rest(&server.log()) {
         assert!(start.elapsed() < PATIENCE, "expected it to look for work, and for nothing else");

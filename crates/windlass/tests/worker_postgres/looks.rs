@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use windlass::core::engine::Declaration;
 use windlass::core::job::Phase;
-use windlass::core::names::QueueName;
+use windlass::core::names::{QueueName, TypeName};
 use windlass::postgres::{Periods, PostgresEngine, PostgresOptions};
-use windlass::{JobId, QueueSpec, WorkerOptions};
-use windlass_servers::postgres::Session;
+use windlass::{JobId, QueueSpec, TypeSpec, WorkerOptions};
+use windlass_servers::postgres::{Options, Server, Session};
 
 use crate::bench::{Act, Bench};
 
@@ -21,9 +21,13 @@ fn default_queue() -> QueueName {
 
 /// A worker that hears nothing and does not poll within an hour: only the engine looks.
 async fn worker_that_only_looks(schema: &str) -> Bench {
-    let periods = Periods { look_every: SOON, ..Periods::default() };
+    worker_at(&crate::url(), schema, Periods::default().answer_within).await
+}
+
+async fn worker_at(url: &str, schema: &str, answer_within: Duration) -> Bench {
+    let periods = Periods { look_every: SOON, answer_within, ..Periods::default() };
     let place = PostgresOptions { schema: schema.to_owned(), periods, listen: false, ..Default::default() };
-    let engine = PostgresEngine::connect(&crate::url(), place).await.expect("the server is up");
+    let engine = PostgresEngine::connect(url, place).await.expect("the server is up");
     let queues = QueueSpec::built_in().into_iter();
     let queues = queues.map(|queue| QueueSpec { poll_interval: HOUR, concurrency: 1, ..queue }).collect();
     let options = WorkerOptions { queues, upkeep: false, sweep_every: SOON, ..WorkerOptions::default() };
@@ -62,6 +66,34 @@ async fn a_queue_that_another_process_resumes_is_found_by_the_look() {
     let mut psql = Session::start(&crate::url()).expect("psql starts");
     let id = put(&mut psql, &schema, "0 seconds");
     elsewhere.resume(&default_queue()).await.expect("it is resumed");
+    assert_eq!(bench.started().await, (id, 1));
+}
+
+#[tokio::test]
+async fn a_queue_that_another_process_gives_a_type_is_looked_at_as_before() {
+    let schema = crate::fresh_schema();
+    let mut bench = worker_that_only_looks(&schema).await;
+    let elsewhere = crate::open(&schema);
+    let new = TypeSpec::new(TypeName::parse("theirs").expect("a plain name"), default_queue());
+    elsewhere.declare(Declaration { queues: Vec::new(), types: vec![new] }).await.expect("it is declared");
+    // Whoever of this process reads it first, all others have to learn of it.
+    bench.engine.queues().await.expect("the server is up");
+    let mut psql = Session::start(&crate::url()).expect("psql starts");
+    let id = put(&mut psql, &schema, "0 seconds");
+    assert_eq!(bench.started().await, (id, 1));
+}
+
+#[tokio::test]
+async fn a_look_that_got_no_answer_is_soon_followed_by_another() {
+    let server = Server::start(&Options { fsync: false, ..Options::default() }).expect("it starts");
+    let answer_within = Duration::from_secs(1);
+    let mut bench = worker_at(&server.url(), "windlass", answer_within).await;
+    server.freeze().expect("it is there");
+    // may sleep: so long the server answers nothing, and each look is given up once.
+    tokio::time::sleep(answer_within * 2).await;
+    server.thaw().expect("it is there");
+    let mut psql = Session::start(&server.url()).expect("psql starts");
+    let id = put(&mut psql, "windlass", "0 seconds");
     assert_eq!(bench.started().await, (id, 1));
 }
 

@@ -48,7 +48,15 @@ fn what_waits_because_the_store_takes_no_ends_stays() {
     bench.end(running[0], Duration::from_millis(5));
     bench.settle_answered(Err(Trouble::NotDone));
     bench.now = GIVE_BACK_AFTER * 2;
-    let effects = bench.effects();
-    let back = settled(&effects).into_iter();
-    assert_eq!(back.filter(|end| matches!(end.transition, Transition::Release { .. })).count(), 0);
+    let is_back = |end: &&Settlement| matches!(end.transition, Transition::Release { .. });
+    assert_eq!(settled(&bench.effects()).iter().filter(is_back).count(), 0);
+    bench.now = GIVE_BACK_AFTER * 3;
+    let effects = bench.settle_answered(Ok(vec![Settled::Applied]));
+    assert_eq!(
+        settled(&effects).iter().filter(is_back).count(),
+        0,
+        "the store takes ends again, and it may start soon"
+    );
+    bench.now = GIVE_BACK_AFTER * 4;
+    assert_eq!(settled(&bench.effects()).iter().filter(is_back).count(), 1);
 }
