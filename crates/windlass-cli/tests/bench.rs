@@ -136,6 +136,7 @@ fn every_scenario_gives_figures_on_redis() {
     let report = measure(&Dir::new(), &[("REDIS_URL", &url)], &["--engine", "redis"]);
     assert_eq!(report["engine"], "redis");
     assert_plausible(&report);
+    assert_has(&report, &[("drain", &["bytes_per_waiting_job", "bytes_per_done_job"])]);
 }
 
 #[test]

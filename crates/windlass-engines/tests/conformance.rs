@@ -64,6 +64,17 @@ fn postgres_runs_every_behaviour_and_skips_none() {
 /// A namespace of its own on the server that all tests of a run share.
 #[cfg(feature = "redis")]
 async fn in_redis() -> Fixture {
+    in_redis_by_scripts_of(None).await
+}
+
+/// The same by the scripts that Redis 5 and 6 get. Newer servers take them too.
+#[cfg(feature = "redis")]
+async fn in_redis_by_old_scripts() -> Fixture {
+    in_redis_by_scripts_of(Some(6)).await
+}
+
+#[cfg(feature = "redis")]
+async fn in_redis_by_scripts_of(scripts_of: Option<u32>) -> Fixture {
     use windlass_engines::redis::{RedisEngine, RedisOptions};
 
     let clock = Arc::new(ManualClock::default());
@@ -71,6 +82,7 @@ async fn in_redis() -> Fixture {
     let options = RedisOptions {
         namespace: format!("suite-{:016x}", fastrand::u64(..)),
         clock: Some(clock.clone()),
+        scripts_of,
         ..RedisOptions::default()
     };
     start_at_a_border(&url, &options.namespace);
@@ -91,10 +103,15 @@ fn start_at_a_border(url: &str, namespace: &str) {
 windlass_conformance::suite!(redis, in_redis);
 
 #[cfg(feature = "redis")]
+windlass_conformance::suite!(redis_by_old_scripts, in_redis_by_old_scripts);
+
+#[cfg(feature = "redis")]
 #[test]
 fn redis_runs_every_behaviour_and_skips_none() {
     assert_eq!(redis::BEHAVIOURS, windlass_conformance::BEHAVIOURS);
     assert_eq!(redis::SKIPS, []);
+    assert_eq!(redis_by_old_scripts::BEHAVIOURS, windlass_conformance::BEHAVIOURS);
+    assert_eq!(redis_by_old_scripts::SKIPS, []);
 }
 
 #[test]

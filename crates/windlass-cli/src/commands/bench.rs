@@ -16,6 +16,7 @@ mod drain;
 mod pickup;
 mod ground;
 mod rest;
+mod memory;
 mod by_hand;
 mod bed;
 mod session;

@@ -69,6 +69,9 @@ impl Address {
     }
 
     fn client_of(&self, info: ConnectionInfo) -> Step<Client> {
+        // The driver would tell its name, by a command that Redis 7.2 brought.
+        let settings = info.redis_settings().clone().set_skip_set_lib_name();
+        let info = info.set_redis_settings(settings);
         let place = info.addr().to_string();
         if matches!(info.addr(), ConnectionAddr::TcpTls { .. }) {
             choose_provider();

@@ -86,6 +86,19 @@ async fn a_call_that_is_damaged_leaves_everything_as_it_was() {
     }
 }
 
+/// Everything that an engine can be asked, on this server, with scripts of the form that servers of this version want.
+pub(super) async fn do_everything(url: &str, scripts_of: u32) {
+    let mut sent = BTreeSet::new();
+    for act in ACTS {
+        let scene = Scene::on(url, Some(scripts_of)).await;
+        (act.run)(&scene).await.unwrap_or_else(|error| panic!("{}: {error}", act.name));
+        sent.extend(scene.store().damage.sent.lock().unwrap().clone());
+    }
+    for (name, script) in Scripts::for_server(scripts_of).all() {
+        assert!(sent.contains(&script.sha), "{name} was not sent in this form");
+    }
+}
+
 /// Rows that only some jobs have, so that others of the same call come before them; and who must not get past them.
 const ROWS: [(&str, &[&str]); 2] = [
     (

@@ -110,6 +110,8 @@ struct Store {
     /// By which connection it was asked.
     asked_by: AtomicU64,
     allow_eviction: bool,
+    /// Whose form of scripts is used, if not the server's own.
+    scripts_of: Option<u32>,
     /// Which store this is, and what it knows; one that comes back empty is another.
     opened: RwLock<Arc<Opened>>,
     /// Held by whoever opens another store.
@@ -140,6 +142,7 @@ impl RedisEngine {
             server: RwLock::default(),
             asked_by: AtomicU64::new(0),
             allow_eviction: options.allow_eviction,
+            scripts_of: options.scripts_of,
             opened: RwLock::default(),
             opening: tokio::sync::Mutex::default(),
             declared: Mutex::default(),

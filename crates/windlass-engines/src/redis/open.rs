@@ -38,6 +38,9 @@ pub struct RedisOptions {
     /// How patient the engine is. Only tests change it.
     #[doc(hidden)]
     pub periods: Periods,
+    /// The first number of the version whose form of scripts is used, if not the server's own. Only tests change it.
+    #[doc(hidden)]
+    pub scripts_of: Option<u32>,
 }
 
 /// How patient an engine is.
@@ -76,6 +79,7 @@ impl Default for RedisOptions {
             listen: true,
             clock: None,
             periods: Periods::default(),
+            scripts_of: None,
         }
     }
 }

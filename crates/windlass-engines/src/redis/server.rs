@@ -180,7 +180,8 @@ impl Store {
         let mut server = self.server.write().unwrap_or_else(PoisonError::into_inner);
         let fitting = server.as_ref().filter(|known| known.facts.major() == facts.major());
         let scripts = fitting.map(|known| known.scripts.clone());
-        let scripts = scripts.unwrap_or_else(|| Arc::new(Scripts::for_server(facts.major())));
+        let form = self.scripts_of.unwrap_or_else(|| facts.major());
+        let scripts = scripts.unwrap_or_else(|| Arc::new(Scripts::for_server(form)));
         *server = Some(Arc::new(KnownServer { facts, scripts }));
     }
 

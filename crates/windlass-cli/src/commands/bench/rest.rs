@@ -26,10 +26,7 @@ const AT_WORK: [&str; 4] = [
 
 /// Waits until the server has nothing left to do. What it begins by itself later belongs to the measured part.
 pub(super) async fn of_redis(url: &RedisUrl) -> Result<(), Failure> {
-    let client = Client::open(url.secret()).map_err(failed)?;
-    let config = AsyncConnectionConfig::new().set_response_timeout(Some(ANSWER_WITHIN));
-    let mut connection =
-        client.get_multiplexed_async_connection_with_config(&config).await.map_err(failed)?;
+    let mut connection = connect(url).await?;
     let started = Instant::now();
     while let Some(work) = at_work(&mut connection).await? {
         if started.elapsed() > REST_WITHIN {
@@ -40,6 +37,13 @@ pub(super) async fn of_redis(url: &RedisUrl) -> Result<(), Failure> {
         tokio::time::sleep(LOOK_EVERY).await;
     }
     Ok(())
+}
+
+/// A connection of our own, to ask the server about itself.
+pub(super) async fn connect(url: &RedisUrl) -> Result<MultiplexedConnection, Failure> {
+    let client = Client::open(url.secret()).map_err(failed)?;
+    let config = AsyncConnectionConfig::new().set_response_timeout(Some(ANSWER_WITHIN));
+    client.get_multiplexed_async_connection_with_config(&config).await.map_err(failed)
 }
 
 /// What the server is still at.

@@ -108,16 +108,22 @@ pub(super) struct Scene {
 
 impl Scene {
     pub(super) async fn new() -> Self {
+        let url = windlass_servers::shared::redis_url().expect("a Redis server");
+        Self::on(&url, None).await
+    }
+
+    /// On this server, with scripts of the form that servers of this version want, if not its own.
+    pub(super) async fn on(url: &str, scripts_of: Option<u32>) -> Self {
         let namespace = format!("scene-{:016x}", fastrand::u64(..));
         let clock = Arc::new(ManualClock::starting_at(Timestamp::parse("2026-01-01T00:00:00Z").unwrap()));
         let options = RedisOptions {
             namespace: namespace.clone(),
             clock: Some(clock.clone()),
             listen: false,
+            scripts_of,
             ..RedisOptions::default()
         };
-        let url = windlass_servers::shared::redis_url().expect("a Redis server");
-        let engine = RedisEngine::connect(&url, options).await.unwrap();
+        let engine = RedisEngine::connect(url, options).await.unwrap();
         Self::furnish(engine, clock, namespace).await
     }
 

@@ -7,7 +7,8 @@ use crate::redis::keys::Keys;
 
 /// Every command and every option that stands in a script or is sent by this engine, with the version of Redis that
 /// brought it in the form in which it is used here.
-const KNOWN: [(&str, (u32, u32)); 59] = [
+const KNOWN: [(&str, (u32, u32)); 62] = [
+    ("CLUSTER", (3, 0)),
     ("CONFIG", (2, 0)),
     ("COUNT", (2, 8)),
     ("EVAL", (2, 6)),
@@ -31,12 +32,14 @@ const KNOWN: [(&str, (u32, u32)); 59] = [
     ("LREM", (1, 0)),
     ("LTRIM", (1, 0)),
     ("NX", (3, 0)),
+    ("PING", (1, 0)),
     ("PUBLISH", (2, 0)),
     ("RPUSH", (2, 4)),
     ("SADD", (2, 4)),
     ("SCARD", (1, 0)),
     ("SET", (1, 0)),
     ("SISMEMBER", (1, 0)),
+    ("SLOWLOG", (2, 2)),
     ("SMEMBERS", (1, 0)),
     ("SRANDMEMBER", (2, 6)),
     ("SREM", (2, 4)),
@@ -147,17 +150,67 @@ fn scripts_use_no_other_library_of_the_server() {
 fn every_command_that_this_engine_sends_existed_in_redis_5() {
     let known = known();
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/redis");
-    let mut seen = 0;
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        let Ok(text) = std::fs::read_to_string(&path) else { continue };
-        for sent in text.split("redis::cmd(\"").skip(1).chain(text.split("self.command(\"").skip(1)) {
-            let word = sent.split('"').next().unwrap();
-            assert!(known.contains(word), "{} sends {word}", path.display());
-            seen += 1;
+    let (mut commands, mut options) = (0, 0);
+    for folder in [folder.clone(), folder.join("doctor")] {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let Ok(text) = std::fs::read_to_string(&path) else { continue };
+            for sent in text.split("redis::cmd(\"").skip(1).chain(text.split("self.command(\"").skip(1)) {
+                let word = sent.split('"').next().unwrap();
+                assert!(known.contains(word), "{} sends {word}", path.display());
+                commands += 1;
+            }
+            let words = text.split("arg(\"").skip(1).map(|rest| rest.split('"').next().unwrap());
+            for word in words.filter(|word| word.bytes().all(|b| b.is_ascii_uppercase())) {
+                assert!(known.contains(word), "{} sends the option {word}", path.display());
+                options += 1;
+            }
         }
     }
-    assert!(seen >= 5, "the engine sends its commands by other words now");
+    assert!(commands >= 10 && options >= 5, "the engine sends its commands by other words now");
+}
+
+/// What the server has counted: commands, each with a part of it behind a bar if it has parts.
+async fn commands_seen(connection: &mut redis::aio::MultiplexedConnection) -> BTreeSet<String> {
+    let info: String = redis::cmd("INFO").arg("commandstats").query_async(connection).await.unwrap();
+    let names = info.lines().filter_map(|line| line.strip_prefix("cmdstat_")?.split(':').next());
+    names.map(str::to_uppercase).collect()
+}
+
+#[tokio::test]
+async fn with_the_scripts_of_an_older_server_everything_is_done_by_commands_that_it_has() {
+    let known = known();
+    let server =
+        windlass_servers::redis::Server::start(&windlass_servers::redis::Options::default()).unwrap();
+    crate::redis::damage::do_everything(&server.url(), 6).await;
+    let client = redis::Client::open(server.url()).unwrap();
+    let mut connection = client.get_multiplexed_async_connection().await.unwrap();
+    // Our own connection tells its name before it asks, and whoever starts a server asks whether it is up, and goes.
+    let is_ours = |name: &String| name.starts_with("CLIENT") || name == "QUIT";
+    let seen: BTreeSet<_> =
+        commands_seen(&mut connection).await.into_iter().filter(|name| !is_ours(name)).collect();
+    assert!(seen.len() > 30, "{seen:?}");
+    for name in &seen {
+        // Of commands with parts only these are sent, and they are as old.
+        let is_known = known.contains(name.as_str()) || name == "CONFIG|GET";
+        assert!(is_known, "{name} was sent; look up since when it exists: {seen:?}");
+    }
+}
+
+#[tokio::test]
+async fn no_connection_of_an_engine_tells_its_name_by_a_command_that_older_servers_lack() {
+    let server =
+        windlass_servers::redis::Server::start(&windlass_servers::redis::Options::default()).unwrap();
+    let (url, options) = (server.url(), crate::redis::RedisOptions::default());
+    let engine = crate::redis::RedisEngine::connect(&url, options).await.unwrap();
+    // A connection of another kind: it must not tell its name either, to count only those of the engine.
+    let info = redis::IntoConnectionInfo::into_connection_info(server.url()).unwrap();
+    let settings = info.redis_settings().clone().set_skip_set_lib_name();
+    let client = redis::Client::open(info.set_redis_settings(settings)).unwrap();
+    let mut connection = client.get_multiplexed_async_connection().await.unwrap();
+    let seen = commands_seen(&mut connection).await;
+    assert!(!seen.iter().any(|name| name.starts_with("CLIENT") || name.starts_with("HELLO")), "{seen:?}");
+    drop(engine);
 }
 
 #[tokio::test]

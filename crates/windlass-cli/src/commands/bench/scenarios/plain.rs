@@ -3,14 +3,21 @@
 use super::super::drain::drain;
 use super::super::figures::Figures;
 use super::super::ground::Ground;
-use super::super::load;
+use super::super::{load, memory};
 use crate::exit::Failure;
 
 pub(super) async fn run(ground: &Ground<'_>) -> Result<Figures, Failure> {
     let jobs = ground.args.jobs;
     forget_peak();
-    load::fill(&ground.client().await?, jobs, |_| load::draft(), ground.progress).await?;
-    let figures = drain(ground, jobs, &[]).await?.figures();
+    let client = ground.client().await?;
+    let empty = memory::used(ground).await?;
+    load::fill(&client, jobs, |_| load::draft(), ground.progress).await?;
+    let full = memory::used(ground).await?;
+    let figures = drain(ground, jobs, &[])
+        .await?
+        .figures()
+        .and(memory::per_job("bytes_per_waiting_job", empty, full, jobs))
+        .and(memory::per_job("bytes_per_done_job", empty, memory::used(ground).await?, jobs));
     Ok(match peak_rss_mb() {
         Some(megabytes) => figures.with("peak_rss_mb", megabytes),
         None => figures,
