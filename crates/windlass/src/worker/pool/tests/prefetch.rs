@@ -2,16 +2,16 @@
 
 use super::*;
 
-/// A pool whose handlers were fast, with two jobs that wait for a slot.
-fn with_two_waiting() -> (Bench, Vec<Fence>) {
+/// A pool whose handlers were fast, with so many jobs that wait for a slot.
+fn with_waiting(jobs: u32) -> (Bench, Vec<Fence>) {
     let mut bench = Bench::new();
     let request = bench.claim();
     let mut running = starts(&bench.answer(&request, 3, MORE));
     let effects = bench.end(running.remove(0), Duration::from_millis(5));
     bench.settle_answered(Ok(vec![Settled::Applied]));
     let request = claims(effects).remove(0);
-    running.extend(starts(&bench.answer(&request, 3, NOTHING)));
-    assert_eq!((running.len(), bench.pool.held()), (3, 5));
+    running.extend(starts(&bench.answer(&request, jobs + 1, NOTHING)));
+    assert_eq!((running.len(), bench.pool.held()), (3, 3 + jobs as usize));
     (bench, running)
 }
 
@@ -27,7 +27,7 @@ fn fast_jobs_are_prefetched_and_slow_ones_are_not() {
 
 #[test]
 fn what_waits_for_half_a_second_goes_back_and_nothing_more_is_prefetched() {
-    let (mut bench, running) = with_two_waiting();
+    let (mut bench, running) = with_waiting(2);
     let too_late = GIVE_BACK_AFTER;
     bench.now = too_late - Duration::from_millis(1);
     assert!(settled(&bench.effects()).is_empty());
@@ -43,20 +43,24 @@ fn what_waits_for_half_a_second_goes_back_and_nothing_more_is_prefetched() {
 }
 
 #[test]
-fn what_waits_because_the_store_takes_no_ends_stays() {
-    let (mut bench, running) = with_two_waiting();
-    bench.end(running[0], Duration::from_millis(5));
+fn what_waits_because_the_store_takes_no_ends_stays_until_it_has_had_its_time() {
+    let (mut bench, running) = with_waiting(4);
+    for fence in &running[..2] {
+        let report = AttemptReport::default();
+        bench.pool.on(Event::Ended { fence: *fence, outcome: Outcome::Done(None), report }, bench.now);
+    }
+    assert_eq!(starts(&bench.effects()).len(), 2, "two others are left");
     bench.settle_answered(Err(Trouble::NotDone));
     bench.now = GIVE_BACK_AFTER * 2;
     let is_back = |end: &&Settlement| matches!(end.transition, Transition::Release { .. });
-    assert_eq!(settled(&bench.effects()).iter().filter(is_back).count(), 0);
+    let effects = bench.effects();
+    assert_eq!(settled(&effects).iter().filter(is_back).count(), 0);
     bench.now = GIVE_BACK_AFTER * 3;
-    let effects = bench.settle_answered(Ok(vec![Settled::Applied]));
-    assert_eq!(
-        settled(&effects).iter().filter(is_back).count(),
-        0,
-        "the store takes ends again, and it may start soon"
-    );
+    let effects = bench.settle_answered(Ok(vec![Settled::Applied; settled(&effects).len()]));
+    assert_eq!(settled(&effects).iter().filter(is_back).count(), 0, "the store takes ends again");
+    while !bench.sent.is_empty() {
+        bench.settle_answered(Ok(vec![Settled::Applied]));
+    }
     bench.now = GIVE_BACK_AFTER * 4;
-    assert_eq!(settled(&bench.effects()).iter().filter(is_back).count(), 1);
+    assert_eq!(settled(&bench.effects()).iter().filter(is_back).count(), 2);
 }
