@@ -37,6 +37,7 @@ pub mod admin;
 pub mod error;
 pub mod policies;
 pub mod lease;
+pub mod duty;
 pub mod engine;
 pub mod fallback;
 pub mod spill;

@@ -96,6 +96,10 @@ pub const DUTY_EXPIRY: Duration = Duration::from_secs(10);
 pub const DUTY_EXPIRY_MIN: Duration = Duration::from_millis(100);
 /// The longest expiry of a lease: so long may a duty lie idle after its holder has died.
 pub const DUTY_EXPIRY_MAX: Duration = Duration::from_secs(60 * 60);
+/// The shortest interval of a duty.
+pub const DUTY_INTERVAL_MIN: Duration = Duration::from_millis(100);
+/// A leader of which no run has ended for three intervals, and for this long at least, is stuck.
+pub const DUTY_STUCK_AFTER_MIN: Duration = Duration::from_secs(5 * 60);
 /// Duties in one call about leases.
 pub const DUTIES_PER_CALL_MAX: usize = 100;
 /// Duties whose leases a store keeps.

@@ -1,0 +1,114 @@
+//! Duties: work that is done for all, again and again, such as pruning or firing schedules. A duty has a name, an interval and a
+//! mode, which says who does it:
+//!
+//! - *every worker*: each process, each on its own. For what is cheap, or about the process itself.
+//! - *work stealing*: each process too, but each run takes a share that no other has taken. For much work that can be split.
+//! - *advisory lock*: whoever holds a lock of a PostgreSQL session. It is free at once when the session ends, but has no fence.
+//! - *lease*, the default: whoever holds the duty's [lease](crate::lease). It has a fence, and works on every engine.
+//!
+//! Whichever it is, what a duty does must be right if two do it at once. [`runner`] says when a process begins a run and when it
+//! stops one.
+
+pub mod runner;
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::error::EngineError;
+use crate::limits::{DUTY_INTERVAL_MIN, DUTY_STUCK_AFTER_MIN, INTERVAL_MAX};
+use crate::names::DutyName;
+
+/// Who does a duty.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DutyMode {
+    /// Each process, each on its own.
+    EveryWorker,
+    /// Whoever holds a lock of a session.
+    AdvisoryLock,
+    /// Each process, a share each.
+    WorkStealing,
+    /// Whoever holds the lease.
+    #[default]
+    Lease,
+}
+
+impl DutyMode {
+    /// Whether one process at a time does it.
+    pub fn has_one_leader(self) -> bool {
+        matches!(self, Self::AdvisoryLock | Self::Lease)
+    }
+}
+
+impl fmt::Display for DutyMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::EveryWorker => "every worker",
+            Self::AdvisoryLock => "advisory lock",
+            Self::WorkStealing => "work stealing",
+            Self::Lease => "lease",
+        })
+    }
+}
+
+/// Which modes an engine has. Every one has leases, and lets every worker do a duty.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct DutyModes {
+    /// It has locks that end with a session, and a connection of its own to hold one.
+    pub advisory_lock: bool,
+    /// It lets one take what others have not locked.
+    pub work_stealing: bool,
+}
+
+/// A duty.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DutySpec {
+    /// Its name, which is also that of its lease.
+    pub name: DutyName,
+    /// From the start of one run to the start of the next.
+    pub interval: Duration,
+    /// Who does it.
+    pub mode: DutyMode,
+    /// Whoever leads for this long gives way between two runs. Only where there is a leader.
+    pub rotation: Option<Duration>,
+}
+
+impl DutySpec {
+    /// Refuses what cannot work, or not on this engine.
+    pub fn check(&self, modes: DutyModes) -> Result<(), EngineError> {
+        let Self { name, interval, mode, rotation } = self;
+        if !(DUTY_INTERVAL_MIN..=INTERVAL_MAX).contains(interval) {
+            return Err(EngineError::Refused(format!(
+                "expected an interval of {DUTY_INTERVAL_MIN:?} to ten years for {name}, got {interval:?}"
+            )));
+        }
+        if rotation.is_some_and(|rotation| rotation < *interval || !mode.has_one_leader()) {
+            return Err(EngineError::Refused(format!(
+                "expected a rotation of {name} no shorter than its interval, and only with `lease` or `advisory lock`; leave it \
+                 out otherwise"
+            )));
+        }
+        self.check_mode(modes)
+    }
+
+    fn check_mode(&self, modes: DutyModes) -> Result<(), EngineError> {
+        let is_there = match self.mode {
+            DutyMode::AdvisoryLock => modes.advisory_lock,
+            DutyMode::WorkStealing => modes.work_stealing,
+            DutyMode::EveryWorker | DutyMode::Lease => true,
+        };
+        if is_there {
+            return Ok(());
+        }
+        Err(EngineError::Refused(format!(
+            "expected a mode for {} that this engine has, got `{}`, which needs PostgreSQL (and a direct address, for a lock); \
+             use `lease`",
+            self.name, self.mode
+        )))
+    }
+
+    /// A leader of which no run has ended for this long is stuck.
+    pub fn stuck_after(&self) -> Duration {
+        self.interval.saturating_mul(3).max(DUTY_STUCK_AFTER_MIN)
+    }
+}

@@ -1,0 +1,181 @@
+//! When one process begins a run of a duty, when it stops one, and when it says that one is stuck; without any I/O.
+//!
+//! A process may run a duty while it has the right to: always, if every worker does it, and else from when it was told that
+//! it leads until it is told that it no longer does. It never does two runs of a duty at once, not even if one that it asked to
+//! stop does not end and the right comes back meanwhile.
+
+use std::time::Duration;
+
+use super::{DutyMode, DutySpec};
+use crate::lease::LeaseFence;
+use crate::lease::keeper::Moment;
+
+/// One run of a duty in this process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RunId(u64);
+
+/// What the shell around a runner is to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DutyEffect {
+    /// Begin a run; say by [`DutyRunner::ended`] that it is over, whatever became of it.
+    Begin {
+        /// Which.
+        run: RunId,
+        /// What its writes name; nothing in modes without one.
+        fence: Option<LeaseFence>,
+    },
+    /// Stop this run: the right to it is gone.
+    Stop(RunId),
+    /// No run has ended for so long though this process has had the right to: raise an alert.
+    Stuck(Duration),
+    /// Let another process lead: stop what runs, and give back the lease or the lock.
+    GiveWay,
+}
+
+/// One duty in one process.
+#[derive(Debug)]
+pub struct DutyRunner {
+    spec: DutySpec,
+    right: Option<Right>,
+    run: Option<Run>,
+    next_at: Moment,
+    /// Since when a run could have ended: since the last one has, or since this process has the right.
+    idle_since: Moment,
+    is_stuck: bool,
+    gives_way: bool,
+    last_run: u64,
+}
+
+#[derive(Debug)]
+struct Right {
+    fence: Option<LeaseFence>,
+    since: Moment,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Run {
+    id: RunId,
+    is_stopping: bool,
+}
+
+impl DutyRunner {
+    /// A duty from `now` on. `seat` is where in an interval this process runs what every worker runs, in parts of 2^16, so
+    /// that many that start at once do not run at once.
+    pub fn new(spec: DutySpec, seat: u16, now: Moment) -> Self {
+        let is_free = !spec.mode.has_one_leader();
+        let wait = spec.interval.mul_f64(f64::from(seat) / f64::from(1 << 16));
+        Self {
+            right: is_free.then_some(Right { fence: None, since: now }),
+            next_at: if is_free { now.saturating_add(wait) } else { now },
+            spec,
+            run: None,
+            idle_since: now,
+            is_stuck: false,
+            gives_way: false,
+            last_run: 0,
+        }
+    }
+
+    /// This process leads from now on. `last_run_began` is how long ago another leader began the last run, if that is known: an
+    /// interval goes on when leaders change.
+    pub fn gained(&mut self, fence: Option<LeaseFence>, last_run_began: Option<Duration>, now: Moment) {
+        if let Some(ago) = last_run_began {
+            self.next_at = now.saturating_add(self.spec.interval.saturating_sub(ago));
+        }
+        self.right = Some(Right { fence, since: now });
+        (self.idle_since, self.is_stuck, self.gives_way) = (now, false, false);
+    }
+
+    /// This process leads no longer.
+    pub fn lost(&mut self) -> Option<DutyEffect> {
+        self.right = None;
+        let run = self.run.as_mut().filter(|run| !run.is_stopping)?;
+        run.is_stopping = true;
+        Some(DutyEffect::Stop(run.id))
+    }
+
+    /// A run is over.
+    pub fn ended(&mut self, run: RunId, now: Moment) {
+        if self.run.is_some_and(|current| current.id == run) {
+            self.run = None;
+            (self.idle_since, self.is_stuck) = (now, false);
+        }
+    }
+
+    /// What is to be done at `now`.
+    pub fn effects(&mut self, now: Moment) -> Vec<DutyEffect> {
+        let Some(right) = &self.right else { return Vec::new() };
+        let fence = right.fence.clone();
+        if let Some(silent) = self.newly_stuck(now) {
+            let gives_way = self.give_way();
+            return std::iter::once(DutyEffect::Stuck(silent)).chain(gives_way).collect();
+        }
+        if self.run.is_some() || self.gives_way {
+            return Vec::new();
+        }
+        if self.rotates_at().is_some_and(|at| at <= now) {
+            return self.give_way().into_iter().collect();
+        }
+        if self.next_at > now {
+            return Vec::new();
+        }
+        vec![self.begin(fence, now)]
+    }
+
+    /// When something is due even if nothing happens.
+    pub fn wake_at(&self) -> Moment {
+        if self.right.is_none() {
+            return Moment::MAX;
+        }
+        let stuck_at = if self.is_stuck { Moment::MAX } else { self.stuck_at() };
+        if self.run.is_some() || self.gives_way {
+            return stuck_at;
+        }
+        stuck_at.min(self.next_at).min(self.rotates_at().unwrap_or(Moment::MAX))
+    }
+
+    fn begin(&mut self, fence: Option<LeaseFence>, now: Moment) -> DutyEffect {
+        self.last_run += 1;
+        let id = RunId(self.last_run);
+        self.run = Some(Run { id, is_stopping: false });
+        // What was left out while nobody could run is not made up for.
+        self.next_at = now.saturating_add(self.spec.interval);
+        DutyEffect::Begin { run: id, fence }
+    }
+
+    /// For how long no run has ended, if that has just become too long.
+    fn newly_stuck(&mut self, now: Moment) -> Option<Duration> {
+        if self.is_stuck || now < self.stuck_at() {
+            return None;
+        }
+        self.is_stuck = true;
+        Some(now.saturating_sub(self.idle_since))
+    }
+
+    /// Waiting for the next run is not being stuck: an interval may be long.
+    fn stuck_at(&self) -> Moment {
+        match self.run {
+            Some(_) => self.idle_since.saturating_add(self.spec.stuck_after()),
+            None => Moment::MAX,
+        }
+    }
+
+    fn rotates_at(&self) -> Option<Moment> {
+        Some(self.right.as_ref()?.since.saturating_add(self.spec.rotation?))
+    }
+
+    /// Where there is no leader nobody could take over.
+    fn give_way(&mut self) -> Option<DutyEffect> {
+        let leads = self.spec.mode.has_one_leader() && !self.gives_way;
+        self.gives_way |= leads;
+        leads.then_some(DutyEffect::GiveWay)
+    }
+
+    /// How the duty is done.
+    pub fn mode(&self) -> DutyMode {
+        self.spec.mode
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,319 @@
+//! Several processes, each with a keeper of leases and a runner, and one store on a virtual clock: answers are lost, processes
+//! freeze and die, runs hang. Runs write under their fence.
+
+use super::*;
+use crate::clock::Timestamp;
+use crate::error::EngineError;
+use crate::lease::crowd::{Crowds, Peer};
+use crate::lease::keeper::{LeaseEffect, LeaseKeeper, LeaseTiming};
+use crate::lease::{LeaseRecord, LeaseRelease, LeaseRequest, Renewal};
+use crate::limits::DUTY_EXPIRY;
+use crate::worker::WorkerId;
+
+const PROCESSES: usize = 5;
+const TICK: Duration = Duration::from_millis(50);
+
+/// Numbers that look random, the same for the same seed.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, count: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB) % count
+    }
+}
+
+struct Process {
+    keeper: LeaseKeeper,
+    runner: DutyRunner,
+    /// What runs, under which fence, and until when.
+    runs: Vec<(RunId, LeaseFence, Moment)>,
+    frozen_until: Moment,
+}
+
+/// A write at the end of a run: when, and under which fence.
+type Write = (Moment, i64);
+
+struct World {
+    dice: Dice,
+    now: Moment,
+    lease: Option<LeaseRecord>,
+    processes: Vec<Process>,
+    accepted: Vec<Write>,
+    refused: u32,
+    stuck: u32,
+    /// One run in so many never ends by itself.
+    hangs: u64,
+    faults: bool,
+}
+
+impl World {
+    fn new(seed: u64, spec: &DutySpec) -> Self {
+        let peer = |bits| Peer { worker: WorkerId::from_random(bits), duties: vec![prune()] };
+        let peers: Vec<_> = (0..PROCESSES as u128).map(peer).collect();
+        let process = |me: &Peer| Process {
+            keeper: LeaseKeeper::new(
+                [prune()],
+                LeaseTiming::default(),
+                Crowds::of(me.worker, &me.duties, &peers),
+                Moment::ZERO,
+            ),
+            runner: DutyRunner::new(spec.clone(), 0, Moment::ZERO),
+            runs: Vec::new(),
+            frozen_until: Moment::ZERO,
+        };
+        Self {
+            dice: Dice(seed),
+            now: Moment::ZERO,
+            lease: None,
+            processes: peers.iter().map(process).collect(),
+            accepted: Vec::new(),
+            refused: 0,
+            stuck: 0,
+            hangs: 0,
+            faults: false,
+        }
+    }
+
+    fn store_now(&self) -> Timestamp {
+        Timestamp::EPOCH.plus(SECOND * 1_000_000 + self.now)
+    }
+
+    fn save<T>(&mut self, (answer, after): (T, Option<LeaseRecord>)) -> T {
+        self.lease = after.or(self.lease.take());
+        answer
+    }
+
+    fn is_lost(&mut self) -> bool {
+        self.faults && self.dice.below(10) == 0
+    }
+
+    /// What a process asks of the store, and what it makes of the answer.
+    fn of_leases(&mut self, process: usize, effects: Vec<LeaseEffect>) {
+        for effect in effects {
+            match effect {
+                LeaseEffect::Start { lease, .. } => self.leads(process, lease),
+                LeaseEffect::Stop(_) => self.leads_no_longer(process),
+                LeaseEffect::GiveWay(lease) => self.give_back(process, &lease),
+                LeaseEffect::Release(_) => {}
+                LeaseEffect::Renew { call, leases } => {
+                    let now = self.store_now();
+                    let renew = |lease| {
+                        let renewal = Renewal { lease, metadata: None };
+                        let decided = LeaseRecord::renew(self.lease.as_ref(), &renewal, now);
+                        (renewal.lease.clone(), self.save(decided))
+                    };
+                    let answers: Vec<_> = leases.into_iter().map(renew).collect();
+                    let answer = if self.is_lost() { Err(lost()) } else { Ok(answers) };
+                    let then = self.processes[process].keeper.renewed(call, answer, self.now);
+                    self.of_leases(process, then);
+                }
+                LeaseEffect::Try { call, id, duties } => {
+                    let request = LeaseRequest { worker: WorkerId::from_random(process as u128), id, duties };
+                    let now = self.store_now();
+                    let decided =
+                        LeaseRecord::take(self.lease.as_ref(), &prune(), DUTY_EXPIRY, &request, now);
+                    let taking = self.save(decided);
+                    let answer = if self.is_lost() { Err(lost()) } else { Ok(vec![taking]) };
+                    let then = self.processes[process].keeper.tried(call, answer, self.now);
+                    self.of_leases(process, then);
+                }
+            }
+        }
+    }
+
+    fn leads(&mut self, process: usize, lease: LeaseFence) {
+        let now = self.now;
+        let began = self.accepted.last().map(|(at, _)| now.saturating_sub(*at));
+        self.processes[process].runner.gained(Some(lease), began, now);
+    }
+
+    /// A run that hangs does not hear that it should stop.
+    fn leads_no_longer(&mut self, process: usize) {
+        let process = &mut self.processes[process];
+        if let Some(DutyEffect::Stop(run)) = process.runner.lost() {
+            process.runs.retain(|(id, _, until)| *id != run || *until == Moment::MAX);
+            if process.runs.is_empty() {
+                process.runner.ended(run, self.now);
+            }
+        }
+    }
+
+    fn give_back(&mut self, process: usize, lease: &LeaseFence) {
+        self.leads_no_longer(process);
+        let decided = LeaseRecord::release(self.lease.as_ref(), &LeaseRelease::from(lease));
+        self.save(decided);
+        let now = self.now;
+        self.processes[process].keeper.released(&prune(), now);
+        let others = self.processes.iter_mut().enumerate().filter(|(other, _)| *other != process);
+        others.for_each(|(_, other)| other.keeper.hinted(&prune(), now));
+    }
+
+    fn of_duty(&mut self, process: usize, effects: Vec<DutyEffect>) {
+        for effect in effects {
+            match effect {
+                DutyEffect::Begin { run, fence } => {
+                    let fence = fence.expect("a leader by lease has one");
+                    let hangs = self.hangs > 0 && self.dice.below(self.hangs) == 0;
+                    let took = Duration::from_millis(self.dice.below(3_000));
+                    let until = if hangs { Moment::MAX } else { self.now + took };
+                    let runs = &mut self.processes[process].runs;
+                    runs.push((run, fence, until));
+                    assert_eq!(runs.len(), 1, "two runs of one duty in one process");
+                }
+                DutyEffect::Stop(_) => unreachable!("only losing the lease stops a run"),
+                DutyEffect::Stuck(_) => self.stuck += 1,
+                DutyEffect::GiveWay => {
+                    let now = self.now;
+                    let term = self.processes[process].keeper.term(&prune(), now);
+                    let lease = term.map(|term| LeaseFence { duty: prune(), term });
+                    lease.into_iter().for_each(|lease| self.give_back(process, &lease));
+                }
+            }
+        }
+    }
+
+    /// Runs write when they end, and the store takes what is written under a term that holds.
+    fn end_runs(&mut self, process: usize) {
+        let (now, store_now) = (self.now, self.store_now());
+        let runs = std::mem::take(&mut self.processes[process].runs);
+        let (over, left): (Vec<_>, Vec<_>) = runs.into_iter().partition(|(_, _, until)| *until <= now);
+        self.processes[process].runs = left;
+        for (run, fence, _) in over {
+            let holds = self.lease.as_ref().is_some_and(|lease| lease.holds(fence.term, store_now));
+            if holds {
+                self.accepted.push((now, fence.term.fence));
+            } else {
+                self.refused += 1;
+            }
+            self.processes[process].runner.ended(run, now);
+        }
+    }
+
+    fn tick(&mut self) {
+        self.now += TICK;
+        let now = self.now;
+        for process in 0..PROCESSES {
+            if self.faults && self.dice.below(3_000) == 0 {
+                self.processes[process].frozen_until = now + SECOND * self.dice.below(30) as u32;
+            }
+            if self.processes[process].frozen_until > now {
+                continue;
+            }
+            // What woke up late writes before anything tells it that its time is over: the fence must catch that.
+            self.end_runs(process);
+            let fresh = u128::from(self.dice.below(u64::MAX)) << 64 | u128::from(self.dice.below(u64::MAX));
+            let effects = self.processes[process].keeper.effects(now, TermId::from_random(fresh));
+            self.of_leases(process, effects);
+            let effects = self.processes[process].runner.effects(now);
+            self.of_duty(process, effects);
+        }
+        let leaders = self.processes.iter().filter(|process| process.keeper.term(&prune(), now).is_some());
+        assert!(leaders.count() <= 1, "two lead at {now:?}");
+    }
+
+    fn run_for(&mut self, span: Duration) {
+        let end = self.now + span;
+        while self.now < end {
+            self.tick();
+        }
+    }
+}
+
+fn lost() -> EngineError {
+    EngineError::Unknown { why: "the answer was lost".to_owned() }
+}
+
+/// The longest time between two accepted writes from an instant on.
+fn longest_gap(writes: &[Write], from: Moment, until: Moment) -> Duration {
+    let times: Vec<_> = writes.iter().map(|(at, _)| *at).filter(|at| *at >= from).collect();
+    let ends = [from].into_iter().chain(times.iter().copied()).zip(times.iter().copied().chain([until]));
+    ends.map(|(before, after)| after.saturating_sub(before)).max().unwrap_or_default()
+}
+
+fn fences_rise(writes: &[Write]) -> bool {
+    writes.windows(2).all(|pair| pair[0].1 <= pair[1].1)
+}
+
+#[test]
+fn without_faults_one_process_does_the_duty_every_interval() {
+    for seed in 0..10 {
+        let mut world = World::new(seed, &spec(DutyMode::Lease));
+        world.run_for(SECOND * 600);
+        assert!((59..=61).contains(&world.accepted.len()), "seed {seed}: {}", world.accepted.len());
+        let fences: std::collections::BTreeSet<_> = world.accepted.iter().map(|(_, fence)| fence).collect();
+        assert_eq!((fences.len(), world.refused, world.stuck), (1, 0, 0), "seed {seed}");
+    }
+}
+
+#[test]
+fn with_lost_answers_and_frozen_processes_old_terms_write_nothing_and_the_duty_goes_on() {
+    let mut refused = 0;
+    for seed in 0..30 {
+        let mut world = World::new(seed, &spec(DutyMode::Lease));
+        world.faults = true;
+        world.run_for(SECOND * 3_000);
+        assert!(fences_rise(&world.accepted), "seed {seed}: an old term wrote after a newer one");
+        assert!(world.accepted.len() > 150, "seed {seed}: {} runs in 3,000 s", world.accepted.len());
+        world.faults = false;
+        world.processes.iter_mut().for_each(|process| process.frozen_until = Moment::ZERO);
+        let since = world.now;
+        world.run_for(SECOND * 120);
+        let gap = longest_gap(&world.accepted, since, world.now);
+        assert!(gap < DUTY_EXPIRY * 2 + SECOND * 20, "seed {seed}: nothing was done for {gap:?}");
+        refused += world.refused;
+    }
+    assert!(refused > 0, "the fence was never needed, so nothing was shown");
+}
+
+#[test]
+fn a_leader_that_dies_is_followed_within_its_expiry_and_the_interval_goes_on() {
+    for seed in 0..20 {
+        let mut world = World::new(seed, &spec(DutyMode::Lease));
+        world.run_for(SECOND * 60 + TICK * seed as u32);
+        let leads = |process: &Process| process.keeper.term(&prune(), world.now).is_some();
+        let leader = world.processes.iter().position(leads).expect("nobody disturbed it");
+        world.processes[leader].frozen_until = Moment::MAX;
+        let since = world.now;
+        world.run_for(SECOND * 60);
+        let gap = longest_gap(&world.accepted, since, world.now);
+        // The lease expires, another takes it within a second, and its run takes up to three.
+        assert!(gap < DUTY_EXPIRY + SECOND * 14, "seed {seed}: nothing was done for {gap:?}");
+        assert!(fences_rise(&world.accepted), "seed {seed}");
+    }
+}
+
+#[test]
+fn a_leader_that_hangs_is_told_of_and_another_goes_on() {
+    for seed in 0..10 {
+        let mut world = World::new(seed, &spec(DutyMode::Lease));
+        world.run_for(SECOND * 60);
+        world.hangs = 1;
+        while !world
+            .processes
+            .iter()
+            .any(|process| process.runs.iter().any(|(_, _, until)| *until == Moment::MAX))
+        {
+            world.tick();
+        }
+        world.hangs = 0;
+        let since = world.now;
+        world.run_for(spec(DutyMode::Lease).stuck_after() + SECOND * 60);
+        assert_eq!(world.stuck, 1, "seed {seed}");
+        let after: Vec<_> = world.accepted.iter().filter(|(at, _)| *at > since).collect();
+        assert!(after.len() >= 4, "seed {seed}: {} runs", after.len());
+        assert!(after[0].0 - since < SECOND * 320, "seed {seed}: the first after {:?}", after[0].0 - since);
+    }
+}
+
+#[test]
+fn leaders_take_turns_if_they_are_to() {
+    let turns = DutySpec { rotation: Some(SECOND * 60), ..spec(DutyMode::Lease) };
+    let mut world = World::new(1, &turns);
+    world.run_for(SECOND * 1_200);
+    let fences: std::collections::BTreeSet<_> = world.accepted.iter().map(|(_, fence)| fence).collect();
+    assert!(fences.len() >= 15, "{} terms", fences.len());
+    assert!(longest_gap(&world.accepted, Moment::ZERO, world.now) < SECOND * 20);
+    assert_eq!(world.refused, 0);
+}
