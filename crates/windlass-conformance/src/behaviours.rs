@@ -473,7 +473,7 @@ macro_rules! every_behaviour {
                 wrong_calls_are_refused_and_change_nothing
                 a_store_keeps_only_so_many_leases
                 a_full_store_forgets_leases_that_nobody_held_for_a_month
-                a_lease_is_given_back_by_who_knows_only_its_request_and_its_metadata_go_to_the_next_holder
+                a_lease_is_given_back_by_its_request_alone_and_its_metadata_go_to_the_next
                 a_lease_that_is_given_back_is_hinted
                 a_request_to_step_down_is_hinted
                 leases_go_as_core_decides

@@ -406,9 +406,7 @@ pub async fn a_full_store_forgets_leases_that_nobody_held_for_a_month(h: &Harnes
     assert!(take(h, names[2]).await.term.fence > last.term.fence, "what was forgotten gets a higher fence");
 }
 
-pub async fn a_lease_is_given_back_by_who_knows_only_its_request_and_its_metadata_go_to_the_next_holder(
-    h: &Harness,
-) {
+pub async fn a_lease_is_given_back_by_its_request_alone_and_its_metadata_go_to_the_next(h: &Harness) {
     let unheard = request(h, &[RESCUE]);
     ask(h, &unheard).await;
     let metadata = LeaseMetadata::parse(r#"{ "runs": 7, "ü": "'\\" }"#).expect("an object");
