@@ -31,6 +31,7 @@ impl Store {
             if !takings.contains(&Taking::Busy) {
                 break;
             }
+            // may sleep: whoever was faster, or holds the row in a transaction, is given time to commit before the next try.
             tokio::time::sleep(OVERTAKEN_PAUSE).await;
             // What was taken before is the caller's, whatever becomes of this attempt.
             takings = self.try_to_take(&request).await.map_err(Fault::after_write)?;

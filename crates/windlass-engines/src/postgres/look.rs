@@ -87,7 +87,7 @@ impl Store {
     pub(super) async fn keep_looking(store: Weak<Self>, every: Duration) {
         let mut pause = every;
         loop {
-            // may sleep: this is the poll itself.
+            // may sleep: this is the poll itself; the pause keeps what idle processes cost the server small.
             tokio::time::sleep(pause).await;
             let Some(store) = store.upgrade() else { return };
             pause = match store.look_around().await {

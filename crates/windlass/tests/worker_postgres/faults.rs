@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use windlass::core::admin::AttemptEnding;
 use windlass::core::engine::Engine;
@@ -12,7 +13,7 @@ use windlass::core::job::JobId;
 use windlass::core::worker::WorkerSighting;
 use windlass::postgres::{PostgresEngine, PostgresOptions};
 use windlass::{Client, EnqueueError, Worker, WorkerOptions};
-use windlass_conformance::history::{Entry, Event, FaultKind, Rules, Uid, check, dump};
+use windlass_conformance::history::{Event, FaultKind, Rules, Uid, check, dump};
 use windlass_servers::postgres::{Options, Server};
 use windlass_servers::proxy::Proxy;
 
@@ -30,6 +31,10 @@ mod process;
 const LEASE: Duration = Duration::from_millis(500);
 /// Somebody who lost touch while a server was away may be declared dead when it is back.
 const AFTERMATH: Duration = Duration::from_secs(2);
+/// Each producer puts in a job so often.
+const PACE: Duration = Duration::from_millis(3);
+/// Where nothing tells, the store is asked no more often than this.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
 const KILLS: usize = 5;
 const CUTS: usize = 25;
 const FREEZES_MAX: usize = 20;
@@ -51,6 +56,8 @@ struct Place {
     workers: Vec<Worker>,
     producers: JoinSet<()>,
     stop: Arc<AtomicBool>,
+    /// How often a job began or ended in this process.
+    worked: watch::Sender<usize>,
 }
 
 impl Place {
@@ -58,9 +65,9 @@ impl Place {
         let server = Server::start(&Options::default()).expect("it starts");
         let proxy = Proxy::start(server.address()).expect("it starts");
         let (book, stop) = (Arc::new(Book::begin()), Arc::<AtomicBool>::default());
-        let mut workers = Vec::new();
+        let (mut workers, worked) = (Vec::new(), watch::Sender::default());
         for url in [server.url(), proxy.url(&server.url())] {
-            let handlers = handlers(&book, "here");
+            let handlers = handlers(&book, "here", &worked);
             workers.push(Worker::start(open(&url).await, handlers, options()).await.expect("it starts"));
         }
         let mut producers = JoinSet::new();
@@ -68,23 +75,19 @@ impl Place {
             let client = workers[1].client().clone();
             producers.spawn(produce(client, Arc::clone(&book), name, Arc::clone(&stop)));
         }
-        Self { server, proxy, book, workers, producers, stop }
+        Self { server, proxy, book, workers, producers, stop, worked }
     }
 
     fn client(&self) -> &Client {
         self.workers[0].client()
     }
 
-    /// Waits until so many more jobs have begun or ended, so that the next fault hits something.
+    /// Waits until so many more jobs have begun or ended here, so that the next fault hits something.
     async fn let_work(&self, more: usize) {
-        let is_work = |entry: &Entry| matches!(entry.event, Event::Start { .. } | Event::End { .. });
-        let count = || self.book.read().entries.into_iter().filter(is_work).count();
-        let (start, before) = (Instant::now(), count());
-        while count() < before + more {
-            assert!(start.elapsed() < PATIENCE, "expected everybody to go on after a fault");
-            // may sleep: there is no signal for what others write down.
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        let enough = *self.worked.borrow() + more;
+        let mut worked = self.worked.subscribe();
+        let waited = tokio::time::timeout(PATIENCE, worked.wait_for(|count| *count >= enough)).await;
+        assert!(waited.is_ok(), "expected everybody to go on after a fault");
     }
 
     /// Lets everything end, and judges.
@@ -93,15 +96,15 @@ impl Place {
         while let Some(ended) = self.producers.join_next().await {
             ended.expect("a producer ends well");
         }
-        let start = Instant::now();
+        let (start, mut worked) = (Instant::now(), self.worked.subscribe());
         while self.unfinished().await > 0 {
             assert!(
                 start.elapsed() < PATIENCE,
                 "expected everything to end, {} left",
                 self.unfinished().await
             );
-            // may sleep: there is no signal for the end of everything.
-            tokio::time::sleep(Duration::from_millis(50)).await;
+            // The end of the last one is stored a little after its handler's.
+            let _ = tokio::time::timeout(LOOK_EVERY, worked.changed()).await;
         }
         let mut history = self.book.read();
         let engine = self.client().engine();
@@ -129,7 +132,9 @@ impl Place {
 
 /// Puts jobs in, one of three with a key. What has no answer has none in the book.
 async fn produce(client: Client, book: Arc<Book>, name: u8, stop: Arc<AtomicBool>) {
+    let mut pace = tokio::time::interval(PACE);
     for n in 0.. {
+        pace.tick().await;
         if stop.load(Ordering::SeqCst) {
             return;
         }
@@ -143,8 +148,6 @@ async fn produce(client: Client, book: Arc<Book>, name: u8, stop: Arc<AtomicBool
             Err(EnqueueError::NotStored(_)) => book.note(Event::Refused { uid }),
             Err(error) => panic!("expected an error that passes, got {error:?}"),
         }
-        // may sleep: this is the pace at which jobs come in.
-        tokio::time::sleep(Duration::from_millis(3)).await;
     }
 }
 
@@ -253,7 +256,7 @@ async fn seen<T>(place: &Place, look: impl Fn(&[WorkerSighting]) -> Option<T>) -
             return answer;
         }
         assert!(start.elapsed() < PATIENCE, "expected another sight within {PATIENCE:?}, got {seen:?}");
-        // may sleep: there is no signal for what other processes do.
-        tokio::time::sleep(Duration::from_millis(5)).await;
+        // may sleep: other processes send no signal, and the server under test has more to do than to answer this.
+        tokio::time::sleep(LOOK_EVERY / 10).await;
     }
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
 use windlass::{Context, Handlers, JobType, RetryPolicy, State, TypeSpec};
 use windlass_conformance::history::{Event, Outcome, Uid};
 
@@ -22,27 +23,36 @@ impl JobType for Errand {
     }
 }
 
-/// The book, and who writes.
+/// The book, who writes, and how often a job began or ended here.
 #[derive(Clone)]
 pub(super) struct Scribe {
     book: Arc<Book>,
     name: String,
+    worked: watch::Sender<usize>,
 }
 
-pub(super) fn handlers(book: &Arc<Book>, name: &str) -> Handlers<Scribe> {
-    Handlers::new(Scribe { book: Arc::clone(book), name: name.to_owned() }).handle(run)
+impl Scribe {
+    fn note(&self, event: Event) {
+        self.book.note(event);
+        self.worked.send_modify(|count| *count += 1);
+    }
+}
+
+pub(super) fn handlers(book: &Arc<Book>, name: &str, worked: &watch::Sender<usize>) -> Handlers<Scribe> {
+    let scribe = Scribe { book: Arc::clone(book), name: name.to_owned(), worked: worked.clone() };
+    Handlers::new(scribe).handle(run)
 }
 
 /// One in ten fails, up to three times.
 async fn run(job: Errand, ctx: Context, State(scribe): State<Scribe>) -> Result<(), std::io::Error> {
     let token = ctx.fence().token;
-    scribe.book.note(Event::start(job.uid.clone(), token, &scribe.name));
+    scribe.note(Event::start(job.uid.clone(), token, &scribe.name));
     // may sleep: this is the work; it takes long enough that something is under way at every moment.
     tokio::time::sleep(Duration::from_millis(fastrand::u64(..20))).await;
     if ctx.job().counters.failures < 3 && fastrand::u8(..10) == 0 {
-        scribe.book.note(Event::end(job.uid, token, Outcome::Failed));
+        scribe.note(Event::end(job.uid, token, Outcome::Failed));
         return Err(std::io::Error::other("not this time"));
     }
-    scribe.book.note(Event::end(job.uid, token, Outcome::Done));
+    scribe.note(Event::end(job.uid, token, Outcome::Done));
     Ok(())
 }

@@ -6,6 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
 use rustix::process::{Pid, Signal, kill_process};
+use tokio::sync::watch;
 use windlass::Worker;
 
 use super::book::Book;
@@ -72,7 +73,7 @@ fn name(pid: u32) -> String {
 pub(super) async fn work_if_asked() -> bool {
     let [Ok(ledger), Ok(url)] = VARIABLES.map(std::env::var) else { return false };
     let book = Arc::new(Book::open(ledger.as_ref()));
-    let handlers = handlers(&book, &name(std::process::id()));
+    let handlers = handlers(&book, &name(std::process::id()), &watch::Sender::default());
     let mut worker = Worker::start(open(&url).await, handlers, options()).await.expect("it starts");
     // Whatever it reads, it is the end that counts.
     let read = || std::io::stdin().read_to_end(&mut Vec::new());
