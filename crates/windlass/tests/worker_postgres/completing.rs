@@ -11,16 +11,15 @@ use windlass::core::engine::Engine;
 use windlass::core::job::Phase;
 use windlass::core::settle::Settled;
 use windlass::postgres::tokio_postgres::Client as Session;
-use windlass::postgres::{Address, Periods, PostgresEngine, PostgresOptions, complete_in, enqueue_in};
+use windlass::postgres::{Address, complete_in, enqueue_in};
 use windlass::{
     Client, Context, Handlers, JobId, JobType, QueueSpec, RetryPolicy, State, TypeSpec, Worker, WorkerOptions,
 };
 
 use crate::bench::PATIENCE;
+use crate::other_programs::{silent_engine, silent_options};
 
 type AnyError = Box<dyn std::error::Error + Send + Sync>;
-
-const HOUR: Duration = Duration::from_secs(60 * 60);
 
 /// What a handler does with its transaction, and how it ends after that.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
@@ -222,20 +221,9 @@ async fn a_follow_up_that_is_put_in_by_the_transaction_that_ends_a_job_runs_afte
 
 /// A worker that asks the store nothing while its one slot is taken, so that it does not learn that its claim is lost.
 async fn unaware(schema: &str) -> Till {
-    let periods = Periods { look_every: HOUR, looks_after_mark: Vec::new(), ..Periods::default() };
-    let place = PostgresOptions { schema: schema.to_owned(), periods, ..PostgresOptions::default() };
-    let engine = PostgresEngine::connect(&crate::url(), place).await.expect("the server is up");
     let queues = QueueSpec::built_in().into_iter();
-    let queues = queues.map(|queue| QueueSpec { poll_interval: HOUR, concurrency: 1, ..queue });
-    let options = WorkerOptions {
-        queues: queues.collect(),
-        heartbeat_every: HOUR / 2,
-        lease: HOUR,
-        sweep_every: HOUR,
-        upkeep: false,
-        ..WorkerOptions::default()
-    };
-    Till::on(schema, Arc::new(engine), options).await
+    let narrow = queues.map(|queue| QueueSpec { concurrency: 1, ..queue }).collect();
+    Till::on(schema, silent_engine(schema).await, silent_options(narrow)).await
 }
 
 #[tokio::test]

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use windlass::core::admin::{CancelAnswer, ListRequest};
+use windlass::core::engine::Engine;
 use windlass::core::job::Phase;
 use windlass::postgres::{Periods, PostgresEngine, PostgresOptions};
 use windlass::{JobId, QueueSpec, WorkerOptions};
@@ -21,12 +22,17 @@ fn put(schema: &str) -> String {
     format!(r#"BEGIN; SELECT {schema}.enqueue('act', '"Succeed"');"#)
 }
 
-/// A worker that looks for nothing by itself within an hour: what it learns sooner, somebody has told it.
-async fn worker_that_never_looks(schema: &str) -> Bench {
+/// An engine that looks for nothing by itself within an hour.
+pub(crate) async fn silent_engine(schema: &str) -> Arc<dyn Engine> {
     let periods = Periods { look_every: HOUR, looks_after_mark: Vec::new(), ..Periods::default() };
-    let queues = QueueSpec::built_in();
+    let place = PostgresOptions { schema: schema.to_owned(), periods, ..PostgresOptions::default() };
+    Arc::new(PostgresEngine::connect(&crate::url(), place).await.expect("the server is up"))
+}
+
+/// A worker with these queues neither polls, beats nor sweeps within an hour.
+pub(crate) fn silent_options(queues: Vec<QueueSpec>) -> WorkerOptions {
     let queues = queues.into_iter().map(|queue| QueueSpec { poll_interval: HOUR, ..queue });
-    let options = WorkerOptions {
+    WorkerOptions {
         queues: queues.collect(),
         heartbeat_every: HOUR / 2,
         lease: HOUR,
@@ -34,10 +40,12 @@ async fn worker_that_never_looks(schema: &str) -> Bench {
         // It would take a mark that nobody has written again for a minute for forgotten.
         upkeep: false,
         ..WorkerOptions::default()
-    };
-    let place = PostgresOptions { schema: schema.to_owned(), periods, ..PostgresOptions::default() };
-    let engine = PostgresEngine::connect(&crate::url(), place).await.expect("the server is up");
-    Bench::on(Arc::new(engine), options).await
+    }
+}
+
+/// A worker that looks for nothing by itself within an hour: what it learns sooner, somebody has told it.
+async fn worker_that_never_looks(schema: &str) -> Bench {
+    Bench::on(silent_engine(schema).await, silent_options(QueueSpec::built_in())).await
 }
 
 /// Waits until the worker is known to wait for jobs.
