@@ -18,12 +18,12 @@ use crate::span::{self, show_span};
 pub struct CatchUp {
     /// Which of them run.
     pub missed: Missed,
-    /// With [`Missed::RunAll`], no more than so many at once, the newest ones.
+    /// With [`Missed::RunAll`], no more than so many missed ones at once, the newest.
     pub limit: u32,
     /// None that is later than this, not even within the grace; however late, if nothing is said.
     #[serde(with = "span::optional_text")]
     pub lateness: Option<Duration>,
-    /// A tick that is seen no later than this was not missed.
+    /// A tick that is seen no later than this was not missed, and runs whatever becomes of missed ones.
     #[serde(with = "span::text")]
     pub grace: Duration,
 }
@@ -34,7 +34,7 @@ pub struct CatchUp {
 pub enum Missed {
     /// None; only what is seen in time runs.
     Skip,
-    /// The newest, for all of them.
+    /// The newest, for all of them, unless one in time runs anyway.
     #[default]
     RunOnce,
     /// Each.
@@ -93,7 +93,8 @@ pub struct Standing {
     /// stored, so that it does not catch up on what was before it. When its text changes, or when it is resumed, it is
     /// the instant of that.
     pub decided_until: Timestamp,
-    /// Whether it is paused. What falls due meanwhile is dropped.
+    /// Whether it is paused. What falls due meanwhile is dropped. A store that takes a decision must also compare that it was
+    /// made after the last pause: `decided_until` alone does not change by one.
     pub is_paused: bool,
     /// A tick that somebody asked to leave out.
     pub skip: Option<Timestamp>,
@@ -162,7 +163,7 @@ impl CatchUp {
         self.lateness.map_or(self.grace, |lateness| lateness.min(self.grace))
     }
 
-    /// The ticks that run. Of several that are due by now, `skip` and `run-once` run the newest for all.
+    /// The ticks that run. Those in time were not missed, so all of them do, as many as can be made at once: one tick is one job.
     fn choose(
         &self,
         find: &Finder<'_>,
@@ -170,12 +171,18 @@ impl CatchUp {
         missed_until: Timestamp,
         now: Timestamp,
     ) -> Vec<Timestamp> {
+        let in_time = find.newest(CATCH_UP_MAX, missed_until, now);
         let oldest = self.lateness.map_or(from, |lateness| from.max(before(now.minus(lateness))));
-        match self.missed {
-            Missed::Skip => find.newest(1, missed_until, now),
-            Missed::RunOnce => find.newest(1, oldest, now),
-            Missed::RunAll => find.newest(self.limit.min(CATCH_UP_MAX), oldest, now),
-        }
+        let room = CATCH_UP_MAX.saturating_sub(u32::try_from(in_time.len()).unwrap_or(u32::MAX));
+        let of_missed = match self.missed {
+            Missed::Skip => 0,
+            // One in time stands for all that were missed.
+            Missed::RunOnce => u32::from(in_time.is_empty()),
+            Missed::RunAll => self.limit.min(room),
+        };
+        let mut run = find.newest(of_missed, oldest, missed_until);
+        run.extend(in_time);
+        run
     }
 
     /// The ticks that nothing runs for.
@@ -187,9 +194,8 @@ impl CatchUp {
     ) -> Tally {
         match (self.missed, run.first()) {
             (_, None) => find.count(from, now),
-            (Missed::Skip, Some(_)) => find.count(from, missed_until),
-            (Missed::RunOnce, Some(_)) => Tally::default(),
-            (Missed::RunAll, Some(oldest)) => find.count(from, before(*oldest)),
+            (Missed::RunOnce, Some(oldest)) => find.count(missed_until, before(*oldest)),
+            (Missed::Skip | Missed::RunAll, Some(oldest)) => find.count(from, before(*oldest)),
         }
     }
 }

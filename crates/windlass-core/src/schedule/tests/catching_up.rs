@@ -129,11 +129,32 @@ fn what_is_later_than_the_lateness_does_not_run_within_the_grace_either() {
 }
 
 #[test]
-fn seconds_that_are_due_together_run_as_one_unless_all_should_run() {
-    for missed in [Missed::Skip, Missed::RunOnce] {
+fn every_tick_that_is_seen_within_the_grace_runs_under_every_policy() {
+    for missed in [Missed::Skip, Missed::RunOnce, Missed::RunAll] {
+        // As long as it takes until another leads.
+        let seen = due("every 5s", policy(missed), LAST, "2027-06-01T09:00:11Z");
+        assert_eq!(times(&seen), ["09:00:05", "09:00:10"], "{missed:?}");
+        assert_eq!((seen.missed.count, seen.dropped.count), (0, 0), "{missed:?}");
+    }
+}
+
+#[test]
+fn a_policy_for_missed_ticks_is_about_those_before_the_grace_and_a_tick_in_time_stands_for_them() {
+    for (missed, run, dropped) in
+        [(Missed::Skip, 61, 539), (Missed::RunOnce, 61, 0), (Missed::RunAll, 161, 439)]
+    {
         let due = due("every 1s", policy(missed), LAST, "2027-06-01T09:10:00Z");
-        assert_eq!(times(&due), ["09:10:00"], "{missed:?}");
-        assert_eq!(due.missed.count, 539, "{missed:?}: those of the last minute are in time");
+        assert_eq!((due.run.len(), due.missed.count, due.dropped.count), (run, 539, dropped), "{missed:?}");
+        assert_eq!(due.run.last(), Some(&at("2027-06-01T09:10:00Z")), "{missed:?}");
+    }
+}
+
+#[test]
+fn more_ticks_in_time_than_can_be_made_at_once_are_told_as_dropped_under_every_policy() {
+    for missed in [Missed::Skip, Missed::RunOnce, Missed::RunAll] {
+        let long = CatchUp { grace: Duration::from_secs(3600), ..policy(missed) };
+        let due = due("every 1s", long, LAST, "2027-06-01T09:30:00Z");
+        assert_eq!((due.run.len(), due.missed.count, due.dropped.count), (1_000, 0, 800), "{missed:?}");
     }
 }
 
@@ -149,8 +170,8 @@ fn a_long_grace_loses_nothing_without_saying_so() {
 fn what_run_all_leaves_out_is_told() {
     let two = CatchUp { limit: 2, ..policy(Missed::RunAll) };
     let due = due("every 15m", two, LAST, "2027-06-01T10:00:10Z");
-    assert_eq!(times(&due), ["09:45:00", "10:00:00"]);
-    assert_eq!(due.dropped, Tally { count: 2, first: Some(at("2027-06-01T09:15:00Z")) });
+    assert_eq!(times(&due), ["09:30:00", "09:45:00", "10:00:00"], "two that were missed, and one in time");
+    assert_eq!(due.dropped, Tally { count: 1, first: Some(at("2027-06-01T09:15:00Z")) });
 }
 
 #[test]

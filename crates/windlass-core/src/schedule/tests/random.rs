@@ -4,8 +4,9 @@ use proptest::prelude::*;
 
 use std::time::Duration;
 
+use super::super::catch_up::before;
 use super::*;
-use crate::limits::{MISSED_COUNTED_MAX, SCHEDULE_SEARCH_MAX};
+use crate::limits::{CATCH_UP_MAX, MISSED_COUNTED_MAX, SCHEDULE_SEARCH_MAX};
 
 /// Pieces of which schedules are made, and some that should not be there.
 const PIECES: [&str; 64] = [
@@ -151,6 +152,9 @@ fn decides_between(schedule: &Schedule, last: Timestamp, now: Timestamp) -> Resu
         prop_assert!(due.decided_from == last && due.decided_until >= last && due.run.is_sorted());
         prop_assert!(due.run.iter().all(|tick| last < *tick && *tick <= now));
         let all_are_told = now.since(last) < SCHEDULE_SEARCH_MAX && due.dropped.count < MISSED_COUNTED_MAX;
+        let in_time = schedule.ticks_between(last.max(before(now.minus(policy.grace))), now, &none);
+        let in_time = if due.decided_until == now { in_time.take(CATCH_UP_MAX as usize).count() } else { 0 };
+        prop_assert!(due.run.len() >= in_time, "{} of {} that were seen in time run", due.run.len(), in_time);
         if missed == Missed::RunAll && due.decided_until == now && all_are_told {
             let all = schedule.ticks_between(last, now, &none).count();
             prop_assert_eq!(due.run.len() + due.dropped.count as usize, all, "each runs or is told");
