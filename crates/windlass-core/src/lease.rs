@@ -20,6 +20,7 @@
 pub mod rules;
 pub mod keeper;
 pub mod crowd;
+mod timing;
 mod metadata;
 
 use std::collections::BTreeSet;

@@ -42,3 +42,5 @@ pub mod engine;
 pub mod fallback;
 pub mod spill;
 pub mod planted;
+#[cfg(test)]
+mod dice;

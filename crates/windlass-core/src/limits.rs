@@ -100,6 +100,12 @@ pub const DUTY_EXPIRY_MAX: Duration = Duration::from_secs(60 * 60);
 pub const DUTY_INTERVAL_MIN: Duration = Duration::from_millis(100);
 /// A leader of which no run has ended for three intervals, and for this long at least, is stuck.
 pub const DUTY_STUCK_AFTER_MIN: Duration = Duration::from_secs(5 * 60);
+/// Processes that start at once spread their first runs of a duty of every worker over its interval, and over this long at most.
+pub const DUTY_SPREAD_MAX: Duration = Duration::from_secs(60);
+/// Characters of the error of a duty's last run that are kept with its lease.
+pub const DUTY_ERROR_CHARS_MAX: usize = 200;
+/// Bytes of what a duty itself keeps with its lease.
+pub const DUTY_KEPT_BYTES_MAX: usize = 2_560;
 /// Duties in one call about leases.
 pub const DUTIES_PER_CALL_MAX: usize = 100;
 /// Duties whose leases a store keeps.

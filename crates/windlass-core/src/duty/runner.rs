@@ -9,6 +9,7 @@ use std::time::Duration;
 use super::{DutyMode, DutySpec};
 use crate::lease::LeaseFence;
 use crate::lease::keeper::Moment;
+use crate::limits::DUTY_SPREAD_MAX;
 
 /// One run of a duty in this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,6 +44,8 @@ pub struct DutyRunner {
     idle_since: Moment,
     is_stuck: bool,
     gives_way: bool,
+    /// Nobody else could do it.
+    is_alone: bool,
     last_run: u64,
 }
 
@@ -59,11 +62,12 @@ struct Run {
 }
 
 impl DutyRunner {
-    /// A duty from `now` on. `seat` is where in an interval this process runs what every worker runs, in parts of 2^16, so
-    /// that many that start at once do not run at once.
+    /// A duty from `now` on. `seat` says in parts of 2^16 how long this process waits before it first runs what every worker runs, so
+    /// that many that start at once do not run at once. It is never longer than a minute: a process that is started anew every few
+    /// hours would never come to a duty of each day.
     pub fn new(spec: DutySpec, seat: u16, now: Moment) -> Self {
         let is_free = !spec.mode.has_one_leader();
-        let wait = spec.interval.mul_f64(f64::from(seat) / f64::from(1 << 16));
+        let wait = spec.interval.min(DUTY_SPREAD_MAX).mul_f64(f64::from(seat) / f64::from(1 << 16));
         Self {
             right: is_free.then_some(Right { fence: None, since: now }),
             next_at: if is_free { now.saturating_add(wait) } else { now },
@@ -72,6 +76,7 @@ impl DutyRunner {
             idle_since: now,
             is_stuck: false,
             gives_way: false,
+            is_alone: false,
             last_run: 0,
         }
     }
@@ -84,6 +89,16 @@ impl DutyRunner {
         }
         self.right = Some(Right { fence, since: now });
         (self.idle_since, self.is_stuck, self.gives_way) = (now, false, false);
+    }
+
+    /// Whether nobody else could do it. Then leaders do not take turns: the duty would lie idle.
+    pub fn saw(&mut self, is_alone: bool) {
+        self.is_alone = is_alone;
+    }
+
+    /// Whether a run of it has not ended.
+    pub fn is_running(&self) -> bool {
+        self.run.is_some()
     }
 
     /// This process leads no longer.
@@ -161,7 +176,8 @@ impl DutyRunner {
     }
 
     fn rotates_at(&self) -> Option<Moment> {
-        Some(self.right.as_ref()?.since.saturating_add(self.spec.rotation?))
+        let right = self.right.as_ref().filter(|_| !self.is_alone)?;
+        Some(right.since.saturating_add(self.spec.rotation?))
     }
 
     /// Where there is no leader nobody could take over.

@@ -1,12 +1,52 @@
 //! How many processes share the looking at leases that others hold. A few stand by and look whenever a lease could have
 //! expired; all others look so rarely that together they ask once a second, however many they are.
+//!
+//! A store counts them where it takes a worker's sign of life, so that nobody must read a list of all workers. Who has fallen silent
+//! does not count, long before its worker lease has run out: else the dead would stand by.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::limits::STAND_BYS;
 use crate::names::DutyName;
-use crate::worker::{WorkerCard, WorkerId};
+use crate::worker::WorkerId;
+
+/// Places are below this: a number that is kept as floating point is still exact.
+const PLACE_BITS: u32 = 53;
+
+/// Where one that counts itself alone sits: in the middle.
+const SEAT_ALONE: u16 = 1 << 15;
+
+/// Where a worker stands in the row of all, the same for every process and every build (FNV-1a, then mixed once more, since
+/// its high bits alone hardly depend on the last bytes).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Place(u64);
+
+impl Place {
+    /// Of this worker.
+    pub fn of(worker: WorkerId) -> Self {
+        const OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
+        const PRIME: u64 = 0x0000_0100_0000_01b3;
+        let folded =
+            worker.to_bytes().iter().fold(OFFSET, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(PRIME));
+        Self((folded ^ (folded >> 32)).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (u64::BITS - PLACE_BITS))
+    }
+
+    /// As a store keeps it: from 0 to 2^53.
+    pub fn as_i64(self) -> i64 {
+        self.0.cast_signed()
+    }
+
+    fn seat(self) -> u16 {
+        (self.0 >> (PLACE_BITS - u16::BITS)) as u16
+    }
+}
+
+/// Whether one whose last sign of life was so long ago counts among those that could do a duty: it missed one beat at most, of the
+/// three in its worker lease.
+pub fn is_heard(silent_for: Duration, worker_lease: Duration) -> bool {
+    silent_for <= worker_lease / 2
+}
 
 /// A live worker, and the duties that it could do.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,30 +57,87 @@ pub struct Peer {
     pub duties: Vec<DutyName>,
 }
 
-impl From<&WorkerCard> for Peer {
-    fn from(card: &WorkerCard) -> Self {
-        Self { worker: card.id, duties: card.duties.clone() }
+/// What a store counts of the workers that it hears, the one that asks included.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CrowdCount {
+    /// Those that could do any duty.
+    pub live: u32,
+    /// For each duty of the one that asks.
+    pub duties: Vec<DutyCount>,
+}
+
+/// How many could do one duty.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DutyCount {
+    /// Which.
+    pub duty: DutyName,
+    /// Those that could do it.
+    pub able: u32,
+    /// Those of them whose place is lower than that of the one that asks.
+    pub before: u32,
+}
+
+impl CrowdCount {
+    /// Counts for one worker. Engines that count themselves are compared with this.
+    pub fn of<'a>(me: WorkerId, duties: impl IntoIterator<Item = &'a DutyName>, heard: &[Peer]) -> Self {
+        let mine = Place::of(me);
+        let others = || heard.iter().filter(|peer| peer.worker != me && !peer.duties.is_empty());
+        let count = |duty: &DutyName| {
+            let able = || others().filter(|peer| peer.duties.contains(duty));
+            let before = able().filter(|peer| Place::of(peer.worker) < mine).count();
+            DutyCount { duty: duty.clone(), able: with_me(able().count()), before: as_u32(before) }
+        };
+        Self { live: with_me(others().count()), duties: duties.into_iter().map(count).collect() }
     }
 }
 
-/// One process among those that live, for each of its duties. Only those that could do a duty share the looking at its lease:
-/// if three stood by that cannot do it, nobody would take it over in time.
+fn as_u32(count: usize) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
+}
+
+fn with_me(others: usize) -> u32 {
+    as_u32(others).saturating_add(1)
+}
+
+/// One process among those that live, for each of its duties. Only those that could do a duty stand by for it: if three stood by that
+/// cannot do it, nobody would take it over in time.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Crowds(BTreeMap<DutyName, Crowd>);
+pub struct Crowds {
+    live: u32,
+    seat: u16,
+    duties: BTreeMap<DutyName, (u32, u32)>,
+}
 
 impl Crowds {
-    /// This process and its duties among all live workers.
-    pub fn of<'a>(me: WorkerId, duties: impl IntoIterator<Item = &'a DutyName>, peers: &[Peer]) -> Self {
-        let crowd = |duty: &DutyName| {
-            let able = peers.iter().filter(|peer| peer.duties.contains(duty)).map(|peer| peer.worker);
-            Crowd::of(me, &able.collect::<Vec<_>>())
-        };
-        Self(duties.into_iter().map(|duty| (duty.clone(), crowd(duty))).collect())
+    /// As long as nothing is known of others.
+    pub fn alone() -> Self {
+        Self { live: 1, seat: SEAT_ALONE, duties: BTreeMap::new() }
+    }
+
+    /// As a store counted.
+    pub fn new(me: WorkerId, count: CrowdCount) -> Self {
+        let of_duty = |count: DutyCount| (count.duty, (count.able, count.before));
+        Self {
+            live: count.live,
+            seat: Place::of(me).seat(),
+            duties: count.duties.into_iter().map(of_duty).collect(),
+        }
+    }
+
+    /// This process and its duties among all workers that are heard.
+    pub fn of<'a>(me: WorkerId, duties: impl IntoIterator<Item = &'a DutyName>, heard: &[Peer]) -> Self {
+        Self::new(me, CrowdCount::of(me, duties, heard))
     }
 
     /// Among those that could do one duty; alone if it was not named.
     pub fn of_duty(&self, duty: &DutyName) -> Crowd {
-        self.0.get(duty).copied().unwrap_or(Crowd { live: 1, stands_by: true, seat: 0 })
+        let (able, before) = self.duties.get(duty).copied().unwrap_or((1, 0));
+        Crowd { live: self.live.max(1), able, before, seat: self.seat }
+    }
+
+    /// Where in a round this process looks, in parts of 2^16.
+    pub fn seat(&self) -> u16 {
+        self.seat
     }
 }
 
@@ -48,27 +145,23 @@ impl Crowds {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Crowd {
     live: u32,
-    stands_by: bool,
-    /// Where in a round this process looks, in parts of 2^16.
+    able: u32,
+    before: u32,
     seat: u16,
 }
 
 impl Crowd {
-    /// This process among all live workers, itself counted whether or not it is listed.
-    pub fn of(me: WorkerId, live: &[WorkerId]) -> Self {
-        let mine = place_of(me);
-        let others = || live.iter().filter(|worker| **worker != me);
-        let before = others().filter(|worker| (place_of(**worker), **worker) < (mine, me)).count();
-        let count = u32::try_from(others().count()).unwrap_or(u32::MAX).saturating_add(1);
-        Self { live: count, stands_by: before < STAND_BYS, seat: (mine >> 48) as u16 }
-    }
-
     /// Whether this process looks as soon as a lease could have expired.
     pub fn stands_by(self) -> bool {
-        self.stands_by
+        (self.before as usize) < STAND_BYS
     }
 
-    /// How often one that does not stand by looks: all together once a second.
+    /// Whether nobody else could do the duty.
+    pub fn is_alone(self) -> bool {
+        self.able <= 1
+    }
+
+    /// How often one that does not stand by looks: all together once a second, whichever duties each of them could do.
     pub fn round(self) -> Duration {
         Duration::from_secs(u64::from(self.live))
     }
@@ -80,83 +173,5 @@ impl Crowd {
     }
 }
 
-/// Where a worker stands in the row of all, the same for every process and every build (FNV-1a, then mixed once more, since
-/// its high bits alone hardly depend on the last bytes).
-fn place_of(worker: WorkerId) -> u64 {
-    const OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
-    const PRIME: u64 = 0x0000_0100_0000_01b3;
-    let folded =
-        worker.to_bytes().iter().fold(OFFSET, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(PRIME));
-    (folded ^ (folded >> 32)).wrapping_mul(0x9E37_79B9_7F4A_7C15)
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn workers(count: u128) -> Vec<WorkerId> {
-        (0..count)
-            .map(|n| WorkerId::from_random(n.wrapping_mul(0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835)))
-            .collect()
-    }
-
-    #[test]
-    fn of_a_thousand_the_same_three_stand_by_whoever_asks() {
-        let live = workers(1_000);
-        let standing: Vec<_> = live.iter().filter(|me| Crowd::of(**me, &live).stands_by()).collect();
-        assert_eq!(standing.len(), STAND_BYS);
-        let reversed: Vec<_> = live.iter().rev().copied().collect();
-        assert!(standing.iter().all(|me| Crowd::of(**me, &reversed).stands_by()));
-    }
-
-    #[test]
-    fn when_one_that_stood_by_is_gone_another_takes_its_place() {
-        let live = workers(10);
-        let gone = *live.iter().find(|me| Crowd::of(**me, &live).stands_by()).unwrap();
-        let left: Vec<_> = live.iter().copied().filter(|worker| *worker != gone).collect();
-        assert_eq!(left.iter().filter(|me| Crowd::of(**me, &left).stands_by()).count(), STAND_BYS);
-    }
-
-    #[test]
-    fn for_each_duty_some_stand_by_who_can_do_it() {
-        let (prune, report) = (DutyName::parse("prune").unwrap(), DutyName::parse("report").unwrap());
-        let can =
-            |index: usize| if index < 50 { vec![prune.clone()] } else { vec![prune.clone(), report.clone()] };
-        let all = workers(60).into_iter().enumerate();
-        let peers: Vec<_> = all.map(|(index, worker)| Peer { worker, duties: can(index) }).collect();
-        let stand_by = |duty: &DutyName| {
-            let able = peers.iter().filter(|peer| peer.duties.contains(duty));
-            able.filter(|peer| Crowds::of(peer.worker, &peer.duties, &peers).of_duty(duty).stands_by())
-                .count()
-        };
-        assert_eq!((stand_by(&prune), stand_by(&report)), (STAND_BYS, STAND_BYS));
-    }
-
-    #[test]
-    fn one_that_sees_nobody_else_stands_by() {
-        assert!(Crowd::of(WorkerId::from_random(7), &[]).stands_by());
-    }
-
-    #[test]
-    fn all_that_do_not_stand_by_look_at_most_once_a_second_together() {
-        for count in [4_u32, 50, 1_000] {
-            let live = workers(count.into());
-            let crowds: Vec<_> = live.iter().map(|me| Crowd::of(*me, &live)).collect();
-            let others = crowds.iter().filter(|crowd| !crowd.stands_by());
-            let a_second: f64 = others.map(|crowd| 1.0 / crowd.round().as_secs_f64()).sum();
-            assert!(a_second <= 1.0, "{count} workers ask {a_second} times a second");
-        }
-    }
-
-    #[test]
-    fn the_first_looks_of_many_are_spread_over_a_round() {
-        let live = workers(1_000);
-        let mut late = 0;
-        for me in &live {
-            let crowd = Crowd::of(*me, &live);
-            assert!(crowd.first_look_after() < crowd.round());
-            late += u32::from(crowd.first_look_after() * 2 > crowd.round());
-        }
-        assert!((350..650).contains(&late), "{late} of 1,000 look in the second half");
-    }
-}
+mod tests;

@@ -6,77 +6,38 @@
 //! duty stops, whatever is still under way. An answer that comes later does not make it go on: the lease is asked for
 //! once more, and only that answer counts, if it is in time itself. A failed renewal before the deadline changes nothing, and
 //! one that is not answered within a heartbeat is sent again: a connection that hangs must not cost the lease.
+//!
+//! What was sent twice may be answered twice, and what was granted may be told late. So each call is remembered until its answer can
+//! mean nothing any more, and a grant that nobody wants by then is given back.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+mod stand;
+mod wishes;
 mod hearing;
 
-use crate::error::EngineError;
+use stand::{Elsewhere, Ours, Request, Sent, Stand};
+
 use crate::lease::crowd::Crowds;
-use crate::lease::{LeaseFence, LeaseMetadata, LeaseRelease, Term, TermId};
-use crate::limits::{DUTIES_PER_CALL_MAX, DUTY_EXPIRY, DUTY_EXPIRY_MAX, DUTY_EXPIRY_MIN, DUTY_HEARTBEAT};
+use crate::lease::{LeaseFence, LeaseMetadata, LeaseRelease, Renewal, Term, TermId};
+use crate::limits::DUTIES_PER_CALL_MAX;
 use crate::names::DutyName;
+
+pub use crate::lease::timing::LeaseTiming;
 
 /// An instant of this process's monotonic clock: the time since the process began to count. It must count the time, too, in
 /// which the machine slept (on Linux `CLOCK_BOOTTIME`, which `std::time::Instant` is not): the store's clock goes on meanwhile.
 pub type Moment = Duration;
 
-/// The margin is this part of the expiry: clocks of two machines do not run equally fast.
-const MARGIN_PART: u32 = 10;
-/// After a failure the same is tried again after this part of a heartbeat.
-const AGAIN_PART: u32 = 4;
-
 /// A lease that is about to expire is not looked at again sooner than this.
 const LOOK_AGAIN_MIN: Duration = Duration::from_millis(10);
 /// Where a hint does not name a lease, as from another process on an SQLite file, one is not looked at more often than this.
 const ANY_HINT_PAUSE: Duration = Duration::from_millis(200);
-
-/// How leases are kept.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LeaseTiming {
-    /// A holder renews this often.
-    pub heartbeat: Duration,
-    /// A lease is good for this long after a heartbeat.
-    pub expiry: Duration,
-}
-
-impl Default for LeaseTiming {
-    fn default() -> Self {
-        Self { heartbeat: DUTY_HEARTBEAT, expiry: DUTY_EXPIRY }
-    }
-}
-
-impl LeaseTiming {
-    /// Refuses what cannot work: two heartbeats must fit into an expiry, so that one may fail.
-    pub fn check(self) -> Result<(), EngineError> {
-        let (heartbeat, expiry) = (self.heartbeat, self.expiry);
-        if !(DUTY_EXPIRY_MIN..=DUTY_EXPIRY_MAX).contains(&expiry) {
-            return Err(EngineError::Refused(format!(
-                "expected leases to expire after {DUTY_EXPIRY_MIN:?} to {DUTY_EXPIRY_MAX:?}, got {expiry:?}"
-            )));
-        }
-        if heartbeat.is_zero() || heartbeat.saturating_mul(2) > self.trust() {
-            return Err(EngineError::Refused(format!(
-                "expected heartbeats of leases so often that two fit into {:?}, got one each {heartbeat:?}; beat more often, \
-                 or let leases expire later",
-                self.trust()
-            )));
-        }
-        Ok(())
-    }
-
-    /// For how long after a request left its lease is trusted. An answer that takes longer is of no use, so this is also
-    /// the deadline of every call about leases.
-    pub fn trust(self) -> Duration {
-        self.expiry - self.expiry / MARGIN_PART
-    }
-
-    /// How long to wait before something that failed is tried again.
-    fn again_after(self) -> Duration {
-        self.heartbeat / AGAIN_PART
-    }
-}
+/// One that does not stand by sends a request without an answer so often, and then leaves it to those who do.
+const SENT_MAX: u32 = 4;
+/// A lease that nobody holds and that cannot be taken for so many expiries is told of.
+const BLOCKED_EXPIRIES: u32 = 3;
 
 /// One call to the store. Several may be under way, and what counts is when each of them left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -85,7 +46,7 @@ pub struct LeaseCall(u64);
 /// What the shell around a keeper is to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LeaseEffect {
-    /// Stop this duty at once: the lease is lost, or can no longer be trusted.
+    /// Stop this duty at once: the lease is lost, given back, or can no longer be trusted.
     Stop(LeaseFence),
     /// Do this duty from now on, under this fence.
     Start {
@@ -94,15 +55,15 @@ pub enum LeaseEffect {
         /// What the last holder kept with the lease; nothing if this process goes on in the same term.
         metadata: Option<LeaseMetadata>,
     },
-    /// Somebody wants the holder to give way: stop the duty, give the lease back, and say so by [`LeaseKeeper::released`]. It
-    /// is not started again in this term, and not renewed for longer than an expiry.
+    /// Somebody wants the holder to give way: do so by [`LeaseKeeper::give_way`]. The duty is not started again in this term, and
+    /// the lease is not renewed for longer than an expiry.
     GiveWay(LeaseFence),
     /// Renew these; answer by [`LeaseKeeper::renewed`].
     Renew {
         /// To be named with the answer.
         call: LeaseCall,
         /// At most as many as one call may be about.
-        leases: Vec<LeaseFence>,
+        renewals: Vec<Renewal>,
     },
     /// Ask for these under this id; answer by [`LeaseKeeper::tried`].
     Try {
@@ -115,6 +76,14 @@ pub enum LeaseEffect {
     },
     /// Give these back; nobody waits for the answer. They may be terms of which no answer told.
     Release(Vec<LeaseRelease>),
+    /// Nobody holds this lease, and yet it could not be taken for so long, because something under its last term is not finished,
+    /// such as an open transaction: raise an alert.
+    Blocked {
+        /// Of which duty.
+        duty: DutyName,
+        /// For how long.
+        lasting: Duration,
+    },
 }
 
 /// The leases that one process holds or would like to hold.
@@ -124,81 +93,15 @@ pub struct LeaseKeeper {
     crowds: Crowds,
     duties: BTreeMap<DutyName, Stand>,
     request: Option<Request>,
+    /// Requests that are not answered yet, also such that nobody waits for any more.
+    sent: BTreeMap<LeaseCall, Sent>,
     /// When renewals left that are not answered yet.
     renewals: BTreeMap<LeaseCall, Moment>,
+    /// Renewals since the last answer or since trust ended.
+    renewals_unanswered: u32,
+    /// Requests in a row that the store surely did not hear.
+    requests_failed: u32,
     next_call: u64,
-}
-
-/// How one duty stands.
-#[derive(Debug, Clone, Copy)]
-enum Stand {
-    Elsewhere(Elsewhere),
-    Ours(Ours),
-}
-
-/// Somebody else's, as far as is known.
-#[derive(Debug, Clone, Copy)]
-struct Elsewhere {
-    look_at: Moment,
-    looked_at: Moment,
-    /// Whoever gave way leaves it to others for a while.
-    rests_until: Moment,
-    /// Something happened to it while an answer was under way, which may not know of that.
-    hinted: bool,
-}
-
-/// Ours in the store, as far as is known.
-#[derive(Debug, Clone, Copy)]
-struct Ours {
-    term: Term,
-    renew_at: Moment,
-    /// When it was last asked for or renewed.
-    sent_at: Moment,
-    trusted_until: Moment,
-    /// Since when it is not known whether the term still holds. Meanwhile the duty is not done.
-    doubted_since: Option<Moment>,
-    /// Since when its holder knows that it is to give way.
-    gives_way_since: Option<Moment>,
-}
-
-impl Elsewhere {
-    fn until(look_at: Moment) -> Self {
-        Self { look_at, looked_at: Moment::ZERO, rests_until: Moment::ZERO, hinted: false }
-    }
-
-    fn resting(until: Moment) -> Self {
-        Self { rests_until: until, ..Self::until(until) }
-    }
-}
-
-impl Ours {
-    fn is_trusted(&self, now: Moment) -> bool {
-        self.doubted_since.is_none() && now < self.trusted_until
-    }
-
-    /// The duty stops, and the term is asked for once more.
-    fn doubt(&mut self, now: Moment) {
-        self.doubted_since = Some(now);
-        self.renew_at = now;
-    }
-
-    /// Who was told to give way has an expiry for it. After that the lease runs out.
-    fn is_kept(&self, timing: LeaseTiming, now: Moment) -> bool {
-        self.gives_way_since.is_none_or(|since| now < since.saturating_add(timing.expiry))
-    }
-}
-
-/// A request that is under way, or whose answer was lost.
-#[derive(Debug)]
-struct Request {
-    id: TermId,
-    duties: Vec<DutyName>,
-    /// Calls that are not answered yet, and when each left.
-    calls: BTreeMap<LeaseCall, Moment>,
-    /// Whether terms may have come of it that nobody told of. Then it must be asked again under its id.
-    is_in_doubt: bool,
-    /// When it is sent again.
-    again_at: Moment,
 }
 
 impl LeaseKeeper {
@@ -215,7 +118,17 @@ impl LeaseKeeper {
             Stand::Elsewhere(Elsewhere::until(now.saturating_add(first)))
         };
         let duties = duties.into_iter().map(|duty| (duty.clone(), stand(&duty))).collect();
-        Self { timing, crowds, duties, request: None, renewals: BTreeMap::new(), next_call: 0 }
+        Self {
+            timing,
+            crowds,
+            duties,
+            request: None,
+            sent: BTreeMap::new(),
+            renewals: BTreeMap::new(),
+            renewals_unanswered: 0,
+            requests_failed: 0,
+            next_call: 0,
+        }
     }
 
     /// The term in which this process may do a duty at `now`. To be asked before each write; it is right even if nobody asked
@@ -240,7 +153,7 @@ impl LeaseKeeper {
     pub fn wake_at(&self) -> Moment {
         let idle = self.request.is_none();
         let of_duty = |stand: &Stand| match stand {
-            Stand::Elsewhere(elsewhere) if idle => elsewhere.look_at,
+            Stand::Elsewhere(elsewhere) if idle => elsewhere.looks_at(),
             Stand::Elsewhere(_) => Moment::MAX,
             Stand::Ours(ours) => {
                 let deadline = if ours.doubted_since.is_none() { ours.trusted_until } else { Moment::MAX };
@@ -251,45 +164,22 @@ impl LeaseKeeper {
         self.duties.values().map(of_duty).min().unwrap_or(Moment::MAX).min(repeat)
     }
 
-    /// Stops all duties and gives all leases back: those that this process holds, and those that may have come of a request
-    /// without an answer. Nothing is wanted any more.
-    pub fn stop(&mut self) -> Vec<LeaseEffect> {
-        let (mut stops, mut releases) = (Vec::new(), Vec::new());
-        for (duty, ours) in self.ours_mut() {
-            let lease = LeaseFence { duty: duty.clone(), term: ours.term };
-            releases.push(LeaseRelease::from(&lease));
-            stops.extend(ours.doubted_since.is_none().then_some(LeaseEffect::Stop(lease)));
-        }
-        if let Some(request) = self.request.take() {
-            let unheard =
-                request.duties.into_iter().filter(|duty| !releases.iter().any(|known| known.duty == *duty));
-            let unheard = unheard.map(|duty| LeaseRelease { duty, id: request.id, metadata: None });
-            releases.extend(unheard.collect::<Vec<_>>());
-        }
-        (self.duties, self.renewals) = (BTreeMap::new(), BTreeMap::new());
-        let calls = releases.chunks(DUTIES_PER_CALL_MAX).map(|part| LeaseEffect::Release(part.to_vec()));
-        stops.into_iter().chain(calls).collect()
-    }
-
     fn stop_untrusted(&mut self, now: Moment) -> Vec<LeaseEffect> {
-        let rest = self.rest_from(now);
+        let expiry = self.timing.expiry;
         let mut effects = Vec::new();
         for (duty, stand) in &mut self.duties {
             let Stand::Ours(ours) = stand else { continue };
             if ours.doubted_since.is_none() && now >= ours.trusted_until {
                 effects.push(LeaseEffect::Stop(LeaseFence { duty: duty.clone(), term: ours.term }));
                 ours.doubt(now);
+                self.renewals_unanswered = 0;
                 // Who was told to give way does not begin again.
                 if ours.gives_way_since.is_some() {
-                    *stand = Stand::Elsewhere(rest);
+                    *stand = Stand::Elsewhere(Elsewhere::after(ours.term, now, expiry));
                 }
             }
         }
         effects
-    }
-
-    fn rest_from(&self, now: Moment) -> Elsewhere {
-        Elsewhere::resting(now.saturating_add(self.timing.expiry))
     }
 
     /// All of them as soon as one is due: one statement renews all.
@@ -300,21 +190,26 @@ impl LeaseKeeper {
         if !self.ours_mut().any(|(_, ours)| ours.renew_at <= now) {
             return Vec::new();
         }
-        let mut leases = Vec::new();
+        self.renewals_unanswered = self.renewals_unanswered.saturating_add(1);
+        let later = timing.backoff(timing.heartbeat, self.renewals_unanswered, self.crowds.seat());
+        let mut renewals = Vec::new();
         for (duty, ours) in self.ours_mut().filter(|(_, ours)| ours.renew_at < Moment::MAX) {
-            (ours.sent_at, ours.renew_at) = (now, now.saturating_add(timing.heartbeat));
-            leases.push(LeaseFence { duty: duty.clone(), term: ours.term });
+            let wait = if ours.doubted_since.is_some() { later } else { timing.heartbeat };
+            (ours.sent_at, ours.renew_at) = (now, now.saturating_add(wait));
+            let lease = LeaseFence { duty: duty.clone(), term: ours.term };
+            renewals
+                .push(Renewal { lease, metadata: ours.noted.as_ref().map(|noted| noted.metadata.clone()) });
         }
         // An answer that takes so long does not count.
         self.renewals.retain(|_, sent_at| now < sent_at.saturating_add(timing.trust()));
-        let parts = leases.chunks(DUTIES_PER_CALL_MAX).map(<[_]>::to_vec);
-        parts.map(|leases| self.renew(leases, now)).collect()
+        let parts: Vec<_> = renewals.chunks(DUTIES_PER_CALL_MAX).map(<[_]>::to_vec).collect();
+        parts.into_iter().map(|renewals| self.renew(renewals, now)).collect()
     }
 
-    fn renew(&mut self, leases: Vec<LeaseFence>, now: Moment) -> LeaseEffect {
+    fn renew(&mut self, renewals: Vec<Renewal>, now: Moment) -> LeaseEffect {
         let call = self.new_call();
         self.renewals.insert(call, now);
-        LeaseEffect::Renew { call, leases }
+        LeaseEffect::Renew { call, renewals }
     }
 
     fn new_call(&mut self) -> LeaseCall {
@@ -324,20 +219,21 @@ impl LeaseKeeper {
 
     /// The same request once more, if its answer was lost or does not come.
     fn repeat_due(&mut self, now: Moment) -> Option<LeaseEffect> {
-        self.request.as_ref().filter(|request| request.again_at <= now)?;
-        let (call, timing) = (self.new_call(), self.timing);
-        let request = self.request.as_mut()?;
-        request.calls.retain(|_, sent_at| now < sent_at.saturating_add(timing.trust()));
+        let request = self.request.as_mut().filter(|request| request.again_at <= now)?;
         request.is_in_doubt = true;
-        Some(request.send(call, timing, now))
+        if self.leaves_it_to_others(now) {
+            self.give_up_request(now);
+            return None;
+        }
+        self.send_request(now)
     }
 
     /// All of them as soon as one is due: the answer says of each when it must be looked at again.
     fn look_due(&mut self, now: Moment, fresh: TermId) -> Option<LeaseEffect> {
-        if self.request.is_some() || !self.elsewhere_mut().any(|(_, stand)| stand.look_at <= now) {
+        if self.request.is_some() || !self.elsewhere_mut().any(|(_, stand)| stand.looks_at() <= now) {
             return None;
         }
-        let wanted = self.elsewhere_mut().filter(|(_, stand)| stand.rests_until <= now);
+        let wanted = self.elsewhere_mut().filter(|(_, stand)| stand.may_look(now));
         let mut wanted: Vec<_> = wanted.map(|(duty, stand)| (stand.look_at, duty.clone())).collect();
         // Those that have waited longest, if there are more than one call may be about.
         wanted.sort();
@@ -347,10 +243,45 @@ impl LeaseKeeper {
         for (_, stand) in self.elsewhere_mut().filter(|(duty, _)| duties.contains(duty)) {
             (stand.hinted, stand.looked_at) = (false, now);
         }
+        self.request = Some(Request::new(fresh, duties, now));
+        self.send_request(now)
+    }
+
+    fn send_request(&mut self, now: Moment) -> Option<LeaseEffect> {
         let (call, timing) = (self.new_call(), self.timing);
-        let request =
-            Request { id: fresh, duties, calls: BTreeMap::new(), is_in_doubt: false, again_at: now };
-        Some(self.request.insert(request).send(call, timing, now))
+        self.sent.retain(|_, sent| now < sent.at.saturating_add(timing.trust()));
+        let request = self.request.as_mut()?;
+        (request.newest, request.times_sent) = (call, request.times_sent.saturating_add(1));
+        let again = timing.backoff(timing.heartbeat, request.times_sent, self.crowds.seat());
+        request.again_at = now.saturating_add(again);
+        self.sent.insert(call, Sent { id: request.id, duties: request.duties.clone(), at: now });
+        let duties = request.duties.iter().map(|duty| (duty.clone(), timing.expiry)).collect();
+        Some(LeaseEffect::Try { call, id: request.id, duties })
+    }
+
+    /// Whether the request is of no use any more: nothing of it is wanted from others, or this process has asked often enough and
+    /// others look anyway. What may have been granted runs out by itself.
+    fn leaves_it_to_others(&self, now: Moment) -> bool {
+        let Some(request) = &self.request else { return false };
+        let is_wanted = |duty: &DutyName| match self.duties.get(duty) {
+            Some(Stand::Elsewhere(stand)) => stand.may_look(now),
+            _ => false,
+        };
+        let stands_by = |duty: &DutyName| self.crowds.of_duty(duty).stands_by();
+        let is_tired = request.times_sent >= SENT_MAX && !request.duties.iter().any(stands_by);
+        is_tired || !request.duties.iter().any(is_wanted)
+    }
+
+    /// Nothing is asked for until it is time to look again.
+    fn give_up_request(&mut self, now: Moment) {
+        self.request = None;
+        self.requests_failed = self.requests_failed.saturating_add(1);
+        let (crowds, timing) = (self.crowds.clone(), self.timing);
+        let wait = timing.backoff(timing.heartbeat, self.requests_failed, crowds.seat());
+        for (duty, stand) in self.elsewhere_mut() {
+            let later = now.saturating_add(stand::pause(&crowds, duty, wait));
+            stand.look_at = stand.look_at.max(later);
+        }
     }
 
     fn ours_mut(&mut self) -> impl Iterator<Item = (&DutyName, &mut Ours)> {
@@ -365,15 +296,6 @@ impl LeaseKeeper {
             Stand::Elsewhere(elsewhere) => Some((duty, elsewhere)),
             Stand::Ours(_) => None,
         })
-    }
-}
-
-impl Request {
-    fn send(&mut self, call: LeaseCall, timing: LeaseTiming, now: Moment) -> LeaseEffect {
-        self.calls.insert(call, now);
-        self.again_at = now.saturating_add(timing.heartbeat);
-        let duties = self.duties.iter().map(|duty| (duty.clone(), timing.expiry)).collect();
-        LeaseEffect::Try { call, id: self.id, duties }
     }
 }
 

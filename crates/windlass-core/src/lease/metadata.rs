@@ -5,9 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use crate::clock::Timestamp;
-use crate::limits::LEASE_METADATA_BYTES_MAX;
+use crate::limits::{DUTY_ERROR_CHARS_MAX, DUTY_KEPT_BYTES_MAX, LEASE_METADATA_BYTES_MAX};
+use crate::span;
 
 /// A JSON object of at most [`LEASE_METADATA_BYTES_MAX`] bytes. It outlives the term in which it was written.
 #[derive(Clone, PartialEq, Eq)]
@@ -26,6 +28,14 @@ pub enum LeaseMetadataError {
     #[error("expected the metadata of a lease to have at most {LEASE_METADATA_BYTES_MAX} bytes, got {bytes}")]
     TooBig {
         /// Their size.
+        bytes: usize,
+    },
+    /// What the duty itself keeps is too big.
+    #[error(
+        "expected a duty to keep at most {DUTY_KEPT_BYTES_MAX} bytes with its lease, got {bytes}; keep more elsewhere"
+    )]
+    KeptTooBig {
+        /// Its size.
         bytes: usize,
     },
 }
@@ -53,10 +63,36 @@ impl LeaseMetadata {
         &self.0
     }
 
+    /// What the holder noted of its runs, and what the duty itself keeps.
+    pub fn of(notes: &DutyNotes, kept: &Map<String, Value>) -> Result<Self, LeaseMetadataError> {
+        let bytes = serde_json::to_string(kept).map_or(0, |text| text.len());
+        if bytes > DUTY_KEPT_BYTES_MAX {
+            return Err(LeaseMetadataError::KeptTooBig { bytes });
+        }
+        let text = serde_json::to_string(&Both { notes: notes.clone(), kept: kept.clone() });
+        Self::parse(&text.map_err(|error| LeaseMetadataError::NotAnObject { why: error.to_string() })?)
+    }
+
     /// What the holder noted of its runs; nothing if something else stands there.
     pub fn notes(&self) -> DutyNotes {
+        self.both().notes
+    }
+
+    /// What the duty itself keeps; nothing if something else stands there.
+    pub fn kept(&self) -> Map<String, Value> {
+        self.both().kept
+    }
+
+    fn both(&self) -> Both {
         serde_json::from_str(&self.0).unwrap_or_default()
     }
+}
+
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default)]
+struct Both {
+    notes: DutyNotes,
+    kept: Map<String, Value>,
 }
 
 impl Default for LeaseMetadata {
@@ -71,7 +107,8 @@ impl fmt::Debug for LeaseMetadata {
     }
 }
 
-/// What the holder of a lease notes of the runs of its duty.
+/// What the holder of a lease notes of the runs of its duty. An outsider can tell by it whether the holder is stuck, even if that cannot
+/// say so itself.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DutyNotes {
@@ -81,18 +118,54 @@ pub struct DutyNotes {
     pub items: u64,
     /// Runs that failed.
     pub errors: u64,
+    /// Since when a run is under way, by the store's clock.
+    pub running_since: Option<Timestamp>,
     /// When the last one ended, by the store's clock.
     pub last_run: Option<Timestamp>,
     /// How long the last one took.
+    #[serde(with = "span::optional_text")]
     pub last_took: Option<Duration>,
     /// How long the longest one took.
+    #[serde(with = "span::optional_text")]
     pub longest: Option<Duration>,
+    /// What the last one that failed said.
+    pub last_error: Option<String>,
+    /// From the start of one run to the start of the next.
+    #[serde(with = "span::optional_text")]
+    pub every: Option<Duration>,
+    /// A run that takes longer than this is stuck.
+    #[serde(with = "span::optional_text")]
+    pub stuck_after: Option<Duration>,
 }
 
 impl DutyNotes {
-    /// As a lease keeps it.
-    pub fn to_metadata(&self) -> LeaseMetadata {
-        let text = serde_json::to_string(self).expect("numbers are JSON");
-        LeaseMetadata(text.into())
+    /// A run began.
+    pub fn began(&mut self, now: Timestamp) {
+        self.running_since = Some(now);
     }
+
+    /// A run ended, and took this long. What it says if it failed is cut, and without characters that need room when they are
+    /// written down.
+    pub fn ended(&mut self, outcome: Result<u64, &str>, took: Duration, now: Timestamp) {
+        (self.running_since, self.last_run) = (None, Some(now));
+        (self.last_took, self.longest) = (Some(took), self.longest.max(Some(took)));
+        self.runs = self.runs.saturating_add(1);
+        match outcome {
+            Ok(items) => self.items = self.items.saturating_add(items),
+            Err(error) => {
+                self.errors = self.errors.saturating_add(1);
+                self.last_error = Some(short(error));
+            }
+        }
+    }
+
+    /// For how long a run has been under way, if that is longer than it may be.
+    pub fn stuck_for(&self, now: Timestamp) -> Option<Duration> {
+        let lasting = now.since(self.running_since?);
+        (lasting > self.stuck_after?).then_some(lasting)
+    }
+}
+
+fn short(error: &str) -> String {
+    error.chars().take(DUTY_ERROR_CHARS_MAX).map(|one| if one.is_control() { ' ' } else { one }).collect()
 }

@@ -142,14 +142,33 @@ fn metadata_are_an_object_of_some_kilobytes() {
 
 #[test]
 fn what_a_holder_notes_is_read_again_by_the_next_one() {
-    let notes = DutyNotes {
-        runs: u64::MAX,
-        items: 7,
-        last_run: Some(NOW),
-        longest: Some(Duration::MAX),
-        ..DutyNotes::default()
-    };
-    let metadata = notes.to_metadata();
-    assert_eq!(LeaseMetadata::parse(metadata.as_str()).unwrap().notes(), notes);
+    let mut notes = DutyNotes { runs: 7, every: Some(SECOND * 90), ..DutyNotes::default() };
+    notes.ended(Ok(12), Duration::from_micros(1_500), NOW);
+    notes.ended(Err(&"\u{1}ü\"".repeat(1_000)), SECOND * 2, NOW);
+    notes.began(NOW);
+    let kept = serde_json::json!({ "cursor": 17, "text": "x".repeat(2_500) });
+    let metadata = LeaseMetadata::of(&notes, kept.as_object().unwrap()).unwrap();
+    let read = LeaseMetadata::parse(metadata.as_str()).unwrap();
+    assert_eq!((read.notes(), serde_json::Value::from(read.kept())), (notes.clone(), kept));
+    assert_eq!((notes.runs, notes.items, notes.errors, notes.longest), (9, 12, 1, Some(SECOND * 2)));
+    assert!(metadata.as_str().contains(r#""every":"90s""#), "{metadata:?}");
     assert_eq!(LeaseMetadata::default().notes(), DutyNotes::default());
+}
+
+#[test]
+fn a_duty_that_keeps_too_much_is_told_so() {
+    let kept = serde_json::json!({ "text": "x".repeat(2_560) });
+    let error = LeaseMetadata::of(&DutyNotes::default(), kept.as_object().unwrap()).unwrap_err();
+    assert!(error.to_string().contains("at most 2560 bytes"), "{error}");
+}
+
+#[test]
+fn an_outsider_can_tell_that_a_holder_is_stuck() {
+    let mut notes = DutyNotes { stuck_after: Some(SECOND * 300), ..DutyNotes::default() };
+    assert_eq!(notes.stuck_for(NOW.plus(SECOND * 1_000)), None, "it does not run");
+    notes.began(NOW);
+    assert_eq!(notes.stuck_for(NOW.plus(SECOND * 300)), None);
+    assert_eq!(notes.stuck_for(NOW.plus(SECOND * 301)), Some(SECOND * 301));
+    notes.ended(Ok(0), SECOND * 302, NOW.plus(SECOND * 302));
+    assert_eq!(notes.stuck_for(NOW.plus(SECOND * 1_000)), None);
 }

@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
+use super::stand::{Elsewhere, Ours, Sent, Stand, pause};
 use super::{
-    ANY_HINT_PAUSE, Elsewhere, LOOK_AGAIN_MIN, LeaseCall, LeaseEffect, LeaseKeeper, LeaseTiming, Moment,
-    Ours, Stand,
+    ANY_HINT_PAUSE, BLOCKED_EXPIRIES, LOOK_AGAIN_MIN, LeaseCall, LeaseEffect, LeaseKeeper, LeaseTiming,
+    Moment,
 };
 use crate::error::EngineError;
 use crate::lease::crowd::Crowds;
-use crate::lease::{LeaseFence, LeaseMetadata, Renewed, Taking, Term};
+use crate::lease::{LeaseFence, LeaseMetadata, LeaseRelease, Renewed, Taking, Term};
 use crate::names::DutyName;
 
 impl LeaseKeeper {
@@ -19,90 +20,129 @@ impl LeaseKeeper {
         answer: Result<Vec<Taking>, EngineError>,
         now: Moment,
     ) -> Vec<LeaseEffect> {
-        let Some(request) = &mut self.request else { return Vec::new() };
-        let Some(sent_at) = request.calls.remove(&call) else { return Vec::new() };
+        let Some(sent) = self.sent.remove(&call) else { return Vec::new() };
         // If it was sent again meanwhile, the newer answer decides, but for what was granted.
-        let is_newest = request.calls.range(call..).next().is_none();
+        let is_newest = self.request.as_ref().is_some_and(|request| request.newest == call);
         match answer {
-            Ok(answers) => {
-                let duties = request.duties.clone();
-                if is_newest {
-                    self.request = None;
+            Ok(answers) if answers.len() == sent.duties.len() => self.heard(sent, answers, is_newest, now),
+            // An answer about something else says nothing of this.
+            Ok(_) => self.unheard_of(&sent, is_newest, true, now),
+            Err(error) => self.unheard_of(&sent, is_newest, error.is_unknown(), now),
+        }
+    }
+
+    fn heard(&mut self, sent: Sent, answers: Vec<Taking>, is_newest: bool, now: Moment) -> Vec<LeaseEffect> {
+        if is_newest {
+            (self.request, self.requests_failed) = (None, 0);
+        }
+        let mut effects = Vec::new();
+        for (duty, taking) in sent.duties.into_iter().zip(answers) {
+            match taking {
+                Taking::Taken(term, metadata) => {
+                    effects.extend(self.granted(duty, term, metadata, sent.at, now));
                 }
-                let counts = |taking: &Taking| is_newest || matches!(taking, Taking::Taken(..));
-                let heard = duties.into_iter().zip(answers).filter(|(_, taking)| counts(taking));
-                heard.filter_map(|(duty, taking)| self.heard(duty, taking, sent_at, now)).collect()
-            }
-            Err(error) => {
-                request.is_in_doubt |= error.is_unknown();
-                self.try_later(is_newest, now);
-                Vec::new()
+                refused if is_newest => effects.extend(self.refused(&duty, &refused, sent.at, now)),
+                _ => {}
             }
         }
+        effects
     }
 
-    /// What may have been granted is asked for under the same id until the store says what became of it.
-    fn try_later(&mut self, is_newest: bool, now: Moment) {
-        let Some(request) = self.request.as_mut().filter(|_| is_newest) else { return };
-        if request.is_in_doubt {
-            request.again_at = now.saturating_add(self.timing.again_after());
-            return;
+    /// No answer came. What may have been granted is asked for under the same id until the store says what became of it, or given
+    /// back if nobody waits for it any more.
+    fn unheard_of(&mut self, sent: &Sent, is_newest: bool, in_doubt: bool, now: Moment) -> Vec<LeaseEffect> {
+        if is_newest {
+            self.try_later(in_doubt, now);
+            return Vec::new();
         }
-        self.request = None;
-        let (crowds, wait) = (self.crowds.clone(), self.timing.heartbeat);
-        for (duty, stand) in self.elsewhere_mut() {
-            stand.look_at = stand.look_at.max(now.saturating_add(pause(&crowds, duty, wait)));
+        if let Some(request) = self.request.as_mut().filter(|request| request.id == sent.id) {
+            request.is_in_doubt |= in_doubt;
+            return Vec::new();
         }
-    }
-
-    fn heard(&mut self, duty: DutyName, taking: Taking, sent_at: Moment, now: Moment) -> Option<LeaseEffect> {
-        let was_hinted = matches!(self.duties.get(&duty), Some(Stand::Elsewhere(stand)) if stand.hinted);
-        let wait = match taking {
-            Taking::Taken(term, metadata) => return self.taken(duty, term, metadata, sent_at, now),
-            // A term of ours began and ended while nobody answered.
-            Taking::Over => Duration::ZERO,
-            Taking::Held { .. } | Taking::Busy if was_hinted => Duration::ZERO,
-            Taking::Held { expires_in, .. } => self.pause(&duty, expires_in.max(LOOK_AGAIN_MIN)),
-            Taking::Busy => self.pause(&duty, self.timing.again_after()),
-            Taking::NoRoom => self.pause(&duty, self.timing.expiry),
+        let is_ours = |duty: &&DutyName| match self.duties.get(*duty) {
+            Some(Stand::Ours(ours)) => ours.term.id == sent.id,
+            _ => false,
         };
-        if let Some(Stand::Elsewhere(stand)) = self.duties.get_mut(&duty) {
-            (stand.look_at, stand.hinted) = (now.saturating_add(wait), false);
-        }
-        None
+        let lost = sent.duties.iter().filter(|duty| in_doubt && !is_ours(duty));
+        let release = |duty: &DutyName| LeaseRelease { duty: duty.clone(), id: sent.id, metadata: None };
+        let releases: Vec<_> = lost.map(release).collect();
+        (!releases.is_empty()).then_some(LeaseEffect::Release(releases)).into_iter().collect()
     }
 
-    fn taken(
+    fn try_later(&mut self, in_doubt: bool, now: Moment) {
+        let (timing, seat) = (self.timing, self.crowds.seat());
+        let Some(request) = self.request.as_mut() else { return };
+        request.is_in_doubt |= in_doubt;
+        request.again_at = now.saturating_add(timing.backoff(timing.again_after(), request.times_sent, seat));
+        if !request.is_in_doubt || self.leaves_it_to_others(now) {
+            self.give_up_request(now);
+        }
+    }
+
+    /// Somebody else has it, or nobody can have it now.
+    fn refused(
+        &mut self,
+        duty: &DutyName,
+        taking: &Taking,
+        sent_at: Moment,
+        now: Moment,
+    ) -> Option<LeaseEffect> {
+        let (timing, crowds) = (self.timing, &self.crowds);
+        let Some(Stand::Elsewhere(stand)) = self.duties.get_mut(duty) else { return None };
+        if stand.is_older(sent_at) {
+            return None;
+        }
+        let wait = match taking {
+            // A term of ours began and ended while nobody answered.
+            Taking::Taken(..) | Taking::Over => Duration::ZERO,
+            Taking::Held { .. } | Taking::Busy if stand.hinted => Duration::ZERO,
+            Taking::Held { expires_in, .. } => pause(crowds, duty, (*expires_in).max(LOOK_AGAIN_MIN)),
+            Taking::Busy => pause(crowds, duty, timing.again_after()),
+            Taking::NoRoom => pause(crowds, duty, timing.expiry),
+        };
+        (stand.look_at, stand.hinted) = (now.saturating_add(wait), false);
+        let lasting = stand.blocked_for(matches!(taking, Taking::Busy), timing, now)?;
+        Some(LeaseEffect::Blocked { duty: duty.clone(), lasting })
+    }
+
+    /// Ours, if we still want it.
+    fn granted(
         &mut self,
         duty: DutyName,
         term: Term,
         metadata: LeaseMetadata,
         sent_at: Moment,
         now: Moment,
-    ) -> Option<LeaseEffect> {
+    ) -> Vec<LeaseEffect> {
         let timing = self.timing;
-        let stand = self.duties.get_mut(&duty)?;
         let lease = LeaseFence { duty, term };
-        if let Stand::Ours(ours) = stand
-            && ours.term == term
-        {
+        let mut effects = Vec::new();
+        match self.duties.get_mut(&lease.duty) {
             // A second answer to a request that was sent twice is a heartbeat.
-            return ours.kept(timing, false, sent_at, now).map(|effect| effect(lease));
+            Some(Stand::Ours(ours)) if ours.term == term => {
+                return ours
+                    .kept(timing, false, sent_at, now)
+                    .map(|effect| effect(lease))
+                    .into_iter()
+                    .collect();
+            }
+            // One that ours has followed.
+            Some(Stand::Ours(ours)) if ours.term.fence >= term.fence => return Vec::new(),
+            Some(Stand::Ours(ours)) => {
+                let before = LeaseFence { duty: lease.duty.clone(), term: ours.term };
+                effects.extend(ours.doubted_since.is_none().then_some(LeaseEffect::Stop(before)));
+            }
+            Some(Stand::Elsewhere(stand)) if stand.welcomes(term, sent_at, now) => {}
+            _ => return vec![LeaseEffect::Release(vec![LeaseRelease::from(&lease)])],
         }
-        let mut ours = Ours {
-            term,
-            renew_at: sent_at.saturating_add(timing.heartbeat),
-            sent_at,
-            trusted_until: sent_at.saturating_add(timing.trust()),
-            doubted_since: None,
-            gives_way_since: None,
-        };
-        let in_time = ours.is_trusted(now);
-        if !in_time {
+        let mut ours = Ours::granted(term, timing, sent_at);
+        if ours.is_trusted(now) {
+            effects.push(LeaseEffect::Start { lease: lease.clone(), metadata: Some(metadata) });
+        } else {
             ours.doubt(now);
         }
-        *stand = Stand::Ours(ours);
-        in_time.then_some(LeaseEffect::Start { lease, metadata: Some(metadata) })
+        self.duties.insert(lease.duty, Stand::Ours(ours));
+        effects
     }
 
     /// Renewals were answered, each for the lease that was named, or not.
@@ -117,15 +157,23 @@ impl LeaseKeeper {
         let mut effects = self.stop_untrusted(now);
         match answer {
             Ok(answers) => {
+                self.renewals_unanswered = 0;
                 let of_lease = |(lease, renewed)| self.answered(lease, renewed, sent_at, now);
                 effects.extend(answers.into_iter().filter_map(of_lease));
             }
-            Err(_) => {
-                let again_at = now.saturating_add(self.timing.again_after());
-                self.ours_mut().for_each(|(_, ours)| ours.renew_at = ours.renew_at.min(again_at));
-            }
+            Err(_) => self.renew_again(now),
         }
         effects
+    }
+
+    /// Soon while the lease is trusted, which is not for long, and less and less often after that.
+    fn renew_again(&mut self, now: Moment) {
+        let soon = self.timing.again_after();
+        let later = self.timing.backoff(soon, self.renewals_unanswered, self.crowds.seat());
+        for (_, ours) in self.ours_mut() {
+            let wait = if ours.doubted_since.is_some() { later } else { soon };
+            ours.renew_at = ours.renew_at.min(now.saturating_add(wait));
+        }
     }
 
     fn answered(
@@ -135,8 +183,7 @@ impl LeaseKeeper {
         sent_at: Moment,
         now: Moment,
     ) -> Option<LeaseEffect> {
-        let (timing, rest) = (self.timing, self.rest_from(now));
-        let after_loss = Elsewhere::until(now.saturating_add(self.pause(&lease.duty, Duration::ZERO)));
+        let (timing, crowds) = (self.timing, &self.crowds);
         let stand = self.duties.get_mut(&lease.duty)?;
         let Stand::Ours(ours) = stand else { return None };
         if ours.term != lease.term {
@@ -144,47 +191,44 @@ impl LeaseKeeper {
         }
         if renewed == Renewed::Lost {
             let was_done = ours.doubted_since.is_none();
-            *stand = Stand::Elsewhere(if ours.gives_way_since.is_some() { rest } else { after_loss });
+            *stand = Stand::Elsewhere(match ours.gives_way_since {
+                Some(_) => Elsewhere::after(ours.term, now, timing.expiry),
+                None => Elsewhere::until(now.saturating_add(pause(crowds, &lease.duty, Duration::ZERO))),
+            });
             return was_done.then_some(LeaseEffect::Stop(lease));
+        }
+        if ours.noted.as_ref().is_some_and(|noted| noted.at <= sent_at) {
+            ours.noted = None;
         }
         let give_way = renewed == Renewed::GiveWay;
         ours.kept(timing, give_way, sent_at, now).map(|effect| effect(lease))
     }
 
-    /// A lease was given back, because its holder was asked to, or because the process stops.
-    pub fn released(&mut self, duty: &DutyName, now: Moment) {
-        let rest = self.rest_from(now);
-        if let Some(stand) = self.duties.get_mut(duty) {
-            *stand = Stand::Elsewhere(rest);
-        }
-    }
-
     /// The lease of a duty became free, or its holder was asked to give way.
     pub fn hinted(&mut self, duty: &DutyName, now: Moment) {
-        self.hint(duty, now, Duration::ZERO);
+        let again_after = self.timing.again_after();
+        if let Some(Stand::Ours(ours)) = self.duties.get_mut(duty) {
+            let soon = now.max(ours.sent_at.saturating_add(again_after));
+            ours.renew_at = ours.renew_at.min(soon);
+        }
+        self.look_soon(duty, now, Duration::ZERO);
     }
 
-    /// Something changed in the store, perhaps a lease. Such hints may come all the time.
+    /// Something changed in the store, perhaps a lease. Such hints may come all the time, and each renewal is such a change for
+    /// the other processes: so nothing is renewed because of one.
     pub fn hinted_of_anything(&mut self, now: Moment) {
         let duties: Vec<_> = self.duties.keys().cloned().collect();
-        duties.iter().for_each(|duty| self.hint(duty, now, ANY_HINT_PAUSE));
+        duties.iter().for_each(|duty| self.look_soon(duty, now, ANY_HINT_PAUSE));
     }
 
-    fn hint(&mut self, duty: &DutyName, now: Moment, at_most_each: Duration) {
+    fn look_soon(&mut self, duty: &DutyName, now: Moment, at_most_each: Duration) {
         let stands_by = self.crowds.of_duty(duty).stands_by();
-        let again_after = self.timing.again_after().max(at_most_each);
-        match self.duties.get_mut(duty) {
-            Some(Stand::Ours(ours)) => {
-                let soon = now.max(ours.sent_at.saturating_add(again_after));
-                ours.renew_at = ours.renew_at.min(soon);
-            }
-            Some(Stand::Elsewhere(stand)) if stands_by && stand.rests_until <= now => {
-                let soon = now.max(stand.looked_at.saturating_add(at_most_each));
-                stand.look_at = stand.look_at.min(soon);
-                // A hint that names nothing may be about anything, and the next look is soon.
-                stand.hinted |= at_most_each.is_zero();
-            }
-            _ => {}
+        let Some(Stand::Elsewhere(stand)) = self.duties.get_mut(duty) else { return };
+        if stands_by && stand.may_look(now) {
+            let soon = now.max(stand.looked_at.saturating_add(at_most_each));
+            stand.look_at = stand.look_at.min(soon);
+            // A hint that names nothing may be about anything, and the next look is soon.
+            stand.hinted |= at_most_each.is_zero();
         }
     }
 
@@ -193,21 +237,30 @@ impl LeaseKeeper {
         let before = std::mem::replace(&mut self.crowds, crowds);
         let crowds = self.crowds.clone();
         for (duty, stand) in self.elsewhere_mut() {
-            if crowds.of_duty(duty).stands_by() && !before.of_duty(duty).stands_by() {
-                stand.look_at = stand.look_at.min(now.max(stand.rests_until));
+            let crowd = crowds.of_duty(duty);
+            if crowd.stands_by() && !before.of_duty(duty).stands_by() {
+                stand.look_at = stand.look_at.min(now);
+            } else if crowd.round() < before.of_duty(duty).round() {
+                stand.look_at = stand.look_at.min(now.saturating_add(crowd.round()));
             }
         }
     }
-
-    fn pause(&self, duty: &DutyName, wait: Duration) -> Duration {
-        pause(&self.crowds, duty, wait)
-    }
 }
 
-/// How long to wait where one that stands by would wait for `wait`.
-fn pause(crowds: &Crowds, duty: &DutyName, wait: Duration) -> Duration {
-    let crowd = crowds.of_duty(duty);
-    if crowd.stands_by() { wait } else { wait.max(crowd.round()) }
+impl Elsewhere {
+    /// For how long it could not be taken though nobody holds it, if that has just become too long.
+    fn blocked_for(&mut self, is_busy: bool, timing: LeaseTiming, now: Moment) -> Option<Duration> {
+        if !is_busy {
+            (self.busy_since, self.told_busy) = (None, false);
+            return None;
+        }
+        let lasting = now.saturating_sub(*self.busy_since.get_or_insert(now));
+        if self.told_busy || lasting < timing.expiry.saturating_mul(BLOCKED_EXPIRIES) {
+            return None;
+        }
+        self.told_busy = true;
+        Some(lasting)
+    }
 }
 
 impl Ours {
@@ -227,7 +280,9 @@ impl Ours {
         }
         let begins = self.doubted_since.take().is_some();
         self.trusted_until = self.trusted_until.max(trusted_until);
-        self.renew_at = self.renew_at.max(sent_at.saturating_add(timing.heartbeat));
+        // What was put off while in doubt is due with the others again.
+        let beat_at = sent_at.saturating_add(timing.heartbeat);
+        self.renew_at = if begins { beat_at } else { self.renew_at.max(beat_at) };
         if give_way && self.gives_way_since.is_none() {
             self.gives_way_since = Some(now);
             return Some(LeaseEffect::GiveWay);

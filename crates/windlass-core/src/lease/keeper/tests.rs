@@ -1,9 +1,14 @@
 mod many;
 mod trouble;
+mod late;
+mod wishes;
+mod traffic;
 
 use super::*;
-use crate::lease::crowd::Peer;
+use crate::error::EngineError;
+use crate::lease::crowd::{CrowdCount, DutyCount, Peer};
 use crate::lease::{Renewed, Taking};
+use crate::limits::{DUTY_EXPIRY, DUTY_HEARTBEAT};
 use crate::worker::WorkerId;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -30,7 +35,13 @@ fn fence(number: i64) -> LeaseFence {
 }
 
 fn alone() -> Crowds {
-    Crowds::of(WorkerId::from_random(1), &[], &[])
+    Crowds::alone()
+}
+
+/// One of two, both of which stand by.
+fn of_two() -> Crowds {
+    let count = CrowdCount { live: 2, duties: vec![DutyCount { duty: rescue(), able: 2, before: 0 }] };
+    Crowds::new(WorkerId::from_random(1), count)
 }
 
 /// One of so many that does not stand by.
@@ -83,7 +94,8 @@ fn ask(keeper: &mut LeaseKeeper, now: Moment) -> Vec<DutyName> {
 
 /// A renewal that was sent last.
 fn renewal(keeper: &LeaseKeeper) -> LeaseEffect {
-    LeaseEffect::Renew { call: last_call(keeper), leases: vec![fence(7)] }
+    let renewals = vec![Renewal { lease: fence(7), metadata: None }];
+    LeaseEffect::Renew { call: last_call(keeper), renewals }
 }
 
 fn renews(keeper: &mut LeaseKeeper, now: Moment) {
@@ -93,6 +105,11 @@ fn renews(keeper: &mut LeaseKeeper, now: Moment) {
 
 fn answer(keeper: &mut LeaseKeeper, renewed: Renewed, now: Moment) -> Vec<LeaseEffect> {
     keeper.renewed(last_call(keeper), Ok(vec![(fence(7), renewed)]), now)
+}
+
+/// The duty is stopped, and its lease is given back.
+fn gives_back() -> Vec<LeaseEffect> {
+    vec![LeaseEffect::Stop(fence(7)), LeaseEffect::Release(vec![LeaseRelease::from(&fence(7))])]
 }
 
 fn held(expires_in: Duration) -> Result<Vec<Taking>, EngineError> {
@@ -237,8 +254,8 @@ fn one_request_asks_for_all_duties_that_others_hold_and_one_renewal_is_for_all_o
     assert_eq!(ask(&mut keeper, at(1)), [rescue()]);
     hear(&mut keeper, Ok(vec![term]), at(1));
     let effects = keeper.effects(at(2), id(1));
-    let [LeaseEffect::Renew { leases, .. }] = effects.as_slice() else { panic!("{effects:?}") };
-    assert_eq!(leases.iter().map(|lease| lease.duty.clone()).collect::<Vec<_>>(), duties);
+    let [LeaseEffect::Renew { renewals, .. }] = effects.as_slice() else { panic!("{effects:?}") };
+    assert_eq!(renewals.iter().map(|renewal| renewal.lease.duty.clone()).collect::<Vec<_>>(), duties);
 }
 
 #[test]
@@ -291,12 +308,13 @@ fn a_hint_that_comes_while_an_answer_is_under_way_is_not_lost() {
 #[test]
 fn who_is_asked_to_give_way_is_told_once_renews_until_it_has_and_then_leaves_it_to_others_for_a_while() {
     let mut keeper = holder();
+    keeper.saw(of_two(), Moment::ZERO);
     keeper.hinted(&rescue(), at(1));
     renews(&mut keeper, at(1));
     assert_eq!(answer(&mut keeper, Renewed::GiveWay, at(1)), [LeaseEffect::GiveWay(fence(7))]);
     renews(&mut keeper, at(3));
     assert_eq!(answer(&mut keeper, Renewed::GiveWay, at(3)), []);
-    keeper.released(&rescue(), at(4));
+    assert_eq!(keeper.give_way(&rescue(), None, at(4)), gives_back());
     assert_eq!(keeper.term(&rescue(), at(4)), None);
     keeper.hinted(&rescue(), at(4));
     assert_eq!(keeper.wake_at(), at(4) + DUTY_EXPIRY);
@@ -306,7 +324,7 @@ fn who_is_asked_to_give_way_is_told_once_renews_until_it_has_and_then_leaves_it_
 fn an_answer_about_a_term_that_is_no_longer_ours_is_ignored() {
     let mut keeper = holder();
     renews(&mut keeper, at(2));
-    keeper.released(&rescue(), at(2));
+    assert_eq!(keeper.give_way(&rescue(), None, at(2)), gives_back());
     assert_eq!(answer(&mut keeper, Renewed::Kept, at(3)), []);
     assert_eq!(keeper.term(&rescue(), at(3)), None);
 }

@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::clock::Timestamp;
+use crate::dice::Dice;
 use crate::error::EngineError;
 use crate::lease::crowd::{Crowds, Peer};
 use crate::lease::keeper::{LeaseEffect, LeaseKeeper, LeaseTiming};
@@ -12,17 +13,6 @@ use crate::worker::WorkerId;
 
 const PROCESSES: usize = 5;
 const TICK: Duration = Duration::from_millis(50);
-
-/// Numbers that look random, the same for the same seed.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, count: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB) % count
-    }
-}
 
 struct Process {
     keeper: LeaseKeeper,
@@ -95,16 +85,16 @@ impl World {
             match effect {
                 LeaseEffect::Start { lease, .. } => self.leads(process, lease),
                 LeaseEffect::Stop(_) => self.leads_no_longer(process),
-                LeaseEffect::GiveWay(lease) => self.give_back(process, &lease),
-                LeaseEffect::Release(_) => {}
-                LeaseEffect::Renew { call, leases } => {
+                LeaseEffect::GiveWay(_) => self.give_back(process),
+                LeaseEffect::Blocked { .. } => unreachable!("no transaction is open"),
+                LeaseEffect::Release(releases) => self.release(process, &releases),
+                LeaseEffect::Renew { call, renewals } => {
                     let now = self.store_now();
-                    let renew = |lease| {
-                        let renewal = Renewal { lease, metadata: None };
+                    let renew = |renewal: Renewal| {
                         let decided = LeaseRecord::renew(self.lease.as_ref(), &renewal, now);
                         (renewal.lease.clone(), self.save(decided))
                     };
-                    let answers: Vec<_> = leases.into_iter().map(renew).collect();
+                    let answers: Vec<_> = renewals.into_iter().map(renew).collect();
                     let answer = if self.is_lost() { Err(lost()) } else { Ok(answers) };
                     let then = self.processes[process].keeper.renewed(call, answer, self.now);
                     self.of_leases(process, then);
@@ -129,23 +119,32 @@ impl World {
         self.processes[process].runner.gained(Some(lease), began, now);
     }
 
-    /// A run that hangs does not hear that it should stop.
+    /// A run that hangs does not hear that it should stop, and until it ends its process wants no lease.
     fn leads_no_longer(&mut self, process: usize) {
+        let now = self.now;
         let process = &mut self.processes[process];
         if let Some(DutyEffect::Stop(run)) = process.runner.lost() {
             process.runs.retain(|(id, _, until)| *id != run || *until == Moment::MAX);
             if process.runs.is_empty() {
-                process.runner.ended(run, self.now);
+                process.runner.ended(run, now);
+            } else {
+                assert_eq!(process.keeper.want(&prune(), false, now), [], "it has given it back");
             }
         }
     }
 
-    fn give_back(&mut self, process: usize, lease: &LeaseFence) {
-        self.leads_no_longer(process);
-        let decided = LeaseRecord::release(self.lease.as_ref(), &LeaseRelease::from(lease));
-        self.save(decided);
+    fn give_back(&mut self, process: usize) {
         let now = self.now;
-        self.processes[process].keeper.released(&prune(), now);
+        let effects = self.processes[process].keeper.give_way(&prune(), None, now);
+        self.of_leases(process, effects);
+    }
+
+    fn release(&mut self, process: usize, releases: &[LeaseRelease]) {
+        for release in releases {
+            let decided = LeaseRecord::release(self.lease.as_ref(), release);
+            self.save(decided);
+        }
+        let now = self.now;
         let others = self.processes.iter_mut().enumerate().filter(|(other, _)| *other != process);
         others.for_each(|(_, other)| other.keeper.hinted(&prune(), now));
     }
@@ -164,12 +163,7 @@ impl World {
                 }
                 DutyEffect::Stop(_) => unreachable!("only losing the lease stops a run"),
                 DutyEffect::Stuck(_) => self.stuck += 1,
-                DutyEffect::GiveWay => {
-                    let now = self.now;
-                    let term = self.processes[process].keeper.term(&prune(), now);
-                    let lease = term.map(|term| LeaseFence { duty: prune(), term });
-                    lease.into_iter().for_each(|lease| self.give_back(process, &lease));
-                }
+                DutyEffect::GiveWay => self.give_back(process),
             }
         }
     }
@@ -188,6 +182,7 @@ impl World {
                 self.refused += 1;
             }
             self.processes[process].runner.ended(run, now);
+            self.processes[process].keeper.want(&prune(), true, now);
         }
     }
 
@@ -203,7 +198,7 @@ impl World {
             }
             // What woke up late writes before anything tells it that its time is over: the fence must catch that.
             self.end_runs(process);
-            let fresh = u128::from(self.dice.below(u64::MAX)) << 64 | u128::from(self.dice.below(u64::MAX));
+            let fresh = self.dice.bits();
             let effects = self.processes[process].keeper.effects(now, TermId::from_random(fresh));
             self.of_leases(process, effects);
             let effects = self.processes[process].runner.effects(now);
@@ -316,4 +311,38 @@ fn leaders_take_turns_if_they_are_to() {
     assert!(fences.len() >= 15, "{} terms", fences.len());
     assert!(longest_gap(&world.accepted, Moment::ZERO, world.now) < SECOND * 20);
     assert_eq!(world.refused, 0);
+}
+
+#[test]
+fn a_process_whose_run_hangs_does_not_take_the_lease_again_even_if_all_others_die() {
+    let mut world = World::new(3, &spec(DutyMode::Lease));
+    world.hangs = 1;
+    world.run_for(spec(DutyMode::Lease).stuck_after() + SECOND * 60);
+    let hangs = world
+        .processes
+        .iter()
+        .position(|process| !process.runs.is_empty() && process.keeper.term(&prune(), world.now).is_none());
+    let hangs = hangs.expect("one hangs, and another leads");
+    for (index, process) in world.processes.iter_mut().enumerate() {
+        process.frozen_until = if index == hangs { Moment::ZERO } else { Moment::MAX };
+    }
+    world.run_for(SECOND * 60);
+    let holder = world.lease.as_ref().filter(|lease| lease.is_held(world.store_now()));
+    assert_eq!(holder.and_then(|lease| lease.holder), None, "it would only keep it from others");
+    assert_eq!(world.stuck, 1);
+}
+
+#[test]
+fn one_process_alone_does_not_take_turns_with_itself() {
+    let turns = DutySpec { rotation: Some(SECOND * 60), ..spec(DutyMode::Lease) };
+    let mut runner = DutyRunner::new(turns, 0, Moment::ZERO);
+    runner.gained(Some(fence(7)), None, Moment::ZERO);
+    runner.saw(true);
+    for turn in 0..30 {
+        assert_eq!(runner.wake_at(), at(turn * 10));
+        let run = begins(&mut runner, at(turn * 10));
+        runner.ended(run, at(turn * 10));
+    }
+    runner.saw(false);
+    assert_eq!(runner.effects(at(300)), [DutyEffect::GiveWay], "now somebody else could");
 }

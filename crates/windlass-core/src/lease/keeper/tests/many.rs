@@ -3,30 +3,16 @@
 
 use super::*;
 use crate::clock::Timestamp;
+use crate::dice::Dice;
 use crate::lease::{LeaseRecord, LeaseRelease, LeaseRequest, Released, Renewal};
 
 const PROCESSES: usize = 5;
 const TICK: Duration = Duration::from_millis(20);
 
-/// Numbers that look random, the same for the same seed.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, count: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB) % count
-    }
-
-    fn millis(&mut self, below: u64) -> Duration {
-        Duration::from_millis(self.below(below))
-    }
-}
-
 /// On its way to the store, or back.
 enum Message {
     Try(LeaseCall, LeaseRequest),
-    Renew(LeaseCall, Vec<LeaseFence>),
+    Renew(LeaseCall, Vec<Renewal>),
     Release(LeaseRelease),
     Tried(LeaseCall, Result<Vec<Taking>, EngineError>),
     Renewed(LeaseCall, Result<Vec<(LeaseFence, Renewed)>, EngineError>),
@@ -95,13 +81,13 @@ impl World {
                     let worker = WorkerId::from_random(process as u128);
                     self.send(process, Message::Try(call, LeaseRequest { worker, id, duties }), faults);
                 }
-                LeaseEffect::Renew { call, leases } => {
-                    self.send(process, Message::Renew(call, leases), faults);
+                LeaseEffect::Renew { call, renewals } => {
+                    self.send(process, Message::Renew(call, renewals), faults);
                 }
                 LeaseEffect::GiveWay(lease) => {
                     let now = self.now;
-                    self.keepers[process].released(&rescue(), now);
-                    self.send(process, Message::Release(LeaseRelease::from(&lease)), faults);
+                    let effects = self.keepers[process].give_way(&lease.duty, None, now);
+                    self.act(process, effects, faults);
                 }
                 LeaseEffect::Release(releases) => {
                     releases.into_iter().for_each(|one| self.send(process, Message::Release(one), faults));
@@ -111,7 +97,7 @@ impl World {
                     self.leaders_seen += u32::from(lease.term.fence > self.last_fence);
                     self.last_fence = lease.term.fence;
                 }
-                LeaseEffect::Stop(_) => {}
+                LeaseEffect::Stop(_) | LeaseEffect::Blocked { .. } => {}
             }
         }
     }
@@ -129,9 +115,8 @@ impl World {
                 let decided = LeaseRecord::take(self.lease.as_ref(), &rescue(), DUTY_EXPIRY, &request, now);
                 Some(Message::Tried(call, Ok(vec![self.save(decided)])))
             }
-            Message::Renew(call, leases) => {
-                let renewals = leases.into_iter().map(|lease| Renewal { lease, metadata: None });
-                let answers = renewals.map(|renewal| {
+            Message::Renew(call, renewals) => {
+                let answers = renewals.into_iter().map(|renewal| {
                     let decided = LeaseRecord::renew(self.lease.as_ref(), &renewal, now);
                     (renewal.lease, self.save(decided))
                 });
@@ -209,8 +194,7 @@ impl World {
                 self.frozen_until[process] = now + self.dice.millis(30_000);
             }
             if !is_frozen(&self.frozen_until, process) && self.keepers[process].wake_at() <= now {
-                let fresh =
-                    u128::from(self.dice.below(u64::MAX)) << 64 | u128::from(self.dice.below(u64::MAX));
+                let fresh = self.dice.bits();
                 let effects = self.keepers[process].effects(now, id(fresh));
                 self.act(process, effects, faults);
             }

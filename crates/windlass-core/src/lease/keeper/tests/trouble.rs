@@ -128,7 +128,7 @@ fn more_duties_than_one_call_takes_are_asked_for_and_renewed_in_parts() {
         .effects(at(2), id(2))
         .iter()
         .map(|effect| match effect {
-            LeaseEffect::Renew { leases, .. } => leases.len(),
+            LeaseEffect::Renew { renewals, .. } => renewals.len(),
             other => panic!("expected a renewal, got {other:?}"),
         })
         .collect();
@@ -146,15 +146,19 @@ fn who_stops_gives_back_what_it_holds_and_what_it_may_hold() {
     hear(&mut keeper, Ok(vec![elsewhere, granted(7)]), Moment::ZERO);
     assert_eq!(request(&mut keeper, at(1), 5), id(5));
     let prune = LeaseRelease { duty: duty("prune"), id: id(5), metadata: None };
-    let release = LeaseEffect::Release(vec![LeaseRelease::from(&fence(7)), prune]);
+    let release = LeaseEffect::Release(vec![LeaseRelease::from(&fence(7)), prune.clone()]);
     assert_eq!(keeper.stop(), [LeaseEffect::Stop(fence(7)), release]);
     assert_eq!((keeper.wake_at(), keeper.effects(at(2), id(6))), (Moment::MAX, vec![]));
-    assert_eq!(hear(&mut keeper, Ok(vec![granted(7)]), at(2)), [], "nothing begins any more");
+    let late = LeaseRelease { id: id(1), ..prune };
+    let given_back = hear(&mut keeper, Ok(vec![granted(7)]), at(2));
+    assert_eq!(given_back, [LeaseEffect::Release(vec![late])], "nothing begins any more");
 }
 
 #[test]
 fn a_lease_that_is_busy_or_has_no_room_is_asked_for_again_after_a_while() {
-    for (taking, wait) in [(Taking::Busy, DUTY_HEARTBEAT / AGAIN_PART), (Taking::NoRoom, DUTY_EXPIRY)] {
+    for (taking, wait) in
+        [(Taking::Busy, DUTY_HEARTBEAT / crate::lease::timing::AGAIN_PART), (Taking::NoRoom, DUTY_EXPIRY)]
+    {
         let mut keeper = keeper();
         ask(&mut keeper, Moment::ZERO);
         assert_eq!(hear(&mut keeper, Ok(vec![taking]), at(1)), []);
