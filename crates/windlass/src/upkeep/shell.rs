@@ -19,7 +19,7 @@ pub(crate) fn start(engine: Arc<dyn Engine>, sweep_every: Duration, crashes_max:
         let mut upkeep = Upkeep::new(sweep_every, crashes_max, Duration::ZERO);
         let mut depth = DepthWatch::default();
         loop {
-            for duty in upkeep.due(started.elapsed()) {
+            while let Some(duty) = upkeep.next(started.elapsed()) {
                 if let Err(error) = perform(&engine, &mut upkeep, duty, started).await {
                     tracing::warn!(%error, "upkeep failed; it is tried again at the next round");
                 }
@@ -37,30 +37,24 @@ async fn perform(
     duty: Duty,
     started: Instant,
 ) -> Result<(), EngineError> {
-    let mut next = Some(duty);
-    while let Some(duty) = next.take() {
-        next = match duty {
-            Duty::Look => {
-                let workers = store::call(engine, |engine| async move { engine.workers().await }).await?;
-                Some(upkeep.sighted(&workers, started.elapsed()))
-            }
-            Duty::Rescue(request) => {
-                let rescued =
-                    store::call(engine, |engine| async move { engine.rescue(request).await }).await?;
-                report(&rescued);
-                upkeep.rescued(&rescued)
-            }
-            Duty::Sweep => {
-                let done =
-                    store::call(engine, |engine| async move { engine.sweep(UPKEEP_BATCH_MAX).await }).await?;
-                done.more.then_some(Duty::Sweep)
-            }
-            Duty::Prune => {
-                let done =
-                    store::call(engine, |engine| async move { engine.prune(UPKEEP_BATCH_MAX).await }).await?;
-                done.more.then_some(Duty::Prune)
-            }
-        };
+    match duty {
+        Duty::Look => {
+            let workers = store::call(engine, |engine| async move { engine.workers().await }).await?;
+            upkeep.sighted(&workers, started.elapsed());
+        }
+        Duty::Rescue(request) => {
+            let rescued = store::call(engine, |engine| async move { engine.rescue(request).await }).await?;
+            report(&rescued);
+            upkeep.rescued(&rescued);
+        }
+        Duty::Sweep => {
+            let swept = |engine: Arc<dyn Engine>| async move { engine.sweep(UPKEEP_BATCH_MAX).await };
+            upkeep.done(duty, store::call(engine, swept).await?);
+        }
+        Duty::Prune => {
+            let pruned = |engine: Arc<dyn Engine>| async move { engine.prune(UPKEEP_BATCH_MAX).await };
+            upkeep.done(duty, store::call(engine, pruned).await?);
+        }
     }
     Ok(())
 }

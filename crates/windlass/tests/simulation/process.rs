@@ -7,10 +7,10 @@ mod running;
 mod keeping;
 mod ending;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use windlass::upkeep::{Duty, Upkeep};
+use windlass::upkeep::Upkeep;
 use windlass::worker::Moment;
 use windlass::worker::heart::Heart;
 use windlass::worker::pool::{Event, Pool, Trouble};
@@ -102,7 +102,6 @@ pub(crate) struct Body {
     pub(crate) idle_since: Vec<Option<Duration>>,
     heart: Heart,
     upkeep: Upkeep,
-    duties: VecDeque<Duty>,
     duty_under_way: bool,
     runs: BTreeMap<Fence, Run>,
     told: BTreeSet<Fence>,
@@ -178,7 +177,6 @@ impl Body {
             idle_since: Vec::new(),
             heart: Heart::new(LEASE, BEAT_EVERY, Moment::ZERO),
             upkeep: Upkeep::new(SWEEP_EVERY, CRASHES_MAX, Moment::ZERO),
-            duties: VecDeque::new(),
             duty_under_way: false,
             runs: BTreeMap::new(),
             told: BTreeSet::new(),
@@ -255,7 +253,7 @@ impl Body {
             at = at.min(self.heart.wake_at());
         }
         if !self.duty_under_way {
-            at = at.min(if self.duties.is_empty() { self.upkeep.wake_at() } else { now });
+            at = at.min(self.upkeep.wake_at().max(now));
         }
         if self.stage != Stage::Leaving && at < Moment::MAX {
             self.wake += 1;

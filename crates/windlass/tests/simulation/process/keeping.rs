@@ -11,10 +11,7 @@ impl Body {
         if self.duty_under_way {
             return;
         }
-        if self.duties.is_empty() {
-            self.duties.extend(self.upkeep.due(now));
-        }
-        if let Some(duty) = self.duties.pop_front() {
+        if let Some(duty) = self.upkeep.next(now) {
             self.duty_under_way = true;
             let call = match duty {
                 Duty::Look => Call::Look,
@@ -28,14 +25,11 @@ impl Body {
 
     pub(super) fn kept(&mut self, answer: Answer, now: Moment) {
         self.duty_under_way = false;
-        let next = match answer {
-            Ok(Reply::Workers(workers)) => Some(self.upkeep.sighted(&workers, now)),
+        match answer {
+            Ok(Reply::Workers(workers)) => self.upkeep.sighted(&workers, now),
             Ok(Reply::Rescued(rescued)) => self.upkeep.rescued(&rescued),
-            Ok(Reply::Swept(done)) => done.more.then_some(Duty::Sweep),
-            _ => None,
-        };
-        if let Some(duty) = next {
-            self.duties.push_front(duty);
+            Ok(Reply::Swept(done)) => self.upkeep.done(Duty::Sweep, done),
+            _ => {}
         }
     }
 }
