@@ -1,5 +1,7 @@
 //! Migrations: numbered, forward only, each in one transaction under one lock, so that many processes may start at once.
 
+use std::time::Duration;
+
 use windlass_core::error::EngineError;
 
 use super::conn::{Conn, Connections};
@@ -35,10 +37,15 @@ const MIGRATIONS: &[(u32, &str, &str)] = &[
     (3, "leases", include_str!("migrations/0003_leases.sql")),
     (4, "deleted_types", include_str!("migrations/0004_deleted_types.sql")),
     (5, "duties_of_workers", include_str!("migrations/0005_duties_of_workers.sql")),
+    (6, "complete_once", include_str!("migrations/0006_complete_once.sql")),
 ];
 
 /// The lock under which migrations run; any number that nobody else uses.
 const LOCK: i64 = 0x77_69_6e_64_6c_61_73_73;
+
+/// How often a migration asks for a table that somebody has open, for a second each time, and how long it lets others by.
+const LOCK_TRIES: u32 = 60;
+const LOCK_AGAIN_AFTER: Duration = Duration::from_millis(200);
 
 /// The migrations that a database still needs. Changes nothing.
 pub async fn pending(url: &str, options: &PostgresOptions) -> Result<Vec<Migration>, EngineError> {
@@ -76,10 +83,25 @@ pub(super) async fn apply_all(conn: &Conn, schema: &str) -> Step<Vec<Migration>>
         return Ok(pending);
     }
     for migration in &pending {
-        conn.script(&script(migration, schema)).await?;
+        apply_one(conn, &script(migration, schema)).await?;
     }
     check_applied(conn, schema).await?;
     Ok(pending)
+}
+
+/// Whoever has a table open keeps the migration waiting, and while that waits, all who come after it wait too: claims and
+/// heartbeats of workers that run. So it waits a second at a time, and lets them by in between.
+async fn apply_one(conn: &Conn, script: &str) -> Step<()> {
+    for _ in 1..LOCK_TRIES {
+        match conn.script(script).await {
+            Err(fault) if fault.is_locked() => conn.script("ROLLBACK").await?,
+            applied => return applied,
+        }
+        tracing::info!("a migration waits for a table that somebody has open");
+        // may sleep: those who waited behind it go first, and nobody tells when the table is free.
+        tokio::time::sleep(LOCK_AGAIN_AFTER.mul_f64(0.5 + fastrand::f64())).await;
+    }
+    conn.script(script).await
 }
 
 /// Refuses a schema that is not of this version.
@@ -115,6 +137,28 @@ fn newest() -> u32 {
     MIGRATIONS.last().map_or(0, |(version, ..)| *version)
 }
 
+/// The indexes that migrations make, of tables and of their primary keys. Those of the parts of a table are not named.
+pub(super) fn indexes() -> Vec<String> {
+    let mut names = vec!["background_job_leases_job_name_fence_key".to_owned()];
+    let mut table = "";
+    for line in MIGRATIONS.iter().flat_map(|(_, _, sql)| sql.lines()) {
+        let words: Vec<_> = line.split_whitespace().collect();
+        match words[..] {
+            ["CREATE", "INDEX", name, ..] | ["CREATE", "UNIQUE", "INDEX", name, ..] => {
+                names.push(name.to_owned())
+            }
+            ["CREATE", "TABLE", name, ..] | ["CREATE", "UNLOGGED", "TABLE", name, ..] => {
+                table = name.trim_start_matches("windlass.");
+            }
+            _ => {}
+        }
+        if line.contains("PRIMARY KEY") {
+            names.push(format!("{table}_pkey"));
+        }
+    }
+    names
+}
+
 /// One migration as one transaction, which does nothing if another process was here meanwhile. The text of a migration
 /// is executed by the server itself once the lock is held, so that the question and the act cannot be parted.
 fn script(migration: &Migration, schema: &str) -> String {
@@ -135,6 +179,7 @@ $windlass_schema$;
 CREATE TABLE IF NOT EXISTS {schema}.schema_versions (
     version integer PRIMARY KEY, name text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now()
 );
+SET LOCAL lock_timeout = '1s';
 DO $windlass_migration$
 BEGIN
     IF NOT EXISTS (SELECT 1 FROM {schema}.schema_versions WHERE version >= {version}) THEN
@@ -205,6 +250,7 @@ mod tests {
         (3, 0x6b73_ccbd_11e4_ea01),
         (4, 0x2ff0_463b_329c_73e8),
         (5, 0x8ba5_5249_5817_efb1),
+        (6, 0x97e2_dfc6_4a0d_bc31),
     ];
 
     /// FNV-1a.
@@ -280,6 +326,27 @@ mod tests {
             let job = engine.job(JobId(1)).await.unwrap().expect("a migration keeps jobs");
             assert_eq!(job.phase(), Phase::Ready);
         }
+    }
+
+    /// As somebody does who makes a backup, or looks at a table for long.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn while_a_migration_waits_for_a_table_others_are_kept_from_it_for_a_second_at_a_time() {
+        let (beats, url, schema) = schema_of(4).await;
+        let (reader, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls).await.unwrap();
+        tokio::spawn(connection);
+        reader.batch_execute(&format!("BEGIN; SELECT count(*) FROM {schema}.workers")).await.unwrap();
+        let options = PostgresOptions { schema: schema.clone(), listen: false, ..PostgresOptions::default() };
+        let opening = tokio::spawn(async move { PostgresEngine::connect(&url, options).await.map(drop) });
+        let (mut kept_waiting, beat) = (0, format!("UPDATE {schema}.workers SET beats = beats + 1"));
+        while kept_waiting < 2 {
+            let asked = std::time::Instant::now();
+            beats.batch_execute(&beat).await.unwrap();
+            kept_waiting += u32::from(asked.elapsed() > Duration::from_millis(300));
+            assert!(asked.elapsed() < Duration::from_secs(10), "a heartbeat took {:?}", asked.elapsed());
+            assert!(!opening.is_finished(), "somebody has the table open");
+        }
+        reader.batch_execute("COMMIT").await.unwrap();
+        opening.await.unwrap().expect("it goes on by itself");
     }
 
     #[test]

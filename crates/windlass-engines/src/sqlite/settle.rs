@@ -1,7 +1,5 @@
 //! Settling: the end of an attempt is written, if its fence holds.
 
-use std::time::Duration;
-
 use rusqlite::params;
 use windlass_core::claim::Fence;
 use windlass_core::job::Progress;
@@ -40,11 +38,13 @@ impl Work<'_> {
         Ok(Settled::Applied)
     }
 
-    /// Ends a job as succeeded. How long it ran is told by its claim.
+    /// Ends a job as succeeded. How long it ran is told by its claim. One that was settled before is lost, even if that was
+    /// this very call: only the transaction that ends the job may commit what else it wrote.
     pub(super) fn complete(&mut self, fence: Fence) -> Step<Settled> {
-        let held = self.held_job(fence.job, fence.token)?;
-        let ran_for = held.map_or(Duration::ZERO, |held| self.now.since(held.since));
-        let report = AttemptReport { ran_for, output: None };
+        let Some(held) = self.held_job(fence.job, fence.token)? else {
+            return Ok(Settled::ClaimLost);
+        };
+        let report = AttemptReport { ran_for: self.now.since(held.since), output: None };
         self.settle_one(Settlement { fence, transition: Transition::Succeed { result: None }, report })
     }
 

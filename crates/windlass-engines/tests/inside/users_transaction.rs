@@ -9,15 +9,17 @@ use windlass_core::clock::{Clock, ManualClock, Timestamp};
 use windlass_core::engine::{Admin, Declaration, Engine};
 use windlass_core::enqueue::{EnqueueRequest, Enqueued, NewJob, RequestId, When};
 use windlass_core::error::EngineError;
+use windlass_core::gate::Gate;
 use windlass_core::job::{Job, JobId, JobState, Phase};
 use windlass_core::job_type::TypeSpec;
 use windlass_core::key::{KeyClaim, KeyScope, OnConflict};
 use windlass_core::names::{CorrelationId, GroupName, Key, PriorityLabel, Tag};
+use windlass_core::outcome::{ErrorKind, JobError};
 use windlass_core::payload::Payload;
 use windlass_core::priority::Priority;
 use windlass_core::queue::QueueSpec;
 use windlass_core::retry::RetryPolicy;
-use windlass_core::settle::Settled;
+use windlass_core::settle::{AttemptReport, Settled, Settlement, Transition};
 use windlass_engines::postgres::tokio_postgres::Client;
 use windlass_engines::postgres::{PostgresEngine, complete_in, enqueue_in};
 
@@ -223,19 +225,42 @@ async fn a_lost_claim_writes_nothing() {
 }
 
 #[tokio::test]
-async fn completing_twice_and_settling_after_it_are_the_same_as_once() {
+async fn only_the_transaction_that_ends_a_job_is_told_so() {
     let place = Place::new();
     let engine = place.ready().await;
     let mut client = place.connect().await;
     enqueue(&engine, vec![work()]).await;
     let claimed = claim(&engine, 1).await.remove(0);
-    for _ in 0..2 {
+    for told in [Settled::Applied, Settled::ClaimLost] {
         let tx = client.transaction().await.unwrap();
-        assert_eq!(engine.complete_in(&tx, claimed.fence()).await.unwrap(), Settled::Applied);
+        assert_eq!(engine.complete_in(&tx, claimed.fence()).await.unwrap(), told);
         tx.commit().await.unwrap();
     }
     assert_eq!(succeed(&engine, &claimed).await, Settled::Applied, "what a worker does after its handler");
     assert_eq!(status(&engine).await.totals.succeeded, 1);
+}
+
+/// As when a job's time-out has passed while its handler still works: its own claim has put it back.
+#[tokio::test]
+async fn a_job_that_was_put_back_by_its_own_claim_is_not_completed_by_it() {
+    let place = Place::new();
+    let engine = place.ready().await;
+    let mut client = place.connect().await;
+    let late = JobError::new(ErrorKind::TimedOut, "it took too long");
+    for transition in [
+        Transition::Retry { after: Duration::from_secs(3_600), error: late.clone() },
+        Transition::Park { gate: Gate::named("breaker:shop") },
+        Transition::Bury { error: late },
+    ] {
+        let fence = claimed_fence(&engine).await;
+        let back = Settlement { fence, transition: transition.clone(), report: AttemptReport::default() };
+        assert_eq!(engine.settle(vec![back]).await.unwrap(), [Settled::Applied]);
+        let before = ends(&place, &client).await;
+        let tx = client.transaction().await.unwrap();
+        assert_eq!(engine.complete_in(&tx, fence).await.unwrap(), Settled::ClaimLost, "{transition:?}");
+        tx.commit().await.unwrap();
+        assert_eq!(ends(&place, &client).await, before);
+    }
 }
 
 #[tokio::test]
@@ -262,9 +287,9 @@ async fn a_type_that_keeps_nothing_leaves_only_who_ended_it() {
     engine.declare(Declaration { queues: vec![], types: vec![spec] }).await.unwrap();
     let mut client = place.connect().await;
     let fence = claimed_fence(&engine).await;
-    for _ in 0..2 {
+    for told in [Settled::Applied, Settled::ClaimLost] {
         let tx = client.transaction().await.unwrap();
-        assert_eq!(engine.complete_in(&tx, fence).await.unwrap(), Settled::Applied);
+        assert_eq!(engine.complete_in(&tx, fence).await.unwrap(), told);
         tx.commit().await.unwrap();
     }
     assert_eq!(engine.job(fence.job).await.unwrap(), None);

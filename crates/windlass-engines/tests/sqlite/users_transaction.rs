@@ -8,8 +8,10 @@ use windlass_core::claim::{ClaimToken, Fence};
 use windlass_core::clock::{Clock, ManualClock, Timestamp};
 use windlass_core::engine::{Admin, Engine};
 use windlass_core::error::EngineError;
+use windlass_core::gate::Gate;
 use windlass_core::job::Phase;
-use windlass_core::settle::Settled;
+use windlass_core::outcome::{ErrorKind, JobError};
+use windlass_core::settle::{AttemptReport, Settled, Settlement, Transition};
 use windlass_engines::sqlite::{SqliteEngine, SqliteOptions, complete_in, enqueue_in};
 
 use super::{Place, WORKER, card, claim, declare, enqueue, new_job, ready_engine, status, stored};
@@ -100,18 +102,45 @@ async fn a_lost_claim_writes_nothing() {
 }
 
 #[tokio::test]
-async fn completing_twice_is_the_same_as_once() {
+async fn only_the_transaction_that_ends_a_job_is_told_so() {
     let place = Place::new();
     let engine = ready_engine(&place).await;
     let mut conn = with_table(&place);
     enqueue(&engine, 1).await;
-    let fence = claim(&engine, 1).await[0].fence();
-    for _ in 0..2 {
+    let claimed = claim(&engine, 1).await.remove(0);
+    for told in [Settled::Applied, Settled::ClaimLost] {
         let tx = conn.transaction().unwrap();
-        assert_eq!(complete_in(&tx, fence).unwrap(), Settled::Applied);
+        assert_eq!(complete_in(&tx, claimed.fence()).unwrap(), told);
         tx.commit().unwrap();
     }
+    let succeeded = settle(&engine, claimed.fence(), Transition::Succeed { result: None }).await;
+    assert_eq!(succeeded, Settled::Applied, "what a worker does after its handler");
     assert_eq!(status(&engine).await.totals.succeeded, 1);
+}
+
+async fn settle(engine: &SqliteEngine, fence: Fence, transition: Transition) -> Settled {
+    engine.settle(vec![Settlement { fence, transition, report: AttemptReport::default() }]).await.unwrap()[0]
+}
+
+#[tokio::test]
+async fn a_job_that_was_put_back_by_its_own_claim_is_not_completed_by_it() {
+    let place = Place::new();
+    let engine = ready_engine(&place).await;
+    let mut conn = with_table(&place);
+    let late = JobError::new(ErrorKind::TimedOut, "it took too long");
+    for transition in [
+        Transition::Retry { after: Duration::from_secs(3_600), error: late.clone() },
+        Transition::Park { gate: Gate::named("breaker:shop") },
+        Transition::Bury { error: late },
+    ] {
+        enqueue(&engine, 1).await;
+        let fence = claim(&engine, 1).await[0].fence();
+        assert_eq!(settle(&engine, fence, transition.clone()).await, Settled::Applied);
+        let tx = conn.transaction().unwrap();
+        assert_eq!(complete_in(&tx, fence).unwrap(), Settled::ClaimLost, "{transition:?}");
+        tx.commit().unwrap();
+        assert_ne!(engine.job(fence.job).await.unwrap().unwrap().phase(), Phase::Succeeded);
+    }
 }
 
 #[tokio::test]
