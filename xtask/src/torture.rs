@@ -77,8 +77,17 @@ impl Plan {
             "fallback" if plan.faults.is_some() => {
                 Err("expected no `--faults` with `--engine fallback`, which has its own".to_owned())
             }
+            "postgres" if plan.has_fault("power-cut") => {
+                Err("expected no `power-cut` with `--engine postgres`: what a server may lose by its own settings is told \
+                     for Redis only; take `kill`"
+                    .to_owned())
+            }
             _ => Ok(plan),
         }
+    }
+
+    fn has_fault(&self, fault: &str) -> bool {
+        self.faults.as_ref().is_some_and(|faults| faults.split(',').any(|name| name == fault))
     }
 
     /// The same test that runs in short with all the others, told to go on for longer.
@@ -118,6 +127,15 @@ fn whole(text: &str) -> Result<u64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_fault_that_an_engine_is_not_struck_with_is_refused() {
+        for (engine, faults) in [("postgres", "kill,power-cut"), ("fallback", "kill"), ("redis", "flood")] {
+            let refused = Plan::read(&["--engine", engine, "--faults", faults]).unwrap_err();
+            assert!(refused.starts_with("expected"), "{refused}");
+        }
+        assert!(Plan::read(&["--engine", "redis", "--faults", "power-cut"]).is_ok());
+    }
 
     #[test]
     fn options_come_in_any_order_and_have_defaults() {

@@ -29,7 +29,10 @@ impl QueueEntry {
 /// All queues and types, as they were at one version.
 #[derive(Debug, Default)]
 pub(super) struct Catalogue {
+    /// The store's number for what it held. It never comes twice, and says nothing of which was first.
     pub(super) version: i64,
+    /// Which read of this process it came from: the later one is newer.
+    pub(super) turn: u64,
     queues: HashMap<QueueName, QueueEntry>,
     types: HashMap<TypeName, TypeSpec>,
 }
@@ -49,6 +52,11 @@ impl Catalogue {
             }
         }
         Ok(catalogue)
+    }
+
+    /// The same, from a read of this process that is known by its number.
+    pub(super) fn of_turn(self, turn: u64) -> Self {
+        Self { turn, ..self }
     }
 
     /// A queue by its name.

@@ -20,6 +20,7 @@ use super::catalogue::Catalogue;
 use super::conn::Tx;
 use super::crowd::Turn;
 use super::fault::{Fault, Step};
+use super::look::LONG_LOOK;
 use super::outlook::{Look, open_scopes, read_outlook};
 use super::position::{Place, Scope};
 use super::refuse_over;
@@ -169,6 +170,9 @@ impl Store {
             all = all.and(next.map_err(|fault| if has_jobs { fault.after_write() } else { fault })?);
             let late = all.take_late();
             if late.is_empty() {
+                if !all.has_jobs() && self.finds_what_was_told_of(open).await? {
+                    continue;
+                }
                 break;
             }
             let ended = self.end_late(&late, round).await;
@@ -180,6 +184,15 @@ impl Store {
         }
         turn.end_well();
         Ok((all, left.ahead))
+    }
+
+    /// Looks for what came in behind the place up to which claims have read, if somebody told of it. Tells whether to claim again.
+    async fn finds_what_was_told_of(&self, open: &[Scope]) -> Step<bool> {
+        if !self.positions().take_told(open) || self.look_takes() >= LONG_LOOK {
+            return Ok(false);
+        }
+        self.look_at(open).await?;
+        Ok(true)
     }
 
     async fn end_late(&self, late: &[i64], round: u32) -> Step<u64> {

@@ -140,9 +140,14 @@ impl Store {
     /// Folds changes into the counts, so that reading them stays cheap.
     pub(super) async fn fold_counts(&self) -> Step<()> {
         self.fold(&self.sql.fold_counts).await?;
-        let cut = minute_of(self.estimated_now().minus(FOLD_AFTER));
+        let cut = self.fold_before();
         self.work.get().await?.write(&self.sql.fold_minutes, &[number(&cut)]).await?;
         Ok(())
+    }
+
+    /// The minute before which counts are folded.
+    pub(super) fn fold_before(&self) -> i64 {
+        minute_of(self.estimated_now().minus(FOLD_AFTER))
     }
 
     /// Folds rows that were only added to, oldest first, until few are left.

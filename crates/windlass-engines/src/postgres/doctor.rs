@@ -5,8 +5,8 @@ use windlass_core::clock::Clock;
 use windlass_core::engine::Result;
 
 use super::fault::Step;
-use super::value::Instant;
-use super::{PostgresEngine, Store};
+use super::value::{Instant, number};
+use super::{PostgresEngine, Store, migrate};
 use crate::clock::SystemClock;
 use crate::finding::of_clock;
 pub use crate::finding::{Finding, Grade};
@@ -20,28 +20,11 @@ const OLD_SNAPSHOT_TRANSACTIONS: (f64, f64) = (100_000.0, 10_000_000.0);
 /// Dead rows per live one, and how many there must be for it to matter.
 const DEAD_PER_LIVE: i64 = 2;
 const DEAD_ROWS: i64 = 100_000;
+/// Unused space below this matters to nobody; and how many times as big as what it holds a table or an index may be.
+const SPACE_BYTES: i64 = 64_000_000;
+const SPACE_TIMES: i64 = 4;
 /// The notification queue should be nearly empty.
 const NOTIFICATIONS: (f64, f64) = (0.01, 0.1);
-
-/// The indexes that statements were written for.
-const INDEXES: [&str; 16] = [
-    "delayed_jobs_pkey",
-    "delayed_jobs_ready",
-    "delayed_jobs_parked",
-    "delayed_jobs_stopping",
-    "delayed_jobs_expiring",
-    "job_history_id",
-    "job_keys_pkey",
-    "receipts_pkey",
-    "claims_pkey",
-    "claims_worker",
-    "attempts_job",
-    "delayed_jobs_dlq_pkey",
-    "job_traces_settled_by",
-    "workers_pkey",
-    "background_job_leases_pkey",
-    "background_job_leases_job_name_fence_key",
-];
 
 impl PostgresEngine {
     /// Looks at the server and says what it found, worst first.
@@ -59,6 +42,7 @@ impl Store {
             self.examine_clock().await?,
         ];
         findings.extend(self.examine_tables().await?);
+        findings.extend(self.examine_space().await?);
         findings.sort_by_key(|finding| std::cmp::Reverse(finding.grade));
         Ok(findings)
     }
@@ -94,10 +78,12 @@ impl Store {
             let name: String = row.try_get(0)?;
             if row.try_get::<_, bool>(1)? { there.push(name) } else { invalid.push(name) }
         }
-        if invalid.is_empty() && INDEXES.iter().all(|name| there.iter().any(|other| other == name)) {
+        let known = |name: &String| there.contains(name) || invalid.contains(name);
+        let missing: Vec<_> = migrate::indexes().into_iter().filter(|name| !known(name)).collect();
+        if invalid.is_empty() && missing.is_empty() {
             return Ok(Finding::good("indexes", format!("all {} indexes are there and valid", there.len())));
         }
-        Ok(of_indexes(&there, &invalid))
+        Ok(of_indexes(&missing, &invalid))
     }
 
     async fn examine_notifications(&self) -> Step<Finding> {
@@ -131,12 +117,39 @@ impl Store {
         }
         Ok(findings)
     }
+
+    /// Tables and indexes that are far bigger than what they hold. Vacuum makes room within them and gives none back.
+    async fn examine_space(&self) -> Step<Vec<Finding>> {
+        let rows = self.work.get().await?.ask(&self.sql.our_space, &[number(&SPACE_BYTES)]).await?;
+        let space = |row: &Row| -> Step<Option<Finding>> {
+            let (name, is_index): (&str, bool) = (row.try_get(0)?, row.try_get(1)?);
+            let (bytes, needed): (i64, i64) = (row.try_get(2)?, row.try_get(3)?);
+            Ok(of_space(name, is_index, bytes, needed))
+        };
+        rows.iter().filter_map(|row| space(row).transpose()).collect()
+    }
+}
+
+/// What is wrong with the size of a table or an index, if it is big.
+fn of_space(name: &str, is_index: bool, bytes: i64, needed: i64) -> Option<Finding> {
+    if bytes < SPACE_BYTES || bytes <= needed.saturating_mul(SPACE_TIMES) {
+        return None;
+    }
+    let mega = |bytes: i64| bytes / 1_000_000;
+    let found = format!("{name} takes {} MB for what needs about {} MB", mega(bytes), mega(needed));
+    let advice = if is_index {
+        format!("build it anew beside the work: REINDEX INDEX CONCURRENTLY {name}")
+    } else {
+        format!(
+            "the room is used again when jobs come as fast as they once did; to give it back, run VACUUM FULL {name} in a \
+             quiet hour, during which nobody can use it"
+        )
+    };
+    Some(Finding::new("space", Grade::Poor, found, advice))
 }
 
 /// What is wrong with indexes. One that is invalid is not missing, too.
-fn of_indexes(there: &[String], invalid: &[String]) -> Finding {
-    let known = |name: &&str| there.iter().chain(invalid).any(|other| other == name);
-    let missing: Vec<_> = INDEXES.into_iter().filter(|name| !known(name)).collect();
+fn of_indexes(missing: &[String], invalid: &[String]) -> Finding {
     let mut found = Vec::new();
     if !missing.is_empty() {
         found.push(format!("missing: {}", missing.join(", ")));
@@ -187,6 +200,17 @@ mod tests {
         tokio::spawn(connection);
         let text = format!("SELECT 'somebody', {transactions}, {seconds}::float8, '{kind}', 4711");
         of_snapshot(&client.query_one(&text, &[]).await.unwrap()).unwrap()
+    }
+
+    #[test]
+    fn what_takes_more_than_four_times_what_it_holds_is_named_if_it_is_big() {
+        assert_eq!(of_space("small", true, SPACE_BYTES - 1, 0), None);
+        assert_eq!(of_space("full", true, 4 * SPACE_BYTES, SPACE_BYTES), None);
+        for (is_index, cure) in [(true, "REINDEX INDEX CONCURRENTLY it"), (false, "VACUUM FULL it")] {
+            let finding = of_space("it", is_index, 401_000_000, 100_000_000).expect("it is too big");
+            assert_eq!(finding.found, "it takes 401 MB for what needs about 100 MB");
+            assert!(finding.advice.as_ref().unwrap().contains(cure), "{finding:?}");
+        }
     }
 
     #[tokio::test]

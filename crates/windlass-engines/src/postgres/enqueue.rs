@@ -188,8 +188,15 @@ impl Store {
     /// Wakes whoever serves the queues into which something went.
     fn tell_of_new(&self, jobs: &[NewJob], answers: &[Enqueued], catalogue: &Catalogue) {
         let stored = jobs.iter().zip(answers).filter(|(_, answer)| !matches!(answer, Enqueued::Refused(_)));
-        let queues: BTreeSet<_> =
-            stored.filter_map(|(new, _)| Some(&catalogue.type_named(&new.job_type)?.queue)).collect();
+        let mut queues = BTreeSet::new();
+        for (new, _) in stored {
+            let Some(spec) = catalogue.type_named(&new.job_type) else { continue };
+            queues.insert(&spec.queue);
+            if matches!(new.when, When::At(due) if due < self.estimated_now()) {
+                // It lies before what claims have read.
+                self.positions().told_of(&spec.queue);
+            }
+        }
         queues.into_iter().for_each(|queue| self.listeners.tell(&Hint::Queue(queue.clone())));
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Weak;
 use std::time::Duration;
 
 use tokio::sync::mpsc::Receiver;
-use tokio_postgres::{AsyncMessage, Client, Config};
+use tokio_postgres::{AsyncMessage, Client, Config, SimpleQueryMessage};
 use windlass_core::engine::{Hint, Result};
 use windlass_core::names::{DutyName, QueueName};
 
@@ -104,7 +104,7 @@ async fn hear(
         let heard = match tokio::time::timeout(periods.probe_every, hears.recv()).await {
             Ok(heard) => heard,
             Err(_) => {
-                say(client, &format!("NOTIFY {}, '{PROBE}'", channels.own()), periods).await?;
+                probe(client, periods, channels).await?;
                 let own_voice = tokio::time::timeout(periods.heard_within, hears.recv()).await;
                 own_voice.map_err(|_| "it does not hear itself".to_owned())?
             }
@@ -112,6 +112,22 @@ async fn hear(
         let (Some(heard), Some(store)) = (heard, store.upgrade()) else { return Ok(()) };
         tell(&store, &heard);
     }
+}
+
+/// Says something to itself. A server that takes no writes any more hears itself for ever, and the one that took over
+/// notifies those who listen there.
+async fn probe(client: &Client, periods: &Periods, channels: &Channels) -> Ended {
+    let text = format!(
+        "SELECT current_setting('transaction_read_only'), pg_notify('{}', '{PROBE}')",
+        channels.own()
+    );
+    let said = tokio::time::timeout(periods.heard_within, client.simple_query(&text)).await;
+    let answers = said.map_err(|_| "no answer".to_owned())?.map_err(told)?;
+    let is_read_only = |answer: &SimpleQueryMessage| matches!(answer, SimpleQueryMessage::Row(row) if row.get(0) == Some("on"));
+    if answers.iter().any(is_read_only) {
+        return Err("the server takes no writes any more".to_owned());
+    }
+    Ok(())
 }
 
 /// A peer that went away in silence answers nothing, and no error comes either.
@@ -125,9 +141,14 @@ fn told(error: tokio_postgres::Error) -> String {
 }
 
 fn tell(store: &Store, heard: &str) {
-    if heard != PROBE {
-        store.listeners.tell(&hint(heard).unwrap_or(Hint::Any));
+    if heard == PROBE {
+        return;
     }
+    let hint = hint(heard).unwrap_or(Hint::Any);
+    if let Hint::Queue(queue) = &hint {
+        store.positions().told_of(queue);
+    }
+    store.listeners.tell(&hint);
 }
 
 /// What exactly has changed, if the message says so.

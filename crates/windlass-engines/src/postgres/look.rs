@@ -16,7 +16,7 @@ use windlass_core::priority::Priority;
 
 use super::Store;
 use super::conn::Conn;
-use super::fault::Step;
+use super::fault::{Fault, Step};
 use super::position::{LongLook, Place, Scope};
 use super::row::to_json;
 use super::value::{Instant, instant, texts};
@@ -26,7 +26,9 @@ const LOOK_PART: u32 = 50;
 /// But no more than this lies between two, unless one takes longer: others count on it.
 const LOOK_PAUSE_MAX: Duration = Duration::from_secs(30);
 /// A look that takes so long has walked over thousands of rows, and claims should not.
-const LONG_LOOK: Duration = Duration::from_millis(5);
+pub(super) const LONG_LOOK: Duration = Duration::from_millis(5);
+/// So many failures in a row are told to people.
+const FAILED_TOLD_EVERY: u32 = 10;
 /// A queue from which nothing was claimed for this long is no longer looked at: workers ask at least once a day.
 const IN_USE_FOR: Duration = Duration::from_secs(25 * 60 * 60);
 
@@ -82,19 +84,37 @@ fn pause_after(took: Duration) -> Duration {
     (took * LOOK_PART).min(LOOK_PAUSE_MAX.max(took))
 }
 
+/// One that fails now and then is nobody's concern; but what lies behind the place up to which claims have read is found by
+/// nothing else.
+fn tell_failed(fault: &Fault, in_a_row: u32) {
+    if in_a_row.is_multiple_of(FAILED_TOLD_EVERY) {
+        tracing::warn!(
+            ?fault,
+            in_a_row,
+            "looks for work keep failing; `windlass doctor` tells who holds back vacuum"
+        );
+    } else {
+        tracing::debug!(?fault, "a look for work failed");
+    }
+}
+
 impl Store {
     /// Looks from the very front, about once a second, for as long as the engine lives.
     pub(super) async fn keep_looking(store: Weak<Self>, every: Duration) {
-        let mut pause = every;
+        let (mut pause, mut failed) = (every, 0_u32);
         loop {
             // may sleep: this is the poll itself; the pause keeps what idle processes cost the server small.
             tokio::time::sleep(pause).await;
             let Some(store) = store.upgrade() else { return };
             pause = match store.look_around().await {
-                Ok(()) => every.max(pause_after(store.look_takes())),
+                Ok(()) => {
+                    failed = 0;
+                    every.max(pause_after(store.look_takes()))
+                }
                 // How long it took says only for how long nobody answered.
                 Err(fault) => {
-                    tracing::debug!(?fault, "a look for work failed");
+                    failed += 1;
+                    tell_failed(&fault, failed);
                     every
                 }
             };
@@ -111,7 +131,7 @@ impl Store {
         let conn = self.work.get().await?;
         let sight = self.look(&conn, &scopes).await?;
         drop(conn);
-        if sight.version.is_some_and(|(version, _)| version > self.catalogue().version) {
+        if sight.version.is_some_and(|(version, _)| version != self.catalogue().version) {
             self.reload().await?;
             self.listeners.tell(&Hint::Any);
             return Ok(());

@@ -47,7 +47,7 @@ mod open;
 mod plans;
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 use std::time::{Duration, Instant as Moment};
 
@@ -125,6 +125,8 @@ struct Store {
     /// The server's clock as it was last read, and when.
     time: Mutex<(Timestamp, Moment)>,
     catalogue: RwLock<Arc<Catalogue>>,
+    /// How often this process has begun to read the catalogue.
+    catalogue_reads: AtomicU64,
     positions: Mutex<Positions>,
     row_places: Mutex<RowPlaces>,
     appetite: Mutex<Appetite>,
@@ -170,6 +172,7 @@ impl PostgresEngine {
             clock: options.clock.clone(),
             time: Mutex::new((Timestamp::EPOCH, Moment::now())),
             catalogue: RwLock::default(),
+            catalogue_reads: AtomicU64::new(1),
             positions: Mutex::default(),
             appetite: Mutex::default(),
             depths_seen: Mutex::default(),
@@ -229,6 +232,7 @@ impl Store {
     /// Reads queues and types again.
     async fn reload(&self) -> Step<()> {
         let conn = self.work.get().await?;
+        let turn = self.catalogue_reads.fetch_add(1, Ordering::Relaxed);
         let rows = conn.ask(&self.sql.load_version, &[instant(&self.now_param())]).await?;
         let Some(row) = rows.first() else { return Ok(()) };
         let version: i64 = row.try_get(0)?;
@@ -239,7 +243,7 @@ impl Store {
         // The version is read first: what is read after it may be newer, and is then read once more.
         let queues = conn.ask(&self.sql.load_queues, &[]).await?;
         let types = conn.ask(&self.sql.load_types, &[]).await?;
-        let read = Arc::new(Catalogue::read(version, &queues, &types)?);
+        let read = Catalogue::read(version, &queues, &types)?.of_turn(turn);
         if self.keep(read) {
             // What claims ask for of each queue changes with it: whoever waits asks anew, and is looked for by that.
             self.positions().forget_uses();
@@ -248,14 +252,15 @@ impl Store {
         Ok(())
     }
 
-    /// Keeps what was read, unless somebody has read something newer. Tells whether other types are in the queues now.
-    fn keep(&self, read: Arc<Catalogue>) -> bool {
+    /// Keeps what was read, unless somebody here began to read later. Tells whether other types are in the queues now. The
+    /// store's number does not say which is newer: a standby that took over, or a restored store, may be behind.
+    fn keep(&self, read: Catalogue) -> bool {
         let mut kept = self.catalogue.write().unwrap_or_else(PoisonError::into_inner);
-        if read.version <= kept.version {
+        if read.turn < kept.turn {
             return false;
         }
         let has_others = kept.has_other_types_than(&read);
-        *kept = read;
+        *kept = Arc::new(read);
         has_others
     }
 

@@ -27,7 +27,7 @@ const BIG: [&str; 10] = [
 ];
 
 /// Statements that run for every batch of jobs, or every second.
-const HOT: [&str; 45] = [
+const HOT: [&str; 53] = [
     "enqueue",
     "insert_jobs",
     "reserve_keys",
@@ -73,10 +73,18 @@ const HOT: [&str; 45] = [
     "declare_dead",
     "unfinished",
     "queue_counts",
+    "to_sweep",
+    "types_waiting",
+    "live_workers",
+    "fold_minutes",
+    "free_ended_keys",
+    "find_receipt",
+    "close_receipt",
+    "request_cancel",
 ];
 
 /// Which statement may walk over which index, or any of a table, from its beginning, and why it does not walk far.
-const MAY_WALK: [(&str, &str, &str); 6] = [
+const MAY_WALK: [(&str, &str, &str); 10] = [
     ("asked_to_stop", "delayed_jobs_stopping", "only what was asked to stop is in this index"),
     (
         "orphans",
@@ -85,12 +93,16 @@ const MAY_WALK: [(&str, &str, &str); 6] = [
     ),
     ("fold_counts", "count_deltas_pkey", "it stops at its limit, and what it has walked over is gone"),
     ("fold_claims", "claim_ends", "it stops at its limit, and what it has walked over is gone"),
+    ("to_sweep", "count_deltas", "it stops at the first, and what was folded is gone"),
+    ("to_sweep", "claim_ends", "it stops at the first, and what was folded is gone"),
+    ("live_workers", "claim_ends", "what is not yet folded is kept short by folding"),
+    ("types_waiting", "count_deltas", "what is not yet folded is kept short by folding"),
     ("unfinished", "count_deltas", "what is not yet folded is kept short by folding"),
     ("queue_counts", "count_deltas", "what is not yet folded is kept short by folding"),
 ];
 
 /// Which statement may sort, and why that is little.
-const MAY_SORT: [(&str, &str); 14] = [
+const MAY_SORT: [(&str, &str); 17] = [
     ("fold_claims", "ends are gathered by claim, at most as many as the limit takes"),
     ("running_of", "what one worker runs, found by its claims"),
     ("declare_dead", "what one worker runs, found by its claims"),
@@ -104,6 +116,9 @@ const MAY_SORT: [(&str, &str); 14] = [
     ("orphans", "what workers held who died and were not yet rescued"),
     ("fold_counts", "changes are gathered by type and minute, at most as many as the limit takes"),
     ("queue_counts", "changes that are not yet folded are gathered by queue"),
+    ("fold_minutes", "past minutes are gathered by queue, and are few"),
+    ("live_workers", "ends that are not yet folded are gathered by worker"),
+    ("types_waiting", "changes that are not yet folded are gathered by type"),
     ("still_hold", "the fences of one request"),
 ];
 

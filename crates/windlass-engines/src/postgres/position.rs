@@ -51,6 +51,8 @@ pub(super) struct Lanes {
     /// The claims of this scope that are under way.
     pub(super) crowd: Crowd,
     used_at: Option<Moment>,
+    /// Whether another process has told of jobs, which no claim has found yet.
+    told_of: bool,
     /// When somebody looked from the very front, by the store's clock.
     looked_at: Option<Timestamp>,
     /// What lay ahead, and when.
@@ -99,6 +101,23 @@ impl Positions {
                 lanes.crowd.be_thorough();
             });
         }
+    }
+
+    /// Another process told that there are jobs in a queue. They may have come in behind what was read: a transaction that
+    /// was open for long, a job that was put back.
+    pub(super) fn told_of(&mut self, queue: &QueueName) {
+        let of_queue = self.0.iter_mut().filter(|(scope, _)| scope.queue == *queue);
+        of_queue.for_each(|(_, lanes)| lanes.told_of = true);
+    }
+
+    /// A claim of these found nothing. Whether it was told that there is something.
+    pub(super) fn take_told(&mut self, scopes: &[Scope]) -> bool {
+        let mut is_any = false;
+        for scope in scopes {
+            let lanes = self.0.get_mut(scope);
+            is_any |= lanes.is_some_and(|lanes| std::mem::take(&mut lanes.told_of));
+        }
+        is_any
     }
 
     /// A look from the very front is about to be taken in.
@@ -306,6 +325,19 @@ mod tests {
         assert_eq!(positions.of(&scope(), later).start(NORMAL, later), at(100, 5));
         positions.put_back(&[(scope().queue, NORMAL, Timestamp::from_micros(50))], start);
         assert!(positions.of(&scope(), later).start(NORMAL, later) < at(50, 1));
+    }
+
+    #[test]
+    fn a_claim_that_finds_nothing_learns_once_that_it_was_told_of_something() {
+        let (mut positions, now) = (Positions::default(), Moment::now());
+        positions.of(&scope(), now);
+        assert!(!positions.take_told(&[scope()]));
+        positions.told_of(&scope().queue);
+        assert!(positions.take_told(&[scope()]));
+        assert!(!positions.take_told(&[scope()]));
+        positions.told_of(&scope().queue);
+        positions.looked(&scope(), Timestamp::EPOCH);
+        assert!(positions.take_told(&[scope()]), "a look that was under way may not have seen it");
     }
 
     #[test]

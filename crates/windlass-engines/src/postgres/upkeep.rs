@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use tokio_postgres::Row;
 use windlass_core::admin::BatchDone;
 use windlass_core::gate::Gate;
 use windlass_core::job::EXPIRED_REASON;
@@ -30,6 +31,46 @@ const DROP_DAYS_TIMES: u32 = 100;
 /// How many batches of keys one sweep frees.
 const FREE_KEYS_TIMES: u32 = 20;
 
+/// How many times as many of the small rows that come with every call go in one prune: as long as an open transaction keeps
+/// vacuum away, each walks over all that those before it have deleted.
+const SMALL_ROWS_TIMES: u32 = 20;
+
+/// What there is to sweep: most of the time, nothing.
+#[derive(Debug, Clone, Copy)]
+struct ToSweep {
+    expired: bool,
+    counts: bool,
+    ends: bool,
+    waiting: bool,
+    unhandled: bool,
+    ended_keys: bool,
+    forgotten: bool,
+}
+
+impl ToSweep {
+    const ALL: Self = Self {
+        expired: true,
+        counts: true,
+        ends: true,
+        waiting: true,
+        unhandled: true,
+        ended_keys: true,
+        forgotten: true,
+    };
+
+    fn read(row: &Row) -> Step<Self> {
+        Ok(Self {
+            expired: row.try_get(0)?,
+            counts: row.try_get(1)?,
+            ends: row.try_get(2)?,
+            waiting: row.try_get(3)?,
+            unhandled: row.try_get(4)?,
+            ended_keys: row.try_get(5)?,
+            forgotten: row.try_get(6)?,
+        })
+    }
+}
+
 /// What became of duties of which each is done whatever became of those before it.
 #[derive(Debug, Default)]
 struct Duties {
@@ -48,6 +89,11 @@ impl Duties {
         })
     }
 
+    /// The same, if there is something to do.
+    async fn attempt_if<T: Default>(&mut self, is_due: bool, duty: impl Future<Output = Step<T>>) -> T {
+        if is_due { self.attempt(duty).await } else { T::default() }
+    }
+
     fn end<T>(self, done: T) -> Step<T> {
         self.first_fault.map_or(Ok(done), Err)
     }
@@ -58,20 +104,28 @@ impl Store {
     pub(super) async fn sweep(&self, limit: u32) -> Step<BatchDone> {
         let limit = limit.min(UPKEEP_BATCH_MAX);
         let mut duties = Duties::default();
-        let expired = duties.attempt(self.cancel_expired(limit)).await;
-        duties.attempt(self.fold_counts()).await;
-        duties.attempt(self.fold_claims()).await;
-        let served = duties.attempt(self.served()).await;
-        let unhandled = duties.attempt(self.park_unhandled(limit, &served)).await;
+        // If nobody tells what there is to do, all of it is tried.
+        let there_is = self.to_sweep().await.unwrap_or(ToSweep::ALL);
+        let expired = duties.attempt_if(there_is.expired, self.cancel_expired(limit)).await;
+        duties.attempt_if(there_is.counts, self.fold_counts()).await;
+        duties.attempt_if(there_is.ends, self.fold_claims()).await;
+        let served = duties.attempt_if(there_is.waiting || there_is.unhandled, self.served()).await;
+        let unhandled = duties.attempt_if(there_is.waiting, self.park_unhandled(limit, &served)).await;
         duties.attempt(self.give_up_misplaced(limit)).await;
-        for name in &served.types {
+        for name in served.types.iter().filter(|_| there_is.unhandled) {
             duties.attempt(self.let_through(&Gate::no_handler(name), limit)).await;
         }
-        duties.attempt(self.free_ended_keys(limit)).await;
-        duties.attempt(self.forget(&self.sql.forget_put_backs)).await;
-        duties.attempt(self.forget(&self.sql.forget_waiting)).await;
+        duties.attempt_if(there_is.ended_keys, self.free_ended_keys(limit)).await;
+        duties.attempt_if(there_is.forgotten, self.forget(&self.sql.forget_put_backs)).await;
+        duties.attempt_if(there_is.forgotten, self.forget(&self.sql.forget_waiting)).await;
         let is_full = |count: u64| count > 0 && count >= u64::from(limit);
         duties.end(BatchDone { changed: expired + unhandled, more: is_full(expired) || is_full(unhandled) })
+    }
+
+    async fn to_sweep(&self) -> Step<ToSweep> {
+        let (now, cut) = (self.now_param(), self.fold_before());
+        let rows = self.work.get().await?.ask(&self.sql.to_sweep, &[instant(&now), number(&cut)]).await?;
+        rows.first().map_or(Ok(ToSweep::ALL), ToSweep::read)
     }
 
     /// Frees the keys of jobs that ended in somebody's own transaction. Some of a batch may be locked, so it goes on while
@@ -255,16 +309,16 @@ impl Store {
         duties.attempt(self.make_days()).await;
         duties.attempt(self.mend_claims()).await;
         let mut done = duties.attempt(self.drop_days()).await;
-        for (statement, kept) in [
-            (&self.sql.prune_rest, 0),
-            (&self.sql.prune_receipts, receipts),
-            (&self.sql.prune_claims, receipts),
-            (&self.sql.prune_traces, receipts),
-            (&self.sql.prune_workers, workers),
-            (&self.sql.prune_keys, 0),
-            (&self.sql.prune_rate_limits, 0),
+        for (statement, kept, times) in [
+            (&self.sql.prune_rest, 0, 1),
+            (&self.sql.prune_receipts, receipts, SMALL_ROWS_TIMES),
+            (&self.sql.prune_claims, receipts, SMALL_ROWS_TIMES),
+            (&self.sql.prune_traces, receipts, SMALL_ROWS_TIMES),
+            (&self.sql.prune_workers, workers, 1),
+            (&self.sql.prune_keys, 0, 1),
+            (&self.sql.prune_rate_limits, 0, 1),
         ] {
-            let pruned = duties.attempt(self.prune_old(statement, kept, limit)).await;
+            let pruned = duties.attempt(self.prune_old(statement, kept, limit * times)).await;
             done = BatchDone { changed: done.changed + pruned.changed, more: done.more || pruned.more };
         }
         duties.end(done)

@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use windlass_core::engine::{Admin, Engine};
+use windlass_core::enqueue::Enqueued;
 use windlass_core::job::{JobId, Phase};
 use windlass_core::settle::{AttemptReport, Settled, Transition};
-use windlass_engines::postgres::PostgresEngine;
+use windlass_engines::postgres::{Periods, PostgresEngine, PostgresOptions};
 use windlass_servers::postgres::Server;
 
-use super::crew::words::request;
-use super::{Place, claim, eventually, make_ready, new_job, quick};
+use super::crew::words::{queue, request};
+use super::{Place, claim, enqueue, eventually, make_ready, new_job, quick};
 
 /// A server whose commits wait for its standby.
 fn pair() -> (Server, Server) {
@@ -104,7 +105,8 @@ async fn when_a_standby_takes_over_nothing_that_was_acknowledged_is_lost_and_wor
 async fn when_a_server_takes_no_writes_any_more_the_next_call_finds_the_one_that_does() {
     let (first, second) = pair();
     let place = Place::on(both(&first, &second));
-    let engine = Arc::new(place.open().await);
+    let periods = Periods { probe_every: Duration::from_millis(200), ..Periods::default() };
+    let engine = Arc::new(place.open_with(PostgresOptions { periods, ..place.options() }).await);
     make_ready(&engine).await;
     // Several connections, of which each would have to fail once.
     let many = (0..6).map(|_| {
@@ -129,4 +131,37 @@ async fn when_a_server_takes_no_writes_any_more_the_next_call_finds_the_one_that
     assert_eq!(second.psql(&there).unwrap(), "1");
     let succeed = claim(&engine, 10).await;
     assert_eq!(succeed.len(), 7, "all else works there, too");
+    let listens = format!(
+        "SELECT count(*) FROM pg_stat_activity WHERE query SIMILAR TO '(LISTEN|%pg_notify)%{}%' AND pid <> pg_backend_pid()",
+        place.schema
+    );
+    eventually("it listens where writes go", || (second.psql(&listens).unwrap() == "1").then_some(()));
+}
+
+/// As after a standby that lagged took over, or a backup was played in.
+#[tokio::test]
+async fn a_store_that_knows_less_than_this_process_remembers_is_worked_with_as_it_is() {
+    let place = Place::shared();
+    let engine = place.ready().await;
+    let version = place.sql("SELECT version FROM windlass.catalogue");
+    engine.pause(&queue(), None, None).await.unwrap();
+    place.sql("UPDATE windlass.queues SET pause = NULL");
+    place.sql(&format!("UPDATE windlass.catalogue SET version = {version}"));
+    assert_eq!(enqueue(&engine, 1).await.len(), 1);
+    assert_eq!(claim(&engine, 1).await.len(), 1);
+}
+
+#[tokio::test]
+async fn a_lost_change_of_queues_is_not_taken_for_the_one_that_came_after_it() {
+    let place = Place::shared();
+    let (engine, other) = (place.ready().await, place.open().await);
+    let version = place.sql("SELECT version FROM windlass.catalogue");
+    engine.pause(&queue(), None, None).await.unwrap();
+    let lost = place.sql("SELECT version FROM windlass.catalogue");
+    place.sql("UPDATE windlass.queues SET pause = NULL");
+    place.sql(&format!("UPDATE windlass.catalogue SET version = {version}"));
+    other.set_shut(&queue(), true).await.unwrap();
+    assert_ne!(place.sql("SELECT version FROM windlass.catalogue"), lost);
+    let answers = engine.enqueue(request(vec![new_job()])).await.unwrap();
+    assert!(matches!(&answers[..], [Enqueued::Refused(_)]), "{answers:?}");
 }

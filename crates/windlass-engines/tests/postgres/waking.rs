@@ -10,15 +10,18 @@ use tokio_postgres::{AsyncMessage, Client, NoTls};
 use windlass_conformance::harness::HintLog;
 use windlass_core::claim::ClaimRequest;
 use windlass_core::engine::{Declaration, Engine, Hint};
+use windlass_core::enqueue::{NewJob, When};
 use windlass_core::job_type::TypeSpec;
 use windlass_core::names::{QueueName, TypeName};
 use windlass_core::queue::QueueSpec;
+use windlass_core::settle::{AttemptReport, Transition};
+use windlass_core::worker::WorkerId;
 use windlass_engines::postgres::{Periods, PostgresEngine, PostgresOptions};
 
 use super::listening::blind;
 use super::{
-    PATIENCE, Place, WORKER, card, claim, claim_request, claimed, declare, enqueue, eventually, queue,
-    server, session,
+    PATIENCE, Place, WORKER, card, claim, claim_request, claimed, declare, enqueue, eventually, new_job,
+    queue, request, server, session,
 };
 
 /// What a spy says to itself. It is no queue's name.
@@ -306,4 +309,58 @@ async fn who_was_woken_wakes_the_next_as_long_as_there_is_more_than_it_takes() {
     // Whoever took the last one says so, too, and only then has nothing more to tell.
     until_marked(&place, 1);
     assert_eq!(spy.told().await, [], "nothing is left, so the fourth sleeps on");
+}
+
+/// An engine that looks for nothing by itself, whose claims have read far past this moment, and who waits for more.
+async fn far_ahead(place: &Place) -> (PostgresEngine, Arc<HintLog>) {
+    let waits = waiters(place, 1).await.pop_first().unwrap().1;
+    for _ in 0..3 {
+        enqueue(&waits, 500).await;
+        assert_eq!(claim(&waits, 500).await.len(), 500);
+    }
+    assert!(claim(&waits, 5).await.is_empty());
+    until_marked(place, 1);
+    let hints = Arc::<HintLog>::default();
+    waits.on_hint(Arc::<HintLog>::downgrade(&hints));
+    (waits, hints)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_put_in_long_before_its_commit_is_claimed_by_whoever_the_commit_wakes() {
+    let place = Place::on(server().url());
+    declare(&place.open().await).await;
+    let open = session(&place.direct).await;
+    open.batch_execute(&format!("BEGIN; SELECT {}.enqueue('work')", place.schema)).await.unwrap();
+    let (waits, hints) = far_ahead(&place).await;
+    open.batch_execute("COMMIT").await.unwrap();
+    hints.wait_for(&Hint::Queue(queue()));
+    assert_eq!(claim(&waits, 5).await.len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_due_since_long_ago_is_claimed_by_whoever_its_enqueue_wakes() {
+    let place = Place::on(server().url());
+    let (waits, hints) = far_ahead(&place).await;
+    place.sql("SELECT windlass.enqueue('work', run_at => now() - interval '1 hour')");
+    hints.wait_for(&Hint::Queue(queue()));
+    assert_eq!(claim(&waits, 5).await.len(), 1, "another process has put it in");
+    let when = When::At(waits.now().await.unwrap().minus(Duration::from_secs(60)));
+    waits.enqueue(request(vec![NewJob { when, ..new_job() }])).await.unwrap();
+    assert_eq!(claim(&waits, 5).await.len(), 1, "its own process has");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_another_process_gives_back_is_claimed_by_whoever_that_wakes() {
+    let place = Place::on(server().url());
+    let other = producer(&place).await;
+    declare(&other).await;
+    let elsewhere = WorkerId::from_random(0xb0b);
+    other.register(card(elsewhere)).await.unwrap();
+    enqueue(&other, 1).await;
+    let held = claimed(other.claim(claim_request(elsewhere, 1)).await.unwrap()).remove(0);
+    let (waits, hints) = far_ahead(&place).await;
+    let back = held.settled(Transition::Release { started: false }, AttemptReport::default());
+    other.settle(vec![back]).await.unwrap();
+    hints.wait_for(&Hint::Queue(queue()));
+    assert_eq!(claim(&waits, 5).await.len(), 1);
 }

@@ -68,7 +68,8 @@ pub(crate) struct Plan {
 impl Plan {
     /// Each fault once, within seconds.
     pub(crate) fn short(faults: &[Fault]) -> Self {
-        // Shorter ones run out where a busy machine gives a process no processor for that long.
+        // That nobody is declared dead is part of the judgement, and shorter ones do run out where a busy machine gives a
+        // process no processor for that long. The processes that are frozen are meant to be.
         let lease = Duration::from_secs(3);
         Self {
             faults: faults.to_vec(),
@@ -76,7 +77,7 @@ impl Plan {
             lasts: Duration::ZERO,
             kills_min: 0,
             lease,
-            process_lease: lease,
+            process_lease: Duration::from_millis(500),
             freeze: 2 * lease,
             unrest: Duration::from_millis(500),
             is_long: false,

@@ -39,9 +39,8 @@ const KILLS: usize = 5;
 const CUTS: usize = 25;
 const FREEZES_MAX: usize = 20;
 
-fn options() -> WorkerOptions {
-    let sweep_every = LEASE / 5;
-    WorkerOptions { lease: LEASE, heartbeat_every: LEASE / 5, sweep_every, ..WorkerOptions::default() }
+fn options(lease: Duration) -> WorkerOptions {
+    WorkerOptions { lease, heartbeat_every: lease / 5, sweep_every: lease / 5, ..WorkerOptions::default() }
 }
 
 async fn open(url: &str) -> Arc<dyn Engine> {
@@ -62,13 +61,17 @@ struct Place {
 
 impl Place {
     async fn start() -> Self {
+        Self::start_with(LEASE).await
+    }
+
+    async fn start_with(lease: Duration) -> Self {
         let server = Server::start(&Options::default()).expect("it starts");
         let proxy = Proxy::start(server.address()).expect("it starts");
         let (book, stop) = (Arc::new(Book::begin()), Arc::<AtomicBool>::default());
         let (mut workers, worked) = (Vec::new(), watch::Sender::default());
         for url in [server.url(), proxy.url(&server.url())] {
             let handlers = handlers(&book, "here", &worked);
-            workers.push(Worker::start(open(&url).await, handlers, options()).await.expect("it starts"));
+            workers.push(Worker::start(open(&url).await, handlers, options(lease)).await.expect("it starts"));
         }
         let mut producers = JoinSet::new();
         for name in 0..4 {
@@ -190,6 +193,25 @@ async fn nothing_is_lost_or_ended_twice_by_a_worker_whose_connections_are_cut_an
     }
     place.proxy.cut_after_answers(usize::MAX);
     place.book.note_fault_until(FaultKind::LostAnswer, None, from, place.book.now().plus(AFTERMATH));
+    place.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_worker_is_declared_dead_because_the_server_stood_still_for_twice_its_lease() {
+    // A busy machine gives a process no processor for half a second now and then, and that is no fault of the server's.
+    let lease = 4 * LEASE;
+    let place = Place::start_with(lease).await;
+    place.let_work(200).await;
+    let frozen = place.book.fault(FaultKind::StoreAway, || {
+        place.server.freeze().expect("it is stopped");
+        // may sleep: so long the server stands still.
+        tokio::task::block_in_place(|| std::thread::sleep(2 * lease));
+        place.server.thaw()
+    });
+    frozen.expect("it goes on");
+    place.let_work(200).await;
+    let dead = place.server.psql("SELECT count(*) FROM windlass.workers WHERE died IS NOT NULL");
+    assert_eq!(dead.expect("the server is up"), "0");
     place.end().await;
 }
 
