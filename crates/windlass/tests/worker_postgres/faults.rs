@@ -201,7 +201,7 @@ async fn no_worker_is_declared_dead_because_the_server_stood_still_for_twice_its
     // A busy machine gives a process no processor for half a second now and then, and that is no fault of the server's.
     let lease = 4 * LEASE;
     let place = Place::start_with(lease).await;
-    place.let_work(200).await;
+    place.let_work(400).await;
     let frozen = place.book.fault(FaultKind::StoreAway, || {
         place.server.freeze().expect("it is stopped");
         // may sleep: so long the server stands still.
@@ -209,7 +209,7 @@ async fn no_worker_is_declared_dead_because_the_server_stood_still_for_twice_its
         place.server.thaw()
     });
     frozen.expect("it goes on");
-    place.let_work(200).await;
+    place.let_work(400).await;
     let dead = place.server.psql("SELECT count(*) FROM windlass.workers WHERE died IS NOT NULL");
     assert_eq!(dead.expect("the server is up"), "0");
     place.end().await;

@@ -48,10 +48,12 @@ fn statements(log: &str) -> Vec<&str> {
     texts.filter_map(|(_, text)| Some(text.split_once(':')?.0)).collect()
 }
 
-/// Whether nobody has claimed anything for a while, and the first round of upkeep is over.
+/// Whether the pools have left it to the looks to find something, and the first round of upkeep is over.
 fn is_at_rest(log: &str) -> bool {
     let asked = statements(log);
-    asked.contains(&"prune_workers") && !asked.iter().rev().take(10).any(|name| name.starts_with("claim"))
+    let polls: Vec<_> = asked.iter().filter(|name| POLLS.contains(name)).collect();
+    let last = polls.last_chunk::<3>();
+    asked.contains(&"prune_workers") && last.is_some_and(|last| last.iter().all(|name| **name == "look"))
 }
 
 fn count(asked: &[String], names: &[&str]) -> usize {
