@@ -8,6 +8,7 @@ mod context;
 mod commands;
 mod samples;
 mod signals;
+mod watch;
 mod view;
 mod output;
 mod exit;

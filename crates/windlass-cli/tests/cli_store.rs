@@ -47,6 +47,21 @@ fn a_job_is_put_in_listed_shown_cancelled_and_remembered_by_another_process() {
 }
 
 #[test]
+fn several_processes_at_once_with_one_key_make_one_job() {
+    let dir = with_type();
+    let enqueue = ["job", "enqueue", "t", "--key", "wallet:1", "--json"];
+    let processes: Vec<_> = (0..8).map(|_| dir.command(&enqueue).spawn().unwrap()).collect();
+    let answers: Vec<serde_json::Value> = processes
+        .into_iter()
+        .map(|process| serde_json::from_slice(&process.wait_with_output().unwrap().stdout).unwrap())
+        .collect();
+    let new = answers.iter().filter(|answer| answer["result"] == "new");
+    assert_eq!(new.count(), 1, "{answers:?}");
+    assert!(answers.iter().all(|answer| answer["id"] == 1), "{answers:?}");
+    assert_eq!(dir.ok(&["queue", "show", "high", "--json"]).json()["totals"]["enqueued"], 1);
+}
+
+#[test]
 fn every_refusal_has_its_code_and_json_shape() {
     let dir = with_type();
     let big = format!("\"{}\"", "x".repeat(1024 * 1024));

@@ -1,5 +1,7 @@
 //! `windlass queue`: look at queues, stop and empty them.
 
+mod door;
+
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
@@ -15,6 +17,7 @@ use windlass_core::names::QueueName;
 use windlass_core::queue::QueueSpec;
 use windlass_core::span::{parse_span, show_span};
 
+use self::door::DrainArgs;
 use super::job::act::parse_reason;
 use crate::context::Context;
 use crate::exit::{Code, Failure};
@@ -37,6 +40,14 @@ pub(crate) enum QueueCommand {
     Resume(QueueArgs),
     /// Change how many jobs of a queue each process runs at once, while it runs
     Scale(ScaleArgs),
+    /// Take no new jobs into a queue; what is in it goes on
+    #[command(after_help = "Example:\n  windlass queue shut bulk\n\nExit codes: 3 no such queue.")]
+    Shut(QueueArgs),
+    /// Take new jobs into a queue again
+    #[command(after_help = "Example:\n  windlass queue open bulk\n\nExit codes: 3 no such queue.")]
+    Open(QueueArgs),
+    /// Shut a queue and wait until nothing in it is ready or running
+    Drain(DrainArgs),
     /// Cancel everything that waits in a queue; running jobs are left alone
     Purge(PurgeArgs),
 }
@@ -107,6 +118,9 @@ pub(crate) async fn run(command: &QueueCommand, context: &mut Context) -> Result
         QueueCommand::Pause(args) => pause(args, context).await,
         QueueCommand::Resume(args) => resume(args, context).await,
         QueueCommand::Scale(args) => scale(args, context).await,
+        QueueCommand::Shut(args) => door::shut(args, context).await,
+        QueueCommand::Open(args) => door::open(args, context).await,
+        QueueCommand::Drain(args) => door::drain(args, context).await,
         QueueCommand::Purge(args) => purge(args, context).await,
     }
 }

@@ -1,24 +1,16 @@
 //! `windlass job wait`.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use tokio::sync::Notify;
-use tokio::time::Instant;
 use windlass_core::admin::JobRecord;
-use windlass_core::engine::{Hint, HintListener};
 use windlass_core::job::{JobId, Phase};
 use windlass_core::span::{parse_span, show_span};
 
 use crate::context::{Context, parse_id};
 use crate::exit::{Code, Failure};
 use crate::view::JobView;
-
-/// The first pause between two looks; each is twice as long as the one before.
-const PAUSE_FIRST: Duration = Duration::from_millis(20);
-/// The longest pause between two looks.
-const PAUSE_MAX: Duration = Duration::from_secs(1);
+use crate::watch::Watch;
 
 /// Waits until a job has ended and says how.
 #[derive(Debug, Args)]
@@ -38,28 +30,18 @@ pub(crate) struct WaitArgs {
 
 /// Waits.
 pub(crate) async fn wait(args: &WaitArgs, context: &mut Context) -> Result<Code, Failure> {
-    let deadline = args.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-    let hints = Arc::new(Hints::default());
-    context.engine.on_hint(Arc::<Hints>::downgrade(&hints));
+    let mut watch = Watch::begin(&*context.engine, args.timeout);
     tracing::info!("waiting for job {}", args.id);
-    let mut pause = PAUSE_FIRST;
     let mut record = context.job(args.id).await?;
-    loop {
-        if record.phase().has_ended() {
-            return finish(&record, context);
-        }
-        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-        if left == Some(Duration::ZERO) {
+    while !record.phase().has_ended() {
+        if !watch.again().await {
             let waited = show_span(args.timeout.unwrap_or_default());
             let message = format!("job {} is still {} after {waited}", args.id, record.phase());
             return Err(Failure::new(Code::TimedOut, message));
         }
-        // A hint may be lost, so there is always another look; it may also be needless, so there is a pause.
-        let longest = left.map_or(pause, |left| left.min(pause));
-        let _ = tokio::time::timeout(longest, hints.0.notified()).await;
-        pause = (pause * 2).min(PAUSE_MAX);
         record = context.engine.job(args.id).await?.ok_or_else(|| forgotten(args.id))?;
     }
+    finish(&record, context)
 }
 
 /// A type that keeps no finished jobs leaves nothing to look at.
@@ -76,16 +58,4 @@ fn finish(record: &JobRecord, context: &mut Context) -> Result<Code, Failure> {
         context.output.line(format!("{} {phase}", record.job.id))?;
     }
     Ok(if phase == Phase::Succeeded { Code::Ok } else { Code::Failed })
-}
-
-/// Wakes the wait when anything may have changed.
-#[derive(Default)]
-struct Hints(Notify);
-
-impl HintListener for Hints {
-    fn hint(&self, hint: Hint) {
-        if !matches!(hint, Hint::Quiet(_)) {
-            self.0.notify_one();
-        }
-    }
 }

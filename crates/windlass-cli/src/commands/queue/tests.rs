@@ -109,3 +109,45 @@ async fn the_status_names_the_engine_what_is_where_and_who_works() {
         "{text}"
     );
 }
+
+#[tokio::test]
+async fn a_shut_queue_takes_nothing_until_it_is_opened() {
+    let shell = Shell::with_type().await;
+    assert!(shell.ok("queue shut high").await.out.contains("windlass queue open high"));
+    assert_eq!(shell.ok("queue shut high").await.out, "high was shut already\n");
+    let refused = shell.run("job enqueue t", "").await;
+    assert_eq!(refused.code, Code::Refused, "{refused:?}");
+    assert!(refused.err.contains("queue high is shut"), "{refused:?}");
+    assert_eq!(shell.ok("queue open high --json").await.json(), json!({ "queue": "high", "shut": false }));
+    assert_eq!(shell.ok("queue open high").await.out, "high was open already\n");
+    shell.ok("job enqueue t").await;
+    for line in ["queue shut nowhere", "queue open nowhere", "queue drain nowhere"] {
+        assert_eq!(shell.run(line, "").await.code, Code::NotFound, "{line}");
+    }
+}
+
+#[tokio::test]
+async fn a_drain_shuts_the_queue_and_names_what_stays() {
+    let shell = Shell::with_type().await;
+    shell.ok("job enqueue t --delay 1h").await;
+    let drained = shell.ok("queue drain high --json").await.json();
+    assert_eq!(
+        drained,
+        json!({ "queue": "high", "shut": true, "drained": true, "scheduled": 1, "parked": 0 })
+    );
+    assert_eq!(shell.run("job enqueue t", "").await.code, Code::Refused, "it stays shut");
+}
+
+#[tokio::test]
+async fn a_drain_gives_up_in_time_and_says_what_is_left_and_what_holds_it() {
+    let mut shell = Shell::with_type().await;
+    for _ in 0..3 {
+        shell.ok("job enqueue t").await;
+    }
+    shell.claim().await;
+    shell.ok("queue pause high").await;
+    let given_up = shell.run("queue drain high --timeout 50ms", "").await;
+    assert_eq!(given_up.code, Code::TimedOut);
+    assert!(given_up.err.contains("high still has 2 ready and 1 running after 50ms"), "{given_up:?}");
+    assert!(given_up.err.contains("`windlass queue resume high`"), "{given_up:?}");
+}
