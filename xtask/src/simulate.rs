@@ -10,12 +10,19 @@ pub(crate) fn run(options: &[&str]) -> Result<(), String> {
     command::run(simulation_tests(&histories.to_string(), &seed.to_string()).args(["--", "--nocapture"]))
 }
 
-/// The simulation has a build of its own: it alone plants bugs, to show that its checks catch them.
+/// The simulation plants bugs, to show that its checks catch them.
 pub(crate) fn simulation_tests(histories: &str, seed: &str) -> Command {
-    let features = format!("{},sqlite", features::PLANTED_BUGS);
-    let mut command =
-        command::cargo(&["test", "--package", "windlass", "--features", &features, "--test", "simulation"]);
+    let mut command = planted("simulation");
     command.env("WINDLASS_SIM_HISTORIES", histories).env("WINDLASS_SIM_SEED", seed);
+    command
+}
+
+/// A test program with bugs that can be planted. All such programs name the same packages and features, so that one build serves
+/// them all; the engines that need a server are left out, because they take longest to build and no bug is planted there.
+pub(crate) fn planted(program: &str) -> Command {
+    let features = ["windlass-engines", "windlass"].map(|name| format!("{name}/{}", features::PLANTED_BUGS));
+    let mut command = command::cargo(&["test", "--package", "windlass-engines", "--package", "windlass"]);
+    command.args(["--features", &features.join(","), "--features", "windlass/sqlite", "--test", program]);
     command
 }
 

@@ -54,8 +54,8 @@ fn workspace_tests(features: &str) -> Command {
 /// The tests of the tests: the conformance suite and the model test must find bugs that are planted in an engine,
 /// which needs a build of its own. Their modules are called `planted…`.
 fn planted_engine_tests() -> Command {
-    let mut command = command::cargo(&["test", "--package", "windlass-engines", "--test", "model"]);
-    command.args(["--features", features::PLANTED_BUGS, "--", "planted"]);
+    let mut command = simulate::planted("model");
+    command.args(["--", "planted"]);
     command
 }
 
