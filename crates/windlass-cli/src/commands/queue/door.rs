@@ -98,7 +98,9 @@ async fn warn_of_what_holds(queue: &QueueStatus, context: &mut Context) -> Resul
     }
     let (name, now) = (&queue.spec.name, context.engine.now().await?);
     if queue.pause.as_ref().is_some_and(|pause| pause.holds(now)) {
-        let text = format!("{name} is paused, so nothing of it starts; `windlass queue resume {name}` lets it go on");
+        let text = format!(
+            "{name} is paused, so nothing of it starts; `windlass queue resume {name}` lets it go on"
+        );
         context.output.note(text);
     }
     Ok(())
