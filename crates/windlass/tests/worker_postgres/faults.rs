@@ -35,6 +35,8 @@ const AFTERMATH: Duration = Duration::from_secs(2);
 const PACE: Duration = Duration::from_millis(3);
 /// Where nothing tells, the store is asked no more often than this.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// A run with fewer jobs says little.
+const JOBS_MIN: usize = 200;
 const KILLS: usize = 5;
 const CUTS: usize = 25;
 const FREEZES_MAX: usize = 20;
@@ -87,14 +89,19 @@ impl Place {
 
     /// Waits until so many more jobs have begun or ended here, so that the next fault hits something.
     async fn let_work(&self, more: usize) {
-        let enough = *self.worked.borrow() + more;
+        let so_far = *self.worked.borrow();
+        self.let_work_until(so_far + more).await;
+    }
+
+    async fn let_work_until(&self, enough: usize) {
         let mut worked = self.worked.subscribe();
         let waited = tokio::time::timeout(PATIENCE, worked.wait_for(|count| *count >= enough)).await;
         assert!(waited.is_ok(), "expected everybody to go on after a fault");
     }
 
-    /// Lets everything end, and judges.
+    /// Lets everything end once there is enough to judge, and judges.
     async fn end(mut self) {
+        self.let_work_until(4 * JOBS_MIN).await;
         self.stop.store(true, Ordering::SeqCst);
         while let Some(ended) = self.producers.join_next().await {
             ended.expect("a producer ends well");
@@ -124,7 +131,7 @@ impl Place {
         let verdict = check(&history, &Rules::default());
         println!("{verdict}");
         assert!(verdict.is_clean(), "{verdict}");
-        assert!(verdict.jobs > 200, "a run worth checking: {verdict}");
+        assert!(verdict.jobs >= JOBS_MIN, "a run worth checking: {verdict}");
     }
 
     async fn unfinished(&self) -> u64 {
@@ -201,7 +208,7 @@ async fn no_worker_is_declared_dead_because_the_server_stood_still_for_twice_its
     // A busy machine gives a process no processor for half a second now and then, and that is no fault of the server's.
     let lease = 4 * LEASE;
     let place = Place::start_with(lease).await;
-    place.let_work(400).await;
+    place.let_work(200).await;
     let frozen = place.book.fault(FaultKind::StoreAway, || {
         place.server.freeze().expect("it is stopped");
         // may sleep: so long the server stands still.
@@ -209,7 +216,7 @@ async fn no_worker_is_declared_dead_because_the_server_stood_still_for_twice_its
         place.server.thaw()
     });
     frozen.expect("it goes on");
-    place.let_work(400).await;
+    place.let_work(200).await;
     let dead = place.server.psql("SELECT count(*) FROM windlass.workers WHERE died IS NOT NULL");
     assert_eq!(dead.expect("the server is up"), "0");
     place.end().await;
