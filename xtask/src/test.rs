@@ -48,7 +48,19 @@ pub(crate) fn run() -> Result<(), String> {
 
 /// Unit, integration and doc tests of all crates. Cargo builds the examples on the way.
 fn workspace_tests(features: &str) -> Command {
-    command::cargo(&["test", "--workspace", "--no-fail-fast", "--features", features])
+    let mut command = command::cargo(&["test", "--workspace", "--no-fail-fast", "--features", features]);
+    if std::env::var_os(THREADS).is_none() {
+        command.env(THREADS, threads().to_string());
+    }
+    command
+}
+
+/// By which test programs are told how many tests to run at once.
+const THREADS: &str = "RUST_TEST_THREADS";
+
+/// Twice as many as there are cores: most tests wait for a server, for a disk or for a process that they have killed.
+fn threads() -> usize {
+    2 * std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
 /// The tests of the tests: the conformance suite and the model test must find bugs that are planted in an engine,
