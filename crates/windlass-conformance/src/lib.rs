@@ -24,6 +24,7 @@ mod behaviours;
 pub mod enqueue;
 pub mod receipts;
 pub mod keys;
+pub mod series;
 pub mod claim;
 pub mod repeats;
 pub mod boost;
@@ -47,4 +48,4 @@ pub mod hints;
 
 pub mod history;
 
-pub use suite::{BEHAVIOURS, Behaviour, Running, all, check_skips, skip_reason};
+pub use suite::{BEHAVIOURS, Behaviour, Running, all, behaviour, check_skips, skip_reason};
