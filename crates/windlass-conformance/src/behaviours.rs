@@ -83,6 +83,40 @@ macro_rules! every_behaviour {
                 a_full_queue_still_answers_who_holds_a_key
                 a_held_key_opens_no_shut_queue_and_excuses_no_wrong_option
             ;
+            series:
+                jobs_of_a_series_run_one_at_a_time_in_the_order_of_their_arrival
+                a_batch_of_one_series_keeps_its_order
+                series_do_not_hold_each_other_up
+                a_series_counts_within_its_type_only
+                who_waits_in_line_is_parked_and_uses_no_attempt
+                the_head_of_a_series_can_be_asked_for
+                a_retry_of_the_head_lets_nobody_pass
+                a_head_that_lies_in_the_future_is_waited_for
+                order_goes_by_arrival_and_not_by_due_time_or_priority
+                a_head_that_a_policy_holds_back_is_waited_for
+                a_head_that_is_given_back_stays_the_head
+                a_crashed_head_is_run_again_before_the_next
+                a_head_that_dies_does_not_block
+                a_head_that_dies_of_crashes_does_not_block
+                a_head_that_is_cancelled_while_it_waits_lets_the_next_go
+                a_running_head_that_is_cancelled_lets_the_next_go_when_it_ends
+                one_that_is_cancelled_in_line_is_passed_over
+                a_head_that_expires_lets_the_next_go
+                a_head_whose_expiry_a_claim_meets_lets_the_next_go
+                a_head_of_a_type_that_keeps_nothing_lets_the_next_go
+                a_purge_ends_the_whole_series_and_the_next_one_starts_anew
+                a_purge_in_parts_leaves_one_that_may_go
+                a_dead_letter_that_is_started_over_waits_its_turn
+                a_dead_letter_alone_in_its_series_starts_over_at_once
+                a_letter_that_its_key_revives_waits_its_turn
+                one_in_line_that_is_replaced_keeps_its_place
+                nobody_opens_the_gate_of_a_series_by_hand
+                the_gates_of_series_are_not_listed_among_those_of_policies
+                ends_of_many_series_in_one_batch_let_each_next_go
+                a_repeated_end_lets_nobody_else_go
+                many_callers_at_once_keep_one_series_in_order_and_leave_nobody_behind
+                an_end_and_a_newcomer_at_once_do_not_leave_the_series_stuck
+            ;
             claim:
                 a_claimed_job_runs_under_its_worker
                 a_claim_counts_an_attempt

@@ -24,6 +24,7 @@ mod behaviours;
 pub mod enqueue;
 pub mod receipts;
 pub mod keys;
+pub mod series;
 pub mod claim;
 pub mod repeats;
 pub mod boost;

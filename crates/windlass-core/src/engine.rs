@@ -20,7 +20,7 @@ use crate::job::{JobId, Progress};
 use crate::job_type::TypeSpec;
 use crate::lease::Leases;
 use crate::lease_watch::Suspicion;
-use crate::names::{DutyName, QueueName, TypeName};
+use crate::names::{DutyName, QueueName, SeriesName, TypeName};
 use crate::policies::Policies;
 use crate::priority::Priority;
 use crate::queue::QueueSpec;
@@ -160,7 +160,10 @@ pub trait Admin: Send + Sync + 'static {
     /// Cancels the ready, scheduled and parked jobs of a queue, at most `limit`; never a running one.
     async fn purge(&self, queue: &QueueName, limit: u32) -> Result<BatchDone>;
 
-    /// Lets at most `limit` jobs through a gate, oldest first.
+    /// Which job of a series runs or may run, while the others wait behind it; nothing if the series is empty.
+    async fn head_of(&self, job_type: &TypeName, series: &SeriesName) -> Result<Option<JobId>>;
+
+    /// Lets at most `limit` jobs through a gate, oldest first. The gate of a series lets nobody through by hand.
     async fn open_gate(&self, gate: &Gate, limit: u32) -> Result<BatchDone>;
 }
 

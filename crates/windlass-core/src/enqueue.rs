@@ -8,7 +8,7 @@ use crate::job::JobId;
 use crate::job_type::TypeSpec;
 use crate::key::{KeyClaim, KeyVerdict};
 use crate::limits::{DELAY_MAX, TAGS_MAX, TIMEOUT_MAX};
-use crate::names::{CorrelationId, GroupName, PriorityLabel, QueueName, Tag, TypeName};
+use crate::names::{CorrelationId, GroupName, PriorityLabel, QueueName, SeriesName, Tag, TypeName};
 use crate::payload::Payload;
 use crate::priority::Priority;
 use crate::queue::QueueSpec;
@@ -33,6 +33,8 @@ pub struct NewJob {
     pub expires: Option<When>,
     /// A key that keeps it from being put in twice.
     pub key: Option<KeyClaim>,
+    /// The series it belongs to, within its type: one at a time, in the order in which they were put in.
+    pub series: Option<SeriesName>,
     /// What caused it.
     pub correlation: Option<CorrelationId>,
     /// Words to find it by.
@@ -57,6 +59,7 @@ impl NewJob {
             when: When::Now,
             expires: None,
             key: None,
+            series: None,
             correlation: None,
             tags: Vec::new(),
             group: None,

@@ -4,7 +4,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::job::Counters;
-use crate::names::{BreakerName, LimitName, TypeName};
+use crate::names::{BreakerName, LimitName, SeriesName, TypeName};
+
+/// What the gate of a series begins with; stores look for it.
+pub const SERIES: &str = "series:";
 
 /// What holds a parked job back, as the text that the store keeps: a kind and, after a colon, a name.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -30,6 +33,16 @@ impl Gate {
     /// For jobs that wait for a token of a rate limit; each key has a line of its own.
     pub fn rate_limit(name: &LimitName, key: &str) -> Self {
         Self(format!("rate:{name}:{key}").into())
+    }
+
+    /// For jobs that wait until those before them in their series have ended.
+    pub fn series(job_type: &TypeName, name: &SeriesName) -> Self {
+        Self(format!("{SERIES}{job_type}:{name}").into())
+    }
+
+    /// Whether those behind it wait in a series. Nobody opens it by hand: the end of a job lets the next one through.
+    pub fn is_of_series(&self) -> bool {
+        self.0.starts_with(SERIES)
     }
 
     /// Whether nothing but the want of a handler closes it.
@@ -82,6 +95,10 @@ impl Gate {
                 None => format!("rate limit {limit} has no token left"),
                 Some((name, key)) => format!("rate limit {name} has no token left for {key}"),
             },
+            Some(("series", line)) => {
+                let (job_type, name) = line.split_once(':').unwrap_or(("", line));
+                format!("another job of type {job_type} in the series {name} comes first")
+            }
             Some(("spill", _)) => {
                 "it is on its way to a store that was away, and may be there by now".to_owned()
             }
@@ -122,6 +139,10 @@ mod tests {
         assert!(explain("breaker:shop").contains("shop is open"));
         assert_eq!(explain("rate:mails:tenant 7"), "rate limit mails has no token left for tenant 7");
         assert_eq!(explain("rate:mails:"), "rate limit mails has no token left");
+        assert_eq!(
+            explain("series:ledger.post:account:42"),
+            "another job of type ledger.post in the series account:42 comes first"
+        );
         assert_eq!(explain("semaphore:x"), "held back by semaphore:x");
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::clock::Timestamp;
 use crate::gate::Gate;
 use crate::key::KeyClaim;
-use crate::names::{CorrelationId, GroupName, PriorityLabel, QueueName, Tag, TypeName};
+use crate::names::{CorrelationId, GroupName, PriorityLabel, QueueName, SeriesName, Tag, TypeName};
 use crate::outcome::JobError;
 use crate::payload::Payload;
 use crate::priority::Priority;
@@ -47,6 +47,8 @@ pub struct Job {
     pub expires_at: Option<Timestamp>,
     /// The caller's key for it.
     pub key: Option<KeyClaim>,
+    /// The series it belongs to, within its type: one at a time, in the order of their numbers.
+    pub series: Option<SeriesName>,
     /// What caused it.
     pub correlation: Option<CorrelationId>,
     /// Words to find it by.

@@ -95,6 +95,13 @@ name!(
     |text| is_printable(text, KEY_BYTES_MAX).then(|| text.into())
 );
 name!(
+    /// A series of jobs that run one at a time, in the order in which they were put in. Unique within its job type.
+    SeriesName,
+    "a series' name",
+    "1 to 256 bytes without control characters",
+    |text| is_printable(text, KEY_BYTES_MAX).then(|| text.into())
+);
+name!(
     /// Ties together everything that one event caused: logs, spans, follow-up jobs.
     CorrelationId,
     "a correlation id",

@@ -195,6 +195,7 @@ pub fn as_new(job: Job, here: Timestamp, there: Timestamp) -> NewJob {
         when: shifted(job.due),
         expires: job.expires_at.map(shifted),
         key: job.key,
+        series: job.series,
         correlation: job.correlation,
         tags: job.tags,
         group: job.group,

@@ -9,7 +9,7 @@ use windlass_core::enqueue::{NewJob, Refusal, RequestId, When};
 use windlass_core::error::EngineError;
 use windlass_core::job::JobId;
 use windlass_core::key::{KeyClaim, KeyScope, OnConflict};
-use windlass_core::names::{CorrelationId, GroupName, Key, NameError, QueueName, Tag, TypeName};
+use windlass_core::names::{CorrelationId, GroupName, Key, NameError, QueueName, SeriesName, Tag, TypeName};
 use windlass_core::payload::{Payload, PayloadError};
 use windlass_core::priority::{Priority, PriorityError};
 use windlass_core::retry::RetryPolicy;
@@ -89,6 +89,14 @@ impl Enqueue {
     /// What happens if the key is held. Call it after [`key`](Self::key).
     pub fn on_conflict(self, on_conflict: OnConflict) -> Self {
         self.change_key(|key| key.on_conflict = on_conflict)
+    }
+
+    /// In a series: jobs of this type and series run one at a time, in the order in which they were put in.
+    pub fn series(self, series: &str) -> Self {
+        self.try_change(|draft, _| {
+            draft.series = Some(SeriesName::parse(series)?);
+            Ok(())
+        })
     }
 
     /// What caused this job.

@@ -9,6 +9,9 @@ pub struct Retries;
 #[doc = include_str!("../../../docs/keys.md")]
 pub struct Keys;
 
+#[doc = include_str!("../../../docs/order.md")]
+pub struct OrderGuide;
+
 #[doc = include_str!("../../../docs/handlers.md")]
 pub struct HandlersGuide;
 

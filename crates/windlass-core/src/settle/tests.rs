@@ -20,6 +20,7 @@ fn job(failures: u32) -> Job {
         due: DUE,
         expires_at: None,
         key: None,
+        series: None,
         correlation: None,
         tags: vec![],
         group: None,

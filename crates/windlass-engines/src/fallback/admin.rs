@@ -20,7 +20,7 @@ use windlass_core::lease::{
     LeaseFence, LeaseRelease, LeaseRequest, Leases, LeasesRead, Released, Renewal, Renewed, Taking,
 };
 use windlass_core::limits::LIST_PAGE_MAX;
-use windlass_core::names::{BreakerName, DutyName, QueueName};
+use windlass_core::names::{BreakerName, DutyName, QueueName, SeriesName, TypeName};
 use windlass_core::policies::{BreakersRead, Policies, Saved, Take};
 use windlass_core::priority::Priority;
 use windlass_core::rate_limit::Taken;
@@ -151,6 +151,10 @@ impl Admin for FallbackEngine {
         let primary = self.inner.primary.engine()?.purge(queue, limit).await?;
         let spill = self.inner.spill.purge(queue, limit).await?;
         Ok(BatchDone { changed: spill.changed + primary.changed, more: spill.more || primary.more })
+    }
+
+    async fn head_of(&self, job_type: &TypeName, series: &SeriesName) -> Result<Option<JobId>> {
+        self.inner.primary.engine()?.head_of(job_type, series).await
     }
 
     async fn open_gate(&self, gate: &Gate, limit: u32) -> Result<BatchDone> {

@@ -160,6 +160,13 @@ impl Inner {
             );
             return Err(EngineError::Unavailable { why });
         }
+        if let Some(series) = request.jobs.iter().find_map(|job| job.series.as_ref()) {
+            let name = self.primary.name;
+            let why = format!(
+                "{name} is away, so nobody knows who comes before this job in the series {series}; try again later"
+            );
+            return Err(EngineError::Unavailable { why });
+        }
         let size = self.in_spill.load(Ordering::Relaxed);
         if size + request.jobs.len() as u64 > self.options.spill_max {
             let (name, max) = (self.primary.name, self.options.spill_max);

@@ -13,6 +13,7 @@ use windlass_core::names::QueueName;
 use windlass_core::outcome::bounded;
 use windlass_core::priority::Priority;
 use windlass_core::queue::Pause;
+use windlass_core::series::gate_if_hurried;
 
 use super::state::{JobRow, Stage, State};
 
@@ -48,7 +49,7 @@ impl State {
             Phase::Scheduled | Phase::Parked => {
                 self.change_waiting(id, |job, gate| {
                     job.due = now;
-                    *gate = gate_by_history(&job.counters);
+                    *gate = gate_if_hurried(gate.as_ref(), &job.counters);
                 });
                 RetryAnswer::Retried
             }
@@ -153,11 +154,14 @@ impl State {
 
     pub(super) fn open_gate(&mut self, gate: &Gate, limit: u32) -> BatchDone {
         let changed = self.let_through(gate, limit.min(UPKEEP_BATCH_MAX) as usize);
-        BatchDone { changed: changed as u64, more: self.index.anything_behind(gate) }
+        BatchDone { changed: changed as u64, more: !gate.is_of_series() && self.index.anything_behind(gate) }
     }
 
     /// Lets the oldest jobs through a gate, at most `limit`. One that ever crashed goes on as a suspect.
     pub(super) fn let_through(&mut self, gate: &Gate, limit: usize) -> usize {
+        if gate.is_of_series() {
+            return 0;
+        }
         let through = self.index.behind(gate, limit);
         for id in &through {
             self.change_waiting(*id, |job, gate| *gate = gate_by_history(&job.counters));

@@ -107,6 +107,7 @@ fn stored(id: JobId, new: NewJob, accepted: Accepted, now: Timestamp) -> Job {
         due: accepted.due,
         expires_at: accepted.expires_at,
         key: new.key,
+        series: new.series,
         correlation: new.correlation,
         tags: new.tags,
         group: new.group,

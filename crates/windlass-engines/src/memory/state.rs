@@ -4,6 +4,7 @@
 mod index;
 mod lanes;
 mod keys;
+mod series;
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -34,6 +35,7 @@ use super::workers::WorkerRow;
 pub(super) use index::{Index, QueueRow, TypeAt};
 use keys::Keys;
 pub(super) use lanes::next_after;
+use series::Lines;
 
 /// Jobs by their number, which is also the order of their arrival.
 pub(super) type Rows = BTreeMap<JobId, Box<JobRow>>;
@@ -52,6 +54,7 @@ pub(super) struct State {
     pub(super) traces: Traces,
     pub(super) index: Index,
     pub(super) keys: Keys,
+    pub(super) lines: Lines,
     /// Those declared dead stay for a while; later they are unknown, which is refused alike.
     pub(super) workers: BTreeMap<WorkerId, WorkerRow>,
     /// Workers declared dead whose jobs may not all be taken back yet.
@@ -183,7 +186,8 @@ impl State {
     }
 
     /// Takes in a job that is new or was started over, and waits.
-    pub(super) fn begin(&mut self, row: Box<JobRow>) {
+    pub(super) fn begin(&mut self, mut row: Box<JobRow>) {
+        self.stand_in_line(&mut row);
         self.index.count_begin(&row);
         self.index.enter_waiting(&row);
         self.keys.hold(&row);
@@ -242,6 +246,7 @@ impl State {
         self.index.count_end(&row, &end);
         row.stage = Stage::Ended(end);
         self.keys.after_end(&row, now);
+        self.leave_line(&row);
         if is_dead {
             self.dead.insert(id, row);
         } else if let Some(until) = keep_until {

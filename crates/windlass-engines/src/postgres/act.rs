@@ -13,6 +13,7 @@ use windlass_core::names::QueueName;
 use windlass_core::outcome::bounded;
 use windlass_core::priority::Priority;
 use windlass_core::queue::Pause;
+use windlass_core::series::gate_if_hurried;
 
 use super::Store;
 use super::conn::Tx;
@@ -30,7 +31,7 @@ impl Store {
         let tx = self.work.begin().await?;
         let answer = self.cancel_in(&tx, id, &why).await;
         let (answer, moved, asked) = tx.end(answer).await?;
-        self.tell_moved(moved);
+        self.tell_moved(moved).await;
         if let Some(fence) = asked {
             self.listeners.tell(&Hint::Cancel(fence));
         }
@@ -65,7 +66,7 @@ impl Store {
         let tx = self.work.begin().await?;
         let answer = self.retry_in(&tx, id).await;
         let (answer, moved) = tx.end(answer).await?;
-        self.tell_moved(moved);
+        self.tell_moved(moved).await;
         Ok(answer)
     }
 
@@ -81,7 +82,7 @@ impl Store {
         if let Some(phase) = phase {
             return Ok((RetryAnswer::NotRetryable(phase), Moved::default()));
         }
-        let gate = gate_by_history(&live.counters);
+        let gate = gate_if_hurried(live.gate.as_ref(), &live.counters);
         let moved = self.write_moves(tx, now, vec![live.waits(now, gate)], &locked.keys).await?;
         Ok((RetryAnswer::Retried, moved))
     }
@@ -118,7 +119,9 @@ impl Store {
         let mut deltas = Deltas::default();
         self.start_over(tx, id, now, &mut deltas).await?;
         self.add_counts(tx, &deltas).await?;
-        let moved = Moved { queues: [letter.queue].into(), ..Moved::default() };
+        let series = letter.options.series.map(|series| (letter.job_type, series));
+        let moved =
+            Moved { queues: [letter.queue].into(), series: series.into_iter().collect(), ..Moved::default() };
         Ok((RetryAnswer::Retried, moved))
     }
 
@@ -152,7 +155,7 @@ impl Store {
         let tx = self.work.begin().await?;
         let changed = self.set_priority_in(&tx, id, priority).await;
         let (changed, moved) = tx.end(changed).await?;
-        self.tell_moved(moved);
+        self.tell_moved(moved).await;
         Ok(changed)
     }
 
@@ -271,8 +274,8 @@ impl Store {
 
     /// Lets the oldest jobs through a gate, at most `limit`. One that ever crashed goes on as a suspect.
     pub(super) async fn let_through(&self, gate: &Gate, limit: u32) -> Step<u32> {
-        // Suspects have no gate that could be opened.
-        if gate.is_suspect() {
+        // Suspects have no gate that could be opened, and nobody opens that of a series by hand.
+        if gate.is_suspect() || gate.is_of_series() {
             return Ok(0);
         }
         let (name, limit) = (gate.as_str(), int4(limit));
@@ -292,7 +295,7 @@ impl Store {
                 moved.queues.insert(queue);
             }
         }
-        self.tell_moved(moved);
+        self.tell_moved(moved).await;
         Ok(through)
     }
 

@@ -1,5 +1,5 @@
 //! New jobs come in, each judged by itself, and the batch leaves a receipt. Jobs without keys take one statement; keys
-//! need a look at who holds them, so they take a transaction ([`key`](super::key)).
+//! need a look at who holds them, and series a mark, so they take a transaction ([`key`](super::key)).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -103,7 +103,7 @@ impl Store {
 
     async fn try_enqueue(&self, request: &EnqueueRequest, unstorable: &Unstorable) -> Step<Tried> {
         let catalogue = self.catalogue();
-        let tried = if request.jobs.iter().any(|new| new.key.is_some()) {
+        let tried = if request.jobs.iter().any(|new| new.key.is_some() || new.series.is_some()) {
             self.enqueue_keyed(request, &catalogue, unstorable).await?
         } else {
             self.enqueue_plain(request, &catalogue, unstorable).await?
@@ -325,5 +325,12 @@ pub(super) fn options(new: &NewJob) -> Options {
         None => (KeyScope::default(), OnConflict::default()),
     };
     let timeout_micros = new.timeout.map(|timeout| u64::try_from(timeout.as_micros()).unwrap_or(u64::MAX));
-    Options { label: new.label.clone(), retry: new.retry.clone(), timeout_micros, scope, on_conflict }
+    Options {
+        label: new.label.clone(),
+        retry: new.retry.clone(),
+        timeout_micros,
+        scope,
+        on_conflict,
+        series: new.series.clone(),
+    }
 }

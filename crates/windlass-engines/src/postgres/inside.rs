@@ -13,7 +13,9 @@ use windlass_core::error::EngineError;
 use windlass_core::job::JobId;
 use windlass_core::key::{KeyScope, OnConflict};
 use windlass_core::limits::ENQUEUE_BATCH_MAX;
-use windlass_core::names::{CorrelationId, GroupName, Key, PriorityLabel, QueueName, Tag, TypeName};
+use windlass_core::names::{
+    CorrelationId, GroupName, Key, PriorityLabel, QueueName, SeriesName, Tag, TypeName,
+};
 use windlass_core::priority::Priority;
 use windlass_core::retry::RetryPolicy;
 use windlass_core::settle::Settled;
@@ -169,6 +171,8 @@ struct Written<'a> {
     #[serde(skip_serializing_if = "<[Tag]>::is_empty")]
     tags: &'a [Tag],
     #[serde(skip_serializing_if = "Option::is_none")]
+    series: Option<&'a SeriesName>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     timeout: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     retry: Option<&'a RetryPolicy>,
@@ -201,6 +205,7 @@ impl<'a> Written<'a> {
             correlation_id: new.correlation.as_ref(),
             job_group: new.group.as_ref(),
             tags: &new.tags,
+            series: new.series.as_ref(),
             timeout: new.timeout.map(|timeout| seconds(timeout.as_micros())),
             retry: new.retry.as_ref(),
         })

@@ -5,9 +5,10 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use windlass_core::clock::Timestamp;
 use windlass_core::enqueue::{Accepted, EnqueueRequest, Enqueued, NewJob};
+use windlass_core::gate::Gate;
 use windlass_core::job::JobId;
 use windlass_core::key::{HolderStage, KeyClaim, KeyHolder, KeyScope, KeyVerdict, resolve};
-use windlass_core::names::TypeName;
+use windlass_core::names::{SeriesName, TypeName};
 
 use super::Store;
 use super::catalogue::Catalogue;
@@ -17,6 +18,7 @@ use super::enqueue::{Columns, Tried, Unstorable, judge};
 use super::fault::Step;
 use super::land::Live;
 use super::row::{Options, to_json};
+use super::series::Marked;
 use super::value::{
     Bits, Instant, Param, instant, instants, maybe, number, numbers, small_number, text, texts, uuid,
 };
@@ -50,6 +52,10 @@ struct Keyed {
     new: Columns,
     new_ids: Vec<i64>,
     new_keys: Vec<Option<String>>,
+    new_series: Vec<Option<String>>,
+    new_gates: Vec<Option<String>>,
+    /// Series of jobs that came in.
+    marked: Marked,
     holding: Holding,
     deltas: Deltas,
     depths: Depths,
@@ -88,7 +94,20 @@ impl Store {
         let tried = self.put_keyed(&tx, request, catalogue, unstorable, depths).await;
         let (tried, depths) = tx.end(tried).await.map_err(key_is_held)?;
         self.remember_depths(depths);
+        self.go_on_after(&tried, &request.jobs).await;
         Ok(tried)
+    }
+
+    /// What came in may go out, if it comes first in its series. Of one that was revived its own row knows the series.
+    async fn go_on_after(&self, tried: &Tried, jobs: &[NewJob]) {
+        let Tried::Stored(answers) = tried else { return };
+        let of_series = jobs.iter().filter_map(|new| Some((new.job_type.clone(), new.series.clone()?)));
+        self.go_on_with(&of_series.collect()).await;
+        if answers.iter().any(|answer| matches!(answer, Enqueued::Revived(_)))
+            && let Err(fault) = self.work_off_marks().await
+        {
+            tracing::debug!(?fault, "series go on with the next look");
+        }
     }
 
     /// Does what an enqueue would do, and undoes it.
@@ -283,10 +302,14 @@ impl Store {
         let (ids, keys) = (std::mem::take(&mut keyed.new_ids), std::mem::take(&mut keyed.new_keys));
         if !ids.is_empty() {
             let now = self.now_param();
+            let (series, gates) =
+                (std::mem::take(&mut keyed.new_series), std::mem::take(&mut keyed.new_gates));
             let head: [Param<'_>; 3] = [instant(&now), numbers(&ids), texts(&keys)];
-            let params: Vec<_> = head.into_iter().chain(new.params()).collect();
+            let tail: [Param<'_>; 2] = [texts(&series), texts(&gates)];
+            let params: Vec<_> = head.into_iter().chain(new.params()).chain(tail).collect();
             tx.ask(&self.sql.insert_jobs, &params).await?;
         }
+        self.mark_series(tx, &std::mem::take(&mut keyed.marked)).await?;
         self.hold_keys(tx, &std::mem::take(&mut keyed.holding)).await
     }
 
@@ -409,8 +432,12 @@ impl Keyed {
         if let Some(claim) = &new.key {
             self.holding.push(type_key(&new.job_type, claim), id, claim.scope, now);
         }
+        let gate = new.series.as_ref().map(|series| Gate::series(&new.job_type, series));
+        self.new_series.push(new.series.as_ref().map(SeriesName::to_string));
+        self.new_gates.push(gate.as_ref().map(Gate::to_string));
+        self.marked.extend(new.series.iter().map(|series| (new.job_type.clone(), series.clone())));
         let kind = (&new.job_type, &accepted.queue);
-        self.deltas.moved(kind, Spot::Outside, Spot::Waiting(accepted.due));
+        self.deltas.moved(kind, Spot::Outside, Spot::waiting(accepted.due, gate.is_some()));
         self.deltas.total(kind, Total::Enqueued);
     }
 }

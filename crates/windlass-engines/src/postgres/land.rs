@@ -13,7 +13,7 @@ use windlass_core::gate::Gate;
 use windlass_core::job::{Counters, JobId};
 use windlass_core::key::HolderStage;
 use windlass_core::limits::ATTEMPTS_SHOWN_MAX;
-use windlass_core::names::{QueueName, TypeName};
+use windlass_core::names::{QueueName, SeriesName, TypeName};
 use windlass_core::outcome::JobError;
 use windlass_core::priority::Priority;
 use windlass_core::settle::{Landing, Place};
@@ -25,10 +25,11 @@ use super::counts::{Deltas, Spot, Total};
 use super::fault::Step;
 use super::key::{Holding, LockedKeys, TypeKey};
 use super::row::{CANCELLED, Options, SUCCEEDED, counters, gate, to_json};
+use super::series::Marked;
 use super::settle::storable;
 use super::value::{
     Bits, Instant, instant, instants, int4, levels, maybe, number, numbers, small_number, small_numbers,
-    texts, uuids,
+    text, texts, uuids,
 };
 
 /// Every so many attempts of a job the old ones are deleted.
@@ -56,6 +57,10 @@ pub(super) struct Live {
 impl Live {
     pub(super) fn spot(&self) -> Spot {
         if self.runs { Spot::Running } else { Spot::waiting(self.due, self.gate.is_some()) }
+    }
+
+    fn type_series(&self) -> Option<(TypeName, SeriesName)> {
+        Some((self.job_type.clone(), self.options.series.clone()?))
     }
 
     fn type_key(&self) -> Option<TypeKey> {
@@ -120,6 +125,8 @@ pub(super) struct Moved {
     pub(super) queues: BTreeSet<QueueName>,
     /// Where jobs were put back: queue, priority, due time.
     pub(super) put_back: Vec<(QueueName, Priority, Timestamp)>,
+    /// Series in which somebody may go out now.
+    pub(super) series: Marked,
 }
 
 impl Store {
@@ -205,10 +212,12 @@ impl Store {
                     waiting.push(job);
                 }
                 Place::Dead { .. } => {
+                    moved.series.extend(job.live.type_series());
                     ended_keys.extend(job.live.type_key().map(|key| (key, job.live.id, HolderStage::Dead)));
                     dead.push(job);
                 }
                 Place::Succeeded { .. } | Place::Cancelled { .. } => {
+                    moved.series.extend(job.live.type_series());
                     ended_keys.extend(job.live.type_key().map(|key| (key, job.live.id, HolderStage::Ended)));
                     ended.push(job);
                 }
@@ -218,6 +227,7 @@ impl Store {
         self.land_ended(tx, now, &ended).await?;
         self.land_dead(tx, now, &dead).await?;
         self.free_keys(tx, &ended_keys, keys, now).await?;
+        self.mark_series(tx, &moved.series).await?;
         self.note_put_backs(tx, &moved).await?;
         self.add_counts(tx, &deltas).await?;
         Ok(moved)
@@ -373,13 +383,19 @@ impl Store {
         Ok(())
     }
 
-    /// Tells this process what was moved, once it is committed.
-    pub(super) fn tell_moved(&self, moved: Moved) {
+    /// Tells this process what was moved, once it is committed, and lets out who comes next in their series.
+    pub(super) async fn tell_moved(&self, moved: Moved) {
+        self.tell_put_back(&moved);
+        self.go_on_with(&moved.series).await;
+    }
+
+    pub(super) fn tell_put_back(&self, moved: &Moved) {
         self.positions().put_back(&moved.put_back, Moment::now());
         moved.queues.iter().for_each(|queue| self.listeners.tell(&Hint::Queue(queue.clone())));
     }
 
-    /// Starts a dead letter over with fresh counters, and gives it its key again. Whoever calls has its key locked.
+    /// Starts a dead letter over with fresh counters, and gives it its key again. Whoever calls has its key locked. One with a
+    /// series waits in its line.
     pub(super) async fn start_over(
         &self,
         tx: &Tx,
@@ -391,7 +407,14 @@ impl Store {
         if let Some(attempt) = &letter.attempt {
             self.insert_attempts(tx, letter.ended_at, &[(id, attempt)]).await?;
         }
-        tx.ask(&self.sql.start_over, &[number(&id.0), instant(&Instant(due))]).await?;
+        let series: Marked =
+            letter.options.series.iter().map(|series| (letter.job_type.clone(), series.clone())).collect();
+        let gate = series.first().map(|(job_type, series)| Gate::series(job_type, series).to_string());
+        let name = series.first().map(|(_, series)| series.as_str());
+        let due_at = Instant(due);
+        let params = [number(&id.0), instant(&due_at), text(&name), text(&gate)];
+        tx.ask(&self.sql.start_over, &params).await?;
+        self.mark_series(tx, &series).await?;
         if let Some(key) = letter.key {
             let mut holding = Holding::default();
             let key = (letter.job_type.to_string(), key);
@@ -399,7 +422,7 @@ impl Store {
             self.hold_keys(tx, &holding).await?;
         }
         let kind = (&letter.job_type, &letter.queue);
-        deltas.moved(kind, Spot::Dead, Spot::Waiting(due));
+        deltas.moved(kind, Spot::Dead, Spot::waiting(due, gate.is_some()));
         deltas.total(kind, Total::Undead);
         Ok(())
     }

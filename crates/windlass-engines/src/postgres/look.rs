@@ -42,6 +42,8 @@ struct Sight {
     put_back: Vec<(QueueName, Priority, Timestamp)>,
     /// The version of the catalogue, and the store's clock.
     version: Option<(i64, Timestamp)>,
+    /// Somebody marked a series and did not go on with it.
+    has_marks: bool,
 }
 
 impl Sight {
@@ -64,7 +66,10 @@ impl Sight {
             (None, Some(Ok(priority))) => {
                 self.put_back.extend(QueueName::parse(row.try_get(4)?).map(|queue| (queue, priority, at)));
             }
-            (None, None) => self.version = Some((row.try_get(3)?, at)),
+            (None, None) => {
+                self.version = Some((row.try_get(3)?, at));
+                self.has_marks = row.try_get::<_, Option<&str>>(4)?.is_some();
+            }
             // A priority that no version of ours has written.
             (_, Some(Err(_))) => {}
         }
@@ -131,6 +136,9 @@ impl Store {
         let conn = self.work.get().await?;
         let sight = self.look(&conn, &scopes).await?;
         drop(conn);
+        if sight.has_marks {
+            self.work_off_marks().await?;
+        }
         if sight.version.is_some_and(|(version, _)| version != self.catalogue().version) {
             self.reload().await?;
             self.listeners.tell(&Hint::Any);

@@ -38,6 +38,7 @@ const MIGRATIONS: &[(u32, &str, &str)] = &[
     (4, "deleted_types", include_str!("migrations/0004_deleted_types.sql")),
     (5, "duties_of_workers", include_str!("migrations/0005_duties_of_workers.sql")),
     (6, "complete_once", include_str!("migrations/0006_complete_once.sql")),
+    (7, "series", include_str!("migrations/0007_series.sql")),
 ];
 
 /// The lock under which migrations run; any number that nobody else uses.
@@ -219,6 +220,20 @@ mod tests {
         (2, &["breakers", "look_at_tokens", "prune_rate_limits", "save_breaker", "take_tokens"]),
         (3, &["leases", "leases_hold", "release_leases", "renew_leases", "step_down", "take_leases"]),
         (5, &["register", "live_workers"]),
+        (
+            7,
+            &[
+                "advance_series",
+                "insert_jobs",
+                "look",
+                "mark_series",
+                "series_out",
+                "settle",
+                "settle_traced",
+                "start_over",
+                "to_sweep",
+            ],
+        ),
     ];
 
     /// What these were before: up to which version, the name, and the text.
@@ -240,6 +255,12 @@ mod tests {
                  w.since, w.seen_at, w.expires_at, w.beats
              FROM windlass.workers w WHERE w.died IS NULL ORDER BY w.id",
         ),
+        (6, "insert_jobs", include_str!("migrations/older/0006_insert_jobs.sql")),
+        (6, "look", include_str!("migrations/older/0006_look.sql")),
+        (6, "settle", include_str!("migrations/older/0006_settle.sql")),
+        (6, "settle_traced", include_str!("migrations/older/0006_settle_traced.sql")),
+        (6, "start_over", include_str!("migrations/older/0006_start_over.sql")),
+        (6, "to_sweep", include_str!("migrations/older/0006_to_sweep.sql")),
     ];
 
     /// A sum over each migration's text, by which a change of one is noticed. Whoever has run it would never get the change:
@@ -326,6 +347,26 @@ mod tests {
             let job = engine.job(JobId(1)).await.unwrap().expect("a migration keeps jobs");
             assert_eq!(job.phase(), Phase::Ready);
         }
+    }
+
+    #[tokio::test]
+    async fn whoever_might_call_enqueue_may_do_so_after_the_migration_that_makes_it_anew() {
+        let (client, url, schema) = schema_of(6).await;
+        let role = format!("producer_{:016x}", fastrand::u64(..));
+        let granted = format!("CREATE ROLE {role}; GRANT EXECUTE ON FUNCTION {schema}.enqueue TO {role}");
+        client.batch_execute(&granted).await.unwrap();
+        let options = PostgresOptions { schema: schema.clone(), listen: false, ..PostgresOptions::default() };
+        PostgresEngine::connect(&url, options).await.unwrap();
+        let may = "SELECT has_function_privilege($1, p.oid, 'EXECUTE') FROM pg_proc p
+            WHERE p.pronamespace = $2::text::regnamespace AND p.proname = 'enqueue'";
+        let may = |who: String| {
+            let (client, schema) = (&client, &schema);
+            async move { client.query_one(may, &[&who, schema]).await.unwrap().get::<_, bool>(0) }
+        };
+        assert!(may(role.clone()).await);
+        let stranger = format!("stranger_{:016x}", fastrand::u64(..));
+        client.batch_execute(&format!("CREATE ROLE {stranger}")).await.unwrap();
+        assert!(!may(stranger).await, "and nobody else");
     }
 
     /// As somebody does who makes a backup, or looks at a table for long.

@@ -8,6 +8,7 @@
 mod declare;
 mod enqueue;
 mod key;
+mod series;
 mod claim;
 mod crowd;
 mod position;
@@ -70,7 +71,7 @@ use windlass_core::lease::{
     LeaseFence, LeaseRelease, LeaseRequest, Leases, LeasesRead, Released, Renewal, Renewed, Taking,
     check_fences, check_releases, check_renewals,
 };
-use windlass_core::names::{BreakerName, DutyName, QueueName, TypeName};
+use windlass_core::names::{BreakerName, DutyName, QueueName, SeriesName, TypeName};
 use windlass_core::policies::{BreakersRead, Policies, Saved, Take};
 use windlass_core::priority::Priority;
 use windlass_core::queue::QueueSpec;
@@ -453,6 +454,11 @@ impl Admin for PostgresEngine {
     async fn purge(&self, queue: &QueueName, limit: u32) -> Result<BatchDone> {
         let queue = queue.clone();
         self.run(|store| async move { store.purge(queue, limit).await }).await
+    }
+
+    async fn head_of(&self, job_type: &TypeName, series: &SeriesName) -> Result<Option<JobId>> {
+        let (job_type, series) = (job_type.clone(), series.clone());
+        self.run(|store| async move { store.head_of(job_type, series).await }).await
     }
 
     async fn open_gate(&self, gate: &Gate, limit: u32) -> Result<BatchDone> {

@@ -27,7 +27,7 @@ const BIG: [&str; 10] = [
 ];
 
 /// Statements that run for every batch of jobs, or every second.
-const HOT: [&str; 53] = [
+const HOT: [&str; 55] = [
     "enqueue",
     "insert_jobs",
     "reserve_keys",
@@ -36,6 +36,8 @@ const HOT: [&str; 53] = [
     "hold_keys",
     "free_keys",
     "stages",
+    "mark_series",
+    "series_out",
     "claim",
     "claim_suspect",
     "claimed_before",

@@ -78,7 +78,7 @@ impl Store {
         let tx = self.work.begin().await?;
         let taken = self.take_back_in(&tx, orphans, crashes_max).await;
         let (rescued, moved) = tx.end(taken).await?;
-        self.tell_moved(moved);
+        self.tell_moved(moved).await;
         Ok(rescued)
     }
 

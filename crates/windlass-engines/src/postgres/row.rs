@@ -12,7 +12,9 @@ use windlass_core::clock::Timestamp;
 use windlass_core::gate::Gate;
 use windlass_core::job::{Counters, Job, JobId, JobState};
 use windlass_core::key::{KeyClaim, KeyScope, OnConflict};
-use windlass_core::names::{CorrelationId, GroupName, Key, NameError, PriorityLabel, QueueName, TypeName};
+use windlass_core::names::{
+    CorrelationId, GroupName, Key, NameError, PriorityLabel, QueueName, SeriesName, TypeName,
+};
 use windlass_core::outcome::{ErrorKind, JobError};
 use windlass_core::payload::Payload;
 use windlass_core::priority::Priority;
@@ -45,6 +47,8 @@ pub(super) struct Options {
     pub(super) scope: KeyScope,
     #[serde(skip_serializing_if = "is_default")]
     pub(super) on_conflict: OnConflict,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) series: Option<SeriesName>,
 }
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
@@ -94,6 +98,7 @@ pub(super) fn read_job(row: &Row, first: usize) -> Step<Reading> {
             scope: options.scope,
             on_conflict: options.on_conflict,
         }),
+        series: options.series,
         correlation: from.name(9, CorrelationId::parse)?,
         tags: from.json(11)?.unwrap_or_default(),
         group: from.name(10, GroupName::parse)?,

@@ -216,7 +216,7 @@ impl Store {
         let tx = self.work.begin().await?;
         let settled = self.settle_in(&tx, settlements, skip).await;
         let (answers, skipped, moved) = tx.end(settled).await?;
-        self.tell_moved(moved);
+        self.tell_moved(moved).await;
         Ok((answers, skipped))
     }
 

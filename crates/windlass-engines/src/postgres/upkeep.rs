@@ -45,6 +45,7 @@ struct ToSweep {
     unhandled: bool,
     ended_keys: bool,
     forgotten: bool,
+    marks: bool,
 }
 
 impl ToSweep {
@@ -56,6 +57,7 @@ impl ToSweep {
         unhandled: true,
         ended_keys: true,
         forgotten: true,
+        marks: true,
     };
 
     fn read(row: &Row) -> Step<Self> {
@@ -67,6 +69,7 @@ impl ToSweep {
             unhandled: row.try_get(4)?,
             ended_keys: row.try_get(5)?,
             forgotten: row.try_get(6)?,
+            marks: row.try_get(7)?,
         })
     }
 }
@@ -116,6 +119,7 @@ impl Store {
             duties.attempt(self.let_through(&Gate::no_handler(name), limit)).await;
         }
         duties.attempt_if(there_is.ended_keys, self.free_ended_keys(limit)).await;
+        duties.attempt_if(there_is.marks, self.work_off_marks()).await;
         duties.attempt_if(there_is.forgotten, self.forget(&self.sql.forget_put_backs)).await;
         duties.attempt_if(there_is.forgotten, self.forget(&self.sql.forget_waiting)).await;
         let is_full = |count: u64| count > 0 && count >= u64::from(limit);
@@ -247,7 +251,7 @@ impl Store {
         let tx = self.work.begin().await?;
         let moved = self.move_waiting_in(&tx, ids, to).await;
         let (count, moved) = tx.end(moved).await?;
-        self.tell_moved(moved);
+        self.tell_moved(moved).await;
         Ok(count)
     }
 

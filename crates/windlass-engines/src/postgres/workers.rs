@@ -127,7 +127,7 @@ impl Store {
         let tx = self.work.begin().await?;
         let retired = self.retire_in(&tx, worker).await;
         let moved = tx.end(retired).await?;
-        self.tell_moved(moved);
+        self.tell_moved(moved).await;
         self.stop_waiting().await;
         Ok(())
     }

@@ -140,6 +140,9 @@ impl Store {
     }
 
     pub(super) async fn open_gate(&self, gate: Gate, limit: u32) -> Step<BatchDone> {
+        if gate.is_of_series() {
+            return Ok(BatchDone::default());
+        }
         let mut args = Args::new();
         args.text(gate.as_str()).number(limit.min(UPKEEP_BATCH_MAX).into());
         read_done(Items::of(self.call(&self.scripts().open_gate, args).await?.value)?)

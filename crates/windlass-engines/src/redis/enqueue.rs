@@ -9,6 +9,7 @@ use windlass_core::enqueue::{
     Accepted, EnqueueRequest, Enqueued, NewJob, QueueAtDoor, Refusal, RequestId, When, accept,
 };
 use windlass_core::error::EngineError;
+use windlass_core::gate::Gate;
 use windlass_core::job::JobId;
 use windlass_core::key::{KeyScope, KeyVerdict, OnConflict};
 use windlass_core::limits::{ENQUEUE_BATCH_MAX, RECEIPT_TTL};
@@ -78,6 +79,8 @@ struct Special<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     conflict: Option<char>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    series: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     expires: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     refused: Option<String>,
@@ -93,6 +96,7 @@ fn offer(new: &NewJob, body: &str, catalogue: &Catalogue, now: Timestamp, args: 
         key: new.key.as_ref().map(|claim| claim.key.as_str()),
         scope: new.key.as_ref().map(|claim| scope(claim.scope)),
         conflict: new.key.as_ref().map(|claim| conflict(claim.on_conflict)),
+        series: new.series.as_ref().map(|series| Gate::series(&new.job_type, series).to_string()),
         expires: new.expires.map(when),
         ..Special::default()
     };

@@ -3,6 +3,7 @@
 use serde::Deserialize;
 use windlass_core::admin::{AttemptEnding, AttemptRecord, JobRecord, ListRequest};
 use windlass_core::clock::Timestamp;
+use windlass_core::gate::Gate;
 use windlass_core::job::{JobId, Phase};
 use windlass_core::limits::{ATTEMPTS_SHOWN_MAX, LIST_PAGE_MAX};
 use windlass_core::worker::WorkerId;
@@ -11,8 +12,8 @@ use super::Store;
 use super::call::Args;
 use super::catalogue::Catalogue;
 use super::fault::Step;
-use super::reply::{Items, Reply};
-use super::row::{Notes, Row, State, parse_error};
+use super::reply::{Items, Reply, text};
+use super::row::{Notes, Row, State, parse_error, read_id};
 
 /// So many jobs are looked at in one call of a list.
 const STRETCH: i64 = 2_000;
@@ -35,6 +36,14 @@ impl Store {
         let row = Row::take_rest(id, &mut found)?;
         let catalogue = self.catalogue_with(row.state.kind).await?;
         Ok(Some(row.record(&catalogue, reply.now)))
+    }
+
+    /// The job of a series that is out, by the gate of its line.
+    pub(super) async fn head_of(&self, gate: Gate) -> Step<Option<JobId>> {
+        let mut args = Args::new();
+        args.text(gate.as_str());
+        let id = text(self.call(&self.scripts().head_of, args).await?.value)?;
+        Ok((!id.is_empty()).then(|| read_id(id.as_bytes())))
     }
 
     pub(super) async fn attempts(&self, id: JobId) -> Step<Vec<AttemptRecord>> {

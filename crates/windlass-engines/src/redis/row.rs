@@ -13,7 +13,9 @@ use windlass_core::enqueue::NewJob;
 use windlass_core::gate::Gate;
 use windlass_core::job::{Counters, Job, JobId, JobState};
 use windlass_core::key::{KeyClaim, KeyScope, OnConflict};
-use windlass_core::names::{CorrelationId, GroupName, Key, PriorityLabel, QueueName, Tag, TypeName};
+use windlass_core::names::{
+    CorrelationId, GroupName, Key, PriorityLabel, QueueName, SeriesName, Tag, TypeName,
+};
 use windlass_core::outcome::{ErrorKind, JobError};
 use windlass_core::payload::Payload;
 use windlass_core::priority::Priority;
@@ -61,6 +63,8 @@ struct Options {
     retry: Option<RetryPolicy>,
     #[serde(skip_serializing_if = "is_default")]
     timeout_micros: Option<u64>,
+    #[serde(skip_serializing_if = "is_default")]
+    series: Option<SeriesName>,
 }
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
@@ -80,6 +84,7 @@ pub(super) fn body(new: &NewJob) -> String {
         tags: new.tags.clone(),
         retry: new.retry.clone(),
         timeout_micros: new.timeout.map(|timeout| u64::try_from(timeout.as_micros()).unwrap_or(u64::MAX)),
+        series: new.series.clone(),
     };
     let label = new.label.as_ref().map_or("", PriorityLabel::as_str);
     let options = if is_default(&options) { String::new() } else { to_json(&options) };
@@ -223,6 +228,7 @@ impl Row {
             group: options.group,
             retry: options.retry,
             timeout: options.timeout_micros.map(Duration::from_micros),
+            series: options.series,
             counters: self.state.counters,
             progress: self.notes.get("progress").and_then(from_json),
         }

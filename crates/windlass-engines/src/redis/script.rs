@@ -119,6 +119,7 @@ scripts! {
     sweep: Ends &[BEGIN, HASHES, STATE, ANSWER, WAITING, ENDING, GATES, LANES],
     prune: Ends MOVE,
     job: Reads LOOK,
+    head_of: Reads LOOK,
     attempts: Reads LOOK,
     list: Reads LOOK,
     list_dead: Reads LOOK,

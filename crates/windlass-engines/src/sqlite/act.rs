@@ -13,6 +13,7 @@ use windlass_core::names::QueueName;
 use windlass_core::outcome::bounded;
 use windlass_core::priority::Priority;
 use windlass_core::queue::Pause;
+use windlass_core::series::gate_if_hurried;
 
 use super::counts::Spot;
 use super::fault::Step;
@@ -63,7 +64,7 @@ impl Work<'_> {
         if job.gate.is_none() && job.due <= self.now {
             return Ok(RetryAnswer::NotRetryable(Phase::Ready));
         }
-        self.change_waiting(job, self.now, gate_by_history(&job.counters).as_ref())?;
+        self.change_waiting(job, self.now, gate_if_hurried(job.gate.as_ref(), &job.counters).as_ref())?;
         Ok(RetryAnswer::Retried)
     }
 
@@ -194,11 +195,15 @@ impl Work<'_> {
 
     pub(super) fn open_gate(&mut self, gate: &Gate, limit: u32) -> Step<BatchDone> {
         let changed = self.let_through(gate, limit.min(UPKEEP_BATCH_MAX))?;
-        Ok(BatchDone { changed: changed.into(), more: !self.behind(gate, 1)?.is_empty() })
+        let more = !gate.is_of_series() && !self.behind(gate, 1)?.is_empty();
+        Ok(BatchDone { changed: changed.into(), more })
     }
 
     /// Lets the oldest jobs through a gate, at most `limit`. One that ever crashed goes on as a suspect.
     pub(super) fn let_through(&mut self, gate: &Gate, limit: u32) -> Step<u32> {
+        if gate.is_of_series() {
+            return Ok(0);
+        }
         let through = self.behind(gate, limit)?;
         for id in &through {
             if let Some(job) = self.live_job(*id)? {

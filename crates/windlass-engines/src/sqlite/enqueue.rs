@@ -103,6 +103,7 @@ impl Work<'_> {
     fn insert(&mut self, new: &NewJob, kind: &TypeEntry, accepted: &Accepted) -> Step<JobId> {
         let id = JobId(self.catalogue.take_job_id());
         let tags = (!new.tags.is_empty()).then(|| to_json(&new.tags));
+        let gate = self.gate_in_series(kind, new.series.as_ref())?;
         self.hot(Hot::InsertJob)?.execute(params![
             id.0,
             kind.id,
@@ -116,11 +117,13 @@ impl Work<'_> {
             new.group.as_ref().map(|group| group.as_str()),
             tags,
             options(new).to_column(),
+            new.series.as_ref().map(|series| series.as_str()),
+            gate.as_ref().map(|gate| gate.as_str()),
         ])?;
         if let Some(claim) = &new.key {
             self.hold_key(kind.id, claim.key.as_str(), claim.scope, id, self.now)?;
         }
-        self.did.deltas.moved(kind, Spot::Outside, Spot::Waiting(accepted.due));
+        self.did.deltas.moved(kind, Spot::Outside, Spot::waiting(accepted.due, gate.is_some()));
         self.did.deltas.total(kind, Total::Enqueued);
         self.did.hints.queue(&kind.spec.queue);
         Ok(id)
@@ -154,7 +157,14 @@ fn options(new: &NewJob) -> Options {
         None => (KeyScope::default(), OnConflict::default()),
     };
     let timeout_micros = new.timeout.map(|timeout| u64::try_from(timeout.as_micros()).unwrap_or(u64::MAX));
-    Options { label: new.label.clone(), retry: new.retry.clone(), timeout_micros, scope, on_conflict }
+    Options {
+        label: new.label.clone(),
+        retry: new.retry.clone(),
+        timeout_micros,
+        scope,
+        on_conflict,
+        series: new.series.clone(),
+    }
 }
 
 /// The answers of an earlier request, if its receipt is still good.

@@ -11,6 +11,7 @@ use windlass_core::gate::Gate;
 use windlass_core::job::{Counters, JobId};
 use windlass_core::key::HolderStage;
 use windlass_core::limits::ATTEMPTS_SHOWN_MAX;
+use windlass_core::names::SeriesName;
 use windlass_core::outcome::JobError;
 use windlass_core::settle::{Landing, Place};
 use windlass_core::worker::WorkerId;
@@ -36,6 +37,7 @@ pub(super) struct LiveJob {
     pub(super) gate: Option<Gate>,
     pub(super) priority: i64,
     pub(super) runs: bool,
+    pub(super) series: Option<String>,
 }
 
 impl LiveJob {
@@ -56,6 +58,7 @@ pub(super) struct HeldJob {
     pub(super) worker: WorkerId,
     pub(super) since: Timestamp,
     pub(super) cancel_requested: Option<String>,
+    pub(super) series: Option<String>,
 }
 
 /// What is remembered of an attempt that ended.
@@ -87,6 +90,7 @@ struct Leaving<'a> {
     kind: Arc<TypeEntry>,
     counters: Counters,
     key: Option<&'a str>,
+    series: Option<&'a str>,
     from: Spot,
     parting: &'a Parting,
 }
@@ -114,6 +118,7 @@ impl Work<'_> {
             kind,
             counters: landing.counters,
             key: held.key.as_deref(),
+            series: held.series.as_deref(),
             from: Spot::Running,
             parting,
         };
@@ -156,12 +161,20 @@ impl Work<'_> {
         if let Some(attempt) = &letter.attempt {
             self.note_attempt(id, attempt, letter.ended_at)?;
         }
-        self.conn.prepare_cached(sql!("start_over"))?.execute([id.0, due.as_micros()])?;
+        let series = letter.options.series.as_ref();
+        let gate = self.gate_in_series(&kind, series)?;
+        let place = (series.map(SeriesName::as_str), gate.as_ref().map(Gate::as_str));
+        self.conn.prepare_cached(sql!("start_over"))?.execute(params![
+            id.0,
+            due.as_micros(),
+            place.0,
+            place.1
+        ])?;
         self.conn.prepare_cached(sql!("remove_dead"))?.execute([id.0])?;
         if let Some(key) = &letter.key {
             self.hold_key(kind.id, key, letter.options.scope, id, letter.enqueued_at)?;
         }
-        self.did.deltas.moved(&kind, Spot::Dead, Spot::Waiting(due));
+        self.did.deltas.moved(&kind, Spot::Dead, Spot::waiting(due, gate.is_some()));
         self.did.deltas.total(&kind, Total::Undead);
         self.did.hints.queue(&kind.spec.queue);
         Ok(())
@@ -174,6 +187,7 @@ impl Work<'_> {
             kind: self.type_of(job.kind)?,
             counters: job.counters,
             key: job.key.as_deref(),
+            series: job.series.as_deref(),
             from: job.spot(),
             parting,
         })
@@ -298,7 +312,7 @@ impl Work<'_> {
         }
         self.did.deltas.moved(&leaving.kind, leaving.from, to);
         self.did.deltas.total(&leaving.kind, total);
-        Ok(())
+        leaving.series.map_or(Ok(()), |series| self.go_on_with(&leaving.kind, series))
     }
 
     fn note_attempt(&self, id: JobId, attempt: &EndedAttempt, ended_at: Timestamp) -> Step<()> {
@@ -372,6 +386,7 @@ fn read_live(row: &Row<'_>, id: JobId) -> rusqlite::Result<LiveJob> {
         gate: lossy(row, 7)?.as_deref().map(Gate::named),
         priority: row.get(8)?,
         runs: row.get(9)?,
+        series: lossy(row, 10)?,
     })
 }
 
@@ -386,6 +401,7 @@ fn read_held(row: &Row<'_>, id: JobId, token: ClaimToken) -> rusqlite::Result<He
         worker: WorkerId::from_bytes(row.get(7)?),
         since: Timestamp::from_micros(row.get(8)?),
         cancel_requested: lossy(row, 9)?,
+        series: lossy(row, 10)?,
     })
 }
 

@@ -33,6 +33,7 @@ pub const MIGRATIONS: &[Migration] = &[
         name: "duties of workers",
         sql: include_str!("migrations/0006_duties_of_workers.sql"),
     },
+    Migration { version: 7, name: "series", sql: include_str!("migrations/0007_series.sql") },
 ];
 
 const VERSIONS: &str = "CREATE TABLE IF NOT EXISTS windlass_schema (
@@ -250,7 +251,8 @@ mod tests {
     #[test]
     fn an_older_schema_is_brought_up_to_date_and_keeps_its_rows() {
         let conn = at_version(newest() - 1);
-        let worker = "INSERT INTO workers VALUES (x'00', 'h', 1, '', '[]', '[]', 1, 1, 1, 1, 1, NULL, NULL)";
+        let worker =
+            "INSERT INTO workers VALUES (x'00', 'h', 1, '', '[]', '[]', 1, 1, 1, 1, 1, NULL, NULL, '[]')";
         conn.execute(worker, []).unwrap();
         assert!(
             EngineError::from(check_applied(&conn).unwrap_err()).to_string().contains("windlass migrate")

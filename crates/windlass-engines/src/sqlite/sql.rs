@@ -61,6 +61,8 @@ mod tests {
             (sql!("behind_gate"), "delayed_jobs_parked"),
             (sql!("suspects"), "delayed_jobs_parked"),
             (sql!("gates"), "delayed_jobs_parked"),
+            (sql!("series_out"), "delayed_jobs_series_out"),
+            (sql!("series_oldest"), "delayed_jobs_series_line"),
             (sql!("prune_rate_limits"), "job_rate_limits_due"),
             (sql!("claimed_before"), "delayed_jobs_running"),
             (sql!("is_spent"), "sqlite_autoindex_spent_tokens_1 (token=?)"),

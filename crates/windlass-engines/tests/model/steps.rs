@@ -46,6 +46,8 @@ pub(crate) struct Newcomer {
     pub(crate) delay: Option<Duration>,
     pub(crate) expires: Option<Duration>,
     pub(crate) key: Option<Keyed>,
+    /// Which series, for jobs of [`SERIES_TYPE`].
+    pub(crate) series: Option<usize>,
 }
 
 /// The key of a newcomer.
@@ -71,6 +73,10 @@ pub(crate) enum End {
 /// The types of newcomers; the last one nobody registered, and the one before nobody handles.
 pub(crate) const TYPES: [&str; 7] =
     ["work", "kept", "fleeting", "other.work", "small.work", "orphan", "nobody.knows"];
+
+/// The type whose jobs may have a series. They never expire: whether a claim that ends one goes on with the next of its series at
+/// once is left to each engine.
+pub(crate) const SERIES_TYPE: usize = 1;
 
 /// How much there is to name. Only what a step needs to make sense is known here; the truth is the model
 /// engine's.
@@ -184,13 +190,15 @@ fn newcomer() -> impl Strategy<Value = Newcomer> {
         rare(span().boxed(), 0.3),
         rare(span().boxed(), 0.2),
         prop::option::weighted(0.4, keyed),
+        prop::option::weighted(0.7, 0..2_usize),
     )
-        .prop_map(|(job_type, priority, delay, expires, key)| Newcomer {
+        .prop_map(|(job_type, priority, delay, expires, key, series)| Newcomer {
             job_type,
             priority,
             delay,
-            expires,
+            expires: expires.filter(|_| job_type != SERIES_TYPE),
             key,
+            series: series.filter(|_| job_type == SERIES_TYPE),
         })
 }
 

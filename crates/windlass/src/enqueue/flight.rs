@@ -63,7 +63,8 @@ pub fn repeat_of(request: &EnqueueRequest) -> EnqueueRequest {
 pub(crate) struct Flights {
     engine: Arc<dyn Engine>,
     plain: Mutex<Line>,
-    /// Jobs with keys travel apart: somebody's open transaction may hold a key, and only they need wait for it.
+    /// Jobs with keys travel apart: somebody's open transaction may hold a key, and only they need wait for it. So do those with
+    /// a series, which take more than one statement.
     keyed: Mutex<Line>,
     seats: Arc<Semaphore>,
 }
@@ -136,7 +137,7 @@ impl Flights {
 
     /// Takes a place in the line; gives a new flight if one must start.
     fn join(self: &Arc<Self>, passenger: Passenger) -> Option<Flight> {
-        let keyed = passenger.job.key.is_some();
+        let keyed = passenger.job.key.is_some() || passenger.job.series.is_some();
         let mut line = self.line(keyed);
         line.waiting.push_back(passenger);
         (line.under_way < UNDER_WAY_MAX).then(|| {

@@ -1,14 +1,22 @@
 //! Where a job is, in words: what it waits for and what would change that.
 
 use windlass_core::admin::{JobRecord, QueueStatus, TypeStatus};
-use windlass_core::job::{JobState, Phase};
+use windlass_core::job::{JobId, JobState, Phase};
 use windlass_core::span::show_span;
 
-/// The state of a job in one sentence.
-pub(crate) fn explain(record: &JobRecord, queue: Option<&QueueStatus>, kind: Option<&TypeStatus>) -> String {
+/// The state of a job in one sentence. `ahead` is the job of its series that it waits for, if it waits in one.
+pub(crate) fn explain(
+    record: &JobRecord,
+    queue: Option<&QueueStatus>,
+    kind: Option<&TypeStatus>,
+    ahead: Option<JobId>,
+) -> String {
     let now = record.read_at;
     match &record.state {
-        JobState::Waiting { gate: Some(gate) } => format!("parked: {}", gate.explain()),
+        JobState::Waiting { gate: Some(gate) } => match ahead.filter(|_| gate.is_of_series()) {
+            Some(ahead) => format!("parked: {}; job {ahead} is at it", gate.explain()),
+            None => format!("parked: {}", gate.explain()),
+        },
         JobState::Waiting { gate: None } => waiting(record, queue, kind),
         JobState::Running { worker, since, cancel_requested } => {
             let running = format!("running for {} on worker {worker}", show_span(now.since(*since)));

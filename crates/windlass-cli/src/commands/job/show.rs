@@ -4,7 +4,7 @@ use clap::Args;
 use comfy_table::Cell;
 use windlass_core::admin::{AttemptRecord, JobRecord};
 use windlass_core::clock::Timestamp;
-use windlass_core::job::{JobId, JobState};
+use windlass_core::job::{JobId, JobState, Phase};
 use windlass_core::key::KeyScope;
 use windlass_core::span::show_span;
 
@@ -36,7 +36,13 @@ pub(crate) async fn in_full(record: &JobRecord, context: &mut Context) -> Result
     let (queues, types) = (context.engine.queues().await?, context.engine.types().await?);
     let queue = queues.iter().find(|queue| queue.spec.name == record.job.queue);
     let kind = types.iter().find(|kind| kind.spec.name == record.job.job_type);
-    let explained = explain(record, queue, kind);
+    let ahead = match &record.job.series {
+        Some(series) if record.phase() == Phase::Parked => {
+            context.engine.head_of(&record.job.job_type, series).await?
+        }
+        _ => None,
+    };
+    let explained = explain(record, queue, kind, ahead);
     if context.output.is_json() {
         let attempts = attempts.iter().map(AttemptView::from).collect();
         return context.output.json(&JobInFull {
@@ -106,6 +112,7 @@ fn optional_pairs(record: &JobRecord) -> Vec<(&'static str, String)> {
     let all = [
         ("expires", job.expires_at.map(|at| at.to_string())),
         ("key", job.key.as_ref().map(|claim| format!("{} ({})", claim.key, scope(claim.scope)))),
+        ("series", job.series.as_ref().map(ToString::to_string)),
         ("correlation", job.correlation.as_ref().map(ToString::to_string)),
         ("tags", (!tags.is_empty()).then(|| tags.join(", "))),
         ("group", job.group.as_ref().map(ToString::to_string)),

@@ -298,6 +298,7 @@ impl Index {
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         self.gates
             .range::<Gate, _>((from, Bound::Unbounded))
+            .filter(|(gate, _)| !gate.is_of_series())
             .take(limit)
             .map(|(gate, _)| gate.clone())
             .collect()

@@ -4,6 +4,7 @@
 --      number of jobs, for each: head (type I4, priority B), when it falls due ('' now, '+' a span or '@' an instant, in
 --      microseconds), body (label, options and payload, a line each), and what is special about it as JSON, or '':
 --        key, scope, conflict   as in parts/ending.lua
+--        series                 the gate of the series that it belongs to
 --        expires                as when it falls due
 --        refused                why core refuses it; it is not stored
 --        room_first             whether a full queue is the reason that counts
@@ -125,10 +126,13 @@ local function insert_special(type, priority, due, body, special)
     set_note(job, 'key', special.key)
     set_note(job, 'scope', special.scope)
   end
+  if special.series then
+    set_note(job, 'series', special.series)
+  end
   hold_key(job)
   set_body(job.id, body)
   count(type, 'enqueued')
-  enter_waiting(job, '')
+  series.enter(job)
 end
 
 -- What a newcomer gives to the job that holds its key: label, payload, priority, due time and expiry.

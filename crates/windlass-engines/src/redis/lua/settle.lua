@@ -51,12 +51,13 @@ local function write_successes()
   call_many('ZADD', key('ended'), ended)
 end
 
--- Whether a job with notes ends as one without does: nobody has asked it to stop. It gives up its key then.
+-- Whether a job with notes ends as one without does: nobody has asked it to stop. It gives up its key and its place then.
 local function ends_plainly(job)
   if note(job, 'cancel') then
     return false
   end
   free_key(job, 'e')
+  series.leave(job)
   drop_notes(job, 'settled')
   return true
 end

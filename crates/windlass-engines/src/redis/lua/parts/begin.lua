@@ -115,6 +115,10 @@ local function on_write(writer)
 end
 
 local function write_all()
+  -- What follows from all that was noted; see parts/ending.lua.
+  if writers.first then
+    writers.first()
+  end
   for _, command in ipairs(writes) do
     redis.call(unpack(command))
   end

@@ -109,8 +109,51 @@ local function free_key(job, stage)
   end
 end
 
+-- Series: jobs whose note `series`, the gate of its line, is the same run one at a time. The hash `series` says by gate which job
+-- is out; the others stand behind the gate. All of it is in one table, since a script has few names left.
+local series = {out = {}, left = {}}
+
+-- The job of a series that is out, with what this script has changed; false if none is.
+function series.head(gate)
+  if series.out[gate] == nil then
+    series.out[gate] = redis.call('HGET', key('series'), gate)
+  end
+  return series.out[gate]
+end
+
+function series.set_head(gate, id)
+  series.out[gate] = id
+  if id then
+    write('HSET', key('series'), gate, id)
+  else
+    write('HDEL', key('series'), gate)
+  end
+end
+
+-- Lets a job wait that is new or was started over: behind nothing, or in the line of its series if another is out.
+function series.enter(job)
+  local gate = note(job, 'series')
+  if not gate then
+    return enter_waiting(job, '')
+  end
+  if series.head(gate) then
+    return enter_waiting(job, gate)
+  end
+  series.set_head(gate, job.id)
+  enter_waiting(job, '')
+end
+
+-- A job has ended. Who goes out next is looked for when all that this script ends is known.
+function series.leave(job)
+  local gate = note(job, 'series')
+  if gate and series.head(gate) == job.id then
+    series.set_head(gate, false)
+    series.left[gate] = true
+  end
+end
+
 -- As many as the memory engine keeps: more would outgrow the jobs themselves.
-local TRACES_MAX = 100000
+series.traces_max = 100000
 
 -- Notes by which claim jobs ended of which nothing else is kept: pairs of now, and job and token. And jobs of which nothing
 -- is left.
@@ -133,7 +176,7 @@ on_write(function()
   delete_jobs(gone)
   if #traces > 0 then
     call_many('ZADD', key('traces'), traces)
-    redis.call('ZREMRANGEBYRANK', key('traces'), 0, - TRACES_MAX - 1)
+    redis.call('ZREMRANGEBYRANK', key('traces'), 0, - series.traces_max - 1)
   end
   traces, gone = {}, {}
 end)
@@ -146,6 +189,7 @@ local function finish(job, stage, token)
   job.token, job.worker, job.since = token or NO_TOKEN, job.worker or NO_TOKEN, job.since or 0
   count(job.type, TOTALS[stage])
   free_key(job, stage == 'd' and 'd' or 'e')
+  series.leave(job)
   local days = kind(job.type).days
   if stage == 'd' then
     write('ZADD', key('dead:') .. digits(job.type), job.id, job.id)
@@ -192,6 +236,39 @@ local function cancel_waiting(job, why)
   finish(job, 'c')
 end
 
+-- The oldest of a line that this script leaves in it, if there is one. Those whose state is damaged are given up.
+function series.oldest(gate)
+  local from, page = 0, 100
+  while true do
+    local ids = redis.call('ZRANGE', key('gate:') .. gate, from, from + page - 1)
+    for i, job in ipairs(load_all(ids)) do
+      if job and job.stage == 'p' and gate_of(job) == gate then
+        return job
+      elseif not job then
+        leave_gate(gate, ids[i])
+        give_up(ids[i])
+      end
+    end
+    if #ids < page then
+      return nil
+    end
+    from = from + page
+  end
+end
+
+-- Before anything is written: in each series whose job that was out has ended, the oldest goes out.
+function writers.first()
+  for gate in pairs(series.left) do
+    local job = series.oldest(gate)
+    if job then
+      leave_waiting(job)
+      enter_waiting(job, gate_by_history(job))
+      series.set_head(gate, job.id)
+    end
+  end
+  series.left = {}
+end
+
 -- Starts a dead letter over: fresh counters, and whatever the caller has changed. It waits from now on.
 local function start_over(job)
   write('ZREM', key('dead:') .. digits(job.type), job.id)
@@ -199,7 +276,7 @@ local function start_over(job)
   job.attempts, job.failures, job.crashes, job.holds = 0, 0, 0, 0
   drop_notes(job, 'progress', 'death')
   hold_key(job)
-  enter_waiting(job, '')
+  series.enter(job)
 end
 
 local function hex(bytes)

@@ -57,15 +57,17 @@ end
 
 local gates_listed = {}
 
--- Gates that somebody waits behind are in the sorted set `gates`, all with one score, so that they are listed by name.
+-- Gates that somebody waits behind are in the sorted set `gates`, all with one score, so that they are listed by name. Not so
+-- those of series, which no policy opens; behind them jobs stand in the order of their numbers.
 local function park(job, gate)
   job.stage = 'p'
   set_note(job, 'gate', gate)
-  if not gates_listed[gate] then
+  local is_line = gate == note(job, 'series')
+  if not is_line and not gates_listed[gate] then
     write('ZADD', key('gates'), 0, gate)
     gates_listed[gate] = true
   end
-  write('ZADD', key('gate:') .. gate, job.due, job.id)
+  write('ZADD', key('gate:') .. gate, is_line and job.id or job.due, job.id)
   write('ZADD', key('parked:') .. digits(job.type), job.due, job.id)
 end
 

@@ -1,0 +1,73 @@
+//! Series: which job of each is out, and which wait in line.
+
+use std::collections::{BTreeSet, HashMap};
+
+use windlass_core::gate::{Gate, gate_by_history};
+use windlass_core::job::JobId;
+use windlass_core::names::SeriesName;
+use windlass_core::series::{gate_of_newcomer, next_out};
+
+use super::{JobRow, Stage, State, TypeAt};
+
+/// A series is unique within its type.
+pub(crate) type SeriesAt = (TypeAt, SeriesName);
+
+#[derive(Debug, Default)]
+pub(crate) struct Lines(HashMap<SeriesAt, Line>);
+
+#[derive(Debug, Default)]
+struct Line {
+    out: Option<JobId>,
+    waiting: BTreeSet<JobId>,
+}
+
+impl Lines {
+    pub(crate) fn out(&self, at: &SeriesAt) -> Option<JobId> {
+        self.0.get(at)?.out
+    }
+
+    /// Takes in a job that is about to wait, and gives the gate behind which it does.
+    pub(super) fn join(&mut self, row: &JobRow) -> Option<Gate> {
+        let series = row.job.series.as_ref()?;
+        let line = self.0.entry((row.type_at, series.clone())).or_default();
+        let gate = gate_of_newcomer(&row.job.job_type, series, line.out);
+        match gate {
+            Some(_) => _ = line.waiting.insert(row.job.id),
+            None => line.out = Some(row.job.id),
+        }
+        gate
+    }
+
+    /// Takes a job away that has ended. Gives the one that goes out now, if one does.
+    fn leave(&mut self, row: &JobRow) -> Option<JobId> {
+        let at = (row.type_at, row.job.series.clone()?);
+        let line = self.0.get_mut(&at)?;
+        line.waiting.remove(&row.job.id);
+        line.out = line.out.filter(|out| *out != row.job.id);
+        let next = next_out(line.out, line.waiting.first().copied());
+        if let Some(next) = next {
+            line.waiting.remove(&next);
+            line.out = Some(next);
+        }
+        if line.out.is_none() {
+            self.0.remove(&at);
+        }
+        next
+    }
+}
+
+impl State {
+    /// A job with a series waits in its line, unless it may go out.
+    pub(super) fn stand_in_line(&mut self, row: &mut JobRow) {
+        if let Some(gate) = self.lines.join(row) {
+            row.stage = Stage::Waiting { gate: Some(gate) };
+        }
+    }
+
+    /// The job has ended: the next of its series goes out.
+    pub(super) fn leave_line(&mut self, row: &JobRow) {
+        if let Some(next) = self.lines.leave(row) {
+            self.change_waiting(next, |job, gate| *gate = gate_by_history(&job.counters));
+        }
+    }
+}
