@@ -251,9 +251,11 @@ pub async fn a_batch_of_requests_for_tokens_is_answered_in_order(h: &Harness) {
 }
 
 pub async fn of_many_at_once_no_more_get_tokens_than_there_are(h: &Harness) {
+    let rate = ten_a_second(7);
+    let take = Take { pace: rate.pace(), ..request("mails", "a", &rate, 2) };
     let takers = (0..30).map(|_| {
-        let engine = Arc::clone(&h.engine);
-        async move { engine.take_tokens(&[request("mails", "a", &ten_a_second(7), 2)]).await.expect(UP) }
+        let (engine, take) = (Arc::clone(&h.engine), take.clone());
+        async move { engine.take_tokens(&[take]).await.expect(UP) }
     });
     let taken = h.at_once(takers.collect()).await;
     assert_eq!(taken.iter().flatten().map(|taken| taken.granted).sum::<u32>(), 7);

@@ -3,8 +3,8 @@
 //!
 //! Whoever shares a limit with other processes takes tokens in handfuls, so that the store is not asked for each job.
 //! A handful is at most what 100 ms bring, and lapses after 200 ms, whatever is left of it. What may lie unused in
-//! handfuls is taken off the burst, so that the promise stays: in no stretch of time as long as the period are more
-//! than limit + burst used.
+//! handfuls or be on its way is taken off the burst, so that the promise stays: in no stretch of time as long as the
+//! period are more than limit + burst used, while the store answers in time ([`RateLimit::answer_within`]).
 
 use std::time::Duration;
 
@@ -84,10 +84,22 @@ impl RateLimit {
         let pace = self.pace();
         let handful = u32::try_from(micros(HANDFUL_SPAN) / pace.every).unwrap_or(u32::MAX);
         let lapse = micros(HANDFUL_LAPSE);
-        if handful < 2 || pace.tolerance < lapse {
-            return pace;
+        if handful >= 2 && pace.tolerance >= lapse {
+            return Pace { tolerance: pace.tolerance - lapse, handful, ..pace };
         }
-        Pace { tolerance: pace.tolerance - lapse, handful, ..pace }
+        // A single token is on its way for a while, too: two that were given a period apart may be used closer together.
+        let late = micros(self.answer_within()) - pace.every;
+        Pace { tolerance: pace.tolerance - late.max(0), ..pace }
+    }
+
+    /// While the store answers within this time, processes that share the limit use no more than limit + burst in any period. The
+    /// time is taken off the burst, of which at least half is left; so it is shorter for a small burst of a fast limit.
+    pub fn answer_within(&self) -> Duration {
+        let pace = self.pace();
+        if micros(HANDFUL_SPAN) / pace.every >= 2 && pace.tolerance >= micros(HANDFUL_LAPSE) {
+            return HANDFUL_LAPSE;
+        }
+        Duration::from_micros(pace.tolerance.saturating_add(pace.every).unsigned_abs() / 2).min(HANDFUL_LAPSE)
     }
 }
 

@@ -114,6 +114,34 @@ fn redis_runs_every_behaviour_and_skips_none() {
     assert_eq!(redis_by_old_scripts::SKIPS, []);
 }
 
+/// An engine made of two whose primary is well: whoever uses it sees the primary.
+#[cfg(feature = "fallback")]
+async fn in_memory_with_a_spill() -> Fixture {
+    use windlass_core::engine::Engine;
+    use windlass_engines::fallback::{Connect, FallbackEngine, FallbackOptions};
+
+    let clock = Arc::new(ManualClock::default());
+    let primary = Arc::new(MemoryEngine::with_clock(clock.clone()));
+    let spill = Arc::new(MemoryEngine::for_spill_with_clock(clock.clone()));
+    let connect: Connect = Arc::new(move || {
+        let primary: Arc<dyn Engine> = primary.clone();
+        Box::pin(async move { Ok(primary) })
+    });
+    let options = FallbackOptions::default();
+    let engine = FallbackEngine::open("memory", connect, spill, options).await.expect("the primary is there");
+    Fixture { engine: Arc::new(engine), clock, keep: Box::new(()) }
+}
+
+#[cfg(feature = "fallback")]
+windlass_conformance::suite!(fallback, in_memory_with_a_spill);
+
+#[cfg(feature = "fallback")]
+#[test]
+fn an_engine_made_of_two_runs_every_behaviour_and_skips_none() {
+    assert_eq!(fallback::BEHAVIOURS, windlass_conformance::BEHAVIOURS);
+    assert_eq!(fallback::SKIPS, []);
+}
+
 #[test]
 fn the_same_behaviours_run_on_every_engine() {
     assert!(windlass_conformance::BEHAVIOURS.len() > 120);

@@ -1,5 +1,6 @@
 //! A server program with a folder of its own. What PostgreSQL, Redis and PgBouncer have in common.
 
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -82,7 +83,9 @@ impl Daemon {
     ) -> Result<(), Error> {
         let program = command.get_program().to_string_lossy().into_owned();
         let (log, errors) = (self.folder.open_log()?, self.folder.open_log()?);
-        let command = self.prepare(command).stdout(log).stderr(errors);
+        // A group of its own: if the shell that started the tests goes away, the system lets everybody in the group of the tests go on
+        // who was stopped, also a server that is frozen.
+        let command = self.prepare(command).stdout(log).stderr(errors).process_group(0);
         self.child = Some(command.spawn().map_err(Error::io(format!("starting {program}")))?);
         let ready = wait::until(ready_max, || {
             if self.has_ended()? {

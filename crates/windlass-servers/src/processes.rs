@@ -56,9 +56,16 @@ fn works_in(pid: Pid, folder: &Path) -> bool {
     fs::read_link(format!("/proc/{}/cwd", pid.as_raw_nonzero())).is_ok_and(|cwd| cwd.starts_with(folder))
 }
 
-/// The state is the first letter after the name, which stands in brackets and may have any letters.
+/// Whether every thread of a process stands still: they stop one by one. One that has ended meanwhile does nothing either.
 fn is_frozen(pid: Pid) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).unwrap_or_default();
+    let Ok(threads) = fs::read_dir(format!("/proc/{}/task", pid.as_raw_nonzero())) else { return false };
+    let mut stats =
+        threads.filter_map(|thread| fs::read_to_string(thread.ok()?.path().join("stat")).ok()).peekable();
+    stats.peek().is_some() && stats.all(|stat| is_stopped(&stat))
+}
+
+/// The state is the first letter after the name, which stands in brackets and may have any letters.
+fn is_stopped(stat: &str) -> bool {
     stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
 }
 

@@ -4,6 +4,7 @@
 
 use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use common::processes_in;
@@ -38,6 +39,24 @@ fn a_killed_server_keeps_what_it_has_acknowledged_and_comes_back_on_the_same_por
     assert_eq!(ask(address, "INCRBY jobs 0").unwrap(), ":7");
     server.restart().unwrap();
     assert_eq!(ask(address, "INCRBY jobs 0").unwrap(), ":7");
+}
+
+#[test]
+fn a_server_has_a_process_group_of_its_own_so_that_the_end_of_a_shell_does_not_thaw_it() {
+    let server = start();
+    let group_of = |process: &Path| -> String {
+        let stat = std::fs::read_to_string(process.join("stat")).unwrap();
+        let (_, after_name) = stat.rsplit_once(") ").unwrap();
+        after_name.split(' ').nth(2).unwrap().to_owned()
+    };
+    let places = std::fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
+    let is_ours = |process: &PathBuf| {
+        std::fs::read_link(process.join("cwd")).is_ok_and(|place| place.starts_with(server.folder()))
+    };
+    let processes: Vec<_> = places.filter(is_ours).collect();
+    assert!(!processes.is_empty(), "it runs");
+    let own = group_of(Path::new("/proc/self"));
+    assert!(processes.iter().all(|process| group_of(process) != own), "{processes:?} beside {own}");
 }
 
 #[test]

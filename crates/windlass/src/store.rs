@@ -5,17 +5,17 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use windlass_core::engine::Engine;
 use windlass_core::error::EngineError;
 
 /// After this time a caller stops waiting for the store.
 const CALL_DEADLINE: Duration = Duration::from_secs(10);
 
-/// Runs one call to the engine in a task of its own.
-pub(crate) async fn call<T, F, Fut>(engine: &Arc<dyn Engine>, make: F) -> Result<T, EngineError>
+/// Runs one call to the engine, or to a part of it, in a task of its own.
+pub(crate) async fn call<E, T, F, Fut>(engine: &Arc<E>, make: F) -> Result<T, EngineError>
 where
+    E: ?Sized,
     T: Send + 'static,
-    F: FnOnce(Arc<dyn Engine>) -> Fut,
+    F: FnOnce(Arc<E>) -> Fut,
     Fut: Future<Output = Result<T, EngineError>> + Send + 'static,
 {
     let task = tokio::spawn(make(Arc::clone(engine)));

@@ -13,6 +13,7 @@ use windlass_core::admin::{
 use windlass_core::breaker::BreakerState;
 use windlass_core::claim::Fence;
 use windlass_core::engine::{Admin, Engine, Result};
+use windlass_core::error::EngineError;
 use windlass_core::fallback::{FallbackStatus, Side};
 use windlass_core::gate::Gate;
 use windlass_core::job::JobId;
@@ -50,6 +51,20 @@ impl Inner {
             return Ok(None);
         }
         self.on_primary_within(READ_WITHIN, ask).await.map(Some)
+    }
+
+    /// What processes share is in the primary. While that is away nobody waits for it, for a job may wait for the answer: each
+    /// process decides alone then.
+    async fn shared<T, Fut>(&self, ask: impl FnOnce(Arc<dyn Engine>) -> Fut + Send) -> Result<T>
+    where
+        T: Send + 'static,
+        Fut: Future<Output = Result<T>> + Send + 'static,
+    {
+        if self.side() == Side::Spill {
+            let why = format!("{} is away, and what processes share is there", self.primary.name);
+            return Err(EngineError::Unavailable { why });
+        }
+        self.on_primary(ask).await
     }
 }
 
@@ -158,7 +173,8 @@ impl Admin for FallbackEngine {
     }
 
     async fn open_gate(&self, gate: &Gate, limit: u32) -> Result<BatchDone> {
-        self.inner.primary.engine()?.open_gate(gate, limit).await
+        let gate = gate.clone();
+        self.inner.shared(|primary| async move { primary.open_gate(&gate, limit).await }).await
     }
 }
 
@@ -166,11 +182,12 @@ impl Admin for FallbackEngine {
 #[async_trait]
 impl Policies for FallbackEngine {
     async fn breakers(&self) -> Result<BreakersRead> {
-        self.inner.primary.engine()?.breakers().await
+        self.inner.shared(|primary| async move { primary.breakers().await }).await
     }
 
     async fn save_breaker(&self, name: &BreakerName, read: u64, state: &BreakerState) -> Result<Saved> {
-        self.inner.primary.engine()?.save_breaker(name, read, state).await
+        let (name, state) = (name.clone(), state.clone());
+        self.inner.shared(|primary| async move { primary.save_breaker(&name, read, &state).await }).await
     }
 
     async fn still_hold(&self, claims: &[Fence]) -> Result<Vec<bool>> {
@@ -180,15 +197,18 @@ impl Policies for FallbackEngine {
     }
 
     async fn take_tokens(&self, takes: &[Take]) -> Result<Vec<Taken>> {
-        self.inner.primary.engine()?.take_tokens(takes).await
+        let takes = takes.to_vec();
+        self.inner.shared(|primary| async move { primary.take_tokens(&takes).await }).await
     }
 
     async fn gates(&self, after: Option<&Gate>, limit: u32) -> Result<Vec<Gate>> {
-        self.inner.primary.engine()?.gates(after, limit).await
+        let after = after.cloned();
+        self.inner.shared(|primary| async move { primary.gates(after.as_ref(), limit).await }).await
     }
 
     async fn behind(&self, gate: &Gate, limit: u32) -> Result<Vec<JobId>> {
-        self.inner.primary.engine()?.behind(gate, limit).await
+        let gate = gate.clone();
+        self.inner.shared(|primary| async move { primary.behind(&gate, limit).await }).await
     }
 }
 

@@ -3,17 +3,23 @@
 use std::time::{Duration, Instant};
 
 use windlass_core::engine::{Admin, Engine};
+use windlass_core::error::EngineError;
+use windlass_core::settle::Settled;
 use windlass_engines::redis::{Grade, RedisEngine};
 use windlass_servers::redis::Server;
 
-use crate::place::{Place, ask, claim, enqueue, server, success};
+use crate::place::{Place, ask, claim, enqueue, request, server, success};
 
 const SLOTS: usize = 16_384;
 const READY_MAX: Duration = Duration::from_secs(60);
+/// After so many milliseconds without a word the others give a server up.
+const NODE_TIMEOUT: &str = "2000";
 
-/// Three servers that share the slots.
+/// Three servers that share the slots, lose nothing when they are killed, and soon notice that one is gone.
 fn cluster() -> Vec<Server> {
-    let nodes: Vec<_> = (0..3).map(|_| server(&[("cluster-enabled", "yes")])).collect();
+    let settings =
+        [("cluster-enabled", "yes"), ("appendfsync", "always"), ("cluster-node-timeout", NODE_TIMEOUT)];
+    let nodes: Vec<_> = (0..3).map(|_| server(&settings)).collect();
     for (n, node) in nodes.iter().enumerate() {
         let slots = n * SLOTS / 3..(n + 1) * SLOTS / 3;
         let slots: Vec<_> = slots.map(|slot| slot.to_string()).collect();
@@ -57,6 +63,72 @@ async fn the_engine_works_on_a_cluster_whichever_server_it_asks_first() {
     }
 }
 
+/// Which of the servers has the slot of a namespace.
+fn home_of(place: &Place, nodes: &[Server]) -> usize {
+    let slot: usize = ask(&nodes[0].url(), &["CLUSTER", "KEYSLOT", &place.key("layout")]);
+    (0..3).find(|n| slot < (n + 1) * SLOTS / 3).expect("every slot has a server")
+}
+
+/// A namespace that lies on this server, reached by way of all three.
+fn place_on(home: usize, nodes: &[Server]) -> Place {
+    let hosts: Vec<_> = nodes.iter().map(|node| node.address().to_string()).collect();
+    let places = std::iter::repeat_with(|| Place::on(format!("redis://{}", hosts.join(","))));
+    let mut places = places.take(1_000);
+    places.find(|place| home_of(place, nodes) == home).expect("names fall on all servers")
+}
+
+/// Asks until it is so. Every error on the way is one that passes.
+async fn until<T>(what: &str, is_so: impl AsyncFn() -> Result<Option<T>, EngineError>) -> T {
+    let began = Instant::now();
+    loop {
+        match is_so().await {
+            Ok(Some(found)) => return found,
+            Ok(None) => {}
+            Err(error) => assert!(error.is_passing(), "until {what}: {error:?}"),
+        }
+        assert!(began.elapsed() < READY_MAX, "waited in vain until {what}");
+        // may sleep: a server that is away is not asked all the time.
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// A server of the cluster is killed and comes back. The engine says that it passes, and goes on with all that it had.
+async fn goes_on_without(is_home: bool) {
+    let mut nodes = tokio::task::block_in_place(cluster);
+    let place = place_on(0, &nodes);
+    let engine = place.ready_with(place.impatient()).await;
+    let ids = enqueue(&engine, 10).await;
+    let first = claim(&engine, 3).await;
+    let away = if is_home { 0 } else { 1 };
+    tokio::task::block_in_place(|| nodes[away].kill().unwrap());
+    // The others stop, too, once they have noticed: a cluster serves all slots or none, unless it is told otherwise.
+    until("the cluster is down", async || match engine.queues().await {
+        Ok(_) => Ok(None),
+        Err(error) if error.is_passing() => Ok(Some(())),
+        Err(error) => Err(error),
+    })
+    .await;
+    tokio::task::block_in_place(|| nodes[away].restart().unwrap());
+    let again = request(5);
+    let more = until("it takes jobs again", async || engine.enqueue(again.clone()).await.map(Some)).await;
+    let ends: Vec<_> = first.into_iter().map(success).collect();
+    let settled = until("ends are taken", async || engine.settle(ends.clone()).await.map(Some)).await;
+    assert_eq!(settled, [Settled::Applied; 3], "who ran jobs meanwhile ends them");
+    let rest: Vec<_> = claim(&engine, 100).await.iter().map(|claimed| claimed.job.id).collect();
+    let expected = ids[3..].iter().copied().chain(more.iter().map(|answer| answer.job().unwrap()));
+    assert_eq!(rest, expected.collect::<Vec<_>>(), "nothing is lost, and nothing is there twice");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_server_of_a_namespace_goes_away_and_comes_back_and_its_jobs_go_on() {
+    goes_on_without(true).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_server_of_the_cluster_goes_away_and_comes_back_and_jobs_go_on() {
+    goes_on_without(false).await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_check_up_tells_the_state_of_the_cluster() {
     let mut nodes = tokio::task::block_in_place(cluster);
@@ -67,8 +139,7 @@ async fn a_check_up_tells_the_state_of_the_cluster() {
     };
     assert_eq!(grade("cluster").await, Grade::Good);
     // Not the one that holds the slot of the namespace: that one is asked.
-    let slot: usize = ask(&nodes[0].url(), &["CLUSTER", "KEYSLOT", &place.key("layout")]);
-    let other = if (slot + 1) * 3 / SLOTS == 2 { 1 } else { 2 };
+    let other = if home_of(&place, &nodes) == 2 { 1 } else { 2 };
     tokio::task::block_in_place(|| nodes[other].kill().unwrap());
     let began = Instant::now();
     while grade("cluster").await != Grade::Bad {

@@ -13,6 +13,7 @@ mod other_store;
 mod full;
 mod cluster;
 mod tls;
+mod waking;
 mod memory;
 mod suspects;
 mod damaged;

@@ -8,8 +8,11 @@ use windlass_core::rate_limit::{HANDFUL_LAPSE, HANDFUL_SPAN, Handful, Pace, Take
 /// What is known of a key.
 #[derive(Debug)]
 pub(super) struct Line {
-    /// What this process has taken by itself: for a limit of its own, and while the store is away.
+    /// What this process has used, whoever gave it. A process keeps the whole limit by itself whatever the store does: for a
+    /// limit of its own, while the store is away, and when it comes back and knows nothing of what was used meanwhile.
     own: Option<Timestamp>,
+    /// Whether some of that was taken without the store, so that nobody else knows of it.
+    is_alone: bool,
     /// Tokens of the store that are left.
     handful: Handful,
     /// How many of the last ones were used so far. A handful that lapses is lost to all processes, so it grows only while it
@@ -38,6 +41,7 @@ impl Line {
     pub(super) fn new(now: Timestamp) -> Self {
         Self {
             own: None,
+            is_alone: false,
             handful: Handful::new(0, now),
             used: 0,
             asked_at: now,
@@ -47,9 +51,13 @@ impl Line {
     }
 
     /// Wants a token that processes share.
-    pub(super) fn want_shared(&mut self, now: Timestamp) -> Wanted {
+    pub(super) fn want_shared(&mut self, pace: Pace, now: Timestamp) -> Wanted {
+        if let Some(left) = self.own_due_in(pace, now) {
+            return Wanted::Wait(left);
+        }
         if self.handful.take(now) {
             self.used += 1;
+            self.use_shared(pace, now);
             return Wanted::Go;
         }
         match self.closed_for(now) {
@@ -62,7 +70,14 @@ impl Line {
     pub(super) fn want_own(&mut self, pace: Pace, now: Timestamp) -> Wanted {
         let taken = take(pace, self.own, 1, now);
         self.own = Some(taken.due);
+        self.is_alone = true;
         taken.retry_after.map_or(Wanted::Go, Wanted::Wait)
+    }
+
+    /// Counts a token of the store as used here.
+    fn use_shared(&mut self, pace: Pace, now: Timestamp) {
+        self.is_alone &= self.own.is_some_and(|due| due > now);
+        self.own = Some(take(pace, self.own, 1, now).due);
     }
 
     /// When the next token of this process's own falls due; nothing if one is there.
@@ -84,13 +99,27 @@ impl Line {
         wanted.clamp(1, most.max(1))
     }
 
-    /// The store answered a request that was sent at this instant. Whether there is a token for whoever asked: that one
-    /// counts however long the answer took, or a slow store would take tokens for nobody.
-    pub(super) fn answered(&mut self, taken: Taken, sent_at: Timestamp, now: Timestamp) -> bool {
+    /// The store answered a request that was sent at this instant. Whoever asked has its token however long the answer took, or
+    /// a slow store would take tokens for nobody; but tokens that come late and together are used no faster than one process
+    /// may use them.
+    pub(super) fn answered(
+        &mut self,
+        taken: Taken,
+        pace: Pace,
+        sent_at: Timestamp,
+        now: Timestamp,
+    ) -> Wanted {
         self.handful = Handful::new(taken.granted.saturating_sub(1), sent_at);
         self.used = taken.granted.min(1);
         self.closed_until = taken.retry_after.map(|after| now.plus(after));
-        taken.granted > 0
+        match (taken.granted, self.own_due_in(pace, now)) {
+            (0, _) => self.closed_for(now).map_or(Wanted::AskStore, Wanted::Wait),
+            (_, Some(left)) => Wanted::Wait(left),
+            (_, None) => {
+                self.use_shared(pace, now);
+                Wanted::Go
+            }
+        }
     }
 
     /// How long there is no token for certain.
@@ -109,7 +138,7 @@ impl Line {
 
     /// Whether nothing would change if it were forgotten.
     pub(super) fn is_idle(&self, now: Timestamp) -> bool {
-        let is_full = self.own.is_none_or(|due| due <= now);
+        let is_full = !self.is_alone || self.own.is_none_or(|due| due <= now);
         is_full && !self.has_waiters && self.closed_for(now).is_none()
     }
 }
@@ -123,6 +152,11 @@ mod tests {
     const NOW: Timestamp = Timestamp::from_micros(1_000_000_000);
     const SECOND: Duration = Duration::from_secs(1);
 
+    /// So fast that it holds nobody up.
+    fn fast() -> Pace {
+        RateLimit::new(1_000_000, SECOND).pace()
+    }
+
     fn taken(granted: u32, retry_after: Option<Duration>) -> Taken {
         Taken { granted, due: NOW, retry_after }
     }
@@ -130,9 +164,9 @@ mod tests {
     #[test]
     fn the_store_is_asked_once_for_a_handful() {
         let mut line = Line::new(NOW);
-        assert_eq!(line.want_shared(NOW), Wanted::AskStore);
-        assert!(line.answered(taken(3, None), NOW, NOW));
-        let wanted: Vec<_> = (0..3).map(|_| line.want_shared(NOW)).collect();
+        assert_eq!(line.want_shared(fast(), NOW), Wanted::AskStore);
+        assert_eq!(line.answered(taken(3, None), fast(), NOW, NOW), Wanted::Go);
+        let wanted: Vec<_> = (0..3).map(|_| line.want_shared(fast(), NOW)).collect();
         assert_eq!(wanted, [Wanted::Go, Wanted::Go, Wanted::AskStore]);
     }
 
@@ -143,13 +177,13 @@ mod tests {
         for _ in 0..4 {
             let count = line.ask_for(5, NOW);
             asked.push(count);
-            line.answered(taken(count, None), NOW, NOW);
-            while line.want_shared(NOW) == Wanted::Go {}
+            line.answered(taken(count, None), fast(), NOW, NOW);
+            while line.want_shared(fast(), NOW) == Wanted::Go {}
         }
         assert_eq!(asked, [1, 2, 4, 5]);
         line.ask_for(5, NOW);
-        line.answered(taken(5, None), NOW, NOW);
-        assert_eq!(line.want_shared(NOW.plus(SECOND)), Wanted::AskStore);
+        line.answered(taken(5, None), fast(), NOW, NOW);
+        assert_eq!(line.want_shared(fast(), NOW.plus(SECOND)), Wanted::AskStore);
         assert_eq!(line.ask_for(5, NOW.plus(SECOND)), 1);
     }
 
@@ -161,9 +195,9 @@ mod tests {
         for milli in 0..10_000 {
             let now = NOW.plus(Duration::from_millis(milli));
             for _ in 0..EACH_MILLI {
-                if line.want_shared(now) == Wanted::AskStore {
+                if line.want_shared(fast(), now) == Wanted::AskStore {
                     let count = line.ask_for(100_000, now);
-                    line.answered(taken(count, None), now, now);
+                    line.answered(taken(count, None), fast(), now, now);
                     (asked, granted) = (asked + 1, granted + count);
                 }
             }
@@ -177,8 +211,8 @@ mod tests {
         let mut line = Line::new(NOW);
         for _ in 0..4 {
             let count = line.ask_for(100, NOW);
-            line.answered(taken(count, None), NOW, NOW);
-            while line.want_shared(NOW) == Wanted::Go {}
+            line.answered(taken(count, None), fast(), NOW, NOW);
+            while line.want_shared(fast(), NOW) == Wanted::Go {}
         }
         assert_eq!([line.ask_for(100, NOW), line.ask_for(100, NOW)], [16, 16], "nobody answered the first");
         assert_eq!(line.ask_for(100, NOW.plus(SECOND)), 1);
@@ -191,9 +225,9 @@ mod tests {
             let mut granted = 0;
             for n in 0..100 {
                 let now = NOW.plus(Duration::from_millis(n * every));
-                if line.want_shared(now) == Wanted::AskStore {
+                if line.want_shared(fast(), now) == Wanted::AskStore {
                     let count = line.ask_for(100_000, now);
-                    line.answered(taken(count, None), now, now);
+                    line.answered(taken(count, None), fast(), now, now);
                     granted += count;
                 }
             }
@@ -205,17 +239,17 @@ mod tests {
     fn whoever_asked_has_a_token_however_long_the_answer_took() {
         let mut line = Line::new(NOW);
         let late = NOW.plus(SECOND);
-        assert!(line.answered(taken(2, None), NOW, late));
-        assert_eq!(line.want_shared(late), Wanted::AskStore, "the other one has lapsed");
-        assert!(!line.answered(taken(0, Some(SECOND)), late, late));
+        assert_eq!(line.answered(taken(2, None), fast(), NOW, late), Wanted::Go);
+        assert_eq!(line.want_shared(fast(), late), Wanted::AskStore, "the other one has lapsed");
+        assert_eq!(line.answered(taken(0, Some(SECOND)), fast(), late, late), Wanted::Wait(SECOND));
     }
 
     #[test]
     fn a_refusal_is_remembered_until_the_next_token_is_due() {
         let mut line = Line::new(NOW);
-        line.answered(taken(0, Some(SECOND)), NOW, NOW);
-        assert_eq!(line.want_shared(NOW), Wanted::Wait(SECOND));
-        assert_eq!(line.want_shared(NOW.plus(SECOND)), Wanted::AskStore);
+        line.answered(taken(0, Some(SECOND)), fast(), NOW, NOW);
+        assert_eq!(line.want_shared(fast(), NOW), Wanted::Wait(SECOND));
+        assert_eq!(line.want_shared(fast(), NOW.plus(SECOND)), Wanted::AskStore);
     }
 
     #[test]
@@ -230,13 +264,26 @@ mod tests {
     }
 
     #[test]
+    fn a_store_that_fails_and_comes_back_gives_a_process_no_second_burst() {
+        let pace = RateLimit { burst: 2, ..RateLimit::new(2, SECOND) }.pace();
+        let mut line = Line::new(NOW);
+        assert_eq!(line.answered(taken(2, None), pace, NOW, NOW), Wanted::Go);
+        assert_eq!(line.want_own(pace, NOW), Wanted::Go, "the store went away");
+        assert_eq!(line.want_own(pace, NOW), Wanted::Wait(SECOND / 2));
+        assert_eq!(line.want_shared(pace, NOW), Wanted::Wait(SECOND / 2), "it came back");
+        assert_eq!(line.answered(taken(2, None), pace, NOW, NOW), Wanted::Wait(SECOND / 2));
+    }
+
+    #[test]
     fn a_line_is_forgotten_only_if_nothing_is_known() {
         let pace = RateLimit::new(1, SECOND).pace();
         let mut line = Line::new(NOW);
         assert!(line.is_idle(NOW));
+        line.answered(taken(1, None), pace, NOW, NOW);
+        assert!(line.is_idle(NOW), "the store knows of it");
         line.want_own(pace, NOW);
-        assert!(!line.is_idle(NOW) && line.is_idle(NOW.plus(SECOND)));
+        assert!(!line.is_idle(NOW) && line.is_idle(NOW.plus(2 * SECOND)));
         line.set_waiters(true);
-        assert!(!line.is_idle(NOW.plus(SECOND)));
+        assert!(!line.is_idle(NOW.plus(2 * SECOND)));
     }
 }

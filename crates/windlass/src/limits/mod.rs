@@ -122,7 +122,7 @@ impl Limits {
             Breakers::new(Arc::clone(&engine), Arc::clone(&clock), Arc::clone(&wake), &options.breakers);
         let mut limits = Self {
             breakers,
-            tokens: Tokens::new(Arc::clone(&engine), clock),
+            tokens: Tokens::new(Arc::<dyn Engine>::clone(&engine), clock),
             engine,
             guards: HashMap::new(),
             at_door: HashMap::new(),

@@ -5,10 +5,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use windlass_core::clock::{Clock, Timestamp};
-use windlass_core::engine::Engine;
 use windlass_core::error::EngineError;
 use windlass_core::names::LimitName;
-use windlass_core::policies::Take;
+use windlass_core::policies::{Policies, Take};
 use windlass_core::rate_limit::{Pace, Taken};
 
 use super::line::{Line, Wanted};
@@ -23,7 +22,7 @@ const LINES_MAX: usize = 100_000;
 
 /// The rate limits of a process.
 pub(crate) struct Tokens {
-    engine: Arc<dyn Engine>,
+    store: Arc<dyn Policies>,
     clock: Arc<dyn Clock>,
     lines: Mutex<HashMap<(LimitName, String), Arc<Shared>>>,
 }
@@ -41,8 +40,8 @@ impl Shared {
 }
 
 impl Tokens {
-    pub(super) fn new(engine: Arc<dyn Engine>, clock: Arc<dyn Clock>) -> Self {
-        Self { engine, clock, lines: Mutex::default() }
+    pub(super) fn new(store: Arc<dyn Policies>, clock: Arc<dyn Clock>) -> Self {
+        Self { store, clock, lines: Mutex::default() }
     }
 
     /// Takes a token, or tells when the next falls due. One that is due soon is waited for, if the caller has patience.
@@ -81,8 +80,8 @@ impl Tokens {
                     tokio::time::sleep(after).await;
                 }
                 Wanted::AskStore => match self.ask_store(spec, key, shared).await {
-                    Ok(true) => return Ok(()),
-                    Ok(false) => {}
+                    Ok(Wanted::Go) => return Ok(()),
+                    Ok(Wanted::Wait(_) | Wanted::AskStore) => {}
                     Err(_) => return self.take_own(spec, shared),
                 },
             }
@@ -91,7 +90,7 @@ impl Tokens {
 
     fn want(&self, spec: &RateLimitSpec, shared: &Shared) -> Wanted {
         match spec.scope {
-            LimitScope::Store => shared.line().want_shared(self.now()),
+            LimitScope::Store => shared.line().want_shared(spec.limit.pace(), self.now()),
             LimitScope::Process => shared.line().want_own(spec.limit.pace(), self.now()),
         }
     }
@@ -104,8 +103,13 @@ impl Tokens {
         }
     }
 
-    /// Whether there is a token for whoever asks.
-    async fn ask_store(&self, spec: &RateLimitSpec, key: &str, shared: &Shared) -> Result<bool, EngineError> {
+    /// What the store's answer means for whoever asks.
+    async fn ask_store(
+        &self,
+        spec: &RateLimitSpec,
+        key: &str,
+        shared: &Shared,
+    ) -> Result<Wanted, EngineError> {
         let pace = spec.limit.shared_pace();
         let (limit, key, sent_at) = (spec.name.clone(), key.to_owned(), self.now());
         let wanted = shared.line().ask_for(pace.handful, sent_at);
@@ -113,7 +117,8 @@ impl Tokens {
         let taken = self.ask(takes).await.inspect_err(|error| {
             tracing::debug!(%error, limit = %spec.name, "the store gives no tokens; this process keeps the limit alone");
         })?;
-        Ok(taken.first().is_some_and(|taken| shared.line().answered(*taken, sent_at, self.now())))
+        let Some(taken) = taken.first() else { return Ok(Wanted::AskStore) };
+        Ok(shared.line().answered(*taken, spec.limit.pace(), sent_at, self.now()))
     }
 
     /// After how long each of these keys has a token; nothing if it has one now.
@@ -126,7 +131,11 @@ impl Tokens {
                     let (limit, pace) = (spec.name.clone(), spec.limit.shared_pace());
                     let look = Take { limit, key: (*key).to_owned(), pace, wanted: 0 };
                     match self.ask(vec![look]).await {
-                        Ok(taken) => taken.first().and_then(|taken| taken.retry_after),
+                        // Whichever comes later: there are tokens, but this process has used its share without the store.
+                        Ok(taken) => {
+                            let due = taken.first().and_then(|taken| taken.retry_after);
+                            due.max(self.own_due_in(spec, key))
+                        }
                         Err(_) => self.own_due_in(spec, key),
                     }
                 }
@@ -141,7 +150,7 @@ impl Tokens {
     }
 
     async fn ask(&self, takes: Vec<Take>) -> Result<Vec<Taken>, EngineError> {
-        store::call(&self.engine, |engine| async move { engine.take_tokens(&takes).await }).await
+        store::call(&self.store, |store| async move { store.take_tokens(&takes).await }).await
     }
 
     /// Whether jobs of this key wait, so that newcomers go to the end of their line.
@@ -169,3 +178,6 @@ impl Tokens {
         self.clock.now()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -361,11 +361,12 @@ write_claimed()
 write_all()
 local outlook = look_ahead(close_empty_lanes(open_types))
 
--- Who got less than it asked for wants to be woken; who got all of it and leaves more behind wakes the next.
+-- Who got less than it asked for wants to be woken; who got all of it does not, and wakes the next if it leaves more behind.
 for _, queue in ipairs(queues) do
-  if crashes_max == '' and room > 0 and ENGINE ~= '' then
-    wait_for(queue.name)
-  elseif taken > 0 and outlook[1] == '1' then
+  if crashes_max == '' and ENGINE ~= '' then
+    wait_for(queue.name, worker, room > 0)
+  end
+  if taken > 0 and outlook[1] == '1' and (crashes_max ~= '' or room <= 0 or ENGINE == '') then
     wake(queue.name)
   end
 end

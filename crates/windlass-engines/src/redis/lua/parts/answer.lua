@@ -12,20 +12,23 @@ end
 local WAKE_TRIES = 10
 local WAITERS_MAX = 1000
 
--- Wakes one engine that waits for jobs of this queue.
+-- Wakes one engine of which a worker waits for jobs of this queue: its name stands before the colon.
 local function wake(queue)
   for _ = 1, WAKE_TRIES do
-    local engine = redis.call('ZPOPMIN', key('waiters:') .. queue)[1]
-    if not engine or redis.call('PUBLISH', key('wake:') .. engine, queue) > 0 then
+    local waiter = redis.call('ZPOPMIN', key('waiters:') .. queue)[1]
+    if not waiter or redis.call('PUBLISH', key('wake:') .. string.match(waiter, '^[^:]*'), queue) > 0 then
       return
     end
   end
 end
 
--- This engine waits for jobs of this queue: whoever has waited longest is woken first.
-local function wait_for(queue)
-  local name = key('waiters:') .. queue
-  if redis.call('ZADD', name, NOW_DIGITS, ENGINE) == 1 then
+-- A worker of this engine waits for jobs of this queue: whoever has waited longest is woken first. One that has no room for more
+-- waits no longer: were it woken, nobody would come, while another waits who could.
+local function wait_for(queue, worker, has_room)
+  local name, waiter = key('waiters:') .. queue, ENGINE .. ':' .. worker
+  if not has_room then
+    redis.call('ZREM', name, waiter)
+  elseif redis.call('ZADD', name, NOW_DIGITS, waiter) == 1 then
     redis.call('ZREMRANGEBYRANK', name, 0, - WAITERS_MAX - 1)
   end
 end

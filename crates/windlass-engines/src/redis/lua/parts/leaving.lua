@@ -1,7 +1,7 @@
 -- leaving: how a worker goes.
 
 -- Lets a worker out. What it holds is given back as core decides (land.rs), at most so many jobs in one go: it is `leaving` while
--- there are more, and claims nothing from then on. Tells how many it gave back.
+-- there are more, and claims nothing from then on. It is not woken any more. Tells how many it gave back.
 local function let_out(worker, release, most)
   local row, held = key('worker:') .. worker, key('held:') .. worker
   local ids = redis.call('SRANDMEMBER', held, most)
@@ -16,6 +16,9 @@ local function let_out(worker, release, most)
   if redis.call('SCARD', held) > #ids then
     write('HSET', row, 'leaving', '1')
   else
+    for queue in string.gmatch(redis.call('HGET', row, 'queues') or '', '[^\n]+') do
+      write('ZREM', key('waiters:') .. queue, ENGINE .. ':' .. worker)
+    end
     write('UNLINK', row, held, key('stops:') .. worker)
     write('SREM', key('workers'), worker)
   end

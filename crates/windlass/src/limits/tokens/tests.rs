@@ -1,0 +1,203 @@
+//! Several processes share a limit through one store, as they really run: each with its own lines and its own clock, handfuls
+//! that lapse, callers that wait for each other, and a store whose answers come late or not at all. Time is virtual.
+
+use async_trait::async_trait;
+use proptest::prelude::*;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use windlass_core::policies::Policies;
+use windlass_core::rate_limit::RateLimit;
+use windlass_engines::memory::MemoryEngine;
+
+use super::*;
+use crate::limits::LimitAt;
+
+const PROCESSES: usize = 3;
+
+/// Runs with the time of the test, some way ahead.
+#[derive(Debug)]
+struct VirtualClock {
+    began: Instant,
+    ahead: Duration,
+}
+
+impl Clock for VirtualClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::EPOCH.plus(self.ahead + self.began.elapsed())
+    }
+}
+
+/// What a store does to its callers.
+#[derive(Debug, Clone, Copy)]
+struct Trouble {
+    /// An answer takes at most so long, some of it before it is decided and the rest after.
+    answer_max: Duration,
+    /// So many of a hundred answers are lost, half of them with what was asked for.
+    lost: u64,
+}
+
+/// A store behind a bad line.
+struct BadLine {
+    store: MemoryEngine,
+    trouble: Trouble,
+    dice: Mutex<fastrand::Rng>,
+}
+
+impl BadLine {
+    fn roll(&self, below: u64) -> u64 {
+        self.dice.lock().unwrap().u64(0..below.max(1))
+    }
+
+    fn is_lost(&self) -> bool {
+        self.roll(200) < self.trouble.lost
+    }
+
+    /// Some time, and how much of it is left for the way back.
+    fn ways(&self) -> (Duration, Duration) {
+        // Timers tell milliseconds; most answers are quick, as they are in life.
+        let most = u64::try_from(self.trouble.answer_max.as_millis()).unwrap();
+        let all = if self.roll(3) == 0 { self.roll(most + 1) } else { self.roll(most.min(3) + 1) };
+        let out = self.roll(all + 1);
+        (Duration::from_millis(out), Duration::from_millis(all - out))
+    }
+}
+
+#[async_trait]
+impl Policies for BadLine {
+    async fn take_tokens(&self, takes: &[Take]) -> Result<Vec<Taken>, EngineError> {
+        let lost = || Err(EngineError::Unknown { why: "no answer".to_owned() });
+        let (out, back) = self.ways();
+        // may sleep: the way to the store takes so long, by a clock that the test moves.
+        tokio::time::sleep(out).await;
+        if self.is_lost() {
+            return lost();
+        }
+        let taken = self.store.take_tokens(takes).await;
+        // may sleep: and so does the way back.
+        tokio::time::sleep(back).await;
+        if self.is_lost() { lost() } else { taken }
+    }
+}
+
+/// Somebody comes to one of the processes after a pause, and waits for so long at the most.
+#[derive(Debug, Clone, Copy)]
+struct Coming {
+    pause_millis: u64,
+    process: usize,
+    patience_millis: u64,
+}
+
+fn any_coming() -> impl Strategy<Value = Coming> {
+    let pause = prop_oneof![8 => Just(0_u64), 4 => 1_u64..10, 1 => 150_u64..=210];
+    (pause, 0..PROCESSES, prop_oneof![Just(0_u64), Just(100_u64)]).prop_map(
+        |(pause_millis, process, patience_millis)| Coming { pause_millis, process, patience_millis },
+    )
+}
+
+fn any_limit() -> impl Strategy<Value = RateLimit> {
+    (1_u32..300, 1_u32..150, 100_u64..2_000).prop_map(|(limit, burst, millis)| RateLimit {
+        burst,
+        ..RateLimit::new(limit, Duration::from_millis(millis))
+    })
+}
+
+/// When a token was used, in microseconds, and by which process.
+type Use = (u64, usize);
+
+/// Everybody comes and takes a token or goes without. Gives the uses in order.
+fn uses(limit: &RateLimit, trouble: Trouble, seed: u64, all: &[Coming]) -> Vec<Use> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+    runtime.unwrap().block_on(async {
+        let began = Instant::now();
+        let clock = |seconds| VirtualClock { began, ahead: Duration::from_secs(seconds) };
+        let store: Arc<dyn Policies> = Arc::new(BadLine {
+            store: MemoryEngine::with_clock(Arc::new(clock(1_000_000))),
+            trouble,
+            dice: Mutex::new(fastrand::Rng::with_seed(seed)),
+        });
+        // No two processes have the same time.
+        let processes: Vec<_> = (0..PROCESSES)
+            .map(|n| Arc::new(Tokens::new(Arc::clone(&store), Arc::new(clock(n as u64 * 7_777)))))
+            .collect();
+        let spec = Arc::new(RateLimitSpec {
+            name: LimitName::parse("shared").unwrap(),
+            limit: limit.clone(),
+            scope: LimitScope::Store,
+            at: LimitAt::Run,
+            types: Vec::new(),
+        });
+        let mut callers = JoinSet::new();
+        for Coming { pause_millis, process, patience_millis } in all.iter().copied() {
+            // may sleep: the next one comes then, by a clock that the test moves.
+            tokio::time::sleep(Duration::from_millis(pause_millis)).await;
+            let (tokens, spec) = (Arc::clone(&processes[process]), Arc::clone(&spec));
+            callers.spawn(async move {
+                let patience = Duration::from_millis(patience_millis);
+                let taken = tokens.take(&spec, "", patience).await;
+                taken.is_ok().then(|| (u64::try_from(began.elapsed().as_micros()).unwrap(), process))
+            });
+        }
+        let mut used: Vec<_> = callers.join_all().await.into_iter().flatten().collect();
+        used.sort_unstable();
+        used
+    })
+}
+
+/// The most uses within any stretch of time as long as the period.
+fn most_in_a_period<'a>(used: impl IntoIterator<Item = &'a Use>, per: Duration) -> usize {
+    let per = u64::try_from(per.as_micros()).unwrap();
+    let instants: Vec<_> = used.into_iter().map(|(at, _)| *at).collect();
+    let from = |first: usize| instants[first..].iter().take_while(|at| **at < instants[first] + per).count();
+    (0..instants.len()).map(from).max().unwrap_or(0)
+}
+
+fn allowed(limit: &RateLimit) -> usize {
+    (limit.limit + limit.burst) as usize
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    #[test]
+    fn processes_use_no_more_than_limit_and_burst_in_any_period_while_the_store_answers_in_time(
+        limit in any_limit(),
+        seed: u64,
+        all in proptest::collection::vec(any_coming(), 1..500),
+    ) {
+        let trouble = Trouble { answer_max: limit.answer_within(), lost: 0 };
+        let used = uses(&limit, trouble, seed, &all);
+        prop_assert!(!used.is_empty(), "{limit:?} lets nobody through");
+        let most = most_in_a_period(&used, limit.per);
+        prop_assert!(most <= allowed(&limit), "{most} of {limit:?}");
+    }
+
+    #[test]
+    fn a_process_uses_no_more_than_limit_and_burst_in_any_period_whatever_the_store_does(
+        limit in any_limit(),
+        seed: u64,
+        lost in 0_u64..100,
+        answer_millis in 0_u64..3_000,
+        all in proptest::collection::vec(any_coming(), 1..500),
+    ) {
+        let trouble = Trouble { answer_max: Duration::from_millis(answer_millis), lost };
+        let used = uses(&limit, trouble, seed, &all);
+        for process in 0..PROCESSES {
+            let most = most_in_a_period(used.iter().filter(|(_, by)| *by == process), limit.per);
+            prop_assert!(most <= allowed(&limit), "{most} of {limit:?}");
+        }
+    }
+}
+
+/// What the two above would not notice: a limit that is kept because hardly anybody is let through.
+#[test]
+fn processes_use_the_whole_limit_and_what_is_left_of_the_burst_if_enough_come() {
+    let limit = RateLimit { burst: 50, ..RateLimit::new(100, Duration::from_secs(1)) };
+    let trouble = Trouble { answer_max: Duration::from_millis(10), lost: 0 };
+    let come = |n: usize| Coming { pause_millis: 1, process: n % PROCESSES, patience_millis: 100 };
+    let all: Vec<_> = (0..3_000).map(come).collect();
+    let used = uses(&limit, trouble, 7, &all);
+    // Three seconds bring 300, and the burst 50 but for what 200 ms bring.
+    assert!(used.len() >= 290, "{} of 330 were used", used.len());
+    let most = most_in_a_period(&used, limit.per);
+    assert!((120..=allowed(&limit)).contains(&most), "{most} in a second");
+}

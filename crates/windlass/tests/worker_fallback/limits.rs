@@ -1,0 +1,211 @@
+//! Breakers and rate limits that processes share, while the store that they share is away.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use windlass::core::breaker::BreakerOptions;
+use windlass::core::engine::{Admin, Engine};
+use windlass::core::gate::Gate;
+use windlass::core::names::{BreakerName, LimitName, TypeName};
+use windlass::core::policies::Policies;
+use windlass::core::rate_limit::{KeyBy, RateLimit};
+use windlass::fallback::FallbackEngine;
+use windlass::limits::{LimitAt, LimitScope};
+use windlass::{
+    BreakerSpec, Client, EnqueueError, Handlers, JobType, LimitOptions, Placement, RateLimitSpec,
+    RetryPolicy, State, TypeSpec, Worker, WorkerOptions,
+};
+
+use crate::place::{Home, memory, options, until, until_away, until_back};
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+#[derive(Serialize, Deserialize)]
+struct CallShop {
+    tenant: String,
+}
+
+impl JobType for CallShop {
+    const NAME: &'static str = "shop.call";
+    fn defaults(spec: TypeSpec) -> TypeSpec {
+        let retry = RetryPolicy::Fixed { every: Duration::from_millis(1), attempts: 1_000 };
+        TypeSpec { retry, ..spec }
+    }
+}
+
+/// A platform that works or does not, and what came of calls.
+#[derive(Default)]
+struct Shop {
+    is_broken: AtomicBool,
+    served: AtomicUsize,
+    tenants: Mutex<Vec<String>>,
+}
+
+impl Shop {
+    fn served(&self) -> usize {
+        self.served.load(Ordering::SeqCst)
+    }
+}
+
+async fn call_shop(job: CallShop, State(shop): State<Arc<Shop>>) -> Result<(), std::io::Error> {
+    if shop.is_broken.load(Ordering::SeqCst) {
+        return Err(std::io::Error::other("closed"));
+    }
+    shop.tenants.lock().unwrap().push(job.tenant);
+    shop.served.fetch_add(1, Ordering::SeqCst);
+    Ok(())
+}
+
+async fn worker_with(engine: &Arc<FallbackEngine>, shop: &Arc<Shop>, limits: LimitOptions) -> Worker {
+    let handlers = Handlers::new(Arc::clone(shop)).handle(call_shop).calls::<CallShop>("shop");
+    let options = WorkerOptions { limits, ..options() };
+    Worker::start(Arc::<FallbackEngine>::clone(engine), handlers, options).await.unwrap()
+}
+
+/// A breaker that opens after three failures for as long as this.
+fn breaker(open_cooldown: Duration) -> LimitOptions {
+    let options = BreakerOptions { failures_in_a_row: Some(3), open_cooldown, ..BreakerOptions::default() };
+    let shop = BreakerSpec { options, ..BreakerSpec::new(BreakerName::parse("shop").unwrap()) };
+    LimitOptions { breakers: vec![shop], ..LimitOptions::default() }
+}
+
+/// Three an hour for each tenant.
+fn three_an_hour(at: LimitAt) -> LimitOptions {
+    let by = KeyBy::Payload("/tenant".to_owned());
+    let rate_limits = vec![RateLimitSpec {
+        name: LimitName::parse("each").unwrap(),
+        limit: RateLimit { by, ..RateLimit::new(3, HOUR) },
+        scope: LimitScope::Store,
+        at,
+        types: vec![TypeName::parse(CallShop::NAME).unwrap()],
+    }];
+    LimitOptions { rate_limits, ..LimitOptions::default() }
+}
+
+async fn put(client: &Client, tenant: &str, count: usize) -> Vec<Placement> {
+    let mut placed = Vec::new();
+    for _ in 0..count {
+        placed.push(client.enqueue(CallShop { tenant: tenant.to_owned() }).await.unwrap().how);
+    }
+    placed
+}
+
+/// How many jobs of a tenant are let in until one is refused for its rate.
+async fn let_in(client: &Client, tenant: &str) -> usize {
+    for count in 0..100 {
+        match client.enqueue(CallShop { tenant: tenant.to_owned() }).await {
+            Ok(_) => {}
+            Err(EnqueueError::RateLimited(_)) => return count,
+            Err(other) => panic!("expected it to be let in or refused for its rate, got {other}"),
+        }
+    }
+    panic!("expected somebody to be refused");
+}
+
+async fn parked(store: &dyn Engine) -> u64 {
+    store.queues().await.unwrap().iter().map(|queue| queue.counts.parked).sum()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn while_the_store_is_away_the_breaker_of_a_process_holds_the_jobs_of_its_spill_back_and_lets_them_go_on()
+ {
+    let mut home = Home::redis();
+    let beside = memory();
+    let engine = home.with(Arc::clone(&beside)).await;
+    let shop = Arc::new(Shop::default());
+    let mut worker = worker_with(&engine, &shop, breaker(Duration::from_millis(300))).await;
+    put(worker.client(), "ada", 5).await;
+    until(&engine, "the store's jobs are run", async || shop.served() == 5).await;
+    home.kill();
+    until_away(&engine).await;
+    assert!(engine.breakers().await.unwrap_err().is_passing(), "nobody waits for what processes share");
+    shop.is_broken.store(true, Ordering::SeqCst);
+    assert_eq!(put(worker.client(), "ada", 20).await, [Placement::Spilled; 20]);
+    until(&engine, "jobs wait behind the breaker", async || parked(&*beside).await >= 10).await;
+    assert!(!beside.behind(&Gate::named("breaker:shop"), 1).await.unwrap().is_empty());
+    shop.is_broken.store(false, Ordering::SeqCst);
+    until(&engine, "a probe let all of them go on", async || shop.served() == 25).await;
+    home.restart();
+    until_back(&engine).await;
+    put(worker.client(), "ada", 5).await;
+    until(&engine, "the store's jobs are run again", async || shop.served() == 30).await;
+    assert!(engine.breakers().await.is_ok(), "breakers are shared again");
+    worker.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_breaker_that_opened_on_the_store_before_it_went_away_holds_its_jobs_back_when_it_is_back() {
+    let mut home = Home::redis();
+    let engine = home.with(memory()).await;
+    let shop = Arc::new(Shop::default());
+    let mut worker = worker_with(&engine, &shop, breaker(HOUR)).await;
+    shop.is_broken.store(true, Ordering::SeqCst);
+    put(worker.client(), "ada", 10).await;
+    until(&engine, "all wait behind the breaker", async || {
+        engine.queues().await.is_ok_and(|queues| queues.iter().any(|queue| queue.counts.parked == 10))
+    })
+    .await;
+    home.kill();
+    until_away(&engine).await;
+    shop.is_broken.store(false, Ordering::SeqCst);
+    home.restart();
+    until_back(&engine).await;
+    let store = home.store().await;
+    assert_eq!((parked(&*store).await, shop.served()), (10, 0), "the store remembers");
+    let name = BreakerName::parse("shop").unwrap();
+    let read = engine.breakers().await.unwrap();
+    let version = read.breakers.iter().find(|stored| stored.name == name).expect("it is kept").version;
+    engine.save_breaker(&name, version, &Default::default()).await.unwrap();
+    until(&engine, "all go on once it is closed", async || shop.served() == 10).await;
+    worker.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn at_the_door_a_process_keeps_a_shared_limit_alone_while_the_store_is_silent_and_forgets_nothing_of_it()
+ {
+    let home = Home::redis();
+    let engine = home.with(memory()).await;
+    let shop = Arc::new(Shop::default());
+    let mut worker = worker_with(&engine, &shop, three_an_hour(LimitAt::Enqueue)).await;
+    assert_eq!(let_in(worker.client(), "ada").await, 3);
+    home.fall_silent(true);
+    until_away(&engine).await;
+    assert_eq!(let_in(worker.client(), "ada").await, 0, "what was used before counts");
+    assert_eq!(let_in(worker.client(), "bob").await, 3);
+    home.fall_silent(false);
+    until_back(&engine).await;
+    assert_eq!(let_in(worker.client(), "bob").await, 0, "what was used meanwhile counts, too");
+    assert_eq!(let_in(worker.client(), "cleo").await, 3);
+    until(&engine, "all that were let in are run", async || shop.served() == 9).await;
+    worker.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn jobs_of_the_spill_keep_the_limit_of_the_spill_and_those_of_the_store_that_of_the_store() {
+    let mut home = Home::redis();
+    let beside = memory();
+    let engine = home.with(Arc::clone(&beside)).await;
+    let shop = Arc::new(Shop::default());
+    let mut worker = worker_with(&engine, &shop, three_an_hour(LimitAt::Run)).await;
+    put(worker.client(), "ada", 5).await;
+    until(&engine, "two wait on the store", async || {
+        shop.served() == 3
+            && engine.queues().await.is_ok_and(|all| all.iter().any(|one| one.counts.parked == 2))
+    })
+    .await;
+    home.kill();
+    until_away(&engine).await;
+    assert_eq!(put(worker.client(), "ada", 5).await, [Placement::Spilled; 5]);
+    until(&engine, "two wait in the spill", async || shop.served() == 6 && parked(&*beside).await == 2).await;
+    home.restart();
+    until_back(&engine).await;
+    assert_eq!(
+        (parked(&*home.store().await).await, parked(&*beside).await),
+        (2, 2),
+        "each waits where it was"
+    );
+    assert_eq!(shop.served(), 6);
+    worker.stop().await;
+}

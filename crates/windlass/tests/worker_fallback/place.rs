@@ -1,0 +1,179 @@
+//! A server behind a proxy, a spill, and short verbs.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use windlass::core::admin::Totals;
+use windlass::core::engine::{Admin, Engine};
+use windlass::core::fallback::{FallbackStatus, SwitchRules};
+use windlass::core::spill::Spill;
+use windlass::fallback::{Connect, FallbackEngine, FallbackOptions};
+use windlass::postgres::{PostgresEngine, PostgresOptions};
+use windlass::redis::{RedisEngine, RedisOptions};
+use windlass::sqlite::{SqliteEngine, SqliteOptions};
+use windlass::{MemoryEngine, WorkerOptions};
+use windlass_servers::proxy::Proxy;
+use windlass_servers::{postgres, redis};
+
+/// Nothing in a test takes this long.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A server that loses nothing when it is killed, and the way to it, which can be cut.
+pub(crate) struct Home {
+    server: Server,
+    proxy: Proxy,
+}
+
+enum Server {
+    Redis(redis::Server),
+    Postgres(postgres::Server),
+}
+
+impl Home {
+    pub(crate) fn redis() -> Self {
+        let settings = vec![("appendfsync".to_owned(), "always".to_owned())];
+        let server = redis::Server::start(&redis::Options { settings, ..redis::Options::default() }).unwrap();
+        let proxy = Proxy::start(server.address()).unwrap();
+        Self { server: Server::Redis(server), proxy }
+    }
+
+    pub(crate) fn postgres() -> Self {
+        let server = postgres::Server::start(&postgres::Options::default()).unwrap();
+        let proxy = Proxy::start(server.address()).unwrap();
+        Self { server: Server::Postgres(server), proxy }
+    }
+
+    pub(crate) fn name(&self) -> &'static str {
+        match self.server {
+            Server::Redis(_) => "redis",
+            Server::Postgres(_) => "postgres",
+        }
+    }
+
+    fn url(&self) -> String {
+        match &self.server {
+            Server::Redis(server) => server.url(),
+            Server::Postgres(server) => server.url(),
+        }
+    }
+
+    /// The server by itself, without proxy and spill.
+    pub(crate) async fn store(&self) -> Arc<dyn Engine> {
+        open(self.name(), self.url()).await.unwrap()
+    }
+
+    pub(crate) fn kill(&mut self) {
+        tokio::task::block_in_place(|| match &mut self.server {
+            Server::Redis(server) => server.kill().unwrap(),
+            Server::Postgres(server) => server.kill().unwrap(),
+        });
+    }
+
+    pub(crate) fn restart(&mut self) {
+        tokio::task::block_in_place(|| match &mut self.server {
+            Server::Redis(server) => server.restart().unwrap(),
+            Server::Postgres(server) => server.restart().unwrap(),
+        });
+    }
+
+    /// It is there, and nobody gets through.
+    pub(crate) fn cut(&self) {
+        self.proxy.refuse(true);
+        self.proxy.cut_all();
+    }
+
+    pub(crate) fn mend(&self) {
+        self.proxy.refuse(false);
+    }
+
+    /// Calls are taken and never answered.
+    pub(crate) fn fall_silent(&self, is_silent: bool) {
+        self.proxy.freeze(is_silent);
+    }
+
+    /// An engine made of this server and a spill.
+    pub(crate) async fn with(&self, spill: Arc<dyn Spill>) -> Arc<FallbackEngine> {
+        let (name, url) = (self.name(), self.proxy.url(&self.url()));
+        let connect: Connect = Arc::new(move || Box::pin(open(name, url.clone())));
+        Arc::new(FallbackEngine::open(name, connect, spill, quick()).await.unwrap())
+    }
+}
+
+async fn open(name: &'static str, url: String) -> windlass::core::engine::Result<Arc<dyn Engine>> {
+    Ok(match name {
+        "redis" => Arc::new(RedisEngine::connect(&url, RedisOptions::default()).await?),
+        _ => Arc::new(PostgresEngine::connect(&url, PostgresOptions::default()).await?),
+    })
+}
+
+fn quick() -> FallbackOptions {
+    let rules = SwitchRules {
+        failures: 2,
+        successes: 2,
+        away_min: Duration::from_millis(100),
+        away_max: Duration::from_millis(100),
+        ..SwitchRules::default()
+    };
+    FallbackOptions {
+        check_timeout: Duration::from_secs(1),
+        check_every: Duration::from_millis(20),
+        adopt_after: Duration::from_millis(500),
+        rules,
+        ..FallbackOptions::default()
+    }
+}
+
+pub(crate) fn memory() -> Arc<dyn Spill> {
+    Arc::new(MemoryEngine::for_spill())
+}
+
+pub(crate) fn sqlite(folder: &Path) -> Arc<dyn Spill> {
+    Arc::new(SqliteEngine::open(folder.join("spill.db"), SqliteOptions::for_spill()).unwrap())
+}
+
+pub(crate) fn options() -> WorkerOptions {
+    WorkerOptions {
+        lease: Duration::from_secs(2),
+        heartbeat_every: Duration::from_millis(500),
+        sweep_every: Duration::from_millis(200),
+        ..WorkerOptions::default()
+    }
+}
+
+pub(crate) async fn status(engine: &FallbackEngine) -> FallbackStatus {
+    engine.fallback().await.unwrap().expect("it can fall back")
+}
+
+/// Looks after each thing that the engine has heard, until it is so.
+pub(crate) async fn until(engine: &FallbackEngine, what: &str, is_so: impl AsyncFn() -> bool) {
+    let mut heard = engine.heard();
+    let waiting = async {
+        while !is_so().await {
+            heard.changed().await.expect("the engine is kept");
+        }
+    };
+    tokio::time::timeout(PATIENCE, waiting).await.unwrap_or_else(|_| panic!("waited in vain until {what}"));
+}
+
+pub(crate) async fn until_away(engine: &FallbackEngine) {
+    until(engine, "the store is away", async || {
+        let status = status(engine).await;
+        status.active != status.primary
+    })
+    .await;
+}
+
+pub(crate) async fn until_back(engine: &FallbackEngine) {
+    until(engine, "the store is back", async || {
+        let status = status(engine).await;
+        status.active == status.primary
+    })
+    .await;
+}
+
+/// What happened in the queue that is built in.
+pub(crate) async fn totals(store: &dyn Engine) -> Totals {
+    let all = store.queues().await.unwrap();
+    all.into_iter().find(|queue| queue.spec.name.as_str() == "default").expect("it is built in").totals
+}
