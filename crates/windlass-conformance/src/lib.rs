@@ -47,4 +47,4 @@ pub mod hints;
 
 pub mod history;
 
-pub use suite::{BEHAVIOURS, Behaviour, Running, all, check_skips, skip_reason};
+pub use suite::{BEHAVIOURS, Behaviour, Running, all, behaviour, check_skips, skip_reason};

@@ -59,7 +59,6 @@ impl Store {
 /// The locks that one session has: of which duty, whose, and until when they are good. Gone with the session.
 #[derive(Debug)]
 pub(super) struct Held {
-    prefix: String,
     lock: Statement,
     unlock: Statement,
     locks: BTreeMap<DutyName, (WorkerId, Instant)>,
@@ -68,7 +67,6 @@ pub(super) struct Held {
 impl Held {
     pub(super) fn by_new_session(store: &Store) -> Self {
         Self {
-            prefix: format!("windlass:{}:", store.channels.all()),
             lock: store.sql.lock_duty.clone(),
             unlock: store.sql.unlock_duty.clone(),
             locks: BTreeMap::new(),
@@ -153,8 +151,7 @@ impl Held {
         duty: &DutyName,
         client: &Client,
     ) -> Result<bool, tokio_postgres::Error> {
-        let name = format!("{}{duty}", self.prefix);
-        let rows = client.query_typed(statement.text(), &[(&name, Type::TEXT)]).await?;
+        let rows = client.query_typed(statement.text(), &[(&duty.as_str(), Type::TEXT)]).await?;
         rows.first().map_or(Ok(false), |row| row.try_get(0))
     }
 }

@@ -42,6 +42,10 @@ const GATES_EVERY: Duration = Duration::from_secs(1);
 /// The same if this process has no limits of its own, so that only what others left behind can be there.
 const GATES_EVERY_WITHOUT_LIMITS: Duration = Duration::from_secs(10);
 
+/// A run ends after this long even if there is more to do, which the next one does: however much that is, a leader that gets on with
+/// it is not stuck.
+const RUN_FOR_MAX: Duration = Duration::from_secs(60);
+
 pub(crate) fn rescue() -> DutyName {
     DutyName::parse(RESCUE).expect("it is a plain name")
 }
@@ -146,8 +150,9 @@ struct Runs {
 impl Runs {
     /// A run: one question after another, until there is no more to do or somebody else leads.
     async fn run(&self, first: Ask, role: Role, context: &DutyContext) -> Result<(), EngineError> {
-        let mut next = Some(first);
-        while let Some(ask) = next.filter(|_| !context.is_stopped()) {
+        let (mut next, began) = (Some(first), self.clock.now());
+        let may_go_on = || !context.is_stopped() && self.clock.now().saturating_sub(began) < RUN_FOR_MAX;
+        while let Some(ask) = next.filter(|_| may_go_on()) {
             let heard = self.put(&ask).await?;
             context.did(heard.items());
             let mut observer = self.observer.lock().unwrap_or_else(PoisonError::into_inner);

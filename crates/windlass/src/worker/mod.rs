@@ -115,7 +115,7 @@ impl Worker {
         let duties = prepare(&client, &table, &options, &options.duties);
         let card = plan.card(random::worker_id(), duties.led());
         let identity = Identity::register(Arc::clone(&engine), card).await?;
-        let mut worker = Self::assemble(engine, client, table, &plan, identity, &options, &common, duties);
+        let mut worker = Self::assemble(client, table, &plan, identity, &options, &common, duties);
         worker.on_spill = on_spill;
         Ok(worker)
     }
@@ -135,11 +135,10 @@ impl Worker {
         let duties = prepare(&client, table, options, &[]);
         let card = plan.card(random::worker_id(), duties.led());
         let identity = Identity::register(Arc::clone(&spill), card).await?;
-        Ok(Self::assemble(spill, client, table.clone(), plan, identity, options, common, duties))
+        Ok(Self::assemble(client, table.clone(), plan, identity, options, common, duties))
     }
 
     fn assemble(
-        engine: Arc<dyn Engine>,
         client: Client,
         table: Table,
         plan: &Plan,
@@ -148,6 +147,7 @@ impl Worker {
         common: &Common,
         duties: Prepared,
     ) -> Self {
+        let engine = Arc::clone(client.engine());
         let parts = Parts {
             engine: Arc::clone(&engine),
             client: client.clone(),

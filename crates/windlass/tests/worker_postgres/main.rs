@@ -29,6 +29,7 @@ mod other_programs;
 mod completing;
 mod idle;
 mod looks;
+mod shared_duties;
 
 /// An engine for one test, in a schema of its own.
 fn fresh_engine() -> Arc<dyn Engine> {
