@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::{Map, Value};
 use tokio::sync::Notify;
+use windlass_core::engine::Engine;
 use windlass_core::error::EngineError;
 use windlass_core::lease::LeaseFence;
 use windlass_core::names::DutyName;
@@ -22,6 +23,7 @@ pub struct DutyContext(Arc<Inner>);
 struct Inner {
     duty: DutyName,
     fence: Option<LeaseFence>,
+    engine: Arc<dyn Engine>,
     client: Client,
     stop: AtomicBool,
     stopped: Notify,
@@ -31,10 +33,11 @@ struct Inner {
 }
 
 impl DutyContext {
-    pub(super) fn new(begin: Begin, client: Client) -> Self {
+    pub(super) fn new(begin: Begin, engine: Arc<dyn Engine>, client: Client) -> Self {
         Self(Arc::new(Inner {
             duty: begin.duty,
             fence: begin.fence,
+            engine,
             client,
             stop: AtomicBool::new(false),
             stopped: Notify::new(),
@@ -59,10 +62,8 @@ impl DutyContext {
     /// may be late all the same: for that there is the fence.
     pub async fn still_leads(&self) -> Result<bool, EngineError> {
         let Some(fence) = self.0.fence.clone() else { return Ok(true) };
-        let asked = |engine: Arc<dyn windlass_core::engine::Engine>| async move {
-            engine.leases_hold(&[fence]).await
-        };
-        Ok(store::call(self.0.client.engine(), asked).await?.first().copied().unwrap_or(false))
+        let asked = |engine: Arc<dyn Engine>| async move { engine.leases_hold(&[fence]).await };
+        Ok(store::call(&self.0.engine, asked).await?.first().copied().unwrap_or(false))
     }
 
     /// A client of the store whose duty this is.

@@ -1,13 +1,16 @@
 //! The duties of a process on one store, before its worker is let in: the worker's card names those that one process at a time does.
 
+use std::sync::Arc;
+
 use windlass_core::duty::DutyModes;
+use windlass_core::engine::Engine;
 use windlass_core::error::EngineError;
 use windlass_core::lease::keeper::LeaseTiming;
 use windlass_core::names::DutyName;
 
 use super::built_in::{self, Upkeep};
 use super::mailbox::Mailbox;
-use super::shell::{DutiesThread, Task};
+use super::shell::{DutiesThread, Shell, Task};
 use super::{Duty, check};
 use crate::client::Client;
 use crate::limits::Keeper;
@@ -15,6 +18,7 @@ use crate::worker::WorkerOptions;
 
 /// Duties that can be started.
 pub(crate) struct Prepared {
+    engine: Arc<dyn Engine>,
     mailbox: Mailbox,
     tasks: Vec<Task>,
     timing: LeaseTiming,
@@ -23,7 +27,12 @@ pub(crate) struct Prepared {
 impl Prepared {
     /// Those of Windlass itself and those of the application; none if this process does no upkeep. `gates` looks for gates, if this
     /// process can let jobs through.
-    pub(crate) fn new(client: &Client, options: &WorkerOptions, own: &[Duty], gates: Option<Keeper>) -> Self {
+    pub(crate) fn new(
+        engine: &Arc<dyn Engine>,
+        options: &WorkerOptions,
+        own: &[Duty],
+        gates: Option<Keeper>,
+    ) -> Self {
         let mailbox = Mailbox::default();
         let upkeep = Upkeep {
             mode: options.upkeep_mode,
@@ -33,11 +42,11 @@ impl Prepared {
         let tasks = match options.upkeep {
             true => {
                 let own = own.iter().cloned().map(Task::of_application);
-                built_in::tasks(client.engine(), upkeep, gates, &mailbox).into_iter().chain(own).collect()
+                built_in::tasks(engine, upkeep, gates, &mailbox).into_iter().chain(own).collect()
             }
             false => Vec::new(),
         };
-        Self { mailbox, tasks, timing: options.duty_leases }
+        Self { engine: Arc::clone(engine), mailbox, tasks, timing: options.duty_leases }
     }
 
     /// Those that one process at a time does.
@@ -53,8 +62,8 @@ impl Prepared {
 
     /// They begin when the first sign of life was answered.
     pub(crate) fn start(self, client: Client) -> Option<DutiesThread> {
-        let Self { mailbox, tasks, timing } = self;
-        (!tasks.is_empty()).then(|| DutiesThread::start(client, tasks, timing, mailbox))
+        let Self { engine, mailbox, tasks, timing } = self;
+        (!tasks.is_empty()).then(|| DutiesThread::start(Shell::new(engine, client, tasks, timing, mailbox)))
     }
 }
 

@@ -56,9 +56,9 @@ pub(crate) struct DutiesThread {
 
 impl DutiesThread {
     /// Starts when the first sign of life is answered, which the mailbox tells.
-    pub(crate) fn start(client: Client, tasks: Vec<Task>, timing: LeaseTiming, mailbox: Mailbox) -> Self {
+    pub(crate) fn start(shell: Shell) -> Self {
         let (told, ended) = oneshot::channel();
-        let shell = Shell::new(client, tasks, timing, mailbox.clone());
+        let mailbox = shell.mailbox.clone();
         std::thread::Builder::new()
             .name("windlass-duties".to_owned())
             .spawn(move || {
@@ -95,6 +95,7 @@ struct Run {
 
 /// The board and what it needs.
 pub(crate) struct Shell {
+    engine: Arc<dyn Engine>,
     client: Client,
     tasks: BTreeMap<DutyName, Task>,
     timing: LeaseTiming,
@@ -109,9 +110,16 @@ pub(crate) struct Shell {
 }
 
 impl Shell {
-    pub(crate) fn new(client: Client, tasks: Vec<Task>, timing: LeaseTiming, mailbox: Mailbox) -> Self {
+    pub(crate) fn new(
+        engine: Arc<dyn Engine>,
+        client: Client,
+        tasks: Vec<Task>,
+        timing: LeaseTiming,
+        mailbox: Mailbox,
+    ) -> Self {
         let (told, events) = mpsc::channel(ANSWERS_MAX);
         Self {
+            engine,
             client,
             tasks: tasks.into_iter().map(|task| (task.duty.name.clone(), task)).collect(),
             timing,
@@ -248,7 +256,7 @@ impl Shell {
         F: FnOnce(Arc<dyn Engine>) -> Fut + Send + 'static,
         Fut: Future<Output = windlass_core::engine::Result<T>> + Send + 'static,
     {
-        let (engine, told) = (Arc::clone(self.client.engine()), self.told.clone());
+        let (engine, told) = (Arc::clone(&self.engine), self.told.clone());
         tokio::spawn(async move {
             let answer = store::call(&engine, call).await;
             if let Err(error) = &answer {
@@ -264,7 +272,7 @@ impl Shell {
         F: FnOnce(Arc<dyn Engine>) -> Fut + Send + 'static,
         Fut: Future<Output = windlass_core::engine::Result<()>> + Send + 'static,
     {
-        let engine = Arc::clone(self.client.engine());
+        let engine = Arc::clone(&self.engine);
         self.releases.spawn(async move {
             if let Err(error) = store::call(&engine, call).await {
                 tracing::warn!(%error, "leases could not be given back; they run out");
@@ -275,7 +283,7 @@ impl Shell {
     fn begin_run(&mut self, begin: Begin) {
         let Some(task) = self.tasks.get(&begin.duty).cloned() else { return };
         let (duty, id) = (begin.duty.clone(), begin.run);
-        let context = DutyContext::new(begin, self.client.clone());
+        let context = DutyContext::new(begin, Arc::clone(&self.engine), self.client.clone());
         let started = start(task.duty.run, context.clone());
         let running = match task.is_ours {
             true => tokio::spawn(started),

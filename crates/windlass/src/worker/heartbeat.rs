@@ -55,6 +55,11 @@ impl Identity {
         self.card.id
     }
 
+    /// In which store.
+    pub(crate) fn engine(&self) -> &Arc<dyn Engine> {
+        &self.engine
+    }
+
     /// Registers under a new identity, however long it takes, unless the worker is stopped meanwhile.
     async fn start_over(&mut self, handle: &HeartHandle) -> Option<WorkerId> {
         while !handle.is_stopped() {

@@ -112,7 +112,7 @@ impl Worker {
             None => None,
         };
         sync_limits(&client).await;
-        let duties = prepare(&client, &table, &options, &options.duties);
+        let duties = prepare(&engine, &client, &table, &options, &options.duties);
         let card = plan.card(random::worker_id(), duties.led());
         let identity = Identity::register(Arc::clone(&engine), card).await?;
         let mut worker = Self::assemble(client, table, &plan, identity, &options, &common, duties);
@@ -132,7 +132,7 @@ impl Worker {
         let client = client.on_spill(Arc::clone(&spill));
         sync_limits(&client).await;
         // What an application does for all, it does for the primary.
-        let duties = prepare(&client, table, options, &[]);
+        let duties = prepare(&spill, &client, table, options, &[]);
         let card = plan.card(random::worker_id(), duties.led());
         let identity = Identity::register(Arc::clone(&spill), card).await?;
         Ok(Self::assemble(client, table.clone(), plan, identity, options, common, duties))
@@ -147,7 +147,7 @@ impl Worker {
         common: &Common,
         duties: Prepared,
     ) -> Self {
-        let engine = Arc::clone(client.engine());
+        let engine = Arc::clone(identity.engine());
         let parts = Parts {
             engine: Arc::clone(&engine),
             client: client.clone(),
@@ -424,8 +424,14 @@ impl Parts {
 }
 
 /// What this process does for all on one store.
-fn prepare(client: &Client, table: &Table, options: &WorkerOptions, own: &[Duty]) -> Prepared {
-    Prepared::new(client, options, own, Some(keeper(client, table)))
+fn prepare(
+    engine: &Arc<dyn Engine>,
+    client: &Client,
+    table: &Table,
+    options: &WorkerOptions,
+    own: &[Duty],
+) -> Prepared {
+    Prepared::new(engine, options, own, Some(keeper(client, table)))
 }
 
 fn keeper(client: &Client, table: &Table) -> Keeper {
