@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
-    bench, breaker, check, completions, config, dev, dlq, doctor, job, job_type, migrate, queue, retry_plan,
-    schedule, serve, status,
+    bench, breaker, check, completions, config, dev, dlq, doctor, job, job_type, lease, migrate, queue,
+    retry_plan, schedule, serve, status, worker,
 };
 use crate::exit::CODES_HELP;
 
@@ -70,6 +70,12 @@ pub(crate) enum Command {
     /// Look at circuit breakers, open and close them
     #[command(subcommand)]
     Breaker(breaker::BreakerCommand),
+    /// See who does which duty for all, and let another process do it
+    #[command(subcommand)]
+    Lease(lease::LeaseCommand),
+    /// Look at the processes that work on this store
+    #[command(subcommand)]
+    Worker(worker::WorkerCommand),
     /// See when a schedule runs
     #[command(subcommand)]
     Schedule(schedule::ScheduleCommand),

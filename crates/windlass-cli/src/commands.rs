@@ -7,6 +7,8 @@ pub(crate) mod job;
 pub(crate) mod queue;
 pub(crate) mod dlq;
 pub(crate) mod breaker;
+pub(crate) mod lease;
+pub(crate) mod worker;
 pub(crate) mod schedule;
 pub(crate) mod job_type;
 pub(crate) mod status;

@@ -86,6 +86,7 @@ impl Config {
             lease: self.worker.lease,
             heartbeat_every: self.worker.heartbeat,
             sweep_every: self.worker.sweep,
+            duty_leases: self.worker.duties,
             stop_grace: self.worker.stop_grace,
             crashes_max: self.worker.max_crashes,
             limits: self.limits.clone(),

@@ -31,8 +31,8 @@ use crate::commands::job::JobCommand;
 use crate::commands::job_type::TypeCommand;
 use crate::commands::schedule::ScheduleCommand;
 use crate::commands::{
-    bench, breaker, check, completions, dev, dlq, doctor, job, job_type, migrate, queue, retry_plan,
-    schedule, serve, status, version,
+    bench, breaker, check, completions, dev, dlq, doctor, job, job_type, lease, migrate, queue, retry_plan,
+    schedule, serve, status, version, worker,
 };
 use crate::config::Config;
 use crate::context::{Context, ask_terminal};
@@ -86,6 +86,8 @@ fn run(cli: &Cli) -> Result<Code, Failure> {
         | Command::Queue(_)
         | Command::Dlq(_)
         | Command::Breaker(_)
+        | Command::Lease(_)
+        | Command::Worker(_)
         | Command::Type(_)
         | Command::Status(_) => {
             on_runtime(&cli.global, on_the_store(&cli.command, configured(&cli.global)?, output))
@@ -114,6 +116,8 @@ async fn dispatch(command: &Command, context: &mut Context) -> Result<Code, Fail
         Command::Queue(command) => queue::run(command, context).await,
         Command::Dlq(command) => dlq::run(command, context).await,
         Command::Breaker(command) => breaker::run(command, context).await,
+        Command::Lease(command) => lease::run(command, context).await,
+        Command::Worker(command) => worker::run(command, context).await,
         Command::Type(command) => job_type::run(command, context).await,
         Command::Status(_) => status::status(context).await,
         _ => unreachable!("the other commands need no store"),

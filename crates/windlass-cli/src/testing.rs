@@ -104,6 +104,7 @@ impl Shell {
                 queues: queues.clone(),
                 types: types.clone(),
                 duties: Vec::new(),
+                slots: 0,
                 lease: WORKER_LEASE * 1_000_000,
             };
             self.engine.register(card).await.unwrap();

@@ -234,9 +234,12 @@ pub(crate) struct WorkerView<'a> {
     since: Instant,
     queues: Vec<&'a str>,
     types: Vec<&'a str>,
+    duties: Vec<&'a str>,
+    slots: u32,
     running: u64,
     silent_for: Delay,
     expired: bool,
+    clock_ahead_ms: Option<i64>,
 }
 
 impl<'a> From<&'a WorkerSighting> for WorkerView<'a> {
@@ -250,9 +253,12 @@ impl<'a> From<&'a WorkerSighting> for WorkerView<'a> {
             since: sighting.since.into(),
             queues: card.queues.iter().map(|queue| queue.as_str()).collect(),
             types: card.types.iter().map(|kind| kind.as_str()).collect(),
+            duties: card.duties.iter().map(|duty| duty.as_str()).collect(),
+            slots: card.slots,
             running: sighting.running,
             silent_for: Delay(sighting.silent_for),
             expired: sighting.expired,
+            clock_ahead_ms: sighting.clock_ahead_micros.map(|micros| micros / 1_000),
         }
     }
 }

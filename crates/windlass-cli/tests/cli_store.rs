@@ -271,6 +271,7 @@ async fn run_one(dir: &Dir, outcome: Outcome, output: &str) {
         queues: queues.clone(),
         types: types.clone(),
         duties: Vec::new(),
+        slots: 0,
         lease: WORKER_LEASE,
     };
     engine.register(card).await.unwrap();

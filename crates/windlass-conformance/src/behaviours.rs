@@ -319,6 +319,9 @@ macro_rules! every_behaviour {
                 a_lease_runs_out_by_the_stores_clock
                 a_heartbeat_extends_the_lease_from_now
                 a_heartbeat_may_bring_another_length_of_lease
+                a_sign_of_life_counts_who_else_is_heard_and_could_do_the_same
+                a_sign_of_life_is_told_the_stores_time_and_says_what_its_own_clock_shows
+                a_dead_worker_that_shows_a_sign_of_life_is_told_so_and_counts_for_nobody
                 a_late_heartbeat_extends_until_somebody_declared_the_worker_dead
                 a_heartbeat_after_the_declaration_says_dead_for_ever
                 a_worker_that_died_long_ago_stays_dead_when_it_is_forgotten

@@ -5,8 +5,10 @@
 use windlass_core::claim::{ClaimAnswer, ClaimRequest};
 use windlass_core::error::EngineError;
 use windlass_core::job::{JobState, Phase};
+use windlass_core::lease::crowd::{CrowdCount, Peer, is_heard};
 use windlass_core::limits::{DEAD_WORKER_KEPT, WORKER_LEASE};
-use windlass_core::worker::{Beat, Heartbeat, WorkerId};
+use windlass_core::names::DutyName;
+use windlass_core::worker::{Beat, Heartbeat, WorkerCard, WorkerId};
 
 use crate::harness::*;
 
@@ -154,4 +156,68 @@ pub async fn leaving_twice_does_no_harm(h: &Harness) {
     let leaver = h.register_worker().await;
     h.engine.retire(leaver).await.expect(UP);
     h.engine.retire(leaver).await.expect(UP);
+}
+
+fn duties(names: &[&str]) -> Vec<DutyName> {
+    names.iter().map(|name| DutyName::parse(name).expect("behaviours use plain names")).collect()
+}
+
+/// What core counts for a worker, from a list of all.
+async fn counted_by_core(h: &Harness, me: WorkerId) -> CrowdCount {
+    let crew = h.engine.workers().await.expect(UP);
+    let mine = crew.iter().find(|one| one.card.id == me).expect("it is there").card.duties.clone();
+    let heard = crew.into_iter().filter(|one| is_heard(one.silent_for, one.card.lease));
+    let peers: Vec<_> = heard.map(|one| Peer { worker: one.card.id, duties: one.card.duties }).collect();
+    CrowdCount::of(me, &mine, &peers)
+}
+
+pub async fn a_sign_of_life_counts_who_else_is_heard_and_could_do_the_same(h: &Harness) {
+    let sets = [&["rescue", "prune"][..], &["rescue"], &["other"], &[], &["rescue", "prune"]];
+    let mut crew = Vec::new();
+    for set in sets.iter().cycle().take(15) {
+        crew.push(h.register(WorkerCard { duties: duties(set), ..h.card() }).await);
+        h.advance(secs(2));
+    }
+    // Some fell silent by now, one was declared dead, one has left, and some have beaten since.
+    h.kill(crew[14]).await;
+    h.engine.retire(crew[13]).await.expect(UP);
+    for worker in &crew[..10] {
+        h.beat(*worker).await;
+    }
+    h.advance(WORKER_LEASE / 2 - secs(3));
+    h.beat(crew[0]).await;
+    h.advance(secs(3));
+    let alone = h.pulse(crew[12]).await;
+    h.advance(secs(1));
+    for worker in [crew[0], crew[1], crew[2], crew[3], crew[12]] {
+        let expected = counted_by_core(h, worker).await;
+        assert_eq!(h.pulse(worker).await.crowd, expected, "{worker}");
+    }
+    assert!(alone.crowd.live > 1, "{:?}", alone.crowd);
+    h.advance(WORKER_LEASE);
+    let last = h.pulse(crew[0]).await.crowd;
+    assert_eq!((last.live, last.duties.iter().map(|one| (one.able, one.before)).max()), (1, Some((1, 0))));
+}
+
+pub async fn a_sign_of_life_is_told_the_stores_time_and_says_what_its_own_clock_shows(h: &Harness) {
+    assert_eq!(h.sighting_of(h.worker).await.expect("it is there").clock_ahead_micros, None);
+    h.advance(secs(3));
+    let (now, heartbeat) = (h.now(), Heartbeat { worker: h.worker, lease: WORKER_LEASE });
+    let pulse = h.engine.pulse(heartbeat, now.plus(secs(5))).await.expect(UP);
+    assert_eq!((pulse.beat, pulse.now), (alive(), now));
+    let ahead = h.sighting_of(h.worker).await.expect("it is there").clock_ahead_micros;
+    assert_eq!(ahead, Some(5_000_000));
+    h.advance(secs(7));
+    h.engine.pulse(heartbeat, now).await.expect(UP);
+    let behind = h.sighting_of(h.worker).await.expect("it is there").clock_ahead_micros;
+    assert_eq!(behind, Some(-7_000_000));
+}
+
+pub async fn a_dead_worker_that_shows_a_sign_of_life_is_told_so_and_counts_for_nobody(h: &Harness) {
+    let victim = h.register_worker().await;
+    h.kill(victim).await;
+    assert_eq!(h.pulse(victim).await.beat, Beat::Dead);
+    let other = h.register_worker().await;
+    let count = h.pulse(other).await.crowd;
+    assert_eq!(count, counted_by_core(h, other).await);
 }

@@ -12,6 +12,7 @@ use crate::admin::{
 };
 use crate::claim::{ClaimAnswer, ClaimRequest, Fence, Outlook};
 use crate::clock::Timestamp;
+use crate::duty::DutyModes;
 use crate::enqueue::{EnqueueRequest, Enqueued, RequestId};
 use crate::error::EngineError;
 use crate::fallback::FallbackStatus;
@@ -19,13 +20,14 @@ use crate::gate::Gate;
 use crate::job::{JobId, Progress};
 use crate::job_type::TypeSpec;
 use crate::lease::Leases;
+use crate::lease::crowd::CrowdCount;
 use crate::lease_watch::Suspicion;
 use crate::names::{DutyName, QueueName, SeriesName, TypeName};
 use crate::policies::Policies;
 use crate::priority::Priority;
 use crate::queue::QueueSpec;
 use crate::settle::{Settled, Settlement};
-use crate::worker::{Beat, Heartbeat, WorkerCard, WorkerId, WorkerSighting};
+use crate::worker::{Beat, Heartbeat, Pulse, WorkerCard, WorkerId, WorkerSighting};
 
 /// What every call to an engine gives.
 pub type Result<T> = std::result::Result<T, EngineError>;
@@ -76,6 +78,13 @@ pub trait Engine: Admin + Policies + Leases {
 
     /// Extends a worker's lease and tells which of its jobs were asked to stop.
     async fn extend(&self, heartbeat: Heartbeat) -> Result<Beat>;
+
+    /// Extends a worker's lease as [`extend`](Self::extend) does, notes what its own clock shows, for people, and counts the workers that are
+    /// heard, all in the same statement. An engine that keeps no leases counts nobody.
+    async fn pulse(&self, heartbeat: Heartbeat, _clock: Timestamp) -> Result<Pulse> {
+        let (beat, now) = (self.extend(heartbeat).await?, self.now().await?);
+        Ok(Pulse { beat, crowd: CrowdCount::default(), now })
+    }
 
     /// Which running jobs of a worker were asked to stop; none if it is unknown. Brings what
     /// [`extend`](Self::extend) brings, but only reads: it may be asked after every hint, and makes none.
@@ -174,6 +183,8 @@ pub struct EngineInfo {
     pub name: &'static str,
     /// What an acknowledged job survives.
     pub durability: Durability,
+    /// In which ways it can let processes share a duty.
+    pub duty_modes: DutyModes,
 }
 
 /// What an acknowledged job survives.

@@ -78,6 +78,41 @@ pub trait Leases: Send + Sync + 'static {
     async fn step_down(&self, _duty: &DutyName) -> Result<Changed> {
         not_kept()
     }
+
+    /// Takes locks of duties that no other session has, or keeps those that this worker has already, and tells for each whether it
+    /// has it. They belong to one session of this engine and are free as soon as that ends; there is no fence. Only where
+    /// [`DutyModes::advisory_lock`](crate::duty::DutyModes) says so.
+    async fn lock_duties(&self, _request: &LockRequest) -> Result<Vec<bool>> {
+        no_locks()
+    }
+
+    /// Gives locks back that this worker has.
+    async fn unlock_duties(&self, _worker: WorkerId, _duties: &[DutyName]) -> Result<()> {
+        no_locks()
+    }
+}
+
+/// A request for locks of duties.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LockRequest {
+    /// Who wants them.
+    pub worker: WorkerId,
+    /// Each duty once.
+    pub duties: Vec<DutyName>,
+    /// What is not asked for again within this time is given back: nobody may know of it.
+    pub good_for: Duration,
+}
+
+impl LockRequest {
+    /// Refuses what no engine should be asked.
+    pub fn check(&self) -> Result<()> {
+        check_duties(self.duties.iter())
+    }
+}
+
+fn no_locks<T>() -> Result<T> {
+    let why = "this engine has no locks of a session; do the duty under a lease";
+    Err(EngineError::Unusable { why: why.to_owned() })
 }
 
 fn not_kept<T>() -> Result<T> {

@@ -80,6 +80,7 @@ mod tests {
             queues: vec![],
             types: vec![],
             duties: Vec::new(),
+            slots: 0,
             lease: LEASE,
         };
         let proof = ProofOfLife::None;
@@ -91,6 +92,7 @@ mod tests {
             silent_for: Duration::ZERO,
             proof,
             running: 0,
+            clock_ahead_micros: None,
         }
     }
 

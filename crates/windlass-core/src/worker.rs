@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::clock::Timestamp;
+use crate::lease::crowd::CrowdCount;
 use crate::names::{DutyName, QueueName, TypeName};
 
 /// The identity of one start of one process: 128 random bits, never configured, never used again.
@@ -42,6 +43,8 @@ pub struct WorkerCard {
     pub types: Vec<TypeName>,
     /// The duties that it could do for all: who stands by for one is chosen among those.
     pub duties: Vec<DutyName>,
+    /// How many jobs it can run at once, in all its pools.
+    pub slots: u32,
     /// Its sign of life is good for this long.
     pub lease: Duration,
 }
@@ -67,6 +70,17 @@ pub enum Beat {
     Dead,
 }
 
+/// What a process that could do duties is told with its sign of life.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pulse {
+    /// The answer to the sign of life itself.
+    pub beat: Beat,
+    /// How many others are heard that could do the same duties.
+    pub crowd: CrowdCount,
+    /// The store's now.
+    pub now: Timestamp,
+}
+
 /// A worker as an observer sees it in the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkerSighting {
@@ -84,6 +98,9 @@ pub struct WorkerSighting {
     pub proof: ProofOfLife,
     /// How many jobs it holds.
     pub running: u64,
+    /// By how many microseconds its clock was ahead of the store's when it last showed a sign of life; less than nothing if it was
+    /// behind. For people only: no rule looks at it.
+    pub clock_ahead_micros: Option<i64>,
 }
 
 /// What an engine knows of a process beyond its lease.

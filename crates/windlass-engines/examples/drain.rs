@@ -116,6 +116,7 @@ async fn prepare(engine: &Arc<dyn Engine>, retention_days: u32) {
         queues: vec![queue()],
         types: vec![kind()],
         duties: Vec::new(),
+        slots: 0,
         lease: Duration::from_secs(600),
     };
     engine.register(card).await.expect("the engine is up");

@@ -50,6 +50,7 @@ use windlass_core::outcome::Outcome;
 use windlass_core::settle::{AttemptReport, Settled};
 
 use crate::client::{Client, ClientOptions};
+use crate::duties::prepare::{Prepared, check_options};
 use crate::handler::{Context, Finish, IntoOutcome};
 use crate::worker::controls::{Controls, timed_out_from_outside};
 use crate::worker::heartbeat::Identity;
@@ -104,6 +105,7 @@ impl Consumer {
         options: WorkerOptions,
     ) -> Result<Self, StartError> {
         options.check()?;
+        check_options(&options, engine.info().duty_modes)?;
         let queues = options.all_queues(types.iter());
         let settings = options.one_pool(&queues, &types.iter().collect::<Vec<_>>());
         if settings.scope.types.is_empty() || settings.scope.queues.is_empty() {
@@ -122,7 +124,8 @@ impl Consumer {
             Some(spill) => {
                 let client = client.on_spill(Arc::clone(&spill));
                 let (types, settings, alone) = (types.clone(), settings.clone(), alone.shared());
-                Some(Box::new(Self::start_on(spill, client, types, settings, &options, alone).await?))
+                let on_spill = WorkerOptions { duties: Vec::new(), ..options.clone() };
+                Some(Box::new(Self::start_on(spill, client, types, settings, &on_spill, alone).await?))
             }
             None => None,
         };
@@ -139,11 +142,21 @@ impl Consumer {
         options: &WorkerOptions,
         quarantine: Quarantine,
     ) -> Result<Self, StartError> {
-        let card = card(random::worker_id(), std::slice::from_ref(&settings), options.lease);
+        // It has nobody who would let jobs through gates.
+        let duties = Prepared::new(&engine, options, &options.duties, None);
+        let card = card(random::worker_id(), std::slice::from_ref(&settings), duties.led(), options.lease);
         let identity = Identity::register(Arc::clone(&engine), card).await?;
         let (waiters, newcomers) = mpsc::channel(WAITERS_MAX);
-        let parts =
-            shell::Parts { engine, client: client.clone(), types, settings, identity, newcomers, quarantine };
+        let parts = shell::Parts {
+            engine,
+            client: client.clone(),
+            types,
+            settings,
+            identity,
+            newcomers,
+            quarantine,
+            duties,
+        };
         let (inbox, shell) = shell::start(parts, options);
         let stop_grace = options.stop_grace;
         Ok(Self { client, waiters, inbox, shell: Some(shell), on_spill: None, stop_grace })

@@ -18,6 +18,9 @@ pub struct HandlersGuide;
 #[doc = include_str!("../../../docs/limits.md")]
 pub struct LimitsGuide;
 
+#[doc = include_str!("../../../docs/coordination.md")]
+pub struct CoordinationGuide;
+
 #[doc = include_str!("../../../docs/schedules.md")]
 pub struct SchedulesGuide;
 

@@ -211,6 +211,7 @@
 //! | [`worker`] | pools of slots that claim, run and settle |
 //! | [`limits`] | circuit breakers and rate limits |
 //! | [`dequeue`] | pulling jobs without handlers |
+//! | [`duties`] | what one process does for all: the application's own, and upkeep |
 //! | [`upkeep`] | taking back the jobs of the dead, expiry, retention |
 //! | [`testing`] | helpers for the tests of your application |
 //! | [`engines`] | where jobs are kept |
@@ -225,6 +226,7 @@ pub mod handler;
 pub mod worker;
 pub mod limits;
 pub mod dequeue;
+pub mod duties;
 pub mod upkeep;
 pub mod testing;
 mod store;

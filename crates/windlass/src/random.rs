@@ -2,6 +2,7 @@
 
 use windlass_core::claim::ClaimToken;
 use windlass_core::enqueue::RequestId;
+use windlass_core::lease::TermId;
 use windlass_core::worker::WorkerId;
 
 pub(crate) fn claim_token() -> ClaimToken {
@@ -14,6 +15,10 @@ pub(crate) fn request_id() -> RequestId {
 
 pub(crate) fn worker_id() -> WorkerId {
     WorkerId::from_random(bits())
+}
+
+pub(crate) fn term_id() -> TermId {
+    TermId::from_random(bits())
 }
 
 fn bits() -> u128 {

@@ -44,10 +44,12 @@ pub(crate) fn check(config: &Config, output: &mut Output) -> Result<Code, Failur
     }
     let worker = &config.worker;
     output.line(format!(
-        "worker  lease {}, heartbeat {}, sweep {}, stop grace {}, given up after {} crashes",
+        "worker  lease {}, heartbeat {}, sweep {}, duties {} of {}, stop grace {}, given up after {} crashes",
         show_span(worker.lease),
         show_span(worker.heartbeat),
         show_span(worker.sweep),
+        show_span(worker.duties.heartbeat),
+        show_span(worker.duties.expiry),
         show_span(worker.stop_grace),
         worker.max_crashes
     ))?;
@@ -104,6 +106,8 @@ fn summary_json(config: &Config) -> serde_json::Value {
             "lease": show_span(worker.lease),
             "heartbeat": show_span(worker.heartbeat),
             "sweep": show_span(worker.sweep),
+            "duty_heartbeat": show_span(worker.duties.heartbeat),
+            "duty_expiry": show_span(worker.duties.expiry),
             "stop_grace": show_span(worker.stop_grace),
             "max_crashes": worker.max_crashes,
         },

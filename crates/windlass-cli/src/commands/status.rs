@@ -73,7 +73,7 @@ pub(crate) async fn status(context: &mut Context) -> Result<Code, Failure> {
 }
 
 /// Those on the server and those on the spill; while the server is away, those on the spill.
-async fn workers(context: &Context) -> Result<Vec<WorkerSighting>, Failure> {
+pub(super) async fn workers(context: &Context) -> Result<Vec<WorkerSighting>, Failure> {
     let Some(spill) = context.engine.spill() else { return Ok(context.engine.workers().await?) };
     let mut workers = context.engine.workers().await.unwrap_or_default();
     workers.extend(spill.workers().await?);

@@ -360,16 +360,25 @@ fn nesting_without_end_is_refused_and_never_a_crash() {
 #[test]
 fn every_setting_of_workers_reaches_the_worker() {
     let config = toml(
-        "[worker]\nlease = \"31s\"\nheartbeat = \"11s\"\nsweep = \"6s\"\nstop_grace = \"26s\"\nmax_crashes = 4\n[queues.q]\nconcurrency = 9\n[priorities]\nurgent = 1\n",
+        "[worker]\nlease = \"31s\"\nheartbeat = \"11s\"\nsweep = \"6s\"\nduty_heartbeat = \"3s\"\nduty_expiry = \"12s\"\nstop_grace = \"26s\"\nmax_crashes = 4\n[queues.q]\nconcurrency = 9\n[priorities]\nurgent = 1\n",
     )
     .unwrap();
     let options = config.worker_options();
     let spans = [options.lease, options.heartbeat_every, options.sweep_every, options.stop_grace];
     assert_eq!(spans.map(|span| span.as_secs()), [31, 11, 6, 26]);
+    let duties = options.duty_leases;
+    assert_eq!([duties.heartbeat, duties.expiry].map(|span| span.as_secs()), [3, 12]);
     assert_eq!(options.crashes_max, 4);
     assert!(options.queues.iter().any(|queue| queue.name.as_str() == "q" && queue.concurrency == 9));
     assert_eq!(options.labels.resolve("urgent").map(|(_, priority)| priority.level()), Ok(1));
     assert_eq!(defaults().worker_options().stop_grace, windlass::WorkerOptions::default().stop_grace);
+}
+
+#[test]
+fn heartbeats_of_duties_that_are_too_rare_for_their_expiry_are_refused() {
+    let problems = toml("[worker]\nduty_heartbeat = \"9s\"\n").unwrap_err();
+    assert_eq!(problems.len(), 1, "{problems:#?}");
+    assert!(format!("{problems:?}").contains("two fit into"), "{problems:#?}");
 }
 
 #[test]

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use windlass_core::limits::{CRASHES_MAX, HEARTBEAT_EVERY, SWEEP_EVERY, WORKER_LEASE};
+use windlass::duties::LeaseTiming;
+use windlass_core::limits::{
+    CRASHES_MAX, DUTY_EXPIRY_MAX, DUTY_EXPIRY_MIN, HEARTBEAT_EVERY, SWEEP_EVERY, WORKER_LEASE,
+};
 use windlass_core::span::show_span;
 
 use super::problem::Problem;
@@ -17,6 +20,8 @@ pub(crate) struct WorkerSettings {
     pub(crate) heartbeat: Duration,
     /// Dead workers, expired jobs and old history are looked for this often.
     pub(crate) sweep: Duration,
+    /// How leases of duties are kept.
+    pub(crate) duties: LeaseTiming,
     /// How long running jobs may go on after a stop was asked for.
     pub(crate) stop_grace: Duration,
     /// Crashes of its worker after which a job is given up.
@@ -29,6 +34,7 @@ impl Default for WorkerSettings {
             lease: WORKER_LEASE,
             heartbeat: HEARTBEAT_EVERY,
             sweep: SWEEP_EVERY,
+            duties: LeaseTiming::default(),
             stop_grace: Duration::from_secs(25),
             max_crashes: CRASHES_MAX,
         }
@@ -42,6 +48,14 @@ pub(crate) fn read(mut section: Section<'_, '_>) -> WorkerSettings {
         lease: section.get("lease", span(moment * 5, hour)).unwrap_or(default.lease),
         heartbeat: section.get("heartbeat", span(moment, hour)).unwrap_or(default.heartbeat),
         sweep: section.get("sweep", span(moment, hour)).unwrap_or(default.sweep),
+        duties: LeaseTiming {
+            heartbeat: section
+                .get("duty_heartbeat", span(moment / 10, hour))
+                .unwrap_or(default.duties.heartbeat),
+            expiry: section
+                .get("duty_expiry", span(DUTY_EXPIRY_MIN, DUTY_EXPIRY_MAX))
+                .unwrap_or(default.duties.expiry),
+        },
         stop_grace: section.get("stop_grace", span(Duration::ZERO, hour * 24)).unwrap_or(default.stop_grace),
         max_crashes: section
             .get("max_crashes", whole(1, 100))
@@ -49,8 +63,17 @@ pub(crate) fn read(mut section: Section<'_, '_>) -> WorkerSettings {
             .unwrap_or(default.max_crashes),
     };
     check_lease(&mut section, &settings);
+    check_duties(&mut section, &settings);
     section.finish();
     settings
+}
+
+/// A leader that may miss not even one heartbeat loses its duties by every hiccup.
+fn check_duties(section: &mut Section<'_, '_>, settings: &WorkerSettings) {
+    let place = section.place("duty_heartbeat").or_else(|| section.place("duty_expiry")).cloned();
+    if let (Err(why), Some(place)) = (settings.duties.check(), place) {
+        section.problems().push(Problem::at(&place, why.to_string()));
+    }
 }
 
 /// A worker that may miss not even one sign of life is declared dead by every hiccup.

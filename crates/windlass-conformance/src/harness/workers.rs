@@ -4,7 +4,7 @@ use windlass_core::engine::{RescueRequest, Rescued};
 use windlass_core::lease_watch::Suspicion;
 use windlass_core::limits::{CRASHES_MAX, UPKEEP_BATCH_MAX, WORKER_LEASE};
 use windlass_core::names::DutyName;
-use windlass_core::worker::{Beat, Heartbeat, WorkerCard, WorkerId, WorkerSighting};
+use windlass_core::worker::{Beat, Heartbeat, Pulse, WorkerCard, WorkerId, WorkerSighting};
 
 use super::{Harness, MAIN, OTHER, SMALL, UP, all_types, queue, secs};
 
@@ -31,6 +31,7 @@ impl Harness {
             queues: [MAIN, OTHER, SMALL].map(queue).to_vec(),
             types: all_types(),
             duties: vec![DutyName::parse("rescue").expect("a plain name")],
+            slots: 7,
             lease: WORKER_LEASE,
         }
     }
@@ -38,6 +39,12 @@ impl Harness {
     /// A sign of life.
     pub async fn beat(&self, worker: WorkerId) -> Beat {
         self.engine.extend(Heartbeat { worker, lease: WORKER_LEASE }).await.expect(UP)
+    }
+
+    /// A sign of life of one that could do duties.
+    pub async fn pulse(&self, worker: WorkerId) -> Pulse {
+        let heartbeat = Heartbeat { worker, lease: WORKER_LEASE };
+        self.engine.pulse(heartbeat, self.now()).await.expect(UP)
     }
 
     /// A worker as it is seen, if it is there.

@@ -91,6 +91,34 @@ impl CrowdCount {
     }
 }
 
+/// Others that are heard and could do the same duties, as a store counts them: by their sets of duties, of which there are few.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Others {
+    /// What each of them could do; at least one duty.
+    pub duties: Vec<DutyName>,
+    /// How many they are.
+    pub able: u32,
+    /// Those of them whose place is lower than that of the one that asks.
+    pub before: u32,
+}
+
+impl CrowdCount {
+    /// Counts for one worker that could do these duties, the others being counted already.
+    pub fn among<'a>(duties: impl IntoIterator<Item = &'a DutyName>, others: &[Others]) -> Self {
+        let sum = |of: &mut dyn Iterator<Item = u32>| of.fold(0, u32::saturating_add);
+        let count = |duty: &DutyName| {
+            let able = || others.iter().filter(|set| set.duties.contains(duty));
+            DutyCount {
+                duty: duty.clone(),
+                able: sum(&mut able().map(|set| set.able)).saturating_add(1),
+                before: sum(&mut able().map(|set| set.before)),
+            }
+        };
+        let live = sum(&mut others.iter().map(|set| set.able)).saturating_add(1);
+        Self { live, duties: duties.into_iter().map(count).collect() }
+    }
+}
+
 fn as_u32(count: usize) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
 }

@@ -136,6 +136,10 @@ pub struct DutyNotes {
     /// A run that takes longer than this is stuck.
     #[serde(with = "span::optional_text")]
     pub stuck_after: Option<Duration>,
+    /// How often a holder was stuck and gave way.
+    pub times_stuck: u64,
+    /// When that was noticed last, by the store's clock.
+    pub last_stuck: Option<Timestamp>,
 }
 
 impl DutyNotes {
@@ -157,6 +161,18 @@ impl DutyNotes {
                 self.last_error = Some(short(error));
             }
         }
+    }
+
+    /// No run has ended for too long, and the holder gives way.
+    pub fn got_stuck(&mut self, now: Timestamp) {
+        self.times_stuck = self.times_stuck.saturating_add(1);
+        self.last_stuck = Some(now);
+    }
+
+    /// How long ago the last run began, as far as is known.
+    pub fn began_ago(&self, now: Timestamp) -> Option<Duration> {
+        let ended = |at: Timestamp| now.since(at).saturating_add(self.last_took.unwrap_or_default());
+        self.running_since.map(|at| now.since(at)).or_else(|| self.last_run.map(ended))
     }
 
     /// For how long a run has been under way, if that is longer than it may be.

@@ -18,7 +18,8 @@ use windlass_core::fallback::{FallbackStatus, Side};
 use windlass_core::gate::Gate;
 use windlass_core::job::JobId;
 use windlass_core::lease::{
-    LeaseFence, LeaseRelease, LeaseRequest, Leases, LeasesRead, Released, Renewal, Renewed, Taking,
+    LeaseFence, LeaseRelease, LeaseRequest, Leases, LeasesRead, LockRequest, Released, Renewal, Renewed,
+    Taking,
 };
 use windlass_core::limits::LIST_PAGE_MAX;
 use windlass_core::names::{BreakerName, DutyName, QueueName, SeriesName, TypeName};
@@ -26,6 +27,7 @@ use windlass_core::policies::{BreakersRead, Policies, Saved, Take};
 use windlass_core::priority::Priority;
 use windlass_core::rate_limit::Taken;
 use windlass_core::spill::Spill;
+use windlass_core::worker::WorkerId;
 
 use super::{FallbackEngine, Inner};
 
@@ -237,5 +239,13 @@ impl Leases for FallbackEngine {
 
     async fn step_down(&self, duty: &DutyName) -> Result<Changed> {
         self.inner.primary.engine()?.step_down(duty).await
+    }
+
+    async fn lock_duties(&self, request: &LockRequest) -> Result<Vec<bool>> {
+        self.inner.primary.engine()?.lock_duties(request).await
+    }
+
+    async fn unlock_duties(&self, worker: WorkerId, duties: &[DutyName]) -> Result<()> {
+        self.inner.primary.engine()?.unlock_duties(worker, duties).await
     }
 }

@@ -32,7 +32,7 @@ use windlass_core::job::{JobId, Progress};
 use windlass_core::names::{QueueName, TypeName};
 use windlass_core::settle::{Settled, Settlement};
 use windlass_core::spill::Spill;
-use windlass_core::worker::{Beat, Heartbeat, WorkerCard, WorkerId, WorkerSighting};
+use windlass_core::worker::{Beat, Heartbeat, Pulse, WorkerCard, WorkerId, WorkerSighting};
 
 use enqueue::Unanswered;
 pub use primary::{Connect, Connecting};
@@ -306,8 +306,10 @@ fn remember(known: &mut Declaration, new: Declaration) {
 impl Engine for FallbackEngine {
     fn info(&self) -> EngineInfo {
         let spill = self.inner.spill.info().durability;
-        let primary = self.inner.primary.engine().map_or(spill, |engine| engine.info().durability);
-        EngineInfo { name: self.inner.primary.name, durability: primary.min(spill) }
+        let primary = self.inner.primary.engine().map(|engine| engine.info()).ok();
+        let durability = primary.map_or(spill, |primary| primary.durability.min(spill));
+        let duty_modes = primary.map(|primary| primary.duty_modes).unwrap_or_default();
+        EngineInfo { name: self.inner.primary.name, durability, duty_modes }
     }
 
     fn spill(&self) -> Option<Arc<dyn Engine>> {
@@ -357,6 +359,10 @@ impl Engine for FallbackEngine {
 
     async fn extend(&self, heartbeat: Heartbeat) -> Result<Beat> {
         self.inner.primary.engine()?.extend(heartbeat).await
+    }
+
+    async fn pulse(&self, heartbeat: Heartbeat, clock: Timestamp) -> Result<Pulse> {
+        self.inner.primary.engine()?.pulse(heartbeat, clock).await
     }
 
     async fn asked_to_stop(&self, worker: WorkerId) -> Result<Vec<Fence>> {

@@ -36,6 +36,7 @@ use windlass_core::admin::{
 use windlass_core::breaker::BreakerState;
 use windlass_core::claim::{ClaimAnswer, ClaimRequest, Fence, Outlook};
 use windlass_core::clock::{Clock, Timestamp};
+use windlass_core::duty::DutyModes;
 use windlass_core::engine::{
     Admin, Declaration, Durability, Engine, EngineInfo, HintListener, RescueRequest, Rescued, Result,
 };
@@ -52,7 +53,7 @@ use windlass_core::priority::Priority;
 use windlass_core::rate_limit::Taken;
 use windlass_core::settle::{Settled, Settlement};
 use windlass_core::spill::{BatchMost, Leaving, LeftOut, Spill};
-use windlass_core::worker::{Beat, Heartbeat, WorkerCard, WorkerId, WorkerSighting};
+use windlass_core::worker::{Beat, Heartbeat, Pulse, WorkerCard, WorkerId, WorkerSighting};
 
 use crate::clock::SystemClock;
 use crate::listeners::Listeners;
@@ -110,7 +111,7 @@ impl Default for MemoryEngine {
 #[async_trait]
 impl Engine for MemoryEngine {
     fn info(&self) -> EngineInfo {
-        EngineInfo { name: "memory", durability: Durability::Process }
+        EngineInfo { name: "memory", durability: Durability::Process, duty_modes: DutyModes::default() }
     }
 
     async fn now(&self) -> Result<Timestamp> {
@@ -151,6 +152,10 @@ impl Engine for MemoryEngine {
 
     async fn extend(&self, heartbeat: Heartbeat) -> Result<Beat> {
         Ok(self.at_once(|state, now| state.extend(heartbeat, now)))
+    }
+
+    async fn pulse(&self, heartbeat: Heartbeat, clock: Timestamp) -> Result<Pulse> {
+        Ok(self.at_once(|state, now| state.pulse(heartbeat, clock, now)))
     }
 
     async fn asked_to_stop(&self, worker: WorkerId) -> Result<Vec<Fence>> {

@@ -77,6 +77,7 @@ impl Bench {
             queues: vec![queue("default"), queue("bulk")],
             types: types.iter().map(|name| job_type(name)).collect(),
             duties: Vec::new(),
+            slots: 0,
             lease: LEASE,
         };
         at_once(self.engine.register(card)).unwrap();

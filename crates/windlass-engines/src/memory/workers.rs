@@ -8,9 +8,10 @@ use windlass_core::engine::Result;
 use windlass_core::error::EngineError;
 use windlass_core::gate::Gate;
 use windlass_core::job::JobId;
+use windlass_core::lease::crowd::{self, CrowdCount, Peer};
 use windlass_core::planted::{Bug, planted};
 use windlass_core::settle::Transition;
-use windlass_core::worker::{Beat, Heartbeat, ProofOfLife, WorkerCard, WorkerId, WorkerSighting};
+use windlass_core::worker::{Beat, Heartbeat, ProofOfLife, Pulse, WorkerCard, WorkerId, WorkerSighting};
 
 use super::state::{EndedAttempt, State};
 
@@ -22,6 +23,7 @@ pub(super) struct WorkerRow {
     pub(super) beats: u64,
     last_beat: Timestamp,
     expires_at: Timestamp,
+    clock_ahead_micros: Option<i64>,
     /// For ever.
     pub(super) declared_dead: bool,
 }
@@ -55,6 +57,7 @@ impl State {
             beats: 0,
             last_beat: now,
             expires_at: now.plus(card.lease),
+            clock_ahead_micros: None,
             declared_dead: false,
             card,
         };
@@ -77,6 +80,21 @@ impl State {
             self.let_through_what_it_handles(heartbeat.worker);
         }
         Beat::Alive { cancel: self.asked_to_stop(heartbeat.worker) }
+    }
+
+    pub(super) fn pulse(&mut self, heartbeat: Heartbeat, clock: Timestamp, now: Timestamp) -> Pulse {
+        let beat = self.extend(heartbeat, now);
+        let Some(row) = self.workers.get_mut(&heartbeat.worker) else {
+            return Pulse { beat, crowd: CrowdCount::default(), now };
+        };
+        row.clock_ahead_micros = Some(clock.as_micros().saturating_sub(now.as_micros()));
+        let duties = row.card.duties.clone();
+        let is_heard = |row: &&WorkerRow| {
+            !row.declared_dead && crowd::is_heard(now.since(row.last_beat), row.card.lease)
+        };
+        let peer = |row: &WorkerRow| Peer { worker: row.card.id, duties: row.card.duties.clone() };
+        let heard: Vec<_> = self.workers.values().filter(is_heard).map(peer).collect();
+        Pulse { beat, crowd: CrowdCount::of(heartbeat.worker, &duties, &heard), now }
     }
 
     fn let_through_what_it_handles(&mut self, worker: WorkerId) {
@@ -143,6 +161,7 @@ impl State {
             // A worker of this engine lives in this process; if that is gone, so is the engine.
             proof: ProofOfLife::None,
             running: self.index.held_count(row.card.id) as u64,
+            clock_ahead_micros: row.clock_ahead_micros,
         }
     }
 }

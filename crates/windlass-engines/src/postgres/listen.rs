@@ -6,12 +6,14 @@ use std::sync::Weak;
 use std::time::Duration;
 
 use tokio::sync::mpsc::Receiver;
+use tokio::time::Instant;
 use tokio_postgres::{AsyncMessage, Client, Config, SimpleQueryMessage};
 use windlass_core::engine::{Hint, Result};
 use windlass_core::names::{DutyName, QueueName};
 
 use super::Store;
 use super::address::Address;
+use super::duty_locks::{Held, LockCall};
 use super::hints::Channels;
 use super::open::Periods;
 use super::tls::Tls;
@@ -43,11 +45,16 @@ impl Ear {
 }
 
 /// Listens for as long as the engine lives.
-pub(super) async fn keep_listening(store: Weak<Store>, ear: Ear, periods: Periods) {
+pub(super) async fn keep_listening(
+    store: Weak<Store>,
+    ear: Ear,
+    periods: Periods,
+    mut calls: Receiver<LockCall>,
+) {
     let mut pause = AGAIN_AFTER.0;
     while let Some(channels) = store.upgrade().map(|store| store.channels.clone()) {
-        let began = std::time::Instant::now();
-        let ended = listen(&store, &ear, &periods, &channels).await;
+        let began = Instant::now();
+        let ended = listen(&store, &ear, &periods, &channels, &mut calls).await;
         if store.strong_count() == 0 {
             return;
         }
@@ -62,7 +69,13 @@ pub(super) async fn keep_listening(store: Weak<Store>, ear: Ear, periods: Period
 }
 
 /// One connection's life. Gives why it ended.
-async fn listen(store: &Weak<Store>, ear: &Ear, periods: &Periods, channels: &Channels) -> Ended {
+async fn listen(
+    store: &Weak<Store>,
+    ear: &Ear,
+    periods: &Periods,
+    channels: &Channels,
+    calls: &mut Receiver<LockCall>,
+) -> Ended {
     // The driver's own time-out is for the first packet only; a peer that accepts and then says nothing has it too.
     let connected = tokio::time::timeout(periods.heard_within, ear.config.connect(ear.tls.clone())).await;
     let (client, mut connection) =
@@ -81,7 +94,7 @@ async fn listen(store: &Weak<Store>, ear: &Ear, periods: &Periods, channels: &Ch
             }
         }
     });
-    let ended = hear(store, &client, &mut hears, periods, channels).await;
+    let ended = hear(store, &client, &mut hears, periods, channels, calls).await;
     // Not left to the driver: it would wait for the answer to what was asked last.
     reader.abort();
     ended
@@ -93,25 +106,49 @@ async fn hear(
     hears: &mut Receiver<String>,
     periods: &Periods,
     channels: &Channels,
+    calls: &mut Receiver<LockCall>,
 ) -> Ended {
     let listen = format!("LISTEN {}; LISTEN {};", channels.all(), channels.own());
     say(client, &listen, periods).await?;
-    if let Some(store) = store.upgrade() {
+    let Some(mut held) = store.upgrade().map(|store| {
         store.appetite().forget_marks();
         store.listeners.tell(&Hint::Any);
-    }
+        Held::by_new_session(&store)
+    }) else {
+        return Ok(());
+    };
+    let mut probe_at = Instant::now() + periods.probe_every;
     loop {
-        let heard = match tokio::time::timeout(periods.probe_every, hears.recv()).await {
-            Ok(heard) => heard,
-            Err(_) => {
+        let wake_at = held.next_lapse().map_or(probe_at, |lapse| probe_at.min(lapse.into()));
+        let heard = tokio::select! {
+            heard = hears.recv() => heard,
+            Some(call) = calls.recv() => {
+                in_time(held.serve(call, client), periods).await?;
+                continue;
+            }
+            () = tokio::time::sleep_until(wake_at) => {
+                in_time(held.let_lapse(client), periods).await?;
+                if Instant::now() < probe_at {
+                    continue;
+                }
                 probe(client, periods, channels).await?;
                 let own_voice = tokio::time::timeout(periods.heard_within, hears.recv()).await;
                 own_voice.map_err(|_| "it does not hear itself".to_owned())?
             }
         };
         let (Some(heard), Some(store)) = (heard, store.upgrade()) else { return Ok(()) };
+        probe_at = Instant::now() + periods.probe_every;
         tell(&store, &heard);
     }
+}
+
+/// Something that the server must answer.
+async fn in_time(
+    asked: impl Future<Output = std::result::Result<(), tokio_postgres::Error>>,
+    periods: &Periods,
+) -> Ended {
+    let answered = tokio::time::timeout(periods.heard_within, asked).await;
+    answered.map_err(|_| "no answer".to_owned())?.map_err(told)
 }
 
 /// Says something to itself. A server that takes no writes any more hears itself for ever, and the one that took over

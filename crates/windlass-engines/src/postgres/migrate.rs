@@ -39,6 +39,7 @@ const MIGRATIONS: &[(u32, &str, &str)] = &[
     (5, "duties_of_workers", include_str!("migrations/0005_duties_of_workers.sql")),
     (6, "complete_once", include_str!("migrations/0006_complete_once.sql")),
     (7, "series", include_str!("migrations/0007_series.sql")),
+    (8, "crowd", include_str!("migrations/0008_crowd.sql")),
 ];
 
 /// The lock under which migrations run; any number that nobody else uses.
@@ -234,6 +235,7 @@ mod tests {
                 "to_sweep",
             ],
         ),
+        (8, &["extend", "register", "live_workers"]),
     ];
 
     /// What these were before: up to which version, the name, and the text.
@@ -261,6 +263,9 @@ mod tests {
         (6, "settle_traced", include_str!("migrations/older/0006_settle_traced.sql")),
         (6, "start_over", include_str!("migrations/older/0006_start_over.sql")),
         (6, "to_sweep", include_str!("migrations/older/0006_to_sweep.sql")),
+        (7, "extend", include_str!("migrations/older/0007_extend.sql")),
+        (7, "register", include_str!("migrations/older/0007_register.sql")),
+        (7, "live_workers", include_str!("migrations/older/0007_live_workers.sql")),
     ];
 
     /// A sum over each migration's text, by which a change of one is noticed. Whoever has run it would never get the change:
@@ -272,6 +277,8 @@ mod tests {
         (4, 0x2ff0_463b_329c_73e8),
         (5, 0x8ba5_5249_5817_efb1),
         (6, 0x97e2_dfc6_4a0d_bc31),
+        (7, 0x5748_718c_d243_2a12),
+        (8, 0xe8db_44d5_0027_c0d1),
     ];
 
     /// FNV-1a.
@@ -289,7 +296,15 @@ mod tests {
     fn statements_of(version: u32) -> impl Iterator<Item = (&'static str, &'static str)> {
         let is_newer =
             move |name: &str| NEWER.iter().any(|(since, names)| *since > version && names.contains(&name));
-        let older = OLDER.iter().filter(move |(until, ..)| version <= *until);
+        // Of several texts that a statement had, the one of this version is the first that came to its end after it.
+        let until = move |name: &str| {
+            OLDER
+                .iter()
+                .filter(|(until, of, _)| *of == name && version <= *until)
+                .map(|(until, ..)| *until)
+                .min()
+        };
+        let older = OLDER.iter().filter(move |(end, name, _)| until(name) == Some(*end));
         let today = Statements::all().into_iter().filter(move |(name, _)| !is_newer(name));
         today.chain(older.map(|(_, name, text)| (*name, *text)))
     }

@@ -26,6 +26,7 @@ mod act;
 mod counts;
 mod policies;
 mod leases;
+mod duty_locks;
 mod hints;
 mod wake;
 mod listen;
@@ -60,6 +61,7 @@ use windlass_core::admin::{
 use windlass_core::breaker::BreakerState;
 use windlass_core::claim::{ClaimAnswer, ClaimRequest, Fence, Outlook};
 use windlass_core::clock::{Clock, Timestamp};
+use windlass_core::duty::DutyModes;
 use windlass_core::engine::{
     Admin, Declaration, Durability, Engine, EngineInfo, Hint, HintListener, RescueRequest, Rescued, Result,
 };
@@ -68,8 +70,8 @@ use windlass_core::error::EngineError;
 use windlass_core::gate::Gate;
 use windlass_core::job::{JobId, Progress};
 use windlass_core::lease::{
-    LeaseFence, LeaseRelease, LeaseRequest, Leases, LeasesRead, Released, Renewal, Renewed, Taking,
-    check_fences, check_releases, check_renewals,
+    LeaseFence, LeaseRelease, LeaseRequest, Leases, LeasesRead, LockRequest, Released, Renewal, Renewed,
+    Taking, check_fences, check_releases, check_renewals,
 };
 use windlass_core::names::{BreakerName, DutyName, QueueName, SeriesName, TypeName};
 use windlass_core::policies::{BreakersRead, Policies, Saved, Take};
@@ -77,13 +79,14 @@ use windlass_core::priority::Priority;
 use windlass_core::queue::QueueSpec;
 use windlass_core::rate_limit::Taken;
 use windlass_core::settle::{Settled, Settlement};
-use windlass_core::worker::{Beat, Heartbeat, WorkerCard, WorkerId, WorkerSighting};
+use windlass_core::worker::{Beat, Heartbeat, Pulse, WorkerCard, WorkerId, WorkerSighting};
 
 use crate::home::Home;
 use crate::listeners::Listeners;
 use catalogue::Catalogue;
 use conn::Connections;
 use counts::DepthsSeen;
+use duty_locks::{LOCK_REQUESTS_MAX, LockCalls};
 use fault::Step;
 use hints::Channels;
 use listen::Ear;
@@ -121,6 +124,8 @@ struct Store {
     sql: Statements,
     channels: Channels,
     listens: bool,
+    /// The way to the listener's session, which has the locks of duties.
+    lock_calls: Option<LockCalls>,
     /// A clock in place of the server's, for tests that move it.
     clock: Option<Arc<dyn Clock>>,
     /// The server's clock as it was last read, and when.
@@ -161,6 +166,8 @@ impl PostgresEngine {
             Some(url) => Some(Ear::at(&open::address(url, false)?)?),
             None => None,
         };
+        let (lock_calls, locks_called) = tokio::sync::mpsc::channel(LOCK_REQUESTS_MAX);
+        let duty_modes = DutyModes { advisory_lock: ear.is_some(), work_stealing: true };
         let work = Connections::new(&work, options.connections, pooled, periods.answer_within)?;
         let heart = Connections::new(&heart, 1, pooled, periods.heartbeat_within)?;
         let home = Home::start("windlass-postgres")?;
@@ -170,6 +177,7 @@ impl PostgresEngine {
             sql: Statements::for_schema(&options.schema),
             channels: Channels::for_schema(&options.schema, fastrand::u64(..)),
             listens: ear.is_some(),
+            lock_calls: ear.is_some().then_some(lock_calls),
             clock: options.clock.clone(),
             time: Mutex::new((Timestamp::EPOCH, Moment::now())),
             catalogue: RwLock::default(),
@@ -192,9 +200,9 @@ impl PostgresEngine {
         let durability = home.run(async move { opening.open(&options).await }).await?;
         home.spawn(Store::keep_looking(Arc::downgrade(&store), periods.look_every));
         if let Some(ear) = ear {
-            home.spawn(listen::keep_listening(Arc::downgrade(&store), ear, periods));
+            home.spawn(listen::keep_listening(Arc::downgrade(&store), ear, periods, locks_called));
         }
-        Ok(Self { store, home, info: EngineInfo { name: "postgres", durability } })
+        Ok(Self { store, home, info: EngineInfo { name: "postgres", durability, duty_modes } })
     }
 
     async fn run<T, F, W>(&self, work: W) -> Result<T>
@@ -355,7 +363,11 @@ impl Engine for PostgresEngine {
     }
 
     async fn extend(&self, heartbeat: Heartbeat) -> Result<Beat> {
-        self.run(|store| async move { store.extend(heartbeat).await }).await
+        self.run(|store| async move { store.extend(heartbeat, None).await }).await.map(|pulse| pulse.beat)
+    }
+
+    async fn pulse(&self, heartbeat: Heartbeat, clock: Timestamp) -> Result<Pulse> {
+        self.run(|store| async move { store.extend(heartbeat, Some(clock)).await }).await
     }
 
     async fn asked_to_stop(&self, worker: WorkerId) -> Result<Vec<Fence>> {
@@ -532,5 +544,16 @@ impl Leases for PostgresEngine {
     async fn step_down(&self, duty: &DutyName) -> Result<Changed> {
         let duty = duty.clone();
         self.run(|store| async move { store.step_down(duty).await }).await
+    }
+
+    async fn lock_duties(&self, request: &LockRequest) -> Result<Vec<bool>> {
+        request.check()?;
+        let request = request.clone();
+        self.run(|store| async move { store.lock_duties(request).await }).await
+    }
+
+    async fn unlock_duties(&self, worker: WorkerId, duties: &[DutyName]) -> Result<()> {
+        let duties = duties.to_vec();
+        self.run(|store| async move { store.unlock_duties(worker, duties).await }).await
     }
 }

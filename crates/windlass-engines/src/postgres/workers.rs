@@ -4,18 +4,20 @@ use std::time::Duration;
 
 use tokio_postgres::Row;
 use windlass_core::claim::Fence;
+use windlass_core::clock::Timestamp;
 use windlass_core::error::EngineError;
 use windlass_core::gate::Gate;
 use windlass_core::job::JobId;
+use windlass_core::lease::crowd::{CrowdCount, Others, Place};
 use windlass_core::names::{DutyName, QueueName, TypeName};
 use windlass_core::settle::Transition;
-use windlass_core::worker::{Beat, Heartbeat, ProofOfLife, WorkerCard, WorkerId, WorkerSighting};
+use windlass_core::worker::{Beat, Heartbeat, ProofOfLife, Pulse, WorkerCard, WorkerId, WorkerSighting};
 
 use super::Store;
 use super::conn::{Conn, Tx};
 use super::fault::Step;
 use super::land::{EndedAttempt, Live, Move, Parting};
-use super::value::{Bits, Instant, instant, micros, number, text, texts, uuid};
+use super::value::{Bits, Instant, instant, maybe, micros, number, text, texts, uuid};
 
 /// How many parked jobs a newcomer lets through in one transaction, and in how many; a sweep does the rest.
 const LET_THROUGH: u32 = 1_000;
@@ -27,6 +29,7 @@ impl Store {
     pub(super) async fn register(&self, card: WorkerCard) -> Step<()> {
         let (id, now) = (Bits::from(card.id), self.now_param());
         let (pid, lease) = (i64::from(card.pid), micros(card.lease));
+        let (place, slots) = (Place::of(card.id).as_i64(), i64::from(card.slots));
         let queues: Vec<_> = card.queues.iter().map(QueueName::as_str).collect();
         let types: Vec<_> = card.types.iter().map(TypeName::as_str).collect();
         let duties: Vec<_> = card.duties.iter().map(DutyName::as_str).collect();
@@ -40,6 +43,8 @@ impl Store {
             texts(&types),
             number(&lease),
             texts(&duties),
+            number(&place),
+            number(&slots),
         ];
         let conn = self.work.get().await?;
         let rows = conn.write(&self.sql.register, &params).await?;
@@ -53,19 +58,29 @@ impl Store {
         Ok(())
     }
 
-    pub(super) async fn extend(&self, heartbeat: Heartbeat) -> Step<Beat> {
+    pub(super) async fn extend(&self, heartbeat: Heartbeat, clock: Option<Timestamp>) -> Step<Pulse> {
         let (worker, lease, now) = (Bits::from(heartbeat.worker), micros(heartbeat.lease), self.now_param());
+        let clock = maybe(clock);
+        let params = [instant(&now), uuid(&worker), number(&lease), instant(&clock)];
         let conn = self.heart.get().await?;
-        let rows = conn.write(&self.sql.extend, &[instant(&now), uuid(&worker), number(&lease)]).await?;
-        let Some(row) = rows.first() else { return Ok(Beat::Dead) };
-        let was_late: bool = row.try_get(0)?;
-        let cancel = self.asked_to_stop_if_known(&conn, worker).await;
+        let rows = conn.write(&self.sql.extend, &params).await?;
+        let Some(row) = rows.first() else {
+            return Ok(Pulse { beat: Beat::Dead, crowd: CrowdCount::default(), now: self.estimated_now() });
+        };
+        let (was_late, is_asked_to_stop): (bool, bool) = (row.try_get(0)?, row.try_get(2)?);
+        let cancel = match is_asked_to_stop {
+            true => self.asked_to_stop_if_known(&conn, worker).await,
+            false => Vec::new(),
+        };
         drop(conn);
         if was_late {
             // While it was silent, a sweep may have parked its jobs for want of a handler.
             self.let_through_in_time(type_names(row.try_get(1)?)).await;
         }
-        Ok(Beat::Alive { cancel })
+        let now = row.try_get::<_, Instant>(3)?.0;
+        let others = rows.iter().filter_map(|row| read_others(row).transpose()).collect::<Step<Vec<_>>>()?;
+        let crowd = CrowdCount::among(&duty_names(row.try_get(4)?), &others);
+        Ok(Pulse { beat: Beat::Alive { cancel }, crowd, now })
     }
 
     /// The sign of life is stored by now: a look that fails must not make the worker believe that it is not.
@@ -177,7 +192,7 @@ fn given_back(live: Live, now: windlass_core::clock::Timestamp) -> Move {
 fn read_sighting(row: &Row) -> Step<WorkerSighting> {
     let now = row.try_get::<_, Instant>(0)?.0;
     let seen_at = row.try_get::<_, Instant>(9)?.0;
-    let (queues, duties): (Vec<&str>, Vec<&str>) = (row.try_get(5)?, row.try_get(13)?);
+    let queues: Vec<&str> = row.try_get(5)?;
     let card = WorkerCard {
         id: row.try_get::<_, Bits>(1)?.into(),
         host: row.try_get(2)?,
@@ -185,7 +200,8 @@ fn read_sighting(row: &Row) -> Step<WorkerSighting> {
         version: row.try_get(4)?,
         queues: queues.into_iter().filter_map(|name| QueueName::parse(name).ok()).collect(),
         types: type_names(row.try_get(6)?),
-        duties: duties.into_iter().filter_map(|name| DutyName::parse(name).ok()).collect(),
+        duties: duty_names(row.try_get(13)?),
+        slots: u32::try_from(row.try_get::<_, i64>(14)?).unwrap_or(0),
         lease: Duration::from_micros(unsigned(row.try_get(7)?)),
     };
     Ok(WorkerSighting {
@@ -197,7 +213,20 @@ fn read_sighting(row: &Row) -> Step<WorkerSighting> {
         // A server knows nothing of the processes that talk to it; the lease decides.
         proof: ProofOfLife::None,
         running: unsigned(row.try_get(12)?),
+        clock_ahead_micros: row.try_get(15)?,
     })
+}
+
+/// One set of duties, and how many could do them.
+fn read_others(row: &Row) -> Step<Option<Others>> {
+    let Some(duties) = row.try_get::<_, Option<Vec<&str>>>(5)? else { return Ok(None) };
+    let count = |n: i64| u32::try_from(n).unwrap_or(u32::MAX);
+    let (able, before) = (count(row.try_get(6)?), count(row.try_get(7)?));
+    Ok(Some(Others { duties: duty_names(duties), able, before }))
+}
+
+fn duty_names(names: Vec<&str>) -> Vec<DutyName> {
+    names.into_iter().filter_map(|name| DutyName::parse(name).ok()).collect()
 }
 
 fn type_names(names: Vec<&str>) -> Vec<TypeName> {

@@ -50,6 +50,7 @@ use windlass_core::admin::{
 use windlass_core::breaker::BreakerState;
 use windlass_core::claim::{ClaimAnswer, ClaimRequest, Fence, Outlook};
 use windlass_core::clock::{Clock, Timestamp};
+use windlass_core::duty::DutyModes;
 use windlass_core::engine::{
     Admin, Declaration, Engine, EngineInfo, HintListener, RescueRequest, Rescued, Result,
 };
@@ -66,7 +67,7 @@ use windlass_core::policies::{BreakersRead, Policies, Saved, Take};
 use windlass_core::priority::Priority;
 use windlass_core::rate_limit::Taken;
 use windlass_core::settle::{Settled, Settlement};
-use windlass_core::worker::{Beat, Heartbeat, WorkerCard, WorkerId, WorkerSighting};
+use windlass_core::worker::{Beat, Heartbeat, Pulse, WorkerCard, WorkerId, WorkerSighting};
 
 use crate::home::Home;
 use crate::listeners::Listeners;
@@ -238,7 +239,8 @@ fn refuse_over(max: usize, what: &str, got: usize) -> Result<()> {
 #[async_trait]
 impl Engine for RedisEngine {
     fn info(&self) -> EngineInfo {
-        EngineInfo { name: "redis", durability: self.store.server().facts.durability() }
+        let duty_modes = DutyModes::default();
+        EngineInfo { name: "redis", durability: self.store.server().facts.durability(), duty_modes }
     }
 
     async fn now(&self) -> Result<Timestamp> {
@@ -279,7 +281,11 @@ impl Engine for RedisEngine {
     }
 
     async fn extend(&self, heartbeat: Heartbeat) -> Result<Beat> {
-        self.run(|store| async move { store.extend(heartbeat).await }).await
+        self.run(|store| async move { store.extend(heartbeat, None).await }).await.map(|pulse| pulse.beat)
+    }
+
+    async fn pulse(&self, heartbeat: Heartbeat, clock: Timestamp) -> Result<Pulse> {
+        self.run(|store| async move { store.extend(heartbeat, Some(clock)).await }).await
     }
 
     async fn asked_to_stop(&self, worker: WorkerId) -> Result<Vec<Fence>> {

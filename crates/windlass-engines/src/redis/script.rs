@@ -28,11 +28,12 @@ const WORKERS: &str = include_str!("lua/parts/workers.lua");
 const LEAVING: &str = include_str!("lua/parts/leaving.lua");
 const BREAKERS: &str = include_str!("lua/parts/breakers.lua");
 const LEASES: &str = include_str!("lua/parts/leases.lua");
+const CROWD: &str = include_str!("lua/parts/crowd.lua");
 
 const LOOK: &[&str] = &[BEGIN, HASHES, STATE, ANSWER];
 const WAIT: &[&str] = &[BEGIN, HASHES, STATE, ANSWER, WAITING];
 const MOVE: &[&str] = &[BEGIN, HASHES, STATE, ANSWER, WAITING, ENDING];
-const LEAVE: &[&str] = &[BEGIN, HASHES, STATE, ANSWER, WAITING, ENDING, LEAVING];
+const LEAVE: &[&str] = &[BEGIN, HASHES, STATE, ANSWER, WAITING, ENDING, CROWD, LEAVING];
 const LEASE: &[&str] = &[BEGIN, HASHES, STATE, ANSWER, LEASES];
 const LET: &[&str] = &[BEGIN, HASHES, STATE, ANSWER, WAITING, ENDING, GATES];
 const WALK: &[&str] = &[BEGIN, HASHES, STATE, ANSWER, WAITING, ENDING, LANES];
@@ -109,8 +110,8 @@ scripts! {
     outlook: Reads WALK,
     settle: Ends MOVE,
     report: Ends LOOK,
-    register: Ends LET,
-    extend: Ends &[BEGIN, HASHES, STATE, ANSWER, WAITING, ENDING, GATES, WORKERS],
+    register: Ends &[BEGIN, HASHES, STATE, ANSWER, WAITING, ENDING, GATES, CROWD],
+    extend: Ends &[BEGIN, HASHES, STATE, ANSWER, WAITING, ENDING, GATES, WORKERS, CROWD],
     asked_to_stop: Reads &[BEGIN, HASHES, STATE, ANSWER, WORKERS],
     retire: Ends LEAVE,
     renew: Ends LEAVE,

@@ -8,9 +8,10 @@ use windlass_core::claim::{ClaimToken, Fence};
 use windlass_core::clock::Timestamp;
 use windlass_core::error::EngineError;
 use windlass_core::gate::Gate;
+use windlass_core::lease::crowd::{CrowdCount, Others, Place};
 use windlass_core::limits::{UPKEEP_BATCH_MAX, WORKER_LEASE};
 use windlass_core::names::{DutyName, QueueName, TypeName};
-use windlass_core::worker::{Beat, Heartbeat, ProofOfLife, WorkerCard, WorkerId, WorkerSighting};
+use windlass_core::worker::{Beat, Heartbeat, ProofOfLife, Pulse, WorkerCard, WorkerId, WorkerSighting};
 
 use super::Store;
 use super::call::Args;
@@ -19,6 +20,9 @@ use super::fault::Step;
 use super::land::Order;
 use super::reply::{Items, bytes};
 use super::row::{read_id, to_json};
+
+/// What is sent in place of a worker's clock if nobody read it.
+const NO_CLOCK: i64 = -1;
 
 /// A worker's card as it is kept.
 #[derive(Debug, Serialize, Deserialize)]
@@ -32,6 +36,8 @@ struct StoredCard {
     /// Cards that were written before there were duties have none.
     #[serde(default)]
     duties: Vec<DutyName>,
+    #[serde(default)]
+    slots: u32,
     lease_micros: i64,
 }
 
@@ -44,7 +50,9 @@ impl Store {
         );
         let mut args = Args::new();
         args.bytes(&card.id.to_bytes()).number(micros(card.lease)).text(&to_json(&stored(&card)));
-        args.text(&queues.join("\n")).text(&types.join("\n")).count(gates.len());
+        args.text(&queues.join("\n")).text(&types.join("\n"));
+        let duties: Vec<_> = card.duties.iter().map(DutyName::as_str).collect();
+        args.text(&duties.join("\n")).number(Place::of(card.id).as_i64()).count(gates.len());
         gates.iter().for_each(|gate| _ = args.text(gate.as_str()));
         let mut answer = Items::of(self.call(&self.scripts().register, args).await?.value)?;
         if answer.flag()? {
@@ -62,17 +70,20 @@ impl Store {
         Ok(())
     }
 
-    pub(super) async fn extend(&self, heartbeat: Heartbeat) -> Step<Beat> {
+    pub(super) async fn extend(&self, heartbeat: Heartbeat, clock: Option<Timestamp>) -> Step<Pulse> {
         let mut args = Args::new();
         args.bytes(&heartbeat.worker.to_bytes()).number(micros(heartbeat.lease));
+        args.number(clock.map_or(NO_CLOCK, Timestamp::as_micros));
         let reply = self.call_by_heart(&self.scripts().extend, args).await?;
         let mut answer = Items::of(reply.value)?;
         if !answer.flag()? {
-            return Ok(Beat::Dead);
+            return Ok(Pulse { beat: Beat::Dead, crowd: CrowdCount::default(), now: reply.now });
         }
         let cancel = read_fences(answer.list()?)?;
         reply.from.seen.beat(answer.count()?);
-        Ok(Beat::Alive { cancel })
+        let duties = duty_names(&answer.text()?);
+        let crowd = CrowdCount::among(&duties, &read_others(answer.list()?)?);
+        Ok(Pulse { beat: Beat::Alive { cancel }, crowd, now: reply.now })
     }
 
     pub(super) async fn asked_to_stop(&self, worker: WorkerId) -> Step<Vec<Fence>> {
@@ -154,6 +165,7 @@ fn stored(card: &WorkerCard) -> StoredCard {
         queues: card.queues.clone(),
         types: card.types.clone(),
         duties: card.duties.clone(),
+        slots: card.slots,
         lease_micros: micros(card.lease),
     }
 }
@@ -167,6 +179,7 @@ fn member(mut row: Items, now: Timestamp) -> Step<Member> {
     let running = row.count()?;
     let id = WorkerId::from_bytes(<[u8; 16]>::try_from(row.bytes()?).unwrap_or_default());
     let (queues, types) = (row.text()?, row.text()?);
+    let clock_ahead_micros = row.text()?.parse().ok();
     let sighting = WorkerSighting {
         card: card.map_or_else(|| unknown_card(id), |card| read_card(id, card)),
         since: Timestamp::from_micros(since),
@@ -176,6 +189,7 @@ fn member(mut row: Items, now: Timestamp) -> Step<Member> {
         // The server knows connections, not processes.
         proof: ProofOfLife::None,
         running,
+        clock_ahead_micros,
     };
     Ok(Member { sighting, queues, types })
 }
@@ -189,6 +203,7 @@ fn read_card(id: WorkerId, card: StoredCard) -> WorkerCard {
         queues: card.queues,
         types: card.types,
         duties: card.duties,
+        slots: card.slots,
         lease: Duration::from_micros(u64::try_from(card.lease_micros).unwrap_or_default()),
     }
 }
@@ -204,8 +219,25 @@ fn unknown_card(id: WorkerId) -> WorkerCard {
         queues: Vec::new(),
         types: Vec::new(),
         duties: Vec::new(),
+        slots: 0,
         lease: WORKER_LEASE,
     }
+}
+
+/// Sets of duties, of each how many could do them, and how many of those stand before the one that asks.
+fn read_others(mut items: Items) -> Step<Vec<Others>> {
+    let mut others = Vec::new();
+    while !items.is_empty() {
+        let duties = duty_names(&items.text()?);
+        let mut count = || items.count().map(|n| u32::try_from(n).unwrap_or(u32::MAX));
+        others.push(Others { duties, able: count()?, before: count()? });
+    }
+    Ok(others)
+}
+
+/// A name a line.
+fn duty_names(lines: &str) -> Vec<DutyName> {
+    lines.lines().filter_map(|name| DutyName::parse(name).ok()).collect()
 }
 
 /// Ids and tokens in turn.

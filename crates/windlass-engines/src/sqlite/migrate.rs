@@ -34,6 +34,7 @@ pub const MIGRATIONS: &[Migration] = &[
         sql: include_str!("migrations/0006_duties_of_workers.sql"),
     },
     Migration { version: 7, name: "series", sql: include_str!("migrations/0007_series.sql") },
+    Migration { version: 8, name: "crowd", sql: include_str!("migrations/0008_crowd.sql") },
 ];
 
 const VERSIONS: &str = "CREATE TABLE IF NOT EXISTS windlass_schema (

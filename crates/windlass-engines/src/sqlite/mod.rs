@@ -51,6 +51,7 @@ use windlass_core::admin::{
 use windlass_core::breaker::BreakerState;
 use windlass_core::claim::{ClaimAnswer, ClaimRequest, Fence, Outlook};
 use windlass_core::clock::Timestamp;
+use windlass_core::duty::DutyModes;
 use windlass_core::engine::{
     Admin, Declaration, Engine, EngineInfo, HintListener, RescueRequest, Rescued, Result,
 };
@@ -68,7 +69,7 @@ use windlass_core::priority::Priority;
 use windlass_core::rate_limit::Taken;
 use windlass_core::settle::{Settled, Settlement};
 use windlass_core::spill::{BatchMost, Leaving, LeftOut, Spill};
-use windlass_core::worker::{Beat, Heartbeat, WorkerCard, WorkerId, WorkerSighting};
+use windlass_core::worker::{Beat, Heartbeat, Pulse, WorkerCard, WorkerId, WorkerSighting};
 
 use fault::Step;
 use inbox::Haste;
@@ -185,7 +186,8 @@ fn no_thread(error: &std::io::Error) -> EngineError {
 #[async_trait]
 impl Engine for SqliteEngine {
     fn info(&self) -> EngineInfo {
-        EngineInfo { name: "sqlite", durability: self.options.synchronous.durability() }
+        let duty_modes = DutyModes::default();
+        EngineInfo { name: "sqlite", durability: self.options.synchronous.durability(), duty_modes }
     }
 
     async fn now(&self) -> Result<Timestamp> {
@@ -233,6 +235,10 @@ impl Engine for SqliteEngine {
 
     async fn extend(&self, heartbeat: Heartbeat) -> Result<Beat> {
         writer::call(&self.writes, Haste::Urgent, move |work| work.extend(heartbeat)).await
+    }
+
+    async fn pulse(&self, heartbeat: Heartbeat, clock: Timestamp) -> Result<Pulse> {
+        writer::call(&self.writes, Haste::Urgent, move |work| work.pulse(heartbeat, clock)).await
     }
 
     async fn asked_to_stop(&self, worker: WorkerId) -> Result<Vec<Fence>> {

@@ -9,9 +9,10 @@ use windlass_core::clock::Timestamp;
 use windlass_core::error::EngineError;
 use windlass_core::gate::Gate;
 use windlass_core::job::JobId;
+use windlass_core::lease::crowd::{self, CrowdCount, Peer};
 use windlass_core::names::TypeName;
 use windlass_core::settle::Transition;
-use windlass_core::worker::{Beat, Heartbeat, ProofOfLife, WorkerCard, WorkerId, WorkerSighting};
+use windlass_core::worker::{Beat, Heartbeat, ProofOfLife, Pulse, WorkerCard, WorkerId, WorkerSighting};
 
 use super::fault::Step;
 use super::land::{EndedAttempt, Parting};
@@ -46,6 +47,7 @@ impl Work<'_> {
             to_json(&card.queues),
             to_json(&card.types),
             to_json(&card.duties),
+            card.slots,
             i64::try_from(card.lease.as_micros()).unwrap_or(i64::MAX),
             self.now.as_micros(),
             self.now.plus(card.lease).as_micros(),
@@ -71,6 +73,20 @@ impl Work<'_> {
             self.let_through_handled(&serde_json::from_str::<Vec<TypeName>>(&types).unwrap_or_default())?;
         }
         Ok(Beat::Alive { cancel: asked_to_stop(self.conn, heartbeat.worker)? })
+    }
+
+    pub(super) fn pulse(&mut self, heartbeat: Heartbeat, clock: Timestamp) -> Step<Pulse> {
+        let beat = self.extend(heartbeat)?;
+        let ahead = clock.as_micros().saturating_sub(self.now.as_micros());
+        let id = heartbeat.worker.to_bytes();
+        self.conn.prepare_cached(sql!("note_clock"))?.execute(params![id, ahead])?;
+        let crew = sightings(self.conn, self.now)?;
+        let duties = crew.iter().find(|one| one.card.id == heartbeat.worker).map(|one| &one.card.duties);
+        let is_heard = |one: &&WorkerSighting| crowd::is_heard(one.silent_for, one.card.lease);
+        let peer = |one: &WorkerSighting| Peer { worker: one.card.id, duties: one.card.duties.clone() };
+        let heard: Vec<_> = crew.iter().filter(is_heard).map(peer).collect();
+        let crowd = CrowdCount::of(heartbeat.worker, duties.into_iter().flatten(), &heard);
+        Ok(Pulse { beat, crowd, now: self.now })
     }
 
     fn let_through_handled(&mut self, types: &[TypeName]) -> Step<()> {
@@ -166,6 +182,7 @@ fn read_sighting(row: &Row<'_>, running: u64, now: Timestamp) -> Step<WorkerSigh
         queues: serde_json::from_str(&row.get::<_, String>(4)?).unwrap_or_default(),
         types: serde_json::from_str(&row.get::<_, String>(5)?).unwrap_or_default(),
         duties: serde_json::from_str(&row.get::<_, String>(11)?).unwrap_or_default(),
+        slots: row.get(12)?,
         lease: Duration::from_micros(unsigned(row.get(6)?)),
     };
     Ok(WorkerSighting {
@@ -176,6 +193,7 @@ fn read_sighting(row: &Row<'_>, running: u64, now: Timestamp) -> Step<WorkerSigh
         expired: Timestamp::from_micros(row.get(10)?) <= now,
         proof: ProofOfLife::None,
         running,
+        clock_ahead_micros: row.get(13)?,
     })
 }
 

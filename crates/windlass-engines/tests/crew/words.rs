@@ -35,6 +35,7 @@ pub(crate) fn card(id: WorkerId) -> WorkerCard {
         queues: vec![queue()],
         types: vec![kind()],
         duties: Vec::new(),
+        slots: 0,
         lease: Duration::from_secs(30),
     }
 }

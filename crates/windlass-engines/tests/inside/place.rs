@@ -150,6 +150,7 @@ pub(crate) fn card(id: WorkerId) -> WorkerCard {
         queues: vec![queue("main"), queue("small")],
         types: vec![kind("work"), kind("small.work")],
         duties: Vec::new(),
+        slots: 0,
         lease: Duration::from_secs(30),
     }
 }

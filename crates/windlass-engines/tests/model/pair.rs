@@ -217,6 +217,7 @@ fn card(id: WorkerId, narrow: bool) -> WorkerCard {
         queues: ["main", "other", "small"].map(queue).to_vec(),
         types,
         duties: Vec::new(),
+        slots: 0,
         lease: WORKER_LEASE,
     }
 }

@@ -16,6 +16,8 @@ use windlass_core::settle::{AttemptReport, Settled, Settlement};
 
 use super::{Answers, EndError, HELD_MAX, HeldJob, Line, WAITERS_MAX, Waiter};
 use crate::client::Client;
+use crate::duties::prepare::Prepared;
+use crate::duties::shell::DutiesThread;
 use crate::handler::Context;
 use crate::worker::WorkerOptions;
 use crate::worker::controls::Controls;
@@ -40,7 +42,9 @@ pub(super) struct Shell {
     /// Raises the flag for as long as it is kept.
     _listener: Arc<Listener>,
     heart: HeartThread,
-    upkeep: Option<JoinHandle<()>>,
+    depth: Option<JoinHandle<()>>,
+    /// Upkeep and other duties, if this process does them.
+    duties: Option<DutiesThread>,
     started: Instant,
 }
 
@@ -53,24 +57,27 @@ pub(super) struct Parts {
     pub(super) identity: Identity,
     pub(super) newcomers: mpsc::Receiver<Waiter>,
     pub(super) quarantine: Quarantine,
+    pub(super) duties: Prepared,
 }
 
 /// Starts the shell, and gives the inbox that ends it.
 pub(super) fn start(parts: Parts, options: &WorkerOptions) -> (mpsc::Sender<Event>, JoinHandle<()>) {
-    let Parts { engine, client, types, settings, identity, newcomers, quarantine } = parts;
+    let Parts { engine, client, types, settings, identity, newcomers, quarantine, duties } = parts;
     let (inbox, events) = mpsc::channel(inbox_size(HELD_MAX));
     let controls = Arc::new(Controls::default());
     let flag = HintFlag::new(settings.scope.queues.clone());
     let worker = identity.worker();
-    let heart = HeartThread::start(identity, Arc::clone(&controls), vec![inbox.clone()], options);
-    let listener = Listener::start(&engine, vec![Arc::clone(&flag)], Arc::clone(&controls), heart.handle());
+    let mailbox = duties.mailbox();
+    let heart =
+        HeartThread::start(identity, Arc::clone(&controls), vec![inbox.clone()], options, mailbox.clone());
+    let listener =
+        Listener::start(&engine, vec![Arc::clone(&flag)], Arc::clone(&controls), heart.handle(), mailbox);
     let pool = Pool::new(settings, worker, quarantine, Box::new(random::claim_token));
-    let upkeep = options
-        .upkeep
-        .then(|| upkeep::shell::start(Arc::clone(&engine), options.sweep_every, options.crashes_max));
+    let depth = options.upkeep.then(|| tokio::spawn(upkeep::depth::keep_looking(Arc::clone(&engine))));
     let shell = Shell {
         pool: pool.without_prefetch(),
         engine,
+        duties: duties.start(client.clone()),
         client,
         types,
         line: Line { inbox: inbox.clone(), controls, answers: Arc::new(Answers::default()) },
@@ -80,7 +87,7 @@ pub(super) fn start(parts: Parts, options: &WorkerOptions) -> (mpsc::Sender<Even
         flag,
         _listener: listener,
         heart,
-        upkeep,
+        depth,
         started: Instant::now(),
     };
     (inbox, tokio::spawn(shell.run()))
@@ -89,8 +96,8 @@ pub(super) fn start(parts: Parts, options: &WorkerOptions) -> (mpsc::Sender<Even
 impl Drop for Shell {
     /// However it ends, also by a panic: nobody may wait for its answers for ever.
     fn drop(&mut self) {
-        if let Some(upkeep) = self.upkeep.take() {
-            upkeep.abort();
+        if let Some(depth) = self.depth.take() {
+            depth.abort();
         }
         self.line.answers.close();
     }
@@ -104,6 +111,9 @@ impl Shell {
         }
         self.newcomers.close();
         self.waiters.clear();
+        if let Some(mut duties) = self.duties.take() {
+            duties.stop().await;
+        }
         self.heart.stop().await;
     }
 

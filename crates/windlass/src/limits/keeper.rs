@@ -18,6 +18,7 @@ use super::breakers::Platform;
 use super::change::read_all;
 use super::options::RateLimitSpec;
 use super::tokens::PATIENCE;
+use crate::duties::mailbox::Mailbox;
 use crate::store;
 
 /// The store is read and told this often.
@@ -39,13 +40,51 @@ pub(crate) struct Keeper {
     /// When the store is asked for gates again, and after which one.
     gates_at: Option<Timestamp>,
     gates_after: Option<Gate>,
+    /// How often it looks for gates by itself: seldom, where a duty does for all.
+    looks_every: Looks,
     /// The last round could not share.
     is_away: bool,
 }
 
+/// Who looks for gates that others left behind.
+enum Looks {
+    /// This one, all the time.
+    Itself,
+    /// A duty; this one only as often as tells the number of workers, all of them together about once a second. The leader may not know
+    /// of a limit that this process has.
+    Rarely(Mailbox),
+}
+
 impl Keeper {
     pub(crate) fn new(limits: Arc<Limits>, types: BTreeSet<TypeName>) -> Self {
-        Self { limits, types, gates_at: None, gates_after: None, is_away: false }
+        Self { limits, types, gates_at: None, gates_after: None, looks_every: Looks::Itself, is_away: false }
+    }
+
+    /// The same beside a duty that looks for gates.
+    pub(crate) fn beside_duty(self, mailbox: Mailbox) -> Self {
+        Self { looks_every: Looks::Rarely(mailbox), ..self }
+    }
+
+    /// Whether this process knows of any limit.
+    pub(crate) fn has_limits(&self) -> bool {
+        !self.limits.is_empty()
+    }
+
+    /// Looks once for gates that have jobs behind them, a page of them, and has them looked after. Gives how many there were.
+    pub(crate) async fn look_for_gates(&mut self) -> Result<u64, EngineError> {
+        self.gates_at = None;
+        let found = self.find_gates().await?;
+        if found > 0 {
+            self.limits.wake.soon();
+        }
+        Ok(found)
+    }
+
+    fn next_look(&self) -> Duration {
+        match &self.looks_every {
+            Looks::Itself => GATES_EVERY,
+            Looks::Rarely(mailbox) => IDLE_EVERY.max(Duration::from_secs(u64::from(mailbox.live()))),
+        }
     }
 
     /// Goes on until it is dropped. No error of the store ends it.
@@ -104,16 +143,16 @@ impl Keeper {
                 None => drop(waiting.remove(&gate)),
             }
         }
-        synced.and(found).and(looked)
+        synced.and(found.map(drop)).and(looked)
     }
 
     /// Asks the store which gates have jobs behind them, a page each time.
-    async fn find_gates(&mut self) -> Result<(), EngineError> {
+    async fn find_gates(&mut self) -> Result<u64, EngineError> {
         let now = self.now();
         if self.gates_at.is_some_and(|at| at > now) {
-            return Ok(());
+            return Ok(0);
         }
-        self.gates_at = Some(now.plus(GATES_EVERY));
+        self.gates_at = Some(now.plus(self.next_look()));
         let after = self.gates_after.take();
         let gates = store::call(&self.limits.engine, |engine| async move {
             engine.gates(after.as_ref(), GATES_AT_ONCE).await
@@ -129,7 +168,7 @@ impl Keeper {
                 false => self.open_abandoned(gate).await?,
             }
         }
-        Ok(())
+        Ok(gates.len() as u64)
     }
 
     /// A limit may be taken out of the configuration while jobs wait for it. Whoever handles such jobs and knows of no

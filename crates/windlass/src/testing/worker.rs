@@ -17,6 +17,7 @@ use windlass_engines::memory::MemoryEngine;
 
 use super::ran::{Ended, Ran};
 use crate::client::{Client, ClientOptions, EnqueueHook};
+use crate::duties::mailbox::Mailbox;
 use crate::handler::{Handlers, Table};
 use crate::limits::Keeper;
 use crate::random;
@@ -80,7 +81,7 @@ impl TestWorker {
         let engine = Arc::new(MemoryEngine::with_clock(Arc::<ManualClock>::clone(&clock)));
         let worker = random::worker_id();
         let settings = declare_all(&engine, &table, &options);
-        let card = card(worker, std::slice::from_ref(&settings), WORKER_LEASE);
+        let card = card(worker, std::slice::from_ref(&settings), Vec::new(), WORKER_LEASE);
         at_once(engine.register(card)).expect("the id is new");
         let put_in = Arc::default();
         let limits = options.limits_with(&table);
@@ -89,8 +90,13 @@ impl TestWorker {
         let pool = Pool::new(settings.clone(), worker, Quarantine::default(), Box::new(random::claim_token));
         let controls = Arc::new(Controls::default());
         let shared: Arc<dyn Engine> = Arc::<MemoryEngine>::clone(&engine);
-        let listener =
-            Listener::start(&shared, vec![], Arc::clone(&controls), heartbeat::HeartHandle::default());
+        let listener = Listener::start(
+            &shared,
+            vec![],
+            Arc::clone(&controls),
+            heartbeat::HeartHandle::default(),
+            Mailbox::default(),
+        );
         Self {
             started: clock.now(),
             engine,

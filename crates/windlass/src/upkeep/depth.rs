@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use windlass_core::admin::QueueStatus;
 use windlass_core::engine::Engine;
@@ -16,18 +16,23 @@ use crate::store;
 const LOOK_EVERY: Duration = Duration::from_secs(30);
 
 #[derive(Default)]
-pub(super) struct DepthWatch {
+struct DepthWatch {
     deep: HashSet<QueueName>,
     told: Option<Snapshot>,
-    looked_at: Option<Instant>,
+}
+
+/// Looks for as long as it is kept.
+pub(crate) async fn keep_looking(engine: Arc<dyn Engine>) {
+    let mut watch = DepthWatch::default();
+    loop {
+        watch.look(&engine).await;
+        // may sleep: nobody is told when counts change.
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
 }
 
 impl DepthWatch {
-    pub(super) async fn look(&mut self, engine: &Arc<dyn Engine>) {
-        if self.looked_at.is_some_and(|at| at.elapsed() < LOOK_EVERY) {
-            return;
-        }
-        self.looked_at = Some(Instant::now());
+    async fn look(&mut self, engine: &Arc<dyn Engine>) {
         let read =
             |engine: Arc<dyn Engine>| async move { Ok((engine.queues().await?, engine.fallback().await?)) };
         let Ok((queues, fallback)) = store::call(engine, read).await else { return };

@@ -1,171 +1,172 @@
-//! Upkeep: taking back the jobs of dead workers, cancelling what expired, deleting what is past its
-//! retention. Every process does it; nothing here is wrong if two do it at once.
+//! Upkeep: taking back the jobs of dead workers, cancelling what expired, deleting what is past its retention. Each is a
+//! [duty](crate::duties) that one process does for all; nothing here is wrong if two do it at once.
 //!
-//! Pure: what the store answered goes in, what to ask next comes out. The shell is in `shell`.
+//! Pure: what the store answered goes in, what to ask next comes out.
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
 use windlass_core::admin::BatchDone;
 use windlass_core::engine::{RescueRequest, Rescued};
 use windlass_core::lease_watch::{LeaseWatch, Suspicion};
 use windlass_core::limits::UPKEEP_BATCH_MAX;
-use windlass_core::worker::WorkerSighting;
+use windlass_core::worker::{ProofOfLife, WorkerSighting};
 
 use crate::worker::Moment;
 
-mod depth;
-pub(crate) mod shell;
+pub(crate) mod depth;
 
-/// What upkeep asks the store next.
+/// What a run of upkeep asks the store next.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Duty {
-    /// Read all workers; answer with [`Upkeep::sighted`].
+pub enum Ask {
+    /// Read all workers.
     Look,
-    /// Take back the jobs of dead workers; answer with [`Upkeep::rescued`].
+    /// Take back the jobs of dead workers.
     Rescue(RescueRequest),
-    /// Cancel what expired, park what nobody handles; answer with [`Upkeep::done`].
+    /// Cancel what expired, park what nobody handles.
     Sweep,
-    /// Delete what is past its retention; answer with [`Upkeep::done`].
+    /// Delete what is past its retention.
     Prune,
 }
 
-/// The state of upkeep in one process.
-#[derive(Debug)]
-pub struct Upkeep {
-    watch: LeaseWatch,
-    sweep_every: Duration,
-    crashes_max: u32,
-    last_look: Option<Moment>,
-    sweep_at: Moment,
-    prune_at: Moment,
-    /// Jobs of dead workers wait for nothing else.
-    rescue: Option<RescueRequest>,
-    /// What else is to be done, a batch of each in turn.
-    rest: VecDeque<Duty>,
+/// What the store answered.
+#[derive(Debug, Clone)]
+pub enum Answer<'a> {
+    /// All workers.
+    Workers(&'a [WorkerSighting]),
+    /// What a rescue did.
+    Rescued(&'a Rescued),
+    /// What a batch of a sweep or a prune did.
+    Done(BatchDone),
 }
 
-/// Retention is counted in days: once a minute is often enough.
-const PRUNE_EVERY: Duration = Duration::from_secs(60);
+/// Who takes part in rescue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// Declares dead whoever is.
+    Leader,
+    /// Watches, so that it need not begin from nothing when it takes over; and takes back the jobs of processes that are gone for
+    /// certain, for which nobody has to wait.
+    StandBy,
+}
 
-impl Upkeep {
-    /// Due at once, so that a restarted process takes back its own jobs first.
-    pub fn new(sweep_every: Duration, crashes_max: u32, now: Moment) -> Self {
-        Self {
-            watch: LeaseWatch::default(),
-            sweep_every,
-            crashes_max,
-            last_look: None,
-            sweep_at: now,
-            prune_at: now,
-            rescue: None,
-            rest: VecDeque::new(),
+/// What one process has seen of the others. It goes on when leaders change.
+#[derive(Debug)]
+pub struct Observer {
+    watch: LeaseWatch,
+    look_every: Duration,
+    crashes_max: u32,
+    last_look: Option<Moment>,
+}
+
+impl Observer {
+    /// Has seen nobody yet.
+    pub fn new(look_every: Duration, crashes_max: u32) -> Self {
+        Self { watch: LeaseWatch::default(), look_every, crashes_max, last_look: None }
+    }
+
+    /// What comes after an answer; nothing if the run is over. A run begins with [`Ask::Look`], [`Ask::Sweep`] or
+    /// [`Ask::Prune`].
+    pub fn next(&mut self, asked: &Ask, answer: &Answer<'_>, role: Role, now: Moment) -> Option<Ask> {
+        match answer {
+            Answer::Workers(workers) => self.sighted(workers, role, now).map(Ask::Rescue),
+            Answer::Rescued(rescued) => rescued.more.then(|| Ask::Rescue(self.rescue_of(Vec::new()))),
+            Answer::Done(done) => done.more.then(|| asked.clone()),
         }
     }
 
-    /// What is to be done at `now`. However much there is to sweep and to prune, workers are looked at when it is time.
-    pub fn next(&mut self, now: Moment) -> Option<Duty> {
-        if now >= self.prune_at {
-            self.prune_at = now.saturating_add(PRUNE_EVERY);
-            self.add(Duty::Prune);
-        }
-        if now >= self.sweep_at {
-            self.sweep_at = now.saturating_add(self.sweep_every);
-            self.add(Duty::Sweep);
-            return Some(Duty::Look);
-        }
-        self.rescue.take().map(Duty::Rescue).or_else(|| self.rest.pop_front())
-    }
-
-    fn add(&mut self, duty: Duty) {
-        if !self.rest.contains(&duty) {
-            self.rest.push_back(duty);
-        }
-    }
-
-    /// A batch was swept or pruned. If there is more, it comes after what else waits.
-    pub fn done(&mut self, duty: Duty, done: BatchDone) {
-        if done.more {
-            self.add(duty);
-        }
-    }
-
-    /// Workers were read. Those that are dead are to be rescued, and jobs that an earlier rescue left.
-    pub fn sighted(&mut self, workers: &[WorkerSighting], now: Moment) {
+    /// Workers were read. A leader asks also if nobody is dead: an earlier rescue may have left jobs.
+    fn sighted(&mut self, workers: &[WorkerSighting], role: Role, now: Moment) -> Option<RescueRequest> {
         let elapsed = self.last_look.map_or(Duration::ZERO, |last| now.saturating_sub(last));
         self.last_look = Some(now);
-        let silent = self.watch.observe(workers, elapsed, self.sweep_every);
-        self.rescue = Some(self.rescue_of(silent));
-    }
-
-    /// A rescue was answered; another follows if there is more.
-    pub fn rescued(&mut self, rescued: &Rescued) {
-        self.rescue = rescued.more.then(|| self.rescue_of(Vec::new()));
+        let silent = self.watch.observe(workers, elapsed, self.look_every);
+        if role == Role::Leader {
+            return Some(self.rescue_of(silent));
+        }
+        let is_gone = |suspicion: &Suspicion| {
+            let of = workers.iter().find(|sighting| sighting.card.id == suspicion.worker);
+            of.is_some_and(|sighting| sighting.proof == ProofOfLife::Gone)
+        };
+        let gone: Vec<_> = silent.into_iter().filter(is_gone).collect();
+        (!gone.is_empty()).then(|| self.rescue_of(gone))
     }
 
     fn rescue_of(&self, silent: Vec<Suspicion>) -> RescueRequest {
         RescueRequest { silent, crashes_max: self.crashes_max, limit: UPKEEP_BATCH_MAX }
     }
-
-    /// When there is something to do even if nothing happens.
-    pub fn wake_at(&self) -> Moment {
-        if self.rescue.is_some() || !self.rest.is_empty() {
-            return Moment::ZERO;
-        }
-        self.sweep_at.min(self.prune_at)
-    }
 }
 
 #[cfg(test)]
 mod tests {
+    use windlass_core::clock::Timestamp;
+    use windlass_core::worker::{WorkerCard, WorkerId};
+
     use super::*;
 
     const EVERY: Duration = Duration::from_secs(5);
-    const MORE: BatchDone = BatchDone { changed: 500, more: true };
+    const LEASE: Duration = Duration::from_secs(30);
 
-    fn upkeep() -> Upkeep {
-        Upkeep::new(EVERY, 3, Moment::ZERO)
+    fn observer() -> Observer {
+        Observer::new(EVERY, 3)
     }
 
-    /// What is asked at a moment; nobody answers.
-    fn asked(upkeep: &mut Upkeep, now: Moment) -> Vec<Duty> {
-        std::iter::from_fn(|| upkeep.next(now)).collect()
-    }
-
-    #[test]
-    fn at_once_it_looks_at_workers_and_then_prunes_and_sweeps() {
-        let mut upkeep = upkeep();
-        assert_eq!(asked(&mut upkeep, Moment::ZERO), [Duty::Look, Duty::Prune, Duty::Sweep]);
-        assert_eq!(asked(&mut upkeep, EVERY), [Duty::Look, Duty::Sweep]);
-        assert_eq!(upkeep.wake_at(), EVERY * 2);
-    }
-
-    #[test]
-    fn however_much_is_past_its_retention_workers_are_looked_at_when_it_is_time() {
-        let mut upkeep = upkeep();
-        asked(&mut upkeep, Moment::ZERO);
-        upkeep.done(Duty::Prune, MORE);
-        for batch in 1..50 {
-            let now = Duration::from_millis(100 * batch);
-            assert_eq!(upkeep.next(now), Some(Duty::Prune));
-            upkeep.done(Duty::Prune, MORE);
-            assert_eq!(upkeep.wake_at(), Moment::ZERO, "there is more to do");
+    fn silent(proof: ProofOfLife) -> WorkerSighting {
+        let card = WorkerCard {
+            id: WorkerId::from_random(7),
+            host: String::new(),
+            pid: 1,
+            version: String::new(),
+            queues: vec![],
+            types: vec![],
+            duties: Vec::new(),
+            slots: 0,
+            lease: LEASE,
+        };
+        WorkerSighting {
+            card,
+            since: Timestamp::EPOCH,
+            beats: 7,
+            expired: true,
+            silent_for: LEASE,
+            proof,
+            running: 1,
+            clock_ahead_micros: None,
         }
-        assert_eq!(upkeep.next(EVERY), Some(Duty::Look));
-        upkeep.sighted(&[], EVERY);
-        assert!(matches!(upkeep.next(EVERY), Some(Duty::Rescue(_))), "before all else");
-        assert_eq!([upkeep.next(EVERY), upkeep.next(EVERY)], [Some(Duty::Prune), Some(Duty::Sweep)]);
+    }
+
+    fn look(observer: &mut Observer, role: Role, proof: ProofOfLife, now: Moment) -> Option<usize> {
+        let workers = [silent(proof)];
+        match observer.next(&Ask::Look, &Answer::Workers(&workers), role, now)? {
+            Ask::Rescue(request) => Some(request.silent.len()),
+            other => panic!("expected a rescue, got {other:?}"),
+        }
     }
 
     #[test]
-    fn sweeping_and_pruning_take_turns() {
-        let mut upkeep = upkeep();
-        assert_eq!(upkeep.next(Moment::ZERO), Some(Duty::Look));
-        for _ in 0..3 {
-            for duty in [Duty::Prune, Duty::Sweep] {
-                assert_eq!(upkeep.next(Moment::ZERO), Some(duty.clone()));
-                upkeep.done(duty, MORE);
-            }
+    fn one_that_stood_by_and_watched_declares_dead_at_its_first_look_as_leader() {
+        let mut observer = observer();
+        for seen in 0..6 {
+            assert_eq!(look(&mut observer, Role::StandBy, ProofOfLife::None, EVERY * seen), None);
         }
+        assert_eq!(look(&mut observer, Role::Leader, ProofOfLife::None, EVERY * 6), Some(1));
+        assert_eq!(look(&mut super::tests::observer(), Role::Leader, ProofOfLife::None, EVERY), Some(0));
+    }
+
+    #[test]
+    fn one_that_stands_by_takes_back_at_once_what_a_process_held_that_is_gone_for_certain() {
+        assert_eq!(look(&mut observer(), Role::StandBy, ProofOfLife::Gone, Moment::ZERO), Some(1));
+    }
+
+    #[test]
+    fn a_batch_is_followed_by_another_while_there_is_more() {
+        let mut observer = observer();
+        for asked in [Ask::Sweep, Ask::Prune] {
+            let done = |more| Answer::Done(BatchDone { changed: 500, more });
+            let next = observer.next(&asked, &done(true), Role::Leader, EVERY);
+            assert_eq!(next, Some(asked.clone()));
+            assert_eq!(observer.next(&asked, &done(false), Role::Leader, EVERY), None);
+        }
+        let left = Rescued { more: true, ..Rescued::default() };
+        let asked = Ask::Rescue(observer.rescue_of(Vec::new()));
+        assert_eq!(observer.next(&asked, &Answer::Rescued(&left), Role::Leader, EVERY), Some(asked));
     }
 }

@@ -8,17 +8,20 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::JoinHandle;
+use windlass_core::clock::Clock;
 use windlass_core::engine::Engine;
 use windlass_core::error::EngineError;
 use windlass_core::limits::SETTLE_BATCH_MAX;
 use windlass_core::settle::Settlement;
-use windlass_core::worker::{Beat, Heartbeat, WorkerCard, WorkerId};
+use windlass_core::worker::{Beat, Heartbeat, Pulse, WorkerCard, WorkerId};
+use windlass_engines::clock::SystemClock;
 
 use super::controls::Controls;
 use super::heart::{Heart, HeartEffect};
 use super::options::WorkerOptions;
 use super::pool::{Event, Trouble};
 use super::stop_requests;
+use crate::duties::mailbox::{HeardPulse, Mailbox};
 use crate::{random, store};
 
 /// The thread looks at deadlines and the runtime this often.
@@ -50,6 +53,11 @@ impl Identity {
 
     pub(crate) fn worker(&self) -> WorkerId {
         self.card.id
+    }
+
+    /// In which store.
+    pub(crate) fn engine(&self) -> &Arc<dyn Engine> {
+        &self.engine
     }
 
     /// Registers under a new identity, however long it takes, unless the worker is stopped meanwhile.
@@ -135,6 +143,7 @@ impl HeartThread {
         controls: Arc<Controls>,
         pools: Vec<mpsc::Sender<Event>>,
         options: &WorkerOptions,
+        duties: Mailbox,
     ) -> Self {
         let handle = HeartHandle::default();
         let (ended, end) = oneshot::channel();
@@ -149,6 +158,7 @@ impl HeartThread {
             lease: options.lease,
             every: options.heartbeat_every,
             stop_requests: None,
+            duties,
         };
         std::thread::Builder::new()
             .name("windlass-heart".to_owned())
@@ -195,6 +205,8 @@ struct Body {
     every: Duration,
     /// Hands on requests to stop, for the present identity.
     stop_requests: Option<JoinHandle<()>>,
+    /// Who hears how many others there are.
+    duties: Mailbox,
 }
 
 impl Body {
@@ -207,6 +219,8 @@ impl Body {
 
     async fn run(mut self) {
         let mut heart = Heart::new(self.lease, self.every, self.started.elapsed());
+        // The first one at once: its answer says how many others there are, for which duties wait.
+        heart.beat_by(self.started.elapsed(), Duration::ZERO);
         self.hand_on_stop_requests();
         while !self.handle.is_stopped() {
             for effect in heart.effects(self.started.elapsed()) {
@@ -251,6 +265,7 @@ impl Body {
                 tracing::warn!("this worker was declared dead; starting over under another identity");
                 if let Some(worker) = self.identity.start_over(&self.handle).await {
                     *heart = Heart::new(self.lease, self.every, self.started.elapsed());
+                    heart.beat_by(self.started.elapsed(), Duration::ZERO);
                     self.hand_on_stop_requests();
                     self.tell(|| Event::Reborn(worker));
                 }
@@ -273,20 +288,33 @@ impl Body {
     async fn beat(&mut self, heart: &mut Heart) -> Result<Beat, Trouble> {
         let heartbeat = Heartbeat { worker: self.identity.worker(), lease: self.lease };
         let engine = Arc::clone(&self.identity.engine);
-        let call = store::call(&engine, |engine| async move { engine.extend(heartbeat).await });
+        let clock = SystemClock.now();
+        let call = store::call(&engine, |engine| async move { engine.pulse(heartbeat, clock).await });
         // When the next one is due, this one is as good as lost.
         let mut answer = std::pin::pin!(tokio::time::timeout(self.every, call));
         loop {
             let until_lease = heart.wake_at().saturating_sub(self.started.elapsed());
             tokio::select! {
                 biased;
-                answer = &mut answer => return answered(answer, self.every),
+                answer = &mut answer => {
+                    let pulse = answered(answer, self.every)?;
+                    self.hand_on_crowd(&pulse);
+                    return Ok(pulse.beat);
+                }
                 () = tokio::time::sleep(until_lease) => {
                     for effect in heart.effects(self.started.elapsed()) {
                         Box::pin(self.perform(effect, heart)).await;
                     }
                 }
             }
+        }
+    }
+
+    fn hand_on_crowd(&self, pulse: &Pulse) {
+        if pulse.beat != Beat::Dead {
+            let (crowd, store_now) = (pulse.crowd.clone(), pulse.now);
+            let worker = self.identity.worker();
+            self.duties.pulse(HeardPulse { worker, crowd, store_now, at: Instant::now() });
         }
     }
 
@@ -327,11 +355,11 @@ impl Body {
 
 /// What came of a heartbeat.
 fn answered(
-    answer: Result<Result<Beat, EngineError>, tokio::time::error::Elapsed>,
+    answer: Result<Result<Pulse, EngineError>, tokio::time::error::Elapsed>,
     within: Duration,
-) -> Result<Beat, Trouble> {
+) -> Result<Pulse, Trouble> {
     match answer {
-        Ok(Ok(beat)) => return Ok(beat),
+        Ok(Ok(pulse)) => return Ok(pulse),
         Ok(Err(error)) => tracing::warn!(%error, "a heartbeat failed"),
         Err(_) => tracing::warn!(?within, "a heartbeat was not answered in time"),
     }

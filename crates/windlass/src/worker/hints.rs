@@ -11,6 +11,7 @@ use windlass_core::names::QueueName;
 use super::controls::Controls;
 use super::heartbeat::HeartHandle;
 use super::pool::Event;
+use crate::duties::mailbox::Mailbox;
 
 /// What the engine says of some queues: that something may be claimable, or that nothing is due.
 pub(crate) struct HintFlag {
@@ -61,6 +62,7 @@ pub(crate) struct Listener {
     flags: Vec<Arc<HintFlag>>,
     controls: Arc<Controls>,
     heart: HeartHandle,
+    duties: Mailbox,
     /// A look at one of two stores says nothing of the other.
     has_one_store: bool,
 }
@@ -72,8 +74,10 @@ impl Listener {
         flags: Vec<Arc<HintFlag>>,
         controls: Arc<Controls>,
         heart: HeartHandle,
+        duties: Mailbox,
     ) -> Arc<Self> {
-        let listener = Arc::new(Self { flags, controls, heart, has_one_store: engine.spill().is_none() });
+        let listener =
+            Arc::new(Self { flags, controls, heart, duties, has_one_store: engine.spill().is_none() });
         engine.on_hint(Arc::<Self>::downgrade(&listener));
         listener
     }
@@ -90,10 +94,10 @@ impl HintListener for Listener {
                 self.flags.iter().for_each(|flag| flag.is_quiet(&queues));
             }
             Hint::Quiet(_) => {}
-            // Workers hold no leases.
-            Hint::Lease(_) => {}
+            Hint::Lease(duty) => self.duties.hint(duty),
             Hint::Any => {
                 self.flags.iter().for_each(|flag| flag.raise());
+                self.duties.hint_of_anything();
                 // Somebody else wrote, perhaps a request to stop one of our jobs: the heart's thread asks.
                 if !self.controls.is_empty() {
                     self.heart.hint();

@@ -18,6 +18,10 @@ use windlass_core::limits::CONCURRENCY_MAX;
 use windlass_core::worker::WorkerId;
 
 use crate::client::{Client, ClientOptions};
+use crate::duties::Duty;
+use crate::duties::mailbox::Mailbox;
+use crate::duties::prepare::{Prepared, check_options};
+use crate::duties::shell::DutiesThread;
 use crate::handler::{Handlers, HandlersError, Table};
 use crate::limits::Keeper;
 use crate::{random, store, upkeep};
@@ -65,8 +69,11 @@ pub struct Worker {
     shells: Vec<JoinHandle<()>>,
     /// Whether a pool ended without having settled everything.
     unsettled: bool,
-    /// Upkeep, if this process does it, the watch for other numbers of slots, and the keeper of limits.
-    duties: Vec<JoinHandle<()>>,
+    /// The watch for other numbers of slots, what the log says of the store, and the keeper of limits.
+    watches: Vec<JoinHandle<()>>,
+    /// Upkeep and other duties, if this process does them.
+    duties: Option<DutiesThread>,
+    mailbox: Mailbox,
     /// Taken only by dropping the worker.
     heart: Option<HeartThread>,
     /// Works on the spill, if the engine has one: with slots, a heart and an identity of its own, so that trouble with one
@@ -90,6 +97,7 @@ impl Worker {
         let table = handlers.finish()?;
         let plan = options.plan(&table)?;
         let limits = options.limits_with(&table);
+        check_options(&options, engine.info().duty_modes)?;
         declare(&engine, &plan, &table).await?;
         let client = Client::with_options(
             Arc::clone(&engine),
@@ -104,8 +112,10 @@ impl Worker {
             None => None,
         };
         sync_limits(&client).await;
-        let identity = Identity::register(Arc::clone(&engine), plan.card(random::worker_id())).await?;
-        let mut worker = Self::assemble(engine, client, table, &plan, identity, &options, &common);
+        let duties = prepare(&engine, &client, &table, &options, &options.duties);
+        let card = plan.card(random::worker_id(), duties.led());
+        let identity = Identity::register(Arc::clone(&engine), card).await?;
+        let mut worker = Self::assemble(client, table, &plan, identity, &options, &common, duties);
         worker.on_spill = on_spill;
         Ok(worker)
     }
@@ -121,19 +131,23 @@ impl Worker {
     ) -> Result<Self, StartError> {
         let client = client.on_spill(Arc::clone(&spill));
         sync_limits(&client).await;
-        let identity = Identity::register(Arc::clone(&spill), plan.card(random::worker_id())).await?;
-        Ok(Self::assemble(spill, client, table.clone(), plan, identity, options, common))
+        // What an application does for all, it does for the primary.
+        let duties = prepare(&spill, &client, table, options, &[]);
+        let card = plan.card(random::worker_id(), duties.led());
+        let identity = Identity::register(Arc::clone(&spill), card).await?;
+        Ok(Self::assemble(client, table.clone(), plan, identity, options, common, duties))
     }
 
     fn assemble(
-        engine: Arc<dyn Engine>,
         client: Client,
         table: Table,
         plan: &Plan,
         identity: Identity,
         options: &WorkerOptions,
         common: &Common,
+        duties: Prepared,
     ) -> Self {
+        let engine = Arc::clone(identity.engine());
         let parts = Parts {
             engine: Arc::clone(&engine),
             client: client.clone(),
@@ -146,8 +160,16 @@ impl Worker {
         let (inboxes, mut pools): (Vec<_>, Vec<_>) =
             plan.pools.iter().map(|settings| parts.pool(settings.clone())).unzip();
         let flags: Vec<_> = pools.iter().map(|shell| shell.hint_flag()).collect();
-        let heart = HeartThread::start(identity, Arc::clone(&parts.controls), inboxes.clone(), options);
-        let listener = Listener::start(&engine, flags, Arc::clone(&parts.controls), heart.handle());
+        let mailbox = duties.mailbox();
+        let heart = HeartThread::start(
+            identity,
+            Arc::clone(&parts.controls),
+            inboxes.clone(),
+            options,
+            mailbox.clone(),
+        );
+        let listener =
+            Listener::start(&engine, flags, Arc::clone(&parts.controls), heart.handle(), mailbox.clone());
         for shell in &mut pools {
             shell.watch_heart(heart.handle());
         }
@@ -162,18 +184,19 @@ impl Worker {
             options.sweep_every,
             plan.pools.iter().zip(inboxes.iter().cloned()),
         );
-        let upkeep =
-            options.upkeep.then(|| upkeep::shell::start(engine, options.sweep_every, options.crashes_max));
-        let types = parts.table.handlers.keys().cloned().collect();
-        let keeping = tokio::spawn(Keeper::new(Arc::clone(client.limits()), types).run());
-        let duties = upkeep.into_iter().chain([scaling, keeping]).collect();
+        let depth = options.upkeep.then(|| tokio::spawn(upkeep::depth::keep_looking(engine)));
+        let keeper = keeper(&client, &parts.table);
+        let keeper = if options.upkeep { keeper.beside_duty(mailbox.clone()) } else { keeper };
+        let watches = depth.into_iter().chain([scaling, tokio::spawn(keeper.run())]).collect();
         let watched = |shell: PoolShell| tokio::spawn(watch(shell.run(), alarm.clone()));
         Self {
-            client,
+            client: client.clone(),
             pools: inboxes,
             shells: pools.into_iter().map(watched).collect(),
             unsettled: false,
-            duties,
+            watches,
+            duties: duties.start(client.clone()),
+            mailbox,
             heart: Some(heart),
             on_spill: None,
             listener: Some(listener),
@@ -196,7 +219,13 @@ impl Worker {
 
     /// A handle with which others can stop this worker while somebody waits for its end.
     pub fn stopper(&self) -> Stopper {
-        Stopper { pools: self.all_pools(), grace: self.stop_grace, runtime: self.runtime.clone() }
+        let of_spill = self.on_spill.iter().map(|worker| worker.mailbox.clone());
+        Stopper {
+            pools: self.all_pools(),
+            duties: [self.mailbox.clone()].into_iter().chain(of_spill).collect(),
+            grace: self.stop_grace,
+            runtime: self.runtime.clone(),
+        }
     }
 
     /// Stops and waits until everything is settled, or until the grace and a few seconds have passed.
@@ -242,8 +271,11 @@ impl Worker {
         }
         // Before the keeper is ended: what it is about to tell the store must not be lost with it.
         let _ = tokio::time::timeout(FLUSH_GRACE, sync_limits(&self.client)).await;
-        self.duties.drain(..).for_each(|duty| duty.abort());
+        self.watches.drain(..).for_each(|watch| watch.abort());
         self.listener = None;
+        if let Some(mut duties) = self.duties.take() {
+            duties.stop().await;
+        }
         if let Some(heart) = &mut self.heart {
             leave(heart, &self.controls).await;
         }
@@ -253,7 +285,8 @@ impl Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        self.duties.drain(..).for_each(|duty| duty.abort());
+        self.watches.drain(..).for_each(|watch| watch.abort());
+        self.duties = None;
         let shells = std::mem::take(&mut self.shells);
         let Some(mut heart) = self.heart.take().filter(|_| !shells.is_empty()) else { return };
         self.stopper().stop_now();
@@ -321,18 +354,22 @@ async fn watch(pool: impl Future<Output = ()>, alarm: Alarm) {
 #[derive(Clone)]
 pub struct Stopper {
     pools: Vec<mpsc::Sender<Event>>,
+    duties: Vec<Mailbox>,
     grace: Duration,
     runtime: Handle,
 }
 
 impl Stopper {
-    /// No new claims; running handlers get the grace; what does not finish is given back without cost.
+    /// No new claims; running handlers get the grace; what does not finish is given back without cost. Duties are left to other
+    /// processes at once.
     pub fn stop(&self) {
+        self.duties.iter().for_each(Mailbox::stop);
         tell(&self.pools, &self.runtime, || Event::Stop { grace: self.grace });
     }
 
     /// No new claims; running handlers are ended at once and given back. For a second signal.
     pub fn stop_now(&self) {
+        self.duties.iter().for_each(Mailbox::stop);
         tell(&self.pools, &self.runtime, || Event::Stop { grace: Duration::ZERO });
     }
 }
@@ -384,6 +421,21 @@ impl Parts {
             Pool::new(settings, self.worker, self.common.quarantine.shared(), Box::new(random::claim_token));
         (inbox.clone(), PoolShell::new(pool, queues, self, events, inbox))
     }
+}
+
+/// What this process does for all on one store.
+fn prepare(
+    engine: &Arc<dyn Engine>,
+    client: &Client,
+    table: &Table,
+    options: &WorkerOptions,
+    own: &[Duty],
+) -> Prepared {
+    Prepared::new(engine, options, own, Some(keeper(client, table)))
+}
+
+fn keeper(client: &Client, table: &Table) -> Keeper {
+    Keeper::new(Arc::clone(client.limits()), table.handlers.keys().cloned().collect())
 }
 
 async fn declare(engine: &Arc<dyn Engine>, plan: &Plan, table: &Table) -> Result<(), EngineError> {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use windlass_core::job_type::TypeSpec;
 use windlass_core::limits::{CONCURRENCY_MAX, CRASHES_MAX, HEARTBEAT_EVERY, SWEEP_EVERY, WORKER_LEASE};
-use windlass_core::names::QueueName;
+use windlass_core::names::{DutyName, QueueName};
 use windlass_core::priority::PriorityLabels;
 use windlass_core::queue::QueueSpec;
 use windlass_core::worker::{WorkerCard, WorkerId};
@@ -12,6 +12,7 @@ use windlass_core::worker::{WorkerCard, WorkerId};
 use super::claim::Scope;
 use super::pool::PoolSettings;
 use crate::client::{EnqueueHook, declared_as};
+use crate::duties::{Duty, DutyMode, LeaseTiming};
 use crate::handler::Table;
 use crate::limits::{LimitOptions, LimitOptionsError};
 
@@ -49,8 +50,14 @@ pub struct WorkerOptions {
     pub stop_grace: Duration,
     /// Crashes after which a job is given up.
     pub crashes_max: u32,
-    /// Whether this process does upkeep. Some process must.
+    /// Whether this process does upkeep and other duties. Some process must.
     pub upkeep: bool,
+    /// Who does upkeep: whoever holds its leases, or every worker, each on its own.
+    pub upkeep_mode: DutyMode,
+    /// What else this process does for all, again and again; nothing if it does no upkeep.
+    pub duties: Vec<Duty>,
+    /// How leases of duties are kept. The same in all processes.
+    pub duty_leases: LeaseTiming,
 }
 
 impl Default for WorkerOptions {
@@ -69,6 +76,9 @@ impl Default for WorkerOptions {
             stop_grace: Duration::from_secs(25),
             crashes_max: CRASHES_MAX,
             upkeep: true,
+            upkeep_mode: DutyMode::Lease,
+            duties: Vec::new(),
+            duty_leases: LeaseTiming::default(),
         }
     }
 }
@@ -233,7 +243,12 @@ fn settings(queues: &[&QueueSpec], concurrency: u32, types: &[&TypeSpec]) -> Poo
 }
 
 /// What a worker with these pools says of itself.
-pub(crate) fn card(id: WorkerId, pools: &[PoolSettings], lease: Duration) -> WorkerCard {
+pub(crate) fn card(
+    id: WorkerId,
+    pools: &[PoolSettings],
+    duties: Vec<DutyName>,
+    lease: Duration,
+) -> WorkerCard {
     WorkerCard {
         id,
         host: host_name(),
@@ -241,14 +256,16 @@ pub(crate) fn card(id: WorkerId, pools: &[PoolSettings], lease: Duration) -> Wor
         version: env!("CARGO_PKG_VERSION").to_owned(),
         queues: pools.iter().flat_map(|pool| pool.scope.queues.clone()).collect(),
         types: pools.iter().flat_map(|pool| pool.scope.types.clone()).collect(),
-        duties: Vec::new(),
+        duties,
+        slots: pools.iter().fold(0, |slots, pool| slots.saturating_add(pool.concurrency)),
         lease,
     }
 }
 
 impl Plan {
-    pub(super) fn card(&self, id: WorkerId) -> WorkerCard {
-        card(id, &self.pools, self.lease)
+    /// `duties` are those that one process at a time does.
+    pub(super) fn card(&self, id: WorkerId, duties: Vec<DutyName>) -> WorkerCard {
+        card(id, &self.pools, duties, self.lease)
     }
 }
 

@@ -136,6 +136,7 @@ async fn park(worker: &TestWorker, gate: &str) {
         queues: vec![QueueName::parse("default").expect("it is a name")],
         types: vec![TypeName::parse("fetch").expect("it is a name")],
         duties: Vec::new(),
+        slots: 0,
         lease: SECOND,
     };
     engine.register(card.clone()).await.expect("it is new");

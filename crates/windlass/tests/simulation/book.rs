@@ -85,7 +85,7 @@ impl Book {
         let Ok(reply) = answer else { return self.broke("refused", format!("{call:?} got {answer:?}")) };
         match (call, reply) {
             (Call::Register(card), _) => self.saw_registration(card.id, at),
-            (Call::Extend(heartbeat), Reply::Beat(beat)) => self.saw_beat(heartbeat.worker, beat, at),
+            (Call::Pulse(heartbeat), Reply::Pulse(pulse)) => self.saw_beat(heartbeat.worker, &pulse.beat, at),
             (Call::Retire(worker), _) => self.saw_retire(*worker, at),
             (Call::Claim(request), Reply::Claimed(ClaimAnswer::Claimed { jobs, .. })) => {
                 self.saw_claim(request, jobs, at);

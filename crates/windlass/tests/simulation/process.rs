@@ -1,4 +1,4 @@
-//! One simulated worker process: the real pools, heart and upkeep, with this module in place of their shells. This
+//! One simulated worker process: the real pools, heart, duties and upkeep, with this module in place of their shells. This
 //! file says what goes in and comes out; the steps of a process are below it.
 
 mod booting;
@@ -10,14 +10,18 @@ mod ending;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use windlass::upkeep::Upkeep;
+use windlass::duties::board::{Board, BoardEvent};
+use windlass::upkeep::Observer;
 use windlass::worker::Moment;
 use windlass::worker::heart::Heart;
 use windlass::worker::pool::{Event, Pool, Trouble};
 use windlass::worker::settle::BatchNumber;
 use windlass_core::claim::{ClaimAnswer, ClaimToken, Claimed, Fence};
+use windlass_core::duty::runner::RunId;
 use windlass_core::engine::Hint;
 use windlass_core::error::EngineError;
+use windlass_core::lease::keeper::LeaseCall;
+use windlass_core::lease::{LeaseFence, Taking};
 use windlass_core::limits::CRASHES_MAX;
 use windlass_core::outcome::Outcome;
 use windlass_core::settle::{Settled, Settlement};
@@ -26,6 +30,7 @@ use windlass_core::worker::WorkerId;
 use crate::dice::Dice;
 use crate::plan::{self, BEAT_EVERY, LEASE, Pace, ProcessPlan, SWEEP_EVERY};
 use crate::store::{Answer, Call, Reply};
+use keeping::{Chore, Doing};
 
 /// A worker that cannot register, or register again, tries once a second.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -39,7 +44,10 @@ pub(crate) enum Part {
     Settle(usize, BatchNumber),
     Heart,
     StartOver,
-    Upkeep,
+    Chore(Chore, RunId),
+    Take(LeaseCall),
+    Renew(LeaseCall),
+    Release,
     Leave,
 }
 
@@ -101,8 +109,12 @@ pub(crate) struct Body {
     pub(crate) pools: Vec<Pool>,
     pub(crate) idle_since: Vec<Option<Duration>>,
     heart: Heart,
-    upkeep: Upkeep,
-    duty_under_way: bool,
+    /// There is none before the first sign of life was answered.
+    board: Option<Board>,
+    observer: Observer,
+    chores: BTreeMap<Chore, Doing>,
+    renewals: BTreeMap<LeaseCall, Vec<LeaseFence>>,
+    has_watched: bool,
     runs: BTreeMap<Fence, Run>,
     told: BTreeSet<Fence>,
     next_run: u64,
@@ -176,8 +188,11 @@ impl Body {
             pools: Vec::new(),
             idle_since: Vec::new(),
             heart: Heart::new(LEASE, BEAT_EVERY, Moment::ZERO),
-            upkeep: Upkeep::new(SWEEP_EVERY, CRASHES_MAX, Moment::ZERO),
-            duty_under_way: false,
+            board: None,
+            observer: Observer::new(SWEEP_EVERY, CRASHES_MAX),
+            chores: BTreeMap::new(),
+            renewals: BTreeMap::new(),
+            has_watched: false,
             runs: BTreeMap::new(),
             told: BTreeSet::new(),
             next_run: 0,
@@ -195,7 +210,7 @@ impl Body {
             Input::StartOver => self.register(Part::StartOver, plan, out),
             Input::RunEnds { fence, run, outcome } => self.run_ends(fence, run, outcome, now),
             Input::Hinted(hint) => self.hinted(&hint, plan, now, out),
-            Input::Stop { grace } => self.stop(grace, now),
+            Input::Stop { grace } => self.stop(grace, now, out),
         }
     }
 
@@ -215,7 +230,13 @@ impl Body {
             (Part::Heart, answer) => self.beaten(answer, now, plan, out),
             (Part::StartOver, Err(_)) => out.push(Wish::Later(AGAIN, Input::StartOver)),
             (Part::StartOver, Ok(_)) => self.started_over(now),
-            (Part::Upkeep, answer) => self.kept(answer, now),
+            (Part::Chore(chore, run), answer) => self.chore_answered(chore, run, answer, now, out),
+            (Part::Take(call), answer) => {
+                let answer = answer.map(taken);
+                self.tell_board(BoardEvent::Taken(call, answer), now, out);
+            }
+            (Part::Renew(call), answer) => self.leases_renewed(call, answer, now, out),
+            (Part::Release, _) => {}
             (Part::Leave, _) => out.push(Wish::Gone),
         }
     }
@@ -252,8 +273,8 @@ impl Body {
         if self.stage == Stage::Up {
             at = at.min(self.heart.wake_at());
         }
-        if !self.duty_under_way {
-            at = at.min(self.upkeep.wake_at().max(now));
+        if let Some(board) = &self.board {
+            at = at.min(board.wake_at().max(now));
         }
         if self.stage != Stage::Leaving && at < Moment::MAX {
             self.wake += 1;
@@ -272,6 +293,13 @@ fn claimed(reply: Reply) -> ClaimAnswer {
     match reply {
         Reply::Claimed(answer) => answer,
         other => panic!("expected the answer to a claim, got {other:?}"),
+    }
+}
+
+fn taken(reply: Reply) -> Vec<Taking> {
+    match reply {
+        Reply::Taken(answers) => answers,
+        other => panic!("expected the answer to a request for leases, got {other:?}"),
     }
 }
 

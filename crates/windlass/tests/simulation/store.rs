@@ -17,10 +17,11 @@ use windlass_core::engine::{Admin, Declaration, Engine, Hint, HintListener, Resc
 use windlass_core::enqueue::{EnqueueRequest, Enqueued};
 use windlass_core::error::EngineError;
 use windlass_core::job::JobId;
+use windlass_core::lease::{LeaseRelease, LeaseRequest, Leases, Renewal, Renewed, Taking};
 use windlass_core::limits::{LIST_PAGE_MAX, UPKEEP_BATCH_MAX};
 use windlass_core::names::QueueName;
 use windlass_core::settle::{Settled, Settlement};
-use windlass_core::worker::{Beat, Heartbeat, WorkerCard, WorkerId, WorkerSighting};
+use windlass_core::worker::{Heartbeat, Pulse, WorkerCard, WorkerId, WorkerSighting};
 
 use crate::dice::Dice;
 
@@ -32,7 +33,7 @@ pub(crate) const CALL_DEADLINE: Duration = Duration::from_secs(10);
 pub(crate) enum Call {
     Declare(Declaration),
     Register(WorkerCard),
-    Extend(Heartbeat),
+    Pulse(Heartbeat),
     Retire(WorkerId),
     Claim(ClaimRequest),
     Settle(Vec<Settlement>),
@@ -40,6 +41,9 @@ pub(crate) enum Call {
     Rescue(RescueRequest),
     Sweep,
     Prune,
+    TakeLeases(LeaseRequest),
+    RenewLeases(Vec<Renewal>),
+    ReleaseLeases(Vec<LeaseRelease>),
     Enqueue(EnqueueRequest),
     Cancel(JobId),
     Retry(JobId),
@@ -51,12 +55,14 @@ pub(crate) enum Call {
 #[derive(Debug, Clone)]
 pub(crate) enum Reply {
     Done,
-    Beat(Beat),
+    Pulse(Pulse),
     Claimed(ClaimAnswer),
     Settled(Vec<Settled>),
     Workers(Vec<WorkerSighting>),
     Rescued(Rescued),
     Swept(BatchDone),
+    Taken(Vec<Taking>),
+    Renewed(Vec<Renewed>),
     Enqueued(Vec<Enqueued>),
     Cancelled(CancelAnswer),
     Retried(RetryAnswer),
@@ -156,7 +162,7 @@ impl Store {
         match call {
             Call::Declare(declaration) => ready(engine.declare(declaration)).map(|()| Reply::Done),
             Call::Register(card) => ready(engine.register(card)).map(|()| Reply::Done),
-            Call::Extend(heartbeat) => ready(engine.extend(heartbeat)).map(Reply::Beat),
+            Call::Pulse(heartbeat) => ready(engine.pulse(heartbeat, self.now())).map(Reply::Pulse),
             Call::Retire(worker) => ready(engine.retire(worker)).map(|()| Reply::Done),
             Call::Claim(request) => ready(engine.claim(request)).map(Reply::Claimed),
             Call::Settle(batch) => ready(engine.settle(batch)).map(Reply::Settled),
@@ -164,6 +170,9 @@ impl Store {
             Call::Rescue(request) => ready(engine.rescue(request)).map(Reply::Rescued),
             Call::Sweep => ready(engine.sweep(UPKEEP_BATCH_MAX)).map(Reply::Swept),
             Call::Prune => ready(engine.prune(UPKEEP_BATCH_MAX)).map(Reply::Swept),
+            Call::TakeLeases(request) => ready(engine.take_leases(&request)).map(Reply::Taken),
+            Call::RenewLeases(renewals) => ready(engine.renew_leases(&renewals)).map(Reply::Renewed),
+            Call::ReleaseLeases(releases) => ready(engine.release_leases(&releases)).map(|_| Reply::Done),
             Call::Enqueue(request) => ready(engine.enqueue(request)).map(Reply::Enqueued),
             Call::Cancel(job) => ready(engine.cancel(job, "an operator said so")).map(Reply::Cancelled),
             Call::Retry(job) => ready(engine.retry(job)).map(Reply::Retried),

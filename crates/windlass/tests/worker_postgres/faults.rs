@@ -11,6 +11,7 @@ use windlass::core::admin::AttemptEnding;
 use windlass::core::engine::Engine;
 use windlass::core::job::JobId;
 use windlass::core::worker::WorkerSighting;
+use windlass::duties::LeaseTiming;
 use windlass::postgres::{PostgresEngine, PostgresOptions};
 use windlass::{Client, EnqueueError, Worker, WorkerOptions};
 use windlass_conformance::history::{Event, FaultKind, Rules, Uid, check, dump};
@@ -42,7 +43,13 @@ const CUTS: usize = 25;
 const FREEZES_MAX: usize = 20;
 
 fn options(lease: Duration) -> WorkerOptions {
-    WorkerOptions { lease, heartbeat_every: lease / 5, sweep_every: lease / 5, ..WorkerOptions::default() }
+    WorkerOptions {
+        lease,
+        heartbeat_every: lease / 5,
+        sweep_every: lease / 5,
+        duty_leases: LeaseTiming { heartbeat: lease / 5, expiry: lease },
+        ..WorkerOptions::default()
+    }
 }
 
 async fn open(url: &str) -> Arc<dyn Engine> {

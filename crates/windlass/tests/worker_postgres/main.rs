@@ -9,6 +9,8 @@ use windlass::postgres::{PostgresEngine, PostgresOptions};
 mod bench;
 #[path = "../worker/cancelling.rs"]
 mod cancelling;
+#[path = "../worker/duties.rs"]
+mod duties;
 #[path = "../worker/ending.rs"]
 mod ending;
 #[path = "../worker/enqueueing.rs"]
@@ -27,6 +29,7 @@ mod other_programs;
 mod completing;
 mod idle;
 mod looks;
+mod shared_duties;
 
 /// An engine for one test, in a schema of its own.
 fn fresh_engine() -> Arc<dyn Engine> {

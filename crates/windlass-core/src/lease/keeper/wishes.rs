@@ -54,6 +54,11 @@ impl LeaseKeeper {
         self.crowds.of_duty(duty).is_alone()
     }
 
+    /// Whether this process looks as soon as the lease of a duty could have expired, as far as is known.
+    pub fn stands_by(&self, duty: &DutyName) -> bool {
+        self.crowds.of_duty(duty).stands_by()
+    }
+
     /// Stops all duties and gives all leases back: those that this process holds, and those that may have come of a request
     /// without an answer. Nothing is wanted any more. What is told to have been granted after this is given back then.
     pub fn stop(&mut self) -> Vec<LeaseEffect> {

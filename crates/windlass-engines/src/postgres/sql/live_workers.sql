@@ -7,5 +7,5 @@ SELECT coalesce($1::timestamptz, now()), w.id, w.host, w.pid, w.version, w.queue
     w.seen_at, w.expires_at, w.beats,
     (coalesce((SELECT sum(c.held) FROM windlass.claims c WHERE c.worker = w.id AND c.jobs IS NOT NULL), 0)
         - coalesce((SELECT e.jobs FROM ended e WHERE e.worker = w.id), 0))::bigint,
-    w.duties
+    w.duties, w.slots, w.clock_ahead_micros
 FROM windlass.workers w WHERE w.died IS NULL ORDER BY w.id;

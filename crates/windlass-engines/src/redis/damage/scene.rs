@@ -69,6 +69,7 @@ pub(super) fn card(id: WorkerId, types: Vec<TypeName>) -> WorkerCard {
         queues: vec![queue()],
         types,
         duties: Vec::new(),
+        slots: 0,
         lease: Duration::from_secs(30),
     }
 }

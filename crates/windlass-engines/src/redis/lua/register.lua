@@ -1,7 +1,9 @@
 -- register: lets a worker in, and lets through what waited for its handlers.
--- ARGV worker, its lease in microseconds, its card as JSON, its queues and its types (a line each), number of gates, gates
+-- ARGV worker, its lease in microseconds, its card as JSON, its queues, its types and its duties (a line each), its place,
+--      number of gates, gates
 -- answers {'1', '1' if more jobs may wait for its handlers, or ''}, or {''} if the worker is known already
 local worker, lease, card, queues, types = arg(), number_arg(), arg(), arg(), arg()
+local duties, place = arg(), number_arg()
 local row = key('worker:') .. worker
 if redis.call('EXISTS', row) == 1 then
   return answer({''})
@@ -11,7 +13,9 @@ for i = 1, number_arg() do
   gates[i] = arg()
 end
 write('HSET', row, 'card', card, 'queues', queues, 'types', types, 'since', NOW_DIGITS, 'beats', 0,
-  'last_beat', NOW_DIGITS, 'expires', digits(NOW + lease))
+  'last_beat', NOW_DIGITS, 'expires', digits(NOW + lease), 'duties', duties, 'place', digits(place), 'hearing',
+  digits(math.floor(lease / 2)))
+hear(worker, duties, place, math.floor(lease / 2))
 write('SADD', key('workers'), worker)
 write('HSET', key('layout'), 'arrivals', digits(ARRIVALS + 1))
 

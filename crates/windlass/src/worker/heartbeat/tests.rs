@@ -19,9 +19,9 @@ const LONG: Duration = Duration::from_secs(3600);
 /// A heart that beats fast, for one pool. Its worker was registered before the store's trouble started.
 fn heart(store: Stub, lease: Duration, inbox: &mpsc::Sender<Event>) -> HeartThread {
     let options = WorkerOptions { lease, heartbeat_every: MILLI * 30, ..WorkerOptions::default() };
-    let card = card(random::worker_id(), &[], options.lease);
+    let card = card(random::worker_id(), &[], Vec::new(), options.lease);
     let identity = Identity { engine: Arc::new(store), card };
-    HeartThread::start(identity, Arc::default(), vec![inbox.clone()], &options)
+    HeartThread::start(identity, Arc::default(), vec![inbox.clone()], &options, Mailbox::default())
 }
 
 async fn soon<T>(what: impl Future<Output = T>) -> T {
@@ -89,8 +89,9 @@ async fn after_a_hint_the_heart_asks_which_jobs_are_to_stop_and_hands_it_on() {
     let controls = Arc::new(Controls::default());
     let (job, store, _) = asked_to_stop(&controls);
     let options = WorkerOptions::default();
-    let identity = Identity { engine: Arc::new(store), card: card(random::worker_id(), &[], options.lease) };
-    let heart = HeartThread::start(identity, controls, vec![inbox], &options);
+    let identity =
+        Identity { engine: Arc::new(store), card: card(random::worker_id(), &[], Vec::new(), options.lease) };
+    let heart = HeartThread::start(identity, controls, vec![inbox], &options, Mailbox::default());
     heart.handle().hint();
     soon(job.cancelled()).await;
 }

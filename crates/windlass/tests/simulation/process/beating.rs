@@ -15,7 +15,7 @@ impl Body {
             match effect {
                 HeartEffect::Beat => {
                     let heartbeat = Heartbeat { worker: self.worker, lease: LEASE };
-                    out.push(Wish::Send(Part::Heart, Call::Extend(heartbeat)));
+                    out.push(Wish::Send(Part::Heart, Call::Pulse(heartbeat)));
                 }
                 HeartEffect::LeaseRanOut => self.tell_all(|| Event::LeaseRanOut, now),
                 HeartEffect::Cancel(_) | HeartEffect::Died => {}
@@ -28,7 +28,10 @@ impl Body {
             out.push(Wish::BeatFailed(self.worker));
         }
         let answer = answer.map_err(|_| Trouble::Unknown).map(|reply| match reply {
-            Reply::Beat(beat) => beat,
+            Reply::Pulse(pulse) => {
+                self.heard_crowd(&pulse, now, out);
+                pulse.beat
+            }
             other => panic!("expected the answer to a heartbeat, got {other:?}"),
         });
         match self.heart.answered(answer, now) {

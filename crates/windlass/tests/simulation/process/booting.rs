@@ -1,17 +1,18 @@
 //! A process comes up: it declares, registers, and starts over when it was declared dead.
 
-use windlass::upkeep::Upkeep;
+use std::time::Duration;
+
 use windlass::worker::Moment;
 use windlass::worker::heart::Heart;
 use windlass::worker::pool::{Event, Pool};
 use windlass::worker::quarantine::Quarantine;
 use windlass_core::claim::ClaimToken;
-use windlass_core::limits::CRASHES_MAX;
 use windlass_core::worker::{WorkerCard, WorkerId};
 
+use super::keeping::Chore;
 use super::{Body, Part, Stage, Wish};
 use crate::dice::Dice;
-use crate::plan::{BEAT_EVERY, LEASE, ProcessPlan, SWEEP_EVERY};
+use crate::plan::{BEAT_EVERY, LEASE, ProcessPlan};
 use crate::store::Call;
 
 impl Body {
@@ -25,7 +26,8 @@ impl Body {
             version: String::new(),
             queues: plan.queues.clone(),
             types: plan.types.clone(),
-            duties: Vec::new(),
+            duties: Chore::led(),
+            slots: 0,
             lease: LEASE,
         };
         out.push(Wish::Send(part, Call::Register(card)));
@@ -34,7 +36,7 @@ impl Body {
     pub(super) fn come_up(&mut self, now: Moment, plan: &ProcessPlan) {
         self.stage = Stage::Up;
         self.heart = Heart::new(LEASE, BEAT_EVERY, now);
-        self.upkeep = Upkeep::new(SWEEP_EVERY, CRASHES_MAX, now);
+        self.heart.beat_by(now, Duration::ZERO);
         let quarantine = Quarantine::default();
         let worker = self.worker;
         self.pools = plan
@@ -55,6 +57,7 @@ impl Body {
     pub(super) fn started_over(&mut self, now: Moment) {
         self.stage = Stage::Up;
         self.heart = Heart::new(LEASE, BEAT_EVERY, now);
+        self.heart.beat_by(now, Duration::ZERO);
         let worker = self.worker;
         self.tell_all(|| Event::Reborn(worker), now);
     }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use windlass::duties::board::BoardEvent;
 use windlass::worker::Moment;
 use windlass::worker::pool::{Event, Pool};
 
@@ -12,10 +13,11 @@ use crate::store::Call;
 const FLUSH_GRACE: Duration = Duration::from_secs(5);
 
 impl Body {
-    pub(super) fn stop(&mut self, grace: Duration, now: Moment) {
+    pub(super) fn stop(&mut self, grace: Duration, now: Moment, out: &mut Vec<Wish>) {
         if self.stop_by.is_none() && self.stage == Stage::Up {
             self.stop_by = Some(now + grace + FLUSH_GRACE);
             self.tell_all(|| Event::Stop { grace }, now);
+            self.tell_board(BoardEvent::Stop, now, out);
         }
     }
 

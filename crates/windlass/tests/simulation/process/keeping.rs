@@ -1,35 +1,180 @@
-//! Its upkeep: one duty at a time.
+//! Its duties: the real board decides which of them it does; each is done one question after another.
 
-use windlass::upkeep::Duty;
+use windlass::duties::board::{Begin, Board, BoardEffect, BoardEvent, Entry, RunReport};
+use windlass::duties::{DutyMode, DutySpec, LeaseTiming};
+use windlass::upkeep::{Answer as Heard, Ask, Role};
 use windlass::worker::Moment;
+use windlass_core::duty::runner::RunId;
+use windlass_core::lease::TermId;
+use windlass_core::lease::keeper::LeaseCall;
+use windlass_core::names::DutyName;
+use windlass_core::worker::{Beat, Pulse};
 
 use super::{Body, Part, Wish};
+use crate::plan::SWEEP_EVERY;
 use crate::store::{Answer, Call, Reply};
 
+/// A duty that the simulated processes have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Chore {
+    Rescue,
+    Sweep,
+    Prune,
+    Watch,
+}
+
+/// A run of one, and what it has asked.
+pub(super) struct Doing {
+    run: RunId,
+    asked: Ask,
+    role: Role,
+}
+
+impl Chore {
+    const ALL: [Self; 4] = [Self::Rescue, Self::Sweep, Self::Prune, Self::Watch];
+
+    /// Those that one process at a time does.
+    pub(super) fn led() -> Vec<DutyName> {
+        [Self::Rescue, Self::Sweep, Self::Prune].map(Self::name).to_vec()
+    }
+
+    fn name(self) -> DutyName {
+        let name = match self {
+            Self::Rescue => "rescue",
+            Self::Sweep => "sweep",
+            Self::Prune => "prune",
+            Self::Watch => "watch",
+        };
+        DutyName::parse(name).expect("they are plain names")
+    }
+
+    fn entry(self) -> Entry {
+        let mode = if self == Self::Watch { DutyMode::EveryWorker } else { DutyMode::Lease };
+        let interval = if self == Self::Prune { SWEEP_EVERY * 12 } else { SWEEP_EVERY };
+        Entry { spec: DutySpec { name: self.name(), interval, mode, rotation: None }, at_once: true }
+    }
+
+    fn first(self) -> Ask {
+        match self {
+            Self::Rescue | Self::Watch => Ask::Look,
+            Self::Sweep => Ask::Sweep,
+            Self::Prune => Ask::Prune,
+        }
+    }
+}
+
 impl Body {
-    pub(super) fn do_duties(&mut self, now: Moment, out: &mut Vec<Wish>) {
-        if self.duty_under_way {
+    pub(super) fn heard_crowd(&mut self, pulse: &Pulse, now: Moment, out: &mut Vec<Wish>) {
+        if pulse.beat == Beat::Dead {
             return;
         }
-        if let Some(duty) = self.upkeep.next(now) {
-            self.duty_under_way = true;
-            let call = match duty {
-                Duty::Look => Call::Look,
-                Duty::Rescue(request) => Call::Rescue(request),
-                Duty::Sweep => Call::Sweep,
-                Duty::Prune => Call::Prune,
-            };
-            out.push(Wish::Send(Part::Upkeep, call));
+        let (worker, crowd, store_now) = (self.worker, pulse.crowd.clone(), pulse.now);
+        if self.board.is_some() {
+            self.tell_board(BoardEvent::Pulse { worker, crowd, store_now }, now, out);
+        } else {
+            let entries = Chore::ALL.map(Chore::entry).to_vec();
+            self.board = Some(Board::new(worker, entries, LeaseTiming::default(), crowd, store_now, now));
         }
     }
 
-    pub(super) fn kept(&mut self, answer: Answer, now: Moment) {
-        self.duty_under_way = false;
-        match answer {
-            Ok(Reply::Workers(workers)) => self.upkeep.sighted(&workers, now),
-            Ok(Reply::Rescued(rescued)) => self.upkeep.rescued(&rescued),
-            Ok(Reply::Swept(done)) => self.upkeep.done(Duty::Sweep, done),
-            _ => {}
+    pub(super) fn tell_board(&mut self, event: BoardEvent, now: Moment, out: &mut Vec<Wish>) {
+        let Some(board) = &mut self.board else { return };
+        for effect in board.on(event, now) {
+            self.perform_duty(effect, now, out);
         }
+    }
+
+    pub(super) fn do_duties(&mut self, now: Moment, out: &mut Vec<Wish>) {
+        let fresh = TermId::from_random(self.dice.bits128());
+        let Some(board) = &mut self.board else { return };
+        for effect in board.effects(now, fresh) {
+            self.perform_duty(effect, now, out);
+        }
+    }
+
+    fn perform_duty(&mut self, effect: BoardEffect, now: Moment, out: &mut Vec<Wish>) {
+        match effect {
+            BoardEffect::Take(call, request) => {
+                out.push(Wish::Send(Part::Take(call), Call::TakeLeases(request)));
+            }
+            BoardEffect::Renew(call, renewals) => {
+                let leases = renewals.iter().map(|renewal| renewal.lease.clone()).collect();
+                self.renewals.insert(call, leases);
+                out.push(Wish::Send(Part::Renew(call), Call::RenewLeases(renewals)));
+            }
+            BoardEffect::Release(releases) => {
+                out.push(Wish::Send(Part::Release, Call::ReleaseLeases(releases)));
+            }
+            BoardEffect::Begin(begin) => self.begin_chore(&begin, now, out),
+            // A run looks whether it should stop before it asks the next question.
+            BoardEffect::StopRun(..) => {}
+            BoardEffect::Alert(alert) => out.push(Wish::Broke("duty alert", format!("{alert:?}"))),
+            BoardEffect::Lock(..) | BoardEffect::Unlock(..) => unreachable!("no duty has a lock"),
+        }
+    }
+
+    /// Who neither leads nor stands by watches once, when it starts.
+    fn begin_chore(&mut self, begin: &Begin, now: Moment, out: &mut Vec<Wish>) {
+        let chore = Chore::ALL.into_iter().find(|chore| chore.name() == begin.duty);
+        let chore = chore.expect("only these are on the board");
+        let rescue = Chore::Rescue.name();
+        let watches =
+            self.board.as_ref().is_some_and(|board| board.stands_by(&rescue) && !board.leads(&rescue, now));
+        if chore == Chore::Watch && self.has_watched && !watches {
+            self.tell_board(BoardEvent::Ended(begin.duty.clone(), begin.run, RunReport::default()), now, out);
+            return;
+        }
+        self.has_watched |= chore == Chore::Watch;
+        let role = if chore == Chore::Watch { Role::StandBy } else { Role::Leader };
+        self.ask(chore, Doing { run: begin.run, asked: chore.first(), role }, out);
+    }
+
+    fn ask(&mut self, chore: Chore, doing: Doing, out: &mut Vec<Wish>) {
+        let call = match doing.asked.clone() {
+            Ask::Look => Call::Look,
+            Ask::Rescue(request) => Call::Rescue(request),
+            Ask::Sweep => Call::Sweep,
+            Ask::Prune => Call::Prune,
+        };
+        out.push(Wish::Send(Part::Chore(chore, doing.run), call));
+        self.chores.insert(chore, doing);
+    }
+
+    pub(super) fn chore_answered(
+        &mut self,
+        chore: Chore,
+        run: RunId,
+        answer: Answer,
+        now: Moment,
+        out: &mut Vec<Wish>,
+    ) {
+        let Some(doing) = self.chores.remove(&chore).filter(|doing| doing.run == run) else { return };
+        let heard = match &answer {
+            Ok(Reply::Workers(workers)) => Some(Heard::Workers(workers)),
+            Ok(Reply::Rescued(rescued)) => Some(Heard::Rescued(rescued)),
+            Ok(Reply::Swept(done)) => Some(Heard::Done(*done)),
+            _ => None,
+        };
+        let next = heard.and_then(|heard| self.observer.next(&doing.asked, &heard, doing.role, now));
+        // A leader that is none any more may have sent its question before: two at once must do no harm.
+        match next {
+            Some(asked) => self.ask(chore, Doing { asked, ..doing }, out),
+            None => self.tell_board(BoardEvent::Ended(chore.name(), run, RunReport::default()), now, out),
+        }
+    }
+
+    pub(super) fn leases_renewed(
+        &mut self,
+        call: LeaseCall,
+        answer: Answer,
+        now: Moment,
+        out: &mut Vec<Wish>,
+    ) {
+        let leases = self.renewals.remove(&call).unwrap_or_default();
+        let answer = answer.map(|reply| match reply {
+            Reply::Renewed(answers) => leases.into_iter().zip(answers).collect(),
+            other => panic!("expected the answer to renewals, got {other:?}"),
+        });
+        self.tell_board(BoardEvent::Renewed(call, answer), now, out);
     }
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use windlass::duties::board::BoardEvent;
 use windlass::worker::Moment;
 use windlass::worker::pool::{Effect, Event};
 use windlass_core::claim::{Claimed, Fence};
@@ -115,8 +116,12 @@ impl Body {
                 }
             }
             Hint::Cancel(fence) => self.cancel(*fence, out),
-            Hint::Lease(_) | Hint::Quiet(_) => {}
-            Hint::Any => self.tell_all(|| Event::Hint, now),
+            Hint::Lease(duty) => self.tell_board(BoardEvent::Hint(duty.clone()), now, out),
+            Hint::Quiet(_) => {}
+            Hint::Any => {
+                self.tell_all(|| Event::Hint, now);
+                self.tell_board(BoardEvent::HintOfAnything, now, out);
+            }
         }
     }
 

@@ -21,6 +21,7 @@ local function let_out(worker, release, most)
     end
     write('UNLINK', row, held, key('stops:') .. worker)
     write('SREM', key('workers'), worker)
+    no_longer_hear(worker, redis.call('HGET', row, 'duties'))
   end
   return #ids
 end

@@ -1,0 +1,430 @@
+//! What one process does about all its duties, without any I/O: events and the time go in, effects come out. It joins the
+//! [keeper](windlass_core::lease::keeper) of all leases of the process, the [locks](super::locks) of its session, and a
+//! [runner](windlass_core::duty::runner) for each duty, and keeps the notes of their runs.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+use windlass_core::clock::Timestamp;
+use windlass_core::duty::runner::{DutyEffect, DutyRunner, RunId};
+use windlass_core::duty::{DutyMode, DutySpec};
+use windlass_core::error::EngineError;
+use windlass_core::lease::crowd::{CrowdCount, Crowds};
+use windlass_core::lease::keeper::{LeaseCall, LeaseEffect, LeaseKeeper, LeaseTiming};
+use windlass_core::lease::{
+    DutyNotes, LeaseFence, LeaseMetadata, LeaseRelease, LeaseRequest, LockRequest, Renewal, Renewed, Taking,
+    TermId,
+};
+use windlass_core::names::DutyName;
+use windlass_core::worker::WorkerId;
+
+use super::alert::DutyAlert;
+use super::locks::{LockCall, LockEffect, Locks};
+use crate::worker::Moment;
+
+/// What happens to a board.
+#[derive(Debug)]
+pub enum BoardEvent {
+    /// The store answered a sign of life.
+    Pulse {
+        /// Under which identity.
+        worker: WorkerId,
+        /// Who else is heard.
+        crowd: CrowdCount,
+        /// The store's clock.
+        store_now: Timestamp,
+    },
+    /// A request for leases was answered, or not.
+    Taken(LeaseCall, Result<Vec<Taking>, EngineError>),
+    /// Renewals were answered, or not.
+    Renewed(LeaseCall, Result<Vec<(LeaseFence, Renewed)>, EngineError>),
+    /// A request for locks was answered, or not.
+    Locked(LockCall, Result<Vec<bool>, EngineError>),
+    /// A run is over, whatever became of it.
+    Ended(DutyName, RunId, RunReport),
+    /// The lease of a duty became free, or its holder was asked to give way.
+    Hint(DutyName),
+    /// Something changed in the store, perhaps a lease.
+    HintOfAnything,
+    /// This process ends: nothing is begun any more, and everything is given back.
+    Stop,
+}
+
+/// What became of a run.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct RunReport {
+    /// What it did.
+    pub items: u64,
+    /// Why it failed, if it did.
+    pub error: Option<String>,
+    /// What the duty keeps from now on, if that has changed.
+    pub kept: Option<Map<String, Value>>,
+}
+
+/// What the shell around a board is to do.
+#[derive(Debug, Clone, PartialEq)]
+pub enum BoardEffect {
+    /// Ask for leases; answer by [`BoardEvent::Taken`].
+    Take(LeaseCall, LeaseRequest),
+    /// Renew leases; answer by [`BoardEvent::Renewed`].
+    Renew(LeaseCall, Vec<Renewal>),
+    /// Give leases back; nobody waits for the answer.
+    Release(Vec<LeaseRelease>),
+    /// Ask for locks; answer by [`BoardEvent::Locked`].
+    Lock(LockCall, LockRequest),
+    /// Give locks back; nobody waits for the answer.
+    Unlock(WorkerId, Vec<DutyName>),
+    /// Begin a run; say by [`BoardEvent::Ended`] that it is over.
+    Begin(Begin),
+    /// Stop a run: the right to it is gone.
+    StopRun(DutyName, RunId),
+    /// Somebody should look at this.
+    Alert(DutyAlert),
+}
+
+/// A run that begins.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Begin {
+    /// Of which duty.
+    pub duty: DutyName,
+    /// Which.
+    pub run: RunId,
+    /// What its writes name; nothing in modes without one.
+    pub fence: Option<LeaseFence>,
+    /// What the duty keeps with its lease.
+    pub kept: Map<String, Value>,
+}
+
+/// A duty as it is put on a board.
+#[derive(Debug, Clone)]
+pub struct Entry {
+    /// What it is.
+    pub spec: DutySpec,
+    /// Whether a process that starts runs it at once where others would spread their first runs.
+    pub at_once: bool,
+}
+
+/// All duties of one process.
+#[derive(Debug)]
+pub struct Board {
+    worker: WorkerId,
+    keeper: LeaseKeeper,
+    locks: Locks,
+    duties: BTreeMap<DutyName, OnBoard>,
+    live: u32,
+    /// The store's clock, and when that was.
+    store_clock: (Timestamp, Moment),
+    has_stopped: bool,
+}
+
+#[derive(Debug)]
+struct OnBoard {
+    spec: DutySpec,
+    runner: DutyRunner,
+    notes: DutyNotes,
+    kept: Map<String, Value>,
+    began_at: Moment,
+}
+
+impl Board {
+    /// These duties from `now` on, in the crowd that was counted with this worker's first sign of life.
+    pub fn new(
+        worker: WorkerId,
+        entries: Vec<Entry>,
+        timing: LeaseTiming,
+        crowd: CrowdCount,
+        store_now: Timestamp,
+        now: Moment,
+    ) -> Self {
+        let live = crowd.live.max(1);
+        let crowds = Crowds::new(worker, crowd);
+        let seat = crowds.seat();
+        let of_mode = |mode: DutyMode| {
+            let named = entries.iter().filter(move |entry| entry.spec.mode == mode);
+            named.map(|entry| entry.spec.name.clone()).collect::<Vec<_>>()
+        };
+        let keeper = LeaseKeeper::new(of_mode(DutyMode::Lease), timing, crowds, now);
+        let locks = Locks::new(of_mode(DutyMode::AdvisoryLock), timing, seat, now);
+        let on_board = |entry: Entry| {
+            let seat = if entry.at_once { 0 } else { seat };
+            (entry.spec.name.clone(), OnBoard::new(entry.spec, seat, now))
+        };
+        let duties = entries.into_iter().map(on_board).collect();
+        let mut board =
+            Self { worker, keeper, locks, duties, live, store_clock: (store_now, now), has_stopped: false };
+        board.look_around();
+        board
+    }
+
+    /// Something happened.
+    pub fn on(&mut self, event: BoardEvent, now: Moment) -> Vec<BoardEffect> {
+        let mut out = Vec::new();
+        match event {
+            BoardEvent::Pulse { worker, crowd, store_now } => self.heard(worker, crowd, store_now, now),
+            BoardEvent::Taken(call, answer) => {
+                let effects = self.keeper.tried(call, answer, now);
+                self.of_leases(effects, now, &mut out);
+            }
+            BoardEvent::Renewed(call, answer) => {
+                let effects = self.keeper.renewed(call, answer, now);
+                self.of_leases(effects, now, &mut out);
+            }
+            BoardEvent::Locked(call, answer) => {
+                let effects = self.locks.answered(call, answer.ok(), now);
+                self.of_locks(effects, now, &mut out);
+            }
+            BoardEvent::Ended(duty, run, report) => self.ended(&duty, run, report, now, &mut out),
+            BoardEvent::Hint(duty) => self.keeper.hinted(&duty, now),
+            BoardEvent::HintOfAnything => self.keeper.hinted_of_anything(now),
+            BoardEvent::Stop => self.stop(now, &mut out),
+        }
+        out
+    }
+
+    /// What is to be done at `now`. `fresh` is a random id that was never used.
+    pub fn effects(&mut self, now: Moment, fresh: TermId) -> Vec<BoardEffect> {
+        let mut out = Vec::new();
+        let effects = self.keeper.effects(now, fresh);
+        self.of_leases(effects, now, &mut out);
+        let effects = self.locks.effects(self.worker, now);
+        self.of_locks(effects, now, &mut out);
+        let names: Vec<_> = self.duties.keys().cloned().collect();
+        for duty in names {
+            let effects = self.duties.get_mut(&duty).map(|on_board| on_board.runner.effects(now));
+            for effect in effects.into_iter().flatten() {
+                self.of_duty(&duty, effect, now, &mut out);
+            }
+        }
+        out
+    }
+
+    /// When something is due even if nothing happens.
+    pub fn wake_at(&self) -> Moment {
+        let runners = self.duties.values().map(|on_board| on_board.runner.wake_at()).min();
+        self.keeper.wake_at().min(self.locks.wake_at()).min(runners.unwrap_or(Moment::MAX))
+    }
+
+    /// The term in which this process may do a duty at `now`.
+    pub fn leads(&self, duty: &DutyName, now: Moment) -> bool {
+        self.keeper.term(duty, now).is_some() || self.locks.has(duty, now)
+    }
+
+    /// Whether this process takes a duty over as soon as its leader could be gone.
+    pub fn stands_by(&self, duty: &DutyName) -> bool {
+        self.keeper.stands_by(duty)
+    }
+
+    /// How many workers are heard that could do any duty, this one included.
+    pub fn live(&self) -> u32 {
+        self.live
+    }
+
+    /// Whether an answer is under way that may tell of a term. Who stops should hear it, if it comes soon.
+    pub fn is_waiting(&self) -> bool {
+        self.keeper.is_waiting()
+    }
+
+    /// Whether a run has not ended.
+    pub fn is_running(&self) -> bool {
+        self.duties.values().any(|on_board| on_board.runner.is_running())
+    }
+
+    fn heard(&mut self, worker: WorkerId, crowd: CrowdCount, store_now: Timestamp, now: Moment) {
+        (self.worker, self.live, self.store_clock) = (worker, crowd.live.max(1), (store_now, now));
+        self.keeper.saw(Crowds::new(worker, crowd), now);
+        self.look_around();
+    }
+
+    /// Leaders do not take turns where nobody else is.
+    fn look_around(&mut self) {
+        for (duty, on_board) in &mut self.duties {
+            on_board.runner.saw(self.keeper.is_alone(duty));
+        }
+    }
+
+    fn store_now(&self, now: Moment) -> Timestamp {
+        let (then, at) = self.store_clock;
+        then.plus(now.saturating_sub(at))
+    }
+
+    fn of_leases(&mut self, effects: Vec<LeaseEffect>, now: Moment, out: &mut Vec<BoardEffect>) {
+        for effect in effects {
+            match effect {
+                LeaseEffect::Start { lease, metadata } => self.leads_now(lease, metadata.as_ref(), now),
+                LeaseEffect::Stop(lease) => self.leads_no_longer(&lease.duty, now, out),
+                LeaseEffect::GiveWay(lease) => self.give_way(&lease.duty, now, out),
+                LeaseEffect::Renew { call, renewals } => out.push(BoardEffect::Renew(call, renewals)),
+                LeaseEffect::Try { call, id, duties } => {
+                    let request = LeaseRequest { worker: self.worker, id, duties };
+                    out.push(BoardEffect::Take(call, request));
+                }
+                LeaseEffect::Release(releases) => out.push(BoardEffect::Release(releases)),
+                LeaseEffect::Blocked { duty, lasting } => {
+                    out.push(BoardEffect::Alert(DutyAlert::Blocked { duty, lasting }));
+                }
+            }
+        }
+    }
+
+    fn of_locks(&mut self, effects: Vec<LockEffect>, now: Moment, out: &mut Vec<BoardEffect>) {
+        for effect in effects {
+            match effect {
+                LockEffect::Ask(call, request) => out.push(BoardEffect::Lock(call, request)),
+                LockEffect::Gained(duty) => {
+                    if let Some(on_board) = self.duties.get_mut(&duty) {
+                        on_board.runner.gained(None, None, now);
+                    }
+                }
+                LockEffect::Lost(duty) => self.leads_no_longer(&duty, now, out),
+                LockEffect::Unlock(duties) => out.push(BoardEffect::Unlock(self.worker, duties)),
+            }
+        }
+    }
+
+    fn of_duty(&mut self, duty: &DutyName, effect: DutyEffect, now: Moment, out: &mut Vec<BoardEffect>) {
+        match effect {
+            DutyEffect::Begin { run, fence } => self.begin(duty, run, fence, now, out),
+            DutyEffect::Stop(run) => out.push(BoardEffect::StopRun(duty.clone(), run)),
+            DutyEffect::Stuck(lasting) => {
+                let store_now = self.store_now(now);
+                if let Some(on_board) = self.duties.get_mut(duty) {
+                    on_board.notes.got_stuck(store_now);
+                }
+                out.push(BoardEffect::Alert(DutyAlert::Stuck { duty: duty.clone(), lasting }));
+            }
+            DutyEffect::GiveWay => self.give_way(duty, now, out),
+        }
+    }
+
+    fn leads_now(&mut self, lease: LeaseFence, metadata: Option<&LeaseMetadata>, now: Moment) {
+        let store_now = self.store_now(now);
+        let Some(on_board) = self.duties.get_mut(&lease.duty) else { return };
+        let began_ago = metadata.and_then(|metadata| {
+            on_board.take_over(metadata);
+            on_board.notes.began_ago(store_now)
+        });
+        on_board.runner.gained(Some(lease), began_ago, now);
+    }
+
+    /// A process whose run does not end wants no lease of that duty: it would only keep it from others.
+    fn leads_no_longer(&mut self, duty: &DutyName, now: Moment, out: &mut Vec<BoardEffect>) {
+        let Some(on_board) = self.duties.get_mut(duty) else { return };
+        if let Some(DutyEffect::Stop(run)) = on_board.runner.lost() {
+            out.push(BoardEffect::StopRun(duty.clone(), run));
+        }
+        if on_board.runner.is_running() {
+            self.locks.want(duty, false, now);
+            let effects = self.keeper.want(duty, false, now);
+            self.of_leases(effects, now, out);
+        }
+    }
+
+    fn give_way(&mut self, duty: &DutyName, now: Moment, out: &mut Vec<BoardEffect>) {
+        let metadata = self.duties.get(duty).and_then(OnBoard::metadata);
+        let effects = self.keeper.give_way(duty, metadata, now);
+        self.of_leases(effects, now, out);
+        let effects = self.locks.give_way(duty, now);
+        self.of_locks(effects, now, out);
+    }
+
+    fn begin(
+        &mut self,
+        duty: &DutyName,
+        run: RunId,
+        fence: Option<LeaseFence>,
+        now: Moment,
+        out: &mut Vec<BoardEffect>,
+    ) {
+        let store_now = self.store_now(now);
+        let Some(on_board) = self.duties.get_mut(duty) else { return };
+        on_board.began_at = now;
+        on_board.notes.began(store_now);
+        let kept = on_board.kept.clone();
+        out.push(BoardEffect::Begin(Begin { duty: duty.clone(), run, fence, kept }));
+        self.note(duty, now);
+    }
+
+    fn ended(
+        &mut self,
+        duty: &DutyName,
+        run: RunId,
+        report: RunReport,
+        now: Moment,
+        out: &mut Vec<BoardEffect>,
+    ) {
+        let store_now = self.store_now(now);
+        let Some(on_board) = self.duties.get_mut(duty) else { return };
+        on_board.ended(run, report, store_now, now);
+        self.note(duty, now);
+        if !self.has_stopped {
+            self.locks.want(duty, true, now);
+            let effects = self.keeper.want(duty, true, now);
+            self.of_leases(effects, now, out);
+        }
+    }
+
+    /// What a lease is to keep goes with its next renewal.
+    fn note(&mut self, duty: &DutyName, now: Moment) {
+        if let Some(metadata) = self.duties.get(duty).and_then(OnBoard::metadata) {
+            self.keeper.note(duty, metadata, now);
+        }
+    }
+
+    fn stop(&mut self, now: Moment, out: &mut Vec<BoardEffect>) {
+        self.has_stopped = true;
+        let effects = self.keeper.stop();
+        self.of_leases(effects, now, out);
+        let effects = self.locks.stop();
+        self.of_locks(effects, now, out);
+        for (duty, on_board) in &mut self.duties {
+            if let Some(DutyEffect::Stop(run)) = on_board.runner.lost() {
+                out.push(BoardEffect::StopRun(duty.clone(), run));
+            }
+        }
+    }
+}
+
+impl OnBoard {
+    fn new(spec: DutySpec, seat: u16, now: Moment) -> Self {
+        let runner = DutyRunner::new(spec.clone(), seat, now);
+        let mut on_board =
+            Self { spec, runner, notes: DutyNotes::default(), kept: Map::new(), began_at: now };
+        on_board.say_what_is_usual();
+        on_board
+    }
+
+    /// What the last leader noted goes on, under this process's own idea of how often the duty runs.
+    fn take_over(&mut self, metadata: &LeaseMetadata) {
+        (self.notes, self.kept) = (metadata.notes(), metadata.kept());
+        self.say_what_is_usual();
+    }
+
+    fn say_what_is_usual(&mut self) {
+        self.notes.every = Some(self.spec.interval);
+        self.notes.stuck_after = Some(self.spec.stuck_after());
+    }
+
+    fn ended(&mut self, run: RunId, report: RunReport, store_now: Timestamp, now: Moment) {
+        self.runner.ended(run, now);
+        let took: Duration = now.saturating_sub(self.began_at);
+        match &report.error {
+            None => self.notes.ended(Ok(report.items), took, store_now),
+            Some(error) => {
+                self.notes.items = self.notes.items.saturating_add(report.items);
+                self.notes.ended(Err(error), took, store_now);
+            }
+        }
+        if let Some(kept) = report.kept {
+            self.kept = kept;
+        }
+    }
+
+    /// What the duty keeps may be too much: then it keeps what it kept before.
+    fn metadata(&self) -> Option<LeaseMetadata> {
+        LeaseMetadata::of(&self.notes, &self.kept).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests;

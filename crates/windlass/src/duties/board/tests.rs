@@ -1,0 +1,243 @@
+use windlass_core::lease::Term;
+
+use super::*;
+
+const SECOND: Duration = Duration::from_secs(1);
+const START: Timestamp = Timestamp::from_micros(1_000_000_000_000);
+
+fn totals() -> DutyName {
+    DutyName::parse("totals").expect("a plain name")
+}
+
+fn spec(mode: DutyMode) -> DutySpec {
+    DutySpec { name: totals(), interval: SECOND * 10, mode, rotation: None }
+}
+
+/// One process among two that could do the same.
+struct Bench {
+    board: Board,
+    now: Moment,
+    fresh: u128,
+}
+
+impl Bench {
+    fn new(spec: DutySpec) -> Self {
+        let worker = WorkerId::from_random(1);
+        let entry = Entry { spec, at_once: true };
+        let timing = LeaseTiming::default();
+        let board = Board::new(worker, vec![entry], timing, two(), START, Moment::ZERO);
+        Self { board, now: Moment::ZERO, fresh: 0 }
+    }
+
+    fn due(&mut self) -> Vec<BoardEffect> {
+        self.fresh += 1;
+        self.board.effects(self.now, TermId::from_random(self.fresh))
+    }
+
+    fn at(&mut self, seconds: u32) -> Vec<BoardEffect> {
+        self.now = SECOND * seconds;
+        self.due()
+    }
+
+    fn tell(&mut self, event: BoardEvent) -> Vec<BoardEffect> {
+        self.board.on(event, self.now)
+    }
+
+    /// Asks for the lease, is granted it, and begins a run.
+    fn lead(&mut self, metadata: LeaseMetadata) -> (LeaseFence, Vec<BoardEffect>) {
+        let effects = self.due();
+        let [BoardEffect::Take(call, request)] = effects.as_slice() else { panic!("{effects:?}") };
+        let term = Term { fence: 7, id: request.id };
+        assert_eq!(self.tell(BoardEvent::Taken(*call, Ok(vec![Taking::Taken(term, metadata)]))), []);
+        (LeaseFence { duty: totals(), term }, self.due())
+    }
+
+    fn begin(&mut self) -> (LeaseFence, RunId) {
+        let (lease, effects) = self.lead(LeaseMetadata::default());
+        (lease.clone(), begun(&effects, Some(&lease)))
+    }
+
+    fn renew(&mut self, effects: &[BoardEffect], renewed: Renewed) -> (Vec<Renewal>, Vec<BoardEffect>) {
+        let renew = effects.iter().find_map(|effect| match effect {
+            BoardEffect::Renew(call, renewals) => Some((*call, renewals.clone())),
+            _ => None,
+        });
+        let (call, renewals) = renew.unwrap_or_else(|| panic!("expected a renewal, got {effects:?}"));
+        let answers = renewals.iter().map(|renewal| (renewal.lease.clone(), renewed)).collect();
+        let then = self.tell(BoardEvent::Renewed(call, Ok(answers)));
+        (renewals, then)
+    }
+}
+
+fn two() -> CrowdCount {
+    let count = windlass_core::lease::crowd::DutyCount { duty: totals(), able: 2, before: 0 };
+    CrowdCount { live: 2, duties: vec![count] }
+}
+
+fn begun(effects: &[BoardEffect], fence: Option<&LeaseFence>) -> RunId {
+    match effects {
+        [BoardEffect::Begin(begin)] => {
+            assert_eq!((&begin.duty, begin.fence.as_ref()), (&totals(), fence));
+            begin.run
+        }
+        other => panic!("expected a run to begin, got {other:?}"),
+    }
+}
+
+fn ended(run: RunId, items: u64) -> BoardEvent {
+    BoardEvent::Ended(totals(), run, RunReport { items, ..RunReport::default() })
+}
+
+#[test]
+fn a_leader_runs_the_duty_each_interval_and_notes_what_it_did_with_its_heartbeats() {
+    let mut bench = Bench::new(spec(DutyMode::Lease));
+    let (lease, run) = bench.begin();
+    assert!(bench.board.leads(&totals(), bench.now));
+    bench.now = SECOND;
+    assert_eq!(bench.tell(ended(run, 12)), []);
+    let effects = bench.at(2);
+    let (renewals, then) = bench.renew(&effects, Renewed::Kept);
+    let notes = renewals[0].metadata.as_ref().expect("it has run").notes();
+    assert_eq!((notes.runs, notes.items, notes.errors), (1, 12, 0));
+    assert_eq!((notes.last_run, notes.last_took), (Some(START.plus(SECOND)), Some(SECOND)));
+    assert_eq!((notes.every, notes.stuck_after), (Some(SECOND * 10), Some(SECOND * 300)));
+    assert_eq!(then, []);
+    for seconds in [4, 6, 8] {
+        let effects = bench.at(seconds);
+        let (renewals, _) = bench.renew(&effects, Renewed::Kept);
+        assert_eq!(renewals[0].metadata, None, "nothing new");
+    }
+    let effects = bench.at(10);
+    let (_, _) = bench.renew(&effects, Renewed::Kept);
+    begun(&effects[1..], Some(&lease));
+}
+
+#[test]
+fn a_run_that_fails_is_counted_and_what_the_duty_keeps_goes_on_to_the_next_leader() {
+    let mut bench = Bench::new(spec(DutyMode::Lease));
+    let (_, run) = bench.begin();
+    let kept: Map<_, _> = [("at".to_owned(), Value::from(5))].into_iter().collect();
+    let report = RunReport { items: 3, error: Some("no luck".to_owned()), kept: Some(kept.clone()) };
+    bench.tell(BoardEvent::Ended(totals(), run, report));
+    let effects = bench.at(2);
+    let (renewals, _) = bench.renew(&effects, Renewed::Kept);
+    let metadata = renewals[0].metadata.clone().expect("it has run");
+    let notes = metadata.notes();
+    assert_eq!((notes.items, notes.errors, notes.last_error.as_deref()), (3, 1, Some("no luck")));
+
+    let mut next = Bench::new(spec(DutyMode::Lease));
+    next.now = SECOND * 4;
+    let (lease, effects) = next.lead(metadata);
+    assert_eq!(effects, [], "the interval of the last leader goes on");
+    let effects = next.at(10);
+    next.renew(&effects, Renewed::Kept);
+    let begins = effects.iter().find_map(|effect| match effect {
+        BoardEffect::Begin(begin) => Some(begin.clone()),
+        _ => None,
+    });
+    let begin = begins.unwrap_or_else(|| panic!("{effects:?}"));
+    assert_eq!((begin.fence, begin.kept), (Some(lease), kept));
+}
+
+#[test]
+fn without_an_answer_a_leader_stops_at_its_local_deadline_and_wants_no_lease_while_its_run_goes_on() {
+    let mut bench = Bench::new(spec(DutyMode::Lease));
+    let (_, run) = bench.begin();
+    for seconds in 2..9 {
+        bench.at(seconds);
+        assert!(bench.board.leads(&totals(), bench.now), "after {seconds} s");
+    }
+    let effects = bench.at(9);
+    assert!(effects.contains(&BoardEffect::StopRun(totals(), run)), "{effects:?}");
+    assert!(!bench.board.leads(&totals(), bench.now));
+    let asks = |effects: &[BoardEffect]| effects.iter().any(|effect| matches!(effect, BoardEffect::Take(..)));
+    for seconds in 10..60 {
+        assert!(!asks(&bench.at(seconds)), "after {seconds} s");
+    }
+    bench.tell(ended(run, 0));
+    assert!(asks(&bench.at(61)), "now it could do it again");
+}
+
+#[test]
+fn a_leader_of_which_no_run_ends_raises_an_alert_says_so_in_the_lease_and_gives_way() {
+    let mut bench = Bench::new(spec(DutyMode::Lease));
+    let (lease, run) = bench.begin();
+    let mut seconds = 0;
+    let effects = loop {
+        seconds += 2;
+        let effects = bench.at(seconds);
+        if effects.iter().any(|effect| matches!(effect, BoardEffect::Alert(_))) {
+            break effects;
+        }
+        bench.renew(&effects, Renewed::Kept);
+    };
+    assert_eq!(seconds, 300, "five minutes, which is longer than three intervals");
+    let alert = BoardEffect::Alert(DutyAlert::Stuck { duty: totals(), lasting: SECOND * 300 });
+    assert!(effects.contains(&alert) && effects.contains(&BoardEffect::StopRun(totals(), run)));
+    let given_back = effects.iter().find_map(|effect| match effect {
+        BoardEffect::Release(releases) => releases.first().cloned(),
+        _ => None,
+    });
+    let given_back = given_back.expect("it gives way");
+    assert_eq!((given_back.duty, given_back.id), (totals(), lease.term.id));
+    let notes = given_back.metadata.expect("it says why").notes();
+    assert_eq!((notes.times_stuck, notes.last_stuck), (1, Some(START.plus(SECOND * 300))));
+    assert_eq!(notes.stuck_for(START.plus(SECOND * 301)), Some(SECOND * 301), "an outsider sees it, too");
+}
+
+#[test]
+fn who_is_asked_to_step_down_stops_its_run_and_gives_the_lease_back() {
+    let mut bench = Bench::new(spec(DutyMode::Lease));
+    let (lease, run) = bench.begin();
+    let effects = bench.at(2);
+    let (_, then) = bench.renew(&effects, Renewed::GiveWay);
+    assert!(then.contains(&BoardEffect::StopRun(totals(), run)), "{then:?}");
+    let releases =
+        |effect: &BoardEffect| matches!(effect, BoardEffect::Release(of) if of[0].id == lease.term.id);
+    assert!(then.iter().any(releases), "{then:?}");
+}
+
+#[test]
+fn a_stop_gives_everything_back_at_once_and_begins_nothing_more() {
+    let mut bench = Bench::new(spec(DutyMode::Lease));
+    let (lease, run) = bench.begin();
+    let effects = bench.tell(BoardEvent::Stop);
+    assert_eq!(effects[0], BoardEffect::StopRun(totals(), run));
+    let BoardEffect::Release(releases) = &effects[1] else { panic!("{effects:?}") };
+    assert_eq!((&releases[0].duty, releases[0].id), (&totals(), lease.term.id));
+    bench.tell(ended(run, 0));
+    assert!(!bench.board.is_running());
+    for seconds in 1..60 {
+        assert_eq!(bench.at(seconds), []);
+    }
+}
+
+#[test]
+fn what_every_worker_does_asks_nobody_and_has_no_fence() {
+    for mode in [DutyMode::EveryWorker, DutyMode::WorkStealing] {
+        let mut bench = Bench::new(spec(mode));
+        let run = begun(&bench.due(), None);
+        assert_eq!(bench.at(10), [], "one run at a time");
+        bench.tell(ended(run, 0));
+        begun(&bench.due(), None);
+    }
+}
+
+#[test]
+fn what_is_done_under_a_lock_begins_when_the_session_has_it_and_stops_when_it_has_not() {
+    let mut bench = Bench::new(spec(DutyMode::AdvisoryLock));
+    let lock = |effects: &[BoardEffect]| match effects {
+        [.., BoardEffect::Lock(call, request)] => {
+            assert_eq!(request.duties, [totals()]);
+            *call
+        }
+        other => panic!("expected a question for a lock, got {other:?}"),
+    };
+    let call = lock(&bench.due());
+    assert_eq!(bench.tell(BoardEvent::Locked(call, Ok(vec![true]))), []);
+    let run = begun(&bench.due(), None);
+    let call = lock(&bench.at(2));
+    let effects = bench.tell(BoardEvent::Locked(call, Ok(vec![false])));
+    assert_eq!(effects, [BoardEffect::StopRun(totals(), run)]);
+    assert!(!bench.board.leads(&totals(), bench.now));
+}

@@ -1,0 +1,220 @@
+//! The duties of Windlass itself: [upkeep](crate::upkeep), and letting jobs through gates that are open. One process does each for all;
+//! nothing is wrong if two do.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use windlass_core::admin::BatchDone;
+use windlass_core::duty::{DutyMode, DutyModes, DutySpec};
+use windlass_core::engine::{Engine, Rescued};
+use windlass_core::error::EngineError;
+use windlass_core::limits::UPKEEP_BATCH_MAX;
+use windlass_core::names::DutyName;
+
+use super::boot_clock::BootClock;
+use super::context::DutyContext;
+use super::mailbox::Mailbox;
+use super::shell::Task;
+use super::{Duty, IntoDutyEnd};
+use crate::limits::Keeper;
+use crate::store;
+use crate::upkeep::{Answer, Ask, Observer, Role};
+
+/// Jobs of dead workers.
+const RESCUE: &str = "rescue";
+/// What expired, and what nobody handles.
+const SWEEP: &str = "sweep";
+/// What is past its retention.
+const PRUNE: &str = "prune";
+/// Jobs behind gates that are open.
+const GATES: &str = "gates";
+/// Watching workers without being the one that rescues.
+const WATCH: &str = "watch";
+
+/// Names that no other duty may have.
+pub(crate) const NAMES: [&str; 5] = [RESCUE, SWEEP, PRUNE, GATES, WATCH];
+
+/// Retention is counted in days: once a minute is often enough.
+const PRUNE_EVERY: Duration = Duration::from_secs(60);
+/// The store is asked this often which gates have jobs behind them.
+const GATES_EVERY: Duration = Duration::from_secs(1);
+/// The same if this process has no limits of its own, so that only what others left behind can be there.
+const GATES_EVERY_WITHOUT_LIMITS: Duration = Duration::from_secs(10);
+
+/// A run ends after this long even if there is more to do, which the next one does: however much that is, a leader that gets on with
+/// it is not stuck.
+const RUN_FOR_MAX: Duration = Duration::from_secs(60);
+
+pub(crate) fn rescue() -> DutyName {
+    DutyName::parse(RESCUE).expect("it is a plain name")
+}
+
+/// How upkeep is done.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Upkeep {
+    pub(crate) mode: DutyMode,
+    pub(crate) sweep_every: Duration,
+    pub(crate) crashes_max: u32,
+}
+
+/// All duties of Windlass itself.
+pub(crate) fn tasks(
+    engine: &Arc<dyn Engine>,
+    upkeep: Upkeep,
+    gates: Option<Keeper>,
+    mailbox: &Mailbox,
+) -> Vec<Task> {
+    let runs = Runs {
+        engine: Arc::clone(engine),
+        observer: Arc::new(Mutex::new(Observer::new(upkeep.sweep_every, upkeep.crashes_max))),
+        clock: BootClock::start(),
+    };
+    let of = |ask: Ask| {
+        let runs = runs.clone();
+        move |context| {
+            let (runs, ask) = (runs.clone(), ask.clone());
+            async move { runs.run(ask, Role::Leader, &context).await }
+        }
+    };
+    let mut tasks = vec![
+        task(RESCUE, upkeep.sweep_every, upkeep.mode, of(Ask::Look)),
+        task(SWEEP, upkeep.sweep_every, upkeep.mode, of(Ask::Sweep)),
+        task(PRUNE, PRUNE_EVERY, upkeep.mode, of(Ask::Prune)),
+    ];
+    tasks.extend(gates.map(|gates| gates_task(gates, upkeep.mode)));
+    if upkeep.mode.has_one_leader() {
+        tasks.push(task(WATCH, upkeep.sweep_every, DutyMode::EveryWorker, watch(runs, mailbox.clone())));
+    }
+    tasks
+}
+
+/// Looks for gates with jobs behind them, whoever left those there.
+fn gates_task(gates: Keeper, mode: DutyMode) -> Task {
+    let every = if gates.has_limits() { GATES_EVERY } else { GATES_EVERY_WITHOUT_LIMITS };
+    let gates = Arc::new(tokio::sync::Mutex::new(gates));
+    let look = move |context: DutyContext| {
+        let gates = Arc::clone(&gates);
+        async move {
+            let found = gates.lock().await.look_for_gates().await?;
+            context.did(found);
+            Ok::<_, EngineError>(())
+        }
+    };
+    task(GATES, every, mode, look)
+}
+
+/// Refuses a mode of upkeep that this engine has not.
+pub(crate) fn check_mode(mode: DutyMode, modes: DutyModes) -> Result<(), EngineError> {
+    let spec = DutySpec { name: rescue(), interval: PRUNE_EVERY, mode, rotation: None };
+    spec.check(modes)
+}
+
+/// Watches the others while this process stands by, and once when it starts: what a process left that is gone for certain, such as the
+/// last life of this one, need not wait until the lease of a leader that died with it has run out.
+fn watch(
+    runs: Runs,
+    mailbox: Mailbox,
+) -> impl Fn(DutyContext) -> std::pin::Pin<Box<dyn Future<Output = Result<(), EngineError>> + Send>> {
+    let has_looked = Arc::new(AtomicBool::new(false));
+    move |context| {
+        let (runs, mailbox, has_looked) = (runs.clone(), mailbox.clone(), Arc::clone(&has_looked));
+        Box::pin(async move {
+            let is_first = !has_looked.swap(true, Ordering::SeqCst);
+            match is_first || mailbox.standing().watches() {
+                true => runs.run(Ask::Look, Role::StandBy, &context).await,
+                false => Ok(()),
+            }
+        })
+    }
+}
+
+fn task<F, Fut>(name: &str, interval: Duration, mode: DutyMode, run: F) -> Task
+where
+    F: Fn(DutyContext) -> Fut + Send + Sync + 'static,
+    Fut: Future + Send + 'static,
+    Fut::Output: IntoDutyEnd,
+{
+    let duty = Duty::new(name, interval, run).expect("built-in names are plain");
+    Task { duty: Duty { mode, ..duty }, at_once: true, is_ours: true }
+}
+
+/// What runs of upkeep share.
+#[derive(Clone)]
+struct Runs {
+    engine: Arc<dyn Engine>,
+    observer: Arc<Mutex<Observer>>,
+    clock: BootClock,
+}
+
+impl Runs {
+    /// A run: one question after another, until there is no more to do or somebody else leads.
+    async fn run(&self, first: Ask, role: Role, context: &DutyContext) -> Result<(), EngineError> {
+        let (mut next, began) = (Some(first), self.clock.now());
+        let may_go_on = || !context.is_stopped() && self.clock.now().saturating_sub(began) < RUN_FOR_MAX;
+        while let Some(ask) = next.filter(|_| may_go_on()) {
+            let heard = self.put(&ask).await?;
+            context.did(heard.items());
+            let mut observer = self.observer.lock().unwrap_or_else(PoisonError::into_inner);
+            next = observer.next(&ask, &heard.answer(), role, self.clock.now());
+        }
+        Ok(())
+    }
+
+    async fn put(&self, ask: &Ask) -> Result<Heard, EngineError> {
+        let engine = &self.engine;
+        Ok(match ask.clone() {
+            Ask::Look => {
+                Heard::Workers(store::call(engine, |engine| async move { engine.workers().await }).await?)
+            }
+            Ask::Rescue(request) => {
+                let rescued =
+                    store::call(engine, |engine| async move { engine.rescue(request).await }).await?;
+                report(&rescued);
+                Heard::Rescued(rescued)
+            }
+            Ask::Sweep => {
+                let sweep = |engine: Arc<dyn Engine>| async move { engine.sweep(UPKEEP_BATCH_MAX).await };
+                Heard::Done(store::call(engine, sweep).await?)
+            }
+            Ask::Prune => {
+                let prune = |engine: Arc<dyn Engine>| async move { engine.prune(UPKEEP_BATCH_MAX).await };
+                Heard::Done(store::call(engine, prune).await?)
+            }
+        })
+    }
+}
+
+/// What the store answered.
+enum Heard {
+    Workers(Vec<windlass_core::worker::WorkerSighting>),
+    Rescued(Rescued),
+    Done(BatchDone),
+}
+
+impl Heard {
+    fn answer(&self) -> Answer<'_> {
+        match self {
+            Self::Workers(workers) => Answer::Workers(workers),
+            Self::Rescued(rescued) => Answer::Rescued(rescued),
+            Self::Done(done) => Answer::Done(*done),
+        }
+    }
+
+    fn items(&self) -> u64 {
+        match self {
+            Self::Workers(_) => 0,
+            Self::Rescued(rescued) => (rescued.returned.len() + rescued.buried.len()) as u64,
+            Self::Done(done) => u64::from(done.changed),
+        }
+    }
+}
+
+fn report(rescued: &Rescued) {
+    if !rescued.returned.is_empty() {
+        tracing::warn!(jobs = rescued.returned.len(), "took back the jobs of a dead worker");
+    }
+    for job in &rescued.buried {
+        tracing::error!(job.id = job.0, "gave up a job that was held by too many dying workers");
+    }
+}

@@ -1,0 +1,152 @@
+//! What a run of a duty knows, and what it can do meanwhile.
+
+use std::fmt::Display;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde_json::{Map, Value};
+use tokio::sync::Notify;
+use windlass_core::engine::Engine;
+use windlass_core::error::EngineError;
+use windlass_core::lease::LeaseFence;
+use windlass_core::names::DutyName;
+
+use super::DutyEnd;
+use super::board::{Begin, RunReport};
+use crate::client::Client;
+use crate::store;
+
+/// The context of one run. Clones share it.
+#[derive(Clone)]
+pub struct DutyContext(Arc<Inner>);
+
+struct Inner {
+    duty: DutyName,
+    fence: Option<LeaseFence>,
+    engine: Arc<dyn Engine>,
+    client: Client,
+    stop: AtomicBool,
+    stopped: Notify,
+    items: AtomicU64,
+    error: Mutex<Option<String>>,
+    kept: Mutex<(Map<String, Value>, bool)>,
+}
+
+impl DutyContext {
+    pub(super) fn new(begin: Begin, engine: Arc<dyn Engine>, client: Client) -> Self {
+        Self(Arc::new(Inner {
+            duty: begin.duty,
+            fence: begin.fence,
+            engine,
+            client,
+            stop: AtomicBool::new(false),
+            stopped: Notify::new(),
+            items: AtomicU64::new(0),
+            error: Mutex::default(),
+            kept: Mutex::new((begin.kept, false)),
+        }))
+    }
+
+    /// The name of the duty.
+    pub fn duty(&self) -> &DutyName {
+        &self.0.duty
+    }
+
+    /// The term in which it is done; none in modes without leases. Name it in whatever you write, and check it in the same statement,
+    /// so that a leader that slept writes nothing: [`windlass_core::lease`] says how, for each engine.
+    pub fn fence(&self) -> Option<&LeaseFence> {
+        self.0.fence.as_ref()
+    }
+
+    /// Asks the store whether the term still holds; always true in modes without leases. What is written after the answer came
+    /// may be late all the same: for that there is the fence.
+    pub async fn still_leads(&self) -> Result<bool, EngineError> {
+        let Some(fence) = self.0.fence.clone() else { return Ok(true) };
+        let asked = |engine: Arc<dyn Engine>| async move { engine.leases_hold(&[fence]).await };
+        Ok(store::call(&self.0.engine, asked).await?.first().copied().unwrap_or(false))
+    }
+
+    /// A client of the store whose duty this is.
+    pub fn client(&self) -> &Client {
+        &self.0.client
+    }
+
+    /// Whether this run should end: another process leads now, or this one ends.
+    pub fn is_stopped(&self) -> bool {
+        self.0.stop.load(Ordering::SeqCst)
+    }
+
+    /// Waits until this run should end.
+    pub async fn stopped(&self) {
+        loop {
+            let mut told = std::pin::pin!(self.0.stopped.notified());
+            told.as_mut().enable();
+            if self.is_stopped() {
+                return;
+            }
+            told.await;
+        }
+    }
+
+    /// Notes that so much was done, for people: `windlass lease show`.
+    pub fn did(&self, items: u64) {
+        self.0.items.fetch_add(items, Ordering::SeqCst);
+    }
+
+    /// Notes that something went wrong, though the run goes on. It counts as failed; the last note is kept.
+    pub fn failed(&self, error: impl Display) {
+        *lock(&self.0.error) = Some(format!("{error:#}"));
+    }
+
+    /// What the duty keeps with its lease under a name, for its next run, in whichever process. Nothing in modes without leases, but
+    /// for what this process kept itself.
+    pub fn kept(&self, name: &str) -> Option<Value> {
+        lock(&self.0.kept).0.get(name).cloned()
+    }
+
+    /// Keeps something small with the lease once the run has ended, 2,560 bytes in all; more is not kept. It goes with the
+    /// next heartbeat, and may be lost with this process before that.
+    pub fn keep(&self, name: &str, value: Value) {
+        let mut kept = lock(&self.0.kept);
+        kept.0.insert(name.to_owned(), value);
+        kept.1 = true;
+    }
+
+    pub(super) fn stop(&self) {
+        self.0.stop.store(true, Ordering::SeqCst);
+        self.0.stopped.notify_waiters();
+    }
+
+    /// What became of the run.
+    pub(super) fn report(&self, ended: DutyEnd) -> RunReport {
+        let kept = lock(&self.0.kept);
+        RunReport {
+            items: self.0.items.load(Ordering::SeqCst),
+            error: ended.err().or_else(|| lock(&self.0.error).clone()),
+            kept: kept.1.then(|| kept.0.clone()),
+        }
+    }
+}
+
+fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What the function of a duty can return: `()`, or a `Result` of it.
+pub trait IntoDutyEnd {
+    /// Why the run failed, if it did.
+    fn into_duty_end(self) -> Result<(), String>;
+}
+
+impl IntoDutyEnd for () {
+    fn into_duty_end(self) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+impl<E: Display> IntoDutyEnd for Result<(), E> {
+    fn into_duty_end(self) -> Result<(), String> {
+        // The alternate form prints the whole chain where an error type has one.
+        self.map_err(|error| format!("{error:#}"))
+    }
+}

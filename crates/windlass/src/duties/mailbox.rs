@@ -1,0 +1,112 @@
+//! What others tell the duties of a process: what the heart heard, hints, that it ends. A place for each kind rather than a channel: what
+//! came twice is one, and there is nothing to fill up. And what the duties tell others: how this process stands.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use tokio::sync::Notify;
+use windlass_core::clock::Timestamp;
+use windlass_core::lease::crowd::CrowdCount;
+use windlass_core::limits::DUTIES_MAX;
+use windlass_core::names::DutyName;
+use windlass_core::worker::WorkerId;
+
+/// Cheap to clone.
+#[derive(Clone, Default)]
+pub(crate) struct Mailbox(Arc<Inner>);
+
+#[derive(Default)]
+struct Inner {
+    mail: Mutex<Mail>,
+    came: Notify,
+    standing: Standing,
+}
+
+/// What has come.
+#[derive(Default)]
+pub(super) struct Mail {
+    pub(super) pulse: Option<HeardPulse>,
+    pub(super) hints: BTreeSet<DutyName>,
+    pub(super) hint_of_anything: bool,
+    pub(super) stop: bool,
+}
+
+/// What the store said to a sign of life.
+pub(crate) struct HeardPulse {
+    pub(crate) worker: WorkerId,
+    pub(crate) crowd: CrowdCount,
+    pub(crate) store_now: Timestamp,
+    pub(crate) at: Instant,
+}
+
+/// How this process stands among others.
+#[derive(Default)]
+pub(crate) struct Standing {
+    /// It takes over rescue as soon as the leader could be gone.
+    pub(super) stands_by: AtomicBool,
+    /// It does rescue for all.
+    pub(super) leads: AtomicBool,
+    /// How many are heard.
+    pub(super) live: AtomicU32,
+}
+
+impl Standing {
+    /// Whether this process watches other workers though somebody else rescues their jobs.
+    pub(crate) fn watches(&self) -> bool {
+        self.stands_by.load(Ordering::SeqCst) && !self.leads.load(Ordering::SeqCst)
+    }
+}
+
+impl Mailbox {
+    /// The heart was answered.
+    pub(crate) fn pulse(&self, pulse: HeardPulse) {
+        self.put(|mail| mail.pulse = Some(pulse));
+    }
+
+    /// The lease of this duty is free, or its holder was asked to give way.
+    pub(crate) fn hint(&self, duty: DutyName) {
+        self.put(|mail| {
+            if mail.hints.len() < DUTIES_MAX as usize {
+                mail.hints.insert(duty);
+            }
+        });
+    }
+
+    /// Anything may have changed.
+    pub(crate) fn hint_of_anything(&self) {
+        self.put(|mail| mail.hint_of_anything = true);
+    }
+
+    /// Everything is to be given back.
+    pub(crate) fn stop(&self) {
+        self.put(|mail| mail.stop = true);
+    }
+
+    /// How many workers are heard that could do duties.
+    pub(crate) fn live(&self) -> u32 {
+        self.0.standing.live.load(Ordering::SeqCst).max(1)
+    }
+
+    pub(super) fn standing(&self) -> &Standing {
+        &self.0.standing
+    }
+
+    pub(super) fn take(&self) -> Mail {
+        std::mem::take(&mut *self.lock())
+    }
+
+    pub(super) async fn came(&self) {
+        self.0.came.notified().await;
+    }
+
+    fn put(&self, what: impl FnOnce(&mut Mail)) {
+        what(&mut self.lock());
+        self.0.came.notify_one();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Mail> {
+        self.0.mail.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,75 @@
+//! The duties of a process on one store, before its worker is let in: the worker's card names those that one process at a time does.
+
+use std::sync::Arc;
+
+use windlass_core::duty::DutyModes;
+use windlass_core::engine::Engine;
+use windlass_core::error::EngineError;
+use windlass_core::lease::keeper::LeaseTiming;
+use windlass_core::names::DutyName;
+
+use super::built_in::{self, Upkeep};
+use super::mailbox::Mailbox;
+use super::shell::{DutiesThread, Shell, Task};
+use super::{Duty, check};
+use crate::client::Client;
+use crate::limits::Keeper;
+use crate::worker::WorkerOptions;
+
+/// Duties that can be started.
+pub(crate) struct Prepared {
+    engine: Arc<dyn Engine>,
+    mailbox: Mailbox,
+    tasks: Vec<Task>,
+    timing: LeaseTiming,
+}
+
+impl Prepared {
+    /// Those of Windlass itself and those of the application; none if this process does no upkeep. `gates` looks for gates, if this
+    /// process can let jobs through.
+    pub(crate) fn new(
+        engine: &Arc<dyn Engine>,
+        options: &WorkerOptions,
+        own: &[Duty],
+        gates: Option<Keeper>,
+    ) -> Self {
+        let mailbox = Mailbox::default();
+        let upkeep = Upkeep {
+            mode: options.upkeep_mode,
+            sweep_every: options.sweep_every,
+            crashes_max: options.crashes_max,
+        };
+        let tasks = match options.upkeep {
+            true => {
+                let own = own.iter().cloned().map(Task::of_application);
+                built_in::tasks(engine, upkeep, gates, &mailbox).into_iter().chain(own).collect()
+            }
+            false => Vec::new(),
+        };
+        Self { engine: Arc::clone(engine), mailbox, tasks, timing: options.duty_leases }
+    }
+
+    /// Those that one process at a time does.
+    pub(crate) fn led(&self) -> Vec<DutyName> {
+        let led = self.tasks.iter().filter(|task| task.duty.mode.has_one_leader());
+        led.map(|task| task.duty.name.clone()).collect()
+    }
+
+    /// Where the heart and hints go.
+    pub(crate) fn mailbox(&self) -> Mailbox {
+        self.mailbox.clone()
+    }
+
+    /// They begin when the first sign of life was answered.
+    pub(crate) fn start(self, client: Client) -> Option<DutiesThread> {
+        let Self { engine, mailbox, tasks, timing } = self;
+        (!tasks.is_empty()).then(|| DutiesThread::start(Shell::new(engine, client, tasks, timing, mailbox)))
+    }
+}
+
+/// Refuses options about duties that cannot work, or not on this engine.
+pub(crate) fn check_options(options: &WorkerOptions, modes: DutyModes) -> Result<(), EngineError> {
+    options.duty_leases.check()?;
+    check(&options.duties, modes)?;
+    built_in::check_mode(options.upkeep_mode, modes)
+}

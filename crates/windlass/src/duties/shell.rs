@@ -1,0 +1,344 @@
+//! The shell around the board: a thread with a runtime of its own, so that a handler that blocks the application's runtime costs no
+//! lease. Each call to the store is a task, and no error of the store ends it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::{AbortHandle, JoinSet};
+use windlass_core::duty::runner::RunId;
+use windlass_core::engine::Engine;
+use windlass_core::lease::keeper::LeaseTiming;
+use windlass_core::names::DutyName;
+
+use super::board::{Begin, Board, BoardEffect, BoardEvent, Entry};
+use super::boot_clock::BootClock;
+use super::built_in;
+use super::context::DutyContext;
+use super::mailbox::{HeardPulse, Mailbox};
+use super::{Duty, DutyRun};
+use crate::client::Client;
+use crate::{random, store};
+
+/// Answers that wait to be heard; who brings one more waits.
+const ANSWERS_MAX: usize = 256;
+/// A run that is asked to stop has this long to end by itself.
+const STOP_GRACE: Duration = Duration::from_secs(5);
+/// When the process ends, so long may the store take to hear that leases are given back, and runs to end.
+const LEAVE_WITHIN: Duration = Duration::from_secs(2);
+/// The board is looked at this often even if it asks for nothing.
+const LOOK_EVERY: Duration = Duration::from_secs(60);
+
+/// A duty that this process may do, and where.
+#[derive(Clone)]
+pub(crate) struct Task {
+    pub(crate) duty: Duty,
+    pub(crate) at_once: bool,
+    /// On the thread of the duties, rather than on the application's runtime. Only for what never blocks.
+    pub(crate) is_ours: bool,
+}
+
+impl Task {
+    /// One of the application's.
+    pub(crate) fn of_application(duty: Duty) -> Self {
+        Self { duty, at_once: false, is_ours: false }
+    }
+}
+
+/// The running thread.
+pub(crate) struct DutiesThread {
+    mailbox: Mailbox,
+    ended: Option<oneshot::Receiver<()>>,
+}
+
+impl DutiesThread {
+    /// Starts when the first sign of life is answered, which the mailbox tells.
+    pub(crate) fn start(shell: Shell) -> Self {
+        let (told, ended) = oneshot::channel();
+        let mailbox = shell.mailbox.clone();
+        std::thread::Builder::new()
+            .name("windlass-duties".to_owned())
+            .spawn(move || {
+                match tokio::runtime::Builder::new_current_thread().enable_time().build() {
+                    Ok(runtime) => runtime.block_on(shell.run()),
+                    Err(error) => tracing::error!(%error, "no duties: their runtime cannot be made"),
+                }
+                let _ = told.send(());
+            })
+            .expect("a process that can start can start one more thread");
+        Self { mailbox, ended: Some(ended) }
+    }
+
+    /// Gives everything back, and waits for that a little.
+    pub(crate) async fn stop(&mut self) {
+        self.mailbox.stop();
+        if let Some(ended) = self.ended.take() {
+            let _ = tokio::time::timeout(LEAVE_WITHIN * 2, ended).await;
+        }
+    }
+}
+
+impl Drop for DutiesThread {
+    fn drop(&mut self) {
+        self.mailbox.stop();
+    }
+}
+
+/// What runs.
+struct Run {
+    context: DutyContext,
+    abort: AbortHandle,
+}
+
+/// The board and what it needs.
+pub(crate) struct Shell {
+    engine: Arc<dyn Engine>,
+    client: Client,
+    tasks: BTreeMap<DutyName, Task>,
+    timing: LeaseTiming,
+    mailbox: Mailbox,
+    application: Handle,
+    clock: BootClock,
+    told: mpsc::Sender<BoardEvent>,
+    events: mpsc::Receiver<BoardEvent>,
+    runs: BTreeMap<DutyName, (RunId, Run)>,
+    /// What the store was told and has not answered: who ends waits for it.
+    releases: JoinSet<()>,
+}
+
+impl Shell {
+    pub(crate) fn new(
+        engine: Arc<dyn Engine>,
+        client: Client,
+        tasks: Vec<Task>,
+        timing: LeaseTiming,
+        mailbox: Mailbox,
+    ) -> Self {
+        let (told, events) = mpsc::channel(ANSWERS_MAX);
+        Self {
+            engine,
+            client,
+            tasks: tasks.into_iter().map(|task| (task.duty.name.clone(), task)).collect(),
+            timing,
+            mailbox,
+            application: Handle::current(),
+            clock: BootClock::start(),
+            told,
+            events,
+            runs: BTreeMap::new(),
+            releases: JoinSet::new(),
+        }
+    }
+
+    /// Until it is told to stop, and has given everything back.
+    pub(crate) async fn run(mut self) {
+        let Some(mut board) = self.begin().await else { return };
+        while self.turn(&mut board) {
+            self.show_standing(&board);
+            let wait = board.wake_at().saturating_sub(self.clock.now()).min(LOOK_EVERY);
+            tokio::select! {
+                () = tokio::time::sleep(wait) => {}
+                () = self.mailbox.came() => {}
+                Some(event) = self.events.recv() => self.tell(&mut board, event),
+            }
+        }
+        self.leave(board).await;
+    }
+
+    /// Who else is there decides whether this process looks for leases at all, and how often.
+    async fn begin(&mut self) -> Option<Board> {
+        loop {
+            let mail = self.mailbox.take();
+            if mail.stop {
+                return None;
+            }
+            if let Some(pulse) = mail.pulse {
+                return Some(self.board(pulse));
+            }
+            self.mailbox.came().await;
+        }
+    }
+
+    fn board(&self, pulse: HeardPulse) -> Board {
+        let entry = |task: &Task| Entry { spec: task.duty.spec(), at_once: task.at_once };
+        let entries = self.tasks.values().map(entry).collect();
+        let store_now = pulse.store_now.plus(pulse.at.elapsed());
+        Board::new(pulse.worker, entries, self.timing, pulse.crowd, store_now, self.clock.now())
+    }
+
+    /// Takes what has come, and does what is due. Tells whether to go on.
+    fn turn(&mut self, board: &mut Board) -> bool {
+        let mail = self.mailbox.take();
+        if mail.stop {
+            return false;
+        }
+        if let Some(HeardPulse { worker, crowd, store_now, at }) = mail.pulse {
+            let store_now = store_now.plus(at.elapsed());
+            self.tell(board, BoardEvent::Pulse { worker, crowd, store_now });
+        }
+        for duty in mail.hints {
+            self.tell(board, BoardEvent::Hint(duty));
+        }
+        if mail.hint_of_anything {
+            self.tell(board, BoardEvent::HintOfAnything);
+        }
+        while let Ok(event) = self.events.try_recv() {
+            self.tell(board, event);
+        }
+        while self.releases.try_join_next().is_some() {}
+        for effect in board.effects(self.clock.now(), random::term_id()) {
+            self.perform(effect);
+        }
+        true
+    }
+
+    fn tell(&mut self, board: &mut Board, event: BoardEvent) {
+        if let BoardEvent::Ended(duty, run, _) = &event
+            && self.runs.get(duty).is_some_and(|(current, _)| current == run)
+        {
+            self.runs.remove(duty);
+        }
+        for effect in board.on(event, self.clock.now()) {
+            self.perform(effect);
+        }
+    }
+
+    fn show_standing(&self, board: &Board) {
+        let (standing, now) = (self.mailbox.standing(), self.clock.now());
+        let rescue = built_in::rescue();
+        standing.stands_by.store(board.stands_by(&rescue), Ordering::SeqCst);
+        standing.leads.store(board.leads(&rescue, now), Ordering::SeqCst);
+        standing.live.store(board.live(), Ordering::SeqCst);
+    }
+
+    fn perform(&mut self, effect: BoardEffect) {
+        match effect {
+            BoardEffect::Take(call, request) => self.ask(
+                |engine| async move { engine.take_leases(&request).await },
+                move |answer| BoardEvent::Taken(call, answer),
+            ),
+            BoardEffect::Renew(call, renewals) => {
+                let leases: Vec<_> = renewals.iter().map(|renewal| renewal.lease.clone()).collect();
+                self.ask(
+                    |engine| async move { engine.renew_leases(&renewals).await },
+                    move |answer| {
+                        let named = |answers| leases.into_iter().zip(answers).collect();
+                        BoardEvent::Renewed(call, answer.map(named))
+                    },
+                );
+            }
+            BoardEffect::Lock(call, request) => self.ask(
+                |engine| async move { engine.lock_duties(&request).await },
+                move |answer| BoardEvent::Locked(call, answer),
+            ),
+            BoardEffect::Release(releases) => {
+                self.say(|engine| async move { engine.release_leases(&releases).await.map(drop) });
+            }
+            BoardEffect::Unlock(worker, duties) => {
+                self.say(move |engine| async move { engine.unlock_duties(worker, &duties).await });
+            }
+            BoardEffect::Begin(begin) => self.begin_run(begin),
+            BoardEffect::StopRun(duty, run) => self.stop_run(&duty, run),
+            BoardEffect::Alert(alert) => alert.log(),
+        }
+    }
+
+    /// A call whose answer the board waits for.
+    fn ask<T, F, Fut>(
+        &self,
+        call: F,
+        event: impl FnOnce(windlass_core::engine::Result<T>) -> BoardEvent + Send + 'static,
+    ) where
+        T: Send + 'static,
+        F: FnOnce(Arc<dyn Engine>) -> Fut + Send + 'static,
+        Fut: Future<Output = windlass_core::engine::Result<T>> + Send + 'static,
+    {
+        let (engine, told) = (Arc::clone(&self.engine), self.told.clone());
+        tokio::spawn(async move {
+            let answer = store::call(&engine, call).await;
+            if let Err(error) = &answer {
+                tracing::debug!(%error, "the store did not answer about leases");
+            }
+            let _ = told.send(event(answer)).await;
+        });
+    }
+
+    /// A call whose answer nobody needs.
+    fn say<F, Fut>(&mut self, call: F)
+    where
+        F: FnOnce(Arc<dyn Engine>) -> Fut + Send + 'static,
+        Fut: Future<Output = windlass_core::engine::Result<()>> + Send + 'static,
+    {
+        let engine = Arc::clone(&self.engine);
+        self.releases.spawn(async move {
+            if let Err(error) = store::call(&engine, call).await {
+                tracing::warn!(%error, "leases could not be given back; they run out");
+            }
+        });
+    }
+
+    fn begin_run(&mut self, begin: Begin) {
+        let Some(task) = self.tasks.get(&begin.duty).cloned() else { return };
+        let (duty, id) = (begin.duty.clone(), begin.run);
+        let context = DutyContext::new(begin, Arc::clone(&self.engine), self.client.clone());
+        let started = start(task.duty.run, context.clone());
+        let running = match task.is_ours {
+            true => tokio::spawn(started),
+            false => self.application.spawn(started),
+        };
+        let abort = running.abort_handle();
+        let (told, of_run, name) = (self.told.clone(), context.clone(), duty.clone());
+        tokio::spawn(async move {
+            let ended = running.await.unwrap_or_else(|error| {
+                Err(match error.is_panic() {
+                    true => "it panicked".to_owned(),
+                    false => "it was stopped".to_owned(),
+                })
+            });
+            if let Err(error) = &ended {
+                tracing::warn!(duty = %name, error, "a run of a duty failed; it is tried again at its next time");
+            }
+            let _ = told.send(BoardEvent::Ended(name, id, of_run.report(ended))).await;
+        });
+        self.runs.insert(duty, (id, Run { context, abort }));
+    }
+
+    /// Asked first; dropped if it does not listen.
+    fn stop_run(&mut self, duty: &DutyName, run: RunId) {
+        let Some((_, running)) = self.runs.get(duty).filter(|(current, _)| *current == run) else { return };
+        running.context.stop();
+        let abort = running.abort.clone();
+        tokio::spawn(async move {
+            // may sleep: this is how long it has to end by itself.
+            tokio::time::sleep(STOP_GRACE).await;
+            abort.abort();
+        });
+    }
+
+    /// Gives everything back, and waits for what is under way: a lease that was granted meanwhile is given back, too.
+    async fn leave(mut self, mut board: Board) {
+        let deadline = tokio::time::Instant::now() + LEAVE_WITHIN;
+        self.tell(&mut board, BoardEvent::Stop);
+        let standing = self.mailbox.standing();
+        standing.leads.store(false, Ordering::SeqCst);
+        standing.stands_by.store(false, Ordering::SeqCst);
+        while board.is_waiting() || board.is_running() || !self.releases.is_empty() {
+            tokio::select! {
+                () = tokio::time::sleep_until(deadline) => break,
+                Some(event) = self.events.recv() => self.tell(&mut board, event),
+                Some(_) = self.releases.join_next() => {}
+            }
+        }
+        for (_, run) in self.runs.values() {
+            run.abort.abort();
+        }
+    }
+}
+
+/// The function itself may panic before there is a future: it is called in the task, too.
+async fn start(run: DutyRun, context: DutyContext) -> Result<(), String> {
+    run(context).await
+}

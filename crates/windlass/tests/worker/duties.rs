@@ -1,0 +1,319 @@
+//! What one process does for all.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use windlass::core::admin::Changed;
+use windlass::core::claim::{ClaimAnswer, ClaimRequest, ClaimToken, Suspects};
+use windlass::core::engine::Engine;
+use windlass::core::job::Phase;
+use windlass::core::lease::LeaseRecord;
+use windlass::core::worker::{WorkerCard, WorkerId};
+use windlass::duties::{Duty, DutyContext, DutyMode, DutyName, LeaseTiming};
+use windlass::{StartError, WorkerOptions};
+
+use crate::bench::{Act, Bench, PATIENCE};
+
+const SOON: Duration = Duration::from_millis(100);
+
+/// Leases that are taken over soon, and that a loaded machine keeps all the same.
+const TIMING: LeaseTiming =
+    LeaseTiming { heartbeat: Duration::from_millis(200), expiry: Duration::from_secs(3) };
+
+/// A run: in which worker, and under which fence.
+type Ran = (&'static str, Option<i64>);
+
+/// A duty that tells of each run.
+fn totals(of: &'static str, tell: &mpsc::UnboundedSender<Ran>) -> Duty {
+    let tell = tell.clone();
+    let run = move |context: DutyContext| {
+        let fence = context.fence().map(|fence| fence.term.fence);
+        let _ = tell.send((of, fence));
+        context.did(3);
+        async {}
+    };
+    Duty::new("totals", SOON, run).expect("a plain name")
+}
+
+fn name() -> DutyName {
+    DutyName::parse("totals").expect("a plain name")
+}
+
+fn with(duty: Duty) -> WorkerOptions {
+    WorkerOptions { duties: vec![duty], duty_leases: TIMING, ..WorkerOptions::default() }
+}
+
+async fn next(ran: &mut mpsc::UnboundedReceiver<Ran>) -> Ran {
+    tokio::time::timeout(PATIENCE, ran.recv()).await.expect("the duty is done").expect("somebody does it")
+}
+
+/// Waits for a run that is as it should be.
+async fn until(ran: &mut mpsc::UnboundedReceiver<Ran>, is_it: impl Fn(&Ran) -> bool) -> Ran {
+    loop {
+        let run = next(ran).await;
+        if is_it(&run) {
+            return run;
+        }
+    }
+}
+
+async fn lease(engine: &Arc<dyn Engine>) -> Option<LeaseRecord> {
+    let read = engine.leases().await.expect("the store is up");
+    read.leases.into_iter().find(|lease| lease.duty == name())
+}
+
+async fn lease_when(engine: &Arc<dyn Engine>, is_it: impl Fn(&LeaseRecord) -> bool) -> LeaseRecord {
+    let look = async {
+        loop {
+            if let Some(lease) = lease(engine).await.filter(|lease| is_it(lease)) {
+                return lease;
+            }
+            // may sleep: nobody is told what is kept with a lease.
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, look).await.expect("the lease is as it should be")
+}
+
+#[tokio::test]
+async fn one_of_two_workers_does_a_duty_and_the_other_takes_over_when_it_stops() {
+    let (tell, mut ran) = mpsc::unbounded_channel();
+    let mut first = Bench::with(with(totals("first", &tell))).await;
+    let (of, fence) = next(&mut ran).await;
+    assert_eq!(of, "first");
+    let mut second = Bench::on(Arc::clone(&first.engine), with(totals("second", &tell))).await;
+    for _ in 0..10 {
+        assert_eq!(next(&mut ran).await, ("first", fence), "in the same term");
+    }
+    first.worker.stop().await;
+    let (_, next_fence) = until(&mut ran, |(of, _)| *of == "second").await;
+    assert!(next_fence > fence, "{next_fence:?} after {fence:?}");
+    let taken = lease(&first.engine).await.expect("it is known");
+    assert_eq!(taken.takeovers, 0, "it was given back, so nobody had to wait for its expiry");
+    second.worker.stop().await;
+    assert_eq!(lease(&first.engine).await.expect("it is known").holder, None);
+}
+
+#[tokio::test]
+async fn a_duty_of_every_worker_runs_in_each_and_has_no_fence() {
+    let (tell, mut ran) = mpsc::unbounded_channel();
+    let duty = |of| Duty { mode: DutyMode::EveryWorker, ..totals(of, &tell) };
+    let first = Bench::with(with(duty("first"))).await;
+    let _second = Bench::on(Arc::clone(&first.engine), with(duty("second"))).await;
+    for of in ["first", "second", "first", "second"] {
+        assert_eq!(until(&mut ran, |run| run.0 == of).await, (of, None));
+    }
+    assert_eq!(lease(&first.engine).await, None);
+}
+
+#[tokio::test]
+async fn leaders_take_turns_if_they_are_to() {
+    let (tell, mut ran) = mpsc::unbounded_channel();
+    let duty = |of| Duty { rotation: Some(SOON * 2), ..totals(of, &tell) };
+    // How many others there are is told with each heartbeat.
+    let often = |duty| WorkerOptions { heartbeat_every: SOON, ..with(duty) };
+    let first = Bench::with(often(duty("first"))).await;
+    let _second = Bench::on(Arc::clone(&first.engine), often(duty("second"))).await;
+    for of in ["second", "first", "second"] {
+        until(&mut ran, |run| run.0 == of).await;
+    }
+}
+
+#[tokio::test]
+async fn a_leader_that_is_asked_to_step_down_leaves_the_duty_to_another() {
+    let (tell, mut ran) = mpsc::unbounded_channel();
+    let often = |of| WorkerOptions { heartbeat_every: SOON, ..with(totals(of, &tell)) };
+    let first = Bench::with(often("first")).await;
+    next(&mut ran).await;
+    let _second = Bench::on(Arc::clone(&first.engine), often("second")).await;
+    let both = async {
+        // may sleep: nobody is told that a worker learnt of another.
+        while first.engine.workers().await.expect("it is up").iter().any(|worker| worker.beats < 3) {
+            tokio::time::sleep(SOON).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, both).await.expect("both live");
+    assert_eq!(first.engine.step_down(&name()).await.expect("it is up"), Changed::Done);
+    until(&mut ran, |(of, _)| *of == "second").await;
+}
+
+#[tokio::test]
+async fn what_a_duty_did_and_keeps_is_noted_with_its_lease() {
+    let run = |context: DutyContext| async move {
+        let before = context.kept("runs").and_then(|runs| runs.as_u64()).unwrap_or(0);
+        context.did(2);
+        context.keep("runs", (before + 1).into());
+        if before == 0 { Err("the first one fails") } else { Ok(()) }
+    };
+    let bench = Bench::with(with(Duty::new("totals", SOON, run).expect("a plain name"))).await;
+    let noted = lease_when(&bench.engine, |lease| lease.metadata.notes().runs >= 3).await;
+    let notes = noted.metadata.notes();
+    assert_eq!((notes.items, notes.errors), (notes.runs * 2, 1));
+    assert_eq!(notes.last_error.as_deref(), Some("the first one fails"));
+    assert!(notes.last_run.is_some() && notes.longest >= notes.last_took, "{notes:?}");
+    assert_eq!(noted.metadata.kept()["runs"].as_u64(), Some(notes.runs));
+}
+
+#[tokio::test]
+async fn a_duty_that_panics_is_done_again_at_its_next_time() {
+    let (tell, mut ran) = mpsc::unbounded_channel();
+    let run = move |_: DutyContext| {
+        let _ = tell.send(("", None));
+        async { assert!(std::hint::black_box(false), "on purpose") }
+    };
+    let bench = Bench::with(with(Duty::new("totals", SOON, run).expect("a plain name"))).await;
+    next(&mut ran).await;
+    next(&mut ran).await;
+    let noted = lease_when(&bench.engine, |lease| lease.metadata.notes().errors >= 1).await;
+    assert_eq!(noted.metadata.notes().last_error.as_deref(), Some("it panicked"));
+}
+
+#[tokio::test]
+async fn a_handler_that_blocks_the_runtime_costs_no_lease() {
+    let (tell, mut ran) = mpsc::unbounded_channel();
+    let bench = Bench::with(with(totals("first", &tell))).await;
+    let (_, fence) = next(&mut ran).await;
+    // may sleep: this is how long the runtime is blocked, which is longer than an expiry.
+    std::thread::sleep(TIMING.expiry + TIMING.expiry / 2);
+    let after = lease(&bench.engine).await.expect("it is known");
+    assert_eq!((Some(after.term.fence), after.takeovers), (fence, 0));
+}
+
+#[tokio::test]
+async fn a_mode_that_the_engine_has_not_is_refused_and_nothing_is_stored() {
+    let (tell, _ran) = mpsc::unbounded_channel();
+    let engine = crate::fresh_engine();
+    let has = engine.info().duty_modes;
+    let modes = [(DutyMode::AdvisoryLock, has.advisory_lock), (DutyMode::WorkStealing, has.work_stealing)];
+    for (mode, has_it) in modes {
+        let handlers = windlass::Handlers::new(()).handle(quiet);
+        let options = with(Duty { mode, ..totals("first", &tell) });
+        let started = windlass::Worker::start(Arc::clone(&engine), handlers, options).await;
+        match started {
+            Ok(mut worker) => {
+                assert!(has_it, "{mode}");
+                worker.stop().await;
+            }
+            Err(StartError::Store(error)) => {
+                assert!(!has_it && error.to_string().contains("use `lease`"), "{mode}: {error}");
+                assert_eq!(engine.queues().await.expect("it is up"), [], "nothing was declared");
+            }
+            Err(other) => panic!("{mode}: {other}"),
+        }
+    }
+}
+
+async fn quiet(_: Act) {}
+
+#[tokio::test]
+async fn duties_that_cannot_work_are_refused_with_the_reason() {
+    let (tell, _ran) = mpsc::unbounded_channel();
+    let duty = || totals("first", &tell);
+    let named = |name| Duty { name: DutyName::parse(name).expect("a plain name"), ..duty() };
+    let late = LeaseTiming { heartbeat: Duration::from_secs(5), ..LeaseTiming::default() };
+    let wrong = [
+        (WorkerOptions { duties: vec![duty(), duty()], ..WorkerOptions::default() }, "totals twice"),
+        (with(named("rescue")), "a name of its own"),
+        (with(Duty { interval: Duration::ZERO, ..duty() }), "expected an interval"),
+        (with(Duty { rotation: Some(SOON / 2), ..duty() }), "expected a rotation"),
+        (WorkerOptions { duty_leases: late, ..WorkerOptions::default() }, "two fit into"),
+    ];
+    for (options, reason) in wrong {
+        let handlers = windlass::Handlers::new(()).handle(quiet);
+        let started = windlass::Worker::start(crate::fresh_engine(), handlers, options).await;
+        let Err(StartError::Store(error)) = started else { panic!("expected a refusal: {reason}") };
+        assert!(error.to_string().contains(reason), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_worker_without_upkeep_does_no_duties() {
+    let (tell, mut ran) = mpsc::unbounded_channel();
+    let idle = WorkerOptions { upkeep: false, ..with(totals("idle", &tell)) };
+    let mut bench = Bench::with(idle).await;
+    let id = bench.put(Act::Succeed).await;
+    bench.started().await;
+    bench.until(id, Phase::Succeeded).await;
+    let _other = Bench::on(Arc::clone(&bench.engine), with(totals("other", &tell))).await;
+    for _ in 0..5 {
+        assert_eq!(next(&mut ran).await.0, "other");
+    }
+    let workers = bench.engine.workers().await.expect("it is up");
+    assert_eq!(workers.iter().filter(|worker| worker.card.duties.contains(&name())).count(), 1);
+}
+
+/// A worker that claims a job and is not heard of again.
+async fn die_with(engine: &Arc<dyn Engine>, lease: Duration) -> WorkerId {
+    let id = WorkerId::from_random(u128::from(fastrand::u64(..)));
+    let card = WorkerCard {
+        id,
+        host: "elsewhere".to_owned(),
+        pid: 1,
+        version: String::new(),
+        queues: vec!["default".parse().expect("a plain name")],
+        types: vec!["act".parse().expect("a plain name")],
+        duties: Vec::new(),
+        slots: 1,
+        lease,
+    };
+    let request = ClaimRequest {
+        token: ClaimToken::from_random(u128::from(fastrand::u64(..))),
+        repeat: false,
+        worker: id,
+        queues: card.queues.clone(),
+        types: card.types.clone(),
+        limit: 1,
+        boosted_max: 0,
+        suspects: Suspects::LeaveOut,
+    };
+    engine.register(card).await.expect("its identity is new");
+    match engine.claim(request).await.expect("it is up") {
+        ClaimAnswer::Claimed { jobs, .. } => assert_eq!(jobs.len(), 1),
+        ClaimAnswer::WorkerDead => panic!("it was just let in"),
+    }
+    id
+}
+
+#[tokio::test]
+async fn two_that_both_lead_take_back_a_dead_workers_job_once_and_cancel_and_prune_what_is_due() {
+    let engine = crate::fresh_engine();
+    let client = windlass::Client::new(Arc::clone(&engine));
+    client.register::<Act>().await.expect("it is up");
+    let (job, late) = (client.enqueue(Act::Succeed), client.enqueue(Act::Succeed));
+    let id = job.await.expect("it is taken").id;
+    die_with(&engine, SOON).await;
+    let never = late.delay(PATIENCE * 10).expires_in(Duration::from_millis(1));
+    let expired = never.await.expect("it is taken").id;
+    // Each does upkeep on its own, as two leaders would.
+    let both = || WorkerOptions {
+        upkeep_mode: DutyMode::EveryWorker,
+        sweep_every: Duration::from_millis(20),
+        ..WorkerOptions::default()
+    };
+    let mut first = Bench::on(Arc::clone(&engine), both()).await;
+    let second = Bench::on(Arc::clone(&engine), both()).await;
+    let record = first.until(id, Phase::Succeeded).await;
+    assert_eq!((record.job.counters.crashes, record.job.counters.attempts), (1, 2));
+    second.until(expired, Phase::Cancelled).await;
+    assert_eq!(lease(&engine).await, None, "nobody had a lease");
+    first.worker.stop().await;
+}
+
+#[tokio::test]
+async fn one_process_does_all_duties_of_windlass_itself_and_takes_back_the_job_of_one_that_fell_silent() {
+    let engine = crate::fresh_engine();
+    let client = windlass::Client::new(Arc::clone(&engine));
+    client.register::<Act>().await.expect("it is up");
+    let id = client.enqueue(Act::Succeed).await.expect("it is taken").id;
+    die_with(&engine, SOON).await;
+    let options = || WorkerOptions { sweep_every: Duration::from_millis(20), ..WorkerOptions::default() };
+    let first = Bench::on(Arc::clone(&engine), options()).await;
+    let _second = Bench::on(Arc::clone(&engine), options()).await;
+    let record = first.until(id, Phase::Succeeded).await;
+    assert_eq!((record.job.counters.crashes, record.job.counters.attempts), (1, 2));
+    let read = engine.leases().await.expect("it is up");
+    let leaders: std::collections::BTreeSet<_> = read.leases.iter().map(|lease| lease.holder).collect();
+    let names: Vec<_> = read.leases.iter().map(|lease| lease.duty.as_str()).collect();
+    assert_eq!((leaders.len(), names), (1, vec!["gates", "prune", "rescue", "sweep"]));
+}

@@ -1,0 +1,169 @@
+//! Duties in the modes that only PostgreSQL has: under a lock of a session, and in shares.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use windlass::core::engine::Engine;
+use windlass::core::lease::LockRequest;
+use windlass::core::worker::WorkerId;
+use windlass::duties::{Duty, DutyContext, DutyMode, DutyName, LeaseTiming};
+use windlass::postgres::{PostgresEngine, PostgresOptions, tokio_postgres};
+use windlass::{Handlers, StartError, Worker, WorkerOptions};
+
+use crate::bench::{Act, Bench, PATIENCE};
+
+const SOON: Duration = Duration::from_millis(100);
+/// A lock is asked for often; that it is kept on a loaded machine matters to no test here.
+const TIMING: LeaseTiming =
+    LeaseTiming { heartbeat: Duration::from_millis(200), expiry: Duration::from_secs(3) };
+
+fn with(duty: Duty) -> WorkerOptions {
+    WorkerOptions { duties: vec![duty], duty_leases: TIMING, ..WorkerOptions::default() }
+}
+
+fn under_lock(of: &'static str, tell: &mpsc::UnboundedSender<&'static str>) -> WorkerOptions {
+    let tell = tell.clone();
+    let run = move |context: DutyContext| {
+        assert_eq!(context.fence(), None, "a lock has none");
+        let _ = tell.send(of);
+        async {}
+    };
+    let duty = Duty::new("totals", SOON, run).expect("a plain name");
+    with(Duty { mode: DutyMode::AdvisoryLock, ..duty })
+}
+
+async fn until(ran: &mut mpsc::UnboundedReceiver<&'static str>, of: &str) {
+    let wait = async { while ran.recv().await != Some(of) {} };
+    tokio::time::timeout(PATIENCE, wait).await.unwrap_or_else(|_| panic!("{of} does the duty"));
+}
+
+/// Ends the session that holds the lock of the duty in a schema, as a server does that fails over.
+async fn end_session_with_lock(schema: &str) {
+    let end = format!(
+        "SELECT pg_terminate_backend(pid) FROM pg_locks, (SELECT hashtextextended('{schema}.totals', 0) AS key) AS lock
+         WHERE locktype = 'advisory' AND granted AND objsubid = 1
+             AND classid::bigint = (key >> 32) & 4294967295 AND objid::bigint = key & 4294967295"
+    );
+    let ended = session(schema).await.simple_query(&end).await.expect("the server is up");
+    assert!(ended.len() > 2, "somebody had it: {ended:?}");
+}
+
+#[tokio::test]
+async fn whoever_has_the_lock_does_the_duty_and_another_does_it_when_that_one_stops() {
+    let (tell, mut ran) = mpsc::unbounded_channel();
+    let schema = crate::fresh_schema();
+    let mut first = Bench::on(crate::open(&schema), under_lock("first", &tell)).await;
+    until(&mut ran, "first").await;
+    let mut second = Bench::on(crate::open(&schema), under_lock("second", &tell)).await;
+    for _ in 0..10 {
+        assert_eq!(tokio::time::timeout(PATIENCE, ran.recv()).await.expect("it is done"), Some("first"));
+    }
+    first.worker.stop().await;
+    until(&mut ran, "second").await;
+    second.worker.stop().await;
+}
+
+#[tokio::test]
+async fn a_session_that_ends_takes_its_locks_with_it_and_the_duty_goes_on() {
+    let (tell, mut ran) = mpsc::unbounded_channel();
+    let schema = crate::fresh_schema();
+    let _only = Bench::on(crate::open(&schema), under_lock("only", &tell)).await;
+    until(&mut ran, "only").await;
+    end_session_with_lock(&schema).await;
+    while ran.try_recv().is_ok() {}
+    until(&mut ran, "only").await;
+}
+
+#[tokio::test]
+async fn a_lock_is_one_workers_also_within_a_session_and_lapses_if_nobody_asks_for_it_again() {
+    let engine = crate::fresh_engine();
+    let duty = DutyName::parse("totals").expect("a plain name");
+    let ask = |worker: u128, good_for| {
+        let (engine, duties) = (Arc::clone(&engine), vec![duty.clone()]);
+        let request = LockRequest { worker: WorkerId::from_random(worker), duties, good_for };
+        async move { engine.lock_duties(&request).await.expect("the server is up") }
+    };
+    assert_eq!(ask(1, PATIENCE).await, [true]);
+    assert_eq!(ask(1, PATIENCE).await, [true], "it has it already");
+    assert_eq!(ask(2, PATIENCE).await, [false]);
+    engine.unlock_duties(WorkerId::from_random(2), &[duty.clone()]).await.expect("the server is up");
+    assert_eq!(ask(2, PATIENCE).await, [false], "it was not its own to give back");
+    engine.unlock_duties(WorkerId::from_random(1), &[duty.clone()]).await.expect("the server is up");
+    assert_eq!(ask(2, SOON).await, [true]);
+    let lapsed = async {
+        // may sleep: nobody is told that a lock has lapsed.
+        while ask(3, PATIENCE).await != [true] {
+            tokio::time::sleep(SOON).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, lapsed).await.expect("it lapses");
+}
+
+#[tokio::test]
+async fn a_lock_without_a_direct_address_is_refused_with_the_reason() {
+    let (tell, _ran) = mpsc::unbounded_channel();
+    let options =
+        PostgresOptions { schema: crate::fresh_schema(), pooled: true, ..PostgresOptions::default() };
+    let engine = PostgresEngine::connect(&crate::url(), options).await.expect("the server is up");
+    let handlers = Handlers::new(()).handle(quiet);
+    let started = Worker::start(Arc::new(engine), handlers, under_lock("first", &tell)).await;
+    let Err(StartError::Store(error)) = started else { panic!("expected a refusal") };
+    assert!(error.to_string().contains("a direct address, for a lock"), "{error}");
+}
+
+async fn quiet(_: Act) {}
+
+/// A session in which each run takes its share.
+async fn session(schema: &str) -> tokio_postgres::Client {
+    let connected = tokio_postgres::connect(&crate::url(), tokio_postgres::NoTls).await;
+    let (client, connection) = connected.expect("the server is up");
+    tokio::spawn(connection);
+    client.simple_query(&format!("SET search_path = {schema}")).await.expect("the server is up");
+    client
+}
+
+const STEAL: &str = "WITH share AS (SELECT id FROM parcels WHERE by IS NULL LIMIT 5 FOR UPDATE SKIP LOCKED)
+    UPDATE parcels SET by = $1, times = times + 1 FROM share WHERE parcels.id = share.id";
+
+#[tokio::test]
+async fn each_run_steals_a_share_that_no_other_has_taken_until_all_is_done_once() {
+    let schema = crate::fresh_schema();
+    let engine = crate::open(&schema);
+    let parcels = "CREATE TABLE parcels (id int PRIMARY KEY, by text, times int NOT NULL DEFAULT 0);
+        INSERT INTO parcels SELECT generate_series(1, 200)";
+    let client = session(&schema).await;
+    client.batch_execute(parcels).await.expect("the server is up");
+    let stealing = |of: &'static str| {
+        let schema = schema.clone();
+        let run = move |context: DutyContext| {
+            let schema = schema.clone();
+            async move {
+                let taken = session(&schema).await.execute(STEAL, &[&of]).await?;
+                context.did(taken);
+                Ok::<_, tokio_postgres::Error>(())
+            }
+        };
+        let duty = Duty::new("parcels", SOON, run).expect("a plain name");
+        with(Duty { mode: DutyMode::WorkStealing, ..duty })
+    };
+    let _first = Bench::on(Arc::clone(&engine), stealing("first")).await;
+    let _second = Bench::on(engine, stealing("second")).await;
+    let done = async {
+        loop {
+            let rows = client.query("SELECT by, times FROM parcels", &[]).await.expect("the server is up");
+            let shares: Vec<(Option<String>, i32)> =
+                rows.iter().map(|row| (row.get(0), row.get(1))).collect();
+            if shares.iter().all(|(by, _)| by.is_some()) {
+                return shares;
+            }
+            // may sleep: nobody is told that a share was taken.
+            tokio::time::sleep(SOON).await;
+        }
+    };
+    let shares = tokio::time::timeout(PATIENCE, done).await.expect("all of it is done");
+    assert!(shares.iter().all(|(_, times)| *times == 1), "nothing is done twice");
+    let by: BTreeSet<_> = shares.into_iter().filter_map(|(by, _)| by).collect();
+    assert_eq!(by.len(), 2, "both took part");
+}
