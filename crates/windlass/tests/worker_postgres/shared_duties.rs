@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
-use windlass::core::engine::Engine;
 use windlass::core::lease::LockRequest;
 use windlass::core::worker::WorkerId;
 use windlass::duties::{Duty, DutyContext, DutyMode, DutyName, LeaseTiming};
