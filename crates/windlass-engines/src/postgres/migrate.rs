@@ -272,6 +272,7 @@ mod tests {
         (4, 0x2ff0_463b_329c_73e8),
         (5, 0x8ba5_5249_5817_efb1),
         (6, 0x97e2_dfc6_4a0d_bc31),
+        (7, 0xaae5_bcba_c31c_a1a6),
     ];
 
     /// FNV-1a.
