@@ -21,7 +21,7 @@ use windlass_core::key::{KeyClaim, OnConflict};
 use windlass_core::lease::{
     LeaseFence, LeaseRelease, LeaseRequest, Leases, Released, Renewal, Renewed, Taking, TermId,
 };
-use windlass_core::names::{BreakerName, DutyName, Key, LimitName};
+use windlass_core::names::{BreakerName, DutyName, Key, LimitName, SeriesName};
 use windlass_core::outcome::{ErrorKind, JobError};
 use windlass_core::payload::Payload;
 use windlass_core::policies::{Policies, Saved, Take};
@@ -360,7 +360,10 @@ async fn a_producer_puts_jobs_in_with_the_functions_and_can_do_nothing_else() {
     let place = Place::new().await;
     let mut client = place.session_of("producer").await;
     let schema = &place.schema;
-    client.batch_execute(&format!("SELECT {schema}.enqueue('work', key => 'a')")).await.unwrap();
+    client
+        .batch_execute(&format!("SELECT {schema}.enqueue('work', key => 'a', series => 's')"))
+        .await
+        .unwrap();
     let tx = client.transaction().await.unwrap();
     let jobs = vec![NewJob::new(kind(), Payload::default())];
     assert!(matches!(enqueue_in(&tx, schema, jobs).await.unwrap()[..], [Enqueued::New(_)]));
@@ -408,7 +411,7 @@ async fn a_client_puts_jobs_in_and_claims_none() {
         "UPDATE windlass.queues SET shut = true",
     ];
     place.assert_refused("client", &others).await;
-    assert_eq!(place.powers_of("client").await, ["enqueue", "enqueue_many"]);
+    assert_eq!(place.powers_of("client").await, ["advance_series", "enqueue", "enqueue_many"]);
     assert_eq!(place.owner.queues().await.unwrap()[0].counts.ready, 1);
 }
 
@@ -438,6 +441,19 @@ async fn a_reader_sees_all_and_changes_nothing() {
     ];
     place.assert_refused("reader", &changes).await;
     assert_eq!(place.owner.queues().await.unwrap()[0].counts.ready, 1);
+}
+
+#[tokio::test]
+async fn a_client_puts_jobs_of_a_series_in_and_the_first_goes_out() {
+    let place = Place::new().await;
+    let engine = place.as_role("client").await;
+    let series = || SeriesName::parse("a").expect("a plain name");
+    let jobs = vec![NewJob { series: Some(series()), ..NewJob::new(kind(), Payload::default()) }; 2];
+    let request = EnqueueRequest { request: RequestId::from_random(fastrand::u128(..)), jobs };
+    let answers = engine.enqueue(request).await.unwrap();
+    assert_eq!(engine.head_of(&kind(), &series()).await.unwrap(), answers[0].job().ok());
+    let counts = place.owner.queues().await.unwrap()[0].counts;
+    assert_eq!((counts.ready, counts.parked), (1, 1));
 }
 
 #[tokio::test]

@@ -102,7 +102,8 @@ impl Store {
     async fn go_on_after(&self, tried: &Tried, jobs: &[NewJob]) {
         let Tried::Stored(answers) = tried else { return };
         let of_series = jobs.iter().filter_map(|new| Some((new.job_type.clone(), new.series.clone()?)));
-        self.go_on_with(&of_series.collect()).await;
+        let is_news = |id| answers.iter().any(|answer| answer.job() == Ok(id));
+        self.go_on_with(&of_series.collect(), is_news).await;
         if answers.iter().any(|answer| matches!(answer, Enqueued::Revived(_)))
             && let Err(fault) = self.work_off_marks().await
         {

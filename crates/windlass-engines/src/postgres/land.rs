@@ -386,7 +386,7 @@ impl Store {
     /// Tells this process what was moved, once it is committed, and lets out who comes next in their series.
     pub(super) async fn tell_moved(&self, moved: Moved) {
         self.tell_put_back(&moved);
-        self.go_on_with(&moved.series).await;
+        self.go_on_with(&moved.series, |_| true).await;
     }
 
     pub(super) fn tell_put_back(&self, moved: &Moved) {

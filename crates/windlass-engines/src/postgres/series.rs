@@ -32,13 +32,14 @@ impl Store {
     }
 
     /// Lets out who comes next in these series, if the commit that marked them did not: somebody else was at it. If that fails,
-    /// the marks stay, and a look or a sweep goes on with them: what was committed stands.
-    pub(super) async fn go_on_with(&self, series: &Marked) {
+    /// the marks stay, and a look or a sweep goes on with them: what was committed stands. Either way this process learns who
+    /// went out, since it may lie before what claims have read; `is_news` says of one that is out already whether it is new here.
+    pub(super) async fn go_on_with(&self, series: &Marked, is_news: impl Fn(JobId) -> bool + Send) {
         if series.is_empty() {
             return;
         }
         let (types, names) = columns(series);
-        if let Err(fault) = self.advance(Some(types), Some(names)).await {
+        if let Err(fault) = self.advance(Some(types), Some(names), is_news).await {
             tracing::debug!(?fault, "series go on with the next look");
         }
     }
@@ -46,10 +47,15 @@ impl Store {
     /// Works off what others have marked and did not go on with: a process that died in between, or a transaction of the
     /// application, which knows nothing of it.
     pub(super) async fn work_off_marks(&self) -> Step<()> {
-        self.advance(None, None).await
+        self.advance(None, None, |_| false).await
     }
 
-    async fn advance(&self, types: Option<Vec<&str>>, names: Option<Vec<&str>>) -> Step<()> {
+    async fn advance(
+        &self,
+        types: Option<Vec<&str>>,
+        names: Option<Vec<&str>>,
+        is_news: impl Fn(JobId) -> bool + Send,
+    ) -> Step<()> {
         let at_most = int4(MARKS_AT_ONCE);
         // Core's word on where one goes on that ever crashed.
         let after_a_crash = gate_by_history(&Counters { crashes: 1, ..Counters::default() });
@@ -58,6 +64,9 @@ impl Store {
         let rows = self.work.get().await?.write(&self.sql.advance_series, &params).await?;
         let mut moved = Moved::default();
         for row in &rows {
+            if !row.try_get::<_, bool>(4)? && !is_news(JobId(row.try_get(3)?)) {
+                continue;
+            }
             let priority = Priority::new(row.try_get::<_, i16>(1)?.into());
             if let (Ok(queue), Ok(priority)) = (QueueName::parse(row.try_get(0)?), priority) {
                 moved.put_back.push((queue.clone(), priority, row.try_get::<_, Instant>(2)?.0));

@@ -21,19 +21,20 @@ CREATE TABLE windlass.series_marks (
 ) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
 CREATE INDEX series_marks_series ON windlass.series_marks (job_type, series);
 
--- The number of the lock of a series.
-CREATE FUNCTION windlass.series_lock(job_type text, series text) RETURNS bigint LANGUAGE plpgsql IMMUTABLE AS $series_lock$
+-- The number of the lock of a series, another one in each schema.
+CREATE FUNCTION windlass.series_lock(job_type text, series text) RETURNS bigint LANGUAGE plpgsql STABLE AS $series_lock$
 BEGIN
-    RETURN hashtextextended(job_type || ':' || series, 7303014);
+    RETURN hashtextextended(job_type || ':' || series, 'windlass.series_marks'::regclass::oid::bigint);
 END
 $series_lock$;
 
 -- Works off the marks of some series, or (null) of those that have waited longest: in each in which nobody is out, the oldest in
--- line goes out. Tells where claims must look again. Two at once go one after the other in each series: the second one sees
+-- line goes out. Tells where claims must look again: for each that waits, whether it went out just now. Two at once go one after the other in each series: the second one sees
 -- what the first one did, for each statement here reads anew once it has the lock. All take these locks in one order.
--- What somebody has locked is not passed over, since that would be another order; its mark stays for the next time.
+-- What somebody has locked is not passed over, since that would be another order; its mark stays for the next time. As the
+-- owner: who only puts jobs in has no right to change those that are there.
 CREATE FUNCTION windlass.advance_series(types text[], names text[], at_most integer, after_a_crash text)
-RETURNS TABLE (went_to text, at_priority smallint, due timestamptz) LANGUAGE plpgsql
+RETURNS TABLE (went_to text, at_priority smallint, due timestamptz, job bigint, just_now boolean) LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET jit = off
 SET lock_timeout = '500ms' AS $advance_series$
 DECLARE
@@ -51,10 +52,16 @@ BEGIN
             ) AS m
         ) AS s ORDER BY 3
     LOOP
-        -- Mostly the commit has done it.
-        CONTINUE WHEN NOT EXISTS (
+        IF NOT EXISTS (
             SELECT 1 FROM windlass.series_marks m WHERE m.job_type = line.job_type AND m.series = line.series
-        );
+        ) THEN
+            -- Mostly the commit has done it, which told nobody.
+            RETURN QUERY
+            SELECT j.queue, j.priority, j.scheduled_at, j.id, false FROM windlass.delayed_jobs j
+            WHERE j.job_type = line.job_type AND j.series = line.series AND (j.gate IS NULL OR j.gate NOT LIKE 'series:%')
+                AND j.gate IS NULL AND j.locked_at IS NULL;
+            CONTINUE;
+        END IF;
         PERFORM pg_advisory_xact_lock(line.lock_number);
         DELETE FROM windlass.series_marks m WHERE m.job_type = line.job_type AND m.series = line.series;
         CONTINUE WHEN EXISTS (
@@ -82,10 +89,14 @@ BEGIN
         went_to := through.queue;
         at_priority := through.priority;
         due := through.scheduled_at;
+        job := through.id;
+        just_now := true;
         RETURN NEXT;
     END LOOP;
 END
 $advance_series$;
+
+REVOKE EXECUTE ON FUNCTION windlass.advance_series FROM PUBLIC;
 
 -- At the commit of whoever left a mark, as the owner, since the caller may have no right to see jobs. Never waits: who has
 -- several series in one transaction has them in any order. What a transaction that sees an old state cannot know is left to others.

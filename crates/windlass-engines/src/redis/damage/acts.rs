@@ -16,7 +16,7 @@ use windlass_core::job::{Phase, Progress};
 use windlass_core::job_type::TypeSpec;
 use windlass_core::lease::{LeaseRelease, LeaseRequest, Leases, Renewal, TermId};
 use windlass_core::lease_watch::Suspicion;
-use windlass_core::names::{BreakerName, LimitName, QueueName};
+use windlass_core::names::{BreakerName, LimitName, QueueName, SeriesName};
 use windlass_core::policies::{Policies, Take};
 use windlass_core::priority::Priority;
 use windlass_core::queue::QueueSpec;
@@ -93,6 +93,10 @@ pub(super) const ACTS: &[Act] = &[
     act("sweep", true, act!(|scene| scene.engine.sweep(100))),
     steps("prune", act!(|scene| prune(scene))),
     act("job", false, act!(|scene| scene.engine.job(scene.waiting))),
+    act("head_of", false, |scene| {
+        let series = SeriesName::parse("a").expect("a plain name");
+        async move { scene.engine.head_of(&kind("work"), &series).await.map(drop) }.boxed()
+    }),
     act("attempts", false, act!(|scene| scene.engine.attempts(scene.dead))),
     act("list", false, act!(|scene| scene.engine.list(list_request(None)))),
     act("list_dead", false, act!(|scene| scene.engine.list(list_request(Some(Phase::Dead))))),
