@@ -566,7 +566,11 @@ fn read_live(row: &Row) -> Step<Live> {
         worker: worker.map(WorkerId::from),
         since: super::row::instant(row, 13)?,
         cancel_requested: row.try_get(14)?,
-        options: Options::from_column(row.try_get(15)?),
+        // The line goes by the column, so that whoever has options that cannot be read still lets the next one go.
+        options: Options {
+            series: row.try_get::<_, Option<&str>>(16)?.and_then(|name| SeriesName::parse(name).ok()),
+            ..Options::from_column(row.try_get(15)?)
+        },
     })
 }
 

@@ -136,8 +136,11 @@ impl Store {
         let conn = self.work.get().await?;
         let sight = self.look(&conn, &scopes).await?;
         drop(conn);
-        if sight.has_marks {
-            self.work_off_marks().await?;
+        if sight.has_marks
+            && let Err(fault) = self.work_off_marks().await
+        {
+            // What else was seen is told all the same.
+            tracing::debug!(?fault, "series go on with the next look");
         }
         if sight.version.is_some_and(|(version, _)| version != self.catalogue().version) {
             self.reload().await?;

@@ -226,6 +226,8 @@ mod tests {
             &[
                 "advance_series",
                 "insert_jobs",
+                "lock_free_jobs",
+                "lock_jobs",
                 "look",
                 "mark_series",
                 "series_out",
@@ -258,6 +260,8 @@ mod tests {
              FROM windlass.workers w WHERE w.died IS NULL ORDER BY w.id",
         ),
         (6, "insert_jobs", include_str!("migrations/older/0006_insert_jobs.sql")),
+        (6, "lock_free_jobs", include_str!("migrations/older/0006_lock_free_jobs.sql")),
+        (6, "lock_jobs", include_str!("migrations/older/0006_lock_jobs.sql")),
         (6, "look", include_str!("migrations/older/0006_look.sql")),
         (6, "settle", include_str!("migrations/older/0006_settle.sql")),
         (6, "settle_traced", include_str!("migrations/older/0006_settle_traced.sql")),
@@ -277,7 +281,7 @@ mod tests {
         (4, 0x2ff0_463b_329c_73e8),
         (5, 0x8ba5_5249_5817_efb1),
         (6, 0x97e2_dfc6_4a0d_bc31),
-        (7, 0x5748_718c_d243_2a12),
+        (7, 0xce1b_faba_2766_9100),
         (8, 0xe8db_44d5_0027_c0d1),
     ];
 

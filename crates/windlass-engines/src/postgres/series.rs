@@ -2,7 +2,9 @@
 //! two are apart.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
+use tokio_postgres::Row;
 use windlass_core::gate::{Gate, gate_by_history};
 use windlass_core::job::{Counters, JobId};
 use windlass_core::names::{QueueName, SeriesName, TypeName};
@@ -12,13 +14,28 @@ use super::Store;
 use super::conn::Tx;
 use super::fault::Step;
 use super::land::Moved;
-use super::value::{Instant, int4, small_number, text, texts};
+use super::value::{Instant, int4, number, small_number, text, texts};
 
 /// Series in which somebody may go out.
 pub(super) type Marked = BTreeSet<(TypeName, SeriesName)>;
 
-/// How many marks are worked off at a time.
+/// How many marks are worked off in one transaction, and how many such transactions follow each other.
 const MARKS_AT_ONCE: u32 = 500;
+const ROUNDS_MAX: u32 = 20;
+/// How many series go on in one transaction, which has a lock for each.
+const SERIES_AT_ONCE: usize = 50;
+/// After which pauses a client tries again where somebody else is at a series: another's commit is over by then, mostly.
+const AGAIN_AFTER: [Duration; 3] =
+    [Duration::from_millis(2), Duration::from_millis(10), Duration::from_millis(50)];
+
+/// What became of marks.
+#[derive(Debug, Default)]
+struct Advanced {
+    /// Where somebody else is at it.
+    busy: Marked,
+    /// Behind which mark there may be others.
+    more_behind: Option<i64>,
+}
 
 impl Store {
     /// Notes in a transaction that somebody may go out once it is committed.
@@ -34,47 +51,70 @@ impl Store {
     /// Lets out who comes next in these series, if the commit that marked them did not: somebody else was at it. If that fails,
     /// the marks stay, and a look or a sweep goes on with them: what was committed stands. Either way this process learns who
     /// went out, since it may lie before what claims have read; `is_news` says of one that is out already whether it is new here.
-    pub(super) async fn go_on_with(&self, series: &Marked, is_news: impl Fn(JobId) -> bool + Send) {
-        if series.is_empty() {
-            return;
+    pub(super) async fn go_on_with(&self, series: &Marked, is_news: impl Fn(JobId) -> bool + Send + Sync) {
+        let all: Vec<_> = series.iter().cloned().collect();
+        for some in all.chunks(SERIES_AT_ONCE) {
+            if let Err(fault) = self.go_on_with_some(some.iter().cloned().collect(), &is_news).await {
+                tracing::debug!(?fault, "series go on with the next look");
+            }
         }
-        let (types, names) = columns(series);
-        if let Err(fault) = self.advance(Some(types), Some(names), is_news).await {
-            tracing::debug!(?fault, "series go on with the next look");
+    }
+
+    async fn go_on_with_some(
+        &self,
+        mut series: Marked,
+        is_news: &(impl Fn(JobId) -> bool + Send + Sync),
+    ) -> Step<()> {
+        series = self.advance(Some(&series), 0, is_news).await?.busy;
+        for pause in AGAIN_AFTER {
+            if series.is_empty() {
+                break;
+            }
+            // may sleep: nobody tells when another's commit is over.
+            tokio::time::sleep(pause).await;
+            series = self.advance(Some(&series), 0, is_news).await?.busy;
         }
+        Ok(())
     }
 
     /// Works off what others have marked and did not go on with: a process that died in between, or a transaction of the
     /// application, which knows nothing of it.
     pub(super) async fn work_off_marks(&self) -> Step<()> {
-        self.advance(None, None, |_| false).await
+        let mut behind = 0;
+        for _ in 0..ROUNDS_MAX {
+            match self.advance(None, behind, &|_| false).await?.more_behind {
+                Some(last) => behind = last,
+                None => break,
+            }
+        }
+        Ok(())
     }
 
     async fn advance(
         &self,
-        types: Option<Vec<&str>>,
-        names: Option<Vec<&str>>,
-        is_news: impl Fn(JobId) -> bool + Send,
-    ) -> Step<()> {
+        series: Option<&Marked>,
+        behind: i64,
+        is_news: &(impl Fn(JobId) -> bool + Send + Sync),
+    ) -> Step<Advanced> {
+        let (types, names) = series.map(columns).unzip();
         let at_most = int4(MARKS_AT_ONCE);
         // Core's word on where one goes on that ever crashed.
         let after_a_crash = gate_by_history(&Counters { crashes: 1, ..Counters::default() });
         let after_a_crash = after_a_crash.as_ref().map(Gate::as_str);
-        let params = [texts(&types), texts(&names), small_number(&at_most), text(&after_a_crash)];
+        let params =
+            [texts(&types), texts(&names), number(&behind), small_number(&at_most), text(&after_a_crash)];
         let rows = self.work.get().await?.write(&self.sql.advance_series, &params).await?;
-        let mut moved = Moved::default();
+        let (mut moved, mut advanced) = (Moved::default(), Advanced::default());
         for row in &rows {
-            if !row.try_get::<_, bool>(4)? && !is_news(JobId(row.try_get(3)?)) {
-                continue;
-            }
-            let priority = Priority::new(row.try_get::<_, i16>(1)?.into());
-            if let (Ok(queue), Ok(priority)) = (QueueName::parse(row.try_get(0)?), priority) {
-                moved.put_back.push((queue.clone(), priority, row.try_get::<_, Instant>(2)?.0));
-                moved.queues.insert(queue);
+            match row.try_get(0)? {
+                "busy" => advanced.busy.extend(series_of(row)?),
+                "more" => advanced.more_behind = row.try_get(6)?,
+                "out" if !is_news(JobId(row.try_get(6)?)) => {}
+                _ => note_out(row, &mut moved)?,
             }
         }
         self.tell_put_back(&moved);
-        Ok(())
+        Ok(advanced)
     }
 
     /// The job of a series that is out.
@@ -87,4 +127,23 @@ impl Store {
 
 fn columns(series: &Marked) -> (Vec<&str>, Vec<&str>) {
     series.iter().map(|(job_type, series)| (job_type.as_str(), series.as_str())).unzip()
+}
+
+/// A series of which a row tells, if its names can be read.
+fn series_of(row: &Row) -> Step<Option<(TypeName, SeriesName)>> {
+    let names = (TypeName::parse(row.try_get(1)?), SeriesName::parse(row.try_get(2)?));
+    Ok(match names {
+        (Ok(job_type), Ok(series)) => Some((job_type, series)),
+        _ => None,
+    })
+}
+
+/// A job that is out may lie before what claims have read.
+fn note_out(row: &Row, moved: &mut Moved) -> Step<()> {
+    let priority = Priority::new(row.try_get::<_, i16>(4)?.into());
+    if let (Ok(queue), Ok(priority)) = (QueueName::parse(row.try_get(3)?), priority) {
+        moved.put_back.push((queue.clone(), priority, row.try_get::<_, Instant>(5)?.0));
+        moved.queues.insert(queue);
+    }
+    Ok(())
 }

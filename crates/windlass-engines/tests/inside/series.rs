@@ -8,7 +8,7 @@ use windlass_core::enqueue::NewJob;
 use windlass_core::job::JobId;
 use windlass_core::names::SeriesName;
 use windlass_core::settle::Settled;
-use windlass_engines::postgres::tokio_postgres::Client;
+use windlass_engines::postgres::tokio_postgres::{Client, IsolationLevel};
 use windlass_engines::postgres::{PostgresEngine, complete_in, enqueue_in};
 
 use super::place::{Place, claim, enqueue, kind, queue, stored, succeed, work};
@@ -47,12 +47,11 @@ async fn hold_the_lock(place: &Place) -> Client {
 async fn sweep_until_out(engine: &PostgresEngine, id: JobId) {
     let start = Instant::now();
     loop {
-        // While somebody holds the lock of a series, a sweep that works off its mark may say so.
-        let swept = engine.sweep(10).await;
+        engine.sweep(10).await.expect("whoever is at a series keeps no sweep from its end");
         if head(engine).await == Some(id) {
             return;
         }
-        assert!(start.elapsed() < PATIENCE, "nobody goes on: {swept:?}");
+        assert!(start.elapsed() < PATIENCE, "nobody goes on");
         tokio::task::yield_now().await;
     }
 }
@@ -195,4 +194,103 @@ async fn the_database_itself_lets_no_two_jobs_of_a_series_out() {
     let by_hand = place.sql("UPDATE windlass.delayed_jobs SET gate = NULL");
     let refused = client.batch_execute(&by_hand).await.unwrap_err();
     assert!(refused.as_db_error().is_some_and(|error| error.message().contains("delayed_jobs_series_out")));
+}
+
+/// How many of these series have somebody out.
+async fn out(place: &Place, client: &Client) -> String {
+    place
+        .ask(client, "SELECT count(*) FROM windlass.delayed_jobs WHERE series IS NOT NULL AND gate IS NULL")
+        .await
+}
+
+/// It has given the next one in line another payload, and is open. A commit that waited for it, or tried again and again, would
+/// be a deadlock that no server sees if it waits in turn.
+#[tokio::test]
+async fn the_end_of_a_head_waits_for_nobody_who_has_the_next_one_locked() {
+    let place = Place::new();
+    let engine = place.ready().await;
+    let (running, next) = two(&engine).await;
+    let mut holder = place.connect().await;
+    let tx = holder.transaction().await.unwrap();
+    tx.execute(&place.sql("SELECT 1 FROM windlass.delayed_jobs WHERE id = $1 FOR UPDATE"), &[&next.0])
+        .await
+        .unwrap();
+    let mut client = place.connect().await;
+    client.batch_execute("SET statement_timeout = '20s'").await.unwrap();
+    let ending = client.transaction().await.unwrap();
+    assert_eq!(complete_in(&ending, &place.schema, running.fence()).await.unwrap(), Settled::Applied);
+    ending.commit().await.expect("nobody's transaction waits for another's");
+    engine.sweep(10).await.expect("nor does a sweep");
+    assert_eq!(head(&engine).await, None, "it is not passed over");
+    assert_eq!(marks(&place, &client).await, "1", "what is to be done is remembered");
+    tx.commit().await.unwrap();
+    sweep_until_out(&engine, next).await;
+}
+
+#[tokio::test]
+async fn thousands_of_series_in_one_transaction_fill_no_table_of_locks_and_all_go_out() {
+    let place = Place::new();
+    let engine = place.ready().await;
+    let mut client = place.connect().await;
+    let tx = client.transaction().await.unwrap();
+    let put = "SELECT count(windlass.enqueue('work', series => 'a' || n)) FROM generate_series(1, 3000) AS n";
+    tx.query(&place.sql(put), &[]).await.unwrap();
+    tx.commit().await.unwrap();
+    let start = Instant::now();
+    while out(&place, &client).await != "3000" {
+        assert!(start.elapsed() < PATIENCE, "{} are out", out(&place, &client).await);
+        engine.sweep(10).await.unwrap();
+    }
+    assert_eq!(marks(&place, &client).await, "0");
+}
+
+#[tokio::test]
+async fn of_thousands_of_jobs_of_one_series_in_one_transaction_the_first_goes_out() {
+    let place = Place::new();
+    let engine = place.ready().await;
+    let mut client = place.connect().await;
+    let tx = client.transaction().await.unwrap();
+    let put = "SELECT min(windlass.enqueue('work', series => 'a')) FROM generate_series(1, 3000)";
+    let first = JobId(tx.query_one(&place.sql(put), &[]).await.unwrap().get(0));
+    tx.commit().await.unwrap();
+    assert_eq!(head(&engine).await, Some(first));
+    assert_eq!((out(&place, &client).await, marks(&place, &client).await), ("1".to_owned(), "0".to_owned()));
+}
+
+#[tokio::test]
+async fn a_series_that_somebody_is_at_for_long_keeps_no_other_from_going_on() {
+    let place = Place::new();
+    let engine = place.ready().await;
+    let mut client = place.connect().await;
+    let _holder = hold_the_lock(&place).await;
+    // Another name may have the same lock.
+    let other = place
+        .ask(
+            &client,
+            "SELECT 'b' || n FROM generate_series(1, 100) AS n
+             WHERE windlass.series_lock('work', 'b' || n) <> windlass.series_lock('work', 'a') LIMIT 1",
+        )
+        .await;
+    // A transaction that sees an old state leaves its marks to others.
+    let tx =
+        client.build_transaction().isolation_level(IsolationLevel::RepeatableRead).start().await.unwrap();
+    let ids = enqueue_in(&tx, &place.schema, vec![of("a"), of(&other)]).await.unwrap();
+    tx.commit().await.unwrap();
+    engine.sweep(10).await.expect("one that is busy spoils no sweep");
+    let other = engine.head_of(&kind("work"), &SeriesName::parse(&other).unwrap()).await.unwrap();
+    assert_eq!((head(&engine).await, other), (None, Some(stored(&ids)[1])));
+}
+
+#[tokio::test]
+async fn a_head_whose_options_cannot_be_read_lets_the_next_one_go() {
+    let place = Place::new();
+    let engine = place.ready().await;
+    let (running, next) = two(&engine).await;
+    let client = place.connect().await;
+    let damage =
+        "UPDATE windlass.delayed_jobs SET options = '[]' WHERE locked_at IS NOT NULL RETURNING id::text";
+    place.ask(&client, damage).await;
+    engine.cancel(running.job.id, "no more").await.unwrap();
+    succeed(&engine, &running).await;
+    assert_eq!(head(&engine).await, Some(next));
 }

@@ -21,94 +21,111 @@ CREATE TABLE windlass.series_marks (
 ) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
 CREATE INDEX series_marks_series ON windlass.series_marks (job_type, series);
 
--- The number of the lock of a series, another one in each schema.
+-- The number of the lock of a series: one of 1,024 of its schema. With one for each series, a transaction with thousands of them
+-- would fill the table of locks that all sessions of the server share. If two series share a number, one waits for the other.
 CREATE FUNCTION windlass.series_lock(job_type text, series text) RETURNS bigint LANGUAGE plpgsql STABLE AS $series_lock$
 BEGIN
-    RETURN hashtextextended(job_type || ':' || series, 'windlass.series_marks'::regclass::oid::bigint);
+    RETURN 87::bigint << 48 | 'windlass.series_marks'::regclass::oid::bigint << 10
+        | (hashtextextended(job_type || ':' || series, 0) & 1023);
 END
 $series_lock$;
 
 -- Works off the marks of some series, or (null) of those that have waited longest: in each in which nobody is out, the oldest in
--- line goes out. Tells where claims must look again: for each that waits, whether it went out just now. Two at once go one after the other in each series: the second one sees
--- what the first one did, for each statement here reads anew once it has the lock. All take these locks in one order.
--- What somebody has locked is not passed over, since that would be another order; its mark stays for the next time. As the
--- owner: who only puts jobs in has no right to change those that are there.
-CREATE FUNCTION windlass.advance_series(types text[], names text[], at_most integer, after_a_crash text)
-RETURNS TABLE (went_to text, at_priority smallint, due timestamptz, job bigint, just_now boolean) LANGUAGE plpgsql SECURITY DEFINER
+-- line goes out. Never waits, and one series keeps no other from going on. Tells of each what became of it: 'went' is a job that
+-- goes out, 'out' one that waits since before, 'busy' that somebody else is at it or has the oldest locked (it is not passed over,
+-- since that would be another order): its marks stay for the next time; and 'more' behind which mark there may be others.
+-- Two at once go one after the other in each series, and the second sees what the first did: each statement here reads anew once
+-- it has the lock, and only marks are taken away that were seen before anything else was looked at. No mark is written here: at
+-- a commit it would call this again, for as long as somebody has the job locked.
+-- As the owner: who only puts jobs in has no right to change those that are there.
+CREATE FUNCTION windlass.advance_series(
+    types text[], names text[], behind bigint, at_most integer, after_a_crash text
+)
+RETURNS TABLE (
+    what text, of_type text, of_series text, went_to text, at_priority smallint, due timestamptz, number bigint
+) LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET jit = off
-SET lock_timeout = '500ms' AS $advance_series$
+AS $advance_series$
 DECLARE
-    line record;
+    marks bigint[];
     oldest bigint;
     through windlass.delayed_jobs;
 BEGIN
-    FOR line IN
-        SELECT s.job_type, s.series, windlass.series_lock(s.job_type, s.series) AS lock_number
-        FROM (
-            SELECT i.job_type, i.series FROM unnest(types, names) AS i (job_type, series)
-            UNION
-            SELECT m.job_type, m.series FROM (
-                SELECT k.job_type, k.series FROM windlass.series_marks k WHERE types IS NULL ORDER BY k.id LIMIT at_most
-            ) AS m
-        ) AS s ORDER BY 3
-    LOOP
-        IF NOT EXISTS (
-            SELECT 1 FROM windlass.series_marks m WHERE m.job_type = line.job_type AND m.series = line.series
-        ) THEN
+    IF types IS NULL THEN
+        SELECT array_agg(m.job_type), array_agg(m.series), max(m.id) INTO types, names, number FROM (
+            SELECT k.id, k.job_type, k.series FROM windlass.series_marks k WHERE k.id > behind ORDER BY k.id LIMIT at_most
+        ) AS m;
+        IF cardinality(types) = at_most THEN
+            what := 'more';
+            RETURN NEXT;
+        END IF;
+    END IF;
+    FOR of_type, of_series IN SELECT DISTINCT i.job_type, i.series FROM unnest(types, names) AS i (job_type, series) LOOP
+        IF NOT EXISTS (SELECT 1 FROM windlass.series_marks m WHERE m.job_type = of_type AND m.series = of_series) THEN
             -- Mostly the commit has done it, which told nobody.
             RETURN QUERY
-            SELECT j.queue, j.priority, j.scheduled_at, j.id, false FROM windlass.delayed_jobs j
-            WHERE j.job_type = line.job_type AND j.series = line.series AND (j.gate IS NULL OR j.gate NOT LIKE 'series:%')
+            SELECT 'out', of_type, of_series, j.queue, j.priority, j.scheduled_at, j.id FROM windlass.delayed_jobs j
+            WHERE j.job_type = of_type AND j.series = of_series AND (j.gate IS NULL OR j.gate NOT LIKE 'series:%')
                 AND j.gate IS NULL AND j.locked_at IS NULL;
             CONTINUE;
         END IF;
-        PERFORM pg_advisory_xact_lock(line.lock_number);
-        DELETE FROM windlass.series_marks m WHERE m.job_type = line.job_type AND m.series = line.series;
-        CONTINUE WHEN EXISTS (
-            SELECT 1 FROM windlass.delayed_jobs j
-            WHERE j.job_type = line.job_type AND j.series = line.series AND (j.gate IS NULL OR j.gate NOT LIKE 'series:%')
-        );
-        SELECT j.id INTO oldest FROM windlass.delayed_jobs j
-        WHERE j.job_type = line.job_type AND j.series = line.series AND j.gate LIKE 'series:%' ORDER BY j.id LIMIT 1;
-        CONTINUE WHEN NOT FOUND;
-        UPDATE windlass.delayed_jobs j SET gate = CASE WHEN j.crashes > 0 THEN after_a_crash END
-        WHERE j.id = (
-            SELECT k.id FROM windlass.delayed_jobs k WHERE k.id = oldest AND k.gate LIKE 'series:%' FOR UPDATE SKIP LOCKED
-        )
-        RETURNING j.* INTO through;
-        IF NOT FOUND THEN
-            INSERT INTO windlass.series_marks (job_type, series) VALUES (line.job_type, line.series);
+        what := 'busy';
+        IF NOT pg_try_advisory_xact_lock(windlass.series_lock(of_type, of_series)) THEN
+            RETURN NEXT;
             CONTINUE;
         END IF;
-        IF through.gate IS NULL THEN
-            INSERT INTO windlass.count_deltas (job_type, queue, minute, waiting, parked)
-            VALUES (through.job_type, through.queue, floor(extract(epoch FROM through.scheduled_at) / 60)::bigint, 1, -1);
-            INSERT INTO windlass.put_backs (at, queue, priority, scheduled_at)
-            VALUES (clock_timestamp(), through.queue, through.priority, through.scheduled_at);
+        marks := ARRAY(SELECT m.id FROM windlass.series_marks m WHERE m.job_type = of_type AND m.series = of_series);
+        oldest := NULL;
+        IF NOT EXISTS (
+            SELECT 1 FROM windlass.delayed_jobs j
+            WHERE j.job_type = of_type AND j.series = of_series AND (j.gate IS NULL OR j.gate NOT LIKE 'series:%')
+        ) THEN
+            SELECT j.id INTO oldest FROM windlass.delayed_jobs j
+            WHERE j.job_type = of_type AND j.series = of_series AND j.gate LIKE 'series:%' ORDER BY j.id LIMIT 1;
         END IF;
-        went_to := through.queue;
-        at_priority := through.priority;
-        due := through.scheduled_at;
-        job := through.id;
-        just_now := true;
-        RETURN NEXT;
+        IF oldest IS NOT NULL THEN
+            UPDATE windlass.delayed_jobs j SET gate = CASE WHEN j.crashes > 0 THEN after_a_crash END
+            WHERE j.id = (
+                SELECT k.id FROM windlass.delayed_jobs k
+                WHERE k.id = oldest AND k.gate LIKE 'series:%' FOR UPDATE SKIP LOCKED
+            )
+            RETURNING j.* INTO through;
+            IF NOT FOUND THEN
+                RETURN NEXT;
+                CONTINUE;
+            END IF;
+            IF through.gate IS NULL THEN
+                INSERT INTO windlass.count_deltas (job_type, queue, minute, waiting, parked)
+                VALUES (through.job_type, through.queue, floor(extract(epoch FROM through.scheduled_at) / 60)::bigint, 1, -1);
+                INSERT INTO windlass.put_backs (at, queue, priority, scheduled_at)
+                VALUES (clock_timestamp(), through.queue, through.priority, through.scheduled_at);
+            END IF;
+            RETURN QUERY
+            SELECT 'went', of_type, of_series, through.queue, through.priority, through.scheduled_at, through.id;
+        END IF;
+        DELETE FROM windlass.series_marks m WHERE m.id = ANY (marks);
     END LOOP;
 END
 $advance_series$;
 
 REVOKE EXECUTE ON FUNCTION windlass.advance_series FROM PUBLIC;
 
--- At the commit of whoever left a mark, as the owner, since the caller may have no right to see jobs. Never waits: who has
--- several series in one transaction has them in any order. What a transaction that sees an old state cannot know is left to others.
+-- At the commit of whoever left a mark, as the owner, since the caller may have no right to see jobs. It does so for some series
+-- of a transaction, so that no commit takes long; what it leaves, and what a transaction that sees an old state cannot know, others
+-- work off.
 CREATE FUNCTION windlass.advance_at_commit() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $advance_at_commit$
+DECLARE
+    so_far integer := coalesce(nullif(current_setting('windlass_series.at_commit', true), ''), '0')::integer;
 BEGIN
-    IF current_setting('transaction_isolation') = 'read committed'
-        AND pg_try_advisory_xact_lock(windlass.series_lock(NEW.job_type, NEW.series)) THEN
-        PERFORM windlass.advance_series(ARRAY[NEW.job_type], ARRAY[NEW.series], 0, 'suspect');
+    -- By its number: of thousands of marks of one series the first one takes all away, and the others find that at once.
+    IF so_far < 50 AND current_setting('transaction_isolation') = 'read committed'
+        AND EXISTS (SELECT 1 FROM windlass.series_marks m WHERE m.id = NEW.id) THEN
+        PERFORM set_config('windlass_series.at_commit', (so_far + 1)::text, true);
+        PERFORM windlass.advance_series(ARRAY[NEW.job_type], ARRAY[NEW.series], 0, 0, 'suspect');
     END IF;
     RETURN NULL;
-EXCEPTION WHEN unique_violation OR lock_not_available THEN
+EXCEPTION WHEN OTHERS THEN
     -- Nobody's transaction fails because of somebody else's order. The mark stays.
     RETURN NULL;
 END
