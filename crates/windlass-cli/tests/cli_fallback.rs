@@ -61,14 +61,15 @@ impl Place {
 
     /// Waits until `dev` has put in so many more.
     fn wait_for_jobs(&self, more: usize) {
-        let acknowledged = || {
-            let files = std::fs::read_dir(self.dir.path()).unwrap().map(|file| file.unwrap().path());
-            let ledger = files.into_iter().find(|path| path.extension().is_some_and(|end| end == "ledger"));
-            ledger
-                .map_or(0, |path| std::fs::read_to_string(path).unwrap().matches("\"acknowledged\"").count())
-        };
-        let before = acknowledged();
-        assert!(wait_for(|| acknowledged() >= before + more), "dev goes on");
+        let before = self.acknowledged();
+        assert!(wait_for(|| self.acknowledged() >= before + more), "dev goes on");
+    }
+
+    /// How many jobs were acknowledged to `dev`, by its ledger.
+    fn acknowledged(&self) -> usize {
+        let files = std::fs::read_dir(self.dir.path()).unwrap().map(|file| file.unwrap().path());
+        let ledger = files.into_iter().find(|path| path.extension().is_some_and(|end| end == "ledger"));
+        ledger.map_or(0, |path| std::fs::read_to_string(path).unwrap().matches("\"acknowledged\"").count())
     }
 }
 
@@ -90,6 +91,38 @@ fn dev_keeps_going_while_its_redis_is_killed_and_restarted_and_loses_nothing() {
     assert_eq!((&summary["lost"], &summary["switches"]), (&json!(0), &json!(2)), "{summary}");
     assert!(summary["spilled"].as_u64().unwrap() >= 30, "{summary}");
     assert!(summary["returned"].as_u64().is_some(), "{summary}");
+}
+
+#[test]
+fn dev_that_ends_while_its_redis_is_away_tells_what_it_cannot_see_and_counts_nothing_of_it_as_lost() {
+    let mut place = Place::new();
+    let dev = place.dev();
+    place.wait_for_jobs(50);
+    place.server.kill().unwrap();
+    place.wait_for_log("the store is away", 1);
+    place.wait_for_jobs(30);
+    terminate(&dev);
+    let output = dev.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let summary: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let number = |name: &str| summary[name].as_u64().unwrap_or_else(|| panic!("{name}: {summary}"));
+    assert_eq!((number("lost"), number("returned"), number("switches")), (0, 0, 1), "{summary}");
+    assert_eq!(summary["primary_healthy"], json!(false), "{summary}");
+    assert!(number("spilled") >= 30 && number("unseen") >= 50, "{summary}");
+    let all = place.acknowledged() as u64;
+    // The last one may have been stored and not acknowledged any more.
+    let found = number("spilled") + number("unseen");
+    assert!((all..=all + 1).contains(&found), "each of {all} is in one of the two: {summary}");
+    assert_eq!(number("enqueued"), number("spilled"), "the figures are those of the spill: {summary}");
+    assert_eq!(number("waiting"), number("in_spill"), "{summary}");
+    let log = std::fs::read_to_string(place.dir.path().join("log")).unwrap();
+    assert!(log.contains("redis is away: the figures are those of sqlite alone"), "{log}");
+
+    place.server.restart().unwrap();
+    let finish = ["dev", "--engine", "redis", "--fallback", "sqlite", "--finish", "--for", "2m", "--json"];
+    let summary = place.ok(&finish).json();
+    let seen = (&summary["lost"], &summary["unseen"], &summary["waiting"], &summary["in_spill"]);
+    assert_eq!(seen, (&json!(0), &json!(0), &json!(0), &json!(0)), "{summary}");
 }
 
 #[test]

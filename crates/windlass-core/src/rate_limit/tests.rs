@@ -140,7 +140,54 @@ fn handfuls_that_are_saved_until_they_lapse_break_no_promise() {
     assert!(most(careless) > 150, "this is what the handfuls are taken off the burst for");
 }
 
+#[test]
+fn of_a_small_burst_half_is_shared_at_once_and_of_one_or_two_all() {
+    let at_once = |limit: RateLimit| take(limit.shared_pace(), None, 1_000, START).granted;
+    let second = Duration::from_secs(1);
+    let fast = |burst| RateLimit { burst, ..RateLimit::new(1_000, second) };
+    assert_eq!((at_once(fast(1)), at_once(fast(2)), at_once(fast(100))), (1, 2, 51));
+    assert_eq!(fast(100).answer_within(), Duration::from_millis(50));
+    assert_eq!((at_once(ten_a_second(7)), ten_a_second(7).answer_within()), (6, HANDFUL_LAPSE));
+    assert_eq!(at_once(RateLimit::new(4, second)), 4, "a slow one is shared whole");
+}
+
+/// Uses of tokens that were asked for one by one, each after a pause in microseconds, and were on their way for a share of
+/// the time that an answer may take, in percent.
+fn late_uses(limit: &RateLimit, pace: Pace, steps: impl IntoIterator<Item = (u64, u32)>) -> Vec<Timestamp> {
+    let (mut now, mut due, mut used) = (START, None, Vec::new());
+    for (pause, percent) in steps {
+        now = now.plus(Duration::from_micros(pause));
+        let taken = take(pace, due, 1, now);
+        due = Some(taken.due);
+        if taken.granted == 1 {
+            used.push(now.plus(limit.answer_within() * percent / 100));
+        }
+    }
+    used
+}
+
+#[test]
+fn tokens_that_come_late_and_meet_those_that_come_at_once_break_no_promise() {
+    let limit = RateLimit { burst: 10, ..RateLimit::new(100, Duration::from_secs(1)) };
+    let steps = || (0..2_000).map(|n| (1_000, if n < 50 { 100 } else { 0 }));
+    let most = |pace| most_in_a_period(&late_uses(&limit, pace, steps()), limit.per);
+    assert_eq!(most(limit.shared_pace()), 110);
+    assert!(most(limit.pace()) > 110, "this is what they are taken off the burst for");
+}
+
 proptest! {
+    #[test]
+    fn tokens_on_their_way_break_no_promise(
+        limit in 1_u32..400,
+        burst in 1_u32..200,
+        millis in 100_u64..3_000,
+        steps in proptest::collection::vec((any_pause(), prop_oneof![Just(0), Just(100), 0_u32..=100]), 1..600),
+    ) {
+        let limit = RateLimit { burst, ..RateLimit::new(limit, Duration::from_millis(millis)) };
+        let most = most_in_a_period(&late_uses(&limit, limit.shared_pace(), steps), limit.per);
+        prop_assert!(most <= (limit.limit + limit.burst) as usize, "{most} of {limit:?}");
+    }
+
     #[test]
     fn never_more_than_limit_and_burst_in_any_period(
         limit in 1_u32..400,

@@ -10,5 +10,7 @@ mod coming_home;
 mod lost_answers;
 mod on_the_way;
 mod people;
+mod shaky;
+mod every_step;
 #[cfg(feature = "postgres")]
 mod postgres;

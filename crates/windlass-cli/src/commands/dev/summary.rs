@@ -1,10 +1,14 @@
-//! What happened over the life of the file, and whether the store still knows everything it acknowledged.
+//! What happened over the life of the file, and whether the stores still know everything they acknowledged.
+//!
+//! A server that is away cannot be asked. What it acknowledged is then neither known nor lost, and is told apart.
 
 use std::sync::Arc;
 
 use serde_json::json;
-use windlass_core::admin::Totals;
+use windlass_core::admin::{QueueStatus, Totals};
 use windlass_core::engine::Engine;
+use windlass_core::error::EngineError;
+use windlass_core::fallback::{FallbackStatus, Side};
 use windlass_core::job::{JobId, JobState};
 use windlass_core::spill::moved_as;
 
@@ -18,10 +22,11 @@ pub(super) async fn print(
     ledger: &Ledger,
     output: &mut Output,
 ) -> Result<Code, Failure> {
-    let queues = engine.queues().await?;
+    let mut fallback = engine.fallback().await?;
+    let queues = queues(engine, &mut fallback).await?;
     let sum = |of: fn(&Totals) -> u64| queues.iter().map(|queue| of(&queue.totals)).sum::<u64>();
     let waiting: u64 = queues.iter().map(|queue| queue.counts.unfinished()).sum();
-    let lost = lost(engine, ledger).await?;
+    let found = look_for_all(engine, ledger, &mut fallback).await?;
     let mut summary = json!({
         "enqueued": sum(|totals| totals.enqueued),
         "succeeded": sum(|totals| totals.succeeded),
@@ -29,43 +34,112 @@ pub(super) async fn print(
         "dead": sum(|totals| totals.dead),
         "cancelled": sum(|totals| totals.cancelled),
         "waiting": waiting,
-        "lost": lost,
+        "lost": found.lost,
     });
     let mut figures = vec!["enqueued", "succeeded", "retried", "dead", "cancelled", "waiting", "lost"];
-    if let Some(fallback) = engine.fallback().await? {
+    if let Some(fallback) = &fallback {
         summary["spilled"] = fallback.spilled.into();
         summary["returned"] = fallback.returned.into();
+        summary["in_spill"] = fallback.spill_size.into();
         summary["switches"] = fallback.switches.into();
-        figures.extend(["spilled", "returned", "switches"]);
+        summary["unseen"] = found.unseen.into();
+        summary["primary_healthy"] = (!is_away(fallback)).into();
+        figures.extend(["spilled", "returned", "in_spill", "switches", "unseen"]);
     }
     output.either(&summary, || {
-        let told: Vec<_> = figures.iter().map(|name| format!("{} {name}", summary[name])).collect();
-        told.join(", ")
+        let told = figures.iter().map(|name| format!("{} {}", summary[name], name.replace('_', " ")));
+        told.collect::<Vec<_>>().join(", ")
     })?;
-    Ok(if lost == 0 { Code::Ok } else { Code::Failed })
+    if let Some(fallback) = fallback.as_ref().filter(|fallback| is_away(fallback)) {
+        let FallbackStatus { primary, spill, .. } = fallback;
+        output.note(format!(
+            "{primary} is away: the figures are those of {spill} alone, and the {} jobs that {primary} has acknowledged are \
+             unseen until it is back; start dev again to see them",
+            found.unseen
+        ));
+    }
+    Ok(if found.lost == 0 { Code::Ok } else { Code::Failed })
 }
 
-/// Whether a store has the job; and if it moved from the spill, whether the other store has it.
-async fn is_known(engine: &Arc<dyn Engine>, job: JobId) -> Result<bool, Failure> {
-    let Some(record) = engine.job(job).await? else { return Ok(false) };
-    let moved = match &record.state {
-        JobState::Cancelled { why, .. } => moved_as(why),
-        _ => None,
-    };
-    match moved {
-        Some(there) => Ok(engine.job(there).await?.is_some()),
-        None => Ok(true),
+/// Whether the server cannot be asked now.
+fn is_away(fallback: &FallbackStatus) -> bool {
+    fallback.active != fallback.primary || !fallback.primary_healthy
+}
+
+/// Whether an error says no more than that a server with a spill beside it is away just now. From then on it is not asked.
+fn has_gone(error: &EngineError, fallback: &mut Option<FallbackStatus>) -> bool {
+    match fallback {
+        Some(fallback) if error.is_passing() => {
+            fallback.primary_healthy = false;
+            true
+        }
+        _ => false,
     }
 }
 
-/// How many jobs the ledger has acknowledged and the store no longer knows.
-async fn lost(engine: &Arc<dyn Engine>, ledger: &Ledger) -> Result<u64, Failure> {
-    let mut lost = 0;
+/// The queues of both stores, or of the spill alone while the server is away.
+async fn queues(
+    engine: &Arc<dyn Engine>,
+    fallback: &mut Option<FallbackStatus>,
+) -> Result<Vec<QueueStatus>, Failure> {
+    match engine.queues().await {
+        Err(error) if has_gone(&error, fallback) => {
+            let spill = engine.spill().expect("an engine that tells of its spill has one");
+            Ok(spill.queues().await?)
+        }
+        read => Ok(read?),
+    }
+}
+
+/// What became of the jobs that were acknowledged.
+#[derive(Debug, Default)]
+struct Found {
+    /// Nobody knows them any more.
+    lost: u64,
+    /// The server has them, which is away.
+    unseen: u64,
+}
+
+/// Looks for every job that the ledger has acknowledged.
+async fn look_for_all(
+    engine: &Arc<dyn Engine>,
+    ledger: &Ledger,
+    fallback: &mut Option<FallbackStatus>,
+) -> Result<Found, Failure> {
+    let mut found = Found::default();
     for job in ledger.acknowledged()? {
-        if !is_known(engine, job).await? {
-            tracing::error!(job.id = job.0, "the store has forgotten an acknowledged job");
-            lost += 1;
+        match is_known(engine, job, fallback).await? {
+            Some(true) => {}
+            Some(false) => {
+                tracing::error!(job.id = job.0, "the store has forgotten an acknowledged job");
+                found.lost += 1;
+            }
+            None => found.unseen += 1,
         }
     }
-    Ok(lost)
+    Ok(found)
+}
+
+/// Whether a store has the job; and if it moved from the spill, whether the other store has it. Nothing if the store that has
+/// it is away.
+async fn is_known(
+    engine: &Arc<dyn Engine>,
+    job: JobId,
+    fallback: &mut Option<FallbackStatus>,
+) -> Result<Option<bool>, Failure> {
+    if Side::of(job) == Side::Primary && fallback.as_ref().is_some_and(is_away) {
+        return Ok(None);
+    }
+    let record = match engine.job(job).await {
+        Err(error) if Side::of(job) == Side::Primary && has_gone(&error, fallback) => return Ok(None),
+        read => read?,
+    };
+    let moved = record.as_ref().and_then(|record| match &record.state {
+        JobState::Cancelled { why, .. } => moved_as(why),
+        _ => None,
+    });
+    match moved {
+        Some(there) => Box::pin(is_known(engine, there, fallback)).await,
+        None => Ok(Some(record.is_some())),
+    }
 }

@@ -1,0 +1,177 @@
+//! Whoever brings jobs home may die, or lose an answer, at every step. Each job that was acknowledged is run once all the same,
+//! here or there. Both stores are in memory, and the process between them is made anew after each death.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::{JoinSet, LocalSet};
+use windlass_core::claim::ClaimAnswer;
+use windlass_core::clock::ManualClock;
+use windlass_core::engine::Engine;
+use windlass_core::enqueue::NewJob;
+use windlass_core::key::KeyClaim;
+use windlass_core::names::Key;
+use windlass_core::settle::{AttemptReport, Settled, Transition};
+use windlass_core::spill::Spill;
+use windlass_core::worker::WorkerId;
+use windlass_engines::fallback::{Connect, FallbackEngine, FallbackOptions, KeysWhileAway};
+use windlass_engines::memory::MemoryEngine;
+
+use crate::place::{card, claim_request, declaration, job, quick, request, until};
+use crate::shaky::{FAULTS, Fault, Life, Seen};
+
+/// Steps of the longest life: more than any of these lives has.
+const STEPS_MAX: usize = 40;
+const HISTORIES: u64 = 150;
+const WORKER: WorkerId = WorkerId::from_random(7);
+
+/// Two stores, and how often each job was run.
+struct World {
+    clock: Arc<ManualClock>,
+    primary: Arc<dyn Engine>,
+    spill: Arc<dyn Spill>,
+    runs: BTreeMap<usize, u32>,
+    acknowledged: usize,
+}
+
+impl World {
+    /// Plain jobs, one with a key, a batch that the primary has although it never said so, and one that it has not.
+    async fn new() -> Self {
+        let clock = Arc::new(ManualClock::default());
+        let primary: Arc<dyn Engine> = Arc::new(MemoryEngine::with_clock(clock.clone()));
+        let spill: Arc<dyn Spill> = Arc::new(MemoryEngine::for_spill_with_clock(clock.clone()));
+        for store in [Arc::clone(&primary), Arc::<dyn Spill>::clone(&spill) as Arc<dyn Engine>] {
+            store.declare(declaration()).await.unwrap();
+            store.register(card(WORKER)).await.unwrap();
+        }
+        let (known, unknown) = (request(vec![job(0), job(1)]), request(vec![job(2), job(3)]));
+        primary.enqueue(known.clone()).await.unwrap();
+        for batch in [known, unknown] {
+            spill.enqueue_aside(batch, Duration::ZERO).await.unwrap();
+        }
+        let keyed = NewJob { key: Some(KeyClaim::new(Key::parse("mine").unwrap())), ..job(5) };
+        spill.enqueue(request(vec![job(4), keyed, job(6), job(7)])).await.unwrap();
+        clock.advance(Duration::from_secs(1));
+        Self { clock, primary, spill, runs: BTreeMap::new(), acknowledged: 8 }
+    }
+
+    /// Brings home what it can, until it dies or all is home. Gives how many steps that took.
+    async fn live(&self, life: &Arc<Life>) -> usize {
+        let primary = Arc::new(Seen { store: Arc::clone(&self.primary), life: Arc::clone(life) });
+        let spill = Arc::new(Seen { store: Arc::clone(&self.spill), life: Arc::clone(life) });
+        let connect: Connect = Arc::new(move || {
+            let primary = Arc::clone(&primary);
+            Box::pin(async move { Ok(primary as Arc<dyn Engine>) })
+        });
+        let options = FallbackOptions { keys: KeysWhileAway::Accept, ..quick() };
+        let engine = FallbackEngine::open("primary", connect, spill, options).await.unwrap();
+        // Whoever looks lets some time pass, so that what was left behind is found by who still lives.
+        let is_home = async || {
+            self.clock.advance(Duration::from_millis(20));
+            self.in_spill().await == 0
+        };
+        tokio::select! {
+            () = life.died() => {}
+            () = until(&engine, "all is home", is_home) => {}
+        }
+        life.steps()
+    }
+
+    async fn in_spill(&self) -> u64 {
+        self.spill.queues().await.unwrap().iter().map(|queue| queue.counts.unfinished()).sum()
+    }
+
+    /// Workers of both stores run whatever they are given.
+    async fn work(&mut self) {
+        for store in [Arc::clone(&self.primary), Arc::<dyn Spill>::clone(&self.spill) as Arc<dyn Engine>] {
+            let asked = claim_request(WORKER, 100);
+            let ClaimAnswer::Claimed { jobs, .. } = store.claim(asked).await.unwrap() else {
+                panic!("the worker lives")
+            };
+            for claimed in jobs {
+                *self.runs.entry(claimed.job.payload.decode().unwrap()).or_default() += 1;
+                let end = claimed.settled(Transition::Succeed { result: None }, AttemptReport::default());
+                assert_eq!(store.settle(vec![end]).await.unwrap(), [Settled::Applied]);
+            }
+        }
+    }
+
+    /// After a while nobody waits for the dead any more.
+    fn time_passes(&self) {
+        self.clock.advance(Duration::from_secs(20));
+    }
+}
+
+/// One fault of one process, and whether workers run jobs, and what was under way is done, before the next one comes.
+#[derive(Debug, Clone, Copy)]
+struct Trouble {
+    at: usize,
+    fault: Fault,
+    works_after: bool,
+    done_before_next: bool,
+}
+
+/// Processes die one after the other; in the end one does not, and every job was run once. Gives the steps of the first.
+async fn history(troubles: Vec<Trouble>) -> usize {
+    let mut world = World::new().await;
+    let (mut lives, mut steps) = (Vec::new(), Vec::new());
+    for trouble in &troubles {
+        let life = Life::new(Some((trouble.at, trouble.fault)));
+        steps.push(world.live(&life).await);
+        if trouble.works_after {
+            world.work().await;
+        }
+        world.time_passes();
+        if trouble.done_before_next {
+            life.let_be_done().await;
+        }
+        lives.push(life);
+    }
+    world.live(&Life::new(None)).await;
+    for life in lives {
+        life.let_be_done().await;
+    }
+    world.time_passes();
+    world.live(&Life::new(None)).await;
+    world.work().await;
+    let once: BTreeMap<_, _> = (0..world.acknowledged).map(|number| (number, 1)).collect();
+    assert_eq!(world.runs, once, "{troubles:?}");
+    assert_eq!(world.in_spill().await, 0, "{troubles:?}");
+    steps.first().copied().unwrap_or_default()
+}
+
+#[tokio::test]
+async fn whoever_dies_or_loses_an_answer_at_any_step_of_the_way_home_leaves_each_job_in_one_place() {
+    let (here, mut histories) = (LocalSet::new(), JoinSet::new());
+    for at in 0..STEPS_MAX {
+        for fault in FAULTS {
+            for works_after in [true, false] {
+                let trouble = Trouble { at, fault, works_after, done_before_next: !works_after };
+                histories.spawn_local_on(async move { (at, history(vec![trouble]).await) }, &here);
+            }
+        }
+    }
+    let (mut struck, mut whole) = (0, 0);
+    for (at, steps) in here.run_until(histories.join_all()).await {
+        if at < steps { struck += 1 } else { whole = whole.max(steps) }
+    }
+    assert!(struck >= 100, "most faults strike: {struck} did");
+    assert!((10..STEPS_MAX).contains(&whole), "a whole way home has {whole} steps: raise STEPS_MAX");
+}
+
+#[tokio::test]
+async fn however_many_processes_die_one_after_the_other_on_the_way_home_each_job_is_run_once() {
+    let (here, mut histories) = (LocalSet::new(), JoinSet::new());
+    for seed in 0..HISTORIES {
+        let mut dice = fastrand::Rng::with_seed(seed);
+        let troubles = (0..dice.usize(2..5)).map(|_| Trouble {
+            at: dice.usize(0..20),
+            fault: FAULTS[dice.usize(0..FAULTS.len())],
+            works_after: dice.bool(),
+            done_before_next: dice.bool(),
+        });
+        histories.spawn_local_on(history(troubles.collect()), &here);
+    }
+    here.run_until(histories.join_all()).await;
+}

@@ -1,0 +1,252 @@
+//! Two stores as one process sees them that is about to die, or to lose an answer, at a certain step of bringing jobs home.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::sync::{Notify, watch};
+use tokio::task::JoinHandle;
+use windlass_core::admin::{
+    AttemptRecord, BatchDone, CancelAnswer, Changed, JobRecord, ListRequest, QueueStatus, RetryAnswer,
+    TypeStatus,
+};
+use windlass_core::claim::{ClaimAnswer, ClaimRequest, Fence, Outlook};
+use windlass_core::clock::Timestamp;
+use windlass_core::engine::{
+    Admin, Declaration, Engine, EngineInfo, HintListener, RescueRequest, Rescued, Result,
+};
+use windlass_core::enqueue::{EnqueueRequest, Enqueued, RequestId};
+use windlass_core::error::EngineError;
+use windlass_core::gate::Gate;
+use windlass_core::job::{Job, JobId, Progress};
+use windlass_core::lease::Leases;
+use windlass_core::names::{QueueName, TypeName};
+use windlass_core::policies::Policies;
+use windlass_core::priority::Priority;
+use windlass_core::settle::{Settled, Settlement};
+use windlass_core::spill::{BatchMost, Leaving, LeftOut, Spill};
+use windlass_core::worker::{Beat, Heartbeat, WorkerCard, WorkerId, WorkerSighting};
+
+/// What goes wrong with one call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// It is not done, and whoever called knows.
+    Refused,
+    /// It is done, and nobody is told.
+    Unanswered,
+    /// The process dies before it is done.
+    DiesBefore,
+    /// It is done, and the process dies before it hears of it.
+    DiesAfter,
+    /// The process dies, and the call is done when the dead are long forgotten.
+    DoneLate,
+}
+
+pub(crate) const FAULTS: [Fault; 5] =
+    [Fault::Refused, Fault::Unanswered, Fault::DiesBefore, Fault::DiesAfter, Fault::DoneLate];
+
+/// The life of one process: which of its steps goes wrong, and how.
+pub(crate) struct Life {
+    fault: Option<(usize, Fault)>,
+    steps: AtomicUsize,
+    is_dead: watch::Sender<bool>,
+    /// Calls that are done late, once this is told.
+    pub(crate) late: Arc<Notify>,
+    under_way: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl Life {
+    pub(crate) fn new(fault: Option<(usize, Fault)>) -> Arc<Self> {
+        let (is_dead, _) = watch::channel(false);
+        let (steps, late) = (AtomicUsize::new(0), Arc::new(Notify::new()));
+        Arc::new(Self { fault, steps, is_dead, late, under_way: Mutex::default() })
+    }
+
+    /// How many steps it did.
+    pub(crate) fn steps(&self) -> usize {
+        self.steps.load(Ordering::SeqCst)
+    }
+
+    pub(crate) async fn died(&self) {
+        self.is_dead.subscribe().wait_for(|is_dead| *is_dead).await.expect("the sender is kept");
+    }
+
+    /// Lets what was still under way when the process died be done.
+    pub(crate) async fn let_be_done(&self) {
+        self.late.notify_one();
+        let under_way = std::mem::take(&mut *self.under_way.lock().unwrap());
+        for call in under_way {
+            call.await.unwrap();
+        }
+    }
+
+    /// The dead do nothing more.
+    async fn live(&self) {
+        if *self.is_dead.borrow() {
+            std::future::pending().await
+        }
+    }
+
+    async fn die<T>(&self) -> T {
+        self.is_dead.send_replace(true);
+        std::future::pending().await
+    }
+
+    /// A step: a call that changes something or on which a change depends.
+    async fn step<T: Send + 'static>(
+        &self,
+        call: impl Future<Output = Result<T>> + Send + 'static,
+    ) -> Result<T> {
+        self.live().await;
+        let number = self.steps.fetch_add(1, Ordering::SeqCst);
+        match self.fault.filter(|(at, _)| *at == number).map(|(_, fault)| fault) {
+            None => call.await,
+            Some(Fault::Refused) => Err(EngineError::Unavailable { why: "not now".to_owned() }),
+            Some(Fault::Unanswered) => {
+                let _ = call.await;
+                Err(EngineError::Unknown { why: "no answer".to_owned() })
+            }
+            Some(Fault::DiesBefore) => self.die().await,
+            Some(Fault::DiesAfter) => {
+                let _ = call.await;
+                self.die().await
+            }
+            Some(Fault::DoneLate) => {
+                let late = Arc::clone(&self.late);
+                let done = tokio::spawn(async move {
+                    late.notified().await;
+                    let _ = call.await;
+                });
+                self.under_way.lock().unwrap().push(done);
+                self.die().await
+            }
+        }
+    }
+}
+
+/// A store as a process sees it.
+pub(crate) struct Seen<S: ?Sized> {
+    pub(crate) store: Arc<S>,
+    pub(crate) life: Arc<Life>,
+}
+
+/// Calls that are handed on for as long as the process lives.
+macro_rules! hand_on {
+    ($(fn $name:ident($($arg:ident: $type:ty),*) -> $answer:ty;)*) => {
+        #[async_trait]
+        impl<S: Engine + ?Sized> Admin for Seen<S> {
+            $(async fn $name(&self, $($arg: $type),*) -> Result<$answer> {
+                self.life.live().await;
+                self.store.$name($($arg),*).await
+            })*
+        }
+    };
+}
+
+hand_on! {
+    fn job(id: JobId) -> Option<JobRecord>;
+    fn attempts(id: JobId) -> Vec<AttemptRecord>;
+    fn list(request: ListRequest) -> Vec<JobRecord>;
+    fn queues() -> Vec<QueueStatus>;
+    fn types() -> Vec<TypeStatus>;
+    fn cancel(id: JobId, why: &str) -> CancelAnswer;
+    fn retry(id: JobId) -> RetryAnswer;
+    fn discard(id: JobId) -> Changed;
+    fn set_priority(id: JobId, priority: Priority) -> Changed;
+    fn pause(queue: &QueueName, reason: Option<&str>, lasting: Option<Duration>) -> Changed;
+    fn resume(queue: &QueueName) -> Changed;
+    fn set_shut(queue: &QueueName, shut: bool) -> Changed;
+    fn purge(queue: &QueueName, limit: u32) -> BatchDone;
+    fn open_gate(gate: &Gate, limit: u32) -> BatchDone;
+}
+
+/// Nobody shares limits or duties here.
+impl<S: Engine + ?Sized> Policies for Seen<S> {}
+impl<S: Engine + ?Sized> Leases for Seen<S> {}
+
+/// The same for the way of a job, where new jobs and receipts are steps.
+macro_rules! hand_on_or_step {
+    ($(fn $name:ident($($arg:ident: $type:ty),*) -> $answer:ty;)*) => {
+        #[async_trait]
+        impl<S: Engine + ?Sized> Engine for Seen<S> {
+            async fn enqueue(&self, request: EnqueueRequest) -> Result<Vec<Enqueued>> {
+                let store = Arc::clone(&self.store);
+                // A check of the store puts nothing in.
+                if request.jobs.is_empty() {
+                    self.life.live().await;
+                    return store.enqueue(request).await;
+                }
+                self.life.step(async move { store.enqueue(request).await }).await
+            }
+
+            async fn receipt(&self, request: RequestId) -> Result<Option<Vec<Enqueued>>> {
+                let store = Arc::clone(&self.store);
+                self.life.step(async move { store.receipt(request).await }).await
+            }
+
+            fn info(&self) -> EngineInfo {
+                self.store.info()
+            }
+
+            fn on_hint(&self, listener: Weak<dyn HintListener>) {
+                self.store.on_hint(listener);
+            }
+
+            $(async fn $name(&self, $($arg: $type),*) -> Result<$answer> {
+                self.life.live().await;
+                self.store.$name($($arg),*).await
+            })*
+        }
+    };
+}
+
+hand_on_or_step! {
+    fn now() -> Timestamp;
+    fn declare(declaration: Declaration) -> ();
+    fn claim(request: ClaimRequest) -> ClaimAnswer;
+    fn outlook(queues: &[QueueName], types: &[TypeName]) -> Vec<(QueueName, Outlook)>;
+    fn settle(batch: Vec<Settlement>) -> Vec<Settled>;
+    fn report(batch: Vec<(Fence, Progress)>) -> Vec<Settled>;
+    fn register(card: WorkerCard) -> ();
+    fn extend(heartbeat: Heartbeat) -> Beat;
+    fn asked_to_stop(worker: WorkerId) -> Vec<Fence>;
+    fn retire(worker: WorkerId) -> ();
+    fn workers() -> Vec<WorkerSighting>;
+    fn rescue(request: RescueRequest) -> Rescued;
+    fn sweep(limit: u32) -> BatchDone;
+    fn prune(limit: u32) -> BatchDone;
+}
+
+#[async_trait]
+impl Spill for Seen<dyn Spill> {
+    async fn enqueue_aside(&self, request: EnqueueRequest, sent_ago: Duration) -> Result<Vec<Enqueued>> {
+        let store = Arc::clone(&self.store);
+        self.life.step(async move { store.enqueue_aside(request, sent_ago).await }).await
+    }
+
+    async fn set_aside(&self, request: RequestId, most: BatchMost, but: &LeftOut) -> Result<Option<Leaving>> {
+        let (store, but) = (Arc::clone(&self.store), but.clone());
+        self.life.step(async move { store.set_aside(request, most, &but).await }).await
+    }
+
+    async fn leaving(&self, after: Option<&Leaving>, limit: u32) -> Result<Vec<Leaving>> {
+        let (store, after) = (Arc::clone(&self.store), after.cloned());
+        self.life.step(async move { store.leaving(after.as_ref(), limit).await }).await
+    }
+
+    async fn still_leaving(&self, request: RequestId) -> Result<Option<(Leaving, Vec<Job>)>> {
+        let store = Arc::clone(&self.store);
+        self.life.step(async move { store.still_leaving(request).await }).await
+    }
+
+    async fn end_batch(&self, request: RequestId, ends: Vec<(JobId, Option<String>)>) -> Result<bool> {
+        let store = Arc::clone(&self.store);
+        self.life.step(async move { store.end_batch(request, ends).await }).await
+    }
+
+    async fn keep_here(&self, request: RequestId, younger_than: Duration) -> Result<bool> {
+        let store = Arc::clone(&self.store);
+        self.life.step(async move { store.keep_here(request, younger_than).await }).await
+    }
+}
