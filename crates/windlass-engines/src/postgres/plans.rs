@@ -86,12 +86,7 @@ const HOT: [&str; 55] = [
 ];
 
 /// Which statement may walk over which index, or any of a table, from its beginning, and why it does not walk far.
-const MAY_WALK: [(&str, &str, &str); 11] = [
-    (
-        "extend",
-        "delayed_jobs_stopping",
-        "only what was asked to stop is in this index, and it stops at the first",
-    ),
+const MAY_WALK: [(&str, &str, &str); 10] = [
     ("asked_to_stop", "delayed_jobs_stopping", "only what was asked to stop is in this index"),
     (
         "orphans",

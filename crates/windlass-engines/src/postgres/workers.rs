@@ -67,19 +67,16 @@ impl Store {
         let Some(row) = rows.first() else {
             return Ok(Pulse { beat: Beat::Dead, crowd: CrowdCount::default(), now: self.estimated_now() });
         };
-        let (was_late, is_asked_to_stop): (bool, bool) = (row.try_get(0)?, row.try_get(2)?);
-        let cancel = match is_asked_to_stop {
-            true => self.asked_to_stop_if_known(&conn, worker).await,
-            false => Vec::new(),
-        };
+        let was_late: bool = row.try_get(0)?;
+        let cancel = self.asked_to_stop_if_known(&conn, worker).await;
         drop(conn);
         if was_late {
             // While it was silent, a sweep may have parked its jobs for want of a handler.
             self.let_through_in_time(type_names(row.try_get(1)?)).await;
         }
-        let now = row.try_get::<_, Instant>(3)?.0;
+        let now = row.try_get::<_, Instant>(2)?.0;
         let others = rows.iter().filter_map(|row| read_others(row).transpose()).collect::<Step<Vec<_>>>()?;
-        let crowd = CrowdCount::among(&duty_names(row.try_get(4)?), &others);
+        let crowd = CrowdCount::among(&duty_names(row.try_get(3)?), &others);
         Ok(Pulse { beat: Beat::Alive { cancel }, crowd, now })
     }
 
@@ -219,9 +216,9 @@ fn read_sighting(row: &Row) -> Step<WorkerSighting> {
 
 /// One set of duties, and how many could do them.
 fn read_others(row: &Row) -> Step<Option<Others>> {
-    let Some(duties) = row.try_get::<_, Option<Vec<&str>>>(5)? else { return Ok(None) };
+    let Some(duties) = row.try_get::<_, Option<Vec<&str>>>(4)? else { return Ok(None) };
     let count = |n: i64| u32::try_from(n).unwrap_or(u32::MAX);
-    let (able, before) = (count(row.try_get(6)?), count(row.try_get(7)?));
+    let (able, before) = (count(row.try_get(5)?), count(row.try_get(6)?));
     Ok(Some(Others { duties: duty_names(duties), able, before }))
 }
 

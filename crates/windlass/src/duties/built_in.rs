@@ -205,7 +205,7 @@ impl Heard {
         match self {
             Self::Workers(_) => 0,
             Self::Rescued(rescued) => (rescued.returned.len() + rescued.buried.len()) as u64,
-            Self::Done(done) => u64::from(done.changed),
+            Self::Done(done) => done.changed,
         }
     }
 }

@@ -99,7 +99,7 @@ async fn an_idle_worker_of_five_queues_polls_at_most_once_a_second_and_says_that
     assert!((1..=seconds + 1).contains(&polls), "{seconds} s: {asked:?}");
     let signs = count(&asked, &SIGNS_OF_LIFE);
     assert!((1..=seconds / 2).contains(&signs), "{seconds} s: {asked:?}");
-    let beats = count(&asked, &["extend", "asked_to_stop"]);
+    let beats = count(&asked, &["extend"]);
     assert!(beats <= seconds / 10 + 1, "{beats} to say that it lives in {seconds} s: {asked:?}");
     let leases = count(&asked, &["take_leases", "renew_leases", "release_leases"]);
     assert!((1..=seconds).contains(&leases), "{leases} about leases in {seconds} s: {asked:?}");

@@ -87,9 +87,15 @@ async fn a_lock_is_one_workers_also_within_a_session_and_lapses_if_nobody_asks_f
     assert_eq!(ask(1, PATIENCE).await, [true]);
     assert_eq!(ask(1, PATIENCE).await, [true], "it has it already");
     assert_eq!(ask(2, PATIENCE).await, [false]);
-    engine.unlock_duties(WorkerId::from_random(2), &[duty.clone()]).await.expect("the server is up");
+    engine
+        .unlock_duties(WorkerId::from_random(2), std::slice::from_ref(&duty))
+        .await
+        .expect("the server is up");
     assert_eq!(ask(2, PATIENCE).await, [false], "it was not its own to give back");
-    engine.unlock_duties(WorkerId::from_random(1), &[duty.clone()]).await.expect("the server is up");
+    engine
+        .unlock_duties(WorkerId::from_random(1), std::slice::from_ref(&duty))
+        .await
+        .expect("the server is up");
     assert_eq!(ask(2, SOON).await, [true]);
     let lapsed = async {
         // may sleep: nobody is told that a lock has lapsed.

@@ -1,7 +1,7 @@
 -- extend: a worker's sign of life; nothing for one that was declared dead or never registered. Answers whether its
--- lease had run out, what it handles, whether one of its jobs was asked to stop, the time, and its duties; in a row for each set of
--- duties that others have which are heard (they missed one beat at most, of the three in their lease): the set, how many
--- they are, and how many of them stand before it. One row without a set if there are none.
+-- lease had run out, what it handles, the time, and its duties; in a row for each set of duties that others have which are heard
+-- (they missed one beat at most, of the three in their lease): the set, how many they are, and how many of them stand before
+-- it. One row without a set if there are none. It touches no jobs: whoever has their table locked must not cost a worker.
 -- $1 now, or null for the server's clock   $2 worker   $3 good for so many microseconds   $4 what its own clock shows, or null
 WITH clock AS MATERIALIZED (
     SELECT coalesce($1::timestamptz, now()) AS at
@@ -23,7 +23,5 @@ WITH clock AS MATERIALIZED (
         AND (clock.at - o.seen_at) * 2 <= o.lease_micros * interval '1 microsecond'
     GROUP BY o.duties
 )
-SELECT beaten.was_late, beaten.types,
-    EXISTS (SELECT FROM windlass.delayed_jobs WHERE cancel_requested IS NOT NULL AND locked_by = $2::uuid),
-    clock.at, beaten.duties, crowd.duties, crowd.able, crowd.before
+SELECT beaten.was_late, beaten.types, clock.at, beaten.duties, crowd.duties, crowd.able, crowd.before
 FROM clock CROSS JOIN beaten LEFT JOIN crowd ON true;
