@@ -24,6 +24,7 @@ use crate::names::{DutyName, QueueName, TypeName};
 use crate::policies::Policies;
 use crate::priority::Priority;
 use crate::queue::QueueSpec;
+use crate::schedules::Schedules;
 use crate::settle::{Settled, Settlement};
 use crate::worker::{Beat, Heartbeat, WorkerCard, WorkerId, WorkerSighting};
 
@@ -32,7 +33,7 @@ pub type Result<T> = std::result::Result<T, EngineError>;
 
 /// Where jobs are kept: the way of a job, and the lives of workers.
 #[async_trait]
-pub trait Engine: Admin + Policies + Leases {
+pub trait Engine: Admin + Policies + Leases + Schedules {
     /// What this engine is and how much it can lose.
     fn info(&self) -> EngineInfo;
 
