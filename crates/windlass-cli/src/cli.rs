@@ -70,7 +70,7 @@ pub(crate) enum Command {
     /// Look at circuit breakers, open and close them
     #[command(subcommand)]
     Breaker(breaker::BreakerCommand),
-    /// See when a schedule runs
+    /// Look at schedules, store, hold back, run and remove them
     #[command(subcommand)]
     Schedule(schedule::ScheduleCommand),
     /// Look at job types and register them

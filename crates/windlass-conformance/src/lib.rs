@@ -43,8 +43,9 @@ pub mod types;
 pub mod admin_reads;
 pub mod policies;
 pub mod leases;
+pub mod schedules;
 pub mod hints;
 
 pub mod history;
 
-pub use suite::{BEHAVIOURS, Behaviour, Running, all, check_skips, skip_reason};
+pub use suite::{BEHAVIOURS, Behaviour, Running, all, behaviour, check_skips, skip_reason};

@@ -5,7 +5,7 @@ use std::pin::Pin;
 
 use crate::harness::Harness;
 
-/// Runs every behaviour on an engine, one `#[tokio::test]` each, on two threads.
+/// Runs every behaviour on an engine, one `#[test]` each, on two threads of a runtime of its own.
 ///
 /// The first argument names the module that the tests land in, the second is a function that makes a fresh
 /// [`Fixture`](crate::harness::Fixture). A gap is an explicit skip with a reason, which the test prints.
@@ -40,20 +40,26 @@ macro_rules! expand_suite {
             pub(crate) const BEHAVIOURS: &[&str] =
                 &[$($(concat!(stringify!($module), "::", stringify!($name)),)*)*];
 
-            $(mod $module {
-                #[allow(unused_imports, reason = "the fixture may be named by a path from here")]
-                use super::*;
+            /// One function for all: a `#[tokio::test]` each would be compiled anew for each behaviour and engine.
+            fn run(behaviour: &str) {
+                if let Some(why) = $crate::skip_reason(behaviour, SKIPS) {
+                    println!("skipped on {}: {behaviour}: {why}", stringify!($engine));
+                    return;
+                }
+                run_in_a_runtime($crate::behaviour(behaviour));
+            }
 
-                $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-                async fn $name() {
-                    let behaviour = concat!(stringify!($module), "::", stringify!($name));
-                    if let Some(why) = $crate::skip_reason(behaviour, SKIPS) {
-                        println!("skipped on {}: {behaviour}: {why}", stringify!($engine));
-                        return;
-                    }
-                    let spawn = |task| drop(tokio::spawn(task));
-                    let harness = $crate::harness::Harness::start($make().await, spawn).await;
-                    $crate::$module::$name(&harness).await;
+            #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
+            async fn run_in_a_runtime(behaviour: $crate::Behaviour) {
+                let spawn = |task| drop(tokio::spawn(task));
+                let harness = $crate::harness::Harness::start($make().await, spawn).await;
+                (behaviour.run)(&harness).await;
+            }
+
+            $(mod $module {
+                $(#[test]
+                fn $name() {
+                    super::run(concat!(stringify!($module), "::", stringify!($name)));
                 })*
             })*
 
@@ -90,7 +96,7 @@ pub const BEHAVIOURS: &[&str] = crate::every_behaviour!([names]);
 /// A behaviour under way.
 pub type Running<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
 
-/// A behaviour as a value, for runners that are no test macro.
+/// A behaviour as a value. Its code is compiled here, once, and not in each program that runs it.
 #[derive(Debug, Clone, Copy)]
 pub struct Behaviour {
     /// Its name, as in [`BEHAVIOURS`].
@@ -111,6 +117,11 @@ macro_rules! values {
 /// All behaviours, in the order of [`BEHAVIOURS`].
 pub fn all() -> Vec<Behaviour> {
     crate::every_behaviour!([values])
+}
+
+/// A behaviour by its name, which must be one of [`BEHAVIOURS`].
+pub fn behaviour(name: &str) -> Behaviour {
+    all().into_iter().find(|behaviour| behaviour.name == name).expect("a name of the list of behaviours")
 }
 
 #[cfg(test)]

@@ -156,3 +156,5 @@ pub const SCHEDULE_RECORD_BYTES_MAX: usize = 256 * 1024;
 pub const TICK_KEPT: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 /// How often schedules are looked at if nothing is due earlier: so late a schedule may begin that another process stored.
 pub const SCHEDULES_LOOK_EVERY: Duration = Duration::from_secs(5);
+/// The same while no schedule has a tick ahead.
+pub const SCHEDULES_LOOK_IDLE: Duration = Duration::from_secs(20);

@@ -80,8 +80,9 @@ impl WhichSchedules {
 pub struct SchedulesRead {
     /// Those that were asked for.
     pub schedules: Vec<StoredSchedule>,
-    /// Those of them that cannot be read: the store was changed by hand, or by a version that is newer.
-    pub damaged: Vec<ScheduleName>,
+    /// Those of them that cannot be read, with their versions: the store was changed by hand, or by a newer program. They can be
+    /// removed.
+    pub damaged: Vec<(ScheduleName, u64)>,
     /// When somebody has to look next, of all schedules that are not due yet.
     pub next: Option<Timestamp>,
     /// The store's now.
@@ -167,6 +168,11 @@ pub fn check_changes(changes: &[ScheduleChange]) -> Result<()> {
 /// not get a version that somebody remembers.
 pub fn next_version(read: u64, now: Timestamp) -> u64 {
     (read + 1).max(u64::try_from(now.as_micros()).unwrap_or(0))
+}
+
+/// Why the last job of a schedule was cancelled when its next tick came.
+pub fn replaced_by(name: &ScheduleName) -> String {
+    format!("replaced by the next tick of schedule {name}")
 }
 
 fn within(max: usize, what: &str, got: usize) -> Result<()> {

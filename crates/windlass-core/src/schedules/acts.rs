@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::clock::Timestamp;
 use crate::limits::REASON_BYTES_MAX;
+use crate::names::ScheduleName;
 use crate::outcome::bounded;
 use crate::queue::Pause;
 
@@ -83,10 +84,10 @@ pub fn skip_next(stored: &StoredSchedule, now: Timestamp) -> Option<(Timestamp, 
 }
 
 /// Forgets a schedule. Jobs that it made stay.
-pub fn remove(stored: &StoredSchedule) -> ScheduleChange {
+pub fn remove(name: &ScheduleName, version: u64) -> ScheduleChange {
     ScheduleChange {
-        name: stored.name().clone(),
-        read: stored.version,
+        name: name.clone(),
+        read: version,
         to: None,
         jobs: Vec::new(),
         overlap: Overlap::Allow,

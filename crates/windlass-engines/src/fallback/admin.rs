@@ -25,6 +25,7 @@ use windlass_core::policies::{BreakersRead, Policies, Saved, Take};
 use windlass_core::priority::Priority;
 use windlass_core::rate_limit::Taken;
 use windlass_core::spill::Spill;
+use windlass_core::schedules::{ScheduleChange, ScheduleChanged, Schedules, SchedulesRead, WhichSchedules};
 
 use super::{FallbackEngine, Inner};
 
@@ -185,6 +186,19 @@ impl Policies for FallbackEngine {
 
     async fn behind(&self, gate: &Gate, limit: u32) -> Result<Vec<JobId>> {
         self.inner.primary.engine()?.behind(gate, limit).await
+    }
+}
+
+/// Schedules are in the primary, and so are the jobs that they make: while it is away nothing is made, and what was missed is
+/// decided when it is back.
+#[async_trait]
+impl Schedules for FallbackEngine {
+    async fn schedules(&self, which: &WhichSchedules) -> Result<SchedulesRead> {
+        self.inner.primary.engine()?.schedules(which).await
+    }
+
+    async fn change_schedules(&self, changes: &[ScheduleChange]) -> Result<Vec<ScheduleChanged>> {
+        self.inner.primary.engine()?.change_schedules(changes).await
     }
 }
 

@@ -38,6 +38,7 @@ const MIGRATIONS: &[(u32, &str, &str)] = &[
     (4, "deleted_types", include_str!("migrations/0004_deleted_types.sql")),
     (5, "duties_of_workers", include_str!("migrations/0005_duties_of_workers.sql")),
     (6, "complete_once", include_str!("migrations/0006_complete_once.sql")),
+    (7, "schedules", include_str!("migrations/0007_schedules.sql")),
 ];
 
 /// The lock under which migrations run; any number that nobody else uses.

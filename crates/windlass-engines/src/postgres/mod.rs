@@ -25,6 +25,7 @@ mod act;
 mod counts;
 mod policies;
 mod leases;
+mod schedules;
 mod hints;
 mod wake;
 mod listen;
@@ -75,6 +76,9 @@ use windlass_core::policies::{BreakersRead, Policies, Saved, Take};
 use windlass_core::priority::Priority;
 use windlass_core::queue::QueueSpec;
 use windlass_core::rate_limit::Taken;
+use windlass_core::schedules::{
+    ScheduleChange, ScheduleChanged, Schedules, SchedulesRead, WhichSchedules, check_changes,
+};
 use windlass_core::settle::{Settled, Settlement};
 use windlass_core::worker::{Beat, Heartbeat, WorkerCard, WorkerId, WorkerSighting};
 
@@ -526,5 +530,20 @@ impl Leases for PostgresEngine {
     async fn step_down(&self, duty: &DutyName) -> Result<Changed> {
         let duty = duty.clone();
         self.run(|store| async move { store.step_down(duty).await }).await
+    }
+}
+
+#[async_trait]
+impl Schedules for PostgresEngine {
+    async fn schedules(&self, which: &WhichSchedules) -> Result<SchedulesRead> {
+        which.check()?;
+        let which = which.clone();
+        self.run(|store| async move { store.schedules(which).await }).await
+    }
+
+    async fn change_schedules(&self, changes: &[ScheduleChange]) -> Result<Vec<ScheduleChanged>> {
+        check_changes(changes)?;
+        let changes = changes.to_vec();
+        self.run(|store| async move { store.change_schedules(changes).await }).await
     }
 }

@@ -19,10 +19,10 @@ pub(super) struct Keys {
 const NAME_BYTES_MAX: usize = 100;
 
 /// Names that stand behind the common prefix, which lanes may not take.
-const TAKEN: [&str; 34] = [
-    "answers", "attempts", "body", "breakers", "counts", "dead", "deaths", "ended", "expiring", "gate",
+const TAKEN: [&str; 37] = [
+    "agenda", "answers", "attempts", "body", "breakers", "counts", "dead", "deaths", "ended", "expiring", "gate",
     "gates", "graves", "held", "keys", "kinds", "lanes", "lapsing", "layout", "leases", "notes", "parked",
-    "pauses", "queues", "receipts", "sequence", "shut", "spent", "state", "stops", "suspects", "tokens",
+    "pauses", "queues", "receipts", "schedule_names", "schedules", "sequence", "shut", "spent", "state", "stops", "suspects", "tokens",
     "traces", "types", "waiters",
 ];
 const TAKEN_BY_WORKERS: [&str; 3] = ["wake", "worker", "workers"];

@@ -33,6 +33,7 @@ pub const MIGRATIONS: &[Migration] = &[
         name: "duties of workers",
         sql: include_str!("migrations/0006_duties_of_workers.sql"),
     },
+    Migration { version: 7, name: "schedules", sql: include_str!("migrations/0007_schedules.sql") },
 ];
 
 const VERSIONS: &str = "CREATE TABLE IF NOT EXISTS windlass_schema (

@@ -23,9 +23,9 @@ macro_rules! some_modules {
     (@ $other:ident: $($name:ident)*) => {};
     (@@ $module:ident: $($name:ident)*) => {
         mod $module {
-            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn $name() {
-                windlass_conformance::$module::$name(&super::harness().await).await;
+            $(#[test]
+            fn $name() {
+                super::run(concat!(stringify!($module), "::", stringify!($name)));
             })*
 
             #[test]
@@ -37,6 +37,11 @@ macro_rules! some_modules {
 }
 
 windlass_conformance::every_behaviour!([some_modules]);
+
+#[tokio::main(flavor = "multi_thread", worker_threads = 2)]
+async fn run(behaviour: &str) {
+    (windlass_conformance::behaviour(behaviour).run)(&harness().await).await;
+}
 
 async fn harness() -> Harness {
     let clock = Arc::new(ManualClock::default());

@@ -15,12 +15,14 @@ use tokio::task::JoinHandle;
 use windlass_core::engine::{Declaration, Engine};
 use windlass_core::error::EngineError;
 use windlass_core::limits::CONCURRENCY_MAX;
+use windlass_core::schedules::ScheduleSpec;
 use windlass_core::worker::WorkerId;
 
 use crate::client::{Client, ClientOptions};
 use crate::handler::{Handlers, HandlersError, Table};
 use crate::limits::Keeper;
-use crate::{random, store, upkeep};
+use crate::schedules::SchedulesError;
+use crate::{random, schedules, store, upkeep};
 
 pub mod claim;
 pub(crate) mod execute;
@@ -104,9 +106,13 @@ impl Worker {
             None => None,
         };
         sync_limits(&client).await;
+        let undeclared = declare_schedules(&client, &options).await?;
         let identity = Identity::register(Arc::clone(&engine), plan.card(random::worker_id())).await?;
+        // Schedules of a spill would be nobody's.
+        let firing = options.fire_schedules.then(|| schedules::shell::start(Arc::clone(&engine), undeclared, options.schedules_origin));
         let mut worker = Self::assemble(engine, client, table, &plan, identity, &options, &common);
         worker.on_spill = on_spill;
+        worker.duties.extend(firing);
         Ok(worker)
     }
 
@@ -269,6 +275,18 @@ impl Drop for Worker {
     }
 }
 
+/// Stores the schedules of a worker. If the store is away just now, and the engine lets a worker start all the same, they are given
+/// back to whoever fires schedules.
+async fn declare_schedules(client: &Client, options: &WorkerOptions) -> Result<Vec<ScheduleSpec>, SchedulesError> {
+    match client.schedules().declare(&options.schedules, options.schedules_origin).await {
+        Err(SchedulesError::Engine(error)) if error.is_passing() && options.fire_schedules => {
+            tracing::warn!(%error, "schedules could not be stored yet; it is tried again");
+            Ok(options.schedules.clone())
+        }
+        declared => declared.map(|_| Vec::new()),
+    }
+}
+
 /// Lets the worker out of the store, which gives away whatever it holds. So if a handler outlived its pool, the
 /// worker only falls silent, and the lease gives that handler some more time.
 async fn leave(heart: &mut HeartThread, controls: &Controls) {
@@ -410,6 +428,9 @@ pub enum StartError {
     /// The options are wrong.
     #[error(transparent)]
     Options(#[from] WorkerOptionsError),
+    /// The schedules are wrong, or could not be stored.
+    #[error("the schedules of the worker could not be stored")]
+    Schedules(#[from] SchedulesError),
     /// The store refused or failed.
     #[error("the worker could not register with the store")]
     Store(#[from] EngineError),

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use windlass_core::schedules::{Origin, ScheduleSpec};
 use windlass_core::job_type::TypeSpec;
 use windlass_core::limits::{CONCURRENCY_MAX, CRASHES_MAX, HEARTBEAT_EVERY, SWEEP_EVERY, WORKER_LEASE};
 use windlass_core::names::QueueName;
@@ -51,6 +52,13 @@ pub struct WorkerOptions {
     pub crashes_max: u32,
     /// Whether this process does upkeep. Some process must.
     pub upkeep: bool,
+    /// Schedules that are stored when it starts, or made what is declared here. One that is no longer declared stays until it is
+    /// removed.
+    pub schedules: Vec<ScheduleSpec>,
+    /// Who declares them.
+    pub schedules_origin: Origin,
+    /// Whether this process fires the schedules of its store. Some process must.
+    pub fire_schedules: bool,
 }
 
 impl Default for WorkerOptions {
@@ -69,6 +77,9 @@ impl Default for WorkerOptions {
             stop_grace: Duration::from_secs(25),
             crashes_max: CRASHES_MAX,
             upkeep: true,
+            schedules: Vec::new(),
+            schedules_origin: Origin::Code,
+            fire_schedules: true,
         }
     }
 }
