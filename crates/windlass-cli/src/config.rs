@@ -157,7 +157,15 @@ fn read_text(path: &Path) -> Result<String, String> {
 fn interpret(tree: &Table, problems: &mut Problems) -> Config {
     let mut top = Section::top(tree, problems);
     let sections = [
-        "store", "fallback", "worker", "priorities", "retry", "queues", "types", "breakers", "rate_limits",
+        "store",
+        "fallback",
+        "worker",
+        "priorities",
+        "retry",
+        "queues",
+        "types",
+        "breakers",
+        "rate_limits",
         "schedules",
     ];
     let [store, fallback, worker, priorities, retry, queues, types, breakers, rate_limits, schedules] =

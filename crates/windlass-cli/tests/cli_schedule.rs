@@ -192,7 +192,8 @@ fn a_schedule_that_ends_with_the_calendar_says_so() {
 }
 
 /// A schedule of the far future, so that nothing fires while the test looks.
-const CONFIGURED: &str = "[schedules.yearly]\nschedule = \"0 0 29 2 *\"\njob = \"sample.notify\"\npayload = { millis = 1 }\n";
+const CONFIGURED: &str =
+    "[schedules.yearly]\nschedule = \"0 0 29 2 *\"\njob = \"sample.notify\"\npayload = { millis = 1 }\n";
 
 #[test]
 fn what_is_configured_is_stored_by_serve_and_goes_on_until_it_is_removed() {
@@ -224,7 +225,9 @@ fn a_wrong_schedule_in_the_configuration_is_told_with_its_place() {
     );
     let done = dir.run(&["check"]);
     assert_eq!(done.code, 78, "{done:?}");
-    for said in ["windlass.toml:2:", "30 February", "[schedules.b]", "did you mean `skip`?", "c once, got it twice"] {
+    for said in
+        ["windlass.toml:2:", "30 February", "[schedules.b]", "did you mean `skip`?", "c once, got it twice"]
+    {
         assert!(done.err.contains(said), "{said}: {}", done.err);
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use windlass_core::clock::Timestamp;
-use windlass_core::engine::{Engine, Hint};
+use windlass_core::engine::Hint;
 use windlass_core::enqueue::{Enqueued, Refusal};
 use windlass_core::job::{JobId, Phase};
 use windlass_core::limits::{SCHEDULES_MAX, SCHEDULES_PER_CALL_MAX, TICK_KEPT};
@@ -312,7 +312,9 @@ pub async fn a_job_that_is_refused_does_not_spoil_the_others(h: &Harness) {
         let ScheduleChanged::Done { jobs, .. } = answer else { panic!("expected Done, got {answer:?}") };
         match &jobs[..] {
             [Put::Answered(Enqueued::New(_))] => assert_eq!(firing.change.name, name("good")),
-            [Put::Answered(Enqueued::Refused(why))] => refused.push((firing.change.name.clone(), why.clone())),
+            [Put::Answered(Enqueued::Refused(why))] => {
+                refused.push((firing.change.name.clone(), why.clone()))
+            }
             other => panic!("expected a job or a refusal, got {other:?}"),
         }
         if let Some(report) = firing.refused(answer, h.now()) {
@@ -324,7 +326,9 @@ pub async fn a_job_that_is_refused_does_not_spoil_the_others(h: &Harness) {
         matches!(&refused[..], [(_, Refusal::QueueFull { .. }), (_, Refusal::UnknownType { .. })]),
         "{refused:?}"
     );
-    assert!(stored(h, "unknown").await.record.alert.is_some() && stored(h, "good").await.record.alert.is_none());
+    assert!(
+        stored(h, "unknown").await.record.alert.is_some() && stored(h, "good").await.record.alert.is_none()
+    );
     assert_eq!(due(h).await, []);
 }
 
@@ -371,7 +375,8 @@ pub async fn a_whole_batch_of_schedules_is_fired_by_one_call(h: &Harness) {
     h.advance(MINUTE);
     let due = due(h).await;
     assert_eq!(due.len(), SCHEDULES_PER_CALL_MAX);
-    let changes: Vec<_> = due.iter().filter_map(|schedule| fire(schedule, h.now())).map(|f| f.change).collect();
+    let changes: Vec<_> =
+        due.iter().filter_map(|schedule| fire(schedule, h.now())).map(|f| f.change).collect();
     let answers = h.engine.change_schedules(&changes).await.expect(UP);
     let made = answers.iter().filter(|answer| match answer {
         ScheduleChanged::Done { jobs, .. } => matches!(&jobs[..], [put] if put.new_job().is_some()),

@@ -29,7 +29,7 @@ use crate::limits::{ENQUEUE_BATCH_MAX, LIST_PAGE_MAX, SCHEDULES_PER_CALL_MAX};
 use crate::limits::{SCHEDULES_MAX, TICK_KEPT};
 use crate::names::ScheduleName;
 
-pub use record::{Alert, Alarm, ScheduleRecord, StoredSchedule};
+pub use record::{Alarm, Alert, ScheduleRecord, StoredSchedule};
 pub use spec::{JobTemplate, Origin, Overlap, Overlapping, ScheduleSpec, ScheduleSpecError};
 
 /// Where schedules are kept. Each method is one statement, script or transaction, on the store's clock. There is no engine that

@@ -9,7 +9,9 @@ use windlass::core::clock::Timestamp;
 use windlass::core::engine::Engine;
 use windlass::core::names::{ScheduleName, TypeName};
 use windlass::core::schedule::{Holidays, Schedule};
-use windlass::{Context, Handlers, JobTemplate, JobType, MemoryEngine, ScheduleSpec, State, Worker, WorkerOptions};
+use windlass::{
+    Context, Handlers, JobTemplate, JobType, MemoryEngine, ScheduleSpec, State, Worker, WorkerOptions,
+};
 
 #[derive(Serialize, Deserialize)]
 struct BuildSitemap {}

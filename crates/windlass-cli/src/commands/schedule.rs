@@ -31,12 +31,16 @@ pub(crate) enum ScheduleCommand {
     /// Store a schedule, or change the stored one
     Add(add::AddArgs),
     /// Put its job in now, whatever the schedule says
-    #[command(after_help = "Example:\n  windlass schedule run sitemap\n\nExit codes: 3 no such schedule, 4 the job was refused.")]
+    #[command(
+        after_help = "Example:\n  windlass schedule run sitemap\n\nExit codes: 3 no such schedule, 4 the job was refused."
+    )]
     Run(NameArgs),
     /// Hold a schedule back, for a time or until it is resumed
     Pause(act::PauseArgs),
     /// Let a schedule go on
-    #[command(after_help = "Example:\n  windlass schedule resume sitemap\n\nWhat fell due meanwhile is dropped.")]
+    #[command(
+        after_help = "Example:\n  windlass schedule resume sitemap\n\nWhat fell due meanwhile is dropped."
+    )]
     Resume(NameArgs),
     /// Leave out the next tick
     #[command(after_help = "Example:\n  windlass schedule skip-next sitemap")]

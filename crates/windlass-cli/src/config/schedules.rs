@@ -56,7 +56,8 @@ fn read_one(entry: &Entry, labels: &PriorityLabels, problems: &mut Problems) -> 
     let catch_up = read_catch_up(&mut section);
     let overlap = section.get("overlap", word(OVERLAPS)).unwrap_or_default();
     if is_missing {
-        let message = format!("expected `schedule` and `job` in {title}: when it runs, and the type of its jobs");
+        let message =
+            format!("expected `schedule` and `job` in {title}: when it runs, and the type of its jobs");
         section.problems().push(Problem::at(&entry.key_place, message));
     }
     let place = entry.key_place.clone();
@@ -68,7 +69,9 @@ fn read_one(entry: &Entry, labels: &PriorityLabels, problems: &mut Problems) -> 
         }
     };
     if schedule.window().except_holidays && holidays.is_empty() {
-        let message = format!("{title} says `except holidays`: expected `holidays`, a file with a date and a name a line");
+        let message = format!(
+            "{title} says `except holidays`: expected `holidays`, a file with a date and a name a line"
+        );
         section.problems().push(Problem::at(&place, message));
     }
     section.finish();

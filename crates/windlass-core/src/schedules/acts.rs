@@ -58,8 +58,7 @@ pub fn pause(
     if stored.record.pause.as_ref().is_some_and(is_same) {
         return None;
     }
-    let record =
-        ScheduleRecord { pause: Some(Pause { since: now, reason, until }), ..stored.record.clone() };
+    let record = ScheduleRecord { pause: Some(Pause { since: now, reason, until }), ..stored.record.clone() };
     Some(change(stored.version, record))
 }
 
@@ -85,13 +84,7 @@ pub fn skip_next(stored: &StoredSchedule, now: Timestamp) -> Option<(Timestamp, 
 
 /// Forgets a schedule. Jobs that it made stay.
 pub fn remove(name: &ScheduleName, version: u64) -> ScheduleChange {
-    ScheduleChange {
-        name: name.clone(),
-        read: version,
-        to: None,
-        jobs: Vec::new(),
-        overlap: Overlap::Allow,
-    }
+    ScheduleChange { name: name.clone(), read: version, to: None, jobs: Vec::new(), overlap: Overlap::Allow }
 }
 
 /// Puts the jobs of these ticks in, whatever the schedule says: what somebody asks for does not mind a pause or an overlap. A

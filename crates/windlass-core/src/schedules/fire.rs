@@ -33,10 +33,10 @@ pub fn fire(stored: &StoredSchedule, now: Timestamp) -> Option<Firing> {
         // Of several at once only one could run, so it is the newest.
         Overlap::Skip | Overlap::Replace => due.run.last().copied().into_iter().collect(),
     };
-    let alert = due.missed.first.map(|first| Alert {
-        at: now,
-        alarm: Alarm::Missed { count: due.missed.count, first },
-    });
+    let alert = due
+        .missed
+        .first
+        .map(|first| Alert { at: now, alarm: Alarm::Missed { count: due.missed.count, first } });
     let after = ScheduleRecord {
         decided_until: due.decided_until,
         pause: None,

@@ -67,7 +67,8 @@ fn of_several_ticks_at_once_only_the_newest_runs_if_jobs_must_not_overlap() {
         assert_eq!(firing.ticks, [at("2027-06-01T10:00:00Z")], "{overlap:?}");
         check_changes(&[firing.change]).unwrap();
     }
-    let all = fire(&stored(&ScheduleSpec { catch_up, ..spec("every 5m") }), at("2027-06-01T10:02:00Z")).unwrap();
+    let all =
+        fire(&stored(&ScheduleSpec { catch_up, ..spec("every 5m") }), at("2027-06-01T10:02:00Z")).unwrap();
     assert_eq!(all.ticks.len(), 12);
 }
 

@@ -24,8 +24,8 @@ use windlass_core::names::{BreakerName, DutyName, QueueName};
 use windlass_core::policies::{BreakersRead, Policies, Saved, Take};
 use windlass_core::priority::Priority;
 use windlass_core::rate_limit::Taken;
-use windlass_core::spill::Spill;
 use windlass_core::schedules::{ScheduleChange, ScheduleChanged, Schedules, SchedulesRead, WhichSchedules};
+use windlass_core::spill::Spill;
 
 use super::{FallbackEngine, Inner};
 

@@ -23,12 +23,12 @@ use windlass_core::settle::{Landing, Place};
 use windlass_core::spill::Leaving;
 use windlass_core::worker::WorkerId;
 
-use super::schedules::Agenda;
 use super::claim::SpentTokens;
 use super::enqueue::Receipts;
 use super::hints::HintsDue;
 use super::policies::Shared;
 use super::rescue::Death;
+use super::schedules::Agenda;
 use super::settle::Traces;
 use super::workers::WorkerRow;
 

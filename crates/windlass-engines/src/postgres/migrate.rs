@@ -220,6 +220,19 @@ mod tests {
         (2, &["breakers", "look_at_tokens", "prune_rate_limits", "save_breaker", "take_tokens"]),
         (3, &["leases", "leases_hold", "release_leases", "renew_leases", "step_down", "take_leases"]),
         (5, &["register", "live_workers"]),
+        (
+            7,
+            &[
+                "count_schedules",
+                "due_schedules",
+                "list_schedules",
+                "lock_schedules",
+                "remove_schedules",
+                "save_schedules",
+                "schedules_named",
+                "set_last_jobs",
+            ],
+        ),
     ];
 
     /// What these were before: up to which version, the name, and the text.
@@ -252,6 +265,7 @@ mod tests {
         (4, 0x2ff0_463b_329c_73e8),
         (5, 0x8ba5_5249_5817_efb1),
         (6, 0x97e2_dfc6_4a0d_bc31),
+        (7, 0x769e_7a48_a5cd_843a),
     ];
 
     /// FNV-1a.

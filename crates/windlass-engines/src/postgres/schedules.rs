@@ -12,8 +12,8 @@ use windlass_core::key::HolderStage;
 use windlass_core::limits::SCHEDULES_MAX;
 use windlass_core::names::ScheduleName;
 use windlass_core::schedules::{
-    Overlap, Overlapping, Put, ScheduleChange, ScheduleChanged, SchedulesRead, StoredSchedule, WhichSchedules,
-    next_version, replaced_by,
+    Overlap, Overlapping, Put, ScheduleChange, ScheduleChanged, SchedulesRead, StoredSchedule,
+    WhichSchedules, next_version, replaced_by,
 };
 
 use super::Store;
@@ -21,9 +21,7 @@ use super::conn::Tx;
 use super::fault::Step;
 use super::inside::{answered, written};
 use super::land::Moved;
-use super::value::{
-    Bits, Instant, instant, instants, int4, maybe, numbers, small_number, text, texts, uuid,
-};
+use super::value::{Bits, Instant, instant, instants, int4, maybe, numbers, small_number, text, texts, uuid};
 
 /// How often changes are made again because they and somebody's transaction waited for each other, and the server ended ours.
 const DEADLOCKS_MAX: u32 = 5;
@@ -82,11 +80,7 @@ impl Store {
 
     /// The server takes offence at something: whoever has added a check or a trigger of its own to our tables refuses that one
     /// job, and neither its schedule nor the others.
-    async fn change_one_by_one(
-        &self,
-        changes: Vec<ScheduleChange>,
-        why: &str,
-    ) -> Step<Vec<ScheduleChanged>> {
+    async fn change_one_by_one(&self, changes: Vec<ScheduleChange>, why: &str) -> Step<Vec<ScheduleChanged>> {
         let mut answers = Vec::with_capacity(changes.len());
         for change in changes {
             let answer = match self.change_despite_deadlocks(std::slice::from_ref(&change)).await {
@@ -217,8 +211,11 @@ impl Store {
         now: Timestamp,
         moved: &mut Moved,
     ) -> Step<BTreeMap<String, Vec<Put>>> {
-        let (mut put, mut jobs, mut of) = (BTreeMap::<String, Vec<Put>>::new(), Vec::<NewJob>::new(), Vec::new());
-        for change in changes.iter().filter(|change| applied.get(change.name.as_str()).is_some_and(Option::is_some)) {
+        let (mut put, mut jobs, mut of) =
+            (BTreeMap::<String, Vec<Put>>::new(), Vec::<NewJob>::new(), Vec::new());
+        for change in
+            changes.iter().filter(|change| applied.get(change.name.as_str()).is_some_and(Option::is_some))
+        {
             let last = before.get(change.name.as_str()).and_then(|(_, job)| *job).map(JobId);
             if change.jobs.is_empty() {
                 continue;
@@ -275,9 +272,8 @@ impl Store {
         let (jobs, now, request) = (written(jobs)?, self.now_param(), None::<Bits>);
         let params = [text(&jobs), uuid(&request), instant(&now)];
         let rows = tx.ask(&self.sql.enqueue_many, &params).await?;
-        let read = |row: &Row| {
-            Ok(answered(row.try_get(0)?, row.try_get(1)?, row.try_get(2)?, row.try_get(3)?))
-        };
+        let read =
+            |row: &Row| Ok(answered(row.try_get(0)?, row.try_get(1)?, row.try_get(2)?, row.try_get(3)?));
         rows.iter().map(read).collect()
     }
 

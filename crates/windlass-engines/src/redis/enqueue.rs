@@ -52,11 +52,7 @@ impl Store {
 }
 
 /// How many jobs the queues of a batch take, as far as they have a limit.
-pub(super) fn limits<'a>(
-    jobs: impl Iterator<Item = &'a NewJob>,
-    catalogue: &Catalogue,
-    args: &mut Args,
-) {
+pub(super) fn limits<'a>(jobs: impl Iterator<Item = &'a NewJob>, catalogue: &Catalogue, args: &mut Args) {
     let types = jobs.filter_map(|new| catalogue.type_named(&new.job_type));
     let mut queues: Vec<_> = types.filter_map(|entry| catalogue.queue(&entry.spec.queue)).collect();
     queues.retain(|queue| queue.spec.capacity.is_some());

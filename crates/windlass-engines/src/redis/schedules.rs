@@ -8,8 +8,8 @@ use windlass_core::key::HolderStage;
 use windlass_core::limits::SCHEDULES_MAX;
 use windlass_core::names::ScheduleName;
 use windlass_core::schedules::{
-    Overlap, Overlapping, Put, ScheduleChange, ScheduleChanged, SchedulesRead, StoredSchedule, WhichSchedules,
-    replaced_by,
+    Overlap, Overlapping, Put, ScheduleChange, ScheduleChanged, SchedulesRead, StoredSchedule,
+    WhichSchedules, replaced_by,
 };
 
 use super::Store;
@@ -55,7 +55,8 @@ impl Store {
     }
 
     pub(super) async fn change_schedules(&self, changes: Vec<ScheduleChange>) -> Step<Vec<ScheduleChanged>> {
-        let bodies: Vec<Vec<_>> = changes.iter().map(|change| change.jobs.iter().map(body).collect()).collect();
+        let bodies: Vec<Vec<_>> =
+            changes.iter().map(|change| change.jobs.iter().map(body).collect()).collect();
         let build = |catalogue: &Catalogue| Ok(self.change_args(&changes, &bodies, catalogue));
         let reply = self.call_with_catalogue(&self.scripts().change_schedules, build).await?;
         let mut answers = Items::of(reply.value)?;

@@ -60,10 +60,14 @@ pub enum SchedulesError {
     #[error("expected the name of a schedule, got {0}, and there is none; see `windlass schedule list`")]
     Unknown(ScheduleName),
     /// What the store has of it cannot be read.
-    #[error("schedule {0} cannot be read; it was changed by hand or by a newer version: remove it and declare it again")]
+    #[error(
+        "schedule {0} cannot be read; it was changed by hand or by a newer version: remove it and declare it again"
+    )]
     Damaged(ScheduleName),
     /// The store has no room for another.
-    #[error("expected at most {SCHEDULES_MAX} schedules, and there are so many; remove some before you store {0}")]
+    #[error(
+        "expected at most {SCHEDULES_MAX} schedules, and there are so many; remove some before you store {0}"
+    )]
     NoRoom(ScheduleName),
     /// The store.
     #[error(transparent)]
@@ -98,11 +102,15 @@ impl Schedules {
         specs: &[ScheduleSpec],
         origin: Origin,
     ) -> Result<Vec<(ScheduleName, Declared)>> {
-        let mut declared: Vec<_> = specs.iter().map(|spec| (spec.name.clone(), Declared::Unchanged)).collect();
+        let mut declared: Vec<_> =
+            specs.iter().map(|spec| (spec.name.clone(), Declared::Unchanged)).collect();
         for _ in 0..FASTER_MAX {
-            let read = self.read(WhichSchedules::Named(specs.iter().map(|spec| spec.name.clone()).collect())).await?;
+            let read = self
+                .read(WhichSchedules::Named(specs.iter().map(|spec| spec.name.clone()).collect()))
+                .await?;
             refuse_damaged(&read)?;
-            let before = |spec: &ScheduleSpec| read.schedules.iter().find(|stored| *stored.name() == spec.name);
+            let before =
+                |spec: &ScheduleSpec| read.schedules.iter().find(|stored| *stored.name() == spec.name);
             let wanted = specs.iter().filter_map(|spec| acts::declare(spec, origin, before(spec), read.now));
             let changes: Vec<_> = wanted.collect();
             if changes.is_empty() {
@@ -114,7 +122,10 @@ impl Schedules {
                     ScheduleChanged::Changed => {}
                     ScheduleChanged::Done { .. } => {
                         let how = if change.read == 0 { Declared::New } else { Declared::Updated };
-                        declared.iter_mut().filter(|(name, _)| *name == change.name).for_each(|row| row.1 = how);
+                        declared
+                            .iter_mut()
+                            .filter(|(name, _)| *name == change.name)
+                            .for_each(|row| row.1 = how);
                     }
                 }
             }

@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use tokio::task::JoinHandle;
 use windlass_core::engine::Engine;
-use windlass_core::schedules::{Origin, ScheduleSpec};
 use windlass_core::limits::{SCHEDULES_LOOK_EVERY, SCHEDULES_LOOK_IDLE};
+use windlass_core::schedules::{Origin, ScheduleSpec};
 
 use super::Schedules;
 use super::duty::ScheduleDuty;
+use crate::random;
 
 /// Starts firing for this process. What could not be stored before is stored as soon as it can be.
 pub(crate) fn start(
@@ -41,6 +42,6 @@ pub(crate) fn start(
 fn wait_for(next: Option<Duration>) -> Duration {
     match next {
         Some(next) => next.min(SCHEDULES_LOOK_EVERY),
-        None => SCHEDULES_LOOK_IDLE.mul_f64(0.75 + fastrand::f64() / 2.0),
+        None => SCHEDULES_LOOK_IDLE.mul_f64(0.75 + f64::from(random::byte()) / 512.0),
     }
 }

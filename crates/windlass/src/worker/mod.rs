@@ -109,7 +109,9 @@ impl Worker {
         let undeclared = declare_schedules(&client, &options).await?;
         let identity = Identity::register(Arc::clone(&engine), plan.card(random::worker_id())).await?;
         // Schedules of a spill would be nobody's.
-        let firing = options.fire_schedules.then(|| schedules::shell::start(Arc::clone(&engine), undeclared, options.schedules_origin));
+        let firing = options
+            .fire_schedules
+            .then(|| schedules::shell::start(Arc::clone(&engine), undeclared, options.schedules_origin));
         let mut worker = Self::assemble(engine, client, table, &plan, identity, &options, &common);
         worker.on_spill = on_spill;
         worker.duties.extend(firing);
@@ -277,7 +279,10 @@ impl Drop for Worker {
 
 /// Stores the schedules of a worker. If the store is away just now, and the engine lets a worker start all the same, they are given
 /// back to whoever fires schedules.
-async fn declare_schedules(client: &Client, options: &WorkerOptions) -> Result<Vec<ScheduleSpec>, SchedulesError> {
+async fn declare_schedules(
+    client: &Client,
+    options: &WorkerOptions,
+) -> Result<Vec<ScheduleSpec>, SchedulesError> {
     match client.schedules().declare(&options.schedules, options.schedules_origin).await {
         Err(SchedulesError::Engine(error)) if error.is_passing() && options.fire_schedules => {
             tracing::warn!(%error, "schedules could not be stored yet; it is tried again");

@@ -36,7 +36,9 @@ pub(crate) struct PauseArgs {
 
 /// Forgets a schedule. If code or configuration still declares it, the next start stores it again.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  windlass schedule remove sitemap\n\nExit codes: 3 no such schedule, 4 not confirmed.")]
+#[command(
+    after_help = "Example:\n  windlass schedule remove sitemap\n\nExit codes: 3 no such schedule, 4 not confirmed."
+)]
 pub(crate) struct RemoveArgs {
     /// The schedule
     #[arg(value_name = "NAME")]
@@ -56,7 +58,9 @@ pub(super) async fn run(name: &ScheduleName, context: &mut Context) -> Result<Co
             context.output.either(&value, || format!("{name} put job {job} in"))?;
             Ok(Code::Ok)
         }
-        Put::Overlaps(last) => Err(Failure::new(Code::Refused, format!("job {last} of {name} is still live"))),
+        Put::Overlaps(last) => {
+            Err(Failure::new(Code::Refused, format!("job {last} of {name} is still live")))
+        }
     }
 }
 
@@ -96,7 +100,11 @@ pub(super) async fn skip_next(name: &ScheduleName, context: &mut Context) -> Res
 
 pub(super) async fn remove(args: &RemoveArgs, context: &mut Context) -> Result<Code, Failure> {
     let name = &args.name;
-    context.confirm(args.yes, &format!("removing schedule {name} forgets it; its jobs stay"), name.as_str())?;
+    context.confirm(
+        args.yes,
+        &format!("removing schedule {name} forgets it; its jobs stay"),
+        name.as_str(),
+    )?;
     if schedules(context).remove(name).await? == Changed::NotFound {
         return Err(Failure::not_found(format_args!("schedule {name}")).hint("see `windlass schedule list`"));
     }

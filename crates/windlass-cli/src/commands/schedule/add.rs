@@ -107,7 +107,8 @@ pub(super) async fn add(args: &AddArgs, context: &mut Context) -> Result<Code, F
         ));
     }
     let (name, text, words) = (&spec.name, spec.schedule.to_string(), spec.schedule.words());
-    let value = json!({ "name": name, "result": how, "schedule": text, "words": words, "type_is_known": known });
+    let value =
+        json!({ "name": name, "result": how, "schedule": text, "words": words, "type_is_known": known });
     context.output.either(&value, || format!("{name} is {how}: {words}"))?;
     Ok(Code::Ok)
 }

@@ -61,7 +61,9 @@ pub(super) async fn backfill(args: &BackfillArgs, context: &mut Context) -> Resu
     let value = json!({
         "name": name, "ticks": count, "jobs": made, "made_before": kept, "refused": count - made - kept, "why": refused,
     });
-    context.output.either(&value, || format!("{made} jobs of {name} put in; {kept} ticks had made theirs before"))?;
+    context
+        .output
+        .either(&value, || format!("{made} jobs of {name} put in; {kept} ticks had made theirs before"))?;
     match refused {
         Some(why) => {
             context.output.note(format!("{} jobs were refused: {why}", count - made - kept));

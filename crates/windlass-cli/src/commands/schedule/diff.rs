@@ -35,9 +35,7 @@ pub(super) async fn diff(context: &mut Context) -> Result<Code, Failure> {
         }
     }
     if context.output.is_json() {
-        let view = |(name, (difference, remark)): (&&ScheduleName, &(&str, &str))| {
-            json!({ "name": name, "difference": difference, "remark": remark })
-        };
+        let view = |(name, (difference, remark)): (&&ScheduleName, &(&str, &str))| json!({ "name": name, "difference": difference, "remark": remark });
         let views: Vec<_> = rows.iter().map(view).collect();
         context.output.json(&views)?;
         return Ok(Code::Ok);

@@ -18,7 +18,9 @@ const SHOWN: usize = 5;
 pub(super) async fn list(context: &mut Context) -> Result<Code, Failure> {
     let read = schedules(context).all().await?;
     for (name, _) in &read.damaged {
-        context.output.note(format!("schedule {name} cannot be read; `windlass schedule remove {name}` forgets it"));
+        context
+            .output
+            .note(format!("schedule {name} cannot be read; `windlass schedule remove {name}` forgets it"));
     }
     if context.output.is_json() {
         let views: Vec<_> = read.schedules.iter().map(|stored| view::json(stored, read.now)).collect();
@@ -53,7 +55,9 @@ pub(super) async fn show(name: &ScheduleName, context: &mut Context) -> Result<C
     let ticks = spec.schedule.ticks_after(from, &spec.holidays).filter(|tick| Some(*tick) != record.skip);
     let upcoming: Vec<_> = match &record.pause {
         Some(pause) if pause.until.is_none() => Vec::new(),
-        Some(pause) => ticks.filter(|tick| pause.until.is_some_and(|until| *tick > until)).take(SHOWN).collect(),
+        Some(pause) => {
+            ticks.filter(|tick| pause.until.is_some_and(|until| *tick > until)).take(SHOWN).collect()
+        }
         None => ticks.take(SHOWN).collect(),
     };
     if context.output.is_json() {
@@ -80,7 +84,10 @@ fn lines(stored: &StoredSchedule, now: Timestamp) -> Vec<(&'static str, String)>
         ("when", spec.schedule.to_string()),
         ("", spec.schedule.words()),
         ("job", format!("{} {}", spec.job.job_type, spec.job.payload.as_str())),
-        ("missed", format!("{}, grace {}", view::missed(spec.catch_up.missed), show_span(spec.catch_up.grace))),
+        (
+            "missed",
+            format!("{}, grace {}", view::missed(spec.catch_up.missed), show_span(spec.catch_up.grace)),
+        ),
         ("overlap", spec.overlap.as_str().to_owned()),
         ("origin", format!("{}, stored at {}", record.origin.as_str(), record.stored_at)),
         ("state", view::state(stored, now).to_owned()),

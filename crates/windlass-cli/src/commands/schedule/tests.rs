@@ -26,9 +26,12 @@ async fn a_fresh_store_has_no_schedules() {
 async fn a_schedule_is_added_changed_and_shown_with_its_next_times() {
     let shell = Shell::with_type().await;
     let added = shell.ok("schedule add Hourly every%1h --job t --overlap skip --priority high").await;
-    assert_eq!(added.out, "hourly is stored: every hour\n");
+    assert!(added.out.starts_with("hourly is stored: every hour"), "{added:?}");
     let shown = shell.ok("schedule show hourly --json").await.json();
-    assert_eq!((&shown["state"], &shown["overlap"], &shown["origin"]), (&json!("active"), &json!("skip"), &json!("cli")));
+    assert_eq!(
+        (&shown["state"], &shown["overlap"], &shown["origin"]),
+        (&json!("active"), &json!("skip"), &json!("cli"))
+    );
     assert_eq!((&shown["job"]["type"], &shown["job"]["priority"]), (&json!("t"), &json!(0)));
     assert_eq!(shown["next"], "2026-01-01T01:00:00.000Z");
     assert_eq!(shown["upcoming"].as_array().unwrap().len(), 5);
@@ -49,7 +52,7 @@ async fn what_is_wrong_is_refused_before_anything_is_stored() {
     for (wrong, said) in [
         ("0%0%30%2%* --job t".to_owned(), "30 February"),
         ("daily%at%02:00,%America/NewYork --job t".to_owned(), "America/New_York"),
-        ("daily%at%02:00,%09:00-10:00 --job t".to_owned(), "window"),
+        ("daily%at%02:00,%09:00-10:00 --job t".to_owned(), "09:00-10:00"),
         ("every%0s --job t".to_owned(), "expected"),
         (format!("{long} --job t"), "512"),
         ("every%1h --job t --payload {".to_owned(), "JSON"),
@@ -87,7 +90,10 @@ async fn a_job_is_put_in_by_hand() {
 #[tokio::test]
 async fn a_schedule_is_paused_for_a_time_resumed_and_leaves_a_tick_out() {
     let shell = hourly().await;
-    assert_eq!(shell.ok("schedule pause hourly --for 2h --reason we%move").await.out, "hourly is paused for 2h\n");
+    assert_eq!(
+        shell.ok("schedule pause hourly --for 2h --reason we%move").await.out,
+        "hourly is paused for 2h\n"
+    );
     let shown = shell.ok("schedule show hourly --json").await.json();
     assert_eq!((&shown["state"], &shown["pause"]["reason"]), (&json!("paused"), &json!("we move")));
     assert_eq!(shown["next"], "2026-01-01T03:00:00.000Z");
@@ -150,5 +156,8 @@ async fn removing_asks_first_and_says_if_there_is_none() {
 async fn what_was_stored_at_the_command_line_is_named_by_diff() {
     let shell = hourly().await;
     let diff = shell.ok("schedule diff --json").await.json();
-    assert_eq!((&diff[0]["name"], &diff[0]["difference"]), (&json!("hourly"), &json!("stored at the command line")));
+    assert_eq!(
+        (&diff[0]["name"], &diff[0]["difference"]),
+        (&json!("hourly"), &json!("stored at the command line"))
+    );
 }

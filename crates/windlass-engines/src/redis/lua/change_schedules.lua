@@ -12,7 +12,13 @@ read_limits()
 local most = number_arg()
 local room = most - redis.call('HLEN', key('schedules'))
 
-local STAGES = {w = 1, r = 2, d = 3, e = 4}
+-- Which of the four letters counts for a job that waits, runs, is dead, or has ended.
+local function place_of(job)
+  if job and waits(job) then
+    return 1
+  end
+  return job and (job.stage == 'r' and 2 or job.stage == 'd' and 3) or 4
+end
 
 -- Passes over the jobs of a change that is not applied.
 local function pass_over(jobs)
@@ -24,7 +30,7 @@ end
 -- Puts the jobs of a schedule in. Gives a line for each, and the last job of the schedule from then on.
 local function put_jobs(last, verdicts, why, jobs)
   local job = last ~= '-' and load(last) or nil
-  local at = STAGES[stage_of(job)]
+  local at = place_of(job)
   local verdict = jobs > 0 and string.sub(verdicts, at, at) or 'p'
   local lines = {}
   if verdict == 'l' then
@@ -39,8 +45,8 @@ local function put_jobs(last, verdicts, why, jobs)
   for i = 1, jobs do
     local line = put_next()
     if not line then
-      last = string.format('%014d', last_id)
-      line = 'n' .. digits(last_id)
+      last = string.format('%014d', last_number())
+      line = 'n' .. digits(last_number())
     end
     lines[i] = line
   end

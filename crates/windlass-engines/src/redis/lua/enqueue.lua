@@ -20,7 +20,7 @@ local answers, new_jobs = {}, 0
 
 local function end_row()
   if new_jobs > 0 then
-    answers[#answers + 1] = 'n' .. digits(last_id - new_jobs + 1) .. '+' .. digits(new_jobs)
+    answers[#answers + 1] = 'n' .. digits(last_number() - new_jobs + 1) .. '+' .. digits(new_jobs)
     new_jobs = 0
   end
 end

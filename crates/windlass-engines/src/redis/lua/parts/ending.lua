@@ -62,21 +62,18 @@ local function holder_of(type, name)
   return holder
 end
 
--- Where a job is, as far as those ask who wait for it to end.
-local function stage_of(job)
-  if job and waits(job) then
-    return 'w'
-  end
-  return job and (job.stage == 'r' or job.stage == 'd') and job.stage or 'e'
-end
-
--- Who holds a key, with the stage of that job.
+-- The same with the stage of that job.
 local function key_holder(type, name)
   local holder = holder_of(type, name)
   if not holder then
     return nil
   end
-  holder.stage = stage_of(load(holder.id))
+  local job = load(holder.id)
+  if job and waits(job) then
+    holder.stage = 'w'
+  else
+    holder.stage = job and (job.stage == 'r' or job.stage == 'd') and job.stage or 'e'
+  end
   return holder
 end
 

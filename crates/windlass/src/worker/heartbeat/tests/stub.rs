@@ -21,9 +21,7 @@ use windlass_core::gate::Gate;
 use windlass_core::job::{JobId, Progress};
 use windlass_core::names::{QueueName, TypeName};
 use windlass_core::priority::Priority;
-use windlass_core::schedules::{
-    ScheduleChange, ScheduleChanged, Schedules, SchedulesRead, WhichSchedules,
-};
+use windlass_core::schedules::{ScheduleChange, ScheduleChanged, Schedules, SchedulesRead, WhichSchedules};
 use windlass_core::settle::{Settled, Settlement};
 use windlass_core::worker::{Beat, Heartbeat, WorkerCard, WorkerId, WorkerSighting};
 
