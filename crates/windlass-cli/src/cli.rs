@@ -76,7 +76,7 @@ pub(crate) enum Command {
     /// Look at the processes that work on this store
     #[command(subcommand)]
     Worker(worker::WorkerCommand),
-    /// See when a schedule runs
+    /// Look at schedules, store, hold back, run and remove them
     #[command(subcommand)]
     Schedule(schedule::ScheduleCommand),
     /// Look at job types and register them

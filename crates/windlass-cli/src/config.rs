@@ -9,6 +9,7 @@ use windlass_core::job_type::TypeSpec;
 use windlass_core::priority::PriorityLabels;
 use windlass_core::queue::QueueSpec;
 use windlass_core::retry::RetryPolicy;
+use windlass_core::schedules::{Origin, ScheduleSpec};
 
 mod tree;
 mod problem;
@@ -25,6 +26,7 @@ mod worker;
 pub(crate) mod retry;
 mod queues;
 mod limits;
+mod schedules;
 pub(crate) mod example;
 
 pub(crate) use database_url::DatabaseUrl;
@@ -61,6 +63,8 @@ pub(crate) struct Config {
     pub(crate) types: Vec<TypeSpec>,
     /// `[breakers.NAME]` and `[rate_limits.NAME]`, by name.
     pub(crate) limits: LimitOptions,
+    /// `[schedules.NAME]`, by name.
+    pub(crate) schedules: Vec<ScheduleSpec>,
 }
 
 impl Config {
@@ -90,6 +94,8 @@ impl Config {
             stop_grace: self.worker.stop_grace,
             crashes_max: self.worker.max_crashes,
             limits: self.limits.clone(),
+            schedules: self.schedules.clone(),
+            schedules_origin: Origin::Configuration,
             ..WorkerOptions::default()
         }
     }
@@ -151,9 +157,19 @@ fn read_text(path: &Path) -> Result<String, String> {
 
 fn interpret(tree: &Table, problems: &mut Problems) -> Config {
     let mut top = Section::top(tree, problems);
-    let sections =
-        ["store", "fallback", "worker", "priorities", "retry", "queues", "types", "breakers", "rate_limits"];
-    let [store, fallback, worker, priorities, retry, queues, types, breakers, rate_limits] =
+    let sections = [
+        "store",
+        "fallback",
+        "worker",
+        "priorities",
+        "retry",
+        "queues",
+        "types",
+        "breakers",
+        "rate_limits",
+        "schedules",
+    ];
+    let [store, fallback, worker, priorities, retry, queues, types, breakers, rate_limits, schedules] =
         sections.map(|section| top.entry(section));
     top.finish();
     let store = store::read(Section::of("[store]", store.map(|entry| &entry.node), problems));
@@ -166,7 +182,9 @@ fn interpret(tree: &Table, problems: &mut Problems) -> Config {
     let breakers = named_entries("[breakers]", breakers, problems);
     let rate_limits = named_entries("[rate_limits]", rate_limits, problems);
     let limits = limits::read(breakers, rate_limits, problems);
-    Config { file: None, store, fallback, worker, priorities, retry, queues, types, limits }
+    let schedules = named_entries("[schedules]", schedules, problems);
+    let schedules = schedules::read(schedules, &priorities, problems);
+    Config { file: None, store, fallback, worker, priorities, retry, queues, types, limits, schedules }
 }
 
 /// The entries of a table whose keys are names that people choose.

@@ -88,6 +88,7 @@ fn run(cli: &Cli) -> Result<Code, Failure> {
         | Command::Breaker(_)
         | Command::Lease(_)
         | Command::Worker(_)
+        | Command::Schedule(_)
         | Command::Type(_)
         | Command::Status(_) => {
             on_runtime(&cli.global, on_the_store(&cli.command, configured(&cli.global)?, output))
@@ -107,7 +108,12 @@ async fn on_the_store(command: &Command, config: Config, output: Output) -> Resu
 
 /// Whether a command puts something new into the store.
 fn puts_in(command: &Command) -> bool {
-    matches!(command, Command::Job(JobCommand::Enqueue(_)) | Command::Type(TypeCommand::Register(_)))
+    matches!(
+        command,
+        Command::Job(JobCommand::Enqueue(_))
+            | Command::Type(TypeCommand::Register(_))
+            | Command::Schedule(ScheduleCommand::Add(_))
+    )
 }
 
 async fn dispatch(command: &Command, context: &mut Context) -> Result<Code, Failure> {
@@ -118,6 +124,7 @@ async fn dispatch(command: &Command, context: &mut Context) -> Result<Code, Fail
         Command::Breaker(command) => breaker::run(command, context).await,
         Command::Lease(command) => lease::run(command, context).await,
         Command::Worker(command) => worker::run(command, context).await,
+        Command::Schedule(command) => schedule::run(command, context).await,
         Command::Type(command) => job_type::run(command, context).await,
         Command::Status(_) => status::status(context).await,
         _ => unreachable!("the other commands need no store"),

@@ -190,3 +190,44 @@ fn a_schedule_that_ends_with_the_calendar_says_so() {
     let done = Dir::new().ok(&["schedule", "next", "daily at 09:00", "--from", "9999-12-28T12:00:00Z"]);
     assert!(done.err.contains("no further time within fifty years"), "{done:?}");
 }
+
+/// A schedule of the far future, so that nothing fires while the test looks.
+const CONFIGURED: &str =
+    "[schedules.yearly]\nschedule = \"0 0 29 2 *\"\njob = \"sample.notify\"\npayload = { millis = 1 }\n";
+
+#[test]
+fn what_is_configured_is_stored_by_serve_and_goes_on_until_it_is_removed() {
+    let dir = Dir::new();
+    dir.write("windlass.toml", CONFIGURED);
+    dir.ok(&["migrate"]);
+    let diff = |dir: &Dir| dir.ok(&["schedule", "diff", "--json"]).json()[0]["difference"].clone();
+    assert_eq!(diff(&dir), "not stored");
+    let mut serve = dir.command(&["serve", "--quiet"]).spawn().expect("the binary starts");
+    let stored = || dir.run(&["schedule", "show", "yearly", "--json"]).code == 0;
+    assert!(common::wait_for(stored), "serve stores what is configured");
+    assert_eq!(diff(&dir), "same");
+    let shown = dir.ok(&["schedule", "show", "yearly", "--json"]).json();
+    assert_eq!((&shown["origin"], &shown["job"]["payload"]["millis"]), (&"configuration".into(), &1.into()));
+    common::terminate(&serve);
+    assert_eq!(common::ended(&mut serve), Some(0));
+    dir.write("windlass.toml", "");
+    assert_eq!(diff(&dir), "no longer declared");
+    dir.ok(&["schedule", "remove", "yearly", "--yes"]);
+    assert_eq!(dir.ok(&["schedule", "list", "--json"]).json(), serde_json::json!([]));
+}
+
+#[test]
+fn a_wrong_schedule_in_the_configuration_is_told_with_its_place() {
+    let dir = Dir::new();
+    dir.write(
+        "windlass.toml",
+        "[schedules.a]\nschedule = \"0 0 30 2 *\"\njob = \"x\"\n[schedules.b]\nschedule = \"every 1h\"\n[schedules.c]\nschedule = \"every 1h\"\njob = \"x\"\noverlap = \"skipp\"\n[schedules.C]\nschedule = \"every 1h\"\njob = \"x\"\n",
+    );
+    let done = dir.run(&["check"]);
+    assert_eq!(done.code, 78, "{done:?}");
+    for said in
+        ["windlass.toml:2:", "30 February", "[schedules.b]", "did you mean `skip`?", "c once, got it twice"]
+    {
+        assert!(done.err.contains(said), "{said}: {}", done.err);
+    }
+}

@@ -64,6 +64,52 @@ fn one_job_that_kills_its_process_among_a_thousand_ends_as_the_only_dead_letter(
     assert_eq!(queue["totals"]["succeeded"], 1_000, "{queue}");
 }
 
+/// So many ticks are made before the last kill, and so often is a process killed that fires them.
+const TICKS: usize = 12;
+const FIRERS_KILLED: usize = 4;
+
+#[test]
+fn a_tick_is_one_job_though_the_processes_that_fire_are_killed() {
+    let dir = Dir::new();
+    let schedule = "[schedules.beat]\nschedule = \"every 1s\"\nmissed = \"run-all\"\nlimit = 1000\njob = \"sample.notify\"\npayload = { millis = 0 }\n";
+    dir.write("windlass.toml", schedule);
+    dir.ok(&["migrate"]);
+    let serve = || dir.command(&["serve", "--quiet"]).spawn().expect("the binary starts");
+    let (mut one, mut other) = (serve(), serve());
+    for round in 0..FIRERS_KILLED {
+        let enough = ticks(&dir).len() + TICKS / FIRERS_KILLED;
+        assert!(wait_for(|| ticks(&dir).len() > enough), "ticks come after {round} kills");
+        kill(&mut one);
+        one = std::mem::replace(&mut other, serve());
+    }
+    // Both are dead for a moment: what nobody sees then is caught up on.
+    kill(&mut one);
+    kill(&mut other);
+    let mut last = serve();
+    let enough = ticks(&dir).len() + 2;
+    assert!(wait_for(|| ticks(&dir).len() > enough), "ticks come after all were killed");
+    dir.ok(&["schedule", "pause", "beat"]);
+    kill(&mut last);
+    let mut seconds: Vec<i64> = ticks(&dir);
+    seconds.sort_unstable();
+    let count = seconds.len();
+    seconds.dedup();
+    assert_eq!(seconds.len(), count, "no tick made two jobs");
+    assert_eq!(seconds[count - 1] - seconds[0], count as i64 - 1, "no tick was lost: {seconds:?}");
+}
+
+/// The seconds whose ticks have made jobs, one for each job.
+fn ticks(dir: &Dir) -> Vec<i64> {
+    let jobs = dir.ok(&["job", "list", "--type", "sample.notify", "--limit", "200", "--json"]).json();
+    let jobs = jobs.as_array().expect("a list").clone();
+    let tick = |job: &Value| {
+        let key = job["correlation"].as_str().expect("the job of a tick names it");
+        let tick = key.strip_prefix("schedule/beat/").expect("it names its schedule");
+        Timestamp::parse(tick).expect("an instant").as_micros() / 1_000_000
+    };
+    jobs.iter().map(tick).collect()
+}
+
 /// A `serve` that looks for nothing by itself within an hour.
 fn serve_without_polls(dir: &Dir) -> Child {
     let queues = ["high", "default", "screenshot", "low", "bulk"];

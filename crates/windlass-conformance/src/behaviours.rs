@@ -515,6 +515,29 @@ macro_rules! every_behaviour {
                 a_request_to_step_down_is_hinted
                 leases_go_as_core_decides
             ;
+            schedules:
+                a_fresh_store_has_no_schedules
+                a_schedule_is_kept_as_it_was_declared
+                schedules_are_listed_by_name_page_by_page
+                what_is_due_comes_longest_due_first_and_the_next_is_told
+                a_tick_makes_its_job_and_the_schedule_is_due_no_more
+                every_field_of_a_template_reaches_the_job
+                of_many_who_fire_one_tick_one_makes_its_job
+                a_decision_whose_answer_was_lost_makes_no_second_job
+                a_decision_made_before_a_pause_writes_nothing
+                a_schedule_that_was_stored_anew_takes_no_old_decision
+                a_schedule_stored_by_two_at_once_is_stored_once
+                a_tick_that_made_its_job_makes_no_second_one_for_a_month
+                ticks_of_a_range_make_a_job_each_and_none_twice
+                a_job_that_is_refused_does_not_spoil_the_others
+                a_tick_is_left_out_while_the_last_job_is_live
+                a_waiting_job_gives_way_to_that_of_the_next_tick
+                a_running_job_does_not_give_way
+                a_whole_batch_of_schedules_is_fired_by_one_call
+                wrong_changes_are_refused_whole
+                a_store_keeps_only_so_many_schedules
+                a_job_of_a_schedule_is_hinted
+            ;
             hints:
                 a_new_job_is_hinted
                 a_new_job_for_later_is_hinted

@@ -44,6 +44,7 @@ pub mod types;
 pub mod admin_reads;
 pub mod policies;
 pub mod leases;
+pub mod schedules;
 pub mod hints;
 
 pub mod history;

@@ -26,6 +26,7 @@ use crate::names::{DutyName, QueueName, SeriesName, TypeName};
 use crate::policies::Policies;
 use crate::priority::Priority;
 use crate::queue::QueueSpec;
+use crate::schedules::Schedules;
 use crate::settle::{Settled, Settlement};
 use crate::worker::{Beat, Heartbeat, Pulse, WorkerCard, WorkerId, WorkerSighting};
 
@@ -34,7 +35,7 @@ pub type Result<T> = std::result::Result<T, EngineError>;
 
 /// Where jobs are kept: the way of a job, and the lives of workers.
 #[async_trait]
-pub trait Engine: Admin + Policies + Leases {
+pub trait Engine: Admin + Policies + Leases + Schedules {
     /// What this engine is and how much it can lose.
     fn info(&self) -> EngineInfo;
 

@@ -146,3 +146,15 @@ pub const MISSED_COUNTED_MAX: u32 = 10_000;
 pub const HOLIDAYS_MAX: usize = 10_000;
 /// Bytes of a holiday's name.
 pub const HOLIDAY_NAME_BYTES_MAX: usize = 256;
+/// Schedules that a store keeps.
+pub const SCHEDULES_MAX: u32 = 10_000;
+/// Schedules in one call.
+pub const SCHEDULES_PER_CALL_MAX: usize = 200;
+/// Bytes of a schedule as it is declared, with its payload and its holidays.
+pub const SCHEDULE_RECORD_BYTES_MAX: usize = 256 * 1024;
+/// How long it is remembered which job a tick has made: after that, filling a range makes another one.
+pub const TICK_KEPT: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+/// How often schedules are looked at if nothing is due earlier: so late a schedule may begin that another process stored.
+pub const SCHEDULES_LOOK_EVERY: Duration = Duration::from_secs(5);
+/// The same while no schedule has a tick ahead.
+pub const SCHEDULES_LOOK_IDLE: Duration = Duration::from_secs(20);

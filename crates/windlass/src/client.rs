@@ -16,6 +16,7 @@ use windlass_core::queue::QueueSpec;
 use crate::enqueue::{Enqueue, EnqueueError, Flights, Handle, Placed, Way};
 use crate::job_type::{JobType, spec_of};
 use crate::limits::{LimitOptions, Limits, ProcessClock, RateLimited};
+use crate::schedules::Schedules;
 use crate::snapshot::Snapshot;
 use crate::{random, store};
 
@@ -92,6 +93,11 @@ impl Client {
         let queues = missing.then(|| declared_as(&spec.queue)).into_iter().collect();
         let declaration = Declaration { queues, types: vec![spec] };
         Ok(store::call(&self.0.engine, |engine| async move { engine.declare(declaration).await }).await?)
+    }
+
+    /// The schedules of the store: to declare, look at, hold back, run and remove them.
+    pub fn schedules(&self) -> Schedules {
+        Schedules::new(Arc::clone(&self.0.engine))
     }
 
     /// Puts a job in. Nothing happens until the returned builder is awaited.

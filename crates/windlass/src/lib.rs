@@ -213,6 +213,7 @@
 //! | [`dequeue`] | pulling jobs without handlers |
 //! | [`duties`] | what one process does for all: the application's own, and upkeep |
 //! | [`upkeep`] | taking back the jobs of the dead, expiry, retention |
+//! | [`schedules`] | jobs that are put in again and again |
 //! | [`testing`] | helpers for the tests of your application |
 //! | [`engines`] | where jobs are kept |
 //! | [`core`] | what a job is, and every rule about it |
@@ -228,6 +229,7 @@ pub mod limits;
 pub mod dequeue;
 pub mod duties;
 pub mod upkeep;
+pub mod schedules;
 pub mod testing;
 mod store;
 mod random;
@@ -239,6 +241,7 @@ pub use enqueue::{Enqueue, EnqueueError, Handle, Placed, Placement};
 pub use handler::{Attempt, Context, Finish, FromRef, Handlers, HandlersError, Hook, Json, State};
 pub use job_type::{JobType, spec_of};
 pub use limits::{BreakerSpec, LimitOptions, RateLimitSpec, RateLimited};
+pub use schedules::Schedules;
 pub use snapshot::Snapshot;
 pub use windlass_core as core;
 pub use windlass_core::job::JobId;
@@ -246,6 +249,7 @@ pub use windlass_core::job_type::TypeSpec;
 pub use windlass_core::key::{KeyScope, OnConflict};
 pub use windlass_core::queue::QueueSpec;
 pub use windlass_core::retry::RetryPolicy;
+pub use windlass_core::schedules::{JobTemplate, Overlap, ScheduleSpec};
 pub use windlass_engines as engines;
 #[cfg(feature = "fallback")]
 pub use windlass_engines::fallback;

@@ -1,12 +1,103 @@
-//! `windlass schedule`: when something runs again and again.
+//! `windlass schedule`: what runs again and again.
 
-use clap::Subcommand;
+use clap::{Args, Subcommand};
+use windlass::schedules::{Schedules, SchedulesError};
+use windlass_core::names::ScheduleName;
+
+use crate::context::Context;
+use crate::exit::{Code, Failure};
 
 pub(crate) mod next;
+mod view;
+mod list;
+mod add;
+mod act;
+mod backfill;
+mod diff;
+#[cfg(test)]
+mod tests;
 
-/// See when a schedule runs.
+/// Look at schedules, store, hold back, run and remove them.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ScheduleCommand {
+    /// List all schedules: when they run, what they put in, and how they stand
+    #[command(after_help = "Example:\n  windlass schedule list --json")]
+    List,
+    /// Show everything about a schedule, and its next times
+    #[command(after_help = "Example:\n  windlass schedule show sitemap\n\nExit codes: 3 no such schedule.")]
+    Show(NameArgs),
     /// Print the next times of a schedule, in its zone and in UTC
     Next(next::NextArgs),
+    /// Store a schedule, or change the stored one
+    Add(add::AddArgs),
+    /// Put its job in now, whatever the schedule says
+    #[command(
+        after_help = "Example:\n  windlass schedule run sitemap\n\nExit codes: 3 no such schedule, 4 the job was refused."
+    )]
+    Run(NameArgs),
+    /// Hold a schedule back, for a time or until it is resumed
+    Pause(act::PauseArgs),
+    /// Let a schedule go on
+    #[command(
+        after_help = "Example:\n  windlass schedule resume sitemap\n\nWhat fell due meanwhile is dropped."
+    )]
+    Resume(NameArgs),
+    /// Leave out the next tick
+    #[command(after_help = "Example:\n  windlass schedule skip-next sitemap")]
+    SkipNext(NameArgs),
+    /// Forget a schedule; jobs that it made stay
+    Remove(act::RemoveArgs),
+    /// Put in the jobs of a time that has passed
+    Backfill(backfill::BackfillArgs),
+    /// Compare what is stored with the configuration
+    #[command(after_help = "\
+Example:
+  windlass schedule diff
+
+What is stored from a configuration file and is no longer in it goes on until somebody removes it:
+  windlass schedule remove NAME")]
+    Diff,
+}
+
+/// Names a schedule.
+#[derive(Debug, Args)]
+pub(crate) struct NameArgs {
+    /// The schedule
+    #[arg(value_name = "NAME")]
+    name: ScheduleName,
+}
+
+/// Does it.
+pub(crate) async fn run(command: &ScheduleCommand, context: &mut Context) -> Result<Code, Failure> {
+    match command {
+        ScheduleCommand::List => list::list(context).await,
+        ScheduleCommand::Show(args) => list::show(&args.name, context).await,
+        ScheduleCommand::Next(_) => unreachable!("it needs no store"),
+        ScheduleCommand::Add(args) => add::add(args, context).await,
+        ScheduleCommand::Run(args) => act::run(&args.name, context).await,
+        ScheduleCommand::Pause(args) => act::pause(args, context).await,
+        ScheduleCommand::Resume(args) => act::resume(&args.name, context).await,
+        ScheduleCommand::SkipNext(args) => act::skip_next(&args.name, context).await,
+        ScheduleCommand::Remove(args) => act::remove(args, context).await,
+        ScheduleCommand::Backfill(args) => backfill::backfill(args, context).await,
+        ScheduleCommand::Diff => diff::diff(context).await,
+    }
+}
+
+fn schedules(context: &Context) -> Schedules {
+    Schedules::new(context.engine.clone())
+}
+
+impl From<SchedulesError> for Failure {
+    fn from(error: SchedulesError) -> Self {
+        match error {
+            SchedulesError::Engine(error) => error.into(),
+            SchedulesError::Unknown(name) => {
+                Self::not_found(format_args!("schedule {name}")).hint("see `windlass schedule list`")
+            }
+            SchedulesError::Spec(_) | SchedulesError::Range(_) => Self::usage(error.to_string()),
+            SchedulesError::NoRoom(_) => Self::new(Code::Refused, error.to_string()),
+            SchedulesError::Damaged(_) => Self::new(Code::Failed, error.to_string()),
+        }
+    }
 }

@@ -45,7 +45,9 @@ fn the_example_file_is_right_with_its_commented_settings_too() {
         .lines()
         .map(|line| match line.strip_prefix("# ") {
             Some(setting)
-                if ["[types", "[breakers", "[rate_limits"].iter().any(|s| setting.starts_with(s)) =>
+                if ["[types", "[breakers", "[rate_limits", "[schedules"]
+                    .iter()
+                    .any(|s| setting.starts_with(s)) =>
             {
                 setting
             }
@@ -337,7 +339,9 @@ fn the_page_about_configuration_names_every_key_and_holds_the_example_in_full() 
             continue;
         }
         let variable = match section {
-            "queues" | "types" | "breakers" | "rate_limits" => format!("`{section}__NAME__{name}`"),
+            "queues" | "types" | "breakers" | "rate_limits" | "schedules" => {
+                format!("`{section}__NAME__{name}`")
+            }
             "priorities" => "`priorities__LABEL`".to_owned(),
             _ => format!("`{section}__{name}`"),
         };

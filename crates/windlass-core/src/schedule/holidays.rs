@@ -7,8 +7,9 @@ use jiff::civil::Date;
 use super::error::shortened;
 use crate::limits::{HOLIDAY_NAME_BYTES_MAX, HOLIDAYS_MAX};
 
-/// Dates with names. Empty if nobody gave any.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+/// Dates with names. Empty if nobody gave any. Kept as the text of such a list.
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct Holidays(BTreeMap<Date, String>);
 
 /// Why a list of holidays was refused.
@@ -88,6 +89,19 @@ impl Holidays {
 
     pub(super) fn contains(&self, date: Date) -> bool {
         self.0.contains_key(&date)
+    }
+}
+
+impl TryFrom<String> for Holidays {
+    type Error = HolidaysError;
+    fn try_from(text: String) -> Result<Self, HolidaysError> {
+        Self::parse(&text)
+    }
+}
+
+impl From<Holidays> for String {
+    fn from(holidays: Holidays) -> String {
+        holidays.iter().map(|(date, name)| format!("{date} {name}\n")).collect()
     }
 }
 

@@ -26,6 +26,7 @@ use windlass_core::names::{BreakerName, DutyName, QueueName, SeriesName, TypeNam
 use windlass_core::policies::{BreakersRead, Policies, Saved, Take};
 use windlass_core::priority::Priority;
 use windlass_core::rate_limit::Taken;
+use windlass_core::schedules::{ScheduleChange, ScheduleChanged, Schedules, SchedulesRead, WhichSchedules};
 use windlass_core::spill::Spill;
 use windlass_core::worker::WorkerId;
 
@@ -211,6 +212,19 @@ impl Policies for FallbackEngine {
     async fn behind(&self, gate: &Gate, limit: u32) -> Result<Vec<JobId>> {
         let gate = gate.clone();
         self.inner.shared(|primary| async move { primary.behind(&gate, limit).await }).await
+    }
+}
+
+/// Schedules are in the primary, and so are the jobs that they make: while it is away nothing is made, and what was missed is
+/// decided when it is back.
+#[async_trait]
+impl Schedules for FallbackEngine {
+    async fn schedules(&self, which: &WhichSchedules) -> Result<SchedulesRead> {
+        self.inner.primary.engine()?.schedules(which).await
+    }
+
+    async fn change_schedules(&self, changes: &[ScheduleChange]) -> Result<Vec<ScheduleChanged>> {
+        self.inner.primary.engine()?.change_schedules(changes).await
     }
 }
 

@@ -25,7 +25,7 @@ impl State {
         Ok(answers)
     }
 
-    fn put(&mut self, new: NewJob, now: Timestamp) -> Enqueued {
+    pub(super) fn put(&mut self, new: NewJob, now: Timestamp) -> Enqueued {
         let Some(type_at) = self.index.type_at(&new.job_type) else {
             return Enqueued::Refused(Refusal::UnknownType { job_type: new.job_type });
         };

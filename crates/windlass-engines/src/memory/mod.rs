@@ -18,6 +18,7 @@ mod act;
 mod counts;
 mod policies;
 mod leases;
+mod schedules;
 mod spill;
 mod hints;
 
@@ -51,6 +52,7 @@ use windlass_core::names::{BreakerName, DutyName, QueueName, SeriesName, TypeNam
 use windlass_core::policies::{BreakersRead, Policies, Saved, Take};
 use windlass_core::priority::Priority;
 use windlass_core::rate_limit::Taken;
+use windlass_core::schedules::{ScheduleChange, ScheduleChanged, Schedules, SchedulesRead, WhichSchedules};
 use windlass_core::settle::{Settled, Settlement};
 use windlass_core::spill::{BatchMost, Leaving, LeftOut, Spill};
 use windlass_core::worker::{Beat, Heartbeat, Pulse, WorkerCard, WorkerId, WorkerSighting};
@@ -307,6 +309,17 @@ impl Leases for MemoryEngine {
 
     async fn step_down(&self, duty: &DutyName) -> Result<Changed> {
         Ok(self.at_once(|state, now| state.step_down(duty, now)))
+    }
+}
+
+#[async_trait]
+impl Schedules for MemoryEngine {
+    async fn schedules(&self, which: &WhichSchedules) -> Result<SchedulesRead> {
+        self.at_once(|state, now| state.read_schedules(which, now))
+    }
+
+    async fn change_schedules(&self, changes: &[ScheduleChange]) -> Result<Vec<ScheduleChanged>> {
+        self.at_once(|state, now| state.change_schedules(changes, now))
     }
 }
 

@@ -29,6 +29,7 @@ use super::enqueue::Receipts;
 use super::hints::HintsDue;
 use super::policies::Shared;
 use super::rescue::Death;
+use super::schedules::Agenda;
 use super::settle::Traces;
 use super::workers::WorkerRow;
 
@@ -63,6 +64,7 @@ pub(super) struct State {
     pub(super) spent_tokens: SpentTokens,
     pub(super) shared: Shared,
     pub(super) leases: BTreeMap<DutyName, LeaseRecord>,
+    pub(super) agenda: Agenda,
     /// Batches that leave for another store, oldest first.
     pub(super) leaving: BTreeMap<(Timestamp, RequestId), Leaving>,
     pub(super) hints: HintsDue,
@@ -272,7 +274,13 @@ impl State {
     /// Who holds a key, if anybody ever did and it was not freed since.
     pub(super) fn key_holder(&self, row: &keys::KeyAt) -> Option<KeyHolder> {
         let held = self.keys.get(row)?;
-        let stage = match self.row(held.job).map(|row| &row.stage) {
+        let stage = self.stage_of(held.job);
+        Some(KeyHolder { job: held.job, stage, scope: held.scope, until: held.until })
+    }
+
+    /// Where a job is, as far as those ask who wait for it to end.
+    pub(super) fn stage_of(&self, job: JobId) -> HolderStage {
+        match self.row(job).map(|row| &row.stage) {
             // What leaves is as good as claimed: it cannot be changed any more.
             Some(Stage::Waiting { gate: Some(gate) }) if gate.is_of_spill() => HolderStage::Running,
             Some(Stage::Waiting { .. }) => HolderStage::Waiting,
@@ -282,8 +290,7 @@ impl State {
             }
             Some(Stage::Ended(JobState::Dead { .. })) => HolderStage::Dead,
             Some(Stage::Ended(_)) | None => HolderStage::Ended,
-        };
-        Some(KeyHolder { job: held.job, stage, scope: held.scope, until: held.until })
+        }
     }
 
     /// Forgets keys whose period is over, at most `limit`, and tells how many.

@@ -186,7 +186,7 @@ impl Store {
     }
 
     /// Wakes whoever serves the queues into which something went.
-    fn tell_of_new(&self, jobs: &[NewJob], answers: &[Enqueued], catalogue: &Catalogue) {
+    pub(super) fn tell_of_new(&self, jobs: &[NewJob], answers: &[Enqueued], catalogue: &Catalogue) {
         let stored = jobs.iter().zip(answers).filter(|(_, answer)| !matches!(answer, Enqueued::Refused(_)));
         let mut queues = BTreeSet::new();
         for (new, _) in stored {

@@ -40,6 +40,7 @@ const MIGRATIONS: &[(u32, &str, &str)] = &[
     (6, "complete_once", include_str!("migrations/0006_complete_once.sql")),
     (7, "series", include_str!("migrations/0007_series.sql")),
     (8, "crowd", include_str!("migrations/0008_crowd.sql")),
+    (9, "schedules", include_str!("migrations/0009_schedules.sql")),
 ];
 
 /// The lock under which migrations run; any number that nobody else uses.
@@ -238,6 +239,19 @@ mod tests {
             ],
         ),
         (8, &["extend", "register", "live_workers"]),
+        (
+            9,
+            &[
+                "count_schedules",
+                "due_schedules",
+                "list_schedules",
+                "lock_schedules",
+                "remove_schedules",
+                "save_schedules",
+                "schedules_named",
+                "set_last_jobs",
+            ],
+        ),
     ];
 
     /// What these were before: up to which version, the name, and the text.
@@ -283,6 +297,7 @@ mod tests {
         (6, 0x97e2_dfc6_4a0d_bc31),
         (7, 0xce1b_faba_2766_9100),
         (8, 0xe8db_44d5_0027_c0d1),
+        (9, 0x769e_7a48_a5cd_843a),
     ];
 
     /// FNV-1a.

@@ -27,6 +27,7 @@ mod counts;
 mod policies;
 mod leases;
 mod duty_locks;
+mod schedules;
 mod hints;
 mod wake;
 mod listen;
@@ -78,6 +79,9 @@ use windlass_core::policies::{BreakersRead, Policies, Saved, Take};
 use windlass_core::priority::Priority;
 use windlass_core::queue::QueueSpec;
 use windlass_core::rate_limit::Taken;
+use windlass_core::schedules::{
+    ScheduleChange, ScheduleChanged, Schedules, SchedulesRead, WhichSchedules, check_changes,
+};
 use windlass_core::settle::{Settled, Settlement};
 use windlass_core::worker::{Beat, Heartbeat, Pulse, WorkerCard, WorkerId, WorkerSighting};
 
@@ -555,5 +559,20 @@ impl Leases for PostgresEngine {
     async fn unlock_duties(&self, worker: WorkerId, duties: &[DutyName]) -> Result<()> {
         let duties = duties.to_vec();
         self.run(|store| async move { store.unlock_duties(worker, duties).await }).await
+    }
+}
+
+#[async_trait]
+impl Schedules for PostgresEngine {
+    async fn schedules(&self, which: &WhichSchedules) -> Result<SchedulesRead> {
+        which.check()?;
+        let which = which.clone();
+        self.run(|store| async move { store.schedules(which).await }).await
+    }
+
+    async fn change_schedules(&self, changes: &[ScheduleChange]) -> Result<Vec<ScheduleChanged>> {
+        check_changes(changes)?;
+        let changes = changes.to_vec();
+        self.run(|store| async move { store.change_schedules(changes).await }).await
     }
 }

@@ -51,6 +51,8 @@ macro_rules! statements {
 }
 statements! {
     add_counts, advance_series, asked_to_stop, be_brief, behind_gate, breakers, claim, claim_suspect, claimed_before, close_receipt,
+    count_schedules, due_schedules, list_schedules, lock_schedules, remove_schedules, save_schedules, schedules_named,
+    set_last_jobs,
     complete, dead_key, declare_dead, declare_queues, declare_types, discard, drop_days, drop_reserved_keys,
     ended_state, enqueue, enqueue_many, expired, extend, find_receipt, find_worker, fold_claims, fold_counts,
     fold_minutes, forget_put_backs, forget_waiting, free_ended_keys, free_keys, gates, hidden_sessions, hold_keys,

@@ -36,7 +36,7 @@ impl Store {
         let now = self.estimated_now();
         let mut args = Args::new();
         args.text(&request.request.to_string()).number(micros(RECEIPT_TTL));
-        limits(&request.jobs, catalogue, &mut args);
+        limits(request.jobs.iter(), catalogue, &mut args);
         args.count(request.jobs.len());
         for (new, body) in request.jobs.iter().zip(bodies) {
             offer(new, body, catalogue, now, &mut args);
@@ -53,8 +53,8 @@ impl Store {
 }
 
 /// How many jobs the queues of a batch take, as far as they have a limit.
-fn limits(jobs: &[NewJob], catalogue: &Catalogue, args: &mut Args) {
-    let types = jobs.iter().filter_map(|new| catalogue.type_named(&new.job_type));
+pub(super) fn limits<'a>(jobs: impl Iterator<Item = &'a NewJob>, catalogue: &Catalogue, args: &mut Args) {
+    let types = jobs.filter_map(|new| catalogue.type_named(&new.job_type));
     let mut queues: Vec<_> = types.filter_map(|entry| catalogue.queue(&entry.spec.queue)).collect();
     queues.retain(|queue| queue.spec.capacity.is_some());
     queues.sort_by(|a, b| a.spec.name.cmp(&b.spec.name));
@@ -89,7 +89,7 @@ struct Special<'a> {
 }
 
 /// The arguments of one new job.
-fn offer(new: &NewJob, body: &str, catalogue: &Catalogue, now: Timestamp, args: &mut Args) {
+pub(super) fn offer(new: &NewJob, body: &str, catalogue: &Catalogue, now: Timestamp, args: &mut Args) {
     let entry = catalogue.type_named(&new.job_type).map(|entry| &**entry);
     let judged = judge(new, entry, catalogue, now);
     let mut special = Special {
@@ -171,7 +171,7 @@ pub(super) fn micros(span: Duration) -> i64 {
 }
 
 /// The answers of a batch as `enqueue.lua` writes them.
-fn read_answers(text: &str) -> Step<Vec<Enqueued>> {
+pub(super) fn read_answers(text: &str) -> Step<Vec<Enqueued>> {
     let mut answers = Vec::new();
     for line in text.lines() {
         read_line(line, &mut answers).ok_or_else(|| EngineError::Unusable {

@@ -19,11 +19,8 @@ pub(super) struct Keys {
 const NAME_BYTES_MAX: usize = 100;
 
 /// Names that stand behind the common prefix, which lanes may not take.
-const TAKEN: [&str; 38] = [
-    "answers", "attempts", "body", "breakers", "counts", "crowd", "crowds", "dead", "deaths", "ended",
-    "expiring", "gate", "gates", "graves", "heard", "held", "keys", "kinds", "lanes", "lapsing", "layout",
-    "leases", "notes", "parked", "pauses", "queues", "receipts", "sequence", "series", "shut", "spent",
-    "state", "stops", "suspects", "tokens", "traces", "types", "waiters",
+const TAKEN: [&str; 41] = [
+    "agenda", "answers", "attempts", "body", "breakers", "counts", "crowd", "crowds", "dead", "deaths", "ended", "expiring", "gate", "gates", "graves", "heard", "held", "keys", "kinds", "lanes", "lapsing", "layout", "leases", "notes", "parked", "pauses", "queues", "receipts", "schedule_names", "schedules", "sequence", "series", "shut", "spent", "state", "stops", "suspects", "tokens", "traces", "types", "waiters",
 ];
 const TAKEN_BY_WORKERS: [&str; 3] = ["wake", "worker", "workers"];
 

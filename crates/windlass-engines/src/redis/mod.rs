@@ -18,6 +18,7 @@ mod act;
 mod counts;
 mod policies;
 mod leases;
+mod schedules;
 mod hints;
 mod doctor;
 
@@ -66,6 +67,9 @@ use windlass_core::names::{BreakerName, DutyName, QueueName, SeriesName, TypeNam
 use windlass_core::policies::{BreakersRead, Policies, Saved, Take};
 use windlass_core::priority::Priority;
 use windlass_core::rate_limit::Taken;
+use windlass_core::schedules::{
+    ScheduleChange, ScheduleChanged, Schedules, SchedulesRead, WhichSchedules, check_changes,
+};
 use windlass_core::settle::{Settled, Settlement};
 use windlass_core::worker::{Beat, Heartbeat, Pulse, WorkerCard, WorkerId, WorkerSighting};
 
@@ -457,5 +461,20 @@ impl Leases for RedisEngine {
     async fn step_down(&self, duty: &DutyName) -> Result<Changed> {
         let duty = duty.clone();
         self.run(|store| async move { store.step_down(duty).await }).await
+    }
+}
+
+#[async_trait]
+impl Schedules for RedisEngine {
+    async fn schedules(&self, which: &WhichSchedules) -> Result<SchedulesRead> {
+        which.check()?;
+        let which = which.clone();
+        self.run(|store| async move { store.schedules(which).await }).await
+    }
+
+    async fn change_schedules(&self, changes: &[ScheduleChange]) -> Result<Vec<ScheduleChanged>> {
+        check_changes(changes)?;
+        let changes = changes.to_vec();
+        self.run(|store| async move { store.change_schedules(changes).await }).await
     }
 }

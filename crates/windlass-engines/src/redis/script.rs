@@ -29,12 +29,16 @@ const LEAVING: &str = include_str!("lua/parts/leaving.lua");
 const BREAKERS: &str = include_str!("lua/parts/breakers.lua");
 const LEASES: &str = include_str!("lua/parts/leases.lua");
 const CROWD: &str = include_str!("lua/parts/crowd.lua");
+const PUTTING: &str = include_str!("lua/parts/putting.lua");
+const SCHEDULES: &str = include_str!("lua/parts/schedules.lua");
 
 const LOOK: &[&str] = &[BEGIN, HASHES, STATE, ANSWER];
 const WAIT: &[&str] = &[BEGIN, HASHES, STATE, ANSWER, WAITING];
 const MOVE: &[&str] = &[BEGIN, HASHES, STATE, ANSWER, WAITING, ENDING];
 const LEAVE: &[&str] = &[BEGIN, HASHES, STATE, ANSWER, WAITING, ENDING, CROWD, LEAVING];
 const LEASE: &[&str] = &[BEGIN, HASHES, STATE, ANSWER, LEASES];
+const PUT: &[&str] = &[BEGIN, HASHES, STATE, ANSWER, WAITING, ENDING, PUTTING];
+const LOOK_AHEAD: &[&str] = &[BEGIN, HASHES, STATE, ANSWER, SCHEDULES];
 const LET: &[&str] = &[BEGIN, HASHES, STATE, ANSWER, WAITING, ENDING, GATES];
 const WALK: &[&str] = &[BEGIN, HASHES, STATE, ANSWER, WAITING, ENDING, LANES];
 
@@ -103,7 +107,7 @@ scripts! {
     now: Reads LOOK,
     catalogue: Reads LOOK,
     declare: Grows LOOK,
-    enqueue: Grows MOVE,
+    enqueue: Grows PUT,
     receipt: Reads LOOK,
     claim: Ends WALK,
     repeat_claim: Ends WALK,
@@ -146,6 +150,10 @@ scripts! {
     leases_hold: Reads LEASE,
     leases: Reads LEASE,
     step_down: Ends LEASE,
+    schedules_named: Reads LOOK_AHEAD,
+    list_schedules: Reads LOOK_AHEAD,
+    due_schedules: Reads LOOK_AHEAD,
+    change_schedules: Grows &[BEGIN, HASHES, STATE, ANSWER, WAITING, ENDING, PUTTING, SCHEDULES],
 }
 
 /// The script that makes a namespace. It begins with nothing.

@@ -30,7 +30,7 @@ impl Work<'_> {
         })
     }
 
-    fn stage_of(&self, job: i64) -> Step<HolderStage> {
+    pub(super) fn stage_of(&self, job: i64) -> Step<HolderStage> {
         let live: Option<bool> =
             self.conn.prepare_cached(sql!("live_stage"))?.query_row([job], |row| row.get(0)).optional()?;
         if let Some(runs) = live {

@@ -20,6 +20,7 @@ mod act;
 mod counts;
 mod policies;
 mod leases;
+mod schedules;
 mod spill;
 mod hints;
 mod inside;
@@ -67,6 +68,9 @@ use windlass_core::names::{BreakerName, DutyName, QueueName, SeriesName, TypeNam
 use windlass_core::policies::{BreakersRead, Policies, Saved, Take};
 use windlass_core::priority::Priority;
 use windlass_core::rate_limit::Taken;
+use windlass_core::schedules::{
+    ScheduleChange, ScheduleChanged, Schedules, SchedulesRead, WhichSchedules, check_changes,
+};
 use windlass_core::settle::{Settled, Settlement};
 use windlass_core::spill::{BatchMost, Leaving, LeftOut, Spill};
 use windlass_core::worker::{Beat, Heartbeat, Pulse, WorkerCard, WorkerId, WorkerSighting};
@@ -424,6 +428,21 @@ impl Leases for SqliteEngine {
     async fn step_down(&self, duty: &DutyName) -> Result<Changed> {
         let duty = duty.clone();
         self.write(move |work| work.step_down(&duty)).await
+    }
+}
+
+#[async_trait]
+impl Schedules for SqliteEngine {
+    async fn schedules(&self, which: &WhichSchedules) -> Result<SchedulesRead> {
+        which.check()?;
+        let which = which.clone();
+        self.read(move |conn, now| schedules::read(conn, &which, now)).await
+    }
+
+    async fn change_schedules(&self, changes: &[ScheduleChange]) -> Result<Vec<ScheduleChanged>> {
+        check_changes(changes)?;
+        let changes = changes.to_vec();
+        self.write(move |work| work.change_schedules(&changes)).await
     }
 }
 

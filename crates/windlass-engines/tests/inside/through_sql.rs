@@ -25,6 +25,7 @@ use windlass_core::names::{BreakerName, DutyName, QueueName, SeriesName, TypeNam
 use windlass_core::policies::{BreakersRead, Policies, Saved, Take};
 use windlass_core::priority::Priority;
 use windlass_core::rate_limit::Taken;
+use windlass_core::schedules::{ScheduleChange, ScheduleChanged, Schedules, SchedulesRead, WhichSchedules};
 use windlass_core::settle::{Settled, Settlement};
 use windlass_core::worker::{Beat, Heartbeat, WorkerCard, WorkerId, WorkerSighting};
 use windlass_engines::postgres::PostgresEngine;
@@ -168,6 +169,17 @@ impl Leases for ThroughSql {
 
     async fn step_down(&self, duty: &DutyName) -> Result<Changed> {
         self.engine.step_down(duty).await
+    }
+}
+
+#[async_trait]
+impl Schedules for ThroughSql {
+    async fn schedules(&self, which: &WhichSchedules) -> Result<SchedulesRead> {
+        self.engine.schedules(which).await
+    }
+
+    async fn change_schedules(&self, changes: &[ScheduleChange]) -> Result<Vec<ScheduleChanged>> {
+        self.engine.change_schedules(changes).await
     }
 }
 

@@ -1,4 +1,4 @@
-//! The duties of Windlass itself: [upkeep](crate::upkeep), and letting jobs through gates that are open. One process does each for all;
+//! The duties of Windlass itself: [upkeep](crate::upkeep), firing schedules, and letting jobs through gates that are open. One process does each for all;
 //! nothing is wrong if two do.
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,6 +18,8 @@ use super::mailbox::Mailbox;
 use super::shell::Task;
 use super::{Duty, IntoDutyEnd};
 use crate::limits::Keeper;
+use crate::schedules::duty::ScheduleDuty;
+use crate::schedules::shell::fire_for_a_while;
 use crate::store;
 use crate::upkeep::{Answer, Ask, Observer, Role};
 
@@ -29,11 +31,13 @@ const SWEEP: &str = "sweep";
 const PRUNE: &str = "prune";
 /// Jobs behind gates that are open.
 const GATES: &str = "gates";
+/// Jobs of schedules.
+const SCHEDULES: &str = "schedules";
 /// Watching workers without being the one that rescues.
 const WATCH: &str = "watch";
 
 /// Names that no other duty may have.
-pub(crate) const NAMES: [&str; 5] = [RESCUE, SWEEP, PRUNE, GATES, WATCH];
+pub(crate) const NAMES: [&str; 6] = [RESCUE, SWEEP, PRUNE, GATES, SCHEDULES, WATCH];
 
 /// Retention is counted in days: once a minute is often enough.
 const PRUNE_EVERY: Duration = Duration::from_secs(60);
@@ -41,6 +45,9 @@ const PRUNE_EVERY: Duration = Duration::from_secs(60);
 const GATES_EVERY: Duration = Duration::from_secs(1);
 /// The same if this process has no limits of its own, so that only what others left behind can be there.
 const GATES_EVERY_WITHOUT_LIMITS: Duration = Duration::from_secs(10);
+
+/// A run that fires schedules sleeps until the next tick and begins anew from time to time; so soon it does after one that failed.
+const FIRE_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 /// A run ends after this long even if there is more to do, which the next one does: however much that is, a leader that gets on with
 /// it is not stuck.
@@ -87,6 +94,12 @@ pub(crate) fn tasks(
         tasks.push(task(WATCH, upkeep.sweep_every, DutyMode::EveryWorker, watch(runs, mailbox.clone())));
     }
     tasks
+}
+
+/// Fires what is due of all schedules of the store.
+pub(crate) fn fire(engine: &Arc<dyn Engine>, mode: DutyMode) -> Task {
+    let duty = Arc::new(ScheduleDuty::new(Arc::clone(engine)));
+    task(SCHEDULES, FIRE_AGAIN_AFTER, mode, move |context| fire_for_a_while(Arc::clone(&duty), context))
 }
 
 /// Looks for gates with jobs behind them, whoever left those there.

@@ -26,12 +26,13 @@ pub(crate) struct Prepared {
 
 impl Prepared {
     /// Those of Windlass itself and those of the application; none if this process does no upkeep. `gates` looks for gates, if this
-    /// process can let jobs through.
+    /// process can let jobs through; `fires` says whether schedules are among them.
     pub(crate) fn new(
         engine: &Arc<dyn Engine>,
         options: &WorkerOptions,
         own: &[Duty],
         gates: Option<Keeper>,
+        fires: bool,
     ) -> Self {
         let mailbox = Mailbox::default();
         let upkeep = Upkeep {
@@ -42,7 +43,8 @@ impl Prepared {
         let tasks = match options.upkeep {
             true => {
                 let own = own.iter().cloned().map(Task::of_application);
-                built_in::tasks(engine, upkeep, gates, &mailbox).into_iter().chain(own).collect()
+                let fire = fires.then(|| built_in::fire(engine, upkeep.mode));
+                built_in::tasks(engine, upkeep, gates, &mailbox).into_iter().chain(fire).chain(own).collect()
             }
             false => Vec::new(),
         };

@@ -15,6 +15,7 @@ use tokio::task::JoinHandle;
 use windlass_core::engine::{Declaration, Engine};
 use windlass_core::error::EngineError;
 use windlass_core::limits::CONCURRENCY_MAX;
+use windlass_core::schedules::ScheduleSpec;
 use windlass_core::worker::WorkerId;
 
 use crate::client::{Client, ClientOptions};
@@ -24,7 +25,8 @@ use crate::duties::prepare::{Prepared, check_options};
 use crate::duties::shell::DutiesThread;
 use crate::handler::{Handlers, HandlersError, Table};
 use crate::limits::Keeper;
-use crate::{random, store, upkeep};
+use crate::schedules::SchedulesError;
+use crate::{random, schedules, store, upkeep};
 
 pub mod claim;
 pub(crate) mod execute;
@@ -112,11 +114,13 @@ impl Worker {
             None => None,
         };
         sync_limits(&client).await;
+        let undeclared = declare_schedules(&client, &options).await?;
         let duties = prepare(&engine, &client, &table, &options, &options.duties);
         let card = plan.card(random::worker_id(), duties.led());
         let identity = Identity::register(Arc::clone(&engine), card).await?;
         let mut worker = Self::assemble(client, table, &plan, identity, &options, &common, duties);
         worker.on_spill = on_spill;
+        worker.watches.extend(schedules::shell::declare_later(engine, undeclared, options.schedules_origin));
         Ok(worker)
     }
 
@@ -131,8 +135,8 @@ impl Worker {
     ) -> Result<Self, StartError> {
         let client = client.on_spill(Arc::clone(&spill));
         sync_limits(&client).await;
-        // What an application does for all, it does for the primary.
-        let duties = prepare(&spill, &client, table, options, &[]);
+        // What an application does for all, it does for the primary; and schedules of a spill would be nobody's.
+        let duties = Prepared::new(&spill, options, &[], Some(keeper(&client, table)), false);
         let card = plan.card(random::worker_id(), duties.led());
         let identity = Identity::register(Arc::clone(&spill), card).await?;
         Ok(Self::assemble(client, table.clone(), plan, identity, options, common, duties))
@@ -302,6 +306,21 @@ impl Drop for Worker {
     }
 }
 
+/// Stores the schedules of a worker. If the store is away just now, and the engine lets a worker start all the same, they are given
+/// back to whoever fires schedules.
+async fn declare_schedules(
+    client: &Client,
+    options: &WorkerOptions,
+) -> Result<Vec<ScheduleSpec>, SchedulesError> {
+    match client.schedules().declare(&options.schedules, options.schedules_origin).await {
+        Err(SchedulesError::Engine(error)) if error.is_passing() => {
+            tracing::warn!(%error, "schedules could not be stored yet; it is tried again");
+            Ok(options.schedules.clone())
+        }
+        declared => declared.map(|_| Vec::new()),
+    }
+}
+
 /// Lets the worker out of the store, which gives away whatever it holds. So if a handler outlived its pool, the
 /// worker only falls silent, and the lease gives that handler some more time.
 async fn leave(heart: &mut HeartThread, controls: &Controls) {
@@ -431,7 +450,7 @@ fn prepare(
     options: &WorkerOptions,
     own: &[Duty],
 ) -> Prepared {
-    Prepared::new(engine, options, own, Some(keeper(client, table)))
+    Prepared::new(engine, options, own, Some(keeper(client, table)), options.fire_schedules)
 }
 
 fn keeper(client: &Client, table: &Table) -> Keeper {
@@ -462,6 +481,9 @@ pub enum StartError {
     /// The options are wrong.
     #[error(transparent)]
     Options(#[from] WorkerOptionsError),
+    /// The schedules are wrong, or could not be stored.
+    #[error("the schedules of the worker could not be stored")]
+    Schedules(#[from] SchedulesError),
     /// The store refused or failed.
     #[error("the worker could not register with the store")]
     Store(#[from] EngineError),

@@ -7,6 +7,7 @@ use windlass_core::limits::{CONCURRENCY_MAX, CRASHES_MAX, HEARTBEAT_EVERY, SWEEP
 use windlass_core::names::{DutyName, QueueName};
 use windlass_core::priority::PriorityLabels;
 use windlass_core::queue::QueueSpec;
+use windlass_core::schedules::{Origin, ScheduleSpec};
 use windlass_core::worker::{WorkerCard, WorkerId};
 
 use super::claim::Scope;
@@ -58,6 +59,14 @@ pub struct WorkerOptions {
     pub duties: Vec<Duty>,
     /// How leases of duties are kept. The same in all processes.
     pub duty_leases: LeaseTiming,
+    /// Schedules that are stored when it starts, or made what is declared here. One that is no longer declared stays until it is
+    /// removed.
+    pub schedules: Vec<ScheduleSpec>,
+    /// Who declares them.
+    pub schedules_origin: Origin,
+    /// Whether this process may fire the schedules of its store: one process at a time does. Some process must; none that does no
+    /// upkeep.
+    pub fire_schedules: bool,
 }
 
 impl Default for WorkerOptions {
@@ -79,6 +88,9 @@ impl Default for WorkerOptions {
             upkeep_mode: DutyMode::Lease,
             duties: Vec::new(),
             duty_leases: LeaseTiming::default(),
+            schedules: Vec::new(),
+            schedules_origin: Origin::Code,
+            fire_schedules: true,
         }
     }
 }

@@ -59,14 +59,14 @@ pub(crate) struct NextArgs {
     holidays: Option<PathBuf>,
 }
 
-fn parse_instant(text: &str) -> Result<Timestamp, ParseInstantError> {
+pub(super) fn parse_instant(text: &str) -> Result<Timestamp, ParseInstantError> {
     Timestamp::parse(text)
 }
 
 /// Prints the next times.
 pub(crate) fn next(args: &NextArgs, now: Timestamp, output: &mut Output) -> Result<Code, Failure> {
-    let schedule = read_schedule(args)?;
-    let holidays = read_holidays(args, &schedule)?;
+    let schedule = read_schedule(&args.schedule.join(" "), args.tz.as_deref())?;
+    let holidays = read_holidays(args.holidays.as_deref(), &schedule)?;
     let outlook = Outlook::of(&schedule, &holidays, args.from.unwrap_or(now), args.count as usize);
     if output.is_json() {
         output.json(&outlook.json())?;
@@ -77,17 +77,18 @@ pub(crate) fn next(args: &NextArgs, now: Timestamp, output: &mut Output) -> Resu
     Ok(Code::Ok)
 }
 
-fn read_schedule(args: &NextArgs) -> Result<Schedule, Failure> {
-    let text = args.schedule.join(" ");
+/// Reads a schedule whose zone may be named apart.
+pub(super) fn read_schedule(text: &str, tz: Option<&str>) -> Result<Schedule, Failure> {
     let usage = |error: windlass_core::schedule::ScheduleError| Failure::usage(error.to_string());
-    match &args.tz {
-        Some(name) => Schedule::parse_in(&text, Zone::parse(name).map_err(usage)?).map_err(usage),
-        None => Schedule::parse(&text).map_err(usage),
+    match tz {
+        Some(name) => Schedule::parse_in(text, Zone::parse(name).map_err(usage)?).map_err(usage),
+        None => Schedule::parse(text).map_err(usage),
     }
 }
 
-fn read_holidays(args: &NextArgs, schedule: &Schedule) -> Result<Holidays, Failure> {
-    match (&args.holidays, schedule.window().except_holidays) {
+/// Reads the holidays of a schedule, which it must mean.
+pub(super) fn read_holidays(file: Option<&Path>, schedule: &Schedule) -> Result<Holidays, Failure> {
+    match (file, schedule.window().except_holidays) {
         (Some(path), true) => read_file(path),
         (None, false) => Ok(Holidays::default()),
         (None, true) => {

@@ -16,11 +16,16 @@ use windlass_core::job::{Phase, Progress};
 use windlass_core::job_type::TypeSpec;
 use windlass_core::lease::{LeaseRelease, LeaseRequest, Leases, Renewal, TermId};
 use windlass_core::lease_watch::Suspicion;
-use windlass_core::names::{BreakerName, LimitName, QueueName, SeriesName};
+use windlass_core::names::{BreakerName, LimitName, QueueName, ScheduleName, SeriesName};
 use windlass_core::policies::{Policies, Take};
 use windlass_core::priority::Priority;
 use windlass_core::queue::QueueSpec;
 use windlass_core::rate_limit::Pace;
+use windlass_core::schedule::Schedule;
+use windlass_core::schedules::acts::declare;
+use windlass_core::schedules::{
+    JobTemplate, Origin, ScheduleChange, ScheduleSpec, Schedules, WhichSchedules,
+};
 use windlass_core::settle::Transition;
 use windlass_core::worker::{Heartbeat, WorkerId};
 
@@ -131,7 +136,36 @@ pub(super) const ACTS: &[Act] = &[
     }),
     act("leases", false, act!(|scene| scene.engine.leases())),
     act("step_down", true, |scene| async { scene.engine.step_down(&duty("rescue")).await.map(drop) }.boxed()),
+    act("schedules_named", false, |scene| {
+        let which = WhichSchedules::Named(vec![schedule("first").name, schedule("second").name]);
+        async move { scene.engine.schedules(&which).await.map(drop) }.boxed()
+    }),
+    act("list_schedules", false, |scene| {
+        async { scene.engine.schedules(&WhichSchedules::After(None, 10)).await.map(drop) }.boxed()
+    }),
+    act("due_schedules", false, |scene| {
+        async { scene.engine.schedules(&WhichSchedules::Due(10)).await.map(drop) }.boxed()
+    }),
+    act("change_schedules", true, |scene| {
+        async { scene.engine.change_schedules(&schedule_changes(scene)).await.map(drop) }.boxed()
+    }),
 ];
+
+fn schedule(name: &str) -> ScheduleSpec {
+    let (name, every_hour) = (ScheduleName::parse(name).unwrap(), Schedule::parse("every 1h").unwrap());
+    ScheduleSpec::new(name, every_hour, JobTemplate::new(kind("work")))
+}
+
+/// Two new schedules, each with jobs.
+fn schedule_changes(scene: &Scene) -> Vec<ScheduleChange> {
+    let now = windlass_core::clock::Clock::now(&*scene.clock);
+    let change = |name: &str| {
+        let declared = declare(&schedule(name), Origin::Cli, None, now).unwrap();
+        let jobs = vec![with_key(name), with_key("waiting"), new_job()];
+        ScheduleChange { jobs, ..declared }
+    };
+    vec![change("first"), change("second")]
+}
 
 fn declaration() -> Declaration {
     let name = QueueName::parse("new").unwrap();

@@ -1,13 +1,6 @@
 -- enqueue: stores new jobs, each by itself, and a receipt with their answers. A repeat is answered from the receipt.
 -- ARGV request id, for how long a receipt is good;
---      number of queues with a limit, for each: capacity, refusal, number of types, types;
---      number of jobs, for each: head (type I4, priority B), when it falls due ('' now, '+' a span or '@' an instant, in
---      microseconds), body (label, options and payload, a line each), and what is special about it as JSON, or '':
---        key, scope, conflict   as in parts/ending.lua
---        series                 the gate of the series that it belongs to
---        expires                as when it falls due
---        refused                why core refuses it; it is not stored
---        room_first             whether a full queue is the reason that counts
+--      queues with a limit, and number of jobs, for each: all as in parts/putting.lua
 -- answers one line for each job: n new, k kept, r replaced, v revived, each with the id, or x and the refusal; new jobs in
 --         a row share a line, which ends with + and their number
 local request, oldest_good = arg(), NOW - number_arg()
@@ -16,216 +9,24 @@ local receipt = redis.call('ZSCORE', key('receipts'), request)
 if receipt and tonumber(receipt) > oldest_good then
   return answer(redis.call('HGET', key('answers'), request))
 end
-
-local last_id = tonumber(redis.call('GET', key('sequence')) or 0)
-if last_id < tonumber(ARGV[6]) then
+if IS_OLDER then
   return {'older'}
 end
 
--- How much room is left in the queues that have a limit, by type.
-local function unfinished(type)
-  local field = digits(type) .. ':'
-  local counts = redis.call('HMGET', key('counts'), field .. 'enqueued', field .. 'succeeded', field .. 'dead',
-    field .. 'cancelled')
-  local function number(i)
-    return tonumber(counts[i]) or 0
-  end
-  return number(1) - number(2) - number(3) - number(4)
-end
-
-local limits = {}
-for _ = 1, number_arg() do
-  local limit = {room = number_arg(), refusal = arg()}
-  for _ = 1, number_arg() do
-    local type = number_arg()
-    limit.room = limit.room - unfinished(type)
-    limits[type] = limit
-  end
-end
-
-local function instant(when)
-  if when == '' then
-    return NOW
-  end
-  local micros = tonumber(string.sub(when, 2))
-  return string.sub(when, 1, 1) == '+' and NOW + micros or micros
-end
-
-local function next_id()
-  last_id = last_id + 1
-  return string.format('%014d', last_id)
-end
-
--- Jobs without anything special are written together at the end; and the bodies of all.
-local NO_COUNTERS = string.rep('\0', 16)
-local states, bodies = {}, {}
--- Due times and ids of ready and of scheduled jobs, by head: that is, by lane.
-local ready, scheduled = {}, {}
-
-local NOW_BYTES = struct.pack('>I8', NOW)
-
-local function insert_plain(type, priority, head, due, body)
-  local id = next_id()
-  local is_ready = due <= NOW
-  local due_bytes = due == NOW and NOW_BYTES or struct.pack('>I8', due)
-  states[#states + 1] = id
-  states[#states + 1] = (is_ready and 'w\0' or 'f\0') .. head .. NOW_BYTES .. due_bytes .. NO_COUNTERS
-  bodies[#bodies + 1] = id
-  bodies[#bodies + 1] = body
-  local lanes = is_ready and ready or scheduled
-  local waiting = lanes[head]
-  if not waiting then
-    waiting = {type = type, letter = is_ready and ready_lane(priority) or scheduled_lane(priority)}
-    lanes[head] = waiting
-  end
-  waiting[#waiting + 1] = due == NOW and NOW_DIGITS or digits(due)
-  waiting[#waiting + 1] = id
-  count(type, 'enqueued')
-end
-
--- Lanes are listed before anything stands in them.
-local function open_plain_lanes()
-  for _, lanes in ipairs({ready, scheduled}) do
-    for _, waiting in pairs(lanes) do
-      open_lane(waiting.type, waiting.letter)
-      hint(waiting.type)
-    end
-  end
-end
-
-local function write_plain()
-  set_jobs(STATE, states)
-  set_jobs(BODY, bodies)
-  for _, lanes in ipairs({ready, scheduled}) do
-    for _, waiting in pairs(lanes) do
-      call_many('ZADD', lane_key(waiting.type, waiting.letter), waiting)
-    end
-  end
-end
-
--- Bodies of jobs with a key, which a later one of this batch may renew.
-local bodies_by_id = {}
-
-local function set_body(id, body)
-  bodies_by_id[id] = body
-  bodies[#bodies + 1] = id
-  bodies[#bodies + 1] = body
-end
-
-local function body_of(id)
-  return bodies_by_id[id] or get_job(BODY, id)
-end
-
-local function insert_special(type, priority, due, body, special)
-  local job = {id = next_id(), flags = 0, type = type, priority = priority, enqueued = NOW, due = due, attempts = 0,
-    failures = 0, crashes = 0, holds = 0}
-  if special.expires then
-    set_note(job, 'expires', digits(instant(special.expires)))
-  end
-  if special.key then
-    set_note(job, 'key', special.key)
-    set_note(job, 'scope', special.scope)
-  end
-  if special.series then
-    set_note(job, 'series', special.series)
-  end
-  hold_key(job)
-  set_body(job.id, body)
-  count(type, 'enqueued')
-  series.enter(job)
-end
-
--- What a newcomer gives to the job that holds its key: label, payload, priority, due time and expiry.
-local function renew(job, priority, due, body, special)
-  local options = string.match(body_of(job.id) or '\n', '^[^\n]*\n([^\n]*)')
-  local label, payload = string.match(body, '^([^\n]*)\n[^\n]*\n(.*)$')
-  set_body(job.id, label .. '\n' .. (options or '') .. '\n' .. payload)
-  job.priority, job.due = priority, due
-  if special.expires then
-    set_note(job, 'expires', digits(instant(special.expires)))
-  else
-    drop_notes(job, 'expires')
-  end
-end
-
-local function replace(id, ...)
-  local job = load(id)
-  local gate = gate_of(job)
-  leave_waiting(job)
-  renew(job, ...)
-  enter_waiting(job, gate)
-  return 'r' .. id
-end
-
-local function revive(id, ...)
-  local job = load(id)
-  renew(job, ...)
-  start_over(job)
-  return 'v' .. id
-end
-
--- The answer to a job that core refused, or whose queue is full; nothing if it is taken.
-local function refusal(decision, limit, special)
-  local is_full = decision == 'i' and limit and limit.room <= 0
-  if special.refused and not (special.room_first and is_full) then
-    return 'x' .. special.refused
-  end
-  return is_full and 'x' .. limit.refusal or nil
-end
-
-local NOTHING = {}
-
--- Stores one job. Gives its answer, or nothing if it is a new job.
-local function put(type, priority, head, when, body, text)
-  local special = text == '' and NOTHING or cjson.decode(text)
-  local holder = special.key and key_holder(type, special.key)
-  local decision = holder and verdict(holder, special.conflict) or 'i'
-  local limit = limits[type]
-  local refused = refusal(decision, limit, special)
-  if refused then
-    return refused
-  end
-  if limit and (decision == 'i' or decision == 'v') then
-    limit.room = limit.room - 1
-  end
-  local due = instant(when)
-  if decision == 'k' then
-    return 'k' .. holder.id
-  elseif decision == 'r' then
-    return replace(holder.id, priority, due, body, special)
-  elseif decision == 'v' then
-    return revive(holder.id, priority, due, body, special)
-  elseif text == '' then
-    insert_plain(type, priority, head, due, body)
-  else
-    insert_special(type, priority, due, body, special)
-  end
-end
+read_limits()
 
 -- Most batches are all new: their ids follow each other, and one line says it.
 local answers, new_jobs = {}, 0
 
 local function end_row()
   if new_jobs > 0 then
-    answers[#answers + 1] = 'n' .. digits(last_id - new_jobs + 1) .. '+' .. digits(new_jobs)
+    answers[#answers + 1] = 'n' .. digits(last_number() - new_jobs + 1) .. '+' .. digits(new_jobs)
     new_jobs = 0
   end
 end
 
--- Batches have few types and priorities, so each head is read once.
-local heads = {[''] = {type = 0, priority = 0}}
-local function read_head(head)
-  if not heads[head] then
-    local type, priority = struct.unpack('>I4B', head)
-    heads[head] = {type = type, priority = priority}
-  end
-  return heads[head]
-end
-
 for _ = 1, number_arg() do
-  local head, when, body, special = arg(), arg(), arg(), arg()
-  local of = read_head(head)
-  local line = put(of.type, of.priority, head, when, body, special)
+  local line = put_next()
   if line then
     end_row()
     answers[#answers + 1] = line
@@ -236,11 +37,7 @@ end
 end_row()
 
 local lines = table.concat(answers, '\n')
-open_plain_lanes()
--- Before anything else: should this script stop half way all the same, the numbers of what it has stored are not given again.
-redis.call('SET', key('sequence'), digits(last_id))
-write_all()
-write_plain()
+write_put()
 redis.call('HSET', key('answers'), request, lines)
 redis.call('ZADD', key('receipts'), NOW, request)
 return answer(lines)

@@ -21,6 +21,7 @@ use windlass_core::gate::Gate;
 use windlass_core::job::{JobId, Progress};
 use windlass_core::names::{QueueName, SeriesName, TypeName};
 use windlass_core::priority::Priority;
+use windlass_core::schedules::{ScheduleChange, ScheduleChanged, Schedules, SchedulesRead, WhichSchedules};
 use windlass_core::settle::{Settled, Settlement};
 use windlass_core::worker::{Beat, Heartbeat, WorkerCard, WorkerId, WorkerSighting};
 
@@ -131,6 +132,16 @@ impl windlass_core::policies::Policies for Stub {}
 
 #[async_trait]
 impl windlass_core::lease::Leases for Stub {}
+
+#[async_trait]
+impl Schedules for Stub {
+    async fn schedules(&self, _: &WhichSchedules) -> Result<SchedulesRead> {
+        unreachable!("the heart does not ask this")
+    }
+    async fn change_schedules(&self, _: &[ScheduleChange]) -> Result<Vec<ScheduleChanged>> {
+        unreachable!("the heart does not ask this")
+    }
+}
 
 #[async_trait]
 impl Admin for Stub {

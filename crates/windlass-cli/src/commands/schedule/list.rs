@@ -1,0 +1,102 @@
+//! `windlass schedule list` and `show`.
+
+use comfy_table::Cell;
+use serde_json::json;
+use windlass_core::clock::Timestamp;
+use windlass_core::names::ScheduleName;
+use windlass_core::schedules::StoredSchedule;
+use windlass_core::span::show_span;
+
+use super::{schedules, view};
+use crate::context::Context;
+use crate::exit::{Code, Failure};
+use crate::output::printable;
+
+/// Times that `show` tells.
+const SHOWN: usize = 5;
+
+pub(super) async fn list(context: &mut Context) -> Result<Code, Failure> {
+    let read = schedules(context).all().await?;
+    for (name, _) in &read.damaged {
+        context
+            .output
+            .note(format!("schedule {name} cannot be read; `windlass schedule remove {name}` forgets it"));
+    }
+    if context.output.is_json() {
+        let views: Vec<_> = read.schedules.iter().map(|stored| view::json(stored, read.now)).collect();
+        context.output.json(&views)?;
+        return Ok(Code::Ok);
+    }
+    let row = |stored: &StoredSchedule| {
+        let record = &stored.record;
+        let instant = |at: Option<Timestamp>| at.map_or_else(|| "-".to_owned(), |at| at.to_string());
+        let cells = [
+            stored.name().to_string(),
+            record.spec.schedule.to_string(),
+            record.spec.job.job_type.to_string(),
+            view::state(stored, read.now).to_owned(),
+            instant(record.next_tick(read.now)),
+            instant(record.last_tick),
+            printable(&view::remark(stored, read.now)),
+        ];
+        cells.into_iter().map(Cell::new).collect()
+    };
+    let rows = read.schedules.iter().map(row).collect();
+    let header = ["schedule", "when", "job", "state", "next", "last", "remark"];
+    context.output.table(&header, rows, "no schedule is stored yet; see `windlass schedule add --help`")?;
+    Ok(Code::Ok)
+}
+
+pub(super) async fn show(name: &ScheduleName, context: &mut Context) -> Result<Code, Failure> {
+    let (stored, now) = schedules(context).find(name).await?;
+    let record = &stored.record;
+    let spec = &record.spec;
+    let from = record.next_tick(now).map_or(now, |_| record.decided_until.max(now));
+    let ticks = spec.schedule.ticks_after(from, &spec.holidays).filter(|tick| Some(*tick) != record.skip);
+    let upcoming: Vec<_> = match &record.pause {
+        Some(pause) if pause.until.is_none() => Vec::new(),
+        Some(pause) => {
+            ticks.filter(|tick| pause.until.is_some_and(|until| *tick > until)).take(SHOWN).collect()
+        }
+        None => ticks.take(SHOWN).collect(),
+    };
+    if context.output.is_json() {
+        let mut value = view::json(&stored, now);
+        value["upcoming"] = json!(upcoming.iter().map(ToString::to_string).collect::<Vec<_>>());
+        context.output.json(&value)?;
+        return Ok(Code::Ok);
+    }
+    for (title, text) in lines(&stored, now) {
+        context.output.line(format!("{title:<10}{}", printable(&text)))?;
+    }
+    for tick in &upcoming {
+        let local = spec.schedule.zone().reading_for_people(*tick);
+        context.output.line(format!("{:<10}{local}  {tick}", "next"))?;
+    }
+    Ok(Code::Ok)
+}
+
+fn lines(stored: &StoredSchedule, now: Timestamp) -> Vec<(&'static str, String)> {
+    let (record, spec) = (&stored.record, &stored.record.spec);
+    let instant = |at: Option<Timestamp>| at.map_or_else(|| "never".to_owned(), |at| at.to_string());
+    let mut lines = vec![
+        ("schedule", stored.name().to_string()),
+        ("when", spec.schedule.to_string()),
+        ("", spec.schedule.words()),
+        ("job", format!("{} {}", spec.job.job_type, spec.job.payload.as_str())),
+        (
+            "missed",
+            format!("{}, grace {}", view::missed(spec.catch_up.missed), show_span(spec.catch_up.grace)),
+        ),
+        ("overlap", spec.overlap.as_str().to_owned()),
+        ("origin", format!("{}, stored at {}", record.origin.as_str(), record.stored_at)),
+        ("state", view::state(stored, now).to_owned()),
+        ("last tick", instant(record.last_tick)),
+        ("last job", stored.last_job.map_or_else(|| "none".to_owned(), |job| job.to_string())),
+    ];
+    let remark = view::remark(stored, now);
+    if !remark.is_empty() {
+        lines.push(("remark", remark));
+    }
+    lines
+}

@@ -1,0 +1,106 @@
+//! What people and programs do to schedules: each makes a change, for the store to apply if nobody was faster.
+
+use std::time::Duration;
+
+use crate::clock::Timestamp;
+use crate::limits::REASON_BYTES_MAX;
+use crate::names::ScheduleName;
+use crate::outcome::bounded;
+use crate::queue::Pause;
+
+use super::ScheduleChange;
+use super::record::{ScheduleRecord, StoredSchedule};
+use super::spec::{Origin, Overlap, ScheduleSpec};
+
+/// Stores a schedule, or makes the stored one what is declared. Nothing if it is that already. A new text or other holidays
+/// count from now on: what was missed under the old ones is not caught up on.
+pub fn declare(
+    spec: &ScheduleSpec,
+    origin: Origin,
+    stored: Option<&StoredSchedule>,
+    now: Timestamp,
+) -> Option<ScheduleChange> {
+    let Some(stored) = stored else {
+        let record = ScheduleRecord {
+            spec: spec.clone(),
+            origin,
+            stored_at: now,
+            decided_until: now,
+            pause: None,
+            skip: None,
+            last_tick: None,
+            alert: None,
+        };
+        return Some(change(0, record));
+    };
+    let before = &stored.record;
+    if before.spec == *spec && before.origin == origin {
+        return None;
+    }
+    let mut record = ScheduleRecord { spec: spec.clone(), origin, ..before.clone() };
+    if before.spec.schedule != spec.schedule || before.spec.holidays != spec.holidays {
+        record.decided_until = before.decided_until.max(now);
+        record.skip = None;
+    }
+    Some(change(stored.version, record))
+}
+
+/// Holds a schedule back, for a time or until it is resumed. Nothing if it is held back in just this way.
+pub fn pause(
+    stored: &StoredSchedule,
+    reason: Option<&str>,
+    lasting: Option<Duration>,
+    now: Timestamp,
+) -> Option<ScheduleChange> {
+    let reason = reason.map(|reason| bounded(reason.to_owned(), REASON_BYTES_MAX));
+    let until = lasting.map(|lasting| now.plus(lasting));
+    let is_same = |pause: &Pause| pause.holds(now) && pause.reason == reason && pause.until == until;
+    if stored.record.pause.as_ref().is_some_and(is_same) {
+        return None;
+    }
+    let record = ScheduleRecord { pause: Some(Pause { since: now, reason, until }), ..stored.record.clone() };
+    Some(change(stored.version, record))
+}
+
+/// Lets a schedule go on from now. What fell due while it was held back is dropped. Nothing if it is not held back.
+pub fn resume(stored: &StoredSchedule, now: Timestamp) -> Option<ScheduleChange> {
+    let before = &stored.record;
+    before.pause.as_ref().filter(|pause| pause.holds(now))?;
+    let decided_until = before.decided_until.max(now);
+    Some(change(stored.version, ScheduleRecord { pause: None, decided_until, ..before.clone() }))
+}
+
+/// Leaves the next tick out, and tells which. Nothing if there is none.
+pub fn skip_next(stored: &StoredSchedule, now: Timestamp) -> Option<(Timestamp, Option<ScheduleChange>)> {
+    let before = &stored.record;
+    let ahead = before.skip.filter(|skip| *skip > now);
+    if let Some(skip) = ahead {
+        return Some((skip, None));
+    }
+    let tick = before.next_tick(now)?;
+    let record = ScheduleRecord { skip: Some(tick), ..before.clone() };
+    Some((tick, Some(change(stored.version, record))))
+}
+
+/// Forgets a schedule. Jobs that it made stay.
+pub fn remove(name: &ScheduleName, version: u64) -> ScheduleChange {
+    ScheduleChange { name: name.clone(), read: version, to: None, jobs: Vec::new(), overlap: Overlap::Allow }
+}
+
+/// Puts the jobs of these ticks in, whatever the schedule says: what somebody asks for does not mind a pause or an overlap. A
+/// tick that made its job before makes no second one.
+pub fn run(stored: &StoredSchedule, ticks: &[Timestamp]) -> ScheduleChange {
+    let record = stored.record.clone();
+    let jobs = ticks.iter().map(|tick| record.job_of(*tick)).collect();
+    ScheduleChange { jobs, ..change(stored.version, record) }
+}
+
+fn change(read: u64, record: ScheduleRecord) -> ScheduleChange {
+    ScheduleChange {
+        name: record.spec.name.clone(),
+        read,
+        to: Some(Box::new(record)),
+        jobs: Vec::new(),
+        overlap: Overlap::Allow,
+    }
+}

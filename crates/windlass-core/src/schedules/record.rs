@@ -1,0 +1,155 @@
+//! What a store keeps of a schedule.
+
+use std::fmt;
+
+use crate::clock::Timestamp;
+use crate::enqueue::NewJob;
+use crate::job::JobId;
+use crate::key::{KeyClaim, KeyScope};
+use crate::limits::TICK_KEPT;
+use crate::names::{CorrelationId, Key, ScheduleName};
+use crate::queue::Pause;
+
+use super::spec::{Origin, ScheduleSpec};
+
+/// A schedule as a store gives it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredSchedule {
+    /// Goes up with each change; to be named by the next one.
+    pub version: u64,
+    /// The last job that it made.
+    pub last_job: Option<JobId>,
+    /// Everything else. A store keeps it as one text.
+    pub record: ScheduleRecord,
+}
+
+/// A schedule as it was declared, and how it stands.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct ScheduleRecord {
+    /// As declared.
+    pub spec: ScheduleSpec,
+    /// By whom.
+    pub origin: Origin,
+    /// When it was stored first.
+    pub stored_at: Timestamp,
+    /// All ticks up to here are decided.
+    pub decided_until: Timestamp,
+    /// Whether it is paused, since when, why and until when.
+    #[serde(default)]
+    pub pause: Option<Pause>,
+    /// A tick that somebody asked to leave out.
+    #[serde(default)]
+    pub skip: Option<Timestamp>,
+    /// The last tick that ran.
+    #[serde(default)]
+    pub last_tick: Option<Timestamp>,
+    /// The last time it did not run as it should have.
+    #[serde(default)]
+    pub alert: Option<Alert>,
+}
+
+/// A schedule did not run when it should have.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Alert {
+    /// When that was noticed.
+    pub at: Timestamp,
+    /// What it was.
+    pub alarm: Alarm,
+}
+
+/// What went wrong with a schedule.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Alarm {
+    /// Nobody saw ticks in time. What became of them is up to the schedule's policy.
+    Missed {
+        /// How many.
+        count: u32,
+        /// The first of them.
+        first: Timestamp,
+    },
+    /// The job of a tick was refused, for instance because nobody has registered its type.
+    Refused {
+        /// Which tick.
+        tick: Timestamp,
+        /// Why.
+        why: String,
+    },
+}
+
+impl fmt::Display for Alarm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Missed { count: 1, first } => write!(f, "missed the tick of {first}"),
+            Self::Missed { count, first } => write!(f, "missed {count} ticks since {first}"),
+            Self::Refused { tick, why } => write!(f, "the job of {tick} was refused: {why}"),
+        }
+    }
+}
+
+impl StoredSchedule {
+    /// Takes a row of a store apart. Nothing if the text cannot be read or is about another schedule.
+    pub fn from_store(name: &ScheduleName, version: u64, last_job: Option<i64>, text: &str) -> Option<Self> {
+        let record: ScheduleRecord = serde_json::from_str(text).ok()?;
+        (record.spec.name == *name).then(|| Self { version, last_job: last_job.map(JobId), record })
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &ScheduleName {
+        &self.record.spec.name
+    }
+
+    /// Whether a tick should have been seen by now and was not: no process fires, or none can.
+    pub fn is_overdue(&self, now: Timestamp) -> bool {
+        self.record.look_at().is_some_and(|due| due.plus(self.record.spec.catch_up.grace) < now)
+    }
+}
+
+impl ScheduleRecord {
+    /// The text that a store keeps.
+    pub fn to_text(&self) -> String {
+        serde_json::to_string(self).expect("a record has only names, texts and numbers")
+    }
+
+    /// When somebody has to look at it next: at its next tick, or when its pause ends; never while it is paused for good.
+    pub fn look_at(&self) -> Option<Timestamp> {
+        match &self.pause {
+            Some(pause) => pause.until,
+            None => self.tick_after(self.decided_until),
+        }
+    }
+
+    /// The next tick that will run, as things stand: not the one that is left out, and none before a pause ends.
+    pub fn next_tick(&self, now: Timestamp) -> Option<Timestamp> {
+        let from = match &self.pause {
+            Some(pause) => self.decided_until.max(pause.until?),
+            None => self.decided_until.max(now),
+        };
+        let spec = &self.spec;
+        spec.schedule.ticks_after(from, &spec.holidays).find(|tick| Some(*tick) != self.skip)
+    }
+
+    pub(super) fn tick_after(&self, after: Timestamp) -> Option<Timestamp> {
+        self.spec.schedule.ticks_after(after, &self.spec.holidays).next()
+    }
+
+    /// The job of a tick. Its key is the row that says that this tick has made its job.
+    pub fn job_of(&self, tick: Timestamp) -> NewJob {
+        let name = tick_name(&self.spec.name, tick);
+        let key = Key::parse(&name).expect("a name and an instant are a key");
+        let correlation = CorrelationId::parse(&name).expect("a name and an instant are an id");
+        NewJob {
+            key: Some(KeyClaim { scope: KeyScope::For(TICK_KEPT), ..KeyClaim::new(key) }),
+            correlation: Some(correlation),
+            ..self.spec.job.new_job()
+        }
+    }
+}
+
+/// What the job of a tick is called: `schedule/nightly/2027-06-01T02:00:00Z`.
+fn tick_name(name: &ScheduleName, tick: Timestamp) -> String {
+    match jiff::Timestamp::from_microsecond(tick.as_micros()) {
+        Ok(instant) => format!("schedule/{name}/{instant}"),
+        Err(_) => format!("schedule/{name}/{}", tick.as_micros()),
+    }
+}

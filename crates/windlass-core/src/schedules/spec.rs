@@ -1,0 +1,239 @@
+//! What somebody declares: when, which job, and what happens if ticks are missed or jobs overlap.
+
+use std::time::Duration;
+
+use crate::enqueue::NewJob;
+use crate::key::HolderStage;
+use crate::limits::{SCHEDULE_RECORD_BYTES_MAX, TAGS_MAX, TIMEOUT_MAX};
+use crate::names::{QueueName, ScheduleName, Tag, TypeName};
+use crate::payload::Payload;
+use crate::priority::Priority;
+use crate::retry::RetryPolicy;
+use crate::schedule::{CatchUp, CatchUpError, Holidays, Schedule};
+use crate::span;
+
+/// A schedule as it is declared.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct ScheduleSpec {
+    /// Its name.
+    pub name: ScheduleName,
+    /// When it runs.
+    pub schedule: Schedule,
+    /// The days that `except holidays` means.
+    #[serde(default)]
+    pub holidays: Holidays,
+    /// What it puts in.
+    pub job: JobTemplate,
+    /// What happens to ticks that nobody saw.
+    #[serde(default)]
+    pub catch_up: CatchUp,
+    /// What happens if its last job is still live.
+    #[serde(default)]
+    pub overlap: Overlap,
+}
+
+/// The job that each tick puts in.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct JobTemplate {
+    /// What handles it. If nobody has registered it when a tick comes, that is reported, and the schedule goes on.
+    pub job_type: TypeName,
+    /// What it is about.
+    #[serde(default, with = "payload_text")]
+    pub payload: Payload,
+    /// The queue, if it is named; must be the type's.
+    #[serde(default)]
+    pub queue: Option<QueueName>,
+    /// How urgent it is; else as its type says.
+    #[serde(default)]
+    pub priority: Option<Priority>,
+    /// Words to find it by.
+    #[serde(default)]
+    pub tags: Vec<Tag>,
+    /// Its own time-out.
+    #[serde(default, with = "span::optional_text")]
+    pub timeout: Option<Duration>,
+    /// Its own retry policy.
+    #[serde(default)]
+    pub retry: Option<RetryPolicy>,
+}
+
+/// What happens to a tick if the last job of the schedule is still live: waits, is parked or runs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Overlap {
+    /// It makes its job all the same.
+    #[default]
+    Allow,
+    /// It makes none.
+    Skip,
+    /// It makes its job, and the last one is cancelled if it has not started.
+    Replace,
+}
+
+/// What is done about a tick whose schedule has a last job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Overlapping {
+    /// The job is put in.
+    Put,
+    /// It is left out.
+    LeaveOut,
+    /// The last one is cancelled, and then it is put in.
+    CancelLast,
+}
+
+impl Overlap {
+    /// Decides by where the last job is.
+    pub fn decide(self, last: HolderStage) -> Overlapping {
+        match (self, last) {
+            (Self::Skip, HolderStage::Waiting | HolderStage::Running) => Overlapping::LeaveOut,
+            (Self::Replace, HolderStage::Waiting) => Overlapping::CancelLast,
+            _ => Overlapping::Put,
+        }
+    }
+
+    /// In one word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Allow => "allow",
+            Self::Skip => "skip",
+            Self::Replace => "replace",
+        }
+    }
+}
+
+/// Who declared a schedule last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Origin {
+    /// An application.
+    Code,
+    /// A configuration file.
+    Configuration,
+    /// Somebody at the command line.
+    Cli,
+}
+
+impl Origin {
+    /// In one word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Code => "code",
+            Self::Configuration => "configuration",
+            Self::Cli => "cli",
+        }
+    }
+}
+
+/// Why a schedule was refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ScheduleSpecError {
+    /// Its policy for missed ticks is wrong.
+    #[error("schedule {name}: {why}")]
+    CatchUp {
+        /// Which schedule.
+        name: ScheduleName,
+        /// What is wrong.
+        why: CatchUpError,
+    },
+    /// Its job could not be put in.
+    #[error("schedule {name}: {why}")]
+    Job {
+        /// Which schedule.
+        name: ScheduleName,
+        /// What is wrong.
+        why: String,
+    },
+    /// It is too big to be kept.
+    #[error(
+        "schedule {name}: expected at most {SCHEDULE_RECORD_BYTES_MAX} bytes with its payload and its holidays, got {got}; keep big data elsewhere and leave out holidays that are long past"
+    )]
+    TooBig {
+        /// Which schedule.
+        name: ScheduleName,
+        /// How big.
+        got: usize,
+    },
+    /// The same name again in one declaration.
+    #[error("expected each schedule once, got two of the name {name}; give one of them another name")]
+    Twice {
+        /// Which name.
+        name: ScheduleName,
+    },
+}
+
+impl ScheduleSpec {
+    /// A schedule with the defaults for everything but when and which job.
+    pub fn new(name: ScheduleName, schedule: Schedule, job: JobTemplate) -> Self {
+        let (holidays, catch_up, overlap) = (Holidays::default(), CatchUp::default(), Overlap::default());
+        Self { name, schedule, holidays, job, catch_up, overlap }
+    }
+
+    /// Checks what types cannot say.
+    pub fn check(&self) -> Result<(), ScheduleSpecError> {
+        let name = || self.name.clone();
+        self.catch_up.check().map_err(|why| ScheduleSpecError::CatchUp { name: name(), why })?;
+        self.job.check().map_err(|why| ScheduleSpecError::Job { name: name(), why })?;
+        let got = serde_json::to_string(self).map_or(usize::MAX, |text| text.len());
+        match got <= SCHEDULE_RECORD_BYTES_MAX {
+            true => Ok(()),
+            false => Err(ScheduleSpecError::TooBig { name: name(), got }),
+        }
+    }
+}
+
+/// Checks all schedules of one declaration: each by itself, and that no two have one name.
+pub fn check_all(specs: &[ScheduleSpec]) -> Result<(), ScheduleSpecError> {
+    let mut names = std::collections::BTreeSet::new();
+    for spec in specs {
+        spec.check()?;
+        if !names.insert(&spec.name) {
+            return Err(ScheduleSpecError::Twice { name: spec.name.clone() });
+        }
+    }
+    Ok(())
+}
+
+impl JobTemplate {
+    /// A job of this type with an empty payload.
+    pub fn new(job_type: TypeName) -> Self {
+        let payload = Payload::default();
+        Self { job_type, payload, queue: None, priority: None, tags: Vec::new(), timeout: None, retry: None }
+    }
+
+    fn check(&self) -> Result<(), String> {
+        if self.tags.len() > TAGS_MAX {
+            return Err(format!("expected at most {TAGS_MAX} tags, got {}", self.tags.len()));
+        }
+        if self.timeout.is_some_and(|timeout| timeout.is_zero() || timeout > TIMEOUT_MAX) {
+            return Err("expected a time-out between 1 microsecond and 30 days".to_owned());
+        }
+        self.retry.as_ref().map_or(Ok(()), |retry| retry.check().map_err(|why| why.to_string()))
+    }
+
+    /// A job, without what belongs to a tick.
+    pub(super) fn new_job(&self) -> NewJob {
+        NewJob {
+            queue: self.queue.clone(),
+            priority: self.priority,
+            tags: self.tags.clone(),
+            timeout: self.timeout,
+            retry: self.retry.clone(),
+            ..NewJob::new(self.job_type.clone(), self.payload.clone())
+        }
+    }
+}
+
+/// A payload as a text within a text: so large numbers survive.
+mod payload_text {
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    use crate::payload::Payload;
+
+    pub(super) fn serialize<S: Serializer>(payload: &Payload, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(payload.as_str())
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Payload, D::Error> {
+        Ok(Payload::from_store(&String::deserialize(from)?))
+    }
+}

@@ -1,0 +1,186 @@
+use std::time::Duration;
+
+use super::acts;
+use super::fire::fire;
+use super::spec::check_all;
+use super::*;
+use crate::enqueue::Refusal;
+use crate::key::HolderStage;
+use crate::limits::SCHEDULE_RECORD_BYTES_MAX;
+use crate::names::TypeName;
+use crate::payload::Payload;
+use crate::schedule::{CatchUp, Holidays, Missed, Schedule};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+fn at(text: &str) -> Timestamp {
+    Timestamp::parse(text).unwrap()
+}
+
+fn spec(text: &str) -> ScheduleSpec {
+    let job = JobTemplate::new(TypeName::parse("work").unwrap());
+    ScheduleSpec::new(ScheduleName::parse("nightly").unwrap(), Schedule::parse(text).unwrap(), job)
+}
+
+/// A schedule that was stored at nine o'clock.
+fn stored(spec: &ScheduleSpec) -> StoredSchedule {
+    let change = acts::declare(spec, Origin::Code, None, at("2027-06-01T09:00:00Z")).unwrap();
+    applied(&change)
+}
+
+/// What a store has after a change.
+fn applied(change: &ScheduleChange) -> StoredSchedule {
+    let record = *change.to.clone().unwrap();
+    StoredSchedule { version: change.read + 1, last_job: None, record }
+}
+
+#[test]
+fn a_tick_that_has_come_makes_one_job_under_its_own_key() {
+    let stored = stored(&spec("every 5m"));
+    assert_eq!(fire(&stored, at("2027-06-01T09:04:59Z")), None);
+    let firing = fire(&stored, at("2027-06-01T09:05:00Z")).unwrap();
+    assert_eq!(firing.ticks, [at("2027-06-01T09:05:00Z")]);
+    let [job] = &firing.change.jobs[..] else { panic!("one tick is one job") };
+    assert_eq!(job.key.as_ref().unwrap().key.as_str(), "schedule/nightly/2027-06-01T09:05:00Z");
+    assert_eq!((firing.change.read, firing.alert), (stored.version, None));
+    let after = applied(&firing.change);
+    assert_eq!(after.record.last_tick, Some(at("2027-06-01T09:05:00Z")));
+    assert_eq!(after.record.look_at(), Some(at("2027-06-01T09:10:00Z")));
+}
+
+#[test]
+fn a_schedule_that_nobody_saw_raises_an_alert_and_runs_once() {
+    let firing = fire(&stored(&spec("every 5m")), at("2027-06-01T10:02:00Z")).unwrap();
+    assert_eq!(firing.ticks, [at("2027-06-01T10:00:00Z")]);
+    let alarm = Alarm::Missed { count: 12, first: at("2027-06-01T09:05:00Z") };
+    assert_eq!(firing.alert.clone().unwrap().alarm, alarm);
+    assert_eq!(applied(&firing.change).record.alert, firing.alert);
+    assert_eq!(alarm.to_string(), "missed 12 ticks since 2027-06-01T09:05:00.000Z");
+}
+
+#[test]
+fn of_several_ticks_at_once_only_the_newest_runs_if_jobs_must_not_overlap() {
+    let catch_up = CatchUp { missed: Missed::RunAll, ..CatchUp::default() };
+    for overlap in [Overlap::Skip, Overlap::Replace] {
+        let spec = ScheduleSpec { catch_up, overlap, ..spec("every 5m") };
+        let firing = fire(&stored(&spec), at("2027-06-01T10:02:00Z")).unwrap();
+        assert_eq!(firing.ticks, [at("2027-06-01T10:00:00Z")], "{overlap:?}");
+        check_changes(&[firing.change]).unwrap();
+    }
+    let all =
+        fire(&stored(&ScheduleSpec { catch_up, ..spec("every 5m") }), at("2027-06-01T10:02:00Z")).unwrap();
+    assert_eq!(all.ticks.len(), 12);
+}
+
+#[test]
+fn overlap_is_decided_by_where_the_last_job_is() {
+    use Overlapping::{CancelLast, LeaveOut, Put};
+    let all = [HolderStage::Waiting, HolderStage::Running, HolderStage::Dead, HolderStage::Ended];
+    assert_eq!(all.map(|stage| Overlap::Allow.decide(stage)), [Put, Put, Put, Put]);
+    assert_eq!(all.map(|stage| Overlap::Skip.decide(stage)), [LeaveOut, LeaveOut, Put, Put]);
+    assert_eq!(all.map(|stage| Overlap::Replace.decide(stage)), [CancelLast, Put, Put, Put]);
+}
+
+#[test]
+fn what_falls_due_in_a_pause_is_dropped_whether_it_is_resumed_or_ends_by_itself() {
+    let stored = stored(&spec("every 5m"));
+    let noon = at("2027-06-01T12:00:00Z");
+    let paused = applied(&acts::pause(&stored, Some("moving house"), Some(60 * MINUTE), noon).unwrap());
+    assert_eq!(paused.record.look_at(), Some(at("2027-06-01T13:00:00Z")));
+    assert_eq!(fire(&paused, at("2027-06-01T12:59:00Z")), None);
+    assert_eq!(paused.record.next_tick(noon), Some(at("2027-06-01T13:05:00Z")));
+    let firing = fire(&paused, at("2027-06-01T13:05:01Z")).unwrap();
+    assert_eq!((firing.ticks, firing.alert), (vec![at("2027-06-01T13:05:00Z")], None));
+    let resumed = applied(&acts::resume(&paused, at("2027-06-01T12:30:01Z")).unwrap());
+    assert_eq!(resumed.record.look_at(), Some(at("2027-06-01T12:35:00Z")));
+    assert_eq!(acts::resume(&resumed, noon), None);
+    let for_good = applied(&acts::pause(&stored, None, None, noon).unwrap());
+    assert_eq!((for_good.record.look_at(), for_good.record.next_tick(noon)), (None, None));
+}
+
+#[test]
+fn the_next_tick_is_left_out_once() {
+    let stored = stored(&spec("every 5m"));
+    let now = at("2027-06-01T09:01:00Z");
+    let (tick, change) = acts::skip_next(&stored, now).unwrap();
+    assert_eq!(tick, at("2027-06-01T09:05:00Z"));
+    let skipping = applied(&change.unwrap());
+    assert_eq!(acts::skip_next(&skipping, now), Some((tick, None)));
+    assert_eq!(skipping.record.next_tick(now), Some(at("2027-06-01T09:10:00Z")));
+    let firing = fire(&skipping, at("2027-06-01T09:05:00Z")).unwrap();
+    assert_eq!((firing.ticks.len(), firing.due.skipped), (0, Some(tick)));
+    let after = applied(&firing.change);
+    assert_eq!((after.record.skip, after.record.look_at()), (None, Some(at("2027-06-01T09:10:00Z"))));
+}
+
+#[test]
+fn declaring_the_same_again_changes_nothing_and_another_text_counts_from_now_on() {
+    let before = stored(&spec("every 5m"));
+    let later = at("2027-06-01T10:02:00Z");
+    assert_eq!(acts::declare(&spec("every 5 minutes"), Origin::Code, Some(&before), later), None);
+    let other = applied(&acts::declare(&spec("every 1h"), Origin::Code, Some(&before), later).unwrap());
+    assert_eq!(other.record.look_at(), Some(at("2027-06-01T11:00:00Z")));
+    let overlap = ScheduleSpec { overlap: Overlap::Skip, ..spec("every 5m") };
+    let kept = applied(&acts::declare(&overlap, Origin::Code, Some(&before), later).unwrap());
+    assert_eq!(kept.record.decided_until, before.record.decided_until);
+}
+
+#[test]
+fn a_refused_job_is_written_down_where_people_look() {
+    let firing = fire(&stored(&spec("every 5m")), at("2027-06-01T09:05:00Z")).unwrap();
+    let why = Refusal::UnknownType { job_type: TypeName::parse("work").unwrap() };
+    let jobs = vec![Put::Answered(Enqueued::Refused(why))];
+    let changed = ScheduleChanged::Done { version: 9, jobs };
+    let change = firing.refused(&changed, at("2027-06-01T09:05:01Z")).unwrap();
+    assert_eq!((change.read, change.jobs.len()), (9, 0));
+    let alarm = applied(&change).record.alert.unwrap().alarm.to_string();
+    assert!(alarm.contains("expected a registered job type, got work"), "{alarm}");
+    let taken = ScheduleChanged::Done { version: 9, jobs: vec![Put::Answered(Enqueued::New(JobId(1)))] };
+    assert_eq!(firing.refused(&taken, at("2027-06-01T09:05:01Z")), None);
+}
+
+#[test]
+fn two_schedules_of_one_name_and_what_is_too_big_are_refused() {
+    let twice = check_all(&[spec("every 5m"), spec("every 1h")]).unwrap_err().to_string();
+    assert!(twice.contains("two of the name nightly"), "{twice}");
+    let mut big = spec("every 5m");
+    big.job.payload = Payload::encode(&"x".repeat(SCHEDULE_RECORD_BYTES_MAX)).unwrap();
+    assert!(matches!(big.check(), Err(ScheduleSpecError::TooBig { .. })));
+    let mut no_limit = spec("every 5m");
+    no_limit.catch_up.limit = 0;
+    assert!(no_limit.check().unwrap_err().to_string().contains("schedule nightly: expected a `limit`"));
+    let mut no_time = spec("every 5m");
+    no_time.job.timeout = Some(Duration::ZERO);
+    assert!(no_time.check().unwrap_err().to_string().contains("time-out"));
+}
+
+#[test]
+fn requests_that_no_store_could_apply_are_refused() {
+    let stored = stored(&spec("every 5m"));
+    let run = acts::run(&stored, &[at("2027-06-01T09:05:00Z"), at("2027-06-01T09:10:00Z")]);
+    let why = |change: ScheduleChange| check_changes(&[change]).unwrap_err().to_string();
+    assert!(why(ScheduleChange { overlap: Overlap::Skip, ..run.clone() }).contains("one job"));
+    assert!(why(ScheduleChange { to: None, ..run.clone() }).contains("no jobs"));
+    let twice = check_changes(&[run.clone(), run]).unwrap_err().to_string();
+    assert!(twice.contains("nightly twice"), "{twice}");
+}
+
+#[test]
+fn a_record_survives_its_text_and_one_of_another_name_is_damaged() {
+    let holidays = Holidays::parse("2027-12-24 Christmas Eve\n2027-01-01 New Year\n").unwrap();
+    let text = "daily at 09:30, except holidays, Europe/Berlin";
+    let stored = stored(&ScheduleSpec { holidays, ..spec(text) });
+    let kept = stored.record.to_text();
+    assert_eq!(StoredSchedule::from_store(stored.name(), stored.version, None, &kept), Some(stored.clone()));
+    let other = ScheduleName::parse("other").unwrap();
+    assert_eq!(StoredSchedule::from_store(&other, 1, None, &kept), None);
+    assert_eq!(StoredSchedule::from_store(stored.name(), 1, None, "{"), None);
+}
+
+#[test]
+fn a_version_is_never_given_again_to_a_schedule_that_was_removed_and_stored_again() {
+    let now = at("2027-06-01T09:05:00Z");
+    let first = next_version(0, now);
+    assert!(next_version(0, now.plus(MINUTE)) > first);
+    assert_eq!(next_version(first, now), first + 1);
+}

@@ -1,0 +1,89 @@
+//! Schedules, and the jobs that they make.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+use windlass_core::clock::Timestamp;
+use windlass_core::engine::Result;
+use windlass_core::enqueue::NewJob;
+use windlass_core::key::HolderStage;
+use windlass_core::limits::SCHEDULES_MAX;
+use windlass_core::names::ScheduleName;
+use windlass_core::schedules::{
+    Overlapping, Put, ScheduleChange, ScheduleChanged, SchedulesRead, StoredSchedule, WhichSchedules,
+    check_changes, next_version, replaced_by,
+};
+
+use super::state::State;
+
+/// Schedules by name, each with the time at which somebody has to look at it.
+pub(super) type Agenda = BTreeMap<ScheduleName, (Option<Timestamp>, StoredSchedule)>;
+
+impl State {
+    pub(super) fn read_schedules(&self, which: &WhichSchedules, now: Timestamp) -> Result<SchedulesRead> {
+        which.check()?;
+        let limit = which.limit() as usize;
+        let schedules = match which {
+            WhichSchedules::Named(names) => {
+                names.iter().filter_map(|name| self.agenda.get(name)).map(|(_, row)| row.clone()).collect()
+            }
+            WhichSchedules::After(after, _) => {
+                let from = after.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
+                let rows = self.agenda.range((from, Bound::Unbounded));
+                rows.take(limit).map(|(_, (_, row))| row.clone()).collect()
+            }
+            WhichSchedules::Due(_) => self.due_schedules(limit, now),
+        };
+        let ahead = self.agenda.values().filter_map(|(look_at, _)| *look_at).filter(|look_at| *look_at > now);
+        Ok(SchedulesRead { schedules, damaged: Vec::new(), next: ahead.min(), now })
+    }
+
+    fn due_schedules(&self, limit: usize, now: Timestamp) -> Vec<StoredSchedule> {
+        let due = self.agenda.values().filter(|(look_at, _)| look_at.is_some_and(|look_at| look_at <= now));
+        let mut due: Vec<_> = due.collect();
+        due.sort_by_key(|(look_at, row)| (*look_at, row.name()));
+        due.into_iter().take(limit).map(|(_, row)| row.clone()).collect()
+    }
+
+    pub(super) fn change_schedules(
+        &mut self,
+        changes: &[ScheduleChange],
+        now: Timestamp,
+    ) -> Result<Vec<ScheduleChanged>> {
+        check_changes(changes)?;
+        Ok(changes.iter().map(|change| self.change_schedule(change, now)).collect())
+    }
+
+    fn change_schedule(&mut self, change: &ScheduleChange, now: Timestamp) -> ScheduleChanged {
+        let before = self.agenda.get(&change.name).map(|(_, row)| (row.version, row.last_job));
+        let (version, last_job) = before.unwrap_or((0, None));
+        if version != change.read {
+            return ScheduleChanged::Changed;
+        }
+        let Some(record) = &change.to else {
+            self.agenda.remove(&change.name);
+            return ScheduleChanged::Done { version, jobs: Vec::new() };
+        };
+        if before.is_none() && self.agenda.len() >= SCHEDULES_MAX as usize {
+            return ScheduleChanged::NoRoom;
+        }
+        let stage = last_job.map_or(HolderStage::Ended, |job| self.stage_of(job));
+        let jobs = match (change.overlap.decide(stage), last_job) {
+            (Overlapping::LeaveOut, Some(last)) => change.jobs.iter().map(|_| Put::Overlaps(last)).collect(),
+            (Overlapping::CancelLast, Some(last)) if !change.jobs.is_empty() => {
+                self.cancel_waiting(last, &replaced_by(&change.name), now);
+                self.put_scheduled(&change.jobs, now)
+            }
+            _ => self.put_scheduled(&change.jobs, now),
+        };
+        let last_job = jobs.iter().filter_map(Put::new_job).next_back().or(last_job);
+        let version = next_version(version, now);
+        let row = StoredSchedule { version, last_job, record: (**record).clone() };
+        self.agenda.insert(change.name.clone(), (row.record.look_at(), row));
+        ScheduleChanged::Done { version, jobs }
+    }
+
+    fn put_scheduled(&mut self, jobs: &[NewJob], now: Timestamp) -> Vec<Put> {
+        jobs.iter().map(|new| Put::Answered(self.put(new.clone(), now))).collect()
+    }
+}

@@ -1,0 +1,345 @@
+//! Schedules, and the jobs that they make. A change and its jobs are one transaction: schedules are locked by name first, then
+//! keys and jobs, as everywhere.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use tokio_postgres::Row;
+use windlass_core::clock::Timestamp;
+use windlass_core::enqueue::{Enqueued, NewJob, Refusal};
+use windlass_core::error::EngineError;
+use windlass_core::job::JobId;
+use windlass_core::key::HolderStage;
+use windlass_core::limits::SCHEDULES_MAX;
+use windlass_core::names::ScheduleName;
+use windlass_core::schedules::{
+    Overlap, Overlapping, Put, ScheduleChange, ScheduleChanged, SchedulesRead, StoredSchedule,
+    WhichSchedules, next_version, replaced_by,
+};
+
+use super::Store;
+use super::conn::Tx;
+use super::fault::Step;
+use super::inside::{answered, written};
+use super::land::Moved;
+use super::value::{Bits, Instant, instant, instants, int4, maybe, numbers, small_number, text, texts, uuid};
+
+/// How often changes are made again because they and somebody's transaction waited for each other, and the server ended ours.
+const DEADLOCKS_MAX: u32 = 5;
+
+/// How schedules stood when they were locked: version, and last job.
+type Standing = HashMap<String, (u64, Option<i64>)>;
+
+impl Store {
+    pub(super) async fn schedules(&self, which: WhichSchedules) -> Step<SchedulesRead> {
+        let (now, limit) = (self.now_param(), int4(which.limit()));
+        let conn = self.work.get().await?;
+        let rows = match &which {
+            WhichSchedules::Named(names) => {
+                let names: Vec<_> = names.iter().map(ScheduleName::as_str).collect();
+                conn.ask(&self.sql.schedules_named, &[instant(&now), texts(&names)]).await?
+            }
+            WhichSchedules::After(after, _) => {
+                let after = after.as_ref().map_or("", ScheduleName::as_str);
+                let params = [instant(&now), text(&after), small_number(&limit)];
+                conn.ask(&self.sql.list_schedules, &params).await?
+            }
+            WhichSchedules::Due(_) => {
+                conn.ask(&self.sql.due_schedules, &[instant(&now), small_number(&limit)]).await?
+            }
+        };
+        self.read_schedules(&rows)
+    }
+
+    fn read_schedules(&self, rows: &[Row]) -> Step<SchedulesRead> {
+        let (mut now, mut next) = (self.estimated_now(), None);
+        let (mut schedules, mut damaged) = (Vec::new(), Vec::new());
+        for row in rows {
+            now = row.try_get::<_, Instant>(0)?.0;
+            next = row.try_get::<_, Option<Instant>>(1)?.map(|next| next.0);
+            let Some(name) = row.try_get::<_, Option<&str>>(2)? else { continue };
+            // A name that was damaged must not keep the others from being read.
+            let Ok(name) = ScheduleName::parse(name) else { continue };
+            let version = row.try_get::<_, i64>(3)?.unsigned_abs();
+            match StoredSchedule::from_store(&name, version, row.try_get(4)?, row.try_get(5)?) {
+                Some(schedule) => schedules.push(schedule),
+                None => damaged.push((name, version)),
+            }
+        }
+        Ok(SchedulesRead { schedules, damaged, next, now })
+    }
+
+    pub(super) async fn change_schedules(&self, changes: Vec<ScheduleChange>) -> Step<Vec<ScheduleChanged>> {
+        match self.change_despite_deadlocks(&changes).await {
+            Err(fault) if fault.is_about_data() => {
+                let why = format!("the store does not take it: {}", EngineError::from(fault));
+                self.change_one_by_one(changes, &why).await
+            }
+            changed => changed,
+        }
+    }
+
+    /// The server takes offence at something: whoever has added a check or a trigger of its own to our tables refuses that one
+    /// job, and neither its schedule nor the others.
+    async fn change_one_by_one(&self, changes: Vec<ScheduleChange>, why: &str) -> Step<Vec<ScheduleChanged>> {
+        let mut answers = Vec::with_capacity(changes.len());
+        for change in changes {
+            let answer = match self.change_despite_deadlocks(std::slice::from_ref(&change)).await {
+                Err(fault) if fault.is_about_data() && !change.jobs.is_empty() => {
+                    let count = change.jobs.len();
+                    let bare = ScheduleChange { jobs: Vec::new(), ..change };
+                    let changed = self.change_despite_deadlocks(&[bare]).await?;
+                    changed.into_iter().map(|changed| with_refusals(changed, count, why)).collect()
+                }
+                changed => changed?,
+            };
+            answers.extend(answer);
+        }
+        Ok(answers)
+    }
+
+    async fn change_despite_deadlocks(&self, changes: &[ScheduleChange]) -> Step<Vec<ScheduleChanged>> {
+        for _ in 0..DEADLOCKS_MAX {
+            match self.try_to_change(changes).await {
+                Err(fault) if fault.is_deadlock() => {
+                    tracing::debug!(?fault, "changes of schedules are tried again");
+                }
+                changed => return changed,
+            }
+        }
+        self.try_to_change(changes).await
+    }
+
+    async fn try_to_change(&self, changes: &[ScheduleChange]) -> Step<Vec<ScheduleChanged>> {
+        let tx = self.work.begin().await?;
+        let changed = self.change_in(&tx, changes).await;
+        let (changed, moved) = tx.end(changed).await?;
+        self.tell_moved(moved);
+        for (change, changed) in changes.iter().zip(&changed) {
+            if let ScheduleChanged::Done { jobs, .. } = changed {
+                let answers: Vec<_> = jobs.iter().filter_map(answer_of).collect();
+                if answers.len() == change.jobs.len() {
+                    self.tell_of_new(&change.jobs, &answers, &self.catalogue());
+                }
+            }
+        }
+        Ok(changed)
+    }
+
+    async fn change_in(&self, tx: &Tx, changes: &[ScheduleChange]) -> Step<(Vec<ScheduleChanged>, Moved)> {
+        let before = self.lock_schedules(tx, changes).await?;
+        let now = self.transaction_now(tx).await?;
+        let applied = self.save_schedules(tx, changes, &before, now).await?;
+        let mut moved = Moved::default();
+        let mut put = self.put_scheduled(tx, changes, &before, &applied, now, &mut moved).await?;
+        let answer = |change: &ScheduleChange| match applied.get(change.name.as_str()) {
+            Some(Some(version)) => {
+                let jobs = put.remove(change.name.as_str()).unwrap_or_default();
+                ScheduleChanged::Done { version: *version, jobs }
+            }
+            Some(None) => ScheduleChanged::NoRoom,
+            None => ScheduleChanged::Changed,
+        };
+        Ok((changes.iter().map(answer).collect(), moved))
+    }
+
+    async fn lock_schedules(&self, tx: &Tx, changes: &[ScheduleChange]) -> Step<Standing> {
+        let names: Vec<_> = changes.iter().map(|change| change.name.as_str()).collect();
+        let rows = tx.ask(&self.sql.lock_schedules, &[texts(&names)]).await?;
+        let read = |row: &Row| {
+            let version = row.try_get::<_, i64>(1)?.unsigned_abs();
+            Ok((row.try_get(0)?, (version, row.try_get(2)?)))
+        };
+        rows.iter().map(read).collect()
+    }
+
+    /// Writes those whose version is still what was read, and tells the versions from now on; nothing for want of room.
+    async fn save_schedules<'c>(
+        &self,
+        tx: &Tx,
+        changes: &'c [ScheduleChange],
+        before: &Standing,
+        now: Timestamp,
+    ) -> Step<BTreeMap<&'c str, Option<u64>>> {
+        let mut applied = BTreeMap::new();
+        let (mut removed, mut rows) = (Vec::new(), Rows::default());
+        let mut room = self.room_for_schedules(tx, changes).await?;
+        for change in changes {
+            let (name, stood) = (change.name.as_str(), before.get(change.name.as_str()));
+            let version = stood.map_or(0, |(version, _)| *version);
+            match &change.to {
+                _ if version != change.read => {}
+                None => {
+                    removed.push(name);
+                    applied.insert(name, Some(version));
+                }
+                Some(_) if stood.is_none() && room == 0 => _ = applied.insert(name, None),
+                Some(record) => {
+                    room = room.saturating_sub(u64::from(stood.is_none()));
+                    let last_job = stood.and_then(|(_, job)| *job);
+                    rows.push(change, next_version(version, now), maybe(record.look_at()), last_job);
+                }
+            }
+        }
+        if !removed.is_empty() {
+            tx.ask(&self.sql.remove_schedules, &[texts(&removed)]).await?;
+        }
+        let saved = rows.save(self, tx).await?;
+        let saved = saved.iter().map(|row| row.try_get::<_, &str>(0)).collect::<Result<BTreeSet<_>, _>>()?;
+        for change in changes.iter().filter(|change| saved.contains(change.name.as_str())) {
+            applied.insert(change.name.as_str(), Some(next_version(change.read, now)));
+        }
+        Ok(applied)
+    }
+
+    /// How many new ones fit in; only asked for if there are any.
+    async fn room_for_schedules(&self, tx: &Tx, changes: &[ScheduleChange]) -> Step<u64> {
+        if changes.iter().all(|change| change.read > 0) {
+            return Ok(0);
+        }
+        let rows = tx.ask(&self.sql.count_schedules, &[]).await?;
+        let there: i64 = rows.first().map_or(Ok(0), |row| row.try_get(0))?;
+        Ok(u64::from(SCHEDULES_MAX).saturating_sub(there.unsigned_abs()))
+    }
+
+    /// Puts the jobs of all changes in that were applied, by one call.
+    async fn put_scheduled(
+        &self,
+        tx: &Tx,
+        changes: &[ScheduleChange],
+        before: &Standing,
+        applied: &BTreeMap<&str, Option<u64>>,
+        now: Timestamp,
+        moved: &mut Moved,
+    ) -> Step<BTreeMap<String, Vec<Put>>> {
+        let (mut put, mut jobs, mut of) =
+            (BTreeMap::<String, Vec<Put>>::new(), Vec::<NewJob>::new(), Vec::new());
+        for change in
+            changes.iter().filter(|change| applied.get(change.name.as_str()).is_some_and(Option::is_some))
+        {
+            let last = before.get(change.name.as_str()).and_then(|(_, job)| *job).map(JobId);
+            if change.jobs.is_empty() {
+                continue;
+            }
+            if let Some(last) = self.overlapping(tx, change, last, now, moved).await? {
+                let left_out = change.jobs.iter().map(|_| Put::Overlaps(last)).collect();
+                put.insert(change.name.to_string(), left_out);
+                continue;
+            }
+            jobs.extend(change.jobs.iter().cloned());
+            of.extend(change.jobs.iter().map(|_| change.name.as_str()));
+        }
+        let answers = self.enqueue_scheduled(tx, &jobs).await?;
+        for (name, answer) in of.into_iter().zip(answers) {
+            put.entry(name.to_owned()).or_default().push(Put::Answered(answer));
+        }
+        self.set_last_jobs(tx, &put).await?;
+        Ok(put)
+    }
+
+    /// The last job, if the new one must be left out for it. One that is to be replaced is cancelled.
+    async fn overlapping(
+        &self,
+        tx: &Tx,
+        change: &ScheduleChange,
+        last: Option<JobId>,
+        now: Timestamp,
+        moved: &mut Moved,
+    ) -> Step<Option<JobId>> {
+        let Some(last) = last.filter(|_| change.overlap != Overlap::Allow) else { return Ok(None) };
+        let mut locked = self.lock_live(tx, &[last.0], false).await?;
+        let stage = match locked.jobs.first() {
+            Some(live) if live.runs => HolderStage::Running,
+            Some(_) => HolderStage::Waiting,
+            None => HolderStage::Ended,
+        };
+        match (change.overlap.decide(stage), locked.jobs.pop()) {
+            (Overlapping::LeaveOut, _) => Ok(Some(last)),
+            (Overlapping::CancelLast, Some(live)) => {
+                let cancelled = vec![live.cancelled(&replaced_by(&change.name))];
+                let told = self.write_moves(tx, now, cancelled, &locked.keys).await?;
+                moved.queues.extend(told.queues);
+                moved.put_back.extend(told.put_back);
+                Ok(None)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    async fn enqueue_scheduled(&self, tx: &Tx, jobs: &[NewJob]) -> Step<Vec<Enqueued>> {
+        if jobs.is_empty() {
+            return Ok(Vec::new());
+        }
+        let (jobs, now, request) = (written(jobs)?, self.now_param(), None::<Bits>);
+        let params = [text(&jobs), uuid(&request), instant(&now)];
+        let rows = tx.ask(&self.sql.enqueue_many, &params).await?;
+        let read =
+            |row: &Row| Ok(answered(row.try_get(0)?, row.try_get(1)?, row.try_get(2)?, row.try_get(3)?));
+        rows.iter().map(read).collect()
+    }
+
+    async fn set_last_jobs(&self, tx: &Tx, put: &BTreeMap<String, Vec<Put>>) -> Step<()> {
+        let last = |(name, puts): (&String, &Vec<Put>)| {
+            puts.iter().filter_map(Put::new_job).next_back().map(|job| (name.clone(), job.0))
+        };
+        let (names, jobs): (Vec<_>, Vec<_>) = put.iter().filter_map(last).unzip();
+        if !names.is_empty() {
+            tx.ask(&self.sql.set_last_jobs, &[texts(&names), numbers(&jobs)]).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Schedules to be written, column by column.
+#[derive(Default)]
+struct Rows {
+    names: Vec<String>,
+    read: Vec<i64>,
+    versions: Vec<i64>,
+    look_at: Vec<Option<Instant>>,
+    last_jobs: Vec<Option<i64>>,
+    records: Vec<String>,
+}
+
+impl Rows {
+    fn push(&mut self, change: &ScheduleChange, version: u64, look_at: Option<Instant>, job: Option<i64>) {
+        self.names.push(change.name.to_string());
+        self.read.push(i64::try_from(change.read).unwrap_or(i64::MAX));
+        self.versions.push(i64::try_from(version).unwrap_or(i64::MAX));
+        self.look_at.push(look_at);
+        self.last_jobs.push(job);
+        self.records.push(change.to.as_ref().map_or_else(String::new, |record| record.to_text()));
+    }
+
+    async fn save(&self, store: &Store, tx: &Tx) -> Step<Vec<Row>> {
+        if self.names.is_empty() {
+            return Ok(Vec::new());
+        }
+        let params = [
+            texts(&self.names),
+            numbers(&self.read),
+            numbers(&self.versions),
+            instants(&self.look_at),
+            numbers(&self.last_jobs),
+            texts(&self.records),
+        ];
+        tx.ask(&store.sql.save_schedules, &params).await
+    }
+}
+
+fn answer_of(put: &Put) -> Option<Enqueued> {
+    match put {
+        Put::Answered(answer) => Some(answer.clone()),
+        Put::Overlaps(_) => None,
+    }
+}
+
+/// The answer to a change whose jobs the server takes offence at.
+fn with_refusals(changed: ScheduleChanged, count: usize, why: &str) -> ScheduleChanged {
+    match changed {
+        ScheduleChanged::Done { version, .. } => {
+            let refused = || Put::Answered(Enqueued::Refused(Refusal::Malformed { why: why.to_owned() }));
+            ScheduleChanged::Done { version, jobs: (0..count).map(|_| refused()).collect() }
+        }
+        other => other,
+    }
+}

@@ -1,0 +1,13 @@
+-- save_schedules: how schedules stand from now on. The transaction has locked those that were there and has compared their
+-- versions; one that somebody else has just stored is left alone. Answers which were written.
+-- by position: $1 names   $2 versions that were read   $3 versions from now on   $4 when to look at it, or null for never
+-- $5 last jobs   $6 records
+INSERT INTO windlass.job_schedules AS s (name, version, look_at, last_job, record)
+SELECT i.name, i.version, i.look_at, i.last_job, i.record
+FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::timestamptz[], $5::bigint[], $6::text[])
+    AS i (name, was, version, look_at, last_job, record)
+ORDER BY i.name COLLATE "C"
+ON CONFLICT (name) DO UPDATE SET version = excluded.version, look_at = excluded.look_at, last_job = excluded.last_job,
+    record = excluded.record
+WHERE s.version = (SELECT w.was FROM unnest($1::text[], $2::bigint[]) AS w (name, was) WHERE w.name = excluded.name)
+RETURNING s.name;

@@ -1,0 +1,103 @@
+-- change_schedules: what schedules become, each only if it still has the version that was read, and their jobs with them.
+-- ARGV queues with a limit, as in parts/putting.lua; how many schedules are kept at the most; number of changes, for each:
+--      name; the version that was read, 0 for none; record, or '' to remove it; when to look at it, or '' for never;
+--      what core says by the stage of the last job, four letters for one that waits, runs, is dead, has ended: p put the jobs in,
+--      l leave them out, c cancel the last one first; why it is cancelled; number of jobs, for each: as in parts/putting.lua
+-- answers for each change three: 'done', its version, and one line for each job as enqueue.lua does, or o and the job that it
+--         would overlap; 'changed' if somebody was faster; or 'full' if there is no room for another
+if IS_OLDER then
+  return {'older'}
+end
+read_limits()
+local most = number_arg()
+local room = most - redis.call('HLEN', key('schedules'))
+
+-- Which of the four letters counts for a job that waits, runs, is dead, or has ended.
+local function place_of(job)
+  if job and waits(job) then
+    return 1
+  end
+  return job and (job.stage == 'r' and 2 or job.stage == 'd' and 3) or 4
+end
+
+-- Passes over the jobs of a change that is not applied.
+local function pass_over(jobs)
+  for _ = 1, jobs do
+    put_next(true)
+  end
+end
+
+-- Puts the jobs of a schedule in. Gives a line for each, and the last job of the schedule from then on.
+local function put_jobs(last, verdicts, why, jobs)
+  local job = last ~= '-' and load(last) or nil
+  local at = place_of(job)
+  local verdict = jobs > 0 and string.sub(verdicts, at, at) or 'p'
+  local lines = {}
+  if verdict == 'l' then
+    pass_over(jobs)
+    for i = 1, jobs do
+      lines[i] = 'o' .. last
+    end
+    return lines, last
+  elseif verdict == 'c' then
+    cancel_waiting(job, why)
+  end
+  for i = 1, jobs do
+    local line = put_next()
+    if not line then
+      last = string.format('%014d', last_number())
+      line = 'n' .. digits(last_number())
+    end
+    lines[i] = line
+  end
+  return lines, last
+end
+
+local function remove(name)
+  write('HDEL', key('schedules'), name)
+  write('ZREM', key('schedule_names'), name)
+  write('ZREM', key('agenda'), name)
+end
+
+local function save(name, version, last, record, look_at)
+  write('HSET', key('schedules'), name, digits(version) .. ' ' .. last .. ' ' .. record)
+  write('ZADD', key('schedule_names'), 0, name)
+  if look_at == '' then
+    write('ZREM', key('agenda'), name)
+  else
+    write('ZADD', key('agenda'), look_at, name)
+  end
+end
+
+local answers = {}
+local function say(what, version, lines)
+  answers[#answers + 1] = what
+  answers[#answers + 1] = version
+  answers[#answers + 1] = lines
+end
+
+for _ = 1, number_arg() do
+  local name, read, record, look_at = arg(), number_arg(), arg(), arg()
+  local verdicts, why, jobs = arg(), arg(), number_arg()
+  local text = redis.call('HGET', key('schedules'), name)
+  local version, last = read_schedule(text)
+  if version ~= read then
+    pass_over(jobs)
+    say('changed', '', '')
+  elseif record == '' then
+    pass_over(jobs)
+    remove(name)
+    say('done', digits(version), '')
+  elseif not text and room <= 0 then
+    pass_over(jobs)
+    say('full', '', '')
+  else
+    room = room - (text and 0 or 1)
+    local lines, job = put_jobs(last, verdicts, why, jobs)
+    local after = math.max(version + 1, NOW)
+    save(name, after, job, record, look_at)
+    say('done', digits(after), table.concat(lines, '\n'))
+  end
+end
+write_put()
+return answer(answers)

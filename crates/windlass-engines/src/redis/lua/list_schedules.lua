@@ -1,0 +1,6 @@
+-- list_schedules: a page of schedules by name.
+-- ARGV after this one, or '' for the first, at most so many
+-- answers as schedules_named.lua
+local after, limit = arg(), number_arg()
+local from = after == '' and '-' or '(' .. after
+return answer_schedules(redis.call('ZRANGEBYLEX', key('schedule_names'), from, '+', 'LIMIT', 0, limit))

@@ -1,0 +1,32 @@
+-- schedules: how schedules stand, in the hash `schedules`: by name, a version, a space, the last job (14 digits, or -), a space,
+-- and core's words as JSON. All names are in the sorted set `schedule_names`, with one score, so that they are listed in order;
+-- those that somebody has to look at are in `agenda`, by when.
+
+-- Version, last job and record of a schedule. What cannot be read counts as never written, and is written over.
+local function read_schedule(text)
+  local version, job, record = string.match(text or '', '^(%d+) (%S+) (.*)$')
+  if not version or #version > 16 then
+    return 0, '-', ''
+  end
+  return tonumber(version), job, record
+end
+
+-- When somebody has to look at a schedule next that is not due yet; '' for never.
+local function next_look()
+  local first = redis.call('ZRANGEBYSCORE', key('agenda'), '(' .. NOW_DIGITS, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
+  return first[2] and digits(tonumber(first[2])) or ''
+end
+
+-- The answer about schedules of these names: when to look next, and for each that is there its name, version, last job, record.
+local function answer_schedules(names)
+  local rows = {next_look()}
+  for i, text in ipairs(get_many(key('schedules'), names)) do
+    if text then
+      local version, job, record = read_schedule(text)
+      for _, value in ipairs({names[i], digits(version), job, record}) do
+        rows[#rows + 1] = value
+      end
+    end
+  end
+  return answer(rows)
+end

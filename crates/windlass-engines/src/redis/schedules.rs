@@ -1,0 +1,125 @@
+//! Schedules, and the jobs that they make: one script compares versions, writes schedules and puts their jobs in.
+
+use windlass_core::clock::Timestamp;
+use windlass_core::enqueue::NewJob;
+use windlass_core::error::EngineError;
+use windlass_core::job::JobId;
+use windlass_core::key::HolderStage;
+use windlass_core::limits::SCHEDULES_MAX;
+use windlass_core::names::ScheduleName;
+use windlass_core::schedules::{
+    Overlap, Overlapping, Put, ScheduleChange, ScheduleChanged, SchedulesRead, StoredSchedule,
+    WhichSchedules, replaced_by,
+};
+
+use super::Store;
+use super::call::Args;
+use super::catalogue::Catalogue;
+use super::enqueue::{limits, offer, read_answers};
+use super::fault::Step;
+use super::reply::Items;
+use super::row::body;
+
+impl Store {
+    pub(super) async fn schedules(&self, which: WhichSchedules) -> Step<SchedulesRead> {
+        let (mut args, scripts) = (Args::new(), self.scripts());
+        let script = match &which {
+            WhichSchedules::Named(names) => {
+                args.count(names.len());
+                names.iter().for_each(|name| _ = args.text(name.as_str()));
+                &scripts.schedules_named
+            }
+            WhichSchedules::After(after, _) => {
+                args.text(after.as_ref().map_or("", ScheduleName::as_str)).number(which.limit().into());
+                &scripts.list_schedules
+            }
+            WhichSchedules::Due(_) => {
+                args.number(which.limit().into());
+                &scripts.due_schedules
+            }
+        };
+        let reply = self.call(script, args).await?;
+        let mut rows = Items::of(reply.value)?;
+        let next = rows.number_or_none()?.map(Timestamp::from_micros);
+        let (mut schedules, mut damaged) = (Vec::new(), Vec::new());
+        while !rows.is_empty() {
+            let (name, version, job, record) = (rows.text()?, rows.count()?, rows.text()?, rows.text()?);
+            // A name that was damaged must not keep the others from being read.
+            let Ok(name) = ScheduleName::parse(&name) else { continue };
+            match StoredSchedule::from_store(&name, version, job.parse().ok(), &record) {
+                Some(schedule) => schedules.push(schedule),
+                None => damaged.push((name, version)),
+            }
+        }
+        Ok(SchedulesRead { schedules, damaged, next, now: reply.now })
+    }
+
+    pub(super) async fn change_schedules(&self, changes: Vec<ScheduleChange>) -> Step<Vec<ScheduleChanged>> {
+        let bodies: Vec<Vec<_>> =
+            changes.iter().map(|change| change.jobs.iter().map(body).collect()).collect();
+        let build = |catalogue: &Catalogue| Ok(self.change_args(&changes, &bodies, catalogue));
+        let reply = self.call_with_catalogue(&self.scripts().change_schedules, build).await?;
+        let mut answers = Items::of(reply.value)?;
+        let mut changed = Vec::with_capacity(changes.len());
+        for _ in &changes {
+            changed.push(read_changed(&mut answers)?);
+        }
+        let new = changed.iter().flat_map(|changed| match changed {
+            ScheduleChanged::Done { jobs, .. } => jobs.as_slice(),
+            ScheduleChanged::Changed | ScheduleChanged::NoRoom => &[],
+        });
+        reply.from.seen.jobs(new.filter_map(Put::new_job));
+        Ok(changed)
+    }
+
+    fn change_args(&self, changes: &[ScheduleChange], bodies: &[Vec<String>], catalogue: &Catalogue) -> Args {
+        let (now, mut args) = (self.estimated_now(), Args::new());
+        limits(changes.iter().flat_map(|change| &change.jobs), catalogue, &mut args);
+        args.number(SCHEDULES_MAX.into()).count(changes.len());
+        for (change, bodies) in changes.iter().zip(bodies) {
+            args.text(change.name.as_str()).text(&change.read.to_string());
+            let look_at = change.to.as_ref().and_then(|record| record.look_at());
+            args.text(&change.to.as_ref().map_or_else(String::new, |record| record.to_text()));
+            args.text(&look_at.map_or_else(String::new, |at| at.as_micros().to_string()));
+            args.text(&verdicts(change.overlap)).text(&replaced_by(&change.name)).count(change.jobs.len());
+            let jobs: &[NewJob] = &change.jobs;
+            for (new, body) in jobs.iter().zip(bodies) {
+                offer(new, body, catalogue, now, &mut args);
+            }
+        }
+        args
+    }
+}
+
+/// Core's word on overlapping, by the stage of the last job: one that waits, runs, is dead, has ended.
+fn verdicts(overlap: Overlap) -> String {
+    let stages = [HolderStage::Waiting, HolderStage::Running, HolderStage::Dead, HolderStage::Ended];
+    let letter = |stage| match overlap.decide(stage) {
+        Overlapping::Put => 'p',
+        Overlapping::LeaveOut => 'l',
+        Overlapping::CancelLast => 'c',
+    };
+    stages.into_iter().map(letter).collect()
+}
+
+fn read_changed(answers: &mut Items) -> Step<ScheduleChanged> {
+    let (said, version, lines) = (answers.text()?, answers.text()?, answers.text()?);
+    match said.as_str() {
+        "changed" => Ok(ScheduleChanged::Changed),
+        "full" => Ok(ScheduleChanged::NoRoom),
+        _ => {
+            let jobs = lines.lines().map(read_put).collect::<Step<Vec<_>>>()?;
+            Ok(ScheduleChanged::Done { version: version.parse().unwrap_or_default(), jobs })
+        }
+    }
+}
+
+fn read_put(line: &str) -> Step<Put> {
+    if let Some(last) = line.strip_prefix('o').and_then(|id| id.parse().ok()) {
+        return Ok(Put::Overlaps(JobId(last)));
+    }
+    let answer = read_answers(line)?.pop().ok_or_else(|| EngineError::Unusable {
+        why: "expected an answer for each job of a schedule, got none".to_owned(),
+    })?;
+    Ok(Put::Answered(answer))
+}

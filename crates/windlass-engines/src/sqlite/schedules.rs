@@ -1,0 +1,121 @@
+//! Schedules, and the jobs that they make: a change and its jobs are one step of the writer's transaction.
+
+use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
+use windlass_core::clock::Timestamp;
+use windlass_core::enqueue::NewJob;
+use windlass_core::job::JobId;
+use windlass_core::key::HolderStage;
+use windlass_core::limits::SCHEDULES_MAX;
+use windlass_core::names::ScheduleName;
+use windlass_core::schedules::{
+    Overlapping, Put, ScheduleChange, ScheduleChanged, SchedulesRead, StoredSchedule, WhichSchedules,
+    next_version, replaced_by,
+};
+
+use super::fault::Step;
+use super::row::lossy;
+use super::sql::sql;
+use super::work::Work;
+
+pub(super) fn read(conn: &Connection, which: &WhichSchedules, now: Timestamp) -> Step<SchedulesRead> {
+    let (limit, at) = (which.limit(), now.as_micros());
+    let next: Option<i64> = conn.prepare_cached(sql!("next_schedule"))?.query_row([at], |row| row.get(0))?;
+    let next = next.map(Timestamp::from_micros);
+    let mut read = SchedulesRead { schedules: Vec::new(), damaged: Vec::new(), next, now };
+    match which {
+        WhichSchedules::Named(names) => {
+            for name in names {
+                add(conn, sql!("find_schedule"), &[&name.as_str()], &mut read)?;
+            }
+        }
+        WhichSchedules::After(after, _) => {
+            let after = after.as_ref().map_or("", ScheduleName::as_str);
+            add(conn, sql!("list_schedules"), &[&after, &limit], &mut read)?;
+        }
+        WhichSchedules::Due(_) => add(conn, sql!("due_schedules"), &[&at, &limit], &mut read)?,
+    }
+    Ok(read)
+}
+
+fn add(conn: &Connection, sql: &str, given: &[&dyn ToSql], read: &mut SchedulesRead) -> Step<()> {
+    let mut statement = conn.prepare_cached(sql)?;
+    let mut rows = statement.query(given)?;
+    while let Some(row) = rows.next()? {
+        // A name that was damaged must not keep the others from being read.
+        let Ok(name) = ScheduleName::parse(&lossy(row, 0)?.unwrap_or_default()) else { continue };
+        match stored(&name, row)? {
+            Some(schedule) => read.schedules.push(schedule),
+            None => read.damaged.push((name, row.get::<_, i64>(1)?.unsigned_abs())),
+        }
+    }
+    Ok(())
+}
+
+fn stored(name: &ScheduleName, row: &Row<'_>) -> rusqlite::Result<Option<StoredSchedule>> {
+    let version = row.get::<_, i64>(1)?.unsigned_abs();
+    let record = lossy(row, 3)?.unwrap_or_default();
+    Ok(StoredSchedule::from_store(name, version, row.get(2)?, &record))
+}
+
+impl Work<'_> {
+    pub(super) fn change_schedules(&mut self, changes: &[ScheduleChange]) -> Step<Vec<ScheduleChanged>> {
+        changes.iter().map(|change| self.change_schedule(change)).collect()
+    }
+
+    fn change_schedule(&mut self, change: &ScheduleChange) -> Step<ScheduleChanged> {
+        let before: Option<(i64, Option<i64>)> = self
+            .conn
+            .prepare_cached(sql!("find_schedule"))?
+            .query_row([change.name.as_str()], |row| Ok((row.get(1)?, row.get(2)?)))
+            .optional()?;
+        let (version, last_job) = before.map_or((0, None), |(version, job)| (version.unsigned_abs(), job));
+        if version != change.read {
+            return Ok(ScheduleChanged::Changed);
+        }
+        let Some(record) = &change.to else {
+            self.conn.prepare_cached(sql!("remove_schedule"))?.execute([change.name.as_str()])?;
+            return Ok(ScheduleChanged::Done { version, jobs: Vec::new() });
+        };
+        if before.is_none() && self.count_schedules()? >= SCHEDULES_MAX {
+            return Ok(ScheduleChanged::NoRoom);
+        }
+        let jobs = self.put_scheduled(change, last_job.map(JobId))?;
+        let last_job = jobs.iter().filter_map(Put::new_job).next_back().map(|job| job.0).or(last_job);
+        let version = next_version(version, self.now);
+        self.conn.prepare_cached(sql!("save_schedule"))?.execute(params![
+            change.name.as_str(),
+            i64::try_from(version).unwrap_or(i64::MAX),
+            record.look_at().map(Timestamp::as_micros),
+            last_job,
+            record.to_text(),
+        ])?;
+        Ok(ScheduleChanged::Done { version, jobs })
+    }
+
+    fn count_schedules(&self) -> Step<u32> {
+        Ok(self.conn.prepare_cached(sql!("count_schedules"))?.query_row([], |row| row.get(0))?)
+    }
+
+    fn put_scheduled(&mut self, change: &ScheduleChange, last: Option<JobId>) -> Step<Vec<Put>> {
+        if change.jobs.is_empty() {
+            return Ok(Vec::new());
+        }
+        let stage = last.map_or(Ok(HolderStage::Ended), |job| self.stage_of(job.0))?;
+        match (change.overlap.decide(stage), last) {
+            (Overlapping::LeaveOut, Some(last)) => {
+                return Ok(change.jobs.iter().map(|_| Put::Overlaps(last)).collect());
+            }
+            (Overlapping::CancelLast, Some(last)) => self.cancel_replaced(last, &change.name)?,
+            _ => {}
+        }
+        let jobs: Vec<NewJob> = change.jobs.clone();
+        Ok(self.put_all(jobs)?.into_iter().map(Put::Answered).collect())
+    }
+
+    fn cancel_replaced(&mut self, last: JobId, by: &ScheduleName) -> Step<()> {
+        match self.live_job(last)? {
+            Some(job) => self.cancel_waiting(&job, &replaced_by(by)),
+            None => Ok(()),
+        }
+    }
+}

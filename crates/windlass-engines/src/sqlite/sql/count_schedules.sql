@@ -1,0 +1,2 @@
+-- count_schedules: how many there are.
+SELECT count(*) FROM job_schedules;

@@ -1,0 +1,295 @@
+//! Schedules: declared, looked at, held back, and fired.
+//!
+//! A worker declares the schedules of its [options](crate::WorkerOptions::schedules) and fires whatever is due in its store.
+//! [`Schedules`] is for everything else: what people do at the command line, an application can do by it, too. What is decided is
+//! decided in [`windlass_core::schedules`]; here it is asked of the store, again if somebody was faster.
+
+pub(crate) mod duty;
+pub(crate) mod shell;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use windlass_core::admin::Changed;
+use windlass_core::clock::Timestamp;
+use windlass_core::engine::Engine;
+use windlass_core::error::EngineError;
+use windlass_core::limits::{ENQUEUE_BATCH_MAX, LIST_PAGE_MAX, SCHEDULES_MAX, SCHEDULES_PER_CALL_MAX};
+use windlass_core::names::ScheduleName;
+use windlass_core::schedule::{BackfillError, backfill};
+use windlass_core::schedules::spec::check_all;
+use windlass_core::schedules::{
+    Origin, Put, ScheduleChange, ScheduleChanged, ScheduleSpec, ScheduleSpecError, SchedulesRead,
+    StoredSchedule, WhichSchedules, acts,
+};
+
+use crate::store;
+
+/// How often a change is decided again because somebody else was faster.
+const FASTER_MAX: usize = 20;
+
+/// The schedules of a store. Cheap to clone.
+#[derive(Clone)]
+pub struct Schedules {
+    engine: Arc<dyn Engine>,
+}
+
+/// What became of a schedule that was declared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Declared {
+    /// It was not there.
+    New,
+    /// It was there and is now as declared.
+    Updated,
+    /// It is as it was.
+    Unchanged,
+}
+
+/// Why something about schedules was not done.
+#[derive(Debug, thiserror::Error)]
+pub enum SchedulesError {
+    /// What was declared is wrong. Nothing was stored.
+    #[error(transparent)]
+    Spec(#[from] ScheduleSpecError),
+    /// The range cannot be filled.
+    #[error(transparent)]
+    Range(#[from] BackfillError),
+    /// There is none of this name.
+    #[error("expected the name of a schedule, got {0}, and there is none; see `windlass schedule list`")]
+    Unknown(ScheduleName),
+    /// What the store has of it cannot be read.
+    #[error(
+        "schedule {0} cannot be read; it was changed by hand or by a newer version: remove it and declare it again"
+    )]
+    Damaged(ScheduleName),
+    /// The store has no room for another.
+    #[error(
+        "expected at most {SCHEDULES_MAX} schedules, and there are so many; remove some before you store {0}"
+    )]
+    NoRoom(ScheduleName),
+    /// The store.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+}
+
+type Result<T> = std::result::Result<T, SchedulesError>;
+
+impl Schedules {
+    /// The schedules of an engine's store.
+    pub fn new(engine: Arc<dyn Engine>) -> Self {
+        Self { engine }
+    }
+
+    /// Stores schedules, or makes the stored ones what is declared. All are checked before anything is stored. Those that are
+    /// not named stay as they are: removing one is a step of its own.
+    pub async fn declare(
+        &self,
+        specs: &[ScheduleSpec],
+        origin: Origin,
+    ) -> Result<Vec<(ScheduleName, Declared)>> {
+        check_all(specs)?;
+        let mut declared = Vec::with_capacity(specs.len());
+        for part in specs.chunks(SCHEDULES_PER_CALL_MAX) {
+            declared.extend(self.declare_part(part, origin).await?);
+        }
+        Ok(declared)
+    }
+
+    async fn declare_part(
+        &self,
+        specs: &[ScheduleSpec],
+        origin: Origin,
+    ) -> Result<Vec<(ScheduleName, Declared)>> {
+        let mut declared: Vec<_> =
+            specs.iter().map(|spec| (spec.name.clone(), Declared::Unchanged)).collect();
+        for _ in 0..FASTER_MAX {
+            let read = self
+                .read(WhichSchedules::Named(specs.iter().map(|spec| spec.name.clone()).collect()))
+                .await?;
+            refuse_damaged(&read)?;
+            let before =
+                |spec: &ScheduleSpec| read.schedules.iter().find(|stored| *stored.name() == spec.name);
+            let wanted = specs.iter().filter_map(|spec| acts::declare(spec, origin, before(spec), read.now));
+            let changes: Vec<_> = wanted.collect();
+            if changes.is_empty() {
+                return Ok(declared);
+            }
+            for (change, changed) in changes.iter().zip(self.change_all(changes.clone()).await?) {
+                match changed {
+                    ScheduleChanged::NoRoom => return Err(SchedulesError::NoRoom(change.name.clone())),
+                    ScheduleChanged::Changed => {}
+                    ScheduleChanged::Done { .. } => {
+                        let how = if change.read == 0 { Declared::New } else { Declared::Updated };
+                        declared
+                            .iter_mut()
+                            .filter(|(name, _)| *name == change.name)
+                            .for_each(|row| row.1 = how);
+                    }
+                }
+            }
+        }
+        Err(others_are_faster().into())
+    }
+
+    /// One schedule, and the store's now.
+    pub async fn find(&self, name: &ScheduleName) -> Result<(StoredSchedule, Timestamp)> {
+        let mut read = self.read(WhichSchedules::Named(vec![name.clone()])).await?;
+        refuse_damaged(&read)?;
+        let found = read.schedules.pop().ok_or_else(|| SchedulesError::Unknown(name.clone()))?;
+        Ok((found, read.now))
+    }
+
+    /// All schedules, by name. There are never more than [`SCHEDULES_MAX`].
+    pub async fn all(&self) -> Result<SchedulesRead> {
+        let mut all = self.read(WhichSchedules::After(None, LIST_PAGE_MAX)).await?;
+        let mut page = all.schedules.len() + all.damaged.len();
+        while page >= LIST_PAGE_MAX as usize {
+            let damaged = all.damaged.last().map(|(name, _)| name);
+            let last = all.schedules.last().map(StoredSchedule::name).max(damaged).cloned();
+            let next = self.read(WhichSchedules::After(last, LIST_PAGE_MAX)).await?;
+            page = next.schedules.len() + next.damaged.len();
+            all.schedules.extend(next.schedules);
+            all.damaged.extend(next.damaged);
+        }
+        Ok(all)
+    }
+
+    /// Holds a schedule back, for a time or until it is resumed. What falls due meanwhile is dropped.
+    pub async fn pause(
+        &self,
+        name: &ScheduleName,
+        reason: Option<&str>,
+        lasting: Option<Duration>,
+    ) -> Result<Changed> {
+        self.act(name, |stored, now| acts::pause(stored, reason, lasting, now)).await
+    }
+
+    /// Lets a schedule go on.
+    pub async fn resume(&self, name: &ScheduleName) -> Result<Changed> {
+        self.act(name, acts::resume).await
+    }
+
+    /// Leaves the next tick out, and tells which; nothing if none lies ahead.
+    pub async fn skip_next(&self, name: &ScheduleName) -> Result<Option<Timestamp>> {
+        let mut skipped = None;
+        self.act(name, |stored, now| {
+            let (tick, change) = acts::skip_next(stored, now)?;
+            skipped = Some(tick);
+            change
+        })
+        .await?;
+        Ok(skipped)
+    }
+
+    /// Forgets a schedule. Jobs that it made stay. One that cannot be read is forgotten, too.
+    pub async fn remove(&self, name: &ScheduleName) -> Result<Changed> {
+        for _ in 0..FASTER_MAX {
+            let read = self.read(WhichSchedules::Named(vec![name.clone()])).await?;
+            let sound = read.schedules.first().map(|stored| stored.version);
+            let Some(version) = sound.or(read.damaged.first().map(|(_, version)| *version)) else {
+                return Ok(Changed::NotFound);
+            };
+            let changed = self.change_all(vec![acts::remove(name, version)]).await?;
+            if matches!(changed[..], [ScheduleChanged::Done { .. }]) {
+                return Ok(Changed::Done);
+            }
+        }
+        Err(others_are_faster().into())
+    }
+
+    /// Puts a job in now, whatever the schedule says. Gives the instant that stands for its tick, and the answer.
+    pub async fn run(&self, name: &ScheduleName) -> Result<(Timestamp, Put)> {
+        let (_, now) = self.find(name).await?;
+        let mut put = self.run_ticks(name, &[now]).await?;
+        let put = put.pop().ok_or_else(others_are_faster)?;
+        Ok((now, put))
+    }
+
+    /// The ticks of a range that has passed.
+    pub async fn ticks_of(
+        &self,
+        name: &ScheduleName,
+        from: Timestamp,
+        to: Timestamp,
+    ) -> Result<Vec<Timestamp>> {
+        let (stored, now) = self.find(name).await?;
+        let spec = &stored.record.spec;
+        Ok(backfill(&spec.schedule, &spec.holidays, from, to, now)?)
+    }
+
+    /// Puts the jobs of these ticks in. One that made its job within the last thirty days makes no second one: its answer is
+    /// [`Enqueued::Kept`](windlass_core::enqueue::Enqueued::Kept). If it is not known whether that happened, it can be asked for
+    /// again.
+    pub async fn run_ticks(&self, name: &ScheduleName, ticks: &[Timestamp]) -> Result<Vec<Put>> {
+        let mut answers = Vec::with_capacity(ticks.len());
+        for part in ticks.chunks(ENQUEUE_BATCH_MAX) {
+            let mut put = Vec::new();
+            self.act_and_hear(name, |stored, _| Some(acts::run(stored, part)), |jobs| put = jobs).await?;
+            answers.append(&mut put);
+        }
+        Ok(answers)
+    }
+
+    async fn act(
+        &self,
+        name: &ScheduleName,
+        decide: impl FnMut(&StoredSchedule, Timestamp) -> Option<ScheduleChange>,
+    ) -> Result<Changed> {
+        self.act_and_hear(name, decide, |_| {}).await
+    }
+
+    /// Decides about a schedule and asks the store for it, again if somebody else was faster.
+    async fn act_and_hear(
+        &self,
+        name: &ScheduleName,
+        mut decide: impl FnMut(&StoredSchedule, Timestamp) -> Option<ScheduleChange>,
+        hear: impl FnOnce(Vec<Put>),
+    ) -> Result<Changed> {
+        for _ in 0..FASTER_MAX {
+            let (stored, now) = self.find(name).await?;
+            let Some(change) = decide(&stored, now) else { return Ok(Changed::Unchanged) };
+            match self.change_all(vec![change]).await?.pop() {
+                Some(ScheduleChanged::Done { jobs, .. }) => {
+                    hear(jobs);
+                    return Ok(Changed::Done);
+                }
+                Some(ScheduleChanged::NoRoom) => return Err(SchedulesError::NoRoom(name.clone())),
+                Some(ScheduleChanged::Changed) | None => {}
+            }
+        }
+        Err(others_are_faster().into())
+    }
+
+    async fn read(&self, which: WhichSchedules) -> Result<SchedulesRead> {
+        Ok(read(&self.engine, which).await?)
+    }
+
+    async fn change_all(&self, changes: Vec<ScheduleChange>) -> Result<Vec<ScheduleChanged>> {
+        Ok(change(&self.engine, changes).await?)
+    }
+}
+
+async fn read(
+    engine: &Arc<dyn Engine>,
+    which: WhichSchedules,
+) -> std::result::Result<SchedulesRead, EngineError> {
+    store::call(engine, |engine| async move { engine.schedules(&which).await }).await
+}
+
+async fn change(
+    engine: &Arc<dyn Engine>,
+    changes: Vec<ScheduleChange>,
+) -> std::result::Result<Vec<ScheduleChanged>, EngineError> {
+    store::call(engine, |engine| async move { engine.change_schedules(&changes).await }).await
+}
+
+fn refuse_damaged(read: &SchedulesRead) -> Result<()> {
+    read.damaged.first().map_or(Ok(()), |(name, _)| Err(SchedulesError::Damaged(name.clone())))
+}
+
+fn others_are_faster() -> EngineError {
+    let why = "others change this schedule all the time; try again when they are done".to_owned();
+    EngineError::Unavailable { why }
+}

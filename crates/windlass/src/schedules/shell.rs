@@ -1,0 +1,58 @@
+//! The shell around firing: sleeps until the next tick, and looks from time to time whether somebody else has stored something. No
+//! error of the store ends it.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::task::JoinHandle;
+use windlass_core::engine::Engine;
+use windlass_core::error::EngineError;
+use windlass_core::limits::{SCHEDULES_LOOK_EVERY, SCHEDULES_LOOK_IDLE};
+use windlass_core::schedules::{Origin, ScheduleSpec};
+
+use super::Schedules;
+use super::duty::ScheduleDuty;
+use crate::duties::DutyContext;
+
+/// One run of the duty lasts so long: one that never ended would look like one that is stuck.
+const RUN_FOR: Duration = Duration::from_secs(30);
+
+/// Stores what could not be stored when its worker started, as soon as it can be. Nothing if there is nothing.
+pub(crate) fn declare_later(
+    engine: Arc<dyn Engine>,
+    undeclared: Vec<ScheduleSpec>,
+    origin: Origin,
+) -> Option<JoinHandle<()>> {
+    if undeclared.is_empty() {
+        return None;
+    }
+    Some(tokio::spawn(async move {
+        let schedules = Schedules::new(engine);
+        while let Err(error) = schedules.declare(&undeclared, origin).await {
+            tracing::warn!(%error, "schedules could not be stored yet; it is tried again");
+            // may sleep: the store is away, and nobody tells when it is back.
+            tokio::time::sleep(SCHEDULES_LOOK_EVERY).await;
+        }
+    }))
+}
+
+/// Fires at each tick for a while, or until another process leads.
+pub(crate) async fn fire_for_a_while(
+    duty: Arc<ScheduleDuty>,
+    context: DutyContext,
+) -> Result<(), EngineError> {
+    let began = Instant::now();
+    while !context.is_stopped() && began.elapsed() < RUN_FOR {
+        let fired = duty.run().await?;
+        context.did(u64::try_from(fired.jobs).unwrap_or(u64::MAX));
+        let wait = wait_for(fired.next).min(RUN_FOR.saturating_sub(began.elapsed()));
+        let _ = tokio::time::timeout(wait, context.stopped()).await;
+    }
+    Ok(())
+}
+
+/// Until the next tick, but not longer than another process may wait for what it has stored. Where there are no schedules, or none
+/// for long, looks are rare.
+fn wait_for(next: Option<Duration>) -> Duration {
+    next.map_or(SCHEDULES_LOOK_IDLE, |next| next.min(SCHEDULES_LOOK_EVERY))
+}

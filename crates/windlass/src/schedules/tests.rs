@@ -1,0 +1,167 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use windlass_core::admin::Changed;
+use windlass_core::clock::{Clock, ManualClock, Timestamp};
+use windlass_core::engine::{Admin, Declaration, Engine};
+use windlass_core::enqueue::Enqueued;
+use windlass_core::names::{QueueName, ScheduleName, TypeName};
+use windlass_core::queue::QueueSpec;
+use windlass_core::schedule::{CatchUp, Missed, Schedule};
+use windlass_core::schedules::{Alarm, JobTemplate, Origin, Put, ScheduleSpec};
+use windlass_engines::memory::MemoryEngine;
+
+use super::duty::ScheduleDuty;
+use super::{Declared, Schedules, SchedulesError};
+use crate::TypeSpec;
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+struct Scene {
+    clock: Arc<ManualClock>,
+    engine: Arc<dyn Engine>,
+    schedules: Schedules,
+}
+
+impl Scene {
+    async fn new() -> Self {
+        let start = Timestamp::parse("2027-06-01T09:00:00Z").unwrap();
+        let clock = Arc::new(ManualClock::new(start));
+        let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::with_clock(clock.clone()));
+        let queue = QueueName::parse("main").unwrap();
+        let types = vec![TypeSpec::new(TypeName::parse("work").unwrap(), queue.clone())];
+        engine.declare(Declaration { queues: vec![QueueSpec::new(queue)], types }).await.unwrap();
+        Self { clock, schedules: Schedules::new(Arc::clone(&engine)), engine }
+    }
+
+    fn duty(&self) -> ScheduleDuty {
+        ScheduleDuty::new(Arc::clone(&self.engine))
+    }
+
+    async fn ready(&self) -> u64 {
+        self.engine.queues().await.unwrap()[0].counts.ready
+    }
+}
+
+fn name(text: &str) -> ScheduleName {
+    ScheduleName::parse(text).unwrap()
+}
+
+fn spec(called: &str, text: &str) -> ScheduleSpec {
+    let job = JobTemplate::new(TypeName::parse("work").unwrap());
+    ScheduleSpec::new(name(called), Schedule::parse(text).unwrap(), job)
+}
+
+#[tokio::test]
+async fn a_thousand_schedules_that_are_due_at_once_are_fired_by_one_run_and_by_no_other() {
+    let scene = Scene::new().await;
+    let specs: Vec<_> = (0..1_000).map(|n| spec(&format!("s{n}"), "every 1h")).collect();
+    scene.schedules.declare(&specs, Origin::Code).await.unwrap();
+    assert_eq!(scene.duty().run().await.unwrap().next, Some(60 * MINUTE));
+    scene.clock.advance(60 * MINUTE);
+    let fired = scene.duty().run().await.unwrap();
+    assert_eq!((fired.jobs, fired.next), (1_000, Some(60 * MINUTE)));
+    assert_eq!((scene.duty().run().await.unwrap().jobs, scene.ready().await), (0, 1_000));
+}
+
+#[tokio::test]
+async fn two_who_fire_at_once_make_one_job_of_each_tick() {
+    let scene = Scene::new().await;
+    let specs: Vec<_> = (0..50).map(|n| spec(&format!("s{n}"), "every 1m")).collect();
+    scene.schedules.declare(&specs, Origin::Code).await.unwrap();
+    for round in 1..=5_u64 {
+        scene.clock.advance(MINUTE);
+        let (one, other) = (scene.duty(), scene.duty());
+        let (one, other) = tokio::join!(one.run(), other.run());
+        assert_eq!(one.unwrap().jobs + other.unwrap().jobs, 50);
+        assert_eq!(scene.ready().await, 50 * round);
+    }
+}
+
+#[tokio::test]
+async fn catching_up_on_more_than_one_request_holds_goes_on_in_the_next() {
+    let scene = Scene::new().await;
+    let catch_up = CatchUp { missed: Missed::RunAll, limit: 700, ..CatchUp::default() };
+    let specs = ["a", "b", "c"].map(|called| ScheduleSpec { catch_up, ..spec(called, "every 1m") });
+    scene.schedules.declare(&specs, Origin::Code).await.unwrap();
+    scene.clock.advance(24 * 60 * MINUTE);
+    // Those of the last minute were seen in time.
+    assert_eq!(scene.duty().run().await.unwrap().jobs, 3 * 702);
+    let alert = scene.schedules.find(&name("b")).await.unwrap().0.record.alert.unwrap();
+    assert!(matches!(alert.alarm, Alarm::Missed { count: 1_438, .. }), "{alert:?}");
+}
+
+#[tokio::test]
+async fn a_schedule_of_an_unknown_type_is_kept_and_reported_and_the_others_go_on() {
+    let scene = Scene::new().await;
+    let mut unknown = spec("unknown", "every 1m");
+    unknown.job.job_type = TypeName::parse("nobodys").unwrap();
+    scene.schedules.declare(&[unknown, spec("good", "every 1m")], Origin::Code).await.unwrap();
+    scene.clock.advance(MINUTE);
+    assert_eq!(scene.duty().run().await.unwrap().jobs, 1);
+    let (kept, now) = scene.schedules.find(&name("unknown")).await.unwrap();
+    let alert = kept.record.alert.unwrap();
+    assert_eq!((alert.at, now), (scene.clock.now(), scene.clock.now()));
+    assert!(alert.alarm.to_string().contains("got nobodys"), "{alert:?}");
+    assert_eq!(scene.schedules.find(&name("good")).await.unwrap().0.record.alert, None);
+}
+
+#[tokio::test]
+async fn declaring_again_changes_nothing_and_what_is_left_out_stays() {
+    let scene = Scene::new().await;
+    let declare = |specs: Vec<ScheduleSpec>| {
+        let schedules = scene.schedules.clone();
+        async move { schedules.declare(&specs, Origin::Code).await.unwrap() }
+    };
+    let (a, b) = (spec("a", "every 1m"), spec("b", "every 1m"));
+    assert_eq!(
+        declare(vec![a.clone(), b.clone()]).await,
+        [(name("a"), Declared::New), (name("b"), Declared::New)]
+    );
+    assert_eq!(declare(vec![a]).await, [(name("a"), Declared::Unchanged)]);
+    assert_eq!(declare(vec![spec("a", "every 2m")]).await, [(name("a"), Declared::Updated)]);
+    assert_eq!(scene.schedules.all().await.unwrap().schedules.len(), 2);
+}
+
+#[tokio::test]
+async fn two_schedules_of_one_name_are_refused_before_anything_is_stored() {
+    let scene = Scene::new().await;
+    let twice = [spec("c", "every 1m"), spec("a", "every 1m"), spec("a", "every 2m")];
+    let error = scene.schedules.declare(&twice, Origin::Code).await.unwrap_err();
+    assert!(matches!(error, SchedulesError::Spec(_)), "{error}");
+    assert_eq!(scene.schedules.all().await.unwrap().schedules, []);
+}
+
+#[tokio::test]
+async fn people_pause_resume_skip_run_fill_and_remove() {
+    let scene = Scene::new().await;
+    let (schedules, a) = (&scene.schedules, name("a"));
+    schedules.declare(&[spec("a", "every 1m")], Origin::Cli).await.unwrap();
+    assert_eq!(schedules.pause(&a, Some("why"), None).await.unwrap(), Changed::Done);
+    assert_eq!(schedules.pause(&a, Some("why"), None).await.unwrap(), Changed::Unchanged);
+    scene.clock.advance(5 * MINUTE);
+    assert_eq!(scene.duty().run().await.unwrap().jobs, 0);
+    let (now, put) = schedules.run(&a).await.unwrap();
+    assert!(put.new_job().is_some() && now == scene.clock.now(), "{put:?}");
+    assert_eq!(schedules.resume(&a).await.unwrap(), Changed::Done);
+    assert_eq!(schedules.skip_next(&a).await.unwrap(), Some(now.plus(MINUTE)));
+    scene.clock.advance(2 * MINUTE);
+    assert_eq!(scene.duty().run().await.unwrap().jobs, 1, "one of two was left out");
+    let ticks = schedules.ticks_of(&a, now, scene.clock.now()).await.unwrap();
+    let put = schedules.run_ticks(&a, &ticks).await.unwrap();
+    let kept = put.iter().filter(|put| matches!(put, Put::Answered(Enqueued::Kept(_)))).count();
+    assert_eq!((put.len(), kept), (2, 1), "the first was run by hand, the second was left out");
+    assert_eq!(schedules.remove(&a).await.unwrap(), Changed::Done);
+    assert_eq!(schedules.remove(&a).await.unwrap(), Changed::NotFound);
+    assert!(matches!(schedules.run(&a).await, Err(SchedulesError::Unknown(_))));
+}
+
+#[tokio::test]
+async fn a_century_is_not_filled() {
+    let scene = Scene::new().await;
+    scene.schedules.declare(&[spec("a", "every 1m")], Origin::Cli).await.unwrap();
+    let ago = scene.clock.now().minus(Duration::from_secs(100 * 366 * 24 * 60 * 60));
+    let error = scene.schedules.ticks_of(&name("a"), ago, scene.clock.now()).await.unwrap_err();
+    assert!(matches!(error, SchedulesError::Range(_)), "{error}");
+    assert_eq!(scene.ready().await, 0);
+}
