@@ -143,7 +143,7 @@ impl Consumer {
         quarantine: Quarantine,
     ) -> Result<Self, StartError> {
         // It has nobody who would let jobs through gates.
-        let duties = Prepared::new(&engine, options, &options.duties, None);
+        let duties = Prepared::new(&engine, options, &options.duties, None, options.fire_schedules);
         let card = card(random::worker_id(), std::slice::from_ref(&settings), duties.led(), options.lease);
         let identity = Identity::register(Arc::clone(&engine), card).await?;
         let (waiters, newcomers) = mpsc::channel(WAITERS_MAX);

@@ -113,7 +113,7 @@ impl Store {
         let tx = self.work.begin().await?;
         let changed = self.change_in(&tx, changes).await;
         let (changed, moved) = tx.end(changed).await?;
-        self.tell_moved(moved);
+        self.tell_moved(moved).await;
         for (change, changed) in changes.iter().zip(&changed) {
             if let ScheduleChanged::Done { jobs, .. } = changed {
                 let answers: Vec<_> = jobs.iter().filter_map(answer_of).collect();

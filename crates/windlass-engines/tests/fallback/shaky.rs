@@ -21,9 +21,10 @@ use windlass_core::error::EngineError;
 use windlass_core::gate::Gate;
 use windlass_core::job::{Job, JobId, Progress};
 use windlass_core::lease::Leases;
-use windlass_core::names::{QueueName, TypeName};
+use windlass_core::names::{QueueName, SeriesName, TypeName};
 use windlass_core::policies::Policies;
 use windlass_core::priority::Priority;
+use windlass_core::schedules::{ScheduleChange, ScheduleChanged, Schedules, SchedulesRead, WhichSchedules};
 use windlass_core::settle::{Settled, Settlement};
 use windlass_core::spill::{BatchMost, Leaving, LeftOut, Spill};
 use windlass_core::worker::{Beat, Heartbeat, WorkerCard, WorkerId, WorkerSighting};
@@ -158,12 +159,26 @@ hand_on! {
     fn resume(queue: &QueueName) -> Changed;
     fn set_shut(queue: &QueueName, shut: bool) -> Changed;
     fn purge(queue: &QueueName, limit: u32) -> BatchDone;
+    fn head_of(job_type: &TypeName, series: &SeriesName) -> Option<JobId>;
     fn open_gate(gate: &Gate, limit: u32) -> BatchDone;
 }
 
 /// Nobody shares limits or duties here.
 impl<S: Engine + ?Sized> Policies for Seen<S> {}
 impl<S: Engine + ?Sized> Leases for Seen<S> {}
+
+#[async_trait]
+impl<S: Engine + ?Sized> Schedules for Seen<S> {
+    async fn schedules(&self, which: &WhichSchedules) -> Result<SchedulesRead> {
+        self.life.live().await;
+        self.store.schedules(which).await
+    }
+
+    async fn change_schedules(&self, changes: &[ScheduleChange]) -> Result<Vec<ScheduleChanged>> {
+        self.life.live().await;
+        self.store.change_schedules(changes).await
+    }
+}
 
 /// The same for the way of a job, where new jobs and receipts are steps.
 macro_rules! hand_on_or_step {
