@@ -58,7 +58,7 @@ fn the_example_file_is_right_with_its_commented_settings_too() {
         })
         .collect();
     let config = toml(&uncommented.join("\n")).unwrap();
-    assert_eq!(config.types.len(), 1);
+    assert_eq!((config.types.len(), config.schedules.len()), (1, 1));
     assert_eq!((config.limits.breakers.len(), config.limits.rate_limits.len()), (1, 1));
     assert_eq!(config.queues[4].capacity, Some(100_000));
 }
