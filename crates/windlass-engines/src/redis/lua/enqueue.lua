@@ -237,6 +237,7 @@ end_row()
 
 local lines = table.concat(answers, '\n')
 open_plain_lanes()
+writers.first()
 -- Before anything else: should this script stop half way all the same, the numbers of what it has stored are not given again.
 redis.call('SET', key('sequence'), digits(last_id))
 write_all()
