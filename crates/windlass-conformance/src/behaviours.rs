@@ -101,6 +101,8 @@ macro_rules! every_behaviour {
                 a_head_that_is_cancelled_while_it_waits_lets_the_next_go
                 a_running_head_that_is_cancelled_lets_the_next_go_when_it_ends
                 one_that_is_cancelled_in_line_is_passed_over
+                one_that_expires_in_line_is_passed_over
+                one_in_line_that_gets_another_priority_keeps_its_place
                 a_head_that_expires_lets_the_next_go
                 a_head_whose_expiry_a_claim_meets_lets_the_next_go
                 a_head_of_a_type_that_keeps_nothing_lets_the_next_go

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use windlass_core::admin::{CancelAnswer, RetryAnswer};
+use windlass_core::admin::{CancelAnswer, Changed, RetryAnswer};
 use windlass_core::enqueue::{Enqueued, NewJob, When};
 use windlass_core::gate::Gate;
 use windlass_core::job::{JobId, JobState, Phase};
@@ -222,6 +222,35 @@ pub async fn a_head_whose_expiry_a_claim_meets_lets_the_next_go(h: &Harness) {
         claimed = h.claim(10).await;
     }
     assert_eq!(ids(&claimed), [second]);
+}
+
+pub async fn one_that_expires_in_line_is_passed_over(h: &Harness) {
+    let first = h.enqueue(of("a")).await;
+    let fleeting = h.enqueue(NewJob { expires: Some(When::In(secs(5))), ..of("a") }).await;
+    let third = h.enqueue(of("a")).await;
+    h.advance(secs(6));
+    assert_eq!(h.sweep().await, 1);
+    assert_eq!(h.phase_of(fleeting).await, Phase::Cancelled);
+    assert!(is_in_line(h, third).await);
+    let claimed = h.claim_one().await;
+    assert_eq!(claimed.job.id, first);
+    h.succeed(&claimed).await;
+    assert_eq!(ids(&h.claim(10).await), [third]);
+}
+
+pub async fn one_in_line_that_gets_another_priority_keeps_its_place(h: &Harness) {
+    let [first, second, third] = three(h).await;
+    assert_eq!(h.engine.set_priority(third, level(0)).await.expect(UP), Changed::Done);
+    assert!(is_in_line(h, third).await);
+    for id in [first, second] {
+        let claimed = h.claim_one().await;
+        assert_eq!(claimed.job.id, id);
+        h.succeed(&claimed).await;
+    }
+    let plain = h.enqueue(urgent(1)).await;
+    let claimed = h.claim(10).await;
+    assert_eq!(ids(&claimed), [third, plain], "once it is out, its priority counts");
+    assert_eq!(claimed[0].job.priority, level(0));
 }
 
 pub async fn a_head_of_a_type_that_keeps_nothing_lets_the_next_go(h: &Harness) {

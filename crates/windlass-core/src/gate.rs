@@ -45,6 +45,11 @@ impl Gate {
         self.0.starts_with(SERIES)
     }
 
+    /// What comes after all gates of series, by name: no gate, but a place from which to look on.
+    pub fn after_series() -> Self {
+        Self("series;".into())
+    }
+
     /// Whether nothing but the want of a handler closes it.
     pub fn is_for_a_handler(&self) -> bool {
         self.0.starts_with("no-handler:")

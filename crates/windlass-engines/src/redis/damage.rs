@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 use super::call::Args;
 use super::script::{Script, Scripts};
 use acts::{ACTS, Act};
-use scene::{Dump, Scene};
+use scene::{Dump, Scene, notes};
 
 /// What happens to the arguments of scripts, and which were sent.
 #[derive(Debug, Default)]
@@ -138,5 +138,24 @@ async fn a_row_that_is_damaged_leaves_everything_as_it_was() {
         for name in who_fails {
             assert!(failed.contains(name), "{name} did not look at {rows}; those that did: {failed:?}");
         }
+    }
+}
+
+/// Who goes out next in a series is read last, when all that ends is known; and yet before anything is written.
+#[tokio::test]
+async fn a_damaged_row_of_one_in_line_leaves_everything_as_it_was() {
+    let mut failed = BTreeSet::new();
+    for act in ACTS.iter().filter(|act| !act.in_steps) {
+        let scene = Scene::new().await;
+        scene.in_line.iter().for_each(|id| scene.spoil(&notes(*id)));
+        let before = scene.dump();
+        let done = (act.run)(&scene).await;
+        if done.is_err() {
+            failed.insert(act.name);
+            assert_same(&before, &scene.dump(), &format!("{}: {done:?}", act.name));
+        }
+    }
+    for name in ["claim", "settle", "settle plainly", "sweep", "purge"] {
+        assert!(failed.contains(name), "{name} did not look who comes next; those that did: {failed:?}");
     }
 }

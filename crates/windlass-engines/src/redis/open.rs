@@ -17,6 +17,9 @@ use super::script;
 
 /// The layout of keys that this version reads and writes. In the first, all jobs lay in one hash; no release wrote it.
 pub(super) const LAYOUT_VERSION: u32 = 2;
+/// The same, once a job had a series (parts/ending.lua): a version that knows nothing of them would end a job and let nobody go on,
+/// so it is refused from then on.
+pub(super) const LAYOUT_WITH_SERIES: u32 = 3;
 
 /// How a Redis engine is opened.
 #[derive(Debug, Clone)]
@@ -101,15 +104,13 @@ impl RedisOptions {
 
 /// What another layout means, and what to do about it; nothing if it is ours.
 pub(super) fn other_layout(version: i64) -> Option<&'static str> {
-    match version.cmp(&i64::from(LAYOUT_VERSION)) {
-        std::cmp::Ordering::Equal => None,
-        std::cmp::Ordering::Greater => {
-            Some("which a newer Windlass has made; update this one, or give it a namespace of its own")
-        }
-        std::cmp::Ordering::Less => Some(
+    if version < i64::from(LAYOUT_VERSION) {
+        return Some(
             "which an older Windlass has made; let that one finish its jobs, then delete its keys, or use another namespace",
-        ),
+        );
     }
+    (version > i64::from(LAYOUT_WITH_SERIES))
+        .then_some("which a newer Windlass has made; update this one, or give it a namespace of its own")
 }
 
 impl Store {
@@ -119,13 +120,13 @@ impl Store {
         let mut open = redis::cmd("EVAL");
         let Keys { all, ready, scheduled } = &self.keys;
         open.arg(script::OPEN).arg(3).arg(all).arg(ready).arg(scheduled).arg(LAYOUT_VERSION).arg(mark);
-        open.arg(known.last_job());
+        open.arg(known.last_job()).arg(LAYOUT_WITH_SERIES);
         let mut layout = Items::of(self.work.ask(&open).await?)?;
         let (version, incarnation) = (layout.number()?, layout.text()?);
         if let Some(what) = other_layout(version) {
             let all = &self.keys.all;
             let why = format!(
-                "expected keys of layout {LAYOUT_VERSION} in namespace {all}, got layout {version}, {what}"
+                "expected keys of layout {LAYOUT_VERSION} or {LAYOUT_WITH_SERIES} in namespace {all}, got layout {version}, {what}"
             );
             return Err(EngineError::Unusable { why }.into());
         }

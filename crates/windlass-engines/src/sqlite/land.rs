@@ -312,7 +312,10 @@ impl Work<'_> {
         }
         self.did.deltas.moved(&leaving.kind, leaving.from, to);
         self.did.deltas.total(&leaving.kind, total);
-        leaving.series.map_or(Ok(()), |series| self.go_on_with(&leaving.kind, series))
+        if let Some(series) = leaving.series {
+            self.go_on_with(&leaving.kind, series)?;
+        }
+        Ok(())
     }
 
     fn note_attempt(&self, id: JobId, attempt: &EndedAttempt, ended_at: Timestamp) -> Step<()> {

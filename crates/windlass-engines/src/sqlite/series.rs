@@ -12,22 +12,30 @@ use super::sql::sql;
 use super::work::Work;
 
 impl Work<'_> {
-    /// Behind which gate a job waits that is put in or started over.
-    pub(super) fn gate_in_series(&self, kind: &TypeEntry, series: Option<&SeriesName>) -> Step<Option<Gate>> {
+    /// Behind which gate a job waits that is put in or started over. If nobody is out though some wait in line, since an older process
+    /// ended the one that was, or a person deleted it, the oldest of them goes out first.
+    pub(super) fn gate_in_series(
+        &mut self,
+        kind: &TypeEntry,
+        series: Option<&SeriesName>,
+    ) -> Step<Option<Gate>> {
         let Some(series) = series else { return Ok(None) };
-        let out = series_out(self.conn, kind.id, series.as_str())?;
+        let out = self.go_on_with(kind, series.as_str())?;
         Ok(gate_of_newcomer(&kind.spec.name, series, out))
     }
 
-    /// A job of this series has ended: the next one goes out, if nobody is.
-    pub(super) fn go_on_with(&mut self, kind: &TypeEntry, series: &str) -> Step<()> {
+    /// Lets the next one of a series go out, if nobody is. Gives the one that is out then.
+    pub(super) fn go_on_with(&mut self, kind: &TypeEntry, series: &str) -> Step<Option<JobId>> {
         let out = series_out(self.conn, kind.id, series)?;
+        if out.is_some() {
+            return Ok(out);
+        }
         let oldest = one(self.conn, sql!("series_oldest"), kind.id, series)?;
-        let Some(next) = next_out(out, oldest) else { return Ok(()) };
+        let Some(next) = next_out(out, oldest) else { return Ok(None) };
         if let Some(job) = self.live_job(next)? {
             self.change_waiting(&job, job.due, gate_by_history(&job.counters).as_ref())?;
         }
-        Ok(())
+        Ok(Some(next))
     }
 }
 

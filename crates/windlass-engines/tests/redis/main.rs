@@ -17,6 +17,7 @@ mod waking;
 mod memory;
 mod suspects;
 mod damaged;
+mod series;
 mod listing;
 mod hashes;
 mod doctor;

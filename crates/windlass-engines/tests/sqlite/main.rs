@@ -8,6 +8,7 @@ mod files;
 mod users_transaction;
 mod other_processes;
 mod damaged_rows;
+mod series;
 mod growth;
 mod disk_and_locks;
 

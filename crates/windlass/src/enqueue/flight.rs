@@ -59,13 +59,32 @@ pub fn repeat_of(request: &EnqueueRequest) -> EnqueueRequest {
     repeat
 }
 
+/// Jobs that travel apart, so that what keeps some of them keeps no others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Class {
+    Plain,
+    /// Somebody's open transaction may hold a key.
+    Keyed,
+    /// They take more than one statement, and a spill refuses them.
+    InSeries,
+}
+
+impl Class {
+    fn of(job: &NewJob) -> Self {
+        match (&job.series, &job.key) {
+            (Some(_), _) => Self::InSeries,
+            (None, Some(_)) => Self::Keyed,
+            (None, None) => Self::Plain,
+        }
+    }
+}
+
 /// The flights of one client.
 pub(crate) struct Flights {
     engine: Arc<dyn Engine>,
     plain: Mutex<Line>,
-    /// Jobs with keys travel apart: somebody's open transaction may hold a key, and only they need wait for it. So do those with
-    /// a series, which take more than one statement.
     keyed: Mutex<Line>,
+    in_series: Mutex<Line>,
     seats: Arc<Semaphore>,
 }
 
@@ -88,6 +107,7 @@ impl Flights {
             engine,
             plain: Mutex::default(),
             keyed: Mutex::default(),
+            in_series: Mutex::default(),
             seats: Arc::new(Semaphore::new(WAITING_MAX)),
         }
     }
@@ -137,17 +157,21 @@ impl Flights {
 
     /// Takes a place in the line; gives a new flight if one must start.
     fn join(self: &Arc<Self>, passenger: Passenger) -> Option<Flight> {
-        let keyed = passenger.job.key.is_some() || passenger.job.series.is_some();
-        let mut line = self.line(keyed);
+        let class = Class::of(&passenger.job);
+        let mut line = self.line(class);
         line.waiting.push_back(passenger);
         (line.under_way < UNDER_WAY_MAX).then(|| {
             line.under_way += 1;
-            Flight { flights: Arc::clone(self), keyed }
+            Flight { flights: Arc::clone(self), class }
         })
     }
 
-    fn line(&self, keyed: bool) -> MutexGuard<'_, Line> {
-        let line = if keyed { &self.keyed } else { &self.plain };
+    fn line(&self, class: Class) -> MutexGuard<'_, Line> {
+        let line = match class {
+            Class::Plain => &self.plain,
+            Class::Keyed => &self.keyed,
+            Class::InSeries => &self.in_series,
+        };
         line.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -155,7 +179,7 @@ impl Flights {
 /// A flight under way. However it ends, even with its runtime, it makes room for the next.
 struct Flight {
     flights: Arc<Flights>,
-    keyed: bool,
+    class: Class,
 }
 
 impl Flight {
@@ -173,7 +197,7 @@ impl Flight {
     }
 
     fn load(&self) -> Option<Vec<Passenger>> {
-        let mut line = self.flights.line(self.keyed);
+        let mut line = self.flights.line(self.class);
         let size = line.waiting.len().min(ENQUEUE_BATCH_MAX);
         (size > 0).then(|| line.waiting.drain(..size).collect())
     }
@@ -181,7 +205,7 @@ impl Flight {
 
 impl Drop for Flight {
     fn drop(&mut self) {
-        self.flights.line(self.keyed).under_way -= 1;
+        self.flights.line(self.class).under_way -= 1;
     }
 }
 

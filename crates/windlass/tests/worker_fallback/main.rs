@@ -3,4 +3,5 @@
 
 mod place;
 mod going_on;
+mod enqueueing;
 mod limits;

@@ -94,9 +94,17 @@ impl Home {
 
     /// An engine made of this server and a spill.
     pub(crate) async fn with(&self, spill: Arc<dyn Spill>) -> Arc<FallbackEngine> {
+        self.with_options(spill, quick()).await
+    }
+
+    pub(crate) async fn with_options(
+        &self,
+        spill: Arc<dyn Spill>,
+        options: FallbackOptions,
+    ) -> Arc<FallbackEngine> {
         let (name, url) = (self.name(), self.proxy.url(&self.url()));
         let connect: Connect = Arc::new(move || Box::pin(open(name, url.clone())));
-        Arc::new(FallbackEngine::open(name, connect, spill, quick()).await.unwrap())
+        Arc::new(FallbackEngine::open(name, connect, spill, options).await.unwrap())
     }
 }
 
@@ -107,7 +115,7 @@ async fn open(name: &'static str, url: String) -> windlass::core::engine::Result
     })
 }
 
-fn quick() -> FallbackOptions {
+pub(crate) fn quick() -> FallbackOptions {
     let rules = SwitchRules {
         failures: 2,
         successes: 2,

@@ -293,15 +293,22 @@ impl Index {
         self.gates.get(gate).into_iter().flatten().take(limit).map(|(_, id)| *id).collect()
     }
 
-    /// Gates that somebody waits behind, after the one given, at most `limit`.
+    /// Gates that somebody waits behind, after the one given, at most `limit`; but not those of series, over which it jumps: there
+    /// may be very many.
     pub(crate) fn gates(&self, after: Option<&Gate>, limit: usize) -> Vec<Gate> {
-        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
-        self.gates
-            .range::<Gate, _>((from, Bound::Unbounded))
-            .filter(|(gate, _)| !gate.is_of_series())
-            .take(limit)
-            .map(|(gate, _)| gate.clone())
-            .collect()
+        let after_series = Gate::after_series();
+        let mut from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let mut found = Vec::new();
+        while found.len() < limit {
+            let Some((gate, _)) = self.gates.range::<Gate, _>((from, Bound::Unbounded)).next() else { break };
+            if gate.is_of_series() {
+                from = Bound::Included(&after_series);
+            } else {
+                found.push(gate.clone());
+                from = Bound::Excluded(gate);
+            }
+        }
+        found
     }
 
     pub(crate) fn anything_behind(&self, gate: &Gate) -> bool {

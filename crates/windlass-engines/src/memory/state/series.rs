@@ -15,25 +15,26 @@ pub(crate) type SeriesAt = (TypeAt, SeriesName);
 #[derive(Debug, Default)]
 pub(crate) struct Lines(HashMap<SeriesAt, Line>);
 
-#[derive(Debug, Default)]
+/// There is one as long as somebody is out.
+#[derive(Debug)]
 struct Line {
-    out: Option<JobId>,
+    out: JobId,
     waiting: BTreeSet<JobId>,
 }
 
 impl Lines {
     pub(crate) fn out(&self, at: &SeriesAt) -> Option<JobId> {
-        self.0.get(at)?.out
+        self.0.get(at).map(|line| line.out)
     }
 
     /// Takes in a job that is about to wait, and gives the gate behind which it does.
     pub(super) fn join(&mut self, row: &JobRow) -> Option<Gate> {
         let series = row.job.series.as_ref()?;
-        let line = self.0.entry((row.type_at, series.clone())).or_default();
-        let gate = gate_of_newcomer(&row.job.job_type, series, line.out);
-        match gate {
-            Some(_) => _ = line.waiting.insert(row.job.id),
-            None => line.out = Some(row.job.id),
+        let at = (row.type_at, series.clone());
+        let gate = gate_of_newcomer(&row.job.job_type, series, self.out(&at));
+        let line = self.0.entry(at).or_insert_with(|| Line { out: row.job.id, waiting: BTreeSet::new() });
+        if gate.is_some() {
+            line.waiting.insert(row.job.id);
         }
         gate
     }
@@ -43,13 +44,12 @@ impl Lines {
         let at = (row.type_at, row.job.series.clone()?);
         let line = self.0.get_mut(&at)?;
         line.waiting.remove(&row.job.id);
-        line.out = line.out.filter(|out| *out != row.job.id);
-        let next = next_out(line.out, line.waiting.first().copied());
+        let out = (line.out != row.job.id).then_some(line.out);
+        let next = next_out(out, line.waiting.first().copied());
         if let Some(next) = next {
             line.waiting.remove(&next);
-            line.out = Some(next);
-        }
-        if line.out.is_none() {
+            line.out = next;
+        } else if out.is_none() {
             self.0.remove(&at);
         }
         next

@@ -30,7 +30,8 @@ use windlass_core::settle::Transition;
 use windlass_core::worker::{Heartbeat, WorkerId};
 
 use super::scene::{
-    AWAKE, SILENT, Scene, card, claim_request, duty, gate, kind, new_job, oops, queue, settled, with_key,
+    AWAKE, SILENT, Scene, card, claim_request, duty, gate, in_series, kind, new_job, oops, queue, settled,
+    with_key,
 };
 
 /// Something that is asked of an engine.
@@ -174,7 +175,15 @@ fn declaration() -> Declaration {
 }
 
 fn enqueue_request() -> EnqueueRequest {
-    let jobs = vec![new_job(), with_key("fresh"), with_key("fresh"), with_key("dead"), with_key("waiting")];
+    let jobs = vec![
+        new_job(),
+        in_series("run"),
+        in_series("new"),
+        with_key("fresh"),
+        with_key("fresh"),
+        with_key("dead"),
+        with_key("waiting"),
+    ];
     EnqueueRequest { request: RequestId::from_random(fastrand::u128(..)), jobs }
 }
 
@@ -196,8 +205,9 @@ fn settlements(scene: &Scene) -> Vec<windlass_core::settle::Settlement> {
     let result = Transition::Succeed { result: Some("1".to_owned()) };
     vec![
         settled(&scene.running[0], retry.clone()),
-        settled(&scene.running[1], result),
+        settled(&scene.running[1], result.clone()),
         settled(&scene.running[2], retry),
+        settled(&scene.running[3], result),
     ]
 }
 

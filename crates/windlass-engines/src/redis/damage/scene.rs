@@ -15,7 +15,7 @@ use windlass_core::job::JobId;
 use windlass_core::job_type::TypeSpec;
 use windlass_core::key::{KeyClaim, OnConflict};
 use windlass_core::lease::{LeaseFence, LeaseRequest, Leases, Taking, TermId};
-use windlass_core::names::{DutyName, Key, QueueName, TypeName};
+use windlass_core::names::{DutyName, Key, QueueName, SeriesName, TypeName};
 use windlass_core::outcome::{ErrorKind, JobError};
 use windlass_core::payload::Payload;
 use windlass_core::queue::QueueSpec;
@@ -54,6 +54,10 @@ pub(super) fn new_job() -> NewJob {
 pub(super) fn with_key(key: &str) -> NewJob {
     let key = KeyClaim { on_conflict: OnConflict::Replace, ..KeyClaim::new(Key::parse(key).unwrap()) };
     NewJob { key: Some(key), ..new_job() }
+}
+
+pub(super) fn in_series(series: &str) -> NewJob {
+    NewJob { series: Some(SeriesName::parse(series).unwrap()), ..new_job() }
 }
 
 fn fleeting() -> NewJob {
@@ -97,8 +101,11 @@ pub(super) type Dump = BTreeMap<String, Vec<String>>;
 pub(super) struct Scene {
     pub(super) engine: RedisEngine,
     pub(super) clock: Arc<ManualClock>,
-    /// Running jobs of the worker that is awake: the first is plain, the others have keys and were tried before.
+    /// Running jobs of the worker that is awake: the first is plain, the next have keys and were tried before, the last has others
+    /// of its series behind it.
     pub(super) running: Vec<Claimed>,
+    /// Those that come next in their series when the last of these ends, and when a waiting one expires.
+    pub(super) in_line: Vec<JobId>,
     pub(super) dead: JobId,
     pub(super) waiting: JobId,
     pub(super) lease: LeaseFence,
@@ -137,13 +144,18 @@ impl Scene {
         let dead = bury(&engine).await;
         run(&engine, SILENT, vec![new_job(), with_key("silent")], 2).await;
         park(&engine).await;
-        let (running, claim) = run_again(&engine, &clock).await;
+        let (mut running, claim) = run_again(&engine, &clock).await;
+        running.extend(run(&engine, AWAKE, vec![in_series("run")], 1).await);
         engine.cancel(running[2].job.id, "enough").await.unwrap();
         let request = RequestId::from_random(fastrand::u128(..));
         let nobodys = NewJob::new(kind("nobodys"), Payload::default());
-        let jobs = vec![new_job(), with_key("waiting"), fleeting(), nobodys];
+        let fleeting_head = NewJob { expires: fleeting().expires, ..in_series("wait") };
+        let next = [in_series("run"), in_series("run"), in_series("wait")];
+        let mut jobs = vec![new_job(), with_key("waiting"), fleeting(), nobodys, fleeting_head];
+        jobs.extend(next);
         let answers = engine.enqueue(EnqueueRequest { request, jobs }).await.unwrap();
         let waiting = answers[0].job().unwrap();
+        let in_line = [5, 7].map(|n: usize| answers[n].job().unwrap()).to_vec();
         let lease = take(&engine).await;
         clock.advance(Duration::from_secs(20));
         engine
@@ -151,7 +163,7 @@ impl Scene {
             .await
             .unwrap();
         clock.advance(Duration::from_secs(60));
-        Self { engine, clock, running, dead, waiting, lease, claim, request, namespace }
+        Self { engine, clock, running, in_line, dead, waiting, lease, claim, request, namespace }
     }
 
     pub(super) fn store(&self) -> &Store {
@@ -188,6 +200,11 @@ impl Scene {
             let _: () = self.connection().set(name, "x").unwrap();
         }
     }
+}
+
+/// The notes of a job.
+pub(super) fn notes(id: JobId) -> String {
+    format!("notes:{:014}", id.0)
 }
 
 fn read_key(connection: &mut Connection, is_of: &str, name: &str) -> Vec<Vec<u8>> {

@@ -3,7 +3,7 @@
 use super::{Patient, unread};
 use crate::finding::{Finding, Grade};
 use crate::redis::fault::Step;
-use crate::redis::open::{LAYOUT_VERSION, other_layout};
+use crate::redis::open::{LAYOUT_VERSION, LAYOUT_WITH_SERIES, other_layout};
 use crate::redis::reply::Items;
 
 impl Patient {
@@ -25,7 +25,10 @@ impl Patient {
     }
 
     fn compared(&self, version: u32, ready: &str, scheduled: &str) -> Finding {
-        let found = format!("{} has layout {version}, this Windlass knows {LAYOUT_VERSION}", self.keys.all);
+        let found = format!(
+            "{} has layout {version}, this Windlass knows {LAYOUT_VERSION} and {LAYOUT_WITH_SERIES}",
+            self.keys.all
+        );
         if let Some(advice) = other_layout(version.into()) {
             return Finding::new("layout", Grade::Bad, found, advice);
         }

@@ -146,6 +146,7 @@ local function leave(lane, range, ids, all_taken)
 end
 
 local function write_claimed()
+  writers.first()
   set_jobs(STATE, states)
   call_many('SADD', HELD, mine)
   for name, left in pairs(leaving) do

@@ -1,4 +1,6 @@
 -- head_of: the job of a series that is out.
 -- ARGV the gate of the series
 -- answers its id, or ''
-return answer(redis.call('HGET', key('series'), arg()) or '')
+local id = redis.call('HGET', key('series'), arg())
+local job = id and load(id)
+return answer(job and (waits(job) or job.stage == 'r') and id or '')

@@ -1,7 +1,7 @@
 -- open: makes the layout of a namespace, or reads it. Runs without the parts that other scripts begin with.
 -- KEYS[1] what all names of keys begin with   KEYS[2] the same for ready lanes   KEYS[3] for scheduled lanes
 -- ARGV[1] the layout's version   ARGV[2] a random mark, the store's incarnation if this is its first opening
--- ARGV[3] the last number of a job that the caller knows, or 0
+-- ARGV[3] the last number of a job that the caller knows, or 0   ARGV[4] the layout's version once there was a series
 -- answers {version, incarnation, what ready lanes begin with, what scheduled lanes begin with}
 local layout = KEYS[1] .. 'layout'
 local catalogue = tonumber(string.sub(ARGV[2], 1, 7), 16) or error('expected a mark, got ' .. ARGV[2])
@@ -14,8 +14,8 @@ if redis.call('EXISTS', layout) == 0 then
 end
 -- Numbers that were given to jobs are not given to others, also if this store came back older and it was somebody else who
 -- noticed, and knew of fewer.
-if redis.call('HGET', layout, 'version') == ARGV[1]
-  and sequence < last_job then
+local version = redis.call('HGET', layout, 'version')
+if (version == ARGV[1] or version == ARGV[4]) and sequence < last_job then
   redis.call('SET', KEYS[1] .. 'sequence', ARGV[3])
 end
 return redis.call('HMGET', layout, 'version', 'incarnation', 'ready', 'scheduled')

@@ -47,6 +47,7 @@ local function succeed(id, text, token, ran_for, flags)
 end
 
 local function write_successes()
+  writers.first()
   set_jobs(STATE, states)
   call_many('ZADD', key('ended'), ended)
 end

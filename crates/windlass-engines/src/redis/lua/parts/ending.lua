@@ -111,14 +111,22 @@ end
 
 -- Series: jobs whose note `series`, the gate of its line, is the same run one at a time. The hash `series` says by gate which job
 -- is out; the others stand behind the gate. All of it is in one table, since a script has few names left.
-local series = {out = {}, left = {}}
+local series = {out = {}, left = {}, layout = '3'}
 
--- The job of a series that is out, with what this script has changed; false if none is.
-function series.head(gate)
+-- The job that is noted as out, with what this script has changed; false if none is.
+function series.noted(gate)
   if series.out[gate] == nil then
     series.out[gate] = redis.call('HGET', key('series'), gate)
   end
   return series.out[gate]
+end
+
+-- The job of a series that is out; false if none is. The note alone does not tell: a process of a version that knows nothing of
+-- series may have ended that job, or its state was lost. It would block its series for ever.
+function series.head(gate)
+  local id = series.noted(gate)
+  local job = id and load(id)
+  return job and (job.stage == 'r' or (waits(job) and gate_of(job) ~= gate)) and id or false
 end
 
 function series.set_head(gate, id)
@@ -130,12 +138,27 @@ function series.set_head(gate, id)
   end
 end
 
+-- Lets the oldest in line out, if nobody is.
+function series.go_on(gate)
+  local job = not series.head(gate) and series.oldest(gate)
+  if job then
+    leave_waiting(job)
+    enter_waiting(job, gate_by_history(job))
+    series.set_head(gate, job.id)
+  end
+end
+
 -- Lets a job wait that is new or was started over: behind nothing, or in the line of its series if another is out.
 function series.enter(job)
   local gate = note(job, 'series')
   if not gate then
     return enter_waiting(job, '')
   end
+  -- From now on, whoever knows nothing of series is refused (open.rs).
+  if LAYOUT[5] ~= series.layout then
+    write('HSET', key('layout'), 'version', series.layout)
+  end
+  series.go_on(gate)
   if series.head(gate) then
     return enter_waiting(job, gate)
   end
@@ -146,7 +169,7 @@ end
 -- A job has ended. Who goes out next is looked for when all that this script ends is known.
 function series.leave(job)
   local gate = note(job, 'series')
-  if gate and series.head(gate) == job.id then
+  if gate and (series.noted(gate) == job.id or not (series.left[gate] or series.head(gate))) then
     series.set_head(gate, false)
     series.left[gate] = true
   end
@@ -236,37 +259,35 @@ local function cancel_waiting(job, why)
   finish(job, 'c')
 end
 
--- The oldest of a line that this script leaves in it, if there is one. Those whose state is damaged are given up.
+-- The oldest of a line that this script leaves in it, if there is one: nearly always the first. Whoever stands there and does not
+-- belong there is taken away.
 function series.oldest(gate)
-  local from, page = 0, 100
+  local from, page = 0, 1
   while true do
     local ids = redis.call('ZRANGE', key('gate:') .. gate, from, from + page - 1)
     for i, job in ipairs(load_all(ids)) do
       if job and job.stage == 'p' and gate_of(job) == gate then
         return job
-      elseif not job then
-        leave_gate(gate, ids[i])
-        give_up(ids[i])
       end
+      leave_gate(gate, ids[i])
+      give_up(ids[i])
     end
     if #ids < page then
       return nil
     end
-    from = from + page
+    from, page = from + page, math.min(page * 2, 100)
   end
 end
 
--- Before anything is written: in each series whose job that was out has ended, the oldest goes out.
+-- Before anything is written: in each series whose job that was out has ended, the oldest goes out. Giving up what cannot be read
+-- may end further ones.
 function writers.first()
-  for gate in pairs(series.left) do
-    local job = series.oldest(gate)
-    if job then
-      leave_waiting(job)
-      enter_waiting(job, gate_by_history(job))
-      series.set_head(gate, job.id)
-    end
+  local gate = next(series.left)
+  while gate do
+    series.left[gate] = nil
+    series.go_on(gate)
+    gate = next(series.left)
   end
-  series.left = {}
 end
 
 -- Starts a dead letter over: fresh counters, and whatever the caller has changed. It waits from now on.

@@ -221,6 +221,7 @@ do
   -- Writes everything that was put in.
   function write_put()
     open_plain_lanes()
+    writers.first()
     -- Before anything else: should this script stop half way all the same, the numbers of what it has stored are not given again.
     redis.call('SET', key('sequence'), digits(last_id))
     write_all()

@@ -1,0 +1,136 @@
+//! A series goes on, whatever became of the job that the store notes as out.
+
+use windlass_core::engine::{Admin, Engine};
+use windlass_core::enqueue::NewJob;
+use windlass_core::error::EngineError;
+use windlass_core::job::{JobId, JobState};
+use windlass_core::names::SeriesName;
+use windlass_core::payload::Payload;
+use windlass_engines::redis::RedisEngine;
+
+use crate::place::{Place, ask, claim, kind, queue, success};
+use crate::words;
+
+const GATE: &str = "series:work:a";
+
+fn name() -> SeriesName {
+    SeriesName::parse("a").unwrap()
+}
+
+async fn put(engine: &RedisEngine, count: usize) -> Vec<JobId> {
+    let in_series = NewJob { series: Some(name()), ..NewJob::new(kind(), Payload::default()) };
+    let answers = engine.enqueue(words::request(vec![in_series; count])).await.unwrap();
+    answers.iter().map(|answer| answer.job().unwrap()).collect()
+}
+
+async fn claimed_ids(engine: &RedisEngine) -> Vec<JobId> {
+    claim(engine, 10).await.into_iter().map(|claimed| claimed.job.id).collect()
+}
+
+async fn head(engine: &RedisEngine) -> Option<JobId> {
+    engine.head_of(&kind(), &name()).await.unwrap()
+}
+
+/// What is left if the state of a job is lost.
+fn lose(place: &Place, id: JobId) {
+    let id = format!("{:014}", id.0);
+    let state = place.key(&format!("state:{}", &id[..9]));
+    assert_eq!(ask::<i64>(&place.url, &["HDEL", &state, &id]), 1, "there was something to lose");
+}
+
+/// Three jobs, of which the state of the first, which was out, is lost.
+async fn without_head(place: &Place) -> (RedisEngine, Vec<JobId>) {
+    let engine = place.ready().await;
+    let jobs = put(&engine, 3).await;
+    lose(place, jobs[0]);
+    assert_eq!(claimed_ids(&engine).await, [], "nobody has noticed yet");
+    assert_eq!(head(&engine).await, None);
+    (engine, jobs)
+}
+
+#[tokio::test]
+async fn a_newcomer_sets_a_series_going_whose_head_is_lost_and_waits_its_turn() {
+    let place = Place::shared();
+    let (engine, jobs) = without_head(&place).await;
+    let newcomers = put(&engine, 2).await;
+    assert_eq!(head(&engine).await, Some(jobs[1]));
+    for id in [jobs[1], jobs[2], newcomers[0], newcomers[1]] {
+        let claimed = claim(&engine, 10).await;
+        assert_eq!(claimed.iter().map(|claimed| claimed.job.id).collect::<Vec<_>>(), [id]);
+        engine.settle(claimed.into_iter().map(success).collect()).await.unwrap();
+    }
+    assert_eq!(head(&engine).await, None);
+}
+
+#[tokio::test]
+async fn the_end_of_one_in_line_sets_a_series_going_whose_head_is_lost() {
+    let place = Place::shared();
+    let (engine, jobs) = without_head(&place).await;
+    engine.cancel(jobs[1], "no").await.unwrap();
+    assert_eq!(claimed_ids(&engine).await, [jobs[2]]);
+}
+
+#[tokio::test]
+async fn a_purge_heals_a_series_whose_head_is_lost() {
+    let place = Place::shared();
+    let (engine, _) = without_head(&place).await;
+    assert_eq!(engine.purge(&queue(), 100).await.unwrap().changed, 2);
+    let fresh = put(&engine, 1).await;
+    assert_eq!(claimed_ids(&engine).await, fresh);
+}
+
+/// An older worker ends a head and leaves the note as it was.
+#[tokio::test]
+async fn a_head_that_has_ended_without_a_word_to_its_series_holds_nobody_back() {
+    let place = Place::shared();
+    let engine = place.ready().await;
+    let ended = put(&engine, 1).await[0];
+    engine.settle(claim(&engine, 1).await.into_iter().map(success).collect()).await.unwrap();
+    let note = format!("{:014}", ended.0);
+    ask::<i64>(&place.url, &["HSET", &place.key("series"), GATE, &note]);
+    assert_eq!(head(&engine).await, None);
+    let fresh = put(&engine, 2).await;
+    assert_eq!(claimed_ids(&engine).await, fresh[..1]);
+}
+
+#[tokio::test]
+async fn who_stands_in_a_line_and_does_not_wait_is_passed_over_and_taken_away() {
+    let place = Place::shared();
+    let engine = place.ready().await;
+    let jobs = put(&engine, 200).await;
+    for id in &jobs[1..150] {
+        lose(&place, *id);
+    }
+    engine.settle(claim(&engine, 1).await.into_iter().map(success).collect()).await.unwrap();
+    assert_eq!(claimed_ids(&engine).await, [jobs[150]]);
+    let line = place.key(&format!("gate:{GATE}"));
+    assert_eq!(ask::<u64>(&place.url, &["ZCARD", &line]), 49);
+}
+
+#[tokio::test]
+async fn one_in_line_that_cannot_be_read_is_given_up_and_the_next_goes_out() {
+    let place = Place::shared();
+    let engine = place.ready().await;
+    let jobs = put(&engine, 3).await;
+    let id = format!("{:014}", jobs[1].0);
+    ask::<i64>(&place.url, &["HSET", &place.key(&format!("state:{}", &id[..9])), &id, "x"]);
+    engine.settle(claim(&engine, 1).await.into_iter().map(success).collect()).await.unwrap();
+    assert_eq!(claimed_ids(&engine).await, [jobs[2]]);
+    let record = engine.job(jobs[1]).await.unwrap().unwrap();
+    assert!(matches!(record.state, JobState::Dead { .. }), "{:?}", record.state);
+}
+
+/// As a process that knows nothing of series compares: with the version before.
+#[tokio::test]
+async fn once_a_job_had_a_series_the_layout_keeps_older_versions_out() {
+    let place = Place::shared();
+    let engine = place.ready().await;
+    let version = || ask::<String>(&place.url, &["HGET", &place.key("layout"), "version"]);
+    crate::place::enqueue(&engine, 1).await;
+    assert_eq!(version(), "2", "without series they are welcome");
+    put(&engine, 1).await;
+    assert_eq!(version(), "3");
+    let opened = RedisEngine::connect(&place.url, place.options()).await;
+    assert!(!matches!(opened, Err(EngineError::Unusable { .. })), "{opened:?}");
+    assert_eq!(claimed_ids(&opened.unwrap()).await.len(), 2);
+}

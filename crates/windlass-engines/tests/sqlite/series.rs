@@ -1,0 +1,33 @@
+//! A series goes on, also if a person or an older process took away the job that was out.
+
+use windlass_core::engine::Engine;
+use windlass_core::enqueue::NewJob;
+use windlass_core::job::JobId;
+use windlass_core::names::SeriesName;
+use windlass_core::settle::{AttemptReport, Transition};
+use windlass_engines::sqlite::SqliteEngine;
+
+use super::{Place, claim, new_job, ready_engine, stored};
+use crate::words::request;
+
+async fn put(engine: &SqliteEngine, count: usize) -> Vec<JobId> {
+    let in_series = NewJob { series: Some(SeriesName::parse("a").unwrap()), ..new_job() };
+    stored(&engine.enqueue(request(vec![in_series; count])).await.unwrap())
+}
+
+#[tokio::test]
+async fn a_newcomer_does_not_pass_a_line_in_which_nobody_is_out_and_the_oldest_goes_on() {
+    let place = Place::new();
+    let engine = ready_engine(&place).await;
+    let jobs = put(&engine, 3).await;
+    let gone = place.connect().execute("DELETE FROM delayed_jobs WHERE id = ?1", [jobs[0].0]).unwrap();
+    assert_eq!(gone, 1);
+    let newcomer = put(&engine, 1).await[0];
+    for id in [jobs[1], jobs[2], newcomer] {
+        let claimed = claim(&engine, 10).await;
+        assert_eq!(claimed.iter().map(|claimed| claimed.job.id).collect::<Vec<_>>(), [id]);
+        let end = Transition::Succeed { result: None };
+        let ends = claimed.into_iter().map(|claimed| claimed.settled(end.clone(), AttemptReport::default()));
+        engine.settle(ends.collect()).await.unwrap();
+    }
+}

@@ -1,0 +1,48 @@
+//! Many callers at once, while the server is away.
+
+use serde::{Deserialize, Serialize};
+use windlass::core::error::EngineError;
+use windlass::fallback::{FallbackOptions, KeysWhileAway};
+use windlass::{Client, EnqueueError, JobType, Placement};
+
+use crate::place::{Home, memory, quick, until_away};
+
+#[derive(Serialize, Deserialize)]
+struct Post;
+
+impl JobType for Post {
+    const NAME: &'static str = "ledger.post";
+}
+
+/// All tasks ask before the first request is sent, so they would travel together if they could.
+#[tokio::test]
+async fn a_job_with_a_series_is_refused_and_takes_nobody_with_it_who_asks_at_the_same_time() {
+    let home = Home::redis();
+    let options = FallbackOptions { keys: KeysWhileAway::Accept, ..quick() };
+    let engine = home.with_options(memory(), options).await;
+    let client = Client::new(engine.clone());
+    client.register::<Post>().await.unwrap();
+    home.cut();
+    until_away(&engine).await;
+    let calls: Vec<_> = (0..12).map(|n| (n, tokio::spawn(put(client.clone(), n)))).collect();
+    for (n, call) in calls {
+        match (n % 3, call.await.unwrap()) {
+            (0, Err(EnqueueError::NotStored(EngineError::Unavailable { why }))) => {
+                assert!(why.contains("series a"), "{why}");
+            }
+            (1 | 2, Ok(placed)) => assert_eq!(placed, Placement::Spilled),
+            (_, other) => panic!("job {n}: {other:?}"),
+        }
+    }
+}
+
+/// The first of three has a series, the second a key, the third neither.
+async fn put(client: Client, n: u32) -> Result<Placement, EnqueueError> {
+    let job = client.enqueue(Post);
+    let job = match n % 3 {
+        0 => job.series("a"),
+        1 => job.key(&format!("k{n}")),
+        _ => job,
+    };
+    job.await.map(|placed| placed.how)
+}
