@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use windlass_core::admin::Changed;
 use windlass_core::clock::{Clock, ManualClock, Timestamp};
-use windlass_core::engine::{Admin, Declaration, Engine};
+use windlass_core::engine::{Declaration, Engine};
 use windlass_core::enqueue::Enqueued;
 use windlass_core::names::{QueueName, ScheduleName, TypeName};
 use windlass_core::queue::QueueSpec;
@@ -26,7 +26,7 @@ struct Scene {
 impl Scene {
     async fn new() -> Self {
         let start = Timestamp::parse("2027-06-01T09:00:00Z").unwrap();
-        let clock = Arc::new(ManualClock::new(start));
+        let clock = Arc::new(ManualClock::starting_at(start));
         let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::with_clock(clock.clone()));
         let queue = QueueName::parse("main").unwrap();
         let types = vec![TypeSpec::new(TypeName::parse("work").unwrap(), queue.clone())];
