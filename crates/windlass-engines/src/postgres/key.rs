@@ -509,6 +509,25 @@ mod tests {
         }
     }
 
+    #[tokio::test]
+    async fn what_waits_for_a_handler_is_seen_by_a_sweep_whatever_the_language_of_the_database() {
+        let url = url_of_a_speaking_database().await;
+        let options = PostgresOptions { listen: false, ..PostgresOptions::default() };
+        PostgresEngine::connect(&url, options).await.unwrap();
+        let (client, connection) = tokio_postgres::connect(&url, NoTls).await.unwrap();
+        tokio::spawn(connection);
+        let fill = "INSERT INTO windlass.queues (name, spec, priority) VALUES ('main', '{}', 5);
+            INSERT INTO windlass.job_types (name, queue, spec, max_attempts, retention_days, keep_result)
+            VALUES ('work', 'main', '{}', 5, 7, false);
+            INSERT INTO windlass.delayed_jobs (id, scheduled_at, created_at, priority, queue, job_type, payload, gate)
+            VALUES (nextval('windlass.job_ids'), now(), now(), 5, 'main', 'work', '{}', 'no-handler:work')";
+        client.batch_execute(fill).await.unwrap();
+        let statements = Statements::all();
+        let (_, text) = statements.iter().find(|(name, _)| *name == "to_sweep").unwrap();
+        let row = client.query_one(text, &[&None::<std::time::SystemTime>, &0_i64]).await.unwrap();
+        assert!(row.get::<_, bool>(4), "there is one");
+    }
+
     async fn sorted_by(client: &tokio_postgres::Client, text: &str) -> Vec<String> {
         client.query(text, &[]).await.unwrap().iter().map(|row| row.get(0)).collect()
     }

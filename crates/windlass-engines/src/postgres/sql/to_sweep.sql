@@ -12,7 +12,11 @@ SELECT
         OR EXISTS (SELECT 1 FROM windlass.count_minutes WHERE minute < $2::bigint),
     EXISTS (SELECT 1 FROM windlass.claim_ends),
     EXISTS (SELECT 1 FROM windlass.count_deltas) OR EXISTS (SELECT 1 FROM windlass.counts WHERE waiting > 0),
-    EXISTS (SELECT 1 FROM windlass.delayed_jobs WHERE gate >= 'no-handler:' AND gate < 'no-handler;'),
+    -- By each type's own gate: in which order signs come is for the language of the database to say.
+    EXISTS (
+        SELECT 1 FROM windlass.job_types t
+        WHERE EXISTS (SELECT 1 FROM windlass.delayed_jobs j WHERE j.gate = 'no-handler:' || t.name)
+    ),
     EXISTS (SELECT 1 FROM windlass.ended_keys),
     EXISTS (SELECT 1 FROM windlass.put_backs WHERE at < clock_timestamp() - interval '1 minute')
         OR EXISTS (SELECT 1 FROM windlass.waiting WHERE since < clock_timestamp() - interval '1 minute'),

@@ -67,6 +67,7 @@ const KNOWN: [(&str, (u32, u32)); 62] = [
     ("cjson.decode", (2, 6)),
     ("cjson.encode", (2, 6)),
     ("redis.call", (2, 6)),
+    ("redis.sha1hex", (2, 6)),
     ("redis.pcall", (2, 6)),
     ("redis.replicate_commands", (3, 2)),
     ("struct.pack", (2, 6)),
