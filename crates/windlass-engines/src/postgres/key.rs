@@ -524,7 +524,7 @@ mod tests {
         client.batch_execute(fill).await.unwrap();
         let statements = Statements::all();
         let (_, text) = statements.iter().find(|(name, _)| *name == "to_sweep").unwrap();
-        let row = client.query_one(text, &[&None::<std::time::SystemTime>, &0_i64]).await.unwrap();
+        let row = client.query_one(*text, &[&None::<std::time::SystemTime>, &0_i64]).await.unwrap();
         assert!(row.get::<_, bool>(4), "there is one");
     }
 

@@ -7,7 +7,7 @@ use crate::redis::keys::Keys;
 
 /// Every command and every option that stands in a script or is sent by this engine, with the version of Redis that
 /// brought it in the form in which it is used here.
-const KNOWN: [(&str, (u32, u32)); 62] = [
+const KNOWN: [(&str, (u32, u32)); 63] = [
     ("CLUSTER", (3, 0)),
     ("CONFIG", (2, 0)),
     ("COUNT", (2, 8)),
