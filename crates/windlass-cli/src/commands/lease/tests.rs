@@ -87,7 +87,7 @@ async fn a_leader_that_is_stuck_is_told_of_also_if_it_says_nothing_itself() {
         shell.clock.advance(SECOND * 5);
         shell.engine.renew_leases(&[Renewal { lease: lease.clone(), metadata: None }]).await.unwrap();
     }
-    assert!(shell.ok("lease list").await.out.contains("stuck for 5m50s"));
+    assert!(shell.ok("lease list").await.out.contains("stuck for 5m 50s"));
     assert_eq!(shell.ok("lease show rescue --json").await.json()["stuck_for_ms"], json!(350_000));
 }
 
