@@ -104,7 +104,7 @@ const MAY_WALK: [(&str, &str, &str); 10] = [
 ];
 
 /// Which statement may sort, and why that is little.
-const MAY_SORT: [(&str, &str); 17] = [
+const MAY_SORT: [(&str, &str); 18] = [
     ("fold_claims", "ends are gathered by claim, at most as many as the limit takes"),
     ("running_of", "what one worker runs, found by its claims"),
     ("declare_dead", "what one worker runs, found by its claims"),
@@ -119,6 +119,7 @@ const MAY_SORT: [(&str, &str); 17] = [
     ("fold_counts", "changes are gathered by type and minute, at most as many as the limit takes"),
     ("queue_counts", "changes that are not yet folded are gathered by queue"),
     ("fold_minutes", "past minutes are gathered by queue, and are few"),
+    ("extend", "workers that are heard are gathered by their duties"),
     ("live_workers", "ends that are not yet folded are gathered by worker"),
     ("types_waiting", "changes that are not yet folded are gathered by type"),
     ("still_hold", "the fences of one request"),
