@@ -38,6 +38,9 @@ const ROLES: &str = include_str!("../../../docs/engines/postgres-roles.sql");
 
 const NAMES: [&str; 4] = ["worker", "producer", "client", "reader"];
 
+/// The newest version of which the file of roles names something.
+const NEWEST_NAMED: usize = 7;
+
 /// A schema with its roles, and a way in for each. Its owner is no superuser, and may make no roles.
 struct Place {
     schema: String,
@@ -61,11 +64,13 @@ impl Place {
         let owner_url = url_of(&url, &schema, "owner");
         let options = PostgresOptions { schema: schema.clone(), ..PostgresOptions::default() };
         let pending = migrate::pending(&owner_url, &options).await.unwrap();
-        let first = migrate::dry_run(&pending[..1], &options);
+        let (known, later) = pending.split_at(NEWEST_NAMED);
+        let first = migrate::dry_run(known, &options);
         connect(&owner_url).await.batch_execute(&first).await.unwrap();
         grant(&owner_url, &schema).await;
         let applied = migrate::apply(&owner_url, &options).await.unwrap();
-        assert_eq!(applied, pending[1..], "there are later versions, and the owner brings them in");
+        assert!(!later.is_empty(), "there are versions that the file does not name");
+        assert_eq!(applied, later, "and the owner brings them in");
         let owner = open(&owner_url, &schema, false).await.unwrap();
         owner.declare(declaration()).await.unwrap();
         Self { schema, url, owner }
