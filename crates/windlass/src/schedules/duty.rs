@@ -1,4 +1,4 @@
-//! The duty of firing schedules: all that is due, batch by batch. It is right if two do it at once, so leadership would only save
+//! The duty of firing schedules: all that is due, batch by batch. It is right if two do it at once: its lease only saves
 //! work.
 
 use std::sync::Arc;

@@ -10,8 +10,8 @@ use windlass_core::error::EngineError;
 use windlass_core::limits::{SCHEDULES_LOOK_EVERY, SCHEDULES_LOOK_IDLE};
 use windlass_core::schedules::{Origin, ScheduleSpec};
 
-use super::Schedules;
 use super::duty::ScheduleDuty;
+use super::{Schedules, SchedulesError};
 use crate::duties::DutyContext;
 
 /// One run of the duty lasts so long: one that never ended would look like one that is stuck.
@@ -29,6 +29,10 @@ pub(crate) fn declare_later(
     Some(tokio::spawn(async move {
         let schedules = Schedules::new(engine);
         while let Err(error) = schedules.declare(&undeclared, origin).await {
+            if !matches!(&error, SchedulesError::Engine(error) if error.is_passing()) {
+                tracing::error!(%error, "schedules were not stored, and will not be until this is mended");
+                return;
+            }
             tracing::warn!(%error, "schedules could not be stored yet; it is tried again");
             // may sleep: the store is away, and nobody tells when it is back.
             tokio::time::sleep(SCHEDULES_LOOK_EVERY).await;
