@@ -6,6 +6,7 @@ use crate::command;
 
 const HELP: &str = "\
 cargo xtask torture --engine ENGINE [--seconds N] [--seed S] [--faults LIST]
+cargo xtask torture --scenario leases
 
 Starts a server of its own, puts jobs in and works on them with threads and with processes, and strikes with real faults
 in turn. Then everything is healed and drained, and the checker of histories compares the ledgers with the store. Ends
@@ -28,6 +29,11 @@ with 0 if nothing is wrong, else with 1.
     swallow           what was asked for is done, and the answer is lost
     freeze-worker     a worker's process is stopped until its jobs were rescued, and woken: it may settle nothing
     freeze-store      the server is stopped for longer than every lease, and goes on: nobody may be declared dead
+
+  --scenario leases   nothing of the above, but leaders of duties on PostgreSQL and on Redis, one test after the other, in
+                      about a quarter of an hour: 100 leaders are killed, 100 end, 100 are frozen past their term and woken,
+                      with leases of half a second, and 3 are killed with the usual ones; what 1,000 workers ask about
+                      leases is counted by the server; 1,000 schedules fall due in one second
 ";
 
 /// Each with the test that runs in short with all the others.
@@ -46,7 +52,38 @@ pub(crate) fn run(options: &[&str]) -> Result<(), String> {
         print!("{HELP}");
         return Ok(());
     }
+    if let Some(scenario) = scenario(options)? {
+        return command::run(&mut scenario_command(scenario));
+    }
     command::run(&mut Plan::read(options)?.command())
+}
+
+/// What is tortured other than an engine: the test program that does it in short with all the others.
+const SCENARIOS: [(&str, &str); 1] = [("leases", "leaders")];
+
+/// The test program of a scenario, if one is asked for. It stands alone.
+fn scenario(options: &[&str]) -> Result<Option<&'static str>, String> {
+    let known = || SCENARIOS.map(|(name, _)| name).join(", ");
+    match options {
+        ["--scenario", name] => match SCENARIOS.iter().find(|(known, _)| known == name) {
+            Some((_, program)) => Ok(Some(program)),
+            None => Err(format!("expected `--scenario` and one of {}, got {name:?}", known())),
+        },
+        _ if options.contains(&"--scenario") => Err(format!(
+            "expected `--scenario` with one of {} and nothing else, got {}",
+            known(),
+            options.join(" ")
+        )),
+        _ => Ok(None),
+    }
+}
+
+/// One test at a time: they measure how long things take.
+fn scenario_command(program: &str) -> Command {
+    let mut command = command::cargo(&["test", "--package", "windlass", "--features", "postgres,redis"]);
+    command.args(["--test", program, "--", "--nocapture", "--test-threads", "1"]);
+    command.env("WINDLASS_TORTURE_LEASES", "long");
+    command
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -135,6 +172,17 @@ mod tests {
             assert!(refused.starts_with("expected"), "{refused}");
         }
         assert!(Plan::read(&["--engine", "redis", "--faults", "power-cut"]).is_ok());
+    }
+
+    #[test]
+    fn a_scenario_stands_alone_and_an_unknown_one_is_refused() {
+        assert_eq!(scenario(&["--scenario", "leases"]), Ok(Some("leaders")));
+        assert_eq!(scenario(&["--engine", "redis"]), Ok(None));
+        for wrong in [&["--scenario", "moon"][..], &["--scenario"], &["--scenario", "leases", "--seed", "1"]]
+        {
+            assert!(scenario(wrong).unwrap_err().contains("leases"), "{wrong:?}");
+        }
+        assert!(SCENARIOS.iter().all(|(name, _)| HELP.contains(&format!("--scenario {name}"))), "{HELP}");
     }
 
     #[test]

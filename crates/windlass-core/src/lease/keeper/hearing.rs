@@ -8,7 +8,7 @@ use super::{
     Moment,
 };
 use crate::error::EngineError;
-use crate::lease::crowd::Crowds;
+use crate::lease::crowd::{Crowd, Crowds};
 use crate::lease::{LeaseFence, LeaseMetadata, LeaseRelease, Renewed, Taking, Term};
 use crate::names::DutyName;
 
@@ -238,13 +238,21 @@ impl LeaseKeeper {
         let crowds = self.crowds.clone();
         for (duty, stand) in self.elsewhere_mut() {
             let crowd = crowds.of_duty(duty);
-            if crowd.stands_by() && !before.of_duty(duty).stands_by() {
-                stand.look_at = stand.look_at.min(now);
-            } else if crowd.round() < before.of_duty(duty).round() {
-                stand.look_at = stand.look_at.min(now.saturating_add(crowd.round()));
+            let was = before.of_duty(duty);
+            match (was.stands_by(), crowd.stands_by()) {
+                (false, true) => stand.look_at = stand.look_at.min(now),
+                (false, false) => stand.look_at = in_measure(stand.look_at, was, crowd, now),
+                (true, _) => {}
             }
         }
     }
+}
+
+/// When one that does not stand by looks, now that a round takes another time: at the same part of what is left of it. Who started
+/// among ten others would look within ten seconds, and with it all who came after it, long after they are a thousand.
+fn in_measure(look_at: Moment, was: Crowd, is: Crowd, now: Moment) -> Moment {
+    let left = look_at.saturating_sub(now).as_secs_f64() / was.round().as_secs_f64();
+    now.saturating_add(is.round().mul_f64(left.clamp(0.0, 1.0)))
 }
 
 impl Elsewhere {

@@ -244,6 +244,19 @@ fn one_of_a_thousand_looks_once_in_a_thousand_seconds_and_not_at_once_at_the_sta
 }
 
 #[test]
+fn one_that_hears_of_many_more_looks_as_much_later_and_of_fewer_as_much_sooner() {
+    let mut keeper = LeaseKeeper::new([rescue()], LeaseTiming::default(), one_of(10), Moment::ZERO);
+    let first = keeper.wake_at();
+    assert!(!first.is_zero() && first <= at(10), "{first:?}");
+    keeper.saw(one_of(1_000), Moment::ZERO);
+    let later = keeper.wake_at();
+    assert!((first * 99..=first * 101).contains(&later), "{later:?} after {first:?}");
+    keeper.saw(one_of(10), Moment::ZERO);
+    let again = keeper.wake_at();
+    assert!((first - MILLI..=first + MILLI).contains(&again), "{again:?} after {first:?}");
+}
+
+#[test]
 fn one_request_asks_for_all_duties_that_others_hold_and_one_renewal_is_for_all_of_ours() {
     let duties = ["prune", "rescue", "sweep"].map(duty);
     let mut keeper = LeaseKeeper::new(duties.clone(), LeaseTiming::default(), alone(), Moment::ZERO);

@@ -1,0 +1,95 @@
+//! A leader is killed, and another leads within a second after its lease has expired; it ends in good order, and another
+//! leads at once.
+
+use std::time::Duration;
+
+use windlass::core::limits::DUTY_EXPIRY;
+
+use super::at_length;
+use super::crew::{Crew, told};
+use super::place::Place;
+use super::process::work_if_asked;
+
+/// Leases that are over soon.
+pub(super) const SHORT: Duration = Duration::from_millis(500);
+/// What a takeover may take after the expiry.
+const TAKEOVER: Duration = Duration::from_secs(1);
+/// What it may take after a clean stop.
+const HANDOVER: Duration = Duration::from_millis(200);
+/// Among all tests both are judged more kindly: the machine may be busy with others.
+const KINDLY: u32 = 3;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn on_postgres_another_leads_in_time_when_the_leader_is_killed_and_at_once_when_it_ends() {
+    if work_if_asked().await {
+        return;
+    }
+    one_leads_after_another(Place::postgres()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn on_redis_another_leads_in_time_when_the_leader_is_killed_and_at_once_when_it_ends() {
+    one_leads_after_another(Place::redis()).await;
+}
+
+/// At the defaults, on both servers: what a person with three processes sees.
+#[tokio::test(flavor = "multi_thread")]
+async fn with_the_usual_leases_another_leads_within_eleven_seconds() {
+    let rounds = if at_length() { 3 } else { 1 };
+    let postgres = Crew::start(Place::postgres(), DUTY_EXPIRY);
+    let redis = Crew::start(Place::redis(), DUTY_EXPIRY);
+    let (mut postgres, mut redis) = tokio::join!(postgres, redis);
+    tokio::join!(kill_leaders(&mut postgres, "postgres", rounds), kill_leaders(&mut redis, "redis", rounds));
+}
+
+async fn one_leads_after_another(place: Place) {
+    let (name, rounds) = (place.name(), if at_length() { 100 } else { 3 });
+    let mut crew = Crew::start(place, SHORT).await;
+    kill_leaders(&mut crew, name, rounds).await;
+    end_leaders(&mut crew, name, rounds).await;
+    assert_in_order(&mut crew).await;
+}
+
+async fn kill_leaders(crew: &mut Crew, name: &str, rounds: usize) {
+    let mut took = Vec::new();
+    for _ in 0..rounds {
+        crew.fill_up().await;
+        let leader = crew.leader().await;
+        // Dropped is killed.
+        drop(crew.take(leader.pid));
+        took.push(crew.time_to_next(leader).await);
+    }
+    judge(
+        &format!("{name}: {rounds} leaders killed, leases of {:?}", crew.expiry),
+        took,
+        crew.expiry + TAKEOVER,
+    );
+}
+
+async fn end_leaders(crew: &mut Crew, name: &str, rounds: usize) {
+    let mut took = Vec::new();
+    for _ in 0..rounds {
+        crew.fill_up().await;
+        let leader = crew.leader().await;
+        crew.process(leader.pid).ask_to_end();
+        took.push(crew.time_to_next(leader).await);
+        let process = crew.take(leader.pid);
+        tokio::task::spawn_blocking(move || process.wait()).await.expect("it ends well");
+    }
+    judge(&format!("{name}: {rounds} leaders ended in good order"), took, HANDOVER);
+}
+
+fn judge(what: &str, took: Vec<Duration>, within: Duration) {
+    let longest = took.iter().max().copied().unwrap_or_default();
+    println!("{what}: the next one led after {}", told(took));
+    let within = if at_length() { within } else { within * KINDLY };
+    assert!(longest <= within, "{what}: expected the next one within {within:?}, got {longest:?}");
+}
+
+/// Whoever wrote, fences only rise.
+pub(super) async fn assert_in_order(crew: &mut Crew) {
+    let lines = crew.ledger.lines().await;
+    assert!(lines.len() > 10, "leaders wrote: {} lines", lines.len());
+    let back = lines.windows(2).find(|pair| pair[0].fence > pair[1].fence);
+    assert_eq!(back, None, "a line under an older fence than the one before it");
+}

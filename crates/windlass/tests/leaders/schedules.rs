@@ -1,0 +1,86 @@
+//! Many schedules that fall due in the same second.
+
+use std::time::Duration;
+
+use windlass::core::admin::{JobRecord, ListRequest};
+use windlass::core::clock::Timestamp;
+use windlass::core::names::{ScheduleName, TypeName};
+use windlass::core::schedule::Schedule;
+use windlass::core::schedules::{JobTemplate, ScheduleSpec};
+use windlass::{Client, Handlers, JobType, Worker, WorkerOptions};
+
+use super::at_length;
+use super::crew::PATIENCE;
+use super::place::{Place, open};
+use super::process::{Idle, idle};
+
+const SCHEDULES: usize = 1_000;
+/// From the tick to the last of its jobs.
+const WITHIN: Duration = Duration::from_secs(1);
+/// Among all tests it is judged more kindly: the machine may be busy with others.
+const KINDLY: u32 = 5;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_thousand_schedules_of_one_second_are_fired_within_a_second_on_postgres() {
+    fire_all_at_once(Place::postgres()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_thousand_schedules_of_one_second_are_fired_within_a_second_on_redis() {
+    fire_all_at_once(Place::redis()).await;
+}
+
+async fn fire_all_at_once(place: Place) {
+    let engine = open(&place.url()).await;
+    let now = engine.now().await.expect("the server is up");
+    // Late enough for a worker to have started and to lead.
+    let tick = Timestamp::from_micros((now.as_micros() / 1_000_000 + 5) * 1_000_000);
+    let schedules = (0..SCHEDULES).map(|n| schedule(n, tick)).collect();
+    let options = WorkerOptions { schedules, ..WorkerOptions::default() };
+    let mut worker = Worker::start(engine, Handlers::new(()).handle(idle), options).await.expect("it starts");
+    let jobs = all_jobs(worker.client()).await;
+    worker.stop().await;
+    assert!(jobs.iter().all(|record| record.job.enqueued_at >= tick), "none came before its time");
+    let last = jobs.iter().map(|record| record.job.enqueued_at.since(tick)).max().expect("there are some");
+    println!("{}: {SCHEDULES} schedules of one second: the last job came {last:?} after it", place.name());
+    let within = if at_length() { WITHIN } else { WITHIN * KINDLY };
+    assert!(last <= within, "expected all within {within:?}, got {last:?}");
+    let mut names: Vec<_> =
+        jobs.iter().filter_map(|record| record.job.key.as_ref()).map(|key| key.key.clone()).collect();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), SCHEDULES, "one of each");
+}
+
+fn schedule(n: usize, tick: Timestamp) -> ScheduleSpec {
+    let name = ScheduleName::parse(&format!("report_{n}")).expect("a plain name");
+    let when = Schedule::parse(&format!("every 1h from {tick}")).expect("an interval from an instant");
+    ScheduleSpec::new(name, when, JobTemplate::new(TypeName::parse(Idle::NAME).expect("a plain name")))
+}
+
+async fn all_jobs(client: &Client) -> Vec<JobRecord> {
+    let look = async {
+        loop {
+            let jobs = list_all(client).await;
+            if jobs.len() >= SCHEDULES {
+                return jobs;
+            }
+            // may sleep: nobody tells when all are there.
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, look).await.expect("expected all schedules to run")
+}
+
+async fn list_all(client: &Client) -> Vec<JobRecord> {
+    let mut all: Vec<JobRecord> = Vec::new();
+    loop {
+        let before = all.last().map(|record| record.job.id);
+        let request = ListRequest { before, limit: 1_000, ..ListRequest::default() };
+        let page = client.engine().list(request).await.expect("the server is up");
+        if page.is_empty() {
+            return all;
+        }
+        all.extend(page);
+    }
+}
