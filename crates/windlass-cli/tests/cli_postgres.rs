@@ -297,3 +297,56 @@ fn a_check_up_of_a_healthy_server_finds_nothing_bad_and_a_missing_index_is_named
     assert_eq!(done.code, 1, "{done:?}");
     assert!(done.out.starts_with("bad    indexes") && done.out.contains("delayed_jobs_ready"), "{done:?}");
 }
+
+/// A schedule that runs each second, and leases that are over soon.
+const EACH_SECOND: &str = "[worker]\nduty_heartbeat = \"200ms\"\nduty_expiry = \"1s\"\n\
+    [schedules.pulse]\nschedule = \"every 1s\"\njob = \"sample.notify\"\npayload = { millis = 1 }\n";
+
+/// The seconds whose ticks have made jobs, one for each job.
+fn ticks(database: &Database) -> Vec<i64> {
+    let jobs = database.ok(&["job", "list", "--type", "sample.notify", "--limit", "200", "--json"]).json();
+    let jobs = jobs.as_array().expect("a list").clone();
+    let tick = |job: &serde_json::Value| {
+        let text = job["key"]["key"]
+            .as_str()
+            .and_then(|key| key.strip_prefix("schedule/pulse/"))
+            .expect("a tick")
+            .to_owned();
+        windlass_core::clock::Timestamp::parse(&text).expect("an instant").as_micros() / 1_000_000
+    };
+    let mut ticks: Vec<_> = jobs.iter().map(tick).collect();
+    ticks.sort_unstable();
+    ticks
+}
+
+#[test]
+fn three_processes_share_the_duties_and_no_tick_is_lost_or_doubled_when_the_leader_is_killed() {
+    let database = Database::new();
+    database.dir.write("windlass.toml", EACH_SECOND);
+    database.ok(&["migrate"]);
+    let mut serves: Vec<_> = (0..3).map(|_| database.serve()).collect();
+    let leader = || {
+        let leases = database.ok(&["lease", "list", "--json"]).json();
+        let of = leases.as_array()?.iter().find(|lease| lease["duty"] == "schedules")?["leader"].clone();
+        let workers = database.ok(&["worker", "list", "--json"]).json();
+        workers.as_array()?.iter().find(|worker| worker["id"] == of)?["pid"].as_u64()
+    };
+    for killed in 0..2 {
+        let before = ticks(&database).len();
+        assert!(wait_for(|| ticks(&database).len() >= before + 3), "it fires each second");
+        assert!(wait_for(|| leader().is_some()), "somebody leads");
+        let pid = leader().expect("just seen");
+        let at = serves.iter().position(|serve| u64::from(serve.0.id()) == pid).expect("it is one of ours");
+        // Dropped is killed.
+        drop(serves.remove(at));
+        assert!(wait_for(|| leader().is_some_and(|next| next != pid)), "another leads after kill {killed}");
+    }
+    let before = ticks(&database).len();
+    assert!(wait_for(|| ticks(&database).len() >= before + 3), "it goes on");
+    let ticks = ticks(&database);
+    let doubled_or_lost: Vec<_> = ticks.windows(2).filter(|pair| pair[1] != pair[0] + 1).collect();
+    assert!(doubled_or_lost.is_empty(), "{doubled_or_lost:?} in {ticks:?}");
+    let leases = database.ok(&["lease", "list", "--json"]).json();
+    let leases = leases.as_array().expect("a list");
+    assert!(leases.len() >= 5 && leases.iter().all(|lease| lease["leader"].is_string()), "{leases:?}");
+}
