@@ -26,6 +26,7 @@ mod running;
 mod struck;
 #[path = "../worker/faults.rs"]
 mod faults;
+mod idle;
 mod other_processes;
 mod left_behind;
 mod forgetful_store;
