@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 use windlass_core::claim::{ClaimAnswer, ClaimRequest};
 use windlass_core::engine::{Admin, Declaration, Engine};
@@ -17,7 +18,8 @@ use windlass_engines::redis::RedisEngine;
 use windlass_servers::redis::Server;
 
 use crate::place::{
-    Place, WORKER, ask, card, claim, claim_request, claimed, enqueue, queue, request, server, success,
+    PATIENCE, Place, WORKER, ask, card, claim, claim_request, claimed, enqueue, once_it_is_back, queue,
+    request, server, success,
 };
 
 #[tokio::test]
@@ -69,12 +71,7 @@ async fn a_replica_that_takes_over_has_what_reached_it() {
     primary.kill().unwrap();
     ask::<()>(&replica.url(), &["REPLICAOF", "NO", "ONE"]);
     let end = success(first);
-    let settled = loop {
-        if let Ok(settled) = engine.settle(vec![end.clone()]).await {
-            break settled;
-        }
-        tokio::task::yield_now().await;
-    };
+    let settled = once_it_is_back(async || engine.settle(vec![end.clone()]).await).await;
     assert_eq!(settled, [Settled::Applied], "the claim moved with the data");
     let rest: Vec<_> = claim(&engine, 5).await.iter().map(|claimed| claimed.job.id).collect();
     assert_eq!(rest, ids[1..]);
@@ -125,7 +122,9 @@ async fn nobody_is_refused_while_an_emptied_store_gets_queues_and_types_again() 
         let url = server.url();
         tokio::task::spawn_blocking(move || ask::<()>(&url, &["FLUSHALL"])).await.unwrap();
         // Once it holds jobs again, its queues and types are there.
+        let start = Instant::now();
         while engine.queues().await.unwrap().first().is_none_or(|queue| queue.counts.ready == 0) {
+            assert!(start.elapsed() < PATIENCE, "expected somebody to put a job in");
             tokio::task::yield_now().await;
         }
     }
@@ -160,17 +159,6 @@ async fn comes_back_older(
 
 fn later() -> TypeName {
     TypeName::parse("later").unwrap()
-}
-
-/// Asks until the engine has found its server again.
-pub(crate) async fn once_it_is_back<T>(mut call: impl AsyncFnMut() -> Result<T, EngineError>) -> T {
-    loop {
-        match call().await {
-            Ok(answer) => return answer,
-            Err(error) => assert!(error.is_passing(), "{error:?}"),
-        }
-        tokio::task::yield_now().await;
-    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
