@@ -17,13 +17,15 @@ use windlass_core::worker::{Beat, Heartbeat, WorkerId};
 use windlass_engines::redis::RedisEngine;
 use windlass_servers::redis::Server;
 
+use crate::alarms;
 use crate::place::{
     PATIENCE, Place, WORKER, ask, card, claim, claim_request, claimed, enqueue, once_it_is_back, queue,
     request, server, success,
 };
 
 #[tokio::test]
-async fn a_store_that_was_emptied_is_noticed_and_gets_queues_and_types_again() {
+async fn a_store_that_was_emptied_raises_an_alarm_and_gets_queues_and_types_again() {
+    alarms::listen();
     let server = server(&[]);
     let place = Place::on(server.url());
     let engine = place.ready().await;
@@ -32,12 +34,19 @@ async fn a_store_that_was_emptied_is_noticed_and_gets_queues_and_types_again() {
     ask::<()>(&server.url(), &["FLUSHALL"]);
     let answers = engine.enqueue(request(1)).await.unwrap();
     assert!(answers[0].job().is_ok(), "queues and types are there again: {answers:?}");
+    assert_one_alarm(&place, "the store is another one than was opened");
     assert_eq!(engine.queues().await.unwrap()[0].counts.ready, 1, "what was there is gone, and not counted");
     let lease = card(WORKER).lease;
     assert_eq!(engine.extend(Heartbeat { worker: WORKER, lease }).await.unwrap(), Beat::Dead);
     assert!(matches!(engine.claim(claim_request(5)).await.unwrap(), ClaimAnswer::WorkerDead));
     assert_eq!(engine.settle(vec![success(held)]).await.unwrap(), [Settled::ClaimLost]);
     engine.register(card(WorkerId::from_random(7))).await.unwrap();
+}
+
+/// Whoever watches the log learns of it, once.
+fn assert_one_alarm(place: &Place, words: &str) {
+    let raised = alarms::about(&place.namespace);
+    assert!(matches!(&raised[..], [one] if one.contains(words)), "{raised:?}");
 }
 
 #[tokio::test]
@@ -162,7 +171,8 @@ fn later() -> TypeName {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_store_that_comes_back_older_is_noticed_by_the_numbers_of_jobs_and_gives_none_again() {
+async fn a_store_that_comes_back_older_raises_an_alarm_by_the_numbers_of_jobs_and_gives_none_again() {
+    alarms::listen();
     let mut server = server(&[("appendonly", "no")]);
     let place = Place::on(server.url());
     let engine = place.ready().await;
@@ -171,6 +181,7 @@ async fn a_store_that_comes_back_older_is_noticed_by_the_numbers_of_jobs_and_giv
     let request = EnqueueRequest { jobs, ..request(0) };
     let answers = once_it_is_back(async || engine.enqueue(request.clone()).await).await;
     let id = answers[0].job().expect("the type that the snapshot does not know is declared again");
+    assert_one_alarm(&place, "the store came back older than it was");
     assert!(id > last, "{id:?} was given before, up to {last:?}");
     assert!(matches!(engine.claim(claim_request(5)).await.unwrap(), ClaimAnswer::WorkerDead));
     let other = WorkerId::from_random(7);
