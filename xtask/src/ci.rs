@@ -16,7 +16,7 @@ pub(crate) fn run() -> Result<(), String> {
         ("lints", &|| lints(&features)),
         ("memory only", &memory_only),
         ("docs", &|| docs(&features)),
-        ("tests", &test::run),
+        ("tests", &|| test::run_with(&["--with", "cluster,tls,pgbouncer"])),
     ];
     let results: Vec<_> = steps.iter().map(|(name, step)| timed(name, step)).collect();
     println!("\n{}", summary(&results));
@@ -43,9 +43,11 @@ fn lints(features: &str) -> Result<(), String> {
     ]))
 }
 
-/// The workspace is built with all features on; this is what a user of the memory engine builds.
+/// The workspace is built with all features on; this is what a user of the memory engine builds, and it has a test of its own.
 fn memory_only() -> Result<(), String> {
-    command::run(&mut command::cargo(&["check", "--package", "windlass", "--no-default-features"]))
+    let package = ["--package", "windlass", "--no-default-features"];
+    command::run(command::cargo(&["check"]).args(package))?;
+    command::run(command::cargo(&["test", "--lib"]).args(package).args(["select::"]))
 }
 
 /// Only libraries: the binary has the name of the library, and one page would overwrite the other.

@@ -11,6 +11,7 @@ mod mirrors;
 mod arrows;
 mod purity;
 mod sql_headers;
+mod lua_headers;
 mod bounds;
 mod sizes;
 mod sleeps;
@@ -26,11 +27,12 @@ use tree::Tree;
 /// A rule: what it says, and the function that checks it.
 type Rule = (&'static str, fn(&Tree) -> Vec<Complaint>);
 
-const RULES: [Rule; 12] = [
+const RULES: [Rule; 13] = [
     ("engine folders mirror each other", mirrors::check),
     ("crates depend only along the allowed arrows", arrows::check),
     ("core does no I/O and reads no clock", purity::check),
     ("every SQL file says what it is for", sql_headers::check),
+    ("every Lua script says what it touches, takes and answers", lua_headers::check),
     ("channels are bounded", bounds::check),
     ("files are small", sizes::check),
     ("tests do not sleep", sleeps::check),

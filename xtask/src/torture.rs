@@ -29,11 +29,19 @@ with 0 if nothing is wrong, else with 1.
     swallow           what was asked for is done, and the answer is lost
     freeze-worker     a worker's process is stopped until its jobs were rescued, and woken: it may settle nothing
     freeze-store      the server is stopped for longer than every lease, and goes on: nobody may be declared dead
+    script-flush      the server forgets its scripts again and again; only for redis and redis-everysec
+    full              the server has no memory for a second: jobs are refused meanwhile; only for redis and redis-everysec
 
   --scenario leases   nothing of the above, but leaders of duties on PostgreSQL and on Redis, one test after the other, in
                       about a quarter of an hour: 100 leaders are killed, 100 end, 100 are frozen past their term and woken,
                       with leases of half a second, and 3 are killed with the usual ones; what 1,000 workers ask about
                       leases is counted by the server; 1,000 schedules fall due in one second
+
+Some faults have short forms only, as tests of windlass-engines that run with all the others:
+  Redis               FLUSHALL, a snapshot that is older than what was acknowledged, the failover of a replica: what they lose
+                      they lose by nature (`tests/redis/other_store.rs`); values that were damaged (`tests/redis/damaged.rs`)
+  PostgreSQL          the failover to a standby, jobs that no store can hold, rows that were damaged, locks and transactions that
+                      others leave open (`tests/postgres/failover.rs`, `poison.rs`, `damaged_rows.rs`, `locks.rs`, `deadlocks.rs`)
 ";
 
 /// Each with the test that runs in short with all the others.
@@ -44,7 +52,27 @@ const ENGINES: [(&str, &str); 4] = [
     ("fallback", "fallback::faults_in_turn_lose_nothing_and_end_nothing_twice"),
 ];
 const FEATURES: &str = "postgres,redis,sqlite,fallback";
-const FAULTS: [&str; 7] = ["kill", "power-cut", "restart", "cut", "swallow", "freeze-worker", "freeze-store"];
+const FAULTS: [&str; 9] = [
+    "kill",
+    "power-cut",
+    "restart",
+    "cut",
+    "swallow",
+    "freeze-worker",
+    "freeze-store",
+    "script-flush",
+    "full",
+];
+/// What only some engines are struck with, and why others are not.
+const ONLY_SOME: [(&str, &[&str], &str); 3] = [
+    (
+        "power-cut",
+        &["redis-everysec"],
+        "what a server may lose by its own settings is told for that one only; take `kill`",
+    ),
+    ("script-flush", &["redis", "redis-everysec"], "it keeps no scripts"),
+    ("full", &["redis", "redis-everysec"], "it has no limit of memory for jobs"),
+];
 
 /// Runs the torture as it was asked for.
 pub(crate) fn run(options: &[&str]) -> Result<(), String> {
@@ -55,7 +83,10 @@ pub(crate) fn run(options: &[&str]) -> Result<(), String> {
     if let Some(scenario) = scenario(options)? {
         return command::run(&mut scenario_command(scenario));
     }
-    command::run(&mut Plan::read(options)?.command())
+    let plan = Plan::read(options)?;
+    command::run(&mut plan.command())?;
+    println!("{}", plan.sisters());
+    Ok(())
 }
 
 /// What is tortured other than an engine: the test program that does it in short with all the others.
@@ -114,12 +145,31 @@ impl Plan {
             "fallback" if plan.faults.is_some() => {
                 Err("expected no `--faults` with `--engine fallback`, which has its own".to_owned())
             }
-            "postgres" if plan.has_fault("power-cut") => {
-                Err("expected no `power-cut` with `--engine postgres`: what a server may lose by its own settings is told \
-                     for Redis only; take `kill`"
-                    .to_owned())
+            _ => match plan.foreign_fault() {
+                Some((fault, why)) => {
+                    Err(format!("expected no `{fault}` with `--engine {}`: {why}", plan.engine))
+                }
+                None => Ok(plan),
+            },
+        }
+    }
+
+    /// A fault that was asked for and that this engine is not struck with.
+    fn foreign_fault(&self) -> Option<(&'static str, &'static str)> {
+        let is_foreign = |(fault, engines, _): &&(&str, &[&str], &str)| {
+            self.has_fault(fault) && !engines.contains(&self.engine.as_str())
+        };
+        ONLY_SOME.iter().find(is_foreign).map(|(fault, _, why)| (*fault, *why))
+    }
+
+    /// What else is to be run for the same server.
+    fn sisters(&self) -> &'static str {
+        match self.engine.as_str() {
+            "redis" => {
+                "Redis has two sisters: `--engine redis-everysec`, whose loss is counted, and `--engine fallback`, in which it \
+                 is away again and again."
             }
-            _ => Ok(plan),
+            _ => "",
         }
     }
 
@@ -167,11 +217,20 @@ mod tests {
 
     #[test]
     fn a_fault_that_an_engine_is_not_struck_with_is_refused() {
-        for (engine, faults) in [("postgres", "kill,power-cut"), ("fallback", "kill"), ("redis", "flood")] {
+        let wrong = [
+            ("postgres", "kill,power-cut"),
+            ("postgres", "full"),
+            ("postgres", "script-flush"),
+            ("redis", "power-cut"),
+            ("fallback", "kill"),
+            ("redis", "flood"),
+        ];
+        for (engine, faults) in wrong {
             let refused = Plan::read(&["--engine", engine, "--faults", faults]).unwrap_err();
             assert!(refused.starts_with("expected"), "{refused}");
         }
-        assert!(Plan::read(&["--engine", "redis", "--faults", "power-cut"]).is_ok());
+        assert!(Plan::read(&["--engine", "redis", "--faults", "script-flush,full"]).is_ok());
+        assert!(Plan::read(&["--engine", "redis-everysec", "--faults", "power-cut,full"]).is_ok());
     }
 
     #[test]
@@ -214,6 +273,13 @@ mod tests {
             assert!(Plan::read(&options).is_err(), "{options:?}");
         }
         assert!(Plan::read(&["--engine", "fallback", "--faults", "kill"]).is_err(), "it has its own");
+    }
+
+    #[test]
+    fn a_run_on_redis_tells_of_its_two_sisters_and_no_other_does() {
+        let sisters = |engine| Plan::read(&["--engine", engine]).unwrap().sisters();
+        assert!(sisters("redis").contains("redis-everysec") && sisters("redis").contains("fallback"));
+        assert_eq!(sisters("postgres"), "");
     }
 
     #[test]

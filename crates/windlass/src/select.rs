@@ -24,8 +24,40 @@ pub const CHECK_TIMEOUTS: (Duration, Duration) = (Duration::from_millis(50), Dur
 /// The spill must be made for it: [`MemoryEngine::for_spill`](crate::MemoryEngine::for_spill) or
 /// `SqliteOptions::for_spill`.
 pub async fn from_env(spill: Arc<dyn Spill>) -> Result<Arc<dyn Engine>, EngineError> {
-    match wish(|name| std::env::var(name).ok())? {
-        Some(wish) => with_redis(wish, spill).await,
+    choose(variable, spill, Settings::default()).await
+}
+
+/// The same, with settings of your own for Redis and for falling back. How long a check may take is what
+/// `REDIS_HEALTH_CHECK_TIMEOUT` says; if it says nothing, what these settings say.
+#[cfg(all(feature = "redis", feature = "fallback"))]
+pub async fn from_env_with(
+    spill: Arc<dyn Spill>,
+    redis: windlass_engines::redis::RedisOptions,
+    fallback: windlass_engines::fallback::FallbackOptions,
+) -> Result<Arc<dyn Engine>, EngineError> {
+    choose(variable, spill, Settings { redis, fallback }).await
+}
+
+/// What a program may say beside the environment.
+#[derive(Default)]
+struct Settings {
+    #[cfg(all(feature = "redis", feature = "fallback"))]
+    redis: windlass_engines::redis::RedisOptions,
+    #[cfg(all(feature = "redis", feature = "fallback"))]
+    fallback: windlass_engines::fallback::FallbackOptions,
+}
+
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
+async fn choose(
+    variable: impl Fn(&str) -> Option<String>,
+    spill: Arc<dyn Spill>,
+    settings: Settings,
+) -> Result<Arc<dyn Engine>, EngineError> {
+    match wish(variable)? {
+        Some(wish) => with_redis(wish, spill, settings).await,
         None => Ok(spill),
     }
 }
@@ -66,17 +98,21 @@ fn wish(variable: impl Fn(&str) -> Option<String>) -> Result<Option<Wish>, Engin
 }
 
 #[cfg(all(feature = "redis", feature = "fallback"))]
-async fn with_redis(wish: Wish, spill: Arc<dyn Spill>) -> Result<Arc<dyn Engine>, EngineError> {
-    use windlass_engines::fallback::{Connect, FallbackEngine, FallbackOptions};
-    use windlass_engines::redis::{RedisEngine, RedisOptions};
+async fn with_redis(
+    wish: Wish,
+    spill: Arc<dyn Spill>,
+    settings: Settings,
+) -> Result<Arc<dyn Engine>, EngineError> {
+    use windlass_engines::fallback::{Connect, FallbackEngine};
+    use windlass_engines::redis::RedisEngine;
 
-    let mut options = FallbackOptions::default();
+    let Settings { redis, fallback: mut options } = settings;
     options.check_timeout = wish.check_timeout.unwrap_or(options.check_timeout);
     let url: Arc<str> = wish.url.into();
     let connect: Connect = Arc::new(move || {
-        let url = Arc::clone(&url);
+        let (url, redis) = (Arc::clone(&url), redis.clone());
         Box::pin(async move {
-            let engine = RedisEngine::connect(&url, RedisOptions::default()).await?;
+            let engine = RedisEngine::connect(&url, redis).await?;
             Ok(Arc::new(engine) as Arc<dyn Engine>)
         })
     });
@@ -85,7 +121,7 @@ async fn with_redis(wish: Wish, spill: Arc<dyn Spill>) -> Result<Arc<dyn Engine>
 
 #[cfg(not(all(feature = "redis", feature = "fallback")))]
 #[allow(clippy::unused_async, reason = "with Redis it has to wait")]
-async fn with_redis(_: Wish, spill: Arc<dyn Spill>) -> Result<Arc<dyn Engine>, EngineError> {
+async fn with_redis(_: Wish, spill: Arc<dyn Spill>, _: Settings) -> Result<Arc<dyn Engine>, EngineError> {
     tracing::warn!(
         engine = spill.info().name,
         "Redis is asked for, but this program was built without it (features `redis` and `fallback`); using the fall-back"
@@ -98,8 +134,12 @@ mod tests {
     use super::*;
 
     fn wished(variables: &[(&str, &str)]) -> Result<Option<Wish>, EngineError> {
+        wish(environment(variables))
+    }
+
+    fn environment(variables: &[(&str, &str)]) -> impl Fn(&str) -> Option<String> {
         let find = |name: &str| variables.iter().find(|(known, _)| *known == name);
-        wish(|name| find(name).map(|(_, text)| (*text).to_owned()))
+        move |name| find(name).map(|(_, text)| (*text).to_owned())
     }
 
     #[test]
@@ -133,5 +173,102 @@ mod tests {
         let engine = from_env(Arc::new(crate::MemoryEngine::for_spill())).await;
         // The environment of a test run says nothing of it.
         assert_eq!(engine.unwrap().info().name, "memory");
+    }
+
+    #[cfg(all(feature = "redis", feature = "fallback"))]
+    #[tokio::test(flavor = "multi_thread")]
+    async fn with_redis_on_the_engine_is_redis_as_the_program_set_it_and_falls_back_when_it_goes() {
+        use windlass_engines::fallback::FallbackOptions;
+        use windlass_engines::redis::{RedisEngine, RedisOptions};
+
+        let start = || windlass_servers::redis::Server::start(&windlass_servers::redis::Options::default());
+        let mut server = tokio::task::block_in_place(start).unwrap();
+        let url = server.url();
+        let on = [("USE_REDIS_QUEUE", "1"), ("REDIS_URL", &*url), ("REDIS_HEALTH_CHECK_TIMEOUT", "0.5")];
+        let redis = RedisOptions { namespace: "mine".to_owned(), ..RedisOptions::default() };
+        let settings = Settings { redis: redis.clone(), fallback: FallbackOptions::default() };
+        let spill = || Arc::new(crate::MemoryEngine::for_spill());
+        let engine = choose(environment(&on), spill(), settings).await.unwrap();
+        let queues = vec![crate::QueueSpec::new("ours".parse().unwrap())];
+        let declaration = windlass_core::engine::Declaration { queues, types: Vec::new() };
+        engine.declare(declaration).await.unwrap();
+        let direct = RedisEngine::connect(&url, redis).await.unwrap();
+        let seen = windlass_core::engine::Admin::queues(&direct).await.unwrap();
+        assert_eq!(seen[0].spec.name.as_str(), "ours", "it is in the namespace that the program chose");
+        tokio::task::block_in_place(|| server.kill()).unwrap();
+        let engine = choose(environment(&on), spill(), Settings::default()).await.unwrap();
+        let status = engine.fallback().await.unwrap().expect("it can fall back");
+        assert_eq!((status.primary, status.active), ("redis", "memory"));
+    }
+
+    /// Runs in the build that has memory alone, which `cargo xtask ci` tests.
+    #[cfg(not(all(feature = "redis", feature = "fallback")))]
+    #[tokio::test]
+    async fn a_program_built_without_redis_that_is_asked_for_it_warns_and_uses_the_spill() {
+        let warned = warnings::heard();
+        let engine = choose(
+            environment(&[("USE_REDIS_QUEUE", "true")]),
+            Arc::new(crate::MemoryEngine::for_spill()),
+            Settings::default(),
+        );
+        assert_eq!(engine.await.unwrap().info().name, "memory");
+        assert!(warned.all().iter().any(|text| text.contains("built without it")), "{:?}", warned.all());
+    }
+
+    /// What this thread logs as a warning.
+    #[cfg(not(all(feature = "redis", feature = "fallback")))]
+    mod warnings {
+        use std::fmt;
+        use std::sync::{Arc, Mutex, PoisonError};
+
+        use tracing::field::{Field, Visit};
+        use tracing::span::{Attributes, Id, Record};
+        use tracing::subscriber::DefaultGuard;
+        use tracing::{Event, Level, Metadata, Subscriber};
+
+        pub(super) struct Warned {
+            texts: Arc<Mutex<Vec<String>>>,
+            _until: DefaultGuard,
+        }
+
+        impl Warned {
+            pub(super) fn all(&self) -> Vec<String> {
+                self.texts.lock().unwrap_or_else(PoisonError::into_inner).clone()
+            }
+        }
+
+        pub(super) fn heard() -> Warned {
+            let texts = Arc::default();
+            let until = tracing::subscriber::set_default(Listener(Arc::clone(&texts)));
+            Warned { texts, _until: until }
+        }
+
+        struct Listener(Arc<Mutex<Vec<String>>>);
+
+        impl Subscriber for Listener {
+            fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+                *metadata.level() == Level::WARN
+            }
+            fn event(&self, event: &Event<'_>) {
+                event.record(&mut Line(&self.0));
+            }
+            fn new_span(&self, _: &Attributes<'_>) -> Id {
+                Id::from_u64(1)
+            }
+            fn record(&self, _: &Id, _: &Record<'_>) {}
+            fn record_follows_from(&self, _: &Id, _: &Id) {}
+            fn enter(&self, _: &Id) {}
+            fn exit(&self, _: &Id) {}
+        }
+
+        struct Line<'a>(&'a Mutex<Vec<String>>);
+
+        impl Visit for Line<'_> {
+            fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+                if field.name() == "message" {
+                    self.0.lock().unwrap_or_else(PoisonError::into_inner).push(format!("{value:?}"));
+                }
+            }
+        }
     }
 }

@@ -11,8 +11,10 @@ use tokio::task::JoinSet;
 use windlass_conformance::history::{Entry, Event, History, Uid, dump};
 use windlass_core::engine::{Engine, RescueRequest};
 use windlass_core::enqueue::NewJob;
+use windlass_core::key::KeyClaim;
 use windlass_core::lease_watch::LeaseWatch;
 use windlass_core::limits::CRASHES_MAX;
+use windlass_core::names::Key;
 use windlass_core::payload::Payload;
 
 pub(crate) mod words;
@@ -36,6 +38,8 @@ pub(crate) struct Crew {
     pub(crate) book: Arc<Book>,
     /// So long a worker works on what one claim brought.
     pub(crate) lasts: Duration,
+    /// Whether one of three jobs has a key, its own.
+    pub(crate) has_keys: bool,
     lease: Duration,
     stop_producing: Arc<AtomicBool>,
     stop_working: Arc<AtomicBool>,
@@ -54,6 +58,7 @@ impl Crew {
         Self {
             book: Arc::new(book),
             lasts: Duration::ZERO,
+            has_keys: false,
             lease,
             stop_producing: Arc::default(),
             stop_working: Arc::default(),
@@ -67,12 +72,15 @@ impl Crew {
     pub(crate) fn producer(&mut self, engine: Arc<dyn Engine>, pace: Duration) {
         let book = Arc::clone(&self.book);
         let (stop, put_in, name) = (Arc::clone(&self.stop_producing), self.put_in.clone(), bits());
+        let has_keys = self.has_keys;
         self.producers.spawn(async move {
             for n in 0_u64.. {
                 if stop.load(Ordering::SeqCst) {
                     return;
                 }
-                put_in_and_note(&*engine, &book, Uid(format!("{name:x}/{n}"))).await;
+                let uid = Uid(format!("{name:x}/{n}"));
+                let key = (has_keys && n % 3 == 0).then(|| KeyClaim::new(Key::parse(&uid.0).unwrap()));
+                put_in_and_note(&*engine, &book, uid, key).await;
                 put_in.send_modify(|count| *count += 1);
                 // may sleep: this is the pace at which jobs come in.
                 tokio::time::sleep(pace).await;
@@ -166,12 +174,12 @@ async fn drain(engine: &dyn Engine) {
     }
 }
 
-async fn put_in_and_note(engine: &dyn Engine, book: &Book, uid: Uid) {
+async fn put_in_and_note(engine: &dyn Engine, book: &Book, uid: Uid, key: Option<KeyClaim>) {
     book.note(Event::Invoke { uid: uid.clone(), due: None });
-    let job = NewJob::new(kind(), Payload::encode(&uid).unwrap());
+    let job = NewJob { key, ..NewJob::new(kind(), Payload::encode(&uid).unwrap()) };
     match enqueue_surely(engine, request(vec![job])).await {
         Ok(answers) => {
-            let job = answers[0].job().expect("plain jobs are taken");
+            let job = answers[0].job().expect("jobs are taken, and nobody else has their keys");
             book.note(Event::Acknowledged { uid, job });
         }
         Err(_) => book.note(Event::Refused { uid }),

@@ -3,7 +3,7 @@
 use windlass_core::engine::{Admin, Engine};
 use windlass_core::job::Phase;
 
-use crate::place::{Place, claim_request, claimed, request, server};
+use crate::place::{Place, claim_request, claimed, once_it_is_back, request, server};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_engine_goes_on_by_itself_after_its_server_came_back() {
@@ -15,13 +15,8 @@ async fn an_engine_goes_on_by_itself_after_its_server_came_back() {
     let error = engine.enqueue(request(1)).await.unwrap_err();
     assert!(error.is_passing(), "{error:?}");
     tokio::task::block_in_place(|| server.restart().unwrap());
-    let claimed = loop {
-        // For a moment calls are told that nobody was there.
-        if let Ok(answer) = engine.claim(claim_request(10)).await {
-            break claimed(answer);
-        }
-        tokio::task::yield_now().await;
-    };
+    let request = claim_request(10);
+    let claimed = claimed(once_it_is_back(async || engine.claim(request.clone()).await).await);
     assert_eq!(claimed.iter().map(|claimed| claimed.job.id).collect::<Vec<_>>(), ids);
     assert_eq!(engine.job(ids[0]).await.unwrap().unwrap().phase(), Phase::Running);
 }

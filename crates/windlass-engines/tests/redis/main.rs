@@ -6,6 +6,7 @@
 #[path = "../crew/words.rs"]
 mod words;
 mod place;
+mod alarms;
 mod opening;
 mod lost_answers;
 mod killed_server;

@@ -4,8 +4,7 @@ use windlass_core::engine::{Admin, Durability, Engine};
 use windlass_core::error::EngineError;
 use windlass_engines::redis::{RedisEngine, RedisOptions};
 
-use crate::other_store::once_it_is_back;
-use crate::place::{Place, ask, claim, enqueue, server};
+use crate::place::{Place, ask, claim, enqueue, once_it_is_back, server};
 
 async fn refusal(place: &Place, options: RedisOptions) -> EngineError {
     RedisEngine::connect(&place.url, options).await.expect_err("it is refused")

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 use windlass_core::claim::{ClaimAnswer, ClaimRequest};
 use windlass_core::engine::{Admin, Declaration, Engine};
@@ -16,12 +17,15 @@ use windlass_core::worker::{Beat, Heartbeat, WorkerId};
 use windlass_engines::redis::RedisEngine;
 use windlass_servers::redis::Server;
 
+use crate::alarms;
 use crate::place::{
-    Place, WORKER, ask, card, claim, claim_request, claimed, enqueue, queue, request, server, success,
+    PATIENCE, Place, WORKER, ask, card, claim, claim_request, claimed, enqueue, once_it_is_back, queue,
+    request, server, success,
 };
 
 #[tokio::test]
-async fn a_store_that_was_emptied_is_noticed_and_gets_queues_and_types_again() {
+async fn a_store_that_was_emptied_raises_an_alarm_and_gets_queues_and_types_again() {
+    alarms::listen();
     let server = server(&[]);
     let place = Place::on(server.url());
     let engine = place.ready().await;
@@ -30,12 +34,19 @@ async fn a_store_that_was_emptied_is_noticed_and_gets_queues_and_types_again() {
     ask::<()>(&server.url(), &["FLUSHALL"]);
     let answers = engine.enqueue(request(1)).await.unwrap();
     assert!(answers[0].job().is_ok(), "queues and types are there again: {answers:?}");
+    assert_one_alarm(&place, "the store is another one than was opened");
     assert_eq!(engine.queues().await.unwrap()[0].counts.ready, 1, "what was there is gone, and not counted");
     let lease = card(WORKER).lease;
     assert_eq!(engine.extend(Heartbeat { worker: WORKER, lease }).await.unwrap(), Beat::Dead);
     assert!(matches!(engine.claim(claim_request(5)).await.unwrap(), ClaimAnswer::WorkerDead));
     assert_eq!(engine.settle(vec![success(held)]).await.unwrap(), [Settled::ClaimLost]);
     engine.register(card(WorkerId::from_random(7))).await.unwrap();
+}
+
+/// Whoever watches the log learns of it, once.
+fn assert_one_alarm(place: &Place, words: &str) {
+    let raised = alarms::about(&place.namespace);
+    assert!(matches!(&raised[..], [one] if one.contains(words)), "{raised:?}");
 }
 
 #[tokio::test]
@@ -69,12 +80,7 @@ async fn a_replica_that_takes_over_has_what_reached_it() {
     primary.kill().unwrap();
     ask::<()>(&replica.url(), &["REPLICAOF", "NO", "ONE"]);
     let end = success(first);
-    let settled = loop {
-        if let Ok(settled) = engine.settle(vec![end.clone()]).await {
-            break settled;
-        }
-        tokio::task::yield_now().await;
-    };
+    let settled = once_it_is_back(async || engine.settle(vec![end.clone()]).await).await;
     assert_eq!(settled, [Settled::Applied], "the claim moved with the data");
     let rest: Vec<_> = claim(&engine, 5).await.iter().map(|claimed| claimed.job.id).collect();
     assert_eq!(rest, ids[1..]);
@@ -125,7 +131,9 @@ async fn nobody_is_refused_while_an_emptied_store_gets_queues_and_types_again() 
         let url = server.url();
         tokio::task::spawn_blocking(move || ask::<()>(&url, &["FLUSHALL"])).await.unwrap();
         // Once it holds jobs again, its queues and types are there.
+        let start = Instant::now();
         while engine.queues().await.unwrap().first().is_none_or(|queue| queue.counts.ready == 0) {
+            assert!(start.elapsed() < PATIENCE, "expected somebody to put a job in");
             tokio::task::yield_now().await;
         }
     }
@@ -162,19 +170,9 @@ fn later() -> TypeName {
     TypeName::parse("later").unwrap()
 }
 
-/// Asks until the engine has found its server again.
-pub(crate) async fn once_it_is_back<T>(mut call: impl AsyncFnMut() -> Result<T, EngineError>) -> T {
-    loop {
-        match call().await {
-            Ok(answer) => return answer,
-            Err(error) => assert!(error.is_passing(), "{error:?}"),
-        }
-        tokio::task::yield_now().await;
-    }
-}
-
 #[tokio::test(flavor = "multi_thread")]
-async fn a_store_that_comes_back_older_is_noticed_by_the_numbers_of_jobs_and_gives_none_again() {
+async fn a_store_that_comes_back_older_raises_an_alarm_by_the_numbers_of_jobs_and_gives_none_again() {
+    alarms::listen();
     let mut server = server(&[("appendonly", "no")]);
     let place = Place::on(server.url());
     let engine = place.ready().await;
@@ -183,6 +181,7 @@ async fn a_store_that_comes_back_older_is_noticed_by_the_numbers_of_jobs_and_giv
     let request = EnqueueRequest { jobs, ..request(0) };
     let answers = once_it_is_back(async || engine.enqueue(request.clone()).await).await;
     let id = answers[0].job().expect("the type that the snapshot does not know is declared again");
+    assert_one_alarm(&place, "the store came back older than it was");
     assert!(id > last, "{id:?} was given before, up to {last:?}");
     assert!(matches!(engine.claim(claim_request(5)).await.unwrap(), ClaimAnswer::WorkerDead));
     let other = WorkerId::from_random(7);

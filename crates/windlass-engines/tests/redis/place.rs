@@ -1,11 +1,12 @@
 //! A namespace on some server, and short verbs.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use redis::FromRedisValue;
 use windlass_core::claim::{ClaimAnswer, ClaimRequest, Claimed};
 use windlass_core::engine::Engine;
 use windlass_core::enqueue::{EnqueueRequest, NewJob};
+use windlass_core::error::EngineError;
 use windlass_core::job::JobId;
 use windlass_core::payload::Payload;
 use windlass_core::settle::{AttemptReport, Settlement, Transition};
@@ -107,4 +108,30 @@ pub(crate) fn claimed(answer: ClaimAnswer) -> Vec<Claimed> {
 
 pub(crate) fn success(claimed: Claimed) -> Settlement {
     claimed.settled(Transition::Succeed { result: None }, AttemptReport::default())
+}
+
+/// Nothing that is waited for takes this long, on whatever machine.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Asks until the engine has found its server again. For a moment calls are told that nobody was there; an error that does
+/// not pass is told at once.
+pub(crate) async fn once_it_is_back<T>(mut call: impl AsyncFnMut() -> Result<T, EngineError>) -> T {
+    let start = Instant::now();
+    loop {
+        match call().await {
+            Ok(answer) => return answer,
+            Err(error) => {
+                assert!(error.is_passing(), "{error:?}");
+                assert!(start.elapsed() < PATIENCE, "expected an answer within {PATIENCE:?}, got {error:?}");
+            }
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+/// The first number of a server's version. What differs by it is asserted for each.
+pub(crate) fn generation(url: &str) -> u32 {
+    let info: String = ask(url, &["INFO", "server"]);
+    let version = info.lines().find_map(|line| line.strip_prefix("redis_version:")).unwrap();
+    version.split('.').next().unwrap().parse().unwrap()
 }

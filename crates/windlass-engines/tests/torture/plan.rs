@@ -21,12 +21,18 @@ pub(crate) enum Fault {
     FreezeWorker,
     /// The server stands still, and goes on.
     FreezeStore,
+    /// The server forgets the scripts that it was sent. Only for Redis.
+    ScriptFlush,
+    /// The server has no memory left for a second, and gets some. Only for Redis.
+    Full,
 }
 
 impl Fault {
     /// Those that every store must survive.
     pub(crate) const ALL: [Self; 6] =
         [Self::Kill, Self::Restart, Self::Cut, Self::Swallow, Self::FreezeWorker, Self::FreezeStore];
+    /// Those that strike Redis alone, beside the others.
+    pub(crate) const REDIS: [Self; 2] = [Self::ScriptFlush, Self::Full];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -37,6 +43,8 @@ impl Fault {
             Self::Swallow => "swallow",
             Self::FreezeWorker => "freeze-worker",
             Self::FreezeStore => "freeze-store",
+            Self::ScriptFlush => "script-flush",
+            Self::Full => "full",
         }
     }
 }

@@ -25,7 +25,12 @@ async fn faults_in_turn_lose_nothing_and_end_nothing_twice() {
     if work_if_asked(async |url, namespace| open(&url, options(&namespace)).await).await {
         return;
     }
-    strike(Plan::asked_for(&Fault::ALL)).await;
+    strike(Plan::asked_for(&[&Fault::ALL[..], &Fault::REDIS].concat())).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_forgets_scripts_and_runs_out_of_memory_loses_nothing_and_ends_nothing_twice() {
+    strike(Plan::short(&Fault::REDIS)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -59,6 +64,10 @@ impl Redis {
 
     fn url(&self) -> String {
         self.proxy.url(&self.server.url())
+    }
+
+    fn connection(&self) -> redis::Connection {
+        redis::Client::open(self.server.url()).unwrap().get_connection().unwrap()
     }
 }
 
@@ -110,8 +119,17 @@ impl Store for Redis {
         self.server.thaw()
     }
 
+    fn forget_scripts(&self) {
+        redis::cmd("SCRIPT").arg("FLUSH").query(&mut self.connection()).unwrap()
+    }
+
+    fn set_full(&self, full: bool) {
+        let most = if full { "100kb" } else { "0" };
+        redis::cmd("CONFIG").arg(&["SET", "maxmemory", most]).query(&mut self.connection()).unwrap()
+    }
+
     fn held_by(&self, worker: WorkerId) -> Vec<JobId> {
-        let mut connection = redis::Client::open(self.server.url()).unwrap().get_connection().unwrap();
+        let mut connection = self.connection();
         let held = [format!("{{{NAMESPACE}}}:held:").as_bytes(), &worker.to_bytes()].concat();
         let ids: Vec<String> = redis::cmd("SMEMBERS").arg(held).query(&mut connection).unwrap();
         ids.iter().map(|id| JobId(id.parse().expect("a number"))).collect()

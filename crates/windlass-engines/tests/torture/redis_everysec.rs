@@ -21,7 +21,7 @@ async fn faults_in_turn_lose_nothing_older_than_two_seconds() {
     if work_if_asked(async |url, namespace| open(&url, options(&namespace)).await).await {
         return;
     }
-    let all = [&Fault::ALL[..], &[Fault::PowerCut]].concat();
+    let all = [&Fault::ALL[..], &Fault::REDIS, &[Fault::PowerCut]].concat();
     strike(Plan::asked_for(&all)).await;
 }
 

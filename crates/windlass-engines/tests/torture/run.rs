@@ -48,6 +48,7 @@ impl Torture {
         let engine = store.direct().await;
         engine.declare(declaration()).await.unwrap();
         let mut crew = Crew::new(plan.lease);
+        crew.has_keys = true;
         let engines = store.engines().await;
         let workers = engines.len() + PROCESSES;
         for engine in engines {

@@ -49,6 +49,16 @@ pub(crate) trait Store: Send + Sync {
     /// Lets it go on.
     fn thaw(&self) -> Result<(), Error>;
 
+    /// Makes the server forget the scripts that it knows.
+    fn forget_scripts(&self) {
+        unreachable!("a store that is struck so knows scripts");
+    }
+
+    /// Makes the server's memory full, or gives it some again.
+    fn set_full(&self, _full: bool) {
+        unreachable!("a store that is struck so has a limit");
+    }
+
     /// The jobs that a worker holds, dead or alive.
     fn held_by(&self, worker: WorkerId) -> Vec<JobId>;
 

@@ -6,12 +6,16 @@ use std::time::{Duration, Instant};
 
 use windlass_conformance::history::FaultKind;
 use windlass_core::admin::AttemptEnding;
+use windlass_core::enqueue::NewJob;
+use windlass_core::error::EngineError;
 use windlass_core::job::JobId;
+use windlass_core::payload::Payload;
 use windlass_core::worker::{WorkerId, WorkerSighting};
 use windlass_servers::Error;
 use windlass_servers::proxy::Proxy;
 
-use crate::crew::surely::at_last;
+use crate::crew::surely::{after, at_last};
+use crate::crew::words::{kind, request};
 use crate::plan::Fault;
 use crate::run::Torture;
 use crate::store::Store;
@@ -24,6 +28,8 @@ const LOST_MIN: u64 = 400;
 /// When a server is back, it is not over yet. A worker that could show no sign of life meanwhile may be declared dead now, and
 /// what was claimed before somebody noticed that the store forgot something is given back.
 const AFTERMATH: Duration = Duration::from_secs(1);
+/// A store without memory gets some after so long.
+const FULL_FOR: Duration = Duration::from_secs(1);
 
 impl Torture {
     pub(crate) async fn strike(&mut self, fault: Fault) {
@@ -36,6 +42,8 @@ impl Torture {
             Fault::Swallow => self.unrest(FaultKind::LostAnswer, swallow).await,
             Fault::FreezeWorker => self.freeze_worker().await,
             Fault::FreezeStore => self.freeze_store().await,
+            Fault::ScriptFlush => self.flush_scripts().await,
+            Fault::Full => self.fill().await,
         }
     }
 
@@ -66,6 +74,40 @@ impl Torture {
         }
         self.store.proxy().cut_after_answers(usize::MAX);
         self.crew.book.note_fault(kind, None, from);
+    }
+
+    /// Again and again. It is no excuse for anything: whoever is told that a script is unknown sends it again.
+    async fn flush_scripts(&mut self) {
+        let start = Instant::now();
+        while start.elapsed() < self.plan.unrest {
+            tokio::task::block_in_place(|| self.store.forget_scripts());
+            // may sleep: between two faults something must happen.
+            tokio::time::sleep(Duration::from_millis(self.dice.u64(5..50))).await;
+        }
+    }
+
+    /// New jobs are refused meanwhile with a typed error, and on servers whose scripts cannot go on so is all the rest.
+    async fn fill(&mut self) {
+        let from = self.crew.book.now();
+        tokio::task::block_in_place(|| self.store.set_full(true));
+        self.is_told_that_it_is_full().await;
+        // may sleep: so long is the store full.
+        tokio::time::sleep(FULL_FOR).await;
+        tokio::task::block_in_place(|| self.store.set_full(false));
+        let back = self.crew.book.now();
+        self.crew.book.note_fault_until(FaultKind::FailedCall, None, from, back.plus(AFTERMATH));
+    }
+
+    /// The first call may be the one that finds a connection broken by an earlier fault.
+    async fn is_told_that_it_is_full(&self) {
+        let request = request(vec![NewJob::new(kind(), Payload::default())]);
+        loop {
+            match self.engine.enqueue(request.clone()).await {
+                Err(EngineError::Full { .. }) => return,
+                Err(error) => after(&error).await,
+                Ok(answers) => panic!("expected a full store, got {answers:?}"),
+            }
+        }
     }
 
     /// Stops a process that holds jobs until they were taken back, and wakes it. What it tells of them then is in the

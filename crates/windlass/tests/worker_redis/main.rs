@@ -23,6 +23,10 @@ mod limits;
 mod many_probers;
 #[path = "../worker/running.rs"]
 mod running;
+mod struck;
+#[path = "../worker/faults.rs"]
+mod faults;
+mod idle;
 mod other_processes;
 mod left_behind;
 mod forgetful_store;

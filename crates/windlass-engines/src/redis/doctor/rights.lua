@@ -1,4 +1,5 @@
 -- rights: which commands a user lacks on the keys and channels of a namespace. Changes nothing. Needs Redis 7.
+-- keys layout, and what lanes begin with
 -- KEYS[1] what all names of keys begin with   KEYS[2] the same for ready lanes   KEYS[3] for scheduled lanes: whoever lacks the
 -- rights to them may not even ask
 -- ARGV commands

@@ -1,4 +1,5 @@
 -- attempts: the attempts of one job that ended, and its state, which tells of the last one.
+-- keys attempts:
 -- ARGV id
 -- answers its state, its notes, and a line of JSON for each attempt; or nothing
 local job = load(arg())

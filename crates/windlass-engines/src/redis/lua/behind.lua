@@ -1,4 +1,5 @@
 -- behind: the oldest jobs behind a gate.
+-- keys gate:
 -- ARGV gate, at most so many
 -- answers ids
 local gate, limit = arg(), number_arg()

@@ -1,4 +1,5 @@
 -- breakers: all breakers that processes share.
+-- keys breakers
 -- ARGV at most so many
 -- answers for each its name, its version and what is known of it, one behind the other
 local limit = number_arg()

@@ -1,4 +1,5 @@
 -- cancel: cancels a waiting job, or asks a running one to stop.
+-- keys stops, stops:
 -- ARGV id, why
 -- answers 'cancelled', 'requested' and its token, the stage of a job that has ended, or '' if there is none
 local id, why = arg(), arg()

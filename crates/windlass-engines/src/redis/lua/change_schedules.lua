@@ -1,4 +1,5 @@
 -- change_schedules: what schedules become, each only if it still has the version that was read, and their jobs with them.
+-- keys agenda, schedule_names, schedules
 -- ARGV queues with a limit, as in parts/putting.lua; how many schedules are kept at the most; number of changes, for each:
 --      name; the version that was read, 0 for none; record, or '' to remove it; when to look at it, or '' for never;
 --      what core says by the stage of the last job, four letters for one that waits, runs, is dead, has ended: p put the jobs in,

@@ -1,6 +1,8 @@
 -- declare: writes queues and types, which the caller has checked against the catalogue of this version.
+-- keys kinds, layout, queues, types
 -- ARGV number of queues, then name and spec of each; number of types, then name, queue, days of retention, whether results
 --      are kept (0 or 1) and spec of each
+-- answers nothing but the time, which comes with every answer
 local queues, types, names = {}, {}, {}
 for i = 1, number_arg() * 2 do
   queues[i] = arg()

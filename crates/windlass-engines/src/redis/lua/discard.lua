@@ -1,4 +1,5 @@
 -- discard: deletes a dead letter.
+-- keys dead:
 -- ARGV id
 -- answers 'done', 'unchanged' if it is no dead letter, or '' if there is no such job
 local job = load(arg())

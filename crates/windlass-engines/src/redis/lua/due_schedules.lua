@@ -1,4 +1,5 @@
 -- due_schedules: schedules that somebody has to look at, longest due first.
+-- keys agenda
 -- ARGV at most so many
 -- answers as schedules_named.lua
 local limit = number_arg()

@@ -1,4 +1,5 @@
 -- enqueue: stores new jobs, each by itself, and a receipt with their answers. A repeat is answered from the receipt.
+-- keys answers, receipts
 -- ARGV request id, for how long a receipt is good;
 --      queues with a limit, and number of jobs, for each: all as in parts/putting.lua
 -- answers one line for each job: n new, k kept, r replaced, v revived, each with the id, or x and the refusal; new jobs in

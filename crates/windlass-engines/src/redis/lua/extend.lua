@@ -1,5 +1,6 @@
 -- extend: extends a worker's lease, tells which of its jobs were asked to stop, and counts who else is heard. All heartbeats are counted:
 -- whoever remembers more of them than a store does knows that it came back older than it was.
+-- keys layout, stops:, worker:
 -- ARGV worker, its lease in microseconds, what its own clock shows in microseconds, or -1
 -- answers {'1', ids and tokens in turn (of some, if very many were asked to stop), how many heartbeats there were, its duties (a line
 --         each), for each set of duties that others have: the duties, how many they are, how many of them stand before it}, or

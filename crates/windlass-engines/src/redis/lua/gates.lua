@@ -1,4 +1,5 @@
 -- gates: gates that somebody waits behind, by name. Suspects wait behind none of them: they have lanes.
+-- keys gates
 -- ARGV after this one, or '' for the first; at most so many
 -- answers gates
 local after, limit = arg(), number_arg()

@@ -1,4 +1,5 @@
 -- head_of: the job of a series that is out.
+-- keys series
 -- ARGV the gate of the series
 -- answers its id, or ''
 local id = redis.call('HGET', key('series'), arg())

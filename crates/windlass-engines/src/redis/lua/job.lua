@@ -1,4 +1,5 @@
 -- job: one job, wherever it is.
+-- keys those of its parts
 -- ARGV id
 -- answers its state, body and notes, or nothing
 local id = arg()

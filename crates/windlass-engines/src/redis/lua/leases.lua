@@ -1,4 +1,5 @@
 -- leases: all leases.
+-- keys leases
 -- ARGV at most so many
 -- answers for each its duty, fence, term, holder or '-', since when, heartbeat, expiry, takeovers, whether its holder was asked
 --         to give way, and metadata, one behind the other

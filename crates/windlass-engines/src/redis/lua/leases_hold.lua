@@ -1,4 +1,5 @@
 -- leases_hold: which of these terms still hold.
+-- keys those of its parts
 -- ARGV number of leases, for each: duty, fence, term
 -- answers for each '1' or ''
 local answers = {}

@@ -1,4 +1,5 @@
 -- list: looks at a stretch of jobs, newest first, for those in certain stages and of certain types.
+-- keys sequence
 -- ARGV from this number downwards, how many numbers to look at, at most so many jobs; stages as letters; '' for all types,
 --      or types with a comma before and behind each
 -- answers the next number to look from, and of each job its id, state, body and notes

@@ -1,4 +1,5 @@
 -- list_dead: dead letters of some types, newest first. They are found where they lie, however many other jobs there are.
+-- keys dead:
 -- ARGV from this number downwards, at most so many jobs, number of types, types
 -- answers the next number to look from (0 if there are no more), and of each job its id, state, body and notes
 local from, limit = number_arg(), number_arg()

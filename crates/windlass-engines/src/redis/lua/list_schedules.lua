@@ -1,4 +1,5 @@
 -- list_schedules: a page of schedules by name.
+-- keys schedule_names
 -- ARGV after this one, or '' for the first, at most so many
 -- answers as schedules_named.lua
 local after, limit = arg(), number_arg()

@@ -1,4 +1,5 @@
 -- open: makes the layout of a namespace, or reads it. Runs without the parts that other scripts begin with.
+-- keys layout, sequence
 -- KEYS[1] what all names of keys begin with   KEYS[2] the same for ready lanes   KEYS[3] for scheduled lanes
 -- ARGV[1] the layout's version   ARGV[2] a random mark, the store's incarnation if this is its first opening
 -- ARGV[3] the last number of a job that the caller knows, or 0   ARGV[4] the layout's version once there was a series

@@ -1,4 +1,5 @@
 -- open_gate: lets the oldest jobs through a gate, at most so many.
+-- keys gate:
 -- ARGV gate, at most so many
 -- answers how many went through, and '1' if there are more behind it
 local gate, limit = arg(), number_arg()

@@ -1,4 +1,5 @@
 -- outlook: what lies ahead in these queues for these types.
+-- keys those of its parts
 -- ARGV number of queues, then each as parts/lanes.lua says
 -- answers for each queue whether more is due, when the next falls due and whether a suspect is due
 local outlooks = {}

@@ -1,4 +1,5 @@
 -- pause: stops claims from a queue.
+-- keys pauses, queues
 -- ARGV queue, how long in microseconds or '', reason with an r before it or ''
 -- answers 'done', 'unchanged' if it is paused just so, or '' if there is no such queue
 local queue, lasting, reason = arg(), arg(), arg()

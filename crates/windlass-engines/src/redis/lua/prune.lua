@@ -1,4 +1,5 @@
 -- prune: deletes what is past its time, at most so many of each kind.
+-- keys answers, ended, graves, held:, lapsing, receipts, spent, stops:, tokens, traces, worker:
 -- ARGV at most so many; for how long receipts, spent tokens and traces are kept; for how long the graves of workers are
 -- answers how many were deleted, and '1' if there is more to do
 local limit, old, old_graves = number_arg(), digits(NOW - number_arg()), digits(NOW - number_arg())

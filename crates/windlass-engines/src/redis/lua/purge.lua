@@ -1,4 +1,5 @@
 -- purge: cancels waiting jobs of some types, at most so many.
+-- keys parked:
 -- ARGV at most so many, why, number of types, types
 -- answers how many were cancelled, and '1' if there is more to do
 local limit, why = number_arg(), arg()

@@ -1,4 +1,5 @@
 -- queues: how many jobs of each type are where. Nothing is counted one by one.
+-- keys counts, dead:, parked:
 -- ARGV number of types, types
 -- answers for each: enqueued, succeeded, retried, dead, cancelled; ready, scheduled, suspects, parked, dead letters; and
 --         when the oldest of its jobs falls due

@@ -1,4 +1,5 @@
 -- receipt: the answers of an earlier enqueue, if its receipt is still good.
+-- keys answers, receipts
 -- ARGV request id, for how long a receipt is good
 -- answers as enqueue does, or nothing
 local request, oldest_good = arg(), NOW - number_arg()

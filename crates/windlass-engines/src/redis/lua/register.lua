@@ -1,4 +1,5 @@
 -- register: lets a worker in, and lets through what waited for its handlers.
+-- keys layout, worker:, workers
 -- ARGV worker, its lease in microseconds, its card as JSON, its queues, its types and its duties (a line each), its place,
 --      number of gates, gates
 -- answers {'1', '1' if more jobs may wait for its handlers, or ''}, or {''} if the worker is known already

@@ -1,4 +1,5 @@
 -- release_leases: gives leases back, each only by the term that was the last to hold it, and tells whoever waits for them.
+-- keys those of its parts
 -- ARGV number of leases, for each: duty, term, metadata or '' to keep them
 -- answers for each 'freed', 'free' if it was given back before, or 'lost'
 local answers = {}

@@ -1,6 +1,7 @@
 -- renew: makes a store another one that came back older than it was. Its workers believe to hold what it does not know of, and
 -- the other way round: so those that it knew are let out, and start over. Then everybody declares queues and types again.
 -- It goes in steps. Whoever comes after the first of them knows the store as it is, and stays.
+-- keys layout, sequence, worker:, workers
 -- ARGV a random mark, the new incarnation; what core decides for a job that is given back (land.rs); when the first step was,
 --      in microseconds, or 0 for the first step; where to go on among workers, 0 to begin
 -- answers where to go on, or '' if it is done

@@ -1,4 +1,5 @@
 -- renew_leases: heartbeats of leases, each only if its very term still holds.
+-- keys those of its parts
 -- ARGV number of leases, for each: duty, fence, term, metadata or '' to keep them
 -- answers for each 'kept', 'give way' if its holder was asked to, or 'lost'
 local answers = {}

@@ -1,5 +1,6 @@
 -- repeat_claim: tells what an earlier sending of a claim gave to its worker, a page of what it holds. From now on that token
 -- claims nothing: the server may not have seen that sending yet.
+-- keys held:, spent, worker:
 -- ARGV token, worker, where to go on, 0 to begin; number of queues, then each as parts/lanes.lua says
 -- answers {'dead'} if the worker has no live row; else {'', jobs, outlook, where to go on (0 at the end)}: of each job its id,
 --         state, body and notes

@@ -1,5 +1,6 @@
 -- rescue: declares workers dead that are as silent as they were seen, and lists jobs that dead workers hold. What becomes
 -- of those core decides; settle writes it, by the fence of the dead.
+-- keys deaths, graves, held:, worker:, workers
 -- ARGV at most so many jobs, number of workers, for each: worker and its beats as they were seen
 -- answers a list of jobs, a list of the dead, and '1' if the dead hold more: of each job id, state and worker; of each worker
 --         its id, the jobs that it held when it was declared dead (14 digits each, the first ones if it held very many), and

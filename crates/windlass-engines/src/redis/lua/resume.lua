@@ -1,4 +1,5 @@
 -- resume: lets claims from a queue go on.
+-- keys pauses, queues
 -- ARGV queue
 -- answers 'done', 'unchanged' if it was not paused, or '' if there is no such queue
 local queue = arg()

@@ -1,4 +1,5 @@
 -- retry: starts a dead letter over, or makes a scheduled or parked job due at once.
+-- keys those of its parts
 -- ARGV id
 -- answers 'retried', 'held' and the id of the job that holds its key, a stage that allows no retry, or '' for no job
 local job = load(arg())

@@ -1,4 +1,5 @@
 -- schedules_named: the schedules of these names.
+-- keys those of its parts
 -- ARGV number of names, names
 -- answers when somebody has to look at one next, and then name, version, last job or '-', and record of each that is there
 local names = {}

@@ -1,4 +1,5 @@
 -- set_priority: gives a waiting job another priority.
+-- keys those of its parts
 -- ARGV id, priority
 -- answers 'done', 'unchanged' if it is so already or does not wait, or '' if there is no such job
 local job, priority = load(arg()), number_arg()

@@ -1,4 +1,5 @@
 -- set_shut: shuts a queue, so that it takes no new jobs, or opens it again.
+-- keys queues, shut
 -- ARGV queue, '1' to shut it or '' to open it
 -- answers 'done', 'unchanged' if it is so already, or '' if there is no such queue
 local queue, shut = arg(), arg()

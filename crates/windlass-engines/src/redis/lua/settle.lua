@@ -1,4 +1,5 @@
 -- settle: writes the ends of attempts, each only while its fence holds.
+-- keys ended
 -- ARGV whether these are words of the workers themselves ('1') or of a rescuer (''), what core decides for a plain
 --      success; number of settlements, for each: id, token, how long it ran in microseconds ('' if nobody knows), and what
 --      core decided (land.rs), or '' for a plain success

@@ -1,4 +1,5 @@
 -- step_down: asks the holder of a lease to give way.
+-- keys those of its parts
 -- ARGV duty
 -- answers 'done', 'unchanged' if nobody holds it or was asked before, or '' if there is no such lease
 local duty = arg()

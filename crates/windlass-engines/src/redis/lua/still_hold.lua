@@ -1,4 +1,5 @@
 -- still_hold: which of these claims are good: their jobs run, under this very token.
+-- keys those of its parts
 -- ARGV number of claims, for each: id, token
 -- answers for each '1' or ''
 local ids, tokens = {}, {}

@@ -1,4 +1,5 @@
 -- sweep: cancels what has expired, parks what nobody handles and lets through what somebody handles, at most so many of each.
+-- keys expiring, gate:
 -- ARGV at most so many that have expired, why they are cancelled, at most so many others; how often a worker had come when those
 --      were read that serve the types which follow; number of types that nobody handles, for each: number, name; number of
 --      types that somebody handles, for each: name

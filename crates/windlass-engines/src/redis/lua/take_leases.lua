@@ -1,5 +1,6 @@
 -- take_leases: leases that nobody holds or whose heartbeat is older than their expiry, as core's `LeaseRecord::take` decides.
 -- Guarded by `leases::leases_go_as_core_decides`.
+-- keys leases
 -- ARGV worker, term, of how many duties leases may be kept, after how many microseconds without a holder one may be
 --      forgotten, number of duties, for each: duty, expiry in microseconds
 -- answers for each three: 'taken', its fence and metadata; 'held', by whom, and in how many microseconds it could have

@@ -3,6 +3,7 @@
 -- The sorted set `tokens` remembers of each key when its next token falls due if nothing is saved up. A key that is not
 -- there has saved up all it may. All numbers are whole and stay far below 2^53: so sums, and quotients rounded down, are
 -- exact.
+-- keys tokens
 -- ARGV number of requests, for each: limit and key with a colon between, microseconds between tokens, how many
 --      microseconds ahead of their time they may be taken, at most so many
 -- answers for each: how many were granted, what is remembered, and in how many microseconds the next token falls due, or

@@ -1,4 +1,5 @@
 -- workers: workers that were not declared dead or let out, a page of them.
+-- keys held:, worker:, workers
 -- ARGV where to go on, 0 to begin
 -- answers where to go on (0 at the end), how often a worker came, and for each: card, since, beats, last beat, end of its
 --         lease, how many jobs it holds, its id, its queues and its types, a line each, and by how much its clock was ahead

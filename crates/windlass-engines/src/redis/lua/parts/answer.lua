@@ -1,4 +1,5 @@
 -- answer: what a script gives back, and who is told that a job came.
+-- keys gate:, gates, waiters:, wake:
 
 local hinted = {}
 

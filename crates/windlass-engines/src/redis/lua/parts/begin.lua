@@ -1,4 +1,5 @@
 -- begin: what every script starts with: its arguments, the time, and a look whether this is the store it was sent to.
+-- keys layout
 -- KEYS[1] what all names of keys begin with   KEYS[2] the same for ready lanes   KEYS[3] for scheduled lanes
 -- ARGV[1] the incarnation that the caller knows   ARGV[2] the version of its catalogue, or '' if that does not matter
 -- ARGV[3] now in microseconds, or '' for the server's clock   ARGV[4] the calling engine, or '' if nobody can wake it

@@ -1,6 +1,7 @@
 -- crowd: how many workers are heard that could do the same duties, so that nobody must read a list of all.
 -- crowd:<set>  by the set of their duties (its hash): workers, by their place in the row of all   crowds  what is in each set
 -- heard        set and worker together, by the time until which it counts as heard
+-- keys crowd:, crowds, heard
 
 local SET_CHARS = 40
 -- So many that fell silent are taken out in one go.

@@ -4,6 +4,7 @@
 -- dead, p for a period) and, for a period, until when. Core's rule on them is in VERDICTS, words of conflict (k keep,
 -- r replace, v revive), stage of the holder (w waits, r runs, d dead, e ended), scope, whether its period is over (1) or
 -- not (0), and what becomes of a newcomer: i insert, k keep, r replace or v revive.
+-- keys attempts:, dead:, ended, expiring, gate:, held:, keys:, kinds, lapsing, layout, notes:, parked:, series, stops:, traces
 
 local DAY = 24 * 60 * 60 * 1000000
 

@@ -1,4 +1,5 @@
 -- gates: who is let through.
+-- keys gate:
 
 -- Lets the oldest jobs through a gate, at most `limit`, and tells how many.
 local function let_through(gate, limit)

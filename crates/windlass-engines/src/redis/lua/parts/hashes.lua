@@ -4,6 +4,7 @@
 -- misses the processor's caches as soon as there are a million jobs; and when such a hash outgrows its table, every command
 -- moves a part of it to a larger one: while it does, jobs run at 0.6 of their pace. Much smaller hashes are no faster, and
 -- jobs that leave in another order than they came would need a command each.
+-- keys body:, state:
 
 local RANGE_DIGITS = 9
 local RANGE_FIRST, RANGE_LAST = '00000', '99999'

@@ -1,4 +1,5 @@
 -- lanes: the lanes of the types that somebody asked for, and what lies ahead in them.
+-- keys lanes
 
 -- Reads at once which lanes of these types hold anything.
 local function read_masks(types)

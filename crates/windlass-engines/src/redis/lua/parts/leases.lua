@@ -1,6 +1,7 @@
 -- leases: who does which duty for all, in the hash `leases`: by duty, its fence, term, holder or '-', since when, heartbeat,
 -- expiry, takeovers, whether its holder was asked to give way, and what holders keep with it, with a space between. A field
 -- stays when nobody holds the lease, so that no fence is given twice.
+-- keys leases, stops
 
 -- What cannot be read counts as never written: the next fence is no lower than the time, and so higher than the last one.
 local function read_lease(text)

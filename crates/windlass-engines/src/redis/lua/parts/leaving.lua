@@ -1,4 +1,5 @@
 -- leaving: how a worker goes.
+-- keys held:, stops:, waiters:, worker:, workers
 
 -- Lets a worker out. What it holds is given back as core decides (land.rs), at most so many jobs in one go: it is `leaving` while
 -- there are more, and claims nothing from then on. It is not woken any more. Tells how many it gave back.

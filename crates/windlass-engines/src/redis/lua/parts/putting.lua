@@ -7,6 +7,7 @@
 --       expires                as when it falls due
 --       refused                why core refuses it; it is not stored
 --       room_first             whether a full queue is the reason that counts
+-- keys counts, sequence
 
 -- A script has room for 200 local names. What stands between `do` and `end` takes none of it from those that follow.
 local IS_OLDER, read_limits, put_next, write_put, last_number

@@ -1,6 +1,7 @@
 -- schedules: how schedules stand, in the hash `schedules`: by name, a version, a space, the last job (14 digits, or -), a space,
 -- and core's words as JSON. All names are in the sorted set `schedule_names`, with one score, so that they are listed in order;
 -- those that somebody has to look at are in `agenda`, by when.
+-- keys agenda, schedules
 
 -- Version, last job and record of a schedule. What cannot be read counts as never written, and is written over.
 local function read_schedule(text)

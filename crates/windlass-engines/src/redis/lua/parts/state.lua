@@ -10,6 +10,7 @@
 --
 -- What few jobs have is noted in a hash of their own, notes:<id>: key, scope, series, expires, gate, cancel, error, settled,
 -- progress, result, output, why, death. row.rs reads the same bytes.
+-- keys counts, kinds, notes:
 
 local HEAD = '>c1BI4BI8I8I4I4I4I4'
 local HEAD_BYTES = 39

@@ -11,7 +11,8 @@ use windlass::Worker;
 
 use super::book::Book;
 use super::errand::handlers;
-use super::{LEASE, open, options};
+use super::{LEASE, options};
+use crate::struck;
 
 /// By which a process knows its book and its server.
 const VARIABLES: [&str; 2] = ["WINDLASS_ERRANDS_LEDGER", "WINDLASS_ERRANDS_URL"];
@@ -74,7 +75,8 @@ pub(super) async fn work_if_asked() -> bool {
     let [Ok(ledger), Ok(url)] = VARIABLES.map(std::env::var) else { return false };
     let book = Arc::new(Book::open(ledger.as_ref()));
     let handlers = handlers(&book, &name(std::process::id()), &watch::Sender::default());
-    let mut worker = Worker::start(open(&url).await, handlers, options(LEASE)).await.expect("it starts");
+    let mut worker =
+        Worker::start(struck::open(&url).await, handlers, options(LEASE)).await.expect("it starts");
     // Whatever it reads, it is the end that counts.
     let read = || std::io::stdin().read_to_end(&mut Vec::new());
     let _ = tokio::task::spawn_blocking(read).await;

@@ -1,0 +1,16 @@
+//! What the tests of faults strike: a server of its own, with fsync on.
+
+use std::sync::Arc;
+
+use windlass::core::engine::Engine;
+use windlass::postgres::{PostgresEngine, PostgresOptions};
+use windlass_servers::postgres::Options;
+pub(crate) use windlass_servers::postgres::Server;
+
+pub(crate) fn start() -> Server {
+    Server::start(&Options::default()).expect("it starts")
+}
+
+pub(crate) async fn open(url: &str) -> Arc<dyn Engine> {
+    Arc::new(PostgresEngine::connect(url, PostgresOptions::default()).await.expect("the server is up"))
+}

@@ -1,0 +1,17 @@
+//! What the tests of faults strike: a server of its own, which syncs each write before it answers.
+
+use std::sync::Arc;
+
+use windlass::core::engine::Engine;
+use windlass::redis::{RedisEngine, RedisOptions};
+use windlass_servers::redis::Options;
+pub(crate) use windlass_servers::redis::Server;
+
+pub(crate) fn start() -> Server {
+    let settings = vec![("appendfsync".to_owned(), "always".to_owned())];
+    Server::start(&Options { settings, ..Options::default() }).expect("it starts")
+}
+
+pub(crate) async fn open(url: &str) -> Arc<dyn Engine> {
+    Arc::new(RedisEngine::connect(url, RedisOptions::default()).await.expect("the server is up"))
+}
