@@ -121,8 +121,13 @@ impl DrainSpec {
 
     /// Whether a job was put in by this drain.
     pub fn made(&self, job: &Job) -> bool {
-        job.key.as_ref().is_some_and(|claim| claim.key.as_str().starts_with(&own_keys(&self.name)))
+        made_by(&self.name, job.key.as_ref().map(|claim| claim.key.as_str()))
     }
+}
+
+/// Whether a job with this key was put in by this drain.
+pub fn made_by(name: &DrainName, key: Option<&str>) -> bool {
+    key.is_some_and(|key| key.starts_with(&own_keys(name)))
 }
 
 /// What the keys of a drain's own jobs begin with: `drain/backfill/`. It is their mark, by which stores leave them out.

@@ -102,8 +102,9 @@ fn a_firing_counts_and_its_job_bears_the_name_of_the_drain_and_the_version() {
 
 #[test]
 fn the_job_of_a_drain_is_known_by_its_key_and_that_of_another_drain_is_not() {
-    assert!("drain/done/7".starts_with(&spec::own_keys(&DrainName::parse("done").unwrap())));
-    assert!(!"drain/done.2/7".starts_with(&spec::own_keys(&DrainName::parse("done").unwrap())));
+    let done = DrainName::parse("done").unwrap();
+    assert!(spec::made_by(&done, Some("drain/done/7")));
+    assert!(!spec::made_by(&done, Some("drain/done.2/7")) && !spec::made_by(&done, None));
 }
 
 #[test]
