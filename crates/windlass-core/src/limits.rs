@@ -174,4 +174,4 @@ pub const DRAIN_LOOK_PAUSE_MAX: Duration = Duration::from_secs(60);
 /// How often marks are looked for whose process died before it could look.
 pub const DRAINS_LOOK_EVERY: Duration = Duration::from_secs(1);
 /// The same while there is no drain.
-pub const DRAINS_LOOK_IDLE: Duration = Duration::from_secs(20);
+pub const DRAINS_LOOK_IDLE: Duration = Duration::from_secs(5);

@@ -2,6 +2,9 @@
 
 local hinted = {}
 
+-- Drains that this script marks; see parts/waiting.lua.
+local drains = {marked = {}}
+
 -- Something in the queue of this type may be claimable, now or at another time than before.
 local function hint(type)
   hinted[kind(type).queue] = true
@@ -43,7 +46,8 @@ local function close_gates()
   end
 end
 
--- What a script gives back once everything is written: the time, the queues to hint at, and what it was asked for.
+-- What a script gives back once everything is written: the time, the queues to hint at, among them * if a drain was marked, and what it
+-- was asked for.
 local function answer(value)
   write_all()
   write_counts()
@@ -52,6 +56,10 @@ local function answer(value)
   for queue in pairs(hinted) do
     queues[#queues + 1] = queue
     wake(queue)
+  end
+  -- No queue has this name.
+  if next(drains.marked) then
+    queues[#queues + 1] = '*'
   end
   return {'ok', NOW_DIGITS, queues, value}
 end

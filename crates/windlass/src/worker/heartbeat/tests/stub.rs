@@ -21,6 +21,9 @@ use windlass_core::gate::Gate;
 use windlass_core::job::{JobId, Progress};
 use windlass_core::names::{QueueName, SeriesName, TypeName};
 use windlass_core::priority::Priority;
+use windlass_core::drains::{
+    DrainChange, DrainChanged, DrainFired, DrainFiring, Drains, DrainsRead, WhichDrains,
+};
 use windlass_core::schedules::{ScheduleChange, ScheduleChanged, Schedules, SchedulesRead, WhichSchedules};
 use windlass_core::settle::{Settled, Settlement};
 use windlass_core::worker::{Beat, Heartbeat, WorkerCard, WorkerId, WorkerSighting};
@@ -139,6 +142,19 @@ impl Schedules for Stub {
         unreachable!("the heart does not ask this")
     }
     async fn change_schedules(&self, _: &[ScheduleChange]) -> Result<Vec<ScheduleChanged>> {
+        unreachable!("the heart does not ask this")
+    }
+}
+
+#[async_trait]
+impl Drains for Stub {
+    async fn drains(&self, _: &WhichDrains) -> Result<DrainsRead> {
+        unreachable!("the heart does not ask this")
+    }
+    async fn change_drains(&self, _: &[DrainChange]) -> Result<Vec<DrainChanged>> {
+        unreachable!("the heart does not ask this")
+    }
+    async fn fire_drains(&self, _: &[DrainFiring]) -> Result<Vec<DrainFired>> {
         unreachable!("the heart does not ask this")
     }
 }
