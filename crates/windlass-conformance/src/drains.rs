@@ -635,10 +635,8 @@ pub async fn a_full_queue_refuses_the_hooks_job(h: &Harness) {
     h.enqueue_all(vec![NewJob { when: When::In(days(1)), ..job_of(SMALL_WORK) }; 3]).await;
     run(h, grouped()).await;
     let fired = only(look(h).await);
-    let is_full = matches!(
-        &fired,
-        DrainFired::Fired { job: Enqueued::Refused(Refusal::QueueFull { .. }), .. }
-    );
+    let is_full =
+        matches!(&fired, DrainFired::Fired { job: Enqueued::Refused(Refusal::QueueFull { .. }), .. });
     assert!(is_full, "{fired:?}");
     assert_eq!(h.status_of(SMALL).await.counts.scheduled, 3);
 }

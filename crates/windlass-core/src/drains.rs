@@ -34,7 +34,7 @@ use crate::limits::{DRAINS_PER_CALL_MAX, LIST_PAGE_MAX};
 use crate::names::DrainName;
 
 pub use record::{DrainAlert, DrainRecord, StoredDrain};
-pub use spec::{DrainSpec, DrainSpecError, Watched};
+pub use spec::{DrainSpec, DrainSpecError, Watched, WatchedError};
 
 /// Where drains are kept. Each method is one statement, script or transaction, or one for each drain, on the store's clock.
 #[async_trait]

@@ -13,10 +13,10 @@ use windlass_core::limits::ENQUEUE_BATCH_MAX;
 use windlass_core::priority::PriorityLabels;
 use windlass_core::queue::QueueSpec;
 
+use crate::drains::Drains;
 use crate::enqueue::{Enqueue, EnqueueError, Flights, Handle, Placed, Way};
 use crate::job_type::{JobType, spec_of};
 use crate::limits::{LimitOptions, Limits, ProcessClock, RateLimited};
-use crate::drains::Drains;
 use crate::schedules::Schedules;
 use crate::snapshot::Snapshot;
 use crate::{random, store};

@@ -239,11 +239,11 @@ mod random;
 mod guides;
 
 pub use client::{Client, ClientOptions, EnqueueHook, RegisterError};
+pub use drains::Drains;
 pub use enqueue::{Enqueue, EnqueueError, Handle, Placed, Placement};
 pub use handler::{Attempt, Context, Finish, FromRef, Handlers, HandlersError, Hook, Json, State};
 pub use job_type::{JobType, spec_of};
 pub use limits::{BreakerSpec, LimitOptions, RateLimitSpec, RateLimited};
-pub use drains::Drains;
 pub use schedules::Schedules;
 pub use snapshot::Snapshot;
 pub use windlass_core as core;

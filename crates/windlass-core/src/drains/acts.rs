@@ -18,8 +18,7 @@ pub fn declare(
 ) -> Option<DrainChange> {
     let Some(stored) = stored else {
         let spec = spec.clone();
-        let record =
-            DrainRecord { spec, origin, stored_at: now, fired: 0, last_fired: None, alert: None };
+        let record = DrainRecord { spec, origin, stored_at: now, fired: 0, last_fired: None, alert: None };
         return Some(change(0, record));
     };
     let before = &stored.record;

@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::job::Job;
 use crate::limits::DRAIN_RECORD_BYTES_MAX;
-use crate::names::{DrainName, GroupName, QueueName, TypeName};
+use crate::names::{DrainName, GroupName, NameError, QueueName, TypeName};
 use crate::schedules::JobTemplate;
 
 /// A drain as it is declared.
@@ -145,4 +145,34 @@ pub fn check_all(specs: &[DrainSpec]) -> Result<(), DrainSpecError> {
         }
     }
     Ok(())
+}
+
+/// Why a text names no group.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum WatchedError {
+    /// It is not of this form.
+    #[error("expected `group NAME`, `queue NAME` or `type NAME`, got {got:?}")]
+    Form {
+        /// What came.
+        got: String,
+    },
+    /// The name is wrong.
+    #[error(transparent)]
+    Name(#[from] NameError),
+}
+
+impl std::str::FromStr for Watched {
+    type Err = WatchedError;
+
+    /// The text that it is shown as: `queue backfill`.
+    fn from_str(text: &str) -> Result<Self, WatchedError> {
+        let (kind, name) = text.trim().split_once(' ').unwrap_or((text, ""));
+        let name = name.trim();
+        match kind {
+            "group" => Ok(Self::Group(GroupName::parse(name)?)),
+            "queue" => Ok(Self::Queue(QueueName::parse(name)?)),
+            "type" => Ok(Self::Type(TypeName::parse(name)?)),
+            _ => Err(WatchedError::Form { got: text.chars().take(40).collect() }),
+        }
+    }
 }

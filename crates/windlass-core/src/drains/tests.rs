@@ -90,6 +90,12 @@ fn a_group_is_a_name_a_queue_or_a_type() {
     assert!(Watched::Queue(queue.clone()).has(&job_type, &queue, None));
     assert!(Watched::Type(job_type.clone()).has(&job_type, &queue, None));
     assert_eq!(Watched::Type(job_type).to_string(), "type t");
+    for text in ["group import 7", "queue q", "type T"] {
+        assert_eq!(text.parse::<Watched>().unwrap().to_string(), text);
+    }
+    for wrong in ["", "queue", "queue a b", "type ä", "group ", "tag x", "import 7"] {
+        assert!(wrong.parse::<Watched>().is_err(), "{wrong:?}");
+    }
 }
 
 #[test]

@@ -20,13 +20,11 @@ use windlass_core::limits::DRAINS_MAX;
 use windlass_core::names::DrainName;
 use windlass_core::schedules::next_version;
 
-use super::{PostgresEngine, Store};
 use super::conn::Tx;
 use super::fault::Step;
 use super::land::Live;
-use super::value::{
-    Instant, flag, flags, instant, int4, maybe, number, numbers, small_number, text, texts,
-};
+use super::value::{Instant, flag, flags, instant, int4, maybe, number, numbers, small_number, text, texts};
+use super::{PostgresEngine, Store};
 
 /// How often a look is made again because it and somebody's transaction waited for each other, and the server ended ours.
 const DEADLOCKS_MAX: u32 = 5;
@@ -97,8 +95,7 @@ impl Store {
 
     fn read_drains(&self, rows: &[Row], which: &WhichDrains) -> Step<DrainsRead> {
         let now = self.estimated_now();
-        let mut read =
-            DrainsRead { drains: Vec::new(), damaged: Vec::new(), any: false, next: None, now };
+        let mut read = DrainsRead { drains: Vec::new(), damaged: Vec::new(), any: false, next: None, now };
         for row in rows {
             read.now = row.try_get::<_, Instant>(0)?.0;
             read.any = row.try_get(1)?;

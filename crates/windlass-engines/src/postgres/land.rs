@@ -29,8 +29,8 @@ use super::row::{CANCELLED, Options, SUCCEEDED, counters, gate, to_json};
 use super::series::Marked;
 use super::settle::storable;
 use super::value::{
-    Bits, Instant, flags, instant, instants, int4, levels, maybe, number, numbers, small_number, small_numbers,
-    text, texts, uuids,
+    Bits, Instant, flags, instant, instants, int4, levels, maybe, number, numbers, small_number,
+    small_numbers, text, texts, uuids,
 };
 
 /// Every so many attempts of a job the old ones are deleted.
@@ -497,9 +497,8 @@ impl Common {
     fn of(moves: &[Move], now: Timestamp) -> Self {
         let counters = || moves.iter().map(|job| job.landing.counters);
         let frees = |patient: bool| {
-            let frees = move |job: &Move| {
-                marks(job.live.stand(), Stand::at(&job.landing.place), patient, now)
-            };
+            let frees =
+                move |job: &Move| marks(job.live.stand(), Stand::at(&job.landing.place), patient, now);
             moves.iter().map(frees).collect()
         };
         Self {

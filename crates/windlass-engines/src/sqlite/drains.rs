@@ -39,9 +39,8 @@ pub(super) fn read(conn: &Connection, which: &WhichDrains, now: Timestamp) -> St
         }
         WhichDrains::Marked(_) => {}
     }
-    let (due, later): (Vec<_>, Vec<_>) = rows(conn, sql!("marked_drains"), params![])?
-        .into_iter()
-        .partition(|row| may_look(row.look_at, now));
+    let (due, later): (Vec<_>, Vec<_>) =
+        rows(conn, sql!("marked_drains"), params![])?.into_iter().partition(|row| may_look(row.look_at, now));
     read.next = later.iter().filter_map(|row| row.look_at).min();
     if matches!(which, WhichDrains::Marked(_)) {
         due.into_iter().take(which.limit() as usize).for_each(|row| row.add_to(&mut read));
@@ -221,7 +220,10 @@ impl Work<'_> {
 
     fn types_in(&self, queue: &QueueName) -> Vec<Arc<TypeEntry>> {
         let queue = self.catalogue.queue(queue);
-        queue.into_iter().flat_map(|queue| self.catalogue.types_of(queue.id).cloned().collect::<Vec<_>>()).collect()
+        queue
+            .into_iter()
+            .flat_map(|queue| self.catalogue.types_of(queue.id).cloned().collect::<Vec<_>>())
+            .collect()
     }
 
     fn left_of_type(&self, kind: &TypeEntry, own: &str) -> Step<Left> {

@@ -139,10 +139,7 @@ impl Drains {
     }
 }
 
-async fn read(
-    engine: &Arc<dyn Engine>,
-    which: WhichDrains,
-) -> std::result::Result<DrainsRead, EngineError> {
+async fn read(engine: &Arc<dyn Engine>, which: WhichDrains) -> std::result::Result<DrainsRead, EngineError> {
     store::call(engine, |engine| async move { engine.drains(&which).await }).await
 }
 

@@ -20,10 +20,10 @@ use windlass_core::schedules::ScheduleSpec;
 use windlass_core::worker::WorkerId;
 
 use crate::client::{Client, ClientOptions};
-use crate::duties::Duty;
-use crate::duties::mailbox::Mailbox;
 use crate::drains::DrainsError;
 use crate::drains::shell::Looker;
+use crate::duties::Duty;
+use crate::duties::mailbox::Mailbox;
 use crate::duties::prepare::{Fires, Prepared, check_options};
 use crate::duties::shell::DutiesThread;
 use crate::handler::{Handlers, HandlersError, Table};

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
+use windlass_core::drains::DrainSpec;
 use windlass_core::job_type::TypeSpec;
 use windlass_core::limits::{CONCURRENCY_MAX, CRASHES_MAX, HEARTBEAT_EVERY, SWEEP_EVERY, WORKER_LEASE};
 use windlass_core::names::{DutyName, QueueName};
 use windlass_core::priority::PriorityLabels;
 use windlass_core::queue::QueueSpec;
-use windlass_core::drains::DrainSpec;
 use windlass_core::schedules::{Origin, ScheduleSpec};
 use windlass_core::worker::{WorkerCard, WorkerId};
 

@@ -19,10 +19,11 @@ CREATE TABLE windlass.drain_marks (
     PRIMARY KEY (drain, id)
 ) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
 
--- Whether anything of a group is left is found by these, however much of it lies in the future or is parked by policies.
+-- Whether anything of a group is left is found by these, however much of it lies in the future or is parked by policies. The second is
+-- for those who say just that: who looks for one gate must not take it for the index of gates.
 DROP INDEX windlass.delayed_jobs_group;
 CREATE INDEX delayed_jobs_group ON windlass.delayed_jobs (job_group, gate COLLATE "C", scheduled_at) WHERE job_group IS NOT NULL;
-CREATE INDEX delayed_jobs_parked_queue ON windlass.delayed_jobs (queue, gate COLLATE "C", scheduled_at) WHERE gate IS NOT NULL;
+CREATE INDEX delayed_jobs_parked_queue ON windlass.delayed_jobs (queue, gate COLLATE "C", scheduled_at) WHERE coalesce(gate, '') <> '';
 
 -- Marks the drains that a job held: all that watch it, or only those that do not wait for retries, if it goes on.
 CREATE FUNCTION windlass.mark_drains(job windlass.delayed_jobs, has_ended boolean DEFAULT true) RETURNS void

@@ -16,16 +16,16 @@ SELECT NOT $4::boolean AND (EXISTS (
     ) AS waits
 ) OR EXISTS (
     SELECT 1 FROM windlass.delayed_jobs j
-    WHERE j.queue = $1::text AND j.gate IS NOT NULL AND j.gate COLLATE "C" = 'suspect'
+    WHERE j.queue = $1::text AND coalesce(j.gate, '') <> '' AND j.gate COLLATE "C" = 'suspect'
         AND j.scheduled_at <= (SELECT now FROM clock) AND NOT coalesce(starts_with(j.key, $3::text), false)
 ) OR EXISTS (
     SELECT 1 FROM windlass.delayed_jobs j
-    WHERE j.queue = $1::text AND j.gate IS NOT NULL AND j.gate COLLATE "C" >= 'series:' AND j.gate COLLATE "C" < 'series;'
+    WHERE j.queue = $1::text AND coalesce(j.gate, '') <> '' AND j.gate COLLATE "C" >= 'series:' AND j.gate COLLATE "C" < 'series;'
         AND j.scheduled_at <= (SELECT now FROM clock) AND NOT coalesce(starts_with(j.key, $3::text), false)
 )), $4::boolean AND (EXISTS (
     SELECT 1 FROM windlass.delayed_jobs j
     WHERE j.queue = $1::text AND j.gate IS NULL AND NOT coalesce(starts_with(j.key, $3::text), false)
 ) OR EXISTS (
     SELECT 1 FROM windlass.delayed_jobs j
-    WHERE j.queue = $1::text AND j.gate IS NOT NULL AND NOT coalesce(starts_with(j.key, $3::text), false)
+    WHERE j.queue = $1::text AND coalesce(j.gate, '') <> '' AND NOT coalesce(starts_with(j.key, $3::text), false)
 ));

@@ -9,10 +9,10 @@ SELECT
         SELECT 1 FROM delayed_jobs WHERE gate IS NULL AND worker IS NULL AND type = ?1
             AND priority IN (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10) AND due <= ?2 AND substr(coalesce(key, ''), 1, length(?3)) <> ?3
     ) OR EXISTS (
-        SELECT 1 FROM delayed_jobs WHERE gate IS NOT NULL AND type = ?1 AND gate = 'suspect' AND due <= ?2
+        SELECT 1 FROM delayed_jobs WHERE coalesce(gate, '') <> '' AND type = ?1 AND gate = 'suspect' AND due <= ?2
             AND substr(coalesce(key, ''), 1, length(?3)) <> ?3
     ) OR EXISTS (
-        SELECT 1 FROM delayed_jobs WHERE gate IS NOT NULL AND type = ?1 AND gate >= ?4 AND gate < ?5 AND due <= ?2
+        SELECT 1 FROM delayed_jobs WHERE coalesce(gate, '') <> '' AND type = ?1 AND gate >= ?4 AND gate < ?5 AND due <= ?2
             AND substr(coalesce(key, ''), 1, length(?3)) <> ?3
     ),
     EXISTS (
@@ -21,5 +21,5 @@ SELECT
         SELECT 1 FROM delayed_jobs WHERE gate IS NULL AND worker IS NULL AND type = ?1
             AND substr(coalesce(key, ''), 1, length(?3)) <> ?3
     ) OR EXISTS (
-        SELECT 1 FROM delayed_jobs WHERE gate IS NOT NULL AND type = ?1 AND substr(coalesce(key, ''), 1, length(?3)) <> ?3
+        SELECT 1 FROM delayed_jobs WHERE coalesce(gate, '') <> '' AND type = ?1 AND substr(coalesce(key, ''), 1, length(?3)) <> ?3
     );

@@ -12,12 +12,11 @@ end
 
 -- Engines that went away without a word are still listed; each is met once. However many those are, so many are kept of a
 -- queue, the last ones.
-local WAKE_TRIES = 10
-local WAITERS_MAX = 1000
+local WAKE = {tries = 10, waiters = 1000}
 
 -- Wakes one engine of which a worker waits for jobs of this queue: its name stands before the colon.
 local function wake(queue)
-  for _ = 1, WAKE_TRIES do
+  for _ = 1, WAKE.tries do
     local waiter = redis.call('ZPOPMIN', key('waiters:') .. queue)[1]
     if not waiter or redis.call('PUBLISH', key('wake:') .. string.match(waiter, '^[^:]*'), queue) > 0 then
       return
@@ -32,7 +31,7 @@ local function wait_for(queue, worker, has_room)
   if not has_room then
     redis.call('ZREM', name, waiter)
   elseif redis.call('ZADD', name, NOW_DIGITS, waiter) == 1 then
-    redis.call('ZREMRANGEBYRANK', name, 0, - WAITERS_MAX - 1)
+    redis.call('ZREMRANGEBYRANK', name, 0, - WAKE.waiters - 1)
   end
 end
 
