@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use windlass::{LimitOptions, WorkerOptions};
+use windlass_core::drains::DrainSpec;
 use windlass_core::engine::Declaration;
 use windlass_core::job_type::TypeSpec;
 use windlass_core::priority::PriorityLabels;
@@ -27,6 +28,7 @@ pub(crate) mod retry;
 mod queues;
 mod limits;
 mod schedules;
+mod drains;
 pub(crate) mod example;
 
 pub(crate) use database_url::DatabaseUrl;
@@ -65,6 +67,8 @@ pub(crate) struct Config {
     pub(crate) limits: LimitOptions,
     /// `[schedules.NAME]`, by name.
     pub(crate) schedules: Vec<ScheduleSpec>,
+    /// `[drains.NAME]`, by name.
+    pub(crate) drains: Vec<DrainSpec>,
 }
 
 impl Config {
@@ -96,6 +100,8 @@ impl Config {
             limits: self.limits.clone(),
             schedules: self.schedules.clone(),
             schedules_origin: Origin::Configuration,
+            drains: self.drains.clone(),
+            drains_origin: Origin::Configuration,
             ..WorkerOptions::default()
         }
     }
@@ -168,8 +174,9 @@ fn interpret(tree: &Table, problems: &mut Problems) -> Config {
         "breakers",
         "rate_limits",
         "schedules",
+        "drains",
     ];
-    let [store, fallback, worker, priorities, retry, queues, types, breakers, rate_limits, schedules] =
+    let [store, fallback, worker, priorities, retry, queues, types, breakers, rate_limits, schedules, drains] =
         sections.map(|section| top.entry(section));
     top.finish();
     let store = store::read(Section::of("[store]", store.map(|entry| &entry.node), problems));
@@ -184,7 +191,20 @@ fn interpret(tree: &Table, problems: &mut Problems) -> Config {
     let limits = limits::read(breakers, rate_limits, problems);
     let schedules = named_entries("[schedules]", schedules, problems);
     let schedules = schedules::read(schedules, &priorities, problems);
-    Config { file: None, store, fallback, worker, priorities, retry, queues, types, limits, schedules }
+    let drains = drains::read(named_entries("[drains]", drains, problems), &priorities, problems);
+    Config {
+        file: None,
+        store,
+        fallback,
+        worker,
+        priorities,
+        retry,
+        queues,
+        types,
+        limits,
+        schedules,
+        drains,
+    }
 }
 
 /// The entries of a table whose keys are names that people choose.

@@ -27,12 +27,13 @@ use windlass_engines::clock::SystemClock;
 
 use crate::cli::{Cli, Command, Global};
 use crate::commands::config::ConfigCommand;
+use crate::commands::drain::DrainCommand;
 use crate::commands::job::JobCommand;
 use crate::commands::job_type::TypeCommand;
 use crate::commands::schedule::ScheduleCommand;
 use crate::commands::{
-    bench, breaker, check, completions, dev, dlq, doctor, job, job_type, lease, migrate, queue, retry_plan,
-    schedule, serve, status, version, worker,
+    bench, breaker, check, completions, dev, dlq, doctor, drain, job, job_type, lease, migrate, queue,
+    retry_plan, schedule, serve, status, version, worker,
 };
 use crate::config::Config;
 use crate::context::{Context, ask_terminal};
@@ -89,6 +90,7 @@ fn run(cli: &Cli) -> Result<Code, Failure> {
         | Command::Lease(_)
         | Command::Worker(_)
         | Command::Schedule(_)
+        | Command::Drain(_)
         | Command::Type(_)
         | Command::Status(_) => {
             on_runtime(&cli.global, on_the_store(&cli.command, configured(&cli.global)?, output))
@@ -113,6 +115,7 @@ fn puts_in(command: &Command) -> bool {
         Command::Job(JobCommand::Enqueue(_))
             | Command::Type(TypeCommand::Register(_))
             | Command::Schedule(ScheduleCommand::Add(_))
+            | Command::Drain(DrainCommand::Add(_))
     )
 }
 
@@ -125,6 +128,7 @@ async fn dispatch(command: &Command, context: &mut Context) -> Result<Code, Fail
         Command::Lease(command) => lease::run(command, context).await,
         Command::Worker(command) => worker::run(command, context).await,
         Command::Schedule(command) => schedule::run(command, context).await,
+        Command::Drain(command) => drain::run(command, context).await,
         Command::Type(command) => job_type::run(command, context).await,
         Command::Status(_) => status::status(context).await,
         _ => unreachable!("the other commands need no store"),

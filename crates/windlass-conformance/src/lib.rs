@@ -45,6 +45,7 @@ pub mod admin_reads;
 pub mod policies;
 pub mod leases;
 pub mod schedules;
+pub mod drains;
 pub mod hints;
 
 pub mod history;

@@ -12,6 +12,7 @@ use crate::admin::{
 };
 use crate::claim::{ClaimAnswer, ClaimRequest, Fence, Outlook};
 use crate::clock::Timestamp;
+use crate::drains::Drains;
 use crate::duty::DutyModes;
 use crate::enqueue::{EnqueueRequest, Enqueued, RequestId};
 use crate::error::EngineError;
@@ -35,7 +36,7 @@ pub type Result<T> = std::result::Result<T, EngineError>;
 
 /// Where jobs are kept: the way of a job, and the lives of workers.
 #[async_trait]
-pub trait Engine: Admin + Policies + Leases + Schedules {
+pub trait Engine: Admin + Policies + Leases + Schedules + Drains {
     /// What this engine is and how much it can lose.
     fn info(&self) -> EngineInfo;
 
@@ -259,6 +260,8 @@ pub enum Hint {
     Cancel(Fence),
     /// The lease of this duty is free, or its holder was asked to give way.
     Lease(DutyName),
+    /// Jobs have ended that a drain watches: somebody should look at it.
+    Drain,
     /// Anything may have changed; somebody else wrote.
     Any,
     /// The engine has just looked at these queues by itself, and nothing is due there: whoever polls need not, this time.

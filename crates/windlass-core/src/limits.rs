@@ -158,3 +158,20 @@ pub const TICK_KEPT: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 pub const SCHEDULES_LOOK_EVERY: Duration = Duration::from_secs(5);
 /// The same while no schedule has a tick ahead.
 pub const SCHEDULES_LOOK_IDLE: Duration = Duration::from_secs(20);
+
+/// Drains that a store keeps. Each end of a job is compared with all of them.
+pub const DRAINS_MAX: u32 = 100;
+/// Drains in one call.
+pub const DRAINS_PER_CALL_MAX: usize = 100;
+/// Bytes of a drain as it is declared, with its payload.
+pub const DRAIN_RECORD_BYTES_MAX: usize = SCHEDULE_RECORD_BYTES_MAX;
+/// Two looks at one drain are at least so far apart, whoever looks.
+pub const DRAIN_LOOK_PAUSE: Duration = Duration::from_millis(200);
+/// After a look that took long, the next is this many times as far away,
+pub const DRAIN_LOOK_SHARE: u32 = 20;
+/// and at most so far.
+pub const DRAIN_LOOK_PAUSE_MAX: Duration = Duration::from_secs(60);
+/// How often marks are looked for whose process died before it could look.
+pub const DRAINS_LOOK_EVERY: Duration = Duration::from_secs(1);
+/// The same while there is no drain.
+pub const DRAINS_LOOK_IDLE: Duration = Duration::from_secs(5);

@@ -161,6 +161,14 @@ name!(
     |text| is_plain(text).then(|| text.to_ascii_lowercase().into())
 );
 
+name!(
+    /// The name of a drain. Kept in lower case.
+    DrainName,
+    "a drain's name",
+    "1 to 64 characters out of a-z 0-9 _ . -",
+    |text| is_plain(text).then(|| text.to_ascii_lowercase().into())
+);
+
 fn is_plain(text: &str) -> bool {
     let chars_ok = text.bytes().all(|b| b.is_ascii_alphanumeric() || b"_.-".contains(&b));
     (1..=NAME_CHARS_MAX).contains(&text.len()) && chars_ok

@@ -13,6 +13,7 @@ use windlass_core::limits::ENQUEUE_BATCH_MAX;
 use windlass_core::priority::PriorityLabels;
 use windlass_core::queue::QueueSpec;
 
+use crate::drains::Drains;
 use crate::enqueue::{Enqueue, EnqueueError, Flights, Handle, Placed, Way};
 use crate::job_type::{JobType, spec_of};
 use crate::limits::{LimitOptions, Limits, ProcessClock, RateLimited};
@@ -98,6 +99,11 @@ impl Client {
     /// The schedules of the store: to declare, look at, hold back, run and remove them.
     pub fn schedules(&self) -> Schedules {
         Schedules::new(Arc::clone(&self.0.engine))
+    }
+
+    /// The drains of the store: to declare, look at and remove them.
+    pub fn drains(&self) -> Drains {
+        Drains::new(Arc::clone(&self.0.engine))
     }
 
     /// Puts a job in. Nothing happens until the returned builder is awaited.

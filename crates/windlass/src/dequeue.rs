@@ -50,7 +50,7 @@ use windlass_core::outcome::Outcome;
 use windlass_core::settle::{AttemptReport, Settled};
 
 use crate::client::{Client, ClientOptions};
-use crate::duties::prepare::{Prepared, check_options};
+use crate::duties::prepare::{Fires, Prepared, check_options};
 use crate::handler::{Context, Finish, IntoOutcome};
 use crate::worker::controls::{Controls, timed_out_from_outside};
 use crate::worker::heartbeat::Identity;
@@ -143,7 +143,7 @@ impl Consumer {
         quarantine: Quarantine,
     ) -> Result<Self, StartError> {
         // It has nobody who would let jobs through gates.
-        let duties = Prepared::new(&engine, options, &options.duties, None, options.fire_schedules);
+        let duties = Prepared::new(&engine, options, &options.duties, None, Fires::of(options));
         let card = card(random::worker_id(), std::slice::from_ref(&settings), duties.led(), options.lease);
         let identity = Identity::register(Arc::clone(&engine), card).await?;
         let (waiters, newcomers) = mpsc::channel(WAITERS_MAX);

@@ -214,6 +214,7 @@
 //! | [`duties`] | what one process does for all: the application's own, and upkeep |
 //! | [`upkeep`] | taking back the jobs of the dead, expiry, retention |
 //! | [`schedules`] | jobs that are put in again and again |
+//! | [`drains`] | jobs that are put in when others were worked off |
 //! | [`testing`] | helpers for the tests of your application |
 //! | [`engines`] | where jobs are kept |
 //! | [`core`] | what a job is, and every rule about it |
@@ -230,6 +231,7 @@ pub mod dequeue;
 pub mod duties;
 pub mod upkeep;
 pub mod schedules;
+pub mod drains;
 pub mod testing;
 mod store;
 mod random;
@@ -237,6 +239,7 @@ mod random;
 mod guides;
 
 pub use client::{Client, ClientOptions, EnqueueHook, RegisterError};
+pub use drains::Drains;
 pub use enqueue::{Enqueue, EnqueueError, Handle, Placed, Placement};
 pub use handler::{Attempt, Context, Finish, FromRef, Handlers, HandlersError, Hook, Json, State};
 pub use job_type::{JobType, spec_of};
@@ -244,6 +247,7 @@ pub use limits::{BreakerSpec, LimitOptions, RateLimitSpec, RateLimited};
 pub use schedules::Schedules;
 pub use snapshot::Snapshot;
 pub use windlass_core as core;
+pub use windlass_core::drains::{DrainSpec, Watched};
 pub use windlass_core::job::JobId;
 pub use windlass_core::job_type::TypeSpec;
 pub use windlass_core::key::{KeyScope, OnConflict};

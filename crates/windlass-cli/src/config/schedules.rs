@@ -88,7 +88,8 @@ fn read_schedule(value: &Value, zone: Option<Zone>) -> Result<Schedule, String> 
     schedule.map_err(|why| why.to_string())
 }
 
-fn read_job(section: &mut Section<'_, '_>, labels: &PriorityLabels) -> JobTemplate {
+/// All of a job but its type.
+pub(super) fn read_job(section: &mut Section<'_, '_>, labels: &PriorityLabels) -> JobTemplate {
     let any = TypeName::parse("any").expect("a plain word is a name");
     JobTemplate {
         payload: section.get("payload", payload).unwrap_or_default(),

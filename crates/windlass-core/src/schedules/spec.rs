@@ -32,7 +32,7 @@ pub struct ScheduleSpec {
     pub overlap: Overlap,
 }
 
-/// The job that each tick puts in.
+/// The job that each tick, or each drain, puts in.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct JobTemplate {
     /// What handles it. If nobody has registered it when a tick comes, that is reported, and the schedule goes on.
@@ -200,7 +200,7 @@ impl JobTemplate {
         Self { job_type, payload, queue: None, priority: None, tags: Vec::new(), timeout: None, retry: None }
     }
 
-    fn check(&self) -> Result<(), String> {
+    pub(crate) fn check(&self) -> Result<(), String> {
         if self.tags.len() > TAGS_MAX {
             return Err(format!("expected at most {TAGS_MAX} tags, got {}", self.tags.len()));
         }
@@ -210,8 +210,8 @@ impl JobTemplate {
         self.retry.as_ref().map_or(Ok(()), |retry| retry.check().map_err(|why| why.to_string()))
     }
 
-    /// A job, without what belongs to a tick.
-    pub(super) fn new_job(&self) -> NewJob {
+    /// A job, without what belongs to a tick or a drain.
+    pub(crate) fn new_job(&self) -> NewJob {
         NewJob {
             queue: self.queue.clone(),
             priority: self.priority,

@@ -12,6 +12,9 @@ use windlass_core::admin::{
 };
 use windlass_core::breaker::BreakerState;
 use windlass_core::claim::Fence;
+use windlass_core::drains::{
+    DrainChange, DrainChanged, DrainFired, DrainFiring, Drains, DrainsRead, WhichDrains,
+};
 use windlass_core::engine::{Admin, Engine, Result};
 use windlass_core::error::EngineError;
 use windlass_core::fallback::{FallbackStatus, Side};
@@ -225,6 +228,22 @@ impl Schedules for FallbackEngine {
 
     async fn change_schedules(&self, changes: &[ScheduleChange]) -> Result<Vec<ScheduleChanged>> {
         self.inner.primary.engine()?.change_schedules(changes).await
+    }
+}
+
+/// So are drains: while the primary is away nothing fires, and jobs in the spill hold none.
+#[async_trait]
+impl Drains for FallbackEngine {
+    async fn drains(&self, which: &WhichDrains) -> Result<DrainsRead> {
+        self.inner.primary.engine()?.drains(which).await
+    }
+
+    async fn change_drains(&self, changes: &[DrainChange]) -> Result<Vec<DrainChanged>> {
+        self.inner.primary.engine()?.change_drains(changes).await
+    }
+
+    async fn fire_drains(&self, firings: &[DrainFiring]) -> Result<Vec<DrainFired>> {
+        self.inner.primary.engine()?.fire_drains(firings).await
     }
 }
 

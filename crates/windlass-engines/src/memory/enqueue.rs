@@ -38,7 +38,7 @@ impl State {
             KeyVerdict::Insert => Enqueued::New(self.insert(new, type_at, accepted, now)),
             KeyVerdict::Keep(id) => Enqueued::Kept(id),
             KeyVerdict::Replace(id) => {
-                self.change_waiting(id, |job, _| renew(job, new, accepted));
+                self.move_waiting(id, now, |job, _| renew(job, new, accepted));
                 Enqueued::Replaced(id)
             }
             KeyVerdict::Revive(id) => {

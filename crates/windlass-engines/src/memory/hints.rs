@@ -24,6 +24,12 @@ impl HintsDue {
         self.0.push(Hint::Lease(duty.clone()));
     }
 
+    pub(super) fn drain(&mut self) {
+        if !self.0.contains(&Hint::Drain) {
+            self.0.push(Hint::Drain);
+        }
+    }
+
     pub(super) fn take(&mut self) -> Vec<Hint> {
         std::mem::take(&mut self.0)
     }

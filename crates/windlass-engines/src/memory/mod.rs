@@ -19,6 +19,7 @@ mod counts;
 mod policies;
 mod leases;
 mod schedules;
+mod drains;
 mod spill;
 mod hints;
 
@@ -37,6 +38,9 @@ use windlass_core::admin::{
 use windlass_core::breaker::BreakerState;
 use windlass_core::claim::{ClaimAnswer, ClaimRequest, Fence, Outlook};
 use windlass_core::clock::{Clock, Timestamp};
+use windlass_core::drains::{
+    DrainChange, DrainChanged, DrainFired, DrainFiring, Drains, DrainsRead, WhichDrains,
+};
 use windlass_core::duty::DutyModes;
 use windlass_core::engine::{
     Admin, Declaration, Durability, Engine, EngineInfo, HintListener, RescueRequest, Rescued, Result,
@@ -320,6 +324,21 @@ impl Schedules for MemoryEngine {
 
     async fn change_schedules(&self, changes: &[ScheduleChange]) -> Result<Vec<ScheduleChanged>> {
         self.at_once(|state, now| state.change_schedules(changes, now))
+    }
+}
+
+#[async_trait]
+impl Drains for MemoryEngine {
+    async fn drains(&self, which: &WhichDrains) -> Result<DrainsRead> {
+        self.at_once(|state, now| state.read_drains(which, now))
+    }
+
+    async fn change_drains(&self, changes: &[DrainChange]) -> Result<Vec<DrainChanged>> {
+        self.at_once(|state, now| state.change_drains(changes, now))
+    }
+
+    async fn fire_drains(&self, firings: &[DrainFiring]) -> Result<Vec<DrainFired>> {
+        self.at_once(|state, now| state.fire_drains(firings, now))
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod index;
 mod lanes;
+mod groups;
 mod keys;
 mod series;
 
@@ -11,6 +12,7 @@ use std::collections::{BTreeMap, VecDeque};
 use windlass_core::admin::{AttemptEnding, AttemptRecord, JobRecord};
 use windlass_core::claim::{ClaimToken, Fence};
 use windlass_core::clock::Timestamp;
+use windlass_core::drains::rules::Stand;
 use windlass_core::enqueue::RequestId;
 use windlass_core::gate::Gate;
 use windlass_core::job::{Counters, Job, JobId, JobState, Phase};
@@ -25,6 +27,7 @@ use windlass_core::spill::Leaving;
 use windlass_core::worker::WorkerId;
 
 use super::claim::SpentTokens;
+use super::drains::DrainRows;
 use super::enqueue::Receipts;
 use super::hints::HintsDue;
 use super::policies::Shared;
@@ -65,6 +68,7 @@ pub(super) struct State {
     pub(super) shared: Shared,
     pub(super) leases: BTreeMap<DutyName, LeaseRecord>,
     pub(super) agenda: Agenda,
+    pub(super) drains: DrainRows,
     /// Batches that leave for another store, oldest first.
     pub(super) leaving: BTreeMap<(Timestamp, RequestId), Leaving>,
     pub(super) hints: HintsDue,
@@ -213,11 +217,41 @@ impl State {
         true
     }
 
+    /// The same, and marks the drains that it held and holds no more.
+    pub(super) fn move_waiting(
+        &mut self,
+        id: JobId,
+        now: Timestamp,
+        change: impl FnOnce(&mut Job, &mut Option<Gate>),
+    ) -> bool {
+        let Some((job, from)) = self.standing(id).filter(|_| !self.drains.is_empty()) else {
+            return self.change_waiting(id, change);
+        };
+        let changed = self.change_waiting(id, change);
+        let Some((_, to)) = self.standing(id) else { return changed };
+        let (from, to) = ((from.0, from.1.as_ref()), (to.0, to.1.as_ref()));
+        let stand = |(due, gate)| Stand::Waiting { due, gate };
+        self.mark_drains(&job, stand(from), stand(to), now);
+        changed
+    }
+
+    /// A job that waits, since when it is due and behind which gate.
+    fn standing(&self, id: JobId) -> Option<(Job, (Timestamp, Option<Gate>))> {
+        let row = self.live.get(&id)?;
+        let Stage::Waiting { gate } = &row.stage else { return None };
+        Some((row.job.clone(), (row.job.due, gate.clone())))
+    }
+
     /// Writes where a running job landed.
     pub(super) fn land(&mut self, id: JobId, landing: Landing, now: Timestamp) {
         let Some(row) = self.live.get_mut(&id) else { return };
         self.index.stop_running(row);
         row.job.counters = landing.counters;
+        if !self.drains.is_empty() {
+            let job = row.job.clone();
+            self.mark_drains(&job, Stand::Running, Stand::at(&landing.place), now);
+        }
+        let Some(row) = self.live.get_mut(&id) else { return };
         match landing.place {
             Place::Waiting { due, gate } => {
                 row.job.due = due;
@@ -235,6 +269,9 @@ impl State {
     pub(super) fn cancel_waiting(&mut self, id: JobId, why: &str, now: Timestamp) -> bool {
         let Some(row) = self.live.get(&id).filter(|row| row.is_waiting()) else { return false };
         self.index.leave_waiting(row);
+        if let Some((job, (due, gate))) = self.standing(id).filter(|_| !self.drains.is_empty()) {
+            self.mark_drains(&job, Stand::Waiting { due, gate: gate.as_ref() }, Stand::Ended, now);
+        }
         self.end(id, JobState::Cancelled { at: now, why: why.to_owned() }, now);
         true
     }

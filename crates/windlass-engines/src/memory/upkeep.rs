@@ -26,7 +26,7 @@ impl State {
     fn park_unhandled(&mut self, limit: usize, now: Timestamp) -> usize {
         let unhandled = self.unhandled(limit, now);
         for (id, gate) in &unhandled {
-            self.change_waiting(*id, |_, at| *at = Some(gate.clone()));
+            self.move_waiting(*id, now, |_, at| *at = Some(gate.clone()));
         }
         unhandled.len()
     }

@@ -249,13 +249,13 @@ impl Store {
                 }
                 KeyVerdict::Keep(id) => Enqueued::Kept(id),
                 KeyVerdict::Replace(id) => {
-                    self.renew(tx, id, new, &accepted, &mut keyed.deltas).await?;
+                    self.renew(tx, id, new, &accepted, now, &mut keyed.deltas).await?;
                     Enqueued::Replaced(id)
                 }
                 KeyVerdict::Revive(id) => {
                     self.write_new(tx, keyed).await?;
                     self.start_over(tx, id, accepted.due, &mut keyed.deltas).await?;
-                    self.renew(tx, id, new, &accepted, &mut keyed.deltas).await?;
+                    self.renew(tx, id, new, &accepted, now, &mut keyed.deltas).await?;
                     if let Some(holder) = key.and_then(|key| locked.0.get_mut(&key)?.as_mut()) {
                         holder.stage = HolderStage::Waiting;
                     }
@@ -352,13 +352,13 @@ impl Store {
         id: JobId,
         new: &NewJob,
         accepted: &Accepted,
+        now: Timestamp,
         deltas: &mut Deltas,
     ) -> Step<()> {
         let live = self.lock_jobs(tx, &[id.0]).await?;
-        let Some(Live { gate, due, job_type, queue, options, runs: false, .. }) = live.into_iter().next()
-        else {
-            return Ok(());
-        };
+        let Some(live) = live.into_iter().next().filter(|live| !live.runs) else { return Ok(()) };
+        self.mark_put_off(tx, &live, accepted.due, now).await?;
+        let Live { gate, due, job_type, queue, options, .. } = live;
         let options = Options { label: new.label.clone(), ..options }.to_column();
         let (payload, level) = (new.payload.as_str(), i32::from(accepted.priority.level()));
         let (due_at, expires_at) = (Instant(accepted.due), maybe(accepted.expires_at));

@@ -8,6 +8,7 @@ use tokio_postgres::Row;
 use windlass_core::admin::AttemptEnding;
 use windlass_core::claim::ClaimToken;
 use windlass_core::clock::Timestamp;
+use windlass_core::drains::rules::{Stand, marks};
 use windlass_core::engine::Hint;
 use windlass_core::gate::Gate;
 use windlass_core::job::{Counters, JobId};
@@ -28,8 +29,8 @@ use super::row::{CANCELLED, Options, SUCCEEDED, counters, gate, to_json};
 use super::series::Marked;
 use super::settle::storable;
 use super::value::{
-    Bits, Instant, instant, instants, int4, levels, maybe, number, numbers, small_number, small_numbers,
-    text, texts, uuids,
+    Bits, Instant, flags, instant, instants, int4, levels, maybe, number, numbers, small_number,
+    small_numbers, text, texts, uuids,
 };
 
 /// Every so many attempts of a job the old ones are deleted.
@@ -57,6 +58,14 @@ pub(super) struct Live {
 impl Live {
     pub(super) fn spot(&self) -> Spot {
         if self.runs { Spot::Running } else { Spot::waiting(self.due, self.gate.is_some()) }
+    }
+
+    /// Where it stands, as far as drains ask.
+    pub(super) fn stand(&self) -> Stand<'_> {
+        match self.runs {
+            true => Stand::Running,
+            false => Stand::Waiting { due: self.due, gate: self.gate.as_ref() },
+        }
     }
 
     fn type_series(&self) -> Option<(TypeName, SeriesName)> {
@@ -127,6 +136,18 @@ pub(super) struct Moved {
     pub(super) put_back: Vec<(QueueName, Priority, Timestamp)>,
     /// Series in which somebody may go out now.
     pub(super) series: Marked,
+    /// Whether a drain was marked.
+    pub(super) drain: bool,
+}
+
+impl Moved {
+    /// Takes in what other moves have to tell.
+    pub(super) fn add(&mut self, more: Self) {
+        self.queues.extend(more.queues);
+        self.put_back.extend(more.put_back);
+        self.series.extend(more.series);
+        self.drain |= more.drain;
+    }
 }
 
 impl Store {
@@ -223,9 +244,9 @@ impl Store {
                 }
             }
         }
-        self.land_waiting(tx, now, &waiting).await?;
-        self.land_ended(tx, now, &ended).await?;
-        self.land_dead(tx, now, &dead).await?;
+        moved.drain |= self.land_waiting(tx, now, &waiting).await?;
+        moved.drain |= self.land_ended(tx, now, &ended).await?;
+        moved.drain |= self.land_dead(tx, now, &dead).await?;
         self.free_keys(tx, &ended_keys, keys, now).await?;
         self.mark_series(tx, &moved.series).await?;
         self.note_put_backs(tx, &moved).await?;
@@ -233,11 +254,12 @@ impl Store {
         Ok(moved)
     }
 
-    async fn land_waiting(&self, tx: &Tx, now: Timestamp, moves: &[Move]) -> Step<()> {
+    /// These three tell whether a drain was marked.
+    async fn land_waiting(&self, tx: &Tx, now: Timestamp, moves: &[Move]) -> Step<bool> {
         if moves.is_empty() {
-            return Ok(());
+            return Ok(false);
         }
-        let common = Common::of(moves);
+        let common = Common::of(moves, now);
         let places = moves.iter().map(|job| match &job.landing.place {
             Place::Waiting { due, gate } => (Instant(*due), gate.as_ref().map(Gate::to_string)),
             _ => (Instant(job.live.due), None),
@@ -254,16 +276,19 @@ impl Store {
             uuids(&common.settled_by),
             instants(&due),
             texts(&gates),
+            flags(&common.frees),
+            flags(&common.frees_patient),
         ];
-        tx.ask(&self.sql.land_waiting, &params).await?;
-        self.note_attempts(tx, now, moves).await
+        let marked = has_marked(&tx.ask(&self.sql.land_waiting, &params).await?)?;
+        self.note_attempts(tx, now, moves).await?;
+        Ok(marked)
     }
 
-    async fn land_ended(&self, tx: &Tx, now: Timestamp, moves: &[Move]) -> Step<()> {
+    async fn land_ended(&self, tx: &Tx, now: Timestamp, moves: &[Move]) -> Step<bool> {
         if moves.is_empty() {
-            return Ok(());
+            return Ok(false);
         }
-        let common = Common::of(moves);
+        let common = Common::of(moves, now);
         let attempts = AttemptColumns::of(moves);
         let mut states = Vec::new();
         let (mut results, mut whys) = (Vec::new(), Vec::new());
@@ -296,17 +321,18 @@ impl Store {
             levels(&states),
             texts(&results),
             texts(&whys),
+            flags(&common.frees),
+            flags(&common.frees_patient),
         ];
         tx.ask(&self.sql.lock_rest, &[]).await?;
-        tx.ask(&self.sql.land_ended, &params).await?;
-        Ok(())
+        has_marked(&tx.ask(&self.sql.land_ended, &params).await?)
     }
 
-    async fn land_dead(&self, tx: &Tx, now: Timestamp, moves: &[Move]) -> Step<()> {
+    async fn land_dead(&self, tx: &Tx, now: Timestamp, moves: &[Move]) -> Step<bool> {
         if moves.is_empty() {
-            return Ok(());
+            return Ok(false);
         }
-        let common = Common::of(moves);
+        let common = Common::of(moves, now);
         let attempts = AttemptColumns::of(moves);
         let why = |job: &Move| match &job.landing.place {
             Place::Dead { error } => to_json(error),
@@ -330,9 +356,10 @@ impl Store {
             texts(&attempts.errors),
             texts(&attempts.outputs),
             texts(&errors),
+            flags(&common.frees),
+            flags(&common.frees_patient),
         ];
-        tx.ask(&self.sql.land_dead, &params).await?;
-        Ok(())
+        has_marked(&tx.ask(&self.sql.land_dead, &params).await?)
     }
 
     /// Remembers the attempts after which jobs go on.
@@ -392,6 +419,7 @@ impl Store {
     pub(super) fn tell_put_back(&self, moved: &Moved) {
         self.positions().put_back(&moved.put_back, Moment::now());
         moved.queues.iter().for_each(|queue| self.listeners.tell(&Hint::Queue(queue.clone())));
+        self.tell_of_drains(moved.drain);
     }
 
     /// Starts a dead letter over with fresh counters, and gives it its key again. Whoever calls has its key locked. One with a
@@ -460,11 +488,19 @@ struct Common {
     holds: Vec<i32>,
     last_errors: Vec<Option<String>>,
     settled_by: Vec<Option<Bits>>,
+    /// Whether each held drains and holds them no more: those that do not wait for retries, and those that do.
+    frees: Vec<bool>,
+    frees_patient: Vec<bool>,
 }
 
 impl Common {
-    fn of(moves: &[Move]) -> Self {
+    fn of(moves: &[Move], now: Timestamp) -> Self {
         let counters = || moves.iter().map(|job| job.landing.counters);
+        let frees = |patient: bool| {
+            let frees =
+                move |job: &Move| marks(job.live.stand(), Stand::at(&job.landing.place), patient, now);
+            moves.iter().map(frees).collect()
+        };
         Self {
             ids: moves.iter().map(|job| job.live.id.0).collect(),
             tokens: moves.iter().map(|job| job.live.token.map(Bits::from)).collect(),
@@ -474,6 +510,8 @@ impl Common {
             holds: counters().map(|c| int4(c.holds)).collect(),
             last_errors: moves.iter().map(|job| job.parting.last_error.as_ref().map(to_json)).collect(),
             settled_by: moves.iter().map(|job| job.parting.settled_by.map(Bits::from)).collect(),
+            frees: frees(false),
+            frees_patient: frees(true),
         }
     }
 }
@@ -501,6 +539,11 @@ impl AttemptColumns {
             outputs: attempts.map(|attempt| attempt?.output.clone()).collect(),
         }
     }
+}
+
+/// The answer of a statement that marks drains.
+fn has_marked(rows: &[Row]) -> Step<bool> {
+    Ok(rows.first().map_or(Ok(false), |row| row.try_get(0))?)
 }
 
 /// A dead letter, as far as starting it over or discarding it needs to know.

@@ -41,6 +41,7 @@ const MIGRATIONS: &[(u32, &str, &str)] = &[
     (7, "series", include_str!("migrations/0007_series.sql")),
     (8, "crowd", include_str!("migrations/0008_crowd.sql")),
     (9, "schedules", include_str!("migrations/0009_schedules.sql")),
+    (10, "drains", include_str!("migrations/0010_drains.sql")),
 ];
 
 /// The lock under which migrations run; any number that nobody else uses.
@@ -252,6 +253,31 @@ mod tests {
                 "set_last_jobs",
             ],
         ),
+        (
+            10,
+            &[
+                "count_drains",
+                "drains_named",
+                "land_dead",
+                "land_ended",
+                "land_waiting",
+                "left_in_queue",
+                "left_of_group",
+                "left_of_type",
+                "list_drains",
+                "lock_drains",
+                "lock_free_drain",
+                "mark_drains",
+                "marked_drains",
+                "marks_of_drain",
+                "note_firing",
+                "remove_drains",
+                "save_drains",
+                "settle",
+                "settle_traced",
+                "unmark_drain",
+            ],
+        ),
     ];
 
     /// What these were before: up to which version, the name, and the text.
@@ -284,6 +310,11 @@ mod tests {
         (7, "extend", include_str!("migrations/older/0007_extend.sql")),
         (7, "register", include_str!("migrations/older/0007_register.sql")),
         (7, "live_workers", include_str!("migrations/older/0007_live_workers.sql")),
+        (9, "land_dead", include_str!("migrations/older/0009_land_dead.sql")),
+        (9, "land_ended", include_str!("migrations/older/0009_land_ended.sql")),
+        (9, "land_waiting", include_str!("migrations/older/0009_land_waiting.sql")),
+        (9, "settle", include_str!("migrations/older/0009_settle.sql")),
+        (9, "settle_traced", include_str!("migrations/older/0009_settle_traced.sql")),
     ];
 
     /// A sum over each migration's text, by which a change of one is noticed. Whoever has run it would never get the change:
@@ -298,6 +329,7 @@ mod tests {
         (7, 0xce1b_faba_2766_9100),
         (8, 0xe8db_44d5_0027_c0d1),
         (9, 0x769e_7a48_a5cd_843a),
+        (10, 0x9622_85ee_edd7_3966),
     ];
 
     /// FNV-1a.

@@ -28,6 +28,7 @@ mod policies;
 mod leases;
 mod duty_locks;
 mod schedules;
+mod drains;
 mod hints;
 mod wake;
 mod listen;

@@ -13,7 +13,7 @@ use super::sql::{Statements, in_schema};
 use super::{PostgresEngine, PostgresOptions, open};
 
 /// Tables that grow with the number of jobs.
-const BIG: [&str; 10] = [
+const BIG: [&str; 11] = [
     "delayed_jobs",
     "delayed_jobs_dlq",
     "job_history",
@@ -24,10 +24,11 @@ const BIG: [&str; 10] = [
     "count_deltas",
     "claims",
     "claim_ends",
+    "drain_marks",
 ];
 
 /// Statements that run for every batch of jobs, or every second.
-const HOT: [&str; 55] = [
+const HOT: [&str; 61] = [
     "enqueue",
     "insert_jobs",
     "reserve_keys",
@@ -83,6 +84,12 @@ const HOT: [&str; 55] = [
     "find_receipt",
     "close_receipt",
     "request_cancel",
+    "mark_drains",
+    "marked_drains",
+    "marks_of_drain",
+    "left_in_queue",
+    "left_of_type",
+    "left_of_group",
 ];
 
 /// Which statement may walk over which index, or any of a table, from its beginning, and why it does not walk far.
@@ -104,7 +111,7 @@ const MAY_WALK: [(&str, &str, &str); 10] = [
 ];
 
 /// Which statement may sort, and why that is little.
-const MAY_SORT: [(&str, &str); 18] = [
+const MAY_SORT: [(&str, &str); 19] = [
     ("fold_claims", "ends are gathered by claim, at most as many as the limit takes"),
     ("running_of", "what one worker runs, found by its claims"),
     ("declare_dead", "what one worker runs, found by its claims"),
@@ -123,6 +130,7 @@ const MAY_SORT: [(&str, &str); 18] = [
     ("live_workers", "ends that are not yet folded are gathered by worker"),
     ("types_waiting", "changes that are not yet folded are gathered by type"),
     ("still_hold", "the fences of one request"),
+    ("marked_drains", "drains, of which there are few"),
 ];
 
 const FILL: &str = "
@@ -358,6 +366,47 @@ async fn ends_are_looked_for_where_their_rows_lie() {
     for name in ["settle", "settle_traced"] {
         let plan = ground.plan_of(name).await;
         assert!(plan.contains("Tid Scan on delayed_jobs"), "{plan}");
+    }
+}
+
+/// Mostly there are none, and then an end must cost no more than it did.
+#[tokio::test]
+async fn an_end_is_compared_with_drains_only_where_there_are_some() {
+    let ground = Ground::new().await;
+    for name in ["settle", "settle_traced", "land_ended", "land_dead", "land_waiting"] {
+        let plan = ground.plan_of(name).await;
+        let steps: Vec<_> =
+            plan.lines().map(|line| line.trim_start().trim_start_matches("-> ").trim()).collect();
+        let marked = steps.iter().position(|step| *step == "CTE marked").unwrap_or_else(|| panic!("{plan}"));
+        let of_marks = &steps[marked..marked + 5];
+        assert!(of_marks[2].starts_with("Nested Loop Semi Join"), "{name}: {plan}");
+        assert!(
+            of_marks.iter().any(|step| step.contains("on job_drains d")),
+            "drains come first: {name}: {plan}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn what_is_left_of_a_group_is_found_by_when_it_is_due() {
+    let ground = Ground::new().await;
+    for (name, conditions) in [
+        (
+            "left_in_queue",
+            ["(queue = $1) AND (priority = (p.priority)::smallint) AND (scheduled_at <=", "queue = $1"],
+        ),
+        ("left_of_type", ["(priority = (p.priority)::smallint) AND (scheduled_at <=", "gate = 'suspect'"]),
+        (
+            "left_of_group",
+            ["(gate IS NULL) AND (scheduled_at <=", "(gate = 'suspect'::text) AND (scheduled_at <="],
+        ),
+    ] {
+        let plan = ground.plan_of(name).await;
+        for condition in conditions {
+            let is_index_cond =
+                plan.lines().any(|line| line.contains("Index Cond") && line.contains(condition));
+            assert!(is_index_cond, "{name}, {condition}: {plan}");
+        }
     }
 }
 

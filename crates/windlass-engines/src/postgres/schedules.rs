@@ -256,16 +256,14 @@ impl Store {
             (Overlapping::LeaveOut, _) => Ok(Some(last)),
             (Overlapping::CancelLast, Some(live)) => {
                 let cancelled = vec![live.cancelled(&replaced_by(&change.name))];
-                let told = self.write_moves(tx, now, cancelled, &locked.keys).await?;
-                moved.queues.extend(told.queues);
-                moved.put_back.extend(told.put_back);
+                moved.add(self.write_moves(tx, now, cancelled, &locked.keys).await?);
                 Ok(None)
             }
             _ => Ok(None),
         }
     }
 
-    async fn enqueue_scheduled(&self, tx: &Tx, jobs: &[NewJob]) -> Step<Vec<Enqueued>> {
+    pub(super) async fn enqueue_scheduled(&self, tx: &Tx, jobs: &[NewJob]) -> Step<Vec<Enqueued>> {
         if jobs.is_empty() {
             return Ok(Vec::new());
         }

@@ -155,7 +155,9 @@ impl Store {
         let now = self.now_param();
         let params = [instant(&now), numbers(&ids), uuids(&tokens), row_places(&at), texts(&types)];
         let rows = self.work.get().await?.write(&self.sql.settle_traced, &params).await?;
-        rows.first().map_or(Ok(Written::nothing()), Written::read)
+        let Some(row) = rows.first() else { return Ok(Written::nothing()) };
+        self.tell_of_drains(row.try_get(3)?);
+        Written::read(row)
     }
 
     /// Successes of jobs that nobody asked to stop, in one statement; those with a key only if `keys` are looked at. Gives
@@ -188,6 +190,7 @@ impl Store {
         if *keys {
             self.ends_have_keys.store(row.try_get(3)?, Ordering::Relaxed);
         }
+        self.tell_of_drains(row.try_get(5)?);
         let written = Written::read(row)?;
         let (has_keys, has_history): (bool, bool) = (row.try_get(3)?, row.try_get(4)?);
         let is_traced = matches!(written, Written::All) && !has_keys && !has_history;

@@ -21,6 +21,9 @@ use super::reply::{Items, Reply};
 use super::row::ID_DIGITS;
 use super::script::Script;
 
+/// What a script says among queues if it has marked a drain.
+const MARKED: &str = "*";
+
 /// How often a call is made again because queues or types have changed meanwhile.
 pub(super) const STALE_MAX: usize = 20;
 /// How often it is made again because the store is another one.
@@ -197,7 +200,10 @@ impl Store {
         self.learn_time(now);
         let mut queues = said.list()?;
         while !queues.is_empty() {
-            if let Ok(queue) = QueueName::parse(&queues.text()?) {
+            let name = queues.text()?;
+            if name == MARKED {
+                self.listeners.tell(&Hint::Drain);
+            } else if let Ok(queue) = QueueName::parse(&name) {
                 self.listeners.tell(&Hint::Queue(queue));
             }
         }

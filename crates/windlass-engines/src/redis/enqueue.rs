@@ -81,6 +81,8 @@ struct Special<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     series: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    group: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     expires: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     refused: Option<String>,
@@ -97,6 +99,7 @@ pub(super) fn offer(new: &NewJob, body: &str, catalogue: &Catalogue, now: Timest
         scope: new.key.as_ref().map(|claim| scope(claim.scope)),
         conflict: new.key.as_ref().map(|claim| conflict(claim.on_conflict)),
         series: new.series.as_ref().map(|series| Gate::series(&new.job_type, series).to_string()),
+        group: new.group.as_ref().map(|group| group.as_str()),
         expires: new.expires.map(when),
         ..Special::default()
     };

@@ -19,7 +19,7 @@ pub(super) struct Keys {
 const NAME_BYTES_MAX: usize = 100;
 
 /// Names that stand behind the common prefix, which lanes may not take.
-const TAKEN: [&str; 41] = [
+const TAKEN: [&str; 47] = [
     "agenda",
     "answers",
     "attempts",
@@ -30,11 +30,16 @@ const TAKEN: [&str; 41] = [
     "crowds",
     "dead",
     "deaths",
+    "drain_jobs",
+    "drain_marks",
+    "drain_watches",
+    "drains",
     "ended",
     "expiring",
     "gate",
     "gates",
     "graves",
+    "group",
     "heard",
     "held",
     "keys",
@@ -43,6 +48,7 @@ const TAKEN: [&str; 41] = [
     "lapsing",
     "layout",
     "leases",
+    "lines",
     "notes",
     "parked",
     "pauses",

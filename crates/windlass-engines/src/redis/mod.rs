@@ -19,6 +19,7 @@ mod counts;
 mod policies;
 mod leases;
 mod schedules;
+mod drains;
 mod hints;
 mod doctor;
 

@@ -31,6 +31,7 @@ const LEASES: &str = include_str!("lua/parts/leases.lua");
 const CROWD: &str = include_str!("lua/parts/crowd.lua");
 const PUTTING: &str = include_str!("lua/parts/putting.lua");
 const SCHEDULES: &str = include_str!("lua/parts/schedules.lua");
+const DRAINS: &str = include_str!("lua/parts/drains.lua");
 
 const LOOK: &[&str] = &[BEGIN, HASHES, STATE, ANSWER];
 const WAIT: &[&str] = &[BEGIN, HASHES, STATE, ANSWER, WAITING];
@@ -154,6 +155,9 @@ scripts! {
     list_schedules: Reads LOOK_AHEAD,
     due_schedules: Reads LOOK_AHEAD,
     change_schedules: Grows &[BEGIN, HASHES, STATE, ANSWER, WAITING, ENDING, PUTTING, SCHEDULES],
+    read_drains: Reads &[BEGIN, HASHES, STATE, ANSWER, DRAINS],
+    change_drains: Grows &[BEGIN, HASHES, STATE, ANSWER, DRAINS],
+    fire_drain: Grows &[BEGIN, HASHES, STATE, ANSWER, WAITING, ENDING, PUTTING, DRAINS],
 }
 
 /// The script that makes a namespace. It begins with nothing.

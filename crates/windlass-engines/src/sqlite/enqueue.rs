@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use rusqlite::{Connection, OptionalExtension, params};
 use windlass_core::clock::Timestamp;
+use windlass_core::drains::rules::Stand;
 use windlass_core::enqueue::{
     Accepted, EnqueueRequest, Enqueued, NewJob, QueueAtDoor, Refusal, RequestId, accept,
 };
@@ -132,6 +133,7 @@ impl Work<'_> {
     /// What a newcomer gives to the waiting job that holds its key.
     fn renew(&mut self, id: JobId, new: &NewJob, accepted: &Accepted) -> Step<()> {
         let Some(job) = self.live_job(id)? else { return Ok(()) };
+        self.mark_moved(&job, Stand::Waiting { due: accepted.due, gate: job.gate.as_ref() })?;
         let kind = self.type_of(job.kind)?;
         let stored =
             self.conn.prepare_cached(sql!("read_options"))?.query_row([id.0], |row| lossy(row, 0))?;

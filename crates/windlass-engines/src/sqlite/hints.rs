@@ -14,6 +14,7 @@ pub(super) struct PendingHints {
     queues: BTreeSet<QueueName>,
     cancels: Vec<Fence>,
     leases: BTreeSet<DutyName>,
+    drain: bool,
 }
 
 impl PendingHints {
@@ -34,11 +35,17 @@ impl PendingHints {
         self.leases.insert(duty.clone());
     }
 
+    /// A drain was marked.
+    pub(super) fn drain(&mut self) {
+        self.drain = true;
+    }
+
     /// Takes in what another operation has to tell.
     pub(super) fn absorb(&mut self, other: Self) {
         self.queues.extend(other.queues);
         self.cancels.extend(other.cancels);
         self.leases.extend(other.leases);
+        self.drain |= other.drain;
     }
 
     /// Tells whoever listens, after the commit.
@@ -46,5 +53,8 @@ impl PendingHints {
         self.queues.into_iter().for_each(|queue| listeners.tell(&Hint::Queue(queue)));
         self.cancels.into_iter().for_each(|fence| listeners.tell(&Hint::Cancel(fence)));
         self.leases.into_iter().for_each(|duty| listeners.tell(&Hint::Lease(duty)));
+        if self.drain {
+            listeners.tell(&Hint::Drain);
+        }
     }
 }

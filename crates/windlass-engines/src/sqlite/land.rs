@@ -7,6 +7,7 @@ use rusqlite::{OptionalExtension, Row, params};
 use windlass_core::admin::AttemptEnding;
 use windlass_core::claim::ClaimToken;
 use windlass_core::clock::Timestamp;
+use windlass_core::drains::rules::Stand;
 use windlass_core::gate::Gate;
 use windlass_core::job::{Counters, JobId};
 use windlass_core::key::HolderStage;
@@ -18,6 +19,7 @@ use windlass_core::worker::WorkerId;
 
 use super::catalogue::TypeEntry;
 use super::counts::{Spot, Total};
+use super::drains::Mover;
 use super::fault::Step;
 use super::row::{CANCELLED, Options, SUCCEEDED, count, lossy, to_json};
 use super::sql::sql;
@@ -38,9 +40,18 @@ pub(super) struct LiveJob {
     pub(super) priority: i64,
     pub(super) runs: bool,
     pub(super) series: Option<String>,
+    pub(super) group: Option<String>,
 }
 
 impl LiveJob {
+    /// Where it stands, as far as drains ask.
+    fn stand(&self) -> Stand<'_> {
+        match self.runs {
+            true => Stand::Running,
+            false => Stand::Waiting { due: self.due, gate: self.gate.as_ref() },
+        }
+    }
+
     pub(super) fn spot(&self) -> Spot {
         if self.runs { Spot::Running } else { Spot::waiting(self.due, self.gate.is_some()) }
     }
@@ -59,6 +70,7 @@ pub(super) struct HeldJob {
     pub(super) since: Timestamp,
     pub(super) cancel_requested: Option<String>,
     pub(super) series: Option<String>,
+    pub(super) group: Option<String>,
 }
 
 /// What is remembered of an attempt that ended.
@@ -112,6 +124,13 @@ impl Work<'_> {
     /// Writes where a running job landed.
     pub(super) fn land(&mut self, held: &HeldJob, landing: Landing, parting: &Parting) -> Step<()> {
         let kind = self.type_of(held.kind)?;
+        let mover = Mover {
+            kind: &kind,
+            group: held.group.as_deref(),
+            key: held.key.as_deref(),
+            from: Stand::Running,
+        };
+        self.mark_drains(&mover, Stand::at(&landing.place))?;
         let leaving = Leaving {
             id: held.id,
             token: Some(held.token),
@@ -132,6 +151,7 @@ impl Work<'_> {
 
     /// Cancels a job that waits.
     pub(super) fn cancel_waiting(&mut self, job: &LiveJob, why: &str) -> Step<()> {
+        self.mark_moved(job, Stand::Ended)?;
         let parting = Parting::default();
         let leaving = self.leaving_waiting(job, &parting)?;
         self.finish(&leaving, CANCELLED, None, Some(why))
@@ -139,6 +159,7 @@ impl Work<'_> {
 
     /// Gives up a job that waits, because its row cannot be read.
     pub(super) fn bury_waiting(&mut self, job: &LiveJob, error: &JobError) -> Step<()> {
+        self.mark_moved(job, Stand::Ended)?;
         let parting = Parting { last_error: Some(error.clone()), ..Parting::default() };
         let leaving = self.leaving_waiting(job, &parting)?;
         self.bury(&leaving, error)
@@ -146,12 +167,20 @@ impl Work<'_> {
 
     /// Puts a waiting job behind a gate or through it, and gives it another due time.
     pub(super) fn change_waiting(&mut self, job: &LiveJob, due: Timestamp, gate: Option<&Gate>) -> Step<()> {
+        self.mark_moved(job, Stand::Waiting { due, gate })?;
         let kind = self.type_of(job.kind)?;
         let mut statement = self.conn.prepare_cached(sql!("set_due"))?;
         statement.execute(params![job.id.0, due.as_micros(), gate.map(Gate::as_str)])?;
         self.did.deltas.moved(&kind, job.spot(), Spot::waiting(due, gate.is_some()));
         self.did.hints.queue(&kind.spec.queue);
         Ok(())
+    }
+
+    /// Marks the drains that a job held which waits and goes there.
+    pub(super) fn mark_moved(&mut self, job: &LiveJob, to: Stand<'_>) -> Step<()> {
+        let kind = self.type_of(job.kind)?;
+        let (group, key) = (job.group.as_deref(), job.key.as_deref());
+        self.mark_drains(&Mover { kind: &kind, group, key, from: job.stand() }, to)
     }
 
     /// Starts a dead letter over with fresh counters, and gives it its key again.
@@ -390,6 +419,7 @@ fn read_live(row: &Row<'_>, id: JobId) -> rusqlite::Result<LiveJob> {
         priority: row.get(8)?,
         runs: row.get(9)?,
         series: lossy(row, 10)?,
+        group: lossy(row, 11)?,
     })
 }
 
@@ -405,6 +435,7 @@ fn read_held(row: &Row<'_>, id: JobId, token: ClaimToken) -> rusqlite::Result<He
         since: Timestamp::from_micros(row.get(8)?),
         cancel_requested: lossy(row, 9)?,
         series: lossy(row, 10)?,
+        group: lossy(row, 11)?,
     })
 }
 

@@ -21,6 +21,7 @@ mod counts;
 mod policies;
 mod leases;
 mod schedules;
+mod drains;
 mod spill;
 mod hints;
 mod inside;
@@ -52,6 +53,9 @@ use windlass_core::admin::{
 use windlass_core::breaker::BreakerState;
 use windlass_core::claim::{ClaimAnswer, ClaimRequest, Fence, Outlook};
 use windlass_core::clock::Timestamp;
+use windlass_core::drains::{
+    DrainChange, DrainChanged, DrainFired, DrainFiring, Drains, DrainsRead, WhichDrains, check_firings,
+};
 use windlass_core::duty::DutyModes;
 use windlass_core::engine::{
     Admin, Declaration, Engine, EngineInfo, HintListener, RescueRequest, Rescued, Result,
@@ -443,6 +447,27 @@ impl Schedules for SqliteEngine {
         check_changes(changes)?;
         let changes = changes.to_vec();
         self.write(move |work| work.change_schedules(&changes)).await
+    }
+}
+
+#[async_trait]
+impl Drains for SqliteEngine {
+    async fn drains(&self, which: &WhichDrains) -> Result<DrainsRead> {
+        which.check()?;
+        let which = which.clone();
+        self.read(move |conn, now| drains::read(conn, &which, now)).await
+    }
+
+    async fn change_drains(&self, changes: &[DrainChange]) -> Result<Vec<DrainChanged>> {
+        windlass_core::drains::check_changes(changes)?;
+        let changes = changes.to_vec();
+        self.write(move |work| work.change_drains(&changes)).await
+    }
+
+    async fn fire_drains(&self, firings: &[DrainFiring]) -> Result<Vec<DrainFired>> {
+        check_firings(firings)?;
+        let firings = firings.to_vec();
+        self.write(move |work| work.fire_drains(&firings)).await
     }
 }
 

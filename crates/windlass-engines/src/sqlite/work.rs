@@ -11,6 +11,7 @@ use windlass_core::worker::WorkerId;
 
 use super::catalogue::{Catalogue, TypeEntry};
 use super::counts::Deltas;
+use super::drains::Watch;
 use super::fault::Step;
 use super::hints::PendingHints;
 use super::sql::sql;
@@ -24,6 +25,8 @@ pub(super) struct Work<'c> {
     /// What earlier operations of the same transaction have counted and not yet written.
     pub(super) counted: &'c Deltas,
     pub(super) did: Did,
+    /// What drains watch, once somebody has asked.
+    pub(super) watches: Option<Vec<Watch>>,
     hot: [RefCell<Option<CachedStatement<'c>>>; Hot::COUNT],
 }
 
@@ -83,7 +86,7 @@ impl<'c> Work<'c> {
         catalogue: &'c mut Catalogue,
         counted: &'c Deltas,
     ) -> Self {
-        Self { conn, now, catalogue, counted, did: Did::default(), hot: Default::default() }
+        Self { conn, now, catalogue, counted, did: Did::default(), watches: None, hot: Default::default() }
     }
 
     /// Ends the operation and gives what it did.

@@ -13,6 +13,9 @@ use windlass_core::admin::{
 };
 use windlass_core::claim::{ClaimAnswer, ClaimRequest, Fence, Outlook};
 use windlass_core::clock::Timestamp;
+use windlass_core::drains::{
+    DrainChange, DrainChanged, DrainFired, DrainFiring, Drains, DrainsRead, WhichDrains,
+};
 use windlass_core::engine::{
     Admin, Declaration, Engine, EngineInfo, HintListener, RescueRequest, Rescued, Result,
 };
@@ -177,6 +180,24 @@ impl<S: Engine + ?Sized> Schedules for Seen<S> {
     async fn change_schedules(&self, changes: &[ScheduleChange]) -> Result<Vec<ScheduleChanged>> {
         self.life.live().await;
         self.store.change_schedules(changes).await
+    }
+}
+
+#[async_trait]
+impl<S: Engine + ?Sized> Drains for Seen<S> {
+    async fn drains(&self, which: &WhichDrains) -> Result<DrainsRead> {
+        self.life.live().await;
+        self.store.drains(which).await
+    }
+
+    async fn change_drains(&self, changes: &[DrainChange]) -> Result<Vec<DrainChanged>> {
+        self.life.live().await;
+        self.store.change_drains(changes).await
+    }
+
+    async fn fire_drains(&self, firings: &[DrainFiring]) -> Result<Vec<DrainFired>> {
+        self.life.live().await;
+        self.store.fire_drains(firings).await
     }
 }
 

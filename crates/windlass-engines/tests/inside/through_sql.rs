@@ -12,6 +12,9 @@ use windlass_core::admin::{
 use windlass_core::breaker::BreakerState;
 use windlass_core::claim::{ClaimAnswer, ClaimRequest, Fence, Outlook};
 use windlass_core::clock::Timestamp;
+use windlass_core::drains::{
+    DrainChange, DrainChanged, DrainFired, DrainFiring, Drains, DrainsRead, WhichDrains,
+};
 use windlass_core::engine::{
     Admin, Declaration, Engine, EngineInfo, HintListener, RescueRequest, Rescued, Result,
 };
@@ -180,6 +183,21 @@ impl Schedules for ThroughSql {
 
     async fn change_schedules(&self, changes: &[ScheduleChange]) -> Result<Vec<ScheduleChanged>> {
         self.engine.change_schedules(changes).await
+    }
+}
+
+#[async_trait]
+impl Drains for ThroughSql {
+    async fn drains(&self, which: &WhichDrains) -> Result<DrainsRead> {
+        self.engine.drains(which).await
+    }
+
+    async fn change_drains(&self, changes: &[DrainChange]) -> Result<Vec<DrainChanged>> {
+        self.engine.change_drains(changes).await
+    }
+
+    async fn fire_drains(&self, firings: &[DrainFiring]) -> Result<Vec<DrainFired>> {
+        self.engine.fire_drains(firings).await
     }
 }
 

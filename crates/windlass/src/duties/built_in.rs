@@ -1,4 +1,4 @@
-//! The duties of Windlass itself: [upkeep](crate::upkeep), firing schedules, and letting jobs through gates that are open. One process does each for all;
+//! The duties of Windlass itself: [upkeep](crate::upkeep), firing schedules, looking at drains, and letting jobs through gates that are open. One process does each for all;
 //! nothing is wrong if two do.
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,6 +17,8 @@ use super::context::DutyContext;
 use super::mailbox::Mailbox;
 use super::shell::Task;
 use super::{Duty, IntoDutyEnd};
+use crate::drains::duty::DrainDuty;
+use crate::drains::shell::look_for_a_while;
 use crate::limits::Keeper;
 use crate::schedules::duty::ScheduleDuty;
 use crate::schedules::shell::fire_for_a_while;
@@ -33,11 +35,13 @@ const PRUNE: &str = "prune";
 const GATES: &str = "gates";
 /// Jobs of schedules.
 const SCHEDULES: &str = "schedules";
+/// Jobs of drains whose groups were worked off by a process that died before it could look.
+const DRAINS: &str = "drains";
 /// Watching workers without being the one that rescues.
 const WATCH: &str = "watch";
 
 /// Names that no other duty may have.
-pub(crate) const NAMES: [&str; 6] = [RESCUE, SWEEP, PRUNE, GATES, SCHEDULES, WATCH];
+pub(crate) const NAMES: [&str; 7] = [RESCUE, SWEEP, PRUNE, GATES, SCHEDULES, DRAINS, WATCH];
 
 /// Retention is counted in days: once a minute is often enough.
 const PRUNE_EVERY: Duration = Duration::from_secs(60);
@@ -46,7 +50,7 @@ const GATES_EVERY: Duration = Duration::from_secs(1);
 /// The same if this process has no limits of its own, so that only what others left behind can be there.
 const GATES_EVERY_WITHOUT_LIMITS: Duration = Duration::from_secs(10);
 
-/// A run that fires schedules sleeps until the next tick and begins anew from time to time; so soon it does after one that failed.
+/// A run that fires schedules, or looks at drains, sleeps until there is something to do and begins anew from time to time; so soon it does after one that failed.
 const FIRE_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 /// A run ends after this long even if there is more to do, which the next one does: however much that is, a leader that gets on with
@@ -100,6 +104,12 @@ pub(crate) fn tasks(
 pub(crate) fn fire(engine: &Arc<dyn Engine>, mode: DutyMode) -> Task {
     let duty = Arc::new(ScheduleDuty::new(Arc::clone(engine)));
     task(SCHEDULES, FIRE_AGAIN_AFTER, mode, move |context| fire_for_a_while(Arc::clone(&duty), context))
+}
+
+/// Looks at drains that are marked, whoever marked them.
+pub(crate) fn look_at_drains(engine: &Arc<dyn Engine>, mode: DutyMode) -> Task {
+    let duty = Arc::new(DrainDuty::new(Arc::clone(engine)));
+    task(DRAINS, FIRE_AGAIN_AFTER, mode, move |context| look_for_a_while(Arc::clone(&duty), context))
 }
 
 /// Looks for gates with jobs behind them, whoever left those there.

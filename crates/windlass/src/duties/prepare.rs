@@ -24,15 +24,31 @@ pub(crate) struct Prepared {
     timing: LeaseTiming,
 }
 
+/// What puts jobs in for all.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Fires {
+    schedules: bool,
+    drains: bool,
+}
+
+impl Fires {
+    /// Schedules and drains of a spill would be nobody's.
+    pub(crate) const NOTHING: Self = Self { schedules: false, drains: false };
+
+    pub(crate) fn of(options: &WorkerOptions) -> Self {
+        Self { schedules: options.fire_schedules, drains: options.fire_drains }
+    }
+}
+
 impl Prepared {
     /// Those of Windlass itself and those of the application; none if this process does no upkeep. `gates` looks for gates, if this
-    /// process can let jobs through; `fires` says whether schedules are among them.
+    /// process can let jobs through; `fires` says whether schedules and drains are among them.
     pub(crate) fn new(
         engine: &Arc<dyn Engine>,
         options: &WorkerOptions,
         own: &[Duty],
         gates: Option<Keeper>,
-        fires: bool,
+        fires: Fires,
     ) -> Self {
         let mailbox = Mailbox::default();
         let upkeep = Upkeep {
@@ -43,8 +59,10 @@ impl Prepared {
         let tasks = match options.upkeep {
             true => {
                 let own = own.iter().cloned().map(Task::of_application);
-                let fire = fires.then(|| built_in::fire(engine, upkeep.mode));
-                built_in::tasks(engine, upkeep, gates, &mailbox).into_iter().chain(fire).chain(own).collect()
+                let schedules = fires.schedules.then(|| built_in::fire(engine, upkeep.mode));
+                let drains = fires.drains.then(|| built_in::look_at_drains(engine, upkeep.mode));
+                let tasks = built_in::tasks(engine, upkeep, gates, &mailbox).into_iter();
+                tasks.chain(schedules).chain(drains).chain(own).collect()
             }
             false => Vec::new(),
         };

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
+use windlass_core::drains::DrainSpec;
 use windlass_core::engine::{Declaration, Engine};
 use windlass_core::error::EngineError;
 use windlass_core::limits::CONCURRENCY_MAX;
@@ -19,14 +20,16 @@ use windlass_core::schedules::ScheduleSpec;
 use windlass_core::worker::WorkerId;
 
 use crate::client::{Client, ClientOptions};
+use crate::drains::DrainsError;
+use crate::drains::shell::Looker;
 use crate::duties::Duty;
 use crate::duties::mailbox::Mailbox;
-use crate::duties::prepare::{Prepared, check_options};
+use crate::duties::prepare::{Fires, Prepared, check_options};
 use crate::duties::shell::DutiesThread;
 use crate::handler::{Handlers, HandlersError, Table};
 use crate::limits::Keeper;
 use crate::schedules::SchedulesError;
-use crate::{random, schedules, store, upkeep};
+use crate::{drains, random, schedules, store, upkeep};
 
 pub mod claim;
 pub(crate) mod execute;
@@ -75,6 +78,8 @@ pub struct Worker {
     watches: Vec<JoinHandle<()>>,
     /// Upkeep and other duties, if this process does them.
     duties: Option<DutiesThread>,
+    /// Looks at the drains that this process marks.
+    looker: Option<Looker>,
     mailbox: Mailbox,
     /// Taken only by dropping the worker.
     heart: Option<HeartThread>,
@@ -115,12 +120,16 @@ impl Worker {
         };
         sync_limits(&client).await;
         let undeclared = declare_schedules(&client, &options).await?;
+        let without_drains = declare_drains(&client, &options).await?;
         let duties = prepare(&engine, &client, &table, &options, &options.duties);
         let card = plan.card(random::worker_id(), duties.led());
         let identity = Identity::register(Arc::clone(&engine), card).await?;
         let mut worker = Self::assemble(client, table, &plan, identity, &options, &common, duties);
         worker.on_spill = on_spill;
-        worker.watches.extend(schedules::shell::declare_later(engine, undeclared, options.schedules_origin));
+        worker.looker = options.fire_drains.then(|| Looker::start(&engine));
+        let (later, origin) = (Arc::clone(&engine), options.schedules_origin);
+        worker.watches.extend(schedules::shell::declare_later(later, undeclared, origin));
+        worker.watches.extend(drains::shell::declare_later(engine, without_drains, options.drains_origin));
         Ok(worker)
     }
 
@@ -135,8 +144,8 @@ impl Worker {
     ) -> Result<Self, StartError> {
         let client = client.on_spill(Arc::clone(&spill));
         sync_limits(&client).await;
-        // What an application does for all, it does for the primary; and schedules of a spill would be nobody's.
-        let duties = Prepared::new(&spill, options, &[], Some(keeper(&client, table)), false);
+        // What an application does for all, it does for the primary.
+        let duties = Prepared::new(&spill, options, &[], Some(keeper(&client, table)), Fires::NOTHING);
         let card = plan.card(random::worker_id(), duties.led());
         let identity = Identity::register(Arc::clone(&spill), card).await?;
         Ok(Self::assemble(client, table.clone(), plan, identity, options, common, duties))
@@ -200,6 +209,7 @@ impl Worker {
             unsettled: false,
             watches,
             duties: duties.start(client.clone()),
+            looker: None,
             mailbox,
             heart: Some(heart),
             on_spill: None,
@@ -275,6 +285,9 @@ impl Worker {
         }
         // Before the keeper is ended: what it is about to tell the store must not be lost with it.
         let _ = tokio::time::timeout(FLUSH_GRACE, sync_limits(&self.client)).await;
+        if let Some(looker) = self.looker.take() {
+            let _ = tokio::time::timeout(FLUSH_GRACE, looker.end()).await;
+        }
         self.watches.drain(..).for_each(|watch| watch.abort());
         self.listener = None;
         if let Some(mut duties) = self.duties.take() {
@@ -291,6 +304,7 @@ impl Drop for Worker {
     fn drop(&mut self) {
         self.watches.drain(..).for_each(|watch| watch.abort());
         self.duties = None;
+        self.looker = None;
         let shells = std::mem::take(&mut self.shells);
         let Some(mut heart) = self.heart.take().filter(|_| !shells.is_empty()) else { return };
         self.stopper().stop_now();
@@ -316,6 +330,17 @@ async fn declare_schedules(
         Err(SchedulesError::Engine(error)) if error.is_passing() => {
             tracing::warn!(%error, "schedules could not be stored yet; it is tried again");
             Ok(options.schedules.clone())
+        }
+        declared => declared.map(|_| Vec::new()),
+    }
+}
+
+/// The same for drains.
+async fn declare_drains(client: &Client, options: &WorkerOptions) -> Result<Vec<DrainSpec>, DrainsError> {
+    match client.drains().declare(&options.drains, options.drains_origin).await {
+        Err(DrainsError::Engine(error)) if error.is_passing() => {
+            tracing::warn!(%error, "drains could not be stored yet; it is tried again");
+            Ok(options.drains.clone())
         }
         declared => declared.map(|_| Vec::new()),
     }
@@ -450,7 +475,7 @@ fn prepare(
     options: &WorkerOptions,
     own: &[Duty],
 ) -> Prepared {
-    Prepared::new(engine, options, own, Some(keeper(client, table)), options.fire_schedules)
+    Prepared::new(engine, options, own, Some(keeper(client, table)), Fires::of(options))
 }
 
 fn keeper(client: &Client, table: &Table) -> Keeper {
@@ -484,6 +509,9 @@ pub enum StartError {
     /// The schedules are wrong, or could not be stored.
     #[error("the schedules of the worker could not be stored")]
     Schedules(#[from] SchedulesError),
+    /// The drains are wrong, or could not be stored.
+    #[error("the drains of the worker could not be stored")]
+    Drains(#[from] DrainsError),
     /// The store refused or failed.
     #[error("the worker could not register with the store")]
     Store(#[from] EngineError),

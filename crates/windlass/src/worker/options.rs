@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use windlass_core::drains::DrainSpec;
 use windlass_core::job_type::TypeSpec;
 use windlass_core::limits::{CONCURRENCY_MAX, CRASHES_MAX, HEARTBEAT_EVERY, SWEEP_EVERY, WORKER_LEASE};
 use windlass_core::names::{DutyName, QueueName};
@@ -67,6 +68,13 @@ pub struct WorkerOptions {
     /// Whether this process may fire the schedules of its store: one process at a time does. Some process must; none that does no
     /// upkeep.
     pub fire_schedules: bool,
+    /// Drains that are stored when it starts, or made what is declared here. One that is no longer declared stays until it is removed.
+    pub drains: Vec<DrainSpec>,
+    /// Who declares them.
+    pub drains_origin: Origin,
+    /// Whether this process looks at drains when it has ended a job that one watches, and, if it does upkeep, at those of processes that
+    /// died before they could. Some process must.
+    pub fire_drains: bool,
 }
 
 impl Default for WorkerOptions {
@@ -91,6 +99,9 @@ impl Default for WorkerOptions {
             schedules: Vec::new(),
             schedules_origin: Origin::Code,
             fire_schedules: true,
+            drains: Vec::new(),
+            drains_origin: Origin::Code,
+            fire_drains: true,
         }
     }
 }

@@ -8,6 +8,7 @@ use windlass::core::engine::Engine;
 
 mod bench;
 mod cancelling;
+mod drains;
 mod duties;
 mod ending;
 mod enqueueing;

@@ -9,6 +9,8 @@ use windlass::postgres::{PostgresEngine, PostgresOptions};
 mod bench;
 #[path = "../worker/cancelling.rs"]
 mod cancelling;
+#[path = "../worker/drains.rs"]
+mod drains;
 #[path = "../worker/duties.rs"]
 mod duties;
 #[path = "../worker/ending.rs"]

@@ -11,6 +11,8 @@ use windlass::sqlite::{SqliteEngine, SqliteOptions};
 mod bench;
 #[path = "../worker/cancelling.rs"]
 mod cancelling;
+#[path = "../worker/drains.rs"]
+mod drains;
 #[path = "../worker/duties.rs"]
 mod duties;
 #[path = "../worker/ending.rs"]

@@ -11,14 +11,15 @@ use std::ops::Bound;
 use windlass_core::admin::Totals;
 use windlass_core::boost::ClaimRange;
 use windlass_core::clock::Timestamp;
-use windlass_core::gate::Gate;
+use windlass_core::gate::{Gate, SERIES};
 use windlass_core::job::{JobId, JobState};
 use windlass_core::job_type::TypeSpec;
-use windlass_core::names::{QueueName, TypeName};
+use windlass_core::names::{GroupName, QueueName, TypeName};
 use windlass_core::priority::Priority;
 use windlass_core::queue::{Pause, QueueSpec};
 use windlass_core::worker::WorkerId;
 
+use super::groups::{GroupRow, Groups};
 use super::lanes::{Lanes, Turn, last_at};
 use super::{JobRow, Stage};
 
@@ -42,6 +43,7 @@ pub(crate) struct Index {
     expiring: BTreeSet<(Timestamp, JobId)>,
     /// Running jobs by worker.
     held: HashMap<WorkerId, BTreeSet<JobId>>,
+    groups: Groups,
 }
 
 #[derive(Debug)]
@@ -171,6 +173,7 @@ impl Index {
     pub(crate) fn enter_waiting(&mut self, row: &JobRow) {
         let (Stage::Waiting { gate }, job) = (&row.stage, &row.job) else { return };
         let turn = (job.due, job.id);
+        self.groups.enter_waiting(job, gate.as_ref());
         let of_type = &mut self.types[row.type_at.0];
         match gate {
             None => of_type.lanes.insert(job.priority, turn),
@@ -195,6 +198,7 @@ impl Index {
     pub(crate) fn leave_waiting(&mut self, row: &JobRow) {
         let (Stage::Waiting { gate }, job) = (&row.stage, &row.job) else { return };
         let turn = (job.due, job.id);
+        self.groups.leave_waiting(job);
         let of_type = &mut self.types[row.type_at.0];
         match gate {
             None => of_type.lanes.remove(job.priority, turn),
@@ -224,6 +228,7 @@ impl Index {
     pub(crate) fn start_running(&mut self, row: &JobRow) {
         let Some(claim) = row.claim() else { return };
         self.held.entry(claim.worker).or_default().insert(row.job.id);
+        self.groups.start_running(&row.job);
         self.queue_of_mut(row.type_at).running += 1;
     }
 
@@ -233,16 +238,19 @@ impl Index {
         if let Some(held) = self.held.get_mut(&claim.worker) {
             held.remove(&row.job.id);
         }
+        self.groups.stop_running(&row.job);
         self.queue_of_mut(row.type_at).running -= 1;
     }
 
     pub(crate) fn count_begin(&mut self, row: &JobRow) {
         self.types[row.type_at.0].unfinished += 1;
+        self.groups.begin(&row.job);
         self.queue_of_mut(row.type_at).unfinished += 1;
     }
 
     pub(crate) fn count_end(&mut self, row: &JobRow, end: &JobState) {
         self.types[row.type_at.0].unfinished -= 1;
+        self.groups.end(&row.job);
         let queue = self.queue_of_mut(row.type_at);
         queue.unfinished -= 1;
         match end {
@@ -318,6 +326,26 @@ impl Index {
     /// Waiting jobs that have expired, at most `limit`.
     pub(crate) fn expired(&self, limit: usize, now: Timestamp) -> Vec<JobId> {
         self.expiring.range(..=last_at(now)).take(limit).map(|(_, id)| *id).collect()
+    }
+
+    /// Jobs of a type that wait and could run now: those that are due, and nothing but their history or their series holds back.
+    pub(crate) fn could_run(&self, at: TypeAt, now: Timestamp) -> impl Iterator<Item = JobId> {
+        let row = &self.types[at.0];
+        let first = Gate::named(&format!("{SERIES}{}:", row.spec.name));
+        let after = Gate::named(&format!("{SERIES}{};", row.spec.name));
+        let lines = self.gates.range(first..after);
+        let in_line = lines.flat_map(move |(_, turns)| turns.range(..=last_at(now)).map(|(_, id)| *id));
+        row.lanes.due(now).chain(self.suspects_due(at, now)).chain(in_line)
+    }
+
+    /// What is known of a group, if anything of it has not ended.
+    pub(crate) fn group(&self, name: &GroupName) -> Option<&GroupRow> {
+        self.groups.get(name)
+    }
+
+    /// All that runs.
+    pub(crate) fn running(&self) -> impl Iterator<Item = JobId> {
+        self.held.values().flatten().copied()
     }
 
     /// What a worker runs, by number.

@@ -83,6 +83,11 @@ impl Lanes {
         self.by_priority.iter().filter_map(|lane| next_after(lane, now)).min()
     }
 
+    /// All that is due.
+    pub(crate) fn due(&self, now: Timestamp) -> impl Iterator<Item = JobId> {
+        self.by_priority.iter().flat_map(move |lane| lane.range(..=last_at(now)).map(|(_, id)| *id))
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.all == 0
     }

@@ -1,7 +1,7 @@
 -- settle: jobs without a series that succeeded and were not asked to stop leave for the history, each only while its claim holds. Whose row
 -- was written since the caller learned its place is not found there and stays. Keys are looked at only if the caller says
--- so; whose key somebody has locked is left. Answers whether all left, which did, and whether one of them had a key and
--- one a history; the others need a closer look.
+-- so; whose key somebody has locked is left. Drains that watch them are marked. Answers whether all left, which did, whether one of
+-- them had a key and one a history, and whether a drain was marked; the others need a closer look.
 -- $1 now, or null for the server's clock   then by position, in the order of numbers: $2 ids   $3 tokens
 -- $4 ran for so many microseconds   $5 results   $6 outputs   $7 places of their rows, or nulls
 -- then: $8 whether some may have keys
@@ -66,9 +66,17 @@ WITH input AS MATERIALIZED (
 ), counted AS (
     INSERT INTO windlass.count_deltas (job_type, queue, running, succeeded)
     SELECT job_type, queue, - sum(n), sum(n) FROM by_claim GROUP BY 1, 2
+), marked AS (
+    -- Drains first, which mostly are none, so that nothing is compared then.
+    INSERT INTO windlass.drain_marks (drain)
+    SELECT d.name FROM windlass.job_drains d WHERE EXISTS (
+        SELECT 1 FROM gone g WHERE d.watched = CASE d.kind WHEN 'queue' THEN g.queue WHEN 'type' THEN g.job_type ELSE g.job_group END
+            AND NOT coalesce(starts_with(g.key, 'drain/' || d.name || '/'), false)
+    )
+    RETURNING id
 )
 SELECT n = cardinality($2::bigint[]),
     CASE WHEN n < cardinality($2::bigint[]) THEN ARRAY (SELECT id FROM gone) ELSE '{}' END,
     CASE WHEN n < cardinality($2::bigint[]) THEN ARRAY (SELECT token FROM gone) ELSE '{}' END,
-    has_keys, EXISTS (SELECT 1 FROM types WHERE retention_days > 0)
+    has_keys, EXISTS (SELECT 1 FROM types WHERE retention_days > 0), EXISTS (SELECT 1 FROM marked)
 FROM (SELECT coalesce(sum(n), 0) AS n, coalesce(sum(keys), 0) > 0 AS has_keys FROM by_claim) AS told;

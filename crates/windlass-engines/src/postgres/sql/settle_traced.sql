@@ -1,5 +1,6 @@
 -- settle_traced: the same as `settle` for jobs without keys and series whose types have no history: they leave a trace, and nothing of them
--- is carried from one step to the next. Others stay, and need `settle`.
+-- is carried from one step to the next. Others stay, and need `settle`. Answers whether all left, which did, and whether a drain was
+-- marked; none of them was made by a drain, since those have keys.
 -- $1 now, or null for the server's clock   then by position, in the order of numbers: $2 ids   $3 tokens
 -- $4 places of their rows, or nulls   then: $5 types without a history, as far as the caller knows
 WITH input AS MATERIALIZED (
@@ -13,7 +14,7 @@ WITH input AS MATERIALIZED (
         AND j.job_type = ANY (ARRAY (
             SELECT t.name FROM windlass.job_types t WHERE t.name = ANY ($5::text[]) AND t.retention_days = 0
         ))
-    RETURNING j.id, j.token, j.job_type, j.queue, j.attempts > 1 OR j.last_error IS NOT NULL AS has_attempts
+    RETURNING j.id, j.token, j.job_type, j.queue, j.job_group, j.attempts > 1 OR j.last_error IS NOT NULL AS has_attempts
 ), traced AS (
     INSERT INTO windlass.job_traces (settled_by, at, jobs)
     SELECT token, coalesce($1::timestamptz, now()), array_agg(id) FROM gone GROUP BY 1
@@ -25,8 +26,16 @@ WITH input AS MATERIALIZED (
 ), counted AS (
     INSERT INTO windlass.count_deltas (job_type, queue, running, succeeded)
     SELECT job_type, queue, - count(*), count(*) FROM gone GROUP BY 1, 2
+), marked AS (
+    -- Drains first, which mostly are none, so that nothing is compared then.
+    INSERT INTO windlass.drain_marks (drain)
+    SELECT d.name FROM windlass.job_drains d WHERE EXISTS (
+        SELECT 1 FROM gone g WHERE d.watched = CASE d.kind WHEN 'queue' THEN g.queue WHEN 'type' THEN g.job_type ELSE g.job_group END
+    )
+    RETURNING id
 )
 SELECT n = cardinality($2::bigint[]),
     CASE WHEN n < cardinality($2::bigint[]) THEN ARRAY (SELECT id FROM gone) ELSE '{}' END,
-    CASE WHEN n < cardinality($2::bigint[]) THEN ARRAY (SELECT token FROM gone) ELSE '{}' END
+    CASE WHEN n < cardinality($2::bigint[]) THEN ARRAY (SELECT token FROM gone) ELSE '{}' END,
+    EXISTS (SELECT 1 FROM marked)
 FROM (SELECT coalesce(sum(n), 0) AS n FROM traced) AS told;

@@ -8,6 +8,7 @@ use futures_util::future::BoxFuture;
 use windlass_core::admin::ListRequest;
 use windlass_core::breaker::BreakerState;
 use windlass_core::claim::{ClaimRequest, Suspects};
+use windlass_core::drains::{self, DrainChange, DrainSpec, Drains, Watched, WhichDrains};
 use windlass_core::engine::{Admin, Declaration, Engine, RescueRequest, Result};
 use windlass_core::enqueue::EnqueueRequest;
 use windlass_core::enqueue::RequestId;
@@ -16,7 +17,7 @@ use windlass_core::job::{Phase, Progress};
 use windlass_core::job_type::TypeSpec;
 use windlass_core::lease::{LeaseRelease, LeaseRequest, Leases, Renewal, TermId};
 use windlass_core::lease_watch::Suspicion;
-use windlass_core::names::{BreakerName, LimitName, QueueName, ScheduleName, SeriesName};
+use windlass_core::names::{BreakerName, DrainName, LimitName, QueueName, ScheduleName, SeriesName};
 use windlass_core::policies::{Policies, Take};
 use windlass_core::priority::Priority;
 use windlass_core::queue::QueueSpec;
@@ -150,7 +151,30 @@ pub(super) const ACTS: &[Act] = &[
     act("change_schedules", true, |scene| {
         async { scene.engine.change_schedules(&schedule_changes(scene)).await.map(drop) }.boxed()
     }),
+    act("read_drains", false, |scene| {
+        let which = WhichDrains::Named(vec![drain("first").name, drain("second").name]);
+        async move { scene.engine.drains(&which).await.map(drop) }.boxed()
+    }),
+    act("change_drains", true, |scene| {
+        async { scene.engine.change_drains(&drain_changes(scene)).await.map(drop) }.boxed()
+    }),
+    act("fire_drain", true, |scene| {
+        let firing = drains::acts::fire(&scene.drain, windlass_core::clock::Clock::now(&*scene.clock));
+        async move { scene.engine.fire_drains(&[firing]).await.map(drop) }.boxed()
+    }),
 ];
+
+fn drain(name: &str) -> DrainSpec {
+    let name = DrainName::parse(name).unwrap();
+    DrainSpec::new(name, Watched::Type(kind("other")), JobTemplate::new(kind("work")))
+}
+
+/// Two new drains.
+fn drain_changes(scene: &Scene) -> Vec<DrainChange> {
+    let now = windlass_core::clock::Clock::now(&*scene.clock);
+    let change = |name: &str| drains::acts::declare(&drain(name), Origin::Cli, None, now).unwrap();
+    vec![change("first"), change("second")]
+}
 
 fn schedule(name: &str) -> ScheduleSpec {
     let (name, every_hour) = (ScheduleName::parse(name).unwrap(), Schedule::parse("every 1h").unwrap());

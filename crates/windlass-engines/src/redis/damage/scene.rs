@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use redis::{Commands, Connection};
 use windlass_core::claim::{ClaimAnswer, ClaimRequest, ClaimToken, Claimed, Suspects};
-use windlass_core::clock::{ManualClock, Timestamp};
+use windlass_core::clock::{Clock, ManualClock, Timestamp};
+use windlass_core::drains::acts::declare;
+use windlass_core::drains::{DrainSpec, Drains, StoredDrain, Watched, WhichDrains};
 use windlass_core::engine::{Admin, Declaration, Engine};
 use windlass_core::enqueue::{EnqueueRequest, NewJob, RequestId, When};
 use windlass_core::gate::Gate;
@@ -15,10 +17,11 @@ use windlass_core::job::JobId;
 use windlass_core::job_type::TypeSpec;
 use windlass_core::key::{KeyClaim, OnConflict};
 use windlass_core::lease::{LeaseFence, LeaseRequest, Leases, Taking, TermId};
-use windlass_core::names::{DutyName, Key, QueueName, SeriesName, TypeName};
+use windlass_core::names::{DrainName, DutyName, Key, QueueName, SeriesName, TypeName};
 use windlass_core::outcome::{ErrorKind, JobError};
 use windlass_core::payload::Payload;
 use windlass_core::queue::QueueSpec;
+use windlass_core::schedules::{JobTemplate, Origin};
 use windlass_core::settle::{AttemptReport, Settlement, Transition};
 use windlass_core::worker::{WorkerCard, WorkerId};
 
@@ -109,6 +112,8 @@ pub(super) struct Scene {
     pub(super) dead: JobId,
     pub(super) waiting: JobId,
     pub(super) lease: LeaseFence,
+    /// A drain that watches the queue, and is marked.
+    pub(super) drain: StoredDrain,
     pub(super) claim: ClaimRequest,
     pub(super) request: RequestId,
     namespace: String,
@@ -138,6 +143,7 @@ impl Scene {
     async fn furnish(engine: RedisEngine, clock: Arc<ManualClock>, namespace: String) -> Self {
         let types = ["work", "nobodys"].map(|name| TypeSpec::new(kind(name), queue())).to_vec();
         engine.declare(Declaration { queues: vec![QueueSpec::new(queue())], types }).await.unwrap();
+        watch_queue(&engine, &clock).await;
         for worker in [AWAKE, SILENT] {
             engine.register(card(worker, vec![kind("work")])).await.unwrap();
         }
@@ -157,13 +163,15 @@ impl Scene {
         let waiting = answers[0].job().unwrap();
         let in_line = [5, 7].map(|n: usize| answers[n].job().unwrap()).to_vec();
         let lease = take(&engine).await;
+        let mut marked = engine.drains(&WhichDrains::Marked(1)).await.unwrap();
+        let drain = marked.drains.pop().expect("a job has ended");
         clock.advance(Duration::from_secs(20));
         engine
             .extend(windlass_core::worker::Heartbeat { worker: AWAKE, lease: Duration::from_secs(300) })
             .await
             .unwrap();
         clock.advance(Duration::from_secs(60));
-        Self { engine, clock, running, in_line, dead, waiting, lease, claim, request, namespace }
+        Self { engine, clock, running, in_line, dead, waiting, lease, drain, claim, request, namespace }
     }
 
     pub(super) fn store(&self) -> &Store {
@@ -234,6 +242,13 @@ async fn run(engine: &RedisEngine, worker: WorkerId, jobs: Vec<NewJob>, limit: u
     let request = RequestId::from_random(fastrand::u128(..));
     engine.enqueue(EnqueueRequest { request, jobs }).await.unwrap();
     claimed(engine.claim(claim_request(worker, limit)).await.unwrap())
+}
+
+async fn watch_queue(engine: &RedisEngine, clock: &ManualClock) {
+    let name = DrainName::parse("standing").unwrap();
+    let spec = DrainSpec::new(name, Watched::Queue(queue()), JobTemplate::new(kind("work")));
+    let change = declare(&spec, Origin::Code, None, clock.now()).unwrap();
+    engine.change_drains(&[change]).await.unwrap();
 }
 
 async fn bury(engine: &RedisEngine) -> JobId {

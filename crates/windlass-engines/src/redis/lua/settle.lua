@@ -30,6 +30,9 @@ local function succeed(id, text, token, ran_for, flags)
   let_go[worker] = let_go[worker] or {}
   table.insert(let_go[worker], id)
   count(type, 'succeeded')
+  if flags == 0 then
+    drains.mark(type, nil, nil, true, true)
+  end
   local days = kind(type).days
   if days == 0 then
     if flags == 1 then
@@ -60,6 +63,7 @@ local function ends_plainly(job)
   end
   free_key(job, 'e')
   series.leave(job)
+  drains.ended(job, true)
   drop_notes(job, 'settled')
   return true
 end

@@ -7,7 +7,7 @@ use crate::redis::keys::Keys;
 
 /// Every command and every option that stands in a script or is sent by this engine, with the version of Redis that
 /// brought it in the form in which it is used here.
-const KNOWN: [(&str, (u32, u32)); 63] = [
+const KNOWN: [(&str, (u32, u32)); 64] = [
     ("CLUSTER", (3, 0)),
     ("CONFIG", (2, 0)),
     ("COUNT", (2, 8)),
@@ -20,6 +20,7 @@ const KNOWN: [(&str, (u32, u32)); 63] = [
     ("HGET", (2, 0)),
     ("HGETALL", (2, 0)),
     ("HINCRBY", (2, 0)),
+    ("HKEYS", (2, 0)),
     ("HMGET", (2, 0)),
     ("HLEN", (2, 0)),
     ("HSCAN", (2, 8)),

@@ -3,6 +3,9 @@
 
 local hinted = {}
 
+-- Drains that this script marks; see parts/waiting.lua.
+local drains = {marked = {}}
+
 -- Something in the queue of this type may be claimable, now or at another time than before.
 local function hint(type)
   hinted[kind(type).queue] = true
@@ -10,12 +13,11 @@ end
 
 -- Engines that went away without a word are still listed; each is met once. However many those are, so many are kept of a
 -- queue, the last ones.
-local WAKE_TRIES = 10
-local WAITERS_MAX = 1000
+local WAKE = {tries = 10, waiters = 1000}
 
 -- Wakes one engine of which a worker waits for jobs of this queue: its name stands before the colon.
 local function wake(queue)
-  for _ = 1, WAKE_TRIES do
+  for _ = 1, WAKE.tries do
     local waiter = redis.call('ZPOPMIN', key('waiters:') .. queue)[1]
     if not waiter or redis.call('PUBLISH', key('wake:') .. string.match(waiter, '^[^:]*'), queue) > 0 then
       return
@@ -30,7 +32,7 @@ local function wait_for(queue, worker, has_room)
   if not has_room then
     redis.call('ZREM', name, waiter)
   elseif redis.call('ZADD', name, NOW_DIGITS, waiter) == 1 then
-    redis.call('ZREMRANGEBYRANK', name, 0, - WAITERS_MAX - 1)
+    redis.call('ZREMRANGEBYRANK', name, 0, - WAKE.waiters - 1)
   end
 end
 
@@ -44,7 +46,8 @@ local function close_gates()
   end
 end
 
--- What a script gives back once everything is written: the time, the queues to hint at, and what it was asked for.
+-- What a script gives back once everything is written: the time, the queues to hint at, among them * if a drain was marked, and what it
+-- was asked for.
 local function answer(value)
   write_all()
   write_counts()
@@ -53,6 +56,10 @@ local function answer(value)
   for queue in pairs(hinted) do
     queues[#queues + 1] = queue
     wake(queue)
+  end
+  -- No queue has this name.
+  if next(drains.marked) then
+    queues[#queues + 1] = '*'
   end
   return {'ok', NOW_DIGITS, queues, value}
 end

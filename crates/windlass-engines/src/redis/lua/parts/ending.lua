@@ -209,6 +209,7 @@ local TOTALS = {s = 'succeeded', d = 'dead', c = 'cancelled'}
 
 -- Puts a job that no longer waits or runs where it ended (s, d or c). `token` settled it, if any did.
 local function finish(job, stage, token)
+  drains.ended(job, job.stage == nil or job.stage == 'r' or job.could_run)
   job.stage, job.at = stage, NOW
   job.token, job.worker, job.since = token or NO_TOKEN, job.worker or NO_TOKEN, job.since or 0
   count(job.type, TOTALS[stage])

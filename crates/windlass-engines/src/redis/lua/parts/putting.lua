@@ -4,6 +4,7 @@
 --     options and payload, a line each), and what is special about it as JSON, or '':
 --       key, scope, conflict   as in parts/ending.lua
 --       series                 the gate of the series that it belongs to
+--       group                  the group that it belongs to
 --       expires                as when it falls due
 --       refused                why core refuses it; it is not stored
 --       room_first             whether a full queue is the reason that counts
@@ -124,6 +125,9 @@ do
     end
     if special.series then
       set_note(job, 'series', special.series)
+    end
+    if special.group then
+      set_note(job, 'group', special.group)
     end
     hold_key(job)
     set_body(job.id, body)

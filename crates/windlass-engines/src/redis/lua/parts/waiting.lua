@@ -69,6 +69,9 @@ local function park(job, gate)
     gates_listed[gate] = true
   end
   write('ZADD', key('gate:') .. gate, is_line and job.id or job.due, job.id)
+  if is_line then
+    write('ZADD', key('lines:') .. digits(job.type), digits(job.due), job.id)
+  end
   write('ZADD', key('parked:') .. digits(job.type), job.due, job.id)
 end
 
@@ -101,14 +104,95 @@ local function expiry(job)
   return job.attempts == 0 and tonumber(note(job, 'expires')) or nil
 end
 
+-- Drains watch groups of jobs; core says what holds one (drains/rules.rs). Here is what marks them. The hash `drain_watches` says of each
+-- by its name whether it waits for retries (0 or 1), what kind of group it watches (q, t or g), and which. Those that something held
+-- which holds them no more are in the set `drain_marks`. Whether there are any is in the layout, so that it costs nothing if not.
+drains.is_any, drains.known = LAYOUT[6] == '1', {}
+
+-- Whether a job that waits could run now.
+function drains.could_run(job)
+  return job.due <= NOW and (job.stage ~= 'p' or note(job, 'gate') == (note(job, 'series') or false))
+end
+
+function drains.watches()
+  if not drains.list then
+    drains.list = {}
+    local rows = redis.call('HGETALL', key('drain_watches'))
+    for i = 1, #rows, 2 do
+      local waits_too, kind_of, of = string.match(rows[i + 1], '^(%d)(%a)(.*)$')
+      if kind_of == 't' then
+        of = string.match(redis.call('HGET', key('types'), of) or '', '^%d+')
+      end
+      drains.list[#drains.list + 1] = {name = rows[i], waits_too = waits_too == '1', kind = kind_of, of = of}
+    end
+  end
+  return drains.list
+end
+
+-- Whether a job with this key was put in by this drain.
+function drains.made(name, own)
+  local prefix = 'drain/' .. name .. '/'
+  return own and string.sub(own, 1, #prefix) == prefix
+end
+
+-- A job of this type held drains and holds them no more: those that do not wait for retries (`frees`), those that do (`frees_too`).
+function drains.mark(type, group, own, frees, frees_too)
+  local what = digits(type) .. (frees and 'a' or '') .. (frees_too and 'b' or '')
+  if not drains.is_any or (drains.known[what] and not group and not own) then
+    return
+  end
+  for _, drain in ipairs(drains.watches()) do
+    local is_of = (drain.kind == 'q' and kind(type).queue == drain.of) or (drain.kind == 't' and digits(type) == drain.of)
+      or (drain.kind == 'g' and group == drain.of)
+    local is_free = (drain.waits_too and frees_too) or (not drain.waits_too and frees)
+    if is_of and is_free and not drains.made(drain.name, own) then
+      drains.marked[drain.name] = true
+    end
+  end
+  drains.known[what] = drains.known[what] or not (group or own)
+end
+
+-- A job ends: `held` is whether it ran or could have.
+function drains.ended(job, held)
+  local group = note(job, 'group')
+  if group then
+    write('ZREM', key('group:') .. group, job.id)
+  end
+  drains.mark(job.type, group, note(job, 'key'), held, true)
+end
+
+-- A job waits: notes by when it holds the drains of its group, and marks those that it held until now.
+function drains.waits(job, held)
+  local group, own = note(job, 'group'), note(job, 'key')
+  local could_run = drains.could_run(job)
+  if group then
+    local is_parked = job.stage == 'p' and note(job, 'gate') ~= note(job, 'series')
+    write('ZADD', key('group:') .. group, is_parked and '+inf' or digits(job.due), job.id)
+  end
+  if held and not could_run then
+    drains.mark(job.type, group, own, true, false)
+  end
+end
+
+on_write(function()
+  local names = {}
+  for name in pairs(drains.marked) do
+    names[#names + 1] = name
+  end
+  call_many('SADD', key('drain_marks'), names)
+end)
+
 -- Lets a job wait, behind a gate or ('') behind none, and saves it.
 local function enter_waiting(job, gate)
+  local held = job.stage == 'r' or job.could_run
+  job.could_run = nil
   job.token, job.worker, job.since, job.at = nil, nil, nil, nil
   if gate == '' or gate == SUSPECT then
     stand_in_lane(job, gate == SUSPECT)
   else
     park(job, gate)
   end
+  drains.waits(job, held)
   local expires = expiry(job)
   if expires then
     write('ZADD', key('expiring'), expires, job.id)
@@ -133,8 +217,12 @@ end
 
 -- Takes a waiting job away from where it stands. Whoever calls saves or deletes it.
 local function leave_waiting(job)
+  job.could_run = drains.could_run(job)
   if job.stage == 'p' then
     leave_gate(gate_of(job), job.id)
+    if gate_of(job) == note(job, 'series') then
+      write('ZREM', key('lines:') .. digits(job.type), job.id)
+    end
     write('ZREM', key('parked:') .. digits(job.type), job.id)
     drop_notes(job, 'gate')
   else

@@ -12,6 +12,9 @@ use windlass_core::admin::{
 };
 use windlass_core::claim::{ClaimAnswer, ClaimRequest, Fence, Outlook};
 use windlass_core::clock::Timestamp;
+use windlass_core::drains::{
+    DrainChange, DrainChanged, DrainFired, DrainFiring, Drains, DrainsRead, WhichDrains,
+};
 use windlass_core::engine::{
     Admin, Declaration, Engine, EngineInfo, HintListener, RescueRequest, Rescued, Result,
 };
@@ -139,6 +142,19 @@ impl Schedules for Stub {
         unreachable!("the heart does not ask this")
     }
     async fn change_schedules(&self, _: &[ScheduleChange]) -> Result<Vec<ScheduleChanged>> {
+        unreachable!("the heart does not ask this")
+    }
+}
+
+#[async_trait]
+impl Drains for Stub {
+    async fn drains(&self, _: &WhichDrains) -> Result<DrainsRead> {
+        unreachable!("the heart does not ask this")
+    }
+    async fn change_drains(&self, _: &[DrainChange]) -> Result<Vec<DrainChanged>> {
+        unreachable!("the heart does not ask this")
+    }
+    async fn fire_drains(&self, _: &[DrainFiring]) -> Result<Vec<DrainFired>> {
         unreachable!("the heart does not ask this")
     }
 }

@@ -1,0 +1,178 @@
+//! What somebody declares: which group is watched, which job is put in, and whether retries are waited for.
+
+use std::fmt;
+
+use crate::job::Job;
+use crate::limits::DRAIN_RECORD_BYTES_MAX;
+use crate::names::{DrainName, GroupName, NameError, QueueName, TypeName};
+use crate::schedules::JobTemplate;
+
+/// A drain as it is declared.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct DrainSpec {
+    /// Its name.
+    pub name: DrainName,
+    /// The group that it watches.
+    pub watch: Watched,
+    /// What it puts in. It never belongs to the group, also if it is of the type or in the queue that is watched.
+    pub job: JobTemplate,
+    /// Whether all that has not ended holds the drain: also what waits for a retry, lies in the future or is parked by a policy.
+    #[serde(default)]
+    pub wait_for_retries: bool,
+}
+
+/// The group that a drain watches. Each queue and each type is one by itself.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Watched {
+    /// The jobs that carry this name.
+    Group(GroupName),
+    /// The jobs of this queue.
+    Queue(QueueName),
+    /// The jobs of this type.
+    Type(TypeName),
+}
+
+impl Watched {
+    /// What kind of group it is, in one word.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Group(_) => "group",
+            Self::Queue(_) => "queue",
+            Self::Type(_) => "type",
+        }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Group(name) => name.as_str(),
+            Self::Queue(name) => name.as_str(),
+            Self::Type(name) => name.as_str(),
+        }
+    }
+
+    /// Whether a job of this type, queue and group is of it.
+    pub fn has(&self, job_type: &TypeName, queue: &QueueName, group: Option<&GroupName>) -> bool {
+        match self {
+            Self::Group(name) => group == Some(name),
+            Self::Queue(name) => queue == name,
+            Self::Type(name) => job_type == name,
+        }
+    }
+}
+
+impl fmt::Display for Watched {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.kind(), self.name())
+    }
+}
+
+/// Why a drain was refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DrainSpecError {
+    /// Its job could not be put in.
+    #[error("drain {name}: {why}")]
+    Job {
+        /// Which drain.
+        name: DrainName,
+        /// What is wrong.
+        why: String,
+    },
+    /// It is too big to be kept.
+    #[error(
+        "drain {name}: expected at most {DRAIN_RECORD_BYTES_MAX} bytes with its payload, got {got}; keep big data elsewhere and put a reference to it in the job"
+    )]
+    TooBig {
+        /// Which drain.
+        name: DrainName,
+        /// How big.
+        got: usize,
+    },
+    /// The same name again in one declaration.
+    #[error("expected each drain once, got two of the name {name}; give one of them another name")]
+    Twice {
+        /// Which name.
+        name: DrainName,
+    },
+}
+
+impl DrainSpec {
+    /// A drain that does not wait for retries.
+    pub fn new(name: DrainName, watch: Watched, job: JobTemplate) -> Self {
+        Self { name, watch, job, wait_for_retries: false }
+    }
+
+    /// Checks what types cannot say.
+    pub fn check(&self) -> Result<(), DrainSpecError> {
+        let name = || self.name.clone();
+        self.job.check().map_err(|why| DrainSpecError::Job { name: name(), why })?;
+        let got = serde_json::to_string(self).map_or(usize::MAX, |text| text.len());
+        match got <= DRAIN_RECORD_BYTES_MAX {
+            true => Ok(()),
+            false => Err(DrainSpecError::TooBig { name: name(), got }),
+        }
+    }
+
+    /// Whether a job is of the group. The job of the drain itself is not.
+    pub fn watches(&self, job: &Job) -> bool {
+        self.watch.has(&job.job_type, &job.queue, job.group.as_ref()) && !self.made(job)
+    }
+
+    /// Whether a job was put in by this drain.
+    pub fn made(&self, job: &Job) -> bool {
+        made_by(&self.name, job.key.as_ref().map(|claim| claim.key.as_str()))
+    }
+}
+
+/// Whether a job with this key was put in by this drain.
+pub fn made_by(name: &DrainName, key: Option<&str>) -> bool {
+    key.is_some_and(|key| key.starts_with(&own_keys(name)))
+}
+
+/// What the keys of a drain's own jobs begin with: `drain/backfill/`. It is their mark, by which stores leave them out.
+pub fn own_keys(name: &DrainName) -> String {
+    format!("drain/{name}/")
+}
+
+/// Checks all drains of one declaration: each by itself, and that no two have one name.
+pub fn check_all(specs: &[DrainSpec]) -> Result<(), DrainSpecError> {
+    let mut names = std::collections::BTreeSet::new();
+    for spec in specs {
+        spec.check()?;
+        if !names.insert(&spec.name) {
+            return Err(DrainSpecError::Twice { name: spec.name.clone() });
+        }
+    }
+    Ok(())
+}
+
+/// Why a text names no group.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum WatchedError {
+    /// It is not of this form.
+    #[error("expected `group NAME`, `queue NAME` or `type NAME`, got {got:?}")]
+    Form {
+        /// What came.
+        got: String,
+    },
+    /// The name is wrong.
+    #[error(transparent)]
+    Name(#[from] NameError),
+}
+
+impl std::str::FromStr for Watched {
+    type Err = WatchedError;
+
+    /// The text that it is shown as: `queue backfill`.
+    fn from_str(text: &str) -> Result<Self, WatchedError> {
+        let (kind, name) = text.trim().split_once(' ').unwrap_or((text, ""));
+        let name = name.trim();
+        match kind {
+            "group" => Ok(Self::Group(GroupName::parse(name)?)),
+            "queue" => Ok(Self::Queue(QueueName::parse(name)?)),
+            "type" => Ok(Self::Type(TypeName::parse(name)?)),
+            _ => Err(WatchedError::Form { got: text.chars().take(40).collect() }),
+        }
+    }
+}

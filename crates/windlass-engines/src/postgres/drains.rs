@@ -1,0 +1,321 @@
+//! Drains, their marks, and the jobs that they make. A look is one transaction: it locks the drain, reads its marks, and only then asks
+//! what is left of the group. See `migrations/0010_drains.sql` for what marks are.
+
+use std::collections::{BTreeSet, HashMap};
+use std::time::Instant as Moment;
+
+use async_trait::async_trait;
+use tokio_postgres::Row;
+use windlass_core::clock::Timestamp;
+use windlass_core::drains::rules::{Left, Stand, is_drained, look_again, marks, may_look};
+use windlass_core::drains::spec::{DrainSpec, Watched, own_keys};
+use windlass_core::drains::{
+    DrainChange, DrainChanged, DrainFired, DrainFiring, DrainRecord, Drains, DrainsRead, StoredDrain,
+    WhichDrains, check_changes, check_firings,
+};
+use windlass_core::engine::{Hint, Result};
+use windlass_core::enqueue::{Enqueued, Refusal};
+use windlass_core::error::EngineError;
+use windlass_core::limits::DRAINS_MAX;
+use windlass_core::names::DrainName;
+use windlass_core::schedules::next_version;
+
+use super::conn::Tx;
+use super::fault::Step;
+use super::land::Live;
+use super::value::{Instant, flag, flags, instant, int4, maybe, number, numbers, small_number, text, texts};
+use super::{PostgresEngine, Store};
+
+/// How often a look is made again because it and somebody's transaction waited for each other, and the server ended ours.
+const DEADLOCKS_MAX: u32 = 5;
+/// So many marks are taken away by one look. More stay for the next one.
+const MARKS_AT_ONCE: u32 = 10_000;
+
+#[async_trait]
+impl Drains for PostgresEngine {
+    async fn drains(&self, which: &WhichDrains) -> Result<DrainsRead> {
+        which.check()?;
+        let which = which.clone();
+        self.run(|store| async move { store.drains(which).await }).await
+    }
+
+    async fn change_drains(&self, changes: &[DrainChange]) -> Result<Vec<DrainChanged>> {
+        check_changes(changes)?;
+        let changes = changes.to_vec();
+        self.run(|store| async move { store.change_drains(changes).await }).await
+    }
+
+    async fn fire_drains(&self, firings: &[DrainFiring]) -> Result<Vec<DrainFired>> {
+        check_firings(firings)?;
+        let firings = firings.to_vec();
+        self.run(|store| async move { store.fire_drains(firings).await }).await
+    }
+}
+
+impl Store {
+    /// Tells this process, after the commit, that somebody should look.
+    pub(super) fn tell_of_drains(&self, is_marked: bool) {
+        if is_marked {
+            self.listeners.tell(&Hint::Drain);
+        }
+    }
+
+    /// A waiting job falls due at another time: marks the drains that it held.
+    pub(super) async fn mark_put_off(
+        &self,
+        tx: &Tx,
+        live: &Live,
+        due: Timestamp,
+        now: Timestamp,
+    ) -> Step<()> {
+        let to = Stand::Waiting { due, gate: live.gate.as_ref() };
+        if marks(live.stand(), to, false, now) {
+            tx.ask(&self.sql.mark_drains, &[number(&live.id.0)]).await?;
+        }
+        Ok(())
+    }
+
+    pub(super) async fn drains(&self, which: WhichDrains) -> Step<DrainsRead> {
+        let (now, limit) = (self.now_param(), int4(which.limit()));
+        let conn = self.work.get().await?;
+        let rows = match &which {
+            WhichDrains::Named(names) => {
+                let names: Vec<_> = names.iter().map(DrainName::as_str).collect();
+                conn.ask(&self.sql.drains_named, &[instant(&now), texts(&names)]).await?
+            }
+            WhichDrains::After(after, _) => {
+                let after = after.as_ref().map_or("", DrainName::as_str);
+                let params = [instant(&now), text(&after), small_number(&limit)];
+                conn.ask(&self.sql.list_drains, &params).await?
+            }
+            WhichDrains::Marked(_) => conn.ask(&self.sql.marked_drains, &[instant(&now)]).await?,
+        };
+        self.read_drains(&rows, &which)
+    }
+
+    fn read_drains(&self, rows: &[Row], which: &WhichDrains) -> Step<DrainsRead> {
+        let now = self.estimated_now();
+        let mut read = DrainsRead { drains: Vec::new(), damaged: Vec::new(), any: false, next: None, now };
+        for row in rows {
+            read.now = row.try_get::<_, Instant>(0)?.0;
+            read.any = row.try_get(1)?;
+            let look_at = row.try_get::<_, Option<Instant>>(7)?.map(|at| at.0);
+            let Some(name) = row.try_get::<_, Option<&str>>(2)? else { continue };
+            // A name that was damaged must not keep the others from being read.
+            let Ok(name) = DrainName::parse(name) else { continue };
+            if matches!(which, WhichDrains::Marked(_)) && !may_look(look_at, read.now) {
+                read.next = read.next.into_iter().chain(look_at).min();
+                continue;
+            }
+            let (version, is_marked) = (row.try_get::<_, i64>(3)?.unsigned_abs(), row.try_get(5)?);
+            match StoredDrain::from_store(&name, version, row.try_get(4)?, is_marked, row.try_get(6)?) {
+                Some(drain) => read.drains.push(drain),
+                None => read.damaged.push((name, version)),
+            }
+        }
+        read.drains.truncate(which.limit() as usize);
+        Ok(read)
+    }
+
+    pub(super) async fn change_drains(&self, changes: Vec<DrainChange>) -> Step<Vec<DrainChanged>> {
+        let tx = self.work.begin().await?;
+        let changed = self.change_drains_in(&tx, &changes).await;
+        tx.end(changed).await
+    }
+
+    async fn change_drains_in(&self, tx: &Tx, changes: &[DrainChange]) -> Step<Vec<DrainChanged>> {
+        let names: Vec<_> = changes.iter().map(|change| change.name.as_str()).collect();
+        let rows = tx.ask(&self.sql.lock_drains, &[texts(&names)]).await?;
+        let mut before = HashMap::new();
+        for row in &rows {
+            before.insert(row.try_get::<_, &str>(0)?, row.try_get::<_, i64>(1)?.unsigned_abs());
+        }
+        let now = self.transaction_now(tx).await?;
+        let mut room = self.room_for_drains(tx, changes).await?;
+        let (mut removed, mut saving, mut answers) = (Vec::new(), Vec::new(), Vec::new());
+        for change in changes {
+            let stood = before.get(change.name.as_str()).copied();
+            answers.push(match &change.to {
+                _ if stood.unwrap_or(0) != change.read => DrainChanged::Changed,
+                None => {
+                    removed.push(change.name.as_str());
+                    DrainChanged::Done { version: change.read }
+                }
+                Some(_) if stood.is_none() && room == 0 => DrainChanged::NoRoom,
+                Some(record) => {
+                    room = room.saturating_sub(u64::from(stood.is_none()));
+                    let version = next_version(change.read, now);
+                    saving.push((change.read, version, &**record));
+                    DrainChanged::Done { version }
+                }
+            });
+        }
+        if !removed.is_empty() {
+            tx.ask(&self.sql.remove_drains, &[texts(&removed)]).await?;
+        }
+        let saved = self.save_drains(tx, &saving).await?;
+        // Somebody has stored one of the same name at the same time.
+        for (change, answer) in changes.iter().zip(&mut answers) {
+            let is_saved = change.to.is_none() || saved.contains(change.name.as_str());
+            if matches!(answer, DrainChanged::Done { .. }) && !is_saved {
+                *answer = DrainChanged::Changed;
+            }
+        }
+        Ok(answers)
+    }
+
+    /// How many new ones fit in; only asked for if there are any.
+    async fn room_for_drains(&self, tx: &Tx, changes: &[DrainChange]) -> Step<u64> {
+        if changes.iter().all(|change| change.read > 0) {
+            return Ok(0);
+        }
+        let rows = tx.ask(&self.sql.count_drains, &[]).await?;
+        let there: i64 = rows.first().map_or(Ok(0), |row| row.try_get(0))?;
+        Ok(u64::from(DRAINS_MAX).saturating_sub(there.unsigned_abs()))
+    }
+
+    async fn save_drains(&self, tx: &Tx, rows: &[(u64, u64, &DrainRecord)]) -> Step<BTreeSet<String>> {
+        if rows.is_empty() {
+            return Ok(BTreeSet::new());
+        }
+        let whole = |version: u64| i64::try_from(version).unwrap_or(i64::MAX);
+        let specs = || rows.iter().map(|(_, _, record)| &record.spec);
+        let names: Vec<_> = specs().map(|spec| spec.name.as_str()).collect();
+        let read: Vec<_> = rows.iter().map(|(read, ..)| whole(*read)).collect();
+        let versions: Vec<_> = rows.iter().map(|(_, version, _)| whole(*version)).collect();
+        let kinds: Vec<_> = specs().map(|spec| spec.watch.kind()).collect();
+        let watched: Vec<_> = specs().map(|spec| spec.watch.name()).collect();
+        let waiting: Vec<_> = specs().map(|spec| spec.wait_for_retries).collect();
+        let records: Vec<_> = rows.iter().map(|(_, _, record)| record.to_text()).collect();
+        let params = [
+            texts(&names),
+            numbers(&read),
+            numbers(&versions),
+            texts(&kinds),
+            texts(&watched),
+            flags(&waiting),
+            texts(&records),
+        ];
+        let saved = tx.ask(&self.sql.save_drains, &params).await?;
+        Ok(saved.iter().map(|row| row.try_get(0)).collect::<std::result::Result<_, _>>()?)
+    }
+
+    /// Each in a transaction of its own: one that takes long, or fails, keeps none of the others.
+    pub(super) async fn fire_drains(&self, firings: Vec<DrainFiring>) -> Step<Vec<DrainFired>> {
+        let mut fired = Vec::with_capacity(firings.len());
+        for firing in &firings {
+            fired.push(self.fire_drain(firing).await?);
+        }
+        Ok(fired)
+    }
+
+    async fn fire_drain(&self, firing: &DrainFiring) -> Step<DrainFired> {
+        for _ in 0..DEADLOCKS_MAX {
+            match self.try_to_fire(firing, None).await {
+                Err(fault) if fault.is_deadlock() => {
+                    tracing::debug!(?fault, "a drain is looked at again");
+                }
+                // Whoever has added a check or a trigger of its own to our tables refuses the job, and not the drain.
+                Err(fault) if fault.is_about_data() => {
+                    let why = format!("the store does not take it: {}", EngineError::from(fault));
+                    let refused = Enqueued::Refused(Refusal::Malformed { why });
+                    return self.try_to_fire(firing, Some(refused)).await;
+                }
+                fired => return fired,
+            }
+        }
+        self.try_to_fire(firing, None).await
+    }
+
+    async fn try_to_fire(&self, firing: &DrainFiring, answer: Option<Enqueued>) -> Step<DrainFired> {
+        let tx = self.work.begin().await?;
+        let fired = self.fire_in(&tx, firing, answer).await;
+        let fired = tx.end(fired).await?;
+        if let DrainFired::Fired { job, .. } = &fired {
+            let (jobs, answers) = (std::slice::from_ref(&firing.job), std::slice::from_ref(job));
+            self.tell_of_new(jobs, answers, &self.catalogue());
+        }
+        Ok(fired)
+    }
+
+    async fn fire_in(&self, tx: &Tx, firing: &DrainFiring, answer: Option<Enqueued>) -> Step<DrainFired> {
+        let name = firing.name.as_str();
+        let rows = tx.ask(&self.sql.lock_free_drain, &[text(&name)]).await?;
+        // Somebody else is at it, or it is gone: who reads again knows.
+        let Some(row) = rows.first() else { return Ok(DrainFired::Later) };
+        if row.try_get::<_, i64>(0)?.unsigned_abs() != firing.read {
+            return Ok(DrainFired::Changed);
+        }
+        let now = self.transaction_now(tx).await?;
+        if !may_look(row.try_get::<_, Option<Instant>>(1)?.map(|at| at.0), now) {
+            return Ok(DrainFired::Later);
+        }
+        // Before anything is asked about the group: a mark that is committed from here on stays for the next look.
+        let at_most = int4(MARKS_AT_ONCE);
+        let rows = tx.ask(&self.sql.marks_of_drain, &[text(&name), small_number(&at_most)]).await?;
+        let seen: Vec<i64> = rows.iter().map(|row| row.try_get(0)).collect::<std::result::Result<_, _>>()?;
+        if seen.is_empty() {
+            return Ok(DrainFired::Unmarked);
+        }
+        let (began, spec) = (Moment::now(), &firing.to.spec);
+        let left = self.left_of(tx, spec).await?;
+        let look_at = maybe(Some(look_again(now, began.elapsed())));
+        tx.ask(&self.sql.unmark_drain, &[text(&name), numbers(&seen), instant(&look_at)]).await?;
+        match is_drained(left, spec.wait_for_retries) {
+            true => self.put_drained(tx, firing, answer, now).await,
+            false => Ok(DrainFired::Held),
+        }
+    }
+
+    async fn left_of(&self, tx: &Tx, spec: &DrainSpec) -> Step<Left> {
+        let (now, own, wait) = (self.now_param(), own_keys(&spec.name), spec.wait_for_retries);
+        let of = spec.watch.name();
+        let rows = match &spec.watch {
+            Watched::Group(_) => {
+                tx.ask(&self.sql.left_of_group, &[text(&of), instant(&now), flag(&wait)]).await?
+            }
+            Watched::Queue(_) => {
+                let params = [text(&of), instant(&now), text(&own), flag(&wait)];
+                tx.ask(&self.sql.left_in_queue, &params).await?
+            }
+            Watched::Type(_) => {
+                let params = [text(&of), instant(&now), text(&own), flag(&wait)];
+                tx.ask(&self.sql.left_of_type, &params).await?
+            }
+        };
+        // What runs is among what is due, so nothing is asked about it apart.
+        let mut left = Left::default();
+        for row in &rows {
+            (left.could_run, left.unfinished) = (row.try_get(0)?, row.try_get(1)?);
+        }
+        Ok(left)
+    }
+
+    async fn put_drained(
+        &self,
+        tx: &Tx,
+        firing: &DrainFiring,
+        answer: Option<Enqueued>,
+        now: Timestamp,
+    ) -> Step<DrainFired> {
+        let job = match answer {
+            Some(answer) => answer,
+            None => {
+                let mut answers = self.enqueue_scheduled(tx, std::slice::from_ref(&firing.job)).await?;
+                answers.pop().ok_or_else(|| EngineError::Unusable {
+                    why: "expected an answer about the job of a drain, got none".to_owned(),
+                })?
+            }
+        };
+        let made = match &job {
+            Enqueued::New(id) => Some(id.0),
+            _ => None,
+        };
+        let version = next_version(firing.read, now);
+        let (name, stored) = (firing.name.as_str(), i64::try_from(version).unwrap_or(i64::MAX));
+        let record = firing.to.to_text();
+        let params = [text(&name), number(&stored), number(&made), text(&record)];
+        tx.ask(&self.sql.note_firing, &params).await?;
+        Ok(DrainFired::Fired { version, job })
+    }
+}

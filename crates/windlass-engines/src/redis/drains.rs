@@ -1,0 +1,187 @@
+//! Drains, their marks, and the jobs that they make: one script looks at a drain, and puts its job in.
+
+use async_trait::async_trait;
+use windlass_core::clock::Timestamp;
+use windlass_core::drains::rules::may_look;
+use windlass_core::drains::spec::{DrainSpec, Watched};
+use windlass_core::drains::{
+    DrainChange, DrainChanged, DrainFired, DrainFiring, Drains, DrainsRead, StoredDrain, WhichDrains,
+    check_changes, check_firings,
+};
+use windlass_core::engine::Result;
+use windlass_core::enqueue::Enqueued;
+use windlass_core::error::EngineError;
+use windlass_core::limits::{DRAIN_LOOK_PAUSE, DRAIN_LOOK_PAUSE_MAX, DRAINS_MAX};
+use windlass_core::names::DrainName;
+
+use super::call::Args;
+use super::catalogue::Catalogue;
+use super::enqueue::{limits, micros, offer, read_answers};
+use super::fault::Step;
+use super::reply::Items;
+use super::row::body;
+use super::{RedisEngine, Store};
+
+#[async_trait]
+impl Drains for RedisEngine {
+    async fn drains(&self, which: &WhichDrains) -> Result<DrainsRead> {
+        which.check()?;
+        let which = which.clone();
+        self.run(|store| async move { store.drains(which).await }).await
+    }
+
+    async fn change_drains(&self, changes: &[DrainChange]) -> Result<Vec<DrainChanged>> {
+        check_changes(changes)?;
+        let changes = changes.to_vec();
+        self.run(|store| async move { store.change_drains(changes).await }).await
+    }
+
+    async fn fire_drains(&self, firings: &[DrainFiring]) -> Result<Vec<DrainFired>> {
+        check_firings(firings)?;
+        let firings = firings.to_vec();
+        self.run(|store| async move { store.fire_drains(firings).await }).await
+    }
+}
+
+/// A row of a drain.
+struct DrainRow {
+    name: DrainName,
+    version: u64,
+    last_job: Option<i64>,
+    is_marked: bool,
+    look_at: Option<Timestamp>,
+    record: String,
+}
+
+impl Store {
+    async fn drains(&self, which: WhichDrains) -> Step<DrainsRead> {
+        let mut args = Args::new();
+        match &which {
+            WhichDrains::Named(names) => {
+                args.text("named").count(names.len());
+                names.iter().for_each(|name| _ = args.text(name.as_str()));
+            }
+            WhichDrains::After(..) => _ = args.text("all").count(0),
+            WhichDrains::Marked(_) => _ = args.text("marked").count(0),
+        }
+        let reply = self.call(&self.scripts().read_drains, args).await?;
+        let (mut items, now) = (Items::of(reply.value)?, reply.now);
+        let any = items.text()? == "1";
+        let mut rows = read_rows(&mut items)?;
+        rows.sort_by(|a, b| a.name.cmp(&b.name));
+        let mut read = DrainsRead { drains: Vec::new(), damaged: Vec::new(), any, next: None, now };
+        match &which {
+            WhichDrains::After(Some(after), _) => rows.retain(|row| row.name > *after),
+            WhichDrains::Marked(_) => {
+                let later = |row: &DrainRow| row.look_at.filter(|at| !may_look(Some(*at), now));
+                read.next = rows.iter().filter_map(later).min();
+                rows.retain(|row| may_look(row.look_at, now));
+            }
+            WhichDrains::Named(_) | WhichDrains::After(None, _) => {}
+        }
+        for row in rows.into_iter().take(which.limit() as usize) {
+            let DrainRow { name, version, last_job, is_marked, record, .. } = row;
+            match StoredDrain::from_store(&name, version, last_job, is_marked, &record) {
+                Some(drain) => read.drains.push(drain),
+                None => read.damaged.push((name, version)),
+            }
+        }
+        Ok(read)
+    }
+
+    async fn change_drains(&self, changes: Vec<DrainChange>) -> Step<Vec<DrainChanged>> {
+        let mut args = Args::new();
+        args.number(DRAINS_MAX.into()).count(changes.len());
+        for change in &changes {
+            args.text(change.name.as_str()).text(&change.read.to_string());
+            args.text(&change.to.as_ref().map_or_else(String::new, |record| record.to_text()));
+            args.text(&change.to.as_ref().map_or_else(String::new, |record| watch(&record.spec)));
+        }
+        let reply = self.call(&self.scripts().change_drains, args).await?;
+        let mut answers = Items::of(reply.value)?;
+        let mut changed = Vec::with_capacity(changes.len());
+        for _ in &changes {
+            let (said, version) = (answers.text()?, answers.text()?);
+            changed.push(match said.as_str() {
+                "changed" => DrainChanged::Changed,
+                "full" => DrainChanged::NoRoom,
+                _ => DrainChanged::Done { version: version.parse().unwrap_or_default() },
+            });
+        }
+        Ok(changed)
+    }
+
+    /// One script each: what one puts in is seen by the next.
+    async fn fire_drains(&self, firings: Vec<DrainFiring>) -> Step<Vec<DrainFired>> {
+        let mut fired = Vec::with_capacity(firings.len());
+        for firing in &firings {
+            fired.push(self.fire_drain(firing).await?);
+        }
+        Ok(fired)
+    }
+
+    async fn fire_drain(&self, firing: &DrainFiring) -> Step<DrainFired> {
+        let body = body(&firing.job);
+        let build = |catalogue: &Catalogue| Ok(self.firing_args(firing, &body, catalogue));
+        let reply = self.call_with_catalogue(&self.scripts().fire_drain, build).await?;
+        let mut said = Items::of(reply.value)?;
+        Ok(match said.text()?.as_str() {
+            "held" => DrainFired::Held,
+            "unmarked" => DrainFired::Unmarked,
+            "later" => DrainFired::Later,
+            "changed" => DrainFired::Changed,
+            _ => {
+                let version = said.count()?;
+                let job = read_answers(&said.text()?)?.pop().ok_or_else(|| EngineError::Unusable {
+                    why: "expected an answer about the job of a drain, got none".to_owned(),
+                })?;
+                if let Enqueued::New(id) = &job {
+                    reply.from.seen.jobs(std::iter::once(*id));
+                }
+                DrainFired::Fired { version, job }
+            }
+        })
+    }
+
+    fn firing_args(&self, firing: &DrainFiring, body: &str, catalogue: &Catalogue) -> Args {
+        let (spec, mut args) = (&firing.to.spec, Args::new());
+        limits(std::iter::once(&firing.job), catalogue, &mut args);
+        args.text(firing.name.as_str()).text(&firing.read.to_string());
+        args.number(spec.wait_for_retries.into());
+        args.number(micros(DRAIN_LOOK_PAUSE)).number(micros(DRAIN_LOOK_PAUSE_MAX));
+        args.text(&firing.to.to_text());
+        let types: Vec<u32> = match &spec.watch {
+            Watched::Group(_) => Vec::new(),
+            Watched::Queue(queue) => catalogue.types_of(queue).iter().map(|entry| entry.number).collect(),
+            Watched::Type(name) => catalogue.type_named(name).map(|entry| entry.number).into_iter().collect(),
+        };
+        args.text(if let Watched::Group(group) = &spec.watch { group.as_str() } else { "" });
+        args.count(types.len());
+        types.iter().for_each(|number| _ = args.number((*number).into()));
+        offer(&firing.job, body, catalogue, self.estimated_now(), &mut args);
+        args
+    }
+}
+
+/// What a drain watches, as scripts read it.
+fn watch(spec: &DrainSpec) -> String {
+    let kind = match &spec.watch {
+        Watched::Group(_) => 'g',
+        Watched::Queue(_) => 'q',
+        Watched::Type(_) => 't',
+    };
+    format!("{}{kind}{}", u8::from(spec.wait_for_retries), spec.watch.name())
+}
+
+fn read_rows(items: &mut Items) -> Step<Vec<DrainRow>> {
+    let mut rows = Vec::new();
+    while !items.is_empty() {
+        let (name, version, job) = (items.text()?, items.count()?, items.text()?);
+        let (is_marked, look_at, record) = (items.text()? == "1", items.text()?, items.text()?);
+        // A name that was damaged must not keep the others from being read.
+        let Ok(name) = DrainName::parse(&name) else { continue };
+        let look_at = look_at.parse().ok().map(Timestamp::from_micros);
+        rows.push(DrainRow { name, version, last_job: job.parse().ok(), is_marked, look_at, record });
+    }
+    Ok(rows)
+}

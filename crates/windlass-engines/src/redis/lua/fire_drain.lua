@@ -1,0 +1,61 @@
+-- fire_drain: looks at a marked drain, and puts its job in if nothing of its group is left.
+-- ARGV queues with a limit, as in parts/putting.lua; name; the version that was read; whether it waits for retries (0 or 1); how long until
+--      it may be looked at again, and how long that may be at the most; record once it has fired; the group that it watches, or '' if it
+--      watches types: number of types, types; the job, as in parts/putting.lua
+-- answers {'fired', version, its line as enqueue.lua says}, {'held'}, {'unmarked'}, {'later'} or {'changed'}
+if IS_OLDER then
+  return {'older'}
+end
+read_limits()
+local name, read, waits_too, pause, pause_max, record, group =
+  arg(), number_arg(), number_arg() == 1, number_arg(), number_arg(), arg(), arg()
+local types = {}
+for i = 1, number_arg() do
+  types[i] = number_arg()
+end
+
+local version, last, look_at = read_drain(redis.call('HGET', key('drains'), name))
+local function pass_over(what)
+  put_next(true)
+  return answer({what})
+end
+if version ~= read then
+  return pass_over('changed')
+elseif redis.call('SISMEMBER', key('drain_marks'), name) == 0 then
+  return pass_over('unmarked')
+end
+-- An instant further away than any pause is one of a clock that was set back since.
+local instant = tonumber(look_at)
+if instant and instant > NOW and instant <= NOW + pause_max then
+  return pass_over('later')
+end
+
+-- Whether anything is left. In the sorted set of a group stand those that could run, or run, by when they were due; parked ones last.
+local left
+if group ~= '' then
+  left = look.any(key('group:') .. group, waits_too and '+inf' or NOW_DIGITS, name, true)
+else
+  left = look.left_of_types(types, name, waits_too)
+end
+
+local again = digits(NOW + pause)
+local _, _, _, kept = read_drain(redis.call('HGET', key('drains'), name))
+if left == nil then
+  save_drain(name, version, last, again, kept)
+  return pass_over('later')
+end
+write('SREM', key('drain_marks'), name)
+if left then
+  save_drain(name, version, last, again, kept)
+  return pass_over('held')
+end
+local line = put_next()
+if not line then
+  last = string.format('%014d', last_number())
+  line = 'n' .. digits(last_number())
+  write('SADD', key('drain_jobs:') .. name, last)
+end
+local after = math.max(version + 1, NOW)
+save_drain(name, after, last, again, record)
+write_put()
+return answer({'fired', digits(after), line})

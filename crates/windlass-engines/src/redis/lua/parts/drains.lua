@@ -1,0 +1,98 @@
+-- drains: how drains stand, in the hash `drains`: by name, a version, a space, the last job (14 digits, or -), a space, when it may be
+-- looked at again (or -), a space, and core's words as JSON. What they watch and their marks are in parts/waiting.lua. Their own jobs
+-- that may not have ended are in the set drain_jobs:<name>.
+
+-- Version, last job, when it may be looked at, and record. What cannot be read counts as never written, and is written over.
+local function read_drain(text)
+  local version, job, look_at, record = string.match(text or '', '^(%d+) (%S+) (%S+) (.*)$')
+  if not version or #version > 16 then
+    return 0, '-', '-', ''
+  end
+  return tonumber(version), job, look_at, record
+end
+
+local function save_drain(name, version, job, look_at, record)
+  write('HSET', key('drains'), name, table.concat({digits(version), job, look_at, record}, ' '))
+end
+
+-- The rest is for whoever looks; see fire_drain.lua.
+local look = {}
+
+-- So many jobs of one place are looked at. If none of them tells, the drain is looked at again later.
+look.PAGE, look.MOST = 50, 500
+
+-- How many jobs of a type have not ended, and how many of those run.
+function look.counts(type)
+  local field = digits(type) .. ':'
+  local counts = redis.call('HMGET', key('counts'), field .. 'enqueued', field .. 'succeeded', field .. 'dead', field .. 'cancelled')
+  local function number(i)
+    return tonumber(counts[i]) or 0
+  end
+  local unfinished = number(1) - number(2) - number(3) - number(4)
+  local waiting = redis.call('ZCARD', key('parked:') .. digits(type))
+  for letter in string.gmatch(mask(type), '[a-kA-Ks]') do
+    waiting = waiting + redis.call('ZCARD', lane_key(type, letter))
+  end
+  return unfinished, unfinished - waiting
+end
+
+-- How many of a drain's own jobs have not ended, and how many of those run, by type.
+function look.own(name)
+  local live, running = {}, {}
+  for _, id in ipairs(redis.call('SMEMBERS', key('drain_jobs:') .. name)) do
+    local job = load(id)
+    local is_live = job and (waits(job) or job.stage == 'r')
+    if is_live then
+      live[job.type] = (live[job.type] or 0) + 1
+      running[job.type] = (running[job.type] or 0) + (job.stage == 'r' and 1 or 0)
+    elseif not job or job.stage ~= 'd' then
+      write('SREM', key('drain_jobs:') .. name, id)
+    end
+  end
+  return live, running
+end
+
+-- Whether something else than a drain's own jobs stands here up to this score. A place that `mends` loses what has ended, which a process
+-- of an older version has left there. Nothing if that cannot be told.
+function look.any(place, score, name, mends)
+  for from = 0, look.MOST - 1, look.PAGE do
+    local ids = redis.call('ZRANGEBYSCORE', place, '-inf', score, 'LIMIT', from, look.PAGE)
+    for i, job in ipairs(load_all(ids)) do
+      if job and (waits(job) or job.stage == 'r') then
+        if not drains.made(name, note(job, 'key')) then
+          return true
+        end
+      elseif mends then
+        write('ZREM', place, ids[i])
+      end
+    end
+    if #ids < look.PAGE then
+      return false
+    end
+  end
+  return nil
+end
+
+-- Whether anything of these types is left. Nothing if that cannot be told.
+function look.left_of_types(types, name, waits_too)
+  local own_live, own_running = look.own(name)
+  local is_sure = true
+  for _, type in ipairs(types) do
+    local unfinished, running = look.counts(type)
+    if waits_too and unfinished > (own_live[type] or 0) or not waits_too and running > (own_running[type] or 0) then
+      return true
+    end
+    local places = {key('lines:') .. digits(type)}
+    for letter in string.gmatch(waits_too and '' or mask(type), '[a-kA-Ks]') do
+      places[#places + 1] = lane_key(type, letter)
+    end
+    for i, place in ipairs(waits_too and {} or places) do
+      local is_there = look.any(place, NOW_DIGITS, name, i == 1)
+      if is_there then
+        return true
+      end
+      is_sure = is_sure and is_there ~= nil
+    end
+  end
+  return not is_sure and nil or false
+end

@@ -1,0 +1,93 @@
+//! Backfill many wallets, and reclassify and recalculate once all of them are through: not after each, not while one still runs, and once
+//! for all processes. Whatever comes in later is followed by another recalculation.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use windlass::core::engine::Engine;
+use windlass::core::error::EngineError;
+use windlass::{
+    Client, DrainSpec, EnqueueError, Handlers, JobTemplate, JobType, MemoryEngine, QueueSpec, Watched,
+    Worker, WorkerOptions,
+};
+
+#[derive(Serialize, Deserialize)]
+struct Backfill {
+    wallet: String,
+    network: String,
+}
+
+impl JobType for Backfill {
+    const NAME: &'static str = "wallet.backfill";
+    const QUEUE: &'static str = "backfill";
+}
+
+/// What is done when the backlog was worked off. It may be in any queue, also in the one that is watched.
+#[derive(Serialize, Deserialize)]
+struct Reclassify {}
+
+impl JobType for Reclassify {
+    const NAME: &'static str = "wallet.reclassify";
+    const QUEUE: &'static str = "backfill";
+}
+
+async fn backfill(job: Backfill) {
+    tokio::time::sleep(Duration::from_millis(30)).await;
+    println!("  {}:{} is backfilled", job.wallet, job.network);
+}
+
+async fn reclassify(_: Reclassify) {
+    println!("  the backlog is drained: reclassified and recalculated");
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::new());
+    let when_drained = DrainSpec::new(
+        "reclassify".parse()?,
+        Watched::Queue(Backfill::QUEUE.parse()?),
+        JobTemplate::new(Reclassify::NAME.parse()?),
+    );
+    let queue = QueueSpec { concurrency: 4, ..QueueSpec::new(Backfill::QUEUE.parse()?) };
+    let options =
+        WorkerOptions { queues: vec![queue], drains: vec![when_drained], ..WorkerOptions::default() };
+    let handlers = Handlers::new(()).handle(backfill).handle(reclassify);
+    let mut worker = Worker::start(Arc::clone(&engine), handlers, options).await?;
+
+    println!("Two wallets on three networks.");
+    add(worker.client(), &["ada", "bob"]).await?;
+    wait_for(&engine, 1).await?;
+    println!("Another wallet is added later.");
+    add(worker.client(), &["cyd"]).await?;
+    wait_for(&engine, 2).await?;
+
+    worker.stop().await;
+    let drain = worker.client().drains().find(&"reclassify".parse()?).await?;
+    println!("It was recalculated {} times for 9 backfills.", drain.record.fired);
+    Ok(())
+}
+
+async fn add(client: &Client, wallets: &[&str]) -> Result<(), EnqueueError> {
+    for wallet in wallets {
+        for network in ["mainnet", "sidenet", "slownet"] {
+            let (wallet, network) = ((*wallet).to_owned(), network.to_owned());
+            client.enqueue(Backfill { wallet, network }).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Until the job of so many drains has run.
+async fn wait_for(engine: &Arc<dyn Engine>, times: u64) -> Result<(), EngineError> {
+    let drains = Client::new(Arc::clone(engine)).drains();
+    loop {
+        let fired =
+            drains.all().await.map_or(0, |all| all.drains.iter().map(|drain| drain.record.fired).sum());
+        let unfinished: u64 = engine.queues().await?.iter().map(|queue| queue.counts.unfinished()).sum();
+        if fired >= times && unfinished == 0 {
+            return Ok(());
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}

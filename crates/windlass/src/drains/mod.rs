@@ -1,0 +1,167 @@
+//! Drains: a job that is put in when a group of others was worked off.
+//!
+//! A worker declares the drains of its [options](crate::WorkerOptions::drains). Whoever ends the last job of a group looks at once whether
+//! it was the last, and a duty looks for those whose process died before it could. [`Drains`] is for everything else: what people do at
+//! the command line, an application can do by it, too. What is decided is decided in [`windlass_core::drains`].
+
+pub(crate) mod duty;
+pub(crate) mod shell;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use windlass_core::admin::Changed;
+use windlass_core::drains::spec::check_all;
+use windlass_core::drains::{
+    DrainChange, DrainChanged, DrainFired, DrainFiring, DrainSpec, DrainSpecError, DrainsRead, StoredDrain,
+    WhichDrains, acts,
+};
+use windlass_core::engine::Engine;
+use windlass_core::error::EngineError;
+use windlass_core::limits::{DRAINS_MAX, DRAINS_PER_CALL_MAX, LIST_PAGE_MAX};
+use windlass_core::names::DrainName;
+use windlass_core::schedules::Origin;
+
+use crate::schedules::Declared;
+use crate::store;
+
+/// How often a change is decided again because somebody else was faster.
+const FASTER_MAX: usize = 20;
+
+/// The drains of a store. Cheap to clone.
+#[derive(Clone)]
+pub struct Drains {
+    engine: Arc<dyn Engine>,
+}
+
+/// Why something about drains was not done.
+#[derive(Debug, thiserror::Error)]
+pub enum DrainsError {
+    /// What was declared is wrong. Nothing was stored.
+    #[error(transparent)]
+    Spec(#[from] DrainSpecError),
+    /// There is none of this name.
+    #[error("expected the name of a drain, got {0}, and there is none; see `windlass drain list`")]
+    Unknown(DrainName),
+    /// What the store has of it cannot be read.
+    #[error(
+        "drain {0} cannot be read; it was changed by hand or by a newer version: remove it and declare it again"
+    )]
+    Damaged(DrainName),
+    /// The store has no room for another.
+    #[error("expected at most {DRAINS_MAX} drains, and there are so many; remove some before you store {0}")]
+    NoRoom(DrainName),
+    /// The store.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+}
+
+type Result<T> = std::result::Result<T, DrainsError>;
+
+impl Drains {
+    /// The drains of an engine's store.
+    pub fn new(engine: Arc<dyn Engine>) -> Self {
+        Self { engine }
+    }
+
+    /// Stores drains, or makes the stored ones what is declared. All are checked before anything is stored. Those that are not named
+    /// stay as they are: removing one is a step of its own.
+    pub async fn declare(&self, specs: &[DrainSpec], origin: Origin) -> Result<Vec<(DrainName, Declared)>> {
+        check_all(specs)?;
+        let mut declared = Vec::with_capacity(specs.len());
+        for part in specs.chunks(DRAINS_PER_CALL_MAX) {
+            declared.extend(self.declare_part(part, origin).await?);
+        }
+        Ok(declared)
+    }
+
+    async fn declare_part(&self, specs: &[DrainSpec], origin: Origin) -> Result<Vec<(DrainName, Declared)>> {
+        let mut declared: Vec<_> =
+            specs.iter().map(|spec| (spec.name.clone(), Declared::Unchanged)).collect();
+        for _ in 0..FASTER_MAX {
+            let names = specs.iter().map(|spec| spec.name.clone()).collect();
+            let read = self.read(WhichDrains::Named(names)).await?;
+            refuse_damaged(&read)?;
+            let before = |spec: &DrainSpec| read.drains.iter().find(|stored| *stored.name() == spec.name);
+            let wanted = specs.iter().filter_map(|spec| acts::declare(spec, origin, before(spec), read.now));
+            let changes: Vec<_> = wanted.collect();
+            if changes.is_empty() {
+                return Ok(declared);
+            }
+            for (change, changed) in changes.iter().zip(self.change_all(changes.clone()).await?) {
+                let how = if change.read == 0 { Declared::New } else { Declared::Updated };
+                let row = declared.iter_mut().find(|(name, _)| *name == change.name);
+                match (changed, row) {
+                    (DrainChanged::NoRoom, _) => return Err(DrainsError::NoRoom(change.name.clone())),
+                    (DrainChanged::Done { .. }, Some(row)) => row.1 = how,
+                    (DrainChanged::Changed | DrainChanged::Done { .. }, _) => {}
+                }
+            }
+        }
+        Err(others_are_faster().into())
+    }
+
+    /// One drain.
+    pub async fn find(&self, name: &DrainName) -> Result<StoredDrain> {
+        let mut read = self.read(WhichDrains::Named(vec![name.clone()])).await?;
+        refuse_damaged(&read)?;
+        read.drains.pop().ok_or_else(|| DrainsError::Unknown(name.clone()))
+    }
+
+    /// All drains, by name. There are never more than [`DRAINS_MAX`], which one page holds.
+    pub async fn all(&self) -> Result<DrainsRead> {
+        self.read(WhichDrains::After(None, LIST_PAGE_MAX)).await
+    }
+
+    /// Forgets a drain, with its marks. Jobs that it made stay. One that cannot be read is forgotten, too.
+    pub async fn remove(&self, name: &DrainName) -> Result<Changed> {
+        for _ in 0..FASTER_MAX {
+            let read = self.read(WhichDrains::Named(vec![name.clone()])).await?;
+            let sound = read.drains.first().map(|stored| stored.version);
+            let Some(version) = sound.or(read.damaged.first().map(|(_, version)| *version)) else {
+                return Ok(Changed::NotFound);
+            };
+            let changed = self.change_all(vec![acts::remove(name, version)]).await?;
+            if matches!(changed[..], [DrainChanged::Done { .. }]) {
+                return Ok(Changed::Done);
+            }
+        }
+        Err(others_are_faster().into())
+    }
+
+    async fn read(&self, which: WhichDrains) -> Result<DrainsRead> {
+        Ok(read(&self.engine, which).await?)
+    }
+
+    async fn change_all(&self, changes: Vec<DrainChange>) -> Result<Vec<DrainChanged>> {
+        Ok(change(&self.engine, changes).await?)
+    }
+}
+
+async fn read(engine: &Arc<dyn Engine>, which: WhichDrains) -> std::result::Result<DrainsRead, EngineError> {
+    store::call(engine, |engine| async move { engine.drains(&which).await }).await
+}
+
+async fn change(
+    engine: &Arc<dyn Engine>,
+    changes: Vec<DrainChange>,
+) -> std::result::Result<Vec<DrainChanged>, EngineError> {
+    store::call(engine, |engine| async move { engine.change_drains(&changes).await }).await
+}
+
+async fn fire(
+    engine: &Arc<dyn Engine>,
+    firings: Vec<DrainFiring>,
+) -> std::result::Result<Vec<DrainFired>, EngineError> {
+    store::call(engine, |engine| async move { engine.fire_drains(&firings).await }).await
+}
+
+fn refuse_damaged(read: &DrainsRead) -> Result<()> {
+    read.damaged.first().map_or(Ok(()), |(name, _)| Err(DrainsError::Damaged(name.clone())))
+}
+
+fn others_are_faster() -> EngineError {
+    let why = "others change this drain all the time; try again when they are done".to_owned();
+    EngineError::Unavailable { why }
+}

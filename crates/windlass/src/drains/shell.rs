@@ -1,0 +1,134 @@
+//! The shell around looking: at once when this process has marked a drain, and from time to time for those whose process died. No error
+//! of the store ends it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+use windlass_core::drains::DrainSpec;
+use windlass_core::engine::{Engine, Hint, HintListener};
+use windlass_core::error::EngineError;
+use windlass_core::limits::{DRAINS_LOOK_EVERY, DRAINS_LOOK_IDLE};
+use windlass_core::schedules::Origin;
+
+use super::duty::{DrainDuty, Looked};
+use super::{Drains, DrainsError};
+use crate::duties::DutyContext;
+
+/// One run of the duty lasts so long: one that never ended would look like one that is stuck.
+const RUN_FOR: Duration = Duration::from_secs(30);
+
+/// Stores what could not be stored when its worker started, as soon as it can be. Nothing if there is nothing.
+pub(crate) fn declare_later(
+    engine: Arc<dyn Engine>,
+    undeclared: Vec<DrainSpec>,
+    origin: Origin,
+) -> Option<JoinHandle<()>> {
+    if undeclared.is_empty() {
+        return None;
+    }
+    Some(tokio::spawn(async move {
+        let drains = Drains::new(engine);
+        while let Err(error) = drains.declare(&undeclared, origin).await {
+            if !matches!(&error, DrainsError::Engine(error) if error.is_passing()) {
+                tracing::error!(%error, "drains were not stored, and will not be until this is mended");
+                return;
+            }
+            tracing::warn!(%error, "drains could not be stored yet; it is tried again");
+            // may sleep: the store is away, and nobody tells when it is back.
+            tokio::time::sleep(DRAINS_LOOK_IDLE).await;
+        }
+    }))
+}
+
+/// Looks for a while, or until another process leads.
+pub(crate) async fn look_for_a_while(duty: Arc<DrainDuty>, context: DutyContext) -> Result<(), EngineError> {
+    let began = Instant::now();
+    while !context.is_stopped() && began.elapsed() < RUN_FOR {
+        let looked = duty.run().await?;
+        context.did(u64::try_from(looked.jobs).unwrap_or(u64::MAX));
+        let wait = wait_after(&looked).min(RUN_FOR.saturating_sub(began.elapsed()));
+        let _ = tokio::time::timeout(wait, context.stopped()).await;
+    }
+    Ok(())
+}
+
+/// Where there are no drains, looks are rare.
+fn wait_after(looked: &Looked) -> Duration {
+    let usual = if looked.any { DRAINS_LOOK_EVERY } else { DRAINS_LOOK_IDLE };
+    looked.next.map_or(usual, |next| next.min(usual))
+}
+
+/// Hears that this process has marked a drain. However many marks there are, it rings once.
+#[derive(Default)]
+struct Bell {
+    rung: Notify,
+    has_rung: AtomicBool,
+}
+
+impl HintListener for Bell {
+    fn hint(&self, hint: Hint) {
+        if hint == Hint::Drain {
+            self.has_rung.store(true, Ordering::SeqCst);
+            self.rung.notify_one();
+        }
+    }
+}
+
+/// Looks whenever this process has marked a drain.
+pub(crate) struct Looker {
+    bell: Arc<Bell>,
+    duty: Arc<DrainDuty>,
+    task: JoinHandle<()>,
+}
+
+impl Looker {
+    pub(crate) fn start(engine: &Arc<dyn Engine>) -> Self {
+        let (bell, duty) = (Arc::new(Bell::default()), Arc::new(DrainDuty::new(Arc::clone(engine))));
+        engine.on_hint(Arc::<Bell>::downgrade(&bell));
+        let task = tokio::spawn(look_when_rung(Arc::clone(&bell), Arc::clone(&duty)));
+        Self { bell, duty, task }
+    }
+
+    /// Looks a last time, if this process has marked anything: what it ended last may have been the last of a group, and perhaps no other
+    /// process is there that would look.
+    pub(crate) async fn end(self) {
+        self.task.abort();
+        if self.bell.has_rung.load(Ordering::SeqCst) {
+            look_until_nothing_is_marked(&self.duty).await;
+        }
+    }
+}
+
+impl Drop for Looker {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn look_when_rung(bell: Arc<Bell>, duty: Arc<DrainDuty>) {
+    loop {
+        bell.rung.notified().await;
+        look_until_nothing_is_marked(&duty).await;
+    }
+}
+
+/// A drain that was looked at a moment ago must wait a little. What fails is left to the duty.
+async fn look_until_nothing_is_marked(duty: &DrainDuty) {
+    loop {
+        match duty.run().await {
+            Ok(Looked { next: Some(next), .. }) if next < DRAINS_LOOK_EVERY => {
+                // may sleep: two looks at one drain are some time apart, and the last mark is followed by one.
+                tokio::time::sleep(next).await;
+            }
+            // It took so long that it must wait longer: the duty comes back to it.
+            Ok(_) => return,
+            Err(error) => {
+                tracing::debug!(%error, "drains are looked at by the next run of their duty");
+                return;
+            }
+        }
+    }
+}

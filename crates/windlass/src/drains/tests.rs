@@ -1,0 +1,168 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use windlass_core::admin::Changed;
+use windlass_core::claim::{ClaimAnswer, ClaimRequest, ClaimToken, Suspects};
+use windlass_core::clock::{ManualClock, Timestamp};
+use windlass_core::drains::DrainSpec;
+use windlass_core::engine::{Declaration, Engine};
+use windlass_core::enqueue::{EnqueueRequest, NewJob, RequestId};
+use windlass_core::limits::DRAIN_LOOK_PAUSE;
+use windlass_core::names::{DrainName, QueueName, TypeName};
+use windlass_core::payload::Payload;
+use windlass_core::queue::QueueSpec;
+use windlass_core::schedules::{JobTemplate, Origin};
+use windlass_core::settle::{AttemptReport, Transition};
+use windlass_core::worker::{WorkerCard, WorkerId};
+use windlass_engines::memory::MemoryEngine;
+
+use super::duty::DrainDuty;
+use super::{Drains, DrainsError};
+use crate::schedules::Declared;
+use crate::{TypeSpec, Watched};
+
+struct Scene {
+    clock: Arc<ManualClock>,
+    engine: Arc<dyn Engine>,
+    drains: Drains,
+    worker: WorkerId,
+}
+
+fn queue(name: &str) -> QueueName {
+    QueueName::parse(name).unwrap()
+}
+
+fn type_name(name: &str) -> TypeName {
+    TypeName::parse(name).unwrap()
+}
+
+fn name(text: &str) -> DrainName {
+    DrainName::parse(text).unwrap()
+}
+
+fn spec(called: &str, job_type: &str) -> DrainSpec {
+    DrainSpec::new(name(called), Watched::Queue(queue("main")), JobTemplate::new(type_name(job_type)))
+}
+
+impl Scene {
+    async fn new() -> Self {
+        let start = Timestamp::parse("2027-06-01T09:00:00Z").unwrap();
+        let clock = Arc::new(ManualClock::starting_at(start));
+        let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::with_clock(clock.clone()));
+        let queues = ["main", "hooks"].map(|name| QueueSpec::new(queue(name))).to_vec();
+        let types = vec![
+            TypeSpec::new(type_name("work"), queue("main")),
+            TypeSpec::new(type_name("hook"), queue("hooks")),
+        ];
+        engine.declare(Declaration { queues, types }).await.unwrap();
+        let worker = WorkerId::from_random(1);
+        let card = WorkerCard {
+            id: worker,
+            host: "here".to_owned(),
+            pid: 1,
+            version: "0".to_owned(),
+            queues: vec![queue("main")],
+            types: vec![type_name("work")],
+            duties: Vec::new(),
+            slots: 1,
+            lease: Duration::from_secs(3600),
+        };
+        engine.register(card).await.unwrap();
+        Self { clock, drains: Drains::new(Arc::clone(&engine)), engine, worker }
+    }
+
+    fn duty(&self) -> DrainDuty {
+        DrainDuty::new(Arc::clone(&self.engine))
+    }
+
+    async fn run_a_job(&self, bits: u128) {
+        let job = NewJob::new(type_name("work"), Payload::default());
+        let request = EnqueueRequest { request: RequestId::from_random(bits), jobs: vec![job] };
+        self.engine.enqueue(request).await.unwrap();
+        let request = ClaimRequest {
+            token: ClaimToken::from_random(bits),
+            repeat: false,
+            worker: self.worker,
+            queues: vec![queue("main")],
+            types: vec![type_name("work")],
+            limit: 1,
+            boosted_max: 0,
+            suspects: Suspects::LeaveOut,
+        };
+        let ClaimAnswer::Claimed { mut jobs, .. } = self.engine.claim(request).await.unwrap() else {
+            panic!("the worker lives")
+        };
+        let claimed = jobs.pop().expect("the job that was just put in");
+        let end = claimed.settled(Transition::Succeed { result: None }, AttemptReport::default());
+        self.engine.settle(vec![end]).await.unwrap();
+    }
+
+    async fn hooks(&self) -> u64 {
+        let queues = self.engine.queues().await.unwrap();
+        queues.iter().find(|status| status.spec.name == queue("hooks")).unwrap().counts.ready
+    }
+}
+
+#[tokio::test]
+async fn a_run_fires_all_that_is_marked_and_says_when_to_look_again() {
+    let scene = Scene::new().await;
+    assert!(!scene.duty().run().await.unwrap().any);
+    let specs: Vec<_> = (0..20).map(|n| spec(&format!("d{n}"), "hook")).collect();
+    scene.drains.declare(&specs, Origin::Code).await.unwrap();
+    let looked = scene.duty().run().await.unwrap();
+    assert_eq!((looked.jobs, looked.next, looked.any), (0, None, true));
+    scene.run_a_job(1).await;
+    assert_eq!(scene.duty().run().await.unwrap().jobs, 20);
+    scene.run_a_job(2).await;
+    let looked = scene.duty().run().await.unwrap();
+    assert_eq!((looked.jobs, looked.next), (0, Some(DRAIN_LOOK_PAUSE)));
+    scene.clock.advance(DRAIN_LOOK_PAUSE);
+    assert_eq!((scene.duty().run().await.unwrap().jobs, scene.hooks().await), (20, 40));
+}
+
+#[tokio::test]
+async fn two_leaders_who_look_at_once_make_one_job_of_each_drain() {
+    let scene = Scene::new().await;
+    let specs: Vec<_> = (0..20).map(|n| spec(&format!("d{n}"), "hook")).collect();
+    scene.drains.declare(&specs, Origin::Code).await.unwrap();
+    for round in 1..=20 {
+        scene.run_a_job(round).await;
+        let (first, second) = (scene.duty(), scene.duty());
+        let (one, two) = tokio::join!(first.run(), second.run());
+        assert_eq!(one.unwrap().jobs + two.unwrap().jobs, 20);
+        scene.clock.advance(DRAIN_LOOK_PAUSE);
+    }
+    assert_eq!(scene.hooks().await, 400);
+}
+
+#[tokio::test]
+async fn a_refused_job_is_kept_as_an_alert_with_the_drain_and_not_tried_again() {
+    let scene = Scene::new().await;
+    scene.drains.declare(&[spec("bad", "unknown"), spec("good", "hook")], Origin::Code).await.unwrap();
+    scene.run_a_job(1).await;
+    assert_eq!(scene.duty().run().await.unwrap().jobs, 1);
+    let bad = scene.drains.find(&name("bad")).await.unwrap();
+    assert_eq!((bad.record.fired, bad.is_marked), (1, false));
+    assert!(bad.record.alert.unwrap().why.contains("unknown"));
+}
+
+#[tokio::test]
+async fn declaring_tells_what_is_new_and_a_wrong_one_keeps_the_others_from_being_stored() {
+    let scene = Scene::new().await;
+    let declare = |specs: Vec<DrainSpec>| {
+        let drains = scene.drains.clone();
+        async move { drains.declare(&specs, Origin::Configuration).await }
+    };
+    assert_eq!(declare(vec![spec("a", "hook")]).await.unwrap(), [(name("a"), Declared::New)]);
+    let patient = DrainSpec { wait_for_retries: true, ..spec("b", "hook") };
+    let declared = declare(vec![spec("a", "hook"), patient]).await.unwrap();
+    assert_eq!(declared, [(name("a"), Declared::Unchanged), (name("b"), Declared::New)]);
+    let declared = declare(vec![spec("b", "hook")]).await.unwrap();
+    assert_eq!(declared, [(name("b"), Declared::Updated)]);
+    let wrong = declare(vec![spec("c", "hook"), spec("c", "hook")]).await;
+    assert!(matches!(wrong, Err(DrainsError::Spec(_))));
+    assert!(matches!(scene.drains.find(&name("c")).await, Err(DrainsError::Unknown(_))));
+    assert_eq!(scene.drains.remove(&name("a")).await.unwrap(), Changed::Done);
+    assert_eq!(scene.drains.remove(&name("a")).await.unwrap(), Changed::NotFound);
+    assert_eq!(scene.drains.all().await.unwrap().drains.len(), 1);
+}
