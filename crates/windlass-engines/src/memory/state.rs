@@ -3,6 +3,7 @@
 
 mod index;
 mod lanes;
+mod shares;
 mod keys;
 mod series;
 
