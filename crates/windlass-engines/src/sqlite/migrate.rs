@@ -36,6 +36,7 @@ pub const MIGRATIONS: &[Migration] = &[
     Migration { version: 7, name: "series", sql: include_str!("migrations/0007_series.sql") },
     Migration { version: 8, name: "crowd", sql: include_str!("migrations/0008_crowd.sql") },
     Migration { version: 9, name: "schedules", sql: include_str!("migrations/0009_schedules.sql") },
+    Migration { version: 10, name: "shares", sql: include_str!("migrations/0010_shares.sql") },
 ];
 
 const VERSIONS: &str = "CREATE TABLE IF NOT EXISTS windlass_schema (
