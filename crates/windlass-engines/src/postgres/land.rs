@@ -13,7 +13,7 @@ use windlass_core::gate::Gate;
 use windlass_core::job::{Counters, JobId};
 use windlass_core::key::HolderStage;
 use windlass_core::limits::ATTEMPTS_SHOWN_MAX;
-use windlass_core::names::{QueueName, SeriesName, TypeName};
+use windlass_core::names::{QueueName, SeriesName, ShareName, TypeName};
 use windlass_core::outcome::JobError;
 use windlass_core::priority::Priority;
 use windlass_core::settle::{Landing, Place};
@@ -412,7 +412,8 @@ impl Store {
         let gate = series.first().map(|(job_type, series)| Gate::series(job_type, series).to_string());
         let name = series.first().map(|(_, series)| series.as_str());
         let due_at = Instant(due);
-        let params = [number(&id.0), instant(&due_at), text(&name), text(&gate)];
+        let share = letter.options.share.as_ref().map(ShareName::as_str);
+        let params = [number(&id.0), instant(&due_at), text(&name), text(&gate), text(&share)];
         tx.ask(&self.sql.start_over, &params).await?;
         self.mark_series(tx, &series).await?;
         if let Some(key) = letter.key {

@@ -41,6 +41,7 @@ const MIGRATIONS: &[(u32, &str, &str)] = &[
     (7, "series", include_str!("migrations/0007_series.sql")),
     (8, "crowd", include_str!("migrations/0008_crowd.sql")),
     (9, "schedules", include_str!("migrations/0009_schedules.sql")),
+    (10, "shares", include_str!("migrations/0010_shares.sql")),
 ];
 
 /// The lock under which migrations run; any number that nobody else uses.
@@ -252,6 +253,20 @@ mod tests {
                 "set_last_jobs",
             ],
         ),
+        (
+            10,
+            &[
+                "claim_shares",
+                "enqueue",
+                "forget_shares",
+                "insert_jobs",
+                "load_queues",
+                "look",
+                "shares_due",
+                "start_over",
+                "use_shares",
+            ],
+        ),
     ];
 
     /// What these were before: up to which version, the name, and the text.
@@ -284,6 +299,11 @@ mod tests {
         (7, "extend", include_str!("migrations/older/0007_extend.sql")),
         (7, "register", include_str!("migrations/older/0007_register.sql")),
         (7, "live_workers", include_str!("migrations/older/0007_live_workers.sql")),
+        (9, "enqueue", include_str!("migrations/older/0009_enqueue.sql")),
+        (9, "insert_jobs", include_str!("migrations/older/0009_insert_jobs.sql")),
+        (9, "load_queues", include_str!("migrations/older/0009_load_queues.sql")),
+        (9, "look", include_str!("migrations/older/0009_look.sql")),
+        (9, "start_over", include_str!("migrations/older/0009_start_over.sql")),
     ];
 
     /// A sum over each migration's text, by which a change of one is noticed. Whoever has run it would never get the change:
@@ -298,6 +318,7 @@ mod tests {
         (7, 0xce1b_faba_2766_9100),
         (8, 0xe8db_44d5_0027_c0d1),
         (9, 0x769e_7a48_a5cd_843a),
+        (10, 0x5069_d2ce_860d_4fa9),
     ];
 
     /// FNV-1a.

@@ -23,6 +23,7 @@ macro_rules! params {
 }
 params! {
     flag: BOOL;
+    flags: BOOL_ARRAY;
     number: INT8;
     numbers: INT8_ARRAY;
     small_number: INT4;

@@ -19,7 +19,7 @@ pub(super) struct Keys {
 const NAME_BYTES_MAX: usize = 100;
 
 /// Names that stand behind the common prefix, which lanes may not take.
-const TAKEN: [&str; 41] = [
+const TAKEN: [&str; 45] = [
     "agenda",
     "answers",
     "attempts",
@@ -41,13 +41,16 @@ const TAKEN: [&str; 41] = [
     "kinds",
     "lanes",
     "lapsing",
+    "later",
     "layout",
     "leases",
+    "line",
     "notes",
     "parked",
     "pauses",
     "queues",
     "receipts",
+    "ring",
     "schedule_names",
     "schedules",
     "sequence",
@@ -59,6 +62,7 @@ const TAKEN: [&str; 41] = [
     "suspects",
     "tokens",
     "traces",
+    "turns",
     "types",
     "waiters",
 ];

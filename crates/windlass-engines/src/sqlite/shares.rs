@@ -42,7 +42,9 @@ impl Work<'_> {
         if ring.is_empty() {
             return Ok(());
         }
-        ring.found(None);
+        if !self.first_in_line(&due, range.until, &None, 1)?.is_empty() {
+            ring.found(None);
+        }
         while taking.room_in(range) > 0 && !ring.is_empty() {
             let mut found = Vec::new();
             for (line, portion) in ring.deal(taking.room_in(range)) {
