@@ -21,7 +21,7 @@ CROSS JOIN LATERAL (
     ORDER BY j.scheduled_at, j.id LIMIT 1
 ) AS first
 UNION ALL
-SELECT s.place, -1, now(), NULL, NULL
+SELECT s.place, (-1)::smallint, now(), NULL, NULL
 FROM unnest($1::text[]) WITH ORDINALITY AS s (queue, place) JOIN windlass.queues q ON q.name = s.queue
 WHERE q.shares_since IS NULL AND EXISTS (
     SELECT 1 FROM generate_series(0, 10) AS p (priority) CROSS JOIN LATERAL (

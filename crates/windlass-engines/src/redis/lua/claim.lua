@@ -179,7 +179,7 @@ local function write_claimed()
     end
   end
   for name, ids in pairs(lines.left) do
-    call_many('ZREM', name, ids)
+    lines.write('ZREM', name, unpack(ids))
   end
 end
 
@@ -301,9 +301,9 @@ do
   -- Shares that fall due stand in the ring from now on. Tells which.
   local function let_fall_due(type, priority, found)
     local later, ring = lines.key('later', type, priority), lines.key('ring', type, priority)
-    for _, share in ipairs(redis.call('ZRANGEBYSCORE', later, '-inf', NOW_DIGITS, 'LIMIT', 0, SHARES_MAX)) do
-      write('ZREM', later, share)
-      write('ZADD', ring, 0, share)
+    for _, share in ipairs(lines.ask('ZRANGEBYSCORE', later, '-inf', NOW_DIGITS, 'LIMIT', 0, SHARES_MAX) or {}) do
+      lines.write('ZREM', later, share)
+      lines.write('ZADD', ring, 0, share)
       found[share] = true
     end
   end
@@ -311,9 +311,9 @@ do
   -- The shares in the ring behind the one that was served last, and then from the front.
   local function next_in_ring(type, priority, last, found)
     local ring = lines.key('ring', type, priority)
-    local behind = redis.call('ZRANGEBYLEX', ring, last and '(' .. last or '-', '+', 'LIMIT', 0, SHARES_MAX)
+    local behind = lines.ask('ZRANGEBYLEX', ring, last and '(' .. last or '-', '+', 'LIMIT', 0, SHARES_MAX) or {}
     local before = last and #behind < SHARES_MAX
-      and redis.call('ZRANGEBYLEX', ring, '-', '[' .. last, 'LIMIT', 0, SHARES_MAX - #behind) or {}
+      and lines.ask('ZRANGEBYLEX', ring, '-', '[' .. last, 'LIMIT', 0, SHARES_MAX - #behind) or {}
     for _, shares in ipairs({behind, before}) do
       for _, share in ipairs(shares) do
         found[share] = true
@@ -323,11 +323,12 @@ do
 
   -- Whether a line has something due. If not, it leaves the ring, until its first falls due or for good.
   local function is_due(type, priority, share)
-    local head = first_due(lines.line(type, priority, share), '-inf')
+    local found = lines.ask('ZRANGEBYSCORE', lines.line(type, priority, share), '-inf', '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
+    local head = found and tonumber(found[2])
     if head and head <= NOW then
       return true
     end
-    write('ZREM', lines.key('ring', type, priority), share)
+    lines.write('ZREM', lines.key('ring', type, priority), share)
     if head then
       lines.fall_due(type, priority, share, head)
     end
@@ -355,10 +356,10 @@ do
     local is_rest = true
     for _, what in ipairs({'ring', 'later'}) do
       local name = lines.key(what, type, priority)
-      local shares = redis.call('ZRANGE', name, 0, SHARES_MAX - 1)
+      local shares = lines.ask('ZRANGE', name, 0, SHARES_MAX - 1) or {}
       for _, share in ipairs(shares) do
-        write('UNLINK', lines.line(type, priority, share))
-        write('ZREM', name, share)
+        lines.write('UNLINK', lines.line(type, priority, share))
+        lines.write('ZREM', name, share)
       end
       is_rest = is_rest and #shares < SHARES_MAX
     end
@@ -405,7 +406,7 @@ do
     local name = lines.line(type, priority, share)
     local from, before = 0, #turns
     while #turns - before < limit do
-      local found = redis.call('ZRANGEBYSCORE', name, '-inf', NOW_DIGITS, 'WITHSCORES', 'LIMIT', from, limit)
+      local found = lines.ask('ZRANGEBYSCORE', name, '-inf', NOW_DIGITS, 'WITHSCORES', 'LIMIT', from, limit) or {}
       local ids = {}
       for i = 1, #found, 2 do
         ids[#ids + 1] = found[i]
@@ -414,7 +415,7 @@ do
         if stands_in(type, priority, text) then
           add(turns, type, priority, ids[i], found[i * 2], text)
         elseif not lines.met[ids[i]] then
-          write('ZREM', name, ids[i])
+          lines.write('ZREM', name, ids[i])
         end
       end
       from = from + #ids
@@ -435,7 +436,7 @@ do
       local has_share = text and stands_in(lane.type, priority, text) and string.byte(text, 2) % 2 == 1
         and redis.call('HEXISTS', key('notes:') .. ids[i], 'share') == 1
       if text and not has_share and stands_in(lane.type, priority, text)
-        and not redis.call('ZSCORE', lines.line(lane.type, priority, ''), ids[i]) then
+        and not lines.ask('ZSCORE', lines.line(lane.type, priority, ''), ids[i]) then
         add(turns, lane.type, priority, ids[i], found[i * 2], text)
       end
     end
@@ -506,7 +507,7 @@ do
       return
     end
     local cursor = queue.name .. ':' .. digits(range.priority)
-    local served = redis.call('HGET', key('turns'), cursor)
+    local served = lines.ask('HGET', key('turns'), cursor)
     local last, shares = served or nil, {}
     for type in pairs(types) do
       if lines.are_used(type, range.priority) then
@@ -533,7 +534,7 @@ do
       take_turns(interleave(brought), range)
     end
     if last then
-      write('HSET', key('turns'), cursor, last)
+      lines.write('HSET', key('turns'), cursor, last)
     end
   end
 end

@@ -90,9 +90,24 @@ end)
 -- line:<type>:<priority>:<share>; where there are such lines, those without a share stand in the line of the empty name. The
 -- sorted set ring:<type>:<priority> has the shares whose line may have something due, all with one score, so that they follow each
 -- other by name; later:<type>:<priority> the others, by when their first job falls due. All of it is hints: what does not
--- belong there is taken away by the claim that meets it, and whoever is missing is claimed with what is left of a priority.
+-- belong there is taken away by the claim that meets it, and whoever is missing is claimed with what is left of a priority. So
+-- what is damaged counts as empty, and its damage stops no script that has begun to write.
 -- Among the letters of a type's lanes a digit (or a colon, for 10) says that a priority has lines.
-local lines = {entering = {}, due = {}, later = {}}
+local lines = {entering = {}, due = {}, later = {}, writes = {}}
+
+-- What a key of lines answers; nothing if it is damaged, and then it is deleted.
+function lines.ask(command, name, ...)
+  local found = redis.pcall(command, name, ...)
+  if type(found) ~= 'table' or not found.err then
+    return found
+  end
+  lines.write('UNLINK', name)
+end
+
+-- A command that changes a key of lines, for later.
+function lines.write(...)
+  lines.writes[#lines.writes + 1] = {...}
+end
 
 function lines.mark(priority)
   return string.char(48 + priority)
@@ -114,9 +129,9 @@ end
 function lines.fall_due(type, priority, share, due)
   local name = lines.key('later', type, priority)
   lines.later[name] = lines.later[name] or {}
-  local known_due = lines.later[name][share] or tonumber(redis.call('ZSCORE', name, share) or math.huge)
+  local known_due = lines.later[name][share] or tonumber(lines.ask('ZSCORE', name, share) or math.huge)
   if due < known_due then
-    write('ZADD', name, digits(due), share)
+    lines.write('ZADD', name, digits(due), share)
   end
   lines.later[name][share] = math.min(due, known_due)
 end
@@ -139,7 +154,7 @@ function lines.leave(type, priority, share, id)
   if lines.entering[name] then
     lines.entering[name][id] = nil
   end
-  write('ZREM', name, id)
+  lines.write('ZREM', name, id)
 end
 
 -- The line of a job that stands in a lane; nothing if it stands in none.
@@ -148,6 +163,9 @@ function lines.share_of(job)
 end
 
 on_write(function()
+  for _, command in ipairs(lines.writes) do
+    redis.pcall(unpack(command))
+  end
   for _, sets in ipairs({lines.entering, lines.due}) do
     for name, scores in pairs(sets) do
       local values = {}
@@ -155,10 +173,12 @@ on_write(function()
         values[#values + 1] = score
         values[#values + 1] = member
       end
-      call_many('ZADD', name, values)
+      for first = 1, #values, ARGS_MAX do
+        redis.pcall('ZADD', name, unpack(values, first, math.min(first + ARGS_MAX - 1, #values)))
+      end
     end
   end
-  lines.entering, lines.due = {}, {}
+  lines.entering, lines.due, lines.writes = {}, {}, {}
 end)
 
 local function stand_in_lane(job, is_suspect)
