@@ -100,6 +100,11 @@ impl Ring {
         self.lines.remove(line);
     }
 
+    /// The lines that are known to have something due.
+    pub fn lines(&self) -> impl Iterator<Item = &Line> {
+        self.lines.iter()
+    }
+
     /// Whether no line is known that has something due.
     pub fn is_empty(&self) -> bool {
         self.lines.is_empty()

@@ -391,7 +391,10 @@ impl Store {
 
     pub(super) fn tell_put_back(&self, moved: &Moved) {
         self.positions().put_back(&moved.put_back, Moment::now());
-        moved.queues.iter().for_each(|queue| self.listeners.tell(&Hint::Queue(queue.clone())));
+        for queue in &moved.queues {
+            self.positions().told_lines(queue);
+            self.listeners.tell(&Hint::Queue(queue.clone()));
+        }
     }
 
     /// Starts a dead letter over with fresh counters, and gives it its key again. Whoever calls has its key locked. One with a

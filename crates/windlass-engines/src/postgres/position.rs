@@ -107,6 +107,12 @@ impl Positions {
         }
     }
 
+    /// Something waits again in a queue, in some line.
+    pub(super) fn told_lines(&mut self, queue: &QueueName) {
+        let of_queue = self.0.iter_mut().filter(|(scope, _)| scope.queue == *queue);
+        of_queue.for_each(|(_, lanes)| lanes.lines.told());
+    }
+
     /// These lines have something due.
     pub(super) fn found_lines(&mut self, found: &NewLines) {
         for (queue, priority, line) in found {
@@ -241,11 +247,9 @@ impl Lanes {
     }
 
     /// Where claims go line by line, what all of them have read past need not be read again.
-    pub(super) fn follow_lines(&mut self, now: Moment) {
-        for priority in Priority::all() {
-            if let Some(place) = self.lines.behind_all(priority, now) {
-                self.lane(priority).follow(place);
-            }
+    pub(super) fn follow_lines(&mut self, priority: Priority, now: Moment) {
+        if let Some(place) = self.lines.behind_all(priority, now) {
+            self.lane(priority).follow(place);
         }
     }
 }
@@ -260,6 +264,9 @@ impl Lane {
 
     fn follow(&mut self, to: Place) {
         self.base = self.base.max(to);
+        while self.recent.front().is_some_and(|mark| mark.place <= self.base) {
+            self.recent.pop_front();
+        }
     }
 
     pub(super) fn start(&mut self, now: Moment) -> Place {

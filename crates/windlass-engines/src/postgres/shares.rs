@@ -29,14 +29,15 @@ use super::value::{Bits, Instant, flag, instant, instants, int4, levels, numbers
 
 /// How often lines are looked for while claims come, unless that takes long.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// The same while none is known to have anything, or a look has not come to the end of all.
+/// The same while none is known to have anything.
 const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(10);
-/// Looks for lines take at most this part of the time…
+/// Looks for lines take at most this part of the time, unless one takes very long…
 const LOOK_PART: u32 = 20;
-/// …but of more time if it takes several to see all…
-const PAGE_PART: u32 = 5;
-/// …or something was put back, which is in some line.
-const TOLD_PART: u32 = 2;
+const LOOK_PAUSE_MAX: Duration = Duration::from_secs(5);
+/// …and while it takes several pages to see all…
+const PAGE_PART: u32 = 1;
+/// …or something was put back, which is in some line, or the store's clock was moved.
+const TOLD_PART: u32 = 1;
 /// So many of the very first jobs are looked at for those that came in before others had shares.
 const NAMELESS_LOOKED_AT: i32 = 100;
 /// Rounds of a claim in which what some could not use goes to others.
@@ -56,6 +57,8 @@ pub(super) struct Lines {
     looked: Option<Looked>,
     /// Something was put back, or came in.
     told_of: bool,
+    /// How long the pages took of which there are more.
+    pages_took: Duration,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -74,7 +77,12 @@ impl Lines {
         &mut self.rings[usize::from(priority.level())]
     }
 
-    /// Something waits again: in some line, at this place.
+    /// Something waits again, in some line.
+    pub(super) fn told(&mut self) {
+        self.told_of = true;
+    }
+
+    /// The same, at this place.
     pub(super) fn put_back(&mut self, priority: Priority, due: Timestamp) {
         self.told_of = true;
         self.step_back(priority, (due, JobId(0)));
@@ -89,13 +97,26 @@ impl Lines {
     fn wants_look(&self, now: Moment, by_store: Timestamp) -> bool {
         let Some(looked) = self.looked else { return true };
         let ago = now.duration_since(looked.at);
-        let is_used_up = self.rings.iter().all(Ring::is_empty);
-        let has_next = self.rings.iter().any(|ring| ring.look_behind().is_some());
-        let pause = if is_used_up || has_next { LOOK_AGAIN_AFTER } else { LOOK_EVERY };
-        let part = if has_next { PAGE_PART } else { LOOK_PART };
-        let has_time_passed = by_store.since(looked.by_store) >= LOOK_EVERY || by_store < looked.by_store;
-        (self.told_of && ago >= looked.took * TOLD_PART)
-            || ((ago >= pause || has_time_passed) && ago >= looked.took * part)
+        let has_jumped = by_store < looked.by_store || by_store.since(looked.by_store) >= ago + LOOK_EVERY;
+        let (pause, part) = match () {
+            () if self.told_of || has_jumped => (Duration::ZERO, TOLD_PART),
+            () if self.has_next_page() => (Duration::ZERO, PAGE_PART),
+            () if self.rings.iter().all(Ring::is_empty) => (LOOK_AGAIN_AFTER, LOOK_PART),
+            () => (LOOK_EVERY, LOOK_PART),
+        };
+        ago >= pause.max((looked.took * part).min(LOOK_PAUSE_MAX))
+    }
+
+    fn has_next_page(&self) -> bool {
+        self.rings.iter().any(|ring| ring.look_behind().is_some())
+    }
+
+    /// What all pages of a look took counts against the pause behind the last.
+    fn note_look(&mut self, began: Moment, by_store: Timestamp) {
+        let page = began.elapsed();
+        self.pages_took += page;
+        let took = if self.has_next_page() { page } else { std::mem::take(&mut self.pages_took) };
+        self.looked = Some(Looked { at: Moment::now(), by_store, took });
     }
 
     fn start(&mut self, priority: Priority, line: &Line, now: Moment) -> Place {
@@ -113,11 +134,15 @@ impl Lines {
 
     /// Before which place nothing waits, as far as claims of all lines know; nothing if there may be lines that they do not know.
     pub(super) fn behind_all(&mut self, priority: Priority, now: Moment) -> Option<Place> {
-        if self.ring(priority).look_behind().is_some() {
+        let ring = &self.rings[usize::from(priority.level())];
+        if ring.look_behind().is_some() {
             return None;
         }
-        let of_priority = self.places.iter_mut().filter(|((of, _), _)| *of == priority);
-        of_priority.map(|(_, lane)| lane.start(now)).min()
+        let places = &mut self.places;
+        let mut start = |line: &Line| {
+            places.get_mut(&(priority, line.clone())).map_or(FRONT, |lane: &mut Lane| lane.start(now))
+        };
+        ring.lines().map(&mut start).min()
     }
 }
 
@@ -173,11 +198,13 @@ impl Store {
     async fn look_for_lines(&self, scope: &Scope, now: Moment, by_store: Timestamp) -> Step<()> {
         let (mut priorities, mut behind) = (Vec::<i16>::new(), Vec::new());
         let (mut after_due, mut after_id) = (Vec::new(), Vec::new());
+        let mut known = KnownPlaces::default();
         {
             let mut positions = self.positions();
             let lanes = positions.of(scope, now);
             // From here on: what is told while the look is under way may not be seen by it.
             lanes.lines.told_of = false;
+            known.push(&mut lanes.lines, now);
             for priority in Priority::all() {
                 let (due, id) = lanes.start(priority, now);
                 priorities.push(priority.level().into());
@@ -198,13 +225,38 @@ impl Store {
             texts(&behind),
             instants(&after_due),
             numbers(&after_id),
+            levels(&known.priorities),
+            texts(&known.shares),
+            instants(&known.due),
+            numbers(&known.ids),
         ];
         let rows = self.work.get().await?.ask(&self.sql.shares_due, &params).await?;
         let mut positions = self.positions();
         let lines = &mut positions.of(scope, now).lines;
         lines.take_in(&rows)?;
-        lines.looked = Some(Looked { at: Moment::now(), by_store, took: now.elapsed() });
+        lines.note_look(now, by_store);
         Ok(())
+    }
+}
+
+/// Where lines are read from, column by column.
+#[derive(Default)]
+struct KnownPlaces {
+    priorities: Vec<i16>,
+    shares: Vec<String>,
+    due: Vec<Instant>,
+    ids: Vec<i64>,
+}
+
+impl KnownPlaces {
+    fn push(&mut self, lines: &mut Lines, now: Moment) {
+        for ((priority, line), lane) in &mut lines.places {
+            let (due, id) = lane.start(now);
+            self.priorities.push(priority.level().into());
+            self.shares.push(line.as_ref().map_or_else(String::new, ToString::to_string));
+            self.due.push(Instant(due));
+            self.ids.push(id.0);
+        }
     }
 }
 
@@ -330,19 +382,11 @@ impl Lines {
     }
 
     /// Notes what lines brought: up to where each was read, and who has no more.
-    fn note(&mut self, turns: &Turns, rows: &[Row], is_cut: bool) -> Step<()> {
-        let Some(priority) = turns.of else { return Ok(()) };
+    fn note(&mut self, turns: &Turns, brought: &Brought, is_cut: bool) {
+        let Some(priority) = turns.of else { return };
         let now = Moment::now();
-        let mut brought: HashMap<Line, (u32, Place)> = HashMap::new();
-        for row in rows {
-            let Some((of, line, place)) = read_turn(row)? else { continue };
-            if of == priority {
-                let (count, last) = brought.entry(line).or_insert((0, place));
-                (*count, *last) = (*count + 1, place.max(*last));
-            }
-        }
         for (line, portion) in &turns.dealt {
-            let (count, last) = brought.get(line).copied().unwrap_or((0, FRONT));
+            let (count, last) = brought.get(&(priority, line.clone())).copied().unwrap_or((0, FRONT));
             if count > 0 {
                 self.took(priority, line, count.into(), last, now);
             }
@@ -357,8 +401,21 @@ impl Lines {
                 *left = left.saturating_sub(count);
             }
         }
-        Ok(())
     }
+}
+
+/// How many came of each line, and the last of them.
+type Brought = HashMap<(Priority, Line), (u32, Place)>;
+
+fn read_brought(rows: &[Row]) -> Step<Brought> {
+    let mut brought = Brought::new();
+    for row in rows {
+        if let Some((priority, line, place)) = read_turn(row)? {
+            let (count, last) = brought.entry((priority, line)).or_insert((0, place));
+            (*count, *last) = (*count + 1, place.max(*last));
+        }
+    }
+    Ok(brought)
 }
 
 /// Priority, line and place of a claimed job; nothing if the row has none.
@@ -394,16 +451,27 @@ impl Ask<'_> {
             let rows = tx.ask(&store.sql.claim_shares, &params).await?;
             left.took(count_taken(&rows)?, false);
             let met_late = has_late(&rows)?;
-            let mut positions = store.positions();
-            let lanes = positions.of(self.scope, Moment::now());
-            lanes.lines.note(turns, &rows, met_late || left.room == 0)?;
-            lanes.follow_lines(Moment::now());
+            self.note_turns(store, turns, &read_brought(&rows)?, met_late || left.room == 0);
             all.extend(rows);
             if met_late || left.room == 0 {
                 break;
             }
         }
         Ok(all)
+    }
+
+    fn note_turns(&self, store: &Store, turns: &Turns, brought: &Brought, is_cut: bool) {
+        let now = Moment::now();
+        let mut positions = store.positions();
+        let lanes = positions.of(self.scope, now);
+        lanes.lines.note(turns, brought, is_cut);
+        // What was asked of whole priorities came in plain order.
+        for ((priority, _), (count, last)) in brought.iter().filter(|((of, _), _)| Some(*of) != turns.of) {
+            lanes.took(*priority, (*count).into(), *last, now);
+        }
+        if let Some(priority) = turns.of {
+            lanes.follow_lines(priority, now);
+        }
     }
 
     fn next_spans(
@@ -464,10 +532,11 @@ mod tests {
         assert!(lines.wants_look(at(100), store));
         assert!(lines.wants_look(at(50), store.plus(Duration::from_secs(60))), "the store's clock was moved");
         lines.put_back(Priority::NORMAL, store);
-        assert!(lines.wants_look(at(3), store) && !lines.wants_look(at(1), store));
+        assert!(lines.wants_look(at(1), store) && !lines.wants_look(start, store));
         lines.looked = Some(Looked { at: start, by_store: store, took: Duration::from_secs(1) });
         lines.told_of = false;
-        assert!(!lines.wants_look(at(5_000), store), "what takes long comes seldom");
+        assert!(!lines.wants_look(at(4_000), store.plus(Duration::from_secs(4))), "what takes long comes seldom");
+        assert!(lines.wants_look(at(5_000), store.plus(Duration::from_secs(5))));
     }
 
     #[test]
@@ -478,9 +547,13 @@ mod tests {
         lines.took(Priority::NORMAL, &line("a"), 5, place, now);
         assert_eq!(lines.start(Priority::NORMAL, &line("a"), later), place);
         assert_eq!(lines.start(Priority::NORMAL, &line("b"), later), FRONT);
+        assert_eq!(lines.behind_all(Priority::NORMAL, later), None, "nobody is known to wait");
+        lines.found(Priority::NORMAL, line("a"));
         assert_eq!(lines.behind_all(Priority::NORMAL, later), Some(place));
         lines.put_back(Priority::NORMAL, Timestamp::from_micros(50));
         assert!(lines.start(Priority::NORMAL, &line("a"), later) < (Timestamp::from_micros(50), JobId(1)));
+        lines.found(Priority::NORMAL, line("b"));
+        assert_eq!(lines.behind_all(Priority::NORMAL, later), Some(FRONT));
         lines.ring(Priority::NORMAL).looked_up_to(line("b"));
         assert_eq!(lines.behind_all(Priority::NORMAL, later), None, "there may be more lines");
     }

@@ -4,6 +4,7 @@
 -- $1 now, or null for the server's clock   $2 queue   $3 types, or null for all   $4 at most so many of each priority
 -- $5 how many of the very first are looked at
 -- by position: $6 priorities   $7 behind which share   $8 and $9 due time and number where each priority starts
+-- of lines of which it is known, by position: $10 priorities   $11 shares   $12 and $13 due time and number where each starts
 WITH RECURSIVE clock AS MATERIALIZED (
     SELECT coalesce($1::timestamptz, now()) AS at
 ), lanes AS MATERIALIZED (
@@ -19,15 +20,21 @@ WITH RECURSIVE clock AS MATERIALIZED (
     ) AS next
     WHERE w.n < $4::integer
 ), lines AS (
-    SELECT priority, share FROM walk WHERE n > 0
-    UNION ALL
-    SELECT priority, '' FROM lanes
+    SELECT l.priority, l.share, coalesce(k.after_due, '-infinity') AS after_due, coalesce(k.after_id, 0) AS after_id
+    FROM (
+        SELECT priority, share FROM walk WHERE n > 0
+        UNION ALL
+        SELECT priority, '' FROM lanes
+    ) AS l
+    LEFT JOIN unnest($10::smallint[], $11::text[], $12::timestamptz[], $13::bigint[]) AS k (priority, share, after_due, after_id)
+        ON k.priority = l.priority AND k.share = l.share
 )
 SELECT l.priority, l.share, (
     SELECT j.scheduled_at FROM windlass.delayed_jobs j
     WHERE j.locked_at IS NULL AND j.queue = $2::text AND j.priority = l.priority AND j.share = l.share AND j.share IS NOT NULL
+        AND (j.scheduled_at, j.id) > (l.after_due, l.after_id)
         AND j.gate IS NULL AND ($3::text[] IS NULL OR j.job_type = ANY ($3::text[]))
-    ORDER BY j.share, j.scheduled_at, j.id LIMIT 1
+    ORDER BY j.scheduled_at, j.id LIMIT 1
 ), NULL::bigint, clock.at
 FROM lines l, clock
 UNION ALL

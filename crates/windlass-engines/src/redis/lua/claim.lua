@@ -291,335 +291,149 @@ local function take_range(lanes, range)
   end
 end
 
-local take_by_turns, drop_lines
+function lines.take_turns(turns, range)
+  local ids, by_lane = {}, {}
+  for i, turn in ipairs(turns) do
+    ids[i] = turn.id
+    by_lane[turn.lane] = by_lane[turn.lane] or {}
+    table.insert(by_lane[turn.lane], turn.id)
+  end
+  take(ids, false)
+  for name, of_lane in pairs(by_lane) do
+    leave({key = name}, range, of_lane, false)
+  end
+end
+
+-- Takes from one part of the order by turns, if jobs there have shares.
+function lines.take_by_turns(queue, lanes, range)
+  local types, is_used = {}, false
+  for _, lane in ipairs(lanes) do
+    types[lane.type] = true
+    is_used = is_used or lines.are_used(lane.type, range.priority)
+  end
+  if not is_used then
+    return
+  end
+  local cursor = queue.name .. ':' .. digits(range.priority)
+  local served = lines.ask('HGET', key('turns'), cursor)
+  local last, shares = served or nil, {}
+  for type in pairs(types) do
+    if lines.are_used(type, range.priority) then
+      lines.due_shares(type, range.priority, last, shares)
+    end
+  end
+  if not next(shares) then
+    return
+  end
+  if #lines.first_of_share(lanes, types, range.priority, '', 1) > 0 then
+    shares[''] = true
+  end
+  while room_in(range) > 0 and next(shares) do
+    local order = lines.by_turns(shares, last)
+    local portions, next_last = lines.deal(order, room_in(range))
+    local brought = {}
+    for i, portion in ipairs(portions) do
+      brought[i] = lines.first_of_share(lanes, types, range.priority, order[i], portion)
+      if #brought[i] < portion then
+        shares[order[i]] = nil
+      end
+    end
+    last = next_last
+    lines.take_turns(lines.interleave(brought), range)
+  end
+  if last then
+    lines.write('HSET', key('turns'), cursor, last)
+  end
+end
+
+local claim_ordinary
 -- In a block of its own, as above.
 do
-  -- So many shares of a type are asked about by one claim, and so many of the very first jobs of a lane are looked at for those
-  -- that came in without a share before others had one.
-  local SHARES_MAX, NAMELESS_MAX = 200, 100
-
-  -- Shares that fall due stand in the ring from now on. Tells which.
-  local function let_fall_due(type, priority, found)
-    local later, ring = lines.key('later', type, priority), lines.key('ring', type, priority)
-    for _, share in ipairs(lines.ask('ZRANGEBYSCORE', later, '-inf', NOW_DIGITS, 'LIMIT', 0, SHARES_MAX) or {}) do
-      lines.write('ZREM', later, share)
-      lines.write('ZADD', ring, 0, share)
-      found[share] = true
-    end
-  end
-
-  -- The shares in the ring behind the one that was served last, and then from the front.
-  local function next_in_ring(type, priority, last, found)
-    local ring = lines.key('ring', type, priority)
-    local behind = lines.ask('ZRANGEBYLEX', ring, last and '(' .. last or '-', '+', 'LIMIT', 0, SHARES_MAX) or {}
-    local before = last and #behind < SHARES_MAX
-      and lines.ask('ZRANGEBYLEX', ring, '-', '[' .. last, 'LIMIT', 0, SHARES_MAX - #behind) or {}
-    for _, shares in ipairs({behind, before}) do
-      for _, share in ipairs(shares) do
-        found[share] = true
-      end
-    end
-  end
-
-  -- Whether a line has something due. If not, it leaves the ring, until its first falls due or for good.
-  local function is_due(type, priority, share)
-    local found = lines.ask('ZRANGEBYSCORE', lines.line(type, priority, share), '-inf', '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
-    local head = found and tonumber(found[2])
-    if head and head <= NOW then
-      return true
-    end
-    lines.write('ZREM', lines.key('ring', type, priority), share)
-    if head then
-      lines.fall_due(type, priority, share, head)
-    end
-    return false
-  end
-
-  -- The shares of a type that have something due. Where nothing is left of any line, none is looked for any more.
-  local function due_shares(type, priority, last, shares)
-    local found, is_any = {}, false
-    let_fall_due(type, priority, found)
-    next_in_ring(type, priority, last, found)
-    for share in pairs(found) do
-      is_any = true
-      if is_due(type, priority, share) then
-        shares[share] = true
-      end
-    end
-    if not is_any and redis.call('EXISTS', lines.key('later', type, priority)) == 0 then
-      close_lane(type, lines.mark(priority))
-    end
-  end
-
-  -- Nobody waits in a priority of a type: nothing of its lines is needed, some at a time.
-  function drop_lines(type, priority)
-    local is_rest = true
-    for _, what in ipairs({'ring', 'later'}) do
-      local name = lines.key(what, type, priority)
-      local shares = lines.ask('ZRANGE', name, 0, SHARES_MAX - 1) or {}
-      for _, share in ipairs(shares) do
-        lines.write('UNLINK', lines.line(type, priority, share))
-        lines.write('ZREM', name, share)
-      end
-      is_rest = is_rest and #shares < SHARES_MAX
-    end
-    if is_rest then
-      close_lane(type, lines.mark(priority))
-    end
-  end
-
-  -- In the order of turns: behind the one that was served last, and then from the front.
-  local function by_turns(shares, last)
-    local order = {}
-    for share in pairs(shares) do
-      order[#order + 1] = share
-    end
-    table.sort(order, function(a, b)
-      local a_is_behind, b_is_behind = not last or a > last, not last or b > last
-      if a_is_behind ~= b_is_behind then
-        return a_is_behind
-      end
-      return a < b
-    end)
-    return order
-  end
-
-  -- Whether a job waits where a line says, without a gate.
-  local function stands_in(type, priority, text)
-    local stage = text and #text == HEAD_BYTES and string.sub(text, 1, 1)
-    local of_type, of_priority
-    if stage then
-      of_type, of_priority = struct.unpack('>I4B', text, 3)
-    end
-    return (stage == 'w' or stage == 'f') and of_type == type and of_priority == priority
-  end
-
-  local function add(turns, type, priority, id, due, text)
-    if not lines.met[id] then
-      turns[#turns + 1] = {id = id, due = tonumber(due), type = type,
-        lane = lane_key(type, string.sub(text, 1, 1) == 'w' and ready_lane(priority) or scheduled_lane(priority))}
-    end
-  end
-
-  -- The first of a line, at most so many; those that were met are passed over.
-  local function read_line(turns, type, priority, share, limit)
-    local name = lines.line(type, priority, share)
-    local from, before = 0, #turns
-    while #turns - before < limit do
-      local found = lines.ask('ZRANGEBYSCORE', name, '-inf', NOW_DIGITS, 'WITHSCORES', 'LIMIT', from, limit) or {}
-      local ids = {}
-      for i = 1, #found, 2 do
-        ids[#ids + 1] = found[i]
-      end
-      for i, text in ipairs(get_jobs(STATE, ids)) do
-        if stands_in(type, priority, text) then
-          add(turns, type, priority, ids[i], found[i * 2], text)
-        elseif not lines.met[ids[i]] then
-          lines.write('ZREM', name, ids[i])
-        end
-      end
-      from = from + #ids
-      if #ids < limit or from > limit + SHARES_MAX then
-        return
-      end
-    end
-  end
-
-  -- Those of the very first of a lane that stand in no line.
-  local function read_nameless(turns, lane, priority)
-    local found = redis.call('ZRANGEBYSCORE', lane.key, '-inf', NOW_DIGITS, 'WITHSCORES', 'LIMIT', 0, NAMELESS_MAX)
-    local ids = {}
-    for i = 1, #found, 2 do
-      ids[#ids + 1] = found[i]
-    end
-    for i, text in ipairs(get_jobs(STATE, ids)) do
-      local has_share = text and stands_in(lane.type, priority, text) and string.byte(text, 2) % 2 == 1
-        and redis.call('HEXISTS', key('notes:') .. ids[i], 'share') == 1
-      if text and not has_share and stands_in(lane.type, priority, text)
-        and not lines.ask('ZSCORE', lines.line(lane.type, priority, ''), ids[i]) then
-        add(turns, lane.type, priority, ids[i], found[i * 2], text)
-      end
-    end
-  end
-
-  -- The first jobs of a share over all types.
-  local function first_of_share(lanes, types, priority, share, limit)
-    local turns = {}
-    for type in pairs(types) do
-      read_line(turns, type, priority, share, limit)
-    end
-    for _, lane in ipairs(share == '' and lanes or {}) do
-      read_nameless(turns, lane, priority)
-    end
-    table.sort(turns, function(a, b)
-      return a.due < b.due or (a.due == b.due and a.id < b.id)
-    end)
-    local first = {}
-    for i = 1, math.min(limit, #turns) do
-      first[i] = turns[i]
-    end
-    return first
-  end
-
-  -- The first of each line, then the second of each: so they are started.
-  local function interleave(brought)
-    local all, n = {}, 1
-    repeat
-      local before = #all
-      for _, turns in ipairs(brought) do
-        all[#all + 1] = turns[n]
-      end
-      n = n + 1
-    until #all == before
-    return all
-  end
-
-  local function take_turns(turns, range)
-    local ids, by_lane = {}, {}
-    for i, turn in ipairs(turns) do
-      ids[i] = turn.id
-      by_lane[turn.lane] = by_lane[turn.lane] or {}
-      table.insert(by_lane[turn.lane], turn.id)
-    end
-    take(ids, false)
-    for name, of_lane in pairs(by_lane) do
-      leave({key = name}, range, of_lane, false)
-    end
-  end
-
-  -- As core's `share.rs` deals: as equal as possible, the earlier ones get one more, and turns go on where they were.
-  local function deal(order, room)
-    local portions, count = {}, math.min(#order, room)
-    for i = 1, count do
-      portions[i] = math.floor(room / count) + (i <= room % count and 1 or 0)
-    end
-    return portions, order[room % count == 0 and count or room % count]
-  end
-
-  -- Takes from one part of the order by turns, if jobs there have shares.
-  function take_by_turns(queue, lanes, range)
-    local types, is_used = {}, false
+  -- The lanes of each priority; those of suspects are left out.
+  local function by_priority(lanes)
+    local sorted = {}
     for _, lane in ipairs(lanes) do
-      types[lane.type] = true
-      is_used = is_used or lines.are_used(lane.type, range.priority)
-    end
-    if not is_used then
-      return
-    end
-    local cursor = queue.name .. ':' .. digits(range.priority)
-    local served = lines.ask('HGET', key('turns'), cursor)
-    local last, shares = served or nil, {}
-    for type in pairs(types) do
-      if lines.are_used(type, range.priority) then
-        due_shares(type, range.priority, last, shares)
+      local priority = priority_of(lane)
+      if priority then
+        sorted[priority] = sorted[priority] or {}
+        table.insert(sorted[priority], lane)
       end
     end
-    if not next(shares) then
-      return
+    return sorted
+  end
+
+  local function oldest(lanes)
+    local head = math.huge
+    for _, lane in ipairs(lanes) do
+      head = math.min(head, lane.head)
     end
-    if #first_of_share(lanes, types, range.priority, '', 1) > 0 then
-      shares[''] = true
+    return head
+  end
+
+  function claim_ordinary(queue)
+    local lanes_busy = close_empty_lanes(queue.types)
+    local sorted = by_priority(lanes_busy)
+    -- Without old jobs nothing has risen, and the order is just the eleven priorities.
+    local has_risen = boosted_room > 0 and oldest(lanes_busy) <= NOW - RISES_AFTER
+    for _, range in ipairs(has_risen and order_with_risen() or order_of_priorities()) do
+      local lanes = sorted[range.priority]
+      if lanes and oldest(lanes) <= NOW - range.upto and room_in(range) > 0 then
+        if not range.boosted then
+          lines.take_by_turns(queue, lanes, range)
+        end
+        take_range(lanes, range)
+      end
     end
-    while room_in(range) > 0 and next(shares) do
-      local order = by_turns(shares, last)
-      local portions, next_last = deal(order, room_in(range))
-      local brought = {}
-      for i, portion in ipairs(portions) do
-        brought[i] = first_of_share(lanes, types, range.priority, order[i], portion)
-        if #brought[i] < portion then
-          shares[order[i]] = nil
+    for _, type in ipairs(queue.types) do
+      for digit in string.gmatch(mask(type), '[0-:]') do
+        local priority, is_busy = string.byte(digit) - 48, false
+        for _, lane in ipairs(sorted[priority] or {}) do
+          is_busy = is_busy or lane.type == type
+        end
+        if not is_busy then
+          lines.drop(type, priority)
         end
       end
-      last = next_last
-      take_turns(interleave(brought), range)
-    end
-    if last then
-      lines.write('HSET', key('turns'), cursor, last)
     end
   end
 end
 
--- The lanes of each priority; those of suspects are left out.
-local function by_priority(lanes)
-  local sorted = {}
-  for _, lane in ipairs(lanes) do
-    local priority = priority_of(lane)
-    if priority then
-      sorted[priority] = sorted[priority] or {}
-      table.insert(sorted[priority], lane)
-    end
-  end
-  return sorted
-end
+local claim_suspect
+do
+  -- So many suspects of a queue are looked at, those first that fell due first: all of them would be too much after a bad day.
+  local SUSPECTS_LOOKED_AT = 500
 
-local function oldest(lanes)
-  local head = math.huge
-  for _, lane in ipairs(lanes) do
-    head = math.min(head, lane.head)
-  end
-  return head
-end
-
-local function claim_ordinary(queue)
-  local lanes_busy = close_empty_lanes(queue.types)
-  local sorted = by_priority(lanes_busy)
-  -- Without old jobs nothing has risen, and the order is just the eleven priorities.
-  local has_risen = boosted_room > 0 and oldest(lanes_busy) <= NOW - RISES_AFTER
-  for _, range in ipairs(has_risen and order_with_risen() or order_of_priorities()) do
-    local lanes = sorted[range.priority]
-    if lanes and oldest(lanes) <= NOW - range.upto and room_in(range) > 0 then
-      if not range.boosted then
-        take_by_turns(queue, lanes, range)
-      end
-      take_range(lanes, range)
-    end
-  end
-  for _, type in ipairs(queue.types) do
-    for digit in string.gmatch(mask(type), '[0-:]') do
-      local priority, is_busy = string.byte(digit) - 48, false
-      for _, lane in ipairs(sorted[priority] or {}) do
-        is_busy = is_busy or lane.type == type
-      end
-      if not is_busy then
-        drop_lines(type, priority)
+  -- Suspects that are due and have no more crashes than that, most urgent first.
+  local function due_suspects(queue)
+    local suspects = {}
+    local of_each = math.max(math.floor(SUSPECTS_LOOKED_AT / #queue.types), 1)
+    for _, type in ipairs(queue.types) do
+      local ids = redis.call('ZRANGEBYSCORE', lane_key(type, 's'), '-inf', NOW_DIGITS, 'LIMIT', 0, of_each)
+      for i, job in ipairs(load_all(ids)) do
+        if not job or job.stage ~= 'u' then
+          take_away(lane_key(type, 's'), ids[i], type)
+        elseif job.crashes <= tonumber(crashes_max) then
+          suspects[#suspects + 1] = job
+        end
       end
     end
-  end
-end
-
--- So many suspects of a queue are looked at, those first that fell due first: all of them would be too much after a bad day.
-local SUSPECTS_LOOKED_AT = 500
-
--- Suspects that are due and have no more crashes than that, most urgent first.
-local function due_suspects(queue)
-  local suspects = {}
-  local of_each = math.max(math.floor(SUSPECTS_LOOKED_AT / #queue.types), 1)
-  for _, type in ipairs(queue.types) do
-    local ids = redis.call('ZRANGEBYSCORE', lane_key(type, 's'), '-inf', NOW_DIGITS, 'LIMIT', 0, of_each)
-    for i, job in ipairs(load_all(ids)) do
-      if not job or job.stage ~= 'u' then
-        take_away(lane_key(type, 's'), ids[i], type)
-      elseif job.crashes <= tonumber(crashes_max) then
-        suspects[#suspects + 1] = job
+    table.sort(suspects, function(a, b)
+      if a.priority ~= b.priority then
+        return a.priority < b.priority
+      elseif a.due ~= b.due then
+        return a.due < b.due
       end
-    end
+      return a.id < b.id
+    end)
+    return suspects
   end
-  table.sort(suspects, function(a, b)
-    if a.priority ~= b.priority then
-      return a.priority < b.priority
-    elseif a.due ~= b.due then
-      return a.due < b.due
-    end
-    return a.id < b.id
-  end)
-  return suspects
-end
 
-local function claim_suspect(queue)
-  for _, job in ipairs(due_suspects(queue)) do
-    if room > 0 and taken == 0 then
-      take({job.id}, false)
-      write('ZREM', lane_key(job.type, 's'), job.id)
+  function claim_suspect(queue)
+    for _, job in ipairs(due_suspects(queue)) do
+      if room > 0 and taken == 0 then
+        take({job.id}, false)
+        write('ZREM', lane_key(job.type, 's'), job.id)
+      end
     end
   end
 end
