@@ -25,7 +25,9 @@ use super::fault::Step;
 use super::position::{FRONT, Lane, Place, Scope};
 use super::row::{Options, Reading};
 use super::spans::{Spans, Whom};
-use super::value::{Bits, Instant, flag, instant, instants, int4, levels, numbers, small_number, text, texts};
+use super::value::{
+    Bits, Instant, flag, instant, instants, int4, levels, numbers, small_number, text, texts,
+};
 
 /// How often lines are looked for while claims come, unless that takes long.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -328,7 +330,8 @@ impl Turns {
             })
             .collect();
         // Only within a priority: the order among ranges stays.
-        for part in keyed.chunk_by_mut(|(_, _, a), (_, _, b)| a.0 == b.0 && a.1.job.priority == b.1.job.priority)
+        for part in
+            keyed.chunk_by_mut(|(_, _, a), (_, _, b)| a.0 == b.0 && a.1.job.priority == b.1.job.priority)
         {
             part.sort_by_key(|(turn, n, _)| (*turn, *n));
         }
@@ -336,7 +339,13 @@ impl Turns {
     }
 
     /// The next ranges, if there are any.
-    fn next_spans(&mut self, lines: &mut Lines, starts: &[Place], group: &[ClaimRange], room: u32) -> Option<Spans> {
+    fn next_spans(
+        &mut self,
+        lines: &mut Lines,
+        starts: &[Place],
+        group: &[ClaimRange],
+        room: u32,
+    ) -> Option<Spans> {
         let (mut spans, now) = (Spans::default(), Moment::now());
         (self.dealt, self.of) = (Vec::new(), None);
         for (range, start) in group.iter().zip(starts).skip(self.done) {
@@ -395,8 +404,7 @@ impl Lines {
                 if line.is_none() {
                     self.nameless[usize::from(priority.level())] = None;
                 }
-            } else if let (None, Some((left, _))) =
-                (line, &mut self.nameless[usize::from(priority.level())])
+            } else if let (None, Some((left, _))) = (line, &mut self.nameless[usize::from(priority.level())])
             {
                 *left = left.saturating_sub(count);
             }
@@ -446,8 +454,12 @@ impl Ask<'_> {
             let Some(spans) = self.next_spans(store, left, group, turns) else { break };
             let (limit, passes_by, spent) = (int4(left.room), left.passes_by, left.spent);
             let head = self.head(&now, &worker, &token, &queue, &types, &limit, &false, &spent);
-            let params: Vec<_> =
-                head.into_iter().chain(spans.params()).chain([flag(&passes_by)]).chain(spans.whom()).collect();
+            let params: Vec<_> = head
+                .into_iter()
+                .chain(spans.params())
+                .chain([flag(&passes_by)])
+                .chain(spans.whom())
+                .collect();
             let rows = tx.ask(&store.sql.claim_shares, &params).await?;
             left.took(count_taken(&rows)?, false);
             let met_late = has_late(&rows)?;
@@ -535,7 +547,10 @@ mod tests {
         assert!(lines.wants_look(at(1), store) && !lines.wants_look(start, store));
         lines.looked = Some(Looked { at: start, by_store: store, took: Duration::from_secs(1) });
         lines.told_of = false;
-        assert!(!lines.wants_look(at(4_000), store.plus(Duration::from_secs(4))), "what takes long comes seldom");
+        assert!(
+            !lines.wants_look(at(4_000), store.plus(Duration::from_secs(4))),
+            "what takes long comes seldom"
+        );
         assert!(lines.wants_look(at(5_000), store.plus(Duration::from_secs(5))));
     }
 

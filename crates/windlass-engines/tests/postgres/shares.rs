@@ -11,9 +11,7 @@ use windlass_core::settle::{AttemptReport, Transition};
 use windlass_engines::postgres::PostgresEngine;
 use windlass_servers::postgres::Server;
 
-use super::{
-    PATIENCE, Place, claim, enqueue, eventually, new_job, on_a_clock, quick, request, session,
-};
+use super::{PATIENCE, Place, claim, enqueue, eventually, new_job, on_a_clock, quick, request, session};
 
 fn of(share: &str) -> NewJob {
     NewJob { share: Some(ShareName::parse(share).unwrap()), ..new_job() }
@@ -31,9 +29,8 @@ fn has(claimed: &[Claimed], share: &str) -> bool {
 }
 
 async fn succeed(engine: &PostgresEngine, claimed: Vec<Claimed>) {
-    let end = |claimed: Claimed| {
-        claimed.settled(Transition::Succeed { result: None }, AttemptReport::default())
-    };
+    let end =
+        |claimed: Claimed| claimed.settled(Transition::Succeed { result: None }, AttemptReport::default());
     engine.settle(claimed.into_iter().map(end).collect()).await.unwrap();
 }
 
