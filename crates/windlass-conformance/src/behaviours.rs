@@ -119,6 +119,34 @@ macro_rules! every_behaviour {
                 many_callers_at_once_keep_one_series_in_order_and_leave_nobody_behind
                 an_end_and_a_newcomer_at_once_do_not_leave_the_series_stuck
             ;
+            shares:
+                a_job_keeps_the_share_it_was_given
+                a_share_with_a_thousand_jobs_does_not_hold_up_one_with_a_single_job
+                shares_take_turns_when_slots_free_one_by_one
+                a_big_claim_is_divided_evenly_and_what_one_cannot_use_goes_to_the_others
+                turns_go_on_from_claim_to_claim
+                within_a_share_jobs_leave_by_due_time_and_number
+                jobs_without_a_share_are_one_share_together
+                those_that_came_before_the_first_share_are_not_forgotten
+                priority_goes_before_shares
+                turns_of_one_priority_are_not_those_of_another
+                one_share_alone_gets_every_slot
+                a_share_whose_jobs_lie_in_the_future_takes_no_turn
+                many_shares_that_lie_in_the_future_hide_nobody
+                more_shares_than_a_claim_looks_at_all_come_round
+                a_retried_job_keeps_its_share
+                a_dead_letter_that_is_started_over_keeps_its_share
+                a_parked_job_takes_its_turn_when_its_gate_opens
+                a_job_with_another_priority_takes_its_turn_there
+                what_is_cancelled_or_expires_takes_no_turn
+                two_claimers_at_once_get_every_job_once
+                a_job_with_share_key_and_series
+                a_paused_queue_and_other_types_are_left_alone
+                shares_of_several_types_of_a_queue_take_turns_together
+                a_repeat_of_a_claim_by_turns_tells_what_it_holds
+                old_jobs_rise_whatever_their_share
+                a_snoozed_job_waits_in_its_line_until_it_is_due
+            ;
             claim:
                 a_claimed_job_runs_under_its_worker
                 a_claim_counts_an_attempt

@@ -25,6 +25,7 @@ pub mod enqueue;
 pub mod receipts;
 pub mod keys;
 pub mod series;
+pub mod shares;
 pub mod claim;
 pub mod repeats;
 pub mod boost;

@@ -8,7 +8,9 @@ use crate::job::JobId;
 use crate::job_type::TypeSpec;
 use crate::key::{KeyClaim, KeyVerdict};
 use crate::limits::{DELAY_MAX, TAGS_MAX, TIMEOUT_MAX};
-use crate::names::{CorrelationId, GroupName, PriorityLabel, QueueName, SeriesName, Tag, TypeName};
+use crate::names::{
+    CorrelationId, GroupName, PriorityLabel, QueueName, SeriesName, ShareName, Tag, TypeName,
+};
 use crate::payload::Payload;
 use crate::priority::Priority;
 use crate::queue::QueueSpec;
@@ -35,6 +37,8 @@ pub struct NewJob {
     pub key: Option<KeyClaim>,
     /// The series it belongs to, within its type: one at a time, in the order in which they were put in.
     pub series: Option<SeriesName>,
+    /// Whose work it is: among the due jobs of a queue and a priority, shares take turns.
+    pub share: Option<ShareName>,
     /// What caused it.
     pub correlation: Option<CorrelationId>,
     /// Words to find it by.
@@ -60,6 +64,7 @@ impl NewJob {
             expires: None,
             key: None,
             series: None,
+            share: None,
             correlation: None,
             tags: Vec::new(),
             group: None,

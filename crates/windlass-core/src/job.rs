@@ -6,7 +6,9 @@ use std::time::Duration;
 use crate::clock::Timestamp;
 use crate::gate::Gate;
 use crate::key::KeyClaim;
-use crate::names::{CorrelationId, GroupName, PriorityLabel, QueueName, SeriesName, Tag, TypeName};
+use crate::names::{
+    CorrelationId, GroupName, PriorityLabel, QueueName, SeriesName, ShareName, Tag, TypeName,
+};
 use crate::outcome::JobError;
 use crate::payload::Payload;
 use crate::priority::Priority;
@@ -49,6 +51,8 @@ pub struct Job {
     pub key: Option<KeyClaim>,
     /// The series it belongs to, within its type: one at a time, in the order of their numbers.
     pub series: Option<SeriesName>,
+    /// Whose work it is: among the due jobs of a queue and a priority, shares take turns.
+    pub share: Option<ShareName>,
     /// What caused it.
     pub correlation: Option<CorrelationId>,
     /// Words to find it by.

@@ -102,6 +102,13 @@ name!(
     |text| is_printable(text, KEY_BYTES_MAX).then(|| text.into())
 );
 name!(
+    /// Whose work a job is, such as `tenant:42`: among the due jobs of a queue, shares take turns.
+    ShareName,
+    "a share's name",
+    "1 to 256 bytes without control characters",
+    |text| is_printable(text, KEY_BYTES_MAX).then(|| text.into())
+);
+name!(
     /// Ties together everything that one event caused: logs, spans, follow-up jobs.
     CorrelationId,
     "a correlation id",

@@ -196,6 +196,7 @@ pub fn as_new(job: Job, here: Timestamp, there: Timestamp) -> NewJob {
         expires: job.expires_at.map(shifted),
         key: job.key,
         series: job.series,
+        share: job.share,
         correlation: job.correlation,
         tags: job.tags,
         group: job.group,

@@ -9,7 +9,9 @@ use windlass_core::enqueue::{NewJob, Refusal, RequestId, When};
 use windlass_core::error::EngineError;
 use windlass_core::job::JobId;
 use windlass_core::key::{KeyClaim, KeyScope, OnConflict};
-use windlass_core::names::{CorrelationId, GroupName, Key, NameError, QueueName, SeriesName, Tag, TypeName};
+use windlass_core::names::{
+    CorrelationId, GroupName, Key, NameError, QueueName, SeriesName, ShareName, Tag, TypeName,
+};
 use windlass_core::payload::{Payload, PayloadError};
 use windlass_core::priority::{Priority, PriorityError};
 use windlass_core::retry::RetryPolicy;
@@ -95,6 +97,14 @@ impl Enqueue {
     pub fn series(self, series: &str) -> Self {
         self.try_change(|draft, _| {
             draft.series = Some(SeriesName::parse(series)?);
+            Ok(())
+        })
+    }
+
+    /// Whose work this is, such as `tenant:42`: among the due jobs of a queue and a priority, shares take turns.
+    pub fn share(self, share: &str) -> Self {
+        self.try_change(|draft, _| {
+            draft.share = Some(ShareName::parse(share)?);
             Ok(())
         })
     }

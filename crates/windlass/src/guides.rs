@@ -12,6 +12,9 @@ pub struct Keys;
 #[doc = include_str!("../../../docs/order.md")]
 pub struct OrderGuide;
 
+#[doc = include_str!("../../../docs/shares.md")]
+pub struct SharesGuide;
+
 #[doc = include_str!("../../../docs/handlers.md")]
 pub struct HandlersGuide;
 

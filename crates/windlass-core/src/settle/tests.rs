@@ -21,6 +21,7 @@ fn job(failures: u32) -> Job {
         expires_at: None,
         key: None,
         series: None,
+        share: None,
         correlation: None,
         tags: vec![],
         group: None,

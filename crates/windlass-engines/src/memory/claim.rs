@@ -10,6 +10,7 @@ use windlass_core::job::{EXPIRED_REASON, JobId};
 use windlass_core::limits::{CLAIM_BATCH_MAX, DELAY_MAX, QUEUES_PER_CLAIM_MAX, SPENT_TOKEN_KEPT};
 use windlass_core::names::{QueueName, TypeName};
 use windlass_core::planted::{Bug, planted};
+use windlass_core::share::interleave;
 
 use super::refuse_over;
 use super::state::{Claim, JobRow, Stage, State, TypeAt, next_after};
@@ -100,7 +101,11 @@ impl State {
             let boosted_max = u32::try_from(taking.boosted).unwrap_or(u32::MAX);
             let oldest = |priority| self.index.oldest(types, priority);
             for range in claim_order(horizon, boosted_max, oldest) {
-                self.take_range(request, types, &range, &mut taking, now);
+                if !range.boosted && self.index.has_shares(types, range.priority) {
+                    self.take_by_turns(request, types, &range, &mut taking, now);
+                } else {
+                    self.take_range(request, types, &range, &mut taking, now);
+                }
             }
         }
         taking.jobs
@@ -129,6 +134,33 @@ impl State {
             if found < room || taking.room_in(range) == 0 {
                 return;
             }
+        }
+    }
+
+    /// The same where jobs have shares: lines take turns, and what one cannot use goes to the others.
+    fn take_by_turns(
+        &mut self,
+        request: &ClaimRequest,
+        types: &[TypeAt],
+        range: &ClaimRange,
+        taking: &mut Taking,
+        now: Timestamp,
+    ) {
+        loop {
+            let room = u32::try_from(taking.room_in(range)).unwrap_or(u32::MAX);
+            let mut brought = Vec::new();
+            for (line, portion) in self.index.deal(types, range, room) {
+                let first = self.index.first_in_line(types, range, &line, portion as usize);
+                let found = first.len();
+                let jobs: Vec<_> =
+                    first.into_iter().filter_map(|id| self.take(id, request, false, now)).collect();
+                taking.expired = taking.expired.saturating_sub(found - jobs.len());
+                brought.push(jobs);
+            }
+            if brought.is_empty() {
+                return;
+            }
+            interleave(brought).into_iter().for_each(|job| taking.took(job));
         }
     }
 

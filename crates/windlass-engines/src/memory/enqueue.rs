@@ -108,6 +108,7 @@ fn stored(id: JobId, new: NewJob, accepted: Accepted, now: Timestamp) -> Job {
         expires_at: accepted.expires_at,
         key: new.key,
         series: new.series,
+        share: new.share,
         correlation: new.correlation,
         tags: new.tags,
         group: new.group,

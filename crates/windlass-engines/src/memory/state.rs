@@ -4,6 +4,7 @@
 mod index;
 mod lanes;
 mod groups;
+mod shares;
 mod keys;
 mod series;
 

@@ -17,6 +17,8 @@ pub(super) struct QueueEntry {
     pub(super) spec: QueueSpec,
     pub(super) pause: Option<Pause>,
     pub(super) shut: bool,
+    /// Whether jobs of it have shares.
+    pub(super) has_shares: bool,
 }
 
 impl QueueEntry {
@@ -64,6 +66,11 @@ impl Catalogue {
         self.queues.get(name)
     }
 
+    /// Whether jobs of a queue have shares.
+    pub(super) fn has_shares(&self, name: &QueueName) -> bool {
+        self.queues.get(name).is_some_and(|queue| queue.has_shares)
+    }
+
     /// A type by its name.
     pub(super) fn type_named(&self, name: &TypeName) -> Option<&TypeSpec> {
         self.types.get(name)
@@ -100,6 +107,7 @@ fn read_queue(row: &Row) -> Step<Option<QueueEntry>> {
         spec: spec.filter(|spec| spec.name == name).unwrap_or_else(|| QueueSpec::new(name)),
         pause: pause.and_then(|pause| serde_json::from_str(pause).ok()),
         shut: row.try_get(3)?,
+        has_shares: row.try_get(4)?,
     }))
 }
 

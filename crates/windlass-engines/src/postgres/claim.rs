@@ -16,6 +16,7 @@ use windlass_core::priority::Priority;
 use windlass_core::settle::{AttemptReport, Settlement, Transition};
 
 use super::Store;
+use super::brought::{Brought, place_in, read_claimed};
 use super::catalogue::Catalogue;
 use super::conn::Tx;
 use super::crowd::Turn;
@@ -25,6 +26,7 @@ use super::outlook::{Look, open_scopes, read_outlook};
 use super::position::{Place, Scope};
 use super::refuse_over;
 use super::row::{Reading, SHARED, read_job};
+use super::shares::Turns;
 use super::spans::Spans;
 use super::value::{Bits, Instant, Param, flag, instant, int4, number, small_number, text, texts, uuid};
 
@@ -40,21 +42,7 @@ const ROUNDS_ALONE: u32 = 20;
 const OUTLOOK_SPARED_FROM: usize = 32;
 
 /// The columns before the job in the answer of `claim`: version, now, alive, what is too late.
-const DOOR: usize = 4;
-
-/// What a claim brought.
-enum Brought {
-    Jobs {
-        /// Each with whether it came ahead of its turn.
-        readings: Vec<(bool, Reading)>,
-        /// The store's now.
-        at: Timestamp,
-        /// Jobs that were met and are too late to be started.
-        late: Vec<i64>,
-    },
-    WorkerDead,
-    Stale,
-}
+pub(super) const DOOR: usize = 4;
 
 impl Store {
     pub(super) async fn claim(&self, request: ClaimRequest) -> Step<ClaimAnswer> {
@@ -106,6 +94,7 @@ impl Store {
         (at, ahead): (Timestamp, Option<Outlook>),
     ) -> Step<ClaimAnswer> {
         let jobs = self.claimed(readings, request, catalogue, (at, at)).await?;
+        self.learn_shares(&jobs, catalogue).await;
         let is_full = !jobs.is_empty() && jobs.len() >= usize::try_from(request.limit).unwrap_or(usize::MAX);
         let is_spared = is_full && jobs.len() >= OUTLOOK_SPARED_FROM;
         self.is_flowing.store(is_spared, Ordering::Relaxed);
@@ -160,6 +149,9 @@ impl Store {
         catalogue: &Catalogue,
     ) -> Step<(Brought, Option<Outlook>)> {
         let boosted = self.boosting(request, open).await;
+        for scope in open.iter().filter(|scope| catalogue.has_shares(&scope.queue)) {
+            self.refresh_lines(scope).await;
+        }
         let turn = Turn::take(self, open);
         let room = request.limit.min(CLAIM_BATCH_MAX);
         let mut left = Left { room, boosted, spent: false, passes_by: turn.passes_by, ahead: None };
@@ -213,14 +205,16 @@ impl Store {
         catalogue: &Catalogue,
         left: &mut Left,
     ) -> Step<Brought> {
-        if let [scope] = open {
+        if let [scope] = open
+            && !catalogue.has_shares(&scope.queue)
+        {
             let order = self.order(scope, left.boosted);
             if order.iter().all(|range| !range.boosted) {
                 let ask = Ask { request, scope, version: catalogue.version };
                 let (rows, ahead) = ask.plainly(self, *left, &self.spans(scope, &order)).await?;
                 left.ahead = ahead;
                 left.took(count_taken(&rows)?, false);
-                return self.brought(&rows, scope, catalogue, &order);
+                return self.brought(&rows, scope, catalogue, &order, None);
             }
         }
         left.ahead = None;
@@ -245,8 +239,9 @@ impl Store {
             }
             let ask = Ask { request, scope, version: catalogue.version };
             let order = self.order(scope, left.boosted);
-            let rows = ask.in_turns(self, tx, left, &order).await?;
-            all = all.and(self.brought(&rows, scope, catalogue, &order)?);
+            let mut turns = catalogue.has_shares(&scope.queue).then(Turns::default);
+            let rows = ask.in_turns(self, tx, left, &order, turns.as_mut()).await?;
+            all = all.and(self.brought(&rows, scope, catalogue, &order, turns.as_ref())?);
             if has_late(&rows)? {
                 break;
             }
@@ -281,6 +276,7 @@ impl Store {
         scope: &Scope,
         catalogue: &Catalogue,
         order: &[ClaimRange],
+        turns: Option<&Turns>,
     ) -> Step<Brought> {
         let Some(first) = rows.first() else { return Ok(Brought::Stale) };
         if !first.try_get::<_, bool>(2)? {
@@ -299,8 +295,11 @@ impl Store {
             }
         }
         self.note_row_places(rows, DOOR, DOOR + SHARED + 1)?;
-        self.note_progress(scope, readings.iter().map(|(_, reading)| reading));
         readings.sort_by_cached_key(|(boosted, reading)| place_in(order, *boosted, reading));
+        match turns {
+            None => self.note_progress(scope, readings.iter().map(|(_, reading)| reading)),
+            Some(turns) => turns.put_in_order(&mut readings),
+        }
         let mut late: Vec<i64> = Vec::new();
         for row in rows {
             late.extend(row.try_get::<_, Option<Vec<i64>>>(3)?.unwrap_or_default());
@@ -352,7 +351,7 @@ impl Store {
                 small_number(&crashes_max),
             ];
             let rows = conn.write(&self.sql.claim_suspect, &params).await?;
-            brought = self.brought(&rows, scope, catalogue, &[])?;
+            brought = self.brought(&rows, scope, catalogue, &[], None)?;
             if !matches!(&brought, Brought::Jobs { readings, .. } if readings.is_empty()) {
                 break;
             }
@@ -402,54 +401,13 @@ impl Store {
     }
 }
 
-impl Brought {
-    fn nothing(at: Timestamp) -> Self {
-        Self::Jobs { readings: Vec::new(), at, late: Vec::new() }
-    }
-
-    fn has_jobs(&self) -> bool {
-        matches!(self, Self::Jobs { readings, .. } if !readings.is_empty())
-    }
-
-    /// What two queues brought, one after the other. What the first one brought is ours, whatever comes second.
-    fn and(self, next: Self) -> Self {
-        match (self, next) {
-            (first, Self::WorkerDead | Self::Stale) if first.has_jobs() => first,
-            (
-                Self::Jobs { mut readings, mut late, .. },
-                Self::Jobs { readings: more, at, late: more_late },
-            ) => {
-                readings.extend(more);
-                late.extend(more_late);
-                Self::Jobs { readings, at, late }
-            }
-            (Self::Jobs { .. }, other) | (other, _) => other,
-        }
-    }
-
-    fn take_late(&mut self) -> Vec<i64> {
-        match self {
-            Self::Jobs { late, .. } => std::mem::take(late),
-            Self::WorkerDead | Self::Stale => Vec::new(),
-        }
-    }
-}
-
-/// A row of `claimed_before`: now, since when, boosted, an unused column, and the job.
-fn read_claimed(row: &Row) -> Step<((Timestamp, Timestamp), bool, Reading)> {
-    let now = row.try_get::<_, Instant>(0)?.0;
-    let since = row.try_get::<_, Option<Instant>>(1)?.map_or(now, |since| since.0);
-    let boosted = row.try_get::<_, Option<bool>>(2)?.unwrap_or_default();
-    Ok(((since, now), boosted, read_job(row, DOOR)?))
-}
-
 /// What a claim may still take, whether its token is spent, and whether it passes by rows that were ever locked.
 #[derive(Debug, Clone, Copy)]
-struct Left {
-    room: u32,
+pub(super) struct Left {
+    pub(super) room: u32,
     boosted: u32,
-    spent: bool,
-    passes_by: bool,
+    pub(super) spent: bool,
+    pub(super) passes_by: bool,
     /// What lies ahead after the last statement, if it was asked for with it.
     ahead: Option<Outlook>,
 }
@@ -459,7 +417,7 @@ impl Left {
         if boosted { self.room.min(self.boosted) } else { self.room }
     }
 
-    fn took(&mut self, taken: u32, boosted: bool) {
+    pub(super) fn took(&mut self, taken: u32, boosted: bool) {
         self.spent |= taken > 0;
         self.room = self.room.saturating_sub(taken);
         self.boosted = self.boosted.saturating_sub(if boosted { taken } else { 0 });
@@ -467,9 +425,9 @@ impl Left {
 }
 
 /// What a claim of one queue asks for.
-struct Ask<'a> {
-    request: &'a ClaimRequest,
-    scope: &'a Scope,
+pub(super) struct Ask<'a> {
+    pub(super) request: &'a ClaimRequest,
+    pub(super) scope: &'a Scope,
     version: i64,
 }
 
@@ -507,6 +465,7 @@ impl Ask<'_> {
         tx: &Tx,
         left: &mut Left,
         order: &[ClaimRange],
+        mut turns: Option<&mut Turns>,
     ) -> Step<Vec<Row>> {
         let now = store.now_param();
         let (worker, token) = (Bits::from(self.request.worker), Bits::from(self.request.token));
@@ -516,6 +475,15 @@ impl Ask<'_> {
             let boosted = group.first().is_some_and(|range| range.boosted);
             let limit = int4(left.room_for(boosted));
             if limit == 0 {
+                continue;
+            }
+            if let Some(turns) = turns.as_deref_mut().filter(|_| !boosted) {
+                let rows = self.by_turns(store, tx, left, group, turns).await?;
+                let met_late = has_late(&rows)?;
+                all.extend(rows);
+                if met_late {
+                    break;
+                }
                 continue;
             }
             let spans = store.spans(self.scope, group);
@@ -535,7 +503,7 @@ impl Ask<'_> {
     }
 
     #[allow(clippy::too_many_arguments, reason = "they are the statement's own, and must outlive the call")]
-    fn head<'p>(
+    pub(super) fn head<'p>(
         &'p self,
         now: &'p Option<Instant>,
         worker: &'p Bits,
@@ -561,28 +529,16 @@ impl Ask<'_> {
 }
 
 /// Whether jobs were met that are too late to be started.
-fn has_late(rows: &[Row]) -> Step<bool> {
+pub(super) fn has_late(rows: &[Row]) -> Step<bool> {
     let late = |row: &Row| row.try_get::<_, Option<Vec<i64>>>(3).map(|late| late.is_some());
     Ok(rows.last().map_or(Ok(false), late)?)
 }
 
 /// How many rows have a job; the first may have none.
-fn count_taken(rows: &[Row]) -> Step<u32> {
+pub(super) fn count_taken(rows: &[Row]) -> Step<u32> {
     let Some(first) = rows.first() else { return Ok(0) };
     let is_empty = first.try_get::<_, Option<i64>>(DOOR)?.is_none();
     Ok(if is_empty { 0 } else { u32::try_from(rows.len()).unwrap_or(u32::MAX) })
-}
-
-/// Where a claimed job stands in the order: the most urgent first.
-fn place_in(order: &[ClaimRange], boosted: bool, reading: &Reading) -> (usize, Timestamp, i64) {
-    let job = &reading.job;
-    let holds = |range: &ClaimRange| {
-        range.boosted == boosted
-            && range.priority == job.priority
-            && range.after.is_none_or(|after| job.due > after)
-            && (job.due <= range.until || !range.boosted)
-    };
-    (order.iter().position(holds).unwrap_or(usize::MAX), job.due, job.id.0)
 }
 
 pub(super) fn type_texts(scope: &Scope) -> Option<Vec<String>> {

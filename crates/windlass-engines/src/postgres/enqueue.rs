@@ -21,6 +21,7 @@ use super::counts::Depths;
 use super::fault::Step;
 use super::refuse_over;
 use super::row::{Options, to_json};
+use super::shares::NewLines;
 use super::value::{
     Bits, Instant, Param, flag, instant, instants, levels, maybe, micros, number, numbers, small_numbers,
     text, texts, uuid,
@@ -102,6 +103,7 @@ impl Store {
     }
 
     async fn try_enqueue(&self, request: &EnqueueRequest, unstorable: &Unstorable) -> Step<Tried> {
+        self.learn_shares_of(&request.jobs).await;
         let catalogue = self.catalogue();
         let tried = if request.jobs.iter().any(|new| new.key.is_some() || new.series.is_some()) {
             self.enqueue_keyed(request, &catalogue, unstorable).await?
@@ -143,7 +145,11 @@ impl Store {
             [instant(&now), uuid(&name), number(&catalogue.version), text(&answers), flag(&quiet)];
         let params: Vec<_> = head.into_iter().chain(columns.params()).collect();
         let rows = self.work.get().await?.write(&self.sql.enqueue, &params).await?;
-        self.read_enqueued(&rows, catalogue, refused, depths)
+        let tried = self.read_enqueued(&rows, catalogue, refused, depths)?;
+        if matches!(tried, Tried::Stored(_)) {
+            self.positions().found_lines(&columns.lines);
+        }
+        Ok(tried)
     }
 
     fn read_enqueued(
@@ -259,6 +265,10 @@ pub(super) struct Columns {
     tags: Vec<Option<String>>,
     options: Vec<Option<String>>,
     max_attempts: Vec<i32>,
+    /// As many as there are up to the last that has one.
+    shares: Vec<Option<String>>,
+    /// Which lines they stand in.
+    pub(super) lines: NewLines,
 }
 
 impl Columns {
@@ -284,9 +294,22 @@ impl Columns {
         self.groups.push(new.group.as_ref().map(|name| own(name)));
         self.tags.push((!new.tags.is_empty()).then(|| to_json(&new.tags)));
         self.options.push(options(new).to_column());
+        self.push_share(new, accepted, catalogue);
         let policy =
             new.retry.as_ref().or_else(|| catalogue.type_named(&new.job_type).map(|spec| &spec.retry));
         self.max_attempts.push(policy.map_or(5, |policy| super::value::int4(policy.attempts_max())));
+    }
+
+    /// Where jobs have shares, those without one have the empty one, under which they are found together.
+    fn push_share(&mut self, new: &NewJob, accepted: &Accepted, catalogue: &Catalogue) {
+        let has_line = new.share.is_some() || catalogue.has_shares(&accepted.queue);
+        if has_line {
+            self.shares.resize(self.types.len() - 1, None);
+            self.shares.push(Some(new.share.as_ref().map_or_else(String::new, ToString::to_string)));
+        }
+        if has_line && new.when == When::Now {
+            self.lines.push((accepted.queue.clone(), accepted.priority, new.share.clone()));
+        }
     }
 
     /// The values by position, in the order of the statements that take them.
@@ -305,6 +328,7 @@ impl Columns {
             texts(&self.tags),
             texts(&self.options),
             small_numbers(&self.max_attempts),
+            texts(&self.shares),
         ]
         .into_iter()
     }
@@ -332,5 +356,6 @@ pub(super) fn options(new: &NewJob) -> Options {
         scope,
         on_conflict,
         series: new.series.clone(),
+        share: new.share.clone(),
     }
 }

@@ -14,7 +14,7 @@ use windlass_core::job::JobId;
 use windlass_core::key::{KeyScope, OnConflict};
 use windlass_core::limits::ENQUEUE_BATCH_MAX;
 use windlass_core::names::{
-    CorrelationId, GroupName, Key, PriorityLabel, QueueName, SeriesName, Tag, TypeName,
+    CorrelationId, GroupName, Key, PriorityLabel, QueueName, SeriesName, ShareName, Tag, TypeName,
 };
 use windlass_core::priority::Priority;
 use windlass_core::retry::RetryPolicy;
@@ -173,6 +173,8 @@ struct Written<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     series: Option<&'a SeriesName>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    share: Option<&'a ShareName>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     timeout: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     retry: Option<&'a RetryPolicy>,
@@ -206,6 +208,7 @@ impl<'a> Written<'a> {
             job_group: new.group.as_ref(),
             tags: &new.tags,
             series: new.series.as_ref(),
+            share: new.share.as_ref(),
             timeout: new.timeout.map(|timeout| seconds(timeout.as_micros())),
             retry: new.retry.as_ref(),
         })

@@ -309,6 +309,8 @@ impl Store {
             let tail: [Param<'_>; 2] = [texts(&series), texts(&gates)];
             let params: Vec<_> = head.into_iter().chain(new.params()).chain(tail).collect();
             tx.ask(&self.sql.insert_jobs, &params).await?;
+            // A hint: if this is undone, claims find nothing there.
+            self.positions().found_lines(&new.lines);
         }
         self.mark_series(tx, &std::mem::take(&mut keyed.marked)).await?;
         self.hold_keys(tx, &std::mem::take(&mut keyed.holding)).await

@@ -14,7 +14,7 @@ use windlass_core::gate::Gate;
 use windlass_core::job::{Counters, JobId};
 use windlass_core::key::HolderStage;
 use windlass_core::limits::ATTEMPTS_SHOWN_MAX;
-use windlass_core::names::{QueueName, SeriesName, TypeName};
+use windlass_core::names::{QueueName, SeriesName, ShareName, TypeName};
 use windlass_core::outcome::JobError;
 use windlass_core::priority::Priority;
 use windlass_core::settle::{Landing, Place};
@@ -418,7 +418,10 @@ impl Store {
 
     pub(super) fn tell_put_back(&self, moved: &Moved) {
         self.positions().put_back(&moved.put_back, Moment::now());
-        moved.queues.iter().for_each(|queue| self.listeners.tell(&Hint::Queue(queue.clone())));
+        for queue in &moved.queues {
+            self.positions().told_lines(queue);
+            self.listeners.tell(&Hint::Queue(queue.clone()));
+        }
         self.tell_of_drains(moved.drain);
     }
 
@@ -440,7 +443,8 @@ impl Store {
         let gate = series.first().map(|(job_type, series)| Gate::series(job_type, series).to_string());
         let name = series.first().map(|(_, series)| series.as_str());
         let due_at = Instant(due);
-        let params = [number(&id.0), instant(&due_at), text(&name), text(&gate)];
+        let share = letter.options.share.as_ref().map(ShareName::as_str);
+        let params = [number(&id.0), instant(&due_at), text(&name), text(&gate), text(&share)];
         tx.ask(&self.sql.start_over, &params).await?;
         self.mark_series(tx, &series).await?;
         if let Some(key) = letter.key {

@@ -44,6 +44,8 @@ struct Sight {
     version: Option<(i64, Timestamp)>,
     /// Somebody marked a series and did not go on with it.
     has_marks: bool,
+    /// Scopes, by place, whose queues have jobs with shares and do not say so.
+    shares: HashSet<usize>,
 }
 
 impl Sight {
@@ -70,6 +72,7 @@ impl Sight {
                 self.version = Some((row.try_get(3)?, at));
                 self.has_marks = row.try_get::<_, Option<&str>>(4)?.is_some();
             }
+            (Some(place), Some(Err(_))) if priority == Some(-1) => _ = self.shares.insert(place),
             // A priority that no version of ours has written.
             (_, Some(Err(_))) => {}
         }
@@ -142,6 +145,8 @@ impl Store {
             // What else was seen is told all the same.
             tracing::debug!(?fault, "series go on with the next look");
         }
+        let with_shares = sight.shares.iter().filter_map(|place| Some(scopes.get(*place)?.queue.to_string()));
+        self.use_shares(with_shares.collect()).await;
         if sight.version.is_some_and(|(version, _)| version != self.catalogue().version) {
             self.reload().await?;
             self.listeners.tell(&Hint::Any);

@@ -42,6 +42,7 @@ const MIGRATIONS: &[(u32, &str, &str)] = &[
     (8, "crowd", include_str!("migrations/0008_crowd.sql")),
     (9, "schedules", include_str!("migrations/0009_schedules.sql")),
     (10, "drains", include_str!("migrations/0010_drains.sql")),
+    (11, "shares", include_str!("migrations/0011_shares.sql")),
 ];
 
 /// The lock under which migrations run; any number that nobody else uses.
@@ -278,6 +279,20 @@ mod tests {
                 "unmark_drain",
             ],
         ),
+        (
+            11,
+            &[
+                "claim_shares",
+                "enqueue",
+                "forget_shares",
+                "insert_jobs",
+                "load_queues",
+                "look",
+                "shares_due",
+                "start_over",
+                "use_shares",
+            ],
+        ),
     ];
 
     /// What these were before: up to which version, the name, and the text.
@@ -315,6 +330,11 @@ mod tests {
         (9, "land_waiting", include_str!("migrations/older/0009_land_waiting.sql")),
         (9, "settle", include_str!("migrations/older/0009_settle.sql")),
         (9, "settle_traced", include_str!("migrations/older/0009_settle_traced.sql")),
+        (10, "enqueue", include_str!("migrations/older/0010_enqueue.sql")),
+        (10, "insert_jobs", include_str!("migrations/older/0010_insert_jobs.sql")),
+        (10, "load_queues", include_str!("migrations/older/0010_load_queues.sql")),
+        (10, "look", include_str!("migrations/older/0010_look.sql")),
+        (10, "start_over", include_str!("migrations/older/0010_start_over.sql")),
     ];
 
     /// A sum over each migration's text, by which a change of one is noticed. Whoever has run it would never get the change:
@@ -330,6 +350,7 @@ mod tests {
         (8, 0xe8db_44d5_0027_c0d1),
         (9, 0x769e_7a48_a5cd_843a),
         (10, 0x9622_85ee_edd7_3966),
+        (11, 0x5069_d2ce_860d_4fa9),
     ];
 
     /// FNV-1a.

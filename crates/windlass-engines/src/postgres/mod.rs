@@ -9,7 +9,9 @@ mod declare;
 mod enqueue;
 mod key;
 mod series;
+mod shares;
 mod claim;
+mod brought;
 mod crowd;
 mod position;
 mod spans;
@@ -149,6 +151,8 @@ struct Store {
     look_micros: AtomicU64,
     /// Whether the last claim was a big one and brought all it asked for.
     is_flowing: AtomicBool,
+    /// Whether it failed to say of a queue that its jobs have shares.
+    may_not_say_shares: AtomicBool,
     /// Up to which number sweeps have looked for running jobs that no claim knows of.
     mended_up_to: AtomicI64,
     /// Whether jobs that succeeded lately had keys.
@@ -192,6 +196,7 @@ impl PostgresEngine {
             depths_seen: Mutex::default(),
             look_micros: AtomicU64::new(0),
             is_flowing: AtomicBool::new(false),
+            may_not_say_shares: AtomicBool::new(false),
             mended_up_to: AtomicI64::new(0),
             ends_have_keys: AtomicBool::new(false),
             ends_are_traces: AtomicBool::new(false),

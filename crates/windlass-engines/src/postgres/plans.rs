@@ -28,7 +28,7 @@ const BIG: [&str; 11] = [
 ];
 
 /// Statements that run for every batch of jobs, or every second.
-const HOT: [&str; 61] = [
+const HOT: [&str; 64] = [
     "enqueue",
     "insert_jobs",
     "reserve_keys",
@@ -40,6 +40,9 @@ const HOT: [&str; 61] = [
     "mark_series",
     "series_out",
     "claim",
+    "claim_shares",
+    "shares_due",
+    "use_shares",
     "claim_suspect",
     "claimed_before",
     "spend_token",
@@ -137,8 +140,9 @@ const FILL: &str = "
 INSERT INTO windlass.queues (name, spec, priority) VALUES ('main', '{}', 5);
 INSERT INTO windlass.job_types (name, queue, spec, max_attempts, retention_days, keep_result)
 VALUES ('work', 'main', '{}', 5, 7, false);
-INSERT INTO windlass.delayed_jobs (id, scheduled_at, created_at, priority, queue, job_type, payload)
-SELECT n, now() + n * interval '1 microsecond', now(), n % 11, 'main', 'work', '{}' FROM generate_series(1, 1000000) AS n;
+INSERT INTO windlass.delayed_jobs (id, scheduled_at, created_at, priority, queue, job_type, payload, share)
+SELECT n, now() + n * interval '1 microsecond', now(), n % 11, 'main', 'work', '{}', CASE WHEN n % 2 = 0 THEN 's' || n % 997 END
+FROM generate_series(1, 1000000) AS n;
 INSERT INTO windlass.job_history (
     id, keep_until, scheduled_at, created_at, ended_at, attempts, max_attempts, failures, crashes, holds, priority, state,
     queue, job_type, payload

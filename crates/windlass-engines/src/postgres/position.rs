@@ -16,6 +16,7 @@ use windlass_core::priority::Priority;
 
 use super::crowd::Crowd;
 use super::outlook::join;
+use super::shares::{Lines, NewLines};
 
 /// A position follows what was claimed at this distance in time…
 const BEHIND_FOR: Duration = Duration::from_secs(2);
@@ -57,10 +58,12 @@ pub(super) struct Lanes {
     looked_at: Option<Timestamp>,
     /// What lay ahead, and when.
     outlook: Option<(Outlook, Moment)>,
+    /// Where claims take turns, in the lines of shares.
+    pub(super) lines: Lines,
 }
 
 #[derive(Debug)]
-struct Lane {
+pub(super) struct Lane {
     base: Place,
     recent: VecDeque<Mark>,
     taken: u64,
@@ -98,8 +101,23 @@ impl Positions {
             let of_queue = self.0.iter_mut().filter(|(scope, _)| scope.queue == *queue);
             of_queue.for_each(|(_, lanes)| {
                 lanes.lane(*priority).put_back(*due, now);
+                lanes.lines.put_back(*priority, *due);
                 lanes.crowd.be_thorough();
             });
+        }
+    }
+
+    /// Something waits again in a queue, in some line.
+    pub(super) fn told_lines(&mut self, queue: &QueueName) {
+        let of_queue = self.0.iter_mut().filter(|(scope, _)| scope.queue == *queue);
+        of_queue.for_each(|(_, lanes)| lanes.lines.told());
+    }
+
+    /// These lines have something due.
+    pub(super) fn found_lines(&mut self, found: &NewLines) {
+        for (queue, priority, line) in found {
+            let of_queue = self.0.iter_mut().filter(|(scope, _)| scope.queue == *queue);
+            of_queue.for_each(|(_, lanes)| lanes.lines.found(*priority, line.clone()));
         }
     }
 
@@ -166,12 +184,14 @@ impl Positions {
         let Some(lanes) = self.0.get_mut(scope) else { return };
         let lane = lanes.lane(priority);
         lane.head = first.map(|(due, _)| due);
-        if let Some((due, id)) = first
-            && lane.step_back((due, JobId(id.0 - 1)))
-        {
+        let Some((due, id)) = first else { return };
+        let before = (due, JobId(id.0 - 1));
+        if lane.step_back(before) {
             // What was missed may bear the mark of a lock that nobody has any more.
             lanes.crowd.be_thorough();
         }
+        // It is in some line.
+        lanes.lines.step_back(priority, before);
     }
 }
 
@@ -223,16 +243,33 @@ impl Lanes {
 
     /// A claim took so many of a priority, the last of them at this place.
     pub(super) fn took(&mut self, priority: Priority, count: u64, last: Place, now: Moment) {
-        let lane = self.lane(priority);
-        lane.taken += count;
-        if last > lane.base && lane.recent.back().is_none_or(|mark| last > mark.place) {
-            lane.recent.push_back(Mark { place: last, taken: lane.taken, at: now });
+        self.lane(priority).took(count, last, now);
+    }
+
+    /// Where claims go line by line, what all of them have read past need not be read again.
+    pub(super) fn follow_lines(&mut self, priority: Priority, now: Moment) {
+        if let Some(place) = self.lines.behind_all(priority, now) {
+            self.lane(priority).follow(place);
         }
     }
 }
 
 impl Lane {
-    fn start(&mut self, now: Moment) -> Place {
+    pub(super) fn took(&mut self, count: u64, last: Place, now: Moment) {
+        self.taken += count;
+        if last > self.base && self.recent.back().is_none_or(|mark| last > mark.place) {
+            self.recent.push_back(Mark { place: last, taken: self.taken, at: now });
+        }
+    }
+
+    fn follow(&mut self, to: Place) {
+        self.base = self.base.max(to);
+        while self.recent.front().is_some_and(|mark| mark.place <= self.base) {
+            self.recent.pop_front();
+        }
+    }
+
+    pub(super) fn start(&mut self, now: Moment) -> Place {
         while let Some(mark) = self.recent.front() {
             let (ago, rows) = (now.duration_since(mark.at), self.taken - mark.taken);
             let is_a_little_past = ago >= BEHIND_A_LITTLE.0 && rows >= BEHIND_A_LITTLE.1;
@@ -265,7 +302,7 @@ impl Lane {
     }
 
     /// Tells whether it had been passed.
-    fn step_back(&mut self, to: Place) -> bool {
+    pub(super) fn step_back(&mut self, to: Place) -> bool {
         let was_past = self.base > to;
         self.base = self.base.min(to);
         while self.recent.back().is_some_and(|mark| mark.place > to) {

@@ -13,7 +13,7 @@ use windlass_core::gate::Gate;
 use windlass_core::job::{Counters, Job, JobId, JobState};
 use windlass_core::key::{KeyClaim, KeyScope, OnConflict};
 use windlass_core::names::{
-    CorrelationId, GroupName, Key, NameError, PriorityLabel, QueueName, SeriesName, TypeName,
+    CorrelationId, GroupName, Key, NameError, PriorityLabel, QueueName, SeriesName, ShareName, TypeName,
 };
 use windlass_core::outcome::{ErrorKind, JobError};
 use windlass_core::payload::Payload;
@@ -49,6 +49,8 @@ pub(super) struct Options {
     pub(super) on_conflict: OnConflict,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) series: Option<SeriesName>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) share: Option<ShareName>,
 }
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
@@ -99,6 +101,7 @@ pub(super) fn read_job(row: &Row, first: usize) -> Step<Reading> {
             on_conflict: options.on_conflict,
         }),
         series: options.series,
+        share: options.share,
         correlation: from.name(9, CorrelationId::parse)?,
         tags: from.json(11)?.unwrap_or_default(),
         group: from.name(10, GroupName::parse)?,

@@ -1,9 +1,11 @@
 //! Ranges of jobs as statements take them: column by column.
 
 use windlass_core::boost::ClaimRange;
+use windlass_core::clock::Timestamp;
+use windlass_core::share::Line;
 
 use super::position::Place;
-use super::value::{Instant, Param, instants, levels, numbers};
+use super::value::{Instant, Param, flags, instants, int4, levels, numbers, small_numbers, texts};
 
 /// Ranges, column by column.
 #[derive(Debug, Default)]
@@ -12,9 +14,55 @@ pub(super) struct Spans {
     after_due: Vec<Instant>,
     after_id: Vec<i64>,
     until: Vec<Instant>,
+    /// Of claims by turns: the line, at most so many, and whether only those are meant that have no name.
+    shares: Vec<Option<String>>,
+    most: Vec<i32>,
+    nameless: Vec<bool>,
+}
+
+/// For whom a range of a claim by turns is.
+pub(super) enum Whom<'l> {
+    /// Whoever is there.
+    All,
+    /// Those who came in without a share before others had one, until this instant.
+    Nameless {
+        /// When the last of them falls due.
+        until: Timestamp,
+    },
+    /// A line.
+    Line(&'l Line),
 }
 
 impl Spans {
+    /// A range of a claim by turns.
+    pub(super) fn push_for(&mut self, range: &ClaimRange, start: Place, whom: Whom<'_>, most: u32) {
+        self.push(range, start);
+        self.most.push(int4(most));
+        self.nameless.push(matches!(whom, Whom::Nameless { .. }));
+        self.shares.push(match whom {
+            Whom::Line(line) => Some(line.as_ref().map_or_else(String::new, ToString::to_string)),
+            Whom::All | Whom::Nameless { .. } => None,
+        });
+        if let (Whom::Nameless { until }, Some(last)) = (whom, self.until.last_mut()) {
+            *last = Instant(until);
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.priorities.is_empty()
+    }
+
+    /// For whom each is.
+    pub(super) fn whom(&self) -> [Param<'_>; 3] {
+        [texts(&self.shares), small_numbers(&self.most), flags(&self.nameless)]
+    }
+
+    #[cfg(test)]
+    pub(super) fn told(&self) -> Vec<(i16, Option<&str>, i32)> {
+        let rows = self.priorities.iter().zip(&self.shares).zip(&self.most);
+        rows.map(|((priority, share), most)| (*priority, share.as_deref(), *most)).collect()
+    }
+
     pub(super) fn push(&mut self, range: &ClaimRange, start: Place) {
         // A range that begins later than the last claim ended begins there; its number is past every number.
         let after = range.after.map(|after| (after, i64::MAX)).unwrap_or((start.0, start.1.0));

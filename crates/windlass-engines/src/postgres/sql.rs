@@ -1,6 +1,8 @@
 //! The statements, one in each file of `sql/`. They name the schema `windlass`; an engine in another schema has
 //! its own name put in once, when it is opened.
 
+use std::borrow::Cow;
+
 /// A statement, ready for the engine's schema.
 #[derive(Debug, Clone)]
 pub(super) struct Statement(String);
@@ -28,6 +30,20 @@ pub(super) fn in_schema(text: &str, schema: &str) -> String {
     text.replace("windlass.", &format!("{schema}."))
 }
 
+/// The text of a statement out of its file. What picks jobs by turns is put into `claim`, in place of what it picks: the rest is the
+/// same, and long.
+fn whole(name: &str, text: &'static str) -> Cow<'static, str> {
+    if name != "claim_shares" {
+        return Cow::Borrowed(text);
+    }
+    let claim = include_str!("sql/claim.sql");
+    let picks = text.find("picked AS").map_or("", |start| text[start..].trim_end());
+    let (head, rest) = claim.split_once("picked AS").expect("the statement names what it picks");
+    let (_, tail) = rest.split_once(", wanted AS").expect("and what it wants of it");
+    let named = head.replacen("-- claim:", "-- claim_shares:", 1);
+    Cow::Owned(format!("{named}{picks}, wanted AS{tail}"))
+}
+
 macro_rules! statements {
     ($($name:ident),* $(,)?) => {
         /// All statements.
@@ -38,25 +54,35 @@ macro_rules! statements {
 
         impl Statements {
             pub(super) fn for_schema(schema: &str) -> Self {
-                Self { $($name: Statement::new(include_str!(concat!("sql/", stringify!($name), ".sql")), schema),)* }
+                Self {
+                    $($name: Statement::new(
+                        &whole(stringify!($name), include_str!(concat!("sql/", stringify!($name), ".sql"))),
+                        schema,
+                    ),)*
+                }
             }
 
             /// Their names and texts, for tests that look at all of them.
             #[cfg(test)]
             pub(super) fn all() -> Vec<(&'static str, &'static str)> {
-                vec![$((stringify!($name), include_str!(concat!("sql/", stringify!($name), ".sql"))),)*]
+                vec![$((
+                    stringify!($name),
+                    &*String::leak(
+                        whole(stringify!($name), include_str!(concat!("sql/", stringify!($name), ".sql"))).into_owned(),
+                    ),
+                ),)*]
             }
         }
     };
 }
 statements! {
-    add_counts, advance_series, asked_to_stop, be_brief, behind_gate, breakers, claim, claim_suspect, claimed_before, close_receipt,
+    add_counts, advance_series, asked_to_stop, be_brief, behind_gate, breakers, claim, claim_shares, claim_suspect, claimed_before, close_receipt,
     count_schedules, due_schedules, list_schedules, lock_schedules, remove_schedules, save_schedules, schedules_named,
     set_last_jobs, count_drains, drains_named, left_in_queue, left_of_group, left_of_type, list_drains, lock_drains, lock_free_drain,
     mark_drains, marked_drains, marks_of_drain, note_firing, remove_drains, save_drains, unmark_drain,
     complete, dead_key, declare_dead, declare_queues, declare_types, discard, drop_days, drop_reserved_keys,
     ended_state, enqueue, enqueue_many, expired, extend, find_receipt, find_worker, fold_claims, fold_counts,
-    fold_minutes, forget_put_backs, forget_waiting, free_ended_keys, free_keys, gates, hidden_sessions, hold_keys,
+    fold_minutes, forget_put_backs, forget_shares, forget_waiting, free_ended_keys, free_keys, gates, hidden_sessions, hold_keys,
     insert_attempts, insert_jobs, keys_of, keys_there, land_dead, land_ended, land_waiting, last_attempt, leases,
     leases_hold, list_dead, list_ended, list_live, list_running, live_workers, load_queues, load_types, load_version,
     lock_catalogue, lock_dead, lock_duty, lock_free_jobs, lock_free_keys, lock_jobs, lock_keys, lock_rest, look, look_ahead,
@@ -64,9 +90,9 @@ statements! {
     oldest_snapshot, open_gate, open_receipt, orphans, our_indexes, our_space, our_tables, prune_claims, prune_keys,
     prune_rate_limits, prune_receipts, prune_rest, prune_traces, prune_workers, queue_counts, read_attempts, read_clock,
     read_dead, read_ended, read_live, read_now, register, release_leases, renew_catalogue, renew_leases, replace_job,
-    report, request_cancel, reserve_keys, retire, running_of, save_breaker, save_pause, save_shut, series_out, served, set_priority,
+    report, request_cancel, reserve_keys, retire, running_of, save_breaker, save_pause, save_shut, series_out, served, set_priority, shares_due,
     settle, settle_traced, spend_token, stages, start_over, step_down, still_hold, take_ids, take_leases, take_tokens,
-    trim_attempts, type_unfinished, to_sweep, types_waiting, unfinished, unlock_duty, unmark_waiting, waiting_in, waiting_of_type, wake_next,
+    trim_attempts, type_unfinished, to_sweep, types_waiting, unfinished, unlock_duty, unmark_waiting, use_shares, waiting_in, waiting_of_type, wake_next,
     was_settled,
 }
 

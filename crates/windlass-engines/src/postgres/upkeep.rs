@@ -1,6 +1,7 @@
 //! Upkeep: what has expired is cancelled, what nobody handles is parked, what is old goes, and the days ahead are made.
 
 use std::collections::HashSet;
+use std::time::Duration;
 
 use tokio_postgres::Row;
 use windlass_core::admin::BatchDone;
@@ -34,6 +35,9 @@ const FREE_KEYS_TIMES: u32 = 20;
 /// How many times as many of the small rows that come with every call go in one prune: as long as an open transaction keeps
 /// vacuum away, each walks over all that those before it have deleted.
 const SMALL_ROWS_TIMES: u32 = 20;
+
+/// For so long a queue takes turns though no job of it has a share any more. Each change makes all processes read the queues again.
+const SHARES_FORGOTTEN_AFTER: Duration = Duration::from_secs(60 * 60);
 
 /// What there is to sweep: most of the time, nothing.
 #[derive(Debug, Clone, Copy)]
@@ -325,6 +329,14 @@ impl Store {
             let pruned = duties.attempt(self.prune_old(statement, kept, limit * times)).await;
             done = BatchDone { changed: done.changed + pruned.changed, more: done.more || pruned.more };
         }
+        duties.attempt(self.forget_shares()).await;
         duties.end(done)
+    }
+
+    /// Queues that have had no job with a share for long take turns no more, so that their claims cost what they did before.
+    async fn forget_shares(&self) -> Step<()> {
+        let (now, kept) = (self.now_param(), micros(SHARES_FORGOTTEN_AFTER));
+        let params = [instant(&now), number(&kept)];
+        self.work.get().await?.write(&self.sql.forget_shares, &params).await.map(drop)
     }
 }

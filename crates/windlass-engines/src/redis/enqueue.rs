@@ -13,6 +13,7 @@ use windlass_core::gate::Gate;
 use windlass_core::job::JobId;
 use windlass_core::key::{KeyScope, KeyVerdict, OnConflict};
 use windlass_core::limits::{ENQUEUE_BATCH_MAX, RECEIPT_TTL};
+use windlass_core::names::ShareName;
 
 use super::call::Args;
 use super::catalogue::{Catalogue, TypeEntry};
@@ -83,6 +84,8 @@ struct Special<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     group: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    share: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     expires: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     refused: Option<String>,
@@ -100,6 +103,7 @@ pub(super) fn offer(new: &NewJob, body: &str, catalogue: &Catalogue, now: Timest
         conflict: new.key.as_ref().map(|claim| conflict(claim.on_conflict)),
         series: new.series.as_ref().map(|series| Gate::series(&new.job_type, series).to_string()),
         group: new.group.as_ref().map(|group| group.as_str()),
+        share: new.share.as_ref().map(ShareName::as_str),
         expires: new.expires.map(when),
         ..Special::default()
     };

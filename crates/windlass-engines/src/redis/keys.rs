@@ -19,7 +19,7 @@ pub(super) struct Keys {
 const NAME_BYTES_MAX: usize = 100;
 
 /// Names that stand behind the common prefix, which lanes may not take.
-const TAKEN: [&str; 47] = [
+const TAKEN: [&str; 51] = [
     "agenda",
     "answers",
     "attempts",
@@ -46,14 +46,17 @@ const TAKEN: [&str; 47] = [
     "kinds",
     "lanes",
     "lapsing",
+    "later",
     "layout",
     "leases",
+    "line",
     "lines",
     "notes",
     "parked",
     "pauses",
     "queues",
     "receipts",
+    "ring",
     "schedule_names",
     "schedules",
     "sequence",
@@ -65,6 +68,7 @@ const TAKEN: [&str; 47] = [
     "suspects",
     "tokens",
     "traces",
+    "turns",
     "types",
     "waiters",
 ];

@@ -14,7 +14,7 @@ use windlass_core::gate::Gate;
 use windlass_core::job::{Counters, Job, JobId, JobState};
 use windlass_core::key::{KeyClaim, KeyScope, OnConflict};
 use windlass_core::names::{
-    CorrelationId, GroupName, Key, PriorityLabel, QueueName, SeriesName, Tag, TypeName,
+    CorrelationId, GroupName, Key, PriorityLabel, QueueName, SeriesName, ShareName, Tag, TypeName,
 };
 use windlass_core::outcome::{ErrorKind, JobError};
 use windlass_core::payload::Payload;
@@ -65,6 +65,8 @@ struct Options {
     timeout_micros: Option<u64>,
     #[serde(skip_serializing_if = "is_default")]
     series: Option<SeriesName>,
+    #[serde(skip_serializing_if = "is_default")]
+    share: Option<ShareName>,
 }
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
@@ -85,6 +87,7 @@ pub(super) fn body(new: &NewJob) -> String {
         retry: new.retry.clone(),
         timeout_micros: new.timeout.map(|timeout| u64::try_from(timeout.as_micros()).unwrap_or(u64::MAX)),
         series: new.series.clone(),
+        share: new.share.clone(),
     };
     let label = new.label.as_ref().map_or("", PriorityLabel::as_str);
     let options = if is_default(&options) { String::new() } else { to_json(&options) };
@@ -229,6 +232,7 @@ impl Row {
             retry: options.retry,
             timeout: options.timeout_micros.map(Duration::from_micros),
             series: options.series,
+            share: options.share,
             counters: self.state.counters,
             progress: self.notes.get("progress").and_then(from_json),
         }

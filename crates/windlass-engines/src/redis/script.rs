@@ -24,6 +24,7 @@ const WAITING: &str = include_str!("lua/parts/waiting.lua");
 const ENDING: &str = include_str!("lua/parts/ending.lua");
 const GATES: &str = include_str!("lua/parts/gates.lua");
 const LANES: &str = include_str!("lua/parts/lanes.lua");
+const TURNS: &str = include_str!("lua/parts/turns.lua");
 const WORKERS: &str = include_str!("lua/parts/workers.lua");
 const LEAVING: &str = include_str!("lua/parts/leaving.lua");
 const BREAKERS: &str = include_str!("lua/parts/breakers.lua");
@@ -42,6 +43,7 @@ const PUT: &[&str] = &[BEGIN, HASHES, STATE, ANSWER, WAITING, ENDING, PUTTING];
 const LOOK_AHEAD: &[&str] = &[BEGIN, HASHES, STATE, ANSWER, SCHEDULES];
 const LET: &[&str] = &[BEGIN, HASHES, STATE, ANSWER, WAITING, ENDING, GATES];
 const WALK: &[&str] = &[BEGIN, HASHES, STATE, ANSWER, WAITING, ENDING, LANES];
+const TAKE: &[&str] = &[BEGIN, HASHES, STATE, ANSWER, WAITING, ENDING, LANES, TURNS];
 
 /// So many workers are looked at by one script; if there are more, it is sent again for the next ones.
 const WORKERS_PAGE: u32 = 100;
@@ -110,7 +112,7 @@ scripts! {
     declare: Grows LOOK,
     enqueue: Grows PUT,
     receipt: Reads LOOK,
-    claim: Ends WALK,
+    claim: Ends TAKE,
     repeat_claim: Ends WALK,
     outlook: Reads WALK,
     settle: Ends MOVE,

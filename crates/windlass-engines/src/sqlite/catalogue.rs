@@ -11,6 +11,7 @@ use windlass_core::names::{QueueName, TypeName};
 use windlass_core::queue::{Pause, QueueSpec};
 
 use super::fault::Step;
+use super::shares::Rings;
 use super::sql::sql;
 
 /// A queue and its number.
@@ -45,6 +46,8 @@ pub(super) struct Catalogue {
     types_by_id: HashMap<i64, Arc<TypeEntry>>,
     next_job: i64,
     next_job_saved: i64,
+    /// Whose turn it is.
+    pub(super) rings: Rings,
 }
 
 impl Catalogue {
@@ -70,7 +73,7 @@ impl Catalogue {
     pub(super) fn reload(&mut self, conn: &Connection) -> Step<()> {
         let loaded = Self::load(conn)?;
         let next_job = self.next_job.max(loaded.next_job);
-        *self = Self { next_job, ..loaded };
+        *self = Self { next_job, rings: std::mem::take(&mut self.rings), ..loaded };
         Ok(())
     }
 

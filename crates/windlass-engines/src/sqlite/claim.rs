@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, OptionalExtension, Row, Rows, params};
 use windlass_core::boost::{ClaimRange, claim_order};
 use windlass_core::claim::{ClaimAnswer, ClaimRequest, Claimed, Outlook, Suspects};
 use windlass_core::clock::Timestamp;
@@ -76,7 +76,11 @@ impl Work<'_> {
             }
             let heads = heads(self.conn, types)?;
             let oldest = |priority| oldest(&heads, priority);
+            let queue = types.first().map_or(0, |kind| kind.queue_id);
             for range in claim_order(self.now, taking.boosted, oldest) {
+                if !range.boosted && taking.room_in(&range) > 0 {
+                    self.take_by_turns(request, (queue, &heads), &range, &mut taking)?;
+                }
                 self.take_range(request, &heads, &range, &mut taking)?;
             }
         }
@@ -95,14 +99,27 @@ impl Work<'_> {
             let room = taking.room_in(range);
             let first = if room == 0 { Vec::new() } else { self.first_in(heads, range, room)? };
             let found = first.len();
-            let taken = self.take_all(first, request, range.boosted)?;
-            taking.passed_over -= u32::try_from(found - taken.len()).unwrap_or(u32::MAX);
-            taken.into_iter().for_each(|job| taking.took(job));
+            self.take_found(first, request, range.boosted, taking)?;
             // Those that were passed over left room, and others may stand behind them.
             if found < room as usize || taking.room_in(range) == 0 {
                 return Ok(());
             }
         }
+    }
+
+    /// Takes what was found, and counts what was passed over.
+    pub(super) fn take_found(
+        &mut self,
+        found: Vec<Claimable>,
+        request: &ClaimRequest,
+        boosted: bool,
+        taking: &mut Taking,
+    ) -> Step<()> {
+        let count = found.len();
+        let taken = self.take_all(found, request, boosted)?;
+        taking.passed_over -= u32::try_from(count - taken.len()).unwrap_or(u32::MAX);
+        taken.into_iter().for_each(|job| taking.took(job));
+        Ok(())
     }
 
     /// One due suspect, and nothing else.
@@ -202,6 +219,13 @@ impl Work<'_> {
         })
     }
 
+    pub(super) fn claimables(&self, mut rows: Rows<'_>, found: &mut Vec<Claimable>) -> Step<()> {
+        while let Some(row) = rows.next()? {
+            found.push(self.claimable(row)?);
+        }
+        Ok(())
+    }
+
     /// The first jobs of a part of the claim's order, over all types by due time and number.
     fn first_in(&self, heads: &[Head], range: &ClaimRange, room: u32) -> Step<Vec<Claimable>> {
         let mut statement = self.conn.prepare_cached(sql!("pick"))?;
@@ -214,13 +238,10 @@ impl Work<'_> {
             }
             sources += 1;
             let bounds = [head.kind, head.priority, after, range.until.as_micros(), room.into()];
-            let mut rows = statement.query(bounds)?;
-            while let Some(row) = rows.next()? {
-                first.push(self.claimable(row)?);
-            }
+            self.claimables(statement.query(bounds)?, &mut first)?;
         }
         if sources > 1 {
-            first.sort_unstable_by_key(|found| (found.reading.job.due, found.reading.job.id));
+            first.sort_unstable_by_key(Claimable::turn);
             first.truncate(room as usize);
         }
         Ok(first)
@@ -228,7 +249,7 @@ impl Work<'_> {
 }
 
 /// A job that is about to be claimed, or was.
-struct Claimable {
+pub(super) struct Claimable {
     reading: row::Reading,
     kind: i64,
     gated: bool,
@@ -237,6 +258,11 @@ struct Claimable {
 }
 
 impl Claimable {
+    /// Its place in line.
+    pub(super) fn turn(&self) -> (Timestamp, JobId) {
+        (self.reading.job.due, self.reading.job.id)
+    }
+
     /// As its worker gets it once more.
     fn claimed(self, request: &ClaimRequest, now: Timestamp) -> Claimed {
         let job = self.reading.job;
@@ -246,7 +272,7 @@ impl Claimable {
 }
 
 /// What a claim has taken and may still take.
-struct Taking {
+pub(super) struct Taking {
     room: u32,
     boosted: u32,
     passed_over: u32,
@@ -254,7 +280,7 @@ struct Taking {
 }
 
 impl Taking {
-    fn room_in(&self, range: &ClaimRange) -> u32 {
+    pub(super) fn room_in(&self, range: &ClaimRange) -> u32 {
         let room = self.room.min(self.passed_over);
         if range.boosted { room.min(self.boosted) } else { room }
     }
@@ -305,10 +331,10 @@ fn open_queues(
 }
 
 /// The first job of one type and priority that waits without a gate.
-struct Head {
-    kind: i64,
-    priority: i64,
-    due: Timestamp,
+pub(super) struct Head {
+    pub(super) kind: i64,
+    pub(super) priority: i64,
+    pub(super) due: Timestamp,
 }
 
 fn heads(conn: &Connection, types: &[Arc<TypeEntry>]) -> Step<Vec<Head>> {

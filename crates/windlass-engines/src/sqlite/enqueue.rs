@@ -120,6 +120,7 @@ impl Work<'_> {
             options(new).to_column(),
             new.series.as_ref().map(|series| series.as_str()),
             gate.as_ref().map(|gate| gate.as_str()),
+            new.share.as_ref().map(|share| share.as_str()),
         ])?;
         if let Some(claim) = &new.key {
             self.hold_key(kind.id, claim.key.as_str(), claim.scope, id, self.now)?;
@@ -166,6 +167,7 @@ fn options(new: &NewJob) -> Options {
         scope,
         on_conflict,
         series: new.series.clone(),
+        share: new.share.clone(),
     }
 }
 

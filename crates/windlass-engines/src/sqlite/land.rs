@@ -12,7 +12,7 @@ use windlass_core::gate::Gate;
 use windlass_core::job::{Counters, JobId};
 use windlass_core::key::HolderStage;
 use windlass_core::limits::ATTEMPTS_SHOWN_MAX;
-use windlass_core::names::SeriesName;
+use windlass_core::names::{SeriesName, ShareName};
 use windlass_core::outcome::JobError;
 use windlass_core::settle::{Landing, Place};
 use windlass_core::worker::WorkerId;
@@ -197,7 +197,8 @@ impl Work<'_> {
             id.0,
             due.as_micros(),
             place.0,
-            place.1
+            place.1,
+            letter.options.share.as_ref().map(ShareName::as_str),
         ])?;
         self.conn.prepare_cached(sql!("remove_dead"))?.execute([id.0])?;
         if let Some(key) = &letter.key {

@@ -37,6 +37,7 @@ pub const MIGRATIONS: &[Migration] = &[
     Migration { version: 8, name: "crowd", sql: include_str!("migrations/0008_crowd.sql") },
     Migration { version: 9, name: "schedules", sql: include_str!("migrations/0009_schedules.sql") },
     Migration { version: 10, name: "drains", sql: include_str!("migrations/0010_drains.sql") },
+    Migration { version: 11, name: "shares", sql: include_str!("migrations/0011_shares.sql") },
 ];
 
 const VERSIONS: &str = "CREATE TABLE IF NOT EXISTS windlass_schema (

@@ -9,6 +9,7 @@ mod enqueue;
 mod key;
 mod series;
 mod claim;
+mod shares;
 mod settle;
 mod land;
 mod workers;

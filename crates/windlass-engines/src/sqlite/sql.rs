@@ -55,6 +55,10 @@ mod tests {
         for (text, index) in [
             (sql!("pick"), "delayed_jobs_ready"),
             (sql!("next_head"), "delayed_jobs_ready"),
+            (sql!("next_share"), "delayed_jobs_shares"),
+            (sql!("pick_share"), "delayed_jobs_shares"),
+            (sql!("pick_unmarked"), "delayed_jobs_ready"),
+            (sql!("insert_job"), "delayed_jobs_shares"),
             (sql!("next_due"), "delayed_jobs_ready"),
             (sql!("due_within_minute"), "delayed_jobs_ready"),
             (sql!("waiting_of_type"), "delayed_jobs_ready"),

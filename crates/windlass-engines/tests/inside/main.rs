@@ -9,6 +9,7 @@ mod conformance;
 mod users_transaction;
 mod open_transactions;
 mod series;
+mod shares;
 mod sql_functions;
 mod refusals;
 mod languages;

@@ -11,7 +11,7 @@ use windlass_core::job::{JobId, Progress};
 use windlass_core::key::{KeyClaim, KeyScope, OnConflict};
 use windlass_core::lease_watch::Suspicion;
 use windlass_core::limits::{CRASHES_MAX, RECEIPT_TTL, SPENT_TOKEN_KEPT, UPKEEP_BATCH_MAX, WORKER_LEASE};
-use windlass_core::names::{Key, SeriesName};
+use windlass_core::names::{Key, SeriesName, ShareName};
 use windlass_core::outcome::{ErrorKind, JobError};
 use windlass_core::payload::Payload;
 use windlass_core::priority::Priority;
@@ -315,6 +315,7 @@ fn new_job(new: &Newcomer) -> NewJob {
             on_conflict: [OnConflict::Keep, OnConflict::Replace, OnConflict::Revive][keyed.on_conflict],
         }),
         series: new.series.map(|series| SeriesName::parse(["s1", "s2"][series]).expect("a plain name")),
+        share: new.share.map(|share| ShareName::parse(["a", "b", "c"][share]).expect("a plain name")),
         ..NewJob::new(type_name(TYPES[new.job_type]), Payload::default())
     }
 }

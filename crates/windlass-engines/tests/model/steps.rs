@@ -48,6 +48,8 @@ pub(crate) struct Newcomer {
     pub(crate) key: Option<Keyed>,
     /// Which series, for jobs of [`SERIES_TYPE`].
     pub(crate) series: Option<usize>,
+    /// Which share.
+    pub(crate) share: Option<usize>,
 }
 
 /// The key of a newcomer.
@@ -191,14 +193,16 @@ fn newcomer() -> impl Strategy<Value = Newcomer> {
         rare(span().boxed(), 0.2),
         prop::option::weighted(0.4, keyed),
         prop::option::weighted(0.7, 0..2_usize),
+        prop::option::weighted(0.3, 0..3_usize),
     )
-        .prop_map(|(job_type, priority, delay, expires, key, series)| Newcomer {
+        .prop_map(|(job_type, priority, delay, expires, key, series, share)| Newcomer {
             job_type,
             priority,
             delay,
             expires: expires.filter(|_| job_type != SERIES_TYPE),
             key,
             series: series.filter(|_| job_type == SERIES_TYPE),
+            share,
         })
 }
 

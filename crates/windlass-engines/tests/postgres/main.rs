@@ -24,6 +24,7 @@ mod traces;
 mod claims;
 mod failover;
 mod leases;
+mod shares;
 
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};

@@ -19,6 +19,7 @@ mod memory;
 mod suspects;
 mod damaged;
 mod series;
+mod shares;
 mod listing;
 mod hashes;
 mod doctor;

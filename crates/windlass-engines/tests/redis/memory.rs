@@ -5,7 +5,7 @@ use std::time::Duration;
 use windlass_core::engine::Engine;
 use windlass_core::enqueue::{EnqueueRequest, NewJob, RequestId, When};
 use windlass_core::key::KeyClaim;
-use windlass_core::names::Key;
+use windlass_core::names::{Key, ShareName};
 use windlass_core::payload::Payload;
 use windlass_servers::redis::Server;
 
@@ -23,6 +23,8 @@ enum Kind {
     /// With a key of 20 bytes.
     Keyed,
     Expiring,
+    /// Of one of a hundred shares, with a name of 10 bytes.
+    Shared,
 }
 
 /// From this payload on, jobs of a kind take no more than the design allows: 2.5 times the payload and 250 bytes. What belongs
@@ -30,7 +32,7 @@ enum Kind {
 const fn modest_from(kind: Kind) -> usize {
     match kind {
         Kind::Plain => 100,
-        Kind::Keyed | Kind::Expiring => 1_000,
+        Kind::Keyed | Kind::Expiring | Kind::Shared => 1_000,
     }
 }
 
@@ -41,6 +43,7 @@ const fn room(kind: Kind) -> [usize; 2] {
         Kind::Plain => [340, 380],
         Kind::Keyed => [660, 590],
         Kind::Expiring => [610, 525],
+        Kind::Shared => [720, 560],
     }
 }
 
@@ -72,6 +75,9 @@ fn job(kind_of_job: Kind, payload: &Payload, number: usize) -> NewJob {
             key: Some(KeyClaim::new(Key::parse(&format!("customer-{number:011}")).unwrap())),
             ..plain
         },
+        Kind::Shared => {
+            NewJob { share: Some(ShareName::parse(&format!("tenant-{:03}", number % 100)).unwrap()), ..plain }
+        }
         Kind::Expiring => NewJob { expires: Some(When::In(Duration::from_secs(3_600))), ..plain },
     }
 }
@@ -108,7 +114,7 @@ async fn measure(server: &Server, kind: Kind, bytes: usize, jobs: usize) -> [usi
 #[tokio::test]
 async fn a_job_takes_no_more_memory_than_it_may_while_it_waits_and_once_it_is_done() {
     let server = server(&[("appendonly", "no")]);
-    for kind in [Kind::Plain, Kind::Keyed, Kind::Expiring] {
+    for kind in [Kind::Plain, Kind::Keyed, Kind::Expiring, Kind::Shared] {
         for (bytes, jobs) in SIZES {
             let taken = measure(&server, kind, bytes, jobs).await;
             println!(

@@ -9,6 +9,7 @@ mod users_transaction;
 mod other_processes;
 mod damaged_rows;
 mod series;
+mod shares;
 mod growth;
 mod disk_and_locks;
 

@@ -7,6 +7,7 @@ mod deep;
 mod future;
 mod mixed;
 mod keys;
+mod shares;
 mod boost;
 mod parked;
 mod limited;
@@ -41,6 +42,8 @@ pub(super) enum Scenario {
     Mixed,
     /// Every job holds a key
     Keys,
+    /// The jobs of a hundred shares, which take turns
+    Shares,
     /// Old jobs of the lowest priority beside fresh urgent ones
     Boost,
     /// Every job is parked once and let through again
@@ -76,6 +79,7 @@ impl ValueEnum for Choice {
             Choice::One(S::Future),
             Choice::One(S::Mixed),
             Choice::One(S::Keys),
+            Choice::One(S::Shares),
             Choice::One(S::Boost),
             Choice::One(S::Parked),
             Choice::One(S::RateLimit),
@@ -134,6 +138,7 @@ impl Scenario {
                 | S::Future
                 | S::Mixed
                 | S::Keys
+                | S::Shares
                 | S::Boost
                 | S::Parked
                 | S::RateLimit
@@ -153,6 +158,7 @@ impl Scenario {
             S::Future => "future",
             S::Mixed => "mixed",
             S::Keys => "keys",
+            S::Shares => "shares",
             S::Boost => "boost",
             S::Parked => "parked",
             S::RateLimit => "rate-limit",
@@ -204,6 +210,7 @@ async fn run_one(
         S::Future => vec![(name, future::run(&ground).await?)],
         S::Mixed => vec![(name, mixed::run(&ground).await?)],
         S::Keys => vec![(name, keys::run(&ground).await?)],
+        S::Shares => vec![(name, shares::run(&ground).await?)],
         S::Boost => vec![(name, boost::run(&ground).await?)],
         S::Parked => vec![(name, parked::run(&ground).await?)],
         S::RateLimit => vec![(name, limited::by_rate(&ground).await?)],

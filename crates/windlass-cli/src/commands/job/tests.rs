@@ -10,7 +10,7 @@ use crate::testing::Shell;
 #[tokio::test]
 async fn an_enqueued_job_is_new_and_shown_in_full() {
     let shell = Shell::with_type().await;
-    let line = "job enqueue t {\"n\":18446744073709551616} --priority low --delay 90s --key k:1 --key-scope for:1h --series s --correlation c --tag a --tag b --group g --expires 2h --timeout 5s --retry fixed:every=1s --json";
+    let line = "job enqueue t {\"n\":18446744073709551616} --priority low --delay 90s --key k:1 --key-scope for:1h --series s --share tenant:42 --correlation c --tag a --tag b --group g --expires 2h --timeout 5s --retry fixed:every=1s --json";
     assert_eq!(shell.ok(line).await.json(), json!({ "id": 1, "result": "new" }));
     let shown = shell.ok("job show 1 --json").await;
     assert!(shown.out.contains("18446744073709551616"), "a large number survives: {}", shown.out);
@@ -26,6 +26,7 @@ async fn an_enqueued_job_is_new_and_shown_in_full() {
         ("expires_at", json!("2026-01-01T02:00:00.000Z")),
         ("key", json!({ "key": "k:1", "scope": { "for": "3600s" }, "on_conflict": "keep" })),
         ("series", json!("s")),
+        ("share", json!("tenant:42")),
         ("correlation", json!("c")),
         ("tags", json!(["a", "b"])),
         ("group", json!("g")),

@@ -17,6 +17,7 @@ use windlass_core::job_type::TypeSpec;
 use windlass_core::names::{GroupName, QueueName, TypeName};
 use windlass_core::priority::Priority;
 use windlass_core::queue::{Pause, QueueSpec};
+use windlass_core::share::{Cursor, Line};
 use windlass_core::worker::WorkerId;
 
 use super::groups::{GroupRow, Groups};
@@ -57,6 +58,8 @@ pub(crate) struct QueueRow {
     pub(crate) parked: u64,
     pub(crate) running: u64,
     pub(crate) dead_letters: u64,
+    /// Which share was served last, by priority.
+    served: [Cursor; 11],
 }
 
 #[derive(Debug)]
@@ -143,6 +146,7 @@ impl Index {
             parked: 0,
             running: 0,
             dead_letters: 0,
+            served: Default::default(),
         });
     }
 
@@ -176,7 +180,7 @@ impl Index {
         self.groups.enter_waiting(job, gate.as_ref());
         let of_type = &mut self.types[row.type_at.0];
         match gate {
-            None => of_type.lanes.insert(job.priority, turn),
+            None => of_type.lanes.insert(job),
             Some(gate) => {
                 self.queues[of_type.queue.0].parked += 1;
                 if gate.is_suspect() {
@@ -201,7 +205,7 @@ impl Index {
         self.groups.leave_waiting(job);
         let of_type = &mut self.types[row.type_at.0];
         match gate {
-            None => of_type.lanes.remove(job.priority, turn),
+            None => of_type.lanes.remove(job),
             Some(gate) => {
                 self.queues[of_type.queue.0].parked -= 1;
                 if gate.is_suspect() {
@@ -275,16 +279,37 @@ impl Index {
 impl Index {
     /// The first jobs of these types in a part of the claim's order, over all types by due time and number.
     pub(crate) fn first_in(&self, types: &[TypeAt], range: &ClaimRange, limit: usize) -> Vec<JobId> {
-        let mut lanes: Vec<_> = types.iter().map(|at| self.types[at.0].lanes.range(range)).collect();
-        let heads = lanes.iter_mut().enumerate().filter_map(|(n, lane)| Some(Reverse((*lane.next()?, n))));
-        let mut heads: BinaryHeap<_> = heads.collect();
-        let mut first = Vec::new();
-        while first.len() < limit {
-            let Some(Reverse(((_, id), n))) = heads.pop() else { break };
-            first.push(id);
-            heads.extend(lanes[n].next().map(|next| Reverse((*next, n))));
+        let mut lanes: Vec<_> = types.iter().flat_map(|at| self.types[at.0].lanes.ranges(range)).collect();
+        first_of(&mut lanes, limit)
+    }
+
+    /// The same of one line.
+    pub(crate) fn first_in_line(
+        &self,
+        types: &[TypeAt],
+        range: &ClaimRange,
+        line: &Line,
+        limit: usize,
+    ) -> Vec<JobId> {
+        let mut lanes: Vec<_> = types.iter().map(|at| self.types[at.0].lanes.line(line, range)).collect();
+        first_of(&mut lanes, limit)
+    }
+
+    /// Whether jobs of these types and of a priority have shares.
+    pub(crate) fn has_shares(&self, types: &[TypeAt], priority: Priority) -> bool {
+        types.iter().any(|at| self.types[at.0].lanes.has_shares(priority))
+    }
+
+    /// Whose turn it is in a part of the claim's order, and how many each gets. The types are of one queue.
+    pub(crate) fn deal(&mut self, types: &[TypeAt], range: &ClaimRange, room: u32) -> Vec<(Line, u32)> {
+        let Some(first) = types.first() else { return Vec::new() };
+        let queue = self.types[first.0].queue;
+        let served = &mut self.queues[queue.0].served[usize::from(range.priority.level())];
+        let mut lines = BTreeSet::new();
+        for at in types {
+            lines.extend(self.types[at.0].lanes.due_lines(served, range, room as usize));
         }
-        first
+        served.deal(room, &lines)
     }
 
     pub(crate) fn suspects_due(&self, at: TypeAt, now: Timestamp) -> impl Iterator<Item = JobId> {
@@ -293,7 +318,7 @@ impl Index {
 
     /// The due time of the first job of these types in a lane.
     pub(crate) fn oldest(&self, types: &[TypeAt], priority: Priority) -> Option<Timestamp> {
-        types.iter().filter_map(|at| self.types[at.0].lanes.lane(priority).first()).min().map(|(due, _)| *due)
+        types.iter().filter_map(|at| self.types[at.0].lanes.first(priority)).min()
     }
 
     /// The oldest jobs behind a gate, at most `limit`. Suspects have no gate that could be opened.
@@ -361,4 +386,17 @@ impl Index {
     pub(crate) fn forget_worker(&mut self, worker: WorkerId) {
         self.held.remove(&worker);
     }
+}
+
+/// The first of several lanes, by due time and number.
+fn first_of<'l>(lanes: &mut [impl Iterator<Item = &'l Turn>], limit: usize) -> Vec<JobId> {
+    let heads = lanes.iter_mut().enumerate().filter_map(|(n, lane)| Some(Reverse((*lane.next()?, n))));
+    let mut heads: BinaryHeap<_> = heads.collect();
+    let mut first = Vec::new();
+    while first.len() < limit {
+        let Some(Reverse(((_, id), n))) = heads.pop() else { break };
+        first.push(id);
+        heads.extend(lanes[n].next().map(|next| Reverse((*next, n))));
+    }
+    first
 }

@@ -5,8 +5,11 @@ use std::ops::Bound;
 
 use windlass_core::boost::ClaimRange;
 use windlass_core::clock::Timestamp;
-use windlass_core::job::JobId;
+use windlass_core::job::{Job, JobId};
 use windlass_core::priority::Priority;
+use windlass_core::share::{Cursor, Line};
+
+use super::shares::Shares;
 
 /// A waiting job's place among those of its priority.
 pub(crate) type Turn = (Timestamp, JobId);
@@ -17,7 +20,10 @@ pub(crate) type Turn = (Timestamp, JobId);
 /// only the jobs that lie between. So a job is counted once when it falls due, and never again by a look.
 #[derive(Debug)]
 pub(crate) struct Lanes {
+    /// Jobs without a share.
     by_priority: [BTreeSet<Turn>; 11],
+    /// Those that have one.
+    shares: [Shares; 11],
     counted_at: Timestamp,
     ready: u64,
     all: u64,
@@ -25,30 +31,81 @@ pub(crate) struct Lanes {
 
 impl Default for Lanes {
     fn default() -> Self {
-        Self { by_priority: Default::default(), counted_at: Timestamp::EPOCH, ready: 0, all: 0 }
+        Self {
+            by_priority: Default::default(),
+            shares: Default::default(),
+            counted_at: Timestamp::EPOCH,
+            ready: 0,
+            all: 0,
+        }
     }
 }
 
 impl Lanes {
-    pub(crate) fn insert(&mut self, priority: Priority, turn: Turn) {
-        self.by_priority[usize::from(priority.level())].insert(turn);
+    pub(crate) fn insert(&mut self, job: &Job) {
+        let (at, turn) = (usize::from(job.priority.level()), (job.due, job.id));
+        match &job.share {
+            None => _ = self.by_priority[at].insert(turn),
+            Some(share) => self.shares[at].insert(share, turn),
+        }
         self.all += 1;
         self.ready += u64::from(turn.0 <= self.counted_at);
     }
 
-    pub(crate) fn remove(&mut self, priority: Priority, turn: Turn) {
-        self.by_priority[usize::from(priority.level())].remove(&turn);
+    pub(crate) fn remove(&mut self, job: &Job) {
+        let (at, turn) = (usize::from(job.priority.level()), (job.due, job.id));
+        match &job.share {
+            None => _ = self.by_priority[at].remove(&turn),
+            Some(share) => self.shares[at].remove(share, turn),
+        }
         self.all -= 1;
         self.ready -= u64::from(turn.0 <= self.counted_at);
     }
 
-    pub(crate) fn lane(&self, priority: Priority) -> &BTreeSet<Turn> {
-        &self.by_priority[usize::from(priority.level())]
+    fn both(&self, priority: Priority) -> [&BTreeSet<Turn>; 2] {
+        let at = usize::from(priority.level());
+        [&self.by_priority[at], self.shares[at].all()]
     }
 
-    pub(crate) fn range(&self, range: &ClaimRange) -> btree_set::Range<'_, Turn> {
-        let after = range.after.map_or(Bound::Unbounded, |after| Bound::Excluded(last_at(after)));
-        self.lane(range.priority).range((after, Bound::Included(last_at(range.until))))
+    fn every(&self) -> impl Iterator<Item = &BTreeSet<Turn>> {
+        self.by_priority.iter().chain(self.shares.iter().map(Shares::all))
+    }
+
+    /// The due time of the first job of a priority.
+    pub(crate) fn first(&self, priority: Priority) -> Option<Timestamp> {
+        self.both(priority).into_iter().filter_map(|lane| lane.first()).min().map(|(due, _)| *due)
+    }
+
+    /// The jobs of a part of the claim's order: those without a share, and those with one.
+    pub(crate) fn ranges(&self, range: &ClaimRange) -> [btree_set::Range<'_, Turn>; 2] {
+        self.both(range.priority).map(|lane| lane.range(span(range)))
+    }
+
+    /// The jobs of one line in a part of the claim's order.
+    pub(crate) fn line<'l>(
+        &'l self,
+        line: &Line,
+        range: &ClaimRange,
+    ) -> Box<dyn Iterator<Item = &'l Turn> + 'l> {
+        let at = usize::from(range.priority.level());
+        match line {
+            None => Box::new(self.by_priority[at].range(span(range))),
+            Some(share) => Box::new(self.shares[at].range(share, range)),
+        }
+    }
+
+    /// Whether jobs of a priority have shares.
+    pub(crate) fn has_shares(&self, priority: Priority) -> bool {
+        !self.shares[usize::from(priority.level())].all().is_empty()
+    }
+
+    /// The first lines by turns that have something due, at most so many; and that of those without a share.
+    pub(crate) fn due_lines(&mut self, cursor: &Cursor, range: &ClaimRange, most: usize) -> Vec<Line> {
+        let at = usize::from(range.priority.level());
+        let plain = self.by_priority[at].first().filter(|(due, _)| *due <= range.until).map(|_| None);
+        let mut lines = self.shares[at].due_lines(cursor, range.until, most);
+        lines.extend(plain);
+        lines
     }
 
     /// Moves the instant for which the counts are right.
@@ -72,15 +129,15 @@ impl Lanes {
             return 0;
         }
         let span = (Bound::Excluded(last_at(after)), Bound::Included(last_at(until)));
-        self.by_priority.iter().map(|lane| lane.range(span).count() as u64).sum()
+        self.every().map(|lane| lane.range(span).count() as u64).sum()
     }
 
     pub(crate) fn oldest(&self) -> Option<Timestamp> {
-        self.by_priority.iter().filter_map(BTreeSet::first).min().map(|(due, _)| *due)
+        self.every().filter_map(BTreeSet::first).min().map(|(due, _)| *due)
     }
 
     pub(crate) fn next_after(&self, now: Timestamp) -> Option<Timestamp> {
-        self.by_priority.iter().filter_map(|lane| next_after(lane, now)).min()
+        self.every().filter_map(|lane| next_after(lane, now)).min()
     }
 
     /// All that is due.
@@ -93,8 +150,14 @@ impl Lanes {
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = JobId> {
-        self.by_priority.iter().flatten().map(|(_, id)| *id)
+        self.every().flatten().map(|(_, id)| *id)
     }
+}
+
+/// The turns of a part of the claim's order.
+pub(super) fn span(range: &ClaimRange) -> (Bound<Turn>, Bound<Turn>) {
+    let after = range.after.map_or(Bound::Unbounded, |after| Bound::Excluded(last_at(after)));
+    (after, Bound::Included(last_at(range.until)))
 }
 
 /// When the first job after `now` falls due.

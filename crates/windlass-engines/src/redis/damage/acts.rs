@@ -31,8 +31,8 @@ use windlass_core::settle::Transition;
 use windlass_core::worker::{Heartbeat, WorkerId};
 
 use super::scene::{
-    AWAKE, SILENT, Scene, card, claim_request, duty, gate, in_series, kind, new_job, oops, queue, settled,
-    with_key,
+    AWAKE, SILENT, Scene, card, claim_request, duty, gate, in_series, kind, new_job, of_share, oops, queue,
+    settled, with_key,
 };
 
 /// Something that is asked of an engine.
@@ -207,6 +207,8 @@ fn enqueue_request() -> EnqueueRequest {
         with_key("fresh"),
         with_key("dead"),
         with_key("waiting"),
+        of_share("a"),
+        of_share("c"),
     ];
     EnqueueRequest { request: RequestId::from_random(fastrand::u128(..)), jobs }
 }

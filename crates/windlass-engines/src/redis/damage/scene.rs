@@ -17,7 +17,7 @@ use windlass_core::job::JobId;
 use windlass_core::job_type::TypeSpec;
 use windlass_core::key::{KeyClaim, OnConflict};
 use windlass_core::lease::{LeaseFence, LeaseRequest, Leases, Taking, TermId};
-use windlass_core::names::{DrainName, DutyName, Key, QueueName, SeriesName, TypeName};
+use windlass_core::names::{DrainName, DutyName, Key, QueueName, SeriesName, ShareName, TypeName};
 use windlass_core::outcome::{ErrorKind, JobError};
 use windlass_core::payload::Payload;
 use windlass_core::queue::QueueSpec;
@@ -61,6 +61,10 @@ pub(super) fn with_key(key: &str) -> NewJob {
 
 pub(super) fn in_series(series: &str) -> NewJob {
     NewJob { series: Some(SeriesName::parse(series).unwrap()), ..new_job() }
+}
+
+pub(super) fn of_share(share: &str) -> NewJob {
+    NewJob { share: Some(ShareName::parse(share).unwrap()), ..new_job() }
 }
 
 fn fleeting() -> NewJob {
@@ -159,6 +163,8 @@ impl Scene {
         let next = [in_series("run"), in_series("run"), in_series("wait")];
         let mut jobs = vec![new_job(), with_key("waiting"), fleeting(), nobodys, fleeting_head];
         jobs.extend(next);
+        let later = NewJob { when: When::In(Duration::from_secs(3_600)), ..of_share("later") };
+        jobs.extend([of_share("a"), of_share("b"), new_job(), later]);
         let answers = engine.enqueue(EnqueueRequest { request, jobs }).await.unwrap();
         let waiting = answers[0].job().unwrap();
         let in_line = [5, 7].map(|n: usize| answers[n].job().unwrap()).to_vec();

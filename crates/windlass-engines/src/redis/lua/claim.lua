@@ -67,15 +67,35 @@ local function does_wait(id, text)
   return false
 end
 
+-- Lines that claimed jobs stand in, with their ids; and all that this script has met and does not look at again.
+lines.left, lines.met = {}, {}
+
+-- A job that is claimed leaves its line, too.
+function lines.leave_claimed(id, text, notes)
+  local type, priority = struct.unpack('>I4B', text, 3)
+  if string.sub(text, 1, 1) == 'u' or not lines.are_used(type, priority) then
+    return
+  end
+  local share = ''
+  for i = 1, #notes, 2 do
+    share = notes[i] == 'share' and notes[i + 1] or share
+  end
+  local name = lines.line(type, priority, share)
+  lines.left[name] = lines.left[name] or {}
+  table.insert(lines.left[name], id)
+end
+
 -- Makes these jobs the worker's own. Tells whether it took all of them: some may have expired.
 local function take(ids, boosted)
   local texts, bodies = get_jobs(STATE, ids), get_jobs(BODY, ids)
   local before = #mine
   for i, id in ipairs(ids) do
     local text = texts[i]
+    lines.met[id] = true
     local flags = text and does_wait(id, text) and string.byte(text, 2) % 2
     local notes = flags == 1 and redis.call('HGETALL', key('notes:') .. id) or ''
     if flags and (flags == 0 or may_start(id, text, notes)) then
+      lines.leave_claimed(id, text, notes)
       local state = running(text, flags + (boosted and 2 or 0))
       states[#states + 1] = id
       states[#states + 1] = state
@@ -158,6 +178,9 @@ local function write_claimed()
         call_many('ZREM', name, ids)
       end
     end
+  end
+  for name, ids in pairs(lines.left) do
+    lines.write('ZREM', name, unpack(ids))
   end
 end
 
@@ -269,73 +292,149 @@ local function take_range(lanes, range)
   end
 end
 
--- The lanes of each priority; those of suspects are left out.
-local function by_priority(lanes)
-  local sorted = {}
+function lines.take_turns(turns, range)
+  local ids, by_lane = {}, {}
+  for i, turn in ipairs(turns) do
+    ids[i] = turn.id
+    by_lane[turn.lane] = by_lane[turn.lane] or {}
+    table.insert(by_lane[turn.lane], turn.id)
+  end
+  take(ids, false)
+  for name, of_lane in pairs(by_lane) do
+    leave({key = name}, range, of_lane, false)
+  end
+end
+
+-- Takes from one part of the order by turns, if jobs there have shares.
+function lines.take_by_turns(queue, lanes, range)
+  local types, is_used = {}, false
   for _, lane in ipairs(lanes) do
-    local priority = priority_of(lane)
-    if priority then
-      sorted[priority] = sorted[priority] or {}
-      table.insert(sorted[priority], lane)
+    types[lane.type] = true
+    is_used = is_used or lines.are_used(lane.type, range.priority)
+  end
+  if not is_used then
+    return
+  end
+  local cursor = queue.name .. ':' .. digits(range.priority)
+  local served = lines.ask('HGET', key('turns'), cursor)
+  local last, shares = served or nil, {}
+  for type in pairs(types) do
+    if lines.are_used(type, range.priority) then
+      lines.due_shares(type, range.priority, last, shares)
     end
   end
-  return sorted
-end
-
-local function oldest(lanes)
-  local head = math.huge
-  for _, lane in ipairs(lanes) do
-    head = math.min(head, lane.head)
+  if not next(shares) then
+    return
   end
-  return head
-end
-
-local function claim_ordinary(queue)
-  local lanes_busy = close_empty_lanes(queue.types)
-  local sorted = by_priority(lanes_busy)
-  -- Without old jobs nothing has risen, and the order is just the eleven priorities.
-  local has_risen = boosted_room > 0 and oldest(lanes_busy) <= NOW - RISES_AFTER
-  for _, range in ipairs(has_risen and order_with_risen() or order_of_priorities()) do
-    local lanes = sorted[range.priority]
-    if lanes and oldest(lanes) <= NOW - range.upto and room_in(range) > 0 then
-      take_range(lanes, range)
+  if #lines.first_of_share(lanes, types, range.priority, '', 1) > 0 then
+    shares[''] = true
+  end
+  while room_in(range) > 0 and next(shares) do
+    local order = lines.by_turns(shares, last)
+    local portions, next_last = lines.deal(order, room_in(range))
+    local brought = {}
+    for i, portion in ipairs(portions) do
+      brought[i] = lines.first_of_share(lanes, types, range.priority, order[i], portion)
+      if #brought[i] < portion then
+        shares[order[i]] = nil
+      end
     end
+    last = next_last
+    lines.take_turns(lines.interleave(brought), range)
+  end
+  if last then
+    lines.write('HSET', key('turns'), cursor, last)
   end
 end
 
--- So many suspects of a queue are looked at, those first that fell due first: all of them would be too much after a bad day.
-local SUSPECTS_LOOKED_AT = 500
+local claim_ordinary
+-- In a block of its own, as above.
+do
+  -- The lanes of each priority; those of suspects are left out.
+  local function by_priority(lanes)
+    local sorted = {}
+    for _, lane in ipairs(lanes) do
+      local priority = priority_of(lane)
+      if priority then
+        sorted[priority] = sorted[priority] or {}
+        table.insert(sorted[priority], lane)
+      end
+    end
+    return sorted
+  end
 
--- Suspects that are due and have no more crashes than that, most urgent first.
-local function due_suspects(queue)
-  local suspects = {}
-  local of_each = math.max(math.floor(SUSPECTS_LOOKED_AT / #queue.types), 1)
-  for _, type in ipairs(queue.types) do
-    local ids = redis.call('ZRANGEBYSCORE', lane_key(type, 's'), '-inf', NOW_DIGITS, 'LIMIT', 0, of_each)
-    for i, job in ipairs(load_all(ids)) do
-      if not job or job.stage ~= 'u' then
-        take_away(lane_key(type, 's'), ids[i], type)
-      elseif job.crashes <= tonumber(crashes_max) then
-        suspects[#suspects + 1] = job
+  local function oldest(lanes)
+    local head = math.huge
+    for _, lane in ipairs(lanes) do
+      head = math.min(head, lane.head)
+    end
+    return head
+  end
+
+  function claim_ordinary(queue)
+    local lanes_busy = close_empty_lanes(queue.types)
+    local sorted = by_priority(lanes_busy)
+    -- Without old jobs nothing has risen, and the order is just the eleven priorities.
+    local has_risen = boosted_room > 0 and oldest(lanes_busy) <= NOW - RISES_AFTER
+    for _, range in ipairs(has_risen and order_with_risen() or order_of_priorities()) do
+      local lanes = sorted[range.priority]
+      if lanes and oldest(lanes) <= NOW - range.upto and room_in(range) > 0 then
+        if not range.boosted then
+          lines.take_by_turns(queue, lanes, range)
+        end
+        take_range(lanes, range)
+      end
+    end
+    for _, type in ipairs(queue.types) do
+      for digit in string.gmatch(mask(type), '[0-:]') do
+        local priority, is_busy = string.byte(digit) - 48, false
+        for _, lane in ipairs(sorted[priority] or {}) do
+          is_busy = is_busy or lane.type == type
+        end
+        if not is_busy then
+          lines.drop(type, priority)
+        end
       end
     end
   end
-  table.sort(suspects, function(a, b)
-    if a.priority ~= b.priority then
-      return a.priority < b.priority
-    elseif a.due ~= b.due then
-      return a.due < b.due
-    end
-    return a.id < b.id
-  end)
-  return suspects
 end
 
-local function claim_suspect(queue)
-  for _, job in ipairs(due_suspects(queue)) do
-    if room > 0 and taken == 0 then
-      take({job.id}, false)
-      write('ZREM', lane_key(job.type, 's'), job.id)
+local claim_suspect
+do
+  -- So many suspects of a queue are looked at, those first that fell due first: all of them would be too much after a bad day.
+  local SUSPECTS_LOOKED_AT = 500
+
+  -- Suspects that are due and have no more crashes than that, most urgent first.
+  local function due_suspects(queue)
+    local suspects = {}
+    local of_each = math.max(math.floor(SUSPECTS_LOOKED_AT / #queue.types), 1)
+    for _, type in ipairs(queue.types) do
+      local ids = redis.call('ZRANGEBYSCORE', lane_key(type, 's'), '-inf', NOW_DIGITS, 'LIMIT', 0, of_each)
+      for i, job in ipairs(load_all(ids)) do
+        if not job or job.stage ~= 'u' then
+          take_away(lane_key(type, 's'), ids[i], type)
+        elseif job.crashes <= tonumber(crashes_max) then
+          suspects[#suspects + 1] = job
+        end
+      end
+    end
+    table.sort(suspects, function(a, b)
+      if a.priority ~= b.priority then
+        return a.priority < b.priority
+      elseif a.due ~= b.due then
+        return a.due < b.due
+      end
+      return a.id < b.id
+    end)
+    return suspects
+  end
+
+  function claim_suspect(queue)
+    for _, job in ipairs(due_suspects(queue)) do
+      if room > 0 and taken == 0 then
+        take({job.id}, false)
+        write('ZREM', lane_key(job.type, 's'), job.id)
+      end
     end
   end
 end

@@ -5,6 +5,7 @@
 --       key, scope, conflict   as in parts/ending.lua
 --       series                 the gate of the series that it belongs to
 --       group                  the group that it belongs to
+--       share                  whose work it is
 --       expires                as when it falls due
 --       refused                why core refuses it; it is not stored
 --       room_first             whether a full queue is the reason that counts
@@ -75,6 +76,9 @@ do
       waiting = {type = type, letter = is_ready and ready_lane(priority) or scheduled_lane(priority)}
       lanes[head] = waiting
     end
+    if lines.are_used(type, priority) then
+      lines.enter(type, priority, '', id, due)
+    end
     waiting[#waiting + 1] = due == NOW and NOW_DIGITS or digits(due)
     waiting[#waiting + 1] = id
     count(type, 'enqueued')
@@ -128,6 +132,9 @@ do
     end
     if special.group then
       set_note(job, 'group', special.group)
+    end
+    if special.share then
+      set_note(job, 'share', special.share)
     end
     hold_key(job)
     set_body(job.id, body)

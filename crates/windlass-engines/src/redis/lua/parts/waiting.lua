@@ -90,6 +90,101 @@ on_write(function()
   entering = {}
 end)
 
+-- Lines of shares. Whoever has a share stands in a lane like everybody else, and in the line of its share besides, a sorted set
+-- line:<type>:<priority>:<share>; where there are such lines, those without a share stand in the line of the empty name. The
+-- sorted set ring:<type>:<priority> has the shares whose line may have something due, all with one score, so that they follow each
+-- other by name; later:<type>:<priority> the others, by when their first job falls due. All of it is hints: what does not
+-- belong there is taken away by the claim that meets it, and whoever is missing is claimed with what is left of a priority. So
+-- what is damaged counts as empty, and its damage stops no script that has begun to write.
+-- Among the letters of a type's lanes a digit (or a colon, for 10) says that a priority has lines.
+local lines = {entering = {}, due = {}, later = {}, writes = {}}
+
+-- What a key of lines answers; nothing if it is damaged, and then it is deleted.
+function lines.ask(command, name, ...)
+  local found = redis.pcall(command, name, ...)
+  if type(found) ~= 'table' or not found.err then
+    return found
+  end
+  lines.write('UNLINK', name)
+end
+
+-- A command that changes a key of lines, for later.
+function lines.write(...)
+  lines.writes[#lines.writes + 1] = {...}
+end
+
+function lines.mark(priority)
+  return string.char(48 + priority)
+end
+
+function lines.are_used(type, priority)
+  return string.find(mask(type), lines.mark(priority), 1, true) ~= nil
+end
+
+function lines.key(what, type, priority)
+  return key(what) .. ':' .. digits(type) .. ':' .. digits(priority)
+end
+
+function lines.line(type, priority, share)
+  return lines.key('line', type, priority) .. ':' .. share
+end
+
+-- Notes when the first job of a line falls due, if that is sooner than what is known.
+function lines.fall_due(type, priority, share, due)
+  local name = lines.key('later', type, priority)
+  lines.later[name] = lines.later[name] or {}
+  local known_due = lines.later[name][share] or tonumber(lines.ask('ZSCORE', name, share) or math.huge)
+  if due < known_due then
+    lines.write('ZADD', name, digits(due), share)
+  end
+  lines.later[name][share] = math.min(due, known_due)
+end
+
+function lines.enter(type, priority, share, id, due)
+  open_lane(type, lines.mark(priority))
+  local name, ring = lines.line(type, priority, share), lines.key('ring', type, priority)
+  lines.entering[name] = lines.entering[name] or {}
+  lines.entering[name][id] = digits(due)
+  if due <= NOW then
+    lines.due[ring] = lines.due[ring] or {}
+    lines.due[ring][share] = '0'
+  else
+    lines.fall_due(type, priority, share, due)
+  end
+end
+
+function lines.leave(type, priority, share, id)
+  local name = lines.line(type, priority, share)
+  if lines.entering[name] then
+    lines.entering[name][id] = nil
+  end
+  lines.write('ZREM', name, id)
+end
+
+-- The line of a job that stands in a lane; nothing if it stands in none.
+function lines.share_of(job)
+  return job.stage ~= 'u' and (note(job, 'share') or (lines.are_used(job.type, job.priority) and '')) or nil
+end
+
+on_write(function()
+  for _, command in ipairs(lines.writes) do
+    redis.pcall(unpack(command))
+  end
+  for _, sets in ipairs({lines.entering, lines.due}) do
+    for name, scores in pairs(sets) do
+      local values = {}
+      for member, score in pairs(scores) do
+        values[#values + 1] = score
+        values[#values + 1] = member
+      end
+      for first = 1, #values, ARGS_MAX do
+        redis.pcall('ZADD', name, unpack(values, first, math.min(first + ARGS_MAX - 1, #values)))
+      end
+    end
+  end
+  lines.entering, lines.due, lines.writes = {}, {}, {}
+end)
+
 local function stand_in_lane(job, is_suspect)
   job.stage = is_suspect and 'u' or (job.due <= NOW and 'w' or 'f')
   local lane = lane_of(job)
@@ -97,6 +192,10 @@ local function stand_in_lane(job, is_suspect)
   local name = lane_key(job.type, lane)
   entering[name] = entering[name] or {}
   entering[name][job.id] = digits(job.due)
+  local share = lines.share_of(job)
+  if share then
+    lines.enter(job.type, job.priority, share, job.id, job.due)
+  end
 end
 
 -- Expiry is about the first start.
@@ -231,6 +330,10 @@ local function leave_waiting(job)
       entering[name][job.id] = nil
     end
     write('ZREM', name, job.id)
+    local share = lines.share_of(job)
+    if share then
+      lines.leave(job.type, job.priority, share, job.id)
+    end
   end
   if note(job, 'expires') then
     write('ZREM', key('expiring'), job.id)

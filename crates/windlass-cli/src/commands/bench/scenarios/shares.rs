@@ -1,0 +1,24 @@
+//! A hundred shares put their jobs in one after the other, and take turns.
+
+use windlass_core::enqueue::NewJob;
+use windlass_core::names::ShareName;
+
+use super::super::drain::drain;
+use super::super::figures::{Figures, per_second};
+use super::super::ground::Ground;
+use super::super::load;
+use crate::exit::Failure;
+
+const SHARES: u64 = 100;
+
+pub(super) async fn run(ground: &Ground<'_>) -> Result<Figures, Failure> {
+    let jobs = ground.args.jobs;
+    let each = jobs.div_ceil(SHARES).max(1);
+    let draft = move |number: u64| {
+        let share = ShareName::parse(&format!("tenant-{}", number / each)).expect("a short text");
+        NewJob { share: Some(share), ..load::draft() }
+    };
+    let bulk = load::fill(&ground.client().await?, jobs, draft, ground.progress).await?;
+    let figures = drain(ground, jobs, &[]).await?.figures();
+    Ok(figures.with("bulk_per_second", per_second(jobs, bulk)))
+}

@@ -1,0 +1,575 @@
+//! Shares take turns. Where a queue has jobs with shares, claims go line by line: the engine remembers which lines have something due,
+//! looks for others a few times a second, and gives each its portion ([`share`](windlass_core::share)). What is left
+//! goes to whoever is there, so a line that nobody knows of yet is late by a look, and no slot stays empty.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant as Moment};
+
+use tokio_postgres::Row;
+use windlass_core::boost::ClaimRange;
+use windlass_core::claim::Claimed;
+use windlass_core::clock::Timestamp;
+use windlass_core::enqueue::NewJob;
+use windlass_core::job::JobId;
+use windlass_core::limits::{SHARES_KNOWN_MAX, SHARES_PER_LOOK_MAX};
+use windlass_core::names::{QueueName, ShareName};
+use windlass_core::priority::Priority;
+use windlass_core::share::{Line, Ring};
+
+use super::Store;
+use super::catalogue::Catalogue;
+use super::claim::{Ask, DOOR, Left, count_taken, has_late, type_texts};
+use super::conn::Tx;
+use super::fault::Step;
+use super::position::{FRONT, Lane, Place, Scope};
+use super::row::{Options, Reading};
+use super::spans::{Spans, Whom};
+use super::value::{
+    Bits, Instant, flag, instant, instants, int4, levels, numbers, small_number, text, texts,
+};
+
+/// How often lines are looked for while claims come, unless that takes long.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// The same while none is known to have anything.
+const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(10);
+/// Looks for lines take at most this part of the time, unless one takes very long…
+const LOOK_PART: u32 = 20;
+const LOOK_PAUSE_MAX: Duration = Duration::from_secs(5);
+/// …and while it takes several pages to see all…
+const PAGE_PART: u32 = 1;
+/// …or something was put back, which is in some line, or the store's clock was moved.
+const TOLD_PART: u32 = 1;
+/// So many of the very first jobs are looked at for those that came in before others had shares.
+const NAMELESS_LOOKED_AT: i32 = 100;
+/// Rounds of a claim in which what some could not use goes to others.
+const ROUNDS_MAX: u32 = 50;
+
+/// In which lines new jobs stand.
+pub(super) type NewLines = Vec<(QueueName, Priority, Line)>;
+
+/// The lines of one scope.
+#[derive(Debug, Default)]
+pub(super) struct Lines {
+    rings: [Ring; 11],
+    /// Up to where claims have read in each.
+    places: HashMap<(Priority, Line), Lane>,
+    /// Jobs without any name among the first of a priority: how many, and when the last of them falls due.
+    nameless: [Option<(u32, Timestamp)>; 11],
+    looked: Option<Looked>,
+    /// Something was put back, or came in.
+    told_of: bool,
+    /// How long the pages took of which there are more.
+    pages_took: Duration,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Looked {
+    at: Moment,
+    by_store: Timestamp,
+    took: Duration,
+}
+
+impl Lines {
+    pub(super) fn found(&mut self, priority: Priority, line: Line) {
+        self.ring(priority).found(line);
+    }
+
+    fn ring(&mut self, priority: Priority) -> &mut Ring {
+        &mut self.rings[usize::from(priority.level())]
+    }
+
+    /// Something waits again, in some line.
+    pub(super) fn told(&mut self) {
+        self.told_of = true;
+    }
+
+    /// The same, at this place.
+    pub(super) fn put_back(&mut self, priority: Priority, due: Timestamp) {
+        self.told_of = true;
+        self.step_back(priority, (due, JobId(0)));
+    }
+
+    pub(super) fn step_back(&mut self, priority: Priority, to: Place) {
+        let of_priority = self.places.iter_mut().filter(|((of, _), _)| *of == priority);
+        of_priority.for_each(|(_, lane)| _ = lane.step_back(to));
+    }
+
+    /// Whether it is time to look for lines.
+    fn wants_look(&self, now: Moment, by_store: Timestamp) -> bool {
+        let Some(looked) = self.looked else { return true };
+        let ago = now.duration_since(looked.at);
+        let has_jumped = by_store < looked.by_store || by_store.since(looked.by_store) >= ago + LOOK_EVERY;
+        let (pause, part) = match () {
+            () if self.told_of || has_jumped => (Duration::ZERO, TOLD_PART),
+            () if self.has_next_page() => (Duration::ZERO, PAGE_PART),
+            () if self.rings.iter().all(Ring::is_empty) => (LOOK_AGAIN_AFTER, LOOK_PART),
+            () => (LOOK_EVERY, LOOK_PART),
+        };
+        ago >= pause.max((looked.took * part).min(LOOK_PAUSE_MAX))
+    }
+
+    fn has_next_page(&self) -> bool {
+        self.rings.iter().any(|ring| ring.look_behind().is_some())
+    }
+
+    /// What all pages of a look took counts against the pause behind the last.
+    fn note_look(&mut self, began: Moment, by_store: Timestamp) {
+        let page = began.elapsed();
+        self.pages_took += page;
+        let took = if self.has_next_page() { page } else { std::mem::take(&mut self.pages_took) };
+        self.looked = Some(Looked { at: Moment::now(), by_store, took });
+    }
+
+    fn start(&mut self, priority: Priority, line: &Line, now: Moment) -> Place {
+        self.places.get_mut(&(priority, line.clone())).map_or(FRONT, |lane| lane.start(now))
+    }
+
+    /// A claim took so many of a line, the last of them at this place.
+    fn took(&mut self, priority: Priority, line: &Line, count: u64, last: Place, now: Moment) {
+        if self.places.len() >= SHARES_KNOWN_MAX {
+            let rings = &self.rings;
+            self.places.retain(|(of, line), _| rings[usize::from(of.level())].knows(line));
+        }
+        self.places.entry((priority, line.clone())).or_default().took(count, last, now);
+    }
+
+    /// Before which place nothing waits, as far as claims of all lines know; nothing if there may be lines that they do not know.
+    pub(super) fn behind_all(&mut self, priority: Priority, now: Moment) -> Option<Place> {
+        let ring = &self.rings[usize::from(priority.level())];
+        if ring.look_behind().is_some() {
+            return None;
+        }
+        let places = &mut self.places;
+        let mut start = |line: &Line| {
+            places.get_mut(&(priority, line.clone())).map_or(FRONT, |lane: &mut Lane| lane.start(now))
+        };
+        ring.lines().map(&mut start).min()
+    }
+}
+
+/// Learning of lines.
+impl Store {
+    /// Says of queues into which jobs with shares are about to go that they have some. If that fails, the look of a worker does it:
+    /// whoever only puts jobs in may have no right to, and is not refused again and again.
+    pub(super) async fn learn_shares_of(&self, jobs: &[NewJob]) {
+        if self.may_not_say_shares.load(Ordering::Relaxed) {
+            return;
+        }
+        let catalogue = self.catalogue();
+        let named = jobs.iter().filter(|new| new.share.is_some());
+        let queues = named.filter_map(|new| Some(&catalogue.type_named(&new.job_type)?.queue));
+        let unknown: BTreeSet<_> = queues.filter(|queue| !catalogue.has_shares(queue)).collect();
+        self.use_shares(unknown.into_iter().map(ToString::to_string).collect()).await;
+    }
+
+    /// The same of queues out of which such jobs came.
+    pub(super) async fn learn_shares(&self, jobs: &[Claimed], catalogue: &Catalogue) {
+        let named = jobs.iter().filter(|claimed| claimed.job.share.is_some());
+        let unknown = named.filter(|claimed| !catalogue.has_shares(&claimed.job.queue));
+        let queues: BTreeSet<_> = unknown.map(|claimed| claimed.job.queue.to_string()).collect();
+        self.use_shares(queues.into_iter().collect()).await;
+    }
+
+    pub(super) async fn use_shares(&self, queues: Vec<String>) {
+        if queues.is_empty() {
+            return;
+        }
+        let now = self.now_param();
+        let used = async {
+            self.work.get().await?.write(&self.sql.use_shares, &[texts(&queues), instant(&now)]).await?;
+            self.reload().await
+        };
+        if let Err(fault) = used.await {
+            self.may_not_say_shares.store(true, Ordering::Relaxed);
+            tracing::debug!(?fault, ?queues, "jobs with shares take no turns yet");
+        }
+    }
+
+    /// Looks for lines of a queue that have something due, if it is time to. Without an answer claims go by what is known.
+    pub(super) async fn refresh_lines(&self, scope: &Scope) {
+        let (now, by_store) = (Moment::now(), self.estimated_now());
+        if !self.positions().of(scope, now).lines.wants_look(now, by_store) {
+            return;
+        }
+        if let Err(fault) = self.look_for_lines(scope, now, by_store).await {
+            tracing::debug!(?fault, "a look for shares failed");
+        }
+    }
+
+    async fn look_for_lines(&self, scope: &Scope, now: Moment, by_store: Timestamp) -> Step<()> {
+        let (mut priorities, mut behind) = (Vec::<i16>::new(), Vec::new());
+        let (mut after_due, mut after_id) = (Vec::new(), Vec::new());
+        let mut known = KnownPlaces::default();
+        {
+            let mut positions = self.positions();
+            let lanes = positions.of(scope, now);
+            // From here on: what is told while the look is under way may not be seen by it.
+            lanes.lines.told_of = false;
+            known.push(&mut lanes.lines, now);
+            for priority in Priority::all() {
+                let (due, id) = lanes.start(priority, now);
+                priorities.push(priority.level().into());
+                behind.push(lanes.lines.ring(priority).look_behind().map_or("".into(), ToString::to_string));
+                after_due.push(Instant(due));
+                after_id.push(id.0);
+            }
+        }
+        let (at, queue, types) = (self.now_param(), scope.queue.as_str(), type_texts(scope));
+        let (most, nameless) = (int4(SHARES_PER_LOOK_MAX), NAMELESS_LOOKED_AT);
+        let params = [
+            instant(&at),
+            text(&queue),
+            texts(&types),
+            small_number(&most),
+            small_number(&nameless),
+            levels(&priorities),
+            texts(&behind),
+            instants(&after_due),
+            numbers(&after_id),
+            levels(&known.priorities),
+            texts(&known.shares),
+            instants(&known.due),
+            numbers(&known.ids),
+        ];
+        let rows = self.work.get().await?.ask(&self.sql.shares_due, &params).await?;
+        let mut positions = self.positions();
+        let lines = &mut positions.of(scope, now).lines;
+        lines.take_in(&rows)?;
+        lines.note_look(now, by_store);
+        Ok(())
+    }
+}
+
+/// Where lines are read from, column by column.
+#[derive(Default)]
+struct KnownPlaces {
+    priorities: Vec<i16>,
+    shares: Vec<String>,
+    due: Vec<Instant>,
+    ids: Vec<i64>,
+}
+
+impl KnownPlaces {
+    fn push(&mut self, lines: &mut Lines, now: Moment) {
+        for ((priority, line), lane) in &mut lines.places {
+            let (due, id) = lane.start(now);
+            self.priorities.push(priority.level().into());
+            self.shares.push(line.as_ref().map_or_else(String::new, ToString::to_string));
+            self.due.push(Instant(due));
+            self.ids.push(id.0);
+        }
+    }
+}
+
+impl Lines {
+    fn take_in(&mut self, rows: &[Row]) -> Step<()> {
+        self.nameless = [None; 11];
+        let mut walked: [(u32, Option<ShareName>); 11] = Default::default();
+        for row in rows {
+            let Ok(priority) = Priority::new(row.try_get::<_, i16>(0)?.into()) else { continue };
+            let level = usize::from(priority.level());
+            let (share, due): (Option<&str>, Option<Instant>) = (row.try_get(1)?, row.try_get(2)?);
+            let (count, at): (Option<i64>, Instant) = (row.try_get(3)?, row.try_get(4)?);
+            match share.map(ShareName::parse) {
+                None => {
+                    let count = count.and_then(|count| u32::try_from(count).ok()).unwrap_or(0);
+                    self.nameless[level] = due.map(|due| (count, due.0));
+                    self.rings[level].found(None);
+                }
+                // The empty name, and one that nobody of ours has written.
+                Some(Err(_)) if due.is_some_and(|due| due <= at) => self.rings[level].found(None),
+                Some(Err(_)) => {}
+                Some(Ok(share)) => {
+                    let (count, last) = &mut walked[level];
+                    *count += 1;
+                    *last = last.take().max(Some(share.clone()));
+                    if due.is_some_and(|due| due <= at) {
+                        self.rings[level].found(Some(share));
+                    }
+                }
+            }
+        }
+        for (ring, (count, last)) in self.rings.iter_mut().zip(walked) {
+            ring.looked_up_to(last.filter(|_| count >= SHARES_PER_LOOK_MAX));
+        }
+        Ok(())
+    }
+}
+
+/// What a claim by turns asks for, statement by statement: as long as lines of a priority have something, those; then what is left
+/// of it, together with the next. So no priority goes before a more urgent one, and no two ranges of a statement overlap.
+#[derive(Debug, Default)]
+pub(super) struct Turns {
+    /// The lines that were asked, in the order of their turns.
+    seats: Vec<(Priority, Line)>,
+    /// What the last statement asked of lines.
+    dealt: Vec<(Line, u32)>,
+    of: Option<Priority>,
+    /// How many priorities of the group were asked for all they have.
+    done: usize,
+}
+
+impl Turns {
+    /// Where a claimed job stands among those of its priority: the first of each line come first.
+    fn seat(&self, job: &(Priority, Line)) -> usize {
+        self.seats.iter().position(|seat| seat == job).unwrap_or(usize::MAX)
+    }
+
+    /// Puts what was claimed in the order in which it is to be started. It is sorted by priority and due time.
+    pub(super) fn put_in_order(&self, readings: &mut Vec<(bool, Reading)>) {
+        let mut ranks: HashMap<(Priority, Line), usize> = HashMap::new();
+        let mut keyed: Vec<_> = std::mem::take(readings)
+            .into_iter()
+            .enumerate()
+            .map(|(n, (boosted, reading))| {
+                let of = (reading.job.priority, reading.job.share.clone());
+                let rank = ranks.entry(of.clone()).or_default();
+                *rank += 1;
+                ((if boosted { (0, n) } else { (*rank, self.seat(&of)) }), n, (boosted, reading))
+            })
+            .collect();
+        // Only within a priority: the order among ranges stays.
+        for part in
+            keyed.chunk_by_mut(|(_, _, a), (_, _, b)| a.0 == b.0 && a.1.job.priority == b.1.job.priority)
+        {
+            part.sort_by_key(|(turn, n, _)| (*turn, *n));
+        }
+        readings.extend(keyed.into_iter().map(|(_, _, reading)| reading));
+    }
+
+    /// The next ranges, if there are any.
+    fn next_spans(
+        &mut self,
+        lines: &mut Lines,
+        starts: &[Place],
+        group: &[ClaimRange],
+        room: u32,
+    ) -> Option<Spans> {
+        let (mut spans, now) = (Spans::default(), Moment::now());
+        (self.dealt, self.of) = (Vec::new(), None);
+        for (range, start) in group.iter().zip(starts).skip(self.done) {
+            if lines.ring(range.priority).is_empty() {
+                spans.push_for(range, *start, Whom::All, room);
+                self.done += 1;
+                continue;
+            }
+            self.of = Some(range.priority);
+            self.dealt = lines.ring(range.priority).deal(room);
+            for (line, portion) in &self.dealt {
+                lines.push_line(&mut spans, range, *start, line, *portion, now);
+            }
+            self.seats.extend(self.dealt.iter().map(|(line, _)| (range.priority, line.clone())));
+            break;
+        }
+        (!spans.is_empty()).then_some(spans)
+    }
+}
+
+impl Lines {
+    fn push_line(
+        &mut self,
+        spans: &mut Spans,
+        range: &ClaimRange,
+        start: Place,
+        line: &Line,
+        portion: u32,
+        now: Moment,
+    ) {
+        let mut left = portion;
+        let nameless = self.nameless[usize::from(range.priority.level())].filter(|_| line.is_none());
+        if let Some((count, until)) = nameless {
+            // They came before the others.
+            let count = count.min(left);
+            spans.push_for(range, start, Whom::Nameless { until }, count);
+            left -= count;
+        }
+        if left > 0 {
+            let start = self.start(range.priority, line, now);
+            spans.push_for(range, start, Whom::Line(line), left);
+        }
+    }
+
+    /// Notes what lines brought: up to where each was read, and who has no more.
+    fn note(&mut self, turns: &Turns, brought: &Brought, is_cut: bool) {
+        let Some(priority) = turns.of else { return };
+        let now = Moment::now();
+        for (line, portion) in &turns.dealt {
+            let (count, last) = brought.get(&(priority, line.clone())).copied().unwrap_or((0, FRONT));
+            if count > 0 {
+                self.took(priority, line, count.into(), last, now);
+            }
+            if count < *portion && !is_cut {
+                self.ring(priority).is_used_up(line);
+                if line.is_none() {
+                    self.nameless[usize::from(priority.level())] = None;
+                }
+            } else if let (None, Some((left, _))) = (line, &mut self.nameless[usize::from(priority.level())])
+            {
+                *left = left.saturating_sub(count);
+            }
+        }
+    }
+}
+
+/// How many came of each line, and the last of them.
+type Brought = HashMap<(Priority, Line), (u32, Place)>;
+
+fn read_brought(rows: &[Row]) -> Step<Brought> {
+    let mut brought = Brought::new();
+    for row in rows {
+        if let Some((priority, line, place)) = read_turn(row)? {
+            let (count, last) = brought.entry((priority, line)).or_insert((0, place));
+            (*count, *last) = (*count + 1, place.max(*last));
+        }
+    }
+    Ok(brought)
+}
+
+/// Priority, line and place of a claimed job; nothing if the row has none.
+fn read_turn(row: &Row) -> Step<Option<(Priority, Line, Place)>> {
+    let Some(id) = row.try_get::<_, Option<i64>>(DOOR)? else { return Ok(None) };
+    let Ok(priority) = Priority::new(row.try_get::<_, i16>(DOOR + 3)?.into()) else { return Ok(None) };
+    let due = row.try_get::<_, Instant>(DOOR + 6)?.0;
+    let options = Options::from_column(row.try_get(DOOR + 12)?);
+    Ok(Some((priority, options.share, (due, JobId(id)))))
+}
+
+impl Ask<'_> {
+    /// The plain ranges of a queue in which jobs have shares.
+    pub(super) async fn by_turns(
+        &self,
+        store: &Store,
+        tx: &Tx,
+        left: &mut Left,
+        group: &[ClaimRange],
+        turns: &mut Turns,
+    ) -> Step<Vec<Row>> {
+        let now = store.now_param();
+        let (worker, token) = (Bits::from(self.request.worker), Bits::from(self.request.token));
+        let (types, queue) = (type_texts(self.scope), self.scope.queue.as_str());
+        let mut all: Vec<Row> = Vec::new();
+        turns.done = 0;
+        for _ in 0..ROUNDS_MAX {
+            let Some(spans) = self.next_spans(store, left, group, turns) else { break };
+            let (limit, passes_by, spent) = (int4(left.room), left.passes_by, left.spent);
+            let head = self.head(&now, &worker, &token, &queue, &types, &limit, &false, &spent);
+            let params: Vec<_> = head
+                .into_iter()
+                .chain(spans.params())
+                .chain([flag(&passes_by)])
+                .chain(spans.whom())
+                .collect();
+            let rows = tx.ask(&store.sql.claim_shares, &params).await?;
+            left.took(count_taken(&rows)?, false);
+            let met_late = has_late(&rows)?;
+            self.note_turns(store, turns, &read_brought(&rows)?, met_late || left.room == 0);
+            all.extend(rows);
+            if met_late || left.room == 0 {
+                break;
+            }
+        }
+        Ok(all)
+    }
+
+    fn note_turns(&self, store: &Store, turns: &Turns, brought: &Brought, is_cut: bool) {
+        let now = Moment::now();
+        let mut positions = store.positions();
+        let lanes = positions.of(self.scope, now);
+        lanes.lines.note(turns, brought, is_cut);
+        // What was asked of whole priorities came in plain order.
+        for ((priority, _), (count, last)) in brought.iter().filter(|((of, _), _)| Some(*of) != turns.of) {
+            lanes.took(*priority, (*count).into(), *last, now);
+        }
+        if let Some(priority) = turns.of {
+            lanes.follow_lines(priority, now);
+        }
+    }
+
+    fn next_spans(
+        &self,
+        store: &Store,
+        left: &Left,
+        group: &[ClaimRange],
+        turns: &mut Turns,
+    ) -> Option<Spans> {
+        let mut positions = store.positions();
+        let (now, lanes) = (Moment::now(), positions.of(self.scope, Moment::now()));
+        let starts: Vec<_> = group.iter().map(|range| lanes.start(range.priority, now)).collect();
+        turns.next_spans(&mut lanes.lines, &starts, group, left.room)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(name: &str) -> Line {
+        Some(ShareName::parse(name).unwrap())
+    }
+
+    fn range(level: i64) -> ClaimRange {
+        let (priority, until) = (Priority::new(level).unwrap(), Timestamp::from_micros(9));
+        ClaimRange { priority, after: None, until, boosted: false }
+    }
+
+    #[test]
+    fn lines_of_a_priority_are_asked_until_they_have_nothing_and_then_all_of_it_and_the_next() {
+        let group = [0, 1, 2].map(range);
+        let (mut lines, mut turns) = (Lines::default(), Turns::default());
+        lines.found(group[1].priority, line("a"));
+        lines.found(group[1].priority, line("b"));
+        let starts = [FRONT; 3];
+        let spans = turns.next_spans(&mut lines, &starts, &group, 10).unwrap();
+        assert_eq!(spans.told(), [(0, None, 10), (1, Some("a"), 5), (1, Some("b"), 5)]);
+        lines.ring(group[1].priority).is_used_up(&line("a"));
+        let spans = turns.next_spans(&mut lines, &starts, &group, 4).unwrap();
+        assert_eq!(spans.told(), [(1, Some("b"), 4)]);
+        lines.ring(group[1].priority).is_used_up(&line("b"));
+        let spans = turns.next_spans(&mut lines, &starts, &group, 2).unwrap();
+        assert_eq!(spans.told(), [(1, None, 2), (2, None, 2)]);
+        assert!(turns.next_spans(&mut lines, &starts, &group, 2).is_none());
+    }
+
+    #[test]
+    fn lines_are_looked_for_at_first_a_few_times_a_second_and_when_something_was_put_back() {
+        let (start, store) = (Moment::now(), Timestamp::from_micros(1));
+        let mut lines = Lines::default();
+        assert!(lines.wants_look(start, store));
+        let took = Duration::from_millis(1);
+        lines.looked = Some(Looked { at: start, by_store: store, took });
+        lines.found(Priority::NORMAL, line("a"));
+        let at = |millis| start + Duration::from_millis(millis);
+        assert!(!lines.wants_look(at(50), store));
+        assert!(lines.wants_look(at(100), store));
+        assert!(lines.wants_look(at(50), store.plus(Duration::from_secs(60))), "the store's clock was moved");
+        lines.put_back(Priority::NORMAL, store);
+        assert!(lines.wants_look(at(1), store) && !lines.wants_look(start, store));
+        lines.looked = Some(Looked { at: start, by_store: store, took: Duration::from_secs(1) });
+        lines.told_of = false;
+        assert!(
+            !lines.wants_look(at(4_000), store.plus(Duration::from_secs(4))),
+            "what takes long comes seldom"
+        );
+        assert!(lines.wants_look(at(5_000), store.plus(Duration::from_secs(5))));
+    }
+
+    #[test]
+    fn a_line_is_read_from_where_its_claims_are_and_again_from_where_something_was_put_back() {
+        let (now, mut lines) = (Moment::now(), Lines::default());
+        let later = now + Duration::from_secs(3);
+        let place = (Timestamp::from_micros(70), JobId(7));
+        lines.took(Priority::NORMAL, &line("a"), 5, place, now);
+        assert_eq!(lines.start(Priority::NORMAL, &line("a"), later), place);
+        assert_eq!(lines.start(Priority::NORMAL, &line("b"), later), FRONT);
+        assert_eq!(lines.behind_all(Priority::NORMAL, later), None, "nobody is known to wait");
+        lines.found(Priority::NORMAL, line("a"));
+        assert_eq!(lines.behind_all(Priority::NORMAL, later), Some(place));
+        lines.put_back(Priority::NORMAL, Timestamp::from_micros(50));
+        assert!(lines.start(Priority::NORMAL, &line("a"), later) < (Timestamp::from_micros(50), JobId(1)));
+        lines.found(Priority::NORMAL, line("b"));
+        assert_eq!(lines.behind_all(Priority::NORMAL, later), Some(FRONT));
+        lines.ring(Priority::NORMAL).looked_up_to(line("b"));
+        assert_eq!(lines.behind_all(Priority::NORMAL, later), None, "there may be more lines");
+    }
+}

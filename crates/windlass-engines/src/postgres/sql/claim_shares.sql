@@ -1,0 +1,43 @@
+-- claim_shares: as claim, for a queue in which jobs have shares. This is what it picks; the rest is that of claim, into which it is
+-- put when an engine is opened (sql.rs). Each range is the line of one share, by the index of shares; or all of a
+-- priority, by that of claims; or of these only the ones without any name. They do not overlap.
+-- $1 to $14 as in claim; for each range: $15 share, or null   $16 at most so many   $17 only those without any name
+picked AS MATERIALIZED (
+    SELECT job.id, job.place, job.late
+    FROM door
+    CROSS JOIN unnest(
+        $10::smallint[], $11::timestamptz[], $12::bigint[], $13::timestamptz[], $15::text[], $16::integer[], $17::boolean[]
+    ) AS span (priority, after_due, after_id, until, share, most, is_nameless)
+    CROSS JOIN LATERAL (
+        SELECT of_line.* FROM (
+            SELECT j.id, j.ctid AS place, j.attempts = 0 AND j.expires_at <= door.at IS TRUE AS late
+            FROM windlass.delayed_jobs j
+            WHERE j.locked_at IS NULL AND j.gate IS NULL AND j.queue = $5::text AND j.priority = span.priority
+                AND j.share = span.share AND j.share IS NOT NULL
+                AND (j.scheduled_at, j.id) > (span.after_due, span.after_id)
+                AND j.scheduled_at <= least(span.until, door.at)
+                AND ($6::text[] IS NULL OR j.job_type = ANY ($6::text[]))
+                AND (NOT $14::boolean OR j.xmax = '0'::xid)
+            ORDER BY j.scheduled_at, j.id
+            LIMIT span.most
+            FOR UPDATE SKIP LOCKED
+        ) AS of_line
+        UNION ALL
+        SELECT of_all.* FROM (
+            SELECT j.id, j.ctid AS place, j.attempts = 0 AND j.expires_at <= door.at IS TRUE AS late
+            FROM windlass.delayed_jobs j
+            WHERE span.share IS NULL AND (NOT span.is_nameless OR j.share IS NULL)
+                AND j.locked_at IS NULL AND j.gate IS NULL AND j.queue = $5::text AND j.priority = span.priority
+                AND (j.scheduled_at, j.id) > (span.after_due, span.after_id)
+                AND j.scheduled_at <= least(span.until, door.at)
+                AND ($6::text[] IS NULL OR j.job_type = ANY ($6::text[]))
+                AND (NOT $14::boolean OR j.xmax = '0'::xid)
+            ORDER BY j.scheduled_at, j.id
+            LIMIT span.most
+            FOR UPDATE SKIP LOCKED
+        ) AS of_all
+    ) AS job
+    WHERE door.alive AND door.version = $4::bigint
+        AND NOT EXISTS (SELECT 1 FROM windlass.claims WHERE token = $3::uuid AND asked_about)
+    LIMIT $7::integer
+)

@@ -1,0 +1,14 @@
+-- forget_shares: queues that have had no job with a share for long take turns no more.
+-- $1 now, or null for the server's clock   $2 how long ago it must have begun, in microseconds
+WITH changed AS (
+    UPDATE windlass.queues q SET shares_since = NULL
+    WHERE q.shares_since < coalesce($1::timestamptz, now()) - $2::bigint * interval '1 microsecond' AND NOT EXISTS (
+        SELECT 1 FROM generate_series(0, 10) AS p (priority) CROSS JOIN LATERAL (
+            SELECT 1 FROM windlass.delayed_jobs j
+            WHERE j.queue = q.name AND j.priority = p.priority AND j.share > '' AND j.share IS NOT NULL AND j.gate IS NULL
+            LIMIT 1
+        ) AS one
+    )
+    RETURNING q.name
+)
+UPDATE windlass.catalogue SET version = version + 1 + floor(random() * 1e9)::bigint WHERE EXISTS (SELECT 1 FROM changed);

@@ -1,0 +1,50 @@
+-- shares_due: of the shares of a queue, the next ones of each priority by name, at most so many, each with when its first job falls
+-- due, if one waits; under the empty name, those that have no share but are in the index; and with none, of the very first
+-- jobs of a priority, how many have no name at all and when the last of them falls due.
+-- $1 now, or null for the server's clock   $2 queue   $3 types, or null for all   $4 at most so many of each priority
+-- $5 how many of the very first are looked at
+-- by position: $6 priorities   $7 behind which share   $8 and $9 due time and number where each priority starts
+-- of lines of which it is known, by position: $10 priorities   $11 shares   $12 and $13 due time and number where each starts
+WITH RECURSIVE clock AS MATERIALIZED (
+    SELECT coalesce($1::timestamptz, now()) AS at
+), lanes AS MATERIALIZED (
+    SELECT * FROM unnest($6::smallint[], $7::text[], $8::timestamptz[], $9::bigint[]) AS l (priority, behind, after_due, after_id)
+), walk (priority, share, n) AS (
+    SELECT priority, behind COLLATE "C", 0 FROM lanes
+    UNION ALL
+    SELECT w.priority, next.share, w.n + 1
+    FROM walk w CROSS JOIN LATERAL (
+        SELECT j.share FROM windlass.delayed_jobs j
+        WHERE j.queue = $2::text AND j.priority = w.priority AND j.share > w.share AND j.share IS NOT NULL AND j.gate IS NULL
+        ORDER BY j.share LIMIT 1
+    ) AS next
+    WHERE w.n < $4::integer
+), lines AS (
+    SELECT l.priority, l.share, coalesce(k.after_due, '-infinity') AS after_due, coalesce(k.after_id, 0) AS after_id
+    FROM (
+        SELECT priority, share FROM walk WHERE n > 0
+        UNION ALL
+        SELECT priority, '' FROM lanes
+    ) AS l
+    LEFT JOIN unnest($10::smallint[], $11::text[], $12::timestamptz[], $13::bigint[]) AS k (priority, share, after_due, after_id)
+        ON k.priority = l.priority AND k.share = l.share
+)
+SELECT l.priority, l.share, (
+    SELECT j.scheduled_at FROM windlass.delayed_jobs j
+    WHERE j.locked_at IS NULL AND j.queue = $2::text AND j.priority = l.priority AND j.share = l.share AND j.share IS NOT NULL
+        AND (j.scheduled_at, j.id) > (l.after_due, l.after_id)
+        AND j.gate IS NULL AND ($3::text[] IS NULL OR j.job_type = ANY ($3::text[]))
+    ORDER BY j.scheduled_at, j.id LIMIT 1
+), NULL::bigint, clock.at
+FROM lines l, clock
+UNION ALL
+SELECT l.priority, NULL, max(first.scheduled_at), count(*), clock.at
+FROM clock, lanes l CROSS JOIN LATERAL (
+    SELECT j.scheduled_at, j.share FROM windlass.delayed_jobs j
+    WHERE j.locked_at IS NULL AND j.gate IS NULL AND j.queue = $2::text AND j.priority = l.priority
+        AND (j.scheduled_at, j.id) > (l.after_due, l.after_id) AND j.scheduled_at <= clock.at
+        AND ($3::text[] IS NULL OR j.job_type = ANY ($3::text[]))
+    ORDER BY j.scheduled_at, j.id LIMIT $5::integer
+) AS first
+WHERE first.share IS NULL
+GROUP BY l.priority, clock.at;

@@ -1,0 +1,191 @@
+-- turns: whose turn it is among the shares of a priority, and what stands in their lines. A script may have 200 names at a time, so
+-- all of it lies in the table of lines.
+
+-- So many shares of a type are asked about by one claim, and so many of the very first jobs of a lane are looked at for those
+-- that came in without a share before others had one.
+lines.SHARES_MAX, lines.NAMELESS_MAX = 200, 100
+
+-- Shares that fall due stand in the ring from now on. Tells which.
+function lines.let_fall_due(type, priority, found)
+  local later, ring = lines.key('later', type, priority), lines.key('ring', type, priority)
+  for _, share in ipairs(lines.ask('ZRANGEBYSCORE', later, '-inf', NOW_DIGITS, 'LIMIT', 0, lines.SHARES_MAX) or {}) do
+    lines.write('ZREM', later, share)
+    lines.write('ZADD', ring, 0, share)
+    found[share] = true
+  end
+end
+
+-- The shares in the ring behind the one that was served last, and then from the front.
+function lines.next_in_ring(type, priority, last, found)
+  local ring = lines.key('ring', type, priority)
+  local behind = lines.ask('ZRANGEBYLEX', ring, last and '(' .. last or '-', '+', 'LIMIT', 0, lines.SHARES_MAX) or {}
+  local before = last and #behind < lines.SHARES_MAX
+    and lines.ask('ZRANGEBYLEX', ring, '-', '[' .. last, 'LIMIT', 0, lines.SHARES_MAX - #behind) or {}
+  for _, shares in ipairs({behind, before}) do
+    for _, share in ipairs(shares) do
+      found[share] = true
+    end
+  end
+end
+
+-- Whether a line has something due. If not, it leaves the ring, until its first falls due or for good.
+function lines.is_due(type, priority, share)
+  local found = lines.ask('ZRANGEBYSCORE', lines.line(type, priority, share), '-inf', '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
+  local head = found and tonumber(found[2])
+  if head and head <= NOW then
+    return true
+  end
+  lines.write('ZREM', lines.key('ring', type, priority), share)
+  if head then
+    lines.fall_due(type, priority, share, head)
+  end
+  return false
+end
+
+-- The shares of a type that have something due. Where nothing is left of any line, none is looked for any more.
+function lines.due_shares(type, priority, last, shares)
+  local found, is_any = {}, false
+  lines.let_fall_due(type, priority, found)
+  lines.next_in_ring(type, priority, last, found)
+  for share in pairs(found) do
+    is_any = true
+    if lines.is_due(type, priority, share) then
+      shares[share] = true
+    end
+  end
+  if not is_any and redis.call('EXISTS', lines.key('later', type, priority)) == 0 then
+    close_lane(type, lines.mark(priority))
+  end
+end
+
+-- Nobody waits in a priority of a type: nothing of its lines is needed, some at a time.
+function lines.drop(type, priority)
+  local is_rest = true
+  for _, what in ipairs({'ring', 'later'}) do
+    local name = lines.key(what, type, priority)
+    local shares = lines.ask('ZRANGE', name, 0, lines.SHARES_MAX - 1) or {}
+    for _, share in ipairs(shares) do
+      lines.write('UNLINK', lines.line(type, priority, share))
+      lines.write('ZREM', name, share)
+    end
+    is_rest = is_rest and #shares < lines.SHARES_MAX
+  end
+  if is_rest then
+    close_lane(type, lines.mark(priority))
+  end
+end
+
+-- In the order of turns: behind the one that was served last, and then from the front.
+function lines.by_turns(shares, last)
+  local order = {}
+  for share in pairs(shares) do
+    order[#order + 1] = share
+  end
+  table.sort(order, function(a, b)
+    local a_is_behind, b_is_behind = not last or a > last, not last or b > last
+    if a_is_behind ~= b_is_behind then
+      return a_is_behind
+    end
+    return a < b
+  end)
+  return order
+end
+
+-- Whether a job waits where a line says, without a gate.
+function lines.stands_in(type, priority, text)
+  local stage = text and #text == HEAD_BYTES and string.sub(text, 1, 1)
+  local of_type, of_priority
+  if stage then
+    of_type, of_priority = struct.unpack('>I4B', text, 3)
+  end
+  return (stage == 'w' or stage == 'f') and of_type == type and of_priority == priority
+end
+
+function lines.add(turns, type, priority, id, due, text)
+  if not lines.met[id] then
+    turns[#turns + 1] = {id = id, due = tonumber(due), type = type,
+      lane = lane_key(type, string.sub(text, 1, 1) == 'w' and ready_lane(priority) or scheduled_lane(priority))}
+  end
+end
+
+-- The first of a line, at most so many; those that were met are passed over.
+function lines.read_line(turns, type, priority, share, limit)
+  local name = lines.line(type, priority, share)
+  local from, before = 0, #turns
+  while #turns - before < limit do
+    local found = lines.ask('ZRANGEBYSCORE', name, '-inf', NOW_DIGITS, 'WITHSCORES', 'LIMIT', from, limit) or {}
+    local ids = {}
+    for i = 1, #found, 2 do
+      ids[#ids + 1] = found[i]
+    end
+    for i, text in ipairs(get_jobs(STATE, ids)) do
+      if lines.stands_in(type, priority, text) then
+        lines.add(turns, type, priority, ids[i], found[i * 2], text)
+      elseif not lines.met[ids[i]] then
+        lines.write('ZREM', name, ids[i])
+      end
+    end
+    from = from + #ids
+    if #ids < limit or from > limit + lines.SHARES_MAX then
+      return
+    end
+  end
+end
+
+-- Those of the very first of a lane that stand in no line.
+function lines.read_nameless(turns, lane, priority)
+  local found = redis.call('ZRANGEBYSCORE', lane.key, '-inf', NOW_DIGITS, 'WITHSCORES', 'LIMIT', 0, lines.NAMELESS_MAX)
+  local ids = {}
+  for i = 1, #found, 2 do
+    ids[#ids + 1] = found[i]
+  end
+  for i, text in ipairs(get_jobs(STATE, ids)) do
+    local has_share = text and lines.stands_in(lane.type, priority, text) and string.byte(text, 2) % 2 == 1
+      and redis.call('HEXISTS', key('notes:') .. ids[i], 'share') == 1
+    if text and not has_share and lines.stands_in(lane.type, priority, text)
+      and not lines.ask('ZSCORE', lines.line(lane.type, priority, ''), ids[i]) then
+      lines.add(turns, lane.type, priority, ids[i], found[i * 2], text)
+    end
+  end
+end
+
+-- The first jobs of a share over all types.
+function lines.first_of_share(lanes, types, priority, share, limit)
+  local turns = {}
+  for type in pairs(types) do
+    lines.read_line(turns, type, priority, share, limit)
+  end
+  for _, lane in ipairs(share == '' and lanes or {}) do
+    lines.read_nameless(turns, lane, priority)
+  end
+  table.sort(turns, function(a, b)
+    return a.due < b.due or (a.due == b.due and a.id < b.id)
+  end)
+  local first = {}
+  for i = 1, math.min(limit, #turns) do
+    first[i] = turns[i]
+  end
+  return first
+end
+
+-- The first of each line, then the second of each: so they are started.
+function lines.interleave(brought)
+  local all, n = {}, 1
+  repeat
+    local before = #all
+    for _, turns in ipairs(brought) do
+      all[#all + 1] = turns[n]
+    end
+    n = n + 1
+  until #all == before
+  return all
+end
+
+-- As core's `share.rs` deals: as equal as possible, the earlier ones get one more, and turns go on where they were.
+function lines.deal(order, room)
+  local portions, count = {}, math.min(#order, room)
+  for i = 1, count do
+    portions[i] = math.floor(room / count) + (i <= room % count and 1 or 0)
+  end
+  return portions, order[room % count == 0 and count or room % count]
+end

@@ -1,0 +1,142 @@
+//! Shares on PostgreSQL: what others put in is noticed, and dead rows cost no more with time.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use windlass_core::claim::Claimed;
+use windlass_core::engine::Engine;
+use windlass_core::enqueue::NewJob;
+use windlass_core::names::ShareName;
+use windlass_core::settle::{AttemptReport, Transition};
+use windlass_engines::postgres::PostgresEngine;
+use windlass_servers::postgres::Server;
+
+use super::{PATIENCE, Place, claim, enqueue, eventually, new_job, on_a_clock, quick, request, session};
+
+fn of(share: &str) -> NewJob {
+    NewJob { share: Some(ShareName::parse(share).unwrap()), ..new_job() }
+}
+
+async fn put(engine: &PostgresEngine, share: &str, count: usize) {
+    for part in (0..count).collect::<Vec<_>>().chunks(1_000) {
+        let answers = engine.enqueue(request(vec![of(share); part.len()])).await.unwrap();
+        assert!(answers.iter().all(|answer| answer.job().is_ok()));
+    }
+}
+
+fn has(claimed: &[Claimed], share: &str) -> bool {
+    claimed.iter().any(|claimed| claimed.job.share.as_ref().is_some_and(|of| of.as_str() == share))
+}
+
+async fn succeed(engine: &PostgresEngine, claimed: Vec<Claimed>) {
+    let end =
+        |claimed: Claimed| claimed.settled(Transition::Succeed { result: None }, AttemptReport::default());
+    engine.settle(claimed.into_iter().map(end).collect()).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn shares_of_other_processes_are_noticed_by_the_look() {
+    let place = Place::shared();
+    let engine = place.ready().await;
+    assert_eq!(claim(&engine, 1).await, [], "from now on it looks at this queue");
+    for (share, count) in [("a", 40), ("b", 1)] {
+        place.sql(&format!(
+            "SELECT windlass.enqueue('work', share => '{share}') FROM generate_series(1, {count})"
+        ));
+    }
+    eventually("the queue says that it has shares", || {
+        (place.count("windlass.queues WHERE shares_since IS NOT NULL") == 1).then_some(())
+    });
+    assert!(has(&claim(&engine, 2).await, "b"), "they take turns");
+}
+
+#[tokio::test]
+async fn a_share_that_another_process_puts_in_gets_its_turn_while_others_have_plenty() {
+    let place = Place::shared();
+    let (engine, other) = (place.ready().await, place.open().await);
+    put(&engine, "a", 900).await;
+    assert!(has(&claim(&engine, 1).await, "a"));
+    put(&other, "b", 1).await;
+    let start = Instant::now();
+    while !has(&claim(&engine, 1).await, "b") {
+        assert!(start.elapsed() < PATIENCE, "b was never served");
+    }
+    assert!(place.count("windlass.delayed_jobs WHERE locked_at IS NULL") > 0, "a still has plenty");
+}
+
+#[tokio::test]
+async fn a_queue_that_has_had_no_shares_for_long_takes_no_turns() {
+    let place = Place::shared();
+    let (engine, clock) = on_a_clock(&place).await;
+    put(&engine, "a", 1).await;
+    enqueue(&engine, 1).await;
+    let shares = |of: &str| place.sql(&format!("SELECT count({of}) FROM windlass.queues"));
+    assert_eq!(shares("shares_since"), "1");
+    assert_eq!(place.sql("SELECT string_agg(share, ',' ORDER BY id) FROM windlass.delayed_jobs"), "a,");
+    clock.advance(Duration::from_secs(2 * 60 * 60));
+    engine.prune(100).await.unwrap();
+    assert_eq!(shares("shares_since"), "1", "one waits");
+    let done = claim(&engine, 10).await;
+    succeed(&engine, done).await;
+    engine.prune(100).await.unwrap();
+    assert_eq!(shares("shares_since"), "0");
+    enqueue(&engine, 1).await;
+    assert_eq!(place.sql("SELECT share IS NULL FROM windlass.delayed_jobs"), "t");
+    assert_eq!(claim(&engine, 10).await.len(), 1);
+}
+
+/// How many entries of the indexes of waiting jobs the server has read so far.
+async fn entries_read(place: &Place) -> i64 {
+    // may sleep: the server tells what sessions have read about a second later.
+    tokio::time::sleep(Duration::from_millis(1_500)).await;
+    let text = format!(
+        "SELECT sum(idx_tup_read) FROM pg_stat_user_indexes WHERE schemaname = '{}' AND relname = 'delayed_jobs'",
+        place.schema
+    );
+    place.sql(&text).parse().unwrap()
+}
+
+/// On a server of its own: what an old transaction keeps, it keeps of everybody's rows.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn under_an_old_transaction_the_last_claims_of_a_share_read_no_more_than_the_first() {
+    const JOBS: usize = 20_000;
+    let server = Server::start(&quick()).unwrap();
+    let place = Place::on(server.url());
+    let engine = place.ready().await;
+    let old = session(&place.direct).await;
+    old.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1").await.unwrap();
+    put(&engine, "big", JOBS).await;
+    put(&engine, "small", 10).await;
+    let mut marks = vec![entries_read(&place).await];
+    let mut ids = BTreeSet::new();
+    for _ in 0..4 {
+        while ids.len() < (JOBS + 10) * marks.len() / 4 {
+            let jobs = claim(&engine, 100).await;
+            assert!(!jobs.is_empty(), "there are more");
+            ids.extend(jobs.iter().map(|claimed| claimed.job.id));
+            succeed(&engine, jobs).await;
+        }
+        marks.push(entries_read(&place).await);
+    }
+    let read: Vec<_> = marks.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    assert!(read[3] < read[0] * 4, "each quarter has read: {read:?}");
+    old.batch_execute("COMMIT").await.unwrap();
+}
+
+#[tokio::test]
+async fn a_process_that_knows_no_shares_claims_in_plain_order_and_leaves_nobody_behind() {
+    let place = Place::shared();
+    let engine = place.ready().await;
+    put(&engine, "a", 3).await;
+    // As an older version stores jobs: without any name, in a queue that takes turns.
+    place.sql(
+        "INSERT INTO windlass.delayed_jobs (id, scheduled_at, created_at, priority, queue, job_type, payload)
+         SELECT nextval('windlass.job_ids'), now(), now(), 5, 'main', 'work', '{}' FROM generate_series(1, 5)",
+    );
+    let mut claimed = 0;
+    while let Some(jobs) = Some(claim(&engine, 3).await).filter(|jobs| !jobs.is_empty()) {
+        claimed += jobs.len();
+    }
+    assert_eq!(claimed, 8);
+    assert_eq!(place.count("windlass.delayed_jobs WHERE locked_at IS NULL"), 0);
+}

@@ -1,0 +1,106 @@
+//! Lines and rings of shares: nothing is left of them when everything has ended, and damage to them keeps nobody from running.
+
+use std::time::Duration;
+
+use windlass_core::engine::{Admin, Engine};
+use windlass_core::enqueue::{NewJob, When};
+use windlass_core::names::ShareName;
+use windlass_core::payload::Payload;
+use windlass_engines::redis::RedisEngine;
+
+use crate::place::{Place, ask, claim, kind, queue, success};
+use crate::words;
+
+fn of(share: &str) -> NewJob {
+    let share = Some(ShareName::parse(share).unwrap());
+    NewJob { share, ..NewJob::new(kind(), Payload::default()) }
+}
+
+async fn put(engine: &RedisEngine, jobs: Vec<NewJob>) {
+    for part in jobs.chunks(500) {
+        let answers = engine.enqueue(words::request(part.to_vec())).await.unwrap();
+        assert!(answers.iter().all(|answer| answer.job().is_ok()));
+    }
+}
+
+/// The keys of lines, rings and what falls due later.
+fn keys(place: &Place) -> Vec<String> {
+    let names = ["line:*", "ring:*", "later:*"]
+        .map(|name| ask::<Vec<String>>(&place.url, &["KEYS", &place.key(name)]));
+    names.concat()
+}
+
+#[tokio::test]
+async fn nothing_is_left_of_lines_and_rings_when_everything_has_ended() {
+    let place = Place::shared();
+    let engine = place.ready().await;
+    put(&engine, (0..300).map(|n| of(&format!("s{}", n % 30))).collect()).await;
+    put(&engine, vec![NewJob::new(kind(), Payload::default()); 5]).await;
+    assert!(keys(&place).len() > 30);
+    let mut ended = 0;
+    while let Some(jobs) = Some(claim(&engine, 40).await).filter(|jobs| !jobs.is_empty()) {
+        ended += jobs.len();
+        engine.settle(jobs.into_iter().map(success).collect()).await.unwrap();
+    }
+    assert_eq!(ended, 305);
+    claim(&engine, 1).await;
+    assert_eq!(keys(&place), Vec::<String>::new());
+    let lanes: Vec<String> = ask(&place.url, &["HVALS", &place.key("lanes")]);
+    assert!(lanes.iter().all(|letters| !letters.contains('5')), "{lanes:?}");
+}
+
+#[tokio::test]
+async fn nothing_is_left_of_shares_that_were_purged_before_they_fell_due() {
+    let place = Place::shared();
+    let engine = place.ready().await;
+    let later = |n: usize| NewJob { when: When::In(Duration::from_secs(86_400)), ..of(&format!("s{n}")) };
+    put(&engine, (0..450).map(later).collect()).await;
+    while engine.purge(&queue(), 500).await.unwrap().more {}
+    for _ in 0..4 {
+        assert_eq!(claim(&engine, 1).await, []);
+    }
+    assert_eq!(keys(&place), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn damaged_lines_keep_nobody_from_being_put_in_claimed_or_ended() {
+    for spoilt in ["line:*", "ring:*", "later:*", "turns"] {
+        let place = Place::shared();
+        let engine = place.ready().await;
+        let jobs = || {
+            let later = NewJob { when: When::In(Duration::from_secs(3_600)), ..of("c") };
+            vec![of("a"), of("b"), of("a"), NewJob::new(kind(), Payload::default()), later]
+        };
+        put(&engine, jobs()).await;
+        assert_eq!(claim(&engine, 1).await.len(), 1);
+        for name in ask::<Vec<String>>(&place.url, &["KEYS", &place.key(spoilt)]) {
+            assert_eq!(ask::<String>(&place.url, &["SET", &name, "nonsense"]), "OK");
+        }
+        put(&engine, jobs()).await;
+        let mut ended = 0;
+        while let Some(jobs) = Some(claim(&engine, 2).await).filter(|jobs| !jobs.is_empty()) {
+            ended += jobs.len();
+            engine.settle(jobs.into_iter().map(success).collect()).await.unwrap();
+        }
+        assert_eq!(ended, 7, "{spoilt}");
+        assert_eq!(engine.purge(&queue(), 100).await.unwrap().changed, 2, "{spoilt}");
+    }
+}
+
+/// An older process takes jobs out of their lanes and leaves them in their lines, or puts them back into lanes alone.
+#[tokio::test]
+async fn a_line_that_is_wrong_about_its_jobs_is_put_right() {
+    let place = Place::shared();
+    let engine = place.ready().await;
+    put(&engine, vec![of("a"), of("a"), of("b")]).await;
+    let first = claim(&engine, 1).await.remove(0);
+    let line = place.key("line:1:5:a");
+    let id = format!("{:014}", first.job.id.0);
+    assert_eq!(ask::<i64>(&place.url, &["ZADD", &line, "0", &id]), 1, "it runs, and stands in line");
+    let missing: Vec<String> = ask(&place.url, &["ZRANGE", &place.key("line:1:5:b"), "0", "-1"]);
+    assert_eq!(ask::<i64>(&place.url, &["ZREM", &place.key("line:1:5:b"), &missing[0]]), 1);
+    let claimed = claim(&engine, 10).await;
+    assert_eq!(claimed.len(), 2, "each that waits, once");
+    assert!(claimed.iter().all(|claimed| claimed.job.id != first.job.id));
+    assert_eq!(ask::<i64>(&place.url, &["EXISTS", &line]), 0);
+}
