@@ -358,9 +358,8 @@ impl Store {
         deltas: &mut Deltas,
     ) -> Step<()> {
         let live = self.lock_jobs(tx, &[id.0]).await?;
-        let Some(live) = live.into_iter().next().filter(|live| !live.runs) else { return Ok(()) };
-        self.mark_put_off(tx, &live, accepted.due, now).await?;
-        let Live { gate, due, job_type, queue, options, .. } = live;
+        let Some(mut live) = live.into_iter().next().filter(|live| !live.runs) else { return Ok(()) };
+        let options = std::mem::take(&mut live.options);
         let options = Options { label: new.label.clone(), ..options }.to_column();
         let (payload, level) = (new.payload.as_str(), i32::from(accepted.priority.level()));
         let (due_at, expires_at) = (Instant(accepted.due), maybe(accepted.expires_at));
@@ -373,9 +372,9 @@ impl Store {
             text(&options),
         ];
         tx.ask(&self.sql.replace_job, &params).await?;
-        let parked = gate.is_some();
-        deltas.moved((&job_type, &queue), Spot::waiting(due, parked), Spot::waiting(accepted.due, parked));
-        Ok(())
+        let (from, to) = (live.spot(), Spot::waiting(accepted.due, live.gate.is_some()));
+        deltas.moved((&live.job_type, &live.queue), from, to);
+        self.mark_put_off(tx, &live, accepted.due, now).await
     }
 
     /// Frees the keys of jobs that have ended in this way, unless they are to be held longer. The key may have passed

@@ -28,7 +28,7 @@ const BIG: [&str; 11] = [
 ];
 
 /// Statements that run for every batch of jobs, or every second.
-const HOT: [&str; 64] = [
+const HOT: [&str; 63] = [
     "enqueue",
     "insert_jobs",
     "reserve_keys",
@@ -87,7 +87,6 @@ const HOT: [&str; 64] = [
     "find_receipt",
     "close_receipt",
     "request_cancel",
-    "mark_drains",
     "marked_drains",
     "marks_of_drain",
     "left_in_queue",
@@ -399,10 +398,16 @@ async fn what_is_left_of_a_group_is_found_by_when_it_is_due() {
             "left_in_queue",
             ["(queue = $1) AND (priority = (p.priority)::smallint) AND (scheduled_at <=", "queue = $1"],
         ),
-        ("left_of_type", ["(priority = (p.priority)::smallint) AND (scheduled_at <=", "gate = 'suspect'"]),
+        (
+            "left_of_type",
+            [
+                "(priority = (p.priority)::smallint) AND (scheduled_at <=",
+                "((gate)::text = 'suspect'::text) AND (scheduled_at <=",
+            ],
+        ),
         (
             "left_of_group",
-            ["(gate IS NULL) AND (scheduled_at <=", "(gate = 'suspect'::text) AND (scheduled_at <="],
+            ["IS NULL) AND (scheduled_at <=", "((gate)::text = 'suspect'::text) AND (scheduled_at <="],
         ),
     ] {
         let plan = ground.plan_of(name).await;

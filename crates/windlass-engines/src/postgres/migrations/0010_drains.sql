@@ -37,6 +37,15 @@ BEGIN
 END
 $mark_drains$;
 
+-- A waiting job was put off: it held the drains that do not wait for retries, and holds them no more. As the owner, and for everybody:
+-- who puts jobs in under a key has no right to see drains, and had none before there were any.
+CREATE FUNCTION windlass.mark_put_off(number bigint) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $mark_put_off$
+BEGIN
+    PERFORM windlass.mark_drains(j, false) FROM windlass.delayed_jobs j WHERE j.id = number AND j.locked_by IS NULL;
+END
+$mark_put_off$;
+
 -- What follows is as before, but for drains.
 -- Gives a waiting job the payload, time, priority, expiry and label of a newcomer.
 CREATE OR REPLACE FUNCTION windlass.renew_job(holder bigint, made windlass.delayed_jobs) RETURNS void LANGUAGE plpgsql AS $renew_job$
