@@ -227,6 +227,8 @@ fn again(error: &EngineError) -> EngineError {
 
 #[cfg(test)]
 mod tests {
+    use windlass_core::payload::Payload;
+
     use super::*;
 
     fn unavailable() -> EngineError {
@@ -235,6 +237,26 @@ mod tests {
 
     fn unknown() -> EngineError {
         EngineError::Unknown { why: "silent".to_owned() }
+    }
+
+    fn passenger(flights: &Flights) -> Passenger {
+        let job = NewJob::new("t".parse().unwrap(), Payload::default());
+        let seat = Arc::clone(&flights.seats).try_acquire_owned().unwrap();
+        Passenger { job, answer: oneshot::channel().0, _seat: seat }
+    }
+
+    /// A flight sends one request for each load, and no other.
+    #[test]
+    fn a_hundred_callers_who_come_while_a_request_is_under_way_make_at_most_two_more() {
+        let flights = Arc::new(Flights::new(Arc::new(crate::MemoryEngine::new())));
+        let first = flights.join(passenger(&flights)).expect("nobody flies yet");
+        assert_eq!(first.load().map(|passengers| passengers.len()), Some(1), "it is under way");
+        let new: Vec<_> = (0..100).filter_map(|_| flights.join(passenger(&flights))).collect();
+        let loads: Vec<_> =
+            new.iter().chain([&first]).map_while(Flight::load).map(|load| load.len()).collect();
+        assert!(loads.len() <= 2, "{loads:?}");
+        assert_eq!(loads.iter().sum::<usize>(), 100, "nobody is left behind");
+        assert!(first.load().is_none());
     }
 
     #[test]

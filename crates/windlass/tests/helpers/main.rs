@@ -6,3 +6,4 @@ mod fake_jobs;
 mod test_worker;
 mod dequeue;
 mod readme;
+mod examples;

@@ -9,8 +9,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use windlass::core::admin::AttemptEnding;
-use windlass::core::admin::ListRequest;
+use windlass::core::admin::{AttemptEnding, ListRequest};
 use windlass::core::job::{JobId, JobState, Phase};
 use windlass::core::limits::LIST_PAGE_MAX;
 use windlass::core::worker::{WorkerId, WorkerSighting};
