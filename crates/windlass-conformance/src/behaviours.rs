@@ -535,6 +535,10 @@ macro_rules! every_behaviour {
                 a_tick_is_left_out_while_the_last_job_is_live
                 a_waiting_job_gives_way_to_that_of_the_next_tick
                 a_running_job_does_not_give_way
+                a_waiting_job_does_not_give_way_to_one_that_is_refused
+                a_tick_that_was_filled_before_it_was_seen_keeps_its_job
+                a_full_queue_lets_in_what_takes_the_place_of_another
+                a_queue_that_stays_full_keeps_the_job_that_waits
                 a_whole_batch_of_schedules_is_fired_by_one_call
                 wrong_changes_are_refused_whole
                 a_store_keeps_only_so_many_schedules

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use windlass_core::clock::Timestamp;
-use windlass_core::engine::Hint;
+use windlass_core::engine::{Declaration, Hint};
 use windlass_core::enqueue::{Enqueued, Refusal};
 use windlass_core::job::{JobId, Phase};
 use windlass_core::limits::{SCHEDULES_MAX, SCHEDULES_PER_CALL_MAX, TICK_KEPT};
 use windlass_core::names::{ScheduleName, Tag};
+use windlass_core::queue::QueueSpec;
 use windlass_core::retry::RetryPolicy;
 use windlass_core::schedule::{CatchUp, Holidays, Missed, Schedule};
 use windlass_core::schedules::fire::{Firing, fire};
@@ -365,6 +366,57 @@ pub async fn a_running_job_does_not_give_way(h: &Harness) {
     assert_eq!((h.phase_of(first).await, h.phase_of(second).await), (Phase::Running, Phase::Ready));
     h.succeed(&claimed).await;
     assert_eq!(h.phase_of(first).await, Phase::Succeeded);
+}
+
+pub async fn a_waiting_job_does_not_give_way_to_one_that_is_refused(h: &Harness) {
+    declare(h, &ScheduleSpec { overlap: Overlap::Replace, ..every_minute(NIGHTLY) }).await;
+    let first = new_job(&tick(h, NIGHTLY).await);
+    h.engine.set_shut(&queue(MAIN), true).await.expect(UP);
+    let refused = tick(h, NIGHTLY).await;
+    assert!(matches!(refused, Put::Answered(Enqueued::Refused(Refusal::QueueShut { .. }))), "{refused:?}");
+    assert_eq!((h.phase_of(first).await, unfinished(h).await), (Phase::Ready, 1));
+    h.engine.set_shut(&queue(MAIN), false).await.expect(UP);
+    let second = new_job(&tick(h, NIGHTLY).await);
+    assert_eq!((h.phase_of(first).await, h.phase_of(second).await), (Phase::Cancelled, Phase::Ready));
+}
+
+pub async fn a_tick_that_was_filled_before_it_was_seen_keeps_its_job(h: &Harness) {
+    declare(h, &ScheduleSpec { overlap: Overlap::Replace, ..every_minute(NIGHTLY) }).await;
+    new_job(&tick(h, NIGHTLY).await);
+    let at = a_minute_later(h, NIGHTLY).await.ticks[0];
+    let filled = new_job(&only(apply(h, acts::run(&stored(h, NIGHTLY).await, &[at])).await));
+    let seen = fire(&stored(h, NIGHTLY).await, h.now()).expect("nobody has seen the tick");
+    assert_eq!(only(apply(h, seen.change).await), Put::Answered(Enqueued::Kept(filled)));
+    assert_eq!(h.phase_of(filled).await, Phase::Ready);
+}
+
+/// A schedule whose job stands in a queue that has room for no other.
+async fn last_of_a_full_queue(h: &Harness) -> JobId {
+    let mut spec = ScheduleSpec { overlap: Overlap::Replace, ..every_minute(NIGHTLY) };
+    spec.job.job_type = type_name(SMALL_WORK);
+    declare(h, &spec).await;
+    for _ in 1..SMALL_CAPACITY {
+        h.enqueue(job_of(SMALL_WORK)).await;
+    }
+    new_job(&tick(h, NIGHTLY).await)
+}
+
+pub async fn a_full_queue_lets_in_what_takes_the_place_of_another(h: &Harness) {
+    let first = last_of_a_full_queue(h).await;
+    let second = new_job(&tick(h, NIGHTLY).await);
+    assert_eq!((h.phase_of(first).await, h.phase_of(second).await), (Phase::Cancelled, Phase::Ready));
+    let third = new_job(&tick(h, NIGHTLY).await);
+    assert_eq!((h.phase_of(second).await, h.phase_of(third).await), (Phase::Cancelled, Phase::Ready));
+}
+
+pub async fn a_queue_that_stays_full_keeps_the_job_that_waits(h: &Harness) {
+    let first = last_of_a_full_queue(h).await;
+    let smaller = QueueSpec { capacity: Some(1), ..QueueSpec::new(queue(SMALL)) };
+    h.engine.declare(Declaration { queues: vec![smaller], types: Vec::new() }).await.expect(UP);
+    let refused = tick(h, NIGHTLY).await;
+    assert!(matches!(refused, Put::Answered(Enqueued::Refused(Refusal::QueueFull { .. }))), "{refused:?}");
+    assert_eq!(h.phase_of(first).await, Phase::Ready);
+    assert_eq!(stored(h, NIGHTLY).await.last_job, Some(first));
 }
 
 pub async fn a_whole_batch_of_schedules_is_fired_by_one_call(h: &Harness) {

@@ -30,7 +30,9 @@ use crate::limits::{SCHEDULES_MAX, TICK_KEPT};
 use crate::names::ScheduleName;
 
 pub use record::{Alarm, Alert, ScheduleRecord, StoredSchedule};
-pub use spec::{JobTemplate, Origin, Overlap, Overlapping, ScheduleSpec, ScheduleSpecError};
+pub use spec::{
+    GivesWay, JobTemplate, Origin, Overlap, Overlapping, ScheduleSpec, ScheduleSpecError, end_makes_room,
+};
 
 /// Where schedules are kept. Each method is one statement, script or transaction, on the store's clock. There is no engine that
 /// keeps none, so there is no method that says so.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::enqueue::NewJob;
+use crate::enqueue::{Enqueued, NewJob, Refusal};
 use crate::key::HolderStage;
 use crate::limits::{SCHEDULE_RECORD_BYTES_MAX, TAGS_MAX, TIMEOUT_MAX};
 use crate::names::{QueueName, ScheduleName, Tag, TypeName};
@@ -77,8 +77,36 @@ pub enum Overlapping {
     Put,
     /// It is left out.
     LeaveOut,
-    /// The last one is cancelled, and then it is put in.
+    /// It is put in, and the last one [gives way](GivesWay) to it.
     CancelLast,
+}
+
+/// What becomes of the last job, which still waits, once the door has answered about the one that is to replace it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GivesWay {
+    /// It stays: nothing would replace it.
+    No,
+    /// It is cancelled.
+    Now,
+    /// It is cancelled if that makes the room that the new one lacks, which is then put in once more.
+    IfThatMakesRoom,
+}
+
+impl GivesWay {
+    /// Decides by the answer of the door.
+    pub fn to(answer: &Enqueued) -> Self {
+        match answer {
+            Enqueued::New(_) => Self::Now,
+            Enqueued::Refused(Refusal::QueueFull { .. }) => Self::IfThatMakesRoom,
+            _ => Self::No,
+        }
+    }
+}
+
+/// Whether the end of a job of a queue lets another in that was refused for this reason, given how many jobs of the queue have
+/// not ended.
+pub fn end_makes_room(of: &QueueName, unfinished: u64, refusal: &Refusal) -> bool {
+    matches!(refusal, Refusal::QueueFull { queue, capacity } if queue == of && unfinished <= *capacity)
 }
 
 impl Overlap {

@@ -7,7 +7,7 @@ use super::*;
 use crate::enqueue::Refusal;
 use crate::key::HolderStage;
 use crate::limits::SCHEDULE_RECORD_BYTES_MAX;
-use crate::names::TypeName;
+use crate::names::{QueueName, TypeName};
 use crate::payload::Payload;
 use crate::schedule::{CatchUp, Holidays, Missed, Schedule};
 
@@ -79,6 +79,23 @@ fn overlap_is_decided_by_where_the_last_job_is() {
     assert_eq!(all.map(|stage| Overlap::Allow.decide(stage)), [Put, Put, Put, Put]);
     assert_eq!(all.map(|stage| Overlap::Skip.decide(stage)), [LeaveOut, LeaveOut, Put, Put]);
     assert_eq!(all.map(|stage| Overlap::Replace.decide(stage)), [CancelLast, Put, Put, Put]);
+}
+
+#[test]
+fn the_last_job_gives_way_only_to_one_that_comes_in() {
+    let (queue, job_type) = (QueueName::parse("main").unwrap(), TypeName::parse("work").unwrap());
+    let full = Refusal::QueueFull { queue: queue.clone(), capacity: 1 };
+    assert_eq!(GivesWay::to(&Enqueued::New(JobId(2))), GivesWay::Now);
+    assert_eq!(GivesWay::to(&Enqueued::Refused(full.clone())), GivesWay::IfThatMakesRoom);
+    let shut = Refusal::QueueShut { queue: queue.clone() };
+    for refusal in [shut.clone(), Refusal::UnknownType { job_type }] {
+        assert_eq!(GivesWay::to(&Enqueued::Refused(refusal)), GivesWay::No);
+    }
+    assert_eq!(GivesWay::to(&Enqueued::Kept(JobId(1))), GivesWay::No);
+    assert!(end_makes_room(&queue, 1, &full) && !end_makes_room(&queue, 2, &full));
+    assert!(
+        !end_makes_room(&QueueName::parse("other").unwrap(), 1, &full) && !end_makes_room(&queue, 1, &shut)
+    );
 }
 
 #[test]

@@ -5,13 +5,14 @@ use std::ops::Bound;
 
 use windlass_core::clock::Timestamp;
 use windlass_core::engine::Result;
-use windlass_core::enqueue::NewJob;
+use windlass_core::enqueue::{Enqueued, NewJob};
+use windlass_core::job::JobId;
 use windlass_core::key::HolderStage;
 use windlass_core::limits::SCHEDULES_MAX;
 use windlass_core::names::ScheduleName;
 use windlass_core::schedules::{
-    Overlapping, Put, ScheduleChange, ScheduleChanged, SchedulesRead, StoredSchedule, WhichSchedules,
-    check_changes, next_version, replaced_by,
+    GivesWay, Overlapping, Put, ScheduleChange, ScheduleChanged, SchedulesRead, StoredSchedule,
+    WhichSchedules, check_changes, end_makes_room, next_version, replaced_by,
 };
 
 use super::state::State;
@@ -70,9 +71,10 @@ impl State {
         let stage = last_job.map_or(HolderStage::Ended, |job| self.stage_of(job));
         let jobs = match (change.overlap.decide(stage), last_job) {
             (Overlapping::LeaveOut, Some(last)) => change.jobs.iter().map(|_| Put::Overlaps(last)).collect(),
-            (Overlapping::CancelLast, Some(last)) if !change.jobs.is_empty() => {
-                self.cancel_waiting(last, &replaced_by(&change.name), now);
-                self.put_scheduled(&change.jobs, now)
+            (Overlapping::CancelLast, Some(last)) => {
+                let why = replaced_by(&change.name);
+                let put = |new: &NewJob| Put::Answered(self.put_in_place_of(last, new, &why, now));
+                change.jobs.iter().map(put).collect()
             }
             _ => self.put_scheduled(&change.jobs, now),
         };
@@ -81,6 +83,26 @@ impl State {
         let row = StoredSchedule { version, last_job, record: (**record).clone() };
         self.agenda.insert(change.name.clone(), (row.record.look_at(), row));
         ScheduleChanged::Done { version, jobs }
+    }
+
+    /// Puts a job in, and cancels the one that gives way to it.
+    fn put_in_place_of(&mut self, last: JobId, new: &NewJob, why: &str, now: Timestamp) -> Enqueued {
+        let answer = self.put(new.clone(), now);
+        match GivesWay::to(&answer) {
+            GivesWay::Now => _ = self.cancel_waiting(last, why, now),
+            GivesWay::IfThatMakesRoom if self.end_makes_room(last, &answer) => {
+                self.cancel_waiting(last, why, now);
+                return self.put(new.clone(), now);
+            }
+            GivesWay::IfThatMakesRoom | GivesWay::No => {}
+        }
+        answer
+    }
+
+    fn end_makes_room(&self, last: JobId, answer: &Enqueued) -> bool {
+        let (Some(row), Err(refusal)) = (self.row(last), answer.job()) else { return false };
+        let queue = self.index.queue_of(row.type_at);
+        end_makes_room(&queue.spec.name, queue.unfinished, refusal)
     }
 
     fn put_scheduled(&mut self, jobs: &[NewJob], now: Timestamp) -> Vec<Put> {

@@ -2,17 +2,19 @@
 
 use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
 use windlass_core::clock::Timestamp;
-use windlass_core::enqueue::NewJob;
+use windlass_core::enqueue::Enqueued;
 use windlass_core::job::JobId;
 use windlass_core::key::HolderStage;
 use windlass_core::limits::SCHEDULES_MAX;
 use windlass_core::names::ScheduleName;
 use windlass_core::schedules::{
-    Overlapping, Put, ScheduleChange, ScheduleChanged, SchedulesRead, StoredSchedule, WhichSchedules,
-    next_version, replaced_by,
+    GivesWay, Overlapping, Put, ScheduleChange, ScheduleChanged, SchedulesRead, StoredSchedule,
+    WhichSchedules, end_makes_room, next_version, replaced_by,
 };
 
+use super::enqueue::Depths;
 use super::fault::Step;
+use super::land::LiveJob;
 use super::row::lossy;
 use super::sql::sql;
 use super::work::Work;
@@ -105,17 +107,33 @@ impl Work<'_> {
             (Overlapping::LeaveOut, Some(last)) => {
                 return Ok(change.jobs.iter().map(|_| Put::Overlaps(last)).collect());
             }
-            (Overlapping::CancelLast, Some(last)) => self.cancel_replaced(last, &change.name)?,
+            (Overlapping::CancelLast, Some(last)) => return self.put_in_place_of(last, change),
             _ => {}
         }
-        let jobs: Vec<NewJob> = change.jobs.clone();
-        Ok(self.put_all(jobs)?.into_iter().map(Put::Answered).collect())
+        Ok(self.put_all(change.jobs.clone())?.into_iter().map(Put::Answered).collect())
     }
 
-    fn cancel_replaced(&mut self, last: JobId, by: &ScheduleName) -> Step<()> {
-        match self.live_job(last)? {
-            Some(job) => self.cancel_waiting(&job, &replaced_by(by)),
-            None => Ok(()),
+    /// Puts jobs in, and cancels the one that gives way to them.
+    fn put_in_place_of(&mut self, last: JobId, change: &ScheduleChange) -> Step<Vec<Put>> {
+        let mut answers = self.put_all(change.jobs.clone())?;
+        let gives_way = answers.first().map_or(GivesWay::No, GivesWay::to);
+        if let Some(job) = self.live_job(last)?.filter(|_| gives_way != GivesWay::No) {
+            let why = replaced_by(&change.name);
+            if gives_way == GivesWay::Now {
+                self.cancel_waiting(&job, &why)?;
+            } else if self.end_makes_room(&job, &answers)? {
+                self.cancel_waiting(&job, &why)?;
+                answers = self.put_all(change.jobs.clone())?;
+            }
         }
+        Ok(answers.into_iter().map(Put::Answered).collect())
+    }
+
+    fn end_makes_room(&self, last: &LiveJob, answers: &[Enqueued]) -> Step<bool> {
+        let of = self.type_of(last.kind)?.spec.queue.clone();
+        let Some(queue) = self.catalogue.queue(&of) else { return Ok(false) };
+        let unfinished = self.unfinished(&queue, &mut Depths::new())?;
+        let refusal = answers.first().and_then(|answer| answer.job().err());
+        Ok(refusal.is_some_and(|refusal| end_makes_room(&of, unfinished, refusal)))
     }
 }
