@@ -522,6 +522,7 @@ macro_rules! every_behaviour {
                 a_schedule_is_kept_as_it_was_declared
                 schedules_are_listed_by_name_page_by_page
                 what_is_due_comes_longest_due_first_and_the_next_is_told
+                what_is_due_can_be_passed_over_page_by_page
                 a_tick_makes_its_job_and_the_schedule_is_due_no_more
                 every_field_of_a_template_reaches_the_job
                 of_many_who_fire_one_tick_one_makes_its_job

@@ -52,7 +52,7 @@ async fn stored(h: &Harness, called: &str) -> StoredSchedule {
 }
 
 async fn due(h: &Harness) -> Vec<StoredSchedule> {
-    read(h, WhichSchedules::Due(1_000)).await.schedules
+    read(h, WhichSchedules::Due(None, 1_000)).await.schedules
 }
 
 async fn change(h: &Harness, change: ScheduleChange) -> ScheduleChanged {
@@ -137,11 +137,13 @@ pub async fn schedules_are_listed_by_name_page_by_page(h: &Harness) {
     }
     let (mut names, mut after) = (Vec::new(), None);
     loop {
-        let page = read(h, WhichSchedules::After(after.clone(), 2)).await.schedules;
-        assert!(page.len() <= 2);
-        let Some(last) = page.last() else { break };
-        after = Some(last.name().clone());
-        names.extend(page.iter().map(|schedule| schedule.name().to_string()));
+        let page = read(h, WhichSchedules::After(after.clone(), 2)).await;
+        assert!(page.schedules.len() <= 2);
+        after = page.end;
+        if after.is_none() {
+            break;
+        }
+        names.extend(page.schedules.iter().map(|schedule| schedule.name().to_string()));
     }
     assert_eq!(names, ["a-1", "a.1", "a_1", "b", "c"]);
 }
@@ -152,17 +154,40 @@ pub async fn what_is_due_comes_longest_due_first_and_the_next_is_told(h: &Harnes
         let schedule = Schedule::parse(text).expect("it is a schedule");
         declare(h, &ScheduleSpec { schedule, ..every_minute(called) }).await;
     }
-    let first = read(h, WhichSchedules::Due(10)).await;
+    let first = read(h, WhichSchedules::Due(None, 10)).await;
     assert_eq!(first.schedules, []);
     let next = first.next.expect("something lies ahead");
     h.advance(next.since(h.now()));
     assert!(!due(h).await.is_empty(), "it is due at the very instant that was told");
     h.advance(10 * MINUTE);
-    let all = read(h, WhichSchedules::Due(10)).await;
+    let all = read(h, WhichSchedules::Due(None, 10)).await;
     let looks: Vec<_> = all.schedules.iter().map(|schedule| schedule.record.look_at()).collect();
     assert!(looks.is_sorted() && looks.len() == 3, "{looks:?}");
     assert_eq!(all.next, None);
-    assert_eq!(read(h, WhichSchedules::Due(2)).await.schedules, all.schedules[..2]);
+    assert_eq!(read(h, WhichSchedules::Due(None, 2)).await.schedules, all.schedules[..2]);
+}
+
+pub async fn what_is_due_can_be_passed_over_page_by_page(h: &Harness) {
+    for called in ["b", "a-1", "c", "a_1", "a.1", "d", "a"] {
+        declare(h, &every_minute(called)).await;
+    }
+    h.advance(Duration::from_secs(1));
+    let schedule = Schedule::parse("every 1m from 2020-01-01T00:00:07Z").expect("it is a schedule");
+    declare(h, &ScheduleSpec { schedule, ..every_minute("0") }).await;
+    h.advance(MINUTE);
+    let all: Vec<_> = due(h).await.iter().map(|schedule| schedule.name().to_string()).collect();
+    assert_eq!(all.len(), 8);
+    let (mut names, mut after) = (Vec::new(), None);
+    loop {
+        let page = read(h, WhichSchedules::Due(after.clone(), 3)).await;
+        assert!(page.schedules.len() <= 3);
+        after = page.end;
+        if after.is_none() {
+            break;
+        }
+        names.extend(page.schedules.iter().map(|schedule| schedule.name().to_string()));
+    }
+    assert_eq!(names, all, "each once, though nobody has fired any");
 }
 
 pub async fn a_tick_makes_its_job_and_the_schedule_is_due_no_more(h: &Harness) {

@@ -55,6 +55,18 @@ pub fn fire(stored: &StoredSchedule, now: Timestamp) -> Option<Firing> {
     Some(Firing { change, ticks, due, alert })
 }
 
+/// For one that a store calls due and that is not, as after an update that reckons its ticks otherwise: nothing changes, but the
+/// store keeps anew when somebody has to look.
+pub fn look_later(stored: &StoredSchedule) -> ScheduleChange {
+    ScheduleChange {
+        name: stored.name().clone(),
+        read: stored.version,
+        to: Some(Box::new(stored.record.clone())),
+        jobs: Vec::new(),
+        overlap: Overlap::Allow,
+    }
+}
+
 /// What fell due while it was paused is dropped, so a pause that has ended decided all until its end.
 fn decided_from(record: &ScheduleRecord) -> Timestamp {
     let pause_ended = record.pause.as_ref().and_then(|pause| pause.until);

@@ -88,10 +88,12 @@ impl fmt::Display for Alarm {
 }
 
 impl StoredSchedule {
-    /// Takes a row of a store apart. Nothing if the text cannot be read or is about another schedule.
+    /// Takes a row of a store apart. Nothing if the text cannot be read, is about another schedule, or says what no store would
+    /// take: such a schedule could not be written again, so it must not be fired with others.
     pub fn from_store(name: &ScheduleName, version: u64, last_job: Option<i64>, text: &str) -> Option<Self> {
         let record: ScheduleRecord = serde_json::from_str(text).ok()?;
-        (record.spec.name == *name).then(|| Self { version, last_job: last_job.map(JobId), record })
+        let is_sound = record.spec.name == *name && record.spec.check_kept().is_ok();
+        is_sound.then(|| Self { version, last_job: last_job.map(JobId), record })
     }
 
     /// Its name.

@@ -196,8 +196,14 @@ impl ScheduleSpec {
         Self { name, schedule, holidays, job, catch_up, overlap }
     }
 
-    /// Checks what types cannot say.
+    /// Checks what types cannot say, when it is declared.
     pub fn check(&self) -> Result<(), ScheduleSpecError> {
+        self.check_kept()
+    }
+
+    /// Checks that a store can keep it. What is only unwise is not looked at: a schedule that was stored before somebody thought of
+    /// that goes on.
+    pub fn check_kept(&self) -> Result<(), ScheduleSpecError> {
         let name = || self.name.clone();
         self.catch_up.check().map_err(|why| ScheduleSpecError::CatchUp { name: name(), why })?;
         self.job.check().map_err(|why| ScheduleSpecError::Job { name: name(), why })?;

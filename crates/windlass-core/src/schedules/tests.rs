@@ -183,7 +183,7 @@ fn requests_that_no_store_could_apply_are_refused() {
 }
 
 #[test]
-fn a_record_survives_its_text_and_one_of_another_name_is_damaged() {
+fn a_record_survives_its_text_and_one_of_another_name_or_that_no_store_would_take_is_damaged() {
     let holidays = Holidays::parse("2027-12-24 Christmas Eve\n2027-01-01 New Year\n").unwrap();
     let text = "daily at 09:30, except holidays, Europe/Berlin";
     let stored = stored(&ScheduleSpec { holidays, ..spec(text) });
@@ -192,6 +192,9 @@ fn a_record_survives_its_text_and_one_of_another_name_is_damaged() {
     let other = ScheduleName::parse("other").unwrap();
     assert_eq!(StoredSchedule::from_store(&other, 1, None, &kept), None);
     assert_eq!(StoredSchedule::from_store(stored.name(), 1, None, "{"), None);
+    let mut wrong = stored.record.clone();
+    wrong.spec.catch_up.limit = 0;
+    assert_eq!(StoredSchedule::from_store(stored.name(), 1, None, &wrong.to_text()), None);
 }
 
 #[test]

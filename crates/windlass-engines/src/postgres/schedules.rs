@@ -12,7 +12,7 @@ use windlass_core::key::HolderStage;
 use windlass_core::limits::SCHEDULES_MAX;
 use windlass_core::names::ScheduleName;
 use windlass_core::schedules::{
-    GivesWay, Overlap, Overlapping, Put, ScheduleChange, ScheduleChanged, SchedulesRead,
+    GivesWay, Overlap, Overlapping, PageEnd, Put, ScheduleChange, ScheduleChanged, SchedulesRead,
     StoredSchedule, WhichSchedules, next_version, replaced_by,
 };
 
@@ -39,12 +39,15 @@ impl Store {
                 conn.ask(&self.sql.schedules_named, &[instant(&now), texts(&names)]).await?
             }
             WhichSchedules::After(after, _) => {
-                let after = after.as_ref().map_or("", ScheduleName::as_str);
+                let after = after.as_ref().map_or("", |end| end.name.as_str());
                 let params = [instant(&now), text(&after), small_number(&limit)];
                 conn.ask(&self.sql.list_schedules, &params).await?
             }
-            WhichSchedules::Due(_) => {
-                conn.ask(&self.sql.due_schedules, &[instant(&now), small_number(&limit)]).await?
+            WhichSchedules::Due(after, _) => {
+                let look_at = maybe(after.as_ref().and_then(|end| end.look_at));
+                let name = after.as_ref().map_or("", |end| end.name.as_str());
+                let params = [instant(&now), small_number(&limit), instant(&look_at), text(&name)];
+                conn.ask(&self.sql.due_schedules, &params).await?
             }
         };
         self.read_schedules(&rows)
@@ -52,11 +55,13 @@ impl Store {
 
     fn read_schedules(&self, rows: &[Row]) -> Step<SchedulesRead> {
         let (mut now, mut next) = (self.estimated_now(), None);
-        let (mut schedules, mut damaged) = (Vec::new(), Vec::new());
+        let (mut schedules, mut damaged, mut end) = (Vec::new(), Vec::new(), None);
         for row in rows {
             now = row.try_get::<_, Instant>(0)?.0;
             next = row.try_get::<_, Option<Instant>>(1)?.map(|next| next.0);
             let Some(name) = row.try_get::<_, Option<&str>>(2)? else { continue };
+            let look_at = row.try_get::<_, Option<Instant>>(6)?.map(|look_at| look_at.0);
+            end = Some(PageEnd { look_at, name: name.to_owned() });
             // A name that was damaged must not keep the others from being read.
             let Ok(name) = ScheduleName::parse(name) else { continue };
             let version = row.try_get::<_, i64>(3)?.unsigned_abs();
@@ -65,7 +70,7 @@ impl Store {
                 None => damaged.push((name, version)),
             }
         }
-        Ok(SchedulesRead { schedules, damaged, next, now })
+        Ok(SchedulesRead { schedules, damaged, end, next, now })
     }
 
     pub(super) async fn change_schedules(&self, changes: Vec<ScheduleChange>) -> Step<Vec<ScheduleChanged>> {

@@ -8,7 +8,7 @@ use windlass_core::key::HolderStage;
 use windlass_core::limits::SCHEDULES_MAX;
 use windlass_core::names::ScheduleName;
 use windlass_core::schedules::{
-    GivesWay, Overlapping, Put, ScheduleChange, ScheduleChanged, SchedulesRead, StoredSchedule,
+    GivesWay, Overlapping, PageEnd, Put, ScheduleChange, ScheduleChanged, SchedulesRead, StoredSchedule,
     WhichSchedules, end_makes_room, next_version, replaced_by,
 };
 
@@ -23,7 +23,7 @@ pub(super) fn read(conn: &Connection, which: &WhichSchedules, now: Timestamp) ->
     let (limit, at) = (which.limit(), now.as_micros());
     let next: Option<i64> = conn.prepare_cached(sql!("next_schedule"))?.query_row([at], |row| row.get(0))?;
     let next = next.map(Timestamp::from_micros);
-    let mut read = SchedulesRead { schedules: Vec::new(), damaged: Vec::new(), next, now };
+    let mut read = SchedulesRead { schedules: Vec::new(), damaged: Vec::new(), end: None, next, now };
     match which {
         WhichSchedules::Named(names) => {
             for name in names {
@@ -31,10 +31,14 @@ pub(super) fn read(conn: &Connection, which: &WhichSchedules, now: Timestamp) ->
             }
         }
         WhichSchedules::After(after, _) => {
-            let after = after.as_ref().map_or("", ScheduleName::as_str);
+            let after = after.as_ref().map_or("", |end| end.name.as_str());
             add(conn, sql!("list_schedules"), &[&after, &limit], &mut read)?;
         }
-        WhichSchedules::Due(_) => add(conn, sql!("due_schedules"), &[&at, &limit], &mut read)?,
+        WhichSchedules::Due(after, _) => {
+            let look_at = after.as_ref().and_then(|end| end.look_at).map_or(i64::MIN, Timestamp::as_micros);
+            let name = after.as_ref().map_or("", |end| end.name.as_str());
+            add(conn, sql!("due_schedules"), &[&at, &limit, &look_at, &name], &mut read)?;
+        }
     }
     Ok(read)
 }
@@ -43,8 +47,11 @@ fn add(conn: &Connection, sql: &str, given: &[&dyn ToSql], read: &mut SchedulesR
     let mut statement = conn.prepare_cached(sql)?;
     let mut rows = statement.query(given)?;
     while let Some(row) = rows.next()? {
+        let name = lossy(row, 0)?.unwrap_or_default();
+        let look_at = row.get::<_, Option<i64>>(4)?.map(Timestamp::from_micros);
+        read.end = Some(PageEnd { look_at, name: name.clone() });
         // A name that was damaged must not keep the others from being read.
-        let Ok(name) = ScheduleName::parse(&lossy(row, 0)?.unwrap_or_default()) else { continue };
+        let Ok(name) = ScheduleName::parse(&name) else { continue };
         match stored(&name, row)? {
             Some(schedule) => read.schedules.push(schedule),
             None => read.damaged.push((name, row.get::<_, i64>(1)?.unsigned_abs())),

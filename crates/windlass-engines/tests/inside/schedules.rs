@@ -40,7 +40,7 @@ async fn with_schedules(place: &Place, clock: &Arc<ManualClock>) -> PostgresEngi
 /// What a minute later becomes of the jobs of `plain`, `replace` and `skip`, by one call that waits for nobody.
 async fn tick(engine: &PostgresEngine, clock: &ManualClock) -> [Put; 3] {
     clock.advance(MINUTE);
-    let due = engine.schedules(&WhichSchedules::Due(10)).await.unwrap();
+    let due = engine.schedules(&WhichSchedules::Due(None, 10)).await.unwrap();
     let mut firings: Vec<_> = due.schedules.iter().map(|stored| fire(stored, due.now).unwrap()).collect();
     firings.sort_by(|a, b| a.change.name.cmp(&b.change.name));
     let changes: Vec<_> = firings.into_iter().map(|firing| firing.change).collect();

@@ -144,14 +144,12 @@ impl Schedules {
     /// All schedules, by name. There are never more than [`SCHEDULES_MAX`].
     pub async fn all(&self) -> Result<SchedulesRead> {
         let mut all = self.read(WhichSchedules::After(None, LIST_PAGE_MAX)).await?;
-        let mut page = all.schedules.len() + all.damaged.len();
-        while page >= LIST_PAGE_MAX as usize {
-            let damaged = all.damaged.last().map(|(name, _)| name);
-            let last = all.schedules.last().map(StoredSchedule::name).max(damaged).cloned();
-            let next = self.read(WhichSchedules::After(last, LIST_PAGE_MAX)).await?;
-            page = next.schedules.len() + next.damaged.len();
+        // A page may be short because a row of it has no name that could be told, and there are more all the same.
+        while let Some(end) = all.end.take() {
+            let next = self.read(WhichSchedules::After(Some(end), LIST_PAGE_MAX)).await?;
             all.schedules.extend(next.schedules);
             all.damaged.extend(next.damaged);
+            all.end = next.end;
         }
         Ok(all)
     }

@@ -46,8 +46,10 @@ pub(crate) async fn fire_for_a_while(
     context: DutyContext,
 ) -> Result<(), EngineError> {
     let began = Instant::now();
-    while !context.is_stopped() && began.elapsed() < RUN_FOR {
-        let fired = duty.run().await?;
+    let of_run = context.clone();
+    let may_go_on = move || !of_run.is_stopped() && began.elapsed() < RUN_FOR;
+    while may_go_on() {
+        let fired = duty.run(may_go_on.clone()).await?;
         context.did(u64::try_from(fired.jobs).unwrap_or(u64::MAX));
         let wait = wait_for(fired.next).min(RUN_FOR.saturating_sub(began.elapsed()));
         let _ = tokio::time::timeout(wait, context.stopped()).await;
