@@ -531,6 +531,7 @@ macro_rules! every_behaviour {
                 a_schedule_that_was_stored_anew_takes_no_old_decision
                 a_schedule_stored_by_two_at_once_is_stored_once
                 a_tick_that_made_its_job_makes_no_second_one_for_a_month
+                jobs_by_hand_are_no_ticks_and_later_ticks_do_not_mind_them
                 ticks_of_a_range_make_a_job_each_and_none_twice
                 a_job_that_is_refused_does_not_spoil_the_others
                 a_tick_is_left_out_while_the_last_job_is_live

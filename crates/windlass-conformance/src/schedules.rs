@@ -303,7 +303,22 @@ pub async fn a_tick_that_made_its_job_makes_no_second_one_for_a_month(h: &Harnes
     h.advance(3 * MINUTE);
     while h.prune().await > 0 {}
     let put = only(apply(h, again(stored(h, NIGHTLY).await)).await);
-    assert_eq!(stored(h, NIGHTLY).await.last_job, Some(new_job(&put)));
+    assert_ne!(new_job(&put), id);
+}
+
+pub async fn jobs_by_hand_are_no_ticks_and_later_ticks_do_not_mind_them(h: &Harness) {
+    declare(h, &ScheduleSpec { overlap: Overlap::Skip, ..every_minute(NIGHTLY) }).await;
+    let by_hand = |schedule: StoredSchedule| acts::run(&schedule, &[h.now()]);
+    let before = new_job(&only(apply(h, by_hand(stored(h, NIGHTLY).await)).await));
+    assert_eq!(stored(h, NIGHTLY).await.last_job, None);
+    let first = new_job(&tick(h, NIGHTLY).await);
+    h.advance(Duration::from_secs(1));
+    let after = new_job(&only(apply(h, by_hand(stored(h, NIGHTLY).await)).await));
+    assert_eq!(stored(h, NIGHTLY).await.last_job, Some(first));
+    for id in [before, after] {
+        h.engine.cancel(id, "enough").await.expect(UP);
+    }
+    assert_eq!(tick(h, NIGHTLY).await, Put::Overlaps(first), "that of the last tick is still live");
 }
 
 pub async fn ticks_of_a_range_make_a_job_each_and_none_twice(h: &Harness) {

@@ -116,6 +116,16 @@ pub struct ScheduleChange {
     pub jobs: Vec<NewJob>,
     /// What happens to the job if the one before it is still live. Other than [`Overlap::Allow`] it is for one job.
     pub overlap: Overlap,
+    /// Whether somebody asked for the jobs by hand. Then the schedule's last job stays the one it is, by which overlapping is decided.
+    pub by_hand: bool,
+}
+
+impl ScheduleChange {
+    /// The last job of the schedule from now on, given what became of the jobs.
+    pub fn last_job(&self, jobs: &[Put], before: Option<JobId>) -> Option<JobId> {
+        let new = jobs.iter().filter_map(Put::new_job).next_back().filter(|_| !self.by_hand);
+        new.or(before)
+    }
 }
 
 /// What became of a change.

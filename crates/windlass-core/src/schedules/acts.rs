@@ -84,15 +84,22 @@ pub fn skip_next(stored: &StoredSchedule, now: Timestamp) -> Option<(Timestamp, 
 
 /// Forgets a schedule. Jobs that it made stay.
 pub fn remove(name: &ScheduleName, version: u64) -> ScheduleChange {
-    ScheduleChange { name: name.clone(), read: version, to: None, jobs: Vec::new(), overlap: Overlap::Allow }
+    ScheduleChange {
+        name: name.clone(),
+        read: version,
+        to: None,
+        jobs: Vec::new(),
+        overlap: Overlap::Allow,
+        by_hand: false,
+    }
 }
 
-/// Puts the jobs of these ticks in, whatever the schedule says: what somebody asks for does not mind a pause or an overlap. A
-/// tick that made its job before makes no second one.
+/// Puts the jobs of these ticks in, whatever the schedule says: what somebody asks for does not mind a pause or an overlap, and later
+/// ticks do not mind it. A tick that made its job before makes no second one.
 pub fn run(stored: &StoredSchedule, ticks: &[Timestamp]) -> ScheduleChange {
     let record = stored.record.clone();
     let jobs = ticks.iter().map(|tick| record.job_of(*tick)).collect();
-    ScheduleChange { jobs, ..change(stored.version, record) }
+    ScheduleChange { jobs, by_hand: true, ..change(stored.version, record) }
 }
 
 fn change(read: u64, record: ScheduleRecord) -> ScheduleChange {
@@ -102,5 +109,6 @@ fn change(read: u64, record: ScheduleRecord) -> ScheduleChange {
         to: Some(Box::new(record)),
         jobs: Vec::new(),
         overlap: Overlap::Allow,
+        by_hand: false,
     }
 }

@@ -51,6 +51,7 @@ pub fn fire(stored: &StoredSchedule, now: Timestamp) -> Option<Firing> {
         jobs: ticks.iter().map(|tick| before.job_of(*tick)).collect(),
         to: Some(Box::new(after)),
         overlap: spec.overlap,
+        by_hand: false,
     };
     Some(Firing { change, ticks, due, alert })
 }
@@ -64,6 +65,7 @@ pub fn look_later(stored: &StoredSchedule) -> ScheduleChange {
         to: Some(Box::new(stored.record.clone())),
         jobs: Vec::new(),
         overlap: Overlap::Allow,
+        by_hand: false,
     }
 }
 
@@ -85,6 +87,6 @@ impl Firing {
         let mut to = self.change.to.clone()?;
         to.alert = Some(Alert { at: now, alarm: Alarm::Refused { tick, why } });
         let name = self.change.name.clone();
-        Some(ScheduleChange { name, read: *version, to: Some(to), jobs: Vec::new(), overlap: Overlap::Allow })
+        Some(ScheduleChange { name, read: *version, to: Some(to), jobs: Vec::new(), overlap: Overlap::Allow, by_hand: false })
     }
 }

@@ -83,7 +83,7 @@ impl State {
             }
             _ => self.put_scheduled(&change.jobs, now),
         };
-        let last_job = jobs.iter().filter_map(Put::new_job).next_back().or(last_job);
+        let last_job = change.last_job(&jobs, last_job);
         let version = next_version(version, now);
         let row = StoredSchedule { version, last_job, record: (**record).clone() };
         self.agenda.insert(change.name.clone(), (row.record.look_at(), row));

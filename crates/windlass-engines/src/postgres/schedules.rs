@@ -244,7 +244,7 @@ impl Store {
             put.entry(name.to_owned()).or_default().push(Put::Answered(answer));
         }
         self.replace(tx, &replaced, now, &mut put, moved).await?;
-        self.set_last_jobs(tx, &put).await?;
+        self.set_last_jobs(tx, changes, before, &put).await?;
         Ok(put)
     }
 
@@ -363,11 +363,19 @@ impl Store {
         rows.iter().map(read).collect()
     }
 
-    async fn set_last_jobs(&self, tx: &Tx, put: &BTreeMap<String, Vec<Put>>) -> Step<()> {
-        let last = |(name, puts): (&String, &Vec<Put>)| {
-            puts.iter().filter_map(Put::new_job).next_back().map(|job| (name.clone(), job.0))
+    async fn set_last_jobs(
+        &self,
+        tx: &Tx,
+        changes: &[ScheduleChange],
+        before: &Standing,
+        put: &BTreeMap<String, Vec<Put>>,
+    ) -> Step<()> {
+        let last = |change: &ScheduleChange| {
+            let (puts, before) = (put.get(change.name.as_str())?, last_job(change, before));
+            let last = change.last_job(puts, before).filter(|last| Some(*last) != before)?;
+            Some((change.name.to_string(), last.0))
         };
-        let (names, jobs): (Vec<_>, Vec<_>) = put.iter().filter_map(last).unzip();
+        let (names, jobs): (Vec<_>, Vec<_>) = changes.iter().filter_map(last).unzip();
         if !names.is_empty() {
             tx.ask(&self.sql.set_last_jobs, &[texts(&names), numbers(&jobs)]).await?;
         }

@@ -8,7 +8,7 @@ use windlass_core::key::HolderStage;
 use windlass_core::limits::SCHEDULES_MAX;
 use windlass_core::names::ScheduleName;
 use windlass_core::schedules::{
-    Overlap, Overlapping, PageEnd, Put, ScheduleChange, ScheduleChanged, SchedulesRead, StoredSchedule,
+    Overlapping, PageEnd, Put, ScheduleChange, ScheduleChanged, SchedulesRead, StoredSchedule,
     WhichSchedules, replaced_by,
 };
 
@@ -86,7 +86,7 @@ impl Store {
             let look_at = change.to.as_ref().and_then(|record| record.look_at());
             args.text(&change.to.as_ref().map_or_else(String::new, |record| record.to_text()));
             args.text(&look_at.map_or_else(String::new, |at| at.as_micros().to_string()));
-            args.text(&verdicts(change.overlap)).text(&replaced_by(&change.name)).count(change.jobs.len());
+            args.text(&verdicts(change)).text(&replaced_by(&change.name)).count(change.jobs.len());
             let jobs: &[NewJob] = &change.jobs;
             for (new, body) in jobs.iter().zip(bodies) {
                 offer(new, body, catalogue, now, &mut args);
@@ -97,9 +97,10 @@ impl Store {
 }
 
 /// Core's word on overlapping, by the stage of the last job: one that waits, runs, is dead, has ended.
-fn verdicts(overlap: Overlap) -> String {
+fn verdicts(change: &ScheduleChange) -> String {
     let stages = [HolderStage::Waiting, HolderStage::Running, HolderStage::Dead, HolderStage::Ended];
-    let letter = |stage| match overlap.decide(stage) {
+    let letter = |stage| match change.overlap.decide(stage) {
+        Overlapping::Put if change.by_hand => 'h',
         Overlapping::Put => 'p',
         Overlapping::LeaveOut => 'l',
         Overlapping::CancelLast => 'c',

@@ -88,8 +88,9 @@ impl Work<'_> {
         if before.is_none() && self.count_schedules()? >= SCHEDULES_MAX {
             return Ok(ScheduleChanged::NoRoom);
         }
-        let jobs = self.put_scheduled(change, last_job.map(JobId))?;
-        let last_job = jobs.iter().filter_map(Put::new_job).next_back().map(|job| job.0).or(last_job);
+        let last_job = last_job.map(JobId);
+        let jobs = self.put_scheduled(change, last_job)?;
+        let last_job = change.last_job(&jobs, last_job).map(|job| job.0);
         let version = next_version(version, self.now);
         self.conn.prepare_cached(sql!("save_schedule"))?.execute(params![
             change.name.as_str(),

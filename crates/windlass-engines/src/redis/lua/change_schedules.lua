@@ -2,8 +2,8 @@
 -- ARGV queues with a limit, as in parts/putting.lua; how many schedules are kept at the most; number of changes, for each:
 --      name; the version that was read, 0 for none; record, or '' to remove it; when to look at it, or '' for never;
 --      what core says by the stage of the last job, four letters for one that waits, runs, is dead, has ended: p put the jobs in,
---      l leave them out, c put it in and cancel the last one, if that gives way to it; why it is cancelled; number of jobs, for
---      each: as in parts/putting.lua
+--      h the same and the last job of the schedule stays what it is, l leave them out, c put it in and cancel the last one, if
+--      that gives way to it; why it is cancelled; number of jobs, for each: as in parts/putting.lua
 -- answers for each change three: 'done', its version, and one line for each job as enqueue.lua does, or o and the job that it
 --         would overlap; 'changed' if somebody was faster; or 'full' if there is no room for another
 if IS_OLDER then
@@ -60,7 +60,7 @@ local function put_jobs(last, verdicts, why, jobs)
       line = put_next()
     end
     if not line then
-      last = string.format('%014d', last_number())
+      last = verdict == 'h' and last or string.format('%014d', last_number())
       line = 'n' .. digits(last_number())
     end
     lines[i] = line
