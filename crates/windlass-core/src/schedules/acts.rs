@@ -39,7 +39,8 @@ pub fn declare(
     }
     let mut record = ScheduleRecord { spec: spec.clone(), origin, ..before.clone() };
     if before.spec.schedule != spec.schedule || before.spec.holidays != spec.holidays {
-        record.decided_until = before.decided_until.max(now);
+        // Also if it is decided further ahead, by a clock that was ahead: no tick makes a second job, since the first holds its key.
+        record.decided_until = now;
         record.skip = None;
     }
     Some(change(stored.version, record))
@@ -62,12 +63,11 @@ pub fn pause(
     Some(change(stored.version, record))
 }
 
-/// Lets a schedule go on from now. What fell due while it was held back is dropped. Nothing if it is not held back.
+/// Lets a schedule go on from now, also one that was decided further ahead by a clock that was ahead. What fell due while it was held back is dropped. Nothing if it is not held back.
 pub fn resume(stored: &StoredSchedule, now: Timestamp) -> Option<ScheduleChange> {
     let before = &stored.record;
     before.pause.as_ref().filter(|pause| pause.holds(now))?;
-    let decided_until = before.decided_until.max(now);
-    Some(change(stored.version, ScheduleRecord { pause: None, decided_until, ..before.clone() }))
+    Some(change(stored.version, ScheduleRecord { pause: None, decided_until: now, ..before.clone() }))
 }
 
 /// Leaves the next tick out, and tells which. Nothing if there is none.

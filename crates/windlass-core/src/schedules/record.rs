@@ -121,14 +121,27 @@ impl ScheduleRecord {
         }
     }
 
-    /// The next tick that will run, as things stand: not the one that is left out, and none before a pause ends.
+    /// The next tick that will run, as things stand.
     pub fn next_tick(&self, now: Timestamp) -> Option<Timestamp> {
+        self.upcoming(now).next()
+    }
+
+    /// The ticks that will run, as things stand: not the one that is left out, and none before a pause ends. They are counted from
+    /// there, however far away that is.
+    pub fn upcoming(&self, now: Timestamp) -> impl Iterator<Item = Timestamp> + '_ {
         let from = match &self.pause {
-            Some(pause) => self.decided_until.max(pause.until?),
-            None => self.decided_until.max(now),
+            Some(pause) => pause.until.map(|until| self.decided_until.max(until).max(now)),
+            None => Some(self.decided_until.max(now)),
         };
         let spec = &self.spec;
-        spec.schedule.ticks_after(from, &spec.holidays).find(|tick| Some(*tick) != self.skip)
+        let ticks = from.into_iter().flat_map(|from| spec.schedule.ticks_after(from, &spec.holidays));
+        ticks.filter(|tick| Some(*tick) != self.skip)
+    }
+
+    /// Up to when it is decided, if that lies ahead: the store's clock was ahead when it was fired, and until it has come there
+    /// again no tick runs.
+    pub fn decided_ahead(&self, now: Timestamp) -> Option<Timestamp> {
+        Some(self.decided_until).filter(|until| *until > now)
     }
 
     pub(super) fn tick_after(&self, after: Timestamp) -> Option<Timestamp> {

@@ -204,3 +204,36 @@ fn a_version_is_never_given_again_to_a_schedule_that_was_removed_and_stored_agai
     assert!(next_version(0, now.plus(MINUTE)) > first);
     assert_eq!(next_version(first, now), first + 1);
 }
+
+#[test]
+fn a_schedule_that_a_clock_decided_ahead_goes_on_from_now_by_another_text_or_a_resume() {
+    let ahead = at("2028-06-01T09:00:00Z");
+    let before = applied(&acts::declare(&spec("every 5m"), Origin::Code, None, ahead).unwrap());
+    let now = at("2027-06-01T09:00:00Z");
+    assert_eq!((before.record.decided_ahead(now), before.record.decided_ahead(ahead)), (Some(ahead), None));
+    let other = applied(&acts::declare(&spec("every 1h"), Origin::Code, Some(&before), now).unwrap());
+    assert_eq!(other.record.next_tick(now), Some(at("2027-06-01T10:00:00Z")));
+    let paused = applied(&acts::pause(&before, None, None, now).unwrap());
+    let resumed = applied(&acts::resume(&paused, now).unwrap());
+    assert_eq!(resumed.record.next_tick(now), Some(at("2027-06-01T09:05:00Z")));
+}
+
+#[test]
+fn what_comes_after_a_long_pause_is_counted_from_its_end() {
+    let now = at("2027-06-01T09:00:00Z");
+    let ten_years = Duration::from_secs(3_650 * 24 * 60 * 60);
+    let paused = applied(&acts::pause(&stored(&spec("every 1s")), None, Some(ten_years), now).unwrap());
+    let upcoming: Vec<_> = paused.record.upcoming(now).take(2).collect();
+    assert_eq!(upcoming, [1, 2].map(|n| now.plus(ten_years).plus(Duration::from_secs(n))));
+}
+
+#[test]
+fn jobs_by_hand_are_not_the_last_job() {
+    let stored = stored(&spec("every 5m"));
+    let new = [Put::Answered(Enqueued::New(JobId(8)))];
+    let run = acts::run(&stored, &[at("2027-06-01T09:05:00Z")]);
+    assert_eq!(run.last_job(&new, Some(JobId(7))), Some(JobId(7)));
+    let firing = fire(&stored, at("2027-06-01T09:05:00Z")).unwrap();
+    assert_eq!(firing.change.last_job(&new, Some(JobId(7))), Some(JobId(8)));
+    assert_eq!(firing.change.last_job(&[], Some(JobId(7))), Some(JobId(7)));
+}
