@@ -358,7 +358,7 @@ pub async fn a_job_that_is_refused_does_not_spoil_the_others(h: &Harness) {
             }
             other => panic!("expected a job or a refusal, got {other:?}"),
         }
-        if let Some(report) = firing.refused(answer, h.now()) {
+        if let Some(report) = firing.report(answer, h.now()) {
             apply(h, report).await;
         }
     }

@@ -76,17 +76,26 @@ fn decided_from(record: &ScheduleRecord) -> Timestamp {
 }
 
 impl Firing {
-    /// What to write about jobs that the door refused, after the change was applied under this version.
-    pub fn refused(&self, changed: &ScheduleChanged, now: Timestamp) -> Option<ScheduleChange> {
+    /// What to write about ticks that made no job, after the change was applied under this version: the door refused it, or the last
+    /// one is still live and that was not told yet.
+    pub fn report(&self, changed: &ScheduleChanged, now: Timestamp) -> Option<ScheduleChange> {
         let ScheduleChanged::Done { version, jobs } = changed else { return None };
-        let refused = self.ticks.iter().zip(jobs).find_map(|(tick, put)| match put {
-            Put::Answered(answer) => answer.job().err().map(|why| (*tick, why.to_string())),
-            Put::Overlaps(_) => None,
-        });
-        let (tick, why) = refused?;
         let mut to = self.change.to.clone()?;
-        to.alert = Some(Alert { at: now, alarm: Alarm::Refused { tick, why } });
+        let known = to.alert.as_ref().map(|alert| &alert.alarm);
+        let alarm = self.ticks.iter().zip(jobs).find_map(|(tick, put)| alarm_of(*tick, put, known))?;
+        to.alert = Some(Alert { at: now, alarm });
         let name = self.change.name.clone();
-        Some(ScheduleChange { name, read: *version, to: Some(to), jobs: Vec::new(), overlap: Overlap::Allow, by_hand: false })
+        let (jobs, overlap) = (Vec::new(), Overlap::Allow);
+        Some(ScheduleChange { name, read: *version, to: Some(to), jobs, overlap, by_hand: false })
+    }
+}
+
+fn alarm_of(tick: Timestamp, put: &Put, known: Option<&Alarm>) -> Option<Alarm> {
+    match put {
+        Put::Answered(answer) => answer.job().err().map(|why| Alarm::Refused { tick, why: why.to_string() }),
+        Put::Overlaps(job) => {
+            let is_told = matches!(known, Some(Alarm::Overlaps { job: told, .. }) if told == job);
+            (!is_told).then_some(Alarm::Overlaps { tick, job: *job })
+        }
     }
 }

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use serde::Deserialize;
+
 use crate::clock::Timestamp;
 use crate::enqueue::NewJob;
 use crate::job::JobId;
@@ -40,11 +42,11 @@ pub struct ScheduleRecord {
     /// A tick that somebody asked to leave out.
     #[serde(default)]
     pub skip: Option<Timestamp>,
-    /// The last tick that ran.
+    /// The last tick whose turn it was. It may have made no job: because the last one was live, or because its own was refused.
     #[serde(default)]
     pub last_tick: Option<Timestamp>,
-    /// The last time it did not run as it should have.
-    #[serde(default)]
+    /// The last time it did not run as it should have. One that only another version knows is none.
+    #[serde(default, deserialize_with = "known_alert")]
     pub alert: Option<Alert>,
 }
 
@@ -75,6 +77,19 @@ pub enum Alarm {
         /// Why.
         why: String,
     },
+    /// A tick made no job, because the last one is still live. It is told once for each such job.
+    Overlaps {
+        /// Which tick was the first.
+        tick: Timestamp,
+        /// The job that is live.
+        job: JobId,
+    },
+}
+
+/// A schedule must not be lost for the sake of an alert.
+fn known_alert<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<Alert>, D::Error> {
+    let alert = Option::<serde_json::Value>::deserialize(from)?;
+    Ok(alert.and_then(|alert| serde_json::from_value(alert).ok()))
 }
 
 impl fmt::Display for Alarm {
@@ -83,6 +98,9 @@ impl fmt::Display for Alarm {
             Self::Missed { count: 1, first } => write!(f, "missed the tick of {first}"),
             Self::Missed { count, first } => write!(f, "missed {count} ticks since {first}"),
             Self::Refused { tick, why } => write!(f, "the job of {tick} was refused: {why}"),
+            Self::Overlaps { tick, job } => {
+                write!(f, "left ticks out since {tick}, while job {job} was live")
+            }
         }
     }
 }

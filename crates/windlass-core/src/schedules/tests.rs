@@ -148,12 +148,12 @@ fn a_refused_job_is_written_down_where_people_look() {
     let why = Refusal::UnknownType { job_type: TypeName::parse("work").unwrap() };
     let jobs = vec![Put::Answered(Enqueued::Refused(why))];
     let changed = ScheduleChanged::Done { version: 9, jobs };
-    let change = firing.refused(&changed, at("2027-06-01T09:05:01Z")).unwrap();
+    let change = firing.report(&changed, at("2027-06-01T09:05:01Z")).unwrap();
     assert_eq!((change.read, change.jobs.len()), (9, 0));
     let alarm = applied(&change).record.alert.unwrap().alarm.to_string();
     assert!(alarm.contains("expected a registered job type, got work"), "{alarm}");
     let taken = ScheduleChanged::Done { version: 9, jobs: vec![Put::Answered(Enqueued::New(JobId(1)))] };
-    assert_eq!(firing.refused(&taken, at("2027-06-01T09:05:01Z")), None);
+    assert_eq!(firing.report(&taken, at("2027-06-01T09:05:01Z")), None);
 }
 
 #[test]
@@ -236,4 +236,19 @@ fn jobs_by_hand_are_not_the_last_job() {
     let firing = fire(&stored, at("2027-06-01T09:05:00Z")).unwrap();
     assert_eq!(firing.change.last_job(&new, Some(JobId(7))), Some(JobId(8)));
     assert_eq!(firing.change.last_job(&[], Some(JobId(7))), Some(JobId(7)));
+}
+
+#[test]
+fn a_tick_that_is_left_out_is_written_down_once_for_each_job_that_is_live() {
+    let spec = ScheduleSpec { overlap: Overlap::Skip, ..spec("every 5m") };
+    let overlaps = |job| ScheduleChanged::Done { version: 9, jobs: vec![Put::Overlaps(JobId(job))] };
+    let (first, later) = (at("2027-06-01T09:05:00Z"), at("2027-06-01T09:10:00Z"));
+    let told = fire(&stored(&spec), first).unwrap().report(&overlaps(7), first).unwrap();
+    let told = applied(&told);
+    assert_eq!(told.record.last_tick, Some(first), "its turn was, though it made no job");
+    let alarm = told.record.alert.clone().unwrap().alarm;
+    assert_eq!(alarm.to_string(), "left ticks out since 2027-06-01T09:05:00.000Z, while job 7 was live");
+    let again = fire(&told, later).unwrap();
+    assert_eq!(again.report(&overlaps(7), later), None);
+    assert!(again.report(&overlaps(8), later).is_some());
 }

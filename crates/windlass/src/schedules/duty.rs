@@ -98,7 +98,7 @@ impl ScheduleDuty {
         let mut reports = Vec::new();
         for (firing, answer) in firings.iter().zip(&answers) {
             jobs += tell(firing, answer);
-            reports.extend(firing.refused(answer, now));
+            reports.extend(firing.report(answer, now));
         }
         if !reports.is_empty() {
             // Whoever was faster has decided about a later tick, and tells of that.
