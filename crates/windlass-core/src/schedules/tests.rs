@@ -252,3 +252,15 @@ fn a_tick_that_is_left_out_is_written_down_once_for_each_job_that_is_live() {
     assert_eq!(again.report(&overlaps(7), later), None);
     assert!(again.report(&overlaps(8), later).is_some());
 }
+
+#[test]
+fn what_only_another_version_knows_does_not_cost_the_schedule() {
+    let stored = stored(&spec("every 5m"));
+    let mut text: serde_json::Value = serde_json::from_str(&stored.record.to_text()).unwrap();
+    text["new"] = 1.into();
+    text["spec"]["new"] = 1.into();
+    text["spec"]["catch_up"]["new"] = 1.into();
+    text["alert"] = serde_json::json!({ "at": 5, "alarm": { "struck": { "by": "lightning" } } });
+    let read = StoredSchedule::from_store(stored.name(), stored.version, None, &text.to_string());
+    assert_eq!(read, Some(stored));
+}

@@ -120,7 +120,11 @@ impl Worker {
         let identity = Identity::register(Arc::clone(&engine), card).await?;
         let mut worker = Self::assemble(client, table, &plan, identity, &options, &common, duties);
         worker.on_spill = on_spill;
-        worker.watches.extend(schedules::shell::declare_later(engine, undeclared, options.schedules_origin));
+        worker.watches.extend(schedules::declare_later::declare_later(
+            engine,
+            undeclared,
+            options.schedules_origin,
+        ));
         Ok(worker)
     }
 
@@ -312,12 +316,12 @@ async fn declare_schedules(
     client: &Client,
     options: &WorkerOptions,
 ) -> Result<Vec<ScheduleSpec>, SchedulesError> {
-    match client.schedules().declare(&options.schedules, options.schedules_origin).await {
+    match client.schedules().declare_what_can_be(&options.schedules, options.schedules_origin).await {
         Err(SchedulesError::Engine(error)) if error.is_passing() => {
             tracing::warn!(%error, "schedules could not be stored yet; it is tried again");
             Ok(options.schedules.clone())
         }
-        declared => declared.map(|_| Vec::new()),
+        declared => declared.map(|()| Vec::new()),
     }
 }
 

@@ -23,6 +23,8 @@ mod limits;
 mod many_probers;
 #[path = "../worker/running.rs"]
 mod running;
+#[path = "../worker/schedules.rs"]
+mod schedules;
 mod faults;
 mod held_keys;
 mod other_programs;

@@ -23,6 +23,8 @@ mod limits;
 mod many_probers;
 #[path = "../worker/running.rs"]
 mod running;
+#[path = "../worker/schedules.rs"]
+mod schedules;
 mod other_processes;
 mod left_behind;
 mod forgetful_store;
