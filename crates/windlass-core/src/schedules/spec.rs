@@ -181,6 +181,14 @@ pub enum ScheduleSpecError {
         /// How big.
         got: usize,
     },
+    /// It leaves holidays out, and nobody says which days these are.
+    #[error(
+        "schedule {name} says `except holidays`: expected `holidays`, a list with a date and a name a line; leave `except holidays` out if it runs on all days"
+    )]
+    NoHolidays {
+        /// Which schedule.
+        name: ScheduleName,
+    },
     /// The same name again in one declaration.
     #[error("expected each schedule once, got two of the name {name}; give one of them another name")]
     Twice {
@@ -198,6 +206,9 @@ impl ScheduleSpec {
 
     /// Checks what types cannot say, when it is declared.
     pub fn check(&self) -> Result<(), ScheduleSpecError> {
+        if self.schedule.window().except_holidays && self.holidays.is_empty() {
+            return Err(ScheduleSpecError::NoHolidays { name: self.name.clone() });
+        }
         self.check_kept()
     }
 
