@@ -19,7 +19,6 @@ use windlass_core::schedules::ScheduleSpec;
 use windlass_core::worker::WorkerId;
 
 use crate::client::{Client, ClientOptions};
-use crate::duties::Duty;
 use crate::duties::mailbox::Mailbox;
 use crate::duties::prepare::{Prepared, check_options};
 use crate::duties::shell::DutiesThread;
@@ -115,7 +114,8 @@ impl Worker {
         };
         sync_limits(&client).await;
         let undeclared = declare_schedules(&client, &options).await?;
-        let duties = prepare(&engine, &client, &table, &options, &options.duties);
+        let gates = Some(keeper(&client, &table));
+        let duties = Prepared::new(&engine, &options, &options.duties, gates, options.fire_schedules);
         let card = plan.card(random::worker_id(), duties.led());
         let identity = Identity::register(Arc::clone(&engine), card).await?;
         let mut worker = Self::assemble(client, table, &plan, identity, &options, &common, duties);
@@ -444,17 +444,6 @@ impl Parts {
             Pool::new(settings, self.worker, self.common.quarantine.shared(), Box::new(random::claim_token));
         (inbox.clone(), PoolShell::new(pool, queues, self, events, inbox))
     }
-}
-
-/// What this process does for all on one store.
-fn prepare(
-    engine: &Arc<dyn Engine>,
-    client: &Client,
-    table: &Table,
-    options: &WorkerOptions,
-    own: &[Duty],
-) -> Prepared {
-    Prepared::new(engine, options, own, Some(keeper(client, table)), options.fire_schedules)
 }
 
 fn keeper(client: &Client, table: &Table) -> Keeper {
