@@ -263,6 +263,9 @@ impl Board {
                 LeaseEffect::Blocked { duty, lasting } => {
                     out.push(BoardEffect::Alert(DutyAlert::Blocked { duty, lasting }));
                 }
+                LeaseEffect::NoRoom { duty, lasting } => {
+                    out.push(BoardEffect::Alert(DutyAlert::NoRoom { duty, lasting }));
+                }
             }
         }
     }

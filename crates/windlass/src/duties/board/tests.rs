@@ -186,6 +186,21 @@ fn a_leader_of_which_no_run_ends_raises_an_alert_says_so_in_the_lease_and_gives_
 }
 
 #[test]
+fn a_lease_for_which_there_is_no_room_raises_an_alert_once() {
+    let mut bench = Bench::new(spec(DutyMode::Lease));
+    let mut alerts = Vec::new();
+    for seconds in 0..120 {
+        for effect in bench.at(seconds) {
+            if let BoardEffect::Take(call, _) = effect {
+                alerts.extend(bench.tell(BoardEvent::Taken(call, Ok(vec![Taking::NoRoom]))));
+            }
+        }
+    }
+    let [BoardEffect::Alert(alert)] = &alerts[..] else { panic!("expected one alert, got {alerts:?}") };
+    assert!(matches!(alert, DutyAlert::NoRoom { .. }) && *alert.duty() == totals(), "{alert:?}");
+}
+
+#[test]
 fn who_is_asked_to_step_down_stops_its_run_and_gives_the_lease_back() {
     let mut bench = Bench::new(spec(DutyMode::Lease));
     let (lease, run) = bench.begin();
