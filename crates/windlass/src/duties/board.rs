@@ -411,19 +411,24 @@ impl OnBoard {
     fn ended(&mut self, run: RunId, report: RunReport, store_now: Timestamp, now: Moment) {
         self.runner.ended(run, now);
         let took: Duration = now.saturating_sub(self.began_at);
-        match &report.error {
+        let too_much = report.kept.and_then(|kept| self.keep(kept).err());
+        match &report.error.or(too_much) {
             None => self.notes.ended(Ok(report.items), took, store_now),
             Some(error) => {
                 self.notes.items = self.notes.items.saturating_add(report.items);
                 self.notes.ended(Err(error), took, store_now);
             }
         }
-        if let Some(kept) = report.kept {
-            self.kept = kept;
-        }
     }
 
-    /// What the duty keeps may be too much: then it keeps what it kept before.
+    /// What the duty keeps may be too much: then it keeps what it kept before, and its run has failed. Were it taken all the same,
+    /// no lease could carry it, nor the notes beside it, and a duty without new notes looks stuck.
+    fn keep(&mut self, kept: Map<String, Value>) -> Result<(), String> {
+        LeaseMetadata::of(&self.notes, &kept).map_err(|error| error.to_string())?;
+        self.kept = kept;
+        Ok(())
+    }
+
     fn metadata(&self) -> Option<LeaseMetadata> {
         LeaseMetadata::of(&self.notes, &self.kept).ok()
     }

@@ -140,6 +140,34 @@ fn a_run_that_fails_is_counted_and_what_the_duty_keeps_goes_on_to_the_next_leade
 }
 
 #[test]
+fn a_duty_that_keeps_too_much_has_failed_keeps_what_it_kept_and_goes_on_noting() {
+    let mut bench = Bench::new(spec(DutyMode::Lease));
+    let (lease, run) = bench.begin();
+    let keeping = |value: Value| {
+        let kept: Map<_, _> = [("at".to_owned(), value)].into_iter().collect();
+        RunReport { items: 1, kept: Some(kept), ..RunReport::default() }
+    };
+    bench.tell(BoardEvent::Ended(totals(), run, keeping(Value::from(5))));
+    let effects = bench.at(2);
+    bench.renew(&effects, Renewed::Kept);
+    for seconds in [4, 6, 8] {
+        let effects = bench.at(seconds);
+        bench.renew(&effects, Renewed::Kept);
+    }
+    let effects = bench.at(10);
+    bench.renew(&effects, Renewed::Kept);
+    let run = begun(&effects[1..], Some(&lease));
+    bench.tell(BoardEvent::Ended(totals(), run, keeping(Value::from("x".repeat(10_000)))));
+    let effects = bench.at(12);
+    let (renewals, _) = bench.renew(&effects, Renewed::Kept);
+    let metadata = renewals[0].metadata.clone().expect("it has run");
+    let notes = metadata.notes();
+    assert_eq!((notes.runs, notes.items, notes.errors, notes.running_since), (2, 2, 1, None));
+    assert!(notes.last_error.is_some_and(|error| error.contains("at most 2560 bytes")));
+    assert_eq!(metadata.kept()["at"], Value::from(5));
+}
+
+#[test]
 fn without_an_answer_a_leader_stops_at_its_local_deadline_and_wants_no_lease_while_its_run_goes_on() {
     let mut bench = Bench::new(spec(DutyMode::Lease));
     let (_, run) = bench.begin();
