@@ -89,6 +89,10 @@ async fn a_leader_that_is_stuck_is_told_of_also_if_it_says_nothing_itself() {
     }
     assert!(shell.ok("lease list").await.out.contains("stuck for 5m 50s"));
     assert_eq!(shell.ok("lease show rescue --json").await.json()["stuck_for_ms"], json!(350_000));
+    shell.clock.advance(SECOND * 20);
+    let list = shell.ok("lease list").await.out;
+    assert!(!list.contains("stuck for") && list.contains("nobody"), "who is gone is not stuck: {list}");
+    assert_eq!(shell.ok("lease show rescue --json").await.json()["stuck_for_ms"], json!(null));
 }
 
 #[tokio::test]
