@@ -131,13 +131,25 @@ async fn step_down(args: &LeaseArgs, context: &mut Context) -> Result<Code, Fail
             })?;
             Ok(Code::Ok)
         }
-        Changed::Unchanged => Err(Failure::new(Code::Refused, format!("nobody holds the lease of {duty}"))),
+        Changed::Unchanged => asked_before(duty, context).await,
         Changed::NotFound => {
             let read = context.engine.leases().await?;
             found(duty, &read.leases)?;
             Err(Failure::new(Code::Refused, format!("the lease of {duty} is changing; try again")))
         }
     }
+}
+
+/// Nothing changed: its leader was asked before and has not answered yet, or there is none.
+async fn asked_before(duty: &DutyName, context: &mut Context) -> Result<Code, Failure> {
+    let read = context.engine.leases().await?;
+    let lease = found(duty, &read.leases)?;
+    if !lease.is_held(read.now) {
+        return Err(Failure::new(Code::Refused, format!("nobody holds the lease of {duty}")));
+    }
+    let done = json!({ "duty": duty, "asked": true });
+    context.output.either(&done, || format!("the leader of {duty} was asked already, and does so soon"))?;
+    Ok(Code::Ok)
 }
 
 fn found<'a>(duty: &DutyName, leases: &'a [LeaseRecord]) -> Result<&'a LeaseRecord, Failure> {

@@ -103,4 +103,6 @@ async fn a_leader_is_asked_to_step_down() {
     assert_eq!(done, json!({ "duty": "rescue", "asked": true }));
     assert_eq!(shell.ok("lease show rescue --json").await.json()["asked_to_step_down"], json!(true));
     assert!(shell.ok("lease list").await.out.contains("asked to step down"));
+    assert_eq!(shell.ok("lease step-down rescue --json").await.json(), done, "asking again is no mistake");
+    assert!(shell.ok("lease step-down rescue").await.out.contains("was asked already"));
 }
