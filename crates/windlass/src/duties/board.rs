@@ -161,7 +161,12 @@ impl Board {
     pub fn on(&mut self, event: BoardEvent, now: Moment) -> Vec<BoardEffect> {
         let mut out = Vec::new();
         match event {
-            BoardEvent::Pulse { worker, crowd, store_now } => self.heard(worker, crowd, store_now, now),
+            BoardEvent::Pulse { worker, crowd, store_now } => {
+                if worker != self.worker {
+                    self.give_all_back(now, &mut out);
+                }
+                self.heard(worker, crowd, store_now, now);
+            }
             BoardEvent::Taken(call, answer) => {
                 let effects = self.keeper.tried(call, answer, now);
                 self.of_leases(effects, now, &mut out);
@@ -234,6 +239,15 @@ impl Board {
         (self.worker, self.live, self.store_clock) = (worker, crowd.live.max(1), (store_now, now));
         self.keeper.saw(Crowds::new(worker, crowd), now);
         self.look_around();
+    }
+
+    /// This process was declared dead and goes on under another identity: what it leads stands under the old one, which nobody finds
+    /// among the workers. It is given back while that identity is still known here.
+    fn give_all_back(&mut self, now: Moment, out: &mut Vec<BoardEffect>) {
+        let led: Vec<_> = self.duties.keys().filter(|duty| self.leads(duty, now)).cloned().collect();
+        for duty in led {
+            self.give_way(&duty, now, out);
+        }
     }
 
     /// Leaders do not take turns where nobody else is.

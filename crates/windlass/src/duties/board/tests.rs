@@ -241,6 +241,20 @@ fn who_is_asked_to_step_down_stops_its_run_and_gives_the_lease_back() {
 }
 
 #[test]
+fn a_process_that_goes_on_under_another_identity_gives_back_what_it_led_under_the_old_one() {
+    let mut bench = Bench::new(spec(DutyMode::Lease));
+    let (lease, run) = bench.begin();
+    let pulse =
+        |worker| BoardEvent::Pulse { worker: WorkerId::from_random(worker), crowd: two(), store_now: START };
+    assert_eq!(bench.tell(pulse(1)), [], "it is who it was");
+    let effects = bench.tell(pulse(2));
+    assert!(effects.contains(&BoardEffect::StopRun(totals(), run)), "{effects:?}");
+    let gives_back = |effect: &BoardEffect| matches!(effect, BoardEffect::Release(releases) if releases[0].id == lease.term.id);
+    assert!(effects.iter().any(gives_back), "{effects:?}");
+    assert!(!bench.board.leads(&totals(), bench.now));
+}
+
+#[test]
 fn a_stop_gives_everything_back_at_once_and_begins_nothing_more() {
     let mut bench = Bench::new(spec(DutyMode::Lease));
     let (lease, run) = bench.begin();
