@@ -192,7 +192,8 @@ impl Worker {
             options.sweep_every,
             plan.pools.iter().zip(inboxes.iter().cloned()),
         );
-        let depth = options.upkeep.then(|| tokio::spawn(upkeep::depth::keep_looking(engine)));
+        let depth =
+            options.upkeep.then(|| tokio::spawn(upkeep::depth::keep_looking(engine, mailbox.clone())));
         let keeper = keeper(&client, &parts.table);
         let keeper = if options.upkeep { keeper.beside_duty(mailbox.clone()) } else { keeper };
         let watches = depth.into_iter().chain([scaling, tokio::spawn(keeper.run())]).collect();
