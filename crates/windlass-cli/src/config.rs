@@ -36,6 +36,7 @@ pub(crate) use fallback::{FallbackChoice, FallbackSettings};
 pub(crate) use postgres::PostgresSettings;
 pub(crate) use problem::{Problem, suggest};
 pub(crate) use redis::{RedisSettings, RedisUrl};
+pub(crate) use schedules::holidays_file;
 pub(crate) use store::{EngineChoice, StoreSettings, Synchronous};
 pub(crate) use tree::Place;
 pub(crate) use worker::WorkerSettings;

@@ -550,6 +550,7 @@ macro_rules! every_behaviour {
                 a_schedule_is_kept_as_it_was_declared
                 schedules_are_listed_by_name_page_by_page
                 what_is_due_comes_longest_due_first_and_the_next_is_told
+                what_is_due_can_be_passed_over_page_by_page
                 a_tick_makes_its_job_and_the_schedule_is_due_no_more
                 every_field_of_a_template_reaches_the_job
                 of_many_who_fire_one_tick_one_makes_its_job
@@ -558,11 +559,16 @@ macro_rules! every_behaviour {
                 a_schedule_that_was_stored_anew_takes_no_old_decision
                 a_schedule_stored_by_two_at_once_is_stored_once
                 a_tick_that_made_its_job_makes_no_second_one_for_a_month
+                jobs_by_hand_are_no_ticks_and_later_ticks_do_not_mind_them
                 ticks_of_a_range_make_a_job_each_and_none_twice
                 a_job_that_is_refused_does_not_spoil_the_others
                 a_tick_is_left_out_while_the_last_job_is_live
                 a_waiting_job_gives_way_to_that_of_the_next_tick
                 a_running_job_does_not_give_way
+                a_waiting_job_does_not_give_way_to_one_that_is_refused
+                a_tick_that_was_filled_before_it_was_seen_keeps_its_job
+                a_full_queue_lets_in_what_takes_the_place_of_another
+                a_queue_that_stays_full_keeps_the_job_that_waits
                 a_whole_batch_of_schedules_is_fired_by_one_call
                 wrong_changes_are_refused_whole
                 a_store_keeps_only_so_many_schedules

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use windlass_core::clock::Timestamp;
-use windlass_core::engine::Hint;
+use windlass_core::engine::{Declaration, Hint};
 use windlass_core::enqueue::{Enqueued, Refusal};
 use windlass_core::job::{JobId, Phase};
 use windlass_core::limits::{SCHEDULES_MAX, SCHEDULES_PER_CALL_MAX, TICK_KEPT};
 use windlass_core::names::{ScheduleName, Tag};
+use windlass_core::queue::QueueSpec;
 use windlass_core::retry::RetryPolicy;
 use windlass_core::schedule::{CatchUp, Holidays, Missed, Schedule};
 use windlass_core::schedules::fire::{Firing, fire};
@@ -51,7 +52,7 @@ async fn stored(h: &Harness, called: &str) -> StoredSchedule {
 }
 
 async fn due(h: &Harness) -> Vec<StoredSchedule> {
-    read(h, WhichSchedules::Due(1_000)).await.schedules
+    read(h, WhichSchedules::Due(None, 1_000)).await.schedules
 }
 
 async fn change(h: &Harness, change: ScheduleChange) -> ScheduleChanged {
@@ -136,11 +137,13 @@ pub async fn schedules_are_listed_by_name_page_by_page(h: &Harness) {
     }
     let (mut names, mut after) = (Vec::new(), None);
     loop {
-        let page = read(h, WhichSchedules::After(after.clone(), 2)).await.schedules;
-        assert!(page.len() <= 2);
-        let Some(last) = page.last() else { break };
-        after = Some(last.name().clone());
-        names.extend(page.iter().map(|schedule| schedule.name().to_string()));
+        let page = read(h, WhichSchedules::After(after.clone(), 2)).await;
+        assert!(page.schedules.len() <= 2);
+        after = page.end;
+        if after.is_none() {
+            break;
+        }
+        names.extend(page.schedules.iter().map(|schedule| schedule.name().to_string()));
     }
     assert_eq!(names, ["a-1", "a.1", "a_1", "b", "c"]);
 }
@@ -151,17 +154,40 @@ pub async fn what_is_due_comes_longest_due_first_and_the_next_is_told(h: &Harnes
         let schedule = Schedule::parse(text).expect("it is a schedule");
         declare(h, &ScheduleSpec { schedule, ..every_minute(called) }).await;
     }
-    let first = read(h, WhichSchedules::Due(10)).await;
+    let first = read(h, WhichSchedules::Due(None, 10)).await;
     assert_eq!(first.schedules, []);
     let next = first.next.expect("something lies ahead");
     h.advance(next.since(h.now()));
     assert!(!due(h).await.is_empty(), "it is due at the very instant that was told");
     h.advance(10 * MINUTE);
-    let all = read(h, WhichSchedules::Due(10)).await;
+    let all = read(h, WhichSchedules::Due(None, 10)).await;
     let looks: Vec<_> = all.schedules.iter().map(|schedule| schedule.record.look_at()).collect();
     assert!(looks.is_sorted() && looks.len() == 3, "{looks:?}");
     assert_eq!(all.next, None);
-    assert_eq!(read(h, WhichSchedules::Due(2)).await.schedules, all.schedules[..2]);
+    assert_eq!(read(h, WhichSchedules::Due(None, 2)).await.schedules, all.schedules[..2]);
+}
+
+pub async fn what_is_due_can_be_passed_over_page_by_page(h: &Harness) {
+    for called in ["b", "a-1", "c", "a_1", "a.1", "d", "a"] {
+        declare(h, &every_minute(called)).await;
+    }
+    h.advance(Duration::from_secs(1));
+    let schedule = Schedule::parse("every 1m from 2020-01-01T00:00:07Z").expect("it is a schedule");
+    declare(h, &ScheduleSpec { schedule, ..every_minute("0") }).await;
+    h.advance(MINUTE);
+    let all: Vec<_> = due(h).await.iter().map(|schedule| schedule.name().to_string()).collect();
+    assert_eq!(all.len(), 8);
+    let (mut names, mut after) = (Vec::new(), None);
+    loop {
+        let page = read(h, WhichSchedules::Due(after.clone(), 3)).await;
+        assert!(page.schedules.len() <= 3);
+        after = page.end;
+        if after.is_none() {
+            break;
+        }
+        names.extend(page.schedules.iter().map(|schedule| schedule.name().to_string()));
+    }
+    assert_eq!(names, all, "each once, though nobody has fired any");
 }
 
 pub async fn a_tick_makes_its_job_and_the_schedule_is_due_no_more(h: &Harness) {
@@ -277,7 +303,22 @@ pub async fn a_tick_that_made_its_job_makes_no_second_one_for_a_month(h: &Harnes
     h.advance(3 * MINUTE);
     while h.prune().await > 0 {}
     let put = only(apply(h, again(stored(h, NIGHTLY).await)).await);
-    assert_eq!(stored(h, NIGHTLY).await.last_job, Some(new_job(&put)));
+    assert_ne!(new_job(&put), id);
+}
+
+pub async fn jobs_by_hand_are_no_ticks_and_later_ticks_do_not_mind_them(h: &Harness) {
+    declare(h, &ScheduleSpec { overlap: Overlap::Skip, ..every_minute(NIGHTLY) }).await;
+    let by_hand = |schedule: StoredSchedule| acts::run(&schedule, &[h.now()]);
+    let before = new_job(&only(apply(h, by_hand(stored(h, NIGHTLY).await)).await));
+    assert_eq!(stored(h, NIGHTLY).await.last_job, None);
+    let first = new_job(&tick(h, NIGHTLY).await);
+    h.advance(Duration::from_secs(1));
+    let after = new_job(&only(apply(h, by_hand(stored(h, NIGHTLY).await)).await));
+    assert_eq!(stored(h, NIGHTLY).await.last_job, Some(first));
+    for id in [before, after] {
+        h.engine.cancel(id, "enough").await.expect(UP);
+    }
+    assert_eq!(tick(h, NIGHTLY).await, Put::Overlaps(first), "that of the last tick is still live");
 }
 
 pub async fn ticks_of_a_range_make_a_job_each_and_none_twice(h: &Harness) {
@@ -317,7 +358,7 @@ pub async fn a_job_that_is_refused_does_not_spoil_the_others(h: &Harness) {
             }
             other => panic!("expected a job or a refusal, got {other:?}"),
         }
-        if let Some(report) = firing.refused(answer, h.now()) {
+        if let Some(report) = firing.report(answer, h.now()) {
             apply(h, report).await;
         }
     }
@@ -365,6 +406,57 @@ pub async fn a_running_job_does_not_give_way(h: &Harness) {
     assert_eq!((h.phase_of(first).await, h.phase_of(second).await), (Phase::Running, Phase::Ready));
     h.succeed(&claimed).await;
     assert_eq!(h.phase_of(first).await, Phase::Succeeded);
+}
+
+pub async fn a_waiting_job_does_not_give_way_to_one_that_is_refused(h: &Harness) {
+    declare(h, &ScheduleSpec { overlap: Overlap::Replace, ..every_minute(NIGHTLY) }).await;
+    let first = new_job(&tick(h, NIGHTLY).await);
+    h.engine.set_shut(&queue(MAIN), true).await.expect(UP);
+    let refused = tick(h, NIGHTLY).await;
+    assert!(matches!(refused, Put::Answered(Enqueued::Refused(Refusal::QueueShut { .. }))), "{refused:?}");
+    assert_eq!((h.phase_of(first).await, unfinished(h).await), (Phase::Ready, 1));
+    h.engine.set_shut(&queue(MAIN), false).await.expect(UP);
+    let second = new_job(&tick(h, NIGHTLY).await);
+    assert_eq!((h.phase_of(first).await, h.phase_of(second).await), (Phase::Cancelled, Phase::Ready));
+}
+
+pub async fn a_tick_that_was_filled_before_it_was_seen_keeps_its_job(h: &Harness) {
+    declare(h, &ScheduleSpec { overlap: Overlap::Replace, ..every_minute(NIGHTLY) }).await;
+    new_job(&tick(h, NIGHTLY).await);
+    let at = a_minute_later(h, NIGHTLY).await.ticks[0];
+    let filled = new_job(&only(apply(h, acts::run(&stored(h, NIGHTLY).await, &[at])).await));
+    let seen = fire(&stored(h, NIGHTLY).await, h.now()).expect("nobody has seen the tick");
+    assert_eq!(only(apply(h, seen.change).await), Put::Answered(Enqueued::Kept(filled)));
+    assert_eq!(h.phase_of(filled).await, Phase::Ready);
+}
+
+/// A schedule whose job stands in a queue that has room for no other.
+async fn last_of_a_full_queue(h: &Harness) -> JobId {
+    let mut spec = ScheduleSpec { overlap: Overlap::Replace, ..every_minute(NIGHTLY) };
+    spec.job.job_type = type_name(SMALL_WORK);
+    declare(h, &spec).await;
+    for _ in 1..SMALL_CAPACITY {
+        h.enqueue(job_of(SMALL_WORK)).await;
+    }
+    new_job(&tick(h, NIGHTLY).await)
+}
+
+pub async fn a_full_queue_lets_in_what_takes_the_place_of_another(h: &Harness) {
+    let first = last_of_a_full_queue(h).await;
+    let second = new_job(&tick(h, NIGHTLY).await);
+    assert_eq!((h.phase_of(first).await, h.phase_of(second).await), (Phase::Cancelled, Phase::Ready));
+    let third = new_job(&tick(h, NIGHTLY).await);
+    assert_eq!((h.phase_of(second).await, h.phase_of(third).await), (Phase::Cancelled, Phase::Ready));
+}
+
+pub async fn a_queue_that_stays_full_keeps_the_job_that_waits(h: &Harness) {
+    let first = last_of_a_full_queue(h).await;
+    let smaller = QueueSpec { capacity: Some(1), ..QueueSpec::new(queue(SMALL)) };
+    h.engine.declare(Declaration { queues: vec![smaller], types: Vec::new() }).await.expect(UP);
+    let refused = tick(h, NIGHTLY).await;
+    assert!(matches!(refused, Put::Answered(Enqueued::Refused(Refusal::QueueFull { .. }))), "{refused:?}");
+    assert_eq!(h.phase_of(first).await, Phase::Ready);
+    assert_eq!(stored(h, NIGHTLY).await.last_job, Some(first));
 }
 
 pub async fn a_whole_batch_of_schedules_is_fired_by_one_call(h: &Harness) {

@@ -38,6 +38,11 @@ impl DutyMode {
     pub fn has_one_leader(self) -> bool {
         matches!(self, Self::AdvisoryLock | Self::Lease)
     }
+
+    /// This mode if an engine has it, and else by leases, which every engine has.
+    pub fn or_lease(self, modes: DutyModes) -> Self {
+        if modes.has(self) { self } else { Self::Lease }
+    }
 }
 
 impl fmt::Display for DutyMode {
@@ -58,6 +63,20 @@ pub struct DutyModes {
     pub advisory_lock: bool,
     /// It lets one take what others have not locked.
     pub work_stealing: bool,
+}
+
+impl DutyModes {
+    /// Every mode there is.
+    pub const ALL: Self = Self { advisory_lock: true, work_stealing: true };
+
+    /// Whether a mode is among them.
+    pub fn has(self, mode: DutyMode) -> bool {
+        match mode {
+            DutyMode::AdvisoryLock => self.advisory_lock,
+            DutyMode::WorkStealing => self.work_stealing,
+            DutyMode::EveryWorker | DutyMode::Lease => true,
+        }
+    }
 }
 
 /// A duty.
@@ -92,12 +111,7 @@ impl DutySpec {
     }
 
     fn check_mode(&self, modes: DutyModes) -> Result<(), EngineError> {
-        let is_there = match self.mode {
-            DutyMode::AdvisoryLock => modes.advisory_lock,
-            DutyMode::WorkStealing => modes.work_stealing,
-            DutyMode::EveryWorker | DutyMode::Lease => true,
-        };
-        if is_there {
+        if modes.has(self.mode) {
             return Ok(());
         }
         Err(EngineError::Refused(format!(

@@ -30,7 +30,9 @@ use crate::limits::{SCHEDULES_MAX, TICK_KEPT};
 use crate::names::ScheduleName;
 
 pub use record::{Alarm, Alert, ScheduleRecord, StoredSchedule};
-pub use spec::{JobTemplate, Origin, Overlap, Overlapping, ScheduleSpec, ScheduleSpecError};
+pub use spec::{
+    GivesWay, JobTemplate, Origin, Overlap, Overlapping, ScheduleSpec, ScheduleSpecError, end_makes_room,
+};
 
 /// Where schedules are kept. Each method is one statement, script or transaction, on the store's clock. There is no engine that
 /// keeps none, so there is no method that says so.
@@ -49,11 +51,21 @@ pub trait Schedules: Send + Sync + 'static {
 pub enum WhichSchedules {
     /// These, as far as they are there; at most [`SCHEDULES_PER_CALL_MAX`].
     Named(Vec<ScheduleName>),
-    /// By name, after this one; at most so many, and never more than [`LIST_PAGE_MAX`].
-    After(Option<ScheduleName>, u32),
-    /// Those that somebody has to look at now, longest due first; at most so many, and never more than
-    /// [`SCHEDULES_PER_CALL_MAX`].
-    Due(u32),
+    /// By name, after the end of another page; at most so many, and never more than [`LIST_PAGE_MAX`].
+    After(Option<PageEnd>, u32),
+    /// Those that somebody has to look at now, longest due first, after the end of another page; at most so many, and never more
+    /// than [`SCHEDULES_PER_CALL_MAX`]. Whoever fires passes over what it cannot fire by this, which would else stand before all
+    /// others for ever.
+    Due(Option<PageEnd>, u32),
+}
+
+/// Where a page of schedules ended, to read on from. It may be a row that cannot be read, whose name may be no name.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PageEnd {
+    /// When somebody has to look at the last one, by what the store keeps of that.
+    pub look_at: Option<Timestamp>,
+    /// What it is called.
+    pub name: String,
 }
 
 impl WhichSchedules {
@@ -61,7 +73,7 @@ impl WhichSchedules {
     pub fn check(&self) -> Result<()> {
         match self {
             Self::Named(names) => within(SCHEDULES_PER_CALL_MAX, "schedules", names.len()),
-            Self::After(..) | Self::Due(_) => Ok(()),
+            Self::After(..) | Self::Due(..) => Ok(()),
         }
     }
 
@@ -70,7 +82,7 @@ impl WhichSchedules {
         match self {
             Self::Named(names) => u32::try_from(names.len()).unwrap_or(u32::MAX),
             Self::After(_, limit) => (*limit).min(LIST_PAGE_MAX),
-            Self::Due(limit) => (*limit).min(u32::try_from(SCHEDULES_PER_CALL_MAX).unwrap_or(u32::MAX)),
+            Self::Due(_, limit) => (*limit).min(u32::try_from(SCHEDULES_PER_CALL_MAX).unwrap_or(u32::MAX)),
         }
     }
 }
@@ -83,6 +95,8 @@ pub struct SchedulesRead {
     /// Those of them that cannot be read, with their versions: the store was changed by hand, or by a newer program. They can be
     /// removed.
     pub damaged: Vec<(ScheduleName, u64)>,
+    /// Where this page ended; nothing if it is empty.
+    pub end: Option<PageEnd>,
     /// When somebody has to look next, of all schedules that are not due yet.
     pub next: Option<Timestamp>,
     /// The store's now.
@@ -102,6 +116,16 @@ pub struct ScheduleChange {
     pub jobs: Vec<NewJob>,
     /// What happens to the job if the one before it is still live. Other than [`Overlap::Allow`] it is for one job.
     pub overlap: Overlap,
+    /// Whether somebody asked for the jobs by hand. Then the schedule's last job stays the one it is, by which overlapping is decided.
+    pub by_hand: bool,
+}
+
+impl ScheduleChange {
+    /// The last job of the schedule from now on, given what became of the jobs.
+    pub fn last_job(&self, jobs: &[Put], before: Option<JobId>) -> Option<JobId> {
+        let new = jobs.iter().filter_map(Put::new_job).next_back().filter(|_| !self.by_hand);
+        new.or(before)
+    }
 }
 
 /// What became of a change.
@@ -158,7 +182,7 @@ pub fn check_changes(changes: &[ScheduleChange]) -> Result<()> {
             ));
         }
         if let Some(record) = &change.to {
-            record.spec.check().map_err(|why| EngineError::Refused(why.to_string()))?;
+            record.spec.check_kept().map_err(|why| EngineError::Refused(why.to_string()))?;
         }
     }
     Ok(())

@@ -31,3 +31,8 @@ fn bits() -> u128 {
 pub(crate) fn byte() -> u8 {
     request_id().to_bytes()[0]
 }
+
+/// Between half of a span and all of it.
+pub(crate) fn part_of(span: std::time::Duration) -> std::time::Duration {
+    span / 2 + (span / 2).mul_f64(f64::from(byte()) / 255.0)
+}

@@ -7,7 +7,7 @@ use comfy_table::Cell;
 use serde_json::{Value, json};
 use windlass_core::admin::Changed;
 use windlass_core::clock::Timestamp;
-use windlass_core::lease::{DutyNotes, LeaseRecord};
+use windlass_core::lease::LeaseRecord;
 use windlass_core::names::DutyName;
 use windlass_core::span::show_span;
 
@@ -76,14 +76,14 @@ fn row(lease: &LeaseRecord, now: Timestamp) -> Vec<Cell> {
         notes.last_run.map(ago).unwrap_or_default(),
         notes.items.to_string(),
         notes.errors.to_string(),
-        remark(lease, &notes, now),
+        remark(lease, now),
     ];
     cells.into_iter().map(Cell::new).collect()
 }
 
 /// What somebody should look at.
-fn remark(lease: &LeaseRecord, notes: &DutyNotes, now: Timestamp) -> String {
-    let stuck = notes.stuck_for(now).map(|lasting| format!("stuck for {}", show_span(round(lasting))));
+fn remark(lease: &LeaseRecord, now: Timestamp) -> String {
+    let stuck = lease.stuck_for(now).map(|lasting| format!("stuck for {}", show_span(round(lasting))));
     let asked = (lease.asked_to_step_down && lease.is_held(now)).then(|| "asked to step down".to_owned());
     stuck.into_iter().chain(asked).collect::<Vec<_>>().join(", ")
 }
@@ -115,7 +115,7 @@ async fn show(args: &LeaseArgs, context: &mut Context) -> Result<Code, Failure> 
         ("last error", notes.last_error.as_deref().map(printable).unwrap_or_default()),
         ("running since", notes.running_since.map(|at| at.to_string()).unwrap_or_default()),
         ("was stuck", format!("{} times, last {}", notes.times_stuck, at(notes.last_stuck))),
-        ("remark", remark(lease, &notes, now)),
+        ("remark", remark(lease, now)),
     ];
     context.output.pairs(pairs.into_iter().map(|(name, text)| (name, Cell::new(text))).collect())?;
     Ok(Code::Ok)
@@ -131,13 +131,25 @@ async fn step_down(args: &LeaseArgs, context: &mut Context) -> Result<Code, Fail
             })?;
             Ok(Code::Ok)
         }
-        Changed::Unchanged => Err(Failure::new(Code::Refused, format!("nobody holds the lease of {duty}"))),
+        Changed::Unchanged => asked_before(duty, context).await,
         Changed::NotFound => {
             let read = context.engine.leases().await?;
             found(duty, &read.leases)?;
             Err(Failure::new(Code::Refused, format!("the lease of {duty} is changing; try again")))
         }
     }
+}
+
+/// Nothing changed: its leader was asked before and has not answered yet, or there is none.
+async fn asked_before(duty: &DutyName, context: &mut Context) -> Result<Code, Failure> {
+    let read = context.engine.leases().await?;
+    let lease = found(duty, &read.leases)?;
+    if !lease.is_held(read.now) {
+        return Err(Failure::new(Code::Refused, format!("nobody holds the lease of {duty}")));
+    }
+    let done = json!({ "duty": duty, "asked": true });
+    context.output.either(&done, || format!("the leader of {duty} was asked already, and does so soon"))?;
+    Ok(Code::Ok)
 }
 
 fn found<'a>(duty: &DutyName, leases: &'a [LeaseRecord]) -> Result<&'a LeaseRecord, Failure> {
@@ -184,7 +196,7 @@ fn view(lease: &LeaseRecord, now: Timestamp) -> Value {
         "last_took_ms": millis(notes.last_took),
         "longest_ms": millis(notes.longest),
         "every_ms": millis(notes.every),
-        "stuck_for_ms": millis(notes.stuck_for(now)),
+        "stuck_for_ms": millis(lease.stuck_for(now)),
         "times_stuck": notes.times_stuck,
         "last_stuck": text(notes.last_stuck),
         "kept": lease.metadata.kept(),

@@ -1,5 +1,7 @@
 //! `[schedules.NAME]`: what runs again and again.
 
+use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 
 use windlass_core::limits::{CATCH_UP_MAX, CATCH_UP_SPAN_MAX, CATCH_UP_SPAN_MIN, TIMEOUT_MAX};
@@ -60,7 +62,6 @@ fn read_one(entry: &Entry, labels: &PriorityLabels, problems: &mut Problems) -> 
             format!("expected `schedule` and `job` in {title}: when it runs, and the type of its jobs");
         section.problems().push(Problem::at(&entry.key_place, message));
     }
-    let place = entry.key_place.clone();
     let (schedule, job_type) = match (schedule, job_type) {
         (Some(schedule), Some(job_type)) => (schedule, job_type),
         _ => {
@@ -68,12 +69,6 @@ fn read_one(entry: &Entry, labels: &PriorityLabels, problems: &mut Problems) -> 
             return None;
         }
     };
-    if schedule.window().except_holidays && holidays.is_empty() {
-        let message = format!(
-            "{title} says `except holidays`: expected `holidays`, a file with a date and a name a line"
-        );
-        section.problems().push(Problem::at(&place, message));
-    }
     section.finish();
     let job = JobTemplate { job_type, ..template };
     Some(ScheduleSpec { holidays, catch_up, overlap, ..ScheduleSpec::new(name, schedule, job) })
@@ -156,12 +151,17 @@ fn json(value: &Value) -> Result<serde_json::Value, String> {
 }
 
 fn holidays(value: &Value) -> Result<Holidays, String> {
-    let path = text(value)?;
-    let wrong = |why: String| format!("{path}: {why}");
-    let bytes = std::fs::metadata(Path::new(&path)).map_err(|why| wrong(why.to_string()))?.len();
-    if bytes > HOLIDAYS_BYTES_MAX {
-        return Err(wrong(format!("expected at most {HOLIDAYS_BYTES_MAX} bytes, got {bytes}")));
+    holidays_file(Path::new(&text(value)?))
+}
+
+/// Reads a file of holidays, of which no more is read than it may have.
+pub(crate) fn holidays_file(path: &Path) -> Result<Holidays, String> {
+    let wrong = |why: String| format!("{}: {why}", path.display());
+    let mut text = String::new();
+    let file = File::open(path).map_err(|why| wrong(why.to_string()))?;
+    file.take(HOLIDAYS_BYTES_MAX + 1).read_to_string(&mut text).map_err(|why| wrong(why.to_string()))?;
+    if text.len() as u64 > HOLIDAYS_BYTES_MAX {
+        return Err(wrong(format!("expected at most {HOLIDAYS_BYTES_MAX} bytes")));
     }
-    let text = std::fs::read_to_string(Path::new(&path)).map_err(|why| wrong(why.to_string()))?;
     Holidays::parse(&text).map_err(|why| wrong(why.to_string()))
 }

@@ -36,7 +36,7 @@ const LOOK_AGAIN_MIN: Duration = Duration::from_millis(10);
 const ANY_HINT_PAUSE: Duration = Duration::from_millis(200);
 /// One that does not stand by sends a request without an answer so often, and then leaves it to those who do.
 const SENT_MAX: u32 = 4;
-/// A lease that nobody holds and that cannot be taken for so many expiries is told of.
+/// A lease that nobody holds and that cannot be had for so many expiries is told of.
 const BLOCKED_EXPIRIES: u32 = 3;
 
 /// One call to the store. Several may be under way, and what counts is when each of them left.
@@ -79,6 +79,13 @@ pub enum LeaseEffect {
     /// Nobody holds this lease, and yet it could not be taken for so long, because something under its last term is not finished,
     /// such as an open transaction: raise an alert.
     Blocked {
+        /// Of which duty.
+        duty: DutyName,
+        /// For how long.
+        lasting: Duration,
+    },
+    /// This lease could not be taken for so long, because the store keeps as many as it may: raise an alert.
+    NoRoom {
         /// Of which duty.
         duty: DutyName,
         /// For how long.

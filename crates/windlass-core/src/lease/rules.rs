@@ -27,6 +27,12 @@ impl LeaseRecord {
         self.holder.is_some() && self.expires_in(now) > Duration::ZERO
     }
 
+    /// For how long its holder has been at one run, if that is longer than it may be. Of a lease that nobody holds it is not said: a
+    /// holder that died during a run is no longer at it.
+    pub fn stuck_for(&self, now: Timestamp) -> Option<Duration> {
+        self.metadata.notes().stuck_for(now).filter(|_| self.is_held(now))
+    }
+
     /// Whether this very term holds.
     pub fn holds(&self, term: Term, now: Timestamp) -> bool {
         self.term == term && self.is_held(now)

@@ -14,7 +14,9 @@ use crate::span::{self, show_span};
 
 /// What happens to missed ticks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(default, deny_unknown_fields)]
+// What is unknown is left alone: it is part of what stores keep, and after a rollback they keep what a newer version wrote. Whoever
+// reads a configuration looks for wrong keys there.
+#[serde(default)]
 pub struct CatchUp {
     /// Which of them run.
     pub missed: Missed,

@@ -39,7 +39,8 @@ pub fn declare(
     }
     let mut record = ScheduleRecord { spec: spec.clone(), origin, ..before.clone() };
     if before.spec.schedule != spec.schedule || before.spec.holidays != spec.holidays {
-        record.decided_until = before.decided_until.max(now);
+        // Also if it is decided further ahead, by a clock that was ahead: no tick makes a second job, since the first holds its key.
+        record.decided_until = now;
         record.skip = None;
     }
     Some(change(stored.version, record))
@@ -62,12 +63,11 @@ pub fn pause(
     Some(change(stored.version, record))
 }
 
-/// Lets a schedule go on from now. What fell due while it was held back is dropped. Nothing if it is not held back.
+/// Lets a schedule go on from now, also one that was decided further ahead by a clock that was ahead. What fell due while it was held back is dropped. Nothing if it is not held back.
 pub fn resume(stored: &StoredSchedule, now: Timestamp) -> Option<ScheduleChange> {
     let before = &stored.record;
     before.pause.as_ref().filter(|pause| pause.holds(now))?;
-    let decided_until = before.decided_until.max(now);
-    Some(change(stored.version, ScheduleRecord { pause: None, decided_until, ..before.clone() }))
+    Some(change(stored.version, ScheduleRecord { pause: None, decided_until: now, ..before.clone() }))
 }
 
 /// Leaves the next tick out, and tells which. Nothing if there is none.
@@ -84,15 +84,22 @@ pub fn skip_next(stored: &StoredSchedule, now: Timestamp) -> Option<(Timestamp, 
 
 /// Forgets a schedule. Jobs that it made stay.
 pub fn remove(name: &ScheduleName, version: u64) -> ScheduleChange {
-    ScheduleChange { name: name.clone(), read: version, to: None, jobs: Vec::new(), overlap: Overlap::Allow }
+    ScheduleChange {
+        name: name.clone(),
+        read: version,
+        to: None,
+        jobs: Vec::new(),
+        overlap: Overlap::Allow,
+        by_hand: false,
+    }
 }
 
-/// Puts the jobs of these ticks in, whatever the schedule says: what somebody asks for does not mind a pause or an overlap. A
-/// tick that made its job before makes no second one.
+/// Puts the jobs of these ticks in, whatever the schedule says: what somebody asks for does not mind a pause or an overlap, and later
+/// ticks do not mind it. A tick that made its job before makes no second one.
 pub fn run(stored: &StoredSchedule, ticks: &[Timestamp]) -> ScheduleChange {
     let record = stored.record.clone();
     let jobs = ticks.iter().map(|tick| record.job_of(*tick)).collect();
-    ScheduleChange { jobs, ..change(stored.version, record) }
+    ScheduleChange { jobs, by_hand: true, ..change(stored.version, record) }
 }
 
 fn change(read: u64, record: ScheduleRecord) -> ScheduleChange {
@@ -102,5 +109,6 @@ fn change(read: u64, record: ScheduleRecord) -> ScheduleChange {
         to: Some(Box::new(record)),
         jobs: Vec::new(),
         overlap: Overlap::Allow,
+        by_hand: false,
     }
 }

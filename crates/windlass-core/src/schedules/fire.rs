@@ -51,8 +51,22 @@ pub fn fire(stored: &StoredSchedule, now: Timestamp) -> Option<Firing> {
         jobs: ticks.iter().map(|tick| before.job_of(*tick)).collect(),
         to: Some(Box::new(after)),
         overlap: spec.overlap,
+        by_hand: false,
     };
     Some(Firing { change, ticks, due, alert })
+}
+
+/// For one that a store calls due and that is not, as after an update that reckons its ticks otherwise: nothing changes, but the
+/// store keeps anew when somebody has to look.
+pub fn look_later(stored: &StoredSchedule) -> ScheduleChange {
+    ScheduleChange {
+        name: stored.name().clone(),
+        read: stored.version,
+        to: Some(Box::new(stored.record.clone())),
+        jobs: Vec::new(),
+        overlap: Overlap::Allow,
+        by_hand: false,
+    }
 }
 
 /// What fell due while it was paused is dropped, so a pause that has ended decided all until its end.
@@ -62,17 +76,26 @@ fn decided_from(record: &ScheduleRecord) -> Timestamp {
 }
 
 impl Firing {
-    /// What to write about jobs that the door refused, after the change was applied under this version.
-    pub fn refused(&self, changed: &ScheduleChanged, now: Timestamp) -> Option<ScheduleChange> {
+    /// What to write about ticks that made no job, after the change was applied under this version: the door refused it, or the last
+    /// one is still live and that was not told yet.
+    pub fn report(&self, changed: &ScheduleChanged, now: Timestamp) -> Option<ScheduleChange> {
         let ScheduleChanged::Done { version, jobs } = changed else { return None };
-        let refused = self.ticks.iter().zip(jobs).find_map(|(tick, put)| match put {
-            Put::Answered(answer) => answer.job().err().map(|why| (*tick, why.to_string())),
-            Put::Overlaps(_) => None,
-        });
-        let (tick, why) = refused?;
         let mut to = self.change.to.clone()?;
-        to.alert = Some(Alert { at: now, alarm: Alarm::Refused { tick, why } });
+        let known = to.alert.as_ref().map(|alert| &alert.alarm);
+        let alarm = self.ticks.iter().zip(jobs).find_map(|(tick, put)| alarm_of(*tick, put, known))?;
+        to.alert = Some(Alert { at: now, alarm });
         let name = self.change.name.clone();
-        Some(ScheduleChange { name, read: *version, to: Some(to), jobs: Vec::new(), overlap: Overlap::Allow })
+        let (jobs, overlap) = (Vec::new(), Overlap::Allow);
+        Some(ScheduleChange { name, read: *version, to: Some(to), jobs, overlap, by_hand: false })
+    }
+}
+
+fn alarm_of(tick: Timestamp, put: &Put, known: Option<&Alarm>) -> Option<Alarm> {
+    match put {
+        Put::Answered(answer) => answer.job().err().map(|why| Alarm::Refused { tick, why: why.to_string() }),
+        Put::Overlaps(job) => {
+            let is_told = matches!(known, Some(Alarm::Overlaps { job: told, .. }) if told == job);
+            (!is_told).then_some(Alarm::Overlaps { tick, job: *job })
+        }
     }
 }

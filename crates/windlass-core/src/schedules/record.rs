@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use serde::Deserialize;
+
 use crate::clock::Timestamp;
 use crate::enqueue::NewJob;
 use crate::job::JobId;
@@ -40,11 +42,11 @@ pub struct ScheduleRecord {
     /// A tick that somebody asked to leave out.
     #[serde(default)]
     pub skip: Option<Timestamp>,
-    /// The last tick that ran.
+    /// The last tick whose turn it was. It may have made no job: because the last one was live, or because its own was refused.
     #[serde(default)]
     pub last_tick: Option<Timestamp>,
-    /// The last time it did not run as it should have.
-    #[serde(default)]
+    /// The last time it did not run as it should have. One that only another version knows is none.
+    #[serde(default, deserialize_with = "known_alert")]
     pub alert: Option<Alert>,
 }
 
@@ -75,6 +77,19 @@ pub enum Alarm {
         /// Why.
         why: String,
     },
+    /// A tick made no job, because the last one is still live. It is told once for each such job.
+    Overlaps {
+        /// Which tick was the first.
+        tick: Timestamp,
+        /// The job that is live.
+        job: JobId,
+    },
+}
+
+/// A schedule must not be lost for the sake of an alert.
+fn known_alert<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<Alert>, D::Error> {
+    let alert = Option::<serde_json::Value>::deserialize(from)?;
+    Ok(alert.and_then(|alert| serde_json::from_value(alert).ok()))
 }
 
 impl fmt::Display for Alarm {
@@ -83,15 +98,20 @@ impl fmt::Display for Alarm {
             Self::Missed { count: 1, first } => write!(f, "missed the tick of {first}"),
             Self::Missed { count, first } => write!(f, "missed {count} ticks since {first}"),
             Self::Refused { tick, why } => write!(f, "the job of {tick} was refused: {why}"),
+            Self::Overlaps { tick, job } => {
+                write!(f, "left ticks out since {tick}, while job {job} was live")
+            }
         }
     }
 }
 
 impl StoredSchedule {
-    /// Takes a row of a store apart. Nothing if the text cannot be read or is about another schedule.
+    /// Takes a row of a store apart. Nothing if the text cannot be read, is about another schedule, or says what no store would
+    /// take: such a schedule could not be written again, so it must not be fired with others.
     pub fn from_store(name: &ScheduleName, version: u64, last_job: Option<i64>, text: &str) -> Option<Self> {
         let record: ScheduleRecord = serde_json::from_str(text).ok()?;
-        (record.spec.name == *name).then(|| Self { version, last_job: last_job.map(JobId), record })
+        let is_sound = record.spec.name == *name && record.spec.check_kept().is_ok();
+        is_sound.then(|| Self { version, last_job: last_job.map(JobId), record })
     }
 
     /// Its name.
@@ -119,14 +139,27 @@ impl ScheduleRecord {
         }
     }
 
-    /// The next tick that will run, as things stand: not the one that is left out, and none before a pause ends.
+    /// The next tick that will run, as things stand.
     pub fn next_tick(&self, now: Timestamp) -> Option<Timestamp> {
+        self.upcoming(now).next()
+    }
+
+    /// The ticks that will run, as things stand: not the one that is left out, and none before a pause ends. They are counted from
+    /// there, however far away that is.
+    pub fn upcoming(&self, now: Timestamp) -> impl Iterator<Item = Timestamp> + '_ {
         let from = match &self.pause {
-            Some(pause) => self.decided_until.max(pause.until?),
-            None => self.decided_until.max(now),
+            Some(pause) => pause.until.map(|until| self.decided_until.max(until).max(now)),
+            None => Some(self.decided_until.max(now)),
         };
         let spec = &self.spec;
-        spec.schedule.ticks_after(from, &spec.holidays).find(|tick| Some(*tick) != self.skip)
+        let ticks = from.into_iter().flat_map(|from| spec.schedule.ticks_after(from, &spec.holidays));
+        ticks.filter(|tick| Some(*tick) != self.skip)
+    }
+
+    /// Up to when it is decided, if that lies ahead: the store's clock was ahead when it was fired, and until it has come there
+    /// again no tick runs.
+    pub fn decided_ahead(&self, now: Timestamp) -> Option<Timestamp> {
+        Some(self.decided_until).filter(|until| *until > now)
     }
 
     pub(super) fn tick_after(&self, after: Timestamp) -> Option<Timestamp> {

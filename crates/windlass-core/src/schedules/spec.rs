@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::enqueue::NewJob;
+use crate::enqueue::{Enqueued, NewJob, Refusal};
 use crate::key::HolderStage;
 use crate::limits::{SCHEDULE_RECORD_BYTES_MAX, TAGS_MAX, TIMEOUT_MAX};
 use crate::names::{QueueName, ScheduleName, Tag, TypeName};
@@ -77,8 +77,36 @@ pub enum Overlapping {
     Put,
     /// It is left out.
     LeaveOut,
-    /// The last one is cancelled, and then it is put in.
+    /// It is put in, and the last one [gives way](GivesWay) to it.
     CancelLast,
+}
+
+/// What becomes of the last job, which still waits, once the door has answered about the one that is to replace it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GivesWay {
+    /// It stays: nothing would replace it.
+    No,
+    /// It is cancelled.
+    Now,
+    /// It is cancelled if that makes the room that the new one lacks, which is then put in once more.
+    IfThatMakesRoom,
+}
+
+impl GivesWay {
+    /// Decides by the answer of the door.
+    pub fn to(answer: &Enqueued) -> Self {
+        match answer {
+            Enqueued::New(_) => Self::Now,
+            Enqueued::Refused(Refusal::QueueFull { .. }) => Self::IfThatMakesRoom,
+            _ => Self::No,
+        }
+    }
+}
+
+/// Whether the end of a job of a queue lets another in that was refused for this reason, given how many jobs of the queue have
+/// not ended.
+pub fn end_makes_room(of: &QueueName, unfinished: u64, refusal: &Refusal) -> bool {
+    matches!(refusal, Refusal::QueueFull { queue, capacity } if queue == of && unfinished <= *capacity)
 }
 
 impl Overlap {
@@ -153,6 +181,14 @@ pub enum ScheduleSpecError {
         /// How big.
         got: usize,
     },
+    /// It leaves holidays out, and nobody says which days these are.
+    #[error(
+        "schedule {name} says `except holidays`: expected `holidays`, a list with a date and a name a line; leave `except holidays` out if it runs on all days"
+    )]
+    NoHolidays {
+        /// Which schedule.
+        name: ScheduleName,
+    },
     /// The same name again in one declaration.
     #[error("expected each schedule once, got two of the name {name}; give one of them another name")]
     Twice {
@@ -168,8 +204,17 @@ impl ScheduleSpec {
         Self { name, schedule, holidays, job, catch_up, overlap }
     }
 
-    /// Checks what types cannot say.
+    /// Checks what types cannot say, when it is declared.
     pub fn check(&self) -> Result<(), ScheduleSpecError> {
+        if self.schedule.window().except_holidays && self.holidays.is_empty() {
+            return Err(ScheduleSpecError::NoHolidays { name: self.name.clone() });
+        }
+        self.check_kept()
+    }
+
+    /// Checks that a store can keep it. What is only unwise is not looked at: a schedule that was stored before somebody thought of
+    /// that goes on.
+    pub fn check_kept(&self) -> Result<(), ScheduleSpecError> {
         let name = || self.name.clone();
         self.catch_up.check().map_err(|why| ScheduleSpecError::CatchUp { name: name(), why })?;
         self.job.check().map_err(|why| ScheduleSpecError::Job { name: name(), why })?;

@@ -7,7 +7,7 @@ use super::*;
 use crate::enqueue::Refusal;
 use crate::key::HolderStage;
 use crate::limits::SCHEDULE_RECORD_BYTES_MAX;
-use crate::names::TypeName;
+use crate::names::{QueueName, TypeName};
 use crate::payload::Payload;
 use crate::schedule::{CatchUp, Holidays, Missed, Schedule};
 
@@ -82,6 +82,23 @@ fn overlap_is_decided_by_where_the_last_job_is() {
 }
 
 #[test]
+fn the_last_job_gives_way_only_to_one_that_comes_in() {
+    let (queue, job_type) = (QueueName::parse("main").unwrap(), TypeName::parse("work").unwrap());
+    let full = Refusal::QueueFull { queue: queue.clone(), capacity: 1 };
+    assert_eq!(GivesWay::to(&Enqueued::New(JobId(2))), GivesWay::Now);
+    assert_eq!(GivesWay::to(&Enqueued::Refused(full.clone())), GivesWay::IfThatMakesRoom);
+    let shut = Refusal::QueueShut { queue: queue.clone() };
+    for refusal in [shut.clone(), Refusal::UnknownType { job_type }] {
+        assert_eq!(GivesWay::to(&Enqueued::Refused(refusal)), GivesWay::No);
+    }
+    assert_eq!(GivesWay::to(&Enqueued::Kept(JobId(1))), GivesWay::No);
+    assert!(end_makes_room(&queue, 1, &full) && !end_makes_room(&queue, 2, &full));
+    assert!(
+        !end_makes_room(&QueueName::parse("other").unwrap(), 1, &full) && !end_makes_room(&queue, 1, &shut)
+    );
+}
+
+#[test]
 fn what_falls_due_in_a_pause_is_dropped_whether_it_is_resumed_or_ends_by_itself() {
     let stored = stored(&spec("every 5m"));
     let noon = at("2027-06-01T12:00:00Z");
@@ -131,12 +148,82 @@ fn a_refused_job_is_written_down_where_people_look() {
     let why = Refusal::UnknownType { job_type: TypeName::parse("work").unwrap() };
     let jobs = vec![Put::Answered(Enqueued::Refused(why))];
     let changed = ScheduleChanged::Done { version: 9, jobs };
-    let change = firing.refused(&changed, at("2027-06-01T09:05:01Z")).unwrap();
+    let change = firing.report(&changed, at("2027-06-01T09:05:01Z")).unwrap();
     assert_eq!((change.read, change.jobs.len()), (9, 0));
     let alarm = applied(&change).record.alert.unwrap().alarm.to_string();
     assert!(alarm.contains("expected a registered job type, got work"), "{alarm}");
     let taken = ScheduleChanged::Done { version: 9, jobs: vec![Put::Answered(Enqueued::New(JobId(1)))] };
-    assert_eq!(firing.refused(&taken, at("2027-06-01T09:05:01Z")), None);
+    assert_eq!(firing.report(&taken, at("2027-06-01T09:05:01Z")), None);
+}
+
+#[test]
+fn a_tick_that_is_left_out_is_written_down_once_for_each_job_that_is_live() {
+    let spec = ScheduleSpec { overlap: Overlap::Skip, ..spec("every 5m") };
+    let overlaps = |job| ScheduleChanged::Done { version: 9, jobs: vec![Put::Overlaps(JobId(job))] };
+    let (first, later) = (at("2027-06-01T09:05:00Z"), at("2027-06-01T09:10:00Z"));
+    let told = fire(&stored(&spec), first).unwrap().report(&overlaps(7), first).unwrap();
+    let told = applied(&told);
+    assert_eq!(told.record.last_tick, Some(first), "its turn was, though it made no job");
+    let alarm = told.record.alert.clone().unwrap().alarm;
+    assert_eq!(alarm.to_string(), "left ticks out since 2027-06-01T09:05:00.000Z, while job 7 was live");
+    let again = fire(&told, later).unwrap();
+    assert_eq!(again.report(&overlaps(7), later), None);
+    assert!(again.report(&overlaps(8), later).is_some());
+}
+
+#[test]
+fn what_only_another_version_knows_does_not_cost_the_schedule() {
+    let stored = stored(&spec("every 5m"));
+    let mut text: serde_json::Value = serde_json::from_str(&stored.record.to_text()).unwrap();
+    text["new"] = 1.into();
+    text["spec"]["new"] = 1.into();
+    text["spec"]["catch_up"]["new"] = 1.into();
+    text["alert"] = serde_json::json!({ "at": 5, "alarm": { "struck": { "by": "lightning" } } });
+    let read = StoredSchedule::from_store(stored.name(), stored.version, None, &text.to_string());
+    assert_eq!(read, Some(stored));
+}
+
+#[test]
+fn a_schedule_that_a_clock_decided_ahead_goes_on_from_now_by_another_text_or_a_resume() {
+    let ahead = at("2028-06-01T09:00:00Z");
+    let before = applied(&acts::declare(&spec("every 5m"), Origin::Code, None, ahead).unwrap());
+    let now = at("2027-06-01T09:00:00Z");
+    assert_eq!((before.record.decided_ahead(now), before.record.decided_ahead(ahead)), (Some(ahead), None));
+    let other = applied(&acts::declare(&spec("every 1h"), Origin::Code, Some(&before), now).unwrap());
+    assert_eq!(other.record.next_tick(now), Some(at("2027-06-01T10:00:00Z")));
+    let paused = applied(&acts::pause(&before, None, None, now).unwrap());
+    let resumed = applied(&acts::resume(&paused, now).unwrap());
+    assert_eq!(resumed.record.next_tick(now), Some(at("2027-06-01T09:05:00Z")));
+}
+
+#[test]
+fn what_comes_after_a_long_pause_is_counted_from_its_end() {
+    let now = at("2027-06-01T09:00:00Z");
+    let ten_years = Duration::from_secs(3_650 * 24 * 60 * 60);
+    let paused = applied(&acts::pause(&stored(&spec("every 1s")), None, Some(ten_years), now).unwrap());
+    let upcoming: Vec<_> = paused.record.upcoming(now).take(2).collect();
+    assert_eq!(upcoming, [1, 2].map(|n| now.plus(ten_years).plus(Duration::from_secs(n))));
+}
+
+#[test]
+fn jobs_by_hand_are_not_the_last_job() {
+    let stored = stored(&spec("every 5m"));
+    let new = [Put::Answered(Enqueued::New(JobId(8)))];
+    let run = acts::run(&stored, &[at("2027-06-01T09:05:00Z")]);
+    assert_eq!(run.last_job(&new, Some(JobId(7))), Some(JobId(7)));
+    let firing = fire(&stored, at("2027-06-01T09:05:00Z")).unwrap();
+    assert_eq!(firing.change.last_job(&new, Some(JobId(7))), Some(JobId(8)));
+    assert_eq!(firing.change.last_job(&[], Some(JobId(7))), Some(JobId(7)));
+}
+
+#[test]
+fn except_holidays_without_a_list_is_refused_when_it_is_declared_and_kept_if_it_was() {
+    let spec = spec("daily at 09:30, except holidays");
+    let why = spec.check().unwrap_err().to_string();
+    assert!(why.contains("schedule nightly says `except holidays`"), "{why}");
+    let stored = stored(&spec);
+    let read = StoredSchedule::from_store(stored.name(), stored.version, None, &stored.record.to_text());
+    assert_eq!(read, Some(stored));
 }
 
 #[test]
@@ -166,7 +253,7 @@ fn requests_that_no_store_could_apply_are_refused() {
 }
 
 #[test]
-fn a_record_survives_its_text_and_one_of_another_name_is_damaged() {
+fn a_record_survives_its_text_and_one_of_another_name_or_that_no_store_would_take_is_damaged() {
     let holidays = Holidays::parse("2027-12-24 Christmas Eve\n2027-01-01 New Year\n").unwrap();
     let text = "daily at 09:30, except holidays, Europe/Berlin";
     let stored = stored(&ScheduleSpec { holidays, ..spec(text) });
@@ -175,6 +262,9 @@ fn a_record_survives_its_text_and_one_of_another_name_is_damaged() {
     let other = ScheduleName::parse("other").unwrap();
     assert_eq!(StoredSchedule::from_store(&other, 1, None, &kept), None);
     assert_eq!(StoredSchedule::from_store(stored.name(), 1, None, "{"), None);
+    let mut wrong = stored.record.clone();
+    wrong.spec.catch_up.limit = 0;
+    assert_eq!(StoredSchedule::from_store(stored.name(), 1, None, &wrong.to_text()), None);
 }
 
 #[test]

@@ -24,6 +24,7 @@ use tokio::task::JoinHandle;
 use windlass_core::admin::{BatchDone, QueueStatus};
 use windlass_core::claim::{ClaimAnswer, ClaimRequest, Fence, Outlook};
 use windlass_core::clock::Timestamp;
+use windlass_core::duty::DutyModes;
 use windlass_core::engine::{Declaration, Engine, EngineInfo, HintListener, RescueRequest, Rescued, Result};
 use windlass_core::enqueue::{EnqueueRequest, Enqueued, RequestId};
 use windlass_core::error::EngineError;
@@ -308,7 +309,8 @@ impl Engine for FallbackEngine {
         let spill = self.inner.spill.info().durability;
         let primary = self.inner.primary.engine().map(|engine| engine.info()).ok();
         let durability = primary.map_or(spill, |primary| primary.durability.min(spill));
-        let duty_modes = primary.map(|primary| primary.duty_modes).unwrap_or_default();
+        // What a primary has that nobody has reached yet is not known. A worker must start all the same: that is what a spill is for.
+        let duty_modes = primary.map_or(DutyModes::ALL, |primary| primary.duty_modes);
         EngineInfo { name: self.inner.primary.name, durability, duty_modes }
     }
 

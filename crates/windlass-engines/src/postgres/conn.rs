@@ -224,6 +224,16 @@ impl Tx {
         conn.answered(conn.query(statement, params)).await
     }
 
+    /// What is written from here on can be undone by itself.
+    pub(super) async fn mark(&self) -> Step<()> {
+        self.conn.as_ref().expect("it is taken only by the end").command("SAVEPOINT mark").await
+    }
+
+    /// Undoes what was written since the mark.
+    pub(super) async fn undo_to_mark(&self) -> Step<()> {
+        self.conn.as_ref().expect("it is taken only by the end").command("ROLLBACK TO SAVEPOINT mark").await
+    }
+
     /// Undoes it.
     pub(super) async fn undo(mut self) {
         let conn = self.conn.take().expect("there is one end");

@@ -2,8 +2,8 @@
 //! pooler. They end with it. Whoever has one asks for it again and again, which shows that the session lives; what nobody asks
 //! for any more is given back.
 
-use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Instant;
 
 use tokio::sync::{mpsc, oneshot};
 use tokio_postgres::Client;
@@ -67,8 +67,8 @@ pub(super) struct Held {
 impl Held {
     pub(super) fn by_new_session(store: &Store) -> Self {
         Self {
-            lock: store.sql.lock_duty.clone(),
-            unlock: store.sql.unlock_duty.clone(),
+            lock: store.sql.lock_duties.clone(),
+            unlock: store.sql.unlock_duties.clone(),
             locks: BTreeMap::new(),
         }
     }
@@ -86,46 +86,44 @@ impl Held {
     ) -> Result<(), tokio_postgres::Error> {
         match call {
             LockCall::Lock(request, answer) if !answer.is_closed() => {
-                let mut answers = Vec::with_capacity(request.duties.len());
-                for duty in &request.duties {
-                    answers.push(self.take(duty, request.worker, request.good_for, client).await?);
-                }
+                let answers = self.take(&request, client).await?;
                 // Only a session that answers holds anything.
                 client.simple_query("").await?;
                 let _ = answer.send(answers);
             }
             LockCall::Lock(..) => {}
             LockCall::Unlock(worker, duties, answer) => {
-                for duty in &duties {
-                    if self.locks.get(duty).is_some_and(|(owner, _)| *owner == worker) {
-                        self.give_back(duty, client).await?;
-                    }
-                }
+                let is_its =
+                    |duty: &DutyName| self.locks.get(duty).is_some_and(|(owner, _)| *owner == worker);
+                let held: Vec<_> = duties.into_iter().filter(is_its).collect();
+                self.give_back(&held, client).await?;
                 let _ = answer.send(Vec::new());
             }
         }
         Ok(())
     }
 
-    /// A lock that a session has can be taken by it once more, and would then have to be given back twice.
+    /// A lock that a session has can be taken by it once more, and would then have to be given back twice: only those that it has
+    /// not are asked for, by one statement, since a call has little time however many there are.
     async fn take(
         &mut self,
-        duty: &DutyName,
-        worker: WorkerId,
-        good_for: Duration,
+        request: &LockRequest,
         client: &Client,
-    ) -> Result<bool, tokio_postgres::Error> {
-        let good_until = Instant::now() + good_for;
-        if let Some((owner, until)) = self.locks.get_mut(duty) {
-            let is_ours = *owner == worker;
-            *until = if is_ours { good_until } else { *until };
-            return Ok(is_ours);
+    ) -> Result<Vec<bool>, tokio_postgres::Error> {
+        let good_until = Instant::now() + request.good_for;
+        let wanted = request.duties.iter().filter(|duty| !self.locks.contains_key(*duty));
+        let wanted: Vec<_> = wanted.cloned().collect::<BTreeSet<_>>().into_iter().collect();
+        for duty in self.say(&self.lock, &wanted, client).await? {
+            self.locks.insert(duty, (request.worker, good_until));
         }
-        let is_taken = self.say(&self.lock, duty, client).await?;
-        if is_taken {
-            self.locks.insert(duty.clone(), (worker, good_until));
-        }
-        Ok(is_taken)
+        let has = |duty: &DutyName| match self.locks.get_mut(duty) {
+            Some((owner, until)) if *owner == request.worker => {
+                *until = good_until;
+                true
+            }
+            _ => false,
+        };
+        Ok(request.duties.iter().map(has).collect())
     }
 
     /// Gives back what nobody asked for in time.
@@ -133,25 +131,35 @@ impl Held {
         let now = Instant::now();
         let lapsed: Vec<_> =
             self.locks.iter().filter(|(_, (_, until))| *until <= now).map(|(duty, _)| duty.clone()).collect();
-        for duty in lapsed {
-            self.give_back(&duty, client).await?;
+        self.give_back(&lapsed, client).await
+    }
+
+    async fn give_back(&mut self, duties: &[DutyName], client: &Client) -> Result<(), tokio_postgres::Error> {
+        self.say(&self.unlock, duties, client).await?;
+        for duty in duties {
+            self.locks.remove(duty);
         }
         Ok(())
     }
 
-    async fn give_back(&mut self, duty: &DutyName, client: &Client) -> Result<(), tokio_postgres::Error> {
-        self.say(&self.unlock, duty, client).await?;
-        self.locks.remove(duty);
-        Ok(())
-    }
-
+    /// Those of which the server says that it is done.
     async fn say(
         &self,
         statement: &Statement,
-        duty: &DutyName,
+        duties: &[DutyName],
         client: &Client,
-    ) -> Result<bool, tokio_postgres::Error> {
-        let rows = client.query_typed(statement.text(), &[(&duty.as_str(), Type::TEXT)]).await?;
-        rows.first().map_or(Ok(false), |row| row.try_get(0))
+    ) -> Result<Vec<DutyName>, tokio_postgres::Error> {
+        if duties.is_empty() {
+            return Ok(Vec::new());
+        }
+        let names: Vec<_> = duties.iter().map(DutyName::as_str).collect();
+        let rows = client.query_typed(statement.text(), &[(&names, Type::TEXT_ARRAY)]).await?;
+        let mut done = Vec::new();
+        for (duty, row) in duties.iter().zip(&rows) {
+            if row.try_get(0)? {
+                done.push(duty.clone());
+            }
+        }
+        Ok(done)
     }
 }

@@ -12,8 +12,8 @@ use windlass_core::key::HolderStage;
 use windlass_core::limits::SCHEDULES_MAX;
 use windlass_core::names::ScheduleName;
 use windlass_core::schedules::{
-    Overlap, Overlapping, Put, ScheduleChange, ScheduleChanged, SchedulesRead, StoredSchedule,
-    WhichSchedules, next_version, replaced_by,
+    GivesWay, Overlap, Overlapping, PageEnd, Put, ScheduleChange, ScheduleChanged, SchedulesRead,
+    StoredSchedule, WhichSchedules, next_version, replaced_by,
 };
 
 use super::Store;
@@ -39,12 +39,15 @@ impl Store {
                 conn.ask(&self.sql.schedules_named, &[instant(&now), texts(&names)]).await?
             }
             WhichSchedules::After(after, _) => {
-                let after = after.as_ref().map_or("", ScheduleName::as_str);
+                let after = after.as_ref().map_or("", |end| end.name.as_str());
                 let params = [instant(&now), text(&after), small_number(&limit)];
                 conn.ask(&self.sql.list_schedules, &params).await?
             }
-            WhichSchedules::Due(_) => {
-                conn.ask(&self.sql.due_schedules, &[instant(&now), small_number(&limit)]).await?
+            WhichSchedules::Due(after, _) => {
+                let look_at = maybe(after.as_ref().and_then(|end| end.look_at));
+                let name = after.as_ref().map_or("", |end| end.name.as_str());
+                let params = [instant(&now), small_number(&limit), instant(&look_at), text(&name)];
+                conn.ask(&self.sql.due_schedules, &params).await?
             }
         };
         self.read_schedules(&rows)
@@ -52,11 +55,13 @@ impl Store {
 
     fn read_schedules(&self, rows: &[Row]) -> Step<SchedulesRead> {
         let (mut now, mut next) = (self.estimated_now(), None);
-        let (mut schedules, mut damaged) = (Vec::new(), Vec::new());
+        let (mut schedules, mut damaged, mut end) = (Vec::new(), Vec::new(), None);
         for row in rows {
             now = row.try_get::<_, Instant>(0)?.0;
             next = row.try_get::<_, Option<Instant>>(1)?.map(|next| next.0);
             let Some(name) = row.try_get::<_, Option<&str>>(2)? else { continue };
+            let look_at = row.try_get::<_, Option<Instant>>(6)?.map(|look_at| look_at.0);
+            end = Some(PageEnd { look_at, name: name.to_owned() });
             // A name that was damaged must not keep the others from being read.
             let Ok(name) = ScheduleName::parse(name) else { continue };
             let version = row.try_get::<_, i64>(3)?.unsigned_abs();
@@ -65,7 +70,7 @@ impl Store {
                 None => damaged.push((name, version)),
             }
         }
-        Ok(SchedulesRead { schedules, damaged, next, now })
+        Ok(SchedulesRead { schedules, damaged, end, next, now })
     }
 
     pub(super) async fn change_schedules(&self, changes: Vec<ScheduleChange>) -> Step<Vec<ScheduleChanged>> {
@@ -201,7 +206,8 @@ impl Store {
         Ok(u64::from(SCHEDULES_MAX).saturating_sub(there.unsigned_abs()))
     }
 
-    /// Puts the jobs of all changes in that were applied, by one call.
+    /// Puts the jobs of all changes in that were applied, by one call. Jobs that give way to them are cancelled after that, since
+    /// they stay if nothing replaces them.
     async fn put_scheduled(
         &self,
         tx: &Tx,
@@ -211,19 +217,24 @@ impl Store {
         now: Timestamp,
         moved: &mut Moved,
     ) -> Step<BTreeMap<String, Vec<Put>>> {
-        let (mut put, mut jobs, mut of) =
-            (BTreeMap::<String, Vec<Put>>::new(), Vec::<NewJob>::new(), Vec::new());
-        for change in
-            changes.iter().filter(|change| applied.get(change.name.as_str()).is_some_and(Option::is_some))
-        {
-            let last = before.get(change.name.as_str()).and_then(|(_, job)| *job).map(JobId);
-            if change.jobs.is_empty() {
-                continue;
-            }
-            if let Some(last) = self.overlapping(tx, change, last, now, moved).await? {
-                let left_out = change.jobs.iter().map(|_| Put::Overlaps(last)).collect();
-                put.insert(change.name.to_string(), left_out);
-                continue;
+        let is_applied =
+            |change: &&ScheduleChange| applied.get(change.name.as_str()).is_some_and(Option::is_some);
+        let with_jobs: Vec<_> =
+            changes.iter().filter(is_applied).filter(|change| !change.jobs.is_empty()).collect();
+        let stages = self.stages_of_last(tx, &with_jobs, before).await?;
+        let (mut put, mut replaced) = (BTreeMap::<String, Vec<Put>>::new(), Vec::new());
+        let (mut jobs, mut of) = (Vec::<NewJob>::new(), Vec::new());
+        for change in with_jobs {
+            let last = last_job(change, before);
+            let stage = last.and_then(|last| stages.get(&last)).copied().unwrap_or(HolderStage::Ended);
+            match (change.overlap.decide(stage), last) {
+                (Overlapping::LeaveOut, Some(last)) => {
+                    let left_out = change.jobs.iter().map(|_| Put::Overlaps(last)).collect();
+                    put.insert(change.name.to_string(), left_out);
+                    continue;
+                }
+                (Overlapping::CancelLast, Some(last)) => replaced.push((change, last)),
+                _ => {}
             }
             jobs.extend(change.jobs.iter().cloned());
             of.extend(change.jobs.iter().map(|_| change.name.as_str()));
@@ -232,35 +243,112 @@ impl Store {
         for (name, answer) in of.into_iter().zip(answers) {
             put.entry(name.to_owned()).or_default().push(Put::Answered(answer));
         }
-        self.set_last_jobs(tx, &put).await?;
+        self.replace(tx, &replaced, now, &mut put, moved).await?;
+        self.set_last_jobs(tx, changes, before, &put).await?;
         Ok(put)
     }
 
-    /// The last job, if the new one must be left out for it. One that is to be replaced is cancelled.
-    async fn overlapping(
+    /// Where the last jobs are of schedules that mind it. They are not locked: an open transaction of the application that ends
+    /// one of them must not hold up all schedules that are due. Guarded by `an_open_transaction_holds_up_no_schedule`.
+    async fn stages_of_last(
+        &self,
+        tx: &Tx,
+        changes: &[&ScheduleChange],
+        before: &Standing,
+    ) -> Step<HashMap<JobId, HolderStage>> {
+        let minding = changes.iter().filter(|change| change.overlap != Overlap::Allow);
+        let ids: Vec<_> = minding.filter_map(|change| last_job(change, before)).map(|job| job.0).collect();
+        if ids.is_empty() {
+            return Ok(HashMap::new());
+        }
+        let rows = tx.ask(&self.sql.stages, &[numbers(&ids)]).await?;
+        let read = |row: &Row| {
+            let stage = match row.try_get(1)? {
+                "waiting" => HolderStage::Waiting,
+                "dead" => HolderStage::Dead,
+                _ => HolderStage::Running,
+            };
+            Ok((JobId(row.try_get(0)?), stage))
+        };
+        rows.iter().map(read).collect()
+    }
+
+    /// Cancels the last jobs that give way to those that were put in. One that somebody else has locked is about to start or to
+    /// end, and stays.
+    async fn replace(
+        &self,
+        tx: &Tx,
+        replaced: &[(&ScheduleChange, JobId)],
+        now: Timestamp,
+        put: &mut BTreeMap<String, Vec<Put>>,
+        moved: &mut Moved,
+    ) -> Step<()> {
+        let (mut whys, mut full) = (HashMap::new(), Vec::new());
+        for (change, last) in replaced {
+            let answer = put.get(change.name.as_str()).and_then(|puts| puts.first()).and_then(answer_of);
+            match answer.as_ref().map_or(GivesWay::No, GivesWay::to) {
+                GivesWay::Now => _ = whys.insert(*last, replaced_by(&change.name)),
+                GivesWay::IfThatMakesRoom => full.push((*change, *last)),
+                GivesWay::No => {}
+            }
+        }
+        self.cancel_free(tx, &whys, now, moved).await?;
+        for (change, last) in full {
+            if let Some(answers) = self.put_after_cancel(tx, change, last, now, moved).await? {
+                put.insert(change.name.to_string(), answers.into_iter().map(Put::Answered).collect());
+            }
+        }
+        Ok(())
+    }
+
+    /// Cancels a job and puts another in. If it is refused all the same, nothing has happened.
+    async fn put_after_cancel(
         &self,
         tx: &Tx,
         change: &ScheduleChange,
-        last: Option<JobId>,
+        last: JobId,
         now: Timestamp,
         moved: &mut Moved,
-    ) -> Step<Option<JobId>> {
-        let Some(last) = last.filter(|_| change.overlap != Overlap::Allow) else { return Ok(None) };
-        let mut locked = self.lock_live(tx, &[last.0], false).await?;
-        let stage = match locked.jobs.first() {
-            Some(live) if live.runs => HolderStage::Running,
-            Some(_) => HolderStage::Waiting,
-            None => HolderStage::Ended,
-        };
-        match (change.overlap.decide(stage), locked.jobs.pop()) {
-            (Overlapping::LeaveOut, _) => Ok(Some(last)),
-            (Overlapping::CancelLast, Some(live)) => {
-                let cancelled = vec![live.cancelled(&replaced_by(&change.name))];
-                moved.add(self.write_moves(tx, now, cancelled, &locked.keys).await?);
-                Ok(None)
+    ) -> Step<Option<Vec<Enqueued>>> {
+        let (mut moved_here, whys) = (Moved::default(), HashMap::from([(last, replaced_by(&change.name))]));
+        tx.mark().await?;
+        if self.cancel_free(tx, &whys, now, &mut moved_here).await? > 0 {
+            let answers = self.enqueue_scheduled(tx, &change.jobs).await?;
+            if answers.iter().all(|answer| GivesWay::to(answer) == GivesWay::Now) {
+                moved.add(moved_here);
+                return Ok(Some(answers));
             }
-            _ => Ok(None),
         }
+        tx.undo_to_mark().await?;
+        Ok(None)
+    }
+
+    /// Cancels those of these jobs that wait and that nobody else has locked, and tells how many.
+    async fn cancel_free(
+        &self,
+        tx: &Tx,
+        whys: &HashMap<JobId, String>,
+        now: Timestamp,
+        moved: &mut Moved,
+    ) -> Step<usize> {
+        if whys.is_empty() {
+            return Ok(0);
+        }
+        let mut ids: Vec<_> = whys.keys().map(|job| job.0).collect();
+        ids.sort_unstable();
+        let locked = self.lock_live(tx, &ids, true).await?;
+        let waiting = locked.jobs.into_iter().filter(|live| !live.runs);
+        let moves: Vec<_> = waiting
+            .map(|live| {
+                let why = whys.get(&live.id).map_or("", String::as_str);
+                live.cancelled(why)
+            })
+            .collect();
+        let count = moves.len();
+        if count > 0 {
+            moved.add(self.write_moves(tx, now, moves, &locked.keys).await?);
+        }
+        Ok(count)
     }
 
     pub(super) async fn enqueue_scheduled(&self, tx: &Tx, jobs: &[NewJob]) -> Step<Vec<Enqueued>> {
@@ -275,11 +363,19 @@ impl Store {
         rows.iter().map(read).collect()
     }
 
-    async fn set_last_jobs(&self, tx: &Tx, put: &BTreeMap<String, Vec<Put>>) -> Step<()> {
-        let last = |(name, puts): (&String, &Vec<Put>)| {
-            puts.iter().filter_map(Put::new_job).next_back().map(|job| (name.clone(), job.0))
+    async fn set_last_jobs(
+        &self,
+        tx: &Tx,
+        changes: &[ScheduleChange],
+        before: &Standing,
+        put: &BTreeMap<String, Vec<Put>>,
+    ) -> Step<()> {
+        let last = |change: &ScheduleChange| {
+            let (puts, before) = (put.get(change.name.as_str())?, last_job(change, before));
+            let last = change.last_job(puts, before).filter(|last| Some(*last) != before)?;
+            Some((change.name.to_string(), last.0))
         };
-        let (names, jobs): (Vec<_>, Vec<_>) = put.iter().filter_map(last).unzip();
+        let (names, jobs): (Vec<_>, Vec<_>) = changes.iter().filter_map(last).unzip();
         if !names.is_empty() {
             tx.ask(&self.sql.set_last_jobs, &[texts(&names), numbers(&jobs)]).await?;
         }
@@ -322,6 +418,11 @@ impl Rows {
         ];
         tx.ask(&store.sql.save_schedules, &params).await
     }
+}
+
+/// The last job of a schedule when it was locked.
+fn last_job(change: &ScheduleChange, before: &Standing) -> Option<JobId> {
+    before.get(change.name.as_str()).and_then(|(_, job)| *job).map(JobId)
 }
 
 fn answer_of(put: &Put) -> Option<Enqueued> {

@@ -8,7 +8,7 @@ use windlass_core::key::HolderStage;
 use windlass_core::limits::SCHEDULES_MAX;
 use windlass_core::names::ScheduleName;
 use windlass_core::schedules::{
-    Overlap, Overlapping, Put, ScheduleChange, ScheduleChanged, SchedulesRead, StoredSchedule,
+    Overlapping, PageEnd, Put, ScheduleChange, ScheduleChanged, SchedulesRead, StoredSchedule,
     WhichSchedules, replaced_by,
 };
 
@@ -30,17 +30,22 @@ impl Store {
                 &scripts.schedules_named
             }
             WhichSchedules::After(after, _) => {
-                args.text(after.as_ref().map_or("", ScheduleName::as_str)).number(which.limit().into());
+                args.text(after.as_ref().map_or("", |end| end.name.as_str())).number(which.limit().into());
                 &scripts.list_schedules
             }
-            WhichSchedules::Due(_) => {
+            WhichSchedules::Due(after, _) => {
+                let look_at = after.as_ref().and_then(|end| end.look_at);
                 args.number(which.limit().into());
+                args.text(&look_at.map_or_else(String::new, |at| at.as_micros().to_string()));
+                args.text(after.as_ref().map_or("", |end| end.name.as_str()));
                 &scripts.due_schedules
             }
         };
         let reply = self.call(script, args).await?;
         let mut rows = Items::of(reply.value)?;
         let next = rows.number_or_none()?.map(Timestamp::from_micros);
+        let (look_at, name) = (rows.number_or_none()?.map(Timestamp::from_micros), rows.text()?);
+        let end = (!name.is_empty()).then_some(PageEnd { look_at, name });
         let (mut schedules, mut damaged) = (Vec::new(), Vec::new());
         while !rows.is_empty() {
             let (name, version, job, record) = (rows.text()?, rows.count()?, rows.text()?, rows.text()?);
@@ -51,7 +56,7 @@ impl Store {
                 None => damaged.push((name, version)),
             }
         }
-        Ok(SchedulesRead { schedules, damaged, next, now: reply.now })
+        Ok(SchedulesRead { schedules, damaged, end, next, now: reply.now })
     }
 
     pub(super) async fn change_schedules(&self, changes: Vec<ScheduleChange>) -> Step<Vec<ScheduleChanged>> {
@@ -81,7 +86,7 @@ impl Store {
             let look_at = change.to.as_ref().and_then(|record| record.look_at());
             args.text(&change.to.as_ref().map_or_else(String::new, |record| record.to_text()));
             args.text(&look_at.map_or_else(String::new, |at| at.as_micros().to_string()));
-            args.text(&verdicts(change.overlap)).text(&replaced_by(&change.name)).count(change.jobs.len());
+            args.text(&verdicts(change)).text(&replaced_by(&change.name)).count(change.jobs.len());
             let jobs: &[NewJob] = &change.jobs;
             for (new, body) in jobs.iter().zip(bodies) {
                 offer(new, body, catalogue, now, &mut args);
@@ -92,9 +97,10 @@ impl Store {
 }
 
 /// Core's word on overlapping, by the stage of the last job: one that waits, runs, is dead, has ended.
-fn verdicts(overlap: Overlap) -> String {
+fn verdicts(change: &ScheduleChange) -> String {
     let stages = [HolderStage::Waiting, HolderStage::Running, HolderStage::Dead, HolderStage::Ended];
-    let letter = |stage| match overlap.decide(stage) {
+    let letter = |stage| match change.overlap.decide(stage) {
+        Overlapping::Put if change.by_hand => 'h',
         Overlapping::Put => 'p',
         Overlapping::LeaveOut => 'l',
         Overlapping::CancelLast => 'c',

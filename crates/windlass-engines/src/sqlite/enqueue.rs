@@ -20,7 +20,7 @@ use super::sql::sql;
 use super::work::{Hot, Work, refuse_over};
 
 /// How full queues were before a batch; only queues with a capacity are looked up.
-type Depths = HashMap<i64, i64>;
+pub(super) type Depths = HashMap<i64, i64>;
 
 impl Work<'_> {
     pub(super) fn enqueue(&mut self, request: EnqueueRequest) -> Step<Vec<Enqueued>> {
@@ -83,7 +83,7 @@ impl Work<'_> {
     }
 
     /// How many jobs of a queue have not ended, earlier ones of this transaction and batch included.
-    fn unfinished(&self, queue: &QueueEntry, depths: &mut Depths) -> Step<u64> {
+    pub(super) fn unfinished(&self, queue: &QueueEntry, depths: &mut Depths) -> Step<u64> {
         if queue.spec.capacity.is_none() {
             return Ok(0);
         }

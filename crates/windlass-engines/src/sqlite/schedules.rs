@@ -2,17 +2,19 @@
 
 use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
 use windlass_core::clock::Timestamp;
-use windlass_core::enqueue::NewJob;
+use windlass_core::enqueue::Enqueued;
 use windlass_core::job::JobId;
 use windlass_core::key::HolderStage;
 use windlass_core::limits::SCHEDULES_MAX;
 use windlass_core::names::ScheduleName;
 use windlass_core::schedules::{
-    Overlapping, Put, ScheduleChange, ScheduleChanged, SchedulesRead, StoredSchedule, WhichSchedules,
-    next_version, replaced_by,
+    GivesWay, Overlapping, PageEnd, Put, ScheduleChange, ScheduleChanged, SchedulesRead, StoredSchedule,
+    WhichSchedules, end_makes_room, next_version, replaced_by,
 };
 
+use super::enqueue::Depths;
 use super::fault::Step;
+use super::land::LiveJob;
 use super::row::lossy;
 use super::sql::sql;
 use super::work::Work;
@@ -21,7 +23,7 @@ pub(super) fn read(conn: &Connection, which: &WhichSchedules, now: Timestamp) ->
     let (limit, at) = (which.limit(), now.as_micros());
     let next: Option<i64> = conn.prepare_cached(sql!("next_schedule"))?.query_row([at], |row| row.get(0))?;
     let next = next.map(Timestamp::from_micros);
-    let mut read = SchedulesRead { schedules: Vec::new(), damaged: Vec::new(), next, now };
+    let mut read = SchedulesRead { schedules: Vec::new(), damaged: Vec::new(), end: None, next, now };
     match which {
         WhichSchedules::Named(names) => {
             for name in names {
@@ -29,10 +31,14 @@ pub(super) fn read(conn: &Connection, which: &WhichSchedules, now: Timestamp) ->
             }
         }
         WhichSchedules::After(after, _) => {
-            let after = after.as_ref().map_or("", ScheduleName::as_str);
+            let after = after.as_ref().map_or("", |end| end.name.as_str());
             add(conn, sql!("list_schedules"), &[&after, &limit], &mut read)?;
         }
-        WhichSchedules::Due(_) => add(conn, sql!("due_schedules"), &[&at, &limit], &mut read)?,
+        WhichSchedules::Due(after, _) => {
+            let look_at = after.as_ref().and_then(|end| end.look_at).map_or(i64::MIN, Timestamp::as_micros);
+            let name = after.as_ref().map_or("", |end| end.name.as_str());
+            add(conn, sql!("due_schedules"), &[&at, &limit, &look_at, &name], &mut read)?;
+        }
     }
     Ok(read)
 }
@@ -41,8 +47,11 @@ fn add(conn: &Connection, sql: &str, given: &[&dyn ToSql], read: &mut SchedulesR
     let mut statement = conn.prepare_cached(sql)?;
     let mut rows = statement.query(given)?;
     while let Some(row) = rows.next()? {
+        let name = lossy(row, 0)?.unwrap_or_default();
+        let look_at = row.get::<_, Option<i64>>(4)?.map(Timestamp::from_micros);
+        read.end = Some(PageEnd { look_at, name: name.clone() });
         // A name that was damaged must not keep the others from being read.
-        let Ok(name) = ScheduleName::parse(&lossy(row, 0)?.unwrap_or_default()) else { continue };
+        let Ok(name) = ScheduleName::parse(&name) else { continue };
         match stored(&name, row)? {
             Some(schedule) => read.schedules.push(schedule),
             None => read.damaged.push((name, row.get::<_, i64>(1)?.unsigned_abs())),
@@ -79,8 +88,9 @@ impl Work<'_> {
         if before.is_none() && self.count_schedules()? >= SCHEDULES_MAX {
             return Ok(ScheduleChanged::NoRoom);
         }
-        let jobs = self.put_scheduled(change, last_job.map(JobId))?;
-        let last_job = jobs.iter().filter_map(Put::new_job).next_back().map(|job| job.0).or(last_job);
+        let last_job = last_job.map(JobId);
+        let jobs = self.put_scheduled(change, last_job)?;
+        let last_job = change.last_job(&jobs, last_job).map(|job| job.0);
         let version = next_version(version, self.now);
         self.conn.prepare_cached(sql!("save_schedule"))?.execute(params![
             change.name.as_str(),
@@ -105,17 +115,33 @@ impl Work<'_> {
             (Overlapping::LeaveOut, Some(last)) => {
                 return Ok(change.jobs.iter().map(|_| Put::Overlaps(last)).collect());
             }
-            (Overlapping::CancelLast, Some(last)) => self.cancel_replaced(last, &change.name)?,
+            (Overlapping::CancelLast, Some(last)) => return self.put_in_place_of(last, change),
             _ => {}
         }
-        let jobs: Vec<NewJob> = change.jobs.clone();
-        Ok(self.put_all(jobs)?.into_iter().map(Put::Answered).collect())
+        Ok(self.put_all(change.jobs.clone())?.into_iter().map(Put::Answered).collect())
     }
 
-    fn cancel_replaced(&mut self, last: JobId, by: &ScheduleName) -> Step<()> {
-        match self.live_job(last)? {
-            Some(job) => self.cancel_waiting(&job, &replaced_by(by)),
-            None => Ok(()),
+    /// Puts jobs in, and cancels the one that gives way to them.
+    fn put_in_place_of(&mut self, last: JobId, change: &ScheduleChange) -> Step<Vec<Put>> {
+        let mut answers = self.put_all(change.jobs.clone())?;
+        let gives_way = answers.first().map_or(GivesWay::No, GivesWay::to);
+        if let Some(job) = self.live_job(last)?.filter(|_| gives_way != GivesWay::No) {
+            let why = replaced_by(&change.name);
+            if gives_way == GivesWay::Now {
+                self.cancel_waiting(&job, &why)?;
+            } else if self.end_makes_room(&job, &answers)? {
+                self.cancel_waiting(&job, &why)?;
+                answers = self.put_all(change.jobs.clone())?;
+            }
         }
+        Ok(answers.into_iter().map(Put::Answered).collect())
+    }
+
+    fn end_makes_room(&self, last: &LiveJob, answers: &[Enqueued]) -> Step<bool> {
+        let of = self.type_of(last.kind)?.spec.queue.clone();
+        let Some(queue) = self.catalogue.queue(&of) else { return Ok(false) };
+        let unfinished = self.unfinished(&queue, &mut Depths::new())?;
+        let refusal = answers.first().and_then(|answer| answer.job().err());
+        Ok(refusal.is_some_and(|refusal| end_makes_room(&of, unfinished, refusal)))
     }
 }

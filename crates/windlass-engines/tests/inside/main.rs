@@ -8,6 +8,7 @@ mod through_sql;
 mod conformance;
 mod users_transaction;
 mod open_transactions;
+mod schedules;
 mod series;
 mod shares;
 mod sql_functions;

@@ -8,9 +8,11 @@ use tokio::time::timeout;
 use windlass_core::admin::Changed;
 use windlass_core::engine::{Engine, Hint, HintListener};
 use windlass_core::lease::{
-    LeaseFence, LeaseRelease, LeaseRequest, Leases, Released, Renewal, Renewed, Taking, TermId,
+    LeaseFence, LeaseRelease, LeaseRequest, Leases, LockRequest, Released, Renewal, Renewed, Taking, TermId,
 };
+use windlass_core::limits::DUTIES_PER_CALL_MAX;
 use windlass_core::names::DutyName;
+use windlass_core::worker::WorkerId;
 use windlass_engines::postgres::{PostgresEngine, PostgresOptions};
 
 use super::listening::{blind, until_listening};
@@ -177,4 +179,28 @@ async fn by_the_servers_own_clock_a_silent_holder_is_followed_when_its_lease_exp
     assert!(took < expiry + Duration::from_secs(10), "{took:?}");
     assert_eq!(silent.leases_hold(&[old]).await.unwrap(), [false]);
     assert_eq!(silent.leases_hold(&[new]).await.unwrap(), [true]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn as_many_locks_as_a_call_may_be_about_are_taken_and_given_back_by_one_statement_each() {
+    let place = Place::shared();
+    let (one, other) = (place.open().await, place.open().await);
+    let duties: Vec<_> =
+        (0..DUTIES_PER_CALL_MAX).map(|n| DutyName::parse(&format!("duty-{n}")).unwrap()).collect();
+    let wants = |worker: u128, duties: &[DutyName]| LockRequest {
+        worker: WorkerId::from_random(worker),
+        duties: duties.to_vec(),
+        good_for: Duration::from_secs(600),
+    };
+    let (first, all) = (wants(1, &duties[..1]), wants(2, &duties));
+    assert_eq!(other.lock_duties(&first).await.unwrap(), [true]);
+    let taken = one.lock_duties(&all).await.unwrap();
+    assert!(!taken[0] && taken[1..].iter().all(|taken| *taken), "{taken:?}");
+    assert_eq!(one.lock_duties(&all).await.unwrap(), taken, "they are kept");
+    assert_eq!(other.lock_duties(&wants(1, &duties)).await.unwrap().iter().filter(|has| **has).count(), 1);
+    one.unlock_duties(WorkerId::from_random(2), &duties).await.unwrap();
+    assert!(
+        other.lock_duties(&wants(1, &duties)).await.unwrap().iter().all(|has| *has),
+        "each was taken once"
+    );
 }

@@ -5,13 +5,18 @@ use std::time::Duration;
 
 use windlass_core::admin::{JobRecord, ListRequest};
 use windlass_core::claim::{ClaimAnswer, ClaimRequest, Claimed, Suspects};
-use windlass_core::clock::{ManualClock, Timestamp};
+use windlass_core::clock::{Clock, ManualClock, Timestamp};
 use windlass_core::engine::{Admin, Engine, RescueRequest};
 use windlass_core::job::{JobId, JobState, Phase};
 use windlass_core::lease::{LeaseMetadata, LeaseRequest, Leases, Taking, TermId};
 use windlass_core::lease_watch::Suspicion;
-use windlass_core::names::DutyName;
+use windlass_core::names::{DutyName, ScheduleName, TypeName};
 use windlass_core::outcome::ErrorKind;
+use windlass_core::schedule::Schedule;
+use windlass_core::schedules::fire::fire;
+use windlass_core::schedules::{
+    JobTemplate, Origin, ScheduleChanged, ScheduleSpec, Schedules, WhichSchedules, acts,
+};
 use windlass_core::settle::{AttemptReport, Settled, Transition};
 use windlass_core::worker::WorkerId;
 use windlass_engines::sqlite::{SqliteEngine, SqliteOptions};
@@ -45,6 +50,35 @@ async fn a_row_that_cannot_be_read_is_given_up_and_the_others_are_claimed() {
         let totals = status(&engine).await.totals;
         assert_eq!((totals.enqueued, totals.dead), (3, 1), "{what}");
     }
+}
+
+#[tokio::test]
+async fn a_schedule_that_says_what_no_store_takes_is_told_and_removed_and_the_others_are_fired() {
+    let place = Place::new();
+    let clock = Arc::new(ManualClock::default());
+    let options = SqliteOptions { clock: clock.clone(), ..SqliteOptions::default() };
+    let engine = SqliteEngine::open(place.path(), options).unwrap();
+    declare(&engine).await;
+    let spec = |name: &str| {
+        let job = JobTemplate::new(TypeName::parse("work").unwrap());
+        ScheduleSpec::new(ScheduleName::parse(name).unwrap(), Schedule::parse("every 1m").unwrap(), job)
+    };
+    for spec in [spec("sound"), spec("wrong")] {
+        let change = acts::declare(&spec, Origin::Code, None, clock.now()).unwrap();
+        engine.change_schedules(&[change]).await.unwrap();
+    }
+    let sql =
+        "UPDATE job_schedules SET record = json_set(record, '$.spec.catch_up.limit', 0) WHERE name = 'wrong'";
+    assert_eq!(place.connect().execute(sql, []).unwrap(), 1);
+    clock.advance(Duration::from_secs(60));
+    let due = engine.schedules(&WhichSchedules::Due(None, 10)).await.unwrap();
+    let [(wrong, version)] = &due.damaged[..] else { panic!("expected one, got {:?}", due.damaged) };
+    assert_eq!((wrong.as_str(), due.schedules.len()), ("wrong", 1));
+    let firing = fire(&due.schedules[0], due.now).unwrap();
+    let changed = engine.change_schedules(&[firing.change, acts::remove(wrong, *version)]).await.unwrap();
+    assert!(changed.iter().all(|changed| matches!(changed, ScheduleChanged::Done { .. })), "{changed:?}");
+    let all = engine.schedules(&WhichSchedules::After(None, 10)).await.unwrap();
+    assert_eq!((all.schedules.len(), all.damaged.len()), (1, 0));
 }
 
 #[tokio::test]

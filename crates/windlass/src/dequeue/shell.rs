@@ -70,10 +70,16 @@ pub(super) fn start(parts: Parts, options: &WorkerOptions) -> (mpsc::Sender<Even
     let mailbox = duties.mailbox();
     let heart =
         HeartThread::start(identity, Arc::clone(&controls), vec![inbox.clone()], options, mailbox.clone());
-    let listener =
-        Listener::start(&engine, vec![Arc::clone(&flag)], Arc::clone(&controls), heart.handle(), mailbox);
+    let listener = Listener::start(
+        &engine,
+        vec![Arc::clone(&flag)],
+        Arc::clone(&controls),
+        heart.handle(),
+        mailbox.clone(),
+    );
     let pool = Pool::new(settings, worker, quarantine, Box::new(random::claim_token));
-    let depth = options.upkeep.then(|| tokio::spawn(upkeep::depth::keep_looking(Arc::clone(&engine))));
+    let depth =
+        options.upkeep.then(|| tokio::spawn(upkeep::depth::keep_looking(Arc::clone(&engine), mailbox)));
     let shell = Shell {
         pool: pool.without_prefetch(),
         engine,

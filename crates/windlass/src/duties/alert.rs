@@ -24,20 +24,29 @@ pub enum DutyAlert {
         /// For how long.
         lasting: Duration,
     },
+    /// The lease could not be taken for so long, because the store keeps as many as it may.
+    NoRoom {
+        /// Which.
+        duty: DutyName,
+        /// For how long.
+        lasting: Duration,
+    },
 }
 
 impl DutyAlert {
     /// Of which duty.
     pub fn duty(&self) -> &DutyName {
         match self {
-            Self::Stuck { duty, .. } | Self::Blocked { duty, .. } => duty,
+            Self::Stuck { duty, .. } | Self::Blocked { duty, .. } | Self::NoRoom { duty, .. } => duty,
         }
     }
 
     /// For how long it has been so.
     pub fn lasting(&self) -> Duration {
         match self {
-            Self::Stuck { lasting, .. } | Self::Blocked { lasting, .. } => *lasting,
+            Self::Stuck { lasting, .. } | Self::Blocked { lasting, .. } | Self::NoRoom { lasting, .. } => {
+                *lasting
+            }
         }
     }
 
@@ -52,6 +61,9 @@ impl fmt::Display for DutyAlert {
             Self::Stuck { .. } => "a duty is stuck: no run of it has ended for too long; its leader gives way",
             Self::Blocked { .. } => {
                 "a duty is blocked: nobody holds its lease, and something unfinished keeps others from taking it"
+            }
+            Self::NoRoom { .. } => {
+                "a duty is not done: the store keeps as many leases as it may; give old duties up or use fewer names"
             }
         })
     }

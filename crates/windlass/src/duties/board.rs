@@ -161,7 +161,12 @@ impl Board {
     pub fn on(&mut self, event: BoardEvent, now: Moment) -> Vec<BoardEffect> {
         let mut out = Vec::new();
         match event {
-            BoardEvent::Pulse { worker, crowd, store_now } => self.heard(worker, crowd, store_now, now),
+            BoardEvent::Pulse { worker, crowd, store_now } => {
+                if worker != self.worker {
+                    self.give_all_back(now, &mut out);
+                }
+                self.heard(worker, crowd, store_now, now);
+            }
             BoardEvent::Taken(call, answer) => {
                 let effects = self.keeper.tried(call, answer, now);
                 self.of_leases(effects, now, &mut out);
@@ -236,6 +241,15 @@ impl Board {
         self.look_around();
     }
 
+    /// This process was declared dead and goes on under another identity: what it leads stands under the old one, which nobody finds
+    /// among the workers. It is given back while that identity is still known here.
+    fn give_all_back(&mut self, now: Moment, out: &mut Vec<BoardEffect>) {
+        let led: Vec<_> = self.duties.keys().filter(|duty| self.leads(duty, now)).cloned().collect();
+        for duty in led {
+            self.give_way(&duty, now, out);
+        }
+    }
+
     /// Leaders do not take turns where nobody else is.
     fn look_around(&mut self) {
         for (duty, on_board) in &mut self.duties {
@@ -262,6 +276,9 @@ impl Board {
                 LeaseEffect::Release(releases) => out.push(BoardEffect::Release(releases)),
                 LeaseEffect::Blocked { duty, lasting } => {
                     out.push(BoardEffect::Alert(DutyAlert::Blocked { duty, lasting }));
+                }
+                LeaseEffect::NoRoom { duty, lasting } => {
+                    out.push(BoardEffect::Alert(DutyAlert::NoRoom { duty, lasting }));
                 }
             }
         }
@@ -408,19 +425,24 @@ impl OnBoard {
     fn ended(&mut self, run: RunId, report: RunReport, store_now: Timestamp, now: Moment) {
         self.runner.ended(run, now);
         let took: Duration = now.saturating_sub(self.began_at);
-        match &report.error {
+        let too_much = report.kept.and_then(|kept| self.keep(kept).err());
+        match &report.error.or(too_much) {
             None => self.notes.ended(Ok(report.items), took, store_now),
             Some(error) => {
                 self.notes.items = self.notes.items.saturating_add(report.items);
                 self.notes.ended(Err(error), took, store_now);
             }
         }
-        if let Some(kept) = report.kept {
-            self.kept = kept;
-        }
     }
 
-    /// What the duty keeps may be too much: then it keeps what it kept before.
+    /// What the duty keeps may be too much: then it keeps what it kept before, and its run has failed. Were it taken all the same,
+    /// no lease could carry it, nor the notes beside it, and a duty without new notes looks stuck.
+    fn keep(&mut self, kept: Map<String, Value>) -> Result<(), String> {
+        LeaseMetadata::of(&self.notes, &kept).map_err(|error| error.to_string())?;
+        self.kept = kept;
+        Ok(())
+    }
+
     fn metadata(&self) -> Option<LeaseMetadata> {
         LeaseMetadata::of(&self.notes, &self.kept).ok()
     }

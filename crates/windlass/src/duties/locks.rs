@@ -81,19 +81,21 @@ impl Locks {
             return effects;
         }
         let asked = self.duties.iter().filter(|(_, stand)| stand.is_asked_for(now));
-        let duties: Vec<_> = asked.map(|(duty, _)| duty.clone()).take(DUTIES_PER_CALL_MAX).collect();
+        let duties: Vec<_> = asked.map(|(duty, _)| duty.clone()).collect();
         let holds = self.duties.values().any(|stand| stand.trusted_until.is_some());
         self.ask_at = now.saturating_add(if holds { self.timing.heartbeat } else { self.pause });
-        if duties.is_empty() {
-            return effects;
-        }
-        self.last_call += 1;
-        let call = LockCall(self.last_call);
         let timing = self.timing;
         self.sent.retain(|_, (at, _)| now < at.saturating_add(timing.trust()));
-        self.sent.insert(call, (now, duties.clone()));
-        effects.push(LockEffect::Ask(call, LockRequest { worker, duties, good_for: timing.expiry }));
+        effects.extend(duties.chunks(DUTIES_PER_CALL_MAX).map(|part| self.ask(worker, part.to_vec(), now)));
         effects
+    }
+
+    /// One question, about no more duties than a question may be about.
+    fn ask(&mut self, worker: WorkerId, duties: Vec<DutyName>, now: Moment) -> LockEffect {
+        self.last_call += 1;
+        let call = LockCall(self.last_call);
+        self.sent.insert(call, (now, duties.clone()));
+        LockEffect::Ask(call, LockRequest { worker, duties, good_for: self.timing.expiry })
     }
 
     pub(super) fn wake_at(&self) -> Moment {
@@ -220,6 +222,21 @@ mod tests {
         let call = ask(&mut locks, SECOND * 3);
         assert_eq!(locks.answered(call, Some(vec![true]), SECOND * 3), []);
         assert_eq!(locks.wake_at(), SECOND * 5);
+    }
+
+    #[test]
+    fn more_duties_than_one_question_may_be_about_are_asked_for_by_several() {
+        let named = |n: usize| DutyName::parse(&format!("totals-{n:03}")).expect("a plain name");
+        let count = DUTIES_PER_CALL_MAX + 1;
+        let mut locks = Locks::new((0..count).map(named).collect(), LeaseTiming::default(), 0, Moment::ZERO);
+        let mut gained = Vec::new();
+        for effect in locks.effects(WorkerId::from_random(1), Moment::ZERO) {
+            let LockEffect::Ask(call, request) = effect else { panic!("expected questions, got {effect:?}") };
+            assert!(request.duties.len() <= DUTIES_PER_CALL_MAX);
+            gained.extend(locks.answered(call, Some(vec![true; request.duties.len()]), SECOND));
+        }
+        assert_eq!(gained.len(), count);
+        assert!((0..count).all(|n| locks.has(&named(n), SECOND)));
     }
 
     #[test]

@@ -32,6 +32,7 @@
 pub mod board;
 mod locks;
 mod alert;
+mod refusals;
 mod context;
 pub(crate) mod built_in;
 pub(crate) mod mailbox;

@@ -52,7 +52,8 @@ impl Prepared {
     ) -> Self {
         let mailbox = Mailbox::default();
         let upkeep = Upkeep {
-            mode: options.upkeep_mode,
+            // A spill may have less than the store that it stands in for, and upkeep must be done on both.
+            mode: options.upkeep_mode.or_lease(engine.info().duty_modes),
             sweep_every: options.sweep_every,
             crashes_max: options.crashes_max,
         };

@@ -19,6 +19,7 @@ use super::boot_clock::BootClock;
 use super::built_in;
 use super::context::DutyContext;
 use super::mailbox::{HeardPulse, Mailbox};
+use super::refusals::{Refusals, Turn};
 use super::{Duty, DutyRun};
 use crate::client::Client;
 use crate::{random, store};
@@ -93,6 +94,14 @@ struct Run {
     abort: AbortHandle,
 }
 
+/// Which questions the store refuses, each by itself: one may be allowed and another not.
+#[derive(Default)]
+struct Refused {
+    takes: Arc<Refusals>,
+    renewals: Arc<Refusals>,
+    locks: Arc<Refusals>,
+}
+
 /// The board and what it needs.
 pub(crate) struct Shell {
     engine: Arc<dyn Engine>,
@@ -105,6 +114,7 @@ pub(crate) struct Shell {
     told: mpsc::Sender<BoardEvent>,
     events: mpsc::Receiver<BoardEvent>,
     runs: BTreeMap<DutyName, (RunId, Run)>,
+    refused: Refused,
     /// What the store was told and has not answered: who ends waits for it.
     releases: JoinSet<()>,
 }
@@ -129,6 +139,7 @@ impl Shell {
             told,
             events,
             runs: BTreeMap::new(),
+            refused: Refused::default(),
             releases: JoinSet::new(),
         }
     }
@@ -217,12 +228,14 @@ impl Shell {
     fn perform(&mut self, effect: BoardEffect) {
         match effect {
             BoardEffect::Take(call, request) => self.ask(
+                &self.refused.takes,
                 |engine| async move { engine.take_leases(&request).await },
                 move |answer| BoardEvent::Taken(call, answer),
             ),
             BoardEffect::Renew(call, renewals) => {
                 let leases: Vec<_> = renewals.iter().map(|renewal| renewal.lease.clone()).collect();
                 self.ask(
+                    &self.refused.renewals,
                     |engine| async move { engine.renew_leases(&renewals).await },
                     move |answer| {
                         let named = |answers| leases.into_iter().zip(answers).collect();
@@ -231,6 +244,7 @@ impl Shell {
                 );
             }
             BoardEffect::Lock(call, request) => self.ask(
+                &self.refused.locks,
                 |engine| async move { engine.lock_duties(&request).await },
                 move |answer| BoardEvent::Locked(call, answer),
             ),
@@ -249,6 +263,7 @@ impl Shell {
     /// A call whose answer the board waits for.
     fn ask<T, F, Fut>(
         &self,
+        refusals: &Arc<Refusals>,
         call: F,
         event: impl FnOnce(windlass_core::engine::Result<T>) -> BoardEvent + Send + 'static,
     ) where
@@ -256,11 +271,16 @@ impl Shell {
         F: FnOnce(Arc<dyn Engine>) -> Fut + Send + 'static,
         Fut: Future<Output = windlass_core::engine::Result<T>> + Send + 'static,
     {
-        let (engine, told) = (Arc::clone(&self.engine), self.told.clone());
+        let (engine, told, refusals) = (Arc::clone(&self.engine), self.told.clone(), Arc::clone(refusals));
         tokio::spawn(async move {
             let answer = store::call(&engine, call).await;
-            if let Err(error) = &answer {
-                tracing::debug!(%error, "the store did not answer about leases");
+            match (refusals.heard(&answer), &answer) {
+                (Some(Turn::Begins), Err(error)) => {
+                    tracing::warn!(%error, "the store refuses to answer about leases: no duty is done by this process until that is mended");
+                }
+                (Some(_), _) => tracing::info!("the store answers about leases again"),
+                (None, Err(error)) => tracing::debug!(%error, "the store did not answer about leases"),
+                (None, Ok(_)) => {}
             }
             let _ = told.send(event(answer)).await;
         });

@@ -1,7 +1,8 @@
 //! The duty of firing schedules: all that is due, batch by batch. It is right if two do it at once: its lease only saves
 //! work.
 
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use windlass_core::clock::Timestamp;
@@ -9,8 +10,9 @@ use windlass_core::engine::Engine;
 use windlass_core::enqueue::Enqueued;
 use windlass_core::error::EngineError;
 use windlass_core::limits::{ENQUEUE_BATCH_MAX, SCHEDULES_MAX, SCHEDULES_PER_CALL_MAX};
-use windlass_core::schedules::fire::{Firing, fire};
-use windlass_core::schedules::{Put, ScheduleChanged, WhichSchedules};
+use windlass_core::names::ScheduleName;
+use windlass_core::schedules::fire::{Firing, fire, look_later};
+use windlass_core::schedules::{Put, ScheduleChange, ScheduleChanged, SchedulesRead, WhichSchedules};
 
 use super::{change, read};
 
@@ -22,6 +24,8 @@ const BATCHES_MAX: u32 = SCHEDULES_MAX / BATCH;
 /// Fires schedules.
 pub(crate) struct ScheduleDuty {
     engine: Arc<dyn Engine>,
+    /// Schedules that cannot be fired, with the version of which that was told: once is enough.
+    unfit: Mutex<BTreeMap<ScheduleName, u64>>,
 }
 
 /// What a run did, and when the next should be.
@@ -35,39 +39,66 @@ pub(crate) struct Fired {
 
 impl ScheduleDuty {
     pub(crate) fn new(engine: Arc<dyn Engine>) -> Self {
-        Self { engine }
+        Self { engine, unfit: Mutex::default() }
     }
 
-    /// Fires all that is due now.
-    pub(crate) async fn run(&self) -> Result<Fired, EngineError> {
-        let mut fired = Fired::default();
-        for _ in 0..BATCHES_MAX {
-            let due = read(&self.engine, WhichSchedules::Due(BATCH)).await?;
+    /// Fires all that is due now, or as much of it as may be done: then the next run is due at once. Whatever cannot be fired is
+    /// passed over, so that it does not stand before the others.
+    pub(crate) async fn run(&self, may_go_on: impl Fn() -> bool) -> Result<Fired, EngineError> {
+        let (mut fired, mut after, mut seen) = (Fired::default(), None, BTreeSet::new());
+        for _ in 0..=BATCHES_MAX {
+            let due = read(&self.engine, WhichSchedules::Due(after, BATCH)).await?;
             fired.next = due.next.map(|next| next.since(due.now));
-            for (name, _) in &due.damaged {
-                tracing::error!(schedule = %name, "a schedule cannot be read, and so it does not run");
-            }
-            let firings: Vec<_> = due.schedules.iter().filter_map(|stored| fire(stored, due.now)).collect();
-            // What is due and yet gives nothing to do, as by a clock from another age, must not be asked for again and again.
-            if firings.is_empty() {
+            let Some(end) = due.end.clone() else {
+                self.forget_all_but(&seen);
                 return Ok(fired);
+            };
+            for (name, version) in &due.damaged {
+                self.tell_unfit(name, *version, "it cannot be read");
             }
+            seen.extend(due.damaged.iter().map(|(name, _)| name.clone()));
+            let (firings, too_early) = decide(&due).await;
             for part in parts(firings) {
-                fired.jobs += self.fire_part(part, due.now).await?;
+                if !may_go_on() {
+                    return Ok(Fired { next: Some(Duration::ZERO), ..fired });
+                }
+                fired.jobs += self.fire_part(part, due.now, &mut seen).await?;
             }
+            if !too_early.is_empty() {
+                change(&self.engine, too_early).await?;
+            }
+            after = Some(end);
         }
         fired.next = Some(Duration::ZERO);
         Ok(fired)
     }
 
-    async fn fire_part(&self, firings: Vec<Firing>, now: Timestamp) -> Result<usize, EngineError> {
+    async fn fire_part(
+        &self,
+        firings: Vec<Firing>,
+        now: Timestamp,
+        seen: &mut BTreeSet<ScheduleName>,
+    ) -> Result<usize, EngineError> {
+        let ask = |part: Vec<Firing>| async move {
+            let asked = self.ask_for(&part, now).await;
+            (part, asked)
+        };
+        let (jobs, refused) = in_halves(firings, ask).await?;
+        for (firing, why) in refused {
+            self.tell_unfit(&firing.change.name, firing.change.read, &why);
+            seen.insert(firing.change.name);
+        }
+        Ok(jobs)
+    }
+
+    async fn ask_for(&self, firings: &[Firing], now: Timestamp) -> Result<usize, EngineError> {
         let changes = firings.iter().map(|firing| firing.change.clone()).collect();
         let answers = change(&self.engine, changes).await?;
         let mut jobs = 0;
         let mut reports = Vec::new();
         for (firing, answer) in firings.iter().zip(&answers) {
             jobs += tell(firing, answer);
-            reports.extend(firing.refused(answer, now));
+            reports.extend(firing.report(answer, now));
         }
         if !reports.is_empty() {
             // Whoever was faster has decided about a later tick, and tells of that.
@@ -75,6 +106,59 @@ impl ScheduleDuty {
         }
         Ok(jobs)
     }
+
+    fn tell_unfit(&self, schedule: &ScheduleName, version: u64, why: &str) {
+        let mut unfit = self.unfit.lock().unwrap_or_else(PoisonError::into_inner);
+        if unfit.insert(schedule.clone(), version) != Some(version) {
+            tracing::error!(%schedule, why, "a schedule does not run until it is removed and declared again");
+        }
+    }
+
+    /// What was mended or removed is told of again if it comes back.
+    fn forget_all_but(&self, seen: &BTreeSet<ScheduleName>) {
+        self.unfit.lock().unwrap_or_else(PoisonError::into_inner).retain(|name, _| seen.contains(name));
+    }
+}
+
+/// Asks for what was decided. If that is refused, one of them is, which must not keep the others: the request is halved until
+/// that one is alone. Gives how many jobs were made, and what was refused.
+async fn in_halves<F, Fut>(
+    firings: Vec<Firing>,
+    ask: F,
+) -> Result<(usize, Vec<(Firing, String)>), EngineError>
+where
+    F: Fn(Vec<Firing>) -> Fut,
+    Fut: Future<Output = (Vec<Firing>, Result<usize, EngineError>)>,
+{
+    let (mut jobs, mut refused, mut parts) = (0, Vec::new(), vec![firings]);
+    while let Some(part) = parts.pop() {
+        let (mut part, asked) = ask(part).await;
+        match asked {
+            Err(EngineError::Refused(why)) if part.len() == 1 => {
+                refused.extend(part.pop().map(|one| (one, why)));
+            }
+            Err(EngineError::Refused(_)) => {
+                let rest = part.split_off(part.len() / 2);
+                parts.extend([rest, part]);
+            }
+            asked => jobs += asked?,
+        }
+    }
+    Ok((jobs, refused))
+}
+
+/// What is to be asked for about schedules that are due, and about those that only the store takes for due. To look for ticks may
+/// take a while, and others wait for the same thread: each goes in between.
+async fn decide(due: &SchedulesRead) -> (Vec<Firing>, Vec<ScheduleChange>) {
+    let (mut firings, mut too_early) = (Vec::new(), Vec::new());
+    for stored in &due.schedules {
+        match fire(stored, due.now) {
+            Some(firing) => firings.push(firing),
+            None => too_early.push(look_later(stored)),
+        }
+        tokio::task::yield_now().await;
+    }
+    (firings, too_early)
 }
 
 /// Firings in requests that hold no more jobs than one may.
@@ -89,6 +173,7 @@ fn parts(firings: Vec<Firing>) -> Vec<Vec<Firing>> {
         jobs += more;
         parts.last_mut().expect("there is always one").push(firing);
     }
+    parts.retain(|part| !part.is_empty());
     parts
 }
 
@@ -116,3 +201,6 @@ fn tell(firing: &Firing, answer: &ScheduleChanged) -> usize {
     }
     jobs.iter().filter(|put| put.new_job().is_some()).count()
 }
+
+#[cfg(test)]
+mod tests;

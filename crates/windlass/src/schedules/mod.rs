@@ -5,6 +5,7 @@
 //! decided in [`windlass_core::schedules`]; here it is asked of the store, again if somebody was faster.
 
 pub(crate) mod duty;
+pub(crate) mod declare_later;
 pub(crate) mod shell;
 #[cfg(test)]
 mod tests;
@@ -90,9 +91,25 @@ impl Schedules {
         origin: Origin,
     ) -> Result<Vec<(ScheduleName, Declared)>> {
         check_all(specs)?;
+        self.declare_parts(specs, origin, refuse_damaged).await
+    }
+
+    /// The same for a worker that starts: what the store has of some of them and cannot be read, as after a newer version was here,
+    /// keeps neither the others from being stored nor the worker from its jobs. It is told, and stays as it is.
+    pub(crate) async fn declare_what_can_be(&self, specs: &[ScheduleSpec], origin: Origin) -> Result<()> {
+        check_all(specs)?;
+        self.declare_parts(specs, origin, tell_of_damaged).await.map(drop)
+    }
+
+    async fn declare_parts(
+        &self,
+        specs: &[ScheduleSpec],
+        origin: Origin,
+        of_damaged: fn(&SchedulesRead) -> Result<()>,
+    ) -> Result<Vec<(ScheduleName, Declared)>> {
         let mut declared = Vec::with_capacity(specs.len());
         for part in specs.chunks(SCHEDULES_PER_CALL_MAX) {
-            declared.extend(self.declare_part(part, origin).await?);
+            declared.extend(self.declare_part(part, origin, of_damaged).await?);
         }
         Ok(declared)
     }
@@ -101,6 +118,7 @@ impl Schedules {
         &self,
         specs: &[ScheduleSpec],
         origin: Origin,
+        of_damaged: fn(&SchedulesRead) -> Result<()>,
     ) -> Result<Vec<(ScheduleName, Declared)>> {
         let mut declared: Vec<_> =
             specs.iter().map(|spec| (spec.name.clone(), Declared::Unchanged)).collect();
@@ -108,10 +126,12 @@ impl Schedules {
             let read = self
                 .read(WhichSchedules::Named(specs.iter().map(|spec| spec.name.clone()).collect()))
                 .await?;
-            refuse_damaged(&read)?;
+            of_damaged(&read)?;
+            let is_sound = |spec: &&ScheduleSpec| read.damaged.iter().all(|(name, _)| *name != spec.name);
             let before =
                 |spec: &ScheduleSpec| read.schedules.iter().find(|stored| *stored.name() == spec.name);
-            let wanted = specs.iter().filter_map(|spec| acts::declare(spec, origin, before(spec), read.now));
+            let sound = specs.iter().filter(is_sound);
+            let wanted = sound.filter_map(|spec| acts::declare(spec, origin, before(spec), read.now));
             let changes: Vec<_> = wanted.collect();
             if changes.is_empty() {
                 return Ok(declared);
@@ -144,14 +164,12 @@ impl Schedules {
     /// All schedules, by name. There are never more than [`SCHEDULES_MAX`].
     pub async fn all(&self) -> Result<SchedulesRead> {
         let mut all = self.read(WhichSchedules::After(None, LIST_PAGE_MAX)).await?;
-        let mut page = all.schedules.len() + all.damaged.len();
-        while page >= LIST_PAGE_MAX as usize {
-            let damaged = all.damaged.last().map(|(name, _)| name);
-            let last = all.schedules.last().map(StoredSchedule::name).max(damaged).cloned();
-            let next = self.read(WhichSchedules::After(last, LIST_PAGE_MAX)).await?;
-            page = next.schedules.len() + next.damaged.len();
+        // A page may be short because a row of it has no name that could be told, and there are more all the same.
+        while let Some(end) = all.end.take() {
+            let next = self.read(WhichSchedules::After(Some(end), LIST_PAGE_MAX)).await?;
             all.schedules.extend(next.schedules);
             all.damaged.extend(next.damaged);
+            all.end = next.end;
         }
         Ok(all)
     }
@@ -287,6 +305,13 @@ async fn change(
 
 fn refuse_damaged(read: &SchedulesRead) -> Result<()> {
     read.damaged.first().map_or(Ok(()), |(name, _)| Err(SchedulesError::Damaged(name.clone())))
+}
+
+fn tell_of_damaged(read: &SchedulesRead) -> Result<()> {
+    for (schedule, _) in &read.damaged {
+        tracing::error!(%schedule, "a schedule cannot be read, so it is not what is declared here and does not run: remove it, or start the version that wrote it");
+    }
+    Ok(())
 }
 
 fn others_are_faster() -> EngineError {

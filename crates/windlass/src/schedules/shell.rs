@@ -4,41 +4,14 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::task::JoinHandle;
-use windlass_core::engine::Engine;
 use windlass_core::error::EngineError;
 use windlass_core::limits::{SCHEDULES_LOOK_EVERY, SCHEDULES_LOOK_IDLE};
-use windlass_core::schedules::{Origin, ScheduleSpec};
 
 use super::duty::ScheduleDuty;
-use super::{Schedules, SchedulesError};
 use crate::duties::DutyContext;
 
 /// One run of the duty lasts so long: one that never ended would look like one that is stuck.
 const RUN_FOR: Duration = Duration::from_secs(30);
-
-/// Stores what could not be stored when its worker started, as soon as it can be. Nothing if there is nothing.
-pub(crate) fn declare_later(
-    engine: Arc<dyn Engine>,
-    undeclared: Vec<ScheduleSpec>,
-    origin: Origin,
-) -> Option<JoinHandle<()>> {
-    if undeclared.is_empty() {
-        return None;
-    }
-    Some(tokio::spawn(async move {
-        let schedules = Schedules::new(engine);
-        while let Err(error) = schedules.declare(&undeclared, origin).await {
-            if !matches!(&error, SchedulesError::Engine(error) if error.is_passing()) {
-                tracing::error!(%error, "schedules were not stored, and will not be until this is mended");
-                return;
-            }
-            tracing::warn!(%error, "schedules could not be stored yet; it is tried again");
-            // may sleep: the store is away, and nobody tells when it is back.
-            tokio::time::sleep(SCHEDULES_LOOK_EVERY).await;
-        }
-    }))
-}
 
 /// Fires at each tick for a while, or until another process leads.
 pub(crate) async fn fire_for_a_while(
@@ -46,8 +19,10 @@ pub(crate) async fn fire_for_a_while(
     context: DutyContext,
 ) -> Result<(), EngineError> {
     let began = Instant::now();
-    while !context.is_stopped() && began.elapsed() < RUN_FOR {
-        let fired = duty.run().await?;
+    let of_run = context.clone();
+    let may_go_on = move || !of_run.is_stopped() && began.elapsed() < RUN_FOR;
+    while may_go_on() {
+        let fired = duty.run(may_go_on.clone()).await?;
         context.did(u64::try_from(fired.jobs).unwrap_or(u64::MAX));
         let wait = wait_for(fired.next).min(RUN_FOR.saturating_sub(began.elapsed()));
         let _ = tokio::time::timeout(wait, context.stopped()).await;

@@ -1,4 +1,6 @@
 use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
 use windlass_core::admin::Changed;
@@ -57,11 +59,11 @@ async fn a_thousand_schedules_that_are_due_at_once_are_fired_by_one_run_and_by_n
     let scene = Scene::new().await;
     let specs: Vec<_> = (0..1_000).map(|n| spec(&format!("s{n}"), "every 1h")).collect();
     scene.schedules.declare(&specs, Origin::Code).await.unwrap();
-    assert_eq!(scene.duty().run().await.unwrap().next, Some(60 * MINUTE));
+    assert_eq!(scene.duty().run(|| true).await.unwrap().next, Some(60 * MINUTE));
     scene.clock.advance(60 * MINUTE);
-    let fired = scene.duty().run().await.unwrap();
+    let fired = scene.duty().run(|| true).await.unwrap();
     assert_eq!((fired.jobs, fired.next), (1_000, Some(60 * MINUTE)));
-    assert_eq!((scene.duty().run().await.unwrap().jobs, scene.ready().await), (0, 1_000));
+    assert_eq!((scene.duty().run(|| true).await.unwrap().jobs, scene.ready().await), (0, 1_000));
 }
 
 #[tokio::test]
@@ -72,7 +74,7 @@ async fn two_who_fire_at_once_make_one_job_of_each_tick() {
     for round in 1..=5_u64 {
         scene.clock.advance(MINUTE);
         let (one, other) = (scene.duty(), scene.duty());
-        let (one, other) = tokio::join!(one.run(), other.run());
+        let (one, other) = tokio::join!(one.run(|| true), other.run(|| true));
         assert_eq!(one.unwrap().jobs + other.unwrap().jobs, 50);
         assert_eq!(scene.ready().await, 50 * round);
     }
@@ -86,9 +88,44 @@ async fn catching_up_on_more_than_one_request_holds_goes_on_in_the_next() {
     scene.schedules.declare(&specs, Origin::Code).await.unwrap();
     scene.clock.advance(24 * 60 * MINUTE);
     // Those of the last minute were seen in time.
-    assert_eq!(scene.duty().run().await.unwrap().jobs, 3 * 702);
+    assert_eq!(scene.duty().run(|| true).await.unwrap().jobs, 3 * 702);
     let alert = scene.schedules.find(&name("b")).await.unwrap().0.record.alert.unwrap();
     assert!(matches!(alert.alarm, Alarm::Missed { count: 1_438, .. }), "{alert:?}");
+}
+
+#[tokio::test]
+async fn a_run_that_is_to_end_ends_between_two_requests_and_the_next_one_goes_on() {
+    let scene = Scene::new().await;
+    let catch_up = CatchUp { missed: Missed::RunAll, limit: 700, ..CatchUp::default() };
+    let specs = ["a", "b", "c"].map(|called| ScheduleSpec { catch_up, ..spec(called, "every 1m") });
+    scene.schedules.declare(&specs, Origin::Code).await.unwrap();
+    scene.clock.advance(24 * 60 * MINUTE);
+    let left = AtomicU32::new(1);
+    let once = || left.fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1)).is_ok();
+    let fired = scene.duty().run(once).await.unwrap();
+    assert_eq!((fired.jobs, fired.next), (702, Some(Duration::ZERO)));
+    assert_eq!(scene.duty().run(|| true).await.unwrap().jobs, 2 * 702);
+}
+
+#[tokio::test]
+async fn others_on_the_same_thread_go_on_while_many_schedules_are_decided() {
+    let scene = Scene::new().await;
+    let specs: Vec<_> = (0..100).map(|n| spec(&format!("s{n}"), "every 1h")).collect();
+    scene.schedules.declare(&specs, Origin::Code).await.unwrap();
+    scene.clock.advance(60 * MINUTE);
+    let turns = Arc::new(AtomicU32::new(0));
+    let other = tokio::spawn({
+        let turns = Arc::clone(&turns);
+        async move {
+            loop {
+                turns.fetch_add(1, SeqCst);
+                tokio::task::yield_now().await;
+            }
+        }
+    });
+    assert_eq!(scene.duty().run(|| true).await.unwrap().jobs, 100);
+    other.abort();
+    assert!(turns.load(SeqCst) >= 100, "it had its turn after each");
 }
 
 #[tokio::test]
@@ -98,7 +135,7 @@ async fn a_schedule_of_an_unknown_type_is_kept_and_reported_and_the_others_go_on
     unknown.job.job_type = TypeName::parse("nobodys").unwrap();
     scene.schedules.declare(&[unknown, spec("good", "every 1m")], Origin::Code).await.unwrap();
     scene.clock.advance(MINUTE);
-    assert_eq!(scene.duty().run().await.unwrap().jobs, 1);
+    assert_eq!(scene.duty().run(|| true).await.unwrap().jobs, 1);
     let (kept, now) = scene.schedules.find(&name("unknown")).await.unwrap();
     let alert = kept.record.alert.unwrap();
     assert_eq!((alert.at, now), (scene.clock.now(), scene.clock.now()));
@@ -140,13 +177,13 @@ async fn people_pause_resume_skip_run_fill_and_remove() {
     assert_eq!(schedules.pause(&a, Some("why"), None).await.unwrap(), Changed::Done);
     assert_eq!(schedules.pause(&a, Some("why"), None).await.unwrap(), Changed::Unchanged);
     scene.clock.advance(5 * MINUTE);
-    assert_eq!(scene.duty().run().await.unwrap().jobs, 0);
+    assert_eq!(scene.duty().run(|| true).await.unwrap().jobs, 0);
     let (now, put) = schedules.run(&a).await.unwrap();
     assert!(put.new_job().is_some() && now == scene.clock.now(), "{put:?}");
     assert_eq!(schedules.resume(&a).await.unwrap(), Changed::Done);
     assert_eq!(schedules.skip_next(&a).await.unwrap(), Some(now.plus(MINUTE)));
     scene.clock.advance(2 * MINUTE);
-    assert_eq!(scene.duty().run().await.unwrap().jobs, 1, "one of two was left out");
+    assert_eq!(scene.duty().run(|| true).await.unwrap().jobs, 1, "one of two was left out");
     let ticks = schedules.ticks_of(&a, now, scene.clock.now()).await.unwrap();
     let put = schedules.run_ticks(&a, &ticks).await.unwrap();
     let kept = put.iter().filter(|put| matches!(put, Put::Answered(Enqueued::Kept(_)))).count();

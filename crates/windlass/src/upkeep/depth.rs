@@ -9,11 +9,14 @@ use windlass_core::admin::QueueStatus;
 use windlass_core::engine::Engine;
 use windlass_core::names::QueueName;
 
+use crate::duties::mailbox::Mailbox;
 use crate::snapshot::Snapshot;
 use crate::store;
 
 /// Counting what is due costs the store something.
 const LOOK_EVERY: Duration = Duration::from_secs(30);
+/// The more processes look, the rarer each does; but no rarer than this, since each has a log of its own.
+const LOOK_EVERY_MAX: Duration = Duration::from_secs(600);
 
 #[derive(Default)]
 struct DepthWatch {
@@ -22,13 +25,18 @@ struct DepthWatch {
 }
 
 /// Looks for as long as it is kept.
-pub(crate) async fn keep_looking(engine: Arc<dyn Engine>) {
+pub(crate) async fn keep_looking(engine: Arc<dyn Engine>, mailbox: Mailbox) {
     let mut watch = DepthWatch::default();
     loop {
         watch.look(&engine).await;
         // may sleep: nobody is told when counts change.
-        tokio::time::sleep(LOOK_EVERY).await;
+        tokio::time::sleep(look_every(mailbox.live())).await;
     }
+}
+
+/// How often each of so many processes looks.
+fn look_every(live: u32) -> Duration {
+    LOOK_EVERY.saturating_mul(live.max(1)).min(LOOK_EVERY_MAX)
 }
 
 impl DepthWatch {
@@ -109,6 +117,11 @@ mod tests {
         let mut watch = DepthWatch::default();
         let mut is_told = |ready| watch.news(Snapshot::new("memory", vec![queue(ready)], None)).is_some();
         assert_eq!([0, 0, 5, 5, 0].map(&mut is_told), [true, false, true, false, true]);
+    }
+
+    #[test]
+    fn many_processes_look_no_more_often_in_all_than_a_few() {
+        assert_eq!([0, 1, 4, 20, 1_000].map(|live| look_every(live).as_secs()), [30, 30, 120, 600, 600]);
     }
 
     #[test]

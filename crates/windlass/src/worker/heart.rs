@@ -20,6 +20,8 @@ pub struct Heart {
     /// in between.
     trusted_until: Moment,
     trusted: bool,
+    /// Beats in a row without an answer since the lease ran out.
+    unanswered: u32,
 }
 
 /// What the heart finds.
@@ -45,6 +47,7 @@ impl Heart {
             sent_at: None,
             trusted_until: now.saturating_add(lease),
             trusted: true,
+            unanswered: 0,
         }
     }
 
@@ -68,7 +71,7 @@ impl Heart {
         match answer {
             Ok(Beat::Alive { cancel }) => {
                 self.trusted_until = sent_at.saturating_add(self.lease);
-                self.trusted = true;
+                (self.trusted, self.unanswered) = (true, 0);
                 self.beat_at = sent_at.saturating_add(self.every);
                 (!cancel.is_empty()).then_some(HeartEffect::Cancel(cancel))
             }
@@ -77,11 +80,21 @@ impl Heart {
                 Some(HeartEffect::Died)
             }
             Err(_) => {
-                // Sooner than usual: the lease is running out.
-                self.beat_at = now.saturating_add(self.every / 10);
+                self.beat_at = now.saturating_add(self.again_after());
                 None
             }
         }
+    }
+
+    /// Sooner than usual while the lease is running out. Once it has run out nothing is saved by that, and a store that comes back must
+    /// not be met by all workers at once: each failure doubles the wait, up to the usual.
+    fn again_after(&mut self) -> Duration {
+        let soon = self.every / 10;
+        if self.trusted {
+            return soon;
+        }
+        self.unanswered = self.unanswered.saturating_add(1);
+        soon.saturating_mul(1 << (self.unanswered - 1).min(10)).min(self.every)
     }
 
     /// Beats after at most `wait`, because its answer may bring something.
@@ -135,6 +148,24 @@ mod tests {
         assert_eq!(heart.effects(SECOND * 30), [HeartEffect::LeaseRanOut, HeartEffect::Beat]);
         heart.answered(Err(Trouble::NotDone), SECOND * 31);
         assert_eq!(heart.effects(SECOND * 32), [HeartEffect::Beat]);
+    }
+
+    #[test]
+    fn once_the_lease_has_run_out_it_beats_less_and_less_often_until_an_answer_comes() {
+        let mut heart = heart();
+        let mut beats = Vec::new();
+        while heart.wake_at() < SECOND * 80 {
+            let now = heart.wake_at();
+            if heart.effects(now).contains(&HeartEffect::Beat) {
+                beats.push(now.as_secs());
+                heart.answered(Err(Trouble::NotDone), now);
+            }
+        }
+        assert_eq!(beats[..21], (10..=30).collect::<Vec<_>>()[..], "each second while it runs out");
+        assert_eq!(beats[21..], [31, 33, 37, 45, 55, 65, 75]);
+        heart.effects(SECOND * 85);
+        heart.answered(Ok(Beat::Alive { cancel: vec![] }), SECOND * 85);
+        assert_eq!(heart.wake_at(), SECOND * 95);
     }
 
     #[test]

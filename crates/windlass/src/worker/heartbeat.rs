@@ -26,6 +26,8 @@ use crate::{random, store};
 
 /// The thread looks at deadlines and the runtime this often.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// A worker that was declared dead tries to register again at least this often: many may be dead by the same outage.
+const REGISTER_AGAIN_MAX: Duration = Duration::from_secs(30);
 /// Within this time there is a heartbeat if its answer may bring something.
 const SOON: Duration = Duration::from_millis(500);
 /// A runtime that has not run a timer for this long is reported.
@@ -62,6 +64,7 @@ impl Identity {
 
     /// Registers under a new identity, however long it takes, unless the worker is stopped meanwhile.
     async fn start_over(&mut self, handle: &HeartHandle) -> Option<WorkerId> {
+        let mut wait = LOOK_EVERY;
         while !handle.is_stopped() {
             self.card.id = random::worker_id();
             let card = self.card.clone();
@@ -70,9 +73,10 @@ impl Identity {
                 Err(error) => tracing::warn!(%error, "cannot register again yet"),
             }
             tokio::select! {
-                () = tokio::time::sleep(LOOK_EVERY) => {}
+                () = tokio::time::sleep(random::part_of(wait)) => {}
                 () = handle.0.changed.notified() => {}
             }
+            wait = wait.saturating_mul(2).min(REGISTER_AGAIN_MAX);
         }
         None
     }

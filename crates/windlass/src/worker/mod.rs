@@ -22,7 +22,6 @@ use windlass_core::worker::WorkerId;
 use crate::client::{Client, ClientOptions};
 use crate::drains::DrainsError;
 use crate::drains::shell::Looker;
-use crate::duties::Duty;
 use crate::duties::mailbox::Mailbox;
 use crate::duties::prepare::{Fires, Prepared, check_options};
 use crate::duties::shell::DutiesThread;
@@ -121,14 +120,15 @@ impl Worker {
         sync_limits(&client).await;
         let undeclared = declare_schedules(&client, &options).await?;
         let without_drains = declare_drains(&client, &options).await?;
-        let duties = prepare(&engine, &client, &table, &options, &options.duties);
+        let gates = Some(keeper(&client, &table));
+        let duties = Prepared::new(&engine, &options, &options.duties, gates, Fires::of(&options));
         let card = plan.card(random::worker_id(), duties.led());
         let identity = Identity::register(Arc::clone(&engine), card).await?;
         let mut worker = Self::assemble(client, table, &plan, identity, &options, &common, duties);
         worker.on_spill = on_spill;
         worker.looker = options.fire_drains.then(|| Looker::start(&engine));
         let (later, origin) = (Arc::clone(&engine), options.schedules_origin);
-        worker.watches.extend(schedules::shell::declare_later(later, undeclared, origin));
+        worker.watches.extend(schedules::declare_later::declare_later(later, undeclared, origin));
         worker.watches.extend(drains::shell::declare_later(engine, without_drains, options.drains_origin));
         Ok(worker)
     }
@@ -197,7 +197,8 @@ impl Worker {
             options.sweep_every,
             plan.pools.iter().zip(inboxes.iter().cloned()),
         );
-        let depth = options.upkeep.then(|| tokio::spawn(upkeep::depth::keep_looking(engine)));
+        let depth =
+            options.upkeep.then(|| tokio::spawn(upkeep::depth::keep_looking(engine, mailbox.clone())));
         let keeper = keeper(&client, &parts.table);
         let keeper = if options.upkeep { keeper.beside_duty(mailbox.clone()) } else { keeper };
         let watches = depth.into_iter().chain([scaling, tokio::spawn(keeper.run())]).collect();
@@ -326,12 +327,12 @@ async fn declare_schedules(
     client: &Client,
     options: &WorkerOptions,
 ) -> Result<Vec<ScheduleSpec>, SchedulesError> {
-    match client.schedules().declare(&options.schedules, options.schedules_origin).await {
+    match client.schedules().declare_what_can_be(&options.schedules, options.schedules_origin).await {
         Err(SchedulesError::Engine(error)) if error.is_passing() => {
             tracing::warn!(%error, "schedules could not be stored yet; it is tried again");
             Ok(options.schedules.clone())
         }
-        declared => declared.map(|_| Vec::new()),
+        declared => declared.map(|()| Vec::new()),
     }
 }
 
@@ -465,17 +466,6 @@ impl Parts {
             Pool::new(settings, self.worker, self.common.quarantine.shared(), Box::new(random::claim_token));
         (inbox.clone(), PoolShell::new(pool, queues, self, events, inbox))
     }
-}
-
-/// What this process does for all on one store.
-fn prepare(
-    engine: &Arc<dyn Engine>,
-    client: &Client,
-    table: &Table,
-    options: &WorkerOptions,
-    own: &[Duty],
-) -> Prepared {
-    Prepared::new(engine, options, own, Some(keeper(client, table)), Fires::of(options))
 }
 
 fn keeper(client: &Client, table: &Table) -> Keeper {

@@ -16,6 +16,7 @@ mod handlers;
 mod limits;
 mod many_probers;
 mod running;
+mod schedules;
 mod virtual_time;
 
 /// An engine for one test.

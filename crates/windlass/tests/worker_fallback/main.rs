@@ -5,3 +5,4 @@ mod place;
 mod going_on;
 mod enqueueing;
 mod limits;
+mod upkeep;

@@ -25,6 +25,8 @@ mod limits;
 mod many_probers;
 #[path = "../worker/running.rs"]
 mod running;
+#[path = "../worker/schedules.rs"]
+mod schedules;
 mod struck;
 #[path = "../worker/faults.rs"]
 mod faults;

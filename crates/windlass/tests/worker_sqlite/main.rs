@@ -27,7 +27,10 @@ mod limits;
 mod many_probers;
 #[path = "../worker/running.rs"]
 mod running;
+#[path = "../worker/schedules.rs"]
+mod schedules;
 mod other_processes;
+mod damaged_schedules;
 
 /// An engine for one test, on a file of its own.
 fn fresh_engine() -> Arc<dyn Engine> {

@@ -89,6 +89,10 @@ async fn a_leader_that_is_stuck_is_told_of_also_if_it_says_nothing_itself() {
     }
     assert!(shell.ok("lease list").await.out.contains("stuck for 5m 50s"));
     assert_eq!(shell.ok("lease show rescue --json").await.json()["stuck_for_ms"], json!(350_000));
+    shell.clock.advance(SECOND * 20);
+    let list = shell.ok("lease list").await.out;
+    assert!(!list.contains("stuck for") && list.contains("nobody"), "who is gone is not stuck: {list}");
+    assert_eq!(shell.ok("lease show rescue --json").await.json()["stuck_for_ms"], json!(null));
 }
 
 #[tokio::test]
@@ -99,4 +103,6 @@ async fn a_leader_is_asked_to_step_down() {
     assert_eq!(done, json!({ "duty": "rescue", "asked": true }));
     assert_eq!(shell.ok("lease show rescue --json").await.json()["asked_to_step_down"], json!(true));
     assert!(shell.ok("lease list").await.out.contains("asked to step down"));
+    assert_eq!(shell.ok("lease step-down rescue --json").await.json(), done, "asking again is no mistake");
+    assert!(shell.ok("lease step-down rescue").await.out.contains("was asked already"));
 }

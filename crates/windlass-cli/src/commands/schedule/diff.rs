@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use comfy_table::Cell;
 use serde_json::json;
 use windlass_core::names::ScheduleName;
-use windlass_core::schedules::{Origin, StoredSchedule};
+use windlass_core::schedules::{Origin, ScheduleSpec, SchedulesRead, StoredSchedule};
 
 use super::schedules;
 use crate::context::Context;
@@ -13,8 +13,29 @@ use crate::exit::{Code, Failure};
 
 pub(super) async fn diff(context: &mut Context) -> Result<Code, Failure> {
     let read = schedules(context).all().await?;
-    let declared = &context.config.schedules;
-    let mut rows: BTreeMap<&ScheduleName, (&str, &str)> = BTreeMap::new();
+    let rows = differences(&context.config.schedules, &read);
+    if context.output.is_json() {
+        let view = |(name, (difference, remark)): (&&ScheduleName, &Difference)| json!({ "name": name, "difference": difference, "remark": remark });
+        let views: Vec<_> = rows.iter().map(view).collect();
+        context.output.json(&views)?;
+        return Ok(Code::Ok);
+    }
+    let row = |(name, (difference, remark)): (&&ScheduleName, &Difference)| {
+        [name.as_str(), difference, remark].into_iter().map(Cell::new).collect()
+    };
+    let rows = rows.iter().map(row).collect();
+    context.output.table(&["schedule", "difference", "remark"], rows, "no schedule is stored or declared")?;
+    Ok(Code::Ok)
+}
+
+/// What is different, and what becomes of it.
+type Difference = (&'static str, &'static str);
+
+fn differences<'a>(
+    declared: &'a [ScheduleSpec],
+    read: &'a SchedulesRead,
+) -> BTreeMap<&'a ScheduleName, Difference> {
+    let mut rows = BTreeMap::new();
     for spec in declared {
         let stored = read.schedules.iter().find(|stored| *stored.name() == spec.name);
         let difference = match stored {
@@ -34,25 +55,40 @@ pub(super) async fn diff(context: &mut Context) -> Result<Code, Failure> {
             rows.insert(stored.name(), not_declared(stored));
         }
     }
-    if context.output.is_json() {
-        let view = |(name, (difference, remark)): (&&ScheduleName, &(&str, &str))| json!({ "name": name, "difference": difference, "remark": remark });
-        let views: Vec<_> = rows.iter().map(view).collect();
-        context.output.json(&views)?;
-        return Ok(Code::Ok);
+    for (name, _) in &read.damaged {
+        rows.insert(name, ("cannot be read", "it does not run; `windlass schedule remove` forgets it"));
     }
-    let row = |(name, (difference, remark)): (&&ScheduleName, &(&str, &str))| {
-        [name.as_str(), difference, remark].into_iter().map(Cell::new).collect()
-    };
-    let rows = rows.iter().map(row).collect();
-    context.output.table(&["schedule", "difference", "remark"], rows, "no schedule is stored or declared")?;
-    Ok(Code::Ok)
+    rows
 }
 
 /// Only what came from a configuration is missed there.
-fn not_declared(stored: &StoredSchedule) -> (&'static str, &'static str) {
+fn not_declared(stored: &StoredSchedule) -> Difference {
     match stored.record.origin {
         Origin::Configuration => ("no longer declared", "it goes on until `windlass schedule remove`"),
         Origin::Code => ("declared in code", "the application knows; this configuration does not name it"),
         Origin::Cli => ("stored at the command line", "it goes on until `windlass schedule remove`"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass_core::clock::Timestamp;
+    use windlass_core::names::TypeName;
+    use windlass_core::schedule::Schedule;
+    use windlass_core::schedules::JobTemplate;
+
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_read_is_a_row_whether_it_is_declared_or_not() {
+        let name = |text: &str| ScheduleName::parse(text).unwrap();
+        let job = JobTemplate::new(TypeName::parse("work").unwrap());
+        let declared = [ScheduleSpec::new(name("nightly"), Schedule::parse("every 1h").unwrap(), job)];
+        let damaged = vec![(name("nightly"), 3), (name("old"), 4)];
+        let now = Timestamp::from_micros(0);
+        let read = SchedulesRead { schedules: Vec::new(), damaged, end: None, next: None, now };
+        let rows = differences(&declared, &read);
+        assert_eq!(rows.len(), 2);
+        assert!(rows.values().all(|(difference, _)| *difference == "cannot be read"), "{rows:?}");
     }
 }

@@ -51,15 +51,7 @@ pub(super) async fn show(name: &ScheduleName, context: &mut Context) -> Result<C
     let (stored, now) = schedules(context).find(name).await?;
     let record = &stored.record;
     let spec = &record.spec;
-    let from = record.next_tick(now).map_or(now, |_| record.decided_until.max(now));
-    let ticks = spec.schedule.ticks_after(from, &spec.holidays).filter(|tick| Some(*tick) != record.skip);
-    let upcoming: Vec<_> = match &record.pause {
-        Some(pause) if pause.until.is_none() => Vec::new(),
-        Some(pause) => {
-            ticks.filter(|tick| pause.until.is_some_and(|until| *tick > until)).take(SHOWN).collect()
-        }
-        None => ticks.take(SHOWN).collect(),
-    };
+    let upcoming: Vec<_> = record.upcoming(now).take(SHOWN).collect();
     if context.output.is_json() {
         let mut value = view::json(&stored, now);
         value["upcoming"] = json!(upcoming.iter().map(ToString::to_string).collect::<Vec<_>>());

@@ -1,7 +1,5 @@
 //! `windlass schedule next`: when a schedule would run, before anybody relies on it.
 
-use std::fs::File;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -10,14 +8,13 @@ use windlass_core::clock::{ParseInstantError, Timestamp};
 use windlass_core::schedule::{ClockChange, Holidays, Schedule, Zone};
 use windlass_core::span::show_span;
 
+use crate::config::holidays_file;
 use crate::exit::{Code, Failure};
 use crate::output::{Output, printable};
 
 /// Times that are printed if nobody says how many.
 const COUNT_DEFAULT: u32 = 10;
 const COUNT_MAX: i64 = 1_000;
-/// Bytes of a file of holidays.
-const HOLIDAYS_BYTES_MAX: u64 = 4 * 1024 * 1024;
 /// Changes of clocks that are marked. Rare schedules have hundreds between two ticks.
 const CHANGES_MAX: usize = 200;
 
@@ -89,7 +86,7 @@ pub(super) fn read_schedule(text: &str, tz: Option<&str>) -> Result<Schedule, Fa
 /// Reads the holidays of a schedule, which it must mean.
 pub(super) fn read_holidays(file: Option<&Path>, schedule: &Schedule) -> Result<Holidays, Failure> {
     match (file, schedule.window().except_holidays) {
-        (Some(path), true) => read_file(path),
+        (Some(path), true) => holidays_file(path).map_err(Failure::usage),
         (None, false) => Ok(Holidays::default()),
         (None, true) => {
             Err(Failure::usage("the schedule says `except holidays`, but nobody says which days these are")
@@ -100,17 +97,6 @@ pub(super) fn read_holidays(file: Option<&Path>, schedule: &Schedule) -> Result<
                 .hint("add `except holidays` to the schedule, or leave --holidays out"))
         }
     }
-}
-
-fn read_file(path: &Path) -> Result<Holidays, Failure> {
-    let wrong = |why: String| Failure::usage(format!("{}: {why}", path.display()));
-    let mut text = String::new();
-    let file = File::open(path).map_err(|why| wrong(why.to_string()))?;
-    file.take(HOLIDAYS_BYTES_MAX + 1).read_to_string(&mut text).map_err(|why| wrong(why.to_string()))?;
-    if text.len() as u64 > HOLIDAYS_BYTES_MAX {
-        return Err(wrong(format!("expected at most {HOLIDAYS_BYTES_MAX} bytes")));
-    }
-    Holidays::parse(&text).map_err(|why| wrong(why.to_string()))
 }
 
 /// What lies ahead of an instant.

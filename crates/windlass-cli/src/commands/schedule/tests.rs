@@ -84,7 +84,35 @@ async fn a_job_is_put_in_by_hand() {
     let job = shell.ok(&format!("job show {} --json", ran["job"])).await.json();
     assert_eq!(job["payload"], json!({ "n": 1 }));
     assert_eq!(job["correlation"], "schedule/hourly/2026-01-01T00:00:00Z");
-    assert_eq!(shell.ok("schedule show hourly --json").await.json()["last_job"], ran["job"]);
+    let shown = shell.ok("schedule show hourly --json").await.json();
+    assert_eq!(shown["last_job"], json!(null), "it is none of its ticks");
+}
+
+#[tokio::test]
+async fn a_schedule_that_is_decided_ahead_says_so_and_goes_on_after_a_pause() {
+    let shell = hourly().await;
+    let now = windlass_core::clock::Clock::now(&*shell.clock);
+    shell.clock.advance(1_000 * HOUR);
+    let ahead = shell.ok("schedule add ahead every%1h --job t").await;
+    assert!(ahead.err.is_empty(), "{ahead:?}");
+    shell.clock.set(now);
+    assert!(shell.ok("schedule list").await.out.contains("the store's clock was ahead"));
+    let shown = shell.ok("schedule show ahead --json").await.json();
+    assert_eq!(shown["next"], "2026-02-11T17:00:00.000Z", "a thousand hours away");
+    shell.ok("schedule pause ahead").await;
+    shell.ok("schedule resume ahead").await;
+    assert_eq!(shell.ok("schedule show ahead --json").await.json()["next"], "2026-01-01T01:00:00.000Z");
+    assert!(!shell.ok("schedule list").await.out.contains("was ahead"));
+}
+
+#[tokio::test]
+async fn a_pause_of_ten_years_is_shown_at_once() {
+    let shell = Shell::with_type().await;
+    shell.ok("schedule add quick every%1s --job t").await;
+    shell.ok("schedule pause quick --for 3650d").await;
+    let shown = shell.ok("schedule show quick --json").await.json();
+    assert_eq!(shown["upcoming"][0], "2035-12-30T00:00:01.000Z");
+    assert_eq!((&shown["next"], shown["upcoming"].as_array().unwrap().len()), (&shown["upcoming"][0], 5));
 }
 
 #[tokio::test]

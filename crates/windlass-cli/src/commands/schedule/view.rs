@@ -23,6 +23,11 @@ pub(super) fn remark(stored: &StoredSchedule, now: Timestamp) -> String {
         remarks.extend(pause.until.map(|until| format!("until {until}")));
         remarks.extend(pause.reason.clone());
     }
+    remarks.extend(record.decided_ahead(now).map(|until| {
+        format!(
+            "decided until {until}, since the store's clock was ahead; pause and resume it to go on from now"
+        )
+    }));
     remarks.extend(record.skip.map(|tick| format!("leaves out {tick}")));
     remarks.extend(record.alert.as_ref().map(|alert| alert.alarm.to_string()));
     remarks.join("; ")
@@ -51,6 +56,7 @@ pub(super) fn json(stored: &StoredSchedule, now: Timestamp) -> Value {
             "reason": pause.reason,
         })),
         "stored_at": record.stored_at.to_string(),
+        "decided_until": record.decided_until.to_string(),
         "skip": record.skip.map(|tick| tick.to_string()),
         "next": record.next_tick(now).map(|tick| tick.to_string()),
         "last_tick": record.last_tick.map(|tick| tick.to_string()),

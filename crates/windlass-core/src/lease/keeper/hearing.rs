@@ -101,8 +101,13 @@ impl LeaseKeeper {
             Taking::NoRoom => pause(crowds, duty, timing.expiry),
         };
         (stand.look_at, stand.hinted) = (now.saturating_add(wait), false);
-        let lasting = stand.blocked_for(matches!(taking, Taking::Busy), timing, now)?;
-        Some(LeaseEffect::Blocked { duty: duty.clone(), lasting })
+        let is_kept_away = matches!(taking, Taking::Busy | Taking::NoRoom);
+        let lasting = stand.blocked_for(is_kept_away, timing, now)?;
+        let duty = duty.clone();
+        Some(match taking {
+            Taking::NoRoom => LeaseEffect::NoRoom { duty, lasting },
+            _ => LeaseEffect::Blocked { duty, lasting },
+        })
     }
 
     /// Ours, if we still want it.

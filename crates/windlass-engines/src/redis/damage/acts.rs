@@ -146,7 +146,7 @@ pub(super) const ACTS: &[Act] = &[
         async { scene.engine.schedules(&WhichSchedules::After(None, 10)).await.map(drop) }.boxed()
     }),
     act("due_schedules", false, |scene| {
-        async { scene.engine.schedules(&WhichSchedules::Due(10)).await.map(drop) }.boxed()
+        async { scene.engine.schedules(&WhichSchedules::Due(None, 10)).await.map(drop) }.boxed()
     }),
     act("change_schedules", true, |scene| {
         async { scene.engine.change_schedules(&schedule_changes(scene)).await.map(drop) }.boxed()

@@ -3,7 +3,8 @@
 -- ARGV queues with a limit, as in parts/putting.lua; how many schedules are kept at the most; number of changes, for each:
 --      name; the version that was read, 0 for none; record, or '' to remove it; when to look at it, or '' for never;
 --      what core says by the stage of the last job, four letters for one that waits, runs, is dead, has ended: p put the jobs in,
---      l leave them out, c cancel the last one first; why it is cancelled; number of jobs, for each: as in parts/putting.lua
+--      h the same and the last job of the schedule stays what it is, l leave them out, c put it in and cancel the last one, if
+--      that gives way to it; why it is cancelled; number of jobs, for each: as in parts/putting.lua
 -- answers for each change three: 'done', its version, and one line for each job as enqueue.lua does, or o and the job that it
 --         would overlap; 'changed' if somebody was faster; or 'full' if there is no room for another
 if IS_OLDER then
@@ -28,11 +29,22 @@ local function pass_over(jobs)
   end
 end
 
+-- Puts one job in, in the place of the last one, which waits: that one gives way only to a job that comes in.
+local function put_in_place_of(last, why)
+  local line = put_next()
+  if line and not ends_want_of_room(line, last) then
+    return line
+  end
+  cancel_waiting(last, why)
+  make_room(last)
+  return line and put_again()
+end
+
 -- Puts the jobs of a schedule in. Gives a line for each, and the last job of the schedule from then on.
 local function put_jobs(last, verdicts, why, jobs)
   local job = last ~= '-' and load(last) or nil
   local at = place_of(job)
-  local verdict = jobs > 0 and string.sub(verdicts, at, at) or 'p'
+  local verdict = string.sub(verdicts, at, at)
   local lines = {}
   if verdict == 'l' then
     pass_over(jobs)
@@ -40,13 +52,16 @@ local function put_jobs(last, verdicts, why, jobs)
       lines[i] = 'o' .. last
     end
     return lines, last
-  elseif verdict == 'c' then
-    cancel_waiting(job, why)
   end
   for i = 1, jobs do
-    local line = put_next()
+    local line
+    if verdict == 'c' then
+      line = put_in_place_of(job, why)
+    else
+      line = put_next()
+    end
     if not line then
-      last = string.format('%014d', last_number())
+      last = verdict == 'h' and last or string.format('%014d', last_number())
       line = 'n' .. digits(last_number())
     end
     lines[i] = line

@@ -4,4 +4,4 @@
 -- answers as schedules_named.lua
 local after, limit = arg(), number_arg()
 local from = after == '' and '-' or '(' .. after
-return answer_schedules(redis.call('ZRANGEBYLEX', key('schedule_names'), from, '+', 'LIMIT', 0, limit))
+return answer_schedules(redis.call('ZRANGEBYLEX', key('schedule_names'), from, '+', 'LIMIT', 0, limit), '')

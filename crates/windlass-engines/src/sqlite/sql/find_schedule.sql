@@ -1,3 +1,3 @@
 -- find_schedule: one schedule.
 -- ?1 name
-SELECT name, version, last_job, record FROM job_schedules WHERE name = ?1;
+SELECT name, version, last_job, record, look_at FROM job_schedules WHERE name = ?1;

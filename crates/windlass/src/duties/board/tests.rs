@@ -140,6 +140,34 @@ fn a_run_that_fails_is_counted_and_what_the_duty_keeps_goes_on_to_the_next_leade
 }
 
 #[test]
+fn a_duty_that_keeps_too_much_has_failed_keeps_what_it_kept_and_goes_on_noting() {
+    let mut bench = Bench::new(spec(DutyMode::Lease));
+    let (lease, run) = bench.begin();
+    let keeping = |value: Value| {
+        let kept: Map<_, _> = [("at".to_owned(), value)].into_iter().collect();
+        RunReport { items: 1, kept: Some(kept), ..RunReport::default() }
+    };
+    bench.tell(BoardEvent::Ended(totals(), run, keeping(Value::from(5))));
+    let effects = bench.at(2);
+    bench.renew(&effects, Renewed::Kept);
+    for seconds in [4, 6, 8] {
+        let effects = bench.at(seconds);
+        bench.renew(&effects, Renewed::Kept);
+    }
+    let effects = bench.at(10);
+    bench.renew(&effects, Renewed::Kept);
+    let run = begun(&effects[1..], Some(&lease));
+    bench.tell(BoardEvent::Ended(totals(), run, keeping(Value::from("x".repeat(10_000)))));
+    let effects = bench.at(12);
+    let (renewals, _) = bench.renew(&effects, Renewed::Kept);
+    let metadata = renewals[0].metadata.clone().expect("it has run");
+    let notes = metadata.notes();
+    assert_eq!((notes.runs, notes.items, notes.errors, notes.running_since), (2, 2, 1, None));
+    assert!(notes.last_error.is_some_and(|error| error.contains("at most 2560 bytes")));
+    assert_eq!(metadata.kept()["at"], Value::from(5));
+}
+
+#[test]
 fn without_an_answer_a_leader_stops_at_its_local_deadline_and_wants_no_lease_while_its_run_goes_on() {
     let mut bench = Bench::new(spec(DutyMode::Lease));
     let (_, run) = bench.begin();
@@ -186,6 +214,21 @@ fn a_leader_of_which_no_run_ends_raises_an_alert_says_so_in_the_lease_and_gives_
 }
 
 #[test]
+fn a_lease_for_which_there_is_no_room_raises_an_alert_once() {
+    let mut bench = Bench::new(spec(DutyMode::Lease));
+    let mut alerts = Vec::new();
+    for seconds in 0..120 {
+        for effect in bench.at(seconds) {
+            if let BoardEffect::Take(call, _) = effect {
+                alerts.extend(bench.tell(BoardEvent::Taken(call, Ok(vec![Taking::NoRoom]))));
+            }
+        }
+    }
+    let [BoardEffect::Alert(alert)] = &alerts[..] else { panic!("expected one alert, got {alerts:?}") };
+    assert!(matches!(alert, DutyAlert::NoRoom { .. }) && *alert.duty() == totals(), "{alert:?}");
+}
+
+#[test]
 fn who_is_asked_to_step_down_stops_its_run_and_gives_the_lease_back() {
     let mut bench = Bench::new(spec(DutyMode::Lease));
     let (lease, run) = bench.begin();
@@ -195,6 +238,20 @@ fn who_is_asked_to_step_down_stops_its_run_and_gives_the_lease_back() {
     let releases =
         |effect: &BoardEffect| matches!(effect, BoardEffect::Release(of) if of[0].id == lease.term.id);
     assert!(then.iter().any(releases), "{then:?}");
+}
+
+#[test]
+fn a_process_that_goes_on_under_another_identity_gives_back_what_it_led_under_the_old_one() {
+    let mut bench = Bench::new(spec(DutyMode::Lease));
+    let (lease, run) = bench.begin();
+    let pulse =
+        |worker| BoardEvent::Pulse { worker: WorkerId::from_random(worker), crowd: two(), store_now: START };
+    assert_eq!(bench.tell(pulse(1)), [], "it is who it was");
+    let effects = bench.tell(pulse(2));
+    assert!(effects.contains(&BoardEffect::StopRun(totals(), run)), "{effects:?}");
+    let gives_back = |effect: &BoardEffect| matches!(effect, BoardEffect::Release(releases) if releases[0].id == lease.term.id);
+    assert!(effects.iter().any(gives_back), "{effects:?}");
+    assert!(!bench.board.leads(&totals(), bench.now));
 }
 
 #[test]

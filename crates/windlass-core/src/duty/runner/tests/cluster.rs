@@ -86,7 +86,9 @@ impl World {
                 LeaseEffect::Start { lease, .. } => self.leads(process, lease),
                 LeaseEffect::Stop(_) => self.leads_no_longer(process),
                 LeaseEffect::GiveWay(_) => self.give_back(process),
-                LeaseEffect::Blocked { .. } => unreachable!("no transaction is open"),
+                LeaseEffect::Blocked { .. } | LeaseEffect::NoRoom { .. } => {
+                    unreachable!("no transaction is open, and there is one lease")
+                }
                 LeaseEffect::Release(releases) => self.release(process, &releases),
                 LeaseEffect::Renew { call, renewals } => {
                     let now = self.store_now();

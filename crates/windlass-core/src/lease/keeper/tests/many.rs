@@ -97,7 +97,7 @@ impl World {
                     self.leaders_seen += u32::from(lease.term.fence > self.last_fence);
                     self.last_fence = lease.term.fence;
                 }
-                LeaseEffect::Stop(_) | LeaseEffect::Blocked { .. } => {}
+                LeaseEffect::Stop(_) | LeaseEffect::Blocked { .. } | LeaseEffect::NoRoom { .. } => {}
             }
         }
     }

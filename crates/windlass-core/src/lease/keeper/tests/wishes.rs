@@ -90,6 +90,19 @@ fn a_lease_that_nobody_holds_and_that_cannot_be_taken_is_told_of_once() {
 }
 
 #[test]
+fn a_lease_for_which_the_store_has_no_room_is_told_of_once() {
+    let mut keeper = keeper();
+    let mut told = Vec::new();
+    while keeper.wake_at() < at(600) {
+        let now = keeper.wake_at();
+        ask(&mut keeper, now);
+        told.extend(hear(&mut keeper, Ok(vec![Taking::NoRoom]), now));
+    }
+    let [LeaseEffect::NoRoom { duty, lasting }] = &told[..] else { panic!("expected it once, got {told:?}") };
+    assert!(*duty == rescue() && *lasting >= DUTY_EXPIRY * 3, "{lasting:?}");
+}
+
+#[test]
 fn a_hint_that_names_no_lease_makes_no_holder_renew() {
     let mut keeper = holder();
     keeper.hinted_of_anything(at(1));

@@ -12,7 +12,7 @@
 -- keys counts, sequence
 
 -- A script has room for 200 local names. What stands between `do` and `end` takes none of it from those that follow.
-local IS_OLDER, read_limits, put_next, write_put, last_number
+local IS_OLDER, read_limits, put_next, put_again, ends_want_of_room, make_room, write_put, last_number
 do
   local last_id = tonumber(redis.call('GET', key('sequence')) or 0)
   -- Whether the store has forgotten jobs that the caller knows of: then nothing may be put in.
@@ -219,15 +219,36 @@ do
     return heads[head]
   end
 
+  -- The job that was put in last, or was refused.
+  local head, when, body, special
+
   -- Stores the job that the next arguments are about, unless they are only to be passed over. Gives its answer, or nothing if
   -- it is a new job: then `last_number` is its number.
   function put_next(is_passed_over)
-    local head, when, body, special = arg(), arg(), arg(), arg()
-    if is_passed_over then
-      return
+    head, when, body, special = arg(), arg(), arg(), arg()
+    if not is_passed_over then
+      return put_again()
     end
+  end
+
+  -- The same for the job that was refused just now.
+  function put_again()
     local of = read_head(head)
     return put(of.type, of.priority, head, when, body, special)
+  end
+
+  -- Whether the job that was given this answer was refused for want of room, and the end of another makes enough.
+  function ends_want_of_room(answer, job)
+    local limit = limits[read_head(head).type]
+    return limit ~= nil and answer == 'x' .. limit.refusal and limits[job.type] == limit and limit.room == 0
+  end
+
+  -- A job has ended that waited: there is room for another in its queue.
+  function make_room(job)
+    local limit = limits[job.type]
+    if limit then
+      limit.room = limit.room + 1
+    end
   end
 
   -- Writes everything that was put in.

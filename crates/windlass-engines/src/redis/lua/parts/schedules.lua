@@ -18,9 +18,10 @@ local function next_look()
   return first[2] and digits(tonumber(first[2])) or ''
 end
 
--- The answer about schedules of these names: when to look next, and for each that is there its name, version, last job, record.
-local function answer_schedules(names)
-  local rows = {next_look()}
+-- The answer about schedules of these names: when to look next, where this page ends, and for each that is there its name,
+-- version, last job, record.
+local function answer_schedules(names, look_at)
+  local rows = {next_look(), look_at, names[#names] or ''}
   for i, text in ipairs(get_many(key('schedules'), names)) do
     if text then
       local version, job, record = read_schedule(text)

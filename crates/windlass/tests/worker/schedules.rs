@@ -1,0 +1,33 @@
+//! A worker stores the schedules of its options and fires what is due.
+
+use windlass::WorkerOptions;
+use windlass::core::names::{ScheduleName, TypeName};
+use windlass::core::payload::Payload;
+use windlass::core::schedule::Schedule;
+use windlass::core::schedules::{JobTemplate, ScheduleSpec};
+
+use crate::bench::{Act, Bench};
+
+/// A schedule of every second whose jobs succeed.
+pub(crate) fn every_second(name: &str) -> ScheduleSpec {
+    let schedule = Schedule::parse("every 1s").expect("it is a schedule");
+    let mut job = JobTemplate::new(TypeName::parse("act").expect("a plain name"));
+    job.payload = Payload::encode(&Act::Succeed).expect("it is small");
+    ScheduleSpec::new(ScheduleName::parse(name).expect("a plain name"), schedule, job)
+}
+
+#[tokio::test]
+async fn a_worker_fires_the_schedules_of_its_options_tick_by_tick() {
+    let options = WorkerOptions { schedules: vec![every_second("quick")], ..WorkerOptions::default() };
+    let mut bench = Bench::with(options).await;
+    let mut ticks = Vec::new();
+    for _ in 0..3 {
+        let (id, _) = bench.started().await;
+        let record = bench.client.job(id).await.expect("it answers").expect("the job is known");
+        ticks.push(record.job.correlation.expect("it names its tick").to_string());
+    }
+    assert!(ticks.iter().all(|tick| tick.starts_with("schedule/quick/")), "{ticks:?}");
+    ticks.sort();
+    ticks.dedup();
+    assert_eq!(ticks.len(), 3, "each tick makes one job");
+}

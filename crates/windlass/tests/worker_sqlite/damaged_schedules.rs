@@ -1,0 +1,48 @@
+//! Schedules that cannot be read, as a newer version or somebody's hand may leave them, and a worker that has others.
+
+use windlass::WorkerOptions;
+use windlass::core::schedule::Schedule;
+use windlass::core::schedules::{ScheduleSpec, WhichSchedules};
+use windlass::sqlite::rusqlite::{Connection, params};
+
+use crate::bench::Bench;
+use crate::schedules::every_second;
+
+/// More than one look reads.
+const BROKEN: usize = 201;
+
+#[tokio::test]
+async fn however_many_cannot_be_read_a_worker_starts_and_fires_the_others() {
+    let file = crate::fresh_file();
+    let engine = crate::open(&file);
+    let connection = Connection::open(&file).expect("the file opens");
+    let sql = "INSERT INTO job_schedules (name, version, look_at, record) VALUES (?1, 1, 0, '{')";
+    for number in 0..BROKEN {
+        connection.execute(sql, params![format!("broken-{number:03}")]).expect("the row is taken");
+    }
+    connection.execute(sql, params!["No Name At All"]).expect("the row is taken");
+    let rare = Schedule::parse("weekly on mon at 09:00").expect("it is a schedule");
+    let rare = ScheduleSpec { schedule: rare, ..every_second("rare") };
+    let schedules = vec![every_second("broken-007"), every_second("sound"), rare];
+    let mut bench = Bench::on(engine, WorkerOptions { schedules, ..WorkerOptions::default() }).await;
+    let early = "UPDATE job_schedules SET look_at = 0 WHERE name = 'rare'";
+    assert_eq!(connection.execute(early, []).expect("the row is there"), 1);
+    let is_mended = || -> bool {
+        let sql = "SELECT look_at > 0 FROM job_schedules WHERE name = 'rare'";
+        connection.query_row(sql, [], |row| row.get(0)).expect("the row is there")
+    };
+    for number in 0.. {
+        if number >= 3 && is_mended() {
+            break;
+        }
+        assert!(number < 60, "the store should know when to look");
+        let (id, _) = bench.started().await;
+        let record = bench.client.job(id).await.expect("it answers").expect("the job is known");
+        let tick = record.job.correlation.expect("it names its tick").to_string();
+        assert!(tick.starts_with("schedule/sound/"), "{tick}");
+    }
+    let all = bench.client.schedules().all().await.expect("it answers");
+    assert_eq!((all.schedules.len(), all.damaged.len()), (2, BROKEN));
+    let page = bench.engine.schedules(&WhichSchedules::Due(None, 200)).await.expect("it answers");
+    assert_eq!((page.schedules.len(), page.damaged.len()), (0, 200 - 1), "one of them has no name to tell");
+}
