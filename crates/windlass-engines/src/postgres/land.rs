@@ -150,15 +150,6 @@ impl Moved {
     }
 }
 
-impl Moved {
-    /// Other jobs were moved, too.
-    pub(super) fn add(&mut self, other: Self) {
-        self.queues.extend(other.queues);
-        self.put_back.extend(other.put_back);
-        self.series.extend(other.series);
-    }
-}
-
 impl Store {
     /// Locks keys, then jobs, each in order, and reads them. With `skip`, jobs that somebody else has locked, or their
     /// key, are left out and named: an open transaction of the application must not hold up the others.

@@ -161,7 +161,7 @@ fn event_of(hint: Hint) -> Option<BoardEvent> {
     match hint {
         Hint::Lease(duty) => Some(BoardEvent::Hint(duty)),
         Hint::Any => Some(BoardEvent::HintOfAnything),
-        Hint::Queue(_) | Hint::Cancel(_) | Hint::Quiet(_) => None,
+        Hint::Queue(_) | Hint::Cancel(_) | Hint::Drain | Hint::Quiet(_) => None,
     }
 }
 
