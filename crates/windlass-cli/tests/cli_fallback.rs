@@ -90,7 +90,8 @@ fn dev_keeps_going_while_its_redis_is_killed_and_restarted_and_loses_nothing() {
     let summary: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((&summary["lost"], &summary["switches"]), (&json!(0), &json!(2)), "{summary}");
     assert!(summary["spilled"].as_u64().unwrap() >= 30, "{summary}");
-    assert!(summary["returned"].as_u64().is_some(), "{summary}");
+    // One job in twenty falls due five seconds later: those that were put in last are still in the spill when the store is back.
+    assert!(summary["returned"].as_u64().unwrap() > 0, "{summary}");
 }
 
 #[test]

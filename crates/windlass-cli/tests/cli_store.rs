@@ -237,7 +237,48 @@ fn the_log_of_serve_says_what_waits_and_runs_and_on_which_engine() {
     dir.ok(&["job", "enqueue", "t", "--delay", "1h"]);
     let mut serve = dir.command(&["serve"]).spawn().unwrap();
     let line = log_line(&mut serve, "what waits and runs");
-    for told in ["depth=1", "running=0", "shut_down=false", "active_engine=\"sqlite\""] {
+    for told in [
+        "depth=1",
+        "ready=0",
+        "scheduled=1",
+        "parked=0",
+        "running=0",
+        "shut_down=false",
+        "active_engine=\"sqlite\"",
+        "primary_healthy=true",
+        "spill_size=0",
+    ] {
+        assert!(line.contains(told), "{told}: {line}");
+    }
+    serve.kill().unwrap();
+    serve.wait().unwrap();
+}
+
+#[test]
+fn a_queue_is_shown_with_all_that_waits_and_runs_and_with_the_engine_behind_it() {
+    let dir = with_type();
+    dir.ok(&["job", "enqueue", "t"]);
+    dir.ok(&["job", "enqueue", "t", "--delay", "1h"]);
+    dir.ok(&["queue", "shut", "high"]);
+    let queue = dir.ok(&["queue", "show", "high", "--json"]).json();
+    let counts = &queue["counts"];
+    let counted =
+        [&queue["depth"], &counts["ready"], &counts["scheduled"], &counts["running"], &queue["spill_size"]];
+    assert_eq!(counted, [&json!(2), &json!(1), &json!(1), &json!(0), &json!(0)], "{queue}");
+    let told = [&queue["shut"], &queue["active_engine"], &queue["primary_healthy"]];
+    assert_eq!(told, [&json!(true), &json!("sqlite"), &json!(true)], "{queue}");
+}
+
+#[cfg(unix)]
+#[test]
+fn serve_warns_of_a_backlog_that_has_passed_its_mark() {
+    let dir = with_type();
+    dir.write("windlass.toml", "[queues.high]\nwarn_depth = 1\n");
+    dir.ok(&["job", "enqueue", "t", "--delay", "1h"]);
+    dir.ok(&["job", "enqueue", "t", "--delay", "1h"]);
+    let mut serve = dir.command(&["serve"]).spawn().unwrap();
+    let line = log_line(&mut serve, "warn_depth");
+    for told in ["WARN", "queue=high", "depth=2"] {
         assert!(line.contains(told), "{told}: {line}");
     }
     serve.kill().unwrap();
