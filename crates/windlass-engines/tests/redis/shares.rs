@@ -1,12 +1,15 @@
 //! Lines and rings of shares: nothing is left of them when everything has ended, and damage to them keeps nobody from running.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use windlass_core::claim::Claimed;
+use windlass_core::clock::{ManualClock, Timestamp};
 use windlass_core::engine::{Admin, Engine};
 use windlass_core::enqueue::{NewJob, When};
 use windlass_core::names::ShareName;
 use windlass_core::payload::Payload;
-use windlass_engines::redis::RedisEngine;
+use windlass_engines::redis::{RedisEngine, RedisOptions};
 
 use crate::place::{Place, ask, claim, kind, queue, success};
 use crate::words;
@@ -102,4 +105,32 @@ async fn a_line_that_is_wrong_about_its_jobs_is_put_right() {
     assert_eq!(claimed.len(), 2, "each that waits, once");
     assert!(claimed.iter().all(|claimed| claimed.job.id != first.job.id));
     assert_eq!(ask::<i64>(&place.url, &["EXISTS", &line]), 0);
+}
+
+async fn on_a_clock(place: &Place) -> (RedisEngine, Arc<ManualClock>) {
+    let clock = Arc::new(ManualClock::starting_at(Timestamp::parse("2026-01-01T00:00:00Z").unwrap()));
+    let engine = place.ready_with(RedisOptions { clock: Some(clock.clone()), ..place.options() }).await;
+    (engine, clock)
+}
+
+fn has(claimed: &[Claimed], share: &str) -> bool {
+    claimed.iter().any(|claimed| claimed.job.share.as_ref().is_some_and(|of| of.as_str() == share))
+}
+
+#[tokio::test]
+async fn a_share_whose_first_job_was_cancelled_gets_its_turn_when_the_next_falls_due() {
+    let place = Place::shared();
+    let (engine, clock) = on_a_clock(&place).await;
+    let later = |seconds| NewJob { when: When::In(Duration::from_secs(seconds)), ..of("x") };
+    let answers = engine.enqueue(words::request(vec![later(60), later(3_600)])).await.unwrap();
+    engine.cancel(answers[0].job().unwrap(), "no longer needed").await.unwrap();
+    put(&engine, vec![of("a"); 20]).await;
+    clock.advance(Duration::from_secs(61));
+    assert!(!has(&claim(&engine, 4).await, "x"), "its next is not due yet");
+    clock.advance(Duration::from_secs(3_600));
+    let claimed = claim(&engine, 2).await;
+    assert!(has(&claimed, "x") && has(&claimed, "a"), "both take turns");
+    assert_eq!(claim(&engine, 50).await.len(), 15);
+    assert_eq!(claim(&engine, 1).await, []);
+    assert_eq!(keys(&place), Vec::<String>::new());
 }

@@ -10,6 +10,9 @@ function lines.let_fall_due(type, priority, found)
   local later, ring = lines.key('later', type, priority), lines.key('ring', type, priority)
   for _, share in ipairs(lines.ask('ZRANGEBYSCORE', later, '-inf', NOW_DIGITS, 'LIMIT', 0, lines.SHARES_MAX) or {}) do
     lines.write('ZREM', later, share)
+    -- Whoever notes in this script that its next job falls due later must not go by the score that is being removed.
+    lines.later[later] = lines.later[later] or {}
+    lines.later[later][share] = math.huge
     lines.write('ZADD', ring, 0, share)
     found[share] = true
   end
