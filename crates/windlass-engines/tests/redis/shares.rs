@@ -8,7 +8,9 @@ use windlass_core::clock::{ManualClock, Timestamp};
 use windlass_core::engine::{Admin, Engine};
 use windlass_core::enqueue::{NewJob, When};
 use windlass_core::names::ShareName;
+use windlass_core::outcome::{ErrorKind, JobError};
 use windlass_core::payload::Payload;
+use windlass_core::settle::{AttemptReport, Transition};
 use windlass_engines::redis::{RedisEngine, RedisOptions};
 
 use crate::place::{Place, ask, claim, kind, queue, success};
@@ -133,4 +135,28 @@ async fn a_share_whose_first_job_was_cancelled_gets_its_turn_when_the_next_falls
     assert_eq!(claim(&engine, 50).await.len(), 15);
     assert_eq!(claim(&engine, 1).await, []);
     assert_eq!(keys(&place), Vec::<String>::new());
+}
+
+/// A process that knows no lines claims a job and fails it: in its line it stands with the due time that it had.
+#[tokio::test]
+async fn a_retry_that_an_older_process_has_put_off_is_not_started_by_its_line_before_it_is_due() {
+    let place = Place::shared();
+    let (engine, clock) = on_a_clock(&place).await;
+    put(&engine, vec![of("a")]).await;
+    let (line, ring) = (place.key("line:1:5:a"), place.key("ring:1:5"));
+    let before: Vec<String> = ask(&place.url, &["ZRANGE", &line, "0", "-1", "WITHSCORES"]);
+    let first = claim(&engine, 1).await.remove(0);
+    let error = JobError::new(ErrorKind::Failed, "not today");
+    let again = Transition::Retry { after: Duration::from_secs(60), error };
+    engine.settle(vec![first.settled(again, AttemptReport::default())]).await.unwrap();
+    assert_eq!(ask::<i64>(&place.url, &["ZADD", &line, &before[1], &before[0]]), 0, "it stands there");
+    let _: i64 = ask(&place.url, &["ZADD", &ring, "0", "a"]);
+    assert_eq!(ask::<i64>(&place.url, &["DEL", &place.key("later:1:5")]), 1);
+    put(&engine, vec![of("b"); 4]).await;
+    let claimed = claim(&engine, 2).await;
+    assert!(has(&claimed, "b") && !has(&claimed, "a"));
+    let put_right: String = ask(&place.url, &["ZSCORE", &line, &before[0]]);
+    assert_ne!(put_right, before[1], "the line says when it falls due");
+    clock.advance(Duration::from_secs(60));
+    assert!(has(&claim(&engine, 2).await, "a"), "it takes its turn");
 }

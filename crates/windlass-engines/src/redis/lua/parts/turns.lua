@@ -4,6 +4,8 @@
 -- So many shares of a type are asked about by one claim, and so many of the very first jobs of a lane are looked at for those
 -- that came in without a share before others had one.
 lines.SHARES_MAX, lines.NAMELESS_MAX = 200, 100
+-- Where the due time stands in a state.
+lines.DUE_AT = 16
 
 -- Shares that fall due stand in the ring from now on. Tells which.
 function lines.let_fall_due(type, priority, found)
@@ -94,6 +96,11 @@ function lines.by_turns(shares, last)
   return order
 end
 
+-- When a job falls due, by its state. A line may say another time, if an older process has put the job back.
+function lines.due_of(text)
+  return (struct.unpack('>I8', text, lines.DUE_AT))
+end
+
 -- Whether a job waits where a line says, without a gate.
 function lines.stands_in(type, priority, text)
   local stage = text and #text == HEAD_BYTES and string.sub(text, 1, 1)
@@ -104,9 +111,9 @@ function lines.stands_in(type, priority, text)
   return (stage == 'w' or stage == 'f') and of_type == type and of_priority == priority
 end
 
-function lines.add(turns, type, priority, id, due, text)
+function lines.add(turns, type, priority, id, text)
   if not lines.met[id] then
-    turns[#turns + 1] = {id = id, due = tonumber(due), type = type,
+    turns[#turns + 1] = {id = id, due = lines.due_of(text), type = type,
       lane = lane_key(type, string.sub(text, 1, 1) == 'w' and ready_lane(priority) or scheduled_lane(priority))}
   end
 end
@@ -122,8 +129,12 @@ function lines.read_line(turns, type, priority, share, limit)
       ids[#ids + 1] = found[i]
     end
     for i, text in ipairs(get_jobs(STATE, ids)) do
-      if lines.stands_in(type, priority, text) then
-        lines.add(turns, type, priority, ids[i], found[i * 2], text)
+      local stands_here = lines.stands_in(type, priority, text)
+      if stands_here and lines.due_of(text) > NOW then
+        lines.write('ZADD', name, digits(lines.due_of(text)), ids[i])
+        lines.fall_due(type, priority, share, lines.due_of(text))
+      elseif stands_here then
+        lines.add(turns, type, priority, ids[i], text)
       elseif not lines.met[ids[i]] then
         lines.write('ZREM', name, ids[i])
       end
@@ -147,7 +158,7 @@ function lines.read_nameless(turns, lane, priority)
       and redis.call('HEXISTS', key('notes:') .. ids[i], 'share') == 1
     if text and not has_share and lines.stands_in(lane.type, priority, text)
       and not lines.ask('ZSCORE', lines.line(lane.type, priority, ''), ids[i]) then
-      lines.add(turns, lane.type, priority, ids[i], found[i * 2], text)
+      lines.add(turns, lane.type, priority, ids[i], text)
     end
   end
 end
