@@ -1,5 +1,6 @@
 //! Lines and rings of shares: nothing is left of them when everything has ended, and damage to them keeps nobody from running.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -159,4 +160,18 @@ async fn a_retry_that_an_older_process_has_put_off_is_not_started_by_its_line_be
     assert_ne!(put_right, before[1], "the line says when it falls due");
     clock.advance(Duration::from_secs(60));
     assert!(has(&claim(&engine, 2).await, "a"), "it takes its turn");
+}
+
+#[tokio::test]
+async fn more_shares_than_a_claim_asks_about_all_come_round_beside_plenty_without_a_share() {
+    let place = Place::shared();
+    let engine = place.ready().await;
+    put(&engine, (0..1_200).map(|n| of(&format!("s{:03}", n % 300))).collect()).await;
+    put(&engine, vec![NewJob::new(kind(), Payload::default()); 900]).await;
+    assert_eq!(claim(&engine, 1).await[0].job.share, None, "from now on they are the last of a tour");
+    let mut served = BTreeSet::new();
+    for _ in 0..2 {
+        served.extend(claim(&engine, 201).await.into_iter().filter_map(|claimed| claimed.job.share));
+    }
+    assert_eq!(served.len(), 300, "each had a turn");
 }
