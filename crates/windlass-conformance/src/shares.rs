@@ -222,6 +222,22 @@ pub async fn a_dead_letter_that_is_started_over_keeps_its_share(h: &Harness) {
     assert!(ids(&next).contains(&id), "{}", shares(&next));
 }
 
+pub async fn a_job_without_a_share_that_comes_back_does_not_wait_behind_a_thousand_of_another(h: &Harness) {
+    let id = h.enqueue(work()).await;
+    let claimed = h.claim_one().await;
+    many(h, "big", 300).await;
+    h.fail(&claimed, minutes(1)).await;
+    h.advance(minutes(1));
+    let next = h.claim(2).await;
+    let again = next.iter().find(|claimed| claimed.job.id == id).expect("it has its turn");
+    assert_eq!(again.job.share, None);
+    h.bury(again).await;
+    h.advance(minutes(1));
+    h.engine.retry(id).await.expect(UP);
+    let next = h.claim(2).await;
+    assert!(ids(&next).contains(&id), "started over: {}", shares(&next));
+}
+
 pub async fn a_parked_job_takes_its_turn_when_its_gate_opens(h: &Harness) {
     let id = h.enqueue(of("a")).await;
     let claimed = h.claim_one().await;
