@@ -3,6 +3,7 @@
 //! goes to whoever is there, so a line that nobody knows of yet is late by a look, and no slot stays empty.
 
 use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant as Moment};
 
@@ -21,7 +22,7 @@ use super::Store;
 use super::catalogue::Catalogue;
 use super::claim::{Ask, DOOR, Left, count_taken, has_late, type_texts};
 use super::conn::Tx;
-use super::fault::Step;
+use super::fault::{Fault, Step};
 use super::position::{FRONT, Lane, Place, Scope};
 use super::row::{Options, Reading};
 use super::spans::{Spans, Whom};
@@ -31,17 +32,23 @@ use super::value::{Bits, Instant, flag, instant, instants, int4, levels, numbers
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// The same while none is known to have anything.
 const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(10);
-/// Looks for lines take at most this part of the time, unless one takes very long…
+/// Looks for lines take at most this part of the time, whatever they take…
 const LOOK_PART: u32 = 20;
-const LOOK_PAUSE_MAX: Duration = Duration::from_secs(5);
-/// …and while it takes several pages to see all…
-const PAGE_PART: u32 = 1;
-/// …or something was put back, which is in some line, or the store's clock was moved.
-const TOLD_PART: u32 = 1;
+/// …on the whole: while it takes several pages to see all, or something was put back, which is in some line, or the store's clock
+/// was moved, a few may follow each other at once, until they have taken so much more than their part.
+const LOOK_AHEAD_MAX: Duration = Duration::from_millis(250);
+/// A claim waits for a look for so long, and then goes by what is known.
+const LOOK_WAITED_FOR: Duration = Duration::from_millis(100);
+/// So often a look reads lines from the very front, for what came in before the place up to which claims have read.
+const THOROUGH_EVERY: Duration = Duration::from_secs(2);
 /// So many of the very first jobs are looked at for those that came in before others had shares.
 const NAMELESS_LOOKED_AT: i32 = 100;
-/// Rounds of a claim in which what some could not use goes to others.
+/// Rounds of a claim in which what some could not use goes to others. The last asks for whatever is there.
 const ROUNDS_MAX: u32 = 50;
+/// So many lines are named by a statement whatever the room, since many may have been used up by other processes; twice as many in
+/// each round, up to so many times. The statement stops at the first that have something.
+const LINES_NAMED_MIN: usize = 32;
+const NAMED_DOUBLED_MAX: u32 = 4;
 
 /// In which lines new jobs stand.
 pub(super) type NewLines = Vec<(QueueName, Priority, Line)>;
@@ -55,17 +62,28 @@ pub(super) struct Lines {
     /// Jobs without any name among the first of a priority: how many, and when the last of them falls due.
     nameless: [Option<(u32, Timestamp)>; 11],
     looked: Option<Looked>,
+    /// A look is under way.
+    is_looking: bool,
     /// Something was put back, or came in.
     told_of: bool,
-    /// How long the pages took of which there are more.
-    pages_took: Duration,
+    /// When lines were last read from the very front, and whether the pages of this tour are.
+    thorough_at: Option<Moment>,
+    is_thorough: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Looked {
     at: Moment,
     by_store: Timestamp,
-    took: Duration,
+    /// What looks had taken by then beyond what was over of their part of the time.
+    spent: Duration,
+}
+
+impl Looked {
+    /// How much of it is not yet made up for.
+    fn spent(&self, now: Moment) -> Duration {
+        self.spent.saturating_sub(now.duration_since(self.at) / LOOK_PART)
+    }
 }
 
 impl Lines {
@@ -82,41 +100,63 @@ impl Lines {
         self.told_of = true;
     }
 
-    /// The same, at this place.
-    pub(super) fn put_back(&mut self, priority: Priority, due: Timestamp) {
-        self.told_of = true;
-        self.step_back(priority, (due, JobId(0)));
+    /// The same, at this place of some line. What falls due later is found by then.
+    pub(super) fn put_back(&mut self, priority: Priority, due: Timestamp, now: Timestamp) {
+        self.told_of |= due <= now;
+        let of_priority = self.places.iter_mut().filter(|((of, _), _)| *of == priority);
+        of_priority.for_each(|(_, lane)| _ = lane.step_back((due, JobId(0))));
     }
 
-    pub(super) fn step_back(&mut self, priority: Priority, to: Place) {
-        let of_priority = self.places.iter_mut().filter(|((of, _), _)| *of == priority);
-        of_priority.for_each(|(_, lane)| _ = lane.step_back(to));
+    /// Something waits in a line behind this place: whoever has read past it reads there again. The other lines stay where they
+    /// are, or each look would have them read again what a slower one has before it.
+    pub(super) fn step_back(&mut self, priority: Priority, line: &Line, to: Place) {
+        if let Some(lane) = self.places.get_mut(&(priority, line.clone())) {
+            lane.step_back(to);
+        }
+    }
+
+    /// A look from the very front found this one first of its priority. One that has no name at all is found by no line: it is
+    /// asked for from where the priority is read, which must not follow the lines past it.
+    pub(super) fn saw(&mut self, priority: Priority, (due, id): Place, share: Option<&str>) {
+        let line = share.and_then(|share| ShareName::parse(share).ok());
+        self.step_back(priority, &line, (due, JobId(id.0 - 1)));
+        if share.is_none() {
+            self.found(priority, None);
+            self.nameless[usize::from(priority.level())].get_or_insert((1, due));
+        }
     }
 
     /// Whether it is time to look for lines.
     fn wants_look(&self, now: Moment, by_store: Timestamp) -> bool {
-        let Some(looked) = self.looked else { return true };
-        let ago = now.duration_since(looked.at);
+        let Some(looked) = self.looked.filter(|_| !self.is_looking) else { return !self.is_looking };
+        let (ago, spent) = (now.duration_since(looked.at), looked.spent(now));
         let has_jumped = by_store < looked.by_store || by_store.since(looked.by_store) >= ago + LOOK_EVERY;
-        let (pause, part) = match () {
-            () if self.told_of || has_jumped => (Duration::ZERO, TOLD_PART),
-            () if self.has_next_page() => (Duration::ZERO, PAGE_PART),
-            () if self.rings.iter().all(Ring::is_empty) => (LOOK_AGAIN_AFTER, LOOK_PART),
-            () => (LOOK_EVERY, LOOK_PART),
-        };
-        ago >= pause.max((looked.took * part).min(LOOK_PAUSE_MAX))
+        if self.told_of || has_jumped || self.has_next_page() {
+            return spent < LOOK_AHEAD_MAX;
+        }
+        let nobody_is_known = self.rings.iter().all(Ring::is_empty);
+        ago >= (if nobody_is_known { LOOK_AGAIN_AFTER } else { LOOK_EVERY }) && spent.is_zero()
     }
 
     fn has_next_page(&self) -> bool {
         self.rings.iter().any(|ring| ring.look_behind().is_some())
     }
 
-    /// What all pages of a look took counts against the pause behind the last.
-    fn note_look(&mut self, began: Moment, by_store: Timestamp) {
-        let page = began.elapsed();
-        self.pages_took += page;
-        let took = if self.has_next_page() { page } else { std::mem::take(&mut self.pages_took) };
-        self.looked = Some(Looked { at: Moment::now(), by_store, took });
+    /// A look begins. From here on: what is told while it is under way may not be seen by it.
+    fn begin_look(&mut self, now: Moment) {
+        (self.is_looking, self.told_of) = (true, false);
+        if !self.has_next_page() {
+            self.is_thorough = self.thorough_at.is_none_or(|at| now.duration_since(at) >= THOROUGH_EVERY);
+            self.thorough_at = if self.is_thorough { Some(now) } else { self.thorough_at };
+        }
+    }
+
+    /// A look has ended, well or not: also one that failed has taken its time.
+    fn end_look(&mut self, began: Moment, now: Moment, by_store: Timestamp) {
+        let before = self.looked.map_or(Duration::ZERO, |looked| looked.spent(began));
+        let spent = before + now.duration_since(began);
+        self.is_looking = false;
+        self.looked = Some(Looked { at: now, by_store, spent });
     }
 
     fn start(&mut self, priority: Priority, line: &Line, now: Moment) -> Place {
@@ -179,32 +219,48 @@ impl Store {
             self.reload().await
         };
         if let Err(fault) = used.await {
-            self.may_not_say_shares.store(true, Ordering::Relaxed);
+            self.may_not_say_shares.fetch_or(fault.is_forbidden(), Ordering::Relaxed);
             tracing::debug!(?fault, ?queues, "jobs with shares take no turns yet");
         }
     }
 
-    /// Looks for lines of a queue that have something due, if it is time to. Without an answer claims go by what is known.
+    /// Looks for lines of a queue that have something due, if it is time to. One claim at a time does, and does not wait for long:
+    /// what takes longer goes on beside it, and claims go by what is known.
     pub(super) async fn refresh_lines(&self, scope: &Scope) {
         let (now, by_store) = (Moment::now(), self.estimated_now());
-        if !self.positions().of(scope, now).lines.wants_look(now, by_store) {
-            return;
+        let Some(store) = self.myself.upgrade() else { return };
+        {
+            let mut positions = self.positions();
+            let lines = &mut positions.of(scope, now).lines;
+            if !lines.wants_look(now, by_store) {
+                return;
+            }
+            lines.begin_look(now);
         }
-        if let Err(fault) = self.look_for_lines(scope, now, by_store).await {
-            tracing::debug!(?fault, "a look for shares failed");
-        }
+        let looking = Looking { store, scope: scope.clone(), began: now, by_store };
+        let look = tokio::spawn(async move {
+            let mut looking = looking;
+            if let Err(fault) = looking.store.look_for_lines(&looking.scope, now).await {
+                tracing::debug!(?fault, "a look for shares failed");
+                if let Fault::Unreachable(_) = fault {
+                    // How long it took says only for how long nobody answered.
+                    looking.began = Moment::now();
+                }
+            }
+        });
+        let _ = tokio::time::timeout(LOOK_WAITED_FOR, look).await;
     }
 
-    async fn look_for_lines(&self, scope: &Scope, now: Moment, by_store: Timestamp) -> Step<()> {
+    async fn look_for_lines(&self, scope: &Scope, now: Moment) -> Step<()> {
         let (mut priorities, mut behind) = (Vec::<i16>::new(), Vec::new());
         let (mut after_due, mut after_id) = (Vec::new(), Vec::new());
         let mut known = KnownPlaces::default();
         {
             let mut positions = self.positions();
             let lanes = positions.of(scope, now);
-            // From here on: what is told while the look is under way may not be seen by it.
-            lanes.lines.told_of = false;
-            known.push(&mut lanes.lines, now);
+            if !lanes.lines.is_thorough {
+                known.push(&mut lanes.lines, now);
+            }
             for priority in Priority::all() {
                 let (due, id) = lanes.start(priority, now);
                 priorities.push(priority.level().into());
@@ -232,10 +288,23 @@ impl Store {
         ];
         let rows = self.work.get().await?.ask(&self.sql.shares_due, &params).await?;
         let mut positions = self.positions();
-        let lines = &mut positions.of(scope, now).lines;
-        lines.take_in(&rows)?;
-        lines.note_look(now, by_store);
-        Ok(())
+        positions.of(scope, now).lines.take_in(&rows)
+    }
+}
+
+/// A look that is under way. However it ends, that is noted.
+struct Looking {
+    store: Arc<Store>,
+    scope: Scope,
+    began: Moment,
+    by_store: Timestamp,
+}
+
+impl Drop for Looking {
+    fn drop(&mut self) {
+        let now = Moment::now();
+        let mut positions = self.store.positions();
+        positions.of(&self.scope, now).lines.end_look(self.began, now, self.by_store);
     }
 }
 
@@ -269,15 +338,23 @@ impl Lines {
             let level = usize::from(priority.level());
             let (share, due): (Option<&str>, Option<Instant>) = (row.try_get(1)?, row.try_get(2)?);
             let (count, at): (Option<i64>, Instant) = (row.try_get(3)?, row.try_get(4)?);
+            let first: Option<i64> = row.try_get(5)?;
+            if let (true, Some(share), Some(due), Some(id)) = (self.is_thorough, share, due, first) {
+                self.step_back(priority, &ShareName::parse(share).ok(), (due.0, JobId(id - 1)));
+            }
             match share.map(ShareName::parse) {
                 None => {
                     let count = count.and_then(|count| u32::try_from(count).ok()).unwrap_or(0);
                     self.nameless[level] = due.map(|due| (count, due.0));
                     self.rings[level].found(None);
                 }
-                // The empty name, and one that nobody of ours has written.
-                Some(Err(_)) if due.is_some_and(|due| due <= at) => self.rings[level].found(None),
-                Some(Err(_)) => {}
+                // The empty name, and one that nobody of ours has written: it is one of the page like any other.
+                Some(Err(_)) => {
+                    walked[level].0 += u32::from(share != Some(""));
+                    if due.is_some_and(|due| due <= at) {
+                        self.rings[level].found(None);
+                    }
+                }
                 Some(Ok(share)) => {
                     let (count, last) = &mut walked[level];
                     *count += 1;
@@ -299,10 +376,14 @@ impl Lines {
 /// of it, together with the next. So no priority goes before a more urgent one, and no two ranges of a statement overlap.
 #[derive(Debug, Default)]
 pub(super) struct Turns {
-    /// The lines that were asked, in the order of their turns.
-    seats: Vec<(Priority, Line)>,
+    /// The lines that were asked, and when in the order of their turns.
+    seats: HashMap<(Priority, Line), usize>,
     /// What the last statement asked of lines.
     dealt: Vec<(Line, u32)>,
+    /// Whether more were named than there was room for.
+    has_spare: bool,
+    /// How many statements were made.
+    rounds: u32,
     of: Option<Priority>,
     /// How many priorities of the group were asked for all they have.
     done: usize,
@@ -311,7 +392,7 @@ pub(super) struct Turns {
 impl Turns {
     /// Where a claimed job stands among those of its priority: the first of each line come first.
     fn seat(&self, job: &(Priority, Line)) -> usize {
-        self.seats.iter().position(|seat| seat == job).unwrap_or(usize::MAX)
+        self.seats.get(job).copied().unwrap_or(usize::MAX)
     }
 
     /// Puts what was claimed in the order in which it is to be started. It is sorted by priority and due time.
@@ -339,21 +420,43 @@ impl Turns {
     fn next_spans(&mut self, lines: &mut Lines, starts: &[Place], group: &[ClaimRange], room: u32) -> Option<Spans> {
         let (mut spans, now) = (Spans::default(), Moment::now());
         (self.dealt, self.of) = (Vec::new(), None);
+        self.rounds += 1;
         for (range, start) in group.iter().zip(starts).skip(self.done) {
-            if lines.ring(range.priority).is_empty() {
+            if lines.ring(range.priority).is_empty() || self.rounds >= ROUNDS_MAX {
                 spans.push_for(range, *start, Whom::All, room);
                 self.done += 1;
                 continue;
             }
             self.of = Some(range.priority);
-            self.dealt = lines.ring(range.priority).deal(room);
+            self.deal(lines.ring(range.priority), room);
             for (line, portion) in &self.dealt {
                 lines.push_line(&mut spans, range, *start, line, *portion, now);
             }
-            self.seats.extend(self.dealt.iter().map(|(line, _)| (range.priority, line.clone())));
+            for (line, _) in &self.dealt {
+                let seat = self.seats.len();
+                self.seats.entry((range.priority, line.clone())).or_insert(seat);
+            }
             break;
         }
         (!spans.is_empty()).then_some(spans)
+    }
+
+    /// Gives each its portion. With little room others are named besides, in case that the first have nothing.
+    fn deal(&mut self, ring: &mut Ring, room: u32) {
+        let named = LINES_NAMED_MIN << (self.rounds - 1).min(NAMED_DOUBLED_MAX);
+        let next = ring.next(named);
+        self.has_spare = next.len() > room as usize;
+        self.dealt =
+            if self.has_spare { next.into_iter().map(|line| (line, 1)).collect() } else { ring.deal(room) };
+    }
+
+    /// How many of the lines that were named the statement came to: it stops where there is no more room.
+    fn asked(&self, brought: &Brought, priority: Priority, is_full: bool) -> usize {
+        if !is_full {
+            return self.dealt.len();
+        }
+        let has_some = |(line, _): &(Line, u32)| brought.contains_key(&(priority, line.clone()));
+        self.dealt.iter().rposition(has_some).map_or(0, |last| last + 1)
     }
 }
 
@@ -381,24 +484,31 @@ impl Lines {
         }
     }
 
-    /// Notes what lines brought: up to where each was read, and who has no more.
-    fn note(&mut self, turns: &Turns, brought: &Brought, is_cut: bool) {
+    /// Notes what lines brought: up to where each was read, and who has no more. Where jobs were met that are too late, others of
+    /// their line may stand behind them.
+    fn note(&mut self, turns: &Turns, brought: &Brought, is_full: bool, met_late: bool) {
         let Some(priority) = turns.of else { return };
         let now = Moment::now();
-        for (line, portion) in &turns.dealt {
+        let asked = &turns.dealt[..turns.asked(brought, priority, is_full || met_late)];
+        if let (true, Some((last, _))) = (turns.has_spare, asked.last()) {
+            self.ring(priority).served(last.clone());
+        }
+        for (n, (line, portion)) in asked.iter().enumerate() {
+            let is_cut = is_full && n + 1 == asked.len();
             let (count, last) = brought.get(&(priority, line.clone())).copied().unwrap_or((0, FRONT));
-            if count > 0 {
+            let nameless = self.nameless[usize::from(priority.level())].filter(|_| line.is_none());
+            // Of those without any name it is not known where they stand among those with the empty one.
+            if count > 0 && nameless.is_none() {
                 self.took(priority, line, count.into(), last, now);
             }
-            if count < *portion && !is_cut {
+            if count < *portion && !is_cut && !met_late {
                 self.ring(priority).is_used_up(line);
                 if line.is_none() {
                     self.nameless[usize::from(priority.level())] = None;
                 }
-            } else if let (None, Some((left, _))) =
-                (line, &mut self.nameless[usize::from(priority.level())])
-            {
-                *left = left.saturating_sub(count);
+            } else if let Some((left, until)) = nameless {
+                let left = left.saturating_sub(count);
+                self.nameless[usize::from(priority.level())] = Some((left, until)).filter(|_| left > 0);
             }
         }
     }
@@ -441,7 +551,7 @@ impl Ask<'_> {
         let (worker, token) = (Bits::from(self.request.worker), Bits::from(self.request.token));
         let (types, queue) = (type_texts(self.scope), self.scope.queue.as_str());
         let mut all: Vec<Row> = Vec::new();
-        turns.done = 0;
+        (turns.done, turns.rounds) = (0, 0);
         for _ in 0..ROUNDS_MAX {
             let Some(spans) = self.next_spans(store, left, group, turns) else { break };
             let (limit, passes_by, spent) = (int4(left.room), left.passes_by, left.spent);
@@ -449,9 +559,14 @@ impl Ask<'_> {
             let params: Vec<_> =
                 head.into_iter().chain(spans.params()).chain([flag(&passes_by)]).chain(spans.whom()).collect();
             let rows = tx.ask(&store.sql.claim_shares, &params).await?;
+            if !self.was_let_in(&rows)? {
+                // Nothing was asked of any line.
+                all.extend(rows);
+                break;
+            }
             left.took(count_taken(&rows)?, false);
             let met_late = has_late(&rows)?;
-            self.note_turns(store, turns, &read_brought(&rows)?, met_late || left.room == 0);
+            self.note_turns(store, turns, &read_brought(&rows)?, left.room == 0, met_late);
             all.extend(rows);
             if met_late || left.room == 0 {
                 break;
@@ -460,11 +575,11 @@ impl Ask<'_> {
         Ok(all)
     }
 
-    fn note_turns(&self, store: &Store, turns: &Turns, brought: &Brought, is_cut: bool) {
+    fn note_turns(&self, store: &Store, turns: &Turns, brought: &Brought, is_full: bool, met_late: bool) {
         let now = Moment::now();
         let mut positions = store.positions();
         let lanes = positions.of(self.scope, now);
-        lanes.lines.note(turns, brought, is_cut);
+        lanes.lines.note(turns, brought, is_full, met_late);
         // What was asked of whole priorities came in plain order.
         for ((priority, _), (count, last)) in brought.iter().filter(|((of, _), _)| Some(*of) != turns.of) {
             lanes.took(*priority, (*count).into(), *last, now);
@@ -525,18 +640,85 @@ mod tests {
         let mut lines = Lines::default();
         assert!(lines.wants_look(start, store));
         let took = Duration::from_millis(1);
-        lines.looked = Some(Looked { at: start, by_store: store, took });
+        lines.begin_look(start);
+        assert!(!lines.wants_look(start, store), "one is under way");
+        lines.end_look(start - took, start, store);
         lines.found(Priority::NORMAL, line("a"));
         let at = |millis| start + Duration::from_millis(millis);
         assert!(!lines.wants_look(at(50), store));
         assert!(lines.wants_look(at(100), store));
         assert!(lines.wants_look(at(50), store.plus(Duration::from_secs(60))), "the store's clock was moved");
-        lines.put_back(Priority::NORMAL, store);
-        assert!(lines.wants_look(at(1), store) && !lines.wants_look(start, store));
-        lines.looked = Some(Looked { at: start, by_store: store, took: Duration::from_secs(1) });
+        lines.put_back(Priority::NORMAL, store.plus(took), store);
+        assert!(!lines.wants_look(at(1), store), "it is not due");
+        lines.put_back(Priority::NORMAL, store, store);
+        assert!(lines.wants_look(at(1), store));
+    }
+
+    #[test]
+    fn looks_take_a_twentieth_of_the_time_whatever_they_take_and_whoever_tells_of_something() {
+        let (start, store) = (Moment::now(), Timestamp::from_micros(1));
+        let mut lines = Lines::default();
+        lines.found(Priority::NORMAL, line("a"));
+        lines.begin_look(start);
+        lines.end_look(start, start + Duration::from_secs(30), store);
+        let wants = |lines: &Lines, secs| {
+            lines.wants_look(start + Duration::from_secs(30 + secs), store.plus(Duration::from_secs(secs)))
+        };
+        assert!(!wants(&lines, 599) && wants(&lines, 600), "also one that failed has taken its time");
+        lines.told();
+        assert!(!wants(&lines, 594) && wants(&lines, 596), "what was told of comes only a little sooner");
         lines.told_of = false;
-        assert!(!lines.wants_look(at(4_000), store.plus(Duration::from_secs(4))), "what takes long comes seldom");
-        assert!(lines.wants_look(at(5_000), store.plus(Duration::from_secs(5))));
+        lines.ring(Priority::NORMAL).looked_up_to(line("a"));
+        assert!(!wants(&lines, 594) && wants(&lines, 596), "and so does the next page");
+    }
+
+    #[test]
+    fn a_claim_with_little_room_names_many_lines_and_goes_on_behind_the_one_that_had_something() {
+        let (priority, mut lines, mut turns) = (Priority::NORMAL, Lines::default(), Turns::default());
+        let group = [range(i64::from(priority.level()))];
+        for n in 0..40 {
+            lines.found(priority, line(&format!("s{n:02}")));
+        }
+        let spans = turns.next_spans(&mut lines, &[FRONT], &group, 1).unwrap();
+        assert_eq!(spans.told().len(), LINES_NAMED_MIN);
+        let place = (Timestamp::from_micros(5), JobId(5));
+        let brought = Brought::from([((priority, line("s02")), (1, place))]);
+        lines.note(&turns, &brought, true, false);
+        let known = lines.ring(priority).lines().count();
+        assert_eq!(known, 38, "two had nothing, and nobody knows of those behind");
+        assert_eq!(lines.ring(priority).next(1), [line("s03")]);
+        turns.rounds = ROUNDS_MAX - 1;
+        let spans = turns.next_spans(&mut lines, &[FRONT], &group, 1).unwrap();
+        assert_eq!(spans.told(), [(i16::from(priority.level()), None, 1)], "the last round is for everybody");
+    }
+
+    #[test]
+    fn only_the_line_steps_back_in_which_something_was_missed() {
+        let (now, mut lines) = (Moment::now(), Lines::default());
+        let later = now + Duration::from_secs(3);
+        let place = (Timestamp::from_micros(70), JobId(7));
+        for name in ["a", "b"] {
+            lines.took(Priority::NORMAL, &line(name), 5, place, now);
+        }
+        let missed = (Timestamp::from_micros(20), JobId(2));
+        lines.step_back(Priority::NORMAL, &line("b"), missed);
+        assert_eq!(lines.start(Priority::NORMAL, &line("a"), later), place);
+        assert_eq!(lines.start(Priority::NORMAL, &line("b"), later), missed);
+    }
+
+    #[test]
+    fn lines_are_read_from_the_very_front_now_and_then_all_pages_of_a_tour() {
+        let (start, mut lines) = (Moment::now(), Lines::default());
+        let mut is_thorough = |lines: &mut Lines, millis| {
+            lines.begin_look(start + Duration::from_millis(millis));
+            lines.is_thorough
+        };
+        assert!(is_thorough(&mut lines, 0) && !is_thorough(&mut lines, 1_900));
+        assert!(is_thorough(&mut lines, 2_000));
+        lines.ring(Priority::NORMAL).looked_up_to(line("a"));
+        assert!(is_thorough(&mut lines, 2_100), "the next page");
+        lines.ring(Priority::NORMAL).looked_up_to(None);
+        assert!(!is_thorough(&mut lines, 2_200));
     }
 
     #[test]
@@ -550,7 +732,7 @@ mod tests {
         assert_eq!(lines.behind_all(Priority::NORMAL, later), None, "nobody is known to wait");
         lines.found(Priority::NORMAL, line("a"));
         assert_eq!(lines.behind_all(Priority::NORMAL, later), Some(place));
-        lines.put_back(Priority::NORMAL, Timestamp::from_micros(50));
+        lines.put_back(Priority::NORMAL, Timestamp::from_micros(50), Timestamp::from_micros(90));
         assert!(lines.start(Priority::NORMAL, &line("a"), later) < (Timestamp::from_micros(50), JobId(1)));
         lines.found(Priority::NORMAL, line("b"));
         assert_eq!(lines.behind_all(Priority::NORMAL, later), Some(FRONT));
