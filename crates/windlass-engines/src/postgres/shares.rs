@@ -2,6 +2,8 @@
 //! looks for others a few times a second, and gives each its portion ([`share`](windlass_core::share)). What is left
 //! goes to whoever is there, so a line that nobody knows of yet is late by a look, and no slot stays empty.
 
+mod turns;
+
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -24,9 +26,13 @@ use super::claim::{Ask, DOOR, Left, count_taken, has_late, type_texts};
 use super::conn::Tx;
 use super::fault::{Fault, Step};
 use super::position::{FRONT, Lane, Place, Scope};
-use super::row::{Options, Reading};
+use super::row::Options;
 use super::spans::{Spans, Whom};
-use super::value::{Bits, Instant, flag, instant, instants, int4, levels, numbers, small_number, text, texts};
+use super::value::{
+    Bits, Instant, flag, instant, instants, int4, levels, numbers, small_number, text, texts,
+};
+use turns::ROUNDS_MAX;
+pub(super) use turns::Turns;
 
 /// How often lines are looked for while claims come, unless that takes long.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -43,12 +49,6 @@ const LOOK_WAITED_FOR: Duration = Duration::from_millis(100);
 const THOROUGH_EVERY: Duration = Duration::from_secs(2);
 /// So many of the very first jobs are looked at for those that came in before others had shares.
 const NAMELESS_LOOKED_AT: i32 = 100;
-/// Rounds of a claim in which what some could not use goes to others. The last asks for whatever is there.
-const ROUNDS_MAX: u32 = 50;
-/// So many lines are named by a statement whatever the room, since many may have been used up by other processes; twice as many in
-/// each round, up to so many times. The statement stops at the first that have something.
-const LINES_NAMED_MIN: usize = 32;
-const NAMED_DOUBLED_MAX: u32 = 4;
 
 /// In which lines new jobs stand.
 pub(super) type NewLines = Vec<(QueueName, Priority, Line)>;
@@ -372,94 +372,6 @@ impl Lines {
     }
 }
 
-/// What a claim by turns asks for, statement by statement: as long as lines of a priority have something, those; then what is left
-/// of it, together with the next. So no priority goes before a more urgent one, and no two ranges of a statement overlap.
-#[derive(Debug, Default)]
-pub(super) struct Turns {
-    /// The lines that were asked, and when in the order of their turns.
-    seats: HashMap<(Priority, Line), usize>,
-    /// What the last statement asked of lines.
-    dealt: Vec<(Line, u32)>,
-    /// Whether more were named than there was room for.
-    has_spare: bool,
-    /// How many statements were made.
-    rounds: u32,
-    of: Option<Priority>,
-    /// How many priorities of the group were asked for all they have.
-    done: usize,
-}
-
-impl Turns {
-    /// Where a claimed job stands among those of its priority: the first of each line come first.
-    fn seat(&self, job: &(Priority, Line)) -> usize {
-        self.seats.get(job).copied().unwrap_or(usize::MAX)
-    }
-
-    /// Puts what was claimed in the order in which it is to be started. It is sorted by priority and due time.
-    pub(super) fn put_in_order(&self, readings: &mut Vec<(bool, Reading)>) {
-        let mut ranks: HashMap<(Priority, Line), usize> = HashMap::new();
-        let mut keyed: Vec<_> = std::mem::take(readings)
-            .into_iter()
-            .enumerate()
-            .map(|(n, (boosted, reading))| {
-                let of = (reading.job.priority, reading.job.share.clone());
-                let rank = ranks.entry(of.clone()).or_default();
-                *rank += 1;
-                ((if boosted { (0, n) } else { (*rank, self.seat(&of)) }), n, (boosted, reading))
-            })
-            .collect();
-        // Only within a priority: the order among ranges stays.
-        for part in keyed.chunk_by_mut(|(_, _, a), (_, _, b)| a.0 == b.0 && a.1.job.priority == b.1.job.priority)
-        {
-            part.sort_by_key(|(turn, n, _)| (*turn, *n));
-        }
-        readings.extend(keyed.into_iter().map(|(_, _, reading)| reading));
-    }
-
-    /// The next ranges, if there are any.
-    fn next_spans(&mut self, lines: &mut Lines, starts: &[Place], group: &[ClaimRange], room: u32) -> Option<Spans> {
-        let (mut spans, now) = (Spans::default(), Moment::now());
-        (self.dealt, self.of) = (Vec::new(), None);
-        self.rounds += 1;
-        for (range, start) in group.iter().zip(starts).skip(self.done) {
-            if lines.ring(range.priority).is_empty() || self.rounds >= ROUNDS_MAX {
-                spans.push_for(range, *start, Whom::All, room);
-                self.done += 1;
-                continue;
-            }
-            self.of = Some(range.priority);
-            self.deal(lines.ring(range.priority), room);
-            for (line, portion) in &self.dealt {
-                lines.push_line(&mut spans, range, *start, line, *portion, now);
-            }
-            for (line, _) in &self.dealt {
-                let seat = self.seats.len();
-                self.seats.entry((range.priority, line.clone())).or_insert(seat);
-            }
-            break;
-        }
-        (!spans.is_empty()).then_some(spans)
-    }
-
-    /// Gives each its portion. With little room others are named besides, in case that the first have nothing.
-    fn deal(&mut self, ring: &mut Ring, room: u32) {
-        let named = LINES_NAMED_MIN << (self.rounds - 1).min(NAMED_DOUBLED_MAX);
-        let next = ring.next(named);
-        self.has_spare = next.len() > room as usize;
-        self.dealt =
-            if self.has_spare { next.into_iter().map(|line| (line, 1)).collect() } else { ring.deal(room) };
-    }
-
-    /// How many of the lines that were named the statement came to: it stops where there is no more room.
-    fn asked(&self, brought: &Brought, priority: Priority, is_full: bool) -> usize {
-        if !is_full {
-            return self.dealt.len();
-        }
-        let has_some = |(line, _): &(Line, u32)| brought.contains_key(&(priority, line.clone()));
-        self.dealt.iter().rposition(has_some).map_or(0, |last| last + 1)
-    }
-}
-
 impl Lines {
     fn push_line(
         &mut self,
@@ -556,8 +468,12 @@ impl Ask<'_> {
             let Some(spans) = self.next_spans(store, left, group, turns) else { break };
             let (limit, passes_by, spent) = (int4(left.room), left.passes_by, left.spent);
             let head = self.head(&now, &worker, &token, &queue, &types, &limit, &false, &spent);
-            let params: Vec<_> =
-                head.into_iter().chain(spans.params()).chain([flag(&passes_by)]).chain(spans.whom()).collect();
+            let params: Vec<_> = head
+                .into_iter()
+                .chain(spans.params())
+                .chain([flag(&passes_by)])
+                .chain(spans.whom())
+                .collect();
             let rows = tx.ask(&store.sql.claim_shares, &params).await?;
             if !self.was_let_in(&rows)? {
                 // Nothing was asked of any line.
@@ -604,139 +520,4 @@ impl Ask<'_> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn line(name: &str) -> Line {
-        Some(ShareName::parse(name).unwrap())
-    }
-
-    fn range(level: i64) -> ClaimRange {
-        let (priority, until) = (Priority::new(level).unwrap(), Timestamp::from_micros(9));
-        ClaimRange { priority, after: None, until, boosted: false }
-    }
-
-    #[test]
-    fn lines_of_a_priority_are_asked_until_they_have_nothing_and_then_all_of_it_and_the_next() {
-        let group = [0, 1, 2].map(range);
-        let (mut lines, mut turns) = (Lines::default(), Turns::default());
-        lines.found(group[1].priority, line("a"));
-        lines.found(group[1].priority, line("b"));
-        let starts = [FRONT; 3];
-        let spans = turns.next_spans(&mut lines, &starts, &group, 10).unwrap();
-        assert_eq!(spans.told(), [(0, None, 10), (1, Some("a"), 5), (1, Some("b"), 5)]);
-        lines.ring(group[1].priority).is_used_up(&line("a"));
-        let spans = turns.next_spans(&mut lines, &starts, &group, 4).unwrap();
-        assert_eq!(spans.told(), [(1, Some("b"), 4)]);
-        lines.ring(group[1].priority).is_used_up(&line("b"));
-        let spans = turns.next_spans(&mut lines, &starts, &group, 2).unwrap();
-        assert_eq!(spans.told(), [(1, None, 2), (2, None, 2)]);
-        assert!(turns.next_spans(&mut lines, &starts, &group, 2).is_none());
-    }
-
-    #[test]
-    fn lines_are_looked_for_at_first_a_few_times_a_second_and_when_something_was_put_back() {
-        let (start, store) = (Moment::now(), Timestamp::from_micros(1));
-        let mut lines = Lines::default();
-        assert!(lines.wants_look(start, store));
-        let took = Duration::from_millis(1);
-        lines.begin_look(start);
-        assert!(!lines.wants_look(start, store), "one is under way");
-        lines.end_look(start - took, start, store);
-        lines.found(Priority::NORMAL, line("a"));
-        let at = |millis| start + Duration::from_millis(millis);
-        assert!(!lines.wants_look(at(50), store));
-        assert!(lines.wants_look(at(100), store));
-        assert!(lines.wants_look(at(50), store.plus(Duration::from_secs(60))), "the store's clock was moved");
-        lines.put_back(Priority::NORMAL, store.plus(took), store);
-        assert!(!lines.wants_look(at(1), store), "it is not due");
-        lines.put_back(Priority::NORMAL, store, store);
-        assert!(lines.wants_look(at(1), store));
-    }
-
-    #[test]
-    fn looks_take_a_twentieth_of_the_time_whatever_they_take_and_whoever_tells_of_something() {
-        let (start, store) = (Moment::now(), Timestamp::from_micros(1));
-        let mut lines = Lines::default();
-        lines.found(Priority::NORMAL, line("a"));
-        lines.begin_look(start);
-        lines.end_look(start, start + Duration::from_secs(30), store);
-        let wants = |lines: &Lines, secs| {
-            lines.wants_look(start + Duration::from_secs(30 + secs), store.plus(Duration::from_secs(secs)))
-        };
-        assert!(!wants(&lines, 599) && wants(&lines, 600), "also one that failed has taken its time");
-        lines.told();
-        assert!(!wants(&lines, 594) && wants(&lines, 596), "what was told of comes only a little sooner");
-        lines.told_of = false;
-        lines.ring(Priority::NORMAL).looked_up_to(line("a"));
-        assert!(!wants(&lines, 594) && wants(&lines, 596), "and so does the next page");
-    }
-
-    #[test]
-    fn a_claim_with_little_room_names_many_lines_and_goes_on_behind_the_one_that_had_something() {
-        let (priority, mut lines, mut turns) = (Priority::NORMAL, Lines::default(), Turns::default());
-        let group = [range(i64::from(priority.level()))];
-        for n in 0..40 {
-            lines.found(priority, line(&format!("s{n:02}")));
-        }
-        let spans = turns.next_spans(&mut lines, &[FRONT], &group, 1).unwrap();
-        assert_eq!(spans.told().len(), LINES_NAMED_MIN);
-        let place = (Timestamp::from_micros(5), JobId(5));
-        let brought = Brought::from([((priority, line("s02")), (1, place))]);
-        lines.note(&turns, &brought, true, false);
-        let known = lines.ring(priority).lines().count();
-        assert_eq!(known, 38, "two had nothing, and nobody knows of those behind");
-        assert_eq!(lines.ring(priority).next(1), [line("s03")]);
-        turns.rounds = ROUNDS_MAX - 1;
-        let spans = turns.next_spans(&mut lines, &[FRONT], &group, 1).unwrap();
-        assert_eq!(spans.told(), [(i16::from(priority.level()), None, 1)], "the last round is for everybody");
-    }
-
-    #[test]
-    fn only_the_line_steps_back_in_which_something_was_missed() {
-        let (now, mut lines) = (Moment::now(), Lines::default());
-        let later = now + Duration::from_secs(3);
-        let place = (Timestamp::from_micros(70), JobId(7));
-        for name in ["a", "b"] {
-            lines.took(Priority::NORMAL, &line(name), 5, place, now);
-        }
-        let missed = (Timestamp::from_micros(20), JobId(2));
-        lines.step_back(Priority::NORMAL, &line("b"), missed);
-        assert_eq!(lines.start(Priority::NORMAL, &line("a"), later), place);
-        assert_eq!(lines.start(Priority::NORMAL, &line("b"), later), missed);
-    }
-
-    #[test]
-    fn lines_are_read_from_the_very_front_now_and_then_all_pages_of_a_tour() {
-        let (start, mut lines) = (Moment::now(), Lines::default());
-        let mut is_thorough = |lines: &mut Lines, millis| {
-            lines.begin_look(start + Duration::from_millis(millis));
-            lines.is_thorough
-        };
-        assert!(is_thorough(&mut lines, 0) && !is_thorough(&mut lines, 1_900));
-        assert!(is_thorough(&mut lines, 2_000));
-        lines.ring(Priority::NORMAL).looked_up_to(line("a"));
-        assert!(is_thorough(&mut lines, 2_100), "the next page");
-        lines.ring(Priority::NORMAL).looked_up_to(None);
-        assert!(!is_thorough(&mut lines, 2_200));
-    }
-
-    #[test]
-    fn a_line_is_read_from_where_its_claims_are_and_again_from_where_something_was_put_back() {
-        let (now, mut lines) = (Moment::now(), Lines::default());
-        let later = now + Duration::from_secs(3);
-        let place = (Timestamp::from_micros(70), JobId(7));
-        lines.took(Priority::NORMAL, &line("a"), 5, place, now);
-        assert_eq!(lines.start(Priority::NORMAL, &line("a"), later), place);
-        assert_eq!(lines.start(Priority::NORMAL, &line("b"), later), FRONT);
-        assert_eq!(lines.behind_all(Priority::NORMAL, later), None, "nobody is known to wait");
-        lines.found(Priority::NORMAL, line("a"));
-        assert_eq!(lines.behind_all(Priority::NORMAL, later), Some(place));
-        lines.put_back(Priority::NORMAL, Timestamp::from_micros(50), Timestamp::from_micros(90));
-        assert!(lines.start(Priority::NORMAL, &line("a"), later) < (Timestamp::from_micros(50), JobId(1)));
-        lines.found(Priority::NORMAL, line("b"));
-        assert_eq!(lines.behind_all(Priority::NORMAL, later), Some(FRONT));
-        lines.ring(Priority::NORMAL).looked_up_to(line("b"));
-        assert_eq!(lines.behind_all(Priority::NORMAL, later), None, "there may be more lines");
-    }
-}
+mod tests;

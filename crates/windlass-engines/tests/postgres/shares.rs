@@ -12,9 +12,7 @@ use windlass_core::settle::{AttemptReport, Transition};
 use windlass_engines::postgres::PostgresEngine;
 use windlass_servers::postgres::Server;
 
-use super::{
-    PATIENCE, Place, claim, enqueue, eventually, new_job, on_a_clock, quick, request, session,
-};
+use super::{PATIENCE, Place, claim, enqueue, eventually, new_job, on_a_clock, quick, request, session};
 
 fn of(share: &str) -> NewJob {
     NewJob { share: Some(ShareName::parse(share).unwrap()), ..new_job() }
@@ -32,9 +30,8 @@ fn has(claimed: &[Claimed], share: &str) -> bool {
 }
 
 async fn succeed(engine: &PostgresEngine, claimed: Vec<Claimed>) {
-    let end = |claimed: Claimed| {
-        claimed.settled(Transition::Succeed { result: None }, AttemptReport::default())
-    };
+    let end =
+        |claimed: Claimed| claimed.settled(Transition::Succeed { result: None }, AttemptReport::default());
     engine.settle(claimed.into_iter().map(end).collect()).await.unwrap();
 }
 
@@ -154,7 +151,8 @@ async fn a_job_that_is_committed_late_is_found_in_its_line_while_others_have_ple
         assert_eq!(claim(&engine, 100).await.len(), 100);
     }
     late.batch_execute("COMMIT").await.unwrap();
-    let first = place.sql("SELECT min(id) FROM windlass.delayed_jobs WHERE share = 'b' AND locked_at IS NULL");
+    let first =
+        place.sql("SELECT min(id) FROM windlass.delayed_jobs WHERE share = 'b' AND locked_at IS NULL");
     let start = Instant::now();
     while !claim(&engine, 2).await.iter().any(|claimed| claimed.job.id.0.to_string() == first) {
         assert!(start.elapsed() < PATIENCE, "it was never served");
