@@ -8,7 +8,9 @@ use crate::job::JobId;
 use crate::job_type::TypeSpec;
 use crate::key::{KeyClaim, KeyVerdict};
 use crate::limits::{DELAY_MAX, TAGS_MAX, TIMEOUT_MAX};
-use crate::names::{CorrelationId, GroupName, PriorityLabel, QueueName, SeriesName, ShareName, Tag, TypeName};
+use crate::names::{
+    CorrelationId, GroupName, PriorityLabel, QueueName, SeriesName, ShareName, Tag, TypeName,
+};
 use crate::payload::Payload;
 use crate::priority::Priority;
 use crate::queue::QueueSpec;

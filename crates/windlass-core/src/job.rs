@@ -6,7 +6,9 @@ use std::time::Duration;
 use crate::clock::Timestamp;
 use crate::gate::Gate;
 use crate::key::KeyClaim;
-use crate::names::{CorrelationId, GroupName, PriorityLabel, QueueName, SeriesName, ShareName, Tag, TypeName};
+use crate::names::{
+    CorrelationId, GroupName, PriorityLabel, QueueName, SeriesName, ShareName, Tag, TypeName,
+};
 use crate::outcome::JobError;
 use crate::payload::Payload;
 use crate::priority::Priority;

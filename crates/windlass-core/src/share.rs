@@ -187,7 +187,8 @@ mod tests {
     fn a_claim_goes_on_where_the_last_one_ended() {
         let mut cursor = Cursor::default();
         let three = ["a", "b", "c"];
-        let of = |turns: Vec<(String, u32)>| turns.into_iter().map(|(n, k)| format!("{n}{k}")).collect::<Vec<_>>();
+        let of =
+            |turns: Vec<(String, u32)>| turns.into_iter().map(|(n, k)| format!("{n}{k}")).collect::<Vec<_>>();
         assert_eq!(of(dealt(&mut cursor, 2, &three)), ["a1", "b1"]);
         assert_eq!(of(dealt(&mut cursor, 4, &three)), ["c2", "a1", "b1"], "c has the one more");
         assert_eq!(of(dealt(&mut cursor, 3, &three)), ["a1", "b1", "c1"]);

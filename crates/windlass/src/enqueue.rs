@@ -9,7 +9,9 @@ use windlass_core::enqueue::{NewJob, Refusal, RequestId, When};
 use windlass_core::error::EngineError;
 use windlass_core::job::JobId;
 use windlass_core::key::{KeyClaim, KeyScope, OnConflict};
-use windlass_core::names::{CorrelationId, GroupName, Key, NameError, QueueName, SeriesName, ShareName, Tag, TypeName};
+use windlass_core::names::{
+    CorrelationId, GroupName, Key, NameError, QueueName, SeriesName, ShareName, Tag, TypeName,
+};
 use windlass_core::payload::{Payload, PayloadError};
 use windlass_core::priority::{Priority, PriorityError};
 use windlass_core::retry::RetryPolicy;

@@ -23,7 +23,8 @@ async fn a_share_goes_in_through_each_function_and_is_shown() {
     let engine = place.ready().await;
     let mut client = place.connect().await;
     let one = place.ask(&client, "SELECT windlass.enqueue('work', share => 'tenant:42')::text").await;
-    let many = "SELECT id::text FROM windlass.enqueue_many('[{\"job_type\": \"work\", \"share\": \"tenant:42\"}]')";
+    let many =
+        "SELECT id::text FROM windlass.enqueue_many('[{\"job_type\": \"work\", \"share\": \"tenant:42\"}]')";
     let two = place.ask(&client, many).await;
     for id in [one, two] {
         let record = engine.job(JobId(id.parse().unwrap())).await.unwrap().unwrap();
@@ -42,9 +43,13 @@ async fn names_that_core_refuses_the_functions_refuse_too() {
     let place = Place::new();
     let engine = place.ready().await;
     let client = place.connect().await;
-    for (text, name) in [("''", String::new()), ("E'a\\tb'", "a\tb".to_owned()), ("repeat('x', 257)", "x".repeat(257))] {
+    for (text, name) in
+        [("''", String::new()), ("E'a\\tb'", "a\tb".to_owned()), ("repeat('x', 257)", "x".repeat(257))]
+    {
         let core = ShareName::parse(&name).unwrap_err().to_string();
-        let called = client.simple_query(&place.sql(&format!("SELECT windlass.enqueue('work', share => {text})"))).await;
+        let called = client
+            .simple_query(&place.sql(&format!("SELECT windlass.enqueue('work', share => {text})")))
+            .await;
         let error = called.expect_err(text).as_db_error().expect("the server said so").clone();
         let beginning = "expected a share's name of 1 to 256 bytes without control characters, got ";
         assert!(error.message().starts_with(beginning), "{error:?}");
@@ -59,7 +64,9 @@ async fn turns_begin_with_the_first_claim_that_meets_a_share() {
     let engine = place.ready().await;
     let client = place.connect().await;
     for (share, count) in [("a", 30), ("b", 1)] {
-        let text = format!("SELECT count(windlass.enqueue('work', share => '{share}'))::text FROM generate_series(1, {count})");
+        let text = format!(
+            "SELECT count(windlass.enqueue('work', share => '{share}'))::text FROM generate_series(1, {count})"
+        );
         place.ask(&client, &text).await;
     }
     let start = Instant::now();

@@ -31,7 +31,8 @@ async fn put(engine: &RedisEngine, jobs: Vec<NewJob>) {
 
 /// The keys of lines, rings and what falls due later.
 fn keys(place: &Place) -> Vec<String> {
-    let names = ["line:*", "ring:*", "later:*"].map(|name| ask::<Vec<String>>(&place.url, &["KEYS", &place.key(name)]));
+    let names = ["line:*", "ring:*", "later:*"]
+        .map(|name| ask::<Vec<String>>(&place.url, &["KEYS", &place.key(name)]));
     names.concat()
 }
 

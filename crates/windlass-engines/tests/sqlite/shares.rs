@@ -41,7 +41,8 @@ async fn a_row_whose_share_is_damaged_keeps_nobody_from_being_claimed() {
     put(&engine, Some("a"), 3).await;
     put(&engine, Some("b"), 3).await;
     let long = "x".repeat(300);
-    let changed = place.connect().execute("UPDATE delayed_jobs SET share = ?1 WHERE share = 'a'", [long]).unwrap();
+    let changed =
+        place.connect().execute("UPDATE delayed_jobs SET share = ?1 WHERE share = 'a'", [long]).unwrap();
     assert_eq!(changed, 3);
     assert_eq!(claim(&engine, 10).await.len(), 6);
 }

@@ -31,7 +31,13 @@ pub(crate) struct Lanes {
 
 impl Default for Lanes {
     fn default() -> Self {
-        Self { by_priority: Default::default(), shares: Default::default(), counted_at: Timestamp::EPOCH, ready: 0, all: 0 }
+        Self {
+            by_priority: Default::default(),
+            shares: Default::default(),
+            counted_at: Timestamp::EPOCH,
+            ready: 0,
+            all: 0,
+        }
     }
 }
 

@@ -30,8 +30,8 @@ use windlass_core::settle::Transition;
 use windlass_core::worker::{Heartbeat, WorkerId};
 
 use super::scene::{
-    AWAKE, SILENT, Scene, card, claim_request, duty, gate, in_series, kind, new_job, of_share, oops, queue, settled,
-    with_key,
+    AWAKE, SILENT, Scene, card, claim_request, duty, gate, in_series, kind, new_job, of_share, oops, queue,
+    settled, with_key,
 };
 
 /// Something that is asked of an engine.
