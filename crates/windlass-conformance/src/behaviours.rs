@@ -136,6 +136,7 @@ macro_rules! every_behaviour {
                 more_shares_than_a_claim_looks_at_all_come_round
                 a_retried_job_keeps_its_share
                 a_dead_letter_that_is_started_over_keeps_its_share
+                a_job_without_a_share_that_comes_back_does_not_wait_behind_a_thousand_of_another
                 a_parked_job_takes_its_turn_when_its_gate_opens
                 a_job_with_another_priority_takes_its_turn_there
                 what_is_cancelled_or_expires_takes_no_turn

@@ -115,6 +115,16 @@ impl Ring {
         self.lines.contains(line)
     }
 
+    /// Whose turn it is, at most so many; who is served of them is said afterwards.
+    pub fn next(&self, most: usize) -> Vec<Line> {
+        self.cursor.order(&self.lines).take(most).cloned().collect()
+    }
+
+    /// This line was served last.
+    pub fn served(&mut self, line: Line) {
+        self.cursor = Cursor(Some(line));
+    }
+
     /// Whose turn it is, and how many each gets.
     pub fn deal(&mut self, room: u32) -> Vec<(Line, u32)> {
         self.cursor.deal(room, &self.lines)
@@ -183,6 +193,16 @@ mod tests {
         assert_eq!(of(dealt(&mut cursor, 4, &three)), ["c2", "a1", "b1"], "c has the one more");
         assert_eq!(of(dealt(&mut cursor, 3, &three)), ["a1", "b1", "c1"]);
         assert_eq!(of(dealt(&mut cursor, 1, &["a"])), ["a1"], "one alone gets every slot");
+    }
+
+    #[test]
+    fn turns_go_on_behind_the_one_that_is_said_to_have_been_served() {
+        let mut ring = Ring::default();
+        ["a", "b", "c"].iter().for_each(|name| ring.found(line(name)));
+        assert_eq!(ring.next(2), [line("a"), line("b")]);
+        assert_eq!(ring.next(2), [line("a"), line("b")], "asking serves nobody");
+        ring.served(line("b"));
+        assert_eq!(ring.next(9), [line("c"), line("a"), line("b")]);
     }
 
     #[test]

@@ -148,6 +148,9 @@ impl State {
     ) {
         loop {
             let room = u32::try_from(taking.room_in(range)).unwrap_or(u32::MAX);
+            if room == 0 {
+                return;
+            }
             let mut brought = Vec::new();
             for (line, portion) in self.index.deal(types, range, room) {
                 let first = self.index.first_in_line(types, range, &line, portion as usize);

@@ -120,8 +120,12 @@ impl Store {
         self.start_over(tx, id, now, &mut deltas).await?;
         self.add_counts(tx, &deltas).await?;
         let series = letter.options.series.map(|series| (letter.job_type, series));
-        let moved =
-            Moved { queues: [letter.queue].into(), series: series.into_iter().collect(), ..Moved::default() };
+        let moved = Moved {
+            queues: [letter.queue.clone()].into(),
+            started_over: Some(letter.queue),
+            series: series.into_iter().collect(),
+            ..Moved::default()
+        };
         Ok((RetryAnswer::Retried, moved))
     }
 

@@ -528,6 +528,14 @@ impl Ask<'_> {
     }
 }
 
+impl Ask<'_> {
+    /// Whether the statement asked for jobs: not if the worker is dead, or others have changed the catalogue.
+    pub(super) fn was_let_in(&self, rows: &[Row]) -> Step<bool> {
+        let Some(first) = rows.first() else { return Ok(false) };
+        Ok(first.try_get::<_, bool>(2)? && first.try_get::<_, i64>(0)? == self.version)
+    }
+}
+
 /// Whether jobs were met that are too late to be started.
 pub(super) fn has_late(rows: &[Row]) -> Step<bool> {
     let late = |row: &Row| row.try_get::<_, Option<Vec<i64>>>(3).map(|late| late.is_some());

@@ -65,6 +65,11 @@ impl Fault {
         matches!(self, Self::Refused(error) if *error.code() == SqlState::T_R_DEADLOCK_DETECTED)
     }
 
+    /// Whether the role lacks a right.
+    pub(super) fn is_forbidden(&self) -> bool {
+        matches!(self, Self::Refused(error) if *error.code() == SqlState::INSUFFICIENT_PRIVILEGE)
+    }
+
     /// Whether the server broke a statement off because it took too long.
     pub(super) fn is_timed_out(&self) -> bool {
         matches!(self, Self::Refused(error) if *error.code() == SqlState::QUERY_CANCELED)

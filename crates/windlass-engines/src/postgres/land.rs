@@ -134,6 +134,8 @@ pub(super) struct Moved {
     pub(super) queues: BTreeSet<QueueName>,
     /// Where jobs were put back: queue, priority, due time.
     pub(super) put_back: Vec<(QueueName, Priority, Timestamp)>,
+    /// The queue in which a dead letter waits again, and is due.
+    pub(super) started_over: Option<QueueName>,
     /// Series in which somebody may go out now.
     pub(super) series: Marked,
     /// Whether a drain was marked.
@@ -417,9 +419,11 @@ impl Store {
     }
 
     pub(super) fn tell_put_back(&self, moved: &Moved) {
-        self.positions().put_back(&moved.put_back, Moment::now());
-        for queue in &moved.queues {
+        self.positions().put_back(&moved.put_back, Moment::now(), self.estimated_now());
+        if let Some(queue) = &moved.started_over {
             self.positions().told_lines(queue);
+        }
+        for queue in &moved.queues {
             self.listeners.tell(&Hint::Queue(queue.clone()));
         }
         self.tell_of_drains(moved.drain);

@@ -35,8 +35,8 @@ const IN_USE_FOR: Duration = Duration::from_secs(25 * 60 * 60);
 /// What a look found.
 #[derive(Debug, Default)]
 struct Sight {
-    /// The first of each priority, by the place of its scope.
-    first: HashMap<(usize, Priority), Place>,
+    /// The first of each priority and its share as it is stored, by the place of its scope.
+    first: HashMap<(usize, Priority), (Place, Option<String>)>,
     /// When the first suspect is due, by the place of its scope.
     suspects: HashMap<usize, Timestamp>,
     put_back: Vec<(QueueName, Priority, Timestamp)>,
@@ -62,7 +62,7 @@ impl Sight {
         let at = row.try_get::<_, Instant>(2)?.0;
         match (place, priority.map(|level| Priority::new(level.into()))) {
             (Some(place), Some(Ok(priority))) => {
-                self.first.insert((place, priority), (at, JobId(row.try_get(3)?)));
+                self.first.insert((place, priority), ((at, JobId(row.try_get(3)?)), row.try_get(4)?));
             }
             (Some(place), None) => _ = self.suspects.insert(place, at),
             (None, Some(Ok(priority))) => {
@@ -81,7 +81,7 @@ impl Sight {
 
     /// The queues of these in which something is due.
     fn due(&self, scopes: &[Scope], now: Timestamp) -> HashSet<QueueName> {
-        let jobs = self.first.iter().map(|((place, _), (due, _))| (*place, *due));
+        let jobs = self.first.iter().map(|((place, _), ((due, _), _))| (*place, *due));
         let suspects = self.suspects.iter().map(|(place, due)| (*place, *due));
         let due = jobs.chain(suspects).filter(|(_, due)| *due <= now);
         due.filter_map(|(place, _)| Some(scopes.get(place)?.queue.clone())).collect()
@@ -185,7 +185,7 @@ impl Store {
         if let Some((_, now)) = sight.version {
             self.learn_time(now);
         }
-        self.positions().put_back(&sight.put_back, start);
+        self.positions().put_back(&sight.put_back, start, at);
         let long = (self.look_takes() >= LONG_LOOK).then_some(LongLook { began: start, at });
         self.take_in(scopes, &sight, long);
         Ok(sight)
@@ -197,10 +197,10 @@ impl Store {
         for (place, scope) in scopes.iter().enumerate() {
             positions.looked(scope, now);
             for priority in Priority::all() {
-                let head = sight.first.get(&(place, priority)).copied();
+                let head = sight.first.get(&(place, priority));
                 positions.saw(scope, priority, head);
                 if let Some(look) = long {
-                    positions.advance(scope, priority, head, look);
+                    positions.advance(scope, priority, head.map(|(place, _)| *place), look);
                 }
             }
         }

@@ -96,12 +96,17 @@ impl Positions {
     }
 
     /// Jobs were put back: whoever has read past them reads there again.
-    pub(super) fn put_back(&mut self, places: &[(QueueName, Priority, Timestamp)], now: Moment) {
+    pub(super) fn put_back(
+        &mut self,
+        places: &[(QueueName, Priority, Timestamp)],
+        now: Moment,
+        by_store: Timestamp,
+    ) {
         for (queue, priority, due) in places {
             let of_queue = self.0.iter_mut().filter(|(scope, _)| scope.queue == *queue);
             of_queue.for_each(|(_, lanes)| {
                 lanes.lane(*priority).put_back(*due, now);
-                lanes.lines.put_back(*priority, *due);
+                lanes.lines.put_back(*priority, *due, by_store);
                 lanes.crowd.be_thorough();
             });
         }
@@ -180,18 +185,18 @@ impl Positions {
     }
 
     /// What a look from the very front found first in a lane: claims start no later than there.
-    pub(super) fn saw(&mut self, scope: &Scope, priority: Priority, first: Option<Place>) {
+    pub(super) fn saw(&mut self, scope: &Scope, priority: Priority, first: Option<&(Place, Option<String>)>) {
         let Some(lanes) = self.0.get_mut(scope) else { return };
         let lane = lanes.lane(priority);
-        lane.head = first.map(|(due, _)| due);
-        let Some((due, id)) = first else { return };
-        let before = (due, JobId(id.0 - 1));
+        lane.head = first.map(|((due, _), _)| *due);
+        let Some((place @ (due, id), share)) = first else { return };
+        let before = (*due, JobId(id.0 - 1));
         if lane.step_back(before) {
             // What was missed may bear the mark of a lock that nobody has any more.
             lanes.crowd.be_thorough();
         }
-        // It is in some line.
-        lanes.lines.step_back(priority, before);
+        // What others have missed is found by the look for lines.
+        lanes.lines.saw(priority, *place, share.as_deref());
     }
 }
 
@@ -360,7 +365,7 @@ mod tests {
         positions.of(&scope(), start).took(NORMAL, 5, at(100, 5), start);
         let later = start + BEHIND_FOR;
         assert_eq!(positions.of(&scope(), later).start(NORMAL, later), at(100, 5));
-        positions.put_back(&[(scope().queue, NORMAL, Timestamp::from_micros(50))], start);
+        positions.put_back(&[(scope().queue, NORMAL, Timestamp::from_micros(50))], start, Timestamp::EPOCH);
         assert!(positions.of(&scope(), later).start(NORMAL, later) < at(50, 1));
     }
 
@@ -382,7 +387,7 @@ mod tests {
         let mut positions = Positions::default();
         let start = Moment::now();
         positions.of(&scope(), start).took(NORMAL, 1, at(100, 5), start);
-        positions.put_back(&[(scope().queue, NORMAL, Timestamp::from_micros(100))], start);
+        positions.put_back(&[(scope().queue, NORMAL, Timestamp::from_micros(100))], start, Timestamp::EPOCH);
         let later = start + BEHIND_FOR;
         assert!(positions.of(&scope(), later).start(NORMAL, later) < at(100, 5));
     }
@@ -391,8 +396,8 @@ mod tests {
     fn what_is_put_back_counts_among_those_who_have_waited_for_long() {
         let (mut positions, start) = (Positions::default(), Moment::now());
         positions.of(&scope(), start);
-        positions.saw(&scope(), NORMAL, Some(at(200, 9)));
-        positions.put_back(&[(scope().queue, NORMAL, Timestamp::from_micros(50))], start);
+        positions.saw(&scope(), NORMAL, Some(&(at(200, 9), None)));
+        positions.put_back(&[(scope().queue, NORMAL, Timestamp::from_micros(50))], start, Timestamp::EPOCH);
         let head = positions.of(&scope(), Moment::now()).head(NORMAL);
         assert_eq!(head, Some(Timestamp::from_micros(50)));
     }
@@ -404,9 +409,9 @@ mod tests {
         positions.of(&scope(), start).took(NORMAL, 5, at(100, 5), start);
         let later = start + BEHIND_FOR;
         positions.of(&scope(), later).start(NORMAL, later);
-        positions.saw(&scope(), NORMAL, Some(at(200, 9)));
+        positions.saw(&scope(), NORMAL, Some(&(at(200, 9), None)));
         assert_eq!(positions.of(&scope(), later).start(NORMAL, later), at(100, 5));
-        positions.saw(&scope(), NORMAL, Some(at(60, 3)));
+        positions.saw(&scope(), NORMAL, Some(&(at(60, 3), None)));
         assert!(positions.of(&scope(), later).start(NORMAL, later) < at(60, 3));
     }
 
@@ -434,7 +439,7 @@ mod tests {
         let look = LongLook { began, at: Timestamp::from_micros(100_000_000) };
         positions.of(&scope(), began);
         let later = began + Duration::from_millis(1);
-        positions.put_back(&[(scope().queue, NORMAL, Timestamp::from_micros(50))], later);
+        positions.put_back(&[(scope().queue, NORMAL, Timestamp::from_micros(50))], later, Timestamp::EPOCH);
         positions.advance(&scope(), NORMAL, None, look);
         assert!(positions.of(&scope(), later).start(NORMAL, later) < at(50, 1));
         // The next one has seen it, and that it was taken.

@@ -2,7 +2,10 @@
 //! looks for others a few times a second, and gives each its portion ([`share`](windlass_core::share)). What is left
 //! goes to whoever is there, so a line that nobody knows of yet is late by a look, and no slot stays empty.
 
+mod turns;
+
 use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant as Moment};
 
@@ -21,29 +24,31 @@ use super::Store;
 use super::catalogue::Catalogue;
 use super::claim::{Ask, DOOR, Left, count_taken, has_late, type_texts};
 use super::conn::Tx;
-use super::fault::Step;
+use super::fault::{Fault, Step};
 use super::position::{FRONT, Lane, Place, Scope};
-use super::row::{Options, Reading};
+use super::row::Options;
 use super::spans::{Spans, Whom};
 use super::value::{
     Bits, Instant, flag, instant, instants, int4, levels, numbers, small_number, text, texts,
 };
+use turns::ROUNDS_MAX;
+pub(super) use turns::Turns;
 
 /// How often lines are looked for while claims come, unless that takes long.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// The same while none is known to have anything.
 const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(10);
-/// Looks for lines take at most this part of the time, unless one takes very long…
+/// Looks for lines take at most this part of the time, whatever they take…
 const LOOK_PART: u32 = 20;
-const LOOK_PAUSE_MAX: Duration = Duration::from_secs(5);
-/// …and while it takes several pages to see all…
-const PAGE_PART: u32 = 1;
-/// …or something was put back, which is in some line, or the store's clock was moved.
-const TOLD_PART: u32 = 1;
+/// …on the whole: while it takes several pages to see all, or something was put back, which is in some line, or the store's clock
+/// was moved, a few may follow each other at once, until they have taken so much more than their part.
+const LOOK_AHEAD_MAX: Duration = Duration::from_millis(250);
+/// A claim waits for a look for so long, and then goes by what is known.
+const LOOK_WAITED_FOR: Duration = Duration::from_millis(100);
+/// So often a look reads lines from the very front, for what came in before the place up to which claims have read.
+const THOROUGH_EVERY: Duration = Duration::from_secs(2);
 /// So many of the very first jobs are looked at for those that came in before others had shares.
 const NAMELESS_LOOKED_AT: i32 = 100;
-/// Rounds of a claim in which what some could not use goes to others.
-const ROUNDS_MAX: u32 = 50;
 
 /// In which lines new jobs stand.
 pub(super) type NewLines = Vec<(QueueName, Priority, Line)>;
@@ -57,17 +62,28 @@ pub(super) struct Lines {
     /// Jobs without any name among the first of a priority: how many, and when the last of them falls due.
     nameless: [Option<(u32, Timestamp)>; 11],
     looked: Option<Looked>,
+    /// A look is under way.
+    is_looking: bool,
     /// Something was put back, or came in.
     told_of: bool,
-    /// How long the pages took of which there are more.
-    pages_took: Duration,
+    /// When lines were last read from the very front, and whether the pages of this tour are.
+    thorough_at: Option<Moment>,
+    is_thorough: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Looked {
     at: Moment,
     by_store: Timestamp,
-    took: Duration,
+    /// What looks had taken by then beyond what was over of their part of the time.
+    spent: Duration,
+}
+
+impl Looked {
+    /// How much of it is not yet made up for.
+    fn spent(&self, now: Moment) -> Duration {
+        self.spent.saturating_sub(now.duration_since(self.at) / LOOK_PART)
+    }
 }
 
 impl Lines {
@@ -84,41 +100,63 @@ impl Lines {
         self.told_of = true;
     }
 
-    /// The same, at this place.
-    pub(super) fn put_back(&mut self, priority: Priority, due: Timestamp) {
-        self.told_of = true;
-        self.step_back(priority, (due, JobId(0)));
+    /// The same, at this place of some line. What falls due later is found by then.
+    pub(super) fn put_back(&mut self, priority: Priority, due: Timestamp, now: Timestamp) {
+        self.told_of |= due <= now;
+        let of_priority = self.places.iter_mut().filter(|((of, _), _)| *of == priority);
+        of_priority.for_each(|(_, lane)| _ = lane.step_back((due, JobId(0))));
     }
 
-    pub(super) fn step_back(&mut self, priority: Priority, to: Place) {
-        let of_priority = self.places.iter_mut().filter(|((of, _), _)| *of == priority);
-        of_priority.for_each(|(_, lane)| _ = lane.step_back(to));
+    /// Something waits in a line behind this place: whoever has read past it reads there again. The other lines stay where they
+    /// are, or each look would have them read again what a slower one has before it.
+    pub(super) fn step_back(&mut self, priority: Priority, line: &Line, to: Place) {
+        if let Some(lane) = self.places.get_mut(&(priority, line.clone())) {
+            lane.step_back(to);
+        }
+    }
+
+    /// A look from the very front found this one first of its priority. One that has no name at all is found by no line: it is
+    /// asked for from where the priority is read, which must not follow the lines past it.
+    pub(super) fn saw(&mut self, priority: Priority, (due, id): Place, share: Option<&str>) {
+        let line = share.and_then(|share| ShareName::parse(share).ok());
+        self.step_back(priority, &line, (due, JobId(id.0 - 1)));
+        if share.is_none() {
+            self.found(priority, None);
+            self.nameless[usize::from(priority.level())].get_or_insert((1, due));
+        }
     }
 
     /// Whether it is time to look for lines.
     fn wants_look(&self, now: Moment, by_store: Timestamp) -> bool {
-        let Some(looked) = self.looked else { return true };
-        let ago = now.duration_since(looked.at);
+        let Some(looked) = self.looked.filter(|_| !self.is_looking) else { return !self.is_looking };
+        let (ago, spent) = (now.duration_since(looked.at), looked.spent(now));
         let has_jumped = by_store < looked.by_store || by_store.since(looked.by_store) >= ago + LOOK_EVERY;
-        let (pause, part) = match () {
-            () if self.told_of || has_jumped => (Duration::ZERO, TOLD_PART),
-            () if self.has_next_page() => (Duration::ZERO, PAGE_PART),
-            () if self.rings.iter().all(Ring::is_empty) => (LOOK_AGAIN_AFTER, LOOK_PART),
-            () => (LOOK_EVERY, LOOK_PART),
-        };
-        ago >= pause.max((looked.took * part).min(LOOK_PAUSE_MAX))
+        if self.told_of || has_jumped || self.has_next_page() {
+            return spent < LOOK_AHEAD_MAX;
+        }
+        let nobody_is_known = self.rings.iter().all(Ring::is_empty);
+        ago >= (if nobody_is_known { LOOK_AGAIN_AFTER } else { LOOK_EVERY }) && spent.is_zero()
     }
 
     fn has_next_page(&self) -> bool {
         self.rings.iter().any(|ring| ring.look_behind().is_some())
     }
 
-    /// What all pages of a look took counts against the pause behind the last.
-    fn note_look(&mut self, began: Moment, by_store: Timestamp) {
-        let page = began.elapsed();
-        self.pages_took += page;
-        let took = if self.has_next_page() { page } else { std::mem::take(&mut self.pages_took) };
-        self.looked = Some(Looked { at: Moment::now(), by_store, took });
+    /// A look begins. From here on: what is told while it is under way may not be seen by it.
+    fn begin_look(&mut self, now: Moment) {
+        (self.is_looking, self.told_of) = (true, false);
+        if !self.has_next_page() {
+            self.is_thorough = self.thorough_at.is_none_or(|at| now.duration_since(at) >= THOROUGH_EVERY);
+            self.thorough_at = if self.is_thorough { Some(now) } else { self.thorough_at };
+        }
+    }
+
+    /// A look has ended, well or not: also one that failed has taken its time.
+    fn end_look(&mut self, began: Moment, now: Moment, by_store: Timestamp) {
+        let before = self.looked.map_or(Duration::ZERO, |looked| looked.spent(began));
+        let spent = before + now.duration_since(began);
+        self.is_looking = false;
+        self.looked = Some(Looked { at: now, by_store, spent });
     }
 
     fn start(&mut self, priority: Priority, line: &Line, now: Moment) -> Place {
@@ -181,32 +219,48 @@ impl Store {
             self.reload().await
         };
         if let Err(fault) = used.await {
-            self.may_not_say_shares.store(true, Ordering::Relaxed);
+            self.may_not_say_shares.fetch_or(fault.is_forbidden(), Ordering::Relaxed);
             tracing::debug!(?fault, ?queues, "jobs with shares take no turns yet");
         }
     }
 
-    /// Looks for lines of a queue that have something due, if it is time to. Without an answer claims go by what is known.
+    /// Looks for lines of a queue that have something due, if it is time to. One claim at a time does, and does not wait for long:
+    /// what takes longer goes on beside it, and claims go by what is known.
     pub(super) async fn refresh_lines(&self, scope: &Scope) {
         let (now, by_store) = (Moment::now(), self.estimated_now());
-        if !self.positions().of(scope, now).lines.wants_look(now, by_store) {
-            return;
+        let Some(store) = self.myself.upgrade() else { return };
+        {
+            let mut positions = self.positions();
+            let lines = &mut positions.of(scope, now).lines;
+            if !lines.wants_look(now, by_store) {
+                return;
+            }
+            lines.begin_look(now);
         }
-        if let Err(fault) = self.look_for_lines(scope, now, by_store).await {
-            tracing::debug!(?fault, "a look for shares failed");
-        }
+        let looking = Looking { store, scope: scope.clone(), began: now, by_store };
+        let look = tokio::spawn(async move {
+            let mut looking = looking;
+            if let Err(fault) = looking.store.look_for_lines(&looking.scope, now).await {
+                tracing::debug!(?fault, "a look for shares failed");
+                if let Fault::Unreachable(_) = fault {
+                    // How long it took says only for how long nobody answered.
+                    looking.began = Moment::now();
+                }
+            }
+        });
+        let _ = tokio::time::timeout(LOOK_WAITED_FOR, look).await;
     }
 
-    async fn look_for_lines(&self, scope: &Scope, now: Moment, by_store: Timestamp) -> Step<()> {
+    async fn look_for_lines(&self, scope: &Scope, now: Moment) -> Step<()> {
         let (mut priorities, mut behind) = (Vec::<i16>::new(), Vec::new());
         let (mut after_due, mut after_id) = (Vec::new(), Vec::new());
         let mut known = KnownPlaces::default();
         {
             let mut positions = self.positions();
             let lanes = positions.of(scope, now);
-            // From here on: what is told while the look is under way may not be seen by it.
-            lanes.lines.told_of = false;
-            known.push(&mut lanes.lines, now);
+            if !lanes.lines.is_thorough {
+                known.push(&mut lanes.lines, now);
+            }
             for priority in Priority::all() {
                 let (due, id) = lanes.start(priority, now);
                 priorities.push(priority.level().into());
@@ -234,10 +288,23 @@ impl Store {
         ];
         let rows = self.work.get().await?.ask(&self.sql.shares_due, &params).await?;
         let mut positions = self.positions();
-        let lines = &mut positions.of(scope, now).lines;
-        lines.take_in(&rows)?;
-        lines.note_look(now, by_store);
-        Ok(())
+        positions.of(scope, now).lines.take_in(&rows)
+    }
+}
+
+/// A look that is under way. However it ends, that is noted.
+struct Looking {
+    store: Arc<Store>,
+    scope: Scope,
+    began: Moment,
+    by_store: Timestamp,
+}
+
+impl Drop for Looking {
+    fn drop(&mut self) {
+        let now = Moment::now();
+        let mut positions = self.store.positions();
+        positions.of(&self.scope, now).lines.end_look(self.began, now, self.by_store);
     }
 }
 
@@ -271,15 +338,23 @@ impl Lines {
             let level = usize::from(priority.level());
             let (share, due): (Option<&str>, Option<Instant>) = (row.try_get(1)?, row.try_get(2)?);
             let (count, at): (Option<i64>, Instant) = (row.try_get(3)?, row.try_get(4)?);
+            let first: Option<i64> = row.try_get(5)?;
+            if let (true, Some(share), Some(due), Some(id)) = (self.is_thorough, share, due, first) {
+                self.step_back(priority, &ShareName::parse(share).ok(), (due.0, JobId(id - 1)));
+            }
             match share.map(ShareName::parse) {
                 None => {
                     let count = count.and_then(|count| u32::try_from(count).ok()).unwrap_or(0);
                     self.nameless[level] = due.map(|due| (count, due.0));
                     self.rings[level].found(None);
                 }
-                // The empty name, and one that nobody of ours has written.
-                Some(Err(_)) if due.is_some_and(|due| due <= at) => self.rings[level].found(None),
-                Some(Err(_)) => {}
+                // The empty name, and one that nobody of ours has written: it is one of the page like any other.
+                Some(Err(_)) => {
+                    walked[level].0 += u32::from(share != Some(""));
+                    if due.is_some_and(|due| due <= at) {
+                        self.rings[level].found(None);
+                    }
+                }
                 Some(Ok(share)) => {
                     let (count, last) = &mut walked[level];
                     *count += 1;
@@ -294,75 +369,6 @@ impl Lines {
             ring.looked_up_to(last.filter(|_| count >= SHARES_PER_LOOK_MAX));
         }
         Ok(())
-    }
-}
-
-/// What a claim by turns asks for, statement by statement: as long as lines of a priority have something, those; then what is left
-/// of it, together with the next. So no priority goes before a more urgent one, and no two ranges of a statement overlap.
-#[derive(Debug, Default)]
-pub(super) struct Turns {
-    /// The lines that were asked, in the order of their turns.
-    seats: Vec<(Priority, Line)>,
-    /// What the last statement asked of lines.
-    dealt: Vec<(Line, u32)>,
-    of: Option<Priority>,
-    /// How many priorities of the group were asked for all they have.
-    done: usize,
-}
-
-impl Turns {
-    /// Where a claimed job stands among those of its priority: the first of each line come first.
-    fn seat(&self, job: &(Priority, Line)) -> usize {
-        self.seats.iter().position(|seat| seat == job).unwrap_or(usize::MAX)
-    }
-
-    /// Puts what was claimed in the order in which it is to be started. It is sorted by priority and due time.
-    pub(super) fn put_in_order(&self, readings: &mut Vec<(bool, Reading)>) {
-        let mut ranks: HashMap<(Priority, Line), usize> = HashMap::new();
-        let mut keyed: Vec<_> = std::mem::take(readings)
-            .into_iter()
-            .enumerate()
-            .map(|(n, (boosted, reading))| {
-                let of = (reading.job.priority, reading.job.share.clone());
-                let rank = ranks.entry(of.clone()).or_default();
-                *rank += 1;
-                ((if boosted { (0, n) } else { (*rank, self.seat(&of)) }), n, (boosted, reading))
-            })
-            .collect();
-        // Only within a priority: the order among ranges stays.
-        for part in
-            keyed.chunk_by_mut(|(_, _, a), (_, _, b)| a.0 == b.0 && a.1.job.priority == b.1.job.priority)
-        {
-            part.sort_by_key(|(turn, n, _)| (*turn, *n));
-        }
-        readings.extend(keyed.into_iter().map(|(_, _, reading)| reading));
-    }
-
-    /// The next ranges, if there are any.
-    fn next_spans(
-        &mut self,
-        lines: &mut Lines,
-        starts: &[Place],
-        group: &[ClaimRange],
-        room: u32,
-    ) -> Option<Spans> {
-        let (mut spans, now) = (Spans::default(), Moment::now());
-        (self.dealt, self.of) = (Vec::new(), None);
-        for (range, start) in group.iter().zip(starts).skip(self.done) {
-            if lines.ring(range.priority).is_empty() {
-                spans.push_for(range, *start, Whom::All, room);
-                self.done += 1;
-                continue;
-            }
-            self.of = Some(range.priority);
-            self.dealt = lines.ring(range.priority).deal(room);
-            for (line, portion) in &self.dealt {
-                lines.push_line(&mut spans, range, *start, line, *portion, now);
-            }
-            self.seats.extend(self.dealt.iter().map(|(line, _)| (range.priority, line.clone())));
-            break;
-        }
-        (!spans.is_empty()).then_some(spans)
     }
 }
 
@@ -390,23 +396,31 @@ impl Lines {
         }
     }
 
-    /// Notes what lines brought: up to where each was read, and who has no more.
-    fn note(&mut self, turns: &Turns, brought: &Brought, is_cut: bool) {
+    /// Notes what lines brought: up to where each was read, and who has no more. Where jobs were met that are too late, others of
+    /// their line may stand behind them.
+    fn note(&mut self, turns: &Turns, brought: &Brought, is_full: bool, met_late: bool) {
         let Some(priority) = turns.of else { return };
         let now = Moment::now();
-        for (line, portion) in &turns.dealt {
+        let asked = &turns.dealt[..turns.asked(brought, priority, is_full || met_late)];
+        if let (true, Some((last, _))) = (turns.has_spare, asked.last()) {
+            self.ring(priority).served(last.clone());
+        }
+        for (n, (line, portion)) in asked.iter().enumerate() {
+            let is_cut = is_full && n + 1 == asked.len();
             let (count, last) = brought.get(&(priority, line.clone())).copied().unwrap_or((0, FRONT));
-            if count > 0 {
+            let nameless = self.nameless[usize::from(priority.level())].filter(|_| line.is_none());
+            // Of those without any name it is not known where they stand among those with the empty one.
+            if count > 0 && nameless.is_none() {
                 self.took(priority, line, count.into(), last, now);
             }
-            if count < *portion && !is_cut {
+            if count < *portion && !is_cut && !met_late {
                 self.ring(priority).is_used_up(line);
                 if line.is_none() {
                     self.nameless[usize::from(priority.level())] = None;
                 }
-            } else if let (None, Some((left, _))) = (line, &mut self.nameless[usize::from(priority.level())])
-            {
-                *left = left.saturating_sub(count);
+            } else if let Some((left, until)) = nameless {
+                let left = left.saturating_sub(count);
+                self.nameless[usize::from(priority.level())] = Some((left, until)).filter(|_| left > 0);
             }
         }
     }
@@ -449,7 +463,7 @@ impl Ask<'_> {
         let (worker, token) = (Bits::from(self.request.worker), Bits::from(self.request.token));
         let (types, queue) = (type_texts(self.scope), self.scope.queue.as_str());
         let mut all: Vec<Row> = Vec::new();
-        turns.done = 0;
+        (turns.done, turns.rounds) = (0, 0);
         for _ in 0..ROUNDS_MAX {
             let Some(spans) = self.next_spans(store, left, group, turns) else { break };
             let (limit, passes_by, spent) = (int4(left.room), left.passes_by, left.spent);
@@ -461,9 +475,14 @@ impl Ask<'_> {
                 .chain(spans.whom())
                 .collect();
             let rows = tx.ask(&store.sql.claim_shares, &params).await?;
+            if !self.was_let_in(&rows)? {
+                // Nothing was asked of any line.
+                all.extend(rows);
+                break;
+            }
             left.took(count_taken(&rows)?, false);
             let met_late = has_late(&rows)?;
-            self.note_turns(store, turns, &read_brought(&rows)?, met_late || left.room == 0);
+            self.note_turns(store, turns, &read_brought(&rows)?, left.room == 0, met_late);
             all.extend(rows);
             if met_late || left.room == 0 {
                 break;
@@ -472,11 +491,11 @@ impl Ask<'_> {
         Ok(all)
     }
 
-    fn note_turns(&self, store: &Store, turns: &Turns, brought: &Brought, is_cut: bool) {
+    fn note_turns(&self, store: &Store, turns: &Turns, brought: &Brought, is_full: bool, met_late: bool) {
         let now = Moment::now();
         let mut positions = store.positions();
         let lanes = positions.of(self.scope, now);
-        lanes.lines.note(turns, brought, is_cut);
+        lanes.lines.note(turns, brought, is_full, met_late);
         // What was asked of whole priorities came in plain order.
         for ((priority, _), (count, last)) in brought.iter().filter(|((of, _), _)| Some(*of) != turns.of) {
             lanes.took(*priority, (*count).into(), *last, now);
@@ -501,75 +520,4 @@ impl Ask<'_> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn line(name: &str) -> Line {
-        Some(ShareName::parse(name).unwrap())
-    }
-
-    fn range(level: i64) -> ClaimRange {
-        let (priority, until) = (Priority::new(level).unwrap(), Timestamp::from_micros(9));
-        ClaimRange { priority, after: None, until, boosted: false }
-    }
-
-    #[test]
-    fn lines_of_a_priority_are_asked_until_they_have_nothing_and_then_all_of_it_and_the_next() {
-        let group = [0, 1, 2].map(range);
-        let (mut lines, mut turns) = (Lines::default(), Turns::default());
-        lines.found(group[1].priority, line("a"));
-        lines.found(group[1].priority, line("b"));
-        let starts = [FRONT; 3];
-        let spans = turns.next_spans(&mut lines, &starts, &group, 10).unwrap();
-        assert_eq!(spans.told(), [(0, None, 10), (1, Some("a"), 5), (1, Some("b"), 5)]);
-        lines.ring(group[1].priority).is_used_up(&line("a"));
-        let spans = turns.next_spans(&mut lines, &starts, &group, 4).unwrap();
-        assert_eq!(spans.told(), [(1, Some("b"), 4)]);
-        lines.ring(group[1].priority).is_used_up(&line("b"));
-        let spans = turns.next_spans(&mut lines, &starts, &group, 2).unwrap();
-        assert_eq!(spans.told(), [(1, None, 2), (2, None, 2)]);
-        assert!(turns.next_spans(&mut lines, &starts, &group, 2).is_none());
-    }
-
-    #[test]
-    fn lines_are_looked_for_at_first_a_few_times_a_second_and_when_something_was_put_back() {
-        let (start, store) = (Moment::now(), Timestamp::from_micros(1));
-        let mut lines = Lines::default();
-        assert!(lines.wants_look(start, store));
-        let took = Duration::from_millis(1);
-        lines.looked = Some(Looked { at: start, by_store: store, took });
-        lines.found(Priority::NORMAL, line("a"));
-        let at = |millis| start + Duration::from_millis(millis);
-        assert!(!lines.wants_look(at(50), store));
-        assert!(lines.wants_look(at(100), store));
-        assert!(lines.wants_look(at(50), store.plus(Duration::from_secs(60))), "the store's clock was moved");
-        lines.put_back(Priority::NORMAL, store);
-        assert!(lines.wants_look(at(1), store) && !lines.wants_look(start, store));
-        lines.looked = Some(Looked { at: start, by_store: store, took: Duration::from_secs(1) });
-        lines.told_of = false;
-        assert!(
-            !lines.wants_look(at(4_000), store.plus(Duration::from_secs(4))),
-            "what takes long comes seldom"
-        );
-        assert!(lines.wants_look(at(5_000), store.plus(Duration::from_secs(5))));
-    }
-
-    #[test]
-    fn a_line_is_read_from_where_its_claims_are_and_again_from_where_something_was_put_back() {
-        let (now, mut lines) = (Moment::now(), Lines::default());
-        let later = now + Duration::from_secs(3);
-        let place = (Timestamp::from_micros(70), JobId(7));
-        lines.took(Priority::NORMAL, &line("a"), 5, place, now);
-        assert_eq!(lines.start(Priority::NORMAL, &line("a"), later), place);
-        assert_eq!(lines.start(Priority::NORMAL, &line("b"), later), FRONT);
-        assert_eq!(lines.behind_all(Priority::NORMAL, later), None, "nobody is known to wait");
-        lines.found(Priority::NORMAL, line("a"));
-        assert_eq!(lines.behind_all(Priority::NORMAL, later), Some(place));
-        lines.put_back(Priority::NORMAL, Timestamp::from_micros(50));
-        assert!(lines.start(Priority::NORMAL, &line("a"), later) < (Timestamp::from_micros(50), JobId(1)));
-        lines.found(Priority::NORMAL, line("b"));
-        assert_eq!(lines.behind_all(Priority::NORMAL, later), Some(FRONT));
-        lines.ring(Priority::NORMAL).looked_up_to(line("b"));
-        assert_eq!(lines.behind_all(Priority::NORMAL, later), None, "there may be more lines");
-    }
-}
+mod tests;

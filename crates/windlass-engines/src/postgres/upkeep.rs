@@ -333,7 +333,7 @@ impl Store {
         duties.end(done)
     }
 
-    /// Queues that have had no job with a share for long take turns no more, so that their claims cost what they did before.
+    /// Queues that began long ago to have jobs with shares, and have none now, take turns no more, so that their claims cost what they did before.
     async fn forget_shares(&self) -> Step<()> {
         let (now, kept) = (self.now_param(), micros(SHARES_FORGOTTEN_AFTER));
         let params = [instant(&now), number(&kept)];

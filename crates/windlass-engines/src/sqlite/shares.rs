@@ -39,16 +39,29 @@ impl Work<'_> {
             heads.iter().filter(|head| head.priority == at.1 && head.due <= range.until).collect();
         let mut ring = self.catalogue.rings.remove(&at).unwrap_or_default();
         self.look_for_lines(&mut ring, &due, range.until)?;
-        if ring.is_empty() {
-            return Ok(());
+        // Also one without lines: it knows where the next page begins.
+        if !ring.is_empty() {
+            self.take_round(&mut ring, request, (&due, range), taking)?;
         }
-        if !self.first_in_line(&due, range.until, &None, 1)?.is_empty() {
+        self.catalogue.rings.insert(at, ring);
+        Ok(())
+    }
+
+    /// Goes round the ring until there is no room, or nobody has anything.
+    fn take_round(
+        &mut self,
+        ring: &mut Ring,
+        request: &ClaimRequest,
+        (due, range): (&[&Head], &ClaimRange),
+        taking: &mut Taking,
+    ) -> Step<()> {
+        if !self.first_in_line(due, range.until, &None, 1)?.is_empty() {
             ring.found(None);
         }
         while taking.room_in(range) > 0 && !ring.is_empty() {
             let mut found = Vec::new();
             for (line, portion) in ring.deal(taking.room_in(range)) {
-                let first = self.first_in_line(&due, range.until, &line, portion)?;
+                let first = self.first_in_line(due, range.until, &line, portion)?;
                 if first.len() < portion as usize {
                     ring.is_used_up(&line);
                 }
@@ -56,7 +69,6 @@ impl Work<'_> {
             }
             self.take_found(interleave(found), request, range.boosted, taking)?;
         }
-        self.catalogue.rings.insert(at, ring);
         Ok(())
     }
 

@@ -7,6 +7,7 @@ use windlass_core::claim::Claimed;
 use windlass_core::engine::Engine;
 use windlass_core::enqueue::NewJob;
 use windlass_core::names::ShareName;
+use windlass_core::priority::Priority;
 use windlass_core::settle::{AttemptReport, Transition};
 use windlass_engines::postgres::PostgresEngine;
 use windlass_servers::postgres::Server;
@@ -96,31 +97,81 @@ async fn entries_read(place: &Place) -> i64 {
     place.sql(&text).parse().unwrap()
 }
 
-/// On a server of its own: what an old transaction keeps, it keeps of everybody's rows.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn under_an_old_transaction_the_last_claims_of_a_share_read_no_more_than_the_first() {
-    const JOBS: usize = 20_000;
-    let server = Server::start(&quick()).unwrap();
-    let place = Place::on(server.url());
+/// What claims of so many have read in each quarter of all jobs, under an old transaction.
+async fn read_by_quarters(place: &Place, shares: &[(&str, usize)], limit: u32) -> Vec<i64> {
     let engine = place.ready().await;
     let old = session(&place.direct).await;
     old.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1").await.unwrap();
-    put(&engine, "big", JOBS).await;
-    put(&engine, "small", 10).await;
-    let mut marks = vec![entries_read(&place).await];
+    for (share, count) in shares {
+        put(&engine, share, *count).await;
+    }
+    let all: usize = shares.iter().map(|(_, count)| count).sum();
+    let mut marks = vec![entries_read(place).await];
     let mut ids = BTreeSet::new();
     for _ in 0..4 {
-        while ids.len() < (JOBS + 10) * marks.len() / 4 {
-            let jobs = claim(&engine, 100).await;
+        while ids.len() < all * marks.len() / 4 {
+            let jobs = claim(&engine, limit).await;
             assert!(!jobs.is_empty(), "there are more");
             ids.extend(jobs.iter().map(|claimed| claimed.job.id));
             succeed(&engine, jobs).await;
         }
-        marks.push(entries_read(&place).await);
+        marks.push(entries_read(place).await);
     }
-    let read: Vec<_> = marks.windows(2).map(|pair| pair[1] - pair[0]).collect();
-    assert!(read[3] < read[0] * 4, "each quarter has read: {read:?}");
     old.batch_execute("COMMIT").await.unwrap();
+    marks.windows(2).map(|pair| pair[1] - pair[0]).collect()
+}
+
+/// On a server of its own: what an old transaction keeps, it keeps of everybody's rows.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn under_an_old_transaction_the_last_claims_of_a_share_read_no_more_than_the_first() {
+    let server = Server::start(&quick()).unwrap();
+    let read = read_by_quarters(&Place::on(server.url()), &[("big", 20_000), ("small", 10)], 100).await;
+    assert!(read[3] < read[0] * 4, "each quarter has read: {read:?}");
+}
+
+/// All of the one are older than all of the other, so the oldest that waits lies before everything of the other.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn under_an_old_transaction_a_share_is_not_read_again_because_another_has_older_jobs() {
+    let server = Server::start(&quick()).unwrap();
+    let read = read_by_quarters(&Place::on(server.url()), &[("old", 10_000), ("young", 10_000)], 40).await;
+    assert!(read[3] < read[0] * 4, "each quarter has read: {read:?}");
+}
+
+/// The share has been read far past it, and it is not the oldest that waits.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_job_that_is_committed_late_is_found_in_its_line_while_others_have_plenty() {
+    let place = Place::shared();
+    let engine = place.ready().await;
+    put(&engine, "a", 5_000).await;
+    let late = session(&place.direct).await;
+    let text = format!("BEGIN; SELECT {}.enqueue('work', share => 'b')", place.schema);
+    late.batch_execute(&text).await.unwrap();
+    put(&engine, "b", 5_000).await;
+    for _ in 0..30 {
+        assert_eq!(claim(&engine, 100).await.len(), 100);
+    }
+    late.batch_execute("COMMIT").await.unwrap();
+    let first =
+        place.sql("SELECT min(id) FROM windlass.delayed_jobs WHERE share = 'b' AND locked_at IS NULL");
+    let start = Instant::now();
+    while !claim(&engine, 2).await.iter().any(|claimed| claimed.job.id.0.to_string() == first) {
+        assert!(start.elapsed() < PATIENCE, "it was never served");
+    }
+    assert!(place.count("windlass.delayed_jobs WHERE locked_at IS NULL") > 0, "others still have plenty");
+}
+
+#[tokio::test]
+async fn a_claim_of_one_passes_by_hundreds_of_lines_that_another_process_has_used_up() {
+    let place = Place::shared();
+    let (engine, other) = (place.ready().await, place.open().await);
+    assert_eq!(claim(&engine, 1).await, [], "from now on it remembers lines of this queue");
+    let jobs: Vec<_> = (0..300).map(|n| of(&format!("s{n:03}"))).collect();
+    engine.enqueue(request(jobs)).await.unwrap();
+    assert_eq!(claim(&other, 400).await.len(), 300);
+    let less = NewJob { priority: Some(Priority::LEAST_URGENT), ..new_job() };
+    other.enqueue(request(vec![new_job(), less])).await.unwrap();
+    assert_eq!(claim(&engine, 1).await.len(), 1);
+    assert_eq!(claim(&engine, 1).await.len(), 1, "and of the next priority");
 }
 
 #[tokio::test]

@@ -1,12 +1,18 @@
 //! Lines and rings of shares: nothing is left of them when everything has ended, and damage to them keeps nobody from running.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
+use windlass_core::claim::Claimed;
+use windlass_core::clock::{ManualClock, Timestamp};
 use windlass_core::engine::{Admin, Engine};
 use windlass_core::enqueue::{NewJob, When};
 use windlass_core::names::ShareName;
+use windlass_core::outcome::{ErrorKind, JobError};
 use windlass_core::payload::Payload;
-use windlass_engines::redis::RedisEngine;
+use windlass_core::settle::{AttemptReport, Transition};
+use windlass_engines::redis::{RedisEngine, RedisOptions};
 
 use crate::place::{Place, ask, claim, kind, queue, success};
 use crate::words;
@@ -103,4 +109,70 @@ async fn a_line_that_is_wrong_about_its_jobs_is_put_right() {
     assert_eq!(claimed.len(), 2, "each that waits, once");
     assert!(claimed.iter().all(|claimed| claimed.job.id != first.job.id));
     assert_eq!(ask::<i64>(&place.url, &["EXISTS", &line]), 0);
+}
+
+async fn on_a_clock(place: &Place) -> (RedisEngine, Arc<ManualClock>) {
+    let clock = Arc::new(ManualClock::starting_at(Timestamp::parse("2026-01-01T00:00:00Z").unwrap()));
+    let engine = place.ready_with(RedisOptions { clock: Some(clock.clone()), ..place.options() }).await;
+    (engine, clock)
+}
+
+fn has(claimed: &[Claimed], share: &str) -> bool {
+    claimed.iter().any(|claimed| claimed.job.share.as_ref().is_some_and(|of| of.as_str() == share))
+}
+
+#[tokio::test]
+async fn a_share_whose_first_job_was_cancelled_gets_its_turn_when_the_next_falls_due() {
+    let place = Place::shared();
+    let (engine, clock) = on_a_clock(&place).await;
+    let later = |seconds| NewJob { when: When::In(Duration::from_secs(seconds)), ..of("x") };
+    let answers = engine.enqueue(words::request(vec![later(60), later(3_600)])).await.unwrap();
+    engine.cancel(answers[0].job().unwrap(), "no longer needed").await.unwrap();
+    put(&engine, vec![of("a"); 20]).await;
+    clock.advance(Duration::from_secs(61));
+    assert!(!has(&claim(&engine, 4).await, "x"), "its next is not due yet");
+    clock.advance(Duration::from_secs(3_600));
+    let claimed = claim(&engine, 2).await;
+    assert!(has(&claimed, "x") && has(&claimed, "a"), "both take turns");
+    assert_eq!(claim(&engine, 50).await.len(), 15);
+    assert_eq!(claim(&engine, 1).await, []);
+    assert_eq!(keys(&place), Vec::<String>::new());
+}
+
+/// A process that knows no lines claims a job and fails it: in its line it stands with the due time that it had.
+#[tokio::test]
+async fn a_retry_that_an_older_process_has_put_off_is_not_started_by_its_line_before_it_is_due() {
+    let place = Place::shared();
+    let (engine, clock) = on_a_clock(&place).await;
+    put(&engine, vec![of("a")]).await;
+    let (line, ring) = (place.key("line:1:5:a"), place.key("ring:1:5"));
+    let before: Vec<String> = ask(&place.url, &["ZRANGE", &line, "0", "-1", "WITHSCORES"]);
+    let first = claim(&engine, 1).await.remove(0);
+    let error = JobError::new(ErrorKind::Failed, "not today");
+    let again = Transition::Retry { after: Duration::from_secs(60), error };
+    engine.settle(vec![first.settled(again, AttemptReport::default())]).await.unwrap();
+    assert_eq!(ask::<i64>(&place.url, &["ZADD", &line, &before[1], &before[0]]), 0, "it stands there");
+    let _: i64 = ask(&place.url, &["ZADD", &ring, "0", "a"]);
+    assert_eq!(ask::<i64>(&place.url, &["DEL", &place.key("later:1:5")]), 1);
+    put(&engine, vec![of("b"); 4]).await;
+    let claimed = claim(&engine, 2).await;
+    assert!(has(&claimed, "b") && !has(&claimed, "a"));
+    let put_right: String = ask(&place.url, &["ZSCORE", &line, &before[0]]);
+    assert_ne!(put_right, before[1], "the line says when it falls due");
+    clock.advance(Duration::from_secs(60));
+    assert!(has(&claim(&engine, 2).await, "a"), "it takes its turn");
+}
+
+#[tokio::test]
+async fn more_shares_than_a_claim_asks_about_all_come_round_beside_plenty_without_a_share() {
+    let place = Place::shared();
+    let engine = place.ready().await;
+    put(&engine, (0..1_200).map(|n| of(&format!("s{:03}", n % 300))).collect()).await;
+    put(&engine, vec![NewJob::new(kind(), Payload::default()); 900]).await;
+    assert_eq!(claim(&engine, 1).await[0].job.share, None, "from now on they are the last of a tour");
+    let mut served = BTreeSet::new();
+    for _ in 0..2 {
+        served.extend(claim(&engine, 201).await.into_iter().filter_map(|claimed| claimed.job.share));
+    }
+    assert_eq!(served.len(), 300, "each had a turn");
 }

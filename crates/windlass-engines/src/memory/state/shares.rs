@@ -62,6 +62,9 @@ impl Shares {
     /// The first lines by turns that have something due, at most so many.
     pub(crate) fn due_lines(&mut self, cursor: &Cursor, until: Timestamp, most: usize) -> Vec<Line> {
         self.let_fall_due(until);
+        if most == 0 {
+            return Vec::new();
+        }
         let (mut found, mut not_yet) = (Vec::new(), Vec::new());
         for line in cursor.order(&self.due) {
             let Some(share) = line else { continue };
@@ -69,7 +72,7 @@ impl Shares {
                 Some(due) if due <= until => found.push(line.clone()),
                 due => not_yet.push((due, share.clone())),
             }
-            if found.len() == most {
+            if found.len() >= most {
                 break;
             }
         }
@@ -135,6 +138,16 @@ mod tests {
         assert_eq!(due(&mut shares, 20), Vec::<String>::new(), "a clock that went back");
         shares.insert(&share("a"), (at(1), JobId(4)));
         assert_eq!(due(&mut shares, 20), ["a"], "one came in before the first");
+    }
+
+    #[test]
+    fn no_more_lines_are_told_of_than_asked_for() {
+        let mut shares = Shares::default();
+        for (n, name) in (1..).zip(["a", "b", "c"]) {
+            shares.insert(&share(name), (at(10), JobId(n)));
+        }
+        let mut count = |most| shares.due_lines(&Cursor::default(), at(10), most).len();
+        assert_eq!([count(0), count(1), count(2), count(9)], [0, 1, 2, 3]);
     }
 
     #[test]

@@ -1,13 +1,13 @@
--- look: from the very front, the first of each priority that waits without a gate, due or not; with no priority, the first
--- suspect; by the queue's name, where jobs were put back lately, for late ones may come in late, so the last seconds are read
+-- look: from the very front, the first of each priority that waits without a gate, due or not, with its share; with no
+-- priority, the first suspect; by the queue's name, where jobs were put back lately, for late ones may come in late, so the last seconds are read
 -- again; and, alone, the version of the catalogue with the time, and whether series are marked. With a priority
 -- of -1, that a queue has jobs with shares which does not say so.
 -- by position: $1 queues   $2 types of each as JSON, or null for all   $3 now, or null for the server's clock
-SELECT s.place::bigint, p.priority::smallint, first.scheduled_at, first.id, NULL::text
+SELECT s.place::bigint, p.priority::smallint, first.scheduled_at, first.id, first.share
 FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS s (queue, types, place)
 CROSS JOIN generate_series(0, 10) AS p (priority)
 CROSS JOIN LATERAL (
-    SELECT j.scheduled_at, j.id FROM windlass.delayed_jobs j
+    SELECT j.scheduled_at, j.id, j.share FROM windlass.delayed_jobs j
     WHERE j.locked_at IS NULL AND j.gate IS NULL AND j.queue = s.queue AND j.priority = p.priority
         AND (s.types IS NULL OR s.types::jsonb ? j.job_type)
     ORDER BY j.scheduled_at, j.id LIMIT 1

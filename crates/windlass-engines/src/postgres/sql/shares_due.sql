@@ -1,5 +1,5 @@
 -- shares_due: of the shares of a queue, the next ones of each priority by name, at most so many, each with when its first job falls
--- due, if one waits; under the empty name, those that have no share but are in the index; and with none, of the very first
+-- due and its number, if one waits; under the empty name, those that have no share but are in the index; and with none, of the very first
 -- jobs of a priority, how many have no name at all and when the last of them falls due.
 -- $1 now, or null for the server's clock   $2 queue   $3 types, or null for all   $4 at most so many of each priority
 -- $5 how many of the very first are looked at
@@ -29,16 +29,16 @@ WITH RECURSIVE clock AS MATERIALIZED (
     LEFT JOIN unnest($10::smallint[], $11::text[], $12::timestamptz[], $13::bigint[]) AS k (priority, share, after_due, after_id)
         ON k.priority = l.priority AND k.share = l.share
 )
-SELECT l.priority, l.share, (
-    SELECT j.scheduled_at FROM windlass.delayed_jobs j
+SELECT l.priority, l.share, first.scheduled_at, NULL::bigint, clock.at, first.id
+FROM clock, lines l LEFT JOIN LATERAL (
+    SELECT j.scheduled_at, j.id FROM windlass.delayed_jobs j
     WHERE j.locked_at IS NULL AND j.queue = $2::text AND j.priority = l.priority AND j.share = l.share AND j.share IS NOT NULL
         AND (j.scheduled_at, j.id) > (l.after_due, l.after_id)
         AND j.gate IS NULL AND ($3::text[] IS NULL OR j.job_type = ANY ($3::text[]))
     ORDER BY j.scheduled_at, j.id LIMIT 1
-), NULL::bigint, clock.at
-FROM lines l, clock
+) AS first ON true
 UNION ALL
-SELECT l.priority, NULL, max(first.scheduled_at), count(*), clock.at
+SELECT l.priority, NULL, max(first.scheduled_at), count(*), clock.at, NULL
 FROM clock, lanes l CROSS JOIN LATERAL (
     SELECT j.scheduled_at, j.share FROM windlass.delayed_jobs j
     WHERE j.locked_at IS NULL AND j.gate IS NULL AND j.queue = $2::text AND j.priority = l.priority

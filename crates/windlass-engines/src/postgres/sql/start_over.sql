@@ -1,4 +1,5 @@
 -- start_over: a dead letter waits again with fresh counters. It was started in time once, so it no longer expires.
+-- Without a share it has the empty one where others have shares.
 -- $1 id   $2 due   $3 series   $4 gate   $5 share
 WITH gone AS (
     DELETE FROM windlass.delayed_jobs_dlq WHERE id = $1::bigint RETURNING *
@@ -8,5 +9,6 @@ INSERT INTO windlass.delayed_jobs (
     job_group, tags, options, last_error, series, gate, share
 )
 SELECT id, $2::timestamptz, created_at, settled_by, max_attempts, priority, queue, job_type, payload, key, correlation,
-    job_group, tags, options, last_error, $3::text, $4::text, $5::text
+    job_group, tags, options, last_error, $3::text, $4::text,
+    coalesce($5::text, (SELECT '' FROM windlass.queues q WHERE q.name = gone.queue AND q.shares_since IS NOT NULL))
 FROM gone;

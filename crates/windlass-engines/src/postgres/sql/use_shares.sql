@@ -1,8 +1,13 @@
--- use_shares: from now on these queues have jobs with shares.
+-- use_shares: from now on these queues have jobs with shares. The catalogue is locked before the queues, as whoever declares
+-- them does it.
 -- $1 queues   $2 now, or null for the server's clock
-WITH changed AS (
+WITH wanted AS MATERIALIZED (
+    SELECT name FROM windlass.queues WHERE name = ANY ($1::text[]) AND shares_since IS NULL
+), locked AS MATERIALIZED (
+    SELECT version FROM windlass.catalogue WHERE EXISTS (SELECT 1 FROM wanted) FOR UPDATE
+), changed AS (
     UPDATE windlass.queues q SET shares_since = coalesce($2::timestamptz, now())
-    WHERE q.name = ANY ($1::text[]) AND q.shares_since IS NULL
+    WHERE EXISTS (SELECT 1 FROM locked) AND q.name = ANY ($1::text[]) AND q.shares_since IS NULL
     RETURNING q.name
 )
 UPDATE windlass.catalogue SET version = version + 1 + floor(random() * 1e9)::bigint WHERE EXISTS (SELECT 1 FROM changed);

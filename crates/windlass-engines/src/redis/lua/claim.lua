@@ -307,20 +307,23 @@ end
 
 -- Takes from one part of the order by turns, if jobs there have shares.
 function lines.take_by_turns(queue, lanes, range)
-  local types, is_used = {}, false
+  local types, count = {}, 0
   for _, lane in ipairs(lanes) do
+    count = count + ((not types[lane.type] and lines.are_used(lane.type, range.priority)) and 1 or 0)
     types[lane.type] = true
-    is_used = is_used or lines.are_used(lane.type, range.priority)
   end
-  if not is_used then
+  if count == 0 then
     return
   end
   local cursor = queue.name .. ':' .. digits(range.priority)
   local served = lines.ask('HGET', key('turns'), cursor)
   local last, shares = served or nil, {}
+  -- Up to which share all types were asked, if one of them may have more.
+  local asked_upto
   for type in pairs(types) do
     if lines.are_used(type, range.priority) then
-      lines.due_shares(type, range.priority, last, shares)
+      local upto = lines.due_shares(type, range.priority, last, lines.part_of(lines.SHARES_MAX, count), shares)
+      asked_upto = upto and (not asked_upto or lines.comes_before(upto, asked_upto, last)) and upto or asked_upto
     end
   end
   if not next(shares) then
@@ -329,6 +332,7 @@ function lines.take_by_turns(queue, lanes, range)
   if #lines.first_of_share(lanes, types, range.priority, '', 1) > 0 then
     shares[''] = true
   end
+  local goes_on_behind
   while room_in(range) > 0 and next(shares) do
     local order = lines.by_turns(shares, last)
     local portions, next_last = lines.deal(order, room_in(range))
@@ -339,11 +343,17 @@ function lines.take_by_turns(queue, lanes, range)
         shares[order[i]] = nil
       end
     end
+    if not asked_upto then
+      goes_on_behind = next_last
+    elseif not goes_on_behind then
+      -- The next claim asks those that this one did not, whoever gets what is left over here.
+      goes_on_behind = lines.comes_before(asked_upto, next_last, last) and asked_upto or next_last
+    end
     last = next_last
     lines.take_turns(lines.interleave(brought), range)
   end
-  if last then
-    lines.write('HSET', key('turns'), cursor, last)
+  if goes_on_behind then
+    lines.write('HSET', key('turns'), cursor, goes_on_behind)
   end
 end
 

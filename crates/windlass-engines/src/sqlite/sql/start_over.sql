@@ -1,9 +1,13 @@
 -- start_over: a dead letter waits again with fresh counters. It was started in time once, so it no longer expires.
+-- Without a share it has the empty one if others of its type and priority have shares.
 -- ?1 id   ?2 due   ?3 series   ?4 gate   ?5 share
 INSERT INTO delayed_jobs (
     id, type, priority, payload, enqueued_at, due, expires_at, key, correlation, job_group, tags, options,
     last_error, settled_by, series, gate, share
 )
 SELECT id, type, priority, payload, enqueued_at, ?2, NULL, key, correlation, job_group, tags, options,
-    last_error, settled_by, ?3, ?4, ?5
-FROM delayed_jobs_dlq WHERE id = ?1;
+    last_error, settled_by, ?3, ?4, coalesce(?5, CASE WHEN EXISTS (
+        SELECT 1 FROM delayed_jobs o WHERE o.type = d.type AND o.priority = d.priority
+            AND o.share > '' AND o.share IS NOT NULL AND o.gate IS NULL AND o.worker IS NULL
+    ) THEN '' END)
+FROM delayed_jobs_dlq d WHERE id = ?1;

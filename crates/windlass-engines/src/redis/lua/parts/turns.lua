@@ -1,31 +1,46 @@
 -- turns: whose turn it is among the shares of a priority, and what stands in their lines. A script may have 200 names at a time, so
 -- all of it lies in the table of lines.
 
--- So many shares of a type are asked about by one claim, and so many of the very first jobs of a lane are looked at for those
--- that came in without a share before others had one.
-lines.SHARES_MAX, lines.NAMELESS_MAX = 200, 100
+-- So many shares are asked about by one claim, over all types together, and so many of the very first jobs of the lanes are looked
+-- at for those that came in without a share before others had one; but so many of each, however many there are.
+lines.SHARES_MAX, lines.NAMELESS_MAX, lines.EACH_MIN = 200, 100, 10
+-- Behind entries of a line that are wrong so many are read at once.
+lines.READ_ON = 20
+-- Where the due time stands in a state.
+lines.DUE_AT = 16
+
+-- What is left for each of so many.
+function lines.part_of(most, count)
+  return math.max(math.floor(most / count), lines.EACH_MIN)
+end
 
 -- Shares that fall due stand in the ring from now on. Tells which.
-function lines.let_fall_due(type, priority, found)
+function lines.let_fall_due(type, priority, most, found)
   local later, ring = lines.key('later', type, priority), lines.key('ring', type, priority)
-  for _, share in ipairs(lines.ask('ZRANGEBYSCORE', later, '-inf', NOW_DIGITS, 'LIMIT', 0, lines.SHARES_MAX) or {}) do
+  for _, share in ipairs(lines.ask('ZRANGEBYSCORE', later, '-inf', NOW_DIGITS, 'LIMIT', 0, most) or {}) do
     lines.write('ZREM', later, share)
+    -- Whoever notes in this script that its next job falls due later must not go by the score that is being removed.
+    lines.later[later] = lines.later[later] or {}
+    lines.later[later][share] = math.huge
     lines.write('ZADD', ring, 0, share)
     found[share] = true
   end
 end
 
--- The shares in the ring behind the one that was served last, and then from the front.
-function lines.next_in_ring(type, priority, last, found)
+-- The shares in the ring behind the one that was served last, and then from the front, at most so many. Tells which of them is the
+-- last, if there may be more behind it.
+function lines.next_in_ring(type, priority, last, most, found)
   local ring = lines.key('ring', type, priority)
-  local behind = lines.ask('ZRANGEBYLEX', ring, last and '(' .. last or '-', '+', 'LIMIT', 0, lines.SHARES_MAX) or {}
-  local before = last and #behind < lines.SHARES_MAX
-    and lines.ask('ZRANGEBYLEX', ring, '-', '[' .. last, 'LIMIT', 0, lines.SHARES_MAX - #behind) or {}
-  for _, shares in ipairs({behind, before}) do
-    for _, share in ipairs(shares) do
-      found[share] = true
+  local shares = lines.ask('ZRANGEBYLEX', ring, last and '(' .. last or '-', '+', 'LIMIT', 0, most) or {}
+  if last and #shares < most then
+    for _, share in ipairs(lines.ask('ZRANGEBYLEX', ring, '-', '[' .. last, 'LIMIT', 0, most - #shares) or {}) do
+      shares[#shares + 1] = share
     end
   end
+  for _, share in ipairs(shares) do
+    found[share] = true
+  end
+  return #shares >= most and shares[#shares] or nil
 end
 
 -- Whether a line has something due. If not, it leaves the ring, until its first falls due or for good.
@@ -42,11 +57,12 @@ function lines.is_due(type, priority, share)
   return false
 end
 
--- The shares of a type that have something due. Where nothing is left of any line, none is looked for any more.
-function lines.due_shares(type, priority, last, shares)
+-- The shares of a type that have something due. Where nothing is left of any line, none is looked for any more. Tells up to which
+-- share it asked, if there may be more behind it.
+function lines.due_shares(type, priority, last, most, shares)
   local found, is_any = {}, false
-  lines.let_fall_due(type, priority, found)
-  lines.next_in_ring(type, priority, last, found)
+  lines.let_fall_due(type, priority, most, found)
+  local asked_upto = lines.next_in_ring(type, priority, last, most, found)
   for share in pairs(found) do
     is_any = true
     if lines.is_due(type, priority, share) then
@@ -56,6 +72,7 @@ function lines.due_shares(type, priority, last, shares)
   if not is_any and redis.call('EXISTS', lines.key('later', type, priority)) == 0 then
     close_lane(type, lines.mark(priority))
   end
+  return asked_upto
 end
 
 -- Nobody waits in a priority of a type: nothing of its lines is needed, some at a time.
@@ -75,20 +92,29 @@ function lines.drop(type, priority)
   end
 end
 
--- In the order of turns: behind the one that was served last, and then from the front.
+-- Whether the turn of one share comes before that of another: behind the one that was served last, and then from the front.
+function lines.comes_before(a, b, last)
+  local a_is_behind, b_is_behind = not last or a > last, not last or b > last
+  if a_is_behind ~= b_is_behind then
+    return a_is_behind
+  end
+  return a < b
+end
+
 function lines.by_turns(shares, last)
   local order = {}
   for share in pairs(shares) do
     order[#order + 1] = share
   end
   table.sort(order, function(a, b)
-    local a_is_behind, b_is_behind = not last or a > last, not last or b > last
-    if a_is_behind ~= b_is_behind then
-      return a_is_behind
-    end
-    return a < b
+    return lines.comes_before(a, b, last)
   end)
   return order
+end
+
+-- When a job falls due, by its state. A line may say another time, if an older process has put the job back.
+function lines.due_of(text)
+  return (struct.unpack('>I8', text, lines.DUE_AT))
 end
 
 -- Whether a job waits where a line says, without a gate.
@@ -101,9 +127,9 @@ function lines.stands_in(type, priority, text)
   return (stage == 'w' or stage == 'f') and of_type == type and of_priority == priority
 end
 
-function lines.add(turns, type, priority, id, due, text)
+function lines.add(turns, type, priority, id, text)
   if not lines.met[id] then
-    turns[#turns + 1] = {id = id, due = tonumber(due), type = type,
+    turns[#turns + 1] = {id = id, due = lines.due_of(text), type = type,
       lane = lane_key(type, string.sub(text, 1, 1) == 'w' and ready_lane(priority) or scheduled_lane(priority))}
   end
 end
@@ -113,38 +139,35 @@ function lines.read_line(turns, type, priority, share, limit)
   local name = lines.line(type, priority, share)
   local from, before = 0, #turns
   while #turns - before < limit do
-    local found = lines.ask('ZRANGEBYSCORE', name, '-inf', NOW_DIGITS, 'WITHSCORES', 'LIMIT', from, limit) or {}
-    local ids = {}
-    for i = 1, #found, 2 do
-      ids[#ids + 1] = found[i]
-    end
+    local most = from == 0 and limit or math.max(limit, lines.READ_ON)
+    local ids = lines.ask('ZRANGEBYSCORE', name, '-inf', NOW_DIGITS, 'LIMIT', from, most) or {}
     for i, text in ipairs(get_jobs(STATE, ids)) do
-      if lines.stands_in(type, priority, text) then
-        lines.add(turns, type, priority, ids[i], found[i * 2], text)
+      local stands_here = lines.stands_in(type, priority, text)
+      if stands_here and lines.due_of(text) > NOW then
+        lines.write('ZADD', name, digits(lines.due_of(text)), ids[i])
+        lines.fall_due(type, priority, share, lines.due_of(text))
+      elseif stands_here then
+        lines.add(turns, type, priority, ids[i], text)
       elseif not lines.met[ids[i]] then
         lines.write('ZREM', name, ids[i])
       end
     end
     from = from + #ids
-    if #ids < limit or from > limit + lines.SHARES_MAX then
+    if #ids < most or from > limit + lines.SHARES_MAX then
       return
     end
   end
 end
 
 -- Those of the very first of a lane that stand in no line.
-function lines.read_nameless(turns, lane, priority)
-  local found = redis.call('ZRANGEBYSCORE', lane.key, '-inf', NOW_DIGITS, 'WITHSCORES', 'LIMIT', 0, lines.NAMELESS_MAX)
-  local ids = {}
-  for i = 1, #found, 2 do
-    ids[#ids + 1] = found[i]
-  end
+function lines.read_nameless(turns, lane, priority, most)
+  local ids = redis.call('ZRANGEBYSCORE', lane.key, '-inf', NOW_DIGITS, 'LIMIT', 0, most)
   for i, text in ipairs(get_jobs(STATE, ids)) do
     local has_share = text and lines.stands_in(lane.type, priority, text) and string.byte(text, 2) % 2 == 1
       and redis.call('HEXISTS', key('notes:') .. ids[i], 'share') == 1
     if text and not has_share and lines.stands_in(lane.type, priority, text)
       and not lines.ask('ZSCORE', lines.line(lane.type, priority, ''), ids[i]) then
-      lines.add(turns, lane.type, priority, ids[i], found[i * 2], text)
+      lines.add(turns, lane.type, priority, ids[i], text)
     end
   end
 end
@@ -156,7 +179,7 @@ function lines.first_of_share(lanes, types, priority, share, limit)
     lines.read_line(turns, type, priority, share, limit)
   end
   for _, lane in ipairs(share == '' and lanes or {}) do
-    lines.read_nameless(turns, lane, priority)
+    lines.read_nameless(turns, lane, priority, lines.part_of(lines.NAMELESS_MAX, #lanes))
   end
   table.sort(turns, function(a, b)
     return a.due < b.due or (a.due == b.due and a.id < b.id)

@@ -1,0 +1,115 @@
+//! Whose turn it is: what a claim asks of lines, and in which order what they brought is started.
+
+use std::collections::HashMap;
+use std::time::Instant as Moment;
+
+use windlass_core::boost::ClaimRange;
+use windlass_core::priority::Priority;
+use windlass_core::share::{Line, Ring};
+
+use super::{Brought, Lines};
+use crate::postgres::position::Place;
+use crate::postgres::row::Reading;
+use crate::postgres::spans::{Spans, Whom};
+
+/// Rounds of a claim in which what some could not use goes to others. The last asks for whatever is there.
+pub(super) const ROUNDS_MAX: u32 = 50;
+/// So many lines are named by a statement whatever the room, since many may have been used up by other processes; twice as many in
+/// each round, up to so many times. The statement stops at the first that have something.
+pub(super) const LINES_NAMED_MIN: usize = 32;
+const NAMED_DOUBLED_MAX: u32 = 4;
+
+/// What a claim by turns asks for, statement by statement: as long as lines of a priority have something, those; then what is left
+/// of it, together with the next. So no priority goes before a more urgent one, and no two ranges of a statement overlap.
+#[derive(Debug, Default)]
+pub(in crate::postgres) struct Turns {
+    /// The lines that were asked, and when in the order of their turns.
+    seats: HashMap<(Priority, Line), usize>,
+    /// What the last statement asked of lines.
+    pub(super) dealt: Vec<(Line, u32)>,
+    /// Whether more were named than there was room for.
+    pub(super) has_spare: bool,
+    /// How many statements were made.
+    pub(super) rounds: u32,
+    pub(super) of: Option<Priority>,
+    /// How many priorities of the group were asked for all they have.
+    pub(super) done: usize,
+}
+
+impl Turns {
+    /// Where a claimed job stands among those of its priority: the first of each line come first.
+    fn seat(&self, job: &(Priority, Line)) -> usize {
+        self.seats.get(job).copied().unwrap_or(usize::MAX)
+    }
+
+    /// Puts what was claimed in the order in which it is to be started. It is sorted by priority and due time.
+    pub(in crate::postgres) fn put_in_order(&self, readings: &mut Vec<(bool, Reading)>) {
+        let mut ranks: HashMap<(Priority, Line), usize> = HashMap::new();
+        let mut keyed: Vec<_> = std::mem::take(readings)
+            .into_iter()
+            .enumerate()
+            .map(|(n, (boosted, reading))| {
+                let of = (reading.job.priority, reading.job.share.clone());
+                let rank = ranks.entry(of.clone()).or_default();
+                *rank += 1;
+                ((if boosted { (0, n) } else { (*rank, self.seat(&of)) }), n, (boosted, reading))
+            })
+            .collect();
+        // Only within a priority: the order among ranges stays.
+        for part in
+            keyed.chunk_by_mut(|(_, _, a), (_, _, b)| a.0 == b.0 && a.1.job.priority == b.1.job.priority)
+        {
+            part.sort_by_key(|(turn, n, _)| (*turn, *n));
+        }
+        readings.extend(keyed.into_iter().map(|(_, _, reading)| reading));
+    }
+
+    /// The next ranges, if there are any.
+    pub(super) fn next_spans(
+        &mut self,
+        lines: &mut Lines,
+        starts: &[Place],
+        group: &[ClaimRange],
+        room: u32,
+    ) -> Option<Spans> {
+        let (mut spans, now) = (Spans::default(), Moment::now());
+        (self.dealt, self.of) = (Vec::new(), None);
+        self.rounds += 1;
+        for (range, start) in group.iter().zip(starts).skip(self.done) {
+            if lines.ring(range.priority).is_empty() || self.rounds >= ROUNDS_MAX {
+                spans.push_for(range, *start, Whom::All, room);
+                self.done += 1;
+                continue;
+            }
+            self.of = Some(range.priority);
+            self.deal(lines.ring(range.priority), room);
+            for (line, portion) in &self.dealt {
+                lines.push_line(&mut spans, range, *start, line, *portion, now);
+            }
+            for (line, _) in &self.dealt {
+                let seat = self.seats.len();
+                self.seats.entry((range.priority, line.clone())).or_insert(seat);
+            }
+            break;
+        }
+        (!spans.is_empty()).then_some(spans)
+    }
+
+    /// Gives each its portion. With little room others are named besides, in case that the first have nothing.
+    fn deal(&mut self, ring: &mut Ring, room: u32) {
+        let named = LINES_NAMED_MIN << (self.rounds - 1).min(NAMED_DOUBLED_MAX);
+        let next = ring.next(named);
+        self.has_spare = next.len() > room as usize;
+        self.dealt =
+            if self.has_spare { next.into_iter().map(|line| (line, 1)).collect() } else { ring.deal(room) };
+    }
+
+    /// How many of the lines that were named the statement came to: it stops where there is no more room.
+    pub(super) fn asked(&self, brought: &Brought, priority: Priority, is_full: bool) -> usize {
+        if !is_full {
+            return self.dealt.len();
+        }
+        let has_some = |(line, _): &(Line, u32)| brought.contains_key(&(priority, line.clone()));
+        self.dealt.iter().rposition(has_some).map_or(0, |last| last + 1)
+    }
+}
