@@ -304,3 +304,16 @@ async fn what_others_wrote_cannot_command_the_terminal() {
         assert!(!shell.ok(line).await.out.contains('\u{1b}'), "{line}");
     }
 }
+
+#[tokio::test]
+async fn a_share_goes_in_by_a_line_of_jsonl_and_a_bad_name_is_refused() {
+    let shell = Shell::with_type().await;
+    let lines = [r#"{"type":"t","share":"tenant:42"}"#, r#"{"type":"t","share":""}"#].join("\n");
+    let done = shell.run("job enqueue --jsonl --json", &lines).await;
+    assert_eq!(done.code, Code::Partly, "{done:?}");
+    assert!(done.out.contains("a share's name"), "{done:?}");
+    assert_eq!(shell.ok("job show 1 --json").await.json()["share"], json!("tenant:42"));
+    assert!(shell.ok("job show 1").await.out.contains("tenant:42"));
+    let too_long = format!("job enqueue t --share {}", "x".repeat(257));
+    assert_eq!(shell.run(&too_long, "").await.code, Code::Usage);
+}
