@@ -289,6 +289,7 @@ mod tests {
                 "land_waiting",
                 "load_queues",
                 "look",
+                "set_priority",
                 "shares_due",
                 "start_over",
                 "use_shares",
@@ -336,6 +337,7 @@ mod tests {
         (10, "land_waiting", include_str!("migrations/older/0010_land_waiting.sql")),
         (10, "load_queues", include_str!("migrations/older/0010_load_queues.sql")),
         (10, "look", include_str!("migrations/older/0010_look.sql")),
+        (10, "set_priority", include_str!("migrations/older/0010_set_priority.sql")),
         (10, "start_over", include_str!("migrations/older/0010_start_over.sql")),
     ];
 
