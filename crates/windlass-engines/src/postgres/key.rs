@@ -16,7 +16,6 @@ use super::conn::Tx;
 use super::counts::{Deltas, Depths, Spot, Total};
 use super::enqueue::{Columns, Tried, Unstorable, judge};
 use super::fault::Step;
-use super::land::Live;
 use super::row::{Options, to_json};
 use super::series::Marked;
 use super::value::{
