@@ -13,44 +13,42 @@ use windlass_core::drains::{
 use windlass_core::engine::Hint;
 use windlass_core::enqueue::{Enqueued, NewJob, Refusal, When};
 use windlass_core::job::{JobId, Phase};
-use windlass_core::key::{KeyClaim, OnConflict};
 use windlass_core::limits::{DRAIN_LOOK_PAUSE, DRAINS_MAX, DRAINS_PER_CALL_MAX, TAGS_MAX};
-use windlass_core::names::{DrainName, GroupName, SeriesName, Tag};
-use windlass_core::queue::QueueSpec;
+use windlass_core::names::{DrainName, GroupName, Tag};
 use windlass_core::schedules::{JobTemplate, Origin};
 
 use crate::harness::*;
 
-const DONE: &str = "done";
-const IMPORT: &str = "import 7";
+pub(crate) const DONE: &str = "done";
+pub(crate) const IMPORT: &str = "import 7";
 
 fn name(text: &str) -> DrainName {
     DrainName::parse(text).expect("behaviours use plain names")
 }
 
-fn group(text: &str) -> GroupName {
+pub(crate) fn group(text: &str) -> GroupName {
     GroupName::parse(text).expect("behaviours use plain names")
 }
 
 /// A plain job of the group.
-fn grouped() -> NewJob {
+pub(crate) fn grouped() -> NewJob {
     NewJob { group: Some(group(IMPORT)), ..work() }
 }
 
 /// A drain that puts a job of another queue in.
-fn watching(called: &str, watch: Watched) -> DrainSpec {
+pub(crate) fn watching(called: &str, watch: Watched) -> DrainSpec {
     DrainSpec::new(name(called), watch, JobTemplate::new(type_name(OTHER_WORK)))
 }
 
-fn of_group() -> DrainSpec {
+pub(crate) fn of_group() -> DrainSpec {
     watching(DONE, Watched::Group(group(IMPORT)))
 }
 
-fn of_queue(called: &str) -> DrainSpec {
+pub(crate) fn of_queue(called: &str) -> DrainSpec {
     watching(called, Watched::Queue(queue(MAIN)))
 }
 
-fn of_type(called: &str) -> DrainSpec {
+pub(crate) fn of_type(called: &str) -> DrainSpec {
     watching(called, Watched::Type(type_name(WORK)))
 }
 
@@ -83,7 +81,7 @@ async fn apply(h: &Harness, wanted: DrainChange) {
     assert!(matches!(changed, DrainChanged::Done { .. }), "expected it to be applied, got {changed:?}");
 }
 
-async fn declare(h: &Harness, spec: &DrainSpec) -> StoredDrain {
+pub(crate) async fn declare(h: &Harness, spec: &DrainSpec) -> StoredDrain {
     let before = find(h, spec.name.as_str()).await;
     let wanted = acts::declare(spec, Origin::Code, before.as_ref(), h.now()).expect("it is new");
     apply(h, wanted).await;
@@ -91,7 +89,7 @@ async fn declare(h: &Harness, spec: &DrainSpec) -> StoredDrain {
 }
 
 /// Looks at all that is marked, when that may be done again.
-async fn look(h: &Harness) -> Vec<DrainFired> {
+pub(crate) async fn look(h: &Harness) -> Vec<DrainFired> {
     h.advance(DRAIN_LOOK_PAUSE);
     let marked = marked(h).await;
     let firings: Vec<_> = marked.iter().map(|drain| fire(drain, h.now())).collect();
@@ -99,7 +97,7 @@ async fn look(h: &Harness) -> Vec<DrainFired> {
 }
 
 /// The job that a look made.
-fn made(fired: &DrainFired) -> JobId {
+pub(crate) fn made(fired: &DrainFired) -> JobId {
     match fired {
         DrainFired::Fired { job: Enqueued::New(id), .. } => *id,
         other => panic!("expected a new job, got {other:?}"),
@@ -107,12 +105,12 @@ fn made(fired: &DrainFired) -> JobId {
 }
 
 /// Looks, and the one drain that is marked must fire.
-async fn fires(h: &Harness) -> JobId {
+pub(crate) async fn fires(h: &Harness) -> JobId {
     made(&only(look(h).await))
 }
 
 /// Looks, and nothing may fire, now or when it is looked at again.
-async fn fires_not(h: &Harness) {
+pub(crate) async fn fires_not(h: &Harness) {
     for _ in 0..2 {
         let fired = look(h).await;
         assert!(fired.iter().all(|fired| *fired == DrainFired::Held), "{fired:?}");
@@ -126,7 +124,7 @@ async fn run(h: &Harness, new: NewJob) -> JobId {
     h.succeed(&claimed).await
 }
 
-async fn claim(h: &Harness, new: NewJob) -> Claimed {
+pub(crate) async fn claim(h: &Harness, new: NewJob) -> Claimed {
     h.enqueue(new).await;
     h.claim_one().await
 }
@@ -356,173 +354,11 @@ pub async fn the_hooks_own_job_does_not_belong_to_the_group(h: &Harness) {
 }
 
 /// The job of a hook, and the one beside it.
-fn apart(claimed: Vec<Claimed>, hook: JobId) -> (Claimed, Claimed) {
+pub(crate) fn apart(claimed: Vec<Claimed>, hook: JobId) -> (Claimed, Claimed) {
     let (mut hooks, mut others): (Vec<_>, Vec<_>) =
         claimed.into_iter().partition(|claimed| claimed.job.id == hook);
     assert_eq!((hooks.len(), others.len()), (1, 1));
     (hooks.remove(0), others.remove(0))
-}
-
-pub async fn cancelling_a_ready_job_marks(h: &Harness) {
-    declare(h, &of_group()).await;
-    let waiting = h.enqueue(grouped()).await;
-    h.engine.cancel(waiting, "never mind").await.expect(UP);
-    let hook = fires(h).await;
-    h.enqueue(grouped()).await;
-    let (_, claimed) = apart(h.claim(3).await, hook);
-    h.engine.cancel(claimed.job.id, "never mind").await.expect(UP);
-    fires_not(h).await;
-    h.succeed(&claimed).await;
-    assert_eq!(h.phase_of(claimed.job.id).await, Phase::Cancelled);
-    fires(h).await;
-}
-
-pub async fn expiry_marks(h: &Harness) {
-    declare(h, &of_group()).await;
-    h.enqueue(NewJob { expires: Some(When::In(secs(10))), ..grouped() }).await;
-    h.advance(secs(11));
-    assert_eq!(h.sweep().await, 1);
-    fires(h).await;
-    h.enqueue(NewJob { expires: Some(When::In(secs(10))), ..grouped() }).await;
-    h.advance(secs(11));
-    let claimed = h.claim(5).await;
-    assert_eq!(claimed.len(), 1, "only the hook's job: the other expired before the claim met it");
-    h.sweep().await;
-    fires(h).await;
-}
-
-pub async fn a_purge_marks(h: &Harness) {
-    declare(h, &of_group()).await;
-    h.enqueue_all(vec![grouped(); 3]).await;
-    assert_eq!(h.engine.purge(&queue(MAIN), 2).await.expect(UP).changed, 2);
-    fires_not(h).await;
-    assert_eq!(h.engine.purge(&queue(MAIN), 2).await.expect(UP).changed, 1);
-    fires(h).await;
-}
-
-pub async fn parking_marks(h: &Harness) {
-    declare(h, &of_group()).await;
-    let claimed = claim(h, grouped()).await;
-    h.park(&claimed, "breaker:shop").await;
-    let hook = fires(h).await;
-    h.engine.open_gate(&windlass_core::gate::Gate::named("breaker:shop"), 10).await.expect(UP);
-    fires_not(h).await;
-    let again = h.claim(2).await;
-    let again = again.iter().find(|again| again.job.id != hook).expect("it is ready again");
-    h.succeed(again).await;
-    fires(h).await;
-}
-
-pub async fn parking_for_want_of_a_handler_marks(h: &Harness) {
-    let declaration = windlass_core::engine::Declaration {
-        queues: vec![QueueSpec::new(queue(MAIN))],
-        types: vec![type_spec("orphan", MAIN)],
-    };
-    h.engine.declare(declaration).await.expect(UP);
-    declare(h, &of_group()).await;
-    let orphan = NewJob { group: Some(group(IMPORT)), ..job_of("orphan") };
-    let orphan = h.enqueue(orphan).await;
-    assert_eq!(look(h).await, []);
-    h.sweep().await;
-    assert_eq!(h.phase_of(orphan).await, Phase::Parked);
-    fires(h).await;
-}
-
-pub async fn snoozing_and_giving_back_mark_as_far_as_the_job_cannot_run(h: &Harness) {
-    declare(h, &of_group()).await;
-    let claimed = claim(h, grouped()).await;
-    h.release(&claimed).await;
-    assert_eq!(look(h).await, [], "it is ready again");
-    let again = h.claim_one().await;
-    h.end(&again, windlass_core::settle::Transition::Snooze { after: minutes(5) }).await;
-    fires(h).await;
-}
-
-pub async fn a_job_that_is_put_off_by_its_key_marks(h: &Harness) {
-    declare(h, &of_group()).await;
-    let keyed = |when| NewJob {
-        when,
-        key: Some(KeyClaim { on_conflict: OnConflict::Replace, ..KeyClaim::new(key("k")) }),
-        ..grouped()
-    };
-    h.enqueue(keyed(When::Now)).await;
-    assert_eq!(look(h).await, []);
-    let put_off = h.offer(keyed(When::In(minutes(5)))).await;
-    assert!(matches!(put_off, Enqueued::Replaced(_)), "{put_off:?}");
-    fires(h).await;
-    h.offer(keyed(When::In(minutes(6)))).await;
-    assert_eq!(look(h).await, [], "it held nothing any more");
-}
-
-pub async fn a_suspect_holds_the_drain_and_its_burial_marks(h: &Harness) {
-    declare(h, &of_group()).await;
-    declare(h, &of_queue("queue")).await;
-    declare(h, &of_type("type")).await;
-    let id = h.enqueue(grouped()).await;
-    assert_eq!(h.crash_once().await.returned, [id]);
-    h.beat(h.worker).await;
-    let other = claim(h, grouped()).await;
-    h.succeed(&other).await;
-    fires_not(h).await;
-    assert_eq!(h.crash_suspect().await.returned, [id]);
-    assert_eq!(h.crash_suspect().await.buried, [id]);
-    assert_eq!(look(h).await.iter().map(made).count(), 3);
-}
-
-pub async fn a_line_of_a_series_holds_the_drain(h: &Harness) {
-    declare(h, &of_group()).await;
-    declare(h, &of_queue("queue")).await;
-    declare(h, &of_type("type")).await;
-    let series = Some(SeriesName::parse("s").expect("it is a name"));
-    h.enqueue_all(vec![NewJob { series, ..grouped() }; 3]).await;
-    for _ in 0..2 {
-        let out = h.claim_one().await;
-        h.fail(&out, minutes(1)).await;
-        fires_not(h).await;
-        h.advance(minutes(1));
-        let out = h.claim_one().await;
-        h.succeed(&out).await;
-        fires_not(h).await;
-    }
-    let last = h.claim_one().await;
-    h.succeed(&last).await;
-    assert_eq!(look(h).await.iter().map(made).count(), 3);
-}
-
-pub async fn jobs_that_leave_nothing_behind_mark_too(h: &Harness) {
-    declare(h, &watching("fleeting", Watched::Type(type_name(FLEETING)))).await;
-    for _ in 0..3 {
-        h.enqueue_all(vec![job_of(FLEETING); 3]).await;
-        let claimed = h.claim(5).await;
-        let (own, hooks): (Vec<_>, Vec<_>) =
-            claimed.into_iter().partition(|claimed| claimed.job.job_type == type_name(FLEETING));
-        for hook in &hooks {
-            h.succeed(hook).await;
-        }
-        for claimed in &own[1..] {
-            h.succeed(claimed).await;
-        }
-        fires_not(h).await;
-        h.succeed(&own[0]).await;
-        fires(h).await;
-    }
-}
-
-pub async fn a_settled_batch_marks_once_for_all_of_it(h: &Harness) {
-    declare(h, &of_group()).await;
-    declare(h, &of_queue("queue")).await;
-    let mixed = vec![grouped(), work(), NewJob { group: Some(group("another")), ..job_of(KEPT) }];
-    h.enqueue_all(mixed).await;
-    let claimed = h.claim(5).await;
-    let ends = claimed.into_iter().map(|claimed| {
-        claimed.settled(
-            windlass_core::settle::Transition::Succeed { result: None },
-            windlass_core::settle::AttemptReport::default(),
-        )
-    });
-    let settled = h.engine.settle(ends.collect()).await.expect(UP);
-    settled.into_iter().for_each(assert_applied);
-    assert_eq!(look(h).await.iter().map(made).count(), 2);
 }
 
 pub async fn a_drain_is_looked_at_only_so_often_and_the_last_mark_is_always_followed_by_a_look(h: &Harness) {

@@ -47,6 +47,7 @@ pub mod policies;
 pub mod leases;
 pub mod schedules;
 pub mod drains;
+pub mod drain_marks;
 pub mod hints;
 
 pub mod history;

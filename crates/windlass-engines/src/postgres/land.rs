@@ -1,6 +1,8 @@
 //! Where a job goes when it moves: back to waiting, to the history, to the dead letters. Everything that moves jobs one
 //! by one goes through here, so that counts, keys and attempts always go with them.
 
+mod columns;
+
 use std::collections::{BTreeSet, HashSet};
 use std::time::Instant as Moment;
 
@@ -8,7 +10,7 @@ use tokio_postgres::Row;
 use windlass_core::admin::AttemptEnding;
 use windlass_core::claim::ClaimToken;
 use windlass_core::clock::Timestamp;
-use windlass_core::drains::rules::{Stand, marks};
+use windlass_core::drains::rules::Stand;
 use windlass_core::engine::Hint;
 use windlass_core::gate::Gate;
 use windlass_core::job::{Counters, JobId};
@@ -32,6 +34,8 @@ use super::value::{
     Bits, Instant, flags, instant, instants, int4, levels, maybe, number, numbers, small_number,
     small_numbers, text, texts, uuids,
 };
+
+use columns::{AttemptColumns, Common};
 
 /// Every so many attempts of a job the old ones are deleted.
 const TRIM_EVERY: u32 = 50;
@@ -483,69 +487,6 @@ fn count(job: &Move, deltas: &mut Deltas) {
     deltas.moved(kind, job.live.spot(), to);
     if let Some(total) = total {
         deltas.total(kind, total);
-    }
-}
-
-/// The columns that all moves share.
-struct Common {
-    ids: Vec<i64>,
-    tokens: Vec<Option<Bits>>,
-    attempts: Vec<i32>,
-    failures: Vec<i32>,
-    crashes: Vec<i32>,
-    holds: Vec<i32>,
-    last_errors: Vec<Option<String>>,
-    settled_by: Vec<Option<Bits>>,
-    /// Whether each held drains and holds them no more: those that do not wait for retries, and those that do.
-    frees: Vec<bool>,
-    frees_patient: Vec<bool>,
-}
-
-impl Common {
-    fn of(moves: &[Move], now: Timestamp) -> Self {
-        let counters = || moves.iter().map(|job| job.landing.counters);
-        let frees = |patient: bool| {
-            let frees =
-                move |job: &Move| marks(job.live.stand(), Stand::at(&job.landing.place), patient, now);
-            moves.iter().map(frees).collect()
-        };
-        Self {
-            ids: moves.iter().map(|job| job.live.id.0).collect(),
-            tokens: moves.iter().map(|job| job.live.token.map(Bits::from)).collect(),
-            attempts: counters().map(|c| int4(c.attempts)).collect(),
-            failures: counters().map(|c| int4(c.failures)).collect(),
-            crashes: counters().map(|c| int4(c.crashes)).collect(),
-            holds: counters().map(|c| int4(c.holds)).collect(),
-            last_errors: moves.iter().map(|job| job.parting.last_error.as_ref().map(to_json)).collect(),
-            settled_by: moves.iter().map(|job| job.parting.settled_by.map(Bits::from)).collect(),
-            frees: frees(false),
-            frees_patient: frees(true),
-        }
-    }
-}
-
-/// Attempts, column by column.
-struct AttemptColumns {
-    workers: Vec<Option<Bits>>,
-    started_at: Vec<Option<Instant>>,
-    endings: Vec<Option<&'static str>>,
-    errors: Vec<Option<String>>,
-    outputs: Vec<Option<String>>,
-}
-
-impl AttemptColumns {
-    fn of(moves: &[Move]) -> Self {
-        Self::from(moves.iter().map(|job| job.parting.attempt.as_ref()))
-    }
-
-    fn from<'a>(attempts: impl Iterator<Item = Option<&'a EndedAttempt>> + Clone) -> Self {
-        Self {
-            workers: attempts.clone().map(|attempt| Some(attempt?.worker.into())).collect(),
-            started_at: attempts.clone().map(|attempt| maybe(Some(attempt?.started_at))).collect(),
-            endings: attempts.clone().map(|attempt| Some(attempt?.ending.as_str())).collect(),
-            errors: attempts.clone().map(|attempt| attempt?.error.as_ref().map(to_json)).collect(),
-            outputs: attempts.map(|attempt| attempt?.output.clone()).collect(),
-        }
     }
 }
 

@@ -1,7 +1,6 @@
 //! A job that ends in the application's own transaction ends for drains when that is committed.
 
 use windlass_core::drains::Watched;
-use windlass_core::engine::Engine;
 use windlass_core::names::GroupName;
 use windlass_engines::postgres::tokio_postgres::{self, NoTls};
 
