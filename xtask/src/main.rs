@@ -8,6 +8,7 @@ mod features;
 mod packages;
 mod servers;
 mod test;
+mod redis5;
 mod ci;
 mod simulate;
 mod torture;
@@ -19,6 +20,7 @@ cargo xtask CHORE
 
   test                              run every test: unit, integration, doc tests, simulation; build the examples
     [--with cluster,tls,pgbouncer]    these are among them anyway; to name them is to insist
+    [--with redis5]                   those about Redis once more, on a server of version 5, which is fetched
   ci                                format, lints, tidy, docs, then test: what must pass before a change lands
   servers -- COMMAND                run a command with throw-away servers in DATABASE_URL and REDIS_URL
   simulate --histories N --seed S   run N seeded histories of a whole cluster, starting with seed S

@@ -56,7 +56,7 @@ fn answers(program: &str, arguments: &[&str]) -> bool {
     command.status().is_ok_and(|status| status.success())
 }
 
-fn may_install() -> bool {
+pub(crate) fn may_install() -> bool {
     // Only root can, and only Debian has these names.
     is_root() && answers("apt-get", &["--version"])
 }

@@ -4,7 +4,7 @@
 use std::process::{Command, Stdio};
 
 use crate::servers::Servers;
-use crate::{command, features, packages, simulate};
+use crate::{command, features, packages, redis5, simulate};
 
 /// Seeded histories in an ordinary test run; `cargo xtask simulate` runs more.
 const HISTORIES: &str = "2000";
@@ -14,23 +14,29 @@ const SEED: &str = "1";
 /// Tests that need more programs than others. They always run.
 const GROUPS: [&str; 3] = ["cluster", "tls", "pgbouncer"];
 
-/// Runs everything, whatever is named.
+/// Tests once more, on a server of a version that no system brings. They run only if they are named.
+const REDIS_5: &str = "redis5";
+
+/// Runs everything, whatever is named, and what runs only if it is.
 pub(crate) fn run_with(options: &[&str]) -> Result<(), String> {
-    check_options(options)?;
-    run()
+    let named = groups(options)?;
+    run(named.contains(&REDIS_5))
 }
 
-fn check_options(options: &[&str]) -> Result<(), String> {
-    let expected = || format!("expected nothing or `--with {}`, got {}", GROUPS.join(","), options.join(" "));
+fn groups<'a>(options: &[&'a str]) -> Result<Vec<&'a str>, String> {
+    let known = [&GROUPS[..], &[REDIS_5]].concat();
+    let expected = || format!("expected nothing or `--with {}`, got {}", known.join(","), options.join(" "));
     match options {
-        [] => Ok(()),
-        ["--with", list] if list.split(',').all(|name| GROUPS.contains(&name)) => Ok(()),
+        [] => Ok(Vec::new()),
+        ["--with", list] if list.split(',').all(|name| known.contains(&name)) => {
+            Ok(list.split(',').collect())
+        }
         _ => Err(expected()),
     }
 }
 
-/// Runs everything, goes on after a failure, and ends with a summary.
-pub(crate) fn run() -> Result<(), String> {
+/// Goes on after a failure, and ends with a summary.
+fn run(with_redis_5: bool) -> Result<(), String> {
     need_a_c_compiler()?;
     packages::need_all()?;
     let servers = Servers::given_or_started()?;
@@ -40,8 +46,11 @@ pub(crate) fn run() -> Result<(), String> {
     if simulate::is_there() {
         runs.push(simulate::simulation_tests(HISTORIES, SEED));
     }
-    let failures: Vec<String> =
+    let mut on_redis_5 = if with_redis_5 { redis5::commands(&features)? } else { Vec::new() };
+    let mut failures: Vec<String> =
         runs.iter_mut().filter_map(|command| read_into(&mut tally, servers.tell(command)).err()).collect();
+    // These are not told of the servers that the others use.
+    failures.extend(on_redis_5.iter_mut().filter_map(|command| read_into(&mut tally, command).err()));
     println!("\n{}", tally.summary());
     if failures.is_empty() && tally.failed.is_empty() { Ok(()) } else { Err(failures.join("\n")) }
 }
@@ -145,9 +154,10 @@ mod tests {
 
     #[test]
     fn groups_may_be_named_and_unknown_ones_are_refused() {
-        assert_eq!(check_options(&["--with", "cluster,pgbouncer"]), Ok(()));
-        assert!(check_options(&["--with", "moon"]).unwrap_err().contains("cluster,tls,pgbouncer"));
-        assert!(check_options(&["--fast"]).is_err());
+        assert_eq!(groups(&["--with", "cluster,redis5"]), Ok(vec!["cluster", "redis5"]));
+        assert_eq!(groups(&[]), Ok(vec![]));
+        assert!(groups(&["--with", "moon"]).unwrap_err().contains("cluster,tls,pgbouncer,redis5"));
+        assert!(groups(&["--fast"]).is_err());
     }
 
     #[test]

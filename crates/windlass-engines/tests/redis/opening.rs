@@ -107,6 +107,7 @@ async fn a_user_with_rights_on_its_own_keys_and_channels_is_enough() {
         "ada",
         "on",
         ">secret",
+        "resetchannels",
         &keys,
         &channels,
         "+@all",
