@@ -8,9 +8,9 @@
 //! **Once for each drain, whoever looks.** Whatever takes a job out of what is ready or runs leaves a *mark* for each drain that
 //! watches it, in its own statement. Afterwards somebody looks: one transaction or script reads the marks, asks whether anything of the
 //! group is left, and, if nothing is, puts the job in, counts it and takes away the marks that it saw; if something is left, it only
-//! takes those away, since the end of what is left will leave another. The look reads anew after it has seen the marks. So of two
-//! who end the last two jobs at once, the one that commits last sees that nothing is left. A mark that came meanwhile stays, and is
-//! looked at next. A firing names the version that it was decided from, as a change of a schedule does.
+//! takes those away, since the end of what is left will leave another. Marks and what is left are seen at one moment: so of two who end
+//! the last two jobs at once, the one that commits last sees that nothing is left, and nobody fires for both. A mark that comes after
+//! that moment stays, and is looked at next. A firing names the version that it was decided from, as a change of a schedule does.
 //!
 //! [`spec`] is what somebody declares, [`record`] what a store keeps of it, [`rules`] what holds a drain and what marks it,
 //! [`acts`] what people do to it and what is asked of a store that has a mark.

@@ -1,5 +1,5 @@
-//! Drains, their marks, and the jobs that they make. A look is one transaction: it locks the drain, reads its marks, and only then asks
-//! what is left of the group. See `migrations/0010_drains.sql` for what marks are.
+//! Drains, their marks, and the jobs that they make. A look is one transaction: it locks the drain, and reads its marks and what is left of
+//! the group by one statement. See `migrations/0010_drains.sql` for what marks are.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Instant as Moment;
@@ -28,8 +28,8 @@ use super::{PostgresEngine, Store};
 
 /// How often a look is made again because it and somebody's transaction waited for each other, and the server ended ours.
 const DEADLOCKS_MAX: u32 = 5;
-/// So many marks are taken away by one look. More stay for the next one.
-const MARKS_AT_ONCE: u32 = 10_000;
+/// So many marks are taken away by one look. There are only more if nobody has looked for long; a drain may then fire twice.
+const MARKS_AT_ONCE: u32 = 100_000;
 
 #[async_trait]
 impl Drains for PostgresEngine {
@@ -250,15 +250,11 @@ impl Store {
         if !may_look(row.try_get::<_, Option<Instant>>(1)?.map(|at| at.0), now) {
             return Ok(DrainFired::Later);
         }
-        // Before anything is asked about the group: a mark that is committed from here on stays for the next look.
-        let at_most = int4(MARKS_AT_ONCE);
-        let rows = tx.ask(&self.sql.marks_of_drain, &[text(&name), small_number(&at_most)]).await?;
-        let seen: Vec<i64> = rows.iter().map(|row| row.try_get(0)).collect::<std::result::Result<_, _>>()?;
+        let (began, spec) = (Moment::now(), &firing.to.spec);
+        let (left, seen) = self.left_of(tx, spec).await?;
         if seen.is_empty() {
             return Ok(DrainFired::Unmarked);
         }
-        let (began, spec) = (Moment::now(), &firing.to.spec);
-        let left = self.left_of(tx, spec).await?;
         let look_at = maybe(Some(look_again(now, began.elapsed())));
         tx.ask(&self.sql.unmark_drain, &[text(&name), numbers(&seen), instant(&look_at)]).await?;
         match is_drained(left, spec.wait_for_retries) {
@@ -267,28 +263,25 @@ impl Store {
         }
     }
 
-    async fn left_of(&self, tx: &Tx, spec: &DrainSpec) -> Step<Left> {
+    /// What is left of the group, and the marks that were there at that very moment. Guarded by
+    /// `of_two_who_end_the_last_two_jobs_at_once_one_makes_the_hook_on_postgres`: marks that were read by a statement before would
+    /// leave out one whose job the next statement sees as ended, and the drain would fire once more for it.
+    async fn left_of(&self, tx: &Tx, spec: &DrainSpec) -> Step<(Left, Vec<i64>)> {
         let (now, own, wait) = (self.now_param(), own_keys(&spec.name), spec.wait_for_retries);
-        let of = spec.watch.name();
-        let rows = match &spec.watch {
-            Watched::Group(_) => {
-                tx.ask(&self.sql.left_of_group, &[text(&of), instant(&now), flag(&wait)]).await?
-            }
-            Watched::Queue(_) => {
-                let params = [text(&of), instant(&now), text(&own), flag(&wait)];
-                tx.ask(&self.sql.left_in_queue, &params).await?
-            }
-            Watched::Type(_) => {
-                let params = [text(&of), instant(&now), text(&own), flag(&wait)];
-                tx.ask(&self.sql.left_of_type, &params).await?
-            }
+        let (of, name, at_most) = (spec.watch.name(), spec.name.as_str(), int4(MARKS_AT_ONCE));
+        let (statement, has_own) = match &spec.watch {
+            Watched::Group(_) => (&self.sql.left_of_group, None),
+            Watched::Queue(_) => (&self.sql.left_in_queue, Some(text(&own))),
+            Watched::Type(_) => (&self.sql.left_of_type, Some(text(&own))),
         };
+        let head = [text(&of), instant(&now)];
+        let tail = [flag(&wait), text(&name), small_number(&at_most)];
+        let params: Vec<_> = head.into_iter().chain(has_own).chain(tail).collect();
+        let rows = tx.ask(statement, &params).await?;
+        let Some(row) = rows.first() else { return Ok((Left::default(), Vec::new())) };
         // What runs is among what is due, so nothing is asked about it apart.
-        let mut left = Left::default();
-        for row in &rows {
-            (left.could_run, left.unfinished) = (row.try_get(0)?, row.try_get(1)?);
-        }
-        Ok(left)
+        let left = Left { running: false, could_run: row.try_get(0)?, unfinished: row.try_get(1)? };
+        Ok((left, row.try_get(2)?))
     }
 
     async fn put_drained(

@@ -31,8 +31,8 @@ use super::row::{CANCELLED, Options, SUCCEEDED, counters, gate, to_json};
 use super::series::Marked;
 use super::settle::storable;
 use super::value::{
-    Bits, Instant, flags, instant, instants, int4, levels, maybe, number, numbers, small_number,
-    small_numbers, text, texts, uuids,
+    Bits, Instant, flags, instant, instants, int4, levels, number, numbers, small_number, small_numbers,
+    text, texts, uuids,
 };
 
 use columns::{AttemptColumns, Common};

@@ -270,7 +270,6 @@ mod tests {
                 "lock_free_drain",
                 "mark_drains",
                 "marked_drains",
-                "marks_of_drain",
                 "note_firing",
                 "remove_drains",
                 "save_drains",
@@ -353,7 +352,7 @@ mod tests {
         (7, 0xce1b_faba_2766_9100),
         (8, 0xe8db_44d5_0027_c0d1),
         (9, 0x769e_7a48_a5cd_843a),
-        (10, 0x17a6_6856_ec33_8259),
+        (10, 0xf1b4_0d00_7ae6_a43b),
         (11, 0x5069_d2ce_860d_4fa9),
     ];
 

@@ -2,8 +2,10 @@
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 
 use tempfile::TempDir;
+use windlass_core::clock::{Clock, ManualClock, Timestamp};
 use windlass_core::drains::Watched;
 
 use crate::place::{
@@ -20,7 +22,9 @@ const ENDED: &str = "the last job has ended";
 /// Whether this is the process that is killed; it never comes back from here then.
 async fn end_a_job_if_asked() -> bool {
     let Ok(line) = std::env::var(VARIABLE) else { return false };
-    let engine = Store::from_line(&line).open(&clock()).await;
+    let (now, line) = line.split_once(' ').expect("a time and a store");
+    let now = Timestamp::from_micros(now.parse().unwrap());
+    let engine = Store::from_line(line).open(&Arc::new(ManualClock::starting_at(now))).await;
     let worker = register(&engine).await;
     let claimed = claim_one(&engine, worker).await;
     succeed(&engine, claimed).await;
@@ -37,7 +41,7 @@ async fn check(store: Store) {
         put(&engine, 1).await;
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", DOOR, "--nocapture"])
-            .env(VARIABLE, store.line())
+            .env(VARIABLE, format!("{} {}", clock.now().as_micros(), store.line()))
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();

@@ -12,7 +12,7 @@ CREATE TABLE windlass.job_drains (
 ) WITH (fillfactor = 50);
 
 -- That something held a drain and holds it no more. Only ever added to, by whoever ends or moves a job, in its own statement: so nobody
--- waits for anybody. Whoever looks takes away the marks that it saw before it looked, and no others.
+-- waits for anybody. Whoever looks takes away the marks that it saw with what is left of the group, and no others.
 CREATE TABLE windlass.drain_marks (
     id bigint GENERATED ALWAYS AS IDENTITY,
     drain text COLLATE "C" NOT NULL,

@@ -42,7 +42,7 @@ INSERT INTO windlass.waiting VALUES ('main', 'nobody', now(), '{work}');
 ANALYZE windlass.delayed_jobs, windlass.delayed_jobs_dlq, windlass.receipts, windlass.job_traces, windlass.attempts;";
 
 /// Each way through each function.
-const CALLS: [&str; 18] = [
+const CALLS: [&str; 20] = [
     "SELECT windlass.enqueue('work')",
     "SELECT windlass.enqueue('small.work', delay => '1 minute', expires_in => '1 hour')",
     "SELECT windlass.enqueue('work', key => 'new', key_scope => '1 hour', retry => '{\"policy\": \"fixed\", \"every\": \"1s\"}')",
@@ -64,6 +64,8 @@ const CALLS: [&str; 18] = [
     "SELECT windlass.enqueue('work', key => 'dead-2000008', on_conflict => 'revive')",
     "SELECT windlass.complete(11, '00000000-0000-0000-0000-00000000feed')",
     "SELECT windlass.make_days(now())",
+    "SELECT windlass.mark_put_off(50)",
+    "SELECT windlass.enqueue('work', key => '53', on_conflict => 'replace', delay => '1 hour')",
 ];
 
 /// The one that is not called: it walks over a day that it drops whole.

@@ -1,7 +1,10 @@
--- left_of_type: whether anything of a type could run, or has not ended, the jobs of a drain itself apart. What runs is among what is due
+-- left_of_type: marks of a drain, and whether anything of a type could run, or has not ended, the jobs of a drain itself apart. What runs is among what is due
 -- and has no gate. What is due of other types in its queue is walked over: looks that take long are rare.
 -- $1 type   $2 now, or null for the server's clock   $3 what the keys of the drain's own jobs begin with
 -- $4 whether the drain waits for retries: then only the second is asked for, and else only the first
+-- $5 the drain   $6 at most so many of its marks
+-- The marks are read by the same statement, and so see just what the rest of it sees: each of them belongs to an end that it sees, and
+-- what it still sees will leave another.
 WITH clock AS MATERIALIZED (
     -- Not now(): what came in since this transaction began counts, too.
     -- A type belongs to one queue, also if somebody has deleted its row.
@@ -32,4 +35,6 @@ SELECT NOT $4::boolean AND (EXISTS (
 ) OR EXISTS (
     SELECT 1 FROM windlass.delayed_jobs j
     WHERE j.queue = (SELECT queue FROM clock) AND j.job_type = $1::text AND coalesce(j.gate, '') <> '' AND NOT coalesce(starts_with(j.key, $3::text), false)
-));
+)), ARRAY (
+    SELECT m.id FROM windlass.drain_marks m WHERE m.drain = $5::text LIMIT $6::integer
+);
