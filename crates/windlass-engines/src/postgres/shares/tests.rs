@@ -95,6 +95,7 @@ fn only_the_line_steps_back_in_which_something_was_missed() {
     let place = (Timestamp::from_micros(70), JobId(7));
     for name in ["a", "b"] {
         lines.took(Priority::NORMAL, &line(name), 5, place, now);
+        assert_eq!(lines.start(Priority::NORMAL, &line(name), later), place);
     }
     let missed = (Timestamp::from_micros(20), JobId(2));
     lines.step_back(Priority::NORMAL, &line("b"), missed);
