@@ -142,7 +142,7 @@ impl Lanes {
 
     /// All that is due.
     pub(crate) fn due(&self, now: Timestamp) -> impl Iterator<Item = JobId> {
-        self.by_priority.iter().flat_map(move |lane| lane.range(..=last_at(now)).map(|(_, id)| *id))
+        self.every().flat_map(move |lane| lane.range(..=last_at(now)).map(|(_, id)| *id))
     }
 
     pub(crate) fn is_empty(&self) -> bool {
