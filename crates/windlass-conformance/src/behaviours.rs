@@ -579,7 +579,7 @@ macro_rules! every_behaviour {
                 a_fresh_store_has_no_drains a_drain_is_kept_as_it_was_declared
                 drains_are_listed_by_name_page_by_page the_hook_runs_once_when_a_group_is_drained
                 every_field_of_a_template_reaches_the_hooks_job it_runs_again_after_the_next_drain
-                it_does_not_run_while_a_job_waits_or_runs a_group_in_which_nothing_ran_does_not_fire
+                it_does_not_run_while_a_job_waits_or_runs a_job_with_a_share_holds_the_drain a_group_in_which_nothing_ran_does_not_fire
                 a_retry_in_the_future_does_not_hold_the_drain with_wait_for_retries_it_does
                 dead_letters_do_not_hold_it a_queue_and_a_type_are_groups_by_themselves
                 ready_jobs_of_every_priority_hold_a_queue_and_a_type

@@ -14,7 +14,7 @@ use windlass_core::engine::Hint;
 use windlass_core::enqueue::{Enqueued, NewJob, Refusal, When};
 use windlass_core::job::{JobId, Phase};
 use windlass_core::limits::{DRAIN_LOOK_PAUSE, DRAINS_MAX, DRAINS_PER_CALL_MAX, TAGS_MAX};
-use windlass_core::names::{DrainName, GroupName, Tag};
+use windlass_core::names::{DrainName, GroupName, ShareName, Tag};
 use windlass_core::schedules::{JobTemplate, Origin};
 
 use crate::harness::*;
@@ -230,6 +230,18 @@ pub async fn it_does_not_run_while_a_job_waits_or_runs(h: &Harness) {
     fires_not(h).await;
     h.enqueue(grouped()).await;
     h.succeed(&last).await;
+    fires_not(h).await;
+    let last = h.claim_one().await;
+    h.succeed(&last).await;
+    fires(h).await;
+}
+
+pub async fn a_job_with_a_share_holds_the_drain(h: &Harness) {
+    declare(h, &of_queue("queue")).await;
+    let share = ShareName::parse("tenant:1").expect("a plain name");
+    h.enqueue_all(vec![NewJob { share: Some(share), ..work() }; 2]).await;
+    let first = h.claim_one().await;
+    h.succeed(&first).await;
     fires_not(h).await;
     let last = h.claim_one().await;
     h.succeed(&last).await;
