@@ -198,9 +198,15 @@ impl Pool {
             Event::LeaseRanOut => self.give_back_room(),
             Event::Reborn(worker) => self.reborn(worker),
             Event::Scale(concurrency) => self.set_concurrency(concurrency),
-            Event::Drain => self.phase = Phase::Draining,
+            Event::Drain => self.drain(),
             Event::Stop { grace } => self.stop(grace, now),
         }
+    }
+
+    /// What the last claim found says nothing of jobs that came in after it left: one more is sent.
+    fn drain(&mut self) {
+        self.phase = Phase::Draining;
+        self.claims.hint();
     }
 
     /// What to do now, after everything that happened was taken in.

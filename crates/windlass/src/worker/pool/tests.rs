@@ -411,9 +411,22 @@ fn a_drain_goes_on_until_nothing_is_due() {
     bench.end(starts(&effects)[0], SECOND);
     bench.settle_answered(Ok(vec![Settled::Applied]));
     assert!(!bench.pool.has_ended());
-    let request = claims(effects).remove(0);
-    bench.answer(&request, 0, Outlook { next_due_in: Some(SECOND), ..NOTHING });
+    let before = claims(effects).remove(0);
+    let after = claims(bench.answer(&before, 0, NOTHING)).remove(0);
+    assert!(!bench.pool.has_ended(), "what came in after that one left would be left behind");
+    bench.answer(&after, 0, Outlook { next_due_in: Some(SECOND), ..NOTHING });
     assert!(bench.pool.has_ended(), "future jobs stay");
+}
+
+#[test]
+fn a_drain_looks_once_more_also_if_the_last_look_found_nothing() {
+    let mut bench = Bench::new();
+    let request = bench.claim();
+    bench.answer(&request, 0, NOTHING);
+    let again = claims(bench.on(Event::Drain)).remove(0);
+    assert!(!bench.pool.has_ended());
+    bench.answer(&again, 0, NOTHING);
+    assert!(bench.pool.has_ended());
 }
 
 #[test]
