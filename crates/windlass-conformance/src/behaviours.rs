@@ -9,31 +9,18 @@ macro_rules! every_behaviour {
         $($callback)+! {
             $($argument),*;
             enqueue:
-                a_new_job_is_ready
-                a_new_job_has_done_nothing_yet
-                every_field_of_a_new_job_is_kept
-                a_claim_hands_out_the_job_as_it_is_stored
-                a_delayed_job_is_scheduled_and_ready_exactly_when_due
+                a_new_job_is_ready a_new_job_has_done_nothing_yet every_field_of_a_new_job_is_kept
+                a_claim_hands_out_the_job_as_it_is_stored a_delayed_job_is_scheduled_and_ready_exactly_when_due
                 a_job_for_an_instant_in_the_past_is_ready_and_keeps_its_instant
-                numbers_rise_in_the_order_of_a_batch
-                numbers_rise_from_request_to_request
-                the_number_of_a_job_that_is_gone_is_not_given_again
-                an_empty_batch_has_no_answers
-                a_batch_of_the_greatest_size_is_taken
-                a_batch_over_the_limit_is_refused_whole
-                one_refused_job_does_not_spoil_the_others
-                an_unknown_type_is_refused
-                another_queue_than_the_types_is_refused_naming_both
-                a_queue_that_nobody_declared_is_refused
-                a_shut_queue_refuses_and_opens_again
-                a_full_queue_refuses_and_the_batch_itself_counts
-                capacity_counts_running_scheduled_and_parked_jobs
-                capacity_does_not_count_what_has_ended
-                absurd_times_are_refused
-                absurd_options_are_refused
-                nothing_of_a_refused_job_is_stored
-                a_job_without_a_priority_takes_its_types_and_else_its_queues
-                many_callers_at_once_lose_nothing
+                numbers_rise_in_the_order_of_a_batch numbers_rise_from_request_to_request
+                the_number_of_a_job_that_is_gone_is_not_given_again an_empty_batch_has_no_answers
+                a_batch_of_the_greatest_size_is_taken a_batch_over_the_limit_is_refused_whole
+                one_refused_job_does_not_spoil_the_others an_unknown_type_is_refused
+                another_queue_than_the_types_is_refused_naming_both a_queue_that_nobody_declared_is_refused
+                a_shut_queue_refuses_and_opens_again a_full_queue_refuses_and_the_batch_itself_counts
+                capacity_counts_running_scheduled_and_parked_jobs capacity_does_not_count_what_has_ended
+                absurd_times_are_refused absurd_options_are_refused nothing_of_a_refused_job_is_stored
+                a_job_without_a_priority_takes_its_types_and_else_its_queues many_callers_at_once_lose_nothing
             ;
             receipts:
                 a_repeated_request_gives_the_same_answers_and_no_second_job
@@ -547,42 +534,34 @@ macro_rules! every_behaviour {
                 leases_go_as_core_decides
             ;
             schedules:
-                a_fresh_store_has_no_schedules
-                a_schedule_is_kept_as_it_was_declared
+                a_fresh_store_has_no_schedules a_schedule_is_kept_as_it_was_declared
                 schedules_are_listed_by_name_page_by_page
                 what_is_due_comes_longest_due_first_and_the_next_is_told
-                what_is_due_can_be_passed_over_page_by_page
-                a_tick_makes_its_job_and_the_schedule_is_due_no_more
-                every_field_of_a_template_reaches_the_job
-                of_many_who_fire_one_tick_one_makes_its_job
+                what_is_due_can_be_passed_over_page_by_page a_tick_makes_its_job_and_the_schedule_is_due_no_more
+                every_field_of_a_template_reaches_the_job of_many_who_fire_one_tick_one_makes_its_job
                 a_decision_whose_answer_was_lost_makes_no_second_job
                 a_decision_made_before_a_pause_writes_nothing
                 a_schedule_that_was_stored_anew_takes_no_old_decision
                 a_schedule_stored_by_two_at_once_is_stored_once
                 a_tick_that_made_its_job_makes_no_second_one_for_a_month
                 jobs_by_hand_are_no_ticks_and_later_ticks_do_not_mind_them
-                ticks_of_a_range_make_a_job_each_and_none_twice
-                a_job_that_is_refused_does_not_spoil_the_others
-                a_tick_is_left_out_while_the_last_job_is_live
-                a_waiting_job_gives_way_to_that_of_the_next_tick
-                a_running_job_does_not_give_way
-                a_waiting_job_does_not_give_way_to_one_that_is_refused
+                ticks_of_a_range_make_a_job_each_and_none_twice a_job_that_is_refused_does_not_spoil_the_others
+                a_tick_is_left_out_while_the_last_job_is_live a_waiting_job_gives_way_to_that_of_the_next_tick
+                a_running_job_does_not_give_way a_waiting_job_does_not_give_way_to_one_that_is_refused
                 a_tick_that_was_filled_before_it_was_seen_keeps_its_job
                 a_full_queue_lets_in_what_takes_the_place_of_another
-                a_queue_that_stays_full_keeps_the_job_that_waits
-                a_whole_batch_of_schedules_is_fired_by_one_call
-                wrong_changes_are_refused_whole
-                a_store_keeps_only_so_many_schedules
+                a_queue_that_stays_full_keeps_the_job_that_waits a_whole_batch_of_schedules_is_fired_by_one_call
+                wrong_changes_are_refused_whole a_store_keeps_only_so_many_schedules
                 a_job_of_a_schedule_is_hinted
             ;
             drains:
                 a_fresh_store_has_no_drains a_drain_is_kept_as_it_was_declared
                 drains_are_listed_by_name_page_by_page the_hook_runs_once_when_a_group_is_drained
                 every_field_of_a_template_reaches_the_hooks_job it_runs_again_after_the_next_drain
-                it_does_not_run_while_a_job_waits_or_runs a_job_with_a_share_holds_the_drain a_group_in_which_nothing_ran_does_not_fire
-                a_retry_in_the_future_does_not_hold_the_drain with_wait_for_retries_it_does
-                dead_letters_do_not_hold_it a_queue_and_a_type_are_groups_by_themselves
-                ready_jobs_of_every_priority_hold_a_queue_and_a_type
+                it_does_not_run_while_a_job_waits_or_runs a_job_with_a_share_holds_the_drain
+                a_group_in_which_nothing_ran_does_not_fire a_retry_in_the_future_does_not_hold_the_drain
+                with_wait_for_retries_it_does dead_letters_do_not_hold_it
+                a_queue_and_a_type_are_groups_by_themselves ready_jobs_of_every_priority_hold_a_queue_and_a_type
                 the_hooks_own_job_does_not_belong_to_the_group
                 a_drain_is_looked_at_only_so_often_and_the_last_mark_is_always_followed_by_a_look
                 of_many_who_fire_one_drain_one_makes_its_job a_firing_whose_answer_was_lost_makes_no_second_job
@@ -602,22 +581,12 @@ macro_rules! every_behaviour {
                 a_settled_batch_marks_once_for_all_of_it
             ;
             hints:
-                a_new_job_is_hinted
-                a_new_job_for_later_is_hinted
-                every_queue_of_a_batch_is_hinted
-                a_job_given_back_is_hinted
-                a_retry_is_hinted
-                a_snooze_is_hinted
-                a_rescue_is_hinted
-                a_worker_that_leaves_with_jobs_is_hinted
-                a_dead_letter_started_over_is_hinted
-                an_opened_gate_is_hinted
-                a_resumed_queue_is_hinted
-                a_replaced_job_is_hinted
-                a_worker_that_brings_a_missing_handler_is_hinted
-                a_request_to_stop_is_hinted_with_its_claim
-                every_listener_is_told
-                a_listener_that_nobody_keeps_is_let_go
+                a_new_job_is_hinted a_new_job_for_later_is_hinted every_queue_of_a_batch_is_hinted
+                a_job_given_back_is_hinted a_retry_is_hinted a_snooze_is_hinted a_rescue_is_hinted
+                a_worker_that_leaves_with_jobs_is_hinted a_dead_letter_started_over_is_hinted
+                an_opened_gate_is_hinted a_resumed_queue_is_hinted a_replaced_job_is_hinted
+                a_worker_that_brings_a_missing_handler_is_hinted a_request_to_stop_is_hinted_with_its_claim
+                every_listener_is_told a_listener_that_nobody_keeps_is_let_go
             ;
         }
     };

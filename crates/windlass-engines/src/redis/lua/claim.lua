@@ -1,5 +1,5 @@
 -- claim: gives ready jobs to a live worker, in the order of core.
--- keys expiring, held:, notes:, spent, worker:
+-- keys expiring, held:, notes:, spent, turns, worker:
 -- ARGV token, worker, at most so many, at most so many ahead of their turn,
 --      '' or the crashes that one suspect may have, why what has expired is cancelled;
 --      number of queues, then each as parts/lanes.lua says

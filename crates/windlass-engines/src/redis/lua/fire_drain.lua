@@ -1,4 +1,5 @@
 -- fire_drain: looks at a marked drain, and puts its job in if nothing of its group is left.
+-- keys drain_jobs:, drain_marks, drains, group:
 -- ARGV queues with a limit, as in parts/putting.lua; name; the version that was read; whether it waits for retries (0 or 1); how long until
 --      it may be looked at again, and how long that may be at the most; record once it has fired; the group that it watches, or '' if it
 --      watches types: number of types, types; the job, as in parts/putting.lua

@@ -1,4 +1,5 @@
 -- read_drains: drains, in no order.
+-- keys drain_marks, drains
 -- ARGV 'all', 'marked' or 'named'; number of names, names
 -- answers '1' if there are drains at all, and then name, version, last job or '-', '1' if it is marked, when it may be looked at or '-',
 --         and record of each

@@ -1,6 +1,7 @@
 -- drains: how drains stand, in the hash `drains`: by name, a version, a space, the last job (14 digits, or -), a space, when it may be
 -- looked at again (or -), a space, and core's words as JSON. What they watch and their marks are in parts/waiting.lua. Their own jobs
 -- that may not have ended are in the set drain_jobs:<name>.
+-- keys counts, drain_jobs:, drains, lines:, parked:
 
 -- Version, last job, when it may be looked at, and record. What cannot be read counts as never written, and is written over.
 local function read_drain(text)

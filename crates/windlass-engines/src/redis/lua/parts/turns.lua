@@ -1,5 +1,6 @@
 -- turns: whose turn it is among the shares of a priority, and what stands in their lines. A script may have 200 names at a time, so
 -- all of it lies in the table of lines.
+-- keys later, notes:, ring
 
 -- So many shares are asked about by one claim, over all types together, and so many of the very first jobs of the lanes are looked
 -- at for those that came in without a share before others had one; but so many of each, however many there are.

@@ -4,7 +4,7 @@
 -- instant leave in the order in which they came. What is due when it enters stands in a ready lane, what falls due later
 -- in a scheduled one; nothing is moved when it falls due, a claim looks at both. The hash `lanes` says which lanes of a
 -- type may hold anything, one letter each: a to k for ready, A to K for scheduled, s for suspects.
--- keys expiring, gate:, gates, lanes, parked:, suspects:
+-- keys drain_marks, drain_watches, expiring, gate:, gates, group:, lanes, later, line, lines:, parked:, ring, suspects:, types
 
 local SUSPECT = GATE_AFTER_CRASH
 
