@@ -52,6 +52,19 @@ pub(crate) struct Newcomer {
     pub(crate) share: Option<usize>,
 }
 
+impl Step {
+    /// The same, but newcomers have no shares.
+    pub(crate) fn without_shares(self) -> Self {
+        match self {
+            Self::Enqueue(newcomers) => {
+                let plain = newcomers.into_iter().map(|newcomer| Newcomer { share: None, ..newcomer });
+                Self::Enqueue(plain.collect())
+            }
+            other => other,
+        }
+    }
+}
+
 /// The key of a newcomer.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Keyed {
