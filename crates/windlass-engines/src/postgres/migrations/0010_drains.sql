@@ -37,14 +37,30 @@ BEGIN
 END
 $mark_drains$;
 
--- A waiting job was put off: it held the drains that do not wait for retries, and holds them no more. As the owner, and for everybody:
--- who puts jobs in under a key has no right to see drains, and had none before there were any.
+-- A waiting job was put off: it held the drains that do not wait for retries, and holds them no more. As the owner: who puts jobs in
+-- under a key has no right to see drains, and had none before there were any.
 CREATE FUNCTION windlass.mark_put_off(number bigint) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $mark_put_off$
 BEGIN
     PERFORM windlass.mark_drains(j, false) FROM windlass.delayed_jobs j WHERE j.id = number AND j.locked_by IS NULL;
 END
 $mark_put_off$;
+
+-- Only for those who may put jobs in by themselves.
+REVOKE EXECUTE ON FUNCTION windlass.mark_put_off FROM PUBLIC;
+DO $grants$
+DECLARE
+    may record;
+BEGIN
+    FOR may IN
+        SELECT DISTINCT CASE WHEN a.grantee = 0 THEN 'PUBLIC' ELSE quote_ident(r.rolname) END AS who
+        FROM pg_class c CROSS JOIN LATERAL aclexplode(c.relacl) AS a LEFT JOIN pg_roles r ON r.oid = a.grantee
+        WHERE c.oid = 'windlass.delayed_jobs'::regclass AND a.privilege_type = 'INSERT' AND a.grantee <> c.relowner
+    LOOP
+        EXECUTE format('GRANT EXECUTE ON FUNCTION windlass.mark_put_off TO %s', may.who);
+    END LOOP;
+END
+$grants$;
 
 -- What follows is as before, but for drains.
 -- Gives a waiting job the payload, time, priority, expiry and label of a newcomer.
