@@ -9,7 +9,7 @@ use common::{Dir, ended, wait_for};
 use serde_json::Value;
 
 /// Figures that a scenario has on every engine.
-const EVERYWHERE: [(&str, &[&str]); 13] = [
+const EVERYWHERE: [(&str, &[&str]); 14] = [
     ("enqueue", &["single_per_second", "bulk_per_second"]),
     ("drain", &["jobs_per_second", "stored_per_second"]),
     ("drain-without-history", &["jobs_per_second", "stored_per_second"]),
@@ -18,6 +18,7 @@ const EVERYWHERE: [(&str, &[&str]); 13] = [
     ("future", &["jobs_per_second", "stored_per_second", "ratio_to_drain"]),
     ("mixed", &["jobs_per_second", "stored_per_second", "ratio_to_drain"]),
     ("keys", &["jobs_per_second", "stored_per_second", "bulk_per_second", "ratio_to_drain"]),
+    ("shares", &["jobs_per_second", "stored_per_second", "bulk_per_second", "ratio_to_drain"]),
     ("boost", &["jobs_per_second", "stored_per_second", "ratio_to_drain"]),
     (
         "parked",
