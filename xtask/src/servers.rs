@@ -32,18 +32,19 @@ impl Servers {
         let postgres = postgres::Server::start(&settings()).map_err(|error| told(&error))?;
         let redis = match redis::Server::start(&redis::Options::default()) {
             Err(missing @ Error::MissingProgram { .. }) => {
-                println!("Redis: none, and REDIS_URL is not set: {missing}");
+                eprintln!("Redis: none, and REDIS_URL is not set: {missing}");
                 None
             }
             started => Some(started.map_err(|error| told(&error))?),
         };
         // Only now: else the one server would be a child that keeps the other alive.
         postgres.wait_for_children().map_err(|error| told(&error))?;
-        println!("PostgreSQL: {}", postgres.url());
+        // What the command prints is all that goes to the standard output: it may be JSON.
+        eprintln!("PostgreSQL: {}", postgres.url());
         let mut variables = vec![("DATABASE_URL", postgres.url())];
         if let Some(redis) = &redis {
             redis.wait_for_children().map_err(|error| told(&error))?;
-            println!("Redis: {}", redis.url());
+            eprintln!("Redis: {}", redis.url());
             variables.push(("REDIS_URL", redis.url()));
         }
         Ok(Self { variables, _postgres: Some(postgres), _redis: redis })
@@ -54,7 +55,7 @@ impl Servers {
         if shared::given_url().is_none() {
             return Self::start();
         }
-        println!(
+        eprintln!(
             "PostgreSQL: the one in DATABASE_URL; Redis: the one in REDIS_URL, or one for each test program"
         );
         Ok(Self { variables: Vec::new(), _postgres: None, _redis: None })

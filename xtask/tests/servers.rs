@@ -53,7 +53,7 @@ fn a_command_that_fails_gives_its_code_and_leaves_nothing_behind() {
     let temporary = temporary("fails");
     let output = xtask(&temporary, "psql -XAtc 'SELECT 6 * 7' $DATABASE_URL; exit 5").output().unwrap();
     assert_eq!(output.status.code(), Some(5));
-    assert!(String::from_utf8_lossy(&output.stdout).ends_with("\n42\n"));
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "42\n", "only what the command printed");
     assert_eq!(fs::read_dir(&temporary).unwrap().count(), 0, "all is gone before the end");
     fs::remove_dir(&temporary).unwrap();
 }

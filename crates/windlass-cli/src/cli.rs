@@ -6,7 +6,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
     bench, breaker, check, completions, config, dev, dlq, doctor, drain, job, job_type, lease, migrate,
-    queue, retry_plan, schedule, serve, status, worker,
+    queue, retry_plan, schedule, serve, stats, status, worker,
 };
 use crate::exit::CODES_HELP;
 
@@ -87,6 +87,8 @@ pub(crate) enum Command {
     Type(job_type::TypeCommand),
     /// Show the whole system at a glance: store, queues, workers
     Status(status::StatusArgs),
+    /// Show what happened by minute, hour or day, and how long jobs waited and ran
+    Stats(stats::StatsArgs),
     /// Make or update the tables of the store
     Migrate(migrate::MigrateArgs),
     /// Look at the server and say what is wrong with it

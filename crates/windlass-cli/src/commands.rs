@@ -13,6 +13,7 @@ pub(crate) mod schedule;
 pub(crate) mod drain;
 pub(crate) mod job_type;
 pub(crate) mod status;
+pub(crate) mod stats;
 pub(crate) mod migrate;
 
 pub(crate) mod doctor;

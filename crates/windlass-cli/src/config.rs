@@ -98,6 +98,7 @@ impl Config {
             duty_leases: self.worker.duties,
             stop_grace: self.worker.stop_grace,
             crashes_max: self.worker.max_crashes,
+            minutes_kept: self.worker.minutes_kept,
             limits: self.limits.clone(),
             schedules: self.schedules.clone(),
             schedules_origin: Origin::Configuration,

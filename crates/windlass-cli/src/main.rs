@@ -33,7 +33,7 @@ use crate::commands::job_type::TypeCommand;
 use crate::commands::schedule::ScheduleCommand;
 use crate::commands::{
     bench, breaker, check, completions, dev, dlq, doctor, drain, job, job_type, lease, migrate, queue,
-    retry_plan, schedule, serve, status, version, worker,
+    retry_plan, schedule, serve, stats, status, version, worker,
 };
 use crate::config::Config;
 use crate::context::{Context, ask_terminal};
@@ -92,7 +92,8 @@ fn run(cli: &Cli) -> Result<Code, Failure> {
         | Command::Schedule(_)
         | Command::Drain(_)
         | Command::Type(_)
-        | Command::Status(_) => {
+        | Command::Status(_)
+        | Command::Stats(_) => {
             on_runtime(&cli.global, on_the_store(&cli.command, configured(&cli.global)?, output))
         }
     }
@@ -131,6 +132,7 @@ async fn dispatch(command: &Command, context: &mut Context) -> Result<Code, Fail
         Command::Drain(command) => drain::run(command, context).await,
         Command::Type(command) => job_type::run(command, context).await,
         Command::Status(_) => status::status(context).await,
+        Command::Stats(args) => stats::stats(args, context).await,
         _ => unreachable!("the other commands need no store"),
     }
 }

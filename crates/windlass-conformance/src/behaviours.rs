@@ -34,40 +34,23 @@ macro_rules! every_behaviour {
                 the_same_request_twice_at_once_makes_one_job
             ;
             keys:
-                a_waiting_job_holds_its_key
-                a_scheduled_job_holds_its_key
-                a_running_job_holds_its_key
-                a_parked_job_holds_its_key
-                a_job_that_waits_for_its_retry_holds_its_key
-                a_key_counts_within_its_type_only
-                two_jobs_of_one_batch_with_one_key_are_one_job
-                the_kept_job_is_left_as_it_is
-                success_frees_the_key
-                success_of_a_type_that_keeps_nothing_frees_the_key
-                cancelling_a_waiting_job_frees_the_key
-                a_handler_that_cancels_frees_the_key
-                a_purge_frees_the_key
-                expiry_by_a_sweep_frees_the_key
-                expiry_found_by_a_claim_frees_the_key
-                burial_frees_the_key_of_a_job_that_holds_it_while_live
-                burial_by_crashes_frees_the_key
-                a_rescued_job_still_holds_its_key
-                a_dead_letter_holds_its_key_if_its_scope_says_so
-                discarding_a_dead_letter_frees_the_key
-                success_frees_the_key_of_a_backfill
+                a_waiting_job_holds_its_key a_scheduled_job_holds_its_key a_running_job_holds_its_key
+                a_parked_job_holds_its_key a_job_that_waits_for_its_retry_holds_its_key
+                a_key_counts_within_its_type_only two_jobs_of_one_batch_with_one_key_are_one_job
+                the_kept_job_is_left_as_it_is success_frees_the_key success_of_a_type_that_keeps_nothing_frees_the_key
+                cancelling_a_waiting_job_frees_the_key a_handler_that_cancels_frees_the_key a_purge_frees_the_key
+                expiry_by_a_sweep_frees_the_key expiry_found_by_a_claim_frees_the_key
+                burial_frees_the_key_of_a_job_that_holds_it_while_live burial_by_crashes_frees_the_key
+                a_rescued_job_still_holds_its_key a_dead_letter_holds_its_key_if_its_scope_says_so
+                discarding_a_dead_letter_frees_the_key success_frees_the_key_of_a_backfill
                 a_newcomer_replaces_the_payload_and_time_of_a_waiting_job
-                a_replaced_job_is_claimed_at_its_new_time_only
-                a_running_job_is_not_replaced
-                a_dead_backfill_is_revived_with_fresh_counters_and_the_new_payload
-                a_revived_job_runs_again
-                a_waiting_backfill_is_kept_not_revived
-                a_period_holds_the_key_past_the_end_of_the_job
+                a_replaced_job_is_claimed_at_its_new_time_only a_running_job_is_not_replaced
+                a_dead_backfill_is_revived_with_fresh_counters_and_the_new_payload a_revived_job_runs_again
+                a_waiting_backfill_is_kept_not_revived a_period_holds_the_key_past_the_end_of_the_job
                 a_period_holds_the_key_even_if_nothing_is_kept_of_the_job
                 a_period_that_is_over_does_not_free_the_key_of_a_live_job
-                a_dead_letter_whose_key_has_a_new_holder_is_not_retried
-                a_retried_dead_letter_takes_its_key_back
-                two_callers_at_once_with_one_key_make_one_job
-                a_full_queue_still_answers_who_holds_a_key
+                a_dead_letter_whose_key_has_a_new_holder_is_not_retried a_retried_dead_letter_takes_its_key_back
+                two_callers_at_once_with_one_key_make_one_job a_full_queue_still_answers_who_holds_a_key
                 a_held_key_opens_no_shut_queue_and_excuses_no_wrong_option
             ;
             series:
@@ -124,6 +107,7 @@ macro_rules! every_behaviour {
                 a_retried_job_keeps_its_share
                 a_dead_letter_that_is_started_over_keeps_its_share
                 a_job_without_a_share_that_comes_back_does_not_wait_behind_a_thousand_of_another
+                a_job_without_a_share_that_is_put_off_does_not_wait_behind_a_thousand_of_another
                 a_parked_job_takes_its_turn_when_its_gate_opens
                 a_job_with_another_priority_takes_its_turn_there
                 what_is_cancelled_or_expires_takes_no_turn
@@ -579,6 +563,28 @@ macro_rules! every_behaviour {
                 a_job_that_is_put_off_by_its_key_marks a_suspect_holds_the_drain_and_its_burial_marks
                 a_line_of_a_series_holds_the_drain jobs_that_leave_nothing_behind_mark_too
                 a_settled_batch_marks_once_for_all_of_it
+            ;
+            drain_groups:
+                drains_of_one_group_do_not_fire_each_other any_other_change_of_a_drain_keeps_its_marks
+                a_hooks_job_holds_and_fires_a_drain_of_another_group the_job_of_a_removed_drain_is_a_job_like_any_other
+                a_drain_that_watches_something_else_forgets_the_marks_of_what_it_watched
+                a_hooks_job_that_is_started_over_does_not_belong_to_the_group
+            ;
+            aggregates:
+                a_fresh_store_has_no_minutes_and_has_booked_all_of_nothing
+                totals_are_booked_once_on_the_minute_of_the_round what_is_seen_is_added_to_the_minute_in_which_it_was
+                of_two_who_fold_from_one_version_one_is_overtaken
+                a_change_that_is_repeated_after_a_lost_answer_is_refused_and_harmless
+                what_is_appended_while_somebody_folds_waits_for_the_next_round
+                a_total_that_went_down_books_nothing_and_counts_on_from_there
+                a_type_that_is_gone_is_forgotten_by_the_mark only_so_many_deltas_are_read_at_once_and_the_rest_stays
+                if_nobody_folds_only_the_newest_deltas_are_kept
+                deltas_that_drop_out_while_somebody_folds_take_no_others_with_them
+                a_damaged_delta_is_told_and_spoils_nothing_else
+                deltas_that_are_too_many_too_long_or_too_old_are_refused
+                minutes_past_their_time_are_forgotten_oldest_first minutes_are_read_by_range_queue_and_type
+                minutes_are_read_page_by_page_in_order
+                many_who_append_and_fold_at_once_lose_nothing_and_book_nothing_twice
             ;
             hints:
                 a_new_job_is_hinted a_new_job_for_later_is_hinted every_queue_of_a_batch_is_hinted

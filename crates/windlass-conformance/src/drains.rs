@@ -64,7 +64,7 @@ async fn find(h: &Harness, called: &str) -> Option<StoredDrain> {
     found.pop()
 }
 
-async fn stored(h: &Harness, called: &str) -> StoredDrain {
+pub(crate) async fn stored(h: &Harness, called: &str) -> StoredDrain {
     find(h, called).await.expect("it was stored")
 }
 
@@ -76,7 +76,7 @@ async fn change(h: &Harness, change: DrainChange) -> DrainChanged {
     only(h.engine.change_drains(&[change]).await.expect(UP))
 }
 
-async fn apply(h: &Harness, wanted: DrainChange) {
+pub(crate) async fn apply(h: &Harness, wanted: DrainChange) {
     let changed = change(h, wanted).await;
     assert!(matches!(changed, DrainChanged::Done { .. }), "expected it to be applied, got {changed:?}");
 }
@@ -118,7 +118,7 @@ pub(crate) async fn fires_not(h: &Harness) {
 }
 
 /// Runs a job that is there, and ends it.
-async fn run(h: &Harness, new: NewJob) -> JobId {
+pub(crate) async fn run(h: &Harness, new: NewJob) -> JobId {
     h.enqueue(new).await;
     let claimed = h.claim_one().await;
     h.succeed(&claimed).await
@@ -471,7 +471,6 @@ pub async fn a_hooks_job_that_is_refused_is_told_and_not_tried_again(h: &Harness
         "{bad:?}"
     );
     made(&fired[1]);
-    apply(h, firing.refused(bad, h.now()).expect("it was refused")).await;
     let after = stored(h, DONE).await;
     assert_eq!((after.record.fired, after.last_job), (1, None));
     assert!(after.record.alert.expect("it is told").why.contains("unknown"));
@@ -486,6 +485,7 @@ pub async fn a_full_queue_refuses_the_hooks_job(h: &Harness) {
     let is_full =
         matches!(&fired, DrainFired::Fired { job: Enqueued::Refused(Refusal::QueueFull { .. }), .. });
     assert!(is_full, "{fired:?}");
+    assert!(stored(h, DONE).await.record.alert.is_some(), "it is told by the step that fired");
     assert_eq!(h.status_of(SMALL).await.counts.scheduled, 3);
 }
 

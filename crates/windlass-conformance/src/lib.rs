@@ -47,7 +47,9 @@ pub mod policies;
 pub mod leases;
 pub mod schedules;
 pub mod drains;
+pub mod aggregates;
 pub mod drain_marks;
+pub mod drain_groups;
 pub mod hints;
 
 pub mod history;

@@ -238,6 +238,18 @@ pub async fn a_job_without_a_share_that_comes_back_does_not_wait_behind_a_thousa
     assert!(ids(&next).contains(&id), "started over: {}", shares(&next));
 }
 
+pub async fn a_job_without_a_share_that_is_put_off_does_not_wait_behind_a_thousand_of_another(h: &Harness) {
+    let key =
+        KeyClaim { on_conflict: OnConflict::Replace, ..KeyClaim::new("a".parse().expect("a plain key")) };
+    let keyed = |when| NewJob { key: Some(key.clone()), when, ..work() };
+    let id = h.enqueue(keyed(When::Now)).await;
+    many(h, "big", 300).await;
+    h.offer(keyed(When::In(secs(30)))).await;
+    h.advance(minutes(1));
+    let next = h.claim(2).await;
+    assert!(ids(&next).contains(&id), "{}", shares(&next));
+}
+
 pub async fn a_parked_job_takes_its_turn_when_its_gate_opens(h: &Harness) {
     let id = h.enqueue(of("a")).await;
     let claimed = h.claim_one().await;

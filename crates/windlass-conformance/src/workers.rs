@@ -64,7 +64,7 @@ pub async fn a_heartbeat_extends_the_lease_from_now(h: &Harness) {
 }
 
 pub async fn a_heartbeat_may_bring_another_length_of_lease(h: &Harness) {
-    h.engine.extend(Heartbeat { worker: h.worker, lease: minutes(10) }).await.expect(UP);
+    h.engine.extend(Heartbeat { worker: h.worker, lease: minutes(10), idle: false }).await.expect(UP);
     h.advance(minutes(9));
     assert!(!h.sighting_of(h.worker).await.expect("it is there").expired);
 }
@@ -202,7 +202,7 @@ pub async fn a_sign_of_life_counts_who_else_is_heard_and_could_do_the_same(h: &H
 pub async fn a_sign_of_life_is_told_the_stores_time_and_says_what_its_own_clock_shows(h: &Harness) {
     assert_eq!(h.sighting_of(h.worker).await.expect("it is there").clock_ahead_micros, None);
     h.advance(secs(3));
-    let (now, heartbeat) = (h.now(), Heartbeat { worker: h.worker, lease: WORKER_LEASE });
+    let (now, heartbeat) = (h.now(), Heartbeat { worker: h.worker, lease: WORKER_LEASE, idle: false });
     let pulse = h.engine.pulse(heartbeat, now.plus(secs(5))).await.expect(UP);
     assert_eq!((pulse.beat, pulse.now), (alive(), now));
     let ahead = h.sighting_of(h.worker).await.expect("it is there").clock_ahead_micros;

@@ -3,7 +3,7 @@
 //! A group is a name that jobs carry, a queue, or a type. It is *drained* when nothing of it runs and nothing of it could: none is
 //! ready, no suspect is due, and nobody is due in the line of a series. What waits for a retry, lies in the future or is parked by a
 //! policy does not hold a drain, unless it waits for retries; then all that has not ended does. Dead letters have ended, and hold
-//! none. The job of a drain itself never belongs to the group that the drain watches.
+//! none. The job of a drain itself never belongs to the group that the drain watches, for no drain that watches it.
 //!
 //! **Once for each drain, whoever looks.** Whatever takes a job out of what is ready or runs leaves a *mark* for each drain that
 //! watches it, in its own statement. Afterwards somebody looks: one transaction or script reads the marks, asks whether anything of the
@@ -127,7 +127,7 @@ pub struct DrainFiring {
     pub name: DrainName,
     /// The version that this was decided from.
     pub read: u64,
-    /// What is kept once it has fired.
+    /// What is kept once it has fired; but see [`kept`](Self::kept), which stores ask for.
     pub to: Box<DrainRecord>,
     /// What is put in.
     pub job: NewJob,
@@ -147,7 +147,8 @@ pub enum DrainFired {
     Held,
     /// There is no mark: somebody else has looked.
     Unmarked,
-    /// It was looked at less than [`DRAIN_LOOK_PAUSE`] ago. Its marks stay for the next look.
+    /// Not now: it was looked at less than [`DRAIN_LOOK_PAUSE`] ago, somebody else is at it, there are more marks than one look takes
+    /// away, or the look failed, which the engine has told. There are marks for the next look.
     Later,
     /// Somebody else has fired, changed or removed the drain since it was read. Its marks stay: read again, decide again.
     Changed,

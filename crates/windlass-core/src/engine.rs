@@ -10,6 +10,7 @@ use crate::admin::{
     AttemptRecord, BatchDone, CancelAnswer, Changed, JobRecord, ListRequest, QueueStatus, RetryAnswer,
     TypeStatus,
 };
+use crate::aggregates::Aggregates;
 use crate::claim::{ClaimAnswer, ClaimRequest, Fence, Outlook};
 use crate::clock::Timestamp;
 use crate::drains::Drains;
@@ -36,7 +37,7 @@ pub type Result<T> = std::result::Result<T, EngineError>;
 
 /// Where jobs are kept: the way of a job, and the lives of workers.
 #[async_trait]
-pub trait Engine: Admin + Policies + Leases + Schedules + Drains {
+pub trait Engine: Admin + Policies + Leases + Schedules + Drains + Aggregates {
     /// What this engine is and how much it can lose.
     fn info(&self) -> EngineInfo;
 

@@ -177,5 +177,33 @@ pub const DRAIN_LOOK_SHARE: u32 = 20;
 pub const DRAIN_LOOK_PAUSE_MAX: Duration = Duration::from_secs(60);
 /// How often marks are looked for whose process died before it could look.
 pub const DRAINS_LOOK_EVERY: Duration = Duration::from_secs(1);
-/// The same while there is no drain.
-pub const DRAINS_LOOK_IDLE: Duration = Duration::from_secs(5);
+/// The same while there is no drain. Whoever marks one looks by itself, so only the marks of a process that died wait so long, and only for
+/// the first drain of a store.
+pub const DRAINS_LOOK_IDLE: Duration = Duration::from_secs(20);
+
+/// Bytes of what a worker appends at once of what it has seen.
+pub const DELTA_BYTES_MAX: usize = 64 * 1024;
+/// So long ago a delta may have been seen; what waited longer for its store counts as seen then.
+pub const DELTA_AGO_MAX: Duration = Duration::from_secs(60 * 60);
+/// Deltas in one call.
+pub const DELTAS_PER_CALL_MAX: usize = 200;
+/// Deltas that a store keeps if nobody folds them: the newest.
+pub const DELTAS_KEPT_MAX: u64 = 10_000;
+/// Rows of minutes that one round of folding writes, about: a round ends with the delta that reaches it.
+pub const FOLD_ROWS_MAX: usize = 1_000;
+/// Rows of minutes in one page.
+pub const MINUTES_PAGE_MAX: u32 = 1_000;
+/// Minutes, hours or days that one report tells.
+pub const REPORT_SLOTS_MAX: usize = 2_000;
+/// How long minutes are kept.
+pub const MINUTES_KEPT: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+/// The shortest time for which they can be kept.
+pub const MINUTES_KEPT_MIN: Duration = Duration::from_secs(60 * 60);
+/// The longest: ten years.
+pub const MINUTES_KEPT_MAX: Duration = Duration::from_secs(3_650 * 24 * 60 * 60);
+/// A worker appends what it has seen this often, if there is something.
+pub const DELTA_EVERY: Duration = Duration::from_secs(10);
+/// Minutes are folded this often,
+pub const FOLD_EVERY: Duration = Duration::from_secs(10);
+/// and this often while nothing happens.
+pub const FOLD_IDLE: Duration = Duration::from_secs(60);

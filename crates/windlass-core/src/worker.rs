@@ -56,6 +56,8 @@ pub struct Heartbeat {
     pub worker: WorkerId,
     /// Good for this long from the store's now.
     pub lease: Duration,
+    /// It runs nothing, so that the store need not tell what was asked to stop.
+    pub idle: bool,
 }
 
 /// The answer to a sign of life.

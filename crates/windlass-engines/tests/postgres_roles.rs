@@ -12,6 +12,8 @@ use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
 use windlass_conformance::harness::HintLog;
 use windlass_core::admin::{CancelAnswer, Changed, ListRequest, RetryAnswer};
+use windlass_core::aggregates::fold::fold;
+use windlass_core::aggregates::{Aggregates, Delta, Folded, MinutesRequest};
 use windlass_core::breaker::BreakerState;
 use windlass_core::claim::{ClaimAnswer, Claimed};
 use windlass_core::engine::{Admin, Engine, Hint};
@@ -39,7 +41,7 @@ const ROLES: &str = include_str!("../../../docs/engines/postgres-roles.sql");
 const NAMES: [&str; 4] = ["worker", "producer", "client", "reader"];
 
 /// The newest version of which the file of roles names something.
-const NEWEST_NAMED: usize = 10;
+const NEWEST_NAMED: usize = 11;
 
 /// A schema with its roles, and a way in for each. Its owner is no superuser, and may make no roles.
 struct Place {
@@ -189,7 +191,7 @@ async fn do_everything(engine: &PostgresEngine) {
     let mut jobs = claimed(claim(engine, worker).await.unwrap());
     let (stopped, dead) = (jobs.remove(0), jobs.remove(0));
     assert_eq!(engine.cancel(stopped.job.id, "not needed").await.unwrap(), CancelAnswer::Requested);
-    let heartbeat = Heartbeat { worker, lease: Duration::from_secs(30) };
+    let heartbeat = Heartbeat { worker, lease: Duration::from_secs(30), idle: false };
     assert_eq!(engine.extend(heartbeat).await.unwrap(), Beat::Alive { cancel: vec![stopped.fence()] });
     let bury = Transition::Bury { error: JobError::new(ErrorKind::Failed, "oops") };
     let id = dead.job.id;
@@ -203,6 +205,7 @@ async fn do_everything(engine: &PostgresEngine) {
     assert_eq!(engine.set_shut(&queue(), true).await.unwrap(), Changed::Done);
     assert_eq!(engine.set_shut(&queue(), false).await.unwrap(), Changed::Done);
     share(engine, worker).await;
+    aggregate(engine).await;
     engine.sweep(100).await.unwrap();
     engine.prune(100).await.unwrap();
     engine.retire(worker).await.unwrap();
@@ -228,6 +231,26 @@ async fn share(engine: &PostgresEngine, worker: WorkerId) {
     assert_eq!(engine.renew_leases(&[renewal]).await.unwrap(), [Renewed::Kept]);
     assert_eq!(engine.step_down(&duty).await.unwrap(), Changed::Done);
     assert_eq!(engine.release_leases(&[LeaseRelease::from(&lease)]).await.unwrap(), [Released::Done]);
+}
+
+/// What happened is told, folded, read and forgotten.
+async fn aggregate(engine: &PostgresEngine) {
+    let delta = Delta { ago: Duration::ZERO, text: format!("{} {} 1 a1 a1\n", queue(), kind()) };
+    engine.append_deltas(&[delta]).await.unwrap();
+    let fold = fold(engine.unfolded(10).await.unwrap()).expect("something was seen");
+    let kept = engine.minutes_of(&fold.keys()).await.unwrap();
+    assert_eq!(engine.apply_fold(&fold.onto(kept.rows)).await.unwrap(), Folded::Done);
+    assert_eq!(minutes(engine).await, 1);
+    let ages = Duration::from_secs(60 * 60);
+    assert_eq!(engine.forget_minutes(ages, 10).await.unwrap().changed, 0);
+}
+
+/// How many minutes this engine sees.
+async fn minutes(engine: &PostgresEngine) -> usize {
+    let now = engine.now().await.unwrap();
+    let hour = Duration::from_secs(60 * 60);
+    let request = MinutesRequest::between(now.minus(hour), now.plus(hour));
+    engine.minutes(&request).await.unwrap().rows.len()
 }
 
 fn claimed(answer: ClaimAnswer) -> Vec<Claimed> {
@@ -414,6 +437,9 @@ async fn a_client_puts_jobs_in_and_claims_none() {
         "SELECT windlass.complete(1, '00000000-0000-0000-0000-000000000000')",
         "SELECT windlass.drop_days('2100-01-01')",
         "UPDATE windlass.queues SET shut = true",
+        "INSERT INTO windlass.minute_deltas (at, seen) VALUES (now(), '')",
+        "SELECT * FROM windlass.job_minutes",
+        "UPDATE windlass.minute_mark SET version = 0",
     ];
     place.assert_refused("client", &others).await;
     assert_eq!(
@@ -428,6 +454,7 @@ async fn a_reader_sees_all_and_changes_nothing() {
     let place = Place::new().await;
     put_in(&place.owner).await.unwrap();
     let engine = place.as_role("reader").await;
+    assert_eq!(minutes(&engine).await, 0);
     assert_eq!(engine.list(ListRequest { limit: 10, ..ListRequest::default() }).await.unwrap().len(), 1);
     assert_eq!(engine.queues().await.unwrap()[0].counts.ready, 1);
     let refused = put_in(&engine).await.unwrap_err();

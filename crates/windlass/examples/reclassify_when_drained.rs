@@ -33,6 +33,7 @@ impl JobType for Reclassify {
 }
 
 async fn backfill(job: Backfill) {
+    // This is the work.
     tokio::time::sleep(Duration::from_millis(30)).await;
     println!("  {}:{} is backfilled", job.wallet, job.network);
 }
@@ -88,6 +89,7 @@ async fn wait_for(engine: &Arc<dyn Engine>, times: u64) -> Result<(), EngineErro
         if fired >= times && unfinished == 0 {
             return Ok(());
         }
+        // may sleep: nobody tells an example when all is done.
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }

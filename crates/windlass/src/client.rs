@@ -13,6 +13,7 @@ use windlass_core::limits::ENQUEUE_BATCH_MAX;
 use windlass_core::priority::PriorityLabels;
 use windlass_core::queue::QueueSpec;
 
+use crate::aggregates::Aggregates;
 use crate::drains::Drains;
 use crate::enqueue::{Enqueue, EnqueueError, Flights, Handle, Placed, Way};
 use crate::job_type::{JobType, spec_of};
@@ -104,6 +105,11 @@ impl Client {
     /// The drains of the store: to declare, look at and remove them.
     pub fn drains(&self) -> Drains {
         Drains::new(Arc::clone(&self.0.engine))
+    }
+
+    /// What happened in each minute, for as long as minutes are kept.
+    pub fn aggregates(&self) -> Aggregates {
+        Aggregates::new(Arc::clone(&self.0.engine))
     }
 
     /// Puts a job in. Nothing happens until the returned builder is awaited.

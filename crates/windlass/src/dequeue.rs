@@ -49,7 +49,9 @@ use windlass_core::limits::CONCURRENCY_MAX;
 use windlass_core::outcome::Outcome;
 use windlass_core::settle::{AttemptReport, Settled};
 
+use crate::aggregates::recorder::Recorder;
 use crate::client::{Client, ClientOptions};
+use crate::drains::shell::{Looker, declare_later};
 use crate::duties::prepare::{Fires, Prepared, check_options};
 use crate::handler::{Context, Finish, IntoOutcome};
 use crate::worker::controls::{Controls, timed_out_from_outside};
@@ -57,7 +59,7 @@ use crate::worker::heartbeat::Identity;
 use crate::worker::options::card;
 use crate::worker::pool::{Event, PoolSettings};
 use crate::worker::quarantine::Quarantine;
-use crate::worker::{StartError, Stopped, WorkerOptions, WorkerOptionsError};
+use crate::worker::{StartError, Stopped, WorkerOptions, WorkerOptionsError, declare_drains};
 use crate::{random, store};
 
 mod shell;
@@ -91,13 +93,17 @@ pub struct Consumer {
     /// Pulls from the spill, if the engine has one.
     on_spill: Option<Box<Self>>,
     stop_grace: Duration,
+    /// Looks at drains that the ends of held jobs marked, if this process does.
+    looker: Option<Looker>,
+    /// Stores drains that could not be stored at the start.
+    declaring: Option<JoinHandle<()>>,
 }
 
 /// Somebody who waits for a job.
 type Waiter = oneshot::Sender<HeldJob>;
 
 impl Consumer {
-    /// Registers the types and starts. Of the options, [`shared`](WorkerOptions::shared) and the queues'
+    /// Registers the types, stores the drains and starts. Of the options, [`shared`](WorkerOptions::shared) and the queues'
     /// concurrency have no meaning here: a consumer runs nothing by itself.
     pub async fn start(
         engine: Arc<dyn Engine>,
@@ -119,6 +125,7 @@ impl Consumer {
             limits: options.limits.clone(),
         };
         let client = Client::with_options(Arc::clone(&engine), labels_and_hooks);
+        let without_drains = declare_drains(&client, &options).await?;
         let alone = Quarantine::default();
         let on_spill = match engine.spill() {
             Some(spill) => {
@@ -129,8 +136,11 @@ impl Consumer {
             }
             None => None,
         };
+        let primary = Arc::clone(&engine);
         let mut consumer = Self::start_on(engine, client, types, settings, &options, alone).await?;
         consumer.on_spill = on_spill;
+        consumer.looker = options.fire_drains.then(|| Looker::start(&primary));
+        consumer.declaring = declare_later(primary, without_drains, options.drains_origin);
         Ok(consumer)
     }
 
@@ -159,7 +169,8 @@ impl Consumer {
         };
         let (inbox, shell) = shell::start(parts, options);
         let stop_grace = options.stop_grace;
-        Ok(Self { client, waiters, inbox, shell: Some(shell), on_spill: None, stop_grace })
+        let shell = Some(shell);
+        Ok(Self { client, waiters, inbox, shell, on_spill: None, stop_grace, looker: None, declaring: None })
     }
 
     /// A client that shares this consumer's labels and hooks, and that refuses new jobs once it drains.
@@ -217,6 +228,9 @@ impl Consumer {
                 stopped = Stopped::Unsettled;
             }
         }
+        if let Some(looker) = self.looker.take() {
+            let _ = tokio::time::timeout(FLUSH_GRACE, looker.end()).await;
+        }
         stopped
     }
 
@@ -238,6 +252,7 @@ impl Drop for Consumer {
     /// What is held may still be ended; then the consumer leaves the store by itself.
     fn drop(&mut self) {
         let _ = self.inbox.try_send(Event::Stop { grace: self.stop_grace });
+        self.declaring.iter().for_each(JoinHandle::abort);
     }
 }
 
@@ -268,6 +283,7 @@ struct Line {
     inbox: mpsc::Sender<Event>,
     controls: Arc<Controls>,
     answers: Arc<Answers>,
+    recorder: Arc<Recorder>,
 }
 
 impl HeldJob {
@@ -329,6 +345,7 @@ impl HeldJob {
 
     fn delivered(mut self) -> Self {
         self.delivered = true;
+        self.line.recorder.started(self.job(), self.ctx.waited());
         self
     }
 
@@ -340,6 +357,9 @@ impl HeldJob {
         // store could not tell another one, which has the same token, from a repeat.
         let outcome = if too_late { timed_out_from_outside() } else { outcome };
         let report = AttemptReport { ran_for: self.since.elapsed(), output: self.ctx.output() };
+        if self.delivered {
+            self.line.recorder.ran(self.job(), report.ran_for);
+        }
         if too_late {
             self.line.answers.answer(fence, Ok(Settled::ClaimLost));
         }

@@ -232,12 +232,14 @@ pub mod duties;
 pub mod upkeep;
 pub mod schedules;
 pub mod drains;
+pub mod aggregates;
 pub mod testing;
 mod store;
 mod random;
 #[cfg(doctest)]
 mod guides;
 
+pub use aggregates::Aggregates;
 pub use client::{Client, ClientOptions, EnqueueHook, RegisterError};
 pub use drains::Drains;
 pub use enqueue::{Enqueue, EnqueueError, Handle, Placed, Placement};

@@ -44,14 +44,15 @@ pub(crate) fn check(config: &Config, output: &mut Output) -> Result<Code, Failur
     }
     let worker = &config.worker;
     output.line(format!(
-        "worker  lease {}, heartbeat {}, sweep {}, duties {} of {}, stop grace {}, given up after {} crashes",
+        "worker  lease {}, heartbeat {}, sweep {}, duties {} of {}, stop grace {}, given up after {} crashes, minutes kept {}",
         show_span(worker.lease),
         show_span(worker.heartbeat),
         show_span(worker.sweep),
         show_span(worker.duties.heartbeat),
         show_span(worker.duties.expiry),
         show_span(worker.stop_grace),
-        worker.max_crashes
+        worker.max_crashes,
+        show_span(worker.minutes_kept)
     ))?;
     let queues: Vec<_> =
         config.queues.iter().map(|queue| format!("{} ({} slots)", queue.name, queue.concurrency)).collect();
@@ -110,6 +111,7 @@ fn summary_json(config: &Config) -> serde_json::Value {
             "duty_expiry": show_span(worker.duties.expiry),
             "stop_grace": show_span(worker.stop_grace),
             "max_crashes": worker.max_crashes,
+            "minutes_kept": show_span(worker.minutes_kept),
         },
         "priorities": config.priorities,
         "retry": config.retry,

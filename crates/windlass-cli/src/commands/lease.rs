@@ -67,13 +67,16 @@ fn row(lease: &LeaseRecord, now: Timestamp) -> Vec<Cell> {
     let notes = lease.metadata.notes();
     let ago = |at: Timestamp| format!("{} ago", show_span(round(now.since(at))));
     let is_held = lease.is_held(now);
+    // A run of some duties lasts for a while, in which it does one thing after the other.
+    let running = notes.running_since.filter(|_| is_held);
+    let running = running.map(|since| format!("running for {}", show_span(round(now.since(since)))));
     let cells = [
         lease.duty.to_string(),
         lease.holder.filter(|_| is_held).map_or("nobody".to_owned(), |holder| holder.to_string()),
         if is_held { ago(lease.since) } else { String::new() },
         ago(lease.heartbeat),
         lease.takeovers.to_string(),
-        notes.last_run.map(ago).unwrap_or_default(),
+        running.or(notes.last_run.map(ago)).unwrap_or_default(),
         notes.items.to_string(),
         notes.errors.to_string(),
         remark(lease, now),

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use windlass::duties::LeaseTiming;
 use windlass_core::limits::{
-    CRASHES_MAX, DUTY_EXPIRY_MAX, DUTY_EXPIRY_MIN, HEARTBEAT_EVERY, SWEEP_EVERY, WORKER_LEASE,
+    CRASHES_MAX, DUTY_EXPIRY_MAX, DUTY_EXPIRY_MIN, HEARTBEAT_EVERY, MINUTES_KEPT, MINUTES_KEPT_MAX,
+    MINUTES_KEPT_MIN, SWEEP_EVERY, WORKER_LEASE,
 };
 use windlass_core::span::show_span;
 
@@ -26,6 +27,8 @@ pub(crate) struct WorkerSettings {
     pub(crate) stop_grace: Duration,
     /// Crashes of its worker after which a job is given up.
     pub(crate) max_crashes: u32,
+    /// How long it is kept what happened in each minute.
+    pub(crate) minutes_kept: Duration,
 }
 
 impl Default for WorkerSettings {
@@ -37,6 +40,7 @@ impl Default for WorkerSettings {
             duties: LeaseTiming::default(),
             stop_grace: Duration::from_secs(25),
             max_crashes: CRASHES_MAX,
+            minutes_kept: MINUTES_KEPT,
         }
     }
 }
@@ -61,6 +65,9 @@ pub(crate) fn read(mut section: Section<'_, '_>) -> WorkerSettings {
             .get("max_crashes", whole(1, 100))
             .and_then(|number| u32::try_from(number).ok())
             .unwrap_or(default.max_crashes),
+        minutes_kept: section
+            .get("minutes_kept", span(MINUTES_KEPT_MIN, MINUTES_KEPT_MAX))
+            .unwrap_or(default.minutes_kept),
     };
     check_lease(&mut section, &settings);
     check_duties(&mut section, &settings);

@@ -38,12 +38,12 @@ impl Harness {
 
     /// A sign of life.
     pub async fn beat(&self, worker: WorkerId) -> Beat {
-        self.engine.extend(Heartbeat { worker, lease: WORKER_LEASE }).await.expect(UP)
+        self.engine.extend(Heartbeat { worker, lease: WORKER_LEASE, idle: false }).await.expect(UP)
     }
 
     /// A sign of life of one that could do duties.
     pub async fn pulse(&self, worker: WorkerId) -> Pulse {
-        let heartbeat = Heartbeat { worker, lease: WORKER_LEASE };
+        let heartbeat = Heartbeat { worker, lease: WORKER_LEASE, idle: false };
         self.engine.pulse(heartbeat, self.now()).await.expect(UP)
     }
 

@@ -5,9 +5,9 @@ use crate::enqueue::Enqueued;
 use crate::names::DrainName;
 use crate::schedules::Origin;
 
-use super::record::{DrainAlert, DrainRecord, StoredDrain};
+use super::record::{DrainRecord, StoredDrain};
 use super::spec::DrainSpec;
-use super::{DrainChange, DrainFired, DrainFiring};
+use super::{DrainChange, DrainFiring};
 
 /// Stores a drain, or makes the stored one what is declared. Nothing if it is that already.
 pub fn declare(
@@ -46,11 +46,13 @@ pub fn fire(stored: &StoredDrain, now: Timestamp) -> DrainFiring {
 }
 
 impl DrainFiring {
-    /// What to write about a job that the door refused.
-    pub fn refused(&self, fired: &DrainFired, now: Timestamp) -> Option<DrainChange> {
-        let DrainFired::Fired { version, job: Enqueued::Refused(why) } = fired else { return None };
-        let alert = Some(DrainAlert { at: now, why: why.to_string() });
-        Some(change(*version, DrainRecord { alert, ..(*self.to).clone() }))
+    /// What is kept once it has fired and its job got this answer: if the door refused it, that is told with the drain.
+    pub fn kept(&self, job: &Enqueued) -> DrainRecord {
+        let mut record = (*self.to).clone();
+        if let Enqueued::Refused(why) = job {
+            record.tell_of(why);
+        }
+        record
     }
 }
 

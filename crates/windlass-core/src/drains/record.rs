@@ -1,13 +1,13 @@
 //! What a store keeps of a drain.
 
 use crate::clock::Timestamp;
-use crate::enqueue::NewJob;
+use crate::enqueue::{NewJob, Refusal};
 use crate::job::JobId;
 use crate::key::KeyClaim;
 use crate::names::{CorrelationId, DrainName, Key};
 use crate::schedules::Origin;
 
-use super::spec::{DrainSpec, own_keys};
+use super::spec::{DrainSpec, own_key};
 
 /// A drain as a store gives it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,7 +61,10 @@ impl StoredDrain {
         is_marked: bool,
         text: &str,
     ) -> Option<Self> {
-        let record: DrainRecord = serde_json::from_str(text).ok()?;
+        let mut record: DrainRecord = serde_json::from_str(text).ok()?;
+        if let Some(why) = serde_json::from_str::<Refused>(text).ok()?.refusal {
+            record.tell_of(&why);
+        }
         (record.spec.name == *name).then(|| Self {
             version,
             last_job: last_job.map(JobId),
@@ -78,7 +81,7 @@ impl StoredDrain {
     /// The job of its next firing. The version is in its name: no two firings have one, also if the drain was removed and stored again
     /// meanwhile.
     pub(super) fn next_job(&self) -> NewJob {
-        let name = format!("{}{}", own_keys(self.name()), self.version);
+        let name = own_key(self.name(), self.version);
         let key = Key::parse(&name).expect("a name and a number are a key");
         let correlation = CorrelationId::parse(&name).expect("a name and a number are an id");
         NewJob {
@@ -89,7 +92,20 @@ impl StoredDrain {
     }
 }
 
+/// What a store that does not know our words adds to the record of a firing whose job was refused: the refusal as it got it.
+#[derive(serde::Deserialize)]
+struct Refused {
+    #[serde(default)]
+    refusal: Option<Refusal>,
+}
+
 impl DrainRecord {
+    /// Notes that the job of the last firing was refused.
+    pub(super) fn tell_of(&mut self, why: &Refusal) {
+        let at = self.last_fired.unwrap_or(self.stored_at);
+        self.alert = Some(DrainAlert { at, why: why.to_string() });
+    }
+
     /// The text that a store keeps.
     pub fn to_text(&self) -> String {
         serde_json::to_string(self).expect("a record has only names, texts and numbers")

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::clock::Timestamp;
 use crate::gate::Gate;
-use crate::limits::{DRAIN_LOOK_PAUSE, DRAIN_LOOK_PAUSE_MAX, DRAIN_LOOK_SHARE};
+use crate::limits::{DRAIN_LOOK_PAUSE, DRAIN_LOOK_PAUSE_MAX, DRAIN_LOOK_SHARE, DRAINS_LOOK_EVERY};
 use crate::settle::Place;
 
 /// What is left of a group, the drain's own jobs apart.
@@ -78,6 +78,11 @@ pub fn marks(from: Stand<'_>, to: Stand<'_>, wait_for_retries: bool, now: Timest
 pub fn look_again(now: Timestamp, took: Duration) -> Timestamp {
     let pause = took.saturating_mul(DRAIN_LOOK_SHARE).clamp(DRAIN_LOOK_PAUSE, DRAIN_LOOK_PAUSE_MAX);
     now.plus(pause)
+}
+
+/// How long a drain must wait after a look that failed; only a second if the store was cut off, which may have nothing to do with it.
+pub fn look_after_failure(was_cut_off: bool) -> Duration {
+    if was_cut_off { DRAINS_LOOK_EVERY } else { DRAIN_LOOK_PAUSE_MAX }
 }
 
 /// Whether a drain may be looked at. An instant further away than any pause is one of a clock that was set back since.

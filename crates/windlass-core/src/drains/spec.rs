@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-use crate::job::Job;
 use crate::limits::DRAIN_RECORD_BYTES_MAX;
 use crate::names::{DrainName, GroupName, NameError, QueueName, TypeName};
 use crate::schedules::JobTemplate;
@@ -14,7 +13,8 @@ pub struct DrainSpec {
     pub name: DrainName,
     /// The group that it watches.
     pub watch: Watched,
-    /// What it puts in. It never belongs to the group, also if it is of the type or in the queue that is watched.
+    /// What it puts in. It never belongs to the group, also if it is of the type or in the queue that is watched, and whichever other
+    /// drain watches the same.
     pub job: JobTemplate,
     /// Whether all that has not ended holds the drain: also what waits for a retry, lies in the future or is parked by a policy.
     #[serde(default)]
@@ -52,13 +52,21 @@ impl Watched {
         }
     }
 
-    /// Whether a job of this type, queue and group is of it.
-    pub fn has(&self, job_type: &TypeName, queue: &QueueName, group: Option<&GroupName>) -> bool {
-        match self {
+    /// Whether a job of this type, queue and group is of it. `made_for` is what the drain watches that put the job in, if one did:
+    /// of that it is not, whichever drain watches it.
+    pub fn has(
+        &self,
+        job_type: &TypeName,
+        queue: &QueueName,
+        group: Option<&GroupName>,
+        made_for: Option<&Self>,
+    ) -> bool {
+        let is_of = match self {
             Self::Group(name) => group == Some(name),
             Self::Queue(name) => queue == name,
             Self::Type(name) => job_type == name,
-        }
+        };
+        is_of && made_for != Some(self)
     }
 }
 
@@ -113,27 +121,22 @@ impl DrainSpec {
             false => Err(DrainSpecError::TooBig { name: name(), got }),
         }
     }
-
-    /// Whether a job is of the group. The job of the drain itself is not.
-    pub fn watches(&self, job: &Job) -> bool {
-        self.watch.has(&job.job_type, &job.queue, job.group.as_ref()) && !self.made(job)
-    }
-
-    /// Whether a job was put in by this drain.
-    pub fn made(&self, job: &Job) -> bool {
-        made_by(&self.name, job.key.as_ref().map(|claim| claim.key.as_str()))
-    }
 }
 
-/// Whether a job with this key was put in by this drain.
-pub fn made_by(name: &DrainName, key: Option<&str>) -> bool {
-    key.is_some_and(|key| key.starts_with(&own_keys(name)))
+/// The drain that put in a job with this key. The job is not of what that drain watches: else a drain of a queue that puts its job into
+/// it, or two of them, would fire for ever.
+pub fn maker(key: Option<&str>) -> Option<DrainName> {
+    let (name, _) = key?.strip_prefix(OWN_KEYS)?.split_once('/')?;
+    DrainName::parse(name).ok().filter(|parsed| parsed.as_str() == name)
 }
 
-/// What the keys of a drain's own jobs begin with: `drain/backfill/`. It is their mark, by which stores leave them out.
-pub fn own_keys(name: &DrainName) -> String {
-    format!("drain/{name}/")
+/// The key of a drain's own job: `drain/backfill/7`.
+pub(super) fn own_key(name: &DrainName, version: u64) -> String {
+    format!("{OWN_KEYS}{name}/{version}")
 }
+
+/// What the keys of the jobs of drains begin with. It is their mark, by which stores know them.
+const OWN_KEYS: &str = "drain/";
 
 /// Checks all drains of one declaration: each by itself, and that no two have one name.
 pub fn check_all(specs: &[DrainSpec]) -> Result<(), DrainSpecError> {

@@ -84,11 +84,11 @@ fn a_group_is_a_name_a_queue_or_a_type() {
     let (job_type, queue) = (TypeName::parse("t").unwrap(), QueueName::parse("q").unwrap());
     let group = GroupName::parse("import 7").unwrap();
     let other = GroupName::parse("import 8").unwrap();
-    assert!(Watched::Group(group.clone()).has(&job_type, &queue, Some(&group)));
-    assert!(!Watched::Group(group.clone()).has(&job_type, &queue, Some(&other)));
-    assert!(!Watched::Group(group).has(&job_type, &queue, None));
-    assert!(Watched::Queue(queue.clone()).has(&job_type, &queue, None));
-    assert!(Watched::Type(job_type.clone()).has(&job_type, &queue, None));
+    assert!(Watched::Group(group.clone()).has(&job_type, &queue, Some(&group), None));
+    assert!(!Watched::Group(group.clone()).has(&job_type, &queue, Some(&other), None));
+    assert!(!Watched::Group(group).has(&job_type, &queue, None, None));
+    assert!(Watched::Queue(queue.clone()).has(&job_type, &queue, None, None));
+    assert!(Watched::Type(job_type.clone()).has(&job_type, &queue, None, None));
     assert_eq!(Watched::Type(job_type).to_string(), "type t");
     for text in ["group import 7", "queue q", "type T"] {
         assert_eq!(text.parse::<Watched>().unwrap().to_string(), text);
@@ -107,23 +107,38 @@ fn a_firing_counts_and_its_job_bears_the_name_of_the_drain_and_the_version() {
 }
 
 #[test]
-fn the_job_of_a_drain_is_known_by_its_key_and_that_of_another_drain_is_not() {
+fn the_job_of_a_drain_is_known_by_its_key() {
     let done = DrainName::parse("done").unwrap();
-    assert!(spec::made_by(&done, Some("drain/done/7")));
-    assert!(!spec::made_by(&done, Some("drain/done.2/7")) && !spec::made_by(&done, None));
+    assert_eq!(spec::maker(Some("drain/done/7")), Some(done));
+    for of_none in [None, Some("drain/done"), Some("drain/Done/7"), Some("drain//7"), Some("a/drain/done/7")]
+    {
+        assert_eq!(spec::maker(of_none), None, "{of_none:?}");
+    }
+}
+
+#[test]
+fn the_job_of_a_drain_is_not_of_the_group_that_this_drain_watches_whichever_watches_it() {
+    let (job_type, queue) = (TypeName::parse("t").unwrap(), QueueName::parse("q").unwrap());
+    let (of_queue, of_type) = (Watched::Queue(queue.clone()), Watched::Type(job_type.clone()));
+    assert!(of_queue.has(&job_type, &queue, None, None));
+    assert!(!of_queue.has(&job_type, &queue, None, Some(&of_queue)));
+    assert!(of_queue.has(&job_type, &queue, None, Some(&of_type)), "a drain of another group put it in");
 }
 
 #[test]
 fn a_refused_job_is_told_with_the_drain_and_not_tried_again() {
     let firing = acts::fire(&stored(7), NOW);
     let why = Refusal::UnknownType { job_type: TypeName::parse("recalculate").unwrap() };
-    let fired = DrainFired::Fired { version: 8, job: Enqueued::Refused(why) };
-    let change = firing.refused(&fired, LATER).unwrap();
-    let record = change.to.unwrap();
-    assert_eq!((change.read, record.fired, record.alert.as_ref().unwrap().at), (8, 1, LATER));
-    assert!(record.alert.unwrap().why.contains("recalculate"));
-    let new = DrainFired::Fired { version: 8, job: Enqueued::New(JobId(1)) };
-    assert_eq!(firing.refused(&new, LATER), None);
+    let text = firing.to.to_text();
+    let whole = text.strip_suffix('}').unwrap();
+    let with_refusal = format!("{whole},\"refusal\":{}}}", serde_json::to_string(&why).unwrap());
+    let record = firing.kept(&Enqueued::Refused(why));
+    assert_eq!((record.fired, record.alert.as_ref().unwrap().at), (1, NOW));
+    assert!(record.alert.as_ref().unwrap().why.contains("recalculate"));
+    assert_eq!(firing.kept(&Enqueued::New(JobId(1))), *firing.to);
+    let name = DrainName::parse("done").unwrap();
+    let read = StoredDrain::from_store(&name, 8, None, false, &with_refusal).unwrap();
+    assert_eq!(read.record, record, "a store may add the refusal as it is");
 }
 
 #[test]

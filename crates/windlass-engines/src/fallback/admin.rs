@@ -10,6 +10,9 @@ use windlass_core::admin::{
     AttemptRecord, BatchDone, CancelAnswer, Changed, JobRecord, ListRequest, QueueStatus, RetryAnswer,
     TypeStatus,
 };
+use windlass_core::aggregates::{
+    Aggregates, Delta, FoldChange, Folded, MinuteKey, MinutesRead, MinutesRequest, Unfolded,
+};
 use windlass_core::breaker::BreakerState;
 use windlass_core::claim::Fence;
 use windlass_core::drains::{
@@ -244,6 +247,43 @@ impl Drains for FallbackEngine {
 
     async fn fire_drains(&self, firings: &[DrainFiring]) -> Result<Vec<DrainFired>> {
         self.inner.primary.engine()?.fire_drains(firings).await
+    }
+}
+
+/// What happened is written where it happened: the worker on the spill tells the spill. Read is the primary's, and while that is away the
+/// spill's own.
+#[async_trait]
+impl Aggregates for FallbackEngine {
+    async fn append_deltas(&self, deltas: &[Delta]) -> Result<()> {
+        let deltas = deltas.to_vec();
+        self.inner.shared(|primary| async move { primary.append_deltas(&deltas).await }).await
+    }
+
+    async fn unfolded(&self, limit: u32) -> Result<Unfolded> {
+        self.inner.shared(|primary| async move { primary.unfolded(limit).await }).await
+    }
+
+    async fn minutes_of(&self, keys: &[MinuteKey]) -> Result<MinutesRead> {
+        let keys = keys.to_vec();
+        self.inner.shared(|primary| async move { primary.minutes_of(&keys).await }).await
+    }
+
+    async fn apply_fold(&self, change: &FoldChange) -> Result<Folded> {
+        let change = change.clone();
+        self.inner.shared(|primary| async move { primary.apply_fold(&change).await }).await
+    }
+
+    async fn minutes(&self, request: &MinutesRequest) -> Result<MinutesRead> {
+        let wanted = request.clone();
+        let asked = self.inner.if_there(|primary| async move { primary.minutes(&wanted).await });
+        match asked.await? {
+            Some(read) => Ok(read),
+            None => self.inner.spill.minutes(request).await,
+        }
+    }
+
+    async fn forget_minutes(&self, kept: Duration, limit: u32) -> Result<BatchDone> {
+        self.inner.shared(|primary| async move { primary.forget_minutes(kept, limit).await }).await
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use windlass_core::clock::Timestamp;
 use windlass_core::drains::rules::{Left, Stand, is_drained, look_again, marks, may_look};
-use windlass_core::drains::spec::{DrainSpec, Watched};
+use windlass_core::drains::spec::{DrainSpec, Watched, maker};
 use windlass_core::drains::{
     DrainChange, DrainChanged, DrainFired, DrainFiring, DrainsRead, StoredDrain, WhichDrains, check_changes,
     check_firings,
@@ -76,10 +76,12 @@ impl State {
             return DrainChanged::NoRoom;
         }
         let version = next_version(version, now);
+        // What ended in another group is none of its business.
+        let keeps_marks = |stored: &StoredDrain| stored.record.spec.watch == record.spec.watch;
         let stored = StoredDrain {
             version,
             last_job: before.and_then(|stored| stored.last_job),
-            is_marked: before.is_some_and(|stored| stored.is_marked),
+            is_marked: before.is_some_and(|stored| stored.is_marked && keeps_marks(stored)),
             record: (**record).clone(),
         };
         let look_at = self.drains.get(&change.name).and_then(|row| row.look_at);
@@ -114,24 +116,33 @@ impl State {
             Enqueued::New(id) => Some(id),
             _ => row.stored.last_job,
         };
-        row.stored = StoredDrain { version, last_job, is_marked: false, record: (*firing.to).clone() };
+        row.stored = StoredDrain { version, last_job, is_marked: false, record: firing.kept(&job) };
         DrainFired::Fired { version, job }
     }
 
     /// A job goes from here to there: marks the drains that it held.
     pub(super) fn mark_drains(&mut self, job: &Job, from: Stand<'_>, to: Stand<'_>, now: Timestamp) {
+        let made_for = self.made_for(job).cloned();
         for row in self.drains.values_mut() {
             let spec = &row.stored.record.spec;
-            if marks(from, to, spec.wait_for_retries, now) && spec.watches(job) {
+            let is_of = spec.watch.has(&job.job_type, &job.queue, job.group.as_ref(), made_for.as_ref());
+            if is_of && marks(from, to, spec.wait_for_retries, now) {
                 row.stored.is_marked = true;
                 self.hints.drain();
             }
         }
     }
 
+    /// What the drain watches that put a job in.
+    fn made_for(&self, job: &Job) -> Option<&Watched> {
+        let maker = maker(job.key.as_ref().map(|claim| claim.key.as_str()))?;
+        self.drains.get(&maker).map(|row| &row.stored.record.spec.watch)
+    }
+
     /// What is left of the group of a drain.
     fn left_of(&self, spec: &DrainSpec, now: Timestamp) -> Left {
-        let is_own = |id: &JobId| self.live.get(id).is_some_and(|row| spec.made(&row.job));
+        let is_hook =
+            |id: &JobId| self.live.get(id).is_some_and(|row| self.made_for(&row.job) == Some(&spec.watch));
         let types = match &spec.watch {
             Watched::Group(group) => return self.left_of_group(group, now),
             Watched::Queue(queue) => {
@@ -140,16 +151,16 @@ impl State {
             Watched::Type(job_type) => self.index.type_at(job_type).into_iter().collect(),
         };
         let runs = |id: &JobId| self.live.get(id).is_some_and(|row| types.contains(&row.type_at));
-        let running = self.index.running().any(|id| runs(&id) && !is_own(&id));
-        let waits = |at: &TypeAt| self.index.type_row(*at).waiting().any(|id| !is_own(&id));
+        let running = self.index.running().any(|id| runs(&id) && !is_hook(&id));
+        let waits = |at: &TypeAt| self.index.type_row(*at).waiting().any(|id| !is_hook(&id));
         Left {
             running,
-            could_run: types.iter().any(|at| self.index.could_run(*at, now).any(|id| !is_own(&id))),
+            could_run: types.iter().any(|at| self.index.could_run(*at, now).any(|id| !is_hook(&id))),
             unfinished: running || types.iter().any(waits),
         }
     }
 
-    /// The job of a drain has no group, so none is its own.
+    /// The job of a drain has no group.
     fn left_of_group(&self, group: &GroupName, now: Timestamp) -> Left {
         let Some(row) = self.index.group(group) else { return Left::default() };
         Left {

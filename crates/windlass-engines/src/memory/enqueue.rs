@@ -82,7 +82,7 @@ impl State {
     fn insert(&mut self, new: NewJob, type_at: TypeAt, accepted: Accepted, now: Timestamp) -> JobId {
         self.last_id += 1;
         let id = JobId(self.last_id);
-        self.index.queue_of_mut(type_at).totals.enqueued += 1;
+        self.index.count(type_at, |totals| totals.enqueued += 1);
         self.begin(Box::new(JobRow {
             job: stored(id, new, accepted, now),
             type_at,

@@ -20,6 +20,7 @@ mod policies;
 mod leases;
 mod schedules;
 mod drains;
+mod aggregates;
 mod spill;
 mod hints;
 

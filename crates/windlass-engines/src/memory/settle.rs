@@ -45,7 +45,7 @@ impl State {
         let is_retry = matches!(transition, Transition::Retry { .. });
         let landing = transition.land(now, row.job.due, row.job.counters, cancel.as_deref());
         if is_retry && matches!(landing.place, Place::Waiting { .. }) {
-            self.index.queue_of_mut(type_at).totals.retried += 1;
+            self.index.count(type_at, |totals| totals.retried += 1);
         }
         self.land(fence.job, landing, now);
         Settled::Applied

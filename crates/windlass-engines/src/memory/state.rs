@@ -27,6 +27,7 @@ use windlass_core::settle::{Landing, Place};
 use windlass_core::spill::Leaving;
 use windlass_core::worker::WorkerId;
 
+use super::aggregates::Minutes;
 use super::claim::SpentTokens;
 use super::drains::DrainRows;
 use super::enqueue::Receipts;
@@ -70,6 +71,7 @@ pub(super) struct State {
     pub(super) leases: BTreeMap<DutyName, LeaseRecord>,
     pub(super) agenda: Agenda,
     pub(super) drains: DrainRows,
+    pub(super) minutes: Minutes,
     /// Batches that leave for another store, oldest first.
     pub(super) leaving: BTreeMap<(Timestamp, RequestId), Leaving>,
     pub(super) hints: HintsDue,

@@ -409,7 +409,7 @@ impl Play {
         match *step {
             Step::Beat { worker } => {
                 if let Some(worker) = pick(&self.workers, worker) {
-                    at_once(engine.extend(Heartbeat { worker: *worker, lease: LEASE })).unwrap();
+                    at_once(engine.extend(Heartbeat { worker: *worker, lease: LEASE, idle: false })).unwrap();
                 }
             }
             Step::Retire { worker } => {
@@ -445,7 +445,7 @@ fn what_was_parked_during_a_step_of_the_clock_is_let_through_when_the_step_is_ta
     at_once(bench.engine.sweep(10)).unwrap();
     assert_eq!(bench.counts("default").parked, 1, "the one that handles it seems gone");
     bench.clock.set(start);
-    at_once(bench.engine.extend(Heartbeat { worker: everything, lease: LEASE })).unwrap();
+    at_once(bench.engine.extend(Heartbeat { worker: everything, lease: LEASE, idle: false })).unwrap();
     at_once(bench.engine.sweep(10)).unwrap();
     assert_eq!(bench.counts("default").parked, 0);
     bench.check();

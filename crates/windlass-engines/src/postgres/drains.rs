@@ -7,8 +7,10 @@ use std::time::Instant as Moment;
 use async_trait::async_trait;
 use tokio_postgres::Row;
 use windlass_core::clock::Timestamp;
-use windlass_core::drains::rules::{Left, Stand, is_drained, look_again, marks, may_look};
-use windlass_core::drains::spec::{DrainSpec, Watched, own_keys};
+use windlass_core::drains::rules::{
+    Left, Stand, is_drained, look_after_failure, look_again, marks, may_look,
+};
+use windlass_core::drains::spec::{DrainSpec, Watched};
 use windlass_core::drains::{
     DrainChange, DrainChanged, DrainFired, DrainFiring, DrainRecord, Drains, DrainsRead, StoredDrain,
     WhichDrains, check_changes, check_firings,
@@ -21,15 +23,17 @@ use windlass_core::names::DrainName;
 use windlass_core::schedules::next_version;
 
 use super::conn::Tx;
-use super::fault::Step;
+use super::fault::{Fault, Step};
 use super::land::Live;
-use super::value::{Instant, flag, flags, instant, int4, maybe, number, numbers, small_number, text, texts};
+use super::value::{
+    Instant, flag, flags, instant, int4, maybe, micros, number, numbers, small_number, text, texts,
+};
 use super::{PostgresEngine, Store};
 
 /// How often a look is made again because it and somebody's transaction waited for each other, and the server ended ours.
 const DEADLOCKS_MAX: u32 = 5;
-/// So many marks are taken away by one look. There are only more if nobody has looked for long; a drain may then fire twice.
-const MARKS_AT_ONCE: u32 = 100_000;
+/// So many marks are taken away by one look. There are only more if nobody has looked for long.
+const MARKS_AT_ONCE: usize = 100_000;
 
 #[async_trait]
 impl Drains for PostgresEngine {
@@ -90,7 +94,13 @@ impl Store {
             }
             WhichDrains::Marked(_) => conn.ask(&self.sql.marked_drains, &[instant(&now)]).await?,
         };
-        self.read_drains(&rows, &which)
+        let read = self.read_drains(&rows, &which)?;
+        if matches!(which, WhichDrains::Marked(_)) && !read.damaged.is_empty() {
+            let names: Vec<_> = read.damaged.iter().map(|(name, _)| name.as_str()).collect();
+            let at_most = int4(u32::try_from(MARKS_AT_ONCE).unwrap_or(u32::MAX));
+            conn.ask(&self.sql.trim_marks, &[texts(&names), small_number(&at_most)]).await?;
+        }
+        Ok(read)
     }
 
     fn read_drains(&self, rows: &[Row], which: &WhichDrains) -> Step<DrainsRead> {
@@ -204,9 +214,33 @@ impl Store {
     pub(super) async fn fire_drains(&self, firings: Vec<DrainFiring>) -> Step<Vec<DrainFired>> {
         let mut fired = Vec::with_capacity(firings.len());
         for firing in &firings {
-            fired.push(self.fire_drain(firing).await?);
+            fired.push(match self.fire_drain(firing).await {
+                Err(fault) => self.put_off_drain(firing, fault).await?,
+                looked => looked?,
+            });
         }
         Ok(fired)
+    }
+
+    /// A look failed. If the store can be written to, only this drain is the worse for it, and the others are looked at; else nothing is.
+    async fn put_off_drain(&self, firing: &DrainFiring, fault: Fault) -> Step<DrainFired> {
+        let was_cut_off = matches!(fault, Fault::Lost(_) | Fault::Unreachable(_));
+        let (name, now, micros) =
+            (firing.name.as_str(), self.now_param(), micros(look_after_failure(was_cut_off)));
+        let conn = self.work.get().await;
+        let written = match &conn {
+            Ok(conn) => conn
+                .ask(&self.sql.put_off_drain, &[text(&name), instant(&now), number(&micros)])
+                .await
+                .is_ok(),
+            Err(_) => false,
+        };
+        if !written {
+            return Err(fault);
+        }
+        let error = EngineError::from(fault);
+        tracing::error!(drain = name, %error, "a look at a drain failed; it is made again later");
+        Ok(DrainFired::Later)
     }
 
     async fn fire_drain(&self, firing: &DrainFiring) -> Step<DrainFired> {
@@ -256,27 +290,31 @@ impl Store {
             return Ok(DrainFired::Unmarked);
         }
         let look_at = maybe(Some(look_again(now, began.elapsed())));
-        tx.ask(&self.sql.unmark_drain, &[text(&name), numbers(&seen), instant(&look_at)]).await?;
+        let taken = &seen[..seen.len().min(MARKS_AT_ONCE)];
+        tx.ask(&self.sql.unmark_drain, &[text(&name), numbers(&taken), instant(&look_at)]).await?;
+        // All of them belong to one drain: only the look that takes the last ones away may fire, or it would fire for each part.
+        if taken.len() < seen.len() {
+            return Ok(DrainFired::Later);
+        }
         match is_drained(left, spec.wait_for_retries) {
             true => self.put_drained(tx, firing, answer, now).await,
             false => Ok(DrainFired::Held),
         }
     }
 
-    /// What is left of the group, and the marks that were there at that very moment. Guarded by
+    /// What is left of the group, and the marks that were there at that very moment, or one more than are taken away. Guarded by
     /// `of_two_who_end_the_last_two_jobs_at_once_one_makes_the_hook_on_postgres`: marks that were read by a statement before would
     /// leave out one whose job the next statement sees as ended, and the drain would fire once more for it.
     async fn left_of(&self, tx: &Tx, spec: &DrainSpec) -> Step<(Left, Vec<i64>)> {
-        let (now, own, wait) = (self.now_param(), own_keys(&spec.name), spec.wait_for_retries);
-        let (of, name, at_most) = (spec.watch.name(), spec.name.as_str(), int4(MARKS_AT_ONCE));
-        let (statement, has_own) = match &spec.watch {
-            Watched::Group(_) => (&self.sql.left_of_group, None),
-            Watched::Queue(_) => (&self.sql.left_in_queue, Some(text(&own))),
-            Watched::Type(_) => (&self.sql.left_of_type, Some(text(&own))),
+        let (now, wait) = (self.now_param(), spec.wait_for_retries);
+        let (of, name) = (spec.watch.name(), spec.name.as_str());
+        let at_most = int4(u32::try_from(MARKS_AT_ONCE + 1).unwrap_or(u32::MAX));
+        let statement = match &spec.watch {
+            Watched::Group(_) => &self.sql.left_of_group,
+            Watched::Queue(_) => &self.sql.left_in_queue,
+            Watched::Type(_) => &self.sql.left_of_type,
         };
-        let head = [text(&of), instant(&now)];
-        let tail = [flag(&wait), text(&name), small_number(&at_most)];
-        let params: Vec<_> = head.into_iter().chain(has_own).chain(tail).collect();
+        let params = [text(&of), instant(&now), flag(&wait), text(&name), small_number(&at_most)];
         let rows = tx.ask(statement, &params).await?;
         let Some(row) = rows.first() else { return Ok((Left::default(), Vec::new())) };
         // What runs is among what is due, so nothing is asked about it apart.
@@ -306,7 +344,7 @@ impl Store {
         };
         let version = next_version(firing.read, now);
         let (name, stored) = (firing.name.as_str(), i64::try_from(version).unwrap_or(i64::MAX));
-        let record = firing.to.to_text();
+        let record = firing.kept(&job).to_text();
         let params = [text(&name), number(&stored), number(&made), text(&record)];
         tx.ask(&self.sql.note_firing, &params).await?;
         Ok(DrainFired::Fired { version, job })

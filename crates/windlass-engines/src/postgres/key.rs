@@ -524,7 +524,8 @@ mod tests {
         client.batch_execute(fill).await.unwrap();
         let statements = Statements::all();
         let (_, text) = statements.iter().find(|(name, _)| *name == "to_sweep").unwrap();
-        let row = client.query_one(*text, &[&None::<std::time::SystemTime>, &0_i64]).await.unwrap();
+        let (now, queues) = (None::<std::time::SystemTime>, vec!["main"]);
+        let row = client.query_one(*text, &[&now, &0_i64, &queues]).await.unwrap();
         assert!(row.get::<_, bool>(4), "there is one");
     }
 

@@ -31,6 +31,7 @@ mod leases;
 mod duty_locks;
 mod schedules;
 mod drains;
+mod aggregates;
 mod hints;
 mod wake;
 mod listen;

@@ -50,6 +50,7 @@ struct ToSweep {
     ended_keys: bool,
     forgotten: bool,
     marks: bool,
+    misplaced: bool,
 }
 
 impl ToSweep {
@@ -62,6 +63,7 @@ impl ToSweep {
         ended_keys: true,
         forgotten: true,
         marks: true,
+        misplaced: true,
     };
 
     fn read(row: &Row) -> Step<Self> {
@@ -74,6 +76,7 @@ impl ToSweep {
             ended_keys: row.try_get(5)?,
             forgotten: row.try_get(6)?,
             marks: row.try_get(7)?,
+            misplaced: row.try_get(8)?,
         })
     }
 }
@@ -118,7 +121,7 @@ impl Store {
         duties.attempt_if(there_is.ends, self.fold_claims()).await;
         let served = duties.attempt_if(there_is.waiting || there_is.unhandled, self.served()).await;
         let unhandled = duties.attempt_if(there_is.waiting, self.park_unhandled(limit, &served)).await;
-        duties.attempt(self.give_up_misplaced(limit)).await;
+        duties.attempt_if(there_is.misplaced, self.give_up_misplaced(limit)).await;
         for name in served.types.iter().filter(|_| there_is.unhandled) {
             duties.attempt(self.let_through(&Gate::no_handler(name), limit)).await;
         }
@@ -130,9 +133,14 @@ impl Store {
         duties.end(BatchDone { changed: expired + unhandled, more: is_full(expired) || is_full(unhandled) })
     }
 
+    fn queue_names(&self) -> Vec<String> {
+        self.catalogue().queues().map(|queue| queue.spec.name.to_string()).collect()
+    }
+
     async fn to_sweep(&self) -> Step<ToSweep> {
-        let (now, cut) = (self.now_param(), self.fold_before());
-        let rows = self.work.get().await?.ask(&self.sql.to_sweep, &[instant(&now), number(&cut)]).await?;
+        let (now, cut, queues) = (self.now_param(), self.fold_before(), self.queue_names());
+        let params = [instant(&now), number(&cut), texts(&queues)];
+        let rows = self.work.get().await?.ask(&self.sql.to_sweep, &params).await?;
         rows.first().map_or(Ok(ToSweep::ALL), ToSweep::read)
     }
 
@@ -209,8 +217,7 @@ impl Store {
     /// Gives up jobs whose priority is none, so that no claim would ever ask for them. Whoever wrote them has taken the
     /// schema's own guard away.
     async fn give_up_misplaced(&self, limit: u32) -> Step<u64> {
-        let queues: Vec<_> = self.catalogue().queues().map(|queue| queue.spec.name.to_string()).collect();
-        let limit = int4(limit);
+        let (queues, limit) = (self.queue_names(), int4(limit));
         let ids = self.ids(&self.sql.misplaced, &[texts(&queues), small_number(&limit)]).await?;
         let text = "its row in the store is damaged: expected a priority between 0 and 10";
         let error = JobError::new(ErrorKind::Undecodable, text);

@@ -68,7 +68,10 @@ impl Store {
             return Ok(Pulse { beat: Beat::Dead, crowd: CrowdCount::default(), now: self.estimated_now() });
         };
         let was_late: bool = row.try_get(0)?;
-        let cancel = self.asked_to_stop_if_known(&conn, worker).await;
+        let cancel = match heartbeat.idle {
+            true => Vec::new(),
+            false => self.asked_to_stop_if_known(&conn, worker).await,
+        };
         drop(conn);
         if was_late {
             // While it was silent, a sweep may have parked its jobs for want of a handler.

@@ -1,8 +1,10 @@
 //! Drains, their marks, and the jobs that they make: one script looks at a drain, and puts its job in.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use windlass_core::clock::Timestamp;
-use windlass_core::drains::rules::may_look;
+use windlass_core::drains::rules::{look_after_failure, may_look};
 use windlass_core::drains::spec::{DrainSpec, Watched};
 use windlass_core::drains::{
     DrainChange, DrainChanged, DrainFired, DrainFiring, Drains, DrainsRead, StoredDrain, WhichDrains,
@@ -17,7 +19,7 @@ use windlass_core::names::DrainName;
 use super::call::Args;
 use super::catalogue::Catalogue;
 use super::enqueue::{limits, micros, offer, read_answers};
-use super::fault::Step;
+use super::fault::{Fault, Step};
 use super::reply::Items;
 use super::row::body;
 use super::{RedisEngine, Store};
@@ -115,14 +117,26 @@ impl Store {
     async fn fire_drains(&self, firings: Vec<DrainFiring>) -> Step<Vec<DrainFired>> {
         let mut fired = Vec::with_capacity(firings.len());
         for firing in &firings {
-            fired.push(self.fire_drain(firing).await?);
+            fired.push(match self.fire_drain(firing, None).await {
+                Err(fault) => self.put_off_drain(firing, fault).await?,
+                looked => looked?,
+            });
         }
         Ok(fired)
     }
 
-    async fn fire_drain(&self, firing: &DrainFiring) -> Step<DrainFired> {
+    /// A look failed. If the store can be written to, only this drain is the worse for it, and the others are looked at; else nothing is.
+    async fn put_off_drain(&self, firing: &DrainFiring, fault: Fault) -> Step<DrainFired> {
+        let pause = look_after_failure(fault.is_of_the_way());
+        let Ok(put_off) = self.fire_drain(firing, Some(pause)).await else { return Err(fault) };
+        let error = EngineError::from(fault);
+        tracing::error!(drain = %firing.name, %error, "a look at a drain failed; it is made again later");
+        Ok(put_off)
+    }
+
+    async fn fire_drain(&self, firing: &DrainFiring, put_off: Option<Duration>) -> Step<DrainFired> {
         let body = body(&firing.job);
-        let build = |catalogue: &Catalogue| Ok(self.firing_args(firing, &body, catalogue));
+        let build = |catalogue: &Catalogue| Ok(self.firing_args(firing, put_off, &body, catalogue));
         let reply = self.call_with_catalogue(&self.scripts().fire_drain, build).await?;
         let mut said = Items::of(reply.value)?;
         Ok(match said.text()?.as_str() {
@@ -143,10 +157,18 @@ impl Store {
         })
     }
 
-    fn firing_args(&self, firing: &DrainFiring, body: &str, catalogue: &Catalogue) -> Args {
+    fn firing_args(
+        &self,
+        firing: &DrainFiring,
+        put_off: Option<Duration>,
+        body: &str,
+        catalogue: &Catalogue,
+    ) -> Args {
         let (spec, mut args) = (&firing.to.spec, Args::new());
+        args.text(firing.name.as_str());
+        args.text(&put_off.map_or_else(String::new, |pause| micros(pause).to_string()));
         limits(std::iter::once(&firing.job), catalogue, &mut args);
-        args.text(firing.name.as_str()).text(&firing.read.to_string());
+        args.text(&firing.read.to_string());
         args.number(spec.wait_for_retries.into());
         args.number(micros(DRAIN_LOOK_PAUSE)).number(micros(DRAIN_LOOK_PAUSE_MAX));
         args.text(&firing.to.to_text());

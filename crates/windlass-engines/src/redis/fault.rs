@@ -63,6 +63,11 @@ impl Fault {
         }
     }
 
+    /// Whether the way to the server broke, and not a script on it.
+    pub(super) fn is_of_the_way(&self) -> bool {
+        matches!(self, Self::Lost(why) | Self::Unreachable(why) if !why.contains("user_script"))
+    }
+
     /// Whether the server has forgotten a script.
     pub(super) fn is_about_a_missing_script(&self) -> bool {
         matches!(self, Self::Refused(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript))

@@ -19,7 +19,7 @@ pub(super) struct Keys {
 const NAME_BYTES_MAX: usize = 100;
 
 /// Names that stand behind the common prefix, which lanes may not take.
-const TAKEN: [&str; 51] = [
+const TAKEN: [&str; 54] = [
     "agenda",
     "answers",
     "attempts",
@@ -51,6 +51,9 @@ const TAKEN: [&str; 51] = [
     "leases",
     "line",
     "lines",
+    "minute_deltas",
+    "minute_mark",
+    "minutes",
     "notes",
     "parked",
     "pauses",

@@ -160,6 +160,12 @@ scripts! {
     read_drains: Reads &[BEGIN, HASHES, STATE, ANSWER, DRAINS],
     change_drains: Grows &[BEGIN, HASHES, STATE, ANSWER, DRAINS],
     fire_drain: Grows &[BEGIN, HASHES, STATE, ANSWER, WAITING, ENDING, PUTTING, DRAINS],
+    append_deltas: Grows LOOK,
+    unfolded: Reads LOOK,
+    minutes_of: Reads LOOK,
+    apply_fold: Grows LOOK,
+    minutes: Reads LOOK,
+    forget_minutes: Ends LOOK,
 }
 
 /// The script that makes a namespace. It begins with nothing.

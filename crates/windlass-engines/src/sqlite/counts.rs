@@ -70,7 +70,7 @@ pub(super) enum Total {
 }
 
 /// What one operation or transaction changed.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub(super) struct Deltas {
     types: HashMap<i64, Delta>,
     minutes: HashMap<(i64, i64), i64>,

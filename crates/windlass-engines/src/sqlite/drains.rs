@@ -5,12 +5,15 @@ use std::time::Duration;
 
 use rusqlite::{Connection, Row, params};
 use windlass_core::clock::Timestamp;
-use windlass_core::drains::rules::{Left, Stand, is_drained, look_again, marks, may_look};
-use windlass_core::drains::spec::{DrainSpec, Watched, made_by, own_keys};
+use windlass_core::drains::rules::{
+    Left, Stand, is_drained, look_after_failure, look_again, marks, may_look,
+};
+use windlass_core::drains::spec::{DrainSpec, Watched, maker};
 use windlass_core::drains::{
     DrainChange, DrainChanged, DrainFired, DrainFiring, DrainRecord, DrainsRead, StoredDrain, WhichDrains,
 };
 use windlass_core::enqueue::Enqueued;
+use windlass_core::error::EngineError;
 use windlass_core::gate::{Gate, SERIES};
 use windlass_core::limits::DRAINS_MAX;
 use windlass_core::names::{DrainName, GroupName, QueueName, TypeName};
@@ -20,7 +23,7 @@ use super::catalogue::TypeEntry;
 use super::fault::Step;
 use super::row::lossy;
 use super::sql::sql;
-use super::work::Work;
+use super::work::{Did, Work};
 
 pub(super) fn read(conn: &Connection, which: &WhichDrains, now: Timestamp) -> Step<DrainsRead> {
     let any = count(conn)? > 0;
@@ -146,8 +149,17 @@ impl Work<'_> {
             return Ok(DrainChanged::NoRoom);
         }
         let version = next_version(version, self.now);
+        // Marks of a group that it watched before, or of another drain of this name, are none of its business.
+        if !self.watches_the_same(&record.spec)? {
+            self.conn.prepare_cached(sql!("unmark_drain"))?.execute([change.name.as_str()])?;
+        }
         self.save_drain(record, version, before.and_then(|row| row.last_job))?;
         Ok(DrainChanged::Done { version })
+    }
+
+    fn watches_the_same(&self, spec: &DrainSpec) -> Step<bool> {
+        let given = params![spec.name.as_str(), spec.watch.kind(), spec.watch.name()];
+        Ok(self.conn.prepare_cached(sql!("watches_this"))?.query_row(given, |row| row.get(0))?)
     }
 
     fn find_drain(&self, name: &DrainName) -> Step<Option<DrainRow>> {
@@ -169,7 +181,34 @@ impl Work<'_> {
     }
 
     pub(super) fn fire_drains(&mut self, firings: &[DrainFiring]) -> Step<Vec<DrainFired>> {
-        firings.iter().map(|firing| self.fire_drain(firing)).collect()
+        firings.iter().map(|firing| self.fire_apart(firing)).collect()
+    }
+
+    /// Each under a savepoint of its own: one whose look fails must wait, and keeps none of the others.
+    fn fire_apart(&mut self, firing: &DrainFiring) -> Step<DrainFired> {
+        let before = self.did.clone();
+        self.conn.execute_batch("SAVEPOINT firing")?;
+        let fault = match self.fire_drain(firing) {
+            Ok(fired) => {
+                self.conn.execute_batch("RELEASE firing")?;
+                return Ok(fired);
+            }
+            // SQLite may have rolled everything back by itself; then there is no savepoint any more.
+            Err(fault) if self.conn.is_autocommit() => return Err(fault),
+            Err(fault) => fault,
+        };
+        self.conn.execute_batch("ROLLBACK TO firing; RELEASE firing")?;
+        // What was read of queues and types is read again before the next operation.
+        self.did = Did { declared: true, ..before };
+        self.watches = None;
+        let error = EngineError::from(fault);
+        if error.is_passing() {
+            return Err(error.into());
+        }
+        tracing::error!(drain = %firing.name, %error, "a look at a drain failed; it is made again later");
+        let look_at = self.now.plus(look_after_failure(false)).as_micros();
+        self.conn.prepare_cached(sql!("set_look_at"))?.execute(params![firing.name.as_str(), look_at])?;
+        Ok(DrainFired::Later)
     }
 
     fn fire_drain(&mut self, firing: &DrainFiring) -> Step<DrainFired> {
@@ -197,7 +236,7 @@ impl Work<'_> {
             _ => row.last_job,
         };
         let version = next_version(row.version, self.now);
-        self.save_drain(&firing.to, version, last_job)?;
+        self.save_drain(&firing.kept(&job), version, last_job)?;
         Ok(DrainFired::Fired { version, job })
     }
 
@@ -208,9 +247,9 @@ impl Work<'_> {
             Watched::Queue(queue) => self.types_in(queue),
             Watched::Type(name) => self.catalogue.type_named(name).into_iter().collect(),
         };
-        let (mut left, own) = (Left::default(), own_keys(&spec.name));
+        let mut left = Left::default();
         for kind in types {
-            let more = self.left_of_type(&kind, &own)?;
+            let more = self.left_of_type(&kind, &spec.watch)?;
             left.running |= more.running;
             left.could_run |= more.could_run;
             left.unfinished |= more.unfinished;
@@ -226,9 +265,10 @@ impl Work<'_> {
             .collect()
     }
 
-    fn left_of_type(&self, kind: &TypeEntry, own: &str) -> Step<Left> {
+    fn left_of_type(&self, kind: &TypeEntry, watch: &Watched) -> Step<Left> {
         let line = |after: char| format!("{SERIES}{}{after}", kind.spec.name);
-        let given = params![kind.id, self.now.as_micros(), own, line(':'), line(';')];
+        let (now, group, of) = (self.now.as_micros(), watch.kind(), watch.name());
+        let given = params![kind.id, now, group, of, line(':'), line(';')];
         Ok(self.conn.prepare_cached(sql!("left_of_type"))?.query_row(given, read_left)?)
     }
 
@@ -246,11 +286,16 @@ impl Work<'_> {
             self.watches = Some(watches.into_iter().flatten().collect());
         }
         let (conn, now) = (self.conn, self.now);
+        let made_for = maker(job.key).and_then(|name| self.watched_by(&name));
         for watch in self.watches.iter_mut().flatten().filter(|watch| !watch.is_marked) {
             let group = job.group.and_then(|group| GroupName::parse(group).ok());
             if marks(job.from, to, watch.wait_for_retries, now)
-                && watch.watch.has(&job.kind.spec.name, &job.kind.spec.queue, group.as_ref())
-                && !made_by(&watch.name, job.key)
+                && watch.watch.has(
+                    &job.kind.spec.name,
+                    &job.kind.spec.queue,
+                    group.as_ref(),
+                    made_for.as_ref(),
+                )
             {
                 conn.prepare_cached(sql!("mark_drain"))?.execute([watch.name.as_str()])?;
                 watch.is_marked = true;
@@ -258,6 +303,11 @@ impl Work<'_> {
             }
         }
         Ok(())
+    }
+
+    /// What a drain watches, of those that were read.
+    fn watched_by(&self, name: &DrainName) -> Option<Watched> {
+        self.watches.iter().flatten().find(|watch| watch.name == *name).map(|watch| watch.watch.clone())
     }
 }
 

@@ -9,7 +9,7 @@ use windlass_core::names::{DutyName, QueueName};
 use crate::listeners::Listeners;
 
 /// What one operation or transaction has to tell once it is committed.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub(super) struct PendingHints {
     queues: BTreeSet<QueueName>,
     cancels: Vec<Fence>,

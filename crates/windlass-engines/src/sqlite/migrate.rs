@@ -38,6 +38,7 @@ pub const MIGRATIONS: &[Migration] = &[
     Migration { version: 9, name: "schedules", sql: include_str!("migrations/0009_schedules.sql") },
     Migration { version: 10, name: "drains", sql: include_str!("migrations/0010_drains.sql") },
     Migration { version: 11, name: "shares", sql: include_str!("migrations/0011_shares.sql") },
+    Migration { version: 12, name: "aggregates", sql: include_str!("migrations/0012_aggregates.sql") },
 ];
 
 const VERSIONS: &str = "CREATE TABLE IF NOT EXISTS windlass_schema (

@@ -58,7 +58,7 @@ impl Hot {
 }
 
 /// What an operation has done besides writing rows. Dropped with it if it fails.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub(super) struct Did {
     pub(super) deltas: Deltas,
     pub(super) hints: PendingHints,

@@ -113,7 +113,7 @@ async fn beat(engine: Arc<dyn Engine>, worker: WorkerId, lease: Duration) {
     loop {
         // may sleep: this is how often a heart beats.
         tokio::time::sleep(lease / 5).await;
-        if let Ok(Beat::Dead) = engine.extend(Heartbeat { worker, lease }).await {
+        if let Ok(Beat::Dead) = engine.extend(Heartbeat { worker, lease, idle: false }).await {
             return;
         }
     }

@@ -8,3 +8,6 @@ mod place;
 mod at_once;
 mod killed;
 mod users_transaction;
+mod failed;
+mod postgres;
+mod redis;

@@ -110,13 +110,23 @@ pub(crate) fn grouped() -> NewJob {
 
 /// Declares everything, with a drain of this group whose jobs go elsewhere.
 pub(crate) async fn furnish(engine: &Arc<dyn Engine>, watch: Watched) {
+    furnish_with(engine, &[("done", watch)]).await;
+}
+
+/// The same, with drains of these names.
+pub(crate) async fn furnish_with(engine: &Arc<dyn Engine>, drains: &[(&str, Watched)]) {
     engine.declare(declaration()).await.unwrap();
     let hook = TypeName::parse("hook").unwrap();
     let types = vec![TypeSpec::new(hook.clone(), hooks())];
     engine.declare(Declaration { queues: vec![QueueSpec::new(hooks())], types }).await.unwrap();
-    let spec = DrainSpec::new(DrainName::parse("done").unwrap(), watch, JobTemplate::new(hook));
-    let change = declare(&spec, Origin::Code, None, engine.now().await.unwrap()).unwrap();
-    engine.change_drains(&[change]).await.unwrap();
+    let now = engine.now().await.unwrap();
+    let change = |(name, watch): &(&str, Watched)| {
+        let job = JobTemplate::new(hook.clone());
+        let spec = DrainSpec::new(DrainName::parse(name).unwrap(), watch.clone(), job);
+        declare(&spec, Origin::Code, None, now).unwrap()
+    };
+    let changes: Vec<_> = drains.iter().map(change).collect();
+    engine.change_drains(&changes).await.unwrap();
 }
 
 pub(crate) async fn register(engine: &Arc<dyn Engine>) -> WorkerId {

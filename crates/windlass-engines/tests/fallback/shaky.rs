@@ -11,6 +11,9 @@ use windlass_core::admin::{
     AttemptRecord, BatchDone, CancelAnswer, Changed, JobRecord, ListRequest, QueueStatus, RetryAnswer,
     TypeStatus,
 };
+use windlass_core::aggregates::{
+    Aggregates, Delta, FoldChange, Folded, MinuteKey, MinutesRead, MinutesRequest, Unfolded,
+};
 use windlass_core::claim::{ClaimAnswer, ClaimRequest, Fence, Outlook};
 use windlass_core::clock::Timestamp;
 use windlass_core::drains::{
@@ -198,6 +201,39 @@ impl<S: Engine + ?Sized> Drains for Seen<S> {
     async fn fire_drains(&self, firings: &[DrainFiring]) -> Result<Vec<DrainFired>> {
         self.life.live().await;
         self.store.fire_drains(firings).await
+    }
+}
+
+#[async_trait]
+impl<S: Engine + ?Sized> Aggregates for Seen<S> {
+    async fn append_deltas(&self, deltas: &[Delta]) -> Result<()> {
+        self.life.live().await;
+        self.store.append_deltas(deltas).await
+    }
+
+    async fn unfolded(&self, limit: u32) -> Result<Unfolded> {
+        self.life.live().await;
+        self.store.unfolded(limit).await
+    }
+
+    async fn minutes_of(&self, keys: &[MinuteKey]) -> Result<MinutesRead> {
+        self.life.live().await;
+        self.store.minutes_of(keys).await
+    }
+
+    async fn apply_fold(&self, change: &FoldChange) -> Result<Folded> {
+        self.life.live().await;
+        self.store.apply_fold(change).await
+    }
+
+    async fn minutes(&self, request: &MinutesRequest) -> Result<MinutesRead> {
+        self.life.live().await;
+        self.store.minutes(request).await
+    }
+
+    async fn forget_minutes(&self, kept: Duration, limit: u32) -> Result<BatchDone> {
+        self.life.live().await;
+        self.store.forget_minutes(kept, limit).await
     }
 }
 

@@ -9,6 +9,9 @@ use windlass_core::admin::{
     AttemptRecord, BatchDone, CancelAnswer, Changed, JobRecord, ListRequest, QueueStatus, RetryAnswer,
     TypeStatus,
 };
+use windlass_core::aggregates::{
+    Aggregates, Delta, FoldChange, Folded, MinuteKey, MinutesRead, MinutesRequest, Unfolded,
+};
 use windlass_core::breaker::BreakerState;
 use windlass_core::claim::{ClaimAnswer, ClaimRequest, Fence, Outlook};
 use windlass_core::clock::Timestamp;
@@ -198,6 +201,33 @@ impl Drains for ThroughSql {
 
     async fn fire_drains(&self, firings: &[DrainFiring]) -> Result<Vec<DrainFired>> {
         self.engine.fire_drains(firings).await
+    }
+}
+
+#[async_trait]
+impl Aggregates for ThroughSql {
+    async fn append_deltas(&self, deltas: &[Delta]) -> Result<()> {
+        self.engine.append_deltas(deltas).await
+    }
+
+    async fn unfolded(&self, limit: u32) -> Result<Unfolded> {
+        self.engine.unfolded(limit).await
+    }
+
+    async fn minutes_of(&self, keys: &[MinuteKey]) -> Result<MinutesRead> {
+        self.engine.minutes_of(keys).await
+    }
+
+    async fn apply_fold(&self, change: &FoldChange) -> Result<Folded> {
+        self.engine.apply_fold(change).await
+    }
+
+    async fn minutes(&self, request: &MinutesRequest) -> Result<MinutesRead> {
+        self.engine.minutes(request).await
+    }
+
+    async fn forget_minutes(&self, kept: Duration, limit: u32) -> Result<BatchDone> {
+        self.engine.forget_minutes(kept, limit).await
     }
 }
 

@@ -234,7 +234,7 @@ impl<S: Subject> Pair<S> {
 
     async fn beat(&mut self, worker: usize) {
         let Some(worker) = pick(&self.workers, worker).copied() else { return };
-        let beat = Heartbeat { worker, lease: WORKER_LEASE };
+        let beat = Heartbeat { worker, lease: WORKER_LEASE, idle: false };
         let (expected, got) = self.both(async |engine, _| engine.extend(beat).await.expect(UP)).await;
         let [mut expected, mut got] = [expected, self.as_model(got)];
         for answer in [&mut expected, &mut got] {

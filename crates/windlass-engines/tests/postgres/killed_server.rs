@@ -21,6 +21,9 @@ async fn an_engine_goes_on_by_itself_after_its_server_came_back() {
     let claimed: Vec<_> = claim(&engine, 10).await.iter().map(|claimed| claimed.job.id).collect();
     assert_eq!(claimed, ids, "what was acknowledged is there");
     let lease = Duration::from_secs(30);
-    assert!(matches!(engine.extend(Heartbeat { worker: WORKER, lease }).await.unwrap(), Beat::Alive { .. }));
+    assert!(matches!(
+        engine.extend(Heartbeat { worker: WORKER, lease, idle: false }).await.unwrap(),
+        Beat::Alive { .. }
+    ));
     assert_eq!(engine.queues().await.unwrap()[0].counts.running, 3, "counts survive, too");
 }

@@ -262,7 +262,10 @@ async fn any_call(engine: Arc<PostgresEngine>, dice: u8) -> Result<()> {
             let jobs = engine.claim(claim_request(WORKER, 3)).await?;
             engine.settle(retries(super::claimed(jobs))).await.map(drop)
         }
-        4 => engine.extend(Heartbeat { worker: WORKER, lease: Duration::from_secs(30) }).await.map(drop),
+        4 => engine
+            .extend(Heartbeat { worker: WORKER, lease: Duration::from_secs(30), idle: false })
+            .await
+            .map(drop),
         5 => {
             let silent = Vec::new();
             engine.rescue(RescueRequest { silent, crashes_max: 3, limit: 10 }).await.map(drop)

@@ -39,7 +39,7 @@ async fn warm(place: &Place, pooled: bool) -> Arc<PostgresEngine> {
     enqueue(&engine, 1).await;
     let one = claim(&engine, 1).await.remove(0);
     engine.settle(vec![succeed(one)]).await.unwrap();
-    engine.extend(Heartbeat { worker: WORKER, lease: LEASE }).await.unwrap();
+    engine.extend(Heartbeat { worker: WORKER, lease: LEASE, idle: false }).await.unwrap();
     Arc::new(engine)
 }
 
@@ -161,10 +161,10 @@ async fn a_heartbeat_whose_answer_is_lost_counts_and_the_next_one_works() {
     let (place, proxy) = proxied();
     let engine = warm(&place, false).await;
     let caller = engine.clone();
-    let call = async move { caller.extend(Heartbeat { worker: WORKER, lease: LEASE }).await };
+    let call = async move { caller.extend(Heartbeat { worker: WORKER, lease: LEASE, idle: false }).await };
     let error = lose_answer(&proxy, call, || place.count("windlass.workers WHERE beats = 2") == 1).await;
     assert!(error.is_unknown(), "{error:?}");
-    let beat = engine.extend(Heartbeat { worker: WORKER, lease: LEASE }).await.unwrap();
+    let beat = engine.extend(Heartbeat { worker: WORKER, lease: LEASE, idle: false }).await.unwrap();
     assert_eq!(beat, Beat::Alive { cancel: Vec::new() });
 }
 
@@ -313,7 +313,7 @@ async fn a_server_that_falls_silent_is_given_up_and_its_connections_are_not_used
     let (place, proxy) = proxied();
     patient(&place).await;
     let engine = impatient(&place).await;
-    let beat = || engine.extend(Heartbeat { worker: WORKER, lease: LEASE });
+    let beat = || engine.extend(Heartbeat { worker: WORKER, lease: LEASE, idle: false });
     let (first, sent) = (request(vec![new_job()]), request(vec![new_job()]));
     at_last(|| engine.enqueue(first.clone())).await;
     at_last(beat).await;

@@ -13,6 +13,8 @@ mod sweep;
 mod poison;
 #[path = "../crew/mod.rs"]
 mod crew;
+#[path = "../crew/minutes.rs"]
+mod minutes;
 mod lost_answers;
 mod killed_server;
 mod listening;
@@ -25,6 +27,7 @@ mod claims;
 mod failover;
 mod leases;
 mod shares;
+mod aggregates;
 
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -41,6 +44,7 @@ use windlass_engines::postgres::{PostgresEngine, PostgresOptions};
 use windlass_servers::postgres::{Options, Server, psql};
 use windlass_servers::proxy::Proxy;
 
+use crew::words;
 use crew::words::{bits, card, claim_request, declaration, kind, queue, request};
 
 const WORKER: WorkerId = WorkerId::from_random(0xfeed);

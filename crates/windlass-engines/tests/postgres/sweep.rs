@@ -70,7 +70,10 @@ async fn a_heartbeat_is_stored_even_if_it_cannot_learn_what_was_asked_to_stop() 
     let place = Place::shared();
     let engine = place.ready().await;
     place.sql("ALTER TABLE windlass.delayed_jobs RENAME COLUMN cancel_requested TO lost");
-    let beat = engine.extend(Heartbeat { worker: WORKER, lease: Duration::from_secs(30) }).await.unwrap();
+    let beat = engine
+        .extend(Heartbeat { worker: WORKER, lease: Duration::from_secs(30), idle: false })
+        .await
+        .unwrap();
     assert_eq!(beat, Beat::Alive { cancel: Vec::new() });
     assert_eq!(place.sql("SELECT beats FROM windlass.workers"), "1");
 }

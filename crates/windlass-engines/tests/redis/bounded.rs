@@ -118,7 +118,10 @@ async fn what_a_worker_with_very_many_jobs_leaves_behind_is_given_back_step_by_s
     assert_in_steps(&url, "cancel", STOPPED);
     let asked = engine.asked_to_stop(WORKER).await.unwrap();
     assert_eq!(asked.iter().map(|fence| fence.job).collect::<Vec<_>>(), jobs[..STOPPED]);
-    let beat = engine.extend(Heartbeat { worker: WORKER, lease: Duration::from_secs(30) }).await.unwrap();
+    let beat = engine
+        .extend(Heartbeat { worker: WORKER, lease: Duration::from_secs(30), idle: false })
+        .await
+        .unwrap();
     let Beat::Alive { cancel } = beat else { panic!("the worker lives") };
     assert_eq!(cancel.len(), BATCH, "a heartbeat brings some of them");
     assert_in_steps(&url, "asked to stop", STOPPED / 2);
@@ -130,7 +133,7 @@ async fn what_a_worker_with_very_many_jobs_leaves_behind_is_given_back_step_by_s
 
     engine.register(card(SECOND)).await.unwrap();
     assert_eq!(claim_all(&engine, SECOND).await.0.len(), left);
-    engine.extend(Heartbeat { worker: SECOND, lease: Duration::from_secs(30) }).await.unwrap();
+    engine.extend(Heartbeat { worker: SECOND, lease: Duration::from_secs(30), idle: false }).await.unwrap();
     // As if the store had come back older.
     ask::<i64>(&url, &["HSET", &place.key("layout"), "beats", "0"]);
     calls(&url);

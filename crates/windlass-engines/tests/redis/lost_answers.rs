@@ -79,12 +79,13 @@ async fn a_server_that_is_frozen_for_five_seconds_declares_nobody_dead_and_goes_
     let frozen = Instant::now();
     let lease = Duration::from_secs(30);
     while frozen.elapsed() < Duration::from_secs(5) {
-        let answer = engine.extend(Heartbeat { worker: WORKER, lease }).await;
+        let answer = engine.extend(Heartbeat { worker: WORKER, lease, idle: false }).await;
         let is_passing = answer.as_ref().is_err_and(EngineError::is_passing);
         assert!(is_passing, "after {:?}: {answer:?}", frozen.elapsed());
     }
     server.thaw().unwrap();
-    let beat = once_it_is_back(async || engine.extend(Heartbeat { worker: WORKER, lease }).await).await;
+    let beat =
+        once_it_is_back(async || engine.extend(Heartbeat { worker: WORKER, lease, idle: false }).await).await;
     assert!(matches!(beat, Beat::Alive { .. }));
     assert_eq!(claim(&engine, 5).await[0].job.id, ids[0]);
 }

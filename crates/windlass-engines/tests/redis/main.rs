@@ -5,6 +5,8 @@
 
 #[path = "../crew/words.rs"]
 mod words;
+#[path = "../crew/minutes.rs"]
+mod minutes;
 mod place;
 mod alarms;
 mod opening;
@@ -20,6 +22,7 @@ mod suspects;
 mod damaged;
 mod series;
 mod shares;
+mod aggregates;
 mod listing;
 mod hashes;
 mod doctor;

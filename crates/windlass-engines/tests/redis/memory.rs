@@ -45,7 +45,7 @@ const fn room(kind: Kind) -> [usize; 2] {
         Kind::Plain => [340, 380],
         Kind::Keyed => [660, 590],
         Kind::Expiring => [610, 525],
-        Kind::Shared => [720, 560],
+        Kind::Shared => [640, 555],
         Kind::Serial => [680, 610],
     }
 }

@@ -37,7 +37,7 @@ async fn a_store_that_was_emptied_raises_an_alarm_and_gets_queues_and_types_agai
     assert_one_alarm(&place, "the store is another one than was opened");
     assert_eq!(engine.queues().await.unwrap()[0].counts.ready, 1, "what was there is gone, and not counted");
     let lease = card(WORKER).lease;
-    assert_eq!(engine.extend(Heartbeat { worker: WORKER, lease }).await.unwrap(), Beat::Dead);
+    assert_eq!(engine.extend(Heartbeat { worker: WORKER, lease, idle: false }).await.unwrap(), Beat::Dead);
     assert!(matches!(engine.claim(claim_request(5)).await.unwrap(), ClaimAnswer::WorkerDead));
     assert_eq!(engine.settle(vec![success(held)]).await.unwrap(), [Settled::ClaimLost]);
     engine.register(card(WorkerId::from_random(7))).await.unwrap();
@@ -58,7 +58,10 @@ async fn a_store_that_is_emptied_twice_in_a_row_gives_no_number_again() {
         ask::<()>(&server.url(), &["FLUSHALL"]);
         // It notices, and puts nothing in.
         let lease = card(WORKER).lease;
-        assert_eq!(engine.extend(Heartbeat { worker: WORKER, lease }).await.unwrap(), Beat::Dead);
+        assert_eq!(
+            engine.extend(Heartbeat { worker: WORKER, lease, idle: false }).await.unwrap(),
+            Beat::Dead
+        );
     }
     assert!(enqueue(&engine, 1).await[0] > known);
 }
@@ -204,7 +207,7 @@ async fn a_store_that_comes_back_older_is_noticed_by_heartbeats() {
     let engine = place.ready().await;
     // Another one, which has put nothing in, and so knows no numbers of jobs.
     let worker = place.open_with(place.options()).await;
-    let beat = Heartbeat { worker: WORKER, lease: card(WORKER).lease };
+    let beat = Heartbeat { worker: WORKER, lease: card(WORKER).lease, idle: false };
     ask::<()>(&server.url(), &["SAVE"]);
     assert!(matches!(worker.extend(beat).await.unwrap(), Beat::Alive { .. }));
     let incarnation = || ask::<String>(&place.url, &["HGET", &place.key("layout"), "incarnation"]);
@@ -227,7 +230,7 @@ async fn no_number_is_given_again_that_somebody_knows_who_was_not_the_first_to_n
     let engine = place.ready().await;
     // It has put nothing in, and so knows no numbers of jobs. But it is the first to notice.
     let worker = place.open_with(place.options()).await;
-    let beat = Heartbeat { worker: WORKER, lease: card(WORKER).lease };
+    let beat = Heartbeat { worker: WORKER, lease: card(WORKER).lease, idle: false };
     let (_, last) = comes_back_older(&mut server, &engine, async || {
         worker.extend(beat).await.unwrap();
     })

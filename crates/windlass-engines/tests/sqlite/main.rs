@@ -4,12 +4,15 @@
 
 #[path = "../crew/words.rs"]
 mod words;
+#[path = "../crew/minutes.rs"]
+mod minutes;
 mod files;
 mod users_transaction;
 mod other_processes;
 mod damaged_rows;
 mod series;
 mod shares;
+mod aggregates;
 mod growth;
 mod disk_and_locks;
 

@@ -129,7 +129,7 @@ async fn a_worker_whose_process_is_gone_is_rescued_at_once() {
     let rescued = there.rescue(rescue(silent)).await.unwrap();
     assert_eq!(rescued.returned, [id]);
     let lease = Duration::from_secs(30);
-    assert_eq!(there.extend(Heartbeat { worker: WORKER, lease }).await.unwrap(), Beat::Dead);
+    assert_eq!(there.extend(Heartbeat { worker: WORKER, lease, idle: false }).await.unwrap(), Beat::Dead);
     assert!(there.workers().await.unwrap().is_empty());
 }
 

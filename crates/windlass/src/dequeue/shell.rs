@@ -15,6 +15,7 @@ use windlass_core::outcome::Outcome;
 use windlass_core::settle::{AttemptReport, Settled, Settlement};
 
 use super::{Answers, EndError, HELD_MAX, HeldJob, Line, WAITERS_MAX, Waiter};
+use crate::aggregates::shell::{TELL_GRACE, Teller};
 use crate::client::Client;
 use crate::duties::prepare::Prepared;
 use crate::duties::shell::DutiesThread;
@@ -43,6 +44,8 @@ pub(super) struct Shell {
     _listener: Arc<Listener>,
     heart: HeartThread,
     depth: Option<JoinHandle<()>>,
+    /// Tells the store what was seen of attempts.
+    teller: Option<Teller>,
     /// Upkeep and other duties, if this process does them.
     duties: Option<DutiesThread>,
     started: Instant,
@@ -68,6 +71,7 @@ pub(super) fn start(parts: Parts, options: &WorkerOptions) -> (mpsc::Sender<Even
     let flag = HintFlag::new(settings.scope.queues.clone());
     let worker = identity.worker();
     let mailbox = duties.mailbox();
+    let teller = Teller::start(&engine, duties.news(), options.upkeep);
     let heart =
         HeartThread::start(identity, Arc::clone(&controls), vec![inbox.clone()], options, mailbox.clone());
     let listener = Listener::start(
@@ -86,7 +90,12 @@ pub(super) fn start(parts: Parts, options: &WorkerOptions) -> (mpsc::Sender<Even
         duties: duties.start(client.clone()),
         client,
         types,
-        line: Line { inbox: inbox.clone(), controls, answers: Arc::new(Answers::default()) },
+        line: Line {
+            inbox: inbox.clone(),
+            controls,
+            answers: Arc::new(Answers::default()),
+            recorder: teller.recorder(),
+        },
         events,
         newcomers,
         waiters: VecDeque::new(),
@@ -94,6 +103,7 @@ pub(super) fn start(parts: Parts, options: &WorkerOptions) -> (mpsc::Sender<Even
         _listener: listener,
         heart,
         depth,
+        teller: Some(teller),
         started: Instant::now(),
     };
     (inbox, tokio::spawn(shell.run()))
@@ -117,6 +127,9 @@ impl Shell {
         }
         self.newcomers.close();
         self.waiters.clear();
+        if let Some(teller) = self.teller.take() {
+            let _ = tokio::time::timeout(TELL_GRACE, teller.end()).await;
+        }
         if let Some(mut duties) = self.duties.take() {
             duties.stop().await;
         }

@@ -1,17 +1,19 @@
 //! Looking at drains: all that have a mark and may be looked at. It is right if many do it at once.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use windlass_core::clock::Timestamp;
 use windlass_core::drains::acts;
 use windlass_core::drains::{DrainFired, DrainFiring, WhichDrains};
 use windlass_core::engine::Engine;
 use windlass_core::enqueue::Enqueued;
 use windlass_core::error::EngineError;
-use windlass_core::limits::DRAINS_PER_CALL_MAX;
+use windlass_core::limits::{DRAIN_LOOK_PAUSE, DRAINS_PER_CALL_MAX};
+use windlass_core::names::DrainName;
 
-use super::{change, fire, read};
+use super::{fire, read};
+use crate::random;
 
 /// How often one run looks again, because somebody was faster or more came in. What is left then waits for the next.
 const ROUNDS_MAX: u32 = 5;
@@ -19,6 +21,8 @@ const ROUNDS_MAX: u32 = 5;
 /// Looks at drains.
 pub(crate) struct DrainDuty {
     engine: Arc<dyn Engine>,
+    /// Drains that cannot be read, and of which that was told.
+    told_of: Mutex<BTreeSet<DrainName>>,
 }
 
 /// What a run did, and when the next should be.
@@ -34,7 +38,7 @@ pub(crate) struct Looked {
 
 impl DrainDuty {
     pub(crate) fn new(engine: Arc<dyn Engine>) -> Self {
-        Self { engine }
+        Self { engine, told_of: Mutex::default() }
     }
 
     /// Looks at all that is marked and may be looked at now.
@@ -44,29 +48,39 @@ impl DrainDuty {
             let marked = read(&self.engine, WhichDrains::Marked(DRAINS_PER_CALL_MAX as u32)).await?;
             looked.any = marked.any;
             looked.next = marked.next.map(|next| next.since(marked.now));
-            for (name, _) in &marked.damaged {
-                tracing::error!(drain = %name, "a drain cannot be read, and so it does not fire");
-            }
+            marked.damaged.iter().for_each(|(name, _)| self.tell_of_damaged(name));
             if marked.drains.is_empty() {
                 return Ok(looked);
             }
             let firings: Vec<_> = marked.drains.iter().map(|drain| acts::fire(drain, marked.now)).collect();
-            looked.jobs += self.fire(firings, marked.now).await?;
+            let answers = self.fire(firings, &mut looked.jobs).await?;
+            // Others are at all of them: whoever asked again at once would do so until they are done.
+            if answers.iter().all(|fired| *fired == DrainFired::Later) {
+                let pause = random::part_of(DRAIN_LOOK_PAUSE);
+                looked.next = Some(looked.next.map_or(pause, |next| next.min(pause)));
+                return Ok(looked);
+            }
         }
         looked.next.get_or_insert(Duration::ZERO);
         Ok(looked)
     }
 
-    async fn fire(&self, firings: Vec<DrainFiring>, now: Timestamp) -> Result<usize, EngineError> {
-        let answers = fire(&self.engine, firings.clone()).await?;
-        let reports: Vec<_> =
-            firings.iter().zip(&answers).filter_map(|(firing, fired)| firing.refused(fired, now)).collect();
-        let jobs = firings.iter().zip(&answers).filter(|(firing, fired)| tell(firing, fired)).count();
-        if !reports.is_empty() {
-            // Whoever was faster has decided about a later drain, and tells of that.
-            change(&self.engine, reports).await?;
+    /// Once, not with every look.
+    fn tell_of_damaged(&self, drain: &DrainName) {
+        let mut told_of = self.told_of.lock().unwrap_or_else(PoisonError::into_inner);
+        if told_of.insert(drain.clone()) {
+            tracing::error!(%drain, "a drain cannot be read, and so it does not fire");
         }
-        Ok(jobs)
+    }
+
+    async fn fire(
+        &self,
+        firings: Vec<DrainFiring>,
+        jobs: &mut usize,
+    ) -> Result<Vec<DrainFired>, EngineError> {
+        let answers = fire(&self.engine, firings.clone()).await?;
+        *jobs += firings.iter().zip(&answers).filter(|(firing, fired)| tell(firing, fired)).count();
+        Ok(answers)
     }
 }
 

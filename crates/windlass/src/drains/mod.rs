@@ -69,22 +69,45 @@ impl Drains {
     /// stay as they are: removing one is a step of its own.
     pub async fn declare(&self, specs: &[DrainSpec], origin: Origin) -> Result<Vec<(DrainName, Declared)>> {
         check_all(specs)?;
+        self.declare_parts(specs, origin, refuse_damaged).await
+    }
+
+    /// The same for a worker that starts: what the store has of some of them and cannot be read, as after a newer version was here,
+    /// keeps neither the others from being stored nor the worker from its jobs. It is told, and stays as it is.
+    pub(crate) async fn declare_what_can_be(&self, specs: &[DrainSpec], origin: Origin) -> Result<()> {
+        check_all(specs)?;
+        self.declare_parts(specs, origin, tell_of_damaged).await.map(drop)
+    }
+
+    async fn declare_parts(
+        &self,
+        specs: &[DrainSpec],
+        origin: Origin,
+        of_damaged: fn(&DrainsRead) -> Result<()>,
+    ) -> Result<Vec<(DrainName, Declared)>> {
         let mut declared = Vec::with_capacity(specs.len());
         for part in specs.chunks(DRAINS_PER_CALL_MAX) {
-            declared.extend(self.declare_part(part, origin).await?);
+            declared.extend(self.declare_part(part, origin, of_damaged).await?);
         }
         Ok(declared)
     }
 
-    async fn declare_part(&self, specs: &[DrainSpec], origin: Origin) -> Result<Vec<(DrainName, Declared)>> {
+    async fn declare_part(
+        &self,
+        specs: &[DrainSpec],
+        origin: Origin,
+        of_damaged: fn(&DrainsRead) -> Result<()>,
+    ) -> Result<Vec<(DrainName, Declared)>> {
         let mut declared: Vec<_> =
             specs.iter().map(|spec| (spec.name.clone(), Declared::Unchanged)).collect();
         for _ in 0..FASTER_MAX {
             let names = specs.iter().map(|spec| spec.name.clone()).collect();
             let read = self.read(WhichDrains::Named(names)).await?;
-            refuse_damaged(&read)?;
+            of_damaged(&read)?;
+            let is_sound = |spec: &&DrainSpec| read.damaged.iter().all(|(name, _)| *name != spec.name);
             let before = |spec: &DrainSpec| read.drains.iter().find(|stored| *stored.name() == spec.name);
-            let wanted = specs.iter().filter_map(|spec| acts::declare(spec, origin, before(spec), read.now));
+            let sound = specs.iter().filter(is_sound);
+            let wanted = sound.filter_map(|spec| acts::declare(spec, origin, before(spec), read.now));
             let changes: Vec<_> = wanted.collect();
             if changes.is_empty() {
                 return Ok(declared);
@@ -159,6 +182,13 @@ async fn fire(
 
 fn refuse_damaged(read: &DrainsRead) -> Result<()> {
     read.damaged.first().map_or(Ok(()), |(name, _)| Err(DrainsError::Damaged(name.clone())))
+}
+
+fn tell_of_damaged(read: &DrainsRead) -> Result<()> {
+    for (drain, _) in &read.damaged {
+        tracing::error!(%drain, "a drain cannot be read, so it is not what is declared here and does not fire: remove it, or start the version that wrote it");
+    }
+    Ok(())
 }
 
 fn others_are_faster() -> EngineError {

@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 use windlass_core::drains::DrainSpec;
 use windlass_core::engine::{Engine, Hint, HintListener};
 use windlass_core::error::EngineError;
-use windlass_core::limits::{DRAINS_LOOK_EVERY, DRAINS_LOOK_IDLE};
+use windlass_core::limits::{DRAIN_LOOK_PAUSE, DRAINS_LOOK_EVERY, DRAINS_LOOK_IDLE};
 use windlass_core::schedules::Origin;
 
 use super::duty::{DrainDuty, Looked};
@@ -19,6 +19,12 @@ use crate::duties::DutyContext;
 
 /// One run of the duty lasts so long: one that never ended would look like one that is stuck.
 const RUN_FOR: Duration = Duration::from_secs(30);
+
+/// What could not be stored because the store is away is tried again after this time.
+const DECLARE_AGAIN_AFTER: Duration = Duration::from_secs(5);
+
+/// A process that stops looks for so long after its last mark. Each drain that it marked may be looked at within one pause, by whomever.
+const LAST_LOOKS: Duration = DRAIN_LOOK_PAUSE.saturating_mul(2);
 
 /// Stores what could not be stored when its worker started, as soon as it can be. Nothing if there is nothing.
 pub(crate) fn declare_later(
@@ -31,14 +37,14 @@ pub(crate) fn declare_later(
     }
     Some(tokio::spawn(async move {
         let drains = Drains::new(engine);
-        while let Err(error) = drains.declare(&undeclared, origin).await {
+        while let Err(error) = drains.declare_what_can_be(&undeclared, origin).await {
             if !matches!(&error, DrainsError::Engine(error) if error.is_passing()) {
                 tracing::error!(%error, "drains were not stored, and will not be until this is mended");
                 return;
             }
             tracing::warn!(%error, "drains could not be stored yet; it is tried again");
             // may sleep: the store is away, and nobody tells when it is back.
-            tokio::time::sleep(DRAINS_LOOK_IDLE).await;
+            tokio::time::sleep(DECLARE_AGAIN_AFTER).await;
         }
     }))
 }
@@ -93,11 +99,11 @@ impl Looker {
     }
 
     /// Looks a last time, if this process has marked anything: what it ended last may have been the last of a group, and perhaps no other
-    /// process is there that would look.
+    /// process is there that would look. Not for as long as others leave marks: those look for themselves.
     pub(crate) async fn end(self) {
         self.task.abort();
         if self.bell.has_rung.load(Ordering::SeqCst) {
-            look_until_nothing_is_marked(&self.duty).await;
+            look_until_nothing_is_marked(&self.duty, Some(Instant::now() + LAST_LOOKS)).await;
         }
     }
 }
@@ -111,19 +117,21 @@ impl Drop for Looker {
 async fn look_when_rung(bell: Arc<Bell>, duty: Arc<DrainDuty>) {
     loop {
         bell.rung.notified().await;
-        look_until_nothing_is_marked(&duty).await;
+        look_until_nothing_is_marked(&duty, None).await;
     }
 }
 
-/// A drain that was looked at a moment ago must wait a little. What fails is left to the duty.
-async fn look_until_nothing_is_marked(duty: &DrainDuty) {
+/// A drain that was looked at a moment ago must wait a little. What fails is left to the duty, and so is what must wait longer than until
+/// then.
+async fn look_until_nothing_is_marked(duty: &DrainDuty, until: Option<Instant>) {
+    let is_in_time = |next| until.is_none_or(|until| Instant::now() + next <= until);
     loop {
         match duty.run().await {
-            Ok(Looked { next: Some(next), .. }) if next < DRAINS_LOOK_EVERY => {
+            Ok(Looked { next: Some(next), .. }) if next < DRAINS_LOOK_EVERY && is_in_time(next) => {
                 // may sleep: two looks at one drain are some time apart, and the last mark is followed by one.
                 tokio::time::sleep(next).await;
             }
-            // It took so long that it must wait longer: the duty comes back to it.
+            // It took so long that it must wait longer, or we stop: the duty comes back to it.
             Ok(_) => return,
             Err(error) => {
                 tracing::debug!(%error, "drains are looked at by the next run of their duty");

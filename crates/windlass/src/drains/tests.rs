@@ -17,6 +17,7 @@ use windlass_core::worker::{WorkerCard, WorkerId};
 use windlass_engines::memory::MemoryEngine;
 
 use super::duty::DrainDuty;
+use super::shell::Looker;
 use super::{Drains, DrainsError};
 use crate::schedules::Declared;
 use crate::{TypeSpec, Watched};
@@ -48,7 +49,11 @@ impl Scene {
     async fn new() -> Self {
         let start = Timestamp::parse("2027-06-01T09:00:00Z").unwrap();
         let clock = Arc::new(ManualClock::starting_at(start));
-        let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::with_clock(clock.clone()));
+        let engine = Arc::new(MemoryEngine::with_clock(clock.clone()));
+        Self::on(engine, clock).await
+    }
+
+    async fn on(engine: Arc<dyn Engine>, clock: Arc<ManualClock>) -> Self {
         let queues = ["main", "hooks"].map(|name| QueueSpec::new(queue(name))).to_vec();
         let types = vec![
             TypeSpec::new(type_name("work"), queue("main")),
@@ -165,4 +170,47 @@ async fn declaring_tells_what_is_new_and_a_wrong_one_keeps_the_others_from_being
     assert_eq!(scene.drains.remove(&name("a")).await.unwrap(), Changed::Done);
     assert_eq!(scene.drains.remove(&name("a")).await.unwrap(), Changed::NotFound);
     assert_eq!(scene.drains.all().await.unwrap().drains.len(), 1);
+}
+
+/// The store's clock stands still, so there is always a mark that must wait, as on a store where others end jobs all the time.
+#[tokio::test]
+async fn who_stops_does_not_look_for_as_long_as_there_are_marks() {
+    let scene = Scene::new().await;
+    scene.drains.declare(&[spec("done", "hook")], Origin::Code).await.unwrap();
+    let looker = Looker::start(&scene.engine);
+    scene.run_a_job(1).await;
+    scene.duty().run().await.unwrap();
+    scene.run_a_job(2).await;
+    let ended = tokio::time::timeout(Duration::from_secs(3), looker.end()).await;
+    assert!(ended.is_ok(), "it should be gone after two pauses");
+    assert_eq!(scene.hooks().await, 1, "the last mark must wait");
+}
+
+/// As while another process looks for long.
+#[cfg(feature = "postgres")]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_drain_that_another_process_is_at_is_not_asked_for_all_the_time() {
+    use windlass_engines::postgres::tokio_postgres::{NoTls, connect};
+    use windlass_engines::postgres::{PostgresEngine, PostgresOptions};
+    let url = windlass_servers::shared::postgres_url().expect("a PostgreSQL server");
+    let schema = format!("at_it_{:016x}", fastrand::u64(..));
+    let clock = Arc::new(ManualClock::starting_at(Timestamp::parse("2027-06-01T09:00:00Z").unwrap()));
+    let options = PostgresOptions {
+        schema: schema.clone(),
+        clock: Some(clock.clone()),
+        listen: false,
+        ..PostgresOptions::default()
+    };
+    let engine = PostgresEngine::connect(&url, options).await.unwrap();
+    let scene = Scene::on(Arc::new(engine), clock).await;
+    scene.drains.declare(&[spec("done", "hook")], Origin::Code).await.unwrap();
+    scene.run_a_job(1).await;
+    let (other, connection) = connect(&url, NoTls).await.unwrap();
+    tokio::spawn(connection);
+    let at_it = format!("BEGIN; SELECT 1 FROM {schema}.job_drains FOR UPDATE");
+    other.batch_execute(&at_it).await.unwrap();
+    let looked = scene.duty().run().await.unwrap();
+    assert!(looked.jobs == 0 && looked.next >= Some(DRAIN_LOOK_PAUSE / 2), "{looked:?}");
+    other.batch_execute("COMMIT").await.unwrap();
+    assert_eq!(scene.duty().run().await.unwrap().jobs, 1);
 }

@@ -1,4 +1,4 @@
-//! The duties of Windlass itself: [upkeep](crate::upkeep), firing schedules, looking at drains, and letting jobs through gates that are open. One process does each for all;
+//! The duties of Windlass itself: [upkeep](crate::upkeep), firing schedules, looking at drains, adding to minutes, and letting jobs through gates that are open. One process does each for all;
 //! nothing is wrong if two do.
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,7 +9,7 @@ use windlass_core::admin::BatchDone;
 use windlass_core::duty::{DutyMode, DutyModes, DutySpec};
 use windlass_core::engine::{Engine, Rescued};
 use windlass_core::error::EngineError;
-use windlass_core::limits::UPKEEP_BATCH_MAX;
+use windlass_core::limits::{FOLD_EVERY, UPKEEP_BATCH_MAX};
 use windlass_core::names::DutyName;
 
 use super::boot_clock::BootClock;
@@ -17,6 +17,8 @@ use super::context::DutyContext;
 use super::mailbox::Mailbox;
 use super::shell::Task;
 use super::{Duty, IntoDutyEnd};
+use crate::aggregates::duty::FoldDuty;
+use crate::aggregates::shell::News;
 use crate::drains::duty::DrainDuty;
 use crate::drains::shell::look_for_a_while;
 use crate::limits::Keeper;
@@ -24,6 +26,7 @@ use crate::schedules::duty::ScheduleDuty;
 use crate::schedules::shell::fire_for_a_while;
 use crate::store;
 use crate::upkeep::{Answer, Ask, Observer, Role};
+use crate::worker::Moment;
 
 /// Jobs of dead workers.
 const RESCUE: &str = "rescue";
@@ -37,14 +40,18 @@ const GATES: &str = "gates";
 const SCHEDULES: &str = "schedules";
 /// Jobs of drains whose groups were worked off by a process that died before it could look.
 const DRAINS: &str = "drains";
+/// What happened in each minute.
+const AGGREGATE: &str = "aggregate";
 /// Watching workers without being the one that rescues.
 const WATCH: &str = "watch";
 
 /// Names that no other duty may have.
-pub(crate) const NAMES: [&str; 7] = [RESCUE, SWEEP, PRUNE, GATES, SCHEDULES, DRAINS, WATCH];
+pub(crate) const NAMES: [&str; 8] = [RESCUE, SWEEP, PRUNE, GATES, SCHEDULES, DRAINS, AGGREGATE, WATCH];
 
 /// Retention is counted in days: once a minute is often enough.
 const PRUNE_EVERY: Duration = Duration::from_secs(60);
+/// Minutes are looked through this often for those that are past their time.
+const FORGET_MINUTES_EVERY: Duration = Duration::from_secs(60 * 60);
 /// The store is asked this often which gates have jobs behind them.
 const GATES_EVERY: Duration = Duration::from_secs(1);
 /// The same if this process has no limits of its own, so that only what others left behind can be there.
@@ -67,6 +74,7 @@ pub(crate) struct Upkeep {
     pub(crate) mode: DutyMode,
     pub(crate) sweep_every: Duration,
     pub(crate) crashes_max: u32,
+    pub(crate) minutes_kept: Duration,
 }
 
 /// All duties of Windlass itself.
@@ -91,7 +99,7 @@ pub(crate) fn tasks(
     let mut tasks = vec![
         task(RESCUE, upkeep.sweep_every, upkeep.mode, of(Ask::Look)),
         task(SWEEP, upkeep.sweep_every, upkeep.mode, of(Ask::Sweep)),
-        task(PRUNE, PRUNE_EVERY, upkeep.mode, of(Ask::Prune)),
+        task(PRUNE, PRUNE_EVERY, upkeep.mode, prune(runs.clone(), upkeep.minutes_kept)),
     ];
     tasks.extend(gates.map(|gates| gates_task(gates, upkeep.mode)));
     if upkeep.mode.has_one_leader() {
@@ -110,6 +118,37 @@ pub(crate) fn fire(engine: &Arc<dyn Engine>, mode: DutyMode) -> Task {
 pub(crate) fn look_at_drains(engine: &Arc<dyn Engine>, mode: DutyMode) -> Task {
     let duty = Arc::new(DrainDuty::new(Arc::clone(engine)));
     task(DRAINS, FIRE_AGAIN_AFTER, mode, move |context| look_for_a_while(Arc::clone(&duty), context))
+}
+
+/// Adds to the minutes what happened, whoever saw it.
+pub(crate) fn aggregate(engine: &Arc<dyn Engine>, mode: DutyMode, news: News) -> Task {
+    let duty = Arc::new(FoldDuty::new(Arc::clone(engine), news));
+    task(AGGREGATE, FOLD_EVERY, mode, move |context| {
+        let duty = Arc::clone(&duty);
+        async move { duty.run(&context).await }
+    })
+}
+
+/// Deletes what is past its retention, and from time to time minutes, too.
+fn prune(
+    runs: Runs,
+    minutes_kept: Duration,
+) -> impl Fn(DutyContext) -> std::pin::Pin<Box<dyn Future<Output = Result<(), EngineError>> + Send>> {
+    let forgot_at = Arc::new(Mutex::new(None));
+    move |context| {
+        let (runs, forgot_at) = (runs.clone(), Arc::clone(&forgot_at));
+        Box::pin(async move {
+            runs.run(Ask::Prune, Role::Leader, &context).await?;
+            let last: Option<Moment> = *forgot_at.lock().unwrap_or_else(PoisonError::into_inner);
+            let now = runs.clock.now();
+            if last.is_some_and(|last| now.saturating_sub(last) < FORGET_MINUTES_EVERY) {
+                return Ok(());
+            }
+            runs.forget_minutes(minutes_kept, &context).await?;
+            *forgot_at.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
+            Ok(())
+        })
+    }
 }
 
 /// Looks for gates with jobs behind them, whoever left those there.
@@ -180,6 +219,20 @@ impl Runs {
             context.did(heard.items());
             let mut observer = self.observer.lock().unwrap_or_else(PoisonError::into_inner);
             next = observer.next(&ask, &heard.answer(), role, self.clock.now());
+        }
+        Ok(())
+    }
+
+    /// Batch after batch, until no minute is past its time or somebody else leads.
+    async fn forget_minutes(&self, kept: Duration, context: &DutyContext) -> Result<(), EngineError> {
+        let began = self.clock.now();
+        let mut more = true;
+        while more && !context.is_stopped() && self.clock.now().saturating_sub(began) < RUN_FOR_MAX {
+            let forget =
+                |engine: Arc<dyn Engine>| async move { engine.forget_minutes(kept, UPKEEP_BATCH_MAX).await };
+            let done = store::call(&self.engine, forget).await?;
+            context.did(done.changed);
+            more = done.more;
         }
         Ok(())
     }

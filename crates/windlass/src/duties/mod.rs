@@ -38,7 +38,7 @@ pub(crate) mod built_in;
 pub(crate) mod mailbox;
 pub(crate) mod shell;
 pub(crate) mod prepare;
-mod boot_clock;
+pub(crate) mod boot_clock;
 
 use std::fmt;
 use std::future::Future;

@@ -12,6 +12,7 @@ use super::built_in::{self, Upkeep};
 use super::mailbox::Mailbox;
 use super::shell::{DutiesThread, Shell, Task};
 use super::{Duty, check};
+use crate::aggregates::shell::News;
 use crate::client::Client;
 use crate::limits::Keeper;
 use crate::worker::WorkerOptions;
@@ -22,6 +23,7 @@ pub(crate) struct Prepared {
     mailbox: Mailbox,
     tasks: Vec<Task>,
     timing: LeaseTiming,
+    news: News,
 }
 
 /// What puts jobs in for all.
@@ -50,12 +52,13 @@ impl Prepared {
         gates: Option<Keeper>,
         fires: Fires,
     ) -> Self {
-        let mailbox = Mailbox::default();
+        let (mailbox, news) = (Mailbox::default(), News::default());
         let upkeep = Upkeep {
             // A spill may have less than the store that it stands in for, and upkeep must be done on both.
             mode: options.upkeep_mode.or_lease(engine.info().duty_modes),
             sweep_every: options.sweep_every,
             crashes_max: options.crashes_max,
+            minutes_kept: options.minutes_kept,
         };
         let tasks = match options.upkeep {
             true => {
@@ -63,11 +66,12 @@ impl Prepared {
                 let schedules = fires.schedules.then(|| built_in::fire(engine, upkeep.mode));
                 let drains = fires.drains.then(|| built_in::look_at_drains(engine, upkeep.mode));
                 let tasks = built_in::tasks(engine, upkeep, gates, &mailbox).into_iter();
-                tasks.chain(schedules).chain(drains).chain(own).collect()
+                let aggregate = [built_in::aggregate(engine, upkeep.mode, news.clone())];
+                tasks.chain(aggregate).chain(schedules).chain(drains).chain(own).collect()
             }
             false => Vec::new(),
         };
-        Self { engine: Arc::clone(engine), mailbox, tasks, timing: options.duty_leases }
+        Self { engine: Arc::clone(engine), mailbox, tasks, timing: options.duty_leases, news }
     }
 
     /// Those that one process at a time does.
@@ -81,9 +85,14 @@ impl Prepared {
         self.mailbox.clone()
     }
 
+    /// How what folds minutes learns that there is something to fold.
+    pub(crate) fn news(&self) -> News {
+        self.news.clone()
+    }
+
     /// They begin when the first sign of life was answered.
     pub(crate) fn start(self, client: Client) -> Option<DutiesThread> {
-        let Self { engine, mailbox, tasks, timing } = self;
+        let Self { engine, mailbox, tasks, timing, .. } = self;
         (!tasks.is_empty()).then(|| DutiesThread::start(Shell::new(engine, client, tasks, timing, mailbox)))
     }
 }

@@ -47,6 +47,11 @@ impl Context {
         self.0.claimed.fence()
     }
 
+    /// How long the job had been due when it was claimed.
+    pub(crate) fn waited(&self) -> std::time::Duration {
+        self.0.claimed.waited
+    }
+
     /// Writes a line that is kept with the attempt. What goes past the limit is dropped, with a mark.
     pub fn log(&self, line: impl AsRef<str>) {
         let mut output = self.0.output.lock().unwrap_or_else(std::sync::PoisonError::into_inner);

@@ -16,6 +16,7 @@ use windlass_core::worker::{Heartbeat, WorkerId};
 use windlass_engines::memory::MemoryEngine;
 
 use super::ran::{Ended, Ran};
+use crate::aggregates::recorder::Recorder;
 use crate::client::{Client, ClientOptions, EnqueueHook};
 use crate::duties::mailbox::Mailbox;
 use crate::handler::{Handlers, Table};
@@ -53,6 +54,8 @@ pub struct TestWorker {
     /// Tells running jobs that they were cancelled, for as long as it is kept.
     _listener: Arc<Listener>,
     errors: LastErrors,
+    /// Nobody asks it: nothing of this is kept.
+    recorder: Recorder,
     put_in: Arc<Mutex<Vec<NewJob>>>,
     /// Somebody asks the next job to stop as soon as it runs.
     pub(super) cancel_next: bool,
@@ -110,6 +113,7 @@ impl TestWorker {
             controls,
             _listener: listener,
             errors: LastErrors::default(),
+            recorder: Recorder::default(),
             put_in,
             cancel_next: false,
         }
@@ -243,7 +247,8 @@ impl TestWorker {
             at_once(self.engine.cancel(fence.job, "the test asked it to stop")).expect("memory answers");
         }
         let before = self.clock.now();
-        let (outcome, report) = execute(&self.table, &self.client, Arc::clone(&claimed), control).await;
+        let (outcome, report) =
+            execute(&self.table, &self.client, Arc::clone(&claimed), control, &self.recorder).await;
         // By the clock of the test, so that what is remembered of the attempt is the same in every run.
         let report = AttemptReport { ran_for: self.clock.now().since(before), ..report };
         self.controls.end(fence);
@@ -271,7 +276,7 @@ impl TestWorker {
 
     /// What a real worker's heart and upkeep do as time passes.
     fn do_upkeep(&self) {
-        let heartbeat = Heartbeat { worker: self.worker, lease: WORKER_LEASE };
+        let heartbeat = Heartbeat { worker: self.worker, lease: WORKER_LEASE, idle: false };
         at_once(self.engine.extend(heartbeat)).expect("memory answers");
         while at_once(self.engine.sweep(UPKEEP_BATCH_MAX)).expect("memory answers").more {}
         while at_once(self.engine.prune(UPKEEP_BATCH_MAX)).expect("memory answers").more {}

@@ -10,6 +10,7 @@ use windlass_core::claim::Claimed;
 use windlass_core::outcome::{ErrorKind, JobError, Outcome};
 use windlass_core::settle::AttemptReport;
 
+use crate::aggregates::recorder::Recorder;
 use crate::client::Client;
 use crate::handler::{Context, Hook, JobControl, Registered, Running, Table};
 use crate::limits::Notes;
@@ -23,6 +24,7 @@ pub(crate) async fn execute(
     client: &Client,
     claimed: Arc<Claimed>,
     control: Arc<JobControl>,
+    recorder: &Recorder,
 ) -> (Outcome, AttemptReport) {
     let started = Instant::now();
     let Some(registered) = table.handlers.get(&claimed.job.job_type) else {
@@ -36,9 +38,11 @@ pub(crate) async fn execute(
             Err(gate) => return (Outcome::Held(gate), AttemptReport::default()),
         },
     };
-    let timeout = time_out(&claimed, registered);
+    recorder.started(&claimed.job, claimed.waited);
+    let (begun, timeout) = (Instant::now(), time_out(&claimed, registered));
     let ctx = Context::new(Arc::clone(&claimed), client.clone(), Arc::clone(&control));
     let mut outcome = run_hooked(&table.hooks, registered, &ctx, timeout, &control).await;
+    recorder.ran(&claimed.job, begun.elapsed());
     if let Some(notes) = ctx.take_notes().or(pass.is_some().then(Notes::default)) {
         outcome = limits.finish(pass, &claimed, notes, outcome).await;
     }

@@ -290,7 +290,8 @@ impl Body {
     /// Shows a sign of life. While the store takes its time to answer, the lease may run out, which must not
     /// wait.
     async fn beat(&mut self, heart: &mut Heart) -> Result<Beat, Trouble> {
-        let heartbeat = Heartbeat { worker: self.identity.worker(), lease: self.lease };
+        let heartbeat =
+            Heartbeat { worker: self.identity.worker(), lease: self.lease, idle: self.controls.is_empty() };
         let engine = Arc::clone(&self.identity.engine);
         let clock = SystemClock.now();
         let call = store::call(&engine, |engine| async move { engine.pulse(heartbeat, clock).await });

@@ -19,6 +19,8 @@ use windlass_core::limits::CONCURRENCY_MAX;
 use windlass_core::schedules::ScheduleSpec;
 use windlass_core::worker::WorkerId;
 
+use crate::aggregates::recorder::Recorder;
+use crate::aggregates::shell::{TELL_GRACE, Teller};
 use crate::client::{Client, ClientOptions};
 use crate::drains::DrainsError;
 use crate::drains::shell::Looker;
@@ -79,6 +81,8 @@ pub struct Worker {
     duties: Option<DutiesThread>,
     /// Looks at the drains that this process marks.
     looker: Option<Looker>,
+    /// Tells the store what was seen of attempts.
+    teller: Option<Teller>,
     mailbox: Mailbox,
     /// Taken only by dropping the worker.
     heart: Option<HeartThread>,
@@ -161,12 +165,14 @@ impl Worker {
         duties: Prepared,
     ) -> Self {
         let engine = Arc::clone(identity.engine());
+        let teller = Teller::start(&engine, duties.news(), options.upkeep);
         let parts = Parts {
             engine: Arc::clone(&engine),
             client: client.clone(),
             table,
             controls: Arc::new(Controls::default()),
             common: common.clone(),
+            recorder: teller.recorder(),
             worker: identity.worker(),
             started: Instant::now(),
         };
@@ -211,6 +217,7 @@ impl Worker {
             watches,
             duties: duties.start(client.clone()),
             looker: None,
+            teller: Some(teller),
             mailbox,
             heart: Some(heart),
             on_spill: None,
@@ -289,6 +296,9 @@ impl Worker {
         if let Some(looker) = self.looker.take() {
             let _ = tokio::time::timeout(FLUSH_GRACE, looker.end()).await;
         }
+        if let Some(teller) = self.teller.take() {
+            let _ = tokio::time::timeout(TELL_GRACE, teller.end()).await;
+        }
         self.watches.drain(..).for_each(|watch| watch.abort());
         self.listener = None;
         if let Some(mut duties) = self.duties.take() {
@@ -306,6 +316,7 @@ impl Drop for Worker {
         self.watches.drain(..).for_each(|watch| watch.abort());
         self.duties = None;
         self.looker = None;
+        self.teller = None;
         let shells = std::mem::take(&mut self.shells);
         let Some(mut heart) = self.heart.take().filter(|_| !shells.is_empty()) else { return };
         self.stopper().stop_now();
@@ -337,13 +348,16 @@ async fn declare_schedules(
 }
 
 /// The same for drains.
-async fn declare_drains(client: &Client, options: &WorkerOptions) -> Result<Vec<DrainSpec>, DrainsError> {
-    match client.drains().declare(&options.drains, options.drains_origin).await {
+pub(crate) async fn declare_drains(
+    client: &Client,
+    options: &WorkerOptions,
+) -> Result<Vec<DrainSpec>, DrainsError> {
+    match client.drains().declare_what_can_be(&options.drains, options.drains_origin).await {
         Err(DrainsError::Engine(error)) if error.is_passing() => {
             tracing::warn!(%error, "drains could not be stored yet; it is tried again");
             Ok(options.drains.clone())
         }
-        declared => declared.map(|_| Vec::new()),
+        declared => declared.map(|()| Vec::new()),
     }
 }
 
@@ -453,6 +467,7 @@ struct Parts {
     table: Table,
     controls: Arc<Controls>,
     common: Common,
+    recorder: Arc<Recorder>,
     worker: WorkerId,
     started: Instant,
 }

@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use windlass_core::drains::DrainSpec;
 use windlass_core::job_type::TypeSpec;
-use windlass_core::limits::{CONCURRENCY_MAX, CRASHES_MAX, HEARTBEAT_EVERY, SWEEP_EVERY, WORKER_LEASE};
+use windlass_core::limits::{
+    CONCURRENCY_MAX, CRASHES_MAX, HEARTBEAT_EVERY, MINUTES_KEPT, MINUTES_KEPT_MAX, MINUTES_KEPT_MIN,
+    SWEEP_EVERY, WORKER_LEASE,
+};
 use windlass_core::names::{DutyName, QueueName};
 use windlass_core::priority::PriorityLabels;
 use windlass_core::queue::QueueSpec;
@@ -75,10 +78,12 @@ pub struct WorkerOptions {
     /// Whether this process looks at drains when it has ended a job that one watches, and, if it does upkeep, at those of processes that
     /// died before they could. Some process must.
     pub fire_drains: bool,
+    /// For so long it is kept what happened in each minute: 1 h to 10 years.
+    pub minutes_kept: Duration,
 }
 
 impl Default for WorkerOptions {
-    /// The five built-in queues, a lease of 30 s, a grace of 25 s.
+    /// The five built-in queues, a lease of 30 s, a grace of 25 s, minutes kept for 30 days.
     fn default() -> Self {
         Self {
             queues: QueueSpec::built_in(),
@@ -102,6 +107,7 @@ impl Default for WorkerOptions {
             drains: Vec::new(),
             drains_origin: Origin::Code,
             fire_drains: true,
+            minutes_kept: MINUTES_KEPT,
         }
     }
 }
@@ -187,6 +193,7 @@ impl WorkerOptions {
         check_span("heartbeat_every", self.heartbeat_every, SPAN_MIN, SPAN_MAX)?;
         check_span("sweep_every", self.sweep_every, SPAN_MIN, SPAN_MAX)?;
         check_span("stop_grace", self.stop_grace, Duration::ZERO, STOP_GRACE_MAX)?;
+        check_span("minutes_kept", self.minutes_kept, MINUTES_KEPT_MIN, MINUTES_KEPT_MAX)?;
         if self.lease < self.heartbeat_every * 2 {
             return Err(WorkerOptionsError::Lease { lease: self.lease, every: self.heartbeat_every });
         }
@@ -318,6 +325,7 @@ mod tests {
             assert_eq!(wrong_option(WorkerOptions { lease: span, ..sound() }), "lease");
             assert_eq!(wrong_option(WorkerOptions { heartbeat_every: span, ..sound() }), "heartbeat_every");
             assert_eq!(wrong_option(WorkerOptions { sweep_every: span, ..sound() }), "sweep_every");
+            assert_eq!(wrong_option(WorkerOptions { minutes_kept: span, ..sound() }), "minutes_kept");
         }
         assert_eq!(wrong_option(WorkerOptions { stop_grace: Duration::MAX, ..sound() }), "stop_grace");
         assert_eq!(WorkerOptions { stop_grace: Duration::ZERO, ..sound() }.check(), Ok(()));

@@ -19,6 +19,7 @@ use super::hints::HintFlag;
 use super::last_errors::LastErrors;
 use super::pool::{Effect, Event, Pool, Trouble};
 use super::{Moment, Parts};
+use crate::aggregates::recorder::Recorder;
 use crate::client::Client;
 use crate::handler::Table;
 use crate::store;
@@ -39,6 +40,7 @@ pub(super) struct PoolShell {
     table: Arc<Table>,
     controls: Arc<Controls>,
     errors: Arc<LastErrors>,
+    recorder: Arc<Recorder>,
     events: mpsc::Receiver<Event>,
     inbox: mpsc::Sender<Event>,
     flag: Arc<HintFlag>,
@@ -61,6 +63,7 @@ impl PoolShell {
             table: Arc::new(parts.table.clone()),
             controls: Arc::clone(&parts.controls),
             errors: Arc::clone(&parts.common.errors),
+            recorder: Arc::clone(&parts.recorder),
             events,
             inbox,
             flag: HintFlag::new(queues),
@@ -165,8 +168,9 @@ impl PoolShell {
         };
         let (table, client, errors) =
             (Arc::clone(&self.table), self.client.clone(), Arc::clone(&self.errors));
+        let recorder = Arc::clone(&self.recorder);
         tokio::spawn(async move {
-            let (outcome, attempt) = execute(&table, &client, Arc::clone(&claimed), control).await;
+            let (outcome, attempt) = execute(&table, &client, Arc::clone(&claimed), control, &recorder).await;
             note_failure(&claimed, &outcome, &errors);
             report.ended(outcome, attempt);
         });

@@ -119,7 +119,7 @@ impl LeaseClient {
 
     async fn pulse(&self, worker: WorkerId) -> BoardEvent {
         self.asked.pulses.fetch_add(1, Ordering::SeqCst);
-        let heartbeat = Heartbeat { worker, lease: self.life.lease };
+        let heartbeat = Heartbeat { worker, lease: self.life.lease, idle: true };
         let pulse = self.engine.pulse(heartbeat, Timestamp::EPOCH).await.expect("the server is up");
         BoardEvent::Pulse { worker, crowd: pulse.crowd, store_now: pulse.now }
     }

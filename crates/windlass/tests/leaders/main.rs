@@ -12,6 +12,7 @@ mod frozen;
 mod client;
 mod traffic;
 mod schedules;
+mod aggregates;
 
 /// Whether the long forms are asked for.
 fn at_length() -> bool {

@@ -122,7 +122,7 @@ async fn on_postgres_many_workers_ask_little_about_leases_in_all_and_each_says_t
     assert!(renewals > 0.0, "somebody leads");
     assert!(leases <= STATEMENTS_A_SECOND, "{leases:.2} statements a second");
     assert!((0.5..=1.2).contains(&beats), "{beats:.2} signs of life a heartbeat");
-    assert!(beside <= 1.2, "beside a sign of life only the question what was asked to stop: {beside:.2}");
+    assert!(beside < 0.05, "who runs nothing need not ask what was asked to stop: {beside:.2}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -23,7 +23,7 @@ fn name() -> DrainName {
 }
 
 /// When all acts were done, another one is put in: the hook, which is of the type that is watched.
-fn when_all_is_done() -> DrainSpec {
+pub(crate) fn when_all_is_done() -> DrainSpec {
     let acts = TypeName::parse(Act::NAME).expect("a plain name");
     let job = JobTemplate {
         payload: Payload::encode(&Act::Succeed).expect("it is small"),

@@ -315,5 +315,8 @@ async fn one_process_does_all_duties_of_windlass_itself_and_takes_back_the_job_o
     let read = engine.leases().await.expect("it is up");
     let leaders: std::collections::BTreeSet<_> = read.leases.iter().map(|lease| lease.holder).collect();
     let names: Vec<_> = read.leases.iter().map(|lease| lease.duty.as_str()).collect();
-    assert_eq!((leaders.len(), names), (1, vec!["drains", "gates", "prune", "rescue", "schedules", "sweep"]));
+    assert_eq!(
+        (leaders.len(), names),
+        (1, vec!["aggregate", "drains", "gates", "prune", "rescue", "schedules", "sweep"])
+    );
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use windlass::MemoryEngine;
 use windlass::core::engine::Engine;
 
+mod aggregates;
 mod bench;
 mod cancelling;
 mod drains;

@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use windlass::core::engine::Engine;
 use windlass::sqlite::{SqliteEngine, SqliteOptions};
 
+#[path = "../worker/aggregates.rs"]
+mod aggregates;
 #[path = "../worker/bench.rs"]
 mod bench;
 #[path = "../worker/cancelling.rs"]
@@ -31,6 +33,7 @@ mod running;
 mod schedules;
 mod other_processes;
 mod damaged_schedules;
+mod damaged_drains;
 
 /// An engine for one test, on a file of its own.
 fn fresh_engine() -> Arc<dyn Engine> {

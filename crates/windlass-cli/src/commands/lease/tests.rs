@@ -65,6 +65,18 @@ async fn who_leads_since_when_and_what_it_did_is_shown() {
 }
 
 #[tokio::test]
+async fn a_run_that_lasts_is_shown_as_one_that_goes_on() {
+    let shell = Shell::new();
+    let lease = take(&shell, 7).await;
+    let mut notes = DutyNotes::default();
+    notes.began(windlass_core::clock::Clock::now(&*shell.clock));
+    note(&shell, lease, &notes).await;
+    shell.clock.advance(SECOND * 4);
+    let table = shell.ok("lease list").await.out;
+    assert!(table.contains("running for 4s"), "{table}");
+}
+
+#[tokio::test]
 async fn a_lease_that_ran_out_has_no_leader_and_the_next_one_took_it_over() {
     let shell = Shell::new();
     take(&shell, 7).await;

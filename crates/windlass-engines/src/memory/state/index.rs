@@ -72,6 +72,7 @@ pub(crate) struct TypeRow {
     pub(crate) parked: BTreeSet<Turn>,
     /// What is kept in the history, by until when.
     pub(crate) ended: BTreeSet<(Timestamp, JobId)>,
+    pub(crate) totals: Totals,
     pub(crate) unfinished: u64,
 }
 
@@ -167,6 +168,7 @@ impl Index {
             suspects: BTreeSet::new(),
             parked: BTreeSet::new(),
             ended: BTreeSet::new(),
+            totals: Totals::default(),
             unfinished: 0,
         });
     }
@@ -255,23 +257,27 @@ impl Index {
     pub(crate) fn count_end(&mut self, row: &JobRow, end: &JobState) {
         self.types[row.type_at.0].unfinished -= 1;
         self.groups.end(&row.job);
-        let queue = self.queue_of_mut(row.type_at);
-        queue.unfinished -= 1;
+        self.queue_of_mut(row.type_at).unfinished -= 1;
         match end {
-            JobState::Succeeded { .. } => queue.totals.succeeded += 1,
-            JobState::Cancelled { .. } => queue.totals.cancelled += 1,
+            JobState::Succeeded { .. } => self.count(row.type_at, |totals| totals.succeeded += 1),
+            JobState::Cancelled { .. } => self.count(row.type_at, |totals| totals.cancelled += 1),
             JobState::Dead { .. } => {
-                queue.totals.dead += 1;
-                queue.dead_letters += 1;
+                self.count(row.type_at, |totals| totals.dead += 1);
+                self.queue_of_mut(row.type_at).dead_letters += 1;
             }
             JobState::Waiting { .. } | JobState::Running { .. } => {}
         }
     }
 
+    /// Counts something for ever, for a type and for its queue.
+    pub(crate) fn count(&mut self, at: TypeAt, what: impl Fn(&mut Totals)) {
+        what(&mut self.types[at.0].totals);
+        what(&mut self.queue_of_mut(at).totals);
+    }
+
     pub(crate) fn count_start_over(&mut self, row: &JobRow) {
-        let queue = self.queue_of_mut(row.type_at);
-        queue.totals.dead -= 1;
-        queue.dead_letters -= 1;
+        self.count(row.type_at, |totals| totals.dead -= 1);
+        self.queue_of_mut(row.type_at).dead_letters -= 1;
     }
 }
 

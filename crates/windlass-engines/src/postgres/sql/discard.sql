@@ -3,4 +3,4 @@
 WITH gone AS (
     DELETE FROM windlass.delayed_jobs_dlq WHERE id = $1::bigint RETURNING id
 )
-DELETE FROM windlass.attempts a USING gone g WHERE a.job = g.id;
+DELETE FROM windlass.attempts WHERE job = ANY (ARRAY (SELECT id FROM gone));

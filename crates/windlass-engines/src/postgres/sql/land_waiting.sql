@@ -7,7 +7,10 @@ WITH landed AS (
     UPDATE windlass.delayed_jobs j
     SET scheduled_at = i.due, gate = i.gate, attempts = i.attempts, failures = i.failures, crashes = i.crashes,
         holds = i.holds, last_error = coalesce(i.error, j.last_error), settled_by = coalesce(i.settled_by, j.settled_by),
-        share = coalesce(j.share, (SELECT '' FROM windlass.queues q WHERE q.name = j.queue AND q.shares_since IS NOT NULL)),
+        -- The queues that take turns are read once, not for each job.
+        share = CASE WHEN j.share IS NULL AND j.queue = ANY (ARRAY (
+            SELECT q.name FROM windlass.queues q WHERE q.shares_since IS NOT NULL
+        )) THEN '' ELSE j.share END,
         started = i.attempts > 0, token = NULL, locked_by = NULL, locked_at = NULL, boosted = NULL, cancel_requested = NULL
     FROM unnest(
         $1::bigint[], $2::uuid[], $3::integer[], $4::integer[], $5::integer[], $6::integer[], $7::text[], $8::uuid[],
@@ -23,7 +26,11 @@ WITH landed AS (
         SELECT 1 FROM landed g
         WHERE d.watched = CASE d.kind WHEN 'queue' THEN g.queue WHEN 'type' THEN g.job_type ELSE g.job_group END
             AND CASE WHEN d.wait_for_retries THEN g.frees_patient ELSE g.frees END
-            AND NOT coalesce(starts_with(g.key, 'drain/' || d.name || '/'), false)
+            -- The job of a drain is not of the group that this drain watches, whichever watches it.
+            AND CASE WHEN g.key LIKE 'drain/%' THEN NOT EXISTS (
+                SELECT 1 FROM windlass.job_drains o
+                WHERE o.name = split_part(g.key, '/', 2) COLLATE "C" AND o.kind = d.kind AND o.watched = d.watched
+            ) ELSE true END
     )
     RETURNING id
 )

@@ -7,6 +7,6 @@ WITH gone AS (
         ORDER BY keep_until LIMIT $3::integer
     )) RETURNING id
 ), attempts AS (
-    DELETE FROM windlass.attempts WHERE job IN (SELECT id FROM gone)
+    DELETE FROM windlass.attempts WHERE job = ANY (ARRAY (SELECT id FROM gone))
 )
 SELECT id FROM gone;

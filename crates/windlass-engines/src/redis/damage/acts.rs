@@ -6,8 +6,12 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use windlass_core::admin::ListRequest;
+use windlass_core::aggregates::{
+    Aggregates, Delta, FoldChange, Minute, MinuteKey, MinuteRow, MinutesRequest, Tally,
+};
 use windlass_core::breaker::BreakerState;
 use windlass_core::claim::{ClaimRequest, Suspects};
+use windlass_core::clock::Timestamp;
 use windlass_core::drains::{self, DrainChange, DrainSpec, Drains, Watched, WhichDrains};
 use windlass_core::engine::{Admin, Declaration, Engine, RescueRequest, Result};
 use windlass_core::enqueue::EnqueueRequest;
@@ -89,7 +93,11 @@ pub(super) const ACTS: &[Act] = &[
     act(
         "extend",
         true,
-        act!(|scene| scene.engine.extend(Heartbeat { worker: SILENT, lease: Duration::from_secs(30) })),
+        act!(|scene| scene.engine.extend(Heartbeat {
+            worker: SILENT,
+            lease: Duration::from_secs(30),
+            idle: false
+        })),
     ),
     act("asked_to_stop", false, act!(|scene| scene.engine.asked_to_stop(AWAKE))),
     act("retire", true, act!(|scene| scene.engine.retire(AWAKE))),
@@ -162,7 +170,42 @@ pub(super) const ACTS: &[Act] = &[
         let firing = drains::acts::fire(&scene.drain, windlass_core::clock::Clock::now(&*scene.clock));
         async move { scene.engine.fire_drains(&[firing]).await.map(drop) }.boxed()
     }),
+    act("append_deltas", true, |scene| async { scene.engine.append_deltas(&deltas()).await }.boxed()),
+    act("unfolded", false, act!(|scene| scene.engine.unfolded(10))),
+    act("minutes_of", false, |scene| {
+        let keys: Vec<_> = fold_change().rows.into_iter().map(|row| row.key).collect();
+        async move { scene.engine.minutes_of(&keys).await.map(drop) }.boxed()
+    }),
+    act("apply_fold", true, |scene| {
+        async { scene.engine.apply_fold(&fold_change()).await.map(drop) }.boxed()
+    }),
+    act("minutes", false, |scene| {
+        let request = MinutesRequest::between(Timestamp::EPOCH, Timestamp::from_micros(i64::MAX / 2));
+        async move { scene.engine.minutes(&request).await.map(drop) }.boxed()
+    }),
+    steps("forget_minutes", act!(|scene| forget_minutes(scene))),
 ];
+
+fn deltas() -> Vec<Delta> {
+    let delta = |text: &str| Delta { ago: Duration::from_secs(1), text: text.to_owned() };
+    vec![delta("main work 1 a1 a1"), delta("main work 2 a1:2 a1:2")]
+}
+
+/// Two rows of a store in which nobody has folded.
+fn fold_change() -> FoldChange {
+    let row = |minute| MinuteRow {
+        key: MinuteKey { minute: Minute::from_number(minute), queue: queue(), job_type: kind("work") },
+        tally: Tally { enqueued: 1, ..Tally::default() },
+    };
+    FoldChange { read: 0, version: 1, mark: String::new(), rows: vec![row(1), row(2)], folded: vec![1] }
+}
+
+async fn forget_minutes(scene: &Scene) -> Result<()> {
+    if scene.store().damage.begun().is_none() {
+        scene.engine.apply_fold(&fold_change()).await?;
+    }
+    scene.engine.forget_minutes(Duration::from_secs(60), 100).await.map(drop)
+}
 
 fn drain(name: &str) -> DrainSpec {
     let name = DrainName::parse(name).unwrap();

@@ -173,7 +173,11 @@ impl Scene {
         let drain = marked.drains.pop().expect("a job has ended");
         clock.advance(Duration::from_secs(20));
         engine
-            .extend(windlass_core::worker::Heartbeat { worker: AWAKE, lease: Duration::from_secs(300) })
+            .extend(windlass_core::worker::Heartbeat {
+                worker: AWAKE,
+                lease: Duration::from_secs(300),
+                idle: false,
+            })
             .await
             .unwrap();
         clock.advance(Duration::from_secs(60));

@@ -29,8 +29,10 @@ for _ = 1, number_arg() do
     there = there + (text and 0 or 1)
     local after = math.max(version + 1, NOW)
     save_drain(name, after, job, look_at, record)
+    -- What comes after the first letter: whether it waits for retries changes nothing of what was marked.
+    local watched = redis.call('HGET', key('drain_watches'), name) or ''
     write('HSET', key('drain_watches'), name, watch)
-    if not text then
+    if not text or string.sub(watched, 2) ~= string.sub(watch, 2) then
       write('SREM', key('drain_marks'), name)
     end
     say('done', digits(after))

@@ -1,26 +1,33 @@
 -- fire_drain: looks at a marked drain, and puts its job in if nothing of its group is left.
 -- keys drain_jobs:, drain_marks, drains, group:
--- ARGV queues with a limit, as in parts/putting.lua; name; the version that was read; whether it waits for retries (0 or 1); how long until
+-- ARGV name; '', or after a look that failed how long the next must wait, and nothing else is done; queues with a limit, as in
+--      parts/putting.lua; the version that was read; whether it waits for retries (0 or 1); how long until
 --      it may be looked at again, and how long that may be at the most; record once it has fired; the group that it watches, or '' if it
 --      watches types: number of types, types; the job, as in parts/putting.lua
 -- answers {'fired', version, its line as enqueue.lua says}, {'held'}, {'unmarked'}, {'later'} or {'changed'}
 if IS_OLDER then
   return {'older'}
 end
+local name, put_off = arg(), arg()
 read_limits()
-local name, read, waits_too, pause, pause_max, record, group =
-  arg(), number_arg(), number_arg() == 1, number_arg(), number_arg(), arg(), arg()
+local read, waits_too, pause, pause_max, record, group =
+  number_arg(), number_arg() == 1, number_arg(), number_arg(), arg(), arg()
 local types = {}
 for i = 1, number_arg() do
   types[i] = number_arg()
 end
 
-local version, last, look_at = read_drain(redis.call('HGET', key('drains'), name))
+local version, last, look_at, stored = read_drain(redis.call('HGET', key('drains'), name))
 local function pass_over(what)
   put_next(true)
   return answer({what})
 end
-if version ~= read then
+if put_off ~= '' then
+  if version > 0 then
+    save_drain(name, version, last, digits(NOW + tonumber(put_off)), stored)
+  end
+  return pass_over('later')
+elseif version ~= read then
   return pass_over('changed')
 elseif redis.call('SISMEMBER', key('drain_marks'), name) == 0 then
   return pass_over('unmarked')
@@ -33,21 +40,21 @@ end
 
 -- Whether anything is left. In the sorted set of a group stand those that could run, or run, by when they were due; parked ones last.
 local left
+local peers = look.peers(name)
 if group ~= '' then
-  left = look.any(key('group:') .. group, waits_too and '+inf' or NOW_DIGITS, name, true)
+  left = look.any(key('group:') .. group, waits_too and '+inf' or NOW_DIGITS, peers, true)
 else
-  left = look.left_of_types(types, name, waits_too)
+  left = look.left_of_types(types, peers, waits_too)
 end
 
 local again = digits(NOW + pause)
-local _, _, _, kept = read_drain(redis.call('HGET', key('drains'), name))
 if left == nil then
-  save_drain(name, version, last, again, kept)
+  save_drain(name, version, last, again, stored)
   return pass_over('later')
 end
 write('SREM', key('drain_marks'), name)
 if left then
-  save_drain(name, version, last, again, kept)
+  save_drain(name, version, last, again, stored)
   return pass_over('held')
 end
 local line = put_next()
@@ -55,6 +62,9 @@ if not line then
   last = string.format('%014d', last_number())
   line = 'n' .. digits(last_number())
   write('SADD', key('drain_jobs:') .. name, last)
+elseif string.sub(line, 1, 1) == 'x' then
+  -- Its job was refused: core reads why from the record.
+  record = string.sub(record, 1, -2) .. ',"refusal":' .. string.sub(line, 2) .. '}'
 end
 local after = math.max(version + 1, NOW)
 save_drain(name, after, last, again, record)

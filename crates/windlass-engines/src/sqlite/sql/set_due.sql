@@ -1,3 +1,11 @@
--- set_due: a waiting job falls due at another time, behind a gate or not; never a running one.
+-- set_due: a waiting job falls due at another time, behind a gate or not; never a running one. Without a share it has the
+-- empty one if others of its type and priority have shares.
 -- ?1 id   ?2 due   ?3 gate, or null
-UPDATE delayed_jobs SET due = ?2, gate = ?3 WHERE id = ?1 AND worker IS NULL;
+UPDATE delayed_jobs SET
+    due = ?2,
+    gate = ?3,
+    share = coalesce(share, CASE WHEN EXISTS (
+        SELECT 1 FROM delayed_jobs o WHERE o.type = delayed_jobs.type AND o.priority = delayed_jobs.priority
+            AND o.share > '' AND o.share IS NOT NULL AND o.gate IS NULL AND o.worker IS NULL
+    ) THEN '' END)
+WHERE id = ?1 AND worker IS NULL;

@@ -14,7 +14,7 @@ impl Body {
         for effect in self.heart.effects(now) {
             match effect {
                 HeartEffect::Beat => {
-                    let heartbeat = Heartbeat { worker: self.worker, lease: LEASE };
+                    let heartbeat = Heartbeat { worker: self.worker, lease: LEASE, idle: false };
                     out.push(Wish::Send(Part::Heart, Call::Pulse(heartbeat)));
                 }
                 HeartEffect::LeaseRanOut => self.tell_all(|| Event::LeaseRanOut, now),

@@ -4,7 +4,7 @@
 -- instant leave in the order in which they came. What is due when it enters stands in a ready lane, what falls due later
 -- in a scheduled one; nothing is moved when it falls due, a claim looks at both. The hash `lanes` says which lanes of a
 -- type may hold anything, one letter each: a to k for ready, A to K for scheduled, s for suspects.
--- keys drain_marks, drain_watches, expiring, gate:, gates, group:, lanes, later, line, lines:, parked:, ring, suspects:, types
+-- keys drain_jobs:, drain_marks, drain_watches, expiring, gate:, gates, group:, lanes, later, line, lines:, parked:, ring, suspects:, types
 
 local SUSPECT = GATE_AFTER_CRASH
 
@@ -215,23 +215,28 @@ end
 
 function drains.watches()
   if not drains.list then
-    drains.list = {}
+    drains.list, drains.by_name = {}, {}
     local rows = redis.call('HGETALL', key('drain_watches'))
     for i = 1, #rows, 2 do
       local waits_too, kind_of, of = string.match(rows[i + 1], '^(%d)(%a)(.*)$')
       if kind_of == 't' then
         of = string.match(redis.call('HGET', key('types'), of) or '', '^%d+')
       end
-      drains.list[#drains.list + 1] = {name = rows[i], waits_too = waits_too == '1', kind = kind_of, of = of}
+      local drain = {name = rows[i], waits_too = waits_too == '1', kind = kind_of, of = of}
+      drains.list[#drains.list + 1], drains.by_name[drain.name] = drain, drain
     end
   end
   return drains.list
 end
 
--- Whether a job with this key was put in by this drain.
-function drains.made(name, own)
-  local prefix = 'drain/' .. name .. '/'
-  return own and string.sub(own, 1, #prefix) == prefix
+-- The drain that put in a job with this key. The job is not of the group that it watches, whichever drain watches that.
+function drains.maker(own)
+  local name = string.match(own or '', '^drain/([^/]+)/')
+  return name and drains.watches() and drains.by_name[name]
+end
+
+function drains.watch_the_same(one, other)
+  return one and other and one.kind == other.kind and one.of == other.of
 end
 
 -- A job of this type held drains and holds them no more: those that do not wait for retries (`frees`), those that do (`frees_too`).
@@ -240,11 +245,12 @@ function drains.mark(type, group, own, frees, frees_too)
   if not drains.is_any or (drains.known[what] and not group and not own) then
     return
   end
+  local maker = drains.maker(own)
   for _, drain in ipairs(drains.watches()) do
     local is_of = (drain.kind == 'q' and kind(type).queue == drain.of) or (drain.kind == 't' and digits(type) == drain.of)
       or (drain.kind == 'g' and group == drain.of)
     local is_free = (drain.waits_too and frees_too) or (not drain.waits_too and frees)
-    if is_of and is_free and not drains.made(drain.name, own) then
+    if is_of and is_free and not drains.watch_the_same(drain, maker) then
       drains.marked[drain.name] = true
     end
   end
@@ -270,6 +276,11 @@ function drains.waits(job, held)
   end
   if held and not could_run then
     drains.mark(job.type, group, own, true, false)
+  end
+  -- A look takes those out that have ended, and this one may have been a dead letter.
+  local maker = string.match(own or '', '^drain/([^/]+)/')
+  if maker then
+    write('SADD', key('drain_jobs:') .. maker, job.id)
   end
 end
 

@@ -10,6 +10,9 @@ use windlass_core::admin::{
     AttemptRecord, BatchDone, CancelAnswer, Changed, JobRecord, ListRequest, QueueStatus, RetryAnswer,
     TypeStatus,
 };
+use windlass_core::aggregates::{
+    Aggregates, Delta, FoldChange, Folded, MinuteKey, MinutesRead, MinutesRequest, Unfolded,
+};
 use windlass_core::claim::{ClaimAnswer, ClaimRequest, Fence, Outlook};
 use windlass_core::clock::Timestamp;
 use windlass_core::drains::{
@@ -155,6 +158,28 @@ impl Drains for Stub {
         unreachable!("the heart does not ask this")
     }
     async fn fire_drains(&self, _: &[DrainFiring]) -> Result<Vec<DrainFired>> {
+        unreachable!("the heart does not ask this")
+    }
+}
+
+#[async_trait]
+impl Aggregates for Stub {
+    async fn append_deltas(&self, _: &[Delta]) -> Result<()> {
+        unreachable!("the heart does not ask this")
+    }
+    async fn unfolded(&self, _: u32) -> Result<Unfolded> {
+        unreachable!("the heart does not ask this")
+    }
+    async fn minutes_of(&self, _: &[MinuteKey]) -> Result<MinutesRead> {
+        unreachable!("the heart does not ask this")
+    }
+    async fn apply_fold(&self, _: &FoldChange) -> Result<Folded> {
+        unreachable!("the heart does not ask this")
+    }
+    async fn minutes(&self, _: &MinutesRequest) -> Result<MinutesRead> {
+        unreachable!("the heart does not ask this")
+    }
+    async fn forget_minutes(&self, _: Duration, _: u32) -> Result<BatchDone> {
         unreachable!("the heart does not ask this")
     }
 }

@@ -1,0 +1,85 @@
+use std::time::Duration;
+
+use serde_json::json;
+use windlass_core::aggregates::fold::fold;
+use windlass_core::aggregates::{Aggregates, Delta, Histogram, Seen};
+use windlass_core::names::{QueueName, TypeName};
+
+use super::*;
+use crate::testing::Shell;
+
+const HOUR: Duration = Duration::from_secs(3_600);
+
+/// Folds what has happened, and what a worker has seen.
+async fn book(shell: &Shell, waited: &[u64]) {
+    let mut waits = Histogram::default();
+    waited.iter().for_each(|ms| waits.record(Duration::from_millis(*ms)));
+    let (queue, job_type) = (QueueName::parse("high").unwrap(), TypeName::parse("t").unwrap());
+    let seen = Seen { queue, job_type, started: waited.len() as u64, runs: waits.clone(), waits };
+    shell.engine.append_deltas(&Delta::parts(Duration::ZERO, &[seen])).await.unwrap();
+    let fold = fold(shell.engine.unfolded(100).await.unwrap()).expect("something was seen");
+    let kept = shell.engine.minutes_of(&fold.keys()).await.unwrap();
+    shell.engine.apply_fold(&fold.onto(kept.rows)).await.unwrap();
+}
+
+async fn shell() -> Shell {
+    let shell = Shell::with_type().await;
+    shell.ok("job enqueue t").await;
+    shell.ok("job enqueue t").await;
+    book(&shell, &[100, 200]).await;
+    shell.clock.advance(HOUR * 2);
+    shell.ok("job enqueue t").await;
+    book(&shell, &[400]).await;
+    shell.clock.advance(Duration::from_secs(30));
+    shell
+}
+
+#[tokio::test]
+async fn what_happened_is_told_by_slot_and_in_all() {
+    let shell = shell().await;
+    let told = shell.ok("stats --since 3h --by hour --json").await.json();
+    let slots = told["slots"].as_array().unwrap();
+    assert_eq!((slots.len(), &told["by"]), (2, &json!("hour")));
+    assert_eq!((&slots[0]["enqueued"], &slots[0]["started"]), (&json!(2), &json!(2)));
+    assert_eq!((&told["total"]["enqueued"], &told["total"]["wait_ms"]["count"]), (&json!(3), &json!(3)));
+    let p99 = told["total"]["wait_ms"]["p99"].as_f64().unwrap();
+    assert!((355.0..445.0).contains(&p99), "{p99}");
+    let shown = shell.ok("stats --since 3h").await.out;
+    assert!(shown.contains("wait p50") && shown.contains("run p99"), "{shown}");
+    let total = shown.lines().find(|line| line.starts_with("total")).expect("a last line");
+    assert!(total.contains('3') && total.contains("ms"), "{shown}");
+    assert_eq!(shown.lines().count(), 4, "{shown}");
+}
+
+#[tokio::test]
+async fn a_range_and_names_narrow_it_down() {
+    let shell = shell().await;
+    let total = |of: &'static str| {
+        let shell = &shell;
+        async move { shell.ok(&format!("stats {of} --json")).await.json()["total"]["enqueued"].clone() }
+    };
+    assert_eq!(total("--quiet").await, json!(1), "the last hour");
+    assert_eq!(total("--since 3h --until 90m").await, json!(2));
+    assert_eq!(total("--since 2026-01-01T00:00:00Z --until 2026-01-01T00:01:00Z").await, json!(2));
+    assert_eq!(total("--since 30d --by day --queue high --type t").await, json!(3));
+    shell.ok("type register u --queue low").await;
+    assert_eq!(total("--since 3h --queue low").await, json!(0));
+    let empty = shell.ok("stats --queue low").await;
+    assert!(empty.out.is_empty() && empty.err.contains("nothing is booked"), "{empty:?}");
+}
+
+#[tokio::test]
+async fn nonsense_is_refused_with_a_word_on_what_would_do() {
+    let shell = shell().await;
+    for (of, code, why) in [
+        ("--since 1h --until 2h", Code::Usage, "begins before it ends"),
+        ("--since 30d --by minute", Code::Usage, "by hour or day"),
+        ("--queue hihg", Code::NotFound, "high"),
+        ("--type nobody", Code::NotFound, "there is no type nobody"),
+    ] {
+        let done = shell.run(&format!("stats {of}"), "").await;
+        assert_eq!(done.code, code, "{of}: {done:?}");
+        assert!(done.err.contains(why), "{of}: {done:?}");
+    }
+    assert!(parse_when("soon").unwrap_err().contains("90m"));
+}

@@ -1,0 +1,419 @@
+//! Aggregates: what happened in each minute is booked once, whoever folds, and is there to be read.
+
+#![allow(missing_docs, reason = "the name of a behaviour is its sentence")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use windlass_core::aggregates::fold::{Damage, Fold, fold};
+use windlass_core::aggregates::{
+    Delta, FoldChange, Folded, Histogram, Minute, MinuteKey, MinuteRow, MinutesEnd, MinutesRequest, Seen,
+    StoredMark, Tally, Unfolded,
+};
+use windlass_core::clock::Timestamp;
+use windlass_core::engine::Engine;
+use windlass_core::limits::{
+    DELTA_AGO_MAX, DELTA_BYTES_MAX, DELTAS_KEPT_MAX, DELTAS_PER_CALL_MAX, MINUTES_PAGE_MAX,
+};
+
+use crate::harness::*;
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+async fn unfolded(engine: &Arc<dyn Engine>, limit: u32) -> Unfolded {
+    engine.unfolded(limit).await.expect(UP)
+}
+
+/// What a round would book; nothing if there is nothing.
+async fn decide(engine: &Arc<dyn Engine>, limit: u32) -> Option<Fold> {
+    fold(unfolded(engine, limit).await)
+}
+
+/// The same with what is there.
+async fn ready(engine: &Arc<dyn Engine>, fold: Fold) -> FoldChange {
+    let kept = engine.minutes_of(&fold.keys()).await.expect(UP);
+    assert!(kept.damaged.is_empty(), "{kept:?}");
+    fold.onto(kept.rows)
+}
+
+async fn apply(engine: &Arc<dyn Engine>, change: &FoldChange) -> Folded {
+    engine.apply_fold(change).await.expect(UP)
+}
+
+/// Folds until there is nothing left. Whoever is overtaken begins anew.
+async fn fold_all(engine: &Arc<dyn Engine>) {
+    while let Some(fold) = decide(engine, 1_000).await {
+        let change = ready(engine, fold).await;
+        apply(engine, &change).await;
+    }
+}
+
+async fn page(h: &Harness, request: &MinutesRequest) -> (Vec<MinuteRow>, Option<MinutesEnd>) {
+    let read = h.engine.minutes(request).await.expect(UP);
+    assert!(read.damaged.is_empty(), "{read:?}");
+    (read.rows, read.end)
+}
+
+fn everything() -> MinutesRequest {
+    let far = Timestamp::parse("2200-01-01T00:00:00Z").expect("an instant");
+    MinutesRequest::between(Timestamp::EPOCH, far)
+}
+
+/// All rows, page by page.
+async fn rows(h: &Harness, mut request: MinutesRequest) -> Vec<MinuteRow> {
+    let mut all = Vec::new();
+    loop {
+        let (rows, end) = page(h, &request).await;
+        all.extend(rows);
+        match end {
+            Some(end) => request.after = Some(end),
+            None => return all,
+        }
+    }
+}
+
+async fn all_rows(h: &Harness) -> Vec<MinuteRow> {
+    rows(h, everything()).await
+}
+
+/// What was booked of a type, over all minutes.
+async fn booked(h: &Harness, name: &str) -> Tally {
+    let mut all = Tally::default();
+    let of_type = MinutesRequest { job_type: Some(type_name(name)), ..everything() };
+    rows(h, of_type).await.iter().for_each(|row| all.merge(&row.tally));
+    all
+}
+
+fn seen(name: &str, in_queue: &str, started: u64) -> Seen {
+    let mut waits = Histogram::default();
+    (0..started).for_each(|n| waits.record(Duration::from_millis(n)));
+    let runs = waits.clone();
+    Seen { queue: queue(in_queue), job_type: type_name(name), started, waits, runs }
+}
+
+fn delta(ago: Duration, started: u64) -> Delta {
+    only(Delta::parts(ago, &[seen(WORK, MAIN, started)]))
+}
+
+async fn append(h: &Harness, deltas: &[Delta]) {
+    h.engine.append_deltas(deltas).await.expect(UP);
+}
+
+fn key_at(at: Timestamp, in_queue: &str, name: &str) -> MinuteKey {
+    MinuteKey { minute: Minute::of(at), queue: queue(in_queue), job_type: type_name(name) }
+}
+
+/// Rows of these minutes, types and numbers of jobs.
+async fn keep(h: &Harness, kept: &[(Timestamp, &str, &str, u64)]) {
+    let read = unfolded(&h.engine, 1).await.mark.map_or(0, |mark| mark.version);
+    let row = |(at, in_queue, name, enqueued): &(Timestamp, &str, &str, u64)| MinuteRow {
+        key: key_at(*at, in_queue, name),
+        tally: Tally { enqueued: *enqueued, ..Tally::default() },
+    };
+    let (rows, folded) = (kept.iter().map(row).collect(), Vec::new());
+    let change = FoldChange { read, version: read + 1, mark: String::new(), rows, folded };
+    assert_eq!(apply(&h.engine, &change).await, Folded::Done);
+}
+
+pub async fn a_fresh_store_has_no_minutes_and_has_booked_all_of_nothing(h: &Harness) {
+    let read = unfolded(&h.engine, 10).await;
+    assert_eq!((read.mark, read.now), (Some(StoredMark { version: 0, text: String::new() }), h.now()));
+    assert!(read.deltas.is_empty() && !read.more);
+    assert!(all_rows(h).await.is_empty());
+    h.enqueue(work()).await;
+    fold_all(&h.engine).await;
+    assert_eq!(booked(h, WORK).await.enqueued, 1, "what came before the first round counts");
+}
+
+pub async fn totals_are_booked_once_on_the_minute_of_the_round(h: &Harness) {
+    h.enqueue_many(5).await;
+    h.enqueue(job_of(OTHER_WORK)).await;
+    let claimed = h.claim(4).await;
+    h.succeed(&claimed[0]).await;
+    h.fail(&claimed[1], MINUTE).await;
+    h.bury(&claimed[2]).await;
+    h.engine.cancel(claimed[3].job.id, "enough").await.expect(UP);
+    h.succeed(&claimed[3]).await;
+    fold_all(&h.engine).await;
+    let tally = Tally { enqueued: 5, succeeded: 1, retried: 1, dead: 1, cancelled: 1, ..Tally::default() };
+    let other = Tally { enqueued: 1, ..Tally::default() };
+    let expected = [(key_at(h.now(), MAIN, WORK), tally), (key_at(h.now(), OTHER, OTHER_WORK), other)];
+    let told = |rows: Vec<MinuteRow>| rows.into_iter().map(|row| (row.key, row.tally)).collect::<Vec<_>>();
+    assert_eq!(told(all_rows(h).await), expected);
+    h.advance(MINUTE);
+    assert_eq!(decide(&h.engine, 10).await, None, "nothing has happened since");
+    assert_eq!(told(all_rows(h).await), expected);
+    h.enqueue(work()).await;
+    fold_all(&h.engine).await;
+    let rows = all_rows(h).await;
+    assert_eq!((rows.len(), &rows[2].key, rows[2].tally.enqueued), (3, &key_at(h.now(), MAIN, WORK), 1));
+}
+
+pub async fn what_is_seen_is_added_to_the_minute_in_which_it_was(h: &Harness) {
+    h.enqueue(work()).await;
+    fold_all(&h.engine).await;
+    let before = h.now().minus(MINUTE);
+    append(h, &[delta(MINUTE, 2), delta(Duration::ZERO, 3)]).await;
+    append(h, &[delta(MINUTE, 5)]).await;
+    fold_all(&h.engine).await;
+    let rows = all_rows(h).await;
+    let told: Vec<_> = rows
+        .iter()
+        .map(|row| (row.key.clone(), row.tally.enqueued, row.tally.started, row.tally.waits.count()))
+        .collect();
+    assert_eq!(told, [(key_at(before, MAIN, WORK), 0, 7, 7), (key_at(h.now(), MAIN, WORK), 1, 3, 3)]);
+    assert_eq!(rows[0].tally.runs.quantile(1.0), seen(WORK, MAIN, 5).runs.quantile(1.0));
+    assert!(unfolded(&h.engine, 10).await.deltas.is_empty());
+}
+
+pub async fn of_two_who_fold_from_one_version_one_is_overtaken(h: &Harness) {
+    for round in 1..=10 {
+        h.enqueue(work()).await;
+        append(h, &[delta(Duration::ZERO, 1)]).await;
+        let one = decide(&h.engine, 10).await.expect("something has happened");
+        let two = decide(&h.engine, 10).await.expect("something has happened");
+        let (one, two) = (ready(&h.engine, one).await, ready(&h.engine, two).await);
+        let calls = [one, two].map(|change| {
+            let engine = Arc::clone(&h.engine);
+            async move { apply(&engine, &change).await }
+        });
+        let answers = h.at_once(calls.into()).await;
+        let done = answers.iter().filter(|answer| **answer == Folded::Done).count();
+        assert_eq!(done, 1, "{answers:?}");
+        let tally = booked(h, WORK).await;
+        assert_eq!((tally.enqueued, tally.started), (round, round));
+    }
+    assert_eq!(decide(&h.engine, 10).await, None);
+}
+
+pub async fn a_change_that_is_repeated_after_a_lost_answer_is_refused_and_harmless(h: &Harness) {
+    h.enqueue(work()).await;
+    append(h, &[delta(Duration::ZERO, 2)]).await;
+    let fold = decide(&h.engine, 10).await.expect("something has happened");
+    let change = ready(&h.engine, fold).await;
+    assert_eq!(apply(&h.engine, &change).await, Folded::Done);
+    append(h, &[delta(Duration::ZERO, 4)]).await;
+    assert_eq!(apply(&h.engine, &change).await, Folded::Overtaken);
+    assert_eq!(unfolded(&h.engine, 10).await.deltas.len(), 1, "what came since is still there");
+    fold_all(&h.engine).await;
+    let tally = booked(h, WORK).await;
+    assert_eq!((tally.enqueued, tally.started), (1, 6));
+}
+
+pub async fn what_is_appended_while_somebody_folds_waits_for_the_next_round(h: &Harness) {
+    append(h, &[delta(Duration::ZERO, 1)]).await;
+    let fold = decide(&h.engine, 10).await.expect("something was seen");
+    append(h, &[delta(Duration::ZERO, 2)]).await;
+    h.enqueue(work()).await;
+    let change = ready(&h.engine, fold).await;
+    assert_eq!(apply(&h.engine, &change).await, Folded::Done);
+    assert_eq!(booked(h, WORK).await.started, 1);
+    fold_all(&h.engine).await;
+    let tally = booked(h, WORK).await;
+    assert_eq!((tally.enqueued, tally.started), (1, 3));
+}
+
+pub async fn a_total_that_went_down_books_nothing_and_counts_on_from_there(h: &Harness) {
+    let dead = h.dead_letter().await;
+    h.dead_letter().await;
+    fold_all(&h.engine).await;
+    assert_eq!(booked(h, WORK).await.dead, 2);
+    h.engine.retry(dead).await.expect(UP);
+    fold_all(&h.engine).await;
+    assert_eq!(booked(h, WORK).await.dead, 2, "what was started over died all the same");
+    let again = h.claim_one().await;
+    h.bury(&again).await;
+    fold_all(&h.engine).await;
+    assert_eq!(booked(h, WORK).await.dead, 3);
+}
+
+pub async fn a_type_that_is_gone_is_forgotten_by_the_mark(h: &Harness) {
+    let mark = "main gone 7 0 0 0 0\n".to_owned();
+    let change = FoldChange { read: 0, version: 5, mark, rows: Vec::new(), folded: Vec::new() };
+    assert_eq!(apply(&h.engine, &change).await, Folded::Done);
+    h.enqueue(work()).await;
+    fold_all(&h.engine).await;
+    let mark = unfolded(&h.engine, 10).await.mark.expect("it was moved");
+    assert!(!mark.text.contains("gone") && mark.version > 5, "{mark:?}");
+    assert_eq!(all_rows(h).await.len(), 1);
+}
+
+pub async fn only_so_many_deltas_are_read_at_once_and_the_rest_stays(h: &Harness) {
+    let five: Vec<_> = (1..=5).map(|n| delta(Duration::ZERO, n)).collect();
+    append(h, &five).await;
+    let read = unfolded(&h.engine, 2).await;
+    assert_eq!((read.deltas.len(), read.more), (2, true));
+    assert_eq!(read.deltas[0].text, five[0].text);
+    let change = ready(&h.engine, fold(read).expect("something was seen")).await;
+    assert_eq!(apply(&h.engine, &change).await, Folded::Done);
+    let read = unfolded(&h.engine, 3).await;
+    assert_eq!((read.deltas.len(), read.more), (3, false));
+    fold_all(&h.engine).await;
+    assert_eq!(booked(h, WORK).await.started, 15);
+}
+
+pub async fn if_nobody_folds_only_the_newest_deltas_are_kept(h: &Harness) {
+    let at_once = DELTAS_PER_CALL_MAX as u64;
+    let batch = vec![delta(Duration::ZERO, 1); DELTAS_PER_CALL_MAX];
+    append(h, &[delta(Duration::ZERO, 1_000)]).await;
+    for _ in 0..DELTAS_KEPT_MAX / at_once {
+        append(h, &batch).await;
+    }
+    let read = unfolded(&h.engine, 1).await;
+    assert_eq!(read.deltas[0].text, batch[0].text, "the first one had to go");
+    fold_all(&h.engine).await;
+    assert_eq!(booked(h, WORK).await.started, DELTAS_KEPT_MAX);
+}
+
+pub async fn deltas_that_drop_out_while_somebody_folds_take_no_others_with_them(h: &Harness) {
+    append(h, &[delta(Duration::ZERO, 1), delta(Duration::ZERO, 1)]).await;
+    let fold = decide(&h.engine, 10).await.expect("something was seen");
+    let batch = vec![delta(Duration::ZERO, 1); DELTAS_PER_CALL_MAX];
+    for _ in 0..DELTAS_KEPT_MAX / DELTAS_PER_CALL_MAX as u64 {
+        append(h, &batch).await;
+    }
+    let change = ready(&h.engine, fold).await;
+    assert_eq!(apply(&h.engine, &change).await, Folded::Done);
+    fold_all(&h.engine).await;
+    assert_eq!(booked(h, WORK).await.started, DELTAS_KEPT_MAX + 2);
+}
+
+pub async fn a_damaged_delta_is_told_and_spoils_nothing_else(h: &Harness) {
+    let damaged = Delta { ago: Duration::ZERO, text: "main work many".to_owned() };
+    append(h, &[delta(Duration::ZERO, 1), damaged, delta(Duration::ZERO, 2)]).await;
+    let fold = decide(&h.engine, 10).await.expect("something was seen");
+    assert!(matches!(fold.damaged[..], [Damage::Delta { .. }]), "{:?}", fold.damaged);
+    let change = ready(&h.engine, fold).await;
+    assert_eq!(apply(&h.engine, &change).await, Folded::Done);
+    assert_eq!(booked(h, WORK).await.started, 3);
+    assert!(unfolded(&h.engine, 10).await.deltas.is_empty());
+}
+
+pub async fn deltas_that_are_too_many_too_long_or_too_old_are_refused(h: &Harness) {
+    let (fine, long) = (delta(Duration::ZERO, 1), "x".repeat(DELTA_BYTES_MAX + 1));
+    for wrong in [
+        vec![fine.clone(); DELTAS_PER_CALL_MAX + 1],
+        vec![fine.clone(), Delta { text: long, ..fine.clone() }],
+        vec![fine.clone(), Delta { ago: DELTA_AGO_MAX * 2, ..fine }],
+    ] {
+        assert!(h.engine.append_deltas(&wrong).await.is_err());
+    }
+    append(h, &[]).await;
+    assert!(unfolded(&h.engine, 10).await.deltas.is_empty());
+}
+
+pub async fn minutes_past_their_time_are_forgotten_oldest_first(h: &Harness) {
+    let (now, hour) = (h.now(), Duration::from_secs(3_600));
+    keep(
+        h,
+        &[
+            (now.minus(hour * 3), MAIN, WORK, 1),
+            (now.minus(hour * 2), MAIN, KEPT, 1),
+            (now.minus(hour * 2), MAIN, WORK, 1),
+            (now.minus(hour), MAIN, WORK, 1),
+            (now, MAIN, WORK, 1),
+        ],
+    )
+    .await;
+    let forget = |limit| h.engine.forget_minutes(hour, limit);
+    let done = forget(2).await.expect(UP);
+    assert_eq!((done.changed, done.more), (2, true));
+    assert_eq!(all_rows(h).await[0].key, key_at(now.minus(hour * 2), MAIN, WORK));
+    let done = forget(2).await.expect(UP);
+    assert_eq!((done.changed, done.more), (1, false));
+    let left: Vec<_> = all_rows(h).await.into_iter().map(|row| row.key.minute).collect();
+    assert_eq!(left, [Minute::of(now.minus(hour)), Minute::of(now)]);
+    assert_eq!(forget(2).await.expect(UP).changed, 0);
+}
+
+pub async fn minutes_are_read_by_range_queue_and_type(h: &Harness) {
+    let now = h.now();
+    let ago = |minutes: u32| now.minus(MINUTE * minutes);
+    keep(
+        h,
+        &[
+            (ago(2), MAIN, WORK, 1),
+            (ago(1), MAIN, KEPT, 2),
+            (ago(1), MAIN, WORK, 4),
+            (ago(1), OTHER, OTHER_WORK, 8),
+            (now, MAIN, WORK, 16),
+        ],
+    )
+    .await;
+    let sum = |request: MinutesRequest| async move {
+        rows(h, request).await.iter().map(|row| row.tally.enqueued).sum::<u64>()
+    };
+    assert_eq!(sum(everything()).await, 31);
+    assert_eq!(sum(MinutesRequest { queue: Some(queue(MAIN)), ..everything() }).await, 23);
+    assert_eq!(sum(MinutesRequest { job_type: Some(type_name(WORK)), ..everything() }).await, 21);
+    let both = MinutesRequest { queue: Some(queue(MAIN)), job_type: Some(type_name(KEPT)), ..everything() };
+    assert_eq!(sum(both.clone()).await, 2);
+    assert_eq!(sum(MinutesRequest { queue: Some(queue(OTHER)), ..both }).await, 0);
+    let start = Minute::of(now).start();
+    assert_eq!(sum(MinutesRequest::between(ago(1), start)).await, 14, "without the minute that begins there");
+    assert_eq!(
+        sum(MinutesRequest::between(ago(2), now.minus(MINUTE))).await,
+        15 - u64::from(is_start(ago(1))) * 14
+    );
+    assert_eq!(sum(MinutesRequest::between(now, now)).await, u64::from(!is_start(now)) * 16);
+}
+
+fn is_start(at: Timestamp) -> bool {
+    Minute::of(at).start() == at
+}
+
+pub async fn minutes_are_read_page_by_page_in_order(h: &Harness) {
+    let now = h.now();
+    let kept: Vec<_> = (0..7_u32)
+        .flat_map(|ago| {
+            [(MAIN, KEPT), (MAIN, WORK), (OTHER, OTHER_WORK)]
+                .map(|of| (now.minus(MINUTE * ago), of.0, of.1, 1))
+        })
+        .collect();
+    keep(h, &kept).await;
+    let whole: Vec<_> = all_rows(h).await.into_iter().map(|row| row.key).collect();
+    assert!(whole.is_sorted() && whole.len() == 21);
+    for limit in [1, 2, 3, 5, 20, 21, MINUTES_PAGE_MAX * 2] {
+        let paged = rows(h, MinutesRequest { limit, ..everything() }).await;
+        assert_eq!(paged.into_iter().map(|row| row.key).collect::<Vec<_>>(), whole, "{limit} at once");
+    }
+    let (first, end) = page(h, &MinutesRequest { limit: 20, ..everything() }).await;
+    assert_eq!((first.len(), end.is_some()), (20, true));
+    let (first, end) = page(h, &MinutesRequest { limit: 21, ..everything() }).await;
+    assert_eq!((first.len(), end), (21, None));
+}
+
+pub async fn many_who_append_and_fold_at_once_lose_nothing_and_book_nothing_twice(h: &Harness) {
+    let (folders, rounds) = (2_u64, 20_u64);
+    let appends = (0..4_u64).map(|_| {
+        let engine = Arc::clone(&h.engine);
+        let appending = async move {
+            for _ in 0..rounds {
+                engine.append_deltas(&[delta(Duration::ZERO, 1)]).await.expect(UP);
+            }
+        };
+        Box::pin(appending) as Task
+    });
+    let folds = (0..folders).map(|_| {
+        let engine = Arc::clone(&h.engine);
+        let folding = async move {
+            for _ in 0..rounds {
+                let Some(fold) = decide(&engine, 3).await else { continue };
+                let change = ready(&engine, fold).await;
+                apply(&engine, &change).await;
+            }
+        };
+        Box::pin(folding) as Task
+    });
+    let requests: Vec<_> = (0..rounds).map(|_| h.request(vec![work()])).collect();
+    let engine = Arc::clone(&h.engine);
+    let enqueues = Box::pin(async move {
+        for request in requests {
+            engine.enqueue(request).await.expect(UP);
+        }
+    }) as Task;
+    h.at_once(appends.chain(folds).chain([enqueues]).collect()).await;
+    fold_all(&h.engine).await;
+    let tally = booked(h, WORK).await;
+    assert_eq!((tally.started, tally.waits.count(), tally.enqueued), (4 * rounds, 4 * rounds, rounds));
+}

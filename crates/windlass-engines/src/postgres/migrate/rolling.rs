@@ -1,0 +1,275 @@
+//! A rolling deploy: processes of earlier versions do their work on the newest schema, beside those of today. Each statement that
+//! has another text today is run once as it was, and a process of today looks at what it did.
+
+use tokio_postgres::{Client, SimpleQueryMessage, SimpleQueryRow};
+use windlass_core::engine::{Admin, Engine};
+use windlass_core::job::{JobId, Phase};
+use windlass_core::lease::Leases;
+use windlass_core::names::DutyName;
+
+use super::newest;
+use super::older::OLDER;
+use super::tests::{ROWS, schema_of};
+use crate::postgres::sql::in_schema;
+use crate::postgres::{PostgresEngine, PostgresOptions};
+
+const WORKER: &str = "00000000-0000-0000-0000-00000000000b";
+const TERM: &str = "00000000-0000-0000-0000-00000000000c";
+/// The worker that runs what is running.
+const HERE: &str = "00000000-0000-0000-0000-00000000000d";
+
+/// What later versions have beside what every one has.
+const MORE: &str = "
+INSERT INTO windlass.background_job_leases (
+    job_name, held_by_worker_id, lease_acquired_at, heartbeat_at, fence, term, expiry_micros
+)
+VALUES ('sweep', '00000000-0000-0000-0000-00000000000d', now(), now(), 7, '00000000-0000-0000-0000-00000000000c', 3600000000);";
+
+/// A running job's row in a statement that moves jobs: number, token, and its counters as they are to be.
+const RUNNING: [&str; 8] = [
+    "'{3}'",
+    "'{00000000-0000-0000-0000-00000000000a}'",
+    "'{1}'",
+    "'{1}'",
+    "'{0}'",
+    "'{0}'",
+    "ARRAY[NULL]::text[]",
+    "'{00000000-0000-0000-0000-00000000000a}'",
+];
+/// Then: when, and of the attempt: worker, start, ending, error, output.
+const ATTEMPT: [&str; 6] = [
+    "now()",
+    "'{00000000-0000-0000-0000-00000000000d}'",
+    "ARRAY[now()]",
+    "'{x}'",
+    "ARRAY[NULL]::text[]",
+    "ARRAY[NULL]::text[]",
+];
+
+/// The newest schema with the scene on it, a session of a process of an earlier version, and one of today.
+struct Stage {
+    old: Client,
+    today: PostgresEngine,
+    schema: String,
+}
+
+impl Stage {
+    async fn new() -> Self {
+        let (old, url, schema) = schema_of(newest()).await;
+        for rows in [ROWS, MORE] {
+            old.batch_execute(&in_schema(rows, &schema)).await.unwrap();
+        }
+        let options = PostgresOptions { schema: schema.clone(), listen: false, ..PostgresOptions::default() };
+        let today = PostgresEngine::connect(&url, options).await.unwrap();
+        Self { old, today, schema }
+    }
+
+    /// Runs an older text with as many of these arguments as it takes: later versions added theirs at the end.
+    async fn run(&self, text: &str, arguments: &[&str]) -> Vec<SimpleQueryRow> {
+        let text = in_schema(text, &self.schema);
+        let takes = self.old.prepare(&text).await.unwrap().params().len();
+        assert!(takes <= arguments.len(), "it takes {takes} arguments");
+        let arguments = match takes {
+            0 => String::new(),
+            _ => format!("({})", arguments[..takes].join(", ")),
+        };
+        let text = text.trim_end().trim_end_matches(';');
+        let script = format!("PREPARE before AS {text}; EXECUTE before{arguments}; DEALLOCATE before");
+        let answer = self.old.simple_query(&script).await.unwrap();
+        let row = |message| match message {
+            SimpleQueryMessage::Row(row) => Some(row),
+            _ => None,
+        };
+        answer.into_iter().filter_map(row).collect()
+    }
+
+    async fn phase(&self, id: i64) -> Option<Phase> {
+        self.today.job(JobId(id)).await.unwrap().map(|record| record.phase())
+    }
+
+    async fn number(&self, question: &str) -> i64 {
+        self.old.query_one(&in_schema(question, &self.schema), &[]).await.unwrap().get(0)
+    }
+
+    /// Whether a process of today finds what this statement should have done.
+    async fn plays(&self, name: &str, text: &str) -> bool {
+        match name {
+            "enqueue" | "insert_jobs" => self.puts_in(name, text).await,
+            "settle" | "settle_traced" | "land_waiting" | "land_dead" | "land_ended" => {
+                self.ends(name, text).await
+            }
+            "register" | "extend" | "live_workers" => self.is_a_worker(name, text).await,
+            "take_leases" | "renew_leases" | "release_leases" | "lock_duty" | "unlock_duty" => {
+                self.leads(name, text).await
+            }
+            "renew_catalogue" | "save_pause" | "save_shut" | "load_queues" => {
+                self.changes_queues(name, text).await
+            }
+            "set_priority" | "start_over" | "replace_job" => self.moves(name, text).await,
+            _ => self.reads(name, text).await,
+        }
+    }
+
+    async fn puts_in(&self, name: &str, text: &str) -> bool {
+        let none = "ARRAY[NULL]::text[]";
+        let (whens, counts) = ("ARRAY[NULL]::timestamptz[]", "ARRAY[NULL]::bigint[]");
+        let card = ["'{main}'", "'{work}'", "'{5}'", "ARRAY['{}']", whens, "'{0}'", whens, counts];
+        let rest = [none, none, none, none, "'{5}'", none, none];
+        let id = if name == "enqueue" {
+            let version = self.number("SELECT version FROM windlass.catalogue").await.to_string();
+            let begin = ["NULL", "gen_random_uuid()", &version, "NULL", "true"];
+            let told = self.run(text, &[&begin[..], &card, &rest].concat()).await;
+            told[0].get(2).unwrap().trim_matches(['{', '}']).parse().unwrap()
+        } else {
+            self.run(text, &[&["NULL", "'{100}'", none][..], &card, &rest].concat()).await;
+            100
+        };
+        self.phase(id).await == Some(Phase::Ready)
+    }
+
+    async fn ends(&self, name: &str, text: &str) -> bool {
+        let (none, place) = ("ARRAY[NULL]::text[]", "ARRAY[NULL]::tid[]");
+        let marks = ["'{t}'", "'{t}'"];
+        match name {
+            "settle" => {
+                let job = ["NULL", RUNNING[0], RUNNING[1], "'{1000}'", none, none, place, "false"];
+                self.run(text, &job).await;
+                self.phase(3).await == Some(Phase::Succeeded)
+            }
+            "settle_traced" => {
+                self.run(text, &["NULL", "'{4}'", RUNNING[1], place, "'{brief}'"]).await;
+                self.phase(4).await.is_none()
+                    && self.number("SELECT count(*) FROM windlass.job_traces").await == 1
+            }
+            "land_waiting" => {
+                let to = ["ARRAY[now()]", none];
+                self.run(text, &[&RUNNING[..], &to, &marks].concat()).await;
+                self.phase(3).await == Some(Phase::Ready)
+            }
+            "land_dead" => {
+                let why = [r#"ARRAY['{"kind": "handler", "message": "no"}']"#];
+                self.run(text, &[&RUNNING[..], &ATTEMPT, &why, &marks].concat()).await;
+                self.phase(3).await == Some(Phase::Dead)
+            }
+            _ => {
+                let to = ["'{2}'", none, "'{stopped}'"];
+                self.run(text, &[&RUNNING[..], &ATTEMPT, &to, &marks].concat()).await;
+                self.phase(3).await == Some(Phase::Cancelled)
+            }
+        }
+    }
+
+    async fn is_a_worker(&self, name: &str, text: &str) -> bool {
+        let (id, here) = (format!("'{WORKER}'"), format!("'{HERE}'"));
+        match name {
+            "register" => {
+                let card =
+                    ["NULL", &id, "'there'", "1", "'old'", "'{main}'", "'{work}'", "60000000", "'{sweep}'"];
+                self.run(text, &card).await;
+                let workers = self.today.workers().await.unwrap();
+                workers.iter().any(|worker| worker.card.host == "there")
+            }
+            "extend" => {
+                let told = self.run(text, &["NULL", &here, "60000000"]).await;
+                told.len() == 1 && self.number("SELECT beats FROM windlass.workers").await == 1
+            }
+            _ => self.run(text, &["NULL"]).await.iter().any(|row| row.get(1) == Some(HERE)),
+        }
+    }
+
+    async fn leads(&self, name: &str, text: &str) -> bool {
+        let (worker, term, terms) = (format!("'{WORKER}'"), format!("'{WORKER}'"), format!("'{{{TERM}}}'"));
+        let told = match name {
+            "take_leases" => {
+                self.run(text, &["NULL", "'{prune}'", "'{60000000}'", &worker, &term, "100"]).await
+            }
+            "renew_leases" => {
+                self.run(text, &["NULL", "'{sweep}'", "'{7}'", &terms, "ARRAY[NULL]::text[]"]).await
+            }
+            "release_leases" => self.run(text, &["'{sweep}'", "'{7}'", &terms, "'nobody'", "'lease:'"]).await,
+            _ => return self.locks(name, text).await,
+        };
+        let duty = DutyName::parse(if name == "take_leases" { "prune" } else { "sweep" }).unwrap();
+        let leases = self.today.leases().await.unwrap().leases;
+        let lease = leases.iter().find(|lease| lease.duty == duty).expect("it is there");
+        told[0].get(0) == Some("t") && lease.holder.is_some() == (name != "release_leases")
+    }
+
+    /// The lock of a duty is this session's own.
+    async fn locks(&self, name: &str, text: &str) -> bool {
+        let locks = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()";
+        if name == "lock_duty" {
+            let told = self.run(text, &["'sweep'"]).await;
+            return told[0].get(0) == Some("t") && self.number(locks).await == 1;
+        }
+        let (_, _, lock) =
+            OLDER.iter().find(|(_, name, _)| *name == "lock_duty").expect("it was there with it");
+        self.run(lock, &["'sweep'"]).await;
+        self.run(text, &["'sweep'"]).await;
+        self.number(locks).await == 0
+    }
+
+    async fn changes_queues(&self, name: &str, text: &str) -> bool {
+        let version = "SELECT version FROM windlass.catalogue";
+        let before = self.number(version).await;
+        let pause = r#"'{"since": 0, "reason": "old", "until": null}'"#;
+        let told = match name {
+            "renew_catalogue" => self.run(text, &[]).await,
+            "save_pause" => self.run(text, &["'main'", pause, "'nobody'"]).await,
+            "save_shut" => self.run(text, &["'main'", "true"]).await,
+            _ => return self.run(text, &[]).await.iter().any(|row| row.get(0) == Some("main")),
+        };
+        let queues = self.today.queues().await.unwrap();
+        let main = queues.iter().find(|queue| queue.spec.name.as_str() == "main").expect("it is declared");
+        let is_done = match name {
+            "save_pause" => main.pause.is_some(),
+            "save_shut" => main.shut,
+            _ => told.is_empty(),
+        };
+        is_done && self.number(version).await > before
+    }
+
+    async fn moves(&self, name: &str, text: &str) -> bool {
+        match name {
+            "replace_job" => {
+                let to = ["1", "'{}'", "now() + interval '1 hour'", "5", "NULL", "NULL"];
+                self.run(text, &to).await;
+                self.phase(1).await == Some(Phase::Scheduled)
+            }
+            "set_priority" => {
+                self.run(text, &["1", "9"]).await;
+                let record = self.today.job(JobId(1)).await.unwrap().expect("it waits");
+                record.job.priority.level() == 9
+            }
+            _ => {
+                self.run(text, &["5", "now()", "NULL", "NULL"]).await;
+                self.phase(5).await == Some(Phase::Ready)
+            }
+        }
+    }
+
+    async fn reads(&self, name: &str, text: &str) -> bool {
+        match name {
+            "look" => self
+                .run(text, &["'{main}'", "ARRAY[NULL]::text[]", "NULL"])
+                .await
+                .iter()
+                .any(|row| row.get(3) == Some("1")),
+            "lock_jobs" | "lock_free_jobs" => self.run(text, &["'{1}'"]).await.len() == 1,
+            "gates" => self.run(text, &["''", "10"]).await.iter().any(|row| row.get(0) == Some("rate:a")),
+            "to_sweep" => self.run(text, &["NULL", "0"]).await.len() == 1,
+            "due_schedules" => self.run(text, &["NULL", "10"]).await.len() == 1,
+            "list_schedules" => self.run(text, &["NULL", "''", "10"]).await.len() == 1,
+            "schedules_named" => self.run(text, &["NULL", "'{a}'"]).await.len() == 1,
+            _ => panic!("expected a scene for {name}: it had another text, and nobody runs that"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn whatever_a_statement_of_an_earlier_version_does_on_the_newest_schema_a_process_of_today_finds_done()
+{
+    for (versions, name, text) in OLDER {
+        assert!(Stage::new().await.plays(name, text).await, "{name} of {versions:?}");
+    }
+}

@@ -1,0 +1,20 @@
+-- release_leases: give leases back, each only by the term that was the last to hold it, and wake whoever waits for them.
+-- Answers for each whether nobody holds it any more; that is so, too, if it was given back before.
+-- by position: $1 duties   $2 fences   $3 terms   $4 channel   $5 what a message about a lease begins with
+WITH asked AS MATERIALIZED (
+    SELECT * FROM unnest($1::text[], $2::bigint[], $3::uuid[]) WITH ORDINALITY AS a (duty, fence, term, place)
+), locked AS MATERIALIZED (
+    SELECT b.job_name, b.fence, b.term, b.held_by_worker_id FROM windlass.background_job_leases b
+    WHERE b.job_name = ANY ($1::text[]) ORDER BY b.job_name FOR NO KEY UPDATE
+), released AS (
+    UPDATE windlass.background_job_leases l SET held_by_worker_id = NULL, step_down = false
+    FROM asked, locked
+    WHERE l.job_name = locked.job_name AND l.job_name = asked.duty AND l.fence = asked.fence AND l.term = asked.term
+        AND l.held_by_worker_id IS NOT NULL
+    RETURNING l.job_name
+), told AS MATERIALIZED (
+    SELECT job_name, pg_notify($4::text, $5::text || job_name) FROM released
+)
+SELECT coalesce(k.fence = asked.fence AND k.term = asked.term, false), t.job_name IS NOT NULL
+FROM asked LEFT JOIN locked k ON k.job_name = asked.duty LEFT JOIN told t ON t.job_name = asked.duty
+ORDER BY asked.place;

@@ -1,0 +1,11 @@
+-- register: let a worker in. Answers nothing if its id is known already.
+-- $1 now, or null for the server's clock   $2 id   $3 host   $4 pid   $5 version   $6 queues   $7 types
+-- $8 its sign of life is good for so many microseconds
+INSERT INTO windlass.workers (
+    id, since, seen_at, expires_at, beats, lease_micros, pid, host, version, queues, types
+)
+SELECT $2::uuid, at, at, at + $8::bigint * interval '1 microsecond', 0, $8::bigint, $4::bigint, $3::text, $5::text,
+    $6::text[], $7::text[]
+FROM (SELECT coalesce($1::timestamptz, now()) AS at) AS c
+ON CONFLICT DO NOTHING
+RETURNING id;

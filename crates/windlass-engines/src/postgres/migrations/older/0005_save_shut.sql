@@ -1,0 +1,6 @@
+-- save_shut: shut a queue's door, or open it.
+-- $1 queue   $2 shut
+WITH changed AS (
+    UPDATE windlass.queues SET shut = $2::boolean WHERE name = $1::text
+)
+UPDATE windlass.catalogue SET version = version + 1;

@@ -1,0 +1,9 @@
+-- append_deltas: what a worker has seen. If nobody folds, only the newest are kept.
+-- $1 now, or null for the server's clock   $2 how many microseconds ago   $3 what   $4 so many are kept
+WITH added AS (
+    INSERT INTO windlass.minute_deltas (at, seen)
+    SELECT coalesce($1::timestamptz, clock_timestamp()) - i.ago * interval '1 microsecond', i.seen
+    FROM unnest($2::bigint[], $3::text[]) AS i (ago, seen)
+    RETURNING id
+)
+DELETE FROM windlass.minute_deltas WHERE id <= (SELECT max(id) FROM added) - $4::bigint;

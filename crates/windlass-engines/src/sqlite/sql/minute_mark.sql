@@ -1,0 +1,2 @@
+-- minute_mark: up to where totals are booked.
+SELECT version, booked FROM minute_mark;
