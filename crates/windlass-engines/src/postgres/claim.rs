@@ -383,6 +383,7 @@ impl Store {
                 }
             }
         }
+        self.remember_claimed(request.worker, since, &jobs);
         if !damaged.is_empty() {
             self.give_up_damaged(damaged).await?;
         }

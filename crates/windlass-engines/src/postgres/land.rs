@@ -8,7 +8,7 @@ use std::time::Instant as Moment;
 
 use tokio_postgres::Row;
 use windlass_core::admin::AttemptEnding;
-use windlass_core::claim::ClaimToken;
+use windlass_core::claim::{ClaimToken, Fence};
 use windlass_core::clock::Timestamp;
 use windlass_core::drains::rules::Stand;
 use windlass_core::engine::Hint;
@@ -31,8 +31,8 @@ use super::row::{CANCELLED, Options, SUCCEEDED, counters, gate, to_json};
 use super::series::Marked;
 use super::settle::storable;
 use super::value::{
-    Bits, Instant, flags, instant, instants, int4, levels, number, numbers, small_number, small_numbers,
-    text, texts, uuids,
+    Bits, Instant, RowPlace, flags, instant, instants, int4, levels, number, numbers, row_places,
+    small_number, small_numbers, text, texts, uuids,
 };
 
 use columns::{AttemptColumns, Common};
@@ -147,6 +147,16 @@ pub(super) struct Moved {
 }
 
 impl Moved {
+    /// A job waits again.
+    fn wait(&mut self, job: &Move, now: Timestamp) {
+        let Place::Waiting { due, gate } = &job.landing.place else { return };
+        self.queues.insert(job.live.queue.clone());
+        if gate.is_none() && *due <= now {
+            let priority = job.live.priority.unwrap_or(Priority::LEAST_URGENT);
+            self.put_back.push((job.live.queue.clone(), priority, *due));
+        }
+    }
+
     /// Takes in what other moves have to tell.
     pub(super) fn add(&mut self, more: Self) {
         self.queues.extend(more.queues);
@@ -230,12 +240,8 @@ impl Store {
         for job in moves {
             count(&job, &mut deltas);
             match &job.landing.place {
-                Place::Waiting { due, gate } => {
-                    moved.queues.insert(job.live.queue.clone());
-                    if gate.is_none() && *due <= now {
-                        let priority = job.live.priority.unwrap_or(Priority::LEAST_URGENT);
-                        moved.put_back.push((job.live.queue.clone(), priority, *due));
-                    }
+                Place::Waiting { .. } => {
+                    moved.wait(&job, now);
                     waiting.push(job);
                 }
                 Place::Dead { .. } => {
@@ -250,7 +256,8 @@ impl Store {
                 }
             }
         }
-        moved.drain |= self.land_waiting(tx, now, &waiting).await?;
+        moved.drain |= self.land_waiting(tx, now, &waiting, &vec![None; waiting.len()]).await?.marked;
+        self.note_attempts(tx, now, &waiting).await?;
         moved.drain |= self.land_ended(tx, now, &ended).await?;
         moved.drain |= self.land_dead(tx, now, &dead).await?;
         self.free_keys(tx, &ended_keys, keys, now).await?;
@@ -260,10 +267,37 @@ impl Store {
         Ok(moved)
     }
 
-    /// These three tell whether a drain was marked.
-    async fn land_waiting(&self, tx: &Tx, now: Timestamp, moves: &[Move]) -> Step<bool> {
+    /// Writes where jobs go on that nobody has locked, and which lie where this process wrote them last. Gives those that did.
+    pub(super) async fn move_as_claimed(
+        &self,
+        tx: &Tx,
+        now: Timestamp,
+        mut moves: Vec<Move>,
+        places: &[Option<RowPlace>],
+    ) -> Step<(Vec<Fence>, Moved)> {
+        let landed = self.land_waiting(tx, now, &moves, places).await?;
+        moves.retain(|job| landed.has(job.live.id));
+        let (mut deltas, mut moved) = (Deltas::default(), Moved { drain: landed.marked, ..Moved::default() });
+        for job in &moves {
+            count(job, &mut deltas);
+            moved.wait(job, now);
+        }
+        self.note_attempts(tx, now, &moves).await?;
+        self.note_put_backs(tx, &moved).await?;
+        self.add_counts(tx, &deltas).await?;
+        let fence = |job: &Move| Some(Fence { job: job.live.id, token: job.live.token? });
+        Ok((moves.iter().filter_map(fence).collect(), moved))
+    }
+
+    async fn land_waiting(
+        &self,
+        tx: &Tx,
+        now: Timestamp,
+        moves: &[Move],
+        known: &[Option<RowPlace>],
+    ) -> Step<Landed> {
         if moves.is_empty() {
-            return Ok(false);
+            return Ok(Landed::default());
         }
         let common = Common::of(moves, now);
         let places = moves.iter().map(|job| match &job.landing.place {
@@ -284,12 +318,12 @@ impl Store {
             texts(&gates),
             flags(&common.frees),
             flags(&common.frees_patient),
+            row_places(&known),
         ];
-        let marked = has_marked(&tx.ask(&self.sql.land_waiting, &params).await?)?;
-        self.note_attempts(tx, now, moves).await?;
-        Ok(marked)
+        Landed::read(&tx.ask(&self.sql.land_waiting, &params).await?)
     }
 
+    /// These two tell whether a drain was marked.
     async fn land_ended(&self, tx: &Tx, now: Timestamp, moves: &[Move]) -> Step<bool> {
         if moves.is_empty() {
             return Ok(false);
@@ -487,6 +521,28 @@ fn count(job: &Move, deltas: &mut Deltas) {
     deltas.moved(kind, job.live.spot(), to);
     if let Some(total) = total {
         deltas.total(kind, total);
+    }
+}
+
+/// The answer of `land_waiting`.
+#[derive(Debug, Default)]
+struct Landed {
+    /// Whether a drain was marked.
+    marked: bool,
+    /// Which jobs were written; nothing if all were.
+    these: Option<HashSet<i64>>,
+}
+
+impl Landed {
+    fn read(rows: &[Row]) -> Step<Self> {
+        let Some(row) = rows.first() else { return Ok(Self { marked: false, these: Some(HashSet::new()) }) };
+        let (marked, all): (bool, bool) = (row.try_get(0)?, row.try_get(1)?);
+        let these = if all { None } else { Some(row.try_get::<_, Vec<i64>>(2)?.into_iter().collect()) };
+        Ok(Self { marked, these })
+    }
+
+    fn has(&self, job: JobId) -> bool {
+        self.these.as_ref().is_none_or(|these| these.contains(&job.0))
     }
 }
 

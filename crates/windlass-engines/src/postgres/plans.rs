@@ -375,7 +375,7 @@ async fn what_a_worker_runs_is_found_by_its_claims_also_by_a_plan_for_empty_tabl
 #[tokio::test]
 async fn ends_are_looked_for_where_their_rows_lie() {
     let ground = Ground::new().await;
-    for name in ["settle", "settle_traced"] {
+    for name in ["settle", "settle_traced", "land_waiting"] {
         let plan = ground.plan_of(name).await;
         assert!(plan.contains("Tid Scan on delayed_jobs"), "{plan}");
     }

@@ -112,10 +112,41 @@ impl Store {
             answers.extend(applied(done.map(|settlement| settlement.fence)));
         }
         others.extend(plain);
+        let gone_on = self.go_on_as_claimed(&others).await?;
+        others.retain(|settlement| !gone_on.contains(&settlement.fence));
+        answers.extend(applied(gone_on));
         if !others.is_empty() {
             answers.extend(self.settle_slowly(others.into_iter().cloned().collect()).await?);
         }
         Ok(answers)
+    }
+
+    /// Jobs that go on, which nobody has touched since this process claimed them: they are neither locked nor read before they
+    /// are written. Gives those that were.
+    async fn go_on_as_claimed(&self, batch: &[&Settlement]) -> Step<HashSet<Fence>> {
+        let going_on = batch.iter().filter(|settlement| goes_on(&settlement.transition));
+        let mut known: Vec<_> = going_on
+            .filter_map(|settlement| Some((self.take_as_claimed(settlement.fence)?, *settlement)))
+            .collect();
+        if known.is_empty() {
+            return Ok(HashSet::new());
+        }
+        known.sort_by_key(|(_, settlement)| settlement.fence.job);
+        let tx = self.work.begin().await?;
+        let gone_on = async {
+            let now = self.transaction_now(&tx).await?;
+            let (places, moves): (Vec<_>, Vec<_>) = known
+                .into_iter()
+                .map(|((live, place), settlement)| {
+                    (Some(place), self.moved_by(live, settlement.clone(), now))
+                })
+                .unzip();
+            self.move_as_claimed(&tx, now, moves, &places).await
+        };
+        let gone_on = gone_on.await;
+        let (fences, moved) = tx.end(gone_on).await?;
+        self.tell_moved(moved).await;
+        Ok(fences.into_iter().collect())
     }
 
     /// Looking at keys costs something, so it comes second; but jobs with keys come in rows, and then it comes at once.
@@ -349,6 +380,17 @@ fn stored_nowhere(fault: Fault) -> Fault {
 /// A text that PostgreSQL takes: it has no NUL character.
 pub(super) fn storable(text: String) -> String {
     if text.contains('\0') { text.replace('\0', "\u{fffd}") } else { text }
+}
+
+/// Whether a job that ends so waits again, unless somebody has asked it to stop.
+fn goes_on(transition: &Transition) -> bool {
+    match transition {
+        Transition::Retry { .. }
+        | Transition::Snooze { .. }
+        | Transition::Park { .. }
+        | Transition::Release { .. } => true,
+        Transition::Succeed { .. } | Transition::Bury { .. } | Transition::Cancel { .. } => false,
+    }
 }
 
 /// A success whose result, if it has one, may be kept as it is.

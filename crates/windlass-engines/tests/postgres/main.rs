@@ -23,6 +23,7 @@ mod pooled;
 mod locks;
 mod deadlocks;
 mod traces;
+mod going_on;
 mod claims;
 mod failover;
 mod leases;

@@ -143,7 +143,8 @@ impl Stage {
             }
             "land_waiting" => {
                 let to = ["ARRAY[now()]", none];
-                self.run(text, &[&RUNNING[..], &to, &marks].concat()).await;
+                let known: &[&str] = if text.contains("$13") { &[place] } else { &[] };
+                self.run(text, &[&RUNNING[..], &to, &marks, known].concat()).await;
                 self.phase(3).await == Some(Phase::Ready)
             }
             "land_dead" => {

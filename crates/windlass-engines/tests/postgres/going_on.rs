@@ -1,0 +1,76 @@
+//! Jobs that go on are written as their claim left them, without being read again. Whatever somebody did to their rows meanwhile is seen
+//! all the same.
+
+use windlass_core::claim::Claimed;
+use windlass_core::engine::{Admin, Engine};
+use windlass_core::gate::Gate;
+use windlass_core::job::Phase;
+use windlass_core::settle::{AttemptReport, Settled, Settlement, Transition};
+use windlass_engines::postgres::PostgresEngine;
+
+use super::{Place, claim, enqueue};
+
+fn parked(claimed: &Claimed) -> Settlement {
+    claimed.clone().settled(Transition::Park { gate: Gate::named("test:gate") }, AttemptReport::default())
+}
+
+async fn park(engine: &PostgresEngine, claimed: &[Claimed]) -> Vec<Settled> {
+    engine.settle(claimed.iter().map(parked).collect()).await.unwrap()
+}
+
+#[tokio::test]
+async fn rows_that_the_server_has_moved_meanwhile_are_found_by_their_numbers() {
+    let place = Place::shared();
+    let engine = place.ready().await;
+    enqueue(&engine, 20).await;
+    let jobs = claim(&engine, 20).await;
+    place.sql("VACUUM FULL windlass.delayed_jobs");
+    assert_eq!(park(&engine, &jobs).await, [Settled::Applied; 20]);
+    assert_eq!(
+        place.count("windlass.delayed_jobs WHERE gate = 'test:gate' AND holds = 1 AND token IS NULL"),
+        20
+    );
+}
+
+#[tokio::test]
+async fn of_a_batch_that_goes_on_those_whom_somebody_asked_to_stop_end_and_are_not_counted_as_waiting() {
+    let place = Place::shared();
+    let engine = place.ready().await;
+    enqueue(&engine, 3).await;
+    let jobs = claim(&engine, 3).await;
+    engine.cancel(jobs[1].job.id, "enough").await.unwrap();
+    assert_eq!(park(&engine, &jobs).await, [Settled::Applied; 3]);
+    let phase = async |n: usize| engine.job(jobs[n].job.id).await.unwrap().unwrap().phase();
+    assert_eq!(
+        [phase(0).await, phase(1).await, phase(2).await],
+        [Phase::Parked, Phase::Cancelled, Phase::Parked]
+    );
+    let counts =
+        engine.queues().await.unwrap().into_iter().find(|queue| queue.counts.parked > 0).unwrap().counts;
+    assert_eq!((counts.parked, counts.running), (2, 0));
+}
+
+#[tokio::test]
+async fn one_that_goes_on_twice_lands_once_and_says_so_both_times() {
+    let place = Place::shared();
+    let engine = place.ready().await;
+    enqueue(&engine, 2).await;
+    let jobs = claim(&engine, 2).await;
+    assert_eq!(park(&engine, &jobs).await, [Settled::Applied; 2]);
+    assert_eq!(park(&engine, &jobs).await, [Settled::Applied; 2], "it was so");
+    assert_eq!(place.sql("SELECT DISTINCT holds FROM windlass.delayed_jobs"), "1");
+}
+
+/// The row is where it was, but belongs to the next claim: what this process remembers of the first one is worth nothing.
+#[tokio::test]
+async fn a_claim_that_was_taken_away_and_given_again_parks_nothing() {
+    let place = Place::shared();
+    let (engine, other) = (place.ready().await, place.open().await);
+    enqueue(&engine, 1).await;
+    let first = claim(&engine, 1).await;
+    place.sql("UPDATE windlass.delayed_jobs SET token = NULL, locked_by = NULL, locked_at = NULL");
+    let second = claim(&other, 1).await;
+    assert_eq!(park(&engine, &first).await, [Settled::ClaimLost]);
+    assert_eq!(place.count("windlass.delayed_jobs WHERE gate IS NULL AND token IS NOT NULL"), 1);
+    assert_eq!(park(&other, &second).await, [Settled::Applied]);
+}
