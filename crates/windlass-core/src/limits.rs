@@ -195,6 +195,8 @@ pub const FOLD_ROWS_MAX: usize = 1_000;
 pub const MINUTES_PAGE_MAX: u32 = 1_000;
 /// Minutes, hours or days that one report tells.
 pub const REPORT_SLOTS_MAX: usize = 2_000;
+/// Rows of minutes that one report reads.
+pub const REPORT_ROWS_MAX: usize = 1_000_000;
 /// How long minutes are kept.
 pub const MINUTES_KEPT: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 /// The shortest time for which they can be kept.

@@ -24,7 +24,7 @@ Examples:
   windlass stats --queue high --since 24h --by hour
   windlass stats --type mail.send --since 2026-11-01T00:00:00Z --until 2026-11-08T00:00:00Z --json
 
-What happened within the last minute may not be booked yet. Minutes are kept for 30 days, or as [worker] minutes_kept says.
+What happened within the last minute may not be booked yet, and ends may be booked up to a minute later than starts. Minutes are kept for 30 days, or as [worker] minutes_kept says.
 
 Exit codes: 2 a range that makes no sense, 3 no such queue or type.")]
 pub(crate) struct StatsArgs {
@@ -133,8 +133,9 @@ fn check_name(what: &str, name: &str, known: Vec<&str>) -> Result<(), Failure> {
 }
 
 fn table(told: &Reported, by: By, context: &mut Context) -> Result<(), Failure> {
+    let slot_title = format!("{} (UTC)", by.as_str());
     let header = [
-        by.as_str(),
+        slot_title.as_str(),
         "enqueued",
         "started",
         "succeeded",
@@ -146,12 +147,25 @@ fn table(told: &Reported, by: By, context: &mut Context) -> Result<(), Failure> 
         "run p50",
         "run p99",
     ];
-    let mut rows: Vec<_> = told.report.slots().map(|(at, tally)| row(&slot(at, by), tally)).collect();
+    let mut rows = Vec::new();
+    let mut before = None;
+    for (at, tally) in told.report.slots() {
+        rows.extend(before.and_then(|before| quiet_row(before, at, by)));
+        rows.push(row(&slot(at, by), tally));
+        before = Some(at);
+    }
     if !rows.is_empty() {
         rows.push(row("total", told.report.total()));
     }
     let empty = format!("nothing is booked between {} and {}", told.from, told.until);
     context.output.table(&header, rows, &empty)
+}
+
+/// Stands for lines in which nothing happened, so that a hole does not look like consecutive lines.
+fn quiet_row(before: Timestamp, at: Timestamp, by: By) -> Option<Vec<Cell>> {
+    let count = by.between(before, at);
+    let plural = if count == 1 { "" } else { "s" };
+    (count > 0).then(|| vec![Cell::new(format!("({count} quiet {}{plural})", by.as_str()))])
 }
 
 /// As much of an instant as the slot has.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::minute::{Minute, MinuteRow, Tally};
 use crate::clock::Timestamp;
-use crate::limits::REPORT_SLOTS_MAX;
+use crate::limits::{REPORT_ROWS_MAX, REPORT_SLOTS_MAX};
 
 /// What is added up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,6 +33,12 @@ impl By {
             Self::Hour => 60,
             Self::Day => 24 * 60,
         }
+    }
+
+    /// How many lines without anything lie between these two.
+    pub fn between(self, earlier: Timestamp, later: Timestamp) -> i64 {
+        let minutes = self.start_of(Minute::of(later)).number() - self.start_of(Minute::of(earlier)).number();
+        (minutes / self.minutes() - 1).max(0)
     }
 
     fn start_of(self, minute: Minute) -> Minute {
@@ -76,6 +82,12 @@ pub enum RangeError {
         /// How many of them the range has.
         slots: i64,
     },
+    /// More happened in it than is read at once.
+    #[error(
+        "expected a range with at most {REPORT_ROWS_MAX} minutes in which a job type had something to do, got more; ask for a shorter \
+         range, or for one queue or type"
+    )]
+    TooMuch,
 }
 
 /// Minutes added up.

@@ -80,9 +80,10 @@ pub fn look_again(now: Timestamp, took: Duration) -> Timestamp {
     now.plus(pause)
 }
 
-/// How long a drain must wait after a look that failed; only a second if the store was cut off, which may have nothing to do with it.
-pub fn look_after_failure(was_cut_off: bool) -> Duration {
-    if was_cut_off { DRAINS_LOOK_EVERY } else { DRAIN_LOOK_PAUSE_MAX }
+/// How long a drain must wait after a look that failed; only a second if what was in the way passes, as a store that was cut off or a
+/// row that somebody has locked: that may have nothing to do with it.
+pub fn look_after_failure(passes: bool) -> Duration {
+    if passes { DRAINS_LOOK_EVERY } else { DRAIN_LOOK_PAUSE_MAX }
 }
 
 /// Whether a drain may be looked at. An instant further away than any pause is one of a clock that was set back since.

@@ -105,10 +105,10 @@ impl Minutes {
 
     fn page(&self, request: &MinutesRequest) -> MinutesRead {
         let limit = request.limit() as usize;
-        let in_time = self.rows.iter().filter(|(key, _)| {
-            (request.first()..=request.last()).contains(&key.minute)
-                && request.is_of(key.queue.as_str(), key.job_type.as_str())
-        });
+        let from_first = self.rows.iter().skip_while(|(key, _)| key.minute < request.first());
+        let in_time = from_first
+            .take_while(|(key, _)| key.minute <= request.last())
+            .filter(|(key, _)| request.is_of(key.queue.as_str(), key.job_type.as_str()));
         let is_behind = |key: &MinuteKey| request.after.as_ref().is_none_or(|after| end_at(key) > *after);
         let mut rows: Vec<_> = in_time
             .filter(|(key, _)| is_behind(key))

@@ -98,7 +98,11 @@ impl Store {
         if matches!(which, WhichDrains::Marked(_)) && !read.damaged.is_empty() {
             let names: Vec<_> = read.damaged.iter().map(|(name, _)| name.as_str()).collect();
             let at_most = int4(u32::try_from(MARKS_AT_ONCE).unwrap_or(u32::MAX));
-            conn.ask(&self.sql.trim_marks, &[texts(&names), small_number(&at_most)]).await?;
+            if let Err(fault) = conn.ask(&self.sql.trim_marks, &[texts(&names), small_number(&at_most)]).await
+            {
+                // The others are read all the same.
+                tracing::debug!(?fault, "marks of drains that cannot be read stay");
+            }
         }
         Ok(read)
     }
@@ -224,9 +228,9 @@ impl Store {
 
     /// A look failed. If the store can be written to, only this drain is the worse for it, and the others are looked at; else nothing is.
     async fn put_off_drain(&self, firing: &DrainFiring, fault: Fault) -> Step<DrainFired> {
-        let was_cut_off = matches!(fault, Fault::Lost(_) | Fault::Unreachable(_));
+        let passes = fault.is_passing();
         let (name, now, micros) =
-            (firing.name.as_str(), self.now_param(), micros(look_after_failure(was_cut_off)));
+            (firing.name.as_str(), self.now_param(), micros(look_after_failure(passes)));
         let conn = self.work.get().await;
         let written = match &conn {
             Ok(conn) => conn

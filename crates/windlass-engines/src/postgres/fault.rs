@@ -75,6 +75,15 @@ impl Fault {
         matches!(self, Self::Refused(error) if *error.code() == SqlState::QUERY_CANCELED)
     }
 
+    /// Whether what is in the way passes by itself. What took too long would take too long again.
+    pub(super) fn is_passing(&self) -> bool {
+        match self {
+            Self::Refused(error) => !self.is_timed_out() && refused(error).is_passing(),
+            Self::Lost(_) | Self::Unreachable(_) => true,
+            Self::Engine(error) => error.is_passing(),
+        }
+    }
+
     /// The same for a statement that commits by itself, or for a commit: a lost answer leaves open whether it
     /// happened.
     pub(super) fn of_commit(self) -> Self {

@@ -188,13 +188,18 @@ fn read_head(said: &mut Items, limit: usize, now: Timestamp) -> Step<Unfolded> {
 fn read_delta(text: &str, now: Timestamp) -> StoredDelta {
     let mut parts = text.splitn(3, ' ');
     let mut part = || parts.next();
-    let (id, at) = (part().and_then(|id| id.parse().ok()), part().and_then(|at| at.parse().ok()));
+    let (id, at) = (part().and_then(read_number), part().and_then(|at| at.parse().ok()));
     match (id, at, part()) {
         (Some(id), Some(at), Some(seen)) => {
             StoredDelta { id, at: Timestamp::from_micros(at), text: seen.to_owned() }
         }
         _ => StoredDelta { id: id.unwrap_or_default(), at: now, text: "damaged".to_owned() },
     }
+}
+
+/// A number as the scripts read it: of at most 16 digits, which are told apart there too.
+fn read_number(text: &str) -> Option<u64> {
+    text.parse().ok().filter(|_| text.len() <= 16)
 }
 
 fn read_totals(numbers: &mut Items) -> Step<Totals> {

@@ -38,7 +38,12 @@ impl FoldDuty {
         if !is_due(*self.idle_since.lock().unwrap_or_else(PoisonError::into_inner), news, now) {
             return Ok(());
         }
-        let rows = self.fold().await?;
+        let folded = self.fold().await;
+        if folded.is_err() {
+            // It is still there to be folded.
+            self.news.tell();
+        }
+        let rows = folded?;
         context.did(rows as u64);
         let idle_since = (rows == 0).then_some(now);
         *self.idle_since.lock().unwrap_or_else(PoisonError::into_inner) = idle_since;

@@ -11,6 +11,7 @@ use windlass_core::aggregates::{MinutesRequest, RangeError, Report};
 use windlass_core::clock::Timestamp;
 use windlass_core::engine::Engine;
 use windlass_core::error::EngineError;
+use windlass_core::limits::REPORT_ROWS_MAX;
 use windlass_core::names::{QueueName, TypeName};
 
 use crate::store;
@@ -97,13 +98,17 @@ impl Aggregates {
         request.by.check(from, until)?;
         let (queue, job_type) = (request.queue.clone(), request.job_type.clone());
         let mut wanted = MinutesRequest { queue, job_type, ..MinutesRequest::between(from, until) };
-        let (mut report, mut damaged) = (Report::new(request.by), 0);
+        let (mut report, mut damaged, mut rows) = (Report::new(request.by), 0, 0);
         loop {
             let asked = wanted.clone();
             let page =
                 store::call(&self.engine, |engine| async move { engine.minutes(&asked).await }).await?;
             page.rows.iter().for_each(|row| report.add(row));
             damaged += page.damaged.len();
+            rows += page.rows.len();
+            if rows > REPORT_ROWS_MAX {
+                return Err(RangeError::TooMuch.into());
+            }
             match page.end {
                 Some(end) => wanted.after = Some(end),
                 None => return Ok(Reported { report, damaged, from, until }),

@@ -113,6 +113,9 @@ impl Told {
                 Ok(()) => self.news.tell(),
                 Err(error) if error.is_unknown() => {
                     tracing::debug!(%error, "it is not known whether what was seen of attempts was kept");
+                    // Only this one: a store that does not answer would swallow all the others in turn.
+                    parts.pop_front();
+                    return self.recorder.give_back(parts);
                 }
                 Err(error) => {
                     self.warn_if_refused(&error);

@@ -46,9 +46,12 @@ async fn what_happened_is_told_by_slot_and_in_all() {
     assert!((355.0..445.0).contains(&p99), "{p99}");
     let shown = shell.ok("stats --since 3h").await.out;
     assert!(shown.contains("wait p50") && shown.contains("run p99"), "{shown}");
-    let total = shown.lines().find(|line| line.starts_with("total")).expect("a last line");
-    assert!(total.contains('3') && total.contains("ms"), "{shown}");
-    assert_eq!(shown.lines().count(), 4, "{shown}");
+    assert!(shown.starts_with("MINUTE (UTC)"), "{shown}");
+    let total: Vec<_> = shown.lines().last().expect("a last line").split_whitespace().collect();
+    assert_eq!(total[..7], ["total", "3", "3", "0", "0", "0", "0"], "{shown}");
+    assert!(total[7..].iter().all(|time| time.ends_with("ms")), "{shown}");
+    assert_eq!(shown.lines().count(), 5, "{shown}");
+    assert!(shown.contains("(119 quiet minutes)"), "{shown}");
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ BEGIN
     SELECT d.name FROM windlass.job_drains d
     WHERE d.watched = CASE d.kind WHEN 'queue' THEN job.queue WHEN 'type' THEN job.job_type ELSE job.job_group END
         AND (has_ended OR NOT d.wait_for_retries)
-        AND CASE WHEN job.key LIKE 'drain/%' THEN NOT EXISTS (
+        AND CASE WHEN job.key LIKE 'drain/%/%' THEN NOT EXISTS (
             SELECT 1 FROM windlass.job_drains o
             WHERE o.name = split_part(job.key, '/', 2) COLLATE "C" AND o.kind = d.kind AND o.watched = d.watched
         ) ELSE true END;

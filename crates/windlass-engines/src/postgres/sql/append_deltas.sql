@@ -1,4 +1,5 @@
--- append_deltas: what a worker has seen. If nobody folds, only the newest are kept.
+-- append_deltas: what a worker has seen. If nobody folds, only the newest are kept. Of the oldest a bounded part is looked at: those that
+-- were folded long ago may be there for as long as somebody's transaction is older than they are.
 -- $1 now, or null for the server's clock   $2 how many microseconds ago   $3 what   $4 so many are kept
 WITH added AS (
     INSERT INTO windlass.minute_deltas (at, seen)
@@ -6,4 +7,5 @@ WITH added AS (
     FROM unnest($2::bigint[], $3::text[]) AS i (ago, seen)
     RETURNING id
 )
-DELETE FROM windlass.minute_deltas WHERE id <= (SELECT max(id) FROM added) - $4::bigint;
+DELETE FROM windlass.minute_deltas
+WHERE id <= (SELECT max(id) FROM added) - $4::bigint AND id > (SELECT max(id) FROM added) - $4::bigint - 1000;

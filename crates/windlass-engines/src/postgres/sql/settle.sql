@@ -72,7 +72,7 @@ WITH input AS MATERIALIZED (
     SELECT d.name FROM windlass.job_drains d WHERE EXISTS (
         SELECT 1 FROM gone g WHERE d.watched = CASE d.kind WHEN 'queue' THEN g.queue WHEN 'type' THEN g.job_type ELSE g.job_group END
             -- The job of a drain is not of the group that this drain watches, whichever watches it.
-            AND CASE WHEN g.key LIKE 'drain/%' THEN NOT EXISTS (
+            AND CASE WHEN g.key LIKE 'drain/%/%' THEN NOT EXISTS (
                 SELECT 1 FROM windlass.job_drains o
                 WHERE o.name = split_part(g.key, '/', 2) COLLATE "C" AND o.kind = d.kind AND o.watched = d.watched
             ) ELSE true END

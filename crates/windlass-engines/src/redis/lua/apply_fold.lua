@@ -20,7 +20,8 @@ end
 local gone = 0
 local oldest = folded > 0 and redis.call('LRANGE', key('minute_deltas'), '0', digits(folded - 1)) or {}
 for _, delta in ipairs(oldest) do
-  local number = tonumber(string.match(delta, '^(%d+) ')) or 0
+  local digits_of = string.match(delta, '^(%d+) ') or ''
+  local number = #digits_of <= 16 and tonumber(digits_of) or 0
   if number > upto then
     break
   end

@@ -1,5 +1,5 @@
 -- change_drains: what drains become, each only if it still has the version that was read.
--- keys drain_marks, drain_watches, drains, layout
+-- keys drain_jobs:, drain_marks, drain_watches, drains, layout
 -- ARGV how many are kept at the most; number of changes, for each: name; the version that was read, 0 for none; record, or '' to remove
 --      it; what it watches, as in parts/waiting.lua
 -- answers for each 'done' and its version, 'changed' if somebody was faster, or 'full' if there is no room for another
@@ -22,6 +22,7 @@ for _ = 1, number_arg() do
     write('HDEL', key('drains'), name)
     write('HDEL', key('drain_watches'), name)
     write('SREM', key('drain_marks'), name)
+    write('UNLINK', key('drain_jobs:') .. name)
     say('done', digits(version))
   elseif not text and there >= most then
     say('full', '')
