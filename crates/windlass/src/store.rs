@@ -2,7 +2,9 @@
 //! waits for it only until a deadline, and then knows that it does not know.
 
 use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use windlass_core::error::EngineError;
@@ -18,10 +20,67 @@ where
     F: FnOnce(Arc<E>) -> Fut,
     Fut: Future<Output = Result<T, EngineError>> + Send + 'static,
 {
-    let task = tokio::spawn(make(Arc::clone(engine)));
-    match tokio::time::timeout(CALL_DEADLINE, task).await {
-        Ok(Ok(answer)) => answer,
-        Ok(Err(ended)) => Err(EngineError::Unknown { why: format!("the call ended early: {ended}") }),
+    match tokio::time::timeout(CALL_DEADLINE, begin(make(Arc::clone(engine)))).await {
+        Ok(Some(answer)) => answer,
+        Ok(None) => Err(EngineError::Unknown { why: "the call ended early, by a panic".to_owned() }),
         Err(_) => Err(EngineError::Unknown { why: format!("no answer within {CALL_DEADLINE:?}") }),
+    }
+}
+
+/// Runs something to its end, whether or not the caller goes on waiting. It begins at once: what it does before it first has to wait is
+/// done here, so that a request is on its way before another thread has woken up. The rest goes on in a task of its own. Gives nothing
+/// if it panicked.
+pub(crate) fn begin<T: Send + 'static>(
+    work: impl Future<Output = T> + Send + 'static,
+) -> impl Future<Output = Option<T>> {
+    let mut work = Box::pin(work);
+    // Nobody is woken by this look: the task looks again, and is.
+    let first_look = || work.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    let rest = match catch_unwind(AssertUnwindSafe(first_look)) {
+        Ok(Poll::Ready(done)) => Err(Some(done)),
+        Ok(Poll::Pending) => Ok(tokio::spawn(work)),
+        Err(_) => Err(None),
+    };
+    async {
+        match rest {
+            Ok(task) => task.await.ok(),
+            Err(done) => done,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use tokio::sync::oneshot;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn work_begins_at_once_and_goes_on_though_nobody_waits_for_it() {
+        let begun = Arc::new(AtomicBool::new(false));
+        let ((go_on, told), (done, was_done)) = (oneshot::channel::<()>(), oneshot::channel());
+        let flag = Arc::clone(&begun);
+        let work = begin(async move {
+            flag.store(true, Ordering::SeqCst);
+            let _ = told.await;
+            let _ = done.send(());
+        });
+        assert!(begun.load(Ordering::SeqCst), "before anybody has waited");
+        drop(work);
+        go_on.send(()).unwrap();
+        was_done.await.expect("it went on to its end");
+    }
+
+    #[tokio::test]
+    async fn work_that_panics_at_once_or_later_gives_nothing_and_harms_nobody() {
+        let at_once = begin(async { panic!("at once") });
+        let later = begin(async {
+            tokio::task::yield_now().await;
+            panic!("later")
+        });
+        let (at_once, later): (Option<()>, Option<()>) = (at_once.await, later.await);
+        assert_eq!((at_once, later), (None, None));
     }
 }

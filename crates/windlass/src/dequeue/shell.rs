@@ -189,12 +189,13 @@ impl Shell {
             Effect::Claim(request) => {
                 let (engine, inbox) = (Arc::clone(&self.engine), self.line.inbox.clone());
                 let token = request.token;
-                tokio::spawn(async move {
+                // Nobody waits for these two here: they go on by themselves.
+                drop(store::begin(async move {
                     let answer =
                         store::call(&engine, |engine| async move { engine.claim(request).await }).await;
                     let answer = answer.map_err(|error| trouble(&error));
                     let _ = inbox.send(Event::ClaimAnswered(token, answer)).await;
-                });
+                }));
             }
             Effect::Settle(number, batch) => self.settle(number, batch),
             Effect::Start(claimed) => self.hand_out(claimed),
@@ -213,14 +214,14 @@ impl Shell {
     fn settle(&self, number: BatchNumber, batch: Vec<Settlement>) {
         let (engine, line) = (Arc::clone(&self.engine), self.line.clone());
         let fences: Vec<_> = batch.iter().map(|settlement| settlement.fence).collect();
-        tokio::spawn(async move {
+        drop(store::begin(async move {
             let answer = store::call(&engine, |engine| async move { engine.settle(batch).await }).await;
             for (fence, settled) in fences.into_iter().zip(answer.iter().flatten()) {
                 line.answers.stored(fence, Ok(*settled));
             }
             let answer = answer.map_err(|error| trouble(&error));
             let _ = line.inbox.send(Event::SettleAnswered(number, answer)).await;
-        });
+        }));
     }
 
     /// Gives the job to the first who still waits; if nobody does, it goes back as it is dropped.

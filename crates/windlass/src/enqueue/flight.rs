@@ -125,7 +125,8 @@ impl Flights {
         let seat = Arc::clone(&self.seats).acquire_owned().await.expect("the seats are never closed");
         let (answer, answered) = oneshot::channel();
         if let Some(flight) = self.join(Passenger { job, answer, _seat: seat }) {
-            tokio::spawn(flight.fly());
+            // Nobody waits for the flight: it answers its passengers, and goes on with others.
+            drop(store::begin(flight.fly()));
         }
         // A flight answers all its passengers before it ends, unless the runtime is shut down under it.
         answered.await.unwrap_or(Err(EnqueueError::Unknown(None)))
@@ -193,6 +194,8 @@ impl Flight {
                 // Whoever stopped waiting does not want to know.
                 let _ = answer.send(placed);
             }
+            // Whoever began the flight goes on with its own work, and does not serve those who come later.
+            tokio::task::yield_now().await;
         }
     }
 

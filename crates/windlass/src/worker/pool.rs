@@ -251,13 +251,16 @@ impl Pool {
 
     /// Whether everything is done after a stop or a drain.
     pub fn has_ended(&self) -> bool {
-        let idle = self.running.is_empty() && self.room.is_empty() && self.settler.unsettled() == 0;
         let over = match self.phase {
             Phase::Working => false,
             Phase::Draining => self.claims.found_nothing(),
             Phase::Stopping { .. } => !self.claims.is_under_way(),
         };
-        idle && over
+        self.is_idle() && over
+    }
+
+    fn is_idle(&self) -> bool {
+        self.running.is_empty() && self.room.is_empty() && self.settler.unsettled() == 0
     }
 
     /// How many handlers run.
@@ -332,6 +335,14 @@ impl Pool {
                 given_up.iter().for_each(|settlement| self.claims.let_go(settlement.fence));
                 self.out.extend(given_up.map(Effect::GaveUp));
             }
+        }
+        self.look_once_more_at_the_end_of_a_drain();
+    }
+
+    /// What a handler put in, or an end put back, may have come after the last claim left, and the hint of it after the end.
+    fn look_once_more_at_the_end_of_a_drain(&mut self) {
+        if self.phase == Phase::Draining && self.is_idle() {
+            self.claims.hint();
         }
     }
 

@@ -149,10 +149,11 @@ impl PoolShell {
         Fut: Future<Output = Result<T, EngineError>> + Send + 'static,
     {
         let (engine, inbox) = (Arc::clone(&self.engine), self.inbox.clone());
-        tokio::spawn(async move {
+        // Nobody waits for it here: it goes on by itself.
+        drop(store::begin(async move {
             let answer = store::call(&engine, make).await.map_err(|error| trouble(&error));
             let _ = inbox.send(event(answer)).await;
-        });
+        }));
     }
 
     fn start(&self, claimed: Arc<Claimed>) {

@@ -430,6 +430,20 @@ fn a_drain_looks_once_more_also_if_the_last_look_found_nothing() {
 }
 
 #[test]
+fn a_drain_looks_once_more_after_the_last_end_which_may_have_put_something_in() {
+    let mut bench = Bench::new();
+    let request = bench.claim();
+    let effects = bench.answer(&request, 1, NOTHING);
+    let again = claims(bench.on(Event::Drain)).remove(0);
+    bench.answer(&again, 0, NOTHING);
+    bench.end(starts(&effects)[0], SECOND);
+    let after = claims(bench.settle_answered(Ok(vec![Settled::Applied]))).remove(0);
+    assert!(!bench.pool.has_ended());
+    bench.answer(&after, 0, NOTHING);
+    assert!(bench.pool.has_ended());
+}
+
+#[test]
 fn a_worker_that_was_declared_dead_is_reported_and_goes_on_under_another_name() {
     let mut bench = Bench::new();
     bench.claim();
