@@ -96,6 +96,8 @@ impl Config {
             heartbeat_every: self.worker.heartbeat,
             sweep_every: self.worker.sweep,
             duty_leases: self.worker.duties,
+            upkeep_mode: self.worker.upkeep_mode,
+            upkeep_rotation: self.worker.upkeep_rotation,
             stop_grace: self.worker.stop_grace,
             crashes_max: self.worker.max_crashes,
             minutes_kept: self.worker.minutes_kept,

@@ -530,7 +530,8 @@ macro_rules! every_behaviour {
                 a_tick_that_made_its_job_makes_no_second_one_for_a_month
                 jobs_by_hand_are_no_ticks_and_later_ticks_do_not_mind_them
                 ticks_of_a_range_make_a_job_each_and_none_twice a_job_that_is_refused_does_not_spoil_the_others
-                a_tick_is_left_out_while_the_last_job_is_live a_waiting_job_gives_way_to_that_of_the_next_tick
+                a_tick_is_left_out_while_the_last_job_is_live a_tick_that_is_left_out_is_told_once_by_the_step_that_fires
+                a_waiting_job_gives_way_to_that_of_the_next_tick
                 a_running_job_does_not_give_way a_waiting_job_does_not_give_way_to_one_that_is_refused
                 a_tick_that_was_filled_before_it_was_seen_keeps_its_job
                 a_full_queue_lets_in_what_takes_the_place_of_another

@@ -16,7 +16,7 @@ use windlass_core::retry::RetryPolicy;
 use windlass_core::schedule::{CatchUp, Holidays, Missed, Schedule};
 use windlass_core::schedules::fire::{Firing, fire};
 use windlass_core::schedules::{
-    JobTemplate, Origin, Overlap, Put, ScheduleChange, ScheduleChanged, ScheduleSpec, SchedulesRead,
+    Alarm, JobTemplate, Origin, Overlap, Put, ScheduleChange, ScheduleChanged, ScheduleSpec, SchedulesRead,
     StoredSchedule, WhichSchedules, acts,
 };
 
@@ -193,10 +193,10 @@ pub async fn what_is_due_can_be_passed_over_page_by_page(h: &Harness) {
 pub async fn a_tick_makes_its_job_and_the_schedule_is_due_no_more(h: &Harness) {
     declare(h, &every_minute(NIGHTLY)).await;
     let firing = a_minute_later(h, NIGHTLY).await;
-    let id = new_job(&only(apply(h, firing.change).await));
+    let id = new_job(&only(apply(h, firing.change.clone()).await));
     assert_eq!(h.phase_of(id).await, Phase::Ready);
     let after = stored(h, NIGHTLY).await;
-    assert_eq!((after.last_job, after.record.last_tick), (Some(id), firing.ticks.last().copied()));
+    assert_eq!((after.last_job, after.record.last_tick), (Some(id), firing.change.ticks.last().copied()));
     assert_eq!((due(h).await, after.record.decided_until), (vec![], h.now()));
     assert_eq!(h.claim_one().await.job.id, id);
 }
@@ -214,7 +214,7 @@ pub async fn every_field_of_a_template_reaches_the_job(h: &Harness) {
     };
     declare(h, &spec).await;
     let firing = a_minute_later(h, NIGHTLY).await;
-    let at = firing.ticks[0];
+    let at = firing.change.ticks[0];
     let job = h.record(new_job(&only(apply(h, firing.change).await))).await.job;
     assert_eq!((job.job_type, job.queue), (spec.job.job_type, queue(OTHER)));
     assert_eq!((job.payload, job.priority, job.tags), (spec.job.payload, level(1), spec.job.tags));
@@ -293,7 +293,7 @@ pub async fn a_schedule_stored_by_two_at_once_is_stored_once(h: &Harness) {
 pub async fn a_tick_that_made_its_job_makes_no_second_one_for_a_month(h: &Harness) {
     declare(h, &every_minute(NIGHTLY)).await;
     let firing = a_minute_later(h, NIGHTLY).await;
-    let (at, id) = (firing.ticks[0], new_job(&only(apply(h, firing.change).await)));
+    let (at, id) = (firing.change.ticks[0], new_job(&only(apply(h, firing.change).await)));
     h.succeed(&h.claim_one().await).await;
     let again = |schedule: StoredSchedule| acts::run(&schedule, &[at]);
     h.advance(TICK_KEPT - 2 * MINUTE);
@@ -358,18 +358,19 @@ pub async fn a_job_that_is_refused_does_not_spoil_the_others(h: &Harness) {
             }
             other => panic!("expected a job or a refusal, got {other:?}"),
         }
-        if let Some(report) = firing.report(answer, h.now()) {
-            apply(h, report).await;
-        }
     }
     refused.sort_by(|a, b| a.0.cmp(&b.0));
     assert!(
         matches!(&refused[..], [(_, Refusal::QueueFull { .. }), (_, Refusal::UnknownType { .. })]),
         "{refused:?}"
     );
-    assert!(
-        stored(h, "unknown").await.record.alert.is_some() && stored(h, "good").await.record.alert.is_none()
-    );
+    let alert = stored(h, "unknown").await.record.alert.expect("the step that fired has told it");
+    let tick =
+        firings.iter().find(|firing| firing.change.name == name("unknown")).map(|one| one.change.ticks[0]);
+    assert!(matches!(&alert.alarm, Alarm::Refused { tick: told, .. } if Some(*told) == tick), "{alert:?}");
+    assert_eq!(alert.at, h.now());
+    assert!(stored(h, "full").await.record.alert.is_some());
+    assert_eq!(stored(h, "good").await.record.alert, None);
     assert_eq!(due(h).await, []);
 }
 
@@ -387,6 +388,19 @@ pub async fn a_tick_is_left_out_while_the_last_job_is_live(h: &Harness) {
     h.bury(&h.claim_one().await).await;
     assert_eq!(h.phase_of(second).await, Phase::Dead);
     new_job(&tick(h, NIGHTLY).await);
+}
+
+pub async fn a_tick_that_is_left_out_is_told_once_by_the_step_that_fires(h: &Harness) {
+    declare(h, &ScheduleSpec { overlap: Overlap::Skip, ..every_minute(NIGHTLY) }).await;
+    let job = new_job(&tick(h, NIGHTLY).await);
+    assert_eq!(stored(h, NIGHTLY).await.record.alert, None);
+    tick(h, NIGHTLY).await;
+    let told = stored(h, NIGHTLY).await.record;
+    let alert = told.alert.clone().expect("nobody else may be there to tell it");
+    let tick_left_out = told.last_tick.expect("its turn was");
+    assert_eq!((alert.at, alert.alarm.clone()), (h.now(), Alarm::Overlaps { tick: tick_left_out, job }));
+    tick(h, NIGHTLY).await;
+    assert_eq!(stored(h, NIGHTLY).await.record.alert, Some(alert), "once for each job that is live");
 }
 
 pub async fn a_waiting_job_gives_way_to_that_of_the_next_tick(h: &Harness) {
@@ -423,7 +437,7 @@ pub async fn a_waiting_job_does_not_give_way_to_one_that_is_refused(h: &Harness)
 pub async fn a_tick_that_was_filled_before_it_was_seen_keeps_its_job(h: &Harness) {
     declare(h, &ScheduleSpec { overlap: Overlap::Replace, ..every_minute(NIGHTLY) }).await;
     new_job(&tick(h, NIGHTLY).await);
-    let at = a_minute_later(h, NIGHTLY).await.ticks[0];
+    let at = a_minute_later(h, NIGHTLY).await.change.ticks[0];
     let filled = new_job(&only(apply(h, acts::run(&stored(h, NIGHTLY).await, &[at])).await));
     let seen = fire(&stored(h, NIGHTLY).await, h.now()).expect("nobody has seen the tick");
     assert_eq!(only(apply(h, seen.change).await), Put::Answered(Enqueued::Kept(filled)));

@@ -104,6 +104,8 @@ pub const DUTY_EXPIRY_MAX: Duration = Duration::from_secs(60 * 60);
 pub const DUTY_INTERVAL_MIN: Duration = Duration::from_millis(100);
 /// A leader of which no run has ended for three intervals, and for this long at least, is stuck.
 pub const DUTY_STUCK_AFTER_MIN: Duration = Duration::from_secs(5 * 60);
+/// A run that was left unfinished several times in a row is begun again so much later each time.
+pub const DUTY_AGAIN_PAUSE: Duration = Duration::from_secs(60);
 /// Processes that start at once spread their first runs of a duty of every worker over its interval, and over this long at most.
 pub const DUTY_SPREAD_MAX: Duration = Duration::from_secs(60);
 /// Characters of the error of a duty's last run that are kept with its lease.

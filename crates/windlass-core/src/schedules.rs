@@ -116,11 +116,23 @@ pub struct ScheduleChange {
     pub jobs: Vec<NewJob>,
     /// What happens to the job if the one before it is still live. Other than [`Overlap::Allow`] it is for one job.
     pub overlap: Overlap,
+    /// The ticks of the jobs, in their order; none if somebody asked for them by hand. That one made no job is kept with the schedule:
+    /// see [`kept`](Self::kept).
+    pub ticks: Vec<Timestamp>,
     /// Whether somebody asked for the jobs by hand. Then the schedule's last job stays the one it is, by which overlapping is decided.
     pub by_hand: bool,
 }
 
 impl ScheduleChange {
+    /// What is kept once the change was applied and its jobs got these answers: the first tick that made none is told with the
+    /// schedule, by the step that fires. Told by a second call, it would be lost with a process that died in between.
+    pub fn kept(&self, jobs: &[Put], now: Timestamp) -> Option<ScheduleRecord> {
+        let mut record = self.to.as_deref()?.clone();
+        let made_none = self.ticks.iter().zip(jobs).find_map(|(tick, put)| record.news_of(*tick, put));
+        record.alert = made_none.map(|alarm| Alert { at: now, alarm }).or(record.alert);
+        Some(record)
+    }
+
     /// The last job of the schedule from now on, given what became of the jobs.
     pub fn last_job(&self, jobs: &[Put], before: Option<JobId>) -> Option<JobId> {
         let new = jobs.iter().filter_map(Put::new_job).next_back().filter(|_| !self.by_hand);
@@ -174,6 +186,14 @@ pub fn check_changes(changes: &[ScheduleChange]) -> Result<()> {
         }
         if change.to.is_none() && !change.jobs.is_empty() {
             return refused(format!("expected no jobs of schedule {}, which is removed", change.name));
+        }
+        if !change.ticks.is_empty() && change.ticks.len() != change.jobs.len() {
+            return refused(format!(
+                "expected a tick for each job of schedule {}, or none, got {} for {}",
+                change.name,
+                change.ticks.len(),
+                change.jobs.len()
+            ));
         }
         if change.overlap != Overlap::Allow && change.jobs.len() > 1 {
             return refused(format!(

@@ -16,6 +16,7 @@ use windlass_core::aggregates::fold::fold;
 use windlass_core::aggregates::{Aggregates, Delta, Folded, MinutesRequest};
 use windlass_core::breaker::BreakerState;
 use windlass_core::claim::{ClaimAnswer, Claimed};
+use windlass_core::drains::{self, DrainFired, DrainSpec, Drains, Watched, WhichDrains};
 use windlass_core::engine::{Admin, Engine, Hint};
 use windlass_core::enqueue::{EnqueueRequest, Enqueued, NewJob, RequestId};
 use windlass_core::error::EngineError;
@@ -23,11 +24,15 @@ use windlass_core::key::{KeyClaim, OnConflict};
 use windlass_core::lease::{
     LeaseFence, LeaseRelease, LeaseRequest, Leases, Released, Renewal, Renewed, Taking, TermId,
 };
-use windlass_core::names::{BreakerName, DutyName, Key, LimitName, SeriesName};
+use windlass_core::names::{BreakerName, DrainName, DutyName, Key, LimitName, ScheduleName, SeriesName};
 use windlass_core::outcome::{ErrorKind, JobError};
 use windlass_core::payload::Payload;
 use windlass_core::policies::{Policies, Saved, Take};
 use windlass_core::rate_limit::RateLimit;
+use windlass_core::schedule::Schedule;
+use windlass_core::schedules::{
+    self, JobTemplate, Origin, ScheduleChanged, ScheduleSpec, Schedules, WhichSchedules,
+};
 use windlass_core::settle::{AttemptReport, Settled, Settlement, Transition};
 use windlass_core::worker::{Beat, Heartbeat, WorkerId};
 use windlass_engines::postgres::{
@@ -206,6 +211,8 @@ async fn do_everything(engine: &PostgresEngine) {
     assert_eq!(engine.set_shut(&queue(), false).await.unwrap(), Changed::Done);
     share(engine, worker).await;
     aggregate(engine).await;
+    schedule(engine).await;
+    drain(engine, worker).await;
     engine.sweep(100).await.unwrap();
     engine.prune(100).await.unwrap();
     engine.retire(worker).await.unwrap();
@@ -243,6 +250,49 @@ async fn aggregate(engine: &PostgresEngine) {
     assert_eq!(minutes(engine).await, 1);
     let ages = Duration::from_secs(60 * 60);
     assert_eq!(engine.forget_minutes(ages, 10).await.unwrap().changed, 0);
+}
+
+/// A schedule is stored, found, fired and forgotten.
+async fn schedule(engine: &PostgresEngine) {
+    let name = ScheduleName::parse(&format!("nightly-{}", fastrand::u32(..))).unwrap();
+    let every_hour = Schedule::parse("every 1h").unwrap();
+    let spec = ScheduleSpec::new(name.clone(), every_hour, JobTemplate::new(kind()));
+    let now = engine.now().await.unwrap();
+    let declared = schedules::acts::declare(&spec, Origin::Code, None, now).unwrap();
+    engine.change_schedules(&[declared]).await.unwrap();
+    engine.schedules(&WhichSchedules::Due(None, 10)).await.unwrap();
+    engine.schedules(&WhichSchedules::After(None, 10)).await.unwrap();
+    let read = engine.schedules(&WhichSchedules::Named(vec![name.clone()])).await.unwrap();
+    let later = now.plus(Duration::from_secs(2 * 60 * 60));
+    let firing = schedules::fire::fire(&read.schedules[0], later).expect("a tick has come by then");
+    let fired = engine.change_schedules(&[firing.change]).await.unwrap();
+    let [ScheduleChanged::Done { version, jobs }] = &fired[..] else {
+        panic!("nobody was faster: {fired:?}")
+    };
+    let job = jobs[0].new_job().expect("it is the first of its tick");
+    assert_eq!(engine.cancel(job, "not needed").await.unwrap(), CancelAnswer::Cancelled);
+    engine.change_schedules(&[schedules::acts::remove(&name, *version)]).await.unwrap();
+}
+
+/// A drain is stored, marked by the end of a job, fired and forgotten.
+async fn drain(engine: &PostgresEngine, worker: WorkerId) {
+    let name = DrainName::parse(&format!("hook-{}", fastrand::u32(..))).unwrap();
+    let spec = DrainSpec::new(name.clone(), Watched::Queue(queue()), JobTemplate::new(kind()));
+    let now = engine.now().await.unwrap();
+    engine.change_drains(&[drains::acts::declare(&spec, Origin::Code, None, now).unwrap()]).await.unwrap();
+    put_in(engine).await.unwrap();
+    let jobs = claimed(claim(engine, worker).await.unwrap());
+    let count = jobs.len();
+    let ended = engine.settle(jobs.into_iter().map(succeeded).collect()).await.unwrap();
+    assert_eq!(ended, vec![Settled::Applied; count]);
+    engine.drains(&WhichDrains::After(None, 10)).await.unwrap();
+    let marked = engine.drains(&WhichDrains::Marked(10)).await.unwrap();
+    let stored =
+        marked.drains.iter().find(|stored| *stored.name() == name).expect("its queue was worked off");
+    let fired = engine.fire_drains(&[drains::acts::fire(stored, marked.now)]).await.unwrap();
+    let [DrainFired::Fired { version, job: Enqueued::New(job) }] = fired[..] else { panic!("{fired:?}") };
+    assert_eq!(engine.cancel(job, "not needed").await.unwrap(), CancelAnswer::Cancelled);
+    engine.change_drains(&[drains::acts::remove(&name, version)]).await.unwrap();
 }
 
 /// How many minutes this engine sees.

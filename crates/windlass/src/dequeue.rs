@@ -51,7 +51,9 @@ use windlass_core::settle::{AttemptReport, Settled};
 
 use crate::aggregates::recorder::Recorder;
 use crate::client::{Client, ClientOptions};
-use crate::drains::shell::{Looker, declare_later};
+use crate::declaring::Declaring;
+use crate::drains::shell::Looker;
+use crate::duties::mailbox::Mailbox;
 use crate::duties::prepare::{Fires, Prepared, check_options};
 use crate::handler::{Context, Finish, IntoOutcome};
 use crate::worker::controls::{Controls, timed_out_from_outside};
@@ -59,7 +61,7 @@ use crate::worker::heartbeat::Identity;
 use crate::worker::options::card;
 use crate::worker::pool::{Event, PoolSettings};
 use crate::worker::quarantine::Quarantine;
-use crate::worker::{StartError, Stopped, WorkerOptions, WorkerOptionsError, declare_drains};
+use crate::worker::{StartError, Stopped, WorkerOptions, WorkerOptionsError};
 use crate::{random, store};
 
 mod shell;
@@ -95,8 +97,10 @@ pub struct Consumer {
     stop_grace: Duration,
     /// Looks at drains that the ends of held jobs marked, if this process does.
     looker: Option<Looker>,
-    /// Stores drains that could not be stored at the start.
+    /// Stores drains that could not be stored at the start, or that the store has lost.
     declaring: Option<JoinHandle<()>>,
+    /// Where the heart tells that the store has forgotten this consumer.
+    mailbox: Mailbox,
 }
 
 /// Somebody who waits for a job.
@@ -125,7 +129,8 @@ impl Consumer {
             limits: options.limits.clone(),
         };
         let client = Client::with_options(Arc::clone(&engine), labels_and_hooks);
-        let without_drains = declare_drains(&client, &options).await?;
+        let declaring = Declaring::of_drains(&engine, &options);
+        let stored = declaring.at_start().await?;
         let alone = Quarantine::default();
         let on_spill = match engine.spill() {
             Some(spill) => {
@@ -139,8 +144,8 @@ impl Consumer {
         let primary = Arc::clone(&engine);
         let mut consumer = Self::start_on(engine, client, types, settings, &options, alone).await?;
         consumer.on_spill = on_spill;
-        consumer.looker = options.fire_drains.then(|| Looker::start(&primary));
-        consumer.declaring = declare_later(primary, without_drains, options.drains_origin);
+        consumer.looker = options.fire_drains.then(|| Looker::start(&primary, options.alerts()));
+        consumer.declaring = declaring.keep(stored, consumer.mailbox.clone());
         Ok(consumer)
     }
 
@@ -157,6 +162,7 @@ impl Consumer {
         let card = card(random::worker_id(), std::slice::from_ref(&settings), duties.led(), options.lease);
         let identity = Identity::register(Arc::clone(&engine), card).await?;
         let (waiters, newcomers) = mpsc::channel(WAITERS_MAX);
+        let mailbox = duties.mailbox();
         let parts = shell::Parts {
             engine,
             client: client.clone(),
@@ -170,7 +176,17 @@ impl Consumer {
         let (inbox, shell) = shell::start(parts, options);
         let stop_grace = options.stop_grace;
         let shell = Some(shell);
-        Ok(Self { client, waiters, inbox, shell, on_spill: None, stop_grace, looker: None, declaring: None })
+        Ok(Self {
+            client,
+            waiters,
+            inbox,
+            shell,
+            on_spill: None,
+            stop_grace,
+            looker: None,
+            declaring: None,
+            mailbox,
+        })
     }
 
     /// A client that shares this consumer's labels and hooks, and that refuses new jobs once it drains.

@@ -233,7 +233,9 @@ pub mod upkeep;
 pub mod schedules;
 pub mod drains;
 pub mod aggregates;
+pub mod alerts;
 pub mod testing;
+mod declaring;
 mod store;
 mod random;
 #[cfg(doctest)]

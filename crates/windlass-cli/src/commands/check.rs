@@ -109,6 +109,8 @@ fn summary_json(config: &Config) -> serde_json::Value {
             "sweep": show_span(worker.sweep),
             "duty_heartbeat": show_span(worker.duties.heartbeat),
             "duty_expiry": show_span(worker.duties.expiry),
+            "upkeep_mode": worker.upkeep_mode,
+            "upkeep_rotation": worker.upkeep_rotation.map(show_span),
             "stop_grace": show_span(worker.stop_grace),
             "max_crashes": worker.max_crashes,
             "minutes_kept": show_span(worker.minutes_kept),

@@ -10,6 +10,7 @@ use windlass_core::clock::Timestamp;
 use windlass_core::lease::LeaseRecord;
 use windlass_core::names::DutyName;
 use windlass_core::span::show_span;
+use windlass_core::worker::{WorkerCard, WorkerId, WorkerSighting};
 
 use crate::config::suggest;
 use crate::context::Context;
@@ -50,29 +51,43 @@ pub(crate) async fn run(command: &LeaseCommand, context: &mut Context) -> Result
 }
 
 async fn list(context: &mut Context) -> Result<Code, Failure> {
-    let read = context.engine.leases().await?;
+    let (read, workers) = (context.engine.leases().await?, context.engine.workers().await?);
     if context.output.is_json() {
-        let views: Vec<_> = read.leases.iter().map(|lease| view(lease, read.now)).collect();
+        let views: Vec<_> = read.leases.iter().map(|lease| view(lease, &workers, read.now)).collect();
         context.output.json(&views)?;
         return Ok(Code::Ok);
     }
     let header =
         ["duty", "leader", "since", "heartbeat", "takeovers", "last run", "items", "errors", "remark"];
-    let rows = read.leases.iter().map(|lease| row(lease, read.now)).collect();
+    let rows = read.leases.iter().map(|lease| row(lease, &workers, read.now)).collect();
     context.output.table(&header, rows, "no duty was done yet")?;
     Ok(Code::Ok)
 }
 
-fn row(lease: &LeaseRecord, now: Timestamp) -> Vec<Cell> {
+/// Who holds a lease, as people know it: where, as which process, and under which name in the store. A worker that the store has
+/// forgotten has only that.
+fn leader(lease: &LeaseRecord, workers: &[WorkerSighting], now: Timestamp) -> String {
+    let Some(holder) = lease.holder.filter(|_| lease.is_held(now)) else { return "nobody".to_owned() };
+    match card(holder, workers) {
+        Some(card) => format!("{holder} ({}, pid {})", printable(&card.host), card.pid),
+        None => holder.to_string(),
+    }
+}
+
+fn card(worker: WorkerId, workers: &[WorkerSighting]) -> Option<&WorkerCard> {
+    workers.iter().map(|seen| &seen.card).find(|card| card.id == worker)
+}
+
+fn row(lease: &LeaseRecord, workers: &[WorkerSighting], now: Timestamp) -> Vec<Cell> {
     let notes = lease.metadata.notes();
     let ago = |at: Timestamp| format!("{} ago", show_span(round(now.since(at))));
     let is_held = lease.is_held(now);
     // A run of some duties lasts for a while, in which it does one thing after the other.
-    let running = notes.running_since.filter(|_| is_held);
-    let running = running.map(|since| format!("running for {}", show_span(round(now.since(since)))));
+    let running =
+        lease.running_since(now).map(|since| format!("running for {}", show_span(round(now.since(since)))));
     let cells = [
         lease.duty.to_string(),
-        lease.holder.filter(|_| is_held).map_or("nobody".to_owned(), |holder| holder.to_string()),
+        leader(lease, workers, now),
         if is_held { ago(lease.since) } else { String::new() },
         ago(lease.heartbeat),
         lease.takeovers.to_string(),
@@ -92,23 +107,23 @@ fn remark(lease: &LeaseRecord, now: Timestamp) -> String {
 }
 
 async fn show(args: &LeaseArgs, context: &mut Context) -> Result<Code, Failure> {
-    let read = context.engine.leases().await?;
+    let (read, workers) = (context.engine.leases().await?, context.engine.workers().await?);
     let (now, lease) = (read.now, found(&args.duty, &read.leases)?);
     if context.output.is_json() {
-        context.output.json(&view(lease, now))?;
+        context.output.json(&view(lease, &workers, now))?;
         return Ok(Code::Ok);
     }
     let notes = lease.metadata.notes();
-    let is_held = lease.is_held(now);
     let span = |span: Option<Duration>| span.map_or("unknown".to_owned(), |span| show_span(round(span)));
     let at = |at: Option<Timestamp>| at.map_or("never".to_owned(), |at| at.to_string());
     let pairs = [
         ("duty", lease.duty.to_string()),
-        ("leader", lease.holder.filter(|_| is_held).map_or("nobody".to_owned(), |one| one.to_string())),
+        ("leader", leader(lease, &workers, now)),
         ("since", lease.since.to_string()),
         ("heartbeat", lease.heartbeat.to_string()),
         ("expires", format!("{} after a heartbeat", show_span(lease.expiry))),
         ("fence", lease.term.fence.to_string()),
+        ("term", lease.term.id.to_string()),
         ("takeovers", lease.takeovers.to_string()),
         ("runs", format!("{}, every {}", notes.runs, span(notes.every))),
         ("items", notes.items.to_string()),
@@ -116,7 +131,7 @@ async fn show(args: &LeaseArgs, context: &mut Context) -> Result<Code, Failure> 
         ("last run", at(notes.last_run)),
         ("took", format!("{}; the longest {}", span(notes.last_took), span(notes.longest))),
         ("last error", notes.last_error.as_deref().map(printable).unwrap_or_default()),
-        ("running since", notes.running_since.map(|at| at.to_string()).unwrap_or_default()),
+        ("running since", lease.running_since(now).map(|at| at.to_string()).unwrap_or_default()),
         ("was stuck", format!("{} times, last {}", notes.times_stuck, at(notes.last_stuck))),
         ("remark", remark(lease, now)),
     ];
@@ -174,14 +189,17 @@ pub(super) fn round(span: Duration) -> Duration {
 }
 
 /// A lease as JSON. This shape is part of the contract.
-fn view(lease: &LeaseRecord, now: Timestamp) -> Value {
+fn view(lease: &LeaseRecord, workers: &[WorkerSighting], now: Timestamp) -> Value {
     let notes = lease.metadata.notes();
     let text = |at: Option<Timestamp>| at.map(|at| at.to_string());
     let millis = |span: Option<Duration>| span.map(|span| span.as_millis());
-    let is_held = lease.is_held(now);
+    let holder = lease.holder.filter(|_| lease.is_held(now));
+    let card = holder.and_then(|holder| card(holder, workers));
     json!({
         "duty": lease.duty,
-        "leader": lease.holder.filter(|_| is_held).map(|holder| holder.to_string()),
+        "leader": holder.map(|holder| holder.to_string()),
+        "leader_host": card.map(|card| &card.host),
+        "leader_pid": card.map(|card| card.pid),
         "since": lease.since.to_string(),
         "heartbeat": lease.heartbeat.to_string(),
         "heartbeat_age_ms": now.since(lease.heartbeat).as_millis(),
@@ -194,7 +212,7 @@ fn view(lease: &LeaseRecord, now: Timestamp) -> Value {
         "items": notes.items,
         "errors": notes.errors,
         "last_error": notes.last_error,
-        "running_since": text(notes.running_since),
+        "running_since": text(lease.running_since(now)),
         "last_run": text(notes.last_run),
         "last_took_ms": millis(notes.last_took),
         "longest_ms": millis(notes.longest),

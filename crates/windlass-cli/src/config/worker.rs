@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use windlass::duties::LeaseTiming;
+use windlass::duties::{DutyMode, LeaseTiming, UPKEEP_ROTATION_MIN};
 use windlass_core::limits::{
     CRASHES_MAX, DUTY_EXPIRY_MAX, DUTY_EXPIRY_MIN, HEARTBEAT_EVERY, MINUTES_KEPT, MINUTES_KEPT_MAX,
     MINUTES_KEPT_MIN, SWEEP_EVERY, WORKER_LEASE,
@@ -10,7 +10,14 @@ use windlass_core::limits::{
 use windlass_core::span::show_span;
 
 use super::problem::Problem;
-use super::section::{Section, span, whole};
+use super::section::{Section, span, whole, word};
+
+/// The modes in which upkeep can be done.
+const MODES: &[(&str, DutyMode)] = &[
+    ("lease", DutyMode::Lease),
+    ("every-worker", DutyMode::EveryWorker),
+    ("advisory-lock", DutyMode::AdvisoryLock),
+];
 
 /// How worker processes live and end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,6 +30,10 @@ pub(crate) struct WorkerSettings {
     pub(crate) sweep: Duration,
     /// How leases of duties are kept.
     pub(crate) duties: LeaseTiming,
+    /// Who does the duties of Windlass itself.
+    pub(crate) upkeep_mode: DutyMode,
+    /// Whoever does one of them for this long leaves it to another.
+    pub(crate) upkeep_rotation: Option<Duration>,
     /// How long running jobs may go on after a stop was asked for.
     pub(crate) stop_grace: Duration,
     /// Crashes of its worker after which a job is given up.
@@ -38,6 +49,8 @@ impl Default for WorkerSettings {
             heartbeat: HEARTBEAT_EVERY,
             sweep: SWEEP_EVERY,
             duties: LeaseTiming::default(),
+            upkeep_mode: DutyMode::default(),
+            upkeep_rotation: None,
             stop_grace: Duration::from_secs(25),
             max_crashes: CRASHES_MAX,
             minutes_kept: MINUTES_KEPT,
@@ -60,6 +73,8 @@ pub(crate) fn read(mut section: Section<'_, '_>) -> WorkerSettings {
                 .get("duty_expiry", span(DUTY_EXPIRY_MIN, DUTY_EXPIRY_MAX))
                 .unwrap_or(default.duties.expiry),
         },
+        upkeep_mode: section.get("upkeep_mode", word(MODES)).unwrap_or(default.upkeep_mode),
+        upkeep_rotation: section.get("upkeep_rotation", span(UPKEEP_ROTATION_MIN, hour * 24 * 365)),
         stop_grace: section.get("stop_grace", span(Duration::ZERO, hour * 24)).unwrap_or(default.stop_grace),
         max_crashes: section
             .get("max_crashes", whole(1, 100))
@@ -71,6 +86,7 @@ pub(crate) fn read(mut section: Section<'_, '_>) -> WorkerSettings {
     };
     check_lease(&mut section, &settings);
     check_duties(&mut section, &settings);
+    check_rotation(&mut section, &settings);
     section.finish();
     settings
 }
@@ -80,6 +96,16 @@ fn check_duties(section: &mut Section<'_, '_>, settings: &WorkerSettings) {
     let place = section.place("duty_heartbeat").or_else(|| section.place("duty_expiry")).cloned();
     if let (Err(why), Some(place)) = (settings.duties.check(), place) {
         section.problems().push(Problem::at(&place, why.to_string()));
+    }
+}
+
+/// Where every worker does upkeep nobody could take turns.
+fn check_rotation(section: &mut Section<'_, '_>, settings: &WorkerSettings) {
+    let Some(place) = section.place("upkeep_rotation").cloned() else { return };
+    if !settings.upkeep_mode.has_one_leader() {
+        let why =
+            format!("expected no `upkeep_rotation` beside an `upkeep_mode` of {}", settings.upkeep_mode);
+        section.problems().push(Problem::at(&place, why).hint("only one that leads can leave it to another"));
     }
 }
 

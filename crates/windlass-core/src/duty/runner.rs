@@ -81,11 +81,11 @@ impl DutyRunner {
         }
     }
 
-    /// This process leads from now on. `last_run_began` is how long ago another leader began the last run, if that is known: an
+    /// This process leads from now on. `due_in` is what the notes of the last leader say of the next run, if there are any: an
     /// interval goes on when leaders change.
-    pub fn gained(&mut self, fence: Option<LeaseFence>, last_run_began: Option<Duration>, now: Moment) {
-        if let Some(ago) = last_run_began {
-            self.next_at = now.saturating_add(self.spec.interval.saturating_sub(ago));
+    pub fn gained(&mut self, fence: Option<LeaseFence>, due_in: Option<Duration>, now: Moment) {
+        if let Some(wait) = due_in {
+            self.next_at = now.saturating_add(wait);
         }
         self.right = Some(Right { fence, since: now });
         (self.idle_since, self.is_stuck, self.gives_way) = (now, false, false);
@@ -101,11 +101,12 @@ impl DutyRunner {
         self.run.is_some()
     }
 
-    /// This process leads no longer.
+    /// This process leads no longer. A run that is stopped in the middle was not done: should the right come back, it is begun again
+    /// and not an interval later.
     pub fn lost(&mut self) -> Option<DutyEffect> {
         self.right = None;
         let run = self.run.as_mut().filter(|run| !run.is_stopping)?;
-        run.is_stopping = true;
+        (run.is_stopping, self.next_at) = (true, Moment::ZERO);
         Some(DutyEffect::Stop(run.id))
     }
 

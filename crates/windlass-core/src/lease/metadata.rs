@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::clock::Timestamp;
-use crate::limits::{DUTY_ERROR_CHARS_MAX, DUTY_KEPT_BYTES_MAX, LEASE_METADATA_BYTES_MAX};
+use crate::limits::{DUTY_AGAIN_PAUSE, DUTY_ERROR_CHARS_MAX, DUTY_KEPT_BYTES_MAX, LEASE_METADATA_BYTES_MAX};
 use crate::span;
 
 /// A JSON object of at most [`LEASE_METADATA_BYTES_MAX`] bytes. It outlives the term in which it was written.
@@ -118,6 +118,8 @@ pub struct DutyNotes {
     pub items: u64,
     /// Runs that failed.
     pub errors: u64,
+    /// Runs in a row that ended with their leaders, or with their terms, and not by themselves.
+    pub unfinished: u32,
     /// Since when a run is under way, by the store's clock.
     pub running_since: Option<Timestamp>,
     /// When the last one ended, by the store's clock.
@@ -151,7 +153,7 @@ impl DutyNotes {
     /// A run ended, and took this long. What it says if it failed is cut, and without characters that need room when they are
     /// written down.
     pub fn ended(&mut self, outcome: Result<u64, &str>, took: Duration, now: Timestamp) {
-        (self.running_since, self.last_run) = (None, Some(now));
+        (self.running_since, self.last_run, self.unfinished) = (None, Some(now), 0);
         (self.last_took, self.longest) = (Some(took), self.longest.max(Some(took)));
         self.runs = self.runs.saturating_add(1);
         match outcome {
@@ -169,8 +171,21 @@ impl DutyNotes {
         self.last_stuck = Some(now);
     }
 
+    /// Whoever takes the lease over does not go on with a run that its last holder did not finish: it does that again. Tells in how
+    /// long the next run is due, if that is known. The first run that was left unfinished is done again at once, and each further one
+    /// in a row a little later, so that a run that ends its process does not end all of them one after the other.
+    pub fn taken_over(&mut self, now: Timestamp) -> Option<Duration> {
+        let left = self.every?.saturating_sub(self.began_ago(now)?);
+        if self.running_since.take().is_none() {
+            return Some(left);
+        }
+        let pause = DUTY_AGAIN_PAUSE.saturating_mul(self.unfinished);
+        self.unfinished = self.unfinished.saturating_add(1);
+        Some(left.min(pause))
+    }
+
     /// How long ago the last run began, as far as is known.
-    pub fn began_ago(&self, now: Timestamp) -> Option<Duration> {
+    fn began_ago(&self, now: Timestamp) -> Option<Duration> {
         let ended = |at: Timestamp| now.since(at).saturating_add(self.last_took.unwrap_or_default());
         self.running_since.map(|at| now.since(at)).or_else(|| self.last_run.map(ended))
     }

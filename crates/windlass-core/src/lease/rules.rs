@@ -27,10 +27,16 @@ impl LeaseRecord {
         self.holder.is_some() && self.expires_in(now) > Duration::ZERO
     }
 
-    /// For how long its holder has been at one run, if that is longer than it may be. Of a lease that nobody holds it is not said: a
-    /// holder that died during a run is no longer at it.
+    /// Since when its holder is at a run. A holder that died during a run is no longer at it, and neither is who holds the lease
+    /// after it: what began an expiry or more before the term was begun by somebody who is gone.
+    pub fn running_since(&self, now: Timestamp) -> Option<Timestamp> {
+        let of_this_term = |began: &Timestamp| began.plus(self.expiry) > self.since;
+        self.metadata.notes().running_since.filter(|began| self.is_held(now) && of_this_term(began))
+    }
+
+    /// For how long its holder has been at one run, if that is longer than it may be.
     pub fn stuck_for(&self, now: Timestamp) -> Option<Duration> {
-        self.metadata.notes().stuck_for(now).filter(|_| self.is_held(now))
+        self.running_since(now).and_then(|_| self.metadata.notes().stuck_for(now))
     }
 
     /// Whether this very term holds.

@@ -163,6 +163,28 @@ fn a_duty_that_keeps_too_much_is_told_so() {
 }
 
 #[test]
+fn a_run_that_nobody_finished_is_done_again_at_once_and_later_each_time_after_that() {
+    let mut notes = DutyNotes { every: Some(SECOND * 3_600), ..DutyNotes::default() };
+    assert_eq!(notes.taken_over(NOW), None, "nothing is known");
+    notes.ended(Ok(1), SECOND * 2, NOW);
+    assert_eq!(notes.taken_over(NOW.plus(SECOND * 8)), Some(SECOND * 3_590), "the interval goes on");
+    for pause in [0, 60, 120] {
+        notes.began(NOW.plus(SECOND * 3_600));
+        let due_in = notes.taken_over(NOW.plus(SECOND * 3_610));
+        assert_eq!((due_in, notes.running_since), (Some(SECOND * pause), None));
+    }
+    notes.began(NOW);
+    assert_eq!(notes.taken_over(NOW.plus(SECOND * 3_595)), Some(SECOND * 5), "never later than the interval");
+    notes.ended(Ok(1), SECOND, NOW);
+    notes.began(NOW);
+    assert_eq!(
+        notes.taken_over(NOW.plus(SECOND)),
+        Some(Duration::ZERO),
+        "one that ended begins the count anew"
+    );
+}
+
+#[test]
 fn an_outsider_can_tell_that_a_holder_is_stuck() {
     let mut notes = DutyNotes { stuck_after: Some(SECOND * 300), ..DutyNotes::default() };
     assert_eq!(notes.stuck_for(NOW.plus(SECOND * 1_000)), None, "it does not run");

@@ -90,6 +90,7 @@ pub fn remove(name: &ScheduleName, version: u64) -> ScheduleChange {
         to: None,
         jobs: Vec::new(),
         overlap: Overlap::Allow,
+        ticks: Vec::new(),
         by_hand: false,
     }
 }
@@ -109,6 +110,7 @@ fn change(read: u64, record: ScheduleRecord) -> ScheduleChange {
         to: Some(Box::new(record)),
         jobs: Vec::new(),
         overlap: Overlap::Allow,
+        ticks: Vec::new(),
         by_hand: false,
     }
 }

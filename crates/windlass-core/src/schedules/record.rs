@@ -5,13 +5,14 @@ use std::fmt;
 use serde::Deserialize;
 
 use crate::clock::Timestamp;
-use crate::enqueue::NewJob;
+use crate::enqueue::{Enqueued, NewJob, Refusal};
 use crate::job::JobId;
 use crate::key::{KeyClaim, KeyScope};
 use crate::limits::TICK_KEPT;
 use crate::names::{CorrelationId, Key, ScheduleName};
 use crate::queue::Pause;
 
+use super::Put;
 use super::spec::{Origin, ScheduleSpec};
 
 /// A schedule as a store gives it.
@@ -109,7 +110,10 @@ impl StoredSchedule {
     /// Takes a row of a store apart. Nothing if the text cannot be read, is about another schedule, or says what no store would
     /// take: such a schedule could not be written again, so it must not be fired with others.
     pub fn from_store(name: &ScheduleName, version: u64, last_job: Option<i64>, text: &str) -> Option<Self> {
-        let record: ScheduleRecord = serde_json::from_str(text).ok()?;
+        let mut record: ScheduleRecord = serde_json::from_str(text).ok()?;
+        if let Some(made_none) = serde_json::from_str::<WithNews>(text).ok()?.made_none {
+            made_none.tell(&mut record);
+        }
         let is_sound = record.spec.name == *name && record.spec.check_kept().is_ok();
         is_sound.then(|| Self { version, last_job: last_job.map(JobId), record })
     }
@@ -125,7 +129,47 @@ impl StoredSchedule {
     }
 }
 
+/// What a store that does not know our words adds to the record of a firing of which a tick made no job: the answer as it got it.
+#[derive(Deserialize)]
+struct WithNews {
+    #[serde(default)]
+    made_none: Option<MadeNone>,
+}
+
+#[derive(Deserialize)]
+struct MadeNone {
+    at: Timestamp,
+    tick: Timestamp,
+    refusal: Option<Refusal>,
+    overlaps: Option<i64>,
+}
+
+impl MadeNone {
+    fn tell(self, record: &mut ScheduleRecord) {
+        let refused = self.refusal.map(|why| Put::Answered(Enqueued::Refused(why)));
+        let put = refused.or(self.overlaps.map(|job| Put::Overlaps(JobId(job))));
+        if let Some(alarm) = put.and_then(|put| record.news_of(self.tick, &put)) {
+            record.alert = Some(Alert { at: self.at, alarm });
+        }
+    }
+}
+
 impl ScheduleRecord {
+    /// What is to be told of a tick that got this answer: its job was refused, or left out because another is live and that was not
+    /// told yet.
+    pub fn news_of(&self, tick: Timestamp, put: &Put) -> Option<Alarm> {
+        let known = self.alert.as_ref().map(|alert| &alert.alarm);
+        match put {
+            Put::Answered(answer) => {
+                answer.job().err().map(|why| Alarm::Refused { tick, why: why.to_string() })
+            }
+            Put::Overlaps(job) => {
+                let is_told = matches!(known, Some(Alarm::Overlaps { job: told, .. }) if told == job);
+                (!is_told).then_some(Alarm::Overlaps { tick, job: *job })
+            }
+        }
+    }
+
     /// The text that a store keeps.
     pub fn to_text(&self) -> String {
         serde_json::to_string(self).expect("a record has only names, texts and numbers")

@@ -39,7 +39,7 @@ fn a_tick_that_has_come_makes_one_job_under_its_own_key() {
     let stored = stored(&spec("every 5m"));
     assert_eq!(fire(&stored, at("2027-06-01T09:04:59Z")), None);
     let firing = fire(&stored, at("2027-06-01T09:05:00Z")).unwrap();
-    assert_eq!(firing.ticks, [at("2027-06-01T09:05:00Z")]);
+    assert_eq!(firing.change.ticks, [at("2027-06-01T09:05:00Z")]);
     let [job] = &firing.change.jobs[..] else { panic!("one tick is one job") };
     assert_eq!(job.key.as_ref().unwrap().key.as_str(), "schedule/nightly/2027-06-01T09:05:00Z");
     assert_eq!((firing.change.read, firing.alert), (stored.version, None));
@@ -51,7 +51,7 @@ fn a_tick_that_has_come_makes_one_job_under_its_own_key() {
 #[test]
 fn a_schedule_that_nobody_saw_raises_an_alert_and_runs_once() {
     let firing = fire(&stored(&spec("every 5m")), at("2027-06-01T10:02:00Z")).unwrap();
-    assert_eq!(firing.ticks, [at("2027-06-01T10:00:00Z")]);
+    assert_eq!(firing.change.ticks, [at("2027-06-01T10:00:00Z")]);
     let alarm = Alarm::Missed { count: 12, first: at("2027-06-01T09:05:00Z") };
     assert_eq!(firing.alert.clone().unwrap().alarm, alarm);
     assert_eq!(applied(&firing.change).record.alert, firing.alert);
@@ -64,12 +64,12 @@ fn of_several_ticks_at_once_only_the_newest_runs_if_jobs_must_not_overlap() {
     for overlap in [Overlap::Skip, Overlap::Replace] {
         let spec = ScheduleSpec { catch_up, overlap, ..spec("every 5m") };
         let firing = fire(&stored(&spec), at("2027-06-01T10:02:00Z")).unwrap();
-        assert_eq!(firing.ticks, [at("2027-06-01T10:00:00Z")], "{overlap:?}");
+        assert_eq!(firing.change.ticks, [at("2027-06-01T10:00:00Z")], "{overlap:?}");
         check_changes(&[firing.change]).unwrap();
     }
     let all =
         fire(&stored(&ScheduleSpec { catch_up, ..spec("every 5m") }), at("2027-06-01T10:02:00Z")).unwrap();
-    assert_eq!(all.ticks.len(), 12);
+    assert_eq!(all.change.ticks.len(), 12);
 }
 
 #[test]
@@ -107,7 +107,7 @@ fn what_falls_due_in_a_pause_is_dropped_whether_it_is_resumed_or_ends_by_itself(
     assert_eq!(fire(&paused, at("2027-06-01T12:59:00Z")), None);
     assert_eq!(paused.record.next_tick(noon), Some(at("2027-06-01T13:05:00Z")));
     let firing = fire(&paused, at("2027-06-01T13:05:01Z")).unwrap();
-    assert_eq!((firing.ticks, firing.alert), (vec![at("2027-06-01T13:05:00Z")], None));
+    assert_eq!((firing.change.ticks, firing.alert), (vec![at("2027-06-01T13:05:00Z")], None));
     let resumed = applied(&acts::resume(&paused, at("2027-06-01T12:30:01Z")).unwrap());
     assert_eq!(resumed.record.look_at(), Some(at("2027-06-01T12:35:00Z")));
     assert_eq!(acts::resume(&resumed, noon), None);
@@ -125,7 +125,7 @@ fn the_next_tick_is_left_out_once() {
     assert_eq!(acts::skip_next(&skipping, now), Some((tick, None)));
     assert_eq!(skipping.record.next_tick(now), Some(at("2027-06-01T09:10:00Z")));
     let firing = fire(&skipping, at("2027-06-01T09:05:00Z")).unwrap();
-    assert_eq!((firing.ticks.len(), firing.due.skipped), (0, Some(tick)));
+    assert_eq!((firing.change.ticks.len(), firing.due.skipped), (0, Some(tick)));
     let after = applied(&firing.change);
     assert_eq!((after.record.skip, after.record.look_at()), (None, Some(at("2027-06-01T09:10:00Z"))));
 }
@@ -144,31 +144,50 @@ fn declaring_the_same_again_changes_nothing_and_another_text_counts_from_now_on(
 
 #[test]
 fn a_refused_job_is_written_down_where_people_look() {
-    let firing = fire(&stored(&spec("every 5m")), at("2027-06-01T09:05:00Z")).unwrap();
+    let change = fire(&stored(&spec("every 5m")), at("2027-06-01T09:05:00Z")).unwrap().change;
     let why = Refusal::UnknownType { job_type: TypeName::parse("work").unwrap() };
-    let jobs = vec![Put::Answered(Enqueued::Refused(why))];
-    let changed = ScheduleChanged::Done { version: 9, jobs };
-    let change = firing.report(&changed, at("2027-06-01T09:05:01Z")).unwrap();
-    assert_eq!((change.read, change.jobs.len()), (9, 0));
-    let alarm = applied(&change).record.alert.unwrap().alarm.to_string();
+    let kept = |answer| change.kept(&[Put::Answered(answer)], at("2027-06-01T09:05:01Z")).unwrap();
+    let alert = kept(Enqueued::Refused(why)).alert.unwrap();
+    assert_eq!(alert.at, at("2027-06-01T09:05:01Z"));
+    let alarm = alert.alarm.to_string();
     assert!(alarm.contains("expected a registered job type, got work"), "{alarm}");
-    let taken = ScheduleChanged::Done { version: 9, jobs: vec![Put::Answered(Enqueued::New(JobId(1)))] };
-    assert_eq!(firing.report(&taken, at("2027-06-01T09:05:01Z")), None);
+    assert_eq!(kept(Enqueued::New(JobId(1))), *change.to.clone().unwrap());
 }
 
 #[test]
 fn a_tick_that_is_left_out_is_written_down_once_for_each_job_that_is_live() {
     let spec = ScheduleSpec { overlap: Overlap::Skip, ..spec("every 5m") };
-    let overlaps = |job| ScheduleChanged::Done { version: 9, jobs: vec![Put::Overlaps(JobId(job))] };
     let (first, later) = (at("2027-06-01T09:05:00Z"), at("2027-06-01T09:10:00Z"));
-    let told = fire(&stored(&spec), first).unwrap().report(&overlaps(7), first).unwrap();
-    let told = applied(&told);
+    let kept = |stored: &StoredSchedule, job, now| {
+        let change = fire(stored, now).unwrap().change;
+        let record = change.kept(&[Put::Overlaps(JobId(job))], now);
+        applied(&ScheduleChange { to: record.map(Box::new), ..change })
+    };
+    let told = kept(&stored(&spec), 7, first);
     assert_eq!(told.record.last_tick, Some(first), "its turn was, though it made no job");
-    let alarm = told.record.alert.clone().unwrap().alarm;
-    assert_eq!(alarm.to_string(), "left ticks out since 2027-06-01T09:05:00.000Z, while job 7 was live");
-    let again = fire(&told, later).unwrap();
-    assert_eq!(again.report(&overlaps(7), later), None);
-    assert!(again.report(&overlaps(8), later).is_some());
+    let alert = told.record.alert.clone().unwrap();
+    assert_eq!(
+        alert.alarm.to_string(),
+        "left ticks out since 2027-06-01T09:05:00.000Z, while job 7 was live"
+    );
+    assert_eq!(kept(&told, 7, later).record.alert, Some(alert));
+    let next = kept(&told, 8, later).record.alert.unwrap();
+    assert_eq!((next.at, next.alarm), (later, Alarm::Overlaps { tick: later, job: JobId(8) }));
+}
+
+#[test]
+fn what_a_store_adds_about_a_tick_that_made_no_job_is_read_as_an_alert() {
+    let (tick, now) = (at("2027-06-01T09:05:00Z"), at("2027-06-01T09:05:01Z"));
+    let change = fire(&stored(&spec("every 5m")), tick).unwrap().change;
+    let why = Refusal::UnknownType { job_type: TypeName::parse("work").unwrap() };
+    let put = Put::Answered(Enqueued::Refused(why.clone()));
+    let mut text: serde_json::Value = serde_json::from_str(&change.to.as_ref().unwrap().to_text()).unwrap();
+    text["made_none"] = serde_json::json!({ "at": now, "tick": tick, "refusal": why });
+    let read = StoredSchedule::from_store(&change.name, 7, None, &text.to_string()).unwrap();
+    assert_eq!(Some(read.record), change.kept(&[put], now));
+    text["made_none"] = serde_json::json!({ "at": now, "tick": tick, "overlaps": 7 });
+    let read = StoredSchedule::from_store(&change.name, 7, None, &text.to_string()).unwrap();
+    assert_eq!(Some(read.record), change.kept(&[Put::Overlaps(JobId(7))], now));
 }
 
 #[test]

@@ -66,10 +66,10 @@ impl State {
         if version != change.read {
             return ScheduleChanged::Changed;
         }
-        let Some(record) = &change.to else {
+        if change.to.is_none() {
             self.agenda.remove(&change.name);
             return ScheduleChanged::Done { version, jobs: Vec::new() };
-        };
+        }
         if before.is_none() && self.agenda.len() >= SCHEDULES_MAX as usize {
             return ScheduleChanged::NoRoom;
         }
@@ -85,8 +85,10 @@ impl State {
         };
         let last_job = change.last_job(&jobs, last_job);
         let version = next_version(version, now);
-        let row = StoredSchedule { version, last_job, record: (**record).clone() };
-        self.agenda.insert(change.name.clone(), (row.record.look_at(), row));
+        if let Some(record) = change.kept(&jobs, now) {
+            let row = StoredSchedule { version, last_job, record };
+            self.agenda.insert(change.name.clone(), (row.record.look_at(), row));
+        }
         ScheduleChanged::Done { version, jobs }
     }
 

@@ -21,6 +21,11 @@ use super::tls::Tls;
 /// Between two tries to connect, growing from the first to the second.
 const AGAIN_AFTER: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
 
+/// The session holds locks of duties, which nobody else gets for as long as the server takes it for alive. A host that is cut off says
+/// nothing, so the server asks it, and gives up after 25 s; by its own settings it would after two hours, or, with something sent that
+/// was not heard, after a quarter of one. Over a socket of the same host these mean nothing.
+const NOTICE_A_SILENT_PEER: &str = "SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 5; \
+     SET tcp_keepalives_count = 3; SET tcp_user_timeout = 25000;";
 /// What the listener says to itself.
 const PROBE: &str = "probe";
 /// What is said when a running job was asked to stop.
@@ -108,7 +113,7 @@ async fn hear(
     channels: &Channels,
     calls: &mut Receiver<LockCall>,
 ) -> Ended {
-    let listen = format!("LISTEN {}; LISTEN {};", channels.all(), channels.own());
+    let listen = format!("{NOTICE_A_SILENT_PEER} LISTEN {}; LISTEN {};", channels.all(), channels.own());
     say(client, &listen, periods).await?;
     let Some(mut held) = store.upgrade().map(|store| {
         store.appetite().forget_marks();
@@ -196,5 +201,27 @@ fn hint(heard: &str) -> Option<Hint> {
     match heard.strip_prefix(LEASE) {
         Some(duty) => DutyName::parse(duty).ok().map(Hint::Lease),
         None => QueueName::parse(heard).ok().map(Hint::Queue),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_server_is_told_to_notice_within_half_a_minute_that_a_listeners_host_is_gone() {
+        let url = windlass_servers::shared::postgres_url().expect("a PostgreSQL server");
+        let address = Address::parse(&url).expect("it is an address");
+        let client = address.connect().await.expect("the server is up");
+        client.batch_execute(NOTICE_A_SILENT_PEER).await.expect("it knows these settings");
+        let mut told = Vec::new();
+        for of in
+            ["tcp_keepalives_idle", "tcp_keepalives_interval", "tcp_keepalives_count", "tcp_user_timeout"]
+        {
+            let row = client.query_one(&format!("SHOW {of}"), &[]).await.expect("it is a setting");
+            told.push(row.get::<_, String>(0));
+        }
+        // The server answers with what the socket has: zeros, if it is one of the same host.
+        assert!(told == ["10", "5", "3", "25000"] || told == ["0", "0", "0", "0"], "{told:?}");
     }
 }

@@ -90,10 +90,11 @@ impl Store {
         for change in changes {
             let answer = match self.change_despite_deadlocks(std::slice::from_ref(&change)).await {
                 Err(fault) if fault.is_about_data() && !change.jobs.is_empty() => {
-                    let count = change.jobs.len();
-                    let bare = ScheduleChange { jobs: Vec::new(), ..change };
+                    let refused = refusals(change.jobs.len(), why);
+                    let to = change.kept(&refused, self.estimated_now()).map(Box::new);
+                    let bare = ScheduleChange { to, jobs: Vec::new(), ticks: Vec::new(), ..change };
                     let changed = self.change_despite_deadlocks(&[bare]).await?;
-                    changed.into_iter().map(|changed| with_refusals(changed, count, why)).collect()
+                    changed.into_iter().map(|changed| with_answers(changed, &refused)).collect()
                 }
                 changed => changed?,
             };
@@ -244,7 +245,7 @@ impl Store {
             put.entry(name.to_owned()).or_default().push(Put::Answered(answer));
         }
         self.replace(tx, &replaced, now, &mut put, moved).await?;
-        self.set_last_jobs(tx, changes, before, &put).await?;
+        self.note_what_was_made(tx, changes, before, &put, now).await?;
         Ok(put)
     }
 
@@ -363,21 +364,29 @@ impl Store {
         rows.iter().map(read).collect()
     }
 
-    async fn set_last_jobs(
+    /// Which jobs schedules have made, and which ticks made none.
+    async fn note_what_was_made(
         &self,
         tx: &Tx,
         changes: &[ScheduleChange],
         before: &Standing,
         put: &BTreeMap<String, Vec<Put>>,
+        now: Timestamp,
     ) -> Step<()> {
-        let last = |change: &ScheduleChange| {
-            let (puts, before) = (put.get(change.name.as_str())?, last_job(change, before));
-            let last = change.last_job(puts, before).filter(|last| Some(*last) != before)?;
-            Some((change.name.to_string(), last.0))
-        };
-        let (names, jobs): (Vec<_>, Vec<_>) = changes.iter().filter_map(last).unzip();
+        let (mut names, mut jobs, mut records) = (Vec::new(), Vec::new(), Vec::new());
+        for change in changes {
+            let Some(puts) = put.get(change.name.as_str()) else { continue };
+            let before = last_job(change, before);
+            let last = change.last_job(puts, before).filter(|last| Some(*last) != before);
+            let kept = change.kept(puts, now).filter(|kept| change.to.as_deref() != Some(kept));
+            if last.is_some() || kept.is_some() {
+                names.push(change.name.to_string());
+                jobs.push(last.map(|last| last.0));
+                records.push(kept.map(|kept| kept.to_text()));
+            }
+        }
         if !names.is_empty() {
-            tx.ask(&self.sql.set_last_jobs, &[texts(&names), numbers(&jobs)]).await?;
+            tx.ask(&self.sql.set_last_jobs, &[texts(&names), numbers(&jobs), texts(&records)]).await?;
         }
         Ok(())
     }
@@ -432,13 +441,15 @@ fn answer_of(put: &Put) -> Option<Enqueued> {
     }
 }
 
-/// The answer to a change whose jobs the server takes offence at.
-fn with_refusals(changed: ScheduleChanged, count: usize, why: &str) -> ScheduleChanged {
+/// The answers to jobs that the server takes offence at.
+fn refusals(count: usize, why: &str) -> Vec<Put> {
+    let refused = Put::Answered(Enqueued::Refused(Refusal::Malformed { why: why.to_owned() }));
+    vec![refused; count]
+}
+
+fn with_answers(changed: ScheduleChanged, jobs: &[Put]) -> ScheduleChanged {
     match changed {
-        ScheduleChanged::Done { version, .. } => {
-            let refused = || Put::Answered(Enqueued::Refused(Refusal::Malformed { why: why.to_owned() }));
-            ScheduleChanged::Done { version, jobs: (0..count).map(|_| refused()).collect() }
-        }
+        ScheduleChanged::Done { version, .. } => ScheduleChanged::Done { version, jobs: jobs.to_vec() },
         other => other,
     }
 }

@@ -86,7 +86,8 @@ impl Store {
             let look_at = change.to.as_ref().and_then(|record| record.look_at());
             args.text(&change.to.as_ref().map_or_else(String::new, |record| record.to_text()));
             args.text(&look_at.map_or_else(String::new, |at| at.as_micros().to_string()));
-            args.text(&verdicts(change)).text(&replaced_by(&change.name)).count(change.jobs.len());
+            args.text(&verdicts(change)).text(&replaced_by(&change.name)).text(&ticks(change));
+            args.count(change.jobs.len());
             let jobs: &[NewJob] = &change.jobs;
             for (new, body) in jobs.iter().zip(bodies) {
                 offer(new, body, catalogue, now, &mut args);
@@ -106,6 +107,12 @@ fn verdicts(change: &ScheduleChange) -> String {
         Overlapping::CancelLast => 'c',
     };
     stages.into_iter().map(letter).collect()
+}
+
+/// The instants of a change's ticks.
+fn ticks(change: &ScheduleChange) -> String {
+    let instants: Vec<_> = change.ticks.iter().map(|tick| tick.as_micros().to_string()).collect();
+    instants.join(" ")
 }
 
 fn read_changed(answers: &mut Items) -> Step<ScheduleChanged> {

@@ -92,12 +92,13 @@ impl Work<'_> {
         let jobs = self.put_scheduled(change, last_job)?;
         let last_job = change.last_job(&jobs, last_job).map(|job| job.0);
         let version = next_version(version, self.now);
+        let kept = change.kept(&jobs, self.now).map_or_else(String::new, |record| record.to_text());
         self.conn.prepare_cached(sql!("save_schedule"))?.execute(params![
             change.name.as_str(),
             i64::try_from(version).unwrap_or(i64::MAX),
             record.look_at().map(Timestamp::as_micros),
             last_job,
-            record.to_text(),
+            kept,
         ])?;
         Ok(ScheduleChanged::Done { version, jobs })
     }

@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use windlass_core::clock::{Clock, ManualClock};
 use windlass_core::engine::{Admin, Engine};
+use windlass_core::enqueue::Enqueued;
 use windlass_core::job::{JobId, Phase};
 use windlass_core::names::ScheduleName;
 use windlass_core::schedule::Schedule;
 use windlass_core::schedules::fire::fire;
 use windlass_core::schedules::{
-    JobTemplate, Origin, Overlap, Put, ScheduleChanged, ScheduleSpec, Schedules, WhichSchedules, acts,
+    Alarm, JobTemplate, Origin, Overlap, Put, ScheduleChanged, ScheduleSpec, Schedules, WhichSchedules, acts,
 };
 use windlass_engines::postgres::PostgresEngine;
 
@@ -90,4 +91,20 @@ async fn a_waiting_job_that_a_transaction_has_locked_does_not_give_way_and_holds
     assert_eq!(skipped, Put::Overlaps(first[2]));
     tx.rollback().await.unwrap();
     assert_eq!(engine.job(first[1]).await.unwrap().unwrap().phase(), Phase::Ready);
+}
+
+#[tokio::test]
+async fn a_job_that_the_users_own_check_refuses_is_told_with_its_schedule_and_the_others_are_made() {
+    let place = Place::patient();
+    let clock = Arc::new(ManualClock::default());
+    let engine = with_schedules(&place, &clock).await;
+    let check = "ALTER TABLE windlass.delayed_jobs ADD CHECK (correlation NOT LIKE 'schedule/skip/%')";
+    place.connect().await.batch_execute(&place.sql(check)).await.unwrap();
+    let [plain, replacing, refused] = tick(&engine, &clock).await;
+    assert!(plain.new_job().is_some() && replacing.new_job().is_some(), "{plain:?} {replacing:?}");
+    assert!(matches!(refused, Put::Answered(Enqueued::Refused(_))), "{refused:?}");
+    let all = engine.schedules(&WhichSchedules::After(None, 10)).await.unwrap().schedules;
+    let alarms: Vec<_> =
+        all.iter().map(|stored| stored.record.alert.as_ref().map(|alert| &alert.alarm)).collect();
+    assert!(matches!(alarms[..], [None, None, Some(Alarm::Refused { .. })]), "{alarms:?}");
 }

@@ -13,6 +13,7 @@ use windlass_core::limits::{DRAIN_LOOK_PAUSE, DRAINS_PER_CALL_MAX};
 use windlass_core::names::DrainName;
 
 use super::{fire, read};
+use crate::alerts::{Alert, Alerts};
 use crate::random;
 
 /// How often one run looks again, because somebody was faster or more came in. What is left then waits for the next.
@@ -21,6 +22,7 @@ const ROUNDS_MAX: u32 = 5;
 /// Looks at drains.
 pub(crate) struct DrainDuty {
     engine: Arc<dyn Engine>,
+    alerts: Alerts,
     /// Drains that cannot be read, and of which that was told.
     told_of: Mutex<BTreeSet<DrainName>>,
 }
@@ -37,8 +39,8 @@ pub(crate) struct Looked {
 }
 
 impl DrainDuty {
-    pub(crate) fn new(engine: Arc<dyn Engine>) -> Self {
-        Self { engine, told_of: Mutex::default() }
+    pub(crate) fn new(engine: Arc<dyn Engine>, alerts: Alerts) -> Self {
+        Self { engine, alerts, told_of: Mutex::default() }
     }
 
     /// Looks at all that is marked and may be looked at now.
@@ -69,7 +71,7 @@ impl DrainDuty {
     fn tell_of_damaged(&self, drain: &DrainName) {
         let mut told_of = self.told_of.lock().unwrap_or_else(PoisonError::into_inner);
         if told_of.insert(drain.clone()) {
-            tracing::error!(%drain, "a drain cannot be read, and so it does not fire");
+            self.alerts.raise(&Alert::UnfitDrain { drain: drain.clone() });
         }
     }
 
@@ -79,24 +81,24 @@ impl DrainDuty {
         jobs: &mut usize,
     ) -> Result<Vec<DrainFired>, EngineError> {
         let answers = fire(&self.engine, firings.clone()).await?;
-        *jobs += firings.iter().zip(&answers).filter(|(firing, fired)| tell(firing, fired)).count();
+        *jobs += firings.iter().zip(&answers).filter(|(firing, fired)| self.tell(firing, fired)).count();
         Ok(answers)
     }
-}
 
-/// Tells of what was done, and whether a job was made.
-fn tell(firing: &DrainFiring, fired: &DrainFired) -> bool {
-    let drain = &firing.name;
-    match fired {
-        DrainFired::Fired { job: Enqueued::Refused(why), .. } => {
-            tracing::warn!(%drain, %why, "a drain fired, and its job was refused");
-            false
+    /// Tells of what was done, and whether a job was made.
+    fn tell(&self, firing: &DrainFiring, fired: &DrainFired) -> bool {
+        let drain = &firing.name;
+        match fired {
+            DrainFired::Fired { job: Enqueued::Refused(why), .. } => {
+                self.alerts.raise(&Alert::Drain { drain: drain.clone(), why: why.clone() });
+                false
+            }
+            DrainFired::Fired { job, .. } => {
+                let job = job.job().map_or(0, |id| id.0);
+                tracing::debug!(%drain, job.id = job, "a drain made its job");
+                true
+            }
+            DrainFired::Held | DrainFired::Unmarked | DrainFired::Later | DrainFired::Changed => false,
         }
-        DrainFired::Fired { job, .. } => {
-            let job = job.job().map_or(0, |id| id.0);
-            tracing::debug!(%drain, job.id = job, "a drain made its job");
-            true
-        }
-        DrainFired::Held | DrainFired::Unmarked | DrainFired::Later | DrainFired::Changed => false,
     }
 }

@@ -79,6 +79,18 @@ impl Drains {
         self.declare_parts(specs, origin, tell_of_damaged).await.map(drop)
     }
 
+    /// Those of these that the store does not have, readable or not.
+    pub(crate) async fn missing(&self, specs: &[DrainSpec]) -> Result<Vec<DrainSpec>> {
+        let mut missing = specs.to_vec();
+        for part in specs.chunks(DRAINS_PER_CALL_MAX) {
+            let names = part.iter().map(|spec| spec.name.clone()).collect();
+            let read = self.read(WhichDrains::Named(names)).await?;
+            missing.retain(|spec| read.drains.iter().all(|stored| *stored.name() != spec.name));
+            missing.retain(|spec| read.damaged.iter().all(|(name, _)| *name != spec.name));
+        }
+        Ok(missing)
+    }
+
     async fn declare_parts(
         &self,
         specs: &[DrainSpec],

@@ -7,47 +7,19 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
-use windlass_core::drains::DrainSpec;
 use windlass_core::engine::{Engine, Hint, HintListener};
 use windlass_core::error::EngineError;
 use windlass_core::limits::{DRAIN_LOOK_PAUSE, DRAINS_LOOK_EVERY, DRAINS_LOOK_IDLE};
-use windlass_core::schedules::Origin;
 
 use super::duty::{DrainDuty, Looked};
-use super::{Drains, DrainsError};
+use crate::alerts::Alerts;
 use crate::duties::DutyContext;
 
 /// One run of the duty lasts so long: one that never ended would look like one that is stuck.
 const RUN_FOR: Duration = Duration::from_secs(30);
 
-/// What could not be stored because the store is away is tried again after this time.
-const DECLARE_AGAIN_AFTER: Duration = Duration::from_secs(5);
-
 /// A process that stops looks for so long after its last mark. Each drain that it marked may be looked at within one pause, by whomever.
 const LAST_LOOKS: Duration = DRAIN_LOOK_PAUSE.saturating_mul(2);
-
-/// Stores what could not be stored when its worker started, as soon as it can be. Nothing if there is nothing.
-pub(crate) fn declare_later(
-    engine: Arc<dyn Engine>,
-    undeclared: Vec<DrainSpec>,
-    origin: Origin,
-) -> Option<JoinHandle<()>> {
-    if undeclared.is_empty() {
-        return None;
-    }
-    Some(tokio::spawn(async move {
-        let drains = Drains::new(engine);
-        while let Err(error) = drains.declare_what_can_be(&undeclared, origin).await {
-            if !matches!(&error, DrainsError::Engine(error) if error.is_passing()) {
-                tracing::error!(%error, "drains were not stored, and will not be until this is mended");
-                return;
-            }
-            tracing::warn!(%error, "drains could not be stored yet; it is tried again");
-            // may sleep: the store is away, and nobody tells when it is back.
-            tokio::time::sleep(DECLARE_AGAIN_AFTER).await;
-        }
-    }))
-}
 
 /// Looks for a while, or until another process leads.
 pub(crate) async fn look_for_a_while(duty: Arc<DrainDuty>, context: DutyContext) -> Result<(), EngineError> {
@@ -91,8 +63,8 @@ pub(crate) struct Looker {
 }
 
 impl Looker {
-    pub(crate) fn start(engine: &Arc<dyn Engine>) -> Self {
-        let (bell, duty) = (Arc::new(Bell::default()), Arc::new(DrainDuty::new(Arc::clone(engine))));
+    pub(crate) fn start(engine: &Arc<dyn Engine>, alerts: Alerts) -> Self {
+        let (bell, duty) = (Arc::new(Bell::default()), Arc::new(DrainDuty::new(Arc::clone(engine), alerts)));
         engine.on_hint(Arc::<Bell>::downgrade(&bell));
         let task = tokio::spawn(look_when_rung(Arc::clone(&bell), Arc::clone(&duty)));
         Self { bell, duty, task }

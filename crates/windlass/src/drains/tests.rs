@@ -19,6 +19,7 @@ use windlass_engines::memory::MemoryEngine;
 use super::duty::DrainDuty;
 use super::shell::Looker;
 use super::{Drains, DrainsError};
+use crate::alerts::{Alert, Alerts};
 use crate::schedules::Declared;
 use crate::{TypeSpec, Watched};
 
@@ -77,7 +78,7 @@ impl Scene {
     }
 
     fn duty(&self) -> DrainDuty {
-        DrainDuty::new(Arc::clone(&self.engine))
+        DrainDuty::new(Arc::clone(&self.engine), Alerts::default())
     }
 
     async fn run_a_job(&self, bits: u128) {
@@ -145,7 +146,12 @@ async fn a_refused_job_is_kept_as_an_alert_with_the_drain_and_not_tried_again() 
     let scene = Scene::new().await;
     scene.drains.declare(&[spec("bad", "unknown"), spec("good", "hook")], Origin::Code).await.unwrap();
     scene.run_a_job(1).await;
-    assert_eq!(scene.duty().run().await.unwrap().jobs, 1);
+    let heard = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let into = Arc::clone(&heard);
+    let hook = move |alert: &Alert| into.lock().unwrap().push(alert.clone());
+    let duty = DrainDuty::new(Arc::clone(&scene.engine), Alerts::to(Some(Arc::new(hook))));
+    assert_eq!(duty.run().await.unwrap().jobs, 1);
+    assert!(matches!(&heard.lock().unwrap()[..], [Alert::Drain { drain, .. }] if *drain == name("bad")));
     let bad = scene.drains.find(&name("bad")).await.unwrap();
     assert_eq!((bad.record.fired, bad.is_marked), (1, false));
     assert!(bad.record.alert.unwrap().why.contains("unknown"));
@@ -177,7 +183,7 @@ async fn declaring_tells_what_is_new_and_a_wrong_one_keeps_the_others_from_being
 async fn who_stops_does_not_look_for_as_long_as_there_are_marks() {
     let scene = Scene::new().await;
     scene.drains.declare(&[spec("done", "hook")], Origin::Code).await.unwrap();
-    let looker = Looker::start(&scene.engine);
+    let looker = Looker::start(&scene.engine, Alerts::default());
     scene.run_a_job(1).await;
     scene.duty().run().await.unwrap();
     scene.run_a_job(2).await;

@@ -50,7 +50,7 @@ impl DutyAlert {
         }
     }
 
-    pub(super) fn log(&self) {
+    pub(crate) fn log(&self) {
         tracing::warn!(duty = %self.duty(), lasting = ?self.lasting(), "{self}");
     }
 }

@@ -317,11 +317,11 @@ impl Board {
     fn leads_now(&mut self, lease: LeaseFence, metadata: Option<&LeaseMetadata>, now: Moment) {
         let store_now = self.store_now(now);
         let Some(on_board) = self.duties.get_mut(&lease.duty) else { return };
-        let began_ago = metadata.and_then(|metadata| {
-            on_board.take_over(metadata);
-            on_board.notes.began_ago(store_now)
-        });
-        on_board.runner.gained(Some(lease), began_ago, now);
+        let due_in = metadata.and_then(|metadata| on_board.take_over(metadata, store_now));
+        let duty = lease.duty.clone();
+        on_board.runner.gained(Some(lease), due_in, now);
+        // So that nobody takes a run of the last leader for one that goes on.
+        self.note(&duty, now);
     }
 
     /// A process whose run does not end wants no lease of that duty: it would only keep it from others.
@@ -411,10 +411,12 @@ impl OnBoard {
         on_board
     }
 
-    /// What the last leader noted goes on, under this process's own idea of how often the duty runs.
-    fn take_over(&mut self, metadata: &LeaseMetadata) {
+    /// What the last leader noted goes on, under this process's own idea of how often the duty runs. Tells in how long the next run
+    /// is due, if that is known.
+    fn take_over(&mut self, metadata: &LeaseMetadata, store_now: Timestamp) -> Option<Duration> {
         (self.notes, self.kept) = (metadata.notes(), metadata.kept());
         self.say_what_is_usual();
+        self.notes.taken_over(store_now)
     }
 
     fn say_what_is_usual(&mut self) {

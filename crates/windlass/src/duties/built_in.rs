@@ -19,6 +19,7 @@ use super::shell::Task;
 use super::{Duty, IntoDutyEnd};
 use crate::aggregates::duty::FoldDuty;
 use crate::aggregates::shell::News;
+use crate::alerts::Alerts;
 use crate::drains::duty::DrainDuty;
 use crate::drains::shell::look_for_a_while;
 use crate::limits::Keeper;
@@ -48,6 +49,8 @@ const WATCH: &str = "watch";
 /// Names that no other duty may have.
 pub(crate) const NAMES: [&str; 8] = [RESCUE, SWEEP, PRUNE, GATES, SCHEDULES, DRAINS, AGGREGATE, WATCH];
 
+/// Whoever leads keeps a duty of upkeep at least for this long: one of them is done once a minute.
+pub const UPKEEP_ROTATION_MIN: Duration = PRUNE_EVERY;
 /// Retention is counted in days: once a minute is often enough.
 const PRUNE_EVERY: Duration = Duration::from_secs(60);
 /// Minutes are looked through this often for those that are past their time.
@@ -68,10 +71,17 @@ pub(crate) fn rescue() -> DutyName {
     DutyName::parse(RESCUE).expect("it is a plain name")
 }
 
+/// Who does upkeep, and for how long at a stretch.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Manner {
+    pub(crate) mode: DutyMode,
+    pub(crate) rotation: Option<Duration>,
+}
+
 /// How upkeep is done.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Upkeep {
-    pub(crate) mode: DutyMode,
+    pub(crate) manner: Manner,
     pub(crate) sweep_every: Duration,
     pub(crate) crashes_max: u32,
     pub(crate) minutes_kept: Duration,
@@ -97,33 +107,34 @@ pub(crate) fn tasks(
         }
     };
     let mut tasks = vec![
-        task(RESCUE, upkeep.sweep_every, upkeep.mode, of(Ask::Look)),
-        task(SWEEP, upkeep.sweep_every, upkeep.mode, of(Ask::Sweep)),
-        task(PRUNE, PRUNE_EVERY, upkeep.mode, prune(runs.clone(), upkeep.minutes_kept)),
+        task(RESCUE, upkeep.sweep_every, upkeep.manner, of(Ask::Look)),
+        task(SWEEP, upkeep.sweep_every, upkeep.manner, of(Ask::Sweep)),
+        task(PRUNE, PRUNE_EVERY, upkeep.manner, prune(runs.clone(), upkeep.minutes_kept)),
     ];
-    tasks.extend(gates.map(|gates| gates_task(gates, upkeep.mode)));
-    if upkeep.mode.has_one_leader() {
-        tasks.push(task(WATCH, upkeep.sweep_every, DutyMode::EveryWorker, watch(runs, mailbox.clone())));
+    tasks.extend(gates.map(|gates| gates_task(gates, upkeep.manner)));
+    if upkeep.manner.mode.has_one_leader() {
+        let each = Manner { mode: DutyMode::EveryWorker, rotation: None };
+        tasks.push(task(WATCH, upkeep.sweep_every, each, watch(runs, mailbox.clone())));
     }
     tasks
 }
 
 /// Fires what is due of all schedules of the store.
-pub(crate) fn fire(engine: &Arc<dyn Engine>, mode: DutyMode) -> Task {
-    let duty = Arc::new(ScheduleDuty::new(Arc::clone(engine)));
-    task(SCHEDULES, FIRE_AGAIN_AFTER, mode, move |context| fire_for_a_while(Arc::clone(&duty), context))
+pub(crate) fn fire(engine: &Arc<dyn Engine>, manner: Manner, alerts: Alerts) -> Task {
+    let duty = Arc::new(ScheduleDuty::new(Arc::clone(engine), alerts));
+    task(SCHEDULES, FIRE_AGAIN_AFTER, manner, move |context| fire_for_a_while(Arc::clone(&duty), context))
 }
 
 /// Looks at drains that are marked, whoever marked them.
-pub(crate) fn look_at_drains(engine: &Arc<dyn Engine>, mode: DutyMode) -> Task {
-    let duty = Arc::new(DrainDuty::new(Arc::clone(engine)));
-    task(DRAINS, FIRE_AGAIN_AFTER, mode, move |context| look_for_a_while(Arc::clone(&duty), context))
+pub(crate) fn look_at_drains(engine: &Arc<dyn Engine>, manner: Manner, alerts: Alerts) -> Task {
+    let duty = Arc::new(DrainDuty::new(Arc::clone(engine), alerts));
+    task(DRAINS, FIRE_AGAIN_AFTER, manner, move |context| look_for_a_while(Arc::clone(&duty), context))
 }
 
 /// Adds to the minutes what happened, whoever saw it.
-pub(crate) fn aggregate(engine: &Arc<dyn Engine>, mode: DutyMode, news: News) -> Task {
+pub(crate) fn aggregate(engine: &Arc<dyn Engine>, manner: Manner, news: News) -> Task {
     let duty = Arc::new(FoldDuty::new(Arc::clone(engine), news));
-    task(AGGREGATE, FOLD_EVERY, mode, move |context| {
+    task(AGGREGATE, FOLD_EVERY, manner, move |context| {
         let duty = Arc::clone(&duty);
         async move { duty.run(&context).await }
     })
@@ -152,7 +163,7 @@ fn prune(
 }
 
 /// Looks for gates with jobs behind them, whoever left those there.
-fn gates_task(gates: Keeper, mode: DutyMode) -> Task {
+fn gates_task(gates: Keeper, manner: Manner) -> Task {
     let every = if gates.has_limits() { GATES_EVERY } else { GATES_EVERY_WITHOUT_LIMITS };
     let gates = Arc::new(tokio::sync::Mutex::new(gates));
     let look = move |context: DutyContext| {
@@ -163,13 +174,13 @@ fn gates_task(gates: Keeper, mode: DutyMode) -> Task {
             Ok::<_, EngineError>(())
         }
     };
-    task(GATES, every, mode, look)
+    task(GATES, every, manner, look)
 }
 
-/// Refuses a mode of upkeep that this engine has not.
-pub(crate) fn check_mode(mode: DutyMode, modes: DutyModes) -> Result<(), EngineError> {
-    let spec = DutySpec { name: rescue(), interval: PRUNE_EVERY, mode, rotation: None };
-    spec.check(modes)
+/// Refuses a mode of upkeep that this engine has not, and a rotation that is shorter than the longest interval of these duties.
+pub(crate) fn check_manner(manner: Manner, modes: DutyModes) -> Result<(), EngineError> {
+    let Manner { mode, rotation } = manner;
+    DutySpec { name: rescue(), interval: UPKEEP_ROTATION_MIN, mode, rotation }.check(modes)
 }
 
 /// Watches the others while this process stands by, and once when it starts: what a process left that is gone for certain, such as the
@@ -191,14 +202,15 @@ fn watch(
     }
 }
 
-fn task<F, Fut>(name: &str, interval: Duration, mode: DutyMode, run: F) -> Task
+fn task<F, Fut>(name: &str, interval: Duration, manner: Manner, run: F) -> Task
 where
     F: Fn(DutyContext) -> Fut + Send + Sync + 'static,
     Fut: Future + Send + 'static,
     Fut::Output: IntoDutyEnd,
 {
     let duty = Duty::new(name, interval, run).expect("built-in names are plain");
-    Task { duty: Duty { mode, ..duty }, at_once: true, is_ours: true }
+    let Manner { mode, rotation } = manner;
+    Task { duty: Duty { mode, rotation, ..duty }, at_once: true, is_ours: true }
 }
 
 /// What runs of upkeep share.
@@ -294,3 +306,6 @@ fn report(rescued: &Rescued) {
         tracing::error!(job.id = job.0, "gave up a job that was held by too many dying workers");
     }
 }
+
+#[cfg(test)]
+mod tests;

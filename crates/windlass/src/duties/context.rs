@@ -58,9 +58,13 @@ impl DutyContext {
         self.0.fence.as_ref()
     }
 
-    /// Asks the store whether the term still holds; always true in modes without leases. What is written after the answer came
-    /// may be late all the same: for that there is the fence.
+    /// Asks the store whether the term still holds. In modes without leases it tells what this process knows: a run under a lock no
+    /// longer leads once the session has lost it, or has not answered for so long that it may have. What is written after the answer
+    /// came may be late all the same: for that there is the fence.
     pub async fn still_leads(&self) -> Result<bool, EngineError> {
+        if self.is_stopped() {
+            return Ok(false);
+        }
         let Some(fence) = self.0.fence.clone() else { return Ok(true) };
         let asked = |engine: Arc<dyn Engine>| async move { engine.leases_hold(&[fence]).await };
         Ok(store::call(&self.0.engine, asked).await?.first().copied().unwrap_or(false))
@@ -149,5 +153,38 @@ impl<E: Display> IntoDutyEnd for Result<(), E> {
     fn into_duty_end(self) -> Result<(), String> {
         // The alternate form prints the whole chain where an error type has one.
         self.map_err(|error| format!("{error:#}"))
+    }
+}
+
+#[cfg(test)]
+impl DutyContext {
+    /// A run without a fence, as under a lock.
+    pub(super) fn of_test(engine: &Arc<dyn Engine>) -> Self {
+        use windlass_core::duty::runner::{DutyEffect, DutyRunner};
+        use windlass_core::duty::{DutyMode, DutySpec};
+
+        let duty = DutyName::parse("totals").expect("a plain name");
+        let (interval, now) = (std::time::Duration::from_secs(1), std::time::Duration::ZERO);
+        let spec = DutySpec { name: duty.clone(), interval, mode: DutyMode::EveryWorker, rotation: None };
+        let effects = DutyRunner::new(spec, 0, now).effects(now);
+        let [DutyEffect::Begin { run, .. }] = effects[..] else { panic!("expected a run, got {effects:?}") };
+        let begin = Begin { duty, run, fence: None, kept: Map::new() };
+        Self::new(begin, Arc::clone(engine), Client::new(Arc::clone(engine)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass_engines::memory::MemoryEngine;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_run_under_a_lock_leads_no_longer_once_the_lock_is_lost() {
+        let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::new());
+        let context = DutyContext::of_test(&engine);
+        assert!(context.still_leads().await.expect("nobody is asked"));
+        context.stop();
+        assert!(!context.still_leads().await.expect("nobody is asked"));
     }
 }

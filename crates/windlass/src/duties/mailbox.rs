@@ -21,6 +21,7 @@ pub(crate) struct Mailbox(Arc<Inner>);
 struct Inner {
     mail: Mutex<Mail>,
     came: Notify,
+    reborn: Notify,
     standing: Standing,
 }
 
@@ -77,6 +78,16 @@ impl Mailbox {
     /// Anything may have changed.
     pub(crate) fn hint_of_anything(&self) {
         self.put(|mail| mail.hint_of_anything = true);
+    }
+
+    /// The store did not know this worker any more, and it has registered anew.
+    pub(crate) fn was_reborn(&self) {
+        self.0.reborn.notify_one();
+    }
+
+    /// Waits until that happens. One waits, and not the duties.
+    pub(crate) async fn reborn(&self) {
+        self.0.reborn.notified().await;
     }
 
     /// Everything is to be given back.

@@ -47,6 +47,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use alert::DutyAlert;
+pub use built_in::UPKEEP_ROTATION_MIN;
 pub use context::{DutyContext, IntoDutyEnd};
 pub use locks::LockCall;
 pub use windlass_core::duty::{DutyMode, DutyModes, DutySpec};

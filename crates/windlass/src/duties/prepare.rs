@@ -8,11 +8,12 @@ use windlass_core::error::EngineError;
 use windlass_core::lease::keeper::LeaseTiming;
 use windlass_core::names::DutyName;
 
-use super::built_in::{self, Upkeep};
+use super::built_in::{self, Manner, Upkeep};
 use super::mailbox::Mailbox;
 use super::shell::{DutiesThread, Shell, Task};
 use super::{Duty, check};
 use crate::aggregates::shell::News;
+use crate::alerts::Alerts;
 use crate::client::Client;
 use crate::limits::Keeper;
 use crate::worker::WorkerOptions;
@@ -24,6 +25,7 @@ pub(crate) struct Prepared {
     tasks: Vec<Task>,
     timing: LeaseTiming,
     news: News,
+    alerts: Alerts,
 }
 
 /// What puts jobs in for all.
@@ -53,9 +55,13 @@ impl Prepared {
         fires: Fires,
     ) -> Self {
         let (mailbox, news) = (Mailbox::default(), News::default());
+        let alerts = options.alerts();
         let upkeep = Upkeep {
             // A spill may have less than the store that it stands in for, and upkeep must be done on both.
-            mode: options.upkeep_mode.or_lease(engine.info().duty_modes),
+            manner: Manner {
+                mode: options.upkeep_mode.or_lease(engine.info().duty_modes),
+                rotation: options.upkeep_rotation,
+            },
             sweep_every: options.sweep_every,
             crashes_max: options.crashes_max,
             minutes_kept: options.minutes_kept,
@@ -63,15 +69,17 @@ impl Prepared {
         let tasks = match options.upkeep {
             true => {
                 let own = own.iter().cloned().map(Task::of_application);
-                let schedules = fires.schedules.then(|| built_in::fire(engine, upkeep.mode));
-                let drains = fires.drains.then(|| built_in::look_at_drains(engine, upkeep.mode));
+                let schedules =
+                    fires.schedules.then(|| built_in::fire(engine, upkeep.manner, alerts.clone()));
+                let drains =
+                    fires.drains.then(|| built_in::look_at_drains(engine, upkeep.manner, alerts.clone()));
                 let tasks = built_in::tasks(engine, upkeep, gates, &mailbox).into_iter();
-                let aggregate = [built_in::aggregate(engine, upkeep.mode, news.clone())];
+                let aggregate = [built_in::aggregate(engine, upkeep.manner, news.clone())];
                 tasks.chain(aggregate).chain(schedules).chain(drains).chain(own).collect()
             }
             false => Vec::new(),
         };
-        Self { engine: Arc::clone(engine), mailbox, tasks, timing: options.duty_leases, news }
+        Self { engine: Arc::clone(engine), mailbox, tasks, timing: options.duty_leases, news, alerts }
     }
 
     /// Those that one process at a time does.
@@ -92,8 +100,9 @@ impl Prepared {
 
     /// They begin when the first sign of life was answered.
     pub(crate) fn start(self, client: Client) -> Option<DutiesThread> {
-        let Self { engine, mailbox, tasks, timing, .. } = self;
-        (!tasks.is_empty()).then(|| DutiesThread::start(Shell::new(engine, client, tasks, timing, mailbox)))
+        let Self { engine, mailbox, tasks, timing, alerts, .. } = self;
+        (!tasks.is_empty())
+            .then(|| DutiesThread::start(Shell::new(engine, client, tasks, timing, mailbox, alerts)))
     }
 }
 
@@ -101,5 +110,6 @@ impl Prepared {
 pub(crate) fn check_options(options: &WorkerOptions, modes: DutyModes) -> Result<(), EngineError> {
     options.duty_leases.check()?;
     check(&options.duties, modes)?;
-    built_in::check_mode(options.upkeep_mode, modes)
+    let manner = Manner { mode: options.upkeep_mode, rotation: options.upkeep_rotation };
+    built_in::check_manner(manner, modes)
 }

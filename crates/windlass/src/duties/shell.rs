@@ -21,6 +21,7 @@ use super::context::DutyContext;
 use super::mailbox::{HeardPulse, Mailbox};
 use super::refusals::{Refusals, Turn};
 use super::{Duty, DutyRun};
+use crate::alerts::{Alert, Alerts};
 use crate::client::Client;
 use crate::{random, store};
 
@@ -115,6 +116,7 @@ pub(crate) struct Shell {
     events: mpsc::Receiver<BoardEvent>,
     runs: BTreeMap<DutyName, (RunId, Run)>,
     refused: Refused,
+    alerts: Alerts,
     /// What the store was told and has not answered: who ends waits for it.
     releases: JoinSet<()>,
 }
@@ -126,6 +128,7 @@ impl Shell {
         tasks: Vec<Task>,
         timing: LeaseTiming,
         mailbox: Mailbox,
+        alerts: Alerts,
     ) -> Self {
         let (told, events) = mpsc::channel(ANSWERS_MAX);
         Self {
@@ -140,6 +143,7 @@ impl Shell {
             events,
             runs: BTreeMap::new(),
             refused: Refused::default(),
+            alerts,
             releases: JoinSet::new(),
         }
     }
@@ -256,7 +260,7 @@ impl Shell {
             }
             BoardEffect::Begin(begin) => self.begin_run(begin),
             BoardEffect::StopRun(duty, run) => self.stop_run(&duty, run),
-            BoardEffect::Alert(alert) => alert.log(),
+            BoardEffect::Alert(alert) => self.alerts.raise(&Alert::Duty(alert)),
         }
     }
 

@@ -5,16 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use windlass_core::clock::Timestamp;
 use windlass_core::engine::Engine;
-use windlass_core::enqueue::Enqueued;
 use windlass_core::error::EngineError;
 use windlass_core::limits::{ENQUEUE_BATCH_MAX, SCHEDULES_MAX, SCHEDULES_PER_CALL_MAX};
 use windlass_core::names::ScheduleName;
 use windlass_core::schedules::fire::{Firing, fire, look_later};
-use windlass_core::schedules::{Put, ScheduleChange, ScheduleChanged, SchedulesRead, WhichSchedules};
+use windlass_core::schedules::{ScheduleChange, ScheduleChanged, SchedulesRead, WhichSchedules};
 
 use super::{change, read};
+use crate::alerts::{Alert, Alerts};
 
 /// Schedules that are read at once.
 const BATCH: u32 = SCHEDULES_PER_CALL_MAX as u32;
@@ -24,6 +23,7 @@ const BATCHES_MAX: u32 = SCHEDULES_MAX / BATCH;
 /// Fires schedules.
 pub(crate) struct ScheduleDuty {
     engine: Arc<dyn Engine>,
+    alerts: Alerts,
     /// Schedules that cannot be fired, with the version of which that was told: once is enough.
     unfit: Mutex<BTreeMap<ScheduleName, u64>>,
 }
@@ -38,8 +38,8 @@ pub(crate) struct Fired {
 }
 
 impl ScheduleDuty {
-    pub(crate) fn new(engine: Arc<dyn Engine>) -> Self {
-        Self { engine, unfit: Mutex::default() }
+    pub(crate) fn new(engine: Arc<dyn Engine>, alerts: Alerts) -> Self {
+        Self { engine, alerts, unfit: Mutex::default() }
     }
 
     /// Fires all that is due now, or as much of it as may be done: then the next run is due at once. Whatever cannot be fired is
@@ -62,7 +62,7 @@ impl ScheduleDuty {
                 if !may_go_on() {
                     return Ok(Fired { next: Some(Duration::ZERO), ..fired });
                 }
-                fired.jobs += self.fire_part(part, due.now, &mut seen).await?;
+                fired.jobs += self.fire_part(part, &mut seen).await?;
             }
             if !too_early.is_empty() {
                 change(&self.engine, too_early).await?;
@@ -76,11 +76,10 @@ impl ScheduleDuty {
     async fn fire_part(
         &self,
         firings: Vec<Firing>,
-        now: Timestamp,
         seen: &mut BTreeSet<ScheduleName>,
     ) -> Result<usize, EngineError> {
         let ask = |part: Vec<Firing>| async move {
-            let asked = self.ask_for(&part, now).await;
+            let asked = self.ask_for(&part).await;
             (part, asked)
         };
         let (jobs, refused) = in_halves(firings, ask).await?;
@@ -91,26 +90,34 @@ impl ScheduleDuty {
         Ok(jobs)
     }
 
-    async fn ask_for(&self, firings: &[Firing], now: Timestamp) -> Result<usize, EngineError> {
+    async fn ask_for(&self, firings: &[Firing]) -> Result<usize, EngineError> {
         let changes = firings.iter().map(|firing| firing.change.clone()).collect();
         let answers = change(&self.engine, changes).await?;
-        let mut jobs = 0;
-        let mut reports = Vec::new();
-        for (firing, answer) in firings.iter().zip(&answers) {
-            jobs += tell(firing, answer);
-            reports.extend(firing.report(answer, now));
+        Ok(firings.iter().zip(&answers).map(|(firing, answer)| self.tell(firing, answer)).sum())
+    }
+
+    /// Tells of what was done, if it was this process that did it, and counts the jobs. That a tick made none stands with the schedule
+    /// already.
+    fn tell(&self, firing: &Firing, answer: &ScheduleChanged) -> usize {
+        let ScheduleChanged::Done { jobs, .. } = answer else { return 0 };
+        let schedule = &firing.change.name;
+        let to = firing.change.to.as_deref();
+        let missed = firing.alert.iter().map(|alert| alert.alarm.clone());
+        let made = firing.change.ticks.iter().zip(jobs);
+        let made_none = made.clone().filter_map(|(tick, put)| to.and_then(|to| to.news_of(*tick, put)));
+        for alarm in missed.chain(made_none) {
+            self.alerts.raise(&Alert::Schedule { schedule: schedule.clone(), alarm });
         }
-        if !reports.is_empty() {
-            // Whoever was faster has decided about a later tick, and tells of that.
-            change(&self.engine, reports).await?;
+        for (tick, put) in made {
+            tracing::debug!(%schedule, %tick, ?put, "the turn of a tick");
         }
-        Ok(jobs)
+        jobs.iter().filter(|put| put.new_job().is_some()).count()
     }
 
     fn tell_unfit(&self, schedule: &ScheduleName, version: u64, why: &str) {
         let mut unfit = self.unfit.lock().unwrap_or_else(PoisonError::into_inner);
         if unfit.insert(schedule.clone(), version) != Some(version) {
-            tracing::error!(%schedule, why, "a schedule does not run until it is removed and declared again");
+            self.alerts.raise(&Alert::UnfitSchedule { schedule: schedule.clone(), why: why.to_owned() });
         }
     }
 
@@ -175,31 +182,6 @@ fn parts(firings: Vec<Firing>) -> Vec<Vec<Firing>> {
     }
     parts.retain(|part| !part.is_empty());
     parts
-}
-
-/// Tells of what was done, if it was this process that did it, and counts the jobs.
-fn tell(firing: &Firing, answer: &ScheduleChanged) -> usize {
-    let ScheduleChanged::Done { jobs, .. } = answer else { return 0 };
-    let schedule = &firing.change.name;
-    if let Some(alert) = &firing.alert {
-        tracing::warn!(%schedule, alarm = %alert.alarm, dropped = firing.due.dropped.count,
-            "a schedule did not run when it should have");
-    }
-    for (tick, put) in firing.ticks.iter().zip(jobs) {
-        match put {
-            Put::Answered(Enqueued::Refused(why)) => {
-                tracing::warn!(%schedule, %tick, %why, "a schedule did not run when it should have: its job was refused");
-            }
-            Put::Answered(answer) => {
-                let job = answer.job().map_or(0, |id| id.0);
-                tracing::debug!(%schedule, %tick, job.id = job, "a schedule made its job");
-            }
-            Put::Overlaps(last) => {
-                tracing::info!(%schedule, %tick, last = last.0, "a tick was left out, since the last job is still live");
-            }
-        }
-    }
-    jobs.iter().filter(|put| put.new_job().is_some()).count()
 }
 
 #[cfg(test)]

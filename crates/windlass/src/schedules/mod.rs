@@ -5,7 +5,6 @@
 //! decided in [`windlass_core::schedules`]; here it is asked of the store, again if somebody was faster.
 
 pub(crate) mod duty;
-pub(crate) mod declare_later;
 pub(crate) mod shell;
 #[cfg(test)]
 mod tests;
@@ -151,6 +150,35 @@ impl Schedules {
             }
         }
         Err(others_are_faster().into())
+    }
+
+    /// Those of these that the store does not have, readable or not.
+    pub(crate) async fn missing(&self, specs: &[ScheduleSpec]) -> Result<Vec<ScheduleSpec>> {
+        let mut missing = specs.to_vec();
+        for part in specs.chunks(SCHEDULES_PER_CALL_MAX) {
+            let names = part.iter().map(|spec| spec.name.clone()).collect();
+            let read = self.read(WhichSchedules::Named(names)).await?;
+            missing.retain(|spec| read.schedules.iter().all(|stored| *stored.name() != spec.name));
+            missing.retain(|spec| read.damaged.iter().all(|(name, _)| *name != spec.name));
+        }
+        Ok(missing)
+    }
+
+    /// Schedules that somebody of this origin has stored and that are not among these: they go on until they are removed. Another
+    /// application on the same store may have declared them.
+    pub async fn undeclared(&self, specs: &[ScheduleSpec], origin: Origin) -> Result<Vec<ScheduleName>> {
+        let all = self.all().await?.schedules.into_iter();
+        let of_origin = all.filter(|stored| stored.record.origin == origin);
+        let names = of_origin.map(|stored| stored.record.spec.name);
+        Ok(names.filter(|name| specs.iter().all(|spec| spec.name != *name)).collect())
+    }
+
+    /// Tells of them when a worker starts: one that was taken out of the code is easily forgotten in the store. What cannot be found out
+    /// keeps nobody from starting.
+    pub(crate) async fn tell_of_undeclared(&self, specs: &[ScheduleSpec], origin: Origin) {
+        for schedule in self.undeclared(specs, origin).await.unwrap_or_default() {
+            tracing::info!(%schedule, origin = origin.as_str(), "a stored schedule is not declared by this worker; it goes on until it is removed");
+        }
     }
 
     /// One schedule, and the store's now.

@@ -10,12 +10,13 @@ use windlass_core::enqueue::Enqueued;
 use windlass_core::names::{QueueName, ScheduleName, TypeName};
 use windlass_core::queue::QueueSpec;
 use windlass_core::schedule::{CatchUp, Missed, Schedule};
-use windlass_core::schedules::{Alarm, JobTemplate, Origin, Put, ScheduleSpec};
+use windlass_core::schedules::{Alarm, JobTemplate, Origin, Overlap, Put, ScheduleSpec};
 use windlass_engines::memory::MemoryEngine;
 
 use super::duty::ScheduleDuty;
 use super::{Declared, Schedules, SchedulesError};
 use crate::TypeSpec;
+use crate::alerts::{Alert, Alerts};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -37,7 +38,7 @@ impl Scene {
     }
 
     fn duty(&self) -> ScheduleDuty {
-        ScheduleDuty::new(Arc::clone(&self.engine))
+        ScheduleDuty::new(Arc::clone(&self.engine), Alerts::default())
     }
 
     async fn ready(&self) -> u64 {
@@ -141,6 +142,35 @@ async fn a_schedule_of_an_unknown_type_is_kept_and_reported_and_the_others_go_on
     assert_eq!((alert.at, now), (scene.clock.now(), scene.clock.now()));
     assert!(alert.alarm.to_string().contains("got nobodys"), "{alert:?}");
     assert_eq!(scene.schedules.find(&name("good")).await.unwrap().0.record.alert, None);
+}
+
+#[tokio::test]
+async fn a_tick_that_is_left_out_raises_an_alert_once_for_each_job_that_is_in_its_way() {
+    let scene = Scene::new().await;
+    let skips = ScheduleSpec { overlap: Overlap::Skip, ..spec("a", "every 1m") };
+    scene.schedules.declare(&[skips], Origin::Code).await.unwrap();
+    let heard = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let into = Arc::clone(&heard);
+    let hook = move |alert: &Alert| into.lock().unwrap().push(alert.clone());
+    let duty = ScheduleDuty::new(Arc::clone(&scene.engine), Alerts::to(Some(Arc::new(hook))));
+    for jobs in [1, 0, 0] {
+        scene.clock.advance(MINUTE);
+        assert_eq!(duty.run(|| true).await.unwrap().jobs, jobs);
+    }
+    let heard = heard.lock().unwrap();
+    let [Alert::Schedule { schedule, alarm: Alarm::Overlaps { .. } }] = &heard[..] else {
+        panic!("expected one alert, got {heard:?}")
+    };
+    assert_eq!(*schedule, name("a"));
+}
+
+#[tokio::test]
+async fn what_code_no_longer_declares_is_told_and_what_others_declared_is_not() {
+    let scene = Scene::new().await;
+    let (a, b, c) = (spec("a", "every 1m"), spec("b", "every 1m"), spec("c", "every 1m"));
+    scene.schedules.declare(&[a.clone(), b], Origin::Code).await.unwrap();
+    scene.schedules.declare(&[c], Origin::Cli).await.unwrap();
+    assert_eq!(scene.schedules.undeclared(&[a], Origin::Code).await.unwrap(), [name("b")]);
 }
 
 #[tokio::test]

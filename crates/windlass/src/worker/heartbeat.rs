@@ -21,6 +21,7 @@ use super::heart::{Heart, HeartEffect};
 use super::options::WorkerOptions;
 use super::pool::{Event, Trouble};
 use super::stop_requests;
+use crate::alerts::{Alert, Alerts};
 use crate::duties::mailbox::{HeardPulse, Mailbox};
 use crate::{random, store};
 
@@ -163,6 +164,7 @@ impl HeartThread {
             every: options.heartbeat_every,
             stop_requests: None,
             duties,
+            alerts: options.alerts(),
         };
         std::thread::Builder::new()
             .name("windlass-heart".to_owned())
@@ -211,6 +213,7 @@ struct Body {
     stop_requests: Option<JoinHandle<()>>,
     /// Who hears how many others there are.
     duties: Mailbox,
+    alerts: Alerts,
 }
 
 impl Body {
@@ -272,6 +275,8 @@ impl Body {
                     heart.beat_by(self.started.elapsed(), Duration::ZERO);
                     self.hand_on_stop_requests();
                     self.tell(|| Event::Reborn(worker));
+                    self.duties.was_reborn();
+                    self.alerts.raise(&Alert::StartedOver { worker });
                 }
             }
         }

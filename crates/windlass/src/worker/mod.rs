@@ -12,16 +12,15 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
-use windlass_core::drains::DrainSpec;
 use windlass_core::engine::{Declaration, Engine};
 use windlass_core::error::EngineError;
 use windlass_core::limits::CONCURRENCY_MAX;
-use windlass_core::schedules::ScheduleSpec;
 use windlass_core::worker::WorkerId;
 
 use crate::aggregates::recorder::Recorder;
 use crate::aggregates::shell::{TELL_GRACE, Teller};
 use crate::client::{Client, ClientOptions};
+use crate::declaring::Declaring;
 use crate::drains::DrainsError;
 use crate::drains::shell::Looker;
 use crate::duties::mailbox::Mailbox;
@@ -30,7 +29,7 @@ use crate::duties::shell::DutiesThread;
 use crate::handler::{Handlers, HandlersError, Table};
 use crate::limits::Keeper;
 use crate::schedules::SchedulesError;
-use crate::{drains, random, schedules, store, upkeep};
+use crate::{random, store, upkeep};
 
 pub mod claim;
 pub(crate) mod execute;
@@ -122,18 +121,17 @@ impl Worker {
             None => None,
         };
         sync_limits(&client).await;
-        let undeclared = declare_schedules(&client, &options).await?;
-        let without_drains = declare_drains(&client, &options).await?;
+        let declaring = Declaring::of(&engine, &options);
+        let stored = declaring.at_start().await?;
+        client.schedules().tell_of_undeclared(&options.schedules, options.schedules_origin).await;
         let gates = Some(keeper(&client, &table));
         let duties = Prepared::new(&engine, &options, &options.duties, gates, Fires::of(&options));
         let card = plan.card(random::worker_id(), duties.led());
         let identity = Identity::register(Arc::clone(&engine), card).await?;
         let mut worker = Self::assemble(client, table, &plan, identity, &options, &common, duties);
         worker.on_spill = on_spill;
-        worker.looker = options.fire_drains.then(|| Looker::start(&engine));
-        let (later, origin) = (Arc::clone(&engine), options.schedules_origin);
-        worker.watches.extend(schedules::declare_later::declare_later(later, undeclared, origin));
-        worker.watches.extend(drains::shell::declare_later(engine, without_drains, options.drains_origin));
+        worker.looker = options.fire_drains.then(|| Looker::start(&engine, options.alerts()));
+        worker.watches.extend(declaring.keep(stored, worker.mailbox.clone()));
         Ok(worker)
     }
 
@@ -329,35 +327,6 @@ impl Drop for Worker {
             }
             leave(&mut heart, &controls).await;
         });
-    }
-}
-
-/// Stores the schedules of a worker. If the store is away just now, and the engine lets a worker start all the same, they are given
-/// back to whoever fires schedules.
-async fn declare_schedules(
-    client: &Client,
-    options: &WorkerOptions,
-) -> Result<Vec<ScheduleSpec>, SchedulesError> {
-    match client.schedules().declare_what_can_be(&options.schedules, options.schedules_origin).await {
-        Err(SchedulesError::Engine(error)) if error.is_passing() => {
-            tracing::warn!(%error, "schedules could not be stored yet; it is tried again");
-            Ok(options.schedules.clone())
-        }
-        declared => declared.map(|()| Vec::new()),
-    }
-}
-
-/// The same for drains.
-pub(crate) async fn declare_drains(
-    client: &Client,
-    options: &WorkerOptions,
-) -> Result<Vec<DrainSpec>, DrainsError> {
-    match client.drains().declare_what_can_be(&options.drains, options.drains_origin).await {
-        Err(DrainsError::Engine(error)) if error.is_passing() => {
-            tracing::warn!(%error, "drains could not be stored yet; it is tried again");
-            Ok(options.drains.clone())
-        }
-        declared => declared.map(|()| Vec::new()),
     }
 }
 

@@ -16,6 +16,7 @@ use windlass_core::worker::{WorkerCard, WorkerId};
 
 use super::claim::Scope;
 use super::pool::PoolSettings;
+use crate::alerts::{AlertHook, Alerts};
 use crate::client::{EnqueueHook, declared_as};
 use crate::duties::{Duty, DutyMode, LeaseTiming};
 use crate::handler::Table;
@@ -59,6 +60,9 @@ pub struct WorkerOptions {
     pub upkeep: bool,
     /// Who does upkeep: whoever holds its leases, or every worker, each on its own.
     pub upkeep_mode: DutyMode,
+    /// Whoever leads a duty of upkeep for this long gives way between two runs, if somebody else could do it; a minute at least. Only
+    /// where there is a leader.
+    pub upkeep_rotation: Option<Duration>,
     /// What else this process does for all, again and again; nothing if it does no upkeep.
     pub duties: Vec<Duty>,
     /// How leases of duties are kept. The same in all processes.
@@ -80,6 +84,8 @@ pub struct WorkerOptions {
     pub fire_drains: bool,
     /// For so long it is kept what happened in each minute: 1 h to 10 years.
     pub minutes_kept: Duration,
+    /// What is called, beside a line in the log, when somebody should look at something: see [`alerts`](crate::alerts).
+    pub on_alert: Option<AlertHook>,
 }
 
 impl Default for WorkerOptions {
@@ -99,6 +105,7 @@ impl Default for WorkerOptions {
             crashes_max: CRASHES_MAX,
             upkeep: true,
             upkeep_mode: DutyMode::Lease,
+            upkeep_rotation: None,
             duties: Vec::new(),
             duty_leases: LeaseTiming::default(),
             schedules: Vec::new(),
@@ -108,6 +115,7 @@ impl Default for WorkerOptions {
             drains_origin: Origin::Code,
             fire_drains: true,
             minutes_kept: MINUTES_KEPT,
+            on_alert: None,
         }
     }
 }
@@ -207,6 +215,10 @@ impl WorkerOptions {
             Some(got) => Err(WorkerOptionsError::Concurrency { got }),
             None => Ok(()),
         }
+    }
+
+    pub(crate) fn alerts(&self) -> Alerts {
+        Alerts::to(self.on_alert.clone())
     }
 
     /// The limits of the options, and the platforms that handlers name.

@@ -1,4 +1,4 @@
-//! The examples of limits do what they show. They are run as anybody runs them, as programs: `cargo test` builds all examples before it
+//! The examples of limits, schedules, drains and duties do what they show. They are run as anybody runs them, as programs: `cargo test` builds all examples before it
 //! runs tests.
 
 use std::path::PathBuf;
@@ -54,4 +54,52 @@ fn the_example_of_tenants_refuses_two_of_each_and_runs_the_rest_at_their_pace() 
         seconds.is_some_and(|seconds| seconds >= 1.9),
         "six at two a second, two of them at once: {lines:#?}"
     );
+}
+
+#[test]
+fn the_example_of_market_hours_tells_when_it_runs_and_runs_once_by_hand() {
+    let lines = lines_of("market_hours");
+    let next: Vec<_> = lines.iter().filter(|line| line.starts_with("next: ")).collect();
+    let is_in_new_york = |line: &&&String| line.ends_with(" EST") || line.ends_with(" EDT");
+    assert_eq!((next.len(), next.iter().filter(is_in_new_york).count()), (3, 3), "{lines:#?}");
+    let refreshed = lines.iter().filter(|line| line.starts_with("refreshing NYSE for schedule/stocks/"));
+    assert_eq!(refreshed.count(), 1, "{lines:#?}");
+}
+
+#[test]
+fn the_example_of_a_nightly_sitemap_runs_at_two_over_the_change_of_clocks_and_builds_each_tick_once() {
+    let lines = lines_of("nightly_sitemap");
+    let nights: Vec<_> = lines.iter().filter(|line| line.starts_with("  ")).collect();
+    let hours = ["02:00:00 CET", "03:00:00 CEST", "02:00:00 CEST"];
+    assert!(nights.iter().zip(hours).all(|(line, hour)| line.ends_with(hour)), "{lines:#?}");
+    let mut built: Vec<_> =
+        lines.iter().filter(|line| line.starts_with("built for schedule/sitemap-demo/")).collect();
+    built.dedup();
+    assert_eq!((nights.len(), built.len()), (3, 3), "{lines:#?}");
+}
+
+#[test]
+fn the_example_of_a_drain_recalculates_once_after_each_of_two_backlogs() {
+    let lines = lines_of("reclassify_when_drained");
+    let count = |words: &str| lines.iter().filter(|line| line.contains(words)).count();
+    assert_eq!((count("is backfilled"), count("reclassified and recalculated")), (9, 2), "{lines:#?}");
+    let place = |words: &str| lines.iter().position(|line| line.contains(words));
+    let between = lines
+        .iter()
+        .take(place("Another wallet").expect("it is added"))
+        .filter(|line| line.contains("is backfilled"));
+    assert_eq!(between.count(), 6, "{lines:#?}");
+    assert_eq!(lines.last().expect("it says something"), "It was recalculated 2 times for 9 backfills.");
+}
+
+#[test]
+fn the_example_of_a_duty_goes_on_in_the_second_worker_where_the_first_one_stopped() {
+    let lines = lines_of("own_duty");
+    let stop = lines.iter().position(|line| line.contains("stops, and gives the lease back"));
+    let (before, after) = lines.split_at(stop.expect("the first one stops"));
+    let adds = |line: &&String| line.contains(" adds up from sale ");
+    assert!(before.iter().filter(adds).all(|line| line.starts_with("the first worker")), "{lines:#?}");
+    let next = after.iter().find(|line| line.starts_with("the second worker adds up from sale "));
+    let from = next.and_then(|line| line.split_whitespace().nth(7)).and_then(|from| from.parse::<u64>().ok());
+    assert!(from.is_some_and(|from| from >= 30), "{lines:#?}");
 }

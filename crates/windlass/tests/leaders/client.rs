@@ -17,8 +17,15 @@ use windlass::duties::board::{Board, BoardEffect, BoardEvent, Entry, RunReport};
 use windlass::duties::{DutySpec, LeaseTiming};
 
 /// The duties of Windlass itself, and how often they are done.
-const DUTIES: [(&str, u64); 5] =
-    [("gates", 1), ("prune", 60), ("rescue", 5), ("schedules", 30), ("sweep", 5)];
+const DUTIES: [(&str, u64); 7] = [
+    ("aggregate", 10),
+    ("drains", 30),
+    ("gates", 1),
+    ("prune", 60),
+    ("rescue", 5),
+    ("schedules", 30),
+    ("sweep", 5),
+];
 /// Hints that wait for a client; what is older is lost, as hints may be.
 const HINTS_MAX: usize = 256;
 /// Answers that wait to be heard.

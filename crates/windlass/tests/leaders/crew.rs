@@ -32,6 +32,8 @@ pub(super) struct Crew {
 pub(super) struct Leader {
     pub(super) pid: u32,
     pub(super) fence: i64,
+    /// How often a holder had fallen silent by then.
+    pub(super) takeovers: u64,
 }
 
 impl Crew {
@@ -100,7 +102,7 @@ impl Crew {
             let lease = self.lease().await.filter(|lease| lease.term.fence > fence)?;
             let workers = self.engine.workers().await.expect("the server is up");
             let holder = workers.iter().find(|seen| Some(seen.card.id) == lease.holder)?;
-            Some(Leader { pid: holder.card.pid, fence: lease.term.fence })
+            Some(Leader { pid: holder.card.pid, fence: lease.term.fence, takeovers: lease.takeovers })
         })
         .await
     }
@@ -109,11 +111,15 @@ impl Crew {
         self.leader_after(0).await
     }
 
+    /// Who leads next, and how long that takes from now on.
+    pub(super) async fn next_after(&self, last: Leader) -> (Leader, Duration) {
+        let start = Instant::now();
+        (self.leader_after(last.fence).await, start.elapsed())
+    }
+
     /// How long it takes until somebody else leads, from now on.
     pub(super) async fn time_to_next(&self, last: Leader) -> Duration {
-        let start = Instant::now();
-        self.leader_after(last.fence).await;
-        start.elapsed()
+        self.next_after(last).await.1
     }
 
     pub(super) fn process(&mut self, pid: u32) -> &mut Process {

@@ -7,11 +7,14 @@ use tokio::sync::mpsc;
 use windlass::core::admin::Changed;
 use windlass::core::claim::{ClaimAnswer, ClaimRequest, ClaimToken, Suspects};
 use windlass::core::engine::Engine;
-use windlass::core::job::Phase;
+use windlass::core::gate::Gate;
+use windlass::core::job::{JobState, Phase};
 use windlass::core::lease::LeaseRecord;
+use windlass::core::rate_limit::RateLimit;
 use windlass::core::worker::{WorkerCard, WorkerId};
 use windlass::duties::{Duty, DutyContext, DutyMode, DutyName, LeaseTiming};
-use windlass::{StartError, WorkerOptions};
+use windlass::limits::{LimitAt, LimitScope};
+use windlass::{LimitOptions, RateLimitSpec, StartError, WorkerOptions};
 
 use crate::bench::{Act, Bench, PATIENCE};
 
@@ -276,7 +279,7 @@ async fn die_with(engine: &Arc<dyn Engine>, lease: Duration) -> WorkerId {
 }
 
 #[tokio::test]
-async fn two_that_both_lead_take_back_a_dead_workers_job_once_and_cancel_and_prune_what_is_due() {
+async fn two_that_both_lead_take_back_a_dead_workers_job_once_and_cancel_what_expired() {
     let engine = crate::fresh_engine();
     let client = windlass::Client::new(Arc::clone(&engine));
     client.register::<Act>().await.expect("it is up");
@@ -285,19 +288,75 @@ async fn two_that_both_lead_take_back_a_dead_workers_job_once_and_cancel_and_pru
     die_with(&engine, SOON).await;
     let never = late.delay(PATIENCE * 10).expires_in(Duration::from_millis(1));
     let expired = never.await.expect("it is taken").id;
-    // Each does upkeep on its own, as two leaders would.
-    let both = || WorkerOptions {
-        upkeep_mode: DutyMode::EveryWorker,
-        sweep_every: Duration::from_millis(20),
-        ..WorkerOptions::default()
-    };
-    let mut first = Bench::on(Arc::clone(&engine), both()).await;
-    let second = Bench::on(Arc::clone(&engine), both()).await;
+    let mut first = Bench::on(Arc::clone(&engine), both_lead()).await;
+    let second = Bench::on(Arc::clone(&engine), both_lead()).await;
     let record = first.until(id, Phase::Succeeded).await;
     assert_eq!((record.job.counters.crashes, record.job.counters.attempts), (1, 2));
     second.until(expired, Phase::Cancelled).await;
     assert_eq!(lease(&engine).await, None, "nobody had a lease");
     first.worker.stop().await;
+}
+
+/// Each does upkeep on its own, as two leaders would.
+fn both_lead() -> WorkerOptions {
+    WorkerOptions {
+        upkeep_mode: DutyMode::EveryWorker,
+        sweep_every: Duration::from_millis(20),
+        ..WorkerOptions::default()
+    }
+}
+
+/// A job that no worker of these tests handles, but for one.
+#[derive(serde::Serialize, serde::Deserialize)]
+struct Orphan;
+
+impl windlass::JobType for Orphan {
+    const NAME: &'static str = "orphan";
+}
+
+async fn adopt(_: Orphan) {}
+
+#[tokio::test]
+async fn two_that_both_lead_park_what_nobody_handles_once_and_it_runs_once_when_somebody_does() {
+    let engine = crate::fresh_engine();
+    let first = Bench::on(Arc::clone(&engine), both_lead()).await;
+    let second = Bench::on(Arc::clone(&engine), both_lead()).await;
+    first.client.register::<Orphan>().await.expect("it is up");
+    let id = first.client.enqueue(Orphan).await.expect("it is taken").id;
+    let parked = first.until(id, Phase::Parked).await;
+    let gate = Gate::no_handler(&"orphan".parse().expect("a plain name"));
+    assert_eq!(parked.state, JobState::Waiting { gate: Some(gate) });
+    let still = second.until(id, Phase::Parked).await;
+    assert_eq!((still.state, still.job.counters), (parked.state, parked.job.counters));
+    let handlers = windlass::Handlers::new(()).handle(adopt);
+    let mut third = windlass::Worker::start(engine, handlers, both_lead()).await.expect("it starts");
+    let ended = first.until(id, Phase::Succeeded).await;
+    assert_eq!((ended.job.counters.attempts, ended.job.counters.crashes), (1, 0));
+    third.stop().await;
+}
+
+#[tokio::test]
+async fn two_that_both_look_for_gates_let_each_job_through_once_and_no_more_than_the_limit_allows() {
+    const JOBS: usize = 12;
+    let limit = RateLimit::new(4, Duration::from_secs(1));
+    let (name, types) = ("acts".parse().expect("a plain name"), vec!["act".parse().expect("a plain name")]);
+    let spec = RateLimitSpec { name, limit, scope: LimitScope::Store, at: LimitAt::Run, types };
+    let limits = LimitOptions { rate_limits: vec![spec], ..LimitOptions::default() };
+    let options = || WorkerOptions { limits: limits.clone(), ..both_lead() };
+    let mut first = Bench::with(options()).await;
+    let mut second = Bench::on(Arc::clone(&first.engine), options()).await;
+    let began = std::time::Instant::now();
+    let mut ids = Vec::new();
+    for _ in 0..JOBS {
+        ids.push(first.put(Act::Succeed).await);
+    }
+    for id in ids {
+        let ended = first.until(id, Phase::Succeeded).await;
+        assert_eq!(ended.job.counters.attempts, 1);
+    }
+    assert!(began.elapsed() >= Duration::from_secs(1), "after {:?} the limit did not hold", began.elapsed());
+    let started = std::iter::from_fn(|| first.told.try_recv().or_else(|_| second.told.try_recv()).ok());
+    assert_eq!(started.count(), JOBS, "each was started once");
 }
 
 #[tokio::test]

@@ -1,12 +1,16 @@
 //! A worker stores the schedules of its options and fires what is due.
 
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
 use windlass::WorkerOptions;
+use windlass::alerts::Alert;
 use windlass::core::names::{ScheduleName, TypeName};
 use windlass::core::payload::Payload;
 use windlass::core::schedule::Schedule;
-use windlass::core::schedules::{JobTemplate, ScheduleSpec};
+use windlass::core::schedules::{Alarm, JobTemplate, ScheduleSpec};
 
-use crate::bench::{Act, Bench};
+use crate::bench::{Act, Bench, PATIENCE};
 
 /// A schedule of every second whose jobs succeed.
 pub(crate) fn every_second(name: &str) -> ScheduleSpec {
@@ -30,4 +34,29 @@ async fn a_worker_fires_the_schedules_of_its_options_tick_by_tick() {
     ticks.sort();
     ticks.dedup();
     assert_eq!(ticks.len(), 3, "each tick makes one job");
+}
+
+#[tokio::test]
+async fn whoever_asked_for_alerts_hears_of_each_tick_whose_job_was_refused_though_the_hook_panics() {
+    let (tell, mut heard) = mpsc::unbounded_channel();
+    let hook = move |alert: &Alert| {
+        let _ = tell.send(alert.clone());
+        panic!("on purpose");
+    };
+    let mut nobodys = every_second("nobodys");
+    nobodys.job.job_type = TypeName::parse("nobodys").expect("a plain name");
+    let options = WorkerOptions {
+        schedules: vec![nobodys],
+        on_alert: Some(Arc::new(hook)),
+        ..WorkerOptions::default()
+    };
+    let _bench = Bench::with(options).await;
+    for _ in 0..2 {
+        let alert =
+            tokio::time::timeout(PATIENCE, heard.recv()).await.expect("it is told").expect("it goes on");
+        let Alert::Schedule { schedule, alarm: Alarm::Refused { .. } } = alert else {
+            panic!("got {alert:?}")
+        };
+        assert_eq!(schedule.as_str(), "nobodys");
+    }
 }

@@ -3,13 +3,15 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
+use std::time::Duration;
 
 use windlass::core::job::{JobId, Phase};
 use windlass::redis::{RedisEngine, RedisOptions};
-use windlass::{EnqueueError, WorkerOptions};
+use windlass::{DrainSpec, EnqueueError, JobTemplate, WorkerOptions};
 use windlass_servers::redis::{Options, Server};
 
-use crate::bench::{Act, Bench};
+use crate::bench::{Act, Bench, PATIENCE};
+use crate::schedules::every_second;
 
 /// A server that keeps what it was told to save, and nothing else.
 fn forgetful_server() -> Server {
@@ -18,8 +20,12 @@ fn forgetful_server() -> Server {
 }
 
 async fn worker_on(server: &Server) -> Bench {
+    worker_with(server, WorkerOptions::default()).await
+}
+
+async fn worker_with(server: &Server, options: WorkerOptions) -> Bench {
     let engine = RedisEngine::connect(&server.url(), RedisOptions::default()).await.expect("it is up");
-    Bench::on(Arc::new(engine), WorkerOptions::default()).await
+    Bench::on(Arc::new(engine), options).await
 }
 
 /// Tells the server something that it answers with a plain yes.
@@ -53,6 +59,35 @@ async fn a_worker_goes_on_in_a_store_that_was_emptied() {
     goes_on(&bench).await;
     tokio::task::block_in_place(|| tell(&server, "FLUSHALL"));
     goes_on(&bench).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_stores_its_schedules_and_drains_again_in_a_store_that_was_emptied() {
+    let server = forgetful_server();
+    let (tick, when_drained) =
+        (every_second("quick"), windlass::Watched::Queue("default".parse().expect("a name")));
+    let (name, job) = ("hook".parse().expect("a name"), JobTemplate::new("act".parse().expect("a name")));
+    let options = WorkerOptions {
+        schedules: vec![tick.clone()],
+        drains: vec![DrainSpec::new(name, when_drained, job)],
+        heartbeat_every: Duration::from_millis(200),
+        ..WorkerOptions::default()
+    };
+    let mut bench = worker_with(&server, options).await;
+    bench.started().await;
+    tokio::task::block_in_place(|| tell(&server, "FLUSHALL"));
+    let (schedules, drains) = (bench.client.schedules(), bench.client.drains());
+    let is_back = async || {
+        schedules.find(&tick.name).await.is_ok_and(|(stored, _)| stored.last_job.is_some())
+            && drains.find(&"hook".parse().expect("a name")).await.is_ok()
+    };
+    let looking = async {
+        while !is_back().await {
+            // may sleep: nobody tells a test that something was stored.
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, looking).await.expect("both are there again, and the schedule fires");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,11 +1,12 @@
 use std::time::Duration;
 
 use serde_json::{Map, json};
+use windlass_core::engine::Engine;
 use windlass_core::lease::{
     DutyNotes, LeaseFence, LeaseMetadata, LeaseRequest, Leases, Renewal, Taking, TermId,
 };
 use windlass_core::names::DutyName;
-use windlass_core::worker::WorkerId;
+use windlass_core::worker::{WorkerCard, WorkerId};
 
 use crate::exit::Code;
 use crate::testing::Shell;
@@ -65,6 +66,35 @@ async fn who_leads_since_when_and_what_it_did_is_shown() {
 }
 
 #[tokio::test]
+async fn a_leader_is_shown_with_its_host_and_process_and_a_lease_with_its_term() {
+    let shell = Shell::new();
+    let lease = take(&shell, 7).await;
+    assert_eq!(
+        shell.ok("lease show rescue --json").await.json()["leader_host"],
+        json!(null),
+        "it is unknown"
+    );
+    let card = WorkerCard {
+        id: WorkerId::from_random(7 << 100),
+        host: "harbour".to_owned(),
+        pid: 4711,
+        version: String::new(),
+        queues: Vec::new(),
+        types: Vec::new(),
+        duties: vec![rescue()],
+        slots: 1,
+        lease: SECOND * 30,
+    };
+    shell.engine.register(card).await.unwrap();
+    let list = shell.ok("lease list").await.out;
+    assert!(list.contains("(harbour, pid 4711)"), "{list}");
+    let shown = shell.ok("lease show rescue").await.out;
+    assert!(shown.contains(&lease.term.id.to_string()) && shown.contains("harbour"), "{shown}");
+    let shown = shell.ok("lease show rescue --json").await.json();
+    assert_eq!((&shown["leader_host"], &shown["leader_pid"]), (&json!("harbour"), &json!(4711)));
+}
+
+#[tokio::test]
 async fn a_run_that_lasts_is_shown_as_one_that_goes_on() {
     let shell = Shell::new();
     let lease = take(&shell, 7).await;
@@ -74,6 +104,24 @@ async fn a_run_that_lasts_is_shown_as_one_that_goes_on() {
     shell.clock.advance(SECOND * 4);
     let table = shell.ok("lease list").await.out;
     assert!(table.contains("running for 4s"), "{table}");
+}
+
+#[tokio::test]
+async fn a_run_that_its_leader_left_unfinished_is_not_shown_as_one_of_the_next_leader() {
+    let shell = Shell::new();
+    let lease = take(&shell, 7).await;
+    let mut notes = DutyNotes::default();
+    notes.began(windlass_core::clock::Clock::now(&*shell.clock));
+    note(&shell, lease, &notes).await;
+    shell.clock.advance(SECOND * 3_600);
+    for next in [None, Some(8)] {
+        if let Some(next) = next {
+            take(&shell, next).await;
+        }
+        assert!(!shell.ok("lease list").await.out.contains("running for"), "{next:?} leads");
+        let shown = shell.ok("lease show rescue --json").await.json();
+        assert_eq!(shown["running_since"], json!(null), "{next:?} leads");
+    }
 }
 
 #[tokio::test]

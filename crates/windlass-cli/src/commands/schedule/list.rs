@@ -1,12 +1,12 @@
 //! `windlass schedule list` and `show`.
 
 use comfy_table::Cell;
-use serde_json::json;
 use windlass_core::clock::Timestamp;
 use windlass_core::names::ScheduleName;
 use windlass_core::schedules::StoredSchedule;
 use windlass_core::span::show_span;
 
+use super::next::Outlook;
 use super::{schedules, view};
 use crate::context::Context;
 use crate::exit::{Code, Failure};
@@ -51,19 +51,21 @@ pub(super) async fn show(name: &ScheduleName, context: &mut Context) -> Result<C
     let (stored, now) = schedules(context).find(name).await?;
     let record = &stored.record;
     let spec = &record.spec;
-    let upcoming: Vec<_> = record.upcoming(now).take(SHOWN).collect();
+    let upcoming = record.upcoming(now).take(SHOWN).collect();
+    let outlook = Outlook::of_ticks(&spec.schedule, &spec.holidays, now, upcoming);
     if context.output.is_json() {
         let mut value = view::json(&stored, now);
-        value["upcoming"] = json!(upcoming.iter().map(ToString::to_string).collect::<Vec<_>>());
+        value["upcoming"] = outlook.ticks_json().into();
+        value["clock_changes"] = outlook.changes_json().into();
         context.output.json(&value)?;
         return Ok(Code::Ok);
     }
     for (title, text) in lines(&stored, now) {
         context.output.line(format!("{title:<10}{}", printable(&text)))?;
     }
-    for tick in &upcoming {
-        let local = spec.schedule.zone().reading_for_people(*tick);
-        context.output.line(format!("{:<10}{local}  {tick}", "next"))?;
+    for (place, line) in outlook.times().iter().enumerate() {
+        let title = if place == 0 { "next" } else { "" };
+        context.output.line(format!("{title:<10}{line}"))?;
     }
     Ok(Code::Ok)
 }

@@ -100,7 +100,7 @@ pub(super) fn read_holidays(file: Option<&Path>, schedule: &Schedule) -> Result<
 }
 
 /// What lies ahead of an instant.
-struct Outlook<'a> {
+pub(super) struct Outlook<'a> {
     schedule: &'a Schedule,
     from: Timestamp,
     ticks: Vec<Timestamp>,
@@ -114,6 +114,16 @@ struct Outlook<'a> {
 impl<'a> Outlook<'a> {
     fn of(schedule: &'a Schedule, holidays: &Holidays, from: Timestamp, count: usize) -> Self {
         let ticks: Vec<_> = schedule.ticks_after(from, holidays).take(count).collect();
+        Self::of_ticks(schedule, holidays, from, ticks)
+    }
+
+    /// Of ticks that somebody has chosen, such as those that a pause leaves.
+    pub(super) fn of_ticks(
+        schedule: &'a Schedule,
+        holidays: &Holidays,
+        from: Timestamp,
+        ticks: Vec<Timestamp>,
+    ) -> Self {
         let last = ticks.last().copied().unwrap_or(from);
         let changes = schedule.zone().clock_changes(from, last, CHANGES_MAX);
         let (first_day, last_day) = (day(schedule, from), day(schedule, last));
@@ -123,8 +133,14 @@ impl<'a> Outlook<'a> {
         Self { schedule, from, ticks, changes, holidays, holidays_until }
     }
 
-    /// Everything in the order of time.
+    /// Everything in the order of time, below what the schedule is.
     fn lines(&self) -> Vec<String> {
+        let head = [self.schedule.to_string(), self.schedule.words(), String::new()];
+        head.into_iter().chain(self.times()).collect()
+    }
+
+    /// Everything in the order of time.
+    pub(super) fn times(&self) -> Vec<String> {
         let zone = self.schedule.zone();
         let width = self.ticks.iter().map(|tick| zone.reading_for_people(*tick).len()).max().unwrap_or(0);
         let width = width.max(zone.name().len());
@@ -138,9 +154,8 @@ impl<'a> Outlook<'a> {
         });
         let mut rows: Vec<_> = ticks.chain(changes).chain(holidays).collect();
         rows.sort();
-        let head = [self.schedule.to_string(), self.schedule.words(), String::new()];
         let title = (!self.ticks.is_empty()).then(|| format!("{:<width$}  UTC", zone.name()));
-        head.into_iter().chain(title).chain(rows.into_iter().map(|(_, _, line)| line)).collect()
+        title.into_iter().chain(rows.into_iter().map(|(_, _, line)| line)).collect()
     }
 
     /// The changes of clocks. Where many lie between two ticks, as with a yearly schedule, one line stands for them.
@@ -175,14 +190,19 @@ impl<'a> Outlook<'a> {
         [ended, marked, unknown].into_iter().flatten().collect()
     }
 
+    pub(super) fn ticks_json(&self) -> Vec<Value> {
+        let zone = self.schedule.zone();
+        let tick = |tick: &Timestamp| json!({ "utc": in_utc(*tick), "local": zone.reading(*tick) });
+        self.ticks.iter().map(tick).collect()
+    }
+
+    pub(super) fn changes_json(&self) -> Vec<Value> {
+        let zone = self.schedule.zone();
+        self.changes.iter().map(|change| change_json(zone, change)).collect()
+    }
+
     fn json(&self) -> Value {
         let zone = self.schedule.zone();
-        let ticks: Vec<_> = self
-            .ticks
-            .iter()
-            .map(|tick| json!({ "utc": in_utc(*tick), "local": zone.reading(*tick) }))
-            .collect();
-        let changes: Vec<_> = self.changes.iter().map(|change| change_json(zone, change)).collect();
         let holidays: Vec<_> =
             self.holidays.iter().map(|(date, name)| json!({ "date": date, "name": name })).collect();
         json!({
@@ -191,8 +211,8 @@ impl<'a> Outlook<'a> {
             "zone": zone.name(),
             "zone_data": Zone::data_version(),
             "from": in_utc(self.from),
-            "next": ticks,
-            "clock_changes": changes,
+            "next": self.ticks_json(),
+            "clock_changes": self.changes_json(),
             "holidays": holidays,
         })
     }

@@ -36,13 +36,28 @@ async fn a_schedule_is_added_changed_and_shown_with_its_next_times() {
     assert_eq!(shown["next"], "2026-01-01T01:00:00.000Z");
     assert_eq!(shown["upcoming"].as_array().unwrap().len(), 5);
     let text = shell.ok("schedule show hourly").await.out;
-    assert!(text.contains("every hour") && text.contains("2026-01-01T05:00:00.000Z"), "{text}");
+    assert!(text.contains("every hour") && text.contains("2026-01-01T05:00:00Z"), "{text}");
     let changed = shell.ok("schedule add hourly every%2h --job t --json").await.json();
     assert_eq!(changed["result"], "changed");
     let same = shell.ok("schedule add hourly every%2h --job t --json").await.json();
     assert_eq!(same["result"], "unchanged");
     let table = shell.ok("schedule list").await.out;
     assert!(table.contains("every 2h, UTC") && table.contains("active"), "{table}");
+}
+
+#[tokio::test]
+async fn a_stored_schedule_is_shown_in_its_own_zone_with_changes_of_clocks_marked() {
+    let shell = Shell::with_type().await;
+    shell.ok("schedule add early daily%at%03:30,%Europe/Berlin --job t").await;
+    shell.clock.advance(HOUR * 24 * 85);
+    let text = shell.ok("schedule show early").await.out;
+    assert!(text.contains("clocks go forward by 1h") && text.contains("Europe/Berlin"), "{text}");
+    let shown = shell.ok("schedule show early --json").await.json();
+    let local: Vec<_> =
+        shown["upcoming"].as_array().unwrap().iter().map(|tick| tick["local"].clone()).collect();
+    assert_eq!(local[0], "2026-03-27T03:30:00+01:00");
+    assert_eq!(local[2], "2026-03-29T03:30:00+02:00");
+    assert_eq!(shown["clock_changes"][0]["utc"], "2026-03-29T01:00:00Z");
 }
 
 #[tokio::test]
@@ -111,8 +126,11 @@ async fn a_pause_of_ten_years_is_shown_at_once() {
     shell.ok("schedule add quick every%1s --job t").await;
     shell.ok("schedule pause quick --for 3650d").await;
     let shown = shell.ok("schedule show quick --json").await.json();
-    assert_eq!(shown["upcoming"][0], "2035-12-30T00:00:01.000Z");
-    assert_eq!((&shown["next"], shown["upcoming"].as_array().unwrap().len()), (&shown["upcoming"][0], 5));
+    assert_eq!(shown["upcoming"][0]["utc"], "2035-12-30T00:00:01Z");
+    assert_eq!(
+        (&shown["next"], shown["upcoming"].as_array().unwrap().len()),
+        (&json!("2035-12-30T00:00:01.000Z"), 5)
+    );
 }
 
 #[tokio::test]

@@ -77,9 +77,9 @@ fn a_run_gets_the_fence_of_its_term() {
 #[test]
 fn a_new_leader_goes_on_with_the_interval_of_the_last_one() {
     let mut runner = DutyRunner::new(spec(DutyMode::Lease), 0, Moment::ZERO);
-    runner.gained(Some(fence(7)), Some(SECOND * 4), at(100));
+    runner.gained(Some(fence(7)), Some(SECOND * 6), at(100));
     assert_eq!(runner.wake_at(), at(106));
-    runner.gained(Some(fence(8)), Some(SECOND * 400), at(100));
+    runner.gained(Some(fence(8)), Some(Duration::ZERO), at(100));
     assert_eq!(runner.wake_at(), at(100), "it is overdue");
 }
 
@@ -104,6 +104,16 @@ fn who_leads_no_longer_stops_its_run_once_and_begins_none_until_that_has_ended()
     assert_eq!(runner.effects(at(20)), [], "the old run has not ended");
     runner.ended(run, at(21));
     begins(&mut runner, at(21));
+}
+
+#[test]
+fn a_run_that_was_stopped_in_the_middle_is_begun_again_when_the_right_comes_back() {
+    let mut runner = leader();
+    let run = begins(&mut runner, Moment::ZERO);
+    runner.lost();
+    runner.ended(run, at(1));
+    runner.gained(Some(fence(7)), None, at(2));
+    begins(&mut runner, at(2));
 }
 
 #[test]
@@ -141,7 +151,7 @@ fn where_nobody_leads_a_run_that_does_not_end_is_told_and_nothing_is_given_back(
 fn a_long_wait_for_the_next_run_is_not_being_stuck() {
     let daily = DutySpec { interval: SECOND * 86_400, ..spec(DutyMode::Lease) };
     let mut runner = DutyRunner::new(daily, 0, Moment::ZERO);
-    runner.gained(Some(fence(7)), Some(SECOND), Moment::ZERO);
+    runner.gained(Some(fence(7)), Some(SECOND * 86_399), Moment::ZERO);
     assert_eq!(runner.effects(at(4 * 3_600)), []);
     assert_eq!(runner.wake_at(), at(86_399));
 }
@@ -150,7 +160,7 @@ fn a_long_wait_for_the_next_run_is_not_being_stuck() {
 fn a_leader_gives_way_between_two_runs_if_leaders_are_to_take_turns() {
     let turns = DutySpec { rotation: Some(SECOND * 60), ..spec(DutyMode::Lease) };
     let mut runner = DutyRunner::new(turns, 0, Moment::ZERO);
-    runner.gained(Some(fence(7)), Some(Duration::ZERO), Moment::ZERO);
+    runner.gained(Some(fence(7)), Some(SECOND * 10), Moment::ZERO);
     let run = (1..=5).fold(None, |last: Option<RunId>, turn| {
         last.into_iter().for_each(|run| runner.ended(run, at(turn * 10)));
         Some(begins(&mut runner, at(turn * 10)))

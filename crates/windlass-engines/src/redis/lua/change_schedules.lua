@@ -4,7 +4,8 @@
 --      name; the version that was read, 0 for none; record, or '' to remove it; when to look at it, or '' for never;
 --      what core says by the stage of the last job, four letters for one that waits, runs, is dead, has ended: p put the jobs in,
 --      h the same and the last job of the schedule stays what it is, l leave them out, c put it in and cancel the last one, if
---      that gives way to it; why it is cancelled; number of jobs, for each: as in parts/putting.lua
+--      that gives way to it; why it is cancelled; the instants of the jobs' ticks, or '' if they are of none; number of jobs, for
+--      each: as in parts/putting.lua
 -- answers for each change three: 'done', its version, and one line for each job as enqueue.lua does, or o and the job that it
 --         would overlap; 'changed' if somebody was faster; or 'full' if there is no room for another
 if IS_OLDER then
@@ -69,6 +70,21 @@ local function put_jobs(last, verdicts, why, jobs)
   return lines, last
 end
 
+-- The record, with the first tick that made no job: core reads from it what is to be told.
+local function with_news(record, ticks, lines)
+  local i = 0
+  for tick in string.gmatch(ticks, '%S+') do
+    i = i + 1
+    local kind, rest = string.sub(lines[i], 1, 1), string.sub(lines[i], 2)
+    local news = kind == 'x' and '"refusal":' .. rest or kind == 'o' and '"overlaps":' .. digits(tonumber(rest))
+    if news then
+      local made_none = ',"made_none":{"at":' .. NOW_DIGITS .. ',"tick":' .. tick .. ',' .. news .. '}}'
+      return string.sub(record, 1, -2) .. made_none
+    end
+  end
+  return record
+end
+
 local function remove(name)
   write('HDEL', key('schedules'), name)
   write('ZREM', key('schedule_names'), name)
@@ -94,7 +110,7 @@ end
 
 for _ = 1, number_arg() do
   local name, read, record, look_at = arg(), number_arg(), arg(), arg()
-  local verdicts, why, jobs = arg(), arg(), number_arg()
+  local verdicts, why, ticks, jobs = arg(), arg(), arg(), number_arg()
   local text = redis.call('HGET', key('schedules'), name)
   local version, last = read_schedule(text)
   if version ~= read then
@@ -111,7 +127,7 @@ for _ = 1, number_arg() do
     room = room - (text and 0 or 1)
     local lines, job = put_jobs(last, verdicts, why, jobs)
     local after = math.max(version + 1, NOW)
-    save(name, after, job, record, look_at)
+    save(name, after, job, with_news(record, ticks, lines), look_at)
     say('done', digits(after), table.concat(lines, '\n'))
   end
 end

@@ -140,6 +140,26 @@ fn a_run_that_fails_is_counted_and_what_the_duty_keeps_goes_on_to_the_next_leade
 }
 
 #[test]
+fn a_run_that_the_last_leader_left_unfinished_is_done_again_at_once_and_its_note_is_taken_back() {
+    let mut first = Bench::new(spec(DutyMode::Lease));
+    first.begin();
+    let effects = first.at(2);
+    let (renewals, _) = first.renew(&effects, Renewed::Kept);
+    let metadata = renewals[0].metadata.clone().expect("it has begun a run");
+    assert_eq!(metadata.notes().running_since, Some(START));
+
+    let mut next = Bench::new(spec(DutyMode::Lease));
+    next.now = SECOND * 4;
+    let (lease, effects) = next.lead(metadata);
+    let run = begun(&effects, Some(&lease));
+    next.tell(ended(run, 1));
+    let effects = next.at(6);
+    let (renewals, _) = next.renew(&effects, Renewed::Kept);
+    let notes = renewals[0].metadata.as_ref().expect("it has run").notes();
+    assert_eq!((notes.runs, notes.running_since), (1, None));
+}
+
+#[test]
 fn a_duty_that_keeps_too_much_has_failed_keeps_what_it_kept_and_goes_on_noting() {
     let mut bench = Bench::new(spec(DutyMode::Lease));
     let (lease, run) = bench.begin();

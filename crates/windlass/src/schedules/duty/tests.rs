@@ -1,5 +1,6 @@
 use std::sync::Mutex;
 
+use windlass_core::clock::Timestamp;
 use windlass_core::names::TypeName;
 use windlass_core::schedule::Schedule;
 use windlass_core::schedules::{JobTemplate, Origin, ScheduleSpec, StoredSchedule, acts};

@@ -7,7 +7,7 @@ use crate::dice::Dice;
 use crate::error::EngineError;
 use crate::lease::crowd::{Crowds, Peer};
 use crate::lease::keeper::{LeaseEffect, LeaseKeeper, LeaseTiming};
-use crate::lease::{LeaseRecord, LeaseRelease, LeaseRequest, Renewal};
+use crate::lease::{DutyNotes, LeaseMetadata, LeaseRecord, LeaseRelease, LeaseRequest, Renewal};
 use crate::limits::DUTY_EXPIRY;
 use crate::worker::WorkerId;
 
@@ -19,7 +19,16 @@ struct Process {
     runner: DutyRunner,
     /// What runs, under which fence, and until when.
     runs: Vec<(RunId, LeaseFence, Moment)>,
+    notes: DutyNotes,
     frozen_until: Moment,
+}
+
+impl Process {
+    /// What it notes goes with its heartbeats.
+    fn note(&mut self, now: Moment) {
+        let metadata = LeaseMetadata::of(&self.notes, &serde_json::Map::new()).expect("notes are small");
+        self.keeper.note(&prune(), metadata, now);
+    }
 }
 
 /// A write at the end of a run: when, and under which fence.
@@ -51,6 +60,7 @@ impl World {
             ),
             runner: DutyRunner::new(spec.clone(), 0, Moment::ZERO),
             runs: Vec::new(),
+            notes: DutyNotes { every: Some(spec.interval), ..DutyNotes::default() },
             frozen_until: Moment::ZERO,
         };
         Self {
@@ -83,7 +93,7 @@ impl World {
     fn of_leases(&mut self, process: usize, effects: Vec<LeaseEffect>) {
         for effect in effects {
             match effect {
-                LeaseEffect::Start { lease, .. } => self.leads(process, lease),
+                LeaseEffect::Start { lease, metadata } => self.leads(process, lease, metadata),
                 LeaseEffect::Stop(_) => self.leads_no_longer(process),
                 LeaseEffect::GiveWay(_) => self.give_back(process),
                 LeaseEffect::Blocked { .. } | LeaseEffect::NoRoom { .. } => {
@@ -115,10 +125,16 @@ impl World {
         }
     }
 
-    fn leads(&mut self, process: usize, lease: LeaseFence) {
+    fn leads(&mut self, process: usize, lease: LeaseFence, metadata: Option<LeaseMetadata>) {
         let now = self.now;
-        let began = self.accepted.last().map(|(at, _)| now.saturating_sub(*at));
-        self.processes[process].runner.gained(Some(lease), began, now);
+        let store_now = self.store_now();
+        let process = &mut self.processes[process];
+        let due_in = metadata.and_then(|metadata| {
+            process.notes = DutyNotes { every: process.notes.every, ..metadata.notes() };
+            process.notes.taken_over(store_now)
+        });
+        process.runner.gained(Some(lease), due_in, now);
+        process.note(now);
     }
 
     /// A run that hangs does not hear that it should stop, and until it ends its process wants no lease.
@@ -159,9 +175,12 @@ impl World {
                     let hangs = self.hangs > 0 && self.dice.below(self.hangs) == 0;
                     let took = Duration::from_millis(self.dice.below(3_000));
                     let until = if hangs { Moment::MAX } else { self.now + took };
-                    let runs = &mut self.processes[process].runs;
-                    runs.push((run, fence, until));
-                    assert_eq!(runs.len(), 1, "two runs of one duty in one process");
+                    let (now, store_now) = (self.now, self.store_now());
+                    let process = &mut self.processes[process];
+                    process.runs.push((run, fence, until));
+                    assert_eq!(process.runs.len(), 1, "two runs of one duty in one process");
+                    process.notes.began(store_now);
+                    process.note(now);
                 }
                 DutyEffect::Stop(_) => unreachable!("only losing the lease stops a run"),
                 DutyEffect::Stuck(_) => self.stuck += 1,
@@ -183,8 +202,11 @@ impl World {
             } else {
                 self.refused += 1;
             }
-            self.processes[process].runner.ended(run, now);
-            self.processes[process].keeper.want(&prune(), true, now);
+            let process = &mut self.processes[process];
+            process.runner.ended(run, now);
+            process.notes.ended(Ok(1), SECOND, store_now);
+            process.note(now);
+            process.keeper.want(&prune(), true, now);
         }
     }
 
@@ -278,6 +300,23 @@ fn a_leader_that_dies_is_followed_within_its_expiry_and_the_interval_goes_on() {
         // The lease expires, another takes it within a second, and its run takes up to three.
         assert!(gap < DUTY_EXPIRY + SECOND * 14, "seed {seed}: nothing was done for {gap:?}");
         assert!(fences_rise(&world.accepted), "seed {seed}");
+    }
+}
+
+#[test]
+fn a_run_that_dies_with_its_leader_is_done_again_by_the_next_and_not_an_interval_later() {
+    for seed in 0..20 {
+        let daily = DutySpec { interval: SECOND * 86_400, ..spec(DutyMode::Lease) };
+        let mut world = World::new(seed, &daily);
+        world.hangs = 1;
+        world.run_for(SECOND * 5);
+        let leader = world.processes.iter().position(|process| !process.runs.is_empty());
+        world.processes[leader.expect("it has begun")].frozen_until = Moment::MAX;
+        (world.hangs, world.accepted) = (0, Vec::new());
+        world.run_for(DUTY_EXPIRY + SECOND * 5);
+        assert_eq!(world.accepted.len(), 1, "seed {seed}: the next one does it, and once is enough");
+        world.run_for(SECOND * 600);
+        assert_eq!(world.accepted.len(), 1, "seed {seed}");
     }
 }
 
