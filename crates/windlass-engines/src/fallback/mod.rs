@@ -338,7 +338,8 @@ impl Engine for FallbackEngine {
     }
 
     async fn claim(&self, request: ClaimRequest) -> Result<ClaimAnswer> {
-        self.inner.note(self.inner.primary.engine()?.claim(request).await)
+        let began = self.inner.started.elapsed();
+        self.inner.note(began, self.inner.primary.engine()?.claim(request).await)
     }
 
     async fn outlook(&self, queues: &[QueueName], types: &[TypeName]) -> Result<Vec<(QueueName, Outlook)>> {
@@ -347,7 +348,8 @@ impl Engine for FallbackEngine {
 
     async fn settle(&self, batch: Vec<Settlement>) -> Result<Vec<Settled>> {
         let settle = |engine: Arc<dyn Engine>, part| async move { engine.settle(part).await };
-        self.inner.note(self.inner.by_side(batch, |settlement| settlement.fence.job, settle).await)
+        let began = self.inner.started.elapsed();
+        self.inner.note(began, self.inner.by_side(batch, |settlement| settlement.fence.job, settle).await)
     }
 
     async fn report(&self, batch: Vec<(Fence, Progress)>) -> Result<Vec<Settled>> {
