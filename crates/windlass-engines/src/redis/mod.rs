@@ -2,8 +2,9 @@
 //!
 //! Every call is one script ([`script`]; the files in `lua/`), which the server runs as a whole ([`call`]). Read the rest in
 //! the order of a job's life: [`enqueue`], [`claim`], [`settle`]; [`land`] says where a job goes, [`rescue`] takes back what
-//! dead workers held. [`hints`] is how processes wake each other. What is stored is described in `lua/parts/`: the state of
-//! a job in `state.lua`, where it waits in `waiting.lua`, what is left of it in `ending.lua`.
+//! dead workers held. [`hints`] is how processes wake each other, and [`look`] finds what nobody told of. What is stored is
+//! described in `lua/parts/`: the state of a job in `state.lua`, where it waits in `waiting.lua`, what is left of it in
+//! `ending.lua`.
 
 mod declare;
 mod enqueue;
@@ -22,6 +23,7 @@ mod schedules;
 mod drains;
 mod aggregates;
 mod hints;
+mod look;
 mod doctor;
 
 mod call;
@@ -82,6 +84,7 @@ use conn::Link;
 use fault::Step;
 use incarnation::Opened;
 use keys::Keys;
+use look::InUse;
 use server::KnownServer;
 
 pub use crate::finding::{Finding, Grade};
@@ -101,7 +104,6 @@ pub struct RedisEngine {
 /// What all calls share. Lives on the thread of the connections.
 #[derive(Debug)]
 struct Store {
-    address: Arc<Address>,
     work: Link,
     heart: Link,
     keys: Keys,
@@ -126,6 +128,8 @@ struct Store {
     /// All that this process has declared, for a store that comes back empty.
     declared: Mutex<Declaration>,
     listeners: Listeners,
+    /// What workers of this process claim from, for looks.
+    in_use: Mutex<InUse>,
     /// What tests do to arguments on their way.
     #[cfg(test)]
     damage: damage::Damage,
@@ -156,11 +160,12 @@ impl RedisEngine {
             listeners: Listeners::default(),
             #[cfg(test)]
             damage: damage::Damage::default(),
+            in_use: Mutex::default(),
             keys,
-            address,
         });
         let opening = store.clone();
         home.run(async move { opening.open().await }).await?;
+        home.spawn(Store::keep_looking(Arc::downgrade(&store), options.periods.look_every));
         if options.listen {
             home.spawn(hints::keep_listening(Arc::downgrade(&store), options.periods));
         }

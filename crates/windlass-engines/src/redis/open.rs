@@ -58,6 +58,8 @@ pub struct Periods {
     pub probe_every: Duration,
     /// It must have an answer within this time.
     pub heard_within: Duration,
+    /// What nobody told of is looked for this often.
+    pub look_every: Duration,
 }
 
 impl Default for Periods {
@@ -67,6 +69,7 @@ impl Default for Periods {
             heartbeat_within: Duration::from_secs(8),
             probe_every: Duration::from_secs(15),
             heard_within: Duration::from_secs(5),
+            look_every: Duration::from_secs(1),
         }
     }
 }

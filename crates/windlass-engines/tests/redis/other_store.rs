@@ -15,6 +15,7 @@ use windlass_core::payload::Payload;
 use windlass_core::settle::Settled;
 use windlass_core::worker::{Beat, Heartbeat, WorkerId};
 use windlass_engines::redis::RedisEngine;
+use windlass_servers::proxy::Proxy;
 use windlass_servers::redis::Server;
 
 use crate::alarms;
@@ -94,6 +95,26 @@ async fn a_replica_that_takes_over_has_what_reached_it() {
     assert_eq!(settled, [Settled::Applied], "the claim moved with the data");
     let rest: Vec<_> = claim(&engine, 5).await.iter().map(|claimed| claimed.job.id).collect();
     assert_eq!(rest, ids[1..]);
+}
+
+#[tokio::test]
+async fn a_replica_that_lags_behind_is_not_asked_whether_a_job_was_stored() {
+    let (primary, replica) = (server(&[]), server(&[]));
+    let port = primary.address().port().to_string();
+    ask::<()>(&replica.url(), &["REPLICAOF", "127.0.0.1", &port]);
+    let proxy = Proxy::start(primary.address()).unwrap();
+    let place = Place::on(format!("{},{}", proxy.url(&primary.url()), replica.address()));
+    let engine = place.ready().await;
+    reaches_a_replica(&primary.url());
+    // It follows nobody any more, and answers questions from what it has.
+    ask::<()>(&replica.url(), &["REPLICAOF", "127.0.0.1", "1"]);
+    let stored = request(1);
+    let answers = engine.enqueue(stored.clone()).await.unwrap();
+    // The next connection is tried with the next host.
+    proxy.cut_all();
+    let receipt = once_it_is_back(async || engine.receipt(stored.request).await).await;
+    assert_eq!(receipt, Some(answers));
+    assert!(engine.job(receipt.unwrap()[0].job().unwrap()).await.unwrap().is_some());
 }
 
 #[tokio::test]
