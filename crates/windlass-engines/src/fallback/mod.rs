@@ -25,7 +25,9 @@ use windlass_core::admin::{BatchDone, QueueStatus};
 use windlass_core::claim::{ClaimAnswer, ClaimRequest, Fence, Outlook};
 use windlass_core::clock::Timestamp;
 use windlass_core::duty::DutyModes;
-use windlass_core::engine::{Declaration, Engine, EngineInfo, HintListener, RescueRequest, Rescued, Result};
+use windlass_core::engine::{
+    Declaration, Engine, EngineInfo, HintListener, Replaced, RescueRequest, Rescued, Result,
+};
 use windlass_core::enqueue::{EnqueueRequest, Enqueued, RequestId};
 use windlass_core::error::EngineError;
 use windlass_core::fallback::{FallbackStatus, Side, Switch, SwitchRules};
@@ -322,6 +324,13 @@ impl Engine for FallbackEngine {
         match self.inner.side() {
             Side::Primary => self.inner.primary.engine()?.now().await,
             Side::Spill => self.inner.spill.now().await,
+        }
+    }
+
+    async fn replaced(&self) -> Result<Option<Replaced>> {
+        match self.inner.side() {
+            Side::Primary => self.inner.primary.engine()?.replaced().await,
+            Side::Spill => Ok(None),
         }
     }
 

@@ -57,7 +57,7 @@ use windlass_core::claim::{ClaimAnswer, ClaimRequest, Fence, Outlook};
 use windlass_core::clock::{Clock, Timestamp};
 use windlass_core::duty::DutyModes;
 use windlass_core::engine::{
-    Admin, Declaration, Engine, EngineInfo, HintListener, RescueRequest, Rescued, Result,
+    Admin, Declaration, Engine, EngineInfo, HintListener, Replaced, RescueRequest, Rescued, Result,
 };
 use windlass_core::enqueue::{EnqueueRequest, Enqueued, RequestId};
 use windlass_core::error::EngineError;
@@ -123,6 +123,8 @@ struct Store {
     scripts_of: Option<u32>,
     /// Which store this is, and what it knows; one that comes back empty is another.
     opened: RwLock<Arc<Opened>>,
+    /// How often the store is known to have been another one than was opened.
+    replaced: AtomicU64,
     /// Held by whoever opens another store.
     opening: tokio::sync::Mutex<()>,
     /// All that this process has declared, for a store that comes back empty.
@@ -155,6 +157,7 @@ impl RedisEngine {
             allow_eviction: options.allow_eviction,
             scripts_of: options.scripts_of,
             opened: RwLock::default(),
+            replaced: AtomicU64::new(0),
             opening: tokio::sync::Mutex::default(),
             declared: Mutex::default(),
             listeners: Listeners::default(),
@@ -256,6 +259,10 @@ impl Engine for RedisEngine {
 
     async fn now(&self) -> Result<Timestamp> {
         self.run(|store| async move { store.read_time().await }).await
+    }
+
+    async fn replaced(&self) -> Result<Option<Replaced>> {
+        self.run(|store| async move { store.read_replaced().await }).await
     }
 
     async fn declare(&self, declaration: Declaration) -> Result<()> {
