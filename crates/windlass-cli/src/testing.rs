@@ -25,6 +25,8 @@ pub(crate) struct Shell {
     pub(crate) engine: Arc<MemoryEngine>,
     pub(crate) clock: Arc<ManualClock>,
     pub(crate) ask: fn(&str) -> Option<String>,
+    /// Variables of the environment that say what is configured.
+    pub(crate) variables: Vec<(String, String)>,
     tokens: u128,
 }
 
@@ -48,7 +50,7 @@ impl Shell {
     pub(crate) fn new() -> Self {
         let clock = Arc::new(ManualClock::default());
         let engine = Arc::new(MemoryEngine::with_clock(clock.clone()));
-        Self { engine, clock, ask: |_| None, tokens: 1 }
+        Self { engine, clock, ask: |_| None, variables: Vec::new(), tokens: 1 }
     }
 
     /// With the type `t` in the queue `high`.
@@ -83,7 +85,7 @@ impl Shell {
     async fn execute(&self, cli: &Cli, output: Output, input: &str) -> Result<Code, Failure> {
         let mut context = Context {
             engine: self.engine.clone(),
-            config: config::load(None, &[]).map_err(Failure::configuration)?,
+            config: config::load(None, &self.variables).map_err(Failure::configuration)?,
             output,
             input: Box::new(std::io::Cursor::new(input.to_owned())),
             ask: self.ask,

@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::claim::Fence;
 use crate::clock::Timestamp;
 use crate::job::JobId;
-use crate::limits::{PROBES_MAX, REASON_BYTES_MAX};
+use crate::limits::{PROBES_MAX, REASON_BYTES_MAX, RETRY_AFTER_MAX};
 use crate::outcome::bounded;
 
 mod options;
@@ -147,11 +147,13 @@ pub fn decide(
     next
 }
 
-/// How long to wait after the last of so many rate-limit answers in a row: what it says itself, else a pause that
-/// doubles with each of them.
+/// How long to wait after the last of so many rate-limit answers in a row: what it says itself, up to a day, else a pause
+/// that doubles with each of them, up to what the options say.
 pub fn rate_limit_pause(options: &BreakerOptions, in_a_row: u32, retry_after: Option<Duration>) -> Duration {
-    let doubled = || options.rate_limit_pause.saturating_mul(1 << in_a_row.saturating_sub(1).min(30));
-    retry_after.unwrap_or_else(doubled).min(options.rate_limit_pause_max)
+    let doubled = options.rate_limit_pause.saturating_mul(1 << in_a_row.saturating_sub(1).min(30));
+    // Who comes back earlier than it was told is refused again, and perhaps for longer.
+    let asked_for = retry_after.map(|asked_for| asked_for.min(RETRY_AFTER_MAX));
+    asked_for.unwrap_or_else(|| doubled.min(options.rate_limit_pause_max))
 }
 
 impl BreakerState {

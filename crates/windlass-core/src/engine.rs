@@ -50,6 +50,11 @@ pub trait Engine: Admin + Policies + Leases + Schedules + Drains + Aggregates {
     /// The store's clock.
     async fn now(&self) -> Result<Timestamp>;
 
+    /// Whether the store was found emptied or older than it was; nothing if it never was, or if such a store cannot be used at all.
+    async fn replaced(&self) -> Result<Option<Replaced>> {
+        Ok(None)
+    }
+
     /// Declares queues and registers types, or updates them; all or nothing. A type that would move to
     /// another queue is refused.
     async fn declare(&self, declaration: Declaration) -> Result<()>;
@@ -188,6 +193,16 @@ pub struct EngineInfo {
     pub durability: Durability,
     /// In which ways it can let processes share a duty.
     pub duty_modes: DutyModes,
+}
+
+/// That a store was found to be another one than processes knew: emptied, in place of another, or older than it was. What it held then
+/// is lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+pub struct Replaced {
+    /// How often, as far as processes remember that were there.
+    pub times: u64,
+    /// When that was last noticed.
+    pub last: Timestamp,
 }
 
 /// What an acknowledged job survives.

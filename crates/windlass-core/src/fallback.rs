@@ -1,7 +1,8 @@
 //! Falling back: whether a store is to be used, or the spill beside it. Pure: calls and checks go in, switches come out.
 //!
 //! It goes away only after several failures in a row, and comes back only after several good checks in a row and not at
-//! once, so that a store that comes and goes does not make everybody come and go with it.
+//! once, so that a store that comes and goes does not make everybody come and go with it. One cut fails all calls that are
+//! under way, however many: that is one failure.
 
 use std::time::Duration;
 
@@ -59,6 +60,8 @@ pub struct Switch {
     /// When the side was chosen. Moments are counted from anywhere, by a clock that only runs forwards.
     since: Duration,
     failures: u32,
+    /// When the last failure that counts was heard of.
+    failed_at: Duration,
     successes: u32,
     /// How long it stays away this time.
     away_for: Duration,
@@ -67,7 +70,8 @@ pub struct Switch {
 impl Switch {
     /// Starts on a side.
     pub fn new(rules: SwitchRules, side: Side, now: Duration) -> Self {
-        Self { rules, side, since: now, failures: 0, successes: 0, away_for: rules.away_min }
+        let away_for = rules.away_min;
+        Self { rules, side, since: now, failures: 0, failed_at: now, successes: 0, away_for }
     }
 
     /// The side in use.
@@ -85,8 +89,13 @@ impl Switch {
         self.failures == 0 && (self.side == Side::Primary || self.successes > 0)
     }
 
-    /// A call or a check failed for want of the primary. Tells whether that was one too many.
-    pub fn failed(&mut self, now: Duration) -> bool {
+    /// A call or a check that began at this moment failed for want of the primary. Tells whether that was one too many. One that
+    /// began before the last failure or the last switch says nothing new: it was struck by what is known already.
+    pub fn failed(&mut self, began: Duration, now: Duration) -> bool {
+        if began < self.failed_at.max(self.since) {
+            return false;
+        }
+        self.failed_at = now;
         self.successes = 0;
         self.failures = self.failures.saturating_add(1);
         let is_away = self.side == Side::Primary && self.failures >= self.rules.failures;
@@ -156,7 +165,7 @@ mod tests {
 
     fn away_at(now: Duration) -> Switch {
         let mut switch = switch();
-        (0..3).for_each(|_| _ = switch.failed(now));
+        (0..3).for_each(|_| _ = switch.failed(now, now));
         assert_eq!(switch.side(), Side::Spill);
         switch
     }
@@ -164,14 +173,27 @@ mod tests {
     #[test]
     fn it_goes_away_after_three_failures_in_a_row() {
         let mut switch = switch();
-        assert_eq!([switch.failed(SECOND), switch.failed(SECOND)], [false, false]);
+        assert_eq!([1; 2].map(|_| switch.failed(SECOND, SECOND)), [false, false]);
         switch.succeeded(SECOND);
-        assert_eq!(
-            [switch.failed(SECOND), switch.failed(SECOND), switch.failed(SECOND)],
-            [false, false, true]
-        );
-        assert!(!switch.failed(SECOND), "it went away before");
+        assert_eq!([1; 3].map(|_| switch.failed(SECOND, SECOND)), [false, false, true]);
+        assert!(!switch.failed(SECOND, SECOND), "it went away before");
         assert_eq!((switch.side(), switch.is_healthy()), (Side::Spill, false));
+    }
+
+    #[test]
+    fn calls_that_one_cut_has_struck_are_one_failure_however_many_they_are() {
+        let mut switch = switch();
+        assert!((0..10).all(|call| !switch.failed(call * SECOND, (10 + call) * SECOND)));
+        assert_eq!(switch.side(), Side::Primary);
+        assert_eq!([20, 21].map(|second| switch.failed(second * SECOND, second * SECOND)), [false, true]);
+    }
+
+    #[test]
+    fn calls_that_began_before_it_was_back_do_not_speak_against_it() {
+        let mut switch = away_at(10 * SECOND);
+        assert_eq!([16, 17, 18].map(|second| switch.succeeded(second * SECOND)), [false, false, true]);
+        assert!((0..10).all(|call| !switch.failed((8 + call) * SECOND, 19 * SECOND)));
+        assert_eq!((switch.side(), switch.is_healthy()), (Side::Primary, true));
     }
 
     #[test]
@@ -179,7 +201,7 @@ mod tests {
         let mut switch = away_at(10 * SECOND);
         assert!((11..15).all(|second| !switch.succeeded(second * SECOND)), "too soon");
         assert!(switch.is_healthy());
-        switch.failed(15 * SECOND);
+        switch.failed(15 * SECOND, 15 * SECOND);
         assert_eq!([16, 17, 18].map(|second| switch.succeeded(second * SECOND)), [false, false, true]);
         assert_eq!(switch.side(), Side::Primary);
     }
@@ -195,7 +217,7 @@ mod tests {
             }
             let away = now - left_at;
             now += for_how_long;
-            (0..3).for_each(|_| _ = switch.failed(now));
+            (0..3).for_each(|_| _ = switch.failed(now, now));
             away.as_secs()
         };
         assert_eq!([1; 5].map(|seconds| stays(&mut switch, seconds * SECOND)), [5, 10, 20, 40, 60]);

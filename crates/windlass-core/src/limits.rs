@@ -29,6 +29,8 @@ pub const REASON_BYTES_MAX: usize = 1024;
 
 /// How far in the future a job may lie: ten years of 365 days.
 pub const DELAY_MAX: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
+/// A platform that was asked too often is left alone for as long as it says, but not for longer than this.
+pub const RETRY_AFTER_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 /// The longest time-out of a handler: thirty days.
 pub const TIMEOUT_MAX: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 /// The longest retention in days: ten years.

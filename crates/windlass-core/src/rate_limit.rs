@@ -190,6 +190,11 @@ impl Handful {
         self.lapsed
     }
 
+    /// Whether a token is left and has not lapsed.
+    pub fn has_some(&self, now: Timestamp) -> bool {
+        self.left > 0 && now <= self.lapses_at
+    }
+
     /// Uses a token, if one is left and has not lapsed.
     pub fn take(&mut self, now: Timestamp) -> bool {
         if now > self.lapses_at {

@@ -201,7 +201,8 @@ mod tests {
         assert_eq!((status.primary, status.active), ("redis", "memory"));
     }
 
-    /// Runs in the build that has memory alone, which `cargo xtask ci` tests.
+    /// Is there only in a build without Redis, which `cargo xtask ci` checks and does not run: that would take a build of its own.
+    /// Whoever changes this runs `cargo test -p windlass --no-default-features --lib select::`.
     #[cfg(not(all(feature = "redis", feature = "fallback")))]
     #[tokio::test]
     async fn a_program_built_without_redis_that_is_asked_for_it_warns_and_uses_the_spill() {

@@ -1,12 +1,13 @@
 //! `windlass breaker`: look at circuit breakers, open and close them.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use comfy_table::Cell;
 use serde_json::{Value, json};
-use windlass::limits::change_breaker;
+use windlass::limits::{LimitScope, change_breaker};
 use windlass_core::breaker::{BreakerEvent, BreakerState, Stand};
 use windlass_core::clock::Timestamp;
 use windlass_core::engine::Engine;
@@ -77,70 +78,124 @@ pub(crate) async fn run(command: &BreakerCommand, context: &mut Context) -> Resu
     }
 }
 
+/// A breaker as it is told.
+struct Listed {
+    name: BreakerName,
+    scope: LimitScope,
+    /// Nothing if each process has its own: nobody else can see those.
+    state: Option<BreakerState>,
+}
+
+impl Listed {
+    fn word(&self) -> &'static str {
+        self.state.as_ref().map_or("not known", |state| state.stand.as_str())
+    }
+
+    fn remark(&self, now: Timestamp) -> String {
+        self.state.as_ref().map_or_else(|| OF_EACH.to_owned(), |state| remark(state, now))
+    }
+
+    fn view(&self, now: Timestamp) -> Value {
+        let Some(state) = &self.state else {
+            return json!({"name": self.name, "scope": word_of(self.scope), "state": null, "why": OF_EACH});
+        };
+        view(&self.name, state, now)
+    }
+}
+
+/// Why nothing is known of a breaker.
+const OF_EACH: &str = "each process has its own";
+
+fn word_of(scope: LimitScope) -> &'static str {
+    match scope {
+        LimitScope::Store => "store",
+        LimitScope::Process => "process",
+    }
+}
+
+fn scope_of(name: &BreakerName, context: &Context) -> LimitScope {
+    let known = context.config.limits.breakers.iter().find(|spec| spec.name == *name);
+    known.map_or(LimitScope::Store, |spec| spec.scope)
+}
+
 /// What the store knows, and what configuration names beside it, by name.
-async fn all(context: &Context) -> Result<(Vec<(BreakerName, BreakerState)>, Timestamp), Failure> {
+async fn all(context: &Context) -> Result<(Vec<Listed>, Timestamp), Failure> {
     let read = context.engine.breakers().await?;
     let now = read.now;
-    let mut breakers: Vec<_> =
+    let mut known: BTreeMap<_, _> =
         read.breakers.into_iter().map(|stored| (stored.name, stored.state.at(now))).collect();
     for spec in &context.config.limits.breakers {
-        if breakers.iter().all(|(name, _)| *name != spec.name) {
-            breakers.push((spec.name.clone(), BreakerState::default()));
-        }
+        known.entry(spec.name.clone()).or_default();
     }
-    breakers.sort_by(|a, b| a.0.cmp(&b.0));
-    Ok((breakers, now))
+    let listed = |(name, state): (BreakerName, BreakerState)| {
+        let scope = scope_of(&name, context);
+        Listed { name, scope, state: (scope == LimitScope::Store).then_some(state) }
+    };
+    Ok((known.into_iter().map(listed).collect(), now))
 }
 
 async fn list(context: &mut Context) -> Result<Code, Failure> {
     let (breakers, now) = all(context).await?;
     if context.output.is_json() {
-        let views: Vec<_> = breakers.iter().map(|(name, state)| view(name, state, now)).collect();
+        let views: Vec<_> = breakers.iter().map(|listed| listed.view(now)).collect();
         context.output.json(&views)?;
         return Ok(Code::Ok);
     }
-    let row = |(name, state): &(BreakerName, BreakerState)| {
-        let cells = [name.to_string(), state.stand.as_str().to_owned(), state.failures_in_a_row.to_string()];
-        cells.into_iter().chain([remark(state, now)]).map(Cell::new).collect()
+    let row = |listed: &Listed| {
+        let failures =
+            listed.state.as_ref().map_or_else(String::new, |state| state.failures_in_a_row.to_string());
+        let cells =
+            [listed.name.to_string(), word_of(listed.scope).to_owned(), listed.word().to_owned(), failures];
+        cells.into_iter().chain([listed.remark(now)]).map(Cell::new).collect()
     };
     let rows = breakers.iter().map(row).collect();
-    context.output.table(&["breaker", "state", "failures", "why"], rows, "no breaker is known yet")?;
+    let header = ["breaker", "scope", "state", "failures", "why"];
+    context.output.table(&header, rows, "no breaker is known yet")?;
     Ok(Code::Ok)
 }
 
 async fn show(args: &BreakerArgs, context: &mut Context) -> Result<Code, Failure> {
     let (breakers, now) = all(context).await?;
-    let known: Vec<_> = breakers.iter().map(|(name, _)| name.as_str()).collect();
+    let known: Vec<_> = breakers.iter().map(|listed| listed.name.as_str()).collect();
     let hint = match known.as_slice() {
         [] => "none is known yet; one is as soon as a platform has failed".to_owned(),
         _ => suggest(args.name.as_str(), known),
     };
     let missing = Failure::not_found(format_args!("breaker {}", args.name)).hint(hint);
-    let (name, state) = breakers.iter().find(|(name, _)| *name == args.name).ok_or(missing)?;
-    let oldest = context.engine.behind(&Gate::breaker(name), UPKEEP_BATCH_MAX).await?;
+    let listed = breakers.iter().find(|listed| listed.name == args.name).ok_or(missing)?;
+    let oldest = context.engine.behind(&Gate::breaker(&listed.name), UPKEEP_BATCH_MAX).await?;
     if context.output.is_json() {
-        let mut value = view(name, state, now);
+        let mut value = listed.view(now);
         value["waiting"] = json!(oldest.len());
         value["waiting_is_more"] = json!(oldest.len() == UPKEEP_BATCH_MAX as usize);
         context.output.json(&value)?;
         return Ok(Code::Ok);
     }
-    let more = if oldest.len() == UPKEEP_BATCH_MAX as usize { " or more" } else { "" };
-    let pairs = [
-        ("breaker", name.to_string()),
-        ("state", state.stand.as_str().to_owned()),
-        ("why", remark(state, now)),
-        ("since", state.since.map_or("never changed".to_owned(), |since| since.to_string())),
-        ("failures", format!("{} in a row", state.failures_in_a_row)),
-        ("rate limits", format!("{} in a row", state.rate_limits_in_a_row)),
-        (
-            "probing",
-            state.probes.iter().map(|probe| format!("job {}", probe.job)).collect::<Vec<_>>().join(", "),
-        ),
-        ("waiting", format!("{}{more} jobs", oldest.len())),
-    ];
+    let pairs = shown(listed, oldest.len(), now);
     context.output.pairs(pairs.into_iter().map(|(name, text)| (name, Cell::new(text))).collect())?;
     Ok(Code::Ok)
+}
+
+/// Everything about a breaker, for people.
+fn shown(listed: &Listed, waiting: usize, now: Timestamp) -> Vec<(&'static str, String)> {
+    let more = if waiting == UPKEEP_BATCH_MAX as usize { " or more" } else { "" };
+    let mut pairs = vec![
+        ("breaker", listed.name.to_string()),
+        ("scope", word_of(listed.scope).to_owned()),
+        ("state", listed.word().to_owned()),
+        ("why", listed.remark(now)),
+    ];
+    if let Some(state) = &listed.state {
+        let probing: Vec<_> = state.probes.iter().map(|probe| format!("job {}", probe.job)).collect();
+        pairs.extend([
+            ("since", state.since.map_or("never changed".to_owned(), |since| since.to_string())),
+            ("failures", format!("{} in a row", state.failures_in_a_row)),
+            ("rate limits", format!("{} in a row", state.rate_limits_in_a_row)),
+            ("probing", probing.join(", ")),
+        ]);
+    }
+    pairs.push(("waiting", format!("{waiting}{more} jobs")));
+    pairs
 }
 
 async fn open(args: &OpenArgs, context: &mut Context) -> Result<Code, Failure> {
@@ -178,6 +233,12 @@ async fn change(
     event: &BreakerEvent,
     context: &Context,
 ) -> Result<(BreakerState, Timestamp), Failure> {
+    if scope_of(name, context) == LimitScope::Process {
+        let why =
+            format!("breaker {name} has the scope `process`: {OF_EACH}, and nobody else can change those");
+        let hint = "give it `scope = \"store\"` in the configuration of all workers, so that they share it";
+        return Err(Failure::new(Code::Refused, why).hint(hint.to_owned()));
+    }
     let engine: Arc<dyn Engine> = Arc::clone(&context.engine);
     let changed = change_breaker(&engine, name, event).await?;
     match changed.answer {
@@ -204,6 +265,7 @@ fn view(name: &BreakerName, state: &BreakerState, now: Timestamp) -> Value {
     };
     json!({
         "name": name,
+        "scope": word_of(LimitScope::Store),
         "state": state.stand.as_str(),
         "why": why,
         "since": state.since.map(|since| since.to_string()),

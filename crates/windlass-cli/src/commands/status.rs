@@ -4,7 +4,7 @@ use clap::Args;
 use comfy_table::Cell;
 use serde_json::json;
 use windlass_core::admin::Counts;
-use windlass_core::engine::Durability;
+use windlass_core::engine::{Durability, Replaced};
 use windlass_core::fallback::FallbackStatus;
 use windlass_core::span::show_span;
 use windlass_core::worker::WorkerSighting;
@@ -30,6 +30,7 @@ pub(crate) async fn status(context: &mut Context) -> Result<Code, Failure> {
     let (queues, now) = (context.engine.queues().await?, context.engine.now().await?);
     let workers = workers(context).await?;
     let (info, fallback) = (context.engine.info(), context.engine.fallback().await?);
+    let replaced = context.engine.replaced().await?;
     let counts = queues.iter().map(|queue| queue.counts).fold(Counts::default(), sum);
     if context.output.is_json() {
         context.output.json(&json!({
@@ -37,6 +38,9 @@ pub(crate) async fn status(context: &mut Context) -> Result<Code, Failure> {
             "durability": info.durability.as_str(),
             "healthy": fallback.as_ref().is_none_or(|fallback| fallback.primary_healthy),
             "fallback": fallback,
+            "replaced": replaced.map(|replaced| {
+                json!({"times": replaced.times, "last": replaced.last.to_string()})
+            }),
             "now": now.to_string(),
             "depth": counts.unfinished(),
             "counts": counts,
@@ -55,6 +59,10 @@ pub(crate) async fn status(context: &mut Context) -> Result<Code, Failure> {
         counts.running,
         counts.dead_letters
     ))?;
+    if let Some(Replaced { times, last }) = replaced {
+        let told = "the store was found emptied or older than it was: what it held then is lost";
+        context.output.line(format!("{told}; {times} times, the last time at {last}"))?;
+    }
     if let Some(fallback) = fallback {
         let FallbackStatus { active, primary, primary_healthy, spill_size, uncertain, .. } = fallback;
         let health = if primary_healthy { "answers" } else { "does not answer" };

@@ -17,7 +17,7 @@ pub struct BreakerOptions {
     pub half_open_probe_count: u32,
     /// The pause after a rate-limit answer that says nothing of one. Doubles with each in a row.
     pub rate_limit_pause: Duration,
-    /// No such pause is longer, whatever the platform says.
+    /// No such pause is longer. What the platform says itself counts, up to a day.
     pub rate_limit_pause_max: Duration,
 }
 

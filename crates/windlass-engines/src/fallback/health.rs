@@ -65,7 +65,7 @@ impl Inner {
     /// Asks the primary for a sign of life. One that is in doubt must show that it still writes: there are stores that
     /// answer questions and take nothing. It is back only when it knows what was declared meanwhile.
     async fn check(self: &Arc<Self>) {
-        let inner = Arc::clone(self);
+        let (inner, began) = (Arc::clone(self), self.started.elapsed());
         let is_in_doubt = self.side() == Side::Spill || !self.switch().is_healthy();
         let asked = within(self.options.check_timeout, async move {
             let primary = inner.primary.open().await?;
@@ -77,7 +77,7 @@ impl Inner {
         };
         match answered {
             Ok(()) => self.went_well(),
-            Err(error) => self.went_wrong(&error),
+            Err(error) => self.went_wrong(began, &error),
         }
     }
 
@@ -108,22 +108,23 @@ impl Inner {
         T: Send + 'static,
         Fut: Future<Output = Result<T>> + Send + 'static,
     {
-        let limit = limit.max(self.options.check_timeout);
-        self.note(within(limit, call(self.primary.engine()?)).await)
+        let (limit, began) = (limit.max(self.options.check_timeout), self.started.elapsed());
+        self.note(began, within(limit, call(self.primary.engine()?)).await)
     }
 
-    /// Notes how a call went, and hands its answer on. What went well says little: it may have been a read.
-    pub(super) fn note<T>(&self, answer: Result<T>) -> Result<T> {
+    /// Notes how a call went that began at this moment, and hands its answer on. What went well says little: it may have been
+    /// a read.
+    pub(super) fn note<T>(&self, began: Duration, answer: Result<T>) -> Result<T> {
         if let Err(error) = &answer
             && is_away(error)
         {
-            self.went_wrong(error);
+            self.went_wrong(began, error);
         }
         answer
     }
 
-    fn went_wrong(&self, error: &EngineError) {
-        if self.switch().failed(self.started.elapsed()) {
+    fn went_wrong(&self, began: Duration, error: &EngineError) {
+        if self.switch().failed(began, self.started.elapsed()) {
             self.is_introduced.store(false, Ordering::Release);
             self.counts.switches.fetch_add(1, Ordering::Relaxed);
             let (primary, spill) = (self.primary.name, self.spill.info().name);

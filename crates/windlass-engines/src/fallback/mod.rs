@@ -25,7 +25,9 @@ use windlass_core::admin::{BatchDone, QueueStatus};
 use windlass_core::claim::{ClaimAnswer, ClaimRequest, Fence, Outlook};
 use windlass_core::clock::Timestamp;
 use windlass_core::duty::DutyModes;
-use windlass_core::engine::{Declaration, Engine, EngineInfo, HintListener, RescueRequest, Rescued, Result};
+use windlass_core::engine::{
+    Declaration, Engine, EngineInfo, HintListener, Replaced, RescueRequest, Rescued, Result,
+};
 use windlass_core::enqueue::{EnqueueRequest, Enqueued, RequestId};
 use windlass_core::error::EngineError;
 use windlass_core::fallback::{FallbackStatus, Side, Switch, SwitchRules};
@@ -325,6 +327,13 @@ impl Engine for FallbackEngine {
         }
     }
 
+    async fn replaced(&self) -> Result<Option<Replaced>> {
+        match self.inner.side() {
+            Side::Primary => self.inner.primary.engine()?.replaced().await,
+            Side::Spill => Ok(None),
+        }
+    }
+
     async fn declare(&self, declaration: Declaration) -> Result<()> {
         self.inner.declare(declaration).await
     }
@@ -338,7 +347,8 @@ impl Engine for FallbackEngine {
     }
 
     async fn claim(&self, request: ClaimRequest) -> Result<ClaimAnswer> {
-        self.inner.note(self.inner.primary.engine()?.claim(request).await)
+        let began = self.inner.started.elapsed();
+        self.inner.note(began, self.inner.primary.engine()?.claim(request).await)
     }
 
     async fn outlook(&self, queues: &[QueueName], types: &[TypeName]) -> Result<Vec<(QueueName, Outlook)>> {
@@ -347,7 +357,8 @@ impl Engine for FallbackEngine {
 
     async fn settle(&self, batch: Vec<Settlement>) -> Result<Vec<Settled>> {
         let settle = |engine: Arc<dyn Engine>, part| async move { engine.settle(part).await };
-        self.inner.note(self.inner.by_side(batch, |settlement| settlement.fence.job, settle).await)
+        let began = self.inner.started.elapsed();
+        self.inner.note(began, self.inner.by_side(batch, |settlement| settlement.fence.job, settle).await)
     }
 
     async fn report(&self, batch: Vec<(Fence, Progress)>) -> Result<Vec<Settled>> {

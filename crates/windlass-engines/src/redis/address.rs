@@ -45,6 +45,11 @@ impl Address {
         self.hosts.iter().map(|host| Self { hosts: vec![host.clone()], authority: self.authority.clone() })
     }
 
+    /// How many hosts are named.
+    pub(super) fn count(&self) -> usize {
+        self.hosts.len()
+    }
+
     /// A client of one of the hosts, counted round and round.
     pub(super) fn client(&self, host: usize) -> Step<Client> {
         self.client_of(self.hosts[host % self.hosts.len()].clone())
@@ -71,7 +76,9 @@ impl Address {
     fn client_of(&self, info: ConnectionInfo) -> Step<Client> {
         // The driver would tell its name, by a command that Redis 7.2 brought.
         let settings = info.redis_settings().clone().set_skip_set_lib_name();
-        let info = info.set_redis_settings(settings);
+        // Without it a claim that follows an enqueue waits in this machine until the enqueue was acknowledged.
+        let tcp = info.tcp_settings().clone().set_nodelay(true);
+        let info = info.set_redis_settings(settings).set_tcp_settings(tcp);
         let place = info.addr().to_string();
         if matches!(info.addr(), ConnectionAddr::TcpTls { .. }) {
             choose_provider();
@@ -145,6 +152,14 @@ mod tests {
         let info = moved.get_connection_info();
         assert!(matches!(info.addr(), ConnectionAddr::TcpTls { host, port: 7001, .. } if host == "10.0.0.7"));
         assert_eq!(info.redis_settings().password(), Some("secret"));
+    }
+
+    #[test]
+    fn no_connection_holds_back_what_is_small() {
+        let address = Address::parse("redis://one:1").unwrap();
+        for client in [address.client(0).unwrap(), address.client_at("10.0.0.7:7001").unwrap()] {
+            assert!(client.get_connection_info().tcp_settings().nodelay());
+        }
     }
 
     #[test]

@@ -35,6 +35,8 @@ pub(super) struct Args {
     bytes: Vec<u8>,
     /// Where each of them ends.
     ends: Vec<usize>,
+    /// Queues in which something can be claimed once the script has run, if nothing is refused.
+    brings: Vec<QueueName>,
 }
 
 impl Args {
@@ -74,6 +76,14 @@ impl Args {
 
     pub(super) fn flag(&mut self, flag: bool) -> &mut Self {
         self.text(if flag { "1" } else { "" })
+    }
+
+    /// Whoever waits for jobs of these queues in this process is told as soon as the script was handed over, and not by its answer: a
+    /// claim then follows on the same way. Should it come to another server all the same, or too early, it marks its worker as
+    /// waiting, and a look finds what it missed.
+    pub(super) fn bring(&mut self, queues: Vec<QueueName>) -> &mut Self {
+        self.brings = queues;
+        self
     }
 
     /// Takes the last one away; tells whether there was one.
@@ -147,9 +157,10 @@ impl Store {
     ) -> Step<Said> {
         #[cfg(test)]
         let args = &self.damage.of(script, args);
-        let said = match link.ask(&self.command("EVALSHA", &script.sha, args, to, version)).await {
+        let sent = || self.tell_of(&args.brings);
+        let said = match link.ask_and(&self.command("EVALSHA", &script.sha, args, to, version), sent).await {
             Err(fault) if fault.is_about_a_missing_script() => {
-                link.ask(&self.command("EVAL", &script.text, args, to, version)).await
+                link.ask_and(&self.command("EVAL", &script.text, args, to, version), sent).await
             }
             said => said,
         };
@@ -158,7 +169,11 @@ impl Store {
         if std::ptr::eq(link, &self.work) {
             self.look_at_new_server().await;
         }
-        self.hear(said?, to)
+        self.hear(said?, to, &args.brings)
+    }
+
+    fn tell_of(&self, queues: &[QueueName]) {
+        queues.iter().for_each(|queue| self.listeners.tell(&Hint::Queue(queue.clone())));
     }
 
     fn command(&self, name: &str, script: &str, args: &Args, to: &Opened, version: &str) -> Cmd {
@@ -187,8 +202,8 @@ impl Store {
         self.clock.as_ref().map_or_else(String::new, |clock| clock.now().as_micros().to_string())
     }
 
-    /// Takes an answer apart and tells those who listen what has changed.
-    fn hear(&self, said: Value, from: &Arc<Opened>) -> Step<Said> {
+    /// Takes an answer apart and tells those who listen what has changed, but for what they were told already.
+    fn hear(&self, said: Value, from: &Arc<Opened>, told: &[QueueName]) -> Step<Said> {
         let mut said = Items::of(said)?;
         match said.text()?.as_str() {
             "lost" => return Ok(Said::Gone(Gone::Replaced)),
@@ -203,7 +218,9 @@ impl Store {
             let name = queues.text()?;
             if name == MARKED {
                 self.listeners.tell(&Hint::Drain);
-            } else if let Ok(queue) = QueueName::parse(&name) {
+            } else if let Ok(queue) = QueueName::parse(&name)
+                && !told.contains(&queue)
+            {
                 self.listeners.tell(&Hint::Queue(queue));
             }
         }

@@ -27,6 +27,7 @@ impl Store {
         if request.repeat {
             return self.repeat_claim(request).await;
         }
+        self.uses(&request);
         if request.types.len() <= TYPES_PER_CLAIM {
             let build = |catalogue: &Catalogue| Ok(claim_args(&request, catalogue));
             let reply = self.call_with_catalogue(&self.scripts().claim, build).await?;

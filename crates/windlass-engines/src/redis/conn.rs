@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use redis::aio::MultiplexedConnection;
@@ -69,8 +70,14 @@ impl Link {
 
     /// Sends a command and waits for its answer.
     pub(super) async fn ask(&self, command: &Cmd) -> Step<Value> {
+        self.ask_and(command, || {}).await
+    }
+
+    /// The same, and does something as soon as the command was handed over: whatever is sent on this way from then on comes
+    /// behind it.
+    pub(super) async fn ask_and(&self, command: &Cmd, sent: impl FnOnce() + Send) -> Step<Value> {
         let wire = self.wire().await?;
-        let answer = self.answered(wire.connection.clone(), command).await;
+        let answer = self.answered(wire.connection.clone(), command, sent).await;
         if let Err(fault) = &answer
             && fault.asks_for_another_connection()
         {
@@ -79,8 +86,14 @@ impl Link {
         answer
     }
 
-    async fn answered(&self, mut connection: MultiplexedConnection, command: &Cmd) -> Step<Value> {
-        let answer = tokio::time::timeout(self.answer_within, connection.send_packed_command(command)).await;
+    async fn answered(
+        &self,
+        mut connection: MultiplexedConnection,
+        command: &Cmd,
+        sent: impl FnOnce() + Send,
+    ) -> Step<Value> {
+        let sending = once_begun(connection.send_packed_command(command), sent);
+        let answer = tokio::time::timeout(self.answer_within, sending).await;
         let answer = answer.map_err(|_| Fault::Lost(format!("no answer within {:?}", self.answer_within)))?;
         answer.and_then(Value::extract_error).map_err(Fault::of_call)
     }
@@ -95,8 +108,8 @@ impl Link {
         {
             return Err(Fault::Unreachable(why.clone()));
         }
-        match self.connect(state.host).await {
-            Ok(connection) => {
+        match self.find(state.host).await {
+            Ok((_, connection)) => {
                 let wire = Wire { connection, number: self.made.fetch_add(1, Ordering::SeqCst) + 1 };
                 state.failed = None;
                 Ok(state.current.insert(wire).clone())
@@ -120,13 +133,40 @@ impl Link {
         }
     }
 
+    /// The server that has the namespace and takes writes, beginning with one of the hosts. If several are named some may be
+    /// replicas, which answer questions from what they knew a while ago: they are passed over.
+    pub(super) async fn find(&self, host: usize) -> Step<(Client, MultiplexedConnection)> {
+        let mut passed_over = String::new();
+        for next in 0..self.address.count() {
+            let (client, connection) = self.connect(host + next).await?;
+            if self.address.count() == 1 || !self.is_replica(&connection).await? {
+                return Ok((client, connection));
+            }
+            passed_over = client.get_connection_info().addr().to_string();
+        }
+        Err(Fault::Unreachable(format!(
+            "none of the servers at {} takes writes; the last that was asked, {passed_over}, is a replica",
+            self.address.place()
+        )))
+    }
+
+    /// One that does not tell what it is gets the benefit of the doubt: it refuses writes by itself.
+    async fn is_replica(&self, connection: &MultiplexedConnection) -> Step<bool> {
+        let ask = redis::cmd("INFO").arg("replication").to_owned();
+        match self.answered(connection.clone(), &ask, || {}).await {
+            Ok(info) => Ok(super::reply::text(info)?.contains("role:slave")),
+            Err(Fault::Lost(why)) => Err(Fault::Unreachable(why)),
+            Err(_) => Ok(false),
+        }
+    }
+
     /// Connects to one of the hosts, or to where it says that the namespace is.
-    async fn connect(&self, host: usize) -> Step<MultiplexedConnection> {
+    async fn connect(&self, host: usize) -> Step<(Client, MultiplexedConnection)> {
         let mut client = self.address.client(host)?;
         for _ in 0..REDIRECTS_MAX {
             let connection = connect_to(&client).await?;
             let probe = redis::cmd("EXISTS").arg(&self.probe).to_owned();
-            match self.answered(connection.clone(), &probe).await {
+            match self.answered(connection.clone(), &probe, || {}).await {
                 Err(Fault::Refused(error)) if error.redirect_node().is_some() => {
                     let (place, _) = error.redirect_node().unwrap_or_default();
                     client = self.address.client_at(place)?;
@@ -136,7 +176,7 @@ impl Link {
                 }
                 Err(Fault::Lost(why)) => return Err(Fault::Unreachable(why)),
                 // Whatever else is wrong, the call itself finds out.
-                _ => return Ok(connection),
+                _ => return Ok((client, connection)),
             }
         }
         Err(Fault::Unreachable(format!(
@@ -144,6 +184,24 @@ impl Link {
             self.address.place()
         )))
     }
+}
+
+/// Drives work to its end, and does something else once it has begun, unless it failed at once.
+async fn once_begun<T, E>(
+    work: impl Future<Output = Result<T, E>>,
+    begun: impl FnOnce() + Send,
+) -> Result<T, E> {
+    let (mut work, mut begun) = (std::pin::pin!(work), Some(begun));
+    std::future::poll_fn(|context| {
+        let polled = work.as_mut().poll(context);
+        if !matches!(polled, Poll::Ready(Err(_)))
+            && let Some(begun) = begun.take()
+        {
+            begun();
+        }
+        polled
+    })
+    .await
 }
 
 async fn connect_to(client: &Client) -> Step<MultiplexedConnection> {

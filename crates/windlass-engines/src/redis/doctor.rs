@@ -120,6 +120,7 @@ impl Patient {
             self.slow_commands().await?,
             self.rights().await?,
             self.layout().await?,
+            self.losses().await?,
         ])
     }
 

@@ -13,7 +13,7 @@ use windlass_core::gate::Gate;
 use windlass_core::job::JobId;
 use windlass_core::key::{KeyScope, KeyVerdict, OnConflict};
 use windlass_core::limits::{ENQUEUE_BATCH_MAX, RECEIPT_TTL};
-use windlass_core::names::ShareName;
+use windlass_core::names::{QueueName, ShareName};
 
 use super::call::Args;
 use super::catalogue::{Catalogue, TypeEntry};
@@ -36,21 +36,37 @@ impl Store {
     fn enqueue_args(&self, request: &EnqueueRequest, bodies: &[String], catalogue: &Catalogue) -> Args {
         let now = self.estimated_now();
         let mut args = Args::new();
-        args.text(&request.request.to_string()).number(micros(RECEIPT_TTL));
+        args.bytes(&request.request.to_bytes()).number(micros(RECEIPT_TTL));
         limits(request.jobs.iter(), catalogue, &mut args);
         args.count(request.jobs.len());
         for (new, body) in request.jobs.iter().zip(bodies) {
             offer(new, body, catalogue, now, &mut args);
         }
+        args.bring(claimable(&request.jobs, catalogue, now));
         args
     }
 
     pub(super) async fn receipt(&self, request: RequestId) -> Step<Option<Vec<Enqueued>>> {
         let mut args = Args::new();
-        args.text(&request.to_string()).number(micros(RECEIPT_TTL));
+        args.bytes(&request.to_bytes()).number(micros(RECEIPT_TTL));
         let answers = text(self.call(&self.scripts().receipt, args).await?.value)?;
         if answers.is_empty() { Ok(None) } else { read_answers(&answers).map(Some) }
     }
+}
+
+/// The queues of jobs that can be claimed as soon as they are in. What may be kept out, by its key, its series or a pause, is left
+/// to the answer.
+fn claimable(jobs: &[NewJob], catalogue: &Catalogue, now: Timestamp) -> Vec<QueueName> {
+    let mut queues: Vec<QueueName> = Vec::new();
+    for new in jobs.iter().filter(|new| new.when == When::Now && new.key.is_none() && new.series.is_none()) {
+        let Some(entry) = catalogue.type_named(&new.job_type) else { continue };
+        let queue = &entry.spec.queue;
+        let is_open = catalogue.queue(queue).is_some_and(|queue| queue.pause.is_none());
+        if is_open && !queues.contains(queue) && judge(new, Some(entry), catalogue, now).is_ok() {
+            queues.push(queue.clone());
+        }
+    }
+    queues
 }
 
 /// How many jobs the queues of a batch take, as far as they have a limit.

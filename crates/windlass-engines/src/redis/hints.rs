@@ -42,7 +42,8 @@ pub(super) async fn keep_listening(store: Weak<Store>, periods: Periods) {
 async fn listen(store: &Weak<Store>, periods: &Periods, host: usize) -> Result<(), Ended> {
     let Some(channels) = store.upgrade() else { return Ok(()) };
     let (own, all) = (channels.keys.wake_channel(&channels.engine), channels.keys.stops_channel());
-    let client = channels.address.client(host).map_err(|fault| format!("{fault:?}"))?;
+    // Not just any of the hosts: a server counts only who listens there, so others would take this engine for gone.
+    let (client, _) = channels.work.find(host).await.map_err(|fault| format!("{fault:?}"))?;
     drop(channels);
     let subscribe = async {
         let mut pubsub = client.get_async_pubsub().await?;

@@ -5,7 +5,8 @@
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
 
-use windlass_core::engine::Hint;
+use windlass_core::clock::Timestamp;
+use windlass_core::engine::{Hint, Replaced};
 use windlass_core::job::JobId;
 
 use super::Store;
@@ -87,7 +88,7 @@ impl Store {
 
     /// Makes the namespace if it is not there, and reads what it knows.
     pub(super) async fn open_first(&self) -> Step<()> {
-        let opened = Opened::unread(&self.read_incarnation(&Seen::default()).await?);
+        let opened = Opened::unread(&self.read_incarnation(&Opened::default()).await?);
         self.read_and_swap(&opened).await
     }
 
@@ -113,7 +114,7 @@ impl Store {
         if why == Gone::Older {
             self.renew(asked).await?;
         }
-        let opened = Opened::unread(&self.read_incarnation(&asked.seen).await?);
+        let opened = Opened::unread(&self.read_incarnation(asked).await?);
         if opened.incarnation == asked.incarnation {
             // It is the old one again.
             return Ok(());
@@ -147,6 +148,19 @@ impl Store {
             }
             began = if began > 0 { began } else { reply.now.as_micros() };
         }
+    }
+
+    /// How often this store was found to be another one than processes knew, and when last.
+    pub(super) async fn read_replaced(&self) -> Step<Option<Replaced>> {
+        let layout = format!("{}layout", self.keys.all);
+        let ask = redis::cmd("HMGET").arg(layout).arg("replaced").arg("replaced_at").to_owned();
+        let mut fields = Items::of(self.work.ask(&ask).await.map_err(Fault::of_read)?)?;
+        let (times, last) = (fields.number_or_none()?, fields.number_or_none()?);
+        let replaced = |(times, last)| Replaced {
+            times: u64::try_from(times).unwrap_or_default(),
+            last: Timestamp::from_micros(last),
+        };
+        Ok(times.zip(last).map(replaced))
     }
 
     fn raise_alarm(&self, asked: &Opened, opened: &Opened, why: Gone) {

@@ -19,7 +19,7 @@ pub(super) struct Keys {
 const NAME_BYTES_MAX: usize = 100;
 
 /// Names that stand behind the common prefix, which lanes may not take.
-const TAKEN: [&str; 54] = [
+const TAKEN: [&str; 55] = [
     "agenda",
     "answers",
     "attempts",
@@ -36,6 +36,7 @@ const TAKEN: [&str; 54] = [
     "drains",
     "ended",
     "expiring",
+    "foresight",
     "gate",
     "gates",
     "graves",

@@ -2,8 +2,9 @@
 //!
 //! Every call is one script ([`script`]; the files in `lua/`), which the server runs as a whole ([`call`]). Read the rest in
 //! the order of a job's life: [`enqueue`], [`claim`], [`settle`]; [`land`] says where a job goes, [`rescue`] takes back what
-//! dead workers held. [`hints`] is how processes wake each other. What is stored is described in `lua/parts/`: the state of
-//! a job in `state.lua`, where it waits in `waiting.lua`, what is left of it in `ending.lua`.
+//! dead workers held. [`hints`] is how processes wake each other, and [`look`] finds what nobody told of. What is stored is
+//! described in `lua/parts/`: the state of a job in `state.lua`, where it waits in `waiting.lua`, what is left of it in
+//! `ending.lua`.
 
 mod declare;
 mod enqueue;
@@ -22,6 +23,7 @@ mod schedules;
 mod drains;
 mod aggregates;
 mod hints;
+mod look;
 mod doctor;
 
 mod call;
@@ -55,7 +57,7 @@ use windlass_core::claim::{ClaimAnswer, ClaimRequest, Fence, Outlook};
 use windlass_core::clock::{Clock, Timestamp};
 use windlass_core::duty::DutyModes;
 use windlass_core::engine::{
-    Admin, Declaration, Engine, EngineInfo, HintListener, RescueRequest, Rescued, Result,
+    Admin, Declaration, Engine, EngineInfo, HintListener, Replaced, RescueRequest, Rescued, Result,
 };
 use windlass_core::enqueue::{EnqueueRequest, Enqueued, RequestId};
 use windlass_core::error::EngineError;
@@ -82,6 +84,7 @@ use conn::Link;
 use fault::Step;
 use incarnation::Opened;
 use keys::Keys;
+use look::InUse;
 use server::KnownServer;
 
 pub use crate::finding::{Finding, Grade};
@@ -101,7 +104,6 @@ pub struct RedisEngine {
 /// What all calls share. Lives on the thread of the connections.
 #[derive(Debug)]
 struct Store {
-    address: Arc<Address>,
     work: Link,
     heart: Link,
     keys: Keys,
@@ -121,11 +123,15 @@ struct Store {
     scripts_of: Option<u32>,
     /// Which store this is, and what it knows; one that comes back empty is another.
     opened: RwLock<Arc<Opened>>,
+    /// How often the store is known to have been another one than was opened.
+    replaced: AtomicU64,
     /// Held by whoever opens another store.
     opening: tokio::sync::Mutex<()>,
     /// All that this process has declared, for a store that comes back empty.
     declared: Mutex<Declaration>,
     listeners: Listeners,
+    /// What workers of this process claim from, for looks.
+    in_use: Mutex<InUse>,
     /// What tests do to arguments on their way.
     #[cfg(test)]
     damage: damage::Damage,
@@ -151,16 +157,18 @@ impl RedisEngine {
             allow_eviction: options.allow_eviction,
             scripts_of: options.scripts_of,
             opened: RwLock::default(),
+            replaced: AtomicU64::new(0),
             opening: tokio::sync::Mutex::default(),
             declared: Mutex::default(),
             listeners: Listeners::default(),
             #[cfg(test)]
             damage: damage::Damage::default(),
+            in_use: Mutex::default(),
             keys,
-            address,
         });
         let opening = store.clone();
         home.run(async move { opening.open().await }).await?;
+        home.spawn(Store::keep_looking(Arc::downgrade(&store), options.periods.look_every));
         if options.listen {
             home.spawn(hints::keep_listening(Arc::downgrade(&store), options.periods));
         }
@@ -251,6 +259,10 @@ impl Engine for RedisEngine {
 
     async fn now(&self) -> Result<Timestamp> {
         self.run(|store| async move { store.read_time().await }).await
+    }
+
+    async fn replaced(&self) -> Result<Option<Replaced>> {
+        self.run(|store| async move { store.read_replaced().await }).await
     }
 
     async fn declare(&self, declaration: Declaration) -> Result<()> {

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use windlass_core::clock::Clock;
@@ -10,7 +11,7 @@ use windlass_core::error::EngineError;
 
 use super::Store;
 use super::fault::Step;
-use super::incarnation::Seen;
+use super::incarnation::Opened;
 use super::keys::Keys;
 use super::reply::Items;
 use super::script;
@@ -58,6 +59,8 @@ pub struct Periods {
     pub probe_every: Duration,
     /// It must have an answer within this time.
     pub heard_within: Duration,
+    /// What nobody told of is looked for this often.
+    pub look_every: Duration,
 }
 
 impl Default for Periods {
@@ -67,6 +70,7 @@ impl Default for Periods {
             heartbeat_within: Duration::from_secs(8),
             probe_every: Duration::from_secs(15),
             heard_within: Duration::from_secs(5),
+            look_every: Duration::from_secs(1),
         }
     }
 }
@@ -114,13 +118,16 @@ pub(super) fn other_layout(version: i64) -> Option<&'static str> {
 }
 
 impl Store {
-    /// Makes the namespace, or reads which incarnation of it this is. Its numbers of jobs go on behind those that are known.
-    pub(super) async fn read_incarnation(&self, known: &Seen) -> Step<String> {
+    /// Makes the namespace, or reads which incarnation of it this is. Its numbers of jobs go on behind those that are known, and that it
+    /// is another one than was known is counted.
+    pub(super) async fn read_incarnation(&self, known: &Opened) -> Step<String> {
         let mark = format!("{:032x}", fastrand::u128(..));
         let mut open = redis::cmd("EVAL");
         let Keys { all, ready, scheduled } = &self.keys;
         open.arg(script::OPEN).arg(3).arg(all).arg(ready).arg(scheduled).arg(LAYOUT_VERSION).arg(mark);
-        open.arg(known.last_job()).arg(LAYOUT_WITH_SERIES);
+        open.arg(known.seen.last_job()).arg(LAYOUT_WITH_SERIES);
+        open.arg(&*known.incarnation).arg(self.replaced.load(Ordering::SeqCst));
+        open.arg(self.estimated_now().as_micros());
         let mut layout = Items::of(self.work.ask(&open).await?)?;
         let (version, incarnation) = (layout.number()?, layout.text()?);
         if let Some(what) = other_layout(version) {
@@ -132,6 +139,8 @@ impl Store {
         }
         self.check_names("ready_key", ready, &layout.text()?)?;
         self.check_names("scheduled_key", scheduled, &layout.text()?)?;
+        let replaced = layout.number_or_none()?.and_then(|times| u64::try_from(times).ok());
+        self.replaced.fetch_max(replaced.unwrap_or_default(), Ordering::SeqCst);
         Ok(incarnation)
     }
 

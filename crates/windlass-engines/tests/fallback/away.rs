@@ -1,5 +1,6 @@
 //! While the primary is away.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use windlass_core::engine::Admin;
@@ -20,6 +21,8 @@ use crate::place::{
     Primary, declaration, job, memory, payloads, put, quick, request, spill, sqlite, status, until,
     until_away, until_home, why_ended,
 };
+
+const HOUR: Duration = Duration::from_secs(60 * 60);
 
 fn keyed(key: &str) -> NewJob {
     NewJob { key: Some(KeyClaim::new(Key::parse(key).unwrap())), ..job(0) }
@@ -149,6 +152,48 @@ async fn one_failure_spills_one_job_and_does_not_switch() {
     until(&engine, "calls go through again", async || matches!(put(&engine, job(2)).await, Enqueued::New(_)))
         .await;
     assert_eq!(status(&engine).await.switches, 0);
+}
+
+#[tokio::test]
+async fn ten_enqueues_that_one_cut_has_struck_do_not_switch() {
+    let primary = Primary::on_redis().await;
+    // No check helps or does harm.
+    let options = FallbackOptions { rules: SwitchRules::default(), check_every: HOUR, ..quick() };
+    let engine = Arc::new(primary.with(memory(), options).await);
+    spill_nothing(&engine, 0).await;
+    primary.proxy.swallow_answers(true);
+    let put_in = |number| {
+        let engine = Arc::clone(&engine);
+        tokio::spawn(async move { put(&engine, job(number)).await })
+    };
+    let under_way: Vec<_> = (1..=10).map(put_in).collect();
+    until_stored(&primary, 11).await;
+    primary.proxy.cut_all();
+    primary.proxy.swallow_answers(false);
+    for answer in under_way {
+        assert!(
+            matches!(answer.await.unwrap(), Enqueued::Spilled(_)),
+            "it had no answer, and is asked for later"
+        );
+    }
+    spill_nothing(&engine, 11).await;
+    let status = status(&engine).await;
+    assert_eq!((status.active, status.switches), ("redis", 0));
+}
+
+/// Puts a job into the primary.
+async fn spill_nothing(engine: &FallbackEngine, number: usize) {
+    let placed = put(engine, job(number)).await;
+    assert!(matches!(placed, Enqueued::New(_)), "{placed:?}");
+}
+
+async fn until_stored(primary: &Primary, jobs: u64) {
+    let stored = async {
+        while primary.store.queues().await.unwrap()[0].counts.ready < jobs {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), stored).await.expect("they reach the server");
 }
 
 #[tokio::test]

@@ -2,13 +2,18 @@
 
 use std::time::{Duration, Instant};
 
+use windlass_core::claim::ClaimRequest;
 use windlass_core::engine::{Admin, Engine};
 use windlass_core::error::EngineError;
 use windlass_core::settle::Settled;
-use windlass_engines::redis::{Grade, RedisEngine};
+use windlass_core::worker::WorkerId;
+use windlass_engines::redis::{Grade, RedisEngine, RedisOptions};
 use windlass_servers::redis::Server;
 
-use crate::place::{Place, ask, claim, enqueue, request, server, success};
+use crate::place::{
+    Place, ask, card, claim, claim_request, claimed, declaration, enqueue, request, server, success,
+};
+use crate::waking::until_so_many_listen;
 
 const SLOTS: usize = 16_384;
 const READY_MAX: Duration = Duration::from_secs(60);
@@ -127,6 +132,30 @@ async fn the_server_of_a_namespace_goes_away_and_comes_back_and_its_jobs_go_on()
 #[tokio::test(flavor = "multi_thread")]
 async fn another_server_of_the_cluster_goes_away_and_comes_back_and_jobs_go_on() {
     goes_on_without(false).await;
+}
+
+/// An engine with a worker that waits for jobs.
+async fn waiting(place: &Place, number: u128) -> RedisEngine {
+    let (engine, worker) = (place.open_with(place.options()).await, WorkerId::from_random(number));
+    engine.declare(declaration()).await.unwrap();
+    engine.register(card(worker)).await.unwrap();
+    let request = ClaimRequest { worker, ..claim_request(5) };
+    assert_eq!(claimed(engine.claim(request).await.unwrap()), []);
+    engine
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_engine_is_woken_on_a_cluster_and_the_others_wait_on_whichever_server_they_asked_first() {
+    let nodes = tokio::task::block_in_place(cluster);
+    let mut places = std::iter::repeat_with(|| Place::on(nodes[0].url())).take(1_000);
+    let place = places.find(|place| home_of(place, &nodes) == 1).expect("names fall on all servers");
+    let _engines = [waiting(&place, 1).await, waiting(&place, 2).await];
+    // A server counts only those who listen there, and takes others for gone.
+    until_so_many_listen(2, &place, &nodes[1].url()).await;
+    let producer = place.open_with(RedisOptions { listen: false, ..place.options() }).await;
+    enqueue(&producer, 1).await;
+    let waiters: usize = ask(&nodes[1].url(), &["ZCARD", &place.key("waiters:main")]);
+    assert_eq!(waiters, 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]

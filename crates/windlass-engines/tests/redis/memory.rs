@@ -88,15 +88,15 @@ fn job(kind_of_job: Kind, payload: &Payload, number: usize) -> NewJob {
     }
 }
 
-/// Bytes for each of so many jobs, while they wait and once they are done.
-async fn measure(server: &Server, kind: Kind, bytes: usize, jobs: usize) -> [usize; 2] {
+/// Bytes for each of so many jobs, while they wait and once they are done; so many are put in by one request.
+async fn measure(server: &Server, kind: Kind, bytes: usize, jobs: usize, batch: usize) -> [usize; 2] {
     let place = Place::on(server.url());
     drop(place.ready().await);
     let payload = payload(bytes);
     let before = used(server).await;
     let engine = place.open_with(place.options()).await;
-    for batch in 0..jobs / BATCH {
-        let jobs = (0..BATCH).map(|number| job(kind, &payload, batch * BATCH + number)).collect();
+    for first in (0..jobs).step_by(batch) {
+        let jobs = (first..first + batch).map(|number| job(kind, &payload, number)).collect();
         let request = RequestId::from_random(fastrand::u128(..));
         engine.enqueue(EnqueueRequest { request, jobs }).await.unwrap();
     }
@@ -122,7 +122,7 @@ async fn a_job_takes_no_more_memory_than_it_may_while_it_waits_and_once_it_is_do
     let server = server(&[("appendonly", "no")]);
     for kind in [Kind::Plain, Kind::Keyed, Kind::Expiring, Kind::Shared, Kind::Serial] {
         for (bytes, jobs) in SIZES {
-            let taken = measure(&server, kind, bytes, jobs).await;
+            let taken = measure(&server, kind, bytes, jobs, BATCH).await;
             println!(
                 "{kind:?} with {bytes} bytes: {} while it waits, {} once it is done",
                 taken[0], taken[1]
@@ -134,4 +134,18 @@ async fn a_job_takes_no_more_memory_than_it_may_while_it_waits_and_once_it_is_do
             assert!(is_modest || bytes < modest_from(kind), "{kind:?} with {bytes} bytes: {taken:?}");
         }
     }
+}
+
+/// What the receipt of a request may take, for an hour.
+const RECEIPT_MAX: usize = 210;
+
+#[tokio::test]
+async fn a_job_that_is_put_in_alone_takes_a_receipt_more() {
+    const ALONE: usize = 5_000;
+    let server = server(&[("appendonly", "no")]);
+    let [in_batches, _] = measure(&server, Kind::Plain, 100, ALONE, BATCH).await;
+    let [alone, _] = measure(&server, Kind::Plain, 100, ALONE, 1).await;
+    let receipt = alone - in_batches;
+    println!("{in_batches} in batches, {alone} alone: {receipt} for the receipt");
+    assert!(receipt <= RECEIPT_MAX, "{receipt}");
 }

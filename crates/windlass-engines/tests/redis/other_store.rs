@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use windlass_core::claim::{ClaimAnswer, ClaimRequest};
 use windlass_core::engine::{Admin, Declaration, Engine};
@@ -14,7 +14,8 @@ use windlass_core::names::TypeName;
 use windlass_core::payload::Payload;
 use windlass_core::settle::Settled;
 use windlass_core::worker::{Beat, Heartbeat, WorkerId};
-use windlass_engines::redis::RedisEngine;
+use windlass_engines::redis::{Grade, RedisEngine};
+use windlass_servers::proxy::Proxy;
 use windlass_servers::redis::Server;
 
 use crate::alarms;
@@ -47,6 +48,34 @@ async fn a_store_that_was_emptied_raises_an_alarm_and_gets_queues_and_types_agai
 fn assert_one_alarm(place: &Place, words: &str) {
     let raised = alarms::about(&place.namespace);
     assert!(matches!(&raised[..], [one] if one.contains(words)), "{raised:?}");
+}
+
+#[tokio::test]
+async fn how_often_a_store_was_emptied_and_when_last_can_be_asked_later_and_by_others() {
+    let server = server(&[]);
+    let place = Place::on(server.url());
+    let (engine, other) = (place.ready().await, place.open_with(place.options()).await);
+    assert_eq!(engine.replaced().await.unwrap(), None);
+    let losses = async || {
+        let findings = RedisEngine::examine(&place.url, place.options()).await.unwrap();
+        findings.into_iter().find(|finding| finding.about == "losses").expect("it is looked at").grade
+    };
+    assert_eq!(losses().await, Grade::Good);
+    for times in 1..=2 {
+        let before = engine.now().await.unwrap();
+        ask::<()>(&server.url(), &["FLUSHALL"]);
+        // Both notice, and it counts once.
+        let after = [engine.now().await.unwrap(), other.now().await.unwrap()];
+        let replaced = other.replaced().await.unwrap().expect("it was emptied");
+        assert_eq!(replaced.times, times);
+        assert!(
+            before <= replaced.last && replaced.last <= after[1].plus(Duration::from_secs(1)),
+            "{replaced:?}"
+        );
+    }
+    let later = place.open_with(place.options()).await;
+    assert_eq!(later.replaced().await.unwrap().map(|replaced| replaced.times), Some(2));
+    assert_eq!(losses().await, Grade::Poor);
 }
 
 #[tokio::test]
@@ -94,6 +123,26 @@ async fn a_replica_that_takes_over_has_what_reached_it() {
     assert_eq!(settled, [Settled::Applied], "the claim moved with the data");
     let rest: Vec<_> = claim(&engine, 5).await.iter().map(|claimed| claimed.job.id).collect();
     assert_eq!(rest, ids[1..]);
+}
+
+#[tokio::test]
+async fn a_replica_that_lags_behind_is_not_asked_whether_a_job_was_stored() {
+    let (primary, replica) = (server(&[]), server(&[]));
+    let port = primary.address().port().to_string();
+    ask::<()>(&replica.url(), &["REPLICAOF", "127.0.0.1", &port]);
+    let proxy = Proxy::start(primary.address()).unwrap();
+    let place = Place::on(format!("{},{}", proxy.url(&primary.url()), replica.address()));
+    let engine = place.ready().await;
+    reaches_a_replica(&primary.url());
+    // It follows nobody any more, and answers questions from what it has.
+    ask::<()>(&replica.url(), &["REPLICAOF", "127.0.0.1", "1"]);
+    let stored = request(1);
+    let answers = engine.enqueue(stored.clone()).await.unwrap();
+    // The next connection is tried with the next host.
+    proxy.cut_all();
+    let receipt = once_it_is_back(async || engine.receipt(stored.request).await).await;
+    assert_eq!(receipt, Some(answers));
+    assert!(engine.job(receipt.unwrap()[0].job().unwrap()).await.unwrap().is_some());
 }
 
 #[tokio::test]

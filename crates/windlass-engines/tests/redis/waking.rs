@@ -1,7 +1,7 @@
 //! Whoever puts jobs in wakes somebody who waits for them, and nobody else.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::time::timeout;
@@ -10,13 +10,15 @@ use windlass_core::clock::ManualClock;
 use windlass_core::engine::{Engine, Hint, HintListener};
 use windlass_core::enqueue::{NewJob, When};
 use windlass_core::worker::WorkerId;
-use windlass_engines::redis::{RedisEngine, RedisOptions};
+use windlass_engines::redis::{Periods, RedisEngine, RedisOptions};
+use windlass_servers::proxy::Proxy;
 
-use crate::place::{Place, ask, card, claim_request, claimed, enqueue, kind, queue};
+use crate::place::{Place, ask, card, claim_request, claimed, enqueue, kind, queue, request, server};
 use crate::words;
 
 /// Nothing in a test takes this long.
 const PATIENCE: Duration = Duration::from_secs(30);
+const HOUR: Duration = Duration::from_secs(60 * 60);
 
 /// Hears that there is work.
 struct Ear(Sender<()>);
@@ -67,18 +69,144 @@ impl Process {
 /// Two processes whose listeners are there, one that puts jobs in, and their clock.
 async fn scene(place: &Place) -> (Process, Process, RedisEngine, Arc<ManualClock>) {
     let clock = Arc::new(ManualClock::default());
-    let options = RedisOptions { clock: Some(clock.clone()), ..place.options() };
+    let options = RedisOptions { clock: Some(clock.clone()), ..never_looks(place.options()) };
     let first = Process::start(place, options.clone(), 1).await;
     let second = Process::start(place, options.clone(), 2).await;
     let producer = place.open_with(RedisOptions { listen: false, ..options }).await;
-    loop {
-        let channels: Vec<String> = ask(&place.url, &["PUBSUB", "CHANNELS", &place.key("wake:*")]);
-        if channels.len() == 2 {
-            break;
-        }
-        tokio::task::yield_now().await;
-    }
+    until_so_many_listen(2, place, &place.url).await;
     (first, second, producer, clock)
+}
+
+/// What such an engine learns, somebody has told it.
+fn never_looks(options: RedisOptions) -> RedisOptions {
+    RedisOptions { periods: Periods { look_every: HOUR, ..options.periods }, ..options }
+}
+
+/// Waits until engines listen on this server.
+pub(crate) async fn until_so_many_listen(count: usize, place: &Place, url: &str) {
+    let listen = async {
+        while ask::<Vec<String>>(url, &["PUBSUB", "CHANNELS", &place.key("wake:*")]).len() != count {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(PATIENCE, listen).await.expect("they listen there");
+}
+
+fn in_a_while(seconds: u64) -> NewJob {
+    NewJob { when: When::In(Duration::from_secs(seconds)), ..NewJob::new(kind(), Default::default()) }
+}
+
+/// Two workers wait, the first for longer; then jobs that fall due later are put in, of which only the first is told.
+async fn only_the_first_knows_of(
+    jobs: &[u64],
+    scene: &mut (Process, Process, RedisEngine, Arc<ManualClock>),
+) {
+    let (first, second, producer, clock) = scene;
+    assert_eq!(first.claim(1).await, 0);
+    clock.advance(Duration::from_millis(1));
+    assert_eq!(second.claim(1).await, 0);
+    while first.was_woken() || second.was_woken() {}
+    producer.enqueue(words::request(jobs.iter().map(|after| in_a_while(*after)).collect())).await.unwrap();
+    first.is_woken().await;
+    assert_eq!(first.claim(1).await, 0);
+    assert!(!second.was_woken());
+}
+
+#[tokio::test]
+async fn what_falls_due_next_is_told_to_another_if_the_one_who_knows_of_it_has_no_room_any_more() {
+    let place = Place::shared();
+    let mut scene = scene(&place).await;
+    only_the_first_knows_of(&[2, 5], &mut scene).await;
+    let (first, mut second, _producer, clock) = scene;
+    clock.advance(Duration::from_secs(3));
+    assert_eq!(first.claim(1).await, 1, "it is busy from now on, with the second job still to come");
+    second.is_woken().await;
+    assert_eq!(second.claim(1).await, 0, "now it knows when that falls due");
+}
+
+#[tokio::test]
+async fn what_falls_due_next_is_told_to_another_if_the_one_who_knows_of_it_leaves() {
+    let place = Place::shared();
+    let mut scene = scene(&place).await;
+    only_the_first_knows_of(&[5], &mut scene).await;
+    let (first, mut second, _producer, _clock) = scene;
+    first.engine.retire(first.worker).await.unwrap();
+    second.is_woken().await;
+}
+
+#[tokio::test]
+async fn what_falls_due_is_found_within_about_a_second_if_nobody_is_left_who_knew_of_it() {
+    let place = Place::shared();
+    let gone = Process::start(&place, never_looks(place.options()), 1).await;
+    assert_eq!(gone.claim(1).await, 0);
+    let mut other = Process::start(&place, place.options(), 2).await;
+    assert_eq!(other.claim(1).await, 0);
+    until_so_many_listen(2, &place, &place.url).await;
+    while other.was_woken() {}
+    let stored = Instant::now();
+    let soon = NewJob { when: When::In(Duration::from_secs(1)), ..in_a_while(0) };
+    // Put in by the very process that then goes without a word, as one does that is killed.
+    gone.engine.enqueue(words::request(vec![soon])).await.unwrap();
+    assert_eq!(gone.claim(1).await, 0);
+    drop(gone);
+    while other.claim(1).await == 0 {
+        other.is_woken().await;
+    }
+    // Twice the time that it should take: the machine may be busy.
+    assert!(stored.elapsed() < Duration::from_secs(5), "it took {:?}", stored.elapsed());
+}
+
+#[tokio::test]
+async fn a_busy_worker_does_not_wake_an_idle_one_again_for_what_that_one_knows() {
+    let place = Place::shared();
+    let (mut busy, mut idle, producer, clock) = scene(&place).await;
+    producer.enqueue(words::request(vec![in_a_while(5)])).await.unwrap();
+    assert_eq!(busy.claim(1).await, 0);
+    clock.advance(Duration::from_millis(1));
+    assert_eq!(idle.claim(5).await, 0, "it knows of the job that comes");
+    while busy.was_woken() || idle.was_woken() {}
+    enqueue(&producer, 1).await;
+    busy.is_woken().await;
+    assert_eq!(busy.claim(1).await, 1);
+    let waiters: usize = ask(&place.url, &["ZCARD", &place.key("waiters:main")]);
+    assert_eq!((waiters, idle.was_woken()), (1, false), "it still waits");
+}
+
+#[tokio::test]
+async fn who_waits_in_the_process_of_the_producer_is_told_before_the_enqueue_is_answered() {
+    let server = server(&[]);
+    let proxy = Proxy::start(server.address()).unwrap();
+    let place = Place::on(proxy.url(&server.url()));
+    let mut process = Process::start(&place, never_looks(place.impatient()), 1).await;
+    enqueue(&process.engine, 1).await;
+    assert_eq!(process.claim(5).await, 1, "now the server knows the scripts");
+    until_so_many_listen(1, &place, &server.url()).await;
+    while process.was_woken() {}
+    proxy.swallow_answers(true);
+    tokio::select! {
+        biased;
+        answer = process.engine.enqueue(request(1)) => panic!("expected no answer, got {answer:?}"),
+        heard = process.hears.recv() => assert!(heard.is_some()),
+    }
+}
+
+#[tokio::test]
+async fn a_process_that_waits_for_what_it_puts_in_is_told_once_and_not_by_the_server() {
+    let server = server(&[]);
+    let place = Place::on(server.url());
+    let mut process = Process::start(&place, never_looks(place.options()), 1).await;
+    until_so_many_listen(1, &place, &server.url()).await;
+    enqueue(&process.engine, 1).await;
+    assert_eq!(process.claim(5).await, 1, "now the server knows the scripts, and the worker waits");
+    while process.was_woken() {}
+    for _ in 0..5 {
+        enqueue(&process.engine, 1).await;
+        process.is_woken().await;
+        assert_eq!(process.claim(5).await, 1);
+        assert!(!process.was_woken(), "a second claim would find nothing");
+    }
+    let run: String = ask(&server.url(), &["INFO", "commandstats"]);
+    assert!(!run.contains("cmdstat_publish"), "{run}");
 }
 
 #[tokio::test]
@@ -86,8 +214,7 @@ async fn a_worker_that_has_no_room_any_more_is_not_woken_in_place_of_one_that_ha
     let place = Place::shared();
     let (mut busy, mut idle, producer, clock) = scene(&place).await;
     // Two jobs that fall due later: nobody is woken when they do.
-    let later = NewJob { when: When::In(Duration::from_secs(5)), ..NewJob::new(kind(), Default::default()) };
-    producer.enqueue(words::request(vec![later; 2])).await.unwrap();
+    producer.enqueue(words::request(vec![in_a_while(5); 2])).await.unwrap();
     assert_eq!(busy.claim(2).await, 0, "it has waited longest");
     clock.advance(Duration::from_secs(6));
     assert_eq!(busy.claim(2).await, 2, "and found work by itself");
@@ -107,6 +234,8 @@ async fn a_worker_that_went_is_not_woken_in_place_of_one_that_waits() {
     clock.advance(Duration::from_secs(1));
     assert_eq!(idle.claim(2).await, 0);
     gone.engine.retire(gone.worker).await.unwrap();
+    idle.is_woken().await;
+    assert_eq!(idle.claim(2).await, 0, "it waits again");
     enqueue(&producer, 1).await;
     idle.is_woken().await;
     assert!(!gone.was_woken(), "its process goes on, and has nobody to wake");

@@ -127,8 +127,9 @@ impl Keeper {
         let found = self.find_gates().await;
         let mut looked = Ok(());
         let due = most_overdue(&self.limits.waiting(), self.now());
+        let tokens = self.tokens_due(&due).await;
         for gate in due {
-            let again = match self.look(&gate).await {
+            let again = match self.look(&gate, tokens.get(&gate).copied().flatten()).await {
                 // A store that cannot be asked for gates will not bring this one up again.
                 Ok(again) => again.or(found.is_err().then_some(GATES_EVERY)),
                 // What is wrong with one gate must not keep the others shut.
@@ -205,14 +206,27 @@ impl Keeper {
         platform.is_some() || self.rate_limit_of(gate).is_some()
     }
 
-    /// Lets through who may go on. Gives when to look again; nothing if nobody waits.
-    async fn look(&self, gate: &Gate) -> Result<Option<Duration>, EngineError> {
+    /// When each of these gates has a token, if it is one of a rate limit. Asked for all at once: there may be one for each tenant.
+    async fn tokens_due(&self, gates: &[Gate]) -> BTreeMap<Gate, Option<Duration>> {
+        let limited: Vec<_> =
+            gates.iter().filter_map(|gate| Some((gate.clone(), self.rate_limit_of(gate)?))).collect();
+        let keys: Vec<_> = limited.iter().map(|(_, (spec, key))| (spec.as_ref(), *key)).collect();
+        let due = self.limits.tokens.due_in(&keys).await;
+        limited.into_iter().map(|(gate, _)| gate).zip(due).collect()
+    }
+
+    /// Lets through who may go on. Gives when to look again; nothing if nobody waits. `token_due` is when the next token falls due,
+    /// if there is none now.
+    async fn look(&self, gate: &Gate, token_due: Option<Duration>) -> Result<Option<Duration>, EngineError> {
         if let Some(platform) = gate.of_breaker().and_then(|name| self.limits.breakers.known_platform(&name))
         {
             return self.look_at_breaker(gate, &platform).await;
         }
         let Some((spec, key)) = self.rate_limit_of(gate) else { return Ok(None) };
-        self.look_at_tokens(gate, &spec, key).await
+        match token_due {
+            Some(after) => Ok(Some(after)),
+            None => self.let_through_with_tokens(gate, &spec, key).await,
+        }
     }
 
     async fn look_at_breaker(
@@ -268,15 +282,12 @@ impl Keeper {
     }
 
     /// As many go on as tokens fall due until the next look; who finds none left comes back.
-    async fn look_at_tokens(
+    async fn let_through_with_tokens(
         &self,
         gate: &Gate,
         spec: &RateLimitSpec,
         key: &str,
     ) -> Result<Option<Duration>, EngineError> {
-        if let Some(Some(after)) = self.limits.tokens.due_in(&[(spec, key)]).await.pop() {
-            return Ok(Some(after));
-        }
         let every = Duration::from_micros(spec.limit.pace().every.unsigned_abs());
         // Somewhat more than one tick brings, since ticks come late; who finds no token left waits again.
         let count = PATIENCE.as_micros() * 3 / 2 / every.as_micros().max(1);

@@ -122,6 +122,11 @@ impl Line {
         }
     }
 
+    /// Whether a token of the store is left here.
+    pub(super) fn has_some(&self, now: Timestamp) -> bool {
+        self.handful.has_some(now)
+    }
+
     /// How long there is no token for certain.
     pub(super) fn closed_for(&self, now: Timestamp) -> Option<Duration> {
         self.closed_until.map(|until| until.since(now)).filter(|left| !left.is_zero())

@@ -14,8 +14,9 @@ use windlass_core::clock::{Clock, Timestamp};
 use windlass_core::engine::Engine;
 use windlass_core::enqueue::NewJob;
 use windlass_core::gate::Gate;
-use windlass_core::names::{BreakerName, LimitName, TypeName};
+use windlass_core::names::{BreakerName, GroupName, LimitName, TypeName};
 use windlass_core::outcome::{ErrorKind, Outcome};
+use windlass_core::payload::Payload;
 
 mod options;
 mod platform;
@@ -161,13 +162,14 @@ impl Limits {
         if self.at_door.is_empty() {
             return Ok(());
         }
-        for spec in self.at_door.get(&job.job_type).into_iter().flatten() {
-            let key = spec.limit.by.key_of(&job.payload, job.group.as_ref());
-            if let Err(retry_after) = self.tokens.take(spec, &key, Duration::ZERO).await {
-                return Err(RateLimited { limit: spec.name.clone(), key, retry_after });
-            }
-        }
-        Ok(())
+        let Some(specs) = self.at_door.get(&job.job_type) else { return Ok(()) };
+        let keys = keys_of(specs, &job.payload, job.group.as_ref());
+        let taken = self.tokens.take_each(&paired(specs, &keys), Duration::ZERO).await;
+        taken.map_err(|(place, retry_after)| RateLimited {
+            limit: specs[place].name.clone(),
+            key: keys[place].clone(),
+            retry_after,
+        })
     }
 
     /// Whether a claimed job may run; else the gate that it waits behind. Tokens come last: they are used up.
@@ -196,22 +198,22 @@ impl Limits {
     }
 
     async fn take_tokens(&self, guards: &Guards, claimed: &Claimed) -> Option<Gate> {
-        let job = &claimed.job;
-        for spec in &guards.rate_limits {
-            let key = spec.limit.by.key_of(&job.payload, job.group.as_ref());
-            let overtakes = job.counters.holds == 0 && self.tokens.has_waiters(&spec.name, &key);
-            let taken = match overtakes {
-                true => Err(PATIENCE),
-                false => self.tokens.take(spec, &key, PATIENCE).await,
-            };
-            if let Err(retry_after) = taken {
-                let gate = Gate::rate_limit(&spec.name, &key);
-                self.tokens.set_waiters(&spec.name, &key, true);
-                self.look_at(&gate, self.tokens.now().plus(retry_after));
-                return Some(gate);
-            }
-        }
-        None
+        let (job, specs) = (&claimed.job, &guards.rate_limits);
+        let keys = keys_of(specs, &job.payload, job.group.as_ref());
+        let wanted = paired(specs, &keys);
+        let overtakes = |(spec, key): &(&RateLimitSpec, &str)| {
+            job.counters.holds == 0 && self.tokens.has_waiters(&spec.name, key)
+        };
+        let taken = match wanted.iter().position(overtakes) {
+            Some(place) => Err((place, PATIENCE)),
+            None => self.tokens.take_each(&wanted, PATIENCE).await,
+        };
+        let (place, retry_after) = taken.err()?;
+        let (spec, key) = wanted[place];
+        let gate = Gate::rate_limit(&spec.name, key);
+        self.tokens.set_waiters(&spec.name, key, true);
+        self.look_at(&gate, self.tokens.now().plus(retry_after));
+        Some(gate)
     }
 
     /// Tells what became of the calls of a job, and what becomes of the job by that.
@@ -261,6 +263,15 @@ impl Limits {
     pub(crate) fn is_empty(&self) -> bool {
         self.guards.is_empty() && self.breakers.all().is_empty()
     }
+}
+
+/// The key of a job for each of these limits.
+fn keys_of(specs: &[Arc<RateLimitSpec>], payload: &Payload, group: Option<&GroupName>) -> Vec<String> {
+    specs.iter().map(|spec| spec.limit.by.key_of(payload, group)).collect()
+}
+
+fn paired<'a>(specs: &'a [Arc<RateLimitSpec>], keys: &'a [String]) -> Vec<(&'a RateLimitSpec, &'a str)> {
+    specs.iter().map(AsRef::as_ref).zip(keys.iter().map(String::as_str)).collect()
 }
 
 /// What an outcome says of the platforms that the job called. What the handler gave up on purpose says nothing.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use windlass_core::clock::{Clock, Timestamp};
 use windlass_core::error::EngineError;
+use windlass_core::limits::TAKES_MAX;
 use windlass_core::names::LimitName;
 use windlass_core::policies::{Policies, Take};
 use windlass_core::rate_limit::{Pace, Taken};
@@ -25,6 +26,15 @@ pub(crate) struct Tokens {
     store: Arc<dyn Policies>,
     clock: Arc<dyn Clock>,
     lines: Mutex<HashMap<(LimitName, String), Arc<Shared>>>,
+}
+
+/// What a process knows of a key without asking.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Known {
+    /// When it has a token; nothing if it has one now.
+    Due(Option<Duration>),
+    /// Only the store knows.
+    Nothing,
 }
 
 /// A key, and who asks the store for it: one at a time, so that nobody takes more than is used.
@@ -56,6 +66,50 @@ impl Tokens {
             Wanted::Go => Ok(()),
             Wanted::Wait(after) if after > patience => Err(after),
             Wanted::Wait(_) | Wanted::AskStore => self.take_in_turn(spec, key, &shared, patience).await,
+        }
+    }
+
+    /// Takes a token of each, or none: else whoever is refused by one would use up the tokens of the others. So all are looked
+    /// at first. Tells which one refuses, and for how long.
+    pub(super) async fn take_each(
+        &self,
+        wanted: &[(&RateLimitSpec, &str)],
+        patience: Duration,
+    ) -> Result<(), (usize, Duration)> {
+        if let [_, _, ..] = wanted {
+            let due = self.available_in(wanted).await;
+            let longest = due.into_iter().enumerate().max_by_key(|(_, due)| *due);
+            if let Some((place, Some(after))) = longest.filter(|(_, due)| *due > Some(patience)) {
+                return Err((place, after));
+            }
+        }
+        for (place, (spec, key)) in wanted.iter().enumerate() {
+            self.take(spec, key, patience).await.map_err(|after| (place, after))?;
+        }
+        Ok(())
+    }
+
+    /// After how long each of these keys has a token for this process; nothing if it has one now. The store is asked only for those
+    /// of which nothing is known here.
+    async fn available_in(&self, keys: &[(&RateLimitSpec, &str)]) -> Vec<Option<Duration>> {
+        let mut due: Vec<_> = keys.iter().map(|(spec, key)| self.known_in(spec, key)).collect();
+        let unknown: Vec<_> = (0..keys.len()).filter(|place| due[*place] == Known::Nothing).collect();
+        let asked: Vec<_> = unknown.iter().map(|place| keys[*place]).collect();
+        for (place, answer) in unknown.into_iter().zip(self.due_in(&asked).await) {
+            due[place] = Known::Due(answer);
+        }
+        let known = |due| if let Known::Due(due) = due { due } else { None };
+        due.into_iter().map(known).collect()
+    }
+
+    fn known_in(&self, spec: &RateLimitSpec, key: &str) -> Known {
+        let (shared, now) = (self.shared(&spec.name, key), self.now());
+        let line = shared.line();
+        let own = line.own_due_in(spec.limit.pace(), now);
+        match spec.scope {
+            LimitScope::Process => Known::Due(own),
+            LimitScope::Store if own.is_some() || line.has_some(now) => Known::Due(own),
+            LimitScope::Store => line.closed_for(now).map_or(Known::Nothing, |left| Known::Due(Some(left))),
         }
     }
 
@@ -121,25 +175,18 @@ impl Tokens {
         Ok(shared.line().answered(*taken, spec.limit.pace(), sent_at, self.now()))
     }
 
-    /// After how long each of these keys has a token; nothing if it has one now.
+    /// After how long each of these keys has a token; nothing if it has one now. The store is asked for many at once.
     pub(super) async fn due_in(&self, keys: &[(&RateLimitSpec, &str)]) -> Vec<Option<Duration>> {
-        let mut due = Vec::with_capacity(keys.len());
-        for (spec, key) in keys {
-            due.push(match spec.scope {
-                LimitScope::Process => self.own_due_in(spec, key),
-                LimitScope::Store => {
-                    let (limit, pace) = (spec.name.clone(), spec.limit.shared_pace());
-                    let look = Take { limit, key: (*key).to_owned(), pace, wanted: 0 };
-                    match self.ask(vec![look]).await {
-                        // Whichever comes later: there are tokens, but this process has used its share without the store.
-                        Ok(taken) => {
-                            let due = taken.first().and_then(|taken| taken.retry_after);
-                            due.max(self.own_due_in(spec, key))
-                        }
-                        Err(_) => self.own_due_in(spec, key),
-                    }
-                }
-            });
+        // Whichever comes later: there may be tokens, but this process has used its share without the store.
+        let mut due: Vec<_> = keys.iter().map(|(spec, key)| self.own_due_in(spec, key)).collect();
+        let is_shared = |place: &usize| keys[*place].0.scope == LimitScope::Store;
+        let shared: Vec<_> = (0..keys.len()).filter(is_shared).collect();
+        for places in shared.chunks(TAKES_MAX) {
+            let looks = places.iter().map(|place| look(keys[*place])).collect();
+            // Without the store each process keeps the limit by itself.
+            for (place, taken) in places.iter().zip(self.ask(looks).await.unwrap_or_default()) {
+                due[*place] = due[*place].max(taken.retry_after);
+            }
         }
         due
     }
@@ -177,6 +224,11 @@ impl Tokens {
     pub(super) fn now(&self) -> Timestamp {
         self.clock.now()
     }
+}
+
+/// Asks for no token, only when there is one.
+fn look((spec, key): (&RateLimitSpec, &str)) -> Take {
+    Take { limit: spec.name.clone(), key: key.to_owned(), pace: spec.limit.shared_pace(), wanted: 0 }
 }
 
 #[cfg(test)]

@@ -45,6 +45,24 @@ async fn a_breaker_is_open_until_it_is_closed_and_then_the_jobs_that_waited_go_o
 }
 
 #[tokio::test]
+async fn a_breaker_of_each_process_is_shown_as_such_and_cannot_be_changed_from_outside() {
+    let variable = ("WINDLASS__BREAKERS__SHOP__SCOPE".to_owned(), "process".to_owned());
+    let mut shell = Shell::new();
+    shell.variables.push(variable);
+    let shown = shell.ok("breaker show shop --json").await.json();
+    assert_eq!((&shown["scope"], &shown["state"]), (&json!("process"), &json!(null)));
+    let table = shell.ok("breaker list").await.out;
+    assert!(table.contains("process") && table.contains("each process has its own"), "{table}");
+    assert!(!table.contains("closed"), "nobody knows: {table}");
+    for change in ["open", "close", "reset"] {
+        let refused = shell.run(&format!("breaker {change} shop"), "").await;
+        assert_eq!(refused.code, Code::Refused);
+        assert!(refused.err.contains("scope `process`"), "{}", refused.err);
+    }
+    assert_eq!(shell.ok("breaker open bank --json").await.json()["scope"], "store");
+}
+
+#[tokio::test]
 async fn a_reset_starts_over() {
     let shell = Shell::new();
     shell.ok("breaker open shop --for 1h").await;

@@ -1,6 +1,11 @@
 //! Which version made the keys of the namespace, and under which names.
 
+use std::time::Duration;
+
+use windlass_core::clock::{Clock, Timestamp};
+
 use super::{Patient, unread};
+use crate::clock::SystemClock;
 use crate::finding::{Finding, Grade};
 use crate::redis::fault::Step;
 use crate::redis::open::{LAYOUT_VERSION, LAYOUT_WITH_SERIES, other_layout};
@@ -24,6 +29,18 @@ impl Patient {
         Ok(self.compared(number, &ready, &scheduled))
     }
 
+    /// Whether the store was found emptied or older than it was: what it held then is lost, whoever saw it in a log or not.
+    pub(super) async fn losses(&self) -> Step<Finding> {
+        let key = format!("{}layout", self.keys.all);
+        let ask = redis::cmd("HMGET").arg(&key).arg("replaced").arg("replaced_at").to_owned();
+        let mut fields = match self.ask(&ask).await? {
+            Ok(fields) => Items::of(fields)?,
+            Err(why) => return Ok(unread("losses", "HMGET", &why)),
+        };
+        let (times, last) = (fields.number_or_none()?, fields.number_or_none()?);
+        Ok(losses(times, last.map(Timestamp::from_micros), SystemClock.now()))
+    }
+
     fn compared(&self, version: u32, ready: &str, scheduled: &str) -> Finding {
         let found = format!(
             "{} has layout {version}, this Windlass knows {LAYOUT_VERSION} and {LAYOUT_WITH_SERIES}",
@@ -40,6 +57,24 @@ impl Patient {
         }
         Finding::good("layout", found)
     }
+}
+
+/// What was lost longer ago than this is no news.
+const LATELY: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+
+pub(super) fn losses(times: Option<i64>, last: Option<Timestamp>, now: Timestamp) -> Finding {
+    let (Some(times), Some(last)) = (times, last) else {
+        return Finding::good("losses", "the store was never found emptied or older than it was".to_owned());
+    };
+    let found = format!(
+        "the store was found emptied, replaced or older than it was {times} times, the last time at {last}"
+    );
+    if now.since(last) > LATELY {
+        return Finding::good("losses", found);
+    }
+    let advice = "what it held then is lost: find out who emptied it or brought it back (FLUSHALL, an older snapshot, a replica \
+                  that took over), put lost work in again, and restart workers that declare schedules and drains";
+    Finding::new("losses", Grade::Poor, found, advice)
 }
 
 fn damaged(key: &str) -> Finding {

@@ -6,7 +6,7 @@ use windlass_core::clock::Timestamp;
 
 use super::super::server::ServerFacts;
 use super::pace::{Slow, slow_commands};
-use super::{Silence, disk, machine, rights, room};
+use super::{Silence, disk, layout, machine, rights, room};
 use crate::finding::Grade::{Bad, Good, Poor, Unread};
 use crate::redis::info::Info;
 
@@ -23,6 +23,15 @@ fn a_disk_that_cannot_be_written_is_bad_and_a_file_that_only_grows_is_poor() {
     assert_eq!(of("ok", "ok", "err"), Bad);
     assert_eq!(of("ok", "err", "ok"), Poor);
     assert!(disk::disk(&Info::of("")).is_none(), "what is not told is not called good");
+}
+
+#[test]
+fn a_store_that_was_emptied_lately_is_poor_and_one_long_ago_is_no_news() {
+    let now = Timestamp::EPOCH.plus(Duration::from_secs(100 * 24 * 60 * 60));
+    let of = |last: Timestamp| layout::losses(Some(3), Some(last), now);
+    assert_eq!(layout::losses(None, None, now).grade, Good);
+    assert_eq!((of(now).grade, of(Timestamp::EPOCH).grade), (Poor, Good));
+    assert!(of(now).found.contains("3 times"), "{}", of(now).found);
 }
 
 #[test]

@@ -1,5 +1,5 @@
 -- claim: gives ready jobs to a live worker, in the order of core.
--- keys expiring, held:, notes:, spent, turns, worker:
+-- keys expiring, foresight, held:, notes:, spent, turns, waiters:, worker:
 -- ARGV token, worker, at most so many, at most so many ahead of their turn,
 --      '' or the crashes that one suspect may have, why what has expired is cancelled;
 --      number of queues, then each as parts/lanes.lua says
@@ -472,12 +472,32 @@ write_claimed()
 write_all()
 local outlook = look_ahead(close_empty_lanes(open_types))
 
+-- Whether nobody who waits knows when the next job falls due. Who has room knows it from now on and is there then. Who has none
+-- leaves that to another, who has to be told, unless one was told before and still waits: else a busy worker would wake an idle
+-- one with each of its claims.
+local function is_unforeseen(queue)
+  local due, name = outlook[2], key('waiters:') .. queue
+  if due == '' or crashes_max ~= '' then
+    return false
+  end
+  if room > 0 then
+    if ENGINE ~= '' then
+      redis.call('HSET', key('foresight'), queue, due .. ' ' .. ENGINE .. ':' .. worker)
+    end
+    return false
+  end
+  local at, waiter = string.match(redis.call('HGET', key('foresight'), queue) or '', '^(%d+) (.+)$')
+  local is_in_time = at and tonumber(at) > NOW and tonumber(at) <= tonumber(due)
+  return not (is_in_time and redis.call('ZSCORE', name, waiter))
+end
+
 -- Who got less than it asked for wants to be woken; who got all of it does not, and wakes the next if it leaves more behind.
 for _, queue in ipairs(queues) do
   if crashes_max == '' and ENGINE ~= '' then
     wait_for(queue.name, worker, room > 0)
   end
-  if taken > 0 and outlook[1] == '1' and (crashes_max ~= '' or room <= 0 or ENGINE == '') then
+  local leaves_more = taken > 0 and outlook[1] == '1' and (crashes_max ~= '' or room <= 0 or ENGINE == '')
+  if is_unforeseen(queue.name) or leaves_more then
     wake(queue.name)
   end
 end

@@ -201,3 +201,80 @@ fn processes_use_the_whole_limit_and_what_is_left_of_the_burst_if_enough_come() 
     let most = most_in_a_period(&used, limit.per);
     assert!((120..=allowed(&limit)).contains(&most), "{most} in a second");
 }
+
+/// A store that counts how often it is asked.
+#[derive(Default)]
+struct Counting {
+    store: MemoryEngine,
+    asked: Mutex<Vec<usize>>,
+}
+
+#[async_trait]
+impl Policies for Counting {
+    async fn take_tokens(&self, takes: &[Take]) -> Result<Vec<Taken>, EngineError> {
+        self.asked.lock().unwrap().push(takes.len());
+        self.store.take_tokens(takes).await
+    }
+}
+
+fn spec(name: &str, limit: u32) -> RateLimitSpec {
+    RateLimitSpec {
+        name: LimitName::parse(name).unwrap(),
+        limit: RateLimit { burst: limit, ..RateLimit::new(limit, Duration::from_secs(3_600)) },
+        scope: LimitScope::Store,
+        at: LimitAt::Run,
+        types: Vec::new(),
+    }
+}
+
+fn tokens(store: &Arc<Counting>) -> Tokens {
+    Tokens::new(Arc::<Counting>::clone(store), Arc::new(crate::limits::ProcessClock::default()))
+}
+
+#[tokio::test]
+async fn who_is_refused_by_one_of_two_limits_uses_up_no_token_of_the_other() {
+    for scope in [LimitScope::Store, LimitScope::Process] {
+        let (many, one) =
+            (RateLimitSpec { scope, ..spec("many", 10) }, RateLimitSpec { scope, ..spec("one", 1) });
+        let tokens = tokens(&Arc::default());
+        let both = [(&many, "ada"), (&one, "ada")];
+        assert_eq!(tokens.take_each(&both, Duration::ZERO).await, Ok(()));
+        for _ in 0..20 {
+            let refused = tokens.take_each(&both, Duration::ZERO).await;
+            assert!(matches!(refused, Err((1, after)) if after > Duration::ZERO), "{refused:?}");
+        }
+        let mut left = 0;
+        while tokens.take(&many, "ada", Duration::ZERO).await.is_ok() {
+            left += 1;
+        }
+        assert_eq!(left, 9, "{scope:?}");
+    }
+}
+
+#[tokio::test]
+async fn another_process_that_is_refused_by_one_of_two_limits_uses_up_no_token_of_the_other_either() {
+    let (many, one) = (spec("many", 10), spec("one", 1));
+    let store = Arc::default();
+    let both = [(&many, "ada"), (&one, "ada")];
+    assert_eq!(tokens(&store).take_each(&both, Duration::ZERO).await, Ok(()));
+    let elsewhere = tokens(&store);
+    assert!(elsewhere.take_each(&both, Duration::ZERO).await.is_err());
+    let mut left = 0;
+    while elsewhere.take(&many, "ada", Duration::ZERO).await.is_ok() {
+        left += 1;
+    }
+    assert_eq!(left, 9);
+}
+
+#[tokio::test]
+async fn the_store_is_asked_at_once_when_many_keys_have_a_token() {
+    let (store, limit) = (Arc::default(), spec("each", 1));
+    let names: Vec<_> = (0..250).map(|n| format!("tenant-{n}")).collect();
+    let tokens = tokens(&store);
+    tokens.take(&limit, &names[0], Duration::ZERO).await.unwrap();
+    store.asked.lock().unwrap().clear();
+    let keys: Vec<_> = names.iter().map(|name| (&limit, name.as_str())).collect();
+    let due = tokens.due_in(&keys).await;
+    assert!(due[0].is_some() && due[1..].iter().all(Option::is_none));
+    assert_eq!(*store.asked.lock().unwrap(), [100, 100, 50]);
+}

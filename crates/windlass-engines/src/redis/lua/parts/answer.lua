@@ -12,14 +12,19 @@ local function hint(type)
 end
 
 -- Engines that went away without a word are still listed; each is met once. However many those are, so many are kept of a
--- queue, the last ones.
-local WAKE = {tries = 10, waiters = 1000}
+-- queue, the last ones. `named` are queues that the answer names, `left` those that a worker has left.
+local WAKE = {tries = 10, waiters = 1000, named = {}, left = {}}
 
 -- Wakes one engine of which a worker waits for jobs of this queue: its name stands before the colon.
 local function wake(queue)
   for _ = 1, WAKE.tries do
     local waiter = redis.call('ZPOPMIN', key('waiters:') .. queue)[1]
-    if not waiter or redis.call('PUBLISH', key('wake:') .. string.match(waiter, '^[^:]*'), queue) > 0 then
+    local engine = waiter and string.match(waiter, '^[^:]*')
+    -- The caller itself hears it by its answer. By its listener, too, it would come twice, and find nothing the second time.
+    if engine == ENGINE then
+      WAKE.named[queue] = true
+    end
+    if not engine or engine == ENGINE or redis.call('PUBLISH', key('wake:') .. engine, queue) > 0 then
       return
     end
   end
@@ -54,8 +59,16 @@ local function answer(value)
   close_gates()
   local queues = {}
   for queue in pairs(hinted) do
-    queues[#queues + 1] = queue
+    WAKE.named[queue] = true
     wake(queue)
+  end
+  for queue in pairs(WAKE.left) do
+    if not hinted[queue] then
+      wake(queue)
+    end
+  end
+  for queue in pairs(WAKE.named) do
+    queues[#queues + 1] = queue
   end
   -- No queue has this name.
   if next(drains.marked) then

@@ -18,6 +18,8 @@ local function let_out(worker, release, most)
     write('HSET', row, 'leaving', '1')
   else
     for queue in string.gmatch(redis.call('HGET', row, 'queues') or '', '[^\n]+') do
+      -- It may have been the only one to know when the next job falls due.
+      WAKE.left[queue] = true
       write('ZREM', key('waiters:') .. queue, ENGINE .. ':' .. worker)
     end
     write('UNLINK', row, held, key('stops:') .. worker)
