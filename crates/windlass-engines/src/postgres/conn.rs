@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod};
+use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, QueueMode, RecyclingMethod};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Row, SimpleQueryMessage};
@@ -43,6 +43,9 @@ impl Connections {
         let manager = Manager::from_config(address.config().clone(), address.connector()?, recycling);
         let pool = Pool::builder(manager)
             .max_size(size)
+            // The one that was used last: its process on the server has what it needs at hand, and the others sleep. In turn, each would
+            // be met cold, which took an idle worker's claim three times as long.
+            .queue_mode(QueueMode::Lifo)
             .wait_timeout(Some(CONNECT_WITHIN))
             .create_timeout(Some(CONNECT_WITHIN))
             .runtime(deadpool_postgres::Runtime::Tokio1)
