@@ -215,8 +215,9 @@ impl Writer {
         }
         open.did.gone.drain(..).for_each(|worker| self.locks.remove(worker));
         let hints = std::mem::take(&mut open.did.hints);
-        answer_all(open, None);
+        // Before anybody is answered: a worker that stops when its last job has ended must know by then that this marked a drain.
         hints.tell(&self.listeners);
+        answer_all(open, None);
     }
 
     fn flush(&mut self, open: &mut Open) -> Step<()> {
