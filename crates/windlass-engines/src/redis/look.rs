@@ -46,11 +46,11 @@ impl InUse {
     }
 
     /// Queues in use that nobody has asked for a while, and the types of all of them.
-    fn to_look_at(&mut self, every: Duration, now: Instant) -> (Vec<QueueName>, Vec<TypeName>) {
+    fn unasked(&mut self, every: Duration, now: Instant) -> (Vec<QueueName>, Vec<TypeName>) {
         self.0.retain(|_, used| now.duration_since(used.claimed_at) < IN_USE_FOR);
-        let unasked = self.0.iter().filter(|(_, used)| now.duration_since(used.claimed_at) >= every);
+        let due = self.0.iter().filter(|(_, used)| now.duration_since(used.claimed_at) >= every);
         let (mut queues, mut types) = (Vec::new(), Vec::new());
-        for (queue, used) in unasked {
+        for (queue, used) in due {
             queues.push(queue.clone());
             types.extend(used.types.iter().cloned());
         }
@@ -98,7 +98,7 @@ impl Store {
 
     /// One look at the queues in use: whoever waits is told what is due there, and that nothing is.
     async fn look_around(&self, every: Duration) -> Step<()> {
-        let (queues, types) = self.in_use().to_look_at(every, Instant::now());
+        let (queues, types) = self.in_use().unasked(every, Instant::now());
         for queues in queues.chunks(QUEUES_PER_CLAIM_MAX) {
             let outlooks = self.outlook(queues.to_vec(), types.clone()).await?;
             let (due, quiet): (Vec<_>, Vec<_>) =
@@ -131,12 +131,12 @@ mod tests {
         in_use.claimed(&mail, &of_mail, start);
         in_use.claimed(&mail, &names("mail", &["d"]).1, start);
         in_use.claimed(&bulk, &of_bulk, start + SECOND);
-        assert_eq!(in_use.to_look_at(SECOND, start), (vec![], vec![]));
+        assert_eq!(in_use.unasked(SECOND, start), (vec![], vec![]));
         let of_all_mail = names("mail", &["a", "b", "d"]).1;
-        assert_eq!(in_use.to_look_at(SECOND, start + SECOND), (vec![mail], of_all_mail));
-        let (queues, types) = in_use.to_look_at(SECOND, start + 2 * SECOND);
+        assert_eq!(in_use.unasked(SECOND, start + SECOND), (vec![mail], of_all_mail));
+        let (queues, types) = in_use.unasked(SECOND, start + 2 * SECOND);
         assert_eq!((queues.len(), types.len()), (2, 4), "each type once");
-        assert_eq!(in_use.to_look_at(SECOND, start + IN_USE_FOR).0, [bulk]);
+        assert_eq!(in_use.unasked(SECOND, start + IN_USE_FOR).0, [bulk]);
     }
 
     #[test]
