@@ -15,12 +15,15 @@
 //! ```
 //!
 //! It is called in the process that noticed, once; what must be seen by others, too, is kept in the store: with a lease, a schedule or a
-//! drain. It must not block: hand on what takes time. If it panics, that is told in the log, and nothing else ends by it.
+//! drain. It is called on a thread of its own, within the runtime in which the worker was started: it may take its time, or hand on to a task.
+//! If it panics, that is told in the log, and nothing else ends by it.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
+use tokio::runtime::Handle;
 use windlass_core::enqueue::Refusal;
 use windlass_core::names::{DrainName, ScheduleName};
 use windlass_core::schedules::Alarm;
@@ -101,42 +104,105 @@ impl fmt::Display for Alert {
     }
 }
 
+/// So many alerts may be with the hook at once. What comes while it is busy with all of them stands in the log only.
+const UNDER_WAY_MAX: usize = 64;
+
 /// Where alerts of this process go.
 #[derive(Clone, Default)]
-pub(crate) struct Alerts(Option<AlertHook>);
+pub(crate) struct Alerts {
+    hook: Option<AlertHook>,
+    /// Where the application lives. Those who notice something have threads of their own, which nobody may hold up, and on which nothing
+    /// of the application could talk to anybody.
+    application: Option<Handle>,
+    under_way: Arc<AtomicUsize>,
+}
 
 impl Alerts {
+    /// For whoever calls within the application's runtime.
     pub(crate) fn to(hook: Option<AlertHook>) -> Self {
-        Self(hook)
+        Self { hook, application: Handle::try_current().ok(), under_way: Arc::default() }
+    }
+
+    /// For tests: alerts, and all that is raised until nobody can raise one any more.
+    #[cfg(test)]
+    pub(crate) fn heard() -> (Self, tokio::sync::mpsc::Receiver<Alert>) {
+        let (tell, heard) = tokio::sync::mpsc::channel(UNDER_WAY_MAX);
+        let hook = move |alert: &Alert| tell.try_send(alert.clone()).expect("not so many");
+        (Self::to(Some(Arc::new(hook))), heard)
     }
 
     /// To the log, and to whoever asked for it. What that does wrong must not end the loop that noticed something.
     pub(crate) fn raise(&self, alert: &Alert) {
         alert.log();
-        let Some(hook) = &self.0 else { return };
-        if catch_unwind(AssertUnwindSafe(|| hook(alert))).is_err() {
-            tracing::error!(%alert, "`on_alert` panicked; the alert stands in the log");
+        let (Some(hook), Some(application)) = (self.hook.clone(), &self.application) else { return };
+        if self.under_way.fetch_add(1, Ordering::SeqCst) >= UNDER_WAY_MAX {
+            self.under_way.fetch_sub(1, Ordering::SeqCst);
+            tracing::error!(%alert, "`on_alert` is busy with {UNDER_WAY_MAX} alerts; this one stands in the log only");
+            return;
         }
+        let (alert, under_way) = (alert.clone(), Arc::clone(&self.under_way));
+        application.spawn_blocking(move || {
+            if catch_unwind(AssertUnwindSafe(|| hook(&alert))).is_err() {
+                tracing::error!(%alert, "`on_alert` panicked; the alert stands in the log");
+            }
+            under_way.fetch_sub(1, Ordering::SeqCst);
+        });
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Mutex;
+    use std::time::Duration;
+
+    use tokio::net::TcpListener;
+    use tokio::sync::mpsc;
 
     use super::*;
 
-    #[test]
-    fn a_hook_that_panics_ends_nothing_and_hears_of_the_next_alert() {
-        let heard = Arc::new(Mutex::new(0));
-        let count = Arc::clone(&heard);
+    fn unfit() -> Alert {
+        Alert::UnfitDrain { drain: DrainName::parse("hook").unwrap() }
+    }
+
+    #[tokio::test]
+    async fn a_hook_that_panics_ends_nothing_and_hears_of_the_next_alert() {
+        let (tell, mut heard) = mpsc::channel(UNDER_WAY_MAX);
         let alerts = Alerts::to(Some(Arc::new(move |_: &Alert| {
-            *count.lock().unwrap_or_else(std::sync::PoisonError::into_inner) += 1;
+            tell.try_send(()).unwrap();
             panic!("it has no line to the pager");
         })));
-        let drain = DrainName::parse("hook").unwrap();
-        alerts.raise(&Alert::UnfitDrain { drain: drain.clone() });
-        alerts.raise(&Alert::UnfitDrain { drain });
-        assert_eq!(*heard.lock().unwrap_or_else(std::sync::PoisonError::into_inner), 2);
+        alerts.raise(&unfit());
+        heard.recv().await.unwrap();
+        alerts.raise(&unfit());
+        heard.recv().await.unwrap();
+    }
+
+    /// Duties and heartbeats live on threads whose runtimes cannot talk to anybody.
+    #[tokio::test]
+    async fn a_hook_may_talk_to_others_whoever_has_noticed_something() {
+        let pager = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = pager.local_addr().unwrap();
+        let alerts = Alerts::to(Some(Arc::new(move |_: &Alert| {
+            tokio::spawn(tokio::net::TcpStream::connect(address));
+        })));
+        std::thread::spawn(move || alerts.raise(&unfit())).join().unwrap();
+        tokio::time::timeout(Duration::from_secs(30), pager.accept()).await.expect("it calls").unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_hook_that_does_not_return_holds_nobody_up_and_takes_only_so_many_alerts() {
+        let (tell, mut heard) = mpsc::channel(2 * UNDER_WAY_MAX);
+        let (go_on, wait) = std::sync::mpsc::channel::<()>();
+        let wait = std::sync::Mutex::new(wait);
+        let alerts = Alerts::to(Some(Arc::new(move |_: &Alert| {
+            tell.try_send(()).unwrap();
+            let _ = wait.lock().map(|wait| wait.recv());
+        })));
+        (0..=UNDER_WAY_MAX).for_each(|_| alerts.raise(&unfit()));
+        drop(go_on);
+        for _ in 0..UNDER_WAY_MAX {
+            heard.recv().await.unwrap();
+        }
+        drop(alerts);
+        assert_eq!(heard.recv().await, None, "and no more");
     }
 }

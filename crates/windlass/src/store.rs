@@ -7,6 +7,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
 use windlass_core::error::EngineError;
 
 /// After this time a caller stops waiting for the store.
@@ -21,32 +23,40 @@ where
     Fut: Future<Output = Result<T, EngineError>> + Send + 'static,
 {
     match tokio::time::timeout(CALL_DEADLINE, begin(make(Arc::clone(engine)))).await {
-        Ok(Some(answer)) => answer,
-        Ok(None) => Err(EngineError::Unknown { why: "the call ended early, by a panic".to_owned() }),
+        Ok(Ok(answer)) => answer,
+        Ok(Err(why)) => Err(EngineError::Unknown { why: format!("the call ended early: {why}") }),
         Err(_) => Err(EngineError::Unknown { why: format!("no answer within {CALL_DEADLINE:?}") }),
     }
 }
 
 /// Runs something to its end, whether or not the caller goes on waiting. It begins at once: what it does before it first has to wait is
-/// done here, so that a request is on its way before another thread has woken up. The rest goes on in a task of its own. Gives nothing
-/// if it panicked.
+/// done here, so that a request is on its way before another thread has woken up. The rest goes on in a task of its own. Says why if it
+/// has no end: a panic, or a runtime that is shut down.
 pub(crate) fn begin<T: Send + 'static>(
     work: impl Future<Output = T> + Send + 'static,
-) -> impl Future<Output = Option<T>> {
+) -> impl Future<Output = Result<T, String>> {
+    // Asked for first: without a runtime nothing may have been sent when this panics.
+    let runtime = Handle::current();
     let mut work = Box::pin(work);
     // Nobody is woken by this look: the task looks again, and is.
     let first_look = || work.as_mut().poll(&mut Context::from_waker(Waker::noop()));
-    let rest = match catch_unwind(AssertUnwindSafe(first_look)) {
-        Ok(Poll::Ready(done)) => Err(Some(done)),
-        Ok(Poll::Pending) => Ok(tokio::spawn(work)),
-        Err(_) => Err(None),
+    let begun = match catch_unwind(AssertUnwindSafe(first_look)) {
+        Ok(Poll::Ready(done)) => Begun::Done(Ok(done)),
+        Ok(Poll::Pending) => Begun::GoesOn(runtime.spawn(work)),
+        Err(_) => Begun::Done(Err("it panicked".to_owned())),
     };
     async {
-        match rest {
-            Ok(task) => task.await.ok(),
-            Err(done) => done,
+        match begun {
+            Begun::Done(done) => done,
+            Begun::GoesOn(task) => task.await.map_err(|ended| ended.to_string()),
         }
     }
+}
+
+/// What became of work at the first look.
+enum Begun<T> {
+    Done(Result<T, String>),
+    GoesOn(JoinHandle<T>),
 }
 
 #[cfg(test)]
@@ -74,13 +84,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn work_that_panics_at_once_or_later_gives_nothing_and_harms_nobody() {
+    async fn work_that_panics_at_once_or_later_says_so_and_harms_nobody() {
         let at_once = begin(async { panic!("at once") });
         let later = begin(async {
             tokio::task::yield_now().await;
             panic!("later")
         });
-        let (at_once, later): (Option<()>, Option<()>) = (at_once.await, later.await);
-        assert_eq!((at_once, later), (None, None));
+        let (at_once, later): (Result<(), _>, Result<(), _>) = (at_once.await, later.await);
+        assert!(at_once.unwrap_err().contains("panicked"));
+        assert!(later.unwrap_err().contains("panicked"));
     }
 }

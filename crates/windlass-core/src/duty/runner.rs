@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::{DutyMode, DutySpec};
 use crate::lease::LeaseFence;
 use crate::lease::keeper::Moment;
-use crate::limits::DUTY_SPREAD_MAX;
+use crate::limits::{DUTY_AGAIN_PAUSE, DUTY_SPREAD_MAX};
 
 /// One run of a duty in this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,6 +46,8 @@ pub struct DutyRunner {
     gives_way: bool,
     /// Nobody else could do it.
     is_alone: bool,
+    /// So many runs in a row were stopped in the middle, because the right to them was gone.
+    stopped_in_a_row: u32,
     last_run: u64,
 }
 
@@ -77,6 +79,7 @@ impl DutyRunner {
             is_stuck: false,
             gives_way: false,
             is_alone: false,
+            stopped_in_a_row: 0,
             last_run: 0,
         }
     }
@@ -84,8 +87,9 @@ impl DutyRunner {
     /// This process leads from now on. `due_in` is what the notes of the last leader say of the next run, if there are any: an
     /// interval goes on when leaders change.
     pub fn gained(&mut self, fence: Option<LeaseFence>, due_in: Option<Duration>, now: Moment) {
-        if let Some(wait) = due_in {
-            self.next_at = now.saturating_add(wait);
+        match due_in {
+            Some(wait) => self.next_at = now.saturating_add(wait),
+            None => self.next_at = self.next_at.max(now.saturating_add(self.pause_after_stops())),
         }
         self.right = Some(Right { fence, since: now });
         (self.idle_since, self.is_stuck, self.gives_way) = (now, false, false);
@@ -107,13 +111,24 @@ impl DutyRunner {
         self.right = None;
         let run = self.run.as_mut().filter(|run| !run.is_stopping)?;
         (run.is_stopping, self.next_at) = (true, Moment::ZERO);
+        self.stopped_in_a_row = self.stopped_in_a_row.saturating_add(1);
         Some(DutyEffect::Stop(run.id))
+    }
+
+    /// How long a run waits whose like was stopped in the middle again and again: one that takes its own right away, by what it does to
+    /// the server, must not do so without a pause.
+    fn pause_after_stops(&self) -> Duration {
+        let again = self.stopped_in_a_row.saturating_sub(1);
+        DUTY_AGAIN_PAUSE.saturating_mul(again).min(self.spec.interval)
     }
 
     /// A run is over.
     pub fn ended(&mut self, run: RunId, now: Moment) {
-        if self.run.is_some_and(|current| current.id == run) {
+        if let Some(current) = self.run.filter(|current| current.id == run) {
             self.run = None;
+            if !current.is_stopping {
+                self.stopped_in_a_row = 0;
+            }
             (self.idle_since, self.is_stuck) = (now, false);
         }
     }

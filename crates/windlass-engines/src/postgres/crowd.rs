@@ -1,6 +1,7 @@
 //! Claims of one process that are under way at once. Each meets the rows that the other has just locked, and to be refused
 //! a lock costs more than to get one; so the later claim passes by every row that bears the mark of a lock. The mark of a
-//! claim that failed stays on rows that are free, so now and then a claim tries all of them.
+//! claim that failed stays on rows that are free, so now and then a claim tries all of them. A row that was locked and then written bears
+//! the mark of its own writer, which means nothing.
 
 use std::time::{Duration, Instant as Moment};
 

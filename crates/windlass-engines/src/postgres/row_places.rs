@@ -99,9 +99,12 @@ impl RowPlaces {
 
     /// A job as this claim has left it, and where.
     fn take_live(&mut self, job: JobId, token: ClaimToken) -> Option<(Live, RowPlace)> {
+        let is_of_claim = |known: &Remembered| known.held.as_ref().is_some_and(|held| held.token == token);
+        if !self.of_jobs.get(&job).is_some_and(is_of_claim) {
+            return None;
+        }
         let Remembered { place, held } = self.of_jobs.remove(&job)?;
-        let held = held.filter(|held| held.token == token)?;
-        Some((held.live(job), place))
+        Some((held?.live(job), place))
     }
 }
 

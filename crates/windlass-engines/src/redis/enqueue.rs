@@ -36,7 +36,7 @@ impl Store {
     fn enqueue_args(&self, request: &EnqueueRequest, bodies: &[String], catalogue: &Catalogue) -> Args {
         let now = self.estimated_now();
         let mut args = Args::new();
-        args.bytes(&request.request.to_bytes()).number(micros(RECEIPT_TTL));
+        args.text(&request.request.to_string()).number(micros(RECEIPT_TTL));
         limits(request.jobs.iter(), catalogue, &mut args);
         args.count(request.jobs.len());
         for (new, body) in request.jobs.iter().zip(bodies) {
@@ -48,7 +48,7 @@ impl Store {
 
     pub(super) async fn receipt(&self, request: RequestId) -> Step<Option<Vec<Enqueued>>> {
         let mut args = Args::new();
-        args.bytes(&request.to_bytes()).number(micros(RECEIPT_TTL));
+        args.text(&request.to_string()).number(micros(RECEIPT_TTL));
         let answers = text(self.call(&self.scripts().receipt, args).await?.value)?;
         if answers.is_empty() { Ok(None) } else { read_answers(&answers).map(Some) }
     }

@@ -32,6 +32,33 @@ async fn rows_that_the_server_has_moved_meanwhile_are_found_by_their_numbers() {
     );
 }
 
+/// Whoever locks a row and then writes it leaves its mark on it; whoever only writes it leaves none.
+#[tokio::test]
+async fn rows_that_nobody_has_touched_are_written_without_being_locked() {
+    let place = Place::shared();
+    let engine = place.ready().await;
+    enqueue(&engine, 5).await;
+    let jobs = claim(&engine, 5).await;
+    assert_eq!(park(&engine, &jobs).await, [Settled::Applied; 5]);
+    assert_eq!(place.count("windlass.delayed_jobs WHERE gate = 'test:gate' AND xmax = '0'::xid"), 5);
+}
+
+/// They were locked and written by whoever opened the gate, and bear its mark.
+#[tokio::test]
+async fn what_was_behind_a_gate_is_not_passed_by_by_the_later_of_two_claims() {
+    let place = Place::shared();
+    let engine = place.ready().await;
+    enqueue(&engine, 200).await;
+    let jobs = claim(&engine, 200).await;
+    park(&engine, &jobs).await;
+    engine.open_gate(&Gate::named("test:gate"), 200).await.unwrap();
+    let (first, second) = tokio::join!(claim(&engine, 50), claim(&engine, 50));
+    assert_eq!((first.len(), second.len()), (50, 50));
+    // From now on the later one passes by what is locked.
+    let (first, second) = tokio::join!(claim(&engine, 50), claim(&engine, 50));
+    assert_eq!((first.len(), second.len()), (50, 50));
+}
+
 #[tokio::test]
 async fn of_a_batch_that_goes_on_those_whom_somebody_asked_to_stop_end_and_are_not_counted_as_waiting() {
     let place = Place::shared();

@@ -146,12 +146,12 @@ async fn a_refused_job_is_kept_as_an_alert_with_the_drain_and_not_tried_again() 
     let scene = Scene::new().await;
     scene.drains.declare(&[spec("bad", "unknown"), spec("good", "hook")], Origin::Code).await.unwrap();
     scene.run_a_job(1).await;
-    let heard = Arc::new(std::sync::Mutex::new(Vec::new()));
-    let into = Arc::clone(&heard);
-    let hook = move |alert: &Alert| into.lock().unwrap().push(alert.clone());
-    let duty = DrainDuty::new(Arc::clone(&scene.engine), Alerts::to(Some(Arc::new(hook))));
+    let (alerts, mut heard) = Alerts::heard();
+    let duty = DrainDuty::new(Arc::clone(&scene.engine), alerts);
     assert_eq!(duty.run().await.unwrap().jobs, 1);
-    assert!(matches!(&heard.lock().unwrap()[..], [Alert::Drain { drain, .. }] if *drain == name("bad")));
+    drop(duty);
+    assert!(matches!(heard.recv().await, Some(Alert::Drain { drain, .. }) if drain == name("bad")));
+    assert_eq!(heard.recv().await, None, "once");
     let bad = scene.drains.find(&name("bad")).await.unwrap();
     assert_eq!((bad.record.fired, bad.is_marked), (1, false));
     assert!(bad.record.alert.unwrap().why.contains("unknown"));

@@ -149,19 +149,19 @@ async fn a_tick_that_is_left_out_raises_an_alert_once_for_each_job_that_is_in_it
     let scene = Scene::new().await;
     let skips = ScheduleSpec { overlap: Overlap::Skip, ..spec("a", "every 1m") };
     scene.schedules.declare(&[skips], Origin::Code).await.unwrap();
-    let heard = Arc::new(std::sync::Mutex::new(Vec::new()));
-    let into = Arc::clone(&heard);
-    let hook = move |alert: &Alert| into.lock().unwrap().push(alert.clone());
-    let duty = ScheduleDuty::new(Arc::clone(&scene.engine), Alerts::to(Some(Arc::new(hook))));
+    let (alerts, mut heard) = Alerts::heard();
+    let duty = ScheduleDuty::new(Arc::clone(&scene.engine), alerts);
     for jobs in [1, 0, 0] {
         scene.clock.advance(MINUTE);
         assert_eq!(duty.run(|| true).await.unwrap().jobs, jobs);
     }
-    let heard = heard.lock().unwrap();
-    let [Alert::Schedule { schedule, alarm: Alarm::Overlaps { .. } }] = &heard[..] else {
-        panic!("expected one alert, got {heard:?}")
+    drop(duty);
+    let alert = heard.recv().await;
+    let Some(Alert::Schedule { schedule, alarm: Alarm::Overlaps { .. } }) = alert else {
+        panic!("expected an overlap, got {alert:?}")
     };
-    assert_eq!(*schedule, name("a"));
+    assert_eq!(schedule, name("a"));
+    assert_eq!(heard.recv().await, None, "once");
 }
 
 #[tokio::test]

@@ -269,7 +269,7 @@ impl Body {
                 self.tell(|| Event::LeaseRanOut);
             }
             HeartEffect::Died => {
-                tracing::warn!("this worker was declared dead; starting over under another identity");
+                tracing::info!("this worker was declared dead; starting over under another identity");
                 if let Some(worker) = self.identity.start_over(&self.handle).await {
                     *heart = Heart::new(self.lease, self.every, self.started.elapsed());
                     heart.beat_by(self.started.elapsed(), Duration::ZERO);

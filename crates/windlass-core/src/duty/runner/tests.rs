@@ -117,6 +117,28 @@ fn a_run_that_was_stopped_in_the_middle_is_begun_again_when_the_right_comes_back
 }
 
 #[test]
+fn a_run_that_is_stopped_in_the_middle_again_and_again_comes_later_each_time_until_one_ends() {
+    let mut runner = leader();
+    let mut waits = Vec::new();
+    for lost_at in [0, 100, 300] {
+        let run = begins(&mut runner, at(lost_at));
+        runner.lost();
+        runner.ended(run, at(lost_at));
+        runner.gained(Some(fence(7)), None, at(lost_at));
+        waits.push(runner.wake_at().saturating_sub(at(lost_at)));
+    }
+    let interval = Duration::from_secs(10);
+    assert_eq!(waits, [Duration::ZERO, interval, interval], "never later than an interval");
+    let run = begins(&mut runner, at(400));
+    runner.ended(run, at(401));
+    let run = begins(&mut runner, at(500));
+    runner.lost();
+    runner.ended(run, at(501));
+    runner.gained(Some(fence(8)), None, at(502));
+    begins(&mut runner, at(502));
+}
+
+#[test]
 fn an_end_of_a_run_from_before_ends_no_other() {
     let mut runner = leader();
     let first = begins(&mut runner, Moment::ZERO);

@@ -17,7 +17,7 @@ picked AS MATERIALIZED (
                 AND (j.scheduled_at, j.id) > (span.after_due, span.after_id)
                 AND j.scheduled_at <= least(span.until, door.at)
                 AND ($6::text[] IS NULL OR j.job_type = ANY ($6::text[]))
-                AND (NOT $14::boolean OR j.xmax = '0'::xid)
+                AND (NOT $14::boolean OR j.xmax IN ('0'::xid, j.xmin))
             ORDER BY j.scheduled_at, j.id
             LIMIT span.most
             FOR UPDATE SKIP LOCKED
@@ -31,7 +31,7 @@ picked AS MATERIALIZED (
                 AND (j.scheduled_at, j.id) > (span.after_due, span.after_id)
                 AND j.scheduled_at <= least(span.until, door.at)
                 AND ($6::text[] IS NULL OR j.job_type = ANY ($6::text[]))
-                AND (NOT $14::boolean OR j.xmax = '0'::xid)
+                AND (NOT $14::boolean OR j.xmax IN ('0'::xid, j.xmin))
             ORDER BY j.scheduled_at, j.id
             LIMIT span.most
             FOR UPDATE SKIP LOCKED

@@ -24,8 +24,11 @@ WITH input AS MATERIALIZED (
     FROM input i
     -- Not "=": it is found by its place, never by its number.
     WHERE j.ctid = i.place AND j.id IS NOT DISTINCT FROM i.id AND j.token IS NOT DISTINCT FROM i.token
-        -- Nobody has locked these, and whom somebody else has locked, or had, is left: to wait here would hold up the others.
-        AND (NOT i.is_known OR (j.key IS NULL AND j.series IS NULL AND j.cancel_requested IS NULL AND j.xmax = '0'::xid))
+        -- We have not locked these, and whom somebody else has locked, or had, is left: to wait here would hold up the others. The mark
+        -- of whoever wrote the row is none: its lock ended before the row could be seen.
+        AND (NOT i.is_known OR (
+            j.key IS NULL AND j.series IS NULL AND j.cancel_requested IS NULL AND j.xmax IN ('0'::xid, j.xmin)
+        ))
     RETURNING i.id, i.token, j.queue, j.job_type, j.job_group, j.key, i.frees, i.frees_patient
 ), left_claims AS (
     INSERT INTO windlass.claim_ends (token, jobs) SELECT token, count(*) FROM landed WHERE token IS NOT NULL GROUP BY 1
