@@ -46,7 +46,7 @@ async fn what_happened_is_told_by_slot_and_in_all() {
     assert!((355.0..445.0).contains(&p99), "{p99}");
     let shown = shell.ok("stats --since 3h").await.out;
     assert!(shown.contains("wait p50") && shown.contains("run p99"), "{shown}");
-    assert!(shown.starts_with("MINUTE (UTC)"), "{shown}");
+    assert!(shown.starts_with("minute (UTC)"), "{shown}");
     let total: Vec<_> = shown.lines().last().expect("a last line").split_whitespace().collect();
     assert_eq!(total[..7], ["total", "3", "3", "0", "0", "0", "0"], "{shown}");
     assert!(total[7..].iter().all(|time| time.ends_with("ms")), "{shown}");
