@@ -113,7 +113,8 @@ async fn hear(
     channels: &Channels,
     calls: &mut Receiver<LockCall>,
 ) -> Ended {
-    let listen = format!("{NOTICE_A_SILENT_PEER} LISTEN {}; LISTEN {};", channels.all(), channels.own());
+    // What it listens to stands first: by that people find this session among the server's others.
+    let listen = format!("LISTEN {}; LISTEN {}; {NOTICE_A_SILENT_PEER}", channels.all(), channels.own());
     say(client, &listen, periods).await?;
     let Some(mut held) = store.upgrade().map(|store| {
         store.appetite().forget_marks();
