@@ -2,6 +2,7 @@
 //! by one goes through here, so that counts, keys and attempts always go with them.
 
 mod columns;
+mod start_over;
 
 use std::collections::{BTreeSet, HashSet};
 use std::time::Instant as Moment;
@@ -16,7 +17,7 @@ use windlass_core::gate::Gate;
 use windlass_core::job::{Counters, JobId};
 use windlass_core::key::HolderStage;
 use windlass_core::limits::ATTEMPTS_SHOWN_MAX;
-use windlass_core::names::{QueueName, SeriesName, ShareName, TypeName};
+use windlass_core::names::{QueueName, SeriesName, TypeName};
 use windlass_core::outcome::JobError;
 use windlass_core::priority::Priority;
 use windlass_core::settle::{Landing, Place};
@@ -26,13 +27,13 @@ use super::Store;
 use super::conn::Tx;
 use super::counts::{Deltas, Spot, Total};
 use super::fault::Step;
-use super::key::{Holding, LockedKeys, TypeKey};
+use super::key::{LockedKeys, TypeKey};
 use super::row::{CANCELLED, Options, SUCCEEDED, counters, gate, to_json};
 use super::series::Marked;
 use super::settle::storable;
 use super::value::{
     Bits, Instant, RowPlace, flags, instant, instants, int4, levels, number, numbers, row_places,
-    small_number, small_numbers, text, texts, uuids,
+    small_number, small_numbers, texts, uuids,
 };
 
 use columns::{AttemptColumns, Common};
@@ -466,46 +467,6 @@ impl Store {
         }
         self.tell_of_drains(moved.drain);
     }
-
-    /// Starts a dead letter over with fresh counters, and gives it its key again. Whoever calls has its key locked. One with a
-    /// series waits in its line.
-    pub(super) async fn start_over(
-        &self,
-        tx: &Tx,
-        id: JobId,
-        due: Timestamp,
-        deltas: &mut Deltas,
-    ) -> Step<()> {
-        let Some(letter) = self.dead_letter(tx, id).await? else { return Ok(()) };
-        if let Some(attempt) = &letter.attempt {
-            self.insert_attempts(tx, letter.ended_at, &[(id, attempt)]).await?;
-        }
-        let series: Marked =
-            letter.options.series.iter().map(|series| (letter.job_type.clone(), series.clone())).collect();
-        let gate = series.first().map(|(job_type, series)| Gate::series(job_type, series).to_string());
-        let name = series.first().map(|(_, series)| series.as_str());
-        let due_at = Instant(due);
-        let share = letter.options.share.as_ref().map(ShareName::as_str);
-        let params = [number(&id.0), instant(&due_at), text(&name), text(&gate), text(&share)];
-        tx.ask(&self.sql.start_over, &params).await?;
-        self.mark_series(tx, &series).await?;
-        if let Some(key) = letter.key {
-            let mut holding = Holding::default();
-            let key = (letter.job_type.to_string(), key);
-            holding.push(key, id, letter.options.scope, letter.enqueued_at);
-            self.hold_keys(tx, &holding).await?;
-        }
-        let kind = (&letter.job_type, &letter.queue);
-        deltas.moved(kind, Spot::Dead, Spot::waiting(due, gate.is_some()));
-        deltas.total(kind, Total::Undead);
-        Ok(())
-    }
-
-    /// A dead letter, locked, as far as starting it over or discarding it needs to know.
-    pub(super) async fn dead_letter(&self, tx: &Tx, id: JobId) -> Step<Option<DeadLetter>> {
-        let rows = tx.ask(&self.sql.lock_dead, &[number(&id.0)]).await?;
-        rows.first().map(read_dead_letter).transpose()
-    }
 }
 
 fn count(job: &Move, deltas: &mut Deltas) {
@@ -549,51 +510,6 @@ impl Landed {
 /// The answer of a statement that marks drains.
 fn has_marked(rows: &[Row]) -> Step<bool> {
     Ok(rows.first().map_or(Ok(false), |row| row.try_get(0))?)
-}
-
-/// A dead letter, as far as starting it over or discarding it needs to know.
-#[derive(Debug)]
-pub(super) struct DeadLetter {
-    pub(super) job_type: TypeName,
-    pub(super) queue: QueueName,
-    pub(super) key: Option<String>,
-    pub(super) options: Options,
-    pub(super) enqueued_at: Timestamp,
-    pub(super) ended_at: Timestamp,
-    attempt: Option<EndedAttempt>,
-}
-
-impl DeadLetter {
-    pub(super) fn type_key(&self) -> Option<TypeKey> {
-        Some((self.job_type.to_string(), self.key.clone()?))
-    }
-}
-
-fn read_dead_letter(row: &Row) -> Step<DeadLetter> {
-    let (job_type, queue) = names(row, 0, 1)?;
-    let worker: Option<Bits> = row.try_get(6)?;
-    let ending = row.try_get::<_, Option<&str>>(9)?.and_then(AttemptEnding::parse);
-    let error: Option<&str> = row.try_get(10)?;
-    let attempt = match (ending, worker) {
-        (Some(ending), Some(worker)) => Some(EndedAttempt {
-            number: super::row::unsigned(row.try_get(5)?),
-            worker: worker.into(),
-            started_at: super::row::instant(row, 7)?,
-            ending,
-            error: error.map(super::row::parse_error),
-            output: row.try_get(11)?,
-        }),
-        _ => None,
-    };
-    Ok(DeadLetter {
-        job_type,
-        queue,
-        key: row.try_get(2)?,
-        options: Options::from_column(row.try_get(3)?),
-        enqueued_at: super::row::instant(row, 4)?,
-        ended_at: super::row::instant(row, 8)?,
-        attempt,
-    })
 }
 
 /// A row of `lock_jobs`.
