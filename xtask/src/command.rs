@@ -14,7 +14,23 @@ pub(crate) fn root() -> PathBuf {
 pub(crate) fn cargo(arguments: &[&str]) -> Command {
     // Cargo tells whom it runs which cargo it is; a toolchain chosen with `+` stays chosen.
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command.args(arguments).current_dir(root()).stdin(Stdio::null());
+    as_from_a_shell(command.args(arguments)).current_dir(root()).stdin(Stdio::null());
+    command
+}
+
+/// Takes away what cargo told this program about itself. Crates that build C (`ring`) are built again whenever those variables
+/// change, and all that stands on them: a build begun here would undo one that a person began, and the other way round.
+pub(crate) fn as_from_a_shell(command: &mut Command) -> &mut Command {
+    let about_this_package = |name: &str| {
+        ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_", "CARGO_CRATE_"]
+            .iter()
+            .any(|start| name.starts_with(start))
+    };
+    for (name, _) in std::env::vars_os() {
+        if name.to_str().is_some_and(about_this_package) {
+            command.env_remove(name);
+        }
+    }
     command
 }
 
@@ -80,6 +96,14 @@ mod tests {
         let mut command = Command::new("/usr/bin/cargo");
         command.args(["doc", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings");
         assert_eq!(shown(&command), "RUSTDOCFLAGS='-D warnings' cargo doc --no-deps");
+    }
+
+    #[test]
+    fn whom_this_program_starts_is_not_told_of_this_package() {
+        assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some(), "cargo tells its tests");
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo ${CARGO_MANIFEST_DIR-nothing} ${CARGO_PKG_NAME-nothing} ${PATH:+a path}"]);
+        assert_eq!(output_of(as_from_a_shell(&mut command)).unwrap(), "nothing nothing a path\n");
     }
 
     #[test]

@@ -5,6 +5,8 @@ use std::process::{Command, ExitCode, ExitStatus};
 
 use windlass_servers::{Error, postgres, redis, shared};
 
+use crate::command;
+
 /// Starts servers, runs the command with their addresses, removes them, and gives the command's exit code.
 pub(crate) fn run(words: &[&str]) -> Result<ExitCode, String> {
     let [program, arguments @ ..] = words else {
@@ -12,7 +14,8 @@ pub(crate) fn run(words: &[&str]) -> Result<ExitCode, String> {
     };
     let servers = Servers::start()?;
     let mut command = Command::new(program);
-    let status = servers.tell(command.args(arguments)).status();
+    let command = command::as_from_a_shell(command.args(arguments));
+    let status = servers.tell(command).status();
     let status = status.map_err(|error| format!("`{program}` could not be started: {error}"))?;
     Ok(exit_code(status))
 }

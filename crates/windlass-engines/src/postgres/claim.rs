@@ -1,6 +1,7 @@
 //! Claims: ready jobs go to a live worker, in the order that core gives. One statement for each queue, pulled lazily
 //! from where the last claim ended ([`position`](super::position)).
 
+use std::collections::HashSet;
 use std::sync::atomic::Ordering;
 use std::time::Instant as Moment;
 
@@ -21,8 +22,7 @@ use super::catalogue::Catalogue;
 use super::conn::Tx;
 use super::crowd::Turn;
 use super::fault::{Fault, Step};
-use super::look::LONG_LOOK;
-use super::outlook::{Look, open_scopes, read_outlook};
+use super::outlook::{Look, open_scopes, read_outlook, unseen};
 use super::position::{Place, Scope};
 use super::refuse_over;
 use super::row::{Reading, SHARED, read_job};
@@ -98,7 +98,8 @@ impl Store {
         let is_full = !jobs.is_empty() && jobs.len() >= usize::try_from(request.limit).unwrap_or(usize::MAX);
         let is_spared = is_full && jobs.len() >= OUTLOOK_SPARED_FROM;
         self.is_flowing.store(is_spared, Ordering::Relaxed);
-        let outlook = self.outlook_after(request, catalogue, open, is_spared, ahead).await?;
+        let outlook = self.outlook_after(request, catalogue, open, is_spared, ahead).await;
+        let outlook = if jobs.is_empty() { outlook? } else { outlook.unwrap_or_else(|fault| unseen(&fault)) };
         self.note_appetite(request, is_full, outlook);
         Ok(ClaimAnswer::Claimed { jobs, outlook })
     }
@@ -122,8 +123,8 @@ impl Store {
             jobs.extend(self.claimed(vec![(boosted, reading)], request, &catalogue, times).await?);
         }
         let open = open_scopes(&catalogue, &request.queues, &request.types, self.estimated_now());
-        let outlook = self.outlook_after(request, &catalogue, &open, false, None).await?;
-        Ok(ClaimAnswer::Claimed { jobs, outlook })
+        let outlook = self.outlook_after(request, &catalogue, &open, false, None).await;
+        Ok(ClaimAnswer::Claimed { jobs, outlook: outlook.unwrap_or_else(|fault| unseen(&fault)) })
     }
 
     /// There is nothing to ask for, but the worker may have to be told that it is dead.
@@ -155,7 +156,7 @@ impl Store {
         let turn = Turn::take(self, open);
         let room = request.limit.min(CLAIM_BATCH_MAX);
         let mut left = Left { room, boosted, spent: false, passes_by: turn.passes_by, ahead: None };
-        let mut all = Brought::nothing(self.estimated_now());
+        let (mut all, mut passed) = (Brought::nothing(self.estimated_now()), HashSet::new());
         for round in 0..ROUNDS_MAX {
             let has_jobs = all.has_jobs();
             let next = self.claim_round(request, open, catalogue, &mut left).await;
@@ -169,22 +170,13 @@ impl Store {
             }
             let ended = self.end_late(&late, round).await;
             let ended = ended.map_err(|fault| if all.has_jobs() { fault.after_write() } else { fault })?;
-            // One that cannot be ended would be met again and again.
-            if left.room == 0 || ended == 0 {
+            // One that cannot be ended would be met again and again, and nothing behind it.
+            if left.room == 0 || (ended == 0 && !self.pass_by(late, &mut passed).await) {
                 break;
             }
         }
         turn.end_well();
         Ok((all, left.ahead))
-    }
-
-    /// Looks for what came in behind the place up to which claims have read, if somebody told of it. Tells whether to claim again.
-    async fn finds_what_was_told_of(&self, open: &[Scope]) -> Step<bool> {
-        if !self.positions().take_told(open) || self.look_takes() >= LONG_LOOK {
-            return Ok(false);
-        }
-        self.look_at(open).await?;
-        Ok(true)
     }
 
     async fn end_late(&self, late: &[i64], round: u32) -> Step<u64> {

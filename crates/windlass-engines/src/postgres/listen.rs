@@ -91,7 +91,8 @@ async fn listen(
         loop {
             match std::future::poll_fn(|cx| connection.poll_message(cx)).await {
                 Some(Ok(AsyncMessage::Notification(note))) => {
-                    // A full channel means that something is being told already, which is all a hint can do.
+                    // Hints past a full channel are lost. Whatever they told of is found by a look, and that a job is to be
+                    // stopped by a heartbeat.
                     let _ = heard.try_send(note.payload().to_owned());
                 }
                 Some(Ok(_)) => {}

@@ -19,14 +19,14 @@ use super::conn::Conn;
 use super::fault::{Fault, Step};
 use super::position::{LongLook, Place, Scope};
 use super::row::to_json;
-use super::value::{Instant, instant, texts};
+use super::value::{Instant, instant, numbers, texts};
 
 /// A look takes at most this part of the time, however much it has to walk over.
 const LOOK_PART: u32 = 50;
 /// But no more than this lies between two, unless one takes longer: others count on it.
 const LOOK_PAUSE_MAX: Duration = Duration::from_secs(30);
 /// A look that takes so long has walked over thousands of rows, and claims should not.
-pub(super) const LONG_LOOK: Duration = Duration::from_millis(5);
+const LONG_LOOK: Duration = Duration::from_millis(5);
 /// So many failures in a row are told to people.
 const FAILED_TOLD_EVERY: u32 = 10;
 /// A queue from which nothing was claimed for this long is no longer looked at: workers ask at least once a day.
@@ -171,6 +171,63 @@ impl Store {
     pub(super) async fn look_at(&self, scopes: &[Scope]) -> Step<()> {
         let conn = self.work.get().await?;
         self.look(&conn, scopes).await.map(|_| ())
+    }
+
+    /// Looks for what came in behind the place up to which claims have read, if somebody told of it. Tells whether to claim
+    /// again. Where a look has a long way to go, only the notes of those who have put jobs back are read; what else
+    /// came in late is found by the look that comes by itself.
+    pub(super) async fn finds_what_was_told_of(&self, open: &[Scope]) -> Step<bool> {
+        if !self.positions().take_told(open) {
+            return Ok(false);
+        }
+        if self.look_takes() >= LONG_LOOK {
+            return self.steps_back(open).await;
+        }
+        self.look_at(open).await?;
+        Ok(true)
+    }
+
+    /// Goes back to where other processes have put jobs lately. Tells whether some are in these queues.
+    async fn steps_back(&self, open: &[Scope]) -> Step<bool> {
+        let (start, at) = (Moment::now(), self.estimated_now());
+        let rows = self.work.get().await?.ask(&self.sql.put_backs, &[]).await?;
+        let mut put_back = Vec::with_capacity(rows.len());
+        for row in &rows {
+            // A name or a priority that no version of ours has written is nobody's to claim.
+            let priority = Priority::new(row.try_get::<_, i16>(1)?.into());
+            if let (Ok(queue), Ok(priority)) = (QueueName::parse(row.try_get(0)?), priority) {
+                put_back.push((queue, priority, row.try_get::<_, Instant>(2)?.0));
+            }
+        }
+        self.positions().put_back(&put_back, start, at);
+        Ok(put_back.iter().any(|(queue, ..)| open.iter().any(|scope| scope.queue == *queue)))
+    }
+
+    /// Lets claims go on behind jobs that are too late and cannot be ended, until a look comes back to them. Tells whether there
+    /// was one that had not been passed before.
+    pub(super) async fn pass_by(&self, late: Vec<i64>, passed: &mut HashSet<i64>) -> bool {
+        let stuck: Vec<_> = late.into_iter().filter(|id| passed.insert(*id)).collect();
+        match self.places_of(&stuck).await {
+            Ok(places) => self.positions().pass_by(&places),
+            Err(fault) => tracing::debug!(?fault, "jobs that cannot be ended are not passed by"),
+        }
+        !stuck.is_empty()
+    }
+
+    async fn places_of(&self, ids: &[i64]) -> Step<Vec<(QueueName, Priority, Place)>> {
+        if ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        let ids = ids.to_vec();
+        let rows = self.work.get().await?.ask(&self.sql.places_of, &[numbers(&ids)]).await?;
+        let mut places = Vec::with_capacity(rows.len());
+        for row in &rows {
+            let priority = Priority::new(row.try_get::<_, i16>(1)?.into());
+            if let (Ok(queue), Ok(priority)) = (QueueName::parse(row.try_get(0)?), priority) {
+                places.push((queue, priority, (row.try_get::<_, Instant>(2)?.0, JobId(row.try_get(3)?))));
+            }
+        }
+        Ok(places)
     }
 
     /// A look at some queues from the very front, and at where other processes have put jobs back.

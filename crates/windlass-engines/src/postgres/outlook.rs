@@ -13,7 +13,7 @@ use super::Store;
 use super::catalogue::Catalogue;
 use super::claim::type_texts;
 use super::conn::Conn;
-use super::fault::Step;
+use super::fault::{Fault, Step};
 use super::position::Scope;
 use super::refuse_over;
 use super::spans::Spans;
@@ -142,6 +142,12 @@ pub(super) fn read_outlook(row: &Row) -> Step<Outlook> {
         next_due_in: next.map(|micros| Duration::from_micros(u64::try_from(micros).unwrap_or(0))),
         suspect_due: row.try_get(2)?,
     })
+}
+
+/// Whoever has jobs must not lose them because nobody could tell what lies ahead: it claims again, and is told then.
+pub(super) fn unseen(fault: &Fault) -> Outlook {
+    tracing::debug!(?fault, "a look at what lies ahead failed");
+    Outlook { more_due: true, ..Outlook::default() }
 }
 
 /// What lies ahead in two queues.

@@ -90,7 +90,7 @@ const MAY_SORT: [(&str, &str); 35] = [
     ("running_of", "what one worker runs, found by its claims"),
     ("declare_dead", "what one worker runs, found by its claims"),
     ("mend_claims", "a stretch of numbers, which has a limit"),
-    ("claim_suspect", "only suspects, of which there are few: they are run one at a time"),
+    ("put_backs", "where jobs were put back in the last ten seconds, by queue and priority"),
     ("claimed_before", "the jobs of one claim, found by their numbers"),
     ("look", "where jobs were put back in the last ten seconds, by queue and priority"),
     ("lock_keys", "the keys of one request, so that all lock them in one order"),

@@ -112,6 +112,14 @@ impl Positions {
         }
     }
 
+    /// These can neither be claimed nor ended: claims go on behind them.
+    pub(super) fn pass_by(&mut self, places: &[(QueueName, Priority, Place)]) {
+        for (queue, priority, place) in places {
+            let of_queue = self.0.iter_mut().filter(|(scope, _)| scope.queue == *queue);
+            of_queue.for_each(|(_, lanes)| lanes.lane(*priority).follow(*place));
+        }
+    }
+
     /// Something waits again in a queue, in some line.
     pub(super) fn told_lines(&mut self, queue: &QueueName) {
         let of_queue = self.0.iter_mut().filter(|(scope, _)| scope.queue == *queue);

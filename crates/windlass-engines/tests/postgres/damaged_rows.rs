@@ -6,6 +6,7 @@ use windlass_core::admin::{CancelAnswer, ListRequest};
 use windlass_core::claim::{ClaimRequest, Suspects};
 use windlass_core::engine::{Admin, Engine};
 use windlass_core::enqueue::{NewJob, When};
+use windlass_core::gate::Gate;
 use windlass_core::job::{JobId, JobState, Phase};
 use windlass_core::key::KeyClaim;
 use windlass_core::names::Key;
@@ -53,6 +54,45 @@ async fn a_row_that_cannot_be_read_is_given_up_and_the_others_are_claimed() {
         let JobState::Dead { error, .. } = record.state else { panic!("{what}: {:?}", record.state) };
         assert_eq!(error.kind, ErrorKind::Undecodable, "{what}: {error:?}");
     }
+}
+
+#[tokio::test]
+async fn a_row_at_an_end_of_what_can_be_counted_keeps_nobody_from_being_claimed() {
+    // With the damage, whether the job itself is claimed: one that is due at infinity is held back, as whoever wrote that meant it.
+    let damages = [
+        ("scheduled_at = '-infinity'", true),
+        ("scheduled_at = 'infinity'", false),
+        ("scheduled_at = '294276-12-31'", false),
+        ("attempts = 2147483647", true),
+    ];
+    for (what, is_claimed) in damages {
+        let place = Place::shared();
+        let engine = place.ready().await;
+        let ids = enqueue(&engine, 3).await;
+        damage(&place, ids[1], what);
+        let mut claimed: Vec<_> =
+            claim(&engine, 10).await.into_iter().map(|claimed| claimed.job.id).collect();
+        claimed.sort_unstable();
+        let expected = if is_claimed { ids.clone() } else { vec![ids[0], ids[2]] };
+        assert_eq!(claimed, expected, "{what}");
+        let record = engine.job(ids[1]).await.unwrap().expect("it can still be looked at");
+        assert!(!record.job.due.to_string().is_empty(), "{what}");
+        assert_eq!(claim(&engine, 10).await.len(), 0, "{what}");
+    }
+}
+
+#[tokio::test]
+async fn a_due_time_at_an_end_of_time_keeps_no_gate_shut() {
+    let place = Place::shared();
+    let engine = place.ready().await;
+    let ids = enqueue(&engine, 3).await;
+    damage(&place, ids[0], "scheduled_at = '-infinity'");
+    damage(&place, ids[1], "scheduled_at = 'infinity'");
+    place.sql("UPDATE windlass.delayed_jobs SET gate = 'rate:a'");
+    let opened = engine.open_gate(&Gate::named("rate:a"), 10).await.unwrap();
+    assert_eq!(opened.changed, 3);
+    let claimed: Vec<_> = claim(&engine, 10).await.into_iter().map(|claimed| claimed.job.id).collect();
+    assert_eq!(claimed, [ids[0], ids[2]]);
 }
 
 #[tokio::test]
@@ -153,9 +193,12 @@ async fn a_row_that_cannot_be_written_does_not_keep_others_from_expiring_or_from
     let ids: Vec<_> = answers.iter().map(|answer| answer.job().unwrap()).collect();
     place.sql(&format!("ALTER TABLE windlass.job_history ADD CHECK (id <> {})", ids[7].0));
     clock.advance(Duration::from_secs(10));
-    let fresh = enqueue(&engine, 2).await;
-    let claimed: Vec<_> = claim(&engine, 10).await.into_iter().map(|claimed| claimed.job.id).collect();
-    assert_eq!(claimed, fresh);
+    let fresh = enqueue(&engine, 4).await;
+    let mut claimed: Vec<_> = claim(&engine, 2).await.into_iter().map(|claimed| claimed.job.id).collect();
+    for _ in 0..2 {
+        claimed.extend(claim(&engine, 1).await.into_iter().map(|claimed| claimed.job.id));
+    }
+    assert_eq!(claimed, fresh, "also by whoever asks for one at a time");
     engine.sweep(100).await.unwrap();
     for id in ids.iter().filter(|id| **id != ids[7]) {
         assert_eq!(phase(&engine, *id).await, Phase::Cancelled);

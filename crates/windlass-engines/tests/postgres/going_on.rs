@@ -1,10 +1,13 @@
 //! Jobs that go on are written as their claim left them, without being read again. Whatever somebody did to their rows meanwhile is seen
 //! all the same.
 
+use std::time::Duration;
+
 use windlass_core::claim::Claimed;
 use windlass_core::engine::{Admin, Engine};
 use windlass_core::gate::Gate;
-use windlass_core::job::Phase;
+use windlass_core::job::{Phase, Progress};
+use windlass_core::outcome::{ErrorKind, JobError};
 use windlass_core::settle::{AttemptReport, Settled, Settlement, Transition};
 use windlass_engines::postgres::PostgresEngine;
 
@@ -100,4 +103,23 @@ async fn a_claim_that_was_taken_away_and_given_again_parks_nothing() {
     assert_eq!(park(&engine, &first).await, [Settled::ClaimLost]);
     assert_eq!(place.count("windlass.delayed_jobs WHERE gate IS NULL AND token IS NOT NULL"), 1);
     assert_eq!(park(&other, &second).await, [Settled::Applied]);
+}
+
+/// A word about progress makes a new version of the row, somewhere else.
+#[tokio::test]
+async fn a_job_that_has_told_of_its_progress_and_is_tried_again_keeps_what_it_told() {
+    let place = Place::shared();
+    let engine = place.ready().await;
+    enqueue(&engine, 2).await;
+    let jobs = claim(&engine, 2).await;
+    let progress = Progress { percent: 40, note: Some("half way, nearly".to_owned()) };
+    let told = engine.report(vec![(jobs[0].fence(), progress.clone())]).await.unwrap();
+    assert_eq!(told, [Settled::Applied]);
+    let error = JobError::new(ErrorKind::Failed, "not yet");
+    let retry = Transition::Retry { after: Duration::from_secs(60), error };
+    let ends = jobs.iter().map(|job| job.clone().settled(retry.clone(), AttemptReport::default())).collect();
+    assert_eq!(engine.settle(ends).await.unwrap(), [Settled::Applied; 2]);
+    let record = engine.job(jobs[0].job.id).await.unwrap().unwrap();
+    assert_eq!((record.phase(), record.job.progress), (Phase::Scheduled, Some(progress)));
+    assert_eq!(place.sql("SELECT DISTINCT failures FROM windlass.delayed_jobs"), "1");
 }

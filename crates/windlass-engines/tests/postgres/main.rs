@@ -25,6 +25,7 @@ mod deadlocks;
 mod traces;
 mod going_on;
 mod claims;
+mod looks;
 mod failover;
 mod leases;
 mod shares;

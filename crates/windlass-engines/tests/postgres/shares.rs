@@ -87,7 +87,7 @@ async fn a_queue_that_has_had_no_shares_for_long_takes_no_turns() {
 }
 
 /// A server of its own, because what an old transaction keeps, it keeps of everybody's rows. It counts what each statement reads.
-fn counting_server() -> (Server, Place) {
+pub(super) fn counting_server() -> (Server, Place) {
     let settings = vec![("shared_preload_libraries".to_owned(), "pg_stat_statements".to_owned())];
     let server = Server::start(&Options { settings, ..quick() }).unwrap();
     let place = Place::on(server.url());

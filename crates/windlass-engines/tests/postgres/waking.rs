@@ -108,11 +108,11 @@ async fn one_waiter(place: &Place) -> (PostgresEngine, String, Spy) {
 }
 
 /// One that puts jobs in, and neither waits nor listens.
-async fn producer(place: &Place) -> PostgresEngine {
+pub(super) async fn producer(place: &Place) -> PostgresEngine {
     place.open_with(PostgresOptions { listen: false, ..place.options() }).await
 }
 
-fn until_marked(place: &Place, count: u64) {
+pub(super) fn until_marked(place: &Place, count: u64) {
     eventually("they wait", || (place.count("windlass.waiting") == count).then_some(()));
 }
 
@@ -312,7 +312,7 @@ async fn who_was_woken_wakes_the_next_as_long_as_there_is_more_than_it_takes() {
 }
 
 /// An engine that looks for nothing by itself, whose claims have read far past this moment, and who waits for more.
-async fn far_ahead(place: &Place) -> (PostgresEngine, Arc<HintLog>) {
+pub(super) async fn far_ahead(place: &Place) -> (PostgresEngine, Arc<HintLog>) {
     let waits = waiters(place, 1).await.pop_first().unwrap().1;
     for _ in 0..3 {
         enqueue(&waits, 500).await;

@@ -47,6 +47,7 @@ const NEWER: &[(u32, &[&str])] = &[
     ),
     (11, &["claim_shares", "forget_shares", "shares_due", "use_shares"]),
     (14, &["append_deltas", "apply_fold", "list_minutes", "minutes_of", "prune_job_minutes", "unfolded"]),
+    (16, &["places_of", "put_backs"]),
 ];
 
 /// What statements were before: in which versions, the name, and the text.
@@ -96,6 +97,12 @@ pub(super) const OLDER: &[(RangeInclusive<u32>, &str, &str)] = &[
     (1..=10, "set_priority", include_str!("../migrations/older/0010_set_priority.sql")),
     (7..=10, "start_over", include_str!("../migrations/older/0010_start_over.sql")),
     (8..=10, "unlock_duty", include_str!("../migrations/older/0010_unlock_duty.sql")),
+    (1..=15, "claim", include_str!("../migrations/older/0015_claim.sql")),
+    (11..=15, "claim_shares", include_str!("../migrations/older/0015_claim_shares.sql")),
+    (1..=15, "claim_suspect", include_str!("../migrations/older/0015_claim_suspect.sql")),
+    (11..=15, "look", include_str!("../migrations/older/0015_look.sql")),
+    (1..=15, "look_ahead", include_str!("../migrations/older/0015_look_ahead.sql")),
+    (1..=15, "open_gate", include_str!("../migrations/older/0015_open_gate.sql")),
 ];
 
 /// All statements of a version.

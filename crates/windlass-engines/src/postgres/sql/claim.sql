@@ -43,7 +43,7 @@ WITH door AS MATERIALIZED (
     RETURNING c.token
 ), taken AS (
     UPDATE windlass.delayed_jobs j
-    SET locked_at = d.at, locked_by = $2::uuid, token = $3::uuid, attempts = j.attempts + 1, boosted = $8::boolean
+    SET locked_at = d.at, locked_by = $2::uuid, token = $3::uuid, attempts = least(j.attempts, 2147483646) + 1, boosted = $8::boolean
     FROM door d
     WHERE j.ctid = ANY (ARRAY (SELECT place FROM picked WHERE NOT late))
         AND (EXISTS (SELECT 1 FROM spent) OR EXISTS (SELECT 1 FROM spent_before))
@@ -51,7 +51,8 @@ WITH door AS MATERIALIZED (
         j.job_group, j.tags, j.options, j.attempts, j.failures, j.crashes, j.holds, j.progress, j.last_error, j.boosted,
         j.ctid AS place
 ), by_minute AS MATERIALIZED (
-    SELECT job_type, queue, date_trunc('minute', scheduled_at) AS minute, count(*) AS n FROM taken GROUP BY 1, 2, 3
+    -- No number stands for the minute of a job that somebody made due at minus infinity.
+    SELECT job_type, queue, date_trunc('minute', greatest(scheduled_at, to_timestamp(0))) AS minute, count(*) AS n FROM taken GROUP BY 1, 2, 3
 ), counted AS (
     INSERT INTO windlass.count_deltas (job_type, queue, minute, waiting, running)
     SELECT job_type, queue, floor(extract(epoch FROM minute) / 60)::bigint, - n, n FROM by_minute

@@ -1,20 +1,21 @@
--- claim_suspect: the most urgent due job of a queue whose worker died while it held it goes to a live worker. There are
--- few of them. Answers as claim does.
+-- claim_suspect: the most urgent due job of a queue whose worker died while it held it goes to a live worker. After the death of a
+-- fleet there are many: they are read in their order, one priority after another. Answers as claim does.
 -- $1 now, or null for the server's clock   $2 worker   $3 token   $4 version of the catalogue   $5 queue
 -- $6 types, or null for all   $7 crashes at most
 WITH door AS MATERIALIZED (
     SELECT version, at, EXISTS (SELECT 1 FROM windlass.workers WHERE id = $2::uuid AND died IS NULL) AS alive
     FROM (SELECT version, coalesce($1::timestamptz, now()) AS at FROM windlass.catalogue) AS c
 ), picked AS MATERIALIZED (
-    SELECT job.id FROM door CROSS JOIN LATERAL (
+    SELECT job.id FROM door CROSS JOIN generate_series(0, 10) AS p (priority) CROSS JOIN LATERAL (
         SELECT j.id FROM windlass.delayed_jobs j
-        WHERE j.gate = 'suspect' AND j.scheduled_at <= door.at AND j.queue = $5::text
+        WHERE j.gate = 'suspect' AND j.queue = $5::text AND j.priority = p.priority::smallint AND j.scheduled_at <= door.at
             AND ($6::text[] IS NULL OR j.job_type = ANY ($6::text[])) AND j.crashes <= $7::integer
-        ORDER BY j.priority, j.scheduled_at, j.id
+        ORDER BY j.scheduled_at, j.id
         LIMIT 1
         FOR UPDATE SKIP LOCKED
     ) AS job
     WHERE door.alive AND door.version = $4::bigint
+    LIMIT 1
 ), spent AS MATERIALIZED (
     INSERT INTO windlass.claims (token, at, worker, held, jobs)
     SELECT $3::uuid, door.at, $2::uuid, 1, ARRAY[picked.id] FROM door, picked
@@ -22,7 +23,7 @@ WITH door AS MATERIALIZED (
     RETURNING token
 ), taken AS (
     UPDATE windlass.delayed_jobs j
-    SET locked_at = d.at, locked_by = $2::uuid, token = $3::uuid, attempts = j.attempts + 1, gate = NULL, boosted = false
+    SET locked_at = d.at, locked_by = $2::uuid, token = $3::uuid, attempts = least(j.attempts, 2147483646) + 1, gate = NULL, boosted = false
     FROM door d
     WHERE j.id = ANY (ARRAY (SELECT id FROM picked)) AND EXISTS (SELECT 1 FROM spent)
     RETURNING j.*, j.ctid AS place

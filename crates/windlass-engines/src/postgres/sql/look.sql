@@ -1,4 +1,5 @@
--- look: from the very front, the first of each priority that waits without a gate, due or not, with its share; with no
+-- look: from the very front, the first of each priority that waits without a gate, due or not, with its share, but only due ones where not
+-- all types are asked for, since a million others that are not yet due may stand in front of the first; with no
 -- priority, the first suspect; by the queue's name, where jobs were put back lately, for late ones may come in late, so the last seconds are read
 -- again; and, alone, the version of the catalogue with the time, and whether series are marked. With a priority
 -- of -1, that a queue has jobs with shares which does not say so.
@@ -10,6 +11,7 @@ CROSS JOIN LATERAL (
     SELECT j.scheduled_at, j.id, j.share FROM windlass.delayed_jobs j
     WHERE j.locked_at IS NULL AND j.gate IS NULL AND j.queue = s.queue AND j.priority = p.priority
         AND (s.types IS NULL OR s.types::jsonb ? j.job_type)
+        AND j.scheduled_at <= CASE WHEN s.types IS NULL THEN 'infinity' ELSE coalesce($3::timestamptz, now()) END
     ORDER BY j.scheduled_at, j.id LIMIT 1
 ) AS first
 UNION ALL

@@ -1,5 +1,8 @@
 -- look_ahead: what lies ahead in a queue: whether something is due (also if it is too late: a claim ends it), in how many
 -- microseconds the next falls due, and whether a suspect is due.
+-- Where only some types are asked for, a million others may stand in front of the first of them. Of what is not yet due, a thousand of each priority
+-- are looked at; if none of those is asked for, it is time to look again when the last of them falls due. What is due at infinity
+-- never is.
 -- $1 now, or null for the server's clock   $2 queue   $3 types, or null for all
 -- by position, where each priority starts: $4 priorities   $5 and $6 due time and number
 WITH clock AS MATERIALIZED (
@@ -11,22 +14,39 @@ WITH clock AS MATERIALIZED (
             AND (j.scheduled_at, j.id) > (span.after_due, span.after_id) AND j.scheduled_at <= clock.at
             AND ($3::text[] IS NULL OR j.job_type = ANY ($3::text[]))
         ORDER BY j.scheduled_at, j.id LIMIT 1
-    ) AS due_now, (
+    ) AS due_now, coalesce((
+        SELECT ahead.scheduled_at FROM (
+            SELECT j.scheduled_at, j.id, j.job_type FROM windlass.delayed_jobs j
+            WHERE j.locked_at IS NULL AND j.gate IS NULL AND j.queue = $2::text AND j.priority = span.priority
+                AND j.scheduled_at > clock.at AND j.scheduled_at < 'infinity'
+            ORDER BY j.scheduled_at, j.id LIMIT 1000
+        ) AS ahead
+        WHERE $3::text[] IS NULL OR ahead.job_type = ANY ($3::text[])
+        ORDER BY ahead.scheduled_at, ahead.id LIMIT 1
+    ), CASE WHEN $3::text[] IS NOT NULL THEN (
         SELECT j.scheduled_at FROM windlass.delayed_jobs j
         WHERE j.locked_at IS NULL AND j.gate IS NULL AND j.queue = $2::text AND j.priority = span.priority
-            AND j.scheduled_at > clock.at AND ($3::text[] IS NULL OR j.job_type = ANY ($3::text[]))
-        ORDER BY j.scheduled_at, j.id LIMIT 1
-    ) AS due_later
+            AND j.scheduled_at > clock.at AND j.scheduled_at < 'infinity'
+        ORDER BY j.scheduled_at, j.id LIMIT 1 OFFSET 999
+    ) END) AS due_later
     FROM clock, unnest($4::smallint[], $5::timestamptz[], $6::bigint[]) AS span (priority, after_due, after_id)
 ), suspects AS MATERIALIZED (
-    SELECT bool_or(j.scheduled_at <= clock.at) AS due_now,
-        min(j.scheduled_at) FILTER (WHERE j.scheduled_at > clock.at) AS due_later
-    FROM clock, windlass.delayed_jobs j
-    WHERE j.gate = 'suspect' AND j.queue = $2::text AND ($3::text[] IS NULL OR j.job_type = ANY ($3::text[]))
+    SELECT EXISTS (
+        SELECT 1 FROM windlass.delayed_jobs j
+        WHERE j.queue = $2::text AND coalesce(j.gate, '') <> '' AND j.gate COLLATE "C" = 'suspect'
+            AND j.scheduled_at <= clock.at AND ($3::text[] IS NULL OR j.job_type = ANY ($3::text[]))
+    ) AS due_now, (
+        SELECT j.scheduled_at FROM windlass.delayed_jobs j
+        WHERE j.queue = $2::text AND coalesce(j.gate, '') <> '' AND j.gate COLLATE "C" = 'suspect'
+            AND j.scheduled_at > clock.at AND j.scheduled_at < 'infinity'
+            AND ($3::text[] IS NULL OR j.job_type = ANY ($3::text[]))
+        ORDER BY j.scheduled_at LIMIT 1
+    ) AS due_later
+    FROM clock
 )
 SELECT (SELECT count(due_now) > 0 FROM lanes),
     (extract(epoch FROM least(
         (SELECT min(due_later) FROM lanes), (SELECT due_later FROM suspects)
     ) - clock.at) * 1000000)::bigint,
-    coalesce((SELECT due_now FROM suspects), false)
+    (SELECT due_now FROM suspects)
 FROM clock;

@@ -13,7 +13,8 @@ WITH picked AS MATERIALIZED (
 ), counted AS (
     INSERT INTO windlass.count_deltas (job_type, queue, minute, waiting, parked)
     SELECT job_type, queue, floor(extract(epoch FROM minute) / 60)::bigint, n, - n FROM (
-        SELECT job_type, queue, date_trunc('minute', scheduled_at) AS minute, count(*) AS n
+        -- No number stands for the minute of a job that somebody made due at infinity.
+        SELECT job_type, queue, date_trunc('minute', least(greatest(scheduled_at, to_timestamp(0)), '9999-01-01Z')) AS minute, count(*) AS n
         FROM through WHERE gate IS NULL GROUP BY 1, 2, 3
     ) AS through_by_minute
 ), noted AS (

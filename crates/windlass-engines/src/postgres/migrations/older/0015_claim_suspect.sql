@@ -1,0 +1,37 @@
+-- claim_suspect: the most urgent due job of a queue whose worker died while it held it goes to a live worker. There are
+-- few of them. Answers as claim does.
+-- $1 now, or null for the server's clock   $2 worker   $3 token   $4 version of the catalogue   $5 queue
+-- $6 types, or null for all   $7 crashes at most
+WITH door AS MATERIALIZED (
+    SELECT version, at, EXISTS (SELECT 1 FROM windlass.workers WHERE id = $2::uuid AND died IS NULL) AS alive
+    FROM (SELECT version, coalesce($1::timestamptz, now()) AS at FROM windlass.catalogue) AS c
+), picked AS MATERIALIZED (
+    SELECT job.id FROM door CROSS JOIN LATERAL (
+        SELECT j.id FROM windlass.delayed_jobs j
+        WHERE j.gate = 'suspect' AND j.scheduled_at <= door.at AND j.queue = $5::text
+            AND ($6::text[] IS NULL OR j.job_type = ANY ($6::text[])) AND j.crashes <= $7::integer
+        ORDER BY j.priority, j.scheduled_at, j.id
+        LIMIT 1
+        FOR UPDATE SKIP LOCKED
+    ) AS job
+    WHERE door.alive AND door.version = $4::bigint
+), spent AS MATERIALIZED (
+    INSERT INTO windlass.claims (token, at, worker, held, jobs)
+    SELECT $3::uuid, door.at, $2::uuid, 1, ARRAY[picked.id] FROM door, picked
+    ON CONFLICT DO NOTHING
+    RETURNING token
+), taken AS (
+    UPDATE windlass.delayed_jobs j
+    SET locked_at = d.at, locked_by = $2::uuid, token = $3::uuid, attempts = j.attempts + 1, gate = NULL, boosted = false
+    FROM door d
+    WHERE j.id = ANY (ARRAY (SELECT id FROM picked)) AND EXISTS (SELECT 1 FROM spent)
+    RETURNING j.*, j.ctid AS place
+), counted AS (
+    INSERT INTO windlass.count_deltas (job_type, queue, parked, running)
+    SELECT job_type, queue, - count(*), count(*) FROM taken GROUP BY 1, 2
+)
+SELECT d.version, d.at, d.alive, NULL::bigint[],
+    t.id, t.job_type, t.queue, t.priority, t.payload::text, t.created_at, t.scheduled_at, t.expires_at, t.key,
+    t.correlation, t.job_group, t.tags, t.options, t.attempts, t.failures, t.crashes, t.holds, t.progress, t.last_error,
+    t.boosted, t.place
+FROM door d LEFT JOIN taken t ON true;
