@@ -54,6 +54,7 @@ const MIGRATIONS: &[(u32, &str, &str)] = &[
     (13, "drain_hooks", include_str!("migrations/0013_drain_hooks.sql")),
     (14, "aggregates", include_str!("migrations/0014_aggregates.sql")),
     (15, "replaced_shares", include_str!("migrations/0015_replaced_shares.sql")),
+    (16, "duty_locks", include_str!("migrations/0016_duty_locks.sql")),
 ];
 
 /// The lock under which migrations run; any number that nobody else uses.
