@@ -244,6 +244,10 @@ async fn everybody_sees_who_has_which_lock_of_a_duty_and_since_when() {
     assert_eq!((duty.as_str(), *worker), ("totals", WorkerId::from_random(1)));
     assert!(before.now <= *since && *since <= read.now, "{since} between {} and {}", before.now, read.now);
     let named = |duty: &str, worker: Option<u128>| (duty.to_owned(), worker.map(WorkerId::from_random));
+    // The page tells how to ask by hand.
+    let page = include_str!("../../../../docs/coordination.md");
+    let by_hand = page.split("```sql").nth(1).and_then(|rest| rest.split("```").next()).expect("it is there");
+    assert!(place.sql(by_hand).starts_with("totals|"), "{}", place.sql(by_hand));
     lock(&one, 2, "rest").await;
     assert_eq!(owners(&other).await, [named("rest", Some(2)), named("totals", Some(1))], "of one session");
     place.sql(&format!("SELECT pg_terminate_backend({session})"));
