@@ -130,7 +130,7 @@ async fn without_a_listener_a_lease_that_is_given_back_is_anothers_within_its_ex
     };
     let leased = |of: &'static str| {
         let tell = tell.clone();
-        let run = move |_| {
+        let run = move |_: DutyContext| {
             let _ = tell.send(of);
             async {}
         };
