@@ -381,7 +381,10 @@ fn a_duty_that_is_done_under_a_lock_shows_who_does_it_and_who_does_it_next() {
     assert!(wait_for(|| led_by().is_some_and(|pids| pids.iter().all(|pid| ours.contains(pid)))));
     let refused = database.run(&["lease", "step-down", "rescue"]);
     assert_eq!(refused.code, 4, "{refused:?}");
-    assert!(refused.err.contains("under a lock") && refused.err.contains("pg_terminate_backend"), "{refused:?}");
+    assert!(
+        refused.err.contains("under a lock") && refused.err.contains("pg_terminate_backend"),
+        "{refused:?}"
+    );
     // Dropped is killed.
     drop(serves.remove(0));
     assert!(wait_for(|| led_by().is_some_and(|pids| pids.iter().all(|pid| *pid == ours[1]))));

@@ -305,9 +305,8 @@ impl LeasesRead {
     ) -> impl Iterator<Item = &'a LockRecord> {
         let has_lease = |duty: &DutyName| self.leases.iter().any(|lease| lease.duty == *duty);
         let could = |duty: &DutyName| workers.iter().any(|seen| seen.card.duties.contains(duty));
-        let counts = move |lock: &&LockRecord| {
-            lock.holder.is_some() || (could(&lock.duty) && !has_lease(&lock.duty))
-        };
+        let counts =
+            move |lock: &&LockRecord| lock.holder.is_some() || (could(&lock.duty) && !has_lease(&lock.duty));
         self.locks.iter().filter(counts)
     }
 }

@@ -242,7 +242,8 @@ async fn share(engine: &PostgresEngine, worker: WorkerId) {
     let wanted = LockRequest { worker, duties: vec![duty.clone()], good_for: Duration::from_secs(10) };
     assert_eq!(engine.lock_duties(&wanted).await.unwrap(), [true]);
     let locks = engine.leases().await.unwrap().locks;
-    let noted = |lock: &LockRecord| lock.duty == duty && lock.holder.as_ref().is_some_and(|by| by.noted.is_some());
+    let noted =
+        |lock: &LockRecord| lock.duty == duty && lock.holder.as_ref().is_some_and(|by| by.noted.is_some());
     assert!(locks.iter().any(noted), "{locks:?}");
     engine.unlock_duties(worker, &[duty]).await.unwrap();
 }

@@ -220,9 +220,16 @@ mod tests {
         let [schedules, drains] = said_at_start(&engine, WorkerOptions::default()).await;
         assert!(matches!(&schedules[..], [line] if line.contains("schedule=nightly")), "{schedules:?}");
         assert!(matches!(&drains[..], [line] if line.contains("drain=hook")), "{drains:?}");
-        let configured =
-            WorkerOptions { schedules_origin: Origin::Configuration, drains_origin: Origin::Configuration, ..WorkerOptions::default() };
+        let configured = WorkerOptions {
+            schedules_origin: Origin::Configuration,
+            drains_origin: Origin::Configuration,
+            ..WorkerOptions::default()
+        };
         let said = said_at_start(&engine, configured).await;
-        assert_eq!(said, [[], []] as [[String; 0]; 2], "what code has stored is not missed in a configuration");
+        assert_eq!(
+            said,
+            [[], []] as [[String; 0]; 2],
+            "what code has stored is not missed in a configuration"
+        );
     }
 }

@@ -70,8 +70,7 @@ impl<S: Subject> Pair<S> {
                 self.change_schedule(which, pause).await;
             }
             Plan::ResumeSchedule(which) => {
-                let resume =
-                    |stored: Option<&StoredSchedule>, now| schedules::acts::resume(stored?, now);
+                let resume = |stored: Option<&StoredSchedule>, now| schedules::acts::resume(stored?, now);
                 self.change_schedule(which, resume).await;
             }
             Plan::RemoveSchedule(which) => {
@@ -122,7 +121,8 @@ impl<S: Subject> Pair<S> {
         let (expected, got) = self
             .both(async |engine, _| {
                 let read = engine.schedules(&due).await.expect(UP);
-                let firings = read.schedules.iter().filter_map(|stored| schedules::fire::fire(stored, read.now));
+                let firings =
+                    read.schedules.iter().filter_map(|stored| schedules::fire::fire(stored, read.now));
                 let changes: Vec<_> = firings.map(|firing| firing.change).collect();
                 if changes.is_empty() {
                     return (read.schedules, Vec::new(), Vec::new());
@@ -136,10 +136,14 @@ impl<S: Subject> Pair<S> {
             })
             .await;
         for pair in expected.1.iter().zip(&got.1) {
-            if let (ScheduleChanged::Done { jobs: ours, .. }, ScheduleChanged::Done { jobs: theirs, .. }) = pair {
-                self.learn(ours.iter().zip(theirs).filter_map(|(one, other)| {
-                    Some((answer_of(one)?, answer_of(other)?))
-                }));
+            if let (ScheduleChanged::Done { jobs: ours, .. }, ScheduleChanged::Done { jobs: theirs, .. }) =
+                pair
+            {
+                self.learn(
+                    ours.iter()
+                        .zip(theirs)
+                        .filter_map(|(one, other)| Some((answer_of(one)?, answer_of(other)?))),
+                );
             }
         }
         assert_eq!(self.as_model(got.0), expected.0, "the schedules that are due");

@@ -238,7 +238,9 @@ async fn everybody_sees_who_has_which_lock_of_a_duty_and_since_when() {
     assert_eq!(before.locks, []);
     lock(&one, 1, "totals").await;
     let read = other.leases().await.unwrap();
-    let [LockRecord { duty, holder: Some(LockHolder { session, noted: Some((worker, since)) }) }] = &read.locks[..] else {
+    let [LockRecord { duty, holder: Some(LockHolder { session, noted: Some((worker, since)) }) }] =
+        &read.locks[..]
+    else {
         panic!("expected one that somebody has, got {:?}", read.locks)
     };
     assert_eq!((duty.as_str(), *worker), ("totals", WorkerId::from_random(1)));

@@ -87,7 +87,7 @@ async fn on_postgres_each_mode_asks_of_the_server_what_the_pages_say() {
         println!("| {} | {:.2} | {:.2} |", name_of(mode), of(mode).about_who, to_do(mode));
     }
     println!("{} workers, statements a second in all; {:.2} without duties", plan.workers, of(None).all);
-    judge(&of, &to_do, plan);
+    judge(of, to_do, plan);
 }
 
 fn judge(of: impl Fn(Option<DutyMode>) -> Load, to_do: impl Fn(Option<DutyMode>) -> f64, plan: Plan) {

@@ -124,8 +124,7 @@ async fn without_a_listener_a_lease_that_is_given_back_is_anothers_within_its_ex
     let (tell, mut ran) = mpsc::unbounded_channel();
     let schema = crate::fresh_schema();
     let deaf = async || {
-        let options =
-            PostgresOptions { schema: schema.clone(), listen: false, ..PostgresOptions::default() };
+        let options = PostgresOptions { schema: schema.clone(), listen: false, ..PostgresOptions::default() };
         Arc::new(PostgresEngine::connect(&crate::url(), options).await.expect("the server is up"))
     };
     let leased = |of: &'static str| {

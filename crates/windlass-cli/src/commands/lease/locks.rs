@@ -98,7 +98,10 @@ pub(super) fn cannot_be_asked(lock: &LockRecord, workers: &[WorkerSighting]) -> 
     let Some(holder) = &lock.holder else {
         return Failure::new(Code::Refused, format!("nobody has the lock of {duty}"));
     };
-    let why = format!("{duty} is done under a lock, by {}, and who has a lock cannot be asked", leader(lock, workers));
+    let why = format!(
+        "{duty} is done under a lock, by {}, and who has a lock cannot be asked",
+        leader(lock, workers)
+    );
     Failure::new(Code::Refused, why).hint(format!(
         "stop that process, or end its session: SELECT pg_terminate_backend({})",
         holder.session

@@ -201,7 +201,8 @@ async fn who_might_take_or_read_leases_may_note_or_read_locks_after_the_migratio
     client.batch_execute(&granted).await.unwrap();
     let options = PostgresOptions { schema: schema.clone(), listen: false, ..PostgresOptions::default() };
     PostgresEngine::connect(&url, options).await.unwrap();
-    for (who, may) in [("", [true, true, true]), ("_reader", [true, false, false]), ("_stranger", [false; 3])] {
+    for (who, may) in [("", [true, true, true]), ("_reader", [true, false, false]), ("_stranger", [false; 3])]
+    {
         let right = |to| format!("has_table_privilege('{role}{who}', '{schema}.duty_locks', '{to}')");
         let rights = ["SELECT", "UPDATE", "DELETE"].map(right).join(", ");
         let row = client.query_one(&format!("SELECT {rights}"), &[]).await.unwrap();

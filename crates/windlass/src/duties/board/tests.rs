@@ -315,9 +315,8 @@ fn what_a_run_has_done_so_far_goes_with_a_lease_that_is_given_back_and_the_run_i
 fn who_is_asked_to_step_down_gives_back_what_its_run_has_done_and_a_run_that_ends_is_counted_once() {
     let mut bench = Bench::new(spec(DutyMode::Lease));
     let (_, first) = bench.begin();
-    let so_far = |run, items| {
-        BoardEvent::UnderWay(totals(), run, RunReport { items, ..RunReport::default() })
-    };
+    let so_far =
+        |run, items| BoardEvent::UnderWay(totals(), run, RunReport { items, ..RunReport::default() });
     bench.tell(so_far(first, 2));
     bench.tell(ended(first, 3));
     bench.tell(so_far(first, 3));
