@@ -43,7 +43,7 @@ pub enum BoardEvent {
     Locked(LockCall, Result<Vec<bool>, EngineError>),
     /// A run is over, whatever became of it.
     Ended(DutyName, RunId, RunReport),
-    /// What a run has done so far that has not ended. It goes with the lease if that is given back before the run is over.
+    /// What a run has done so far that has not ended. It is noted with the lease.
     UnderWay(DutyName, RunId, RunReport),
     /// The lease of a duty became free, or its holder was asked to give way.
     Hint(DutyName),
@@ -186,7 +186,7 @@ impl Board {
                 self.of_locks(effects, now, &mut out);
             }
             BoardEvent::Ended(duty, run, report) => self.ended(&duty, run, report, now, &mut out),
-            BoardEvent::UnderWay(duty, run, report) => self.goes_on(&duty, run, report),
+            BoardEvent::UnderWay(duty, run, report) => self.goes_on(&duty, run, report, now),
             BoardEvent::Hint(duty) => self.keeper.hinted(&duty, now),
             BoardEvent::HintOfAnything => self.keeper.hinted_of_anything(now),
             BoardEvent::Stop => self.stop(now, &mut out),
@@ -388,10 +388,13 @@ impl Board {
         }
     }
 
-    fn goes_on(&mut self, duty: &DutyName, run: RunId, report: RunReport) {
-        let of_run = |on_board: &&mut OnBoard| on_board.current == Some(run);
-        if let Some(on_board) = self.duties.get_mut(duty).filter(of_run) {
+    /// Some runs last for minutes, in which they do one thing after the other: what they have done is noted before they end.
+    fn goes_on(&mut self, duty: &DutyName, run: RunId, report: RunReport, now: Moment) {
+        let Some(on_board) = self.duties.get_mut(duty) else { return };
+        let is_news = on_board.so_far.clone().unwrap_or_default() != report;
+        if is_news && on_board.current == Some(run) {
             on_board.so_far = Some(report);
+            self.note(duty, now);
         }
     }
 
@@ -404,10 +407,6 @@ impl Board {
 
     fn stop(&mut self, now: Moment, out: &mut Vec<BoardEffect>) {
         self.has_stopped = true;
-        let under_way = self.duties.iter().filter(|(_, on_board)| on_board.so_far.is_some());
-        for duty in under_way.map(|(duty, _)| duty.clone()).collect::<Vec<_>>() {
-            self.note(&duty, now);
-        }
         let effects = self.keeper.stop();
         self.of_leases(effects, now, out);
         let effects = self.locks.stop();
@@ -453,6 +452,9 @@ impl OnBoard {
 
     fn ended(&mut self, run: RunId, report: RunReport, store_now: Timestamp, now: Moment) {
         self.runner.ended(run, now);
+        if self.current != Some(run) {
+            return;
+        }
         (self.current, self.so_far) = (None, None);
         let took: Duration = now.saturating_sub(self.began_at);
         let too_much = report.kept.and_then(|kept| self.keep(kept).err());

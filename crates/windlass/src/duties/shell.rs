@@ -211,7 +211,7 @@ impl Shell {
     }
 
     fn tell(&mut self, board: &mut Board, event: BoardEvent) {
-        // By these a lease may be given back, with what is known of its run.
+        // By these a lease may be given back, with what is known of its run; and each heartbeat is a time to note what runs have done.
         if matches!(event, BoardEvent::Renewed(..) | BoardEvent::Stop) {
             self.tell_of_runs(board);
         }

@@ -317,16 +317,19 @@ fn who_is_asked_to_step_down_gives_back_what_its_run_has_done_and_a_run_that_end
     let (_, first) = bench.begin();
     let so_far =
         |run, items| BoardEvent::UnderWay(totals(), run, RunReport { items, ..RunReport::default() });
+    let renewed = |bench: &mut Bench, seconds| {
+        let effects = bench.at(seconds);
+        bench.renew(&effects, Renewed::Kept).0[0].metadata.as_ref().map(LeaseMetadata::notes)
+    };
     bench.tell(so_far(first, 2));
+    let notes = renewed(&mut bench, 2).expect("it has done something");
+    assert_eq!((notes.items, notes.runs, notes.running_since), (2, 0, Some(START)), "while it goes on");
+    bench.tell(so_far(first, 2));
+    assert_eq!(renewed(&mut bench, 4), None, "nothing new");
     bench.tell(ended(first, 3));
     bench.tell(so_far(first, 3));
-    let effects = bench.at(2);
-    let (renewals, _) = bench.renew(&effects, Renewed::Kept);
-    assert_eq!(renewals[0].metadata.as_ref().expect("it has run").notes().items, 3, "each is counted once");
-    for seconds in [4, 6, 8] {
-        let effects = bench.at(seconds);
-        bench.renew(&effects, Renewed::Kept);
-    }
+    assert_eq!(renewed(&mut bench, 6).expect("it has run").items, 3, "each is counted once");
+    renewed(&mut bench, 8);
     let effects = bench.at(10);
     let BoardEffect::Begin(begin) = &effects[1] else { panic!("expected the next run, got {effects:?}") };
     bench.tell(so_far(begin.run, 4));
