@@ -33,9 +33,10 @@ with 0 if nothing is wrong, else with 1.
     full              the server has no memory for a second: jobs are refused meanwhile; only for redis and redis-everysec
 
   --scenario leases   nothing of the above, but leaders of duties on PostgreSQL and on Redis, one test after the other, in
-                      about a quarter of an hour: 100 leaders are killed, 100 end, 100 are frozen past their term and woken,
+                      about twenty minutes: 100 leaders are killed, 100 end, 100 are frozen past their term and woken,
                       with leases of half a second, and 3 are killed with the usual ones; what 1,000 workers ask about
-                      leases is counted by the server; 1,000 schedules fall due in one second
+                      leases is counted by the server, and what 50 ask about duties in each mode; 1,000 schedules fall due
+                      in one second
 
 Some faults have short forms only, as tests of windlass-engines that run with all the others:
   Redis               FLUSHALL, a snapshot that is older than what was acknowledged, the failover of a replica: what they lose

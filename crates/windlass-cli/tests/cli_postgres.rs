@@ -358,3 +358,43 @@ fn three_processes_share_the_duties_and_no_tick_is_lost_or_doubled_when_the_lead
     assert_eq!(led, ["aggregate", "drains", "gates", "prune", "rescue", "schedules", "sweep"], "{leases:?}");
     assert_eq!(led.len(), leases.len(), "{leases:?}");
 }
+
+/// Duties under locks, asked for so often that a test need not wait.
+const UNDER_LOCKS: &str =
+    "[worker]\nupkeep_mode = \"advisory-lock\"\nduty_heartbeat = \"200ms\"\nduty_expiry = \"1s\"\n";
+
+#[test]
+fn a_duty_that_is_done_under_a_lock_shows_who_does_it_and_who_does_it_next() {
+    let database = Database::new();
+    database.dir.write("windlass.toml", UNDER_LOCKS);
+    database.ok(&["migrate"]);
+    let mut serves: Vec<_> = (0..2).map(|_| database.serve()).collect();
+    let led_by = || {
+        let duties = database.ok(&["lease", "list", "--json"]).json();
+        let duties = duties.as_array().expect("a list").clone();
+        let is_lock = |duty: &serde_json::Value| duty["mode"] == "advisory-lock" && duty["fence"].is_null();
+        assert!(duties.iter().all(is_lock), "{duties:?}");
+        let pids: Vec<_> = duties.iter().map(|duty| duty["leader_pid"].as_u64()).collect();
+        (pids.len() == 7).then_some(pids)
+    };
+    let ours: Vec<_> = serves.iter().map(|serve| Some(u64::from(serve.0.id()))).collect();
+    assert!(wait_for(|| led_by().is_some_and(|pids| pids.iter().all(|pid| ours.contains(pid)))));
+    let refused = database.run(&["lease", "step-down", "rescue"]);
+    assert_eq!(refused.code, 4, "{refused:?}");
+    assert!(
+        refused.err.contains("under a lock") && refused.err.contains("pg_terminate_backend"),
+        "{refused:?}"
+    );
+    // Dropped is killed.
+    drop(serves.remove(0));
+    assert!(wait_for(|| led_by().is_some_and(|pids| pids.iter().all(|pid| *pid == ours[1]))));
+    let pid = ours[1].expect("a number").to_string();
+    for args in [&["lease", "list"][..], &["lease", "show", "rescue"]] {
+        let shown = database.ok(args).out;
+        assert!(shown.contains(&format!("pid {pid}")) && shown.contains("under a lock"), "{shown}");
+    }
+    drop(serves);
+    assert!(wait_for(|| led_by().is_some_and(|pids| pids.iter().all(Option::is_none))), "nobody does them");
+    assert!(database.ok(&["lease", "list"]).out.contains("nobody"));
+    assert_eq!(database.run(&["lease", "step-down", "rescue"]).code, 4);
+}

@@ -37,7 +37,7 @@ use crate::error::EngineError;
 use crate::limits::DUTIES_MAX;
 use crate::limits::{DUTIES_PER_CALL_MAX, DUTY_EXPIRY_MAX, DUTY_EXPIRY_MIN};
 use crate::names::DutyName;
-use crate::worker::WorkerId;
+use crate::worker::{WorkerId, WorkerSighting};
 
 pub use metadata::{DutyNotes, LeaseMetadata, LeaseMetadataError};
 
@@ -69,7 +69,7 @@ pub trait Leases: Send + Sync + 'static {
     }
 
     /// All leases, by the names of their duties, those that nobody holds included; at most
-    /// [`DUTIES_MAX`].
+    /// [`DUTIES_MAX`]. And as many locks.
     async fn leases(&self) -> Result<LeasesRead> {
         not_kept()
     }
@@ -285,13 +285,48 @@ pub enum Released {
     Lost,
 }
 
-/// All leases of a store.
+/// All leases of a store, and all locks of duties as far as it can tell of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeasesRead {
     /// By the names of their duties.
     pub leases: Vec<LeaseRecord>,
+    /// By the names of their duties; none where there are no locks.
+    pub locks: Vec<LockRecord>,
     /// The store's now.
     pub now: Timestamp,
+}
+
+impl LeasesRead {
+    /// The locks that say something of who does a duty now: those that somebody has, and those that nobody has though one of these
+    /// workers could do the duty, unless that has a lease by now.
+    pub fn locks_that_count<'a>(
+        &'a self,
+        workers: &'a [WorkerSighting],
+    ) -> impl Iterator<Item = &'a LockRecord> {
+        let has_lease = |duty: &DutyName| self.leases.iter().any(|lease| lease.duty == *duty);
+        let could = |duty: &DutyName| workers.iter().any(|seen| seen.card.duties.contains(duty));
+        let counts =
+            move |lock: &&LockRecord| lock.holder.is_some() || (could(&lock.duty) && !has_lease(&lock.duty));
+        self.locks.iter().filter(counts)
+    }
+}
+
+/// A lock of a duty that somebody has, or has had.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LockRecord {
+    /// Of which duty.
+    pub duty: DutyName,
+    /// Who has it now.
+    pub holder: Option<LockHolder>,
+}
+
+/// Who has a lock.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LockHolder {
+    /// The session, by the store's number for it.
+    pub session: i64,
+    /// Which worker took it in that session, and when; nothing if that was not noted, as by a role that may not.
+    pub noted: Option<(WorkerId, Timestamp)>,
 }
 
 /// A lease as a store keeps it. It stays when nobody holds it, for thirty days at least, with its fence.

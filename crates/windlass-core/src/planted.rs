@@ -36,11 +36,17 @@ pub enum Bug {
     ClaimBeforeDue,
     /// A cancelled job's success is taken.
     CancelIgnored,
+    /// A schedule is changed though somebody else was faster, so that a tick is fired twice.
+    StaleTickFires,
+    /// A drain that has fired is still marked, and fires again.
+    DrainKeepsItsMark,
+    /// Of two ends before a look, the second takes the mark of the first away: the drain never fires.
+    SecondMarkTakesTheFirst,
 }
 
 impl Bug {
-    /// All of them.
-    pub const ALL: [Self; 16] = [
+    /// Those of the life of a job, which simulations tell. Schedules and drains are in none.
+    pub const OF_A_JOB: [Self; 16] = [
         Self::SettleWithoutToken,
         Self::DeadWorkerRevives,
         Self::DeadWorkerClaims,

@@ -22,7 +22,8 @@ use windlass_core::enqueue::{EnqueueRequest, Enqueued, NewJob, RequestId};
 use windlass_core::error::EngineError;
 use windlass_core::key::{KeyClaim, OnConflict};
 use windlass_core::lease::{
-    LeaseFence, LeaseRelease, LeaseRequest, Leases, Released, Renewal, Renewed, Taking, TermId,
+    LeaseFence, LeaseRelease, LeaseRequest, Leases, LockHolder, LockRecord, LockRequest, Released, Renewal,
+    Renewed, Taking, TermId,
 };
 use windlass_core::names::{BreakerName, DrainName, DutyName, Key, LimitName, ScheduleName, SeriesName};
 use windlass_core::outcome::{ErrorKind, JobError};
@@ -34,7 +35,7 @@ use windlass_core::schedules::{
     self, JobTemplate, Origin, ScheduleChanged, ScheduleSpec, Schedules, WhichSchedules,
 };
 use windlass_core::settle::{AttemptReport, Settled, Settlement, Transition};
-use windlass_core::worker::{Beat, Heartbeat, WorkerId};
+use windlass_core::worker::{Beat, Heartbeat, WorkerCard, WorkerId};
 use windlass_engines::postgres::{
     Address, Grade, Periods, PostgresEngine, PostgresOptions, enqueue_in, migrate,
 };
@@ -238,6 +239,13 @@ async fn share(engine: &PostgresEngine, worker: WorkerId) {
     assert_eq!(engine.renew_leases(&[renewal]).await.unwrap(), [Renewed::Kept]);
     assert_eq!(engine.step_down(&duty).await.unwrap(), Changed::Done);
     assert_eq!(engine.release_leases(&[LeaseRelease::from(&lease)]).await.unwrap(), [Released::Done]);
+    let wanted = LockRequest { worker, duties: vec![duty.clone()], good_for: Duration::from_secs(10) };
+    assert_eq!(engine.lock_duties(&wanted).await.unwrap(), [true]);
+    let locks = engine.leases().await.unwrap().locks;
+    let noted =
+        |lock: &LockRecord| lock.duty == duty && lock.holder.as_ref().is_some_and(|by| by.noted.is_some());
+    assert!(locks.iter().any(noted), "{locks:?}");
+    engine.unlock_duties(worker, &[duty]).await.unwrap();
 }
 
 /// What happened is told, folded, read and forgotten.
@@ -573,4 +581,26 @@ async fn a_role_that_may_not_see_other_sessions_is_not_told_that_nobody_holds_ba
     let finding = findings.iter().find(|finding| finding.about == "vacuum").unwrap();
     assert_eq!(finding.grade, Grade::Unread, "{finding:?}");
     assert!(finding.advice.as_ref().unwrap().contains("pg_read_all_stats"), "{finding:?}");
+}
+
+#[tokio::test]
+async fn who_listens_by_a_role_without_any_right_has_locks_all_the_same_and_people_see_its_session() {
+    let place = Place::new().await;
+    let options = PostgresOptions {
+        schema: place.schema.clone(),
+        migrate: false,
+        listen_url: Some(place.url_of("client")),
+        ..PostgresOptions::default()
+    };
+    let engine = PostgresEngine::connect(&place.url_of("worker"), options).await.unwrap();
+    let worker = WorkerId::from_random(fastrand::u128(..));
+    let totals = DutyName::parse("totals").unwrap();
+    engine.register(WorkerCard { duties: vec![totals.clone()], ..card(worker) }).await.unwrap();
+    let wanted = LockRequest { worker, duties: vec![totals.clone()], good_for: Duration::from_secs(600) };
+    assert_eq!(engine.lock_duties(&wanted).await.unwrap(), [true]);
+    let locks = engine.leases().await.unwrap().locks;
+    let [LockRecord { duty, holder: Some(LockHolder { noted: None, .. }) }] = &locks[..] else {
+        panic!("expected one that a session has, got {locks:?}")
+    };
+    assert_eq!(*duty, totals);
 }

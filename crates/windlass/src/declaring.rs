@@ -143,13 +143,16 @@ fn is_passing(error: &StartError) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use serde::{Deserialize, Serialize};
+    use tracing::Level;
     use windlass_core::names::{DrainName, ScheduleName, TypeName};
     use windlass_core::schedule::Schedule;
     use windlass_core::schedules::JobTemplate;
     use windlass_engines::memory::MemoryEngine;
 
     use super::*;
-    use crate::Watched;
+    use crate::heard_log::Heard;
+    use crate::{Handlers, JobType, Watched, Worker};
 
     fn options() -> WorkerOptions {
         let job = || JobTemplate::new(TypeName::parse("work").unwrap());
@@ -189,5 +192,44 @@ mod tests {
         schedules.declare(&newer, Origin::Code).await.unwrap();
         declaring.store_missing().await.unwrap();
         assert_eq!(schedules.find(&newer[0].name).await.unwrap().0.record.spec, newer[0]);
+    }
+
+    #[derive(Serialize, Deserialize)]
+    struct Work;
+
+    impl JobType for Work {
+        const NAME: &'static str = "work";
+    }
+
+    async fn work(_: Work) {}
+
+    /// What a worker with these options says of each when it starts.
+    async fn said_at_start(engine: &Arc<dyn Engine>, options: WorkerOptions) -> [Vec<String>; 2] {
+        let heard = Heard::from(Level::INFO);
+        let handlers = Handlers::new(()).handle(work);
+        let mut worker = Worker::start(Arc::clone(engine), handlers, options).await.unwrap();
+        worker.stop().await;
+        ["schedule", "drain"].map(|what| heard.lines_with(&format!("a stored {what} is not declared")))
+    }
+
+    #[tokio::test]
+    async fn a_worker_says_when_it_starts_which_schedules_and_drains_its_code_no_longer_declares() {
+        let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::new());
+        Declaring::of(&engine, &options()).at_start().await.unwrap();
+        assert_eq!(said_at_start(&engine, options()).await, [[], []] as [[String; 0]; 2]);
+        let [schedules, drains] = said_at_start(&engine, WorkerOptions::default()).await;
+        assert!(matches!(&schedules[..], [line] if line.contains("schedule=nightly")), "{schedules:?}");
+        assert!(matches!(&drains[..], [line] if line.contains("drain=hook")), "{drains:?}");
+        let configured = WorkerOptions {
+            schedules_origin: Origin::Configuration,
+            drains_origin: Origin::Configuration,
+            ..WorkerOptions::default()
+        };
+        let said = said_at_start(&engine, configured).await;
+        assert_eq!(
+            said,
+            [[], []] as [[String; 0]; 2],
+            "what code has stored is not missed in a configuration"
+        );
     }
 }

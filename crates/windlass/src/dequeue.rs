@@ -131,6 +131,7 @@ impl Consumer {
         let client = Client::with_options(Arc::clone(&engine), labels_and_hooks);
         let declaring = Declaring::of_drains(&engine, &options);
         let stored = declaring.at_start().await?;
+        client.drains().tell_of_undeclared(&options.drains, options.drains_origin).await;
         let alone = Quarantine::default();
         let on_spill = match engine.spill() {
             Some(spill) => {

@@ -236,6 +236,8 @@ pub mod aggregates;
 pub mod alerts;
 pub mod testing;
 mod declaring;
+#[cfg(test)]
+mod heard_log;
 mod store;
 mod random;
 #[cfg(doctest)]

@@ -206,70 +206,13 @@ mod tests {
     #[cfg(not(all(feature = "redis", feature = "fallback")))]
     #[tokio::test]
     async fn a_program_built_without_redis_that_is_asked_for_it_warns_and_uses_the_spill() {
-        let warned = warnings::heard();
+        let heard = crate::heard_log::Heard::from(tracing::Level::WARN);
         let engine = choose(
             environment(&[("USE_REDIS_QUEUE", "true")]),
             Arc::new(crate::MemoryEngine::for_spill()),
             Settings::default(),
         );
         assert_eq!(engine.await.unwrap().info().name, "memory");
-        assert!(warned.all().iter().any(|text| text.contains("built without it")), "{:?}", warned.all());
-    }
-
-    /// What this thread logs as a warning.
-    #[cfg(not(all(feature = "redis", feature = "fallback")))]
-    mod warnings {
-        use std::fmt;
-        use std::sync::{Arc, Mutex, PoisonError};
-
-        use tracing::field::{Field, Visit};
-        use tracing::span::{Attributes, Id, Record};
-        use tracing::subscriber::DefaultGuard;
-        use tracing::{Event, Level, Metadata, Subscriber};
-
-        pub(super) struct Warned {
-            texts: Arc<Mutex<Vec<String>>>,
-            _until: DefaultGuard,
-        }
-
-        impl Warned {
-            pub(super) fn all(&self) -> Vec<String> {
-                self.texts.lock().unwrap_or_else(PoisonError::into_inner).clone()
-            }
-        }
-
-        pub(super) fn heard() -> Warned {
-            let texts = Arc::default();
-            let until = tracing::subscriber::set_default(Listener(Arc::clone(&texts)));
-            Warned { texts, _until: until }
-        }
-
-        struct Listener(Arc<Mutex<Vec<String>>>);
-
-        impl Subscriber for Listener {
-            fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-                *metadata.level() == Level::WARN
-            }
-            fn event(&self, event: &Event<'_>) {
-                event.record(&mut Line(&self.0));
-            }
-            fn new_span(&self, _: &Attributes<'_>) -> Id {
-                Id::from_u64(1)
-            }
-            fn record(&self, _: &Id, _: &Record<'_>) {}
-            fn record_follows_from(&self, _: &Id, _: &Id) {}
-            fn enter(&self, _: &Id) {}
-            fn exit(&self, _: &Id) {}
-        }
-
-        struct Line<'a>(&'a Mutex<Vec<String>>);
-
-        impl Visit for Line<'_> {
-            fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-                if field.name() == "message" {
-                    self.0.lock().unwrap_or_else(PoisonError::into_inner).push(format!("{value:?}"));
-                }
-            }
-        }
+        assert_eq!(heard.lines_with("built without it").len(), 1);
     }
 }

@@ -1,4 +1,6 @@
-//! `windlass lease`: who does which duty for all, and since when.
+//! `windlass lease`: who does which duty for all, and since when. Most have a lease; on PostgreSQL some may be done under locks.
+
+mod locks;
 
 use std::time::Duration;
 
@@ -7,7 +9,8 @@ use comfy_table::Cell;
 use serde_json::{Value, json};
 use windlass_core::admin::Changed;
 use windlass_core::clock::Timestamp;
-use windlass_core::lease::LeaseRecord;
+use windlass_core::duty::DutyMode;
+use windlass_core::lease::{LeaseRecord, LeasesRead, LockRecord};
 use windlass_core::names::DutyName;
 use windlass_core::span::show_span;
 use windlass_core::worker::{WorkerCard, WorkerId, WorkerSighting};
@@ -52,25 +55,74 @@ pub(crate) async fn run(command: &LeaseCommand, context: &mut Context) -> Result
 
 async fn list(context: &mut Context) -> Result<Code, Failure> {
     let (read, workers) = (context.engine.leases().await?, context.engine.workers().await?);
+    let duties = duties(&read, &workers);
     if context.output.is_json() {
-        let views: Vec<_> = read.leases.iter().map(|lease| view(lease, &workers, read.now)).collect();
+        let views: Vec<_> = duties.iter().map(|duty| duty.view(&workers, read.now)).collect();
         context.output.json(&views)?;
         return Ok(Code::Ok);
     }
     let header =
         ["duty", "leader", "since", "heartbeat", "takeovers", "last run", "items", "errors", "remark"];
-    let rows = read.leases.iter().map(|lease| row(lease, &workers, read.now)).collect();
+    let rows = duties.iter().map(|duty| duty.row(&workers, read.now)).collect();
     context.output.table(&header, rows, "no duty was done yet")?;
     Ok(Code::Ok)
+}
+
+/// What gives the right to a duty.
+enum Right<'a> {
+    Lease(&'a LeaseRecord),
+    Lock(&'a LockRecord),
+}
+
+impl Right<'_> {
+    fn duty(&self) -> &DutyName {
+        match self {
+            Self::Lease(lease) => &lease.duty,
+            Self::Lock(lock) => &lock.duty,
+        }
+    }
+
+    fn is_held(&self, now: Timestamp) -> bool {
+        match self {
+            Self::Lease(lease) => lease.is_held(now),
+            Self::Lock(lock) => lock.holder.is_some(),
+        }
+    }
+
+    fn row(&self, workers: &[WorkerSighting], now: Timestamp) -> Vec<Cell> {
+        match self {
+            Self::Lease(lease) => row(lease, workers, now),
+            Self::Lock(lock) => locks::row(lock, workers, now),
+        }
+    }
+
+    fn view(&self, workers: &[WorkerSighting], now: Timestamp) -> Value {
+        match self {
+            Self::Lease(lease) => view(lease, workers, now),
+            Self::Lock(lock) => locks::view(lock, workers),
+        }
+    }
+}
+
+/// All by the names of their duties. One that changes from a lease to a lock, or back, may be there twice for a while.
+fn duties<'a>(read: &'a LeasesRead, workers: &'a [WorkerSighting]) -> Vec<Right<'a>> {
+    let locks = read.locks_that_count(workers).map(Right::Lock);
+    let mut duties: Vec<_> = read.leases.iter().map(Right::Lease).chain(locks).collect();
+    duties.sort_by(|one, other| one.duty().cmp(other.duty()));
+    duties
 }
 
 /// Who holds a lease, as people know it: where, as which process, and under which name in the store. A worker that the store has
 /// forgotten has only that.
 fn leader(lease: &LeaseRecord, workers: &[WorkerSighting], now: Timestamp) -> String {
-    let Some(holder) = lease.holder.filter(|_| lease.is_held(now)) else { return "nobody".to_owned() };
-    match card(holder, workers) {
-        Some(card) => format!("{holder} ({}, pid {})", printable(&card.host), card.pid),
-        None => holder.to_string(),
+    let holder = lease.holder.filter(|_| lease.is_held(now));
+    holder.map_or("nobody".to_owned(), |holder| named(holder, workers))
+}
+
+fn named(worker: WorkerId, workers: &[WorkerSighting]) -> String {
+    match card(worker, workers) {
+        Some(card) => format!("{worker} ({}, pid {})", printable(&card.host), card.pid),
+        None => worker.to_string(),
     }
 }
 
@@ -108,17 +160,27 @@ fn remark(lease: &LeaseRecord, now: Timestamp) -> String {
 
 async fn show(args: &LeaseArgs, context: &mut Context) -> Result<Code, Failure> {
     let (read, workers) = (context.engine.leases().await?, context.engine.workers().await?);
-    let (now, lease) = (read.now, found(&args.duty, &read.leases)?);
+    let (now, rights) = (read.now, duties(&read, &workers));
+    let right = found(&args.duty, &rights, now)?;
     if context.output.is_json() {
-        context.output.json(&view(lease, &workers, now))?;
+        context.output.json(&right.view(&workers, now))?;
         return Ok(Code::Ok);
     }
+    let pairs = match right {
+        Right::Lease(lease) => pairs(lease, &workers, now),
+        Right::Lock(lock) => locks::pairs(lock, &workers),
+    };
+    context.output.pairs(pairs.into_iter().map(|(name, text)| (name, Cell::new(text))).collect())?;
+    Ok(Code::Ok)
+}
+
+fn pairs(lease: &LeaseRecord, workers: &[WorkerSighting], now: Timestamp) -> Vec<(&'static str, String)> {
     let notes = lease.metadata.notes();
     let span = |span: Option<Duration>| span.map_or("unknown".to_owned(), |span| show_span(round(span)));
     let at = |at: Option<Timestamp>| at.map_or("never".to_owned(), |at| at.to_string());
-    let pairs = [
+    vec![
         ("duty", lease.duty.to_string()),
-        ("leader", leader(lease, &workers, now)),
+        ("leader", leader(lease, workers, now)),
         ("since", lease.since.to_string()),
         ("heartbeat", lease.heartbeat.to_string()),
         ("expires", format!("{} after a heartbeat", show_span(lease.expiry))),
@@ -134,9 +196,7 @@ async fn show(args: &LeaseArgs, context: &mut Context) -> Result<Code, Failure> 
         ("running since", lease.running_since(now).map(|at| at.to_string()).unwrap_or_default()),
         ("was stuck", format!("{} times, last {}", notes.times_stuck, at(notes.last_stuck))),
         ("remark", remark(lease, now)),
-    ];
-    context.output.pairs(pairs.into_iter().map(|(name, text)| (name, Cell::new(text))).collect())?;
-    Ok(Code::Ok)
+    ]
 }
 
 async fn step_down(args: &LeaseArgs, context: &mut Context) -> Result<Code, Failure> {
@@ -150,19 +210,14 @@ async fn step_down(args: &LeaseArgs, context: &mut Context) -> Result<Code, Fail
             Ok(Code::Ok)
         }
         Changed::Unchanged => asked_before(duty, context).await,
-        Changed::NotFound => {
-            let read = context.engine.leases().await?;
-            found(duty, &read.leases)?;
-            Err(Failure::new(Code::Refused, format!("the lease of {duty} is changing; try again")))
-        }
+        Changed::NotFound => Err(no_lease(duty, context).await?),
     }
 }
 
 /// Nothing changed: its leader was asked before and has not answered yet, or there is none.
 async fn asked_before(duty: &DutyName, context: &mut Context) -> Result<Code, Failure> {
     let read = context.engine.leases().await?;
-    let lease = found(duty, &read.leases)?;
-    if !lease.is_held(read.now) {
+    if !read.leases.iter().any(|lease| lease.duty == *duty && lease.is_held(read.now)) {
         return Err(Failure::new(Code::Refused, format!("nobody holds the lease of {duty}")));
     }
     let done = json!({ "duty": duty, "asked": true });
@@ -170,14 +225,28 @@ async fn asked_before(duty: &DutyName, context: &mut Context) -> Result<Code, Fa
     Ok(Code::Ok)
 }
 
-fn found<'a>(duty: &DutyName, leases: &'a [LeaseRecord]) -> Result<&'a LeaseRecord, Failure> {
-    let known: Vec<_> = leases.iter().map(|lease| lease.duty.as_str()).collect();
+/// Why nobody could be asked.
+async fn no_lease(duty: &DutyName, context: &mut Context) -> Result<Failure, Failure> {
+    let (read, workers) = (context.engine.leases().await?, context.engine.workers().await?);
+    let rights = duties(&read, &workers);
+    match found(duty, &rights, read.now)? {
+        Right::Lock(lock) => Ok(locks::cannot_be_asked(lock, &workers)),
+        Right::Lease(_) => {
+            Ok(Failure::new(Code::Refused, format!("the lease of {duty} is changing; try again")))
+        }
+    }
+}
+
+/// What somebody holds, if there are both a lease and a lock.
+fn found<'a>(duty: &DutyName, rights: &'a [Right<'a>], now: Timestamp) -> Result<&'a Right<'a>, Failure> {
+    let known: Vec<_> = rights.iter().map(|right| right.duty().as_str()).collect();
     let hint = match known.as_slice() {
         [] => "no duty was done yet; one is as soon as a worker runs".to_owned(),
         _ => suggest(duty.as_str(), known),
     };
     let missing = || Failure::not_found(format_args!("duty {duty}")).hint(hint);
-    leases.iter().find(|lease| lease.duty == *duty).ok_or_else(missing)
+    let of_duty = || rights.iter().filter(|right| right.duty() == duty);
+    of_duty().find(|right| right.is_held(now)).or_else(|| of_duty().next()).ok_or_else(missing)
 }
 
 /// People need no microseconds.
@@ -197,10 +266,12 @@ fn view(lease: &LeaseRecord, workers: &[WorkerSighting], now: Timestamp) -> Valu
     let card = holder.and_then(|holder| card(holder, workers));
     json!({
         "duty": lease.duty,
+        "mode": DutyMode::Lease,
         "leader": holder.map(|holder| holder.to_string()),
         "leader_host": card.map(|card| &card.host),
         "leader_pid": card.map(|card| card.pid),
         "since": lease.since.to_string(),
+        "session": Value::Null,
         "heartbeat": lease.heartbeat.to_string(),
         "heartbeat_age_ms": now.since(lease.heartbeat).as_millis(),
         "expiry_ms": lease.expiry.as_millis(),

@@ -158,11 +158,21 @@ impl DutyNotes {
         self.runs = self.runs.saturating_add(1);
         match outcome {
             Ok(items) => self.items = self.items.saturating_add(items),
-            Err(error) => {
-                self.errors = self.errors.saturating_add(1);
-                self.last_error = Some(short(error));
-            }
+            Err(error) => self.failed(error),
         }
+    }
+
+    /// A run that has not ended has done so much, and has said this of what went wrong.
+    pub fn goes_on(&mut self, items: u64, error: Option<&str>) {
+        self.items = self.items.saturating_add(items);
+        if let Some(error) = error {
+            self.failed(error);
+        }
+    }
+
+    fn failed(&mut self, error: &str) {
+        self.errors = self.errors.saturating_add(1);
+        self.last_error = Some(short(error));
     }
 
     /// No run has ended for too long, and the holder gives way.

@@ -16,6 +16,7 @@ use windlass_core::enqueue::Enqueued;
 use windlass_core::job::{Job, JobId};
 use windlass_core::limits::DRAINS_MAX;
 use windlass_core::names::{DrainName, GroupName};
+use windlass_core::planted::{Bug, planted};
 use windlass_core::schedules::next_version;
 
 use super::state::{State, TypeAt};
@@ -108,7 +109,7 @@ impl State {
         let drained = is_drained(self.left_of(spec, now), spec.wait_for_retries);
         let fired = drained.then(|| self.put(firing.job.clone(), now));
         let row = self.drains.get_mut(&firing.name).expect("it was just there");
-        row.stored.is_marked = false;
+        row.stored.is_marked = planted(Bug::DrainKeepsItsMark);
         row.look_at = Some(look_again(now, Duration::ZERO));
         let Some(job) = fired else { return DrainFired::Held };
         let version = next_version(firing.read, now);
@@ -116,7 +117,8 @@ impl State {
             Enqueued::New(id) => Some(id),
             _ => row.stored.last_job,
         };
-        row.stored = StoredDrain { version, last_job, is_marked: false, record: firing.kept(&job) };
+        let is_marked = row.stored.is_marked;
+        row.stored = StoredDrain { version, last_job, is_marked, record: firing.kept(&job) };
         DrainFired::Fired { version, job }
     }
 
@@ -127,7 +129,7 @@ impl State {
             let spec = &row.stored.record.spec;
             let is_of = spec.watch.has(&job.job_type, &job.queue, job.group.as_ref(), made_for.as_ref());
             if is_of && marks(from, to, spec.wait_for_retries, now) {
-                row.stored.is_marked = true;
+                row.stored.is_marked = !(row.stored.is_marked && planted(Bug::SecondMarkTakesTheFirst));
                 self.hints.drain();
             }
         }

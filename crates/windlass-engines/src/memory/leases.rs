@@ -71,7 +71,7 @@ impl State {
     }
 
     pub(super) fn all_leases(&self, now: Timestamp) -> LeasesRead {
-        LeasesRead { leases: self.leases.values().cloned().collect(), now }
+        LeasesRead { leases: self.leases.values().cloned().collect(), locks: Vec::new(), now }
     }
 
     pub(super) fn step_down(&mut self, duty: &DutyName, now: Timestamp) -> Changed {

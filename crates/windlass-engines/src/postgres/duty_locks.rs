@@ -1,21 +1,26 @@
 //! Locks of duties: held by the listener's session, the only one that is this engine's own, and so the only one that works behind a
 //! pooler. They end with it. Whoever has one asks for it again and again, which shows that the session lives; what nobody asks
-//! for any more is given back.
+//! for any more is given back. Whose a lock is, the server does not know: that is noted in a table, for people who ask, and a note counts only
+//! while its session has the lock.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Instant;
 
 use tokio::sync::{mpsc, oneshot};
-use tokio_postgres::Client;
 use tokio_postgres::types::Type;
+use tokio_postgres::{Client, Row};
+use windlass_core::clock::Clock;
 use windlass_core::error::EngineError;
-use windlass_core::lease::LockRequest;
+use windlass_core::lease::{LockHolder, LockRecord, LockRequest};
+use windlass_core::limits::{DUTIES_MAX, LEASE_KEPT};
 use windlass_core::names::DutyName;
 use windlass_core::worker::WorkerId;
 
 use super::Store;
 use super::fault::Step;
 use super::sql::Statement;
+use super::value::{Bits, Instant as StoreTime, instant, int4, micros, number, small_number, texts, uuid};
 
 /// Requests that wait for the listener.
 pub(super) const LOCK_REQUESTS_MAX: usize = 64;
@@ -41,6 +46,13 @@ impl Store {
         self.ask_listener(|answer| LockCall::Unlock(worker, duties, answer)).await.map(drop)
     }
 
+    /// Who has which, by what the server says of its locks.
+    pub(super) async fn duty_locks(&self) -> Step<Vec<LockRecord>> {
+        let most = int4(DUTIES_MAX);
+        let rows = self.work.get().await?.ask(&self.sql.duty_locks, &[small_number(&most)]).await?;
+        rows.iter().filter_map(|row| read_lock(row).transpose()).collect()
+    }
+
     async fn ask_listener(
         &self,
         call: impl FnOnce(oneshot::Sender<Vec<bool>>) -> LockCall,
@@ -56,11 +68,26 @@ impl Store {
     }
 }
 
+/// A lock, if the row has one whose name can be told.
+fn read_lock(row: &Row) -> Step<Option<LockRecord>> {
+    let Ok(duty) = DutyName::parse(row.try_get(0)?) else { return Ok(None) };
+    let worker = row.try_get::<_, Option<Bits>>(2)?.map(Into::into);
+    let since = row.try_get::<_, Option<StoreTime>>(3)?.map(|since| since.0);
+    let holder = row
+        .try_get::<_, Option<i32>>(1)?
+        .map(|session| LockHolder { session: session.into(), noted: worker.zip(since) });
+    Ok(Some(LockRecord { duty, holder }))
+}
+
 /// The locks that one session has: of which duty, whose, and until when they are good. Gone with the session.
 #[derive(Debug)]
 pub(super) struct Held {
     lock: Statement,
     unlock: Statement,
+    note: Statement,
+    clock: Option<Arc<dyn Clock>>,
+    /// Whether it was told that notes cannot be written.
+    told: bool,
     locks: BTreeMap<DutyName, (WorkerId, Instant)>,
 }
 
@@ -69,6 +96,9 @@ impl Held {
         Self {
             lock: store.sql.lock_duties.clone(),
             unlock: store.sql.unlock_duties.clone(),
+            note: store.sql.note_locks.clone(),
+            clock: store.clock.clone(),
+            told: false,
             locks: BTreeMap::new(),
         }
     }
@@ -113,7 +143,11 @@ impl Held {
         let good_until = Instant::now() + request.good_for;
         let wanted = request.duties.iter().filter(|duty| !self.locks.contains_key(*duty));
         let wanted: Vec<_> = wanted.cloned().collect::<BTreeSet<_>>().into_iter().collect();
-        for duty in self.say(&self.lock, &wanted, client).await? {
+        let taken = self.say(&self.lock, &wanted, client).await?;
+        if !taken.is_empty() {
+            self.note(&taken, request.worker, client).await?;
+        }
+        for duty in taken {
             self.locks.insert(duty, (request.worker, good_until));
         }
         let has = |duty: &DutyName| match self.locks.get_mut(duty) {
@@ -124,6 +158,30 @@ impl Held {
             _ => false,
         };
         Ok(request.duties.iter().map(has).collect())
+    }
+
+    /// Notes whose these are. Whoever listens may be another role than the one that works, without a right to any table: the duty is done
+    /// all the same, and people see the session and not the worker.
+    async fn note(
+        &mut self,
+        duties: &[DutyName],
+        worker: WorkerId,
+        client: &Client,
+    ) -> Result<(), tokio_postgres::Error> {
+        let now = self.clock.as_ref().map(|clock| StoreTime(clock.now()));
+        let names: Vec<_> = duties.iter().map(DutyName::as_str).collect();
+        let (worker, kept) = (Bits::from(worker), micros(LEASE_KEPT));
+        let params = [instant(&now), texts(&names), uuid(&worker), number(&kept)];
+        match client.query_typed(self.note.text(), &params).await {
+            Err(error) if error.as_db_error().is_some() => {
+                if !self.told {
+                    tracing::warn!(%error, "whose the locks of duties are cannot be noted: `windlass lease list` shows sessions in place of workers");
+                }
+                self.told = true;
+                Ok(())
+            }
+            noted => noted.map(drop),
+        }
     }
 
     /// Gives back what nobody asked for in time.

@@ -113,7 +113,7 @@ impl Store {
         let now = rows.first().map(|row| row.try_get::<_, Instant>(0)).transpose()?;
         let now = now.map_or_else(|| self.estimated_now(), |now| now.0);
         let leases = rows.iter().filter_map(|row| read_lease(row).transpose()).collect::<Step<_>>()?;
-        Ok(LeasesRead { leases, now })
+        Ok(LeasesRead { leases, locks: self.duty_locks().await?, now })
     }
 
     pub(super) async fn step_down(&self, duty: DutyName) -> Step<Changed> {

@@ -36,7 +36,8 @@ const BIG: [&str; 18] = [
 
 /// Statements that may walk, or that have no plan, and why that is no harm. All others are held to run for every batch of
 /// jobs, or every second.
-const COLD: [(&str, &str); 10] = [
+const COLD: [(&str, &str); 11] = [
+    ("duty_locks", "a person asks who does a duty"),
     ("hidden_sessions", "a person asks the doctor"),
     ("list_dead", "a person asks for a page; filters are added to it"),
     ("list_ended", "a person asks for a page; filters are added to it"),
@@ -85,7 +86,7 @@ const MAY_WALK: [(&str, &str, &str); 19] = [
 ];
 
 /// Which statement may sort, and why that is little.
-const MAY_SORT: [(&str, &str); 35] = [
+const MAY_SORT: [(&str, &str); 36] = [
     ("fold_claims", "ends are gathered by claim, at most as many as the limit takes"),
     ("running_of", "what one worker runs, found by its claims"),
     ("declare_dead", "what one worker runs, found by its claims"),
@@ -117,6 +118,7 @@ const MAY_SORT: [(&str, &str); 35] = [
     ("renew_leases", "the leases of one request"),
     ("take_leases", "the leases of one request"),
     ("breakers", "breakers, of which there are few"),
+    ("note_locks", "locks, of which there are few"),
     ("enqueue_many", "the jobs of one request"),
     ("unfolded", "changes that are not yet folded are gathered by type"),
     ("type_unfinished", "changes that are not yet folded are gathered by type"),

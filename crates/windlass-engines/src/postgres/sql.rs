@@ -80,7 +80,7 @@ statements! {
     count_schedules, due_schedules, list_schedules, lock_schedules, remove_schedules, save_schedules, schedules_named,
     set_last_jobs, count_drains, drains_named, left_in_queue, left_of_group, left_of_type, list_drains, lock_drains, lock_free_drain,
     mark_drains, marked_drains, note_firing, put_off_drain, remove_drains, save_drains, trim_marks, unmark_drain,
-    append_deltas, unfolded, minutes_of, apply_fold, list_minutes, prune_job_minutes,
+    append_deltas, unfolded, minutes_of, apply_fold, list_minutes, prune_job_minutes, duty_locks, note_locks,
     complete, dead_key, declare_dead, declare_queues, declare_types, discard, drop_days, drop_reserved_keys,
     ended_state, enqueue, enqueue_many, expired, extend, find_receipt, find_worker, fold_claims, fold_counts,
     fold_minutes, forget_put_backs, forget_shares, forget_waiting, free_ended_keys, free_keys, gates, hidden_sessions, hold_keys,

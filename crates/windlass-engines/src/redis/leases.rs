@@ -87,7 +87,7 @@ impl Store {
             leases.extend(read_lease(&mut rows)?);
         }
         leases.sort_by(|a, b| a.duty.cmp(&b.duty));
-        Ok(LeasesRead { leases, now: reply.now })
+        Ok(LeasesRead { leases, locks: Vec::new(), now: reply.now })
     }
 
     pub(super) async fn step_down(&self, duty: DutyName) -> Step<Changed> {

@@ -28,7 +28,7 @@ pub(super) fn leases(conn: &Connection, now: Timestamp) -> Step<LeasesRead> {
             leases.extend(read_lease(duty, row)?);
         }
     }
-    Ok(LeasesRead { leases, now })
+    Ok(LeasesRead { leases, locks: Vec::new(), now })
 }
 
 pub(super) fn hold(conn: &Connection, leases: &[LeaseFence], now: Timestamp) -> Step<Vec<bool>> {

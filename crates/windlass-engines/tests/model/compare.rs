@@ -17,7 +17,7 @@ use crate::pair::{Pair, Subject, handled, queue};
 const UP: &str = "the engine is up";
 
 impl<S: Subject> Pair<S> {
-    /// After each step: every job, every count, every worker, and what lies ahead.
+    /// After each step: every job, every count, every worker, what lies ahead, and what is planned.
     pub(crate) async fn compare_stores(&self) {
         let (expected, got) = self.both(async |engine, _| all_jobs(engine, None).await).await;
         assert_eq!(self.as_model(got), told(expected), "the jobs");
@@ -31,6 +31,9 @@ impl<S: Subject> Pair<S> {
         let (expected, got) =
             self.both(async |engine, _| engine.outlook(&queues, &handled()).await.expect(UP)).await;
         assert_eq!(got, expected, "the outlook");
+        if self.has_agenda {
+            self.compare_agenda().await;
+        }
     }
 
     /// At the end also the attempts of each job, lists by phase, and what single reads say.

@@ -7,6 +7,7 @@ use proptest_state_machine::prop_state_machine;
 mod steps;
 mod pair;
 mod play;
+mod agenda;
 mod compare;
 #[cfg(feature = "sqlite")]
 mod sqlite;

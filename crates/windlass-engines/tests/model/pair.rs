@@ -100,6 +100,8 @@ pub(crate) struct Pair<S> {
     /// All claims ever made and when, under the model's numbers; most are stale sooner or later.
     pub(crate) fences: Vec<(Fence, Timestamp)>,
     pub(crate) workers: Vec<WorkerId>,
+    /// Whether there ever were schedules or drains.
+    pub(crate) has_agenda: bool,
     names: u128,
     _keep: Box<dyn Any>,
     _subject: PhantomData<S>,
@@ -123,6 +125,7 @@ impl<S: Subject> Pair<S> {
             late: Vec::new(),
             fences: Vec::new(),
             workers: Vec::new(),
+            has_agenda: false,
             names: 0,
             _keep: keep,
             _subject: PhantomData,

@@ -17,7 +17,7 @@ use crate::pair::{Memory, Subject, Test};
 use crate::steps::Rows;
 
 /// The bugs that an engine can have; the others are the runtime's.
-pub(crate) const OF_AN_ENGINE: [Bug; 10] = [
+pub(crate) const OF_AN_ENGINE: [Bug; 13] = [
     Bug::SettleWithoutToken,
     Bug::DeadWorkerRevives,
     Bug::DeadWorkerClaims,
@@ -28,6 +28,9 @@ pub(crate) const OF_AN_ENGINE: [Bug; 10] = [
     Bug::KeyNotFreedByDeath,
     Bug::ClaimBeforeDue,
     Bug::CancelIgnored,
+    Bug::StaleTickFires,
+    Bug::DrainKeepsItsMark,
+    Bug::SecondMarkTakesTheFirst,
 ];
 
 thread_local! {

@@ -11,7 +11,7 @@ use windlass_core::job::{JobId, Progress};
 use windlass_core::key::{KeyClaim, KeyScope, OnConflict};
 use windlass_core::lease_watch::Suspicion;
 use windlass_core::limits::{CRASHES_MAX, RECEIPT_TTL, SPENT_TOKEN_KEPT, UPKEEP_BATCH_MAX, WORKER_LEASE};
-use windlass_core::names::{Key, SeriesName, ShareName};
+use windlass_core::names::{GroupName, Key, SeriesName, ShareName};
 use windlass_core::outcome::{ErrorKind, JobError};
 use windlass_core::payload::Payload;
 use windlass_core::priority::Priority;
@@ -19,7 +19,7 @@ use windlass_core::settle::{AttemptReport, Settlement, Transition};
 use windlass_core::worker::{Beat, Heartbeat};
 
 use crate::pair::{Pair, Side, Subject, handled, pick, queue, type_name};
-use crate::steps::{End, Newcomer, Step, TYPES};
+use crate::steps::{End, GROUP, Newcomer, Step, TYPES};
 
 const UP: &str = "the engine is up";
 
@@ -55,6 +55,7 @@ impl<S: Subject> Pair<S> {
             Step::Retire(worker) => self.retire(worker).await,
             Step::Rescue { worker, too_late } => self.rescue(worker, too_late).await,
             Step::Advance(span) => self.clock.advance(span),
+            Step::Plan(plan) => self.plan(plan).await,
             Step::Sweep => self.upkeep(&step).await,
             Step::Prune => {
                 // An engine may keep what is past its retention until the day is over.
@@ -315,6 +316,7 @@ fn new_job(new: &Newcomer) -> NewJob {
             on_conflict: [OnConflict::Keep, OnConflict::Replace, OnConflict::Revive][keyed.on_conflict],
         }),
         series: new.series.map(|series| SeriesName::parse(["s1", "s2"][series]).expect("a plain name")),
+        group: new.grouped.then(|| GroupName::parse(GROUP).expect("a plain name")),
         share: new.share.map(|share| ShareName::parse(["a", "b", "c"][share]).expect("a plain name")),
         ..NewJob::new(type_name(TYPES[new.job_type]), Payload::default())
     }

@@ -7,6 +7,8 @@ use proptest::prelude::*;
 use proptest::strategy::Union;
 use proptest_state_machine::ReferenceStateMachine;
 
+use crate::agenda::{Plan, plan};
+
 /// One step.
 #[derive(Debug, Clone)]
 pub(crate) enum Step {
@@ -35,6 +37,7 @@ pub(crate) enum Step {
     Sweep,
     Prune,
     Advance(Duration),
+    Plan(Plan),
 }
 
 /// A job to put in.
@@ -50,6 +53,8 @@ pub(crate) struct Newcomer {
     pub(crate) series: Option<usize>,
     /// Which share.
     pub(crate) share: Option<usize>,
+    /// Whether it is of [`GROUP`].
+    pub(crate) grouped: bool,
 }
 
 impl Step {
@@ -93,6 +98,9 @@ pub(crate) const TYPES: [&str; 7] =
 /// once is left to each engine.
 pub(crate) const SERIES_TYPE: usize = 1;
 
+/// The group of those that have one.
+pub(crate) const GROUP: &str = "import 7";
+
 /// How much there is to name. Only what a step needs to make sense is known here; the truth is the model
 /// engine's.
 #[derive(Debug, Clone, Copy, Default)]
@@ -119,6 +127,7 @@ impl ReferenceStateMachine for Rows {
             (6, lives_of_workers().boxed()),
             (8, what_people_do().boxed()),
             (3, prop_oneof![Just(Step::Sweep), Just(Step::Prune)].boxed()),
+            (9, plan().prop_map(Step::Plan).boxed()),
             (10, span().prop_map(Step::Advance).boxed()),
         ])
         .boxed()
@@ -207,8 +216,9 @@ fn newcomer() -> impl Strategy<Value = Newcomer> {
         prop::option::weighted(0.4, keyed),
         prop::option::weighted(0.7, 0..2_usize),
         prop::option::weighted(0.3, 0..3_usize),
+        prop::bool::weighted(0.3),
     )
-        .prop_map(|(job_type, priority, delay, expires, key, series, share)| Newcomer {
+        .prop_map(|(job_type, priority, delay, expires, key, series, share, grouped)| Newcomer {
             job_type,
             priority,
             delay,
@@ -216,6 +226,7 @@ fn newcomer() -> impl Strategy<Value = Newcomer> {
             key,
             series: series.filter(|_| job_type == SERIES_TYPE),
             share,
+            grouped,
         })
 }
 
@@ -232,7 +243,7 @@ fn end() -> impl Strategy<Value = End> {
 }
 
 /// Spans that matter: around a second, a lease, a minute, a step of boosting, an hour, days of retention.
-fn span() -> impl Strategy<Value = Duration> {
+pub(crate) fn span() -> impl Strategy<Value = Duration> {
     prop_oneof![
         1 => Just(Duration::ZERO),
         2 => Just(Duration::from_micros(1)),

@@ -8,7 +8,8 @@ use tokio::time::timeout;
 use windlass_core::admin::Changed;
 use windlass_core::engine::{Engine, Hint, HintListener};
 use windlass_core::lease::{
-    LeaseFence, LeaseRelease, LeaseRequest, Leases, LockRequest, Released, Renewal, Renewed, Taking, TermId,
+    LeaseFence, LeaseRelease, LeaseRequest, Leases, LockHolder, LockRecord, LockRequest, Released, Renewal,
+    Renewed, Taking, TermId,
 };
 use windlass_core::limits::DUTIES_PER_CALL_MAX;
 use windlass_core::names::DutyName;
@@ -203,4 +204,73 @@ async fn as_many_locks_as_a_call_may_be_about_are_taken_and_given_back_by_one_st
         other.lock_duties(&wants(1, &duties)).await.unwrap().iter().all(|has| *has),
         "each was taken once"
     );
+}
+
+/// Asks for the lock of a duty until it is granted.
+async fn lock(engine: &PostgresEngine, worker: u128, duty: &str) {
+    let request = LockRequest {
+        worker: WorkerId::from_random(worker),
+        duties: vec![DutyName::parse(duty).unwrap()],
+        good_for: Duration::from_secs(600),
+    };
+    let asking = async {
+        // A session that was ended is made anew, and a lock is free when the server has noticed.
+        while !engine.lock_duties(&request).await.is_ok_and(|has| has == [true]) {
+            // may sleep: nobody is told that a lock is free.
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(PATIENCE, asking).await.expect("it is free");
+}
+
+/// Which locks are known, and whose they are.
+async fn owners(engine: &PostgresEngine) -> Vec<(String, Option<WorkerId>)> {
+    let worker = |holder: LockHolder| holder.noted.map(|(worker, _)| worker);
+    let owner = |lock: LockRecord| (lock.duty.to_string(), lock.holder.and_then(worker));
+    engine.leases().await.unwrap().locks.into_iter().map(owner).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn everybody_sees_who_has_which_lock_of_a_duty_and_since_when() {
+    let place = Place::shared();
+    let (one, other) = (place.open().await, place.open().await);
+    let before = other.leases().await.unwrap();
+    assert_eq!(before.locks, []);
+    lock(&one, 1, "totals").await;
+    let read = other.leases().await.unwrap();
+    let [LockRecord { duty, holder: Some(LockHolder { session, noted: Some((worker, since)) }) }] =
+        &read.locks[..]
+    else {
+        panic!("expected one that somebody has, got {:?}", read.locks)
+    };
+    assert_eq!((duty.as_str(), *worker), ("totals", WorkerId::from_random(1)));
+    assert!(before.now <= *since && *since <= read.now, "{since} between {} and {}", before.now, read.now);
+    let named = |duty: &str, worker: Option<u128>| (duty.to_owned(), worker.map(WorkerId::from_random));
+    // The page tells how to ask by hand.
+    let page = include_str!("../../../../docs/coordination.md");
+    let by_hand = page.split("```sql").nth(1).and_then(|rest| rest.split("```").next()).expect("it is there");
+    assert!(place.sql(by_hand).starts_with("totals|"), "{}", place.sql(by_hand));
+    lock(&one, 2, "rest").await;
+    assert_eq!(owners(&other).await, [named("rest", Some(2)), named("totals", Some(1))], "of one session");
+    place.sql(&format!("SELECT pg_terminate_backend({session})"));
+    lock(&other, 3, "totals").await;
+    assert_eq!(owners(&one).await, [named("rest", None), named("totals", Some(3))], "they went with it");
+    other
+        .unlock_duties(WorkerId::from_random(3), &[DutyName::parse("totals").unwrap()])
+        .await
+        .expect("the server is up");
+    assert_eq!(owners(&one).await, [named("rest", None), named("totals", None)], "nobody has them");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lock_that_nobody_has_had_for_long_is_forgotten_and_one_that_somebody_has_is_not() {
+    let place = Place::shared();
+    let engine = place.open().await;
+    lock(&engine, 1, "totals").await;
+    lock(&engine, 1, "rest").await;
+    engine.unlock_duties(WorkerId::from_random(1), &[DutyName::parse("rest").unwrap()]).await.unwrap();
+    place.sql("UPDATE windlass.duty_locks SET since = now() - interval '31 days'");
+    lock(&engine, 1, "others").await;
+    let known: Vec<_> = owners(&engine).await.into_iter().map(|(duty, _)| duty).collect();
+    assert_eq!(known, ["others", "totals"]);
 }

@@ -91,6 +91,23 @@ impl Drains {
         Ok(missing)
     }
 
+    /// Drains that somebody of this origin has stored and that are not among these: they go on until they are removed. Another
+    /// application on the same store may have declared them.
+    pub async fn undeclared(&self, specs: &[DrainSpec], origin: Origin) -> Result<Vec<DrainName>> {
+        let all = self.all().await?.drains.into_iter();
+        let of_origin = all.filter(|stored| stored.record.origin == origin);
+        let names = of_origin.map(|stored| stored.record.spec.name);
+        Ok(names.filter(|name| specs.iter().all(|spec| spec.name != *name)).collect())
+    }
+
+    /// Tells of them when a worker starts: one that was taken out of the code is easily forgotten in the store. What cannot be found out
+    /// keeps nobody from starting.
+    pub(crate) async fn tell_of_undeclared(&self, specs: &[DrainSpec], origin: Origin) {
+        for drain in self.undeclared(specs, origin).await.unwrap_or_default() {
+            tracing::info!(%drain, origin = origin.as_str(), "a stored drain is not declared by this worker; it goes on until it is removed");
+        }
+    }
+
     async fn declare_parts(
         &self,
         specs: &[DrainSpec],

@@ -220,3 +220,11 @@ async fn a_drain_that_another_process_is_at_is_not_asked_for_all_the_time() {
     other.batch_execute("COMMIT").await.unwrap();
     assert_eq!(scene.duty().run().await.unwrap().jobs, 1);
 }
+
+#[tokio::test]
+async fn what_code_no_longer_declares_is_told_and_what_others_declared_is_not() {
+    let scene = Scene::new().await;
+    scene.drains.declare(&[spec("a", "hook"), spec("b", "hook")], Origin::Code).await.unwrap();
+    scene.drains.declare(&[spec("c", "hook")], Origin::Cli).await.unwrap();
+    assert_eq!(scene.drains.undeclared(&[spec("a", "hook")], Origin::Code).await.unwrap(), [name("b")]);
+}

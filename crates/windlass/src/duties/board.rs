@@ -43,6 +43,8 @@ pub enum BoardEvent {
     Locked(LockCall, Result<Vec<bool>, EngineError>),
     /// A run is over, whatever became of it.
     Ended(DutyName, RunId, RunReport),
+    /// What a run has done so far that has not ended. It is noted with the lease.
+    UnderWay(DutyName, RunId, RunReport),
     /// The lease of a duty became free, or its holder was asked to give way.
     Hint(DutyName),
     /// Something changed in the store, perhaps a lease.
@@ -125,6 +127,10 @@ struct OnBoard {
     notes: DutyNotes,
     kept: Map<String, Value>,
     began_at: Moment,
+    /// The run that is under way.
+    current: Option<RunId>,
+    /// What that has done so far, as far as was told.
+    so_far: Option<RunReport>,
 }
 
 impl Board {
@@ -180,6 +186,7 @@ impl Board {
                 self.of_locks(effects, now, &mut out);
             }
             BoardEvent::Ended(duty, run, report) => self.ended(&duty, run, report, now, &mut out),
+            BoardEvent::UnderWay(duty, run, report) => self.goes_on(&duty, run, report, now),
             BoardEvent::Hint(duty) => self.keeper.hinted(&duty, now),
             BoardEvent::HintOfAnything => self.keeper.hinted_of_anything(now),
             BoardEvent::Stop => self.stop(now, &mut out),
@@ -355,7 +362,7 @@ impl Board {
     ) {
         let store_now = self.store_now(now);
         let Some(on_board) = self.duties.get_mut(duty) else { return };
-        on_board.began_at = now;
+        (on_board.began_at, on_board.current, on_board.so_far) = (now, Some(run), None);
         on_board.notes.began(store_now);
         let kept = on_board.kept.clone();
         out.push(BoardEffect::Begin(Begin { duty: duty.clone(), run, fence, kept }));
@@ -378,6 +385,16 @@ impl Board {
             self.locks.want(duty, true, now);
             let effects = self.keeper.want(duty, true, now);
             self.of_leases(effects, now, out);
+        }
+    }
+
+    /// Some runs last for minutes, in which they do one thing after the other: what they have done is noted before they end.
+    fn goes_on(&mut self, duty: &DutyName, run: RunId, report: RunReport, now: Moment) {
+        let Some(on_board) = self.duties.get_mut(duty) else { return };
+        let is_news = on_board.so_far.clone().unwrap_or_default() != report;
+        if is_news && on_board.current == Some(run) {
+            on_board.so_far = Some(report);
+            self.note(duty, now);
         }
     }
 
@@ -405,8 +422,15 @@ impl Board {
 impl OnBoard {
     fn new(spec: DutySpec, seat: u16, now: Moment) -> Self {
         let runner = DutyRunner::new(spec.clone(), seat, now);
-        let mut on_board =
-            Self { spec, runner, notes: DutyNotes::default(), kept: Map::new(), began_at: now };
+        let mut on_board = Self {
+            spec,
+            runner,
+            notes: DutyNotes::default(),
+            kept: Map::new(),
+            began_at: now,
+            current: None,
+            so_far: None,
+        };
         on_board.say_what_is_usual();
         on_board
     }
@@ -415,6 +439,8 @@ impl OnBoard {
     /// is due, if that is known.
     fn take_over(&mut self, metadata: &LeaseMetadata, store_now: Timestamp) -> Option<Duration> {
         (self.notes, self.kept) = (metadata.notes(), metadata.kept());
+        // What a run did that was begun in an earlier term went with that.
+        (self.current, self.so_far) = (None, None);
         self.say_what_is_usual();
         self.notes.taken_over(store_now)
     }
@@ -426,6 +452,10 @@ impl OnBoard {
 
     fn ended(&mut self, run: RunId, report: RunReport, store_now: Timestamp, now: Moment) {
         self.runner.ended(run, now);
+        if self.current != Some(run) {
+            return;
+        }
+        (self.current, self.so_far) = (None, None);
         let took: Duration = now.saturating_sub(self.began_at);
         let too_much = report.kept.and_then(|kept| self.keep(kept).err());
         match &report.error.or(too_much) {
@@ -445,8 +475,13 @@ impl OnBoard {
         Ok(())
     }
 
+    /// A run that is under way is noted with what it has done so far, and as one that has not ended: whoever leads next does it again.
     fn metadata(&self) -> Option<LeaseMetadata> {
-        LeaseMetadata::of(&self.notes, &self.kept).ok()
+        let Some(so_far) = &self.so_far else { return LeaseMetadata::of(&self.notes, &self.kept).ok() };
+        let mut notes = self.notes.clone();
+        notes.goes_on(so_far.items, so_far.error.as_deref());
+        let kept = so_far.kept.as_ref().unwrap_or(&self.kept);
+        LeaseMetadata::of(&notes, kept).or_else(|_| LeaseMetadata::of(&notes, &self.kept)).ok()
     }
 }
 

@@ -211,6 +211,10 @@ impl Shell {
     }
 
     fn tell(&mut self, board: &mut Board, event: BoardEvent) {
+        // By these a lease may be given back, with what is known of its run; and each heartbeat is a time to note what runs have done.
+        if matches!(event, BoardEvent::Renewed(..) | BoardEvent::Stop) {
+            self.tell_of_runs(board);
+        }
         if let BoardEvent::Ended(duty, run, _) = &event
             && self.runs.get(duty).is_some_and(|(current, _)| current == run)
         {
@@ -218,6 +222,14 @@ impl Shell {
         }
         for effect in board.on(event, self.clock.now()) {
             self.perform(effect);
+        }
+    }
+
+    fn tell_of_runs(&self, board: &mut Board) {
+        for (duty, (id, run)) in &self.runs {
+            let so_far = BoardEvent::UnderWay(duty.clone(), *id, run.context.report(Ok(())));
+            // Nothing is to be done about it.
+            board.on(so_far, self.clock.now());
         }
     }
 
@@ -345,6 +357,10 @@ impl Shell {
     /// Gives everything back, and waits for what is under way: a lease that was granted meanwhile is given back, too.
     async fn leave(mut self, mut board: Board) {
         let deadline = tokio::time::Instant::now() + LEAVE_WITHIN;
+        // A run that has just ended was done.
+        while let Ok(event) = self.events.try_recv() {
+            self.tell(&mut board, event);
+        }
         self.tell(&mut board, BoardEvent::Stop);
         let standing = self.mailbox.standing();
         standing.leads.store(false, Ordering::SeqCst);

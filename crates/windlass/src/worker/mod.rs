@@ -124,6 +124,7 @@ impl Worker {
         let declaring = Declaring::of(&engine, &options);
         let stored = declaring.at_start().await?;
         client.schedules().tell_of_undeclared(&options.schedules, options.schedules_origin).await;
+        client.drains().tell_of_undeclared(&options.drains, options.drains_origin).await;
         let gates = Some(keeper(&client, &table));
         let duties = Prepared::new(&engine, &options, &options.duties, gates, Fires::of(&options));
         let card = plan.card(random::worker_id(), duties.led());

@@ -1,5 +1,5 @@
 //! Leaders on real servers: who takes over when one is killed, ends or stands still; what a thousand workers ask of their
-//! store about leases; and a thousand schedules that fall due in the same second.
+//! store about leases, and fifty in each other mode; and a thousand schedules that fall due in the same second.
 //!
 //! Among all tests they are short. `cargo xtask torture --scenario leases` runs them at length, one after the other.
 
@@ -11,6 +11,7 @@ mod killed;
 mod frozen;
 mod client;
 mod traffic;
+mod modes;
 mod schedules;
 mod aggregates;
 

@@ -13,6 +13,10 @@ pub(super) enum Place {
     Redis(redis::Server),
 }
 
+/// By these a PostgreSQL server counts what it is asked.
+pub(super) const STATISTICS: [(&str, &str); 2] =
+    [("shared_preload_libraries", "pg_stat_statements"), ("pg_stat_statements.track", "all")];
+
 impl Place {
     pub(super) fn postgres() -> Self {
         Self::postgres_with(Vec::new())
@@ -31,6 +35,14 @@ impl Place {
         match self {
             Self::Postgres(_) => "postgres",
             Self::Redis(_) => "redis",
+        }
+    }
+
+    /// Where another database of the same server is.
+    pub(super) fn url_of(&self, database: &str) -> String {
+        match self {
+            Self::Postgres(server) => server.url_of(database),
+            Self::Redis(_) => panic!("expected a PostgreSQL server"),
         }
     }
 

@@ -10,10 +10,10 @@ use windlass::postgres::tokio_postgres::{self, NoTls};
 
 use super::at_length;
 use super::client::{Asked, Hints, LeaseClient, Life};
-use super::place::{Place, open};
+use super::place::{Place, STATISTICS, open};
 
 /// In all, however many workers there are.
-const STATEMENTS_A_SECOND: f64 = 5.0;
+pub(super) const STATEMENTS_A_SECOND: f64 = 5.0;
 /// So many engines share the work of sending.
 const ENGINES: usize = 4;
 
@@ -85,9 +85,8 @@ impl Crowd {
 #[tokio::test(flavor = "multi_thread")]
 async fn on_postgres_many_workers_ask_little_about_leases_in_all_and_each_says_that_it_lives_once_in_a_while()
 {
-    let settings = [("shared_preload_libraries", "pg_stat_statements"), ("pg_stat_statements.track", "all")];
     let place =
-        Place::postgres_with(settings.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec());
+        Place::postgres_with(STATISTICS.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec());
     let plan = Plan::of_this_run();
     let crowd = Crowd::start(&place.url(), &plan).await;
     let (server, connection) = tokio_postgres::connect(&place.url(), NoTls).await.expect("the server is up");

@@ -24,6 +24,8 @@ fn expected(bug: Bug) -> &'static [&'static str] {
         Bug::KeyNotFreedByDeath => &["key not freed"],
         Bug::ClaimBeforeDue => &["started early"],
         Bug::CancelIgnored => &["cancel ignored"],
+        // Neither schedules nor drains are in a history: the model test and the suite of behaviours find these.
+        Bug::StaleTickFires | Bug::DrainKeepsItsMark | Bug::SecondMarkTakesTheFirst => &[],
     }
 }
 
@@ -83,7 +85,7 @@ caught! {
 #[test]
 fn the_table_of_planted_bugs_can_be_printed() {
     println!("| planted bug | caught by | median histories |\n|---|---|---|");
-    for bug in Bug::ALL {
+    for bug in Bug::OF_A_JOB {
         let runs: Vec<_> = (0..9).filter_map(|run| catch(bug, 10_000 * (run + 1))).collect();
         let mut needed: Vec<_> = runs.iter().map(|caught| caught.histories).collect();
         needed.sort_unstable();

@@ -159,6 +159,26 @@ async fn what_a_duty_did_and_keeps_is_noted_with_its_lease() {
 }
 
 #[tokio::test]
+async fn what_a_run_did_that_a_stop_ends_is_noted_with_the_lease_that_is_given_back() {
+    let (tell, mut ran) = mpsc::unbounded_channel();
+    let run = move |context: DutyContext| {
+        let tell = tell.clone();
+        async move {
+            context.did(5);
+            let _ = tell.send(("only", None));
+            context.stopped().await;
+        }
+    };
+    let mut bench = Bench::with(with(Duty::new("totals", SOON, run).expect("a plain name"))).await;
+    next(&mut ran).await;
+    bench.worker.stop().await;
+    let left = lease(&bench.engine).await.expect("it is known");
+    let notes = left.metadata.notes();
+    assert_eq!((left.holder, notes.items, notes.runs), (None, 5, 0), "what it did, though it has not ended");
+    assert!(notes.running_since.is_some(), "so the next one does it again");
+}
+
+#[tokio::test]
 async fn a_duty_that_panics_is_done_again_at_its_next_time() {
     let (tell, mut ran) = mpsc::unbounded_channel();
     let run = move |_: DutyContext| {

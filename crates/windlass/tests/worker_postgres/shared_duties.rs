@@ -118,6 +118,46 @@ async fn a_lock_without_a_direct_address_is_refused_with_the_reason() {
     assert!(error.to_string().contains("a direct address, for a lock"), "{error}");
 }
 
+/// As with listening off, or behind a pooler without `listen_url`: nobody is told of a lease that is given back.
+#[tokio::test]
+async fn without_a_listener_a_lease_that_is_given_back_is_anothers_within_its_expiry() {
+    let (tell, mut ran) = mpsc::unbounded_channel();
+    let schema = crate::fresh_schema();
+    let deaf = async || {
+        let options = PostgresOptions { schema: schema.clone(), listen: false, ..PostgresOptions::default() };
+        Arc::new(PostgresEngine::connect(&crate::url(), options).await.expect("the server is up"))
+    };
+    let leased = |of: &'static str| {
+        let tell = tell.clone();
+        let run = move |_: DutyContext| {
+            let _ = tell.send(of);
+            async {}
+        };
+        let duty = Duty::new("totals", SOON, run).expect("a plain name");
+        WorkerOptions { heartbeat_every: SOON, ..with(duty) }
+    };
+    let mut first = Bench::on(deaf().await, leased("first")).await;
+    until(&mut ran, "first").await;
+    let mut second = Bench::on(deaf().await, leased("second")).await;
+    let both = async {
+        // may sleep: nobody is told that a worker learnt of another.
+        while second.engine.workers().await.expect("it is up").iter().any(|worker| worker.beats < 3) {
+            tokio::time::sleep(SOON).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, both).await.expect("both live");
+    first.worker.stop().await;
+    let given_back = std::time::Instant::now();
+    until(&mut ran, "second").await;
+    let took = given_back.elapsed();
+    // A second for the machine, which may be busy with others.
+    assert!(took < TIMING.expiry + Duration::from_secs(1), "it took {took:?}");
+    let leases = second.engine.leases().await.expect("it is up").leases;
+    let totals = leases.iter().find(|lease| lease.duty.as_str() == "totals").expect("it is known");
+    assert_eq!(totals.takeovers, 0, "it was given back, and did not run out");
+    second.worker.stop().await;
+}
+
 async fn quiet(_: Act) {}
 
 /// A session in which each run takes its share.

@@ -48,6 +48,7 @@ const NEWER: &[(u32, &[&str])] = &[
     (11, &["claim_shares", "forget_shares", "shares_due", "use_shares"]),
     (14, &["append_deltas", "apply_fold", "list_minutes", "minutes_of", "prune_job_minutes", "unfolded"]),
     (16, &["places_of", "put_backs"]),
+    (17, &["duty_locks", "note_locks"]),
 ];
 
 /// What statements were before: in which versions, the name, and the text.

@@ -26,6 +26,7 @@ const SUMS: &[(u32, u64)] = &[
     (14, 0x39fb_f6cc_fb6a_e667),
     (15, 0x58fa_03b3_57e2_dd9d),
     (16, 0x5418_3c06_04ef_da12),
+    (17, 0x7fed_b826_7211_4ea8),
 ];
 
 /// FNV-1a.
@@ -187,6 +188,27 @@ async fn who_might_fold_or_read_counts_may_do_so_with_minutes_after_the_migratio
     );
     let row = client.query_one(&may, &[]).await.unwrap();
     assert_eq!((row.get(0), row.get(1), row.get(2)), (true, true, false));
+}
+
+#[tokio::test]
+async fn who_might_take_or_read_leases_may_note_or_read_locks_after_the_migration_that_makes_them() {
+    let (client, url, schema) = schema_of(15).await;
+    let role = format!("worker_{:016x}", fastrand::u64(..));
+    let granted = format!(
+        "CREATE ROLE {role}; CREATE ROLE {role}_reader; CREATE ROLE {role}_stranger;
+         GRANT SELECT, INSERT, UPDATE ON {schema}.background_job_leases TO {role};
+         GRANT SELECT ON {schema}.background_job_leases TO {role}_reader"
+    );
+    client.batch_execute(&granted).await.unwrap();
+    let options = PostgresOptions { schema: schema.clone(), listen: false, ..PostgresOptions::default() };
+    PostgresEngine::connect(&url, options).await.unwrap();
+    for (who, may) in [("", [true, true, true]), ("_reader", [true, false, false]), ("_stranger", [false; 3])]
+    {
+        let right = |to| format!("has_table_privilege('{role}{who}', '{schema}.duty_locks', '{to}')");
+        let rights = ["SELECT", "UPDATE", "DELETE"].map(right).join(", ");
+        let row = client.query_one(&format!("SELECT {rights}"), &[]).await.unwrap();
+        assert_eq!([0, 1, 2].map(|at| row.get::<_, bool>(at)), may, "{who}");
+    }
 }
 
 /// As somebody does who makes a backup, or looks at a table for long.

@@ -290,6 +290,58 @@ fn a_stop_gives_everything_back_at_once_and_begins_nothing_more() {
 }
 
 #[test]
+fn what_a_run_has_done_so_far_goes_with_a_lease_that_is_given_back_and_the_run_is_done_again() {
+    let mut bench = Bench::new(spec(DutyMode::Lease));
+    let (_, run) = bench.begin();
+    let kept: Map<_, _> = [("at".to_owned(), Value::from(5))].into_iter().collect();
+    for items in [1, 4] {
+        let so_far = RunReport { items, error: Some("one of them".to_owned()), kept: Some(kept.clone()) };
+        assert_eq!(bench.tell(BoardEvent::UnderWay(totals(), run, so_far)), []);
+    }
+    let effects = bench.tell(BoardEvent::Stop);
+    let BoardEffect::Release(releases) = &effects[1] else { panic!("{effects:?}") };
+    let metadata = releases[0].metadata.clone().expect("it has run");
+    let notes = metadata.notes();
+    assert_eq!((notes.runs, notes.items, notes.errors), (0, 4, 1), "it has not ended");
+    assert_eq!((notes.running_since, notes.last_error.as_deref()), (Some(START), Some("one of them")));
+    assert_eq!(metadata.kept()["at"], Value::from(5));
+
+    let mut next = Bench::new(spec(DutyMode::Lease));
+    let (lease, effects) = next.lead(metadata);
+    begun(&effects, Some(&lease));
+}
+
+#[test]
+fn who_is_asked_to_step_down_gives_back_what_its_run_has_done_and_a_run_that_ends_is_counted_once() {
+    let mut bench = Bench::new(spec(DutyMode::Lease));
+    let (_, first) = bench.begin();
+    let so_far =
+        |run, items| BoardEvent::UnderWay(totals(), run, RunReport { items, ..RunReport::default() });
+    let renewed = |bench: &mut Bench, seconds| {
+        let effects = bench.at(seconds);
+        bench.renew(&effects, Renewed::Kept).0[0].metadata.as_ref().map(LeaseMetadata::notes)
+    };
+    bench.tell(so_far(first, 2));
+    let notes = renewed(&mut bench, 2).expect("it has done something");
+    assert_eq!((notes.items, notes.runs, notes.running_since), (2, 0, Some(START)), "while it goes on");
+    bench.tell(so_far(first, 2));
+    assert_eq!(renewed(&mut bench, 4), None, "nothing new");
+    bench.tell(ended(first, 3));
+    bench.tell(so_far(first, 3));
+    assert_eq!(renewed(&mut bench, 6).expect("it has run").items, 3, "each is counted once");
+    renewed(&mut bench, 8);
+    let effects = bench.at(10);
+    let BoardEffect::Begin(begin) = &effects[1] else { panic!("expected the next run, got {effects:?}") };
+    bench.tell(so_far(begin.run, 4));
+    let (_, then) = bench.renew(&effects, Renewed::GiveWay);
+    let released = then.iter().find_map(|effect| match effect {
+        BoardEffect::Release(releases) => releases[0].metadata.clone(),
+        _ => None,
+    });
+    assert_eq!(released.expect("it gives way").notes().items, 7);
+}
+
+#[test]
 fn what_every_worker_does_asks_nobody_and_has_no_fence() {
     for mode in [DutyMode::EveryWorker, DutyMode::WorkStealing] {
         let mut bench = Bench::new(spec(mode));

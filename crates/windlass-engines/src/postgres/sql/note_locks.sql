@@ -1,0 +1,15 @@
+-- note_locks: notes whose the locks are that this session has just taken, for people who ask. What nobody has had for long is forgotten.
+-- $1 now, or null for the server's clock   $2 duties   $3 worker   $4 a note without a lock is kept for so many microseconds
+WITH held AS MATERIALIZED (
+    SELECT (l.classid::bigint << 32) | l.objid::bigint AS key
+    FROM pg_locks l WHERE l.locktype = 'advisory' AND l.objsubid = 1 AND l.granted
+), forgotten AS (
+    DELETE FROM windlass.duty_locks n
+    WHERE n.since < coalesce($1::timestamptz, clock_timestamp()) - $4::bigint * interval '1 microsecond'
+        AND n.duty <> ALL ($2::text[])
+        AND NOT EXISTS (SELECT 1 FROM held h WHERE h.key = hashtextextended('windlass.' || n.duty, 0))
+)
+INSERT INTO windlass.duty_locks (duty, worker, session, since)
+SELECT i.duty, $3::uuid, pg_backend_pid(), coalesce($1::timestamptz, clock_timestamp())
+FROM unnest($2::text[]) AS i (duty)
+ON CONFLICT (duty) DO UPDATE SET worker = excluded.worker, session = excluded.session, since = excluded.since;

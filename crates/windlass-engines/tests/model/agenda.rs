@@ -1,0 +1,308 @@
+//! Schedules and drains on both engines: stored, held back, forgotten, and fired, at times once more by somebody who was slower.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+use windlass_core::clock::Timestamp;
+use windlass_core::drains::{self, DrainChange, DrainFired, DrainSpec, StoredDrain, Watched, WhichDrains};
+use windlass_core::enqueue::Enqueued;
+use windlass_core::limits::{DRAIN_LOOK_PAUSE_MAX, LIST_PAGE_MAX};
+use windlass_core::names::{DrainName, GroupName, ScheduleName};
+use windlass_core::schedule::Schedule;
+use windlass_core::schedules::{
+    self, Alarm, JobTemplate, Origin, Overlap, Put, ScheduleChange, ScheduleChanged, ScheduleSpec,
+    StoredSchedule, WhichSchedules,
+};
+
+use crate::compare::Renumber;
+use crate::pair::{Pair, Subject, queue, type_name};
+use crate::steps::{GROUP, span};
+
+const UP: &str = "the engine is up";
+
+/// One step. Schedules and drains are named by their number.
+#[derive(Debug, Clone)]
+pub(crate) enum Plan {
+    SaveSchedule { which: usize, every: usize, overlap: usize, job: usize },
+    PauseSchedule { which: usize, lasting: Option<Duration> },
+    ResumeSchedule(usize),
+    RemoveSchedule(usize),
+    FireSchedules { again: bool },
+    SaveDrain { which: usize, watch: usize, waits: bool, job: usize },
+    RemoveDrain(usize),
+    FireDrains { again: bool },
+}
+
+/// What is put in: of the queue that is watched, of another, and of a type that nobody knows.
+const JOBS: [&str; 3] = ["work", "other.work", "nobody.knows"];
+
+pub(crate) fn plan() -> impl Strategy<Value = Plan> {
+    prop_oneof![
+        4 => (0..2_usize, 0..2_usize, 0..3_usize, 0..JOBS.len())
+            .prop_map(|(which, every, overlap, job)| Plan::SaveSchedule { which, every, overlap, job }),
+        1 => (0..2_usize, prop::option::of(span()))
+            .prop_map(|(which, lasting)| Plan::PauseSchedule { which, lasting }),
+        1 => (0..2_usize).prop_map(Plan::ResumeSchedule),
+        1 => (0..2_usize).prop_map(Plan::RemoveSchedule),
+        6 => any::<bool>().prop_map(|again| Plan::FireSchedules { again }),
+        4 => (0..2_usize, 0..4_usize, any::<bool>(), 0..JOBS.len())
+            .prop_map(|(which, watch, waits, job)| Plan::SaveDrain { which, watch, waits, job }),
+        1 => (0..2_usize).prop_map(Plan::RemoveDrain),
+        6 => any::<bool>().prop_map(|again| Plan::FireDrains { again }),
+    ]
+}
+
+impl<S: Subject> Pair<S> {
+    pub(crate) async fn plan(&mut self, step: Plan) {
+        self.has_agenda = true;
+        match step {
+            Plan::SaveSchedule { which, every, overlap, job } => {
+                let spec = schedule(which, every, overlap, job);
+                let declare = |stored: Option<&StoredSchedule>, now| {
+                    schedules::acts::declare(&spec, Origin::Code, stored, now)
+                };
+                self.change_schedule(which, declare).await;
+            }
+            Plan::PauseSchedule { which, lasting } => {
+                let pause = |stored: Option<&StoredSchedule>, now| {
+                    schedules::acts::pause(stored?, Some("repairs"), lasting, now)
+                };
+                self.change_schedule(which, pause).await;
+            }
+            Plan::ResumeSchedule(which) => {
+                let resume = |stored: Option<&StoredSchedule>, now| schedules::acts::resume(stored?, now);
+                self.change_schedule(which, resume).await;
+            }
+            Plan::RemoveSchedule(which) => {
+                let remove = |stored: Option<&StoredSchedule>, _| {
+                    stored.map(|stored| schedules::acts::remove(stored.name(), stored.version))
+                };
+                self.change_schedule(which, remove).await;
+            }
+            Plan::FireSchedules { again } => self.fire_schedules(again).await,
+            Plan::SaveDrain { which, watch, waits, job } => {
+                let spec = drain(which, watch, waits, job);
+                let declare = |stored: Option<&StoredDrain>, now| {
+                    drains::acts::declare(&spec, Origin::Code, stored, now)
+                };
+                self.change_drain(which, declare).await;
+            }
+            Plan::RemoveDrain(which) => {
+                let remove = |stored: Option<&StoredDrain>, _| {
+                    stored.map(|stored| drains::acts::remove(stored.name(), stored.version))
+                };
+                self.change_drain(which, remove).await;
+            }
+            Plan::FireDrains { again } => self.fire_drains(again).await,
+        }
+    }
+
+    async fn change_schedule(
+        &self,
+        which: usize,
+        decide: impl Fn(Option<&StoredSchedule>, Timestamp) -> Option<ScheduleChange>,
+    ) {
+        let named = WhichSchedules::Named(vec![schedule_name(which)]);
+        let (expected, got) = self
+            .both(async |engine, _| {
+                let read = engine.schedules(&named).await.expect(UP);
+                match decide(read.schedules.first(), read.now) {
+                    Some(change) => engine.change_schedules(&[change]).await.expect(UP),
+                    None => Vec::new(),
+                }
+            })
+            .await;
+        assert_eq!(got, expected);
+    }
+
+    /// Each side fires what it has read itself. Somebody who has read the same and comes later changes nothing.
+    async fn fire_schedules(&mut self, again: bool) {
+        let due = WhichSchedules::Due(None, LIST_PAGE_MAX);
+        let (expected, got) = self
+            .both(async |engine, _| {
+                let read = engine.schedules(&due).await.expect(UP);
+                let firings =
+                    read.schedules.iter().filter_map(|stored| schedules::fire::fire(stored, read.now));
+                let changes: Vec<_> = firings.map(|firing| firing.change).collect();
+                if changes.is_empty() {
+                    return (read.schedules, Vec::new(), Vec::new());
+                }
+                let fired = engine.change_schedules(&changes).await.expect(UP);
+                let later = match again {
+                    true => engine.change_schedules(&changes).await.expect(UP),
+                    false => Vec::new(),
+                };
+                (read.schedules, fired, later)
+            })
+            .await;
+        for pair in expected.1.iter().zip(&got.1) {
+            if let (ScheduleChanged::Done { jobs: ours, .. }, ScheduleChanged::Done { jobs: theirs, .. }) =
+                pair
+            {
+                self.learn(
+                    ours.iter()
+                        .zip(theirs)
+                        .filter_map(|(one, other)| Some((answer_of(one)?, answer_of(other)?))),
+                );
+            }
+        }
+        assert_eq!(self.as_model(got.0), expected.0, "the schedules that are due");
+        assert_eq!(self.as_model(got.1), expected.1, "what became of their ticks");
+        assert_eq!(self.as_model(got.2), expected.2, "what became of them for who was slower");
+    }
+
+    async fn change_drain(
+        &self,
+        which: usize,
+        decide: impl Fn(Option<&StoredDrain>, Timestamp) -> Option<DrainChange>,
+    ) {
+        let named = WhichDrains::Named(vec![drain_name(which)]);
+        let (expected, got) = self
+            .both(async |engine, _| {
+                let read = engine.drains(&named).await.expect(UP);
+                match decide(read.drains.first(), read.now) {
+                    Some(change) => engine.change_drains(&[change]).await.expect(UP),
+                    None => Vec::new(),
+                }
+            })
+            .await;
+        assert_eq!(got, expected);
+    }
+
+    /// How long a drain is left alone after a look depends on how long that took, and is over by then.
+    async fn fire_drains(&mut self, again: bool) {
+        self.clock.advance(DRAIN_LOOK_PAUSE_MAX + Duration::from_secs(1));
+        let (expected, got) = self
+            .both(async |engine, _| {
+                let read = engine.drains(&WhichDrains::Marked(LIST_PAGE_MAX)).await.expect(UP);
+                let firings: Vec<_> =
+                    read.drains.iter().map(|stored| drains::acts::fire(stored, read.now)).collect();
+                if firings.is_empty() {
+                    return (read.drains, Vec::new(), Vec::new());
+                }
+                let fired = engine.fire_drains(&firings).await.expect(UP);
+                let later = match again {
+                    true => engine.fire_drains(&firings).await.expect(UP),
+                    false => Vec::new(),
+                };
+                (read.drains, fired, later.into_iter().map(without_pause).collect())
+            })
+            .await;
+        let answers = |(one, other): (&DrainFired, &DrainFired)| match (one, other) {
+            (DrainFired::Fired { job: ours, .. }, DrainFired::Fired { job: theirs, .. }) => {
+                Some((ours.clone(), theirs.clone()))
+            }
+            _ => None,
+        };
+        self.learn(expected.1.iter().zip(&got.1).filter_map(answers));
+        assert_eq!(self.as_model(got.0), expected.0, "the drains that are marked");
+        assert_eq!(self.as_model(got.1), expected.1, "what became of them");
+        assert_eq!(self.as_model(got.2), expected.2, "what became of them for who was slower");
+    }
+
+    /// Jobs that were made on both sides by the same step.
+    fn learn(&mut self, answers: impl Iterator<Item = (Enqueued, Enqueued)>) {
+        for answer in answers {
+            if let (Enqueued::New(model), Enqueued::New(subject)) = answer {
+                self.jobs.push((model, subject));
+                self.model_ids.insert(subject, model);
+            }
+        }
+    }
+
+    /// All schedules and drains, and what is marked.
+    pub(crate) async fn compare_agenda(&self) {
+        let (expected, got) = self
+            .both(async |engine, _| {
+                let read = engine.schedules(&WhichSchedules::After(None, LIST_PAGE_MAX)).await.expect(UP);
+                (read.schedules, read.next)
+            })
+            .await;
+        assert_eq!((self.as_model(got.0), got.1), expected, "the schedules");
+        let (expected, got) = self
+            .both(async |engine, _| {
+                engine.drains(&WhichDrains::After(None, LIST_PAGE_MAX)).await.expect(UP).drains
+            })
+            .await;
+        assert_eq!(self.as_model(got), expected, "the drains");
+    }
+}
+
+fn answer_of(put: &Put) -> Option<Enqueued> {
+    match put {
+        Put::Answered(answer) => Some(answer.clone()),
+        Put::Overlaps(_) => None,
+    }
+}
+
+/// Who looks a second time may be told that there is nothing, or that it is too soon.
+fn without_pause(fired: DrainFired) -> DrainFired {
+    if fired == DrainFired::Later { DrainFired::Unmarked } else { fired }
+}
+
+fn schedule_name(which: usize) -> ScheduleName {
+    ScheduleName::parse(["early", "late"][which]).expect("a plain name")
+}
+
+fn schedule(which: usize, every: usize, overlap: usize, job: usize) -> ScheduleSpec {
+    let text = ["every 20s", "every 10m"][every];
+    let schedule = Schedule::parse(text).expect("it is a schedule");
+    ScheduleSpec {
+        overlap: [Overlap::Allow, Overlap::Skip, Overlap::Replace][overlap],
+        ..ScheduleSpec::new(schedule_name(which), schedule, JobTemplate::new(type_name(JOBS[job])))
+    }
+}
+
+fn drain_name(which: usize) -> DrainName {
+    DrainName::parse(["first", "second"][which]).expect("a plain name")
+}
+
+fn drain(which: usize, watch: usize, waits: bool, job: usize) -> DrainSpec {
+    let watched = match watch {
+        0 => Watched::Group(GroupName::parse(GROUP).expect("a plain name")),
+        1 => Watched::Queue(queue("main")),
+        2 => Watched::Queue(queue("other")),
+        _ => Watched::Type(type_name("work")),
+    };
+    DrainSpec {
+        wait_for_retries: waits,
+        ..DrainSpec::new(drain_name(which), watched, JobTemplate::new(type_name(JOBS[job])))
+    }
+}
+
+type Ids = std::collections::HashMap<windlass_core::job::JobId, windlass_core::job::JobId>;
+
+impl Renumber for StoredSchedule {
+    fn renumber(&mut self, ids: &Ids) {
+        self.last_job.iter_mut().for_each(|job| job.renumber(ids));
+        if let Some(Alarm::Overlaps { job, .. }) = self.record.alert.as_mut().map(|alert| &mut alert.alarm) {
+            job.renumber(ids);
+        }
+    }
+}
+
+impl Renumber for ScheduleChanged {
+    fn renumber(&mut self, ids: &Ids) {
+        let Self::Done { jobs, .. } = self else { return };
+        for put in jobs {
+            match put {
+                Put::Answered(answer) => answer.renumber(ids),
+                Put::Overlaps(job) => job.renumber(ids),
+            }
+        }
+    }
+}
+
+impl Renumber for StoredDrain {
+    fn renumber(&mut self, ids: &Ids) {
+        self.last_job.iter_mut().for_each(|job| job.renumber(ids));
+    }
+}
+
+impl Renumber for DrainFired {
+    fn renumber(&mut self, ids: &Ids) {
+        if let Self::Fired { job, .. } = self {
+            job.renumber(ids);
+        }
+    }
+}
