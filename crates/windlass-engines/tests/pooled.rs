@@ -13,7 +13,7 @@ use windlass_servers::{pgbouncer, shared};
 const POOL_SIZE: u32 = 4;
 
 /// A connection is closed after so many seconds, as soon as nobody uses it. Each test makes a schema, and a session on the server remembers
-/// whatever it has met and looks through it at each change of any table: after five hundred schemas a test took forty times as long.
+/// whatever it has met and looks through it at each change of any table: after five hundred schemas a test took ten times as long.
 const LIFETIME: &str = "5";
 
 fn pooler() -> &'static pgbouncer::Server {
