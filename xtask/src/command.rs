@@ -1,4 +1,4 @@
-//! Runs other programs: prints what it runs, passes their output on, and reads it on the way.
+//! Runs other programs: prints what it runs, and passes their output on or reads it.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -41,16 +41,14 @@ pub(crate) fn run(command: &mut Command) -> Result<(), String> {
     if status.success() { Ok(()) } else { Err(format!("`{}` failed ({status})", shown(command))) }
 }
 
-/// The same, and every line of its output is passed on and shown to `reader`.
+/// The same, and every line of its output is handed to `reader`.
 pub(crate) fn run_and_read(command: &mut Command, mut reader: impl FnMut(&str)) -> Result<(), String> {
     announce(command);
     let mut child = command.stdout(Stdio::piped()).spawn().map_err(|error| cannot_start(command, &error))?;
     let output = child.stdout.take().expect("the output was asked for as a pipe");
     for line in BufReader::new(output).split(b'\n') {
         let bytes = line.map_err(|error| format!("reading the output of `{}`: {error}", shown(command)))?;
-        let line = String::from_utf8_lossy(&bytes);
-        println!("{line}");
-        reader(&line);
+        reader(&String::from_utf8_lossy(&bytes));
     }
     let status = child.wait().map_err(|error| format!("waiting for `{}`: {error}", shown(command)))?;
     if status.success() { Ok(()) } else { Err(format!("`{}` failed ({status})", shown(command))) }

@@ -73,7 +73,10 @@ impl Plan {
         for run in 1..=self.runs {
             println!("\n── run {run} of {} ──", self.runs);
             for program in &mut self.programs() {
-                let result = command::run_and_read(program, |line| measured.extend([line, "\n"]));
+                let result = command::run_and_read(program, |line| {
+                    println!("{line}");
+                    measured.extend([line, "\n"]);
+                });
                 // Also what came before a failure.
                 keep(&measured)?;
                 result?;

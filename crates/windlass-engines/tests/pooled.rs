@@ -12,11 +12,16 @@ use windlass_servers::{pgbouncer, shared};
 /// Connections to the server, for all tests together.
 const POOL_SIZE: u32 = 4;
 
+/// A connection is closed after so many seconds, as soon as nobody uses it. Each test makes a schema, and a session on the server remembers
+/// whatever it has met and looks through it at each change of any table: after five hundred schemas a test took ten times as long.
+const LIFETIME: &str = "5";
+
 fn pooler() -> &'static pgbouncer::Server {
     static POOLER: OnceLock<pgbouncer::Server> = OnceLock::new();
     POOLER.get_or_init(|| {
         let url = shared::postgres_url().expect("a PostgreSQL server");
-        let options = pgbouncer::Options { pool_size: POOL_SIZE, ..pgbouncer::Options::default() };
+        let settings = vec![("server_lifetime".to_owned(), LIFETIME.to_owned())];
+        let options = pgbouncer::Options { pool_size: POOL_SIZE, settings };
         pgbouncer::Server::start(&url, &options).expect("a pooler")
     })
 }

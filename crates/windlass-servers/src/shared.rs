@@ -15,8 +15,10 @@ pub fn postgres_url() -> Result<String, &'static Error> {
     if let Some(url) = given_url() {
         return Ok(url);
     }
+    // Nobody restarts it, so nobody can tell what a power cut would leave of it.
+    let options = || Options { fsync: false, ..Options::default() };
     // The value is never dropped; its watchdog removes the server.
-    POSTGRES.get_or_init(|| Server::start(&Options::default())).as_ref().map(Server::url)
+    POSTGRES.get_or_init(|| Server::start(&options())).as_ref().map(Server::url)
 }
 
 /// What the environment has in `DATABASE_URL`. An empty one is none.

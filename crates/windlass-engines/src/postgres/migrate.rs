@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod older;
 #[cfg(test)]
+mod sums;
+#[cfg(test)]
 mod rolling;
 #[cfg(test)]
 mod tests;

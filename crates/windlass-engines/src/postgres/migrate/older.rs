@@ -1,5 +1,5 @@
 //! The statements of earlier versions, which processes of those versions go on using while a newer one is rolled out beside them.
-//! Whoever changes a statement together with the schema keeps its old text here.
+//! Whoever changes a statement that has left the house keeps its old text here; `sums.rs` notices it if that is forgotten.
 
 use std::ops::RangeInclusive;
 
@@ -9,7 +9,7 @@ use crate::postgres::sql::Statements;
 const NEWER: &[(u32, &[&str])] = &[
     (2, &["breakers", "look_at_tokens", "prune_rate_limits", "save_breaker", "take_tokens"]),
     (3, &["leases", "leases_hold", "release_leases", "renew_leases", "step_down", "take_leases"]),
-    (6, &["to_sweep"]),
+    (6, &["our_space", "to_sweep"]),
     (7, &["advance_series", "mark_series", "series_out"]),
     (
         9,
@@ -38,20 +38,20 @@ const NEWER: &[(u32, &[&str])] = &[
             "mark_drains",
             "marked_drains",
             "note_firing",
-            "put_off_drain",
             "remove_drains",
             "save_drains",
-            "trim_marks",
             "unmark_drain",
         ],
     ),
-    (11, &["claim_shares", "forget_shares", "shares_due", "use_shares"]),
+    (11, &["claim_shares", "forget_shares", "lock_duties", "shares_due", "unlock_duties", "use_shares"]),
+    (12, &["put_off_drain", "trim_marks"]),
     (14, &["append_deltas", "apply_fold", "list_minutes", "minutes_of", "prune_job_minutes", "unfolded"]),
     (16, &["places_of", "put_backs"]),
     (17, &["duty_locks", "note_locks"]),
 ];
 
-/// What statements were before: in which versions, the name, and the text.
+/// What statements were before: in which versions, the name, and the text. The last version is the newest that was out with this text:
+/// if the text changed without the schema, one of the next text is the same.
 pub(super) const OLDER: &[(RangeInclusive<u32>, &str, &str)] = &[
     (1..=2, "look", include_str!("../migrations/older/0002_look.sql")),
     (1..=3, "land_ended", include_str!("../migrations/older/0003_land_ended.sql")),
@@ -67,8 +67,6 @@ pub(super) const OLDER: &[(RangeInclusive<u32>, &str, &str)] = &[
     (1..=5, "save_shut", include_str!("../migrations/older/0005_save_shut.sql")),
     (1..=6, "gates", include_str!("../migrations/older/0006_gates.sql")),
     (1..=6, "insert_jobs", include_str!("../migrations/older/0006_insert_jobs.sql")),
-    (1..=6, "lock_free_jobs", include_str!("../migrations/older/0006_lock_free_jobs.sql")),
-    (1..=6, "lock_jobs", include_str!("../migrations/older/0006_lock_jobs.sql")),
     (3..=6, "look", include_str!("../migrations/older/0006_look.sql")),
     (4..=6, "settle", include_str!("../migrations/older/0006_settle.sql")),
     (4..=6, "settle_traced", include_str!("../migrations/older/0006_settle_traced.sql")),
@@ -76,8 +74,8 @@ pub(super) const OLDER: &[(RangeInclusive<u32>, &str, &str)] = &[
     (6..=6, "to_sweep", include_str!("../migrations/older/0006_to_sweep.sql")),
     (1..=7, "extend", include_str!("../migrations/older/0007_extend.sql")),
     (5..=7, "live_workers", include_str!("../migrations/older/0007_live_workers.sql")),
-    (7..=7, "lock_free_jobs", include_str!("../migrations/older/0007_lock_free_jobs.sql")),
-    (7..=7, "lock_jobs", include_str!("../migrations/older/0007_lock_jobs.sql")),
+    (1..=7, "lock_free_jobs", include_str!("../migrations/older/0007_lock_free_jobs.sql")),
+    (1..=7, "lock_jobs", include_str!("../migrations/older/0007_lock_jobs.sql")),
     (5..=7, "register", include_str!("../migrations/older/0007_register.sql")),
     (7..=8, "to_sweep", include_str!("../migrations/older/0008_to_sweep.sql")),
     (1..=9, "land_dead", include_str!("../migrations/older/0009_land_dead.sql")),
@@ -91,15 +89,32 @@ pub(super) const OLDER: &[(RangeInclusive<u32>, &str, &str)] = &[
     (10..=10, "land_waiting", include_str!("../migrations/older/0010_land_waiting.sql")),
     (9..=10, "list_schedules", include_str!("../migrations/older/0010_list_schedules.sql")),
     (1..=10, "load_queues", include_str!("../migrations/older/0010_load_queues.sql")),
-    (1..=10, "replace_job", include_str!("../migrations/older/0010_replace_job.sql")),
     (8..=10, "lock_duty", include_str!("../migrations/older/0010_lock_duty.sql")),
     (7..=10, "look", include_str!("../migrations/older/0010_look.sql")),
     (9..=10, "schedules_named", include_str!("../migrations/older/0010_schedules_named.sql")),
     (1..=10, "set_priority", include_str!("../migrations/older/0010_set_priority.sql")),
     (7..=10, "start_over", include_str!("../migrations/older/0010_start_over.sql")),
     (8..=10, "unlock_duty", include_str!("../migrations/older/0010_unlock_duty.sql")),
-    (1..=15, "claim", include_str!("../migrations/older/0015_claim.sql")),
-    (11..=15, "claim_shares", include_str!("../migrations/older/0015_claim_shares.sql")),
+    (1..=11, "claim", include_str!("../migrations/older/0011_claim.sql")),
+    (11..=11, "claim_shares", include_str!("../migrations/older/0011_claim_shares.sql")),
+    (1..=11, "discard", include_str!("../migrations/older/0011_discard.sql")),
+    (10..=11, "drains_named", include_str!("../migrations/older/0011_drains_named.sql")),
+    (1..=11, "forget_put_backs", include_str!("../migrations/older/0011_forget_put_backs.sql")),
+    (1..=11, "forget_waiting", include_str!("../migrations/older/0011_forget_waiting.sql")),
+    (10..=11, "land_dead", include_str!("../migrations/older/0011_land_dead.sql")),
+    (10..=11, "land_ended", include_str!("../migrations/older/0011_land_ended.sql")),
+    (11..=11, "land_waiting", include_str!("../migrations/older/0011_land_waiting.sql")),
+    (10..=11, "left_in_queue", include_str!("../migrations/older/0011_left_in_queue.sql")),
+    (10..=11, "left_of_type", include_str!("../migrations/older/0011_left_of_type.sql")),
+    (10..=11, "list_drains", include_str!("../migrations/older/0011_list_drains.sql")),
+    (1..=11, "prune_rest", include_str!("../migrations/older/0011_prune_rest.sql")),
+    (1..=11, "replace_job", include_str!("../migrations/older/0011_replace_job.sql")),
+    (10..=11, "save_drains", include_str!("../migrations/older/0011_save_drains.sql")),
+    (9..=11, "set_last_jobs", include_str!("../migrations/older/0011_set_last_jobs.sql")),
+    (10..=11, "settle", include_str!("../migrations/older/0011_settle.sql")),
+    (9..=11, "to_sweep", include_str!("../migrations/older/0011_to_sweep.sql")),
+    (12..=15, "claim", include_str!("../migrations/older/0015_claim.sql")),
+    (12..=15, "claim_shares", include_str!("../migrations/older/0015_claim_shares.sql")),
     (1..=15, "claim_suspect", include_str!("../migrations/older/0015_claim_suspect.sql")),
     (11..=15, "look", include_str!("../migrations/older/0015_look.sql")),
     (1..=15, "look_ahead", include_str!("../migrations/older/0015_look_ahead.sql")),
@@ -118,11 +133,23 @@ pub(super) fn statements_of(version: u32) -> impl Iterator<Item = (&'static str,
     today.chain(older.map(|(_, name, text)| (*name, *text)))
 }
 
+/// With which version a statement came.
+fn since(name: &str) -> u32 {
+    NEWER.iter().find(|(_, names)| names.contains(&name)).map_or(1, |(since, _)| *since)
+}
+
 #[test]
-fn no_statement_has_two_texts_in_one_version() {
-    for version in 1..=super::newest() {
-        let mut names: Vec<_> = statements_of(version).map(|(name, _)| name).collect();
-        names.sort_unstable();
-        assert!(names.windows(2).all(|pair| pair[0] != pair[1]), "{version}: {names:?}");
+fn the_texts_of_a_statement_follow_each_other_without_a_gap() {
+    for (today, _) in Statements::all() {
+        let mut ranges: Vec<_> =
+            OLDER.iter().filter(|(_, name, _)| *name == today).map(|(versions, ..)| versions).collect();
+        ranges.sort_by_key(|versions| (*versions.start(), *versions.end()));
+        let mut next = since(today);
+        for versions in ranges {
+            let begins = *versions.start();
+            assert!(begins == next || begins + 1 == next && next > since(today), "{today}: {versions:?}");
+            assert!(begins <= *versions.end() && *versions.end() <= super::newest(), "{today}: {versions:?}");
+            next = versions.end() + 1;
+        }
     }
 }

@@ -1,6 +1,8 @@
 //! A rolling deploy: processes of earlier versions do their work on the newest schema, beside those of today. Each statement that
 //! has another text today is run once as it was, and a process of today looks at what it did.
 
+mod kept;
+
 use tokio_postgres::{Client, SimpleQueryMessage, SimpleQueryRow};
 use windlass_core::engine::{Admin, Engine};
 use windlass_core::job::{JobId, Phase};
@@ -18,12 +20,24 @@ const TERM: &str = "00000000-0000-0000-0000-00000000000c";
 /// The worker that runs what is running.
 const HERE: &str = "00000000-0000-0000-0000-00000000000d";
 
-/// What later versions have beside what every one has.
+/// What later versions have beside what every one has; a job with a share, what is old enough to be forgotten, and an attempt of the
+/// dead letter.
 const MORE: &str = "
 INSERT INTO windlass.background_job_leases (
     job_name, held_by_worker_id, lease_acquired_at, heartbeat_at, fence, term, expiry_micros
 )
-VALUES ('sweep', '00000000-0000-0000-0000-00000000000d', now(), now(), 7, '00000000-0000-0000-0000-00000000000c', 3600000000);";
+VALUES ('sweep', '00000000-0000-0000-0000-00000000000d', now(), now(), 7, '00000000-0000-0000-0000-00000000000c', 3600000000);
+INSERT INTO windlass.delayed_jobs (id, scheduled_at, created_at, priority, queue, job_type, payload, share)
+VALUES (8, now(), now(), 5, 'main', 'work', '{}', 'x');
+INSERT INTO windlass.job_history (
+    id, keep_until, scheduled_at, created_at, ended_at, attempts, max_attempts, failures, crashes, holds, priority, state,
+    queue, job_type, payload
+)
+VALUES (9, now() - interval '1 day', now(), now(), now(), 2, 5, 0, 0, 0, 5, 1, 'main', 'work', '{}');
+INSERT INTO windlass.attempts (job, started_at, ended_at, worker, number, ending)
+SELECT job, now(), now(), '00000000-0000-0000-0000-00000000000d', 1, 'x' FROM unnest(ARRAY[5, 9]) AS job;
+INSERT INTO windlass.put_backs (at, scheduled_at, priority, queue) VALUES (now() - interval '1 hour', now(), 5, 'main');
+INSERT INTO windlass.waiting (queue, channel, since, types) VALUES ('main', 'gone', now() - interval '1 hour', '{work}');";
 
 /// A running job's row in a statement that moves jobs: number, token, and its counters as they are to be.
 const RUNNING: [&str; 8] = [
@@ -61,7 +75,9 @@ impl Stage {
         }
         let options = PostgresOptions { schema: schema.clone(), listen: false, ..PostgresOptions::default() };
         let today = PostgresEngine::connect(&url, options).await.unwrap();
-        Self { old, today, schema }
+        let stage = Self { old, today, schema };
+        stage.keep_a_schedule_and_a_drain().await;
+        stage
     }
 
     /// Runs an older text with as many of these arguments as it takes: later versions added theirs at the end.
@@ -95,6 +111,8 @@ impl Stage {
     async fn plays(&self, name: &str, text: &str) -> bool {
         match name {
             "enqueue" | "insert_jobs" => self.puts_in(name, text).await,
+            "claim" | "claim_shares" => self.claims(name, text).await,
+            "claim_suspect" => self.claims_a_suspect(text).await,
             "settle" | "settle_traced" | "land_waiting" | "land_dead" | "land_ended" => {
                 self.ends(name, text).await
             }
@@ -105,7 +123,16 @@ impl Stage {
             "renew_catalogue" | "save_pause" | "save_shut" | "load_queues" => {
                 self.changes_queues(name, text).await
             }
-            "set_priority" | "start_over" | "replace_job" => self.moves(name, text).await,
+            "set_priority" | "start_over" | "replace_job" | "open_gate" => self.moves(name, text).await,
+            "discard" | "prune_rest" | "forget_put_backs" | "forget_waiting" => {
+                self.forgets(name, text).await
+            }
+            "due_schedules" | "list_schedules" | "schedules_named" | "set_last_jobs" => {
+                self.has_schedules(name, text).await
+            }
+            "drains_named" | "list_drains" | "left_in_queue" | "left_of_type" | "save_drains" => {
+                self.has_drains(name, text).await
+            }
             _ => self.reads(name, text).await,
         }
     }
@@ -127,7 +154,50 @@ impl Stage {
         self.phase(id).await == Some(Phase::Ready)
     }
 
+    /// What has a share, and what has none: by turns the one goes by the line of its share, the other behind it.
+    async fn claims(&self, name: &str, text: &str) -> bool {
+        let version = self.number("SELECT version FROM windlass.catalogue").await.to_string();
+        let (worker, token) = (format!("'{HERE}'"), format!("'{WORKER}'"));
+        let door = ["NULL", &worker, &token, &version, "'main'", "'{work}'", "10", "false", "false"];
+        let ranges: &[&str] = match name {
+            "claim" => &["'{5}'", "'{-infinity}'", "'{0}'", "'{infinity}'", "true"],
+            _ => &[
+                "'{5,5}'",
+                "'{-infinity,-infinity}'",
+                "'{0,0}'",
+                "'{infinity,infinity}'",
+                "true",
+                "'{x,NULL}'",
+                "'{10,10}'",
+                "'{f,t}'",
+            ],
+        };
+        let told = self.run(text, &[&door[..], ranges].concat()).await;
+        let ids: Vec<_> = told.iter().filter_map(|row| row.get(4)).collect();
+        let are_there = ids.len() == 2 && ids.contains(&"1") && ids.contains(&"8");
+        are_there
+            && self.phase(1).await == Some(Phase::Running)
+            && self.phase(8).await == Some(Phase::Running)
+    }
+
+    async fn claims_a_suspect(&self, text: &str) -> bool {
+        let version = self.number("SELECT version FROM windlass.catalogue").await.to_string();
+        let crashed = "UPDATE windlass.delayed_jobs SET gate = 'suspect', crashes = 1 WHERE id = 2";
+        self.old.batch_execute(&in_schema(crashed, &self.schema)).await.unwrap();
+        let (worker, token) = (format!("'{HERE}'"), format!("'{WORKER}'"));
+        let told = self.run(text, &["NULL", &worker, &token, &version, "'main'", "'{work}'", "3"]).await;
+        told[0].get(4) == Some("2") && self.phase(2).await == Some(Phase::Running)
+    }
+
     async fn ends(&self, name: &str, text: &str) -> bool {
+        let marks = "SELECT count(*) FROM windlass.drain_marks";
+        let before = self.number(marks).await;
+        // Whoever knows of drains marks that of the queue.
+        let knows_of_drains = text.contains("drain_marks");
+        self.ends_one(name, text).await && self.number(marks).await == before + i64::from(knows_of_drains)
+    }
+
+    async fn ends_one(&self, name: &str, text: &str) -> bool {
         let (none, place) = ("ARRAY[NULL]::text[]", "ARRAY[NULL]::tid[]");
         let marks = ["'{t}'", "'{t}'"];
         match name {
@@ -232,6 +302,10 @@ impl Stage {
 
     async fn moves(&self, name: &str, text: &str) -> bool {
         match name {
+            "open_gate" => {
+                self.run(text, &["'rate:a'", "10", "'suspect'"]).await;
+                self.phase(2).await == Some(Phase::Ready)
+            }
             "replace_job" => {
                 let to = ["1", "'{}'", "now() + interval '1 hour'", "5", "NULL", "NULL"];
                 self.run(text, &to).await;
@@ -249,6 +323,26 @@ impl Stage {
         }
     }
 
+    async fn forgets(&self, name: &str, text: &str) -> bool {
+        let (arguments, left): (&[&str], _) = match name {
+            "discard" => (
+                &["5"],
+                "SELECT (SELECT count(*) FROM windlass.delayed_jobs_dlq)
+                    + (SELECT count(*) FROM windlass.attempts WHERE job = 5)",
+            ),
+            "prune_rest" => (
+                &["NULL", "0", "10"],
+                "SELECT (SELECT count(*) FROM windlass.job_history WHERE id = 9)
+                    + (SELECT count(*) FROM windlass.attempts WHERE job = 9)",
+            ),
+            "forget_put_backs" => (&[], "SELECT count(*) FROM windlass.put_backs"),
+            _ => (&[], "SELECT count(*) FROM windlass.waiting WHERE channel = 'gone'"),
+        };
+        let before = self.number(left).await;
+        self.run(text, arguments).await;
+        before > 0 && self.number(left).await == 0
+    }
+
     async fn reads(&self, name: &str, text: &str) -> bool {
         match name {
             "look" => self
@@ -256,12 +350,14 @@ impl Stage {
                 .await
                 .iter()
                 .any(|row| row.get(3) == Some("1")),
+            "look_ahead" => {
+                let from = ["'{5}'", "'{-infinity}'", "'{0}'"];
+                let told = self.run(text, &[&["NULL", "'main'", "'{work}'"][..], &from].concat()).await;
+                told[0].get(0) == Some("t")
+            }
             "lock_jobs" | "lock_free_jobs" => self.run(text, &["'{1}'"]).await.len() == 1,
             "gates" => self.run(text, &["''", "10"]).await.iter().any(|row| row.get(0) == Some("rate:a")),
             "to_sweep" => self.run(text, &["NULL", "0"]).await.len() == 1,
-            "due_schedules" => self.run(text, &["NULL", "10"]).await.len() == 1,
-            "list_schedules" => self.run(text, &["NULL", "''", "10"]).await.len() == 1,
-            "schedules_named" => self.run(text, &["NULL", "'{a}'"]).await.len() == 1,
             _ => panic!("expected a scene for {name}: it had another text, and nobody runs that"),
         }
     }

@@ -30,7 +30,7 @@ const SUMS: &[(u32, u64)] = &[
 ];
 
 /// FNV-1a.
-fn sum(text: &str) -> u64 {
+pub(super) fn sum(text: &str) -> u64 {
     let step = |sum: u64, byte: u8| (sum ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
     text.bytes().fold(0xcbf2_9ce4_8422_2325, step)
 }

@@ -1,0 +1,90 @@
+//! What is kept of schedules and drains: a process of today has stored one of each, and one of an earlier version works with them.
+
+use windlass_core::clock::Timestamp;
+use windlass_core::drains::{self, DrainChanged, DrainSpec, Drains, Watched, WhichDrains};
+use windlass_core::job::JobId;
+use windlass_core::names::{DrainName, QueueName, ScheduleName, TypeName};
+use windlass_core::schedule::Schedule;
+use windlass_core::schedules::{
+    self, JobTemplate, Origin, ScheduleChanged, ScheduleSpec, Schedules, WhichSchedules,
+};
+
+use super::Stage;
+use crate::postgres::sql::in_schema;
+
+const SCHEDULE: &str = "hourly";
+const DRAIN: &str = "done";
+
+fn schedule_name() -> ScheduleName {
+    ScheduleName::parse(SCHEDULE).unwrap()
+}
+
+fn drain_name() -> DrainName {
+    DrainName::parse(DRAIN).unwrap()
+}
+
+impl Stage {
+    /// A schedule that is due since long ago, and a drain of the queue, with a mark.
+    pub(super) async fn keep_a_schedule_and_a_drain(&self) {
+        let job = JobTemplate::new(TypeName::parse("work").unwrap());
+        let hourly = Schedule::parse("every 1h").unwrap();
+        let spec = ScheduleSpec::new(schedule_name(), hourly, job.clone());
+        let change = schedules::acts::declare(&spec, Origin::Code, None, Timestamp::EPOCH).unwrap();
+        let changed = self.today.change_schedules(&[change]).await.unwrap();
+        assert!(matches!(changed[..], [ScheduleChanged::Done { .. }]), "{changed:?}");
+        let of_queue = Watched::Queue(QueueName::parse("main").unwrap());
+        let spec = DrainSpec::new(drain_name(), of_queue, job);
+        let change = drains::acts::declare(&spec, Origin::Code, None, Timestamp::EPOCH).unwrap();
+        let changed = self.today.change_drains(&[change]).await.unwrap();
+        assert!(matches!(changed[..], [DrainChanged::Done { .. }]), "{changed:?}");
+        let mark = format!("INSERT INTO windlass.drain_marks (drain) VALUES ('{DRAIN}')");
+        self.old.batch_execute(&in_schema(&mark, &self.schema)).await.unwrap();
+    }
+
+    pub(super) async fn has_schedules(&self, name: &str, text: &str) -> bool {
+        let named = format!("'{{{SCHEDULE}}}'");
+        let told = match name {
+            "due_schedules" => self.run(text, &["NULL", "10"]).await,
+            "list_schedules" => self.run(text, &["NULL", "''", "10"]).await,
+            "schedules_named" => self.run(text, &["NULL", &named]).await,
+            _ => {
+                self.run(text, &[&named, "'{7}'"]).await;
+                let which = WhichSchedules::Named(vec![schedule_name()]);
+                let read = self.today.schedules(&which).await.unwrap();
+                return read.schedules[0].last_job == Some(JobId(7));
+            }
+        };
+        told.len() == 1 && told[0].get(2) == Some(SCHEDULE)
+    }
+
+    pub(super) async fn has_drains(&self, name: &str, text: &str) -> bool {
+        let (quoted, named) = (format!("'{DRAIN}'"), format!("'{{{DRAIN}}}'"));
+        let own_jobs = format!("'drain/{DRAIN}/'");
+        let told = match name {
+            "drains_named" => self.run(text, &["NULL", &named]).await,
+            "list_drains" => self.run(text, &["NULL", "''", "10"]).await,
+            "left_in_queue" | "left_of_type" => {
+                let of = if name == "left_in_queue" { "'main'" } else { "'work'" };
+                let told = self.run(text, &[of, "NULL", &own_jobs, "false", &quoted, "10"]).await;
+                // Something could run, and there is the mark.
+                return told[0].get(0) == Some("t") && told[0].get(2) == Some("{1}");
+            }
+            _ => return self.saves_a_drain(text, &named).await,
+        };
+        // The name, and that it is marked.
+        told.len() == 1 && told[0].get(2) == Some(DRAIN) && told[0].get(5) == Some("t")
+    }
+
+    /// From a queue to a type, by the version that it had, which goes up.
+    async fn saves_a_drain(&self, text: &str, named: &str) -> bool {
+        let which = WhichDrains::Named(vec![drain_name()]);
+        let before = self.today.drains(&which).await.unwrap().drains.remove(0);
+        let mut record = before.record.clone();
+        record.spec.watch = Watched::Type(TypeName::parse("work").unwrap());
+        let (was, next) = (format!("'{{{}}}'", before.version), format!("'{{{}}}'", before.version + 1));
+        let written = format!("ARRAY['{}']", record.to_text());
+        let told = self.run(text, &[named, &was, &next, "'{type}'", "'{work}'", "'{f}'", &written]).await;
+        let after = self.today.drains(&which).await.unwrap().drains.remove(0);
+        told.len() == 1 && after.version == before.version + 1 && after.record == record
+    }
+}

@@ -1,0 +1,89 @@
+-- claim_shares: ready jobs of one queue go to a live worker, in the order of the ranges. The nested loop pulls lazily: it stops
+-- at the limit and locks exactly the rows it takes, so that the rest is there for the next claimer. Locked rows stay where
+-- they are, so they are updated by their place. A token that was asked about brings nothing. Answers a row without a job
+-- if there is none; and which jobs it met that are too late. It does not wait for the disk: if the server crashes in the
+-- next moment the jobs wait again, and whoever holds them learns it by its token.
+-- $1 now, or null for the server's clock   $2 worker   $3 token   $4 version of the catalogue   $5 queue
+-- $6 types, or null for all   $7 at most so many   $8 ahead of their turn   $9 the token brought something already
+-- the ranges, most urgent first: $10 priorities   $11 and $12 due time and number they start after   $13 due until
+-- $14 whether to pass by rows that bear the mark of a lock, without asking for it
+WITH door AS MATERIALIZED (
+    SELECT version, at, set_config('synchronous_commit', 'off', true) = 'off'
+        AND EXISTS (SELECT 1 FROM windlass.workers WHERE id = $2::uuid AND died IS NULL) AS alive
+    FROM (SELECT version, coalesce($1::timestamptz, now()) AS at FROM windlass.catalogue) AS c
+), picked AS MATERIALIZED (
+    SELECT job.id, job.place, job.late
+    FROM door
+    CROSS JOIN unnest(
+        $10::smallint[], $11::timestamptz[], $12::bigint[], $13::timestamptz[], $15::text[], $16::integer[], $17::boolean[]
+    ) AS span (priority, after_due, after_id, until, share, most, is_nameless)
+    CROSS JOIN LATERAL (
+        SELECT of_line.* FROM (
+            SELECT j.id, j.ctid AS place, j.attempts = 0 AND j.expires_at <= door.at IS TRUE AS late
+            FROM windlass.delayed_jobs j
+            WHERE j.locked_at IS NULL AND j.gate IS NULL AND j.queue = $5::text AND j.priority = span.priority
+                AND j.share = span.share AND j.share IS NOT NULL
+                AND (j.scheduled_at, j.id) > (span.after_due, span.after_id)
+                AND j.scheduled_at <= least(span.until, door.at)
+                AND ($6::text[] IS NULL OR j.job_type = ANY ($6::text[]))
+                AND (NOT $14::boolean OR j.xmax = '0'::xid)
+            ORDER BY j.scheduled_at, j.id
+            LIMIT span.most
+            FOR UPDATE SKIP LOCKED
+        ) AS of_line
+        UNION ALL
+        SELECT of_all.* FROM (
+            SELECT j.id, j.ctid AS place, j.attempts = 0 AND j.expires_at <= door.at IS TRUE AS late
+            FROM windlass.delayed_jobs j
+            WHERE span.share IS NULL AND (NOT span.is_nameless OR j.share IS NULL)
+                AND j.locked_at IS NULL AND j.gate IS NULL AND j.queue = $5::text AND j.priority = span.priority
+                AND (j.scheduled_at, j.id) > (span.after_due, span.after_id)
+                AND j.scheduled_at <= least(span.until, door.at)
+                AND ($6::text[] IS NULL OR j.job_type = ANY ($6::text[]))
+                AND (NOT $14::boolean OR j.xmax = '0'::xid)
+            ORDER BY j.scheduled_at, j.id
+            LIMIT span.most
+            FOR UPDATE SKIP LOCKED
+        ) AS of_all
+    ) AS job
+    WHERE door.alive AND door.version = $4::bigint
+        AND NOT EXISTS (SELECT 1 FROM windlass.claims WHERE token = $3::uuid AND asked_about)
+    LIMIT $7::integer
+), wanted AS MATERIALIZED (
+    SELECT ids, cardinality(ids) AS n FROM (SELECT array_agg(id) AS ids FROM picked WHERE NOT late) AS p WHERE ids IS NOT NULL
+), spent AS MATERIALIZED (
+    INSERT INTO windlass.claims (token, at, worker, held, jobs)
+    SELECT $3::uuid, door.at, $2::uuid, wanted.n, wanted.ids FROM door, wanted WHERE NOT $9::boolean
+    ON CONFLICT DO NOTHING
+    RETURNING token
+), spent_before AS MATERIALIZED (
+    UPDATE windlass.claims c SET held = c.held + wanted.n, jobs = coalesce(c.jobs, '{}') || wanted.ids FROM wanted
+    WHERE $9::boolean AND c.token = $3::uuid AND NOT c.asked_about
+    RETURNING c.token
+), taken AS (
+    UPDATE windlass.delayed_jobs j
+    SET locked_at = d.at, locked_by = $2::uuid, token = $3::uuid, attempts = j.attempts + 1, boosted = $8::boolean
+    FROM door d
+    WHERE j.ctid = ANY (ARRAY (SELECT place FROM picked WHERE NOT late))
+        AND (EXISTS (SELECT 1 FROM spent) OR EXISTS (SELECT 1 FROM spent_before))
+    RETURNING j.id, j.job_type, j.queue, j.priority, j.payload, j.created_at, j.scheduled_at, j.expires_at, j.key, j.correlation,
+        j.job_group, j.tags, j.options, j.attempts, j.failures, j.crashes, j.holds, j.progress, j.last_error, j.boosted,
+        j.ctid AS place
+), by_minute AS MATERIALIZED (
+    SELECT job_type, queue, date_trunc('minute', scheduled_at) AS minute, count(*) AS n FROM taken GROUP BY 1, 2, 3
+), counted AS (
+    INSERT INTO windlass.count_deltas (job_type, queue, minute, waiting, running)
+    SELECT job_type, queue, floor(extract(epoch FROM minute) / 60)::bigint, - n, n FROM by_minute
+), missed AS (
+    -- Rows that moved between snapshot and lock were picked, and are not where they were.
+    INSERT INTO windlass.claim_ends (token, jobs)
+    SELECT m.token, m.n FROM (
+        SELECT s.token, wanted.n - coalesce((SELECT sum(n) FROM by_minute), 0) AS n
+        FROM wanted, (SELECT token FROM spent UNION ALL SELECT token FROM spent_before) AS s
+    ) AS m WHERE m.n > 0
+)
+SELECT d.version, d.at, d.alive, (SELECT array_agg(id) FROM picked WHERE late),
+    t.id, t.job_type, t.queue, t.priority, t.payload::text, t.created_at, t.scheduled_at, t.expires_at, t.key,
+    t.correlation, t.job_group, t.tags, t.options, t.attempts, t.failures, t.crashes, t.holds, t.progress, t.last_error,
+    t.boosted, t.place
+FROM door d LEFT JOIN taken t ON true;

@@ -1,0 +1,40 @@
+-- left_of_type: marks of a drain, and whether anything of a type could run, or has not ended, the jobs of a drain itself apart. What runs is among what is due
+-- and has no gate. What is due of other types in its queue is walked over: looks that take long are rare.
+-- $1 type   $2 now, or null for the server's clock   $3 what the keys of the drain's own jobs begin with
+-- $4 whether the drain waits for retries: then only the second is asked for, and else only the first
+-- $5 the drain   $6 at most so many of its marks
+-- The marks are read by the same statement, and so see just what the rest of it sees: each of them belongs to an end that it sees, and
+-- what it still sees will leave another.
+WITH clock AS MATERIALIZED (
+    -- Not now(): what came in since this transaction began counts, too.
+    -- A type belongs to one queue, also if somebody has deleted its row.
+    SELECT coalesce($2::timestamptz, clock_timestamp()) AS now, coalesce(
+        (SELECT t.queue FROM windlass.job_types t WHERE t.name = $1::text),
+        (SELECT c.queue FROM windlass.counts c WHERE c.job_type = $1::text)
+    ) AS queue
+)
+SELECT NOT $4::boolean AND (EXISTS (
+    -- One priority after another, so that what lies in the future is not walked over.
+    SELECT 1 FROM generate_series(0, 10) AS p (priority) CROSS JOIN LATERAL (
+        SELECT 1 FROM windlass.delayed_jobs j
+        WHERE j.queue = (SELECT queue FROM clock) AND j.job_type = $1::text AND j.gate IS NULL
+            AND j.priority = p.priority::smallint AND j.scheduled_at <= (SELECT now FROM clock) AND NOT coalesce(starts_with(j.key, $3::text), false)
+        LIMIT 1
+    ) AS waits
+) OR EXISTS (
+    SELECT 1 FROM windlass.delayed_jobs j
+    WHERE j.queue = (SELECT queue FROM clock) AND j.job_type = $1::text AND coalesce(j.gate, '') <> ''
+        AND j.gate COLLATE "C" = 'suspect' AND j.scheduled_at <= (SELECT now FROM clock) AND NOT coalesce(starts_with(j.key, $3::text), false)
+) OR EXISTS (
+    SELECT 1 FROM windlass.delayed_jobs j
+    WHERE j.queue = (SELECT queue FROM clock) AND j.job_type = $1::text AND coalesce(j.gate, '') <> ''
+        AND j.gate COLLATE "C" >= 'series:' AND j.gate COLLATE "C" < 'series;' AND j.scheduled_at <= (SELECT now FROM clock) AND NOT coalesce(starts_with(j.key, $3::text), false)
+)), $4::boolean AND (EXISTS (
+    SELECT 1 FROM windlass.delayed_jobs j
+    WHERE j.queue = (SELECT queue FROM clock) AND j.job_type = $1::text AND j.gate IS NULL AND NOT coalesce(starts_with(j.key, $3::text), false)
+) OR EXISTS (
+    SELECT 1 FROM windlass.delayed_jobs j
+    WHERE j.queue = (SELECT queue FROM clock) AND j.job_type = $1::text AND coalesce(j.gate, '') <> '' AND NOT coalesce(starts_with(j.key, $3::text), false)
+)), ARRAY (
+    SELECT m.id FROM windlass.drain_marks m WHERE m.drain = $5::text LIMIT $6::integer
+);

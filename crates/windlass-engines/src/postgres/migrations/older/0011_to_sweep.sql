@@ -1,0 +1,23 @@
+-- to_sweep: what a sweep has to do, so that one that has nothing to do is one question. In order: whether something has
+-- expired; whether there are counts to fold; ends to take off claims; jobs that wait, as far as is counted; jobs that wait
+-- for a handler; keys to free; notes and marks to forget; series that are marked.
+-- $1 now, or null for the server's clock   $2 the minute before which counts are folded
+SELECT
+    EXISTS (
+        SELECT 1 FROM windlass.delayed_jobs
+        WHERE expires_at IS NOT NULL AND NOT started AND locked_at IS NULL AND attempts = 0
+            AND expires_at <= coalesce($1::timestamptz, now())
+    ),
+    EXISTS (SELECT 1 FROM windlass.count_deltas)
+        OR EXISTS (SELECT 1 FROM windlass.count_minutes WHERE minute < $2::bigint),
+    EXISTS (SELECT 1 FROM windlass.claim_ends),
+    EXISTS (SELECT 1 FROM windlass.count_deltas) OR EXISTS (SELECT 1 FROM windlass.counts WHERE waiting > 0),
+    -- By each type's own gate: in which order signs come is for the language of the database to say.
+    EXISTS (
+        SELECT 1 FROM windlass.job_types t
+        WHERE EXISTS (SELECT 1 FROM windlass.delayed_jobs j WHERE j.gate = 'no-handler:' || t.name)
+    ),
+    EXISTS (SELECT 1 FROM windlass.ended_keys),
+    EXISTS (SELECT 1 FROM windlass.put_backs WHERE at < clock_timestamp() - interval '1 minute')
+        OR EXISTS (SELECT 1 FROM windlass.waiting WHERE since < clock_timestamp() - interval '1 minute'),
+    EXISTS (SELECT 1 FROM windlass.series_marks);
