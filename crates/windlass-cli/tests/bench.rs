@@ -48,6 +48,10 @@ const LIMITS: [(&str, &[&str]); 3] = [
     ("drain-without-history", &["limit_jobs_per_second", "ratio_to_limit"]),
 ];
 
+/// Those that only servers have.
+const LIMITS_OF_SERVERS: [(&str, &[&str]); 1] =
+    [("latency", &["limit_pickup_p50_ms", "ratio_pickup_to_limit"])];
+
 fn measure(dir: &Dir, env: &[(&str, &str)], args: &[&str]) -> Value {
     let small = ["bench", "--json", "--scenario", "all", "--jobs", "300", "--seconds", "3", "--limit"];
     let done = dir.with_env(env, &[&small, args].concat());
@@ -124,6 +128,7 @@ fn every_scenario_gives_figures_on_postgres_and_leaves_no_schema() {
     assert_eq!(report["engine"], "postgres");
     assert_plausible(&report);
     assert_has(&report, &POSTGRES);
+    assert_has(&report, &LIMITS_OF_SERVERS);
     let conditions = &report["conditions"];
     for known in ["server_version", "fsync", "synchronous_commit"] {
         assert!(conditions[known].is_string(), "{known}: {conditions}");
@@ -138,6 +143,7 @@ fn every_scenario_gives_figures_on_redis() {
     assert_eq!(report["engine"], "redis");
     assert_plausible(&report);
     assert_has(&report, &[("drain", &["bytes_per_waiting_job", "bytes_per_done_job"])]);
+    assert_has(&report, &LIMITS_OF_SERVERS);
 }
 
 #[test]

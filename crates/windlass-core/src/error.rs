@@ -55,6 +55,12 @@ impl EngineError {
         matches!(self, Self::Unknown { .. })
     }
 
+    /// Whether it says that the store cannot be used now, for whatever reason, rather than that something is wrong with the request or
+    /// that the store is full.
+    pub fn is_away(&self) -> bool {
+        matches!(self, Self::Unavailable { .. } | Self::Unknown { .. } | Self::Unusable { .. })
+    }
+
     /// Whether trying the same again later makes sense.
     pub fn is_passing(&self) -> bool {
         matches!(

@@ -41,9 +41,25 @@ impl Home {
         E: Into<EngineError> + Send + 'static,
         F: Future<Output = Result<T, E>> + Send + 'static,
     {
-        match self.handle.spawn(work).await {
-            Ok(done) => done.map_err(Into::into),
-            Err(error) => Err(EngineError::Unknown { why: format!("the call was broken off ({error})") }),
+        self.begin(work).await
+    }
+
+    /// The same, begun when this returns: what is begun later on this thread comes later.
+    pub(crate) fn begin<T, E, F>(
+        &self,
+        work: F,
+    ) -> impl Future<Output = Result<T, EngineError>> + use<T, E, F>
+    where
+        T: Send + 'static,
+        E: Into<EngineError> + Send + 'static,
+        F: Future<Output = Result<T, E>> + Send + 'static,
+    {
+        let task = self.handle.spawn(work);
+        async {
+            match task.await {
+                Ok(done) => done.map_err(Into::into),
+                Err(error) => Err(EngineError::Unknown { why: format!("the call was broken off ({error})") }),
+            }
         }
     }
 

@@ -46,6 +46,8 @@ struct Inner {
     options: ClientOptions,
     flights: Arc<Flights>,
     limits: Arc<Limits>,
+    /// What new jobs have to pass.
+    door: Arc<Limits>,
     draining: Arc<AtomicBool>,
 }
 
@@ -64,18 +66,20 @@ impl Client {
     pub(crate) fn with_clock(engine: Arc<dyn Engine>, options: ClientOptions, clock: Arc<dyn Clock>) -> Self {
         let flights = Arc::new(Flights::new(Arc::clone(&engine)));
         let limits = Arc::new(Limits::new(Arc::clone(&engine), clock, &options.limits));
-        Self(Arc::new(Inner { engine, options, flights, limits, draining: Arc::default() }))
+        let door = Arc::clone(&limits);
+        Self(Arc::new(Inner { engine, options, flights, limits, door, draining: Arc::default() }))
     }
 
-    /// The same client for those who work on the spill: new jobs go the same way, but breakers and rate limits are those of the
-    /// spill, whose jobs wait behind its own gates.
+    /// The same client for those who work on the spill: new jobs go the same way and pass the same door, but shared breakers and rate
+    /// limits are those of the spill, whose jobs wait behind its own gates.
     pub(crate) fn on_spill(&self, spill: Arc<dyn Engine>) -> Self {
-        let limits = Limits::new(spill, Arc::new(ProcessClock::default()), &self.0.options.limits);
+        let limits = self.0.limits.beside(spill, &self.0.options.limits);
         Self(Arc::new(Inner {
             engine: Arc::clone(&self.0.engine),
             options: self.0.options.clone(),
             flights: Arc::clone(&self.0.flights),
             limits: Arc::new(limits),
+            door: Arc::clone(&self.0.door),
             draining: Arc::clone(&self.0.draining),
         }))
     }
@@ -222,6 +226,10 @@ impl Client {
 
     pub(crate) fn limits(&self) -> &Arc<Limits> {
         &self.0.limits
+    }
+
+    pub(crate) fn door(&self) -> &Arc<Limits> {
+        &self.0.door
     }
 
     pub(crate) fn hooked(&self, mut draft: NewJob) -> NewJob {

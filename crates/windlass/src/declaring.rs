@@ -91,7 +91,7 @@ impl Declaring {
             };
             let Err(error) = stored else { return };
             let why = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
-            if !is_passing(&error) {
+            if !of_engine(&error).is_some_and(|error| error.is_passing() || error.is_away()) {
                 tracing::error!(%error, why, "nor will they be until this is mended");
                 return;
             }
@@ -132,12 +132,16 @@ impl Declaring {
 }
 
 fn is_passing(error: &StartError) -> bool {
-    let of_engine = |error: &EngineError| error.is_passing();
+    of_engine(error).is_some_and(EngineError::is_passing)
+}
+
+/// What the store said, if it was the store.
+fn of_engine(error: &StartError) -> Option<&EngineError> {
     match error {
-        StartError::Schedules(SchedulesError::Engine(error)) => of_engine(error),
-        StartError::Drains(DrainsError::Engine(error)) => of_engine(error),
-        StartError::Store(error) => of_engine(error),
-        _ => false,
+        StartError::Schedules(SchedulesError::Engine(error)) => Some(error),
+        StartError::Drains(DrainsError::Engine(error)) => Some(error),
+        StartError::Store(error) => Some(error),
+        _ => None,
     }
 }
 

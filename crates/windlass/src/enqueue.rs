@@ -201,7 +201,7 @@ impl Enqueue {
             self.client.check_open()?;
         }
         let draft = self.client.hooked(self.draft?);
-        self.client.limits().accept(&draft).await?;
+        self.client.door().accept(&draft).await?;
         let answer = self.client.flights().board(draft, self.request).await?;
         Placed::from_answer(answer)
     }

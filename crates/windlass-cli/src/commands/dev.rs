@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use windlass::{Client, Worker, WorkerOptions};
+use windlass_core::error::EngineError;
 use windlass_core::span::parse_span;
 
 use crate::config::{Config, EngineChoice, FallbackChoice};
@@ -135,15 +136,18 @@ async fn run(
     }
 }
 
+/// Whether an error says no more than that a server with a spill beside it has just gone; in a moment the spill is shown.
+fn has_gone(client: &Client, error: &EngineError) -> bool {
+    client.engine().spill().is_some() && (error.is_passing() || error.is_away())
+}
+
 /// Waits until no job is left that has not ended.
 async fn finished(client: &Client) -> Result<(), Failure> {
     const LOOK_EVERY: Duration = Duration::from_millis(100);
     loop {
         match client.queues().await {
             Ok(queues) if queues.iter().all(|queue| queue.counts.unfinished() == 0) => return Ok(()),
-            Err(error) if !error.is_passing() || client.engine().spill().is_none() => {
-                return Err(error.into());
-            }
+            Err(error) if !has_gone(client, &error) => return Err(error.into()),
             // may sleep: counts are read from the store, which has other things to do.
             _ => tokio::time::sleep(LOOK_EVERY).await,
         }

@@ -11,7 +11,6 @@ use windlass_core::error::EngineError;
 use windlass_core::fallback::Side;
 use windlass_core::limits::RECEIPT_TTL;
 
-use super::primary::is_away;
 use super::{Inner, KeysWhileAway};
 
 /// How long jobs with keys may take.
@@ -76,7 +75,7 @@ impl Inner {
             Err(error) if error.is_unknown() => {
                 self.go_on_without(request, error, Some(sent.elapsed())).await
             }
-            Err(error) if is_away(&error) => self.go_on_without(request, error, None).await,
+            Err(error) if error.is_away() => self.go_on_without(request, error, None).await,
             Err(error) if !is_first => {
                 let why = format!("an earlier try of the same request got no answer, and this one: {error}");
                 Err(EngineError::Unknown { why })

@@ -15,7 +15,7 @@ use windlass_core::limits::UPKEEP_BATCH_MAX;
 use windlass_core::queue::Pause;
 
 use super::Inner;
-use super::primary::{is_away, within};
+use super::primary::within;
 
 /// After a failure the primary is asked again sooner.
 const AGAIN_AFTER_FAILURE: Duration = Duration::from_millis(250);
@@ -116,7 +116,7 @@ impl Inner {
     /// a read.
     pub(super) fn note<T>(&self, began: Duration, answer: Result<T>) -> Result<T> {
         if let Err(error) = &answer
-            && is_away(error)
+            && error.is_away()
         {
             self.went_wrong(began, error);
         }
@@ -124,6 +124,11 @@ impl Inner {
     }
 
     fn went_wrong(&self, began: Duration, error: &EngineError) {
+        // Why it is away may change meanwhile, and this is what somebody must act on: it is said once, in whatever order they come.
+        if matches!(error, EngineError::Unusable { .. }) && !self.is_refused.swap(true, Ordering::SeqCst) {
+            let primary = self.primary.name;
+            tracing::error!(%error, primary, "the store is there and lets nobody use it; it is asked again and again");
+        }
         if self.switch().failed(began, self.started.elapsed()) {
             self.is_introduced.store(false, Ordering::Release);
             self.counts.switches.fetch_add(1, Ordering::Relaxed);
@@ -133,6 +138,7 @@ impl Inner {
     }
 
     fn went_well(&self) {
+        self.is_refused.store(false, Ordering::SeqCst);
         if self.switch().succeeded(self.started.elapsed()) {
             self.counts.switches.fetch_add(1, Ordering::Relaxed);
             tracing::warn!(primary = self.primary.name, "the store is back; new jobs go there again");

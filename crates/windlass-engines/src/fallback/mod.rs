@@ -39,7 +39,7 @@ use windlass_core::worker::{Beat, Heartbeat, Pulse, WorkerCard, WorkerId, Worker
 
 use enqueue::Unanswered;
 pub use primary::{Connect, Connecting};
-use primary::{Primary, is_away, within};
+use primary::{Primary, within};
 
 /// How an engine falls back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,6 +99,8 @@ struct Inner {
     declared: Mutex<Declaration>,
     /// Whether the primary knows all that this process declared.
     is_introduced: AtomicBool,
+    /// Whether it was said that the primary is there and cannot be used.
+    is_refused: AtomicBool,
     /// When something was put into the spill, as far as this process knows.
     last_spilled: Mutex<Option<Instant>>,
     /// Unfinished jobs in the spill when it was last counted, and those put in since.
@@ -139,6 +141,7 @@ impl FallbackEngine {
             switch: Mutex::new(Switch::new(options.rules, Side::Primary, Duration::ZERO)),
             declared: Mutex::default(),
             is_introduced: AtomicBool::new(false),
+            is_refused: AtomicBool::new(false),
             last_spilled: Mutex::new(used.then(Instant::now)),
             in_spill: AtomicU64::new(unfinished(&queues)),
             unanswered: Mutex::default(),
@@ -250,7 +253,7 @@ impl Inner {
                 remember(&mut self.declared(), declaration);
             }
             // A process that lives for a moment cannot make up for it.
-            Err(error) if is_away(&error) && self.options.bring_home => {
+            Err(error) if error.is_away() && self.options.bring_home => {
                 tracing::warn!(%error, "queues and types are declared again when the store answers");
                 self.spill.declare(declaration.clone()).await?;
                 remember(&mut self.declared(), declaration);

@@ -82,11 +82,3 @@ pub(super) async fn within<T: Send + 'static>(
         Err(_) => Err(EngineError::Unknown { why: format!("no answer within {limit:?}") }),
     }
 }
-
-/// Whether an error says that a store is away, rather than that something is wrong with a request or that it is full.
-pub(super) fn is_away(error: &EngineError) -> bool {
-    matches!(
-        error,
-        EngineError::Unavailable { .. } | EngineError::Unknown { .. } | EngineError::Unusable { .. }
-    )
-}

@@ -35,8 +35,8 @@ pub(super) struct Args {
     bytes: Vec<u8>,
     /// Where each of them ends.
     ends: Vec<usize>,
-    /// Queues in which something can be claimed once the script has run, if nothing is refused.
-    brings: Vec<QueueName>,
+    /// Queues of which those who wait for jobs were told already.
+    told: Vec<QueueName>,
 }
 
 impl Args {
@@ -78,11 +78,9 @@ impl Args {
         self.text(if flag { "1" } else { "" })
     }
 
-    /// Whoever waits for jobs of these queues in this process is told as soon as the script was handed over, and not by its answer: a
-    /// claim then follows on the same way. Should it come to another server all the same, or too early, it marks its worker as
-    /// waiting, and a look finds what it missed.
-    pub(super) fn bring(&mut self, queues: Vec<QueueName>) -> &mut Self {
-        self.brings = queues;
+    /// Whoever waits for jobs of these queues was told when the script was sent, and need not be told by its answer.
+    pub(super) fn told(&mut self, queues: Vec<QueueName>) -> &mut Self {
+        self.told = queues;
         self
     }
 
@@ -157,10 +155,12 @@ impl Store {
     ) -> Step<Said> {
         #[cfg(test)]
         let args = &self.damage.of(script, args);
-        let sent = || self.tell_of(&args.brings);
-        let said = match link.ask_and(&self.command("EVALSHA", &script.sha, args, to, version), sent).await {
+        let mut told: &[QueueName] = &args.told;
+        let said = match link.ask(&self.command("EVALSHA", &script.sha, args, to, version)).await {
             Err(fault) if fault.is_about_a_missing_script() => {
-                link.ask_and(&self.command("EVAL", &script.text, args, to, version), sent).await
+                // Whoever came by what was told found nothing.
+                told = &[];
+                link.ask(&self.command("EVAL", &script.text, args, to, version)).await
             }
             said => said,
         };
@@ -169,10 +169,11 @@ impl Store {
         if std::ptr::eq(link, &self.work) {
             self.look_at_new_server().await;
         }
-        self.hear(said?, to, &args.brings)
+        self.hear(said?, to, told)
     }
 
-    fn tell_of(&self, queues: &[QueueName]) {
+    /// Whoever waits for jobs of these queues in this process is told.
+    pub(super) fn tell_of(&self, queues: &[QueueName]) {
         queues.iter().for_each(|queue| self.listeners.tell(&Hint::Queue(queue.clone())));
     }
 

@@ -5,22 +5,23 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, Cmd, Value};
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, watch};
 
 use super::address::Address;
 use super::fault::{Fault, Step};
 
 /// How long a new connection may take.
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
-/// For how long, about, a server that could not be reached is not asked again. Calls that come meanwhile are told so.
+/// For how long, about, a server that could not be reached or let nobody in is not asked again. Calls that come meanwhile are told so.
 const ASK_AGAIN_AFTER: Duration = Duration::from_millis(100);
 /// How often a cluster may send us elsewhere before we believe that it does not know itself.
 const REDIRECTS_MAX: usize = 5;
+/// So many calls a connection takes over at once. Those beyond wait, and not always in the order in which they came.
+pub(super) const TAKEN_OVER_MAX: usize = 50;
 
 /// The way to a server.
 #[derive(Debug)]
@@ -31,6 +32,8 @@ pub(super) struct Link {
     answer_within: Duration,
     /// How many connections were made so far.
     made: AtomicU64,
+    /// The server that the last of them led to.
+    place: watch::Sender<String>,
     state: Mutex<State>,
 }
 
@@ -39,7 +42,16 @@ struct State {
     current: Option<Wire>,
     /// Where the last connection led, if not to the first address.
     host: usize,
-    failed: Option<(Instant, String)>,
+    failed: Option<(Instant, Fault)>,
+}
+
+impl State {
+    /// Why there was no connection a moment ago.
+    fn failed_lately(&self) -> Option<Fault> {
+        let (at, fault) = self.failed.as_ref()?;
+        let is_lately = at.elapsed() < ASK_AGAIN_AFTER.mul_f64(0.5 + fastrand::f64());
+        fault.again().filter(|_| is_lately)
+    }
 }
 
 /// A connection and its number.
@@ -60,7 +72,13 @@ impl std::fmt::Debug for State {
 
 impl Link {
     pub(super) fn new(address: Arc<Address>, probe: String, answer_within: Duration) -> Self {
-        Self { address, probe, answer_within, made: AtomicU64::new(0), state: Mutex::default() }
+        let (made, place, state) = (AtomicU64::new(0), watch::Sender::default(), Mutex::default());
+        Self { address, probe, answer_within, made, place, state }
+    }
+
+    /// The server that connections lead to, for those who want to know when it is another one.
+    pub(super) fn place(&self) -> watch::Receiver<String> {
+        self.place.subscribe()
     }
 
     /// How many connections were made so far. Another one may lead to another server.
@@ -68,16 +86,11 @@ impl Link {
         self.made.load(Ordering::SeqCst)
     }
 
-    /// Sends a command and waits for its answer.
+    /// Sends a command and waits for its answer. Before it has to wait it is handed over, if there is a connection that takes it:
+    /// whatever is sent on this way from then on comes behind it.
     pub(super) async fn ask(&self, command: &Cmd) -> Step<Value> {
-        self.ask_and(command, || {}).await
-    }
-
-    /// The same, and does something as soon as the command was handed over: whatever is sent on this way from then on comes
-    /// behind it.
-    pub(super) async fn ask_and(&self, command: &Cmd, sent: impl FnOnce() + Send) -> Step<Value> {
         let wire = self.wire().await?;
-        let answer = self.answered(wire.connection.clone(), command, sent).await;
+        let answer = self.answered(wire.connection.clone(), command).await;
         if let Err(fault) = &answer
             && fault.asks_for_another_connection()
         {
@@ -86,13 +99,8 @@ impl Link {
         answer
     }
 
-    async fn answered(
-        &self,
-        mut connection: MultiplexedConnection,
-        command: &Cmd,
-        sent: impl FnOnce() + Send,
-    ) -> Step<Value> {
-        let sending = once_begun(connection.send_packed_command(command), sent);
+    async fn answered(&self, mut connection: MultiplexedConnection, command: &Cmd) -> Step<Value> {
+        let sending = connection.send_packed_command(command);
         let answer = tokio::time::timeout(self.answer_within, sending).await;
         let answer = answer.map_err(|_| Fault::Lost(format!("no answer within {:?}", self.answer_within)))?;
         answer.and_then(Value::extract_error).map_err(Fault::of_call)
@@ -103,25 +111,30 @@ impl Link {
         if let Some(wire) = &state.current {
             return Ok(wire.clone());
         }
-        if let Some((at, why)) = &state.failed
-            && at.elapsed() < ASK_AGAIN_AFTER.mul_f64(0.5 + fastrand::f64())
-        {
-            return Err(Fault::Unreachable(why.clone()));
+        if let Some(fault) = state.failed_lately() {
+            return Err(fault);
         }
         match self.find(state.host).await {
-            Ok((_, connection)) => {
-                let wire = Wire { connection, number: self.made.fetch_add(1, Ordering::SeqCst) + 1 };
+            Ok((client, connection)) => {
+                let number = self.made.fetch_add(1, Ordering::SeqCst) + 1;
+                self.leads_to(place_of(&client));
                 state.failed = None;
-                Ok(state.current.insert(wire).clone())
+                Ok(state.current.insert(Wire { connection, number }).clone())
             }
             Err(fault) => {
                 state.host += 1;
-                if let Fault::Unreachable(why) = &fault {
-                    state.failed = Some((Instant::now(), why.clone()));
-                }
+                state.failed = fault.again().map(|fault| (Instant::now(), fault));
                 Err(fault)
             }
         }
+    }
+
+    fn leads_to(&self, place: String) {
+        self.place.send_if_modified(|known| {
+            let is_another = *known != place;
+            *known = place;
+            is_another
+        });
     }
 
     /// Forgets a connection, unless somebody has made another one meanwhile.
@@ -142,7 +155,7 @@ impl Link {
             if self.address.count() == 1 || !self.is_replica(&connection).await? {
                 return Ok((client, connection));
             }
-            passed_over = client.get_connection_info().addr().to_string();
+            passed_over = place_of(&client);
         }
         Err(Fault::Unreachable(format!(
             "none of the servers at {} takes writes; the last that was asked, {passed_over}, is a replica",
@@ -153,7 +166,7 @@ impl Link {
     /// One that does not tell what it is gets the benefit of the doubt: it refuses writes by itself.
     async fn is_replica(&self, connection: &MultiplexedConnection) -> Step<bool> {
         let ask = redis::cmd("INFO").arg("replication").to_owned();
-        match self.answered(connection.clone(), &ask, || {}).await {
+        match self.answered(connection.clone(), &ask).await {
             Ok(info) => Ok(super::reply::text(info)?.contains("role:slave")),
             Err(Fault::Lost(why)) => Err(Fault::Unreachable(why)),
             Err(_) => Ok(false),
@@ -166,7 +179,7 @@ impl Link {
         for _ in 0..REDIRECTS_MAX {
             let connection = connect_to(&client).await?;
             let probe = redis::cmd("EXISTS").arg(&self.probe).to_owned();
-            match self.answered(connection.clone(), &probe, || {}).await {
+            match self.answered(connection.clone(), &probe).await {
                 Err(Fault::Refused(error)) if error.redirect_node().is_some() => {
                     let (place, _) = error.redirect_node().unwrap_or_default();
                     client = self.address.client_at(place)?;
@@ -186,28 +199,17 @@ impl Link {
     }
 }
 
-/// Drives work to its end, and does something else once it has begun, unless it failed at once.
-async fn once_begun<T, E>(
-    work: impl Future<Output = Result<T, E>>,
-    begun: impl FnOnce() + Send,
-) -> Result<T, E> {
-    let (mut work, mut begun) = (std::pin::pin!(work), Some(begun));
-    std::future::poll_fn(|context| {
-        let polled = work.as_mut().poll(context);
-        if !matches!(polled, Poll::Ready(Err(_)))
-            && let Some(begun) = begun.take()
-        {
-            begun();
-        }
-        polled
-    })
-    .await
+/// The server that a client connects to.
+pub(super) fn place_of(client: &Client) -> String {
+    client.get_connection_info().addr().to_string()
 }
 
 async fn connect_to(client: &Client) -> Step<MultiplexedConnection> {
-    let place = client.get_connection_info().addr().to_string();
-    let config =
-        AsyncConnectionConfig::new().set_connection_timeout(Some(CONNECT_WITHIN)).set_response_timeout(None);
+    let place = place_of(client);
+    let config = AsyncConnectionConfig::new()
+        .set_connection_timeout(Some(CONNECT_WITHIN))
+        .set_response_timeout(None)
+        .set_pipeline_buffer_size(TAKEN_OVER_MAX);
     let connected =
         tokio::time::timeout(CONNECT_WITHIN, client.get_multiplexed_async_connection_with_config(&config))
             .await;

@@ -23,10 +23,20 @@ use super::row::{body, to_json};
 use super::{Store, refuse_over};
 
 impl Store {
-    pub(super) async fn enqueue(&self, request: EnqueueRequest) -> Step<Vec<Enqueued>> {
+    /// Stores a batch. Of the queues in `told`, those who wait were told already.
+    pub(super) async fn enqueue(
+        &self,
+        request: EnqueueRequest,
+        mut told: Vec<QueueName>,
+    ) -> Step<Vec<Enqueued>> {
         refuse_over(ENQUEUE_BATCH_MAX, "jobs", request.jobs.len())?;
         let bodies: Vec<_> = request.jobs.iter().map(body).collect();
-        let build = |catalogue: &Catalogue| Ok(self.enqueue_args(&request, &bodies, catalogue));
+        let build = |catalogue: &Catalogue| {
+            let mut args = self.enqueue_args(&request, &bodies, catalogue);
+            // If it has to be sent again, whoever came by what was told found nothing.
+            args.told(std::mem::take(&mut told));
+            Ok(args)
+        };
         let reply = self.call_with_catalogue(&self.scripts().enqueue, build).await?;
         let answers = read_answers(&text(reply.value)?)?;
         reply.from.seen.jobs(answers.iter().filter_map(|answer| answer.job().ok()));
@@ -42,8 +52,25 @@ impl Store {
         for (new, body) in request.jobs.iter().zip(bodies) {
             offer(new, body, catalogue, now, &mut args);
         }
-        args.bring(claimable(&request.jobs, catalogue, now));
         args
+    }
+
+    /// The queues of jobs that can be claimed as soon as they are in, as far as this process knows. What may be kept out, by its key,
+    /// its series or a pause, is left to the answer.
+    pub(super) fn claimable(&self, jobs: &[NewJob]) -> Vec<QueueName> {
+        let (catalogue, now) = (self.catalogue(), self.estimated_now());
+        let mut queues: Vec<QueueName> = Vec::new();
+        for new in
+            jobs.iter().filter(|new| new.when == When::Now && new.key.is_none() && new.series.is_none())
+        {
+            let Some(entry) = catalogue.type_named(&new.job_type) else { continue };
+            let queue = &entry.spec.queue;
+            let is_open = catalogue.queue(queue).is_some_and(|queue| queue.pause.is_none());
+            if is_open && !queues.contains(queue) && judge(new, Some(entry), &catalogue, now).is_ok() {
+                queues.push(queue.clone());
+            }
+        }
+        queues
     }
 
     pub(super) async fn receipt(&self, request: RequestId) -> Step<Option<Vec<Enqueued>>> {
@@ -52,21 +79,6 @@ impl Store {
         let answers = text(self.call(&self.scripts().receipt, args).await?.value)?;
         if answers.is_empty() { Ok(None) } else { read_answers(&answers).map(Some) }
     }
-}
-
-/// The queues of jobs that can be claimed as soon as they are in. What may be kept out, by its key, its series or a pause, is left
-/// to the answer.
-fn claimable(jobs: &[NewJob], catalogue: &Catalogue, now: Timestamp) -> Vec<QueueName> {
-    let mut queues: Vec<QueueName> = Vec::new();
-    for new in jobs.iter().filter(|new| new.when == When::Now && new.key.is_none() && new.series.is_none()) {
-        let Some(entry) = catalogue.type_named(&new.job_type) else { continue };
-        let queue = &entry.spec.queue;
-        let is_open = catalogue.queue(queue).is_some_and(|queue| queue.pause.is_none());
-        if is_open && !queues.contains(queue) && judge(new, Some(entry), catalogue, now).is_ok() {
-            queues.push(queue.clone());
-        }
-    }
-    queues
 }
 
 /// How many jobs the queues of a batch take, as far as they have a limit.

@@ -53,13 +53,26 @@ impl Fault {
         }
     }
 
-    /// Whether another connection may lead to a better place: this one is broken, or its server may no longer be written to.
+    /// Whether another connection may lead to a better place: this one is broken, its server may no longer be written to, or wants a
+    /// login that it did not want when this connection was made.
     pub(super) fn asks_for_another_connection(&self) -> bool {
         match self {
             Self::Lost(_) => true,
-            Self::Refused(error) => ["READONLY", "MASTERDOWN", "MOVED", "ASK", "CLUSTERDOWN"]
+            Self::Refused(error) => ["READONLY", "MASTERDOWN", "MOVED", "ASK", "CLUSTERDOWN", "NOAUTH"]
                 .contains(&code_of(&error.to_string(), error.code())),
             _ => false,
+        }
+    }
+
+    /// The same once more, for those who come a moment later, if it is about the way to the server.
+    pub(super) fn again(&self) -> Option<Self> {
+        match self {
+            Self::Unreachable(why) => Some(Self::Unreachable(why.clone())),
+            Self::Refused(error) => Some(Self::Refused(error.clone())),
+            Self::Engine(EngineError::Unusable { why }) => {
+                Some(Self::Engine(EngineError::Unusable { why: why.clone() }))
+            }
+            Self::Lost(_) | Self::Stale | Self::Engine(_) => None,
         }
     }
 

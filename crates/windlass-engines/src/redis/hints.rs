@@ -1,7 +1,7 @@
 //! Hints from other processes. One connection listens and does nothing else: on a channel of its own, where whoever puts
 //! work in wakes this engine if it waits, and on one for all, where requests to stop and free leases are told. It proves now and then that
-//! it still hears, because one whose peer went away in silence hears nothing and knows nothing; and when it is made anew,
-//! everything is looked at once.
+//! it still hears, because one whose peer went away in silence hears nothing and knows nothing; it follows the calls if they go to another
+//! server, since a cluster may move a namespace; and when it is made anew, everything is looked at once.
 
 use std::sync::Weak;
 use std::time::{Duration, Instant};
@@ -12,6 +12,7 @@ use windlass_core::engine::Hint;
 use windlass_core::names::{DutyName, QueueName};
 
 use super::Store;
+use super::conn::place_of;
 use super::open::Periods;
 use super::row::{ID_DIGITS, read_id};
 
@@ -42,6 +43,7 @@ pub(super) async fn keep_listening(store: Weak<Store>, periods: Periods) {
 async fn listen(store: &Weak<Store>, periods: &Periods, host: usize) -> Result<(), Ended> {
     let Some(channels) = store.upgrade() else { return Ok(()) };
     let (own, all) = (channels.keys.wake_channel(&channels.engine), channels.keys.stops_channel());
+    let mut place_of_calls = channels.work.place();
     // Not just any of the hosts: a server counts only who listens there, so others would take this engine for gone.
     let (client, _) = channels.work.find(host).await.map_err(|fault| format!("{fault:?}"))?;
     drop(channels);
@@ -54,10 +56,19 @@ async fn listen(store: &Weak<Store>, periods: &Periods, host: usize) -> Result<(
     tell_all(store);
     let (mut sink, mut messages) = pubsub.split();
     while store.strong_count() > 0 {
-        match tokio::time::timeout(periods.probe_every, messages.next()).await {
-            Ok(Some(message)) => tell(store, message.get_channel_name() == own, message.get_payload_bytes()),
-            Ok(None) => return Err("it was closed".to_owned()),
-            Err(_) => within(periods.heard_within, sink.ping::<redis::Value>()).await.map(drop)?,
+        tokio::select! {
+            heard = tokio::time::timeout(periods.probe_every, messages.next()) => match heard {
+                Ok(Some(message)) => tell(store, message.get_channel_name() == own, message.get_payload_bytes()),
+                Ok(None) => return Err("it was closed".to_owned()),
+                Err(_) => within(periods.heard_within, sink.ping::<redis::Value>()).await.map(drop)?,
+            },
+            // Nobody tells of it if the engine is gone.
+            Ok(()) = place_of_calls.changed() => {
+                let place = place_of_calls.borrow_and_update().clone();
+                if place != place_of(&client) {
+                    return Err(format!("calls go to {place} now"));
+                }
+            }
         }
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! The look: about once a second, one script for all queues that this process claims from and has not just claimed from. It
+//! The look: about once a second, one script for all queues and types that this process claims from and has not just asked for. It
 //! finds what nobody told of: a job that fell due, of which only a worker knew that is gone, stands still or has no room. So it
 //! stands in for the polls of the pools, who are told what it did not find, too.
 
@@ -21,38 +21,37 @@ const LOOK_PAUSE_MAX: Duration = Duration::from_secs(30);
 /// A queue from which nothing was claimed for this long is no longer looked at: workers ask at least once a day.
 const IN_USE_FOR: Duration = Duration::from_secs(25 * 60 * 60);
 
-/// What workers of this process claim from: queues, the types that they handle, and when they last asked.
+/// What workers of this process claim from: by queue the types that they ask for, and when each was last asked for. Not by queue alone:
+/// a worker that asks all the time would keep the look from the types that only another one handles.
 #[derive(Debug, Default)]
-pub(super) struct InUse(HashMap<QueueName, Use>);
-
-#[derive(Debug)]
-struct Use {
-    types: Vec<TypeName>,
-    claimed_at: Instant,
-}
+pub(super) struct InUse(HashMap<QueueName, HashMap<TypeName, Instant>>);
 
 impl InUse {
     fn claimed(&mut self, queue: &QueueName, types: &[TypeName], now: Instant) {
-        let Some(known) = self.0.get_mut(queue) else {
-            self.0.insert(queue.clone(), Use { types: types.to_vec(), claimed_at: now });
-            return;
-        };
-        known.claimed_at = now;
-        // Nearly always the same as last time.
-        if known.types != types {
-            let new: Vec<_> = types.iter().filter(|name| !known.types.contains(name)).cloned().collect();
-            known.types.extend(new);
+        if !self.0.contains_key(queue) {
+            self.0.insert(queue.clone(), HashMap::new());
+        }
+        let Some(asked) = self.0.get_mut(queue) else { return };
+        for name in types {
+            match asked.get_mut(name) {
+                Some(at) => *at = now,
+                None => _ = asked.insert(name.clone(), now),
+            }
         }
     }
 
-    /// Queues in use that nobody has asked for a while, and the types of all of them.
+    /// Queues with types that nobody has asked for a while, and those types of all of them.
     fn unasked(&mut self, every: Duration, now: Instant) -> (Vec<QueueName>, Vec<TypeName>) {
-        self.0.retain(|_, used| now.duration_since(used.claimed_at) < IN_USE_FOR);
-        let due = self.0.iter().filter(|(_, used)| now.duration_since(used.claimed_at) >= every);
+        self.0.values_mut().for_each(|asked| asked.retain(|_, at| now.duration_since(*at) < IN_USE_FOR));
+        self.0.retain(|_, asked| !asked.is_empty());
         let (mut queues, mut types) = (Vec::new(), Vec::new());
-        for (queue, used) in due {
-            queues.push(queue.clone());
-            types.extend(used.types.iter().cloned());
+        for (queue, asked) in &self.0 {
+            let known = types.len();
+            let unasked = asked.iter().filter(|(_, at)| now.duration_since(**at) >= every);
+            types.extend(unasked.map(|(name, _)| name.clone()));
+            if types.len() > known {
+                queues.push(queue.clone());
+            }
         }
         types.sort();
         types.dedup();
@@ -125,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_just_claimed_from_is_not_looked_at_and_what_nobody_uses_is_forgotten() {
+    fn what_was_just_asked_for_is_not_looked_at_and_what_nobody_uses_is_forgotten() {
         let (mut in_use, start) = (InUse::default(), Instant::now());
         let ((mail, of_mail), (bulk, of_bulk)) = (names("mail", &["b", "a"]), names("bulk", &["c", "a"]));
         in_use.claimed(&mail, &of_mail, start);
@@ -137,6 +136,15 @@ mod tests {
         let (queues, types) = in_use.unasked(SECOND, start + 2 * SECOND);
         assert_eq!((queues.len(), types.len()), (2, 4), "each type once");
         assert_eq!(in_use.unasked(SECOND, start + IN_USE_FOR).0, [bulk]);
+    }
+
+    #[test]
+    fn who_asks_for_one_type_of_a_queue_keeps_no_look_from_the_others() {
+        let (mut in_use, start) = (InUse::default(), Instant::now());
+        let (mail, all) = names("mail", &["busy", "rare"]);
+        in_use.claimed(&mail, &all, start);
+        in_use.claimed(&mail, &all[..1], start + SECOND);
+        assert_eq!(in_use.unasked(SECOND, start + SECOND), (vec![mail], all[1..].to_vec()));
     }
 
     #[test]

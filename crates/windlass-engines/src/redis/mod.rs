@@ -43,7 +43,7 @@ mod server;
 mod damage;
 
 use std::fmt;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 use std::time::{Duration, Instant};
 
@@ -94,11 +94,33 @@ pub use open::Periods;
 pub use open::RedisOptions;
 pub use server::ServerFacts;
 
+/// While no more calls than this are under way, each is sent in the order in which they were begun: the connection has room for all of
+/// them, and for what the engine itself asks beside them.
+const CALLS_IN_ORDER_MAX: usize = conn::TAKEN_OVER_MAX / 2;
+
 /// Jobs in Redis. Dropping it closes its connections.
 pub struct RedisEngine {
     // Before the thread, so that what runs there finds the store gone.
     store: Arc<Store>,
     home: Home,
+    /// Calls that have not ended.
+    under_way: Arc<AtomicUsize>,
+}
+
+/// Counted among the calls that have not ended, for as long as it is kept.
+struct UnderWay(Arc<AtomicUsize>);
+
+impl UnderWay {
+    fn begin(count: &Arc<AtomicUsize>) -> Self {
+        count.fetch_add(1, Ordering::SeqCst);
+        Self(Arc::clone(count))
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
 }
 
 /// What all calls share. Lives on the thread of the connections.
@@ -172,7 +194,7 @@ impl RedisEngine {
         if options.listen {
             home.spawn(hints::keep_listening(Arc::downgrade(&store), options.periods));
         }
-        Ok(Self { store, home })
+        Ok(Self { store, home, under_way: Arc::default() })
     }
 
     /// Deletes everything in this engine's namespace, and tells how many keys that were. Nobody may use it meanwhile.
@@ -191,7 +213,33 @@ impl RedisEngine {
         F: Future<Output = Step<T>> + Send + 'static,
         W: FnOnce(Arc<Store>) -> F,
     {
-        self.home.run(work(self.store.clone())).await
+        self.begin(work).await
+    }
+
+    /// The same, on its way when this returns: whatever is begun from then on is sent behind it.
+    fn begin<T, F, W>(&self, work: W) -> impl Future<Output = Result<T>> + use<T, F, W>
+    where
+        T: Send + 'static,
+        F: Future<Output = Step<T>> + Send + 'static,
+        W: FnOnce(Arc<Store>) -> F,
+    {
+        let (work, under_way) = (work(self.store.clone()), UnderWay::begin(&self.under_way));
+        self.home.begin(async move {
+            let _under_way = under_way;
+            work.await
+        })
+    }
+
+    /// Puts jobs in. Whoever waits for them in this process is told at once, and not by the answer: a claim then follows on the same
+    /// way, and both come to the server together. But not if so many calls are under way that the claim might overtake. Should it come to
+    /// another server all the same, it marks its worker as waiting, and a look finds what it missed.
+    async fn put_in(&self, request: EnqueueRequest) -> Result<Vec<Enqueued>> {
+        let is_first_in_first_out = self.under_way.load(Ordering::SeqCst) < CALLS_IN_ORDER_MAX;
+        let told = if is_first_in_first_out { self.store.claimable(&request.jobs) } else { Vec::new() };
+        let come = told.clone();
+        let answer = self.begin(|store| async move { store.enqueue(request, told).await });
+        self.store.tell_of(&come);
+        answer.await
     }
 }
 
@@ -270,7 +318,7 @@ impl Engine for RedisEngine {
     }
 
     async fn enqueue(&self, request: EnqueueRequest) -> Result<Vec<Enqueued>> {
-        self.run(|store| async move { store.enqueue(request).await }).await
+        self.put_in(request).await
     }
 
     async fn receipt(&self, request: RequestId) -> Result<Option<Vec<Enqueued>>> {

@@ -6,6 +6,7 @@
 mod words;
 mod place;
 mod away;
+mod locked_out;
 mod coming_home;
 mod lost_answers;
 mod on_the_way;

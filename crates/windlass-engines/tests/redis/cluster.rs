@@ -158,6 +158,41 @@ async fn one_engine_is_woken_on_a_cluster_and_the_others_wait_on_whichever_serve
     assert_eq!(waiters, 1);
 }
 
+/// Moves a namespace from one server of a cluster to another, as an operator does who spreads slots anew.
+fn move_namespace(place: &Place, from: &Server, to: &Server, nodes: &[Server]) {
+    let slot: usize = ask(&from.url(), &["CLUSTER", "KEYSLOT", &place.key("layout")]);
+    let slot = slot.to_string();
+    let id_of = |node: &Server| ask::<String>(&node.url(), &["CLUSTER", "MYID"]);
+    ask::<()>(&to.url(), &["CLUSTER", "SETSLOT", &slot, "IMPORTING", &id_of(from)]);
+    ask::<()>(&from.url(), &["CLUSTER", "SETSLOT", &slot, "MIGRATING", &id_of(to)]);
+    let (host, port) = (to.address().ip().to_string(), to.address().port().to_string());
+    loop {
+        let keys: Vec<String> = ask(&from.url(), &["CLUSTER", "GETKEYSINSLOT", &slot, "100"]);
+        if keys.is_empty() {
+            break;
+        }
+        let words = ["MIGRATE", &host, &port, "", "0", "5000", "KEYS"];
+        let words: Vec<&str> = words.into_iter().chain(keys.iter().map(String::as_str)).collect();
+        ask::<String>(&from.url(), &words);
+    }
+    // The one that gets it first, so that it is not without a server for a moment.
+    for node in std::iter::once(to).chain(nodes) {
+        ask::<()>(&node.url(), &["CLUSTER", "SETSLOT", &slot, "NODE", &id_of(to)]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_listens_follows_a_namespace_that_is_moved_to_another_server_of_the_cluster() {
+    let nodes = tokio::task::block_in_place(cluster);
+    let place = place_on(0, &nodes);
+    let _engine = waiting(&place, 1).await;
+    until_so_many_listen(1, &place, &nodes[0].url()).await;
+    tokio::task::block_in_place(|| move_namespace(&place, &nodes[0], &nodes[1], &nodes));
+    // Nobody calls but the engine itself, which looks for work.
+    until_so_many_listen(1, &place, &nodes[1].url()).await;
+    until_so_many_listen(0, &place, &nodes[0].url()).await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_check_up_tells_the_state_of_the_cluster() {
     let mut nodes = tokio::task::block_in_place(cluster);

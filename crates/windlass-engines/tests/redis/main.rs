@@ -10,6 +10,7 @@ mod minutes;
 mod place;
 mod alarms;
 mod opening;
+mod login;
 mod lost_answers;
 mod killed_server;
 mod other_store;

@@ -4,12 +4,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::task::JoinSet;
 use tokio::time::timeout;
 use windlass_core::claim::ClaimRequest;
 use windlass_core::clock::ManualClock;
-use windlass_core::engine::{Engine, Hint, HintListener};
+use windlass_core::engine::{Declaration, Engine, Hint, HintListener};
 use windlass_core::enqueue::{NewJob, When};
-use windlass_core::worker::WorkerId;
+use windlass_core::job_type::TypeSpec;
+use windlass_core::names::TypeName;
+use windlass_core::worker::{WorkerCard, WorkerId};
 use windlass_engines::redis::{Periods, RedisEngine, RedisOptions};
 use windlass_servers::proxy::Proxy;
 
@@ -156,6 +159,36 @@ async fn what_falls_due_is_found_within_about_a_second_if_nobody_is_left_who_kne
     assert!(stored.elapsed() < Duration::from_secs(5), "it took {:?}", stored.elapsed());
 }
 
+/// A type that only one of two workers handles.
+fn rare() -> TypeName {
+    TypeName::parse("rare").unwrap()
+}
+
+#[tokio::test]
+async fn a_worker_that_asks_all_the_time_keeps_no_look_from_what_another_of_its_process_handles() {
+    let place = Place::shared();
+    // Nobody wakes this process, so that only a look can tell it.
+    let options = RedisOptions { listen: false, ..place.options() };
+    let mut busy = Process::start(&place, options.clone(), 1).await;
+    let types = vec![TypeSpec::new(rare(), queue())];
+    busy.engine.declare(Declaration { queues: vec![], types }).await.unwrap();
+    let idle = WorkerId::from_random(2);
+    busy.engine.register(WorkerCard { types: vec![rare()], ..card(idle) }).await.unwrap();
+    let of_idle = || ClaimRequest { worker: idle, types: vec![rare()], ..claim_request(1) };
+    assert_eq!(claimed(busy.engine.claim(of_idle()).await.unwrap()), []);
+    let producer = place.open_with(options).await;
+    producer.enqueue(words::request(vec![NewJob::new(rare(), Default::default())])).await.unwrap();
+    let told = async {
+        while !busy.was_woken() {
+            assert_eq!(busy.claim(1).await, 0, "it handles another type");
+            // may sleep: it is a busy worker, not one that asks as fast as it can.
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(PATIENCE, told).await.expect("a look finds the job");
+    assert_eq!(claimed(busy.engine.claim(of_idle()).await.unwrap()).len(), 1);
+}
+
 #[tokio::test]
 async fn a_busy_worker_does_not_wake_an_idle_one_again_for_what_that_one_knows() {
     let place = Place::shared();
@@ -187,6 +220,43 @@ async fn who_waits_in_the_process_of_the_producer_is_told_before_the_enqueue_is_
         biased;
         answer = process.engine.enqueue(request(1)) => panic!("expected no answer, got {answer:?}"),
         heard = process.hears.recv() => assert!(heard.is_some()),
+    }
+}
+
+/// More calls at once than a connection takes over.
+const VERY_MANY: usize = 300;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_is_put_in_beside_very_many_calls_is_found_by_its_hint_alone() {
+    let place = Place::shared();
+    let Process { engine, worker, mut hears, _ear } =
+        Process::start(&place, never_looks(place.options()), 1).await;
+    let engine = Arc::new(engine);
+    let claim = async || {
+        let request = ClaimRequest { worker, ..claim_request(5) };
+        claimed(engine.claim(request).await.unwrap()).len()
+    };
+    enqueue(&engine, 1).await;
+    assert_eq!(claim().await, 1, "now the server knows the scripts");
+    for round in 0..100 {
+        while hears.try_recv().is_ok() {}
+        let mut calls = JoinSet::new();
+        for _ in 0..VERY_MANY {
+            let engine = engine.clone();
+            calls.spawn(async move { engine.now().await });
+        }
+        let found = async {
+            loop {
+                let heard = timeout(PATIENCE, hears.recv()).await;
+                assert!(heard.is_ok(), "a claim overtook the enqueue in round {round}, and nobody said so");
+                if claim().await > 0 {
+                    break;
+                }
+            }
+        };
+        let (stored, ()) = tokio::join!(engine.enqueue(request(1)), found);
+        assert_eq!(stored.unwrap().len(), 1);
+        calls.join_all().await;
     }
 }
 

@@ -74,6 +74,15 @@ impl Breakers {
         Self { engine, clock, wake, platforms, syncing: tokio::sync::Mutex::default() }
     }
 
+    /// The same for jobs of another store. A platform whose breaker is this process's own is the same one.
+    pub(super) fn beside(&self, engine: Arc<dyn Engine>, wake: Arc<Wake>, specs: &[BreakerSpec]) -> Self {
+        let beside = Self::new(engine, Arc::clone(&self.clock), wake, specs);
+        let own = self.all().into_iter().filter(|platform| !platform.is_shared());
+        let own = own.map(|platform| (platform.spec.name.clone(), platform));
+        beside.platforms.write().unwrap_or_else(PoisonError::into_inner).extend(own);
+        beside
+    }
+
     /// All platforms that this process has to do with.
     pub(super) fn all(&self) -> Vec<Arc<Platform>> {
         self.platforms.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()

@@ -22,8 +22,6 @@ pub(super) struct Line {
     asked_at: Timestamp,
     /// Until then there is no token; who asks need not trouble the store.
     closed_until: Option<Timestamp>,
-    /// Jobs wait behind the gate; newcomers go to the end of their line.
-    has_waiters: bool,
 }
 
 /// The answer to who wants a token.
@@ -46,7 +44,6 @@ impl Line {
             used: 0,
             asked_at: now,
             closed_until: None,
-            has_waiters: false,
         }
     }
 
@@ -132,19 +129,10 @@ impl Line {
         self.closed_until.map(|until| until.since(now)).filter(|left| !left.is_zero())
     }
 
-    /// Whether a job that was never held back goes to the end of the line.
-    pub(super) fn has_waiters(&self) -> bool {
-        self.has_waiters
-    }
-
-    pub(super) fn set_waiters(&mut self, has_waiters: bool) {
-        self.has_waiters = has_waiters;
-    }
-
     /// Whether nothing would change if it were forgotten.
     pub(super) fn is_idle(&self, now: Timestamp) -> bool {
         let is_full = !self.is_alone || self.own.is_none_or(|due| due <= now);
-        is_full && !self.has_waiters && self.closed_for(now).is_none()
+        is_full && self.closed_for(now).is_none()
     }
 }
 
@@ -288,7 +276,5 @@ mod tests {
         assert!(line.is_idle(NOW), "the store knows of it");
         line.want_own(pace, NOW);
         assert!(!line.is_idle(NOW) && line.is_idle(NOW.plus(2 * SECOND)));
-        line.set_waiters(true);
-        assert!(!line.is_idle(NOW.plus(2 * SECOND)));
     }
 }

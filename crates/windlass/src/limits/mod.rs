@@ -121,9 +121,28 @@ impl Limits {
         let wake = Arc::new(Wake::default());
         let breakers =
             Breakers::new(Arc::clone(&engine), Arc::clone(&clock), Arc::clone(&wake), &options.breakers);
+        let tokens = Tokens::new(Arc::<dyn Engine>::clone(&engine), clock);
+        Self::assemble(engine, breakers, tokens, wake, options)
+    }
+
+    /// The same limits for jobs of another store. What processes do not share is in this one process, whichever store a job is in.
+    pub(crate) fn beside(&self, engine: Arc<dyn Engine>, options: &LimitOptions) -> Self {
+        let wake = Arc::new(Wake::default());
+        let breakers = self.breakers.beside(Arc::clone(&engine), Arc::clone(&wake), &options.breakers);
+        let tokens = self.tokens.beside(Arc::<dyn Engine>::clone(&engine));
+        Self::assemble(engine, breakers, tokens, wake, options)
+    }
+
+    fn assemble(
+        engine: Arc<dyn Engine>,
+        breakers: Breakers,
+        tokens: Tokens,
+        wake: Arc<Wake>,
+        options: &LimitOptions,
+    ) -> Self {
         let mut limits = Self {
             breakers,
-            tokens: Tokens::new(Arc::<dyn Engine>::clone(&engine), clock),
+            tokens,
             engine,
             guards: HashMap::new(),
             at_door: HashMap::new(),

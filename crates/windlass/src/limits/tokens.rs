@@ -1,6 +1,6 @@
 //! The rate limits of a process: tokens for jobs that are put in and for jobs that are to run.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -25,7 +25,28 @@ const LINES_MAX: usize = 100_000;
 pub(crate) struct Tokens {
     store: Arc<dyn Policies>,
     clock: Arc<dyn Clock>,
-    lines: Mutex<HashMap<(LimitName, String), Arc<Shared>>>,
+    /// Of limits that processes share through this store.
+    lines: Lines,
+    /// Of limits that nobody shares: there is one of each in a process, whichever store a job is in.
+    own_lines: Arc<Lines>,
+    /// Keys with jobs behind a gate of this store.
+    waiters: Mutex<HashSet<(LimitName, String)>>,
+}
+
+/// What a process knows of keys, by limit.
+#[derive(Default)]
+struct Lines(Mutex<HashMap<(LimitName, String), Arc<Shared>>>);
+
+impl Lines {
+    fn of(&self, limit: &LimitName, key: &str, now: Timestamp) -> Arc<Shared> {
+        let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if lines.len() >= LINES_MAX {
+            lines.retain(|_, shared| !shared.line().is_idle(now));
+        }
+        let new =
+            || Arc::new(Shared { line: Mutex::new(Line::new(now)), turn: tokio::sync::Mutex::default() });
+        Arc::clone(lines.entry((limit.clone(), key.to_owned())).or_insert_with(new))
+    }
 }
 
 /// What a process knows of a key without asking.
@@ -51,7 +72,13 @@ impl Shared {
 
 impl Tokens {
     pub(super) fn new(store: Arc<dyn Policies>, clock: Arc<dyn Clock>) -> Self {
-        Self { store, clock, lines: Mutex::default() }
+        let (lines, own_lines, waiters) = (Lines::default(), Arc::default(), Mutex::default());
+        Self { store, clock, lines, own_lines, waiters }
+    }
+
+    /// The same for jobs of another store.
+    pub(super) fn beside(&self, store: Arc<dyn Policies>) -> Self {
+        Self { own_lines: Arc::clone(&self.own_lines), ..Self::new(store, Arc::clone(&self.clock)) }
     }
 
     /// Takes a token, or tells when the next falls due. One that is due soon is waited for, if the caller has patience.
@@ -61,7 +88,7 @@ impl Tokens {
         key: &str,
         patience: Duration,
     ) -> Result<(), Duration> {
-        let shared = self.shared(&spec.name, key);
+        let shared = self.shared(spec, key);
         match self.want(spec, &shared) {
             Wanted::Go => Ok(()),
             Wanted::Wait(after) if after > patience => Err(after),
@@ -103,7 +130,7 @@ impl Tokens {
     }
 
     fn known_in(&self, spec: &RateLimitSpec, key: &str) -> Known {
-        let (shared, now) = (self.shared(&spec.name, key), self.now());
+        let (shared, now) = (self.shared(spec, key), self.now());
         let line = shared.line();
         let own = line.own_due_in(spec.limit.pace(), now);
         match spec.scope {
@@ -193,7 +220,7 @@ impl Tokens {
 
     fn own_due_in(&self, spec: &RateLimitSpec, key: &str) -> Option<Duration> {
         let pace: Pace = spec.limit.pace();
-        self.shared(&spec.name, key).line().own_due_in(pace, self.now())
+        self.shared(spec, key).line().own_due_in(pace, self.now())
     }
 
     async fn ask(&self, takes: Vec<Take>) -> Result<Vec<Taken>, EngineError> {
@@ -202,23 +229,29 @@ impl Tokens {
 
     /// Whether jobs of this key wait, so that newcomers go to the end of their line.
     pub(super) fn has_waiters(&self, limit: &LimitName, key: &str) -> bool {
-        self.shared(limit, key).line().has_waiters()
+        let waiters = self.waiters();
+        !waiters.is_empty() && waiters.contains(&(limit.clone(), key.to_owned()))
     }
 
     pub(super) fn set_waiters(&self, limit: &LimitName, key: &str, has_waiters: bool) {
-        self.shared(limit, key).line().set_waiters(has_waiters);
+        let (mut waiters, key) = (self.waiters(), (limit.clone(), key.to_owned()));
+        match has_waiters {
+            // Beyond that, newcomers may overtake those who wait.
+            true if waiters.len() < LINES_MAX => _ = waiters.insert(key),
+            true => {}
+            false => _ = waiters.remove(&key),
+        }
     }
 
-    fn shared(&self, limit: &LimitName, key: &str) -> Arc<Shared> {
-        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
-        if lines.len() >= LINES_MAX {
-            let now = self.now();
-            lines.retain(|_, shared| !shared.line().is_idle(now));
+    fn waiters(&self) -> MutexGuard<'_, HashSet<(LimitName, String)>> {
+        self.waiters.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn shared(&self, spec: &RateLimitSpec, key: &str) -> Arc<Shared> {
+        match spec.scope {
+            LimitScope::Store => self.lines.of(&spec.name, key, self.now()),
+            LimitScope::Process => self.own_lines.of(&spec.name, key, self.now()),
         }
-        let new = || {
-            Arc::new(Shared { line: Mutex::new(Line::new(self.now())), turn: tokio::sync::Mutex::default() })
-        };
-        Arc::clone(lines.entry((limit.clone(), key.to_owned())).or_insert_with(new))
     }
 
     pub(super) fn now(&self) -> Timestamp {

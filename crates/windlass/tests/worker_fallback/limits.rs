@@ -14,7 +14,7 @@ use windlass::core::rate_limit::{KeyBy, RateLimit};
 use windlass::fallback::FallbackEngine;
 use windlass::limits::{LimitAt, LimitScope};
 use windlass::{
-    BreakerSpec, Client, EnqueueError, Handlers, JobType, LimitOptions, Placement, RateLimitSpec,
+    BreakerSpec, Client, Context, EnqueueError, Handlers, JobType, LimitOptions, Placement, RateLimitSpec,
     RetryPolicy, State, TypeSpec, Worker, WorkerOptions,
 };
 
@@ -39,17 +39,25 @@ impl JobType for CallShop {
 #[derive(Default)]
 struct Shop {
     is_broken: AtomicBool,
+    called: AtomicUsize,
     served: AtomicUsize,
+    /// Orders that were not let in.
+    refused: AtomicUsize,
     tenants: Mutex<Vec<String>>,
 }
 
 impl Shop {
+    fn called(&self) -> usize {
+        self.called.load(Ordering::SeqCst)
+    }
+
     fn served(&self) -> usize {
         self.served.load(Ordering::SeqCst)
     }
 }
 
 async fn call_shop(job: CallShop, State(shop): State<Arc<Shop>>) -> Result<(), std::io::Error> {
+    shop.called.fetch_add(1, Ordering::SeqCst);
     if shop.is_broken.load(Ordering::SeqCst) {
         return Err(std::io::Error::other("closed"));
     }
@@ -58,8 +66,26 @@ async fn call_shop(job: CallShop, State(shop): State<Arc<Shop>>) -> Result<(), s
     Ok(())
 }
 
+/// A job that has another job done.
+#[derive(Serialize, Deserialize)]
+struct Order {
+    tenant: String,
+}
+
+impl JobType for Order {
+    const NAME: &'static str = "order";
+}
+
+async fn order(job: Order, ctx: Context, State(shop): State<Arc<Shop>>) -> Result<(), EnqueueError> {
+    match ctx.enqueue(CallShop { tenant: job.tenant }).await {
+        Err(EnqueueError::RateLimited(_)) => _ = shop.refused.fetch_add(1, Ordering::SeqCst),
+        placed => drop(placed?),
+    }
+    Ok(())
+}
+
 async fn worker_with(engine: &Arc<FallbackEngine>, shop: &Arc<Shop>, limits: LimitOptions) -> Worker {
-    let handlers = Handlers::new(Arc::clone(shop)).handle(call_shop).calls::<CallShop>("shop");
+    let handlers = Handlers::new(Arc::clone(shop)).handle(call_shop).handle(order).calls::<CallShop>("shop");
     let options = WorkerOptions { limits, ..options() };
     Worker::start(Arc::<FallbackEngine>::clone(engine), handlers, options).await.unwrap()
 }
@@ -71,13 +97,20 @@ fn breaker(open_cooldown: Duration) -> LimitOptions {
     LimitOptions { breakers: vec![shop], ..LimitOptions::default() }
 }
 
+/// The same for each process by itself.
+fn breaker_of_a_process(open_cooldown: Duration) -> LimitOptions {
+    let mut limits = breaker(open_cooldown);
+    limits.breakers.iter_mut().for_each(|breaker| breaker.scope = LimitScope::Process);
+    limits
+}
+
 /// Three an hour for each tenant.
-fn three_an_hour(at: LimitAt) -> LimitOptions {
+fn three_an_hour(at: LimitAt, scope: LimitScope) -> LimitOptions {
     let by = KeyBy::Payload("/tenant".to_owned());
     let rate_limits = vec![RateLimitSpec {
         name: LimitName::parse("each").unwrap(),
         limit: RateLimit { by, ..RateLimit::new(3, HOUR) },
-        scope: LimitScope::Store,
+        scope,
         at,
         types: vec![TypeName::parse(CallShop::NAME).unwrap()],
     }];
@@ -168,7 +201,7 @@ async fn at_the_door_a_process_keeps_a_shared_limit_alone_while_the_store_is_sil
     let home = Home::redis();
     let engine = home.with(memory()).await;
     let shop = Arc::new(Shop::default());
-    let mut worker = worker_with(&engine, &shop, three_an_hour(LimitAt::Enqueue)).await;
+    let mut worker = worker_with(&engine, &shop, three_an_hour(LimitAt::Enqueue, LimitScope::Store)).await;
     assert_eq!(let_in(worker.client(), "ada").await, 3);
     home.fall_silent(true);
     until_away(&engine).await;
@@ -188,7 +221,7 @@ async fn jobs_of_the_spill_keep_the_limit_of_the_spill_and_those_of_the_store_th
     let beside = memory();
     let engine = home.with(Arc::clone(&beside)).await;
     let shop = Arc::new(Shop::default());
-    let mut worker = worker_with(&engine, &shop, three_an_hour(LimitAt::Run)).await;
+    let mut worker = worker_with(&engine, &shop, three_an_hour(LimitAt::Run, LimitScope::Store)).await;
     put(worker.client(), "ada", 5).await;
     until(&engine, "two wait on the store", async || {
         shop.served() == 3
@@ -207,5 +240,82 @@ async fn jobs_of_the_spill_keep_the_limit_of_the_spill_and_those_of_the_store_th
         "each waits where it was"
     );
     assert_eq!(shop.served(), 6);
+    worker.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_rate_limit_of_a_process_is_kept_once_whichever_store_its_jobs_are_in() {
+    let mut home = Home::redis();
+    let beside = memory();
+    let engine = home.with(Arc::clone(&beside)).await;
+    let shop = Arc::new(Shop::default());
+    let limits = three_an_hour(LimitAt::Run, LimitScope::Process);
+    let mut worker = worker_with(&engine, &shop, limits).await;
+    put(worker.client(), "ada", 5).await;
+    until(&engine, "two wait on the store", async || {
+        shop.served() == 3
+            && engine.queues().await.is_ok_and(|all| all.iter().any(|one| one.counts.parked == 2))
+    })
+    .await;
+    home.kill();
+    until_away(&engine).await;
+    assert_eq!(put(worker.client(), "ada", 5).await, [Placement::Spilled; 5]);
+    assert_eq!(put(worker.client(), "bob", 5).await, [Placement::Spilled; 5]);
+    until(&engine, "all of ada's and two of bob's wait in the spill", async || {
+        parked(&*beside).await == 7 && shop.served() == 6
+    })
+    .await;
+    assert_eq!(shop.tenants.lock().unwrap()[3..], ["bob", "bob", "bob"]);
+    home.restart();
+    until_back(&engine).await;
+    put(worker.client(), "bob", 1).await;
+    let store = home.store().await;
+    until(&engine, "bob waits on the store, too", async || parked(&*store).await == 3).await;
+    assert_eq!(shop.served(), 6);
+    worker.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_breaker_of_a_process_that_opened_by_jobs_of_the_store_holds_back_those_of_the_spill() {
+    let mut home = Home::redis();
+    let beside = memory();
+    let engine = home.with(Arc::clone(&beside)).await;
+    let shop = Arc::new(Shop::default());
+    let mut worker = worker_with(&engine, &shop, breaker_of_a_process(HOUR)).await;
+    shop.is_broken.store(true, Ordering::SeqCst);
+    put(worker.client(), "ada", 10).await;
+    until(&engine, "all wait behind the breaker", async || {
+        engine.queues().await.is_ok_and(|queues| queues.iter().any(|queue| queue.counts.parked == 10))
+    })
+    .await;
+    let called = shop.called();
+    home.kill();
+    until_away(&engine).await;
+    assert_eq!(put(worker.client(), "ada", 10).await, [Placement::Spilled; 10]);
+    until(&engine, "those of the spill wait, too", async || parked(&*beside).await == 10).await;
+    assert_eq!(shop.called(), called, "a platform that is known to be broken is left alone");
+    worker.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_job_of_the_spill_puts_in_is_counted_at_the_same_door() {
+    let mut home = Home::redis();
+    let engine = home.with(memory()).await;
+    let shop = Arc::new(Shop::default());
+    let limits = three_an_hour(LimitAt::Enqueue, LimitScope::Store);
+    let mut worker = worker_with(&engine, &shop, limits).await;
+    assert_eq!(let_in(worker.client(), "ada").await, 3);
+    until(&engine, "the store's jobs are run", async || shop.served() == 3).await;
+    home.kill();
+    until_away(&engine).await;
+    for tenant in ["ada", "bob"] {
+        let placed = worker.client().enqueue(Order { tenant: tenant.to_owned() }).await.unwrap();
+        assert_eq!(placed.how, Placement::Spilled);
+    }
+    until(&engine, "bob is let in, and ada is not", async || {
+        shop.served() == 4 && shop.refused.load(Ordering::SeqCst) == 1
+    })
+    .await;
+    assert_eq!(shop.tenants.lock().unwrap()[3..], ["bob"]);
     worker.stop().await;
 }

@@ -5,13 +5,14 @@ mod memory;
 mod sqlite;
 mod postgres;
 mod redis;
+mod pickup;
 
 use super::bed::{At, Bed};
 use super::figures::{Figures, Measured};
 use super::ground::Ground;
 use super::progress::Progress;
 use super::scenarios::Scenario;
-use super::{BenchArgs, History};
+use super::{BenchArgs, BenchEngine, History, pickup as pickups};
 use crate::exit::Failure;
 
 /// What is written by hand.
@@ -19,6 +20,8 @@ use crate::exit::Failure;
 enum Part {
     Enqueue,
     Drain(History),
+    /// So many jobs, one at a time. On servers only: elsewhere nothing is sent, and what is left is the cost of the clock.
+    Pickup(u64),
 }
 
 /// Puts the limit and the ratio to it beside the figures, for the scenarios that can be written by hand in a page.
@@ -33,6 +36,9 @@ pub(super) async fn beside(
         Scenario::Enqueue => Part::Enqueue,
         Scenario::Drain => Part::Drain(args.history),
         Scenario::DrainWithoutHistory => Part::Drain(History::Off),
+        Scenario::Latency if matches!(args.engine(), BenchEngine::Postgres | BenchEngine::Redis) => {
+            Part::Pickup(pickups::count(args))
+        }
         _ => return Ok(measured),
     };
     let limit = measure(part, args, bed, progress).await?;
@@ -40,7 +46,7 @@ pub(super) async fn beside(
 }
 
 async fn measure(part: Part, args: &BenchArgs, bed: &Bed, progress: &Progress) -> Result<Figures, Failure> {
-    progress.part("by hand", args.jobs);
+    progress.part("by hand", if let Part::Pickup(count) = part { count } else { args.jobs });
     let place = bed.fresh().await?;
     // The store has queue and type as Windlass would have them, and then nobody else is there.
     Ground::new(args, &place, progress).client().await?;
@@ -67,11 +73,19 @@ const COMPARED: [(&str, &str, &str); 3] = [
 ];
 
 fn with_limit(figures: Figures, limit: &Figures) -> Figures {
-    COMPARED.iter().fold(figures, |figures, (ours, theirs, ratio)| match limit.get(theirs) {
+    let figures = COMPARED.iter().fold(figures, |figures, (ours, theirs, ratio)| match limit.get(theirs) {
         Some(rate) => {
             let own = figures.get(ours);
             figures.with(theirs, rate).with_ratio(ratio, own, Some(rate))
         }
         None => figures,
-    })
+    });
+    // Of times, less is better.
+    match limit.get(pickup::LIMIT) {
+        Some(least) => {
+            let own = figures.get("pickup_p50_ms");
+            figures.with(pickup::LIMIT, least).with_ratio("ratio_pickup_to_limit", Some(least), own)
+        }
+        None => figures,
+    }
 }

@@ -4,16 +4,21 @@ use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 use tokio::sync::mpsc;
+use tokio::time::{Interval, MissedTickBehavior};
 use windlass::{Handlers, State};
 
-use super::failed;
 use super::figures::Figures;
 use super::ground::{Ground, since};
 use super::load::Work;
+use super::{BenchArgs, failed};
 use crate::exit::Failure;
 
 /// One job every so often.
 const EVERY: Duration = Duration::from_millis(20);
+/// Jobs at full size: ten seconds' worth.
+const COUNT_MAX: u64 = 500;
+/// With fewer there is no 99th in a hundred to speak of.
+const COUNT_MIN: u64 = 20;
 /// Times are told apart up to a minute.
 const MICROS_MAX: u64 = 60_000_000;
 /// A job that is not picked up within this time never will be.
@@ -32,12 +37,31 @@ impl Pickups {
     }
 
     pub(super) fn figures(&self) -> Figures {
-        let millis = |quantile| self.0.value_at_quantile(quantile) as f64 / 1000.0;
         Figures::default()
-            .with("pickup_p50_ms", millis(0.5))
-            .with("pickup_p99_ms", millis(0.99))
+            .with("pickup_p50_ms", self.median_millis())
+            .with("pickup_p99_ms", self.millis(0.99))
             .with("pickup_max_ms", self.0.max() as f64 / 1000.0)
     }
+
+    pub(super) fn median_millis(&self) -> f64 {
+        self.millis(0.5)
+    }
+
+    fn millis(&self, quantile: f64) -> f64 {
+        self.0.value_at_quantile(quantile) as f64 / 1000.0
+    }
+}
+
+/// How many jobs are timed.
+pub(super) fn count(args: &BenchArgs) -> u64 {
+    (args.jobs / 200).clamp(COUNT_MIN, COUNT_MAX)
+}
+
+/// When jobs come.
+pub(super) fn ticks() -> Interval {
+    let mut ticks = tokio::time::interval(EVERY);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    ticks
 }
 
 /// A worker with nothing else to do, and one job every 20 ms.
@@ -45,9 +69,7 @@ pub(super) async fn of_an_idle_worker(ground: &Ground<'_>, count: u64) -> Result
     ground.progress.part("pickup", count);
     let (tell, mut told) = mpsc::channel(16);
     let mut worker = ground.worker(Handlers::new((ground.epoch, tell)).handle(report)).await?;
-    let mut pickups = Pickups::new()?;
-    let mut ticks = tokio::time::interval(EVERY);
-    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let (mut pickups, mut ticks) = (Pickups::new()?, ticks());
     for step in 0..count {
         ticks.tick().await;
         worker.client().enqueue(Work::put_in(ground.nanos())).await.map_err(failed)?;

@@ -8,6 +8,7 @@ use windlass::Client;
 use windlass_core::admin::QueueStatus;
 use windlass_core::span::show_span;
 
+use super::has_gone;
 use crate::exit::Failure;
 use crate::output::Output;
 
@@ -26,8 +27,7 @@ pub(super) async fn show(client: &Client, output: &Output) -> Failure {
                 draw(&text, drawn_lines);
                 drawn_lines = text.lines().count();
             }
-            // The store has just gone away; in a moment the spill is shown.
-            Err(error) if error.is_passing() && client.engine().spill().is_some() => {}
+            Err(error) if has_gone(client, &error) => {}
             Err(error) => return error.into(),
         }
         // may sleep: a table that changes more often than this cannot be read.

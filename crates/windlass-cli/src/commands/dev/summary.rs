@@ -69,7 +69,7 @@ fn is_away(fallback: &FallbackStatus) -> bool {
 /// Whether an error says no more than that a server with a spill beside it is away just now. From then on it is not asked.
 fn has_gone(error: &EngineError, fallback: &mut Option<FallbackStatus>) -> bool {
     match fallback {
-        Some(fallback) if error.is_passing() => {
+        Some(fallback) if error.is_passing() || error.is_away() => {
             fallback.primary_healthy = false;
             true
         }

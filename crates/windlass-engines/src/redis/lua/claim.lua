@@ -8,15 +8,14 @@ local token, worker, room, boosted_room, crashes_max, expired_reason =
   arg(), arg(), number_arg(), number_arg(), arg(), arg()
 local queues = queue_args()
 
-local row = redis.call('HMGET', key('worker:') .. worker, 'since', 'dead', 'leaving')
-if not row[1] or row[2] or row[3] then
-  return answer({'dead'})
+do
+  local row = redis.call('HMGET', key('worker:') .. worker, 'since', 'dead', 'leaving')
+  if not row[1] or row[2] or row[3] then
+    return answer({'dead'})
+  end
 end
 
 local HELD = key('held:') .. worker
-local CLAIMED = struct.pack(CLAIM, token, worker, NOW)
-local FIRST_ATTEMPT = '\0\0\0\1'
-
 local jobs = {}
 local taken = 0
 -- What is written when everything was read: states of claimed jobs with their ids, and the ids alone.
@@ -28,93 +27,100 @@ local damaged = {}
 -- Expired jobs are cancelled on the way, which must not take for ever.
 local expired_room = CLAIM_MAX
 
--- The state of a job that runs from now on.
-local function running(text, flags)
-  local attempts = string.sub(text, 24, 27)
-  if attempts == '\0\0\0\0' then
-    attempts = FIRST_ATTEMPT
-  else
-    attempts = struct.pack('>I4', struct.unpack('>I4', attempts) + 1)
-  end
-  return 'r' .. string.char(flags) .. string.sub(text, 3, 23) .. attempts .. string.sub(text, 28, 39) .. CLAIMED
-end
+local take
+-- In a block of its own: a script may have 200 names at a time, and all parts of it share them.
+do
+  local CLAIMED = struct.pack(CLAIM, token, worker, NOW)
+  local FIRST_ATTEMPT = '\0\0\0\1'
 
--- Whether a job with these notes may start; it is cancelled if it has expired.
-local function may_start(id, text, notes)
-  local job = know(id, text)
-  job.stored = {}
-  for i = 1, #notes, 2 do
-    job.stored[notes[i]] = notes[i + 1]
+  -- The state of a job that runs from now on.
+  local function running(text, flags)
+    local attempts = string.sub(text, 24, 27)
+    if attempts == '\0\0\0\0' then
+      attempts = FIRST_ATTEMPT
+    else
+      attempts = struct.pack('>I4', struct.unpack('>I4', attempts) + 1)
+    end
+    return 'r' .. string.char(flags) .. string.sub(text, 3, 23) .. attempts .. string.sub(text, 28, 39) .. CLAIMED
   end
-  if not note(job, 'expires') then
+
+  -- Whether a job with these notes may start; it is cancelled if it has expired.
+  local function may_start(id, text, notes)
+    local job = know(id, text)
+    job.stored = {}
+    for i = 1, #notes, 2 do
+      job.stored[notes[i]] = notes[i + 1]
+    end
+    if not note(job, 'expires') then
+      return true
+    end
+    local expires = expiry(job)
+    if expires and expires <= NOW then
+      cancel_waiting(job, expired_reason)
+      return false
+    end
+    write('ZREM', key('expiring'), id)
     return true
   end
-  local expires = expiry(job)
-  if expires and expires <= NOW then
-    cancel_waiting(job, expired_reason)
+
+  -- Whether a job that stands in a lane waits; it is noted if it cannot be read.
+  local function does_wait(id, text)
+    if #text == HEAD_BYTES and is_sound(text) then
+      return true
+    end
+    damaged[#damaged + 1] = id
     return false
   end
-  write('ZREM', key('expiring'), id)
-  return true
-end
 
--- Whether a job that stands in a lane waits; it is noted if it cannot be read.
-local function does_wait(id, text)
-  if #text == HEAD_BYTES and is_sound(text) then
-    return true
-  end
-  damaged[#damaged + 1] = id
-  return false
-end
+  -- Lines that claimed jobs stand in, with their ids; and all that this script has met and does not look at again.
+  lines.left, lines.met = {}, {}
 
--- Lines that claimed jobs stand in, with their ids; and all that this script has met and does not look at again.
-lines.left, lines.met = {}, {}
-
--- A job that is claimed leaves its line, too.
-function lines.leave_claimed(id, text, notes)
-  local type, priority = struct.unpack('>I4B', text, 3)
-  if string.sub(text, 1, 1) == 'u' or not lines.are_used(type, priority) then
-    return
-  end
-  local share = ''
-  for i = 1, #notes, 2 do
-    share = notes[i] == 'share' and notes[i + 1] or share
-  end
-  local name = lines.line(type, priority, share)
-  lines.left[name] = lines.left[name] or {}
-  table.insert(lines.left[name], id)
-end
-
--- Makes these jobs the worker's own. Tells whether it took all of them: some may have expired.
-local function take(ids, boosted)
-  local texts, bodies = get_jobs(STATE, ids), get_jobs(BODY, ids)
-  local before = #mine
-  for i, id in ipairs(ids) do
-    local text = texts[i]
-    lines.met[id] = true
-    local flags = text and does_wait(id, text) and string.byte(text, 2) % 2
-    local notes = flags == 1 and redis.call('HGETALL', key('notes:') .. id) or ''
-    if flags and (flags == 0 or may_start(id, text, notes)) then
-      lines.leave_claimed(id, text, notes)
-      local state = running(text, flags + (boosted and 2 or 0))
-      states[#states + 1] = id
-      states[#states + 1] = state
-      mine[#mine + 1] = id
-      jobs[#jobs + 1] = id
-      jobs[#jobs + 1] = state
-      jobs[#jobs + 1] = bodies[i]
-      jobs[#jobs + 1] = notes
-    else
-      expired_room = expired_room - 1
+  -- A job that is claimed leaves its line, too.
+  function lines.leave_claimed(id, text, notes)
+    local type, priority = struct.unpack('>I4B', text, 3)
+    if string.sub(text, 1, 1) == 'u' or not lines.are_used(type, priority) then
+      return
     end
+    local share = ''
+    for i = 1, #notes, 2 do
+      share = notes[i] == 'share' and notes[i + 1] or share
+    end
+    local name = lines.line(type, priority, share)
+    lines.left[name] = lines.left[name] or {}
+    table.insert(lines.left[name], id)
   end
-  local more = #mine - before
-  taken = taken + more
-  room = room - more
-  if boosted then
-    boosted_room = boosted_room - more
+
+  -- Makes these jobs the worker's own. Tells whether it took all of them: some may have expired.
+  function take(ids, boosted)
+    local texts, bodies = get_jobs(STATE, ids), get_jobs(BODY, ids)
+    local before = #mine
+    for i, id in ipairs(ids) do
+      local text = texts[i]
+      lines.met[id] = true
+      local flags = text and does_wait(id, text) and string.byte(text, 2) % 2
+      local notes = flags == 1 and redis.call('HGETALL', key('notes:') .. id) or ''
+      if flags and (flags == 0 or may_start(id, text, notes)) then
+        lines.leave_claimed(id, text, notes)
+        local state = running(text, flags + (boosted and 2 or 0))
+        states[#states + 1] = id
+        states[#states + 1] = state
+        mine[#mine + 1] = id
+        jobs[#jobs + 1] = id
+        jobs[#jobs + 1] = state
+        jobs[#jobs + 1] = bodies[i]
+        jobs[#jobs + 1] = notes
+      else
+        expired_room = expired_room - 1
+      end
+    end
+    local more = #mine - before
+    taken = taken + more
+    room = room - more
+    if boosted then
+      boosted_room = boosted_room - more
+    end
+    return more == #ids
   end
-  return more == #ids
 end
 
 local function room_in(range)
@@ -124,46 +130,170 @@ local function room_in(range)
   return range.boosted and math.min(room, boosted_room) or room
 end
 
--- Those of the found that do not leave already; `step` values tell of each.
-local function not_leaving(found, left, limit, step)
-  local others, leave = {}, {}
-  for _, ids in ipairs(left) do
-    for _, id in ipairs(ids) do
-      leave[id] = true
-    end
-  end
-  for i = 1, #found, step do
-    if not leave[found[i]] and #others < limit * step then
-      for n = i, i + step - 1 do
-        others[#others + 1] = found[n]
+local take_range
+-- In a block of its own, as above.
+do
+  -- Those of the found that do not leave already; `step` values tell of each.
+  local function not_leaving(found, left, limit, step)
+    local others, leave = {}, {}
+    for _, ids in ipairs(left) do
+      for _, id in ipairs(ids) do
+        leave[id] = true
       end
     end
+    for i = 1, #found, step do
+      if not leave[found[i]] and #others < limit * step then
+        for n = i, i + step - 1 do
+          others[#others + 1] = found[n]
+        end
+      end
+    end
+    return others
   end
-  return others
-end
 
--- The first jobs of one lane in a range, at most so many: ids, or with 'WITHSCORES' ids and due times in turn.
-local function first_in(lane, range, limit, ...)
-  local after = range.after and '(' .. digits(NOW - range.after) or '-inf'
-  local upto = digits(NOW - range.upto)
-  local left = leaving[lane.key]
-  if not left then
-    return redis.call('ZRANGEBYSCORE', lane.key, after, upto, 'LIMIT', 0, limit, ...)
+  -- The first jobs of one lane in a range, at most so many: ids, or with 'WITHSCORES' ids and due times in turn.
+  local function first_in(lane, range, limit, ...)
+    local after = range.after and '(' .. digits(NOW - range.after) or '-inf'
+    local upto = digits(NOW - range.upto)
+    local left = leaving[lane.key]
+    if not left then
+      return redis.call('ZRANGEBYSCORE', lane.key, after, upto, 'LIMIT', 0, limit, ...)
+    end
+    local found = redis.call('ZRANGEBYSCORE', lane.key, after, upto, 'LIMIT', 0, limit + left.count, ...)
+    return not_leaving(found, left, limit, select('#', ...) + 1)
   end
-  local found = redis.call('ZRANGEBYSCORE', lane.key, after, upto, 'LIMIT', 0, limit + left.count, ...)
-  return not_leaving(found, left, limit, select('#', ...) + 1)
-end
 
--- Lets ids leave a lane. If nothing was passed over they are its very first, which is quicker to say.
-local function leave(lane, range, ids, all_taken)
-  if #ids == 0 then
-    return
+  -- Lets ids leave a lane. If nothing was passed over they are its very first, which is quicker to say.
+  local function leave(lane, range, ids, all_taken)
+    if #ids == 0 then
+      return
+    end
+    local left = leaving[lane.key] or {count = 0, are_first = true}
+    leaving[lane.key] = left
+    left.are_first = left.are_first and all_taken and not range.after
+    left.count = left.count + #ids
+    left[#left + 1] = ids
   end
-  local left = leaving[lane.key] or {count = 0, are_first = true}
-  leaving[lane.key] = left
-  left.are_first = left.are_first and all_taken and not range.after
-  left.count = left.count + #ids
-  left[#left + 1] = ids
+
+  local first_of_all
+  do
+    local function comes_before(a, b)
+      return a.due < b.due or (a.due == b.due and a.id < b.id)
+    end
+
+    -- Of each of several lanes at least so many are read; of one that turns out to have more of the first, more.
+    local READ_AT_ONCE = 20
+
+    -- Reads on in a lane: at least so many of its jobs in all. Tells which of them is the last, if there are more behind it.
+    local function read_on(lane, n, range, at_least, turns)
+      local found = first_in(lane, range, at_least, 'WITHSCORES')
+      for i = (lane.read or 0) * 2 + 1, #found, 2 do
+        turns[#turns + 1] = {id = found[i], due = tonumber(found[i + 1]), lane = n}
+      end
+      lane.read = #found / 2
+      lane.last = lane.read >= at_least and turns[#turns] or nil
+    end
+
+    -- The lane that has more behind what was read of it, and whose last comes first; nothing if all of all lanes was read.
+    local function ends_first(lanes)
+      local first
+      for n, lane in ipairs(lanes) do
+        if lane.last and (not first or comes_before(lane.last, lanes[first].last)) then
+          first = n
+        end
+      end
+      return first
+    end
+
+    local function count_upto(last, turns)
+      local all = 0
+      for _, turn in ipairs(turns) do
+        all = all + (comes_before(last, turn) and 0 or 1)
+      end
+      return all
+    end
+
+    -- The first jobs of several lanes, by due time and number. Not `limit` of each lane: that would be too many, with many lanes. What
+    -- is certain is what comes before the last that was read of each lane which has more; the lane that ends first is read on.
+    function first_of_all(lanes, range, limit)
+      local turns = {}
+      for n, lane in ipairs(lanes) do
+        lane.read = nil
+        read_on(lane, n, range, math.min(limit, math.max(math.ceil(limit / #lanes), READ_AT_ONCE)), turns)
+      end
+      local n = ends_first(lanes)
+      while n and count_upto(lanes[n].last, turns) < limit do
+        read_on(lanes[n], n, range, math.min(limit, lanes[n].read * 2), turns)
+        n = ends_first(lanes)
+      end
+      table.sort(turns, comes_before)
+      return turns
+    end
+  end
+
+  -- What to take next from these lanes in this range: all ids in their order, and those of each lane.
+  local function next_turns(lanes, range, limit)
+    if #lanes == 1 then
+      local ids = first_in(lanes[1], range, limit)
+      return ids, {ids}
+    end
+    local ids, by_lane = {}, {}
+    for n = 1, #lanes do
+      by_lane[n] = {}
+    end
+    for i, turn in ipairs(first_of_all(lanes, range, limit)) do
+      if i > limit then
+        break
+      end
+      ids[i] = turn.id
+      local of_lane = by_lane[turn.lane]
+      of_lane[#of_lane + 1] = turn.id
+    end
+    return ids, by_lane
+  end
+
+  -- Gives up what cannot be read. Its lane tells its type.
+  local function give_up_damaged(lanes, by_lane)
+    for n, lane in ipairs(#damaged > 0 and lanes or {}) do
+      for _, id in ipairs(by_lane[n]) do
+        give_up(id, lane.type)
+      end
+    end
+    damaged = {}
+  end
+
+  -- Takes from one part of the order what there is room for. Those that had expired leave room for others behind them.
+  function take_range(lanes, range)
+    local limit = room_in(range)
+    while limit > 0 do
+      local ids, by_lane = next_turns(lanes, range, limit)
+      if #ids == 0 then
+        return
+      end
+      local all_taken = take(ids, range.boosted)
+      for n, lane in ipairs(lanes) do
+        leave(lane, range, by_lane[n], all_taken)
+      end
+      give_up_damaged(lanes, by_lane)
+      if #ids < limit then
+        return
+      end
+      limit = room_in(range)
+    end
+  end
+
+  function lines.take_turns(turns, range)
+    local ids, by_lane = {}, {}
+    for i, turn in ipairs(turns) do
+      ids[i] = turn.id
+      by_lane[turn.lane] = by_lane[turn.lane] or {}
+      table.insert(by_lane[turn.lane], turn.id)
+    end
+    take(ids, false)
+    for name, of_lane in pairs(by_lane) do
+      leave({key = name}, range, of_lane, false)
+    end
+  end
 end
 
 local function write_claimed()
@@ -181,127 +311,6 @@ local function write_claimed()
   end
   for name, ids in pairs(lines.left) do
     lines.write('ZREM', name, unpack(ids))
-  end
-end
-
-local first_of_all
--- In a block of its own: a script may have 200 names at a time.
-do
-  local function comes_before(a, b)
-    return a.due < b.due or (a.due == b.due and a.id < b.id)
-  end
-
-  -- Of each of several lanes at least so many are read; of one that turns out to have more of the first, more.
-  local READ_AT_ONCE = 20
-
-  -- Reads on in a lane: at least so many of its jobs in all. Tells which of them is the last, if there are more behind it.
-  local function read_on(lane, n, range, at_least, turns)
-    local found = first_in(lane, range, at_least, 'WITHSCORES')
-    for i = (lane.read or 0) * 2 + 1, #found, 2 do
-      turns[#turns + 1] = {id = found[i], due = tonumber(found[i + 1]), lane = n}
-    end
-    lane.read = #found / 2
-    lane.last = lane.read >= at_least and turns[#turns] or nil
-  end
-
-  -- The lane that has more behind what was read of it, and whose last comes first; nothing if all of all lanes was read.
-  local function ends_first(lanes)
-    local first
-    for n, lane in ipairs(lanes) do
-      if lane.last and (not first or comes_before(lane.last, lanes[first].last)) then
-        first = n
-      end
-    end
-    return first
-  end
-
-  local function count_upto(last, turns)
-    local all = 0
-    for _, turn in ipairs(turns) do
-      all = all + (comes_before(last, turn) and 0 or 1)
-    end
-    return all
-  end
-
-  -- The first jobs of several lanes, by due time and number. Not `limit` of each lane: that would be too many, with many lanes. What
-  -- is certain is what comes before the last that was read of each lane which has more; the lane that ends first is read on.
-  function first_of_all(lanes, range, limit)
-    local turns = {}
-    for n, lane in ipairs(lanes) do
-      lane.read = nil
-      read_on(lane, n, range, math.min(limit, math.max(math.ceil(limit / #lanes), READ_AT_ONCE)), turns)
-    end
-    local n = ends_first(lanes)
-    while n and count_upto(lanes[n].last, turns) < limit do
-      read_on(lanes[n], n, range, math.min(limit, lanes[n].read * 2), turns)
-      n = ends_first(lanes)
-    end
-    table.sort(turns, comes_before)
-    return turns
-  end
-end
-
--- What to take next from these lanes in this range: all ids in their order, and those of each lane.
-local function next_turns(lanes, range, limit)
-  if #lanes == 1 then
-    local ids = first_in(lanes[1], range, limit)
-    return ids, {ids}
-  end
-  local ids, by_lane = {}, {}
-  for n = 1, #lanes do
-    by_lane[n] = {}
-  end
-  for i, turn in ipairs(first_of_all(lanes, range, limit)) do
-    if i > limit then
-      break
-    end
-    ids[i] = turn.id
-    local of_lane = by_lane[turn.lane]
-    of_lane[#of_lane + 1] = turn.id
-  end
-  return ids, by_lane
-end
-
--- Gives up what cannot be read. Its lane tells its type.
-local function give_up_damaged(lanes, by_lane)
-  for n, lane in ipairs(#damaged > 0 and lanes or {}) do
-    for _, id in ipairs(by_lane[n]) do
-      give_up(id, lane.type)
-    end
-  end
-  damaged = {}
-end
-
--- Takes from one part of the order what there is room for. Those that had expired leave room for others behind them.
-local function take_range(lanes, range)
-  local limit = room_in(range)
-  while limit > 0 do
-    local ids, by_lane = next_turns(lanes, range, limit)
-    if #ids == 0 then
-      return
-    end
-    local all_taken = take(ids, range.boosted)
-    for n, lane in ipairs(lanes) do
-      leave(lane, range, by_lane[n], all_taken)
-    end
-    give_up_damaged(lanes, by_lane)
-    if #ids < limit then
-      return
-    end
-    limit = room_in(range)
-  end
-end
-
-function lines.take_turns(turns, range)
-  local ids, by_lane = {}, {}
-  for i, turn in ipairs(turns) do
-    ids[i] = turn.id
-    by_lane[turn.lane] = by_lane[turn.lane] or {}
-    table.insert(by_lane[turn.lane], turn.id)
-  end
-  take(ids, false)
-  for name, of_lane in pairs(by_lane) do
-    leave({key = name}, range, of_lane, false)
   end
 end
 
@@ -358,7 +367,6 @@ function lines.take_by_turns(queue, lanes, range)
 end
 
 local claim_ordinary
--- In a block of its own, as above.
 do
   -- The lanes of each priority; those of suspects are left out.
   local function by_priority(lanes)

@@ -14,7 +14,7 @@ use super::super::load::Work;
 use super::super::progress::Progress;
 use super::super::session::{connect, refused};
 use super::super::{History, failed};
-use super::Part;
+use super::{Part, pickup};
 use crate::config::DatabaseUrl;
 use crate::exit::Failure;
 
@@ -65,6 +65,9 @@ pub(super) async fn measure(
     jobs: u64,
     progress: &Progress,
 ) -> Result<Figures, Failure> {
+    if let Part::Pickup(count) = part {
+        return pickup::measure(Single::new(url, schema).await?, count, progress).await;
+    }
     let bulk = enqueue(url, schema, jobs).await?;
     let Part::Drain(history) = part else {
         return Ok(Figures::default().with("limit_bulk_per_second", bulk));
@@ -155,6 +158,40 @@ impl Hand {
             let settled = self.client.execute(&self.settle, &[&ids, &token]).await.map_err(refused)?;
             self.done.fetch_add(settled, Ordering::Relaxed);
         }
+    }
+}
+
+/// One connection that stores, claims and settles a job at a time.
+struct Single {
+    enqueue: Statement,
+    hand: Hand,
+}
+
+impl Single {
+    async fn new(url: &DatabaseUrl, schema: &str) -> Result<Self, Failure> {
+        let hand = Hand::new(url, schema, History::On, &Arc::default()).await?;
+        Ok(Self { enqueue: prepare(&hand.client, ENQUEUE, schema).await?, hand })
+    }
+}
+
+impl pickup::OneByOne for Single {
+    type Claimed = (String, i64);
+
+    async fn put_and_claim(&mut self) -> Result<(String, i64), Failure> {
+        let (client, payloads) = (&self.hand.client, payloads(1)?);
+        let token = format!("{:032x}", fastrand::u128(..));
+        let (stored, claimed) = tokio::join!(
+            client.execute(&self.enqueue, &[&payloads]),
+            client.query_one(&self.hand.claim, &[&token, &1_i64])
+        );
+        stored.map_err(refused)?;
+        let row = claimed.map_err(refused)?;
+        std::hint::black_box(row.try_get::<_, &str>(1).map_err(refused)?);
+        Ok((token, row.try_get(0).map_err(refused)?))
+    }
+
+    async fn settle(&mut self, (token, id): (String, i64)) -> Result<(), Failure> {
+        self.hand.client.execute(&self.hand.settle, &[&vec![id], &token]).await.map(drop).map_err(refused)
     }
 }
 

@@ -14,7 +14,7 @@ use super::super::figures::{Figures, per_second};
 use super::super::load::Work;
 use super::super::progress::Progress;
 use super::super::{History, failed};
-use super::Part;
+use super::{Part, pickup};
 use crate::config::RedisUrl;
 use crate::exit::Failure;
 
@@ -95,6 +95,10 @@ pub(super) async fn measure(
     progress: &Progress,
 ) -> Result<Figures, Failure> {
     let hand = Hand::new(url, namespace, part).await?;
+    if let Part::Pickup(count) = part {
+        hand.clone().load().await.map_err(failed)?;
+        return pickup::measure(hand, count, progress).await;
+    }
     let bulk = per_second(jobs, at_once(&hand, jobs, Hand::enqueue).await?);
     if part == Part::Enqueue {
         return Ok(Figures::default().with("limit_bulk_per_second", bulk));
@@ -156,6 +160,14 @@ impl Hand {
         })
     }
 
+    /// The server knows all scripts from now on: one that it has to ask for comes out of turn.
+    async fn load(mut self) -> Result<(), RedisError> {
+        for script in [&self.enqueue, &self.claim, &self.settle] {
+            let _: String = script.load_async(&mut self.connection).await?;
+        }
+        Ok(())
+    }
+
     async fn enqueue(mut self, jobs: u64) -> Result<(), RedisError> {
         loop {
             let first = self.given.fetch_add(BATCH, Ordering::Relaxed);
@@ -186,5 +198,38 @@ impl Hand {
             let settled: u64 = call.invoke_async(&mut self.connection).await?;
             self.done.fetch_add(settled, Ordering::Relaxed);
         }
+    }
+}
+
+impl pickup::OneByOne for Hand {
+    type Claimed = Vec<String>;
+
+    async fn put_and_claim(&mut self) -> Result<Vec<String>, Failure> {
+        let payload = serde_json::to_string(&Work::new()).map_err(failed)?;
+        let (mut first, mut second) = (self.connection.clone(), self.connection.clone());
+        let (mut put, mut claim) = (self.enqueue.key(&self.prefix), self.claim.key(&self.prefix));
+        let (put, claim) = (put.arg(payload), claim.arg(1));
+        let (stored, claimed) = tokio::join!(
+            put.invoke_async::<u64>(&mut first),
+            claim.invoke_async::<(Vec<String>, Vec<Vec<u8>>)>(&mut second)
+        );
+        stored.map_err(failed)?;
+        let (ids, payloads) = claimed.map_err(failed)?;
+        std::hint::black_box(&payloads);
+        match ids.len() {
+            1 => Ok(ids),
+            got => Err(failed(format!("expected one job to be claimed by hand, got {got}"))),
+        }
+    }
+
+    async fn settle(&mut self, claimed: Vec<String>) -> Result<(), Failure> {
+        let _: u64 = self
+            .settle
+            .key(&self.prefix)
+            .arg(claimed)
+            .invoke_async(&mut self.connection)
+            .await
+            .map_err(failed)?;
+        Ok(())
     }
 }

@@ -8,7 +8,7 @@ use super::super::drain::drain;
 use super::super::figures::{Figures, Measured, per_second};
 use super::super::ground::Ground;
 use super::super::{failed, load, pickup, session};
-use super::{Scenario, latency};
+use super::Scenario;
 use crate::exit::Failure;
 
 /// Times the usual number of jobs.
@@ -21,7 +21,7 @@ pub(super) async fn rate_and_latency(ground: &Ground<'_>) -> Result<Vec<Measured
     let jobs = ground.args.jobs * JOBS;
     load::fill(&client, jobs, |_| load::draft(), ground.progress).await?;
     let rate = rate(ground, jobs).await?;
-    let light = pickup::of_an_idle_worker(ground, latency::count(ground)).await?.figures();
+    let light = pickup::of_an_idle_worker(ground, pickup::count(ground.args)).await?.figures();
     pin.batch_execute("COMMIT").await.map_err(session::refused)?;
     Ok(vec![(Scenario::Pinned.name(), rate), (Scenario::PinnedLatency.name(), light)])
 }

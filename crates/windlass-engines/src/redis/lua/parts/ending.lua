@@ -8,105 +8,109 @@
 
 local DAY = 24 * 60 * 60 * 1000000
 
-local function keys_of(type)
-  return key('keys:') .. digits(type)
-end
-
--- What is known of keys, by type and name, with what this script has changed; false for one that nobody holds.
-local holders = {}
-
-local function holder_text(type, name)
-  holders[type] = holders[type] or {}
-  if holders[type][name] == nil then
-    holders[type][name] = redis.call('HGET', keys_of(type), name)
+local set_holder, key_holder, verdict, hold_key, free_key
+-- In a block of its own: a script may have 200 names at a time.
+do
+  local function keys_of(type)
+    return key('keys:') .. digits(type)
   end
-  return holders[type][name]
-end
 
--- Keys that change hands: names by type.
-local changing = {}
+  -- What is known of keys, by type and name, with what this script has changed; false for one that nobody holds.
+  local holders = {}
 
--- Notes who holds a key; false for nobody.
-local function set_holder(type, name, text)
-  holders[type] = holders[type] or {}
-  holders[type][name] = text
-  changing[type] = changing[type] or {}
-  changing[type][name] = true
-end
-
-on_write(function()
-  for type, names in pairs(changing) do
-    local held, freed = {}, {}
-    for name in pairs(names) do
-      local text = holders[type][name]
-      if text then
-        held[#held + 1] = name
-        held[#held + 1] = text
-      else
-        freed[#freed + 1] = name
-      end
+  local function holder_text(type, name)
+    holders[type] = holders[type] or {}
+    if holders[type][name] == nil then
+      holders[type][name] = redis.call('HGET', keys_of(type), name)
     end
-    call_many('HSET', keys_of(type), held)
-    call_many('HDEL', keys_of(type), freed)
+    return holders[type][name]
   end
-  changing = {}
-end)
 
--- Which job holds a key: a table of id, scope and end of its period; nothing if none does.
-local function holder_of(type, name)
-  local text = holder_text(type, name)
-  if not text then
-    return nil
-  end
-  local holder = {id = string.sub(text, 1, 14), scope = string.sub(text, 15, 15)}
-  holder['until'] = tonumber(string.sub(text, 16))
-  return holder
-end
+  -- Keys that change hands: names by type.
+  local changing = {}
 
--- The same with the stage of that job.
-local function key_holder(type, name)
-  local holder = holder_of(type, name)
-  if not holder then
-    return nil
+  -- Notes who holds a key; false for nobody.
+  function set_holder(type, name, text)
+    holders[type] = holders[type] or {}
+    holders[type][name] = text
+    changing[type] = changing[type] or {}
+    changing[type][name] = true
   end
-  local job = load(holder.id)
-  if job and waits(job) then
-    holder.stage = 'w'
-  else
-    holder.stage = job and (job.stage == 'r' or job.stage == 'd') and job.stage or 'e'
-  end
-  return holder
-end
 
-local function verdict(holder, on_conflict)
-  local lasts = holder['until'] and holder['until'] > NOW
-  return string.match(VERDICTS, on_conflict .. holder.stage .. holder.scope .. (lasts and '0' or '1') .. '(%a)')
-end
+  on_write(function()
+    for type, names in pairs(changing) do
+      local held, freed = {}, {}
+      for name in pairs(names) do
+        local text = holders[type][name]
+        if text then
+          held[#held + 1] = name
+          held[#held + 1] = text
+        else
+          freed[#freed + 1] = name
+        end
+      end
+      call_many('HSET', keys_of(type), held)
+      call_many('HDEL', keys_of(type), freed)
+    end
+    changing = {}
+  end)
 
--- Gives a job its key, if it has one. Whoever calls has made sure that nobody else holds it.
-local function hold_key(job)
-  local name, scope = note(job, 'key'), note(job, 'scope') or 'l'
-  if not name then
-    return
+  -- Which job holds a key: a table of id, scope and end of its period; nothing if none does.
+  local function holder_of(type, name)
+    local text = holder_text(type, name)
+    if not text then
+      return nil
+    end
+    local holder = {id = string.sub(text, 1, 14), scope = string.sub(text, 15, 15)}
+    holder['until'] = tonumber(string.sub(text, 16))
+    return holder
   end
-  local period = tonumber(string.sub(scope, 2))
-  local lasts = period and digits(job.enqueued + period) or ''
-  set_holder(job.type, name, job.id .. string.sub(scope, 1, 1) .. lasts)
-end
 
--- Frees the key of a job that ended in this way (d or e), unless it is to be held longer. It may have passed to another
--- job while this one lay dead.
-local function free_key(job, stage)
-  local name = note(job, 'key')
-  local holder = name and holder_of(job.type, name)
-  if not holder or holder.id ~= job.id then
-    return
+  -- The same with the stage of that job.
+  function key_holder(type, name)
+    local holder = holder_of(type, name)
+    if not holder then
+      return nil
+    end
+    local job = load(holder.id)
+    if job and waits(job) then
+      holder.stage = 'w'
+    else
+      holder.stage = job and (job.stage == 'r' or job.stage == 'd') and job.stage or 'e'
+    end
+    return holder
   end
-  holder.stage = stage
-  if verdict(holder, 'k') == 'i' then
-    set_holder(job.type, name, false)
-  elseif holder['until'] then
-    write('ZADD', key('lapsing'), holder['until'], digits(job.type) .. ':' .. name)
+
+  function verdict(holder, on_conflict)
+    local lasts = holder['until'] and holder['until'] > NOW
+    return string.match(VERDICTS, on_conflict .. holder.stage .. holder.scope .. (lasts and '0' or '1') .. '(%a)')
+  end
+
+  -- Gives a job its key, if it has one. Whoever calls has made sure that nobody else holds it.
+  function hold_key(job)
+    local name, scope = note(job, 'key'), note(job, 'scope') or 'l'
+    if not name then
+      return
+    end
+    local period = tonumber(string.sub(scope, 2))
+    local lasts = period and digits(job.enqueued + period) or ''
+    set_holder(job.type, name, job.id .. string.sub(scope, 1, 1) .. lasts)
+  end
+
+  -- Frees the key of a job that ended in this way (d or e), unless it is to be held longer. It may have passed to another
+  -- job while this one lay dead.
+  function free_key(job, stage)
+    local name = note(job, 'key')
+    local holder = name and holder_of(job.type, name)
+    if not holder or holder.id ~= job.id then
+      return
+    end
+    holder.stage = stage
+    if verdict(holder, 'k') == 'i' then
+      set_holder(job.type, name, false)
+    elseif holder['until'] then
+      write('ZADD', key('lapsing'), holder['until'], digits(job.type) .. ':' .. name)
+    end
   end
 end
 
@@ -308,22 +312,6 @@ local function hex(bytes)
   end))
 end
 
--- Remembers how the running attempt ended.
-local function note_attempt(job, ending, started, order)
-  local line = {number = job.attempt, worker = hex(job.worker), started = digits(started), ended = NOW_DIGITS,
-    ending = ending, error = order.error, output = order.output}
-  local list = key('attempts:') .. job.id
-  local is_full = redis.call('LLEN', list) >= ATTEMPTS_KEPT
-  write('RPUSH', list, cjson.encode(line))
-  if is_full then
-    write('LTRIM', list, -ATTEMPTS_KEPT, -1)
-  end
-  -- That there are notes is what tells that the list must go with the job.
-  if not has_notes(job) then
-    set_note(job, 'tried', '1')
-  end
-end
-
 -- Jobs that workers hold no more, by worker.
 local let_go = {}
 
@@ -334,68 +322,88 @@ on_write(function()
   let_go = {}
 end)
 
-local function stop_running(job)
-  let_go[job.worker] = let_go[job.worker] or {}
-  table.insert(let_go[job.worker], job.id)
-  if note(job, 'cancel') then
-    write('SREM', key('stops:') .. job.worker, job.id)
-    drop_notes(job, 'cancel')
+local land
+-- In a block of its own, as above.
+do
+  -- Remembers how the running attempt ended.
+  local function note_attempt(job, ending, started, order)
+    local line = {number = job.attempt, worker = hex(job.worker), started = digits(started), ended = NOW_DIGITS,
+      ending = ending, error = order.error, output = order.output}
+    local list = key('attempts:') .. job.id
+    local is_full = redis.call('LLEN', list) >= ATTEMPTS_KEPT
+    write('RPUSH', list, cjson.encode(line))
+    if is_full then
+      write('LTRIM', list, -ATTEMPTS_KEPT, -1)
+    end
+    -- That there are notes is what tells that the list must go with the job.
+    if not has_notes(job) then
+      set_note(job, 'tried', '1')
+    end
   end
-end
 
--- Where a running job lands. `order` is what core decided (land.rs); a request to stop turns any end into a
--- cancellation. `token` settled it, if any did; `ran_for` is how long its handler ran, if anybody told.
-local function land(job, order, token, ran_for)
-  local cancel = note(job, 'cancel')
-  local ending = order.ending
-  if cancel then
-    ending = order.ending_if_cancelled
-  end
-  job.attempt = job.attempts
-  for _, counter in ipairs({'attempts', 'failures', 'crashes', 'holds'}) do
-    job[counter] = job[counter] + (order[counter] or 0)
-  end
-  local started = ran_for and NOW - ran_for or job.since
-  stop_running(job)
-  job.flags = job.flags % 2
-  if order.error then
-    set_note(job, 'error', order.error)
-  end
-  local place = cancel and 'cancelled' or order.place
-  if token and (place == 'waiting' or place == 'dead') then
-    set_note(job, 'settled', token)
-  elseif token then
-    -- It cannot start over, so its state tells who settled it for good.
-    drop_notes(job, 'settled')
-  end
-  if ending and place ~= 'succeeded' then
-    note_attempt(job, ending, started, order)
-  end
-  job.since = started
-  if place == 'waiting' then
-    job.due = order.after and NOW + order.after or job.due
-    if order.retried then
-      count(job.type, 'retried')
+  local function stop_running(job)
+    let_go[job.worker] = let_go[job.worker] or {}
+    table.insert(let_go[job.worker], job.id)
+    if note(job, 'cancel') then
+      write('SREM', key('stops:') .. job.worker, job.id)
+      drop_notes(job, 'cancel')
     end
-    enter_waiting(job, job.crashes > 0 and order.gate_if_crashed or order.gate)
-  elseif place == 'succeeded' then
-    local keeps = kind(job.type).keeps_result
-    local output = keeps and order.output_if_kept or order.output
-    if keeps and order.result then
-      set_note(job, 'result', order.result)
+  end
+
+  -- Where a running job lands. `order` is what core decided (land.rs); a request to stop turns any end into a
+  -- cancellation. `token` settled it, if any did; `ran_for` is how long its handler ran, if anybody told.
+  function land(job, order, token, ran_for)
+    local cancel = note(job, 'cancel')
+    local ending = order.ending
+    if cancel then
+      ending = order.ending_if_cancelled
     end
-    if output then
-      set_note(job, 'output', output)
+    job.attempt = job.attempts
+    for _, counter in ipairs({'attempts', 'failures', 'crashes', 'holds'}) do
+      job[counter] = job[counter] + (order[counter] or 0)
     end
-    finish(job, 's', token)
-  elseif place == 'dead' then
-    set_note(job, 'death', order.death)
-    finish(job, 'd', token)
-  elseif place == 'cancelled' then
-    set_note(job, 'why', cancel or order.why)
-    finish(job, 'c', token)
-  else
-    error('expected a place where a job can land, got ' .. tostring(place))
+    local started = ran_for and NOW - ran_for or job.since
+    stop_running(job)
+    job.flags = job.flags % 2
+    if order.error then
+      set_note(job, 'error', order.error)
+    end
+    local place = cancel and 'cancelled' or order.place
+    if token and (place == 'waiting' or place == 'dead') then
+      set_note(job, 'settled', token)
+    elseif token then
+      -- It cannot start over, so its state tells who settled it for good.
+      drop_notes(job, 'settled')
+    end
+    if ending and place ~= 'succeeded' then
+      note_attempt(job, ending, started, order)
+    end
+    job.since = started
+    if place == 'waiting' then
+      job.due = order.after and NOW + order.after or job.due
+      if order.retried then
+        count(job.type, 'retried')
+      end
+      enter_waiting(job, job.crashes > 0 and order.gate_if_crashed or order.gate)
+    elseif place == 'succeeded' then
+      local keeps = kind(job.type).keeps_result
+      local output = keeps and order.output_if_kept or order.output
+      if keeps and order.result then
+        set_note(job, 'result', order.result)
+      end
+      if output then
+        set_note(job, 'output', output)
+      end
+      finish(job, 's', token)
+    elseif place == 'dead' then
+      set_note(job, 'death', order.death)
+      finish(job, 'd', token)
+    elseif place == 'cancelled' then
+      set_note(job, 'why', cancel or order.why)
+      finish(job, 'c', token)
+    else
+      error('expected a place where a job can land, got ' .. tostring(place))
+    end
   end
 end
 

@@ -1,0 +1,90 @@
+//! A password that is changed while an engine is at work.
+
+use std::time::{Duration, Instant};
+
+use windlass_core::engine::Engine;
+use windlass_core::error::EngineError;
+use windlass_engines::redis::RedisEngine;
+use windlass_servers::redis::Server;
+
+use crate::place::{PATIENCE, Place, ask, claim, enqueue, server};
+use crate::waking::until_so_many_listen;
+
+/// A server that wants a password.
+fn locked_server() -> Server {
+    let server = server(&[]);
+    ask::<()>(&server.url(), &["CONFIG", "SET", "requirepass", "secret"]);
+    server
+}
+
+fn url_with(server: &Server, password: &str) -> String {
+    server.url().replace("redis://", &format!("redis://:{password}@"))
+}
+
+/// From now on only this password is right, also for those who are there already.
+fn change_password(server: &Server, from: &str, to: &str) {
+    ask::<()>(&url_with(server, from), &["CONFIG", "SET", "requirepass", to]);
+    for kind in ["normal", "pubsub"] {
+        ask::<u64>(&url_with(server, to), &["CLIENT", "KILL", "TYPE", kind]);
+    }
+}
+
+/// Asks until the engine answers like this.
+async fn until_told<T>(engine: &RedisEngine, is_so: impl Fn(Result<(), EngineError>) -> Option<T>) -> T {
+    let start = Instant::now();
+    loop {
+        if let Some(told) = is_so(engine.now().await.map(drop)) {
+            return told;
+        }
+        assert!(start.elapsed() < PATIENCE, "waited in vain");
+        // may sleep: nobody tells when a server is asked again.
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+fn connections(server: &Server, password: &str) -> u64 {
+    let stats: String = ask(&url_with(server, password), &["INFO", "stats"]);
+    let counted = stats.lines().find_map(|line| line.strip_prefix("total_connections_received:"));
+    counted.unwrap().parse().unwrap()
+}
+
+#[tokio::test]
+async fn a_password_that_is_changed_is_told_with_what_to_do_and_all_goes_on_when_it_is_right_again() {
+    let server = locked_server();
+    let place = Place::on(url_with(&server, "secret"));
+    let engine = place.ready().await;
+    let ids = enqueue(&engine, 3).await;
+    until_so_many_listen(1, &place, &place.url).await;
+    change_password(&server, "secret", "other");
+    let why = until_told(&engine, |answer| match answer {
+        Err(EngineError::Unusable { why }) => Some(why),
+        Err(error) if error.is_passing() => None,
+        other => panic!("expected it to be cut off or refused, got {other:?}"),
+    })
+    .await;
+    assert!(why.contains("password") && why.contains(&server.address().to_string()), "{why}");
+    assert!(!why.contains("secret"), "{why}");
+    change_password(&server, "other", "secret");
+    until_told(&engine, Result::ok).await;
+    until_so_many_listen(1, &place, &place.url).await;
+    let claimed: Vec<_> = claim(&engine, 5).await.iter().map(|claimed| claimed.job.id).collect();
+    assert_eq!(claimed, ids);
+}
+
+#[tokio::test]
+async fn a_server_that_refuses_a_login_is_not_asked_by_each_call() {
+    let server = locked_server();
+    let place = Place::on(url_with(&server, "secret"));
+    let engine = place.ready().await;
+    change_password(&server, "secret", "other");
+    let refused = |answer| matches!(answer, Err(EngineError::Unusable { .. })).then_some(());
+    until_told(&engine, refused).await;
+    let (before, start) = (connections(&server, "other"), Instant::now());
+    for _ in 0..1_000 {
+        assert!(matches!(engine.now().await, Err(EngineError::Unusable { .. })));
+    }
+    // At most every 50 ms by calls, as much again for looks and the listener, and the one that counts.
+    let allowed = 5 + start.elapsed().as_millis() as u64 / 20;
+    let made = connections(&server, "other") - before;
+    assert!(made <= allowed.min(500), "{made} connections in {:?}", start.elapsed());
+}
