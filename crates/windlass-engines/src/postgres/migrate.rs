@@ -1,10 +1,7 @@
 //! Migrations: numbered, forward only, each in one transaction under one lock, so that many processes may start at once.
 
-#[cfg(test)]
 mod older;
-#[cfg(test)]
 mod sums;
-#[cfg(test)]
 mod rolling;
 #[cfg(test)]
 mod tests;

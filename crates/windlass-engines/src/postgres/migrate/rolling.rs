@@ -1,5 +1,6 @@
 //! A rolling deploy: processes of earlier versions do their work on the newest schema, beside those of today. Each statement that
 //! has another text today is run once as it was, and a process of today looks at what it did.
+#![cfg(test)]
 
 mod kept;
 
