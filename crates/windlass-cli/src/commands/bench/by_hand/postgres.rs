@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use tokio::task::JoinSet;
+use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Statement};
 
 use super::super::figures::{Figures, per_second};
@@ -180,10 +181,10 @@ impl pickup::OneByOne for Single {
     async fn put_and_claim(&mut self) -> Result<(String, i64), Failure> {
         let (client, payloads) = (&self.hand.client, payloads(1)?);
         let token = format!("{:032x}", fastrand::u128(..));
-        let (stored, claimed) = tokio::join!(
-            client.execute(&self.enqueue, &[&payloads]),
-            client.query_one(&self.hand.claim, &[&token, &1_i64])
-        );
+        let put: [&(dyn ToSql + Sync); 1] = [&payloads];
+        let claim: [&(dyn ToSql + Sync); 2] = [&token, &1_i64];
+        let (stored, claimed) =
+            tokio::join!(client.execute(&self.enqueue, &put), client.query_one(&self.hand.claim, &claim));
         stored.map_err(refused)?;
         let row = claimed.map_err(refused)?;
         std::hint::black_box(row.try_get::<_, &str>(1).map_err(refused)?);
