@@ -239,7 +239,7 @@ fn bare(text: &str) -> String {
 }
 
 fn without_comment(line: &str) -> &str {
-    let is_outside = |at: &usize| line[..*at].matches('\'').count() % 2 == 0;
+    let is_outside = |at: &usize| line[..*at].matches('\'').count().is_multiple_of(2);
     line.match_indices("--").map(|(at, _)| at).find(is_outside).map_or(line, |at| &line[..at])
 }
 
