@@ -15,7 +15,18 @@ pub(crate) fn cargo(arguments: &[&str]) -> Command {
     // Cargo tells whom it runs which cargo it is; a toolchain chosen with `+` stays chosen.
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(arguments).current_dir(root()).stdin(Stdio::null());
+    for (name, _) in std::env::vars_os() {
+        if is_of_our_package(&name.to_string_lossy()) {
+            command.env_remove(name);
+        }
+    }
     command
+}
+
+/// Whether cargo has set it because it runs this very package. The build scripts of some packages ask for variables of these names, and so
+/// they, and all that is built on them, would be built anew each time that somebody calls cargo now by hand and now by this program.
+fn is_of_our_package(variable: &str) -> bool {
+    ["CARGO_PKG_", "CARGO_MANIFEST_"].iter().any(|start| variable.starts_with(start))
 }
 
 /// Runs a program to its end and says whether it went well.
@@ -78,6 +89,19 @@ mod tests {
         let mut command = Command::new("/usr/bin/cargo");
         command.args(["doc", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings");
         assert_eq!(shown(&command), "RUSTDOCFLAGS='-D warnings' cargo doc --no-deps");
+    }
+
+    #[test]
+    fn cargo_is_called_as_a_person_would_call_it() {
+        // This test, too, is run by cargo for its package.
+        assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some());
+        let removed: Vec<_> =
+            cargo(&["test"]).get_envs().map(|(name, value)| (name.to_owned(), value.is_some())).collect();
+        assert!(removed.contains(&("CARGO_MANIFEST_DIR".into(), false)), "{removed:?}");
+        assert!(
+            removed.iter().all(|(name, _)| name != "CARGO_HOME" && name != "CARGO_INCREMENTAL"),
+            "{removed:?}"
+        );
     }
 
     #[test]
