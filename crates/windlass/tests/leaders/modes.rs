@@ -79,7 +79,9 @@ async fn on_postgres_each_mode_asks_of_the_server_what_the_pages_say() {
     for (mode, Load { about_who, to_do, for_itself }) in &loads {
         println!("| {mode} | {about_who:.2} | {to_do:.2} | {for_itself:.2} |");
     }
-    let of = |mode| loads.iter().find(|(other, _)| *other == mode).map(|(_, load)| *load).unwrap_or_default();
+    let of = |mode: DutyMode| {
+        loads.iter().find(|(other, _)| *other == mode).map(|(_, load)| *load).unwrap_or_default()
+    };
     judge(of, plan);
 }
 
