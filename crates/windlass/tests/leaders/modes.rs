@@ -96,7 +96,7 @@ fn judge(of: impl Fn(DutyMode) -> Load, plan: Plan) {
     let most = f64::from(plan.workers) / (DUTY_HEARTBEAT.as_secs_f64() * LOCKS_PAUSE_MIN);
     assert!(locks > 0.0 && locks <= most, "{locks:.2} about locks, with {most:.2} at the most");
     let (one, each) = (of(DutyMode::Lease).to_do, of(DutyMode::EveryWorker).to_do);
-    assert!(one > 0.0 && each > 2.0 * one, "{one:.2} if one does them, {each:.2} if each does");
+    assert!(one > 0.0 && each > 1.5 * one, "{one:.2} if one does them, {each:.2} if each does");
 }
 
 async fn watch(place: &Place, modes: &[DutyMode], plan: Plan) -> Vec<(DutyMode, Load)> {
