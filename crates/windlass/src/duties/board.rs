@@ -388,8 +388,10 @@ impl Board {
         }
     }
 
-    /// Some runs last for minutes, in which they do one thing after the other: what they have done is noted before they end.
+    /// Some runs last for minutes, in which they do one thing after the other: what they have done is noted before they end. What they
+    /// mean to keep is not: a run that dies half way may have put it down before the work that it stands for.
     fn goes_on(&mut self, duty: &DutyName, run: RunId, report: RunReport, now: Moment) {
+        let report = RunReport { kept: None, ..report };
         let Some(on_board) = self.duties.get_mut(duty) else { return };
         let is_news = on_board.so_far.clone().unwrap_or_default() != report;
         if is_news && on_board.current == Some(run) {
@@ -480,8 +482,7 @@ impl OnBoard {
         let Some(so_far) = &self.so_far else { return LeaseMetadata::of(&self.notes, &self.kept).ok() };
         let mut notes = self.notes.clone();
         notes.goes_on(so_far.items, so_far.error.as_deref());
-        let kept = so_far.kept.as_ref().unwrap_or(&self.kept);
-        LeaseMetadata::of(&notes, kept).or_else(|_| LeaseMetadata::of(&notes, &self.kept)).ok()
+        LeaseMetadata::of(&notes, &self.kept).ok()
     }
 }
 

@@ -108,8 +108,8 @@ impl DutyContext {
         lock(&self.0.kept).0.get(name).cloned()
     }
 
-    /// Keeps something small with the lease once the run has ended, or when the lease is given back before that, 2,560 bytes in all.
-    /// More is not kept: then the run has failed, and what was kept before stays. It goes with the
+    /// Keeps something small with the lease once the run has ended, 2,560 bytes in all. More is not
+    /// kept: then the run has failed, and what was kept before stays. It goes with the
     /// next heartbeat, and may be lost with this process before that.
     pub fn keep(&self, name: &str, value: Value) {
         let mut kept = lock(&self.0.kept);

@@ -1,5 +1,5 @@
 //! What idle workers ask of PostgreSQL about their duties in each mode, counted by the server itself: to know who does a duty, and to do
-//! it. Each mode has a database of its own, and so have workers that do none, from which the others differ by their duties alone.
+//! it. Each mode has a database of its own.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,17 +17,16 @@ use super::place::{Place, STATISTICS};
 use super::process::idle;
 use super::traffic::STATEMENTS_A_SECOND;
 
-/// Who does the duties of Windlass itself; nobody, to compare with.
-const MODES: [Option<DutyMode>; 5] = [
-    None,
-    Some(DutyMode::Lease),
-    Some(DutyMode::AdvisoryLock),
-    Some(DutyMode::WorkStealing),
-    Some(DutyMode::EveryWorker),
-];
+/// Who does the duties of Windlass itself.
+const MODES: [DutyMode; 4] =
+    [DutyMode::Lease, DutyMode::AdvisoryLock, DutyMode::WorkStealing, DutyMode::EveryWorker];
 /// By which a process learns who does a duty.
 const ABOUT_WHO: [&str; 6] =
     ["take_leases", "renew_leases", "release_leases", "lock_duties", "unlock_duties", "note_locks"];
+/// What an idle worker asks for itself, whoever does duties: for work, to say that it lives, to be woken, and to hear itself.
+const FOR_ITSELF: [&str; 5] = ["look", "extend", "mark_waiting", "unmark_waiting", LISTENERS_PROBE];
+/// It has no name, and is known by how it begins.
+const LISTENERS_PROBE: &str = "SELECT current_setting($1), pg_notify($2";
 /// Who would like to have a lock asks once in this part of a heartbeat at the most often.
 const LOCKS_PAUSE_MIN: f64 = 0.5;
 
@@ -54,15 +53,12 @@ impl Plan {
 #[derive(Debug, Clone, Copy, Default)]
 struct Load {
     about_who: f64,
-    all: f64,
+    to_do: f64,
+    for_itself: f64,
 }
 
-fn name_of(mode: Option<DutyMode>) -> String {
-    mode.map_or("nobody".to_owned(), |mode| mode.to_string())
-}
-
-fn database_of(mode: Option<DutyMode>) -> String {
-    name_of(mode).replace(' ', "_")
+fn database_of(mode: DutyMode) -> String {
+    mode.to_string().replace(' ', "_")
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -78,33 +74,32 @@ async fn on_postgres_each_mode_asks_of_the_server_what_the_pages_say() {
     for modes in rounds {
         loads.extend(watch(&place, modes, plan).await);
     }
-    let of = |mode: Option<DutyMode>| {
+    println!("{} workers, statements a second in all:", plan.workers);
+    println!("| mode | to know who does them | to do them | each for itself |\n|---|---|---|---|");
+    for (mode, Load { about_who, to_do, for_itself }) in &loads {
+        println!("| {mode} | {about_who:.2} | {to_do:.2} | {for_itself:.2} |");
+    }
+    let of = |mode: DutyMode| {
         loads.iter().find(|(other, _)| *other == mode).map(|(_, load)| *load).unwrap_or_default()
     };
-    println!("| mode | to know who does them | to do them |\n|---|---|---|");
-    let to_do = |mode| of(mode).all - of(None).all - of(mode).about_who;
-    for mode in MODES.into_iter().flatten().map(Some) {
-        println!("| {} | {:.2} | {:.2} |", name_of(mode), of(mode).about_who, to_do(mode));
-    }
-    println!("{} workers, statements a second in all; {:.2} without duties", plan.workers, of(None).all);
-    judge(of, to_do, plan);
+    judge(of, plan);
 }
 
-fn judge(of: impl Fn(Option<DutyMode>) -> Load, to_do: impl Fn(Option<DutyMode>) -> f64, plan: Plan) {
-    for mode in [None, Some(DutyMode::EveryWorker), Some(DutyMode::WorkStealing)] {
+fn judge(of: impl Fn(DutyMode) -> Load, plan: Plan) {
+    for mode in [DutyMode::EveryWorker, DutyMode::WorkStealing] {
         let asked = of(mode).about_who;
-        assert!(asked < f64::EPSILON, "{}: {asked:.2} about who does a duty", name_of(mode));
+        assert!(asked < f64::EPSILON, "{mode}: {asked:.2} about who does a duty");
     }
-    let leases = of(Some(DutyMode::Lease)).about_who;
+    let leases = of(DutyMode::Lease).about_who;
     assert!(leases > 0.0 && leases <= STATEMENTS_A_SECOND, "{leases:.2} about leases");
-    let locks = of(Some(DutyMode::AdvisoryLock)).about_who;
+    let locks = of(DutyMode::AdvisoryLock).about_who;
     let most = f64::from(plan.workers) / (DUTY_HEARTBEAT.as_secs_f64() * LOCKS_PAUSE_MIN);
     assert!(locks > 0.0 && locks <= most, "{locks:.2} about locks, with {most:.2} at the most");
-    let (one, each) = (to_do(Some(DutyMode::Lease)), to_do(Some(DutyMode::EveryWorker)));
-    assert!(one > 0.0 && each > 2.0 * one, "{one:.2} if one does them, {each:.2} if each does");
+    let (one, each) = (of(DutyMode::Lease).to_do, of(DutyMode::EveryWorker).to_do);
+    assert!(one > 0.0 && each > 1.5 * one, "{one:.2} if one does them, {each:.2} if each does");
 }
 
-async fn watch(place: &Place, modes: &[Option<DutyMode>], plan: Plan) -> Vec<(Option<DutyMode>, Load)> {
+async fn watch(place: &Place, modes: &[DutyMode], plan: Plan) -> Vec<(DutyMode, Load)> {
     let (server, connection) = tokio_postgres::connect(&place.url(), NoTls).await.expect("the server is up");
     tokio::spawn(connection);
     server
@@ -145,8 +140,12 @@ async fn count(server: &tokio_postgres::Client, database: &str, began: Instant) 
     for row in rows {
         let (name, calls) = (row.get::<_, String>(0), row.get::<_, i64>(1));
         let rate = f64::from(u32::try_from(calls).expect("not so many")) / seconds;
-        load.all += rate;
-        load.about_who += if ABOUT_WHO.contains(&name.as_str()) { rate } else { 0.0 };
+        let part = match name.as_str() {
+            name if ABOUT_WHO.contains(&name) => &mut load.about_who,
+            name if FOR_ITSELF.contains(&name) => &mut load.for_itself,
+            _ => &mut load.to_do,
+        };
+        *part += rate;
         if at_length() && rate >= 0.05 {
             println!("{database}: {rate:.2} {name}");
         }
@@ -155,7 +154,7 @@ async fn count(server: &tokio_postgres::Client, database: &str, began: Instant) 
 }
 
 /// Workers that have heard of each other, each with an engine of its own, as if it were a process.
-async fn start(url: String, mode: Option<DutyMode>, plan: Plan) -> Vec<Worker> {
+async fn start(url: String, mode: DutyMode, plan: Plan) -> Vec<Worker> {
     let mut workers = Vec::new();
     for _ in 0..plan.workers {
         let few = PostgresOptions { connections: 2, ..PostgresOptions::default() };
@@ -163,8 +162,7 @@ async fn start(url: String, mode: Option<DutyMode>, plan: Plan) -> Vec<Worker> {
         let options = WorkerOptions {
             heartbeat_every: plan.life.every,
             lease: plan.life.lease,
-            upkeep: mode.is_some(),
-            upkeep_mode: mode.unwrap_or_default(),
+            upkeep_mode: mode,
             ..WorkerOptions::default()
         };
         let worker = Worker::start(Arc::new(engine), Handlers::new(()).handle(idle), options).await;
