@@ -184,7 +184,8 @@ impl Link {
                     let (place, _) = error.redirect_node().unwrap_or_default();
                     client = self.address.client_at(place)?;
                 }
-                Err(Fault::Refused(error)) if error.code() == Some("LOADING") => {
+                // Who has not logged in may send nothing long, and would be told that instead.
+                Err(Fault::Refused(error)) if matches!(error.code(), Some("LOADING" | "NOAUTH")) => {
                     return Err(Fault::Refused(error));
                 }
                 Err(Fault::Lost(why)) => return Err(Fault::Unreachable(why)),

@@ -184,7 +184,8 @@ fn refused(error: &RedisError) -> EngineError {
         "LOADING" | "BUSY" | "READONLY" | "MASTERDOWN" | "CLUSTERDOWN" | "TRYAGAIN" | "MOVED" | "ASK"
         | "NOREPLICAS" | "NOSCRIPT" | "UNBLOCKED" => EngineError::Unavailable { why: said },
         _ if is_crowded(error) => EngineError::Unavailable { why: said },
-        _ if error.kind() == ErrorKind::AuthenticationFailed => {
+        // So a server refuses what is long before it says that it wants a login.
+        _ if error.kind() == ErrorKind::AuthenticationFailed || said.contains("unauthenticated") => {
             unusable("check user and password of the Redis URL")
         }
         _ => EngineError::Unusable { why: said },
@@ -240,6 +241,16 @@ mod tests {
         ] {
             let error = EngineError::from(Fault::of_call(from_server(answer)).of_write());
             assert!(!error.is_unknown(), "{answer}: {error:?}");
+        }
+    }
+
+    #[test]
+    fn a_server_that_wants_a_login_is_told_with_what_to_do_however_it_says_so() {
+        for answer in
+            ["NOAUTH Authentication required.", "ERR Protocol error: unauthenticated multibulk length"]
+        {
+            let error = EngineError::from(Fault::of_call(from_server(answer)));
+            assert!(matches!(&error, EngineError::Unusable { why } if why.contains("password")), "{error:?}");
         }
     }
 
