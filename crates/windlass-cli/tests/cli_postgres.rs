@@ -42,6 +42,11 @@ impl Database {
         self.dir.with_env(&self.env(), args)
     }
 
+    fn sql(&self, text: &str) {
+        let text = text.replace("windlass.", &format!("{}.", self.schema));
+        windlass_servers::postgres::psql(&self.url, &text).unwrap();
+    }
+
     fn ok(&self, args: &[&str]) -> Done {
         let done = self.run(args);
         assert_eq!(done.code, 0, "{args:?}: {done:?}");
@@ -385,6 +390,14 @@ fn a_duty_that_is_done_under_a_lock_shows_who_does_it_and_who_does_it_next() {
         refused.err.contains("under a lock") && refused.err.contains("pg_terminate_backend"),
         "{refused:?}"
     );
+    // A lease from before the change to locks is kept for a month, and does not hide who has the lock.
+    database.sql(
+        "INSERT INTO windlass.background_job_leases (job_name, lease_acquired_at, heartbeat_at, fence, term, expiry_micros)
+         VALUES ('rescue', now() - interval '1 day', now() - interval '1 day', 7, gen_random_uuid(), 10000000)",
+    );
+    let refused = database.run(&["lease", "step-down", "rescue"]);
+    assert!(refused.code == 4 && refused.err.contains("under a lock"), "{refused:?}");
+    database.sql("DELETE FROM windlass.background_job_leases");
     // Dropped is killed.
     drop(serves.remove(0));
     assert!(wait_for(|| led_by().is_some_and(|pids| pids.iter().all(|pid| *pid == ours[1]))));

@@ -135,7 +135,7 @@ pub enum ClaimAnswer {
 pub struct Outlook {
     /// More is due right now.
     pub more_due: bool,
-    /// The next job falls due after this time, or a pause ends.
+    /// Nothing more falls due before this time is over, and no pause ends: look again then.
     pub next_due_in: Option<Duration>,
     /// A suspect is due.
     pub suspect_due: bool,

@@ -84,6 +84,7 @@ impl Declaring {
 
     /// Until it is done, or cannot be.
     async fn until_stored(&self, what: What) {
+        let mut was_told = false;
         loop {
             let stored = match what {
                 What::All => self.store().await,
@@ -95,7 +96,10 @@ impl Declaring {
                 tracing::error!(%error, why, "nor will they be until this is mended");
                 return;
             }
-            tracing::warn!(%error, why, "it is tried again");
+            if !was_told {
+                tracing::warn!(%error, why, "it is tried again until it works");
+            }
+            was_told = true;
             // may sleep: the store is away, and nobody tells when it is back.
             tokio::time::sleep(AGAIN_AFTER).await;
         }

@@ -75,7 +75,8 @@ impl Program {
     /// As cargo would call it.
     pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(&self.path);
-        command.current_dir(&self.folder).env("CARGO_MANIFEST_DIR", &self.folder).stdin(Stdio::null());
+        command::as_from_a_shell(&mut command).current_dir(&self.folder);
+        command.env("CARGO_MANIFEST_DIR", &self.folder).stdin(Stdio::null());
         command
     }
 }

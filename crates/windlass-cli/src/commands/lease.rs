@@ -214,11 +214,16 @@ async fn step_down(args: &LeaseArgs, context: &mut Context) -> Result<Code, Fail
     }
 }
 
-/// Nothing changed: its leader was asked before and has not answered yet, or there is none.
+/// Nothing changed: its leader was asked before and has not answered yet, or there is none; or it has a lock, and a lease is left from
+/// before.
 async fn asked_before(duty: &DutyName, context: &mut Context) -> Result<Code, Failure> {
-    let read = context.engine.leases().await?;
-    if !read.leases.iter().any(|lease| lease.duty == *duty && lease.is_held(read.now)) {
-        return Err(Failure::new(Code::Refused, format!("nobody holds the lease of {duty}")));
+    let (read, workers) = (context.engine.leases().await?, context.engine.workers().await?);
+    match found(duty, &duties(&read, &workers), read.now)? {
+        Right::Lock(lock) => return Err(locks::cannot_be_asked(lock, &workers)),
+        Right::Lease(lease) if !lease.is_held(read.now) => {
+            return Err(Failure::new(Code::Refused, format!("nobody holds the lease of {duty}")));
+        }
+        Right::Lease(_) => {}
     }
     let done = json!({ "duty": duty, "asked": true });
     context.output.either(&done, || format!("the leader of {duty} was asked already, and does so soon"))?;

@@ -38,6 +38,9 @@ const ROUNDS_MAX: u32 = 50;
 /// …and how often it ends only those that it met.
 const ROUNDS_ALONE: u32 = 20;
 
+/// How often a claim goes on behind jobs that cannot be ended. Each time costs as many failed writes as there are of them.
+const PASSES_MAX: u32 = 5;
+
 /// A claim that brought at least so many, and all that was asked for, need not look ahead each time.
 const OUTLOOK_SPARED_FROM: usize = 32;
 
@@ -157,6 +160,7 @@ impl Store {
         let room = request.limit.min(CLAIM_BATCH_MAX);
         let mut left = Left { room, boosted, spent: false, passes_by: turn.passes_by, ahead: None };
         let (mut all, mut passed) = (Brought::nothing(self.estimated_now()), HashSet::new());
+        let mut passes = 0..PASSES_MAX;
         for round in 0..ROUNDS_MAX {
             let has_jobs = all.has_jobs();
             let next = self.claim_round(request, open, catalogue, &mut left).await;
@@ -171,7 +175,9 @@ impl Store {
             let ended = self.end_late(&late, round).await;
             let ended = ended.map_err(|fault| if all.has_jobs() { fault.after_write() } else { fault })?;
             // One that cannot be ended would be met again and again, and nothing behind it.
-            if left.room == 0 || (ended == 0 && !self.pass_by(late, &mut passed).await) {
+            let is_stuck =
+                ended == 0 && (passes.next().is_none() || !self.pass_by(open, late, &mut passed).await);
+            if left.room == 0 || is_stuck {
                 break;
             }
         }
@@ -181,7 +187,7 @@ impl Store {
 
     async fn end_late(&self, late: &[i64], round: u32) -> Step<u64> {
         let ended = self.move_waiting(late, |live| Some(live.cancelled(EXPIRED_REASON))).await?;
-        if round > ROUNDS_ALONE {
+        if round > ROUNDS_ALONE && ended > 0 {
             // So many at once are a heap of them: end it in big batches, as a sweep would.
             self.cancel_expired(UPKEEP_BATCH_MAX).await?;
         }
@@ -446,9 +452,14 @@ impl Ask<'_> {
             conn.write(&store.sql.claim, &params),
             conn.ask(&store.sql.look_ahead, &look_params),
         );
-        // Without an answer it is asked for again.
-        let ahead = ahead.ok().and_then(|rows| read_outlook(rows.first()?).ok());
-        Ok((rows?, ahead))
+        let rows = rows?;
+        let ahead = match ahead {
+            Ok(ahead) => ahead.first().and_then(|row| read_outlook(row).ok()),
+            // Jobs do not wait for a second try.
+            Err(fault) if count_taken(&rows)? > 0 => Some(unseen(&fault)),
+            Err(_) => None,
+        };
+        Ok((rows, ahead))
     }
 
     /// Group after group of ranges that do not overlap.

@@ -26,6 +26,9 @@ const AGAIN_AFTER: (Duration, Duration) = (Duration::from_millis(200), Duration:
 /// was not heard, after a quarter of one. Over a socket of the same host these mean nothing.
 const NOTICE_A_SILENT_PEER: &str = "SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 5; \
      SET tcp_keepalives_count = 3; SET tcp_user_timeout = 25000;";
+/// This session writes only notes for people. They wait neither for whoever has locked their table nor for the disk or a standby:
+/// whoever waits in here hears nothing, and is taken for cut off.
+const WAIT_FOR_NOBODY: &str = "SET lock_timeout = '500ms'; SET synchronous_commit = off;";
 /// What the listener says to itself.
 const PROBE: &str = "probe";
 /// What is said when a running job was asked to stop.
@@ -85,7 +88,6 @@ async fn listen(
     let connected = tokio::time::timeout(periods.heard_within, ear.config.connect(ear.tls.clone())).await;
     let (client, mut connection) =
         connected.map_err(|_| "it accepts, and says nothing".to_owned())?.map_err(told)?;
-    // Both ends of the channel are ours, and what goes through is drained at once: nothing piles up.
     let (heard, mut hears) = tokio::sync::mpsc::channel::<String>(64);
     let reader = tokio::spawn(async move {
         loop {
@@ -115,7 +117,8 @@ async fn hear(
     calls: &mut Receiver<LockCall>,
 ) -> Ended {
     // What it listens to stands first: by that people find this session among the server's others.
-    let listen = format!("LISTEN {}; LISTEN {}; {NOTICE_A_SILENT_PEER}", channels.all(), channels.own());
+    let (all, own) = (channels.all(), channels.own());
+    let listen = format!("LISTEN {all}; LISTEN {own}; {NOTICE_A_SILENT_PEER} {WAIT_FOR_NOBODY}");
     say(client, &listen, periods).await?;
     let Some(mut held) = store.upgrade().map(|store| {
         store.appetite().forget_marks();

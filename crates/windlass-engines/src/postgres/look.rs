@@ -11,8 +11,9 @@ use tokio_postgres::Row;
 use windlass_core::clock::Timestamp;
 use windlass_core::engine::Hint;
 use windlass_core::job::JobId;
-use windlass_core::names::QueueName;
+use windlass_core::names::{QueueName, ShareName};
 use windlass_core::priority::Priority;
+use windlass_core::share::Line;
 
 use super::Store;
 use super::conn::Conn;
@@ -205,16 +206,16 @@ impl Store {
 
     /// Lets claims go on behind jobs that are too late and cannot be ended, until a look comes back to them. Tells whether there
     /// was one that had not been passed before.
-    pub(super) async fn pass_by(&self, late: Vec<i64>, passed: &mut HashSet<i64>) -> bool {
+    pub(super) async fn pass_by(&self, open: &[Scope], late: Vec<i64>, passed: &mut HashSet<i64>) -> bool {
         let stuck: Vec<_> = late.into_iter().filter(|id| passed.insert(*id)).collect();
         match self.places_of(&stuck).await {
-            Ok(places) => self.positions().pass_by(&places),
+            Ok(places) => self.positions().pass_by(open, &places),
             Err(fault) => tracing::debug!(?fault, "jobs that cannot be ended are not passed by"),
         }
         !stuck.is_empty()
     }
 
-    async fn places_of(&self, ids: &[i64]) -> Step<Vec<(QueueName, Priority, Place)>> {
+    async fn places_of(&self, ids: &[i64]) -> Step<Vec<(QueueName, Priority, Line, Place)>> {
         if ids.is_empty() {
             return Ok(Vec::new());
         }
@@ -224,7 +225,10 @@ impl Store {
         for row in &rows {
             let priority = Priority::new(row.try_get::<_, i16>(1)?.into());
             if let (Ok(queue), Ok(priority)) = (QueueName::parse(row.try_get(0)?), priority) {
-                places.push((queue, priority, (row.try_get::<_, Instant>(2)?.0, JobId(row.try_get(3)?))));
+                let share: Option<&str> = row.try_get(4)?;
+                let line = share.and_then(|share| ShareName::parse(share).ok());
+                let place = (row.try_get::<_, Instant>(2)?.0, JobId(row.try_get(3)?));
+                places.push((queue, priority, line, place));
             }
         }
         Ok(places)

@@ -13,6 +13,7 @@ use windlass_core::clock::Timestamp;
 use windlass_core::job::JobId;
 use windlass_core::names::{QueueName, TypeName};
 use windlass_core::priority::Priority;
+use windlass_core::share::Line;
 
 use super::crowd::Crowd;
 use super::outlook::join;
@@ -113,10 +114,13 @@ impl Positions {
     }
 
     /// These can neither be claimed nor ended: claims go on behind them.
-    pub(super) fn pass_by(&mut self, places: &[(QueueName, Priority, Place)]) {
-        for (queue, priority, place) in places {
-            let of_queue = self.0.iter_mut().filter(|(scope, _)| scope.queue == *queue);
-            of_queue.for_each(|(_, lanes)| lanes.lane(*priority).follow(*place));
+    pub(super) fn pass_by(&mut self, scopes: &[Scope], places: &[(QueueName, Priority, Line, Place)]) {
+        for (queue, priority, line, place) in places {
+            for scope in scopes.iter().filter(|scope| scope.queue == *queue) {
+                let Some(lanes) = self.0.get_mut(scope) else { continue };
+                lanes.lane(*priority).follow(*place);
+                lanes.lines.pass_by(*priority, line, *place);
+            }
         }
     }
 
@@ -275,7 +279,7 @@ impl Lane {
         }
     }
 
-    fn follow(&mut self, to: Place) {
+    pub(super) fn follow(&mut self, to: Place) {
         self.base = self.base.max(to);
         while self.recent.front().is_some_and(|mark| mark.place <= self.base) {
             self.recent.pop_front();

@@ -115,6 +115,11 @@ impl Lines {
         }
     }
 
+    /// What stands there can neither be claimed nor ended: claims of its line go on behind it.
+    pub(super) fn pass_by(&mut self, priority: Priority, line: &Line, place: Place) {
+        self.places.entry((priority, line.clone())).or_default().follow(place);
+    }
+
     /// A look from the very front found this one first of its priority. One that has no name at all is found by no line: it is
     /// asked for from where the priority is read, which must not follow the lines past it.
     pub(super) fn saw(&mut self, priority: Priority, (due, id): Place, share: Option<&str>) {

@@ -9,7 +9,7 @@ use windlass_core::enqueue::{NewJob, When};
 use windlass_core::gate::Gate;
 use windlass_core::job::{JobId, JobState, Phase};
 use windlass_core::key::KeyClaim;
-use windlass_core::names::Key;
+use windlass_core::names::{Key, ShareName};
 use windlass_core::outcome::ErrorKind;
 use windlass_core::settle::{AttemptReport, Settled, Transition};
 use windlass_core::worker::WorkerId;
@@ -203,6 +203,23 @@ async fn a_row_that_cannot_be_written_does_not_keep_others_from_expiring_or_from
     for id in ids.iter().filter(|id| **id != ids[7]) {
         assert_eq!(phase(&engine, *id).await, Phase::Cancelled);
     }
+}
+
+#[tokio::test]
+async fn in_a_queue_with_shares_too_one_that_cannot_be_ended_keeps_nobody_from_being_claimed_one_at_a_time() {
+    let place = Place::shared();
+    let (engine, clock) = on_a_clock(&place).await;
+    let of = |share: &str| NewJob { share: Some(ShareName::parse(share).unwrap()), ..new_job() };
+    let fleeting = NewJob { expires: Some(When::In(Duration::from_secs(5))), ..of("a") };
+    let stuck = engine.enqueue(request(vec![fleeting])).await.unwrap()[0].job().unwrap();
+    place.sql(&format!("ALTER TABLE windlass.job_history ADD CHECK (id <> {})", stuck.0));
+    clock.advance(Duration::from_secs(10));
+    engine.enqueue(request(vec![of("a"), of("b"), of("a"), of("b")])).await.unwrap();
+    for n in 1..=4 {
+        let claimed = claim(&engine, 1).await;
+        assert!(claimed.len() == 1 && claimed[0].job.id != stuck, "claim {n}: {claimed:?}");
+    }
+    assert_eq!(claim(&engine, 1).await, []);
 }
 
 #[tokio::test]

@@ -262,6 +262,28 @@ async fn everybody_sees_who_has_which_lock_of_a_duty_and_since_when() {
     assert_eq!(owners(&one).await, [named("rest", None), named("totals", None)], "nobody has them");
 }
 
+/// As somebody does who repacks tables: the note is for people, and the duty does not wait for it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_has_locked_the_table_of_notes_keeps_nobody_from_a_duty() {
+    let place = Place::shared();
+    let (one, other) = (place.open().await, place.open().await);
+    let somebody = session(&place.direct).await;
+    let hold = format!("BEGIN; LOCK TABLE {}.duty_locks", place.schema);
+    somebody.batch_execute(&hold).await.unwrap();
+    lock(&one, 1, "totals").await;
+    somebody.batch_execute("COMMIT").await.unwrap();
+    let read = other.leases().await.unwrap();
+    let holder =
+        read.locks.iter().find(|lock| lock.duty.as_str() == "totals").and_then(|lock| lock.holder.as_ref());
+    assert!(holder.is_none_or(|holder| holder.noted.is_none()), "{:?}", read.locks);
+    let held = LockRequest {
+        worker: WorkerId::from_random(2),
+        duties: vec![DutyName::parse("totals").unwrap()],
+        good_for: Duration::from_secs(600),
+    };
+    assert_eq!(other.lock_duties(&held).await.unwrap(), [false], "its session goes on and has it");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lock_that_nobody_has_had_for_long_is_forgotten_and_one_that_somebody_has_is_not() {
     let place = Place::shared();

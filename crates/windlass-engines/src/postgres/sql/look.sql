@@ -19,8 +19,9 @@ SELECT s.place, NULL, first.scheduled_at, first.id, NULL
 FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS s (queue, types, place)
 CROSS JOIN LATERAL (
     SELECT j.scheduled_at, j.id FROM windlass.delayed_jobs j
-    WHERE j.gate = 'suspect' AND j.queue = s.queue AND (s.types IS NULL OR s.types::jsonb ? j.job_type)
-    ORDER BY j.scheduled_at, j.id LIMIT 1
+    WHERE j.queue = s.queue AND coalesce(j.gate, '') <> '' AND j.gate COLLATE "C" = 'suspect'
+        AND (s.types IS NULL OR s.types::jsonb ? j.job_type)
+    ORDER BY j.scheduled_at LIMIT 1
 ) AS first
 UNION ALL
 SELECT s.place, (-1)::smallint, now(), NULL, NULL
