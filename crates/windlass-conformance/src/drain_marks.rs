@@ -163,7 +163,7 @@ pub async fn jobs_that_leave_nothing_behind_mark_too(h: &Harness) {
 pub async fn a_settled_batch_marks_once_for_all_of_it(h: &Harness) {
     declare(h, &of_group()).await;
     declare(h, &of_queue("queue")).await;
-    let mixed = vec![grouped(), work(), NewJob { group: Some(group("another")), ..job_of(KEPT) }];
+    let mixed = vec![grouped(), grouped(), work(), NewJob { group: Some(group("another")), ..job_of(KEPT) }];
     h.enqueue_all(mixed).await;
     let claimed = h.claim(5).await;
     let ends = claimed.into_iter().map(|claimed| {
