@@ -42,7 +42,7 @@ async fn what_was_counted_before_there_were_minutes_is_in_none_of_them() {
     enqueue(&engine, 3).await;
     drop(engine);
     place.sql(
-        "DROP TABLE windlass.job_minutes, windlass.minute_deltas, windlass.minute_mark;
+        "DROP TABLE windlass.job_minutes, windlass.minute_deltas, windlass.minute_mark, windlass.duty_locks;
          DELETE FROM windlass.schema_versions WHERE version >= (SELECT version FROM windlass.schema_versions WHERE name = 'aggregates')",
     );
     let pending = migrate::pending(&place.url, &place.options()).await.unwrap();
