@@ -161,9 +161,9 @@ pub(super) fn indexes() -> Vec<String> {
     for line in MIGRATIONS.iter().flat_map(|(_, _, sql)| sql.lines()) {
         let words: Vec<_> = line.split_whitespace().collect();
         match words[..] {
-            ["CREATE", "INDEX", name, ..] | ["CREATE", "UNIQUE", "INDEX", name, ..] => {
-                names.push(name.to_owned())
-            }
+            ["CREATE", "INDEX", "IF", "NOT", "EXISTS", name, ..]
+            | ["CREATE", "INDEX", name, ..]
+            | ["CREATE", "UNIQUE", "INDEX", name, ..] => names.push(name.to_owned()),
             ["CREATE", "TABLE", name, ..] | ["CREATE", "UNLOGGED", "TABLE", name, ..] => {
                 table = name.trim_start_matches("windlass.");
             }
