@@ -25,7 +25,7 @@ const ROUNDS: usize = 20;
 
 /// A database of its own, where nobody else's circles are counted, and where one is found within a moment.
 fn watched() -> Place {
-    with_own_settings("deadlock_timeout=50")
+    with_own_settings(LOOKS_SOON)
 }
 
 /// The same with another setting.
@@ -186,34 +186,41 @@ fn assert_ended_once(place: &Place) {
     assert_eq!(place.count("windlass.delayed_jobs WHERE locked_by IS NOT NULL"), 0);
 }
 
-/// A session looks for a circle once, so long after it began to wait: this one never does, so the other is ended.
+/// A session looks for a circle once, so long after it began to wait. So whoever is to find it has to be the last to wait: one who
+/// waits before there is a circle may look too early, and nobody looks again. The other never looks.
 const NEVER_LOOKS: &str = "deadlock_timeout=3600000";
+const LOOKS_SOON: &str = "deadlock_timeout=50";
 
-/// An engine has the key `a` and waits for `c`, which another transaction has, and that one waits for `a`.
-async fn circle(place: &Place, engine: &Arc<PostgresEngine>, others_setting: &str) -> Circle {
-    let (user, third) = (session(&place.direct).await, session(&place.direct).await);
-    let put = |key: &str| format!("SELECT {}.enqueue('work', key => '{key}')", place.schema);
-    user.batch_execute(&format!("SET {others_setting}; BEGIN; {}", put("c"))).await.unwrap();
-    third.batch_execute(&format!("BEGIN; {}", put("b"))).await.unwrap();
-    let asked = request(vec![keyed("a"), keyed("b"), keyed("c")]);
-    let (caller, copy) = (Arc::clone(engine), asked.clone());
-    let enqueueing = tokio::spawn(async move { caller.enqueue(copy).await });
-    until_waiting(place, 1, "the engine has the first key and waits for the second");
-    let first = put("a");
-    let waiting = tokio::spawn(async move {
-        let put = user.batch_execute(&first).await;
-        (user, put)
-    });
-    until_waiting(place, 2, "the other waits for the first");
-    // Now the engine comes to the third, and both wait for each other.
-    third.batch_execute("ROLLBACK").await.unwrap();
-    Circle { asked, enqueueing, waiting }
+/// A transaction of an application that has the key `c`.
+struct Other {
+    user: Client,
+    schema: String,
 }
 
-struct Circle {
-    asked: EnqueueRequest,
-    enqueueing: JoinHandle<Result<Vec<Enqueued>>>,
-    waiting: JoinHandle<(Client, std::result::Result<(), tokio_postgres::Error>)>,
+impl Other {
+    async fn has_c(place: &Place, setting: &str) -> Self {
+        let other = Self { user: session(&place.direct).await, schema: place.schema.clone() };
+        let begin = format!("SET {setting}; BEGIN; {}", put(&other.schema, "c"));
+        other.user.batch_execute(&begin).await.unwrap();
+        other
+    }
+
+    async fn put_a(&self) -> std::result::Result<(), tokio_postgres::Error> {
+        self.user.batch_execute(&put(&self.schema, "a")).await
+    }
+
+    async fn commit(&self) {
+        self.user.batch_execute("COMMIT").await.unwrap();
+    }
+}
+
+fn put(schema: &str, key: &str) -> String {
+    format!("SELECT {schema}.enqueue('work', key => '{key}')")
+}
+
+fn enqueue_of(engine: &Arc<PostgresEngine>, asked: EnqueueRequest) -> JoinHandle<Result<Vec<Enqueued>>> {
+    let engine = Arc::clone(engine);
+    tokio::spawn(async move { engine.enqueue(asked).await })
 }
 
 async fn with_setting(setting: &str) -> (Place, Arc<PostgresEngine>) {
@@ -224,11 +231,19 @@ async fn with_setting(setting: &str) -> (Place, Arc<PostgresEngine>) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_enqueue_that_the_server_ends_for_an_applications_transaction_is_tried_again() {
-    let (place, engine) = with_setting("deadlock_timeout=50").await;
-    let Circle { asked, enqueueing, waiting } = circle(&place, &engine, NEVER_LOOKS).await;
-    let (user, put) = waiting.await.unwrap();
+    let (place, engine) = with_setting(LOOKS_SOON).await;
+    let (other, third) = (Other::has_c(&place, NEVER_LOOKS).await, session(&place.direct).await);
+    third.batch_execute(&format!("BEGIN; {}", put(&place.schema, "b"))).await.unwrap();
+    let asked = request(vec![keyed("a"), keyed("b"), keyed("c")]);
+    let enqueueing = enqueue_of(&engine, asked.clone());
+    until_waiting(&place, 1, "the engine has the first key and waits for the second");
+    let waiting = tokio::spawn(async move { (other.put_a().await, other) });
+    until_waiting(&place, 2, "the other waits for the first");
+    // Now the engine comes to the third, and both wait for each other.
+    third.batch_execute("ROLLBACK").await.unwrap();
+    let (put, other) = waiting.await.unwrap();
     put.expect("it goes on");
-    user.batch_execute("COMMIT").await.unwrap();
+    other.commit().await;
     let answers = enqueueing.await.unwrap().expect("it comes after the other");
     let [Enqueued::Kept(_), Enqueued::New(_), Enqueued::Kept(_)] = answers[..] else { panic!("{answers:?}") };
     assert_eq!(engine.enqueue(asked).await.unwrap(), answers, "a repeat is told the same");
@@ -240,10 +255,12 @@ async fn an_enqueue_that_the_server_ends_for_an_applications_transaction_is_trie
 #[tokio::test(flavor = "multi_thread")]
 async fn an_applications_transaction_that_the_server_ends_for_an_enqueue_leaves_nothing() {
     let (place, engine) = with_setting(NEVER_LOOKS).await;
-    let Circle { enqueueing, waiting, .. } = circle(&place, &engine, "deadlock_timeout=50").await;
-    let (user, put) = waiting.await.unwrap();
-    assert_eq!(put.unwrap_err().code(), Some(&SqlState::T_R_DEADLOCK_DETECTED));
-    user.batch_execute("COMMIT").await.unwrap();
+    let other = Other::has_c(&place, LOOKS_SOON).await;
+    let enqueueing = enqueue_of(&engine, request(vec![keyed("a"), keyed("b"), keyed("c")]));
+    until_waiting(&place, 1, "the engine has two keys and waits for the third");
+    let ended = other.put_a().await.unwrap_err();
+    assert_eq!(ended.code(), Some(&SqlState::T_R_DEADLOCK_DETECTED));
+    other.commit().await;
     let answers = enqueueing.await.unwrap().unwrap();
     assert!(answers.iter().all(|answer| matches!(answer, Enqueued::New(_))), "{answers:?}");
     assert_eq!(place.count("windlass.delayed_jobs"), 3);
