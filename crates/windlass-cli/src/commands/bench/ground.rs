@@ -59,7 +59,8 @@ impl<'a> Ground<'a> {
     pub(super) async fn rest(&self) -> Result<(), Failure> {
         match &self.place.at {
             At::Namespace(url, _) => rest::of_redis(url).await,
-            At::Memory | At::File(_) | At::Schema(..) => Ok(()),
+            At::Schema(url, _) => rest::of_postgres(url, &*self.place.engine).await,
+            At::Memory | At::File(_) => Ok(()),
         }
     }
 

@@ -14,7 +14,7 @@ use super::super::figures::{Figures, per_second};
 use super::super::load::Work;
 use super::super::progress::Progress;
 use super::super::session::{connect, refused};
-use super::super::{History, failed};
+use super::super::{History, failed, rest};
 use super::{Part, pickup};
 use crate::config::DatabaseUrl;
 use crate::exit::Failure;
@@ -79,6 +79,7 @@ pub(super) async fn measure(
     for _ in 0..CONNECTIONS {
         ready.push(Hand::new(url, schema, history, &done).await?);
     }
+    rest::from_vacuum(url).await?;
     let started = Instant::now();
     ready.into_iter().for_each(|hand| drop(hands.spawn(hand.drain())));
     finish(hands).await?;
