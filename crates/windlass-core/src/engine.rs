@@ -180,7 +180,8 @@ pub trait Admin: Send + Sync + 'static {
     /// Which job of a series runs or may run, while the others wait behind it; nothing if the series is empty.
     async fn head_of(&self, job_type: &TypeName, series: &SeriesName) -> Result<Option<JobId>>;
 
-    /// Lets at most `limit` jobs through a gate, oldest first. The gate of a series lets nobody through by hand.
+    /// Lets at most `limit` jobs through a gate, oldest first; where it is called for many again and again, those who came to the front
+    /// meanwhile may have to wait half a second. The gate of a series lets nobody through by hand.
     async fn open_gate(&self, gate: &Gate, limit: u32) -> Result<BatchDone>;
 }
 

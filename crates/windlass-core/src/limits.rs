@@ -52,6 +52,8 @@ pub const SETTLE_BATCH_MAX: usize = 1_000;
 pub const LIST_PAGE_MAX: u32 = 200;
 /// Rows that one call of an upkeep duty changes at the most.
 pub const UPKEEP_BATCH_MAX: u32 = 500;
+/// Jobs that one call lets through a gate at the most: as many as a claim takes. Redis takes fewer, since nothing else happens there meanwhile.
+pub const OPEN_BATCH_MAX: u32 = 1_000;
 /// Attempts shown of one job, the newest ones.
 pub const ATTEMPTS_SHOWN_MAX: u32 = 100;
 

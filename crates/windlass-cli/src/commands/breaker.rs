@@ -12,7 +12,7 @@ use windlass_core::breaker::{BreakerEvent, BreakerState, Stand};
 use windlass_core::clock::Timestamp;
 use windlass_core::engine::Engine;
 use windlass_core::gate::Gate;
-use windlass_core::limits::UPKEEP_BATCH_MAX;
+use windlass_core::limits::{OPEN_BATCH_MAX, UPKEEP_BATCH_MAX};
 use windlass_core::names::BreakerName;
 use windlass_core::span::{parse_span, show_span};
 
@@ -216,7 +216,7 @@ async fn close(name: &BreakerName, event: &BreakerEvent, context: &mut Context) 
     let (state, now) = change(name, event, context).await?;
     let mut let_through = 0;
     loop {
-        let batch = context.engine.open_gate(&Gate::breaker(name), UPKEEP_BATCH_MAX).await?;
+        let batch = context.engine.open_gate(&Gate::breaker(name), OPEN_BATCH_MAX).await?;
         let_through += batch.changed;
         if !batch.more {
             break;

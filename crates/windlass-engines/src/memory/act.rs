@@ -8,7 +8,7 @@ use windlass_core::clock::Timestamp;
 use windlass_core::gate::{Gate, gate_by_history};
 use windlass_core::job::{JobId, Phase};
 use windlass_core::key::{KeyVerdict, OnConflict, resolve};
-use windlass_core::limits::{REASON_BYTES_MAX, UPKEEP_BATCH_MAX};
+use windlass_core::limits::{OPEN_BATCH_MAX, REASON_BYTES_MAX, UPKEEP_BATCH_MAX};
 use windlass_core::names::QueueName;
 use windlass_core::outcome::bounded;
 use windlass_core::priority::Priority;
@@ -153,7 +153,7 @@ impl State {
     }
 
     pub(super) fn open_gate(&mut self, gate: &Gate, limit: u32) -> BatchDone {
-        let changed = self.let_through(gate, limit.min(UPKEEP_BATCH_MAX) as usize);
+        let changed = self.let_through(gate, limit.min(OPEN_BATCH_MAX) as usize);
         BatchDone { changed: changed as u64, more: !gate.is_of_series() && self.index.anything_behind(gate) }
     }
 

@@ -1,6 +1,6 @@
 //! What people do to jobs and queues.
 
-use std::time::Duration;
+use std::time::{Duration, Instant as Moment};
 
 use windlass_core::admin::{BatchDone, CancelAnswer, Changed, RetryAnswer};
 use windlass_core::claim::Fence;
@@ -8,7 +8,7 @@ use windlass_core::engine::Hint;
 use windlass_core::gate::{Gate, gate_by_history};
 use windlass_core::job::{Counters, JobId, Phase};
 use windlass_core::key::HolderStage;
-use windlass_core::limits::{REASON_BYTES_MAX, UPKEEP_BATCH_MAX};
+use windlass_core::limits::{OPEN_BATCH_MAX, REASON_BYTES_MAX, UPKEEP_BATCH_MAX};
 use windlass_core::names::QueueName;
 use windlass_core::outcome::bounded;
 use windlass_core::priority::Priority;
@@ -20,9 +20,11 @@ use super::conn::Tx;
 use super::counts::{Deltas, Spot};
 use super::fault::Step;
 use super::land::{Live, Moved};
+use super::opening::Through;
+use super::position::{FRONT, Place, before};
 use super::row::{CANCELLED, SUCCEEDED, to_json};
 use super::settle::storable;
-use super::value::{Bits, Instant, int4, number, small_number, text};
+use super::value::{Bits, Instant, instant, int4, number, small_number, text};
 
 /// Acts on one job.
 impl Store {
@@ -174,7 +176,7 @@ impl Store {
         tx.ask(&self.sql.set_priority, &[number(&id.0), small_number(&level)]).await?;
         let mut moved = Moved { queues: [live.queue.clone()].into(), ..Moved::default() };
         if live.gate.is_none() {
-            moved.put_back.push((live.queue, priority, live.due));
+            moved.put_back.push((live.queue, priority, before(live.due, id)));
             self.note_put_backs(tx, &moved).await?;
         }
         Ok((Changed::Done, moved))
@@ -270,35 +272,42 @@ impl Store {
     }
 
     pub(super) async fn open_gate(&self, gate: Gate, limit: u32) -> Step<BatchDone> {
-        let changed = self.let_through(&gate, limit.min(UPKEEP_BATCH_MAX)).await?;
+        let limit = limit.min(OPEN_BATCH_MAX);
+        let from = self.openings().start(&gate, limit, Moment::now());
+        let Through { mut count, last } = self.let_through_after(&gate, limit, from).await?;
+        self.openings().went(&gate, from, last, Moment::now());
+        if last.is_some() {
+            return Ok(BatchDone { changed: count.into(), more: true });
+        }
+        if from != FRONT && count < limit {
+            // Somebody older may have come to the front meanwhile.
+            count += self.let_through(&gate, limit - count).await?;
+        }
         // What somebody has locked is there too, but who asks again and again for that alone is busy with nothing.
-        let more = changed > 0 && !self.behind(&gate, 1).await?.is_empty();
-        Ok(BatchDone { changed: changed.into(), more })
+        let more = count > 0 && !self.behind(&gate, 1).await?.is_empty();
+        Ok(BatchDone { changed: count.into(), more })
     }
 
     /// Lets the oldest jobs through a gate, at most `limit`. One that ever crashed goes on as a suspect.
     pub(super) async fn let_through(&self, gate: &Gate, limit: u32) -> Step<u32> {
+        Ok(self.let_through_after(gate, limit, FRONT).await?.count)
+    }
+
+    /// The same of those behind this place.
+    async fn let_through_after(&self, gate: &Gate, limit: u32, (due, id): Place) -> Step<Through> {
         // Suspects have no gate that could be opened, and nobody opens that of a series by hand.
         if gate.is_suspect() || gate.is_of_series() {
-            return Ok(0);
+            return Ok(Through::default());
         }
         let (name, limit) = (gate.as_str(), int4(limit));
         // Core's word on where one goes on that ever crashed.
         let after_a_crash = gate_by_history(&Counters { crashes: 1, ..Counters::default() });
         let after_a_crash = after_a_crash.as_ref().map(Gate::as_str);
-        let params = [text(&name), small_number(&limit), text(&after_a_crash)];
+        let due = Instant(due);
+        let params = [text(&name), small_number(&limit), text(&after_a_crash), instant(&due), number(&id.0)];
         let rows = self.work.get().await?.write(&self.sql.open_gate, &params).await?;
-        let (mut through, mut moved) = (0, Moved::default());
-        for row in &rows {
-            through += u32::try_from(row.try_get::<_, i64>(2)?).unwrap_or(u32::MAX);
-            let queue = QueueName::parse(row.try_get(0)?);
-            let priority = Priority::new(row.try_get::<_, i16>(1)?.into());
-            if let (Ok(queue), Ok(priority)) = (queue, priority) {
-                let due: Option<Instant> = row.try_get(3)?;
-                moved.put_back.extend(due.map(|due| (queue.clone(), priority, due.0)));
-                moved.queues.insert(queue);
-            }
-        }
+        let (mut through, mut moved) = (Through::default(), Moved::default());
+        rows.iter().try_for_each(|row| through.take_in(row, &mut moved))?;
         self.tell_moved(moved).await;
         Ok(through)
     }

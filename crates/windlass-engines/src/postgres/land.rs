@@ -28,6 +28,7 @@ use super::conn::Tx;
 use super::counts::{Deltas, Spot, Total};
 use super::fault::Step;
 use super::key::{LockedKeys, TypeKey};
+use super::position::{self, before};
 use super::row::{CANCELLED, Options, SUCCEEDED, counters, gate, to_json};
 use super::series::Marked;
 use super::settle::storable;
@@ -137,8 +138,8 @@ pub(super) struct Locked {
 pub(super) struct Moved {
     /// Queues in which something waits again.
     pub(super) queues: BTreeSet<QueueName>,
-    /// Where jobs were put back: queue, priority, due time.
-    pub(super) put_back: Vec<(QueueName, Priority, Timestamp)>,
+    /// Where jobs were put back: queue, priority, and where whoever is to meet them has to start.
+    pub(super) put_back: Vec<(QueueName, Priority, position::Place)>,
     /// The queue in which a dead letter waits again, and is due.
     pub(super) started_over: Option<QueueName>,
     /// Series in which somebody may go out now.
@@ -154,7 +155,7 @@ impl Moved {
         self.queues.insert(job.live.queue.clone());
         if gate.is_none() && *due <= now {
             let priority = job.live.priority.unwrap_or(Priority::LEAST_URGENT);
-            self.put_back.push((job.live.queue.clone(), priority, *due));
+            self.put_back.push((job.live.queue.clone(), priority, before(*due, job.live.id)));
         }
     }
 
@@ -306,6 +307,7 @@ impl Store {
             _ => (Instant(job.live.due), None),
         });
         let (due, gates): (Vec<_>, Vec<_>) = places.unzip();
+        let one_of_each_page = one_of_each_page(&common.ids, known);
         let params = [
             numbers(&common.ids),
             uuids(&common.tokens),
@@ -320,6 +322,7 @@ impl Store {
             flags(&common.frees),
             flags(&common.frees_patient),
             row_places(&known),
+            numbers(&one_of_each_page),
         ];
         Landed::read(&tx.ask(&self.sql.land_waiting, &params).await?)
     }
@@ -445,7 +448,7 @@ impl Store {
         let queues: Vec<_> = moved.put_back.iter().map(|(queue, _, _)| queue.as_str()).collect();
         let priorities: Vec<i16> =
             moved.put_back.iter().map(|(_, priority, _)| priority.level().into()).collect();
-        let due: Vec<_> = moved.put_back.iter().map(|(_, _, due)| Instant(*due)).collect();
+        let due: Vec<_> = moved.put_back.iter().map(|(_, _, (due, _))| Instant(*due)).collect();
         let params = [texts(&queues), levels(&priorities), instants(&due)];
         tx.ask(&self.sql.note_put_backs, &params).await?;
         Ok(())
@@ -483,6 +486,13 @@ fn count(job: &Move, deltas: &mut Deltas) {
     if let Some(total) = total {
         deltas.total(kind, total);
     }
+}
+
+/// The rows whose place is known, but of each page only one.
+fn one_of_each_page(ids: &[i64], known: &[Option<RowPlace>]) -> Vec<i64> {
+    let mut pages = HashSet::new();
+    let mut is_first = |place: &Option<RowPlace>| place.is_some_and(|place| pages.insert(place.page()));
+    ids.iter().zip(known).filter(|(_, place)| is_first(place)).map(|(id, _)| *id).collect()
 }
 
 /// The answer of `land_waiting`.

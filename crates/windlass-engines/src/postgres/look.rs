@@ -18,7 +18,7 @@ use windlass_core::share::Line;
 use super::Store;
 use super::conn::Conn;
 use super::fault::{Fault, Step};
-use super::position::{LongLook, Place, Scope};
+use super::position::{LongLook, Place, Scope, before_all};
 use super::row::to_json;
 use super::value::{Instant, instant, numbers, texts};
 
@@ -40,7 +40,7 @@ struct Sight {
     first: HashMap<(usize, Priority), (Place, Option<String>)>,
     /// When the first suspect is due, by the place of its scope.
     suspects: HashMap<usize, Timestamp>,
-    put_back: Vec<(QueueName, Priority, Timestamp)>,
+    put_back: Vec<(QueueName, Priority, Place)>,
     /// The version of the catalogue, and the store's clock.
     version: Option<(i64, Timestamp)>,
     /// Somebody marked a series and did not go on with it.
@@ -67,7 +67,8 @@ impl Sight {
             }
             (Some(place), None) => _ = self.suspects.insert(place, at),
             (None, Some(Ok(priority))) => {
-                self.put_back.extend(QueueName::parse(row.try_get(4)?).map(|queue| (queue, priority, at)));
+                self.put_back
+                    .extend(QueueName::parse(row.try_get(4)?).map(|queue| (queue, priority, before_all(at))));
             }
             (None, None) => {
                 self.version = Some((row.try_get(3)?, at));
@@ -197,10 +198,10 @@ impl Store {
             // A name or a priority that no version of ours has written is nobody's to claim.
             let priority = Priority::new(row.try_get::<_, i16>(1)?.into());
             if let (Ok(queue), Ok(priority)) = (QueueName::parse(row.try_get(0)?), priority) {
-                put_back.push((queue, priority, row.try_get::<_, Instant>(2)?.0));
+                put_back.push((queue, priority, before_all(row.try_get::<_, Instant>(2)?.0)));
             }
         }
-        self.positions().put_back(&put_back, start, at);
+        self.positions().put_back_by_others(&put_back, start, at);
         Ok(put_back.iter().any(|(queue, ..)| open.iter().any(|scope| scope.queue == *queue)))
     }
 
@@ -246,7 +247,7 @@ impl Store {
         if let Some((_, now)) = sight.version {
             self.learn_time(now);
         }
-        self.positions().put_back(&sight.put_back, start, at);
+        self.positions().put_back_by_others(&sight.put_back, start, at);
         let long = (self.look_takes() >= LONG_LOOK).then_some(LongLook { began: start, at });
         self.take_in(scopes, &sight, long);
         Ok(sight)

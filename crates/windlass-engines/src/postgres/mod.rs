@@ -25,6 +25,7 @@ mod rescue;
 mod upkeep;
 mod read;
 mod act;
+mod opening;
 mod counts;
 mod policies;
 mod leases;
@@ -98,6 +99,7 @@ use duty_locks::{LOCK_REQUESTS_MAX, LockCalls};
 use fault::Step;
 use hints::Channels;
 use listen::Ear;
+use opening::Openings;
 use position::Positions;
 use row_places::RowPlaces;
 use sql::Statements;
@@ -142,6 +144,7 @@ struct Store {
     /// How often this process has begun to read the catalogue.
     catalogue_reads: AtomicU64,
     positions: Mutex<Positions>,
+    openings: Mutex<Openings>,
     row_places: Mutex<RowPlaces>,
     appetite: Mutex<Appetite>,
     looks_after_mark: Vec<Duration>,
@@ -193,6 +196,7 @@ impl PostgresEngine {
             catalogue: RwLock::default(),
             catalogue_reads: AtomicU64::new(1),
             positions: Mutex::default(),
+            openings: Mutex::default(),
             appetite: Mutex::default(),
             depths_seen: Mutex::default(),
             look_micros: AtomicU64::new(0),
@@ -286,6 +290,10 @@ impl Store {
 
     fn catalogue(&self) -> Arc<Catalogue> {
         self.catalogue.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn openings(&self) -> MutexGuard<'_, Openings> {
+        self.openings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn positions(&self) -> MutexGuard<'_, Positions> {

@@ -86,7 +86,9 @@ const MAY_WALK: [(&str, &str, &str); 19] = [
 ];
 
 /// Which statement may sort, and why that is little.
-const MAY_SORT: [(&str, &str); 36] = [
+const MAY_SORT: [(&str, &str); 38] = [
+    ("enqueue", "the jobs of one request, so that those of one priority lie together"),
+    ("open_gate", "what goes through, of which the last is told"),
     ("fold_claims", "ends are gathered by claim, at most as many as the limit takes"),
     ("running_of", "what one worker runs, found by its claims"),
     ("declare_dead", "what one worker runs, found by its claims"),

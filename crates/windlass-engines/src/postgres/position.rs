@@ -35,6 +35,16 @@ pub(super) type Place = (Timestamp, JobId);
 /// Before everything.
 pub(super) const FRONT: Place = (Timestamp::from_micros(i64::MIN), JobId(0));
 
+/// Where whoever is to meet this job next has to start.
+pub(super) fn before(due: Timestamp, id: JobId) -> Place {
+    (due, JobId(id.0.saturating_sub(1)))
+}
+
+/// Where whoever is to meet all jobs of this instant has to start.
+pub(super) fn before_all(due: Timestamp) -> Place {
+    (due, JobId(0))
+}
+
 /// Which claims share positions: those of one queue that ask for the same types. All types, if none are named.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Scope {
@@ -99,18 +109,31 @@ impl Positions {
     /// Jobs were put back: whoever has read past them reads there again.
     pub(super) fn put_back(
         &mut self,
-        places: &[(QueueName, Priority, Timestamp)],
+        places: &[(QueueName, Priority, Place)],
         now: Moment,
         by_store: Timestamp,
     ) {
-        for (queue, priority, due) in places {
+        for (queue, priority, place) in places {
             let of_queue = self.0.iter_mut().filter(|(scope, _)| scope.queue == *queue);
             of_queue.for_each(|(_, lanes)| {
-                lanes.lane(*priority).put_back(*due, now);
-                lanes.lines.put_back(*priority, *due, by_store);
-                lanes.crowd.be_thorough();
+                lanes.lane(*priority).put_back(*place, now);
+                lanes.lines.put_back(*priority, *place, by_store);
             });
         }
+    }
+
+    /// The same by others, who have noted it. What is met on the way there may bear the mark of a lock that nobody has any more; what
+    /// this process has put back bears at most that of its writer.
+    pub(super) fn put_back_by_others(
+        &mut self,
+        places: &[(QueueName, Priority, Place)],
+        now: Moment,
+        by_store: Timestamp,
+    ) {
+        self.put_back(places, now, by_store);
+        let is_named = |scope: &Scope| places.iter().any(|(queue, ..)| *queue == scope.queue);
+        let named = self.0.iter_mut().filter(|(scope, _)| is_named(scope));
+        named.for_each(|(_, lanes)| lanes.crowd.be_thorough());
     }
 
     /// These can neither be claimed nor ended: claims go on behind them.
@@ -202,8 +225,7 @@ impl Positions {
         let lane = lanes.lane(priority);
         lane.head = first.map(|((due, _), _)| *due);
         let Some((place @ (due, id), share)) = first else { return };
-        let before = (*due, JobId(id.0 - 1));
-        if lane.step_back(before) {
+        if lane.step_back(before(*due, *id)) {
             // What was missed may bear the mark of a lock that nobody has any more.
             lanes.crowd.be_thorough();
         }
@@ -233,7 +255,7 @@ impl Positions {
     ) {
         let Some(lanes) = self.0.get_mut(scope) else { return };
         let latest = (look.at.minus(BEHIND_FOR), JobId(0));
-        let before_first = first.map(|(due, id)| (due, JobId(id.0 - 1)));
+        let before_first = first.map(|(due, id)| before(due, id));
         lanes.lane(priority).advance(before_first.map_or(latest, |place| place.min(latest)), look.began);
     }
 }
@@ -300,8 +322,8 @@ impl Lane {
         self.base
     }
 
-    fn put_back(&mut self, due: Timestamp, now: Moment) {
-        self.step_back((due, JobId(0)));
+    fn put_back(&mut self, before @ (due, _): Place, now: Moment) {
+        self.step_back(before);
         self.put_back_at = self.put_back_at.max(Some(now));
         // It may have waited for longer than all that stayed.
         self.head = Some(self.head.map_or(due, |head| head.min(due)));
@@ -377,7 +399,7 @@ mod tests {
         positions.of(&scope(), start).took(NORMAL, 5, at(100, 5), start);
         let later = start + BEHIND_FOR;
         assert_eq!(positions.of(&scope(), later).start(NORMAL, later), at(100, 5));
-        positions.put_back(&[(scope().queue, NORMAL, Timestamp::from_micros(50))], start, Timestamp::EPOCH);
+        positions.put_back(&[(scope().queue, NORMAL, at(50, 0))], start, Timestamp::EPOCH);
         assert!(positions.of(&scope(), later).start(NORMAL, later) < at(50, 1));
     }
 
@@ -395,11 +417,22 @@ mod tests {
     }
 
     #[test]
+    fn those_of_the_same_instant_before_what_is_put_back_are_not_read_again() {
+        let (mut positions, now) = (Positions::default(), Moment::now());
+        positions.of(&scope(), now).took(NORMAL, 2_000, at(100, 2_000), now);
+        positions.of(&scope(), now).took(NORMAL, 1_000, at(100, 3_000), now);
+        assert_eq!(positions.of(&scope(), now).start(NORMAL, now), at(100, 2_000));
+        let back = before(Timestamp::from_micros(100), JobId(1_500));
+        positions.put_back(&[(scope().queue, NORMAL, back)], now, Timestamp::EPOCH);
+        assert_eq!(positions.of(&scope(), now).start(NORMAL, now), at(100, 1_499));
+    }
+
+    #[test]
     fn what_is_put_back_just_after_it_was_taken_is_not_passed_over_later() {
         let mut positions = Positions::default();
         let start = Moment::now();
         positions.of(&scope(), start).took(NORMAL, 1, at(100, 5), start);
-        positions.put_back(&[(scope().queue, NORMAL, Timestamp::from_micros(100))], start, Timestamp::EPOCH);
+        positions.put_back(&[(scope().queue, NORMAL, at(100, 0))], start, Timestamp::EPOCH);
         let later = start + BEHIND_FOR;
         assert!(positions.of(&scope(), later).start(NORMAL, later) < at(100, 5));
     }
@@ -409,7 +442,7 @@ mod tests {
         let (mut positions, start) = (Positions::default(), Moment::now());
         positions.of(&scope(), start);
         positions.saw(&scope(), NORMAL, Some(&(at(200, 9), None)));
-        positions.put_back(&[(scope().queue, NORMAL, Timestamp::from_micros(50))], start, Timestamp::EPOCH);
+        positions.put_back(&[(scope().queue, NORMAL, at(50, 0))], start, Timestamp::EPOCH);
         let head = positions.of(&scope(), Moment::now()).head(NORMAL);
         assert_eq!(head, Some(Timestamp::from_micros(50)));
     }
@@ -451,7 +484,7 @@ mod tests {
         let look = LongLook { began, at: Timestamp::from_micros(100_000_000) };
         positions.of(&scope(), began);
         let later = began + Duration::from_millis(1);
-        positions.put_back(&[(scope().queue, NORMAL, Timestamp::from_micros(50))], later, Timestamp::EPOCH);
+        positions.put_back(&[(scope().queue, NORMAL, at(50, 0))], later, Timestamp::EPOCH);
         positions.advance(&scope(), NORMAL, None, look);
         assert!(positions.of(&scope(), later).start(NORMAL, later) < at(50, 1));
         // The next one has seen it, and that it was taken.

@@ -14,6 +14,7 @@ use super::Store;
 use super::conn::Tx;
 use super::fault::Step;
 use super::land::Moved;
+use super::position::before_all;
 use super::value::{Instant, int4, number, small_number, text, texts};
 
 /// Series in which somebody may go out.
@@ -142,7 +143,7 @@ fn series_of(row: &Row) -> Step<Option<(TypeName, SeriesName)>> {
 fn note_out(row: &Row, moved: &mut Moved) -> Step<()> {
     let priority = Priority::new(row.try_get::<_, i16>(4)?.into());
     if let (Ok(queue), Ok(priority)) = (QueueName::parse(row.try_get(3)?), priority) {
-        moved.put_back.push((queue.clone(), priority, row.try_get::<_, Instant>(5)?.0));
+        moved.put_back.push((queue.clone(), priority, before_all(row.try_get::<_, Instant>(5)?.0)));
         moved.queues.insert(queue);
     }
     Ok(())

@@ -25,7 +25,7 @@ use super::catalogue::Catalogue;
 use super::claim::{Ask, DOOR, Left, count_taken, has_late, type_texts};
 use super::conn::Tx;
 use super::fault::{Fault, Step};
-use super::position::{FRONT, Lane, Place, Scope};
+use super::position::{FRONT, Lane, Place, Scope, before};
 use super::row::Options;
 use super::spans::{Spans, Whom};
 use super::value::{
@@ -101,10 +101,10 @@ impl Lines {
     }
 
     /// The same, at this place of some line. What falls due later is found by then.
-    pub(super) fn put_back(&mut self, priority: Priority, due: Timestamp, now: Timestamp) {
-        self.told_of |= due <= now;
+    pub(super) fn put_back(&mut self, priority: Priority, before: Place, now: Timestamp) {
+        self.told_of |= before.0 <= now;
         let of_priority = self.places.iter_mut().filter(|((of, _), _)| *of == priority);
-        of_priority.for_each(|(_, lane)| _ = lane.step_back((due, JobId(0))));
+        of_priority.for_each(|(_, lane)| _ = lane.step_back(before));
     }
 
     /// Something waits in a line behind this place: whoever has read past it reads there again. The other lines stay where they
@@ -124,7 +124,7 @@ impl Lines {
     /// asked for from where the priority is read, which must not follow the lines past it.
     pub(super) fn saw(&mut self, priority: Priority, (due, id): Place, share: Option<&str>) {
         let line = share.and_then(|share| ShareName::parse(share).ok());
-        self.step_back(priority, &line, (due, JobId(id.0 - 1)));
+        self.step_back(priority, &line, before(due, id));
         if share.is_none() {
             self.found(priority, None);
             self.nameless[usize::from(priority.level())].get_or_insert((1, due));

@@ -150,6 +150,14 @@ impl<'a> FromSql<'a> for Bits {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct RowPlace([u8; 6]);
 
+impl RowPlace {
+    /// The page that it lies on.
+    pub(super) fn page(self) -> [u8; 4] {
+        let [a, b, c, d, ..] = self.0;
+        [a, b, c, d]
+    }
+}
+
 impl ToSql for RowPlace {
     fn to_sql(&self, _: &Type, out: &mut BytesMut) -> Result<IsNull, Box<dyn Error + Sync + Send>> {
         out.put_slice(&self.0);

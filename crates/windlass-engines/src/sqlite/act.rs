@@ -8,7 +8,7 @@ use windlass_core::claim::Fence;
 use windlass_core::gate::{Gate, gate_by_history};
 use windlass_core::job::{JobId, Phase};
 use windlass_core::key::{HolderStage, KeyVerdict, OnConflict, resolve};
-use windlass_core::limits::{REASON_BYTES_MAX, UPKEEP_BATCH_MAX};
+use windlass_core::limits::{OPEN_BATCH_MAX, REASON_BYTES_MAX, UPKEEP_BATCH_MAX};
 use windlass_core::names::QueueName;
 use windlass_core::outcome::bounded;
 use windlass_core::priority::Priority;
@@ -194,7 +194,7 @@ impl Work<'_> {
     }
 
     pub(super) fn open_gate(&mut self, gate: &Gate, limit: u32) -> Step<BatchDone> {
-        let changed = self.let_through(gate, limit.min(UPKEEP_BATCH_MAX))?;
+        let changed = self.let_through(gate, limit.min(OPEN_BATCH_MAX))?;
         let more = !gate.is_of_series() && !self.behind(gate, 1)?.is_empty();
         Ok(BatchDone { changed: changed.into(), more })
     }

@@ -24,6 +24,7 @@ mod locks;
 mod deadlocks;
 mod traces;
 mod going_on;
+mod gates;
 mod claims;
 mod looks;
 mod failover;

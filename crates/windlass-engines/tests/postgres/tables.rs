@@ -8,6 +8,7 @@ use windlass_core::key::KeyClaim;
 use windlass_core::names::Key;
 use windlass_core::outcome::{ErrorKind, JobError};
 use windlass_core::payload::Payload;
+use windlass_core::priority::Priority;
 use windlass_core::settle::{AttemptReport, Settled, Transition};
 
 use super::{Place, claim, declare, enqueue, new_job, request};
@@ -97,4 +98,24 @@ async fn of_many_engines_that_put_in_one_key_at_once_one_makes_the_job() {
         assert_eq!((made, kept), (1, engines.len() - 1), "{answers:?}");
     }
     assert_eq!(place.count("windlass.delayed_jobs"), 20);
+}
+
+/// A claim of one priority then meets few pages, and each of them is cleared once, not by every priority again.
+#[tokio::test]
+async fn of_a_request_with_several_priorities_those_of_one_lie_together_and_numbers_are_in_the_order_of_the_request()
+ {
+    let place = Place::shared();
+    let engine = place.ready().await;
+    let in_turn = (0..90).flat_map(|_| Priority::all());
+    let jobs: Vec<_> = in_turn.map(|priority| NewJob { priority: Some(priority), ..new_job() }).collect();
+    let answers = engine.enqueue(request(jobs)).await.unwrap();
+    let id = |answer: &Enqueued| if let Enqueued::New(id) = answer { id.0 } else { panic!("{answer:?}") };
+    let ids: Vec<_> = answers.iter().map(id).collect();
+    assert!(ids.is_sorted());
+    let level = place.sql(&format!("SELECT priority FROM windlass.delayed_jobs WHERE id = {}", ids[12]));
+    assert_eq!(level, "1", "each number is that of its own job");
+    let pages = place.count("(SELECT DISTINCT (ctid::text::point)[0] FROM windlass.delayed_jobs) AS pages");
+    let parts =
+        place.count("(SELECT DISTINCT (ctid::text::point)[0], priority FROM windlass.delayed_jobs) AS parts");
+    assert!(pages > 20 && parts <= pages + 10, "{parts} parts of {pages} pages");
 }

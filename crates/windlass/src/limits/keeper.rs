@@ -10,7 +10,7 @@ use windlass_core::breaker::{BreakerEvent, Stand};
 use windlass_core::clock::Timestamp;
 use windlass_core::error::EngineError;
 use windlass_core::gate::Gate;
-use windlass_core::limits::UPKEEP_BATCH_MAX;
+use windlass_core::limits::OPEN_BATCH_MAX;
 use windlass_core::names::TypeName;
 
 use super::Limits;
@@ -185,7 +185,7 @@ impl Keeper {
         let record = store::call(engine, |engine| async move { engine.job(oldest).await }).await?;
         if record.is_some_and(|record| self.types.contains(&record.job.job_type)) {
             tracing::warn!(%gate, "jobs wait for a limit that is not configured any more; they go on");
-            self.let_through(gate, UPKEEP_BATCH_MAX, Duration::ZERO).await?;
+            self.let_through(gate, OPEN_BATCH_MAX, Duration::ZERO).await?;
         }
         Ok(())
     }
@@ -237,7 +237,7 @@ impl Keeper {
         let now = self.now();
         let state = platform.known().stands(now, &platform.spec.options);
         match state.stand {
-            Stand::Closed => self.let_through(gate, UPKEEP_BATCH_MAX, Duration::ZERO).await,
+            Stand::Closed => self.let_through(gate, OPEN_BATCH_MAX, Duration::ZERO).await,
             Stand::Open { .. } => Ok(Some(ROUND_EVERY)),
             Stand::HalfOpen => {
                 let free = state.free_probes(&platform.spec.options);
@@ -291,8 +291,8 @@ impl Keeper {
         let every = Duration::from_micros(spec.limit.pace().every.unsigned_abs());
         // Somewhat more than one tick brings, since ticks come late; who finds no token left waits again.
         let count = PATIENCE.as_micros() * 3 / 2 / every.as_micros().max(1);
-        let count = count.clamp(1, u128::from(UPKEEP_BATCH_MAX));
-        let count = u32::try_from(count).unwrap_or(UPKEEP_BATCH_MAX);
+        let count = count.clamp(1, u128::from(OPEN_BATCH_MAX));
+        let count = u32::try_from(count).unwrap_or(OPEN_BATCH_MAX);
         let again = self.let_through(gate, count, every.max(PATIENCE)).await?;
         self.limits.tokens.set_waiters(&spec.name, key, again.is_some());
         Ok(again)

@@ -120,6 +120,9 @@ pub(super) const OLDER: &[(RangeInclusive<u32>, &str, &str)] = &[
     (11..=15, "look", include_str!("../migrations/older/0015_look.sql")),
     (1..=15, "look_ahead", include_str!("../migrations/older/0015_look_ahead.sql")),
     (1..=15, "open_gate", include_str!("../migrations/older/0015_open_gate.sql")),
+    (11..=17, "enqueue", include_str!("../migrations/older/0017_enqueue.sql")),
+    (12..=17, "land_waiting", include_str!("../migrations/older/0017_land_waiting.sql")),
+    (16..=17, "open_gate", include_str!("../migrations/older/0017_open_gate.sql")),
 ];
 
 /// All statements of a version.

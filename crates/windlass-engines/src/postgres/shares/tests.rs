@@ -1,5 +1,6 @@
 //! Lines, looks and turns, without a store.
 
+use super::super::position::before_all;
 use super::turns::LINES_NAMED_MIN;
 use super::*;
 
@@ -44,9 +45,9 @@ fn lines_are_looked_for_at_first_a_few_times_a_second_and_when_something_was_put
     assert!(!lines.wants_look(at(50), store));
     assert!(lines.wants_look(at(100), store));
     assert!(lines.wants_look(at(50), store.plus(Duration::from_secs(60))), "the store's clock was moved");
-    lines.put_back(Priority::NORMAL, store.plus(took), store);
+    lines.put_back(Priority::NORMAL, before_all(store.plus(took)), store);
     assert!(!lines.wants_look(at(1), store), "it is not due");
-    lines.put_back(Priority::NORMAL, store, store);
+    lines.put_back(Priority::NORMAL, before_all(store), store);
     assert!(lines.wants_look(at(1), store));
 }
 
@@ -129,7 +130,7 @@ fn a_line_is_read_from_where_its_claims_are_and_again_from_where_something_was_p
     assert_eq!(lines.behind_all(Priority::NORMAL, later), None, "nobody is known to wait");
     lines.found(Priority::NORMAL, line("a"));
     assert_eq!(lines.behind_all(Priority::NORMAL, later), Some(place));
-    lines.put_back(Priority::NORMAL, Timestamp::from_micros(50), Timestamp::from_micros(90));
+    lines.put_back(Priority::NORMAL, before_all(Timestamp::from_micros(50)), Timestamp::from_micros(90));
     assert!(lines.start(Priority::NORMAL, &line("a"), later) < (Timestamp::from_micros(50), JobId(1)));
     lines.found(Priority::NORMAL, line("b"));
     assert_eq!(lines.behind_all(Priority::NORMAL, later), Some(FRONT));

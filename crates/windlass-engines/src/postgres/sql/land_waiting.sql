@@ -4,11 +4,16 @@
 -- by position: $1 ids   $2 tokens, or null if it waited   $3 attempts   $4 failures   $5 crashes   $6 holds
 -- $7 errors, or null   $8 the token that settled it, or null if the claim was taken away   $9 due   $10 gates
 -- $11 whether each held drains and holds them no more: those that do not wait for retries, and $12 those that do
--- $13 places of their rows, or nulls
-WITH input AS MATERIALIZED (
+-- $13 places of their rows, or nulls   $14 of the rows whose place is known, one of each page
+WITH cleared AS MATERIALIZED (
+    -- A page is full once its jobs are claimed: half of it are the rows as they were before. Who comes by an index clears it of those, and
+    -- who comes by a place does not. On a cleared page there is room for what is written below; else each row is locked, moves to
+    -- another page, and costs half as much again.
+    SELECT count(locked_at) AS n FROM windlass.delayed_jobs WHERE id = ANY ($14::bigint[])
+), input AS MATERIALIZED (
     SELECT i.*, i.known IS NOT NULL AS is_known,
         coalesce(i.known, (SELECT j.ctid FROM windlass.delayed_jobs j WHERE j.id = i.id)) AS place
-    FROM unnest(
+    FROM cleared, unnest(
         $1::bigint[], $2::uuid[], $3::integer[], $4::integer[], $5::integer[], $6::integer[], $7::text[], $8::uuid[],
         $9::timestamptz[], $10::text[], $11::boolean[], $12::boolean[], $13::tid[]
     ) AS i (id, token, attempts, failures, crashes, holds, error, settled_by, due, gate, frees, frees_patient, known)

@@ -1,15 +1,16 @@
 -- open_gate: the oldest jobs behind a gate go through; one that ever crashed goes on behind another. What somebody has locked
--- is left for the next time. Answers for each queue and priority how many went, and from where claims must look again;
--- nothing for those behind another gate.
--- $1 gate   $2 at most so many   $3 the gate of one that ever crashed
+-- is left for the next time. Answers for each queue and priority how many went, and from where claims must look again:
+-- nothing for those behind another gate; and in each row the place of the last one, if others wait behind it.
+-- $1 gate   $2 at most so many   $3 the gate of one that ever crashed   $4 and $5 due time and number they come after
 WITH picked AS MATERIALIZED (
-    SELECT ctid AS place FROM windlass.delayed_jobs WHERE gate = $1::text
+    SELECT ctid AS place, scheduled_at, id FROM windlass.delayed_jobs
+    WHERE gate = $1::text AND (scheduled_at, id) > ($4::timestamptz, $5::bigint)
     ORDER BY scheduled_at, id LIMIT $2::integer
     FOR UPDATE SKIP LOCKED
 ), through AS (
     UPDATE windlass.delayed_jobs SET gate = CASE WHEN crashes > 0 THEN $3::text END
     WHERE ctid = ANY (ARRAY (SELECT place FROM picked))
-    RETURNING queue, job_type, priority, scheduled_at, gate
+    RETURNING id, queue, job_type, priority, scheduled_at, gate
 ), counted AS (
     INSERT INTO windlass.count_deltas (job_type, queue, minute, waiting, parked)
     SELECT job_type, queue, floor(extract(epoch FROM minute) / 60)::bigint, n, - n FROM (
@@ -20,5 +21,14 @@ WITH picked AS MATERIALIZED (
 ), noted AS (
     INSERT INTO windlass.put_backs (at, queue, priority, scheduled_at)
     SELECT clock_timestamp(), queue, priority, min(scheduled_at) FROM through WHERE gate IS NULL GROUP BY 2, 3
+), last AS MATERIALIZED (
+    SELECT p.scheduled_at, p.id FROM picked p ORDER BY 1 DESC, 2 DESC LIMIT 1
+), ahead AS MATERIALIZED (
+    SELECT l.scheduled_at, l.id FROM last l WHERE EXISTS (
+        SELECT 1 FROM windlass.delayed_jobs j WHERE j.gate = $1::text AND (j.scheduled_at, j.id) > (l.scheduled_at, l.id)
+    )
 )
-SELECT queue, priority, count(*), min(scheduled_at) FILTER (WHERE gate IS NULL) FROM through GROUP BY 1, 2;
+SELECT t.queue, t.priority, t.n, t.due, t.first, ahead.scheduled_at, ahead.id FROM (
+    SELECT queue, priority, count(*) AS n, min(scheduled_at) FILTER (WHERE gate IS NULL) AS due, min(id) AS first
+    FROM through GROUP BY 1, 2
+) AS t LEFT JOIN ahead ON true;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use windlass::handler::IntoOutcome;
 use windlass::{Context, Handlers, Worker};
 use windlass_core::gate::Gate;
-use windlass_core::limits::UPKEEP_BATCH_MAX;
+use windlass_core::limits::OPEN_BATCH_MAX;
 use windlass_core::outcome::Outcome;
 
 use super::super::failed;
@@ -86,6 +86,6 @@ async fn all_are_parked(ground: &Ground<'_>, jobs: u64) -> Result<(), Failure> {
 
 async fn open_gate(ground: &Ground<'_>) -> Result<(), Failure> {
     let gate = Gate::named(GATE);
-    while ground.place.engine.open_gate(&gate, UPKEEP_BATCH_MAX).await.map_err(failed)?.more {}
+    while ground.place.engine.open_gate(&gate, OPEN_BATCH_MAX).await.map_err(failed)?.more {}
     Ok(())
 }
