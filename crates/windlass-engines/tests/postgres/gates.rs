@@ -83,7 +83,7 @@ async fn who_asks_for_a_few_gets_the_very_oldest_also_while_a_gate_is_being_open
     assert_eq!(phase(&engine, &jobs[0]).await, Phase::Ready);
 }
 
-/// A call that was undone leaves its jobs where they were, before the place from which the next one starts.
+/// It then lies before the place from which the next call starts.
 #[tokio::test]
 async fn jobs_that_somebody_had_locked_are_let_through_by_a_later_call() {
     let place = Place::shared();
