@@ -1,22 +1,57 @@
 //! Who is dead? A worker whose lease has run out by the store's clock *and* whose heartbeat counter this
-//! observer has seen unchanged for a whole lease on its own monotonic clock. Either alone is not enough: a
-//! step of the store's clock expires every lease at once, and a frozen store stops every counter.
+//! observer has seen unchanged for long enough on its own monotonic clock, over spans in which heartbeats could be
+//! stored. Nothing less is enough: a step of the store's clock expires every lease at once, a frozen store stops every
+//! counter, and so does a store with a full disk, which can still be read.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
+use crate::planted::{Bug, planted};
 use crate::worker::{ProofOfLife, WorkerId, WorkerSighting};
 
 /// What one observer has seen of the workers' heartbeats.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct LeaseWatch {
-    seen: HashMap<WorkerId, Seen>,
+    pace: WatchPace,
+    others: HashMap<WorkerId, Seen>,
+    /// The observer's own heartbeat that was stored last, as its worker and its counter.
+    own: Option<(WorkerId, u64)>,
+    /// The time since then.
+    span: Duration,
 }
 
+/// How often the observer acts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WatchPace {
+    /// It stores a heartbeat of its own this often.
+    pub heartbeat: Duration,
+    /// It reads all workers this often.
+    pub sweep: Duration,
+}
+
+impl WatchPace {
+    /// At most so much time passes between two of the observer's own heartbeats that are stored on time: one interval, and what
+    /// it takes until the observer reads again. After a longer span, some could not be stored.
+    fn span_max(self) -> Duration {
+        self.heartbeat.saturating_add(self.sweep)
+    }
+
+    /// A worker must be seen silent for this long: its lease, and at least two spans. The last heartbeat of a live worker may
+    /// be an interval older than the moment from which none can be stored, and the observer notices that moment only
+    /// when its own span has passed. By default two spans are the lease.
+    fn silence_min(self, lease: Duration) -> Duration {
+        lease.max(self.span_max().saturating_mul(2))
+    }
+}
+
+/// A worker whose heartbeat counter stands still.
 #[derive(Debug, Clone, Copy)]
 struct Seen {
     beats: u64,
-    unchanged_for: Duration,
+    /// For how long, up to the observer's own last heartbeat: heartbeats could be stored all that time.
+    silent: Duration,
+    /// For how long since then. It counts only while the observer's next heartbeat is not overdue.
+    pending: Duration,
 }
 
 /// A worker to be declared dead, if its counter still stands where it was seen.
@@ -29,36 +64,77 @@ pub struct Suspicion {
 }
 
 impl LeaseWatch {
-    /// Takes in what was read from the store. `elapsed` is the time since the last successful read, by this
-    /// process's monotonic clock; `sweep` is how often it means to read. A longer gap counts as one sweep:
-    /// while nobody could read, nobody could write heartbeats either.
-    pub fn observe(
-        &mut self,
-        sightings: &[WorkerSighting],
-        elapsed: Duration,
-        sweep: Duration,
-    ) -> Vec<Suspicion> {
-        let counted = elapsed.min(sweep);
-        self.seen.retain(|id, _| sightings.iter().any(|sighting| sighting.card.id == *id));
-        sightings.iter().filter_map(|sighting| self.judge(sighting, counted)).collect()
+    /// Has seen no worker yet.
+    pub fn new(pace: WatchPace) -> Self {
+        Self { pace, others: HashMap::new(), own: None, span: Duration::ZERO }
     }
 
-    fn judge(&mut self, sighting: &WorkerSighting, counted: Duration) -> Option<Suspicion> {
-        let fresh = Seen { beats: sighting.beats, unchanged_for: Duration::ZERO };
+    /// Takes in what was read from the store. `own` is the observer's own worker, which it never suspects. `elapsed` is the
+    /// time since the last successful read, by this process's monotonic clock. A longer gap than a sweep counts as one:
+    /// while the store cannot be read, it cannot be written either.
+    ///
+    /// A store that can be read may refuse every write. So the silence of others counts only over spans at whose end the
+    /// observer has stored a heartbeat of its own, on time. An observer that stores none suspects no worker.
+    pub fn observe(
+        &mut self,
+        own: WorkerId,
+        sightings: &[WorkerSighting],
+        elapsed: Duration,
+    ) -> Vec<Suspicion> {
+        let counted = elapsed.min(self.pace.sweep);
+        self.others.retain(|id, _| sightings.iter().any(|sighting| sighting.card.id == *id));
+        let stored = self.has_stored(own, sightings);
+        self.span = self.span.saturating_add(counted);
+        let on_time = self.span <= self.pace.span_max() || planted(Bug::SilenceOfAFullStoreCounts);
+        if stored {
+            self.span = Duration::ZERO;
+        }
+        let now = Look { counted, on_time, stored };
+        let others = sightings.iter().filter(|sighting| sighting.card.id != own);
+        others.filter_map(|sighting| self.judge(sighting, now)).collect()
+    }
+
+    /// Whether the observer's own worker has shown a sign of life since the last look.
+    fn has_stored(&mut self, own: WorkerId, sightings: &[WorkerSighting]) -> bool {
+        let Some(sighting) = sightings.iter().find(|sighting| sighting.card.id == own) else { return false };
+        let newest = Some((own, sighting.beats));
+        std::mem::replace(&mut self.own, newest) != newest
+    }
+
+    fn judge(&mut self, sighting: &WorkerSighting, now: Look) -> Option<Suspicion> {
+        let fresh = Seen { beats: sighting.beats, silent: Duration::ZERO, pending: Duration::ZERO };
         let seen = self
-            .seen
+            .others
             .entry(sighting.card.id)
-            .and_modify(|seen| {
-                *seen = if seen.beats == sighting.beats {
-                    Seen { unchanged_for: seen.unchanged_for + counted, ..*seen }
-                } else {
-                    fresh
-                }
-            })
+            .and_modify(|seen| if seen.beats == fresh.beats { seen.go_on(now) } else { *seen = fresh })
             .or_insert(fresh);
-        let silent = sighting.expired && seen.unchanged_for >= sighting.card.lease;
-        let dead = silent || sighting.proof == ProofOfLife::Gone;
-        dead.then_some(Suspicion { worker: sighting.card.id, beats: sighting.beats })
+        let is_silent = sighting.expired && seen.counts(now) >= self.pace.silence_min(sighting.card.lease);
+        let is_dead = is_silent || sighting.proof == ProofOfLife::Gone;
+        is_dead.then_some(Suspicion { worker: sighting.card.id, beats: sighting.beats })
+    }
+}
+
+/// What a look says of the time since the one before.
+#[derive(Debug, Clone, Copy)]
+struct Look {
+    counted: Duration,
+    /// The observer's own heartbeat is not overdue.
+    on_time: bool,
+    /// It has stored one.
+    stored: bool,
+}
+
+impl Seen {
+    fn go_on(&mut self, now: Look) {
+        self.pending = self.pending.saturating_add(now.counted);
+        if now.stored {
+            self.silent = self.counts(now);
+            self.pending = Duration::ZERO;
+        }
+    }
+
+    fn counts(&self, now: Look) -> Duration {
+        if now.on_time { self.silent.saturating_add(self.pending) } else { self.silent }
     }
 }
 
@@ -69,11 +145,13 @@ mod tests {
     use crate::worker::WorkerCard;
 
     const LEASE: Duration = Duration::from_secs(30);
-    const SWEEP: Duration = Duration::from_secs(5);
+    const PACE: WatchPace = WatchPace { heartbeat: Duration::from_secs(10), sweep: Duration::from_secs(5) };
+    const OWN: WorkerId = WorkerId::from_random(1);
+    const OTHER: WorkerId = WorkerId::from_random(2);
 
-    fn sighting(beats: u64, expired: bool) -> WorkerSighting {
+    fn sighting(id: WorkerId, beats: u64, expired: bool) -> WorkerSighting {
         let card = WorkerCard {
-            id: WorkerId::from_random(1),
+            id,
             host: String::new(),
             pid: 1,
             version: String::new(),
@@ -83,59 +161,140 @@ mod tests {
             slots: 0,
             lease: LEASE,
         };
-        let proof = ProofOfLife::None;
         WorkerSighting {
             card,
             since: Timestamp::EPOCH,
             beats,
             expired,
             silent_for: Duration::ZERO,
-            proof,
+            proof: ProofOfLife::None,
             running: 0,
             clock_ahead_micros: None,
         }
     }
 
-    /// How many sweeps it takes until the worker is suspected, at most 100.
-    fn sweeps_until_suspected(elapsed: Duration, mut look: impl FnMut(u64) -> WorkerSighting) -> Option<u64> {
-        let mut watch = LeaseWatch::default();
-        (0..100).find(|sweep| !watch.observe(&[look(*sweep)], elapsed, SWEEP).is_empty())
+    fn other(beats: u64, expired: bool) -> WorkerSighting {
+        sighting(OTHER, beats, expired)
+    }
+
+    /// An observer that looks once in a sweep, and whose own heartbeats are stored on time unless a test says otherwise.
+    struct Observer {
+        watch: LeaseWatch,
+        sweeps: u64,
+        own_beats: u64,
+    }
+
+    impl Observer {
+        fn new() -> Self {
+            Self { watch: LeaseWatch::new(PACE), sweeps: 0, own_beats: 0 }
+        }
+
+        fn look(&mut self, other: WorkerSighting) -> bool {
+            self.own_beats = self.sweeps / 2;
+            self.look_only(other)
+        }
+
+        /// None of its own heartbeats is stored.
+        fn look_only(&mut self, other: WorkerSighting) -> bool {
+            self.look_after(PACE.sweep, other)
+        }
+
+        fn look_after(&mut self, elapsed: Duration, other: WorkerSighting) -> bool {
+            self.sweeps += 1;
+            let sightings = [sighting(OWN, self.own_beats, false), other];
+            !self.watch.observe(OWN, &sightings, elapsed).is_empty()
+        }
+    }
+
+    /// After how many sweeps the other worker is suspected, of at most 100.
+    fn sweeps_until_suspected(mut look: impl FnMut(u64) -> WorkerSighting) -> Option<u64> {
+        let mut observer = Observer::new();
+        (0..100).find(|sweep| observer.look(look(*sweep)))
     }
 
     #[test]
     fn a_silent_worker_is_suspected_after_a_whole_lease_of_watching() {
-        assert_eq!(sweeps_until_suspected(SWEEP, |_| sighting(7, true)), Some(6));
+        assert_eq!(sweeps_until_suspected(|_| other(7, true)), Some(6));
     }
 
     #[test]
     fn a_worker_that_beats_is_never_suspected_even_if_a_clock_step_expired_it() {
-        assert_eq!(sweeps_until_suspected(SWEEP, |sweep| sighting(sweep, true)), None);
+        assert_eq!(sweeps_until_suspected(|sweep| other(sweep, true)), None);
     }
 
     #[test]
     fn a_worker_whose_lease_holds_is_never_suspected() {
-        assert_eq!(sweeps_until_suspected(SWEEP, |_| sighting(7, false)), None);
+        assert_eq!(sweeps_until_suspected(|_| other(7, false)), None);
     }
 
     #[test]
-    fn a_frozen_store_declares_nobody_dead() {
+    fn a_frozen_store_declares_no_worker_dead() {
+        let mut observer = Observer::new();
+        assert!(!observer.look(other(7, false)));
         let hour = Duration::from_secs(3600);
-        let mut watch = LeaseWatch::default();
-        assert!(watch.observe(&[sighting(7, false)], SWEEP, SWEEP).is_empty());
-        assert!(watch.observe(&[sighting(7, true)], hour, SWEEP).is_empty(), "the gap counts as one sweep");
-        assert!(watch.observe(&[sighting(8, false)], SWEEP, SWEEP).is_empty());
+        assert!(!observer.look_after(hour, other(7, true)), "the gap counts as one sweep");
+        assert!(!observer.look(other(8, false)));
+    }
+
+    #[test]
+    fn a_store_that_can_be_read_but_not_written_declares_no_live_worker_dead_however_long() {
+        for sweeps in [2, 3, 4, 6, 10, 100, 10_000] {
+            for age in 0..=2 {
+                let mut observer = Observer::new();
+                (0..4).for_each(|_| assert!(!observer.look(other(6, false))));
+                (0..age).for_each(|_| assert!(!observer.look(other(7, false)), "it beats on time"));
+                for sweep in 0..sweeps {
+                    assert!(!observer.look_only(other(7, sweep >= 3)), "sweep {sweep} of {sweeps}, {age}");
+                }
+                observer.own_beats += 1;
+                assert!(
+                    !observer.look_only(other(7, true)),
+                    "the first write after {sweeps} is the observer's"
+                );
+                assert!(!observer.look_only(other(8, false)));
+            }
+        }
+    }
+
+    #[test]
+    fn a_worker_that_dies_while_the_store_is_full_is_suspected_a_lease_after_it_can_be_written() {
+        let mut observer = Observer::new();
+        (0..20).for_each(|_| assert!(!observer.look_only(other(7, true))));
+        let sweeps = (0..100).find(|_| observer.look(other(7, true)));
+        assert_eq!(sweeps, Some(6), "counted from the observer's first heartbeat");
+    }
+
+    #[test]
+    fn an_observer_that_has_no_worker_of_its_own_suspects_none() {
+        let mut watch = LeaseWatch::new(PACE);
+        (0..100).for_each(|_| assert_eq!(watch.observe(OWN, &[other(7, true)], PACE.sweep), []));
+    }
+
+    #[test]
+    fn an_observer_never_suspects_itself() {
+        let mut watch = LeaseWatch::new(PACE);
+        let own = |beats| WorkerSighting { proof: ProofOfLife::Gone, ..sighting(OWN, beats, true) };
+        (0..100).for_each(|sweep| assert_eq!(watch.observe(OWN, &[own(sweep / 20)], PACE.sweep), []));
+    }
+
+    #[test]
+    fn a_worker_with_a_lease_that_is_short_beside_the_observers_heartbeats_is_watched_for_two_spans() {
+        let card = |lease| WorkerCard { lease, ..other(7, true).card };
+        let short = WorkerSighting { card: card(Duration::from_secs(3)), ..other(7, true) };
+        assert_eq!(sweeps_until_suspected(|_| short.clone()), Some(6));
+        let long = WorkerSighting { card: card(Duration::from_secs(60)), ..other(7, true) };
+        assert_eq!(sweeps_until_suspected(|_| long.clone()), Some(12));
     }
 
     #[test]
     fn a_process_that_is_known_to_be_gone_is_suspected_at_once() {
-        let gone = WorkerSighting { proof: ProofOfLife::Gone, ..sighting(7, false) };
-        let suspicion = Suspicion { worker: gone.card.id, beats: 7 };
-        assert_eq!(LeaseWatch::default().observe(&[gone], SWEEP, SWEEP), [suspicion]);
+        let gone = WorkerSighting { proof: ProofOfLife::Gone, ..other(7, false) };
+        assert_eq!(sweeps_until_suspected(|_| gone.clone()), Some(0));
     }
 
     #[test]
     fn a_process_that_exists_is_still_judged_by_its_lease() {
-        let stuck = WorkerSighting { proof: ProofOfLife::Exists, ..sighting(7, true) };
-        assert_eq!(sweeps_until_suspected(SWEEP, |_| stuck.clone()), Some(6));
+        let stuck = WorkerSighting { proof: ProofOfLife::Exists, ..other(7, true) };
+        assert_eq!(sweeps_until_suspected(|_| stuck.clone()), Some(6));
     }
 }

@@ -36,6 +36,8 @@ pub enum Bug {
     ClaimBeforeDue,
     /// A cancelled job's success is taken.
     CancelIgnored,
+    /// The silence of workers counts also while no heartbeat can be stored.
+    SilenceOfAFullStoreCounts,
     /// A schedule is changed though somebody else was faster, so that a tick is fired twice.
     StaleTickFires,
     /// A drain that has fired is still marked, and fires again.
@@ -46,7 +48,7 @@ pub enum Bug {
 
 impl Bug {
     /// Those of the life of a job, which simulations tell. Schedules and drains are in none.
-    pub const OF_A_JOB: [Self; 16] = [
+    pub const OF_A_JOB: [Self; 17] = [
         Self::SettleWithoutToken,
         Self::DeadWorkerRevives,
         Self::DeadWorkerClaims,
@@ -63,6 +65,7 @@ impl Bug {
         Self::KeyNotFreedByDeath,
         Self::ClaimBeforeDue,
         Self::CancelIgnored,
+        Self::SilenceOfAFullStoreCounts,
     ];
 }
 

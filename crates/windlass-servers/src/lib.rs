@@ -12,6 +12,7 @@ pub mod pgbouncer;
 pub mod redis;
 pub mod proxy;
 pub mod python;
+pub mod small_disk;
 mod certificate;
 mod daemon;
 mod watchdog;

@@ -24,8 +24,8 @@ pub(super) enum Haste {
 /// What a thread gets when it asks for more.
 #[derive(Debug)]
 pub(super) enum Taken<T> {
-    /// Something to do.
-    Item(T),
+    /// Something to do, and its haste.
+    Item(Haste, T),
     /// Nothing, but somebody asked it to look at the store.
     Look,
     /// Nothing, and nothing will come.
@@ -88,8 +88,8 @@ impl<T> Inbox<T> {
     pub(super) fn take(&self) -> Taken<T> {
         let mut waiting = self.lock();
         loop {
-            if let Some(item) = waiting.next() {
-                return Taken::Item(item);
+            if let Some((haste, item)) = waiting.next() {
+                return Taken::Item(haste, item);
             }
             if std::mem::take(&mut waiting.look) {
                 return Taken::Look;
@@ -101,9 +101,11 @@ impl<T> Inbox<T> {
         }
     }
 
-    /// The next thing to do, if it is there already.
-    pub(super) fn try_take(&self) -> Option<T> {
-        self.lock().next()
+    /// The next thing of that haste, if it is there already and nothing goes ahead of it.
+    pub(super) fn try_take(&self, haste: Haste) -> Option<T> {
+        let mut waiting = self.lock();
+        let is_next = haste == Haste::Urgent || waiting.urgent.is_empty();
+        is_next.then(|| waiting.next_of(haste)).flatten()
     }
 
     /// Takes nothing new. What is there is still done.
@@ -127,8 +129,17 @@ impl<T> Inbox<T> {
 }
 
 impl<T> Waiting<T> {
-    fn next(&mut self) -> Option<T> {
-        self.urgent.pop_front().or_else(|| self.ordinary.pop_front()).map(|(item, _room)| item)
+    fn next(&mut self) -> Option<(Haste, T)> {
+        let of = |haste| self.next_of(haste).map(|item| (haste, item));
+        [Haste::Urgent, Haste::Ordinary].into_iter().find_map(of)
+    }
+
+    fn next_of(&mut self, haste: Haste) -> Option<T> {
+        let line = match haste {
+            Haste::Ordinary => &mut self.ordinary,
+            Haste::Urgent => &mut self.urgent,
+        };
+        line.pop_front().map(|(item, _room)| item)
     }
 }
 
@@ -141,7 +152,10 @@ mod tests {
         let inbox = Inbox::new();
         inbox.put(Haste::Ordinary, 1).await.unwrap();
         inbox.put(Haste::Urgent, 2).await.unwrap();
-        assert_eq!((inbox.try_take(), inbox.try_take(), inbox.try_take()), (Some(2), Some(1), None));
+        assert_eq!(inbox.try_take(Haste::Ordinary), None);
+        assert!(matches!(inbox.take(), Taken::Item(Haste::Urgent, 2)));
+        assert_eq!(inbox.try_take(Haste::Urgent), None);
+        assert!(matches!(inbox.take(), Taken::Item(Haste::Ordinary, 1)));
     }
 
     #[tokio::test]
@@ -150,7 +164,7 @@ mod tests {
         inbox.put(Haste::Ordinary, 1).await.unwrap();
         inbox.close();
         assert!(inbox.put(Haste::Ordinary, 2).await.is_err());
-        assert!(matches!(inbox.take(), Taken::Item(1)));
+        assert!(matches!(inbox.take(), Taken::Item(Haste::Ordinary, 1)));
         assert!(matches!(inbox.take(), Taken::Closed));
     }
 

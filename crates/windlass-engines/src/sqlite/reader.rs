@@ -47,7 +47,7 @@ fn in_snapshot<T>(conn: &Connection, act: impl FnOnce(&Connection) -> Step<T>) -
 pub(super) fn run(conn: &Connection, inbox: &ReaderInbox) {
     loop {
         match inbox.take() {
-            Taken::Item(read) => {
+            Taken::Item(_, read) => {
                 if catch_unwind(AssertUnwindSafe(|| read(conn))).is_err() {
                     tracing::error!("a read panicked; this is a bug in Windlass");
                 }

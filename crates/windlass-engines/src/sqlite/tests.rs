@@ -43,6 +43,11 @@ fn refused() -> Fault {
 impl Store {
     /// Lets operations gather behind one that holds the writer up, so that all of them share a transaction.
     async fn together(&self, operations: Vec<Act>) -> Vec<Result<usize>> {
+        self.waiting(operations.into_iter().map(|act| (Haste::Ordinary, act)).collect()).await
+    }
+
+    /// Lets operations wait behind one that holds the writer up.
+    async fn waiting(&self, operations: Vec<(Haste, Act)>) -> Vec<Result<usize>> {
         let (go, wait) = channel::<()>();
         let (started, has_started) = tokio::sync::oneshot::channel();
         let engine = self.engine.clone();
@@ -57,9 +62,9 @@ impl Store {
         });
         has_started.await.expect("the first one holds the writer up");
         let mut calls = Vec::new();
-        for act in operations {
+        for (haste, act) in operations {
             let engine = self.engine.clone();
-            calls.push(tokio::spawn(async move { engine.write(act).await }));
+            calls.push(tokio::spawn(async move { writer::call(&engine.writes, haste, act).await }));
             while self.engine.writes.len() < calls.len() {
                 tokio::task::yield_now().await;
             }
@@ -133,6 +138,22 @@ async fn a_full_disk_is_told_to_everybody_and_the_writer_goes_on_when_there_is_r
     assert_eq!(store.enqueued().await, answers.iter().flatten().sum::<usize>() as u64);
     store.limit_pages(1_000_000).await;
     assert_eq!(store.engine.write(put(3)).await.unwrap(), 3);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_heartbeat_is_not_lost_with_jobs_that_a_full_disk_has_no_room_for() {
+    let store = store().await;
+    let pages: i64 = store
+        .engine
+        .read(|conn, _| Ok(conn.query_row("PRAGMA page_count", [], |row| row.get(0))?))
+        .await
+        .unwrap();
+    store.limit_pages(pages + 2).await;
+    let big: Act = Box::new(|work| Ok(work.put_all(jobs(100, 4_000))?.len()));
+    let answers = store.waiting(vec![(Haste::Ordinary, big), (Haste::Urgent, put(1))]).await;
+    assert!(matches!(answers[0], Err(EngineError::Full { .. })), "{answers:?}");
+    assert!(matches!(answers[1], Ok(1)), "{answers:?}");
+    assert_eq!(store.enqueued().await, 1);
 }
 
 #[tokio::test]

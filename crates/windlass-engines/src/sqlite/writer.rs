@@ -117,17 +117,19 @@ impl Writer {
     pub(super) fn run(mut self) {
         loop {
             match self.inbox.take() {
-                Taken::Item(first) => self.transact(first),
+                Taken::Item(haste, first) => self.transact(haste, first),
                 Taken::Look => self.notice_others(),
                 Taken::Closed => return,
             }
         }
     }
 
-    fn transact(&mut self, first: Box<dyn Operation>) {
+    /// What is urgent shares no commit with the rest: on a disk that is nearly full, a heartbeat may fit where a batch of jobs
+    /// does not, and must not be lost with it. Others take a worker whose heartbeats fail for dead if theirs succeed.
+    fn transact(&mut self, haste: Haste, first: Box<dyn Operation>) {
         if let Err(fault) = self.begin() {
             self.roll_back();
-            return self.refuse_all(first, &before_commit(fault));
+            return self.refuse_all(haste, first, &before_commit(fault));
         }
         let mut open = Open::default();
         let mut next = Some(first);
@@ -137,7 +139,7 @@ impl Writer {
                 return answer_all(open, Some(&failure));
             }
             let has_room = open.callers.len() < OPERATIONS_PER_COMMIT_MAX;
-            next = if has_room { self.inbox.try_take() } else { None };
+            next = if has_room { self.inbox.try_take(haste) } else { None };
         }
         self.commit(open);
     }
@@ -236,11 +238,11 @@ impl Writer {
     }
 
     /// The store cannot be written to: tells everybody who waits, since they have waited long enough.
-    fn refuse_all(&mut self, first: Box<dyn Operation>, failure: &Failure) {
+    fn refuse_all(&mut self, haste: Haste, first: Box<dyn Operation>, failure: &Failure) {
         tracing::warn!(?failure, "the store cannot be written to");
         first.answer(Some(failure));
         for _ in 0..OPERATIONS_PER_COMMIT_MAX {
-            let Some(operation) = self.inbox.try_take() else { return };
+            let Some(operation) = self.inbox.try_take(haste) else { return };
             operation.answer(Some(failure));
         }
     }

@@ -12,10 +12,11 @@ use windlass_conformance::history::{Entry, Event, History, Uid, dump};
 use windlass_core::engine::{Engine, RescueRequest};
 use windlass_core::enqueue::NewJob;
 use windlass_core::key::KeyClaim;
-use windlass_core::lease_watch::LeaseWatch;
+use windlass_core::lease_watch::{LeaseWatch, WatchPace};
 use windlass_core::limits::CRASHES_MAX;
 use windlass_core::names::Key;
 use windlass_core::payload::Payload;
+use windlass_core::worker::{Beat, Heartbeat, WorkerCard, WorkerId};
 
 pub(crate) mod words;
 pub(crate) mod book;
@@ -24,7 +25,7 @@ pub(crate) mod worker;
 
 use book::Book;
 use surely::enqueue_surely;
-use words::{bits, kind, request};
+use words::{bits, card, kind, request};
 use worker::Worker;
 
 /// Long enough for a busy machine.
@@ -100,14 +101,17 @@ impl Crew {
     }
 
     pub(crate) fn rescuer(&mut self, engine: Arc<dyn Engine>) {
-        let stop = Arc::clone(&self.stop_working);
+        let (stop, lease) = (Arc::clone(&self.stop_working), self.lease);
         self.others.spawn(async move {
-            let (mut watch, mut last) = (LeaseWatch::default(), Instant::now());
+            let pace = WatchPace { heartbeat: SWEEP, sweep: SWEEP };
+            let (mut watch, mut last, mut own) = (LeaseWatch::new(pace), Instant::now(), None);
             while !stop.load(Ordering::SeqCst) {
                 // may sleep: this is how often the rescuer looks.
                 tokio::time::sleep(SWEEP).await;
+                own = still_registered(&*engine, own, lease).await;
+                let Some(me) = own else { continue };
                 let Ok(seen) = engine.workers().await else { continue };
-                let silent = watch.observe(&seen, last.elapsed(), SWEEP);
+                let silent = watch.observe(me, &seen, last.elapsed());
                 last = Instant::now();
                 // What failed is tried again with the next look.
                 let _ = engine.rescue(RescueRequest { silent, crashes_max: CRASHES_MAX, limit: 100 }).await;
@@ -172,6 +176,17 @@ async fn drain(engine: &dyn Engine) {
         // may sleep: there is no signal for the end of everything.
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
+}
+
+/// Shows that the rescuer lives: it believes in the silence of others only while it is heard itself.
+async fn still_registered(engine: &dyn Engine, own: Option<WorkerId>, lease: Duration) -> Option<WorkerId> {
+    let Some(worker) = own else {
+        let worker = WorkerId::from_random(bits());
+        let card = WorkerCard { lease, slots: 0, ..card(worker) };
+        return engine.register(card).await.ok().map(|()| worker);
+    };
+    let beat = engine.extend(Heartbeat { worker, lease, idle: true }).await;
+    if matches!(beat, Ok(Beat::Dead)) { None } else { Some(worker) }
 }
 
 async fn put_in_and_note(engine: &dyn Engine, book: &Book, uid: Uid, key: Option<KeyClaim>) {

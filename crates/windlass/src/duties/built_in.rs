@@ -9,8 +9,10 @@ use windlass_core::admin::BatchDone;
 use windlass_core::duty::{DutyMode, DutyModes, DutySpec};
 use windlass_core::engine::{Engine, Rescued};
 use windlass_core::error::EngineError;
+use windlass_core::lease_watch::WatchPace;
 use windlass_core::limits::{FOLD_EVERY, UPKEEP_BATCH_MAX};
 use windlass_core::names::DutyName;
+use windlass_core::worker::{WorkerId, WorkerSighting};
 
 use super::boot_clock::BootClock;
 use super::context::DutyContext;
@@ -82,7 +84,7 @@ pub(crate) struct Manner {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Upkeep {
     pub(crate) manner: Manner,
-    pub(crate) sweep_every: Duration,
+    pub(crate) pace: WatchPace,
     pub(crate) crashes_max: u32,
     pub(crate) minutes_kept: Duration,
 }
@@ -96,8 +98,9 @@ pub(crate) fn tasks(
 ) -> Vec<Task> {
     let runs = Runs {
         engine: Arc::clone(engine),
-        observer: Arc::new(Mutex::new(Observer::new(upkeep.sweep_every, upkeep.crashes_max))),
+        observer: Arc::new(Mutex::new(Observer::new(upkeep.pace, upkeep.crashes_max))),
         clock: BootClock::start(),
+        mailbox: mailbox.clone(),
     };
     let of = |ask: Ask| {
         let runs = runs.clone();
@@ -107,14 +110,14 @@ pub(crate) fn tasks(
         }
     };
     let mut tasks = vec![
-        task(RESCUE, upkeep.sweep_every, upkeep.manner, of(Ask::Look)),
-        task(SWEEP, upkeep.sweep_every, upkeep.manner, of(Ask::Sweep)),
+        task(RESCUE, upkeep.pace.sweep, upkeep.manner, of(Ask::Look)),
+        task(SWEEP, upkeep.pace.sweep, upkeep.manner, of(Ask::Sweep)),
         task(PRUNE, PRUNE_EVERY, upkeep.manner, prune(runs.clone(), upkeep.minutes_kept)),
     ];
     tasks.extend(gates.map(|gates| gates_task(gates, upkeep.manner)));
     if upkeep.manner.mode.has_one_leader() {
         let each = Manner { mode: DutyMode::EveryWorker, rotation: None };
-        tasks.push(task(WATCH, upkeep.sweep_every, each, watch(runs, mailbox.clone())));
+        tasks.push(task(WATCH, upkeep.pace.sweep, each, watch(runs)));
     }
     tasks
 }
@@ -187,14 +190,13 @@ pub(crate) fn check_manner(manner: Manner, modes: DutyModes) -> Result<(), Engin
 /// last life of this one, need not wait until the lease of a leader that died with it has run out.
 fn watch(
     runs: Runs,
-    mailbox: Mailbox,
 ) -> impl Fn(DutyContext) -> std::pin::Pin<Box<dyn Future<Output = Result<(), EngineError>> + Send>> {
     let has_looked = Arc::new(AtomicBool::new(false));
     move |context| {
-        let (runs, mailbox, has_looked) = (runs.clone(), mailbox.clone(), Arc::clone(&has_looked));
+        let (runs, has_looked) = (runs.clone(), Arc::clone(&has_looked));
         Box::pin(async move {
             let is_first = !has_looked.swap(true, Ordering::SeqCst);
-            match is_first || mailbox.standing().watches() {
+            match is_first || runs.mailbox.standing().watches() {
                 true => runs.run(Ask::Look, Role::StandBy, &context).await,
                 false => Ok(()),
             }
@@ -219,6 +221,7 @@ struct Runs {
     engine: Arc<dyn Engine>,
     observer: Arc<Mutex<Observer>>,
     clock: BootClock,
+    mailbox: Mailbox,
 }
 
 impl Runs {
@@ -253,7 +256,9 @@ impl Runs {
         let engine = &self.engine;
         Ok(match ask.clone() {
             Ask::Look => {
-                Heard::Workers(store::call(engine, |engine| async move { engine.workers().await }).await?)
+                let workers = store::call(engine, |engine| async move { engine.workers().await }).await?;
+                let own = self.mailbox.worker().expect("duties begin when the first heartbeat was answered");
+                Heard::Workers(workers, own)
             }
             Ask::Rescue(request) => {
                 let rescued =
@@ -275,7 +280,7 @@ impl Runs {
 
 /// What the store answered.
 enum Heard {
-    Workers(Vec<windlass_core::worker::WorkerSighting>),
+    Workers(Vec<WorkerSighting>, WorkerId),
     Rescued(Rescued),
     Done(BatchDone),
 }
@@ -283,7 +288,7 @@ enum Heard {
 impl Heard {
     fn answer(&self) -> Answer<'_> {
         match self {
-            Self::Workers(workers) => Answer::Workers(workers),
+            Self::Workers(workers, own) => Answer::Workers(workers, *own),
             Self::Rescued(rescued) => Answer::Rescued(rescued),
             Self::Done(done) => Answer::Done(*done),
         }
@@ -291,7 +296,7 @@ impl Heard {
 
     fn items(&self) -> u64 {
         match self {
-            Self::Workers(_) => 0,
+            Self::Workers(..) => 0,
             Self::Rescued(rescued) => (rescued.returned.len() + rescued.buried.len()) as u64,
             Self::Done(done) => done.changed,
         }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use windlass_core::clock::Timestamp;
 use windlass_core::lease::crowd::CrowdCount;
 use windlass_core::limits::DUTIES_MAX;
@@ -23,6 +23,8 @@ struct Inner {
     came: Notify,
     reborn: Notify,
     standing: Standing,
+    worker: Mutex<Option<WorkerId>>,
+    stopped: watch::Sender<bool>,
 }
 
 /// What has come.
@@ -63,6 +65,7 @@ impl Standing {
 impl Mailbox {
     /// The heart was answered.
     pub(crate) fn pulse(&self, pulse: HeardPulse) {
+        *self.0.worker.lock().unwrap_or_else(PoisonError::into_inner) = Some(pulse.worker);
         self.put(|mail| mail.pulse = Some(pulse));
     }
 
@@ -92,12 +95,24 @@ impl Mailbox {
 
     /// Everything is to be given back.
     pub(crate) fn stop(&self) {
+        self.0.stopped.send_replace(true);
         self.put(|mail| mail.stop = true);
+    }
+
+    /// Waits for that.
+    pub(crate) async fn stopped(&self) {
+        // The sender lives as long as this mailbox.
+        let _ = self.0.stopped.subscribe().wait_for(|stopped| *stopped).await;
     }
 
     /// How many workers are heard that could do duties.
     pub(crate) fn live(&self) -> u32 {
         self.0.standing.live.load(Ordering::SeqCst).max(1)
+    }
+
+    /// Who this process is in the store. No duty begins before the first heartbeat was answered.
+    pub(super) fn worker(&self) -> Option<WorkerId> {
+        *self.0.worker.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn standing(&self) -> &Standing {

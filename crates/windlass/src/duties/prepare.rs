@@ -6,6 +6,7 @@ use windlass_core::duty::DutyModes;
 use windlass_core::engine::Engine;
 use windlass_core::error::EngineError;
 use windlass_core::lease::keeper::LeaseTiming;
+use windlass_core::lease_watch::WatchPace;
 use windlass_core::names::DutyName;
 
 use super::built_in::{self, Manner, Upkeep};
@@ -62,7 +63,7 @@ impl Prepared {
                 mode: options.upkeep_mode.or_lease(engine.info().duty_modes),
                 rotation: options.upkeep_rotation,
             },
-            sweep_every: options.sweep_every,
+            pace: WatchPace { heartbeat: options.heartbeat_every, sweep: options.sweep_every },
             crashes_max: options.crashes_max,
             minutes_kept: options.minutes_kept,
         };

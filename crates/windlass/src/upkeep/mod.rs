@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use windlass_core::admin::BatchDone;
 use windlass_core::engine::{RescueRequest, Rescued};
-use windlass_core::lease_watch::{LeaseWatch, Suspicion};
+use windlass_core::lease_watch::{LeaseWatch, Suspicion, WatchPace};
 use windlass_core::limits::UPKEEP_BATCH_MAX;
-use windlass_core::worker::{ProofOfLife, WorkerSighting};
+use windlass_core::worker::{ProofOfLife, WorkerId, WorkerSighting};
 
 use crate::worker::Moment;
 
@@ -31,8 +31,8 @@ pub enum Ask {
 /// What the store answered.
 #[derive(Debug, Clone)]
 pub enum Answer<'a> {
-    /// All workers.
-    Workers(&'a [WorkerSighting]),
+    /// All workers, and which of them is this process's own: its heartbeats prove that others could be stored.
+    Workers(&'a [WorkerSighting], WorkerId),
     /// What a rescue did.
     Rescued(&'a Rescued),
     /// What a batch of a sweep or a prune did.
@@ -53,32 +53,37 @@ pub enum Role {
 #[derive(Debug)]
 pub struct Observer {
     watch: LeaseWatch,
-    look_every: Duration,
     crashes_max: u32,
     last_look: Option<Moment>,
 }
 
 impl Observer {
-    /// Has seen nobody yet.
-    pub fn new(look_every: Duration, crashes_max: u32) -> Self {
-        Self { watch: LeaseWatch::default(), look_every, crashes_max, last_look: None }
+    /// Has seen no worker yet.
+    pub fn new(pace: WatchPace, crashes_max: u32) -> Self {
+        Self { watch: LeaseWatch::new(pace), crashes_max, last_look: None }
     }
 
     /// What comes after an answer; nothing if the run is over. A run begins with [`Ask::Look`], [`Ask::Sweep`] or
     /// [`Ask::Prune`].
     pub fn next(&mut self, asked: &Ask, answer: &Answer<'_>, role: Role, now: Moment) -> Option<Ask> {
         match answer {
-            Answer::Workers(workers) => self.sighted(workers, role, now).map(Ask::Rescue),
+            Answer::Workers(workers, own) => self.sighted(workers, *own, role, now).map(Ask::Rescue),
             Answer::Rescued(rescued) => rescued.more.then(|| Ask::Rescue(self.rescue_of(Vec::new()))),
             Answer::Done(done) => done.more.then(|| asked.clone()),
         }
     }
 
     /// Workers were read. A leader asks also if nobody is dead: an earlier rescue may have left jobs.
-    fn sighted(&mut self, workers: &[WorkerSighting], role: Role, now: Moment) -> Option<RescueRequest> {
+    fn sighted(
+        &mut self,
+        workers: &[WorkerSighting],
+        own: WorkerId,
+        role: Role,
+        now: Moment,
+    ) -> Option<RescueRequest> {
         let elapsed = self.last_look.map_or(Duration::ZERO, |last| now.saturating_sub(last));
         self.last_look = Some(now);
-        let silent = self.watch.observe(workers, elapsed, self.look_every);
+        let silent = self.watch.observe(own, workers, elapsed);
         if role == Role::Leader {
             return Some(self.rescue_of(silent));
         }
@@ -98,20 +103,22 @@ impl Observer {
 #[cfg(test)]
 mod tests {
     use windlass_core::clock::Timestamp;
-    use windlass_core::worker::{WorkerCard, WorkerId};
+    use windlass_core::worker::WorkerCard;
 
     use super::*;
 
     const EVERY: Duration = Duration::from_secs(5);
     const LEASE: Duration = Duration::from_secs(30);
+    const OWN: WorkerId = WorkerId::from_random(1);
+    const OTHER: WorkerId = WorkerId::from_random(7);
 
     fn observer() -> Observer {
-        Observer::new(EVERY, 3)
+        Observer::new(WatchPace { heartbeat: EVERY * 2, sweep: EVERY }, 3)
     }
 
-    fn silent(proof: ProofOfLife) -> WorkerSighting {
+    fn silent(id: WorkerId, beats: u64, proof: ProofOfLife) -> WorkerSighting {
         let card = WorkerCard {
-            id: WorkerId::from_random(7),
+            id,
             host: String::new(),
             pid: 1,
             version: String::new(),
@@ -124,7 +131,7 @@ mod tests {
         WorkerSighting {
             card,
             since: Timestamp::EPOCH,
-            beats: 7,
+            beats,
             expired: true,
             silent_for: LEASE,
             proof,
@@ -134,8 +141,9 @@ mod tests {
     }
 
     fn look(observer: &mut Observer, role: Role, proof: ProofOfLife, now: Moment) -> Option<usize> {
-        let workers = [silent(proof)];
-        match observer.next(&Ask::Look, &Answer::Workers(&workers), role, now)? {
+        let own_beats = now.as_secs() / EVERY.as_secs() / 2;
+        let workers = [silent(OWN, own_beats, ProofOfLife::None), silent(OTHER, 7, proof)];
+        match observer.next(&Ask::Look, &Answer::Workers(&workers, OWN), role, now)? {
             Ask::Rescue(request) => Some(request.silent.len()),
             other => panic!("expected a rescue, got {other:?}"),
         }

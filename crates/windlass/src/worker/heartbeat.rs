@@ -16,6 +16,7 @@ use windlass_core::settle::Settlement;
 use windlass_core::worker::{Beat, Heartbeat, Pulse, WorkerCard, WorkerId};
 use windlass_engines::clock::SystemClock;
 
+use super::Moment;
 use super::controls::Controls;
 use super::heart::{Heart, HeartEffect};
 use super::options::WorkerOptions;
@@ -31,6 +32,8 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 const REGISTER_AGAIN_MAX: Duration = Duration::from_secs(30);
 /// Within this time there is a heartbeat if its answer may bring something.
 const SOON: Duration = Duration::from_millis(500);
+/// While heartbeats fail the log says so this often.
+const LOG_FAILURES_EVERY: Duration = Duration::from_secs(30);
 /// A runtime that has not run a timer for this long is reported.
 const STALLED_AFTER: Duration = Duration::from_secs(5);
 
@@ -165,6 +168,7 @@ impl HeartThread {
             stop_requests: None,
             duties,
             alerts: options.alerts(),
+            failures: Failures::default(),
         };
         std::thread::Builder::new()
             .name("windlass-heart".to_owned())
@@ -214,6 +218,7 @@ struct Body {
     /// Who hears how many others there are.
     duties: Mailbox,
     alerts: Alerts,
+    failures: Failures,
 }
 
 impl Body {
@@ -307,7 +312,7 @@ impl Body {
             tokio::select! {
                 biased;
                 answer = &mut answer => {
-                    let pulse = answered(answer, self.every)?;
+                    let pulse = self.answered(answer)?;
                     self.hand_on_crowd(&pulse);
                     return Ok(pulse.beat);
                 }
@@ -318,6 +323,27 @@ impl Body {
                 }
             }
         }
+    }
+
+    /// What came of a heartbeat. Attempts follow each other quickly while the lease runs out, so not each is logged.
+    fn answered(
+        &mut self,
+        answer: Result<Result<Pulse, EngineError>, tokio::time::error::Elapsed>,
+    ) -> Result<Pulse, Trouble> {
+        let error = match answer {
+            Ok(Ok(pulse)) => {
+                if let Some(failed) = self.failures.end() {
+                    tracing::info!(failed, "heartbeats are stored again");
+                }
+                return Ok(pulse);
+            }
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => format!("the store did not answer within {:?}", self.every),
+        };
+        if let Some(failed) = self.failures.log_at(self.started.elapsed()) {
+            tracing::warn!(%error, failed, "heartbeats fail; trying again until the store takes one");
+        }
+        Err(Trouble::Unknown)
     }
 
     fn hand_on_crowd(&self, pulse: &Pulse) {
@@ -363,19 +389,6 @@ impl Body {
     }
 }
 
-/// What came of a heartbeat.
-fn answered(
-    answer: Result<Result<Pulse, EngineError>, tokio::time::error::Elapsed>,
-    within: Duration,
-) -> Result<Pulse, Trouble> {
-    match answer {
-        Ok(Ok(pulse)) => return Ok(pulse),
-        Ok(Err(error)) => tracing::warn!(%error, "a heartbeat failed"),
-        Err(_) => tracing::warn!(?within, "a heartbeat was not answered in time"),
-    }
-    Err(Trouble::Unknown)
-}
-
 /// What the store does not take now is tried again later.
 async fn settle_from_outside(engine: Arc<dyn Engine>, controls: Arc<Controls>, batch: Vec<Settlement>) {
     let fences: Vec<_> = batch.iter().map(|settlement| settlement.fence).collect();
@@ -418,6 +431,29 @@ impl RuntimeWatch {
                 "the runtime runs no timers: a handler blocks it; use spawn_blocking for blocking work"
             );
         }
+    }
+}
+
+/// Heartbeats that failed in a row, for the log.
+#[derive(Debug, Default)]
+struct Failures {
+    count: u64,
+    logged_at: Option<Moment>,
+}
+
+impl Failures {
+    /// One more failed at `now`. Gives how many that makes if a line of the log is due: for the first one, and then once in
+    /// [`LOG_FAILURES_EVERY`].
+    fn log_at(&mut self, now: Moment) -> Option<u64> {
+        self.count = self.count.saturating_add(1);
+        let is_due = self.logged_at.is_none_or(|at| now.saturating_sub(at) >= LOG_FAILURES_EVERY);
+        is_due.then(|| self.logged_at = Some(now)).map(|()| self.count)
+    }
+
+    /// One was stored. Gives how many had failed before it, if any.
+    fn end(&mut self) -> Option<u64> {
+        let Self { count, .. } = std::mem::take(self);
+        (count > 0).then_some(count)
     }
 }
 

@@ -258,6 +258,9 @@ impl Worker {
     /// Takes no new jobs, goes on until nothing is due, then ends. Future and parked jobs stay.
     pub async fn drain(&mut self) -> Stopped {
         self.client.start_draining();
+        if self.pools.is_empty() {
+            self.stopper().stop();
+        }
         tell(&self.all_pools(), &self.runtime, || Event::Drain);
         self.ended(None).await
     }
@@ -273,6 +276,11 @@ impl Worker {
     /// May be dropped while it waits, and called again: it goes on waiting for those that have not ended.
     pub async fn ended(&mut self, within: Option<Duration>) -> Stopped {
         let deadline = within.and_then(|within| tokio::time::Instant::now().checked_add(within));
+        if self.pools.is_empty() {
+            let left = deadline
+                .map_or(Duration::MAX, |at| at.saturating_duration_since(tokio::time::Instant::now()));
+            let _ = tokio::time::timeout(left, self.mailbox.stopped()).await;
+        }
         // A pool is let go of only after its end: else a second call would wait for nobody.
         while let Some(shell) = self.shells.last_mut() {
             let clean = match deadline {

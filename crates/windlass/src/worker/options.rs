@@ -36,7 +36,8 @@ pub struct WorkerOptions {
     /// The queues to declare, each with a pool of its own. Queues of handlers that are not listed get one with
     /// the defaults.
     pub queues: Vec<QueueSpec>,
-    /// If given, only these queues are served by this process.
+    /// If given, only these queues are served by this process. With an empty list it runs no jobs, and only does maintenance
+    /// and duties.
     pub serve: Option<Vec<QueueName>>,
     /// Pools that serve several queues with the same slots, most urgent queue first.
     pub shared: Vec<SharedPool>,
@@ -133,7 +134,9 @@ pub struct SharedPool {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WorkerOptionsError {
     /// There is nothing to do.
-    #[error("expected at least one handler for a queue that this worker serves, got none")]
+    #[error(
+        "expected at least one handler for a queue that this worker serves, got none; for a process that only does maintenance set `serve` to an empty list"
+    )]
     NothingToDo,
     /// A lease that one lost heartbeat would end.
     #[error(
@@ -190,7 +193,8 @@ impl WorkerOptions {
             .chain(self.shared.iter().map(|shared| self.shared_pool(shared, &queues, table)))
             .flatten()
             .collect::<Vec<_>>();
-        if pools.is_empty() {
+        let only_maintains = self.upkeep && self.serve.as_ref().is_some_and(Vec::is_empty);
+        if pools.is_empty() && !only_maintains {
             return Err(WorkerOptionsError::NothingToDo);
         }
         Ok(Plan { queues, pools, lease: self.lease })

@@ -60,6 +60,11 @@ struct Seen {
 #[derive(Debug)]
 struct Lease {
     last_beat: Duration,
+    /// For how long the store could not be written to, up to the last beat.
+    unwritable: Duration,
+    beats: u64,
+    /// It was frozen, killed or is on its way out: it may be silent.
+    struck: bool,
     dead: bool,
     retired: bool,
 }
@@ -68,6 +73,8 @@ struct Lease {
 pub(crate) struct Moment<'a> {
     pub(crate) store: &'a Store,
     pub(crate) now: Duration,
+    /// For how long the store could not be written to, in all.
+    pub(crate) unwritable: Duration,
     /// The process that sent it, if one did.
     pub(crate) process: Option<usize>,
 }

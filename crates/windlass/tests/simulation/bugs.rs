@@ -24,6 +24,7 @@ fn expected(bug: Bug) -> &'static [&'static str] {
         Bug::KeyNotFreedByDeath => &["key not freed"],
         Bug::ClaimBeforeDue => &["started early"],
         Bug::CancelIgnored => &["cancel ignored"],
+        Bug::SilenceOfAFullStoreCounts => &["declared dead unheard"],
         // Neither schedules nor drains are in a history: the model test and the suite of behaviours find these.
         Bug::StaleTickFires | Bug::DrainKeepsItsMark | Bug::SecondMarkTakesTheFirst => &[],
     }
@@ -79,6 +80,7 @@ caught! {
     a_key_that_death_does_not_free_is_caught: KeyNotFreedByDeath,
     a_claim_before_the_due_time_is_caught: ClaimBeforeDue,
     an_ignored_cancel_is_caught: CancelIgnored,
+    silence_that_counts_while_no_heartbeat_can_be_stored_is_caught: SilenceOfAFullStoreCounts,
 }
 
 /// Prints the table of `docs/simulation.md`, measured from nine seeds for each bug.

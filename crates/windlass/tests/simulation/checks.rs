@@ -160,7 +160,7 @@ impl World {
             let text = format!("after {DRAIN_WITHIN:?} there are left, among others, {left:?}");
             self.book.broke("not drained", text);
         }
-        let moment = Moment { store: &self.store, now: self.now, process: None };
+        let moment = Moment { store: &self.store, now: self.now, unwritable: self.unwritable, process: None };
         self.book.dump(&moment);
         let rules = Rules { drained: true, failures_max: Some(FAILURES_MAX), crashes_max: CRASHES_MAX };
         let verdict = check(&self.book.history, &rules);

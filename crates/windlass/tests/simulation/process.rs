@@ -22,6 +22,7 @@ use windlass_core::engine::Hint;
 use windlass_core::error::EngineError;
 use windlass_core::lease::keeper::LeaseCall;
 use windlass_core::lease::{LeaseFence, Taking};
+use windlass_core::lease_watch::WatchPace;
 use windlass_core::limits::CRASHES_MAX;
 use windlass_core::outcome::Outcome;
 use windlass_core::settle::{Settled, Settlement};
@@ -189,7 +190,7 @@ impl Body {
             idle_since: Vec::new(),
             heart: Heart::new(LEASE, BEAT_EVERY, Moment::ZERO),
             board: None,
-            observer: Observer::new(SWEEP_EVERY, CRASHES_MAX),
+            observer: Observer::new(WatchPace { heartbeat: BEAT_EVERY, sweep: SWEEP_EVERY }, CRASHES_MAX),
             chores: BTreeMap::new(),
             renewals: BTreeMap::new(),
             has_watched: false,

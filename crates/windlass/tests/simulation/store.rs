@@ -51,6 +51,12 @@ pub(crate) enum Call {
     Resume(QueueName),
 }
 
+impl Call {
+    pub(crate) fn only_reads(&self) -> bool {
+        matches!(self, Self::Look)
+    }
+}
+
 /// What the store answers.
 #[derive(Debug, Clone)]
 pub(crate) enum Reply {

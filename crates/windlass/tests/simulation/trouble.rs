@@ -42,7 +42,8 @@ impl World {
         let (Some(body), false) = (&process.body, process.frozen) else { return };
         let (worker, life) = (body.worker, process.life);
         process.frozen = true;
-        let moment = Moment { store: &self.store, now: self.now, process: Some(at) };
+        let moment =
+            Moment { store: &self.store, now: self.now, unwritable: self.unwritable, process: Some(at) };
         // It is itself again when its heart has beaten: until then it may begin what is no longer its own.
         let until = self.now + lasts + BEAT_EVERY;
         self.book.fault(FaultKind::Freeze, worker, Some(until), &moment);
@@ -61,7 +62,7 @@ impl World {
         } else {
             self.dice.millis(20, 8000)
         };
-        let how = if self.dice.per_mille(500) { Away::Refusing } else { Away::Frozen };
+        let how = [Away::Refusing, Away::Frozen, Away::ReadOnly][self.dice.below(3) as usize];
         if self.away.is_none() {
             self.away = Some((how, self.now + lasts));
             self.later(lasts, Happening::Looks);

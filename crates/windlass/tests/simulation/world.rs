@@ -68,6 +68,8 @@ pub(crate) enum Away {
     Refusing,
     /// It takes them, and does nothing until it is back.
     Frozen,
+    /// It can be read, and refuses every write, as one with a full disk does.
+    ReadOnly,
 }
 
 pub(crate) struct World {
@@ -82,6 +84,8 @@ pub(crate) struct World {
     pub(crate) processes: Vec<Process>,
     pub(crate) producers: Vec<Producer>,
     pub(crate) away: Option<(Away, Duration)>,
+    /// For how long the store could not be written to, in all.
+    pub(crate) unwritable: Duration,
     pub(crate) healed: Option<Duration>,
     /// Since when each ready job has been seen ready, after the trouble.
     pub(crate) ready_since: BTreeMap<JobId, Duration>,
@@ -109,6 +113,7 @@ impl World {
             processes,
             producers,
             away: None,
+            unwritable: Duration::ZERO,
             healed: None,
             ready_since: BTreeMap::new(),
             trace: Trace::default(),
@@ -142,6 +147,9 @@ impl World {
     /// Lets the next thing happen. Nothing is left only if everything is dead.
     pub(crate) fn step(&mut self) -> bool {
         let Some(((at, _), happening)) = self.line.pop_first() else { return false };
+        if let Some((_, until)) = self.away {
+            self.unwritable += at.min(until).saturating_sub(self.now);
+        }
         self.now = at;
         self.steps += 1;
         self.store.at(at);
@@ -215,7 +223,7 @@ impl World {
             Some((Away::Frozen, until)) => {
                 return self.later(until - self.now, Happening::Arrives { call: number });
             }
-            Some((Away::Refusing, _)) => {
+            Some((how, _)) if how == Away::Refusing || !self.calls[&number].call.only_reads() => {
                 let back = self.calls.get_mut(&number).and_then(|call| call.back.take());
                 self.calls.get_mut(&number).expect("it is on its way").arrived = true;
                 if let Some(back) = back {
@@ -223,14 +231,18 @@ impl World {
                 }
                 return self.forget_if_done(number);
             }
-            None => {}
+            _ => {}
         }
         let Some(on_its_way) = self.calls.get_mut(&number) else { return };
         on_its_way.arrived = true;
         let (caller, call, back) = (on_its_way.caller, on_its_way.call.clone(), on_its_way.back);
         let answer = self.store.apply(call.clone());
         let process = if let Caller::Process { at, .. } = caller { Some(at) } else { None };
-        self.book.saw(&call, &answer, &Moment { store: &self.store, now: self.now, process });
+        self.book.saw(
+            &call,
+            &answer,
+            &Moment { store: &self.store, now: self.now, unwritable: self.unwritable, process },
+        );
         self.spread_hints();
         if let Some(back) = back {
             self.later(back, Happening::Answered { call: number, answer });
@@ -247,7 +259,8 @@ impl World {
         match caller {
             Caller::Process { at, life, part } => self.hand_over(at, life, Input::Answered(part, answer)),
             Caller::Producer(at) => {
-                let moment = Moment { store: &self.store, now: self.now, process: None };
+                let moment =
+                    Moment { store: &self.store, now: self.now, unwritable: self.unwritable, process: None };
                 match self.producers[at].answered(answer, &mut self.book, &moment) {
                     Next::SendAfter(after) => self.later(after, Happening::SendsAgain { at }),
                     Next::Rest => {
@@ -326,7 +339,8 @@ impl World {
     /// `kill -9`: everything in memory is gone; what was sent is still on its way.
     pub(crate) fn kill(&mut self, at: usize) {
         if let Some((worker, leaving)) = self.processes[at].kill() {
-            let moment = Moment { store: &self.store, now: self.now, process: Some(at) };
+            let moment =
+                Moment { store: &self.store, now: self.now, unwritable: self.unwritable, process: Some(at) };
             // Whoever had asked to be let out may be let out in time, and then its jobs count no crash.
             let kind = if leaving { FaultKind::FailedCall } else { FaultKind::Kill };
             self.book.fault(kind, worker, None, &moment);
@@ -338,7 +352,8 @@ impl World {
     fn grant(&mut self, at: usize, wishes: Vec<Wish>) {
         let life = self.processes[at].life;
         for wish in wishes {
-            let moment = Moment { store: &self.store, now: self.now, process: Some(at) };
+            let moment =
+                Moment { store: &self.store, now: self.now, unwritable: self.unwritable, process: Some(at) };
             match wish {
                 Wish::Send(part, call) => self.send(Caller::Process { at, life, part }, call),
                 Wish::Later(after, input) => self.later(after, Happening::ToProcess { at, life, input }),
@@ -373,7 +388,7 @@ impl World {
         if self.healed.is_some() || made >= self.plan.jobs_max || self.producers[at].is_busy() {
             return;
         }
-        let moment = Moment { store: &self.store, now: self.now, process: None };
+        let moment = Moment { store: &self.store, now: self.now, unwritable: self.unwritable, process: None };
         let request = self.producers[at].produce(&mut self.book, &moment);
         self.send(Caller::Producer(at), Call::Enqueue(request));
     }

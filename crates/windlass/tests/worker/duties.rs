@@ -321,9 +321,45 @@ async fn two_that_both_lead_take_back_a_dead_workers_job_once_and_cancel_what_ex
 fn both_lead() -> WorkerOptions {
     WorkerOptions {
         upkeep_mode: DutyMode::EveryWorker,
+        heartbeat_every: SOON / 2,
         sweep_every: Duration::from_millis(20),
         ..WorkerOptions::default()
     }
+}
+
+/// Its heartbeats prove that those of the dead worker could have been stored.
+#[tokio::test]
+async fn a_process_without_slots_that_only_does_maintenance_takes_back_the_job_of_a_dead_worker() {
+    let engine = crate::fresh_engine();
+    let client = windlass::Client::new(Arc::clone(&engine));
+    client.register::<Act>().await.expect("it is up");
+    let id = client.enqueue(Act::Succeed).await.expect("it is taken").id;
+    die_with(&engine, SOON).await;
+    let options = WorkerOptions {
+        serve: Some(Vec::new()),
+        heartbeat_every: SOON / 2,
+        sweep_every: Duration::from_millis(20),
+        ..WorkerOptions::default()
+    };
+    let mut observer = windlass::Worker::start(Arc::clone(&engine), windlass::Handlers::new(()), options)
+        .await
+        .expect("it starts");
+    let taken_back = async {
+        while client.job(id).await.expect("it is up").expect("it is known").phase() == Phase::Running {
+            // may sleep: it looks until the job is taken back, and the test fails if patience runs out.
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, taken_back).await.expect("the job is taken back");
+    assert_eq!(client.job(id).await.unwrap().unwrap().job.counters.crashes, 1);
+    let slots: Vec<_> = engine.workers().await.unwrap().iter().map(|worker| worker.card.slots).collect();
+    assert_eq!(slots, [0], "the observer is the only worker, and has none");
+    let stopper = observer.stopper();
+    let mut end = std::pin::pin!(observer.ended(None));
+    let waits = tokio::time::timeout(Duration::from_millis(1), &mut end).await;
+    assert_eq!(waits.ok(), None, "it goes on until it is stopped");
+    stopper.stop();
+    assert_eq!(end.await, windlass::Stopped::Clean);
 }
 
 /// A job that no worker of these tests handles, but for one.
@@ -391,7 +427,11 @@ async fn one_process_does_all_duties_of_windlass_itself_and_takes_back_the_job_o
     client.register::<Act>().await.expect("it is up");
     let id = client.enqueue(Act::Succeed).await.expect("it is taken").id;
     die_with(&engine, SOON).await;
-    let options = || WorkerOptions { sweep_every: Duration::from_millis(20), ..WorkerOptions::default() };
+    let options = || WorkerOptions {
+        heartbeat_every: SOON / 2,
+        sweep_every: Duration::from_millis(20),
+        ..WorkerOptions::default()
+    };
     let first = Bench::on(Arc::clone(&engine), options()).await;
     let _second = Bench::on(Arc::clone(&engine), options()).await;
     let record = first.until(id, Phase::Succeeded).await;

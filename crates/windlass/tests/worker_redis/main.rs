@@ -19,6 +19,8 @@ mod duties;
 mod ending;
 #[path = "../worker/enqueueing.rs"]
 mod enqueueing;
+#[path = "../worker/full_store.rs"]
+mod full_store;
 #[path = "../worker/handlers.rs"]
 mod handlers;
 #[path = "../worker/limits.rs"]
@@ -34,6 +36,7 @@ mod struck;
 mod faults;
 mod idle;
 mod other_processes;
+mod full_disk;
 mod left_behind;
 mod forgetful_store;
 

@@ -21,6 +21,8 @@ mod duties;
 mod ending;
 #[path = "../worker/enqueueing.rs"]
 mod enqueueing;
+#[path = "../worker/full_store.rs"]
+mod full_store;
 #[path = "../worker/handlers.rs"]
 mod handlers;
 #[path = "../worker/limits.rs"]
@@ -32,6 +34,7 @@ mod running;
 #[path = "../worker/schedules.rs"]
 mod schedules;
 mod other_processes;
+mod full_disk;
 mod damaged_schedules;
 mod damaged_drains;
 

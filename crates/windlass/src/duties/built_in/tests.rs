@@ -18,8 +18,8 @@ async fn send(_: Mail) {}
 /// A duty as one of two leaders has it.
 fn one_of_two(engine: &Arc<dyn Engine>, name: &str) -> Task {
     let manner = Manner { mode: DutyMode::EveryWorker, rotation: None };
-    let upkeep =
-        Upkeep { manner, sweep_every: Duration::from_secs(5), crashes_max: 3, minutes_kept: DAY * 30 };
+    let pace = WatchPace { heartbeat: Duration::from_secs(10), sweep: Duration::from_secs(5) };
+    let upkeep = Upkeep { manner, pace, crashes_max: 3, minutes_kept: DAY * 30 };
     let all = tasks(engine, upkeep, None, &Mailbox::default());
     all.into_iter().find(|task| task.duty.name.as_str() == name).expect("it is one of them")
 }

@@ -114,3 +114,13 @@ async fn however_many_hints_come_the_store_is_asked_four_times_a_second() {
     let after = questions.load(Ordering::SeqCst);
     assert!(after - asked <= 1, "without hints nobody asks, but the last one is not lost");
 }
+
+#[test]
+fn while_heartbeats_fail_the_log_says_so_at_once_and_then_once_in_half_a_minute() {
+    let mut failures = Failures::default();
+    let logged: Vec<_> = (0..650).filter_map(|tenth| failures.log_at(MILLI * 100 * tenth)).collect();
+    assert_eq!(logged, [1, 301, 601]);
+    assert_eq!(failures.end(), Some(650));
+    assert_eq!(failures.end(), None);
+    assert_eq!(failures.log_at(MILLI * 65_001), Some(1), "the next trouble is told at once");
+}

@@ -37,11 +37,18 @@ impl Book {
         until: Option<Duration>,
         at: &Moment<'_>,
     ) {
+        let strikes = matches!(kind, FaultKind::Kill | FaultKind::Freeze);
+        if let Some(lease) = self.workers.get_mut(&worker).filter(|_| strikes) {
+            lease.struck = true;
+        }
         let until = until.map(|until| at.store.true_instant(until));
         self.note(at, Event::Fault { kind, target: Some(worker.to_string()), until });
     }
 
     pub(crate) fn leaves(&mut self, worker: WorkerId, clean: bool) {
+        if let Some(lease) = self.workers.get_mut(&worker) {
+            lease.struck = true;
+        }
         if clean {
             self.clean_leavers.insert(worker);
         }

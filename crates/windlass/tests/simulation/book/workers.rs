@@ -9,16 +9,26 @@ use windlass_core::worker::{Beat, WorkerId};
 use super::{Book, Lease, Moment, is_running_by};
 use crate::plan::LEASE;
 
+impl Lease {
+    /// Whether it shows signs of life whenever it can. One that has shown none was perhaps let in without learning of it.
+    fn lives(&self) -> bool {
+        self.beats > 0 && !self.struck
+    }
+}
+
 impl Book {
     pub(super) fn saw_registration(&mut self, worker: WorkerId, at: &Moment<'_>) {
-        self.workers.insert(worker, Lease { last_beat: at.now, dead: false, retired: false });
+        let (last_beat, unwritable) = (at.now, at.unwritable);
+        let lease = Lease { last_beat, unwritable, beats: 0, struck: false, dead: false, retired: false };
+        self.workers.insert(worker, lease);
     }
 
     pub(super) fn saw_beat(&mut self, worker: WorkerId, beat: &Beat, at: &Moment<'_>) {
         let Some(lease) = self.workers.get_mut(&worker) else { return };
         if let Beat::Alive { .. } = beat {
             let gone = lease.dead || lease.retired;
-            lease.last_beat = at.now;
+            (lease.last_beat, lease.unwritable) = (at.now, at.unwritable);
+            lease.beats += 1;
             if gone {
                 self.broke("dead revived", format!("{worker} was let out or declared dead, and lives"));
             }
@@ -67,17 +77,23 @@ impl Book {
     /// Whoever the store no longer lists was declared dead, and must have been silent for a lease of real time.
     fn see_the_dead(&mut self, at: &Moment<'_>) {
         let listed: BTreeSet<_> = at.store.workers().into_iter().map(|sighting| sighting.card.id).collect();
-        let mut hasty = Vec::new();
+        let (mut hasty, mut unheard) = (Vec::new(), Vec::new());
         for (id, lease) in &mut self.workers {
             if !lease.dead && !lease.retired && !listed.contains(id) {
                 lease.dead = true;
-                if at.now - lease.last_beat < LEASE {
+                let silent = at.now - lease.last_beat;
+                if silent < LEASE {
                     hasty.push(*id);
+                } else if lease.lives() && silent - (at.unwritable - lease.unwritable) < LEASE {
+                    unheard.push(*id);
                 }
             }
         }
         for id in hasty {
             self.broke("declared dead in life", format!("{id} had shown a sign of life within its lease"));
+        }
+        for id in unheard {
+            self.broke("declared dead unheard", format!("{id} lived, and could store no sign of life"));
         }
     }
 }

@@ -1,0 +1,105 @@
+//! A store that can be read and not written, as with a full disk, for longer than any lease: no live worker may be taken for
+//! dead when it can be written again, and a dead one must be.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use windlass::core::engine::Engine;
+use windlass::core::job::{JobState, Phase};
+use windlass::core::queue::QueueSpec;
+use windlass::core::worker::{WorkerId, WorkerSighting};
+use windlass::duties::LeaseTiming;
+use windlass::{JobId, WorkerOptions};
+
+use crate::bench::{Act, Bench, PATIENCE};
+
+const LEASE: Duration = Duration::from_millis(2000);
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// Rescue looks often and heartbeats are rare, so that the first write after the trouble would mostly be a rescue.
+fn options() -> WorkerOptions {
+    let queue = "default".parse().expect("a plain name");
+    WorkerOptions {
+        queues: vec![QueueSpec { concurrency: 1, ..QueueSpec::new(queue) }],
+        lease: LEASE,
+        heartbeat_every: Duration::from_millis(900),
+        sweep_every: Duration::from_millis(100),
+        duty_leases: LeaseTiming {
+            heartbeat: Duration::from_millis(100),
+            expiry: Duration::from_millis(500),
+        },
+        ..WorkerOptions::default()
+    }
+}
+
+/// Three workers, each with a job that goes on until it is cancelled.
+pub(crate) struct Three {
+    benches: Vec<Bench>,
+    jobs: Vec<JobId>,
+}
+
+impl Three {
+    /// `open` opens the store as another process would.
+    pub(crate) async fn start<F: Future<Output = Arc<dyn Engine>>>(open: impl Fn() -> F) -> Self {
+        let (mut benches, mut jobs) = (Vec::new(), Vec::new());
+        for _ in 0..3 {
+            let mut bench = Bench::on(open().await, options()).await;
+            // Those that were there before are busy with their own.
+            jobs.push(bench.put(Act::WaitForCancel).await);
+            bench.started().await;
+            benches.push(bench);
+        }
+        Self { benches, jobs }
+    }
+
+    pub(crate) fn engine(&self) -> &Arc<dyn Engine> {
+        &self.benches[0].engine
+    }
+
+    /// Waits until no worker could store a heartbeat for two leases.
+    pub(crate) async fn fall_silent(&self) {
+        let all_silent = |workers: &[WorkerSighting]| workers.iter().all(|w| w.silent_for > LEASE * 2);
+        until(self.engine(), all_silent).await;
+    }
+
+    /// The store can be written again: every worker is heard again, several times, and still has its job.
+    pub(crate) async fn live_on(mut self) {
+        let before = beats(&workers(self.engine()).await);
+        let all_heard = |workers: &[WorkerSighting]| {
+            let now = beats(workers);
+            before.keys().all(|id| now.get(id).is_none_or(|beats| *beats >= before[id] + 4))
+        };
+        until(self.engine(), all_heard).await;
+        let after = beats(&workers(self.engine()).await);
+        assert_eq!(before.keys().collect::<Vec<_>>(), after.keys().collect::<Vec<_>>(), "each is who it was");
+        for id in &self.jobs {
+            let record = self.engine().job(*id).await.expect("the store can be read").expect("it is known");
+            assert!(matches!(record.state, JobState::Running { .. }), "{record:?}");
+            assert_eq!((record.job.counters.attempts, record.job.counters.crashes), (1, 0), "job {id}");
+            self.engine().cancel(*id, "the test is over").await.expect("the store can be written");
+            self.benches[0].until(*id, Phase::Cancelled).await;
+        }
+        for bench in &mut self.benches {
+            bench.worker.stop().await;
+        }
+    }
+}
+
+fn beats(workers: &[WorkerSighting]) -> BTreeMap<WorkerId, u64> {
+    workers.iter().map(|worker| (worker.card.id, worker.beats)).collect()
+}
+
+async fn workers(engine: &Arc<dyn Engine>) -> Vec<WorkerSighting> {
+    engine.workers().await.expect("the store can be read")
+}
+
+async fn until(engine: &Arc<dyn Engine>, is_so: impl Fn(&[WorkerSighting]) -> bool) {
+    let look = async {
+        while !is_so(&workers(engine).await) {
+            // may sleep: nothing tells when a worker has not been heard, so the store is asked.
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, look).await.expect("it happens before patience runs out");
+}
