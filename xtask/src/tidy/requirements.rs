@@ -1,4 +1,5 @@
-//! `docs/requirements.md` lists every requirement once, and what it says is shown names tests that exist.
+//! `docs/requirements.md` lists every requirement once, and what it says is shown names tests that exist. So does each
+//! promise in `docs/promises.md`.
 
 use std::collections::HashSet;
 
@@ -6,6 +7,7 @@ use super::Complaint;
 use super::tree::Tree;
 
 const PAGE: &str = "docs/requirements.md";
+const PROMISES: &str = "docs/promises.md";
 /// How many requirements each chapter has.
 const CHAPTERS: [(char, u32); 6] = [('A', 9), ('B', 21), ('C', 20), ('D', 4), ('E', 7), ('F', 14)];
 
@@ -15,7 +17,28 @@ pub(super) fn check(tree: &Tree) -> Vec<Complaint> {
         page.text.lines().enumerate().filter_map(|(index, line)| Row::read(index, line)).collect();
     let tests = test_functions(tree);
     let wrong = rows.iter().flat_map(|row| row.complaints(&tests));
-    wrong.chain(missing_or_twice(&rows)).collect()
+    wrong.chain(missing_or_twice(&rows)).chain(unguarded_promises(tree, &tests)).collect()
+}
+
+/// A row of the page of promises is `| promise | tests |`.
+fn unguarded_promises(tree: &Tree, tests: &HashSet<&str>) -> Vec<Complaint> {
+    let lines = tree.file(PROMISES).map(|page| page.text.lines()).into_iter().flatten();
+    let rows = lines.enumerate().filter_map(|(index, line)| Some((index, line.strip_prefix("| ")?)));
+    let promises = rows.filter(|(_, row)| !row.starts_with("promise |"));
+    let complaints = promises.flat_map(|(index, row)| {
+        let named = names_in(row.rsplit(" | ").next().unwrap_or_default());
+        let complain = |text: String| Complaint::of_line(PROMISES, index, text);
+        let none = named.is_empty().then(|| complain("expected a test that guards this promise".to_owned()));
+        let unknown = named.into_iter().filter(|test| !tests.contains(last_name(test)));
+        let unknown = unknown.map(|test| complain(format!("there is no test `{test}`")));
+        none.into_iter().chain(unknown.collect::<Vec<_>>())
+    });
+    complaints.collect()
+}
+
+/// What stands between backticks is every second piece.
+fn names_in(cell: &str) -> Vec<&str> {
+    cell.split('`').skip(1).step_by(2).collect()
 }
 
 /// One line of the table: `| A1 | what it asks for | shown | tests | what is missing |`.
@@ -33,8 +56,7 @@ impl<'a> Row<'a> {
         let (letter, digits) = number.split_at_checked(1)?;
         let is_number =
             CHAPTERS.iter().any(|(chapter, _)| letter.starts_with(*chapter)) && digits.parse::<u32>().is_ok();
-        // What stands between backticks is every second piece.
-        let tests = tests.split('`').skip(1).step_by(2).collect();
+        let tests = names_in(tests);
         is_number.then_some(Self { index, number, status, tests })
     }
 
@@ -112,6 +134,16 @@ mod tests {
             complaints("| A1 | x | shown | `a_key_is_lost` |"),
             ["A1: there is no test `a_key_is_lost`"]
         );
+    }
+
+    #[test]
+    fn a_promise_without_a_test_that_exists_is_found() {
+        let tree = |rows| Tree::of(&[TESTS, (PROMISES, rows)]);
+        let tests = HashSet::from(["a_key_is_freed"]);
+        let found = |rows| unguarded_promises(&tree(rows), &tests).len();
+        assert_eq!(found("| promise | tests |\n|---|---|\n| `x` is y. | `a_key_is_freed` |\n"), 0);
+        assert_eq!(found("| `x` is y. | `a_key_is_lost` |\n"), 1);
+        assert_eq!(found("| `x` is y. | by hand |\n"), 1);
     }
 
     #[test]
