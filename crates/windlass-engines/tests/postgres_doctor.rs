@@ -188,7 +188,8 @@ async fn a_notification_queue_that_fills_up_is_told_until_whoever_is_in_the_way_
     deaf.batch_execute("COMMIT; UNLISTEN *").await.unwrap();
     // The server clears away what all sessions have read when a few more pages are written. The engine's own listener reads
     // them, too, and may not have come to the end yet.
-    let some = "SELECT count(pg_notify('elsewhere', lpad(n::text, 7900, 'x'))) FROM generate_series(1, 8) AS n";
+    let some =
+        "SELECT count(pg_notify('elsewhere', lpad(n::text, 7900, 'x'))) FROM generate_series(1, 8) AS n";
     let is_good = async || about(&engine.examine().await.unwrap(), "notifications").grade == Grade::Good;
     let clearing = async {
         while !is_good().await {

@@ -1,5 +1,6 @@
 //! The producer of `dev`: a mixture of sample jobs, and an operator who cancels some.
 
+use std::error::Error;
 use std::time::Duration;
 
 use windlass::{Client, EnqueueError, JobId, JobType};
@@ -17,12 +18,35 @@ const LATER: Duration = Duration::from_secs(5);
 /// An operator looks at a job for this long before cancelling it.
 const CANCEL_AFTER: Duration = Duration::from_millis(700);
 
-/// Puts jobs in until it is dropped. Comes back only with a failure.
+/// While the store cannot take jobs, one is tried this often.
+const AGAIN_AFTER: Duration = Duration::from_secs(1);
+
+/// Puts jobs in until it is dropped. Comes back only with a failure that does not pass by itself.
 pub(super) async fn produce(client: &Client, ledger: &Ledger) -> Failure {
     let run = Run { client, ledger, name: format!("{}-{}", std::process::id(), fastrand::u32(..)) };
     match run.forever().await {
         Ok(never) => match never {},
-        Err(error) => Failure::new(Code::Store, format!("a sample job could not be put in: {error}")),
+        Err(error) => {
+            let why = error.source().map(|source| format!(": {source}")).unwrap_or_default();
+            Failure::new(Code::Store, format!("a sample job could not be enqueued: {error}{why}"))
+        }
+    }
+}
+
+fn passes(error: &EnqueueError) -> bool {
+    match error {
+        EnqueueError::NotStored(error) => error.is_passing(),
+        EnqueueError::Unknown(_) => true,
+        _ => false,
+    }
+}
+
+/// What the store said is in the log of those who met it first.
+fn log_changes(refused: &mut bool, now: bool) {
+    match (std::mem::replace(refused, now), now) {
+        (false, true) => tracing::warn!("the store takes no sample jobs; trying again each second"),
+        (true, false) => tracing::info!("the store takes sample jobs again"),
+        _ => {}
     }
 }
 
@@ -34,12 +58,20 @@ struct Run<'a> {
 
 impl Run<'_> {
     async fn forever(&self) -> Result<std::convert::Infallible, EnqueueError> {
-        for number in 0..FLOOD {
-            self.put(Import(self.sample(number, Act::Succeed, 20))).await?;
-        }
-        for number in FLOOD.. {
-            self.put_one(number).await?;
-            tokio::time::sleep(EVERY).await;
+        let mut refused = false;
+        for number in 0.. {
+            let put = match number < FLOOD {
+                true => self.put(Import(self.sample(number, Act::Succeed, 20))).await.map(drop),
+                false => self.put_one(number).await,
+            };
+            let pause = match put {
+                Ok(()) if number < FLOOD => Duration::ZERO,
+                Ok(()) => EVERY,
+                Err(error) if passes(&error) => AGAIN_AFTER,
+                Err(error) => return Err(error),
+            };
+            log_changes(&mut refused, pause == AGAIN_AFTER);
+            tokio::time::sleep(pause).await;
         }
         unreachable!("a counter of 64 bits does not end")
     }
