@@ -32,10 +32,10 @@ pub enum EngineError {
         /// What is wrong and what to do.
         why: String,
     },
-    /// Nothing was written: the disk is full.
-    #[error("the store is full: {why}")]
+    /// Nothing was written: there is no room for it.
+    #[error("there is no room: {why}")]
     Full {
-        /// What to do.
+        /// Where, and what to do.
         why: String,
     },
     /// The request itself is wrong. Nothing was written.

@@ -151,6 +151,8 @@ pub struct FallbackStatus {
     pub spill_size: u64,
     /// Jobs in the spill of which nobody can tell any more whether the primary has them, too. They wait for a person.
     pub uncertain: u64,
+    /// Why the spill cannot be used, if it cannot. What is told of its jobs is then what was known last.
+    pub spill_trouble: Option<String>,
 }
 
 #[cfg(test)]

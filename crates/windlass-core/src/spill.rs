@@ -6,7 +6,7 @@
 //! got lost when the primary went away is set aside from the start: it may be there already, so nobody may run it here.
 //! What is set aside cannot be claimed, cancelled, purged, changed or expire, so a batch stays as it was sent.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -27,9 +27,16 @@ pub trait Spill: Engine {
     /// was first sent so long ago. All or none: if one is refused, that is an error, and nothing is stored.
     async fn enqueue_aside(&self, request: EnqueueRequest, sent_ago: Duration) -> Result<Vec<Enqueued>>;
 
-    /// Sets the oldest jobs aside that nobody ever claimed, but for these. Those without a handler here are among them,
-    /// since there may be one elsewhere. How many go together, [`Packing`] says. Nothing if there are none.
-    async fn set_aside(&self, request: RequestId, most: BatchMost, but: &LeftOut) -> Result<Option<Leaving>>;
+    /// Sets the oldest jobs aside that were never claimed, but for these. Those without a handler here are among them,
+    /// since there may be one elsewhere. How many go together, [`Packing`] says; which must wait for the batch of another
+    /// process, [`Following`] says. Nothing if there are none.
+    async fn set_aside(
+        &self,
+        request: RequestId,
+        most: BatchMost,
+        but: &LeftOut,
+        following: &Following,
+    ) -> Result<Option<Leaving>>;
 
     /// Batches that are set aside, oldest first, at most `limit`, those after this one.
     async fn leaving(&self, after: Option<&Leaving>, limit: u32) -> Result<Vec<Leaving>>;
@@ -44,6 +51,11 @@ pub trait Spill: Engine {
     /// Ends a batch of which nothing is in the primary: its jobs wait here as before. Only if it is younger than this, for
     /// somebody else may have sent an older one meanwhile. Tells whether it was so.
     async fn keep_here(&self, request: RequestId, younger_than: Duration) -> Result<bool>;
+
+    /// Why it cannot be used yet, if it is still being opened. Until then each call fails.
+    fn trouble(&self) -> Option<String> {
+        None
+    }
 }
 
 /// How much goes together.
@@ -68,6 +80,27 @@ impl LeftOut {
     /// Whether a job stays.
     pub fn has(&self, job: &Job) -> bool {
         self.types.contains(&job.job_type) || self.jobs.contains(&job.id)
+    }
+}
+
+/// How a process stays behind the batches that other processes of the same spill are moving: two batches on their way at
+/// once can arrive in either order. Only a batch that nobody else may touch yet is waited for; one that is older is taken over
+/// and moved first, so a dead process stops the others for no longer than that takes.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Following {
+    /// Batches of this process, which it moves itself before it sets more aside.
+    pub ours: HashSet<RequestId>,
+    /// Batches of others that are older are taken over.
+    pub adopt_after: Duration,
+}
+
+impl Following {
+    /// The oldest job of a batch that another process may be moving now: no job from there on may be set aside. Jobs that this
+    /// process leaves where they are hold back no others: it has passed them already.
+    pub fn oldest_ahead(&self, leaving: &Leaving, but: &LeftOut, now: Timestamp) -> Option<JobId> {
+        let is_ahead =
+            !self.ours.contains(&leaving.request) && leaving.is_younger_than(self.adopt_after, now);
+        leaving.ids.iter().filter(|id| is_ahead && !but.jobs.contains(id)).min().copied()
     }
 }
 
@@ -179,21 +212,21 @@ pub fn moved_as(why: &str) -> Option<JobId> {
     number.parse().ok().map(JobId)
 }
 
-/// A job of the spill as it is put into the primary, with all that its caller gave it. `here` and `there` are the nows of
-/// the two stores: what was due a minute ago by one clock was due a minute ago by the other, too.
+/// A difference between two clocks is taken in steps of this.
+const CLOCK_STEP: Duration = Duration::from_secs(10);
+
+/// A job of the spill as it is put into the primary, with all that its caller gave it. `here` is the spill's now, and `there`
+/// the primary's now, read after it.
 pub fn as_new(job: Job, here: Timestamp, there: Timestamp) -> NewJob {
-    let shift = there.as_micros().saturating_sub(here.as_micros());
-    let shifted = |at: Timestamp| {
-        When::At(Timestamp::from_micros(at.as_micros().saturating_add(shift)).max(Timestamp::EPOCH))
-    };
+    let moved = |at| when_there(at, here, there);
     NewJob {
         job_type: job.job_type,
         queue: Some(job.queue),
         payload: job.payload,
         priority: Some(job.priority),
         label: job.label,
-        when: shifted(job.due),
-        expires: job.expires_at.map(shifted),
+        when: moved(job.due),
+        expires: job.expires_at.map(moved),
         key: job.key,
         series: job.series,
         share: job.share,
@@ -203,6 +236,26 @@ pub fn as_new(job: Job, here: Timestamp, there: Timestamp) -> NewJob {
         retry: job.retry,
         timeout: job.timeout,
     }
+}
+
+/// When an instant of the spill comes on the primary.
+///
+/// What lies ahead goes as the time that was left at `here`, and the primary counts it from when it takes the job. Whatever
+/// time passes between the two makes the job later, never early. An instant made of two clocks is early by the time between
+/// the two reads if the primary's was read first, and by any step that the primary's clock makes before it takes the job.
+///
+/// What is past cannot be early any more, but jobs are claimed by due time, so it must keep its order over many batches. A
+/// difference measured anew for each batch would be off by another latency each time, so only whole steps of it count:
+/// clocks that agree leave a due time as it is. `there` is the latest, so that it is past on the primary, too.
+fn when_there(at: Timestamp, here: Timestamp, there: Timestamp) -> When {
+    if at > here {
+        return When::In(at.since(here));
+    }
+    let step = i64::try_from(CLOCK_STEP.as_micros()).unwrap_or(i64::MAX);
+    let apart = there.as_micros().saturating_sub(here.as_micros());
+    let steps = apart.saturating_add(step / 2).div_euclid(step);
+    let shifted = at.as_micros().saturating_add(steps.saturating_mul(step));
+    When::At(Timestamp::from_micros(shifted).min(there).max(Timestamp::EPOCH))
 }
 
 #[cfg(test)]
@@ -253,6 +306,44 @@ mod tests {
         let leaving = Leaving { request: RequestId::from_random(1), since, ids: vec![JobId(7)] };
         assert!(leaving.check_may_change(JobId(7), since).unwrap_err().to_string().contains("job 7"));
         assert!(leaving.check_may_change(JobId(7), since.plus(RECEIPT_TTL)).is_ok());
+    }
+
+    #[test]
+    fn what_lies_ahead_moves_as_the_time_that_is_left_and_what_is_past_by_whole_steps() {
+        let at = |seconds: i64| Timestamp::from_micros(seconds * 1_000_000);
+        let here = at(1_000);
+        for there in [at(1_000), at(1_004), at(999_999), at(3)] {
+            assert_eq!(when_there(at(1_007), here, there), When::In(Duration::from_secs(7)), "{there}");
+        }
+        assert_eq!(
+            when_there(at(900), here, at(1_004)),
+            When::At(at(900)),
+            "the clocks agree, within a step"
+        );
+        assert_eq!(when_there(at(900), here, at(1_006)), When::At(at(910)));
+        assert_eq!(when_there(at(900), here, at(500)), When::At(at(400)));
+        assert_eq!(when_there(at(1_000), here, at(997)), When::At(at(997)), "it is past there, too");
+        assert_eq!(when_there(at(1), here, at(0)), When::At(Timestamp::EPOCH));
+    }
+
+    #[test]
+    fn a_batch_of_another_process_is_waited_for_until_it_is_old_and_not_for_jobs_that_are_left_out() {
+        let leaving = |request, since| Leaving {
+            request: RequestId::from_random(request),
+            since: Timestamp::from_micros(since),
+            ids: vec![JobId(8), JobId(7), JobId(9)],
+        };
+        let now = Timestamp::from_micros(60_000_000);
+        let following = Following { ours: [RequestId::from_random(1)].into(), adopt_after: MINUTE };
+        let left_out =
+            |jobs: &[i64]| LeftOut { jobs: jobs.iter().copied().map(JobId).collect(), ..LeftOut::default() };
+        let ahead = |batch: &Leaving, jobs: &[i64]| following.oldest_ahead(batch, &left_out(jobs), now);
+        assert_eq!(ahead(&leaving(2, 1), &[]), Some(JobId(7)));
+        assert_eq!(ahead(&leaving(1, 1), &[]), None, "it is our own");
+        assert_eq!(ahead(&leaving(2, 0), &[]), None, "it is taken over");
+        assert_eq!(ahead(&leaving(2, 60_000_001), &[]), None, "the clock went back: it is taken over");
+        assert_eq!(ahead(&leaving(2, 1), &[7]), Some(JobId(8)), "the first one was passed already");
+        assert_eq!(ahead(&leaving(2, 1), &[7, 8, 9]), None);
     }
 
     #[test]

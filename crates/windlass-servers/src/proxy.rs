@@ -82,6 +82,11 @@ impl Proxy {
         self.switches.set(|settings| settings.frozen = on);
     }
 
+    /// From now on each piece of an answer reaches the client only after this time. What clients say is not delayed.
+    pub fn delay_answers(&self, by: Duration) {
+        self.switches.set(|settings| settings.answer_delay = by);
+    }
+
     /// Lets so many more bytes of answers through, counted over all connections, and then cuts all, once.
     pub fn cut_after_answers(&self, bytes: usize) {
         self.switches.cut_after_answers(bytes);

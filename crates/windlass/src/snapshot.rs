@@ -85,6 +85,7 @@ mod tests {
             returned: 0,
             spill_size: 7,
             uncertain: 0,
+            spill_trouble: None,
         };
         let joined = Snapshot::new("redis", vec![queue(0, 0, true)], Some(away));
         assert_eq!((joined.active_engine, joined.primary_healthy, joined.spill_size), ("sqlite", false, 7));

@@ -16,7 +16,7 @@ use windlass_core::error::EngineError;
 use windlass_core::fallback::Side;
 use windlass_core::job::Job;
 use windlass_core::names::TypeName;
-use windlass_core::spill::{BatchMost, Leaving, LeftOut, as_new, moved};
+use windlass_core::spill::{BatchMost, Following, Leaving, LeftOut, as_new, moved};
 
 use super::Inner;
 
@@ -49,7 +49,9 @@ impl Inner {
         while self.side() == Side::Primary && left_out.jobs.len() < LEFT_OUT_MAX {
             let began = Instant::now();
             let request = RequestId::from_random(fastrand::u128(..));
-            let Some(leaving) = self.spill.set_aside(request, MOST, &left_out).await? else { break };
+            let following = self.following();
+            let set_aside = self.spill.set_aside(request, MOST, &left_out, &following).await?;
+            let Some(leaving) = set_aside else { break };
             match self.bring_batch(request).await {
                 Ok(refused) => left_out.types.extend(refused),
                 Err(error) if error.is_unknown() => return Err(trouble.unwrap_or(error)),
@@ -67,8 +69,8 @@ impl Inner {
     /// Brings home a batch that was set aside just now. Tells of which types jobs were refused.
     async fn bring_batch(&self, request: RequestId) -> Result<BTreeSet<TypeName>> {
         match self.ask(request).await {
-            // If only the end fails, the primary has the jobs: the batch stays, and is finished later.
-            Ok(asked) => self.end(asked).await,
+            // If only the end fails, the primary has the jobs: the batch stays, and the next round begins with it.
+            Ok(asked) => self.end(asked).await.inspect_err(|_| _ = self.left_behind().insert(request)),
             Err(error) if error.is_unknown() => {
                 self.left_behind().insert(request);
                 Err(error)
@@ -92,8 +94,11 @@ impl Inner {
             for leaving in page.iter().filter(|leaving| self.may_finish(leaving, now)) {
                 let ended = match self.ask(leaving.request).await {
                     Ok(asked) => {
-                        self.left_behind().remove(&leaving.request);
-                        self.end(asked).await.err()
+                        let ended = self.end(asked).await;
+                        if ended.is_ok() {
+                            self.left_behind().remove(&leaving.request);
+                        }
+                        ended.err()
                     }
                     Err(error) if self.side() == Side::Spill => return Err(error),
                     Err(error) => Some(error),
@@ -110,6 +115,10 @@ impl Inner {
     fn may_finish(&self, leaving: &Leaving, now: Timestamp) -> bool {
         let is_ours = self.left_behind().contains(&leaving.request);
         is_ours || !leaving.is_younger_than(self.options.adopt_after, now)
+    }
+
+    fn following(&self) -> Following {
+        Following { ours: self.left_behind().clone(), adopt_after: self.options.adopt_after }
     }
 
     pub(super) fn left_behind(&self) -> MutexGuard<'_, HashSet<RequestId>> {
@@ -141,8 +150,9 @@ impl Inner {
     }
 
     async fn send(&self, request: RequestId, jobs: Vec<Job>) -> Result<Vec<Enqueued>> {
-        let there = self.on_primary(|primary| async move { primary.now().await }).await?;
+        // In this order, and before anything is sent: see `as_new`.
         let here = self.spill.now().await?;
+        let there = self.on_primary(|primary| async move { primary.now().await }).await?;
         let jobs = jobs.into_iter().map(|job| as_new(job, here, there)).collect();
         let request = EnqueueRequest { request, jobs };
         self.on_primary_within(BATCH_WITHIN, |primary| async move { primary.enqueue(request).await }).await

@@ -240,6 +240,7 @@ impl Inner {
             returned: self.counts.returned.load(Ordering::Relaxed),
             spill_size: self.spill_size().await?,
             uncertain: self.uncertain().await?,
+            spill_trouble: None,
         })
     }
 

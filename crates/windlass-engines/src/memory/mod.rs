@@ -59,7 +59,7 @@ use windlass_core::priority::Priority;
 use windlass_core::rate_limit::Taken;
 use windlass_core::schedules::{ScheduleChange, ScheduleChanged, Schedules, SchedulesRead, WhichSchedules};
 use windlass_core::settle::{Settled, Settlement};
-use windlass_core::spill::{BatchMost, Leaving, LeftOut, Spill};
+use windlass_core::spill::{BatchMost, Following, Leaving, LeftOut, Spill};
 use windlass_core::worker::{Beat, Heartbeat, Pulse, WorkerCard, WorkerId, WorkerSighting};
 
 use crate::clock::SystemClock;
@@ -349,8 +349,14 @@ impl Spill for MemoryEngine {
         self.at_once(|state, now| state.enqueue_aside(request, sent_ago, now))
     }
 
-    async fn set_aside(&self, request: RequestId, most: BatchMost, but: &LeftOut) -> Result<Option<Leaving>> {
-        Ok(self.at_once(|state, now| state.set_aside(request, most, but, now)))
+    async fn set_aside(
+        &self,
+        request: RequestId,
+        most: BatchMost,
+        but: &LeftOut,
+        following: &Following,
+    ) -> Result<Option<Leaving>> {
+        Ok(self.at_once(|state, now| state.set_aside(request, most, but, following, now)))
     }
 
     async fn leaving(&self, after: Option<&Leaving>, limit: u32) -> Result<Vec<Leaving>> {

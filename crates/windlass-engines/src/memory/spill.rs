@@ -11,7 +11,7 @@ use windlass_core::error::EngineError;
 use windlass_core::gate::{Gate, gate_by_history};
 use windlass_core::job::{Job, JobId};
 use windlass_core::key::KeyVerdict;
-use windlass_core::spill::{BatchMost, Leaving, LeftOut, Packing, gate_of, request_of};
+use windlass_core::spill::{BatchMost, Following, Leaving, LeftOut, Packing, gate_of, request_of};
 
 use super::state::{JobRow, Stage, State};
 
@@ -61,10 +61,14 @@ impl State {
         request: RequestId,
         most: BatchMost,
         but: &LeftOut,
+        following: &Following,
         now: Timestamp,
     ) -> Option<Leaving> {
         let mut packing = Packing::new(most);
-        let mut oldest = self.live.values().filter(|row| may_leave(row) && !but.has(&row.job));
+        let ahead = self.leaving.values().filter_map(|batch| following.oldest_ahead(batch, but, now)).min();
+        let until = ahead.map_or(Bound::Unbounded, Bound::Excluded);
+        let rows = self.live.range((Bound::Unbounded, until)).map(|(_, row)| row);
+        let mut oldest = rows.filter(|row| may_leave(row) && !but.has(&row.job));
         while !packing.is_full()
             && let Some(row) = oldest.next()
         {

@@ -78,7 +78,7 @@ use windlass_core::schedules::{
     ScheduleChange, ScheduleChanged, Schedules, SchedulesRead, WhichSchedules, check_changes,
 };
 use windlass_core::settle::{Settled, Settlement};
-use windlass_core::spill::{BatchMost, Leaving, LeftOut, Spill};
+use windlass_core::spill::{BatchMost, Following, Leaving, LeftOut, Spill};
 use windlass_core::worker::{Beat, Heartbeat, Pulse, WorkerCard, WorkerId, WorkerSighting};
 
 use fault::Step;
@@ -479,9 +479,15 @@ impl Spill for SqliteEngine {
         self.write(move |work| work.enqueue_aside(request, sent_ago)).await
     }
 
-    async fn set_aside(&self, request: RequestId, most: BatchMost, but: &LeftOut) -> Result<Option<Leaving>> {
-        let but = but.clone();
-        self.write(move |work| work.set_aside(request, most, &but)).await
+    async fn set_aside(
+        &self,
+        request: RequestId,
+        most: BatchMost,
+        but: &LeftOut,
+        following: &Following,
+    ) -> Result<Option<Leaving>> {
+        let (but, following) = (but.clone(), following.clone());
+        self.write(move |work| work.set_aside(request, most, &but, &following)).await
     }
 
     async fn leaving(&self, after: Option<&Leaving>, limit: u32) -> Result<Vec<Leaving>> {

@@ -12,7 +12,7 @@ use windlass_core::gate::gate_by_history;
 use windlass_core::job::{Job, JobId, JobState};
 use windlass_core::limits::REASON_BYTES_MAX;
 use windlass_core::outcome::bounded;
-use windlass_core::spill::{BatchMost, Leaving, LeftOut, Packing, gate_of, request_of};
+use windlass_core::spill::{BatchMost, Following, Leaving, LeftOut, Packing, gate_of, request_of};
 
 use super::enqueue::receipt;
 use super::fault::Step;
@@ -58,8 +58,10 @@ impl Work<'_> {
         request: RequestId,
         most: BatchMost,
         but: &LeftOut,
+        following: &Following,
     ) -> Step<Option<Leaving>> {
-        let ids = self.oldest_that_fit(most, but)?;
+        let ahead = self.oldest_ahead(but, following)?;
+        let ids = self.oldest_that_fit(most, but, ahead)?;
         if ids.is_empty() {
             return Ok(None);
         }
@@ -68,11 +70,30 @@ impl Work<'_> {
         Ok(Some(leaving))
     }
 
-    fn oldest_that_fit(&self, most: BatchMost, but: &LeftOut) -> Step<Vec<JobId>> {
+    /// The oldest job that another process may be moving now.
+    fn oldest_ahead(&self, but: &LeftOut, following: &Following) -> Step<Option<JobId>> {
+        let mut statement = self.conn.prepare_cached(sql!("batches"))?;
+        // Older ones are waited for by nobody, so they need not be read.
+        let since = self.now.minus(following.adopt_after).as_micros();
+        let mut rows = statement.query(params![since, RequestId::from_random(0).to_bytes(), -1])?;
+        let mut oldest = None;
+        while let Some(row) = rows.next()? {
+            let ahead = following.oldest_ahead(&read_batch(row)?, but, self.now);
+            oldest = [oldest, ahead].into_iter().flatten().min();
+        }
+        Ok(oldest)
+    }
+
+    fn oldest_that_fit(&self, most: BatchMost, but: &LeftOut, before: Option<JobId>) -> Step<Vec<JobId>> {
         let types: Vec<_> =
             but.types.iter().filter_map(|name| Some(self.catalogue.type_named(name)?.id)).collect();
         let mut statement = self.conn.prepare_cached(sql!("never_claimed"))?;
-        let mut rows = statement.query(params![to_json(&types), to_json(&but.jobs), most.jobs])?;
+        let mut rows = statement.query(params![
+            to_json(&types),
+            to_json(&but.jobs),
+            most.jobs,
+            before.map_or(i64::MAX, |id| id.0)
+        ])?;
         let mut packing = Packing::new(most);
         while !packing.is_full()
             && let Some(row) = rows.next()?

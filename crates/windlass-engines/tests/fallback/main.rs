@@ -10,6 +10,8 @@ mod locked_out;
 mod coming_home;
 mod lost_answers;
 mod on_the_way;
+mod in_order;
+mod never_early;
 mod people;
 mod shaky;
 mod every_step;

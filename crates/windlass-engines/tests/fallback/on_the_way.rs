@@ -11,7 +11,7 @@ use windlass_core::job_type::TypeSpec;
 use windlass_core::limits::RECEIPT_TTL;
 use windlass_core::names::{QueueName, TypeName};
 use windlass_core::queue::QueueSpec;
-use windlass_core::spill::{BatchMost, LeftOut, Spill};
+use windlass_core::spill::{BatchMost, Following, LeftOut, Spill};
 use windlass_engines::memory::MemoryEngine;
 
 use crate::place::{
@@ -56,7 +56,11 @@ async fn a_batch_is_kept_here_only_while_nobody_else_can_have_sent_it() {
         spill.declare(declaration()).await.unwrap();
         spill.enqueue(request(vec![job(1), job(2)])).await.unwrap();
         let name = RequestId::from_random(fastrand::u128(..));
-        spill.set_aside(name, BatchMost { jobs: 9, bytes: 99 }, &LeftOut::default()).await.unwrap().unwrap();
+        spill
+            .set_aside(name, BatchMost { jobs: 9, bytes: 99 }, &LeftOut::default(), &Following::default())
+            .await
+            .unwrap()
+            .unwrap();
         assert!(!spill.keep_here(name, Duration::ZERO).await.unwrap(), "others may have sent it");
         assert_eq!(spill.queues().await.unwrap()[0].counts.parked, 2);
         assert!(spill.keep_here(name, Duration::from_secs(60)).await.unwrap());
@@ -116,7 +120,11 @@ async fn batches_that_wait_for_a_person_keep_no_others_however_many_they_are() {
     let one_each = BatchMost { jobs: 1, bytes: 1_000 };
     let set_aside = async || {
         let name = RequestId::from_random(fastrand::u128(..));
-        spill.set_aside(name, one_each, &LeftOut::default()).await.unwrap().expect("there are more");
+        spill
+            .set_aside(name, one_each, &LeftOut::default(), &Following::default())
+            .await
+            .unwrap()
+            .expect("there are more");
     };
     for _ in 0..250 {
         set_aside().await;

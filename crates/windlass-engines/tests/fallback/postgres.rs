@@ -15,7 +15,7 @@ use crate::place::{
     Primary, job, memory, payloads, put, quick, spill, sqlite, status, until, until_away, until_home,
 };
 
-async fn on_postgres() -> Primary {
+pub(crate) async fn on_postgres() -> Primary {
     in_schema(&format!("home_{:016x}", fastrand::u64(..))).await
 }
 

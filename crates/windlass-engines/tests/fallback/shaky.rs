@@ -15,7 +15,7 @@ use windlass_core::aggregates::{
     Aggregates, Delta, FoldChange, Folded, MinuteKey, MinutesRead, MinutesRequest, Unfolded,
 };
 use windlass_core::claim::{ClaimAnswer, ClaimRequest, Fence, Outlook};
-use windlass_core::clock::Timestamp;
+use windlass_core::clock::{ManualClock, Timestamp};
 use windlass_core::drains::{
     DrainChange, DrainChanged, DrainFired, DrainFiring, Drains, DrainsRead, WhichDrains,
 };
@@ -32,7 +32,7 @@ use windlass_core::policies::Policies;
 use windlass_core::priority::Priority;
 use windlass_core::schedules::{ScheduleChange, ScheduleChanged, Schedules, SchedulesRead, WhichSchedules};
 use windlass_core::settle::{Settled, Settlement};
-use windlass_core::spill::{BatchMost, Leaving, LeftOut, Spill};
+use windlass_core::spill::{BatchMost, Following, Leaving, LeftOut, Spill};
 use windlass_core::worker::{Beat, Heartbeat, WorkerCard, WorkerId, WorkerSighting};
 
 /// What goes wrong with one call.
@@ -48,8 +48,11 @@ pub(crate) enum Fault {
     DiesAfter,
     /// The process dies, and the call is done when the dead are long forgotten.
     DoneLate,
+    /// The process lives, and the call is done only when that is told.
+    Held,
 }
 
+/// Those of which a process dies, or learns that something went wrong.
 pub(crate) const FAULTS: [Fault; 5] =
     [Fault::Refused, Fault::Unanswered, Fault::DiesBefore, Fault::DiesAfter, Fault::DoneLate];
 
@@ -61,13 +64,40 @@ pub(crate) struct Life {
     /// Calls that are done late, once this is told.
     pub(crate) late: Arc<Notify>,
     under_way: Mutex<Vec<JoinHandle<()>>>,
+    latency: Option<Latency>,
+}
+
+/// How slow the way to a store and back is: clocks go on by the next of these spans on each leg of a call that asks for the
+/// time or puts jobs in.
+pub(crate) struct Latency {
+    pub(crate) clocks: Vec<Arc<ManualClock>>,
+    pub(crate) legs: Mutex<Box<dyn Iterator<Item = Duration> + Send>>,
+}
+
+impl Latency {
+    fn pass(&self) {
+        let leg = self.legs.lock().unwrap().next().unwrap_or_default();
+        self.clocks.iter().for_each(|clock| clock.advance(leg));
+    }
 }
 
 impl Life {
     pub(crate) fn new(fault: Option<(usize, Fault)>) -> Arc<Self> {
         let (is_dead, _) = watch::channel(false);
         let (steps, late) = (AtomicUsize::new(0), Arc::new(Notify::new()));
-        Arc::new(Self { fault, steps, is_dead, late, under_way: Mutex::default() })
+        Arc::new(Self { fault, steps, is_dead, late, under_way: Mutex::default(), latency: None })
+    }
+
+    /// A life without a fault, far from its store.
+    pub(crate) fn far_away(latency: Latency) -> Arc<Self> {
+        let far = Self { latency: Some(latency), ..Arc::into_inner(Self::new(None)).unwrap() };
+        Arc::new(far)
+    }
+
+    fn leg(&self) {
+        if let Some(latency) = &self.latency {
+            latency.pass();
+        }
     }
 
     /// How many steps it did.
@@ -118,6 +148,10 @@ impl Life {
             Some(Fault::DiesAfter) => {
                 let _ = call.await;
                 self.die().await
+            }
+            Some(Fault::Held) => {
+                self.late.notified().await;
+                call.await
             }
             Some(Fault::DoneLate) => {
                 let late = Arc::clone(&self.late);
@@ -249,12 +283,23 @@ macro_rules! hand_on_or_step {
                     self.life.live().await;
                     return store.enqueue(request).await;
                 }
-                self.life.step(async move { store.enqueue(request).await }).await
+                self.life.leg();
+                let answers = self.life.step(async move { store.enqueue(request).await }).await;
+                self.life.leg();
+                answers
             }
 
             async fn receipt(&self, request: RequestId) -> Result<Option<Vec<Enqueued>>> {
                 let store = Arc::clone(&self.store);
                 self.life.step(async move { store.receipt(request).await }).await
+            }
+
+            async fn now(&self) -> Result<Timestamp> {
+                self.life.live().await;
+                self.life.leg();
+                let now = self.store.now().await;
+                self.life.leg();
+                now
             }
 
             fn info(&self) -> EngineInfo {
@@ -274,7 +319,6 @@ macro_rules! hand_on_or_step {
 }
 
 hand_on_or_step! {
-    fn now() -> Timestamp;
     fn declare(declaration: Declaration) -> ();
     fn claim(request: ClaimRequest) -> ClaimAnswer;
     fn outlook(queues: &[QueueName], types: &[TypeName]) -> Vec<(QueueName, Outlook)>;
@@ -297,9 +341,15 @@ impl Spill for Seen<dyn Spill> {
         self.life.step(async move { store.enqueue_aside(request, sent_ago).await }).await
     }
 
-    async fn set_aside(&self, request: RequestId, most: BatchMost, but: &LeftOut) -> Result<Option<Leaving>> {
-        let (store, but) = (Arc::clone(&self.store), but.clone());
-        self.life.step(async move { store.set_aside(request, most, &but).await }).await
+    async fn set_aside(
+        &self,
+        request: RequestId,
+        most: BatchMost,
+        but: &LeftOut,
+        following: &Following,
+    ) -> Result<Option<Leaving>> {
+        let (store, but, following) = (Arc::clone(&self.store), but.clone(), following.clone());
+        self.life.step(async move { store.set_aside(request, most, &but, &following).await }).await
     }
 
     async fn leaving(&self, after: Option<&Leaving>, limit: u32) -> Result<Vec<Leaving>> {

@@ -60,6 +60,9 @@ fn forward(
         if count == 0 {
             return Ok(());
         }
+        if direction == Direction::Answer {
+            thread::sleep(switches.answer_delay());
+        }
         pass_all(&chunk[..count], to, link, switches, direction)?;
     }
 }

@@ -3,6 +3,7 @@
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
+use std::time::Duration;
 
 use super::link::Link;
 use super::pump::Direction;
@@ -26,6 +27,7 @@ pub(super) struct Settings {
     pub(super) frozen: bool,
     pub(super) swallowing: bool,
     pub(super) refusing: bool,
+    pub(super) answer_delay: Duration,
 }
 
 #[derive(Debug, Default)]
@@ -58,6 +60,10 @@ impl Switches {
 
     pub(super) fn is_refusing(&self) -> bool {
         self.settings().refusing
+    }
+
+    pub(super) fn answer_delay(&self) -> Duration {
+        self.settings().answer_delay
     }
 
     pub(super) fn cut_after_answers(&self, bytes: usize) {
