@@ -59,7 +59,7 @@ async fn open_joined(
 ) -> Result<Arc<dyn Engine>, Failure> {
     let spill: Arc<dyn Spill> = match config.fallback.engine {
         Some(FallbackChoice::Memory) => Arc::new(MemoryEngine::for_spill()),
-        _ => Arc::new(SqliteEngine::open(&config.fallback.path, SqliteOptions::for_spill())?),
+        _ => Arc::new(SqliteEngine::open_spill(&config.fallback.path, SqliteOptions::for_spill())?),
     };
     let connect: Connect = match config.store.engine {
         EngineChoice::Postgres => {

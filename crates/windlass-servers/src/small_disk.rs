@@ -1,72 +1,78 @@
-//! A disk of a few megabytes that a test can fill up: a file system in memory, mounted on a folder of its own.
-//!
-//! Mounting needs root, as in a CI container. A small shell holds the mount and takes it away when this value is dropped or its
-//! process is killed.
+//! A disk that a test fills up: a file system in memory, seen by one process and its children only, and gone with them.
 
 use std::fs::{self, File};
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use crate::Error;
-use crate::port::random;
 
-/// Mounts, says so, waits for the end of its input, and leaves nothing behind.
-const HOLD: &str = r#"mkdir -m 700 "$1" && mount -t tmpfs -o "size=$2,mode=0777" tmpfs "$1" || exit 1
-echo mounted
-read -r _
-umount -l "$1"
-rmdir "$1""#;
+/// Says to a process that it may mount what it likes.
+const IS_APART: &str = "WINDLASS_TEST_IS_APART";
 
-/// The disk. Whatever a test has on it is gone when it is dropped.
+/// A disk with little room.
 #[derive(Debug)]
 pub struct SmallDisk {
     path: PathBuf,
-    shell: Child,
-    lifeline: Option<ChildStdin>,
 }
 
 impl SmallDisk {
-    /// A new, empty disk with room for so many bytes.
-    pub fn new(bytes: u64) -> Result<Self, Error> {
-        let path = std::env::temp_dir().join(format!("windlass-disk-{:016x}", random()));
-        let mut command = Command::new("/bin/sh");
-        command.args(["-c", HOLD, "disk"]).arg(&path).arg(bytes.to_string()).current_dir("/");
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut shell = command.spawn().map_err(Error::io("starting /bin/sh"))?;
-        let lifeline = shell.stdin.take();
-        let mut said = String::new();
-        let output = shell.stdout.take().expect("the output was asked for as a pipe");
-        BufReader::new(output).read_line(&mut said).map_err(Error::io("mounting a small disk"))?;
-        if said.is_empty() {
-            let output = shell.wait_with_output().map_err(Error::io("mounting a small disk"))?;
-            let why = String::from_utf8_lossy(&output.stderr).into_owned();
-            return Err(Error::Failed { program: "mount -t tmpfs (needs root)".to_owned(), output: why });
+    /// Runs a test of this program again, by its full name, in a process with a small disk. In that process it gives the disk;
+    /// in the first one nothing, when the other has ended well. That the test failed there, or that this system lets nobody
+    /// mount anything, is an error: a test that needs a full disk must not pass without one.
+    pub fn for_test(name: &str, kilobytes: u32) -> Result<Option<Self>, Error> {
+        if std::env::var_os(IS_APART).is_some() {
+            return Self::mount(kilobytes).map(Some);
         }
-        Ok(Self { path, shell, lifeline })
+        let program = std::env::current_exe().map_err(Error::io("looking for this program"))?;
+        let mut test = apart()?;
+        let test = test.arg(program).args([name, "--exact", "--nocapture"]).env(IS_APART, "1");
+        let ended = test.status().map_err(Error::io("running the test with a small disk"))?;
+        match ended.success() {
+            true => Ok(None),
+            false => Err(failed(format!("the test {name} with a small disk"), &ended.to_string())),
+        }
     }
 
-    /// Where files go.
+    fn mount(kilobytes: u32) -> Result<Self, Error> {
+        let path = std::env::temp_dir().join(format!("windlass-small-disk-{}", std::process::id()));
+        fs::create_dir_all(&path).map_err(Error::io("making a folder to mount on"))?;
+        let size = format!("size={kilobytes}k");
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", &size, "none"]).arg(&path);
+        let ended = mount.status().map_err(Error::io("running `mount`"))?;
+        match ended.success() {
+            true => Ok(Self { path }),
+            false => Err(failed("mounting a small disk".to_owned(), &ended.to_string())),
+        }
+    }
+
+    /// Where it is mounted.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Takes all the room that is left.
+    /// Leaves no room on it.
     pub fn fill(&self) -> Result<(), Error> {
         let doing = "filling a small disk";
         let mut file = File::create(self.filler()).map_err(Error::io(doing))?;
-        loop {
-            match file.write_all(&[0; 4096]) {
-                Ok(()) => {}
-                Err(error) if error.kind() == io::ErrorKind::StorageFull => return Ok(()),
-                Err(error) => return Err(Error::io(doing)(error)),
+        // Smaller and smaller, until not a byte fits any more.
+        for size in [4_096, 1] {
+            loop {
+                match file.write(&vec![1; size]) {
+                    Ok(1..) => {}
+                    Ok(0) => break,
+                    Err(error) if error.kind() == ErrorKind::StorageFull => break,
+                    Err(error) => return Err(Error::io(doing)(error)),
+                }
             }
         }
+        Ok(())
     }
 
-    /// Gives the room back.
-    pub fn free(&self) -> Result<(), Error> {
-        fs::remove_file(self.filler()).map_err(Error::io("freeing a small disk"))
+    /// Takes away what [`fill`](Self::fill) put there.
+    pub fn make_room(&self) -> Result<(), Error> {
+        fs::remove_file(self.filler()).map_err(Error::io("making room on a small disk"))
     }
 
     fn filler(&self) -> PathBuf {
@@ -76,7 +82,31 @@ impl SmallDisk {
 
 impl Drop for SmallDisk {
     fn drop(&mut self) {
-        self.lifeline = None;
-        let _ = self.shell.wait();
+        // The mount is gone with the process; only the folder would stay. What is still open there does no harm.
+        let unmounted = Command::new("umount").arg("--lazy").arg(&self.path).status();
+        if unmounted.is_ok_and(|ended| ended.success()) {
+            let _ = fs::remove_dir(&self.path);
+        }
     }
+}
+
+/// Runs a program where mounting is allowed and seen by nobody else: as root by itself, else as root of a name space.
+fn apart() -> Result<Command, Error> {
+    for rights in [&["--mount"][..], &["--mount", "--map-root-user"]] {
+        let unshare = || {
+            let mut unshare = Command::new("unshare");
+            unshare.args(rights).arg("--");
+            unshare
+        };
+        let tried = unshare().arg("true").stderr(Stdio::null()).status();
+        if tried.map_err(Error::io("running `unshare`"))?.success() {
+            return Ok(unshare());
+        }
+    }
+    let why = "neither root nor name spaces for users; run the tests as root, or set kernel.unprivileged_userns_clone";
+    Err(failed("mounting a file system for a test".to_owned(), why))
+}
+
+fn failed(doing: String, why: &str) -> Error {
+    Error::io(doing)(io::Error::other(why.to_owned()))
 }

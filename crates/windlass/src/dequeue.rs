@@ -138,12 +138,13 @@ impl Consumer {
                 let client = client.on_spill(Arc::clone(&spill));
                 let (types, settings, alone) = (types.clone(), settings.clone(), alone.shared());
                 let on_spill = WorkerOptions { duties: Vec::new(), ..options.clone() };
-                Some(Box::new(Self::start_on(spill, client, types, settings, &on_spill, alone).await?))
+                Some(Box::new(Self::start_on(spill, client, types, settings, &on_spill, alone, true).await?))
             }
             None => None,
         };
         let primary = Arc::clone(&engine);
-        let mut consumer = Self::start_on(engine, client, types, settings, &options, alone).await?;
+        let mut consumer =
+            Self::start_on(engine, client, types, settings, &options, alone, on_spill.is_some()).await?;
         consumer.on_spill = on_spill;
         consumer.looker = options.fire_drains.then(|| Looker::start(&primary, options.alerts()));
         consumer.declaring = declaring.keep(stored, consumer.mailbox.clone());
@@ -157,11 +158,12 @@ impl Consumer {
         settings: PoolSettings,
         options: &WorkerOptions,
         quarantine: Quarantine,
+        may_come_later: bool,
     ) -> Result<Self, StartError> {
         // It has nobody who would let jobs through gates.
         let duties = Prepared::new(&engine, options, &options.duties, None, Fires::of(options));
         let card = card(random::worker_id(), std::slice::from_ref(&settings), duties.led(), options.lease);
-        let identity = Identity::register(Arc::clone(&engine), card).await?;
+        let identity = Identity::register(Arc::clone(&engine), card, may_come_later).await?;
         let (waiters, newcomers) = mpsc::channel(WAITERS_MAX);
         let mailbox = duties.mailbox();
         let parts = shell::Parts {

@@ -64,13 +64,17 @@ pub(crate) async fn status(context: &mut Context) -> Result<Code, Failure> {
         context.output.line(format!("{told}; {times} times, the last time at {last}"))?;
     }
     if let Some(fallback) = fallback {
-        let FallbackStatus { active, primary, primary_healthy, spill_size, uncertain, .. } = fallback;
+        let FallbackStatus { active, primary, primary_healthy, spill_size, uncertain, spill_trouble, .. } =
+            fallback;
         let health = if primary_healthy { "answers" } else { "does not answer" };
         let doubtful =
             if uncertain > 0 { format!(", {uncertain} of them wait for a person") } else { String::new() };
         let told =
             format!("{primary} {health}; new jobs go to {active}; {spill_size} in the spill{doubtful}");
         context.output.line(told)?;
+        if let Some(trouble) = spill_trouble {
+            context.output.line(format!("the spill cannot be used: {trouble}"))?;
+        }
     }
     context.output.line("")?;
     queue::table(&queues, now, context)?;
@@ -84,7 +88,12 @@ pub(crate) async fn status(context: &mut Context) -> Result<Code, Failure> {
 pub(super) async fn workers(context: &Context) -> Result<Vec<WorkerSighting>, Failure> {
     let Some(spill) = context.engine.spill() else { return Ok(context.engine.workers().await?) };
     let mut workers = context.engine.workers().await.unwrap_or_default();
-    workers.extend(spill.workers().await?);
+    match spill.workers().await {
+        Ok(there) => workers.extend(there),
+        // What is wrong with the spill is said beside this.
+        Err(error) if error.is_passing() => {}
+        Err(error) => return Err(error.into()),
+    }
     Ok(workers)
 }
 

@@ -96,7 +96,7 @@ impl Admin for FallbackEngine {
         let limit = request.limit.min(LIST_PAGE_MAX);
         let begins_in_spill = request.before.is_none_or(|before| Side::of(before) == Side::Spill);
         let mut page = match begins_in_spill {
-            true => self.inner.spill.list(request.clone()).await?,
+            true => self.inner.beside_primary(self.inner.spill.list(request.clone()).await)?,
             false => Vec::new(),
         };
         let left = limit.saturating_sub(u32::try_from(page.len()).unwrap_or(limit));
@@ -110,7 +110,7 @@ impl Admin for FallbackEngine {
     }
 
     async fn queues(&self) -> Result<Vec<QueueStatus>> {
-        let spill = self.inner.spill.queues().await?;
+        let spill = self.inner.beside_primary(self.inner.spill.queues().await)?;
         let asked = self.inner.if_there(|primary| async move { primary.queues().await });
         let Some(mut queues) = asked.await? else { return Ok(spill) };
         for queue in &mut queues {
@@ -122,7 +122,7 @@ impl Admin for FallbackEngine {
     }
 
     async fn types(&self) -> Result<Vec<TypeStatus>> {
-        let spill = self.inner.spill.types().await?;
+        let spill = self.inner.beside_primary(self.inner.spill.types().await)?;
         let asked = self.inner.if_there(|primary| async move { primary.types().await });
         let Some(mut types) = asked.await? else { return Ok(spill) };
         for known in &mut types {
@@ -155,19 +155,22 @@ impl Admin for FallbackEngine {
         lasting: Option<Duration>,
     ) -> Result<Changed> {
         let changed = self.inner.primary.engine()?.pause(queue, reason, lasting).await?;
-        self.inner.spill.pause(queue, reason, lasting).await?;
+        let done = self.inner.spill.pause(queue, reason, lasting).await.map(drop);
+        self.inner.unless_passing(done)?;
         Ok(changed)
     }
 
     async fn resume(&self, queue: &QueueName) -> Result<Changed> {
         let changed = self.inner.primary.engine()?.resume(queue).await?;
-        self.inner.spill.resume(queue).await?;
+        let done = self.inner.spill.resume(queue).await.map(drop);
+        self.inner.unless_passing(done)?;
         Ok(changed)
     }
 
     async fn set_shut(&self, queue: &QueueName, shut: bool) -> Result<Changed> {
         let changed = self.inner.primary.engine()?.set_shut(queue, shut).await?;
-        self.inner.spill.set_shut(queue, shut).await?;
+        let done = self.inner.spill.set_shut(queue, shut).await.map(drop);
+        self.inner.unless_passing(done)?;
         Ok(changed)
     }
 

@@ -96,7 +96,8 @@ impl Inner {
         let Some(sent_ago) = earlier.max(unanswered_for) else {
             self.check_spill(&request)?;
             self.spilling();
-            return Ok(self.count_spilled(self.spill.enqueue(request).await?));
+            let spilled = self.spill.enqueue(request).await.map_err(|error| self.of_spill(error, &why))?;
+            return Ok(self.count_spilled(spilled));
         };
         let answers = self.keep_unanswered(request, sent_ago).await.map_err(|refused| {
             EngineError::Unknown { why: format!("{why}; it could not be kept for later either: {refused}") }
@@ -129,7 +130,9 @@ impl Inner {
     /// The answers of a request that went into the spill. One that holds no receipts is not asked, and one that is broken keeps
     /// nobody from a primary that answers.
     async fn spill_receipt(&self, request: RequestId) -> Result<Option<Vec<Enqueued>>> {
-        if !self.spill_may_have_receipts() {
+        // What cannot be read is said when it begins, and not at each request.
+        let is_unread = self.spill.trouble().is_some() && self.side() == Side::Primary;
+        if is_unread || !self.spill_may_have_receipts() {
             return Ok(None);
         }
         match self.spill.receipt(request).await {
@@ -176,7 +179,7 @@ impl Inner {
     }
 
     /// Noted before it is done, so that a repeat of a call whose end nobody saw finds the receipt.
-    fn spilling(&self) {
+    pub(super) fn spilling(&self) {
         *self.last_spilled.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
     }
 

@@ -29,6 +29,7 @@ pub(super) async fn watch(inner: Weak<Inner>) {
     for checks in 1_u32.. {
         let Some(kept) = inner.upgrade() else { return };
         kept.check().await;
+        kept.make_up_for_trouble().await;
         kept.heard.send_modify(|times| *times += 1);
         if checks % CHECKS_PER_COPY == 0 && kept.side() == Side::Primary {
             kept.copy_catalogue().await;
@@ -45,12 +46,9 @@ pub(super) async fn bring_home(inner: Weak<Inner>, returned: Arc<Notify>, adopt_
     let look_every = adopt_after.clamp(Duration::from_millis(100), LOOK_EVERY);
     loop {
         let Some(kept) = inner.upgrade() else { return };
-        if kept.side() == Side::Primary
-            && let Err(error) = kept.bring_home().await
-        {
-            tracing::warn!(%error, "the spill could not be brought home; it is tried again");
+        if kept.spill.trouble().is_none() {
+            kept.look_after_spill().await;
         }
-        kept.keep_spill_tidy().await;
         kept.heard.send_modify(|times| *times += 1);
         drop(kept);
         tokio::select! {
@@ -163,7 +161,10 @@ impl Inner {
 
     /// The spill must know every queue and type that the primary knows: else it would refuse jobs that are none of this
     /// process's own.
-    async fn copy_catalogue(&self) {
+    pub(super) async fn copy_catalogue(&self) {
+        if self.spill.trouble().is_some() {
+            return;
+        }
         let read = self.on_primary(|primary| async move {
             Ok((primary.queues().await?, primary.types().await?, primary.now().await?))
         });
@@ -196,6 +197,15 @@ impl Inner {
     /// Declares in the spill what the primary has taken.
     pub(super) async fn tell_spill(&self, declaration: Declaration) -> Result<()> {
         declare_all(self.spill.info().name, declaration, |part| self.spill.declare(part)).await
+    }
+
+    async fn look_after_spill(&self) {
+        if self.side() == Side::Primary
+            && let Err(error) = self.bring_home().await
+        {
+            tracing::warn!(%error, "the spill could not be brought home; it is tried again");
+        }
+        self.keep_spill_tidy().await;
     }
 
     /// A process without a worker has nobody else who sweeps its spill. How much is in it is counted again, for all that came

@@ -8,6 +8,7 @@
 mod primary;
 mod enqueue;
 mod health;
+mod spill;
 mod bring_home;
 mod admin;
 
@@ -105,6 +106,8 @@ struct Inner {
     last_spilled: Mutex<Option<Instant>>,
     /// Unfinished jobs in the spill when it was last counted, and those put in since.
     in_spill: AtomicU64,
+    /// Why the spill does not know yet what it must know, if it does not.
+    spill_trouble: Mutex<Option<String>>,
     unanswered: Mutex<Unanswered>,
     /// Batches that this process has set aside and nobody else sends before they are old. They go home before all others.
     left_behind: Mutex<HashSet<RequestId>>,
@@ -124,16 +127,14 @@ struct Counts {
 
 impl FallbackEngine {
     /// Joins a primary and a spill, which must give numbers from [`SPILL_IDS_FROM`](windlass_core::limits::SPILL_IDS_FROM) on. If
-    /// the primary is away, it starts with the spill and says so; any other trouble with the primary is an error, for
-    /// somebody must act.
+    /// the primary is away, it starts with the spill and says so; if the spill is in a trouble that passes, such as a full disk,
+    /// it starts with the primary and says so. Both together are an error, and so is any other trouble: a person must act.
     pub async fn open(
         name: &'static str,
         connect: Connect,
         spill: Arc<dyn Spill>,
         options: FallbackOptions,
     ) -> Result<Self> {
-        let queues = spill.queues().await?;
-        let used = queues.iter().any(|queue| queue.totals.enqueued > 0);
         let inner = Arc::new(Inner {
             primary: Primary::new(name, connect),
             spill,
@@ -142,8 +143,9 @@ impl FallbackEngine {
             declared: Mutex::default(),
             is_introduced: AtomicBool::new(false),
             is_refused: AtomicBool::new(false),
-            last_spilled: Mutex::new(used.then(Instant::now)),
-            in_spill: AtomicU64::new(unfinished(&queues)),
+            last_spilled: Mutex::default(),
+            in_spill: AtomicU64::default(),
+            spill_trouble: Mutex::default(),
             unanswered: Mutex::default(),
             left_behind: Mutex::default(),
             counts: Counts::default(),
@@ -151,6 +153,7 @@ impl FallbackEngine {
             heard: watch::Sender::new(0),
             started: Instant::now(),
         });
+        inner.meet_spill().await?;
         inner.reach_primary().await?;
         let mut duties = vec![tokio::spawn(health::watch(Arc::downgrade(&inner)))];
         if options.bring_home {
@@ -192,6 +195,12 @@ impl Inner {
         };
         match reached {
             Err(error @ (EngineError::Unavailable { .. } | EngineError::Unknown { .. })) => {
+                if let Some(trouble) = self.spill_trouble().clone() {
+                    let (primary, spill) = (self.primary.name, self.spill.info().name);
+                    let why =
+                        format!("neither {primary} nor the spill ({spill}) can be used: {error}; {trouble}");
+                    return Err(EngineError::Unavailable { why });
+                }
                 let (primary, spill) = (self.primary.name, self.spill.info().name);
                 tracing::warn!(%error, primary, spill, "the store is away; starting with the spill");
                 *self.switch() = Switch::new(self.options.rules, Side::Spill, Duration::ZERO);
@@ -230,6 +239,13 @@ impl Inner {
             let switch = self.switch();
             (switch.side(), switch.is_healthy())
         };
+        let (spill_size, uncertain, spill_trouble) = match self.read_spill().await {
+            Ok((size, uncertain)) => (size, uncertain, self.spill_trouble().clone()),
+            Err(error) if error.is_passing() => {
+                (self.in_spill.load(Ordering::Relaxed), 0, Some(error.to_string()))
+            }
+            Err(error) => return Err(error),
+        };
         Ok(FallbackStatus {
             active: if side == Side::Primary { self.primary.name } else { spill },
             primary: self.primary.name,
@@ -238,10 +254,15 @@ impl Inner {
             switches: self.counts.switches.load(Ordering::Relaxed),
             spilled: self.counts.spilled.load(Ordering::Relaxed),
             returned: self.counts.returned.load(Ordering::Relaxed),
-            spill_size: self.spill_size().await?,
-            uncertain: self.uncertain().await?,
-            spill_trouble: None,
+            spill_size,
+            uncertain,
+            spill_trouble,
         })
+    }
+
+    /// How many jobs are in the spill, and how many of them wait for a person.
+    async fn read_spill(&self) -> Result<(u64, u64)> {
+        Ok((self.spill_size().await?, self.uncertain().await?))
     }
 
     /// Declares on both sides; what the primary refuses is not declared at all. What it does not learn now, because it is away, it
@@ -250,7 +271,8 @@ impl Inner {
         let copy = declaration.clone();
         match self.on_primary(|primary| async move { primary.declare(copy).await }).await {
             Ok(()) => {
-                self.tell_spill(declaration.clone()).await?;
+                let told = self.tell_spill(declaration.clone()).await;
+                self.unless_passing(told)?;
                 remember(&mut self.declared(), declaration);
             }
             // A process that lives for a moment cannot make up for it.

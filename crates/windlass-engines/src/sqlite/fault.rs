@@ -1,6 +1,6 @@
 //! What SQLite may answer instead of a result, in the words of the engine seam.
 
-use rusqlite::ErrorCode;
+use rusqlite::{ErrorCode, ffi};
 use windlass_core::error::EngineError;
 
 /// What a step inside a transaction gives.
@@ -53,13 +53,15 @@ impl Failure {
     /// What an error before the commit means: the transaction is rolled back, so nothing was written.
     pub(super) fn of(error: &rusqlite::Error) -> Self {
         let why = error.to_string();
+        // The shared index of the log cannot grow: what SQLite says of a full disk there.
+        let is_index_full =
+            error.sqlite_error().is_some_and(|error| error.extended_code == ffi::SQLITE_IOERR_SHMSIZE);
         match error.sqlite_error_code() {
+            Some(ErrorCode::SystemIoFailure) if is_index_full => Self::full(&why),
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
                 Self::Unavailable(format!("another process holds the file's write lock for too long ({why})"))
             }
-            Some(ErrorCode::DiskFull) => {
-                Self::Full(format!("free some space on its disk; it goes on by itself then ({why})"))
-            }
+            Some(ErrorCode::DiskFull) => Self::full(&why),
             Some(ErrorCode::SystemIoFailure | ErrorCode::OutOfMemory | ErrorCode::OperationInterrupted) => {
                 Self::Unavailable(why)
             }
@@ -79,12 +81,27 @@ impl Failure {
         }
     }
 
+    fn full(why: &str) -> Self {
+        Self::Full(format!("free some space on its disk; it goes on by itself then ({why})"))
+    }
+
     /// What an error of the commit itself means. After a failed write or sync the pages may or may not be on
     /// the disk, so nobody knows; a full disk and a lock are told before the commit's mark is written.
     pub(super) fn of_commit(error: &rusqlite::Error) -> Self {
         match (error.sqlite_error_code(), Self::of(error)) {
             (Some(ErrorCode::SystemIoFailure), Self::Unavailable(why)) => Self::Unknown(why),
             (_, failure) => failure,
+        }
+    }
+}
+
+impl From<EngineError> for Failure {
+    fn from(error: EngineError) -> Self {
+        match error {
+            EngineError::Full { why } => Self::Full(why),
+            EngineError::Unavailable { why } | EngineError::Busy { why } => Self::Unavailable(why),
+            EngineError::Unusable { why } => Self::Unusable(why),
+            other => Self::Unusable(other.to_string()),
         }
     }
 }
@@ -102,8 +119,6 @@ impl From<Failure> for EngineError {
 
 #[cfg(test)]
 mod tests {
-    use rusqlite::ffi;
-
     use super::*;
 
     fn error(code: i32) -> rusqlite::Error {
@@ -115,6 +130,11 @@ mod tests {
         let io = error(ffi::SQLITE_IOERR_FSYNC);
         assert!(matches!(Failure::of_commit(&io), Failure::Unknown(_)));
         assert!(matches!(Failure::of(&io), Failure::Unavailable(_)));
+    }
+
+    #[test]
+    fn an_index_that_cannot_grow_is_a_full_disk() {
+        assert!(matches!(Failure::of(&error(ffi::SQLITE_IOERR_SHMSIZE)), Failure::Full(_)));
     }
 
     #[test]

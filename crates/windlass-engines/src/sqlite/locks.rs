@@ -91,6 +91,13 @@ impl Locks {
 }
 
 fn cannot_lock(folder: &Path, error: &io::Error) -> EngineError {
+    if matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) {
+        let why = format!(
+            "expected room on the disk of {}, got none; free some space there ({error})",
+            folder.display()
+        );
+        return EngineError::Full { why };
+    }
     EngineError::Unusable {
         why: format!(
             "a worker's lock file cannot be made in {} ({error}); give this user the right to write beside the database",

@@ -34,6 +34,7 @@ mod row;
 mod sql;
 mod writer;
 mod reader;
+mod threads;
 mod inbox;
 mod watch;
 mod fault;
@@ -43,7 +44,6 @@ mod open;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -85,9 +85,9 @@ use fault::Step;
 use inbox::Haste;
 use locks::Locks;
 use reader::ReaderInbox;
-use watch::Watch;
+use threads::{Opener, Shared, Threads};
 use work::Work;
-use writer::{Writer, WriterInbox};
+use writer::WriterInbox;
 
 use crate::listeners::Listeners;
 
@@ -104,15 +104,36 @@ pub struct SqliteEngine {
     reads: Arc<ReaderInbox>,
     listeners: Arc<Listeners>,
     locks: Arc<Locks>,
-    watch: Option<Watch>,
-    threads: Vec<JoinHandle<()>>,
+    threads: Threads,
+    opener: Option<Opener>,
 }
 
 impl SqliteEngine {
     /// Opens a file, makes it if it is not there, and brings its schema up to date.
     pub fn open(path: impl AsRef<Path>, options: SqliteOptions) -> Result<Self> {
-        let path = open::check_path(path.as_ref())?;
-        let conn = open::open_writer(&path, &options)?;
+        let (engine, opened) = Self::try_to_open(path.as_ref(), options)?;
+        opened.map(|()| engine)
+    }
+
+    /// Opens a file that keeps jobs while another store is away, or begins to: if there is no room on its disk, or if another
+    /// process keeps it locked, it is tried again each second. Until it is open each call fails, and says why. So a process
+    /// starts while only its spill is in trouble.
+    pub fn open_spill(path: impl AsRef<Path>, options: SqliteOptions) -> Result<Self> {
+        let options = SqliteOptions { is_spill: true, ..options };
+        let (mut engine, opened) = Self::try_to_open(path.as_ref(), options)?;
+        match opened {
+            Err(error) if error.is_passing() => {
+                engine.opener = Some(Opener::start(engine.shared(), error)?);
+            }
+            answered => answered?,
+        }
+        Ok(engine)
+    }
+
+    /// An engine, and whether its file is open.
+    fn try_to_open(path: &Path, options: SqliteOptions) -> Result<(Self, Result<()>)> {
+        let path = open::check_path(path)?;
+        let conn = open::open_writer(&path, &options).map_err(EngineError::from);
         // A link to the file must lead to the same lock files as the file itself.
         let path = path.canonicalize().unwrap_or(path);
         let mut engine = Self {
@@ -120,13 +141,15 @@ impl SqliteEngine {
             reads: Arc::new(ReaderInbox::new()),
             listeners: Arc::default(),
             locks: Arc::new(Locks::beside(&path)),
-            watch: None,
-            threads: Vec::new(),
+            threads: Threads::default(),
+            opener: None,
             path,
             options,
         };
-        engine.start(conn)?;
-        Ok(engine)
+        let started = conn.and_then(|conn| engine.shared().start(conn));
+        let opened = started.map(|threads| engine.threads = threads);
+        let opened = opened.map_err(|error| engine.at_its_disk(error));
+        Ok((engine, opened))
     }
 
     /// The file, with its full path.
@@ -134,23 +157,42 @@ impl SqliteEngine {
         &self.path
     }
 
-    fn start(&mut self, conn: Connection) -> Result<()> {
-        let (clock, writes) = (self.options.clock.clone(), self.writes.clone());
-        let writer = Writer::new(conn, clock, writes, self.listeners.clone(), self.locks.clone())?;
-        self.spawn("windlass-writer", move || writer.run())?;
-        for _ in 0..reader::READERS {
-            let conn = open::open_reader(&self.path, &self.options)?;
-            let reads = self.reads.clone();
-            self.spawn("windlass-reader", move || reader::run(&conn, &reads))?;
+    fn shared(&self) -> Shared {
+        Shared {
+            path: self.path.clone(),
+            options: self.options.clone(),
+            writes: self.writes.clone(),
+            reads: self.reads.clone(),
+            listeners: self.listeners.clone(),
+            locks: self.locks.clone(),
         }
-        self.watch = Some(Watch::start(&self.path, self.writes.clone()).map_err(|e| no_thread(&e))?);
-        Ok(())
     }
 
-    fn spawn(&mut self, name: &str, run: impl FnOnce() + Send + 'static) -> Result<()> {
-        let thread = std::thread::Builder::new().name(name.to_owned()).spawn(run);
-        self.threads.push(thread.map_err(|error| no_thread(&error))?);
-        Ok(())
+    /// Why the file is not open yet, if it is not.
+    fn why_not_open(&self) -> Option<EngineError> {
+        match self.at_its_disk(self.opener.as_ref()?.trouble()?) {
+            EngineError::Unavailable { why } => {
+                let path = self.path.display();
+                let why = format!("{path} cannot be opened, and is tried again each second ({why})");
+                Some(EngineError::Unavailable { why })
+            }
+            other => Some(other),
+        }
+    }
+
+    fn check_open(&self) -> Result<()> {
+        self.why_not_open().map_or(Ok(()), Err)
+    }
+
+    /// A process may have two of these, one of them beside a server: so a full disk is named.
+    fn at_its_disk(&self, error: EngineError) -> EngineError {
+        match error {
+            EngineError::Full { why } => {
+                let why = format!("expected room on the disk of {}, got none; {why}", self.path.display());
+                EngineError::Full { why }
+            }
+            other => other,
+        }
     }
 
     async fn write<T, F>(&self, act: F) -> Result<T>
@@ -158,7 +200,16 @@ impl SqliteEngine {
         T: Send + 'static,
         F: FnOnce(&mut Work<'_>) -> Step<T> + Send + 'static,
     {
-        writer::call(&self.writes, Haste::Ordinary, act).await
+        self.write_with(Haste::Ordinary, act).await
+    }
+
+    async fn write_with<T, F>(&self, haste: Haste, act: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Work<'_>) -> Step<T> + Send + 'static,
+    {
+        self.check_open()?;
+        writer::call(&self.writes, haste, act).await.map_err(|error| self.at_its_disk(error))
     }
 
     async fn read<T, F>(&self, act: F) -> Result<T>
@@ -166,20 +217,22 @@ impl SqliteEngine {
         T: Send + 'static,
         F: FnOnce(&Connection, Timestamp) -> Step<T> + Send + 'static,
     {
+        self.check_open()?;
         let clock = self.options.clock.clone();
-        reader::call(&self.reads, move |conn| act(conn, clock.now())).await
+        let read = reader::call(&self.reads, move |conn| act(conn, clock.now())).await;
+        read.map_err(|error| self.at_its_disk(error))
     }
 }
 
 impl Drop for SqliteEngine {
     fn drop(&mut self) {
-        self.watch = None;
+        if let Some(threads) = self.opener.take().and_then(Opener::end) {
+            self.threads = threads;
+        }
+        self.threads.stop_watching();
         self.writes.close();
         self.reads.close();
-        let own = std::thread::current().id();
-        for thread in self.threads.drain(..).filter(|thread| thread.thread().id() != own) {
-            let _ = thread.join();
-        }
+        self.threads.join();
     }
 }
 
@@ -187,10 +240,6 @@ impl fmt::Debug for SqliteEngine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SqliteEngine").field("path", &self.path).finish_non_exhaustive()
     }
-}
-
-fn no_thread(error: &std::io::Error) -> EngineError {
-    EngineError::Unavailable { why: format!("the system gives no thread or pipe ({error})") }
 }
 
 #[async_trait]
@@ -234,6 +283,7 @@ impl Engine for SqliteEngine {
     }
 
     async fn register(&self, card: WorkerCard) -> Result<()> {
+        self.check_open()?;
         let worker = card.id;
         self.locks.take(worker)?;
         let registered = self.write(move |work| work.register(&card)).await;
@@ -244,11 +294,11 @@ impl Engine for SqliteEngine {
     }
 
     async fn extend(&self, heartbeat: Heartbeat) -> Result<Beat> {
-        writer::call(&self.writes, Haste::Urgent, move |work| work.extend(heartbeat)).await
+        self.write_with(Haste::Urgent, move |work| work.extend(heartbeat)).await
     }
 
     async fn pulse(&self, heartbeat: Heartbeat, clock: Timestamp) -> Result<Pulse> {
-        writer::call(&self.writes, Haste::Urgent, move |work| work.pulse(heartbeat, clock)).await
+        self.write_with(Haste::Urgent, move |work| work.pulse(heartbeat, clock)).await
     }
 
     async fn asked_to_stop(&self, worker: WorkerId) -> Result<Vec<Fence>> {
@@ -412,7 +462,7 @@ impl Leases for SqliteEngine {
     async fn renew_leases(&self, renewals: &[Renewal]) -> Result<Vec<Renewed>> {
         check_renewals(renewals)?;
         let renewals = renewals.to_vec();
-        writer::call(&self.writes, Haste::Urgent, move |work| work.renew_leases(&renewals)).await
+        self.write_with(Haste::Urgent, move |work| work.renew_leases(&renewals)).await
     }
 
     async fn release_leases(&self, releases: &[LeaseRelease]) -> Result<Vec<Released>> {
@@ -505,6 +555,10 @@ impl Spill for SqliteEngine {
 
     async fn keep_here(&self, request: RequestId, younger_than: Duration) -> Result<bool> {
         self.write(move |work| work.keep_here(request, younger_than)).await
+    }
+
+    fn trouble(&self) -> Option<String> {
+        self.why_not_open().map(|error| error.to_string())
     }
 }
 

@@ -10,6 +10,7 @@ mod locked_out;
 mod coming_home;
 mod lost_answers;
 mod on_the_way;
+mod full_disk;
 mod in_order;
 mod never_early;
 mod people;

@@ -44,13 +44,19 @@ pub(crate) struct Identity {
 }
 
 impl Identity {
-    pub(crate) async fn register(engine: Arc<dyn Engine>, card: WorkerCard) -> Result<Self, EngineError> {
+    /// Registers; if the store cannot take that now and there is another one to work on, later.
+    pub(crate) async fn register(
+        engine: Arc<dyn Engine>,
+        card: WorkerCard,
+        may_come_later: bool,
+    ) -> Result<Self, EngineError> {
         let copy = card.clone();
         let registered = store::call(&engine, |engine| async move { engine.register(copy).await }).await;
         match registered {
-            // With a spill there is work to do. A worker that the store does not know is told so, and registers then.
-            Err(error) if error.is_passing() && engine.spill().is_some() => {
-                tracing::warn!(%error, "registering later: the store is away");
+            // A worker that the store does not know is told so, and registers then.
+            Err(error) if error.is_passing() && may_come_later => {
+                let store = engine.info().name;
+                tracing::warn!(%error, store, "registering later: the store cannot be used now");
             }
             answered => answered?,
         }

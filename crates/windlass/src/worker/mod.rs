@@ -128,7 +128,7 @@ impl Worker {
         let gates = Some(keeper(&client, &table));
         let duties = Prepared::new(&engine, &options, &options.duties, gates, Fires::of(&options));
         let card = plan.card(random::worker_id(), duties.led());
-        let identity = Identity::register(Arc::clone(&engine), card).await?;
+        let identity = Identity::register(Arc::clone(&engine), card, on_spill.is_some()).await?;
         let mut worker = Self::assemble(client, table, &plan, identity, &options, &common, duties);
         worker.on_spill = on_spill;
         worker.looker = options.fire_drains.then(|| Looker::start(&engine, options.alerts()));
@@ -150,7 +150,7 @@ impl Worker {
         // What an application does for all, it does for the primary.
         let duties = Prepared::new(&spill, options, &[], Some(keeper(&client, table)), Fires::NOTHING);
         let card = plan.card(random::worker_id(), duties.led());
-        let identity = Identity::register(Arc::clone(&spill), card).await?;
+        let identity = Identity::register(Arc::clone(&spill), card, true).await?;
         Ok(Self::assemble(client, table.clone(), plan, identity, options, common, duties))
     }
 

@@ -10,14 +10,17 @@ use windlass_servers::small_disk::SmallDisk;
 
 use crate::full_store::Three;
 
+const KILOBYTES: u32 = 8 * 1024;
+
 #[tokio::test]
 async fn while_the_disk_is_full_no_live_worker_is_taken_for_dead() {
-    let disk = SmallDisk::new(8 << 20).expect("tests of full disks run as root, which may mount one");
+    let name = "full_disk::while_the_disk_is_full_no_live_worker_is_taken_for_dead";
+    let Some(disk) = SmallDisk::for_test(name, KILOBYTES).unwrap() else { return };
     let file = disk.path().join("jobs.db");
     let three = Three::start(|| async { crate::open(&file) }).await;
     disk.fill().unwrap();
     three.fall_silent().await;
-    disk.free().unwrap();
+    disk.make_room().unwrap();
     three.live_on().await;
 }
 
