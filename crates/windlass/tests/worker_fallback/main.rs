@@ -4,5 +4,6 @@
 mod place;
 mod going_on;
 mod enqueueing;
+mod full_disk;
 mod limits;
 mod upkeep;

@@ -1,0 +1,80 @@
+//! The disk of the spill is full, and the store answers: workers and consumers start, and work.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use windlass::core::fallback::Side;
+use windlass::dequeue::{Consumer, Next};
+use windlass::sqlite::{SqliteEngine, SqliteOptions};
+use windlass::{Context, Handlers, JobType, State, Stopped, Worker, spec_of};
+use windlass_servers::small_disk::SmallDisk;
+
+use crate::place::{Home, options, status, until, until_away};
+
+const KILOBYTES: u32 = 16 * 1024;
+
+#[derive(Serialize, Deserialize)]
+struct Note {
+    number: usize,
+}
+
+impl JobType for Note {
+    const NAME: &'static str = "note";
+}
+
+type Seen = Arc<Mutex<Vec<(usize, Side)>>>;
+
+async fn note(job: Note, ctx: Context, State(seen): State<Seen>) {
+    seen.lock().unwrap().push((job.number, Side::of(ctx.job().id)));
+}
+
+fn open_spill(disk: &SmallDisk) -> Arc<SqliteEngine> {
+    Arc::new(SqliteEngine::open_spill(disk.path().join("spill.db"), SqliteOptions::for_spill()).unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_starts_while_the_disk_of_its_spill_is_full_and_works_on_the_spill_when_there_is_room() {
+    let name = "full_disk::a_worker_starts_while_the_disk_of_its_spill_is_full_and_works_on_the_spill_when_there_is_room";
+    let Some(disk) = SmallDisk::for_test(name, KILOBYTES).unwrap() else { return };
+    // First no file can be made; then it is there, another process uses it, and nothing can be written.
+    for is_in_use in [false, true] {
+        let other = is_in_use.then(|| open_spill(&disk));
+        disk.fill().unwrap();
+        let home = Home::redis();
+        let engine = home.with(open_spill(&disk)).await;
+        let seen = Seen::default();
+        let handlers = Handlers::new(Arc::clone(&seen)).handle(note);
+        let mut worker = Worker::start(engine.clone(), handlers, options()).await.unwrap();
+        worker.client().enqueue(Note { number: 1 }).await.unwrap();
+        until(&engine, "it is run", async || *seen.lock().unwrap() == [(1, Side::Primary)]).await;
+        disk.make_room().unwrap();
+        until(&engine, "the spill is ready", async || status(&engine).await.spill_trouble.is_none()).await;
+        home.cut();
+        until_away(&engine).await;
+        worker.client().enqueue(Note { number: 2 }).await.unwrap();
+        until(&engine, "it is run from the spill", async || seen.lock().unwrap().contains(&(2, Side::Spill)))
+            .await;
+        home.mend();
+        assert_eq!(worker.stop().await, Stopped::Clean);
+        drop(other);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_consumer_starts_while_the_disk_of_its_spill_is_full() {
+    let name = "full_disk::a_consumer_starts_while_the_disk_of_its_spill_is_full";
+    let Some(disk) = SmallDisk::for_test(name, KILOBYTES).unwrap() else { return };
+    disk.fill().unwrap();
+    let home = Home::redis();
+    let engine = home.with(open_spill(&disk)).await;
+    let consumer =
+        Consumer::start(engine.clone(), vec![spec_of::<Note>().unwrap()], options()).await.unwrap();
+    consumer.client().enqueue(Note { number: 1 }).await.unwrap();
+    let Next::Job(held) = consumer.next_within(Duration::from_secs(20)).await else {
+        panic!("expected a job")
+    };
+    held.succeed().await.unwrap();
+    disk.make_room().unwrap();
+    assert_eq!(consumer.stop().await, Stopped::Clean);
+}
