@@ -10,6 +10,7 @@ use std::process::Child;
 use common::{Dir, Done, ended, terminate, wait_for};
 use serde_json::json;
 use windlass_servers::redis::{Options, Server};
+use windlass_servers::small_disk::SmallDisk;
 
 /// A server that loses nothing when it is killed, and a directory to work in.
 struct Place {
@@ -170,4 +171,35 @@ fn what_is_put_in_while_the_server_is_away_says_so_and_is_run_when_a_worker_find
     assert_eq!(ended(&mut serve), Some(0));
     assert!(ran, "it was run, here or there");
     assert_eq!(place.ok(&["status", "--json"]).json()["healthy"], true);
+}
+
+#[test]
+fn while_only_the_disk_of_the_spill_is_full_commands_work_and_say_whose_disk_it_is() {
+    let name = "while_only_the_disk_of_the_spill_is_full_commands_work_and_say_whose_disk_it_is";
+    let Some(disk) = SmallDisk::for_test(name, 32 * 1024).unwrap() else { return };
+    disk.fill().unwrap();
+    let place = Place::new();
+    let spill = disk.path().join("spill.db").to_str().unwrap().to_owned();
+    let run = |args: &[&str]| {
+        let path = [("WINDLASS__FALLBACK__PATH", spill.as_str())];
+        place.dir.with_env(&[&place.env()[..], &path].concat(), args)
+    };
+    let registered = run(&["type", "register", "sample.import", "--queue", "bulk"]);
+    assert_eq!(registered.code, 0, "{registered:?}");
+    let put_in = run(&["job", "enqueue", "sample.import", r#"{"act":"succeed","millis":5}"#, "--json"]);
+    assert_eq!((put_in.code, &put_in.json()["result"]), (0, &json!("new")), "{put_in:?}");
+    assert!(put_in.err.contains("the spill is in trouble, not the store"), "{put_in:?}");
+    let status = run(&["status"]);
+    assert!(status.out.contains("redis answers; new jobs go to redis; 0 in the spill"), "{status:?}");
+    assert!(status.out.contains("the spill cannot be used: ") && status.out.contains(&spill), "{status:?}");
+    let doctor = run(&["doctor"]);
+    assert_eq!(doctor.code, 1, "{doctor:?}");
+    assert!(doctor.out.contains("spill disk") && doctor.out.contains("has room for 0 MiB"), "{doctor:?}");
+
+    disk.make_room().unwrap();
+    let status = run(&["status", "--json"]).json();
+    assert_eq!(status["fallback"]["spill_trouble"], json!(null), "{status}");
+    let doctor = run(&["doctor", "--json"]).json();
+    let of_disk = doctor.as_array().unwrap().iter().find(|finding| finding["about"] == "spill disk").unwrap();
+    assert_eq!(of_disk["grade"], "poor", "{of_disk}");
 }

@@ -22,7 +22,7 @@ pub const CHECK_TIMEOUTS: (Duration, Duration) = (Duration::from_millis(50), Dur
 /// `spill` alone. A warning says so whenever Redis was asked for and is not used.
 ///
 /// The spill must be made for it: [`MemoryEngine::for_spill`](crate::MemoryEngine::for_spill) or
-/// `SqliteOptions::for_spill`.
+/// `SqliteEngine::open_spill`.
 pub async fn from_env(spill: Arc<dyn Spill>) -> Result<Arc<dyn Engine>, EngineError> {
     choose(variable, spill, Settings::default()).await
 }

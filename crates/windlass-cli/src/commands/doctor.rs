@@ -1,19 +1,28 @@
 //! `windlass doctor`: what on the server slows jobs down, stops them or loses them, and what to do about it.
 
+use std::cmp::Reverse;
+
 use clap::{Args, ValueEnum};
 use windlass_engines::postgres::{Finding, Grade, PostgresEngine, PostgresOptions};
 use windlass_engines::redis::RedisEngine;
+use windlass_engines::sqlite::room_at;
 
-use crate::config::{Config, EngineChoice};
+use crate::config::{Config, EngineChoice, FallbackChoice};
 use crate::exit::{Code, Failure};
 use crate::output::Output;
 use crate::store::{of_postgres, of_redis, postgres_options, redis_options};
+
+const MIB: u64 = 1024 * 1024;
+/// With less than this a spill may not even be opened: its file, its log and their index need a few of them.
+const SPILL_ROOM_BAD: u64 = 16 * MIB;
+/// With less than this a spill may be full soon: it is some 100,000 jobs of 1 KiB.
+const SPILL_ROOM_POOR: u64 = 256 * MIB;
 
 /// Looks at the server and says what is wrong with it.
 ///
 /// PostgreSQL: who holds back vacuum, tables full of dead rows, missing or invalid indexes, a notification queue that
 /// fills up, a clock that is off. Redis: what can be lost, failed writes to disk, eviction, memory, connections, replicas
-/// that stay behind, slow commands, missing rights, a clock that is off.
+/// that stay behind, slow commands, missing rights, a clock that is off. With an SQLite spill: room on its disk here.
 ///
 /// Nothing is changed. Each finding says what to do.
 #[derive(Debug, Args)]
@@ -40,7 +49,7 @@ enum Patient {
 /// Prints what was found, worst first.
 pub(crate) async fn doctor(args: &DoctorArgs, config: &Config, output: &mut Output) -> Result<Code, Failure> {
     let config = chosen(args, config)?;
-    let findings = match config.store.engine {
+    let mut findings = match config.store.engine {
         EngineChoice::Postgres => of_postgres_server(&config).await?,
         EngineChoice::Redis => of_redis_server(&config).await?,
         EngineChoice::Sqlite | EngineChoice::Memory => {
@@ -48,6 +57,8 @@ pub(crate) async fn doctor(args: &DoctorArgs, config: &Config, output: &mut Outp
                 .hint("a file or memory has nobody who could be in the way; use --engine postgres or --engine redis to look at the server of DATABASE_URL or REDIS_URL"));
         }
     };
+    findings.extend(of_spill_disk(&config));
+    findings.sort_by_key(|finding| Reverse(finding.grade));
     show(&findings, output)?;
     let is_bad = findings.iter().any(|finding| finding.grade == Grade::Bad);
     Ok(if is_bad { Code::Failed } else { Code::Ok })
@@ -78,6 +89,28 @@ async fn of_redis_server(config: &Config) -> Result<Vec<Finding>, Failure> {
     let url = config.store.redis_url()?;
     let examined = RedisEngine::examine(url.secret(), redis_options(&config.store.redis)).await;
     examined.map_err(|error| of_redis(error, url))
+}
+
+/// While the disk of the spill has no room, nothing can be kept there when the server goes away.
+fn of_spill_disk(config: &Config) -> Option<Finding> {
+    if config.fallback.engine != Some(FallbackChoice::Sqlite) {
+        return None;
+    }
+    let path = &config.fallback.path;
+    let (grade, found) = match room_at(path) {
+        Ok(room) => {
+            let grade = match room {
+                ..SPILL_ROOM_BAD => Grade::Bad,
+                SPILL_ROOM_BAD..SPILL_ROOM_POOR => Grade::Poor,
+                _ => Grade::Good,
+            };
+            (grade, format!("the disk of {} has room for {} MiB", path.display(), room / MIB))
+        }
+        Err(error) => (Grade::Unread, format!("how full the disk of {} is: {error}", path.display())),
+    };
+    let advice = "free some space there, or set another `path` under [fallback]: without room new jobs are refused while the server is away";
+    let advice = (grade != Grade::Good).then(|| advice.to_owned());
+    Some(Finding { about: "spill disk", grade, found, advice })
 }
 
 fn show(findings: &[Finding], output: &mut Output) -> Result<(), Failure> {

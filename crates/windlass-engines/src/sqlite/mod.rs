@@ -92,7 +92,7 @@ use writer::WriterInbox;
 use crate::listeners::Listeners;
 
 pub use inside::{complete_in, enqueue_in};
-pub use open::{SqliteOptions, Synchronous};
+pub use open::{SqliteOptions, Synchronous, room_at};
 /// The library that [`enqueue_in`] and [`complete_in`] speak, so that a caller has the same version.
 pub use rusqlite;
 

@@ -92,7 +92,7 @@ pub(super) fn check_path(path: &Path) -> Step<PathBuf> {
             path.display()
         )));
     }
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = folder_of(path);
     let full = folder.canonicalize().map_err(|error| {
         unusable(format!("expected the directory {} to exist ({error}); make it first", folder.display()))
     })?;
@@ -116,6 +116,16 @@ fn check_library(got: i32) -> Step<()> {
         got / 1_000 % 1_000,
         got % 1_000
     )))
+}
+
+/// How many bytes a file at this path may still grow by, as far as its disk is concerned.
+pub fn room_at(path: &Path) -> std::io::Result<u64> {
+    let disk = rustix::fs::statvfs(folder_of(path))?;
+    Ok(disk.f_bavail.saturating_mul(disk.f_frsize))
+}
+
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 #[cfg(target_os = "linux")]
