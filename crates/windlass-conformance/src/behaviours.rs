@@ -76,6 +76,7 @@ macro_rules! every_behaviour {
                 a_head_that_expires_lets_the_next_go
                 a_head_whose_expiry_a_claim_meets_lets_the_next_go
                 a_head_of_a_type_that_keeps_nothing_lets_the_next_go
+                a_head_that_leaves_nothing_among_others_that_do_so_lets_the_next_go
                 a_purge_ends_the_whole_series_and_the_next_one_starts_anew
                 a_purge_in_parts_leaves_one_that_may_go
                 a_dead_letter_that_is_started_over_waits_its_turn
@@ -101,7 +102,7 @@ macro_rules! every_behaviour {
                 priority_goes_before_shares
                 turns_of_one_priority_are_not_those_of_another
                 one_share_alone_gets_every_slot
-                a_share_whose_jobs_lie_in_the_future_takes_no_turn
+                a_share_whose_jobs_lie_in_the_future_takes_no_turn a_job_with_a_share_is_never_claimed_before_it_is_due
                 many_shares_that_lie_in_the_future_hide_nobody
                 more_shares_than_a_claim_looks_at_all_come_round
                 a_retried_job_keeps_its_share
@@ -232,15 +233,14 @@ macro_rules! every_behaviour {
                 nothing_is_kept_of_a_finished_job_without_retention
                 a_dead_letter_is_kept_whatever_the_retention
                 a_whole_batch_is_settled_in_its_order
-                an_empty_batch_settles_nothing
-                a_batch_of_ends_over_the_limit_is_refused_whole
+                an_empty_batch_settles_nothing a_batch_of_ends_over_the_limit_is_refused_whole
                 progress_is_shown
                 progress_does_not_end_the_attempt
                 a_job_that_fails_is_ready_again_exactly_after_its_delay
             ;
             fence:
                 a_stale_end_of_any_kind_changes_nothing
-                a_stale_end_changes_no_count
+                a_stale_end_changes_no_count a_stale_success_of_a_type_that_keeps_nothing_is_lost
                 stale_progress_changes_nothing
                 the_current_owner_ends_the_job_after_a_stale_try
                 a_stale_end_after_the_owners_end_changes_nothing
@@ -267,8 +267,7 @@ macro_rules! every_behaviour {
                 a_scheduled_job_is_made_due_at_once
                 a_job_that_waits_for_its_retry_is_made_due_and_keeps_its_counters
                 a_parked_job_is_let_through
-                a_ready_job_needs_no_retry
-                a_running_job_is_not_retried
+                a_ready_job_needs_no_retry a_running_job_is_not_retried
                 what_has_succeeded_is_not_retried
                 what_was_cancelled_is_not_retried
                 a_retry_of_nothing_is_not_found
@@ -281,8 +280,7 @@ macro_rules! every_behaviour {
                 a_priority_for_nothing_is_not_found
             ;
             cancel:
-                a_waiting_job_is_cancelled_with_its_reason
-                a_cancelled_job_is_never_claimed
+                a_waiting_job_is_cancelled_with_its_reason a_cancelled_job_is_never_claimed
                 a_scheduled_job_is_cancelled
                 a_parked_job_is_cancelled_and_its_gate_lets_nothing_through
                 a_running_job_is_asked_to_stop_and_goes_on_running
@@ -293,8 +291,8 @@ macro_rules! every_behaviour {
                 a_question_brings_no_request_to_another_worker
                 a_question_is_no_sign_of_life
                 whatever_the_handler_returns_a_requested_cancel_wins
-                a_requested_cancel_wins_over_the_death_of_the_worker
-                a_requested_cancel_wins_over_a_worker_that_leaves
+                a_requested_cancel_wins_over_an_end_after_a_word_about_progress
+                a_requested_cancel_wins_over_the_death_of_the_worker a_requested_cancel_wins_over_a_worker_that_leaves
                 a_second_request_to_stop_changes_nothing
                 what_has_ended_is_not_cancelled_and_the_answer_says_how_it_ended
                 a_cancel_of_nothing_is_not_found
@@ -364,6 +362,8 @@ macro_rules! every_behaviour {
                 a_worker_of_another_type_lets_nobody_through
                 waiting_for_a_handler_costs_nothing
                 a_finished_job_is_kept_for_the_days_of_its_type
+                a_job_that_ends_after_a_prune_is_kept_to_its_last_hour_through_all_others
+                a_job_that_is_kept_for_months_is_kept_to_the_last_hour_of_a_month
                 a_finished_job_past_its_retention_is_gone_with_its_attempts
                 a_cancelled_job_past_its_retention_is_gone
                 a_job_cancelled_between_two_tries_is_gone_with_its_attempts
@@ -385,8 +385,7 @@ macro_rules! every_behaviour {
                 ready_and_scheduled_jobs_are_counted_apart
                 what_is_scheduled_counts_as_ready_once_it_is_due
                 jobs_that_fall_due_within_the_minute_are_split_to_the_second
-                a_claimed_job_counts_as_running
-                a_success_is_counted
+                a_claimed_job_counts_as_running a_success_is_counted
                 a_retry_is_counted_and_the_job_is_scheduled
                 a_snooze_is_no_retry
                 a_parked_job_is_counted_apart

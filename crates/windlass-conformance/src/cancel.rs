@@ -4,7 +4,7 @@
 
 use windlass_core::admin::{AttemptEnding, CancelAnswer};
 use windlass_core::claim::{ClaimAnswer, Fence};
-use windlass_core::job::{JobId, JobState, Phase};
+use windlass_core::job::{JobId, JobState, Phase, Progress};
 use windlass_core::settle::Transition;
 use windlass_core::worker::{Beat, WorkerId};
 
@@ -119,6 +119,24 @@ pub async fn whatever_the_handler_returns_a_requested_cancel_wins(h: &Harness) {
         let id = h.end(&claimed, transition).await;
         assert_eq!(h.why_cancelled(id).await, "not needed");
         assert_eq!(h.attempt_of(id).await.ending, AttemptEnding::Cancelled);
+    }
+}
+
+/// A word about progress lets some stores see the job as it is after the request, and not as it was claimed.
+pub async fn a_requested_cancel_wins_over_an_end_after_a_word_about_progress(h: &Harness) {
+    let ends = [Transition::Succeed { result: None }, Transition::Retry { after: secs(1), error: oops() }];
+    for (kind, end) in [WORK, FLEETING].into_iter().flat_map(|kind| ends.clone().map(|end| (kind, end))) {
+        let before = h.totals().await.cancelled;
+        h.enqueue(job_of(kind)).await;
+        let claimed = h.claim_one().await;
+        cancel(h, claimed.job.id).await;
+        let progress = Progress { percent: 50, note: None };
+        h.engine.report(vec![(claimed.fence(), progress)]).await.expect(UP);
+        if kind == FLEETING {
+            h.succeed_leaving_nothing().await;
+        }
+        h.end(&claimed, end.clone()).await;
+        assert_eq!(h.totals().await.cancelled, before + 1, "{kind}: {end:?}");
     }
 }
 

@@ -2,8 +2,6 @@
 
 #![allow(missing_docs, reason = "the name of a behaviour is its sentence")]
 
-use std::time::Duration;
-
 use windlass_core::claim::{ClaimAnswer, ClaimRequest};
 use windlass_core::enqueue::{NewJob, When};
 use windlass_core::error::EngineError;
@@ -12,8 +10,6 @@ use windlass_core::limits::{CLAIM_BATCH_MAX, ENQUEUE_BATCH_MAX, QUEUES_PER_CLAIM
 use windlass_core::worker::WorkerId;
 
 use crate::harness::*;
-
-const MICROSECOND: Duration = Duration::from_micros(1);
 
 pub async fn a_claimed_job_runs_under_its_worker(h: &Harness) {
     let claimed = h.enqueue_and_claim_one().await;

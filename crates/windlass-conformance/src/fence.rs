@@ -4,6 +4,7 @@
 
 use windlass_core::admin::JobRecord;
 use windlass_core::claim::{ClaimToken, Claimed, Fence};
+use windlass_core::enqueue::NewJob;
 use windlass_core::job::{JobId, Phase, Progress};
 use windlass_core::settle::{AttemptReport, Settled, Transition};
 
@@ -11,8 +12,13 @@ use crate::harness::*;
 
 /// A claim whose worker was declared dead, and the claim of the worker that has the job now.
 async fn stale_and_current(h: &Harness) -> (Claimed, Claimed) {
+    stale_and_current_of(h, work()).await
+}
+
+/// The same for a job of another kind.
+async fn stale_and_current_of(h: &Harness, job: NewJob) -> (Claimed, Claimed) {
     let victim = h.register_worker().await;
-    h.enqueue(work()).await;
+    h.enqueue(job).await;
     let stale = h.claim_one_as(victim).await;
     h.kill(victim).await;
     let current = h.claim_suspect().await.expect("the rescued job is a suspect");
@@ -53,6 +59,15 @@ pub async fn a_stale_end_changes_no_count(h: &Harness) {
         h.settle(&stale, transition).await;
     }
     assert_eq!(h.status_of(MAIN).await, before);
+}
+
+pub async fn a_stale_success_of_a_type_that_keeps_nothing_is_lost(h: &Harness) {
+    let (stale, current) = stale_and_current_of(h, job_of(FLEETING)).await;
+    h.succeed_leaving_nothing().await;
+    assert_eq!(h.settle(&stale, Transition::Succeed { result: None }).await, Settled::ClaimLost);
+    assert_eq!(h.phase_of(current.job.id).await, Phase::Running);
+    h.succeed(&current).await;
+    assert_eq!(h.totals().await.succeeded, 2);
 }
 
 pub async fn stale_progress_changes_nothing(h: &Harness) {

@@ -26,9 +26,11 @@ mod workers;
 mod reads;
 mod at_once;
 mod hints;
+mod used;
 
 pub use hints::HintLog;
 pub use settling::oops;
+pub use used::Used;
 pub use words::*;
 
 /// Why a call may be expected to give an answer: nothing disturbs the engine in this suite.
@@ -53,6 +55,9 @@ pub const FLEETING: &str = "fleeting";
 pub const OTHER_WORK: &str = "other.work";
 /// A type in [`SMALL`].
 pub const SMALL_WORK: &str = "small.work";
+
+/// The shortest time that a store tells apart.
+pub const MICROSECOND: Duration = Duration::from_micros(1);
 
 /// A task to run beside others, on a thread of its own if the runtime has one.
 pub type Task = Pin<Box<dyn Future<Output = ()> + Send>>;

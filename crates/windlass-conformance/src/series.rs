@@ -263,6 +263,17 @@ pub async fn a_head_of_a_type_that_keeps_nothing_lets_the_next_go(h: &Harness) {
     }
 }
 
+pub async fn a_head_that_leaves_nothing_among_others_that_do_so_lets_the_next_go(h: &Harness) {
+    let fleeting = || NewJob { series: Some(series("a")), ..job_of(FLEETING) };
+    let jobs = [h.enqueue(fleeting()).await, h.enqueue(fleeting()).await, h.enqueue(fleeting()).await];
+    for id in jobs {
+        let claimed = h.claim_one().await;
+        assert_eq!(claimed.job.id, id);
+        h.succeed_leaving_nothing().await;
+        h.succeed(&claimed).await;
+    }
+}
+
 pub async fn a_purge_ends_the_whole_series_and_the_next_one_starts_anew(h: &Harness) {
     three(h).await;
     let done = h.engine.purge(&queue(MAIN), 100).await.expect(UP);

@@ -173,6 +173,23 @@ pub async fn a_share_whose_jobs_lie_in_the_future_takes_no_turn(h: &Harness) {
     assert_eq!(count_of(&claimed, ["a", "b", "c", "d"]), [1, 1, 1, 1]);
 }
 
+pub async fn a_job_with_a_share_is_never_claimed_before_it_is_due(h: &Harness) {
+    let later = |job| NewJob { when: When::In(secs(10)), ..job };
+    let first = h.enqueue(of("a")).await;
+    let second = h.enqueue(later(of("a"))).await;
+    let third = h.enqueue(later(work())).await;
+    let other = h.enqueue(later(of("b"))).await;
+    assert_eq!(ids(&h.claim(10).await), [first]);
+    h.advance(secs(10) - MICROSECOND);
+    assert_eq!(h.claim(10).await, []);
+    h.enqueue(of("a")).await;
+    assert_eq!(h.claim(10).await.len(), 1, "one that is due takes none along that is not");
+    h.advance(MICROSECOND);
+    let mut due = ids(&h.claim(10).await);
+    due.sort_unstable();
+    assert_eq!(due, [second, third, other]);
+}
+
 pub async fn many_shares_that_lie_in_the_future_hide_nobody(h: &Harness) {
     let future = (0..600).map(|n| NewJob { when: When::In(minutes(5)), ..of(&format!("m{n:03}")) });
     h.enqueue_all(future.collect()).await;

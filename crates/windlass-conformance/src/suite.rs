@@ -71,6 +71,71 @@ macro_rules! expand_suite {
     };
 }
 
+/// Runs the behaviours about fences, cancels and series once more, and those about claims and due times, if the state matters to
+/// them, on an engine that has been used before: some engines do the same by one statement or another, by what they were used for.
+///
+/// The third argument is a state out of [`Used`](crate::harness::Used).
+///
+/// ```text
+/// windlass_conformance::used_suite!(postgres_used, in_postgres, ForAllKinds);
+/// ```
+#[macro_export]
+macro_rules! used_suite {
+    ($engine:ident, $make:path, $used:ident) => {
+        mod $engine {
+            use super::*;
+
+            const USED: $crate::harness::Used = $crate::harness::Used::$used;
+
+            fn run(behaviour: &str) {
+                if let Some(why) = $crate::skip_reason(behaviour, USED.skips()) {
+                    println!("skipped on {}: {behaviour}: {why}", stringify!($engine));
+                    return;
+                }
+                run_in_a_runtime($crate::behaviour(behaviour));
+            }
+
+            #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
+            async fn run_in_a_runtime(behaviour: $crate::Behaviour) {
+                let spawn = |task| drop(tokio::spawn(task));
+                let harness = $crate::harness::Harness::start($make().await, spawn).await;
+                harness.use_before(USED).await;
+                (behaviour.run)(&harness).await;
+            }
+
+            #[test]
+            fn every_skip_names_a_behaviour_and_a_reason() {
+                $crate::check_skips(USED.skips());
+            }
+
+            $crate::every_behaviour!([$crate::expand_used] $used);
+        }
+    };
+}
+
+/// What [`used_suite!`] becomes: a module of tests for each module of behaviours that it takes.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! expand_used {
+    ($used:ident; $($module:ident: $($name:ident)*;)*) => {
+        $($crate::expand_used!(@ $used $module: $($name)*);)*
+    };
+    (@ $used:ident series: $($name:ident)*) => { $crate::expand_used!(@@ series: $($name)*); };
+    (@ $used:ident fence: $($name:ident)*) => { $crate::expand_used!(@@ fence: $($name)*); };
+    (@ $used:ident cancel: $($name:ident)*) => { $crate::expand_used!(@@ cancel: $($name)*); };
+    (@ ForAllKinds claim: $($name:ident)*) => { $crate::expand_used!(@@ claim: $($name)*); };
+    (@ ForAllKinds suspects: $($name:ident)*) => { $crate::expand_used!(@@ suspects: $($name)*); };
+    (@ $used:ident $other:ident: $($name:ident)*) => {};
+    (@@ $module:ident: $($name:ident)*) => {
+        mod $module {
+            $(#[test]
+            fn $name() {
+                super::run(concat!(stringify!($module), "::", stringify!($name)));
+            })*
+        }
+    };
+}
+
 /// Why a behaviour is skipped, if it is.
 pub fn skip_reason<'a>(behaviour: &str, skips: &[(&str, &'a str)]) -> Option<&'a str> {
     skips.iter().find(|(name, _)| *name == behaviour).map(|(_, why)| *why)

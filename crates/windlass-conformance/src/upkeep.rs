@@ -74,6 +74,42 @@ pub async fn a_finished_job_is_kept_for_the_days_of_its_type(h: &Harness) {
     assert!(h.exists(id).await);
 }
 
+pub async fn a_job_that_ends_after_a_prune_is_kept_to_its_last_hour_through_all_others(h: &Harness) {
+    // Some stores drop what is over by the day: half a day is left of that on which this job's time is over.
+    h.advance(minutes(12 * 60));
+    h.prune().await;
+    let claimed = h.enqueue_and_claim_one().await;
+    let id = h.succeed(&claimed).await;
+    for _ in 0..4 * RETENTION_DAYS_DEFAULT {
+        h.prune().await;
+        assert!(h.exists(id).await, "at {}", h.now());
+        h.advance(minutes(6 * 60));
+    }
+    h.advance(days(1));
+    h.prune().await;
+    assert!(!h.exists(id).await);
+}
+
+pub async fn a_job_that_is_kept_for_months_is_kept_to_the_last_hour_of_a_month(h: &Harness) {
+    const KEPT_FOR: u64 = 120;
+    // Some stores drop what was kept for long by the month: it ends so that its time is over half a day before a month is.
+    h.advance(minutes(12 * 60));
+    while !h.now().plus(days(KEPT_FOR + 1)).to_string().contains("-01T") {
+        h.advance(days(1));
+    }
+    let types = vec![TypeSpec { retention_days: 120, ..type_spec(WORK, MAIN) }];
+    h.engine.declare(Declaration { queues: vec![], types }).await.expect(UP);
+    h.prune().await;
+    let claimed = h.enqueue_and_claim_one().await;
+    let id = h.succeed(&claimed).await;
+    h.advance(days(KEPT_FOR) - minutes(6 * 60));
+    h.prune().await;
+    assert!(h.exists(id).await);
+    h.advance(days(1));
+    h.prune().await;
+    assert!(!h.exists(id).await);
+}
+
 pub async fn a_finished_job_past_its_retention_is_gone_with_its_attempts(h: &Harness) {
     let claimed = h.enqueue_and_claim_one().await;
     let id = h.succeed(&claimed).await;

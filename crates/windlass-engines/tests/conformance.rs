@@ -148,3 +148,14 @@ fn the_same_behaviours_run_on_every_engine() {
     assert_eq!(memory::BEHAVIOURS, windlass_conformance::BEHAVIOURS);
     assert_eq!(memory::SKIPS, [], "memory is the model: it has no gaps");
 }
+
+windlass_conformance::used_suite!(memory_used, in_memory, ForAllKinds);
+windlass_conformance::used_suite!(memory_used_for_traces, in_memory, ForJobsThatLeaveNothing);
+
+#[cfg(feature = "postgres")]
+windlass_conformance::used_suite!(postgres_used, in_postgres, ForAllKinds);
+#[cfg(feature = "postgres")]
+windlass_conformance::used_suite!(postgres_used_for_traces, in_postgres, ForJobsThatLeaveNothing);
+
+#[cfg(feature = "redis")]
+windlass_conformance::used_suite!(redis_used, in_redis, ForAllKinds);

@@ -1,0 +1,101 @@
+//! States that a store gets into by being used. Engines may do the same work by other statements there, and what is promised must
+//! hold in each of them.
+
+use std::time::Duration;
+
+use windlass_core::claim::ClaimRequest;
+use windlass_core::engine::Declaration;
+use windlass_core::enqueue::NewJob;
+use windlass_core::job_type::TypeSpec;
+use windlass_core::names::ShareName;
+use windlass_core::queue::QueueSpec;
+
+use super::{Harness, MAIN, UP, WORK, days, due_in, job_of, only, queue, type_name, type_spec, work};
+
+/// Longer than any behaviour lasts.
+const LONG: Duration = days(300);
+
+/// What an engine has been used for before a behaviour begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Used {
+    /// Jobs had shares, a suspect waits for its next try, and a job of a type that keeps nothing was the last to succeed.
+    ForAllKinds,
+    /// The type that most behaviours use keeps nothing, and such a job was the last to succeed.
+    ForJobsThatLeaveNothing,
+}
+
+impl Used {
+    /// Behaviours that cannot be seen in this state, and why.
+    pub const fn skips(self) -> &'static [(&'static str, &'static str)] {
+        match self {
+            Self::ForAllKinds => COUNTS_WHAT_WAITS,
+            Self::ForJobsThatLeaveNothing => READ_AFTER_THE_END,
+        }
+    }
+}
+
+const WAITS: &str = "it counts all that waits in a queue, and something waits there already";
+const COUNTS_WHAT_WAITS: &[(&str, &str)] = &[
+    ("series::a_purge_ends_the_whole_series_and_the_next_one_starts_anew", WAITS),
+    ("series::who_waits_in_line_is_parked_and_uses_no_attempt", WAITS),
+];
+
+const GONE: &str = "it reads a job that has ended, and nothing is left of it";
+const READ_AFTER_THE_END: &[(&str, &str)] = &[
+    ("cancel::a_parked_job_is_cancelled_and_its_gate_lets_nothing_through", GONE),
+    ("cancel::a_requested_cancel_wins_over_a_worker_that_leaves", GONE),
+    ("cancel::a_requested_cancel_wins_over_the_death_of_the_worker", GONE),
+    ("cancel::a_scheduled_job_is_cancelled", GONE),
+    ("cancel::a_waiting_job_is_cancelled_with_its_reason", GONE),
+    ("cancel::what_has_ended_is_not_cancelled_and_the_answer_says_how_it_ended", GONE),
+    ("cancel::whatever_the_handler_returns_a_requested_cancel_wins", GONE),
+    ("fence::a_repeated_end_of_any_kind_is_applied_once", GONE),
+    ("fence::a_stale_end_after_the_owners_end_changes_nothing", GONE),
+    ("fence::an_end_after_the_lease_but_before_a_rescue_is_taken", GONE),
+    ("fence::one_stale_end_in_a_batch_spoils_no_other", GONE),
+    ("fence::the_current_owner_ends_the_job_after_a_stale_try", GONE),
+    ("series::a_running_head_that_is_cancelled_lets_the_next_go_when_it_ends", GONE),
+    ("series::one_that_expires_in_line_is_passed_over", GONE),
+];
+
+impl Harness {
+    /// Brings the engine into a state. Nothing is left that falls due within the time that behaviours take.
+    pub async fn use_before(&self, used: Used) {
+        match used {
+            Used::ForAllKinds => {
+                self.leave_a_job_with_a_share().await;
+                self.leave_a_suspect().await;
+            }
+            Used::ForJobsThatLeaveNothing => {
+                let types = vec![TypeSpec { retention_days: 0, ..type_spec(WORK, MAIN) }];
+                self.engine.declare(Declaration { queues: vec![], types }).await.expect(UP);
+            }
+        }
+        self.succeed_elsewhere().await;
+    }
+
+    /// From the first share on a queue's jobs are claimed by turns.
+    async fn leave_a_job_with_a_share(&self) {
+        let share = ShareName::parse("used").expect("a plain name");
+        self.enqueue(NewJob { share: Some(share), ..due_in(LONG) }).await;
+    }
+
+    async fn leave_a_suspect(&self) {
+        self.enqueue(work()).await;
+        self.crash_once().await;
+        let suspect = self.claim_suspect().await.expect("what crashed is a suspect");
+        self.fail(&suspect, LONG).await;
+    }
+
+    /// In a queue of its own, so that behaviours count nothing of it.
+    async fn succeed_elsewhere(&self) {
+        let (elsewhere, kind) = (queue("elsewhere"), type_name("elsewhere.work"));
+        let types = vec![TypeSpec { retention_days: 0, ..TypeSpec::new(kind.clone(), elsewhere.clone()) }];
+        let queues = vec![QueueSpec::new(elsewhere.clone())];
+        self.engine.declare(Declaration { queues, types }).await.expect(UP);
+        self.enqueue(job_of("elsewhere.work")).await;
+        let request = self.claim_request(1);
+        let request = ClaimRequest { queues: vec![elsewhere], types: vec![kind], ..request };
+        self.succeed(&only(self.claim_with(request).await)).await;
+    }
+}
