@@ -40,6 +40,27 @@ fn refused() -> Fault {
     EngineError::Refused("no".to_owned()).into()
 }
 
+/// What SQLite calls the pragma's values.
+const NORMAL: i64 = 1;
+const FULL: i64 = 2;
+
+#[tokio::test]
+async fn commits_wait_for_what_the_options_say() {
+    let of = |options: SqliteOptions, expected: i64| async move {
+        let folder = tempfile::tempdir().unwrap();
+        let engine = SqliteEngine::open(folder.path().join("jobs.db"), options).unwrap();
+        let asked = engine
+            .write(|work| Ok(work.conn.query_row("PRAGMA synchronous", [], |row| row.get::<_, i64>(0))?));
+        assert_eq!(asked.await.unwrap(), expected);
+    };
+    let normal = SqliteOptions { synchronous: Synchronous::Normal, ..SqliteOptions::default() };
+    of(SqliteOptions::default(), FULL).await;
+    of(SqliteOptions { synchronous: Synchronous::Full, ..SqliteOptions::default() }, FULL).await;
+    of(SqliteOptions::for_spill(), FULL).await;
+    of(SqliteOptions { is_spill: true, ..normal.clone() }, NORMAL).await;
+    of(normal, NORMAL).await;
+}
+
 impl Store {
     /// Lets operations gather behind one that holds the writer up, so that all of them share a transaction.
     async fn together(&self, operations: Vec<Act>) -> Vec<Result<usize>> {

@@ -16,6 +16,9 @@ use windlass_engines::postgres::PostgresEngine;
 use super::locks::own_database;
 use super::{Place, claim, enqueue, new_job, request};
 
+/// Where the first row of a table lies.
+const FIRST_OF_ALL: &str = "(0,1)";
+
 fn parked(claimed: &Claimed) -> Settlement {
     claimed.clone().settled(Transition::Park { gate: Gate::named("test:gate") }, AttemptReport::default())
 }
@@ -118,15 +121,21 @@ async fn one_that_goes_on_twice_lands_once_and_says_so_both_times() {
     assert_eq!(place.sql("SELECT DISTINCT holds FROM windlass.delayed_jobs"), "1");
 }
 
-/// The row is where it was, but belongs to the next claim: what this process remembers of the first one is worth nothing.
+/// The row is where it was, but belongs to the next claim: what this process remembers of the first one is worth nothing. A database of
+/// its own, so that what is deleted makes room at once.
 #[tokio::test]
 async fn a_claim_that_was_taken_away_and_given_again_parks_nothing() {
-    let place = Place::shared();
+    let place = own_database();
     let (engine, other) = (place.ready().await, place.open().await);
-    enqueue(&engine, 1).await;
+    let ids = enqueue(&engine, 2).await;
+    place.sql(&format!("DELETE FROM windlass.delayed_jobs WHERE id = {}", ids[0].0));
+    place.sql("VACUUM (TRUNCATE off) windlass.delayed_jobs");
     let first = claim(&engine, 1).await;
+    assert_eq!(place.sql("SELECT ctid FROM windlass.delayed_jobs"), FIRST_OF_ALL);
     place.sql("UPDATE windlass.delayed_jobs SET token = NULL, locked_by = NULL, locked_at = NULL");
     let second = claim(&other, 1).await;
+    place.sql("VACUUM FULL windlass.delayed_jobs");
+    assert_eq!(place.sql("SELECT ctid FROM windlass.delayed_jobs"), FIRST_OF_ALL);
     assert_eq!(park(&engine, &first).await, [Settled::ClaimLost]);
     assert_eq!(place.count("windlass.delayed_jobs WHERE gate IS NULL AND token IS NOT NULL"), 1);
     assert_eq!(park(&other, &second).await, [Settled::Applied]);

@@ -29,7 +29,7 @@ use super::{
 };
 
 /// A place whose sessions have other settings than usual.
-fn with_settings(settings: &str) -> Place {
+pub(super) fn with_settings(settings: &str) -> Place {
     let place = Place::on(server().url());
     let settings = settings.replace(' ', "%20").replace('=', "%3D");
     Place { url: format!("{}?options={settings}", place.url), ..place }

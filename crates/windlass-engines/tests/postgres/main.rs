@@ -31,6 +31,8 @@ mod failover;
 mod leases;
 mod shares;
 mod aggregates;
+mod durable;
+mod rescued;
 
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
