@@ -6,9 +6,10 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 use tokio::sync::mpsc::error::TryRecvError;
+use windlass::core::admin::AttemptEnding;
 use windlass::core::engine::Engine;
 use windlass::core::job::Phase;
-use windlass::{EnqueueError, Handlers, JobType, State, Stopped, Worker, WorkerOptions};
+use windlass::{EnqueueError, Handlers, JobId, JobType, State, Stopped, Worker, WorkerOptions};
 
 use crate::bench::{Act, Bench};
 
@@ -22,14 +23,22 @@ async fn stop_lets_running_handlers_finish() {
 }
 
 #[tokio::test]
-async fn what_does_not_finish_within_the_grace_is_given_back_without_cost() {
+async fn what_does_not_finish_within_the_grace_is_given_back_and_costs_an_attempt_only() {
     let options = WorkerOptions { stop_grace: Duration::from_millis(10), ..WorkerOptions::default() };
     let mut bench = Bench::with(options).await;
     let id = bench.put(Act::IgnoreEverything).await;
     bench.started().await;
     assert_eq!(bench.worker.stop().await, Stopped::Clean);
+    assert_given_back_after_a_start(&bench, id).await;
+}
+
+/// It costs the attempt that was begun, and nothing else.
+async fn assert_given_back_after_a_start(bench: &Bench, id: JobId) {
     let counters = bench.until(id, Phase::Ready).await.job.counters;
-    assert_eq!((counters.failures, counters.crashes), (0, 0));
+    assert_eq!((counters.attempts, counters.failures, counters.crashes), (1, 0, 0));
+    let endings: Vec<_> =
+        bench.engine.attempts(id).await.unwrap().iter().map(|attempt| attempt.ending).collect();
+    assert_eq!(endings, [AttemptEnding::Released]);
 }
 
 #[tokio::test]
@@ -40,7 +49,7 @@ async fn a_second_request_stops_at_once() {
     bench.worker.stopper().stop();
     bench.worker.stopper().stop_now();
     assert_eq!(bench.worker.ended(Some(Duration::from_secs(10))).await, Stopped::Clean);
-    bench.until(id, Phase::Ready).await;
+    assert_given_back_after_a_start(&bench, id).await;
 }
 
 #[tokio::test]

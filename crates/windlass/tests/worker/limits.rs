@@ -3,17 +3,22 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use windlass::core::breaker::BreakerOptions;
+use windlass::core::breaker::{BreakerOptions, BreakerState, Stand};
+use windlass::core::claim::{ClaimAnswer, ClaimRequest, ClaimToken, Fence, Suspects};
+use windlass::core::engine::{Engine, RescueRequest};
 use windlass::core::gate::Gate;
 use windlass::core::job::{JobState, Phase};
-use windlass::core::names::{BreakerName, LimitName, TypeName};
+use windlass::core::lease_watch::Suspicion;
+use windlass::core::names::{BreakerName, LimitName, QueueName, TypeName};
+use windlass::core::policies::Saved;
 use windlass::core::rate_limit::{KeyBy, RateLimit};
+use windlass::core::worker::{WorkerCard, WorkerId};
 use windlass::limits::{LimitAt, LimitScope};
 use windlass::{
-    BreakerSpec, Client, ClientOptions, EnqueueError, LimitOptions, RateLimitSpec, WorkerOptions,
+    BreakerSpec, Client, ClientOptions, EnqueueError, LimitOptions, RateLimitSpec, Stopped, WorkerOptions,
 };
 
-use crate::bench::{Act, Bench};
+use crate::bench::{Act, Bench, PATIENCE};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -104,6 +109,73 @@ async fn what_one_worker_learns_of_a_platform_holds_for_all() {
     let waiting = second.put(Act::Succeed).await;
     second.until(waiting, Phase::Parked).await;
     assert!(second.told.try_recv().is_err(), "the second worker never called");
+}
+
+/// A claim of the one job that is ready, by a worker whose lease is over at once.
+async fn claimed_by_one_that_dies(engine: &Arc<dyn Engine>) -> (WorkerId, Fence) {
+    let worker = WorkerId::from_random(u128::MAX - 1);
+    let queue = QueueName::parse("default").expect("it is a name");
+    let card = WorkerCard {
+        id: worker,
+        host: "elsewhere".to_owned(),
+        pid: 1,
+        version: "test".to_owned(),
+        queues: vec![queue.clone()],
+        types: act_type(),
+        duties: Vec::new(),
+        slots: 1,
+        lease: Duration::from_millis(1),
+    };
+    engine.register(card).await.expect("the engine is up");
+    let request = ClaimRequest {
+        token: ClaimToken::from_random(u128::MAX / 3),
+        repeat: false,
+        worker,
+        queues: vec![queue],
+        types: act_type(),
+        limit: 1,
+        boosted_max: 0,
+        suspects: Suspects::LeaveOut,
+    };
+    match engine.claim(request).await.expect("the engine is up") {
+        ClaimAnswer::Claimed { jobs, .. } => (worker, jobs[0].fence()),
+        ClaimAnswer::WorkerDead => panic!("it has just been registered"),
+    }
+}
+
+/// Its lease is over as soon as the store's clock has moved on.
+async fn take_back(engine: &Arc<dyn Engine>, worker: WorkerId, fence: Fence) {
+    let taken_back = async {
+        while engine.still_hold(&[fence]).await.expect("the engine is up") == [true] {
+            let silent = vec![Suspicion { worker, beats: 0 }];
+            let request = RescueRequest { silent, crashes_max: 3, limit: 10 };
+            engine.rescue(request).await.expect("the engine is up");
+        }
+    };
+    tokio::time::timeout(PATIENCE, taken_back).await.expect("its job is taken back");
+}
+
+#[tokio::test]
+async fn when_the_worker_of_the_probe_has_died_another_probes() {
+    let mut first = Bench::start().await;
+    assert_eq!(first.worker.stop().await, Stopped::Clean);
+    let producer = Client::new(Arc::clone(&first.engine));
+    let probe = producer.enqueue(Act::Succeed).await.expect("it is taken").id;
+    let (worker, fence) = claimed_by_one_that_dies(&first.engine).await;
+    assert_eq!(fence.job, probe);
+    let name = BreakerName::parse("shop").expect("it is a name");
+    let held = BreakerState { stand: Stand::HalfOpen, probes: vec![fence], ..BreakerState::default() };
+    assert_eq!(first.engine.save_breaker(&name, 0, &held).await.unwrap(), Saved::Done);
+    // Without maintenance: only the test takes the job of the dead worker back.
+    let options = WorkerOptions { upkeep: false, ..shop(1, HOUR, LimitScope::Store) };
+    let second = Bench::on(Arc::clone(&first.engine), options).await;
+    let waiting = second.put(Act::Succeed).await;
+    second.until(waiting, Phase::Parked).await;
+
+    take_back(&second.engine, worker, fence).await;
+
+    second.until(waiting, Phase::Succeeded).await;
+    second.until(probe, Phase::Succeeded).await;
 }
 
 async fn jobs_run_no_faster_than_the_limit(scope: LimitScope) {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use windlass::core::admin::CancelAnswer;
 use windlass::core::engine::Declaration;
 use windlass::core::job::Phase;
 use windlass::core::names::{QueueName, TypeName};
@@ -32,6 +33,22 @@ async fn worker_at(url: &str, schema: &str, answer_within: Duration) -> Bench {
     let queues = queues.map(|queue| QueueSpec { poll_interval: HOUR, concurrency: 1, ..queue }).collect();
     let options = WorkerOptions { queues, upkeep: false, sweep_every: SOON, ..WorkerOptions::default() };
     Bench::on(Arc::new(engine), options).await
+}
+
+#[tokio::test]
+async fn a_request_to_stop_of_which_no_notification_comes_is_brought_by_a_heartbeat() {
+    let schema = crate::fresh_schema();
+    let periods = Periods { look_every: HOUR, looks_after_mark: Vec::new(), ..Periods::default() };
+    let deaf = PostgresOptions { schema: schema.clone(), periods, listen: false, ..Default::default() };
+    let engine = PostgresEngine::connect(&crate::url(), deaf).await.expect("the server is up");
+    let options = WorkerOptions { heartbeat_every: SOON, ..WorkerOptions::default() };
+    let mut bench = Bench::on(Arc::new(engine), options).await;
+    let id = bench.put(Act::WaitForCancel).await;
+    assert_eq!(bench.started().await, (id, 1));
+    let asked = crate::open(&schema).cancel(id, "changed my mind").await.expect("the server is up");
+    assert_eq!(asked, CancelAnswer::Requested);
+    let record = bench.until(id, Phase::Cancelled).await;
+    assert_eq!(record.job.counters.attempts, 1);
 }
 
 fn put(psql: &mut Session, schema: &str, delay: &str) -> JobId {

@@ -96,6 +96,20 @@ async fn after_a_hint_the_heart_asks_which_jobs_are_to_stop_and_hands_it_on() {
     soon(job.cancelled()).await;
 }
 
+#[tokio::test]
+async fn a_request_to_stop_that_comes_with_a_heartbeat_is_handed_on_without_any_hint() {
+    let (inbox, _events) = mpsc::channel(1);
+    let controls = Arc::new(Controls::default());
+    let claimed = Arc::new(claimed(1, ClaimToken::from_random(1), 0));
+    let job = controls.start(&claimed, RetryPolicy::default(), Duration::MAX);
+    let options = WorkerOptions { heartbeat_every: MILLI * 30, ..WorkerOptions::default() };
+    let store = Arc::new(Stub::TellsToStop(claimed.fence()));
+    let identity =
+        Identity { engine: store, card: card(random::worker_id(), &[], Vec::new(), options.lease) };
+    let _heart = HeartThread::start(identity, controls, vec![inbox], &options, Mailbox::default());
+    soon(job.cancelled()).await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn however_many_hints_come_the_store_is_asked_four_times_a_second() {
     let controls = Arc::new(Controls::default());

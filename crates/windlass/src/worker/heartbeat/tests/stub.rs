@@ -41,7 +41,9 @@ pub(super) enum Stub {
     },
     /// So many heartbeats are answered by "dead", then all is well.
     SaysDeadFor(AtomicU32),
-    /// All is well, and a job was asked to stop.
+    /// All is well, and each heartbeat is told that this job was asked to stop.
+    TellsToStop(Fence),
+    /// All is well, and a job was asked to stop, which no heartbeat is told.
     AskedToStop {
         /// Which.
         job: Fence,
@@ -90,7 +92,7 @@ impl Engine for Stub {
     }
     async fn register(&self, _: WorkerCard) -> Result<()> {
         match self {
-            Self::Hangs | Self::SaysDeadFor(_) | Self::AskedToStop { .. } => Ok(()),
+            Self::SaysDeadFor(_) | Self::AskedToStop { .. } | Self::TellsToStop(_) | Self::Hangs => Ok(()),
             Self::SaysDead { tried } => {
                 tried.notify_one();
                 Err(unavailable())
@@ -103,6 +105,7 @@ impl Engine for Stub {
             Self::SaysDead { .. } => Ok(Beat::Dead),
             Self::SaysDeadFor(left) => Ok(beat(left)),
             Self::AskedToStop { .. } => Ok(Beat::Alive { cancel: vec![] }),
+            Self::TellsToStop(job) => Ok(Beat::Alive { cancel: vec![*job] }),
         }
     }
     async fn asked_to_stop(&self, _: WorkerId) -> Result<Vec<Fence>> {
