@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use tokio::sync::Notify;
 use windlass_core::claim::{Claimed, Fence};
+use windlass_core::engine::Engine;
 use windlass_core::error::EngineError;
 use windlass_core::job::{Job, Progress};
 use windlass_core::limits::{OUTPUT_BYTES_MAX, PROGRESS_BYTES_MAX};
@@ -12,6 +13,7 @@ use windlass_core::outcome::bounded;
 use windlass_core::settle::Settled;
 
 use super::platform::PlatformCall;
+use super::progress::{Lost, ProgressNotes};
 use crate::client::Client;
 use crate::enqueue::Enqueue;
 use crate::job_type::JobType;
@@ -27,13 +29,15 @@ struct Inner {
     client: Client,
     control: Arc<JobControl>,
     output: Mutex<String>,
+    progress: Arc<ProgressNotes>,
     /// What was done with platforms, if anything was.
     notes: Mutex<Option<Box<Notes>>>,
 }
 
 impl Context {
     pub(crate) fn new(claimed: Arc<Claimed>, client: Client, control: Arc<JobControl>) -> Self {
-        Self(Arc::new(Inner { claimed, client, control, output: Mutex::default(), notes: Mutex::default() }))
+        let (output, progress, notes) = (Mutex::default(), Arc::default(), Mutex::default());
+        Self(Arc::new(Inner { claimed, client, control, output, progress, notes }))
     }
 
     /// The job.
@@ -64,16 +68,19 @@ impl Context {
         }
     }
 
-    /// Notes how far the job is. Tells whether the job is still this handler's own; if not, stop.
+    /// Notes how far the job is. Fails only if the job is no longer this handler's own; then stop.
+    ///
+    /// A store that is away costs nothing: the handler goes on, and the newest note is stored once the store is back,
+    /// or dropped if the handler has ended by then.
     pub async fn progress(&self, percent: u8, note: Option<&str>) -> Result<(), ProgressError> {
         let note = note.map(|note| bounded(note.to_owned(), PROGRESS_BYTES_MAX));
-        let report = vec![(self.fence(), Progress { percent: percent.min(100), note })];
-        let answers =
-            store::call(self.0.client.engine(), |engine| async move { engine.report(report).await }).await?;
-        match answers.first() {
-            Some(Settled::ClaimLost) => Err(ProgressError::ClaimLost),
-            _ => Ok(()),
-        }
+        let progress = Progress { percent: percent.min(100), note };
+        let (fence, engine) = (self.fence(), Arc::clone(self.0.client.engine()));
+        let report = move |progress| {
+            let engine = Arc::clone(&engine);
+            async move { report(&engine, fence, progress).await }
+        };
+        self.0.progress.note(progress, report).await.map_err(|Lost| ProgressError::ClaimLost)
     }
 
     /// Puts in a follow-up job, which carries this job's correlation id. Works while the process drains.
@@ -130,15 +137,19 @@ impl Context {
 #[error("the job was asked to stop")]
 pub struct JobCancelled;
 
+async fn report(engine: &Arc<dyn Engine>, fence: Fence, progress: Progress) -> Result<Settled, EngineError> {
+    let report = vec![(fence, progress)];
+    let answers = store::call(engine, |engine| async move { engine.report(report).await }).await?;
+    Ok(answers.first().copied().unwrap_or(Settled::Applied))
+}
+
 /// Why progress was not noted.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum ProgressError {
     /// Another worker owns the job now. Whatever this handler does will be refused.
     #[error("the claim is lost: another worker owns this job now")]
     ClaimLost,
-    /// The store failed.
-    #[error("the progress was not stored")]
-    Store(#[from] EngineError),
 }
 
 /// How a running handler is told to stop.

@@ -16,6 +16,7 @@ mod call;
 mod context;
 mod extract;
 mod platform;
+mod progress;
 mod returns;
 
 pub use call::Handler;
