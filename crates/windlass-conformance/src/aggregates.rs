@@ -125,6 +125,29 @@ pub async fn a_fresh_store_has_no_minutes_and_has_booked_all_of_nothing(h: &Harn
     assert_eq!(booked(h, WORK).await.enqueued, 1, "what came before the first round counts");
 }
 
+pub async fn each_death_of_a_job_that_is_started_over_again_and_again_is_booked(h: &Harness) {
+    let id = h.dead_letter().await;
+    fold_all(&h.engine).await;
+    for deaths in 2..=3 {
+        h.advance(MINUTE);
+        h.engine.retry(id).await.expect(UP);
+        let claimed = h.claim_one().await;
+        h.bury(&claimed).await;
+        // Between two rounds: the totals of dead jobs are what they were.
+        fold_all(&h.engine).await;
+        let (booked, totals) = (booked(h, WORK).await, h.totals().await);
+        assert_eq!((booked.dead, booked.enqueued), (deaths, 1));
+        assert_eq!((totals.dead, totals.started_over, totals.enqueued), (1, deaths - 1, 1));
+    }
+}
+
+pub async fn a_death_and_a_start_over_in_one_round_are_one_death(h: &Harness) {
+    let id = h.dead_letter().await;
+    h.engine.retry(id).await.expect(UP);
+    fold_all(&h.engine).await;
+    assert_eq!(booked(h, WORK).await.dead, 1);
+}
+
 pub async fn totals_are_booked_once_on_the_minute_of_the_round(h: &Harness) {
     h.enqueue_many(5).await;
     h.enqueue(job_of(OTHER_WORK)).await;

@@ -50,6 +50,7 @@ pub mod drains;
 pub mod aggregates;
 pub mod drain_marks;
 pub mod drain_groups;
+pub mod shown_times;
 pub mod hints;
 
 pub mod history;

@@ -112,7 +112,11 @@ pub async fn a_running_attempt_is_shown(h: &Harness) {
 pub async fn a_finished_attempt_remembers_worker_times_error_and_output(h: &Harness) {
     let claimed = h.enqueue_and_claim_one().await;
     h.advance(secs(4));
-    let report = AttemptReport { ran_for: secs(4), output: Some("line 1\nline 2".to_owned()) };
+    let report = AttemptReport {
+        ran_for: secs(4),
+        output: Some("line 1\nline 2".to_owned()),
+        ..AttemptReport::default()
+    };
     let transition = Transition::Retry { after: secs(20), error: oops() };
     assert_applied(h.settle_with(claimed.clone().settled(transition, report)).await);
     let attempt = h.attempt_of(claimed.job.id).await;
@@ -127,7 +131,7 @@ pub async fn a_result_over_the_limit_is_not_kept_and_the_output_says_so(h: &Harn
         h.enqueue(job_of(KEPT)).await;
         let claimed = h.claim_one().await;
         let result = Some(format!("\"{}\"", "y".repeat(RESULT_BYTES_MAX)));
-        let report = AttemptReport { ran_for: secs(0), output: written.clone() };
+        let report = AttemptReport { output: written.clone(), ..AttemptReport::default() };
         let settlement = claimed.clone().settled(Transition::Succeed { result }, report);
         assert_applied(h.settle_with(settlement).await);
         let JobState::Succeeded { result, .. } = h.state_of(claimed.job.id).await else {

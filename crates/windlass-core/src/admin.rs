@@ -160,8 +160,17 @@ pub struct Totals {
     pub retried: u64,
     /// Jobs given up and not started over since, discarded ones included.
     pub dead: u64,
+    /// Dead letters started over. So `dead` and this together are how often a job was given up.
+    pub started_over: u64,
     /// Jobs stopped, expired, discarded by their handler or purged.
     pub cancelled: u64,
+}
+
+impl Totals {
+    /// How often a job was given up, also one that was started over since.
+    pub fn deaths(&self) -> u64 {
+        self.dead.saturating_add(self.started_over)
+    }
 }
 
 /// A queue and what is in it.
@@ -177,7 +186,8 @@ pub struct QueueStatus {
     pub counts: Counts,
     /// What happened so far.
     pub totals: Totals,
-    /// How long the oldest ready job has been due.
+    /// How long the ready job that has waited longest has waited: since it fell due or was put in, whichever was later.
+    /// Looked for among the first [`OLDEST_LOOKED_AT`](crate::limits::OLDEST_LOOKED_AT) of each priority.
     pub oldest_ready: Option<Duration>,
 }
 
@@ -195,6 +205,7 @@ impl QueueStatus {
         totals.succeeded += more.succeeded;
         totals.retried += more.retried;
         totals.dead += more.dead;
+        totals.started_over += more.started_over;
         totals.cancelled += more.cancelled;
         self.oldest_ready = self.oldest_ready.max(beside.oldest_ready);
     }

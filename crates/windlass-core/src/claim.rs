@@ -60,7 +60,8 @@ pub struct Claimed {
     pub job: Job,
     /// The proof.
     pub token: ClaimToken,
-    /// How long it had been due when it was claimed, by the store's clock.
+    /// How long it had waited when it was claimed, by the store's clock: since it fell due or was put in, whichever was
+    /// later.
     pub waited: Duration,
     /// How long ago it was put in, by the store's clock.
     pub age: Duration,

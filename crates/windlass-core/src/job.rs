@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::clock::Timestamp;
 use crate::gate::Gate;
 use crate::key::KeyClaim;
+use crate::limits::OLDEST_LOOKED_AT;
 use crate::names::{
     CorrelationId, GroupName, PriorityLabel, QueueName, SeriesName, ShareName, Tag, TypeName,
 };
@@ -89,10 +90,38 @@ impl Job {
         self.expiry().is_some_and(|at| at <= now)
     }
 
+    /// Since when it waits to be claimed: since it is due, but not from before it was there. A caller may ask for an
+    /// instant in the past.
+    pub fn waits_since(&self) -> Timestamp {
+        self.due.max(self.enqueued_at)
+    }
+
+    /// How long it has waited at `now`.
+    pub fn waited(&self, now: Timestamp) -> Duration {
+        now.since(self.waits_since())
+    }
+
     /// How long ago it was put in.
     pub fn age(&self, now: Timestamp) -> Duration {
         now.since(self.enqueued_at)
     }
+}
+
+/// Since when the ready job waits that has waited longest. Takes when each fell due and since when it waits, in the order in
+/// which they fell due, of which no more are read than needed. Nearly always the first one is it.
+pub fn waits_longest(
+    ready: impl IntoIterator<Item = (Timestamp, Timestamp)>,
+    so_far: Option<Timestamp>,
+) -> Option<Timestamp> {
+    let mut longest = so_far;
+    for (due, waits_since) in ready.into_iter().take(OLDEST_LOOKED_AT as usize) {
+        // Whatever fell due later has waited less.
+        if longest.is_some_and(|longest| due >= longest) {
+            break;
+        }
+        longest = longest.into_iter().chain([waits_since]).min();
+    }
+    longest
 }
 
 /// What happened to a job so far, each counted apart: a crash must not use up a try, and a policy that
@@ -303,6 +332,23 @@ mod tests {
             assert_eq!(phase.as_str().parse(), Ok(phase));
         }
         assert!("done".parse::<Phase>().is_err());
+    }
+
+    #[test]
+    fn the_longest_wait_counts_from_the_later_of_due_and_enqueued() {
+        let at = Timestamp::from_micros;
+        let longest = |ready: &[(i64, i64)]| {
+            waits_longest(ready.iter().map(|(due, since)| (at(*due), at(*since))), None)
+        };
+        assert_eq!(longest(&[]), None);
+        assert_eq!(longest(&[(5, 5), (6, 6)]), Some(at(5)));
+        assert_eq!(
+            longest(&[(0, 9), (1, 8), (5, 5), (6, 6)]),
+            Some(at(5)),
+            "those due before were put in later"
+        );
+        assert_eq!(longest(&[(0, 9), (10, 10), (11, 8)]), Some(at(9)), "no more are read than needed");
+        assert_eq!(waits_longest([(at(5), at(5))], Some(at(3))), Some(at(3)));
     }
 
     #[test]

@@ -236,11 +236,20 @@ impl Settlement {
 pub struct AttemptReport {
     /// How long the handler ran.
     pub ran_for: Duration,
+    /// How long ago it ended, measured when the report is sent; also when it is sent again. A duration, so that no
+    /// worker's clock is asked.
+    pub ended_ago: Duration,
     /// What the handler wrote, bounded.
     pub output: Option<String>,
 }
 
 impl AttemptReport {
+    /// When the attempt started and ended, by the store's now: a report may come long after the end that it tells of.
+    pub fn span(&self, now: Timestamp) -> (Timestamp, Timestamp) {
+        let ended_at = now.minus(self.ended_ago);
+        (ended_at.minus(self.ran_for), ended_at)
+    }
+
     /// A result that is short enough to be kept; else a line about it is left here.
     fn fitting(&mut self, result: Option<String>) -> Option<String> {
         let bytes = result.as_ref().map_or(0, String::len);

@@ -375,7 +375,11 @@ impl HeldJob {
         // The end from outside may have been stored or not. The same end once more makes sure of it, and the
         // store could not tell another one, which has the same token, from a repeat.
         let outcome = if too_late { timed_out_from_outside() } else { outcome };
-        let report = AttemptReport { ran_for: self.since.elapsed(), output: self.ctx.output() };
+        let report = AttemptReport {
+            ran_for: self.since.elapsed(),
+            output: self.ctx.output(),
+            ..AttemptReport::default()
+        };
         if self.delivered {
             self.line.recorder.ran(self.job(), report.ran_for);
         }

@@ -241,8 +241,13 @@ async fn show(args: &QueueArgs, context: &mut Context) -> Result<Code, Failure> 
         (
             "so far",
             format!(
-                "{} enqueued, {} succeeded, {} retried, {} dead, {} cancelled",
-                totals.enqueued, totals.succeeded, totals.retried, totals.dead, totals.cancelled
+                "{} enqueued, {} succeeded, {} retried, {} dead, {} cancelled, {} started over",
+                totals.enqueued,
+                totals.succeeded,
+                totals.retried,
+                totals.dead,
+                totals.cancelled,
+                totals.started_over
             ),
         ),
     ];

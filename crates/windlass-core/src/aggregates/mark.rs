@@ -19,8 +19,8 @@ impl Mark {
             let (enqueued, succeeded, retried) = (t.enqueued, t.succeeded, t.retried);
             let _ = writeln!(
                 text,
-                "{queue} {job_type} {enqueued} {succeeded} {retried} {} {}",
-                t.dead, t.cancelled
+                "{queue} {job_type} {enqueued} {succeeded} {retried} {} {} {}",
+                t.dead, t.cancelled, t.started_over
             );
         }
         text
@@ -42,6 +42,8 @@ fn parse_line(line: &str) -> Option<((QueueName, TypeName), Totals)> {
         retried: number()?,
         dead: number()?,
         cancelled: number()?,
+        // A mark that was written before this was counted ends here.
+        started_over: words.next().map_or(Some(0), parse_number)?,
     };
     words.next().is_none().then_some((key, totals))
 }

@@ -62,7 +62,7 @@ pub struct Tally {
     pub succeeded: u64,
     /// Attempts that failed, with another try ahead.
     pub retried: u64,
-    /// Jobs given up.
+    /// Times a job was given up: one that was started over may die again.
     pub dead: u64,
     /// Jobs stopped, expired, discarded by their handler or purged.
     pub cancelled: u64,
@@ -73,14 +73,13 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// What happened between two looks at the totals of a type. What went down was restored, removed or started over, and counts as
-    /// nothing.
+    /// What happened between two looks at the totals of a type. What went down was restored or removed, and counts as nothing.
     pub fn between(before: Totals, after: Totals) -> Self {
         Self {
             enqueued: after.enqueued.saturating_sub(before.enqueued),
             succeeded: after.succeeded.saturating_sub(before.succeeded),
             retried: after.retried.saturating_sub(before.retried),
-            dead: after.dead.saturating_sub(before.dead),
+            dead: after.deaths().saturating_sub(before.deaths()),
             cancelled: after.cancelled.saturating_sub(before.cancelled),
             ..Self::default()
         }

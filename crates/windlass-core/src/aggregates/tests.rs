@@ -54,6 +54,15 @@ fn rows_of(unfolded: Unfolded) -> Vec<(MinuteKey, Tally)> {
 }
 
 #[test]
+fn a_mark_of_before_start_overs_were_counted_is_read() {
+    let mark = Mark::parse("main a 5 4 3 2 1\n").expect("it is whole");
+    let before = Totals { enqueued: 5, succeeded: 4, retried: 3, dead: 2, cancelled: 1, started_over: 0 };
+    assert_eq!(mark.0.get(&kind("a")), Some(&before));
+    assert_eq!(Mark::parse(&mark.encode()), Some(mark));
+    assert_eq!(Mark::parse("main a 5 4 3 2 1 0 0\n"), None);
+}
+
+#[test]
 fn a_round_books_by_how_much_totals_have_grown_and_marks_them() {
     let mark = marked(3, &[("a", totals(10, 4))]);
     let fold = fold(unfolded(Some(mark), &[("a", totals(12, 9)), ("b", totals(1, 0))])).unwrap();

@@ -156,3 +156,12 @@ fn a_requested_cancel_wins_over_a_crash_too() {
     assert_eq!(cancelled.place, Place::Cancelled { why: "not needed".to_owned() });
     assert_eq!(cancelled.counters.crashes, 1, "the crash still counts");
 }
+
+#[test]
+fn an_attempt_that_is_reported_late_ended_before_the_report() {
+    let at = |seconds: i64| Timestamp::from_micros(seconds * 1_000_000);
+    let seconds = Duration::from_secs;
+    let report = AttemptReport { ran_for: seconds(4), ended_ago: seconds(10), output: None };
+    assert_eq!(report.span(at(100)), (at(86), at(90)));
+    assert_eq!(AttemptReport { ended_ago: seconds(0), ..report }.span(at(100)), (at(96), at(100)));
+}

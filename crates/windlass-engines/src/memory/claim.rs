@@ -251,7 +251,7 @@ fn claimed(row: &JobRow, now: Timestamp) -> Option<Claimed> {
     Some(Claimed {
         job: row.job.clone(),
         token: claim.token,
-        waited: claim.since.since(row.job.due),
+        waited: row.job.waited(claim.since),
         age: row.job.age(now),
         boosted: claim.boosted,
     })

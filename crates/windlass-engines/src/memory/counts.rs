@@ -2,6 +2,7 @@
 
 use windlass_core::admin::{Counts, QueueStatus, TypeStatus};
 use windlass_core::clock::Timestamp;
+use windlass_core::job::{JobId, waits_longest};
 
 use super::state::{QueueRow, State, TypeAt};
 
@@ -18,7 +19,10 @@ impl State {
 
     fn queue_status(&self, queue: &QueueRow, now: Timestamp) -> QueueStatus {
         let lanes = || queue.types.iter().map(|at| &self.index.type_row(*at).lanes);
-        let oldest = lanes().filter_map(|lanes| lanes.oldest()).min();
+        let waits = |(due, id): (_, JobId)| Some((due, self.live.get(&id)?.job.waits_since()));
+        let oldest = lanes()
+            .flat_map(|lanes| lanes.ready_lanes(now))
+            .fold(None, |so_far, lane| waits_longest(lane.filter_map(waits), so_far));
         QueueStatus {
             spec: queue.spec.clone(),
             pause: queue.pause.clone().filter(|pause| pause.holds(now)),
@@ -31,7 +35,7 @@ impl State {
                 dead_letters: queue.dead_letters,
             },
             totals: queue.totals,
-            oldest_ready: oldest.filter(|due| *due <= now).map(|due| now.since(due)),
+            oldest_ready: oldest.map(|since| now.since(since)),
         }
     }
 

@@ -86,7 +86,7 @@ impl State {
             Place::Dead { .. } => rescued.buried.push(id),
             _ => rescued.returned.push(id),
         }
-        self.land(id, landing, now);
+        self.land(id, landing, now, now);
     }
 
     /// The bug that rescue by lease is there to avoid.

@@ -30,10 +30,11 @@ impl State {
         let cancel = row.claim().and_then(|claim| claim.cancel_requested.clone());
         let cancel = cancel.filter(|_| !planted(Bug::CancelIgnored));
         let error = transition.error().cloned();
+        let (started_at, ended_at) = report.span(now);
         if let Some(ending) = transition.ending(cancel.is_some()) {
             row.note_attempt(EndedAttempt {
-                started_at: Some(now.minus(report.ran_for)),
-                ended_at: now,
+                started_at: Some(started_at),
+                ended_at,
                 ending,
                 error: error.clone(),
                 output: report.output,
@@ -47,7 +48,7 @@ impl State {
         if is_retry && matches!(landing.place, Place::Waiting { .. }) {
             self.index.count(type_at, |totals| totals.retried += 1);
         }
-        self.land(fence.job, landing, now);
+        self.land(fence.job, landing, ended_at, now);
         Settled::Applied
     }
 

@@ -246,7 +246,7 @@ impl State {
     }
 
     /// Writes where a running job landed.
-    pub(super) fn land(&mut self, id: JobId, landing: Landing, now: Timestamp) {
+    pub(super) fn land(&mut self, id: JobId, landing: Landing, ended_at: Timestamp, now: Timestamp) {
         let Some(row) = self.live.get_mut(&id) else { return };
         self.index.stop_running(row);
         row.job.counters = landing.counters;
@@ -262,9 +262,9 @@ impl State {
                 self.index.enter_waiting(row);
                 self.hints.queue(&row.job.queue);
             }
-            Place::Succeeded { result } => self.end(id, JobState::Succeeded { at: now, result }, now),
-            Place::Dead { error } => self.end(id, JobState::Dead { at: now, error }, now),
-            Place::Cancelled { why } => self.end(id, JobState::Cancelled { at: now, why }, now),
+            Place::Succeeded { result } => self.end(id, JobState::Succeeded { at: ended_at, result }, now),
+            Place::Dead { error } => self.end(id, JobState::Dead { at: ended_at, error }, now),
+            Place::Cancelled { why } => self.end(id, JobState::Cancelled { at: ended_at, why }, now),
         }
     }
 

@@ -143,7 +143,7 @@ impl State {
             });
         }
         let landing = release.land(now, row.job.due, row.job.counters, cancel.as_deref());
-        self.land(id, landing, now);
+        self.land(id, landing, now, now);
     }
 
     pub(super) fn sightings(&self, now: Timestamp) -> Vec<WorkerSighting> {

@@ -151,15 +151,15 @@ impl<'a> Columns<'a> {
     }
 }
 
-/// A row of `unfolded`: now, version, booked; queues, types and five totals; ids, instants and texts of deltas.
+/// A row of `unfolded`: now, version, booked; queues, types and six totals; ids, instants and texts of deltas.
 fn read_unfolded(row: &Row, limit: usize) -> Step<Unfolded> {
     let now = row.try_get::<_, Instant>(0)?.0;
     let version = row.try_get::<_, Option<i64>>(1)?;
     let text = row.try_get::<_, Option<String>>(2)?.unwrap_or_default();
     let mark = version.map(|version| StoredMark { version: unsigned(version), text });
-    let ids = row.try_get::<_, Option<Vec<i64>>>(10)?.unwrap_or_default();
-    let at = row.try_get::<_, Option<Vec<Instant>>>(11)?.unwrap_or_default();
-    let texts = row.try_get::<_, Option<Vec<String>>>(12)?.unwrap_or_default();
+    let ids = row.try_get::<_, Option<Vec<i64>>>(11)?.unwrap_or_default();
+    let at = row.try_get::<_, Option<Vec<Instant>>>(12)?.unwrap_or_default();
+    let texts = row.try_get::<_, Option<Vec<String>>>(13)?.unwrap_or_default();
     let more = ids.len() > limit;
     let deltas = ids.into_iter().zip(at).zip(texts).take(limit);
     let deltas = deltas.map(|((id, at), text)| StoredDelta { id: unsigned(id), at: at.0, text }).collect();
@@ -170,13 +170,20 @@ fn read_totals(row: &Row) -> Step<Vec<((QueueName, TypeName), Totals)>> {
     let queues = row.try_get::<_, Option<Vec<String>>>(3)?.unwrap_or_default();
     let types = row.try_get::<_, Option<Vec<String>>>(4)?.unwrap_or_default();
     let mut columns: Vec<Vec<i64>> = Vec::new();
-    for column in 5..10 {
+    for column in 5..11 {
         columns.push(row.try_get::<_, Option<_>>(column)?.unwrap_or_default());
     }
     let mut all = Vec::new();
     for (at, (queue, job_type)) in queues.iter().zip(&types).enumerate() {
         let n = |column: usize| columns[column].get(at).copied().map_or(0, unsigned);
-        let totals = Totals { enqueued: n(0), succeeded: n(1), retried: n(2), dead: n(3), cancelled: n(4) };
+        let totals = Totals {
+            enqueued: n(0),
+            succeeded: n(1),
+            retried: n(2),
+            dead: n(3),
+            cancelled: n(4),
+            started_over: n(5),
+        };
         if let (Ok(queue), Ok(job_type)) = (QueueName::parse(queue), TypeName::parse(job_type)) {
             all.push(((queue, job_type), totals));
         }

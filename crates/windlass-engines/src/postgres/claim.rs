@@ -370,7 +370,7 @@ impl Store {
         for (boosted, Reading { job, damage, .. }) in readings {
             let nobody = || format!("nobody registered its type {}", job.job_type);
             let damage = damage.or_else(|| catalogue.type_named(&job.job_type).is_none().then(nobody));
-            let (waited, age) = (since.since(job.due), job.age(now));
+            let (waited, age) = (job.waited(since), job.age(now));
             let claimed = Claimed { waited, age, token: request.token, boosted, job };
             match damage {
                 None => jobs.push(claimed),

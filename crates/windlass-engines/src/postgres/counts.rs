@@ -76,9 +76,10 @@ enum Column {
     Retried,
     Dead,
     Cancelled,
+    StartedOver,
 }
 
-const COLUMNS: usize = 9;
+const COLUMNS: usize = 10;
 
 /// What one transaction changed, by type and, for what waits, by minute.
 #[derive(Debug, Default)]
@@ -98,7 +99,10 @@ impl Deltas {
             Total::Succeeded => (Column::Succeeded, 1),
             Total::Retried => (Column::Retried, 1),
             Total::Dead => (Column::Dead, 1),
-            Total::Undead => (Column::Dead, -1),
+            Total::Undead => {
+                self.bump(kind, None, Column::StartedOver, 1);
+                (Column::Dead, -1)
+            }
             Total::Cancelled => (Column::Cancelled, 1),
         };
         self.bump(kind, None, column, n);
@@ -268,7 +272,8 @@ impl Depths {
 /// What was read of queues with a capacity, and when.
 pub(super) type DepthsSeen = HashMap<QueueName, (u64, Moment)>;
 
-/// A row of `queue_counts`: name, now, waiting, parked, running, dead letters, five totals, ready, oldest ready.
+/// A row of `queue_counts`: name, now, waiting, parked, running, dead letters, five totals, ready, oldest ready, one
+/// more total.
 fn read_status(row: &Row, queue: &QueueEntry) -> Step<QueueStatus> {
     let n = |column: usize| -> Step<u64> { Ok(unsigned(row.try_get(column)?)) };
     let now = row.try_get::<_, Instant>(1)?.0;
@@ -286,7 +291,14 @@ fn read_status(row: &Row, queue: &QueueEntry) -> Step<QueueStatus> {
             running: n(4)?,
             dead_letters: n(5)?,
         },
-        totals: Totals { enqueued: n(6)?, succeeded: n(7)?, retried: n(8)?, dead: n(9)?, cancelled: n(10)? },
+        totals: Totals {
+            enqueued: n(6)?,
+            succeeded: n(7)?,
+            retried: n(8)?,
+            dead: n(9)?,
+            cancelled: n(10)?,
+            started_over: n(13)?,
+        },
         oldest_ready: oldest,
     })
 }

@@ -58,6 +58,8 @@ struct Keyed {
     holding: Holding,
     deltas: Deltas,
     depths: Depths,
+    /// The store's now by which they are judged, and at which they are put in.
+    now: Option<Instant>,
 }
 
 /// Keys that go to jobs, column by column.
@@ -135,12 +137,14 @@ impl Store {
         if row.try_get::<_, i64>(0)? != catalogue.version {
             return Ok((Tried::Stale, depths));
         }
-        let Some(at) = row.try_get::<_, Option<Instant>>(1)? else { return Ok((Tried::Repeated, depths)) };
+        if row.try_get::<_, Option<Instant>>(1)?.is_none() {
+            return Ok((Tried::Repeated, depths));
+        }
         let keys = key_list(&request.jobs);
         self.reserve_keys(tx, &keys).await?;
         let locked = self.lock_keys(tx, &keys, false).await?;
         let mut keyed = Keyed { depths, ..Keyed::default() };
-        self.judge_keyed(tx, &request.jobs, catalogue, unstorable, locked, &mut keyed, at.0).await?;
+        self.judge_keyed(tx, &request.jobs, catalogue, unstorable, locked, &mut keyed).await?;
         self.write_keyed(tx, request, &mut keyed, &keys).await?;
         Ok((Tried::Stored(keyed.answers), keyed.depths))
     }
@@ -210,7 +214,6 @@ impl Store {
     }
 
     /// Judges the jobs one after the other, each knowing what the ones before it did to the keys.
-    #[allow(clippy::too_many_arguments, reason = "each is needed once, and none belongs to another")]
     async fn judge_keyed(
         &self,
         tx: &Tx,
@@ -219,9 +222,10 @@ impl Store {
         unstorable: &Unstorable,
         mut locked: LockedKeys,
         keyed: &mut Keyed,
-        now: Timestamp,
     ) -> Step<()> {
-        let mut ids = self.take_ids(tx, jobs.len()).await?.into_iter();
+        let (ids, now) = self.take_ids(tx, jobs.len()).await?;
+        keyed.now = Some(Instant(now));
+        let mut ids = ids.into_iter();
         for (position, new) in jobs.iter().enumerate() {
             if let Some(refusal) = unstorable.get(&position) {
                 keyed.answers.push(Enqueued::Refused(refusal.clone()));
@@ -290,10 +294,13 @@ impl Store {
         }
     }
 
-    async fn take_ids(&self, tx: &Tx, count: usize) -> Step<Vec<i64>> {
+    /// Numbers for new jobs, and the store's now: read once the keys are locked, since to wait for one may take long.
+    async fn take_ids(&self, tx: &Tx, count: usize) -> Step<(Vec<i64>, Timestamp)> {
         let count = i64::try_from(count).unwrap_or(i64::MAX);
         let rows = tx.ask(&self.sql.take_ids, &[number(&count)]).await?;
-        Ok(rows.first().map_or(Ok(Vec::new()), |row| row.try_get(0))?)
+        let Some(row) = rows.first() else { return Ok((Vec::new(), self.estimated_now())) };
+        let now = self.now_param().map_or_else(|| row.try_get(1), Ok)?;
+        Ok((row.try_get::<_, Option<_>>(0)?.unwrap_or_default(), now.0))
     }
 
     /// Writes the jobs that were judged to be new so far, and gives them their keys.
@@ -301,7 +308,7 @@ impl Store {
         let new = std::mem::take(&mut keyed.new);
         let (ids, keys) = (std::mem::take(&mut keyed.new_ids), std::mem::take(&mut keyed.new_keys));
         if !ids.is_empty() {
-            let now = self.now_param();
+            let now = keyed.now;
             let (series, gates) =
                 (std::mem::take(&mut keyed.new_series), std::mem::take(&mut keyed.new_gates));
             let head: [Param<'_>; 3] = [instant(&now), numbers(&ids), texts(&keys)];

@@ -37,7 +37,7 @@ use super::value::{
     small_number, small_numbers, texts, uuids,
 };
 
-use columns::{AttemptColumns, Common};
+use columns::{AttemptColumns, Common, ended_at};
 
 /// Every so many attempts of a job the old ones are deleted.
 const TRIM_EVERY: u32 = 50;
@@ -101,6 +101,7 @@ pub(super) struct EndedAttempt {
     pub(super) number: u32,
     pub(super) worker: WorkerId,
     pub(super) started_at: Timestamp,
+    pub(super) ended_at: Timestamp,
     pub(super) ending: AttemptEnding,
     pub(super) error: Option<JobError>,
     pub(super) output: Option<String>,
@@ -259,7 +260,7 @@ impl Store {
             }
         }
         moved.drain |= self.land_waiting(tx, now, &waiting, &vec![None; waiting.len()]).await?.marked;
-        self.note_attempts(tx, now, &waiting).await?;
+        self.note_attempts(tx, &waiting).await?;
         moved.drain |= self.land_ended(tx, now, &ended).await?;
         moved.drain |= self.land_dead(tx, now, &dead).await?;
         self.free_keys(tx, &ended_keys, keys, now).await?;
@@ -284,7 +285,7 @@ impl Store {
             count(job, &mut deltas);
             moved.wait(job, now);
         }
-        self.note_attempts(tx, now, &moves).await?;
+        self.note_attempts(tx, &moves).await?;
         self.note_put_backs(tx, &moved).await?;
         self.add_counts(tx, &deltas).await?;
         let fence = |job: &Move| Some(Fence { job: job.live.id, token: job.live.token? });
@@ -346,7 +347,7 @@ impl Store {
             results.push(result);
             whys.push(why);
         }
-        let at = Instant(now);
+        let (at, ended_at) = (Instant(now), ended_at(moves, now));
         let params = [
             numbers(&common.ids),
             uuids(&common.tokens),
@@ -367,6 +368,7 @@ impl Store {
             texts(&whys),
             flags(&common.frees),
             flags(&common.frees_patient),
+            instants(&ended_at),
         ];
         tx.ask(&self.sql.lock_rest, &[]).await?;
         has_marked(&tx.ask(&self.sql.land_ended, &params).await?)
@@ -383,7 +385,7 @@ impl Store {
             _ => String::new(),
         };
         let errors: Vec<_> = moves.iter().map(why).collect();
-        let at = Instant(now);
+        let ended_at = ended_at(moves, now);
         let params = [
             numbers(&common.ids),
             uuids(&common.tokens),
@@ -393,7 +395,7 @@ impl Store {
             small_numbers(&common.holds),
             texts(&common.last_errors),
             uuids(&common.settled_by),
-            instant(&at),
+            instants(&ended_at),
             uuids(&attempts.workers),
             instants(&attempts.started_at),
             texts(&attempts.endings),
@@ -407,26 +409,26 @@ impl Store {
     }
 
     /// Remembers the attempts after which jobs go on.
-    async fn note_attempts(&self, tx: &Tx, now: Timestamp, moves: &[Move]) -> Step<()> {
+    async fn note_attempts(&self, tx: &Tx, moves: &[Move]) -> Step<()> {
         let noted = moves.iter().filter_map(|job| Some((job.live.id, job.parting.attempt.as_ref()?)));
         let noted: Vec<_> = noted.collect();
-        self.insert_attempts(tx, now, &noted).await
+        self.insert_attempts(tx, &noted).await
     }
 
-    async fn insert_attempts(&self, tx: &Tx, now: Timestamp, noted: &[(JobId, &EndedAttempt)]) -> Step<()> {
+    async fn insert_attempts(&self, tx: &Tx, noted: &[(JobId, &EndedAttempt)]) -> Step<()> {
         if noted.is_empty() {
             return Ok(());
         }
         let ids: Vec<_> = noted.iter().map(|(id, _)| id.0).collect();
         let numbers_of: Vec<_> = noted.iter().map(|(_, attempt)| int4(attempt.number)).collect();
         let columns = AttemptColumns::from(noted.iter().map(|(_, attempt)| Some(*attempt)));
-        let at = Instant(now);
+        let ended_at: Vec<_> = noted.iter().map(|(_, attempt)| Instant(attempt.ended_at)).collect();
         let params = [
-            instant(&at),
             numbers(&ids),
             small_numbers(&numbers_of),
             uuids(&columns.workers),
             instants(&columns.started_at),
+            instants(&ended_at),
             texts(&columns.endings),
             texts(&columns.errors),
             texts(&columns.outputs),

@@ -118,6 +118,7 @@ fn crashed(live: Live, held: &[i64], crashes_max: u32, rescued: &mut Rescued, no
         number: live.counters.attempts,
         worker,
         started_at: live.since.min(now),
+        ended_at: now,
         ending: AttemptEnding::Crashed,
         error: Some(crash_error()),
         output: None,

@@ -202,6 +202,7 @@ impl Store {
         let ids: Vec<_> = rows.iter().map(|end| end.fence.job.0).collect();
         let tokens: Vec<_> = rows.iter().map(|end| Bits::from(end.fence.token)).collect();
         let ran_for: Vec<_> = rows.iter().map(|end| micros(end.ran_for)).collect();
+        let ended_ago: Vec<_> = rows.iter().map(|end| micros(end.ended_ago)).collect();
         let results: Vec<_> = rows.iter_mut().map(|end| end.result.take()).collect();
         let outputs: Vec<_> = rows.iter_mut().map(|end| end.output.take()).collect();
         let now = self.now_param();
@@ -215,6 +216,7 @@ impl Store {
             texts(&outputs),
             row_places(&at),
             flag(keys),
+            numbers(&ended_ago),
         ];
         let rows = self.work.get().await?.write(&self.sql.settle, &params).await?;
         let Some(row) = rows.first() else { return Ok(Written::nothing()) };
@@ -261,8 +263,8 @@ impl Store {
         skip: bool,
     ) -> Step<(Answers, Vec<JobId>, Moved)> {
         let ids: Vec<_> = settlements.keys().map(|fence| fence.job.0).collect();
-        let now = self.transaction_now(tx).await?;
         let Locked { jobs, keys, skipped } = self.lock_live(tx, &ids, skip).await?;
+        let now = self.transaction_now(tx).await?;
         let mut answers = Answers::new();
         let mut moves = Vec::new();
         for live in jobs {
@@ -310,7 +312,7 @@ impl Store {
         Ok(answers)
     }
 
-    /// The store's now within a transaction.
+    /// The store's now within a transaction, at this point of it.
     pub(super) async fn transaction_now(&self, tx: &Tx) -> Step<Timestamp> {
         if let Some(now) = self.now_param() {
             return Ok(now.0);
@@ -403,6 +405,7 @@ fn is_plain(settlement: &Settlement) -> bool {
 struct PlainEnd {
     fence: Fence,
     ran_for: Duration,
+    ended_ago: Duration,
     result: Option<String>,
     output: Option<String>,
 }
@@ -414,7 +417,8 @@ impl PlainEnd {
             Transition::Succeed { result } => result,
             _ => None,
         };
-        Self { fence, ran_for: report.ran_for, result, output: report.output.map(storable) }
+        let AttemptReport { ran_for, ended_ago, output } = report;
+        Self { fence, ran_for, ended_ago, result, output: output.map(storable) }
     }
 }
 
@@ -429,10 +433,12 @@ fn ended_attempt(
     report: AttemptReport,
     now: Timestamp,
 ) -> Option<EndedAttempt> {
+    let (started_at, ended_at) = report.span(now);
     Some(EndedAttempt {
         number: live.counters.attempts,
         worker: live.worker?,
-        started_at: now.minus(report.ran_for),
+        started_at,
+        ended_at,
         ending: transition.ending(live.cancel_requested.is_some())?,
         error: transition.error().cloned(),
         output: report.output.map(storable),

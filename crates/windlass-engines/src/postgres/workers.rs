@@ -181,6 +181,7 @@ fn given_back(live: Live, now: windlass_core::clock::Timestamp) -> Move {
         number: live.counters.attempts,
         worker,
         started_at: live.since,
+        ended_at: now,
         ending,
         error: None,
         output: None,

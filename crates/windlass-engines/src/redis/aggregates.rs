@@ -209,6 +209,7 @@ fn read_totals(numbers: &mut Items) -> Step<Totals> {
         retried: numbers.count()?,
         dead: numbers.count()?,
         cancelled: numbers.count()?,
+        started_over: numbers.count()?,
     })
 }
 

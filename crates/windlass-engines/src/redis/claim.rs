@@ -223,7 +223,7 @@ fn claimed(row: &Row, catalogue: &Catalogue, now: Timestamp) -> Option<Claimed> 
     let job = row.job(catalogue);
     Some(Claimed {
         token: claim.token,
-        waited: claim.since.since(job.due),
+        waited: job.waited(claim.since),
         age: job.age(now),
         boosted: row.state.boosted(),
         job,

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use windlass_core::admin::{Counts, QueueStatus, Totals, TypeStatus};
 use windlass_core::clock::Timestamp;
+use windlass_core::limits::OLDEST_LOOKED_AT;
 
 use super::Store;
 use super::call::Args;
@@ -17,7 +18,7 @@ use super::script::TYPES_PER_CALL;
 struct Tally {
     counts: Counts,
     totals: Totals,
-    /// When the first job without a gate falls due, or fell.
+    /// Since when the ready job waits that has waited longest.
     oldest: Option<Timestamp>,
 }
 
@@ -30,6 +31,7 @@ impl Tally {
             retried: row.count()?,
             dead: row.count()?,
             cancelled: row.count()?,
+            started_over: row.count()?,
         };
         let (ready, scheduled) = (row.count()?, row.count()?);
         let parked = row.count()? + row.count()?;
@@ -56,6 +58,7 @@ impl Tally {
                 retried: s.retried + t.retried,
                 dead: s.dead + t.dead,
                 cancelled: s.cancelled + t.cancelled,
+                started_over: s.started_over + t.started_over,
             },
             oldest: self.oldest.into_iter().chain(other.oldest).min(),
         }
@@ -101,7 +104,7 @@ impl Store {
                 all = types.len();
                 numbers = types.into_iter().skip(tallies.len()).take(TYPES_PER_CALL).collect();
                 let mut args = Args::new();
-                args.count(numbers.len());
+                args.number(OLDEST_LOOKED_AT.into()).count(numbers.len());
                 numbers.iter().for_each(|number| _ = args.number((*number).into()));
                 Ok(args)
             };
@@ -132,6 +135,6 @@ fn queue_status(
         shut: queue.shut,
         counts: tally.counts,
         totals: tally.totals,
-        oldest_ready: tally.oldest.filter(|due| *due <= now).map(|due| now.since(due)),
+        oldest_ready: tally.oldest.map(|since| now.since(since)),
     }
 }

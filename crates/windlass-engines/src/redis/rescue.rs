@@ -72,7 +72,7 @@ impl Store {
         args.flag(false).text(&Order::plain_success()).count(orphans.len());
         for orphan in orphans {
             let token = orphan.state.claim.map_or([0; 16], |claim| ClaimToken::to_bytes(claim.token));
-            args.job(orphan.id).bytes(&token).text("");
+            args.job(orphan.id).bytes(&token).text("").text("");
             args.text(&order(orphan, graves, crashes_max));
         }
         let mut answers = Items::of(self.call(&self.scripts().settle, args).await?.value)?;

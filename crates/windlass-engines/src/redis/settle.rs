@@ -8,7 +8,7 @@ use windlass_core::settle::{Settled, Settlement};
 
 use super::call::Args;
 use super::fault::Step;
-use super::land::{Order, ran_for};
+use super::land::{Order, spans};
 use super::reply::Items;
 use super::row::to_json;
 use super::{Store, refuse_over};
@@ -21,7 +21,8 @@ impl Store {
         for settlement in batch {
             let fence = settlement.fence;
             args.job(fence.job).bytes(&fence.token.to_bytes());
-            args.number(ran_for(&settlement.report)).text(&Order::of(settlement));
+            let [ran_for, ended_ago] = spans(&settlement.report);
+            args.number(ran_for).number(ended_ago).text(&Order::of(settlement));
         }
         read_settled(Items::of(self.call(&self.scripts().settle, args).await?.value)?)
     }

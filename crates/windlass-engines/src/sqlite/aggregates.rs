@@ -78,8 +78,14 @@ fn totals(conn: &Connection) -> Step<Vec<((QueueName, TypeName), Totals)>> {
     let mut statement = conn.prepare_cached(sql!("type_totals"))?;
     let rows = statement.query_map([], |row| {
         let n = |column: usize| row.get(column).map(unsigned);
-        let totals =
-            Totals { enqueued: n(2)?, succeeded: n(3)?, retried: n(4)?, dead: n(5)?, cancelled: n(6)? };
+        let totals = Totals {
+            enqueued: n(2)?,
+            succeeded: n(3)?,
+            retried: n(4)?,
+            dead: n(5)?,
+            cancelled: n(6)?,
+            started_over: n(7)?,
+        };
         let names = (lossy(row, 0)?.unwrap_or_default(), lossy(row, 1)?.unwrap_or_default());
         Ok((names, totals))
     })?;

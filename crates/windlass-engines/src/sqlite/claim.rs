@@ -186,7 +186,7 @@ impl Work<'_> {
         let kind = self.type_of(kind)?;
         self.did.deltas.moved(&kind, Spot::waiting(job.due, gated), Spot::Running);
         job.counters.attempts += 1;
-        let (waited, age) = (self.now.since(job.due), job.age(self.now));
+        let (waited, age) = (job.waited(self.now), job.age(self.now));
         Ok(Some(Claimed { job, token: request.token, waited, age, boosted }))
     }
 
@@ -266,7 +266,7 @@ impl Claimable {
     /// As its worker gets it once more.
     fn claimed(self, request: &ClaimRequest, now: Timestamp) -> Claimed {
         let job = self.reading.job;
-        let waited = self.since.unwrap_or(now).since(job.due);
+        let waited = job.waited(self.since.unwrap_or(now));
         Claimed { waited, age: job.age(now), token: request.token, boosted: self.boosted, job }
     }
 }

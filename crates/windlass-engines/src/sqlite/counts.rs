@@ -8,6 +8,7 @@ use std::time::Duration;
 use rusqlite::{Connection, OptionalExtension, params};
 use windlass_core::admin::{Counts, QueueStatus, Totals, TypeStatus};
 use windlass_core::clock::Timestamp;
+use windlass_core::job::waits_longest;
 use windlass_core::priority::Priority;
 
 use super::catalogue::{Catalogue, QueueEntry, TypeEntry};
@@ -55,6 +56,7 @@ struct Delta {
     retried: i64,
     dead: i64,
     cancelled: i64,
+    started_over: i64,
 }
 
 /// What is counted over the life of the store.
@@ -91,7 +93,10 @@ impl Deltas {
             Total::Succeeded => delta.succeeded += 1,
             Total::Retried => delta.retried += 1,
             Total::Dead => delta.dead += 1,
-            Total::Undead => delta.dead -= 1,
+            Total::Undead => {
+                delta.dead -= 1;
+                delta.started_over += 1;
+            }
             Total::Cancelled => delta.cancelled += 1,
         }
     }
@@ -115,6 +120,7 @@ impl Deltas {
             ours.retried += theirs.retried;
             ours.dead += theirs.dead;
             ours.cancelled += theirs.cancelled;
+            ours.started_over += theirs.started_over;
         }
         for (minute, n) in other.minutes {
             *self.minutes.entry(minute).or_default() += n;
@@ -137,6 +143,7 @@ impl Deltas {
                 d.retried,
                 d.dead,
                 d.cancelled,
+                d.started_over,
             ])?;
         }
         let mut statement = conn.prepare_cached(sql!("flush_minute"))?;
@@ -224,8 +231,14 @@ fn queue_counts(conn: &Connection) -> Step<HashMap<i64, (Counts, Totals, i64)>> 
     while let Some(row) = rows.next()? {
         let n = |column: usize| row.get(column).map(unsigned);
         let counts = Counts { parked: n(2)?, running: n(3)?, dead_letters: n(4)?, ..Counts::default() };
-        let totals =
-            Totals { enqueued: n(5)?, succeeded: n(6)?, retried: n(7)?, dead: n(8)?, cancelled: n(9)? };
+        let totals = Totals {
+            enqueued: n(5)?,
+            succeeded: n(6)?,
+            retried: n(7)?,
+            dead: n(8)?,
+            cancelled: n(9)?,
+            started_over: n(10)?,
+        };
         by_queue.insert(row.get(0)?, (counts, totals, row.get(1)?));
     }
     Ok(by_queue)
@@ -251,18 +264,20 @@ fn oldest_ready(
     now: Timestamp,
 ) -> Step<Option<Duration>> {
     let mut next_head = conn.prepare_cached(sql!("next_head"))?;
-    let mut oldest: Option<i64> = None;
+    let mut first_ready = conn.prepare_cached(sql!("first_ready"))?;
+    let mut oldest = None;
     for kind in types {
         let mut last = -1;
-        while let Some((priority, due)) =
-            next_head.query_row([kind.id, last], |row| Ok((row.get(0)?, row.get::<_, i64>(1)?))).optional()?
-        {
+        while let Some(priority) = next_head.query_row([kind.id, last], |row| row.get(0)).optional()? {
             last = priority;
-            oldest = Some(oldest.map_or(due, |oldest| oldest.min(due)));
+            let ready = first_ready.query_map([kind.id, priority, now.as_micros()], |row| {
+                let (due, waits_since) = (row.get(0)?, row.get(1)?);
+                Ok((Timestamp::from_micros(due), Timestamp::from_micros(waits_since)))
+            })?;
+            oldest = waits_longest(ready.map_while(Result::ok), oldest);
         }
     }
-    let due = oldest.map(Timestamp::from_micros).filter(|due| *due <= now);
-    Ok(due.map(|due| now.since(due)))
+    Ok(oldest.map(|since| now.since(since)))
 }
 
 /// All types, by name. `handled` tells how many live workers handle a type.

@@ -79,6 +79,7 @@ pub(super) struct EndedAttempt {
     pub(super) number: u32,
     pub(super) worker: WorkerId,
     pub(super) started_at: Timestamp,
+    pub(super) ended_at: Timestamp,
     pub(super) ending: AttemptEnding,
     pub(super) error: Option<JobError>,
     pub(super) output: Option<String>,
@@ -188,7 +189,7 @@ impl Work<'_> {
         let Some(letter) = self.dead_letter(id)? else { return Ok(()) };
         let kind = self.type_of(letter.kind)?;
         if let Some(attempt) = &letter.attempt {
-            self.note_attempt(id, attempt, letter.ended_at)?;
+            self.note_attempt(id, attempt)?;
         }
         let series = letter.options.series.as_ref();
         let gate = self.gate_in_series(&kind, series)?;
@@ -238,7 +239,7 @@ impl Work<'_> {
             parting.settled_by.map(ClaimToken::to_bytes),
         ])?;
         if let Some(attempt) = &parting.attempt {
-            self.note_attempt(*id, attempt, self.now)?;
+            self.note_attempt(*id, attempt)?;
         }
         if parting.is_retry {
             self.did.deltas.total(kind, Total::Retried);
@@ -298,7 +299,7 @@ impl Work<'_> {
             until.as_micros(),
             result,
             why,
-            self.now.as_micros(),
+            attempt.map_or(self.now, |attempt| attempt.ended_at).as_micros(),
             attempt.map(|attempt| attempt.worker.to_bytes()),
             attempt.map(|attempt| attempt.started_at.as_micros()),
             attempt.map(|attempt| attempt.ending.as_str()),
@@ -322,7 +323,7 @@ impl Work<'_> {
             counters.holds,
             parting.last_error.as_ref().map(to_json),
             to_json(error),
-            self.now.as_micros(),
+            attempt.map_or(self.now, |attempt| attempt.ended_at).as_micros(),
             attempt.map(|attempt| attempt.worker.to_bytes()),
             attempt.map(|attempt| attempt.started_at.as_micros()),
             attempt.map(|attempt| attempt.ending.as_str()),
@@ -348,13 +349,13 @@ impl Work<'_> {
         Ok(())
     }
 
-    fn note_attempt(&self, id: JobId, attempt: &EndedAttempt, ended_at: Timestamp) -> Step<()> {
+    fn note_attempt(&self, id: JobId, attempt: &EndedAttempt) -> Step<()> {
         self.conn.prepare_cached(sql!("insert_attempt"))?.execute(params![
             id.0,
             attempt.number,
             attempt.worker.to_bytes(),
             attempt.started_at.as_micros(),
-            ended_at.as_micros(),
+            attempt.ended_at.as_micros(),
             attempt.ending.as_str(),
             attempt.error.as_ref().map(to_json),
             attempt.output,
@@ -380,7 +381,6 @@ pub(super) struct DeadLetter {
     pub(super) key: Option<String>,
     pub(super) options: Options,
     pub(super) enqueued_at: Timestamp,
-    pub(super) ended_at: Timestamp,
     attempt: Option<EndedAttempt>,
 }
 
@@ -393,6 +393,7 @@ fn read_dead_letter(row: &Row<'_>) -> rusqlite::Result<DeadLetter> {
             number: count(row, 4)?,
             worker: WorkerId::from_bytes(worker),
             started_at: Timestamp::from_micros(row.get::<_, Option<i64>>(6)?.unwrap_or_default()),
+            ended_at: Timestamp::from_micros(row.get(7)?),
             ending,
             error: error.as_deref().map(super::row::parse_error),
             output: lossy(row, 10)?,
@@ -404,7 +405,6 @@ fn read_dead_letter(row: &Row<'_>) -> rusqlite::Result<DeadLetter> {
         key: lossy(row, 1)?,
         options: Options::from_column(lossy(row, 2)?.as_deref()),
         enqueued_at: Timestamp::from_micros(row.get(3)?),
-        ended_at: Timestamp::from_micros(row.get(7)?),
         attempt,
     })
 }

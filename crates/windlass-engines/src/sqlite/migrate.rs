@@ -39,6 +39,7 @@ pub const MIGRATIONS: &[Migration] = &[
     Migration { version: 10, name: "drains", sql: include_str!("migrations/0010_drains.sql") },
     Migration { version: 11, name: "shares", sql: include_str!("migrations/0011_shares.sql") },
     Migration { version: 12, name: "aggregates", sql: include_str!("migrations/0012_aggregates.sql") },
+    Migration { version: 13, name: "started over", sql: include_str!("migrations/0013_started_over.sql") },
 ];
 
 const VERSIONS: &str = "CREATE TABLE IF NOT EXISTS windlass_schema (

@@ -74,6 +74,7 @@ impl Work<'_> {
                 number: held.counters.attempts,
                 worker: held.worker,
                 started_at: held.since,
+                ended_at: self.now,
                 ending: AttemptEnding::Crashed,
                 error: Some(crash_error()),
                 output: None,

@@ -44,7 +44,7 @@ impl Work<'_> {
         let Some(held) = self.held_job(fence.job, fence.token)? else {
             return Ok(Settled::ClaimLost);
         };
-        let report = AttemptReport { ran_for: self.now.since(held.since), output: None };
+        let report = AttemptReport { ran_for: self.now.since(held.since), ..AttemptReport::default() };
         self.settle_one(Settlement { fence, transition: Transition::Succeed { result: None }, report })
     }
 
@@ -54,10 +54,12 @@ impl Work<'_> {
         transition: &Transition,
         report: AttemptReport,
     ) -> Option<EndedAttempt> {
+        let (started_at, ended_at) = report.span(self.now);
         Some(EndedAttempt {
             number: held.counters.attempts,
             worker: held.worker,
-            started_at: self.now.minus(report.ran_for),
+            started_at,
+            ended_at,
             ending: transition.ending(held.cancel_requested.is_some())?,
             error: transition.error().cloned(),
             output: report.output,

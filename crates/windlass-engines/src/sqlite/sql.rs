@@ -55,6 +55,7 @@ mod tests {
         for (text, index) in [
             (sql!("pick"), "delayed_jobs_ready"),
             (sql!("next_head"), "delayed_jobs_ready"),
+            (sql!("first_ready"), "delayed_jobs_ready"),
             (sql!("next_share"), "delayed_jobs_shares"),
             (sql!("pick_share"), "delayed_jobs_shares"),
             (sql!("pick_unmarked"), "delayed_jobs_ready"),

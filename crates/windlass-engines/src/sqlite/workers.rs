@@ -142,6 +142,7 @@ impl Work<'_> {
             number: held.counters.attempts,
             worker: held.worker,
             started_at: held.since,
+            ended_at: self.now,
             ending,
             error: None,
             output: None,

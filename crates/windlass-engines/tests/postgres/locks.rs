@@ -8,10 +8,10 @@ use tokio::task::JoinSet;
 use windlass_conformance::history::{FaultKind, Rules, check};
 use windlass_core::admin::{CancelAnswer, ListRequest};
 use windlass_core::engine::{Admin, Engine, RescueRequest, Result};
-use windlass_core::enqueue::NewJob;
+use windlass_core::enqueue::{Enqueued, NewJob};
 use windlass_core::error::EngineError;
 use windlass_core::gate::Gate;
-use windlass_core::job::JobId;
+use windlass_core::job::{JobId, JobState};
 use windlass_core::key::KeyClaim;
 use windlass_core::lease_watch::Suspicion;
 use windlass_core::names::Key;
@@ -362,4 +362,35 @@ async fn a_server_with_too_few_connections_says_so_and_the_engine_goes_on() {
         }
     }
     enqueue(&engine, 1).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_waited_for_its_key_was_put_in_after_the_end_of_the_one_before() {
+    let place = with_settings(PATIENT);
+    let engine = Arc::new(place.ready().await);
+    let first = put(&*engine, keyed("k")).await;
+    let claimed = claim(&engine, 1).await.remove(0);
+    let other = session(&place.direct).await;
+    let schema = &place.schema;
+    let lock = format!("BEGIN; SELECT 1 FROM {schema}.job_keys WHERE key = 'k' FOR UPDATE");
+    other.batch_execute(&lock).await.unwrap();
+    let waiter = Arc::clone(&engine);
+    let putting = tokio::spawn(async move { put(&*waiter, keyed("k")).await });
+    until_waiting(&place, 1, "the second waits for its key");
+    let complete = format!("SELECT {schema}.complete({}, '{}'); COMMIT", first.0, claimed.token);
+    other.batch_execute(&complete).await.unwrap();
+    let second = putting.await.unwrap();
+    let (first, second) =
+        (engine.job(first).await.unwrap().unwrap(), engine.job(second).await.unwrap().unwrap());
+    let JobState::Succeeded { at, .. } = first.state else { panic!("expected the end of {first:?}") };
+    assert!(second.job.enqueued_at >= at, "{} is before {at}", second.job.enqueued_at);
+    assert!(second.job.due >= at, "{} is before {at}", second.job.due);
+}
+
+async fn put(engine: &PostgresEngine, job: NewJob) -> JobId {
+    let answers = engine.enqueue(request(vec![job])).await.unwrap();
+    match answers[..] {
+        [Enqueued::New(id)] => id,
+        _ => panic!("expected a new job, got {answers:?}"),
+    }
 }

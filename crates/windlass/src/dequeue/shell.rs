@@ -144,7 +144,7 @@ impl Shell {
         self.perform_all();
         if self.waiters.is_empty() {
             // Whoever asked for what was claimed has stopped waiting.
-            self.pool.give_back_room();
+            self.pool.give_back_room(self.started.elapsed());
             self.perform_all();
         }
         self.pool.has_ended()

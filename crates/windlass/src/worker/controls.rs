@@ -116,7 +116,8 @@ impl Control {
         let ran_for = now.saturating_duration_since(self.started);
         let age = self.claimed.age.saturating_add(ran_for);
         let transition = settle(&self.claimed.job, timed_out_from_outside(), &self.policy, age);
-        Claimed::clone(&self.claimed).settled(transition, AttemptReport { ran_for, output: None })
+        Claimed::clone(&self.claimed)
+            .settled(transition, AttemptReport { ran_for, ..AttemptReport::default() })
     }
 }
 

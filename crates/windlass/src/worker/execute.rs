@@ -46,7 +46,7 @@ pub(crate) async fn execute(
     if let Some(notes) = ctx.take_notes().or(pass.is_some().then(Notes::default)) {
         outcome = limits.finish(pass, &claimed, notes, outcome).await;
     }
-    (outcome, AttemptReport { ran_for: started.elapsed(), output: ctx.output() })
+    (outcome, AttemptReport { ran_for: started.elapsed(), output: ctx.output(), ..AttemptReport::default() })
 }
 
 /// How long the handler of this job may run.

@@ -195,7 +195,7 @@ impl Pool {
             Event::ClaimAnswered(token, Err(_)) => self.claims.failed(token, now),
             Event::Ended { fence, outcome, report } => self.ended(fence, outcome, report, now),
             Event::SettleAnswered(number, answer) => self.settle_answered(number, answer, now),
-            Event::LeaseRanOut => self.give_back_room(),
+            Event::LeaseRanOut => self.give_back_room(now),
             Event::Reborn(worker) => self.reborn(worker),
             Event::Scale(concurrency) => self.set_concurrency(concurrency),
             Event::Drain => self.drain(),
@@ -286,7 +286,7 @@ impl Pool {
                     self.room.extend(jobs.into_iter().map(waiting));
                 }
                 if let Phase::Stopping { .. } = self.phase {
-                    self.give_back_room();
+                    self.give_back_room(now);
                 }
             }
             ClaimAnswer::WorkerDead => {
@@ -306,7 +306,7 @@ impl Pool {
         let age = claimed.age.saturating_add(now.saturating_sub(since));
         let policy = self.policy(&claimed);
         let transition = settle(&claimed.job, outcome, policy, age);
-        self.settler.push(Arc::unwrap_or_clone(claimed).settled(transition, report));
+        self.settler.push(Arc::unwrap_or_clone(claimed).settled(transition, report), now);
     }
 
     /// How a failure of this job is followed up: its own policy, else its type's, else that of every type. The
@@ -347,14 +347,14 @@ impl Pool {
     }
 
     /// What is claimed and not started goes back; another worker may have an idle slot for it.
-    pub fn give_back_room(&mut self) {
+    pub fn give_back_room(&mut self, now: Moment) {
         if planted(Bug::StopDropsPrefetched) {
             self.room.clear();
         }
         for Waiting { claimed, .. } in self.room.drain(..) {
             let transition = Transition::Release { started: false };
             let settlement = Arc::unwrap_or_clone(claimed).settled(transition, AttemptReport::default());
-            self.settler.push(settlement);
+            self.settler.push(settlement, now);
         }
     }
 
@@ -366,7 +366,7 @@ impl Pool {
         for Running { claimed, since } in self.running.values() {
             self.claims.runs(&claimed.job, now.saturating_sub(*since));
         }
-        self.give_back_room();
+        self.give_back_room(now);
     }
 
     /// The claims of the old identity are lost; what still runs will be told so when it settles.
@@ -382,7 +382,7 @@ impl Pool {
             Phase::Working | Phase::Draining => abort_at,
         };
         self.phase = Phase::Stopping { abort_at: sooner, aborted: false };
-        self.give_back_room();
+        self.give_back_room(now);
         if planted(Bug::StopDropsUnsettled) {
             self.settler.clear();
         }

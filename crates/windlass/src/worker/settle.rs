@@ -21,11 +21,27 @@ const SECOND_FROM: usize = SETTLE_BATCH_MAX / 2;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BatchNumber(u64);
 
+/// An end that the store has not confirmed, and when it came: the store is told how long ago that was, each time it is
+/// sent.
+#[derive(Debug, Clone)]
+struct Unsettled {
+    settlement: Settlement,
+    since: Moment,
+}
+
+impl Unsettled {
+    fn sent_at(&self, now: Moment) -> Settlement {
+        let mut settlement = self.settlement.clone();
+        settlement.report.ended_ago = now.saturating_sub(self.since);
+        settlement
+    }
+}
+
 /// Buffers ends of attempts and sends them in batches.
 #[derive(Debug)]
 pub struct Settler {
-    buffered: Vec<Settlement>,
-    under_way: Vec<(BatchNumber, Vec<Settlement>)>,
+    buffered: Vec<Unsettled>,
+    under_way: Vec<(BatchNumber, Vec<Unsettled>)>,
     second_from: usize,
     sent: u64,
     backoff: Backoff,
@@ -59,8 +75,8 @@ impl Settler {
     }
 
     /// An attempt ended.
-    pub fn push(&mut self, settlement: Settlement) {
-        self.buffered.push(settlement);
+    pub fn push(&mut self, settlement: Settlement, now: Moment) {
+        self.buffered.push(Unsettled { settlement, since: now });
     }
 
     /// How many ends the store has not confirmed.
@@ -82,8 +98,9 @@ impl Settler {
         let batch: Vec<_> = self.buffered.drain(..size).collect();
         self.sent += 1;
         let number = BatchNumber(self.sent);
-        self.under_way.push((number, batch.clone()));
-        Some((number, batch))
+        let sent = batch.iter().map(|end| end.sent_at(now)).collect();
+        self.under_way.push((number, batch));
+        Some((number, sent))
     }
 
     /// A second batch only while ends flow: many small ones cost the store more than a few big ones. After one of two failed,
@@ -111,11 +128,11 @@ impl Settler {
         if number.0 > self.narrowed_after {
             self.batch_max = self.batch_max.and_then(|max| (max < SETTLE_BATCH_MAX).then_some(max * 2));
         }
-        self.answered(number)
+        self.answered(number).into_iter().map(|end| end.settlement).collect()
     }
 
     /// The batch of this number, which is no longer under way.
-    fn answered(&mut self, number: BatchNumber) -> Vec<Settlement> {
+    fn answered(&mut self, number: BatchNumber) -> Vec<Unsettled> {
         let at = self.under_way.iter().position(|(other, _)| *other == number);
         at.map(|at| self.under_way.remove(at).1).unwrap_or_default()
     }
@@ -131,7 +148,7 @@ impl Settler {
         }
     }
 
-    fn send_again(&mut self, batch: Vec<Settlement>, now: Moment) {
+    fn send_again(&mut self, batch: Vec<Unsettled>, now: Moment) {
         self.backoff.failed(now);
         self.batch_max = Some((batch.len() / 2).max(1));
         self.narrowed_after = self.sent;
@@ -157,7 +174,7 @@ impl Settler {
         if batch.len() <= 1 {
             // The store is up, it just does not want this one: the pool need not wait for the next to go on.
             self.backoff.reset();
-            return batch.pop();
+            return batch.pop().map(|end| end.settlement);
         }
         self.is_stuck = false;
         self.send_again(batch, now);
@@ -168,6 +185,6 @@ impl Settler {
     pub fn clear(&mut self) -> Vec<Settlement> {
         let mut all: Vec<_> = self.under_way.drain(..).flat_map(|(_, batch)| batch).collect();
         all.append(&mut self.buffered);
-        all
+        all.into_iter().map(|end| end.settlement).collect()
     }
 }

@@ -32,6 +32,8 @@ mod schedules;
 mod struck;
 #[path = "../worker/faults.rs"]
 mod faults;
+#[path = "../worker/store_away.rs"]
+mod store_away;
 mod held_keys;
 mod other_programs;
 mod completing;

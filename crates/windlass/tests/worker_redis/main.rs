@@ -34,6 +34,8 @@ mod schedules;
 mod struck;
 #[path = "../worker/faults.rs"]
 mod faults;
+#[path = "../worker/store_away.rs"]
+mod store_away;
 mod idle;
 mod other_processes;
 mod full_disk;

@@ -37,7 +37,7 @@ fn waiting(record: &JobRecord, queue: Option<&QueueStatus>, kind: Option<&TypeSt
     let now = record.read_at;
     let when = match record.phase() {
         Phase::Scheduled => format!("scheduled: due in {}", show_span(record.job.due.since(now))),
-        _ => format!("ready: due for {}", show_span(now.since(record.job.due))),
+        _ => format!("ready: due for {}", show_span(record.job.waited(now))),
     };
     let pause = queue.and_then(|queue| queue.pause.as_ref()).filter(|pause| pause.holds(now));
     if let Some(pause) = pause {

@@ -276,7 +276,10 @@ impl Index {
     }
 
     pub(crate) fn count_start_over(&mut self, row: &JobRow) {
-        self.count(row.type_at, |totals| totals.dead -= 1);
+        self.count(row.type_at, |totals| {
+            totals.dead -= 1;
+            totals.started_over += 1;
+        });
         self.queue_of_mut(row.type_at).dead_letters -= 1;
     }
 }

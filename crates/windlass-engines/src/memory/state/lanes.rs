@@ -140,6 +140,11 @@ impl Lanes {
         self.every().filter_map(|lane| next_after(lane, now)).min()
     }
 
+    /// What is due in each lane, in the order in which it fell due.
+    pub(crate) fn ready_lanes(&self, now: Timestamp) -> impl Iterator<Item = impl Iterator<Item = Turn>> {
+        self.every().map(move |lane| lane.range(..=last_at(now)).copied())
+    }
+
     /// All that is due.
     pub(crate) fn due(&self, now: Timestamp) -> impl Iterator<Item = JobId> {
         self.every().flat_map(move |lane| lane.range(..=last_at(now)).map(|(_, id)| *id))

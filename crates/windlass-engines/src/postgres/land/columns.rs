@@ -45,6 +45,12 @@ impl Common {
     }
 }
 
+/// When jobs ended: with the attempt that ended them, which may have been reported late.
+pub(super) fn ended_at(moves: &[Move], now: Timestamp) -> Vec<Instant> {
+    let of_attempt = |job: &Move| job.parting.attempt.as_ref().map(|attempt| attempt.ended_at);
+    moves.iter().map(|job| Instant(of_attempt(job).unwrap_or(now))).collect()
+}
+
 /// Attempts, column by column.
 pub(super) struct AttemptColumns {
     pub(super) workers: Vec<Option<Bits>>,

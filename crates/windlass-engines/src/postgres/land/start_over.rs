@@ -29,7 +29,7 @@ impl Store {
     ) -> Step<()> {
         let Some(letter) = self.dead_letter(tx, id).await? else { return Ok(()) };
         if let Some(attempt) = &letter.attempt {
-            self.insert_attempts(tx, letter.ended_at, &[(id, attempt)]).await?;
+            self.insert_attempts(tx, &[(id, attempt)]).await?;
         }
         let series: Marked =
             letter.options.series.iter().map(|series| (letter.job_type.clone(), series.clone())).collect();
@@ -67,7 +67,6 @@ pub(in crate::postgres) struct DeadLetter {
     pub(in crate::postgres) key: Option<String>,
     pub(in crate::postgres) options: Options,
     pub(in crate::postgres) enqueued_at: Timestamp,
-    pub(in crate::postgres) ended_at: Timestamp,
     attempt: Option<EndedAttempt>,
 }
 
@@ -87,6 +86,7 @@ fn read_dead_letter(row: &Row) -> Step<DeadLetter> {
             number: row::unsigned(row.try_get(5)?),
             worker: worker.into(),
             started_at: row::instant(row, 7)?,
+            ended_at: row::instant(row, 8)?,
             ending,
             error: error.map(row::parse_error),
             output: row.try_get(11)?,
@@ -99,7 +99,6 @@ fn read_dead_letter(row: &Row) -> Step<DeadLetter> {
         key: row.try_get(2)?,
         options: Options::from_column(row.try_get(3)?),
         enqueued_at: row::instant(row, 4)?,
-        ended_at: row::instant(row, 8)?,
         attempt,
     })
 }

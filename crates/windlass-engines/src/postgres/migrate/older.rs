@@ -123,6 +123,16 @@ pub(super) const OLDER: &[(RangeInclusive<u32>, &str, &str)] = &[
     (11..=17, "enqueue", include_str!("../migrations/older/0017_enqueue.sql")),
     (12..=17, "land_waiting", include_str!("../migrations/older/0017_land_waiting.sql")),
     (16..=17, "open_gate", include_str!("../migrations/older/0017_open_gate.sql")),
+    (1..=17, "add_counts", include_str!("../migrations/older/0017_add_counts.sql")),
+    (1..=17, "fold_counts", include_str!("../migrations/older/0017_fold_counts.sql")),
+    (1..=17, "insert_attempts", include_str!("../migrations/older/0017_insert_attempts.sql")),
+    (12..=17, "land_dead", include_str!("../migrations/older/0017_land_dead.sql")),
+    (12..=17, "land_ended", include_str!("../migrations/older/0017_land_ended.sql")),
+    (1..=17, "queue_counts", include_str!("../migrations/older/0017_queue_counts.sql")),
+    (1..=17, "read_now", include_str!("../migrations/older/0017_read_now.sql")),
+    (12..=17, "settle", include_str!("../migrations/older/0017_settle.sql")),
+    (1..=17, "take_ids", include_str!("../migrations/older/0017_take_ids.sql")),
+    (14..=17, "unfolded", include_str!("../migrations/older/0017_unfolded.sql")),
 ];
 
 /// All statements of a version.

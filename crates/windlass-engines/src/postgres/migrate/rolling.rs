@@ -134,8 +134,32 @@ impl Stage {
             "drains_named" | "list_drains" | "left_in_queue" | "left_of_type" | "save_drains" => {
                 self.has_drains(name, text).await
             }
+            "add_counts" | "fold_counts" | "insert_attempts" => self.notes(name, text).await,
             _ => self.reads(name, text).await,
         }
+    }
+
+    async fn notes(&self, name: &str, text: &str) -> bool {
+        let (types, queues, none) = ("'{work}'", "'{main}'", "'{NULL}'");
+        let counts = ["'{1}'"; 9];
+        let now = "ARRAY[now()]";
+        let texts = "ARRAY[NULL]::text[]";
+        let (arguments, question): (Vec<&str>, _) = match name {
+            "add_counts" => {
+                let arguments = [&[types, queues, none][..], &counts].concat();
+                (arguments, "SELECT count(*) FROM windlass.count_deltas WHERE retried = 1")
+            }
+            "fold_counts" => {
+                (vec!["1000"], "SELECT (count(*) = 0)::integer::bigint FROM windlass.count_deltas")
+            }
+            _ => {
+                let worker = "ARRAY[gen_random_uuid()]";
+                let arguments = vec!["now()", "'{1}'", "'{1}'", worker, now, "'{failed}'", texts, texts];
+                (arguments, "SELECT count(*) FROM windlass.attempts WHERE job = 1 AND ending = 'failed'")
+            }
+        };
+        self.run(text, &arguments).await;
+        self.number(question).await == 1
     }
 
     async fn puts_in(&self, name: &str, text: &str) -> bool {
@@ -356,6 +380,10 @@ impl Stage {
                 let told = self.run(text, &[&["NULL", "'main'", "'{work}'"][..], &from].concat()).await;
                 told[0].get(0) == Some("t")
             }
+            "unfolded" => self.run(text, &["NULL", "1"]).await.len() == 1,
+            "queue_counts" => self.run(text, &["NULL", "'{main}'"]).await.len() == 1,
+            "read_now" => self.run(text, &[]).await.len() == 1,
+            "take_ids" => self.run(text, &["2"]).await[0].get(0).is_some_and(|ids| ids.contains(',')),
             "lock_jobs" | "lock_free_jobs" => self.run(text, &["'{1}'"]).await.len() == 1,
             "gates" => self.run(text, &["''", "10"]).await.iter().any(|row| row.get(0) == Some("rate:a")),
             "to_sweep" => self.run(text, &["NULL", "0"]).await.len() == 1,

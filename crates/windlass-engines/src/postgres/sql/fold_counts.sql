@@ -12,14 +12,15 @@ WITH oldest AS MATERIALIZED (
     ON CONFLICT (queue, minute) DO UPDATE SET n = c.n + excluded.n
 )
 INSERT INTO windlass.counts AS c (
-    job_type, queue, waiting, parked, running, dead_letters, enqueued, succeeded, retried, dead, cancelled
+    job_type, queue, waiting, parked, running, dead_letters, enqueued, succeeded, retried, dead, cancelled,
+    started_over
 )
 SELECT job_type, min(queue), sum(waiting), sum(parked), sum(running), sum(dead_letters), sum(enqueued), sum(succeeded),
-    sum(retried), sum(dead), sum(cancelled)
+    sum(retried), sum(dead), sum(cancelled), sum(started_over)
 FROM gone GROUP BY 1 ORDER BY 1
 ON CONFLICT (job_type) DO UPDATE SET
     waiting = c.waiting + excluded.waiting, parked = c.parked + excluded.parked, running = c.running + excluded.running,
     dead_letters = c.dead_letters + excluded.dead_letters, enqueued = c.enqueued + excluded.enqueued,
     succeeded = c.succeeded + excluded.succeeded, retried = c.retried + excluded.retried, dead = c.dead + excluded.dead,
-    cancelled = c.cancelled + excluded.cancelled
+    cancelled = c.cancelled + excluded.cancelled, started_over = c.started_over + excluded.started_over
 RETURNING (SELECT count(*) FROM gone);

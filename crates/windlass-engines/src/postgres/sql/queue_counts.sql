@@ -1,4 +1,5 @@
--- queue_counts: what is where in each queue, what happened so far, what is due, and since when the oldest is. Only what
+-- queue_counts: what is where in each queue, what happened so far, what is due, and since when the one has waited that has waited longest,
+-- looked for among the first 100 of each priority. Only what
 -- falls due in the rest of the current minute is counted job by job: of a big burst most is due already.
 -- $1 now, or null for the server's clock   $2 queues
 WITH clock AS MATERIALIZED (
@@ -8,12 +9,12 @@ WITH clock AS MATERIALIZED (
     SELECT queue, sum(waiting)::bigint AS waiting, sum(parked)::bigint AS parked, sum(running)::bigint AS running,
         sum(dead_letters)::bigint AS dead_letters, sum(enqueued)::bigint AS enqueued,
         sum(succeeded)::bigint AS succeeded, sum(retried)::bigint AS retried, sum(dead)::bigint AS dead,
-        sum(cancelled)::bigint AS cancelled
+        sum(cancelled)::bigint AS cancelled, sum(started_over)::bigint AS started_over
     FROM (
-        SELECT queue, waiting, parked, running, dead_letters, enqueued, succeeded, retried, dead, cancelled
+        SELECT queue, waiting, parked, running, dead_letters, enqueued, succeeded, retried, dead, cancelled, started_over
         FROM windlass.counts
         UNION ALL
-        SELECT queue, waiting, parked, running, dead_letters, enqueued, succeeded, retried, dead, cancelled
+        SELECT queue, waiting, parked, running, dead_letters, enqueued, succeeded, retried, dead, cancelled, started_over
         FROM windlass.count_deltas
     ) AS both_parts GROUP BY queue
 ), till_next_minute AS MATERIALIZED (
@@ -25,7 +26,8 @@ WITH clock AS MATERIALIZED (
 )
 SELECT q.name, clock.at, coalesce(s.waiting, 0), coalesce(s.parked, 0), coalesce(s.running, 0),
     coalesce(s.dead_letters, 0), coalesce(s.enqueued, 0), coalesce(s.succeeded, 0), coalesce(s.retried, 0),
-    coalesce(s.dead, 0), coalesce(s.cancelled, 0), coalesce(till.n, 0) - coalesce(lanes.later, 0), lanes.oldest
+    coalesce(s.dead, 0), coalesce(s.cancelled, 0), coalesce(till.n, 0) - coalesce(lanes.later, 0), lanes.oldest,
+    coalesce(s.started_over, 0)
 FROM clock
 CROSS JOIN unnest($2::text[]) AS q (name)
 LEFT JOIN stored s ON s.queue = q.name
@@ -39,10 +41,12 @@ LEFT JOIN LATERAL (
             WHERE j.locked_at IS NULL AND j.gate IS NULL AND j.queue = q.name AND j.priority = p.priority
                 AND j.scheduled_at > clock.at AND j.scheduled_at < to_timestamp((clock.minute + 1) * 60)
         ) AS later, (
-            SELECT j.scheduled_at FROM windlass.delayed_jobs j
-            WHERE j.locked_at IS NULL AND j.gate IS NULL AND j.queue = q.name AND j.priority = p.priority
-                AND j.scheduled_at <= clock.at
-            ORDER BY j.scheduled_at LIMIT 1
+            SELECT min(greatest(first.scheduled_at, first.created_at)) FROM (
+                SELECT j.scheduled_at, j.created_at FROM windlass.delayed_jobs j
+                WHERE j.locked_at IS NULL AND j.gate IS NULL AND j.queue = q.name AND j.priority = p.priority
+                    AND j.scheduled_at <= clock.at
+                ORDER BY j.scheduled_at LIMIT 100
+            ) AS first
         ) AS oldest
     ) AS lane
 ) AS lanes ON true;

@@ -1,2 +1,2 @@
--- read_now: the start of the transaction by the server's clock.
-SELECT now();
+-- read_now: the server's clock at this statement. The start of the transaction may lie before a wait for a lock.
+SELECT statement_timestamp();

@@ -4,12 +4,12 @@
 -- them had a key and one a history, and whether a drain was marked; the others need a closer look.
 -- $1 now, or null for the server's clock   then by position, in the order of numbers: $2 ids   $3 tokens
 -- $4 ran for so many microseconds   $5 results   $6 outputs   $7 places of their rows, or nulls
--- then: $8 whether some may have keys
+-- then: $8 whether some may have keys; by position: $9 ended so many microseconds ago
 WITH input AS MATERIALIZED (
-    SELECT i.id, i.token, i.ran_for, i.result, i.output, coalesce($1::timestamptz, now()) AS at,
+    SELECT i.id, i.token, i.ran_for, i.ended_ago, i.result, i.output, coalesce($1::timestamptz, now()) AS at,
         coalesce(i.place, (SELECT j.ctid FROM windlass.delayed_jobs j WHERE j.id = i.id)) AS place
-    FROM unnest($2::bigint[], $3::uuid[], $4::bigint[], $5::text[], $6::text[], $7::tid[])
-        AS i (id, token, ran_for, result, output, place)
+    FROM unnest($2::bigint[], $3::uuid[], $4::bigint[], $5::text[], $6::text[], $7::tid[], $9::bigint[])
+        AS i (id, token, ran_for, result, output, place, ended_ago)
 ), locked AS MATERIALIZED (
     SELECT k.job FROM input i
     -- Each apart, so that it is found by its number or name: else all that have a key might be walked over, by a plan that was
@@ -29,7 +29,7 @@ WITH input AS MATERIALIZED (
         AND j.cancel_requested IS NULL AND j.series IS NULL
     RETURNING j.id, j.scheduled_at, j.created_at, j.expires_at, j.locked_by, j.token, j.attempts, j.max_attempts,
         j.failures, j.crashes, j.holds, j.priority, j.queue, j.job_type, j.key, j.correlation, j.job_group, j.tags,
-        j.options, j.progress, j.last_error, j.payload, i.at, i.ran_for, i.result, i.output
+        j.options, j.progress, j.last_error, j.payload, i.at, i.ran_for, i.ended_ago, i.result, i.output
 ), by_claim AS MATERIALIZED (
     SELECT token, job_type, queue, count(*) AS n, count(key) AS keys FROM gone GROUP BY 1, 2, 3
 ), left_claims AS (
@@ -45,8 +45,8 @@ WITH input AS MATERIALIZED (
         attempts, max_attempts, failures, crashes, holds, priority, state, queue, job_type, payload, key,
         correlation, job_group, tags, options, progress, last_error, result, ending, output
     )
-    SELECT g.id, t.keep_until, g.scheduled_at, g.created_at, g.expires_at, g.at,
-        g.at - g.ran_for * interval '1 microsecond', g.token, g.locked_by, g.attempts, g.max_attempts, g.failures,
+    SELECT g.id, t.keep_until, g.scheduled_at, g.created_at, g.expires_at, g.at - g.ended_ago * interval '1 microsecond',
+        g.at - (g.ended_ago + g.ran_for) * interval '1 microsecond', g.token, g.locked_by, g.attempts, g.max_attempts, g.failures,
         g.crashes, g.holds, g.priority, 1, g.queue, g.job_type, g.payload, g.key, g.correlation, g.job_group,
         g.tags, g.options, g.progress, g.last_error, CASE WHEN t.keep_result THEN g.result END, 'succeeded', g.output
     FROM gone g JOIN types t ON t.name = g.job_type WHERE t.retention_days > 0

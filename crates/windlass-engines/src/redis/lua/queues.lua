@@ -1,10 +1,10 @@
 -- queues: how many jobs of each type are where. Nothing is counted one by one.
 -- keys counts, dead:, parked:
--- ARGV number of types, types
--- answers for each: enqueued, succeeded, retried, dead, cancelled; ready, scheduled, suspects, parked, dead letters; and
---         when the oldest of its jobs falls due
-local rows = {}
-local TOTALS_SHOWN = {'enqueued', 'succeeded', 'retried', 'dead', 'cancelled'}
+-- ARGV among how many to look for the one that has waited longest, number of types, types
+-- answers for each: enqueued, succeeded, retried, dead, cancelled, started over; ready, scheduled, suspects, parked, dead letters; and
+--         since when the one of its jobs waits that has waited longest
+local looked_at, rows = number_arg(), {}
+local TOTALS_SHOWN = {'enqueued', 'succeeded', 'retried', 'dead', 'cancelled', 'started_over'}
 
 local function totals(type)
   local fields = {}
@@ -18,6 +18,22 @@ local function totals(type)
   return counts
 end
 
+-- Since when the ready job of a lane waits that has waited longest; `so_far` if another has waited longer. The rule is core's
+-- (`waits_longest`): nearly always it is the first.
+local function waits_longest(lane, so_far)
+  for at = 0, looked_at - 1 do
+    local first = redis.call('ZRANGEBYSCORE', lane.key, '-inf', NOW_DIGITS, 'WITHSCORES', 'LIMIT', at, 1)
+    local due = tonumber(first[2])
+    if not due or (so_far and due >= so_far) then
+      break
+    end
+    local job = load(first[1])
+    local since = job and math.max(due, job.enqueued) or due
+    so_far = math.min(so_far or since, since)
+  end
+  return so_far
+end
+
 for i = 1, number_arg() do
   local type = number_arg()
   local row = totals(type)
@@ -29,7 +45,7 @@ for i = 1, number_arg() do
     else
       local due = redis.call('ZCOUNT', lane.key, '-inf', NOW_DIGITS)
       ready, scheduled = ready + due, scheduled + all - due
-      oldest = math.min(oldest or lane.head, lane.head)
+      oldest = waits_longest(lane, oldest)
     end
   end
   local parked = redis.call('ZCARD', key('parked:') .. digits(type))

@@ -1,21 +1,20 @@
 -- settle: writes the ends of attempts, each only while its fence holds.
 -- keys ended
 -- ARGV whether these are words of the workers themselves ('1') or of a rescuer (''), what core decides for a plain
---      success; number of settlements, for each: id, token, how long it ran in microseconds ('' if nobody knows), and what
---      core decided (land.rs), or '' for a plain success
+--      success; number of settlements, for each: id, token, for how many microseconds it ran and how many ago it ended ('' if that
+--      is not known), and what core decided (land.rs), or '' for a plain success
 -- answers for each the stage in which it landed, 'a' if it was settled by this token before, or '' if the claim is lost
 local by_worker, plain_success, settlements = arg() == '1', arg(), number_arg()
 
-local ids, tokens, spans, orders = {}, {}, {}, {}
+local ids, tokens, spans, agos, orders = {}, {}, {}, {}, {}
 for i = 1, settlements do
-  ids[i], tokens[i], spans[i], orders[i] = arg(), arg(), arg(), arg()
+  ids[i], tokens[i], spans[i], agos[i], orders[i] = arg(), arg(), arg(), arg(), arg()
 end
 local texts = get_jobs(STATE, ids)
 
 -- Plain successes are written together at the end.
 local RUNNING_BYTES = HEAD_BYTES + CLAIM_BYTES
-local NOW_BYTES = struct.pack('>I8', NOW)
-local states, ended = {}, {}
+local states, leaving = {}, {}
 
 -- Until when a job is kept that ends now, in digits.
 local kept = {}
@@ -24,7 +23,7 @@ local function keep_until(days)
   return kept[days]
 end
 
-local function succeed(id, text, token, ran_for, flags)
+local function succeed(id, text, token, ran_for, ended, flags)
   local type = struct.unpack('>I4', text, 3)
   local worker = string.sub(text, 56, 71)
   let_go[worker] = let_go[worker] or {}
@@ -44,16 +43,16 @@ local function succeed(id, text, token, ran_for, flags)
     return
   end
   states[#states + 1] = id
-  local since = struct.pack('>I8', NOW - ran_for)
-  states[#states + 1] = 's' .. string.char(flags) .. string.sub(text, 3, 71) .. since .. NOW_BYTES
-  ended[#ended + 1] = keep_until(days)
-  ended[#ended + 1] = id
+  local since = struct.pack('>I8I8', ended - ran_for, ended)
+  states[#states + 1] = 's' .. string.char(flags) .. string.sub(text, 3, 71) .. since
+  leaving[#leaving + 1] = keep_until(days)
+  leaving[#leaving + 1] = id
 end
 
 local function write_successes()
   writers.first()
   set_jobs(STATE, states)
-  call_many('ZADD', key('ended'), ended)
+  call_many('ZADD', key('ended'), leaving)
 end
 
 -- Whether a job with notes ends as one without does: nobody has asked it to stop. It gives up its key and its place then.
@@ -78,7 +77,7 @@ end
 -- By which token this script settles a job; '' if a rescuer does.
 local settled = {}
 
-local function settle(id, text, token, ran_for, order)
+local function settle(id, text, token, ran_for, ended_ago, order)
   if settled[id] then
     return settled[id] == token and 'a' or ''
   end
@@ -95,18 +94,19 @@ local function settle(id, text, token, ran_for, order)
   if not span and ran_for ~= '' then
     error('expected how long a job ran, got ' .. ran_for)
   end
+  local ended = NOW - (tonumber(ended_ago) or 0)
   settled[id] = by_worker and token or ''
   if order == '' and (flags == 0 or ends_plainly(job)) then
-    succeed(id, text, token, span, flags)
+    succeed(id, text, token, span, ended, flags)
     return 's'
   end
-  land(job, decode_order(order == '' and plain_success or order), by_worker and token or nil, span)
+  land(job, decode_order(order == '' and plain_success or order), by_worker and token or nil, span, ended)
   return job.stage
 end
 
 local answers = {}
 for i, id in ipairs(ids) do
-  answers[i] = settle(id, texts[i], tokens[i], spans[i], orders[i])
+  answers[i] = settle(id, texts[i], tokens[i], spans[i], agos[i], orders[i])
 end
 write_successes()
 return answer(answers)

@@ -106,7 +106,7 @@ impl Bench {
     }
 
     fn end(&mut self, fence: Fence, ran_for: Duration) -> Vec<Effect> {
-        let report = AttemptReport { ran_for, output: None };
+        let report = AttemptReport { ran_for, ..AttemptReport::default() };
         self.on(Event::Ended { fence, outcome: Outcome::Done(None), report })
     }
 }

@@ -102,7 +102,7 @@ impl Body {
             return;
         }
         let Some(run) = self.runs.remove(&fence) else { return };
-        let report = AttemptReport { ran_for: now - run.since, output: None };
+        let report = AttemptReport { ran_for: now - run.since, ..AttemptReport::default() };
         self.tell(run.pool, Event::Ended { fence, outcome, report }, now);
     }
 

@@ -211,10 +211,11 @@ end)
 
 local TOTALS = {s = 'succeeded', d = 'dead', c = 'cancelled'}
 
--- Puts a job that no longer waits or runs where it ended (s, d or c). `token` settled it, if any did.
-local function finish(job, stage, token)
+-- Puts a job that no longer waits or runs where it ended (s, d or c). `token` settled it, if any did; `ended` is when its last
+-- attempt ended, if that was not now.
+local function finish(job, stage, token, ended)
   drains.ended(job, job.stage == nil or job.stage == 'r' or job.could_run)
-  job.stage, job.at = stage, NOW
+  job.stage, job.at = stage, ended or NOW
   job.token, job.worker, job.since = token or NO_TOKEN, job.worker or NO_TOKEN, job.since or 0
   count(job.type, TOTALS[stage])
   free_key(job, stage == 'd' and 'd' or 'e')
@@ -300,6 +301,7 @@ end
 local function start_over(job)
   write('ZREM', key('dead:') .. digits(job.type), job.id)
   count(job.type, 'dead', -1)
+  count(job.type, 'started_over')
   job.attempts, job.failures, job.crashes, job.holds = 0, 0, 0, 0
   drop_notes(job, 'progress', 'death')
   hold_key(job)
@@ -326,8 +328,8 @@ local land
 -- In a block of its own, as above.
 do
   -- Remembers how the running attempt ended.
-  local function note_attempt(job, ending, started, order)
-    local line = {number = job.attempt, worker = hex(job.worker), started = digits(started), ended = NOW_DIGITS,
+  local function note_attempt(job, ending, started, ended, order)
+    local line = {number = job.attempt, worker = hex(job.worker), started = digits(started), ended = digits(ended),
       ending = ending, error = order.error, output = order.output}
     local list = key('attempts:') .. job.id
     local is_full = redis.call('LLEN', list) >= ATTEMPTS_KEPT
@@ -351,8 +353,10 @@ do
   end
 
   -- Where a running job lands. `order` is what core decided (land.rs); a request to stop turns any end into a
-  -- cancellation. `token` settled it, if any did; `ran_for` is how long its handler ran, if anybody told.
-  function land(job, order, token, ran_for)
+  -- cancellation. `token` settled it, if any did; `ran_for` is how long its handler ran and `ended` when it ended,
+  -- if the worker has told.
+  function land(job, order, token, ran_for, ended)
+    ended = ended or NOW
     local cancel = note(job, 'cancel')
     local ending = order.ending
     if cancel then
@@ -362,7 +366,7 @@ do
     for _, counter in ipairs({'attempts', 'failures', 'crashes', 'holds'}) do
       job[counter] = job[counter] + (order[counter] or 0)
     end
-    local started = ran_for and NOW - ran_for or job.since
+    local started = ran_for and ended - ran_for or job.since
     stop_running(job)
     job.flags = job.flags % 2
     if order.error then
@@ -376,7 +380,7 @@ do
       drop_notes(job, 'settled')
     end
     if ending and place ~= 'succeeded' then
-      note_attempt(job, ending, started, order)
+      note_attempt(job, ending, started, ended, order)
     end
     job.since = started
     if place == 'waiting' then
@@ -394,13 +398,13 @@ do
       if output then
         set_note(job, 'output', output)
       end
-      finish(job, 's', token)
+      finish(job, 's', token, ended)
     elseif place == 'dead' then
       set_note(job, 'death', order.death)
-      finish(job, 'd', token)
+      finish(job, 'd', token, ended)
     elseif place == 'cancelled' then
       set_note(job, 'why', cancel or order.why)
-      finish(job, 'c', token)
+      finish(job, 'c', token, ended)
     else
       error('expected a place where a job can land, got ' .. tostring(place))
     end

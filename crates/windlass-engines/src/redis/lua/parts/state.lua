@@ -205,7 +205,7 @@ local function kind(type)
   return kinds[type]
 end
 
-local counted = {enqueued = {}, succeeded = {}, retried = {}, dead = {}, cancelled = {}}
+local counted = {enqueued = {}, succeeded = {}, retried = {}, dead = {}, cancelled = {}, started_over = {}}
 
 -- Counts what happened to jobs of a type; written once, at the end.
 local function count(type, what, by)

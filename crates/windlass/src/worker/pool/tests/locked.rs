@@ -53,3 +53,25 @@ fn an_end_that_the_store_cannot_take_now_keeps_neither_the_others_nor_new_claims
     assert_eq!(stored, running[1..], "each once");
     assert!(!claims(bench.on(Event::Hint)).is_empty(), "the store is up, so the pool goes on");
 }
+
+#[test]
+fn each_time_an_end_is_sent_it_says_how_long_ago_it_came() {
+    let ended_ago = |effects: Vec<Effect>| -> Vec<Duration> {
+        let batches = effects.into_iter().filter_map(|effect| match effect {
+            Effect::Settle(_, batch) => Some(batch),
+            _ => None,
+        });
+        batches.flatten().map(|settlement| settlement.report.ended_ago).collect()
+    };
+    let mut bench = Bench::new();
+    let request = bench.claim();
+    let running = starts(&bench.answer(&request, 1, NOTHING));
+    bench.now = SECOND * 4;
+    assert_eq!(ended_ago(bench.end(running[0], SECOND * 4)), [Duration::ZERO]);
+    for (at, trouble) in [(60, Trouble::NotDone), (600, Trouble::Unknown)] {
+        bench.now = SECOND * at;
+        bench.settle_answered(Err(trouble));
+        bench.now = SECOND * (at + 10);
+        assert_eq!(ended_ago(bench.effects()), [SECOND * (at + 6)]);
+    }
+}

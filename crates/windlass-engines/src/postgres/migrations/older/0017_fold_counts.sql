@@ -1,0 +1,25 @@
+-- fold_counts: the oldest changes are added to the counts and to the minutes, and go; each row tells how many. Two who
+-- fold at once take different ones.
+-- $1 at most so many
+WITH oldest AS MATERIALIZED (
+    SELECT id FROM windlass.count_deltas ORDER BY id LIMIT $1::bigint FOR UPDATE SKIP LOCKED
+), gone AS MATERIALIZED (
+    DELETE FROM windlass.count_deltas WHERE id = ANY (ARRAY (SELECT id FROM oldest)) RETURNING *
+), minutes AS (
+    INSERT INTO windlass.count_minutes AS c (queue, minute, n)
+    SELECT queue, minute, sum(waiting) FROM gone
+    WHERE minute IS NOT NULL GROUP BY 1, 2 HAVING sum(waiting) <> 0 ORDER BY 1, 2
+    ON CONFLICT (queue, minute) DO UPDATE SET n = c.n + excluded.n
+)
+INSERT INTO windlass.counts AS c (
+    job_type, queue, waiting, parked, running, dead_letters, enqueued, succeeded, retried, dead, cancelled
+)
+SELECT job_type, min(queue), sum(waiting), sum(parked), sum(running), sum(dead_letters), sum(enqueued), sum(succeeded),
+    sum(retried), sum(dead), sum(cancelled)
+FROM gone GROUP BY 1 ORDER BY 1
+ON CONFLICT (job_type) DO UPDATE SET
+    waiting = c.waiting + excluded.waiting, parked = c.parked + excluded.parked, running = c.running + excluded.running,
+    dead_letters = c.dead_letters + excluded.dead_letters, enqueued = c.enqueued + excluded.enqueued,
+    succeeded = c.succeeded + excluded.succeeded, retried = c.retried + excluded.retried, dead = c.dead + excluded.dead,
+    cancelled = c.cancelled + excluded.cancelled
+RETURNING (SELECT count(*) FROM gone);

@@ -1,0 +1,86 @@
+-- settle: jobs without a series that succeeded and were not asked to stop leave for the history, each only while its claim holds. Whose row
+-- was written since the caller learned its place is not found there and stays. Keys are looked at only if the caller says
+-- so; whose key somebody has locked is left. Drains that watch them are marked. Answers whether all left, which did, whether one of
+-- them had a key and one a history, and whether a drain was marked; the others need a closer look.
+-- $1 now, or null for the server's clock   then by position, in the order of numbers: $2 ids   $3 tokens
+-- $4 ran for so many microseconds   $5 results   $6 outputs   $7 places of their rows, or nulls
+-- then: $8 whether some may have keys
+WITH input AS MATERIALIZED (
+    SELECT i.id, i.token, i.ran_for, i.result, i.output, coalesce($1::timestamptz, now()) AS at,
+        coalesce(i.place, (SELECT j.ctid FROM windlass.delayed_jobs j WHERE j.id = i.id)) AS place
+    FROM unnest($2::bigint[], $3::uuid[], $4::bigint[], $5::text[], $6::text[], $7::tid[])
+        AS i (id, token, ran_for, result, output, place)
+), locked AS MATERIALIZED (
+    SELECT k.job FROM input i
+    -- Each apart, so that it is found by its number or name: else all that have a key might be walked over, by a plan that was
+    -- made when none had.
+    CROSS JOIN LATERAL (
+        SELECT j.job_type, j.key FROM windlass.delayed_jobs j WHERE j.id = i.id AND j.token = i.token OFFSET 0
+    ) AS j
+    CROSS JOIN LATERAL (
+        SELECT k.job FROM windlass.job_keys k WHERE k.job_type = j.job_type AND k.key = j.key AND k.job = i.id OFFSET 0
+        FOR UPDATE SKIP LOCKED
+    ) AS k
+    WHERE $8::boolean
+), gone AS MATERIALIZED (
+    DELETE FROM windlass.delayed_jobs j USING input i
+    -- Not "=": it is found by its place, never by its number.
+    WHERE j.ctid = i.place AND j.id IS NOT DISTINCT FROM i.id AND j.token = i.token AND (j.key IS NULL OR j.id IN (SELECT job FROM locked))
+        AND j.cancel_requested IS NULL AND j.series IS NULL
+    RETURNING j.id, j.scheduled_at, j.created_at, j.expires_at, j.locked_by, j.token, j.attempts, j.max_attempts,
+        j.failures, j.crashes, j.holds, j.priority, j.queue, j.job_type, j.key, j.correlation, j.job_group, j.tags,
+        j.options, j.progress, j.last_error, j.payload, i.at, i.ran_for, i.result, i.output
+), by_claim AS MATERIALIZED (
+    SELECT token, job_type, queue, count(*) AS n, count(key) AS keys FROM gone GROUP BY 1, 2, 3
+), left_claims AS (
+    INSERT INTO windlass.claim_ends (token, jobs) SELECT token, sum(n) FROM by_claim GROUP BY 1
+), types AS MATERIALIZED (
+    -- The few that are among them, so that none is looked up for each job. One that somebody has deleted keeps what it had.
+    SELECT g.job_type AS name, coalesce(t.retention_days, 7) AS retention_days, coalesce(t.keep_result, false) AS keep_result,
+        coalesce($1::timestamptz, now()) + coalesce(t.retention_days, 7) * interval '1 day' AS keep_until
+    FROM (SELECT DISTINCT job_type FROM by_claim) AS g LEFT JOIN windlass.job_types t ON t.name = g.job_type
+), kept AS (
+    INSERT INTO windlass.job_history (
+        id, keep_until, scheduled_at, created_at, expires_at, ended_at, started_at, settled_by, worker,
+        attempts, max_attempts, failures, crashes, holds, priority, state, queue, job_type, payload, key,
+        correlation, job_group, tags, options, progress, last_error, result, ending, output
+    )
+    SELECT g.id, t.keep_until, g.scheduled_at, g.created_at, g.expires_at, g.at,
+        g.at - g.ran_for * interval '1 microsecond', g.token, g.locked_by, g.attempts, g.max_attempts, g.failures,
+        g.crashes, g.holds, g.priority, 1, g.queue, g.job_type, g.payload, g.key, g.correlation, g.job_group,
+        g.tags, g.options, g.progress, g.last_error, CASE WHEN t.keep_result THEN g.result END, 'succeeded', g.output
+    FROM gone g JOIN types t ON t.name = g.job_type WHERE t.retention_days > 0
+), freed AS (
+    DELETE FROM windlass.job_keys k USING gone g
+    WHERE $8::boolean AND k.job_type = g.job_type AND k.key = g.key AND k.job = g.id
+        AND (k.until IS NULL OR k.until <= g.at)
+), traced AS (
+    INSERT INTO windlass.job_traces (settled_by, at, jobs)
+    SELECT g.token, g.at, array_agg(g.id) FROM gone g JOIN types t ON t.name = g.job_type
+    WHERE t.retention_days = 0 GROUP BY 1, 2
+), forgotten AS (
+    DELETE FROM windlass.attempts WHERE job = ANY (ARRAY (
+        SELECT g.id FROM gone g JOIN types t ON t.name = g.job_type
+        WHERE (g.attempts > 1 OR g.last_error IS NOT NULL) AND t.retention_days = 0
+    ))
+), counted AS (
+    INSERT INTO windlass.count_deltas (job_type, queue, running, succeeded)
+    SELECT job_type, queue, - sum(n), sum(n) FROM by_claim GROUP BY 1, 2
+), marked AS (
+    -- Drains first, which mostly are none, so that nothing is compared then.
+    INSERT INTO windlass.drain_marks (drain)
+    SELECT d.name FROM windlass.job_drains d WHERE EXISTS (
+        SELECT 1 FROM gone g WHERE d.watched = CASE d.kind WHEN 'queue' THEN g.queue WHEN 'type' THEN g.job_type ELSE g.job_group END
+            -- The job of a drain is not of the group that this drain watches, whichever watches it.
+            AND CASE WHEN g.key LIKE 'drain/%/%' THEN NOT EXISTS (
+                SELECT 1 FROM windlass.job_drains o
+                WHERE o.name = split_part(g.key, '/', 2) COLLATE "C" AND o.kind = d.kind AND o.watched = d.watched
+            ) ELSE true END
+    )
+    RETURNING id
+)
+SELECT n = cardinality($2::bigint[]),
+    CASE WHEN n < cardinality($2::bigint[]) THEN ARRAY (SELECT id FROM gone) ELSE '{}' END,
+    CASE WHEN n < cardinality($2::bigint[]) THEN ARRAY (SELECT token FROM gone) ELSE '{}' END,
+    has_keys, EXISTS (SELECT 1 FROM types WHERE retention_days > 0), EXISTS (SELECT 1 FROM marked)
+FROM (SELECT coalesce(sum(n), 0) AS n, coalesce(sum(keys), 0) > 0 AS has_keys FROM by_claim) AS told;
