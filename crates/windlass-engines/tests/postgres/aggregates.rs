@@ -43,6 +43,7 @@ async fn what_was_counted_before_there_were_minutes_is_in_none_of_them() {
     drop(engine);
     place.sql(
         "DROP TABLE windlass.job_minutes, windlass.minute_deltas, windlass.minute_mark, windlass.duty_locks;
+         ALTER TABLE windlass.counts DROP COLUMN started_over; ALTER TABLE windlass.count_deltas DROP COLUMN started_over;
          DELETE FROM windlass.schema_versions WHERE version >= (SELECT version FROM windlass.schema_versions WHERE name = 'aggregates')",
     );
     let pending = migrate::pending(&place.url, &place.options()).await.unwrap();
