@@ -30,6 +30,7 @@ macro_rules! every_behaviour {
                 a_request_that_never_came_has_no_receipt a_batch_that_was_refused_whole_has_no_receipt
                 a_receipt_is_kept_for_an_hour_through_prunes an_old_receipt_is_pruned
                 the_same_request_twice_at_once_makes_one_job
+                a_request_that_comes_again_after_an_hour_is_a_new_one_though_nothing_was_pruned
             ;
             keys:
                 a_waiting_job_holds_its_key a_scheduled_job_holds_its_key a_running_job_holds_its_key
@@ -51,6 +52,12 @@ macro_rules! every_behaviour {
                 a_retried_dead_letter_takes_its_key_back two_callers_at_once_with_one_key_make_one_job
                 a_full_queue_still_answers_who_holds_a_key
                 a_held_key_opens_no_shut_queue_and_excuses_no_wrong_option
+                discarding_a_dead_letter_leaves_its_key_to_the_job_that_took_it_since
+                a_period_counts_from_the_enqueue_of_a_dead_letter_that_is_started_over
+                a_prune_leaves_a_key_to_the_job_that_took_it_when_its_period_was_over
+                a_replaced_job_keeps_its_own_options
+                a_newcomer_that_does_not_expire_takes_the_expiry_from_the_job_that_it_replaces
+                a_revived_job_takes_a_place_in_a_queue_with_a_limit
             ;
             series:
                 jobs_of_a_series_run_one_at_a_time_in_the_order_of_their_arrival
@@ -122,6 +129,7 @@ macro_rules! every_behaviour {
                 a_parked_job_is_not_claimed the_clock_may_step_back_without_harm
                 a_claim_of_too_many_queues_is_refused a_claim_is_never_bigger_than_the_limit_of_the_house
                 a_queue_named_twice_gives_each_job_once
+                jobs_of_several_types_leave_in_their_order_however_many_are_of_one
             ;
             repeats:
                 a_repeated_request_gives_what_it_claimed_and_claims_no_more
@@ -175,6 +183,7 @@ macro_rules! every_behaviour {
                 an_empty_batch_settles_nothing a_batch_of_ends_over_the_limit_is_refused_whole
                 progress_is_shown progress_does_not_end_the_attempt
                 a_job_that_fails_is_ready_again_exactly_after_its_delay
+                an_attempt_without_an_error_is_not_left_behind_by_a_type_that_keeps_nothing
             ;
             fence:
                 a_stale_end_of_any_kind_changes_nothing a_stale_end_changes_no_count
@@ -189,6 +198,10 @@ macro_rules! every_behaviour {
                 a_repeated_success_is_applied_even_if_nothing_is_kept_of_the_job
                 one_stale_end_in_a_batch_spoils_no_other two_ends_at_once_under_one_token_are_one_end
                 progress_after_the_end_is_lost an_operators_retry_does_not_bring_an_old_token_back
+                two_ends_of_one_job_in_one_batch_are_one_end
+                a_repeated_end_is_applied_whatever_became_of_the_job_since
+                a_repeated_end_is_applied_even_if_the_next_worker_died_with_the_job
+                only_the_last_end_of_a_job_is_remembered
             ;
             retry_and_dead:
                 a_dead_letter_is_started_over_with_fresh_counters
@@ -201,7 +214,7 @@ macro_rules! every_behaviour {
                 a_discarded_dead_letter_is_gone only_dead_letters_are_discarded
                 a_discard_of_nothing_is_not_found a_new_priority_changes_the_order
                 the_same_priority_changes_nothing only_a_waiting_job_gets_another_priority
-                a_priority_for_nothing_is_not_found
+                a_priority_for_nothing_is_not_found a_dead_letter_started_over_does_not_expire
             ;
             cancel:
                 a_waiting_job_is_cancelled_with_its_reason a_cancelled_job_is_never_claimed
@@ -275,6 +288,9 @@ macro_rules! every_behaviour {
                 unfinished_jobs_are_never_pruned a_prune_goes_in_batches_and_says_whether_there_is_more
                 totals_outlive_what_is_pruned a_gate_lets_the_oldest_through_first
                 a_gate_lets_nobody_through_who_waits_at_another what_a_gate_let_through_keeps_its_age
+                ends_of_one_batch_are_kept_each_for_the_days_of_its_own_type
+                a_late_heartbeat_lets_through_what_waited_for_a_handler
+                a_sweep_lets_through_what_was_parked_while_the_clock_was_ahead
             ;
             counts:
                 an_empty_queue_counts_nothing ready_and_scheduled_jobs_are_counted_apart
@@ -408,6 +424,8 @@ macro_rules! every_behaviour {
                 a_job_that_is_put_off_by_its_key_marks a_suspect_holds_the_drain_and_its_burial_marks
                 a_line_of_a_series_holds_the_drain jobs_that_leave_nothing_behind_mark_too
                 a_settled_batch_marks_once_for_all_of_it
+                a_retry_and_an_end_in_one_batch_mark_the_drains_that_wait_for_retries_too
+                a_clock_that_steps_back_does_not_keep_a_drain_from_being_looked_at
             ;
             drain_groups:
                 drains_of_one_group_do_not_fire_each_other any_other_change_of_a_drain_keeps_its_marks

@@ -270,3 +270,11 @@ pub async fn a_queue_named_twice_gives_each_job_once(h: &Harness) {
     let claimed = h.claim_with(ClaimRequest { queues, ..h.claim_request(10) }).await;
     assert_eq!(ids(&claimed), stored);
 }
+
+pub async fn jobs_of_several_types_leave_in_their_order_however_many_are_of_one(h: &Harness) {
+    let early = h.enqueue_many(40).await;
+    let late = h.enqueue(job_of(KEPT)).await;
+    h.enqueue(job_of(FLEETING)).await;
+    let claimed = ids(&h.claim(41).await);
+    assert_eq!(claimed, [&early[..], &[late]].concat());
+}

@@ -176,3 +176,29 @@ pub async fn a_settled_batch_marks_once_for_all_of_it(h: &Harness) {
     settled.into_iter().for_each(assert_applied);
     assert_eq!(look(h).await.iter().map(made).count(), 2);
 }
+
+pub async fn a_retry_and_an_end_in_one_batch_mark_the_drains_that_wait_for_retries_too(h: &Harness) {
+    declare(h, &of_type("impatient")).await;
+    declare(h, &windlass_core::drains::DrainSpec { wait_for_retries: true, ..of_type("patient") }).await;
+    h.enqueue_many(2).await;
+    let claimed = h.claim(2).await;
+    let later = windlass_core::settle::Transition::Retry { after: minutes(5), error: oops() };
+    let success = windlass_core::settle::Transition::Succeed { result: None };
+    let end = |at: usize, transition| claimed[at].clone().settled(transition, Default::default());
+    h.engine.settle(vec![end(0, later), end(1, success)]).await.expect(UP);
+    let marked = h.engine.drains(&windlass_core::drains::WhichDrains::Marked(10)).await.expect(UP).drains;
+    let marked: Vec<_> = marked.iter().map(|drain| drain.record.spec.name.to_string()).collect();
+    assert_eq!(marked, ["impatient", "patient"]);
+}
+
+pub async fn a_clock_that_steps_back_does_not_keep_a_drain_from_being_looked_at(h: &Harness) {
+    declare(h, &of_group()).await;
+    let hook = crate::drains::run(h, grouped()).await;
+    assert_eq!(h.phase_of(hook).await, Phase::Succeeded);
+    let hook = fires(h).await;
+    h.enqueue(grouped()).await;
+    let (_, other) = apart(h.claim(3).await, hook);
+    h.clock.set(h.now().minus(days(1)));
+    h.succeed(&other).await;
+    fires(h).await;
+}

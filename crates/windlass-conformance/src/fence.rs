@@ -218,3 +218,65 @@ pub async fn an_operators_retry_does_not_bring_an_old_token_back(h: &Harness) {
     h.settle(&first, Transition::Succeed { result: None }).await;
     assert_eq!(h.phase_of(id).await, Phase::Running);
 }
+
+pub async fn two_ends_of_one_job_in_one_batch_are_one_end(h: &Harness) {
+    for (name, first) in
+        [(WORK, Transition::Succeed { result: None }), (WORK, Transition::Snooze { after: secs(9) })]
+    {
+        h.enqueue(job_of(name)).await;
+        let claimed = h.claim_one().await;
+        let end = |transition| claimed.clone().settled(transition, AttemptReport::default());
+        let mut stranger = end(Transition::Bury { error: oops() });
+        stranger.fence.token = ClaimToken::from_random(h.fresh_bits());
+        let batch = vec![end(first), end(Transition::Bury { error: oops() }), stranger];
+        let answers = h.engine.settle(batch).await.expect(UP);
+        assert_eq!(answers, [Settled::Applied, Settled::Applied, Settled::ClaimLost]);
+        assert_eq!(h.totals().await.dead, 0, "the second is a repeat, whatever it says");
+    }
+    assert_eq!((h.totals().await.succeeded, h.counts().await.unfinished()), (1, 1));
+}
+
+pub async fn a_repeated_end_is_applied_whatever_became_of_the_job_since(h: &Harness) {
+    for name in [WORK, FLEETING] {
+        h.enqueue(job_of(name)).await;
+        let cancelled = h.claim_one().await;
+        h.fail(&cancelled, minutes(9)).await;
+        h.engine.cancel(cancelled.job.id, "not needed").await.expect(UP);
+        h.fail(&cancelled, minutes(9)).await;
+    }
+    let started_over = h.enqueue_and_claim_one().await;
+    h.bury(&started_over).await;
+    h.engine.retry(started_over.job.id).await.expect(UP);
+    h.bury(&started_over).await;
+    assert_eq!(h.phase_of(started_over.job.id).await, Phase::Ready, "a repeat buries nothing");
+    h.engine.cancel(started_over.job.id, "make room for the next").await.expect(UP);
+}
+
+pub async fn a_repeated_end_is_applied_even_if_the_next_worker_died_with_the_job(h: &Harness) {
+    let first = h.enqueue_and_claim_one().await;
+    h.fail(&first, secs(0)).await;
+    h.crash_once().await;
+    h.fail(&first, secs(0)).await;
+    h.crash_suspect().await;
+    assert_eq!(h.crash_suspect().await.buried, [first.job.id]);
+    h.fail(&first, secs(0)).await;
+    assert_eq!(h.phase_of(first.job.id).await, Phase::Dead);
+}
+
+pub async fn only_the_last_end_of_a_job_is_remembered(h: &Harness) {
+    let ends = [
+        Transition::Succeed { result: None },
+        Transition::Bury { error: oops() },
+        Transition::Cancel { why: "enough".to_owned() },
+        Transition::Snooze { after: secs(60) },
+    ];
+    for last in ends {
+        let first = h.enqueue_and_claim_one().await;
+        h.fail(&first, secs(0)).await;
+        let second = h.claim_one().await;
+        h.end(&second, last.clone()).await;
+        let retry = Transition::Retry { after: secs(0), error: oops() };
+        assert_eq!(h.settle(&first, retry).await, Settled::ClaimLost, "{last:?}");
+        assert_eq!(h.settle(&second, last.clone()).await, Settled::Applied, "{last:?}");
+    }
+}

@@ -310,3 +310,69 @@ pub async fn a_held_key_opens_no_shut_queue_and_excuses_no_wrong_option(h: &Harn
     h.engine.set_shut(&queue(MAIN), true).await.expect(UP);
     assert_eq!(h.refusal(keyed()).await, Refusal::QueueShut { queue: queue(MAIN) });
 }
+
+pub async fn discarding_a_dead_letter_leaves_its_key_to_the_job_that_took_it_since(h: &Harness) {
+    h.enqueue(keyed()).await;
+    let claimed = h.claim_one().await;
+    let dead = h.bury(&claimed).await;
+    let holder = h.enqueue(keyed()).await;
+    h.engine.discard(dead).await.expect(UP);
+    assert_held_by(h, holder).await;
+}
+
+pub async fn a_period_counts_from_the_enqueue_of_a_dead_letter_that_is_started_over(h: &Harness) {
+    h.enqueue(keyed_for(minutes(60))).await;
+    let claimed = h.claim_one().await;
+    let dead = h.bury(&claimed).await;
+    h.advance(minutes(30));
+    assert_eq!(h.engine.retry(dead).await.expect(UP), RetryAnswer::Retried);
+    h.beat(h.worker).await;
+    let again = h.claim_one().await;
+    h.succeed(&again).await;
+    h.advance(minutes(30) - secs(1));
+    assert_held_by(h, dead).await;
+    h.advance(secs(1));
+    assert_free(h).await;
+}
+
+pub async fn a_prune_leaves_a_key_to_the_job_that_took_it_when_its_period_was_over(h: &Harness) {
+    h.enqueue(keyed_for(minutes(1))).await;
+    let claimed = h.claim_one().await;
+    h.succeed(&claimed).await;
+    h.advance(minutes(1));
+    let holder = h.enqueue(keyed_for(minutes(1))).await;
+    h.prune().await;
+    assert_held_by(h, holder).await;
+    h.advance(minutes(2));
+    h.prune().await;
+    assert_held_by(h, holder).await;
+}
+
+pub async fn a_replaced_job_keeps_its_own_options(h: &Harness) {
+    let first = NewJob { timeout: Some(secs(77)), ..keyed() };
+    let holder = h.enqueue(first).await;
+    let second = NewJob { timeout: Some(secs(5)), ..keyed_with(KeyScope::WhileLive, OnConflict::Replace) };
+    assert_eq!(h.offer(second).await, Enqueued::Replaced(holder));
+    assert_eq!(h.record(holder).await.job.timeout, Some(secs(77)));
+}
+
+pub async fn a_newcomer_that_does_not_expire_takes_the_expiry_from_the_job_that_it_replaces(h: &Harness) {
+    let holder = h.enqueue(NewJob { expires: Some(When::In(secs(5))), ..keyed() }).await;
+    let newcomer = keyed_with(KeyScope::WhileLive, OnConflict::Replace);
+    assert_eq!(h.offer(newcomer).await, Enqueued::Replaced(holder));
+    assert_eq!(h.record(holder).await.job.expires_at, None);
+    h.advance(secs(6));
+    h.sweep().await;
+    assert_eq!(h.claim_one().await.job.id, holder);
+}
+
+pub async fn a_revived_job_takes_a_place_in_a_queue_with_a_limit(h: &Harness) {
+    let small = || NewJob { job_type: type_name(SMALL_WORK), ..backfill() };
+    h.enqueue(small()).await;
+    let claimed = h.claim_one().await;
+    let dead = h.bury(&claimed).await;
+    let answers =
+        h.enqueue_all(vec![small(), job_of(SMALL_WORK), job_of(SMALL_WORK), job_of(SMALL_WORK)]).await;
+    assert_eq!(answers[0], Enqueued::Revived(dead));
+    assert!(matches!(answers[3], Enqueued::Refused(Refusal::QueueFull { .. })), "{answers:?}");
+}

@@ -140,3 +140,14 @@ pub async fn only_a_waiting_job_gets_another_priority(h: &Harness) {
 pub async fn a_priority_for_nothing_is_not_found(h: &Harness) {
     assert_eq!(h.engine.set_priority(NOBODY, level(0)).await.expect(UP), Changed::NotFound);
 }
+
+pub async fn a_dead_letter_started_over_does_not_expire(h: &Harness) {
+    let expires = Some(windlass_core::enqueue::When::In(minutes(5)));
+    h.enqueue(windlass_core::enqueue::NewJob { expires, ..work() }).await;
+    let claimed = h.claim_one().await;
+    let id = h.bury(&claimed).await;
+    h.advance(minutes(6));
+    assert_eq!(retry(h, id).await, RetryAnswer::Retried);
+    h.sweep().await;
+    assert_eq!(h.claim_one().await.job.id, id);
+}

@@ -263,3 +263,18 @@ pub async fn a_job_that_fails_is_ready_again_exactly_after_its_delay(h: &Harness
     h.advance(std::time::Duration::from_micros(1));
     assert_eq!(h.claim_one().await.job.counters, counted(2, 1, 0));
 }
+
+pub async fn an_attempt_without_an_error_is_not_left_behind_by_a_type_that_keeps_nothing(h: &Harness) {
+    for cancelled in [false, true] {
+        h.enqueue(job_of(FLEETING)).await;
+        let first = h.claim_one().await;
+        let id = h.end(&first, Transition::Snooze { after: secs(0) }).await;
+        assert_eq!(h.attempts_of(id).await.len(), 1);
+        let second = h.claim_one().await;
+        if cancelled {
+            h.engine.cancel(id, "not needed").await.expect(UP);
+        }
+        h.succeed(&second).await;
+        assert_eq!(h.attempts_of(id).await, []);
+    }
+}

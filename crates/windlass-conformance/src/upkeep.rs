@@ -284,3 +284,45 @@ impl Harness {
         id
     }
 }
+
+pub async fn ends_of_one_batch_are_kept_each_for_the_days_of_its_own_type(h: &Harness) {
+    let named = |name: &str, retention_days| TypeSpec { retention_days, ..type_spec(name, MAIN) };
+    let types = vec![named("long", 30), named("short", 1)];
+    h.engine.declare(Declaration { queues: vec![], types }).await.expect(UP);
+    h.enqueue_all(vec![job_of("long"), job_of("short"), job_of("long")]).await;
+    let types = vec![type_name("long"), type_name("short")];
+    let claimed = h.claim_with(windlass_core::claim::ClaimRequest { types, ..h.claim_request(3) }).await;
+    let success = windlass_core::settle::Transition::Succeed { result: None };
+    let ends = claimed.iter().map(|one| one.clone().settled(success.clone(), Default::default()));
+    h.engine.settle(ends.collect()).await.expect(UP);
+    h.advance(days(3));
+    h.prune().await;
+    for one in claimed {
+        assert_eq!(h.exists(one.job.id).await, one.job.job_type == type_name("long"));
+    }
+}
+
+/// A job that a sweep has parked while the lease of the only worker that handles its type had run out.
+async fn parked_while_its_worker_was_silent(h: &Harness) -> (JobId, windlass_core::worker::WorkerId) {
+    let id = orphan(h).await;
+    let silent = h.register(WorkerCard { types: vec![type_name("orphan")], ..h.card() }).await;
+    h.let_leases_run_out();
+    h.beat(h.worker).await;
+    assert_eq!(h.sweep().await, 1);
+    assert_eq!(h.state_of(id).await, orphanage());
+    (id, silent)
+}
+
+pub async fn a_late_heartbeat_lets_through_what_waited_for_a_handler(h: &Harness) {
+    let (id, silent) = parked_while_its_worker_was_silent(h).await;
+    h.beat(silent).await;
+    assert_eq!(h.state_of(id).await, JobState::Waiting { gate: None });
+}
+
+pub async fn a_sweep_lets_through_what_was_parked_while_the_clock_was_ahead(h: &Harness) {
+    let (id, silent) = parked_while_its_worker_was_silent(h).await;
+    h.clock.set(h.now().minus(windlass_core::limits::WORKER_LEASE));
+    h.beat(silent).await;
+    h.sweep().await;
+    assert_eq!(h.state_of(id).await, JobState::Waiting { gate: None });
+}

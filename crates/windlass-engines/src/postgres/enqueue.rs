@@ -223,7 +223,7 @@ pub(super) fn judge(
         unfinished: depths.of(&queue.spec.name),
     });
     let accepted = accept(new, spec, at_door, verdict, now)?;
-    if verdict == KeyVerdict::Insert {
+    if matches!(verdict, KeyVerdict::Insert | KeyVerdict::Revive(_)) {
         depths.add(&accepted.queue);
     }
     Ok(accepted)
