@@ -238,6 +238,8 @@ macro_rules! every_behaviour {
                 a_running_job_does_not_expire a_parked_job_expires a_scheduled_job_expires
                 a_job_that_was_started_once_no_longer_expires
                 a_sweep_goes_in_batches_and_says_whether_there_is_more what_has_not_expired_is_left_by_a_sweep
+                a_claim_meets_what_has_expired_also_where_jobs_have_shares
+                a_claim_takes_what_is_tried_again_though_it_would_have_expired
             ;
             workers:
                 a_registered_worker_is_seen_with_its_card an_identity_registers_only_once

@@ -321,17 +321,23 @@ pub async fn discarding_a_dead_letter_leaves_its_key_to_the_job_that_took_it_sin
 }
 
 pub async fn a_period_counts_from_the_enqueue_of_a_dead_letter_that_is_started_over(h: &Harness) {
-    h.enqueue(keyed_for(minutes(60))).await;
-    let claimed = h.claim_one().await;
-    let dead = h.bury(&claimed).await;
-    h.advance(minutes(30));
-    assert_eq!(h.engine.retry(dead).await.expect(UP), RetryAnswer::Retried);
-    h.beat(h.worker).await;
-    let again = h.claim_one().await;
-    h.succeed(&again).await;
-    h.advance(minutes(30) - secs(1));
-    assert_held_by(h, dead).await;
-    h.advance(secs(1));
+    for by_its_key in [false, true] {
+        h.enqueue(keyed_for(minutes(60))).await;
+        let claimed = h.claim_one().await;
+        let dead = h.bury(&claimed).await;
+        h.advance(minutes(30));
+        if by_its_key {
+            let newcomer = keyed_with(KeyScope::For(minutes(60)), OnConflict::Revive);
+            assert_eq!(h.offer(newcomer).await, Enqueued::Revived(dead));
+        } else {
+            assert_eq!(h.engine.retry(dead).await.expect(UP), RetryAnswer::Retried);
+        }
+        let again = h.claim_one().await;
+        h.succeed(&again).await;
+        h.advance(minutes(30) - secs(1));
+        assert_held_by(h, dead).await;
+        h.advance(secs(1));
+    }
     assert_free(h).await;
 }
 

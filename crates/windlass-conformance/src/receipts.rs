@@ -83,11 +83,19 @@ pub async fn the_same_request_twice_at_once_makes_one_job(h: &Harness) {
 }
 
 pub async fn a_request_that_comes_again_after_an_hour_is_a_new_one_though_nothing_was_pruned(h: &Harness) {
-    let request = h.request(vec![work()]);
-    let first = h.engine.enqueue(request.clone()).await.expect(UP);
-    h.advance(RECEIPT_TTL);
-    let second = h.engine.enqueue(request.clone()).await.expect(UP);
-    assert_ne!(first, second);
-    assert_eq!(h.totals().await.enqueued, 2);
-    assert_eq!(h.engine.enqueue(request).await.expect(UP), second, "from now on this is its receipt");
+    let keyed = windlass_core::enqueue::NewJob {
+        key: Some(windlass_core::key::KeyClaim::new(key("k"))),
+        ..job_of(FLEETING)
+    };
+    for new in [work(), keyed] {
+        let request = h.request(vec![new]);
+        let first = h.engine.enqueue(request.clone()).await.expect(UP);
+        let claimed = h.claim_one().await;
+        h.succeed(&claimed).await;
+        h.advance(RECEIPT_TTL);
+        let second = h.engine.enqueue(request.clone()).await.expect(UP);
+        assert_ne!(first, second);
+        assert_eq!(h.engine.enqueue(request).await.expect(UP), second, "from now on this is its receipt");
+        h.claim_one().await;
+    }
 }
