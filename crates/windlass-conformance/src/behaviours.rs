@@ -231,6 +231,7 @@ macro_rules! every_behaviour {
                 what_has_ended_is_not_cancelled_and_the_answer_says_how_it_ended
                 a_cancel_of_nothing_is_not_found nothing_is_kept_of_a_cancelled_job_without_retention
                 a_cancel_and_a_claim_at_once_never_both_win
+
             ;
             expiry:
                 an_expired_job_is_cancelled_by_a_sweep an_expired_job_is_cancelled_by_a_claim_that_meets_it

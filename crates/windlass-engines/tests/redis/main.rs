@@ -26,6 +26,7 @@ mod shares;
 mod aggregates;
 mod listing;
 mod hashes;
+mod left_behind;
 mod doctor;
 mod leases;
 mod bounded;
