@@ -72,6 +72,16 @@ impl Proxy {
         self.switches.set(|settings| settings.swallowing = on);
     }
 
+    /// While on, what clients say is held back, and goes on when this is switched off, also if the client is gone by then. Answers move.
+    pub fn hold_questions(&self, on: bool) {
+        self.switches.set(|settings| settings.holding = on);
+    }
+
+    /// Connections on which something that a client said does not move.
+    pub fn stuck_connections(&self) -> usize {
+        self.switches.stuck_links()
+    }
+
     /// While on, new connections are closed at once. Those that are open stay.
     pub fn refuse(&self, on: bool) {
         self.switches.set(|settings| settings.refusing = on);

@@ -177,6 +177,25 @@ fn nothing_moves_through_a_frozen_proxy_and_nothing_is_lost() {
 }
 
 #[test]
+fn questions_that_are_held_arrive_later_though_their_client_is_gone_and_answers_move_meanwhile() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let proxy = Proxy::start(listener.local_addr().unwrap()).unwrap();
+    let mut client = connect(&proxy);
+    let (mut server, _) = listener.accept().unwrap();
+    proxy.hold_questions(true);
+    client.write_all(b"later").unwrap();
+    until("it is stuck", || proxy.stuck_connections() == 1);
+    server.write_all(b"answer").unwrap();
+    let mut answer = [0; 6];
+    client.read_exact(&mut answer).unwrap();
+    assert_eq!(&answer, b"answer");
+    drop(client);
+    proxy.hold_questions(false);
+    assert_eq!(read_to_the_end(&mut server), b"later");
+    until("the client is gone", || proxy.stuck_connections() == 0);
+}
+
+#[test]
 fn the_end_of_a_server_is_not_seen_through_a_frozen_proxy() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let proxy = Proxy::start(listener.local_addr().unwrap()).unwrap();

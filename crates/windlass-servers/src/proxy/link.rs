@@ -13,6 +13,7 @@ pub(super) struct Link {
     pub(super) client: TcpStream,
     pub(super) server: TcpStream,
     is_cut: AtomicBool,
+    is_stuck: AtomicBool,
 }
 
 impl Link {
@@ -21,7 +22,7 @@ impl Link {
             stream.set_nodelay(true)?;
             stream.set_write_timeout(Some(WRITE_MAX))?;
         }
-        Ok(Self { client, server, is_cut: AtomicBool::new(false) })
+        Ok(Self { client, server, is_cut: AtomicBool::new(false), is_stuck: AtomicBool::new(false) })
     }
 
     /// Closes both. Whoever reads or writes is woken by it.
@@ -31,6 +32,15 @@ impl Link {
             // One that is closed already is fine.
             let _ = stream.shutdown(Shutdown::Both);
         }
+    }
+
+    /// Whether something that the client said does not move.
+    pub(super) fn note_stuck(&self, on: bool) {
+        self.is_stuck.store(on, Ordering::SeqCst);
+    }
+
+    pub(super) fn is_stuck(&self) -> bool {
+        self.is_stuck.load(Ordering::SeqCst)
     }
 
     pub(super) fn is_cut(&self) -> bool {

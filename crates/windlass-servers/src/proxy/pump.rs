@@ -39,7 +39,7 @@ fn one_way(link: &Link, switches: &Switches, direction: Direction) {
         return link.cut();
     }
     // The end of one direction is passed on like a byte: not while nothing moves.
-    while switches.is_frozen() && !link.is_cut() {
+    while switches.is_still(direction) && !link.is_cut() {
         thread::sleep(PAUSE);
     }
     // A side that is gone needs no telling.
@@ -79,6 +79,9 @@ fn pass_all(
             return Err(ErrorKind::ConnectionAborted.into());
         }
         let moved = switches.decide(direction, bytes.len(), |verdict| pass_some(bytes, to, verdict))?;
+        if direction == Direction::Question {
+            link.note_stuck(moved == 0);
+        }
         if moved == 0 {
             thread::sleep(PAUSE);
         }

@@ -25,6 +25,7 @@ pub(super) struct Switches {
 #[derive(Debug, Default)]
 pub(super) struct Settings {
     pub(super) frozen: bool,
+    pub(super) holding: bool,
     pub(super) swallowing: bool,
     pub(super) refusing: bool,
     pub(super) answer_delay: Duration,
@@ -54,8 +55,10 @@ impl Switches {
         change(&mut self.settings.write().unwrap_or_else(PoisonError::into_inner));
     }
 
-    pub(super) fn is_frozen(&self) -> bool {
-        self.settings().frozen
+    /// Whether nothing moves in this direction.
+    pub(super) fn is_still(&self, direction: Direction) -> bool {
+        let settings = self.settings();
+        settings.frozen || (settings.holding && direction == Direction::Question)
     }
 
     pub(super) fn is_refusing(&self) -> bool {
@@ -83,6 +86,7 @@ impl Switches {
         let settings = self.settings();
         match direction {
             _ if settings.frozen => act(Verdict::Wait),
+            Direction::Question if settings.holding => act(Verdict::Wait),
             Direction::Question => act(Verdict::Pass(count)),
             Direction::Answer if settings.swallowing => act(Verdict::Drop),
             Direction::Answer => self.answer(count, act),
@@ -139,6 +143,10 @@ impl Switches {
 
     pub(super) fn open_links(&self) -> usize {
         locked(&self.links).open.iter().filter(|link| !link.is_cut()).count()
+    }
+
+    pub(super) fn stuck_links(&self) -> usize {
+        locked(&self.links).open.iter().filter(|link| link.is_stuck()).count()
     }
 
     pub(super) fn count_connection(&self) {
