@@ -29,7 +29,12 @@ macro_rules! every_behaviour {
                 a_repeat_repeats_the_answer_about_a_key_that_is_free_again a_receipt_can_be_read
                 a_request_that_never_came_has_no_receipt a_batch_that_was_refused_whole_has_no_receipt
                 a_receipt_is_kept_for_an_hour_through_prunes an_old_receipt_is_pruned
-                the_same_request_twice_at_once_makes_one_job
+                a_request_that_arrives_after_it_was_asked_about_stores_nothing_and_is_told_so
+                each_job_of_a_batch_is_told_that_its_request_was_closed a_request_may_be_asked_about_twice
+                a_stored_request_that_is_asked_about_keeps_its_answers
+                a_request_that_was_closed_stays_closed_for_an_hour_through_prunes
+                an_old_tombstone_of_a_request_is_pruned a_receipt_that_has_lapsed_is_replaced_by_a_tombstone
+                a_request_and_a_question_about_it_at_once_agree the_same_request_twice_at_once_makes_one_job
                 a_request_that_comes_again_after_an_hour_is_a_new_one_though_nothing_was_pruned
             ;
             keys:
@@ -231,7 +236,6 @@ macro_rules! every_behaviour {
                 what_has_ended_is_not_cancelled_and_the_answer_says_how_it_ended
                 a_cancel_of_nothing_is_not_found nothing_is_kept_of_a_cancelled_job_without_retention
                 a_cancel_and_a_claim_at_once_never_both_win
-
             ;
             expiry:
                 an_expired_job_is_cancelled_by_a_sweep an_expired_job_is_cancelled_by_a_claim_that_meets_it

@@ -2,7 +2,8 @@
 
 #![allow(missing_docs, reason = "the name of a behaviour is its sentence")]
 
-use windlass_core::enqueue::{Enqueued, RequestId};
+use windlass_core::enqueue::{EnqueueRequest, Enqueued, NewJob, Refusal, RequestId};
+use windlass_core::key::KeyClaim;
 use windlass_core::limits::RECEIPT_TTL;
 
 use crate::harness::*;
@@ -69,6 +70,99 @@ pub async fn an_old_receipt_is_pruned(h: &Harness) {
     h.advance(RECEIPT_TTL + secs(1));
     h.prune().await;
     assert_eq!(h.engine.receipt(request.request).await.expect(UP), None);
+}
+
+/// Asks about a request that has not arrived.
+async fn closed(h: &Harness, jobs: Vec<NewJob>) -> EnqueueRequest {
+    let request = h.request(jobs);
+    assert_eq!(h.engine.ask(request.request).await.expect(UP), None);
+    request
+}
+
+fn told_so(jobs: usize) -> Vec<Enqueued> {
+    vec![Enqueued::Refused(Refusal::RequestClosed); jobs]
+}
+
+pub async fn a_request_that_arrives_after_it_was_asked_about_stores_nothing_and_is_told_so(h: &Harness) {
+    let request = closed(h, vec![work()]).await;
+    assert_eq!(h.engine.enqueue(request.clone()).await.expect(UP), told_so(1));
+    assert_eq!(h.engine.enqueue(request).await.expect(UP), told_so(1), "also when it is repeated");
+    assert_eq!(h.totals().await.enqueued, 0);
+}
+
+pub async fn each_job_of_a_batch_is_told_that_its_request_was_closed(h: &Harness) {
+    let keyed = || NewJob { key: Some(KeyClaim::new(key("k"))), ..work() };
+    for jobs in [vec![work(), job_of("nobody.knows"), work()], vec![keyed(), work()]] {
+        let count = jobs.len();
+        let request = closed(h, jobs).await;
+        assert_eq!(h.engine.enqueue(request).await.expect(UP), told_so(count));
+    }
+    assert_eq!(h.totals().await.enqueued, 0);
+    let answers = h.engine.enqueue(h.request(vec![keyed()])).await.expect(UP);
+    assert!(matches!(answers[..], [Enqueued::New(_)]), "its key is free: {answers:?}");
+}
+
+pub async fn a_request_may_be_asked_about_twice(h: &Harness) {
+    let request = closed(h, vec![work()]).await;
+    assert_eq!(h.engine.ask(request.request).await.expect(UP), None);
+    assert_eq!(h.engine.receipt(request.request).await.expect(UP), None);
+    assert_eq!(h.engine.enqueue(request.clone()).await.expect(UP), told_so(1));
+    assert_eq!(h.engine.ask(request.request).await.expect(UP), None, "that it came late changes nothing");
+}
+
+pub async fn a_stored_request_that_is_asked_about_keeps_its_answers(h: &Harness) {
+    let request = h.request(vec![work(), job_of("nobody.knows")]);
+    let answers = h.engine.enqueue(request.clone()).await.expect(UP);
+    for _ in 0..2 {
+        assert_eq!(h.engine.ask(request.request).await.expect(UP), Some(answers.clone()));
+    }
+    assert_eq!(h.engine.enqueue(request).await.expect(UP), answers);
+    assert_eq!(h.totals().await.enqueued, 1);
+}
+
+pub async fn a_request_that_was_closed_stays_closed_for_an_hour_through_prunes(h: &Harness) {
+    let request = closed(h, vec![work()]).await;
+    h.advance(RECEIPT_TTL - secs(1));
+    assert_eq!(h.engine.ask(request.request).await.expect(UP), None);
+    h.prune().await;
+    assert_eq!(h.engine.enqueue(request).await.expect(UP), told_so(1));
+}
+
+pub async fn an_old_tombstone_of_a_request_is_pruned(h: &Harness) {
+    let request = closed(h, vec![work()]).await;
+    h.advance(RECEIPT_TTL - secs(1));
+    // Asking again does not make it last longer.
+    assert_eq!(h.engine.ask(request.request).await.expect(UP), None);
+    h.advance(secs(2));
+    assert!(h.engine.prune(10).await.expect(UP).changed > 0);
+    let answers = h.engine.enqueue(request).await.expect(UP);
+    assert!(matches!(answers[..], [Enqueued::New(_)]), "{answers:?}");
+}
+
+pub async fn a_receipt_that_has_lapsed_is_replaced_by_a_tombstone(h: &Harness) {
+    let request = h.request(vec![work()]);
+    h.engine.enqueue(request.clone()).await.expect(UP);
+    h.advance(RECEIPT_TTL + secs(1));
+    assert_eq!(h.engine.ask(request.request).await.expect(UP), None);
+    assert_eq!(h.engine.enqueue(request).await.expect(UP), told_so(1));
+    assert_eq!(h.totals().await.enqueued, 1);
+}
+
+pub async fn a_request_and_a_question_about_it_at_once_agree(h: &Harness) {
+    for round in 0..8 {
+        let request = h.request(vec![work()]);
+        let calls = (0..2).map(|call| {
+            let (engine, request) = (h.engine.clone(), request.clone());
+            async move {
+                if call == round % 2 {
+                    return engine.ask(request.request).await.expect(UP).unwrap_or_else(|| told_so(1));
+                }
+                engine.enqueue(request).await.expect(UP)
+            }
+        });
+        let answers = h.at_once(calls.collect()).await;
+        assert_eq!(answers[0], answers[1]);
+    }
 }
 
 pub async fn the_same_request_twice_at_once_makes_one_job(h: &Harness) {

@@ -130,6 +130,17 @@ pub struct EnqueueRequest {
     pub jobs: Vec<NewJob>,
 }
 
+/// The answers of a request that meets a receipt. A receipt without answers is a tombstone, left by
+/// [`ask`](crate::engine::Engine::ask): the request came too late, and none of its jobs is stored.
+pub fn repeated(receipt: Vec<Enqueued>, jobs: usize) -> Vec<Enqueued> {
+    if receipt.is_empty() { vec![Enqueued::Refused(Refusal::RequestClosed); jobs] } else { receipt }
+}
+
+/// What a receipt tells those who ask about its request: the answers, or nothing if it is a tombstone.
+pub fn told(receipt: Vec<Enqueued>) -> Option<Vec<Enqueued>> {
+    (!receipt.is_empty()).then_some(receipt)
+}
+
 /// What became of one new job.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Enqueued {
@@ -219,6 +230,9 @@ pub enum Refusal {
     /// The retry policy is wrong.
     #[error("the retry policy of the job is wrong: {0}")]
     Retry(String),
+    /// The request was asked about before it arrived, and had to store nothing from then on.
+    #[error("this request was asked about before it arrived, so it stores nothing; use a new request id")]
+    RequestClosed,
     /// A value that is no name, payload, priority or key at all. Whoever makes a [`NewJob`] is told before; whoever
     /// speaks to a store in another language is told by the store.
     #[error("{why}")]

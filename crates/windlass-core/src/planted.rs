@@ -14,6 +14,8 @@ pub enum Bug {
     RescueByAge,
     /// An enqueue whose answer got lost is sent again under a new name.
     RepeatWithoutReceipt,
+    /// Asking whether a request was stored leaves no tombstone, so that the request is stored after the answer no.
+    LateRequestIsStored,
     /// An enqueue is acknowledged though the store refused to answer.
     AcknowledgeBeforeWrite,
     /// A claim whose answer got lost is forgotten instead of asked again.
@@ -54,6 +56,7 @@ impl Bug {
         Self::DeadWorkerClaims,
         Self::RescueByAge,
         Self::RepeatWithoutReceipt,
+        Self::LateRequestIsStored,
         Self::AcknowledgeBeforeWrite,
         Self::ForgetLostClaim,
         Self::SpentTokenClaims,

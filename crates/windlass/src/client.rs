@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use windlass_core::admin::{JobRecord, QueueStatus};
 use windlass_core::clock::Clock;
 use windlass_core::engine::{Declaration, Engine};
-use windlass_core::enqueue::{EnqueueRequest, Enqueued, NewJob};
+use windlass_core::enqueue::{EnqueueRequest, Enqueued, NewJob, Refusal};
 use windlass_core::error::EngineError;
 use windlass_core::job::JobId;
 use windlass_core::limits::ENQUEUE_BATCH_MAX;
@@ -178,11 +178,19 @@ impl Client {
         self.0.limits.accept(job).await
     }
 
-    /// What became of an enqueue whose answer got lost: where the job went, or nothing if it was not stored, in
-    /// which case it can be put in again. Receipts are kept for an hour.
+    /// What became of an enqueue whose answer got lost: where the job went, or nothing if it was not stored. After nothing it can be put in
+    /// again, under a new request id: the question has closed the request, so if it is still on its way, it stores nothing when it
+    /// arrives. The same holds for all jobs that travelled in it.
+    ///
+    /// [`EnqueueError::Unknown`] means that there is no answer yet, because the store is away or an open transaction holds the request: ask
+    /// again. A request is remembered for an hour.
     pub async fn ask(&self, handle: Handle) -> Result<Option<Placed>, EnqueueError> {
-        let asked = store::call(&self.0.engine, |engine| async move { engine.receipt(handle.request).await });
-        let Some(answers) = asked.await.map_err(EnqueueError::NotStored)? else { return Ok(None) };
+        let asked = store::call(&self.0.engine, |engine| async move { engine.ask(handle.request).await });
+        let answers = asked.await.map_err(|error| {
+            tracing::debug!(%error, request = %handle.request, "asking what became of an enqueue failed");
+            EnqueueError::Unknown(Some(handle))
+        })?;
+        let Some(answers) = answers else { return Ok(None) };
         let answer = answers.into_iter().nth(handle.position);
         answer.ok_or(EnqueueError::RequestUsed(handle.request)).and_then(Placed::from_answer).map(Some)
     }
@@ -277,6 +285,9 @@ impl Placed {
             Enqueued::Kept(id) => (id, Placement::Kept),
             Enqueued::Replaced(id) => (id, Placement::Replaced),
             Enqueued::Revived(id) => (id, Placement::Revived),
+            Enqueued::Refused(why @ Refusal::RequestClosed) => {
+                return Err(EnqueueError::NotStored(EngineError::Refused(why.to_string())));
+            }
             Enqueued::Refused(why) => return Err(EnqueueError::Refused(why)),
         };
         Ok(Self { id, how })

@@ -138,8 +138,7 @@ impl Inner {
         let answers = if is_whole && leaving.is_receipt_kept(now) {
             Some(self.send(request, jobs.clone()).await?)
         } else if leaving.is_receipt_possible(now) {
-            self.on_primary_within(BATCH_WITHIN, |primary| async move { primary.receipt(request).await })
-                .await?
+            self.on_primary_within(BATCH_WITHIN, |primary| async move { primary.ask(request).await }).await?
         } else {
             None
         };

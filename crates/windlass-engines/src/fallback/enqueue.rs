@@ -127,6 +127,21 @@ impl Inner {
         }
     }
 
+    /// The answers of an earlier request, wherever they are. If there are none, both stores are closed to it: the primary first, so that the
+    /// spill is closed to no request that the primary may have or still get.
+    pub(super) async fn ask_both(&self, request: RequestId) -> Result<Option<Vec<Enqueued>>> {
+        if let Some(answers) = self.spill_receipt(request).await? {
+            return Ok(Some(answers));
+        }
+        let there = self.on_primary(|primary| async move { primary.ask(request).await }).await?;
+        if there.is_some() {
+            return Ok(there);
+        }
+        // A call that was still under way may have put it there meanwhile, and from now on none does.
+        let here = self.spill.ask(request).await?;
+        Ok(here.map(|answers| answers.into_iter().map(spilled).collect()))
+    }
+
     /// The answers of a request that went into the spill. One that holds no receipts is not asked, and one that is broken keeps
     /// nobody from a primary that answers.
     async fn spill_receipt(&self, request: RequestId) -> Result<Option<Vec<Enqueued>>> {

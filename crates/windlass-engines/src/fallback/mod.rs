@@ -372,6 +372,10 @@ impl Engine for FallbackEngine {
         self.inner.receipt(request).await
     }
 
+    async fn ask(&self, request: RequestId) -> Result<Option<Vec<Enqueued>>> {
+        self.inner.ask_both(request).await
+    }
+
     async fn claim(&self, request: ClaimRequest) -> Result<ClaimAnswer> {
         let began = self.inner.started.elapsed();
         self.inner.note(began, self.inner.primary.engine()?.claim(request).await)

@@ -5,11 +5,12 @@ use std::collections::{HashMap, VecDeque};
 use windlass_core::clock::Timestamp;
 use windlass_core::engine::Result;
 use windlass_core::enqueue::{
-    Accepted, EnqueueRequest, Enqueued, NewJob, QueueAtDoor, Refusal, RequestId, accept,
+    Accepted, EnqueueRequest, Enqueued, NewJob, QueueAtDoor, Refusal, RequestId, accept, repeated, told,
 };
 use windlass_core::job::{Counters, Job, JobId};
 use windlass_core::key::{KeyVerdict, resolve};
 use windlass_core::limits::{ENQUEUE_BATCH_MAX, RECEIPT_TTL};
+use windlass_core::planted::{Bug, planted};
 
 use super::refuse_over;
 use super::state::{JobRow, Stage, State, TypeAt};
@@ -17,8 +18,8 @@ use super::state::{JobRow, Stage, State, TypeAt};
 impl State {
     pub(super) fn enqueue(&mut self, request: EnqueueRequest, now: Timestamp) -> Result<Vec<Enqueued>> {
         refuse_over(ENQUEUE_BATCH_MAX, "jobs", request.jobs.len())?;
-        if let Some(answers) = self.receipts.answers(request.request, now) {
-            return Ok(answers);
+        if let Some(receipt) = self.receipts.find(request.request, now) {
+            return Ok(repeated(receipt, request.jobs.len()));
         }
         let answers: Vec<_> = request.jobs.into_iter().map(|new| self.put(new, now)).collect();
         self.receipts.keep(request.request, answers.clone(), now);
@@ -143,7 +144,17 @@ struct Receipt {
 }
 
 impl Receipts {
-    pub(super) fn answers(&self, request: RequestId, now: Timestamp) -> Option<Vec<Enqueued>> {
+    /// The answers of an earlier request. If there are none, the request is closed.
+    pub(super) fn ask(&mut self, request: RequestId, now: Timestamp) -> Option<Vec<Enqueued>> {
+        let receipt = self.find(request, now);
+        if receipt.is_none() && !planted(Bug::LateRequestIsStored) {
+            self.keep(request, Vec::new(), now);
+        }
+        receipt.and_then(told)
+    }
+
+    /// What a request was answered; nothing at all if it was closed.
+    pub(super) fn find(&self, request: RequestId, now: Timestamp) -> Option<Vec<Enqueued>> {
         let receipt = self.by_request.get(&request).filter(|receipt| !has_lapsed(receipt.at, now))?;
         Some(receipt.answers.clone())
     }

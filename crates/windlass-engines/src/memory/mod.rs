@@ -46,7 +46,7 @@ use windlass_core::duty::DutyModes;
 use windlass_core::engine::{
     Admin, Declaration, Durability, Engine, EngineInfo, HintListener, RescueRequest, Rescued, Result,
 };
-use windlass_core::enqueue::{EnqueueRequest, Enqueued, RequestId};
+use windlass_core::enqueue::{EnqueueRequest, Enqueued, RequestId, told};
 use windlass_core::error::EngineError;
 use windlass_core::gate::Gate;
 use windlass_core::job::{Job, JobId, Progress};
@@ -134,7 +134,11 @@ impl Engine for MemoryEngine {
     }
 
     async fn receipt(&self, request: RequestId) -> Result<Option<Vec<Enqueued>>> {
-        Ok(self.at_once(|state, now| state.receipts.answers(request, now)))
+        Ok(self.at_once(|state, now| state.receipts.find(request, now).and_then(told)))
+    }
+
+    async fn ask(&self, request: RequestId) -> Result<Option<Vec<Enqueued>>> {
+        Ok(self.at_once(|state, now| state.receipts.ask(request, now)))
     }
 
     async fn claim(&self, request: ClaimRequest) -> Result<ClaimAnswer> {

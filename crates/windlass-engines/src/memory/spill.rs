@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use windlass_core::clock::Timestamp;
 use windlass_core::engine::Result;
-use windlass_core::enqueue::{EnqueueRequest, Enqueued, RequestId};
+use windlass_core::enqueue::{EnqueueRequest, Enqueued, RequestId, repeated};
 use windlass_core::error::EngineError;
 use windlass_core::gate::{Gate, gate_by_history};
 use windlass_core::job::{Job, JobId};
@@ -22,8 +22,8 @@ impl State {
         sent_ago: Duration,
         now: Timestamp,
     ) -> Result<Vec<Enqueued>> {
-        if let Some(answers) = self.receipts.answers(request.request, now) {
-            return Ok(answers);
+        if let Some(receipt) = self.receipts.find(request.request, now) {
+            return Ok(repeated(receipt, request.jobs.len()));
         }
         self.check_all_are_taken(&request, now)?;
         let name = request.request;

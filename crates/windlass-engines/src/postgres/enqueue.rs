@@ -7,7 +7,7 @@ use tokio_postgres::Row;
 use windlass_core::clock::Timestamp;
 use windlass_core::engine::Hint;
 use windlass_core::enqueue::{
-    Accepted, EnqueueRequest, Enqueued, NewJob, QueueAtDoor, Refusal, RequestId, When, accept,
+    Accepted, EnqueueRequest, Enqueued, NewJob, QueueAtDoor, Refusal, RequestId, When, accept, repeated, told,
 };
 use windlass_core::error::EngineError;
 use windlass_core::job::JobId;
@@ -52,7 +52,10 @@ impl Store {
         for _ in 0..JUDGED_MAX {
             match self.try_despite_deadlocks(&request, &unstorable).await {
                 Ok(Tried::Stored(answers)) => return Ok(answers),
-                Ok(Tried::Repeated) => return self.answered_before(request.request).await,
+                Ok(Tried::Repeated) => {
+                    let receipt = self.receipt_left(request.request).await?;
+                    return Ok(repeated(receipt, request.jobs.len()));
+                }
                 Ok(Tried::Stale) => self.reload().await?,
                 Err(fault) if fault.is_about_data() && unstorable.is_empty() => {
                     unstorable = self.find_unstorable(&request).await?;
@@ -174,18 +177,36 @@ impl Store {
 
     /// The answers of an earlier request, if its receipt is still good.
     pub(super) async fn receipt(&self, request: RequestId) -> Step<Option<Vec<Enqueued>>> {
+        Ok(self.find_receipt(request).await?.and_then(told))
+    }
+
+    /// The answers of an earlier request. If there are none, the request is closed.
+    pub(super) async fn ask(&self, request: RequestId) -> Step<Option<Vec<Enqueued>>> {
+        let (now, name) = (self.now_param(), Bits::from(request));
+        let params = [instant(&now), uuid(&name)];
+        let closed = self.work.get().await?.write(&self.sql.close_request, &params).await?;
+        if !closed.is_empty() {
+            return Ok(None);
+        }
+        // Read by a statement of its own: the one before may have waited for the transaction that left the receipt.
+        Ok(told(self.receipt_left(request).await?))
+    }
+
+    /// What a request was answered, if its receipt is still good; nothing at all if it was closed.
+    async fn find_receipt(&self, request: RequestId) -> Step<Option<Vec<Enqueued>>> {
         let (now, name, ttl) = (self.now_param(), Bits::from(request), micros(RECEIPT_TTL));
         let params = [instant(&now), uuid(&name), number(&ttl)];
         let rows = self.work.get().await?.ask(&self.sql.find_receipt, &params).await?;
         let Some(row) = rows.first() else { return Ok(None) };
         let ids: Option<Vec<i64>> = row.try_get(0)?;
         let answers: Option<&str> = row.try_get(1)?;
-        Ok(Some(read_receipt(ids.unwrap_or_default(), answers)))
+        Ok(Some(read_receipt(ids.unwrap_or_default(), answers)?))
     }
 
-    async fn answered_before(&self, request: RequestId) -> Step<Vec<Enqueued>> {
-        let answers = self.receipt(request).await?;
-        answers.ok_or_else(|| {
+    /// The receipt that was in the way of a statement.
+    async fn receipt_left(&self, request: RequestId) -> Step<Vec<Enqueued>> {
+        let receipt = self.find_receipt(request).await?;
+        receipt.ok_or_else(|| {
             let why = "this request was answered more than an hour ago; make a new request id".to_owned();
             EngineError::Refused(why).into()
         })
@@ -241,11 +262,16 @@ fn fill(answers: Vec<Option<Enqueued>>, ids: Vec<i64>) -> Vec<Enqueued> {
     answers.into_iter().filter_map(next).collect()
 }
 
-fn read_receipt(ids: Vec<i64>, answers: Option<&str>) -> Vec<Enqueued> {
-    match answers.and_then(|answers| serde_json::from_str::<Vec<Option<Enqueued>>>(answers).ok()) {
-        Some(answers) => fill(answers, ids),
-        None => ids.into_iter().map(|id| Enqueued::New(JobId(id))).collect(),
-    }
+fn read_receipt(ids: Vec<i64>, answers: Option<&str>) -> Step<Vec<Enqueued>> {
+    let Some(answers) = answers else {
+        return Ok(ids.into_iter().map(|id| Enqueued::New(JobId(id))).collect());
+    };
+    // One that cannot be read must not pass for one without answers.
+    let answers = serde_json::from_str::<Vec<Option<Enqueued>>>(answers).map_err(|error| {
+        let why = format!("expected the answers of a request in `receipts`, got something else ({error})");
+        EngineError::Unusable { why }
+    })?;
+    Ok(fill(answers, ids))
 }
 
 /// New jobs, column by column.

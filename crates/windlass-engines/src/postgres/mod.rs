@@ -360,6 +360,10 @@ impl Engine for PostgresEngine {
         self.run(|store| async move { store.receipt(request).await }).await
     }
 
+    async fn ask(&self, request: RequestId) -> Result<Option<Vec<Enqueued>>> {
+        self.run(|store| async move { store.ask(request).await }).await
+    }
+
     async fn claim(&self, request: ClaimRequest) -> Result<ClaimAnswer> {
         self.run(|store| async move { store.claim(request).await }).await
     }

@@ -76,7 +76,7 @@ macro_rules! statements {
     };
 }
 statements! {
-    add_counts, advance_series, asked_to_stop, be_brief, behind_gate, breakers, claim, claim_shares, claim_suspect, claimed_before, close_receipt,
+    add_counts, advance_series, asked_to_stop, be_brief, behind_gate, breakers, claim, claim_shares, claim_suspect, claimed_before, close_receipt, close_request,
     count_schedules, due_schedules, list_schedules, lock_schedules, remove_schedules, save_schedules, schedules_named,
     set_last_jobs, count_drains, drains_named, left_in_queue, left_of_group, left_of_type, list_drains, lock_drains, lock_free_drain,
     mark_drains, marked_drains, note_firing, put_off_drain, remove_drains, save_drains, trim_marks, unmark_drain,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::Serialize;
 use windlass_core::clock::Timestamp;
 use windlass_core::enqueue::{
-    Accepted, EnqueueRequest, Enqueued, NewJob, QueueAtDoor, Refusal, RequestId, When, accept,
+    Accepted, EnqueueRequest, Enqueued, NewJob, QueueAtDoor, Refusal, RequestId, When, accept, repeated, told,
 };
 use windlass_core::error::EngineError;
 use windlass_core::gate::Gate;
@@ -20,6 +20,7 @@ use super::catalogue::{Catalogue, TypeEntry};
 use super::fault::Step;
 use super::reply::text;
 use super::row::{body, to_json};
+use super::script::Script;
 use super::{Store, refuse_over};
 
 impl Store {
@@ -38,7 +39,7 @@ impl Store {
             Ok(args)
         };
         let reply = self.call_with_catalogue(&self.scripts().enqueue, build).await?;
-        let answers = read_answers(&text(reply.value)?)?;
+        let answers = repeated(read_answers(&text(reply.value)?)?, request.jobs.len());
         reply.from.seen.jobs(answers.iter().filter_map(|answer| answer.job().ok()));
         Ok(answers)
     }
@@ -74,10 +75,18 @@ impl Store {
     }
 
     pub(super) async fn receipt(&self, request: RequestId) -> Step<Option<Vec<Enqueued>>> {
+        self.find_receipt(&self.scripts().receipt, request).await
+    }
+
+    /// The answers of an earlier request. If there are none, the request is closed.
+    pub(super) async fn ask(&self, request: RequestId) -> Step<Option<Vec<Enqueued>>> {
+        self.find_receipt(&self.scripts().ask, request).await
+    }
+
+    async fn find_receipt(&self, script: &Script, request: RequestId) -> Step<Option<Vec<Enqueued>>> {
         let mut args = Args::new();
         args.text(&request.to_string()).number(micros(RECEIPT_TTL));
-        let answers = text(self.call(&self.scripts().receipt, args).await?.value)?;
-        if answers.is_empty() { Ok(None) } else { read_answers(&answers).map(Some) }
+        Ok(told(read_answers(&text(self.call(script, args).await?.value)?)?))
     }
 }
 

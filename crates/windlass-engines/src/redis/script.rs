@@ -112,6 +112,7 @@ scripts! {
     declare: Grows LOOK,
     enqueue: Grows PUT,
     receipt: Reads LOOK,
+    ask: Grows LOOK,
     claim: Ends TAKE,
     repeat_claim: Ends WALK,
     outlook: Reads WALK,

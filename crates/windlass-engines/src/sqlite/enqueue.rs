@@ -2,11 +2,13 @@
 
 use std::collections::HashMap;
 
+use rusqlite::Error::FromSqlConversionFailure;
+use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, params};
 use windlass_core::clock::Timestamp;
 use windlass_core::drains::rules::Stand;
 use windlass_core::enqueue::{
-    Accepted, EnqueueRequest, Enqueued, NewJob, QueueAtDoor, Refusal, RequestId, accept,
+    Accepted, EnqueueRequest, Enqueued, NewJob, QueueAtDoor, Refusal, RequestId, accept, repeated, told,
 };
 use windlass_core::job::JobId;
 use windlass_core::key::{KeyScope, KeyVerdict, OnConflict, resolve};
@@ -25,16 +27,27 @@ pub(super) type Depths = HashMap<i64, i64>;
 impl Work<'_> {
     pub(super) fn enqueue(&mut self, request: EnqueueRequest) -> Step<Vec<Enqueued>> {
         refuse_over(ENQUEUE_BATCH_MAX, "jobs", request.jobs.len())?;
-        if let Some(answers) = receipt(self.conn, request.request, self.now)? {
-            return Ok(answers);
+        if let Some(receipt) = find_receipt(self.conn, request.request, self.now)? {
+            return Ok(repeated(receipt, request.jobs.len()));
         }
         let answers = self.put_all(request.jobs)?;
-        self.conn.prepare_cached(sql!("save_receipt"))?.execute(params![
-            request.request.to_bytes(),
-            to_json(&answers),
-            self.now.as_micros()
-        ])?;
+        self.save_receipt(request.request, &answers)?;
         Ok(answers)
+    }
+
+    /// The answers of an earlier request. If there are none, the request is closed.
+    pub(super) fn ask(&mut self, request: RequestId) -> Step<Option<Vec<Enqueued>>> {
+        let receipt = find_receipt(self.conn, request, self.now)?;
+        if receipt.is_none() {
+            self.save_receipt(request, &[])?;
+        }
+        Ok(receipt.and_then(told))
+    }
+
+    fn save_receipt(&self, request: RequestId, answers: &[Enqueued]) -> Step<()> {
+        let mut save = self.conn.prepare_cached(sql!("save_receipt"))?;
+        save.execute(params![request.to_bytes(), to_json(&answers), self.now.as_micros()])?;
+        Ok(())
     }
 
     /// Stores a batch without a receipt.
@@ -171,12 +184,18 @@ fn options(new: &NewJob) -> Options {
     }
 }
 
-/// The answers of an earlier request, if its receipt is still good.
-pub(super) fn receipt(conn: &Connection, request: RequestId, now: Timestamp) -> Step<Option<Vec<Enqueued>>> {
+/// What a request was answered, if its receipt is still good; nothing at all if it was closed.
+pub(super) fn find_receipt(
+    conn: &Connection,
+    request: RequestId,
+    now: Timestamp,
+) -> Step<Option<Vec<Enqueued>>> {
     let lapsed = now.minus(RECEIPT_TTL).as_micros();
     let answers: Option<String> = conn
         .prepare_cached(sql!("find_receipt"))?
         .query_row(params![request.to_bytes(), lapsed], |row| row.get(0))
         .optional()?;
-    Ok(answers.and_then(|answers| serde_json::from_str(&answers).ok()))
+    // One that cannot be read must not pass for none: the request was answered.
+    let damaged = |error: serde_json::Error| FromSqlConversionFailure(0, Type::Text, Box::new(error));
+    Ok(answers.map(|answers| serde_json::from_str(&answers).map_err(damaged)).transpose()?)
 }

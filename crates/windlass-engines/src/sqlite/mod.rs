@@ -62,7 +62,7 @@ use windlass_core::duty::DutyModes;
 use windlass_core::engine::{
     Admin, Declaration, Engine, EngineInfo, HintListener, RescueRequest, Rescued, Result,
 };
-use windlass_core::enqueue::{EnqueueRequest, Enqueued, RequestId};
+use windlass_core::enqueue::{EnqueueRequest, Enqueued, RequestId, told};
 use windlass_core::error::EngineError;
 use windlass_core::gate::Gate;
 use windlass_core::job::{Job, JobId, Progress};
@@ -262,7 +262,11 @@ impl Engine for SqliteEngine {
     }
 
     async fn receipt(&self, request: RequestId) -> Result<Option<Vec<Enqueued>>> {
-        self.read(move |conn, now| enqueue::receipt(conn, request, now)).await
+        self.read(move |conn, now| Ok(enqueue::find_receipt(conn, request, now)?.and_then(told))).await
+    }
+
+    async fn ask(&self, request: RequestId) -> Result<Option<Vec<Enqueued>>> {
+        self.write(move |work| work.ask(request)).await
     }
 
     async fn claim(&self, request: ClaimRequest) -> Result<ClaimAnswer> {

@@ -6,7 +6,7 @@ use rusqlite::Error::FromSqlConversionFailure;
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use windlass_core::clock::Timestamp;
-use windlass_core::enqueue::{EnqueueRequest, Enqueued, RequestId};
+use windlass_core::enqueue::{EnqueueRequest, Enqueued, RequestId, repeated};
 use windlass_core::error::EngineError;
 use windlass_core::gate::gate_by_history;
 use windlass_core::job::{Job, JobId, JobState};
@@ -14,7 +14,7 @@ use windlass_core::limits::REASON_BYTES_MAX;
 use windlass_core::outcome::bounded;
 use windlass_core::spill::{BatchMost, Following, Leaving, LeftOut, Packing, gate_of, request_of};
 
-use super::enqueue::receipt;
+use super::enqueue::find_receipt;
 use super::fault::Step;
 use super::read;
 use super::row::to_json;
@@ -27,8 +27,8 @@ impl Work<'_> {
         request: EnqueueRequest,
         sent_ago: Duration,
     ) -> Step<Vec<Enqueued>> {
-        if let Some(answers) = receipt(self.conn, request.request, self.now)? {
-            return Ok(answers);
+        if let Some(receipt) = find_receipt(self.conn, request.request, self.now)? {
+            return Ok(repeated(receipt, request.jobs.len()));
         }
         let name = request.request;
         let answers = self.enqueue(request)?;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use windlass_core::engine::{Admin, Engine};
-use windlass_core::enqueue::{Enqueued, NewJob};
+use windlass_core::enqueue::{Enqueued, NewJob, Refusal};
 use windlass_core::job::Phase;
 use windlass_core::key::KeyClaim;
 use windlass_core::names::Key;
@@ -129,4 +129,51 @@ async fn the_answer_to_a_job_with_a_key_stays_unknown() {
     assert!(error.is_unknown(), "{error}");
     assert_eq!(payloads(&*primary.store).await, [0, 1], "it happened");
     assert_eq!(status(&engine).await.spill_size, 0);
+}
+
+#[tokio::test]
+async fn a_question_to_a_primary_that_is_away_is_not_answered_with_not_stored() {
+    let primary = Primary::on_redis().await;
+    let engine = primary.with_memory().await;
+    primary.go();
+    until_away(&engine).await;
+    let request = request(vec![job(1)]);
+    engine.ask(request.request).await.unwrap_err();
+    let answers = engine.enqueue(request.clone()).await.unwrap();
+    assert!(matches!(answers[..], [Enqueued::Spilled(_)]), "the question closed nothing: {answers:?}");
+    assert_eq!(engine.ask(request.request).await.unwrap(), Some(answers));
+}
+
+#[tokio::test]
+async fn a_request_that_was_closed_is_stored_by_neither_side() {
+    let primary = Primary::on_redis().await;
+    let engine = primary.with_memory().await;
+    let request = request(vec![job(1)]);
+    assert_eq!(engine.ask(request.request).await.unwrap(), None);
+    let told = vec![Enqueued::Refused(Refusal::RequestClosed)];
+    assert_eq!(engine.enqueue(request.clone()).await.unwrap(), told, "by the primary");
+    primary.go();
+    until_away(&engine).await;
+    assert_eq!(engine.enqueue(request).await.unwrap(), told, "by the spill");
+    assert_eq!(status(&engine).await.spill_size, 0);
+    primary.come_back();
+    until_home(&engine).await;
+    assert_eq!(payloads(&*primary.store).await, [] as [usize; 0]);
+}
+
+/// The request is kept in the spill under its name, and was closed on the primary before it came there.
+#[tokio::test]
+async fn jobs_whose_request_the_primary_closed_come_home_under_another_one() {
+    let primary = Primary::on_redis().await;
+    let engine = primary.with_memory().await;
+    put(&engine, job(0)).await;
+    primary.proxy.hold_questions(true);
+    let request = request(vec![job(1), job(2)]);
+    let answers = engine.enqueue(request.clone()).await.unwrap();
+    assert!(answers.iter().all(|answer| matches!(answer, Enqueued::Spilled(_))), "{answers:?}");
+    assert_eq!(primary.store.ask(request.request).await.unwrap(), None);
+    primary.proxy.hold_questions(false);
+    until_home(&engine).await;
+    assert_eq!(payloads(&*primary.store).await, [0, 1, 2]);
+    assert_eq!(engine.ask(request.request).await.unwrap(), Some(answers));
 }

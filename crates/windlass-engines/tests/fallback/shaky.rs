@@ -302,6 +302,11 @@ macro_rules! hand_on_or_step {
                 now
             }
 
+            async fn ask(&self, request: RequestId) -> Result<Option<Vec<Enqueued>>> {
+                let store = Arc::clone(&self.store);
+                self.life.step(async move { store.ask(request).await }).await
+            }
+
             fn info(&self) -> EngineInfo {
                 self.store.info()
             }

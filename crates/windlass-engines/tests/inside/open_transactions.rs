@@ -87,6 +87,40 @@ async fn if_the_first_of_two_rolls_back_the_second_puts_its_job_in() {
 }
 
 #[tokio::test]
+async fn a_request_that_an_open_transaction_holds_is_not_known_to_be_missing() {
+    for commit in [true, false] {
+        let place = Place::hasty();
+        let engine = place.ready().await;
+        let mut caller = place.connect().await;
+        let tx = caller.transaction().await.unwrap();
+        let request = EnqueueRequest { request: RequestId::from_random(7), jobs: vec![keyed("a")] };
+        let answers = engine.enqueue_request_in(&tx, request.clone()).await.unwrap();
+        let error = engine.ask(request.request).await.unwrap_err();
+        assert!(error.is_passing(), "{error:?}");
+        let told = if commit {
+            tx.commit().await.unwrap();
+            Some(answers)
+        } else {
+            tx.rollback().await.unwrap();
+            None
+        };
+        assert_eq!(engine.ask(request.request).await.unwrap(), told);
+    }
+}
+
+#[tokio::test]
+async fn a_request_that_was_asked_about_stores_nothing_through_the_function_either() {
+    let place = Place::new();
+    let engine = place.ready().await;
+    let (request, client) = (RequestId::from_random(7), place.connect().await);
+    assert_eq!(engine.ask(request).await.unwrap(), None);
+    let one = format!("SELECT windlass.enqueue('work', request_id => '{request}')");
+    let error = client.simple_query(&place.sql(&one)).await.unwrap_err();
+    assert_eq!(error.code().unwrap().code(), "WL011");
+    assert_eq!(place.traces(&client).await, "0 jobs, 0 keys, 0 changes, 1 receipts");
+}
+
+#[tokio::test]
 async fn a_caller_that_is_kept_holds_up_nobody() {
     let place = Place::patient();
     let engine = place.ready().await;

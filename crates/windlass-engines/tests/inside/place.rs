@@ -44,6 +44,13 @@ impl Place {
         Self { url: format!("{}{separator}{options}", place.url), ..place }
     }
 
+    /// The same, where whoever waits for a lock soon gives up.
+    pub(crate) fn hasty() -> Self {
+        let place = Self::new();
+        let separator = if place.url.contains('?') { '&' } else { '?' };
+        Self { url: format!("{}{separator}options=-c%20lock_timeout%3D100ms", place.url), ..place }
+    }
+
     fn options(&self) -> PostgresOptions {
         // An engine gives up on a statement without an answer, too.
         let periods = Periods { answer_within: 2 * PATIENCE, ..Periods::default() };

@@ -71,6 +71,10 @@ impl Engine for ThroughSql {
         self.engine.receipt(request).await
     }
 
+    async fn ask(&self, request: RequestId) -> Result<Option<Vec<Enqueued>>> {
+        self.engine.ask(request).await
+    }
+
     async fn claim(&self, request: ClaimRequest) -> Result<ClaimAnswer> {
         self.engine.claim(request).await
     }

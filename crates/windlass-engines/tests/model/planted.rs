@@ -17,11 +17,12 @@ use crate::pair::{Memory, Subject, Test};
 use crate::steps::Rows;
 
 /// The bugs that an engine can have; the others are the runtime's.
-pub(crate) const OF_AN_ENGINE: [Bug; 13] = [
+pub(crate) const OF_AN_ENGINE: [Bug; 14] = [
     Bug::SettleWithoutToken,
     Bug::DeadWorkerRevives,
     Bug::DeadWorkerClaims,
     Bug::RescueByAge,
+    Bug::LateRequestIsStored,
     Bug::SpentTokenClaims,
     Bug::CounterAsToken,
     Bug::CrashNotCounted,

@@ -28,6 +28,7 @@ impl<S: Subject> Pair<S> {
     pub(crate) async fn play(&mut self, step: Step) {
         match step {
             Step::Enqueue(newcomers) => self.enqueue(&newcomers).await,
+            Step::LateEnqueue(newcomers) => self.late_enqueue(&newcomers).await,
             Step::RepeatEnqueue(request) => self.repeat_enqueue(request).await,
             Step::Claim { worker, limit, boosted_max, other_first, narrow } => {
                 let mut request = self.claim_request(worker, limit);
@@ -124,6 +125,14 @@ impl<S: Subject> Pair<S> {
             }
         }
         assert_eq!(self.as_model(got), expected);
+    }
+
+    async fn late_enqueue(&mut self, newcomers: &[Newcomer]) {
+        let request = RequestId::from_random(self.fresh_bits());
+        let request = EnqueueRequest { request, jobs: newcomers.iter().map(new_job).collect() };
+        self.same(async |engine, _| engine.ask(request.request).await.expect(UP)).await;
+        self.same(async |engine, _| engine.enqueue(request.clone()).await.expect(UP)).await;
+        self.requests.push(request);
     }
 
     async fn repeat_enqueue(&mut self, number: usize) {

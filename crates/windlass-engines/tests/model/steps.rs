@@ -14,26 +14,61 @@ use crate::agenda::{Plan, plan};
 pub(crate) enum Step {
     Enqueue(Vec<Newcomer>),
     RepeatEnqueue(usize),
-    Claim { worker: usize, limit: u32, boosted_max: u32, other_first: bool, narrow: bool },
-    ClaimSuspect { worker: usize, crashes_max: u32 },
+    /// A request that arrives after it was asked about.
+    LateEnqueue(Vec<Newcomer>),
+    Claim {
+        worker: usize,
+        limit: u32,
+        boosted_max: u32,
+        other_first: bool,
+        narrow: bool,
+    },
+    ClaimSuspect {
+        worker: usize,
+        crashes_max: u32,
+    },
     RepeatClaim(usize),
-    RepeatBeforeItsClaim { worker: usize, limit: u32 },
+    RepeatBeforeItsClaim {
+        worker: usize,
+        limit: u32,
+    },
     LateClaim(usize),
     Settle(Vec<(usize, End)>),
-    Report { claim: usize, percent: u8 },
-    Register { narrow: bool },
+    Report {
+        claim: usize,
+        percent: u8,
+    },
+    Register {
+        narrow: bool,
+    },
     Beat(usize),
     Retire(usize),
-    Rescue { worker: usize, too_late: bool },
+    Rescue {
+        worker: usize,
+        too_late: bool,
+    },
     Cancel(usize),
     Retry(usize),
     Discard(usize),
     SetPriority(usize, i64),
-    Pause { other: bool, lasting: Option<Duration> },
-    Resume { other: bool },
-    SetShut { other: bool, shut: bool },
-    Purge { other: bool },
-    OpenGate { second: bool, limit: u32 },
+    Pause {
+        other: bool,
+        lasting: Option<Duration>,
+    },
+    Resume {
+        other: bool,
+    },
+    SetShut {
+        other: bool,
+        shut: bool,
+    },
+    Purge {
+        other: bool,
+    },
+    OpenGate {
+        second: bool,
+        limit: u32,
+    },
     Sweep,
     Prune,
     Advance(Duration),
@@ -60,11 +95,12 @@ pub(crate) struct Newcomer {
 impl Step {
     /// The same, but newcomers have no shares.
     pub(crate) fn without_shares(self) -> Self {
+        let plain = |newcomers: Vec<Newcomer>| {
+            newcomers.into_iter().map(|newcomer| Newcomer { share: None, ..newcomer }).collect()
+        };
         match self {
-            Self::Enqueue(newcomers) => {
-                let plain = newcomers.into_iter().map(|newcomer| Newcomer { share: None, ..newcomer });
-                Self::Enqueue(plain.collect())
-            }
+            Self::Enqueue(newcomers) => Self::Enqueue(plain(newcomers)),
+            Self::LateEnqueue(newcomers) => Self::LateEnqueue(plain(newcomers)),
             other => other,
         }
     }
@@ -158,6 +194,7 @@ fn way_of_a_job() -> impl Strategy<Value = Step> {
     prop_oneof![
         8 => prop::collection::vec(newcomer(), 1..5).prop_map(Step::Enqueue),
         1 => any::<usize>().prop_map(Step::RepeatEnqueue),
+        1 => prop::collection::vec(newcomer(), 1..3).prop_map(Step::LateEnqueue),
         9 => (0..3_usize, 0..6_u32, 0..3_u32, any::<bool>(), any::<bool>()).prop_map(
             |(worker, limit, boosted_max, other_first, narrow)| {
                 Step::Claim { worker, limit, boosted_max, other_first, narrow }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use windlass_core::admin::ListRequest;
 use windlass_core::claim::{ClaimRequest, Claimed};
 use windlass_core::engine::{Admin, Engine, Result};
-use windlass_core::enqueue::NewJob;
+use windlass_core::enqueue::{Enqueued, NewJob, Refusal};
 use windlass_core::error::EngineError;
 use windlass_core::job::{JobId, Phase};
 use windlass_core::key::KeyClaim;
@@ -87,6 +87,27 @@ async fn an_enqueue_whose_answer_is_lost_is_answered_when_it_is_repeated() {
         assert_eq!(engine.receipt(sent.request).await.unwrap(), Some(answers.clone()));
         assert_eq!(all_jobs(&engine).await[0], answers[0].job().unwrap());
         assert_eq!(place.count("windlass.delayed_jobs"), 1);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_that_is_held_up_until_it_was_asked_about_stores_nothing_when_it_arrives() {
+    let keyed = || NewJob { key: Some(KeyClaim::new(Key::parse("key").unwrap())), ..new_job() };
+    for (pooled, job) in [(false, new_job()), (true, new_job()), (false, keyed())] {
+        let (place, proxy) = proxied();
+        let engine = warm(&place, pooled).await;
+        let other = Place::at(place.direct.clone(), place.schema.clone()).open().await;
+        let sent = request(vec![job.clone(), job]);
+        proxy.hold_questions(true);
+        let (caller, copy) = (engine.clone(), sent.clone());
+        let call = tokio::spawn(async move { caller.enqueue(copy).await });
+        eventually("the request is held up", || (proxy.stuck_connections() > 0).then_some(()));
+        assert_eq!(other.ask(sent.request).await.unwrap(), None);
+        proxy.hold_questions(false);
+        let told = Enqueued::Refused(Refusal::RequestClosed);
+        assert_eq!(call.await.unwrap().unwrap(), [told.clone(), told]);
+        assert_eq!(place.count("windlass.delayed_jobs"), 0);
+        assert_eq!(place.count("windlass.job_keys"), 0);
     }
 }
 

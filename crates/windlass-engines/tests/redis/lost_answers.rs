@@ -1,9 +1,11 @@
 //! Connections break and answers get lost. Nobody is left with less than an answer to the question what happened.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use windlass_core::claim::ClaimRequest;
 use windlass_core::engine::{Admin, Engine};
+use windlass_core::enqueue::{Enqueued, Refusal};
 use windlass_core::error::EngineError;
 use windlass_core::settle::Settled;
 use windlass_core::worker::{Beat, Heartbeat};
@@ -11,7 +13,8 @@ use windlass_servers::proxy::Proxy;
 use windlass_servers::redis::Server;
 
 use crate::place::{
-    Place, WORKER, ask, claim, claim_request, claimed, enqueue, once_it_is_back, request, server, success,
+    PATIENCE, Place, WORKER, ask, claim, claim_request, claimed, enqueue, once_it_is_back, request, server,
+    success,
 };
 
 fn proxied(server: &Server) -> (Place, Proxy) {
@@ -34,6 +37,31 @@ async fn an_enqueue_whose_answer_is_lost_is_repeated_by_its_id_and_makes_no_seco
     let receipt = engine.receipt(request.request).await.unwrap().expect("it happened");
     assert_eq!(engine.enqueue(request).await.unwrap(), receipt);
     assert_eq!(engine.queues().await.unwrap()[0].counts.ready, 4);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_that_is_held_up_until_it_was_asked_about_stores_nothing_when_it_arrives() {
+    let server = server(&[]);
+    let (place, proxy) = proxied(&server);
+    let engine = Arc::new(place.ready().await);
+    enqueue(&engine, 1).await;
+    let direct = Place { url: server.url(), namespace: place.namespace.clone() };
+    let other = direct.open_with(direct.options()).await;
+    let sent = request(2);
+    proxy.hold_questions(true);
+    let (caller, copy) = (engine.clone(), sent.clone());
+    let call = tokio::spawn(async move { caller.enqueue(copy).await });
+    let start = Instant::now();
+    while proxy.stuck_connections() == 0 {
+        assert!(start.elapsed() < PATIENCE, "expected the request to be held up");
+        // may sleep: the proxy tells nobody when something does not move.
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    assert_eq!(other.ask(sent.request).await.unwrap(), None);
+    proxy.hold_questions(false);
+    let told = Enqueued::Refused(Refusal::RequestClosed);
+    assert_eq!(call.await.unwrap().unwrap(), [told.clone(), told]);
+    assert_eq!(other.queues().await.unwrap()[0].counts.ready, 1, "the one before");
 }
 
 #[tokio::test]

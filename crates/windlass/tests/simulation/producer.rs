@@ -13,7 +13,7 @@ use windlass_core::priority::Priority;
 use crate::book::{Book, Moment};
 use crate::dice::Dice;
 use crate::plan::type_names;
-use crate::store::{Answer, Reply};
+use crate::store::{Answer, Call, Reply};
 
 /// One producer; it has one request under way at a time.
 pub(crate) struct Producer {
@@ -28,6 +28,8 @@ struct UnderWay {
     tries: u32,
     /// How often it was begun again after the client gave up.
     rounds: u32,
+    /// Whether the store is asked what became of it.
+    is_asked: bool,
 }
 
 /// What a producer does next.
@@ -61,7 +63,7 @@ impl Producer {
             book.invoked(&uid(job), at);
         }
         let request = EnqueueRequest { request: RequestId::from_random(self.dice.bits128()), jobs };
-        self.under_way = Some(UnderWay { request: request.clone(), tries: 1, rounds: 0 });
+        self.under_way = Some(UnderWay { request: request.clone(), tries: 1, rounds: 0, is_asked: false });
         request
     }
 
@@ -80,17 +82,23 @@ impl Producer {
         NewJob { when, expires, priority, key, ..NewJob::new(job_type, payload) }
     }
 
-    /// The request goes out once more, under the name that the client gives it.
-    pub(crate) fn again(&mut self) -> Option<EnqueueRequest> {
+    /// The request goes out once more, under the name that the client gives it, or the question what became of it.
+    pub(crate) fn again(&mut self) -> Option<Call> {
         let under_way = self.under_way.as_mut()?;
+        if under_way.is_asked {
+            return Some(Call::Ask(under_way.request.request));
+        }
         under_way.tries += 1;
         under_way.request = repeat_of(&under_way.request);
-        Some(under_way.request.clone())
+        Some(Call::Enqueue(under_way.request.clone()))
     }
 
     /// An answer came, or the news that none will.
     pub(crate) fn answered(&mut self, answer: Answer, book: &mut Book, at: &Moment<'_>) -> Next {
         let Some(under_way) = &mut self.under_way else { return Next::Rest };
+        if under_way.is_asked {
+            return self.told(answer, book, at);
+        }
         let answer = answer.map(|reply| match reply {
             Reply::Enqueued(answers) => answers,
             other => panic!("expected the answer to an enqueue, got {other:?}"),
@@ -107,9 +115,31 @@ impl Producer {
                 under_way.tries = 1;
                 return Next::SendAfter(self.dice.millis(1000, 20_000));
             }
+            Judged::Unknown if self.dice.per_mille(500) => {
+                under_way.is_asked = true;
+                return Next::SendAfter(self.dice.millis(10, 5000));
+            }
             Judged::Unknown => {
                 under_way.request.jobs.iter().for_each(|job| book.answered(&uid(job), None, at));
             }
+        }
+        self.under_way = None;
+        Next::Rest
+    }
+
+    /// What became of a request. One that was not stored is put in again under a new name.
+    fn told(&mut self, answer: Answer, book: &mut Book, at: &Moment<'_>) -> Next {
+        let Some(under_way) = &mut self.under_way else { return Next::Rest };
+        match answer {
+            Ok(Reply::Receipt(Some(answers))) => tell(&under_way.request, &answers, book, at),
+            Ok(Reply::Receipt(None)) => {
+                let request = RequestId::from_random(self.dice.bits128());
+                under_way.request.request = request;
+                (under_way.tries, under_way.is_asked) = (0, false);
+                return Next::SendAfter(self.dice.millis(10, 1000));
+            }
+            Ok(other) => panic!("expected the answer to a question, got {other:?}"),
+            Err(_) => return Next::SendAfter(self.dice.millis(100, 5000)),
         }
         self.under_way = None;
         Next::Rest

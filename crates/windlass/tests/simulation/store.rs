@@ -14,7 +14,7 @@ use windlass_core::admin::{BatchDone, CancelAnswer, JobRecord, ListRequest, Queu
 use windlass_core::claim::{ClaimAnswer, ClaimRequest};
 use windlass_core::clock::{Clock, ManualClock, Timestamp};
 use windlass_core::engine::{Admin, Declaration, Engine, Hint, HintListener, RescueRequest, Rescued};
-use windlass_core::enqueue::{EnqueueRequest, Enqueued};
+use windlass_core::enqueue::{EnqueueRequest, Enqueued, RequestId};
 use windlass_core::error::EngineError;
 use windlass_core::job::JobId;
 use windlass_core::lease::{LeaseRelease, LeaseRequest, Leases, Renewal, Renewed, Taking};
@@ -45,6 +45,7 @@ pub(crate) enum Call {
     RenewLeases(Vec<Renewal>),
     ReleaseLeases(Vec<LeaseRelease>),
     Enqueue(EnqueueRequest),
+    Ask(RequestId),
     Cancel(JobId),
     Retry(JobId),
     Pause(QueueName, Option<Duration>),
@@ -70,6 +71,7 @@ pub(crate) enum Reply {
     Taken(Vec<Taking>),
     Renewed(Vec<Renewed>),
     Enqueued(Vec<Enqueued>),
+    Receipt(Option<Vec<Enqueued>>),
     Cancelled(CancelAnswer),
     Retried(RetryAnswer),
     Changed,
@@ -180,6 +182,7 @@ impl Store {
             Call::RenewLeases(renewals) => ready(engine.renew_leases(&renewals)).map(Reply::Renewed),
             Call::ReleaseLeases(releases) => ready(engine.release_leases(&releases)).map(|_| Reply::Done),
             Call::Enqueue(request) => ready(engine.enqueue(request)).map(Reply::Enqueued),
+            Call::Ask(request) => ready(engine.ask(request)).map(Reply::Receipt),
             Call::Cancel(job) => ready(engine.cancel(job, "an operator said so")).map(Reply::Cancelled),
             Call::Retry(job) => ready(engine.retry(job)).map(Reply::Retried),
             Call::Pause(queue, lasting) => ready(engine.pause(&queue, None, lasting)).map(|_| Reply::Changed),

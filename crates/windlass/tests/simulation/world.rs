@@ -184,8 +184,8 @@ impl World {
             Happening::Thaws { at, life } => self.thaws(at, life),
             Happening::Produces { at } => self.produces(at),
             Happening::SendsAgain { at } => {
-                if let Some(request) = self.producers[at].again() {
-                    self.send(Caller::Producer(at), Call::Enqueue(request));
+                if let Some(call) = self.producers[at].again() {
+                    self.send(Caller::Producer(at), call);
                 }
             }
             Happening::Operates => self.operates(),

@@ -1,6 +1,8 @@
 //! Putting jobs in: what a caller is told.
 
-use windlass::core::enqueue::{EnqueueRequest, Enqueued, NewJob, RequestId};
+use windlass::core::admin::ListRequest;
+use windlass::core::enqueue::{EnqueueRequest, Enqueued, NewJob, Refusal, RequestId};
+use windlass::core::error::EngineError;
 use windlass::core::names::TypeName;
 use windlass::core::payload::Payload;
 use windlass::{EnqueueError, Handle, JobType, Placement};
@@ -35,6 +37,30 @@ async fn an_enqueue_that_never_arrived_is_known_not_to_be_stored() {
     let bench = Bench::start().await;
     let handle = Handle { request: RequestId::from_random(8), position: 0 };
     assert_eq!(bench.client.ask(handle).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn a_job_that_is_put_in_again_after_it_was_not_stored_is_there_once_though_the_first_request_arrives_late()
+ {
+    let bench = Bench::start().await;
+    let request = RequestId::from_random(11);
+    for position in 0..2 {
+        assert_eq!(bench.client.ask(Handle { request, position }).await.unwrap(), None);
+    }
+    let id = bench.client.enqueue(Act::Succeed).await.unwrap().id;
+    let late = unheard(&bench, request).await;
+    assert!(late.iter().all(|answer| answer.job() == Err(&Refusal::RequestClosed)), "{late:?}");
+    let all = bench.engine.list(ListRequest { limit: 10, ..ListRequest::default() }).await.unwrap();
+    assert_eq!(all.iter().map(|record| record.job.id).collect::<Vec<_>>(), [id]);
+}
+
+#[tokio::test]
+async fn a_job_under_a_request_id_that_was_closed_is_not_stored() {
+    let bench = Bench::start().await;
+    let request = RequestId::from_random(12);
+    assert_eq!(bench.client.ask(Handle { request, position: 0 }).await.unwrap(), None);
+    let told = bench.client.enqueue(Act::Succeed).request_id(request).await;
+    assert!(matches!(told, Err(EnqueueError::NotStored(EngineError::Refused(_)))), "{told:?}");
 }
 
 #[tokio::test]

@@ -1,9 +1,10 @@
 //! Many callers at once, while the server is away.
 
 use serde::{Deserialize, Serialize};
+use windlass::core::enqueue::RequestId;
 use windlass::core::error::EngineError;
 use windlass::fallback::{FallbackOptions, KeysWhileAway};
-use windlass::{Client, EnqueueError, JobType, Placement};
+use windlass::{Client, EnqueueError, Handle, JobType, Placement};
 
 use crate::place::{Home, memory, quick, until_away};
 
@@ -45,4 +46,16 @@ async fn put(client: Client, n: u32) -> Result<Placement, EnqueueError> {
         _ => job,
     };
     job.await.map(|placed| placed.how)
+}
+
+#[tokio::test]
+async fn a_question_that_the_store_cannot_answer_is_answered_with_unknown() {
+    let home = Home::redis();
+    let engine = home.with(memory()).await;
+    let client = Client::new(engine.clone());
+    home.cut();
+    until_away(&engine).await;
+    let handle = Handle { request: RequestId::from_random(7), position: 0 };
+    let asked = client.ask(handle).await;
+    assert!(matches!(asked, Err(EnqueueError::Unknown(Some(again))) if again == handle), "{asked:?}");
 }

@@ -1,4 +1,5 @@
--- enqueue: stores new jobs, each by itself, and a receipt with their answers. A repeat is answered from the receipt.
+-- enqueue: stores new jobs, each by itself, and a receipt with their answers. A repeat is answered from the receipt:
+-- with nothing if `ask` has closed the request.
 -- keys answers, receipts
 -- ARGV request id, for how long a receipt is good;
 --      queues with a limit, and number of jobs, for each: all as in parts/putting.lua
@@ -8,7 +9,8 @@ local request, oldest_good = arg(), NOW - number_arg()
 
 local receipt = redis.call('ZSCORE', key('receipts'), request)
 if receipt and tonumber(receipt) > oldest_good then
-  return answer(redis.call('HGET', key('answers'), request))
+  -- A receipt without answers closes the request; one whose answers are gone must not pass for that.
+  return answer(redis.call('HGET', key('answers'), request) or 'gone')
 end
 if IS_OLDER then
   return {'older'}

@@ -78,6 +78,9 @@ impl Engine for Stub {
     async fn receipt(&self, _: RequestId) -> Result<Option<Vec<Enqueued>>> {
         unreachable!("the heart does not ask this")
     }
+    async fn ask(&self, _: RequestId) -> Result<Option<Vec<Enqueued>>> {
+        unreachable!("the heart does not ask this")
+    }
     async fn claim(&self, _: ClaimRequest) -> Result<ClaimAnswer> {
         unreachable!("the heart does not ask this")
     }
