@@ -63,14 +63,15 @@ pub trait Engine: Admin + Policies + Leases + Schedules + Drains + Aggregates {
     /// with its id gives the same answers and makes no second job.
     async fn enqueue(&self, request: EnqueueRequest) -> Result<Vec<Enqueued>>;
 
-    /// The answers of an earlier request, if it happened and its receipt is still kept. Only reads: a request that has no receipt may
-    /// still be on its way.
+    /// The answers of an earlier request, if it happened and its receipt is still kept. Only reads: a request
+    /// that has no receipt may still be on its way.
     async fn receipt(&self, request: RequestId) -> Result<Option<Vec<Enqueued>>>;
 
-    /// The answers of an earlier request. If it has none, the same step closes the request: it leaves a receipt without answers, a tombstone
-    /// that is kept as long as any receipt. A request that arrives later then stores nothing, and each of its jobs is answered with
-    /// [`Refusal::RequestClosed`](crate::enqueue::Refusal::RequestClosed). An error never means no: where an open transaction holds the
-    /// request, this waits at most the engine's time-out for locks, and fails.
+    /// The answers of an earlier request. If it has none, the same step closes the request: it leaves a
+    /// receipt without answers, a tombstone that is kept as long as any receipt. A request that arrives later
+    /// then stores nothing, and each of its jobs is answered with
+    /// [`Refusal::RequestClosed`](crate::enqueue::Refusal::RequestClosed). An error never means no: where an
+    /// open transaction holds the request, this waits at most the engine's time-out for locks, and fails.
     async fn ask(&self, request: RequestId) -> Result<Option<Vec<Enqueued>>>;
 
     /// Claims ready jobs in the order of [`claim_order`](crate::boost::claim_order). A repeat of a request (see

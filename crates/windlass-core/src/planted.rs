@@ -14,7 +14,8 @@ pub enum Bug {
     RescueByAge,
     /// An enqueue whose answer got lost is sent again under a new name.
     RepeatWithoutReceipt,
-    /// Asking whether a request was stored leaves no tombstone, so that the request is stored after the answer no.
+    /// Asking whether a request was stored leaves no tombstone, so that the request is stored after the
+    /// answer no.
     LateRequestIsStored,
     /// An enqueue is acknowledged though the store refused to answer.
     AcknowledgeBeforeWrite,

@@ -178,12 +178,13 @@ impl Client {
         self.0.limits.accept(job).await
     }
 
-    /// What became of an enqueue whose answer got lost: where the job went, or nothing if it was not stored. After nothing it can be put in
-    /// again, under a new request id: the question has closed the request, so if it is still on its way, it stores nothing when it
-    /// arrives. The same holds for all jobs that travelled in it.
+    /// What became of an enqueue whose answer got lost: where the job went, or nothing if it was not stored.
+    /// After nothing it can be put in again, under a new request id: the question has closed the request, so
+    /// if it is still on its way, it stores nothing when it arrives. The same holds for all jobs that
+    /// travelled in it.
     ///
-    /// [`EnqueueError::Unknown`] means that there is no answer yet, because the store is away or an open transaction holds the request: ask
-    /// again. A request is remembered for an hour.
+    /// [`EnqueueError::Unknown`] means that there is no answer yet, because the store is away or an open
+    /// transaction holds the request: ask again. A request is remembered for an hour.
     pub async fn ask(&self, handle: Handle) -> Result<Option<Placed>, EnqueueError> {
         let asked = store::call(&self.0.engine, |engine| async move { engine.ask(handle.request).await });
         let answers = asked.await.map_err(|error| {

@@ -127,8 +127,8 @@ impl Inner {
         }
     }
 
-    /// The answers of an earlier request, wherever they are. If there are none, both stores are closed to it: the primary first, so that the
-    /// spill is closed to no request that the primary may have or still get.
+    /// The answers of an earlier request, wherever they are. If there are none, both stores are closed to it:
+    /// the primary first, so that the spill is closed to no request that the primary may have or still get.
     pub(super) async fn ask_both(&self, request: RequestId) -> Result<Option<Vec<Enqueued>>> {
         if let Some(answers) = self.spill_receipt(request).await? {
             return Ok(Some(answers));

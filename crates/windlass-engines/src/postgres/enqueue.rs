@@ -188,7 +188,8 @@ impl Store {
         if !closed.is_empty() {
             return Ok(None);
         }
-        // Read by a statement of its own: the one before may have waited for the transaction that left the receipt.
+        // Read by a statement of its own: the one before may have waited for the transaction that left the
+        // receipt.
         Ok(told(self.receipt_left(request).await?))
     }
 

@@ -44,7 +44,7 @@ impl Place {
         Self { url: format!("{}{separator}{options}", place.url), ..place }
     }
 
-    /// The same, where whoever waits for a lock soon gives up.
+    /// The same, where a session that waits for a lock soon gives up.
     pub(crate) fn hasty() -> Self {
         let place = Self::new();
         let separator = if place.url.contains('?') { '&' } else { '?' };

@@ -54,7 +54,7 @@ async fn a_request_that_is_held_up_until_it_was_asked_about_stores_nothing_when_
     let start = Instant::now();
     while proxy.stuck_connections() == 0 {
         assert!(start.elapsed() < PATIENCE, "expected the request to be held up");
-        // may sleep: the proxy tells nobody when something does not move.
+        // may sleep: the proxy gives no sign when something does not move.
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
     assert_eq!(other.ask(sent.request).await.unwrap(), None);

@@ -82,7 +82,8 @@ impl Producer {
         NewJob { when, expires, priority, key, ..NewJob::new(job_type, payload) }
     }
 
-    /// The request goes out once more, under the name that the client gives it, or the question what became of it.
+    /// The request goes out once more, under the name that the client gives it, or the question what became
+    /// of it.
     pub(crate) fn again(&mut self) -> Option<Call> {
         let under_way = self.under_way.as_mut()?;
         if under_way.is_asked {

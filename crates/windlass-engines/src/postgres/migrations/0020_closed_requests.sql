@@ -1,4 +1,5 @@
--- A caller who asks what became of a request that did not arrive closes it: its receipt has no answers, and it stores nothing.
+-- A caller who asks what became of a request that did not arrive closes it: its receipt has no answers, and
+-- it stores nothing.
 
 -- A refusal in core's words, with a code and with what to do.
 CREATE OR REPLACE FUNCTION windlass.words_of(refusal jsonb, OUT code text, OUT why text, OUT hint text) LANGUAGE plpgsql STABLE AS $words_of$
@@ -60,7 +61,8 @@ BEGIN
 END
 $words_of$;
 
--- Puts new jobs in, each judged by itself, knowing what those before it did. Keys are locked before jobs, in order.
+-- Puts new jobs in, each judged by itself, knowing what those before it did. Keys are locked before jobs, in
+-- order.
 CREATE OR REPLACE FUNCTION windlass.put_jobs(jobs windlass.new_job[], request_id uuid, present timestamptz)
 RETURNS SETOF windlass.placed LANGUAGE plpgsql AS $put_jobs$
 DECLARE

@@ -76,7 +76,7 @@ pub(super) const ACTS: &[Act] = &[
     act("declare", true, act!(|scene| scene.engine.declare(declaration()))),
     act("enqueue", true, act!(|scene| scene.engine.enqueue(enqueue_request()))),
     act("receipt", false, act!(|scene| scene.engine.receipt(scene.request))),
-    act("ask", true, act!(|scene| scene.engine.ask(scene.request))),
+    act("ask", true, act!(|scene| scene.engine.ask(RequestId::from_random(8)))),
     act("claim", true, act!(|scene| scene.engine.claim(claim_request(AWAKE, 10)))),
     steps("claim a suspect", act!(|scene| claim_suspect(scene))),
     act("repeat a claim", true, act!(|scene| repeat_claim(scene))),

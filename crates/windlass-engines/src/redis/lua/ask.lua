@@ -1,5 +1,5 @@
--- ask: the answers of an earlier enqueue. If it has no receipt that is still good, leaves one without answers, so that the
--- request stores nothing when it arrives.
+-- ask: the answers of an earlier enqueue. If it has no receipt that is still good, leaves one without
+-- answers, so that the request stores nothing when it arrives.
 -- keys answers, receipts
 -- ARGV request id, for how long a receipt is good
 -- answers as enqueue does, or nothing if the request is closed

@@ -1,5 +1,5 @@
--- enqueue: stores new jobs, each by itself, and a receipt with their answers. A repeat is answered from the receipt:
--- with nothing if `ask` has closed the request.
+-- enqueue: stores new jobs, each by itself, and a receipt with their answers. A repeat is answered from the
+-- receipt: with nothing if `ask` has closed the request.
 -- keys answers, receipts
 -- ARGV request id, for how long a receipt is good;
 --      queues with a limit, and number of jobs, for each: all as in parts/putting.lua
