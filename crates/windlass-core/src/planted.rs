@@ -51,7 +51,7 @@ pub enum Bug {
 
 impl Bug {
     /// Those of the life of a job, which simulations tell. Schedules and drains are in none.
-    pub const OF_A_JOB: [Self; 17] = [
+    pub const OF_A_JOB: [Self; 18] = [
         Self::SettleWithoutToken,
         Self::DeadWorkerRevives,
         Self::DeadWorkerClaims,
