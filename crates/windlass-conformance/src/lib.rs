@@ -14,6 +14,9 @@
 //! windlass_conformance::suite!(memory, in_memory);
 //! ```
 //!
+//! An engine that does the same work by one statement or another, by what it was used for, also calls [`used_suite!`]; a new state
+//! goes into [`Used`](harness::Used).
+//!
 //! [`history`] is the other half: it judges a run of the whole system, with faults, from ledgers that are kept
 //! outside the store.
 

@@ -45,3 +45,6 @@ fn every_behaviour_runs_behind_a_pooler_and_none_is_skipped() {
     assert_eq!(pooled::BEHAVIOURS, windlass_conformance::BEHAVIOURS);
     assert_eq!(pooled::SKIPS, []);
 }
+
+// Claims by shares and of suspects are among the behaviours above; the ends of jobs that leave nothing, one after the other, are not.
+windlass_conformance::used_suite!(pooled_used_for_traces, behind_a_pooler, ForJobsThatLeaveNothing);

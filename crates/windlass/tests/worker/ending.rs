@@ -36,8 +36,8 @@ async fn what_does_not_finish_within_the_grace_is_given_back_and_costs_an_attemp
 async fn assert_given_back_after_a_start(bench: &Bench, id: JobId) {
     let counters = bench.until(id, Phase::Ready).await.job.counters;
     assert_eq!((counters.attempts, counters.failures, counters.crashes), (1, 0, 0));
-    let endings: Vec<_> =
-        bench.engine.attempts(id).await.unwrap().iter().map(|attempt| attempt.ending).collect();
+    let attempts = bench.engine.attempts(id).await.expect("the engine is up");
+    let endings: Vec<_> = attempts.iter().map(|attempt| attempt.ending).collect();
     assert_eq!(endings, [AttemptEnding::Released]);
 }
 

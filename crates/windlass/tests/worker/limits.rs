@@ -165,7 +165,8 @@ async fn when_the_worker_of_the_probe_has_died_another_probes() {
     assert_eq!(fence.job, probe);
     let name = BreakerName::parse("shop").expect("it is a name");
     let held = BreakerState { stand: Stand::HalfOpen, probes: vec![fence], ..BreakerState::default() };
-    assert_eq!(first.engine.save_breaker(&name, 0, &held).await.unwrap(), Saved::Done);
+    let saved = first.engine.save_breaker(&name, 0, &held).await.expect("the engine is up");
+    assert_eq!(saved, Saved::Done);
     // Without maintenance: only the test takes the job of the dead worker back.
     let options = WorkerOptions { upkeep: false, ..shop(1, HOUR, LimitScope::Store) };
     let second = Bench::on(Arc::clone(&first.engine), options).await;
