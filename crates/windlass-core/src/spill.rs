@@ -27,9 +27,9 @@ pub trait Spill: Engine {
     /// was first sent so long ago. All or none: if one is refused, that is an error, and nothing is stored.
     async fn enqueue_aside(&self, request: EnqueueRequest, sent_ago: Duration) -> Result<Vec<Enqueued>>;
 
-    /// Sets the oldest jobs aside that were never claimed, but for these. Those without a handler here are among them,
-    /// since there may be one elsewhere. How many go together, [`Packing`] says; which must wait for the batch of another
-    /// process, [`Following`] says. Nothing if there are none.
+    /// Sets the oldest jobs aside that were never claimed, but for these. Those without a handler here are
+    /// among them, since there may be one elsewhere. How many go together, [`Packing`] says; which must wait
+    /// for the batch of another process, [`Following`] says. Nothing if there are none.
     async fn set_aside(
         &self,
         request: RequestId,
@@ -83,9 +83,10 @@ impl LeftOut {
     }
 }
 
-/// How a process stays behind the batches that other processes of the same spill are moving: two batches on their way at
-/// once can arrive in either order. Only a batch that nobody else may touch yet is waited for; one that is older is taken over
-/// and moved first, so a dead process stops the others for no longer than that takes.
+/// How a process stays behind the batches that other processes of the same spill are moving: two batches on
+/// their way at once can arrive in either order. Only a batch that no other process may touch yet is waited
+/// for; one that is older is taken over and moved first, so a dead process stops the others for no longer
+/// than that takes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Following {
     /// Batches of this process, which it moves itself before it sets more aside.
@@ -95,8 +96,8 @@ pub struct Following {
 }
 
 impl Following {
-    /// The oldest job of a batch that another process may be moving now: no job from there on may be set aside. Jobs that this
-    /// process leaves where they are hold back no others: it has passed them already.
+    /// The oldest job of a batch that another process may be moving now: no job from there on may be set
+    /// aside. Jobs that this process leaves where they are hold back no others: it has passed them already.
     pub fn oldest_ahead(&self, leaving: &Leaving, but: &LeftOut, now: Timestamp) -> Option<JobId> {
         let is_ahead =
             !self.ours.contains(&leaving.request) && leaving.is_younger_than(self.adopt_after, now);
@@ -215,8 +216,8 @@ pub fn moved_as(why: &str) -> Option<JobId> {
 /// A difference between two clocks is taken in steps of this.
 const CLOCK_STEP: Duration = Duration::from_secs(10);
 
-/// A job of the spill as it is put into the primary, with all that its caller gave it. `here` is the spill's now, and `there`
-/// the primary's now, read after it.
+/// A job of the spill as it is put into the primary, with all that its caller gave it. `here` is the spill's
+/// now, and `there` the primary's now, read after it.
 pub fn as_new(job: Job, here: Timestamp, there: Timestamp) -> NewJob {
     let moved = |at| when_there(at, here, there);
     NewJob {
@@ -240,13 +241,15 @@ pub fn as_new(job: Job, here: Timestamp, there: Timestamp) -> NewJob {
 
 /// When an instant of the spill comes on the primary.
 ///
-/// What lies ahead goes as the time that was left at `here`, and the primary counts it from when it takes the job. Whatever
-/// time passes between the two makes the job later, never early. An instant made of two clocks is early by the time between
-/// the two reads if the primary's was read first, and by any step that the primary's clock makes before it takes the job.
+/// What lies ahead goes as the time that was left at `here`, and the primary counts it from when it takes the
+/// job. Whatever time passes between the two makes the job later, never early. An instant made of two clocks
+/// is early by the time between the two reads if the primary's was read first, and by any step that the
+/// primary's clock makes before it takes the job.
 ///
-/// What is past cannot be early any more, but jobs are claimed by due time, so it must keep its order over many batches. A
-/// difference measured anew for each batch would be off by another latency each time, so only whole steps of it count:
-/// clocks that agree leave a due time as it is. `there` is the latest, so that it is past on the primary, too.
+/// What is past cannot be early any more, but jobs are claimed by due time, so it must keep its order over
+/// many batches. A difference measured anew for each batch would be off by another latency each time, so only
+/// whole steps of it count: clocks that agree leave a due time as it is. `there` is the latest, so that it is
+/// past on the primary, too.
 fn when_there(at: Timestamp, here: Timestamp, there: Timestamp) -> When {
     if at > here {
         return When::In(at.since(here));

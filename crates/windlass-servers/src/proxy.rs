@@ -92,7 +92,8 @@ impl Proxy {
         self.switches.set(|settings| settings.frozen = on);
     }
 
-    /// From now on each piece of an answer reaches the client only after this time. What clients say is not delayed.
+    /// From now on each piece of an answer reaches the client only after this time. What clients say is not
+    /// delayed.
     pub fn delay_answers(&self, by: Duration) {
         self.switches.set(|settings| settings.answer_delay = by);
     }

@@ -1,4 +1,5 @@
-//! A disk that a test fills up: a file system in memory, seen by one process and its children only, and gone with them.
+//! A disk that a test fills up: a file system in memory, seen by one process and its children only, and gone
+//! with them.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
@@ -17,9 +18,10 @@ pub struct SmallDisk {
 }
 
 impl SmallDisk {
-    /// Runs a test of this program again, by its full name, in a process with a small disk. In that process it gives the disk;
-    /// in the first one nothing, when the other has ended well. That the test failed there, or that this system lets nobody
-    /// mount anything, is an error: a test that needs a full disk must not pass without one.
+    /// Runs a test of this program again, by its full name, in a process with a small disk. In that process
+    /// it gives the disk; in the first one nothing, when the other has ended well. That the test failed
+    /// there, or that this system does not let it mount anything, is an error: a test that needs a full disk
+    /// must not pass without one.
     pub fn for_test(name: &str, kilobytes: u32) -> Result<Option<Self>, Error> {
         if std::env::var_os(IS_APART).is_some() {
             return Self::mount(kilobytes).map(Some);
@@ -82,7 +84,8 @@ impl SmallDisk {
 
 impl Drop for SmallDisk {
     fn drop(&mut self) {
-        // The mount is gone with the process; only the folder would stay. What is still open there does no harm.
+        // The mount is gone with the process; only the folder would stay. What is still open there does no
+        // harm.
         let unmounted = Command::new("umount").arg("--lazy").arg(&self.path).status();
         if unmounted.is_ok_and(|ended| ended.success()) {
             let _ = fs::remove_dir(&self.path);
@@ -90,7 +93,8 @@ impl Drop for SmallDisk {
     }
 }
 
-/// Runs a program where mounting is allowed and seen by nobody else: as root by itself, else as root of a name space.
+/// Runs a program where mounting is allowed and no other process sees it: as root by itself, else as root of
+/// a name space.
 fn apart() -> Result<Command, Error> {
     for rights in [&["--mount"][..], &["--mount", "--map-root-user"]] {
         let unshare = || {

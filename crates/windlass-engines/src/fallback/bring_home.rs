@@ -69,7 +69,8 @@ impl Inner {
     /// Brings home a batch that was set aside just now. Tells of which types jobs were refused.
     async fn bring_batch(&self, request: RequestId) -> Result<BTreeSet<TypeName>> {
         match self.ask(request).await {
-            // If only the end fails, the primary has the jobs: the batch stays, and the next round begins with it.
+            // If only the end fails, the primary has the jobs: the batch stays, and the next round begins
+            // with it.
             Ok(asked) => self.end(asked).await.inspect_err(|_| _ = self.left_behind().insert(request)),
             Err(error) if error.is_unknown() => {
                 self.left_behind().insert(request);

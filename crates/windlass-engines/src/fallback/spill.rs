@@ -1,5 +1,5 @@
-//! The spill has troubles of its own: its disk is full, or its file cannot be opened yet. That keeps no process from a primary
-//! that answers.
+//! The spill has troubles of its own: its disk is full, or its file cannot be opened yet. That keeps no
+//! process from a primary that answers.
 
 use std::sync::atomic::Ordering;
 use std::sync::{MutexGuard, PoisonError};
@@ -17,7 +17,8 @@ impl Inner {
         self.unless_passing(met)
     }
 
-    /// Hands on what the spill answered, unless it is in a trouble that passes: then that is said, and made up for later.
+    /// Hands on what the spill answered, unless it is in a trouble that passes: then that is said, and made
+    /// up for later.
     pub(super) fn unless_passing(&self, answer: Result<()>) -> Result<()> {
         match answer {
             Err(error) if error.is_passing() => {
@@ -71,7 +72,8 @@ impl Inner {
         Ok(())
     }
 
-    /// What the spill has of something that both stores have; nothing while it cannot be read and the primary answers.
+    /// What the spill has of something that both stores have; nothing while it cannot be read and the primary
+    /// answers.
     pub(super) fn beside_primary<T: Default>(&self, read: Result<T>) -> Result<T> {
         match read {
             Err(error) if error.is_passing() && self.side() == Side::Primary => {

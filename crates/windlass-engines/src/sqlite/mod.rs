@@ -115,9 +115,9 @@ impl SqliteEngine {
         opened.map(|()| engine)
     }
 
-    /// Opens a file that keeps jobs while another store is away, or begins to: if there is no room on its disk, or if another
-    /// process keeps it locked, it is tried again each second. Until it is open each call fails, and says why. So a process
-    /// starts while only its spill is in trouble.
+    /// Opens a file that keeps jobs while another store is away, or begins to: if there is no room on its
+    /// disk, or if another process keeps it locked, it is tried again each second. Until it is open each call
+    /// fails, and says why. So a process starts while only its spill is in trouble.
     pub fn open_spill(path: impl AsRef<Path>, options: SqliteOptions) -> Result<Self> {
         let options = SqliteOptions { is_spill: true, ..options };
         let (mut engine, opened) = Self::try_to_open(path.as_ref(), options)?;

@@ -73,7 +73,7 @@ impl Work<'_> {
     /// The oldest job that another process may be moving now.
     fn oldest_ahead(&self, but: &LeftOut, following: &Following) -> Step<Option<JobId>> {
         let mut statement = self.conn.prepare_cached(sql!("batches"))?;
-        // Older ones are waited for by nobody, so they need not be read.
+        // Older ones are not waited for, so they need not be read.
         let since = self.now.minus(following.adopt_after).as_micros();
         let mut rows = statement.query(params![since, RequestId::from_random(0).to_bytes(), -1])?;
         let mut oldest = None;

@@ -44,7 +44,8 @@ impl Shared {
         self.start(open::open_writer(&self.path, &self.options)?)
     }
 
-    /// Starts the threads. All that may fail because of the file comes before the first of them, so that it can be tried again.
+    /// Starts the threads. All that may fail because of the file comes before the first of them, so that it
+    /// can be tried again.
     pub(super) fn start(&self, conn: Connection) -> Result<Threads> {
         let (clock, writes) = (self.options.clock.clone(), self.writes.clone());
         let writer = Writer::new(conn, clock, writes, self.listeners.clone(), self.locks.clone())?;

@@ -1,4 +1,5 @@
-//! The disk of the spill is full. The store answers, so the process starts and goes on, and what fails says whose disk it is.
+//! The disk of the spill is full. The store answers, so the process starts and goes on, and what fails says
+//! whose disk it is.
 
 use std::sync::Arc;
 

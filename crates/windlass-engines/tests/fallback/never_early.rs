@@ -1,5 +1,5 @@
-//! A job that moves to the primary is never early there, however slow the way is and whatever the two clocks show, and jobs that
-//! were due keep their order.
+//! A job that moves to the primary is never early there, however slow the way is and whatever the two clocks
+//! show, and jobs that were due keep their order.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -25,7 +25,7 @@ struct Far {
 }
 
 impl Far {
-    /// The primary's clock is ahead of the spill's by so many seconds.
+    /// The primary's clock is ahead of the spill's by this many seconds.
     async fn with_primary_ahead_by(seconds: i64) -> Self {
         let (here, there) = (Arc::new(ManualClock::default()), Arc::new(ManualClock::default()));
         let apart = Duration::from_secs(seconds.unsigned_abs());

@@ -67,8 +67,8 @@ pub(crate) struct Life {
     latency: Option<Latency>,
 }
 
-/// How slow the way to a store and back is: clocks go on by the next of these spans on each leg of a call that asks for the
-/// time or puts jobs in.
+/// How slow the way to a store and back is: clocks go on by the next of these spans on each leg of a call
+/// that asks for the time or puts jobs in.
 pub(crate) struct Latency {
     pub(crate) clocks: Vec<Arc<ManualClock>>,
     pub(crate) legs: Mutex<Box<dyn Iterator<Item = Duration> + Send>>,
