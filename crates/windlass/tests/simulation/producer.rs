@@ -105,6 +105,11 @@ impl Producer {
             other => panic!("expected the answer to an enqueue, got {other:?}"),
         });
         match judge(answer, under_way.tries) {
+            // A caller may stop to wait for the client, or not believe that it is over.
+            Judged::Again(_) | Judged::Unknown if self.dice.per_mille(250) => {
+                under_way.is_asked = true;
+                return Next::SendAfter(self.dice.millis(10, 2000));
+            }
             Judged::Again(after) => return Next::SendAfter(after),
             Judged::Answered(answers) => tell(&under_way.request, &answers, book, at),
             Judged::NotStored(_) => {
@@ -115,10 +120,6 @@ impl Producer {
                 under_way.rounds += 1;
                 under_way.tries = 1;
                 return Next::SendAfter(self.dice.millis(1000, 20_000));
-            }
-            Judged::Unknown if self.dice.per_mille(500) => {
-                under_way.is_asked = true;
-                return Next::SendAfter(self.dice.millis(10, 5000));
             }
             Judged::Unknown => {
                 under_way.request.jobs.iter().for_each(|job| book.answered(&uid(job), None, at));
