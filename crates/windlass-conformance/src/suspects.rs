@@ -109,3 +109,21 @@ pub async fn a_cancelled_suspect_is_cancelled(h: &Harness) {
     assert_eq!(h.phase_of(id).await, Phase::Cancelled);
     assert_eq!(h.claim_suspect().await, None);
 }
+
+pub async fn a_suspect_that_a_policy_held_back_is_a_suspect_again(h: &Harness) {
+    h.enqueue(work()).await;
+    h.crash_once().await;
+    let gate = Gate::named("breaker:shop");
+    for by_hand in [false, true] {
+        let suspect = h.claim_suspect().await.expect("one suspect is due");
+        let id = h.park(&suspect, gate.as_str()).await;
+        assert_eq!(h.state_of(id).await, JobState::Waiting { gate: Some(gate.clone()) });
+        if by_hand {
+            h.engine.retry(id).await.expect(UP);
+        } else {
+            h.engine.open_gate(&gate, 10).await.expect(UP);
+        }
+        assert_eq!(h.state_of(id).await, JobState::Waiting { gate: Some(Gate::suspect()) });
+        assert_eq!(h.claim(1).await, []);
+    }
+}

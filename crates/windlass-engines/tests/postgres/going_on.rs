@@ -159,3 +159,24 @@ async fn a_job_that_has_told_of_its_progress_and_is_tried_again_keeps_what_it_to
     assert_eq!((record.phase(), record.job.progress), (Phase::Scheduled, Some(progress)));
     assert_eq!(place.sql("SELECT DISTINCT failures FROM windlass.delayed_jobs"), "1");
 }
+
+/// The server may write a row anew where it was before.
+#[tokio::test]
+async fn a_row_that_lies_where_it_was_claimed_but_is_another_claims_is_left_alone() {
+    let place = own_database();
+    let engine = place.ready().await;
+    enqueue(&engine, 1).await;
+    let jobs = claim(&engine, 1).await;
+    place.sql("CREATE TABLE windlass.claimed AS SELECT id, ctid AS place FROM windlass.delayed_jobs");
+    let is_back = "windlass.delayed_jobs j JOIN windlass.claimed c ON c.id = j.id AND c.place = j.ctid";
+    for _ in 0..100 {
+        place.sql("UPDATE windlass.delayed_jobs SET token = gen_random_uuid()");
+        if place.count(is_back) == 1 {
+            break;
+        }
+        place.sql("VACUUM windlass.delayed_jobs");
+    }
+    assert_eq!(place.count(is_back), 1, "the test must bring the row back to its place");
+    assert_eq!(park(&engine, &jobs).await, [Settled::ClaimLost]);
+    assert_eq!(place.count("windlass.delayed_jobs WHERE gate IS NULL AND token IS NOT NULL"), 1);
+}
