@@ -160,8 +160,7 @@ macro_rules! every_behaviour {
                 a_suspect_that_succeeds_is_done_like_any_other a_suspect_that_fails_stays_a_suspect
                 a_suspect_is_not_claimed_before_it_is_due suspects_of_a_paused_queue_are_left
                 suspects_of_other_types_are_left the_most_urgent_suspect_comes_first
-                a_cancelled_suspect_is_cancelled
-                a_suspect_that_a_policy_held_back_is_a_suspect_again
+                a_cancelled_suspect_is_cancelled a_suspect_that_a_policy_held_back_is_a_suspect_again
             ;
             outlook:
                 an_empty_queue_has_nothing_ahead a_claim_that_leaves_some_says_that_more_is_due
