@@ -368,14 +368,14 @@ async fn a_server_with_too_few_connections_says_so_and_the_engine_goes_on() {
 async fn a_job_that_waited_for_its_key_was_put_in_after_the_end_of_the_one_before() {
     let place = with_settings(PATIENT);
     let engine = Arc::new(place.ready().await);
-    let first = put(&*engine, keyed("k")).await;
+    let first = put(&engine, keyed("k")).await;
     let claimed = claim(&engine, 1).await.remove(0);
     let other = session(&place.direct).await;
     let schema = &place.schema;
     let lock = format!("BEGIN; SELECT 1 FROM {schema}.job_keys WHERE key = 'k' FOR UPDATE");
     other.batch_execute(&lock).await.unwrap();
     let waiter = Arc::clone(&engine);
-    let putting = tokio::spawn(async move { put(&*waiter, keyed("k")).await });
+    let putting = tokio::spawn(async move { put(&waiter, keyed("k")).await });
     until_waiting(&place, 1, "the second waits for its key");
     let complete = format!("SELECT {schema}.complete({}, '{}'); COMMIT", first.0, claimed.token);
     other.batch_execute(&complete).await.unwrap();
