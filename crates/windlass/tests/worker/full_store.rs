@@ -53,31 +53,33 @@ impl Three {
         Self { benches, jobs }
     }
 
-    pub(crate) fn engine(&self) -> &Arc<dyn Engine> {
-        &self.benches[0].engine
+    /// Where the jobs are: in the spill, if there is one.
+    fn store(&self) -> Arc<dyn Engine> {
+        let engine = &self.benches[0].engine;
+        engine.spill().unwrap_or_else(|| Arc::clone(engine))
     }
 
     /// Waits until no worker could store a heartbeat for two leases.
     pub(crate) async fn fall_silent(&self) {
         let all_silent = |workers: &[WorkerSighting]| workers.iter().all(|w| w.silent_for > LEASE * 2);
-        until(self.engine(), all_silent).await;
+        until(&self.store(), all_silent).await;
     }
 
     /// The store can be written again: every worker is heard again, several times, and still has its job.
     pub(crate) async fn live_on(mut self) {
-        let before = beats(&workers(self.engine()).await);
+        let before = beats(&workers(&self.store()).await);
         let all_heard = |workers: &[WorkerSighting]| {
             let now = beats(workers);
             before.keys().all(|id| now.get(id).is_none_or(|beats| *beats >= before[id] + 4))
         };
-        until(self.engine(), all_heard).await;
-        let after = beats(&workers(self.engine()).await);
+        until(&self.store(), all_heard).await;
+        let after = beats(&workers(&self.store()).await);
         assert_eq!(before.keys().collect::<Vec<_>>(), after.keys().collect::<Vec<_>>(), "each is who it was");
         for id in &self.jobs {
-            let record = self.engine().job(*id).await.expect("the store can be read").expect("it is known");
+            let record = self.store().job(*id).await.expect("the store can be read").expect("it is known");
             assert!(matches!(record.state, JobState::Running { .. }), "{record:?}");
             assert_eq!((record.job.counters.attempts, record.job.counters.crashes), (1, 0), "job {id}");
-            self.engine().cancel(*id, "the test is over").await.expect("the store can be written");
+            self.store().cancel(*id, "the test is over").await.expect("the store can be written");
             self.benches[0].until(*id, Phase::Cancelled).await;
         }
         for bench in &mut self.benches {

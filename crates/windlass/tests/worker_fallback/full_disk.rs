@@ -1,15 +1,17 @@
-//! The disk of the spill is full, and the store answers: workers and consumers start, and work.
+//! The disk of the spill is full. While the store answers, workers and consumers start, and work.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use windlass::core::engine::Engine;
 use windlass::core::fallback::Side;
 use windlass::dequeue::{Consumer, Next};
 use windlass::sqlite::{SqliteEngine, SqliteOptions};
 use windlass::{Context, Handlers, JobType, State, Stopped, Worker, spec_of};
 use windlass_servers::small_disk::SmallDisk;
 
+use crate::full_store::Three;
 use crate::place::{Home, options, status, until, until_away};
 
 const KILOBYTES: u32 = 16 * 1024;
@@ -59,6 +61,19 @@ async fn a_worker_starts_while_the_disk_of_its_spill_is_full_and_works_on_the_sp
         assert_eq!(worker.stop().await, Stopped::Clean);
         drop(other);
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn while_the_disk_of_a_shared_spill_is_full_no_live_worker_is_taken_for_dead() {
+    let name = "full_disk::while_the_disk_of_a_shared_spill_is_full_no_live_worker_is_taken_for_dead";
+    let Some(disk) = SmallDisk::for_test(name, KILOBYTES).unwrap() else { return };
+    let home = Home::redis();
+    home.cut();
+    let three = Three::start(|| async { home.with(open_spill(&disk)).await as Arc<dyn Engine> }).await;
+    disk.fill().unwrap();
+    three.fall_silent().await;
+    disk.make_room().unwrap();
+    three.live_on().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
