@@ -80,7 +80,7 @@ pub const SPENT_TOKEN_KEPT: Duration = RECEIPT_TTL;
 /// How long the row of a worker that was declared dead is kept for people to look at.
 pub const DEAD_WORKER_KEPT: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Among so many of the first ready jobs of a priority the one is looked for that has waited longest.
+/// The job that has waited longest is looked for among this many of the first ready jobs of a priority.
 pub const OLDEST_LOOKED_AT: u32 = 100;
 
 /// Crashes after which a job is given up, whatever its attempts.
