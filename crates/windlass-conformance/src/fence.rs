@@ -220,6 +220,7 @@ pub async fn an_operators_retry_does_not_bring_an_old_token_back(h: &Harness) {
 }
 
 pub async fn two_ends_of_one_job_in_one_batch_are_one_end(h: &Harness) {
+    let before = h.counts().await.unfinished();
     for (name, first) in
         [(WORK, Transition::Succeed { result: None }), (WORK, Transition::Snooze { after: secs(9) })]
     {
@@ -233,7 +234,7 @@ pub async fn two_ends_of_one_job_in_one_batch_are_one_end(h: &Harness) {
         assert_eq!(answers, [Settled::Applied, Settled::Applied, Settled::ClaimLost]);
         assert_eq!(h.totals().await.dead, 0, "the second is a repeat, whatever it says");
     }
-    assert_eq!((h.totals().await.succeeded, h.counts().await.unfinished()), (1, 1));
+    assert_eq!((h.totals().await.succeeded, h.counts().await.unfinished()), (1, before + 1));
 }
 
 pub async fn a_repeated_end_is_applied_whatever_became_of_the_job_since(h: &Harness) {

@@ -18,6 +18,17 @@ pub struct LeaseWatch {
     own: Option<(WorkerId, u64)>,
     /// The time since then.
     span: Duration,
+    /// How many of its heartbeats had failed by then.
+    failed: u64,
+}
+
+/// The process that observes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Own {
+    /// Its worker, which is among those that are read once it has registered.
+    pub worker: WorkerId,
+    /// How many of its heartbeats have failed, or were not answered in time, since it started.
+    pub failed: u64,
 }
 
 /// How often the observer acts.
@@ -30,17 +41,17 @@ pub struct WatchPace {
 }
 
 impl WatchPace {
-    /// At most so much time passes between two of the observer's own heartbeats that are stored on time: one interval, and what
-    /// it takes until the observer reads again. After a longer span, some could not be stored.
+    /// At most this much time passes between two of the observer's own heartbeats that are stored on time: one interval, and
+    /// what it takes until the observer reads again. After a longer span, some could not be stored.
     fn span_max(self) -> Duration {
         self.heartbeat.saturating_add(self.sweep)
     }
 
-    /// A worker must be seen silent for this long: its lease, and at least two spans. The last heartbeat of a live worker may
-    /// be an interval older than the moment from which none can be stored, and the observer notices that moment only
-    /// when its own span has passed. By default two spans are the lease.
+    /// A worker must be seen silent for longer than a live one can be. When heartbeats fail to be stored from one moment on, its
+    /// last one may be an interval old, which is at most half its lease. The observer notices that moment when its own
+    /// next heartbeat is overdue: a span after it has seen its last one, which it sees a sweep after it was stored.
     fn silence_min(self, lease: Duration) -> Duration {
-        lease.max(self.span_max().saturating_mul(2))
+        lease.max((lease / 2).saturating_add(self.span_max()).saturating_add(self.sweep))
     }
 }
 
@@ -66,39 +77,41 @@ pub struct Suspicion {
 impl LeaseWatch {
     /// Has seen no worker yet.
     pub fn new(pace: WatchPace) -> Self {
-        Self { pace, others: HashMap::new(), own: None, span: Duration::ZERO }
+        Self { pace, others: HashMap::new(), own: None, span: Duration::ZERO, failed: 0 }
     }
 
-    /// Takes in what was read from the store. `own` is the observer's own worker, which it never suspects. `elapsed` is the
-    /// time since the last successful read, by this process's monotonic clock. A longer gap than a sweep counts as one:
-    /// while the store cannot be read, it cannot be written either.
+    /// Takes in what was read from the store. The observer never suspects its own worker. `elapsed` is the time since the last
+    /// successful read, by this process's monotonic clock. A longer gap than a sweep counts as one: while the store cannot
+    /// be read, it cannot be written either.
     ///
-    /// A store that can be read may refuse every write. So the silence of others counts only over spans at whose end the
-    /// observer has stored a heartbeat of its own, on time. An observer that stores none suspects no worker.
-    pub fn observe(
-        &mut self,
-        own: WorkerId,
-        sightings: &[WorkerSighting],
-        elapsed: Duration,
-    ) -> Vec<Suspicion> {
+    /// A store that can be read may refuse every write, or most of them. So the silence of others counts only over spans at
+    /// whose end the observer has stored a heartbeat of its own, on time, and in which none of them failed. An observer
+    /// that stores none suspects no worker.
+    pub fn observe(&mut self, own: Own, sightings: &[WorkerSighting], elapsed: Duration) -> Vec<Suspicion> {
         let counted = elapsed.min(self.pace.sweep);
         self.others.retain(|id, _| sightings.iter().any(|sighting| sighting.card.id == *id));
-        let stored = self.has_stored(own, sightings);
+        let stored = self.has_stored(own.worker, sightings);
         self.span = self.span.saturating_add(counted);
-        let on_time = self.span <= self.pace.span_max() || planted(Bug::SilenceOfAFullStoreCounts);
+        let in_time = self.span <= self.pace.span_max() && self.failed == own.failed;
+        let on_time = in_time || planted(Bug::SilenceOfAFullStoreCounts);
         if stored {
-            self.span = Duration::ZERO;
+            (self.span, self.failed) = (Duration::ZERO, own.failed);
         }
         let now = Look { counted, on_time, stored };
-        let others = sightings.iter().filter(|sighting| sighting.card.id != own);
+        let others = sightings.iter().filter(|sighting| sighting.card.id != own.worker);
         others.filter_map(|sighting| self.judge(sighting, now)).collect()
     }
 
-    /// Whether the observer's own worker has shown a sign of life since the last look.
+    /// Whether the observer's own worker has stored a heartbeat since the last look. Two looks may be answered in the other
+    /// order, so a counter that went back says nothing.
     fn has_stored(&mut self, own: WorkerId, sightings: &[WorkerSighting]) -> bool {
         let Some(sighting) = sightings.iter().find(|sighting| sighting.card.id == own) else { return false };
-        let newest = Some((own, sighting.beats));
-        std::mem::replace(&mut self.own, newest) != newest
+        let is_older = |(worker, beats)| worker == own && beats >= sighting.beats;
+        if self.own.is_some_and(is_older) {
+            return false;
+        }
+        self.own = Some((own, sighting.beats));
+        true
     }
 
     fn judge(&mut self, sighting: &WorkerSighting, now: Look) -> Option<Suspicion> {
@@ -118,7 +131,7 @@ impl LeaseWatch {
 #[derive(Debug, Clone, Copy)]
 struct Look {
     counted: Duration,
-    /// The observer's own heartbeat is not overdue.
+    /// The observer's own next heartbeat is not overdue, and has not failed.
     on_time: bool,
     /// It has stored one.
     stored: bool,
@@ -147,6 +160,7 @@ mod tests {
     const LEASE: Duration = Duration::from_secs(30);
     const PACE: WatchPace = WatchPace { heartbeat: Duration::from_secs(10), sweep: Duration::from_secs(5) };
     const OWN: WorkerId = WorkerId::from_random(1);
+    const NONE_FAILED: Own = Own { worker: OWN, failed: 0 };
     const OTHER: WorkerId = WorkerId::from_random(2);
 
     fn sighting(id: WorkerId, beats: u64, expired: bool) -> WorkerSighting {
@@ -182,11 +196,12 @@ mod tests {
         watch: LeaseWatch,
         sweeps: u64,
         own_beats: u64,
+        failed: u64,
     }
 
     impl Observer {
         fn new() -> Self {
-            Self { watch: LeaseWatch::new(PACE), sweeps: 0, own_beats: 0 }
+            Self { watch: LeaseWatch::new(PACE), sweeps: 0, own_beats: 0, failed: 0 }
         }
 
         fn look(&mut self, other: WorkerSighting) -> bool {
@@ -202,7 +217,8 @@ mod tests {
         fn look_after(&mut self, elapsed: Duration, other: WorkerSighting) -> bool {
             self.sweeps += 1;
             let sightings = [sighting(OWN, self.own_beats, false), other];
-            !self.watch.observe(OWN, &sightings, elapsed).is_empty()
+            let own = Own { worker: OWN, failed: self.failed };
+            !self.watch.observe(own, &sightings, elapsed).is_empty()
         }
     }
 
@@ -213,8 +229,8 @@ mod tests {
     }
 
     #[test]
-    fn a_silent_worker_is_suspected_after_a_whole_lease_of_watching() {
-        assert_eq!(sweeps_until_suspected(|_| other(7, true)), Some(6));
+    fn a_silent_worker_is_suspected_after_a_lease_and_a_sweep_of_watching() {
+        assert_eq!(sweeps_until_suspected(|_| other(7, true)), Some(7));
     }
 
     #[test]
@@ -261,27 +277,50 @@ mod tests {
         let mut observer = Observer::new();
         (0..20).for_each(|_| assert!(!observer.look_only(other(7, true))));
         let sweeps = (0..100).find(|_| observer.look(other(7, true)));
-        assert_eq!(sweeps, Some(6), "counted from the observer's first heartbeat");
+        assert_eq!(sweeps, Some(7), "counted from the observer's first heartbeat");
+    }
+
+    #[test]
+    fn a_span_in_which_a_heartbeat_of_the_observer_failed_does_not_count_though_the_next_one_was_stored() {
+        let mut observer = Observer::new();
+        (0..100).for_each(|sweep| {
+            // One of two of its heartbeats fails, and is soon stored after all.
+            observer.failed = sweep / 2;
+            assert!(!observer.look(other(7, true)));
+        });
+        let sweeps = (0..100).find(|_| observer.look(other(7, true)));
+        assert!(sweeps.is_some(), "without failures it is suspected after all");
+    }
+
+    #[test]
+    fn two_looks_that_are_answered_in_the_other_order_prove_nothing_twice() {
+        let mut watch = LeaseWatch::new(PACE);
+        let own = |beats| [sighting(OWN, beats, false), other(7, true)];
+        watch.observe(NONE_FAILED, &own(5), PACE.sweep);
+        for _ in 0..100 {
+            assert_eq!(watch.observe(NONE_FAILED, &own(4), PACE.sweep), []);
+            assert_eq!(watch.observe(NONE_FAILED, &own(5), PACE.sweep), []);
+        }
     }
 
     #[test]
     fn an_observer_that_has_no_worker_of_its_own_suspects_none() {
         let mut watch = LeaseWatch::new(PACE);
-        (0..100).for_each(|_| assert_eq!(watch.observe(OWN, &[other(7, true)], PACE.sweep), []));
+        (0..100).for_each(|_| assert_eq!(watch.observe(NONE_FAILED, &[other(7, true)], PACE.sweep), []));
     }
 
     #[test]
     fn an_observer_never_suspects_itself() {
         let mut watch = LeaseWatch::new(PACE);
         let own = |beats| WorkerSighting { proof: ProofOfLife::Gone, ..sighting(OWN, beats, true) };
-        (0..100).for_each(|sweep| assert_eq!(watch.observe(OWN, &[own(sweep / 20)], PACE.sweep), []));
+        (0..100).for_each(|sweep| assert_eq!(watch.observe(NONE_FAILED, &[own(sweep / 20)], PACE.sweep), []));
     }
 
     #[test]
-    fn a_worker_with_a_lease_that_is_short_beside_the_observers_heartbeats_is_watched_for_two_spans() {
+    fn a_worker_with_a_lease_that_is_short_beside_the_observers_heartbeats_is_watched_for_longer() {
         let card = |lease| WorkerCard { lease, ..other(7, true).card };
-        let short = WorkerSighting { card: card(Duration::from_secs(3)), ..other(7, true) };
-        assert_eq!(sweeps_until_suspected(|_| short.clone()), Some(6));
+        let short = WorkerSighting { card: card(Duration::from_secs(10)), ..other(7, true) };
+        assert_eq!(sweeps_until_suspected(|_| short.clone()), Some(5));
         let long = WorkerSighting { card: card(Duration::from_secs(60)), ..other(7, true) };
         assert_eq!(sweeps_until_suspected(|_| long.clone()), Some(12));
     }
@@ -295,6 +334,6 @@ mod tests {
     #[test]
     fn a_process_that_exists_is_still_judged_by_its_lease() {
         let stuck = WorkerSighting { proof: ProofOfLife::Exists, ..other(7, true) };
-        assert_eq!(sweeps_until_suspected(|_| stuck.clone()), Some(6));
+        assert_eq!(sweeps_until_suspected(|_| stuck.clone()), Some(7));
     }
 }

@@ -12,7 +12,7 @@ use windlass_conformance::history::{Entry, Event, History, Uid, dump};
 use windlass_core::engine::{Engine, RescueRequest};
 use windlass_core::enqueue::NewJob;
 use windlass_core::key::KeyClaim;
-use windlass_core::lease_watch::{LeaseWatch, WatchPace};
+use windlass_core::lease_watch::{LeaseWatch, Own, WatchPace};
 use windlass_core::limits::CRASHES_MAX;
 use windlass_core::names::Key;
 use windlass_core::payload::Payload;
@@ -111,7 +111,7 @@ impl Crew {
                 own = still_registered(&*engine, own, lease).await;
                 let Some(me) = own else { continue };
                 let Ok(seen) = engine.workers().await else { continue };
-                let silent = watch.observe(me, &seen, last.elapsed());
+                let silent = watch.observe(Own { worker: me, failed: 0 }, &seen, last.elapsed());
                 last = Instant::now();
                 // What failed is tried again with the next look.
                 let _ = engine.rescue(RescueRequest { silent, crashes_max: CRASHES_MAX, limit: 100 }).await;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use windlass_core::engine::{Admin, Engine, Hint, RescueRequest};
 use windlass_core::job::Phase;
-use windlass_core::lease_watch::{LeaseWatch, Suspicion, WatchPace};
+use windlass_core::lease_watch::{LeaseWatch, Own, Suspicion, WatchPace};
 use windlass_core::limits::CRASHES_MAX;
 use windlass_core::worker::{Beat, Heartbeat, ProofOfLife, WorkerId};
 use windlass_engines::sqlite::enqueue_in;
@@ -127,7 +127,7 @@ async fn a_worker_whose_process_is_gone_is_rescued_at_once() {
     assert!(!seen[0].expired, "its lease still holds");
     let second = Duration::from_secs(1);
     let mut watch = LeaseWatch::new(WatchPace { heartbeat: second, sweep: second });
-    let silent = watch.observe(WorkerId::from_random(1), &seen, Duration::ZERO);
+    let silent = watch.observe(Own { worker: WorkerId::from_random(1), failed: 0 }, &seen, Duration::ZERO);
     let rescued = there.rescue(rescue(silent)).await.unwrap();
     assert_eq!(rescued.returned, [id]);
     let lease = Duration::from_secs(30);

@@ -9,10 +9,10 @@ use windlass_core::admin::BatchDone;
 use windlass_core::duty::{DutyMode, DutyModes, DutySpec};
 use windlass_core::engine::{Engine, Rescued};
 use windlass_core::error::EngineError;
-use windlass_core::lease_watch::WatchPace;
+use windlass_core::lease_watch::{Own, WatchPace};
 use windlass_core::limits::{FOLD_EVERY, UPKEEP_BATCH_MAX};
 use windlass_core::names::DutyName;
-use windlass_core::worker::{WorkerId, WorkerSighting};
+use windlass_core::worker::WorkerSighting;
 
 use super::boot_clock::BootClock;
 use super::context::DutyContext;
@@ -257,7 +257,7 @@ impl Runs {
         Ok(match ask.clone() {
             Ask::Look => {
                 let workers = store::call(engine, |engine| async move { engine.workers().await }).await?;
-                let own = self.mailbox.worker().expect("duties begin when the first heartbeat was answered");
+                let own = self.mailbox.own().expect("duties begin when the first heartbeat was answered");
                 Heard::Workers(workers, own)
             }
             Ask::Rescue(request) => {
@@ -280,7 +280,7 @@ impl Runs {
 
 /// What the store answered.
 enum Heard {
-    Workers(Vec<WorkerSighting>, WorkerId),
+    Workers(Vec<WorkerSighting>, Own),
     Rescued(Rescued),
     Done(BatchDone),
 }

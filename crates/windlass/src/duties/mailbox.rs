@@ -2,13 +2,14 @@
 //! came twice is one, and there is nothing to fill up. And what the duties tell others: how this process stands.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use tokio::sync::{Notify, watch};
 use windlass_core::clock::Timestamp;
 use windlass_core::lease::crowd::CrowdCount;
+use windlass_core::lease_watch::Own;
 use windlass_core::limits::DUTIES_MAX;
 use windlass_core::names::DutyName;
 use windlass_core::worker::WorkerId;
@@ -24,6 +25,7 @@ struct Inner {
     reborn: Notify,
     standing: Standing,
     worker: Mutex<Option<WorkerId>>,
+    failed: AtomicU64,
     stopped: watch::Sender<bool>,
 }
 
@@ -110,9 +112,15 @@ impl Mailbox {
         self.0.standing.live.load(Ordering::SeqCst).max(1)
     }
 
-    /// Who this process is in the store. No duty begins before the first heartbeat was answered.
-    pub(super) fn worker(&self) -> Option<WorkerId> {
-        *self.0.worker.lock().unwrap_or_else(PoisonError::into_inner)
+    /// A heartbeat failed, or was not answered in time.
+    pub(crate) fn pulse_failed(&self) {
+        self.0.failed.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Who this process is in the store, and how its heartbeats fare. No duty begins before the first one was answered.
+    pub(super) fn own(&self) -> Option<Own> {
+        let worker = *self.0.worker.lock().unwrap_or_else(PoisonError::into_inner);
+        worker.map(|worker| Own { worker, failed: self.0.failed.load(Ordering::SeqCst) })
     }
 
     pub(super) fn standing(&self) -> &Standing {

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use windlass_core::admin::BatchDone;
 use windlass_core::engine::{RescueRequest, Rescued};
-use windlass_core::lease_watch::{LeaseWatch, Suspicion, WatchPace};
+use windlass_core::lease_watch::{LeaseWatch, Own, Suspicion, WatchPace};
 use windlass_core::limits::UPKEEP_BATCH_MAX;
-use windlass_core::worker::{ProofOfLife, WorkerId, WorkerSighting};
+use windlass_core::worker::{ProofOfLife, WorkerSighting};
 
 use crate::worker::Moment;
 
@@ -32,7 +32,7 @@ pub enum Ask {
 #[derive(Debug, Clone)]
 pub enum Answer<'a> {
     /// All workers, and which of them is this process's own: its heartbeats prove that others could be stored.
-    Workers(&'a [WorkerSighting], WorkerId),
+    Workers(&'a [WorkerSighting], Own),
     /// What a rescue did.
     Rescued(&'a Rescued),
     /// What a batch of a sweep or a prune did.
@@ -77,7 +77,7 @@ impl Observer {
     fn sighted(
         &mut self,
         workers: &[WorkerSighting],
-        own: WorkerId,
+        own: Own,
         role: Role,
         now: Moment,
     ) -> Option<RescueRequest> {
@@ -103,9 +103,11 @@ impl Observer {
 #[cfg(test)]
 mod tests {
     use windlass_core::clock::Timestamp;
-    use windlass_core::worker::WorkerCard;
+    use windlass_core::worker::{WorkerCard, WorkerId};
 
     use super::*;
+
+    mod outages;
 
     const EVERY: Duration = Duration::from_secs(5);
     const LEASE: Duration = Duration::from_secs(30);
@@ -143,7 +145,12 @@ mod tests {
     fn look(observer: &mut Observer, role: Role, proof: ProofOfLife, now: Moment) -> Option<usize> {
         let own_beats = now.as_secs() / EVERY.as_secs() / 2;
         let workers = [silent(OWN, own_beats, ProofOfLife::None), silent(OTHER, 7, proof)];
-        match observer.next(&Ask::Look, &Answer::Workers(&workers, OWN), role, now)? {
+        match observer.next(
+            &Ask::Look,
+            &Answer::Workers(&workers, Own { worker: OWN, failed: 0 }),
+            role,
+            now,
+        )? {
             Ask::Rescue(request) => Some(request.silent.len()),
             other => panic!("expected a rescue, got {other:?}"),
         }
@@ -152,10 +159,10 @@ mod tests {
     #[test]
     fn one_that_stood_by_and_watched_declares_dead_at_its_first_look_as_leader() {
         let mut observer = observer();
-        for seen in 0..6 {
+        for seen in 0..7 {
             assert_eq!(look(&mut observer, Role::StandBy, ProofOfLife::None, EVERY * seen), None);
         }
-        assert_eq!(look(&mut observer, Role::Leader, ProofOfLife::None, EVERY * 6), Some(1));
+        assert_eq!(look(&mut observer, Role::Leader, ProofOfLife::None, EVERY * 7), Some(1));
         assert_eq!(look(&mut super::tests::observer(), Role::Leader, ProofOfLife::None, EVERY), Some(0));
     }
 

@@ -346,6 +346,7 @@ impl Body {
             Ok(Err(error)) => error.to_string(),
             Err(_) => format!("the store did not answer within {:?}", self.every),
         };
+        self.duties.pulse_failed();
         if let Some(failed) = self.failures.log_at(self.started.elapsed()) {
             tracing::warn!(%error, failed, "heartbeats fail; trying again until the store takes one");
         }

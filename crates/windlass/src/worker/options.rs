@@ -36,8 +36,8 @@ pub struct WorkerOptions {
     /// The queues to declare, each with a pool of its own. Queues of handlers that are not listed get one with
     /// the defaults.
     pub queues: Vec<QueueSpec>,
-    /// If given, only these queues are served by this process. With an empty list it runs no jobs, and only does maintenance
-    /// and duties.
+    /// If given, only these queues are served by this process. With an empty list, no shared pool and `upkeep` it runs no jobs:
+    /// it only does maintenance and duties.
     pub serve: Option<Vec<QueueName>>,
     /// Pools that serve several queues with the same slots, most urgent queue first.
     pub shared: Vec<SharedPool>,
@@ -135,7 +135,7 @@ pub struct SharedPool {
 pub enum WorkerOptionsError {
     /// There is nothing to do.
     #[error(
-        "expected at least one handler for a queue that this worker serves, got none; for a process that only does maintenance set `serve` to an empty list"
+        "expected at least one handler for a queue that this worker serves, got none; a process that only does maintenance has an empty `serve`, and `upkeep`"
     )]
     NothingToDo,
     /// A lease that one lost heartbeat would end.

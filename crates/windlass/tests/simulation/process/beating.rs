@@ -3,6 +3,7 @@
 use windlass::worker::Moment;
 use windlass::worker::heart::HeartEffect;
 use windlass::worker::pool::{Event, Trouble};
+use windlass_core::lease_watch::Own;
 use windlass_core::worker::Heartbeat;
 
 use super::{Body, Part, Stage, Wish};
@@ -10,6 +11,10 @@ use crate::plan::{LEASE, ProcessPlan};
 use crate::store::{Answer, Call, Reply};
 
 impl Body {
+    pub(super) fn own(&self) -> Own {
+        Own { worker: self.worker, failed: self.failed_beats }
+    }
+
     pub(super) fn beat(&mut self, now: Moment, out: &mut Vec<Wish>) {
         for effect in self.heart.effects(now) {
             match effect {
@@ -25,6 +30,7 @@ impl Body {
 
     pub(super) fn beaten(&mut self, answer: Answer, now: Moment, plan: &ProcessPlan, out: &mut Vec<Wish>) {
         if answer.is_err() {
+            self.failed_beats += 1;
             out.push(Wish::BeatFailed(self.worker));
         }
         let answer = answer.map_err(|_| Trouble::Unknown).map(|reply| match reply {

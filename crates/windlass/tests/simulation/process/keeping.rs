@@ -150,7 +150,7 @@ impl Body {
     ) {
         let Some(doing) = self.chores.remove(&chore).filter(|doing| doing.run == run) else { return };
         let heard = match &answer {
-            Ok(Reply::Workers(workers)) => Some(Heard::Workers(workers, self.worker)),
+            Ok(Reply::Workers(workers)) => Some(Heard::Workers(workers, self.own())),
             Ok(Reply::Rescued(rescued)) => Some(Heard::Rescued(rescued)),
             Ok(Reply::Swept(done)) => Some(Heard::Done(*done)),
             _ => None,
