@@ -56,8 +56,7 @@ const MIGRATIONS: &[(u32, &str, &str)] = &[
     (16, "suspects", include_str!("migrations/0016_suspects.sql")),
     (17, "duty_locks", include_str!("migrations/0017_duty_locks.sql")),
     (18, "started_over", include_str!("migrations/0018_started_over.sql")),
-    (19, "revived_capacity", include_str!("migrations/0019_revived_capacity.sql")),
-    (20, "closed_requests", include_str!("migrations/0020_closed_requests.sql")),
+    (19, "closed_requests", include_str!("migrations/0019_closed_requests.sql")),
 ];
 
 /// The lock under which migrations run; any number that nobody else uses.

@@ -45,6 +45,7 @@ async fn what_was_counted_before_there_were_minutes_is_in_none_of_them() {
     for table in ["job_minutes", "minute_deltas", "minute_mark"] {
         conn.execute_batch(&format!("DROP TABLE {table}")).unwrap();
     }
+    conn.execute_batch("ALTER TABLE counts DROP COLUMN started_over").unwrap();
     conn.execute("DELETE FROM windlass_schema WHERE version > ?1", [BEFORE]).unwrap();
     drop(conn);
     assert!(MIGRATIONS.iter().any(|migration| migration.version == BEFORE + 1));

@@ -49,7 +49,7 @@ const NEWER: &[(u32, &[&str])] = &[
     (14, &["append_deltas", "apply_fold", "list_minutes", "minutes_of", "prune_job_minutes", "unfolded"]),
     (16, &["places_of", "put_backs"]),
     (17, &["duty_locks", "note_locks"]),
-    (18, &["close_request"]),
+    (19, &["close_request"]),
 ];
 
 /// What statements were before: in which versions, the name, and the text. The last version is the newest that was out with this text:

@@ -1,6 +1,70 @@
--- A dead letter that its key revives takes a place in its queue, like a new job: those that follow it in the batch have one less.
+-- A caller who asks what became of a request that did not arrive closes it: its receipt has no answers, and
+-- it stores nothing.
+-- A dead letter that its key revives takes a place in its queue, like a new job: those that follow it in the
+-- batch have one less.
 
--- Puts new jobs in, each judged by itself, knowing what those before it did. Keys are locked before jobs, in order.
+-- A refusal in core's words, with a code and with what to do.
+CREATE OR REPLACE FUNCTION windlass.words_of(refusal jsonb, OUT code text, OUT why text, OUT hint text) LANGUAGE plpgsql STABLE AS $words_of$
+DECLARE
+    kind text;
+    about jsonb;
+BEGIN
+    IF jsonb_typeof(refusal) = 'string' THEN
+        kind := refusal #>> '{}';
+    ELSE
+        SELECT f.key, f.value INTO kind, about FROM jsonb_each(refusal) AS f LIMIT 1;
+    END IF;
+    CASE kind
+        WHEN 'UnknownType' THEN
+            code := 'WL001';
+            why := format('expected a registered job type, got %s', about ->> 'job_type');
+            hint := format(
+                'workers register theirs at start, or run `windlass type register %s --queue QUEUE`', about ->> 'job_type'
+            );
+        WHEN 'OtherQueue' THEN
+            code := 'WL002';
+            why := format(
+                'expected job type %s in its queue %s, got queue %s', about ->> 'job_type', about ->> 'registered', about ->> 'got'
+            );
+            hint := 'leave `queue` out: a type has one queue';
+        WHEN 'QueueShut' THEN
+            code := 'WL003';
+            why := format('queue %s is shut: it is being drained and takes no new jobs', about ->> 'queue');
+            hint := 'try again when it is open';
+        WHEN 'QueueFull' THEN
+            code := 'WL004';
+            why := format('queue %s is full: it takes %s unfinished jobs', about ->> 'queue', about ->> 'capacity');
+            hint := 'try again later or raise its `capacity`';
+        WHEN 'TooFar' THEN
+            code := 'WL005';
+            why := 'expected a time at most ten years ahead and not before 1970';
+            hint := 'check delay, run_at, expires_in and expires_at';
+        WHEN 'TooManyTags' THEN
+            code := 'WL006';
+            why := format('expected at most 32 tags, got %s', about ->> 'got');
+            hint := 'leave some out, or put them in the payload';
+        WHEN 'Timeout' THEN
+            code := 'WL007';
+            why := 'expected a time-out between 1 microsecond and 30 days';
+            hint := 'leave `timeout` out for that of the type';
+        WHEN 'Retry' THEN
+            code := 'WL008';
+            why := format('the retry policy of the job is wrong: %s', about #>> '{}');
+            hint := 'leave `retry` out for that of the type, or see docs/retries.md';
+        WHEN 'RequestClosed' THEN
+            code := 'WL011';
+            why := 'this request was asked about before it arrived, so it stores nothing';
+            hint := 'make a new request id';
+        ELSE
+            code := 'WL009';
+            why := coalesce(about ->> 'why', refusal::text);
+            hint := 'see docs/engines/postgres.md for what each argument takes';
+    END CASE;
+END
+$words_of$;
+
+-- Puts new jobs in, each judged by itself, knowing what those before it did. Keys are locked before jobs, in
+-- order.
 CREATE OR REPLACE FUNCTION windlass.put_jobs(jobs windlass.new_job[], request_id uuid, present timestamptz)
 RETURNS SETOF windlass.placed LANGUAGE plpgsql AS $put_jobs$
 DECLARE
@@ -17,6 +81,11 @@ DECLARE
 BEGIN
     IF request_id IS NOT NULL AND NOT windlass.open_receipt(request_id, at) THEN
         RETURN QUERY SELECT * FROM windlass.answered_before(request_id, at);
+        -- A receipt without answers closes the request.
+        IF NOT FOUND THEN
+            RETURN QUERY SELECT n, NULL::bigint, 'refused'::text, '"RequestClosed"'::jsonb
+            FROM generate_series(1, cardinality(jobs)) AS n;
+        END IF;
         RETURN;
     END IF;
     IF cardinality(jobs) > 1 THEN
