@@ -24,8 +24,8 @@ use windlass_servers::proxy::Proxy;
 use super::crew::Crew;
 use super::crew::surely::{at_last, settle_surely};
 use super::{
-    Place, WORKER, bits, card, claim, claim_request, enqueue, eventually, new_job, queue, request, server,
-    session,
+    Place, WORKER, bits, card, claim, claim_request, enqueue, eventually, kind, new_job, queue, request,
+    server, session,
 };
 
 /// A place whose sessions have other settings than usual.
@@ -366,27 +366,73 @@ async fn a_server_with_too_few_connections_says_so_and_the_engine_goes_on() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_that_waited_for_its_key_was_put_in_after_the_end_of_the_one_before() {
+    let minute = Duration::from_secs(60);
+    after_the_end_of_the_one_before(Caller::by_engine, Duration::ZERO).await;
+    after_the_end_of_the_one_before(Caller::one_by_sql, minute).await;
+    after_the_end_of_the_one_before(Caller::many_by_sql, minute).await;
+}
+
+/// A caller who puts in a job with the key `k`. It would replace the one before, so a function waits for the key, too.
+struct Caller {
+    engine: Arc<PostgresEngine>,
+    client: tokio_postgres::Client,
+    schema: String,
+}
+
+impl Caller {
+    async fn by_engine(self) -> JobId {
+        put(&self.engine, keyed("k")).await
+    }
+
+    async fn one_by_sql(self) -> JobId {
+        let call = format!(
+            "SELECT {}.enqueue($1, key => 'k', on_conflict => 'replace', delay => '1 minute')",
+            self.schema
+        );
+        let row = self.client.query_one(&call, &[&kind().as_str()]).await.unwrap();
+        JobId(row.get(0))
+    }
+
+    /// One without a key comes first, so that the batch does not begin with the lock.
+    async fn many_by_sql(self) -> JobId {
+        let kind = kind();
+        let jobs = format!(
+            r#"[{{"job_type": "{kind}"}},
+                {{"job_type": "{kind}", "key": "k", "on_conflict": "replace", "delay": "1 minute"}}]"#
+        );
+        let call = format!("SELECT id FROM {}.enqueue_many('{jobs}') WHERE position = 2", self.schema);
+        JobId(self.client.query_one(&call, &[]).await.unwrap().get(0))
+    }
+}
+
+/// A job takes a key that another connection holds until the job before it has ended. It is due `delay` after it was
+/// put in.
+async fn after_the_end_of_the_one_before<F>(put_second: impl FnOnce(Caller) -> F, delay: Duration)
+where
+    F: Future<Output = JobId> + Send + 'static,
+{
     let place = with_settings(PATIENT);
     let engine = Arc::new(place.ready().await);
     let first = put(&engine, keyed("k")).await;
-    let claimed = claim(&engine, 1).await.remove(0);
     let other = session(&place.direct).await;
     let schema = &place.schema;
     let lock = format!("BEGIN; SELECT 1 FROM {schema}.job_keys WHERE key = 'k' FOR UPDATE");
     other.batch_execute(&lock).await.unwrap();
-    let waiter = Arc::clone(&engine);
-    let putting = tokio::spawn(async move { put(&waiter, keyed("k")).await });
+    let caller =
+        Caller { engine: Arc::clone(&engine), client: session(&place.direct).await, schema: schema.clone() };
+    let putting = tokio::spawn(put_second(caller));
     until_waiting(&place, 1, "the second waits for its key");
+    let claimed = claim(&engine, 1).await.remove(0);
     let complete = format!("SELECT {schema}.complete({}, '{}'); COMMIT", first.0, claimed.token);
     other.batch_execute(&complete).await.unwrap();
     let second = putting.await.unwrap();
     let (first, second) =
         (engine.job(first).await.unwrap().unwrap(), engine.job(second).await.unwrap().unwrap());
     let JobState::Succeeded { at, .. } = first.state else { panic!("expected the end of {first:?}") };
-    assert!(second.job.enqueued_at >= at, "{} is before {at}", second.job.enqueued_at);
-    assert!(second.job.due >= at, "{} is before {at}", second.job.due);
+    let enqueued_at = second.job.enqueued_at;
+    assert!(enqueued_at >= at, "{enqueued_at} is before {at}");
+    assert_eq!(second.job.due, enqueued_at.plus(delay));
 }
-
 async fn put(engine: &PostgresEngine, job: NewJob) -> JobId {
     let answers = engine.enqueue(request(vec![job])).await.unwrap();
     match answers[..] {

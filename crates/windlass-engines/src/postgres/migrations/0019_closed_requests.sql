@@ -107,6 +107,11 @@ BEGIN
             depths := depths || jsonb_build_object(door.queue, (depths ->> door.queue)::bigint + 1);
         END IF;
         IF one.answer IN ('new', 'replaced', 'revived') THEN
+            -- The call may have waited for the key until the job before this one ended: this one is created after
+            -- that end.
+            IF new_one.key IS NOT NULL THEN
+                at := greatest(at, coalesce(present, clock_timestamp()));
+            END IF;
             made := windlass.row_of(new_one, door, at);
         END IF;
         IF one.answer = 'new' THEN
