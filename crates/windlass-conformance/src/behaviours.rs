@@ -463,6 +463,7 @@ macro_rules! every_behaviour {
             ;
             shown_times:
                 an_attempt_that_is_reported_late_ended_when_its_handler_did
+                a_job_that_was_asked_to_stop_ended_with_its_attempt_and_now_if_there_was_none
                 a_late_end_under_a_key_and_one_that_leaves_no_history_are_written
                 a_dead_letter_that_is_started_over_keeps_the_times_of_its_attempts
                 a_late_report_delays_a_retry_from_the_stores_now

@@ -41,6 +41,25 @@ pub async fn an_attempt_that_is_reported_late_ended_when_its_handler_did(h: &Har
     }
 }
 
+pub async fn a_job_that_was_asked_to_stop_ended_with_its_attempt_and_now_if_there_was_none(h: &Harness) {
+    let gate = windlass_core::gate::Gate::named("manual");
+    for (end, ended_with_its_attempt) in [
+        (Transition::Park { gate }, false),
+        (Transition::Release { started: false }, false),
+        (Transition::Release { started: true }, true),
+        (Transition::Snooze { after: days(1) }, true),
+    ] {
+        let claimed = h.enqueue_and_claim_one().await;
+        let (id, start) = (claimed.job.id, h.now());
+        h.advance(secs(RAN_FOR + ENDED_AGO));
+        h.engine.cancel(id, "not needed").await.expect(UP);
+        assert_applied(h.settle_with(claimed.settled(end.clone(), late())).await);
+        let at = if ended_with_its_attempt { start.plus(secs(RAN_FOR)) } else { h.now() };
+        let state = JobState::Cancelled { at, why: "not needed".to_owned() };
+        assert_eq!(h.state_of(id).await, state, "{end:?}");
+    }
+}
+
 pub async fn a_late_end_under_a_key_and_one_that_leaves_no_history_are_written(h: &Harness) {
     let keyed = NewJob { key: Some(windlass_core::key::KeyClaim::new(key("k"))), ..work() };
     for job in [keyed, job_of(FLEETING)] {

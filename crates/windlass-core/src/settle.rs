@@ -188,11 +188,21 @@ impl Transition {
         }
     }
 
+    /// How long ago the job ended, if this ends it: with its attempt, of which the report may come late. A job whose
+    /// handler never started has no such end, so one that was asked to stop ends now.
+    pub fn ended_ago(&self, report: &AttemptReport) -> Duration {
+        if self.is_unstarted() { Duration::ZERO } else { report.ended_ago }
+    }
+
+    /// Whether the handler was never called.
+    fn is_unstarted(&self) -> bool {
+        matches!(self, Self::Park { .. } | Self::Release { started: false })
+    }
+
     /// A claim counts an attempt; here it is taken back if the handler never started.
     fn counted(&self, counters: Counters) -> Counters {
-        let unstarted = matches!(self, Self::Park { .. } | Self::Release { started: false });
         Counters {
-            attempts: counters.attempts.saturating_sub(u32::from(unstarted)),
+            attempts: counters.attempts.saturating_sub(u32::from(self.is_unstarted())),
             failures: counters.failures + u32::from(self.error().is_some()),
             holds: counters.holds + u32::from(matches!(self, Self::Park { .. } | Self::Snooze { .. })),
             crashes: counters.crashes,

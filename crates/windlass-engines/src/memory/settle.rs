@@ -31,6 +31,7 @@ impl State {
         let cancel = cancel.filter(|_| !planted(Bug::CancelIgnored));
         let error = transition.error().cloned();
         let (started_at, ended_at) = report.span(now);
+        let ended_ago = transition.ended_ago(&report);
         if let Some(ending) = transition.ending(cancel.is_some()) {
             row.note_attempt(EndedAttempt {
                 started_at: Some(started_at),
@@ -48,7 +49,7 @@ impl State {
         if is_retry && matches!(landing.place, Place::Waiting { .. }) {
             self.index.count(type_at, |totals| totals.retried += 1);
         }
-        self.land(fence.job, landing, ended_at, now);
+        self.land(fence.job, landing, now.minus(ended_ago), now);
         Settled::Applied
     }
 

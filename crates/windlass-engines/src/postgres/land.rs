@@ -5,7 +5,7 @@ mod columns;
 mod start_over;
 
 use std::collections::{BTreeSet, HashSet};
-use std::time::Instant as Moment;
+use std::time::{Duration, Instant as Moment};
 
 use tokio_postgres::Row;
 use windlass_core::admin::AttemptEnding;
@@ -114,6 +114,8 @@ pub(super) struct Parting {
     pub(super) last_error: Option<JobError>,
     /// The token, if the holder itself settled; nothing if its claim was taken away.
     pub(super) settled_by: Option<ClaimToken>,
+    /// How long ago the job ended, if this ends it.
+    pub(super) ended_ago: Duration,
     /// Whether this is a retry after a failure, if it waits again.
     pub(super) is_retry: bool,
 }

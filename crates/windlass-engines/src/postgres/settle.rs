@@ -287,6 +287,7 @@ impl Store {
         let keep_result = self.catalogue().type_named(&live.job_type).is_some_and(|spec| spec.keep_result);
         let Settlement { fence, transition, report } = settlement.bounded(keep_result);
         let parting = Parting {
+            ended_ago: transition.ended_ago(&report),
             attempt: ended_attempt(&live, &transition, report, now),
             last_error: transition.error().cloned(),
             settled_by: Some(fence.token),

@@ -131,7 +131,7 @@ fn text(gate: Option<Gate>) -> String {
     gate.map_or_else(String::new, |gate| gate.to_string())
 }
 
-/// How long an attempt ran, and how long ago it ended, for the script.
-pub(super) fn spans(report: &AttemptReport) -> [i64; 2] {
-    [report.ran_for, report.ended_ago].map(super::enqueue::micros)
+/// How long an attempt ran, and how long ago its job ended if it ends, for the script.
+pub(super) fn spans(transition: &Transition, report: &AttemptReport) -> [i64; 2] {
+    [report.ran_for, transition.ended_ago(report)].map(super::enqueue::micros)
 }

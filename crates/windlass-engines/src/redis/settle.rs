@@ -21,7 +21,7 @@ impl Store {
         for settlement in batch {
             let fence = settlement.fence;
             args.job(fence.job).bytes(&fence.token.to_bytes());
-            let [ran_for, ended_ago] = spans(&settlement.report);
+            let [ran_for, ended_ago] = spans(&settlement.transition, &settlement.report);
             args.number(ran_for).number(ended_ago).text(&Order::of(settlement));
         }
         read_settled(Items::of(self.call(&self.scripts().settle, args).await?.value)?)

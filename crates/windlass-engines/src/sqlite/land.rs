@@ -2,6 +2,7 @@
 //! to another is in this file, so that counts, keys and attempts always go with it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use rusqlite::{OptionalExtension, Row, params};
 use windlass_core::admin::AttemptEnding;
@@ -92,6 +93,8 @@ pub(super) struct Parting {
     pub(super) last_error: Option<JobError>,
     /// The token, if the holder itself settled; nothing if its claim was taken away.
     pub(super) settled_by: Option<ClaimToken>,
+    /// How long ago the job ended, if this ends it.
+    pub(super) ended_ago: Duration,
     /// Whether this is a retry after a failure, if it waits again.
     pub(super) is_retry: bool,
 }
@@ -299,7 +302,7 @@ impl Work<'_> {
             until.as_micros(),
             result,
             why,
-            attempt.map_or(self.now, |attempt| attempt.ended_at).as_micros(),
+            self.now.minus(parting.ended_ago).as_micros(),
             attempt.map(|attempt| attempt.worker.to_bytes()),
             attempt.map(|attempt| attempt.started_at.as_micros()),
             attempt.map(|attempt| attempt.ending.as_str()),
@@ -323,7 +326,7 @@ impl Work<'_> {
             counters.holds,
             parting.last_error.as_ref().map(to_json),
             to_json(error),
-            attempt.map_or(self.now, |attempt| attempt.ended_at).as_micros(),
+            self.now.minus(parting.ended_ago).as_micros(),
             attempt.map(|attempt| attempt.worker.to_bytes()),
             attempt.map(|attempt| attempt.started_at.as_micros()),
             attempt.map(|attempt| attempt.ending.as_str()),

@@ -28,6 +28,7 @@ impl Work<'_> {
         let Settlement { transition, report, .. } = settlement.bounded(keep_result);
         let cancel = held.cancel_requested.as_deref();
         let parting = Parting {
+            ended_ago: transition.ended_ago(&report),
             attempt: self.ended_attempt(&held, &transition, report),
             last_error: transition.error().cloned(),
             settled_by: Some(fence.token),

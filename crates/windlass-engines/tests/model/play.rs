@@ -19,7 +19,7 @@ use windlass_core::settle::{AttemptReport, Settlement, Transition};
 use windlass_core::worker::{Beat, Heartbeat};
 
 use crate::pair::{Pair, Side, Subject, handled, pick, queue, type_name};
-use crate::steps::{End, GROUP, Newcomer, Step, TYPES};
+use crate::steps::{End, Ending, GROUP, Newcomer, Step, TYPES};
 
 const UP: &str = "the engine is up";
 
@@ -199,8 +199,8 @@ impl<S: Subject> Pair<S> {
 
     /// A repeat of an earlier claim's end together with the end of a later claim of the same job is left out: whether the
     /// store still knows of the earlier one when it comes to it is each engine's own choice.
-    async fn settle(&mut self, ends: &[(usize, End)]) {
-        let mut named: Vec<(Fence, &End)> = Vec::new();
+    async fn settle(&mut self, ends: &[(usize, Ending)]) {
+        let mut named: Vec<(Fence, &Ending)> = Vec::new();
         for (claim, end) in ends {
             let is_other_claim = |fence: &Fence| {
                 named.iter().any(|(other, _)| other.job == fence.job && other.token != fence.token)
@@ -213,10 +213,14 @@ impl<S: Subject> Pair<S> {
             }
         }
         let batch = |side| {
-            let settlements = named.iter().map(|(fence, end)| Settlement {
+            let settlements = named.iter().map(|(fence, ending)| Settlement {
                 fence: self.fence_on(side, *fence),
-                transition: transition(end),
-                report: AttemptReport { output: Some("a line".to_owned()), ..AttemptReport::default() },
+                transition: transition(&ending.end),
+                report: AttemptReport {
+                    ended_ago: ending.ago,
+                    output: Some("a line".to_owned()),
+                    ..AttemptReport::default()
+                },
             });
             settlements.collect::<Vec<_>>()
         };

@@ -33,7 +33,7 @@ pub(crate) enum Step {
         limit: u32,
     },
     LateClaim(usize),
-    Settle(Vec<(usize, End)>),
+    Settle(Vec<(usize, Ending)>),
     Report {
         claim: usize,
         percent: u8,
@@ -112,6 +112,13 @@ pub(crate) struct Keyed {
     pub(crate) key: usize,
     pub(crate) scope: usize,
     pub(crate) on_conflict: usize,
+}
+
+/// How an attempt ends, and how long ago it did.
+#[derive(Debug, Clone)]
+pub(crate) struct Ending {
+    pub(crate) end: End,
+    pub(crate) ago: Duration,
 }
 
 /// How an attempt ends.
@@ -206,7 +213,7 @@ fn way_of_a_job() -> impl Strategy<Value = Step> {
         1 => (0..3_usize, 1..6_u32)
             .prop_map(|(worker, limit)| Step::RepeatBeforeItsClaim { worker, limit }),
         1 => any::<usize>().prop_map(Step::LateClaim),
-        9 => prop::collection::vec((any::<usize>(), end()), 1..4).prop_map(Step::Settle),
+        9 => prop::collection::vec((any::<usize>(), ending()), 1..4).prop_map(Step::Settle),
         1 => (any::<usize>(), 0..=100_u8).prop_map(|(claim, percent)| Step::Report { claim, percent }),
     ]
 }
@@ -265,6 +272,12 @@ fn newcomer() -> impl Strategy<Value = Newcomer> {
             share,
             grouped,
         })
+}
+
+/// Most ends are reported at once.
+fn ending() -> impl Strategy<Value = Ending> {
+    let ago = prop_oneof![3 => Just(Duration::ZERO), 1 => span()];
+    (end(), ago).prop_map(|(end, ago)| Ending { end, ago })
 }
 
 fn end() -> impl Strategy<Value = End> {

@@ -45,10 +45,9 @@ impl Common {
     }
 }
 
-/// When jobs ended: with the attempt that ended them, which may have been reported late.
+/// When jobs ended, which may have been reported late.
 pub(super) fn ended_at(moves: &[Move], now: Timestamp) -> Vec<Instant> {
-    let of_attempt = |job: &Move| job.parting.attempt.as_ref().map(|attempt| attempt.ended_at);
-    moves.iter().map(|job| Instant(of_attempt(job).unwrap_or(now))).collect()
+    moves.iter().map(|job| Instant(now.minus(job.parting.ended_ago))).collect()
 }
 
 /// Attempts, column by column.
