@@ -270,11 +270,16 @@ fn oldest_ready(
         let mut last = -1;
         while let Some(priority) = next_head.query_row([kind.id, last], |row| row.get(0)).optional()? {
             last = priority;
-            let ready = first_ready.query_map([kind.id, priority, now.as_micros()], |row| {
+            let mut ready = first_ready.query_map([kind.id, priority, now.as_micros()], |row| {
                 let (due, waits_since) = (row.get(0)?, row.get(1)?);
                 Ok((Timestamp::from_micros(due), Timestamp::from_micros(waits_since)))
             })?;
-            oldest = waits_longest(ready.map_while(Result::ok), oldest);
+            let mut unread = None;
+            let read = std::iter::from_fn(|| ready.next()?.map_err(|error| unread = Some(error)).ok());
+            oldest = waits_longest(read, oldest);
+            if let Some(error) = unread {
+                return Err(error.into());
+            }
         }
     }
     Ok(oldest.map(|since| now.since(since)))

@@ -126,6 +126,20 @@ async fn a_rescue_takes_back_what_was_damaged_and_the_next_claim_gives_it_up() {
 }
 
 #[tokio::test]
+async fn a_queue_whose_longest_wait_cannot_be_read_is_an_error_and_no_shorter_wait() {
+    let place = Place::new();
+    let engine = ready_engine(&place).await;
+    let ids = enqueue(&engine, 2).await;
+    drop(engine);
+    let lenient = "PRAGMA writable_schema = ON; UPDATE sqlite_schema SET sql = replace(sql, 'STRICT', '') WHERE name = 'delayed_jobs'";
+    place.connect().execute_batch(lenient).unwrap();
+    damage(&place, ids[1], "enqueued_at = 'soon', due = due - 1");
+    let engine = place.open();
+    let told = engine.queues().await;
+    assert!(told.is_err(), "{told:?}");
+}
+
+#[tokio::test]
 async fn a_payload_that_is_no_longer_json_is_left_to_its_handler() {
     let place = Place::new();
     let engine = ready_engine(&place).await;
