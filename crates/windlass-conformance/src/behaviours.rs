@@ -33,6 +33,8 @@ macro_rules! every_behaviour {
                 each_job_of_a_batch_is_told_that_its_request_was_closed a_request_may_be_asked_about_twice
                 a_stored_request_that_is_asked_about_keeps_its_answers
                 a_request_that_was_closed_stays_closed_for_an_hour_through_prunes
+                a_request_that_is_asked_about_again_stays_closed_for_an_hour_from_then
+                a_receipt_with_answers_lasts_no_longer_for_being_asked_about
                 an_old_tombstone_of_a_request_is_pruned a_receipt_that_has_lapsed_is_replaced_by_a_tombstone
                 a_request_and_a_question_about_it_at_once_agree the_same_request_twice_at_once_makes_one_job
                 a_request_that_comes_again_after_an_hour_is_a_new_one_though_nothing_was_pruned

@@ -128,11 +128,29 @@ pub async fn a_request_that_was_closed_stays_closed_for_an_hour_through_prunes(h
     assert_eq!(h.engine.enqueue(request).await.expect(UP), told_so(1));
 }
 
+pub async fn a_request_that_is_asked_about_again_stays_closed_for_an_hour_from_then(h: &Harness) {
+    let request = closed(h, vec![work()]).await;
+    h.advance(secs(50 * 60));
+    assert_eq!(h.engine.ask(request.request).await.expect(UP), None);
+    h.advance(RECEIPT_TTL - secs(1));
+    h.prune().await;
+    assert_eq!(h.engine.enqueue(request).await.expect(UP), told_so(1));
+}
+
+pub async fn a_receipt_with_answers_lasts_no_longer_for_being_asked_about(h: &Harness) {
+    let request = h.request(vec![work(), job_of("nobody.knows")]);
+    let answers = h.engine.enqueue(request.clone()).await.expect(UP);
+    h.advance(RECEIPT_TTL - secs(1));
+    assert_eq!(h.engine.ask(request.request).await.expect(UP), Some(answers));
+    h.advance(secs(2));
+    assert_eq!(h.engine.receipt(request.request).await.expect(UP), None);
+}
+
 pub async fn an_old_tombstone_of_a_request_is_pruned(h: &Harness) {
     let request = closed(h, vec![work()]).await;
     h.advance(RECEIPT_TTL - secs(1));
-    // Asking again does not make it last longer.
-    assert_eq!(h.engine.ask(request.request).await.expect(UP), None);
+    // That it came late does not make it last longer.
+    assert_eq!(h.engine.enqueue(request.clone()).await.expect(UP), told_so(1));
     h.advance(secs(2));
     assert!(h.engine.prune(10).await.expect(UP).changed > 0);
     let answers = h.engine.enqueue(request).await.expect(UP);
@@ -150,7 +168,8 @@ pub async fn a_receipt_that_has_lapsed_is_replaced_by_a_tombstone(h: &Harness) {
 
 pub async fn a_request_and_a_question_about_it_at_once_agree(h: &Harness) {
     for round in 0..8 {
-        let request = h.request(vec![work()]);
+        let key = (round % 4 >= 2).then(|| KeyClaim::new(key("k")));
+        let request = h.request(vec![NewJob { key, ..work() }]);
         let calls = (0..2).map(|call| {
             let (engine, request) = (h.engine.clone(), request.clone());
             async move {

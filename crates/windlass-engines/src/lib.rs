@@ -13,6 +13,8 @@ pub mod memory;
 mod spill_ids;
 #[cfg(feature = "postgres")]
 pub mod postgres;
+#[cfg(any(feature = "postgres", feature = "redis", feature = "sqlite"))]
+mod receipts;
 #[cfg(feature = "redis")]
 pub mod redis;
 #[cfg(feature = "sqlite")]

@@ -188,7 +188,7 @@ impl Client {
     pub async fn ask(&self, handle: Handle) -> Result<Option<Placed>, EnqueueError> {
         let asked = store::call(&self.0.engine, |engine| async move { engine.ask(handle.request).await });
         let answers = asked.await.map_err(|error| {
-            tracing::debug!(%error, request = %handle.request, "asking what became of an enqueue failed");
+            tracing::warn!(%error, request = %handle.request, "asking what became of an enqueue failed; ask again");
             EnqueueError::Unknown(Some(handle))
         })?;
         let Some(answers) = answers else { return Ok(None) };

@@ -88,8 +88,11 @@ impl Inner {
     /// without an answer.
     async fn finish_old(&self) -> Result<Option<EngineError>> {
         let (mut trouble, mut last) = (None, None);
+        // Those of which nothing is left here: batches are remembered only once they are set aside.
+        let mut unnamed = self.left_behind().clone();
         loop {
             let page = self.spill.leaving(last.as_ref(), BATCHES).await?;
+            page.iter().for_each(|leaving| _ = unnamed.remove(&leaving.request));
             // After the page, or what was set aside in between would seem to come from a clock that went back.
             let now = self.spill.now().await?;
             for leaving in page.iter().filter(|leaving| self.may_finish(leaving, now)) {
@@ -108,9 +111,11 @@ impl Inner {
             }
             match page.into_iter().next_back() {
                 Some(end) => last = Some(end),
-                None => return Ok(trouble),
+                None => break,
             }
         }
+        self.left_behind().retain(|request| !unnamed.contains(request));
+        Ok(trouble)
     }
 
     fn may_finish(&self, leaving: &Leaving, now: Timestamp) -> bool {

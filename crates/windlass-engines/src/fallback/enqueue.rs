@@ -13,7 +13,7 @@ use windlass_core::limits::RECEIPT_TTL;
 
 use super::{Inner, KeysWhileAway};
 
-/// How long jobs with keys may take.
+/// How long calls may take that an open transaction can hold up: jobs with keys, and a question about a request.
 const KEYED_WITHIN: Duration = Duration::from_secs(8);
 /// Requests without an answer that are remembered.
 const UNANSWERED_MAX: usize = 50_000;
@@ -108,7 +108,11 @@ impl Inner {
 
     /// Stores jobs that the primary may have or not: nobody runs them here, and when the primary is back it is asked under the
     /// same request. Which job holds a key only the primary can tell, so a job with a key is not kept so.
-    async fn keep_unanswered(&self, request: EnqueueRequest, sent_ago: Duration) -> Result<Vec<Enqueued>> {
+    pub(super) async fn keep_unanswered(
+        &self,
+        request: EnqueueRequest,
+        sent_ago: Duration,
+    ) -> Result<Vec<Enqueued>> {
         if let Some(claim) = request.jobs.iter().find_map(|job| job.key.as_ref()) {
             return Err(EngineError::Refused(format!("it has the key {}", claim.key)));
         }
@@ -116,7 +120,10 @@ impl Inner {
         self.spilling();
         let name = request.request;
         let answers = self.spill.enqueue_aside(request, sent_ago).await?;
-        self.left_behind().insert(name);
+        // A request that the spill knew already, or was closed to, sets nothing aside.
+        if answers.iter().any(|answer| matches!(answer, Enqueued::New(_))) {
+            self.left_behind().insert(name);
+        }
         Ok(self.count_spilled(answers))
     }
 
@@ -133,7 +140,9 @@ impl Inner {
         if let Some(answers) = self.spill_receipt(request).await? {
             return Ok(Some(answers));
         }
-        let there = self.on_primary(|primary| async move { primary.ask(request).await }).await?;
+        // As with a key: an open transaction may hold the request, which says nothing of the store.
+        let there =
+            self.on_primary_within(KEYED_WITHIN, |primary| async move { primary.ask(request).await }).await?;
         if there.is_some() {
             return Ok(there);
         }

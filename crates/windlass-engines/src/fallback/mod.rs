@@ -11,6 +11,8 @@ mod health;
 mod spill;
 mod bring_home;
 mod admin;
+#[cfg(test)]
+mod tests;
 
 use std::collections::HashSet;
 use std::fmt;

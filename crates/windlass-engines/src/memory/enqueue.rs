@@ -144,13 +144,14 @@ struct Receipt {
 }
 
 impl Receipts {
-    /// The answers of an earlier request. If there are none, the request is closed.
+    /// The answers of an earlier request. If there are none, the request is closed for as long as a receipt is
+    /// good from now on.
     pub(super) fn ask(&mut self, request: RequestId, now: Timestamp) -> Option<Vec<Enqueued>> {
-        let receipt = self.find(request, now);
-        if receipt.is_none() && !planted(Bug::LateRequestIsStored) {
+        let answers = self.find(request, now).and_then(told);
+        if answers.is_none() && !planted(Bug::LateRequestIsStored) {
             self.keep(request, Vec::new(), now);
         }
-        receipt.and_then(told)
+        answers
     }
 
     /// What a request was answered; nothing at all if it was closed.

@@ -15,10 +15,12 @@ use windlass_core::key::{KeyScope, KeyVerdict, OnConflict};
 use windlass_core::limits::{ENQUEUE_BATCH_MAX, RECEIPT_TTL};
 use windlass_core::names::QueueName;
 
+use crate::receipts::unreadable;
+
 use super::Store;
 use super::catalogue::Catalogue;
 use super::counts::Depths;
-use super::fault::Step;
+use super::fault::{Fault, Step};
 use super::refuse_over;
 use super::row::{Options, to_json};
 use super::shares::NewLines;
@@ -184,7 +186,8 @@ impl Store {
     pub(super) async fn ask(&self, request: RequestId) -> Step<Option<Vec<Enqueued>>> {
         let (now, name) = (self.now_param(), Bits::from(request));
         let params = [instant(&now), uuid(&name)];
-        let closed = self.work.get().await?.write(&self.sql.close_request, &params).await?;
+        let closed = self.work.get().await?.write(&self.sql.close_request, &params).await;
+        let closed = closed.map_err(request_is_held)?;
         if !closed.is_empty() {
             return Ok(None);
         }
@@ -229,6 +232,15 @@ impl Store {
     }
 }
 
+/// An open transaction holds the request for longer than we wait, which says nothing of the store.
+fn request_is_held(fault: Fault) -> Fault {
+    if !fault.is_locked() {
+        return fault;
+    }
+    let why = "another transaction has enqueued under this request id and is still open; ask again when it has ended";
+    EngineError::Busy { why: why.to_owned() }.into()
+}
+
 /// Core's word on a new job.
 pub(super) fn judge(
     new: &NewJob,
@@ -268,10 +280,13 @@ fn read_receipt(ids: Vec<i64>, answers: Option<&str>) -> Step<Vec<Enqueued>> {
         return Ok(ids.into_iter().map(|id| Enqueued::New(JobId(id))).collect());
     };
     // One that cannot be read must not pass for one without answers.
-    let answers = serde_json::from_str::<Vec<Option<Enqueued>>>(answers).map_err(|error| {
-        let why = format!("expected the answers of a request in `receipts`, got something else ({error})");
-        EngineError::Unusable { why }
-    })?;
+    let answers =
+        serde_json::from_str::<Vec<Option<Enqueued>>>(answers).map_err(|error| unreadable(&error))?;
+    let (gaps, found) = (answers.iter().filter(|answer| answer.is_none()).count(), ids.len());
+    if gaps != found {
+        let cause = format!("expected the ids of {gaps} new jobs, got {found}");
+        return Err(unreadable(&cause).into());
+    }
     Ok(fill(answers, ids))
 }
 

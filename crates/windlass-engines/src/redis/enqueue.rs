@@ -8,12 +8,13 @@ use windlass_core::clock::Timestamp;
 use windlass_core::enqueue::{
     Accepted, EnqueueRequest, Enqueued, NewJob, QueueAtDoor, Refusal, RequestId, When, accept, repeated, told,
 };
-use windlass_core::error::EngineError;
 use windlass_core::gate::Gate;
 use windlass_core::job::JobId;
 use windlass_core::key::{KeyScope, KeyVerdict, OnConflict};
 use windlass_core::limits::{ENQUEUE_BATCH_MAX, RECEIPT_TTL};
 use windlass_core::names::{QueueName, ShareName};
+
+use crate::receipts::unreadable;
 
 use super::call::Args;
 use super::catalogue::{Catalogue, TypeEntry};
@@ -214,14 +215,12 @@ pub(super) fn micros(span: Duration) -> i64 {
     i64::try_from(span.as_micros()).unwrap_or(COUNTED_MAX).min(COUNTED_MAX)
 }
 
-/// The answers of a batch as `enqueue.lua` writes them.
+/// The answers of a batch as `enqueue.lua` writes them. It wrote them with the jobs, now or in an earlier call.
 pub(super) fn read_answers(text: &str) -> Step<Vec<Enqueued>> {
     let mut answers = Vec::new();
     for line in text.lines() {
-        read_line(line, &mut answers).ok_or_else(|| EngineError::Unusable {
-            why: "expected the answer to an enqueue, got something else; the store's keys may have been changed by hand"
-                .to_owned(),
-        })?;
+        let cause = "expected the answer to an enqueue, got something else";
+        read_line(line, &mut answers).ok_or_else(|| unreadable(&cause))?;
     }
     Ok(answers)
 }
@@ -233,7 +232,9 @@ fn read_line(line: &str, answers: &mut Vec<Enqueued>) -> Option<()> {
         return Some(());
     }
     let (first, count) = rest.split_once('+').unwrap_or((rest, "1"));
-    let (first, count): (i64, i64) = (first.parse().ok()?, count.parse().ok()?);
+    let (first, count): (i64, usize) = (first.parse().ok()?, count.parse().ok()?);
+    let count = Some(count).filter(|count| (1..=ENQUEUE_BATCH_MAX).contains(count))?;
+    let end = first.checked_add(i64::try_from(count).ok()?)?;
     let answer: fn(JobId) -> Enqueued = match kind {
         "n" => Enqueued::New,
         "k" => Enqueued::Kept,
@@ -241,6 +242,6 @@ fn read_line(line: &str, answers: &mut Vec<Enqueued>) -> Option<()> {
         "v" => Enqueued::Revived,
         _ => return None,
     };
-    answers.extend((first..first + count).map(|id| answer(JobId(id))));
+    answers.extend((first..end).map(|id| answer(JobId(id))));
     Some(())
 }

@@ -2,9 +2,7 @@
 
 use std::collections::HashMap;
 
-use rusqlite::Error::FromSqlConversionFailure;
-use rusqlite::types::Type;
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 use windlass_core::clock::Timestamp;
 use windlass_core::drains::rules::Stand;
 use windlass_core::enqueue::{
@@ -13,6 +11,8 @@ use windlass_core::enqueue::{
 use windlass_core::job::JobId;
 use windlass_core::key::{KeyScope, KeyVerdict, OnConflict, resolve};
 use windlass_core::limits::{ENQUEUE_BATCH_MAX, RECEIPT_TTL};
+
+use crate::receipts::unreadable;
 
 use super::catalogue::{QueueEntry, TypeEntry};
 use super::counts::{self, Spot, Total};
@@ -35,13 +35,14 @@ impl Work<'_> {
         Ok(answers)
     }
 
-    /// The answers of an earlier request. If there are none, the request is closed.
+    /// The answers of an earlier request. If there are none, the request is closed for as long as a receipt is
+    /// good from now on.
     pub(super) fn ask(&mut self, request: RequestId) -> Step<Option<Vec<Enqueued>>> {
-        let receipt = find_receipt(self.conn, request, self.now)?;
-        if receipt.is_none() {
+        let answers = find_receipt(self.conn, request, self.now)?.and_then(told);
+        if answers.is_none() {
             self.save_receipt(request, &[])?;
         }
-        Ok(receipt.and_then(told))
+        Ok(answers)
     }
 
     fn save_receipt(&self, request: RequestId, answers: &[Enqueued]) -> Step<()> {
@@ -191,11 +192,12 @@ pub(super) fn find_receipt(
     now: Timestamp,
 ) -> Step<Option<Vec<Enqueued>>> {
     let lapsed = now.minus(RECEIPT_TTL).as_micros();
-    let answers: Option<String> = conn
+    let read = |row: &Row<'_>| Ok(lossy(row, 0)?.unwrap_or_default());
+    let answers = conn
         .prepare_cached(sql!("find_receipt"))?
-        .query_row(params![request.to_bytes(), lapsed], |row| row.get(0))
+        .query_row(params![request.to_bytes(), lapsed], read)
         .optional()?;
     // One that cannot be read must not pass for none: the request was answered.
-    let damaged = |error: serde_json::Error| FromSqlConversionFailure(0, Type::Text, Box::new(error));
-    Ok(answers.map(|answers| serde_json::from_str(&answers).map_err(damaged)).transpose()?)
+    let read = |answers: String| serde_json::from_str(&answers).map_err(|error| unreadable(&error));
+    Ok(answers.map(read).transpose()?)
 }

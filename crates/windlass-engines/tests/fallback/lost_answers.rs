@@ -1,5 +1,6 @@
 //! The primary goes away in the middle of a call, and nobody knows whether it was done.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use windlass_core::engine::{Admin, Engine};
@@ -8,9 +9,14 @@ use windlass_core::job::Phase;
 use windlass_core::key::KeyClaim;
 use windlass_core::names::Key;
 
-use windlass_engines::fallback::FallbackOptions;
+use windlass_engines::fallback::{Connect, FallbackEngine, FallbackOptions};
+use windlass_engines::memory::MemoryEngine;
 
-use crate::place::{Primary, job, payloads, put, request, status, until, until_away, until_home, why_ended};
+use crate::place::{
+    Primary, declaration, job, memory, payloads, put, quick, request, status, until, until_away, until_home,
+    why_ended,
+};
+use crate::shaky::{Fault, Life, Seen};
 
 /// An enqueue that the primary does, but does not answer.
 async fn unanswered(primary: &Primary, engine: &windlass_engines::fallback::FallbackEngine) -> Vec<Enqueued> {
@@ -176,4 +182,29 @@ async fn jobs_whose_request_the_primary_closed_come_home_under_another_one() {
     until_home(&engine).await;
     assert_eq!(payloads(&*primary.store).await, [0, 1, 2]);
     assert_eq!(engine.ask(request.request).await.unwrap(), Some(answers));
+}
+
+#[tokio::test]
+async fn a_question_finds_what_went_into_the_spill_while_the_primary_was_asked() {
+    let life = Life::new(Some((0, Fault::Held)));
+    let primary =
+        Arc::new(Seen { store: Arc::new(MemoryEngine::default()) as Arc<dyn Engine>, life: life.clone() });
+    let connect: Connect = Arc::new(move || {
+        let primary = Arc::clone(&primary);
+        Box::pin(async move { Ok(primary as Arc<dyn Engine>) })
+    });
+    let (beside, options) = (memory(), FallbackOptions { bring_home: false, ..quick() });
+    let engine = FallbackEngine::open("primary", connect, Arc::clone(&beside), options).await.unwrap();
+    engine.declare(declaration()).await.unwrap();
+    let engine = Arc::new(engine);
+    let request = request(vec![job(1)]);
+    let asking = tokio::spawn({
+        let (engine, name) = (Arc::clone(&engine), request.request);
+        async move { engine.ask(name).await }
+    });
+    until(&engine, "the primary is asked", async || life.steps() == 1).await;
+    // As a call does that the primary turned away.
+    let spilled = beside.enqueue(request).await.unwrap()[0].job().unwrap();
+    life.late.notify_one();
+    assert_eq!(asking.await.unwrap().unwrap(), Some(vec![Enqueued::Spilled(spilled)]));
 }

@@ -12,7 +12,7 @@ use windlass_engines::postgres::{PostgresEngine, PostgresOptions};
 use windlass_servers::proxy::Proxy;
 
 use crate::place::{
-    Primary, job, memory, payloads, put, quick, spill, sqlite, status, until, until_away, until_home,
+    Primary, job, memory, payloads, put, quick, request, spill, sqlite, status, until, until_away, until_home,
 };
 
 pub(crate) async fn on_postgres() -> Primary {
@@ -81,4 +81,21 @@ async fn a_key_that_an_open_transaction_holds_keeps_its_own_job_in_the_spill_and
     let mut there = payloads(&*primary.store).await;
     there.sort_unstable();
     assert_eq!(there, [1, 2]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_question_that_waits_for_an_open_transaction_does_not_count_against_the_primary() {
+    let schema = format!("home_{:016x}", fastrand::u64(..));
+    let primary = in_schema(&schema).await;
+    let engine = primary.with(memory(), quick()).await;
+    let asked = request(vec![job(1)]).request;
+    let url = windlass_servers::shared::postgres_url().unwrap();
+    let (client, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls).await.unwrap();
+    tokio::spawn(connection);
+    let hold = format!("BEGIN; INSERT INTO {schema}.receipts (request, at) VALUES ('{asked}', now())");
+    client.batch_execute(&hold).await.unwrap();
+    let error = engine.ask(asked).await.unwrap_err();
+    assert!(!error.is_away(), "the store is well: {error:?}");
+    client.batch_execute("ROLLBACK").await.unwrap();
+    assert_eq!(engine.ask(asked).await.unwrap(), None);
 }

@@ -290,3 +290,23 @@ async fn jobs_whose_type_somebody_has_deleted_leave_a_history_however_they_end()
     assert_eq!(phase(&engine, own.job.id).await, Phase::Succeeded);
     assert_eq!(place.count("windlass.delayed_jobs"), 0);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_receipt_that_cannot_be_read_leaves_the_answer_unknown_and_makes_no_second_job() {
+    // Of the last, the number of the new job is gone.
+    for what in ["answers = '{'", "answers = '[null]', ids = NULL"] {
+        let place = Place::shared();
+        let (engine, _) = on_a_clock(&place).await;
+        let keyed = NewJob { key: Some(KeyClaim::new(Key::parse("mine").unwrap())), ..new_job() };
+        for new in [new_job(), keyed] {
+            let request = request(vec![new]);
+            engine.enqueue(request.clone()).await.unwrap();
+            place.sql(&format!("UPDATE windlass.receipts SET {what}"));
+            let error = engine.enqueue(request.clone()).await.unwrap_err();
+            assert!(error.is_unknown(), "{what}: {error:?}");
+            let error = engine.ask(request.request).await.unwrap_err();
+            assert!(error.is_unknown(), "{what}: {error:?}");
+        }
+        assert_eq!(engine.queues().await.unwrap()[0].totals.enqueued, 2, "{what}");
+    }
+}

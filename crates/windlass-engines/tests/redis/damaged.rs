@@ -286,3 +286,26 @@ async fn the_numbers_of_what_a_script_stored_before_it_stopped_are_not_given_aga
     let next = enqueue(&engine, 1).await[0];
     assert_eq!(next.0, first.0 + 2, "the one between them may be stored in part");
 }
+
+#[tokio::test]
+async fn a_receipt_that_cannot_be_read_leaves_the_answer_unknown_and_makes_no_second_job() {
+    let place = Place::shared();
+    let engine = place.ready().await;
+    for what in ["nonsense", "n1+0", "n9223372036854775807+9", "n1+9223372036854775807"] {
+        let request = request(1);
+        engine.enqueue(request.clone()).await.unwrap();
+        let (answers, name) = (place.key("answers"), request.request.to_string());
+        ask::<i64>(&place.url, &["HSET", &answers, &name, what]);
+        assert_unknown(&engine, &request, what).await;
+        ask::<i64>(&place.url, &["HDEL", &answers, &name]);
+        assert_unknown(&engine, &request, "nothing").await;
+    }
+    assert_eq!(engine.queues().await.unwrap().remove(0).totals.enqueued, 4);
+}
+
+async fn assert_unknown(engine: &RedisEngine, request: &EnqueueRequest, what: &str) {
+    let error = engine.enqueue(request.clone()).await.unwrap_err();
+    assert!(error.is_unknown(), "{what}: {error:?}");
+    let error = engine.ask(request.request).await.unwrap_err();
+    assert!(error.is_unknown(), "{what}: {error:?}");
+}

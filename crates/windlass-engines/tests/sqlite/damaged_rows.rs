@@ -21,7 +21,9 @@ use windlass_core::settle::{AttemptReport, Settled, Transition};
 use windlass_core::worker::WorkerId;
 use windlass_engines::sqlite::{SqliteEngine, SqliteOptions};
 
-use super::{Place, WORKER, card, claim, claim_request, declare, enqueue, ready_engine, status};
+use super::{
+    Place, WORKER, card, claim, claim_request, declare, enqueue, new_job, ready_engine, request, status,
+};
 
 /// Bytes that are no text, which the schema takes for one.
 const NO_TEXT: &str = "CAST(x'ff' AS TEXT)";
@@ -201,4 +203,21 @@ async fn a_lease_that_was_damaged_is_taken_anew_and_spoils_no_other() {
     }
     place.connect().execute(&format!("UPDATE background_job_leases SET metadata = {NO_TEXT}"), []).unwrap();
     assert_eq!(engine.leases().await.unwrap().leases.len(), 2, "notes are not worth a lease");
+}
+
+#[tokio::test]
+async fn a_receipt_that_cannot_be_read_leaves_the_answer_unknown_and_makes_no_second_job() {
+    for what in ["'{'", "5", NO_TEXT] {
+        let place = Place::new();
+        let engine = ready_engine(&place).await;
+        let request = request(vec![new_job()]);
+        engine.enqueue(request.clone()).await.unwrap();
+        let damaged = place.connect().execute(&format!("UPDATE receipts SET answers = {what}"), []);
+        assert_eq!(damaged.unwrap(), 1, "{what}");
+        let error = engine.enqueue(request.clone()).await.unwrap_err();
+        assert!(error.is_unknown(), "{what}: {error:?}");
+        let error = engine.ask(request.request).await.unwrap_err();
+        assert!(error.is_unknown(), "{what}: {error:?}");
+        assert_eq!(status(&engine).await.totals.enqueued, 1, "{what}");
+    }
 }
