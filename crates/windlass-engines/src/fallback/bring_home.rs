@@ -104,7 +104,8 @@ impl Inner {
                         }
                         ended.err()
                     }
-                    Err(error) if self.side() == Side::Spill => return Err(error),
+                    // Without an answer nothing may overtake it.
+                    Err(error) if error.is_unknown() || self.side() == Side::Spill => return Err(error),
                     Err(error) => Some(error),
                 };
                 trouble = trouble.or(ended);

@@ -56,13 +56,14 @@ impl World {
         self.later(Duration::ZERO, Happening::ToProcess { at, life, input: Input::Stop { grace } });
     }
 
+    /// A disk stays full until a person comes.
     fn store_goes_away(&mut self) {
-        let lasts = if self.dice.per_mille(300) {
-            self.dice.millis(20_000, 60_000)
-        } else {
-            self.dice.millis(20, 8000)
-        };
         let how = [Away::Refusing, Away::Frozen, Away::ReadOnly][self.dice.below(3) as usize];
+        let lasts = match how {
+            Away::ReadOnly => self.dice.millis(20_000, 100_000),
+            _ if self.dice.per_mille(300) => self.dice.millis(20_000, 60_000),
+            _ => self.dice.millis(20, 8000),
+        };
         if self.away.is_none() {
             self.away = Some((how, self.now + lasts));
             self.later(lasts, Happening::Looks);

@@ -134,7 +134,6 @@ pub(super) const OLDER: &[(RangeInclusive<u32>, &str, &str)] = &[
     (12..=17, "settle", include_str!("../migrations/older/0017_settle.sql")),
     (1..=17, "take_ids", include_str!("../migrations/older/0017_take_ids.sql")),
     (14..=17, "unfolded", include_str!("../migrations/older/0017_unfolded.sql")),
-    (18..=20, "close_request", include_str!("../migrations/older/0020_close_request.sql")),
 ];
 
 /// All statements of a version.

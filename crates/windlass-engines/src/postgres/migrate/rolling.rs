@@ -384,10 +384,6 @@ impl Stage {
             "queue_counts" => self.run(text, &["NULL", "'{main}'"]).await.len() == 1,
             "read_now" => self.run(text, &[]).await.len() == 1,
             "take_ids" => self.run(text, &["2"]).await[0].get(0).is_some_and(|ids| ids.contains(',')),
-            "close_request" => {
-                let told = self.run(text, &["NULL", &format!("'{WORKER}'")]).await;
-                told.len() == 1 && self.number("SELECT count(*) FROM windlass.receipts").await == 1
-            }
             "lock_jobs" | "lock_free_jobs" => self.run(text, &["'{1}'"]).await.len() == 1,
             "gates" => self.run(text, &["''", "10"]).await.iter().any(|row| row.get(0) == Some("rate:a")),
             "to_sweep" => self.run(text, &["NULL", "0"]).await.len() == 1,

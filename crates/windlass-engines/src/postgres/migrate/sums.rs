@@ -27,7 +27,6 @@ const SUMS: &[(&str, u64)] = &[
     ("claim_suspect", 0x8648_0447_55a0_430f),
     ("claimed_before", 0xcd3b_c353_9915_b1c3),
     ("close_receipt", 0xa757_d6bf_0e35_abe7),
-    ("close_request", 0x9c5f_c9f3_ea1c_2a56),
     ("close_request", 0xd4b7_a950_8fe7_9a4e),
     ("complete", 0x769e_60db_bd0d_bf5f),
     ("count_drains", 0xbf62_89f1_def7_9fd6),
