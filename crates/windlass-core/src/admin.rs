@@ -188,6 +188,7 @@ pub struct QueueStatus {
     pub totals: Totals,
     /// How long the ready job that has waited longest has waited: since it fell due or was put in, whichever was later.
     /// Looked for among the first [`OLDEST_LOOKED_AT`](crate::limits::OLDEST_LOOKED_AT) of each priority.
+    /// Redis looks at fewer if the jobs of many types fell due long before they were put in.
     pub oldest_ready: Option<Duration>,
 }
 

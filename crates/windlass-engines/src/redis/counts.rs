@@ -13,6 +13,10 @@ use super::fault::Step;
 use super::reply::Items;
 use super::script::TYPES_PER_CALL;
 
+/// How many jobs behind the first of each priority one script looks at, for all types that it tells of: while it runs,
+/// the server does nothing else.
+const OLDEST_LOOKED_AT_IN_ALL: u32 = 10 * OLDEST_LOOKED_AT;
+
 /// What is known of the jobs of one type.
 #[derive(Debug, Clone, Default)]
 struct Tally {
@@ -104,7 +108,8 @@ impl Store {
                 all = types.len();
                 numbers = types.into_iter().skip(tallies.len()).take(TYPES_PER_CALL).collect();
                 let mut args = Args::new();
-                args.number(OLDEST_LOOKED_AT.into()).count(numbers.len());
+                args.number(OLDEST_LOOKED_AT.into()).number(OLDEST_LOOKED_AT_IN_ALL.into());
+                args.count(numbers.len());
                 numbers.iter().for_each(|number| _ = args.number((*number).into()));
                 Ok(args)
             };

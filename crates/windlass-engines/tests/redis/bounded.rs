@@ -5,15 +5,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use windlass_core::claim::{ClaimAnswer, ClaimRequest};
-use windlass_core::clock::{ManualClock, Timestamp};
+use windlass_core::clock::{Clock, ManualClock, Timestamp};
 use windlass_core::engine::{Admin, Engine, RescueRequest};
+use windlass_core::enqueue::{NewJob, When};
 use windlass_core::job::JobId;
 use windlass_core::lease_watch::Suspicion;
 use windlass_core::names::TypeName;
+use windlass_core::payload::Payload;
+use windlass_core::priority::Priority;
 use windlass_core::worker::{Beat, Heartbeat, WorkerCard, WorkerId};
 use windlass_engines::redis::{RedisEngine, RedisOptions};
 
 use crate::place::{Place, WORKER, ask, card, claim_request, claimed, enqueue, kind, server};
+use crate::words;
 
 /// Jobs that one worker holds.
 const JOBS: usize = 200_000;
@@ -165,6 +169,27 @@ async fn what_a_worker_with_very_many_jobs_leaves_behind_is_given_back_step_by_s
     assert_eq!(returned, HELD_AT_DEATH);
     assert_in_steps(&url, "rescue", HELD_AT_DEATH);
     assert_eq!(engine.queues().await.unwrap()[0].counts.parked, HELD_AT_DEATH as u64);
+}
+
+#[tokio::test]
+async fn jobs_for_instants_in_the_past_are_looked_through_with_few_commands() {
+    let server = server(&[]);
+    let url = server.url();
+    let place = Place::on(server.url());
+    let (engine, clock) = on_a_clock(&place).await;
+    let day = Duration::from_secs(24 * 60 * 60);
+    for priority in Priority::all() {
+        let when = When::At(clock.now().minus(day));
+        let job = NewJob { priority: Some(priority), when, ..NewJob::new(kind(), Payload::default()) };
+        engine.enqueue(words::request(vec![job; 100])).await.unwrap();
+    }
+    calls(&url);
+    clock.advance(Duration::from_secs(7));
+    let status = engine.queues().await.unwrap().remove(0);
+    assert_eq!((status.counts.ready, status.oldest_ready), (1_100, Some(Duration::from_secs(7))));
+    let run = calls(&url);
+    let inside = run.iter().filter(|(name, _)| !OWN.contains(&name.as_str())).map(|(_, calls)| calls);
+    assert!(inside.sum::<usize>() < 200, "{run:?}");
 }
 
 #[tokio::test]

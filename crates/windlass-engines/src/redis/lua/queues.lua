@@ -1,9 +1,10 @@
 -- queues: how many jobs of each type are where. Nothing is counted one by one.
 -- keys counts, dead:, parked:
--- ARGV among how many to look for the one that has waited longest, number of types, types
+-- ARGV among how many of a priority to look for the one that has waited longest, and how many to look at behind the first ones in
+--      all; number of types, types
 -- answers for each: enqueued, succeeded, retried, dead, cancelled, started over; ready, scheduled, suspects, parked, dead letters; and
 --         since when the one of its jobs waits that has waited longest
-local looked_at, rows = number_arg(), {}
+local looked_at, left, rows = number_arg(), number_arg(), {}
 local TOTALS_SHOWN = {'enqueued', 'succeeded', 'retried', 'dead', 'cancelled', 'started_over'}
 
 local function totals(type)
@@ -19,17 +20,29 @@ local function totals(type)
 end
 
 -- Since when the ready job of a lane waits that has waited longest; `so_far` if another has waited longer. The rule is core's
--- (`waits_longest`): nearly always it is the first.
+-- (`waits_longest`): nearly always it is the first. The others are read at once, and only those that fell due before `so_far`.
 local function waits_longest(lane, so_far)
-  for at = 0, looked_at - 1 do
-    local first = redis.call('ZRANGEBYSCORE', lane.key, '-inf', NOW_DIGITS, 'WITHSCORES', 'LIMIT', at, 1)
-    local due = tonumber(first[2])
-    if not due or (so_far and due >= so_far) then
+  local from, count = 0, 1
+  while count > 0 do
+    local till = so_far and so_far <= NOW and '(' .. digits(so_far) or NOW_DIGITS
+    local ready = redis.call('ZRANGEBYSCORE', lane.key, '-inf', till, 'WITHSCORES', 'LIMIT', from, count)
+    local ids = {}
+    for i = 1, #ready, 2 do
+      ids[#ids + 1] = ready[i]
+    end
+    for i, job in ipairs(load_all(ids)) do
+      local due = tonumber(ready[2 * i])
+      if so_far and due >= so_far then
+        return so_far
+      end
+      local since = job and math.max(due, job.enqueued) or due
+      so_far = math.min(so_far or since, since)
+    end
+    if from > 0 then
+      left = left - #ids
       break
     end
-    local job = load(first[1])
-    local since = job and math.max(due, job.enqueued) or due
-    so_far = math.min(so_far or since, since)
+    from, count = #ids, #ids > 0 and math.min(looked_at - 1, left) or 0
   end
   return so_far
 end
