@@ -118,6 +118,12 @@ mod tests {
         }
     }
 
+    #[test]
+    fn the_longest_wait_is_looked_for_among_as_many_jobs_as_core_says() {
+        let limit = format!("LIMIT {}\n", windlass_core::limits::OLDEST_LOOKED_AT);
+        assert!(include_str!("sql/queue_counts.sql").contains(&limit));
+    }
+
     #[tokio::test]
     async fn every_statement_can_be_prepared_on_a_fresh_schema() {
         let url = windlass_servers::shared::postgres_url().expect("a PostgreSQL server");

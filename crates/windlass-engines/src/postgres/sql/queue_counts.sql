@@ -1,5 +1,5 @@
 -- queue_counts: what is where in each queue, what happened so far, what is due, and since when the one has waited that has waited longest,
--- looked for among the first 100 of each priority. Only what
+-- looked for among the first 100 of each priority (OLDEST_LOOKED_AT; a test compares them). Only what
 -- falls due in the rest of the current minute is counted job by job: of a big burst most is due already.
 -- $1 now, or null for the server's clock   $2 queues
 WITH clock AS MATERIALIZED (
