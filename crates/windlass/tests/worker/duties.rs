@@ -335,22 +335,8 @@ async fn a_process_without_slots_that_only_does_maintenance_takes_back_the_job_o
     client.register::<Act>().await.expect("it is up");
     let id = client.enqueue(Act::Succeed).await.expect("it is taken").id;
     die_with(&engine, SOON).await;
-    let options = WorkerOptions {
-        serve: Some(Vec::new()),
-        heartbeat_every: SOON / 2,
-        sweep_every: Duration::from_millis(20),
-        ..WorkerOptions::default()
-    };
-    let mut observer = windlass::Worker::start(Arc::clone(&engine), windlass::Handlers::new(()), options)
-        .await
-        .expect("it starts");
-    let taken_back = async {
-        while client.job(id).await.expect("it is up").expect("it is known").phase() == Phase::Running {
-            // may sleep: it looks until the job is taken back, and the test fails if patience runs out.
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    tokio::time::timeout(PATIENCE, taken_back).await.expect("the job is taken back");
+    let mut observer = only_maintains(&engine).await;
+    taken_back(&client, id).await;
     assert_eq!(client.job(id).await.unwrap().unwrap().job.counters.crashes, 1);
     let slots: Vec<_> = engine.workers().await.unwrap().iter().map(|worker| worker.card.slots).collect();
     assert_eq!(slots, [0], "the observer is the only worker, and has none");
@@ -360,6 +346,50 @@ async fn a_process_without_slots_that_only_does_maintenance_takes_back_the_job_o
     assert_eq!(waits.ok(), None, "it goes on until it is stopped");
     stopper.stop();
     assert_eq!(end.await, windlass::Stopped::Clean);
+}
+
+/// Its own heartbeats are another worker's from then on.
+#[tokio::test]
+async fn a_process_that_had_to_start_over_still_takes_back_the_job_of_a_dead_worker() {
+    let engine = crate::fresh_engine();
+    let client = windlass::Client::new(Arc::clone(&engine));
+    client.register::<Act>().await.expect("it is up");
+    let mut observer = only_maintains(&engine).await;
+    let before = engine.workers().await.expect("it is up")[0].card.id;
+    engine.retire(before).await.expect("it is up");
+    let started_over = async {
+        while engine.workers().await.expect("it is up").first().is_none_or(|worker| worker.beats == 0) {
+            // may sleep: it looks until the worker is there again, and the test fails if patience runs out.
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, started_over).await.expect("it registers again");
+    assert_ne!(engine.workers().await.expect("it is up")[0].card.id, before);
+    let id = client.enqueue(Act::Succeed).await.expect("it is taken").id;
+    die_with(&engine, SOON).await;
+    taken_back(&client, id).await;
+    observer.stop().await;
+}
+
+async fn only_maintains(engine: &Arc<dyn Engine>) -> windlass::Worker {
+    let options = WorkerOptions {
+        serve: Some(Vec::new()),
+        heartbeat_every: SOON / 2,
+        sweep_every: Duration::from_millis(20),
+        ..WorkerOptions::default()
+    };
+    let handlers = windlass::Handlers::new(());
+    windlass::Worker::start(Arc::clone(engine), handlers, options).await.expect("it starts")
+}
+
+async fn taken_back(client: &windlass::Client, id: windlass::JobId) {
+    let looking = async {
+        while client.job(id).await.expect("it is up").expect("it is known").phase() == Phase::Running {
+            // may sleep: it looks until the job is taken back, and the test fails if patience runs out.
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, looking).await.expect("the job is taken back");
 }
 
 /// A job that no worker of these tests handles, but for one.
