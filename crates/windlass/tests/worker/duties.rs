@@ -203,6 +203,18 @@ async fn a_handler_that_blocks_the_runtime_costs_no_lease() {
     assert_eq!((Some(after.term.fence), after.takeovers), (fence, 0));
 }
 
+/// A heart on the runtime of the handlers would have stored one at the most by the time the workers are read.
+#[tokio::test]
+async fn a_handler_that_blocks_the_runtime_holds_up_no_heartbeat() {
+    let bench = Bench::with(WorkerOptions { heartbeat_every: SOON, ..WorkerOptions::default() }).await;
+    let beats = async || bench.engine.workers().await.expect("it is up")[0].beats;
+    let before = beats().await;
+    // may sleep: this is how long the runtime is blocked.
+    std::thread::sleep(SOON * 20);
+    let after = beats().await;
+    assert!(after >= before + 5, "{before} heartbeats before, {after} after");
+}
+
 #[tokio::test]
 async fn a_mode_that_the_engine_has_not_is_refused_and_nothing_is_stored() {
     let (tell, _ran) = mpsc::unbounded_channel();
