@@ -9,13 +9,14 @@ type Chore<'a> = dyn Fn() -> Result<(), String> + 'a;
 
 /// Runs every step and ends with a summary.
 pub(crate) fn run() -> Result<(), String> {
-    let features = features::all_but_planted_bugs(&command::root())?;
+    let for_tests = features::for_tests(&command::root())?;
+    let for_users = features::for_users(&command::root())?;
     let steps: [(&str, &Chore<'_>); 6] = [
         ("format", &format),
         ("tidy", &tidy::run),
-        ("lints", &|| lints(&features)),
+        ("lints", &|| lints(&for_tests)),
         ("memory only", &memory_only),
-        ("docs", &|| docs(&features)),
+        ("docs", &|| docs(&for_users)),
         ("tests", &|| test::run_with(&["--with", "cluster,tls,pgbouncer"])),
     ];
     let results: Vec<_> = steps.iter().map(|(name, step)| timed(name, step)).collect();
@@ -43,8 +44,8 @@ fn lints(features: &str) -> Result<(), String> {
     ]))
 }
 
-/// The workspace is built with all features on; this is what a user of the memory engine builds. Its tests of what is chosen without
-/// Redis take a build of their own, which is too long for each change: `cargo test -p windlass --no-default-features --lib select::`.
+/// The workspace is built with all features on; this is what a user of the memory engine builds. Its tests of what is
+/// chosen without Redis need a build of their own: `cargo test -p windlass --no-default-features --lib select::`.
 fn memory_only() -> Result<(), String> {
     command::run(command::cargo(&["check", "--package", "windlass", "--no-default-features"]).arg("--tests"))
 }

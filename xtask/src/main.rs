@@ -18,7 +18,9 @@ mod tidy;
 const HELP: &str = "\
 cargo xtask CHORE
 
-  test                              run every test: unit, integration, doc tests, simulation; build the examples
+  test [CRATE …]                    run every test: unit, integration, doc tests, simulation; build the examples;
+                                    with names of crates, only the test programs of these
+    [--long]                          also tests that are marked as long, and more simulated histories
     [--with cluster,tls,pgbouncer]    these are among them anyway; to name them is to insist
     [--with redis5]                   those about Redis once more, on a server of version 5, which is fetched
   ci                                format, lints, tidy, docs, then test: what must pass before a change lands

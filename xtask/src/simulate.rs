@@ -7,28 +7,16 @@ use crate::{command, features};
 /// Runs the simulation with as many histories and from the seed that were asked for.
 pub(crate) fn run(options: &[&str]) -> Result<(), String> {
     let Plan { histories, seed } = Plan::read(options)?;
-    command::run(simulation_tests(&histories.to_string(), &seed.to_string()).args(["--", "--nocapture"]))
+    let features = features::for_tests(&command::root())?;
+    let mut command =
+        command::cargo(&["test", "--workspace", "--features", &features, "--test", "simulation"]);
+    command.args(["--", "--include-ignored", "--nocapture"]);
+    command::run(tell(&mut command, histories, seed))
 }
 
-/// The simulation plants bugs, to show that its checks catch them.
-pub(crate) fn simulation_tests(histories: &str, seed: &str) -> Command {
-    let mut command = planted("simulation");
-    command.env("WINDLASS_SIM_HISTORIES", histories).env("WINDLASS_SIM_SEED", seed);
-    command
-}
-
-/// A test program with bugs that can be planted. All such programs name the same packages and features, so that one build serves
-/// them all; the engines that need a server are left out, because they take longest to build and no bug is planted there.
-pub(crate) fn planted(program: &str) -> Command {
-    let features = ["windlass-engines", "windlass"].map(|name| format!("{name}/{}", features::PLANTED_BUGS));
-    let mut command = command::cargo(&["test", "--package", "windlass-engines", "--package", "windlass"]);
-    command.args(["--features", &features.join(","), "--features", "windlass/sqlite", "--test", program]);
-    command
-}
-
-/// Whether the tree has a simulation.
-pub(crate) fn is_there() -> bool {
-    command::root().join("crates/windlass/tests/simulation").exists()
+/// Tells the simulation how many histories to run, and from which seed on.
+pub(crate) fn tell(command: &mut Command, histories: u64, seed: u64) -> &mut Command {
+    command.env("WINDLASS_SIM_HISTORIES", histories.to_string()).env("WINDLASS_SIM_SEED", seed.to_string())
 }
 
 #[derive(Debug, PartialEq, Eq)]

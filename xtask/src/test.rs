@@ -14,10 +14,11 @@ use lanes::{Job, News};
 use programs::Program;
 use tally::Tally;
 
-/// Seeded histories in an ordinary test run; `cargo xtask simulate` runs more.
-const HISTORIES: &str = "2000";
-/// Where the histories of an ordinary test run start. Fixed, so that a change and not luck makes it fail.
-const SEED: &str = "1";
+/// Seeded histories in an ordinary test run and in a long one; `cargo xtask simulate` runs as many as one likes.
+const HISTORIES: u64 = 500;
+const HISTORIES_IF_LONG: u64 = 10_000;
+/// Where the histories of a test run start. Fixed, so that a change and not luck makes it fail.
+const SEED: u64 = 1;
 
 /// Tests that need more programs than others. They always run.
 const GROUPS: [&str; 3] = ["cluster", "tls", "pgbouncer"];
@@ -25,22 +26,62 @@ const GROUPS: [&str; 3] = ["cluster", "tls", "pgbouncer"];
 /// Tests once more, on a server of a version that no system brings. They run only if they are named.
 const REDIS_5: &str = "redis5";
 
-/// Runs everything, whatever is named, and what runs only if it is.
-pub(crate) fn run_with(options: &[&str]) -> Result<(), String> {
-    let named = groups(options)?;
-    run(named.contains(&REDIS_5))
+/// What the caller asked for.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Asked<'a> {
+    /// Tests that are marked `#[ignore = "long: …"]` run, too.
+    long: bool,
+    redis_5: bool,
+    /// Only the test programs of these crates, if any is named.
+    crates: Vec<&'a str>,
 }
 
-fn groups<'a>(options: &[&'a str]) -> Result<Vec<&'a str>, String> {
-    let known = [&GROUPS[..], &[REDIS_5]].concat();
-    let expected = || format!("expected nothing or `--with {}`, got {}", known.join(","), options.join(" "));
-    match options {
-        [] => Ok(Vec::new()),
-        ["--with", list] if list.split(',').all(|name| known.contains(&name)) => {
-            Ok(list.split(',').collect())
+impl<'a> Asked<'a> {
+    fn read(options: &[&'a str]) -> Result<Self, String> {
+        let mut asked = Self::default();
+        let mut options = options.iter();
+        while let Some(option) = options.next() {
+            match *option {
+                "--long" => asked.long = true,
+                "--with" => asked.redis_5 |= groups(options.next())?.contains(&REDIS_5),
+                name if is_crate(name) => asked.crates.push(name),
+                other => {
+                    return Err(format!(
+                        "expected `--long`, `--with {}` or the name of a crate, got {other:?}",
+                        [&GROUPS[..], &[REDIS_5]].concat().join(",")
+                    ));
+                }
+            }
         }
-        _ => Err(expected()),
+        Ok(asked)
     }
+
+    fn is_for(&self, program: &Program) -> bool {
+        let is_of = |&name: &&str| {
+            let folder = if name == "xtask" { "xtask/".to_owned() } else { format!("crates/{name}/") };
+            program.source.starts_with(&folder)
+        };
+        self.crates.is_empty() || self.crates.iter().any(is_of)
+    }
+}
+
+fn groups<'a>(list: Option<&&'a str>) -> Result<Vec<&'a str>, String> {
+    let known = [&GROUPS[..], &[REDIS_5]].concat();
+    let named: Vec<_> = list.map(|list| list.split(',').collect()).unwrap_or_default();
+    match named.iter().all(|name| known.contains(name)) && !named.is_empty() {
+        true => Ok(named),
+        false => Err(format!("expected `--with {}`, got {:?}", known.join(","), list.unwrap_or(&""))),
+    }
+}
+
+fn is_crate(name: &str) -> bool {
+    let root = command::root();
+    name == "xtask" || (!name.contains('/') && root.join("crates").join(name).join("Cargo.toml").is_file())
+}
+
+/// Runs all tests, or those that the options name.
+pub(crate) fn run_with(options: &[&str]) -> Result<(), String> {
+    run(&Asked::read(options)?)
 }
 
 /// So many test programs run at once. Most of their tests wait, so that a second program takes what the first leaves of the machine.
@@ -69,8 +110,8 @@ const ALONE: [(&str, &str); 11] = [
 
 /// What takes longest is begun first, so that no lane is empty at the end.
 const FIRST: [&str; 6] = [
-    "crates/windlass-engines/tests/conformance.rs",
-    "crates/windlass-engines/tests/pooled.rs",
+    "crates/windlass-engines/tests/conformance/main.rs",
+    "crates/windlass/tests/simulation/main.rs",
     "crates/windlass-engines/tests/postgres/main.rs",
     "crates/windlass-engines/tests/inside/main.rs",
     "crates/windlass-engines/tests/redis/main.rs",
@@ -78,19 +119,22 @@ const FIRST: [&str; 6] = [
 ];
 
 /// Goes on after a failure, and ends with a summary.
-fn run(with_redis_5: bool) -> Result<(), String> {
+fn run(asked: &Asked<'_>) -> Result<(), String> {
     need_a_c_compiler()?;
     packages::need_all()?;
     let servers = Servers::for_tests(LANES)?;
-    let features = features::all_but_planted_bugs(&command::root())?;
-    let programs = programs::build(&mut workspace_tests(&features))?;
-    let mut on_redis_5 = if with_redis_5 { redis5::commands(&features)? } else { Vec::new() };
+    let features = features::for_tests(&command::root())?;
+    let mut programs = programs::build(&mut workspace_tests(&features))?;
+    programs.retain(|program| asked.is_for(program));
+    let mut on_redis_5 = if asked.redis_5 { redis5::commands(&features)? } else { Vec::new() };
     let (tally, failures) = (Tally::default(), Vec::new());
     let mut runs = Runs { servers: &servers, folder: output_folder()?, tally, failures };
     let (beside, alone) = in_order(&programs);
-    runs.run(beside, LANES);
-    runs.run(alone, 1);
-    runs.pass_on(servers.tell(&mut doc_tests(&features)));
+    runs.run(jobs(&beside, asked), LANES);
+    runs.run(jobs(&alone, asked), 1);
+    if asked.crates.is_empty() {
+        runs.pass_on(servers.tell(&mut doc_tests(&features)));
+    }
     // These are not told of the servers that the others use.
     on_redis_5.iter_mut().for_each(|command| runs.pass_on(command));
     println!("\n{}", runs.tally.summary());
@@ -101,33 +145,28 @@ fn run(with_redis_5: bool) -> Result<(), String> {
 }
 
 /// What runs beside others, in the order in which it is begun, and what runs alone.
-fn in_order(programs: &[Program]) -> (Vec<Job>, Vec<Job>) {
+fn in_order(programs: &[Program]) -> (Vec<&Program>, Vec<&Program>) {
     let is_alone = |program: &&Program| ALONE.iter().any(|(source, _)| *source == program.source);
     let (alone, mut beside): (Vec<_>, Vec<_>) = programs.iter().partition(is_alone);
     let place = |program: &&Program| FIRST.iter().position(|source| *source == program.source);
     beside.sort_by_key(|program| place(program).unwrap_or(FIRST.len()));
-    let mut jobs: Vec<_> = beside.into_iter().map(job).collect();
-    let behind_the_longest = FIRST.len().min(jobs.len());
-    jobs.splice(behind_the_longest..behind_the_longest, planted_tests());
-    (jobs, alone.into_iter().map(job).collect())
+    (beside, alone)
 }
 
-fn job(program: &Program) -> Job {
+fn jobs(programs: &[&Program], asked: &Asked<'_>) -> Vec<Job> {
+    programs.iter().map(|program| job(program, asked.long)).collect()
+}
+
+fn job(program: &Program, long: bool) -> Job {
     let mut command = program.command();
     if std::env::var_os(THREADS).is_none() {
         command.env(THREADS, threads().to_string());
     }
-    Job { name: program.source.clone(), command }
-}
-
-/// The tests of the tests: the conformance suite, the model test and the simulation must find bugs that are planted, which needs a build
-/// of its own. It is made while others wait.
-fn planted_tests() -> Vec<Job> {
-    let mut jobs = vec![("planted bugs, model", planted_engine_tests())];
-    if simulate::is_there() {
-        jobs.push(("planted bugs, simulation", simulate::simulation_tests(HISTORIES, SEED)));
+    simulate::tell(&mut command, if long { HISTORIES_IF_LONG } else { HISTORIES }, SEED);
+    if long {
+        command.arg("--include-ignored");
     }
-    jobs.into_iter().map(|(name, command)| Job { name: name.to_owned(), command }).collect()
+    Job { name: program.source.clone(), command }
 }
 
 /// What was run, and what came of it.
@@ -193,13 +232,6 @@ fn threads() -> usize {
     2 * std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
-/// Their modules are called `planted…`.
-fn planted_engine_tests() -> Command {
-    let mut command = simulate::planted("model");
-    command.args(["--", "planted"]);
-    command
-}
-
 /// SQLite is built from its C source. Without this question a newcomer would read a page of build output.
 fn need_a_c_compiler() -> Result<(), String> {
     let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".to_owned());
@@ -224,11 +256,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn groups_may_be_named_and_unknown_ones_are_refused() {
-        assert_eq!(groups(&["--with", "cluster,redis5"]), Ok(vec!["cluster", "redis5"]));
-        assert_eq!(groups(&[]), Ok(vec![]));
-        assert!(groups(&["--with", "moon"]).unwrap_err().contains("cluster,tls,pgbouncer,redis5"));
-        assert!(groups(&["--fast"]).is_err());
+    fn options_are_read_and_unknown_ones_are_refused() {
+        assert_eq!(Asked::read(&[]), Ok(Asked::default()));
+        let asked = Asked::read(&["--long", "--with", "cluster,redis5", "windlass-core"]);
+        assert_eq!(asked, Ok(Asked { long: true, redis_5: true, crates: vec!["windlass-core"] }));
+        assert!(Asked::read(&["--with", "moon"]).unwrap_err().contains("cluster,tls,pgbouncer,redis5"));
+        for wrong in [&["--fast"][..], &["--with"], &["windlass-moon"], &[""]] {
+            assert!(Asked::read(wrong).is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn a_named_crate_stands_for_its_own_programs_only() {
+        let asked = Asked::read(&["windlass"]).unwrap();
+        let is_for = |source: &str| asked.is_for(&Program::of(source));
+        assert!(is_for("crates/windlass/tests/worker/main.rs"));
+        assert!(!is_for("crates/windlass-core/src/lib.rs") && !is_for("xtask/src/main.rs"));
     }
 
     #[test]

@@ -7,6 +7,7 @@ use windlass_conformance::harness::{Fixture, Harness};
 use windlass_core::clock::ManualClock;
 
 use super::place::Place;
+use super::schemas::Schema;
 use super::through_sql::ThroughSql;
 
 /// Runs the behaviours of some modules, one test each. What is left out has nothing to do with enqueue.
@@ -46,8 +47,9 @@ async fn run(behaviour: &str) {
 
 async fn harness() -> Harness {
     let clock = Arc::new(ManualClock::default());
-    let place = Place::new();
+    let schema = Schema::borrow().await;
+    let place = Place { url: schema.url(), schema: schema.name.clone() };
     let engine = place.open_with_clock(clock.clone()).await;
-    let engine = Arc::new(ThroughSql { engine, url: place.url.clone() });
-    Harness::start(Fixture { engine, clock, keep: Box::new(place) }, |task| drop(tokio::spawn(task))).await
+    let engine = Arc::new(ThroughSql { engine, url: place.url });
+    Harness::start(Fixture { engine, clock, keep: Box::new(schema) }, |task| drop(tokio::spawn(task))).await
 }

@@ -4,6 +4,8 @@
 
 mod place;
 mod through_sql;
+#[path = "../schemas/mod.rs"]
+mod schemas;
 
 mod conformance;
 mod users_transaction;

@@ -15,13 +15,17 @@ use crate::pair::{Subject, Test};
 #[path = "../inside/through_sql.rs"]
 mod through_sql;
 use through_sql::ThroughSql;
+#[path = "../schemas/mod.rs"]
+mod schemas;
+use schemas::Schema;
 
-/// The PostgreSQL engine in a fresh schema.
+/// The PostgreSQL engine in an empty schema.
 struct Postgres;
 
 impl Subject for Postgres {
     fn open(clock: Arc<ManualClock>) -> (Arc<dyn Engine>, Box<dyn Any>) {
-        (Arc::new(fresh(&url(), clock)), Box::new(()))
+        let (engine, schema) = open(clock);
+        (Arc::new(engine), Box::new(schema))
     }
 }
 
@@ -30,20 +34,18 @@ struct PostgresThroughSql;
 
 impl Subject for PostgresThroughSql {
     fn open(clock: Arc<ManualClock>) -> (Arc<dyn Engine>, Box<dyn Any>) {
-        let url = url();
-        (Arc::new(ThroughSql { engine: fresh(&url, clock), url }), Box::new(()))
+        let (engine, schema) = open(clock);
+        (Arc::new(ThroughSql { engine, url: schema.url() }), Box::new(schema))
     }
 }
 
-fn url() -> String {
-    windlass_servers::shared::postgres_url().expect("a PostgreSQL server")
-}
-
-fn fresh(url: &str, clock: Arc<ManualClock>) -> PostgresEngine {
-    let schema = format!("model_{:016x}", fastrand::u64(..));
-    let options = PostgresOptions { schema, clock: Some(clock), ..PostgresOptions::default() };
-    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
-    runtime.block_on(PostgresEngine::connect(url, options)).expect("a fresh schema")
+#[tokio::main(flavor = "current_thread")]
+async fn open(clock: Arc<ManualClock>) -> (PostgresEngine, Schema) {
+    let schema = Schema::borrow().await;
+    let options =
+        PostgresOptions { schema: schema.name.clone(), clock: Some(clock), ..PostgresOptions::default() };
+    let engine = PostgresEngine::connect(&schema.url(), options).await.expect("a schema");
+    (engine, schema)
 }
 
 type PostgresAndModel = Test<Postgres>;

@@ -1,5 +1,5 @@
 //! Behind PgBouncer in transaction mode, where a session belongs to nobody. What an engine does there is in the
-//! conformance suite, which runs behind a pooler too (`tests/pooled.rs`); here is what goes on around it.
+//! conformance suite, which runs behind a pooler too (`tests/conformance/pooled.rs`); here is what goes on around it.
 
 use std::sync::Arc;
 use std::time::Duration;

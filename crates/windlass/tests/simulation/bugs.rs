@@ -87,6 +87,7 @@ caught! {
 
 /// Prints the table of `docs/simulation.md`, measured from nine seeds for each bug.
 #[test]
+#[ignore = "long: more than a minute of computing"]
 fn the_table_of_planted_bugs_can_be_printed() {
     println!("| planted bug | caught by | median histories |\n|---|---|---|");
     for bug in Bug::OF_A_JOB {

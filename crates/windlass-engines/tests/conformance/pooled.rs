@@ -1,6 +1,5 @@
 //! Every behaviour of the conformance suite, once more, behind a pooler in transaction mode whose few connections
 //! everybody shares: what one statement left in a session, another caller's next one would find.
-#![cfg(feature = "postgres")]
 
 use std::sync::{Arc, OnceLock};
 
@@ -12,39 +11,35 @@ use windlass_servers::{pgbouncer, shared};
 /// Connections to the server, for all tests together.
 const POOL_SIZE: u32 = 4;
 
-/// A connection is closed after so many seconds, as soon as nobody uses it. Each test makes a schema, and a session on the server remembers
-/// whatever it has met and looks through it at each change of any table: after five hundred schemas a test took ten times as long.
-const LIFETIME: &str = "5";
-
 fn pooler() -> &'static pgbouncer::Server {
     static POOLER: OnceLock<pgbouncer::Server> = OnceLock::new();
     POOLER.get_or_init(|| {
         let url = shared::postgres_url().expect("a PostgreSQL server");
-        let settings = vec![("server_lifetime".to_owned(), LIFETIME.to_owned())];
-        let options = pgbouncer::Options { pool_size: POOL_SIZE, settings };
+        let options = pgbouncer::Options { pool_size: POOL_SIZE, ..pgbouncer::Options::default() };
         pgbouncer::Server::start(&url, &options).expect("a pooler")
     })
 }
 
 async fn behind_a_pooler() -> Fixture {
     let clock = Arc::new(ManualClock::default());
+    let schema = crate::schemas::Schema::borrow().await;
     let options = PostgresOptions {
-        schema: format!("pooled_{:016x}", fastrand::u64(..)),
+        schema: schema.name.clone(),
         clock: Some(clock.clone()),
         pooled: true,
         ..PostgresOptions::default()
     };
-    let engine = PostgresEngine::connect(&pooler().url(), options).await.expect("a fresh schema");
-    Fixture { engine: Arc::new(engine), clock, keep: Box::new(()) }
+    let engine = PostgresEngine::connect(&pooler().url(), options).await.expect("a schema");
+    Fixture { engine: Arc::new(engine), clock, keep: Box::new(schema) }
 }
 
-windlass_conformance::suite!(pooled, behind_a_pooler);
+windlass_conformance::suite!(every, behind_a_pooler);
 
 #[test]
 fn every_behaviour_runs_behind_a_pooler_and_none_is_skipped() {
-    assert_eq!(pooled::BEHAVIOURS, windlass_conformance::BEHAVIOURS);
-    assert_eq!(pooled::SKIPS, []);
+    assert_eq!(every::BEHAVIOURS, windlass_conformance::BEHAVIOURS);
+    assert_eq!(every::SKIPS, []);
 }
 
 // Claims by shares and of suspects are among the behaviours above; the ends of jobs that leave nothing, one after the other, are not.
-windlass_conformance::used_suite!(pooled_used_for_traces, behind_a_pooler, ForJobsThatLeaveNothing);
+windlass_conformance::used_suite!(used_for_traces, behind_a_pooler, ForJobsThatLeaveNothing);

@@ -1,5 +1,11 @@
 //! Every behaviour of the conformance suite, on every engine.
 
+#[cfg(feature = "postgres")]
+#[path = "../schemas/mod.rs"]
+mod schemas;
+#[cfg(feature = "postgres")]
+mod pooled;
+
 use std::sync::Arc;
 
 use windlass_conformance::harness::Fixture;
@@ -20,9 +26,26 @@ async fn in_sqlite() -> Fixture {
 
     let clock = Arc::new(ManualClock::default());
     let folder = tempfile::tempdir().expect("a temporary directory");
+    let path = folder.path().join("jobs.db");
+    std::fs::write(&path, fresh_sqlite_file()).expect("a new file");
     let options = SqliteOptions { clock: clock.clone(), ..SqliteOptions::default() };
-    let engine = SqliteEngine::open(folder.path().join("jobs.db"), options).expect("a fresh file");
+    let engine = SqliteEngine::open(path, options).expect("a fresh file");
     Fixture { engine: Arc::new(engine), clock, keep: Box::new(folder) }
+}
+
+/// What a new file holds. To copy it takes a fraction of the time that it takes to make its tables.
+#[cfg(feature = "sqlite")]
+fn fresh_sqlite_file() -> &'static [u8] {
+    use windlass_engines::sqlite::{SqliteEngine, SqliteOptions};
+
+    static FILE: std::sync::OnceLock<Vec<u8>> = std::sync::OnceLock::new();
+    FILE.get_or_init(|| {
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        let path = folder.path().join("jobs.db");
+        drop(SqliteEngine::open(&path, SqliteOptions::default()).expect("a fresh file"));
+        assert!(!path.with_extension("db-wal").exists(), "the last to close a file leaves nothing beside it");
+        std::fs::read(&path).expect("the file that was closed")
+    })
 }
 
 #[cfg(feature = "sqlite")]
@@ -41,14 +64,14 @@ async fn in_postgres() -> Fixture {
     use windlass_engines::postgres::{PostgresEngine, PostgresOptions};
 
     let clock = Arc::new(ManualClock::default());
-    let url = windlass_servers::shared::postgres_url().expect("a PostgreSQL server");
+    let schema = schemas::Schema::borrow().await;
     let options = PostgresOptions {
-        schema: format!("suite_{:016x}", fastrand::u64(..)),
+        schema: schema.name.clone(),
         clock: Some(clock.clone()),
         ..PostgresOptions::default()
     };
-    let engine = PostgresEngine::connect(&url, options).await.expect("a fresh schema");
-    Fixture { engine: Arc::new(engine), clock, keep: Box::new(()) }
+    let engine = PostgresEngine::connect(&schema.url(), options).await.expect("a schema");
+    Fixture { engine: Arc::new(engine), clock, keep: Box::new(schema) }
 }
 
 #[cfg(feature = "postgres")]

@@ -1,0 +1,68 @@
+//! Lends PostgreSQL schemas to tests. The server needs a tenth of a second to create one, under a lock that admits one
+//! creator at a time: longer than most tests run. A schema that a test returns is emptied for the next test.
+
+use std::sync::{Mutex, PoisonError};
+
+use windlass_engines::postgres::tokio_postgres::{self, Client, NoTls};
+use windlass_engines::postgres::{PostgresEngine, PostgresOptions};
+use windlass_servers::shared;
+
+/// The schemas that no test uses at the moment.
+static FREE: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// A schema with the tables of Windlass and nothing else in it. Dropping it returns it.
+pub(crate) struct Schema {
+    pub(crate) name: String,
+}
+
+impl Schema {
+    /// Empties a returned schema, or creates one if none is free.
+    pub(crate) async fn borrow() -> Self {
+        let url = shared::postgres_url().expect("a PostgreSQL server");
+        let (client, connection) = tokio_postgres::connect(&url, NoTls).await.expect("the server answers");
+        let connection = tokio::spawn(connection);
+        let free = FREE.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let name = match free {
+            Some(name) => {
+                empty(&client, &name).await;
+                name
+            }
+            None => create(&client, &url).await,
+        };
+        drop(client);
+        let closed = connection.await.expect("the connection does not panic");
+        closed.expect("the server closes the connection in order");
+        Self { name }
+    }
+
+    /// An address whose sessions are recognised as those of this schema, so that the next borrower can end them.
+    /// Not for a pooler, whose sessions change hands.
+    pub(crate) fn url(&self) -> String {
+        let url = shared::postgres_url().expect("a PostgreSQL server");
+        let separator = if url.contains('?') { '&' } else { '?' };
+        format!("{url}{separator}application_name={}", self.name)
+    }
+}
+
+impl Drop for Schema {
+    fn drop(&mut self) {
+        FREE.lock().unwrap_or_else(PoisonError::into_inner).push(std::mem::take(&mut self.name));
+    }
+}
+
+async fn create(client: &Client, url: &str) -> String {
+    let name = format!("lent_{:016x}", fastrand::u64(..));
+    let options = PostgresOptions { schema: name.clone(), listen: false, ..PostgresOptions::default() };
+    drop(PostgresEngine::connect(url, options).await.expect("a fresh schema"));
+    client.batch_execute(&text(include_str!("keep.sql"), &name)).await.expect("the first rows are kept");
+    name
+}
+
+/// Leaves the schema as it was when it had been created.
+async fn empty(client: &Client, name: &str) {
+    client.batch_execute(&text(include_str!("empty.sql"), name)).await.expect("the schema can be emptied");
+}
+
+fn text(script: &str, schema: &str) -> String {
+    script.replace("{schema}", schema)
+}
