@@ -1,7 +1,7 @@
--- postgres-roles: four roles for those who need not own the schema. Run it as the owner, after `windlass migrate`; run it as
+-- postgres-roles: four roles that need not own the schema. Run it as the owner, after `windlass migrate`; run it as
 -- often as you like. Names are examples; replace `windlass` if your schema has another name.
 --
--- Roles that are there already are left as they are, so an owner who may make none asks somebody else for these four first.
+-- Existing roles are left as they are. An owner who may not create roles lets another role create these four first.
 DO $roles$
 DECLARE
     wanted text;
@@ -15,20 +15,20 @@ END
 $roles$;
 GRANT USAGE ON SCHEMA windlass TO windlass_worker, windlass_producer, windlass_client, windlass_reader;
 
--- Workers, and commands that act on jobs and queues. They create and drop nothing: the days of the history are made
--- and dropped by functions that run as the owner.
+-- Workers, and commands that act on jobs and queues. They create and drop nothing: functions that run as the owner
+-- create and drop the partitions of the history.
 GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA windlass TO windlass_worker;
 GRANT USAGE, SELECT ON ALL SEQUENCES IN SCHEMA windlass TO windlass_worker;
 GRANT EXECUTE ON FUNCTION windlass.enqueue, windlass.enqueue_many, windlass.complete, windlass.make_days,
     windlass.drop_days, windlass.advance_series, windlass.mark_put_off TO windlass_worker;
 
--- Producers put jobs in with the SQL functions: from any language, with `enqueue_in` or through sqlx. The functions run
+-- Producers enqueue by the SQL functions: from any language, with `enqueue_in` or through sqlx. The functions run
 -- as the owner, so producers need no right on any table and see no job, not even their own.
 GRANT EXECUTE ON FUNCTION windlass.enqueue, windlass.enqueue_many TO windlass_producer;
 
--- Clients put jobs in with an engine of their own (`Client::enqueue`, `windlass enqueue`), which batches and asks again
--- for lost answers, and so reads and writes by itself. They can read payloads, and neither claim nor end anything: of a job
--- that is there they may write only what `on_conflict: replace` gives it.
+-- Clients enqueue by an engine of their own (`Client::enqueue`, `windlass job enqueue`), which batches, repeats requests
+-- without an answer, and so reads and writes tables. They can read payloads, and neither claim nor end jobs: of an
+-- existing job they may write only the columns that `on_conflict: replace` changes.
 GRANT SELECT ON windlass.schema_versions, windlass.catalogue, windlass.queues, windlass.job_types, windlass.counts,
     windlass.count_deltas, windlass.delayed_jobs, windlass.delayed_jobs_dlq, windlass.waiting TO windlass_client;
 GRANT SELECT, INSERT, UPDATE ON windlass.receipts TO windlass_client;
@@ -36,17 +36,17 @@ REVOKE UPDATE ON windlass.delayed_jobs FROM windlass_client;
 GRANT INSERT, UPDATE (payload, scheduled_at, priority, expires_at, options, share) ON windlass.delayed_jobs TO windlass_client;
 GRANT INSERT ON windlass.count_deltas, windlass.series_marks TO windlass_client;
 GRANT SELECT, INSERT, UPDATE, DELETE ON windlass.job_keys TO windlass_client;
--- A job with `on_conflict: revive` starts a dead letter over.
+-- A job with `on_conflict: revive` makes a dead letter ready again.
 GRANT UPDATE, DELETE ON windlass.delayed_jobs_dlq TO windlass_client;
 GRANT INSERT ON windlass.attempts TO windlass_client;
 GRANT USAGE, SELECT ON ALL SEQUENCES IN SCHEMA windlass TO windlass_client;
 GRANT EXECUTE ON FUNCTION windlass.enqueue, windlass.enqueue_many, windlass.advance_series, windlass.mark_put_off TO windlass_client;
 
--- Readers look: `windlass status`, `windlass job list`, dashboards of your own.
+-- Readers read: `windlass status`, `windlass job list`, dashboards of your own.
 GRANT SELECT ON ALL TABLES IN SCHEMA windlass TO windlass_reader;
 
--- What whoever runs this file makes in the schema later, by a migration of a newer version. If somebody else is to migrate,
--- that role runs the file once more afterwards.
+-- For objects that the role which runs this file creates later, by a migration of a newer version. If another role
+-- migrates, that role runs the file once more afterwards.
 ALTER DEFAULT PRIVILEGES IN SCHEMA windlass GRANT SELECT, INSERT, UPDATE, DELETE ON TABLES TO windlass_worker;
 ALTER DEFAULT PRIVILEGES IN SCHEMA windlass GRANT USAGE, SELECT ON SEQUENCES TO windlass_worker;
 ALTER DEFAULT PRIVILEGES IN SCHEMA windlass GRANT EXECUTE ON FUNCTIONS TO windlass_worker;
