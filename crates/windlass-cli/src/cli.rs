@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
-    bench, breaker, check, completions, config, dev, dlq, doctor, drain, job, job_type, lease, migrate,
-    queue, retry_plan, schedule, serve, stats, status, worker,
+    bench, breaker, check, completions, config, dev, dlq, doctor, job, job_type, lease, migrate, queue,
+    retry_plan, schedule, serve, stats, status, trigger, worker,
 };
 use crate::exit::CODES_HELP;
 
@@ -79,9 +79,9 @@ pub(crate) enum Command {
     /// Look at schedules, store, hold back, run and remove them
     #[command(subcommand)]
     Schedule(schedule::ScheduleCommand),
-    /// Look at drains, which put a job in when others were worked off, store and remove them
+    /// Manage completion triggers: enqueue a job when a group of jobs has finished
     #[command(subcommand)]
-    Drain(drain::DrainCommand),
+    Trigger(trigger::TriggerCommand),
     /// Look at job types and register them
     #[command(subcommand)]
     Type(job_type::TypeCommand),

@@ -10,7 +10,7 @@ pub(crate) mod breaker;
 pub(crate) mod lease;
 pub(crate) mod worker;
 pub(crate) mod schedule;
-pub(crate) mod drain;
+pub(crate) mod trigger;
 pub(crate) mod job_type;
 pub(crate) mod status;
 pub(crate) mod stats;

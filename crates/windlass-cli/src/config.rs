@@ -4,13 +4,13 @@
 use std::path::{Path, PathBuf};
 
 use windlass::{LimitOptions, WorkerOptions};
-use windlass_core::drains::DrainSpec;
 use windlass_core::engine::Declaration;
 use windlass_core::job_type::TypeSpec;
 use windlass_core::priority::PriorityLabels;
 use windlass_core::queue::QueueSpec;
 use windlass_core::retry::RetryPolicy;
 use windlass_core::schedules::{Origin, ScheduleSpec};
+use windlass_core::triggers::CompletionTrigger;
 
 mod tree;
 mod problem;
@@ -28,7 +28,7 @@ pub(crate) mod retry;
 mod queues;
 mod limits;
 mod schedules;
-mod drains;
+mod triggers;
 pub(crate) mod example;
 
 pub(crate) use database_url::DatabaseUrl;
@@ -68,8 +68,8 @@ pub(crate) struct Config {
     pub(crate) limits: LimitOptions,
     /// `[schedules.NAME]`, by name.
     pub(crate) schedules: Vec<ScheduleSpec>,
-    /// `[drains.NAME]`, by name.
-    pub(crate) drains: Vec<DrainSpec>,
+    /// `[triggers.NAME]`, by name.
+    pub(crate) triggers: Vec<CompletionTrigger>,
 }
 
 impl Config {
@@ -104,8 +104,8 @@ impl Config {
             limits: self.limits.clone(),
             schedules: self.schedules.clone(),
             schedules_origin: Origin::Configuration,
-            drains: self.drains.clone(),
-            drains_origin: Origin::Configuration,
+            triggers: self.triggers.clone(),
+            triggers_origin: Origin::Configuration,
             ..WorkerOptions::default()
         }
     }
@@ -178,10 +178,21 @@ fn interpret(tree: &Table, problems: &mut Problems) -> Config {
         "breakers",
         "rate_limits",
         "schedules",
-        "drains",
+        "triggers",
     ];
-    let [store, fallback, worker, priorities, retry, queues, types, breakers, rate_limits, schedules, drains] =
-        sections.map(|section| top.entry(section));
+    let [
+        store,
+        fallback,
+        worker,
+        priorities,
+        retry,
+        queues,
+        types,
+        breakers,
+        rate_limits,
+        schedules,
+        triggers,
+    ] = sections.map(|section| top.entry(section));
     top.finish();
     let store = store::read(Section::of("[store]", store.map(|entry| &entry.node), problems));
     let fallback = fallback::read(Section::of("[fallback]", fallback.map(|entry| &entry.node), problems));
@@ -195,7 +206,7 @@ fn interpret(tree: &Table, problems: &mut Problems) -> Config {
     let limits = limits::read(breakers, rate_limits, problems);
     let schedules = named_entries("[schedules]", schedules, problems);
     let schedules = schedules::read(schedules, &priorities, problems);
-    let drains = drains::read(named_entries("[drains]", drains, problems), &priorities, problems);
+    let triggers = triggers::read(named_entries("[triggers]", triggers, problems), &priorities, problems);
     Config {
         file: None,
         store,
@@ -207,7 +218,7 @@ fn interpret(tree: &Table, problems: &mut Problems) -> Config {
         types,
         limits,
         schedules,
-        drains,
+        triggers,
     }
 }
 

@@ -27,13 +27,13 @@ use windlass_engines::clock::SystemClock;
 
 use crate::cli::{Cli, Command, Global};
 use crate::commands::config::ConfigCommand;
-use crate::commands::drain::DrainCommand;
 use crate::commands::job::JobCommand;
 use crate::commands::job_type::TypeCommand;
 use crate::commands::schedule::ScheduleCommand;
+use crate::commands::trigger::TriggerCommand;
 use crate::commands::{
-    bench, breaker, check, completions, dev, dlq, doctor, drain, job, job_type, lease, migrate, queue,
-    retry_plan, schedule, serve, stats, status, version, worker,
+    bench, breaker, check, completions, dev, dlq, doctor, job, job_type, lease, migrate, queue, retry_plan,
+    schedule, serve, stats, status, trigger, version, worker,
 };
 use crate::config::Config;
 use crate::context::{Context, ask_terminal};
@@ -90,7 +90,7 @@ fn run(cli: &Cli) -> Result<Code, Failure> {
         | Command::Lease(_)
         | Command::Worker(_)
         | Command::Schedule(_)
-        | Command::Drain(_)
+        | Command::Trigger(_)
         | Command::Type(_)
         | Command::Status(_)
         | Command::Stats(_) => {
@@ -116,7 +116,7 @@ fn puts_in(command: &Command) -> bool {
         Command::Job(JobCommand::Enqueue(_))
             | Command::Type(TypeCommand::Register(_))
             | Command::Schedule(ScheduleCommand::Add(_))
-            | Command::Drain(DrainCommand::Add(_))
+            | Command::Trigger(TriggerCommand::Add(_))
     )
 }
 
@@ -129,7 +129,7 @@ async fn dispatch(command: &Command, context: &mut Context) -> Result<Code, Fail
         Command::Lease(command) => lease::run(command, context).await,
         Command::Worker(command) => worker::run(command, context).await,
         Command::Schedule(command) => schedule::run(command, context).await,
-        Command::Drain(command) => drain::run(command, context).await,
+        Command::Trigger(command) => trigger::run(command, context).await,
         Command::Type(command) => job_type::run(command, context).await,
         Command::Status(_) => status::status(context).await,
         Command::Stats(args) => stats::stats(args, context).await,

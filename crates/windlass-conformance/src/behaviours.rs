@@ -407,8 +407,8 @@ macro_rules! every_behaviour {
                 a_whole_batch_of_schedules_is_fired_by_one_call wrong_changes_are_refused_whole
                 a_store_keeps_only_so_many_schedules a_job_of_a_schedule_is_hinted
             ;
-            drains:
-                a_fresh_store_has_no_drains a_drain_is_kept_as_it_was_declared
+            triggers:
+                a_fresh_store_has_no_triggers a_drain_is_kept_as_it_was_declared
                 drains_are_listed_by_name_page_by_page the_hook_runs_once_when_a_group_is_drained
                 every_field_of_a_template_reaches_the_hooks_job it_runs_again_after_the_next_drain
                 it_does_not_run_while_a_job_waits_or_runs a_job_with_a_share_holds_the_drain
@@ -427,7 +427,7 @@ macro_rules! every_behaviour {
                 a_drain_stored_by_two_at_once_is_stored_once wrong_drains_are_refused_and_nothing_is_stored
                 a_store_keeps_only_so_many_drains a_mark_is_hinted
             ;
-            drain_marks:
+            trigger_marks:
                 cancelling_a_ready_job_marks expiry_marks a_purge_marks parking_marks
                 parking_for_want_of_a_handler_marks snoozing_and_giving_back_mark_as_far_as_the_job_cannot_run
                 a_job_that_is_put_off_by_its_key_marks a_suspect_holds_the_drain_and_its_burial_marks
@@ -436,7 +436,7 @@ macro_rules! every_behaviour {
                 a_retry_and_an_end_in_one_batch_mark_the_drains_that_wait_for_retries_too
                 a_clock_that_steps_back_does_not_keep_a_drain_from_being_looked_at
             ;
-            drain_groups:
+            trigger_groups:
                 drains_of_one_group_do_not_fire_each_other any_other_change_of_a_drain_keeps_its_marks
                 a_hooks_job_holds_and_fires_a_drain_of_another_group
                 the_job_of_a_removed_drain_is_a_job_like_any_other

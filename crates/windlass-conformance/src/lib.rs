@@ -49,10 +49,10 @@ pub mod admin_reads;
 pub mod policies;
 pub mod leases;
 pub mod schedules;
-pub mod drains;
+pub mod triggers;
 pub mod aggregates;
-pub mod drain_marks;
-pub mod drain_groups;
+pub mod trigger_marks;
+pub mod trigger_groups;
 pub mod shown_times;
 pub mod hints;
 

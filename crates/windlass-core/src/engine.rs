@@ -13,7 +13,6 @@ use crate::admin::{
 use crate::aggregates::Aggregates;
 use crate::claim::{ClaimAnswer, ClaimRequest, Fence, Outlook};
 use crate::clock::Timestamp;
-use crate::drains::Drains;
 use crate::duty::DutyModes;
 use crate::enqueue::{EnqueueRequest, Enqueued, RequestId};
 use crate::error::EngineError;
@@ -30,6 +29,7 @@ use crate::priority::Priority;
 use crate::queue::QueueSpec;
 use crate::schedules::Schedules;
 use crate::settle::{Settled, Settlement};
+use crate::triggers::CompletionTriggers;
 use crate::worker::{Beat, Heartbeat, Pulse, WorkerCard, WorkerId, WorkerSighting};
 
 /// What every call to an engine gives.
@@ -37,7 +37,7 @@ pub type Result<T> = std::result::Result<T, EngineError>;
 
 /// Where jobs are kept: the way of a job, and the lives of workers.
 #[async_trait]
-pub trait Engine: Admin + Policies + Leases + Schedules + Drains + Aggregates {
+pub trait Engine: Admin + Policies + Leases + Schedules + CompletionTriggers + Aggregates {
     /// What this engine is and how much it can lose.
     fn info(&self) -> EngineInfo;
 
@@ -286,7 +286,7 @@ pub enum Hint {
     /// The lease of this duty is free, or its holder was asked to give way.
     Lease(DutyName),
     /// Jobs have ended that a drain watches: somebody should look at it.
-    Drain,
+    Trigger,
     /// Anything may have changed; somebody else wrote.
     Any,
     /// The engine has just looked at these queues by itself, and nothing is due there: whoever polls need not, this time.

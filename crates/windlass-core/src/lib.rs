@@ -4,7 +4,7 @@
 //! in twice, [`series`] keeps it in order, [`claim`], [`boost`] and [`share`] say who may run it and in which order, [`outcome`] is how an attempt
 //! ended, [`settle`] what becomes of it, [`retry`] when it is tried again. [`lease_watch`] says when a worker
 //! is dead. [`breaker`] and [`rate_limit`] hold jobs back. [`schedule`] says when something
-//! runs again and again, [`schedules`] what is kept of it, [`drains`] what is put in when others were worked off, [`lease`] who may do a duty for all, [`aggregates`] what is kept of each minute. [`engine`] is the seam behind which jobs are kept.
+//! runs again and again, [`schedules`] what is kept of it, [`triggers`] what is put in when others were worked off, [`lease`] who may do a duty for all, [`aggregates`] what is kept of each minute. [`engine`] is the seam behind which jobs are kept.
 
 #[macro_use]
 mod random_bits;
@@ -41,7 +41,7 @@ pub mod policies;
 pub mod lease;
 pub mod duty;
 pub mod schedules;
-pub mod drains;
+pub mod triggers;
 pub mod aggregates;
 pub mod engine;
 pub mod fallback;

@@ -172,23 +172,23 @@ pub const SCHEDULES_LOOK_EVERY: Duration = Duration::from_secs(5);
 /// The same while no schedule has a tick ahead.
 pub const SCHEDULES_LOOK_IDLE: Duration = Duration::from_secs(20);
 
-/// Drains that a store keeps. Each end of a job is compared with all of them.
-pub const DRAINS_MAX: u32 = 100;
-/// Drains in one call.
-pub const DRAINS_PER_CALL_MAX: usize = 100;
+/// CompletionTriggers that a store keeps. Each end of a job is compared with all of them.
+pub const TRIGGERS_MAX: u32 = 100;
+/// CompletionTriggers in one call.
+pub const TRIGGERS_PER_CALL_MAX: usize = 100;
 /// Bytes of a drain as it is declared, with its payload.
-pub const DRAIN_RECORD_BYTES_MAX: usize = SCHEDULE_RECORD_BYTES_MAX;
+pub const TRIGGER_RECORD_BYTES_MAX: usize = SCHEDULE_RECORD_BYTES_MAX;
 /// Two looks at one drain are at least so far apart, whoever looks.
-pub const DRAIN_LOOK_PAUSE: Duration = Duration::from_millis(200);
+pub const TRIGGER_PAUSE: Duration = Duration::from_millis(200);
 /// After a look that took long, the next is this many times as far away,
-pub const DRAIN_LOOK_SHARE: u32 = 20;
+pub const TRIGGER_TIME_SHARE: u32 = 20;
 /// and at most so far.
-pub const DRAIN_LOOK_PAUSE_MAX: Duration = Duration::from_secs(60);
+pub const TRIGGER_PAUSE_MAX: Duration = Duration::from_secs(60);
 /// How often marks are looked for whose process died before it could look.
-pub const DRAINS_LOOK_EVERY: Duration = Duration::from_secs(1);
+pub const TRIGGERS_POLL_EVERY: Duration = Duration::from_secs(1);
 /// The same while there is no drain. Whoever marks one looks by itself, so only the marks of a process that died wait so long, and only for
 /// the first drain of a store.
-pub const DRAINS_LOOK_IDLE: Duration = Duration::from_secs(20);
+pub const TRIGGERS_POLL_IDLE: Duration = Duration::from_secs(20);
 
 /// Bytes of what a worker appends at once of what it has seen.
 pub const DELTA_BYTES_MAX: usize = 64 * 1024;

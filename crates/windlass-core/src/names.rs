@@ -170,8 +170,8 @@ name!(
 
 name!(
     /// The name of a drain. Kept in lower case.
-    DrainName,
-    "a drain's name",
+    TriggerName,
+    "a trigger's name",
     "1 to 64 characters out of a-z 0-9 _ . -",
     |text| is_plain(text).then(|| text.to_ascii_lowercase().into())
 );

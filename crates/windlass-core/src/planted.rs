@@ -44,7 +44,7 @@ pub enum Bug {
     /// A schedule is changed though somebody else was faster, so that a tick is fired twice.
     StaleTickFires,
     /// A drain that has fired is still marked, and fires again.
-    DrainKeepsItsMark,
+    TriggerKeepsItsMark,
     /// Of two ends before a look, the second takes the mark of the first away: the drain never fires.
     SecondMarkTakesTheFirst,
 }

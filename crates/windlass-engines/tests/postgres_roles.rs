@@ -16,7 +16,6 @@ use windlass_core::aggregates::fold::fold;
 use windlass_core::aggregates::{Aggregates, Delta, Folded, MinutesRequest};
 use windlass_core::breaker::BreakerState;
 use windlass_core::claim::{ClaimAnswer, Claimed};
-use windlass_core::drains::{self, DrainFired, DrainSpec, Drains, Watched, WhichDrains};
 use windlass_core::engine::{Admin, Engine, Hint};
 use windlass_core::enqueue::{EnqueueRequest, Enqueued, NewJob, RequestId};
 use windlass_core::error::EngineError;
@@ -25,7 +24,7 @@ use windlass_core::lease::{
     LeaseFence, LeaseRelease, LeaseRequest, Leases, LockHolder, LockRecord, LockRequest, Released, Renewal,
     Renewed, Taking, TermId,
 };
-use windlass_core::names::{BreakerName, DrainName, DutyName, Key, LimitName, ScheduleName, SeriesName};
+use windlass_core::names::{BreakerName, DutyName, Key, LimitName, ScheduleName, SeriesName, TriggerName};
 use windlass_core::outcome::{ErrorKind, JobError};
 use windlass_core::payload::Payload;
 use windlass_core::policies::{Policies, Saved, Take};
@@ -35,6 +34,9 @@ use windlass_core::schedules::{
     self, JobTemplate, Origin, ScheduleChanged, ScheduleSpec, Schedules, WhichSchedules,
 };
 use windlass_core::settle::{AttemptReport, Settled, Settlement, Transition};
+use windlass_core::triggers::{
+    self, CompletionTrigger, CompletionTriggers, TriggerFired, Watched, WhichTriggers,
+};
 use windlass_core::worker::{Beat, Heartbeat, WorkerCard, WorkerId};
 use windlass_engines::postgres::{
     Address, Grade, Periods, PostgresEngine, PostgresOptions, enqueue_in, migrate,
@@ -213,7 +215,7 @@ async fn do_everything(engine: &PostgresEngine) {
     share(engine, worker).await;
     aggregate(engine).await;
     schedule(engine).await;
-    drain(engine, worker).await;
+    trigger(engine, worker).await;
     engine.sweep(100).await.unwrap();
     engine.prune(100).await.unwrap();
     engine.retire(worker).await.unwrap();
@@ -283,24 +285,27 @@ async fn schedule(engine: &PostgresEngine) {
 }
 
 /// A drain is stored, marked by the end of a job, fired and forgotten.
-async fn drain(engine: &PostgresEngine, worker: WorkerId) {
-    let name = DrainName::parse(&format!("hook-{}", fastrand::u32(..))).unwrap();
-    let spec = DrainSpec::new(name.clone(), Watched::Queue(queue()), JobTemplate::new(kind()));
+async fn trigger(engine: &PostgresEngine, worker: WorkerId) {
+    let name = TriggerName::parse(&format!("hook-{}", fastrand::u32(..))).unwrap();
+    let spec = CompletionTrigger::new(name.clone(), Watched::Queue(queue()), JobTemplate::new(kind()));
     let now = engine.now().await.unwrap();
-    engine.change_drains(&[drains::acts::declare(&spec, Origin::Code, None, now).unwrap()]).await.unwrap();
+    engine
+        .change_triggers(&[triggers::acts::declare(&spec, Origin::Code, None, now).unwrap()])
+        .await
+        .unwrap();
     put_in(engine).await.unwrap();
     let jobs = claimed(claim(engine, worker).await.unwrap());
     let count = jobs.len();
     let ended = engine.settle(jobs.into_iter().map(succeeded).collect()).await.unwrap();
     assert_eq!(ended, vec![Settled::Applied; count]);
-    engine.drains(&WhichDrains::After(None, 10)).await.unwrap();
-    let marked = engine.drains(&WhichDrains::Marked(10)).await.unwrap();
+    engine.triggers(&WhichTriggers::After(None, 10)).await.unwrap();
+    let marked = engine.triggers(&WhichTriggers::Marked(10)).await.unwrap();
     let stored =
-        marked.drains.iter().find(|stored| *stored.name() == name).expect("its queue was worked off");
-    let fired = engine.fire_drains(&[drains::acts::fire(stored, marked.now)]).await.unwrap();
-    let [DrainFired::Fired { version, job: Enqueued::New(job) }] = fired[..] else { panic!("{fired:?}") };
+        marked.triggers.iter().find(|stored| *stored.name() == name).expect("its queue was worked off");
+    let fired = engine.fire_triggers(&[triggers::acts::fire(stored, marked.now)]).await.unwrap();
+    let [TriggerFired::Fired { version, job: Enqueued::New(job) }] = fired[..] else { panic!("{fired:?}") };
     assert_eq!(engine.cancel(job, "not needed").await.unwrap(), CancelAnswer::Cancelled);
-    engine.change_drains(&[drains::acts::remove(&name, version)]).await.unwrap();
+    engine.change_triggers(&[triggers::acts::remove(&name, version)]).await.unwrap();
 }
 
 /// How many minutes this engine sees.

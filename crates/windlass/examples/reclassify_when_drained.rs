@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use windlass::core::engine::Engine;
 use windlass::core::error::EngineError;
 use windlass::{
-    Client, DrainSpec, EnqueueError, Handlers, JobTemplate, JobType, MemoryEngine, QueueSpec, Watched,
-    Worker, WorkerOptions,
+    Client, CompletionTrigger, EnqueueError, Handlers, JobTemplate, JobType, MemoryEngine, QueueSpec,
+    Watched, Worker, WorkerOptions,
 };
 
 #[derive(Serialize, Deserialize)]
@@ -45,14 +45,14 @@ async fn reclassify(_: Reclassify) {
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::new());
-    let when_drained = DrainSpec::new(
+    let when_drained = CompletionTrigger::new(
         "reclassify".parse()?,
         Watched::Queue(Backfill::QUEUE.parse()?),
         JobTemplate::new(Reclassify::NAME.parse()?),
     );
     let queue = QueueSpec { concurrency: 4, ..QueueSpec::new(Backfill::QUEUE.parse()?) };
     let options =
-        WorkerOptions { queues: vec![queue], drains: vec![when_drained], ..WorkerOptions::default() };
+        WorkerOptions { queues: vec![queue], triggers: vec![when_drained], ..WorkerOptions::default() };
     let handlers = Handlers::new(()).handle(backfill).handle(reclassify);
     let mut worker = Worker::start(Arc::clone(&engine), handlers, options).await?;
 
@@ -64,8 +64,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     wait_for(&engine, 2).await?;
 
     worker.stop().await;
-    let drain = worker.client().drains().find(&"reclassify".parse()?).await?;
-    println!("It was recalculated {} times for 9 backfills.", drain.record.fired);
+    let trigger = worker.client().triggers().find(&"reclassify".parse()?).await?;
+    println!("It was recalculated {} times for 9 backfills.", trigger.record.fired);
     Ok(())
 }
 
@@ -81,10 +81,12 @@ async fn add(client: &Client, wallets: &[&str]) -> Result<(), EnqueueError> {
 
 /// Until the job of so many drains has run.
 async fn wait_for(engine: &Arc<dyn Engine>, times: u64) -> Result<(), EngineError> {
-    let drains = Client::new(Arc::clone(engine)).drains();
+    let triggers = Client::new(Arc::clone(engine)).triggers();
     loop {
-        let fired =
-            drains.all().await.map_or(0, |all| all.drains.iter().map(|drain| drain.record.fired).sum());
+        let fired = triggers
+            .all()
+            .await
+            .map_or(0, |all| all.triggers.iter().map(|trigger| trigger.record.fired).sum());
         let unfinished: u64 = engine.queues().await?.iter().map(|queue| queue.counts.unfinished()).sum();
         if fired >= times && unfinished == 0 {
             return Ok(());

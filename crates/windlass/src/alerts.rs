@@ -25,7 +25,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::runtime::Handle;
 use windlass_core::enqueue::Refusal;
-use windlass_core::names::{DrainName, ScheduleName};
+use windlass_core::names::{ScheduleName, TriggerName};
 use windlass_core::schedules::Alarm;
 use windlass_core::worker::WorkerId;
 
@@ -52,16 +52,16 @@ pub enum Alert {
         why: String,
     },
     /// A drain fired, and its job was refused.
-    Drain {
+    Trigger {
         /// Which.
-        drain: DrainName,
+        trigger: TriggerName,
         /// Why.
         why: Refusal,
     },
     /// A drain cannot be read, and so it does not fire.
-    UnfitDrain {
+    UnreadableTrigger {
         /// Which.
-        drain: DrainName,
+        trigger: TriggerName,
     },
     /// The store does not know this worker any more, and it goes on under another identity: it was silent for too long, or the store was
     /// emptied or replaced. What it ran is run again by others.
@@ -80,8 +80,8 @@ impl Alert {
             Self::Duty(alert) => alert.log(),
             Self::Schedule { schedule, alarm } => tracing::warn!(%schedule, %alarm, "{self}"),
             Self::UnfitSchedule { schedule, why } => tracing::error!(%schedule, why, "{self}"),
-            Self::Drain { drain, why } => tracing::warn!(%drain, %why, "{self}"),
-            Self::UnfitDrain { drain } => tracing::error!(%drain, "{self}"),
+            Self::Trigger { trigger, why } => tracing::warn!(%trigger, %why, "{self}"),
+            Self::UnreadableTrigger { trigger } => tracing::error!(%trigger, "{self}"),
             Self::StartedOver { worker } => tracing::warn!(%worker, "{self}"),
         }
     }
@@ -95,8 +95,10 @@ impl fmt::Display for Alert {
             Self::UnfitSchedule { .. } => {
                 f.write_str("a schedule does not run until it is removed and declared again")
             }
-            Self::Drain { .. } => f.write_str("a drain fired, and its job was refused"),
-            Self::UnfitDrain { .. } => f.write_str("a drain cannot be read, and so it does not fire"),
+            Self::Trigger { .. } => f.write_str("a completion trigger fired, and its job was refused"),
+            Self::UnreadableTrigger { .. } => {
+                f.write_str("a completion trigger cannot be read, and so it does not fire")
+            }
             Self::StartedOver { .. } => {
                 f.write_str("the store did not know this worker any more; it goes on under another identity")
             }
@@ -160,7 +162,7 @@ mod tests {
     use super::*;
 
     fn unfit() -> Alert {
-        Alert::UnfitDrain { drain: DrainName::parse("hook").unwrap() }
+        Alert::UnreadableTrigger { trigger: TriggerName::parse("hook").unwrap() }
     }
 
     #[tokio::test]

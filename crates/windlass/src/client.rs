@@ -14,12 +14,12 @@ use windlass_core::priority::PriorityLabels;
 use windlass_core::queue::QueueSpec;
 
 use crate::aggregates::Aggregates;
-use crate::drains::Drains;
 use crate::enqueue::{Enqueue, EnqueueError, Flights, Handle, Placed, Way};
 use crate::job_type::{JobType, spec_of};
 use crate::limits::{LimitOptions, Limits, ProcessClock, RateLimited};
 use crate::schedules::Schedules;
 use crate::snapshot::Snapshot;
+use crate::triggers::CompletionTriggers;
 use crate::{random, store};
 
 /// A hook at the door: may change a new job before it is sent, for example give it a priority or a delay.
@@ -107,8 +107,8 @@ impl Client {
     }
 
     /// The drains of the store: to declare, look at and remove them.
-    pub fn drains(&self) -> Drains {
-        Drains::new(Arc::clone(&self.0.engine))
+    pub fn triggers(&self) -> CompletionTriggers {
+        CompletionTriggers::new(Arc::clone(&self.0.engine))
     }
 
     /// What happened in each minute, for as long as minutes are kept.

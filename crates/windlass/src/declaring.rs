@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
-use windlass_core::drains::DrainSpec;
 use windlass_core::engine::Engine;
 use windlass_core::error::EngineError;
 use windlass_core::schedules::{Origin, ScheduleSpec};
+use windlass_core::triggers::CompletionTrigger;
 
-use crate::drains::{Drains, DrainsError};
 use crate::duties::mailbox::Mailbox;
 use crate::schedules::{Schedules, SchedulesError};
+use crate::triggers::{CompletionTriggers, TriggersError};
 use crate::worker::{StartError, WorkerOptions};
 
 /// What could not be stored because the store is away is tried again after this time.
@@ -21,7 +21,7 @@ const AGAIN_AFTER: Duration = Duration::from_secs(5);
 /// What one process declares.
 pub(crate) struct Declaring {
     schedules: (Schedules, Vec<ScheduleSpec>, Origin),
-    drains: (Drains, Vec<DrainSpec>, Origin),
+    triggers: (CompletionTriggers, Vec<CompletionTrigger>, Origin),
 }
 
 /// Whether a worker that starts has yet to store something.
@@ -41,15 +41,15 @@ enum What {
 impl Declaring {
     pub(crate) fn of(engine: &Arc<dyn Engine>, options: &WorkerOptions) -> Self {
         let schedules = (options.schedules.clone(), options.schedules_origin);
-        let drains = (options.drains.clone(), options.drains_origin);
+        let triggers = (options.triggers.clone(), options.triggers_origin);
         Self {
             schedules: (Schedules::new(Arc::clone(engine)), schedules.0, schedules.1),
-            drains: (Drains::new(Arc::clone(engine)), drains.0, drains.1),
+            triggers: (CompletionTriggers::new(Arc::clone(engine)), triggers.0, triggers.1),
         }
     }
 
     /// The same without schedules.
-    pub(crate) fn of_drains(engine: &Arc<dyn Engine>, options: &WorkerOptions) -> Self {
+    pub(crate) fn of_triggers(engine: &Arc<dyn Engine>, options: &WorkerOptions) -> Self {
         Self::of(engine, &WorkerOptions { schedules: Vec::new(), ..options.clone() })
     }
 
@@ -68,7 +68,7 @@ impl Declaring {
     /// Stores what was not stored at the start, and what is missing whenever the store has forgotten this worker. Nothing if there is
     /// nothing to declare.
     pub(crate) fn keep(self, stored: Stored, mailbox: Mailbox) -> Option<JoinHandle<()>> {
-        if self.schedules.1.is_empty() && self.drains.1.is_empty() {
+        if self.schedules.1.is_empty() && self.triggers.1.is_empty() {
             return None;
         }
         Some(tokio::spawn(async move {
@@ -108,8 +108,8 @@ impl Declaring {
     async fn store(&self) -> Result<(), StartError> {
         let (schedules, specs, origin) = &self.schedules;
         let first = schedules.declare_what_can_be(specs, *origin).await;
-        let (drains, specs, origin) = &self.drains;
-        let second = drains.declare_what_can_be(specs, *origin).await;
+        let (triggers, specs, origin) = &self.triggers;
+        let second = triggers.declare_what_can_be(specs, *origin).await;
         let (first, second) = (first.map_err(StartError::from), second.map_err(StartError::from));
         // What is wrong for good is told before what passes: a worker with wrong drains does not start because its store is away.
         match second {
@@ -126,12 +126,15 @@ impl Declaring {
             tracing::warn!(count = missing.len(), "the store had lost schedules; they are stored again");
         }
         schedules.declare_what_can_be(&missing, *origin).await?;
-        let (drains, specs, origin) = &self.drains;
-        let missing = drains.missing(specs).await?;
+        let (triggers, specs, origin) = &self.triggers;
+        let missing = triggers.missing(specs).await?;
         if !missing.is_empty() {
-            tracing::warn!(count = missing.len(), "the store had lost drains; they are stored again");
+            tracing::warn!(
+                count = missing.len(),
+                "the store had lost completion triggers; they are stored again"
+            );
         }
-        Ok(drains.declare_what_can_be(&missing, *origin).await?)
+        Ok(triggers.declare_what_can_be(&missing, *origin).await?)
     }
 }
 
@@ -143,7 +146,7 @@ fn is_passing(error: &StartError) -> bool {
 fn of_engine(error: &StartError) -> Option<&EngineError> {
     match error {
         StartError::Schedules(SchedulesError::Engine(error)) => Some(error),
-        StartError::Drains(DrainsError::Engine(error)) => Some(error),
+        StartError::CompletionTriggers(TriggersError::Engine(error)) => Some(error),
         StartError::Store(error) => Some(error),
         _ => None,
     }
@@ -153,7 +156,7 @@ fn of_engine(error: &StartError) -> Option<&EngineError> {
 mod tests {
     use serde::{Deserialize, Serialize};
     use tracing::Level;
-    use windlass_core::names::{DrainName, ScheduleName, TypeName};
+    use windlass_core::names::{ScheduleName, TriggerName, TypeName};
     use windlass_core::schedule::Schedule;
     use windlass_core::schedules::JobTemplate;
     use windlass_engines::memory::MemoryEngine;
@@ -167,8 +170,8 @@ mod tests {
         let every_hour = Schedule::parse("every 1h").unwrap();
         let schedule = ScheduleSpec::new(ScheduleName::parse("nightly").unwrap(), every_hour, job());
         let watched = Watched::Queue("default".parse().unwrap());
-        let drain = DrainSpec::new(DrainName::parse("hook").unwrap(), watched, job());
-        WorkerOptions { schedules: vec![schedule], drains: vec![drain], ..WorkerOptions::default() }
+        let trigger = CompletionTrigger::new(TriggerName::parse("hook").unwrap(), watched, job());
+        WorkerOptions { schedules: vec![schedule], triggers: vec![trigger], ..WorkerOptions::default() }
     }
 
     #[tokio::test]
@@ -176,14 +179,15 @@ mod tests {
         let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::new());
         let declaring = Declaring::of(&engine, &options());
         assert_eq!(declaring.at_start().await.unwrap(), Stored::All);
-        let (schedules, drains) = (Schedules::new(Arc::clone(&engine)), Drains::new(Arc::clone(&engine)));
-        let (nightly, hook) = (options().schedules[0].name.clone(), options().drains[0].name.clone());
+        let (schedules, triggers) =
+            (Schedules::new(Arc::clone(&engine)), CompletionTriggers::new(Arc::clone(&engine)));
+        let (nightly, hook) = (options().schedules[0].name.clone(), options().triggers[0].name.clone());
         schedules.remove(&nightly).await.unwrap();
-        drains.remove(&hook).await.unwrap();
+        triggers.remove(&hook).await.unwrap();
         let mailbox = Mailbox::default();
         let keeping = declaring.keep(Stored::All, mailbox.clone()).unwrap();
         mailbox.was_reborn();
-        while schedules.find(&nightly).await.is_err() || drains.find(&hook).await.is_err() {
+        while schedules.find(&nightly).await.is_err() || triggers.find(&hook).await.is_err() {
             tokio::task::yield_now().await;
         }
         keeping.abort();
@@ -217,7 +221,7 @@ mod tests {
         let handlers = Handlers::new(()).handle(work);
         let mut worker = Worker::start(Arc::clone(engine), handlers, options).await.unwrap();
         worker.stop().await;
-        ["schedule", "drain"].map(|what| heard.lines_with(&format!("a stored {what} is not declared")))
+        ["schedule", "trigger"].map(|what| heard.lines_with(&format!("a stored {what} is not declared")))
     }
 
     #[tokio::test]
@@ -225,12 +229,12 @@ mod tests {
         let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::new());
         Declaring::of(&engine, &options()).at_start().await.unwrap();
         assert_eq!(said_at_start(&engine, options()).await, [[], []] as [[String; 0]; 2]);
-        let [schedules, drains] = said_at_start(&engine, WorkerOptions::default()).await;
+        let [schedules, triggers] = said_at_start(&engine, WorkerOptions::default()).await;
         assert!(matches!(&schedules[..], [line] if line.contains("schedule=nightly")), "{schedules:?}");
-        assert!(matches!(&drains[..], [line] if line.contains("drain=hook")), "{drains:?}");
+        assert!(matches!(&triggers[..], [line] if line.contains("trigger=hook")), "{triggers:?}");
         let configured = WorkerOptions {
             schedules_origin: Origin::Configuration,
-            drains_origin: Origin::Configuration,
+            triggers_origin: Origin::Configuration,
             ..WorkerOptions::default()
         };
         let said = said_at_start(&engine, configured).await;

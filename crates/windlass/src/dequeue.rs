@@ -52,10 +52,10 @@ use windlass_core::settle::{AttemptReport, Settled};
 use crate::aggregates::recorder::Recorder;
 use crate::client::{Client, ClientOptions};
 use crate::declaring::Declaring;
-use crate::drains::shell::Looker;
 use crate::duties::mailbox::Mailbox;
 use crate::duties::prepare::{Fires, Prepared, check_options};
 use crate::handler::{Context, Finish, IntoOutcome};
+use crate::triggers::shell::Looker;
 use crate::worker::controls::{Controls, timed_out_from_outside};
 use crate::worker::heartbeat::Identity;
 use crate::worker::options::card;
@@ -129,9 +129,9 @@ impl Consumer {
             limits: options.limits.clone(),
         };
         let client = Client::with_options(Arc::clone(&engine), labels_and_hooks);
-        let declaring = Declaring::of_drains(&engine, &options);
+        let declaring = Declaring::of_triggers(&engine, &options);
         let stored = declaring.at_start().await?;
-        client.drains().tell_of_undeclared(&options.drains, options.drains_origin).await;
+        client.triggers().tell_of_undeclared(&options.triggers, options.triggers_origin).await;
         let alone = Quarantine::default();
         let on_spill = match engine.spill() {
             Some(spill) => {
@@ -146,7 +146,7 @@ impl Consumer {
         let mut consumer =
             Self::start_on(engine, client, types, settings, &options, alone, on_spill.is_some()).await?;
         consumer.on_spill = on_spill;
-        consumer.looker = options.fire_drains.then(|| Looker::start(&primary, options.alerts()));
+        consumer.looker = options.fire_triggers.then(|| Looker::start(&primary, options.alerts()));
         consumer.declaring = declaring.keep(stored, consumer.mailbox.clone());
         Ok(consumer)
     }

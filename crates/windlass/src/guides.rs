@@ -27,8 +27,8 @@ pub struct CoordinationGuide;
 #[doc = include_str!("../../../docs/schedules.md")]
 pub struct SchedulesGuide;
 
-#[doc = include_str!("../../../docs/drains.md")]
-pub struct DrainsGuide;
+#[doc = include_str!("../../../docs/triggers.md")]
+pub struct TriggersGuide;
 
 #[doc = include_str!("../../../docs/testing.md")]
 pub struct Testing;

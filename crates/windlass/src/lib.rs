@@ -214,7 +214,7 @@
 //! | [`duties`] | what one process does for all: the application's own, and upkeep |
 //! | [`upkeep`] | taking back the jobs of the dead, expiry, retention |
 //! | [`schedules`] | jobs that are put in again and again |
-//! | [`drains`] | jobs that are put in when others were worked off |
+//! | [`triggers`] | jobs that are put in when others were worked off |
 //! | [`testing`] | helpers for the tests of your application |
 //! | [`engines`] | where jobs are kept |
 //! | [`core`] | what a job is, and every rule about it |
@@ -231,7 +231,7 @@ pub mod dequeue;
 pub mod duties;
 pub mod upkeep;
 pub mod schedules;
-pub mod drains;
+pub mod triggers;
 pub mod aggregates;
 pub mod alerts;
 pub mod testing;
@@ -245,21 +245,21 @@ mod guides;
 
 pub use aggregates::Aggregates;
 pub use client::{Client, ClientOptions, EnqueueHook, RegisterError};
-pub use drains::Drains;
 pub use enqueue::{Enqueue, EnqueueError, Handle, Placed, Placement};
 pub use handler::{Attempt, Context, Finish, FromRef, Handlers, HandlersError, Hook, Json, State};
 pub use job_type::{JobType, spec_of};
 pub use limits::{BreakerSpec, LimitOptions, RateLimitSpec, RateLimited};
 pub use schedules::Schedules;
 pub use snapshot::Snapshot;
+pub use triggers::CompletionTriggers;
 pub use windlass_core as core;
-pub use windlass_core::drains::{DrainSpec, Watched};
 pub use windlass_core::job::JobId;
 pub use windlass_core::job_type::TypeSpec;
 pub use windlass_core::key::{KeyScope, OnConflict};
 pub use windlass_core::queue::QueueSpec;
 pub use windlass_core::retry::RetryPolicy;
 pub use windlass_core::schedules::{JobTemplate, Overlap, ScheduleSpec};
+pub use windlass_core::triggers::{CompletionTrigger, Watched};
 pub use windlass_engines as engines;
 #[cfg(feature = "fallback")]
 pub use windlass_engines::fallback;

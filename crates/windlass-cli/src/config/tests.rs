@@ -45,7 +45,7 @@ fn the_example_file_is_right_with_its_commented_settings_too() {
         .lines()
         .map(|line| match line.strip_prefix("# ") {
             Some(setting)
-                if ["[types", "[breakers", "[rate_limits", "[schedules", "[drains"]
+                if ["[types", "[breakers", "[rate_limits", "[schedules", "[triggers"]
                     .iter()
                     .any(|s| setting.starts_with(s)) =>
             {
@@ -58,7 +58,7 @@ fn the_example_file_is_right_with_its_commented_settings_too() {
         })
         .collect();
     let config = toml(&uncommented.join("\n")).unwrap();
-    assert_eq!((config.types.len(), config.schedules.len(), config.drains.len()), (1, 1, 1));
+    assert_eq!((config.types.len(), config.schedules.len(), config.triggers.len()), (1, 1, 1));
     assert_eq!((config.limits.breakers.len(), config.limits.rate_limits.len()), (1, 1));
     assert_eq!(config.queues[4].capacity, Some(100_000));
 }
@@ -339,7 +339,7 @@ fn the_page_about_configuration_names_every_key_and_holds_the_example_in_full() 
             continue;
         }
         let variable = match section {
-            "queues" | "types" | "breakers" | "rate_limits" | "schedules" | "drains" => {
+            "queues" | "types" | "breakers" | "rate_limits" | "schedules" | "triggers" => {
                 format!("`{section}__NAME__{name}`")
             }
             "priorities" => "`priorities__LABEL`".to_owned(),

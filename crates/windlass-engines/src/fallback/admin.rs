@@ -15,9 +15,6 @@ use windlass_core::aggregates::{
 };
 use windlass_core::breaker::BreakerState;
 use windlass_core::claim::Fence;
-use windlass_core::drains::{
-    DrainChange, DrainChanged, DrainFired, DrainFiring, Drains, DrainsRead, WhichDrains,
-};
 use windlass_core::engine::{Admin, Engine, Result};
 use windlass_core::error::EngineError;
 use windlass_core::fallback::{FallbackStatus, Side};
@@ -34,6 +31,10 @@ use windlass_core::priority::Priority;
 use windlass_core::rate_limit::Taken;
 use windlass_core::schedules::{ScheduleChange, ScheduleChanged, Schedules, SchedulesRead, WhichSchedules};
 use windlass_core::spill::Spill;
+use windlass_core::triggers::{
+    CompletionTriggers, TriggerChange, TriggerChanged, TriggerFired, TriggerFiring, TriggersRead,
+    WhichTriggers,
+};
 use windlass_core::worker::WorkerId;
 
 use super::{FallbackEngine, Inner};
@@ -239,17 +240,17 @@ impl Schedules for FallbackEngine {
 
 /// So are drains: while the primary is away nothing fires, and jobs in the spill hold none.
 #[async_trait]
-impl Drains for FallbackEngine {
-    async fn drains(&self, which: &WhichDrains) -> Result<DrainsRead> {
-        self.inner.primary.engine()?.drains(which).await
+impl CompletionTriggers for FallbackEngine {
+    async fn triggers(&self, which: &WhichTriggers) -> Result<TriggersRead> {
+        self.inner.primary.engine()?.triggers(which).await
     }
 
-    async fn change_drains(&self, changes: &[DrainChange]) -> Result<Vec<DrainChanged>> {
-        self.inner.primary.engine()?.change_drains(changes).await
+    async fn change_triggers(&self, changes: &[TriggerChange]) -> Result<Vec<TriggerChanged>> {
+        self.inner.primary.engine()?.change_triggers(changes).await
     }
 
-    async fn fire_drains(&self, firings: &[DrainFiring]) -> Result<Vec<DrainFired>> {
-        self.inner.primary.engine()?.fire_drains(firings).await
+    async fn fire_triggers(&self, firings: &[TriggerFiring]) -> Result<Vec<TriggerFired>> {
+        self.inner.primary.engine()?.fire_triggers(firings).await
     }
 }
 

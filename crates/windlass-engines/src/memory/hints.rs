@@ -24,9 +24,9 @@ impl HintsDue {
         self.0.push(Hint::Lease(duty.clone()));
     }
 
-    pub(super) fn drain(&mut self) {
-        if !self.0.contains(&Hint::Drain) {
-            self.0.push(Hint::Drain);
+    pub(super) fn trigger(&mut self) {
+        if !self.0.contains(&Hint::Trigger) {
+            self.0.push(Hint::Trigger);
         }
     }
 

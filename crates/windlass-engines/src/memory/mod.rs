@@ -19,7 +19,7 @@ mod counts;
 mod policies;
 mod leases;
 mod schedules;
-mod drains;
+mod triggers;
 mod aggregates;
 mod spill;
 mod hints;
@@ -39,9 +39,6 @@ use windlass_core::admin::{
 use windlass_core::breaker::BreakerState;
 use windlass_core::claim::{ClaimAnswer, ClaimRequest, Fence, Outlook};
 use windlass_core::clock::{Clock, Timestamp};
-use windlass_core::drains::{
-    DrainChange, DrainChanged, DrainFired, DrainFiring, Drains, DrainsRead, WhichDrains,
-};
 use windlass_core::duty::DutyModes;
 use windlass_core::engine::{
     Admin, Declaration, Durability, Engine, EngineInfo, HintListener, RescueRequest, Rescued, Result,
@@ -60,6 +57,10 @@ use windlass_core::rate_limit::Taken;
 use windlass_core::schedules::{ScheduleChange, ScheduleChanged, Schedules, SchedulesRead, WhichSchedules};
 use windlass_core::settle::{Settled, Settlement};
 use windlass_core::spill::{BatchMost, Following, Leaving, LeftOut, Spill};
+use windlass_core::triggers::{
+    CompletionTriggers, TriggerChange, TriggerChanged, TriggerFired, TriggerFiring, TriggersRead,
+    WhichTriggers,
+};
 use windlass_core::worker::{Beat, Heartbeat, Pulse, WorkerCard, WorkerId, WorkerSighting};
 
 use crate::clock::SystemClock;
@@ -333,17 +334,17 @@ impl Schedules for MemoryEngine {
 }
 
 #[async_trait]
-impl Drains for MemoryEngine {
-    async fn drains(&self, which: &WhichDrains) -> Result<DrainsRead> {
-        self.at_once(|state, now| state.read_drains(which, now))
+impl CompletionTriggers for MemoryEngine {
+    async fn triggers(&self, which: &WhichTriggers) -> Result<TriggersRead> {
+        self.at_once(|state, now| state.read_triggers(which, now))
     }
 
-    async fn change_drains(&self, changes: &[DrainChange]) -> Result<Vec<DrainChanged>> {
-        self.at_once(|state, now| state.change_drains(changes, now))
+    async fn change_triggers(&self, changes: &[TriggerChange]) -> Result<Vec<TriggerChanged>> {
+        self.at_once(|state, now| state.change_triggers(changes, now))
     }
 
-    async fn fire_drains(&self, firings: &[DrainFiring]) -> Result<Vec<DrainFired>> {
-        self.at_once(|state, now| state.fire_drains(firings, now))
+    async fn fire_triggers(&self, firings: &[TriggerFiring]) -> Result<Vec<TriggerFired>> {
+        self.at_once(|state, now| state.fire_triggers(firings, now))
     }
 }
 

@@ -13,7 +13,6 @@ use std::collections::{BTreeMap, VecDeque};
 use windlass_core::admin::{AttemptEnding, AttemptRecord, JobRecord};
 use windlass_core::claim::{ClaimToken, Fence};
 use windlass_core::clock::Timestamp;
-use windlass_core::drains::rules::Stand;
 use windlass_core::enqueue::RequestId;
 use windlass_core::gate::Gate;
 use windlass_core::job::{Counters, Job, JobId, JobState, Phase};
@@ -25,17 +24,18 @@ use windlass_core::outcome::JobError;
 use windlass_core::planted::{Bug, planted};
 use windlass_core::settle::{Landing, Place};
 use windlass_core::spill::Leaving;
+use windlass_core::triggers::rules::Stand;
 use windlass_core::worker::WorkerId;
 
 use super::aggregates::Minutes;
 use super::claim::SpentTokens;
-use super::drains::DrainRows;
 use super::enqueue::Receipts;
 use super::hints::HintsDue;
 use super::policies::Shared;
 use super::rescue::Death;
 use super::schedules::Agenda;
 use super::settle::Traces;
+use super::triggers::TriggerRows;
 use super::workers::WorkerRow;
 
 pub(super) use index::{Index, QueueRow, TypeAt};
@@ -70,7 +70,7 @@ pub(super) struct State {
     pub(super) shared: Shared,
     pub(super) leases: BTreeMap<DutyName, LeaseRecord>,
     pub(super) agenda: Agenda,
-    pub(super) drains: DrainRows,
+    pub(super) triggers: TriggerRows,
     pub(super) minutes: Minutes,
     /// Batches that leave for another store, oldest first.
     pub(super) leaving: BTreeMap<(Timestamp, RequestId), Leaving>,
@@ -227,14 +227,14 @@ impl State {
         now: Timestamp,
         change: impl FnOnce(&mut Job, &mut Option<Gate>),
     ) -> bool {
-        let Some((job, from)) = self.standing(id).filter(|_| !self.drains.is_empty()) else {
+        let Some((job, from)) = self.standing(id).filter(|_| !self.triggers.is_empty()) else {
             return self.change_waiting(id, change);
         };
         let changed = self.change_waiting(id, change);
         let Some((_, to)) = self.standing(id) else { return changed };
         let (from, to) = ((from.0, from.1.as_ref()), (to.0, to.1.as_ref()));
         let stand = |(due, gate)| Stand::Waiting { due, gate };
-        self.mark_drains(&job, stand(from), stand(to), now);
+        self.mark_triggers(&job, stand(from), stand(to), now);
         changed
     }
 
@@ -250,9 +250,9 @@ impl State {
         let Some(row) = self.live.get_mut(&id) else { return };
         self.index.stop_running(row);
         row.job.counters = landing.counters;
-        if !self.drains.is_empty() {
+        if !self.triggers.is_empty() {
             let job = row.job.clone();
-            self.mark_drains(&job, Stand::Running, Stand::at(&landing.place), now);
+            self.mark_triggers(&job, Stand::Running, Stand::at(&landing.place), now);
         }
         let Some(row) = self.live.get_mut(&id) else { return };
         match landing.place {
@@ -272,8 +272,8 @@ impl State {
     pub(super) fn cancel_waiting(&mut self, id: JobId, why: &str, now: Timestamp) -> bool {
         let Some(row) = self.live.get(&id).filter(|row| row.is_waiting()) else { return false };
         self.index.leave_waiting(row);
-        if let Some((job, (due, gate))) = self.standing(id).filter(|_| !self.drains.is_empty()) {
-            self.mark_drains(&job, Stand::Waiting { due, gate: gate.as_ref() }, Stand::Ended, now);
+        if let Some((job, (due, gate))) = self.standing(id).filter(|_| !self.triggers.is_empty()) {
+            self.mark_triggers(&job, Stand::Waiting { due, gate: gate.as_ref() }, Stand::Ended, now);
         }
         self.end(id, JobState::Cancelled { at: now, why: why.to_owned() }, now);
         true

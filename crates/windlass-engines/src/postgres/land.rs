@@ -11,7 +11,6 @@ use tokio_postgres::Row;
 use windlass_core::admin::AttemptEnding;
 use windlass_core::claim::{ClaimToken, Fence};
 use windlass_core::clock::Timestamp;
-use windlass_core::drains::rules::Stand;
 use windlass_core::engine::Hint;
 use windlass_core::gate::Gate;
 use windlass_core::job::{Counters, JobId};
@@ -21,6 +20,7 @@ use windlass_core::names::{QueueName, SeriesName, TypeName};
 use windlass_core::outcome::JobError;
 use windlass_core::priority::Priority;
 use windlass_core::settle::{Landing, Place};
+use windlass_core::triggers::rules::Stand;
 use windlass_core::worker::WorkerId;
 
 use super::Store;
@@ -148,7 +148,7 @@ pub(super) struct Moved {
     /// Series in which somebody may go out now.
     pub(super) series: Marked,
     /// Whether a drain was marked.
-    pub(super) drain: bool,
+    pub(super) trigger: bool,
 }
 
 impl Moved {
@@ -167,7 +167,7 @@ impl Moved {
         self.queues.extend(more.queues);
         self.put_back.extend(more.put_back);
         self.series.extend(more.series);
-        self.drain |= more.drain;
+        self.trigger |= more.trigger;
     }
 }
 
@@ -261,10 +261,10 @@ impl Store {
                 }
             }
         }
-        moved.drain |= self.land_waiting(tx, now, &waiting, &vec![None; waiting.len()]).await?.marked;
+        moved.trigger |= self.land_waiting(tx, now, &waiting, &vec![None; waiting.len()]).await?.marked;
         self.note_attempts(tx, &waiting).await?;
-        moved.drain |= self.land_ended(tx, now, &ended).await?;
-        moved.drain |= self.land_dead(tx, now, &dead).await?;
+        moved.trigger |= self.land_ended(tx, now, &ended).await?;
+        moved.trigger |= self.land_dead(tx, now, &dead).await?;
         self.free_keys(tx, &ended_keys, keys, now).await?;
         self.mark_series(tx, &moved.series).await?;
         self.note_put_backs(tx, &moved).await?;
@@ -282,7 +282,8 @@ impl Store {
     ) -> Step<(Vec<Fence>, Moved)> {
         let landed = self.land_waiting(tx, now, &moves, places).await?;
         moves.retain(|job| landed.has(job.live.id));
-        let (mut deltas, mut moved) = (Deltas::default(), Moved { drain: landed.marked, ..Moved::default() });
+        let (mut deltas, mut moved) =
+            (Deltas::default(), Moved { trigger: landed.marked, ..Moved::default() });
         for job in &moves {
             count(job, &mut deltas);
             moved.wait(job, now);
@@ -472,7 +473,7 @@ impl Store {
         for queue in &moved.queues {
             self.listeners.tell(&Hint::Queue(queue.clone()));
         }
-        self.tell_of_drains(moved.drain);
+        self.notify_of_triggers(moved.trigger);
     }
 }
 

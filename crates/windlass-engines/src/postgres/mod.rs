@@ -31,7 +31,7 @@ mod policies;
 mod leases;
 mod duty_locks;
 mod schedules;
-mod drains;
+mod triggers;
 mod aggregates;
 mod hints;
 mod wake;

@@ -24,7 +24,7 @@ const BIG: [&str; 18] = [
     "count_deltas",
     "claims",
     "claim_ends",
-    "drain_marks",
+    "completion_trigger_marks",
     "series_marks",
     "ended_keys",
     "put_backs",
@@ -107,10 +107,10 @@ const MAY_SORT: [(&str, &str); 38] = [
     ("live_workers", "ends that are not yet folded are gathered by worker"),
     ("types_waiting", "changes that are not yet folded are gathered by type"),
     ("still_hold", "the fences of one request"),
-    ("marked_drains", "drains, of which there are few"),
-    ("drains_named", "drains, of which there are few"),
-    ("list_drains", "drains, of which there are few"),
-    ("save_drains", "drains, of which there are few"),
+    ("marked_triggers", "triggers, of which there are few"),
+    ("triggers_named", "triggers, of which there are few"),
+    ("list_triggers", "triggers, of which there are few"),
+    ("save_triggers", "triggers, of which there are few"),
     ("due_schedules", "a page of schedules"),
     ("list_schedules", "a page of schedules"),
     ("save_schedules", "the schedules of one request"),
@@ -397,8 +397,8 @@ async fn an_end_is_compared_with_drains_only_where_there_are_some() {
         let of_marks = &steps[marked..marked + 5];
         assert!(of_marks[2].starts_with("Nested Loop Semi Join"), "{name}: {plan}");
         assert!(
-            of_marks.iter().any(|step| step.contains("on job_drains d")),
-            "drains come first: {name}: {plan}"
+            of_marks.iter().any(|step| step.contains("on completion_triggers d")),
+            "triggers come first: {name}: {plan}"
         );
     }
 }

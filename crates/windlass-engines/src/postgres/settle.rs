@@ -187,7 +187,7 @@ impl Store {
         let params = [instant(&now), numbers(&ids), uuids(&tokens), row_places(&at), texts(&types)];
         let rows = self.work.get().await?.write(&self.sql.settle_traced, &params).await?;
         let Some(row) = rows.first() else { return Ok(Written::nothing()) };
-        self.tell_of_drains(row.try_get(3)?);
+        self.notify_of_triggers(row.try_get(3)?);
         Written::read(row)
     }
 
@@ -223,7 +223,7 @@ impl Store {
         if *keys {
             self.ends_have_keys.store(row.try_get(3)?, Ordering::Relaxed);
         }
-        self.tell_of_drains(row.try_get(5)?);
+        self.notify_of_triggers(row.try_get(5)?);
         let written = Written::read(row)?;
         let (has_keys, has_history): (bool, bool) = (row.try_get(3)?, row.try_get(4)?);
         let is_traced = matches!(written, Written::All) && !has_keys && !has_history;

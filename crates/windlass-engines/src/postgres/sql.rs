@@ -78,8 +78,8 @@ macro_rules! statements {
 statements! {
     add_counts, advance_series, asked_to_stop, be_brief, behind_gate, breakers, claim, claim_shares, claim_suspect, claimed_before, close_receipt, close_request,
     count_schedules, due_schedules, list_schedules, lock_schedules, remove_schedules, save_schedules, schedules_named,
-    set_last_jobs, count_drains, drains_named, left_in_queue, left_of_group, left_of_type, list_drains, lock_drains, lock_free_drain,
-    mark_drains, marked_drains, note_firing, put_off_drain, remove_drains, save_drains, trim_marks, unmark_drain,
+    set_last_jobs, count_triggers, triggers_named, left_in_queue, left_of_group, left_of_type, list_triggers, lock_triggers, lock_free_trigger,
+    mark_triggers, marked_triggers, note_firing, postpone_trigger, remove_triggers, save_triggers, trim_marks, unmark_trigger,
     append_deltas, unfolded, minutes_of, apply_fold, list_minutes, prune_job_minutes, duty_locks, note_locks,
     complete, dead_key, declare_dead, declare_queues, declare_types, discard, drop_days, drop_reserved_keys,
     ended_state, enqueue, enqueue_many, expired, extend, find_receipt, find_worker, fold_claims, fold_counts,

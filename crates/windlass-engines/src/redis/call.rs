@@ -218,7 +218,7 @@ impl Store {
         while !queues.is_empty() {
             let name = queues.text()?;
             if name == MARKED {
-                self.listeners.tell(&Hint::Drain);
+                self.listeners.tell(&Hint::Trigger);
             } else if let Ok(queue) = QueueName::parse(&name)
                 && !told.contains(&queue)
             {

@@ -20,7 +20,7 @@ mod counts;
 mod policies;
 mod leases;
 mod schedules;
-mod drains;
+mod triggers;
 mod aggregates;
 mod hints;
 mod look;

@@ -32,7 +32,7 @@ const LEASES: &str = include_str!("lua/parts/leases.lua");
 const CROWD: &str = include_str!("lua/parts/crowd.lua");
 const PUTTING: &str = include_str!("lua/parts/putting.lua");
 const SCHEDULES: &str = include_str!("lua/parts/schedules.lua");
-const DRAINS: &str = include_str!("lua/parts/drains.lua");
+const TRIGGERS: &str = include_str!("lua/parts/triggers.lua");
 
 const LOOK: &[&str] = &[BEGIN, HASHES, STATE, ANSWER];
 const WAIT: &[&str] = &[BEGIN, HASHES, STATE, ANSWER, WAITING];
@@ -158,9 +158,9 @@ scripts! {
     list_schedules: Reads LOOK_AHEAD,
     due_schedules: Reads LOOK_AHEAD,
     change_schedules: Grows &[BEGIN, HASHES, STATE, ANSWER, WAITING, ENDING, PUTTING, SCHEDULES],
-    read_drains: Reads &[BEGIN, HASHES, STATE, ANSWER, DRAINS],
-    change_drains: Grows &[BEGIN, HASHES, STATE, ANSWER, DRAINS],
-    fire_drain: Grows &[BEGIN, HASHES, STATE, ANSWER, WAITING, ENDING, PUTTING, DRAINS],
+    read_triggers: Reads &[BEGIN, HASHES, STATE, ANSWER, TRIGGERS],
+    change_triggers: Grows &[BEGIN, HASHES, STATE, ANSWER, TRIGGERS],
+    fire_trigger: Grows &[BEGIN, HASHES, STATE, ANSWER, WAITING, ENDING, PUTTING, TRIGGERS],
     append_deltas: Grows LOOK,
     unfolded: Reads LOOK,
     minutes_of: Reads LOOK,

@@ -4,13 +4,13 @@ use std::collections::HashMap;
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use windlass_core::clock::Timestamp;
-use windlass_core::drains::rules::Stand;
 use windlass_core::enqueue::{
     Accepted, EnqueueRequest, Enqueued, NewJob, QueueAtDoor, Refusal, RequestId, accept, repeated, told,
 };
 use windlass_core::job::JobId;
 use windlass_core::key::{KeyScope, KeyVerdict, OnConflict, resolve};
 use windlass_core::limits::{ENQUEUE_BATCH_MAX, RECEIPT_TTL};
+use windlass_core::triggers::rules::Stand;
 
 use crate::receipts::unreadable;
 

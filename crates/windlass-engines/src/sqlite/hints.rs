@@ -14,7 +14,7 @@ pub(super) struct PendingHints {
     queues: BTreeSet<QueueName>,
     cancels: Vec<Fence>,
     leases: BTreeSet<DutyName>,
-    drain: bool,
+    trigger: bool,
 }
 
 impl PendingHints {
@@ -36,8 +36,8 @@ impl PendingHints {
     }
 
     /// A drain was marked.
-    pub(super) fn drain(&mut self) {
-        self.drain = true;
+    pub(super) fn trigger(&mut self) {
+        self.trigger = true;
     }
 
     /// Takes in what another operation has to tell.
@@ -45,7 +45,7 @@ impl PendingHints {
         self.queues.extend(other.queues);
         self.cancels.extend(other.cancels);
         self.leases.extend(other.leases);
-        self.drain |= other.drain;
+        self.trigger |= other.trigger;
     }
 
     /// Tells whoever listens, after the commit.
@@ -53,8 +53,8 @@ impl PendingHints {
         self.queues.into_iter().for_each(|queue| listeners.tell(&Hint::Queue(queue)));
         self.cancels.into_iter().for_each(|fence| listeners.tell(&Hint::Cancel(fence)));
         self.leases.into_iter().for_each(|duty| listeners.tell(&Hint::Lease(duty)));
-        if self.drain {
-            listeners.tell(&Hint::Drain);
+        if self.trigger {
+            listeners.tell(&Hint::Trigger);
         }
     }
 }

@@ -8,7 +8,6 @@ use rusqlite::{OptionalExtension, Row, params};
 use windlass_core::admin::AttemptEnding;
 use windlass_core::claim::ClaimToken;
 use windlass_core::clock::Timestamp;
-use windlass_core::drains::rules::Stand;
 use windlass_core::gate::Gate;
 use windlass_core::job::{Counters, JobId};
 use windlass_core::key::HolderStage;
@@ -16,14 +15,15 @@ use windlass_core::limits::ATTEMPTS_SHOWN_MAX;
 use windlass_core::names::{SeriesName, ShareName};
 use windlass_core::outcome::JobError;
 use windlass_core::settle::{Landing, Place};
+use windlass_core::triggers::rules::Stand;
 use windlass_core::worker::WorkerId;
 
 use super::catalogue::TypeEntry;
 use super::counts::{Spot, Total};
-use super::drains::Mover;
 use super::fault::Step;
 use super::row::{CANCELLED, Options, SUCCEEDED, count, lossy, to_json};
 use super::sql::sql;
+use super::triggers::Mover;
 use super::work::{Hot, Work};
 
 /// Every so many attempts of a job the old ones are deleted.
@@ -134,7 +134,7 @@ impl Work<'_> {
             key: held.key.as_deref(),
             from: Stand::Running,
         };
-        self.mark_drains(&mover, Stand::at(&landing.place))?;
+        self.mark_triggers(&mover, Stand::at(&landing.place))?;
         let leaving = Leaving {
             id: held.id,
             token: Some(held.token),
@@ -184,7 +184,7 @@ impl Work<'_> {
     pub(super) fn mark_moved(&mut self, job: &LiveJob, to: Stand<'_>) -> Step<()> {
         let kind = self.type_of(job.kind)?;
         let (group, key) = (job.group.as_deref(), job.key.as_deref());
-        self.mark_drains(&Mover { kind: &kind, group, key, from: job.stand() }, to)
+        self.mark_triggers(&Mover { kind: &kind, group, key, from: job.stand() }, to)
     }
 
     /// Starts a dead letter over with fresh counters, and gives it its key again.

@@ -22,7 +22,7 @@ mod counts;
 mod policies;
 mod leases;
 mod schedules;
-mod drains;
+mod triggers;
 mod aggregates;
 mod spill;
 mod hints;
@@ -55,9 +55,6 @@ use windlass_core::admin::{
 use windlass_core::breaker::BreakerState;
 use windlass_core::claim::{ClaimAnswer, ClaimRequest, Fence, Outlook};
 use windlass_core::clock::Timestamp;
-use windlass_core::drains::{
-    DrainChange, DrainChanged, DrainFired, DrainFiring, Drains, DrainsRead, WhichDrains, check_firings,
-};
 use windlass_core::duty::DutyModes;
 use windlass_core::engine::{
     Admin, Declaration, Engine, EngineInfo, HintListener, RescueRequest, Rescued, Result,
@@ -79,6 +76,10 @@ use windlass_core::schedules::{
 };
 use windlass_core::settle::{Settled, Settlement};
 use windlass_core::spill::{BatchMost, Following, Leaving, LeftOut, Spill};
+use windlass_core::triggers::{
+    CompletionTriggers, TriggerChange, TriggerChanged, TriggerFired, TriggerFiring, TriggersRead,
+    WhichTriggers, check_firings,
+};
 use windlass_core::worker::{Beat, Heartbeat, Pulse, WorkerCard, WorkerId, WorkerSighting};
 
 use fault::Step;
@@ -507,23 +508,23 @@ impl Schedules for SqliteEngine {
 }
 
 #[async_trait]
-impl Drains for SqliteEngine {
-    async fn drains(&self, which: &WhichDrains) -> Result<DrainsRead> {
+impl CompletionTriggers for SqliteEngine {
+    async fn triggers(&self, which: &WhichTriggers) -> Result<TriggersRead> {
         which.check()?;
         let which = which.clone();
-        self.read(move |conn, now| drains::read(conn, &which, now)).await
+        self.read(move |conn, now| triggers::read(conn, &which, now)).await
     }
 
-    async fn change_drains(&self, changes: &[DrainChange]) -> Result<Vec<DrainChanged>> {
-        windlass_core::drains::check_changes(changes)?;
+    async fn change_triggers(&self, changes: &[TriggerChange]) -> Result<Vec<TriggerChanged>> {
+        windlass_core::triggers::check_changes(changes)?;
         let changes = changes.to_vec();
-        self.write(move |work| work.change_drains(&changes)).await
+        self.write(move |work| work.change_triggers(&changes)).await
     }
 
-    async fn fire_drains(&self, firings: &[DrainFiring]) -> Result<Vec<DrainFired>> {
+    async fn fire_triggers(&self, firings: &[TriggerFiring]) -> Result<Vec<TriggerFired>> {
         check_firings(firings)?;
         let firings = firings.to_vec();
-        self.write(move |work| work.fire_drains(&firings)).await
+        self.write(move |work| work.fire_triggers(&firings)).await
     }
 }
 

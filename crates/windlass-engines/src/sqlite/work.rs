@@ -11,10 +11,10 @@ use windlass_core::worker::WorkerId;
 
 use super::catalogue::{Catalogue, TypeEntry};
 use super::counts::Deltas;
-use super::drains::Watch;
 use super::fault::Step;
 use super::hints::PendingHints;
 use super::sql::sql;
+use super::triggers::Watch;
 
 /// What an operation works with.
 pub(super) struct Work<'c> {

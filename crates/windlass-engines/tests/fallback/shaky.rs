@@ -16,9 +16,6 @@ use windlass_core::aggregates::{
 };
 use windlass_core::claim::{ClaimAnswer, ClaimRequest, Fence, Outlook};
 use windlass_core::clock::{ManualClock, Timestamp};
-use windlass_core::drains::{
-    DrainChange, DrainChanged, DrainFired, DrainFiring, Drains, DrainsRead, WhichDrains,
-};
 use windlass_core::engine::{
     Admin, Declaration, Engine, EngineInfo, HintListener, RescueRequest, Rescued, Result,
 };
@@ -33,6 +30,10 @@ use windlass_core::priority::Priority;
 use windlass_core::schedules::{ScheduleChange, ScheduleChanged, Schedules, SchedulesRead, WhichSchedules};
 use windlass_core::settle::{Settled, Settlement};
 use windlass_core::spill::{BatchMost, Following, Leaving, LeftOut, Spill};
+use windlass_core::triggers::{
+    CompletionTriggers, TriggerChange, TriggerChanged, TriggerFired, TriggerFiring, TriggersRead,
+    WhichTriggers,
+};
 use windlass_core::worker::{Beat, Heartbeat, WorkerCard, WorkerId, WorkerSighting};
 
 /// What goes wrong with one call.
@@ -221,20 +222,20 @@ impl<S: Engine + ?Sized> Schedules for Seen<S> {
 }
 
 #[async_trait]
-impl<S: Engine + ?Sized> Drains for Seen<S> {
-    async fn drains(&self, which: &WhichDrains) -> Result<DrainsRead> {
+impl<S: Engine + ?Sized> CompletionTriggers for Seen<S> {
+    async fn triggers(&self, which: &WhichTriggers) -> Result<TriggersRead> {
         self.life.live().await;
-        self.store.drains(which).await
+        self.store.triggers(which).await
     }
 
-    async fn change_drains(&self, changes: &[DrainChange]) -> Result<Vec<DrainChanged>> {
+    async fn change_triggers(&self, changes: &[TriggerChange]) -> Result<Vec<TriggerChanged>> {
         self.life.live().await;
-        self.store.change_drains(changes).await
+        self.store.change_triggers(changes).await
     }
 
-    async fn fire_drains(&self, firings: &[DrainFiring]) -> Result<Vec<DrainFired>> {
+    async fn fire_triggers(&self, firings: &[TriggerFiring]) -> Result<Vec<TriggerFired>> {
         self.life.live().await;
-        self.store.fire_drains(firings).await
+        self.store.fire_triggers(firings).await
     }
 }
 

@@ -15,9 +15,6 @@ use windlass_core::aggregates::{
 use windlass_core::breaker::BreakerState;
 use windlass_core::claim::{ClaimAnswer, ClaimRequest, Fence, Outlook};
 use windlass_core::clock::Timestamp;
-use windlass_core::drains::{
-    DrainChange, DrainChanged, DrainFired, DrainFiring, Drains, DrainsRead, WhichDrains,
-};
 use windlass_core::engine::{
     Admin, Declaration, Engine, EngineInfo, HintListener, RescueRequest, Rescued, Result,
 };
@@ -33,6 +30,10 @@ use windlass_core::priority::Priority;
 use windlass_core::rate_limit::Taken;
 use windlass_core::schedules::{ScheduleChange, ScheduleChanged, Schedules, SchedulesRead, WhichSchedules};
 use windlass_core::settle::{Settled, Settlement};
+use windlass_core::triggers::{
+    CompletionTriggers, TriggerChange, TriggerChanged, TriggerFired, TriggerFiring, TriggersRead,
+    WhichTriggers,
+};
 use windlass_core::worker::{Beat, Heartbeat, WorkerCard, WorkerId, WorkerSighting};
 use windlass_engines::postgres::PostgresEngine;
 use windlass_engines::postgres::tokio_postgres::{self, NoTls};
@@ -194,17 +195,17 @@ impl Schedules for ThroughSql {
 }
 
 #[async_trait]
-impl Drains for ThroughSql {
-    async fn drains(&self, which: &WhichDrains) -> Result<DrainsRead> {
-        self.engine.drains(which).await
+impl CompletionTriggers for ThroughSql {
+    async fn triggers(&self, which: &WhichTriggers) -> Result<TriggersRead> {
+        self.engine.triggers(which).await
     }
 
-    async fn change_drains(&self, changes: &[DrainChange]) -> Result<Vec<DrainChanged>> {
-        self.engine.change_drains(changes).await
+    async fn change_triggers(&self, changes: &[TriggerChange]) -> Result<Vec<TriggerChanged>> {
+        self.engine.change_triggers(changes).await
     }
 
-    async fn fire_drains(&self, firings: &[DrainFiring]) -> Result<Vec<DrainFired>> {
-        self.engine.fire_drains(firings).await
+    async fn fire_triggers(&self, firings: &[TriggerFiring]) -> Result<Vec<TriggerFired>> {
+        self.engine.fire_triggers(firings).await
     }
 }
 

@@ -4,14 +4,16 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use windlass_core::clock::Timestamp;
-use windlass_core::drains::{self, DrainChange, DrainFired, DrainSpec, StoredDrain, Watched, WhichDrains};
 use windlass_core::enqueue::Enqueued;
-use windlass_core::limits::{DRAIN_LOOK_PAUSE_MAX, LIST_PAGE_MAX};
-use windlass_core::names::{DrainName, GroupName, ScheduleName};
+use windlass_core::limits::{LIST_PAGE_MAX, TRIGGER_PAUSE_MAX};
+use windlass_core::names::{GroupName, ScheduleName, TriggerName};
 use windlass_core::schedule::Schedule;
 use windlass_core::schedules::{
     self, Alarm, JobTemplate, Origin, Overlap, Put, ScheduleChange, ScheduleChanged, ScheduleSpec,
     StoredSchedule, WhichSchedules,
+};
+use windlass_core::triggers::{
+    self, CompletionTrigger, StoredTrigger, TriggerChange, TriggerFired, Watched, WhichTriggers,
 };
 
 use crate::compare::Renumber;
@@ -28,9 +30,9 @@ pub(crate) enum Plan {
     ResumeSchedule(usize),
     RemoveSchedule(usize),
     FireSchedules { again: bool },
-    SaveDrain { which: usize, watch: usize, waits: bool, job: usize },
-    RemoveDrain(usize),
-    FireDrains { again: bool },
+    SaveTrigger { which: usize, watch: usize, waits: bool, job: usize },
+    RemoveTrigger(usize),
+    FireTriggers { again: bool },
 }
 
 /// What is put in: of the queue that is watched, of another, and of a type that nobody knows.
@@ -46,9 +48,9 @@ pub(crate) fn plan() -> impl Strategy<Value = Plan> {
         1 => (0..2_usize).prop_map(Plan::RemoveSchedule),
         6 => any::<bool>().prop_map(|again| Plan::FireSchedules { again }),
         4 => (0..2_usize, 0..4_usize, any::<bool>(), 0..JOBS.len())
-            .prop_map(|(which, watch, waits, job)| Plan::SaveDrain { which, watch, waits, job }),
-        1 => (0..2_usize).prop_map(Plan::RemoveDrain),
-        6 => any::<bool>().prop_map(|again| Plan::FireDrains { again }),
+            .prop_map(|(which, watch, waits, job)| Plan::SaveTrigger { which, watch, waits, job }),
+        1 => (0..2_usize).prop_map(Plan::RemoveTrigger),
+        6 => any::<bool>().prop_map(|again| Plan::FireTriggers { again }),
     ]
 }
 
@@ -80,20 +82,20 @@ impl<S: Subject> Pair<S> {
                 self.change_schedule(which, remove).await;
             }
             Plan::FireSchedules { again } => self.fire_schedules(again).await,
-            Plan::SaveDrain { which, watch, waits, job } => {
-                let spec = drain(which, watch, waits, job);
-                let declare = |stored: Option<&StoredDrain>, now| {
-                    drains::acts::declare(&spec, Origin::Code, stored, now)
+            Plan::SaveTrigger { which, watch, waits, job } => {
+                let spec = trigger(which, watch, waits, job);
+                let declare = |stored: Option<&StoredTrigger>, now| {
+                    triggers::acts::declare(&spec, Origin::Code, stored, now)
                 };
-                self.change_drain(which, declare).await;
+                self.change_trigger(which, declare).await;
             }
-            Plan::RemoveDrain(which) => {
-                let remove = |stored: Option<&StoredDrain>, _| {
-                    stored.map(|stored| drains::acts::remove(stored.name(), stored.version))
+            Plan::RemoveTrigger(which) => {
+                let remove = |stored: Option<&StoredTrigger>, _| {
+                    stored.map(|stored| triggers::acts::remove(stored.name(), stored.version))
                 };
-                self.change_drain(which, remove).await;
+                self.change_trigger(which, remove).await;
             }
-            Plan::FireDrains { again } => self.fire_drains(again).await,
+            Plan::FireTriggers { again } => self.fire_triggers(again).await,
         }
     }
 
@@ -151,17 +153,17 @@ impl<S: Subject> Pair<S> {
         assert_eq!(self.as_model(got.2), expected.2, "what became of them for who was slower");
     }
 
-    async fn change_drain(
+    async fn change_trigger(
         &self,
         which: usize,
-        decide: impl Fn(Option<&StoredDrain>, Timestamp) -> Option<DrainChange>,
+        decide: impl Fn(Option<&StoredTrigger>, Timestamp) -> Option<TriggerChange>,
     ) {
-        let named = WhichDrains::Named(vec![drain_name(which)]);
+        let named = WhichTriggers::Named(vec![trigger_name(which)]);
         let (expected, got) = self
             .both(async |engine, _| {
-                let read = engine.drains(&named).await.expect(UP);
-                match decide(read.drains.first(), read.now) {
-                    Some(change) => engine.change_drains(&[change]).await.expect(UP),
+                let read = engine.triggers(&named).await.expect(UP);
+                match decide(read.triggers.first(), read.now) {
+                    Some(change) => engine.change_triggers(&[change]).await.expect(UP),
                     None => Vec::new(),
                 }
             })
@@ -170,32 +172,32 @@ impl<S: Subject> Pair<S> {
     }
 
     /// How long a drain is left alone after a look depends on how long that took, and is over by then.
-    async fn fire_drains(&mut self, again: bool) {
-        self.clock.advance(DRAIN_LOOK_PAUSE_MAX + Duration::from_secs(1));
+    async fn fire_triggers(&mut self, again: bool) {
+        self.clock.advance(TRIGGER_PAUSE_MAX + Duration::from_secs(1));
         let (expected, got) = self
             .both(async |engine, _| {
-                let read = engine.drains(&WhichDrains::Marked(LIST_PAGE_MAX)).await.expect(UP);
+                let read = engine.triggers(&WhichTriggers::Marked(LIST_PAGE_MAX)).await.expect(UP);
                 let firings: Vec<_> =
-                    read.drains.iter().map(|stored| drains::acts::fire(stored, read.now)).collect();
+                    read.triggers.iter().map(|stored| triggers::acts::fire(stored, read.now)).collect();
                 if firings.is_empty() {
-                    return (read.drains, Vec::new(), Vec::new());
+                    return (read.triggers, Vec::new(), Vec::new());
                 }
-                let fired = engine.fire_drains(&firings).await.expect(UP);
+                let fired = engine.fire_triggers(&firings).await.expect(UP);
                 let later = match again {
-                    true => engine.fire_drains(&firings).await.expect(UP),
+                    true => engine.fire_triggers(&firings).await.expect(UP),
                     false => Vec::new(),
                 };
-                (read.drains, fired, later.into_iter().map(without_pause).collect())
+                (read.triggers, fired, later.into_iter().map(without_pause).collect())
             })
             .await;
-        let answers = |(one, other): (&DrainFired, &DrainFired)| match (one, other) {
-            (DrainFired::Fired { job: ours, .. }, DrainFired::Fired { job: theirs, .. }) => {
+        let answers = |(one, other): (&TriggerFired, &TriggerFired)| match (one, other) {
+            (TriggerFired::Fired { job: ours, .. }, TriggerFired::Fired { job: theirs, .. }) => {
                 Some((ours.clone(), theirs.clone()))
             }
             _ => None,
         };
         self.learn(expected.1.iter().zip(&got.1).filter_map(answers));
-        assert_eq!(self.as_model(got.0), expected.0, "the drains that are marked");
+        assert_eq!(self.as_model(got.0), expected.0, "the completion triggers that are marked");
         assert_eq!(self.as_model(got.1), expected.1, "what became of them");
         assert_eq!(self.as_model(got.2), expected.2, "what became of them for who was slower");
     }
@@ -221,10 +223,10 @@ impl<S: Subject> Pair<S> {
         assert_eq!((self.as_model(got.0), got.1), expected, "the schedules");
         let (expected, got) = self
             .both(async |engine, _| {
-                engine.drains(&WhichDrains::After(None, LIST_PAGE_MAX)).await.expect(UP).drains
+                engine.triggers(&WhichTriggers::After(None, LIST_PAGE_MAX)).await.expect(UP).triggers
             })
             .await;
-        assert_eq!(self.as_model(got), expected, "the drains");
+        assert_eq!(self.as_model(got), expected, "the completion triggers");
     }
 }
 
@@ -236,8 +238,8 @@ fn answer_of(put: &Put) -> Option<Enqueued> {
 }
 
 /// Who looks a second time may be told that there is nothing, or that it is too soon.
-fn without_pause(fired: DrainFired) -> DrainFired {
-    if fired == DrainFired::Later { DrainFired::Unmarked } else { fired }
+fn without_pause(fired: TriggerFired) -> TriggerFired {
+    if fired == TriggerFired::Later { TriggerFired::Unmarked } else { fired }
 }
 
 fn schedule_name(which: usize) -> ScheduleName {
@@ -253,20 +255,20 @@ fn schedule(which: usize, every: usize, overlap: usize, job: usize) -> ScheduleS
     }
 }
 
-fn drain_name(which: usize) -> DrainName {
-    DrainName::parse(["first", "second"][which]).expect("a plain name")
+fn trigger_name(which: usize) -> TriggerName {
+    TriggerName::parse(["first", "second"][which]).expect("a plain name")
 }
 
-fn drain(which: usize, watch: usize, waits: bool, job: usize) -> DrainSpec {
+fn trigger(which: usize, watch: usize, waits: bool, job: usize) -> CompletionTrigger {
     let watched = match watch {
         0 => Watched::Group(GroupName::parse(GROUP).expect("a plain name")),
         1 => Watched::Queue(queue("main")),
         2 => Watched::Queue(queue("other")),
         _ => Watched::Type(type_name("work")),
     };
-    DrainSpec {
+    CompletionTrigger {
         wait_for_retries: waits,
-        ..DrainSpec::new(drain_name(which), watched, JobTemplate::new(type_name(JOBS[job])))
+        ..CompletionTrigger::new(trigger_name(which), watched, JobTemplate::new(type_name(JOBS[job])))
     }
 }
 
@@ -293,13 +295,13 @@ impl Renumber for ScheduleChanged {
     }
 }
 
-impl Renumber for StoredDrain {
+impl Renumber for StoredTrigger {
     fn renumber(&mut self, ids: &Ids) {
         self.last_job.iter_mut().for_each(|job| job.renumber(ids));
     }
 }
 
-impl Renumber for DrainFired {
+impl Renumber for TriggerFired {
     fn renumber(&mut self, ids: &Ids) {
         if let Self::Fired { job, .. } = self {
             job.renumber(ids);

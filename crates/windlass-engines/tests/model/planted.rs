@@ -30,7 +30,7 @@ pub(crate) const OF_AN_ENGINE: [Bug; 14] = [
     Bug::ClaimBeforeDue,
     Bug::CancelIgnored,
     Bug::StaleTickFires,
-    Bug::DrainKeepsItsMark,
+    Bug::TriggerKeepsItsMark,
     Bug::SecondMarkTakesTheFirst,
 ];
 

@@ -64,7 +64,7 @@ async fn an_engines_own_commits_are_not_taken_for_anothers() {
             Hint::Any => break,
             Hint::Cancel(_) => panic!("nobody cancelled"),
             Hint::Lease(_) => panic!("nobody held a lease"),
-            Hint::Drain => panic!("nothing is watched"),
+            Hint::Trigger => panic!("nothing is watched"),
             Hint::Quiet(_) => panic!("only a store that looks by itself says so"),
         }
     }

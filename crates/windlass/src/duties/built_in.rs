@@ -22,12 +22,12 @@ use super::{Duty, IntoDutyEnd};
 use crate::aggregates::duty::FoldDuty;
 use crate::aggregates::shell::News;
 use crate::alerts::Alerts;
-use crate::drains::duty::DrainDuty;
-use crate::drains::shell::look_for_a_while;
 use crate::limits::Keeper;
 use crate::schedules::duty::ScheduleDuty;
 use crate::schedules::shell::fire_for_a_while;
 use crate::store;
+use crate::triggers::duty::TriggerDuty;
+use crate::triggers::shell::look_for_a_while;
 use crate::upkeep::{Answer, Ask, Observer, Role};
 use crate::worker::Moment;
 
@@ -42,14 +42,14 @@ const GATES: &str = "gates";
 /// Jobs of schedules.
 const SCHEDULES: &str = "schedules";
 /// Jobs of drains whose groups were worked off by a process that died before it could look.
-const DRAINS: &str = "drains";
+const TRIGGERS: &str = "triggers";
 /// What happened in each minute.
 const AGGREGATE: &str = "aggregate";
 /// Watching workers without being the one that rescues.
 const WATCH: &str = "watch";
 
 /// Names that no other duty may have.
-pub(crate) const NAMES: [&str; 8] = [RESCUE, SWEEP, PRUNE, GATES, SCHEDULES, DRAINS, AGGREGATE, WATCH];
+pub(crate) const NAMES: [&str; 8] = [RESCUE, SWEEP, PRUNE, GATES, SCHEDULES, TRIGGERS, AGGREGATE, WATCH];
 
 /// Whoever leads keeps a duty of upkeep at least for this long: one of them is done once a minute.
 pub const UPKEEP_ROTATION_MIN: Duration = PRUNE_EVERY;
@@ -129,9 +129,9 @@ pub(crate) fn fire(engine: &Arc<dyn Engine>, manner: Manner, alerts: Alerts) -> 
 }
 
 /// Looks at drains that are marked, whoever marked them.
-pub(crate) fn look_at_drains(engine: &Arc<dyn Engine>, manner: Manner, alerts: Alerts) -> Task {
-    let duty = Arc::new(DrainDuty::new(Arc::clone(engine), alerts));
-    task(DRAINS, FIRE_AGAIN_AFTER, manner, move |context| look_for_a_while(Arc::clone(&duty), context))
+pub(crate) fn evaluate_triggers(engine: &Arc<dyn Engine>, manner: Manner, alerts: Alerts) -> Task {
+    let duty = Arc::new(TriggerDuty::new(Arc::clone(engine), alerts));
+    task(TRIGGERS, FIRE_AGAIN_AFTER, manner, move |context| look_for_a_while(Arc::clone(&duty), context))
 }
 
 /// Adds to the minutes what happened, whoever saw it.

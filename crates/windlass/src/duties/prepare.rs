@@ -33,15 +33,15 @@ pub(crate) struct Prepared {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Fires {
     schedules: bool,
-    drains: bool,
+    triggers: bool,
 }
 
 impl Fires {
     /// Schedules and drains of a spill would be nobody's.
-    pub(crate) const NOTHING: Self = Self { schedules: false, drains: false };
+    pub(crate) const NOTHING: Self = Self { schedules: false, triggers: false };
 
     pub(crate) fn of(options: &WorkerOptions) -> Self {
-        Self { schedules: options.fire_schedules, drains: options.fire_drains }
+        Self { schedules: options.fire_schedules, triggers: options.fire_triggers }
     }
 }
 
@@ -72,11 +72,12 @@ impl Prepared {
                 let own = own.iter().cloned().map(Task::of_application);
                 let schedules =
                     fires.schedules.then(|| built_in::fire(engine, upkeep.manner, alerts.clone()));
-                let drains =
-                    fires.drains.then(|| built_in::look_at_drains(engine, upkeep.manner, alerts.clone()));
+                let triggers = fires
+                    .triggers
+                    .then(|| built_in::evaluate_triggers(engine, upkeep.manner, alerts.clone()));
                 let tasks = built_in::tasks(engine, upkeep, gates, &mailbox).into_iter();
                 let aggregate = [built_in::aggregate(engine, upkeep.manner, news.clone())];
-                tasks.chain(aggregate).chain(schedules).chain(drains).chain(own).collect()
+                tasks.chain(aggregate).chain(schedules).chain(triggers).chain(own).collect()
             }
             false => Vec::new(),
         };

@@ -96,7 +96,7 @@ impl HintListener for Listener {
             Hint::Quiet(_) => {}
             Hint::Lease(duty) => self.duties.hint(duty),
             // Whoever looks at drains has an ear of its own.
-            Hint::Drain => {}
+            Hint::Trigger => {}
             Hint::Any => {
                 self.flags.iter().for_each(|flag| flag.raise());
                 self.duties.hint_of_anything();

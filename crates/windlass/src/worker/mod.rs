@@ -21,14 +21,14 @@ use crate::aggregates::recorder::Recorder;
 use crate::aggregates::shell::{TELL_GRACE, Teller};
 use crate::client::{Client, ClientOptions};
 use crate::declaring::Declaring;
-use crate::drains::DrainsError;
-use crate::drains::shell::Looker;
 use crate::duties::mailbox::Mailbox;
 use crate::duties::prepare::{Fires, Prepared, check_options};
 use crate::duties::shell::DutiesThread;
 use crate::handler::{Handlers, HandlersError, Table};
 use crate::limits::Keeper;
 use crate::schedules::SchedulesError;
+use crate::triggers::TriggersError;
+use crate::triggers::shell::Looker;
 use crate::{random, store, upkeep};
 
 pub mod claim;
@@ -124,14 +124,14 @@ impl Worker {
         let declaring = Declaring::of(&engine, &options);
         let stored = declaring.at_start().await?;
         client.schedules().tell_of_undeclared(&options.schedules, options.schedules_origin).await;
-        client.drains().tell_of_undeclared(&options.drains, options.drains_origin).await;
+        client.triggers().tell_of_undeclared(&options.triggers, options.triggers_origin).await;
         let gates = Some(keeper(&client, &table));
         let duties = Prepared::new(&engine, &options, &options.duties, gates, Fires::of(&options));
         let card = plan.card(random::worker_id(), duties.led());
         let identity = Identity::register(Arc::clone(&engine), card, on_spill.is_some()).await?;
         let mut worker = Self::assemble(client, table, &plan, identity, &options, &common, duties);
         worker.on_spill = on_spill;
-        worker.looker = options.fire_drains.then(|| Looker::start(&engine, options.alerts()));
+        worker.looker = options.fire_triggers.then(|| Looker::start(&engine, options.alerts()));
         worker.watches.extend(declaring.keep(stored, worker.mailbox.clone()));
         Ok(worker)
     }
@@ -493,8 +493,8 @@ pub enum StartError {
     #[error("the schedules of the worker could not be stored")]
     Schedules(#[from] SchedulesError),
     /// The drains are wrong, or could not be stored.
-    #[error("the drains of the worker could not be stored")]
-    Drains(#[from] DrainsError),
+    #[error("the completion triggers of the worker could not be stored")]
+    CompletionTriggers(#[from] TriggersError),
     /// The store refused or failed.
     #[error("the worker could not register with the store")]
     Store(#[from] EngineError),

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use windlass_core::drains::DrainSpec;
 use windlass_core::job_type::TypeSpec;
 use windlass_core::limits::{
     CONCURRENCY_MAX, CRASHES_MAX, HEARTBEAT_EVERY, MINUTES_KEPT, MINUTES_KEPT_MAX, MINUTES_KEPT_MIN,
@@ -12,6 +11,7 @@ use windlass_core::names::{DutyName, QueueName};
 use windlass_core::priority::PriorityLabels;
 use windlass_core::queue::QueueSpec;
 use windlass_core::schedules::{Origin, ScheduleSpec};
+use windlass_core::triggers::CompletionTrigger;
 use windlass_core::worker::{WorkerCard, WorkerId};
 
 use super::claim::Scope;
@@ -76,13 +76,13 @@ pub struct WorkerOptions {
     /// Whether this process may fire the schedules of its store: one process at a time does. Some process must; none that does no
     /// upkeep.
     pub fire_schedules: bool,
-    /// Drains that are stored when it starts, or made what is declared here. One that is no longer declared stays until it is removed.
-    pub drains: Vec<DrainSpec>,
+    /// CompletionTriggers that are stored when it starts, or made what is declared here. One that is no longer declared stays until it is removed.
+    pub triggers: Vec<CompletionTrigger>,
     /// Who declares them.
-    pub drains_origin: Origin,
+    pub triggers_origin: Origin,
     /// Whether this process looks at drains when it has ended a job that one watches, and, if it does upkeep, at those of processes that
     /// died before they could. Some process must.
-    pub fire_drains: bool,
+    pub fire_triggers: bool,
     /// For so long it is kept what happened in each minute: 1 h to 10 years.
     pub minutes_kept: Duration,
     /// What is called, beside a line in the log, when somebody should look at something: see [`alerts`](crate::alerts).
@@ -112,9 +112,9 @@ impl Default for WorkerOptions {
             schedules: Vec::new(),
             schedules_origin: Origin::Code,
             fire_schedules: true,
-            drains: Vec::new(),
-            drains_origin: Origin::Code,
-            fire_drains: true,
+            triggers: Vec::new(),
+            triggers_origin: Origin::Code,
+            fire_triggers: true,
             minutes_kept: MINUTES_KEPT,
             on_alert: None,
         }

@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 use windlass::core::admin::AttemptEnding;
 use windlass::core::engine::Engine;
 use windlass::core::job::Phase;
-use windlass::core::names::DrainName;
+use windlass::core::names::TriggerName;
 use windlass::core::settle::Settled;
 use windlass::dequeue::{Consumer, EndError, HeldJob, Next};
 use windlass::{
-    DrainSpec, EnqueueError, Finish, JobId, JobTemplate, MemoryEngine, QueueSpec, StartError, Stopped,
-    Watched, WorkerOptions, spec_of,
+    CompletionTrigger, EnqueueError, Finish, JobId, JobTemplate, MemoryEngine, QueueSpec, StartError,
+    Stopped, Watched, WorkerOptions, spec_of,
 };
 
 use crate::jobs::{Mail, Work};
@@ -303,12 +303,12 @@ async fn a_consumer_without_types_is_refused() {
 
 #[tokio::test]
 async fn the_drains_of_its_options_are_stored_and_fire_when_a_held_job_ends() {
-    let name = DrainName::parse("done").expect("a plain name");
+    let name = TriggerName::parse("done").expect("a plain name");
     let mails = spec_of::<Mail>().expect("it is a type").name;
     let work = spec_of::<Work>().expect("it is a type").name;
-    let drain = DrainSpec::new(name.clone(), Watched::Type(mails), JobTemplate::new(work.clone()));
+    let trigger = CompletionTrigger::new(name.clone(), Watched::Type(mails), JobTemplate::new(work.clone()));
     // Without duties only this process looks.
-    let options = WorkerOptions { drains: vec![drain], upkeep: false, ..WorkerOptions::default() };
+    let options = WorkerOptions { triggers: vec![trigger], upkeep: false, ..WorkerOptions::default() };
     let consumer = consumer_with(options).await;
     put(&consumer, 1).await;
     next(&consumer).await.succeed().await.expect("the store takes it");
@@ -326,6 +326,6 @@ async fn the_drains_of_its_options_are_stored_and_fire_when_a_held_job_ends() {
     };
     held.succeed().await.expect("the store takes it");
     consumer.stop().await;
-    let stored = client.drains().find(&name).await.expect("it is stored");
+    let stored = client.triggers().find(&name).await.expect("it is stored");
     assert_eq!(stored.record.fired, 2, "who stops looks a last time");
 }

@@ -19,7 +19,7 @@ use windlass::duties::{DutySpec, LeaseTiming};
 /// The duties of Windlass itself, and how often they are done.
 const DUTIES: [(&str, u64); 7] = [
     ("aggregate", 10),
-    ("drains", 30),
+    ("triggers", 30),
     ("gates", 1),
     ("prune", 60),
     ("rescue", 5),
@@ -168,7 +168,7 @@ fn event_of(hint: Hint) -> Option<BoardEvent> {
     match hint {
         Hint::Lease(duty) => Some(BoardEvent::Hint(duty)),
         Hint::Any => Some(BoardEvent::HintOfAnything),
-        Hint::Queue(_) | Hint::Cancel(_) | Hint::Drain | Hint::Quiet(_) => None,
+        Hint::Queue(_) | Hint::Cancel(_) | Hint::Trigger | Hint::Quiet(_) => None,
     }
 }
 

@@ -27,7 +27,7 @@ fn expected(bug: Bug) -> &'static [&'static str] {
         Bug::CancelIgnored => &["cancel ignored"],
         Bug::SilenceOfAFullStoreCounts => &["declared dead unheard"],
         // Neither schedules nor drains are in a history: the model test and the suite of behaviours find these.
-        Bug::StaleTickFires | Bug::DrainKeepsItsMark | Bug::SecondMarkTakesTheFirst => &[],
+        Bug::StaleTickFires | Bug::TriggerKeepsItsMark | Bug::SecondMarkTakesTheFirst => &[],
     }
 }
 

@@ -9,7 +9,7 @@ use windlass::core::engine::Engine;
 mod aggregates;
 mod bench;
 mod cancelling;
-mod drains;
+mod triggers;
 mod duties;
 mod ending;
 mod enqueueing;

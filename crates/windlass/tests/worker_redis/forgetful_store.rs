@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use windlass::core::job::{JobId, Phase};
 use windlass::redis::{RedisEngine, RedisOptions};
-use windlass::{DrainSpec, EnqueueError, JobTemplate, WorkerOptions};
+use windlass::{CompletionTrigger, EnqueueError, JobTemplate, WorkerOptions};
 use windlass_servers::redis::{Options, Server};
 
 use crate::bench::{Act, Bench, PATIENCE};
@@ -69,17 +69,17 @@ async fn a_worker_stores_its_schedules_and_drains_again_in_a_store_that_was_empt
     let (name, job) = ("hook".parse().expect("a name"), JobTemplate::new("act".parse().expect("a name")));
     let options = WorkerOptions {
         schedules: vec![tick.clone()],
-        drains: vec![DrainSpec::new(name, when_drained, job)],
+        triggers: vec![CompletionTrigger::new(name, when_drained, job)],
         heartbeat_every: Duration::from_millis(200),
         ..WorkerOptions::default()
     };
     let mut bench = worker_with(&server, options).await;
     bench.started().await;
     tokio::task::block_in_place(|| tell(&server, "FLUSHALL"));
-    let (schedules, drains) = (bench.client.schedules(), bench.client.drains());
+    let (schedules, triggers) = (bench.client.schedules(), bench.client.triggers());
     let is_back = async || {
         schedules.find(&tick.name).await.is_ok_and(|(stored, _)| stored.last_job.is_some())
-            && drains.find(&"hook".parse().expect("a name")).await.is_ok()
+            && triggers.find(&"hook".parse().expect("a name")).await.is_ok()
     };
     let looking = async {
         while !is_back().await {

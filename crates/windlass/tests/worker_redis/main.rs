@@ -11,8 +11,8 @@ mod aggregates;
 mod bench;
 #[path = "../worker/cancelling.rs"]
 mod cancelling;
-#[path = "../worker/drains.rs"]
-mod drains;
+#[path = "../worker/triggers.rs"]
+mod triggers;
 #[path = "../worker/duties.rs"]
 mod duties;
 #[path = "../worker/ending.rs"]

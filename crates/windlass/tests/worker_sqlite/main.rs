@@ -13,8 +13,8 @@ mod aggregates;
 mod bench;
 #[path = "../worker/cancelling.rs"]
 mod cancelling;
-#[path = "../worker/drains.rs"]
-mod drains;
+#[path = "../worker/triggers.rs"]
+mod triggers;
 #[path = "../worker/duties.rs"]
 mod duties;
 #[path = "../worker/ending.rs"]
@@ -36,7 +36,7 @@ mod schedules;
 mod other_processes;
 mod full_disk;
 mod damaged_schedules;
-mod damaged_drains;
+mod damaged_triggers;
 
 /// An engine for one test, on a file of its own.
 fn fresh_engine() -> Arc<dyn Engine> {

@@ -3,10 +3,10 @@
 use std::collections::{BTreeSet, HashMap};
 
 use windlass_core::clock::Timestamp;
-use windlass_core::drains::rules::could_run;
 use windlass_core::gate::Gate;
 use windlass_core::job::Job;
 use windlass_core::names::GroupName;
+use windlass_core::triggers::rules::could_run;
 
 use super::lanes::Turn;
 

@@ -1,7 +1,7 @@
 //! Jobs on their way, column by column, as statements take them.
 
 use windlass_core::clock::Timestamp;
-use windlass_core::drains::rules::{Stand, marks};
+use windlass_core::triggers::rules::{Stand, marks};
 
 use super::super::row::to_json;
 use super::super::value::{Bits, Instant, int4, maybe};

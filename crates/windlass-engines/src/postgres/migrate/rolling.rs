@@ -77,7 +77,7 @@ impl Stage {
         let options = PostgresOptions { schema: schema.clone(), listen: false, ..PostgresOptions::default() };
         let today = PostgresEngine::connect(&url, options).await.unwrap();
         let stage = Self { old, today, schema };
-        stage.keep_a_schedule_and_a_drain().await;
+        stage.keep_a_schedule_and_a_trigger().await;
         stage
     }
 
@@ -131,8 +131,8 @@ impl Stage {
             "due_schedules" | "list_schedules" | "schedules_named" | "set_last_jobs" => {
                 self.has_schedules(name, text).await
             }
-            "drains_named" | "list_drains" | "left_in_queue" | "left_of_type" | "save_drains" => {
-                self.has_drains(name, text).await
+            "triggers_named" | "list_triggers" | "left_in_queue" | "left_of_type" | "save_triggers" => {
+                self.has_triggers(name, text).await
             }
             "add_counts" | "fold_counts" | "insert_attempts" => self.notes(name, text).await,
             _ => self.reads(name, text).await,
@@ -215,10 +215,10 @@ impl Stage {
     }
 
     async fn ends(&self, name: &str, text: &str) -> bool {
-        let marks = "SELECT count(*) FROM windlass.drain_marks";
+        let marks = "SELECT count(*) FROM windlass.completion_trigger_marks";
         let before = self.number(marks).await;
         // Whoever knows of drains marks that of the queue.
-        let knows_of_drains = text.contains("drain_marks");
+        let knows_of_drains = text.contains("completion_trigger_marks");
         self.ends_one(name, text).await && self.number(marks).await == before + i64::from(knows_of_drains)
     }
 

@@ -1,6 +1,6 @@
--- Drains: how each stands, as core writes it, what it watches, and when it may be looked at again. The version goes up with each change
+-- CompletionTriggers: how each stands, as core writes it, what it watches, and when it may be looked at again. The version goes up with each change
 -- and each firing, and whoever changes or fires a drain names the one it has read.
-CREATE TABLE windlass.job_drains (
+CREATE TABLE windlass.completion_triggers (
     name text COLLATE "C" PRIMARY KEY,
     version bigint NOT NULL,
     kind text NOT NULL,
@@ -13,10 +13,10 @@ CREATE TABLE windlass.job_drains (
 
 -- That something held a drain and holds it no more. Only ever added to, by whoever ends or moves a job, in its own statement: so nobody
 -- waits for anybody. Whoever looks takes away the marks that it saw with what is left of the group, and no others.
-CREATE TABLE windlass.drain_marks (
+CREATE TABLE windlass.completion_trigger_marks (
     id bigint GENERATED ALWAYS AS IDENTITY,
-    drain text COLLATE "C" NOT NULL,
-    PRIMARY KEY (drain, id)
+    trigger text COLLATE "C" NOT NULL,
+    PRIMARY KEY (trigger, id)
 ) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
 
 -- Whether anything of a group is left is found by these, however much of it lies in the future or is parked by policies. The second is
@@ -26,23 +26,23 @@ CREATE INDEX delayed_jobs_group ON windlass.delayed_jobs (job_group, gate COLLAT
 CREATE INDEX delayed_jobs_parked_queue ON windlass.delayed_jobs (queue, gate COLLATE "C", scheduled_at) WHERE coalesce(gate, '') <> '';
 
 -- Marks the drains that a job held: all that watch it, or only those that do not wait for retries, if it goes on.
-CREATE FUNCTION windlass.mark_drains(job windlass.delayed_jobs, has_ended boolean DEFAULT true) RETURNS void
-LANGUAGE plpgsql AS $mark_drains$
+CREATE FUNCTION windlass.mark_triggers(job windlass.delayed_jobs, has_ended boolean DEFAULT true) RETURNS void
+LANGUAGE plpgsql AS $mark_triggers$
 BEGIN
-    INSERT INTO windlass.drain_marks (drain)
-    SELECT d.name FROM windlass.job_drains d
+    INSERT INTO windlass.completion_trigger_marks (trigger)
+    SELECT d.name FROM windlass.completion_triggers d
     WHERE d.watched = CASE d.kind WHEN 'queue' THEN job.queue WHEN 'type' THEN job.job_type ELSE job.job_group END
         AND (has_ended OR NOT d.wait_for_retries)
-        AND NOT coalesce(starts_with(job.key, 'drain/' || d.name || '/'), false);
+        AND NOT coalesce(starts_with(job.key, 'trigger/' || d.name || '/'), false);
 END
-$mark_drains$;
+$mark_triggers$;
 
 -- A waiting job was put off: it held the drains that do not wait for retries, and holds them no more. As the owner: who puts jobs in
 -- under a key has no right to see drains, and had none before there were any.
 CREATE FUNCTION windlass.mark_put_off(number bigint) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $mark_put_off$
 BEGIN
-    PERFORM windlass.mark_drains(j, false) FROM windlass.delayed_jobs j WHERE j.id = number AND j.locked_by IS NULL;
+    PERFORM windlass.mark_triggers(j, false) FROM windlass.delayed_jobs j WHERE j.id = number AND j.locked_by IS NULL;
 END
 $mark_put_off$;
 
@@ -85,7 +85,7 @@ BEGIN
     -- It could run, and is put off. A new row was created when its job came in.
     IF before.scheduled_at <= made.created_at AND made.scheduled_at > made.created_at
         AND (before.gate IS NULL OR before.gate = 'suspect' OR before.gate LIKE 'series:%') THEN
-        PERFORM windlass.mark_drains(before, false);
+        PERFORM windlass.mark_triggers(before, false);
     END IF;
 END
 $renew_job$;
@@ -133,7 +133,7 @@ BEGIN
     IF gone.series IS NOT NULL THEN
         INSERT INTO windlass.series_marks (job_type, series) VALUES (gone.job_type, gone.series);
     END IF;
-    PERFORM windlass.mark_drains(gone);
+    PERFORM windlass.mark_triggers(gone);
     IF gone.key IS NOT NULL THEN
         INSERT INTO windlass.ended_keys (job, job_type, key) VALUES (gone.id, gone.job_type, gone.key);
     END IF;

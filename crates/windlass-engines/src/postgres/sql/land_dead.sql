@@ -32,14 +32,14 @@ WITH input AS MATERIALIZED (
         output
     FROM gone
 ), marked AS (
-    INSERT INTO windlass.drain_marks (drain)
-    SELECT d.name FROM windlass.job_drains d WHERE EXISTS (
+    INSERT INTO windlass.completion_trigger_marks (trigger_name)
+    SELECT d.name FROM windlass.completion_triggers d WHERE EXISTS (
         SELECT 1 FROM gone g
         WHERE d.watched = CASE d.kind WHEN 'queue' THEN g.queue WHEN 'type' THEN g.job_type ELSE g.job_group END
             AND CASE WHEN d.wait_for_retries THEN g.frees_patient ELSE g.frees END
             -- The job of a drain is not of the group that this drain watches, whichever watches it.
-            AND CASE WHEN g.key LIKE 'drain/%/%' THEN NOT EXISTS (
-                SELECT 1 FROM windlass.job_drains o
+            AND CASE WHEN g.key LIKE 'trigger/%/%' THEN NOT EXISTS (
+                SELECT 1 FROM windlass.completion_triggers o
                 WHERE o.name = split_part(g.key, '/', 2) COLLATE "C" AND o.kind = d.kind AND o.watched = d.watched
             ) ELSE true END
     )

@@ -11,7 +11,7 @@ WITH clock AS MATERIALIZED (
     SELECT coalesce($2::timestamptz, clock_timestamp()) AS now, coalesce(
         (SELECT t.queue FROM windlass.job_types t WHERE t.name = $1::text),
         (SELECT c.queue FROM windlass.counts c WHERE c.job_type = $1::text)
-    ) AS queue, ARRAY (SELECT d.name FROM windlass.job_drains d WHERE d.kind = 'type' AND d.watched = $1::text) AS hooks
+    ) AS queue, ARRAY (SELECT d.name FROM windlass.completion_triggers d WHERE d.kind = 'type' AND d.watched = $1::text) AS hooks
 )
 SELECT NOT $3::boolean AND (EXISTS (
     -- One priority after another, so that what lies in the future is not walked over.
@@ -19,27 +19,27 @@ SELECT NOT $3::boolean AND (EXISTS (
         SELECT 1 FROM windlass.delayed_jobs j
         WHERE j.queue = (SELECT queue FROM clock) AND j.job_type = $1::text AND j.gate IS NULL
             AND j.priority = p.priority::smallint AND j.scheduled_at <= (SELECT now FROM clock)
-            AND NOT coalesce(j.key LIKE 'drain/%/%' AND split_part(j.key, '/', 2) COLLATE "C" = ANY ((SELECT hooks FROM clock)::text[]), false)
+            AND NOT coalesce(j.key LIKE 'trigger/%/%' AND split_part(j.key, '/', 2) COLLATE "C" = ANY ((SELECT hooks FROM clock)::text[]), false)
         LIMIT 1
     ) AS waits
 ) OR EXISTS (
     SELECT 1 FROM windlass.delayed_jobs j
     WHERE j.queue = (SELECT queue FROM clock) AND j.job_type = $1::text AND coalesce(j.gate, '') <> ''
         AND j.gate COLLATE "C" = 'suspect' AND j.scheduled_at <= (SELECT now FROM clock)
-        AND NOT coalesce(j.key LIKE 'drain/%/%' AND split_part(j.key, '/', 2) COLLATE "C" = ANY ((SELECT hooks FROM clock)::text[]), false)
+        AND NOT coalesce(j.key LIKE 'trigger/%/%' AND split_part(j.key, '/', 2) COLLATE "C" = ANY ((SELECT hooks FROM clock)::text[]), false)
 ) OR EXISTS (
     SELECT 1 FROM windlass.delayed_jobs j
     WHERE j.queue = (SELECT queue FROM clock) AND j.job_type = $1::text AND coalesce(j.gate, '') <> ''
         AND j.gate COLLATE "C" >= 'series:' AND j.gate COLLATE "C" < 'series;' AND j.scheduled_at <= (SELECT now FROM clock)
-        AND NOT coalesce(j.key LIKE 'drain/%/%' AND split_part(j.key, '/', 2) COLLATE "C" = ANY ((SELECT hooks FROM clock)::text[]), false)
+        AND NOT coalesce(j.key LIKE 'trigger/%/%' AND split_part(j.key, '/', 2) COLLATE "C" = ANY ((SELECT hooks FROM clock)::text[]), false)
 )), $3::boolean AND (EXISTS (
     SELECT 1 FROM windlass.delayed_jobs j
     WHERE j.queue = (SELECT queue FROM clock) AND j.job_type = $1::text AND j.gate IS NULL
-        AND NOT coalesce(j.key LIKE 'drain/%/%' AND split_part(j.key, '/', 2) COLLATE "C" = ANY ((SELECT hooks FROM clock)::text[]), false)
+        AND NOT coalesce(j.key LIKE 'trigger/%/%' AND split_part(j.key, '/', 2) COLLATE "C" = ANY ((SELECT hooks FROM clock)::text[]), false)
 ) OR EXISTS (
     SELECT 1 FROM windlass.delayed_jobs j
     WHERE j.queue = (SELECT queue FROM clock) AND j.job_type = $1::text AND coalesce(j.gate, '') <> ''
-        AND NOT coalesce(j.key LIKE 'drain/%/%' AND split_part(j.key, '/', 2) COLLATE "C" = ANY ((SELECT hooks FROM clock)::text[]), false)
+        AND NOT coalesce(j.key LIKE 'trigger/%/%' AND split_part(j.key, '/', 2) COLLATE "C" = ANY ((SELECT hooks FROM clock)::text[]), false)
 )), ARRAY (
-    SELECT m.id FROM windlass.drain_marks m WHERE m.drain = $4::text LIMIT $5::integer
+    SELECT m.id FROM windlass.completion_trigger_marks m WHERE m.trigger_name = $4::text LIMIT $5::integer
 );

@@ -1,6 +1,6 @@
 -- settle: jobs without a series that succeeded and were not asked to stop leave for the history, each only while its claim holds. Whose row
 -- was written since the caller learned its place is not found there and stays. Keys are looked at only if the caller says
--- so; whose key somebody has locked is left. Drains that watch them are marked. Answers whether all left, which did, whether one of
+-- so; whose key somebody has locked is left. CompletionTriggers that watch them are marked. Answers whether all left, which did, whether one of
 -- them had a key and one a history, and whether a drain was marked; the others need a closer look.
 -- $1 now, or null for the server's clock   then by position, in the order of numbers: $2 ids   $3 tokens
 -- $4 ran for so many microseconds   $5 results   $6 outputs   $7 places of their rows, or nulls
@@ -67,13 +67,13 @@ WITH input AS MATERIALIZED (
     INSERT INTO windlass.count_deltas (job_type, queue, running, succeeded)
     SELECT job_type, queue, - sum(n), sum(n) FROM by_claim GROUP BY 1, 2
 ), marked AS (
-    -- Drains first, which mostly are none, so that nothing is compared then.
-    INSERT INTO windlass.drain_marks (drain)
-    SELECT d.name FROM windlass.job_drains d WHERE EXISTS (
+    -- CompletionTriggers first, which mostly are none, so that nothing is compared then.
+    INSERT INTO windlass.completion_trigger_marks (trigger_name)
+    SELECT d.name FROM windlass.completion_triggers d WHERE EXISTS (
         SELECT 1 FROM gone g WHERE d.watched = CASE d.kind WHEN 'queue' THEN g.queue WHEN 'type' THEN g.job_type ELSE g.job_group END
             -- The job of a drain is not of the group that this drain watches, whichever watches it.
-            AND CASE WHEN g.key LIKE 'drain/%/%' THEN NOT EXISTS (
-                SELECT 1 FROM windlass.job_drains o
+            AND CASE WHEN g.key LIKE 'trigger/%/%' THEN NOT EXISTS (
+                SELECT 1 FROM windlass.completion_triggers o
                 WHERE o.name = split_part(g.key, '/', 2) COLLATE "C" AND o.kind = d.kind AND o.watched = d.watched
             ) ELSE true END
     )

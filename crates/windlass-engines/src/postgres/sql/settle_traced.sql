@@ -27,9 +27,9 @@ WITH input AS MATERIALIZED (
     INSERT INTO windlass.count_deltas (job_type, queue, running, succeeded)
     SELECT job_type, queue, - count(*), count(*) FROM gone GROUP BY 1, 2
 ), marked AS (
-    -- Drains first, which mostly are none, so that nothing is compared then.
-    INSERT INTO windlass.drain_marks (drain)
-    SELECT d.name FROM windlass.job_drains d WHERE EXISTS (
+    -- CompletionTriggers first, which mostly are none, so that nothing is compared then.
+    INSERT INTO windlass.completion_trigger_marks (trigger_name)
+    SELECT d.name FROM windlass.completion_triggers d WHERE EXISTS (
         SELECT 1 FROM gone g WHERE d.watched = CASE d.kind WHEN 'queue' THEN g.queue WHEN 'type' THEN g.job_type ELSE g.job_group END
     )
     RETURNING id

@@ -12,7 +12,6 @@ use windlass_core::aggregates::{
 use windlass_core::breaker::BreakerState;
 use windlass_core::claim::{ClaimRequest, Suspects};
 use windlass_core::clock::Timestamp;
-use windlass_core::drains::{self, DrainChange, DrainSpec, Drains, Watched, WhichDrains};
 use windlass_core::engine::{Admin, Declaration, Engine, RescueRequest, Result};
 use windlass_core::enqueue::EnqueueRequest;
 use windlass_core::enqueue::RequestId;
@@ -21,7 +20,7 @@ use windlass_core::job::{Phase, Progress};
 use windlass_core::job_type::TypeSpec;
 use windlass_core::lease::{LeaseRelease, LeaseRequest, Leases, Renewal, TermId};
 use windlass_core::lease_watch::Suspicion;
-use windlass_core::names::{BreakerName, DrainName, LimitName, QueueName, ScheduleName, SeriesName};
+use windlass_core::names::{BreakerName, LimitName, QueueName, ScheduleName, SeriesName, TriggerName};
 use windlass_core::policies::{Policies, Take};
 use windlass_core::priority::Priority;
 use windlass_core::queue::QueueSpec;
@@ -32,6 +31,9 @@ use windlass_core::schedules::{
     JobTemplate, Origin, ScheduleChange, ScheduleSpec, Schedules, WhichSchedules,
 };
 use windlass_core::settle::Transition;
+use windlass_core::triggers::{
+    self, CompletionTrigger, CompletionTriggers, TriggerChange, Watched, WhichTriggers,
+};
 use windlass_core::worker::{Heartbeat, WorkerId};
 
 use super::scene::{
@@ -160,16 +162,16 @@ pub(super) const ACTS: &[Act] = &[
     act("change_schedules", true, |scene| {
         async { scene.engine.change_schedules(&schedule_changes(scene)).await.map(drop) }.boxed()
     }),
-    act("read_drains", false, |scene| {
-        let which = WhichDrains::Named(vec![drain("first").name, drain("second").name]);
-        async move { scene.engine.drains(&which).await.map(drop) }.boxed()
+    act("read_triggers", false, |scene| {
+        let which = WhichTriggers::Named(vec![trigger("first").name, trigger("second").name]);
+        async move { scene.engine.triggers(&which).await.map(drop) }.boxed()
     }),
-    act("change_drains", true, |scene| {
-        async { scene.engine.change_drains(&drain_changes(scene)).await.map(drop) }.boxed()
+    act("change_triggers", true, |scene| {
+        async { scene.engine.change_triggers(&trigger_changes(scene)).await.map(drop) }.boxed()
     }),
-    act("fire_drain", true, |scene| {
-        let firing = drains::acts::fire(&scene.drain, windlass_core::clock::Clock::now(&*scene.clock));
-        async move { scene.engine.fire_drains(&[firing]).await.map(drop) }.boxed()
+    act("fire_trigger", true, |scene| {
+        let firing = triggers::acts::fire(&scene.trigger, windlass_core::clock::Clock::now(&*scene.clock));
+        async move { scene.engine.fire_triggers(&[firing]).await.map(drop) }.boxed()
     }),
     act("append_deltas", true, |scene| async { scene.engine.append_deltas(&deltas()).await }.boxed()),
     act("unfolded", false, act!(|scene| scene.engine.unfolded(10))),
@@ -208,15 +210,15 @@ async fn forget_minutes(scene: &Scene) -> Result<()> {
     scene.engine.forget_minutes(Duration::from_secs(60), 100).await.map(drop)
 }
 
-fn drain(name: &str) -> DrainSpec {
-    let name = DrainName::parse(name).unwrap();
-    DrainSpec::new(name, Watched::Type(kind("other")), JobTemplate::new(kind("work")))
+fn trigger(name: &str) -> CompletionTrigger {
+    let name = TriggerName::parse(name).unwrap();
+    CompletionTrigger::new(name, Watched::Type(kind("other")), JobTemplate::new(kind("work")))
 }
 
 /// Two new drains.
-fn drain_changes(scene: &Scene) -> Vec<DrainChange> {
+fn trigger_changes(scene: &Scene) -> Vec<TriggerChange> {
     let now = windlass_core::clock::Clock::now(&*scene.clock);
-    let change = |name: &str| drains::acts::declare(&drain(name), Origin::Cli, None, now).unwrap();
+    let change = |name: &str| triggers::acts::declare(&trigger(name), Origin::Cli, None, now).unwrap();
     vec![change("first"), change("second")]
 }
 

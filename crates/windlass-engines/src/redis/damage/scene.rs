@@ -8,8 +8,6 @@ use std::time::Duration;
 use redis::{Commands, Connection};
 use windlass_core::claim::{ClaimAnswer, ClaimRequest, ClaimToken, Claimed, Suspects};
 use windlass_core::clock::{Clock, ManualClock, Timestamp};
-use windlass_core::drains::acts::declare;
-use windlass_core::drains::{DrainSpec, Drains, StoredDrain, Watched, WhichDrains};
 use windlass_core::engine::{Admin, Declaration, Engine};
 use windlass_core::enqueue::{EnqueueRequest, NewJob, RequestId, When};
 use windlass_core::gate::Gate;
@@ -17,12 +15,14 @@ use windlass_core::job::JobId;
 use windlass_core::job_type::TypeSpec;
 use windlass_core::key::{KeyClaim, OnConflict};
 use windlass_core::lease::{LeaseFence, LeaseRequest, Leases, Taking, TermId};
-use windlass_core::names::{DrainName, DutyName, Key, QueueName, SeriesName, ShareName, TypeName};
+use windlass_core::names::{DutyName, Key, QueueName, SeriesName, ShareName, TriggerName, TypeName};
 use windlass_core::outcome::{ErrorKind, JobError};
 use windlass_core::payload::Payload;
 use windlass_core::queue::QueueSpec;
 use windlass_core::schedules::{JobTemplate, Origin};
 use windlass_core::settle::{AttemptReport, Settlement, Transition};
+use windlass_core::triggers::acts::declare;
+use windlass_core::triggers::{CompletionTrigger, CompletionTriggers, StoredTrigger, Watched, WhichTriggers};
 use windlass_core::worker::{WorkerCard, WorkerId};
 
 use super::super::{RedisEngine, RedisOptions, Store};
@@ -117,7 +117,7 @@ pub(super) struct Scene {
     pub(super) waiting: JobId,
     pub(super) lease: LeaseFence,
     /// A drain that watches the queue, and is marked.
-    pub(super) drain: StoredDrain,
+    pub(super) trigger: StoredTrigger,
     pub(super) claim: ClaimRequest,
     pub(super) request: RequestId,
     namespace: String,
@@ -169,8 +169,8 @@ impl Scene {
         let waiting = answers[0].job().unwrap();
         let in_line = [5, 7].map(|n: usize| answers[n].job().unwrap()).to_vec();
         let lease = take(&engine).await;
-        let mut marked = engine.drains(&WhichDrains::Marked(1)).await.unwrap();
-        let drain = marked.drains.pop().expect("a job has ended");
+        let mut marked = engine.triggers(&WhichTriggers::Marked(1)).await.unwrap();
+        let trigger = marked.triggers.pop().expect("a job has ended");
         clock.advance(Duration::from_secs(20));
         engine
             .extend(windlass_core::worker::Heartbeat {
@@ -181,7 +181,7 @@ impl Scene {
             .await
             .unwrap();
         clock.advance(Duration::from_secs(60));
-        Self { engine, clock, running, in_line, dead, waiting, lease, drain, claim, request, namespace }
+        Self { engine, clock, running, in_line, dead, waiting, lease, trigger, claim, request, namespace }
     }
 
     pub(super) fn store(&self) -> &Store {
@@ -255,10 +255,10 @@ async fn run(engine: &RedisEngine, worker: WorkerId, jobs: Vec<NewJob>, limit: u
 }
 
 async fn watch_queue(engine: &RedisEngine, clock: &ManualClock) {
-    let name = DrainName::parse("standing").unwrap();
-    let spec = DrainSpec::new(name, Watched::Queue(queue()), JobTemplate::new(kind("work")));
+    let name = TriggerName::parse("standing").unwrap();
+    let spec = CompletionTrigger::new(name, Watched::Queue(queue()), JobTemplate::new(kind("work")));
     let change = declare(&spec, Origin::Code, None, clock.now()).unwrap();
-    engine.change_drains(&[change]).await.unwrap();
+    engine.change_triggers(&[change]).await.unwrap();
 }
 
 async fn bury(engine: &RedisEngine) -> JobId {

@@ -73,7 +73,7 @@ pub(super) fn losses(times: Option<i64>, last: Option<Timestamp>, now: Timestamp
         return Finding::good("losses", found);
     }
     let advice = "what it held then is lost: find out who emptied it or brought it back (FLUSHALL, an older snapshot, a replica \
-                  that took over), and put lost work in again; schedules and drains that were stored at the command line, too";
+                  that took over), and put lost work in again; schedules and triggers that were stored at the command line, too";
     Finding::new("losses", Grade::Poor, found, advice)
 }
 

@@ -30,7 +30,7 @@ local function succeed(id, text, token, ran_for, ended, flags)
   table.insert(let_go[worker], id)
   count(type, 'succeeded')
   if flags == 0 then
-    drains.mark(type, nil, nil, true, true)
+    triggers.mark(type, nil, nil, true, true)
   end
   local days = kind(type).days
   if days == 0 then
@@ -62,7 +62,7 @@ local function ends_plainly(job)
   end
   free_key(job, 'e')
   series.leave(job)
-  drains.ended(job, true)
+  triggers.ended(job, true)
   drop_notes(job, 'settled')
   return true
 end

@@ -1,6 +1,6 @@
--- Drains: how each stands, as core writes it, what it watches, and when it may be looked at again. A mark says that something
+-- CompletionTriggers: how each stands, as core writes it, what it watches, and when it may be looked at again. A mark says that something
 -- held a drain and holds it no more.
-CREATE TABLE job_drains (
+CREATE TABLE completion_triggers (
     name TEXT PRIMARY KEY,
     version INTEGER NOT NULL,
     kind TEXT NOT NULL,
@@ -11,7 +11,7 @@ CREATE TABLE job_drains (
     record TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 
-CREATE TABLE drain_marks (drain TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
+CREATE TABLE completion_trigger_marks (trigger TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
 
 -- Whether anything of a group is left is found by these, however much of it lies in the future or is parked. The second is for those
 -- who say just that: who looks for one gate, or one series, must not take it for an index of those.

@@ -1,2 +1,2 @@
 -- watches: what drains watch.
-SELECT name, kind, watched, wait_for_retries FROM job_drains;
+SELECT name, kind, watched, wait_for_retries FROM completion_triggers;

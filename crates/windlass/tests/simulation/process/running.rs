@@ -117,7 +117,7 @@ impl Body {
             }
             Hint::Cancel(fence) => self.cancel(*fence, out),
             Hint::Lease(duty) => self.tell_board(BoardEvent::Hint(duty.clone()), now, out),
-            Hint::Quiet(_) | Hint::Drain => {}
+            Hint::Quiet(_) | Hint::Trigger => {}
             Hint::Any => {
                 self.tell_all(|| Event::Hint, now);
                 self.tell_board(BoardEvent::HintOfAnything, now, out);

@@ -3,8 +3,8 @@
 
 local hinted = {}
 
--- Drains that this script marks; see parts/waiting.lua.
-local drains = {marked = {}}
+-- CompletionTriggers that this script marks; see parts/waiting.lua.
+local triggers = {marked = {}}
 
 -- Something in the queue of this type may be claimable, now or at another time than before.
 local function hint(type)
@@ -71,7 +71,7 @@ local function answer(value)
     queues[#queues + 1] = queue
   end
   -- No queue has this name.
-  if next(drains.marked) then
+  if next(triggers.marked) then
     queues[#queues + 1] = '*'
   end
   return {'ok', NOW_DIGITS, queues, value}

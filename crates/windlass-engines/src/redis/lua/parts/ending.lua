@@ -214,7 +214,7 @@ local TOTALS = {s = 'succeeded', d = 'dead', c = 'cancelled'}
 -- Puts a job that no longer waits or runs where it ended (s, d or c). `token` settled it, if any did; `ended` is when its last
 -- attempt ended, if that was not now.
 local function finish(job, stage, token, ended)
-  drains.ended(job, job.stage == nil or job.stage == 'r' or job.could_run)
+  triggers.ended(job, job.stage == nil or job.stage == 'r' or job.could_run)
   job.stage, job.at = stage, ended or NOW
   job.token, job.worker, job.since = token or NO_TOKEN, job.worker or NO_TOKEN, job.since or 0
   count(job.type, TOTALS[stage])

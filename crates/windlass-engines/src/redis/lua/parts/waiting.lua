@@ -4,7 +4,7 @@
 -- instant leave in the order in which they came. What is due when it enters stands in a ready lane, what falls due later
 -- in a scheduled one; nothing is moved when it falls due, a claim looks at both. The hash `lanes` says which lanes of a
 -- type may hold anything, one letter each: a to k for ready, A to K for scheduled, s for suspects.
--- keys drain_jobs:, drain_marks, drain_watches, expiring, gate:, gates, group:, lanes, later, line, lines:, parked:, ring, suspects:, types
+-- keys trigger_jobs:, trigger_marks, trigger_watches, expiring, gate:, gates, group:, lanes, later, line, lines:, parked:, ring, suspects:, types
 
 local SUSPECT = GATE_AFTER_CRASH
 
@@ -203,93 +203,93 @@ local function expiry(job)
   return job.attempts == 0 and tonumber(note(job, 'expires')) or nil
 end
 
--- Drains watch groups of jobs; core says what holds one (drains/rules.rs). Here is what marks them. The hash `drain_watches` says of each
+-- CompletionTriggers watch groups of jobs; core says what holds one (drains/rules.rs). Here is what marks them. The hash `trigger_watches` says of each
 -- by its name whether it waits for retries (0 or 1), what kind of group it watches (q, t or g), and which. Those that something held
--- which holds them no more are in the set `drain_marks`. Whether there are any is in the layout, so that it costs nothing if not.
-drains.is_any, drains.known = LAYOUT[6] == '1', {}
+-- which holds them no more are in the set `trigger_marks`. Whether there are any is in the layout, so that it costs nothing if not.
+triggers.is_any, triggers.known = LAYOUT[6] == '1', {}
 
 -- Whether a job that waits could run now.
-function drains.could_run(job)
+function triggers.could_run(job)
   return job.due <= NOW and (job.stage ~= 'p' or note(job, 'gate') == (note(job, 'series') or false))
 end
 
-function drains.watches()
-  if not drains.list then
-    drains.list, drains.by_name = {}, {}
-    local rows = redis.call('HGETALL', key('drain_watches'))
+function triggers.watches()
+  if not triggers.list then
+    triggers.list, triggers.by_name = {}, {}
+    local rows = redis.call('HGETALL', key('trigger_watches'))
     for i = 1, #rows, 2 do
       local waits_too, kind_of, of = string.match(rows[i + 1], '^(%d)(%a)(.*)$')
       if kind_of == 't' then
         of = string.match(redis.call('HGET', key('types'), of) or '', '^%d+')
       end
-      local drain = {name = rows[i], waits_too = waits_too == '1', kind = kind_of, of = of}
-      drains.list[#drains.list + 1], drains.by_name[drain.name] = drain, drain
+      local trigger = {name = rows[i], waits_too = waits_too == '1', kind = kind_of, of = of}
+      triggers.list[#triggers.list + 1], triggers.by_name[trigger.name] = trigger, trigger
     end
   end
-  return drains.list
+  return triggers.list
 end
 
 -- The drain that put in a job with this key. The job is not of the group that it watches, whichever drain watches that.
-function drains.maker(own)
-  local name = string.match(own or '', '^drain/([^/]+)/')
-  return name and drains.watches() and drains.by_name[name]
+function triggers.maker(own)
+  local name = string.match(own or '', '^trigger/([^/]+)/')
+  return name and triggers.watches() and triggers.by_name[name]
 end
 
-function drains.watch_the_same(one, other)
+function triggers.watch_the_same(one, other)
   return one and other and one.kind == other.kind and one.of == other.of
 end
 
 -- A job of this type held drains and holds them no more: those that do not wait for retries (`frees`), those that do (`frees_too`).
-function drains.mark(type, group, own, frees, frees_too)
+function triggers.mark(type, group, own, frees, frees_too)
   local what = digits(type) .. (frees and 'a' or '') .. (frees_too and 'b' or '')
-  if not drains.is_any or (drains.known[what] and not group and not own) then
+  if not triggers.is_any or (triggers.known[what] and not group and not own) then
     return
   end
-  local maker = drains.maker(own)
-  for _, drain in ipairs(drains.watches()) do
-    local is_of = (drain.kind == 'q' and kind(type).queue == drain.of) or (drain.kind == 't' and digits(type) == drain.of)
-      or (drain.kind == 'g' and group == drain.of)
-    local is_free = (drain.waits_too and frees_too) or (not drain.waits_too and frees)
-    if is_of and is_free and not drains.watch_the_same(drain, maker) then
-      drains.marked[drain.name] = true
+  local maker = triggers.maker(own)
+  for _, trigger in ipairs(triggers.watches()) do
+    local is_of = (trigger.kind == 'q' and kind(type).queue == trigger.of) or (trigger.kind == 't' and digits(type) == trigger.of)
+      or (trigger.kind == 'g' and group == trigger.of)
+    local is_free = (trigger.waits_too and frees_too) or (not trigger.waits_too and frees)
+    if is_of and is_free and not triggers.watch_the_same(trigger, maker) then
+      triggers.marked[trigger.name] = true
     end
   end
-  drains.known[what] = drains.known[what] or not (group or own)
+  triggers.known[what] = triggers.known[what] or not (group or own)
 end
 
 -- A job ends: `held` is whether it ran or could have.
-function drains.ended(job, held)
+function triggers.ended(job, held)
   local group = note(job, 'group')
   if group then
     write('ZREM', key('group:') .. group, job.id)
   end
-  drains.mark(job.type, group, note(job, 'key'), held, true)
+  triggers.mark(job.type, group, note(job, 'key'), held, true)
 end
 
 -- A job waits: notes by when it holds the drains of its group, and marks those that it held until now.
-function drains.waits(job, held)
+function triggers.waits(job, held)
   local group, own = note(job, 'group'), note(job, 'key')
-  local could_run = drains.could_run(job)
+  local could_run = triggers.could_run(job)
   if group then
     local is_parked = job.stage == 'p' and note(job, 'gate') ~= note(job, 'series')
     write('ZADD', key('group:') .. group, is_parked and '+inf' or digits(job.due), job.id)
   end
   if held and not could_run then
-    drains.mark(job.type, group, own, true, false)
+    triggers.mark(job.type, group, own, true, false)
   end
   -- A look takes those out that have ended, and this one may have been a dead letter.
-  local maker = string.match(own or '', '^drain/([^/]+)/')
+  local maker = string.match(own or '', '^trigger/([^/]+)/')
   if maker then
-    write('SADD', key('drain_jobs:') .. maker, job.id)
+    write('SADD', key('trigger_jobs:') .. maker, job.id)
   end
 end
 
 on_write(function()
   local names = {}
-  for name in pairs(drains.marked) do
+  for name in pairs(triggers.marked) do
     names[#names + 1] = name
   end
-  call_many('SADD', key('drain_marks'), names)
+  call_many('SADD', key('trigger_marks'), names)
 end)
 
 -- Lets a job wait, behind a gate or ('') behind none, and saves it.
@@ -302,7 +302,7 @@ local function enter_waiting(job, gate)
   else
     park(job, gate)
   end
-  drains.waits(job, held)
+  triggers.waits(job, held)
   local expires = expiry(job)
   if expires then
     write('ZADD', key('expiring'), expires, job.id)
@@ -327,7 +327,7 @@ end
 
 -- Takes a waiting job away from where it stands. Whoever calls saves or deletes it.
 local function leave_waiting(job)
-  job.could_run = drains.could_run(job)
+  job.could_run = triggers.could_run(job)
   if job.stage == 'p' then
     leave_gate(gate_of(job), job.id)
     if gate_of(job) == note(job, 'series') then

@@ -15,9 +15,6 @@ use windlass_core::aggregates::{
 };
 use windlass_core::claim::{ClaimAnswer, ClaimRequest, Fence, Outlook};
 use windlass_core::clock::Timestamp;
-use windlass_core::drains::{
-    DrainChange, DrainChanged, DrainFired, DrainFiring, Drains, DrainsRead, WhichDrains,
-};
 use windlass_core::engine::{
     Admin, Declaration, Engine, EngineInfo, HintListener, RescueRequest, Rescued, Result,
 };
@@ -29,6 +26,10 @@ use windlass_core::names::{QueueName, SeriesName, TypeName};
 use windlass_core::priority::Priority;
 use windlass_core::schedules::{ScheduleChange, ScheduleChanged, Schedules, SchedulesRead, WhichSchedules};
 use windlass_core::settle::{Settled, Settlement};
+use windlass_core::triggers::{
+    CompletionTriggers, TriggerChange, TriggerChanged, TriggerFired, TriggerFiring, TriggersRead,
+    WhichTriggers,
+};
 use windlass_core::worker::{Beat, Heartbeat, WorkerCard, WorkerId, WorkerSighting};
 
 pub(super) enum Stub {
@@ -156,14 +157,14 @@ impl Schedules for Stub {
 }
 
 #[async_trait]
-impl Drains for Stub {
-    async fn drains(&self, _: &WhichDrains) -> Result<DrainsRead> {
+impl CompletionTriggers for Stub {
+    async fn triggers(&self, _: &WhichTriggers) -> Result<TriggersRead> {
         unreachable!("the heart does not ask this")
     }
-    async fn change_drains(&self, _: &[DrainChange]) -> Result<Vec<DrainChanged>> {
+    async fn change_triggers(&self, _: &[TriggerChange]) -> Result<Vec<TriggerChanged>> {
         unreachable!("the heart does not ask this")
     }
-    async fn fire_drains(&self, _: &[DrainFiring]) -> Result<Vec<DrainFired>> {
+    async fn fire_triggers(&self, _: &[TriggerFiring]) -> Result<Vec<TriggerFired>> {
         unreachable!("the heart does not ask this")
     }
 }

@@ -1,0 +1,58 @@
+//! `[triggers.NAME]`: what is put in when others were worked off.
+
+use windlass_core::names::{TriggerName, TypeName};
+use windlass_core::priority::PriorityLabels;
+use windlass_core::schedules::JobTemplate;
+use windlass_core::triggers::{CompletionTrigger, Watched};
+
+use super::problem::{Problem, Problems};
+use super::schedules::read_job;
+use super::section::{Section, boolean, text};
+use super::tree::Entry;
+
+/// What configuration says of drains, by name.
+pub(crate) fn read(
+    entries: &[Entry],
+    labels: &PriorityLabels,
+    problems: &mut Problems,
+) -> Vec<CompletionTrigger> {
+    let mut triggers: Vec<CompletionTrigger> = Vec::new();
+    for entry in entries {
+        let Some(spec) = read_one(entry, labels, problems) else { continue };
+        if triggers.iter().any(|other| other.name == spec.name) {
+            let message = format!(
+                "expected completion trigger {} once, got it twice; names are matched without case",
+                spec.name
+            );
+            problems.push(Problem::at(&entry.key_place, message));
+            continue;
+        }
+        if let Err(why) = spec.check() {
+            problems.push(Problem::at(&entry.key_place, why.to_string()));
+            continue;
+        }
+        triggers.push(spec);
+    }
+    triggers.sort_by(|a, b| a.name.cmp(&b.name));
+    triggers
+}
+
+fn read_one(entry: &Entry, labels: &PriorityLabels, problems: &mut Problems) -> Option<CompletionTrigger> {
+    let name = TriggerName::parse(&entry.key)
+        .map_err(|why| problems.push(Problem::at(&entry.key_place, why.to_string())))
+        .ok()?;
+    let title = format!("[triggers.{name}]");
+    let mut section = Section::of(title.as_str(), Some(&entry.node), problems);
+    let is_missing = section.place("watch").is_none() || section.place("job").is_none();
+    let watch = section.get("watch", |value| text(value)?.parse::<Watched>().map_err(|why| why.to_string()));
+    let job_type = section.get("job", |value| TypeName::parse(&text(value)?).map_err(|why| why.to_string()));
+    let template = read_job(&mut section, labels);
+    let wait_for_retries = section.get("wait_for_retries", boolean).unwrap_or_default();
+    if is_missing {
+        let message = format!("expected `watch` and `job` in {title}: a group, and the type of its job");
+        section.problems().push(Problem::at(&entry.key_place, message));
+    }
+    section.finish();
+    let job = JobTemplate { job_type: job_type?, ..template };
+    Some(CompletionTrigger { wait_for_retries, ..CompletionTrigger::new(name, watch?, job) })
+}

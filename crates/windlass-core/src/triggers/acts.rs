@@ -1,0 +1,61 @@
+//! What is asked of a store: to keep a drain, to forget it, and to fire it.
+
+use crate::clock::Timestamp;
+use crate::enqueue::Enqueued;
+use crate::names::TriggerName;
+use crate::schedules::Origin;
+
+use super::record::{StoredTrigger, TriggerRecord};
+use super::spec::CompletionTrigger;
+use super::{TriggerChange, TriggerFiring};
+
+/// Stores a drain, or makes the stored one what is declared. Nothing if it is that already.
+pub fn declare(
+    spec: &CompletionTrigger,
+    origin: Origin,
+    stored: Option<&StoredTrigger>,
+    now: Timestamp,
+) -> Option<TriggerChange> {
+    let Some(stored) = stored else {
+        let spec = spec.clone();
+        let record = TriggerRecord { spec, origin, stored_at: now, fired: 0, last_fired: None, alert: None };
+        return Some(change(0, record));
+    };
+    let before = &stored.record;
+    if before.spec == *spec && before.origin == origin {
+        return None;
+    }
+    Some(change(stored.version, TriggerRecord { spec: spec.clone(), origin, ..before.clone() }))
+}
+
+/// Forgets a drain. Jobs that it made stay.
+pub fn remove(name: &TriggerName, version: u64) -> TriggerChange {
+    TriggerChange { name: name.clone(), read: version, to: None }
+}
+
+/// What to ask of a store for a drain that has a mark.
+pub fn fire(stored: &StoredTrigger, now: Timestamp) -> TriggerFiring {
+    let before = &stored.record;
+    let to = TriggerRecord { fired: before.fired + 1, last_fired: Some(now), ..before.clone() };
+    TriggerFiring {
+        name: stored.name().clone(),
+        read: stored.version,
+        to: Box::new(to),
+        job: stored.next_job(),
+    }
+}
+
+impl TriggerFiring {
+    /// What is kept once it has fired and its job got this answer: if the door refused it, that is told with the drain.
+    pub fn kept(&self, job: &Enqueued) -> TriggerRecord {
+        let mut record = (*self.to).clone();
+        if let Enqueued::Refused(why) = job {
+            record.tell_of(why);
+        }
+        record
+    }
+}
+
+fn change(read: u64, record: TriggerRecord) -> TriggerChange {
+    TriggerChange { name: record.spec.name.clone(), read, to: Some(Box::new(record)) }
+}

@@ -1,0 +1,2 @@
+-- count_triggers: how many drains are kept.
+SELECT count(*) FROM windlass.completion_triggers;

@@ -1,3 +1,0 @@
--- lock_drains: locks drains by name, and tells how they stand. Whoever has locked one is waited for.
--- $1 names
-SELECT name, version, last_job FROM windlass.job_drains WHERE name = ANY ($1::text[]) ORDER BY name FOR UPDATE;

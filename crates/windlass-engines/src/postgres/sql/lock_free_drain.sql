@@ -1,3 +1,0 @@
--- lock_free_drain: locks a drain that nobody else is at, and tells how it stands.
--- $1 name
-SELECT version, look_at FROM windlass.job_drains WHERE name = $1::text FOR UPDATE SKIP LOCKED;

@@ -1,3 +1,0 @@
--- mark_drains: a waiting job was put off, and drains that it held are marked.
--- $1 its number
-SELECT windlass.mark_put_off($1::bigint);

@@ -1,9 +1,0 @@
--- marked_drains: the store's now, whether there are drains at all, and drains that have a mark.
--- $1 now, or null for the server's clock
-SELECT clock.now, EXISTS (SELECT 1 FROM windlass.job_drains), s.name, s.version, s.last_job, s.is_marked, s.record, s.look_at
-FROM (SELECT coalesce($1::timestamptz, clock_timestamp()) AS now) AS clock LEFT JOIN LATERAL (
-    SELECT d.name, d.version, d.last_job, true AS is_marked, d.record, d.look_at
-    FROM windlass.job_drains d
-    -- Each apart, and only the first: there may be very many of one drain.
-    CROSS JOIN LATERAL (SELECT 1 FROM windlass.drain_marks m WHERE m.drain = d.name LIMIT 1) AS mark
-) AS s ON true ORDER BY s.name;

@@ -1,4 +1,0 @@
--- put_off_drain: a look at a drain failed, and the next must wait.
--- $1 name   $2 now, or null for the server's clock   $3 microseconds until then
-UPDATE windlass.job_drains SET look_at = coalesce($2::timestamptz, clock_timestamp()) + $3::bigint * interval '1 microsecond'
-WHERE name = $1::text;

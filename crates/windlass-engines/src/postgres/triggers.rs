@@ -1,0 +1,357 @@
+//! CompletionTriggers, their marks, and the jobs that they make. A look is one transaction: it locks the drain, and reads its marks and what is left of
+//! the group by one statement. See `migrations/0010_drains.sql` for what marks are.
+
+use std::collections::{BTreeSet, HashMap};
+use std::time::Instant as Moment;
+
+use async_trait::async_trait;
+use tokio_postgres::Row;
+use windlass_core::clock::Timestamp;
+use windlass_core::engine::{Hint, Result};
+use windlass_core::enqueue::{Enqueued, Refusal};
+use windlass_core::error::EngineError;
+use windlass_core::limits::TRIGGERS_MAX;
+use windlass_core::names::TriggerName;
+use windlass_core::schedules::next_version;
+use windlass_core::triggers::rules::{
+    Left, Stand, is_drained, look_after_failure, look_again, marks, may_look,
+};
+use windlass_core::triggers::spec::{CompletionTrigger, Watched};
+use windlass_core::triggers::{
+    CompletionTriggers, StoredTrigger, TriggerChange, TriggerChanged, TriggerFired, TriggerFiring,
+    TriggerRecord, TriggersRead, WhichTriggers, check_changes, check_firings,
+};
+
+use super::conn::Tx;
+use super::fault::{Fault, Step};
+use super::land::Live;
+use super::value::{
+    Instant, flag, flags, instant, int4, maybe, micros, number, numbers, small_number, text, texts,
+};
+use super::{PostgresEngine, Store};
+
+/// How often a look is made again because it and somebody's transaction waited for each other, and the server ended ours.
+const DEADLOCKS_MAX: u32 = 5;
+/// So many marks are taken away by one look. There are only more if nobody has looked for long.
+const MARKS_AT_ONCE: usize = 100_000;
+
+#[async_trait]
+impl CompletionTriggers for PostgresEngine {
+    async fn triggers(&self, which: &WhichTriggers) -> Result<TriggersRead> {
+        which.check()?;
+        let which = which.clone();
+        self.run(|store| async move { store.triggers(which).await }).await
+    }
+
+    async fn change_triggers(&self, changes: &[TriggerChange]) -> Result<Vec<TriggerChanged>> {
+        check_changes(changes)?;
+        let changes = changes.to_vec();
+        self.run(|store| async move { store.change_triggers(changes).await }).await
+    }
+
+    async fn fire_triggers(&self, firings: &[TriggerFiring]) -> Result<Vec<TriggerFired>> {
+        check_firings(firings)?;
+        let firings = firings.to_vec();
+        self.run(|store| async move { store.fire_triggers(firings).await }).await
+    }
+}
+
+impl Store {
+    /// Tells this process, after the commit, that somebody should look.
+    pub(super) fn notify_of_triggers(&self, is_marked: bool) {
+        if is_marked {
+            self.listeners.tell(&Hint::Trigger);
+        }
+    }
+
+    /// A waiting job falls due at another time: marks the drains that it held.
+    pub(super) async fn mark_put_off(
+        &self,
+        tx: &Tx,
+        live: &Live,
+        due: Timestamp,
+        now: Timestamp,
+    ) -> Step<()> {
+        let to = Stand::Waiting { due, gate: live.gate.as_ref() };
+        if marks(live.stand(), to, false, now) {
+            tx.ask(&self.sql.mark_triggers, &[number(&live.id.0)]).await?;
+        }
+        Ok(())
+    }
+
+    pub(super) async fn triggers(&self, which: WhichTriggers) -> Step<TriggersRead> {
+        let (now, limit) = (self.now_param(), int4(which.limit()));
+        let conn = self.work.get().await?;
+        let rows = match &which {
+            WhichTriggers::Named(names) => {
+                let names: Vec<_> = names.iter().map(TriggerName::as_str).collect();
+                conn.ask(&self.sql.triggers_named, &[instant(&now), texts(&names)]).await?
+            }
+            WhichTriggers::After(after, _) => {
+                let after = after.as_ref().map_or("", TriggerName::as_str);
+                let params = [instant(&now), text(&after), small_number(&limit)];
+                conn.ask(&self.sql.list_triggers, &params).await?
+            }
+            WhichTriggers::Marked(_) => conn.ask(&self.sql.marked_triggers, &[instant(&now)]).await?,
+        };
+        let read = self.read_triggers(&rows, &which)?;
+        if matches!(which, WhichTriggers::Marked(_)) && !read.damaged.is_empty() {
+            let names: Vec<_> = read.damaged.iter().map(|(name, _)| name.as_str()).collect();
+            let at_most = int4(u32::try_from(MARKS_AT_ONCE).unwrap_or(u32::MAX));
+            if let Err(fault) = conn.ask(&self.sql.trim_marks, &[texts(&names), small_number(&at_most)]).await
+            {
+                // The others are read all the same.
+                tracing::debug!(?fault, "marks of completion triggers that cannot be read stay");
+            }
+        }
+        Ok(read)
+    }
+
+    fn read_triggers(&self, rows: &[Row], which: &WhichTriggers) -> Step<TriggersRead> {
+        let now = self.estimated_now();
+        let mut read =
+            TriggersRead { triggers: Vec::new(), damaged: Vec::new(), any: false, next: None, now };
+        for row in rows {
+            read.now = row.try_get::<_, Instant>(0)?.0;
+            read.any = row.try_get(1)?;
+            let look_at = row.try_get::<_, Option<Instant>>(7)?.map(|at| at.0);
+            let Some(name) = row.try_get::<_, Option<&str>>(2)? else { continue };
+            // A name that was damaged must not keep the others from being read.
+            let Ok(name) = TriggerName::parse(name) else { continue };
+            if matches!(which, WhichTriggers::Marked(_)) && !may_look(look_at, read.now) {
+                read.next = read.next.into_iter().chain(look_at).min();
+                continue;
+            }
+            let (version, is_marked) = (row.try_get::<_, i64>(3)?.unsigned_abs(), row.try_get(5)?);
+            match StoredTrigger::from_store(&name, version, row.try_get(4)?, is_marked, row.try_get(6)?) {
+                Some(trigger) => read.triggers.push(trigger),
+                None => read.damaged.push((name, version)),
+            }
+        }
+        read.triggers.truncate(which.limit() as usize);
+        Ok(read)
+    }
+
+    pub(super) async fn change_triggers(&self, changes: Vec<TriggerChange>) -> Step<Vec<TriggerChanged>> {
+        let tx = self.work.begin().await?;
+        let changed = self.change_triggers_in(&tx, &changes).await;
+        tx.end(changed).await
+    }
+
+    async fn change_triggers_in(&self, tx: &Tx, changes: &[TriggerChange]) -> Step<Vec<TriggerChanged>> {
+        let names: Vec<_> = changes.iter().map(|change| change.name.as_str()).collect();
+        let rows = tx.ask(&self.sql.lock_triggers, &[texts(&names)]).await?;
+        let mut before = HashMap::new();
+        for row in &rows {
+            before.insert(row.try_get::<_, &str>(0)?, row.try_get::<_, i64>(1)?.unsigned_abs());
+        }
+        let now = self.transaction_now(tx).await?;
+        let mut room = self.room_for_triggers(tx, changes).await?;
+        let (mut removed, mut saving, mut answers) = (Vec::new(), Vec::new(), Vec::new());
+        for change in changes {
+            let stood = before.get(change.name.as_str()).copied();
+            answers.push(match &change.to {
+                _ if stood.unwrap_or(0) != change.read => TriggerChanged::Changed,
+                None => {
+                    removed.push(change.name.as_str());
+                    TriggerChanged::Done { version: change.read }
+                }
+                Some(_) if stood.is_none() && room == 0 => TriggerChanged::NoRoom,
+                Some(record) => {
+                    room = room.saturating_sub(u64::from(stood.is_none()));
+                    let version = next_version(change.read, now);
+                    saving.push((change.read, version, &**record));
+                    TriggerChanged::Done { version }
+                }
+            });
+        }
+        if !removed.is_empty() {
+            tx.ask(&self.sql.remove_triggers, &[texts(&removed)]).await?;
+        }
+        let saved = self.save_triggers(tx, &saving).await?;
+        // Somebody has stored one of the same name at the same time.
+        for (change, answer) in changes.iter().zip(&mut answers) {
+            let is_saved = change.to.is_none() || saved.contains(change.name.as_str());
+            if matches!(answer, TriggerChanged::Done { .. }) && !is_saved {
+                *answer = TriggerChanged::Changed;
+            }
+        }
+        Ok(answers)
+    }
+
+    /// How many new ones fit in; only asked for if there are any.
+    async fn room_for_triggers(&self, tx: &Tx, changes: &[TriggerChange]) -> Step<u64> {
+        if changes.iter().all(|change| change.read > 0) {
+            return Ok(0);
+        }
+        let rows = tx.ask(&self.sql.count_triggers, &[]).await?;
+        let there: i64 = rows.first().map_or(Ok(0), |row| row.try_get(0))?;
+        Ok(u64::from(TRIGGERS_MAX).saturating_sub(there.unsigned_abs()))
+    }
+
+    async fn save_triggers(&self, tx: &Tx, rows: &[(u64, u64, &TriggerRecord)]) -> Step<BTreeSet<String>> {
+        if rows.is_empty() {
+            return Ok(BTreeSet::new());
+        }
+        let whole = |version: u64| i64::try_from(version).unwrap_or(i64::MAX);
+        let specs = || rows.iter().map(|(_, _, record)| &record.spec);
+        let names: Vec<_> = specs().map(|spec| spec.name.as_str()).collect();
+        let read: Vec<_> = rows.iter().map(|(read, ..)| whole(*read)).collect();
+        let versions: Vec<_> = rows.iter().map(|(_, version, _)| whole(*version)).collect();
+        let kinds: Vec<_> = specs().map(|spec| spec.watch.kind()).collect();
+        let watched: Vec<_> = specs().map(|spec| spec.watch.name()).collect();
+        let waiting: Vec<_> = specs().map(|spec| spec.wait_for_retries).collect();
+        let records: Vec<_> = rows.iter().map(|(_, _, record)| record.to_text()).collect();
+        let params = [
+            texts(&names),
+            numbers(&read),
+            numbers(&versions),
+            texts(&kinds),
+            texts(&watched),
+            flags(&waiting),
+            texts(&records),
+        ];
+        let saved = tx.ask(&self.sql.save_triggers, &params).await?;
+        Ok(saved.iter().map(|row| row.try_get(0)).collect::<std::result::Result<_, _>>()?)
+    }
+
+    /// Each in a transaction of its own: one that takes long, or fails, keeps none of the others.
+    pub(super) async fn fire_triggers(&self, firings: Vec<TriggerFiring>) -> Step<Vec<TriggerFired>> {
+        let mut fired = Vec::with_capacity(firings.len());
+        for firing in &firings {
+            fired.push(match self.fire_trigger(firing).await {
+                Err(fault) => self.postpone_trigger(firing, fault).await?,
+                looked => looked?,
+            });
+        }
+        Ok(fired)
+    }
+
+    /// A look failed. If the store can be written to, only this drain is the worse for it, and the others are looked at; else nothing is.
+    async fn postpone_trigger(&self, firing: &TriggerFiring, fault: Fault) -> Step<TriggerFired> {
+        let passes = fault.is_passing();
+        let (name, now, micros) =
+            (firing.name.as_str(), self.now_param(), micros(look_after_failure(passes)));
+        let conn = self.work.get().await;
+        let written = match &conn {
+            Ok(conn) => conn
+                .ask(&self.sql.postpone_trigger, &[text(&name), instant(&now), number(&micros)])
+                .await
+                .is_ok(),
+            Err(_) => false,
+        };
+        if !written {
+            return Err(fault);
+        }
+        let error = EngineError::from(fault);
+        tracing::error!(trigger = name, %error, "a look at a completion trigger failed; it is made again later");
+        Ok(TriggerFired::Later)
+    }
+
+    async fn fire_trigger(&self, firing: &TriggerFiring) -> Step<TriggerFired> {
+        for _ in 0..DEADLOCKS_MAX {
+            match self.try_to_fire(firing, None).await {
+                Err(fault) if fault.is_deadlock() => {
+                    tracing::debug!(?fault, "a completion trigger is looked at again");
+                }
+                // Whoever has added a check or a trigger of its own to our tables refuses the job, and not the drain.
+                Err(fault) if fault.is_about_data() => {
+                    let why = format!("the store does not take it: {}", EngineError::from(fault));
+                    let refused = Enqueued::Refused(Refusal::Malformed { why });
+                    return self.try_to_fire(firing, Some(refused)).await;
+                }
+                fired => return fired,
+            }
+        }
+        self.try_to_fire(firing, None).await
+    }
+
+    async fn try_to_fire(&self, firing: &TriggerFiring, answer: Option<Enqueued>) -> Step<TriggerFired> {
+        let tx = self.work.begin().await?;
+        let fired = self.fire_in(&tx, firing, answer).await;
+        let fired = tx.end(fired).await?;
+        if let TriggerFired::Fired { job, .. } = &fired {
+            let (jobs, answers) = (std::slice::from_ref(&firing.job), std::slice::from_ref(job));
+            self.tell_of_new(jobs, answers, &self.catalogue());
+        }
+        Ok(fired)
+    }
+
+    async fn fire_in(&self, tx: &Tx, firing: &TriggerFiring, answer: Option<Enqueued>) -> Step<TriggerFired> {
+        let name = firing.name.as_str();
+        let rows = tx.ask(&self.sql.lock_free_trigger, &[text(&name)]).await?;
+        // Somebody else is at it, or it is gone: who reads again knows.
+        let Some(row) = rows.first() else { return Ok(TriggerFired::Later) };
+        if row.try_get::<_, i64>(0)?.unsigned_abs() != firing.read {
+            return Ok(TriggerFired::Changed);
+        }
+        let now = self.transaction_now(tx).await?;
+        if !may_look(row.try_get::<_, Option<Instant>>(1)?.map(|at| at.0), now) {
+            return Ok(TriggerFired::Later);
+        }
+        let (began, spec) = (Moment::now(), &firing.to.spec);
+        let (left, seen) = self.left_of(tx, spec).await?;
+        if seen.is_empty() {
+            return Ok(TriggerFired::Unmarked);
+        }
+        let look_at = maybe(Some(look_again(now, began.elapsed())));
+        let taken = &seen[..seen.len().min(MARKS_AT_ONCE)];
+        tx.ask(&self.sql.unmark_trigger, &[text(&name), numbers(&taken), instant(&look_at)]).await?;
+        // All of them belong to one drain: only the look that takes the last ones away may fire, or it would fire for each part.
+        if taken.len() < seen.len() {
+            return Ok(TriggerFired::Later);
+        }
+        match is_drained(left, spec.wait_for_retries) {
+            true => self.enqueue_fired(tx, firing, answer, now).await,
+            false => Ok(TriggerFired::Held),
+        }
+    }
+
+    /// What is left of the group, and the marks that were there at that very moment, or one more than are taken away. Guarded by
+    /// `of_two_who_end_the_last_two_jobs_at_once_one_makes_the_hook_on_postgres`: marks that were read by a statement before would
+    /// leave out one whose job the next statement sees as ended, and the drain would fire once more for it.
+    async fn left_of(&self, tx: &Tx, spec: &CompletionTrigger) -> Step<(Left, Vec<i64>)> {
+        let (now, wait) = (self.now_param(), spec.wait_for_retries);
+        let (of, name) = (spec.watch.name(), spec.name.as_str());
+        let at_most = int4(u32::try_from(MARKS_AT_ONCE + 1).unwrap_or(u32::MAX));
+        let statement = match &spec.watch {
+            Watched::Group(_) => &self.sql.left_of_group,
+            Watched::Queue(_) => &self.sql.left_in_queue,
+            Watched::Type(_) => &self.sql.left_of_type,
+        };
+        let params = [text(&of), instant(&now), flag(&wait), text(&name), small_number(&at_most)];
+        let rows = tx.ask(statement, &params).await?;
+        let Some(row) = rows.first() else { return Ok((Left::default(), Vec::new())) };
+        // What runs is among what is due, so nothing is asked about it apart.
+        let left = Left { running: false, could_run: row.try_get(0)?, unfinished: row.try_get(1)? };
+        Ok((left, row.try_get(2)?))
+    }
+
+    async fn enqueue_fired(
+        &self,
+        tx: &Tx,
+        firing: &TriggerFiring,
+        answer: Option<Enqueued>,
+        now: Timestamp,
+    ) -> Step<TriggerFired> {
+        let job = match answer {
+            Some(answer) => answer,
+            None => {
+                let mut answers = self.enqueue_scheduled(tx, std::slice::from_ref(&firing.job)).await?;
+                answers.pop().ok_or_else(|| EngineError::Unusable {
+                    why: "expected an answer about the job of a completion trigger, got none".to_owned(),
+                })?
+            }
+        };
+        let made = match &job {
+            Enqueued::New(id) => Some(id.0),
+            _ => None,
+        };
+        let version = next_version(firing.read, now);
+        let (name, stored) = (firing.name.as_str(), i64::try_from(version).unwrap_or(i64::MAX));
+        let record = firing.kept(&job).to_text();
+        let params = [text(&name), number(&stored), number(&made), text(&record)];
+        tx.ask(&self.sql.note_firing, &params).await?;
+        Ok(TriggerFired::Fired { version, job })
+    }
+}

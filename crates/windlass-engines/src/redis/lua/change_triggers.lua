@@ -1,0 +1,43 @@
+-- change_triggers: what drains become, each only if it still has the version that was read.
+-- keys trigger_jobs:, trigger_marks, trigger_watches, drains, layout
+-- ARGV how many are kept at the most; number of changes, for each: name; the version that was read, 0 for none; record, or '' to remove
+--      it; what it watches, as in parts/waiting.lua
+-- answers for each 'done' and its version, 'changed' if somebody was faster, or 'full' if there is no room for another
+local most = number_arg()
+local there = redis.call('HLEN', key('triggers'))
+local answers = {}
+local function say(what, version)
+  answers[#answers + 1] = what
+  answers[#answers + 1] = version
+end
+
+for _ = 1, number_arg() do
+  local name, read, record, watch = arg(), number_arg(), arg(), arg()
+  local text = redis.call('HGET', key('triggers'), name)
+  local version, job, look_at = read_trigger(text)
+  if version ~= read then
+    say('changed', '')
+  elseif record == '' then
+    there = there - (text and 1 or 0)
+    write('HDEL', key('triggers'), name)
+    write('HDEL', key('trigger_watches'), name)
+    write('SREM', key('trigger_marks'), name)
+    write('UNLINK', key('trigger_jobs:') .. name)
+    say('done', digits(version))
+  elseif not text and there >= most then
+    say('full', '')
+  else
+    there = there + (text and 0 or 1)
+    local after = math.max(version + 1, NOW)
+    save_trigger(name, after, job, look_at, record)
+    -- What comes after the first letter: whether it waits for retries changes nothing of what was marked.
+    local watched = redis.call('HGET', key('trigger_watches'), name) or ''
+    write('HSET', key('trigger_watches'), name, watch)
+    if not text or string.sub(watched, 2) ~= string.sub(watch, 2) then
+      write('SREM', key('trigger_marks'), name)
+    end
+    say('done', digits(after))
+  end
+end
+write('HSET', key('layout'), 'triggers', there > 0 and '1' or '')
+return answer(answers)

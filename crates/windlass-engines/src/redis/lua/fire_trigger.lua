@@ -1,0 +1,72 @@
+-- fire_trigger: looks at a marked drain, and puts its job in if nothing of its group is left.
+-- keys trigger_jobs:, trigger_marks, drains, group:
+-- ARGV name; '', or after a look that failed how long the next must wait, and nothing else is done; queues with a limit, as in
+--      parts/putting.lua; the version that was read; whether it waits for retries (0 or 1); how long until
+--      it may be looked at again, and how long that may be at the most; record once it has fired; the group that it watches, or '' if it
+--      watches types: number of types, types; the job, as in parts/putting.lua
+-- answers {'fired', version, its line as enqueue.lua says}, {'held'}, {'unmarked'}, {'later'} or {'changed'}
+if IS_OLDER then
+  return {'older'}
+end
+local name, put_off = arg(), arg()
+read_limits()
+local read, waits_too, pause, pause_max, record, group =
+  number_arg(), number_arg() == 1, number_arg(), number_arg(), arg(), arg()
+local types = {}
+for i = 1, number_arg() do
+  types[i] = number_arg()
+end
+
+local version, last, look_at, stored = read_trigger(redis.call('HGET', key('triggers'), name))
+local function pass_over(what)
+  put_next(true)
+  return answer({what})
+end
+if put_off ~= '' then
+  if version > 0 then
+    save_trigger(name, version, last, digits(NOW + tonumber(put_off)), stored)
+  end
+  return pass_over('later')
+elseif version ~= read then
+  return pass_over('changed')
+elseif redis.call('SISMEMBER', key('trigger_marks'), name) == 0 then
+  return pass_over('unmarked')
+end
+-- An instant further away than any pause is one of a clock that was set back since.
+local instant = tonumber(look_at)
+if instant and instant > NOW and instant <= NOW + pause_max then
+  return pass_over('later')
+end
+
+-- Whether anything is left. In the sorted set of a group stand those that could run, or run, by when they were due; parked ones last.
+local left
+local peers = look.peers(name)
+if group ~= '' then
+  left = look.any(key('group:') .. group, waits_too and '+inf' or NOW_DIGITS, peers, true)
+else
+  left = look.left_of_types(types, peers, waits_too)
+end
+
+local again = digits(NOW + pause)
+if left == nil then
+  save_trigger(name, version, last, again, stored)
+  return pass_over('later')
+end
+write('SREM', key('trigger_marks'), name)
+if left then
+  save_trigger(name, version, last, again, stored)
+  return pass_over('held')
+end
+local line = put_next()
+if not line then
+  last = string.format('%014d', last_number())
+  line = 'n' .. digits(last_number())
+  write('SADD', key('trigger_jobs:') .. name, last)
+elseif string.sub(line, 1, 1) == 'x' then
+  -- Its job was refused: core reads why from the record.
+  record = string.sub(record, 1, -2) .. ',"refusal":' .. string.sub(line, 2) .. '}'
+end
+local after = math.max(version + 1, NOW)
+save_trigger(name, after, last, again, record)
+write_put()
+return answer({'fired', digits(after), line})

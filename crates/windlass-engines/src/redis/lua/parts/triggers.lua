@@ -1,0 +1,123 @@
+-- drains: how drains stand, in the hash `triggers`: by name, a version, a space, the last job (14 digits, or -), a space, when it may be
+-- looked at again (or -), a space, and core's words as JSON. What they watch and their marks are in parts/waiting.lua. Their own jobs
+-- that may not have ended are in the set trigger_jobs:<name>.
+-- keys counts, trigger_jobs:, drains, lines:, parked:
+
+-- Version, last job, when it may be looked at, and record. What cannot be read counts as never written, and is written over.
+local function read_trigger(text)
+  local version, job, look_at, record = string.match(text or '', '^(%d+) (%S+) (%S+) (.*)$')
+  if not version or #version > 16 then
+    return 0, '-', '-', ''
+  end
+  return tonumber(version), job, look_at, record
+end
+
+local function save_trigger(name, version, job, look_at, record)
+  write('HSET', key('triggers'), name, table.concat({digits(version), job, look_at, record}, ' '))
+end
+
+-- The rest is for whoever looks; see fire_trigger.lua.
+local look = {}
+
+-- So many jobs of one place are looked at. If none of them tells, the drain is looked at again later.
+look.PAGE, look.MOST = 50, 500
+
+-- How many jobs of a type have not ended, and how many of those run.
+function look.counts(type)
+  local field = digits(type) .. ':'
+  local counts = redis.call('HMGET', key('counts'), field .. 'enqueued', field .. 'succeeded', field .. 'dead', field .. 'cancelled')
+  local function number(i)
+    return tonumber(counts[i]) or 0
+  end
+  local unfinished = number(1) - number(2) - number(3) - number(4)
+  local waiting = redis.call('ZCARD', key('parked:') .. digits(type))
+  for letter in string.gmatch(mask(type), '[a-kA-Ks]') do
+    waiting = waiting + redis.call('ZCARD', lane_key(type, letter))
+  end
+  return unfinished, unfinished - waiting
+end
+
+-- The drains that watch what this one watches, by name: their jobs are not of the group.
+function look.peers(name)
+  local peers = {[name] = true}
+  for _, trigger in ipairs(triggers.watches()) do
+    if triggers.watch_the_same(trigger, triggers.by_name[name]) then
+      peers[trigger.name] = true
+    end
+  end
+  return peers
+end
+
+function look.is_hook(job, peers)
+  local maker = triggers.maker(note(job, 'key'))
+  return maker and peers[maker.name]
+end
+
+-- How many jobs of these drains have not ended, and how many of those run, by type; and how many are due, by the key of their lane.
+function look.hooks(peers)
+  local live, running, due = {}, {}, {}
+  for name in pairs(peers) do
+    for _, id in ipairs(redis.call('SMEMBERS', key('trigger_jobs:') .. name)) do
+      local job = load(id)
+      local is_live = job and (waits(job) or job.stage == 'r')
+      if is_live then
+        live[job.type] = (live[job.type] or 0) + 1
+        running[job.type] = (running[job.type] or 0) + (job.stage == 'r' and 1 or 0)
+        if job.stage ~= 'r' and job.stage ~= 'p' and job.due <= NOW then
+          local lane = lane_key(job.type, lane_of(job))
+          due[lane] = (due[lane] or 0) + 1
+        end
+      else
+        -- A dead letter is started over only by scripts that put it back; see parts/waiting.lua.
+        write('SREM', key('trigger_jobs:') .. name, id)
+      end
+    end
+  end
+  return live, running, due
+end
+
+-- Whether something else than the jobs of these drains stands here up to this score. A place that `mends` loses what has ended, which a process
+-- of an older version has left there. Nothing if that cannot be told.
+function look.any(place, score, peers, mends)
+  for from = 0, look.MOST - 1, look.PAGE do
+    local ids = redis.call('ZRANGEBYSCORE', place, '-inf', score, 'LIMIT', from, look.PAGE)
+    for i, job in ipairs(load_all(ids)) do
+      if job and (waits(job) or job.stage == 'r') then
+        if not look.is_hook(job, peers) then
+          return true
+        end
+      elseif mends then
+        write('ZREM', place, ids[i])
+      end
+    end
+    if #ids < look.PAGE then
+      return false
+    end
+  end
+  return nil
+end
+
+-- Whether anything of these types is left. Where more hooks stand than are looked at one by one, they are counted.
+function look.left_of_types(types, peers, waits_too)
+  local own_live, own_running, own_due = look.hooks(peers)
+  for _, type in ipairs(types) do
+    local unfinished, running = look.counts(type)
+    if waits_too and unfinished > (own_live[type] or 0) or not waits_too and running > (own_running[type] or 0) then
+      return true
+    end
+    local places = {key('lines:') .. digits(type)}
+    for letter in string.gmatch(waits_too and '' or mask(type), '[a-kA-Ks]') do
+      places[#places + 1] = lane_key(type, letter)
+    end
+    for i, place in ipairs(waits_too and {} or places) do
+      local is_there = look.any(place, NOW_DIGITS, peers, i == 1)
+      if is_there == nil then
+        is_there = redis.call('ZCOUNT', place, '-inf', NOW_DIGITS) > (own_due[place] or 0)
+      end
+      if is_there then
+        return true
+      end
+    end
+  end
+  return false
+end

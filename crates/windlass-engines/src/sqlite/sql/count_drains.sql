@@ -1,2 +1,0 @@
--- count_drains: how many drains are kept.
-SELECT count(*) FROM job_drains;

@@ -1,0 +1,13 @@
+//! CompletionTriggers on real stores that several processes share: nobody is left out, and nobody is told twice.
+#![cfg(all(feature = "sqlite", feature = "postgres", feature = "redis"))]
+#![allow(clippy::unwrap_used, reason = "all of this is a test, also what tests share")]
+
+#[path = "../crew/words.rs"]
+mod words;
+mod place;
+mod at_once;
+mod killed;
+mod users_transaction;
+mod failed;
+mod postgres;
+mod redis;

@@ -1,0 +1,181 @@
+//! CompletionTriggers in a real worker: the hook's job comes soon after the last job has ended.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use windlass::core::claim::{ClaimAnswer, ClaimRequest, ClaimToken, Suspects};
+use windlass::core::engine::Engine;
+use windlass::core::job::Phase;
+use windlass::core::names::{TriggerName, TypeName};
+use windlass::core::payload::Payload;
+use windlass::core::schedules::Origin;
+use windlass::core::settle::{AttemptReport, Transition};
+use windlass::core::triggers::StoredTrigger;
+use windlass::core::worker::{WorkerCard, WorkerId};
+use windlass::{
+    Client, CompletionTrigger, JobTemplate, JobType, StartError, Stopped, Watched, WorkerOptions,
+};
+
+use crate::bench::{Act, Bench};
+
+const SOON: Duration = Duration::from_secs(1);
+
+fn name() -> TriggerName {
+    TriggerName::parse("done").expect("a plain name")
+}
+
+/// When all acts were done, another one is put in: the hook, which is of the type that is watched.
+pub(crate) fn when_all_is_done() -> CompletionTrigger {
+    let acts = TypeName::parse(Act::NAME).expect("a plain name");
+    let job = JobTemplate {
+        payload: Payload::encode(&Act::Succeed).expect("it is small"),
+        ..JobTemplate::new(acts.clone())
+    };
+    CompletionTrigger::new(name(), Watched::Type(acts), job)
+}
+
+fn options() -> WorkerOptions {
+    WorkerOptions { triggers: vec![when_all_is_done()], ..WorkerOptions::default() }
+}
+
+async fn drain(client: &Client) -> StoredTrigger {
+    client.triggers().find(&name()).await.expect("it is stored")
+}
+
+#[tokio::test]
+async fn the_hook_runs_within_a_second_after_the_last_end_once_for_each_drain() {
+    let mut bench = Bench::with(options()).await;
+    for round in 1..=3 {
+        let mut jobs = Vec::new();
+        for millis in [30, 60, 90] {
+            jobs.push(bench.put(Act::Sleep { millis }).await);
+        }
+        for _ in &jobs {
+            let (id, _) = bench.started().await;
+            assert!(jobs.contains(&id), "the hook must not run while one of the others does");
+        }
+        for id in &jobs {
+            bench.until(*id, Phase::Succeeded).await;
+        }
+        let ended = Instant::now();
+        let (hook, _) = bench.started().await;
+        assert!(ended.elapsed() < SOON, "it took {:?}", ended.elapsed());
+        assert!(!jobs.contains(&hook));
+        bench.until(hook, Phase::Succeeded).await;
+        let drain = drain(&bench.client).await;
+        assert_eq!((drain.record.fired, drain.last_job), (round, Some(hook)));
+    }
+    bench.worker.stop().await;
+    assert!(bench.told.try_recv().is_err(), "nothing else ran");
+}
+
+#[tokio::test]
+async fn a_worker_that_stops_after_the_last_job_still_puts_the_hook_in() {
+    let mut bench = Bench::with(WorkerOptions { upkeep: false, ..options() }).await;
+    bench.put(Act::Sleep { millis: 30 }).await;
+    bench.started().await;
+    assert_eq!(bench.worker.stop().await, Stopped::Clean);
+    assert_eq!(drain(&bench.client).await.record.fired, 1);
+}
+
+/// Runs a job as a process would that dies right after it has written the end.
+async fn end_and_die(engine: &Arc<dyn Engine>) {
+    let client = Client::new(Arc::clone(engine));
+    client.register::<Act>().await.expect("it is up");
+    client.triggers().declare(&[when_all_is_done()], Origin::Code).await.expect("it is up");
+    client.enqueue(Act::Succeed).await.expect("it is taken");
+    let worker = WorkerId::from_random(rand_bits());
+    let spec = windlass::spec_of::<Act>().expect("it is a type");
+    let card = WorkerCard {
+        id: worker,
+        host: "here".to_owned(),
+        pid: std::process::id(),
+        version: "0".to_owned(),
+        queues: vec![spec.queue.clone()],
+        types: vec![spec.name.clone()],
+        duties: Vec::new(),
+        slots: 1,
+        lease: Duration::from_secs(60),
+    };
+    engine.register(card).await.expect("it is let in");
+    let request = ClaimRequest {
+        token: ClaimToken::from_random(rand_bits()),
+        repeat: false,
+        worker,
+        queues: vec![spec.queue.clone()],
+        types: vec![spec.name],
+        limit: 1,
+        boosted_max: 0,
+        suspects: Suspects::LeaveOut,
+    };
+    let ClaimAnswer::Claimed { mut jobs, .. } = engine.claim(request).await.expect("it is up") else {
+        panic!("the worker lives")
+    };
+    let claimed = jobs.pop().expect("the job is ready");
+    let end = claimed.settled(Transition::Succeed { result: None }, AttemptReport::default());
+    engine.settle(vec![end]).await.expect("it is up");
+}
+
+fn rand_bits() -> u128 {
+    use std::hash::{BuildHasher, Hasher};
+    let bits = || std::collections::hash_map::RandomState::new().build_hasher().finish();
+    u128::from(bits()) << 64 | u128::from(bits())
+}
+
+#[tokio::test]
+async fn who_dies_between_the_end_and_the_hook_leaves_a_mark_that_the_duty_of_another_works_off() {
+    let engine = crate::fresh_engine();
+    end_and_die(&engine).await;
+    let mut bench = Bench::on(Arc::clone(&engine), WorkerOptions::default()).await;
+    let (hook, _) = bench.started().await;
+    bench.until(hook, Phase::Succeeded).await;
+    assert_eq!(drain(&bench.client).await.last_job, Some(hook));
+}
+
+#[tokio::test]
+async fn two_workers_who_both_look_all_the_time_make_one_job_of_each_drain() {
+    let engine = crate::fresh_engine();
+    let every = || WorkerOptions { upkeep_mode: windlass::duties::DutyMode::EveryWorker, ..options() };
+    let first = Bench::on(Arc::clone(&engine), every()).await;
+    let second = Bench::on(Arc::clone(&engine), every()).await;
+    for round in 1..=3 {
+        let mut jobs = Vec::new();
+        for _ in 0..20 {
+            jobs.push(first.put(Act::Sleep { millis: 5 }).await);
+        }
+        for id in jobs {
+            second.until(id, Phase::Succeeded).await;
+        }
+        let fired = async {
+            while drain(&first.client).await.record.fired == 0 || !is_quiet(&engine).await {
+                // may sleep: it looks until the hook was run, and the test fails if patience runs out.
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(crate::bench::PATIENCE, fired).await.expect("the hook is run");
+        assert!(drain(&first.client).await.record.fired >= round, "each round ends with a drain");
+    }
+    let totals = engine.queues().await.expect("it is up");
+    let enqueued: u64 = totals.iter().map(|queue| queue.totals.enqueued).sum();
+    assert_eq!(enqueued, 60 + drain(&first.client).await.record.fired, "each firing made one job");
+}
+
+async fn is_quiet(engine: &Arc<dyn Engine>) -> bool {
+    let queues = engine.queues().await.expect("it is up");
+    let marked =
+        engine.triggers(&windlass::core::triggers::WhichTriggers::After(None, 10)).await.expect("it is up");
+    queues.iter().all(|queue| queue.counts.unfinished() == 0)
+        && marked.triggers.iter().all(|drain| !drain.is_marked)
+}
+
+#[tokio::test]
+async fn a_worker_with_a_wrong_drain_does_not_start_and_stores_nothing() {
+    let engine = crate::fresh_engine();
+    let triggers = vec![when_all_is_done(), when_all_is_done()];
+    let handlers = windlass::Handlers::new(()).handle(|_: Act| async {});
+    let options = WorkerOptions { triggers, ..WorkerOptions::default() };
+    let refused = windlass::Worker::start(Arc::clone(&engine), handlers, options).await;
+    assert!(matches!(refused.err(), Some(StartError::CompletionTriggers(_))));
+    let all = Client::new(engine).triggers().all().await.expect("it is up");
+    assert!(!all.any);
+}
