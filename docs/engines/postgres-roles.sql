@@ -20,7 +20,7 @@ GRANT USAGE ON SCHEMA windlass TO windlass_worker, windlass_producer, windlass_c
 GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA windlass TO windlass_worker;
 GRANT USAGE, SELECT ON ALL SEQUENCES IN SCHEMA windlass TO windlass_worker;
 GRANT EXECUTE ON FUNCTION windlass.enqueue, windlass.enqueue_many, windlass.complete, windlass.make_days,
-    windlass.drop_days, windlass.advance_series, windlass.mark_put_off TO windlass_worker;
+    windlass.drop_days, windlass.advance_ordering_key, windlass.mark_put_off TO windlass_worker;
 
 -- Producers enqueue by the SQL functions: from any language, with `enqueue_in` or through sqlx. The functions run
 -- as the owner, so producers need no right on any table and see no job, not even their own.
@@ -34,13 +34,13 @@ GRANT SELECT ON windlass.schema_versions, windlass.catalogue, windlass.queues, w
 GRANT SELECT, INSERT, UPDATE ON windlass.receipts TO windlass_client;
 REVOKE UPDATE ON windlass.delayed_jobs FROM windlass_client;
 GRANT INSERT, UPDATE (payload, scheduled_at, priority, expires_at, options, share) ON windlass.delayed_jobs TO windlass_client;
-GRANT INSERT ON windlass.count_deltas, windlass.series_marks TO windlass_client;
+GRANT INSERT ON windlass.count_deltas, windlass.ordering_key_marks TO windlass_client;
 GRANT SELECT, INSERT, UPDATE, DELETE ON windlass.job_keys TO windlass_client;
 -- A job with `on_conflict: revive` makes a dead letter ready again.
 GRANT UPDATE, DELETE ON windlass.delayed_jobs_dlq TO windlass_client;
 GRANT INSERT ON windlass.attempts TO windlass_client;
 GRANT USAGE, SELECT ON ALL SEQUENCES IN SCHEMA windlass TO windlass_client;
-GRANT EXECUTE ON FUNCTION windlass.enqueue, windlass.enqueue_many, windlass.advance_series, windlass.mark_put_off TO windlass_client;
+GRANT EXECUTE ON FUNCTION windlass.enqueue, windlass.enqueue_many, windlass.advance_ordering_key, windlass.mark_put_off TO windlass_client;
 
 -- Readers read: `windlass status`, `windlass job list`, dashboards of your own.
 GRANT SELECT ON ALL TABLES IN SCHEMA windlass TO windlass_reader;

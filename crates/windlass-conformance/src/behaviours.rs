@@ -66,11 +66,11 @@ macro_rules! every_behaviour {
                 a_newcomer_that_does_not_expire_takes_the_expiry_from_the_job_that_it_replaces
                 a_revived_job_takes_a_place_in_a_queue_with_a_limit
             ;
-            series:
-                jobs_of_a_series_run_one_at_a_time_in_the_order_of_their_arrival
-                a_batch_of_one_series_keeps_its_order series_do_not_hold_each_other_up
-                a_series_counts_within_its_type_only who_waits_in_line_is_parked_and_uses_no_attempt
-                the_head_of_a_series_can_be_asked_for a_retry_of_the_head_lets_nobody_pass
+            ordering_keys:
+                jobs_of_an_ordering_key_run_one_at_a_time_in_the_order_of_their_arrival
+                a_batch_of_one_ordering_key_keeps_its_order ordering_keys_do_not_hold_each_other_up
+                an_ordering_key_counts_within_its_type_only who_waits_in_line_is_parked_and_uses_no_attempt
+                the_head_of_an_ordering_key_can_be_asked_for a_retry_of_the_head_lets_nobody_pass
                 a_head_that_lies_in_the_future_is_waited_for
                 order_goes_by_arrival_and_not_by_due_time_or_priority
                 a_head_that_a_policy_holds_back_is_waited_for a_head_that_is_given_back_stays_the_head
@@ -83,15 +83,15 @@ macro_rules! every_behaviour {
                 a_head_whose_expiry_a_claim_meets_lets_the_next_go
                 a_head_of_a_type_that_keeps_nothing_lets_the_next_go
                 a_head_that_leaves_nothing_among_others_that_do_so_lets_the_next_go
-                a_purge_ends_the_whole_series_and_the_next_one_starts_anew
+                a_purge_ends_the_whole_ordering_key_and_the_next_one_starts_anew
                 a_purge_in_parts_leaves_one_that_may_go a_dead_letter_that_is_started_over_waits_its_turn
-                a_dead_letter_alone_in_its_series_starts_over_at_once
+                a_dead_letter_alone_in_its_ordering_key_starts_over_at_once
                 a_letter_that_its_key_revives_waits_its_turn one_in_line_that_is_replaced_keeps_its_place
-                nobody_opens_the_gate_of_a_series_by_hand
-                the_gates_of_series_are_not_listed_among_those_of_policies
-                ends_of_many_series_in_one_batch_let_each_next_go a_repeated_end_lets_nobody_else_go
-                many_callers_at_once_keep_one_series_in_order_and_leave_nobody_behind
-                an_end_and_a_newcomer_at_once_do_not_leave_the_series_stuck
+                nobody_opens_the_gate_of_an_ordering_key_by_hand
+                the_gates_of_ordering_keys_are_not_listed_among_those_of_policies
+                ends_of_many_ordering_keys_in_one_batch_let_each_next_go a_repeated_end_lets_nobody_else_go
+                many_callers_at_once_keep_one_ordering_key_in_order_and_leave_nobody_behind
+                an_end_and_a_newcomer_at_once_do_not_leave_the_ordering_key_stuck
             ;
             shares:
                 a_job_keeps_the_share_it_was_given
@@ -111,7 +111,7 @@ macro_rules! every_behaviour {
                 a_job_without_a_share_that_is_put_off_does_not_wait_behind_a_thousand_of_another
                 a_parked_job_takes_its_turn_when_its_gate_opens
                 a_job_with_another_priority_takes_its_turn_there what_is_cancelled_or_expires_takes_no_turn
-                two_claimers_at_once_get_every_job_once a_job_with_share_key_and_series
+                two_claimers_at_once_get_every_job_once a_job_with_share_key_and_ordering_key
                 a_paused_queue_and_other_types_are_left_alone
                 shares_of_several_types_of_a_queue_take_turns_together
                 a_repeat_of_a_claim_by_turns_tells_what_it_holds old_jobs_rise_whatever_their_share
@@ -431,7 +431,7 @@ macro_rules! every_behaviour {
                 cancelling_a_ready_job_marks expiry_marks a_purge_marks parking_marks
                 parking_for_want_of_a_handler_marks snoozing_and_giving_back_mark_as_far_as_the_job_cannot_run
                 a_job_that_is_put_off_by_its_key_marks a_suspect_holds_the_drain_and_its_burial_marks
-                a_line_of_a_series_holds_the_drain jobs_that_leave_nothing_behind_mark_too
+                a_line_of_an_ordering_key_holds_the_drain jobs_that_leave_nothing_behind_mark_too
                 a_settled_batch_marks_once_for_all_of_it
                 a_retry_and_an_end_in_one_batch_mark_the_drains_that_wait_for_retries_too
                 a_clock_that_steps_back_does_not_keep_a_drain_from_being_looked_at

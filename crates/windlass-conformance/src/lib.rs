@@ -27,7 +27,7 @@ mod behaviours;
 pub mod enqueue;
 pub mod receipts;
 pub mod keys;
-pub mod series;
+pub mod ordering_keys;
 pub mod shares;
 pub mod claim;
 pub mod repeats;

@@ -8,7 +8,7 @@ use windlass_core::claim::{ClaimRequest, Claimed};
 use windlass_core::enqueue::{NewJob, When};
 use windlass_core::job::JobId;
 use windlass_core::key::{KeyClaim, KeyScope, OnConflict};
-use windlass_core::names::{SeriesName, ShareName};
+use windlass_core::names::{OrderingKey, ShareName};
 use windlass_core::settle::{AttemptReport, Transition};
 
 use crate::harness::*;
@@ -323,18 +323,18 @@ pub async fn two_claimers_at_once_get_every_job_once(h: &Harness) {
     assert_eq!((claimed.len(), distinct.len()), (180, 180));
 }
 
-pub async fn a_job_with_share_key_and_series(h: &Harness) {
+pub async fn a_job_with_share_key_and_ordering_key(h: &Harness) {
     let key_claim =
         KeyClaim { key: key("k"), scope: KeyScope::default(), on_conflict: OnConflict::default() };
-    let series = SeriesName::parse("s").expect("a plain name");
-    let new = NewJob { key: Some(key_claim), series: Some(series.clone()), ..of("a") };
+    let ordering_key = OrderingKey::parse("s").expect("a plain name");
+    let new = NewJob { key: Some(key_claim), ordering_key: Some(ordering_key.clone()), ..of("a") };
     let id = h.enqueue(new.clone()).await;
     assert_eq!(h.offer(new).await.job(), Ok(id), "its key is held");
-    let second = h.enqueue(NewJob { series: Some(series), ..of("a") }).await;
+    let second = h.enqueue(NewJob { ordering_key: Some(ordering_key), ..of("a") }).await;
     many(h, "b", 10).await;
     let claimed = h.claim(2).await;
     assert!(ids(&claimed).contains(&id), "{}", shares(&claimed));
-    assert_eq!(shares(&h.claim(2).await), "b b", "the second of the series waits");
+    assert_eq!(shares(&h.claim(2).await), "b b", "the second of the ordering key waits");
     let first = claimed.iter().find(|claimed| claimed.job.id == id).expect("just seen");
     h.succeed(first).await;
     let next = h.claim(2).await;

@@ -71,7 +71,7 @@ macro_rules! expand_suite {
     };
 }
 
-/// Runs the behaviours about fences, cancels and series once more, and those about claims and due times, if the state matters to
+/// Runs the behaviours about fences, cancels and ordering keys once more, and those about claims and due times, if the state matters to
 /// them, on an engine that has been used before: some engines do the same by one statement or another, by what they were used for.
 ///
 /// The third argument is a state out of [`Used`](crate::harness::Used).
@@ -120,7 +120,7 @@ macro_rules! expand_used {
     ($used:ident; $($module:ident: $($name:ident)*;)*) => {
         $($crate::expand_used!(@ $used $module: $($name)*);)*
     };
-    (@ $used:ident series: $($name:ident)*) => { $crate::expand_used!(@@ series: $($name)*); };
+    (@ $used:ident ordering_keys: $($name:ident)*) => { $crate::expand_used!(@@ ordering_keys: $($name)*); };
     (@ $used:ident fence: $($name:ident)*) => { $crate::expand_used!(@@ fence: $($name)*); };
     (@ $used:ident cancel: $($name:ident)*) => { $crate::expand_used!(@@ cancel: $($name)*); };
     (@ ForAllKinds claim: $($name:ident)*) => { $crate::expand_used!(@@ claim: $($name)*); };

@@ -5,7 +5,7 @@
 use windlass_core::enqueue::{Enqueued, NewJob, When};
 use windlass_core::job::Phase;
 use windlass_core::key::{KeyClaim, OnConflict};
-use windlass_core::names::SeriesName;
+use windlass_core::names::OrderingKey;
 use windlass_core::queue::QueueSpec;
 use windlass_core::triggers::Watched;
 
@@ -121,12 +121,12 @@ pub async fn a_suspect_holds_the_drain_and_its_burial_marks(h: &Harness) {
     assert_eq!(look(h).await.iter().map(made).count(), 3);
 }
 
-pub async fn a_line_of_a_series_holds_the_drain(h: &Harness) {
+pub async fn a_line_of_an_ordering_key_holds_the_drain(h: &Harness) {
     declare(h, &of_group()).await;
     declare(h, &of_queue("queue")).await;
     declare(h, &of_type("type")).await;
-    let series = Some(SeriesName::parse("s").expect("it is a name"));
-    h.enqueue_all(vec![NewJob { series, ..grouped() }; 3]).await;
+    let ordering_key = Some(OrderingKey::parse("s").expect("it is a name"));
+    h.enqueue_all(vec![NewJob { ordering_key, ..grouped() }; 3]).await;
     for _ in 0..2 {
         let out = h.claim_one().await;
         h.fail(&out, minutes(1)).await;

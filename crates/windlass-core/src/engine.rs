@@ -23,7 +23,7 @@ use crate::job_type::TypeSpec;
 use crate::lease::Leases;
 use crate::lease::crowd::CrowdCount;
 use crate::lease_watch::Suspicion;
-use crate::names::{DutyName, QueueName, SeriesName, TypeName};
+use crate::names::{DutyName, QueueName, OrderingKey, TypeName};
 use crate::policies::Policies;
 use crate::priority::Priority;
 use crate::queue::QueueSpec;
@@ -185,11 +185,11 @@ pub trait Admin: Send + Sync + 'static {
     /// Cancels the ready, scheduled and parked jobs of a queue, at most `limit`; never a running one.
     async fn purge(&self, queue: &QueueName, limit: u32) -> Result<BatchDone>;
 
-    /// Which job of a series runs or may run, while the others wait behind it; nothing if the series is empty.
-    async fn head_of(&self, job_type: &TypeName, series: &SeriesName) -> Result<Option<JobId>>;
+    /// Which job of an ordering key runs or may run, while the others wait behind it; nothing if the ordering key is empty.
+    async fn head_of(&self, job_type: &TypeName, ordering_key: &OrderingKey) -> Result<Option<JobId>>;
 
     /// Lets at most `limit` jobs through a gate, oldest first; where it is called for many again and again, those who came to the front
-    /// meanwhile may have to wait half a second. The gate of a series lets nobody through by hand.
+    /// meanwhile may have to wait half a second. The gate of an ordering key lets nobody through by hand.
     async fn open_gate(&self, gate: &Gate, limit: u32) -> Result<BatchDone>;
 }
 

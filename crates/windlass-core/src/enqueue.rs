@@ -9,7 +9,7 @@ use crate::job_type::TypeSpec;
 use crate::key::{KeyClaim, KeyVerdict};
 use crate::limits::{DELAY_MAX, TAGS_MAX, TIMEOUT_MAX};
 use crate::names::{
-    CorrelationId, GroupName, PriorityLabel, QueueName, SeriesName, ShareName, Tag, TypeName,
+    CorrelationId, GroupName, PriorityLabel, QueueName, OrderingKey, ShareName, Tag, TypeName,
 };
 use crate::payload::Payload;
 use crate::priority::Priority;
@@ -35,8 +35,8 @@ pub struct NewJob {
     pub expires: Option<When>,
     /// A key that keeps it from being put in twice.
     pub key: Option<KeyClaim>,
-    /// The series it belongs to, within its type: one at a time, in the order in which they were put in.
-    pub series: Option<SeriesName>,
+    /// The ordering key it belongs to, within its type: one at a time, in the order in which they were put in.
+    pub ordering_key: Option<OrderingKey>,
     /// Whose work it is: among the due jobs of a queue and a priority, shares take turns.
     pub share: Option<ShareName>,
     /// What caused it.
@@ -63,7 +63,7 @@ impl NewJob {
             when: When::Now,
             expires: None,
             key: None,
-            series: None,
+            ordering_key: None,
             share: None,
             correlation: None,
             tags: Vec::new(),

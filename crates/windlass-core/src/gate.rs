@@ -4,10 +4,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::job::Counters;
-use crate::names::{BreakerName, LimitName, SeriesName, TypeName};
+use crate::names::{BreakerName, LimitName, OrderingKey, TypeName};
 
-/// What the gate of a series begins with; stores look for it.
-pub const SERIES: &str = "series:";
+/// What the gate of an ordering key begins with; stores look for it.
+pub const ORDERING_KEY: &str = "ordering_key:";
 
 /// What holds a parked job back, as the text that the store keeps: a kind and, after a colon, a name.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -35,19 +35,19 @@ impl Gate {
         Self(format!("rate:{name}:{key}").into())
     }
 
-    /// For jobs that wait until those before them in their series have ended.
-    pub fn series(job_type: &TypeName, name: &SeriesName) -> Self {
-        Self(format!("{SERIES}{job_type}:{name}").into())
+    /// For jobs that wait until those before them in their ordering keys have ended.
+    pub fn ordering_key(job_type: &TypeName, name: &OrderingKey) -> Self {
+        Self(format!("{ORDERING_KEY}{job_type}:{name}").into())
     }
 
-    /// Whether those behind it wait in a series. Nobody opens it by hand: the end of a job lets the next one through.
-    pub fn is_of_series(&self) -> bool {
-        self.0.starts_with(SERIES)
+    /// Whether those behind it wait in an ordering key. Nobody opens it by hand: the end of a job lets the next one through.
+    pub fn is_of_ordering_key(&self) -> bool {
+        self.0.starts_with(ORDERING_KEY)
     }
 
-    /// What comes after all gates of series, by name: no gate, but a place from which to look on.
-    pub fn after_series() -> Self {
-        Self("series;".into())
+    /// What comes after all gates of ordering keys, by name: no gate, but a place from which to look on.
+    pub fn after_ordering_key() -> Self {
+        Self("ordering_key;".into())
     }
 
     /// Whether nothing but the want of a handler closes it.
@@ -100,9 +100,9 @@ impl Gate {
                 None => format!("rate limit {limit} has no token left"),
                 Some((name, key)) => format!("rate limit {name} has no token left for {key}"),
             },
-            Some(("series", line)) => {
+            Some(("ordering_key", line)) => {
                 let (job_type, name) = line.split_once(':').unwrap_or(("", line));
-                format!("another job of type {job_type} in the series {name} comes first")
+                format!("another job of type {job_type} with ordering key {name} comes first")
             }
             Some(("spill", _)) => {
                 "it is on its way to a store that was away, and may be there by now".to_owned()
@@ -145,8 +145,8 @@ mod tests {
         assert_eq!(explain("rate:mails:tenant 7"), "rate limit mails has no token left for tenant 7");
         assert_eq!(explain("rate:mails:"), "rate limit mails has no token left");
         assert_eq!(
-            explain("series:ledger.post:account:42"),
-            "another job of type ledger.post in the series account:42 comes first"
+            explain("ordering_key:ledger.post:account:42"),
+            "another job of type ledger.post with ordering key account:42 comes first"
         );
         assert_eq!(explain("semaphore:x"), "held back by semaphore:x");
     }

@@ -8,7 +8,7 @@ use crate::gate::Gate;
 use crate::key::KeyClaim;
 use crate::limits::OLDEST_LOOKED_AT;
 use crate::names::{
-    CorrelationId, GroupName, PriorityLabel, QueueName, SeriesName, ShareName, Tag, TypeName,
+    CorrelationId, GroupName, PriorityLabel, QueueName, OrderingKey, ShareName, Tag, TypeName,
 };
 use crate::outcome::JobError;
 use crate::payload::Payload;
@@ -50,8 +50,8 @@ pub struct Job {
     pub expires_at: Option<Timestamp>,
     /// The caller's key for it.
     pub key: Option<KeyClaim>,
-    /// The series it belongs to, within its type: one at a time, in the order of their numbers.
-    pub series: Option<SeriesName>,
+    /// The ordering key it belongs to, within its type: one at a time, in the order of their numbers.
+    pub ordering_key: Option<OrderingKey>,
     /// Whose work it is: among the due jobs of a queue and a priority, shares take turns.
     pub share: Option<ShareName>,
     /// What caused it.

@@ -18,7 +18,7 @@ pub const PROGRESS_BYTES_MAX: usize = 1024;
 
 /// Characters of a queue's or a job type's name.
 pub const NAME_CHARS_MAX: usize = 64;
-/// Bytes of a key, of the name of a series or a group, or of a correlation id.
+/// Bytes of a key, of the name of an ordering key or a group, or of a correlation id.
 pub const KEY_BYTES_MAX: usize = 256;
 /// Bytes of a tag.
 pub const TAG_BYTES_MAX: usize = 64;

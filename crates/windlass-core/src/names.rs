@@ -95,9 +95,9 @@ name!(
     |text| is_printable(text, KEY_BYTES_MAX).then(|| text.into())
 );
 name!(
-    /// A series of jobs that run one at a time, in the order in which they were put in. Unique within its job type.
-    SeriesName,
-    "a series' name",
+    /// An ordering key of jobs that run one at a time, in the order in which they were put in. Unique within its job type.
+    OrderingKey,
+    "an ordering key",
     "1 to 256 bytes without control characters",
     |text| is_printable(text, KEY_BYTES_MAX).then(|| text.into())
 );

@@ -43,7 +43,7 @@ pub trait Policies: Send + Sync + 'static {
         not_kept()
     }
 
-    /// Gates that somebody waits behind, but for those of suspects and of series, which no policy opens, in an order of the store's own, after the one given;
+    /// Gates that somebody waits behind, but for those of suspects and of ordering keys, which no policy opens, in an order of the store's own, after the one given;
     /// at most `limit`.
     async fn gates(&self, _after: Option<&Gate>, _limit: u32) -> Result<Vec<Gate>> {
         not_kept()

@@ -229,7 +229,7 @@ pub fn as_new(job: Job, here: Timestamp, there: Timestamp) -> NewJob {
         when: moved(job.due),
         expires: job.expires_at.map(moved),
         key: job.key,
-        series: job.series,
+        ordering_key: job.ordering_key,
         share: job.share,
         correlation: job.correlation,
         tags: job.tags,

@@ -1,7 +1,7 @@
 //! CompletionTriggers: a job that is put in when a group of others has been worked off.
 //!
 //! A group is a name that jobs carry, a queue, or a type. It is *drained* when nothing of it runs and nothing of it could: none is
-//! ready, no suspect is due, and nobody is due in the line of a series. What waits for a retry, lies in the future or is parked by a
+//! ready, no suspect is due, and nobody is due in the line of an ordering key. What waits for a retry, lies in the future or is parked by a
 //! policy does not hold a drain, unless it waits for retries; then all that has not ended does. Dead letters have ended, and hold
 //! none. The job of a drain itself never belongs to the group that the drain watches, for no drain that watches it.
 //!

@@ -24,7 +24,7 @@ use windlass_core::lease::{
     LeaseFence, LeaseRelease, LeaseRequest, Leases, LockHolder, LockRecord, LockRequest, Released, Renewal,
     Renewed, Taking, TermId,
 };
-use windlass_core::names::{BreakerName, DutyName, Key, LimitName, ScheduleName, SeriesName, TriggerName};
+use windlass_core::names::{BreakerName, DutyName, Key, LimitName, ScheduleName, OrderingKey, TriggerName};
 use windlass_core::outcome::{ErrorKind, JobError};
 use windlass_core::payload::Payload;
 use windlass_core::policies::{Policies, Saved, Take};
@@ -452,7 +452,7 @@ async fn a_producer_puts_jobs_in_with_the_functions_and_can_do_nothing_else() {
     let mut client = place.session_of("producer").await;
     let schema = &place.schema;
     client
-        .batch_execute(&format!("SELECT {schema}.enqueue('work', key => 'a', series => 's')"))
+        .batch_execute(&format!("SELECT {schema}.enqueue('work', key => 'a', ordering_key => 's')"))
         .await
         .unwrap();
     let tx = client.transaction().await.unwrap();
@@ -507,7 +507,7 @@ async fn a_client_puts_jobs_in_and_claims_none() {
     place.assert_refused("client", &others).await;
     assert_eq!(
         place.powers_of("client").await,
-        ["advance_series", "enqueue", "enqueue_many", "mark_put_off"]
+        ["advance_ordering_key", "enqueue", "enqueue_many", "mark_put_off"]
     );
     assert_eq!(place.owner.queues().await.unwrap()[0].counts.ready, 1);
 }
@@ -542,14 +542,14 @@ async fn a_reader_sees_all_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_client_puts_jobs_of_a_series_in_and_the_first_goes_out() {
+async fn a_client_puts_jobs_of_an_ordering_key_in_and_the_first_goes_out() {
     let place = Place::new().await;
     let engine = place.as_role("client").await;
-    let series = || SeriesName::parse("a").expect("a plain name");
-    let jobs = vec![NewJob { series: Some(series()), ..NewJob::new(kind(), Payload::default()) }; 2];
+    let ordering_key = || OrderingKey::parse("a").expect("a plain name");
+    let jobs = vec![NewJob { ordering_key: Some(ordering_key()), ..NewJob::new(kind(), Payload::default()) }; 2];
     let request = EnqueueRequest { request: RequestId::from_random(fastrand::u128(..)), jobs };
     let answers = engine.enqueue(request).await.unwrap();
-    assert_eq!(engine.head_of(&kind(), &series()).await.unwrap(), answers[0].job().ok());
+    assert_eq!(engine.head_of(&kind(), &ordering_key()).await.unwrap(), answers[0].job().ok());
     let counts = place.owner.queues().await.unwrap()[0].counts;
     assert_eq!((counts.ready, counts.parked), (1, 1));
 }

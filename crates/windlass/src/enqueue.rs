@@ -10,7 +10,7 @@ use windlass_core::error::EngineError;
 use windlass_core::job::JobId;
 use windlass_core::key::{KeyClaim, KeyScope, OnConflict};
 use windlass_core::names::{
-    CorrelationId, GroupName, Key, NameError, QueueName, SeriesName, ShareName, Tag, TypeName,
+    CorrelationId, GroupName, Key, NameError, QueueName, OrderingKey, ShareName, Tag, TypeName,
 };
 use windlass_core::payload::{Payload, PayloadError};
 use windlass_core::priority::{Priority, PriorityError};
@@ -93,10 +93,10 @@ impl Enqueue {
         self.change_key(|key| key.on_conflict = on_conflict)
     }
 
-    /// In a series: jobs of this type and series run one at a time, in the order in which they were put in.
-    pub fn series(self, series: &str) -> Self {
+    /// In an ordering key: jobs of this type and ordering keys run one at a time, in the order in which they were put in.
+    pub fn ordering_key(self, ordering_key: &str) -> Self {
         self.try_change(|draft, _| {
-            draft.series = Some(SeriesName::parse(series)?);
+            draft.ordering_key = Some(OrderingKey::parse(ordering_key)?);
             Ok(())
         })
     }

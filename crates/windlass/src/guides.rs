@@ -9,7 +9,7 @@ pub struct Retries;
 #[doc = include_str!("../../../docs/keys.md")]
 pub struct Keys;
 
-#[doc = include_str!("../../../docs/order.md")]
+#[doc = include_str!("../../../docs/ordering-keys.md")]
 pub struct OrderGuide;
 
 #[doc = include_str!("../../../docs/shares.md")]

@@ -20,7 +20,7 @@ fn job(failures: u32) -> Job {
         due: DUE,
         expires_at: None,
         key: None,
-        series: None,
+        ordering_key: None,
         share: None,
         correlation: None,
         tags: vec![],

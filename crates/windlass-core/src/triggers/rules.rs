@@ -27,9 +27,9 @@ pub fn is_drained(left: Left, wait_for_retries: bool) -> bool {
 }
 
 /// Whether a job that waits could run now: it is due, and nothing holds it back but that it is tried on its own, or that it comes next
-/// or later in a series. Those in line hold a drain because of the moment between the end of a job and the start of the one behind it.
+/// or later in an ordering key. Those in line hold a drain because of the moment between the end of a job and the start of the one behind it.
 pub fn could_run(gate: Option<&Gate>, due: Timestamp, now: Timestamp) -> bool {
-    due <= now && gate.is_none_or(|gate| gate.is_suspect() || gate.is_of_series())
+    due <= now && gate.is_none_or(|gate| gate.is_suspect() || gate.is_of_ordering_key())
 }
 
 /// Where a job stands, as far as drains ask.

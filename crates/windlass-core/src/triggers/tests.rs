@@ -37,8 +37,8 @@ fn only_what_runs_or_could_run_holds_a_drain_unless_it_waits_for_retries() {
 }
 
 #[test]
-fn what_is_due_could_run_if_only_its_history_or_its_series_holds_it_back() {
-    for gate in [None, Some(Gate::suspect()), Some(Gate::named("series:t:a"))] {
+fn what_is_due_could_run_if_only_its_history_or_its_ordering_key_holds_it_back() {
+    for gate in [None, Some(Gate::suspect()), Some(Gate::named("ordering_key:t:a"))] {
         assert!(could_run(gate.as_ref(), NOW, NOW), "{gate:?}");
         assert!(!could_run(gate.as_ref(), LATER, NOW), "{gate:?} lies in the future");
     }

@@ -25,7 +25,7 @@ use windlass_core::lease::{
     Taking,
 };
 use windlass_core::limits::LIST_PAGE_MAX;
-use windlass_core::names::{BreakerName, DutyName, QueueName, SeriesName, TypeName};
+use windlass_core::names::{BreakerName, DutyName, QueueName, OrderingKey, TypeName};
 use windlass_core::policies::{BreakersRead, Policies, Saved, Take};
 use windlass_core::priority::Priority;
 use windlass_core::rate_limit::Taken;
@@ -181,8 +181,8 @@ impl Admin for FallbackEngine {
         Ok(BatchDone { changed: spill.changed + primary.changed, more: spill.more || primary.more })
     }
 
-    async fn head_of(&self, job_type: &TypeName, series: &SeriesName) -> Result<Option<JobId>> {
-        self.inner.primary.engine()?.head_of(job_type, series).await
+    async fn head_of(&self, job_type: &TypeName, ordering_key: &OrderingKey) -> Result<Option<JobId>> {
+        self.inner.primary.engine()?.head_of(job_type, ordering_key).await
     }
 
     async fn open_gate(&self, gate: &Gate, limit: u32) -> Result<BatchDone> {

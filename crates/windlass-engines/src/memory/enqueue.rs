@@ -108,7 +108,7 @@ fn stored(id: JobId, new: NewJob, accepted: Accepted, now: Timestamp) -> Job {
         due: accepted.due,
         expires_at: accepted.expires_at,
         key: new.key,
-        series: new.series,
+        ordering_key: new.ordering_key,
         share: new.share,
         correlation: new.correlation,
         tags: new.tags,

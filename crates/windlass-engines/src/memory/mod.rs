@@ -50,7 +50,7 @@ use windlass_core::job::{Job, JobId, Progress};
 use windlass_core::lease::{
     LeaseFence, LeaseRelease, LeaseRequest, Leases, LeasesRead, Released, Renewal, Renewed, Taking,
 };
-use windlass_core::names::{BreakerName, DutyName, QueueName, SeriesName, TypeName};
+use windlass_core::names::{BreakerName, DutyName, QueueName, OrderingKey, TypeName};
 use windlass_core::policies::{BreakersRead, Policies, Saved, Take};
 use windlass_core::priority::Priority;
 use windlass_core::rate_limit::Taken;
@@ -259,8 +259,8 @@ impl Admin for MemoryEngine {
         Ok(self.at_once(|state, now| state.purge(queue, limit, now)))
     }
 
-    async fn head_of(&self, job_type: &TypeName, series: &SeriesName) -> Result<Option<JobId>> {
-        Ok(self.at_once(|state, _| state.head_of(job_type, series)))
+    async fn head_of(&self, job_type: &TypeName, ordering_key: &OrderingKey) -> Result<Option<JobId>> {
+        Ok(self.at_once(|state, _| state.head_of(job_type, ordering_key)))
     }
 
     async fn open_gate(&self, gate: &Gate, limit: u32) -> Result<BatchDone> {

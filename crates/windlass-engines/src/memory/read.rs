@@ -4,7 +4,7 @@ use windlass_core::admin::{AttemptEnding, AttemptRecord, JobRecord, ListRequest}
 use windlass_core::clock::Timestamp;
 use windlass_core::job::{JobId, Phase};
 use windlass_core::limits::{ATTEMPTS_SHOWN_MAX, LIST_PAGE_MAX};
-use windlass_core::names::{SeriesName, TypeName};
+use windlass_core::names::{OrderingKey, TypeName};
 
 use super::state::{JobRow, Rows, State};
 
@@ -13,8 +13,8 @@ impl State {
         self.row(id).map(|row| row.record(now))
     }
 
-    pub(super) fn head_of(&self, job_type: &TypeName, series: &SeriesName) -> Option<JobId> {
-        self.lines.out(&(self.index.type_at(job_type)?, series.clone()))
+    pub(super) fn head_of(&self, job_type: &TypeName, ordering_key: &OrderingKey) -> Option<JobId> {
+        self.lines.out(&(self.index.type_at(job_type)?, ordering_key.clone()))
     }
 
     pub(super) fn attempts(&self, id: JobId) -> Vec<AttemptRecord> {

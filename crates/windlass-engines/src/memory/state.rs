@@ -6,7 +6,7 @@ mod lanes;
 mod groups;
 mod shares;
 mod keys;
-mod series;
+mod ordering_keys;
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -41,7 +41,7 @@ use super::workers::WorkerRow;
 pub(super) use index::{Index, QueueRow, TypeAt};
 use keys::Keys;
 pub(super) use lanes::next_after;
-use series::Lines;
+use ordering_keys::Lines;
 
 /// Jobs by their number, which is also the order of their arrival.
 pub(super) type Rows = BTreeMap<JobId, Box<JobRow>>;

@@ -13,7 +13,7 @@ use windlass_core::names::QueueName;
 use windlass_core::outcome::bounded;
 use windlass_core::priority::Priority;
 use windlass_core::queue::Pause;
-use windlass_core::series::gate_if_hurried;
+use windlass_core::ordering_keys::gate_if_hurried;
 
 use super::Store;
 use super::conn::Tx;
@@ -121,11 +121,11 @@ impl Store {
         let mut deltas = Deltas::default();
         self.start_over(tx, id, now, &mut deltas).await?;
         self.add_counts(tx, &deltas).await?;
-        let series = letter.options.series.map(|series| (letter.job_type, series));
+        let ordering_key = letter.options.ordering_key.map(|ordering_key| (letter.job_type, ordering_key));
         let moved = Moved {
             queues: [letter.queue.clone()].into(),
             started_over: Some(letter.queue),
-            series: series.into_iter().collect(),
+            ordering_key: ordering_key.into_iter().collect(),
             ..Moved::default()
         };
         Ok((RetryAnswer::Retried, moved))
@@ -295,8 +295,8 @@ impl Store {
 
     /// The same of those behind this place.
     async fn let_through_after(&self, gate: &Gate, limit: u32, (due, id): Place) -> Step<Through> {
-        // Suspects have no gate that could be opened, and nobody opens that of a series by hand.
-        if gate.is_suspect() || gate.is_of_series() {
+        // Suspects have no gate that could be opened, and nobody opens that of an ordering key by hand.
+        if gate.is_suspect() || gate.is_of_ordering_key() {
             return Ok(Through::default());
         }
         let (name, limit) = (gate.as_str(), int4(limit));

@@ -1,5 +1,5 @@
 //! New jobs come in, each judged by itself, and the batch leaves a receipt. Jobs without keys take one statement; keys
-//! need a look at who holds them, and series a mark, so they take a transaction ([`key`](super::key)).
+//! need a look at who holds them, and ordering keys a mark, so they take a transaction ([`key`](super::key)).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -110,7 +110,7 @@ impl Store {
     async fn try_enqueue(&self, request: &EnqueueRequest, unstorable: &Unstorable) -> Step<Tried> {
         self.learn_shares_of(&request.jobs).await;
         let catalogue = self.catalogue();
-        let tried = if request.jobs.iter().any(|new| new.key.is_some() || new.series.is_some()) {
+        let tried = if request.jobs.iter().any(|new| new.key.is_some() || new.ordering_key.is_some()) {
             self.enqueue_keyed(request, &catalogue, unstorable).await?
         } else {
             self.enqueue_plain(request, &catalogue, unstorable).await?
@@ -397,7 +397,7 @@ pub(super) fn options(new: &NewJob) -> Options {
         timeout_micros,
         scope,
         on_conflict,
-        series: new.series.clone(),
+        ordering_key: new.ordering_key.clone(),
         share: new.share.clone(),
     }
 }

@@ -14,7 +14,7 @@ use windlass_core::job::JobId;
 use windlass_core::key::{KeyScope, OnConflict};
 use windlass_core::limits::ENQUEUE_BATCH_MAX;
 use windlass_core::names::{
-    CorrelationId, GroupName, Key, PriorityLabel, QueueName, SeriesName, ShareName, Tag, TypeName,
+    CorrelationId, GroupName, Key, PriorityLabel, QueueName, OrderingKey, ShareName, Tag, TypeName,
 };
 use windlass_core::priority::Priority;
 use windlass_core::retry::RetryPolicy;
@@ -171,7 +171,7 @@ struct Written<'a> {
     #[serde(skip_serializing_if = "<[Tag]>::is_empty")]
     tags: &'a [Tag],
     #[serde(skip_serializing_if = "Option::is_none")]
-    series: Option<&'a SeriesName>,
+    ordering_key: Option<&'a OrderingKey>,
     #[serde(skip_serializing_if = "Option::is_none")]
     share: Option<&'a ShareName>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -207,7 +207,7 @@ impl<'a> Written<'a> {
             correlation_id: new.correlation.as_ref(),
             job_group: new.group.as_ref(),
             tags: &new.tags,
-            series: new.series.as_ref(),
+            ordering_key: new.ordering_key.as_ref(),
             share: new.share.as_ref(),
             timeout: new.timeout.map(|timeout| seconds(timeout.as_micros())),
             retry: new.retry.as_ref(),

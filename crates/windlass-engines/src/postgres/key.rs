@@ -8,7 +8,7 @@ use windlass_core::enqueue::{Accepted, EnqueueRequest, Enqueued, NewJob};
 use windlass_core::gate::Gate;
 use windlass_core::job::JobId;
 use windlass_core::key::{HolderStage, KeyClaim, KeyHolder, KeyScope, KeyVerdict, resolve};
-use windlass_core::names::{SeriesName, TypeName};
+use windlass_core::names::{OrderingKey, TypeName};
 
 use super::Store;
 use super::catalogue::Catalogue;
@@ -17,7 +17,7 @@ use super::counts::{Deltas, Depths, Spot, Total};
 use super::enqueue::{Columns, Tried, Unstorable, judge};
 use super::fault::Step;
 use super::row::{Options, to_json};
-use super::series::Marked;
+use super::ordering_keys::Marked;
 use super::value::{
     Bits, Instant, Param, instant, instants, maybe, number, numbers, small_number, text, texts, uuid,
 };
@@ -51,9 +51,9 @@ struct Keyed {
     new: Columns,
     new_ids: Vec<i64>,
     new_keys: Vec<Option<String>>,
-    new_series: Vec<Option<String>>,
+    new_ordering_key: Vec<Option<String>>,
     new_gates: Vec<Option<String>>,
-    /// Series of jobs that came in.
+    /// Ordering keys of jobs that came in.
     marked: Marked,
     holding: Holding,
     deltas: Deltas,
@@ -99,16 +99,16 @@ impl Store {
         Ok(tried)
     }
 
-    /// What came in may go out, if it comes first in its series. Of one that was revived its own row knows the series.
+    /// What came in may go out, if it comes first in its ordering key. Of one that was revived its own row knows the ordering key.
     async fn go_on_after(&self, tried: &Tried, jobs: &[NewJob]) {
         let Tried::Stored(answers) = tried else { return };
-        let of_series = jobs.iter().filter_map(|new| Some((new.job_type.clone(), new.series.clone()?)));
+        let of_ordering_key = jobs.iter().filter_map(|new| Some((new.job_type.clone(), new.ordering_key.clone()?)));
         let is_news = |id| answers.iter().any(|answer| answer.job() == Ok(id));
-        self.go_on_with(&of_series.collect(), is_news).await;
+        self.go_on_with(&of_ordering_key.collect(), is_news).await;
         if answers.iter().any(|answer| matches!(answer, Enqueued::Revived(_)))
             && let Err(fault) = self.work_off_marks().await
         {
-            tracing::debug!(?fault, "series go on with the next look");
+            tracing::debug!(?fault, "ordering key go on with the next look");
         }
     }
 
@@ -309,16 +309,16 @@ impl Store {
         let (ids, keys) = (std::mem::take(&mut keyed.new_ids), std::mem::take(&mut keyed.new_keys));
         if !ids.is_empty() {
             let now = keyed.now;
-            let (series, gates) =
-                (std::mem::take(&mut keyed.new_series), std::mem::take(&mut keyed.new_gates));
+            let (ordering_key, gates) =
+                (std::mem::take(&mut keyed.new_ordering_key), std::mem::take(&mut keyed.new_gates));
             let head: [Param<'_>; 3] = [instant(&now), numbers(&ids), texts(&keys)];
-            let tail: [Param<'_>; 2] = [texts(&series), texts(&gates)];
+            let tail: [Param<'_>; 2] = [texts(&ordering_key), texts(&gates)];
             let params: Vec<_> = head.into_iter().chain(new.params()).chain(tail).collect();
             tx.ask(&self.sql.insert_jobs, &params).await?;
             // A hint: if this is undone, claims find nothing there.
             self.positions().found_lines(&new.lines);
         }
-        self.mark_series(tx, &std::mem::take(&mut keyed.marked)).await?;
+        self.mark_ordering_key(tx, &std::mem::take(&mut keyed.marked)).await?;
         self.hold_keys(tx, &std::mem::take(&mut keyed.holding)).await
     }
 
@@ -440,10 +440,10 @@ impl Keyed {
         if let Some(claim) = &new.key {
             self.holding.push(type_key(&new.job_type, claim), id, claim.scope, now);
         }
-        let gate = new.series.as_ref().map(|series| Gate::series(&new.job_type, series));
-        self.new_series.push(new.series.as_ref().map(SeriesName::to_string));
+        let gate = new.ordering_key.as_ref().map(|ordering_key| Gate::ordering_key(&new.job_type, ordering_key));
+        self.new_ordering_key.push(new.ordering_key.as_ref().map(OrderingKey::to_string));
         self.new_gates.push(gate.as_ref().map(Gate::to_string));
-        self.marked.extend(new.series.iter().map(|series| (new.job_type.clone(), series.clone())));
+        self.marked.extend(new.ordering_key.iter().map(|ordering_key| (new.job_type.clone(), ordering_key.clone())));
         let kind = (&new.job_type, &accepted.queue);
         self.deltas.moved(kind, Spot::Outside, Spot::waiting(accepted.due, gate.is_some()));
         self.deltas.total(kind, Total::Enqueued);

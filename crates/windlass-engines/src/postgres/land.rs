@@ -16,7 +16,7 @@ use windlass_core::gate::Gate;
 use windlass_core::job::{Counters, JobId};
 use windlass_core::key::HolderStage;
 use windlass_core::limits::ATTEMPTS_SHOWN_MAX;
-use windlass_core::names::{QueueName, SeriesName, TypeName};
+use windlass_core::names::{QueueName, OrderingKey, TypeName};
 use windlass_core::outcome::JobError;
 use windlass_core::priority::Priority;
 use windlass_core::settle::{Landing, Place};
@@ -30,7 +30,7 @@ use super::fault::Step;
 use super::key::{LockedKeys, TypeKey};
 use super::position::{self, before};
 use super::row::{CANCELLED, Options, SUCCEEDED, counters, gate, to_json};
-use super::series::Marked;
+use super::ordering_keys::Marked;
 use super::settle::storable;
 use super::value::{
     Bits, Instant, RowPlace, flags, instant, instants, int4, levels, number, numbers, row_places,
@@ -74,8 +74,8 @@ impl Live {
         }
     }
 
-    fn type_series(&self) -> Option<(TypeName, SeriesName)> {
-        Some((self.job_type.clone(), self.options.series.clone()?))
+    fn type_ordering_key(&self) -> Option<(TypeName, OrderingKey)> {
+        Some((self.job_type.clone(), self.options.ordering_key.clone()?))
     }
 
     fn type_key(&self) -> Option<TypeKey> {
@@ -145,8 +145,8 @@ pub(super) struct Moved {
     pub(super) put_back: Vec<(QueueName, Priority, position::Place)>,
     /// The queue in which a dead letter waits again, and is due.
     pub(super) started_over: Option<QueueName>,
-    /// Series in which somebody may go out now.
-    pub(super) series: Marked,
+    /// Ordering keys in which somebody may go out now.
+    pub(super) ordering_key: Marked,
     /// Whether a drain was marked.
     pub(super) trigger: bool,
 }
@@ -166,7 +166,7 @@ impl Moved {
     pub(super) fn add(&mut self, more: Self) {
         self.queues.extend(more.queues);
         self.put_back.extend(more.put_back);
-        self.series.extend(more.series);
+        self.ordering_key.extend(more.ordering_key);
         self.trigger |= more.trigger;
     }
 }
@@ -250,12 +250,12 @@ impl Store {
                     waiting.push(job);
                 }
                 Place::Dead { .. } => {
-                    moved.series.extend(job.live.type_series());
+                    moved.ordering_key.extend(job.live.type_ordering_key());
                     ended_keys.extend(job.live.type_key().map(|key| (key, job.live.id, HolderStage::Dead)));
                     dead.push(job);
                 }
                 Place::Succeeded { .. } | Place::Cancelled { .. } => {
-                    moved.series.extend(job.live.type_series());
+                    moved.ordering_key.extend(job.live.type_ordering_key());
                     ended_keys.extend(job.live.type_key().map(|key| (key, job.live.id, HolderStage::Ended)));
                     ended.push(job);
                 }
@@ -266,7 +266,7 @@ impl Store {
         moved.trigger |= self.land_ended(tx, now, &ended).await?;
         moved.trigger |= self.land_dead(tx, now, &dead).await?;
         self.free_keys(tx, &ended_keys, keys, now).await?;
-        self.mark_series(tx, &moved.series).await?;
+        self.mark_ordering_key(tx, &moved.ordering_key).await?;
         self.note_put_backs(tx, &moved).await?;
         self.add_counts(tx, &deltas).await?;
         Ok(moved)
@@ -459,10 +459,10 @@ impl Store {
         Ok(())
     }
 
-    /// Tells this process what was moved, once it is committed, and lets out who comes next in their series.
+    /// Tells this process what was moved, once it is committed, and lets out who comes next in their ordering keys.
     pub(super) async fn tell_moved(&self, moved: Moved) {
         self.tell_put_back(&moved);
-        self.go_on_with(&moved.series, |_| true).await;
+        self.go_on_with(&moved.ordering_key, |_| true).await;
     }
 
     pub(super) fn tell_put_back(&self, moved: &Moved) {
@@ -547,7 +547,7 @@ fn read_live(row: &Row) -> Step<Live> {
         cancel_requested: row.try_get(14)?,
         // The line goes by the column, so that whoever has options that cannot be read still lets the next one go.
         options: Options {
-            series: row.try_get::<_, Option<&str>>(16)?.and_then(|name| SeriesName::parse(name).ok()),
+            ordering_key: row.try_get::<_, Option<&str>>(16)?.and_then(|name| OrderingKey::parse(name).ok()),
             ..Options::from_column(row.try_get(15)?)
         },
     })

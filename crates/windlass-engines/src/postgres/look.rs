@@ -43,7 +43,7 @@ struct Sight {
     put_back: Vec<(QueueName, Priority, Place)>,
     /// The version of the catalogue, and the store's clock.
     version: Option<(i64, Timestamp)>,
-    /// Somebody marked a series and did not go on with it.
+    /// Somebody marked an ordering key and did not go on with it.
     has_marks: bool,
     /// Scopes, by place, whose queues have jobs with shares and do not say so.
     shares: HashSet<usize>,
@@ -145,7 +145,7 @@ impl Store {
             && let Err(fault) = self.work_off_marks().await
         {
             // What else was seen is told all the same.
-            tracing::debug!(?fault, "series go on with the next look");
+            tracing::debug!(?fault, "ordering key go on with the next look");
         }
         let with_shares = sight.shares.iter().filter_map(|place| Some(scopes.get(*place)?.queue.to_string()));
         self.use_shares(with_shares.collect()).await;

@@ -44,7 +44,7 @@ const MIGRATIONS: &[(u32, &str, &str)] = &[
     (4, "deleted_types", include_str!("migrations/0004_deleted_types.sql")),
     (5, "duties_of_workers", include_str!("migrations/0005_duties_of_workers.sql")),
     (6, "complete_once", include_str!("migrations/0006_complete_once.sql")),
-    (7, "series", include_str!("migrations/0007_series.sql")),
+    (7, "ordering_key", include_str!("migrations/0007_ordering_key.sql")),
     (8, "crowd", include_str!("migrations/0008_crowd.sql")),
     (9, "schedules", include_str!("migrations/0009_schedules.sql")),
     (10, "triggers", include_str!("migrations/0010_drains.sql")),

@@ -8,7 +8,7 @@
 mod declare;
 mod enqueue;
 mod key;
-mod series;
+mod ordering_keys;
 mod shares;
 mod claim;
 mod brought;
@@ -79,7 +79,7 @@ use windlass_core::lease::{
     LeaseFence, LeaseRelease, LeaseRequest, Leases, LeasesRead, LockRequest, Released, Renewal, Renewed,
     Taking, check_fences, check_releases, check_renewals,
 };
-use windlass_core::names::{BreakerName, DutyName, QueueName, SeriesName, TypeName};
+use windlass_core::names::{BreakerName, DutyName, QueueName, OrderingKey, TypeName};
 use windlass_core::policies::{BreakersRead, Policies, Saved, Take};
 use windlass_core::priority::Priority;
 use windlass_core::queue::QueueSpec;
@@ -491,9 +491,9 @@ impl Admin for PostgresEngine {
         self.run(|store| async move { store.purge(queue, limit).await }).await
     }
 
-    async fn head_of(&self, job_type: &TypeName, series: &SeriesName) -> Result<Option<JobId>> {
-        let (job_type, series) = (job_type.clone(), series.clone());
-        self.run(|store| async move { store.head_of(job_type, series).await }).await
+    async fn head_of(&self, job_type: &TypeName, ordering_key: &OrderingKey) -> Result<Option<JobId>> {
+        let (job_type, ordering_key) = (job_type.clone(), ordering_key.clone());
+        self.run(|store| async move { store.head_of(job_type, ordering_key).await }).await
     }
 
     async fn open_gate(&self, gate: &Gate, limit: u32) -> Result<BatchDone> {

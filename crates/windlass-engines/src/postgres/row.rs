@@ -13,7 +13,7 @@ use windlass_core::gate::Gate;
 use windlass_core::job::{Counters, Job, JobId, JobState};
 use windlass_core::key::{KeyClaim, KeyScope, OnConflict};
 use windlass_core::names::{
-    CorrelationId, GroupName, Key, NameError, PriorityLabel, QueueName, SeriesName, ShareName, TypeName,
+    CorrelationId, GroupName, Key, NameError, PriorityLabel, QueueName, OrderingKey, ShareName, TypeName,
 };
 use windlass_core::outcome::{ErrorKind, JobError};
 use windlass_core::payload::Payload;
@@ -48,7 +48,7 @@ pub(super) struct Options {
     #[serde(skip_serializing_if = "is_default")]
     pub(super) on_conflict: OnConflict,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) series: Option<SeriesName>,
+    pub(super) ordering_key: Option<OrderingKey>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) share: Option<ShareName>,
 }
@@ -100,7 +100,7 @@ pub(super) fn read_job(row: &Row, first: usize) -> Step<Reading> {
             scope: options.scope,
             on_conflict: options.on_conflict,
         }),
-        series: options.series,
+        ordering_key: options.ordering_key,
         share: options.share,
         correlation: from.name(9, CorrelationId::parse)?,
         tags: from.json(11)?.unwrap_or_default(),

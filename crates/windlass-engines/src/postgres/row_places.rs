@@ -34,7 +34,7 @@ struct Remembered {
     held: Option<Held>,
 }
 
-/// What moving a claimed job needs to know of its row, if it has neither a key nor a series: those are locked before they move.
+/// What moving a claimed job needs to know of its row, if it has neither a key nor an ordering key: those are locked before they move.
 #[derive(Debug)]
 struct Held {
     job_type: TypeName,
@@ -50,7 +50,7 @@ struct Held {
 impl Held {
     fn by(worker: WorkerId, since: Timestamp, claimed: &Claimed) -> Option<Self> {
         let job = &claimed.job;
-        let is_free = job.key.is_none() && job.series.is_none();
+        let is_free = job.key.is_none() && job.ordering_key.is_none();
         is_free.then(|| Self {
             job_type: job.job_type.clone(),
             queue: job.queue.clone(),

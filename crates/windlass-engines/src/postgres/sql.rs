@@ -76,7 +76,7 @@ macro_rules! statements {
     };
 }
 statements! {
-    add_counts, advance_series, asked_to_stop, be_brief, behind_gate, breakers, claim, claim_shares, claim_suspect, claimed_before, close_receipt, close_request,
+    add_counts, advance_ordering_key, asked_to_stop, be_brief, behind_gate, breakers, claim, claim_shares, claim_suspect, claimed_before, close_receipt, close_request,
     count_schedules, due_schedules, list_schedules, lock_schedules, remove_schedules, save_schedules, schedules_named,
     set_last_jobs, count_triggers, triggers_named, left_in_queue, left_of_group, left_of_type, list_triggers, lock_triggers, lock_free_trigger,
     mark_triggers, marked_triggers, note_firing, postpone_trigger, remove_triggers, save_triggers, trim_marks, unmark_trigger,
@@ -87,11 +87,11 @@ statements! {
     insert_attempts, insert_jobs, keys_of, keys_there, land_dead, land_ended, land_waiting, last_attempt, leases,
     leases_hold, list_dead, list_ended, list_live, list_running, live_workers, load_queues, load_types, load_version,
     lock_catalogue, lock_dead, lock_duties, lock_free_jobs, lock_free_keys, lock_jobs, lock_keys, lock_rest, look, look_ahead,
-    look_at_tokens, make_days, mark_series, mark_waiting, mend_claims, misplaced, note_put_backs, notification_queue,
+    look_at_tokens, make_days, mark_ordering_key, mark_waiting, mend_claims, misplaced, note_put_backs, notification_queue,
     oldest_snapshot, open_gate, open_receipt, orphans, our_indexes, our_space, our_tables, places_of, prune_claims, prune_keys,
     prune_rate_limits, prune_receipts, prune_rest, prune_traces, prune_workers, put_backs, queue_counts, read_attempts, read_clock,
     read_dead, read_ended, read_live, read_now, register, release_leases, renew_catalogue, renew_leases, replace_job,
-    report, request_cancel, reserve_keys, retire, running_of, save_breaker, save_pause, save_shut, series_out, served, set_priority, shares_due,
+    report, request_cancel, reserve_keys, retire, running_of, save_breaker, save_pause, save_shut, ordering_key_out, served, set_priority, shares_due,
     settle, settle_traced, spend_token, stages, start_over, step_down, still_hold, take_ids, take_leases, take_tokens,
     trim_attempts, type_unfinished, to_sweep, types_waiting, unfinished, unlock_duties, unmark_waiting, use_shares, waiting_in, waiting_of_type, wake_next,
     was_settled,

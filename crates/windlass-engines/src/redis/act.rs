@@ -140,7 +140,7 @@ impl Store {
     }
 
     pub(super) async fn open_gate(&self, gate: Gate, limit: u32) -> Step<BatchDone> {
-        if gate.is_of_series() {
+        if gate.is_of_ordering_key() {
             return Ok(BatchDone::default());
         }
         let mut args = Args::new();

@@ -141,7 +141,7 @@ async fn a_row_that_is_damaged_leaves_everything_as_it_was() {
     }
 }
 
-/// Who goes out next in a series is read last, when all that ends is known; and yet before anything is written.
+/// Who goes out next in an ordering key is read last, when all that ends is known; and yet before anything is written.
 #[tokio::test]
 async fn a_damaged_row_of_one_in_line_leaves_everything_as_it_was() {
     let mut failed = BTreeSet::new();

@@ -58,12 +58,12 @@ impl Store {
     }
 
     /// The queues of jobs that can be claimed as soon as they are in, as far as this process knows. What may be kept out, by its key,
-    /// its series or a pause, is left to the answer.
+    /// its ordering key or a pause, is left to the answer.
     pub(super) fn claimable(&self, jobs: &[NewJob]) -> Vec<QueueName> {
         let (catalogue, now) = (self.catalogue(), self.estimated_now());
         let mut queues: Vec<QueueName> = Vec::new();
         for new in
-            jobs.iter().filter(|new| new.when == When::Now && new.key.is_none() && new.series.is_none())
+            jobs.iter().filter(|new| new.when == When::Now && new.key.is_none() && new.ordering_key.is_none())
         {
             let Some(entry) = catalogue.type_named(&new.job_type) else { continue };
             let queue = &entry.spec.queue;
@@ -118,7 +118,7 @@ struct Special<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     conflict: Option<char>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    series: Option<String>,
+    ordering_key: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     group: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -139,7 +139,7 @@ pub(super) fn offer(new: &NewJob, body: &str, catalogue: &Catalogue, now: Timest
         key: new.key.as_ref().map(|claim| claim.key.as_str()),
         scope: new.key.as_ref().map(|claim| scope(claim.scope)),
         conflict: new.key.as_ref().map(|claim| conflict(claim.on_conflict)),
-        series: new.series.as_ref().map(|series| Gate::series(&new.job_type, series).to_string()),
+        ordering_key: new.ordering_key.as_ref().map(|ordering_key| Gate::ordering_key(&new.job_type, ordering_key).to_string()),
         group: new.group.as_ref().map(|group| group.as_str()),
         share: new.share.as_ref().map(ShareName::as_str),
         expires: new.expires.map(when),

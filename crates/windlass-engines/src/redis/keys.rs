@@ -64,7 +64,7 @@ const TAKEN: [&str; 55] = [
     "schedule_names",
     "schedules",
     "sequence",
-    "series",
+    "ordering_key",
     "shut",
     "spent",
     "state",

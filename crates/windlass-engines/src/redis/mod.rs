@@ -67,7 +67,7 @@ use windlass_core::lease::{
     LeaseFence, LeaseRelease, LeaseRequest, Leases, LeasesRead, Released, Renewal, Renewed, Taking,
     check_fences, check_releases, check_renewals,
 };
-use windlass_core::names::{BreakerName, DutyName, QueueName, SeriesName, TypeName};
+use windlass_core::names::{BreakerName, DutyName, QueueName, OrderingKey, TypeName};
 use windlass_core::policies::{BreakersRead, Policies, Saved, Take};
 use windlass_core::priority::Priority;
 use windlass_core::rate_limit::Taken;
@@ -451,8 +451,8 @@ impl Admin for RedisEngine {
         self.run(|store| async move { store.purge(queue, limit).await }).await
     }
 
-    async fn head_of(&self, job_type: &TypeName, series: &SeriesName) -> Result<Option<JobId>> {
-        let gate = Gate::series(job_type, series);
+    async fn head_of(&self, job_type: &TypeName, ordering_key: &OrderingKey) -> Result<Option<JobId>> {
+        let gate = Gate::ordering_key(job_type, ordering_key);
         self.run(|store| async move { store.head_of(gate).await }).await
     }
 

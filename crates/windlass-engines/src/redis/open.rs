@@ -18,9 +18,9 @@ use super::script;
 
 /// The layout of keys that this version reads and writes. In the first, all jobs lay in one hash; no release wrote it.
 pub(super) const LAYOUT_VERSION: u32 = 2;
-/// The same, once a job had a series (parts/ending.lua): a version that knows nothing of them would end a job and let nobody go on,
+/// The same, once a job had an ordering key (parts/ending.lua): a version that knows nothing of them would end a job and let nobody go on,
 /// so it is refused from then on.
-pub(super) const LAYOUT_WITH_SERIES: u32 = 3;
+pub(super) const LAYOUT_WITH_ORDERING_KEY: u32 = 3;
 
 /// How a Redis engine is opened.
 #[derive(Debug, Clone)]
@@ -113,7 +113,7 @@ pub(super) fn other_layout(version: i64) -> Option<&'static str> {
             "which an older Windlass has made; let that one finish its jobs, then delete its keys, or use another namespace",
         );
     }
-    (version > i64::from(LAYOUT_WITH_SERIES))
+    (version > i64::from(LAYOUT_WITH_ORDERING_KEY))
         .then_some("which a newer Windlass has made; update this one, or give it a namespace of its own")
 }
 
@@ -125,7 +125,7 @@ impl Store {
         let mut open = redis::cmd("EVAL");
         let Keys { all, ready, scheduled } = &self.keys;
         open.arg(script::OPEN).arg(3).arg(all).arg(ready).arg(scheduled).arg(LAYOUT_VERSION).arg(mark);
-        open.arg(known.seen.last_job()).arg(LAYOUT_WITH_SERIES);
+        open.arg(known.seen.last_job()).arg(LAYOUT_WITH_ORDERING_KEY);
         open.arg(&*known.incarnation).arg(self.replaced.load(Ordering::SeqCst));
         open.arg(self.estimated_now().as_micros());
         let mut layout = Items::of(self.work.ask(&open).await?)?;
@@ -133,7 +133,7 @@ impl Store {
         if let Some(what) = other_layout(version) {
             let all = &self.keys.all;
             let why = format!(
-                "expected keys of layout {LAYOUT_VERSION} or {LAYOUT_WITH_SERIES} in namespace {all}, got layout {version}, {what}"
+                "expected keys of layout {LAYOUT_VERSION} or {LAYOUT_WITH_ORDERING_KEY} in namespace {all}, got layout {version}, {what}"
             );
             return Err(EngineError::Unusable { why }.into());
         }

@@ -38,7 +38,7 @@ impl Store {
         Ok(Some(row.record(&catalogue, reply.now)))
     }
 
-    /// The job of a series that is out, by the gate of its line.
+    /// The job of an ordering key that is out, by the gate of its line.
     pub(super) async fn head_of(&self, gate: Gate) -> Step<Option<JobId>> {
         let mut args = Args::new();
         args.text(gate.as_str());

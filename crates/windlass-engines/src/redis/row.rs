@@ -14,7 +14,7 @@ use windlass_core::gate::Gate;
 use windlass_core::job::{Counters, Job, JobId, JobState};
 use windlass_core::key::{KeyClaim, KeyScope, OnConflict};
 use windlass_core::names::{
-    CorrelationId, GroupName, Key, PriorityLabel, QueueName, SeriesName, ShareName, Tag, TypeName,
+    CorrelationId, GroupName, Key, PriorityLabel, QueueName, OrderingKey, ShareName, Tag, TypeName,
 };
 use windlass_core::outcome::{ErrorKind, JobError};
 use windlass_core::payload::Payload;
@@ -64,7 +64,7 @@ struct Options {
     #[serde(skip_serializing_if = "is_default")]
     timeout_micros: Option<u64>,
     #[serde(skip_serializing_if = "is_default")]
-    series: Option<SeriesName>,
+    ordering_key: Option<OrderingKey>,
     #[serde(skip_serializing_if = "is_default")]
     share: Option<ShareName>,
 }
@@ -86,7 +86,7 @@ pub(super) fn body(new: &NewJob) -> String {
         tags: new.tags.clone(),
         retry: new.retry.clone(),
         timeout_micros: new.timeout.map(|timeout| u64::try_from(timeout.as_micros()).unwrap_or(u64::MAX)),
-        series: new.series.clone(),
+        ordering_key: new.ordering_key.clone(),
         share: new.share.clone(),
     };
     let label = new.label.as_ref().map_or("", PriorityLabel::as_str);
@@ -231,7 +231,7 @@ impl Row {
             group: options.group,
             retry: options.retry,
             timeout: options.timeout_micros.map(Duration::from_micros),
-            series: options.series,
+            ordering_key: options.ordering_key,
             share: options.share,
             counters: self.state.counters,
             progress: self.notes.get("progress").and_then(from_json),

@@ -13,7 +13,7 @@ use windlass_core::names::QueueName;
 use windlass_core::outcome::bounded;
 use windlass_core::priority::Priority;
 use windlass_core::queue::Pause;
-use windlass_core::series::gate_if_hurried;
+use windlass_core::ordering_keys::gate_if_hurried;
 
 use super::counts::Spot;
 use super::fault::Step;
@@ -195,13 +195,13 @@ impl Work<'_> {
 
     pub(super) fn open_gate(&mut self, gate: &Gate, limit: u32) -> Step<BatchDone> {
         let changed = self.let_through(gate, limit.min(OPEN_BATCH_MAX))?;
-        let more = !gate.is_of_series() && !self.behind(gate, 1)?.is_empty();
+        let more = !gate.is_of_ordering_key() && !self.behind(gate, 1)?.is_empty();
         Ok(BatchDone { changed: changed.into(), more })
     }
 
     /// Lets the oldest jobs through a gate, at most `limit`. One that ever crashed goes on as a suspect.
     pub(super) fn let_through(&mut self, gate: &Gate, limit: u32) -> Step<u32> {
-        if gate.is_of_series() {
+        if gate.is_of_ordering_key() {
             return Ok(0);
         }
         let through = self.behind(gate, limit)?;

@@ -118,7 +118,7 @@ impl Work<'_> {
     fn insert(&mut self, new: &NewJob, kind: &TypeEntry, accepted: &Accepted) -> Step<JobId> {
         let id = JobId(self.catalogue.take_job_id());
         let tags = (!new.tags.is_empty()).then(|| to_json(&new.tags));
-        let gate = self.gate_in_series(kind, new.series.as_ref())?;
+        let gate = self.gate_in_ordering_key(kind, new.ordering_key.as_ref())?;
         self.hot(Hot::InsertJob)?.execute(params![
             id.0,
             kind.id,
@@ -132,7 +132,7 @@ impl Work<'_> {
             new.group.as_ref().map(|group| group.as_str()),
             tags,
             options(new).to_column(),
-            new.series.as_ref().map(|series| series.as_str()),
+            new.ordering_key.as_ref().map(|ordering_key| ordering_key.as_str()),
             gate.as_ref().map(|gate| gate.as_str()),
             new.share.as_ref().map(|share| share.as_str()),
         ])?;
@@ -180,7 +180,7 @@ fn options(new: &NewJob) -> Options {
         timeout_micros,
         scope,
         on_conflict,
-        series: new.series.clone(),
+        ordering_key: new.ordering_key.clone(),
         share: new.share.clone(),
     }
 }

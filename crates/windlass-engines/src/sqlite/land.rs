@@ -12,7 +12,7 @@ use windlass_core::gate::Gate;
 use windlass_core::job::{Counters, JobId};
 use windlass_core::key::HolderStage;
 use windlass_core::limits::ATTEMPTS_SHOWN_MAX;
-use windlass_core::names::{SeriesName, ShareName};
+use windlass_core::names::{OrderingKey, ShareName};
 use windlass_core::outcome::JobError;
 use windlass_core::settle::{Landing, Place};
 use windlass_core::triggers::rules::Stand;
@@ -40,7 +40,7 @@ pub(super) struct LiveJob {
     pub(super) gate: Option<Gate>,
     pub(super) priority: i64,
     pub(super) runs: bool,
-    pub(super) series: Option<String>,
+    pub(super) ordering_key: Option<String>,
     pub(super) group: Option<String>,
 }
 
@@ -70,7 +70,7 @@ pub(super) struct HeldJob {
     pub(super) worker: WorkerId,
     pub(super) since: Timestamp,
     pub(super) cancel_requested: Option<String>,
-    pub(super) series: Option<String>,
+    pub(super) ordering_key: Option<String>,
     pub(super) group: Option<String>,
 }
 
@@ -106,7 +106,7 @@ struct Leaving<'a> {
     kind: Arc<TypeEntry>,
     counters: Counters,
     key: Option<&'a str>,
-    series: Option<&'a str>,
+    ordering_key: Option<&'a str>,
     from: Spot,
     parting: &'a Parting,
 }
@@ -141,7 +141,7 @@ impl Work<'_> {
             kind,
             counters: landing.counters,
             key: held.key.as_deref(),
-            series: held.series.as_deref(),
+            ordering_key: held.ordering_key.as_deref(),
             from: Spot::Running,
             parting,
         };
@@ -194,9 +194,9 @@ impl Work<'_> {
         if let Some(attempt) = &letter.attempt {
             self.note_attempt(id, attempt)?;
         }
-        let series = letter.options.series.as_ref();
-        let gate = self.gate_in_series(&kind, series)?;
-        let place = (series.map(SeriesName::as_str), gate.as_ref().map(Gate::as_str));
+        let ordering_key = letter.options.ordering_key.as_ref();
+        let gate = self.gate_in_ordering_key(&kind, ordering_key)?;
+        let place = (ordering_key.map(OrderingKey::as_str), gate.as_ref().map(Gate::as_str));
         self.conn.prepare_cached(sql!("start_over"))?.execute(params![
             id.0,
             due.as_micros(),
@@ -221,7 +221,7 @@ impl Work<'_> {
             kind: self.type_of(job.kind)?,
             counters: job.counters,
             key: job.key.as_deref(),
-            series: job.series.as_deref(),
+            ordering_key: job.ordering_key.as_deref(),
             from: job.spot(),
             parting,
         })
@@ -346,8 +346,8 @@ impl Work<'_> {
         }
         self.did.deltas.moved(&leaving.kind, leaving.from, to);
         self.did.deltas.total(&leaving.kind, total);
-        if let Some(series) = leaving.series {
-            self.go_on_with(&leaving.kind, series)?;
+        if let Some(ordering_key) = leaving.ordering_key {
+            self.go_on_with(&leaving.kind, ordering_key)?;
         }
         Ok(())
     }
@@ -422,7 +422,7 @@ fn read_live(row: &Row<'_>, id: JobId) -> rusqlite::Result<LiveJob> {
         gate: lossy(row, 7)?.as_deref().map(Gate::named),
         priority: row.get(8)?,
         runs: row.get(9)?,
-        series: lossy(row, 10)?,
+        ordering_key: lossy(row, 10)?,
         group: lossy(row, 11)?,
     })
 }
@@ -438,7 +438,7 @@ fn read_held(row: &Row<'_>, id: JobId, token: ClaimToken) -> rusqlite::Result<He
         worker: WorkerId::from_bytes(row.get(7)?),
         since: Timestamp::from_micros(row.get(8)?),
         cancel_requested: lossy(row, 9)?,
-        series: lossy(row, 10)?,
+        ordering_key: lossy(row, 10)?,
         group: lossy(row, 11)?,
     })
 }

@@ -33,7 +33,7 @@ pub const MIGRATIONS: &[Migration] = &[
         name: "duties of workers",
         sql: include_str!("migrations/0006_duties_of_workers.sql"),
     },
-    Migration { version: 7, name: "series", sql: include_str!("migrations/0007_series.sql") },
+    Migration { version: 7, name: "ordering_key", sql: include_str!("migrations/0007_ordering_key.sql") },
     Migration { version: 8, name: "crowd", sql: include_str!("migrations/0008_crowd.sql") },
     Migration { version: 9, name: "schedules", sql: include_str!("migrations/0009_schedules.sql") },
     Migration { version: 10, name: "triggers", sql: include_str!("migrations/0010_drains.sql") },

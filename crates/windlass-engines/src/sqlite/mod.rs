@@ -7,7 +7,7 @@
 mod declare;
 mod enqueue;
 mod key;
-mod series;
+mod ordering_keys;
 mod claim;
 mod shares;
 mod settle;
@@ -67,7 +67,7 @@ use windlass_core::lease::{
     LeaseFence, LeaseRelease, LeaseRequest, Leases, LeasesRead, Released, Renewal, Renewed, Taking,
     check_fences, check_releases, check_renewals,
 };
-use windlass_core::names::{BreakerName, DutyName, QueueName, SeriesName, TypeName};
+use windlass_core::names::{BreakerName, DutyName, QueueName, OrderingKey, TypeName};
 use windlass_core::policies::{BreakersRead, Policies, Saved, Take};
 use windlass_core::priority::Priority;
 use windlass_core::rate_limit::Taken;
@@ -413,9 +413,9 @@ impl Admin for SqliteEngine {
         self.write(move |work| work.purge(&queue, limit)).await
     }
 
-    async fn head_of(&self, job_type: &TypeName, series: &SeriesName) -> Result<Option<JobId>> {
-        let (job_type, series) = (job_type.clone(), series.clone());
-        self.read(move |conn, _| read::head_of(conn, &job_type, &series)).await
+    async fn head_of(&self, job_type: &TypeName, ordering_key: &OrderingKey) -> Result<Option<JobId>> {
+        let (job_type, ordering_key) = (job_type.clone(), ordering_key.clone());
+        self.read(move |conn, _| read::head_of(conn, &job_type, &ordering_key)).await
     }
 
     async fn open_gate(&self, gate: &Gate, limit: u32) -> Result<BatchDone> {

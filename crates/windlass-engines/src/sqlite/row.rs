@@ -13,7 +13,7 @@ use windlass_core::clock::Timestamp;
 use windlass_core::gate::Gate;
 use windlass_core::job::{Counters, Job, JobId, JobState};
 use windlass_core::key::{KeyClaim, KeyScope, OnConflict};
-use windlass_core::names::{Key, NameError, PriorityLabel, QueueName, SeriesName, ShareName, TypeName};
+use windlass_core::names::{Key, NameError, PriorityLabel, QueueName, OrderingKey, ShareName, TypeName};
 use windlass_core::outcome::{ErrorKind, JobError};
 use windlass_core::payload::Payload;
 use windlass_core::priority::Priority;
@@ -40,7 +40,7 @@ pub(super) struct Options {
     #[serde(skip_serializing_if = "is_default")]
     pub(super) on_conflict: OnConflict,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) series: Option<SeriesName>,
+    pub(super) ordering_key: Option<OrderingKey>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) share: Option<ShareName>,
 }
@@ -96,7 +96,7 @@ pub(super) fn read_job(row: &Row<'_>, names: Names<'_>) -> Step<Reading> {
             scope: options.scope,
             on_conflict: options.on_conflict,
         }),
-        series: options.series,
+        ordering_key: options.ordering_key,
         share: options.share,
         correlation: from.name(8, windlass_core::names::CorrelationId::parse),
         tags: from.json(10).unwrap_or_default(),

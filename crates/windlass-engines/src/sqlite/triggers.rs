@@ -7,7 +7,7 @@ use rusqlite::{Connection, Row, params};
 use windlass_core::clock::Timestamp;
 use windlass_core::enqueue::Enqueued;
 use windlass_core::error::EngineError;
-use windlass_core::gate::{Gate, SERIES};
+use windlass_core::gate::{Gate, ORDERING_KEY};
 use windlass_core::limits::TRIGGERS_MAX;
 use windlass_core::names::{GroupName, QueueName, TriggerName, TypeName};
 use windlass_core::schedules::next_version;
@@ -268,15 +268,15 @@ impl Work<'_> {
     }
 
     fn left_of_type(&self, kind: &TypeEntry, watch: &Watched) -> Step<Left> {
-        let line = |after: char| format!("{SERIES}{}{after}", kind.spec.name);
+        let line = |after: char| format!("{ORDERING_KEY}{}{after}", kind.spec.name);
         let (now, group, of) = (self.now.as_micros(), watch.kind(), watch.name());
         let given = params![kind.id, now, group, of, line(':'), line(';')];
         Ok(self.conn.prepare_cached(sql!("left_of_type"))?.query_row(given, read_left)?)
     }
 
     fn left_of_group(&self, group: &GroupName) -> Step<Left> {
-        let after = Gate::after_series();
-        let given = params![group.as_str(), self.now.as_micros(), SERIES, after.as_str()];
+        let after = Gate::after_ordering_key();
+        let given = params![group.as_str(), self.now.as_micros(), ORDERING_KEY, after.as_str()];
         Ok(self.conn.prepare_cached(sql!("left_of_group"))?.query_row(given, read_left)?)
     }
 

@@ -12,7 +12,7 @@ use windlass_core::job_type::TypeSpec;
 use windlass_core::key::KeyClaim;
 use windlass_core::lease::{LeaseFence, LeaseRequest, Leases, Renewal, Taking, TermId};
 use windlass_core::limits::SPILL_IDS_FROM;
-use windlass_core::names::{DutyName, Key, SeriesName, TypeName};
+use windlass_core::names::{DutyName, Key, OrderingKey, TypeName};
 use windlass_core::payload::Payload;
 use windlass_core::worker::WorkerId;
 use windlass_engines::fallback::{FallbackEngine, FallbackOptions, KeysWhileAway};
@@ -99,17 +99,17 @@ async fn jobs_with_keys_are_refused_and_nothing_of_them_is_stored() {
 
 /// Whatever is to become of keys: nobody knows who comes before it.
 #[tokio::test]
-async fn a_job_with_a_series_is_refused_and_nothing_of_its_batch_is_stored() {
+async fn a_job_with_an_ordering_key_is_refused_and_nothing_of_its_batch_is_stored() {
     let primary = Primary::on_redis().await;
     let options = FallbackOptions { keys: KeysWhileAway::Accept, ..quick() };
     let engine = primary.with(memory(), options).await;
-    let in_series = || NewJob { series: Some(SeriesName::parse("a").unwrap()), ..job(2) };
-    put(&engine, in_series()).await.job().unwrap();
+    let ordered = || NewJob { ordering_key: Some(OrderingKey::parse("a").unwrap()), ..job(2) };
+    put(&engine, ordered()).await.job().unwrap();
     primary.go();
     until_away(&engine).await;
-    let error = engine.enqueue(request(vec![job(1), in_series()])).await.unwrap_err();
+    let error = engine.enqueue(request(vec![job(1), ordered()])).await.unwrap_err();
     assert!(matches!(error, EngineError::Unavailable { .. }), "{error}");
-    assert!(error.to_string().contains("series a"), "{error}");
+    assert!(error.to_string().contains("ordering key a"), "{error}");
     assert_eq!(status(&engine).await.spill_size, 0);
 }
 

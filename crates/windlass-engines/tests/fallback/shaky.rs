@@ -24,7 +24,7 @@ use windlass_core::error::EngineError;
 use windlass_core::gate::Gate;
 use windlass_core::job::{Job, JobId, Progress};
 use windlass_core::lease::Leases;
-use windlass_core::names::{QueueName, SeriesName, TypeName};
+use windlass_core::names::{QueueName, OrderingKey, TypeName};
 use windlass_core::policies::Policies;
 use windlass_core::priority::Priority;
 use windlass_core::schedules::{ScheduleChange, ScheduleChanged, Schedules, SchedulesRead, WhichSchedules};
@@ -200,7 +200,7 @@ hand_on! {
     fn resume(queue: &QueueName) -> Changed;
     fn set_shut(queue: &QueueName, shut: bool) -> Changed;
     fn purge(queue: &QueueName, limit: u32) -> BatchDone;
-    fn head_of(job_type: &TypeName, series: &SeriesName) -> Option<JobId>;
+    fn head_of(job_type: &TypeName, ordering_key: &OrderingKey) -> Option<JobId>;
     fn open_gate(gate: &Gate, limit: u32) -> BatchDone;
 }
 

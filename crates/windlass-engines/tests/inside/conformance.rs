@@ -17,7 +17,7 @@ macro_rules! some_modules {
     };
     (@ enqueue: $($name:ident)*) => { some_modules!(@@ enqueue: $($name)*); };
     (@ keys: $($name:ident)*) => { some_modules!(@@ keys: $($name)*); };
-    (@ series: $($name:ident)*) => { some_modules!(@@ series: $($name)*); };
+    (@ ordering_key: $($name:ident)*) => { some_modules!(@@ ordering_keys: $($name)*); };
     (@ receipts: $($name:ident)*) => { some_modules!(@@ receipts: $($name)*); };
     (@ queues: $($name:ident)*) => { some_modules!(@@ queues: $($name)*); };
     (@ expiry: $($name:ident)*) => { some_modules!(@@ expiry: $($name)*); };

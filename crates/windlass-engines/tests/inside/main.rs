@@ -11,7 +11,7 @@ mod conformance;
 mod users_transaction;
 mod open_transactions;
 mod schedules;
-mod series;
+mod ordering_keys;
 mod shares;
 mod sql_functions;
 mod refusals;

@@ -24,7 +24,7 @@ use windlass_core::job::{JobId, Progress};
 use windlass_core::lease::{
     LeaseFence, LeaseRelease, LeaseRequest, Leases, LeasesRead, Released, Renewal, Renewed, Taking,
 };
-use windlass_core::names::{BreakerName, DutyName, QueueName, SeriesName, TypeName};
+use windlass_core::names::{BreakerName, DutyName, QueueName, OrderingKey, TypeName};
 use windlass_core::policies::{BreakersRead, Policies, Saved, Take};
 use windlass_core::priority::Priority;
 use windlass_core::rate_limit::Taken;
@@ -295,8 +295,8 @@ impl Admin for ThroughSql {
         self.engine.purge(queue, limit).await
     }
 
-    async fn head_of(&self, job_type: &TypeName, series: &SeriesName) -> Result<Option<JobId>> {
-        self.engine.head_of(job_type, series).await
+    async fn head_of(&self, job_type: &TypeName, ordering_key: &OrderingKey) -> Result<Option<JobId>> {
+        self.engine.head_of(job_type, ordering_key).await
     }
 
     async fn open_gate(&self, gate: &Gate, limit: u32) -> Result<BatchDone> {

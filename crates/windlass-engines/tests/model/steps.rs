@@ -84,8 +84,8 @@ pub(crate) struct Newcomer {
     pub(crate) delay: Option<Duration>,
     pub(crate) expires: Option<Duration>,
     pub(crate) key: Option<Keyed>,
-    /// Which series, for jobs of [`SERIES_TYPE`].
-    pub(crate) series: Option<usize>,
+    /// Which ordering key, for jobs of [`ORDERING_KEY_TYPE`].
+    pub(crate) ordering_key: Option<usize>,
     /// Which share.
     pub(crate) share: Option<usize>,
     /// Whether it is of [`GROUP`].
@@ -137,9 +137,9 @@ pub(crate) enum End {
 pub(crate) const TYPES: [&str; 7] =
     ["work", "kept", "fleeting", "other.work", "small.work", "orphan", "nobody.knows"];
 
-/// The type whose jobs may have a series. They never expire: whether a claim that ends one goes on with the next of its series at
+/// The type whose jobs may have an ordering key. They never expire: whether a claim that ends one goes on with the next of its ordering key at
 /// once is left to each engine.
-pub(crate) const SERIES_TYPE: usize = 1;
+pub(crate) const ORDERING_KEY_TYPE: usize = 1;
 
 /// The group of those that have one.
 pub(crate) const GROUP: &str = "import 7";
@@ -262,13 +262,13 @@ fn newcomer() -> impl Strategy<Value = Newcomer> {
         prop::option::weighted(0.3, 0..3_usize),
         prop::bool::weighted(0.3),
     )
-        .prop_map(|(job_type, priority, delay, expires, key, series, share, grouped)| Newcomer {
+        .prop_map(|(job_type, priority, delay, expires, key, ordering_key, share, grouped)| Newcomer {
             job_type,
             priority,
             delay,
-            expires: expires.filter(|_| job_type != SERIES_TYPE),
+            expires: expires.filter(|_| job_type != ORDERING_KEY_TYPE),
             key,
-            series: series.filter(|_| job_type == SERIES_TYPE),
+            ordering_key: ordering_key.filter(|_| job_type == ORDERING_KEY_TYPE),
             share,
             grouped,
         })

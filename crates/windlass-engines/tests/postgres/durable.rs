@@ -7,7 +7,7 @@ use windlass_core::gate::Gate;
 use windlass_core::job::Progress;
 use windlass_core::job_type::TypeSpec;
 use windlass_core::lease_watch::Suspicion;
-use windlass_core::names::{SeriesName, TypeName};
+use windlass_core::names::{OrderingKey, TypeName};
 use windlass_core::outcome::{ErrorKind, JobError};
 use windlass_core::payload::Payload;
 use windlass_core::settle::{AttemptReport, Settled, Transition};
@@ -64,12 +64,12 @@ async fn settle(engine: &PostgresEngine, claimed: Claimed, transition: &Transiti
 async fn every_success_is_on_disk(place: &Place, engine: &PostgresEngine) {
     let success = Transition::Succeed { result: None };
     let fleeting = NewJob::new(forgetful(), Payload::default());
-    let in_order = NewJob { series: Some(SeriesName::parse("a").unwrap()), ..new_job() };
+    let in_order = NewJob { ordering_key: Some(OrderingKey::parse("a").unwrap()), ..new_job() };
     for (what, job) in [
         ("a success", new_job()),
         ("with a key", keyed("a")),
         ("the next with a key", keyed("b")),
-        ("in a series", in_order),
+        ("in an ordering key", in_order),
         ("that leaves nothing", fleeting.clone()),
         ("after one that left nothing", fleeting),
     ] {

@@ -21,7 +21,7 @@ mod waking;
 mod memory;
 mod suspects;
 mod damaged;
-mod series;
+mod ordering_keys;
 mod shares;
 mod aggregates;
 mod listing;

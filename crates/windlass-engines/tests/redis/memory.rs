@@ -5,7 +5,7 @@ use std::time::Duration;
 use windlass_core::engine::Engine;
 use windlass_core::enqueue::{EnqueueRequest, NewJob, RequestId, When};
 use windlass_core::key::KeyClaim;
-use windlass_core::names::{Key, SeriesName, ShareName};
+use windlass_core::names::{Key, OrderingKey, ShareName};
 use windlass_core::payload::Payload;
 use windlass_servers::redis::Server;
 
@@ -25,7 +25,7 @@ enum Kind {
     Expiring,
     /// Of one of a hundred shares, with a name of 10 bytes.
     Shared,
-    /// Each in a series of its own, with a name of 20 bytes.
+    /// Each in an ordering key of its own, with a name of 20 bytes.
     Serial,
 }
 
@@ -82,7 +82,7 @@ fn job(kind_of_job: Kind, payload: &Payload, number: usize) -> NewJob {
             NewJob { share: Some(ShareName::parse(&format!("tenant-{:03}", number % 100)).unwrap()), ..plain }
         }
         Kind::Serial => {
-            NewJob { series: Some(SeriesName::parse(&format!("customer-{number:011}")).unwrap()), ..plain }
+            NewJob { ordering_key: Some(OrderingKey::parse(&format!("customer-{number:011}")).unwrap()), ..plain }
         }
         Kind::Expiring => NewJob { expires: Some(When::In(Duration::from_secs(3_600))), ..plain },
     }

@@ -10,7 +10,7 @@ mod files;
 mod users_transaction;
 mod other_processes;
 mod damaged_rows;
-mod series;
+mod ordering_keys;
 mod shares;
 mod aggregates;
 mod growth;

@@ -66,13 +66,13 @@ enum Class {
     /// Somebody's open transaction may hold a key.
     Keyed,
     /// They take more than one statement, and a spill refuses them.
-    InSeries,
+    Ordered,
 }
 
 impl Class {
     fn of(job: &NewJob) -> Self {
-        match (&job.series, &job.key) {
-            (Some(_), _) => Self::InSeries,
+        match (&job.ordering_key, &job.key) {
+            (Some(_), _) => Self::Ordered,
             (None, Some(_)) => Self::Keyed,
             (None, None) => Self::Plain,
         }
@@ -84,7 +84,7 @@ pub(crate) struct Flights {
     engine: Arc<dyn Engine>,
     plain: Mutex<Line>,
     keyed: Mutex<Line>,
-    in_series: Mutex<Line>,
+    ordered: Mutex<Line>,
     seats: Arc<Semaphore>,
 }
 
@@ -107,7 +107,7 @@ impl Flights {
             engine,
             plain: Mutex::default(),
             keyed: Mutex::default(),
-            in_series: Mutex::default(),
+            ordered: Mutex::default(),
             seats: Arc::new(Semaphore::new(WAITING_MAX)),
         }
     }
@@ -171,7 +171,7 @@ impl Flights {
         let line = match class {
             Class::Plain => &self.plain,
             Class::Keyed => &self.keyed,
-            Class::InSeries => &self.in_series,
+            Class::Ordered => &self.ordered,
         };
         line.lock().unwrap_or_else(PoisonError::into_inner)
     }

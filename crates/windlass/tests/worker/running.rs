@@ -108,25 +108,25 @@ async fn a_follow_up_carries_the_correlation_id() {
 
 /// Failures, snoozes and deaths in between, many slots, and no poll that helps out.
 #[tokio::test]
-async fn a_worker_with_many_slots_runs_a_series_in_order_and_another_beside_it() {
+async fn a_worker_with_many_slots_runs_an_ordering_key_in_order_and_another_beside_it() {
     let queues = QueueSpec::built_in();
     let queues = queues.into_iter().map(|queue| QueueSpec { poll_interval: HOUR, ..queue });
     let mut bench = Bench::with(WorkerOptions { queues: queues.collect(), ..WorkerOptions::default() }).await;
     let acts = [Act::Sleep { millis: 20 }, Act::FailTimes(2), Act::Snooze, Act::Die, Act::Fail, Act::Succeed];
-    let mut series = [Vec::new(), Vec::new()];
+    let mut ordering_key = [Vec::new(), Vec::new()];
     for act in acts {
-        for (name, jobs) in ["a", "b"].into_iter().zip(&mut series) {
-            jobs.push(bench.client.enqueue(act.clone()).series(name).await.unwrap().id);
+        for (name, jobs) in ["a", "b"].into_iter().zip(&mut ordering_key) {
+            jobs.push(bench.client.enqueue(act.clone()).ordering_key(name).await.unwrap().id);
         }
     }
-    for last in series.each_ref().map(|jobs| jobs[jobs.len() - 1]) {
+    for last in ordering_key.each_ref().map(|jobs| jobs[jobs.len() - 1]) {
         bench.until(last, Phase::Succeeded).await;
     }
     let mut starts = Vec::new();
     while let Ok((id, _)) = bench.told.try_recv() {
         starts.push(id);
     }
-    for jobs in &series {
+    for jobs in &ordering_key {
         let own: Vec<_> = starts.iter().filter(|id| jobs.contains(id)).copied().collect();
         assert!(own.is_sorted(), "{own:?} of {jobs:?}");
         assert_eq!(own.len(), 1 + 3 + 2 + 1 + 3 + 1, "{own:?}");

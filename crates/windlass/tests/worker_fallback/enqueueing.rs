@@ -17,7 +17,7 @@ impl JobType for Post {
 
 /// All tasks ask before the first request is sent, so they would travel together if they could.
 #[tokio::test]
-async fn a_job_with_a_series_is_refused_and_takes_nobody_with_it_who_asks_at_the_same_time() {
+async fn a_job_with_an_ordering_key_is_refused_and_takes_nobody_with_it_who_asks_at_the_same_time() {
     let home = Home::redis();
     let options = FallbackOptions { keys: KeysWhileAway::Accept, ..quick() };
     let engine = home.with_options(memory(), options).await;
@@ -29,7 +29,7 @@ async fn a_job_with_a_series_is_refused_and_takes_nobody_with_it_who_asks_at_the
     for (n, call) in calls {
         match (n % 3, call.await.unwrap()) {
             (0, Err(EnqueueError::NotStored(EngineError::Unavailable { why }))) => {
-                assert!(why.contains("series a"), "{why}");
+                assert!(why.contains("ordering key a"), "{why}");
             }
             (1 | 2, Ok(placed)) => assert_eq!(placed, Placement::Spilled),
             (_, other) => panic!("job {n}: {other:?}"),
@@ -37,11 +37,11 @@ async fn a_job_with_a_series_is_refused_and_takes_nobody_with_it_who_asks_at_the
     }
 }
 
-/// The first of three has a series, the second a key, the third neither.
+/// The first of three has an ordering key, the second a key, the third neither.
 async fn put(client: Client, n: u32) -> Result<Placement, EnqueueError> {
     let job = client.enqueue(Post);
     let job = match n % 3 {
-        0 => job.series("a"),
+        0 => job.ordering_key("a"),
         1 => job.key(&format!("k{n}")),
         _ => job,
     };

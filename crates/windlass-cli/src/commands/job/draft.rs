@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use windlass_core::clock::Timestamp;
 use windlass_core::enqueue::{NewJob, When};
 use windlass_core::key::{KeyClaim, KeyScope, OnConflict};
-use windlass_core::names::{CorrelationId, GroupName, Key, QueueName, SeriesName, ShareName, Tag, TypeName};
+use windlass_core::names::{CorrelationId, GroupName, Key, QueueName, OrderingKey, ShareName, Tag, TypeName};
 use windlass_core::payload::Payload;
 use windlass_core::retry::RetryPolicy;
 use windlass_core::span::parse_span;
@@ -30,7 +30,7 @@ pub(crate) struct Draft {
     pub(crate) key: Option<Key>,
     pub(crate) key_scope: Option<String>,
     pub(crate) on_conflict: Option<OnConflict>,
-    pub(crate) series: Option<SeriesName>,
+    pub(crate) ordering_key: Option<OrderingKey>,
     pub(crate) share: Option<ShareName>,
     pub(crate) correlation: Option<CorrelationId>,
     #[serde(default)]
@@ -79,7 +79,7 @@ impl Draft {
             queue: self.queue,
             label: priority.as_ref().and_then(|(_, label)| label.clone()),
             priority: priority.map(|(priority, _)| priority),
-            series: self.series,
+            ordering_key: self.ordering_key,
             share: self.share,
             correlation: self.correlation,
             tags: self.tags,

@@ -4,7 +4,7 @@ use windlass_core::admin::{JobRecord, QueueStatus, TypeStatus};
 use windlass_core::job::{JobId, JobState, Phase};
 use windlass_core::span::show_span;
 
-/// The state of a job in one sentence. `ahead` is the job of its series that it waits for, if it waits in one.
+/// The state of a job in one sentence. `ahead` is the job of its ordering key that it waits for, if it waits in one.
 pub(crate) fn explain(
     record: &JobRecord,
     queue: Option<&QueueStatus>,
@@ -13,7 +13,7 @@ pub(crate) fn explain(
 ) -> String {
     let now = record.read_at;
     match &record.state {
-        JobState::Waiting { gate: Some(gate) } => match ahead.filter(|_| gate.is_of_series()) {
+        JobState::Waiting { gate: Some(gate) } => match ahead.filter(|_| gate.is_of_ordering_key()) {
             Some(ahead) => format!("parked: {}; job {ahead} is at it", gate.explain()),
             None => format!("parked: {}", gate.explain()),
         },

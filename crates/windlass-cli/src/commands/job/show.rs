@@ -36,9 +36,9 @@ pub(crate) async fn in_full(record: &JobRecord, context: &mut Context) -> Result
     let (queues, types) = (context.engine.queues().await?, context.engine.types().await?);
     let queue = queues.iter().find(|queue| queue.spec.name == record.job.queue);
     let kind = types.iter().find(|kind| kind.spec.name == record.job.job_type);
-    let ahead = match &record.job.series {
-        Some(series) if record.phase() == Phase::Parked => {
-            context.engine.head_of(&record.job.job_type, series).await?
+    let ahead = match &record.job.ordering_key {
+        Some(ordering_key) if record.phase() == Phase::Parked => {
+            context.engine.head_of(&record.job.job_type, ordering_key).await?
         }
         _ => None,
     };
@@ -112,7 +112,7 @@ fn optional_pairs(record: &JobRecord) -> Vec<(&'static str, String)> {
     let all = [
         ("expires", job.expires_at.map(|at| at.to_string())),
         ("key", job.key.as_ref().map(|claim| format!("{} ({})", claim.key, scope(claim.scope)))),
-        ("series", job.series.as_ref().map(ToString::to_string)),
+        ("ordering_key", job.ordering_key.as_ref().map(ToString::to_string)),
         ("share", job.share.as_ref().map(ToString::to_string)),
         ("correlation", job.correlation.as_ref().map(ToString::to_string)),
         ("tags", (!tags.is_empty()).then(|| tags.join(", "))),

@@ -10,7 +10,7 @@ use crate::testing::Shell;
 #[tokio::test]
 async fn an_enqueued_job_is_new_and_shown_in_full() {
     let shell = Shell::with_type().await;
-    let line = "job enqueue t {\"n\":18446744073709551616} --priority low --delay 90s --key k:1 --key-scope for:1h --series s --share tenant:42 --correlation c --tag a --tag b --group g --expires 2h --timeout 5s --retry fixed:every=1s --json";
+    let line = "job enqueue t {\"n\":18446744073709551616} --priority low --delay 90s --key k:1 --key-scope for:1h --ordering-key s --share tenant:42 --correlation c --tag a --tag b --group g --expires 2h --timeout 5s --retry fixed:every=1s --json";
     assert_eq!(shell.ok(line).await.json(), json!({ "id": 1, "result": "new" }));
     let shown = shell.ok("job show 1 --json").await;
     assert!(shown.out.contains("18446744073709551616"), "a large number survives: {}", shown.out);
@@ -25,7 +25,7 @@ async fn an_enqueued_job_is_new_and_shown_in_full() {
         ("due", json!("2026-01-01T00:01:30.000Z")),
         ("expires_at", json!("2026-01-01T02:00:00.000Z")),
         ("key", json!({ "key": "k:1", "scope": { "for": "3600s" }, "on_conflict": "keep" })),
-        ("series", json!("s")),
+        ("ordering_key", json!("s")),
         ("share", json!("tenant:42")),
         ("correlation", json!("c")),
         ("tags", json!(["a", "b"])),
@@ -54,19 +54,19 @@ async fn a_held_key_keeps_replaces_and_revives() {
 }
 
 #[tokio::test]
-async fn a_job_that_waits_in_its_series_says_for_which() {
+async fn a_job_that_waits_in_its_ordering_key_says_for_which() {
     let mut shell = Shell::with_type().await;
     for id in 1..=3 {
-        assert_eq!(shell.ok("job enqueue t --series account:42").await.out, format!("{id} new\n"));
+        assert_eq!(shell.ok("job enqueue t --ordering-key account:42").await.out, format!("{id} new\n"));
     }
-    let waits = "parked: another job of type t in the series account:42 comes first; job 1 is at it";
+    let waits = "parked: another job of type t with ordering key account:42 comes first; job 1 is at it";
     assert_eq!(shell.ok("job show 3 --json").await.json()["explained"], json!(waits));
     let claimed = shell.claim().await;
     shell.end(claimed, Outcome::Done(None), None).await;
     let shown = shell.ok("job show 3").await.out;
     assert!(shown.contains("job 2 is at it") && shown.contains("account:42"), "{shown}");
     let ready = shell.ok("job show 2 --json").await.json();
-    assert_eq!((&ready["state"], &ready["series"]), (&json!("ready"), &json!("account:42")));
+    assert_eq!((&ready["state"], &ready["ordering_key"]), (&json!("ready"), &json!("account:42")));
 }
 
 #[tokio::test]

@@ -11,7 +11,7 @@ use std::ops::Bound;
 use windlass_core::admin::Totals;
 use windlass_core::boost::ClaimRange;
 use windlass_core::clock::Timestamp;
-use windlass_core::gate::{Gate, SERIES};
+use windlass_core::gate::{Gate, ORDERING_KEY};
 use windlass_core::job::{JobId, JobState};
 use windlass_core::job_type::TypeSpec;
 use windlass_core::names::{GroupName, QueueName, TypeName};
@@ -335,16 +335,16 @@ impl Index {
         self.gates.get(gate).into_iter().flatten().take(limit).map(|(_, id)| *id).collect()
     }
 
-    /// Gates that somebody waits behind, after the one given, at most `limit`; but not those of series, over which it jumps: there
+    /// Gates that somebody waits behind, after the one given, at most `limit`; but not those of ordering keys, over which it jumps: there
     /// may be very many.
     pub(crate) fn gates(&self, after: Option<&Gate>, limit: usize) -> Vec<Gate> {
-        let after_series = Gate::after_series();
+        let after_ordering_key = Gate::after_ordering_key();
         let mut from = after.map_or(Bound::Unbounded, Bound::Excluded);
         let mut found = Vec::new();
         while found.len() < limit {
             let Some((gate, _)) = self.gates.range::<Gate, _>((from, Bound::Unbounded)).next() else { break };
-            if gate.is_of_series() {
-                from = Bound::Included(&after_series);
+            if gate.is_of_ordering_key() {
+                from = Bound::Included(&after_ordering_key);
             } else {
                 found.push(gate.clone());
                 from = Bound::Excluded(gate);
@@ -362,11 +362,11 @@ impl Index {
         self.expiring.range(..=last_at(now)).take(limit).map(|(_, id)| *id).collect()
     }
 
-    /// Jobs of a type that wait and could run now: those that are due, and nothing but their history or their series holds back.
+    /// Jobs of a type that wait and could run now: those that are due, and nothing but their history or their ordering keys holds back.
     pub(crate) fn could_run(&self, at: TypeAt, now: Timestamp) -> impl Iterator<Item = JobId> {
         let row = &self.types[at.0];
-        let first = Gate::named(&format!("{SERIES}{}:", row.spec.name));
-        let after = Gate::named(&format!("{SERIES}{};", row.spec.name));
+        let first = Gate::named(&format!("{ORDERING_KEY}{}:", row.spec.name));
+        let after = Gate::named(&format!("{ORDERING_KEY}{};", row.spec.name));
         let lines = self.gates.range(first..after);
         let in_line = lines.flat_map(move |(_, turns)| turns.range(..=last_at(now)).map(|(_, id)| *id));
         row.lanes.due(now).chain(self.suspects_due(at, now)).chain(in_line)

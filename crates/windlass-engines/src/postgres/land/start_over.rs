@@ -13,13 +13,13 @@ use super::super::counts::{Deltas, Spot, Total};
 use super::super::fault::Step;
 use super::super::key::{Holding, TypeKey};
 use super::super::row::{self, Options};
-use super::super::series::Marked;
+use super::super::ordering_keys::Marked;
 use super::super::value::{Bits, Instant, instant, number, text};
 use super::{EndedAttempt, names};
 
 impl Store {
     /// Starts a dead letter over with fresh counters, and gives it its key again. Whoever calls has its key locked. One with a
-    /// series waits in its line.
+    /// ordering key waits in its line.
     pub(in crate::postgres) async fn start_over(
         &self,
         tx: &Tx,
@@ -31,15 +31,15 @@ impl Store {
         if let Some(attempt) = &letter.attempt {
             self.insert_attempts(tx, &[(id, attempt)]).await?;
         }
-        let series: Marked =
-            letter.options.series.iter().map(|series| (letter.job_type.clone(), series.clone())).collect();
-        let gate = series.first().map(|(job_type, series)| Gate::series(job_type, series).to_string());
-        let name = series.first().map(|(_, series)| series.as_str());
+        let ordering_key: Marked =
+            letter.options.ordering_key.iter().map(|ordering_key| (letter.job_type.clone(), ordering_key.clone())).collect();
+        let gate = ordering_key.first().map(|(job_type, ordering_key)| Gate::ordering_key(job_type, ordering_key).to_string());
+        let name = ordering_key.first().map(|(_, ordering_key)| ordering_key.as_str());
         let due_at = Instant(due);
         let share = letter.options.share.as_ref().map(ShareName::as_str);
         let params = [number(&id.0), instant(&due_at), text(&name), text(&gate), text(&share)];
         tx.ask(&self.sql.start_over, &params).await?;
-        self.mark_series(tx, &series).await?;
+        self.mark_ordering_key(tx, &ordering_key).await?;
         if let Some(key) = letter.key {
             let mut holding = Holding::default();
             let key = (letter.job_type.to_string(), key);

@@ -11,7 +11,7 @@ const NEWER: &[(u32, &[&str])] = &[
     (2, &["breakers", "look_at_tokens", "prune_rate_limits", "save_breaker", "take_tokens"]),
     (3, &["leases", "leases_hold", "release_leases", "renew_leases", "step_down", "take_leases"]),
     (6, &["our_space", "to_sweep"]),
-    (7, &["advance_series", "mark_series", "series_out"]),
+    (7, &["advance_ordering_key", "mark_ordering_key", "ordering_key_out"]),
     (
         9,
         &[

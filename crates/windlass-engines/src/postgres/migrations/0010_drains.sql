@@ -84,7 +84,7 @@ BEGIN
     END IF;
     -- It could run, and is put off. A new row was created when its job came in.
     IF before.scheduled_at <= made.created_at AND made.scheduled_at > made.created_at
-        AND (before.gate IS NULL OR before.gate = 'suspect' OR before.gate LIKE 'series:%') THEN
+        AND (before.gate IS NULL OR before.gate = 'suspect' OR before.gate LIKE 'ordering_key:%') THEN
         PERFORM windlass.mark_triggers(before, false);
     END IF;
 END
@@ -130,8 +130,8 @@ BEGIN
     INSERT INTO windlass.count_deltas (job_type, queue, running, succeeded, cancelled)
     VALUES (gone.job_type, gone.queue, -1, is_done::integer, (NOT is_done)::integer);
     INSERT INTO windlass.claim_ends (token, jobs) VALUES (gone.token, 1);
-    IF gone.series IS NOT NULL THEN
-        INSERT INTO windlass.series_marks (job_type, series) VALUES (gone.job_type, gone.series);
+    IF gone.ordering_key IS NOT NULL THEN
+        INSERT INTO windlass.ordering_key_marks (job_type, ordering_key) VALUES (gone.job_type, gone.ordering_key);
     END IF;
     PERFORM windlass.mark_triggers(gone);
     IF gone.key IS NOT NULL THEN

@@ -1,5 +1,5 @@
 -- Shares: among the due jobs of a queue and a priority, those for whom the work is done take turns. The name is among the options,
--- as a series is; here it is for the order. Running jobs stay in the index, as in that of claims, so a claim writes into neither.
+-- as an ordering key is; here it is for the order. Running jobs stay in the index, as in that of claims, so a claim writes into neither.
 -- Names are compared byte by byte, as programs do.
 --
 -- Since when a queue has jobs with shares is told by the queue, so that everybody knows who knows the queues: claims take turns
@@ -48,8 +48,8 @@ BEGIN
         RETURN format(printable, 'a correlation id', 256, windlass.shown(job.correlation_id));
     ELSIF octet_length(job.job_group) NOT BETWEEN 1 AND 256 OR job.job_group ~ control THEN
         RETURN format(printable, 'a group''s name', 256, windlass.shown(job.job_group));
-    ELSIF octet_length(job.series) NOT BETWEEN 1 AND 256 OR job.series ~ control THEN
-        RETURN format(printable, 'a series'' name', 256, windlass.shown(job.series));
+    ELSIF octet_length(job.ordering_key) NOT BETWEEN 1 AND 256 OR job.ordering_key ~ control THEN
+        RETURN format(printable, 'an ordering key'' name', 256, windlass.shown(job.ordering_key));
     ELSIF octet_length(job.share) NOT BETWEEN 1 AND 256 OR job.share ~ control THEN
         RETURN format(printable, 'a share''s name', 256, windlass.shown(job.share));
     ELSIF job.delay IS NOT NULL AND job.run_at IS NOT NULL THEN
@@ -102,9 +102,9 @@ BEGIN
         made.expires_at := windlass.instant_of(job.expires_in, job.expires_at, at);
     END IF;
     made.key := job.key;
-    IF job.series IS NOT NULL THEN
-        made.series := job.series;
-        made.gate := 'series:' || job.job_type || ':' || job.series;
+    IF job.ordering_key IS NOT NULL THEN
+        made.ordering_key := job.ordering_key;
+        made.gate := 'ordering_key:' || job.job_type || ':' || job.ordering_key;
     END IF;
     made.share := job.share;
     made.correlation := job.correlation_id;
@@ -117,14 +117,14 @@ BEGIN
         made.max_attempts := (windlass.check_retry(job.retry)).attempts;
     END IF;
     IF job.label IS NOT NULL OR job.retry IS NOT NULL OR job.timeout IS NOT NULL OR job.key IS NOT NULL
-        OR job.series IS NOT NULL OR job.share IS NOT NULL THEN
+        OR job.ordering_key IS NOT NULL OR job.share IS NOT NULL THEN
         options := jsonb_strip_nulls(jsonb_build_object(
             'label', lower(job.label),
             'retry', job.retry,
             'timeout_micros', (extract(epoch FROM job.timeout) * 1000000)::bigint,
             'scope', CASE WHEN job.key IS NOT NULL AND job.key_scope <> 'while-live' THEN windlass.scope_of(job.key_scope) END,
             'on_conflict', CASE WHEN job.key IS NOT NULL AND job.on_conflict <> 'keep' THEN job.on_conflict END,
-            'series', job.series,
+            'ordering_key', job.ordering_key,
             'share', job.share
         ));
         made.options := nullif(options, '{}');
@@ -138,14 +138,14 @@ CREATE OR REPLACE FUNCTION windlass.insert_jobs(made windlass.delayed_jobs[]) RE
 BEGIN
     INSERT INTO windlass.delayed_jobs (
         id, scheduled_at, created_at, expires_at, max_attempts, priority, queue, job_type, payload, key,
-        correlation, job_group, tags, options, series, gate, share
+        correlation, job_group, tags, options, ordering_key, gate, share
     )
     SELECT m.id, m.scheduled_at, m.created_at, m.expires_at, m.max_attempts, m.priority, m.queue, m.job_type, m.payload,
-        m.key, m.correlation, m.job_group, m.tags, m.options, m.series, m.gate,
+        m.key, m.correlation, m.job_group, m.tags, m.options, m.ordering_key, m.gate,
         coalesce(m.share, CASE WHEN q.shares_since IS NOT NULL THEN '' END)
     FROM unnest(made) AS m LEFT JOIN windlass.queues q ON q.name = m.queue;
-    INSERT INTO windlass.series_marks (job_type, series)
-    SELECT DISTINCT m.job_type, m.series FROM unnest(made) AS m WHERE m.series IS NOT NULL;
+    INSERT INTO windlass.ordering_key_marks (job_type, ordering_key)
+    SELECT DISTINCT m.job_type, m.ordering_key FROM unnest(made) AS m WHERE m.ordering_key IS NOT NULL;
 END
 $insert_jobs$;
 
@@ -154,26 +154,26 @@ $insert_jobs$;
 CREATE OR REPLACE FUNCTION windlass.start_over(letter bigint, due timestamptz) RETURNS void LANGUAGE plpgsql AS $start_over$
 DECLARE
     gone windlass.delayed_jobs_dlq;
-    of_series text;
+    of_ordering_key text;
 BEGIN
     DELETE FROM windlass.delayed_jobs_dlq d WHERE d.id = letter RETURNING d.* INTO STRICT gone;
     INSERT INTO windlass.attempts (job, number, worker, started_at, ended_at, ending, error, output)
     SELECT gone.id, gone.attempts, gone.worker, gone.started_at, gone.ended_at, gone.ending, gone.attempt_error, gone.output
     WHERE gone.worker IS NOT NULL AND gone.started_at IS NOT NULL AND gone.ending IS NOT NULL;
-    of_series := gone.options::jsonb ->> 'series';
+    of_ordering_key := gone.options::jsonb ->> 'ordering_key';
     INSERT INTO windlass.delayed_jobs (
         id, scheduled_at, created_at, settled_by, max_attempts, priority, queue, job_type, payload, key, correlation,
-        job_group, tags, options, last_error, series, gate, share
+        job_group, tags, options, last_error, ordering_key, gate, share
     ) VALUES (
         gone.id, due, gone.created_at, gone.settled_by, gone.max_attempts, gone.priority, gone.queue, gone.job_type,
         gone.payload, gone.key, gone.correlation, gone.job_group, gone.tags, gone.options, gone.last_error,
-        of_series, 'series:' || gone.job_type || ':' || of_series, gone.options::jsonb ->> 'share'
+        of_ordering_key, 'ordering_key:' || gone.job_type || ':' || of_ordering_key, gone.options::jsonb ->> 'share'
     );
-    IF of_series IS NOT NULL THEN
-        INSERT INTO windlass.series_marks (job_type, series) VALUES (gone.job_type, of_series);
+    IF of_ordering_key IS NOT NULL THEN
+        INSERT INTO windlass.ordering_key_marks (job_type, ordering_key) VALUES (gone.job_type, of_ordering_key);
     END IF;
     -- The key is held by this very letter already, with the scope and for the time that it was given then.
-    IF of_series IS NULL THEN
+    IF of_ordering_key IS NULL THEN
         INSERT INTO windlass.count_deltas (job_type, queue, minute, waiting, dead_letters, dead) VALUES
             (gone.job_type, gone.queue, floor(extract(epoch FROM due) / 60)::bigint, 1, 0, 0),
             (gone.job_type, gone.queue, NULL, 0, -1, -1);
@@ -188,7 +188,7 @@ $start_over$;
 -- nothing is raised here.
 CREATE OR REPLACE FUNCTION windlass.read_job(job json) RETURNS windlass.new_job LANGUAGE plpgsql STABLE AS $read_job$
 DECLARE
-    known CONSTANT text[] := '{job_type,payload,queue,priority,delay,run_at,expires_in,expires_at,key,key_scope,on_conflict,correlation_id,job_group,tags,label,timeout,retry,series,share}';
+    known CONSTANT text[] := '{job_type,payload,queue,priority,delay,run_at,expires_in,expires_at,key,key_scope,on_conflict,correlation_id,job_group,tags,label,timeout,retry,ordering_key,share}';
     pairs CONSTANT text := '\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}';
     body text := job::text;
     made windlass.new_job;
@@ -209,7 +209,7 @@ BEGIN
     SELECT * INTO field FROM json_to_record(job) AS f (
         job_type text, queue text, priority text, delay text, run_at text, expires_in text, expires_at text, key text,
         key_scope text, on_conflict text, correlation_id text, job_group text, tags json, label text, timeout text, retry jsonb,
-        series text, share text
+        ordering_key text, share text
     );
     made.job_type := field.job_type;
     -- Not as a column of the record, which would take a payload of null for none.
@@ -226,7 +226,7 @@ BEGIN
     made.correlation_id := field.correlation_id;
     made.job_group := field.job_group;
     made.label := field.label;
-    made.series := field.series;
+    made.ordering_key := field.ordering_key;
     made.share := field.share;
     made.timeout := windlass.read_span(field.timeout);
     made.retry := field.retry;
@@ -277,7 +277,7 @@ CREATE FUNCTION windlass.enqueue(
     timeout interval DEFAULT NULL,
     retry jsonb DEFAULT NULL,
     request_id uuid DEFAULT NULL,
-    series text DEFAULT NULL,
+    ordering_key text DEFAULT NULL,
     share text DEFAULT NULL
 ) RETURNS bigint LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET jit = off AS $enqueue$
@@ -289,7 +289,7 @@ BEGIN
         ARRAY[ROW (
             job_type, coalesce(payload, '{}'), queue, priority, delay, run_at, expires_in, expires_at, key,
             coalesce(key_scope, 'while-live'), coalesce(on_conflict, 'keep'), correlation_id, job_group, tags, label,
-            timeout, retry, NULL, series, share
+            timeout, retry, NULL, ordering_key, share
         )::windlass.new_job],
         request_id,
         NULL

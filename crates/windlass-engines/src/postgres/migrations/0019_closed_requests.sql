@@ -118,7 +118,7 @@ BEGIN
             made.id := nextval('windlass.job_ids');
             one.id := made.id;
             counted := counted || jsonb_build_object(
-                'job_type', made.job_type, 'queue', made.queue, 'minute', CASE WHEN made.series IS NULL THEN floor(extract(epoch FROM made.scheduled_at) / 60) END
+                'job_type', made.job_type, 'queue', made.queue, 'minute', CASE WHEN made.ordering_key IS NULL THEN floor(extract(epoch FROM made.scheduled_at) / 60) END
             );
             IF made.key IS NULL THEN
                 without_key := without_key || made;
@@ -135,7 +135,7 @@ BEGIN
         placed := placed || one;
     END LOOP;
     PERFORM windlass.insert_jobs(without_key);
-    -- What comes in behind the gate of its series has no minute.
+    -- What comes in behind the gate of its ordering key has no minute.
     INSERT INTO windlass.count_deltas (job_type, queue, minute, waiting, parked, enqueued)
     SELECT c ->> 'job_type', c ->> 'queue', (c ->> 'minute')::bigint, count(c ->> 'minute'),
         count(*) - count(c ->> 'minute'), count(*)

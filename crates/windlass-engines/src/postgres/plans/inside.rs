@@ -28,10 +28,10 @@ INSERT INTO windlass.job_keys (job_type, key, job, scope) VALUES ('work', 'dead-
 UPDATE windlass.delayed_jobs SET key = id::text WHERE id BETWEEN 10 AND 99;
 UPDATE windlass.delayed_jobs SET job_type = 'fleeting' WHERE id = 3;
 INSERT INTO windlass.job_keys (job_type, key, job, scope) VALUES ('work', 'dead-2000008', 2000008, '\"while-live-or-dead\"');
-UPDATE windlass.delayed_jobs_dlq SET options = '{\"series\": \"a\"}' WHERE id = 2000008;
-UPDATE windlass.delayed_jobs SET series = 'a', gate = 'series:work:a' WHERE id BETWEEN 20000 AND 60000;
-UPDATE windlass.delayed_jobs SET series = 's' || id WHERE id BETWEEN 60001 AND 90000;
-UPDATE windlass.delayed_jobs SET series = 'a' WHERE id = 11;
+UPDATE windlass.delayed_jobs_dlq SET options = '{\"ordering_key\": \"a\"}' WHERE id = 2000008;
+UPDATE windlass.delayed_jobs SET ordering_key = 'a', gate = 'ordering_key:work:a' WHERE id BETWEEN 20000 AND 60000;
+UPDATE windlass.delayed_jobs SET ordering_key = 's' || id WHERE id BETWEEN 60001 AND 90000;
+UPDATE windlass.delayed_jobs SET ordering_key = 'a' WHERE id = 11;
 UPDATE windlass.delayed_jobs SET locked_at = now(), locked_by = gen_random_uuid(),
     token = '00000000-0000-0000-0000-00000000feed', attempts = 1 WHERE id IN (1, 2, 3, 10, 11);
 INSERT INTO windlass.receipts (request, at) SELECT gen_random_uuid(), now() FROM generate_series(1, 10000);
@@ -60,7 +60,7 @@ const CALLS: [&str; 20] = [
     "SELECT windlass.complete(1, '00000000-0000-0000-0000-00000000feed')",
     "SELECT windlass.complete(3, '00000000-0000-0000-0000-00000000feed')",
     "SELECT windlass.complete(10, '00000000-0000-0000-0000-00000000feed')",
-    "SELECT windlass.enqueue('work', series => 'a')",
+    "SELECT windlass.enqueue('work', ordering_key => 'a')",
     "SELECT windlass.enqueue('work', key => 'dead-2000008', on_conflict => 'revive')",
     "SELECT windlass.complete(11, '00000000-0000-0000-0000-00000000feed')",
     "SELECT windlass.make_days(now())",

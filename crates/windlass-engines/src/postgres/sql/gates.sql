@@ -1,15 +1,15 @@
--- gates: gates that somebody waits behind, but for those of suspects and of series. Steps from one gate to the next in the
+-- gates: gates that somebody waits behind, but for those of suspects and of ordering keys. Steps from one gate to the next in the
 -- index, so that its cost does not grow with the number of those who wait.
 -- $1 after this one   $2 at most so many
 WITH RECURSIVE page AS (
     (
-        SELECT gate FROM windlass.delayed_jobs WHERE gate > $1::text AND gate <> 'suspect' AND gate NOT LIKE 'series:%'
+        SELECT gate FROM windlass.delayed_jobs WHERE gate > $1::text AND gate <> 'suspect' AND gate NOT LIKE 'ordering_key:%'
         ORDER BY gate LIMIT 1
     )
     UNION ALL
     SELECT (
         SELECT j.gate FROM windlass.delayed_jobs j
-        WHERE j.gate > page.gate AND j.gate <> 'suspect' AND j.gate NOT LIKE 'series:%'
+        WHERE j.gate > page.gate AND j.gate <> 'suspect' AND j.gate NOT LIKE 'ordering_key:%'
         ORDER BY j.gate LIMIT 1
     )
     FROM page WHERE page.gate IS NOT NULL

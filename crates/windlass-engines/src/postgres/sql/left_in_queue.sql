@@ -26,7 +26,7 @@ SELECT NOT $3::boolean AND (EXISTS (
         AND NOT coalesce(j.key LIKE 'trigger/%/%' AND split_part(j.key, '/', 2) COLLATE "C" = ANY ((SELECT hooks FROM clock)::text[]), false)
 ) OR EXISTS (
     SELECT 1 FROM windlass.delayed_jobs j
-    WHERE j.queue = $1::text AND coalesce(j.gate, '') <> '' AND j.gate COLLATE "C" >= 'series:' AND j.gate COLLATE "C" < 'series;'
+    WHERE j.queue = $1::text AND coalesce(j.gate, '') <> '' AND j.gate COLLATE "C" >= 'ordering_key:' AND j.gate COLLATE "C" < 'ordering_key;'
         AND j.scheduled_at <= (SELECT now FROM clock)
         AND NOT coalesce(j.key LIKE 'trigger/%/%' AND split_part(j.key, '/', 2) COLLATE "C" = ANY ((SELECT hooks FROM clock)::text[]), false)
 )), $3::boolean AND (EXISTS (

@@ -30,7 +30,7 @@ SELECT NOT $3::boolean AND (EXISTS (
 ) OR EXISTS (
     SELECT 1 FROM windlass.delayed_jobs j
     WHERE j.queue = (SELECT queue FROM clock) AND j.job_type = $1::text AND coalesce(j.gate, '') <> ''
-        AND j.gate COLLATE "C" >= 'series:' AND j.gate COLLATE "C" < 'series;' AND j.scheduled_at <= (SELECT now FROM clock)
+        AND j.gate COLLATE "C" >= 'ordering_key:' AND j.gate COLLATE "C" < 'ordering_key;' AND j.scheduled_at <= (SELECT now FROM clock)
         AND NOT coalesce(j.key LIKE 'trigger/%/%' AND split_part(j.key, '/', 2) COLLATE "C" = ANY ((SELECT hooks FROM clock)::text[]), false)
 )), $3::boolean AND (EXISTS (
     SELECT 1 FROM windlass.delayed_jobs j

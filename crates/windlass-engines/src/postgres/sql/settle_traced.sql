@@ -1,4 +1,4 @@
--- settle_traced: the same as `settle` for jobs without keys and series whose types have no history: they leave a trace, and nothing of them
+-- settle_traced: the same as `settle` for jobs without keys and ordering keys whose types have no history: they leave a trace, and nothing of them
 -- is carried from one step to the next. Others stay, and need `settle`. Answers whether all left, which did, and whether a drain was
 -- marked; none of them was made by a drain, since those have keys.
 -- $1 now, or null for the server's clock   then by position, in the order of numbers: $2 ids   $3 tokens
@@ -10,7 +10,7 @@ WITH input AS MATERIALIZED (
     DELETE FROM windlass.delayed_jobs j USING input i
     -- Not "=": it is found by its place, never by its number.
     WHERE j.ctid = i.place AND j.id IS NOT DISTINCT FROM i.id AND j.token = i.token AND j.key IS NULL
-        AND j.cancel_requested IS NULL AND j.series IS NULL
+        AND j.cancel_requested IS NULL AND j.ordering_key IS NULL
         AND j.job_type = ANY (ARRAY (
             SELECT t.name FROM windlass.job_types t WHERE t.name = ANY ($5::text[]) AND t.retention_days = 0
         ))

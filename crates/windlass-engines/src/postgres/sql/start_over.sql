@@ -1,12 +1,12 @@
 -- start_over: a dead letter waits again with fresh counters. It was started in time once, so it no longer expires.
 -- Without a share it has the empty one where others have shares.
--- $1 id   $2 due   $3 series   $4 gate   $5 share
+-- $1 id   $2 due   $3 ordering_key   $4 gate   $5 share
 WITH gone AS (
     DELETE FROM windlass.delayed_jobs_dlq WHERE id = $1::bigint RETURNING *
 )
 INSERT INTO windlass.delayed_jobs (
     id, scheduled_at, created_at, settled_by, max_attempts, priority, queue, job_type, payload, key, correlation,
-    job_group, tags, options, last_error, series, gate, share
+    job_group, tags, options, last_error, ordering_key, gate, share
 )
 SELECT id, $2::timestamptz, created_at, settled_by, max_attempts, priority, queue, job_type, payload, key, correlation,
     job_group, tags, options, last_error, $3::text, $4::text,

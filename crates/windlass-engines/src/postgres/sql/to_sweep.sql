@@ -1,6 +1,6 @@
 -- to_sweep: what a sweep has to do, so that one that has nothing to do is one question. In order: whether something has
 -- expired; whether there are counts to fold; ends to take off claims; jobs that wait, as far as is counted; jobs that wait
--- for a handler; keys to free; notes and marks to forget; series that are marked; jobs under a priority that is none.
+-- for a handler; keys to free; notes and marks to forget; ordering_key that are marked; jobs under a priority that is none.
 -- $1 now, or null for the server's clock   $2 the minute before which counts are folded   $3 queues
 SELECT
     EXISTS (
@@ -20,7 +20,7 @@ SELECT
     EXISTS (SELECT 1 FROM windlass.ended_keys),
     EXISTS (SELECT 1 FROM windlass.put_backs WHERE at < statement_timestamp() - interval '1 minute')
         OR EXISTS (SELECT 1 FROM windlass.waiting WHERE since < statement_timestamp() - interval '1 minute'),
-    EXISTS (SELECT 1 FROM windlass.series_marks),
+    EXISTS (SELECT 1 FROM windlass.ordering_key_marks),
     -- The two ends of the claims' own index.
     EXISTS (
         SELECT 1 FROM windlass.delayed_jobs

@@ -20,7 +20,7 @@ use windlass_core::job::{Phase, Progress};
 use windlass_core::job_type::TypeSpec;
 use windlass_core::lease::{LeaseRelease, LeaseRequest, Leases, Renewal, TermId};
 use windlass_core::lease_watch::Suspicion;
-use windlass_core::names::{BreakerName, LimitName, QueueName, ScheduleName, SeriesName, TriggerName};
+use windlass_core::names::{BreakerName, LimitName, QueueName, ScheduleName, OrderingKey, TriggerName};
 use windlass_core::policies::{Policies, Take};
 use windlass_core::priority::Priority;
 use windlass_core::queue::QueueSpec;
@@ -37,7 +37,7 @@ use windlass_core::triggers::{
 use windlass_core::worker::{Heartbeat, WorkerId};
 
 use super::scene::{
-    AWAKE, SILENT, Scene, card, claim_request, duty, gate, in_series, kind, new_job, of_share, oops, queue,
+    AWAKE, SILENT, Scene, card, claim_request, duty, gate, ordered, kind, new_job, of_share, oops, queue,
     settled, with_key,
 };
 
@@ -112,8 +112,8 @@ pub(super) const ACTS: &[Act] = &[
     steps("prune", act!(|scene| prune(scene))),
     act("job", false, act!(|scene| scene.engine.job(scene.waiting))),
     act("head_of", false, |scene| {
-        let series = SeriesName::parse("a").expect("a plain name");
-        async move { scene.engine.head_of(&kind("work"), &series).await.map(drop) }.boxed()
+        let ordering_key = OrderingKey::parse("a").expect("a plain name");
+        async move { scene.engine.head_of(&kind("work"), &ordering_key).await.map(drop) }.boxed()
     }),
     act("attempts", false, act!(|scene| scene.engine.attempts(scene.dead))),
     act("list", false, act!(|scene| scene.engine.list(list_request(None)))),
@@ -247,8 +247,8 @@ fn declaration() -> Declaration {
 fn enqueue_request() -> EnqueueRequest {
     let jobs = vec![
         new_job(),
-        in_series("run"),
-        in_series("new"),
+        ordered("run"),
+        ordered("new"),
         with_key("fresh"),
         with_key("fresh"),
         with_key("dead"),

@@ -15,7 +15,7 @@ use windlass_core::job::JobId;
 use windlass_core::job_type::TypeSpec;
 use windlass_core::key::{KeyClaim, OnConflict};
 use windlass_core::lease::{LeaseFence, LeaseRequest, Leases, Taking, TermId};
-use windlass_core::names::{DutyName, Key, QueueName, SeriesName, ShareName, TriggerName, TypeName};
+use windlass_core::names::{DutyName, Key, QueueName, OrderingKey, ShareName, TriggerName, TypeName};
 use windlass_core::outcome::{ErrorKind, JobError};
 use windlass_core::payload::Payload;
 use windlass_core::queue::QueueSpec;
@@ -59,8 +59,8 @@ pub(super) fn with_key(key: &str) -> NewJob {
     NewJob { key: Some(key), ..new_job() }
 }
 
-pub(super) fn in_series(series: &str) -> NewJob {
-    NewJob { series: Some(SeriesName::parse(series).unwrap()), ..new_job() }
+pub(super) fn ordered(ordering_key: &str) -> NewJob {
+    NewJob { ordering_key: Some(OrderingKey::parse(ordering_key).unwrap()), ..new_job() }
 }
 
 pub(super) fn of_share(share: &str) -> NewJob {
@@ -109,9 +109,9 @@ pub(super) struct Scene {
     pub(super) engine: RedisEngine,
     pub(super) clock: Arc<ManualClock>,
     /// Running jobs of the worker that is awake: the first is plain, the next have keys and were tried before, the last has others
-    /// of its series behind it.
+    /// of its ordering key behind it.
     pub(super) running: Vec<Claimed>,
-    /// Those that come next in their series when the last of these ends, and when a waiting one expires.
+    /// Those that come next in their ordering keys when the last of these ends, and when a waiting one expires.
     pub(super) in_line: Vec<JobId>,
     pub(super) dead: JobId,
     pub(super) waiting: JobId,
@@ -155,12 +155,12 @@ impl Scene {
         run(&engine, SILENT, vec![new_job(), with_key("silent")], 2).await;
         park(&engine).await;
         let (mut running, claim) = run_again(&engine, &clock).await;
-        running.extend(run(&engine, AWAKE, vec![in_series("run")], 1).await);
+        running.extend(run(&engine, AWAKE, vec![ordered("run")], 1).await);
         engine.cancel(running[2].job.id, "enough").await.unwrap();
         let request = RequestId::from_random(fastrand::u128(..));
         let nobodys = NewJob::new(kind("nobodys"), Payload::default());
-        let fleeting_head = NewJob { expires: fleeting().expires, ..in_series("wait") };
-        let next = [in_series("run"), in_series("run"), in_series("wait")];
+        let fleeting_head = NewJob { expires: fleeting().expires, ..ordered("wait") };
+        let next = [ordered("run"), ordered("run"), ordered("wait")];
         let mut jobs = vec![new_job(), with_key("waiting"), fleeting(), nobodys, fleeting_head];
         jobs.extend(next);
         let later = NewJob { when: When::In(Duration::from_secs(3_600)), ..of_share("later") };

@@ -8,7 +8,7 @@ use super::{Patient, unread};
 use crate::clock::SystemClock;
 use crate::finding::{Finding, Grade};
 use crate::redis::fault::Step;
-use crate::redis::open::{LAYOUT_VERSION, LAYOUT_WITH_SERIES, other_layout};
+use crate::redis::open::{LAYOUT_VERSION, LAYOUT_WITH_ORDERING_KEY, other_layout};
 use crate::redis::reply::Items;
 
 impl Patient {
@@ -43,7 +43,7 @@ impl Patient {
 
     fn compared(&self, version: u32, ready: &str, scheduled: &str) -> Finding {
         let found = format!(
-            "{} has layout {version}, this Windlass knows {LAYOUT_VERSION} and {LAYOUT_WITH_SERIES}",
+            "{} has layout {version}, this Windlass knows {LAYOUT_VERSION} and {LAYOUT_WITH_ORDERING_KEY}",
             self.keys.all
         );
         if let Some(advice) = other_layout(version.into()) {

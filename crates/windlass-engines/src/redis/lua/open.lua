@@ -2,7 +2,7 @@
 -- keys layout, minute_mark, sequence
 -- KEYS[1] what all names of keys begin with   KEYS[2] the same for ready lanes   KEYS[3] for scheduled lanes
 -- ARGV[1] the layout's version   ARGV[2] a random mark, the store's incarnation if this is its first opening
--- ARGV[3] the last number of a job that the caller knows, or 0   ARGV[4] the layout's version once there was a series
+-- ARGV[3] the last number of a job that the caller knows, or 0   ARGV[4] the layout's version once there was an ordering key
 -- ARGV[5] the incarnation that the caller knew before, or ''   ARGV[6] how often it knows the store to have been another one
 -- ARGV[7] now in microseconds
 -- answers {version, incarnation, what ready lanes begin with, what scheduled lanes begin with, how often it was another one}

@@ -20,11 +20,11 @@ if job.stage == 'd' then
 end
 local is_scheduled = (job.stage == 'w' or job.stage == 'f') and job.due > NOW
 if is_scheduled or job.stage == 'p' or job.stage == 'u' then
-  -- It opens every gate but that of a series, which keeps others in order.
+  -- It opens every gate but that of an ordering key, which keeps others in order.
   local gate = gate_of(job)
   leave_waiting(job)
   job.due = NOW
-  enter_waiting(job, gate == note(job, 'series') and gate or gate_by_history(job))
+  enter_waiting(job, gate == note(job, 'ordering_key') and gate or gate_by_history(job))
   return answer({'retried'})
 end
 return answer({job.stage})

@@ -61,7 +61,7 @@ local function ends_plainly(job)
     return false
   end
   free_key(job, 'e')
-  series.leave(job)
+  ordering_key.leave(job)
   triggers.ended(job, true)
   drop_notes(job, 'settled')
   return true

@@ -14,7 +14,7 @@ CREATE TABLE completion_triggers (
 CREATE TABLE completion_trigger_marks (trigger TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
 
 -- Whether anything of a group is left is found by these, however much of it lies in the future or is parked. The second is for those
--- who say just that: who looks for one gate, or one series, must not take it for an index of those.
+-- who say just that: who looks for one gate, or one ordering key, must not take it for an index of those.
 DROP INDEX delayed_jobs_group;
 CREATE INDEX delayed_jobs_group ON delayed_jobs (job_group, gate, due) WHERE job_group IS NOT NULL;
 CREATE INDEX delayed_jobs_parked_type ON delayed_jobs (type, gate, due) WHERE coalesce(gate, '') <> '';

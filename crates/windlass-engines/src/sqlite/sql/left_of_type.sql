@@ -1,5 +1,5 @@
 -- left_of_type: whether anything of a type runs, could run, or has not ended, but for the jobs of the drains that watch this group.
--- ?1 type   ?2 now   ?3 what kind of group is watched   ?4 the name of that   ?5 what the gates of the type's series begin with, and
+-- ?1 type   ?2 now   ?3 what kind of group is watched   ?4 the name of that   ?5 what the gates of the type's ordering_key begin with, and
 -- ?6 what comes after all of them
 WITH hooks AS (SELECT 'trigger/' || name || '/' AS own FROM completion_triggers WHERE kind = ?3 AND watched = ?4)
 SELECT

@@ -123,7 +123,7 @@ pub(in crate::worker) fn claimed(id: i64, token: ClaimToken, crashes: u32) -> Cl
         due: Timestamp::EPOCH,
         expires_at: None,
         key: None,
-        series: None,
+        ordering_key: None,
         share: None,
         correlation: None,
         tags: vec![],

@@ -1,6 +1,6 @@
 -- to_sweep: what a sweep has to do, so that one that has nothing to do is one question. In order: whether something has
 -- expired; whether there are counts to fold; ends to take off claims; jobs that wait, as far as is counted; jobs that wait
--- for a handler; keys to free; notes and marks to forget; series that are marked.
+-- for a handler; keys to free; notes and marks to forget; ordering_key that are marked.
 -- $1 now, or null for the server's clock   $2 the minute before which counts are folded
 SELECT
     EXISTS (
@@ -16,4 +16,4 @@ SELECT
     EXISTS (SELECT 1 FROM windlass.ended_keys),
     EXISTS (SELECT 1 FROM windlass.put_backs WHERE at < clock_timestamp() - interval '1 minute')
         OR EXISTS (SELECT 1 FROM windlass.waiting WHERE since < clock_timestamp() - interval '1 minute'),
-    EXISTS (SELECT 1 FROM windlass.series_marks);
+    EXISTS (SELECT 1 FROM windlass.ordering_key_marks);

@@ -1,11 +1,11 @@
 -- start_over: a dead letter waits again with fresh counters. It was started in time once, so it no longer expires.
--- $1 id   $2 due   $3 series   $4 gate
+-- $1 id   $2 due   $3 ordering_key   $4 gate
 WITH gone AS (
     DELETE FROM windlass.delayed_jobs_dlq WHERE id = $1::bigint RETURNING *
 )
 INSERT INTO windlass.delayed_jobs (
     id, scheduled_at, created_at, settled_by, max_attempts, priority, queue, job_type, payload, key, correlation,
-    job_group, tags, options, last_error, series, gate
+    job_group, tags, options, last_error, ordering_key, gate
 )
 SELECT id, $2::timestamptz, created_at, settled_by, max_attempts, priority, queue, job_type, payload, key, correlation,
     job_group, tags, options, last_error, $3::text, $4::text

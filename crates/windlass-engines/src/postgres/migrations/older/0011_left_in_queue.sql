@@ -23,7 +23,7 @@ SELECT NOT $4::boolean AND (EXISTS (
         AND j.scheduled_at <= (SELECT now FROM clock) AND NOT coalesce(starts_with(j.key, $3::text), false)
 ) OR EXISTS (
     SELECT 1 FROM windlass.delayed_jobs j
-    WHERE j.queue = $1::text AND coalesce(j.gate, '') <> '' AND j.gate COLLATE "C" >= 'series:' AND j.gate COLLATE "C" < 'series;'
+    WHERE j.queue = $1::text AND coalesce(j.gate, '') <> '' AND j.gate COLLATE "C" >= 'ordering_key:' AND j.gate COLLATE "C" < 'ordering_key;'
         AND j.scheduled_at <= (SELECT now FROM clock) AND NOT coalesce(starts_with(j.key, $3::text), false)
 )), $4::boolean AND (EXISTS (
     SELECT 1 FROM windlass.delayed_jobs j

@@ -1,6 +1,6 @@
 -- look: from the very front, the first of each priority that waits without a gate, due or not, with its share; with no
 -- priority, the first suspect; by the queue's name, where jobs were put back lately, for late ones may come in late, so the last seconds are read
--- again; and, alone, the version of the catalogue with the time, and whether series are marked. With a priority
+-- again; and, alone, the version of the catalogue with the time, and whether ordering keys are marked. With a priority
 -- of -1, that a queue has jobs with shares which does not say so.
 -- by position: $1 queues   $2 types of each as JSON, or null for all   $3 now, or null for the server's clock
 SELECT s.place::bigint, p.priority::smallint, first.scheduled_at, first.id, first.share
@@ -35,5 +35,5 @@ SELECT NULL, priority, min(scheduled_at), NULL, queue FROM windlass.put_backs
 WHERE at > statement_timestamp() - interval '10 seconds' GROUP BY queue, priority
 UNION ALL
 SELECT NULL, NULL, coalesce($3::timestamptz, clock_timestamp()), version,
-    CASE WHEN EXISTS (SELECT 1 FROM windlass.series_marks) THEN 'series' END
+    CASE WHEN EXISTS (SELECT 1 FROM windlass.ordering_key_marks) THEN 'ordering_key' END
 FROM windlass.catalogue;

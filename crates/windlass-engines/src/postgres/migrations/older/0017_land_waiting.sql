@@ -1,5 +1,5 @@
 -- land_waiting: jobs wait again, each only while its claim holds or it waited. Those without a share have the empty one where
--- others have shares. Of whom the caller knows the place, the row must still lie there as it was claimed, without a key, a series, a
+-- others have shares. Of whom the caller knows the place, the row must still lie there as it was claimed, without a key, an ordering key, a
 -- wish that it stop, or a lock. Answers whether a drain was marked, whether all landed, and else which did.
 -- by position: $1 ids   $2 tokens, or null if it waited   $3 attempts   $4 failures   $5 crashes   $6 holds
 -- $7 errors, or null   $8 the token that settled it, or null if the claim was taken away   $9 due   $10 gates
@@ -27,7 +27,7 @@ WITH input AS MATERIALIZED (
         -- We have not locked these, and whom somebody else has locked, or had, is left: to wait here would hold up the others. The mark
         -- of whoever wrote the row is none: its lock ended before the row could be seen.
         AND (NOT i.is_known OR (
-            j.key IS NULL AND j.series IS NULL AND j.cancel_requested IS NULL AND j.xmax IN ('0'::xid, j.xmin)
+            j.key IS NULL AND j.ordering_key IS NULL AND j.cancel_requested IS NULL AND j.xmax IN ('0'::xid, j.xmin)
         ))
     RETURNING i.id, i.token, j.queue, j.job_type, j.job_group, j.key, i.frees, i.frees_patient
 ), left_claims AS (

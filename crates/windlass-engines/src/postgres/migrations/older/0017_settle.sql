@@ -1,4 +1,4 @@
--- settle: jobs without a series that succeeded and were not asked to stop leave for the history, each only while its claim holds. Whose row
+-- settle: jobs without an ordering key that succeeded and were not asked to stop leave for the history, each only while its claim holds. Whose row
 -- was written since the caller learned its place is not found there and stays. Keys are looked at only if the caller says
 -- so; whose key somebody has locked is left. Drains that watch them are marked. Answers whether all left, which did, whether one of
 -- them had a key and one a history, and whether a drain was marked; the others need a closer look.
@@ -26,7 +26,7 @@ WITH input AS MATERIALIZED (
     DELETE FROM windlass.delayed_jobs j USING input i
     -- Not "=": it is found by its place, never by its number.
     WHERE j.ctid = i.place AND j.id IS NOT DISTINCT FROM i.id AND j.token = i.token AND (j.key IS NULL OR j.id IN (SELECT job FROM locked))
-        AND j.cancel_requested IS NULL AND j.series IS NULL
+        AND j.cancel_requested IS NULL AND j.ordering_key IS NULL
     RETURNING j.id, j.scheduled_at, j.created_at, j.expires_at, j.locked_by, j.token, j.attempts, j.max_attempts,
         j.failures, j.crashes, j.holds, j.priority, j.queue, j.job_type, j.key, j.correlation, j.job_group, j.tags,
         j.options, j.progress, j.last_error, j.payload, i.at, i.ran_for, i.result, i.output

@@ -4,7 +4,7 @@
 -- dead, p for a period) and, for a period, until when. Core's rule on them is in VERDICTS, words of conflict (k keep,
 -- r replace, v revive), stage of the holder (w waits, r runs, d dead, e ended), scope, whether its period is over (1) or
 -- not (0), and what becomes of a newcomer: i insert, k keep, r replace or v revive.
--- keys attempts:, dead:, ended, expiring, gate:, held:, keys:, kinds, lapsing, layout, notes:, parked:, series, stops:, traces
+-- keys attempts:, dead:, ended, expiring, gate:, held:, keys:, kinds, lapsing, layout, notes:, parked:, ordering_key, stops:, traces
 
 local DAY = 24 * 60 * 60 * 1000000
 
@@ -114,74 +114,74 @@ do
   end
 end
 
--- Series: jobs whose note `series`, the gate of its line, is the same run one at a time. The hash `series` says by gate which job
+-- Ordering keys: jobs whose note `ordering_key`, the gate of its line, is the same run one at a time. The hash `ordering_key` says by gate which job
 -- is out; the others stand behind the gate. All of it is in one table, since a script has few names left.
-local series = {out = {}, left = {}, layout = '3'}
+local ordering_key = {out = {}, left = {}, layout = '3'}
 
 -- The job that is noted as out, with what this script has changed; false if none is.
-function series.noted(gate)
-  if series.out[gate] == nil then
-    series.out[gate] = redis.call('HGET', key('series'), gate)
+function ordering_key.noted(gate)
+  if ordering_key.out[gate] == nil then
+    ordering_key.out[gate] = redis.call('HGET', key('ordering_key'), gate)
   end
-  return series.out[gate]
+  return ordering_key.out[gate]
 end
 
--- The job of a series that is out; false if none is. The note alone does not tell: a process of a version that knows nothing of
--- series may have ended that job, or its state was lost. It would block its series for ever.
-function series.head(gate)
-  local id = series.noted(gate)
+-- The job of an ordering key that is out; false if none is. The note alone does not tell: a process of a version that knows nothing of
+-- ordering_key may have ended that job, or its state was lost. It would block its ordering key for ever.
+function ordering_key.head(gate)
+  local id = ordering_key.noted(gate)
   local job = id and load(id)
   return job and (job.stage == 'r' or (waits(job) and gate_of(job) ~= gate)) and id or false
 end
 
-function series.set_head(gate, id)
-  series.out[gate] = id
+function ordering_key.set_head(gate, id)
+  ordering_key.out[gate] = id
   if id then
-    write('HSET', key('series'), gate, id)
+    write('HSET', key('ordering_key'), gate, id)
   else
-    write('HDEL', key('series'), gate)
+    write('HDEL', key('ordering_key'), gate)
   end
 end
 
 -- Lets the oldest in line out, if nobody is.
-function series.go_on(gate)
-  local job = not series.head(gate) and series.oldest(gate)
+function ordering_key.go_on(gate)
+  local job = not ordering_key.head(gate) and ordering keys.oldest(gate)
   if job then
     leave_waiting(job)
     enter_waiting(job, gate_by_history(job))
-    series.set_head(gate, job.id)
+    ordering_key.set_head(gate, job.id)
   end
 end
 
--- Lets a job wait that is new or was started over: behind nothing, or in the line of its series if another is out.
-function series.enter(job)
-  local gate = note(job, 'series')
+-- Lets a job wait that is new or was started over: behind nothing, or in the line of its ordering key if another is out.
+function ordering_key.enter(job)
+  local gate = note(job, 'ordering_key')
   if not gate then
     return enter_waiting(job, '')
   end
-  -- From now on, whoever knows nothing of series is refused (open.rs).
-  if LAYOUT[5] ~= series.layout then
-    write('HSET', key('layout'), 'version', series.layout)
+  -- From now on, whoever knows nothing of ordering keys is refused (open.rs).
+  if LAYOUT[5] ~= ordering_key.layout then
+    write('HSET', key('layout'), 'version', ordering_key.layout)
   end
-  series.go_on(gate)
-  if series.head(gate) then
+  ordering_key.go_on(gate)
+  if ordering_key.head(gate) then
     return enter_waiting(job, gate)
   end
-  series.set_head(gate, job.id)
+  ordering_key.set_head(gate, job.id)
   enter_waiting(job, '')
 end
 
 -- A job has ended. Who goes out next is looked for when all that this script ends is known.
-function series.leave(job)
-  local gate = note(job, 'series')
-  if gate and (series.noted(gate) == job.id or not (series.left[gate] or series.head(gate))) then
-    series.set_head(gate, false)
-    series.left[gate] = true
+function ordering_key.leave(job)
+  local gate = note(job, 'ordering_key')
+  if gate and (ordering_key.noted(gate) == job.id or not (ordering_key.left[gate] or ordering_key.head(gate))) then
+    ordering_key.set_head(gate, false)
+    ordering_key.left[gate] = true
   end
 end
 
 -- As many as the memory engine keeps: more would outgrow the jobs themselves.
-series.traces_max = 100000
+ordering_key.traces_max = 100000
 
 -- Notes by which claim jobs ended of which nothing else is kept: pairs of now, and job and token. And jobs of which nothing
 -- is left.
@@ -204,7 +204,7 @@ on_write(function()
   delete_jobs(gone)
   if #traces > 0 then
     call_many('ZADD', key('traces'), traces)
-    redis.call('ZREMRANGEBYRANK', key('traces'), 0, - series.traces_max - 1)
+    redis.call('ZREMRANGEBYRANK', key('traces'), 0, - ordering_key.traces_max - 1)
   end
   traces, gone = {}, {}
 end)
@@ -219,7 +219,7 @@ local function finish(job, stage, token, ended)
   job.token, job.worker, job.since = token or NO_TOKEN, job.worker or NO_TOKEN, job.since or 0
   count(job.type, TOTALS[stage])
   free_key(job, stage == 'd' and 'd' or 'e')
-  series.leave(job)
+  ordering_key.leave(job)
   local days = kind(job.type).days
   if stage == 'd' then
     write('ZADD', key('dead:') .. digits(job.type), job.id, job.id)
@@ -268,7 +268,7 @@ end
 
 -- The oldest of a line that this script leaves in it, if there is one: nearly always the first. Whoever stands there and does not
 -- belong there is taken away.
-function series.oldest(gate)
+function ordering_key.oldest(gate)
   local from, page = 0, 1
   while true do
     local ids = redis.call('ZRANGE', key('gate:') .. gate, from, from + page - 1)
@@ -286,14 +286,14 @@ function series.oldest(gate)
   end
 end
 
--- Before anything is written: in each series whose job that was out has ended, the oldest goes out. Giving up what cannot be read
+-- Before anything is written: in each ordering key whose job that was out has ended, the oldest goes out. Giving up what cannot be read
 -- may end further ones.
 function writers.first()
-  local gate = next(series.left)
+  local gate = next(ordering_key.left)
   while gate do
-    series.left[gate] = nil
-    series.go_on(gate)
-    gate = next(series.left)
+    ordering_key.left[gate] = nil
+    ordering_key.go_on(gate)
+    gate = next(ordering_key.left)
   end
 end
 
@@ -305,7 +305,7 @@ local function start_over(job)
   job.attempts, job.failures, job.crashes, job.holds = 0, 0, 0, 0
   drop_notes(job, 'progress', 'death')
   hold_key(job)
-  series.enter(job)
+  ordering_key.enter(job)
 end
 
 local function hex(bytes)

@@ -3,7 +3,7 @@
 --   a job: head (type I4, priority B), when it falls due ('' now, '+' a span or '@' an instant, in microseconds), body (label,
 --     options and payload, a line each), and what is special about it as JSON, or '':
 --       key, scope, conflict   as in parts/ending.lua
---       series                 the gate of the series that it belongs to
+--       ordering_key                 the gate of the ordering key that it belongs to
 --       group                  the group that it belongs to
 --       share                  whose work it is
 --       expires                as when it falls due
@@ -127,8 +127,8 @@ do
       set_note(job, 'key', special.key)
       set_note(job, 'scope', special.scope)
     end
-    if special.series then
-      set_note(job, 'series', special.series)
+    if special.ordering_key then
+      set_note(job, 'ordering_key', special.ordering_key)
     end
     if special.group then
       set_note(job, 'group', special.group)
@@ -139,7 +139,7 @@ do
     hold_key(job)
     set_body(job.id, body)
     count(type, 'enqueued')
-    series.enter(job)
+    ordering_key.enter(job)
   end
 
   -- What a newcomer gives to the job that holds its key: label, payload, priority, due time and expiry.

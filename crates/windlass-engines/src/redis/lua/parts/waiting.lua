@@ -59,11 +59,11 @@ end
 local gates_listed = {}
 
 -- Gates that somebody waits behind are in the sorted set `gates`, all with one score, so that they are listed by name. Not so
--- those of series, which no policy opens; behind them jobs stand in the order of their numbers.
+-- those of ordering keys, which no policy opens; behind them jobs stand in the order of their numbers.
 local function park(job, gate)
   job.stage = 'p'
   set_note(job, 'gate', gate)
-  local is_line = gate == note(job, 'series')
+  local is_line = gate == note(job, 'ordering_key')
   if not is_line and not gates_listed[gate] then
     write('ZADD', key('gates'), 0, gate)
     gates_listed[gate] = true
@@ -210,7 +210,7 @@ triggers.is_any, triggers.known = LAYOUT[6] == '1', {}
 
 -- Whether a job that waits could run now.
 function triggers.could_run(job)
-  return job.due <= NOW and (job.stage ~= 'p' or note(job, 'gate') == (note(job, 'series') or false))
+  return job.due <= NOW and (job.stage ~= 'p' or note(job, 'gate') == (note(job, 'ordering_key') or false))
 end
 
 function triggers.watches()
@@ -271,7 +271,7 @@ function triggers.waits(job, held)
   local group, own = note(job, 'group'), note(job, 'key')
   local could_run = triggers.could_run(job)
   if group then
-    local is_parked = job.stage == 'p' and note(job, 'gate') ~= note(job, 'series')
+    local is_parked = job.stage == 'p' and note(job, 'gate') ~= note(job, 'ordering_key')
     write('ZADD', key('group:') .. group, is_parked and '+inf' or digits(job.due), job.id)
   end
   if held and not could_run then
@@ -330,7 +330,7 @@ local function leave_waiting(job)
   job.could_run = triggers.could_run(job)
   if job.stage == 'p' then
     leave_gate(gate_of(job), job.id)
-    if gate_of(job) == note(job, 'series') then
+    if gate_of(job) == note(job, 'ordering_key') then
       write('ZREM', key('lines:') .. digits(job.type), job.id)
     end
     write('ZREM', key('parked:') .. digits(job.type), job.id)

@@ -22,7 +22,7 @@ use windlass_core::enqueue::{EnqueueRequest, Enqueued, RequestId};
 use windlass_core::error::EngineError;
 use windlass_core::gate::Gate;
 use windlass_core::job::{JobId, Progress};
-use windlass_core::names::{QueueName, SeriesName, TypeName};
+use windlass_core::names::{QueueName, OrderingKey, TypeName};
 use windlass_core::priority::Priority;
 use windlass_core::schedules::{ScheduleChange, ScheduleChanged, Schedules, SchedulesRead, WhichSchedules};
 use windlass_core::settle::{Settled, Settlement};
@@ -232,7 +232,7 @@ impl Admin for Stub {
     async fn purge(&self, _: &QueueName, _: u32) -> Result<BatchDone> {
         unreachable!("the heart does not ask this")
     }
-    async fn head_of(&self, _: &TypeName, _: &SeriesName) -> Result<Option<JobId>> {
+    async fn head_of(&self, _: &TypeName, _: &OrderingKey) -> Result<Option<JobId>> {
         unreachable!("the heart does not ask this")
     }
 

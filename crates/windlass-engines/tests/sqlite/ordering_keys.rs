@@ -1,9 +1,9 @@
-//! A series goes on, also if a person or an older process took away the job that was out.
+//! An ordering key goes on, also if a person or an older process took away the job that was out.
 
 use windlass_core::engine::Engine;
 use windlass_core::enqueue::NewJob;
 use windlass_core::job::JobId;
-use windlass_core::names::SeriesName;
+use windlass_core::names::OrderingKey;
 use windlass_core::settle::{AttemptReport, Transition};
 use windlass_engines::sqlite::SqliteEngine;
 
@@ -11,8 +11,8 @@ use super::{Place, claim, new_job, ready_engine, stored};
 use crate::words::request;
 
 async fn put(engine: &SqliteEngine, count: usize) -> Vec<JobId> {
-    let in_series = NewJob { series: Some(SeriesName::parse("a").unwrap()), ..new_job() };
-    stored(&engine.enqueue(request(vec![in_series; count])).await.unwrap())
+    let ordered = NewJob { ordering_key: Some(OrderingKey::parse("a").unwrap()), ..new_job() };
+    stored(&engine.enqueue(request(vec![ordered; count])).await.unwrap())
 }
 
 #[tokio::test]

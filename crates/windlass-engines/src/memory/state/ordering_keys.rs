@@ -1,19 +1,19 @@
-//! Series: which job of each is out, and which wait in line.
+//! Ordering keys: which job of each is out, and which wait in line.
 
 use std::collections::{BTreeSet, HashMap};
 
 use windlass_core::gate::{Gate, gate_by_history};
 use windlass_core::job::JobId;
-use windlass_core::names::SeriesName;
-use windlass_core::series::{gate_of_newcomer, next_out};
+use windlass_core::names::OrderingKey;
+use windlass_core::ordering_keys::{gate_of_newcomer, next_out};
 
 use super::{JobRow, Stage, State, TypeAt};
 
-/// A series is unique within its type.
-pub(crate) type SeriesAt = (TypeAt, SeriesName);
+/// An ordering key is unique within its type.
+pub(crate) type OrderingKeyAt = (TypeAt, OrderingKey);
 
 #[derive(Debug, Default)]
-pub(crate) struct Lines(HashMap<SeriesAt, Line>);
+pub(crate) struct Lines(HashMap<OrderingKeyAt, Line>);
 
 /// There is one as long as somebody is out.
 #[derive(Debug)]
@@ -23,15 +23,15 @@ struct Line {
 }
 
 impl Lines {
-    pub(crate) fn out(&self, at: &SeriesAt) -> Option<JobId> {
+    pub(crate) fn out(&self, at: &OrderingKeyAt) -> Option<JobId> {
         self.0.get(at).map(|line| line.out)
     }
 
     /// Takes in a job that is about to wait, and gives the gate behind which it does.
     pub(super) fn join(&mut self, row: &JobRow) -> Option<Gate> {
-        let series = row.job.series.as_ref()?;
-        let at = (row.type_at, series.clone());
-        let gate = gate_of_newcomer(&row.job.job_type, series, self.out(&at));
+        let ordering_key = row.job.ordering_key.as_ref()?;
+        let at = (row.type_at, ordering_key.clone());
+        let gate = gate_of_newcomer(&row.job.job_type, ordering_key, self.out(&at));
         let line = self.0.entry(at).or_insert_with(|| Line { out: row.job.id, waiting: BTreeSet::new() });
         if gate.is_some() {
             line.waiting.insert(row.job.id);
@@ -41,7 +41,7 @@ impl Lines {
 
     /// Takes a job away that has ended. Gives the one that goes out now, if one does.
     fn leave(&mut self, row: &JobRow) -> Option<JobId> {
-        let at = (row.type_at, row.job.series.clone()?);
+        let at = (row.type_at, row.job.ordering_key.clone()?);
         let line = self.0.get_mut(&at)?;
         line.waiting.remove(&row.job.id);
         let out = (line.out != row.job.id).then_some(line.out);
@@ -57,14 +57,14 @@ impl Lines {
 }
 
 impl State {
-    /// A job with a series waits in its line, unless it may go out.
+    /// A job with an ordering key waits in its line, unless it may go out.
     pub(super) fn stand_in_line(&mut self, row: &mut JobRow) {
         if let Some(gate) = self.lines.join(row) {
             row.stage = Stage::Waiting { gate: Some(gate) };
         }
     }
 
-    /// The job has ended: the next of its series goes out.
+    /// The job has ended: the next of its ordering key goes out.
     pub(super) fn leave_line(&mut self, row: &JobRow) {
         if let Some(next) = self.lines.leave(row) {
             self.change_waiting(next, |job, gate| *gate = gate_by_history(&job.counters));

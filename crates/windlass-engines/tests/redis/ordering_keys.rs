@@ -1,25 +1,25 @@
-//! A series goes on, whatever became of the job that the store notes as out.
+//! An ordering key goes on, whatever became of the job that the store notes as out.
 
 use windlass_core::engine::{Admin, Engine};
 use windlass_core::enqueue::NewJob;
 use windlass_core::error::EngineError;
 use windlass_core::job::{JobId, JobState};
-use windlass_core::names::SeriesName;
+use windlass_core::names::OrderingKey;
 use windlass_core::payload::Payload;
 use windlass_engines::redis::RedisEngine;
 
 use crate::place::{Place, ask, claim, kind, queue, success};
 use crate::words;
 
-const GATE: &str = "series:work:a";
+const GATE: &str = "ordering_key:work:a";
 
-fn name() -> SeriesName {
-    SeriesName::parse("a").unwrap()
+fn name() -> OrderingKey {
+    OrderingKey::parse("a").unwrap()
 }
 
 async fn put(engine: &RedisEngine, count: usize) -> Vec<JobId> {
-    let in_series = NewJob { series: Some(name()), ..NewJob::new(kind(), Payload::default()) };
-    let answers = engine.enqueue(words::request(vec![in_series; count])).await.unwrap();
+    let ordered = NewJob { ordering_key: Some(name()), ..NewJob::new(kind(), Payload::default()) };
+    let answers = engine.enqueue(words::request(vec![ordered; count])).await.unwrap();
     answers.iter().map(|answer| answer.job().unwrap()).collect()
 }
 
@@ -49,7 +49,7 @@ async fn without_head(place: &Place) -> (RedisEngine, Vec<JobId>) {
 }
 
 #[tokio::test]
-async fn a_newcomer_sets_a_series_going_whose_head_is_lost_and_waits_its_turn() {
+async fn a_newcomer_sets_an_ordering_key_going_whose_head_is_lost_and_waits_its_turn() {
     let place = Place::shared();
     let (engine, jobs) = without_head(&place).await;
     let newcomers = put(&engine, 2).await;
@@ -63,7 +63,7 @@ async fn a_newcomer_sets_a_series_going_whose_head_is_lost_and_waits_its_turn() 
 }
 
 #[tokio::test]
-async fn the_end_of_one_in_line_sets_a_series_going_whose_head_is_lost() {
+async fn the_end_of_one_in_line_sets_an_ordering_key_going_whose_head_is_lost() {
     let place = Place::shared();
     let (engine, jobs) = without_head(&place).await;
     engine.cancel(jobs[1], "no").await.unwrap();
@@ -71,7 +71,7 @@ async fn the_end_of_one_in_line_sets_a_series_going_whose_head_is_lost() {
 }
 
 #[tokio::test]
-async fn a_purge_heals_a_series_whose_head_is_lost() {
+async fn a_purge_heals_an_ordering_key_whose_head_is_lost() {
     let place = Place::shared();
     let (engine, _) = without_head(&place).await;
     assert_eq!(engine.purge(&queue(), 100).await.unwrap().changed, 2);
@@ -81,13 +81,13 @@ async fn a_purge_heals_a_series_whose_head_is_lost() {
 
 /// An older worker ends a head and leaves the note as it was.
 #[tokio::test]
-async fn a_head_that_has_ended_without_a_word_to_its_series_holds_nobody_back() {
+async fn a_head_that_has_ended_without_a_word_to_its_ordering_key_holds_nobody_back() {
     let place = Place::shared();
     let engine = place.ready().await;
     let ended = put(&engine, 1).await[0];
     engine.settle(claim(&engine, 1).await.into_iter().map(success).collect()).await.unwrap();
     let note = format!("{:014}", ended.0);
-    ask::<i64>(&place.url, &["HSET", &place.key("series"), GATE, &note]);
+    ask::<i64>(&place.url, &["HSET", &place.key("ordering_key"), GATE, &note]);
     assert_eq!(head(&engine).await, None);
     let fresh = put(&engine, 2).await;
     assert_eq!(claimed_ids(&engine).await, fresh[..1]);
@@ -120,14 +120,14 @@ async fn one_in_line_that_cannot_be_read_is_given_up_and_the_next_goes_out() {
     assert!(matches!(record.state, JobState::Dead { .. }), "{:?}", record.state);
 }
 
-/// As a process that knows nothing of series compares: with the version before.
+/// As a process that knows nothing of ordering keys compares: with the version before.
 #[tokio::test]
-async fn once_a_job_had_a_series_the_layout_keeps_older_versions_out() {
+async fn once_a_job_had_an_ordering_key_the_layout_keeps_older_versions_out() {
     let place = Place::shared();
     let engine = place.ready().await;
     let version = || ask::<String>(&place.url, &["HGET", &place.key("layout"), "version"]);
     crate::place::enqueue(&engine, 1).await;
-    assert_eq!(version(), "2", "without series they are welcome");
+    assert_eq!(version(), "2", "without ordering key they are welcome");
     put(&engine, 1).await;
     assert_eq!(version(), "3");
     let opened = RedisEngine::connect(&place.url, place.options()).await;

@@ -1,4 +1,4 @@
-//! Series and open transactions: nobody waits for another's commit, and no two miss each other.
+//! Ordering keys and open transactions: nobody waits for another's commit, and no two miss each other.
 
 use std::time::{Duration, Instant};
 
@@ -6,7 +6,7 @@ use windlass_core::claim::Claimed;
 use windlass_core::engine::{Admin, Engine};
 use windlass_core::enqueue::NewJob;
 use windlass_core::job::JobId;
-use windlass_core::names::SeriesName;
+use windlass_core::names::OrderingKey;
 use windlass_core::settle::Settled;
 use windlass_engines::postgres::tokio_postgres::{Client, IsolationLevel};
 use windlass_engines::postgres::{PostgresEngine, complete_in, enqueue_in};
@@ -17,11 +17,11 @@ use super::place::{Place, claim, enqueue, kind, queue, stored, succeed, work};
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn of(name: &str) -> NewJob {
-    NewJob { series: Some(SeriesName::parse(name).unwrap()), ..work() }
+    NewJob { ordering_key: Some(OrderingKey::parse(name).unwrap()), ..work() }
 }
 
 async fn head(engine: &PostgresEngine) -> Option<JobId> {
-    engine.head_of(&kind("work"), &SeriesName::parse("a").unwrap()).await.unwrap()
+    engine.head_of(&kind("work"), &OrderingKey::parse("a").unwrap()).await.unwrap()
 }
 
 /// A running head, and one in line behind it.
@@ -33,13 +33,13 @@ async fn two(engine: &PostgresEngine) -> (Claimed, JobId) {
 }
 
 async fn marks(place: &Place, client: &Client) -> String {
-    place.ask(client, "SELECT count(*) FROM windlass.series_marks").await
+    place.ask(client, "SELECT count(*) FROM windlass.ordering_key_marks").await
 }
 
-/// Keeps everybody else from the lock of the series, as one who is at it for long.
+/// Keeps everybody else from the lock of the ordering key, as one who is at it for long.
 async fn hold_the_lock(place: &Place) -> Client {
     let holder = place.connect().await;
-    place.ask(&holder, "SELECT pg_advisory_lock(windlass.series_lock('work', 'a'))::text").await;
+    place.ask(&holder, "SELECT pg_advisory_lock(windlass.ordering_key_lock('work', 'a'))::text").await;
     holder
 }
 
@@ -47,7 +47,7 @@ async fn hold_the_lock(place: &Place) -> Client {
 async fn sweep_until_out(engine: &PostgresEngine, id: JobId) {
     let start = Instant::now();
     loop {
-        engine.sweep(10).await.expect("whoever is at a series keeps no sweep from its end");
+        engine.sweep(10).await.expect("whoever is at an ordering key keeps no sweep from its end");
         if head(engine).await == Some(id) {
             return;
         }
@@ -57,7 +57,7 @@ async fn sweep_until_out(engine: &PostgresEngine, id: JobId) {
 }
 
 #[tokio::test]
-async fn an_open_transaction_holds_up_no_other_job_of_its_series() {
+async fn an_open_transaction_holds_up_no_other_job_of_its_ordering_key() {
     let place = Place::new();
     let engine = place.ready().await;
     let mut client = place.connect().await;
@@ -75,7 +75,7 @@ async fn an_open_transaction_holds_up_no_other_job_of_its_series() {
 }
 
 #[tokio::test]
-async fn a_job_of_a_series_goes_out_with_the_commit_of_its_transaction() {
+async fn a_job_of_an_ordering_key_goes_out_with_the_commit_of_its_transaction() {
     let place = Place::new();
     let engine = place.ready().await;
     let mut client = place.connect().await;
@@ -110,7 +110,7 @@ async fn the_next_goes_out_when_the_transaction_that_ended_the_head_is_committed
     }
 }
 
-/// Both have looked at the series before the other's commit: each sees what was there before.
+/// Both have looked at the ordering key before the other's commit: each sees what was there before.
 #[tokio::test]
 async fn an_end_and_a_newcomer_in_two_transactions_at_once_leave_one_out() {
     for end_first in [true, false] {
@@ -167,15 +167,15 @@ async fn a_transaction_that_sees_an_old_state_leaves_a_mark() {
     let engine = place.ready().await;
     let client = place.connect().await;
     client.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ").await.unwrap();
-    place.ask(&client, "SELECT windlass.enqueue('work', series => 'a')").await;
+    place.ask(&client, "SELECT windlass.enqueue('work', ordering_key => 'a')").await;
     client.batch_execute("COMMIT").await.unwrap();
     engine.sweep(10).await.unwrap();
     assert_eq!(claim(&engine, 10).await.len(), 1);
 }
 
-/// Whoever settles is not kept waiting by one who is at the series for long.
+/// Whoever settles is not kept waiting by one who is at the ordering key for long.
 #[tokio::test]
-async fn an_end_is_written_though_somebody_holds_its_series() {
+async fn an_end_is_written_though_somebody_holds_its_ordering_key() {
     let place = Place::new();
     let engine = place.ready().await;
     let (running, next) = two(&engine).await;
@@ -186,20 +186,20 @@ async fn an_end_is_written_though_somebody_holds_its_series() {
 }
 
 #[tokio::test]
-async fn the_database_itself_lets_no_two_jobs_of_a_series_out() {
+async fn the_database_itself_lets_no_two_jobs_of_an_ordering_key_out() {
     let place = Place::new();
     let engine = place.ready().await;
     two(&engine).await;
     let client = place.connect().await;
     let by_hand = place.sql("UPDATE windlass.delayed_jobs SET gate = NULL");
     let refused = client.batch_execute(&by_hand).await.unwrap_err();
-    assert!(refused.as_db_error().is_some_and(|error| error.message().contains("delayed_jobs_series_out")));
+    assert!(refused.as_db_error().is_some_and(|error| error.message().contains("delayed_jobs_ordering_key_out")));
 }
 
-/// How many of these series have somebody out.
+/// How many of these ordering keys have somebody out.
 async fn out(place: &Place, client: &Client) -> String {
     place
-        .ask(client, "SELECT count(*) FROM windlass.delayed_jobs WHERE series IS NOT NULL AND gate IS NULL")
+        .ask(client, "SELECT count(*) FROM windlass.delayed_jobs WHERE ordering_key IS NOT NULL AND gate IS NULL")
         .await
 }
 
@@ -228,12 +228,12 @@ async fn the_end_of_a_head_waits_for_nobody_who_has_the_next_one_locked() {
 }
 
 #[tokio::test]
-async fn thousands_of_series_in_one_transaction_fill_no_table_of_locks_and_all_go_out() {
+async fn thousands_of_ordering_keys_in_one_transaction_fill_no_table_of_locks_and_all_go_out() {
     let place = Place::new();
     let engine = place.ready().await;
     let mut client = place.connect().await;
     let tx = client.transaction().await.unwrap();
-    let put = "SELECT count(windlass.enqueue('work', series => 'a' || n)) FROM generate_series(1, 3000) AS n";
+    let put = "SELECT count(windlass.enqueue('work', ordering_key => 'a' || n)) FROM generate_series(1, 3000) AS n";
     tx.query(&place.sql(put), &[]).await.unwrap();
     tx.commit().await.unwrap();
     let start = Instant::now();
@@ -245,12 +245,12 @@ async fn thousands_of_series_in_one_transaction_fill_no_table_of_locks_and_all_g
 }
 
 #[tokio::test]
-async fn of_thousands_of_jobs_of_one_series_in_one_transaction_the_first_goes_out() {
+async fn of_thousands_of_jobs_of_one_ordering_key_in_one_transaction_the_first_goes_out() {
     let place = Place::new();
     let engine = place.ready().await;
     let mut client = place.connect().await;
     let tx = client.transaction().await.unwrap();
-    let put = "SELECT min(windlass.enqueue('work', series => 'a')) FROM generate_series(1, 3000)";
+    let put = "SELECT min(windlass.enqueue('work', ordering_key => 'a')) FROM generate_series(1, 3000)";
     let first = JobId(tx.query_one(&place.sql(put), &[]).await.unwrap().get(0));
     tx.commit().await.unwrap();
     assert_eq!(head(&engine).await, Some(first));
@@ -258,7 +258,7 @@ async fn of_thousands_of_jobs_of_one_series_in_one_transaction_the_first_goes_ou
 }
 
 #[tokio::test]
-async fn a_series_that_somebody_is_at_for_long_keeps_no_other_from_going_on() {
+async fn an_ordering_key_that_somebody_is_at_for_long_keeps_no_other_from_going_on() {
     let place = Place::new();
     let engine = place.ready().await;
     let mut client = place.connect().await;
@@ -268,7 +268,7 @@ async fn a_series_that_somebody_is_at_for_long_keeps_no_other_from_going_on() {
         .ask(
             &client,
             "SELECT 'b' || n FROM generate_series(1, 100) AS n
-             WHERE windlass.series_lock('work', 'b' || n) <> windlass.series_lock('work', 'a') LIMIT 1",
+             WHERE windlass.ordering_key_lock('work', 'b' || n) <> windlass.ordering_key_lock('work', 'a') LIMIT 1",
         )
         .await;
     // A transaction that sees an old state leaves its marks to others.
@@ -277,7 +277,7 @@ async fn a_series_that_somebody_is_at_for_long_keeps_no_other_from_going_on() {
     let ids = enqueue_in(&tx, &place.schema, vec![of("a"), of(&other)]).await.unwrap();
     tx.commit().await.unwrap();
     engine.sweep(10).await.expect("one that is busy spoils no sweep");
-    let other = engine.head_of(&kind("work"), &SeriesName::parse(&other).unwrap()).await.unwrap();
+    let other = engine.head_of(&kind("work"), &OrderingKey::parse(&other).unwrap()).await.unwrap();
     assert_eq!((head(&engine).await, other), (None, Some(stored(&ids)[1])));
 }
 

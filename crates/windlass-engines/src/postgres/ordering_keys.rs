@@ -1,4 +1,4 @@
-//! Series: marks that something came in or ended, and who goes out because of them. See `migrations/0007_series.sql` for why the
+//! Ordering keys: marks that something came in or ended, and who goes out because of them. See `migrations/0007_ordering_key.sql` for why the
 //! two are apart.
 
 use std::collections::BTreeSet;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio_postgres::Row;
 use windlass_core::gate::{Gate, gate_by_history};
 use windlass_core::job::{Counters, JobId};
-use windlass_core::names::{QueueName, SeriesName, TypeName};
+use windlass_core::names::{QueueName, OrderingKey, TypeName};
 use windlass_core::priority::Priority;
 
 use super::Store;
@@ -17,15 +17,15 @@ use super::land::Moved;
 use super::position::before_all;
 use super::value::{Instant, int4, number, small_number, text, texts};
 
-/// Series in which somebody may go out.
-pub(super) type Marked = BTreeSet<(TypeName, SeriesName)>;
+/// Ordering keys in which somebody may go out.
+pub(super) type Marked = BTreeSet<(TypeName, OrderingKey)>;
 
 /// How many marks are worked off in one transaction, and how many such transactions follow each other.
 const MARKS_AT_ONCE: u32 = 500;
 const ROUNDS_MAX: u32 = 20;
-/// How many series go on in one transaction, which has a lock for each.
-const SERIES_AT_ONCE: usize = 50;
-/// After which pauses a client tries again where somebody else is at a series: another's commit is over by then, mostly.
+/// How many ordering keys go on in one transaction, which has a lock for each.
+const ORDERING_KEY_AT_ONCE: usize = 50;
+/// After which pauses a client tries again where somebody else is at an ordering key: another's commit is over by then, mostly.
 const AGAIN_AFTER: [Duration; 3] =
     [Duration::from_millis(2), Duration::from_millis(10), Duration::from_millis(50)];
 
@@ -40,40 +40,40 @@ struct Advanced {
 
 impl Store {
     /// Notes in a transaction that somebody may go out once it is committed.
-    pub(super) async fn mark_series(&self, tx: &Tx, series: &Marked) -> Step<()> {
-        if series.is_empty() {
+    pub(super) async fn mark_ordering_key(&self, tx: &Tx, ordering_key: &Marked) -> Step<()> {
+        if ordering_key.is_empty() {
             return Ok(());
         }
-        let (types, names) = columns(series);
-        tx.ask(&self.sql.mark_series, &[texts(&types), texts(&names)]).await?;
+        let (types, names) = columns(ordering_key);
+        tx.ask(&self.sql.mark_ordering_key, &[texts(&types), texts(&names)]).await?;
         Ok(())
     }
 
-    /// Lets out who comes next in these series, if the commit that marked them did not: somebody else was at it. If that fails,
+    /// Lets out who comes next in these ordering keys, if the commit that marked them did not: somebody else was at it. If that fails,
     /// the marks stay, and a look or a sweep goes on with them: what was committed stands. Either way this process learns who
     /// went out, since it may lie before what claims have read; `is_news` says of one that is out already whether it is new here.
-    pub(super) async fn go_on_with(&self, series: &Marked, is_news: impl Fn(JobId) -> bool + Send + Sync) {
-        let all: Vec<_> = series.iter().cloned().collect();
-        for some in all.chunks(SERIES_AT_ONCE) {
+    pub(super) async fn go_on_with(&self, ordering_key: &Marked, is_news: impl Fn(JobId) -> bool + Send + Sync) {
+        let all: Vec<_> = ordering_key.iter().cloned().collect();
+        for some in all.chunks(ORDERING_KEY_AT_ONCE) {
             if let Err(fault) = self.go_on_with_some(some.iter().cloned().collect(), &is_news).await {
-                tracing::debug!(?fault, "series go on with the next look");
+                tracing::debug!(?fault, "ordering key go on with the next look");
             }
         }
     }
 
     async fn go_on_with_some(
         &self,
-        mut series: Marked,
+        mut ordering_key: Marked,
         is_news: &(impl Fn(JobId) -> bool + Send + Sync),
     ) -> Step<()> {
-        series = self.advance(Some(&series), 0, is_news).await?.busy;
+        ordering_key = self.advance(Some(&ordering_key), 0, is_news).await?.busy;
         for pause in AGAIN_AFTER {
-            if series.is_empty() {
+            if ordering_key.is_empty() {
                 break;
             }
             // may sleep: nobody tells when another's commit is over.
             tokio::time::sleep(pause).await;
-            series = self.advance(Some(&series), 0, is_news).await?.busy;
+            ordering_key = self.advance(Some(&ordering_key), 0, is_news).await?.busy;
         }
         Ok(())
     }
@@ -93,22 +93,22 @@ impl Store {
 
     async fn advance(
         &self,
-        series: Option<&Marked>,
+        ordering_key: Option<&Marked>,
         behind: i64,
         is_news: &(impl Fn(JobId) -> bool + Send + Sync),
     ) -> Step<Advanced> {
-        let (types, names) = series.map(columns).unzip();
+        let (types, names) = ordering_key.map(columns).unzip();
         let at_most = int4(MARKS_AT_ONCE);
         // Core's word on where one goes on that ever crashed.
         let after_a_crash = gate_by_history(&Counters { crashes: 1, ..Counters::default() });
         let after_a_crash = after_a_crash.as_ref().map(Gate::as_str);
         let params =
             [texts(&types), texts(&names), number(&behind), small_number(&at_most), text(&after_a_crash)];
-        let rows = self.work.get().await?.write(&self.sql.advance_series, &params).await?;
+        let rows = self.work.get().await?.write(&self.sql.advance_ordering_key, &params).await?;
         let (mut moved, mut advanced) = (Moved::default(), Advanced::default());
         for row in &rows {
             match row.try_get(0)? {
-                "busy" => advanced.busy.extend(series_of(row)?),
+                "busy" => advanced.busy.extend(ordering_key_of(row)?),
                 "more" => advanced.more_behind = row.try_get(6)?,
                 "out" if !is_news(JobId(row.try_get(6)?)) => {}
                 _ => note_out(row, &mut moved)?,
@@ -118,23 +118,23 @@ impl Store {
         Ok(advanced)
     }
 
-    /// The job of a series that is out.
-    pub(super) async fn head_of(&self, job_type: TypeName, series: SeriesName) -> Step<Option<JobId>> {
-        let (job_type, series) = (job_type.as_str(), series.as_str());
-        let ids = self.ids(&self.sql.series_out, &[text(&job_type), text(&series)]).await?;
+    /// The job of an ordering key that is out.
+    pub(super) async fn head_of(&self, job_type: TypeName, ordering_key: OrderingKey) -> Step<Option<JobId>> {
+        let (job_type, ordering_key) = (job_type.as_str(), ordering_key.as_str());
+        let ids = self.ids(&self.sql.ordering_key_out, &[text(&job_type), text(&ordering_key)]).await?;
         Ok(ids.first().copied().map(JobId))
     }
 }
 
-fn columns(series: &Marked) -> (Vec<&str>, Vec<&str>) {
-    series.iter().map(|(job_type, series)| (job_type.as_str(), series.as_str())).unzip()
+fn columns(ordering_key: &Marked) -> (Vec<&str>, Vec<&str>) {
+    ordering_key.iter().map(|(job_type, ordering_key)| (job_type.as_str(), ordering_key.as_str())).unzip()
 }
 
-/// A series of which a row tells, if its names can be read.
-fn series_of(row: &Row) -> Step<Option<(TypeName, SeriesName)>> {
-    let names = (TypeName::parse(row.try_get(1)?), SeriesName::parse(row.try_get(2)?));
+/// An ordering key of which a row tells, if its names can be read.
+fn ordering_key_of(row: &Row) -> Step<Option<(TypeName, OrderingKey)>> {
+    let names = (TypeName::parse(row.try_get(1)?), OrderingKey::parse(row.try_get(2)?));
     Ok(match names {
-        (Ok(job_type), Ok(series)) => Some((job_type, series)),
+        (Ok(job_type), Ok(ordering_key)) => Some((job_type, ordering_key)),
         _ => None,
     })
 }

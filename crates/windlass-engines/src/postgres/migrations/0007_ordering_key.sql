@@ -1,93 +1,93 @@
--- Series: jobs of one type and name run one at a time, in the order of their numbers. Whoever is not behind the gate of its
--- series is out, and only one may be; the index says so to everybody.
+-- Ordering keys: jobs of one type and name run one at a time, in the order of their numbers. Whoever is not behind the gate of its
+-- ordering_key is out, and only one may be; the index says so to everybody.
 --
--- A job of a series comes in behind its gate. Whatever may let somebody out (a job that comes in, one that ends, one that is
--- started over) leaves a mark in its own transaction, and waits for nobody. Marks are worked off at the commit, each series
+-- A job of an ordering key comes in behind its gate. Whatever may let somebody out (a job that comes in, one that ends, one that is
+-- started over) leaves a mark in its own transaction, and waits for nobody. Marks are worked off at the commit, each ordering key
 -- under a lock of its own, which so is held for no longer than a commit takes: an open transaction of the application holds up
--- no other job of its series. If somebody else is at it, the mark stays, and whoever sees it after the commit goes on: the
+-- no other job of its ordering key. If somebody else is at it, the mark stays, and whoever sees it after the commit goes on: the
 -- same client, and else a look or a sweep.
-ALTER TABLE windlass.delayed_jobs ADD COLUMN series text;
-CREATE UNIQUE INDEX delayed_jobs_series_out ON windlass.delayed_jobs (job_type, series)
-    WHERE series IS NOT NULL AND (gate IS NULL OR gate NOT LIKE 'series:%');
-CREATE INDEX delayed_jobs_series_line ON windlass.delayed_jobs (job_type, series, id)
-    WHERE series IS NOT NULL AND gate LIKE 'series:%';
--- Gates that policies open: whoever looks for those must not walk over all that wait in series.
-CREATE INDEX delayed_jobs_gates ON windlass.delayed_jobs (gate) WHERE gate IS NOT NULL AND gate NOT LIKE 'series:%';
+ALTER TABLE windlass.delayed_jobs ADD COLUMN ordering_key text;
+CREATE UNIQUE INDEX delayed_jobs_ordering_key_out ON windlass.delayed_jobs (job_type, ordering_key)
+    WHERE ordering_key IS NOT NULL AND (gate IS NULL OR gate NOT LIKE 'ordering_key:%');
+CREATE INDEX delayed_jobs_ordering_key_line ON windlass.delayed_jobs (job_type, ordering_key, id)
+    WHERE ordering_key IS NOT NULL AND gate LIKE 'ordering_key:%';
+-- Gates that policies open: whoever looks for those must not walk over all that wait in ordering_key.
+CREATE INDEX delayed_jobs_gates ON windlass.delayed_jobs (gate) WHERE gate IS NOT NULL AND gate NOT LIKE 'ordering_key:%';
 
-CREATE TABLE windlass.series_marks (
+CREATE TABLE windlass.ordering_key_marks (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     job_type text NOT NULL,
-    series text NOT NULL
+    ordering_key text NOT NULL
 ) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
-CREATE INDEX series_marks_series ON windlass.series_marks (job_type, series);
+CREATE INDEX ordering_key_marks_ordering_key ON windlass.ordering_key_marks (job_type, ordering_key);
 
--- The number of the lock of a series: one of 1,024 of its schema. With one for each series, a transaction with thousands of them
--- would fill the table of locks that all sessions of the server share. If two series share a number, one waits for the other.
-CREATE FUNCTION windlass.series_lock(job_type text, series text) RETURNS bigint LANGUAGE plpgsql STABLE AS $series_lock$
+-- The number of the lock of an ordering key: one of 1,024 of its schema. With one for each ordering key, a transaction with thousands of them
+-- would fill the table of locks that all sessions of the server share. If two ordering_key share a number, one waits for the other.
+CREATE FUNCTION windlass.ordering_key_lock(job_type text, ordering_key text) RETURNS bigint LANGUAGE plpgsql STABLE AS $ordering_key_lock$
 BEGIN
-    RETURN 87::bigint << 48 | 'windlass.series_marks'::regclass::oid::bigint << 10
-        | (hashtextextended(job_type || ':' || series, 0) & 1023);
+    RETURN 87::bigint << 48 | 'windlass.ordering_key_marks'::regclass::oid::bigint << 10
+        | (hashtextextended(job_type || ':' || ordering_key, 0) & 1023);
 END
-$series_lock$;
+$ordering_key_lock$;
 
--- Works off the marks of some series, or (null) of those that have waited longest: in each in which nobody is out, the oldest in
--- line goes out. Never waits, and one series keeps no other from going on. Tells of each what became of it: 'went' is a job that
+-- Works off the marks of some ordering keys, or (null) of those that have waited longest: in each in which nobody is out, the oldest in
+-- line goes out. Never waits, and one ordering key keeps no other from going on. Tells of each what became of it: 'went' is a job that
 -- goes out, 'out' one that waits since before, 'busy' that somebody else is at it or has the oldest locked (it is not passed over,
 -- since that would be another order): its marks stay for the next time; and 'more' behind which mark there may be others.
--- Two at once go one after the other in each series, and the second sees what the first did: each statement here reads anew once
+-- Two at once go one after the other in each ordering key, and the second sees what the first did: each statement here reads anew once
 -- it has the lock, and only marks are taken away that were seen before anything else was looked at. No mark is written here: at
 -- a commit it would call this again, for as long as somebody has the job locked.
 -- As the owner: who only puts jobs in has no right to change those that are there.
-CREATE FUNCTION windlass.advance_series(
+CREATE FUNCTION windlass.advance_ordering_key(
     types text[], names text[], behind bigint, at_most integer, after_a_crash text
 )
 RETURNS TABLE (
-    what text, of_type text, of_series text, went_to text, at_priority smallint, due timestamptz, number bigint
+    what text, of_type text, of_ordering_key text, went_to text, at_priority smallint, due timestamptz, number bigint
 ) LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET jit = off
-AS $advance_series$
+AS $advance_ordering_key$
 DECLARE
     marks bigint[];
     oldest bigint;
     through windlass.delayed_jobs;
 BEGIN
     IF types IS NULL THEN
-        SELECT array_agg(m.job_type), array_agg(m.series), max(m.id) INTO types, names, number FROM (
-            SELECT k.id, k.job_type, k.series FROM windlass.series_marks k WHERE k.id > behind ORDER BY k.id LIMIT at_most
+        SELECT array_agg(m.job_type), array_agg(m.ordering_key), max(m.id) INTO types, names, number FROM (
+            SELECT k.id, k.job_type, k.ordering_key FROM windlass.ordering_key_marks k WHERE k.id > behind ORDER BY k.id LIMIT at_most
         ) AS m;
         IF cardinality(types) = at_most THEN
             what := 'more';
             RETURN NEXT;
         END IF;
     END IF;
-    FOR of_type, of_series IN SELECT DISTINCT i.job_type, i.series FROM unnest(types, names) AS i (job_type, series) LOOP
-        IF NOT EXISTS (SELECT 1 FROM windlass.series_marks m WHERE m.job_type = of_type AND m.series = of_series) THEN
+    FOR of_type, of_ordering_key IN SELECT DISTINCT i.job_type, i.ordering_key FROM unnest(types, names) AS i (job_type, ordering_key) LOOP
+        IF NOT EXISTS (SELECT 1 FROM windlass.ordering_key_marks m WHERE m.job_type = of_type AND m.ordering_key = of_ordering_key) THEN
             -- Mostly the commit has done it, which told nobody.
             RETURN QUERY
-            SELECT 'out', of_type, of_series, j.queue, j.priority, j.scheduled_at, j.id FROM windlass.delayed_jobs j
-            WHERE j.job_type = of_type AND j.series = of_series AND (j.gate IS NULL OR j.gate NOT LIKE 'series:%')
+            SELECT 'out', of_type, of_ordering_key, j.queue, j.priority, j.scheduled_at, j.id FROM windlass.delayed_jobs j
+            WHERE j.job_type = of_type AND j.ordering_key = of_ordering_key AND (j.gate IS NULL OR j.gate NOT LIKE 'ordering_key:%')
                 AND j.gate IS NULL AND j.locked_at IS NULL;
             CONTINUE;
         END IF;
         what := 'busy';
-        IF NOT pg_try_advisory_xact_lock(windlass.series_lock(of_type, of_series)) THEN
+        IF NOT pg_try_advisory_xact_lock(windlass.ordering_key_lock(of_type, of_ordering_key)) THEN
             RETURN NEXT;
             CONTINUE;
         END IF;
-        marks := ARRAY(SELECT m.id FROM windlass.series_marks m WHERE m.job_type = of_type AND m.series = of_series);
+        marks := ARRAY(SELECT m.id FROM windlass.ordering_key_marks m WHERE m.job_type = of_type AND m.ordering_key = of_ordering_key);
         oldest := NULL;
         IF NOT EXISTS (
             SELECT 1 FROM windlass.delayed_jobs j
-            WHERE j.job_type = of_type AND j.series = of_series AND (j.gate IS NULL OR j.gate NOT LIKE 'series:%')
+            WHERE j.job_type = of_type AND j.ordering_key = of_ordering_key AND (j.gate IS NULL OR j.gate NOT LIKE 'ordering_key:%')
         ) THEN
             SELECT j.id INTO oldest FROM windlass.delayed_jobs j
-            WHERE j.job_type = of_type AND j.series = of_series AND j.gate LIKE 'series:%' ORDER BY j.id LIMIT 1;
+            WHERE j.job_type = of_type AND j.ordering_key = of_ordering_key AND j.gate LIKE 'ordering_key:%' ORDER BY j.id LIMIT 1;
         END IF;
         IF oldest IS NOT NULL THEN
             UPDATE windlass.delayed_jobs j SET gate = CASE WHEN j.crashes > 0 THEN after_a_crash END
             WHERE j.id = (
                 SELECT k.id FROM windlass.delayed_jobs k
-                WHERE k.id = oldest AND k.gate LIKE 'series:%' FOR UPDATE SKIP LOCKED
+                WHERE k.id = oldest AND k.gate LIKE 'ordering_key:%' FOR UPDATE SKIP LOCKED
             )
             RETURNING j.* INTO through;
             IF NOT FOUND THEN
@@ -101,28 +101,28 @@ BEGIN
                 VALUES (clock_timestamp(), through.queue, through.priority, through.scheduled_at);
             END IF;
             RETURN QUERY
-            SELECT 'went', of_type, of_series, through.queue, through.priority, through.scheduled_at, through.id;
+            SELECT 'went', of_type, of_ordering_key, through.queue, through.priority, through.scheduled_at, through.id;
         END IF;
-        DELETE FROM windlass.series_marks m WHERE m.id = ANY (marks);
+        DELETE FROM windlass.ordering_key_marks m WHERE m.id = ANY (marks);
     END LOOP;
 END
-$advance_series$;
+$advance_ordering_key$;
 
-REVOKE EXECUTE ON FUNCTION windlass.advance_series FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION windlass.advance_ordering_key FROM PUBLIC;
 
--- At the commit of whoever left a mark, as the owner, since the caller may have no right to see jobs. It does so for some series
+-- At the commit of whoever left a mark, as the owner, since the caller may have no right to see jobs. It does so for some ordering keys
 -- of a transaction, so that no commit takes long; what it leaves, and what a transaction that sees an old state cannot know, others
 -- work off.
 CREATE FUNCTION windlass.advance_at_commit() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $advance_at_commit$
 DECLARE
-    so_far integer := coalesce(nullif(current_setting('windlass_series.at_commit', true), ''), '0')::integer;
+    so_far integer := coalesce(nullif(current_setting('windlass_ordering_key.at_commit', true), ''), '0')::integer;
 BEGIN
-    -- By its number: of thousands of marks of one series the first one takes all away, and the others find that at once.
+    -- By its number: of thousands of marks of one ordering key the first one takes all away, and the others find that at once.
     IF so_far < 50 AND current_setting('transaction_isolation') = 'read committed'
-        AND EXISTS (SELECT 1 FROM windlass.series_marks m WHERE m.id = NEW.id) THEN
-        PERFORM set_config('windlass_series.at_commit', (so_far + 1)::text, true);
-        PERFORM windlass.advance_series(ARRAY[NEW.job_type], ARRAY[NEW.series], 0, 0, 'suspect');
+        AND EXISTS (SELECT 1 FROM windlass.ordering_key_marks m WHERE m.id = NEW.id) THEN
+        PERFORM set_config('windlass_ordering_key.at_commit', (so_far + 1)::text, true);
+        PERFORM windlass.advance_ordering_key(ARRAY[NEW.job_type], ARRAY[NEW.ordering_key], 0, 0, 'suspect');
     END IF;
     RETURN NULL;
 EXCEPTION WHEN OTHERS THEN
@@ -130,11 +130,11 @@ EXCEPTION WHEN OTHERS THEN
     RETURN NULL;
 END
 $advance_at_commit$;
-CREATE CONSTRAINT TRIGGER series_marks_advance AFTER INSERT ON windlass.series_marks
+CREATE CONSTRAINT TRIGGER ordering_key_marks_advance AFTER INSERT ON windlass.ordering_key_marks
     DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION windlass.advance_at_commit();
 
--- What follows is as before, but for `series`.
-ALTER TYPE windlass.new_job ADD ATTRIBUTE series text;
+-- What follows is as before, but for `ordering_key`.
+ALTER TYPE windlass.new_job ADD ATTRIBUTE ordering_key text;
 
 -- What is wrong with the values of a new job, before anybody asks whether it is welcome; null if nothing is.
 CREATE OR REPLACE FUNCTION windlass.wrong_value(job windlass.new_job) RETURNS text LANGUAGE plpgsql STABLE AS $wrong_value$
@@ -171,8 +171,8 @@ BEGIN
         RETURN format(printable, 'a correlation id', 256, windlass.shown(job.correlation_id));
     ELSIF octet_length(job.job_group) NOT BETWEEN 1 AND 256 OR job.job_group ~ control THEN
         RETURN format(printable, 'a group''s name', 256, windlass.shown(job.job_group));
-    ELSIF octet_length(job.series) NOT BETWEEN 1 AND 256 OR job.series ~ control THEN
-        RETURN format(printable, 'a series'' name', 256, windlass.shown(job.series));
+    ELSIF octet_length(job.ordering_key) NOT BETWEEN 1 AND 256 OR job.ordering_key ~ control THEN
+        RETURN format(printable, 'an ordering key'' name', 256, windlass.shown(job.ordering_key));
     ELSIF job.delay IS NOT NULL AND job.run_at IS NOT NULL THEN
         RETURN 'expected `delay` or `run_at`, got both';
     ELSIF job.expires_in IS NOT NULL AND job.expires_at IS NOT NULL THEN
@@ -223,9 +223,9 @@ BEGIN
         made.expires_at := windlass.instant_of(job.expires_in, job.expires_at, at);
     END IF;
     made.key := job.key;
-    IF job.series IS NOT NULL THEN
-        made.series := job.series;
-        made.gate := 'series:' || job.job_type || ':' || job.series;
+    IF job.ordering_key IS NOT NULL THEN
+        made.ordering_key := job.ordering_key;
+        made.gate := 'ordering_key:' || job.job_type || ':' || job.ordering_key;
     END IF;
     made.correlation := job.correlation_id;
     made.job_group := job.job_group;
@@ -237,14 +237,14 @@ BEGIN
         made.max_attempts := (windlass.check_retry(job.retry)).attempts;
     END IF;
     IF job.label IS NOT NULL OR job.retry IS NOT NULL OR job.timeout IS NOT NULL OR job.key IS NOT NULL
-        OR job.series IS NOT NULL THEN
+        OR job.ordering_key IS NOT NULL THEN
         options := jsonb_strip_nulls(jsonb_build_object(
             'label', lower(job.label),
             'retry', job.retry,
             'timeout_micros', (extract(epoch FROM job.timeout) * 1000000)::bigint,
             'scope', CASE WHEN job.key IS NOT NULL AND job.key_scope <> 'while-live' THEN windlass.scope_of(job.key_scope) END,
             'on_conflict', CASE WHEN job.key IS NOT NULL AND job.on_conflict <> 'keep' THEN job.on_conflict END,
-            'series', job.series
+            'ordering_key', job.ordering_key
         ));
         made.options := nullif(options, '{}');
     END IF;
@@ -257,13 +257,13 @@ CREATE OR REPLACE FUNCTION windlass.insert_jobs(made windlass.delayed_jobs[]) RE
 BEGIN
     INSERT INTO windlass.delayed_jobs (
         id, scheduled_at, created_at, expires_at, max_attempts, priority, queue, job_type, payload, key,
-        correlation, job_group, tags, options, series, gate
+        correlation, job_group, tags, options, ordering_key, gate
     )
     SELECT m.id, m.scheduled_at, m.created_at, m.expires_at, m.max_attempts, m.priority, m.queue, m.job_type, m.payload,
-        m.key, m.correlation, m.job_group, m.tags, m.options, m.series, m.gate
+        m.key, m.correlation, m.job_group, m.tags, m.options, m.ordering_key, m.gate
     FROM unnest(made) AS m;
-    INSERT INTO windlass.series_marks (job_type, series)
-    SELECT DISTINCT m.job_type, m.series FROM unnest(made) AS m WHERE m.series IS NOT NULL;
+    INSERT INTO windlass.ordering_key_marks (job_type, ordering_key)
+    SELECT DISTINCT m.job_type, m.ordering_key FROM unnest(made) AS m WHERE m.ordering_key IS NOT NULL;
 END
 $insert_jobs$;
 
@@ -272,26 +272,26 @@ $insert_jobs$;
 CREATE OR REPLACE FUNCTION windlass.start_over(letter bigint, due timestamptz) RETURNS void LANGUAGE plpgsql AS $start_over$
 DECLARE
     gone windlass.delayed_jobs_dlq;
-    of_series text;
+    of_ordering_key text;
 BEGIN
     DELETE FROM windlass.delayed_jobs_dlq d WHERE d.id = letter RETURNING d.* INTO STRICT gone;
     INSERT INTO windlass.attempts (job, number, worker, started_at, ended_at, ending, error, output)
     SELECT gone.id, gone.attempts, gone.worker, gone.started_at, gone.ended_at, gone.ending, gone.attempt_error, gone.output
     WHERE gone.worker IS NOT NULL AND gone.started_at IS NOT NULL AND gone.ending IS NOT NULL;
-    of_series := gone.options::jsonb ->> 'series';
+    of_ordering_key := gone.options::jsonb ->> 'ordering_key';
     INSERT INTO windlass.delayed_jobs (
         id, scheduled_at, created_at, settled_by, max_attempts, priority, queue, job_type, payload, key, correlation,
-        job_group, tags, options, last_error, series, gate
+        job_group, tags, options, last_error, ordering_key, gate
     ) VALUES (
         gone.id, due, gone.created_at, gone.settled_by, gone.max_attempts, gone.priority, gone.queue, gone.job_type,
         gone.payload, gone.key, gone.correlation, gone.job_group, gone.tags, gone.options, gone.last_error,
-        of_series, 'series:' || gone.job_type || ':' || of_series
+        of_ordering_key, 'ordering_key:' || gone.job_type || ':' || of_ordering_key
     );
-    IF of_series IS NOT NULL THEN
-        INSERT INTO windlass.series_marks (job_type, series) VALUES (gone.job_type, of_series);
+    IF of_ordering_key IS NOT NULL THEN
+        INSERT INTO windlass.ordering_key_marks (job_type, ordering_key) VALUES (gone.job_type, of_ordering_key);
     END IF;
     -- The key is held by this very letter already, with the scope and for the time that it was given then.
-    IF of_series IS NULL THEN
+    IF of_ordering_key IS NULL THEN
         INSERT INTO windlass.count_deltas (job_type, queue, minute, waiting, dead_letters, dead) VALUES
             (gone.job_type, gone.queue, floor(extract(epoch FROM due) / 60)::bigint, 1, 0, 0),
             (gone.job_type, gone.queue, NULL, 0, -1, -1);
@@ -343,7 +343,7 @@ BEGIN
             made.id := nextval('windlass.job_ids');
             one.id := made.id;
             counted := counted || jsonb_build_object(
-                'job_type', made.job_type, 'queue', made.queue, 'minute', CASE WHEN made.series IS NULL THEN floor(extract(epoch FROM made.scheduled_at) / 60) END
+                'job_type', made.job_type, 'queue', made.queue, 'minute', CASE WHEN made.ordering_key IS NULL THEN floor(extract(epoch FROM made.scheduled_at) / 60) END
             );
             IF depths ? door.queue THEN
                 depths := depths || jsonb_build_object(door.queue, (depths ->> door.queue)::bigint + 1);
@@ -363,7 +363,7 @@ BEGIN
         placed := placed || one;
     END LOOP;
     PERFORM windlass.insert_jobs(without_key);
-    -- What comes in behind the gate of its series has no minute.
+    -- What comes in behind the gate of its ordering key has no minute.
     INSERT INTO windlass.count_deltas (job_type, queue, minute, waiting, parked, enqueued)
     SELECT c ->> 'job_type', c ->> 'queue', (c ->> 'minute')::bigint, count(c ->> 'minute'),
         count(*) - count(c ->> 'minute'), count(*)
@@ -384,7 +384,7 @@ $put_jobs$;
 -- nothing is raised here.
 CREATE OR REPLACE FUNCTION windlass.read_job(job json) RETURNS windlass.new_job LANGUAGE plpgsql STABLE AS $read_job$
 DECLARE
-    known CONSTANT text[] := '{job_type,payload,queue,priority,delay,run_at,expires_in,expires_at,key,key_scope,on_conflict,correlation_id,job_group,tags,label,timeout,retry,series}';
+    known CONSTANT text[] := '{job_type,payload,queue,priority,delay,run_at,expires_in,expires_at,key,key_scope,on_conflict,correlation_id,job_group,tags,label,timeout,retry,ordering_key}';
     pairs CONSTANT text := '\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}';
     body text := job::text;
     made windlass.new_job;
@@ -405,7 +405,7 @@ BEGIN
     SELECT * INTO field FROM json_to_record(job) AS f (
         job_type text, queue text, priority text, delay text, run_at text, expires_in text, expires_at text, key text,
         key_scope text, on_conflict text, correlation_id text, job_group text, tags json, label text, timeout text, retry jsonb,
-        series text
+        ordering_key text
     );
     made.job_type := field.job_type;
     -- Not as a column of the record, which would take a payload of null for none.
@@ -422,7 +422,7 @@ BEGIN
     made.correlation_id := field.correlation_id;
     made.job_group := field.job_group;
     made.label := field.label;
-    made.series := field.series;
+    made.ordering_key := field.ordering_key;
     made.timeout := windlass.read_span(field.timeout);
     made.retry := field.retry;
     IF json_typeof(field.tags) = 'array' THEN
@@ -444,7 +444,7 @@ END
 $read_job$;
 
 -- An argument more makes another function. Whoever was allowed to call the old one may call the new one.
-SELECT set_config('windlass_series.may_enqueue', coalesce(json_agg(json_build_object(
+SELECT set_config('windlass_ordering_key.may_enqueue', coalesce(json_agg(json_build_object(
     'who', CASE WHEN a.grantee = 0 THEN 'PUBLIC' ELSE quote_ident(r.rolname) END, 'is_grantable', a.is_grantable
 ))::text, '[]'), true)
 FROM pg_proc p CROSS JOIN LATERAL aclexplode(p.proacl) AS a LEFT JOIN pg_roles r ON r.oid = a.grantee
@@ -472,7 +472,7 @@ CREATE FUNCTION windlass.enqueue(
     timeout interval DEFAULT NULL,
     retry jsonb DEFAULT NULL,
     request_id uuid DEFAULT NULL,
-    series text DEFAULT NULL
+    ordering_key text DEFAULT NULL
 ) RETURNS bigint LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET jit = off AS $enqueue$
 DECLARE
@@ -483,7 +483,7 @@ BEGIN
         ARRAY[ROW (
             job_type, coalesce(payload, '{}'), queue, priority, delay, run_at, expires_in, expires_at, key,
             coalesce(key_scope, 'while-live'), coalesce(on_conflict, 'keep'), correlation_id, job_group, tags, label,
-            timeout, retry, NULL, series
+            timeout, retry, NULL, ordering_key
         )::windlass.new_job],
         request_id,
         NULL
@@ -503,7 +503,7 @@ DECLARE
 BEGIN
     FOR may IN
         SELECT f.who, f.is_grantable
-        FROM json_to_recordset(current_setting('windlass_series.may_enqueue')::json) AS f (who text, is_grantable boolean)
+        FROM json_to_recordset(current_setting('windlass_ordering_key.may_enqueue')::json) AS f (who text, is_grantable boolean)
     LOOP
         EXECUTE format(
             'GRANT EXECUTE ON FUNCTION windlass.enqueue TO %s%s', may.who, CASE WHEN may.is_grantable THEN ' WITH GRANT OPTION' END
@@ -552,8 +552,8 @@ BEGIN
     INSERT INTO windlass.count_deltas (job_type, queue, running, succeeded, cancelled)
     VALUES (gone.job_type, gone.queue, -1, is_done::integer, (NOT is_done)::integer);
     INSERT INTO windlass.claim_ends (token, jobs) VALUES (gone.token, 1);
-    IF gone.series IS NOT NULL THEN
-        INSERT INTO windlass.series_marks (job_type, series) VALUES (gone.job_type, gone.series);
+    IF gone.ordering_key IS NOT NULL THEN
+        INSERT INTO windlass.ordering_key_marks (job_type, ordering_key) VALUES (gone.job_type, gone.ordering_key);
     END IF;
     IF gone.key IS NOT NULL THEN
         INSERT INTO windlass.ended_keys (job, job_type, key) VALUES (gone.id, gone.job_type, gone.key);

@@ -1,4 +1,4 @@
-//! Jobs of one series run one at a time, in the order in which they were put in.
+//! Jobs of one ordering key run one at a time, in the order in which they were put in.
 
 #![allow(missing_docs, reason = "the name of a behaviour is its sentence")]
 
@@ -9,20 +9,20 @@ use windlass_core::enqueue::{Enqueued, NewJob, When};
 use windlass_core::gate::Gate;
 use windlass_core::job::{JobId, JobState, Phase};
 use windlass_core::key::{KeyClaim, KeyScope, OnConflict};
-use windlass_core::names::SeriesName;
+use windlass_core::names::OrderingKey;
 use windlass_core::settle::{AttemptReport, Transition};
 
 use crate::harness::*;
 
-fn series(name: &str) -> SeriesName {
-    SeriesName::parse(name).expect("behaviours use plain names")
+fn ordering_key(name: &str) -> OrderingKey {
+    OrderingKey::parse(name).expect("behaviours use plain names")
 }
 
 fn of(name: &str) -> NewJob {
-    NewJob { series: Some(series(name)), ..work() }
+    NewJob { ordering_key: Some(ordering_key(name)), ..work() }
 }
 
-/// Three jobs of one series.
+/// Three jobs of one ordering key.
 async fn three(h: &Harness) -> [JobId; 3] {
     [h.enqueue(of("a")).await, h.enqueue(of("a")).await, h.enqueue(of("a")).await]
 }
@@ -35,14 +35,14 @@ async fn gate_of(h: &Harness, id: JobId) -> Option<Gate> {
 }
 
 async fn is_in_line(h: &Harness, id: JobId) -> bool {
-    gate_of(h, id).await.is_some_and(|gate| gate.is_of_series())
+    gate_of(h, id).await.is_some_and(|gate| gate.is_of_ordering_key())
 }
 
 async fn head(h: &Harness) -> Option<JobId> {
-    h.engine.head_of(&type_name(WORK), &series("a")).await.expect(UP)
+    h.engine.head_of(&type_name(WORK), &ordering_key("a")).await.expect(UP)
 }
 
-pub async fn jobs_of_a_series_run_one_at_a_time_in_the_order_of_their_arrival(h: &Harness) {
+pub async fn jobs_of_an_ordering_key_run_one_at_a_time_in_the_order_of_their_arrival(h: &Harness) {
     let jobs = three(h).await;
     for id in jobs {
         let claimed = h.claim(10).await;
@@ -53,7 +53,7 @@ pub async fn jobs_of_a_series_run_one_at_a_time_in_the_order_of_their_arrival(h:
     assert_eq!(h.claim(10).await, []);
 }
 
-pub async fn a_batch_of_one_series_keeps_its_order(h: &Harness) {
+pub async fn a_batch_of_one_ordering_key_keeps_its_order(h: &Harness) {
     let answers = h.enqueue_all(vec![of("a"); 5]).await;
     let jobs: Vec<_> = answers.iter().map(|answer| answer.job().expect("taken")).collect();
     let mut ran = Vec::new();
@@ -63,15 +63,15 @@ pub async fn a_batch_of_one_series_keeps_its_order(h: &Harness) {
     assert_eq!(ran, jobs);
 }
 
-pub async fn series_do_not_hold_each_other_up(h: &Harness) {
+pub async fn ordering_keys_do_not_hold_each_other_up(h: &Harness) {
     let jobs = [h.enqueue(of("a")).await, h.enqueue(of("b")).await, h.enqueue(work()).await];
     h.enqueue(of("a")).await;
     assert_eq!(ids(&h.claim(10).await), jobs);
 }
 
-pub async fn a_series_counts_within_its_type_only(h: &Harness) {
+pub async fn an_ordering_key_counts_within_its_type_only(h: &Harness) {
     let here = h.enqueue(of("a")).await;
-    let there = h.enqueue(NewJob { series: Some(series("a")), ..job_of(KEPT) }).await;
+    let there = h.enqueue(NewJob { ordering_key: Some(ordering_key("a")), ..job_of(KEPT) }).await;
     assert_eq!(ids(&h.claim(10).await), [here, there]);
 }
 
@@ -79,7 +79,7 @@ pub async fn who_waits_in_line_is_parked_and_uses_no_attempt(h: &Harness) {
     let [first, second, third] = three(h).await;
     assert_eq!(h.phase_of(first).await, Phase::Ready);
     for id in [second, third] {
-        assert_eq!(gate_of(h, id).await, Some(Gate::series(&type_name(WORK), &series("a"))));
+        assert_eq!(gate_of(h, id).await, Some(Gate::ordering_key(&type_name(WORK), &ordering_key("a"))));
     }
     let counts = h.counts().await;
     assert_eq!((counts.ready, counts.parked), (1, 2));
@@ -92,7 +92,7 @@ pub async fn who_waits_in_line_is_parked_and_uses_no_attempt(h: &Harness) {
     assert_eq!((job.counters.attempts, job.counters.holds), (1, 0));
 }
 
-pub async fn the_head_of_a_series_can_be_asked_for(h: &Harness) {
+pub async fn the_head_of_an_ordering_key_can_be_asked_for(h: &Harness) {
     assert_eq!(head(h).await, None);
     let [first, second, _] = three(h).await;
     assert_eq!(head(h).await, Some(first));
@@ -254,7 +254,7 @@ pub async fn one_in_line_that_gets_another_priority_keeps_its_place(h: &Harness)
 }
 
 pub async fn a_head_of_a_type_that_keeps_nothing_lets_the_next_go(h: &Harness) {
-    let fleeting = || NewJob { series: Some(series("a")), ..job_of(FLEETING) };
+    let fleeting = || NewJob { ordering_key: Some(ordering_key("a")), ..job_of(FLEETING) };
     let jobs = [h.enqueue(fleeting()).await, h.enqueue(fleeting()).await, h.enqueue(fleeting()).await];
     for id in jobs {
         let claimed = h.claim_one().await;
@@ -264,7 +264,7 @@ pub async fn a_head_of_a_type_that_keeps_nothing_lets_the_next_go(h: &Harness) {
 }
 
 pub async fn a_head_that_leaves_nothing_among_others_that_do_so_lets_the_next_go(h: &Harness) {
-    let fleeting = || NewJob { series: Some(series("a")), ..job_of(FLEETING) };
+    let fleeting = || NewJob { ordering_key: Some(ordering_key("a")), ..job_of(FLEETING) };
     let jobs = [h.enqueue(fleeting()).await, h.enqueue(fleeting()).await, h.enqueue(fleeting()).await];
     for id in jobs {
         let claimed = h.claim_one().await;
@@ -274,7 +274,7 @@ pub async fn a_head_that_leaves_nothing_among_others_that_do_so_lets_the_next_go
     }
 }
 
-pub async fn a_purge_ends_the_whole_series_and_the_next_one_starts_anew(h: &Harness) {
+pub async fn a_purge_ends_the_whole_ordering_key_and_the_next_one_starts_anew(h: &Harness) {
     three(h).await;
     let done = h.engine.purge(&queue(MAIN), 100).await.expect(UP);
     assert_eq!((done.changed, head(h).await), (3, None));
@@ -307,7 +307,7 @@ pub async fn a_dead_letter_that_is_started_over_waits_its_turn(h: &Harness) {
     assert_eq!(ids(&h.claim(10).await), [third]);
 }
 
-pub async fn a_dead_letter_alone_in_its_series_starts_over_at_once(h: &Harness) {
+pub async fn a_dead_letter_alone_in_its_ordering_key_starts_over_at_once(h: &Harness) {
     let id = h.enqueue(of("a")).await;
     let claimed = h.claim_one().await;
     h.bury(&claimed).await;
@@ -347,7 +347,7 @@ pub async fn one_in_line_that_is_replaced_keeps_its_place(h: &Harness) {
     assert_eq!(ids(&h.claim(10).await), [third]);
 }
 
-pub async fn nobody_opens_the_gate_of_a_series_by_hand(h: &Harness) {
+pub async fn nobody_opens_the_gate_of_an_ordering_key_by_hand(h: &Harness) {
     let [first, second, _] = three(h).await;
     let gate = gate_of(h, second).await.expect("it waits in line");
     let done = h.engine.open_gate(&gate, 10).await.expect(UP);
@@ -357,7 +357,7 @@ pub async fn nobody_opens_the_gate_of_a_series_by_hand(h: &Harness) {
     assert_eq!(ids(&h.claim(10).await), [first]);
 }
 
-pub async fn the_gates_of_series_are_not_listed_among_those_of_policies(h: &Harness) {
+pub async fn the_gates_of_ordering_keys_are_not_listed_among_those_of_policies(h: &Harness) {
     three(h).await;
     let claimed = h.claim_one().await;
     h.park(&claimed, "semaphore:screenshot").await;
@@ -367,7 +367,7 @@ pub async fn the_gates_of_series_are_not_listed_among_those_of_policies(h: &Harn
     assert_eq!(h.engine.gates(Some(&gates[0]), 10).await.expect(UP), gates[1..]);
 }
 
-pub async fn ends_of_many_series_in_one_batch_let_each_next_go(h: &Harness) {
+pub async fn ends_of_many_ordering_keys_in_one_batch_let_each_next_go(h: &Harness) {
     let names = ["a", "b", "c", "d"];
     h.enqueue_all(names.iter().flat_map(|name| vec![of(name); 2]).chain([work()]).collect()).await;
     let first = h.claim(20).await;
@@ -392,7 +392,7 @@ pub async fn a_repeated_end_lets_nobody_else_go(h: &Harness) {
     assert_eq!(ids(&h.claim(10).await), [third]);
 }
 
-pub async fn many_callers_at_once_keep_one_series_in_order_and_leave_nobody_behind(h: &Harness) {
+pub async fn many_callers_at_once_keep_one_ordering_key_in_order_and_leave_nobody_behind(h: &Harness) {
     const CALLERS: usize = 6;
     const EACH: usize = 4;
     let calls = (0..CALLERS).map(|_| {
@@ -418,7 +418,7 @@ pub async fn many_callers_at_once_keep_one_series_in_order_and_leave_nobody_behi
     assert_eq!(head(h).await, None);
 }
 
-pub async fn an_end_and_a_newcomer_at_once_do_not_leave_the_series_stuck(h: &Harness) {
+pub async fn an_end_and_a_newcomer_at_once_do_not_leave_the_ordering_key_stuck(h: &Harness) {
     for _ in 0..10 {
         h.enqueue(of("a")).await;
         let claimed = h.claim_one().await;
@@ -429,7 +429,7 @@ pub async fn an_end_and_a_newcomer_at_once_do_not_leave_the_series_stuck(h: &Har
         let enqueue: Task = Box::pin(async move { drop(other.enqueue(request).await.expect(UP)) });
         h.at_once(vec![settle, enqueue]).await;
         if head(h).await.is_none() {
-            assert!(h.sweep_until_one_is_out("a").await, "the series is stuck");
+            assert!(h.sweep_until_one_is_out("a").await, "the ordering key is stuck");
         }
         let claimed = h.claim_one().await;
         h.succeed(&claimed).await;
@@ -437,9 +437,9 @@ pub async fn an_end_and_a_newcomer_at_once_do_not_leave_the_series_stuck(h: &Har
 }
 
 impl Harness {
-    /// Sweeps, as upkeep would; tells whether one of the series may run now.
+    /// Sweeps, as upkeep would; tells whether one of the ordering key may run now.
     async fn sweep_until_one_is_out(&self, name: &str) -> bool {
         self.sweep().await;
-        self.engine.head_of(&type_name(WORK), &series(name)).await.expect(UP).is_some()
+        self.engine.head_of(&type_name(WORK), &ordering_key(name)).await.expect(UP).is_some()
     }
 }

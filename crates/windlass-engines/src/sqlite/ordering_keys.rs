@@ -1,0 +1,50 @@
+//! Ordering keys: which job of each is out, and who goes out next.
+
+use rusqlite::{Connection, OptionalExtension, params};
+use windlass_core::gate::{Gate, gate_by_history};
+use windlass_core::job::JobId;
+use windlass_core::names::OrderingKey;
+use windlass_core::ordering_keys::{gate_of_newcomer, next_out};
+
+use super::catalogue::TypeEntry;
+use super::fault::Step;
+use super::sql::sql;
+use super::work::Work;
+
+impl Work<'_> {
+    /// Behind which gate a job waits that is put in or started over. If nobody is out though some wait in line, since an older process
+    /// ended the one that was, or a person deleted it, the oldest of them goes out first.
+    pub(super) fn gate_in_ordering_key(
+        &mut self,
+        kind: &TypeEntry,
+        ordering_key: Option<&OrderingKey>,
+    ) -> Step<Option<Gate>> {
+        let Some(ordering_key) = ordering_key else { return Ok(None) };
+        let out = self.go_on_with(kind, ordering_key.as_str())?;
+        Ok(gate_of_newcomer(&kind.spec.name, ordering_key, out))
+    }
+
+    /// Lets the next one of an ordering key go out, if nobody is. Gives the one that is out then.
+    pub(super) fn go_on_with(&mut self, kind: &TypeEntry, ordering_key: &str) -> Step<Option<JobId>> {
+        let out = ordering_key_out(self.conn, kind.id, ordering_key)?;
+        if out.is_some() {
+            return Ok(out);
+        }
+        let oldest = one(self.conn, sql!("ordering_key_oldest"), kind.id, ordering_key)?;
+        let Some(next) = next_out(out, oldest) else { return Ok(None) };
+        if let Some(job) = self.live_job(next)? {
+            self.change_waiting(&job, job.due, gate_by_history(&job.counters).as_ref())?;
+        }
+        Ok(Some(next))
+    }
+}
+
+/// The job of an ordering key that is out.
+pub(super) fn ordering_key_out(conn: &Connection, kind: i64, ordering_key: &str) -> Step<Option<JobId>> {
+    one(conn, sql!("ordering_key_out"), kind, ordering_key)
+}
+
+fn one(conn: &Connection, sql: &str, kind: i64, ordering_key: &str) -> Step<Option<JobId>> {
+    let found = conn.prepare_cached(sql)?.query_row(params![kind, ordering_key], |row| row.get(0)).optional()?;
+    Ok(found.map(JobId))
+}
