@@ -33,7 +33,7 @@ GRANT SELECT ON windlass.schema_versions, windlass.catalogue, windlass.queues, w
     windlass.count_deltas, windlass.delayed_jobs, windlass.delayed_jobs_dlq, windlass.waiting TO windlass_client;
 GRANT SELECT, INSERT, UPDATE ON windlass.receipts TO windlass_client;
 REVOKE UPDATE ON windlass.delayed_jobs FROM windlass_client;
-GRANT INSERT, UPDATE (payload, scheduled_at, priority, expires_at, options, share) ON windlass.delayed_jobs TO windlass_client;
+GRANT INSERT, UPDATE (payload, scheduled_at, priority, expires_at, options, fairness_key) ON windlass.delayed_jobs TO windlass_client;
 GRANT INSERT ON windlass.count_deltas, windlass.ordering_key_marks TO windlass_client;
 GRANT SELECT, INSERT, UPDATE, DELETE ON windlass.job_keys TO windlass_client;
 -- A job with `on_conflict: revive` makes a dead letter ready again.

@@ -18,7 +18,7 @@ const EVERYWHERE: [(&str, &[&str]); 14] = [
     ("future", &["jobs_per_second", "stored_per_second", "ratio_to_drain"]),
     ("mixed", &["jobs_per_second", "stored_per_second", "ratio_to_drain"]),
     ("keys", &["jobs_per_second", "stored_per_second", "bulk_per_second", "ratio_to_drain"]),
-    ("shares", &["jobs_per_second", "stored_per_second", "bulk_per_second", "ratio_to_drain"]),
+    ("fairness_keys", &["jobs_per_second", "stored_per_second", "bulk_per_second", "ratio_to_drain"]),
     ("boost", &["jobs_per_second", "stored_per_second", "ratio_to_drain"]),
     (
         "parked",

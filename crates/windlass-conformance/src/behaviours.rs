@@ -93,27 +93,27 @@ macro_rules! every_behaviour {
                 many_callers_at_once_keep_one_ordering_key_in_order_and_leave_nobody_behind
                 an_end_and_a_newcomer_at_once_do_not_leave_the_ordering_key_stuck
             ;
-            shares:
-                a_job_keeps_the_share_it_was_given
-                a_share_with_a_thousand_jobs_does_not_hold_up_one_with_a_single_job
-                shares_take_turns_when_slots_free_one_by_one
+            fairness_keys:
+                a_job_keeps_the_fairness_key_it_was_given
+                a_fairness_key_with_a_thousand_jobs_does_not_hold_up_one_with_a_single_job
+                fairness_keys_take_turns_when_slots_free_one_by_one
                 a_big_claim_is_divided_evenly_and_what_one_cannot_use_goes_to_the_others
-                turns_go_on_from_claim_to_claim within_a_share_jobs_leave_by_due_time_and_number
-                jobs_without_a_share_are_one_share_together
-                those_that_came_before_the_first_share_are_not_forgotten priority_goes_before_shares
-                turns_of_one_priority_are_not_those_of_another one_share_alone_gets_every_slot
-                a_share_whose_jobs_lie_in_the_future_takes_no_turn
-                a_job_with_a_share_is_never_claimed_before_it_is_due
-                many_shares_that_lie_in_the_future_hide_nobody
-                more_shares_than_a_claim_looks_at_all_come_round a_retried_job_keeps_its_share
-                a_dead_letter_that_is_started_over_keeps_its_share
-                a_job_without_a_share_that_comes_back_does_not_wait_behind_a_thousand_of_another
-                a_job_without_a_share_that_is_put_off_does_not_wait_behind_a_thousand_of_another
+                turns_go_on_from_claim_to_claim within_a_fairness_key_jobs_leave_by_due_time_and_number
+                jobs_without_a_fairness_key_are_one_fairness_key_together
+                those_that_came_before_the_first_fairness_key_are_not_forgotten priority_goes_before_fairness_keys
+                turns_of_one_priority_are_not_those_of_another one_fairness_key_alone_gets_every_slot
+                a_fairness_key_whose_jobs_lie_in_the_future_takes_no_turn
+                a_job_with_a_fairness_key_is_never_claimed_before_it_is_due
+                many_fairness_keys_that_lie_in_the_future_hide_nobody
+                more_fairness_keys_than_a_claim_looks_at_all_come_round a_retried_job_keeps_its_fairness_key
+                a_dead_letter_that_is_started_over_keeps_its_fairness_key
+                a_job_without_a_fairness_key_that_comes_back_does_not_wait_behind_a_thousand_of_another
+                a_job_without_a_fairness_key_that_is_put_off_does_not_wait_behind_a_thousand_of_another
                 a_parked_job_takes_its_turn_when_its_gate_opens
                 a_job_with_another_priority_takes_its_turn_there what_is_cancelled_or_expires_takes_no_turn
-                two_claimers_at_once_get_every_job_once a_job_with_share_key_and_ordering_key
+                two_claimers_at_once_get_every_job_once a_job_with_fairness_key_key_and_ordering_key
                 a_paused_queue_and_other_types_are_left_alone
-                shares_of_several_types_of_a_queue_take_turns_together
+                fairness_keys_of_several_types_of_a_queue_take_turns_together
                 a_repeat_of_a_claim_by_turns_tells_what_it_holds old_jobs_rise_whatever_their_share
                 a_snoozed_job_waits_in_its_line_until_it_is_due
             ;
@@ -245,7 +245,7 @@ macro_rules! every_behaviour {
                 a_running_job_does_not_expire a_parked_job_expires a_scheduled_job_expires
                 a_job_that_was_started_once_no_longer_expires
                 a_sweep_goes_in_batches_and_says_whether_there_is_more what_has_not_expired_is_left_by_a_sweep
-                a_claim_meets_what_has_expired_also_where_jobs_have_shares
+                a_claim_meets_what_has_expired_also_where_jobs_have_fairness_keys
                 a_claim_takes_what_is_tried_again_though_it_would_have_expired
             ;
             workers:
@@ -411,7 +411,7 @@ macro_rules! every_behaviour {
                 a_fresh_store_has_no_triggers a_drain_is_kept_as_it_was_declared
                 drains_are_listed_by_name_page_by_page the_hook_runs_once_when_a_group_is_drained
                 every_field_of_a_template_reaches_the_hooks_job it_runs_again_after_the_next_drain
-                it_does_not_run_while_a_job_waits_or_runs a_job_with_a_share_holds_the_drain
+                it_does_not_run_while_a_job_waits_or_runs a_job_with_a_fairness_key_holds_the_drain
                 a_group_in_which_nothing_ran_does_not_fire a_retry_in_the_future_does_not_hold_the_drain
                 with_wait_for_retries_it_does dead_letters_do_not_hold_it
                 a_queue_and_a_type_are_groups_by_themselves

@@ -10,7 +10,7 @@ use windlass_core::job::{Counters, JobState, Phase};
 use windlass_core::job_type::TypeSpec;
 use windlass_core::key::KeyClaim;
 use windlass_core::limits::{DELAY_MAX, ENQUEUE_BATCH_MAX, TAGS_MAX};
-use windlass_core::names::{CorrelationId, GroupName, PriorityLabel, OrderingKey, ShareName, Tag};
+use windlass_core::names::{CorrelationId, FairnessKey, GroupName, OrderingKey, PriorityLabel, Tag};
 use windlass_core::payload::Payload;
 use windlass_core::queue::QueueSpec;
 use windlass_core::retry::RetryPolicy;
@@ -40,7 +40,7 @@ pub async fn every_field_of_a_new_job_is_kept(h: &Harness) {
     assert_eq!((job.enqueued_at, job.due), (h.now(), h.now().plus(minutes(5))));
     assert_eq!(job.expires_at, Some(h.now().plus(minutes(50))));
     assert_eq!((&job.key, &job.correlation, &job.tags), (&new.key, &new.correlation, &new.tags));
-    assert_eq!((&job.ordering_key, &job.share), (&new.ordering_key, &new.share));
+    assert_eq!((&job.ordering_key, &job.fairness_key), (&new.ordering_key, &new.fairness_key));
     assert_eq!((&job.group, &job.retry, job.timeout), (&new.group, &new.retry, new.timeout));
 }
 
@@ -62,7 +62,7 @@ fn job_with_everything(h: &Harness) -> NewJob {
         expires: Some(When::In(minutes(50))),
         key: Some(KeyClaim::backfill(key("wallet:мережа/1"))),
         ordering_key: Some(OrderingKey::parse("account:7").expect("a plain name")),
-        share: Some(ShareName::parse("tenant:42").expect("a plain name")),
+        fairness_key: Some(FairnessKey::parse("tenant:42").expect("a plain name")),
         correlation: Some(CorrelationId::parse("event-7").expect("a plain id")),
         tags: ["one", "two"].map(|tag| Tag::parse(tag).expect("a plain tag")).to_vec(),
         group: Some(GroupName::parse("import 3").expect("a plain group")),

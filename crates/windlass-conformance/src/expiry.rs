@@ -98,15 +98,15 @@ pub async fn what_has_not_expired_is_left_by_a_sweep(h: &Harness) {
     assert_eq!(h.phase_of(id).await, Phase::Ready);
 }
 
-/// Expiring jobs of a queue without shares, and then of one where some have a share and some have none, of which one came first.
-fn with_and_without_shares(after: u64) -> [Vec<NewJob>; 2] {
-    let share = Some(windlass_core::names::ShareName::parse("tenant").expect("a plain name"));
+/// Expiring jobs of a queue without fairness keys, and then of one where some have a fairness key and some have none, of which one came first.
+fn with_and_without_fairness_keys(after: u64) -> [Vec<NewJob>; 2] {
+    let fairness_key = Some(windlass_core::names::FairnessKey::parse("tenant").expect("a plain name"));
     let nameless = || expiring(after);
-    [vec![nameless()], vec![nameless(), NewJob { share, ..expiring(after) }, nameless()]]
+    [vec![nameless()], vec![nameless(), NewJob { fairness_key, ..expiring(after) }, nameless()]]
 }
 
-pub async fn a_claim_meets_what_has_expired_also_where_jobs_have_shares(h: &Harness) {
-    for jobs in with_and_without_shares(5) {
+pub async fn a_claim_meets_what_has_expired_also_where_jobs_have_fairness_keys(h: &Harness) {
+    for jobs in with_and_without_fairness_keys(5) {
         let mut ids = Vec::new();
         for job in jobs {
             ids.push(h.enqueue(job).await);
@@ -120,7 +120,7 @@ pub async fn a_claim_meets_what_has_expired_also_where_jobs_have_shares(h: &Harn
 }
 
 pub async fn a_claim_takes_what_is_tried_again_though_it_would_have_expired(h: &Harness) {
-    for jobs in with_and_without_shares(60) {
+    for jobs in with_and_without_fairness_keys(60) {
         let count = jobs.len();
         for job in jobs {
             h.enqueue(job).await;

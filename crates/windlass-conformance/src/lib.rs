@@ -28,7 +28,7 @@ pub mod enqueue;
 pub mod receipts;
 pub mod keys;
 pub mod ordering_keys;
-pub mod shares;
+pub mod fairness_keys;
 pub mod claim;
 pub mod repeats;
 pub mod boost;

@@ -10,7 +10,7 @@ use windlass_core::engine::Hint;
 use windlass_core::enqueue::{Enqueued, NewJob, Refusal, When};
 use windlass_core::job::{JobId, Phase};
 use windlass_core::limits::{TAGS_MAX, TRIGGER_PAUSE, TRIGGERS_MAX, TRIGGERS_PER_CALL_MAX};
-use windlass_core::names::{GroupName, ShareName, Tag, TriggerName};
+use windlass_core::names::{FairnessKey, GroupName, Tag, TriggerName};
 use windlass_core::schedules::{JobTemplate, Origin};
 use windlass_core::triggers::acts::{self, fire};
 use windlass_core::triggers::{
@@ -241,10 +241,10 @@ pub async fn it_does_not_run_while_a_job_waits_or_runs(h: &Harness) {
     fires(h).await;
 }
 
-pub async fn a_job_with_a_share_holds_the_drain(h: &Harness) {
+pub async fn a_job_with_a_fairness_key_holds_the_drain(h: &Harness) {
     declare(h, &of_queue("queue")).await;
-    let share = ShareName::parse("tenant:1").expect("a plain name");
-    h.enqueue_all(vec![NewJob { share: Some(share), ..work() }; 2]).await;
+    let fairness_key = FairnessKey::parse("tenant:1").expect("a plain name");
+    h.enqueue_all(vec![NewJob { fairness_key: Some(fairness_key), ..work() }; 2]).await;
     let first = h.claim(1).await;
     h.succeed(&first[0]).await;
     fires_not(h).await;

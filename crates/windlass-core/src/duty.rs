@@ -2,7 +2,7 @@
 //! mode, which says who does it:
 //!
 //! - *every worker*: each process, each on its own. For what is cheap, or about the process itself.
-//! - *work stealing*: each process too, but each run takes a share that no other has taken. For much work that can be split.
+//! - *work stealing*: each process too, but each run takes a fairness key that no other has taken. For much work that can be split.
 //! - *advisory lock*: whoever holds a lock of a PostgreSQL session. It is free at once when the session ends, but has no fence.
 //! - *lease*, the default: whoever holds the duty's [lease](crate::lease). It has a fence, and works on every engine.
 //!
@@ -26,7 +26,7 @@ pub enum DutyMode {
     EveryWorker,
     /// Whoever holds a lock of a session.
     AdvisoryLock,
-    /// Each process, a share each.
+    /// Each process, a fairness key each.
     WorkStealing,
     /// Whoever holds the lease.
     #[default]

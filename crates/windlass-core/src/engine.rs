@@ -23,7 +23,7 @@ use crate::job_type::TypeSpec;
 use crate::lease::Leases;
 use crate::lease::crowd::CrowdCount;
 use crate::lease_watch::Suspicion;
-use crate::names::{DutyName, QueueName, OrderingKey, TypeName};
+use crate::names::{DutyName, OrderingKey, QueueName, TypeName};
 use crate::policies::Policies;
 use crate::priority::Priority;
 use crate::queue::QueueSpec;

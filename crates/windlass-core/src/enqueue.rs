@@ -9,7 +9,7 @@ use crate::job_type::TypeSpec;
 use crate::key::{KeyClaim, KeyVerdict};
 use crate::limits::{DELAY_MAX, TAGS_MAX, TIMEOUT_MAX};
 use crate::names::{
-    CorrelationId, GroupName, PriorityLabel, QueueName, OrderingKey, ShareName, Tag, TypeName,
+    CorrelationId, FairnessKey, GroupName, OrderingKey, PriorityLabel, QueueName, Tag, TypeName,
 };
 use crate::payload::Payload;
 use crate::priority::Priority;
@@ -37,8 +37,8 @@ pub struct NewJob {
     pub key: Option<KeyClaim>,
     /// The ordering key it belongs to, within its type: one at a time, in the order in which they were put in.
     pub ordering_key: Option<OrderingKey>,
-    /// Whose work it is: among the due jobs of a queue and a priority, shares take turns.
-    pub share: Option<ShareName>,
+    /// Whose work it is: among the due jobs of a queue and a priority, fairness keys take turns.
+    pub fairness_key: Option<FairnessKey>,
     /// What caused it.
     pub correlation: Option<CorrelationId>,
     /// Words to find it by.
@@ -64,7 +64,7 @@ impl NewJob {
             expires: None,
             key: None,
             ordering_key: None,
-            share: None,
+            fairness_key: None,
             correlation: None,
             tags: Vec::new(),
             group: None,

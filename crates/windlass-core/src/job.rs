@@ -8,7 +8,7 @@ use crate::gate::Gate;
 use crate::key::KeyClaim;
 use crate::limits::OLDEST_LOOKED_AT;
 use crate::names::{
-    CorrelationId, GroupName, PriorityLabel, QueueName, OrderingKey, ShareName, Tag, TypeName,
+    CorrelationId, FairnessKey, GroupName, OrderingKey, PriorityLabel, QueueName, Tag, TypeName,
 };
 use crate::outcome::JobError;
 use crate::payload::Payload;
@@ -52,8 +52,8 @@ pub struct Job {
     pub key: Option<KeyClaim>,
     /// The ordering key it belongs to, within its type: one at a time, in the order of their numbers.
     pub ordering_key: Option<OrderingKey>,
-    /// Whose work it is: among the due jobs of a queue and a priority, shares take turns.
-    pub share: Option<ShareName>,
+    /// Whose work it is: among the due jobs of a queue and a priority, fairness keys take turns.
+    pub fairness_key: Option<FairnessKey>,
     /// What caused it.
     pub correlation: Option<CorrelationId>,
     /// Words to find it by.

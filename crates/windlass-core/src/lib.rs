@@ -1,7 +1,7 @@
 //! What a job is, and every rule about it. No I/O, no runtime, no clock: time is an argument.
 //!
 //! Read it in the order of a job's life: [`enqueue`] accepts it at the door, [`key`] keeps it from being put
-//! in twice, [`ordering_keys`] keeps it in order, [`claim`], [`boost`] and [`share`] say who may run it and in which order, [`outcome`] is how an attempt
+//! in twice, [`ordering_keys`] keeps it in order, [`claim`], [`boost`] and [`fairness`] say who may run it and in which order, [`outcome`] is how an attempt
 //! ended, [`settle`] what becomes of it, [`retry`] when it is tried again. [`lease_watch`] says when a worker
 //! is dead. [`breaker`] and [`rate_limit`] hold jobs back. [`schedule`] says when something
 //! runs again and again, [`schedules`] what is kept of it, [`triggers`] what is put in when others were worked off, [`lease`] who may do a duty for all, [`aggregates`] what is kept of each minute. [`engine`] is the seam behind which jobs are kept.
@@ -24,7 +24,7 @@ pub mod key;
 pub mod ordering_keys;
 pub mod claim;
 pub mod boost;
-pub mod share;
+pub mod fairness;
 pub mod outcome;
 pub mod settle;
 pub mod retry;

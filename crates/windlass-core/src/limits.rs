@@ -42,9 +42,9 @@ pub const FAILURES_MAX: u32 = 1_000;
 pub const ENQUEUE_BATCH_MAX: usize = 1_000;
 /// Jobs in one claim.
 pub const CLAIM_BATCH_MAX: u32 = 1_000;
-/// Shares that one claim or look asks about, due or not; the next goes on behind them.
+/// FairnessKeys that one claim or look asks about, due or not; the next goes on behind them.
 pub const SHARES_PER_LOOK_MAX: u32 = 200;
-/// Shares of one queue and priority that an engine remembers as having something due.
+/// FairnessKeys of one queue and priority that an engine remembers as having something due.
 pub const SHARES_KNOWN_MAX: usize = 1_000;
 /// Settlements in one request.
 pub const SETTLE_BATCH_MAX: usize = 1_000;

@@ -102,9 +102,9 @@ name!(
     |text| is_printable(text, KEY_BYTES_MAX).then(|| text.into())
 );
 name!(
-    /// Whose work a job is, such as `tenant:42`: among the due jobs of a queue, shares take turns.
-    ShareName,
-    "a share's name",
+    /// Whose work a job is, such as `tenant:42`: among the due jobs of a queue, fairness keys take turns.
+    FairnessKey,
+    "a fairness key",
     "1 to 256 bytes without control characters",
     |text| is_printable(text, KEY_BYTES_MAX).then(|| text.into())
 );

@@ -104,7 +104,7 @@ impl RateLimit {
 }
 
 impl KeyBy {
-    /// The key of a job. Those without one share the empty key.
+    /// The key of a job. Those without one fairness key the empty key.
     pub fn key_of(&self, payload: &Payload, group: Option<&GroupName>) -> String {
         let key = match self {
             Self::Nothing => String::new(),

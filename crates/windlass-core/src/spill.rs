@@ -230,7 +230,7 @@ pub fn as_new(job: Job, here: Timestamp, there: Timestamp) -> NewJob {
         expires: job.expires_at.map(moved),
         key: job.key,
         ordering_key: job.ordering_key,
-        share: job.share,
+        fairness_key: job.fairness_key,
         correlation: job.correlation,
         tags: job.tags,
         group: job.group,

@@ -24,7 +24,7 @@ use windlass_core::lease::{
     LeaseFence, LeaseRelease, LeaseRequest, Leases, LockHolder, LockRecord, LockRequest, Released, Renewal,
     Renewed, Taking, TermId,
 };
-use windlass_core::names::{BreakerName, DutyName, Key, LimitName, ScheduleName, OrderingKey, TriggerName};
+use windlass_core::names::{BreakerName, DutyName, Key, LimitName, OrderingKey, ScheduleName, TriggerName};
 use windlass_core::outcome::{ErrorKind, JobError};
 use windlass_core::payload::Payload;
 use windlass_core::policies::{Policies, Saved, Take};
@@ -212,7 +212,7 @@ async fn do_everything(engine: &PostgresEngine) {
     assert_eq!(engine.resume(&queue()).await.unwrap(), Changed::Done);
     assert_eq!(engine.set_shut(&queue(), true).await.unwrap(), Changed::Done);
     assert_eq!(engine.set_shut(&queue(), false).await.unwrap(), Changed::Done);
-    share(engine, worker).await;
+    fairness_key(engine, worker).await;
     aggregate(engine).await;
     schedule(engine).await;
     trigger(engine, worker).await;
@@ -222,7 +222,7 @@ async fn do_everything(engine: &PostgresEngine) {
 }
 
 /// Breakers, rate limits and leases.
-async fn share(engine: &PostgresEngine, worker: WorkerId) {
+async fn fairness_key(engine: &PostgresEngine, worker: WorkerId) {
     let name = BreakerName::parse("shop").unwrap();
     let saved = engine.save_breaker(&name, 0, &BreakerState::default()).await.unwrap();
     assert_eq!(saved, Saved::Done);
@@ -546,7 +546,8 @@ async fn a_client_puts_jobs_of_an_ordering_key_in_and_the_first_goes_out() {
     let place = Place::new().await;
     let engine = place.as_role("client").await;
     let ordering_key = || OrderingKey::parse("a").expect("a plain name");
-    let jobs = vec![NewJob { ordering_key: Some(ordering_key()), ..NewJob::new(kind(), Payload::default()) }; 2];
+    let jobs =
+        vec![NewJob { ordering_key: Some(ordering_key()), ..NewJob::new(kind(), Payload::default()) }; 2];
     let request = EnqueueRequest { request: RequestId::from_random(fastrand::u128(..)), jobs };
     let answers = engine.enqueue(request).await.unwrap();
     assert_eq!(engine.head_of(&kind(), &ordering_key()).await.unwrap(), answers[0].job().ok());

@@ -10,7 +10,7 @@ use windlass_core::error::EngineError;
 use windlass_core::job::JobId;
 use windlass_core::key::{KeyClaim, KeyScope, OnConflict};
 use windlass_core::names::{
-    CorrelationId, GroupName, Key, NameError, QueueName, OrderingKey, ShareName, Tag, TypeName,
+    CorrelationId, FairnessKey, GroupName, Key, NameError, OrderingKey, QueueName, Tag, TypeName,
 };
 use windlass_core::payload::{Payload, PayloadError};
 use windlass_core::priority::{Priority, PriorityError};
@@ -101,10 +101,10 @@ impl Enqueue {
         })
     }
 
-    /// Whose work this is, such as `tenant:42`: among the due jobs of a queue and a priority, shares take turns.
-    pub fn share(self, share: &str) -> Self {
+    /// Whose work this is, such as `tenant:42`: among the due jobs of a queue and a priority, fairness keys take turns.
+    pub fn fairness_key(self, fairness_key: &str) -> Self {
         self.try_change(|draft, _| {
-            draft.share = Some(ShareName::parse(share)?);
+            draft.fairness_key = Some(FairnessKey::parse(fairness_key)?);
             Ok(())
         })
     }

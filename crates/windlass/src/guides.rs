@@ -12,8 +12,8 @@ pub struct Keys;
 #[doc = include_str!("../../../docs/ordering-keys.md")]
 pub struct OrderGuide;
 
-#[doc = include_str!("../../../docs/shares.md")]
-pub struct SharesGuide;
+#[doc = include_str!("../../../docs/fairness-keys.md")]
+pub struct FairnessKeysGuide;
 
 #[doc = include_str!("../../../docs/handlers.md")]
 pub struct HandlersGuide;

@@ -7,7 +7,7 @@ use windlass_core::claim::ClaimRequest;
 use windlass_core::engine::Declaration;
 use windlass_core::enqueue::NewJob;
 use windlass_core::job_type::TypeSpec;
-use windlass_core::names::ShareName;
+use windlass_core::names::FairnessKey;
 use windlass_core::queue::QueueSpec;
 
 use super::{Harness, MAIN, UP, WORK, days, due_in, job_of, only, queue, type_name, type_spec, work};
@@ -18,7 +18,7 @@ const LONG: Duration = days(300);
 /// What an engine has been used for before a behaviour begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Used {
-    /// Jobs had shares, a suspect waits for its next try, and a job of a type that keeps nothing was the last to succeed.
+    /// Jobs had fairness keys, a suspect waits for its next try, and a job of a type that keeps nothing was the last to succeed.
     ForAllKinds,
     /// The type that most behaviours use keeps nothing, and such a job was the last to succeed.
     ForJobsThatLeaveNothing,
@@ -63,7 +63,7 @@ impl Harness {
     pub async fn use_before(&self, used: Used) {
         match used {
             Used::ForAllKinds => {
-                self.leave_a_job_with_a_share().await;
+                self.leave_a_job_with_a_fairness_key().await;
                 self.leave_a_suspect().await;
             }
             Used::ForJobsThatLeaveNothing => {
@@ -74,10 +74,10 @@ impl Harness {
         self.succeed_elsewhere().await;
     }
 
-    /// From the first share on a queue's jobs are claimed by turns.
-    async fn leave_a_job_with_a_share(&self) {
-        let share = ShareName::parse("used").expect("a plain name");
-        self.enqueue(NewJob { share: Some(share), ..due_in(LONG) }).await;
+    /// From the first fairness key on a queue's jobs are claimed by turns.
+    async fn leave_a_job_with_a_fairness_key(&self) {
+        let fairness_key = FairnessKey::parse("used").expect("a plain name");
+        self.enqueue(NewJob { fairness_key: Some(fairness_key), ..due_in(LONG) }).await;
     }
 
     async fn leave_a_suspect(&self) {

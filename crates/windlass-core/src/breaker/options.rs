@@ -94,7 +94,7 @@ pub enum BreakerOptionsError {
         /// What was asked for.
         got: u32,
     },
-    /// Not a share.
+    /// Not a fairness key.
     #[error("expected `percent` of the failure rate between 1 and 100, got {got}")]
     Percent {
         /// What was asked for.

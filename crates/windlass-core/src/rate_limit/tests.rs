@@ -151,7 +151,7 @@ fn of_a_small_burst_half_is_shared_at_once_and_of_one_or_two_all() {
     assert_eq!(at_once(RateLimit::new(4, second)), 4, "a slow one is shared whole");
 }
 
-/// Uses of tokens that were asked for one by one, each after a pause in microseconds, and were on their way for a share of
+/// Uses of tokens that were asked for one by one, each after a pause in microseconds, and were on their way for a fairness key of
 /// the time that an answer may take, in percent.
 fn late_uses(limit: &RateLimit, pace: Pace, steps: impl IntoIterator<Item = (u64, u32)>) -> Vec<Timestamp> {
     let (mut now, mut due, mut used) = (START, None, Vec::new());

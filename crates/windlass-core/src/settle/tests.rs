@@ -21,7 +21,7 @@ fn job(failures: u32) -> Job {
         expires_at: None,
         key: None,
         ordering_key: None,
-        share: None,
+        fairness_key: None,
         correlation: None,
         tags: vec![],
         group: None,

@@ -25,7 +25,7 @@ use windlass_core::lease::{
     Taking,
 };
 use windlass_core::limits::LIST_PAGE_MAX;
-use windlass_core::names::{BreakerName, DutyName, QueueName, OrderingKey, TypeName};
+use windlass_core::names::{BreakerName, DutyName, OrderingKey, QueueName, TypeName};
 use windlass_core::policies::{BreakersRead, Policies, Saved, Take};
 use windlass_core::priority::Priority;
 use windlass_core::rate_limit::Taken;

@@ -189,7 +189,7 @@ impl Inner {
         if let Some(ordering_key) = request.jobs.iter().find_map(|job| job.ordering_key.as_ref()) {
             let name = self.primary.name;
             let why = format!(
-                "{name} is away, so nobody knows who comes before this job in the ordering key {ordering key}; try again later"
+                "{name} is away, so nobody knows who comes before this job in the ordering key {ordering_key}; try again later"
             );
             return Err(EngineError::Unavailable { why });
         }

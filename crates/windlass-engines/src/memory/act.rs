@@ -10,10 +10,10 @@ use windlass_core::job::{JobId, Phase};
 use windlass_core::key::{KeyVerdict, OnConflict, resolve};
 use windlass_core::limits::{OPEN_BATCH_MAX, REASON_BYTES_MAX, UPKEEP_BATCH_MAX};
 use windlass_core::names::QueueName;
+use windlass_core::ordering_keys::gate_if_hurried;
 use windlass_core::outcome::bounded;
 use windlass_core::priority::Priority;
 use windlass_core::queue::Pause;
-use windlass_core::ordering_keys::gate_if_hurried;
 
 use super::state::{JobRow, Stage, State};
 
@@ -154,7 +154,10 @@ impl State {
 
     pub(super) fn open_gate(&mut self, gate: &Gate, limit: u32) -> BatchDone {
         let changed = self.let_through(gate, limit.min(OPEN_BATCH_MAX) as usize);
-        BatchDone { changed: changed as u64, more: !gate.is_of_ordering_key() && self.index.anything_behind(gate) }
+        BatchDone {
+            changed: changed as u64,
+            more: !gate.is_of_ordering_key() && self.index.anything_behind(gate),
+        }
     }
 
     /// Lets the oldest jobs through a gate, at most `limit`. One that ever crashed goes on as a suspect.

@@ -6,11 +6,11 @@ use windlass_core::boost::{ClaimRange, claim_order};
 use windlass_core::claim::{ClaimAnswer, ClaimRequest, ClaimToken, Claimed, Outlook, Suspects};
 use windlass_core::clock::Timestamp;
 use windlass_core::engine::Result;
+use windlass_core::fairness::interleave;
 use windlass_core::job::{EXPIRED_REASON, JobId};
 use windlass_core::limits::{CLAIM_BATCH_MAX, DELAY_MAX, QUEUES_PER_CLAIM_MAX, SPENT_TOKEN_KEPT};
 use windlass_core::names::{QueueName, TypeName};
 use windlass_core::planted::{Bug, planted};
-use windlass_core::share::interleave;
 
 use super::refuse_over;
 use super::state::{Claim, JobRow, Stage, State, TypeAt, next_after};
@@ -101,7 +101,7 @@ impl State {
             let boosted_max = u32::try_from(taking.boosted).unwrap_or(u32::MAX);
             let oldest = |priority| self.index.oldest(types, priority);
             for range in claim_order(horizon, boosted_max, oldest) {
-                if !range.boosted && self.index.has_shares(types, range.priority) {
+                if !range.boosted && self.index.has_fairness_keys(types, range.priority) {
                     self.take_by_turns(request, types, &range, &mut taking, now);
                 } else {
                     self.take_range(request, types, &range, &mut taking, now);
@@ -137,7 +137,7 @@ impl State {
         }
     }
 
-    /// The same where jobs have shares: lines take turns, and what one cannot use goes to the others.
+    /// The same where jobs have fairness keys: lines take turns, and what one cannot use goes to the others.
     fn take_by_turns(
         &mut self,
         request: &ClaimRequest,

@@ -109,7 +109,7 @@ fn stored(id: JobId, new: NewJob, accepted: Accepted, now: Timestamp) -> Job {
         expires_at: accepted.expires_at,
         key: new.key,
         ordering_key: new.ordering_key,
-        share: new.share,
+        fairness_key: new.fairness_key,
         correlation: new.correlation,
         tags: new.tags,
         group: new.group,

@@ -50,7 +50,7 @@ use windlass_core::job::{Job, JobId, Progress};
 use windlass_core::lease::{
     LeaseFence, LeaseRelease, LeaseRequest, Leases, LeasesRead, Released, Renewal, Renewed, Taking,
 };
-use windlass_core::names::{BreakerName, DutyName, QueueName, OrderingKey, TypeName};
+use windlass_core::names::{BreakerName, DutyName, OrderingKey, QueueName, TypeName};
 use windlass_core::policies::{BreakersRead, Policies, Saved, Take};
 use windlass_core::priority::Priority;
 use windlass_core::rate_limit::Taken;

@@ -4,7 +4,7 @@
 mod index;
 mod lanes;
 mod groups;
-mod shares;
+mod fairness_keys;
 mod keys;
 mod ordering_keys;
 

@@ -17,8 +17,8 @@ pub(super) struct QueueEntry {
     pub(super) spec: QueueSpec,
     pub(super) pause: Option<Pause>,
     pub(super) shut: bool,
-    /// Whether jobs of it have shares.
-    pub(super) has_shares: bool,
+    /// Whether jobs of it have fairness keys.
+    pub(super) has_fairness_keys: bool,
 }
 
 impl QueueEntry {
@@ -66,9 +66,9 @@ impl Catalogue {
         self.queues.get(name)
     }
 
-    /// Whether jobs of a queue have shares.
-    pub(super) fn has_shares(&self, name: &QueueName) -> bool {
-        self.queues.get(name).is_some_and(|queue| queue.has_shares)
+    /// Whether jobs of a queue have fairness keys.
+    pub(super) fn has_fairness_keys(&self, name: &QueueName) -> bool {
+        self.queues.get(name).is_some_and(|queue| queue.has_fairness_keys)
     }
 
     /// A type by its name.
@@ -107,7 +107,7 @@ fn read_queue(row: &Row) -> Step<Option<QueueEntry>> {
         spec: spec.filter(|spec| spec.name == name).unwrap_or_else(|| QueueSpec::new(name)),
         pause: pause.and_then(|pause| serde_json::from_str(pause).ok()),
         shut: row.try_get(3)?,
-        has_shares: row.try_get(4)?,
+        has_fairness_keys: row.try_get(4)?,
     }))
 }
 

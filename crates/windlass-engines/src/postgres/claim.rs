@@ -21,12 +21,12 @@ use super::brought::{Brought, place_in, read_claimed};
 use super::catalogue::Catalogue;
 use super::conn::Tx;
 use super::crowd::Turn;
+use super::fairness_keys::Turns;
 use super::fault::{Fault, Step};
 use super::outlook::{Look, open_scopes, read_outlook, unseen};
 use super::position::{Place, Scope};
 use super::refuse_over;
 use super::row::{Reading, SHARED, read_job};
-use super::shares::Turns;
 use super::spans::Spans;
 use super::value::{Bits, Instant, Param, flag, instant, int4, number, small_number, text, texts, uuid};
 
@@ -97,7 +97,7 @@ impl Store {
         (at, ahead): (Timestamp, Option<Outlook>),
     ) -> Step<ClaimAnswer> {
         let jobs = self.claimed(readings, request, catalogue, (at, at)).await?;
-        self.learn_shares(&jobs, catalogue).await;
+        self.learn_fairness_keys(&jobs, catalogue).await;
         let is_full = !jobs.is_empty() && jobs.len() >= usize::try_from(request.limit).unwrap_or(usize::MAX);
         let is_spared = is_full && jobs.len() >= OUTLOOK_SPARED_FROM;
         self.is_flowing.store(is_spared, Ordering::Relaxed);
@@ -153,7 +153,7 @@ impl Store {
         catalogue: &Catalogue,
     ) -> Step<(Brought, Option<Outlook>)> {
         let boosted = self.boosting(request, open).await;
-        for scope in open.iter().filter(|scope| catalogue.has_shares(&scope.queue)) {
+        for scope in open.iter().filter(|scope| catalogue.has_fairness_keys(&scope.queue)) {
             self.refresh_lines(scope).await;
         }
         let turn = Turn::take(self, open);
@@ -204,7 +204,7 @@ impl Store {
         left: &mut Left,
     ) -> Step<Brought> {
         if let [scope] = open
-            && !catalogue.has_shares(&scope.queue)
+            && !catalogue.has_fairness_keys(&scope.queue)
         {
             let order = self.order(scope, left.boosted);
             if order.iter().all(|range| !range.boosted) {
@@ -237,7 +237,7 @@ impl Store {
             }
             let ask = Ask { request, scope, version: catalogue.version };
             let order = self.order(scope, left.boosted);
-            let mut turns = catalogue.has_shares(&scope.queue).then(Turns::default);
+            let mut turns = catalogue.has_fairness_keys(&scope.queue).then(Turns::default);
             let rows = ask.in_turns(self, tx, left, &order, turns.as_mut()).await?;
             all = all.and(self.brought(&rows, scope, catalogue, &order, turns.as_ref())?);
             if has_late(&rows)? {

@@ -20,10 +20,10 @@ use crate::receipts::unreadable;
 use super::Store;
 use super::catalogue::Catalogue;
 use super::counts::Depths;
+use super::fairness_keys::NewLines;
 use super::fault::{Fault, Step};
 use super::refuse_over;
 use super::row::{Options, to_json};
-use super::shares::NewLines;
 use super::value::{
     Bits, Instant, Param, flag, instant, instants, levels, maybe, micros, number, numbers, small_numbers,
     text, texts, uuid,
@@ -108,7 +108,7 @@ impl Store {
     }
 
     async fn try_enqueue(&self, request: &EnqueueRequest, unstorable: &Unstorable) -> Step<Tried> {
-        self.learn_shares_of(&request.jobs).await;
+        self.learn_fairness_keys_of(&request.jobs).await;
         let catalogue = self.catalogue();
         let tried = if request.jobs.iter().any(|new| new.key.is_some() || new.ordering_key.is_some()) {
             self.enqueue_keyed(request, &catalogue, unstorable).await?
@@ -308,7 +308,7 @@ pub(super) struct Columns {
     options: Vec<Option<String>>,
     max_attempts: Vec<i32>,
     /// As many as there are up to the last that has one.
-    shares: Vec<Option<String>>,
+    fairness_keys: Vec<Option<String>>,
     /// Which lines they stand in.
     pub(super) lines: NewLines,
 }
@@ -336,21 +336,22 @@ impl Columns {
         self.groups.push(new.group.as_ref().map(|name| own(name)));
         self.tags.push((!new.tags.is_empty()).then(|| to_json(&new.tags)));
         self.options.push(options(new).to_column());
-        self.push_share(new, accepted, catalogue);
+        self.push_fairness_key(new, accepted, catalogue);
         let policy =
             new.retry.as_ref().or_else(|| catalogue.type_named(&new.job_type).map(|spec| &spec.retry));
         self.max_attempts.push(policy.map_or(5, |policy| super::value::int4(policy.attempts_max())));
     }
 
-    /// Where jobs have shares, those without one have the empty one, under which they are found together.
-    fn push_share(&mut self, new: &NewJob, accepted: &Accepted, catalogue: &Catalogue) {
-        let has_line = new.share.is_some() || catalogue.has_shares(&accepted.queue);
+    /// Where jobs have fairness keys, those without one have the empty one, under which they are found together.
+    fn push_fairness_key(&mut self, new: &NewJob, accepted: &Accepted, catalogue: &Catalogue) {
+        let has_line = new.fairness_key.is_some() || catalogue.has_fairness_keys(&accepted.queue);
         if has_line {
-            self.shares.resize(self.types.len() - 1, None);
-            self.shares.push(Some(new.share.as_ref().map_or_else(String::new, ToString::to_string)));
+            self.fairness_keys.resize(self.types.len() - 1, None);
+            self.fairness_keys
+                .push(Some(new.fairness_key.as_ref().map_or_else(String::new, ToString::to_string)));
         }
         if has_line && new.when == When::Now {
-            self.lines.push((accepted.queue.clone(), accepted.priority, new.share.clone()));
+            self.lines.push((accepted.queue.clone(), accepted.priority, new.fairness_key.clone()));
         }
     }
 
@@ -370,7 +371,7 @@ impl Columns {
             texts(&self.tags),
             texts(&self.options),
             small_numbers(&self.max_attempts),
-            texts(&self.shares),
+            texts(&self.fairness_keys),
         ]
         .into_iter()
     }
@@ -398,6 +399,6 @@ pub(super) fn options(new: &NewJob) -> Options {
         scope,
         on_conflict,
         ordering_key: new.ordering_key.clone(),
-        share: new.share.clone(),
+        fairness_key: new.fairness_key.clone(),
     }
 }

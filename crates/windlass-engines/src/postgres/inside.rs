@@ -14,7 +14,7 @@ use windlass_core::job::JobId;
 use windlass_core::key::{KeyScope, OnConflict};
 use windlass_core::limits::ENQUEUE_BATCH_MAX;
 use windlass_core::names::{
-    CorrelationId, GroupName, Key, PriorityLabel, QueueName, OrderingKey, ShareName, Tag, TypeName,
+    CorrelationId, FairnessKey, GroupName, Key, OrderingKey, PriorityLabel, QueueName, Tag, TypeName,
 };
 use windlass_core::priority::Priority;
 use windlass_core::retry::RetryPolicy;
@@ -173,7 +173,7 @@ struct Written<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     ordering_key: Option<&'a OrderingKey>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    share: Option<&'a ShareName>,
+    fairness_key: Option<&'a FairnessKey>,
     #[serde(skip_serializing_if = "Option::is_none")]
     timeout: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -208,7 +208,7 @@ impl<'a> Written<'a> {
             job_group: new.group.as_ref(),
             tags: &new.tags,
             ordering_key: new.ordering_key.as_ref(),
-            share: new.share.as_ref(),
+            fairness_key: new.fairness_key.as_ref(),
             timeout: new.timeout.map(|timeout| seconds(timeout.as_micros())),
             retry: new.retry.as_ref(),
         })

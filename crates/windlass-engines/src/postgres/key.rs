@@ -16,8 +16,8 @@ use super::conn::Tx;
 use super::counts::{Deltas, Depths, Spot, Total};
 use super::enqueue::{Columns, Tried, Unstorable, judge};
 use super::fault::Step;
-use super::row::{Options, to_json};
 use super::ordering_keys::Marked;
+use super::row::{Options, to_json};
 use super::value::{
     Bits, Instant, Param, instant, instants, maybe, number, numbers, small_number, text, texts, uuid,
 };
@@ -102,7 +102,8 @@ impl Store {
     /// What came in may go out, if it comes first in its ordering key. Of one that was revived its own row knows the ordering key.
     async fn go_on_after(&self, tried: &Tried, jobs: &[NewJob]) {
         let Tried::Stored(answers) = tried else { return };
-        let of_ordering_key = jobs.iter().filter_map(|new| Some((new.job_type.clone(), new.ordering_key.clone()?)));
+        let of_ordering_key =
+            jobs.iter().filter_map(|new| Some((new.job_type.clone(), new.ordering_key.clone()?)));
         let is_news = |id| answers.iter().any(|answer| answer.job() == Ok(id));
         self.go_on_with(&of_ordering_key.collect(), is_news).await;
         if answers.iter().any(|answer| matches!(answer, Enqueued::Revived(_)))
@@ -440,10 +441,12 @@ impl Keyed {
         if let Some(claim) = &new.key {
             self.holding.push(type_key(&new.job_type, claim), id, claim.scope, now);
         }
-        let gate = new.ordering_key.as_ref().map(|ordering_key| Gate::ordering_key(&new.job_type, ordering_key));
+        let gate =
+            new.ordering_key.as_ref().map(|ordering_key| Gate::ordering_key(&new.job_type, ordering_key));
         self.new_ordering_key.push(new.ordering_key.as_ref().map(OrderingKey::to_string));
         self.new_gates.push(gate.as_ref().map(Gate::to_string));
-        self.marked.extend(new.ordering_key.iter().map(|ordering_key| (new.job_type.clone(), ordering_key.clone())));
+        self.marked
+            .extend(new.ordering_key.iter().map(|ordering_key| (new.job_type.clone(), ordering_key.clone())));
         let kind = (&new.job_type, &accepted.queue);
         self.deltas.moved(kind, Spot::Outside, Spot::waiting(accepted.due, gate.is_some()));
         self.deltas.total(kind, Total::Enqueued);

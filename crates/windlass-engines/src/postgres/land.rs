@@ -16,7 +16,7 @@ use windlass_core::gate::Gate;
 use windlass_core::job::{Counters, JobId};
 use windlass_core::key::HolderStage;
 use windlass_core::limits::ATTEMPTS_SHOWN_MAX;
-use windlass_core::names::{QueueName, OrderingKey, TypeName};
+use windlass_core::names::{OrderingKey, QueueName, TypeName};
 use windlass_core::outcome::JobError;
 use windlass_core::priority::Priority;
 use windlass_core::settle::{Landing, Place};
@@ -28,9 +28,9 @@ use super::conn::Tx;
 use super::counts::{Deltas, Spot, Total};
 use super::fault::Step;
 use super::key::{LockedKeys, TypeKey};
+use super::ordering_keys::Marked;
 use super::position::{self, before};
 use super::row::{CANCELLED, Options, SUCCEEDED, counters, gate, to_json};
-use super::ordering_keys::Marked;
 use super::settle::storable;
 use super::value::{
     Bits, Instant, RowPlace, flags, instant, instants, int4, levels, number, numbers, row_places,

@@ -10,10 +10,10 @@ use std::time::{Duration, Instant as Moment};
 use tokio_postgres::Row;
 use windlass_core::clock::Timestamp;
 use windlass_core::engine::Hint;
+use windlass_core::fairness::Line;
 use windlass_core::job::JobId;
-use windlass_core::names::{QueueName, ShareName};
+use windlass_core::names::{FairnessKey, QueueName};
 use windlass_core::priority::Priority;
-use windlass_core::share::Line;
 
 use super::Store;
 use super::conn::Conn;
@@ -36,7 +36,7 @@ const IN_USE_FOR: Duration = Duration::from_secs(25 * 60 * 60);
 /// What a look found.
 #[derive(Debug, Default)]
 struct Sight {
-    /// The first of each priority and its share as it is stored, by the place of its scope.
+    /// The first of each priority and its fairness key as it is stored, by the place of its scope.
     first: HashMap<(usize, Priority), (Place, Option<String>)>,
     /// When the first suspect is due, by the place of its scope.
     suspects: HashMap<usize, Timestamp>,
@@ -45,8 +45,8 @@ struct Sight {
     version: Option<(i64, Timestamp)>,
     /// Somebody marked an ordering key and did not go on with it.
     has_marks: bool,
-    /// Scopes, by place, whose queues have jobs with shares and do not say so.
-    shares: HashSet<usize>,
+    /// Scopes, by place, whose queues have jobs with fairness keys and do not say so.
+    fairness_keys: HashSet<usize>,
 }
 
 impl Sight {
@@ -74,7 +74,7 @@ impl Sight {
                 self.version = Some((row.try_get(3)?, at));
                 self.has_marks = row.try_get::<_, Option<&str>>(4)?.is_some();
             }
-            (Some(place), Some(Err(_))) if priority == Some(-1) => _ = self.shares.insert(place),
+            (Some(place), Some(Err(_))) if priority == Some(-1) => _ = self.fairness_keys.insert(place),
             // A priority that no version of ours has written.
             (_, Some(Err(_))) => {}
         }
@@ -147,8 +147,9 @@ impl Store {
             // What else was seen is told all the same.
             tracing::debug!(?fault, "ordering key go on with the next look");
         }
-        let with_shares = sight.shares.iter().filter_map(|place| Some(scopes.get(*place)?.queue.to_string()));
-        self.use_shares(with_shares.collect()).await;
+        let with_fairness_keys =
+            sight.fairness_keys.iter().filter_map(|place| Some(scopes.get(*place)?.queue.to_string()));
+        self.use_fairness_keys(with_fairness_keys.collect()).await;
         if sight.version.is_some_and(|(version, _)| version != self.catalogue().version) {
             self.reload().await?;
             self.listeners.tell(&Hint::Any);
@@ -226,8 +227,8 @@ impl Store {
         for row in &rows {
             let priority = Priority::new(row.try_get::<_, i16>(1)?.into());
             if let (Ok(queue), Ok(priority)) = (QueueName::parse(row.try_get(0)?), priority) {
-                let share: Option<&str> = row.try_get(4)?;
-                let line = share.and_then(|share| ShareName::parse(share).ok());
+                let fairness_key: Option<&str> = row.try_get(4)?;
+                let line = fairness_key.and_then(|fairness_key| FairnessKey::parse(fairness_key).ok());
                 let place = (row.try_get::<_, Instant>(2)?.0, JobId(row.try_get(3)?));
                 places.push((queue, priority, line, place));
             }

@@ -9,7 +9,7 @@ mod declare;
 mod enqueue;
 mod key;
 mod ordering_keys;
-mod shares;
+mod fairness_keys;
 mod claim;
 mod brought;
 mod crowd;
@@ -79,7 +79,7 @@ use windlass_core::lease::{
     LeaseFence, LeaseRelease, LeaseRequest, Leases, LeasesRead, LockRequest, Released, Renewal, Renewed,
     Taking, check_fences, check_releases, check_renewals,
 };
-use windlass_core::names::{BreakerName, DutyName, QueueName, OrderingKey, TypeName};
+use windlass_core::names::{BreakerName, DutyName, OrderingKey, QueueName, TypeName};
 use windlass_core::policies::{BreakersRead, Policies, Saved, Take};
 use windlass_core::priority::Priority;
 use windlass_core::queue::QueueSpec;
@@ -155,8 +155,8 @@ struct Store {
     look_micros: AtomicU64,
     /// Whether the last claim was a big one and brought all it asked for.
     is_flowing: AtomicBool,
-    /// Whether it failed to say of a queue that its jobs have shares.
-    may_not_say_shares: AtomicBool,
+    /// Whether it failed to say of a queue that its jobs have fairness keys.
+    may_not_say_fairness_keys: AtomicBool,
     /// Up to which number sweeps have looked for running jobs that no claim knows of.
     mended_up_to: AtomicI64,
     /// Whether jobs that succeeded lately had keys.
@@ -201,7 +201,7 @@ impl PostgresEngine {
             depths_seen: Mutex::default(),
             look_micros: AtomicU64::new(0),
             is_flowing: AtomicBool::new(false),
-            may_not_say_shares: AtomicBool::new(false),
+            may_not_say_fairness_keys: AtomicBool::new(false),
             mended_up_to: AtomicI64::new(0),
             ends_have_keys: AtomicBool::new(false),
             ends_are_traces: AtomicBool::new(false),

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio_postgres::Row;
 use windlass_core::gate::{Gate, gate_by_history};
 use windlass_core::job::{Counters, JobId};
-use windlass_core::names::{QueueName, OrderingKey, TypeName};
+use windlass_core::names::{OrderingKey, QueueName, TypeName};
 use windlass_core::priority::Priority;
 
 use super::Store;
@@ -52,7 +52,11 @@ impl Store {
     /// Lets out who comes next in these ordering keys, if the commit that marked them did not: somebody else was at it. If that fails,
     /// the marks stay, and a look or a sweep goes on with them: what was committed stands. Either way this process learns who
     /// went out, since it may lie before what claims have read; `is_news` says of one that is out already whether it is new here.
-    pub(super) async fn go_on_with(&self, ordering_key: &Marked, is_news: impl Fn(JobId) -> bool + Send + Sync) {
+    pub(super) async fn go_on_with(
+        &self,
+        ordering_key: &Marked,
+        is_news: impl Fn(JobId) -> bool + Send + Sync,
+    ) {
         let all: Vec<_> = ordering_key.iter().cloned().collect();
         for some in all.chunks(ORDERING_KEY_AT_ONCE) {
             if let Err(fault) = self.go_on_with_some(some.iter().cloned().collect(), &is_news).await {

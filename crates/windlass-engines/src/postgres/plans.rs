@@ -131,7 +131,7 @@ const FILL: &str = "
 INSERT INTO windlass.queues (name, spec, priority) VALUES ('main', '{}', 5);
 INSERT INTO windlass.job_types (name, queue, spec, max_attempts, retention_days, keep_result)
 VALUES ('work', 'main', '{}', 5, 7, false);
-INSERT INTO windlass.delayed_jobs (id, scheduled_at, created_at, priority, queue, job_type, payload, share)
+INSERT INTO windlass.delayed_jobs (id, scheduled_at, created_at, priority, queue, job_type, payload, fairness_key)
 SELECT n, now() + n * interval '1 microsecond', now(), n % 11, 'main', 'work', '{}', CASE WHEN n % 2 = 0 THEN 's' || n % 997 END
 FROM generate_series(1, 1000000) AS n;
 INSERT INTO windlass.job_history (

@@ -10,14 +10,14 @@ use std::time::{Duration, Instant as Moment};
 
 use windlass_core::claim::Outlook;
 use windlass_core::clock::Timestamp;
+use windlass_core::fairness::Line;
 use windlass_core::job::JobId;
 use windlass_core::names::{QueueName, TypeName};
 use windlass_core::priority::Priority;
-use windlass_core::share::Line;
 
 use super::crowd::Crowd;
+use super::fairness_keys::{Lines, NewLines};
 use super::outlook::join;
-use super::shares::{Lines, NewLines};
 
 /// A position follows what was claimed at this distance in time…
 const BEHIND_FOR: Duration = Duration::from_secs(2);
@@ -69,7 +69,7 @@ pub(super) struct Lanes {
     looked_at: Option<Timestamp>,
     /// What lay ahead, and when.
     outlook: Option<(Outlook, Moment)>,
-    /// Where claims take turns, in the lines of shares.
+    /// Where claims take turns, in the lines of fairness keys.
     pub(super) lines: Lines,
 }
 
@@ -224,13 +224,13 @@ impl Positions {
         let Some(lanes) = self.0.get_mut(scope) else { return };
         let lane = lanes.lane(priority);
         lane.head = first.map(|((due, _), _)| *due);
-        let Some((place @ (due, id), share)) = first else { return };
+        let Some((place @ (due, id), fairness_key)) = first else { return };
         if lane.step_back(before(*due, *id)) {
             // What was missed may bear the mark of a lock that nobody has any more.
             lanes.crowd.be_thorough();
         }
         // What others have missed is found by the look for lines.
-        lanes.lines.saw(priority, *place, share.as_deref());
+        lanes.lines.saw(priority, *place, fairness_key.as_deref());
     }
 }
 

@@ -13,7 +13,7 @@ use windlass_core::gate::Gate;
 use windlass_core::job::{Counters, Job, JobId, JobState};
 use windlass_core::key::{KeyClaim, KeyScope, OnConflict};
 use windlass_core::names::{
-    CorrelationId, GroupName, Key, NameError, PriorityLabel, QueueName, OrderingKey, ShareName, TypeName,
+    CorrelationId, FairnessKey, GroupName, Key, NameError, OrderingKey, PriorityLabel, QueueName, TypeName,
 };
 use windlass_core::outcome::{ErrorKind, JobError};
 use windlass_core::payload::Payload;
@@ -50,7 +50,7 @@ pub(super) struct Options {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) ordering_key: Option<OrderingKey>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) share: Option<ShareName>,
+    pub(super) fairness_key: Option<FairnessKey>,
 }
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
@@ -101,7 +101,7 @@ pub(super) fn read_job(row: &Row, first: usize) -> Step<Reading> {
             on_conflict: options.on_conflict,
         }),
         ordering_key: options.ordering_key,
-        share: options.share,
+        fairness_key: options.fairness_key,
         correlation: from.name(9, CorrelationId::parse)?,
         tags: from.json(11)?.unwrap_or_default(),
         group: from.name(10, GroupName::parse)?,

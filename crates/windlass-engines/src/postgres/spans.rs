@@ -2,7 +2,7 @@
 
 use windlass_core::boost::ClaimRange;
 use windlass_core::clock::Timestamp;
-use windlass_core::share::Line;
+use windlass_core::fairness::Line;
 
 use super::position::Place;
 use super::value::{Instant, Param, flags, instants, int4, levels, numbers, small_numbers, texts};
@@ -15,7 +15,7 @@ pub(super) struct Spans {
     after_id: Vec<i64>,
     until: Vec<Instant>,
     /// Of claims by turns: the line, at most so many, and whether only those are meant that have no name.
-    shares: Vec<Option<String>>,
+    fairness_keys: Vec<Option<String>>,
     most: Vec<i32>,
     nameless: Vec<bool>,
 }
@@ -24,7 +24,7 @@ pub(super) struct Spans {
 pub(super) enum Whom<'l> {
     /// Whoever is there.
     All,
-    /// Those who came in without a share before others had one, until this instant.
+    /// Those who came in without a fairness key before others had one, until this instant.
     Nameless {
         /// When the last of them falls due.
         until: Timestamp,
@@ -39,7 +39,7 @@ impl Spans {
         self.push(range, start);
         self.most.push(int4(most));
         self.nameless.push(matches!(whom, Whom::Nameless { .. }));
-        self.shares.push(match whom {
+        self.fairness_keys.push(match whom {
             Whom::Line(line) => Some(line.as_ref().map_or_else(String::new, ToString::to_string)),
             Whom::All | Whom::Nameless { .. } => None,
         });
@@ -54,13 +54,13 @@ impl Spans {
 
     /// For whom each is.
     pub(super) fn whom(&self) -> [Param<'_>; 3] {
-        [texts(&self.shares), small_numbers(&self.most), flags(&self.nameless)]
+        [texts(&self.fairness_keys), small_numbers(&self.most), flags(&self.nameless)]
     }
 
     #[cfg(test)]
     pub(super) fn told(&self) -> Vec<(i16, Option<&str>, i32)> {
-        let rows = self.priorities.iter().zip(&self.shares).zip(&self.most);
-        rows.map(|((priority, share), most)| (*priority, share.as_deref(), *most)).collect()
+        let rows = self.priorities.iter().zip(&self.fairness_keys).zip(&self.most);
+        rows.map(|((priority, fairness_key), most)| (*priority, fairness_key.as_deref(), *most)).collect()
     }
 
     pub(super) fn push(&mut self, range: &ClaimRange, start: Place) {

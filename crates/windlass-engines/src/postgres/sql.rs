@@ -33,14 +33,14 @@ pub(super) fn in_schema(text: &str, schema: &str) -> String {
 /// The text of a statement out of its file. What picks jobs by turns is put into `claim`, in place of what it picks: the rest is the
 /// same, and long.
 fn whole(name: &str, text: &'static str) -> Cow<'static, str> {
-    if name != "claim_shares" {
+    if name != "claim_fairness_keys" {
         return Cow::Borrowed(text);
     }
     let claim = include_str!("sql/claim.sql");
     let picks = text.find("picked AS").map_or("", |start| text[start..].trim_end());
     let (head, rest) = claim.split_once("picked AS").expect("the statement names what it picks");
     let (_, tail) = rest.split_once(", wanted AS").expect("and what it wants of it");
-    let named = head.replacen("-- claim:", "-- claim_shares:", 1);
+    let named = head.replacen("-- claim:", "-- claim_fairness_keys:", 1);
     Cow::Owned(format!("{named}{picks}, wanted AS{tail}"))
 }
 
@@ -76,14 +76,14 @@ macro_rules! statements {
     };
 }
 statements! {
-    add_counts, advance_ordering_key, asked_to_stop, be_brief, behind_gate, breakers, claim, claim_shares, claim_suspect, claimed_before, close_receipt, close_request,
+    add_counts, advance_ordering_key, asked_to_stop, be_brief, behind_gate, breakers, claim, claim_fairness_keys, claim_suspect, claimed_before, close_receipt, close_request,
     count_schedules, due_schedules, list_schedules, lock_schedules, remove_schedules, save_schedules, schedules_named,
     set_last_jobs, count_triggers, triggers_named, left_in_queue, left_of_group, left_of_type, list_triggers, lock_triggers, lock_free_trigger,
     mark_triggers, marked_triggers, note_firing, postpone_trigger, remove_triggers, save_triggers, trim_marks, unmark_trigger,
     append_deltas, unfolded, minutes_of, apply_fold, list_minutes, prune_job_minutes, duty_locks, note_locks,
     complete, dead_key, declare_dead, declare_queues, declare_types, discard, drop_days, drop_reserved_keys,
     ended_state, enqueue, enqueue_many, expired, extend, find_receipt, find_worker, fold_claims, fold_counts,
-    fold_minutes, forget_put_backs, forget_shares, forget_waiting, free_ended_keys, free_keys, gates, hidden_sessions, hold_keys,
+    fold_minutes, forget_put_backs, forget_fairness_keys, forget_waiting, free_ended_keys, free_keys, gates, hidden_sessions, hold_keys,
     insert_attempts, insert_jobs, keys_of, keys_there, land_dead, land_ended, land_waiting, last_attempt, leases,
     leases_hold, list_dead, list_ended, list_live, list_running, live_workers, load_queues, load_types, load_version,
     lock_catalogue, lock_dead, lock_duties, lock_free_jobs, lock_free_keys, lock_jobs, lock_keys, lock_rest, look, look_ahead,
@@ -91,9 +91,9 @@ statements! {
     oldest_snapshot, open_gate, open_receipt, orphans, our_indexes, our_space, our_tables, places_of, prune_claims, prune_keys,
     prune_rate_limits, prune_receipts, prune_rest, prune_traces, prune_workers, put_backs, queue_counts, read_attempts, read_clock,
     read_dead, read_ended, read_live, read_now, register, release_leases, renew_catalogue, renew_leases, replace_job,
-    report, request_cancel, reserve_keys, retire, running_of, save_breaker, save_pause, save_shut, ordering_key_out, served, set_priority, shares_due,
+    report, request_cancel, reserve_keys, retire, running_of, save_breaker, save_pause, save_shut, ordering_key_out, served, set_priority, fairness_keys_due,
     settle, settle_traced, spend_token, stages, start_over, step_down, still_hold, take_ids, take_leases, take_tokens,
-    trim_attempts, type_unfinished, to_sweep, types_waiting, unfinished, unlock_duties, unmark_waiting, use_shares, waiting_in, waiting_of_type, wake_next,
+    trim_attempts, type_unfinished, to_sweep, types_waiting, unfinished, unlock_duties, unmark_waiting, use_fairness_keys, waiting_in, waiting_of_type, wake_next,
     was_settled,
 }
 

@@ -36,7 +36,7 @@ const FREE_KEYS_TIMES: u32 = 20;
 /// vacuum away, each walks over all that those before it have deleted.
 const SMALL_ROWS_TIMES: u32 = 20;
 
-/// For so long a queue takes turns though no job of it has a share any more. Each change makes all processes read the queues again.
+/// For so long a queue takes turns though no job of it has a fairness key any more. Each change makes all processes read the queues again.
 const SHARES_FORGOTTEN_AFTER: Duration = Duration::from_secs(60 * 60);
 
 /// What there is to sweep: most of the time, nothing.
@@ -336,14 +336,14 @@ impl Store {
             let pruned = duties.attempt(self.prune_old(statement, kept, limit * times)).await;
             done = BatchDone { changed: done.changed + pruned.changed, more: done.more || pruned.more };
         }
-        duties.attempt(self.forget_shares()).await;
+        duties.attempt(self.forget_fairness_keys()).await;
         duties.end(done)
     }
 
-    /// Queues that began long ago to have jobs with shares, and have none now, take turns no more, so that their claims cost what they did before.
-    async fn forget_shares(&self) -> Step<()> {
+    /// Queues that began long ago to have jobs with fairness keys, and have none now, take turns no more, so that their claims cost what they did before.
+    async fn forget_fairness_keys(&self) -> Step<()> {
         let (now, kept) = (self.now_param(), micros(SHARES_FORGOTTEN_AFTER));
         let params = [instant(&now), number(&kept)];
-        self.work.get().await?.write(&self.sql.forget_shares, &params).await.map(drop)
+        self.work.get().await?.write(&self.sql.forget_fairness_keys, &params).await.map(drop)
     }
 }

@@ -12,7 +12,7 @@ use windlass_core::gate::Gate;
 use windlass_core::job::JobId;
 use windlass_core::key::{KeyScope, KeyVerdict, OnConflict};
 use windlass_core::limits::{ENQUEUE_BATCH_MAX, RECEIPT_TTL};
-use windlass_core::names::{QueueName, ShareName};
+use windlass_core::names::{FairnessKey, QueueName};
 
 use crate::receipts::unreadable;
 
@@ -122,7 +122,7 @@ struct Special<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     group: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    share: Option<&'a str>,
+    fairness_key: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     expires: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -139,9 +139,12 @@ pub(super) fn offer(new: &NewJob, body: &str, catalogue: &Catalogue, now: Timest
         key: new.key.as_ref().map(|claim| claim.key.as_str()),
         scope: new.key.as_ref().map(|claim| scope(claim.scope)),
         conflict: new.key.as_ref().map(|claim| conflict(claim.on_conflict)),
-        ordering_key: new.ordering_key.as_ref().map(|ordering_key| Gate::ordering_key(&new.job_type, ordering_key).to_string()),
+        ordering_key: new
+            .ordering_key
+            .as_ref()
+            .map(|ordering_key| Gate::ordering_key(&new.job_type, ordering_key).to_string()),
         group: new.group.as_ref().map(|group| group.as_str()),
-        share: new.share.as_ref().map(ShareName::as_str),
+        fairness_key: new.fairness_key.as_ref().map(FairnessKey::as_str),
         expires: new.expires.map(when),
         ..Special::default()
     };

@@ -67,7 +67,7 @@ use windlass_core::lease::{
     LeaseFence, LeaseRelease, LeaseRequest, Leases, LeasesRead, Released, Renewal, Renewed, Taking,
     check_fences, check_releases, check_renewals,
 };
-use windlass_core::names::{BreakerName, DutyName, QueueName, OrderingKey, TypeName};
+use windlass_core::names::{BreakerName, DutyName, OrderingKey, QueueName, TypeName};
 use windlass_core::policies::{BreakersRead, Policies, Saved, Take};
 use windlass_core::priority::Priority;
 use windlass_core::rate_limit::Taken;

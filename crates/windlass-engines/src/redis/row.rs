@@ -14,7 +14,7 @@ use windlass_core::gate::Gate;
 use windlass_core::job::{Counters, Job, JobId, JobState};
 use windlass_core::key::{KeyClaim, KeyScope, OnConflict};
 use windlass_core::names::{
-    CorrelationId, GroupName, Key, PriorityLabel, QueueName, OrderingKey, ShareName, Tag, TypeName,
+    CorrelationId, FairnessKey, GroupName, Key, OrderingKey, PriorityLabel, QueueName, Tag, TypeName,
 };
 use windlass_core::outcome::{ErrorKind, JobError};
 use windlass_core::payload::Payload;
@@ -66,7 +66,7 @@ struct Options {
     #[serde(skip_serializing_if = "is_default")]
     ordering_key: Option<OrderingKey>,
     #[serde(skip_serializing_if = "is_default")]
-    share: Option<ShareName>,
+    fairness_key: Option<FairnessKey>,
 }
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
@@ -87,7 +87,7 @@ pub(super) fn body(new: &NewJob) -> String {
         retry: new.retry.clone(),
         timeout_micros: new.timeout.map(|timeout| u64::try_from(timeout.as_micros()).unwrap_or(u64::MAX)),
         ordering_key: new.ordering_key.clone(),
-        share: new.share.clone(),
+        fairness_key: new.fairness_key.clone(),
     };
     let label = new.label.as_ref().map_or("", PriorityLabel::as_str);
     let options = if is_default(&options) { String::new() } else { to_json(&options) };
@@ -232,7 +232,7 @@ impl Row {
             retry: options.retry,
             timeout: options.timeout_micros.map(Duration::from_micros),
             ordering_key: options.ordering_key,
-            share: options.share,
+            fairness_key: options.fairness_key,
             counters: self.state.counters,
             progress: self.notes.get("progress").and_then(from_json),
         }

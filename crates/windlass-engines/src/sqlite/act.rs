@@ -10,10 +10,10 @@ use windlass_core::job::{JobId, Phase};
 use windlass_core::key::{HolderStage, KeyVerdict, OnConflict, resolve};
 use windlass_core::limits::{OPEN_BATCH_MAX, REASON_BYTES_MAX, UPKEEP_BATCH_MAX};
 use windlass_core::names::QueueName;
+use windlass_core::ordering_keys::gate_if_hurried;
 use windlass_core::outcome::bounded;
 use windlass_core::priority::Priority;
 use windlass_core::queue::Pause;
-use windlass_core::ordering_keys::gate_if_hurried;
 
 use super::counts::Spot;
 use super::fault::Step;

@@ -10,8 +10,8 @@ use windlass_core::job_type::TypeSpec;
 use windlass_core::names::{QueueName, TypeName};
 use windlass_core::queue::{Pause, QueueSpec};
 
+use super::fairness_keys::Rings;
 use super::fault::Step;
-use super::shares::Rings;
 use super::sql::sql;
 
 /// A queue and its number.

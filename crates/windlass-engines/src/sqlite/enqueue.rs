@@ -134,7 +134,7 @@ impl Work<'_> {
             options(new).to_column(),
             new.ordering_key.as_ref().map(|ordering_key| ordering_key.as_str()),
             gate.as_ref().map(|gate| gate.as_str()),
-            new.share.as_ref().map(|share| share.as_str()),
+            new.fairness_key.as_ref().map(|fairness_key| fairness_key.as_str()),
         ])?;
         if let Some(claim) = &new.key {
             self.hold_key(kind.id, claim.key.as_str(), claim.scope, id, self.now)?;
@@ -181,7 +181,7 @@ fn options(new: &NewJob) -> Options {
         scope,
         on_conflict,
         ordering_key: new.ordering_key.clone(),
-        share: new.share.clone(),
+        fairness_key: new.fairness_key.clone(),
     }
 }
 

@@ -12,7 +12,7 @@ use windlass_core::gate::Gate;
 use windlass_core::job::{Counters, JobId};
 use windlass_core::key::HolderStage;
 use windlass_core::limits::ATTEMPTS_SHOWN_MAX;
-use windlass_core::names::{OrderingKey, ShareName};
+use windlass_core::names::{FairnessKey, OrderingKey};
 use windlass_core::outcome::JobError;
 use windlass_core::settle::{Landing, Place};
 use windlass_core::triggers::rules::Stand;
@@ -202,7 +202,7 @@ impl Work<'_> {
             due.as_micros(),
             place.0,
             place.1,
-            letter.options.share.as_ref().map(ShareName::as_str),
+            letter.options.fairness_key.as_ref().map(FairnessKey::as_str),
         ])?;
         self.conn.prepare_cached(sql!("remove_dead"))?.execute([id.0])?;
         if let Some(key) = &letter.key {

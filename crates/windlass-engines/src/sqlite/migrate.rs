@@ -37,7 +37,7 @@ pub const MIGRATIONS: &[Migration] = &[
     Migration { version: 8, name: "crowd", sql: include_str!("migrations/0008_crowd.sql") },
     Migration { version: 9, name: "schedules", sql: include_str!("migrations/0009_schedules.sql") },
     Migration { version: 10, name: "triggers", sql: include_str!("migrations/0010_drains.sql") },
-    Migration { version: 11, name: "shares", sql: include_str!("migrations/0011_shares.sql") },
+    Migration { version: 11, name: "fairness_keys", sql: include_str!("migrations/0011_fairness_keys.sql") },
     Migration { version: 12, name: "aggregates", sql: include_str!("migrations/0012_aggregates.sql") },
     Migration { version: 13, name: "started over", sql: include_str!("migrations/0013_started_over.sql") },
 ];

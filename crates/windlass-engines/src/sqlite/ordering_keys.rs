@@ -45,6 +45,7 @@ pub(super) fn ordering_key_out(conn: &Connection, kind: i64, ordering_key: &str)
 }
 
 fn one(conn: &Connection, sql: &str, kind: i64, ordering_key: &str) -> Step<Option<JobId>> {
-    let found = conn.prepare_cached(sql)?.query_row(params![kind, ordering_key], |row| row.get(0)).optional()?;
+    let found =
+        conn.prepare_cached(sql)?.query_row(params![kind, ordering_key], |row| row.get(0)).optional()?;
     Ok(found.map(JobId))
 }

@@ -7,13 +7,13 @@ use windlass_core::admin::{AttemptEnding, AttemptRecord, JobRecord, ListRequest}
 use windlass_core::clock::Timestamp;
 use windlass_core::job::{JobId, Phase};
 use windlass_core::limits::{ATTEMPTS_SHOWN_MAX, LIST_PAGE_MAX};
-use windlass_core::names::{QueueName, OrderingKey, TypeName};
+use windlass_core::names::{OrderingKey, QueueName, TypeName};
 use windlass_core::worker::WorkerId;
 
 use super::catalogue::Catalogue;
 use super::fault::Step;
-use super::row::{self, CANCELLED, Names, SUCCEEDED, parse_error};
 use super::ordering_keys::ordering_key_out;
+use super::row::{self, CANCELLED, Names, SUCCEEDED, parse_error};
 use super::sql::sql;
 
 /// How a table's row becomes a record.
@@ -38,7 +38,11 @@ pub(super) fn job(conn: &Connection, id: JobId, now: Timestamp) -> Step<Option<J
 }
 
 /// The job of an ordering key that is out.
-pub(super) fn head_of(conn: &Connection, job_type: &TypeName, ordering_key: &OrderingKey) -> Step<Option<JobId>> {
+pub(super) fn head_of(
+    conn: &Connection,
+    job_type: &TypeName,
+    ordering_key: &OrderingKey,
+) -> Step<Option<JobId>> {
     let Some(kind) = Catalogue::load(conn)?.type_named(job_type) else { return Ok(None) };
     ordering_key_out(conn, kind.id, ordering_key.as_str())
 }

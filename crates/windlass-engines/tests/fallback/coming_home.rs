@@ -10,7 +10,7 @@ use windlass_core::enqueue::{EnqueueRequest, NewJob, RequestId, When};
 use windlass_core::job::JobId;
 use windlass_core::job_type::TypeSpec;
 use windlass_core::limits::RECEIPT_TTL;
-use windlass_core::names::{CorrelationId, GroupName, PriorityLabel, QueueName, ShareName, Tag, TypeName};
+use windlass_core::names::{CorrelationId, FairnessKey, GroupName, PriorityLabel, QueueName, Tag, TypeName};
 use windlass_core::payload::Payload;
 use windlass_core::priority::Priority;
 use windlass_core::queue::QueueSpec;
@@ -51,7 +51,7 @@ async fn a_job_comes_home_with_everything_that_its_caller_gave_it() {
         label: Some(PriorityLabel::parse("urgent").unwrap()),
         when: When::In(Duration::from_secs(3_600)),
         expires: Some(When::In(Duration::from_secs(7_200))),
-        share: Some(ShareName::parse("tenant:42").unwrap()),
+        fairness_key: Some(FairnessKey::parse("tenant:42").unwrap()),
         correlation: Some(CorrelationId::parse("order-7").unwrap()),
         tags: vec![Tag::parse("blue").unwrap()],
         group: Some(GroupName::parse("batch").unwrap()),
@@ -64,7 +64,7 @@ async fn a_job_comes_home_with_everything_that_its_caller_gave_it() {
     primary.come_back();
     until_home(&engine).await;
     let there = waiting(&*primary.store).await.remove(0).job;
-    assert_eq!(there.share.as_ref().map(ShareName::as_str), Some("tenant:42"));
+    assert_eq!(there.fairness_key.as_ref().map(FairnessKey::as_str), Some("tenant:42"));
     let (here, there) =
         (as_new(here, Timestamp::EPOCH, Timestamp::EPOCH), as_new(there, Timestamp::EPOCH, Timestamp::EPOCH));
     // By the time that is left since 1970, by each clock.

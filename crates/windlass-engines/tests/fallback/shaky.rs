@@ -24,7 +24,7 @@ use windlass_core::error::EngineError;
 use windlass_core::gate::Gate;
 use windlass_core::job::{Job, JobId, Progress};
 use windlass_core::lease::Leases;
-use windlass_core::names::{QueueName, OrderingKey, TypeName};
+use windlass_core::names::{OrderingKey, QueueName, TypeName};
 use windlass_core::policies::Policies;
 use windlass_core::priority::Priority;
 use windlass_core::schedules::{ScheduleChange, ScheduleChanged, Schedules, SchedulesRead, WhichSchedules};

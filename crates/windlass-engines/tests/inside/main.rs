@@ -12,7 +12,7 @@ mod users_transaction;
 mod open_transactions;
 mod schedules;
 mod ordering_keys;
-mod shares;
+mod fairness_keys;
 mod sql_functions;
 mod refusals;
 mod languages;

@@ -193,13 +193,18 @@ async fn the_database_itself_lets_no_two_jobs_of_an_ordering_key_out() {
     let client = place.connect().await;
     let by_hand = place.sql("UPDATE windlass.delayed_jobs SET gate = NULL");
     let refused = client.batch_execute(&by_hand).await.unwrap_err();
-    assert!(refused.as_db_error().is_some_and(|error| error.message().contains("delayed_jobs_ordering_key_out")));
+    assert!(
+        refused.as_db_error().is_some_and(|error| error.message().contains("delayed_jobs_ordering_key_out"))
+    );
 }
 
 /// How many of these ordering keys have somebody out.
 async fn out(place: &Place, client: &Client) -> String {
     place
-        .ask(client, "SELECT count(*) FROM windlass.delayed_jobs WHERE ordering_key IS NOT NULL AND gate IS NULL")
+        .ask(
+            client,
+            "SELECT count(*) FROM windlass.delayed_jobs WHERE ordering_key IS NOT NULL AND gate IS NULL",
+        )
         .await
 }
 
@@ -233,7 +238,8 @@ async fn thousands_of_ordering_keys_in_one_transaction_fill_no_table_of_locks_an
     let engine = place.ready().await;
     let mut client = place.connect().await;
     let tx = client.transaction().await.unwrap();
-    let put = "SELECT count(windlass.enqueue('work', ordering_key => 'a' || n)) FROM generate_series(1, 3000) AS n";
+    let put =
+        "SELECT count(windlass.enqueue('work', ordering_key => 'a' || n)) FROM generate_series(1, 3000) AS n";
     tx.query(&place.sql(put), &[]).await.unwrap();
     tx.commit().await.unwrap();
     let start = Instant::now();

@@ -24,8 +24,8 @@ use crate::steps::{Known, Rows, Step, TYPES};
 
 /// An engine to compare with the model.
 pub(crate) trait Subject {
-    /// Whether shares take turns in the very order of the model. Those that find shares by looking begin their tours elsewhere, and are
-    /// compared without shares; what they promise of them is among the behaviours.
+    /// Whether fairness keys take turns in the very order of the model. Those that find fairness keys by looking begin their tours elsewhere, and are
+    /// compared without fairness keys; what they promise of them is among the behaviours.
     const TURNS_ARE_THE_MODELS: bool = false;
 
     /// A fresh engine on this clock, and what must live as long as it.
@@ -61,7 +61,7 @@ impl<S: Subject> StateMachineTest for Test<S> {
     }
 
     fn apply(mut pair: Pair<S>, _: &Known, step: Step) -> Pair<S> {
-        let step = if S::TURNS_ARE_THE_MODELS { step } else { step.without_shares() };
+        let step = if S::TURNS_ARE_THE_MODELS { step } else { step.without_fairness_keys() };
         let runtime = pair.runtime.clone();
         runtime.block_on(pair.play(step));
         pair

@@ -11,7 +11,7 @@ use windlass_core::job::{JobId, Progress};
 use windlass_core::key::{KeyClaim, KeyScope, OnConflict};
 use windlass_core::lease_watch::Suspicion;
 use windlass_core::limits::{CRASHES_MAX, RECEIPT_TTL, SPENT_TOKEN_KEPT, UPKEEP_BATCH_MAX, WORKER_LEASE};
-use windlass_core::names::{GroupName, Key, OrderingKey, ShareName};
+use windlass_core::names::{FairnessKey, GroupName, Key, OrderingKey};
 use windlass_core::outcome::{ErrorKind, JobError};
 use windlass_core::payload::Payload;
 use windlass_core::priority::Priority;
@@ -328,9 +328,13 @@ fn new_job(new: &Newcomer) -> NewJob {
                 [keyed.scope],
             on_conflict: [OnConflict::Keep, OnConflict::Replace, OnConflict::Revive][keyed.on_conflict],
         }),
-        ordering_key: new.ordering_key.map(|ordering_key| OrderingKey::parse(["s1", "s2"][ordering_key]).expect("a plain name")),
+        ordering_key: new
+            .ordering_key
+            .map(|ordering_key| OrderingKey::parse(["s1", "s2"][ordering_key]).expect("a plain name")),
         group: new.grouped.then(|| GroupName::parse(GROUP).expect("a plain name")),
-        share: new.share.map(|share| ShareName::parse(["a", "b", "c"][share]).expect("a plain name")),
+        fairness_key: new
+            .fairness_key
+            .map(|fairness_key| FairnessKey::parse(["a", "b", "c"][fairness_key]).expect("a plain name")),
         ..NewJob::new(type_name(TYPES[new.job_type]), Payload::default())
     }
 }

@@ -87,16 +87,16 @@ pub(crate) struct Newcomer {
     /// Which ordering key, for jobs of [`ORDERING_KEY_TYPE`].
     pub(crate) ordering_key: Option<usize>,
     /// Which share.
-    pub(crate) share: Option<usize>,
+    pub(crate) fairness_key: Option<usize>,
     /// Whether it is of [`GROUP`].
     pub(crate) grouped: bool,
 }
 
 impl Step {
-    /// The same, but newcomers have no shares.
-    pub(crate) fn without_shares(self) -> Self {
+    /// The same, but newcomers have no fairness keys.
+    pub(crate) fn without_fairness_keys(self) -> Self {
         let plain = |newcomers: Vec<Newcomer>| {
-            newcomers.into_iter().map(|newcomer| Newcomer { share: None, ..newcomer }).collect()
+            newcomers.into_iter().map(|newcomer| Newcomer { fairness_key: None, ..newcomer }).collect()
         };
         match self {
             Self::Enqueue(newcomers) => Self::Enqueue(plain(newcomers)),
@@ -262,15 +262,17 @@ fn newcomer() -> impl Strategy<Value = Newcomer> {
         prop::option::weighted(0.3, 0..3_usize),
         prop::bool::weighted(0.3),
     )
-        .prop_map(|(job_type, priority, delay, expires, key, ordering_key, share, grouped)| Newcomer {
-            job_type,
-            priority,
-            delay,
-            expires: expires.filter(|_| job_type != ORDERING_KEY_TYPE),
-            key,
-            ordering_key: ordering_key.filter(|_| job_type == ORDERING_KEY_TYPE),
-            share,
-            grouped,
+        .prop_map(|(job_type, priority, delay, expires, key, ordering_key, fairness_key, grouped)| {
+            Newcomer {
+                job_type,
+                priority,
+                delay,
+                expires: expires.filter(|_| job_type != ORDERING_KEY_TYPE),
+                key,
+                ordering_key: ordering_key.filter(|_| job_type == ORDERING_KEY_TYPE),
+                fairness_key,
+                grouped,
+            }
         })
 }
 

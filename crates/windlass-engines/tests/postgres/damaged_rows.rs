@@ -9,7 +9,7 @@ use windlass_core::enqueue::{NewJob, When};
 use windlass_core::gate::Gate;
 use windlass_core::job::{JobId, JobState, Phase};
 use windlass_core::key::KeyClaim;
-use windlass_core::names::{Key, ShareName};
+use windlass_core::names::{FairnessKey, Key};
 use windlass_core::outcome::ErrorKind;
 use windlass_core::settle::{AttemptReport, Settled, Transition};
 use windlass_core::worker::WorkerId;
@@ -206,10 +206,14 @@ async fn a_row_that_cannot_be_written_does_not_keep_others_from_expiring_or_from
 }
 
 #[tokio::test]
-async fn in_a_queue_with_shares_too_one_that_cannot_be_ended_keeps_nobody_from_being_claimed_one_at_a_time() {
+async fn in_a_queue_with_fairness_keys_too_one_that_cannot_be_ended_keeps_nobody_from_being_claimed_one_at_a_time()
+ {
     let place = Place::shared();
     let (engine, clock) = on_a_clock(&place).await;
-    let of = |share: &str| NewJob { share: Some(ShareName::parse(share).unwrap()), ..new_job() };
+    let of = |fairness_key: &str| NewJob {
+        fairness_key: Some(FairnessKey::parse(fairness_key).unwrap()),
+        ..new_job()
+    };
     let fleeting = NewJob { expires: Some(When::In(Duration::from_secs(5))), ..of("a") };
     let stuck = engine.enqueue(request(vec![fleeting])).await.unwrap()[0].job().unwrap();
     place.sql(&format!("ALTER TABLE windlass.job_history ADD CHECK (id <> {})", stuck.0));

@@ -12,7 +12,7 @@ use windlass_core::settle::{AttemptReport, Transition};
 use windlass_core::worker::WorkerId;
 use windlass_engines::postgres::PostgresEngine;
 
-use super::shares::counting_server;
+use super::fairness_keys::counting_server;
 use super::waking::{far_ahead, producer, until_marked};
 use super::{
     Place, WORKER, card, claim, claim_request, claimed, declare, enqueue, on_a_clock, queue, request, server,

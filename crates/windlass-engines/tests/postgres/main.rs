@@ -29,7 +29,7 @@ mod claims;
 mod looks;
 mod failover;
 mod leases;
-mod shares;
+mod fairness_keys;
 mod aggregates;
 mod durable;
 mod rescued;

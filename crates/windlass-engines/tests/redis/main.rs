@@ -22,7 +22,7 @@ mod memory;
 mod suspects;
 mod damaged;
 mod ordering_keys;
-mod shares;
+mod fairness_keys;
 mod aggregates;
 mod listing;
 mod hashes;

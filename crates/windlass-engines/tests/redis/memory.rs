@@ -5,7 +5,7 @@ use std::time::Duration;
 use windlass_core::engine::Engine;
 use windlass_core::enqueue::{EnqueueRequest, NewJob, RequestId, When};
 use windlass_core::key::KeyClaim;
-use windlass_core::names::{Key, OrderingKey, ShareName};
+use windlass_core::names::{FairnessKey, Key, OrderingKey};
 use windlass_core::payload::Payload;
 use windlass_servers::redis::Server;
 
@@ -23,7 +23,7 @@ enum Kind {
     /// With a key of 20 bytes.
     Keyed,
     Expiring,
-    /// Of one of a hundred shares, with a name of 10 bytes.
+    /// Of one of a hundred fairness keys, with a name of 10 bytes.
     Shared,
     /// Each in an ordering key of its own, with a name of 20 bytes.
     Serial,
@@ -78,12 +78,14 @@ fn job(kind_of_job: Kind, payload: &Payload, number: usize) -> NewJob {
             key: Some(KeyClaim::new(Key::parse(&format!("customer-{number:011}")).unwrap())),
             ..plain
         },
-        Kind::Shared => {
-            NewJob { share: Some(ShareName::parse(&format!("tenant-{:03}", number % 100)).unwrap()), ..plain }
-        }
-        Kind::Serial => {
-            NewJob { ordering_key: Some(OrderingKey::parse(&format!("customer-{number:011}")).unwrap()), ..plain }
-        }
+        Kind::Shared => NewJob {
+            fairness_key: Some(FairnessKey::parse(&format!("tenant-{:03}", number % 100)).unwrap()),
+            ..plain
+        },
+        Kind::Serial => NewJob {
+            ordering_key: Some(OrderingKey::parse(&format!("customer-{number:011}")).unwrap()),
+            ..plain
+        },
         Kind::Expiring => NewJob { expires: Some(When::In(Duration::from_secs(3_600))), ..plain },
     }
 }

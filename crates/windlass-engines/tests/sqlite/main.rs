@@ -11,7 +11,7 @@ mod users_transaction;
 mod other_processes;
 mod damaged_rows;
 mod ordering_keys;
-mod shares;
+mod fairness_keys;
 mod aggregates;
 mod growth;
 mod disk_and_locks;

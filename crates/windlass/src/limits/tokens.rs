@@ -204,7 +204,7 @@ impl Tokens {
 
     /// After how long each of these keys has a token; nothing if it has one now. The store is asked for many at once.
     pub(super) async fn due_in(&self, keys: &[(&RateLimitSpec, &str)]) -> Vec<Option<Duration>> {
-        // Whichever comes later: there may be tokens, but this process has used its share without the store.
+        // Whichever comes later: there may be tokens, but this process has used its fairness key without the store.
         let mut due: Vec<_> = keys.iter().map(|(spec, key)| self.own_due_in(spec, key)).collect();
         let is_shared = |place: &usize| keys[*place].0.scope == LimitScope::Store;
         let shared: Vec<_> = (0..keys.len()).filter(is_shared).collect();

@@ -7,7 +7,7 @@ mod deep;
 mod future;
 mod mixed;
 mod keys;
-mod shares;
+mod fairness_keys;
 mod boost;
 mod parked;
 mod limited;
@@ -42,8 +42,8 @@ pub(super) enum Scenario {
     Mixed,
     /// Every job holds a key
     Keys,
-    /// The jobs of a hundred shares, which take turns
-    Shares,
+    /// The jobs of a hundred fairness keys, which take turns
+    FairnessKeys,
     /// Old jobs of the lowest priority beside fresh urgent ones
     Boost,
     /// Every job is parked once and let through again
@@ -79,7 +79,7 @@ impl ValueEnum for Choice {
             Choice::One(S::Future),
             Choice::One(S::Mixed),
             Choice::One(S::Keys),
-            Choice::One(S::Shares),
+            Choice::One(S::FairnessKeys),
             Choice::One(S::Boost),
             Choice::One(S::Parked),
             Choice::One(S::RateLimit),
@@ -138,7 +138,7 @@ impl Scenario {
                 | S::Future
                 | S::Mixed
                 | S::Keys
-                | S::Shares
+                | S::FairnessKeys
                 | S::Boost
                 | S::Parked
                 | S::RateLimit
@@ -158,7 +158,7 @@ impl Scenario {
             S::Future => "future",
             S::Mixed => "mixed",
             S::Keys => "keys",
-            S::Shares => "shares",
+            S::FairnessKeys => "fairness_keys",
             S::Boost => "boost",
             S::Parked => "parked",
             S::RateLimit => "rate-limit",
@@ -210,7 +210,7 @@ async fn run_one(
         S::Future => vec![(name, future::run(&ground).await?)],
         S::Mixed => vec![(name, mixed::run(&ground).await?)],
         S::Keys => vec![(name, keys::run(&ground).await?)],
-        S::Shares => vec![(name, shares::run(&ground).await?)],
+        S::FairnessKeys => vec![(name, fairness_keys::run(&ground).await?)],
         S::Boost => vec![(name, boost::run(&ground).await?)],
         S::Parked => vec![(name, parked::run(&ground).await?)],
         S::RateLimit => vec![(name, limited::by_rate(&ground).await?)],

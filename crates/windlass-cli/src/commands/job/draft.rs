@@ -7,7 +7,9 @@ use serde_json::value::RawValue;
 use windlass_core::clock::Timestamp;
 use windlass_core::enqueue::{NewJob, When};
 use windlass_core::key::{KeyClaim, KeyScope, OnConflict};
-use windlass_core::names::{CorrelationId, GroupName, Key, QueueName, OrderingKey, ShareName, Tag, TypeName};
+use windlass_core::names::{
+    CorrelationId, FairnessKey, GroupName, Key, OrderingKey, QueueName, Tag, TypeName,
+};
 use windlass_core::payload::Payload;
 use windlass_core::retry::RetryPolicy;
 use windlass_core::span::parse_span;
@@ -31,7 +33,7 @@ pub(crate) struct Draft {
     pub(crate) key_scope: Option<String>,
     pub(crate) on_conflict: Option<OnConflict>,
     pub(crate) ordering_key: Option<OrderingKey>,
-    pub(crate) share: Option<ShareName>,
+    pub(crate) fairness_key: Option<FairnessKey>,
     pub(crate) correlation: Option<CorrelationId>,
     #[serde(default)]
     pub(crate) tags: Vec<Tag>,
@@ -80,7 +82,7 @@ impl Draft {
             label: priority.as_ref().and_then(|(_, label)| label.clone()),
             priority: priority.map(|(priority, _)| priority),
             ordering_key: self.ordering_key,
-            share: self.share,
+            fairness_key: self.fairness_key,
             correlation: self.correlation,
             tags: self.tags,
             group: self.group,

@@ -10,7 +10,9 @@ use windlass::{Client, ClientOptions};
 use windlass_core::enqueue::{EnqueueRequest, Enqueued, NewJob, RequestId};
 use windlass_core::key::OnConflict;
 use windlass_core::limits::{ENQUEUE_BATCH_MAX, PAYLOAD_BYTES_MAX};
-use windlass_core::names::{CorrelationId, GroupName, Key, QueueName, OrderingKey, ShareName, Tag, TypeName};
+use windlass_core::names::{
+    CorrelationId, FairnessKey, GroupName, Key, OrderingKey, QueueName, Tag, TypeName,
+};
 use windlass_core::payload::Payload;
 
 use super::draft::{Draft, NumberOrLabel, WordOrPolicy};
@@ -36,7 +38,7 @@ Examples:
   printf '%s\\n' '{\"type\":\"mail.send\",\"payload\":{\"n\":1},\"delay\":\"5m\"}' | windlass job enqueue --jsonl
 
 A line of --jsonl is an object with `type` and, if wanted, `payload`, `queue`, `priority`, `delay`, `at`, `key`,
-`key_scope`, `on_conflict`, `ordering_key`, `share`, `correlation`, `tags`, `group`, `expires`, `timeout`, `retry`.
+`key_scope`, `on_conflict`, `ordering_key`, `fairness_key`, `correlation`, `tags`, `group`, `expires`, `timeout`, `retry`.
 Exit codes: 3 unknown type or queue, 4 queue full or shut, 5 some lines were refused, 1 all were.")]
 pub(crate) struct EnqueueArgs {
     /// The job type, which must be registered
@@ -46,7 +48,7 @@ pub(crate) struct EnqueueArgs {
     #[arg(value_name = "PAYLOAD", allow_hyphen_values = true)]
     payload: Option<String>,
     /// Read many jobs from standard input, one JSON object a line
-    #[arg(long, conflicts_with_all = ["job_type", "payload", "queue", "priority", "delay", "at", "key", "ordering_key", "share", "correlation", "tag", "group", "expires", "timeout", "retry"])]
+    #[arg(long, conflicts_with_all = ["job_type", "payload", "queue", "priority", "delay", "at", "key", "ordering_key", "fairness_key", "correlation", "tag", "group", "expires", "timeout", "retry"])]
     jsonl: bool,
     /// The queue; must be the one that the type belongs to [default: that one]
     #[arg(long, value_name = "QUEUE")]
@@ -72,9 +74,9 @@ pub(crate) struct EnqueueArgs {
     /// The ordering key it belongs to, within its type: one at a time, in the order in which they were put in
     #[arg(long, value_name = "KEY")]
     ordering_key: Option<OrderingKey>,
-    /// Whose work it is: among the due jobs of a queue and a priority, shares take turns
-    #[arg(long, value_name = "SHARE")]
-    share: Option<ShareName>,
+    /// Whose work it is: among the due jobs of a queue and a priority, fairness keys take turns
+    #[arg(long, value_name = "KEY")]
+    fairness_key: Option<FairnessKey>,
     /// What caused it; shown in logs and follow-up jobs
     #[arg(long, value_name = "ID")]
     correlation: Option<CorrelationId>,
@@ -168,7 +170,7 @@ fn draft(args: &EnqueueArgs, context: &mut Context) -> Result<Draft, Failure> {
         key_scope: args.key_scope.clone(),
         on_conflict: args.on_conflict.map(OnConflict::from),
         ordering_key: args.ordering_key.clone(),
-        share: args.share.clone(),
+        fairness_key: args.fairness_key.clone(),
         correlation: args.correlation.clone(),
         tags: args.tag.clone(),
         group: args.group.clone(),

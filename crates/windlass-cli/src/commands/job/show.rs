@@ -113,7 +113,7 @@ fn optional_pairs(record: &JobRecord) -> Vec<(&'static str, String)> {
         ("expires", job.expires_at.map(|at| at.to_string())),
         ("key", job.key.as_ref().map(|claim| format!("{} ({})", claim.key, scope(claim.scope)))),
         ("ordering_key", job.ordering_key.as_ref().map(ToString::to_string)),
-        ("share", job.share.as_ref().map(ToString::to_string)),
+        ("fairness_key", job.fairness_key.as_ref().map(ToString::to_string)),
         ("correlation", job.correlation.as_ref().map(ToString::to_string)),
         ("tags", (!tags.is_empty()).then(|| tags.join(", "))),
         ("group", job.group.as_ref().map(ToString::to_string)),

@@ -10,7 +10,7 @@ use crate::testing::Shell;
 #[tokio::test]
 async fn an_enqueued_job_is_new_and_shown_in_full() {
     let shell = Shell::with_type().await;
-    let line = "job enqueue t {\"n\":18446744073709551616} --priority low --delay 90s --key k:1 --key-scope for:1h --ordering-key s --share tenant:42 --correlation c --tag a --tag b --group g --expires 2h --timeout 5s --retry fixed:every=1s --json";
+    let line = "job enqueue t {\"n\":18446744073709551616} --priority low --delay 90s --key k:1 --key-scope for:1h --ordering-key s --fairness-key tenant:42 --correlation c --tag a --tag b --group g --expires 2h --timeout 5s --retry fixed:every=1s --json";
     assert_eq!(shell.ok(line).await.json(), json!({ "id": 1, "result": "new" }));
     let shown = shell.ok("job show 1 --json").await;
     assert!(shown.out.contains("18446744073709551616"), "a large number survives: {}", shown.out);
@@ -26,7 +26,7 @@ async fn an_enqueued_job_is_new_and_shown_in_full() {
         ("expires_at", json!("2026-01-01T02:00:00.000Z")),
         ("key", json!({ "key": "k:1", "scope": { "for": "3600s" }, "on_conflict": "keep" })),
         ("ordering_key", json!("s")),
-        ("share", json!("tenant:42")),
+        ("fairness_key", json!("tenant:42")),
         ("correlation", json!("c")),
         ("tags", json!(["a", "b"])),
         ("group", json!("g")),
@@ -306,14 +306,15 @@ async fn what_others_wrote_cannot_command_the_terminal() {
 }
 
 #[tokio::test]
-async fn a_share_goes_in_by_a_line_of_jsonl_and_a_bad_name_is_refused() {
+async fn a_fairness_key_goes_in_by_a_line_of_jsonl_and_a_bad_name_is_refused() {
     let shell = Shell::with_type().await;
-    let lines = [r#"{"type":"t","share":"tenant:42"}"#, r#"{"type":"t","share":""}"#].join("\n");
+    let lines =
+        [r#"{"type":"t","fairness_key":"tenant:42"}"#, r#"{"type":"t","fairness_key":""}"#].join("\n");
     let done = shell.run("job enqueue --jsonl --json", &lines).await;
     assert_eq!(done.code, Code::Partly, "{done:?}");
-    assert!(done.out.contains("a share's name"), "{done:?}");
-    assert_eq!(shell.ok("job show 1 --json").await.json()["share"], json!("tenant:42"));
+    assert!(done.out.contains("a fairness key"), "{done:?}");
+    assert_eq!(shell.ok("job show 1 --json").await.json()["fairness_key"], json!("tenant:42"));
     assert!(shell.ok("job show 1").await.out.contains("tenant:42"));
-    let too_long = format!("job enqueue t --share {}", "x".repeat(257));
+    let too_long = format!("job enqueue t --fairness-key {}", "x".repeat(257));
     assert_eq!(shell.run(&too_long, "").await.code, Code::Usage);
 }

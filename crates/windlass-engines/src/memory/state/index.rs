@@ -11,13 +11,13 @@ use std::ops::Bound;
 use windlass_core::admin::Totals;
 use windlass_core::boost::ClaimRange;
 use windlass_core::clock::Timestamp;
+use windlass_core::fairness::{Cursor, Line};
 use windlass_core::gate::{Gate, ORDERING_KEY};
 use windlass_core::job::{JobId, JobState};
 use windlass_core::job_type::TypeSpec;
 use windlass_core::names::{GroupName, QueueName, TypeName};
 use windlass_core::priority::Priority;
 use windlass_core::queue::{Pause, QueueSpec};
-use windlass_core::share::{Cursor, Line};
 use windlass_core::worker::WorkerId;
 
 use super::groups::{GroupRow, Groups};
@@ -58,7 +58,7 @@ pub(crate) struct QueueRow {
     pub(crate) parked: u64,
     pub(crate) running: u64,
     pub(crate) dead_letters: u64,
-    /// Which share was served last, by priority.
+    /// Which fairness key was served last, by priority.
     served: [Cursor; 11],
 }
 
@@ -304,9 +304,9 @@ impl Index {
         first_of(&mut lanes, limit)
     }
 
-    /// Whether jobs of these types and of a priority have shares.
-    pub(crate) fn has_shares(&self, types: &[TypeAt], priority: Priority) -> bool {
-        types.iter().any(|at| self.types[at.0].lanes.has_shares(priority))
+    /// Whether jobs of these types and of a priority have fairness keys.
+    pub(crate) fn has_fairness_keys(&self, types: &[TypeAt], priority: Priority) -> bool {
+        types.iter().any(|at| self.types[at.0].lanes.has_fairness_keys(priority))
     }
 
     /// Whose turn it is in a part of the claim's order, and how many each gets. The types are of one queue.

@@ -5,11 +5,11 @@ use std::ops::Bound;
 
 use windlass_core::boost::ClaimRange;
 use windlass_core::clock::Timestamp;
+use windlass_core::fairness::{Cursor, Line};
 use windlass_core::job::{Job, JobId};
 use windlass_core::priority::Priority;
-use windlass_core::share::{Cursor, Line};
 
-use super::shares::Shares;
+use super::fairness_keys::FairnessKeys;
 
 /// A waiting job's place among those of its priority.
 pub(crate) type Turn = (Timestamp, JobId);
@@ -20,10 +20,10 @@ pub(crate) type Turn = (Timestamp, JobId);
 /// only the jobs that lie between. So a job is counted once when it falls due, and never again by a look.
 #[derive(Debug)]
 pub(crate) struct Lanes {
-    /// Jobs without a share.
+    /// Jobs without a fairness key.
     by_priority: [BTreeSet<Turn>; 11],
     /// Those that have one.
-    shares: [Shares; 11],
+    fairness_keys: [FairnessKeys; 11],
     counted_at: Timestamp,
     ready: u64,
     all: u64,
@@ -33,7 +33,7 @@ impl Default for Lanes {
     fn default() -> Self {
         Self {
             by_priority: Default::default(),
-            shares: Default::default(),
+            fairness_keys: Default::default(),
             counted_at: Timestamp::EPOCH,
             ready: 0,
             all: 0,
@@ -44,9 +44,9 @@ impl Default for Lanes {
 impl Lanes {
     pub(crate) fn insert(&mut self, job: &Job) {
         let (at, turn) = (usize::from(job.priority.level()), (job.due, job.id));
-        match &job.share {
+        match &job.fairness_key {
             None => _ = self.by_priority[at].insert(turn),
-            Some(share) => self.shares[at].insert(share, turn),
+            Some(fairness_key) => self.fairness_keys[at].insert(fairness_key, turn),
         }
         self.all += 1;
         self.ready += u64::from(turn.0 <= self.counted_at);
@@ -54,9 +54,9 @@ impl Lanes {
 
     pub(crate) fn remove(&mut self, job: &Job) {
         let (at, turn) = (usize::from(job.priority.level()), (job.due, job.id));
-        match &job.share {
+        match &job.fairness_key {
             None => _ = self.by_priority[at].remove(&turn),
-            Some(share) => self.shares[at].remove(share, turn),
+            Some(fairness_key) => self.fairness_keys[at].remove(fairness_key, turn),
         }
         self.all -= 1;
         self.ready -= u64::from(turn.0 <= self.counted_at);
@@ -64,11 +64,11 @@ impl Lanes {
 
     fn both(&self, priority: Priority) -> [&BTreeSet<Turn>; 2] {
         let at = usize::from(priority.level());
-        [&self.by_priority[at], self.shares[at].all()]
+        [&self.by_priority[at], self.fairness_keys[at].all()]
     }
 
     fn every(&self) -> impl Iterator<Item = &BTreeSet<Turn>> {
-        self.by_priority.iter().chain(self.shares.iter().map(Shares::all))
+        self.by_priority.iter().chain(self.fairness_keys.iter().map(FairnessKeys::all))
     }
 
     /// The due time of the first job of a priority.
@@ -76,7 +76,7 @@ impl Lanes {
         self.both(priority).into_iter().filter_map(|lane| lane.first()).min().map(|(due, _)| *due)
     }
 
-    /// The jobs of a part of the claim's order: those without a share, and those with one.
+    /// The jobs of a part of the claim's order: those without a fairness key, and those with one.
     pub(crate) fn ranges(&self, range: &ClaimRange) -> [btree_set::Range<'_, Turn>; 2] {
         self.both(range.priority).map(|lane| lane.range(span(range)))
     }
@@ -90,20 +90,20 @@ impl Lanes {
         let at = usize::from(range.priority.level());
         match line {
             None => Box::new(self.by_priority[at].range(span(range))),
-            Some(share) => Box::new(self.shares[at].range(share, range)),
+            Some(fairness_key) => Box::new(self.fairness_keys[at].range(fairness_key, range)),
         }
     }
 
-    /// Whether jobs of a priority have shares.
-    pub(crate) fn has_shares(&self, priority: Priority) -> bool {
-        !self.shares[usize::from(priority.level())].all().is_empty()
+    /// Whether jobs of a priority have fairness keys.
+    pub(crate) fn has_fairness_keys(&self, priority: Priority) -> bool {
+        !self.fairness_keys[usize::from(priority.level())].all().is_empty()
     }
 
-    /// The first lines by turns that have something due, at most so many; and that of those without a share.
+    /// The first lines by turns that have something due, at most so many; and that of those without a fairness key.
     pub(crate) fn due_lines(&mut self, cursor: &Cursor, range: &ClaimRange, most: usize) -> Vec<Line> {
         let at = usize::from(range.priority.level());
         let plain = self.by_priority[at].first().filter(|(due, _)| *due <= range.until).map(|_| None);
-        let mut lines = self.shares[at].due_lines(cursor, range.until, most);
+        let mut lines = self.fairness_keys[at].due_lines(cursor, range.until, most);
         lines.extend(plain);
         lines
     }

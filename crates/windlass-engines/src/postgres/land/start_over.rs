@@ -5,15 +5,15 @@ use windlass_core::admin::AttemptEnding;
 use windlass_core::clock::Timestamp;
 use windlass_core::gate::Gate;
 use windlass_core::job::JobId;
-use windlass_core::names::{QueueName, ShareName, TypeName};
+use windlass_core::names::{FairnessKey, QueueName, TypeName};
 
 use super::super::Store;
 use super::super::conn::Tx;
 use super::super::counts::{Deltas, Spot, Total};
 use super::super::fault::Step;
 use super::super::key::{Holding, TypeKey};
-use super::super::row::{self, Options};
 use super::super::ordering_keys::Marked;
+use super::super::row::{self, Options};
 use super::super::value::{Bits, Instant, instant, number, text};
 use super::{EndedAttempt, names};
 
@@ -31,13 +31,19 @@ impl Store {
         if let Some(attempt) = &letter.attempt {
             self.insert_attempts(tx, &[(id, attempt)]).await?;
         }
-        let ordering_key: Marked =
-            letter.options.ordering_key.iter().map(|ordering_key| (letter.job_type.clone(), ordering_key.clone())).collect();
-        let gate = ordering_key.first().map(|(job_type, ordering_key)| Gate::ordering_key(job_type, ordering_key).to_string());
+        let ordering_key: Marked = letter
+            .options
+            .ordering_key
+            .iter()
+            .map(|ordering_key| (letter.job_type.clone(), ordering_key.clone()))
+            .collect();
+        let gate = ordering_key
+            .first()
+            .map(|(job_type, ordering_key)| Gate::ordering_key(job_type, ordering_key).to_string());
         let name = ordering_key.first().map(|(_, ordering_key)| ordering_key.as_str());
         let due_at = Instant(due);
-        let share = letter.options.share.as_ref().map(ShareName::as_str);
-        let params = [number(&id.0), instant(&due_at), text(&name), text(&gate), text(&share)];
+        let fairness_key = letter.options.fairness_key.as_ref().map(FairnessKey::as_str);
+        let params = [number(&id.0), instant(&due_at), text(&name), text(&gate), text(&fairness_key)];
         tx.ask(&self.sql.start_over, &params).await?;
         self.mark_ordering_key(tx, &ordering_key).await?;
         if let Some(key) = letter.key {

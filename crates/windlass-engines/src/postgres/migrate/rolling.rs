@@ -21,14 +21,14 @@ const TERM: &str = "00000000-0000-0000-0000-00000000000c";
 /// The worker that runs what is running.
 const HERE: &str = "00000000-0000-0000-0000-00000000000d";
 
-/// What later versions have beside what every one has; a job with a share, what is old enough to be forgotten, and an attempt of the
+/// What later versions have beside what every one has; a job with a fairness key, what is old enough to be forgotten, and an attempt of the
 /// dead letter.
 const MORE: &str = "
 INSERT INTO windlass.background_job_leases (
     job_name, held_by_worker_id, lease_acquired_at, heartbeat_at, fence, term, expiry_micros
 )
 VALUES ('sweep', '00000000-0000-0000-0000-00000000000d', now(), now(), 7, '00000000-0000-0000-0000-00000000000c', 3600000000);
-INSERT INTO windlass.delayed_jobs (id, scheduled_at, created_at, priority, queue, job_type, payload, share)
+INSERT INTO windlass.delayed_jobs (id, scheduled_at, created_at, priority, queue, job_type, payload, fairness_key)
 VALUES (8, now(), now(), 5, 'main', 'work', '{}', 'x');
 INSERT INTO windlass.job_history (
     id, keep_until, scheduled_at, created_at, ended_at, attempts, max_attempts, failures, crashes, holds, priority, state,
@@ -112,7 +112,7 @@ impl Stage {
     async fn plays(&self, name: &str, text: &str) -> bool {
         match name {
             "enqueue" | "insert_jobs" => self.puts_in(name, text).await,
-            "claim" | "claim_shares" => self.claims(name, text).await,
+            "claim" | "claim_fairness_keys" => self.claims(name, text).await,
             "claim_suspect" => self.claims_a_suspect(text).await,
             "settle" | "settle_traced" | "land_waiting" | "land_dead" | "land_ended" => {
                 self.ends(name, text).await
@@ -179,7 +179,7 @@ impl Stage {
         self.phase(id).await == Some(Phase::Ready)
     }
 
-    /// What has a share, and what has none: by turns the one goes by the line of its share, the other behind it.
+    /// What has a fairness key, and what has none: by turns the one goes by the line of its fairness key, the other behind it.
     async fn claims(&self, name: &str, text: &str) -> bool {
         let version = self.number("SELECT version FROM windlass.catalogue").await.to_string();
         let (worker, token) = (format!("'{HERE}'"), format!("'{WORKER}'"));

@@ -20,9 +20,9 @@ const SUMS: &[(&str, u64)] = &[
     ("claim", 0x0939_bbcb_f848_dafa),
     ("claim", 0xc0fa_632e_bfca_33af),
     ("claim", 0xfb06_55ee_c5c5_2029),
-    ("claim_shares", 0x8b79_96df_63eb_dadc),
-    ("claim_shares", 0x13e8_83d9_fe8b_567a),
-    ("claim_shares", 0xd9df_63b1_0aca_e4ac),
+    ("claim_fairness_keys", 0x8b79_96df_63eb_dadc),
+    ("claim_fairness_keys", 0x13e8_83d9_fe8b_567a),
+    ("claim_fairness_keys", 0xd9df_63b1_0aca_e4ac),
     ("claim_suspect", 0x6230_0e42_def5_2cde),
     ("claim_suspect", 0x8648_0447_55a0_430f),
     ("claimed_before", 0xcd3b_c353_9915_b1c3),
@@ -60,7 +60,7 @@ const SUMS: &[(&str, u64)] = &[
     ("fold_minutes", 0xac54_3fa9_2b6b_1d0f),
     ("forget_put_backs", 0x16c6_6a24_99d9_32d9),
     ("forget_put_backs", 0x4b83_8db7_1c98_ca58),
-    ("forget_shares", 0x94a1_0ed2_fc9b_aa0b),
+    ("forget_fairness_keys", 0x94a1_0ed2_fc9b_aa0b),
     ("forget_waiting", 0x65ab_9dcb_0567_7383),
     ("forget_waiting", 0x2662_a13a_fe22_151a),
     ("free_ended_keys", 0xff7a_1733_6841_d4c5),
@@ -222,7 +222,7 @@ const SUMS: &[(&str, u64)] = &[
     ("settle_traced", 0xd851_4f56_ac6e_3c03),
     ("settle_traced", 0x6a54_258c_94ca_535a),
     ("settle_traced", 0x8d8a_400d_9356_87c3),
-    ("shares_due", 0x7322_366d_4ef5_2c45),
+    ("fairness_keys_due", 0x7322_366d_4ef5_2c45),
     ("spend_token", 0xedb3_49e8_e23e_43ca),
     ("stages", 0x82a7_47b1_ffea_4e02),
     ("start_over", 0x3a80_dfd8_32b8_f3b2),
@@ -250,7 +250,7 @@ const SUMS: &[(&str, u64)] = &[
     ("unlock_duty", 0xbf07_d289_eda0_4aa3),
     ("unmark_trigger", 0x6a2d_cdf5_cc6b_c6b1),
     ("unmark_waiting", 0x30f4_10ff_a47a_572b),
-    ("use_shares", 0x3b61_67a1_1d7a_aa50),
+    ("use_fairness_keys", 0x3b61_67a1_1d7a_aa50),
     ("waiting_in", 0xf71f_767f_7b5e_0e8c),
     ("waiting_of_type", 0x75e9_eab7_796a_9e0e),
     ("wake_next", 0x4867_c3b7_0e71_219e),
@@ -280,7 +280,7 @@ fn complaints(
         format!(
             "{name} had the text with the sum {sum:#018x}, which is neither today's nor kept. If it is on main, processes use it while \
              a newer version is rolled out: `git show main:crates/windlass-engines/src/postgres/sql/{name}.sql` has it; keep it under \
-             migrations/older, by the newest version that main has, and name it in OLDER (claim_shares as sql.rs puts it together). If it \
+             migrations/older, by the newest version that main has, and name it in OLDER (claim_fairness_keys as sql.rs puts it together). If it \
              never was on main, take its sum out of SUMS"
         )
     });

@@ -155,7 +155,7 @@ async fn whoever_might_call_enqueue_may_do_so_after_the_migration_that_makes_it_
 }
 
 #[tokio::test]
-async fn whoever_might_replace_a_waiting_job_may_do_so_after_the_migration_that_gives_it_a_share() {
+async fn whoever_might_replace_a_waiting_job_may_do_so_after_the_migration_that_gives_it_a_fairness_key() {
     let (client, url, schema) = schema_of(11).await;
     let role = format!("client_{:016x}", fastrand::u64(..));
     let granted = format!(
@@ -165,8 +165,8 @@ async fn whoever_might_replace_a_waiting_job_may_do_so_after_the_migration_that_
     let options = PostgresOptions { schema: schema.clone(), listen: false, ..PostgresOptions::default() };
     PostgresEngine::connect(&url, options).await.unwrap();
     let may = format!(
-        "SELECT has_column_privilege('{role}', '{schema}.delayed_jobs', 'share', 'UPDATE'),
-            has_column_privilege('{role}_stranger', '{schema}.delayed_jobs', 'share', 'UPDATE')"
+        "SELECT has_column_privilege('{role}', '{schema}.delayed_jobs', 'fairness_key', 'UPDATE'),
+            has_column_privilege('{role}_stranger', '{schema}.delayed_jobs', 'fairness_key', 'UPDATE')"
     );
     let row = client.query_one(&may, &[]).await.unwrap();
     assert_eq!((row.get(0), row.get(1)), (true, false));

@@ -16,11 +16,11 @@ BEGIN
     of_ordering_key := gone.options::jsonb ->> 'ordering_key';
     INSERT INTO windlass.delayed_jobs (
         id, scheduled_at, created_at, settled_by, max_attempts, priority, queue, job_type, payload, key, correlation,
-        job_group, tags, options, last_error, ordering_key, gate, share
+        job_group, tags, options, last_error, ordering_key, gate, fairness_key
     ) VALUES (
         gone.id, due, gone.created_at, gone.settled_by, gone.max_attempts, gone.priority, gone.queue, gone.job_type,
         gone.payload, gone.key, gone.correlation, gone.job_group, gone.tags, gone.options, gone.last_error,
-        of_ordering_key, 'ordering_key:' || gone.job_type || ':' || of_ordering_key, gone.options::jsonb ->> 'share'
+        of_ordering_key, 'ordering_key:' || gone.job_type || ':' || of_ordering_key, gone.options::jsonb ->> 'fairness_key'
     );
     IF of_ordering_key IS NOT NULL THEN
         INSERT INTO windlass.ordering_key_marks (job_type, ordering_key) VALUES (gone.job_type, of_ordering_key);

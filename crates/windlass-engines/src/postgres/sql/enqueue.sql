@@ -3,7 +3,7 @@
 -- $1 now, or null for the server's clock   $2 request   $3 version of the catalogue   $4 answers, if some were refused
 -- $5 nobody needs waking   then by position: $6 queues   $7 types   $8 priorities   $9 payloads   $10 due at, or null
 -- $11 else due in so many microseconds   $12 expires at   $13 else expires in   $14 correlations   $15 groups   $16 tags
--- $17 options   $18 tries in all   $19 shares; fewer if the last ones have none
+-- $17 options   $18 tries in all   $19 fairness keys; fewer if the last ones have none
 WITH door AS MATERIALIZED (
     SELECT version, coalesce($1::timestamptz, now()) AS at FROM windlass.catalogue
 ), input AS MATERIALIZED (
@@ -14,7 +14,7 @@ WITH door AS MATERIALIZED (
         $13::bigint[], $14::text[], $15::text[], $16::text[], $17::text[], $18::integer[], $19::text[]
     ) AS i (
         queue, job_type, priority, payload, due_at, due_in, expires_at,
-        expires_in, correlation, job_group, tags, options, max_attempts, share
+        expires_in, correlation, job_group, tags, options, max_attempts, fairness_key
     )
     WHERE d.version = $3::bigint
 ), receipt AS MATERIALIZED (
@@ -26,10 +26,10 @@ WITH door AS MATERIALIZED (
 ), stored AS (
     INSERT INTO windlass.delayed_jobs (
         id, scheduled_at, created_at, expires_at, max_attempts, priority, queue, job_type, payload,
-        correlation, job_group, tags, options, share
+        correlation, job_group, tags, options, fairness_key
     )
     SELECT id, due, at, coalesce(expires_at, at + expires_in * interval '1 microsecond'), max_attempts, priority,
-        queue, job_type, payload::json, correlation, job_group, tags, options, share
+        queue, job_type, payload::json, correlation, job_group, tags, options, fairness_key
     -- What is claimed together lies together: else a claim of one priority meets a page for each few rows.
     FROM receipt, input ORDER BY queue, priority, id
 ), counted AS (

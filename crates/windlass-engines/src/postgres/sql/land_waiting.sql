@@ -1,5 +1,5 @@
--- land_waiting: jobs wait again, each only while its claim holds or it waited. Those without a share have the empty one where
--- others have shares. Of whom the caller knows the place, the row must still lie there as it was claimed, without a key, an ordering key, a
+-- land_waiting: jobs wait again, each only while its claim holds or it waited. Those without a fairness key have the empty one where
+-- others have fairness keys. Of whom the caller knows the place, the row must still lie there as it was claimed, without a key, an ordering key, a
 -- wish that it stop, or a lock. Answers whether a drain was marked, whether all landed, and else which did.
 -- by position: $1 ids   $2 tokens, or null if it waited   $3 attempts   $4 failures   $5 crashes   $6 holds
 -- $7 errors, or null   $8 the token that settled it, or null if the claim was taken away   $9 due   $10 gates
@@ -22,9 +22,9 @@ WITH cleared AS MATERIALIZED (
     SET scheduled_at = i.due, gate = i.gate, attempts = i.attempts, failures = i.failures, crashes = i.crashes,
         holds = i.holds, last_error = coalesce(i.error, j.last_error), settled_by = coalesce(i.settled_by, j.settled_by),
         -- The queues that take turns are read once, not for each job.
-        share = CASE WHEN j.share IS NULL AND j.queue = ANY (ARRAY (
-            SELECT q.name FROM windlass.queues q WHERE q.shares_since IS NOT NULL
-        )) THEN '' ELSE j.share END,
+        fairness_key = CASE WHEN j.fairness_key IS NULL AND j.queue = ANY (ARRAY (
+            SELECT q.name FROM windlass.queues q WHERE q.fairness_keys_since IS NOT NULL
+        )) THEN '' ELSE j.fairness_key END,
         started = i.attempts > 0, token = NULL, locked_by = NULL, locked_at = NULL, boosted = NULL, cancel_requested = NULL
     FROM input i
     -- Not "=": it is found by its place, never by its number.

@@ -1,14 +1,14 @@
 -- start_over: a dead letter waits again with fresh counters. It was started in time once, so it no longer expires.
--- Without a share it has the empty one where others have shares.
--- $1 id   $2 due   $3 ordering_key   $4 gate   $5 share
+-- Without a fairness key it has the empty one where others have fairness keys.
+-- $1 id   $2 due   $3 ordering_key   $4 gate   $5 fairness key
 WITH gone AS (
     DELETE FROM windlass.delayed_jobs_dlq WHERE id = $1::bigint RETURNING *
 )
 INSERT INTO windlass.delayed_jobs (
     id, scheduled_at, created_at, settled_by, max_attempts, priority, queue, job_type, payload, key, correlation,
-    job_group, tags, options, last_error, ordering_key, gate, share
+    job_group, tags, options, last_error, ordering_key, gate, fairness_key
 )
 SELECT id, $2::timestamptz, created_at, settled_by, max_attempts, priority, queue, job_type, payload, key, correlation,
     job_group, tags, options, last_error, $3::text, $4::text,
-    coalesce($5::text, (SELECT '' FROM windlass.queues q WHERE q.name = gone.queue AND q.shares_since IS NOT NULL))
+    coalesce($5::text, (SELECT '' FROM windlass.queues q WHERE q.name = gone.queue AND q.fairness_keys_since IS NOT NULL))
 FROM gone;

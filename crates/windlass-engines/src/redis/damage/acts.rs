@@ -20,7 +20,7 @@ use windlass_core::job::{Phase, Progress};
 use windlass_core::job_type::TypeSpec;
 use windlass_core::lease::{LeaseRelease, LeaseRequest, Leases, Renewal, TermId};
 use windlass_core::lease_watch::Suspicion;
-use windlass_core::names::{BreakerName, LimitName, QueueName, ScheduleName, OrderingKey, TriggerName};
+use windlass_core::names::{BreakerName, LimitName, OrderingKey, QueueName, ScheduleName, TriggerName};
 use windlass_core::policies::{Policies, Take};
 use windlass_core::priority::Priority;
 use windlass_core::queue::QueueSpec;
@@ -37,8 +37,8 @@ use windlass_core::triggers::{
 use windlass_core::worker::{Heartbeat, WorkerId};
 
 use super::scene::{
-    AWAKE, SILENT, Scene, card, claim_request, duty, gate, ordered, kind, new_job, of_share, oops, queue,
-    settled, with_key,
+    AWAKE, SILENT, Scene, card, claim_request, duty, gate, kind, new_job, of_fairness_key, oops, ordered,
+    queue, settled, with_key,
 };
 
 /// Something that is asked of an engine.
@@ -253,8 +253,8 @@ fn enqueue_request() -> EnqueueRequest {
         with_key("fresh"),
         with_key("dead"),
         with_key("waiting"),
-        of_share("a"),
-        of_share("c"),
+        of_fairness_key("a"),
+        of_fairness_key("c"),
     ];
     EnqueueRequest { request: RequestId::from_random(fastrand::u128(..)), jobs }
 }

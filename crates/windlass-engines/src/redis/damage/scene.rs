@@ -15,7 +15,7 @@ use windlass_core::job::JobId;
 use windlass_core::job_type::TypeSpec;
 use windlass_core::key::{KeyClaim, OnConflict};
 use windlass_core::lease::{LeaseFence, LeaseRequest, Leases, Taking, TermId};
-use windlass_core::names::{DutyName, Key, QueueName, OrderingKey, ShareName, TriggerName, TypeName};
+use windlass_core::names::{DutyName, FairnessKey, Key, OrderingKey, QueueName, TriggerName, TypeName};
 use windlass_core::outcome::{ErrorKind, JobError};
 use windlass_core::payload::Payload;
 use windlass_core::queue::QueueSpec;
@@ -63,8 +63,8 @@ pub(super) fn ordered(ordering_key: &str) -> NewJob {
     NewJob { ordering_key: Some(OrderingKey::parse(ordering_key).unwrap()), ..new_job() }
 }
 
-pub(super) fn of_share(share: &str) -> NewJob {
-    NewJob { share: Some(ShareName::parse(share).unwrap()), ..new_job() }
+pub(super) fn of_fairness_key(fairness_key: &str) -> NewJob {
+    NewJob { fairness_key: Some(FairnessKey::parse(fairness_key).unwrap()), ..new_job() }
 }
 
 fn fleeting() -> NewJob {
@@ -163,8 +163,8 @@ impl Scene {
         let next = [ordered("run"), ordered("run"), ordered("wait")];
         let mut jobs = vec![new_job(), with_key("waiting"), fleeting(), nobodys, fleeting_head];
         jobs.extend(next);
-        let later = NewJob { when: When::In(Duration::from_secs(3_600)), ..of_share("later") };
-        jobs.extend([of_share("a"), of_share("b"), new_job(), later]);
+        let later = NewJob { when: When::In(Duration::from_secs(3_600)), ..of_fairness_key("later") };
+        jobs.extend([of_fairness_key("a"), of_fairness_key("b"), new_job(), later]);
         let answers = engine.enqueue(EnqueueRequest { request, jobs }).await.unwrap();
         let waiting = answers[0].job().unwrap();
         let in_line = [5, 7].map(|n: usize| answers[n].job().unwrap()).to_vec();

@@ -81,11 +81,11 @@ do
     if string.sub(text, 1, 1) == 'u' or not lines.are_used(type, priority) then
       return
     end
-    local share = ''
+    local fairness_key = ''
     for i = 1, #notes, 2 do
-      share = notes[i] == 'share' and notes[i + 1] or share
+      fairness_key = notes[i] == 'fairness_key' and notes[i + 1] or fairness_key
     end
-    local name = lines.line(type, priority, share)
+    local name = lines.line(type, priority, fairness_key)
     lines.left[name] = lines.left[name] or {}
     table.insert(lines.left[name], id)
   end
@@ -314,7 +314,7 @@ local function write_claimed()
   end
 end
 
--- Takes from one part of the order by turns, if jobs there have shares.
+-- Takes from one part of the order by turns, if jobs there have fairness keys.
 function lines.take_by_turns(queue, lanes, range)
   local types, count = {}, 0
   for _, lane in ipairs(lanes) do
@@ -326,30 +326,30 @@ function lines.take_by_turns(queue, lanes, range)
   end
   local cursor = queue.name .. ':' .. digits(range.priority)
   local served = lines.ask('HGET', key('turns'), cursor)
-  local last, shares = served or nil, {}
-  -- Up to which share all types were asked, if one of them may have more.
+  local last, fairness_keys = served or nil, {}
+  -- Up to which fairness key all types were asked, if one of them may have more.
   local asked_upto
   for type in pairs(types) do
     if lines.are_used(type, range.priority) then
-      local upto = lines.due_shares(type, range.priority, last, lines.part_of(lines.SHARES_MAX, count), shares)
+      local upto = lines.due_fairness_keys(type, range.priority, last, lines.part_of(lines.SHARES_MAX, count), fairness_keys)
       asked_upto = upto and (not asked_upto or lines.comes_before(upto, asked_upto, last)) and upto or asked_upto
     end
   end
-  if not next(shares) then
+  if not next(fairness_keys) then
     return
   end
-  if #lines.first_of_share(lanes, types, range.priority, '', 1) > 0 then
-    shares[''] = true
+  if #lines.first_of_fairness_key(lanes, types, range.priority, '', 1) > 0 then
+    fairness_keys[''] = true
   end
   local goes_on_behind
-  while room_in(range) > 0 and next(shares) do
-    local order = lines.by_turns(shares, last)
+  while room_in(range) > 0 and next(fairness_keys) do
+    local order = lines.by_turns(fairness_keys, last)
     local portions, next_last = lines.deal(order, room_in(range))
     local brought = {}
     for i, portion in ipairs(portions) do
-      brought[i] = lines.first_of_share(lanes, types, range.priority, order[i], portion)
+      brought[i] = lines.first_of_fairness_key(lanes, types, range.priority, order[i], portion)
       if #brought[i] < portion then
-        shares[order[i]] = nil
+        fairness_keys[order[i]] = nil
       end
     end
     if not asked_upto then

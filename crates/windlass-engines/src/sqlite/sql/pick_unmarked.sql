@@ -1,4 +1,4 @@
--- pick_unmarked: of the very first waiting jobs of one type and priority, those that came in without a share before others had
+-- pick_unmarked: of the very first waiting jobs of one type and priority, those that came in without a fairness key before others had
 -- one; whole rows as in pick.
 -- ?1 type   ?2 priority   ?3 how many are looked at   ?4 due until   ?5 how many
 SELECT id, type, priority, payload, enqueued_at, due, expires_at, key, correlation, job_group, tags, options,
@@ -9,4 +9,4 @@ FROM (
     WHERE type = ?1 AND priority = ?2 AND due <= ?4 AND gate IS NULL AND worker IS NULL
     ORDER BY due, id LIMIT ?3
 )
-WHERE share IS NULL LIMIT ?5;
+WHERE fairness_key IS NULL LIMIT ?5;

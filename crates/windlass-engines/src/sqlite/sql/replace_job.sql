@@ -1,5 +1,5 @@
--- replace_job: a waiting job gets a new payload, due time, priority, expiry and label; never a running one. Without a share it
--- has the empty one if others of its type and priority have shares.
+-- replace_job: a waiting job gets a new payload, due time, priority, expiry and label; never a running one. Without a fairness key it
+-- has the empty one if others of its type and priority have fairness keys.
 -- ?1 id   ?2 payload   ?3 due   ?4 priority   ?5 expires at   ?6 options
 UPDATE delayed_jobs SET
     payload = ?2,
@@ -7,8 +7,8 @@ UPDATE delayed_jobs SET
     priority = ?4,
     expires_at = ?5,
     options = ?6,
-    share = coalesce(share, CASE WHEN EXISTS (
+    fairness_key = coalesce(fairness_key, CASE WHEN EXISTS (
         SELECT 1 FROM delayed_jobs o WHERE o.type = delayed_jobs.type AND o.priority = ?4
-            AND o.share > '' AND o.share IS NOT NULL AND o.gate IS NULL AND o.worker IS NULL
+            AND o.fairness_key > '' AND o.fairness_key IS NOT NULL AND o.gate IS NULL AND o.worker IS NULL
     ) THEN '' END)
 WHERE id = ?1 AND worker IS NULL;

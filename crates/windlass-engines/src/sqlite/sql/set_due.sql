@@ -1,11 +1,11 @@
--- set_due: a waiting job falls due at another time, behind a gate or not; never a running one. Without a share it has the
--- empty one if others of its type and priority have shares.
+-- set_due: a waiting job falls due at another time, behind a gate or not; never a running one. Without a fairness key it has the
+-- empty one if others of its type and priority have fairness keys.
 -- ?1 id   ?2 due   ?3 gate, or null
 UPDATE delayed_jobs SET
     due = ?2,
     gate = ?3,
-    share = coalesce(share, CASE WHEN EXISTS (
+    fairness_key = coalesce(fairness_key, CASE WHEN EXISTS (
         SELECT 1 FROM delayed_jobs o WHERE o.type = delayed_jobs.type AND o.priority = delayed_jobs.priority
-            AND o.share > '' AND o.share IS NOT NULL AND o.gate IS NULL AND o.worker IS NULL
+            AND o.fairness_key > '' AND o.fairness_key IS NOT NULL AND o.gate IS NULL AND o.worker IS NULL
     ) THEN '' END)
 WHERE id = ?1 AND worker IS NULL;

@@ -124,7 +124,7 @@ pub(in crate::worker) fn claimed(id: i64, token: ClaimToken, crashes: u32) -> Cl
         expires_at: None,
         key: None,
         ordering_key: None,
-        share: None,
+        fairness_key: None,
         correlation: None,
         tags: vec![],
         group: None,

@@ -1,5 +1,5 @@
--- land_waiting: jobs wait again, each only while its claim holds or it waited. Those without a share have the empty one where
--- others have shares. Answers whether a drain was marked.
+-- land_waiting: jobs wait again, each only while its claim holds or it waited. Those without a fairness key have the empty one where
+-- others have fairness keys. Answers whether a drain was marked.
 -- by position: $1 ids   $2 tokens, or null if it waited   $3 attempts   $4 failures   $5 crashes   $6 holds
 -- $7 errors, or null   $8 the token that settled it, or null if the claim was taken away   $9 due   $10 gates
 -- $11 whether each held drains and holds them no more: those that do not wait for retries, and $12 those that do
@@ -7,7 +7,7 @@ WITH landed AS (
     UPDATE windlass.delayed_jobs j
     SET scheduled_at = i.due, gate = i.gate, attempts = i.attempts, failures = i.failures, crashes = i.crashes,
         holds = i.holds, last_error = coalesce(i.error, j.last_error), settled_by = coalesce(i.settled_by, j.settled_by),
-        share = coalesce(j.share, (SELECT '' FROM windlass.queues q WHERE q.name = j.queue AND q.shares_since IS NOT NULL)),
+        fairness_key = coalesce(j.fairness_key, (SELECT '' FROM windlass.queues q WHERE q.name = j.queue AND q.fairness_keys_since IS NOT NULL)),
         started = i.attempts > 0, token = NULL, locked_by = NULL, locked_at = NULL, boosted = NULL, cancel_requested = NULL
     FROM unnest(
         $1::bigint[], $2::uuid[], $3::integer[], $4::integer[], $5::integer[], $6::integer[], $7::text[], $8::uuid[],

@@ -5,7 +5,7 @@
 --       key, scope, conflict   as in parts/ending.lua
 --       ordering_key                 the gate of the ordering key that it belongs to
 --       group                  the group that it belongs to
---       share                  whose work it is
+--       fairness_key           whose work it is
 --       expires                as when it falls due
 --       refused                why core refuses it; it is not stored
 --       room_first             whether a full queue is the reason that counts
@@ -133,8 +133,8 @@ do
     if special.group then
       set_note(job, 'group', special.group)
     end
-    if special.share then
-      set_note(job, 'share', special.share)
+    if special.fairness_key then
+      set_note(job, 'fairness_key', special.fairness_key)
     end
     hold_key(job)
     set_body(job.id, body)

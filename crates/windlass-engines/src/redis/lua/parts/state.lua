@@ -8,7 +8,7 @@
 --         s succeeded, d dead, c cancelled.
 -- Flags:  1 it has notes, 2 it was claimed ahead of its turn.
 --
--- What few jobs have is noted in a hash of their own, notes:<id>: key, scope, ordering_key, group, share, expires, gate, cancel, error, settled,
+-- What few jobs have is noted in a hash of their own, notes:<id>: key, scope, ordering_key, group, fairness_key, expires, gate, cancel, error, settled,
 -- progress, result, output, why, death. row.rs reads the same bytes.
 -- keys counts, kinds, notes:
 
@@ -97,7 +97,7 @@ end
 
 -- What scripts ask of notes. All of it is read when the first is asked for: each command takes a script longer than the
 -- server needs for it.
-local ASKED = {'key', 'scope', 'ordering_key', 'group', 'share', 'expires', 'gate', 'cancel', 'settled'}
+local ASKED = {'key', 'scope', 'ordering_key', 'group', 'fairness_key', 'expires', 'gate', 'cancel', 'settled'}
 local IS_ASKED = {}
 for _, name in ipairs(ASKED) do
   IS_ASKED[name] = true

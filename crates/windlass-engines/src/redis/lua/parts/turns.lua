@@ -1,9 +1,9 @@
--- turns: whose turn it is among the shares of a priority, and what stands in their lines. A script may have 200 names at a time, so
+-- turns: whose turn it is among the fairness keys of a priority, and what stands in their lines. A script may have 200 names at a time, so
 -- all of it lies in the table of lines.
 -- keys later, notes:, ring
 
--- So many shares are asked about by one claim, over all types together, and so many of the very first jobs of the lanes are looked
--- at for those that came in without a share before others had one; but so many of each, however many there are.
+-- So many fairness keys are asked about by one claim, over all types together, and so many of the very first jobs of the lanes are looked
+-- at for those that came in without a fairness key before others had one; but so many of each, however many there are.
 lines.SHARES_MAX, lines.NAMELESS_MAX, lines.EACH_MIN = 200, 100, 10
 -- Behind entries of a line that are wrong so many are read at once.
 lines.READ_ON = 20
@@ -15,59 +15,59 @@ function lines.part_of(most, count)
   return math.max(math.floor(most / count), lines.EACH_MIN)
 end
 
--- Shares that fall due stand in the ring from now on. Tells which.
+-- FairnessKeys that fall due stand in the ring from now on. Tells which.
 function lines.let_fall_due(type, priority, most, found)
   local later, ring = lines.key('later', type, priority), lines.key('ring', type, priority)
-  for _, share in ipairs(lines.ask('ZRANGEBYSCORE', later, '-inf', NOW_DIGITS, 'LIMIT', 0, most) or {}) do
-    lines.write('ZREM', later, share)
+  for _, fairness_key in ipairs(lines.ask('ZRANGEBYSCORE', later, '-inf', NOW_DIGITS, 'LIMIT', 0, most) or {}) do
+    lines.write('ZREM', later, fairness_key)
     -- Whoever notes in this script that its next job falls due later must not go by the score that is being removed.
     lines.later[later] = lines.later[later] or {}
-    lines.later[later][share] = math.huge
-    lines.write('ZADD', ring, 0, share)
-    found[share] = true
+    lines.later[later][fairness_key] = math.huge
+    lines.write('ZADD', ring, 0, fairness_key)
+    found[fairness_key] = true
   end
 end
 
--- The shares in the ring behind the one that was served last, and then from the front, at most so many. Tells which of them is the
+-- The fairness keys in the ring behind the one that was served last, and then from the front, at most so many. Tells which of them is the
 -- last, if there may be more behind it.
 function lines.next_in_ring(type, priority, last, most, found)
   local ring = lines.key('ring', type, priority)
-  local shares = lines.ask('ZRANGEBYLEX', ring, last and '(' .. last or '-', '+', 'LIMIT', 0, most) or {}
-  if last and #shares < most then
-    for _, share in ipairs(lines.ask('ZRANGEBYLEX', ring, '-', '[' .. last, 'LIMIT', 0, most - #shares) or {}) do
-      shares[#shares + 1] = share
+  local fairness_keys = lines.ask('ZRANGEBYLEX', ring, last and '(' .. last or '-', '+', 'LIMIT', 0, most) or {}
+  if last and #fairness_keys < most then
+    for _, fairness_key in ipairs(lines.ask('ZRANGEBYLEX', ring, '-', '[' .. last, 'LIMIT', 0, most - #fairness_keys) or {}) do
+      fairness_keys[#fairness_keys + 1] = fairness_key
     end
   end
-  for _, share in ipairs(shares) do
-    found[share] = true
+  for _, fairness_key in ipairs(fairness_keys) do
+    found[fairness_key] = true
   end
-  return #shares >= most and shares[#shares] or nil
+  return #fairness_keys >= most and fairness_keys[#fairness_keys] or nil
 end
 
 -- Whether a line has something due. If not, it leaves the ring, until its first falls due or for good.
-function lines.is_due(type, priority, share)
-  local found = lines.ask('ZRANGEBYSCORE', lines.line(type, priority, share), '-inf', '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
+function lines.is_due(type, priority, fairness_key)
+  local found = lines.ask('ZRANGEBYSCORE', lines.line(type, priority, fairness_key), '-inf', '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
   local head = found and tonumber(found[2])
   if head and head <= NOW then
     return true
   end
-  lines.write('ZREM', lines.key('ring', type, priority), share)
+  lines.write('ZREM', lines.key('ring', type, priority), fairness_key)
   if head then
-    lines.fall_due(type, priority, share, head)
+    lines.fall_due(type, priority, fairness_key, head)
   end
   return false
 end
 
--- The shares of a type that have something due. Where nothing is left of any line, none is looked for any more. Tells up to which
--- share it asked, if there may be more behind it.
-function lines.due_shares(type, priority, last, most, shares)
+-- The fairness keys of a type that have something due. Where nothing is left of any line, none is looked for any more. Tells up to which
+-- fairness key it asked, if there may be more behind it.
+function lines.due_fairness_keys(type, priority, last, most, fairness_keys)
   local found, is_any = {}, false
   lines.let_fall_due(type, priority, most, found)
   local asked_upto = lines.next_in_ring(type, priority, last, most, found)
-  for share in pairs(found) do
+  for fairness_key in pairs(found) do
     is_any = true
-    if lines.is_due(type, priority, share) then
-      shares[share] = true
+    if lines.is_due(type, priority, fairness_key) then
+      fairness_keys[fairness_key] = true
     end
   end
   if not is_any and redis.call('EXISTS', lines.key('later', type, priority)) == 0 then
@@ -81,19 +81,19 @@ function lines.drop(type, priority)
   local is_rest = true
   for _, what in ipairs({'ring', 'later'}) do
     local name = lines.key(what, type, priority)
-    local shares = lines.ask('ZRANGE', name, 0, lines.SHARES_MAX - 1) or {}
-    for _, share in ipairs(shares) do
-      lines.write('UNLINK', lines.line(type, priority, share))
-      lines.write('ZREM', name, share)
+    local fairness_keys = lines.ask('ZRANGE', name, 0, lines.SHARES_MAX - 1) or {}
+    for _, fairness_key in ipairs(fairness_keys) do
+      lines.write('UNLINK', lines.line(type, priority, fairness_key))
+      lines.write('ZREM', name, fairness_key)
     end
-    is_rest = is_rest and #shares < lines.SHARES_MAX
+    is_rest = is_rest and #fairness_keys < lines.SHARES_MAX
   end
   if is_rest then
     close_lane(type, lines.mark(priority))
   end
 end
 
--- Whether the turn of one share comes before that of another: behind the one that was served last, and then from the front.
+-- Whether the turn of one fairness key comes before that of another: behind the one that was served last, and then from the front.
 function lines.comes_before(a, b, last)
   local a_is_behind, b_is_behind = not last or a > last, not last or b > last
   if a_is_behind ~= b_is_behind then
@@ -102,10 +102,10 @@ function lines.comes_before(a, b, last)
   return a < b
 end
 
-function lines.by_turns(shares, last)
+function lines.by_turns(fairness_keys, last)
   local order = {}
-  for share in pairs(shares) do
-    order[#order + 1] = share
+  for fairness_key in pairs(fairness_keys) do
+    order[#order + 1] = fairness_key
   end
   table.sort(order, function(a, b)
     return lines.comes_before(a, b, last)
@@ -136,8 +136,8 @@ function lines.add(turns, type, priority, id, text)
 end
 
 -- The first of a line, at most so many; those that were met are passed over.
-function lines.read_line(turns, type, priority, share, limit)
-  local name = lines.line(type, priority, share)
+function lines.read_line(turns, type, priority, fairness_key, limit)
+  local name = lines.line(type, priority, fairness_key)
   local from, before = 0, #turns
   while #turns - before < limit do
     local most = from == 0 and limit or math.max(limit, lines.READ_ON)
@@ -146,7 +146,7 @@ function lines.read_line(turns, type, priority, share, limit)
       local stands_here = lines.stands_in(type, priority, text)
       if stands_here and lines.due_of(text) > NOW then
         lines.write('ZADD', name, digits(lines.due_of(text)), ids[i])
-        lines.fall_due(type, priority, share, lines.due_of(text))
+        lines.fall_due(type, priority, fairness_key, lines.due_of(text))
       elseif stands_here then
         lines.add(turns, type, priority, ids[i], text)
       elseif not lines.met[ids[i]] then
@@ -164,22 +164,22 @@ end
 function lines.read_nameless(turns, lane, priority, most)
   local ids = redis.call('ZRANGEBYSCORE', lane.key, '-inf', NOW_DIGITS, 'LIMIT', 0, most)
   for i, text in ipairs(get_jobs(STATE, ids)) do
-    local has_share = text and lines.stands_in(lane.type, priority, text) and string.byte(text, 2) % 2 == 1
-      and redis.call('HEXISTS', key('notes:') .. ids[i], 'share') == 1
-    if text and not has_share and lines.stands_in(lane.type, priority, text)
+    local has_fairness_key = text and lines.stands_in(lane.type, priority, text) and string.byte(text, 2) % 2 == 1
+      and redis.call('HEXISTS', key('notes:') .. ids[i], 'fairness_key') == 1
+    if text and not has_fairness_key and lines.stands_in(lane.type, priority, text)
       and not lines.ask('ZSCORE', lines.line(lane.type, priority, ''), ids[i]) then
       lines.add(turns, lane.type, priority, ids[i], text)
     end
   end
 end
 
--- The first jobs of a share over all types.
-function lines.first_of_share(lanes, types, priority, share, limit)
+-- The first jobs of a fairness key over all types.
+function lines.first_of_fairness_key(lanes, types, priority, fairness_key, limit)
   local turns = {}
   for type in pairs(types) do
-    lines.read_line(turns, type, priority, share, limit)
+    lines.read_line(turns, type, priority, fairness_key, limit)
   end
-  for _, lane in ipairs(share == '' and lanes or {}) do
+  for _, lane in ipairs(fairness_key == '' and lanes or {}) do
     lines.read_nameless(turns, lane, priority, lines.part_of(lines.NAMELESS_MAX, #lanes))
   end
   table.sort(turns, function(a, b)
@@ -205,7 +205,7 @@ function lines.interleave(brought)
   return all
 end
 
--- As core's `share.rs` deals: as equal as possible, the earlier ones get one more, and turns go on where they were.
+-- As core's `fairness.rs` deals: as equal as possible, the earlier ones get one more, and turns go on where they were.
 function lines.deal(order, room)
   local portions, count = {}, math.min(#order, room)
   for i = 1, count do

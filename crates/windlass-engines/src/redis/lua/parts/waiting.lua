@@ -90,9 +90,9 @@ on_write(function()
   entering = {}
 end)
 
--- Lines of shares. Whoever has a share stands in a lane like everybody else, and in the line of its share besides, a sorted set
--- line:<type>:<priority>:<share>; where there are such lines, those without a share stand in the line of the empty name. The
--- sorted set ring:<type>:<priority> has the shares whose line may have something due, all with one score, so that they follow each
+-- Lines of fairness keys. Whoever has a fairness key stands in a lane like everybody else, and in the line of its fairness key besides, a sorted set
+-- line:<type>:<priority>:<fairness key>; where there are such lines, those without a fairness key stand in the line of the empty name. The
+-- sorted set ring:<type>:<priority> has the fairness keys whose line may have something due, all with one score, so that they follow each
 -- other by name; later:<type>:<priority> the others, by when their first job falls due. All of it is hints: what does not
 -- belong there is taken away by the claim that meets it, and whoever is missing is claimed with what is left of a priority. So
 -- what is damaged counts as empty, and its damage stops no script that has begun to write.
@@ -125,36 +125,36 @@ function lines.key(what, type, priority)
   return key(what) .. ':' .. digits(type) .. ':' .. digits(priority)
 end
 
-function lines.line(type, priority, share)
-  return lines.key('line', type, priority) .. ':' .. share
+function lines.line(type, priority, fairness_key)
+  return lines.key('line', type, priority) .. ':' .. fairness_key
 end
 
 -- Notes when the first job of a line falls due, if that is sooner than what is known.
-function lines.fall_due(type, priority, share, due)
+function lines.fall_due(type, priority, fairness_key, due)
   local name = lines.key('later', type, priority)
   lines.later[name] = lines.later[name] or {}
-  local known_due = lines.later[name][share] or tonumber(lines.ask('ZSCORE', name, share) or math.huge)
+  local known_due = lines.later[name][fairness_key] or tonumber(lines.ask('ZSCORE', name, fairness_key) or math.huge)
   if due < known_due then
-    lines.write('ZADD', name, digits(due), share)
+    lines.write('ZADD', name, digits(due), fairness_key)
   end
-  lines.later[name][share] = math.min(due, known_due)
+  lines.later[name][fairness_key] = math.min(due, known_due)
 end
 
-function lines.enter(type, priority, share, id, due)
+function lines.enter(type, priority, fairness_key, id, due)
   open_lane(type, lines.mark(priority))
-  local name, ring = lines.line(type, priority, share), lines.key('ring', type, priority)
+  local name, ring = lines.line(type, priority, fairness_key), lines.key('ring', type, priority)
   lines.entering[name] = lines.entering[name] or {}
   lines.entering[name][id] = digits(due)
   if due <= NOW then
     lines.due[ring] = lines.due[ring] or {}
-    lines.due[ring][share] = '0'
+    lines.due[ring][fairness_key] = '0'
   else
-    lines.fall_due(type, priority, share, due)
+    lines.fall_due(type, priority, fairness_key, due)
   end
 end
 
-function lines.leave(type, priority, share, id)
-  local name = lines.line(type, priority, share)
+function lines.leave(type, priority, fairness_key, id)
+  local name = lines.line(type, priority, fairness_key)
   if lines.entering[name] then
     lines.entering[name][id] = nil
   end
@@ -162,8 +162,8 @@ function lines.leave(type, priority, share, id)
 end
 
 -- The line of a job that stands in a lane; nothing if it stands in none.
-function lines.share_of(job)
-  return job.stage ~= 'u' and (note(job, 'share') or (lines.are_used(job.type, job.priority) and '')) or nil
+function lines.fairness_key_of(job)
+  return job.stage ~= 'u' and (note(job, 'fairness_key') or (lines.are_used(job.type, job.priority) and '')) or nil
 end
 
 on_write(function()
@@ -192,9 +192,9 @@ local function stand_in_lane(job, is_suspect)
   local name = lane_key(job.type, lane)
   entering[name] = entering[name] or {}
   entering[name][job.id] = digits(job.due)
-  local share = lines.share_of(job)
-  if share then
-    lines.enter(job.type, job.priority, share, job.id, job.due)
+  local fairness_key = lines.fairness_key_of(job)
+  if fairness_key then
+    lines.enter(job.type, job.priority, fairness_key, job.id, job.due)
   end
 end
 
@@ -341,9 +341,9 @@ local function leave_waiting(job)
       entering[name][job.id] = nil
     end
     write('ZREM', name, job.id)
-    local share = lines.share_of(job)
-    if share then
-      lines.leave(job.type, job.priority, share, job.id)
+    local fairness_key = lines.fairness_key_of(job)
+    if fairness_key then
+      lines.leave(job.type, job.priority, fairness_key, job.id)
     end
   end
   if note(job, 'expires') then

@@ -1,4 +1,4 @@
-//! Lines and rings of shares: nothing is left of them when everything has ended, and damage to them keeps nobody from running.
+//! Lines and rings of fairness keys: nothing is left of them when everything has ended, and damage to them keeps nobody from running.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use windlass_core::claim::Claimed;
 use windlass_core::clock::{ManualClock, Timestamp};
 use windlass_core::engine::{Admin, Engine};
 use windlass_core::enqueue::{NewJob, When};
-use windlass_core::names::ShareName;
+use windlass_core::names::FairnessKey;
 use windlass_core::outcome::{ErrorKind, JobError};
 use windlass_core::payload::Payload;
 use windlass_core::settle::{AttemptReport, Transition};
@@ -17,9 +17,9 @@ use windlass_engines::redis::{RedisEngine, RedisOptions};
 use crate::place::{Place, ask, claim, kind, queue, success};
 use crate::words;
 
-fn of(share: &str) -> NewJob {
-    let share = Some(ShareName::parse(share).unwrap());
-    NewJob { share, ..NewJob::new(kind(), Payload::default()) }
+fn of(fairness_key: &str) -> NewJob {
+    let fairness_key = Some(FairnessKey::parse(fairness_key).unwrap());
+    NewJob { fairness_key, ..NewJob::new(kind(), Payload::default()) }
 }
 
 async fn put(engine: &RedisEngine, jobs: Vec<NewJob>) {
@@ -56,7 +56,7 @@ async fn nothing_is_left_of_lines_and_rings_when_everything_has_ended() {
 }
 
 #[tokio::test]
-async fn nothing_is_left_of_shares_that_were_purged_before_they_fell_due() {
+async fn nothing_is_left_of_fairness_keys_that_were_purged_before_they_fell_due() {
     let place = Place::shared();
     let engine = place.ready().await;
     let later = |n: usize| NewJob { when: When::In(Duration::from_secs(86_400)), ..of(&format!("s{n}")) };
@@ -117,12 +117,14 @@ async fn on_a_clock(place: &Place) -> (RedisEngine, Arc<ManualClock>) {
     (engine, clock)
 }
 
-fn has(claimed: &[Claimed], share: &str) -> bool {
-    claimed.iter().any(|claimed| claimed.job.share.as_ref().is_some_and(|of| of.as_str() == share))
+fn has(claimed: &[Claimed], fairness_key: &str) -> bool {
+    claimed
+        .iter()
+        .any(|claimed| claimed.job.fairness_key.as_ref().is_some_and(|of| of.as_str() == fairness_key))
 }
 
 #[tokio::test]
-async fn a_share_whose_first_job_was_cancelled_gets_its_turn_when_the_next_falls_due() {
+async fn a_fairness_key_whose_first_job_was_cancelled_gets_its_turn_when_the_next_falls_due() {
     let place = Place::shared();
     let (engine, clock) = on_a_clock(&place).await;
     let later = |seconds| NewJob { when: When::In(Duration::from_secs(seconds)), ..of("x") };
@@ -164,15 +166,15 @@ async fn a_retry_that_an_older_process_has_put_off_is_not_started_by_its_line_be
 }
 
 #[tokio::test]
-async fn more_shares_than_a_claim_asks_about_all_come_round_beside_plenty_without_a_share() {
+async fn more_fairness_keys_than_a_claim_asks_about_all_come_round_beside_plenty_without_a_fairness_key() {
     let place = Place::shared();
     let engine = place.ready().await;
     put(&engine, (0..1_200).map(|n| of(&format!("s{:03}", n % 300))).collect()).await;
     put(&engine, vec![NewJob::new(kind(), Payload::default()); 900]).await;
-    assert_eq!(claim(&engine, 1).await[0].job.share, None, "from now on they are the last of a tour");
+    assert_eq!(claim(&engine, 1).await[0].job.fairness_key, None, "from now on they are the last of a tour");
     let mut served = BTreeSet::new();
     for _ in 0..2 {
-        served.extend(claim(&engine, 201).await.into_iter().filter_map(|claimed| claimed.job.share));
+        served.extend(claim(&engine, 201).await.into_iter().filter_map(|claimed| claimed.job.fairness_key));
     }
     assert_eq!(served.len(), 300, "each had a turn");
 }

@@ -8,7 +8,7 @@ BEGIN
         FROM pg_attribute c CROSS JOIN LATERAL aclexplode(c.attacl) AS a LEFT JOIN pg_roles r ON r.oid = a.grantee
         WHERE c.attrelid = 'windlass.delayed_jobs'::regclass AND c.attname = 'options' AND a.privilege_type = 'UPDATE'
     LOOP
-        EXECUTE format('GRANT UPDATE (share) ON windlass.delayed_jobs TO %s', may.who);
+        EXECUTE format('GRANT UPDATE (fairness_key) ON windlass.delayed_jobs TO %s', may.who);
     END LOOP;
 END
 $grants$;

@@ -5,7 +5,7 @@ use super::turns::LINES_NAMED_MIN;
 use super::*;
 
 fn line(name: &str) -> Line {
-    Some(ShareName::parse(name).unwrap())
+    Some(FairnessKey::parse(name).unwrap())
 }
 
 fn range(level: i64) -> ClaimRange {

@@ -1,17 +1,17 @@
--- Shares: among the due jobs of a queue and a priority, those for whom the work is done take turns. The name is among the options,
+-- FairnessKeys: among the due jobs of a queue and a priority, those for whom the work is done take turns. The name is among the options,
 -- as an ordering key is; here it is for the order. Running jobs stay in the index, as in that of claims, so a claim writes into neither.
 -- Names are compared byte by byte, as programs do.
 --
--- Since when a queue has jobs with shares is told by the queue, so that everybody knows who knows the queues: claims take turns
--- there and nowhere else, and jobs without a share come in under the empty name, which is one line like any other. What
+-- Since when a queue has jobs with fairness keys is told by the queue, so that everybody knows who knows the queues: claims take turns
+-- there and nowhere else, and jobs without a fairness key come in under the empty name, which is one line like any other. What
 -- came in before has none; claims look for it among the first.
-ALTER TABLE windlass.delayed_jobs ADD COLUMN share text COLLATE "C";
-CREATE INDEX delayed_jobs_shares ON windlass.delayed_jobs (queue, priority, share, scheduled_at, id)
-    WHERE share IS NOT NULL AND gate IS NULL;
-ALTER TABLE windlass.queues ADD COLUMN shares_since timestamptz;
+ALTER TABLE windlass.delayed_jobs ADD COLUMN fairness_key text COLLATE "C";
+CREATE INDEX delayed_jobs_fairness_keys ON windlass.delayed_jobs (queue, priority, fairness_key, scheduled_at, id)
+    WHERE fairness_key IS NOT NULL AND gate IS NULL;
+ALTER TABLE windlass.queues ADD COLUMN fairness_keys_since timestamptz;
 
--- What follows is as before, but for `share`.
-ALTER TYPE windlass.new_job ADD ATTRIBUTE share text;
+-- What follows is as before, but for `fairness_key`.
+ALTER TYPE windlass.new_job ADD ATTRIBUTE fairness_key text;
 
 -- What is wrong with the values of a new job, before anybody asks whether it is welcome; null if nothing is.
 CREATE OR REPLACE FUNCTION windlass.wrong_value(job windlass.new_job) RETURNS text LANGUAGE plpgsql STABLE AS $wrong_value$
@@ -50,8 +50,8 @@ BEGIN
         RETURN format(printable, 'a group''s name', 256, windlass.shown(job.job_group));
     ELSIF octet_length(job.ordering_key) NOT BETWEEN 1 AND 256 OR job.ordering_key ~ control THEN
         RETURN format(printable, 'an ordering key'' name', 256, windlass.shown(job.ordering_key));
-    ELSIF octet_length(job.share) NOT BETWEEN 1 AND 256 OR job.share ~ control THEN
-        RETURN format(printable, 'a share''s name', 256, windlass.shown(job.share));
+    ELSIF octet_length(job.fairness_key) NOT BETWEEN 1 AND 256 OR job.fairness_key ~ control THEN
+        RETURN format(printable, 'a fairness_key''s name', 256, windlass.shown(job.fairness_key));
     ELSIF job.delay IS NOT NULL AND job.run_at IS NOT NULL THEN
         RETURN 'expected `delay` or `run_at`, got both';
     ELSIF job.expires_in IS NOT NULL AND job.expires_at IS NOT NULL THEN
@@ -106,7 +106,7 @@ BEGIN
         made.ordering_key := job.ordering_key;
         made.gate := 'ordering_key:' || job.job_type || ':' || job.ordering_key;
     END IF;
-    made.share := job.share;
+    made.fairness_key := job.fairness_key;
     made.correlation := job.correlation_id;
     made.job_group := job.job_group;
     made.max_attempts := door.max_attempts;
@@ -117,7 +117,7 @@ BEGIN
         made.max_attempts := (windlass.check_retry(job.retry)).attempts;
     END IF;
     IF job.label IS NOT NULL OR job.retry IS NOT NULL OR job.timeout IS NOT NULL OR job.key IS NOT NULL
-        OR job.ordering_key IS NOT NULL OR job.share IS NOT NULL THEN
+        OR job.ordering_key IS NOT NULL OR job.fairness_key IS NOT NULL THEN
         options := jsonb_strip_nulls(jsonb_build_object(
             'label', lower(job.label),
             'retry', job.retry,
@@ -125,7 +125,7 @@ BEGIN
             'scope', CASE WHEN job.key IS NOT NULL AND job.key_scope <> 'while-live' THEN windlass.scope_of(job.key_scope) END,
             'on_conflict', CASE WHEN job.key IS NOT NULL AND job.on_conflict <> 'keep' THEN job.on_conflict END,
             'ordering_key', job.ordering_key,
-            'share', job.share
+            'fairness_key', job.fairness_key
         ));
         made.options := nullif(options, '{}');
     END IF;
@@ -133,16 +133,16 @@ BEGIN
 END
 $row_of$;
 
--- Stores new jobs. Those without a share have the empty one where others have shares.
+-- Stores new jobs. Those without a fairness key have the empty one where others have fairness keys.
 CREATE OR REPLACE FUNCTION windlass.insert_jobs(made windlass.delayed_jobs[]) RETURNS void LANGUAGE plpgsql AS $insert_jobs$
 BEGIN
     INSERT INTO windlass.delayed_jobs (
         id, scheduled_at, created_at, expires_at, max_attempts, priority, queue, job_type, payload, key,
-        correlation, job_group, tags, options, ordering_key, gate, share
+        correlation, job_group, tags, options, ordering_key, gate, fairness_key
     )
     SELECT m.id, m.scheduled_at, m.created_at, m.expires_at, m.max_attempts, m.priority, m.queue, m.job_type, m.payload,
         m.key, m.correlation, m.job_group, m.tags, m.options, m.ordering_key, m.gate,
-        coalesce(m.share, CASE WHEN q.shares_since IS NOT NULL THEN '' END)
+        coalesce(m.fairness_key, CASE WHEN q.fairness_keys_since IS NOT NULL THEN '' END)
     FROM unnest(made) AS m LEFT JOIN windlass.queues q ON q.name = m.queue;
     INSERT INTO windlass.ordering_key_marks (job_type, ordering_key)
     SELECT DISTINCT m.job_type, m.ordering_key FROM unnest(made) AS m WHERE m.ordering_key IS NOT NULL;
@@ -163,11 +163,11 @@ BEGIN
     of_ordering_key := gone.options::jsonb ->> 'ordering_key';
     INSERT INTO windlass.delayed_jobs (
         id, scheduled_at, created_at, settled_by, max_attempts, priority, queue, job_type, payload, key, correlation,
-        job_group, tags, options, last_error, ordering_key, gate, share
+        job_group, tags, options, last_error, ordering_key, gate, fairness_key
     ) VALUES (
         gone.id, due, gone.created_at, gone.settled_by, gone.max_attempts, gone.priority, gone.queue, gone.job_type,
         gone.payload, gone.key, gone.correlation, gone.job_group, gone.tags, gone.options, gone.last_error,
-        of_ordering_key, 'ordering_key:' || gone.job_type || ':' || of_ordering_key, gone.options::jsonb ->> 'share'
+        of_ordering_key, 'ordering_key:' || gone.job_type || ':' || of_ordering_key, gone.options::jsonb ->> 'fairness_key'
     );
     IF of_ordering_key IS NOT NULL THEN
         INSERT INTO windlass.ordering_key_marks (job_type, ordering_key) VALUES (gone.job_type, of_ordering_key);
@@ -188,7 +188,7 @@ $start_over$;
 -- nothing is raised here.
 CREATE OR REPLACE FUNCTION windlass.read_job(job json) RETURNS windlass.new_job LANGUAGE plpgsql STABLE AS $read_job$
 DECLARE
-    known CONSTANT text[] := '{job_type,payload,queue,priority,delay,run_at,expires_in,expires_at,key,key_scope,on_conflict,correlation_id,job_group,tags,label,timeout,retry,ordering_key,share}';
+    known CONSTANT text[] := '{job_type,payload,queue,priority,delay,run_at,expires_in,expires_at,key,key_scope,on_conflict,correlation_id,job_group,tags,label,timeout,retry,ordering_key,fairness_key}';
     pairs CONSTANT text := '\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}';
     body text := job::text;
     made windlass.new_job;
@@ -209,7 +209,7 @@ BEGIN
     SELECT * INTO field FROM json_to_record(job) AS f (
         job_type text, queue text, priority text, delay text, run_at text, expires_in text, expires_at text, key text,
         key_scope text, on_conflict text, correlation_id text, job_group text, tags json, label text, timeout text, retry jsonb,
-        ordering_key text, share text
+        ordering_key text, fairness_key text
     );
     made.job_type := field.job_type;
     -- Not as a column of the record, which would take a payload of null for none.
@@ -227,7 +227,7 @@ BEGIN
     made.job_group := field.job_group;
     made.label := field.label;
     made.ordering_key := field.ordering_key;
-    made.share := field.share;
+    made.fairness_key := field.fairness_key;
     made.timeout := windlass.read_span(field.timeout);
     made.retry := field.retry;
     IF json_typeof(field.tags) = 'array' THEN
@@ -249,7 +249,7 @@ END
 $read_job$;
 
 -- An argument more makes another function. Whoever was allowed to call the old one may call the new one.
-SELECT set_config('windlass_shares.may_enqueue', coalesce(json_agg(json_build_object(
+SELECT set_config('windlass_fairness_keys.may_enqueue', coalesce(json_agg(json_build_object(
     'who', CASE WHEN a.grantee = 0 THEN 'PUBLIC' ELSE quote_ident(r.rolname) END, 'is_grantable', a.is_grantable
 ))::text, '[]'), true)
 FROM pg_proc p CROSS JOIN LATERAL aclexplode(p.proacl) AS a LEFT JOIN pg_roles r ON r.oid = a.grantee
@@ -278,7 +278,7 @@ CREATE FUNCTION windlass.enqueue(
     retry jsonb DEFAULT NULL,
     request_id uuid DEFAULT NULL,
     ordering_key text DEFAULT NULL,
-    share text DEFAULT NULL
+    fairness_key text DEFAULT NULL
 ) RETURNS bigint LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET jit = off AS $enqueue$
 DECLARE
@@ -289,7 +289,7 @@ BEGIN
         ARRAY[ROW (
             job_type, coalesce(payload, '{}'), queue, priority, delay, run_at, expires_in, expires_at, key,
             coalesce(key_scope, 'while-live'), coalesce(on_conflict, 'keep'), correlation_id, job_group, tags, label,
-            timeout, retry, NULL, ordering_key, share
+            timeout, retry, NULL, ordering_key, fairness_key
         )::windlass.new_job],
         request_id,
         NULL
@@ -309,7 +309,7 @@ DECLARE
 BEGIN
     FOR may IN
         SELECT f.who, f.is_grantable
-        FROM json_to_recordset(current_setting('windlass_shares.may_enqueue')::json) AS f (who text, is_grantable boolean)
+        FROM json_to_recordset(current_setting('windlass_fairness_keys.may_enqueue')::json) AS f (who text, is_grantable boolean)
     LOOP
         EXECUTE format(
             'GRANT EXECUTE ON FUNCTION windlass.enqueue TO %s%s', may.who, CASE WHEN may.is_grantable THEN ' WITH GRANT OPTION' END

@@ -1,4 +1,4 @@
--- claim_shares: ready jobs of one queue go to a live worker, in the order of the ranges. The nested loop pulls lazily: it stops
+-- claim_fairness_keys: ready jobs of one queue go to a live worker, in the order of the ranges. The nested loop pulls lazily: it stops
 -- at the limit and locks exactly the rows it takes, so that the rest is there for the next claimer. Locked rows stay where
 -- they are, so they are updated by their place. A token that was asked about brings nothing. Answers a row without a job
 -- if there is none; and which jobs it met that are too late. It does not wait for the disk: if the server crashes in the
@@ -16,13 +16,13 @@ WITH door AS MATERIALIZED (
     FROM door
     CROSS JOIN unnest(
         $10::smallint[], $11::timestamptz[], $12::bigint[], $13::timestamptz[], $15::text[], $16::integer[], $17::boolean[]
-    ) AS span (priority, after_due, after_id, until, share, most, is_nameless)
+    ) AS span (priority, after_due, after_id, until, fairness_key, most, is_nameless)
     CROSS JOIN LATERAL (
         SELECT of_line.* FROM (
             SELECT j.id, j.ctid AS place, j.attempts = 0 AND j.expires_at <= door.at IS TRUE AS late
             FROM windlass.delayed_jobs j
             WHERE j.locked_at IS NULL AND j.gate IS NULL AND j.queue = $5::text AND j.priority = span.priority
-                AND j.share = span.share AND j.share IS NOT NULL
+                AND j.fairness_key = span.fairness_key AND j.fairness_key IS NOT NULL
                 AND (j.scheduled_at, j.id) > (span.after_due, span.after_id)
                 AND j.scheduled_at <= least(span.until, door.at)
                 AND ($6::text[] IS NULL OR j.job_type = ANY ($6::text[]))
@@ -35,7 +35,7 @@ WITH door AS MATERIALIZED (
         SELECT of_all.* FROM (
             SELECT j.id, j.ctid AS place, j.attempts = 0 AND j.expires_at <= door.at IS TRUE AS late
             FROM windlass.delayed_jobs j
-            WHERE span.share IS NULL AND (NOT span.is_nameless OR j.share IS NULL)
+            WHERE span.fairness_key IS NULL AND (NOT span.is_nameless OR j.fairness_key IS NULL)
                 AND j.locked_at IS NULL AND j.gate IS NULL AND j.queue = $5::text AND j.priority = span.priority
                 AND (j.scheduled_at, j.id) > (span.after_due, span.after_id)
                 AND j.scheduled_at <= least(span.until, door.at)

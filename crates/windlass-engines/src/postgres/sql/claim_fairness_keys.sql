@@ -1,19 +1,19 @@
--- claim_shares: as claim, for a queue in which jobs have shares. This is what it picks; the rest is that of claim, into which it is
--- put when an engine is opened (sql.rs). Each range is the line of one share, by the index of shares; or all of a
+-- claim_fairness_keys: as claim, for a queue in which jobs have fairness keys. This is what it picks; the rest is that of claim, into which it is
+-- put when an engine is opened (sql.rs). Each range is the line of one fairness key, by the index of fairness keys; or all of a
 -- priority, by that of claims; or of these only the ones without any name. They do not overlap.
--- $1 to $14 as in claim; for each range: $15 share, or null   $16 at most so many   $17 only those without any name
+-- $1 to $14 as in claim; for each range: $15 fairness key, or null   $16 at most so many   $17 only those without any name
 picked AS MATERIALIZED (
     SELECT job.id, job.place, job.late
     FROM door
     CROSS JOIN unnest(
         $10::smallint[], $11::timestamptz[], $12::bigint[], $13::timestamptz[], $15::text[], $16::integer[], $17::boolean[]
-    ) AS span (priority, after_due, after_id, until, share, most, is_nameless)
+    ) AS span (priority, after_due, after_id, until, fairness_key, most, is_nameless)
     CROSS JOIN LATERAL (
         SELECT of_line.* FROM (
             SELECT j.id, j.ctid AS place, j.attempts = 0 AND j.expires_at <= door.at IS TRUE AS late
             FROM windlass.delayed_jobs j
             WHERE j.locked_at IS NULL AND j.gate IS NULL AND j.queue = $5::text AND j.priority = span.priority
-                AND j.share = span.share AND j.share IS NOT NULL
+                AND j.fairness_key = span.fairness_key AND j.fairness_key IS NOT NULL
                 AND (j.scheduled_at, j.id) > (span.after_due, span.after_id)
                 AND j.scheduled_at <= least(span.until, door.at)
                 AND ($6::text[] IS NULL OR j.job_type = ANY ($6::text[]))
@@ -26,7 +26,7 @@ picked AS MATERIALIZED (
         SELECT of_all.* FROM (
             SELECT j.id, j.ctid AS place, j.attempts = 0 AND j.expires_at <= door.at IS TRUE AS late
             FROM windlass.delayed_jobs j
-            WHERE span.share IS NULL AND (NOT span.is_nameless OR j.share IS NULL)
+            WHERE span.fairness_key IS NULL AND (NOT span.is_nameless OR j.fairness_key IS NULL)
                 AND j.locked_at IS NULL AND j.gate IS NULL AND j.queue = $5::text AND j.priority = span.priority
                 AND (j.scheduled_at, j.id) > (span.after_due, span.after_id)
                 AND j.scheduled_at <= least(span.until, door.at)

@@ -1,5 +1,5 @@
-//! Shares take turns. Where a queue has jobs with shares, claims go line by line: the engine remembers which lines have something due,
-//! looks for others a few times a second, and gives each its portion ([`share`](windlass_core::share)). What is left
+//! FairnessKeys take turns. Where a queue has jobs with fairness keys, claims go line by line: the engine remembers which lines have something due,
+//! looks for others a few times a second, and gives each its portion ([`fairness_key`](windlass_core::fairness)). What is left
 //! goes to whoever is there, so a line that nobody knows of yet is late by a look, and no slot stays empty.
 
 mod turns;
@@ -14,11 +14,11 @@ use windlass_core::boost::ClaimRange;
 use windlass_core::claim::Claimed;
 use windlass_core::clock::Timestamp;
 use windlass_core::enqueue::NewJob;
+use windlass_core::fairness::{Line, Ring};
 use windlass_core::job::JobId;
 use windlass_core::limits::{SHARES_KNOWN_MAX, SHARES_PER_LOOK_MAX};
-use windlass_core::names::{QueueName, ShareName};
+use windlass_core::names::{FairnessKey, QueueName};
 use windlass_core::priority::Priority;
-use windlass_core::share::{Line, Ring};
 
 use super::Store;
 use super::catalogue::Catalogue;
@@ -47,7 +47,7 @@ const LOOK_AHEAD_MAX: Duration = Duration::from_millis(250);
 const LOOK_WAITED_FOR: Duration = Duration::from_millis(100);
 /// So often a look reads lines from the very front, for what came in before the place up to which claims have read.
 const THOROUGH_EVERY: Duration = Duration::from_secs(2);
-/// So many of the very first jobs are looked at for those that came in before others had shares.
+/// So many of the very first jobs are looked at for those that came in before others had fairness keys.
 const NAMELESS_LOOKED_AT: i32 = 100;
 
 /// In which lines new jobs stand.
@@ -122,10 +122,10 @@ impl Lines {
 
     /// A look from the very front found this one first of its priority. One that has no name at all is found by no line: it is
     /// asked for from where the priority is read, which must not follow the lines past it.
-    pub(super) fn saw(&mut self, priority: Priority, (due, id): Place, share: Option<&str>) {
-        let line = share.and_then(|share| ShareName::parse(share).ok());
+    pub(super) fn saw(&mut self, priority: Priority, (due, id): Place, fairness_key: Option<&str>) {
+        let line = fairness_key.and_then(|fairness_key| FairnessKey::parse(fairness_key).ok());
         self.step_back(priority, &line, before(due, id));
-        if share.is_none() {
+        if fairness_key.is_none() {
             self.found(priority, None);
             self.nameless[usize::from(priority.level())].get_or_insert((1, due));
         }
@@ -193,39 +193,43 @@ impl Lines {
 
 /// Learning of lines.
 impl Store {
-    /// Says of queues into which jobs with shares are about to go that they have some. If that fails, the look of a worker does it:
+    /// Says of queues into which jobs with fairness keys are about to go that they have some. If that fails, the look of a worker does it:
     /// whoever only puts jobs in may have no right to, and is not refused again and again.
-    pub(super) async fn learn_shares_of(&self, jobs: &[NewJob]) {
-        if self.may_not_say_shares.load(Ordering::Relaxed) {
+    pub(super) async fn learn_fairness_keys_of(&self, jobs: &[NewJob]) {
+        if self.may_not_say_fairness_keys.load(Ordering::Relaxed) {
             return;
         }
         let catalogue = self.catalogue();
-        let named = jobs.iter().filter(|new| new.share.is_some());
+        let named = jobs.iter().filter(|new| new.fairness_key.is_some());
         let queues = named.filter_map(|new| Some(&catalogue.type_named(&new.job_type)?.queue));
-        let unknown: BTreeSet<_> = queues.filter(|queue| !catalogue.has_shares(queue)).collect();
-        self.use_shares(unknown.into_iter().map(ToString::to_string).collect()).await;
+        let unknown: BTreeSet<_> = queues.filter(|queue| !catalogue.has_fairness_keys(queue)).collect();
+        self.use_fairness_keys(unknown.into_iter().map(ToString::to_string).collect()).await;
     }
 
     /// The same of queues out of which such jobs came.
-    pub(super) async fn learn_shares(&self, jobs: &[Claimed], catalogue: &Catalogue) {
-        let named = jobs.iter().filter(|claimed| claimed.job.share.is_some());
-        let unknown = named.filter(|claimed| !catalogue.has_shares(&claimed.job.queue));
+    pub(super) async fn learn_fairness_keys(&self, jobs: &[Claimed], catalogue: &Catalogue) {
+        let named = jobs.iter().filter(|claimed| claimed.job.fairness_key.is_some());
+        let unknown = named.filter(|claimed| !catalogue.has_fairness_keys(&claimed.job.queue));
         let queues: BTreeSet<_> = unknown.map(|claimed| claimed.job.queue.to_string()).collect();
-        self.use_shares(queues.into_iter().collect()).await;
+        self.use_fairness_keys(queues.into_iter().collect()).await;
     }
 
-    pub(super) async fn use_shares(&self, queues: Vec<String>) {
+    pub(super) async fn use_fairness_keys(&self, queues: Vec<String>) {
         if queues.is_empty() {
             return;
         }
         let now = self.now_param();
         let used = async {
-            self.work.get().await?.write(&self.sql.use_shares, &[texts(&queues), instant(&now)]).await?;
+            self.work
+                .get()
+                .await?
+                .write(&self.sql.use_fairness_keys, &[texts(&queues), instant(&now)])
+                .await?;
             self.reload().await
         };
         if let Err(fault) = used.await {
-            self.may_not_say_shares.fetch_or(fault.is_forbidden(), Ordering::Relaxed);
-            tracing::debug!(?fault, ?queues, "jobs with shares take no turns yet");
+            self.may_not_say_fairness_keys.fetch_or(fault.is_forbidden(), Ordering::Relaxed);
+            tracing::debug!(?fault, ?queues, "jobs with fairness keys take no turns yet");
         }
     }
 
@@ -246,7 +250,7 @@ impl Store {
         let look = tokio::spawn(async move {
             let mut looking = looking;
             if let Err(fault) = looking.store.look_for_lines(&looking.scope, now).await {
-                tracing::debug!(?fault, "a look for shares failed");
+                tracing::debug!(?fault, "a look for fairness keys failed");
                 if let Fault::Unreachable(_) = fault {
                     // How long it took says only for how long nobody answered.
                     looking.began = Moment::now();
@@ -287,11 +291,11 @@ impl Store {
             instants(&after_due),
             numbers(&after_id),
             levels(&known.priorities),
-            texts(&known.shares),
+            texts(&known.fairness_keys),
             instants(&known.due),
             numbers(&known.ids),
         ];
-        let rows = self.work.get().await?.ask(&self.sql.shares_due, &params).await?;
+        let rows = self.work.get().await?.ask(&self.sql.fairness_keys_due, &params).await?;
         let mut positions = self.positions();
         positions.of(scope, now).lines.take_in(&rows)
     }
@@ -317,7 +321,7 @@ impl Drop for Looking {
 #[derive(Default)]
 struct KnownPlaces {
     priorities: Vec<i16>,
-    shares: Vec<String>,
+    fairness_keys: Vec<String>,
     due: Vec<Instant>,
     ids: Vec<i64>,
 }
@@ -327,7 +331,7 @@ impl KnownPlaces {
         for ((priority, line), lane) in &mut lines.places {
             let (due, id) = lane.start(now);
             self.priorities.push(priority.level().into());
-            self.shares.push(line.as_ref().map_or_else(String::new, ToString::to_string));
+            self.fairness_keys.push(line.as_ref().map_or_else(String::new, ToString::to_string));
             self.due.push(Instant(due));
             self.ids.push(id.0);
         }
@@ -337,17 +341,19 @@ impl KnownPlaces {
 impl Lines {
     fn take_in(&mut self, rows: &[Row]) -> Step<()> {
         self.nameless = [None; 11];
-        let mut walked: [(u32, Option<ShareName>); 11] = Default::default();
+        let mut walked: [(u32, Option<FairnessKey>); 11] = Default::default();
         for row in rows {
             let Ok(priority) = Priority::new(row.try_get::<_, i16>(0)?.into()) else { continue };
             let level = usize::from(priority.level());
-            let (share, due): (Option<&str>, Option<Instant>) = (row.try_get(1)?, row.try_get(2)?);
+            let (fairness_key, due): (Option<&str>, Option<Instant>) = (row.try_get(1)?, row.try_get(2)?);
             let (count, at): (Option<i64>, Instant) = (row.try_get(3)?, row.try_get(4)?);
             let first: Option<i64> = row.try_get(5)?;
-            if let (true, Some(share), Some(due), Some(id)) = (self.is_thorough, share, due, first) {
-                self.step_back(priority, &ShareName::parse(share).ok(), (due.0, JobId(id - 1)));
+            if let (true, Some(fairness_key), Some(due), Some(id)) =
+                (self.is_thorough, fairness_key, due, first)
+            {
+                self.step_back(priority, &FairnessKey::parse(fairness_key).ok(), (due.0, JobId(id - 1)));
             }
-            match share.map(ShareName::parse) {
+            match fairness_key.map(FairnessKey::parse) {
                 None => {
                     let count = count.and_then(|count| u32::try_from(count).ok()).unwrap_or(0);
                     self.nameless[level] = due.map(|due| (count, due.0));
@@ -355,17 +361,17 @@ impl Lines {
                 }
                 // The empty name, and one that nobody of ours has written: it is one of the page like any other.
                 Some(Err(_)) => {
-                    walked[level].0 += u32::from(share != Some(""));
+                    walked[level].0 += u32::from(fairness_key != Some(""));
                     if due.is_some_and(|due| due <= at) {
                         self.rings[level].found(None);
                     }
                 }
-                Some(Ok(share)) => {
+                Some(Ok(fairness_key)) => {
                     let (count, last) = &mut walked[level];
                     *count += 1;
-                    *last = last.take().max(Some(share.clone()));
+                    *last = last.take().max(Some(fairness_key.clone()));
                     if due.is_some_and(|due| due <= at) {
-                        self.rings[level].found(Some(share));
+                        self.rings[level].found(Some(fairness_key));
                     }
                 }
             }
@@ -451,11 +457,11 @@ fn read_turn(row: &Row) -> Step<Option<(Priority, Line, Place)>> {
     let Ok(priority) = Priority::new(row.try_get::<_, i16>(DOOR + 3)?.into()) else { return Ok(None) };
     let due = row.try_get::<_, Instant>(DOOR + 6)?.0;
     let options = Options::from_column(row.try_get(DOOR + 12)?);
-    Ok(Some((priority, options.share, (due, JobId(id)))))
+    Ok(Some((priority, options.fairness_key, (due, JobId(id)))))
 }
 
 impl Ask<'_> {
-    /// The plain ranges of a queue in which jobs have shares.
+    /// The plain ranges of a queue in which jobs have fairness keys.
     pub(super) async fn by_turns(
         &self,
         store: &Store,
@@ -479,7 +485,7 @@ impl Ask<'_> {
                 .chain([flag(&passes_by)])
                 .chain(spans.whom())
                 .collect();
-            let rows = tx.ask(&store.sql.claim_shares, &params).await?;
+            let rows = tx.ask(&store.sql.claim_fairness_keys, &params).await?;
             if !self.was_let_in(&rows)? {
                 // Nothing was asked of any line.
                 all.extend(rows);

@@ -1,7 +1,7 @@
-//! Shares: among the due jobs of one queue and one priority, those for whom the work is done take turns. So whoever puts in a
+//! FairnessKeys: among the due jobs of one queue and one priority, those for whom the work is done take turns. So whoever puts in a
 //! million jobs does not hold up one who puts in a single job.
 //!
-//! All that wait for one share are a *line*; jobs without a share are one line together. A claim goes round the ring of lines
+//! All that wait for one fairness key are a *line*; jobs without a fairness key are one line together. A claim goes round the ring of lines
 //! that have something due, in the order of their names, beginning behind the one that was served last. What one cannot
 //! use goes to the others, so no slot stays empty beside work. Within a line jobs leave by due time and number.
 
@@ -9,10 +9,10 @@ use std::collections::BTreeSet;
 use std::ops::Bound::{Excluded, Unbounded};
 
 use crate::limits::SHARES_KNOWN_MAX;
-use crate::names::ShareName;
+use crate::names::FairnessKey;
 
-/// Who waits in a line: the jobs of a share, or all that have none.
-pub type Line = Option<ShareName>;
+/// Who waits in a line: the jobs of a fairness key, or all that have none.
+pub type Line = Option<FairnessKey>;
 
 /// How many of `room` each gets of whom so many wait: as equal as possible, and where it does not come out even, the earlier
 /// ones get one more. What one cannot use goes to the others.
@@ -71,17 +71,17 @@ pub struct Ring {
     cursor: Cursor,
     lines: BTreeSet<Line>,
     /// Behind whom the next page begins; nothing means at the front.
-    looked_up_to: Option<ShareName>,
+    looked_up_to: Option<FairnessKey>,
 }
 
 impl Ring {
     /// Behind whom to look for lines; nothing means from the front.
-    pub fn look_behind(&self) -> Option<&ShareName> {
+    pub fn look_behind(&self) -> Option<&FairnessKey> {
         self.looked_up_to.as_ref()
     }
 
-    /// A look went as far as this share, and there may be more; or to the end.
-    pub fn looked_up_to(&mut self, last: Option<ShareName>) {
+    /// A look went as far as this fairness key, and there may be more; or to the end.
+    pub fn looked_up_to(&mut self, last: Option<FairnessKey>) {
         self.looked_up_to = last;
     }
 
@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     fn line(name: &str) -> Line {
-        (!name.is_empty()).then(|| ShareName::parse(name).unwrap())
+        (!name.is_empty()).then(|| FairnessKey::parse(name).unwrap())
     }
 
     fn lines(names: &[&str]) -> BTreeSet<Line> {

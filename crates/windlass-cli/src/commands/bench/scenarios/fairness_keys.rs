@@ -1,7 +1,7 @@
-//! A hundred shares put their jobs in one after the other, and take turns.
+//! A hundred fairness keys put their jobs in one after the other, and take turns.
 
 use windlass_core::enqueue::NewJob;
-use windlass_core::names::ShareName;
+use windlass_core::names::FairnessKey;
 
 use super::super::drain::drain;
 use super::super::figures::{Figures, per_second};
@@ -9,14 +9,14 @@ use super::super::ground::Ground;
 use super::super::load;
 use crate::exit::Failure;
 
-const SHARES: u64 = 100;
+const FAIRNESS_KEYS: u64 = 100;
 
 pub(super) async fn run(ground: &Ground<'_>) -> Result<Figures, Failure> {
     let jobs = ground.args.jobs;
-    let each = jobs.div_ceil(SHARES).max(1);
+    let each = jobs.div_ceil(FAIRNESS_KEYS).max(1);
     let draft = move |number: u64| {
-        let share = ShareName::parse(&format!("tenant-{}", number / each)).expect("a short text");
-        NewJob { share: Some(share), ..load::draft() }
+        let fairness_key = FairnessKey::parse(&format!("tenant-{}", number / each)).expect("a short text");
+        NewJob { fairness_key: Some(fairness_key), ..load::draft() }
     };
     let bulk = load::fill(&ground.client().await?, jobs, draft, ground.progress).await?;
     let figures = drain(ground, jobs, &[]).await?.figures();

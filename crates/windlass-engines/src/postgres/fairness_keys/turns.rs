@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::time::Instant as Moment;
 
 use windlass_core::boost::ClaimRange;
+use windlass_core::fairness::{Line, Ring};
 use windlass_core::priority::Priority;
-use windlass_core::share::{Line, Ring};
 
 use super::{Brought, Lines};
 use crate::postgres::position::Place;
@@ -49,7 +49,7 @@ impl Turns {
             .into_iter()
             .enumerate()
             .map(|(n, (boosted, reading))| {
-                let of = (reading.job.priority, reading.job.share.clone());
+                let of = (reading.job.priority, reading.job.fairness_key.clone());
                 let rank = ranks.entry(of.clone()).or_default();
                 *rank += 1;
                 ((if boosted { (0, n) } else { (*rank, self.seat(&of)) }), n, (boosted, reading))

@@ -1,28 +1,28 @@
-//! Shares of several processes on one file, and of a process that was started again.
+//! FairnessKeys of several processes on one file, and of a process that was started again.
 
 use windlass_core::engine::Engine;
 use windlass_core::enqueue::NewJob;
-use windlass_core::names::ShareName;
+use windlass_core::names::FairnessKey;
 use windlass_engines::sqlite::SqliteEngine;
 
 use super::{Place, claim, new_job, ready_engine, stored};
 use crate::words::request;
 
-async fn put(engine: &SqliteEngine, share: Option<&str>, count: usize) {
-    let share = share.map(|share| ShareName::parse(share).unwrap());
-    let jobs = vec![NewJob { share, ..new_job() }; count];
+async fn put(engine: &SqliteEngine, fairness_key: Option<&str>, count: usize) {
+    let fairness_key = fairness_key.map(|fairness_key| FairnessKey::parse(fairness_key).unwrap());
+    let jobs = vec![NewJob { fairness_key, ..new_job() }; count];
     assert_eq!(stored(&engine.enqueue(request(jobs)).await.unwrap()).len(), count);
 }
 
 fn column(place: &Place) -> Vec<Option<String>> {
     let conn = place.connect();
-    let mut rows = conn.prepare("SELECT share FROM delayed_jobs ORDER BY id").unwrap();
+    let mut rows = conn.prepare("SELECT fairness_key FROM delayed_jobs ORDER BY id").unwrap();
     let found = rows.query_map([], |row| row.get(0)).unwrap();
     found.collect::<Result<_, _>>().unwrap()
 }
 
 #[tokio::test]
-async fn jobs_without_a_share_have_the_empty_name_only_beside_others_that_have_one() {
+async fn jobs_without_a_fairness_key_have_the_empty_name_only_beside_others_that_have_one() {
     let place = Place::new();
     let engine = ready_engine(&place).await;
     put(&engine, None, 1).await;
@@ -31,18 +31,20 @@ async fn jobs_without_a_share_have_the_empty_name_only_beside_others_that_have_o
     assert_eq!(column(&place), [None, Some("a".to_owned()), Some(String::new())]);
     assert_eq!(claim(&engine, 10).await.len(), 3);
     put(&engine, None, 1).await;
-    assert_eq!(column(&place).last(), Some(&None), "nobody waits with a share any more");
+    assert_eq!(column(&place).last(), Some(&None), "nobody waits with a fairness key any more");
 }
 
 #[tokio::test]
-async fn a_row_whose_share_is_damaged_keeps_nobody_from_being_claimed() {
+async fn a_row_whose_fairness_key_is_damaged_keeps_nobody_from_being_claimed() {
     let place = Place::new();
     let engine = ready_engine(&place).await;
     put(&engine, Some("a"), 3).await;
     put(&engine, Some("b"), 3).await;
     let long = "x".repeat(300);
-    let changed =
-        place.connect().execute("UPDATE delayed_jobs SET share = ?1 WHERE share = 'a'", [long]).unwrap();
+    let changed = place
+        .connect()
+        .execute("UPDATE delayed_jobs SET fairness_key = ?1 WHERE fairness_key = 'a'", [long])
+        .unwrap();
     assert_eq!(changed, 3);
     assert_eq!(claim(&engine, 10).await.len(), 6);
 }

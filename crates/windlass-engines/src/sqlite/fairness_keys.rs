@@ -1,4 +1,4 @@
-//! Shares take turns: a claim asks for the lines that have something due, page by page, and takes from each its portion.
+//! FairnessKeys take turns: a claim asks for the lines that have something due, page by page, and takes from each its portion.
 
 use std::collections::HashMap;
 
@@ -6,9 +6,9 @@ use rusqlite::OptionalExtension;
 use windlass_core::boost::ClaimRange;
 use windlass_core::claim::ClaimRequest;
 use windlass_core::clock::Timestamp;
+use windlass_core::fairness::{Line, Ring, interleave};
 use windlass_core::limits::SHARES_PER_LOOK_MAX;
-use windlass_core::names::ShareName;
-use windlass_core::share::{Line, Ring, interleave};
+use windlass_core::names::FairnessKey;
 
 use super::claim::{Claimable, Head, Taking};
 use super::fault::Step;
@@ -18,14 +18,14 @@ use super::work::Work;
 /// Of each type so many lines are asked about, however many types there are.
 const LINES_PER_TYPE_MIN: usize = 10;
 
-/// So many of the very first jobs are looked at for those that came in before others had shares.
+/// So many of the very first jobs are looked at for those that came in before others had fairness keys.
 const UNMARKED_LOOKED_AT: i64 = 100;
 
 /// Whose turn it is, by the number of a queue and the priority. Forgotten with the process: then turns begin anew.
 pub(super) type Rings = HashMap<(i64, i64), Ring>;
 
 impl Work<'_> {
-    /// Takes from one part of the order by turns, if jobs there have shares. What is left of the room is for those whom nobody
+    /// Takes from one part of the order by turns, if jobs there have fairness keys. What is left of the room is for those whom nobody
     /// knows of yet.
     pub(super) fn take_by_turns(
         &mut self,
@@ -74,7 +74,7 @@ impl Work<'_> {
 
     /// The next page of lines that have something due.
     fn look_for_lines(&self, ring: &mut Ring, heads: &[&Head], until: Timestamp) -> Step<()> {
-        let mut next = self.conn.prepare_cached(sql!("next_share"))?;
+        let mut next = self.conn.prepare_cached(sql!("next_fairness_key"))?;
         let behind = ring.look_behind().map_or(String::new(), ToString::to_string);
         let page = (SHARES_PER_LOOK_MAX as usize / heads.len().max(1)).max(LINES_PER_TYPE_MIN);
         let mut ends: Vec<String> = Vec::new();
@@ -84,17 +84,19 @@ impl Work<'_> {
                 let found = next
                     .query_row((head.kind, head.priority, &last), |row| Ok((row.get(0)?, row.get(1)?)))
                     .optional()?;
-                let Some((share, due)): Option<(String, i64)> = found else { break };
-                if let (true, Ok(share)) = (due <= until.as_micros(), ShareName::parse(&share)) {
-                    ring.found(Some(share));
+                let Some((fairness_key, due)): Option<(String, i64)> = found else { break };
+                if let (true, Ok(fairness_key)) =
+                    (due <= until.as_micros(), FairnessKey::parse(&fairness_key))
+                {
+                    ring.found(Some(fairness_key));
                 }
-                last = share;
+                last = fairness_key;
                 if asked == page {
                     ends.push(last.clone());
                 }
             }
         }
-        ring.looked_up_to(ends.into_iter().min().and_then(|end| ShareName::parse(&end).ok()));
+        ring.looked_up_to(ends.into_iter().min().and_then(|end| FairnessKey::parse(&end).ok()));
         Ok(())
     }
 
@@ -106,8 +108,8 @@ impl Work<'_> {
         line: &Line,
         portion: u32,
     ) -> Step<Vec<Claimable>> {
-        let mut pick = self.conn.prepare_cached(sql!("pick_share"))?;
-        let name = line.as_ref().map_or("", |share| share.as_str());
+        let mut pick = self.conn.prepare_cached(sql!("pick_fairness_key"))?;
+        let name = line.as_ref().map_or("", |fairness_key| fairness_key.as_str());
         let mut first = Vec::new();
         for head in heads {
             let bounds = (head.kind, head.priority, name, until.as_micros(), portion);

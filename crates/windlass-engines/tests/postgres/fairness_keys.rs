@@ -1,4 +1,4 @@
-//! Shares on PostgreSQL: what others put in is noticed, and dead rows cost no more with time.
+//! FairnessKeys on PostgreSQL: what others put in is noticed, and dead rows cost no more with time.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use windlass_core::claim::Claimed;
 use windlass_core::engine::Engine;
 use windlass_core::enqueue::NewJob;
-use windlass_core::names::ShareName;
+use windlass_core::names::FairnessKey;
 use windlass_core::priority::Priority;
 use windlass_core::settle::{AttemptReport, Transition};
 use windlass_engines::postgres::PostgresEngine;
@@ -14,19 +14,21 @@ use windlass_servers::postgres::{Options, Server};
 
 use super::{PATIENCE, Place, claim, enqueue, eventually, new_job, on_a_clock, quick, request, session};
 
-fn of(share: &str) -> NewJob {
-    NewJob { share: Some(ShareName::parse(share).unwrap()), ..new_job() }
+fn of(fairness_key: &str) -> NewJob {
+    NewJob { fairness_key: Some(FairnessKey::parse(fairness_key).unwrap()), ..new_job() }
 }
 
-async fn put(engine: &PostgresEngine, share: &str, count: usize) {
+async fn put(engine: &PostgresEngine, fairness_key: &str, count: usize) {
     for part in (0..count).collect::<Vec<_>>().chunks(1_000) {
-        let answers = engine.enqueue(request(vec![of(share); part.len()])).await.unwrap();
+        let answers = engine.enqueue(request(vec![of(fairness_key); part.len()])).await.unwrap();
         assert!(answers.iter().all(|answer| answer.job().is_ok()));
     }
 }
 
-fn has(claimed: &[Claimed], share: &str) -> bool {
-    claimed.iter().any(|claimed| claimed.job.share.as_ref().is_some_and(|of| of.as_str() == share))
+fn has(claimed: &[Claimed], fairness_key: &str) -> bool {
+    claimed
+        .iter()
+        .any(|claimed| claimed.job.fairness_key.as_ref().is_some_and(|of| of.as_str() == fairness_key))
 }
 
 async fn succeed(engine: &PostgresEngine, claimed: Vec<Claimed>) {
@@ -36,23 +38,23 @@ async fn succeed(engine: &PostgresEngine, claimed: Vec<Claimed>) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn shares_of_other_processes_are_noticed_by_the_look() {
+async fn fairness_keys_of_other_processes_are_noticed_by_the_look() {
     let place = Place::shared();
     let engine = place.ready().await;
     assert_eq!(claim(&engine, 1).await, [], "from now on it looks at this queue");
-    for (share, count) in [("a", 40), ("b", 1)] {
+    for (fairness_key, count) in [("a", 40), ("b", 1)] {
         place.sql(&format!(
-            "SELECT windlass.enqueue('work', share => '{share}') FROM generate_series(1, {count})"
+            "SELECT windlass.enqueue('work', fairness_key => '{fairness_key}') FROM generate_series(1, {count})"
         ));
     }
-    eventually("the queue says that it has shares", || {
-        (place.count("windlass.queues WHERE shares_since IS NOT NULL") == 1).then_some(())
+    eventually("the queue says that it has fairness keys", || {
+        (place.count("windlass.queues WHERE fairness_keys_since IS NOT NULL") == 1).then_some(())
     });
     assert!(has(&claim(&engine, 2).await, "b"), "they take turns");
 }
 
 #[tokio::test]
-async fn a_share_that_another_process_puts_in_gets_its_turn_while_others_have_plenty() {
+async fn a_fairness_key_that_another_process_puts_in_gets_its_turn_while_others_have_plenty() {
     let place = Place::shared();
     let (engine, other) = (place.ready().await, place.open().await);
     put(&engine, "a", 900).await;
@@ -66,23 +68,26 @@ async fn a_share_that_another_process_puts_in_gets_its_turn_while_others_have_pl
 }
 
 #[tokio::test]
-async fn a_queue_that_has_had_no_shares_for_long_takes_no_turns() {
+async fn a_queue_that_has_had_no_fairness_keys_for_long_takes_no_turns() {
     let place = Place::shared();
     let (engine, clock) = on_a_clock(&place).await;
     put(&engine, "a", 1).await;
     enqueue(&engine, 1).await;
-    let shares = |of: &str| place.sql(&format!("SELECT count({of}) FROM windlass.queues"));
-    assert_eq!(shares("shares_since"), "1");
-    assert_eq!(place.sql("SELECT string_agg(share, ',' ORDER BY id) FROM windlass.delayed_jobs"), "a,");
+    let fairness_keys = |of: &str| place.sql(&format!("SELECT count({of}) FROM windlass.queues"));
+    assert_eq!(fairness_keys("fairness_keys_since"), "1");
+    assert_eq!(
+        place.sql("SELECT string_agg(fairness_key, ',' ORDER BY id) FROM windlass.delayed_jobs"),
+        "a,"
+    );
     clock.advance(Duration::from_secs(2 * 60 * 60));
     engine.prune(100).await.unwrap();
-    assert_eq!(shares("shares_since"), "1", "one waits");
+    assert_eq!(fairness_keys("fairness_keys_since"), "1", "one waits");
     let done = claim(&engine, 10).await;
     succeed(&engine, done).await;
     engine.prune(100).await.unwrap();
-    assert_eq!(shares("shares_since"), "0");
+    assert_eq!(fairness_keys("fairness_keys_since"), "0");
     enqueue(&engine, 1).await;
-    assert_eq!(place.sql("SELECT share IS NULL FROM windlass.delayed_jobs"), "t");
+    assert_eq!(place.sql("SELECT fairness_key IS NULL FROM windlass.delayed_jobs"), "t");
     assert_eq!(claim(&engine, 10).await.len(), 1);
 }
 
@@ -98,19 +103,19 @@ pub(super) fn counting_server() -> (Server, Place) {
 /// How many pages claims by turns have read so far. Only claims: what looks read is a part of the time, and on a busy machine all
 /// takes longer and so is looked at more often.
 fn pages_read_by_claims(place: &Place) -> i64 {
-    let text = "SELECT sum(shared_blks_hit + shared_blks_read) FROM pg_stat_statements WHERE query LIKE '-- claim_shares:%'";
+    let text = "SELECT sum(shared_blks_hit + shared_blks_read) FROM pg_stat_statements WHERE query LIKE '-- claim_fairness_keys:%'";
     place.sql(text).parse().unwrap_or(0)
 }
 
 /// What claims of so many have read in each quarter of all jobs, under an old transaction.
-async fn read_by_quarters(place: &Place, shares: &[(&str, usize)], limit: u32) -> Vec<i64> {
+async fn read_by_quarters(place: &Place, fairness_keys: &[(&str, usize)], limit: u32) -> Vec<i64> {
     let engine = place.ready().await;
     let old = session(&place.direct).await;
     old.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1").await.unwrap();
-    for (share, count) in shares {
-        put(&engine, share, *count).await;
+    for (fairness_key, count) in fairness_keys {
+        put(&engine, fairness_key, *count).await;
     }
-    let all: usize = shares.iter().map(|(_, count)| count).sum();
+    let all: usize = fairness_keys.iter().map(|(_, count)| count).sum();
     let mut marks = vec![0];
     let mut ids = BTreeSet::new();
     for _ in 0..4 {
@@ -130,7 +135,7 @@ async fn read_by_quarters(place: &Place, shares: &[(&str, usize)], limit: u32) -
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn under_an_old_transaction_the_last_claims_of_a_share_read_no_more_than_the_first() {
+async fn under_an_old_transaction_the_last_claims_of_a_fairness_key_read_no_more_than_the_first() {
     let (_server, place) = counting_server();
     let read = read_by_quarters(&place, &[("big", 20_000), ("small", 10)], 100).await;
     assert!(read[3] < read[0] * 4, "each quarter has read: {read:?}");
@@ -138,20 +143,20 @@ async fn under_an_old_transaction_the_last_claims_of_a_share_read_no_more_than_t
 
 /// All of the one are older than all of the other, so the oldest that waits lies before everything of the other.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn under_an_old_transaction_a_share_is_not_read_again_because_another_has_older_jobs() {
+async fn under_an_old_transaction_a_fairness_key_is_not_read_again_because_another_has_older_jobs() {
     let (_server, place) = counting_server();
     let read = read_by_quarters(&place, &[("old", 10_000), ("young", 10_000)], 40).await;
     assert!(read[3] < read[0] * 4, "each quarter has read: {read:?}");
 }
 
-/// The share has been read far past it, and it is not the oldest that waits.
+/// The fairness key has been read far past it, and it is not the oldest that waits.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_job_that_is_committed_late_is_found_in_its_line_while_others_have_plenty() {
     let place = Place::shared();
     let engine = place.ready().await;
     put(&engine, "a", 5_000).await;
     let late = session(&place.direct).await;
-    let text = format!("BEGIN; SELECT {}.enqueue('work', share => 'b')", place.schema);
+    let text = format!("BEGIN; SELECT {}.enqueue('work', fairness_key => 'b')", place.schema);
     late.batch_execute(&text).await.unwrap();
     put(&engine, "b", 5_000).await;
     for _ in 0..30 {
@@ -159,7 +164,7 @@ async fn a_job_that_is_committed_late_is_found_in_its_line_while_others_have_ple
     }
     late.batch_execute("COMMIT").await.unwrap();
     let first =
-        place.sql("SELECT min(id) FROM windlass.delayed_jobs WHERE share = 'b' AND locked_at IS NULL");
+        place.sql("SELECT min(id) FROM windlass.delayed_jobs WHERE fairness_key = 'b' AND locked_at IS NULL");
     let start = Instant::now();
     while !claim(&engine, 2).await.iter().any(|claimed| claimed.job.id.0.to_string() == first) {
         assert!(start.elapsed() < PATIENCE, "it was never served");
@@ -182,7 +187,7 @@ async fn a_claim_of_one_passes_by_hundreds_of_lines_that_another_process_has_use
 }
 
 #[tokio::test]
-async fn a_process_that_knows_no_shares_claims_in_plain_order_and_leaves_nobody_behind() {
+async fn a_process_that_knows_no_fairness_keys_claims_in_plain_order_and_leaves_nobody_behind() {
     let place = Place::shared();
     let engine = place.ready().await;
     put(&engine, "a", 3).await;
