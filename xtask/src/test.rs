@@ -101,7 +101,7 @@ const ALONE: [(&str, &str); 11] = [
     ("crates/windlass-cli/tests/bench.rs", "it measures"),
     ("crates/windlass-cli/tests/cli_postgres.rs", "another has to lead within 8 s of a kill"),
     ("crates/windlass-cli/tests/signals.rs", "a process has to end within its grace"),
-    ("crates/windlass-engines/tests/fallback/main.rs", "a spill has to answer within 500 ms"),
+    ("crates/windlass-engines/tests/fallback/main.rs", "a spool has to answer within 500 ms"),
     (
         "crates/windlass-engines/tests/torture/main.rs",
         "leases are short, and whoever is only late counts as dead",

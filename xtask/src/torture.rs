@@ -16,8 +16,8 @@ with 0 if nothing is wrong, else with 1.
     postgres          a server with fsync on
     redis             one that syncs every write (`appendfsync always`)
     redis-everysec    one that syncs once a second: what it loses of the last two seconds before an end is counted
-    fallback          Redis with a spill on disk. It has faults of its own: Redis is away for 10 seconds at least 20
-                      times, and each time a process is killed that has jobs in its spill
+    fallback          Redis with a spool on disk. It has faults of its own: Redis is away for 10 seconds at least 20
+                      times, and each time a process is killed that has jobs in its spool
   --seconds N         how long faults go on (120); from 60 seconds on the long forms are used: the server is killed at
                       least 20 times and stands still for 40 seconds, which may take longer than N
   --seed S            in which order and how hard faults strike (1)

@@ -6,7 +6,7 @@ use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
 use windlass_core::engine::Engine;
 use windlass_core::error::EngineError;
-use windlass_core::spill::Spill;
+use windlass_core::spool::Spool;
 use windlass_engines::fallback::{Connect, FallbackEngine, FallbackOptions};
 use windlass_engines::memory::MemoryEngine;
 use windlass_engines::postgres::{Address, PostgresEngine, PostgresOptions};
@@ -29,7 +29,7 @@ pub(crate) enum IfMissing {
     Create,
 }
 
-/// Opens it for a command that lives for a moment. What it cannot put into the server goes into the spill, if that is a file: what
+/// Opens it for a command that lives for a moment. What it cannot put into the server goes into the spool, if that is a file: what
 /// it kept in memory would be gone with it.
 pub(crate) async fn open(config: &Config, if_missing: IfMissing) -> Result<Arc<dyn Engine>, Failure> {
     let is_kept = if_missing == IfMissing::Create || config.fallback.path.exists();
@@ -37,11 +37,11 @@ pub(crate) async fn open(config: &Config, if_missing: IfMissing) -> Result<Arc<d
     {
         return open_alone(config, if_missing).await;
     }
-    let options = FallbackOptions { bring_home: false, ..config.fallback.options() };
+    let options = FallbackOptions { replay: false, ..config.fallback.options() };
     open_joined(config, options, if_missing).await
 }
 
-/// Opens it for a process that works: with a spill beside it, if there is to be one.
+/// Opens it for a process that works: with a spool beside it, if there is to be one.
 pub(crate) async fn open_to_serve(config: &Config) -> Result<Arc<dyn Engine>, Failure> {
     match config.fallback.engine {
         Some(FallbackChoice::Memory | FallbackChoice::Sqlite) if config.store.engine.is_server() => {
@@ -51,20 +51,20 @@ pub(crate) async fn open_to_serve(config: &Config) -> Result<Arc<dyn Engine>, Fa
     }
 }
 
-/// The server, joined with a spill.
+/// The server, joined with a spool.
 async fn open_joined(
     config: &Config,
     options: FallbackOptions,
     if_missing: IfMissing,
 ) -> Result<Arc<dyn Engine>, Failure> {
-    let spill: Arc<dyn Spill> = match config.fallback.engine {
-        Some(FallbackChoice::Memory) => Arc::new(MemoryEngine::for_spill()),
-        _ => Arc::new(SqliteEngine::open_spill(&config.fallback.path, SqliteOptions::for_spill())?),
+    let spool: Arc<dyn Spool> = match config.fallback.engine {
+        Some(FallbackChoice::Memory) => Arc::new(MemoryEngine::for_spool()),
+        _ => Arc::new(SqliteEngine::open_spool(&config.fallback.path, SqliteOptions::for_spool())?),
     };
     let connect: Connect = match config.store.engine {
         EngineChoice::Postgres => {
             let url = config.store.database_url()?.clone();
-            // As without a spill: a look must not change the tables.
+            // As without a spool: a look must not change the tables.
             let migrate = if_missing == IfMissing::Create;
             let options = PostgresOptions { migrate, ..postgres_options(&config.store.postgres) };
             Arc::new(move || {
@@ -83,10 +83,10 @@ async fn open_joined(
         }
     };
     let name = config.store.engine.as_str();
-    Ok(Arc::new(FallbackEngine::open(name, connect, spill, options).await?))
+    Ok(Arc::new(FallbackEngine::open(name, connect, spool, options).await?))
 }
 
-/// Opens it without a spill.
+/// Opens it without a spool.
 pub(crate) async fn open_alone(config: &Config, if_missing: IfMissing) -> Result<Arc<dyn Engine>, Failure> {
     let path = &config.store.path;
     match config.store.engine {

@@ -1,4 +1,4 @@
-//! The binary on a Redis server that is killed and comes back, with a spill beside it.
+//! The binary on a Redis server that is killed and comes back, with a spool beside it.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on stops")]
 
@@ -90,8 +90,8 @@ fn dev_keeps_going_while_its_redis_is_killed_and_restarted_and_loses_nothing() {
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let summary: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((&summary["lost"], &summary["switches"]), (&json!(0), &json!(2)), "{summary}");
-    assert!(summary["spilled"].as_u64().unwrap() >= 30, "{summary}");
-    // One job in twenty falls due five seconds later: those that were put in last are still in the spill when the store is back.
+    assert!(summary["spooled"].as_u64().unwrap() >= 30, "{summary}");
+    // One job in twenty falls due five seconds later: those that were put in last are still in the spool when the store is back.
     assert!(summary["returned"].as_u64().unwrap() > 0, "{summary}");
 }
 
@@ -110,25 +110,25 @@ fn dev_that_ends_while_its_redis_is_away_tells_what_it_cannot_see_and_counts_not
     let number = |name: &str| summary[name].as_u64().unwrap_or_else(|| panic!("{name}: {summary}"));
     assert_eq!((number("lost"), number("returned"), number("switches")), (0, 0, 1), "{summary}");
     assert_eq!(summary["primary_healthy"], json!(false), "{summary}");
-    assert!(number("spilled") >= 30 && number("unseen") >= 50, "{summary}");
+    assert!(number("spooled") >= 30 && number("unseen") >= 50, "{summary}");
     let all = place.acknowledged() as u64;
     // The last one may have been stored and not acknowledged any more.
-    let found = number("spilled") + number("unseen");
+    let found = number("spooled") + number("unseen");
     assert!((all..=all + 1).contains(&found), "each of {all} is in one of the two: {summary}");
-    assert_eq!(number("enqueued"), number("spilled"), "the figures are those of the spill: {summary}");
-    assert_eq!(number("waiting"), number("in_spill"), "{summary}");
+    assert_eq!(number("enqueued"), number("spooled"), "the figures are those of the spool: {summary}");
+    assert_eq!(number("waiting"), number("in_spool"), "{summary}");
     let log = std::fs::read_to_string(place.dir.path().join("log")).unwrap();
     assert!(log.contains("redis is away: the figures are those of sqlite alone"), "{log}");
 
     place.server.restart().unwrap();
     let finish = ["dev", "--engine", "redis", "--fallback", "sqlite", "--finish", "--for", "2m", "--json"];
     let summary = place.ok(&finish).json();
-    let seen = (&summary["lost"], &summary["unseen"], &summary["waiting"], &summary["in_spill"]);
+    let seen = (&summary["lost"], &summary["unseen"], &summary["waiting"], &summary["in_spool"]);
     assert_eq!(seen, (&json!(0), &json!(0), &json!(0), &json!(0)), "{summary}");
 }
 
 #[test]
-fn dev_killed_while_it_has_a_spill_loses_nothing() {
+fn dev_killed_while_it_has_a_spool_loses_nothing() {
     let mut place = Place::new();
     let mut dev = place.dev();
     place.wait_for_jobs(50);
@@ -149,7 +149,7 @@ fn what_is_put_in_while_the_server_is_away_says_so_and_is_run_when_a_worker_find
     place.ok(&["type", "register", "sample.import", "--queue", "bulk"]);
     place.server.kill().unwrap();
     let put_in = place.ok(&["job", "enqueue", "sample.import", r#"{"act":"succeed","millis":5}"#, "--json"]);
-    assert_eq!(put_in.json()["result"], "spilled");
+    assert_eq!(put_in.json()["result"], "spooled");
     assert!(put_in.err.contains("the store is away"), "{put_in:?}");
     let id = put_in.json()["id"].to_string();
     assert_eq!(place.ok(&["job", "show", &id, "--json"]).json()["state"], "ready");
@@ -160,9 +160,9 @@ fn what_is_put_in_while_the_server_is_away_says_so_and_is_run_when_a_worker_find
         "{status}"
     );
     let queue = place.ok(&["queue", "show", "bulk", "--json"]).json();
-    assert_eq!((&queue["active_engine"], &queue["spill_size"]), (&json!("sqlite"), &json!(1)), "{queue}");
+    assert_eq!((&queue["active_engine"], &queue["spool_size"]), (&json!("sqlite"), &json!(1)), "{queue}");
     let text = place.ok(&["status"]).out;
-    assert!(text.contains("redis does not answer; new jobs go to sqlite; 1 in the spill"), "{text}");
+    assert!(text.contains("redis does not answer; new jobs go to sqlite; 1 in the spool"), "{text}");
 
     place.server.restart().unwrap();
     let mut serve = place.dir.command(&["serve", "--quiet"]).envs(place.env()).spawn().unwrap();
@@ -174,32 +174,32 @@ fn what_is_put_in_while_the_server_is_away_says_so_and_is_run_when_a_worker_find
 }
 
 #[test]
-fn while_only_the_disk_of_the_spill_is_full_commands_work_and_say_whose_disk_it_is() {
-    let name = "while_only_the_disk_of_the_spill_is_full_commands_work_and_say_whose_disk_it_is";
+fn while_only_the_disk_of_the_spool_is_full_commands_work_and_say_whose_disk_it_is() {
+    let name = "while_only_the_disk_of_the_spool_is_full_commands_work_and_say_whose_disk_it_is";
     let Some(disk) = SmallDisk::for_test(name, 32 * 1024).unwrap() else { return };
     disk.fill().unwrap();
     let place = Place::new();
-    let spill = disk.path().join("spill.db").to_str().unwrap().to_owned();
+    let spool = disk.path().join("spool.db").to_str().unwrap().to_owned();
     let run = |args: &[&str]| {
-        let path = [("WINDLASS__FALLBACK__PATH", spill.as_str())];
+        let path = [("WINDLASS__FALLBACK__PATH", spool.as_str())];
         place.dir.with_env(&[&place.env()[..], &path].concat(), args)
     };
     let registered = run(&["type", "register", "sample.import", "--queue", "bulk"]);
     assert_eq!(registered.code, 0, "{registered:?}");
     let put_in = run(&["job", "enqueue", "sample.import", r#"{"act":"succeed","millis":5}"#, "--json"]);
     assert_eq!((put_in.code, &put_in.json()["result"]), (0, &json!("new")), "{put_in:?}");
-    assert!(put_in.err.contains("the spill is in trouble, not the store"), "{put_in:?}");
+    assert!(put_in.err.contains("the spool is in trouble, not the store"), "{put_in:?}");
     let status = run(&["status"]);
-    assert!(status.out.contains("redis answers; new jobs go to redis; 0 in the spill"), "{status:?}");
-    assert!(status.out.contains("the spill cannot be used: ") && status.out.contains(&spill), "{status:?}");
+    assert!(status.out.contains("redis answers; new jobs go to redis; 0 in the spool"), "{status:?}");
+    assert!(status.out.contains("the spool cannot be used: ") && status.out.contains(&spool), "{status:?}");
     let doctor = run(&["doctor"]);
     assert_eq!(doctor.code, 1, "{doctor:?}");
-    assert!(doctor.out.contains("spill disk") && doctor.out.contains("has room for 0 MiB"), "{doctor:?}");
+    assert!(doctor.out.contains("spool disk") && doctor.out.contains("has room for 0 MiB"), "{doctor:?}");
 
     disk.make_room().unwrap();
     let status = run(&["status", "--json"]).json();
-    assert_eq!(status["fallback"]["spill_trouble"], json!(null), "{status}");
+    assert_eq!(status["fallback"]["spool_trouble"], json!(null), "{status}");
     let doctor = run(&["doctor", "--json"]).json();
-    let of_disk = doctor.as_array().unwrap().iter().find(|finding| finding["about"] == "spill disk").unwrap();
+    let of_disk = doctor.as_array().unwrap().iter().find(|finding| finding["about"] == "spool disk").unwrap();
     assert_eq!(of_disk["grade"], "poor", "{of_disk}");
 }

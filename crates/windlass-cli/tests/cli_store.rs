@@ -246,7 +246,7 @@ fn the_log_of_serve_says_what_waits_and_runs_and_on_which_engine() {
         "shut_down=false",
         "active_engine=\"sqlite\"",
         "primary_healthy=true",
-        "spill_size=0",
+        "spool_size=0",
     ] {
         assert!(line.contains(told), "{told}: {line}");
     }
@@ -263,7 +263,7 @@ fn a_queue_is_shown_with_all_that_waits_and_runs_and_with_the_engine_behind_it()
     let queue = dir.ok(&["queue", "show", "high", "--json"]).json();
     let counts = &queue["counts"];
     let counted =
-        [&queue["depth"], &counts["ready"], &counts["scheduled"], &counts["running"], &queue["spill_size"]];
+        [&queue["depth"], &counts["ready"], &counts["scheduled"], &counts["running"], &queue["spool_size"]];
     assert_eq!(counted, [&json!(2), &json!(1), &json!(1), &json!(0), &json!(0)], "{queue}");
     let told = [&queue["shut"], &queue["active_engine"], &queue["primary_healthy"]];
     assert_eq!(told, [&json!(true), &json!("sqlite"), &json!(true)], "{queue}");

@@ -43,7 +43,7 @@ pub trait Engine: Admin + Policies + Leases + Schedules + CompletionTriggers + A
 
     /// The engine in which this one keeps jobs while its store is away, if it does. A worker of this engine works on that
     /// one, too.
-    fn spill(&self) -> Option<Arc<dyn Engine>> {
+    fn spool(&self) -> Option<Arc<dyn Engine>> {
         None
     }
 

@@ -146,8 +146,8 @@ pub fn told(receipt: Vec<Enqueued>) -> Option<Vec<Enqueued>> {
 pub enum Enqueued {
     /// Stored under this number.
     New(JobId),
-    /// Stored under this number in the spill, because the store is away. See [`fallback`](crate::fallback).
-    Spilled(JobId),
+    /// Stored under this number in the spool, because the store is away. See [`fallback`](crate::fallback).
+    Spooled(JobId),
     /// Its key is held by this job, which was left as it is.
     Kept(JobId),
     /// Its key is held by this job, which got the new payload and time.
@@ -162,7 +162,7 @@ impl Enqueued {
     /// The job that now stands for the request.
     pub fn job(&self) -> Result<JobId, &Refusal> {
         match self {
-            Self::New(id) | Self::Spilled(id) | Self::Kept(id) | Self::Replaced(id) | Self::Revived(id) => {
+            Self::New(id) | Self::Spooled(id) | Self::Kept(id) | Self::Replaced(id) | Self::Revived(id) => {
                 Ok(*id)
             }
             Self::Refused(why) => Err(why),

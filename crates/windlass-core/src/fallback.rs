@@ -1,4 +1,4 @@
-//! Falling back: whether a store is to be used, or the spill beside it. Pure: calls and checks go in, switches come out.
+//! Falling back: whether a store is to be used, or the spool beside it. Pure: calls and checks go in, switches come out.
 //!
 //! It goes away only after several failures in a row, and comes back only after several good checks in a row and not at
 //! once, so that a store that comes and goes does not make everybody come and go with it. One cut fails all calls that are
@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use crate::job::JobId;
-use crate::limits::SPILL_IDS_FROM;
+use crate::limits::SPOOL_IDS_FROM;
 
 /// Which of two stores new jobs go to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,13 +15,13 @@ pub enum Side {
     /// The one that was asked for.
     Primary,
     /// The one that keeps jobs while the other is away.
-    Spill,
+    Spool,
 }
 
 impl Side {
     /// Where a job is, which its number says.
     pub fn of(job: JobId) -> Self {
-        if job.0 >= SPILL_IDS_FROM { Self::Spill } else { Self::Primary }
+        if job.0 >= SPOOL_IDS_FROM { Self::Spool } else { Self::Primary }
     }
 }
 
@@ -110,7 +110,7 @@ impl Switch {
         let is_flapping = self.since > Duration::ZERO && stayed < self.rules.trusted_after;
         let longer = self.away_for.saturating_mul(2).min(self.rules.away_max);
         self.away_for = if is_flapping { longer } else { self.rules.away_min };
-        (self.side, self.since) = (Side::Spill, now);
+        (self.side, self.since) = (Side::Spool, now);
     }
 
     /// A check went well. Only checks speak for the primary: who calls it, how often and for what, is chance. Tells whether it
@@ -138,21 +138,21 @@ pub struct FallbackStatus {
     /// The engine that was asked for.
     pub primary: &'static str,
     /// The engine that keeps jobs while it is away.
-    pub spill: &'static str,
+    pub spool: &'static str,
     /// Whether the last thing heard of the primary was good.
     pub primary_healthy: bool,
     /// How often this process switched, both ways.
     pub switches: u64,
-    /// Jobs that this process put into the spill.
-    pub spilled: u64,
-    /// Jobs that this process moved from the spill to the primary.
+    /// Jobs that this process put into the spool.
+    pub spooled: u64,
+    /// Jobs that this process moved from the spool to the primary.
     pub returned: u64,
-    /// Jobs in the spill that have not ended.
-    pub spill_size: u64,
-    /// Jobs in the spill of which nobody can tell any more whether the primary has them, too. They wait for a person.
+    /// Jobs in the spool that have not ended.
+    pub spool_size: u64,
+    /// Jobs in the spool of which nobody can tell any more whether the primary has them, too. They wait for a person.
     pub uncertain: u64,
-    /// Why the spill cannot be used, if it cannot. What is told of its jobs is then what was known last.
-    pub spill_trouble: Option<String>,
+    /// Why the spool cannot be used, if it cannot. What is told of its jobs is then what was known last.
+    pub spool_trouble: Option<String>,
 }
 
 #[cfg(test)]
@@ -168,7 +168,7 @@ mod tests {
     fn away_at(now: Duration) -> Switch {
         let mut switch = switch();
         (0..3).for_each(|_| _ = switch.failed(now, now));
-        assert_eq!(switch.side(), Side::Spill);
+        assert_eq!(switch.side(), Side::Spool);
         switch
     }
 
@@ -179,7 +179,7 @@ mod tests {
         switch.succeeded(SECOND);
         assert_eq!([1; 3].map(|_| switch.failed(SECOND, SECOND)), [false, false, true]);
         assert!(!switch.failed(SECOND, SECOND), "it went away before");
-        assert_eq!((switch.side(), switch.is_healthy()), (Side::Spill, false));
+        assert_eq!((switch.side(), switch.is_healthy()), (Side::Spool, false));
     }
 
     #[test]
@@ -230,6 +230,6 @@ mod tests {
     #[test]
     fn the_number_of_a_job_says_where_it_is() {
         assert_eq!(Side::of(JobId(17)), Side::Primary);
-        assert_eq!(Side::of(JobId(SPILL_IDS_FROM)), Side::Spill);
+        assert_eq!(Side::of(JobId(SPOOL_IDS_FROM)), Side::Spool);
     }
 }

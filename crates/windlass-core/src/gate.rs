@@ -56,8 +56,8 @@ impl Gate {
     }
 
     /// Whether those behind it leave for another store. Nobody may claim, change or end them meanwhile.
-    pub fn is_of_spill(&self) -> bool {
-        self.0.starts_with("spill:")
+    pub fn is_of_spool(&self) -> bool {
+        self.0.starts_with("spool:")
     }
 
     /// The breaker whose gate this is.
@@ -104,7 +104,7 @@ impl Gate {
                 let (job_type, name) = line.split_once(':').unwrap_or(("", line));
                 format!("another job of type {job_type} with ordering key {name} comes first")
             }
-            Some(("spill", _)) => {
+            Some(("spool", _)) => {
                 "it is on its way to a store that was away, and may be there by now".to_owned()
             }
             _ if self.is_suspect() => "its worker died while running it; it is tried on its own".to_owned(),

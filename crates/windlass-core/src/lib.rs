@@ -45,7 +45,7 @@ pub mod triggers;
 pub mod aggregates;
 pub mod engine;
 pub mod fallback;
-pub mod spill;
+pub mod spool;
 pub mod planted;
 #[cfg(test)]
 mod dice;

@@ -130,9 +130,9 @@ pub const LEASE_METADATA_BYTES_MAX: usize = 4 * 1024;
 /// Workers that stand by to take over a lease.
 pub const STAND_BYS: usize = 3;
 
-/// Numbers of jobs in a spill begin here, so that the number of a job says where it is. No other store comes this far, and
+/// Numbers of jobs in a spool begin here, so that the number of a job says where it is. No other store comes this far, and
 /// programs that keep numbers as floating point still tell them apart.
-pub const SPILL_IDS_FROM: i64 = 1_000_000_000_000_000;
+pub const SPOOL_IDS_FROM: i64 = 1_000_000_000_000_000;
 
 /// Bytes of a schedule as text, as it was written and as it is kept.
 pub const SCHEDULE_BYTES_MAX: usize = 512;

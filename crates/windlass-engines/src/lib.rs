@@ -7,10 +7,10 @@ pub mod fallback;
 #[cfg(any(feature = "postgres", feature = "redis"))]
 mod finding;
 #[cfg(any(feature = "postgres", feature = "redis"))]
-mod home;
+mod io_thread;
 mod listeners;
 pub mod memory;
-mod spill_ids;
+mod spool_ids;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 #[cfg(any(feature = "postgres", feature = "redis", feature = "sqlite"))]

@@ -91,7 +91,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let reports = [(101, 1_200, "normal"), (102, 70, "normal"), (103, 9_000, "high")];
     let left = Arc::new(watch::Sender::new(reports.len()));
     let app = App { began: Instant::now(), asked: Arc::default(), left };
-    let engine = select::from_env(Arc::new(MemoryEngine::for_spill())).await?;
+    let engine = select::from_env(Arc::new(MemoryEngine::for_spool())).await?;
     let handlers = Handlers::new(app.clone()).handle(reconcile);
     let mut worker = Worker::start(engine, handlers, WorkerOptions::default()).await?;
     let client = worker.client().clone();

@@ -70,10 +70,10 @@ impl Client {
         Self(Arc::new(Inner { engine, options, flights, limits, door, draining: Arc::default() }))
     }
 
-    /// The same client for those who work on the spill: new jobs go the same way and pass the same door, but shared breakers and rate
-    /// limits are those of the spill, whose jobs wait behind its own gates.
-    pub(crate) fn on_spill(&self, spill: Arc<dyn Engine>) -> Self {
-        let limits = self.0.limits.beside(spill, &self.0.options.limits);
+    /// The same client for those who work on the spool: new jobs go the same way and pass the same door, but shared breakers and rate
+    /// limits are those of the spool, whose jobs wait behind its own gates.
+    pub(crate) fn on_spool(&self, spool: Arc<dyn Engine>) -> Self {
+        let limits = self.0.limits.beside(spool, &self.0.options.limits);
         Self(Arc::new(Inner {
             engine: Arc::clone(&self.0.engine),
             options: self.0.options.clone(),
@@ -282,7 +282,7 @@ impl Placed {
         use crate::enqueue::Placement;
         let (id, how) = match answer {
             Enqueued::New(id) => (id, Placement::New),
-            Enqueued::Spilled(id) => (id, Placement::Spilled),
+            Enqueued::Spooled(id) => (id, Placement::Spooled),
             Enqueued::Kept(id) => (id, Placement::Kept),
             Enqueued::Replaced(id) => (id, Placement::Replaced),
             Enqueued::Revived(id) => (id, Placement::Revived),

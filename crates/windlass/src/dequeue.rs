@@ -92,8 +92,8 @@ pub struct Consumer {
     waiters: mpsc::Sender<Waiter>,
     inbox: mpsc::Sender<Event>,
     shell: Option<JoinHandle<()>>,
-    /// Pulls from the spill, if the engine has one.
-    on_spill: Option<Box<Self>>,
+    /// Pulls from the spool, if the engine has one.
+    on_spool: Option<Box<Self>>,
     stop_grace: Duration,
     /// Looks at drains that the ends of held jobs marked, if this process does.
     looker: Option<Looker>,
@@ -133,19 +133,19 @@ impl Consumer {
         let stored = declaring.at_start().await?;
         client.triggers().tell_of_undeclared(&options.triggers, options.triggers_origin).await;
         let alone = Quarantine::default();
-        let on_spill = match engine.spill() {
-            Some(spill) => {
-                let client = client.on_spill(Arc::clone(&spill));
+        let on_spool = match engine.spool() {
+            Some(spool) => {
+                let client = client.on_spool(Arc::clone(&spool));
                 let (types, settings, alone) = (types.clone(), settings.clone(), alone.shared());
-                let on_spill = WorkerOptions { duties: Vec::new(), ..options.clone() };
-                Some(Box::new(Self::start_on(spill, client, types, settings, &on_spill, alone, true).await?))
+                let on_spool = WorkerOptions { duties: Vec::new(), ..options.clone() };
+                Some(Box::new(Self::start_on(spool, client, types, settings, &on_spool, alone, true).await?))
             }
             None => None,
         };
         let primary = Arc::clone(&engine);
         let mut consumer =
-            Self::start_on(engine, client, types, settings, &options, alone, on_spill.is_some()).await?;
-        consumer.on_spill = on_spill;
+            Self::start_on(engine, client, types, settings, &options, alone, on_spool.is_some()).await?;
+        consumer.on_spool = on_spool;
         consumer.looker = options.fire_triggers.then(|| Looker::start(&primary, options.alerts()));
         consumer.declaring = declaring.keep(stored, consumer.mailbox.clone());
         Ok(consumer)
@@ -184,7 +184,7 @@ impl Consumer {
             waiters,
             inbox,
             shell,
-            on_spill: None,
+            on_spool: None,
             stop_grace,
             looker: None,
             declaring: None,
@@ -206,9 +206,9 @@ impl Consumer {
     ///
     /// May be dropped while it waits: a job that was on its way goes back without cost.
     pub async fn next_within(&self, timeout: Duration) -> Next {
-        match &self.on_spill {
+        match &self.on_spool {
             None => self.next_here(timeout).await,
-            Some(on_spill) => first_job(self.next_here(timeout), on_spill.next_here(timeout)).await,
+            Some(on_spool) => first_job(self.next_here(timeout), on_spool.next_here(timeout)).await,
         }
     }
 
@@ -239,7 +239,7 @@ impl Consumer {
     /// Stops, and waits until what is held has been ended or given back.
     pub async fn stop(mut self) -> Stopped {
         self.request_stop();
-        let shells = [self.shell.take(), self.on_spill.as_mut().and_then(|on_spill| on_spill.shell.take())];
+        let shells = [self.shell.take(), self.on_spool.as_mut().and_then(|on_spool| on_spool.shell.take())];
         let deadline = tokio::time::Instant::now() + self.stop_grace.saturating_add(FLUSH_GRACE);
         let mut stopped = Stopped::Clean;
         for shell in shells.into_iter().flatten() {
@@ -255,7 +255,7 @@ impl Consumer {
 
     fn tell_all(&self, event: impl Fn() -> Event) {
         self.tell(event());
-        self.on_spill.iter().for_each(|on_spill| on_spill.tell(event()));
+        self.on_spool.iter().for_each(|on_spool| on_spool.tell(event()));
     }
 
     fn tell(&self, event: Event) {

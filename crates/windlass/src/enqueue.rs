@@ -234,9 +234,9 @@ pub struct Placed {
 pub enum Placement {
     /// Stored as a new job.
     New,
-    /// Stored as a new job in the spill, because the store is away. It is run from there, or moved when the store is back; under
+    /// Stored as a new job in the spool, because the store is away. It is run from there, or moved when the store is back; under
     /// its number it tells where it went.
-    Spilled,
+    Spooled,
     /// Its key was held; nothing changed.
     Kept,
     /// Its key was held by a waiting job, which got the new payload and time.

@@ -1,11 +1,11 @@
-//! Which engine to use, by the environment: Redis with a spill beside it, or the spill alone.
+//! Which engine to use, by the environment: Redis with a spool beside it, or the spool alone.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use windlass_core::engine::Engine;
 use windlass_core::error::EngineError;
-use windlass_core::spill::Spill;
+use windlass_core::spool::Spool;
 
 /// What the environment says.
 #[derive(Debug, Clone, PartialEq)]
@@ -18,24 +18,24 @@ struct Wish {
 pub const CHECK_TIMEOUTS: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(60));
 
 /// Reads `USE_REDIS_QUEUE`, `REDIS_URL` and `REDIS_HEALTH_CHECK_TIMEOUT` (in seconds). If Redis is asked for, gives an engine that uses it
-/// and falls back to `spill` while it cannot be reached, now or later; else, or in a program that was built without Redis,
-/// `spill` alone. A warning says so whenever Redis was asked for and is not used.
+/// and falls back to `spool` while it cannot be reached, now or later; else, or in a program that was built without Redis,
+/// `spool` alone. A warning says so whenever Redis was asked for and is not used.
 ///
-/// The spill must be made for it: [`MemoryEngine::for_spill`](crate::MemoryEngine::for_spill) or
-/// `SqliteEngine::open_spill`.
-pub async fn from_env(spill: Arc<dyn Spill>) -> Result<Arc<dyn Engine>, EngineError> {
-    choose(variable, spill, Settings::default()).await
+/// The spool must be made for it: [`MemoryEngine::for_spool`](crate::MemoryEngine::for_spool) or
+/// `SqliteEngine::open_spool`.
+pub async fn from_env(spool: Arc<dyn Spool>) -> Result<Arc<dyn Engine>, EngineError> {
+    choose(variable, spool, Settings::default()).await
 }
 
 /// The same, with settings of your own for Redis and for falling back. How long a check may take is what
 /// `REDIS_HEALTH_CHECK_TIMEOUT` says; if it says nothing, what these settings say.
 #[cfg(all(feature = "redis", feature = "fallback"))]
 pub async fn from_env_with(
-    spill: Arc<dyn Spill>,
+    spool: Arc<dyn Spool>,
     redis: windlass_engines::redis::RedisOptions,
     fallback: windlass_engines::fallback::FallbackOptions,
 ) -> Result<Arc<dyn Engine>, EngineError> {
-    choose(variable, spill, Settings { redis, fallback }).await
+    choose(variable, spool, Settings { redis, fallback }).await
 }
 
 /// What a program may say beside the environment.
@@ -53,12 +53,12 @@ fn variable(name: &str) -> Option<String> {
 
 async fn choose(
     variable: impl Fn(&str) -> Option<String>,
-    spill: Arc<dyn Spill>,
+    spool: Arc<dyn Spool>,
     settings: Settings,
 ) -> Result<Arc<dyn Engine>, EngineError> {
     match wish(variable)? {
-        Some(wish) => with_redis(wish, spill, settings).await,
-        None => Ok(spill),
+        Some(wish) => with_redis(wish, spool, settings).await,
+        None => Ok(spool),
     }
 }
 
@@ -100,7 +100,7 @@ fn wish(variable: impl Fn(&str) -> Option<String>) -> Result<Option<Wish>, Engin
 #[cfg(all(feature = "redis", feature = "fallback"))]
 async fn with_redis(
     wish: Wish,
-    spill: Arc<dyn Spill>,
+    spool: Arc<dyn Spool>,
     settings: Settings,
 ) -> Result<Arc<dyn Engine>, EngineError> {
     use windlass_engines::fallback::{Connect, FallbackEngine};
@@ -116,17 +116,17 @@ async fn with_redis(
             Ok(Arc::new(engine) as Arc<dyn Engine>)
         })
     });
-    Ok(Arc::new(FallbackEngine::open("redis", connect, spill, options).await?))
+    Ok(Arc::new(FallbackEngine::open("redis", connect, spool, options).await?))
 }
 
 #[cfg(not(all(feature = "redis", feature = "fallback")))]
 #[allow(clippy::unused_async, reason = "with Redis it has to wait")]
-async fn with_redis(_: Wish, spill: Arc<dyn Spill>, _: Settings) -> Result<Arc<dyn Engine>, EngineError> {
+async fn with_redis(_: Wish, spool: Arc<dyn Spool>, _: Settings) -> Result<Arc<dyn Engine>, EngineError> {
     tracing::warn!(
-        engine = spill.info().name,
+        engine = spool.info().name,
         "Redis is asked for, but this program was built without it (features `redis` and `fallback`); using the fall-back"
     );
-    Ok(spill)
+    Ok(spool)
 }
 
 #[cfg(test)]
@@ -169,8 +169,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn without_the_variable_the_spill_is_the_engine() {
-        let engine = from_env(Arc::new(crate::MemoryEngine::for_spill())).await;
+    async fn without_the_variable_the_spool_is_the_engine() {
+        let engine = from_env(Arc::new(crate::MemoryEngine::for_spool())).await;
         // The environment of a test run says nothing of it.
         assert_eq!(engine.unwrap().info().name, "memory");
     }
@@ -187,8 +187,8 @@ mod tests {
         let on = [("USE_REDIS_QUEUE", "1"), ("REDIS_URL", &*url), ("REDIS_HEALTH_CHECK_TIMEOUT", "0.5")];
         let redis = RedisOptions { namespace: "mine".to_owned(), ..RedisOptions::default() };
         let settings = Settings { redis: redis.clone(), fallback: FallbackOptions::default() };
-        let spill = || Arc::new(crate::MemoryEngine::for_spill());
-        let engine = choose(environment(&on), spill(), settings).await.unwrap();
+        let spool = || Arc::new(crate::MemoryEngine::for_spool());
+        let engine = choose(environment(&on), spool(), settings).await.unwrap();
         let queues = vec![crate::QueueSpec::new("ours".parse().unwrap())];
         let declaration = windlass_core::engine::Declaration { queues, types: Vec::new() };
         engine.declare(declaration).await.unwrap();
@@ -196,7 +196,7 @@ mod tests {
         let seen = windlass_core::engine::Admin::queues(&direct).await.unwrap();
         assert_eq!(seen[0].spec.name.as_str(), "ours", "it is in the namespace that the program chose");
         tokio::task::block_in_place(|| server.kill()).unwrap();
-        let engine = choose(environment(&on), spill(), Settings::default()).await.unwrap();
+        let engine = choose(environment(&on), spool(), Settings::default()).await.unwrap();
         let status = engine.fallback().await.unwrap().expect("it can fall back");
         assert_eq!((status.primary, status.active), ("redis", "memory"));
     }
@@ -205,11 +205,11 @@ mod tests {
     /// Whoever changes this runs `cargo test -p windlass --no-default-features --lib select::`.
     #[cfg(not(all(feature = "redis", feature = "fallback")))]
     #[tokio::test]
-    async fn a_program_built_without_redis_that_is_asked_for_it_warns_and_uses_the_spill() {
+    async fn a_program_built_without_redis_that_is_asked_for_it_warns_and_uses_the_spool() {
         let heard = crate::heard_log::Heard::from(tracing::Level::WARN);
         let engine = choose(
             environment(&[("USE_REDIS_QUEUE", "true")]),
-            Arc::new(crate::MemoryEngine::for_spill()),
+            Arc::new(crate::MemoryEngine::for_spool()),
             Settings::default(),
         );
         assert_eq!(engine.await.unwrap().info().name, "memory");

@@ -23,8 +23,8 @@ pub struct Snapshot {
     pub active_engine: &'static str,
     /// Whether the last thing heard of the store was good. Without a fall-back nobody would answer if it was not.
     pub primary_healthy: bool,
-    /// Jobs in the spill that have not ended.
-    pub spill_size: u64,
+    /// Jobs in the spool that have not ended.
+    pub spool_size: u64,
     /// More about falling back, if the engine can.
     pub fallback: Option<FallbackStatus>,
     /// Each queue by itself.
@@ -45,7 +45,7 @@ impl Snapshot {
             shut_down: !queues.is_empty() && queues.iter().all(|queue| queue.shut),
             active_engine: fallback.as_ref().map_or(engine, |fallback| fallback.active),
             primary_healthy: fallback.as_ref().is_none_or(|fallback| fallback.primary_healthy),
-            spill_size: fallback.as_ref().map_or(0, |fallback| fallback.spill_size),
+            spool_size: fallback.as_ref().map_or(0, |fallback| fallback.spool_size),
             fallback,
             queues,
         }
@@ -74,21 +74,21 @@ mod tests {
     fn a_snapshot_sums_up_all_queues_and_says_which_engine_is_active() {
         let alone = Snapshot::new("redis", vec![queue(2, 1, true), queue(3, 0, false)], None);
         assert_eq!((alone.depth, alone.ready, alone.running, alone.shut_down), (6, 5, 1, false));
-        assert_eq!((alone.active_engine, alone.primary_healthy, alone.spill_size), ("redis", true, 0));
+        assert_eq!((alone.active_engine, alone.primary_healthy, alone.spool_size), ("redis", true, 0));
         let away = FallbackStatus {
             active: "sqlite",
             primary: "redis",
-            spill: "sqlite",
+            spool: "sqlite",
             primary_healthy: false,
             switches: 1,
-            spilled: 9,
+            spooled: 9,
             returned: 0,
-            spill_size: 7,
+            spool_size: 7,
             uncertain: 0,
-            spill_trouble: None,
+            spool_trouble: None,
         };
         let joined = Snapshot::new("redis", vec![queue(0, 0, true)], Some(away));
-        assert_eq!((joined.active_engine, joined.primary_healthy, joined.spill_size), ("sqlite", false, 7));
+        assert_eq!((joined.active_engine, joined.primary_healthy, joined.spool_size), ("sqlite", false, 7));
         assert!(joined.shut_down);
     }
 }

@@ -11,7 +11,7 @@ const MIRRORS: [&str; 3] = ["sqlite", "postgres", "redis"];
 const ONLY_IN_MEMORY: [(&str, &str); 4] = [
     ("state.rs", "the rows and indexes that other engines leave to a schema"),
     ("state/", "its parts"),
-    ("spill.rs", "only memory and SQLite keep jobs for an engine that is away"),
+    ("spool.rs", "only memory and SQLite keep jobs for an engine that is away"),
     ("tests.rs", "tests of those indexes; what engines have in common is in windlass-conformance"),
 ];
 

@@ -65,8 +65,8 @@ enum DevEngine {
 /// A person who presses Ctrl-C does not want to wait long for sample jobs.
 const STOP_GRACE: Duration = Duration::from_secs(3);
 
-/// The spill of dev, in the working directory.
-const SPILL_FILE: &str = "windlass-dev-spill.db";
+/// The spool of dev, in the working directory.
+const SPOOL_FILE: &str = "windlass-dev-spool.db";
 
 /// Runs until it is stopped, then tells what happened.
 pub(crate) async fn dev(
@@ -107,7 +107,7 @@ fn chosen(args: &DevArgs, config: &Config) -> Result<Config, Failure> {
     let variables = crate::variables();
     config.find_server(&variables).map_err(Failure::configuration)?;
     config.fallback.engine = args.fallback.or(config.fallback.engine);
-    config.fallback.path = PathBuf::from(SPILL_FILE);
+    config.fallback.path = PathBuf::from(SPOOL_FILE);
     Ok(config)
 }
 
@@ -136,9 +136,9 @@ async fn run(
     }
 }
 
-/// Whether an error says no more than that a server with a spill beside it has just gone; in a moment the spill is shown.
+/// Whether an error says no more than that a server with a spool beside it has just gone; in a moment the spool is shown.
 fn has_gone(client: &Client, error: &EngineError) -> bool {
-    client.engine().spill().is_some() && (error.is_passing() || error.is_away())
+    client.engine().spool().is_some() && (error.is_passing() || error.is_away())
 }
 
 /// Waits until no job is left that has not ended.

@@ -13,16 +13,16 @@ use crate::output::Output;
 use crate::store::{of_postgres, of_redis, postgres_options, redis_options};
 
 const MIB: u64 = 1024 * 1024;
-/// With less than this a spill may not even be opened: its file, its log and their index need a few of them.
-const SPILL_ROOM_BAD: u64 = 16 * MIB;
-/// With less than this a spill may be full soon: it is some 100,000 jobs of 1 KiB.
-const SPILL_ROOM_POOR: u64 = 256 * MIB;
+/// With less than this a spool may not even be opened: its file, its log and their index need a few of them.
+const SPOOL_ROOM_BAD: u64 = 16 * MIB;
+/// With less than this a spool may be full soon: it is some 100,000 jobs of 1 KiB.
+const SPOOL_ROOM_POOR: u64 = 256 * MIB;
 
 /// Looks at the server and says what is wrong with it.
 ///
 /// PostgreSQL: who holds back vacuum, tables full of dead rows, missing or invalid indexes, a notification queue that
 /// fills up, a clock that is off. Redis: what can be lost, failed writes to disk, eviction, memory, connections, replicas
-/// that stay behind, slow commands, missing rights, a clock that is off. With an SQLite spill: room on its disk here.
+/// that stay behind, slow commands, missing rights, a clock that is off. With an SQLite spool: room on its disk here.
 ///
 /// Nothing is changed. Each finding says what to do.
 #[derive(Debug, Args)]
@@ -57,7 +57,7 @@ pub(crate) async fn doctor(args: &DoctorArgs, config: &Config, output: &mut Outp
                 .hint("a file or memory has nobody who could be in the way; use --engine postgres or --engine redis to look at the server of DATABASE_URL or REDIS_URL"));
         }
     };
-    findings.extend(of_spill_disk(&config));
+    findings.extend(of_spool_disk(&config));
     findings.sort_by_key(|finding| Reverse(finding.grade));
     show(&findings, output)?;
     let is_bad = findings.iter().any(|finding| finding.grade == Grade::Bad);
@@ -91,8 +91,8 @@ async fn of_redis_server(config: &Config) -> Result<Vec<Finding>, Failure> {
     examined.map_err(|error| of_redis(error, url))
 }
 
-/// While the disk of the spill has no room, nothing can be kept there when the server goes away.
-fn of_spill_disk(config: &Config) -> Option<Finding> {
+/// While the disk of the spool has no room, nothing can be kept there when the server goes away.
+fn of_spool_disk(config: &Config) -> Option<Finding> {
     if config.fallback.engine != Some(FallbackChoice::Sqlite) {
         return None;
     }
@@ -100,8 +100,8 @@ fn of_spill_disk(config: &Config) -> Option<Finding> {
     let (grade, found) = match room_at(path) {
         Ok(room) => {
             let grade = match room {
-                ..SPILL_ROOM_BAD => Grade::Bad,
-                SPILL_ROOM_BAD..SPILL_ROOM_POOR => Grade::Poor,
+                ..SPOOL_ROOM_BAD => Grade::Bad,
+                SPOOL_ROOM_BAD..SPOOL_ROOM_POOR => Grade::Poor,
                 _ => Grade::Good,
             };
             (grade, format!("the disk of {} has room for {} MiB", path.display(), room / MIB))
@@ -110,7 +110,7 @@ fn of_spill_disk(config: &Config) -> Option<Finding> {
     };
     let advice = "free some space there, or set another `path` under [fallback]: without room new jobs are refused while the server is away";
     let advice = (grade != Grade::Good).then(|| advice.to_owned());
-    Some(Finding { about: "spill disk", grade, found, advice })
+    Some(Finding { about: "spool disk", grade, found, advice })
 }
 
 fn show(findings: &[Finding], output: &mut Output) -> Result<(), Failure> {

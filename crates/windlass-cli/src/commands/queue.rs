@@ -192,16 +192,16 @@ struct ShownQueue<'a> {
 struct StoreView {
     active_engine: &'static str,
     primary_healthy: bool,
-    spill_size: u64,
+    spool_size: u64,
 }
 
 impl StoreView {
     async fn of(context: &Context) -> Result<Self, Failure> {
         Ok(match context.engine.fallback().await? {
-            Some(FallbackStatus { active, primary_healthy, spill_size, .. }) => {
-                Self { active_engine: active, primary_healthy, spill_size }
+            Some(FallbackStatus { active, primary_healthy, spool_size, .. }) => {
+                Self { active_engine: active, primary_healthy, spool_size }
             }
-            None => Self { active_engine: context.engine.info().name, primary_healthy: true, spill_size: 0 },
+            None => Self { active_engine: context.engine.info().name, primary_healthy: true, spool_size: 0 },
         })
     }
 }

@@ -64,16 +64,16 @@ pub(crate) async fn status(context: &mut Context) -> Result<Code, Failure> {
         context.output.line(format!("{told}; {times} times, the last time at {last}"))?;
     }
     if let Some(fallback) = fallback {
-        let FallbackStatus { active, primary, primary_healthy, spill_size, uncertain, spill_trouble, .. } =
+        let FallbackStatus { active, primary, primary_healthy, spool_size, uncertain, spool_trouble, .. } =
             fallback;
         let health = if primary_healthy { "answers" } else { "does not answer" };
         let doubtful =
             if uncertain > 0 { format!(", {uncertain} of them wait for a person") } else { String::new() };
         let told =
-            format!("{primary} {health}; new jobs go to {active}; {spill_size} in the spill{doubtful}");
+            format!("{primary} {health}; new jobs go to {active}; {spool_size} in the spool{doubtful}");
         context.output.line(told)?;
-        if let Some(trouble) = spill_trouble {
-            context.output.line(format!("the spill cannot be used: {trouble}"))?;
+        if let Some(trouble) = spool_trouble {
+            context.output.line(format!("the spool cannot be used: {trouble}"))?;
         }
     }
     context.output.line("")?;
@@ -84,13 +84,13 @@ pub(crate) async fn status(context: &mut Context) -> Result<Code, Failure> {
     Ok(Code::Ok)
 }
 
-/// Those on the server and those on the spill; while the server is away, those on the spill.
+/// Those on the server and those on the spool; while the server is away, those on the spool.
 pub(super) async fn workers(context: &Context) -> Result<Vec<WorkerSighting>, Failure> {
-    let Some(spill) = context.engine.spill() else { return Ok(context.engine.workers().await?) };
+    let Some(spool) = context.engine.spool() else { return Ok(context.engine.workers().await?) };
     let mut workers = context.engine.workers().await.unwrap_or_default();
-    match spill.workers().await {
+    match spool.workers().await {
         Ok(there) => workers.extend(there),
-        // What is wrong with the spill is said beside this.
+        // What is wrong with the spool is said beside this.
         Err(error) if error.is_passing() => {}
         Err(error) => return Err(error.into()),
     }

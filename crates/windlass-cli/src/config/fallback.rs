@@ -47,9 +47,9 @@ impl FallbackChoice {
 
 impl Default for FallbackSettings {
     fn default() -> Self {
-        let FallbackOptions { check_timeout, keys, spill_max, .. } = FallbackOptions::default();
-        let path = PathBuf::from("windlass-spill.db");
-        Self { engine: None, path, check_timeout, keys, max_jobs: spill_max }
+        let FallbackOptions { check_timeout, keys, spool_max, .. } = FallbackOptions::default();
+        let path = PathBuf::from("windlass-spool.db");
+        Self { engine: None, path, check_timeout, keys, max_jobs: spool_max }
     }
 }
 
@@ -59,7 +59,7 @@ impl FallbackSettings {
         FallbackOptions {
             check_timeout: self.check_timeout,
             keys: self.keys,
-            spill_max: self.max_jobs,
+            spool_max: self.max_jobs,
             ..FallbackOptions::default()
         }
     }

@@ -110,7 +110,7 @@ pub(crate) fn take_database_url(
     }
 }
 
-/// `USE_REDIS_QUEUE`, as older deployments set it: it chooses Redis, whatever the file says, and a spill on disk, unless the file
+/// `USE_REDIS_QUEUE`, as older deployments set it: it chooses Redis, whatever the file says, and a spool on disk, unless the file
 /// says something else. Off, it says nothing.
 pub(crate) fn take_use_redis(config: &mut Config, variables: &[(String, String)], problems: &mut Problems) {
     let Some((name, text)) = variables.iter().find(|(name, _)| name == "USE_REDIS_QUEUE") else { return };

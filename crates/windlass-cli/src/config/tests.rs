@@ -179,7 +179,7 @@ fn redis_is_chosen_by_its_name_its_url_or_the_variable_of_older_deployments() {
 }
 
 #[test]
-fn redis_by_the_variable_of_old_comes_with_a_spill_on_disk_unless_something_else_is_said() {
+fn redis_by_the_variable_of_old_comes_with_a_spool_on_disk_unless_something_else_is_said() {
     let on = ("USE_REDIS_QUEUE", "true");
     let fallback = |more: &[(&str, &str)]| {
         let all: Vec<_> = [on].iter().chain(more).copied().collect();

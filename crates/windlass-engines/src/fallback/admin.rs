@@ -1,5 +1,5 @@
 //! What people read and do, on both sides: the number of a job says where it is, and lists and counts are joined. While the
-//! primary is away, what it holds cannot be seen, and the spill is shown alone.
+//! primary is away, what it holds cannot be seen, and the spool is shown alone.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,7 +30,7 @@ use windlass_core::policies::{BreakersRead, Policies, Saved, Take};
 use windlass_core::priority::Priority;
 use windlass_core::rate_limit::Taken;
 use windlass_core::schedules::{ScheduleChange, ScheduleChanged, Schedules, SchedulesRead, WhichSchedules};
-use windlass_core::spill::Spill;
+use windlass_core::spool::Spool;
 use windlass_core::triggers::{
     CompletionTriggers, TriggerChange, TriggerChanged, TriggerFired, TriggerFiring, TriggersRead,
     WhichTriggers,
@@ -47,7 +47,7 @@ impl Inner {
     fn keeper(&self, id: JobId) -> Result<Arc<dyn Engine>> {
         match Side::of(id) {
             Side::Primary => self.primary.engine(),
-            Side::Spill => Ok(Arc::<dyn Spill>::clone(&self.spill)),
+            Side::Spool => Ok(Arc::<dyn Spool>::clone(&self.spool)),
         }
     }
 
@@ -57,7 +57,7 @@ impl Inner {
         T: Send + 'static,
         Fut: Future<Output = Result<T>> + Send + 'static,
     {
-        if self.side() == Side::Spill {
+        if self.side() == Side::Spool {
             return Ok(None);
         }
         self.on_primary_within(READ_WITHIN, ask).await.map(Some)
@@ -70,7 +70,7 @@ impl Inner {
         T: Send + 'static,
         Fut: Future<Output = Result<T>> + Send + 'static,
     {
-        if self.side() == Side::Spill {
+        if self.side() == Side::Spool {
             let why = format!("{} is away, and what processes share is there", self.primary.name);
             return Err(EngineError::Unavailable { why });
         }
@@ -92,17 +92,17 @@ impl Admin for FallbackEngine {
         self.inner.keeper(id)?.attempts(id).await
     }
 
-    /// Those in the spill have the highest numbers, so they come first.
+    /// Those in the spool have the highest numbers, so they come first.
     async fn list(&self, request: ListRequest) -> Result<Vec<JobRecord>> {
         let limit = request.limit.min(LIST_PAGE_MAX);
-        let begins_in_spill = request.before.is_none_or(|before| Side::of(before) == Side::Spill);
-        let mut page = match begins_in_spill {
-            true => self.inner.beside_primary(self.inner.spill.list(request.clone()).await)?,
+        let begins_in_spool = request.before.is_none_or(|before| Side::of(before) == Side::Spool);
+        let mut page = match begins_in_spool {
+            true => self.inner.beside_primary(self.inner.spool.list(request.clone()).await)?,
             false => Vec::new(),
         };
         let left = limit.saturating_sub(u32::try_from(page.len()).unwrap_or(limit));
         if left > 0 {
-            let before = request.before.filter(|_| !begins_in_spill);
+            let before = request.before.filter(|_| !begins_in_spool);
             let rest = ListRequest { before, limit: left, ..request };
             let asked = self.inner.if_there(|primary| async move { primary.list(rest).await });
             page.extend(asked.await?.unwrap_or_default());
@@ -111,11 +111,11 @@ impl Admin for FallbackEngine {
     }
 
     async fn queues(&self) -> Result<Vec<QueueStatus>> {
-        let spill = self.inner.beside_primary(self.inner.spill.queues().await)?;
+        let spool = self.inner.beside_primary(self.inner.spool.queues().await)?;
         let asked = self.inner.if_there(|primary| async move { primary.queues().await });
-        let Some(mut queues) = asked.await? else { return Ok(spill) };
+        let Some(mut queues) = asked.await? else { return Ok(spool) };
         for queue in &mut queues {
-            if let Some(beside) = spill.iter().find(|other| other.spec.name == queue.spec.name) {
+            if let Some(beside) = spool.iter().find(|other| other.spec.name == queue.spec.name) {
                 queue.add(beside);
             }
         }
@@ -123,11 +123,11 @@ impl Admin for FallbackEngine {
     }
 
     async fn types(&self) -> Result<Vec<TypeStatus>> {
-        let spill = self.inner.beside_primary(self.inner.spill.types().await)?;
+        let spool = self.inner.beside_primary(self.inner.spool.types().await)?;
         let asked = self.inner.if_there(|primary| async move { primary.types().await });
-        let Some(mut types) = asked.await? else { return Ok(spill) };
+        let Some(mut types) = asked.await? else { return Ok(spool) };
         for known in &mut types {
-            let beside = spill.iter().find(|other| other.spec.name == known.spec.name);
+            let beside = spool.iter().find(|other| other.spec.name == known.spec.name);
             known.unfinished += beside.map_or(0, |beside| beside.unfinished);
         }
         Ok(types)
@@ -156,29 +156,29 @@ impl Admin for FallbackEngine {
         lasting: Option<Duration>,
     ) -> Result<Changed> {
         let changed = self.inner.primary.engine()?.pause(queue, reason, lasting).await?;
-        let done = self.inner.spill.pause(queue, reason, lasting).await.map(drop);
+        let done = self.inner.spool.pause(queue, reason, lasting).await.map(drop);
         self.inner.unless_passing(done)?;
         Ok(changed)
     }
 
     async fn resume(&self, queue: &QueueName) -> Result<Changed> {
         let changed = self.inner.primary.engine()?.resume(queue).await?;
-        let done = self.inner.spill.resume(queue).await.map(drop);
+        let done = self.inner.spool.resume(queue).await.map(drop);
         self.inner.unless_passing(done)?;
         Ok(changed)
     }
 
     async fn set_shut(&self, queue: &QueueName, shut: bool) -> Result<Changed> {
         let changed = self.inner.primary.engine()?.set_shut(queue, shut).await?;
-        let done = self.inner.spill.set_shut(queue, shut).await.map(drop);
+        let done = self.inner.spool.set_shut(queue, shut).await.map(drop);
         self.inner.unless_passing(done)?;
         Ok(changed)
     }
 
     async fn purge(&self, queue: &QueueName, limit: u32) -> Result<BatchDone> {
         let primary = self.inner.primary.engine()?.purge(queue, limit).await?;
-        let spill = self.inner.spill.purge(queue, limit).await?;
-        Ok(BatchDone { changed: spill.changed + primary.changed, more: spill.more || primary.more })
+        let spool = self.inner.spool.purge(queue, limit).await?;
+        Ok(BatchDone { changed: spool.changed + primary.changed, more: spool.more || primary.more })
     }
 
     async fn head_of(&self, job_type: &TypeName, ordering_key: &OrderingKey) -> Result<Option<JobId>> {
@@ -191,7 +191,7 @@ impl Admin for FallbackEngine {
     }
 }
 
-/// What processes share is in the primary. Jobs of the spill go by the spill's own limits.
+/// What processes share is in the primary. Jobs of the spool go by the spool's own limits.
 #[async_trait]
 impl Policies for FallbackEngine {
     async fn breakers(&self) -> Result<BreakersRead> {
@@ -238,7 +238,7 @@ impl Schedules for FallbackEngine {
     }
 }
 
-/// So are drains: while the primary is away nothing fires, and jobs in the spill hold none.
+/// So are drains: while the primary is away nothing fires, and jobs in the spool hold none.
 #[async_trait]
 impl CompletionTriggers for FallbackEngine {
     async fn triggers(&self, which: &WhichTriggers) -> Result<TriggersRead> {
@@ -254,8 +254,8 @@ impl CompletionTriggers for FallbackEngine {
     }
 }
 
-/// What happened is written where it happened: the worker on the spill tells the spill. Read is the primary's, and while that is away the
-/// spill's own.
+/// What happened is written where it happened: the worker on the spool tells the spool. Read is the primary's, and while that is away the
+/// spool's own.
 #[async_trait]
 impl Aggregates for FallbackEngine {
     async fn append_deltas(&self, deltas: &[Delta]) -> Result<()> {
@@ -282,7 +282,7 @@ impl Aggregates for FallbackEngine {
         let asked = self.inner.if_there(|primary| async move { primary.minutes(&wanted).await });
         match asked.await? {
             Some(read) => Ok(read),
-            None => self.inner.spill.minutes(request).await,
+            None => self.inner.spool.minutes(request).await,
         }
     }
 

@@ -1,4 +1,4 @@
-//! Where a new job goes: to the primary, or into the spill while the primary is away.
+//! Where a new job goes: to the primary, or into the spool while the primary is away.
 
 use std::collections::HashMap;
 use std::sync::PoisonError;
@@ -19,7 +19,7 @@ const KEYED_WITHIN: Duration = Duration::from_secs(8);
 const UNANSWERED_MAX: usize = 50_000;
 
 /// Requests that were sent to the primary and got no answer, and when. It may have done them, so a repeat of one must not be run
-/// from the spill.
+/// from the spool.
 #[derive(Debug, Default)]
 pub(super) struct Unanswered(HashMap<RequestId, Instant>);
 
@@ -40,7 +40,7 @@ impl Unanswered {
         Ok(true)
     }
 
-    /// It was answered, or the spill remembers it from now on.
+    /// It was answered, or the spool remembers it from now on.
     fn answered(&mut self, request: RequestId) {
         self.0.remove(&request);
     }
@@ -53,10 +53,10 @@ impl Unanswered {
 
 impl Inner {
     pub(super) async fn enqueue(&self, request: EnqueueRequest) -> Result<Vec<Enqueued>> {
-        if let Some(answers) = self.spill_receipt(request.request).await? {
+        if let Some(answers) = self.spool_receipt(request.request).await? {
             return Ok(answers);
         }
-        if self.side() == Side::Spill {
+        if self.side() == Side::Spool {
             let why = format!("{} is away", self.primary.name);
             return self.go_on_without(request, EngineError::Unavailable { why }, None).await;
         }
@@ -94,10 +94,10 @@ impl Inner {
         let name = request.request;
         let earlier = self.unanswered().sent_ago(name);
         let Some(sent_ago) = earlier.max(unanswered_for) else {
-            self.check_spill(&request)?;
-            self.spilling();
-            let spilled = self.spill.enqueue(request).await.map_err(|error| self.of_spill(error, &why))?;
-            return Ok(self.count_spilled(spilled));
+            self.check_spool(&request)?;
+            self.spooling();
+            let spooled = self.spool.enqueue(request).await.map_err(|error| self.of_spool(error, &why))?;
+            return Ok(self.count_spooled(spooled));
         };
         let answers = self.keep_unanswered(request, sent_ago).await.map_err(|refused| {
             EngineError::Unknown { why: format!("{why}; it could not be kept for later either: {refused}") }
@@ -116,28 +116,28 @@ impl Inner {
         if let Some(claim) = request.jobs.iter().find_map(|job| job.key.as_ref()) {
             return Err(EngineError::Refused(format!("it has the key {}", claim.key)));
         }
-        self.check_spill(&request)?;
-        self.spilling();
+        self.check_spool(&request)?;
+        self.spooling();
         let name = request.request;
-        let answers = self.spill.enqueue_aside(request, sent_ago).await?;
-        // A request that the spill knew already, or was closed to, sets nothing aside.
+        let answers = self.spool.enqueue_staged(request, sent_ago).await?;
+        // A request that the spool knew already, or was closed to, stages nothing.
         if answers.iter().any(|answer| matches!(answer, Enqueued::New(_))) {
             self.left_behind().insert(name);
         }
-        Ok(self.count_spilled(answers))
+        Ok(self.count_spooled(answers))
     }
 
     pub(super) async fn receipt(&self, request: RequestId) -> Result<Option<Vec<Enqueued>>> {
-        match self.spill_receipt(request).await? {
+        match self.spool_receipt(request).await? {
             Some(answers) => Ok(Some(answers)),
             None => self.on_primary(|primary| async move { primary.receipt(request).await }).await,
         }
     }
 
     /// The answers of an earlier request, wherever they are. If there are none, both stores are closed to it:
-    /// the primary first, so that the spill is closed to no request that the primary may have or still get.
+    /// the primary first, so that the spool is closed to no request that the primary may have or still get.
     pub(super) async fn ask_both(&self, request: RequestId) -> Result<Option<Vec<Enqueued>>> {
-        if let Some(answers) = self.spill_receipt(request).await? {
+        if let Some(answers) = self.spool_receipt(request).await? {
             return Ok(Some(answers));
         }
         // As with a key: an open transaction may hold the request, which says nothing of the store.
@@ -147,36 +147,36 @@ impl Inner {
             return Ok(there);
         }
         // A call that was still under way may have put it there meanwhile, and from now on none does.
-        let here = self.spill.ask(request).await?;
-        Ok(here.map(|answers| answers.into_iter().map(spilled).collect()))
+        let here = self.spool.ask(request).await?;
+        Ok(here.map(|answers| answers.into_iter().map(spooled).collect()))
     }
 
-    /// The answers of a request that went into the spill. One that holds no receipts is not asked, and one that is broken keeps
+    /// The answers of a request that went into the spool. One that holds no receipts is not asked, and one that is broken keeps
     /// nobody from a primary that answers.
-    async fn spill_receipt(&self, request: RequestId) -> Result<Option<Vec<Enqueued>>> {
+    async fn spool_receipt(&self, request: RequestId) -> Result<Option<Vec<Enqueued>>> {
         // What cannot be read is said when it begins, and not at each request.
-        let is_unread = self.spill.trouble().is_some() && self.side() == Side::Primary;
-        if is_unread || !self.spill_may_have_receipts() {
+        let is_unread = self.spool.trouble().is_some() && self.side() == Side::Primary;
+        if is_unread || !self.spool_may_have_receipts() {
             return Ok(None);
         }
-        match self.spill.receipt(request).await {
-            Ok(answers) => Ok(answers.map(|answers| answers.into_iter().map(spilled).collect())),
+        match self.spool.receipt(request).await {
+            Ok(answers) => Ok(answers.map(|answers| answers.into_iter().map(spooled).collect())),
             Err(error) if self.side() == Side::Primary => {
-                tracing::error!(%error, "the spill cannot be read; a repeat of a request that it took is not noticed");
+                tracing::error!(%error, "the spool cannot be read; a repeat of a request that it took is not noticed");
                 Ok(None)
             }
             Err(error) => Err(error),
         }
     }
 
-    /// Whether this process, or one before it, may have put something into the spill within the life of a receipt.
-    fn spill_may_have_receipts(&self) -> bool {
-        let last = *self.last_spilled.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Whether this process, or one before it, may have put something into the spool within the life of a receipt.
+    fn spool_may_have_receipts(&self) -> bool {
+        let last = *self.last_spooled.lock().unwrap_or_else(PoisonError::into_inner);
         last.is_some_and(|last| last.elapsed() < RECEIPT_TTL)
     }
 
-    /// Whether the spill may take these.
-    fn check_spill(&self, request: &EnqueueRequest) -> Result<()> {
+    /// Whether the spool may take these.
+    fn check_spool(&self, request: &EnqueueRequest) -> Result<()> {
         let key = request.jobs.iter().find_map(|job| job.key.as_ref());
         if let Some(claim) = key.filter(|_| self.options.keys == KeysWhileAway::Refuse) {
             let (name, key) = (self.primary.name, &claim.key);
@@ -193,32 +193,32 @@ impl Inner {
             );
             return Err(EngineError::Unavailable { why });
         }
-        let size = self.in_spill.load(Ordering::Relaxed);
-        if size + request.jobs.len() as u64 > self.options.spill_max {
-            let (name, max) = (self.primary.name, self.options.spill_max);
-            let why = format!("{name} is away, and the spill takes at most {max} jobs and holds {size}");
+        let size = self.in_spool.load(Ordering::Relaxed);
+        if size + request.jobs.len() as u64 > self.options.spool_max {
+            let (name, max) = (self.primary.name, self.options.spool_max);
+            let why = format!("{name} is away, and the spool takes at most {max} jobs and holds {size}");
             return Err(EngineError::Full { why });
         }
         Ok(())
     }
 
     /// Noted before it is done, so that a repeat of a call whose end nobody saw finds the receipt.
-    pub(super) fn spilling(&self) {
-        *self.last_spilled.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+    pub(super) fn spooling(&self) {
+        *self.last_spooled.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
     }
 
-    fn count_spilled(&self, answers: Vec<Enqueued>) -> Vec<Enqueued> {
+    fn count_spooled(&self, answers: Vec<Enqueued>) -> Vec<Enqueued> {
         let new = answers.iter().filter(|answer| matches!(answer, Enqueued::New(_))).count();
-        self.in_spill.fetch_add(new as u64, Ordering::Relaxed);
-        self.counts.spilled.fetch_add(new as u64, Ordering::Relaxed);
-        answers.into_iter().map(spilled).collect()
+        self.in_spool.fetch_add(new as u64, Ordering::Relaxed);
+        self.counts.spooled.fetch_add(new as u64, Ordering::Relaxed);
+        answers.into_iter().map(spooled).collect()
     }
 }
 
-/// What is new in the spill was spilled.
-fn spilled(answer: Enqueued) -> Enqueued {
+/// What is new in the spool was spooled.
+fn spooled(answer: Enqueued) -> Enqueued {
     match answer {
-        Enqueued::New(id) => Enqueued::Spilled(id),
+        Enqueued::New(id) => Enqueued::Spooled(id),
         other => other,
     }
 }

@@ -19,9 +19,9 @@ use super::primary::within;
 
 /// After a failure the primary is asked again sooner.
 const AGAIN_AFTER_FAILURE: Duration = Duration::from_millis(250);
-/// How often the spill is looked through, if nothing else calls for it.
+/// How often the spool is looked through, if nothing else calls for it.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
-/// After so many checks the spill learns again which queues and types the primary knows.
+/// After so many checks the spool learns again which queues and types the primary knows.
 const CHECKS_PER_COPY: u32 = 30;
 
 /// Checks the primary for as long as the engine is kept.
@@ -41,13 +41,13 @@ pub(super) async fn watch(inner: Weak<Inner>) {
     }
 }
 
-/// Brings the spill home, whenever there may be something in it, for as long as the engine is kept.
-pub(super) async fn bring_home(inner: Weak<Inner>, returned: Arc<Notify>, adopt_after: Duration) {
+/// Replays the spool, whenever there may be something in it, for as long as the engine is kept.
+pub(super) async fn replay(inner: Weak<Inner>, returned: Arc<Notify>, adopt_after: Duration) {
     let look_every = adopt_after.clamp(Duration::from_millis(100), LOOK_EVERY);
     loop {
         let Some(kept) = inner.upgrade() else { return };
-        if kept.spill.trouble().is_none() {
-            kept.look_after_spill().await;
+        if kept.spool.trouble().is_none() {
+            kept.look_after_spool().await;
         }
         kept.heard.send_modify(|times| *times += 1);
         drop(kept);
@@ -64,7 +64,7 @@ impl Inner {
     /// answer questions and take nothing. It is back only when it knows what was declared meanwhile.
     async fn check(self: &Arc<Self>) {
         let (inner, began) = (Arc::clone(self), self.started.elapsed());
-        let is_in_doubt = self.side() == Side::Spill || !self.switch().is_healthy();
+        let is_in_doubt = self.side() == Side::Spool || !self.switch().is_healthy();
         let asked = within(self.options.check_timeout, async move {
             let primary = inner.primary.open().await?;
             if is_in_doubt { try_to_write(&primary).await } else { primary.now().await.map(drop) }
@@ -130,8 +130,8 @@ impl Inner {
         if self.switch().failed(began, self.started.elapsed()) {
             self.is_introduced.store(false, Ordering::Release);
             self.counts.switches.fetch_add(1, Ordering::Relaxed);
-            let (primary, spill) = (self.primary.name, self.spill.info().name);
-            tracing::warn!(%error, primary, spill, "the store is away; new jobs go into the spill and run from there");
+            let (primary, spool) = (self.primary.name, self.spool.info().name);
+            tracing::warn!(%error, primary, spool, "the store is away; new jobs go into the spool and run from there");
         }
     }
 
@@ -159,10 +159,10 @@ impl Inner {
         told
     }
 
-    /// The spill must know every queue and type that the primary knows: else it would refuse jobs that are none of this
+    /// The spool must know every queue and type that the primary knows: else it would refuse jobs that are none of this
     /// process's own.
     pub(super) async fn copy_catalogue(&self) {
-        if self.spill.trouble().is_some() {
+        if self.spool.trouble().is_some() {
             return;
         }
         let read = self.on_primary(|primary| async move {
@@ -173,50 +173,50 @@ impl Inner {
             Err(error) => Err(error),
         };
         if let Err(error) = copied {
-            tracing::warn!(%error, "the spill could not learn which queues and types the store knows");
+            tracing::warn!(%error, "the spool could not learn which queues and types the store knows");
         }
     }
 
     async fn learn(&self, queues: Vec<QueueStatus>, types: Vec<TypeStatus>, now: Timestamp) -> Result<()> {
         let specs = queues.iter().map(|queue| queue.spec.clone()).collect();
         let types = types.into_iter().map(|known| known.spec).collect();
-        self.tell_spill(Declaration { queues: specs, types }).await?;
+        self.tell_spool(Declaration { queues: specs, types }).await?;
         for QueueStatus { spec, pause, shut, .. } in queues {
             match pause.filter(|pause| pause.holds(now)) {
                 Some(Pause { reason, until, .. }) => {
                     let lasting = until.map(|until| until.since(now));
-                    self.spill.pause(&spec.name, reason.as_deref(), lasting).await?
+                    self.spool.pause(&spec.name, reason.as_deref(), lasting).await?
                 }
-                None => self.spill.resume(&spec.name).await?,
+                None => self.spool.resume(&spec.name).await?,
             };
-            self.spill.set_shut(&spec.name, shut).await?;
+            self.spool.set_shut(&spec.name, shut).await?;
         }
         Ok(())
     }
 
-    /// Declares in the spill what the primary has taken.
-    pub(super) async fn tell_spill(&self, declaration: Declaration) -> Result<()> {
-        declare_all(self.spill.info().name, declaration, |part| self.spill.declare(part)).await
+    /// Declares in the spool what the primary has taken.
+    pub(super) async fn tell_spool(&self, declaration: Declaration) -> Result<()> {
+        declare_all(self.spool.info().name, declaration, |part| self.spool.declare(part)).await
     }
 
-    async fn look_after_spill(&self) {
+    async fn look_after_spool(&self) {
         if self.side() == Side::Primary
-            && let Err(error) = self.bring_home().await
+            && let Err(error) = self.replay().await
         {
-            tracing::warn!(%error, "the spill could not be brought home; it is tried again");
+            tracing::warn!(%error, "the spool could not be replayed; it will be retried");
         }
-        self.keep_spill_tidy().await;
+        self.keep_spool_tidy().await;
     }
 
-    /// A process without a worker has nobody else who sweeps its spill. How much is in it is counted again, for all that came
-    /// home.
-    async fn keep_spill_tidy(&self) {
-        if let Err(error) = self.spill_size().await {
-            tracing::warn!(%error, "nobody knows how many jobs are in the spill");
+    /// A process without a worker has nobody else who sweeps its spool. How much is in it is counted again, for all that came
+    /// replay.
+    async fn keep_spool_tidy(&self) {
+        if let Err(error) = self.spool_size().await {
+            tracing::warn!(%error, "nobody knows how many jobs are in the spool");
         }
-        for done in [self.spill.sweep(UPKEEP_BATCH_MAX).await, self.spill.prune(UPKEEP_BATCH_MAX).await] {
+        for done in [self.spool.sweep(UPKEEP_BATCH_MAX).await, self.spool.prune(UPKEEP_BATCH_MAX).await] {
             if let Err(error) = done {
-                tracing::warn!(%error, "the spill could not be swept");
+                tracing::warn!(%error, "the spool could not be swept");
             }
         }
     }

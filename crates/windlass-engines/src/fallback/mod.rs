@@ -1,15 +1,15 @@
-//! An engine made of two: a primary, and a spill beside it that keeps jobs while the primary is away.
+//! An engine made of two: a primary, and a spool beside it that keeps jobs while the primary is away.
 //!
-//! New jobs go to the primary for as long as it answers, and else into the spill ([`enqueue`]); [`health`] watches the primary
-//! and decides by core's switch; what nobody has claimed yet goes to the primary when it is back ([`bring_home`]). Numbers of
-//! jobs in the spill begin at [`SPILL_IDS_FROM`](windlass_core::limits::SPILL_IDS_FROM), so the number of a job says where it is. A worker works on both stores, each
-//! with slots of its own (see [`Engine::spill`]), so no job is ever settled elsewhere than where it was claimed.
+//! New jobs go to the primary for as long as it answers, and else into the spool ([`enqueue`]); [`health`] watches the primary
+//! and decides by core's switch; what nobody has claimed yet goes to the primary when it is back ([`replay`]). Numbers of
+//! jobs in the spool begin at [`SPOOL_IDS_FROM`](windlass_core::limits::SPOOL_IDS_FROM), so the number of a job says where it is. A worker works on both stores, each
+//! with slots of its own (see [`Engine::spool`]), so no job is ever settled elsewhere than where it was claimed.
 
 mod primary;
 mod enqueue;
 mod health;
-mod spill;
-mod bring_home;
+mod spool;
+mod replay;
 mod admin;
 #[cfg(test)]
 mod tests;
@@ -37,7 +37,7 @@ use windlass_core::fallback::{FallbackStatus, Side, Switch, SwitchRules};
 use windlass_core::job::{JobId, Progress};
 use windlass_core::names::{QueueName, TypeName};
 use windlass_core::settle::{Settled, Settlement};
-use windlass_core::spill::Spill;
+use windlass_core::spool::Spool;
 use windlass_core::worker::{Beat, Heartbeat, Pulse, WorkerCard, WorkerId, WorkerSighting};
 
 use enqueue::Unanswered;
@@ -55,12 +55,12 @@ pub struct FallbackOptions {
     pub rules: SwitchRules,
     /// What becomes of new jobs with keys while it is away.
     pub keys: KeysWhileAway,
-    /// Unfinished jobs that the spill takes at the most.
-    pub spill_max: u64,
-    /// A batch on its way from the spill to the primary is taken over from whoever set it aside after this time.
+    /// Unfinished jobs that the spool takes at the most.
+    pub spool_max: u64,
+    /// A batch on its way from the spool to the primary is taken over from whoever set it aside after this time.
     pub adopt_after: Duration,
-    /// Whether this process brings the spill home. One that lives for a moment leaves it to others.
-    pub bring_home: bool,
+    /// Whether this process replays the spool. One that lives for a moment leaves it to others.
+    pub replay: bool,
 }
 
 impl Default for FallbackOptions {
@@ -70,9 +70,9 @@ impl Default for FallbackOptions {
             check_every: Duration::from_secs(1),
             rules: SwitchRules::default(),
             keys: KeysWhileAway::default(),
-            spill_max: 100_000,
+            spool_max: 100_000,
             adopt_after: Duration::from_secs(30),
-            bring_home: true,
+            replay: true,
         }
     }
 }
@@ -87,7 +87,7 @@ pub enum KeysWhileAway {
     Accept,
 }
 
-/// An engine made of a primary and a spill.
+/// An engine made of a primary and a spool.
 pub struct FallbackEngine {
     inner: Arc<Inner>,
     duties: Vec<JoinHandle<()>>,
@@ -95,7 +95,7 @@ pub struct FallbackEngine {
 
 struct Inner {
     primary: Primary,
-    spill: Arc<dyn Spill>,
+    spool: Arc<dyn Spool>,
     options: FallbackOptions,
     switch: Mutex<Switch>,
     /// All that this process declared.
@@ -104,18 +104,18 @@ struct Inner {
     is_introduced: AtomicBool,
     /// Whether it was said that the primary is there and cannot be used.
     is_refused: AtomicBool,
-    /// When something was put into the spill, as far as this process knows.
-    last_spilled: Mutex<Option<Instant>>,
-    /// Unfinished jobs in the spill when it was last counted, and those put in since.
-    in_spill: AtomicU64,
-    /// Why the spill does not know yet what it must know, if it does not.
-    spill_trouble: Mutex<Option<String>>,
+    /// When something was put into the spool, as far as this process knows.
+    last_spooled: Mutex<Option<Instant>>,
+    /// Unfinished jobs in the spool when it was last counted, and those put in since.
+    in_spool: AtomicU64,
+    /// Why the spool does not know yet what it must know, if it does not.
+    spool_trouble: Mutex<Option<String>>,
     unanswered: Mutex<Unanswered>,
-    /// Batches that this process has set aside and nobody else sends before they are old. They go home before all others.
+    /// Batches that this process has staged and nobody else sends before they are old. They are replayed before all others.
     left_behind: Mutex<HashSet<RequestId>>,
     counts: Counts,
     returned: Arc<Notify>,
-    /// Goes up whenever something was heard of the primary or came home.
+    /// Goes up whenever something was heard of the primary or was replayed.
     heard: watch::Sender<u64>,
     started: Instant,
 }
@@ -123,31 +123,31 @@ struct Inner {
 #[derive(Debug, Default)]
 struct Counts {
     switches: AtomicU64,
-    spilled: AtomicU64,
+    spooled: AtomicU64,
     returned: AtomicU64,
 }
 
 impl FallbackEngine {
-    /// Joins a primary and a spill, which must give numbers from [`SPILL_IDS_FROM`](windlass_core::limits::SPILL_IDS_FROM) on. If
-    /// the primary is away, it starts with the spill and says so; if the spill is in a trouble that passes, such as a full disk,
+    /// Joins a primary and a spool, which must give numbers from [`SPOOL_IDS_FROM`](windlass_core::limits::SPOOL_IDS_FROM) on. If
+    /// the primary is away, it starts with the spool and says so; if the spool is in a trouble that passes, such as a full disk,
     /// it starts with the primary and says so. Both together are an error, and so is any other trouble: a person must act.
     pub async fn open(
         name: &'static str,
         connect: Connect,
-        spill: Arc<dyn Spill>,
+        spool: Arc<dyn Spool>,
         options: FallbackOptions,
     ) -> Result<Self> {
         let inner = Arc::new(Inner {
             primary: Primary::new(name, connect),
-            spill,
+            spool,
             options,
             switch: Mutex::new(Switch::new(options.rules, Side::Primary, Duration::ZERO)),
             declared: Mutex::default(),
             is_introduced: AtomicBool::new(false),
             is_refused: AtomicBool::new(false),
-            last_spilled: Mutex::default(),
-            in_spill: AtomicU64::default(),
-            spill_trouble: Mutex::default(),
+            last_spooled: Mutex::default(),
+            in_spool: AtomicU64::default(),
+            spool_trouble: Mutex::default(),
             unanswered: Mutex::default(),
             left_behind: Mutex::default(),
             counts: Counts::default(),
@@ -155,12 +155,12 @@ impl FallbackEngine {
             heard: watch::Sender::new(0),
             started: Instant::now(),
         });
-        inner.meet_spill().await?;
+        inner.meet_spool().await?;
         inner.reach_primary().await?;
         let mut duties = vec![tokio::spawn(health::watch(Arc::downgrade(&inner)))];
-        if options.bring_home {
+        if options.replay {
             let (myself, returned) = (Arc::downgrade(&inner), Arc::clone(&inner.returned));
-            let bringing = health::bring_home(myself, returned, options.adopt_after);
+            let bringing = health::replay(myself, returned, options.adopt_after);
             duties.push(tokio::spawn(bringing));
         }
         Ok(Self { inner, duties })
@@ -168,7 +168,7 @@ impl FallbackEngine {
 }
 
 impl FallbackEngine {
-    /// Goes up after each check of the primary and each round that brings jobs home, for those who wait for what comes of them.
+    /// Goes up after each check of the primary and each round of replay, for those who wait for what comes of them.
     pub fn heard(&self) -> watch::Receiver<u64> {
         self.inner.heard.subscribe()
     }
@@ -197,15 +197,15 @@ impl Inner {
         };
         match reached {
             Err(error @ (EngineError::Unavailable { .. } | EngineError::Unknown { .. })) => {
-                if let Some(trouble) = self.spill_trouble().clone() {
-                    let (primary, spill) = (self.primary.name, self.spill.info().name);
+                if let Some(trouble) = self.spool_trouble().clone() {
+                    let (primary, spool) = (self.primary.name, self.spool.info().name);
                     let why =
-                        format!("neither {primary} nor the spill ({spill}) can be used: {error}; {trouble}");
+                        format!("neither {primary} nor the spool ({spool}) can be used: {error}; {trouble}");
                     return Err(EngineError::Unavailable { why });
                 }
-                let (primary, spill) = (self.primary.name, self.spill.info().name);
-                tracing::warn!(%error, primary, spill, "the store is away; starting with the spill");
-                *self.switch() = Switch::new(self.options.rules, Side::Spill, Duration::ZERO);
+                let (primary, spool) = (self.primary.name, self.spool.info().name);
+                tracing::warn!(%error, primary, spool, "the store is away; starting with the spool");
+                *self.switch() = Switch::new(self.options.rules, Side::Spool, Duration::ZERO);
                 Ok(())
             }
             answered => answered,
@@ -228,43 +228,43 @@ impl Inner {
         self.declared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Jobs in the spill that have not ended.
-    async fn spill_size(&self) -> Result<u64> {
-        let size = unfinished(&self.spill.queues().await?);
-        self.in_spill.store(size, Ordering::Relaxed);
+    /// Jobs in the spool that have not ended.
+    async fn spool_size(&self) -> Result<u64> {
+        let size = unfinished(&self.spool.queues().await?);
+        self.in_spool.store(size, Ordering::Relaxed);
         Ok(size)
     }
 
     async fn status(&self) -> Result<FallbackStatus> {
-        let spill = self.spill.info().name;
+        let spool = self.spool.info().name;
         let (side, primary_healthy) = {
             let switch = self.switch();
             (switch.side(), switch.is_healthy())
         };
-        let (spill_size, uncertain, spill_trouble) = match self.read_spill().await {
-            Ok((size, uncertain)) => (size, uncertain, self.spill_trouble().clone()),
+        let (spool_size, uncertain, spool_trouble) = match self.read_spool().await {
+            Ok((size, uncertain)) => (size, uncertain, self.spool_trouble().clone()),
             Err(error) if error.is_passing() => {
-                (self.in_spill.load(Ordering::Relaxed), 0, Some(error.to_string()))
+                (self.in_spool.load(Ordering::Relaxed), 0, Some(error.to_string()))
             }
             Err(error) => return Err(error),
         };
         Ok(FallbackStatus {
-            active: if side == Side::Primary { self.primary.name } else { spill },
+            active: if side == Side::Primary { self.primary.name } else { spool },
             primary: self.primary.name,
-            spill,
+            spool,
             primary_healthy,
             switches: self.counts.switches.load(Ordering::Relaxed),
-            spilled: self.counts.spilled.load(Ordering::Relaxed),
+            spooled: self.counts.spooled.load(Ordering::Relaxed),
             returned: self.counts.returned.load(Ordering::Relaxed),
-            spill_size,
+            spool_size,
             uncertain,
-            spill_trouble,
+            spool_trouble,
         })
     }
 
-    /// How many jobs are in the spill, and how many of them wait for a person.
-    async fn read_spill(&self) -> Result<(u64, u64)> {
-        Ok((self.spill_size().await?, self.uncertain().await?))
+    /// How many jobs are in the spool, and how many of them wait for a person.
+    async fn read_spool(&self) -> Result<(u64, u64)> {
+        Ok((self.spool_size().await?, self.uncertain().await?))
     }
 
     /// Declares on both sides; what the primary refuses is not declared at all. What it does not learn now, because it is away, it
@@ -273,14 +273,14 @@ impl Inner {
         let copy = declaration.clone();
         match self.on_primary(|primary| async move { primary.declare(copy).await }).await {
             Ok(()) => {
-                let told = self.tell_spill(declaration.clone()).await;
+                let told = self.tell_spool(declaration.clone()).await;
                 self.unless_passing(told)?;
                 remember(&mut self.declared(), declaration);
             }
             // A process that lives for a moment cannot make up for it.
-            Err(error) if error.is_away() && self.options.bring_home => {
+            Err(error) if error.is_away() && self.options.replay => {
                 tracing::warn!(%error, "queues and types are declared again when the store answers");
-                self.spill.declare(declaration.clone()).await?;
+                self.spool.declare(declaration.clone()).await?;
                 remember(&mut self.declared(), declaration);
                 self.is_introduced.store(false, Ordering::Release);
             }
@@ -310,7 +310,7 @@ impl Inner {
         }
         let (there, here): (Vec<_>, Vec<_>) =
             batch.into_iter().partition(|item| Side::of(job_of(item)) == Side::Primary);
-        let mut here = call(Arc::<dyn Spill>::clone(&self.spill), here).await?.into_iter();
+        let mut here = call(Arc::<dyn Spool>::clone(&self.spool), here).await?.into_iter();
         let mut there = match there.is_empty() {
             true => Vec::new().into_iter(),
             false => call(self.primary.engine()?, there).await?.into_iter(),
@@ -332,33 +332,33 @@ fn remember(known: &mut Declaration, new: Declaration) {
     known.types.extend(new.types);
 }
 
-/// A worker of this engine works on the primary; on the spill it works through [`Engine::spill`].
+/// A worker of this engine works on the primary; on the spool it works through [`Engine::spool`].
 #[async_trait]
 impl Engine for FallbackEngine {
     fn info(&self) -> EngineInfo {
-        let spill = self.inner.spill.info().durability;
+        let spool = self.inner.spool.info().durability;
         let primary = self.inner.primary.engine().map(|engine| engine.info()).ok();
-        let durability = primary.map_or(spill, |primary| primary.durability.min(spill));
-        // What a primary has that nobody has reached yet is not known. A worker must start all the same: that is what a spill is for.
+        let durability = primary.map_or(spool, |primary| primary.durability.min(spool));
+        // What a primary has that nobody has reached yet is not known. A worker must start all the same: that is what a spool is for.
         let duty_modes = primary.map_or(DutyModes::ALL, |primary| primary.duty_modes);
         EngineInfo { name: self.inner.primary.name, durability, duty_modes }
     }
 
-    fn spill(&self) -> Option<Arc<dyn Engine>> {
-        Some(Arc::<dyn Spill>::clone(&self.inner.spill))
+    fn spool(&self) -> Option<Arc<dyn Engine>> {
+        Some(Arc::<dyn Spool>::clone(&self.inner.spool))
     }
 
     async fn now(&self) -> Result<Timestamp> {
         match self.inner.side() {
             Side::Primary => self.inner.primary.engine()?.now().await,
-            Side::Spill => self.inner.spill.now().await,
+            Side::Spool => self.inner.spool.now().await,
         }
     }
 
     async fn replaced(&self) -> Result<Option<Replaced>> {
         match self.inner.side() {
             Side::Primary => self.inner.primary.engine()?.replaced().await,
-            Side::Spill => Ok(None),
+            Side::Spool => Ok(None),
         }
     }
 
@@ -435,7 +435,7 @@ impl Engine for FallbackEngine {
     }
 
     fn on_hint(&self, listener: Weak<dyn HintListener>) {
-        self.inner.spill.on_hint(listener.clone());
+        self.inner.spool.on_hint(listener.clone());
         self.inner.primary.on_hint(listener);
     }
 }

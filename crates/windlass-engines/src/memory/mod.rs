@@ -21,7 +21,7 @@ mod leases;
 mod schedules;
 mod triggers;
 mod aggregates;
-mod spill;
+mod spool;
 mod hints;
 
 #[cfg(test)]
@@ -56,7 +56,7 @@ use windlass_core::priority::Priority;
 use windlass_core::rate_limit::Taken;
 use windlass_core::schedules::{ScheduleChange, ScheduleChanged, Schedules, SchedulesRead, WhichSchedules};
 use windlass_core::settle::{Settled, Settlement};
-use windlass_core::spill::{BatchMost, Following, Leaving, LeftOut, Spill};
+use windlass_core::spool::{BatchMost, Following, LeftOut, Spool, StagedBatch};
 use windlass_core::triggers::{
     CompletionTriggers, TriggerChange, TriggerChanged, TriggerFired, TriggerFiring, TriggersRead,
     WhichTriggers,
@@ -65,7 +65,7 @@ use windlass_core::worker::{Beat, Heartbeat, Pulse, WorkerCard, WorkerId, Worker
 
 use crate::clock::SystemClock;
 use crate::listeners::Listeners;
-use crate::spill_ids;
+use crate::spool_ids;
 use state::State;
 
 /// An engine that keeps jobs in this process's memory.
@@ -88,13 +88,13 @@ impl MemoryEngine {
     }
 
     /// An empty engine for jobs of another one that is away.
-    pub fn for_spill() -> Self {
-        Self::for_spill_with_clock(Arc::new(SystemClock))
+    pub fn for_spool() -> Self {
+        Self::for_spool_with_clock(Arc::new(SystemClock))
     }
 
     /// The same on the given clock.
-    pub fn for_spill_with_clock(clock: Arc<dyn Clock>) -> Self {
-        let state = State { last_id: spill_ids::first() - 1, ..State::default() };
+    pub fn for_spool_with_clock(clock: Arc<dyn Clock>) -> Self {
+        let state = State { last_id: spool_ids::first() - 1, ..State::default() };
         Self { state: Mutex::new(state), ..Self::with_clock(clock) }
     }
 
@@ -349,27 +349,27 @@ impl CompletionTriggers for MemoryEngine {
 }
 
 #[async_trait]
-impl Spill for MemoryEngine {
-    async fn enqueue_aside(&self, request: EnqueueRequest, sent_ago: Duration) -> Result<Vec<Enqueued>> {
-        self.at_once(|state, now| state.enqueue_aside(request, sent_ago, now))
+impl Spool for MemoryEngine {
+    async fn enqueue_staged(&self, request: EnqueueRequest, sent_ago: Duration) -> Result<Vec<Enqueued>> {
+        self.at_once(|state, now| state.enqueue_staged(request, sent_ago, now))
     }
 
-    async fn set_aside(
+    async fn stage(
         &self,
         request: RequestId,
         most: BatchMost,
         but: &LeftOut,
         following: &Following,
-    ) -> Result<Option<Leaving>> {
-        Ok(self.at_once(|state, now| state.set_aside(request, most, but, following, now)))
+    ) -> Result<Option<StagedBatch>> {
+        Ok(self.at_once(|state, now| state.stage(request, most, but, following, now)))
     }
 
-    async fn leaving(&self, after: Option<&Leaving>, limit: u32) -> Result<Vec<Leaving>> {
-        Ok(self.at_once(|state, _| state.leaving(after, limit)))
+    async fn staged(&self, after: Option<&StagedBatch>, limit: u32) -> Result<Vec<StagedBatch>> {
+        Ok(self.at_once(|state, _| state.staged(after, limit)))
     }
 
-    async fn still_leaving(&self, request: RequestId) -> Result<Option<(Leaving, Vec<Job>)>> {
-        Ok(self.at_once(|state, _| state.still_leaving(request)))
+    async fn still_staged(&self, request: RequestId) -> Result<Option<(StagedBatch, Vec<Job>)>> {
+        Ok(self.at_once(|state, _| state.still_staged(request)))
     }
 
     async fn end_batch(&self, request: RequestId, ends: Vec<(JobId, Option<String>)>) -> Result<bool> {

@@ -23,7 +23,7 @@ use windlass_core::names::DutyName;
 use windlass_core::outcome::JobError;
 use windlass_core::planted::{Bug, planted};
 use windlass_core::settle::{Landing, Place};
-use windlass_core::spill::Leaving;
+use windlass_core::spool::StagedBatch;
 use windlass_core::triggers::rules::Stand;
 use windlass_core::worker::WorkerId;
 
@@ -73,7 +73,7 @@ pub(super) struct State {
     pub(super) triggers: TriggerRows,
     pub(super) minutes: Minutes,
     /// Batches that leave for another store, oldest first.
-    pub(super) leaving: BTreeMap<(Timestamp, RequestId), Leaving>,
+    pub(super) staged: BTreeMap<(Timestamp, RequestId), StagedBatch>,
     pub(super) hints: HintsDue,
 }
 
@@ -322,7 +322,7 @@ impl State {
     pub(super) fn stage_of(&self, job: JobId) -> HolderStage {
         match self.row(job).map(|row| &row.stage) {
             // What leaves is as good as claimed: it cannot be changed any more.
-            Some(Stage::Waiting { gate: Some(gate) }) if gate.is_of_spill() => HolderStage::Running,
+            Some(Stage::Waiting { gate: Some(gate) }) if gate.is_of_spool() => HolderStage::Running,
             Some(Stage::Waiting { .. }) => HolderStage::Waiting,
             Some(Stage::Running(_)) => HolderStage::Running,
             Some(Stage::Ended(JobState::Dead { .. })) if planted(Bug::KeyNotFreedByDeath) => {

@@ -1,4 +1,4 @@
-//! Connections. All of them live on the engine's own thread ([`crate::home`]).
+//! Connections. All of them live on the engine's own thread ([`crate::io_thread`]).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

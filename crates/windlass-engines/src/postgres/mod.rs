@@ -90,7 +90,7 @@ use windlass_core::schedules::{
 use windlass_core::settle::{Settled, Settlement};
 use windlass_core::worker::{Beat, Heartbeat, Pulse, WorkerCard, WorkerId, WorkerSighting};
 
-use crate::home::Home;
+use crate::io_thread::IoThread;
 use crate::listeners::Listeners;
 use catalogue::Catalogue;
 use conn::Connections;
@@ -122,7 +122,7 @@ pub use tokio_postgres;
 pub struct PostgresEngine {
     // Before the thread, so that what runs there finds the store gone.
     store: Arc<Store>,
-    home: Home,
+    io_thread: IoThread,
     info: EngineInfo,
 }
 
@@ -183,7 +183,7 @@ impl PostgresEngine {
         let duty_modes = DutyModes { advisory_lock: ear.is_some(), work_stealing: true };
         let work = Connections::new(&work, options.connections, pooled, periods.answer_within)?;
         let heart = Connections::new(&heart, 1, pooled, periods.heartbeat_within)?;
-        let home = Home::start("windlass-postgres")?;
+        let io_thread = IoThread::start("windlass-postgres")?;
         let store = Arc::new_cyclic(|myself| Store {
             work,
             heart,
@@ -212,12 +212,12 @@ impl PostgresEngine {
             myself: myself.clone(),
         });
         let opening = store.clone();
-        let durability = home.run(async move { opening.open(&options).await }).await?;
-        home.spawn(Store::keep_looking(Arc::downgrade(&store), periods.look_every));
+        let durability = io_thread.run(async move { opening.open(&options).await }).await?;
+        io_thread.spawn(Store::keep_looking(Arc::downgrade(&store), periods.look_every));
         if let Some(ear) = ear {
-            home.spawn(listen::keep_listening(Arc::downgrade(&store), ear, periods, locks_called));
+            io_thread.spawn(listen::keep_listening(Arc::downgrade(&store), ear, periods, locks_called));
         }
-        Ok(Self { store, home, info: EngineInfo { name: "postgres", durability, duty_modes } })
+        Ok(Self { store, io_thread, info: EngineInfo { name: "postgres", durability, duty_modes } })
     }
 
     async fn run<T, F, W>(&self, work: W) -> Result<T>
@@ -226,7 +226,7 @@ impl PostgresEngine {
         F: Future<Output = Step<T>> + Send + 'static,
         W: FnOnce(Arc<Store>) -> F,
     {
-        self.home.run(work(self.store.clone())).await
+        self.io_thread.run(work(self.store.clone())).await
     }
 }
 

@@ -22,7 +22,7 @@ use super::keys::Keys;
 use super::reply::Items;
 use super::{RedisEngine, RedisOptions};
 use crate::finding::{Finding, Grade};
-use crate::home::Home;
+use crate::io_thread::IoThread;
 
 /// What the server told, or why it does not tell.
 type Told<T> = std::result::Result<T, Silence>;
@@ -53,15 +53,16 @@ impl RedisEngine {
         let keys =
             Keys::new(&options.namespace, options.ready_key.as_deref(), options.scheduled_key.as_deref())?;
         let address = Address::parse(url)?.with_authority(options.authority()?);
-        let home = Home::start("windlass-redis")?;
-        home.run(async move {
-            let (patient, away) = Patient::find(&address, keys, &options).await?;
-            let mut findings = patient.examine().await?;
-            findings.extend(away);
-            findings.sort_by_key(|finding| std::cmp::Reverse(finding.grade));
-            Step::Ok(findings)
-        })
-        .await
+        let io_thread = IoThread::start("windlass-redis")?;
+        io_thread
+            .run(async move {
+                let (patient, away) = Patient::find(&address, keys, &options).await?;
+                let mut findings = patient.examine().await?;
+                findings.extend(away);
+                findings.sort_by_key(|finding| std::cmp::Reverse(finding.grade));
+                Step::Ok(findings)
+            })
+            .await
     }
 }
 

@@ -77,7 +77,7 @@ use windlass_core::schedules::{
 use windlass_core::settle::{Settled, Settlement};
 use windlass_core::worker::{Beat, Heartbeat, Pulse, WorkerCard, WorkerId, WorkerSighting};
 
-use crate::home::Home;
+use crate::io_thread::IoThread;
 use crate::listeners::Listeners;
 use call::Args;
 use conn::Link;
@@ -102,7 +102,7 @@ const CALLS_IN_ORDER_MAX: usize = conn::TAKEN_OVER_MAX / 2;
 pub struct RedisEngine {
     // Before the thread, so that what runs there finds the store gone.
     store: Arc<Store>,
-    home: Home,
+    io_thread: IoThread,
     /// Calls that have not ended.
     under_way: Arc<AtomicUsize>,
 }
@@ -166,7 +166,7 @@ impl RedisEngine {
             Keys::new(&options.namespace, options.ready_key.as_deref(), options.scheduled_key.as_deref())?;
         let address = Arc::new(Address::parse(url)?.with_authority(options.authority()?));
         let link = |within| Link::new(address.clone(), format!("{}layout", keys.all), within);
-        let home = Home::start("windlass-redis")?;
+        let io_thread = IoThread::start("windlass-redis")?;
         let store = Arc::new(Store {
             work: link(options.periods.answer_within),
             heart: link(options.periods.heartbeat_within),
@@ -189,12 +189,12 @@ impl RedisEngine {
             keys,
         });
         let opening = store.clone();
-        home.run(async move { opening.open().await }).await?;
-        home.spawn(Store::keep_looking(Arc::downgrade(&store), options.periods.look_every));
+        io_thread.run(async move { opening.open().await }).await?;
+        io_thread.spawn(Store::keep_looking(Arc::downgrade(&store), options.periods.look_every));
         if options.listen {
-            home.spawn(hints::keep_listening(Arc::downgrade(&store), options.periods));
+            io_thread.spawn(hints::keep_listening(Arc::downgrade(&store), options.periods));
         }
-        Ok(Self { store, home, under_way: Arc::default() })
+        Ok(Self { store, io_thread, under_way: Arc::default() })
     }
 
     /// Deletes everything in this engine's namespace, and tells how many keys that were. Nobody may use it meanwhile.
@@ -224,7 +224,7 @@ impl RedisEngine {
         W: FnOnce(Arc<Store>) -> F,
     {
         let (work, under_way) = (work(self.store.clone()), UnderWay::begin(&self.under_way));
-        self.home.begin(async move {
+        self.io_thread.begin(async move {
             let _under_way = under_way;
             work.await
         })

@@ -29,7 +29,7 @@ struct Dead {
     /// What it held when it was declared dead.
     held: Vec<JobId>,
     /// Whether it was giving its jobs back.
-    was_leaving: bool,
+    was_staged: bool,
 }
 
 /// Dead workers by their ids.
@@ -90,7 +90,7 @@ impl Store {
 /// What core decides for an orphan; `beside` are the others that its worker held.
 fn order(orphan: &Orphan, graves: &Graves, crashes_max: u32) -> String {
     let grave = graves.get(&orphan.worker);
-    if grave.is_some_and(|grave| grave.was_leaving) {
+    if grave.is_some_and(|grave| grave.was_staged) {
         return Order::release();
     }
     let of_worker = grave.map_or(&[][..], |grave| grave.held.as_slice());
@@ -113,7 +113,7 @@ fn read_graves(mut items: Items) -> Step<Graves> {
     while !items.is_empty() {
         let (worker, ids) = (items.bytes()?, items.bytes()?);
         let held = ids.chunks(ID_DIGITS).map(read_id).collect();
-        graves.insert(worker, Dead { held, was_leaving: items.flag()? });
+        graves.insert(worker, Dead { held, was_staged: items.flag()? });
     }
     Ok(graves)
 }

@@ -100,7 +100,7 @@ pub(super) struct Parting {
 }
 
 /// A job on its way out of the live ones.
-struct Leaving<'a> {
+struct AttemptEnd<'a> {
     id: JobId,
     token: Option<ClaimToken>,
     kind: Arc<TypeEntry>,
@@ -135,7 +135,7 @@ impl Work<'_> {
             from: Stand::Running,
         };
         self.mark_triggers(&mover, Stand::at(&landing.place))?;
-        let leaving = Leaving {
+        let end = AttemptEnd {
             id: held.id,
             token: Some(held.token),
             kind,
@@ -146,10 +146,10 @@ impl Work<'_> {
             parting,
         };
         match landing.place {
-            Place::Waiting { due, gate } => self.wait_again(&leaving, due, gate.as_ref()),
-            Place::Succeeded { result } => self.finish(&leaving, SUCCEEDED, result.as_deref(), None),
-            Place::Dead { error } => self.bury(&leaving, &error),
-            Place::Cancelled { why } => self.finish(&leaving, CANCELLED, None, Some(&why)),
+            Place::Waiting { due, gate } => self.wait_again(&end, due, gate.as_ref()),
+            Place::Succeeded { result } => self.finish(&end, SUCCEEDED, result.as_deref(), None),
+            Place::Dead { error } => self.bury(&end, &error),
+            Place::Cancelled { why } => self.finish(&end, CANCELLED, None, Some(&why)),
         }
     }
 
@@ -157,16 +157,16 @@ impl Work<'_> {
     pub(super) fn cancel_waiting(&mut self, job: &LiveJob, why: &str) -> Step<()> {
         self.mark_moved(job, Stand::Ended)?;
         let parting = Parting::default();
-        let leaving = self.leaving_waiting(job, &parting)?;
-        self.finish(&leaving, CANCELLED, None, Some(why))
+        let end = self.leaving_waiting(job, &parting)?;
+        self.finish(&end, CANCELLED, None, Some(why))
     }
 
     /// Gives up a job that waits, because its row cannot be read.
     pub(super) fn bury_waiting(&mut self, job: &LiveJob, error: &JobError) -> Step<()> {
         self.mark_moved(job, Stand::Ended)?;
         let parting = Parting { last_error: Some(error.clone()), ..Parting::default() };
-        let leaving = self.leaving_waiting(job, &parting)?;
-        self.bury(&leaving, error)
+        let end = self.leaving_waiting(job, &parting)?;
+        self.bury(&end, error)
     }
 
     /// Puts a waiting job behind a gate or through it, and gives it another due time.
@@ -214,8 +214,8 @@ impl Work<'_> {
         Ok(())
     }
 
-    fn leaving_waiting<'a>(&self, job: &'a LiveJob, parting: &'a Parting) -> Step<Leaving<'a>> {
-        Ok(Leaving {
+    fn leaving_waiting<'a>(&self, job: &'a LiveJob, parting: &'a Parting) -> Step<AttemptEnd<'a>> {
+        Ok(AttemptEnd {
             id: job.id,
             token: None,
             kind: self.type_of(job.kind)?,
@@ -227,11 +227,11 @@ impl Work<'_> {
         })
     }
 
-    fn wait_again(&mut self, leaving: &Leaving<'_>, due: Timestamp, gate: Option<&Gate>) -> Step<()> {
-        let Leaving { id, counters, kind, parting, .. } = leaving;
+    fn wait_again(&mut self, end: &AttemptEnd<'_>, due: Timestamp, gate: Option<&Gate>) -> Step<()> {
+        let AttemptEnd { id, counters, kind, parting, .. } = end;
         self.conn.prepare_cached(sql!("settle_waiting"))?.execute(params![
             id.0,
-            leaving.token.map(ClaimToken::to_bytes),
+            end.token.map(ClaimToken::to_bytes),
             due.as_micros(),
             gate.map(Gate::as_str),
             counters.attempts,
@@ -247,7 +247,7 @@ impl Work<'_> {
         if parting.is_retry {
             self.did.deltas.total(kind, Total::Retried);
         }
-        self.did.deltas.moved(kind, leaving.from, Spot::waiting(due, gate.is_some()));
+        self.did.deltas.moved(kind, end.from, Spot::waiting(due, gate.is_some()));
         self.did.hints.queue(&kind.spec.queue);
         Ok(())
     }
@@ -255,44 +255,44 @@ impl Work<'_> {
     /// A job that succeeded or was cancelled goes to the history, if its type keeps one.
     fn finish(
         &mut self,
-        leaving: &Leaving<'_>,
+        end: &AttemptEnd<'_>,
         state: i64,
         result: Option<&str>,
         why: Option<&str>,
     ) -> Step<()> {
-        match leaving.kind.spec.keep_until(self.now) {
-            None => self.leave_trace(leaving)?,
-            Some(until) => self.keep(leaving, state, until, result, why)?,
+        match end.kind.spec.keep_until(self.now) {
+            None => self.leave_trace(end)?,
+            Some(until) => self.keep(end, state, until, result, why)?,
         }
         let total = if state == SUCCEEDED { Total::Succeeded } else { Total::Cancelled };
-        self.leave(leaving, Spot::Outside, total, HolderStage::Ended)
+        self.leave(end, Spot::Outside, total, HolderStage::Ended)
     }
 
     /// All that remains of a job whose type keeps no history.
-    fn leave_trace(&self, leaving: &Leaving<'_>) -> Step<()> {
+    fn leave_trace(&self, end: &AttemptEnd<'_>) -> Step<()> {
         self.conn.prepare_cached(sql!("settle_trace"))?.execute(params![
-            leaving.id.0,
-            leaving.token.map(ClaimToken::to_bytes),
-            leaving.parting.settled_by.map(ClaimToken::to_bytes),
+            end.id.0,
+            end.token.map(ClaimToken::to_bytes),
+            end.parting.settled_by.map(ClaimToken::to_bytes),
             self.now.as_micros(),
         ])?;
-        self.conn.prepare_cached(sql!("forget_attempts"))?.execute([leaving.id.0])?;
+        self.conn.prepare_cached(sql!("forget_attempts"))?.execute([end.id.0])?;
         Ok(())
     }
 
     fn keep(
         &self,
-        leaving: &Leaving<'_>,
+        end: &AttemptEnd<'_>,
         state: i64,
         until: Timestamp,
         result: Option<&str>,
         why: Option<&str>,
     ) -> Step<()> {
-        let Leaving { id, counters, parting, .. } = leaving;
+        let AttemptEnd { id, counters, parting, .. } = end;
         let attempt = parting.attempt.as_ref();
         self.hot(Hot::SettleEnded)?.execute(params![
             id.0,
-            leaving.token.map(ClaimToken::to_bytes),
+            end.token.map(ClaimToken::to_bytes),
             counters.attempts,
             counters.failures,
             counters.crashes,
@@ -314,12 +314,12 @@ impl Work<'_> {
     }
 
     /// A job that is given up goes to the dead-letter queue.
-    fn bury(&mut self, leaving: &Leaving<'_>, error: &JobError) -> Step<()> {
-        let Leaving { id, counters, parting, .. } = leaving;
+    fn bury(&mut self, end: &AttemptEnd<'_>, error: &JobError) -> Step<()> {
+        let AttemptEnd { id, counters, parting, .. } = end;
         let attempt = parting.attempt.as_ref();
         self.conn.prepare_cached(sql!("settle_dead"))?.execute(params![
             id.0,
-            leaving.token.map(ClaimToken::to_bytes),
+            end.token.map(ClaimToken::to_bytes),
             counters.attempts,
             counters.failures,
             counters.crashes,
@@ -334,20 +334,20 @@ impl Work<'_> {
             attempt.and_then(|attempt| attempt.output.as_deref()),
             parting.settled_by.map(ClaimToken::to_bytes),
         ])?;
-        self.leave(leaving, Spot::Dead, Total::Dead, HolderStage::Dead)
+        self.leave(end, Spot::Dead, Total::Dead, HolderStage::Dead)
     }
 
     /// The row leaves the live ones, and counts and key go with it.
-    fn leave(&mut self, leaving: &Leaving<'_>, to: Spot, total: Total, stage: HolderStage) -> Step<()> {
-        let token = leaving.token.map(ClaimToken::to_bytes);
-        self.hot(Hot::Leave)?.execute(params![leaving.id.0, token])?;
-        if let Some(key) = leaving.key {
-            self.free_key(leaving.kind.id, key, leaving.id, stage)?;
+    fn leave(&mut self, end: &AttemptEnd<'_>, to: Spot, total: Total, stage: HolderStage) -> Step<()> {
+        let token = end.token.map(ClaimToken::to_bytes);
+        self.hot(Hot::Leave)?.execute(params![end.id.0, token])?;
+        if let Some(key) = end.key {
+            self.free_key(end.kind.id, key, end.id, stage)?;
         }
-        self.did.deltas.moved(&leaving.kind, leaving.from, to);
-        self.did.deltas.total(&leaving.kind, total);
-        if let Some(ordering_key) = leaving.ordering_key {
-            self.go_on_with(&leaving.kind, ordering_key)?;
+        self.did.deltas.moved(&end.kind, end.from, to);
+        self.did.deltas.total(&end.kind, total);
+        if let Some(ordering_key) = end.ordering_key {
+            self.go_on_with(&end.kind, ordering_key)?;
         }
         Ok(())
     }

@@ -26,7 +26,7 @@ pub const MIGRATIONS: &[Migration] = &[
     Migration { version: 1, name: "first", sql: include_str!("migrations/0001_first.sql") },
     Migration { version: 2, name: "spent tokens", sql: include_str!("migrations/0002_spent_tokens.sql") },
     Migration { version: 3, name: "policies", sql: include_str!("migrations/0003_policies.sql") },
-    Migration { version: 4, name: "spill", sql: include_str!("migrations/0004_spill.sql") },
+    Migration { version: 4, name: "spool", sql: include_str!("migrations/0004_spool.sql") },
     Migration { version: 5, name: "leases", sql: include_str!("migrations/0005_leases.sql") },
     Migration {
         version: 6,

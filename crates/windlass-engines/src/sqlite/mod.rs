@@ -24,7 +24,7 @@ mod leases;
 mod schedules;
 mod triggers;
 mod aggregates;
-mod spill;
+mod spool;
 mod hints;
 mod inside;
 
@@ -75,7 +75,7 @@ use windlass_core::schedules::{
     ScheduleChange, ScheduleChanged, Schedules, SchedulesRead, WhichSchedules, check_changes,
 };
 use windlass_core::settle::{Settled, Settlement};
-use windlass_core::spill::{BatchMost, Following, Leaving, LeftOut, Spill};
+use windlass_core::spool::{BatchMost, Following, LeftOut, Spool, StagedBatch};
 use windlass_core::triggers::{
     CompletionTriggers, TriggerChange, TriggerChanged, TriggerFired, TriggerFiring, TriggersRead,
     WhichTriggers, check_firings,
@@ -118,9 +118,9 @@ impl SqliteEngine {
 
     /// Opens a file that keeps jobs while another store is away, or begins to: if there is no room on its
     /// disk, or if another process keeps it locked, it is tried again each second. Until it is open each call
-    /// fails, and says why. So a process starts while only its spill is in trouble.
-    pub fn open_spill(path: impl AsRef<Path>, options: SqliteOptions) -> Result<Self> {
-        let options = SqliteOptions { is_spill: true, ..options };
+    /// fails, and says why. So a process starts while only its spool is in trouble.
+    pub fn open_spool(path: impl AsRef<Path>, options: SqliteOptions) -> Result<Self> {
+        let options = SqliteOptions { is_spool: true, ..options };
         let (mut engine, opened) = Self::try_to_open(path.as_ref(), options)?;
         match opened {
             Err(error) if error.is_passing() => {
@@ -529,29 +529,29 @@ impl CompletionTriggers for SqliteEngine {
 }
 
 #[async_trait]
-impl Spill for SqliteEngine {
-    async fn enqueue_aside(&self, request: EnqueueRequest, sent_ago: Duration) -> Result<Vec<Enqueued>> {
-        self.write(move |work| work.enqueue_aside(request, sent_ago)).await
+impl Spool for SqliteEngine {
+    async fn enqueue_staged(&self, request: EnqueueRequest, sent_ago: Duration) -> Result<Vec<Enqueued>> {
+        self.write(move |work| work.enqueue_staged(request, sent_ago)).await
     }
 
-    async fn set_aside(
+    async fn stage(
         &self,
         request: RequestId,
         most: BatchMost,
         but: &LeftOut,
         following: &Following,
-    ) -> Result<Option<Leaving>> {
+    ) -> Result<Option<StagedBatch>> {
         let (but, following) = (but.clone(), following.clone());
-        self.write(move |work| work.set_aside(request, most, &but, &following)).await
+        self.write(move |work| work.stage(request, most, &but, &following)).await
     }
 
-    async fn leaving(&self, after: Option<&Leaving>, limit: u32) -> Result<Vec<Leaving>> {
+    async fn staged(&self, after: Option<&StagedBatch>, limit: u32) -> Result<Vec<StagedBatch>> {
         let after = after.map(|last| (last.since, last.request));
-        self.read(move |conn, _| spill::leaving(conn, after, limit)).await
+        self.read(move |conn, _| spool::staged(conn, after, limit)).await
     }
 
-    async fn still_leaving(&self, request: RequestId) -> Result<Option<(Leaving, Vec<Job>)>> {
-        self.read(move |conn, now| spill::still_leaving(conn, request, now)).await
+    async fn still_staged(&self, request: RequestId) -> Result<Option<(StagedBatch, Vec<Job>)>> {
+        self.read(move |conn, now| spool::still_staged(conn, request, now)).await
     }
 
     async fn end_batch(&self, request: RequestId, ends: Vec<(JobId, Option<String>)>) -> Result<bool> {

@@ -8,13 +8,13 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 use windlass_core::clock::Clock;
 use windlass_core::engine::Durability;
 use windlass_core::error::EngineError;
-use windlass_core::limits::SPILL_IDS_FROM;
+use windlass_core::limits::SPOOL_IDS_FROM;
 
 use super::fault::{Failure, Fault, Step};
 use super::migrate;
 use super::sql::sql;
 use crate::clock::SystemClock;
-use crate::spill_ids;
+use crate::spool_ids;
 
 /// Older libraries can damage a file in WAL mode.
 const LIBRARY_VERSION_MIN: i32 = 3_051_003;
@@ -32,7 +32,7 @@ pub struct SqliteOptions {
     /// Whether to bring the schema up to date by itself; else an old one is refused.
     pub migrate: bool,
     /// Whether it keeps jobs for another engine. Such a file has numbers of its own, and one with other jobs is refused.
-    pub is_spill: bool,
+    pub is_spool: bool,
     /// Where the time comes from; tests give one that they move.
     pub clock: Arc<dyn Clock>,
 }
@@ -43,7 +43,7 @@ impl Default for SqliteOptions {
             synchronous: Synchronous::Full,
             busy_timeout: Duration::from_secs(5),
             migrate: true,
-            is_spill: false,
+            is_spool: false,
             clock: Arc::new(SystemClock),
         }
     }
@@ -51,8 +51,8 @@ impl Default for SqliteOptions {
 
 impl SqliteOptions {
     /// For jobs of another engine that is away.
-    pub fn for_spill() -> Self {
-        Self { is_spill: true, ..Self::default() }
+    pub fn for_spool() -> Self {
+        Self { is_spool: true, ..Self::default() }
     }
 }
 
@@ -176,25 +176,25 @@ pub(super) fn open_writer(path: &Path, options: &SqliteOptions) -> Step<Connecti
     } else {
         migrate::check_applied(&conn)?
     }
-    if options.is_spill {
-        begin_spill(&conn)?;
+    if options.is_spool {
+        begin_spool(&conn)?;
     }
     Ok(conn)
 }
 
-/// Lets the numbers of jobs begin where those of a spill do, in a file that has given none yet.
-fn begin_spill(conn: &Connection) -> Step<()> {
+/// Lets the numbers of jobs begin where those of a spool do, in a file that has given none yet.
+fn begin_spool(conn: &Connection) -> Step<()> {
     let next: i64 = conn.query_row(sql!("load_sequence"), [], |row| row.get(0))?;
-    if next >= SPILL_IDS_FROM {
+    if next >= SPOOL_IDS_FROM {
         return Ok(());
     }
     if next > 1 {
         return Err(unusable(
-            "expected a file of its own for the spill, got one that holds other jobs; name another file"
+            "expected a file of its own for the spool, got one that holds other jobs; name another file"
                 .to_owned(),
         ));
     }
-    conn.execute(sql!("save_sequence"), [spill_ids::first()])?;
+    conn.execute(sql!("save_sequence"), [spool_ids::first()])?;
     Ok(())
 }
 

@@ -56,8 +56,8 @@ async fn commits_wait_for_what_the_options_say() {
     let normal = SqliteOptions { synchronous: Synchronous::Normal, ..SqliteOptions::default() };
     of(SqliteOptions::default(), FULL).await;
     of(SqliteOptions { synchronous: Synchronous::Full, ..SqliteOptions::default() }, FULL).await;
-    of(SqliteOptions::for_spill(), FULL).await;
-    of(SqliteOptions { is_spill: true, ..normal.clone() }, NORMAL).await;
+    of(SqliteOptions::for_spool(), FULL).await;
+    of(SqliteOptions { is_spool: true, ..normal.clone() }, NORMAL).await;
     of(normal, NORMAL).await;
 }
 

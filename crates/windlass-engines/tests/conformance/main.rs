@@ -139,24 +139,24 @@ fn redis_runs_every_behaviour_and_skips_none() {
 
 /// An engine made of two whose primary is well: whoever uses it sees the primary.
 #[cfg(feature = "fallback")]
-async fn in_memory_with_a_spill() -> Fixture {
+async fn in_memory_with_a_spool() -> Fixture {
     use windlass_core::engine::Engine;
     use windlass_engines::fallback::{Connect, FallbackEngine, FallbackOptions};
 
     let clock = Arc::new(ManualClock::default());
     let primary = Arc::new(MemoryEngine::with_clock(clock.clone()));
-    let spill = Arc::new(MemoryEngine::for_spill_with_clock(clock.clone()));
+    let spool = Arc::new(MemoryEngine::for_spool_with_clock(clock.clone()));
     let connect: Connect = Arc::new(move || {
         let primary: Arc<dyn Engine> = primary.clone();
         Box::pin(async move { Ok(primary) })
     });
     let options = FallbackOptions::default();
-    let engine = FallbackEngine::open("memory", connect, spill, options).await.expect("the primary is there");
+    let engine = FallbackEngine::open("memory", connect, spool, options).await.expect("the primary is there");
     Fixture { engine: Arc::new(engine), clock, keep: Box::new(()) }
 }
 
 #[cfg(feature = "fallback")]
-windlass_conformance::suite!(fallback, in_memory_with_a_spill);
+windlass_conformance::suite!(fallback, in_memory_with_a_spool);
 
 #[cfg(feature = "fallback")]
 #[test]

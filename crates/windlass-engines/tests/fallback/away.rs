@@ -11,15 +11,15 @@ use windlass_core::fallback::SwitchRules;
 use windlass_core::job_type::TypeSpec;
 use windlass_core::key::KeyClaim;
 use windlass_core::lease::{LeaseFence, LeaseRequest, Leases, Renewal, Taking, TermId};
-use windlass_core::limits::SPILL_IDS_FROM;
+use windlass_core::limits::SPOOL_IDS_FROM;
 use windlass_core::names::{DutyName, Key, OrderingKey, TypeName};
 use windlass_core::payload::Payload;
 use windlass_core::worker::WorkerId;
 use windlass_engines::fallback::{FallbackEngine, FallbackOptions, KeysWhileAway};
 
 use crate::place::{
-    Primary, declaration, job, memory, payloads, put, quick, request, spill, sqlite, status, until,
-    until_away, until_home, why_ended,
+    Primary, declaration, job, memory, payloads, put, quick, request, spool, sqlite, status, until,
+    until_away, until_replayed, why_ended,
 };
 
 const HOUR: Duration = Duration::from_secs(60 * 60);
@@ -29,33 +29,33 @@ fn keyed(key: &str) -> NewJob {
 }
 
 #[tokio::test]
-async fn new_jobs_go_into_the_spill_and_say_so_and_go_to_the_primary_again_when_it_is_back() {
+async fn new_jobs_go_into_the_spool_and_say_so_and_go_to_the_primary_again_when_it_is_back() {
     let primary = Primary::on_redis().await;
     let engine = primary.with_memory().await;
     assert!(matches!(put(&engine, job(0)).await, Enqueued::New(_)));
     primary.go();
-    let spilled = spill(&engine, job(1)).await;
-    assert!(spilled.0 >= SPILL_IDS_FROM, "its number says where it is");
+    let spooled = spool(&engine, job(1)).await;
+    assert!(spooled.0 >= SPOOL_IDS_FROM, "its number says where it is");
     until_away(&engine).await;
     assert!(!status(&engine).await.primary_healthy);
     primary.come_back();
-    until_home(&engine).await;
+    until_replayed(&engine).await;
     assert!(matches!(put(&engine, job(2)).await, Enqueued::New(_)));
     let told = status(&engine).await;
-    assert_eq!((told.switches, told.spilled, told.returned, told.uncertain), (2, 1, 1, 0));
+    assert_eq!((told.switches, told.spooled, told.returned, told.uncertain), (2, 1, 1, 0));
     assert_eq!(payloads(&*primary.store).await, [0, 1, 2]);
-    assert!(why_ended(&engine, spilled).await.starts_with("moved to redis as job "));
+    assert!(why_ended(&engine, spooled).await.starts_with("moved to redis as job "));
 }
 
 #[tokio::test]
-async fn an_engine_whose_primary_is_not_there_starts_with_the_spill_and_finds_the_primary_later() {
+async fn an_engine_whose_primary_is_not_there_starts_with_the_spool_and_finds_the_primary_later() {
     let primary = Primary::on_redis().await;
     primary.go();
     let engine = primary.with_memory().await;
     assert_eq!(status(&engine).await.active, "memory");
-    spill(&engine, job(1)).await;
+    spool(&engine, job(1)).await;
     primary.come_back();
-    until_home(&engine).await;
+    until_replayed(&engine).await;
     assert_eq!(payloads(&*primary.store).await, [1], "and what was declared meanwhile is declared there");
 }
 
@@ -74,7 +74,7 @@ async fn a_primary_that_is_there_and_cannot_be_used_is_an_error_at_the_start() {
 }
 
 #[tokio::test]
-async fn types_that_only_others_registered_are_taken_into_the_spill() {
+async fn types_that_only_others_registered_are_taken_into_the_spool() {
     let primary = Primary::on_redis().await;
     let theirs = TypeName::parse("theirs").unwrap();
     let mut known = declaration();
@@ -82,7 +82,7 @@ async fn types_that_only_others_registered_are_taken_into_the_spill() {
     primary.store.declare(known).await.unwrap();
     let engine = primary.with_memory().await;
     primary.go();
-    spill(&engine, NewJob::new(theirs, Payload::default())).await;
+    spool(&engine, NewJob::new(theirs, Payload::default())).await;
 }
 
 #[tokio::test]
@@ -94,7 +94,7 @@ async fn jobs_with_keys_are_refused_and_nothing_of_them_is_stored() {
     let error = engine.enqueue(request(vec![job(1), keyed("a")])).await.unwrap_err();
     assert!(matches!(error, EngineError::Unavailable { .. }), "{error}");
     assert!(error.to_string().contains("key a") && error.to_string().contains("accept"), "{error}");
-    assert_eq!(status(&engine).await.spill_size, 0);
+    assert_eq!(status(&engine).await.spool_size, 0);
 }
 
 /// Whatever is to become of keys: nobody knows who comes before it.
@@ -110,7 +110,7 @@ async fn a_job_with_an_ordering_key_is_refused_and_nothing_of_its_batch_is_store
     let error = engine.enqueue(request(vec![job(1), ordered()])).await.unwrap_err();
     assert!(matches!(error, EngineError::Unavailable { .. }), "{error}");
     assert!(error.to_string().contains("ordering key a"), "{error}");
-    assert_eq!(status(&engine).await.spill_size, 0);
+    assert_eq!(status(&engine).await.spool_size, 0);
 }
 
 #[tokio::test]
@@ -121,32 +121,32 @@ async fn jobs_with_keys_that_are_accepted_end_as_duplicates_if_their_key_turns_o
     let holder = put(&engine, keyed("a")).await.job().unwrap();
     primary.go();
     until_away(&engine).await;
-    let (taken, free) = (spill(&engine, keyed("a")).await, spill(&engine, keyed("b")).await);
-    assert_eq!(put(&engine, keyed("b")).await, Enqueued::Kept(free), "keys hold within the spill");
+    let (taken, free) = (spool(&engine, keyed("a")).await, spool(&engine, keyed("b")).await);
+    assert_eq!(put(&engine, keyed("b")).await, Enqueued::Kept(free), "keys hold within the spool");
     primary.come_back();
-    until_home(&engine).await;
+    until_replayed(&engine).await;
     assert_eq!(why_ended(&engine, taken).await, format!("duplicate of job {holder} in redis"));
     assert!(why_ended(&engine, free).await.starts_with("moved to redis as job "));
 }
 
 #[tokio::test]
-async fn a_spill_takes_no_more_than_it_may_and_says_so() {
+async fn a_spool_takes_no_more_than_it_may_and_says_so() {
     let primary = Primary::on_redis().await;
-    let engine = primary.with(memory(), FallbackOptions { spill_max: 2, ..quick() }).await;
+    let engine = primary.with(memory(), FallbackOptions { spool_max: 2, ..quick() }).await;
     primary.go();
-    spill(&engine, job(1)).await;
-    spill(&engine, job(2)).await;
+    spool(&engine, job(1)).await;
+    spool(&engine, job(2)).await;
     let error = engine.enqueue(request(vec![job(3)])).await.unwrap_err();
     assert!(matches!(error, EngineError::Full { .. }) && error.to_string().contains("at most 2"), "{error}");
 }
 
 #[tokio::test]
-async fn one_failure_spills_one_job_and_does_not_switch() {
+async fn one_failure_spools_one_job_and_does_not_switch() {
     let primary = Primary::on_redis().await;
     let rules = SwitchRules { failures: 1_000, ..quick().rules };
     let engine = primary.with(memory(), FallbackOptions { rules, ..quick() }).await;
     primary.go();
-    spill(&engine, job(1)).await;
+    spool(&engine, job(1)).await;
     assert_eq!(status(&engine).await.active, "redis");
     primary.come_back();
     until(&engine, "calls go through again", async || matches!(put(&engine, job(2)).await, Enqueued::New(_)))
@@ -160,7 +160,7 @@ async fn ten_enqueues_that_one_cut_has_struck_do_not_switch() {
     // No check helps or does harm.
     let options = FallbackOptions { rules: SwitchRules::default(), check_every: HOUR, ..quick() };
     let engine = Arc::new(primary.with(memory(), options).await);
-    spill_nothing(&engine, 0).await;
+    spool_nothing(&engine, 0).await;
     primary.proxy.swallow_answers(true);
     let put_in = |number| {
         let engine = Arc::clone(&engine);
@@ -172,17 +172,17 @@ async fn ten_enqueues_that_one_cut_has_struck_do_not_switch() {
     primary.proxy.swallow_answers(false);
     for answer in under_way {
         assert!(
-            matches!(answer.await.unwrap(), Enqueued::Spilled(_)),
+            matches!(answer.await.unwrap(), Enqueued::Spooled(_)),
             "it had no answer, and is asked for later"
         );
     }
-    spill_nothing(&engine, 11).await;
+    spool_nothing(&engine, 11).await;
     let status = status(&engine).await;
     assert_eq!((status.active, status.switches), ("redis", 0));
 }
 
 /// Puts a job into the primary.
-async fn spill_nothing(engine: &FallbackEngine, number: usize) {
+async fn spool_nothing(engine: &FallbackEngine, number: usize) {
     let placed = put(engine, job(number)).await;
     assert!(matches!(placed, Enqueued::New(_)), "{placed:?}");
 }
@@ -202,31 +202,31 @@ async fn a_primary_that_hangs_is_not_asked_for_counts_while_it_is_away() {
     let engine = primary.with_memory().await;
     primary.proxy.freeze(true);
     until_away(&engine).await;
-    spill(&engine, job(1)).await;
+    spool(&engine, job(1)).await;
     let began = std::time::Instant::now();
     assert_eq!(engine.queues().await.unwrap()[0].counts.unfinished(), 1);
     assert_eq!(payloads(&engine).await, [1]);
     assert!(began.elapsed() < Duration::from_millis(500), "{:?}", began.elapsed());
     primary.proxy.freeze(false);
-    until_home(&engine).await;
+    until_replayed(&engine).await;
 }
 
 #[tokio::test]
-async fn a_spill_learns_which_queues_are_paused_and_shut() {
+async fn a_spool_learns_which_queues_are_paused_and_shut() {
     let primary = Primary::on_redis().await;
     primary.store.declare(declaration()).await.unwrap();
     primary.store.pause(&crate::place::queue(), Some("repairs"), None).await.unwrap();
     primary.store.set_shut(&crate::place::queue(), true).await.unwrap();
-    let spill = memory();
-    let engine = primary.with(std::sync::Arc::clone(&spill), quick()).await;
-    let learned = spill.queues().await.unwrap().remove(0);
+    let spool = memory();
+    let engine = primary.with(std::sync::Arc::clone(&spool), quick()).await;
+    let learned = spool.queues().await.unwrap().remove(0);
     assert_eq!((learned.pause.unwrap().reason.as_deref(), learned.shut), (Some("repairs"), true));
     engine.resume(&crate::place::queue()).await.unwrap();
-    assert_eq!(spill.queues().await.unwrap()[0].pause, None, "and what is done here is done on both");
+    assert_eq!(spool.queues().await.unwrap()[0].pause, None, "and what is done here is done on both");
 }
 
 #[tokio::test]
-async fn a_repeat_of_a_request_that_was_spilled_gets_the_same_answer_on_either_side() {
+async fn a_repeat_of_a_request_that_was_spooled_gets_the_same_answer_on_either_side() {
     let primary = Primary::on_redis().await;
     let engine = primary.with_memory().await;
     primary.go();
@@ -234,30 +234,30 @@ async fn a_repeat_of_a_request_that_was_spilled_gets_the_same_answer_on_either_s
     let first = engine.enqueue(request.clone()).await.unwrap();
     assert_eq!(engine.enqueue(request.clone()).await.unwrap(), first);
     primary.come_back();
-    until_home(&engine).await;
+    until_replayed(&engine).await;
     assert_eq!(engine.enqueue(request.clone()).await.unwrap(), first);
     assert_eq!(engine.receipt(request.request).await.unwrap(), Some(first));
     assert_eq!(payloads(&*primary.store).await, [1]);
 }
 
 #[tokio::test]
-async fn counts_and_lists_show_both_sides_and_the_spill_alone_while_the_primary_is_away() {
+async fn counts_and_lists_show_both_sides_and_the_spool_alone_while_the_primary_is_away() {
     let primary = Primary::on_redis().await;
     let folder = tempfile::tempdir().unwrap();
     let engine = primary.with(sqlite(folder.path()), quick()).await;
     put(&engine, job(1)).await;
     primary.go();
     until_away(&engine).await;
-    let spilled =
-        spill(&engine, NewJob { when: windlass_core::enqueue::When::In(Duration::from_secs(600)), ..job(2) })
+    let spooled =
+        spool(&engine, NewJob { when: windlass_core::enqueue::When::In(Duration::from_secs(600)), ..job(2) })
             .await;
     assert_eq!(engine.queues().await.unwrap()[0].counts.unfinished(), 1);
     assert_eq!(payloads(&engine).await, [2]);
-    assert_eq!(engine.job(spilled).await.unwrap().unwrap().job.id, spilled);
+    assert_eq!(engine.job(spooled).await.unwrap().unwrap().job.id, spooled);
 }
 
 #[tokio::test]
-async fn leases_are_the_primarys_and_never_come_from_the_spill() {
+async fn leases_are_the_primarys_and_never_come_from_the_spool() {
     let primary = Primary::on_redis().await;
     let engine = primary.with_memory().await;
     let duties = vec![(DutyName::parse("rescue").unwrap(), Duration::from_secs(600))];
@@ -270,13 +270,13 @@ async fn leases_are_the_primarys_and_never_come_from_the_spill() {
     let [Taking::Taken(term, _)] = takings[..] else { panic!("{takings:?}") };
     let lease = LeaseFence { duty: duties[0].0.clone(), term };
     primary.go();
-    spill(&engine, job(1)).await;
+    spool(&engine, job(1)).await;
     until_away(&engine).await;
     assert!(engine.take_leases(&ask(2)).await.is_err(), "else two would lead, one here and one there");
     assert!(engine.renew_leases(&[Renewal { lease: lease.clone(), metadata: None }]).await.is_err());
     assert!(engine.leases_hold(std::slice::from_ref(&lease)).await.is_err());
     assert!(engine.leases().await.is_err());
     primary.come_back();
-    until_home(&engine).await;
+    until_replayed(&engine).await;
     assert_eq!(engine.leases_hold(&[lease]).await.unwrap(), [true], "there it went on");
 }

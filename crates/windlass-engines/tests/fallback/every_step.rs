@@ -1,4 +1,4 @@
-//! Whoever brings jobs home may die, or lose an answer, at every step. Each job that was acknowledged is run once all the same,
+//! A process that replays jobs may die, or lose an answer, at every step. Each job that was acknowledged is run once all the same,
 //! here or there. Both stores are in memory, and the process between them is made anew after each death.
 
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use windlass_core::enqueue::NewJob;
 use windlass_core::key::KeyClaim;
 use windlass_core::names::Key;
 use windlass_core::settle::{AttemptReport, Settled, Transition};
-use windlass_core::spill::Spill;
+use windlass_core::spool::Spool;
 use windlass_core::worker::WorkerId;
 use windlass_engines::fallback::{Connect, FallbackEngine, FallbackOptions, KeysWhileAway};
 use windlass_engines::memory::MemoryEngine;
@@ -30,7 +30,7 @@ const WORKER: WorkerId = WorkerId::from_random(7);
 struct World {
     clock: Arc<ManualClock>,
     primary: Arc<dyn Engine>,
-    spill: Arc<dyn Spill>,
+    spool: Arc<dyn Spool>,
     runs: BTreeMap<usize, u32>,
     acknowledged: usize,
 }
@@ -40,51 +40,51 @@ impl World {
     async fn new() -> Self {
         let clock = Arc::new(ManualClock::default());
         let primary: Arc<dyn Engine> = Arc::new(MemoryEngine::with_clock(clock.clone()));
-        let spill: Arc<dyn Spill> = Arc::new(MemoryEngine::for_spill_with_clock(clock.clone()));
-        for store in [Arc::clone(&primary), Arc::<dyn Spill>::clone(&spill) as Arc<dyn Engine>] {
+        let spool: Arc<dyn Spool> = Arc::new(MemoryEngine::for_spool_with_clock(clock.clone()));
+        for store in [Arc::clone(&primary), Arc::<dyn Spool>::clone(&spool) as Arc<dyn Engine>] {
             store.declare(declaration()).await.unwrap();
             store.register(card(WORKER)).await.unwrap();
         }
         let (known, unknown) = (request(vec![job(0), job(1)]), request(vec![job(2), job(3)]));
         primary.enqueue(known.clone()).await.unwrap();
         for batch in [known, unknown] {
-            spill.enqueue_aside(batch, Duration::ZERO).await.unwrap();
+            spool.enqueue_staged(batch, Duration::ZERO).await.unwrap();
         }
         let keyed = NewJob { key: Some(KeyClaim::new(Key::parse("mine").unwrap())), ..job(5) };
-        spill.enqueue(request(vec![job(4), keyed, job(6), job(7)])).await.unwrap();
+        spool.enqueue(request(vec![job(4), keyed, job(6), job(7)])).await.unwrap();
         clock.advance(Duration::from_secs(1));
-        Self { clock, primary, spill, runs: BTreeMap::new(), acknowledged: 8 }
+        Self { clock, primary, spool, runs: BTreeMap::new(), acknowledged: 8 }
     }
 
-    /// Brings home what it can, until it dies or all is home. Gives how many steps that took.
+    /// Replays what it can, until it dies or all is replayed. Gives how many steps that took.
     async fn live(&self, life: &Arc<Life>) -> usize {
         let primary = Arc::new(Seen { store: Arc::clone(&self.primary), life: Arc::clone(life) });
-        let spill = Arc::new(Seen { store: Arc::clone(&self.spill), life: Arc::clone(life) });
+        let spool = Arc::new(Seen { store: Arc::clone(&self.spool), life: Arc::clone(life) });
         let connect: Connect = Arc::new(move || {
             let primary = Arc::clone(&primary);
             Box::pin(async move { Ok(primary as Arc<dyn Engine>) })
         });
         let options = FallbackOptions { keys: KeysWhileAway::Accept, ..quick() };
-        let engine = FallbackEngine::open("primary", connect, spill, options).await.unwrap();
+        let engine = FallbackEngine::open("primary", connect, spool, options).await.unwrap();
         // Whoever looks lets some time pass, so that what was left behind is found by who still lives.
-        let is_home = async || {
+        let is_replayed = async || {
             self.clock.advance(Duration::from_millis(20));
-            self.in_spill().await == 0
+            self.in_spool().await == 0
         };
         tokio::select! {
             () = life.died() => {}
-            () = until(&engine, "all is home", is_home) => {}
+            () = until(&engine, "all is replayed", is_replayed) => {}
         }
         life.steps()
     }
 
-    async fn in_spill(&self) -> u64 {
-        self.spill.queues().await.unwrap().iter().map(|queue| queue.counts.unfinished()).sum()
+    async fn in_spool(&self) -> u64 {
+        self.spool.queues().await.unwrap().iter().map(|queue| queue.counts.unfinished()).sum()
     }
 
     /// Workers of both stores run whatever they are given.
     async fn work(&mut self) {
-        for store in [Arc::clone(&self.primary), Arc::<dyn Spill>::clone(&self.spill) as Arc<dyn Engine>] {
+        for store in [Arc::clone(&self.primary), Arc::<dyn Spool>::clone(&self.spool) as Arc<dyn Engine>] {
             let asked = claim_request(WORKER, 100);
             let ClaimAnswer::Claimed { jobs, .. } = store.claim(asked).await.unwrap() else {
                 panic!("the worker lives")
@@ -137,12 +137,12 @@ async fn history(troubles: Vec<Trouble>) -> usize {
     world.work().await;
     let once: BTreeMap<_, _> = (0..world.acknowledged).map(|number| (number, 1)).collect();
     assert_eq!(world.runs, once, "{troubles:?}");
-    assert_eq!(world.in_spill().await, 0, "{troubles:?}");
+    assert_eq!(world.in_spool().await, 0, "{troubles:?}");
     steps.first().copied().unwrap_or_default()
 }
 
 #[tokio::test]
-async fn whoever_dies_or_loses_an_answer_at_any_step_of_the_way_home_leaves_each_job_in_one_place() {
+async fn a_process_that_dies_or_loses_an_answer_at_any_step_of_the_replay_leaves_each_job_in_one_place() {
     let (here, mut histories) = (LocalSet::new(), JoinSet::new());
     for at in 0..STEPS_MAX {
         for fault in FAULTS {
@@ -157,11 +157,11 @@ async fn whoever_dies_or_loses_an_answer_at_any_step_of_the_way_home_leaves_each
         if at < steps { struck += 1 } else { whole = whole.max(steps) }
     }
     assert!(struck >= 100, "most faults strike: {struck} did");
-    assert!((10..STEPS_MAX).contains(&whole), "a whole way home has {whole} steps: raise STEPS_MAX");
+    assert!((10..STEPS_MAX).contains(&whole), "a whole replay has {whole} steps: raise STEPS_MAX");
 }
 
 #[tokio::test]
-async fn however_many_processes_die_one_after_the_other_on_the_way_home_each_job_is_run_once() {
+async fn however_many_processes_die_one_after_the_other_during_the_replay_each_job_is_run_once() {
     let (here, mut histories) = (LocalSet::new(), JoinSet::new());
     for seed in 0..HISTORIES {
         let mut dice = fastrand::Rng::with_seed(seed);

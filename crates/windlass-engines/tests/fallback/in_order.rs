@@ -1,4 +1,4 @@
-//! Several processes on one spill: what one is moving, no other overtakes.
+//! Several processes on one spool: what one is moving, no other overtakes.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -8,23 +8,23 @@ use windlass_core::clock::ManualClock;
 use windlass_core::engine::Engine;
 use windlass_core::enqueue::RequestId;
 use windlass_core::job::JobId;
-use windlass_core::spill::{BatchMost, Following, LeftOut, Spill};
+use windlass_core::spool::{BatchMost, Following, LeftOut, Spool};
 use windlass_engines::fallback::{Connect, FallbackEngine, FallbackOptions};
 use windlass_engines::memory::MemoryEngine;
 use windlass_engines::sqlite::{SqliteEngine, SqliteOptions};
 
-use crate::place::{declaration, job, memory, payloads, quick, request, sqlite, until, until_home};
+use crate::place::{declaration, job, memory, payloads, quick, request, sqlite, until, until_replayed};
 use crate::shaky::{Fault, Life, Seen};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
-fn on_disk(folder: &Path, clock: &Arc<ManualClock>) -> Arc<dyn Spill> {
-    let options = SqliteOptions { clock: clock.clone(), ..SqliteOptions::for_spill() };
-    Arc::new(SqliteEngine::open(folder.join("spill.db"), options).unwrap())
+fn on_disk(folder: &Path, clock: &Arc<ManualClock>) -> Arc<dyn Spool> {
+    let options = SqliteOptions { clock: clock.clone(), ..SqliteOptions::for_spool() };
+    Arc::new(SqliteEngine::open(folder.join("spool.db"), options).unwrap())
 }
 
-/// A process on this spill that sees the primary through this life.
-async fn process(primary: &Arc<dyn Engine>, spill: &Arc<dyn Spill>, life: Arc<Life>) -> FallbackEngine {
+/// A process on this spool that sees the primary through this life.
+async fn process(primary: &Arc<dyn Engine>, spool: &Arc<dyn Spool>, life: Arc<Life>) -> FallbackEngine {
     let seen = Arc::new(Seen { store: Arc::clone(primary), life });
     let connect: Connect = Arc::new(move || {
         let seen = Arc::clone(&seen);
@@ -32,10 +32,10 @@ async fn process(primary: &Arc<dyn Engine>, spill: &Arc<dyn Spill>, life: Arc<Li
     });
     // One check is enough, so what is heard from then on is heard of rounds.
     let options = FallbackOptions { check_every: HOUR, ..quick() };
-    FallbackEngine::open("primary", connect, Arc::clone(spill), options).await.unwrap()
+    FallbackEngine::open("primary", connect, Arc::clone(spool), options).await.unwrap()
 }
 
-/// Waits until a process has looked through its spill so often.
+/// Waits until a process has looked through its spool so often.
 async fn rounds(engine: &FallbackEngine, count: u64) {
     engine.heard().wait_for(|heard| *heard > count).await.expect("the engine is kept");
 }
@@ -49,7 +49,7 @@ async fn new_primary(clock: &Arc<ManualClock>) -> Arc<dyn Engine> {
 #[tokio::test]
 async fn a_process_does_not_overtake_the_batch_that_another_is_moving() {
     let (clock, folder) = (Arc::new(ManualClock::default()), tempfile::tempdir().unwrap());
-    let shared: Arc<dyn Spill> = Arc::new(MemoryEngine::for_spill_with_clock(clock.clone()));
+    let shared: Arc<dyn Spool> = Arc::new(MemoryEngine::for_spool_with_clock(clock.clone()));
     let on_disk = || on_disk(folder.path(), &clock);
     for [one, other] in [[Arc::clone(&shared), shared], [on_disk(), on_disk()]] {
         let primary = new_primary(&clock).await;
@@ -64,7 +64,7 @@ async fn a_process_does_not_overtake_the_batch_that_another_is_moving() {
         rounds(&second, 2).await;
         assert_eq!(payloads(&*primary).await, [0; 0], "the first batch is still on its way");
         held.late.notify_one();
-        until_home(&first).await;
+        until_replayed(&first).await;
         assert_eq!(payloads(&*primary).await, (0..450).collect::<Vec<_>>());
     }
 }
@@ -72,19 +72,19 @@ async fn a_process_does_not_overtake_the_batch_that_another_is_moving() {
 #[tokio::test]
 async fn a_dead_process_keeps_the_others_until_its_batch_is_taken_over_and_no_longer() {
     let (clock, folder) = (Arc::new(ManualClock::default()), tempfile::tempdir().unwrap());
-    let shared: Arc<dyn Spill> = Arc::new(MemoryEngine::for_spill_with_clock(clock.clone()));
-    for spill in [shared, on_disk(folder.path(), &clock)] {
+    let shared: Arc<dyn Spool> = Arc::new(MemoryEngine::for_spool_with_clock(clock.clone()));
+    for spool in [shared, on_disk(folder.path(), &clock)] {
         let primary = new_primary(&clock).await;
-        spill.declare(declaration()).await.unwrap();
-        spill.enqueue(request((0..450).map(job).collect())).await.unwrap();
+        spool.declare(declaration()).await.unwrap();
+        spool.enqueue(request((0..450).map(job).collect())).await.unwrap();
         let dead = RequestId::from_random(fastrand::u128(..));
         let most = BatchMost { jobs: 200, bytes: 1_000_000 };
-        spill.set_aside(dead, most, &LeftOut::default(), &Following::default()).await.unwrap().unwrap();
-        let engine = process(&primary, &spill, Life::new(None)).await;
+        spool.stage(dead, most, &LeftOut::default(), &Following::default()).await.unwrap().unwrap();
+        let engine = process(&primary, &spool, Life::new(None)).await;
         rounds(&engine, 2).await;
         assert_eq!(payloads(&*primary).await, [0; 0]);
         clock.advance(quick().adopt_after);
-        until_home(&engine).await;
+        until_replayed(&engine).await;
         assert_eq!(payloads(&*primary).await, (0..450).collect::<Vec<_>>());
     }
 }
@@ -94,10 +94,10 @@ async fn a_dead_process_keeps_the_others_until_its_batch_is_taken_over_and_no_lo
 async fn a_process_does_not_wait_for_a_batch_of_its_own() {
     let clock = Arc::new(ManualClock::default());
     let primary = new_primary(&clock).await;
-    let spill: Arc<dyn Spill> = Arc::new(MemoryEngine::for_spill_with_clock(clock.clone()));
-    spill.declare(declaration()).await.unwrap();
-    spill.enqueue(request((0..450).map(job).collect())).await.unwrap();
-    let engine = process(&primary, &spill, Life::new(Some((0, Fault::Unanswered)))).await;
+    let spool: Arc<dyn Spool> = Arc::new(MemoryEngine::for_spool_with_clock(clock.clone()));
+    spool.declare(declaration()).await.unwrap();
+    spool.enqueue(request((0..450).map(job).collect())).await.unwrap();
+    let engine = process(&primary, &spool, Life::new(Some((0, Fault::Unanswered)))).await;
     until(&engine, "all have moved", async || payloads(&*primary).await.len() == 450).await;
     assert_eq!(payloads(&*primary).await, (0..450).collect::<Vec<_>>());
 }
@@ -105,24 +105,24 @@ async fn a_process_does_not_wait_for_a_batch_of_its_own() {
 #[tokio::test]
 async fn jobs_that_are_older_than_the_batch_of_another_process_may_go() {
     let folder = tempfile::tempdir().unwrap();
-    for spill in [memory(), sqlite(folder.path())] {
-        spill.declare(declaration()).await.unwrap();
-        let answers = spill.enqueue(request((0..5).map(job).collect())).await.unwrap();
+    for spool in [memory(), sqlite(folder.path())] {
+        spool.declare(declaration()).await.unwrap();
+        let answers = spool.enqueue(request((0..5).map(job).collect())).await.unwrap();
         let ids: Vec<_> = answers.iter().map(|answer| answer.job().unwrap()).collect();
         let name = RequestId::from_random;
-        let set_aside = async |request, jobs, but: &[JobId], ours: &[u128]| {
+        let stage = async |request, jobs, but: &[JobId], ours: &[u128]| {
             let but = LeftOut { jobs: but.to_vec(), ..LeftOut::default() };
             let ours = ours.iter().copied().map(name).collect();
             let following = Following { ours, adopt_after: HOUR };
             let most = BatchMost { jobs, bytes: 1_000 };
-            let leaving = spill.set_aside(name(request), most, &but, &following).await.unwrap();
-            leaving.map(|leaving| leaving.ids)
+            let staged = spool.stage(name(request), most, &but, &following).await.unwrap();
+            staged.map(|staged| staged.ids)
         };
-        assert_eq!(set_aside(1, 1, &ids[..1], &[]).await.as_deref(), Some(&ids[1..2]));
-        assert_eq!(set_aside(2, 9, &[], &[]).await.as_deref(), Some(&ids[..1]), "only what is older");
-        assert_eq!(set_aside(3, 9, &[], &[]).await, None, "the rest would overtake both");
-        assert_eq!(set_aside(4, 9, &[], &[1]).await, None, "and one is still ahead");
-        assert_eq!(set_aside(5, 1, &ids[..1], &[1]).await.as_deref(), Some(&ids[2..3]), "it was passed");
-        assert_eq!(set_aside(6, 9, &[], &[1, 2, 5]).await.as_deref(), Some(&ids[3..]));
+        assert_eq!(stage(1, 1, &ids[..1], &[]).await.as_deref(), Some(&ids[1..2]));
+        assert_eq!(stage(2, 9, &[], &[]).await.as_deref(), Some(&ids[..1]), "only what is older");
+        assert_eq!(stage(3, 9, &[], &[]).await, None, "the rest would overtake both");
+        assert_eq!(stage(4, 9, &[], &[1]).await, None, "and one is still ahead");
+        assert_eq!(stage(5, 1, &ids[..1], &[1]).await.as_deref(), Some(&ids[2..3]), "it was passed");
+        assert_eq!(stage(6, 9, &[], &[1, 2, 5]).await.as_deref(), Some(&ids[3..]));
     }
 }

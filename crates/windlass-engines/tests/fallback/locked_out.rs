@@ -9,7 +9,9 @@ use windlass_engines::fallback::{Connect, FallbackEngine};
 use windlass_engines::redis::{RedisEngine, RedisOptions};
 use windlass_servers::redis::{Options, Server};
 
-use crate::place::{declaration, job, memory, payloads, put, quick, spill, status, until_away, until_home};
+use crate::place::{
+    declaration, job, memory, payloads, put, quick, spool, status, until_away, until_replayed,
+};
 
 fn url_with(server: &Server, password: &str) -> String {
     server.url().replace("redis://", &format!("redis://:{password}@"))
@@ -38,7 +40,7 @@ fn connect_to(url: String) -> Connect {
 }
 
 #[tokio::test]
-async fn while_the_password_is_wrong_jobs_go_into_the_spill_and_they_come_home_when_it_is_right_again() {
+async fn while_the_password_is_wrong_jobs_go_into_the_spool_and_they_are_replayed_when_it_is_right_again() {
     let server = Server::start(&Options::default()).unwrap();
     tell::<()>(&server.url(), &["CONFIG", "SET", "requirepass", "secret"]);
     let connect = connect_to(url_with(&server, "secret"));
@@ -48,14 +50,14 @@ async fn while_the_password_is_wrong_jobs_go_into_the_spill_and_they_come_home_w
     change_password(&server, "secret", "other");
     until_away(&engine).await;
     for number in 1..=3 {
-        spill(&engine, job(number)).await;
+        spool(&engine, job(number)).await;
     }
     let refused = FallbackEngine::open("redis", connect, memory(), quick()).await.unwrap_err();
     assert!(matches!(&refused, EngineError::Unusable { why } if why.contains("password")), "{refused:?}");
     change_password(&server, "other", "secret");
-    until_home(&engine).await;
+    until_replayed(&engine).await;
     let told = status(&engine).await;
-    assert_eq!((told.spilled, told.returned, told.primary_healthy), (3, 3, true));
+    assert_eq!((told.spooled, told.returned, told.primary_healthy), (3, 3, true));
     let store = RedisEngine::connect(&url_with(&server, "secret"), RedisOptions::default()).await.unwrap();
     assert_eq!(payloads(&store).await, [0, 1, 2, 3]);
 }

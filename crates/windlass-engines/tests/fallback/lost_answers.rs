@@ -13,8 +13,8 @@ use windlass_engines::fallback::{Connect, FallbackEngine, FallbackOptions};
 use windlass_engines::memory::MemoryEngine;
 
 use crate::place::{
-    Primary, declaration, job, memory, payloads, put, quick, request, status, until, until_away, until_home,
-    why_ended,
+    Primary, declaration, job, memory, payloads, put, quick, request, status, until, until_away,
+    until_replayed, why_ended,
 };
 use crate::shaky::{Fault, Life, Seen};
 
@@ -30,18 +30,18 @@ async fn unanswered(primary: &Primary, engine: &windlass_engines::fallback::Fall
 }
 
 #[tokio::test]
-async fn a_job_that_the_primary_may_have_is_not_run_from_the_spill_and_is_there_once_in_the_end() {
+async fn a_job_that_the_primary_may_have_is_not_run_from_the_spool_and_is_there_once_in_the_end() {
     let primary = Primary::on_redis().await;
     let engine = primary.with_memory().await;
     let answers = unanswered(&primary, &engine).await;
     let ids: Vec<_> = answers.iter().map(|answer| answer.job().unwrap()).collect();
-    assert_eq!(answers, ids.iter().map(|id| Enqueued::Spilled(*id)).collect::<Vec<_>>());
+    assert_eq!(answers, ids.iter().map(|id| Enqueued::Spooled(*id)).collect::<Vec<_>>());
     until_away(&engine).await;
     let record = engine.job(ids[0]).await.unwrap().unwrap();
     assert_eq!(record.state.phase(record.job.due, record.read_at), Phase::Parked, "{:?}", record.state);
     assert_eq!(payloads(&*primary.store).await, [0, 1, 2], "the primary had done it");
     primary.come_back();
-    until_home(&engine).await;
+    until_replayed(&engine).await;
     assert_eq!(payloads(&*primary.store).await, [0, 1, 2]);
     assert!(why_ended(&engine, ids[0]).await.starts_with("moved to redis as job "));
 }
@@ -67,13 +67,13 @@ async fn a_thousand_jobs_that_the_primary_may_have_are_there_once_in_the_end() {
         primary.proxy.swallow_answers(had_it);
         primary.proxy.freeze(!had_it);
         let answers = engine.enqueue(request((1..=1_000).map(job).collect())).await.unwrap();
-        assert!(answers.iter().all(|answer| matches!(answer, Enqueued::Spilled(_))));
+        assert!(answers.iter().all(|answer| matches!(answer, Enqueued::Spooled(_))));
         primary.go();
         primary.proxy.freeze(false);
         primary.proxy.swallow_answers(false);
         until_away(&engine).await;
         primary.come_back();
-        until_home(&engine).await;
+        until_replayed(&engine).await;
         let mut there = payloads(&*primary.store).await;
         there.sort_unstable();
         assert_eq!(there, (0..=1_000).collect::<Vec<_>>(), "had it: {had_it}");
@@ -81,7 +81,7 @@ async fn a_thousand_jobs_that_the_primary_may_have_are_there_once_in_the_end() {
 }
 
 #[tokio::test]
-async fn what_the_primary_may_have_comes_home_before_what_was_put_in_after_it() {
+async fn what_the_primary_may_have_is_replayed_before_what_was_enqueued_after_it() {
     for had_it in [true, false] {
         let primary = Primary::on_redis().await;
         let folder = tempfile::tempdir().unwrap();
@@ -100,15 +100,15 @@ async fn what_the_primary_may_have_comes_home_before_what_was_put_in_after_it() 
             put(&engine, job(number)).await;
         }
         primary.come_back();
-        until_home(&engine).await;
+        until_replayed(&engine).await;
         assert_eq!(payloads(&*primary.store).await, [0, 1, 2, 3, 4, 5], "had it: {had_it}");
     }
 }
 
 #[tokio::test]
-async fn a_repeat_of_what_could_not_be_kept_is_not_run_from_the_spill_either() {
+async fn a_repeat_of_what_could_not_be_kept_is_not_run_from_the_spool_either() {
     let primary = Primary::on_redis().await;
-    let options = FallbackOptions { spill_max: 0, ..crate::place::quick() };
+    let options = FallbackOptions { spool_max: 0, ..crate::place::quick() };
     let engine = primary.with(crate::place::memory(), options).await;
     put(&engine, job(0)).await;
     primary.proxy.swallow_answers(true);
@@ -134,7 +134,7 @@ async fn the_answer_to_a_job_with_a_key_stays_unknown() {
     let error = engine.enqueue(request(vec![keyed])).await.unwrap_err();
     assert!(error.is_unknown(), "{error}");
     assert_eq!(payloads(&*primary.store).await, [0, 1], "it happened");
-    assert_eq!(status(&engine).await.spill_size, 0);
+    assert_eq!(status(&engine).await.spool_size, 0);
 }
 
 #[tokio::test]
@@ -146,7 +146,7 @@ async fn a_question_to_a_primary_that_is_away_is_not_answered_with_not_stored() 
     let request = request(vec![job(1)]);
     engine.ask(request.request).await.unwrap_err();
     let answers = engine.enqueue(request.clone()).await.unwrap();
-    assert!(matches!(answers[..], [Enqueued::Spilled(_)]), "the question closed nothing: {answers:?}");
+    assert!(matches!(answers[..], [Enqueued::Spooled(_)]), "the question closed nothing: {answers:?}");
     assert_eq!(engine.ask(request.request).await.unwrap(), Some(answers));
 }
 
@@ -160,32 +160,32 @@ async fn a_request_that_was_closed_is_stored_by_neither_side() {
     assert_eq!(engine.enqueue(request.clone()).await.unwrap(), told, "by the primary");
     primary.go();
     until_away(&engine).await;
-    assert_eq!(engine.enqueue(request).await.unwrap(), told, "by the spill");
-    assert_eq!(status(&engine).await.spill_size, 0);
+    assert_eq!(engine.enqueue(request).await.unwrap(), told, "by the spool");
+    assert_eq!(status(&engine).await.spool_size, 0);
     primary.come_back();
-    until_home(&engine).await;
+    until_replayed(&engine).await;
     assert_eq!(payloads(&*primary.store).await, [] as [usize; 0]);
 }
 
-/// The request is kept in the spill under its name, and was closed on the primary before it came there.
+/// The request is kept in the spool under its name, and was closed on the primary before it came there.
 #[tokio::test]
-async fn jobs_whose_request_the_primary_closed_come_home_under_another_one() {
+async fn jobs_whose_request_the_primary_closed_are_replayed_under_another_one() {
     let primary = Primary::on_redis().await;
     let engine = primary.with_memory().await;
     put(&engine, job(0)).await;
     primary.proxy.hold_questions(true);
     let request = request(vec![job(1), job(2)]);
     let answers = engine.enqueue(request.clone()).await.unwrap();
-    assert!(answers.iter().all(|answer| matches!(answer, Enqueued::Spilled(_))), "{answers:?}");
+    assert!(answers.iter().all(|answer| matches!(answer, Enqueued::Spooled(_))), "{answers:?}");
     assert_eq!(primary.store.ask(request.request).await.unwrap(), None);
     primary.proxy.hold_questions(false);
-    until_home(&engine).await;
+    until_replayed(&engine).await;
     assert_eq!(payloads(&*primary.store).await, [0, 1, 2]);
     assert_eq!(engine.ask(request.request).await.unwrap(), Some(answers));
 }
 
 #[tokio::test]
-async fn a_question_finds_what_went_into_the_spill_while_the_primary_was_asked() {
+async fn a_question_finds_what_went_into_the_spool_while_the_primary_was_asked() {
     let life = Life::new(Some((0, Fault::Held)));
     let primary =
         Arc::new(Seen { store: Arc::new(MemoryEngine::default()) as Arc<dyn Engine>, life: life.clone() });
@@ -193,7 +193,7 @@ async fn a_question_finds_what_went_into_the_spill_while_the_primary_was_asked()
         let primary = Arc::clone(&primary);
         Box::pin(async move { Ok(primary as Arc<dyn Engine>) })
     });
-    let (beside, options) = (memory(), FallbackOptions { bring_home: false, ..quick() });
+    let (beside, options) = (memory(), FallbackOptions { replay: false, ..quick() });
     let engine = FallbackEngine::open("primary", connect, Arc::clone(&beside), options).await.unwrap();
     engine.declare(declaration()).await.unwrap();
     let engine = Arc::new(engine);
@@ -204,7 +204,7 @@ async fn a_question_finds_what_went_into_the_spill_while_the_primary_was_asked()
     });
     until(&engine, "the primary is asked", async || life.steps() == 1).await;
     // As a call does that the primary turned away.
-    let spilled = beside.enqueue(request).await.unwrap()[0].job().unwrap();
+    let spooled = beside.enqueue(request).await.unwrap()[0].job().unwrap();
     life.late.notify_one();
-    assert_eq!(asking.await.unwrap().unwrap(), Some(vec![Enqueued::Spilled(spilled)]));
+    assert_eq!(asking.await.unwrap().unwrap(), Some(vec![Enqueued::Spooled(spooled)]));
 }

@@ -1,4 +1,4 @@
-//! An engine made of two: what happens while the primary is away, and how everything comes home.
+//! An engine made of two: what happens while the primary is away, and how everything is replayed.
 #![cfg(all(feature = "fallback", feature = "redis", feature = "sqlite"))]
 #![allow(clippy::unwrap_used, reason = "all of this is a test, also what tests share")]
 
@@ -7,7 +7,7 @@ mod words;
 mod place;
 mod away;
 mod locked_out;
-mod coming_home;
+mod replaying;
 mod lost_answers;
 mod on_the_way;
 mod full_disk;

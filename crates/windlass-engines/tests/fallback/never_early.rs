@@ -7,34 +7,34 @@ use std::time::Duration;
 use windlass_core::clock::{Clock, ManualClock};
 use windlass_core::engine::Engine;
 use windlass_core::enqueue::{NewJob, When};
-use windlass_core::spill::Spill;
+use windlass_core::spool::Spool;
 use windlass_engines::fallback::{Connect, FallbackEngine};
 use windlass_engines::memory::MemoryEngine;
 
 use crate::place::{
-    Primary, declaration, job, memory, quick, request, spill, until, until_away, until_home, waiting,
+    Primary, declaration, job, memory, quick, request, spool, until, until_away, until_replayed, waiting,
 };
 use crate::shaky::{Latency, Life, Seen};
 
-/// A spill and a primary in memory, each with a clock of its own, and the way between them.
+/// A spool and a primary in memory, each with a clock of its own, and the way between them.
 struct Far {
     here: Arc<ManualClock>,
     there: Arc<ManualClock>,
-    spill: Arc<dyn Spill>,
+    spool: Arc<dyn Spool>,
     primary: Arc<dyn Engine>,
 }
 
 impl Far {
-    /// The primary's clock is ahead of the spill's by this many seconds.
+    /// The primary's clock is ahead of the spool's by this many seconds.
     async fn with_primary_ahead_by(seconds: i64) -> Self {
         let (here, there) = (Arc::new(ManualClock::default()), Arc::new(ManualClock::default()));
         let apart = Duration::from_secs(seconds.unsigned_abs());
         there.set(if seconds < 0 { there.now().minus(apart) } else { there.now().plus(apart) });
-        let spill: Arc<dyn Spill> = Arc::new(MemoryEngine::for_spill_with_clock(here.clone()));
+        let spool: Arc<dyn Spool> = Arc::new(MemoryEngine::for_spool_with_clock(here.clone()));
         let primary: Arc<dyn Engine> = Arc::new(MemoryEngine::with_clock(there.clone()));
-        spill.declare(declaration()).await.unwrap();
+        spool.declare(declaration()).await.unwrap();
         primary.declare(declaration()).await.unwrap();
-        Self { here, there, spill, primary }
+        Self { here, there, spool, primary }
     }
 
     fn pass(&self, time: Duration) {
@@ -52,8 +52,8 @@ impl Far {
             Box::pin(async move { Ok(primary as Arc<dyn Engine>) })
         });
         let engine =
-            FallbackEngine::open("primary", connect, Arc::clone(&self.spill), quick()).await.unwrap();
-        until_home(&engine).await;
+            FallbackEngine::open("primary", connect, Arc::clone(&self.spool), quick()).await.unwrap();
+        until_replayed(&engine).await;
     }
 }
 
@@ -71,7 +71,7 @@ async fn a_delayed_job_that_moves_is_not_early_whatever_a_call_takes_and_whateve
         let expires = |span| Some(When::In(span + Duration::from_secs(60)));
         let jobs = (0..).zip(&spans);
         let jobs = jobs.map(|(number, span)| NewJob { expires: expires(*span), ..delayed(number, *span) });
-        far.spill.enqueue(request(jobs.collect())).await.unwrap();
+        far.spool.enqueue(request(jobs.collect())).await.unwrap();
         far.move_all(std::iter::repeat(LEG)).await;
         // Both clocks run alike, so what one shows at an instant follows from the other.
         let passed = far.here.now().since(start);
@@ -90,7 +90,7 @@ async fn jobs_that_were_due_keep_their_order_over_batches_of_which_some_take_lon
     for ahead in [0, 86_400, -86_400] {
         let far = Far::with_primary_ahead_by(ahead).await;
         for number in 0..450 {
-            far.spill.enqueue(request(vec![job(number)])).await.unwrap();
+            far.spool.enqueue(request(vec![job(number)])).await.unwrap();
             far.pass(Duration::from_millis(1));
         }
         let mut rng = fastrand::Rng::with_seed(7);
@@ -105,7 +105,7 @@ async fn jobs_that_were_due_keep_their_order_over_batches_of_which_some_take_lon
 #[tokio::test]
 async fn a_job_that_was_due_long_ago_was_so_there_too() {
     let far = Far::with_primary_ahead_by(86_400).await;
-    far.spill.enqueue(request(vec![job(0)])).await.unwrap();
+    far.spool.enqueue(request(vec![job(0)])).await.unwrap();
     far.pass(Duration::from_secs(600));
     far.move_all(std::iter::empty()).await;
     let record = waiting(&*far.primary).await.remove(0);
@@ -120,7 +120,7 @@ async fn is_not_early_on(primary: Primary, answers_take: Duration) {
     until_away(&engine).await;
     let mut due = Vec::new();
     for number in 0..20 {
-        let id = spill(&engine, delayed(number, Duration::from_secs(3_600))).await;
+        let id = spool(&engine, delayed(number, Duration::from_secs(3_600))).await;
         due.push(beside.job(id).await.unwrap().unwrap().job.due);
     }
     primary.proxy.delay_answers(answers_take);

@@ -1,4 +1,4 @@
-//! What may go wrong on the way home, and what it must not lead to.
+//! What may go wrong during the replay, and what it must not lead to.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,23 +11,23 @@ use windlass_core::job_type::TypeSpec;
 use windlass_core::limits::RECEIPT_TTL;
 use windlass_core::names::{QueueName, TypeName};
 use windlass_core::queue::QueueSpec;
-use windlass_core::spill::{BatchMost, Following, LeftOut, Spill};
+use windlass_core::spool::{BatchMost, Following, LeftOut, Spool};
 use windlass_engines::memory::MemoryEngine;
 
 use crate::place::{
-    Primary, declaration, job, memory, payloads, queue, quick, request, spill, sqlite, status, until,
-    until_away, until_home, why_ended,
+    Primary, declaration, job, memory, payloads, queue, quick, request, spool, sqlite, status, until,
+    until_away, until_replayed, why_ended,
 };
 
 #[tokio::test]
-async fn jobs_that_are_home_and_could_not_be_ended_here_are_not_run_here_too() {
+async fn jobs_that_were_replayed_and_could_not_be_ended_here_are_not_run_here_too() {
     let primary = Primary::on_redis().await;
     let folder = tempfile::tempdir().unwrap();
     let engine = primary.with(sqlite(folder.path()), quick()).await;
     primary.go();
     until_away(&engine).await;
-    let ids = [spill(&engine, job(1)).await, spill(&engine, job(2)).await];
-    let file = Connection::open(folder.path().join("spill.db")).unwrap();
+    let ids = [spool(&engine, job(1)).await, spool(&engine, job(2)).await];
+    let file = Connection::open(folder.path().join("spool.db")).unwrap();
     let no_end =
         "CREATE TRIGGER no_end BEFORE INSERT ON job_history BEGIN SELECT RAISE(ABORT, 'not now'); END";
     file.execute_batch(no_end).unwrap();
@@ -37,14 +37,14 @@ async fn jobs_that_are_home_and_could_not_be_ended_here_are_not_run_here_too() {
     for _ in 0..5 {
         heard.changed().await.unwrap();
         assert_eq!(payloads(&*primary.store).await, [1, 2]);
-        assert_eq!(status(&engine).await.spill_size, 2);
+        assert_eq!(status(&engine).await.spool_size, 2);
         let parked: i64 = file
-            .query_row("SELECT count(*) FROM delayed_jobs WHERE gate LIKE 'spill:%'", [], |row| row.get(0))
+            .query_row("SELECT count(*) FROM delayed_jobs WHERE gate LIKE 'spool:%'", [], |row| row.get(0))
             .unwrap();
         assert_eq!(parked, 2, "nobody may claim them here");
     }
     file.execute_batch("DROP TRIGGER no_end").unwrap();
-    until_home(&engine).await;
+    until_replayed(&engine).await;
     assert_eq!(payloads(&*primary.store).await, [1, 2]);
     assert!(why_ended(&engine, ids[0]).await.starts_with("moved to redis as job "));
 }
@@ -52,20 +52,20 @@ async fn jobs_that_are_home_and_could_not_be_ended_here_are_not_run_here_too() {
 #[tokio::test]
 async fn a_batch_is_kept_here_only_while_nobody_else_can_have_sent_it() {
     let folder = tempfile::tempdir().unwrap();
-    for spill in [memory(), sqlite(folder.path())] {
-        spill.declare(declaration()).await.unwrap();
-        spill.enqueue(request(vec![job(1), job(2)])).await.unwrap();
+    for spool in [memory(), sqlite(folder.path())] {
+        spool.declare(declaration()).await.unwrap();
+        spool.enqueue(request(vec![job(1), job(2)])).await.unwrap();
         let name = RequestId::from_random(fastrand::u128(..));
-        spill
-            .set_aside(name, BatchMost { jobs: 9, bytes: 99 }, &LeftOut::default(), &Following::default())
+        spool
+            .stage(name, BatchMost { jobs: 9, bytes: 99 }, &LeftOut::default(), &Following::default())
             .await
             .unwrap()
             .unwrap();
-        assert!(!spill.keep_here(name, Duration::ZERO).await.unwrap(), "others may have sent it");
-        assert_eq!(spill.queues().await.unwrap()[0].counts.parked, 2);
-        assert!(spill.keep_here(name, Duration::from_secs(60)).await.unwrap());
-        assert_eq!(spill.queues().await.unwrap()[0].counts.ready, 2);
-        assert!(!spill.keep_here(name, Duration::from_secs(60)).await.unwrap(), "it is over");
+        assert!(!spool.keep_here(name, Duration::ZERO).await.unwrap(), "others may have sent it");
+        assert_eq!(spool.queues().await.unwrap()[0].counts.parked, 2);
+        assert!(spool.keep_here(name, Duration::from_secs(60)).await.unwrap());
+        assert_eq!(spool.queues().await.unwrap()[0].counts.ready, 2);
+        assert!(!spool.keep_here(name, Duration::from_secs(60)).await.unwrap(), "it is over");
     }
 }
 
@@ -80,7 +80,7 @@ async fn a_type_that_others_declared_otherwise_meanwhile_keeps_nobody_from_the_p
     primary.go();
     until_away(&engine).await;
     engine.declare(disputed("mine")).await.unwrap();
-    spill(&engine, job(1)).await;
+    spool(&engine, job(1)).await;
     primary.store.declare(disputed("theirs")).await.unwrap();
     let kind = disputed("theirs").types.remove(0).name;
     let held = windlass_core::enqueue::NewJob::new(kind, windlass_core::payload::Payload::default());
@@ -88,7 +88,7 @@ async fn a_type_that_others_declared_otherwise_meanwhile_keeps_nobody_from_the_p
     primary.come_back();
     until(&engine, "it uses the primary again", async || {
         let told = status(&engine).await;
-        told.active == told.primary && told.spill_size == 0
+        told.active == told.primary && told.spool_size == 0
     })
     .await;
     let queues = primary.store.queues().await.unwrap();
@@ -106,7 +106,7 @@ async fn a_declaration_that_the_primary_refuses_is_not_made_at_all() {
         types: vec![TypeSpec::new(crate::place::kind(), elsewhere)],
     };
     engine.declare(moved).await.unwrap_err();
-    let beside = engine.spill().expect("it has one").types().await.unwrap();
+    let beside = engine.spool().expect("it has one").types().await.unwrap();
     assert_eq!(beside[0].spec.queue, queue());
 }
 
@@ -114,26 +114,26 @@ async fn a_declaration_that_the_primary_refuses_is_not_made_at_all() {
 async fn batches_that_wait_for_a_person_keep_no_others_however_many_they_are() {
     let primary = Primary::on_redis().await;
     let clock = Arc::new(ManualClock::default());
-    let spill: Arc<dyn Spill> = Arc::new(MemoryEngine::for_spill_with_clock(clock.clone()));
-    spill.declare(declaration()).await.unwrap();
-    spill.enqueue(request((0..251).map(job).collect())).await.unwrap();
+    let spool: Arc<dyn Spool> = Arc::new(MemoryEngine::for_spool_with_clock(clock.clone()));
+    spool.declare(declaration()).await.unwrap();
+    spool.enqueue(request((0..251).map(job).collect())).await.unwrap();
     let one_each = BatchMost { jobs: 1, bytes: 1_000 };
-    let set_aside = async || {
+    let stage = async || {
         let name = RequestId::from_random(fastrand::u128(..));
-        spill
-            .set_aside(name, one_each, &LeftOut::default(), &Following::default())
+        spool
+            .stage(name, one_each, &LeftOut::default(), &Following::default())
             .await
             .unwrap()
             .expect("there are more");
     };
     for _ in 0..250 {
-        set_aside().await;
+        stage().await;
     }
     clock.advance(2 * RECEIPT_TTL);
-    set_aside().await;
+    stage().await;
     clock.advance(Duration::from_secs(1));
-    let engine = primary.with(spill.clone(), quick()).await;
-    until(&engine, "the last one is home", async || payloads(&*primary.store).await == [250]).await;
+    let engine = primary.with(spool.clone(), quick()).await;
+    until(&engine, "the last one is replayed", async || payloads(&*primary.store).await == [250]).await;
     assert_eq!(status(&engine).await.uncertain, 250);
 }
 
@@ -146,21 +146,21 @@ async fn that_a_repeat_was_not_done_does_not_mean_that_the_first_try_was_not() {
     let first = request(vec![job(1)]);
     primary.proxy.swallow_answers(true);
     beside.set_shut(&queue(), true).await.unwrap();
-    assert!(engine.enqueue(first.clone()).await.unwrap_err().is_unknown(), "the spill did not take it");
+    assert!(engine.enqueue(first.clone()).await.unwrap_err().is_unknown(), "the spool did not take it");
     primary.go();
     primary.proxy.swallow_answers(false);
-    // The first repeat is turned away for sure, and the spill takes the second.
+    // The first repeat is turned away for sure, and the spool takes the second.
     assert!(engine.enqueue(first.clone()).await.unwrap_err().is_unknown());
     beside.set_shut(&queue(), false).await.unwrap();
     engine.enqueue(first).await.unwrap();
     assert_eq!(beside.queues().await.unwrap()[0].counts.parked, 1, "nobody may run it here");
     primary.come_back();
-    until_home(&engine).await;
+    until_replayed(&engine).await;
     assert_eq!(payloads(&*primary.store).await, [0, 1]);
 }
 
 #[tokio::test]
-async fn a_pause_of_an_hour_is_one_of_an_hour_in_the_spill() {
+async fn a_pause_of_an_hour_is_one_of_an_hour_in_the_spool() {
     let primary = Primary::on_redis().await;
     primary.store.declare(declaration()).await.unwrap();
     let hour = Duration::from_secs(3_600);
@@ -193,22 +193,22 @@ async fn two_calls_of_one_request_at_once_leave_nothing_to_run_that_the_primary_
     assert!([&first, &second].iter().any(|answer| answer.is_ok()), "{first:?} {second:?}");
     assert_eq!(beside.queues().await.unwrap()[0].counts.ready, 0, "nobody may run it here");
     primary.come_back();
-    until_home(&engine).await;
+    until_replayed(&engine).await;
     assert_eq!(payloads(&*primary.store).await, [0, 1]);
 }
 
 #[tokio::test]
-async fn a_spill_that_was_full_and_came_home_has_room_at_once_when_the_primary_goes_again() {
+async fn a_spool_that_was_full_and_was_replayed_has_room_at_once_when_the_primary_goes_again() {
     let primary = Primary::on_redis().await;
-    let options = windlass_engines::fallback::FallbackOptions { spill_max: 2, ..quick() };
+    let options = windlass_engines::fallback::FallbackOptions { spool_max: 2, ..quick() };
     let engine = primary.with(memory(), options).await;
     for round in 0..2 {
         primary.go();
         until_away(&engine).await;
-        spill(&engine, job(round)).await;
-        spill(&engine, job(round)).await;
+        spool(&engine, job(round)).await;
+        spool(&engine, job(round)).await;
         engine.enqueue(request(vec![job(9)])).await.expect_err("it is full");
         primary.come_back();
-        until_home(&engine).await;
+        until_replayed(&engine).await;
     }
 }

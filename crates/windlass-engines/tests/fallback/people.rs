@@ -1,20 +1,20 @@
-//! What people see and do while jobs are in the spill.
+//! What people see and do while jobs are in the spool.
 
 use windlass_core::admin::CancelAnswer;
 use windlass_core::engine::Admin;
 
-use crate::place::{Primary, job, put, spill, until_away, until_home};
+use crate::place::{Primary, job, put, spool, until_away, until_replayed};
 
 #[tokio::test]
-async fn a_job_in_the_spill_can_be_cancelled_and_stays_so() {
+async fn a_job_in_the_spool_can_be_cancelled_and_stays_so() {
     let primary = Primary::on_redis().await;
     let engine = primary.with_memory().await;
     primary.go();
     until_away(&engine).await;
-    let id = spill(&engine, job(1)).await;
+    let id = spool(&engine, job(1)).await;
     assert_eq!(engine.cancel(id, "enough").await.unwrap(), CancelAnswer::Cancelled);
     primary.come_back();
-    until_home(&engine).await;
+    until_replayed(&engine).await;
     assert_eq!(crate::place::payloads(&*primary.store).await.len(), 0);
 }
 

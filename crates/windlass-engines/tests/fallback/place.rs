@@ -1,4 +1,4 @@
-//! A primary behind a proxy that can be cut, a spill, and short verbs.
+//! A primary behind a proxy that can be cut, a spool, and short verbs.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use windlass_core::fallback::{FallbackStatus, SwitchRules};
 use windlass_core::job::{JobId, JobState};
 use windlass_core::limits::LIST_PAGE_MAX;
 use windlass_core::payload::Payload;
-use windlass_core::spill::Spill;
+use windlass_core::spool::Spool;
 use windlass_engines::fallback::{Connect, FallbackEngine, FallbackOptions};
 use windlass_engines::memory::MemoryEngine;
 use windlass_engines::redis::{RedisEngine, RedisOptions};
@@ -59,9 +59,9 @@ impl Primary {
         self.proxy.refuse(false);
     }
 
-    /// An engine made of this primary and a spill, with a queue and two types.
-    pub(crate) async fn with(&self, spill: Arc<dyn Spill>, options: FallbackOptions) -> FallbackEngine {
-        let engine = FallbackEngine::open(self.name, self.connect.clone(), spill, options).await.unwrap();
+    /// An engine made of this primary and a spool, with a queue and two types.
+    pub(crate) async fn with(&self, spool: Arc<dyn Spool>, options: FallbackOptions) -> FallbackEngine {
+        let engine = FallbackEngine::open(self.name, self.connect.clone(), spool, options).await.unwrap();
         engine.declare(declaration()).await.unwrap();
         engine
     }
@@ -71,12 +71,12 @@ impl Primary {
     }
 }
 
-pub(crate) fn memory() -> Arc<dyn Spill> {
-    Arc::new(MemoryEngine::for_spill())
+pub(crate) fn memory() -> Arc<dyn Spool> {
+    Arc::new(MemoryEngine::for_spool())
 }
 
-pub(crate) fn sqlite(folder: &Path) -> Arc<dyn Spill> {
-    Arc::new(SqliteEngine::open(folder.join("spill.db"), SqliteOptions::for_spill()).unwrap())
+pub(crate) fn sqlite(folder: &Path) -> Arc<dyn Spool> {
+    Arc::new(SqliteEngine::open(folder.join("spool.db"), SqliteOptions::for_spool()).unwrap())
 }
 
 /// Switches soon, so that tests need not wait.
@@ -105,11 +105,11 @@ pub(crate) async fn put(engine: &FallbackEngine, job: NewJob) -> Enqueued {
     engine.enqueue(request(vec![job])).await.unwrap().remove(0)
 }
 
-/// Puts a job in and expects it to be spilled.
-pub(crate) async fn spill(engine: &FallbackEngine, job: NewJob) -> JobId {
+/// Puts a job in and expects it to be spooled.
+pub(crate) async fn spool(engine: &FallbackEngine, job: NewJob) -> JobId {
     match put(engine, job).await {
-        Enqueued::Spilled(id) => id,
-        other => panic!("expected it to be spilled, got {other:?}"),
+        Enqueued::Spooled(id) => id,
+        other => panic!("expected it to be spooled, got {other:?}"),
     }
 }
 
@@ -136,10 +136,10 @@ pub(crate) async fn until_away(engine: &FallbackEngine) {
     .await;
 }
 
-pub(crate) async fn until_home(engine: &FallbackEngine) {
-    until(engine, "everything came home", async || {
+pub(crate) async fn until_replayed(engine: &FallbackEngine) {
+    until(engine, "everything was replayed", async || {
         let status = status(engine).await;
-        status.active == status.primary && status.spill_size == 0
+        status.active == status.primary && status.spool_size == 0
     })
     .await;
 }
@@ -166,7 +166,7 @@ pub(crate) async fn payloads(store: &dyn Engine) -> Vec<usize> {
     waiting(store).await.iter().map(|record| record.job.payload.decode().unwrap()).collect()
 }
 
-/// Why a job of the spill ended.
+/// Why a job of the spool ended.
 pub(crate) async fn why_ended(engine: &FallbackEngine, id: JobId) -> String {
     match engine.job(id).await.unwrap().expect("it is kept").state {
         JobState::Cancelled { why, .. } => why,

@@ -12,7 +12,8 @@ use windlass_engines::postgres::{PostgresEngine, PostgresOptions};
 use windlass_servers::proxy::Proxy;
 
 use crate::place::{
-    Primary, job, memory, payloads, put, quick, request, spill, sqlite, status, until, until_away, until_home,
+    Primary, job, memory, payloads, put, quick, request, spool, sqlite, status, until, until_away,
+    until_replayed,
 };
 
 pub(crate) async fn on_postgres() -> Primary {
@@ -36,7 +37,7 @@ async fn in_schema(schema: &str) -> Primary {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn jobs_go_into_the_spill_while_postgres_is_away_and_come_home_when_it_is_back() {
+async fn jobs_go_into_the_spool_while_postgres_is_away_and_are_replayed_when_it_is_back() {
     let primary = on_postgres().await;
     let folder = tempfile::tempdir().unwrap();
     let engine = primary.with(sqlite(folder.path()), quick()).await;
@@ -44,16 +45,16 @@ async fn jobs_go_into_the_spill_while_postgres_is_away_and_come_home_when_it_is_
     primary.go();
     until_away(&engine).await;
     for number in 1..20 {
-        spill(&engine, job(number)).await;
+        spool(&engine, job(number)).await;
     }
     primary.come_back();
-    until_home(&engine).await;
+    until_replayed(&engine).await;
     assert_eq!(payloads(&*primary.store).await, (0..20).collect::<Vec<_>>());
     assert_eq!(status(&engine).await.returned, 19);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_key_that_an_open_transaction_holds_keeps_its_own_job_in_the_spill_and_no_other() {
+async fn a_key_that_an_open_transaction_holds_keeps_its_own_job_in_the_spool_and_no_other() {
     let schema = format!("home_{:016x}", fastrand::u64(..));
     let primary = in_schema(&schema).await;
     // Long enough for the job to be kept here again while somebody holds its key.
@@ -64,20 +65,20 @@ async fn a_key_that_an_open_transaction_holds_keeps_its_own_job_in_the_spill_and
     primary.go();
     until_away(&engine).await;
     let keyed = NewJob { key: Some(KeyClaim::new(Key::parse("mine").unwrap())), ..job(1) };
-    spill(&engine, keyed).await;
-    spill(&engine, job(2)).await;
+    spool(&engine, keyed).await;
+    spool(&engine, job(2)).await;
     let url = windlass_servers::shared::postgres_url().unwrap();
     let (client, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls).await.unwrap();
     tokio::spawn(connection);
     let hold = format!("BEGIN; INSERT INTO {schema}.job_keys (job_type, key) VALUES ('work', 'mine')");
     client.batch_execute(&hold).await.unwrap();
     primary.come_back();
-    until(&engine, "the other is home", async || payloads(&*primary.store).await == [2]).await;
+    until(&engine, "the other is replayed", async || payloads(&*primary.store).await == [2]).await;
     assert_eq!(status(&engine).await.active, "postgres", "the store is well");
     let counts = beside.queues().await.unwrap()[0].counts;
     assert_eq!((counts.ready + counts.parked, counts.unfinished()), (1, 1), "it is here, and nowhere else");
     client.batch_execute("ROLLBACK").await.unwrap();
-    until_home(&engine).await;
+    until_replayed(&engine).await;
     let mut there = payloads(&*primary.store).await;
     there.sort_unstable();
     assert_eq!(there, [1, 2]);

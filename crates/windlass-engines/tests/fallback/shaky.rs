@@ -1,4 +1,4 @@
-//! Two stores as one process sees them that is about to die, or to lose an answer, at a certain step of bringing jobs home.
+//! Two stores as one process sees them that is about to die, or to lose an answer, at a certain step of replaying jobs.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
@@ -29,7 +29,7 @@ use windlass_core::policies::Policies;
 use windlass_core::priority::Priority;
 use windlass_core::schedules::{ScheduleChange, ScheduleChanged, Schedules, SchedulesRead, WhichSchedules};
 use windlass_core::settle::{Settled, Settlement};
-use windlass_core::spill::{BatchMost, Following, Leaving, LeftOut, Spill};
+use windlass_core::spool::{BatchMost, Following, LeftOut, Spool, StagedBatch};
 use windlass_core::triggers::{
     CompletionTriggers, TriggerChange, TriggerChanged, TriggerFired, TriggerFiring, TriggersRead,
     WhichTriggers,
@@ -341,31 +341,31 @@ hand_on_or_step! {
 }
 
 #[async_trait]
-impl Spill for Seen<dyn Spill> {
-    async fn enqueue_aside(&self, request: EnqueueRequest, sent_ago: Duration) -> Result<Vec<Enqueued>> {
+impl Spool for Seen<dyn Spool> {
+    async fn enqueue_staged(&self, request: EnqueueRequest, sent_ago: Duration) -> Result<Vec<Enqueued>> {
         let store = Arc::clone(&self.store);
-        self.life.step(async move { store.enqueue_aside(request, sent_ago).await }).await
+        self.life.step(async move { store.enqueue_staged(request, sent_ago).await }).await
     }
 
-    async fn set_aside(
+    async fn stage(
         &self,
         request: RequestId,
         most: BatchMost,
         but: &LeftOut,
         following: &Following,
-    ) -> Result<Option<Leaving>> {
+    ) -> Result<Option<StagedBatch>> {
         let (store, but, following) = (Arc::clone(&self.store), but.clone(), following.clone());
-        self.life.step(async move { store.set_aside(request, most, &but, &following).await }).await
+        self.life.step(async move { store.stage(request, most, &but, &following).await }).await
     }
 
-    async fn leaving(&self, after: Option<&Leaving>, limit: u32) -> Result<Vec<Leaving>> {
+    async fn staged(&self, after: Option<&StagedBatch>, limit: u32) -> Result<Vec<StagedBatch>> {
         let (store, after) = (Arc::clone(&self.store), after.cloned());
-        self.life.step(async move { store.leaving(after.as_ref(), limit).await }).await
+        self.life.step(async move { store.staged(after.as_ref(), limit).await }).await
     }
 
-    async fn still_leaving(&self, request: RequestId) -> Result<Option<(Leaving, Vec<Job>)>> {
+    async fn still_staged(&self, request: RequestId) -> Result<Option<(StagedBatch, Vec<Job>)>> {
         let store = Arc::clone(&self.store);
-        self.life.step(async move { store.still_leaving(request).await }).await
+        self.life.step(async move { store.still_staged(request).await }).await
     }
 
     async fn end_batch(&self, request: RequestId, ends: Vec<(JobId, Option<String>)>) -> Result<bool> {

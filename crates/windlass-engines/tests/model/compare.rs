@@ -110,7 +110,7 @@ impl<T: Renumber> Renumber for Vec<T> {
 impl Renumber for Enqueued {
     fn renumber(&mut self, ids: &HashMap<JobId, JobId>) {
         match self {
-            Self::New(id) | Self::Spilled(id) | Self::Kept(id) | Self::Replaced(id) | Self::Revived(id) => {
+            Self::New(id) | Self::Spooled(id) | Self::Kept(id) | Self::Replaced(id) | Self::Revived(id) => {
                 id.renumber(ids)
             }
             Self::Refused(_) => {}

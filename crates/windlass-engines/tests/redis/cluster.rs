@@ -98,13 +98,13 @@ async fn until<T>(what: &str, is_so: impl AsyncFn() -> Result<Option<T>, EngineE
 }
 
 /// A server of the cluster is killed and comes back. The engine says that it passes, and goes on with all that it had.
-async fn goes_on_without(is_home: bool) {
+async fn goes_on_without(is_replayed: bool) {
     let mut nodes = tokio::task::block_in_place(cluster);
     let place = place_on(0, &nodes);
     let engine = place.ready_with(place.impatient()).await;
     let ids = enqueue(&engine, 10).await;
     let first = claim(&engine, 3).await;
-    let away = if is_home { 0 } else { 1 };
+    let away = if is_replayed { 0 } else { 1 };
     tokio::task::block_in_place(|| nodes[away].kill().unwrap());
     // The others stop, too, once they have noticed: a cluster serves all slots or none, unless it is told otherwise.
     until("the cluster is down", async || match engine.queues().await {

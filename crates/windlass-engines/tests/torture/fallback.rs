@@ -1,5 +1,5 @@
-//! Redis that goes away again and again under load, with a spill on disk beside it in each of two processes, of which one
-//! is killed while it has jobs in its spill. Every acknowledged job ends once, wherever it is by then.
+//! Redis that goes away again and again under load, with a spool on disk beside it in each of two processes, of which one
+//! is killed while it has jobs in its spool. Every acknowledged job ends once, wherever it is by then.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use windlass_conformance::history::{FaultKind, Rules, check};
 use windlass_core::engine::{Admin, Engine};
 use windlass_core::fallback::SwitchRules;
-use windlass_core::spill::Spill;
+use windlass_core::spool::Spool;
 use windlass_engines::fallback::{Connect, FallbackEngine, FallbackOptions};
 use windlass_engines::redis::{RedisEngine, RedisOptions};
 use windlass_engines::sqlite::{SqliteEngine, SqliteOptions};
@@ -25,7 +25,7 @@ use report::{Moves, Report, Tally};
 /// Shorter ones run out where a busy machine gives a process no processor for that long.
 const LEASE: Duration = Duration::from_secs(3);
 /// The pace of each producer: together they are quicker than those who work on what they put in, also where a disk is slow, so that there is
-/// something to bring home.
+/// something to replay.
 const PACE: Duration = Duration::from_millis(4);
 /// So many jobs come in between two steps.
 const BETWEEN: u64 = 50;
@@ -51,7 +51,7 @@ async fn faults_in_turn_lose_nothing_and_end_nothing_twice() {
 /// What the process does that is killed: it puts jobs in and works on both of its stores, until it is told to stop and
 /// nothing is left.
 async fn work_as(asked: Asked) {
-    let engine = Arc::new(joined(&asked.url, open_spill(asked.place.as_ref())).await);
+    let engine = Arc::new(joined(&asked.url, open_spool(asked.place.as_ref())).await);
     let mut crew = Crew::with(asked.book, asked.lease);
     crew.lasts = LASTS;
     man(&mut crew, &engine);
@@ -63,8 +63,8 @@ async fn work_as(asked: Asked) {
 fn man(crew: &mut Crew, engine: &Arc<FallbackEngine>) {
     crew.producer(engine.clone(), PACE);
     crew.producer(engine.clone(), PACE);
-    let spill = engine.spill().expect("it has one");
-    for store in [engine.clone() as Arc<dyn Engine>, spill] {
+    let spool = engine.spool().expect("it has one");
+    for store in [engine.clone() as Arc<dyn Engine>, spool] {
         crew.worker(Arc::clone(&store));
         crew.rescuer(store);
     }
@@ -76,8 +76,8 @@ struct Torture {
     dice: fastrand::Rng,
     tally: Tally,
     server: Server,
-    /// The spills of this process and of the other.
-    spills: [Arc<SqliteEngine>; 2],
+    /// The spools of this process and of the other.
+    spools: [Arc<SqliteEngine>; 2],
     folder: tempfile::TempDir,
     engine: Arc<FallbackEngine>,
     crew: Crew,
@@ -89,20 +89,20 @@ impl Torture {
         let settings = vec![("appendfsync".to_owned(), "always".to_owned())];
         let server = Server::start(&Options { settings, ..Options::default() }).unwrap();
         let folder = tempfile::tempdir().unwrap();
-        let spills =
-            [spill_path(folder.path(), 0), spill_path(folder.path(), 1)].map(|path| open_spill(&path));
-        let engine = Arc::new(joined(&server.url(), spills[0].clone()).await);
+        let spools =
+            [spool_path(folder.path(), 0), spool_path(folder.path(), 1)].map(|path| open_spool(&path));
+        let engine = Arc::new(joined(&server.url(), spools[0].clone()).await);
         let mut crew = Crew::new(LEASE);
         man(&mut crew, &engine);
         let (dice, tally) = (fastrand::Rng::with_seed(plan.seed), Tally::default());
         let mut torture =
-            Self { plan, away, dice, tally, server, spills, folder, engine, crew, process: None };
+            Self { plan, away, dice, tally, server, spools, folder, engine, crew, process: None };
         torture.start_process();
         torture
     }
 
     fn start_process(&mut self) {
-        let place = spill_path(self.folder.path(), 1).display().to_string();
+        let place = spool_path(self.folder.path(), 1).display().to_string();
         let door = "fallback::faults_in_turn_lose_nothing_and_end_nothing_twice";
         let way = Way { door, url: self.server.url(), place };
         self.process = Some(Process::start(way, &self.crew.book, LEASE));
@@ -115,19 +115,19 @@ impl Torture {
             self.tally.rounds += 1;
             self.go_and_come_back().await;
             let (at, round, put_in) = (start.elapsed().as_secs(), self.tally.rounds, self.crew.put_in());
-            let last = self.tally.in_spill_when_killed.last().copied().unwrap_or(0);
-            println!("{at:>5} s  round {round:<4} {put_in} jobs put in here  {last} in the killed spill");
+            let last = self.tally.in_spool_when_killed.last().copied().unwrap_or(0);
+            println!("{at:>5} s  round {round:<4} {put_in} jobs put in here  {last} in the killed spool");
         }
         self.judge().await
     }
 
-    /// One round: the server is away for a while, and the other process is killed while it has a spill: in turn while the
-    /// server is away, and while jobs are on their way home.
+    /// One round: the server is away for a while, and the other process is killed while it has a spool: in turn while the
+    /// server is away, and while jobs are being replayed.
     async fn go_and_come_back(&mut self) {
         let (from, start) = (self.crew.book.now(), Instant::now());
         let killed_on_the_way = self.tally.rounds.is_multiple_of(2);
         tokio::task::block_in_place(|| self.server.kill().unwrap());
-        self.until("jobs pile up in the other spill", async |torture| torture.in_spill(1).await > 20).await;
+        self.until("jobs pile up in the other spool", async |torture| torture.in_spool(1).await > 20).await;
         if !killed_on_the_way {
             // may sleep: this is the fault itself; it may be killed at any moment while the server is away.
             tokio::time::sleep(self.away.mul_f64(self.dice.f64() * 0.8)).await;
@@ -135,36 +135,36 @@ impl Torture {
         }
         // may sleep: this is the fault itself; so long the server is away.
         tokio::time::sleep(self.away.saturating_sub(start.elapsed())).await;
-        // What came home before does not count.
+        // What was replayed before does not count.
         self.has_moved(1).await;
         tokio::task::block_in_place(|| self.server.restart().unwrap());
         self.crew.book.note_fault(FaultKind::StoreAway, None, from);
         if killed_on_the_way {
-            self.until("jobs come home", async |torture| torture.has_moved(1).await).await;
+            self.until("jobs are replayed", async |torture| torture.has_moved(1).await).await;
             self.kill_process().await;
         }
         self.until("the store is back", async |torture| torture.is_back().await).await;
         if self.dice.bool() {
-            self.until("everything came home", async |torture| torture.in_spill(1).await == 0).await;
+            self.until("everything was replayed", async |torture| torture.in_spool(1).await == 0).await;
         }
     }
 
     async fn kill_process(&mut self) {
         let process = self.process.take();
         self.crew.book.fault(FaultKind::Kill, || drop(process));
-        self.tally.in_spill_when_killed.push(self.in_spill(1).await);
+        self.tally.in_spool_when_killed.push(self.in_spool(1).await);
         self.start_process();
     }
 
-    /// Jobs in a spill that have not ended.
-    async fn in_spill(&self, nth: usize) -> u64 {
-        let queues = self.spills[nth].queues().await.unwrap();
+    /// Jobs in a spool that have not ended.
+    async fn in_spool(&self, nth: usize) -> u64 {
+        let queues = self.spools[nth].queues().await.unwrap();
         queues.iter().map(|queue| queue.counts.unfinished()).sum()
     }
 
-    /// Whether more has gone home from a spill than when this was asked last. What went ended there as cancelled.
+    /// Whether more was replayed from a spool than when this was asked last. What went ended there as cancelled.
     async fn has_moved(&self, nth: usize) -> bool {
-        let moved: u64 = self.spills[nth].queues().await.unwrap().iter().map(|q| q.totals.cancelled).sum();
+        let moved: u64 = self.spools[nth].queues().await.unwrap().iter().map(|q| q.totals.cancelled).sum();
         moved > self.tally.moved.replace(moved)
     }
 
@@ -190,8 +190,8 @@ impl Torture {
         tokio::task::block_in_place(|| process.end());
         let primary = RedisEngine::connect(&self.server.url(), RedisOptions::default()).await.unwrap();
         let (mut history, mut moves) = (book.read(), Moves::default());
-        for spill in &self.spills {
-            history.entries.extend(moves.finals(&**spill).await);
+        for spool in &self.spools {
+            history.entries.extend(moves.finals(&**spool).await);
         }
         history.entries.extend(finals(&primary).await);
         moves.follow(&mut history);
@@ -200,15 +200,15 @@ impl Torture {
     }
 }
 
-fn spill_path(folder: &Path, nth: usize) -> PathBuf {
-    folder.join(format!("spill-{nth}.db"))
+fn spool_path(folder: &Path, nth: usize) -> PathBuf {
+    folder.join(format!("spool-{nth}.db"))
 }
 
-fn open_spill(path: &Path) -> Arc<SqliteEngine> {
-    Arc::new(SqliteEngine::open(path, SqliteOptions::for_spill()).unwrap())
+fn open_spool(path: &Path) -> Arc<SqliteEngine> {
+    Arc::new(SqliteEngine::open(path, SqliteOptions::for_spool()).unwrap())
 }
 
-async fn joined(url: &str, spill: Arc<dyn Spill>) -> FallbackEngine {
+async fn joined(url: &str, spool: Arc<dyn Spool>) -> FallbackEngine {
     let url = url.to_owned();
     let connect: Connect = Arc::new(move || {
         let url = url.clone();
@@ -217,7 +217,7 @@ async fn joined(url: &str, spill: Arc<dyn Spill>) -> FallbackEngine {
             Ok(Arc::new(engine) as Arc<dyn Engine>)
         })
     });
-    let engine = FallbackEngine::open("redis", connect, spill, quick()).await.unwrap();
+    let engine = FallbackEngine::open("redis", connect, spool, quick()).await.unwrap();
     engine.declare(declaration()).await.unwrap();
     engine
 }

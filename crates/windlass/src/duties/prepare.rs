@@ -37,7 +37,7 @@ pub(crate) struct Fires {
 }
 
 impl Fires {
-    /// Schedules and drains of a spill would be nobody's.
+    /// Schedules and drains of a spool would be nobody's.
     pub(crate) const NOTHING: Self = Self { schedules: false, triggers: false };
 
     pub(crate) fn of(options: &WorkerOptions) -> Self {
@@ -58,7 +58,7 @@ impl Prepared {
         let (mailbox, news) = (Mailbox::default(), News::default());
         let alerts = options.alerts();
         let upkeep = Upkeep {
-            // A spill may have less than the store that it stands in for, and upkeep must be done on both.
+            // A spool may have less than the store that it stands in for, and upkeep must be done on both.
             manner: Manner {
                 mode: options.upkeep_mode.or_lease(engine.info().duty_modes),
                 rotation: options.upkeep_rotation,

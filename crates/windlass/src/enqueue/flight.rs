@@ -65,7 +65,7 @@ enum Class {
     Plain,
     /// Somebody's open transaction may hold a key.
     Keyed,
-    /// They take more than one statement, and a spill refuses them.
+    /// They take more than one statement, and a spool refuses them.
     Ordered,
 }
 

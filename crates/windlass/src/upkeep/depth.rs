@@ -75,7 +75,7 @@ impl DepthWatch {
 
 fn tell(snapshot: &Snapshot) {
     let Snapshot { depth, ready, scheduled, parked, running, shut_down, .. } = snapshot;
-    let Snapshot { active_engine, primary_healthy, spill_size, fallback, .. } = snapshot;
+    let Snapshot { active_engine, primary_healthy, spool_size, fallback, .. } = snapshot;
     tracing::info!(
         depth,
         ready,
@@ -85,9 +85,9 @@ fn tell(snapshot: &Snapshot) {
         shut_down,
         active_engine,
         primary_healthy,
-        spill_size,
+        spool_size,
         switches = fallback.as_ref().map(|fallback| fallback.switches),
-        spilled = fallback.as_ref().map(|fallback| fallback.spilled),
+        spooled = fallback.as_ref().map(|fallback| fallback.spooled),
         returned = fallback.as_ref().map(|fallback| fallback.returned),
         "what waits and runs",
     );

@@ -77,7 +77,7 @@ impl Listener {
         duties: Mailbox,
     ) -> Arc<Self> {
         let listener =
-            Arc::new(Self { flags, controls, heart, duties, has_one_store: engine.spill().is_none() });
+            Arc::new(Self { flags, controls, heart, duties, has_one_store: engine.spool().is_none() });
         engine.on_hint(Arc::<Self>::downgrade(&listener));
         listener
     }

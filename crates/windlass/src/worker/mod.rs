@@ -85,9 +85,9 @@ pub struct Worker {
     mailbox: Mailbox,
     /// Taken only by dropping the worker.
     heart: Option<HeartThread>,
-    /// Works on the spill, if the engine has one: with slots, a heart and an identity of its own, so that trouble with one
+    /// Works on the spool, if the engine has one: with slots, a heart and an identity of its own, so that trouble with one
     /// store is none with the other.
-    on_spill: Option<Box<Self>>,
+    on_spool: Option<Box<Self>>,
     /// Kept until the worker has ended: a dropped one hears nothing more.
     listener: Option<Arc<Listener>>,
     controls: Arc<Controls>,
@@ -113,9 +113,9 @@ impl Worker {
             ClientOptions { labels: options.labels.clone(), hooks: options.enqueue_hooks.clone(), limits },
         );
         let common = Common::default();
-        let on_spill = match engine.spill() {
-            Some(spill) => {
-                let worker = Self::start_on(spill, &client, &table, &plan, &options, &common).await?;
+        let on_spool = match engine.spool() {
+            Some(spool) => {
+                let worker = Self::start_on(spool, &client, &table, &plan, &options, &common).await?;
                 Some(Box::new(worker))
             }
             None => None,
@@ -128,29 +128,29 @@ impl Worker {
         let gates = Some(keeper(&client, &table));
         let duties = Prepared::new(&engine, &options, &options.duties, gates, Fires::of(&options));
         let card = plan.card(random::worker_id(), duties.led());
-        let identity = Identity::register(Arc::clone(&engine), card, on_spill.is_some()).await?;
+        let identity = Identity::register(Arc::clone(&engine), card, on_spool.is_some()).await?;
         let mut worker = Self::assemble(client, table, &plan, identity, &options, &common, duties);
-        worker.on_spill = on_spill;
+        worker.on_spool = on_spool;
         worker.looker = options.fire_triggers.then(|| Looker::start(&engine, options.alerts()));
         worker.watches.extend(declaring.keep(stored, worker.mailbox.clone()));
         Ok(worker)
     }
 
-    /// The same worker once more, on the spill of its engine.
+    /// The same worker once more, on the spool of its engine.
     async fn start_on(
-        spill: Arc<dyn Engine>,
+        spool: Arc<dyn Engine>,
         client: &Client,
         table: &Table,
         plan: &Plan,
         options: &WorkerOptions,
         common: &Common,
     ) -> Result<Self, StartError> {
-        let client = client.on_spill(Arc::clone(&spill));
+        let client = client.on_spool(Arc::clone(&spool));
         sync_limits(&client).await;
         // What an application does for all, it does for the primary.
-        let duties = Prepared::new(&spill, options, &[], Some(keeper(&client, table)), Fires::NOTHING);
+        let duties = Prepared::new(&spool, options, &[], Some(keeper(&client, table)), Fires::NOTHING);
         let card = plan.card(random::worker_id(), duties.led());
-        let identity = Identity::register(Arc::clone(&spill), card, true).await?;
+        let identity = Identity::register(Arc::clone(&spool), card, true).await?;
         Ok(Self::assemble(client, table.clone(), plan, identity, options, common, duties))
     }
 
@@ -219,7 +219,7 @@ impl Worker {
             teller: Some(teller),
             mailbox,
             heart: Some(heart),
-            on_spill: None,
+            on_spool: None,
             listener: Some(listener),
             controls: parts.controls,
             errors: parts.common.errors,
@@ -240,10 +240,10 @@ impl Worker {
 
     /// A handle with which others can stop this worker while somebody waits for its end.
     pub fn stopper(&self) -> Stopper {
-        let of_spill = self.on_spill.iter().map(|worker| worker.mailbox.clone());
+        let of_spool = self.on_spool.iter().map(|worker| worker.mailbox.clone());
         Stopper {
             pools: self.all_pools(),
-            duties: [self.mailbox.clone()].into_iter().chain(of_spill).collect(),
+            duties: [self.mailbox.clone()].into_iter().chain(of_spool).collect(),
             grace: self.stop_grace,
             runtime: self.runtime.clone(),
         }
@@ -267,8 +267,8 @@ impl Worker {
 
     /// The pools on both stores.
     fn all_pools(&self) -> Vec<mpsc::Sender<Event>> {
-        let of_spill = self.on_spill.iter().flat_map(|worker| worker.pools.iter());
-        self.pools.iter().chain(of_spill).cloned().collect()
+        let of_spool = self.on_spool.iter().flat_map(|worker| worker.pools.iter());
+        self.pools.iter().chain(of_spool).cloned().collect()
     }
 
     /// Waits for the pools, then ends upkeep and lets the worker out of the store.
@@ -293,10 +293,10 @@ impl Worker {
             self.shells.pop();
             self.unsettled |= !clean;
         }
-        if let Some(on_spill) = &mut self.on_spill {
+        if let Some(on_spool) = &mut self.on_spool {
             let left =
                 deadline.map(|deadline| deadline.saturating_duration_since(tokio::time::Instant::now()));
-            self.unsettled |= Box::pin(on_spill.ended(left)).await == Stopped::Unsettled;
+            self.unsettled |= Box::pin(on_spool.ended(left)).await == Stopped::Unsettled;
         }
         // Before the keeper is ended: what it is about to tell the store must not be lost with it.
         let _ = tokio::time::timeout(FLUSH_GRACE, sync_limits(&self.client)).await;
@@ -431,7 +431,7 @@ pub enum Stopped {
     Unsettled,
 }
 
-/// What a worker shares with the one on the spill: there is one of it in a process, whichever store a job is in.
+/// What a worker shares with the one on the spool: there is one of it in a process, whichever store a job is in.
 #[derive(Clone, Default)]
 struct Common {
     errors: Arc<LastErrors>,

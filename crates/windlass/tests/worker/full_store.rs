@@ -53,10 +53,10 @@ impl Three {
         Self { benches, jobs }
     }
 
-    /// Where the jobs are: in the spill, if there is one.
+    /// Where the jobs are: in the spool, if there is one.
     fn store(&self) -> Arc<dyn Engine> {
         let engine = &self.benches[0].engine;
-        engine.spill().unwrap_or_else(|| Arc::clone(engine))
+        engine.spool().unwrap_or_else(|| Arc::clone(engine))
     }
 
     /// Waits until no worker could store a heartbeat for two leases.

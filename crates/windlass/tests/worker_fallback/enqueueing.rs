@@ -6,7 +6,7 @@ use windlass::core::error::EngineError;
 use windlass::fallback::{FallbackOptions, KeysWhileAway};
 use windlass::{Client, EnqueueError, Handle, JobType, Placement};
 
-use crate::place::{Home, memory, quick, until_away};
+use crate::place::{Primary, memory, quick, until_away};
 
 #[derive(Serialize, Deserialize)]
 struct Post;
@@ -18,12 +18,12 @@ impl JobType for Post {
 /// All tasks ask before the first request is sent, so they would travel together if they could.
 #[tokio::test]
 async fn a_job_with_an_ordering_key_is_refused_and_takes_nobody_with_it_who_asks_at_the_same_time() {
-    let home = Home::redis();
+    let primary = Primary::redis();
     let options = FallbackOptions { keys: KeysWhileAway::Accept, ..quick() };
-    let engine = home.with_options(memory(), options).await;
+    let engine = primary.with_options(memory(), options).await;
     let client = Client::new(engine.clone());
     client.register::<Post>().await.unwrap();
-    home.cut();
+    primary.cut();
     until_away(&engine).await;
     let calls: Vec<_> = (0..12).map(|n| (n, tokio::spawn(put(client.clone(), n)))).collect();
     for (n, call) in calls {
@@ -31,7 +31,7 @@ async fn a_job_with_an_ordering_key_is_refused_and_takes_nobody_with_it_who_asks
             (0, Err(EnqueueError::NotStored(EngineError::Unavailable { why }))) => {
                 assert!(why.contains("ordering key a"), "{why}");
             }
-            (1 | 2, Ok(placed)) => assert_eq!(placed, Placement::Spilled),
+            (1 | 2, Ok(placed)) => assert_eq!(placed, Placement::Spooled),
             (_, other) => panic!("job {n}: {other:?}"),
         }
     }
@@ -50,10 +50,10 @@ async fn put(client: Client, n: u32) -> Result<Placement, EnqueueError> {
 
 #[tokio::test]
 async fn a_question_that_the_store_cannot_answer_is_answered_with_unknown() {
-    let home = Home::redis();
-    let engine = home.with(memory()).await;
+    let primary = Primary::redis();
+    let engine = primary.with(memory()).await;
     let client = Client::new(engine.clone());
-    home.cut();
+    primary.cut();
     until_away(&engine).await;
     let handle = Handle { request: RequestId::from_random(7), position: 0 };
     let asked = client.ask(handle).await;

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use windlass::core::fallback::Side;
-use windlass::core::spill::Spill;
+use windlass::core::spool::Spool;
 use windlass::dequeue::{Consumer, Next};
 use windlass::{Client, Context, Handlers, JobType, Placement, State, Stopped, Worker, spec_of};
 
-use crate::place::{Home, memory, options, sqlite, status, totals, until, until_away, until_back};
+use crate::place::{Primary, memory, options, sqlite, status, totals, until, until_away, until_back};
 
 /// How often the server goes away under load: killed and cut off in turn.
 const ROUNDS: u64 = 4;
@@ -29,8 +29,8 @@ impl JobType for Count {
 type Seen = Arc<Mutex<HashMap<usize, u32>>>;
 
 async fn count(job: Count, ctx: Context, State(seen): State<Seen>) {
-    if job.number.is_multiple_of(50) && Side::of(ctx.job().id) == Side::Spill {
-        ctx.progress(50, Some("half way")).await.expect("a job of the spill may tell how far it is");
+    if job.number.is_multiple_of(50) && Side::of(ctx.job().id) == Side::Spool {
+        ctx.progress(50, Some("half way")).await.expect("a job of the spool may tell how far it is");
     }
     *seen.lock().unwrap().entry(job.number).or_default() += 1;
 }
@@ -49,8 +49,8 @@ async fn produce(client: Client, stop: Arc<AtomicBool>) -> usize {
     number
 }
 
-async fn everything_ends_once(mut home: Home, spill: Arc<dyn Spill>) {
-    let engine = home.with(Arc::clone(&spill)).await;
+async fn everything_ends_once(mut primary: Primary, spool: Arc<dyn Spool>) {
+    let engine = primary.with(Arc::clone(&spool)).await;
     let seen = Seen::default();
     let mut worker = Worker::start(engine.clone(), handlers(&seen), options()).await.unwrap();
     let stop = Arc::new(AtomicBool::new(false));
@@ -58,17 +58,17 @@ async fn everything_ends_once(mut home: Home, spill: Arc<dyn Spill>) {
     for round in 1..=ROUNDS {
         let is_killed = round % 2 == 1;
         if is_killed {
-            home.kill()
+            primary.kill()
         } else {
-            home.cut()
+            primary.cut()
         }
         let before = seen.lock().unwrap().len();
         until_away(&engine).await;
-        until(&engine, "jobs of the spill are run", async || seen.lock().unwrap().len() > before + 20).await;
+        until(&engine, "jobs of the spool are run", async || seen.lock().unwrap().len() > before + 20).await;
         if is_killed {
-            home.restart()
+            primary.restart()
         } else {
-            home.mend()
+            primary.mend()
         }
         until(&engine, "the store is back", async || status(&engine).await.switches == 2 * round).await;
         let before = seen.lock().unwrap().len();
@@ -82,7 +82,7 @@ async fn everything_ends_once(mut home: Home, spill: Arc<dyn Spill>) {
     .await;
     assert_eq!(worker.stop().await, Stopped::Clean);
 
-    let (there, here) = (totals(&*home.store().await).await, totals(&*spill).await);
+    let (there, here) = (totals(&*primary.store().await).await, totals(&*spool).await);
     let told = status(&engine).await;
     assert_eq!((there.succeeded + here.succeeded) as usize, acknowledged, "{there:?} {here:?} {told:?}");
     assert_eq!(
@@ -97,32 +97,32 @@ async fn everything_ends_once(mut home: Home, spill: Arc<dyn Spill>) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_worker_goes_on_while_its_redis_is_killed_again_and_again_and_every_job_ends_once() {
-    everything_ends_once(Home::redis(), memory()).await;
+    everything_ends_once(Primary::redis(), memory()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_same_holds_with_a_spill_on_disk() {
+async fn the_same_holds_with_a_spool_on_disk() {
     let folder = tempfile::tempdir().unwrap();
-    everything_ends_once(Home::redis(), sqlite(folder.path())).await;
+    everything_ends_once(Primary::redis(), sqlite(folder.path())).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_worker_goes_on_while_its_postgres_is_killed_again_and_again_and_every_job_ends_once() {
     let folder = tempfile::tempdir().unwrap();
-    everything_ends_once(Home::postgres(), sqlite(folder.path())).await;
+    everything_ends_once(Primary::postgres(), sqlite(folder.path())).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_worker_that_starts_while_its_redis_is_away_works_from_the_spill_and_joins_redis_later() {
-    let mut home = Home::redis();
-    home.kill();
-    let engine = home.with(memory()).await;
+async fn a_worker_that_starts_while_its_redis_is_away_works_from_the_spool_and_joins_redis_later() {
+    let mut primary = Primary::redis();
+    primary.kill();
+    let engine = primary.with(memory()).await;
     let seen = Seen::default();
     let mut worker = Worker::start(engine.clone(), handlers(&seen), options()).await.unwrap();
     let placed = worker.client().enqueue(Count { number: 0 }).await.unwrap();
-    assert_eq!(placed.how, Placement::Spilled);
+    assert_eq!(placed.how, Placement::Spooled);
     until(&engine, "it was run", async || seen.lock().unwrap().contains_key(&0)).await;
-    home.restart();
+    primary.restart();
     until_back(&engine).await;
     let placed = worker.client().enqueue(Count { number: 1 }).await.unwrap();
     assert_eq!(placed.how, Placement::New);
@@ -131,9 +131,9 @@ async fn a_worker_that_starts_while_its_redis_is_away_works_from_the_spill_and_j
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_consumer_gets_jobs_of_the_spill_and_of_the_store() {
-    let mut home = Home::redis();
-    let engine = home.with(memory()).await;
+async fn a_consumer_gets_jobs_of_the_spool_and_of_the_store() {
+    let mut primary = Primary::redis();
+    let engine = primary.with(memory()).await;
     let types = vec![spec_of::<Count>().unwrap()];
     let consumer = Consumer::start(engine.clone(), types, options()).await.unwrap();
     let pull = async |number: usize| {
@@ -145,10 +145,10 @@ async fn a_consumer_gets_jobs_of_the_spill_and_of_the_store() {
         held.succeed().await.unwrap();
     };
     pull(0).await;
-    home.kill();
+    primary.kill();
     until_away(&engine).await;
     pull(1).await;
-    home.restart();
+    primary.restart();
     until_back(&engine).await;
     pull(2).await;
     consumer.request_drain();

@@ -18,7 +18,7 @@ use windlass::{
     RetryPolicy, State, TypeSpec, Worker, WorkerOptions,
 };
 
-use crate::place::{Home, memory, options, until, until_away, until_back};
+use crate::place::{Primary, memory, options, until, until_away, until_back};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -142,25 +142,25 @@ async fn parked(store: &dyn Engine) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn while_the_store_is_away_the_breaker_of_a_process_holds_the_jobs_of_its_spill_back_and_lets_them_go_on()
+async fn while_the_store_is_away_the_breaker_of_a_process_holds_the_jobs_of_its_spool_back_and_lets_them_go_on()
  {
-    let mut home = Home::redis();
+    let mut primary = Primary::redis();
     let beside = memory();
-    let engine = home.with(Arc::clone(&beside)).await;
+    let engine = primary.with(Arc::clone(&beside)).await;
     let shop = Arc::new(Shop::default());
     let mut worker = worker_with(&engine, &shop, breaker(Duration::from_millis(300))).await;
     put(worker.client(), "ada", 5).await;
     until(&engine, "the store's jobs are run", async || shop.served() == 5).await;
-    home.kill();
+    primary.kill();
     until_away(&engine).await;
     assert!(engine.breakers().await.unwrap_err().is_passing(), "nobody waits for what processes share");
     shop.is_broken.store(true, Ordering::SeqCst);
-    assert_eq!(put(worker.client(), "ada", 20).await, [Placement::Spilled; 20]);
+    assert_eq!(put(worker.client(), "ada", 20).await, [Placement::Spooled; 20]);
     until(&engine, "jobs wait behind the breaker", async || parked(&*beside).await >= 10).await;
     assert!(!beside.behind(&Gate::named("breaker:shop"), 1).await.unwrap().is_empty());
     shop.is_broken.store(false, Ordering::SeqCst);
     until(&engine, "a probe let all of them go on", async || shop.served() == 25).await;
-    home.restart();
+    primary.restart();
     until_back(&engine).await;
     put(worker.client(), "ada", 5).await;
     until(&engine, "the store's jobs are run again", async || shop.served() == 30).await;
@@ -170,8 +170,8 @@ async fn while_the_store_is_away_the_breaker_of_a_process_holds_the_jobs_of_its_
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_breaker_that_opened_on_the_store_before_it_went_away_holds_its_jobs_back_when_it_is_back() {
-    let mut home = Home::redis();
-    let engine = home.with(memory()).await;
+    let mut primary = Primary::redis();
+    let engine = primary.with(memory()).await;
     let shop = Arc::new(Shop::default());
     let mut worker = worker_with(&engine, &shop, breaker(HOUR)).await;
     shop.is_broken.store(true, Ordering::SeqCst);
@@ -180,12 +180,12 @@ async fn a_breaker_that_opened_on_the_store_before_it_went_away_holds_its_jobs_b
         engine.queues().await.is_ok_and(|queues| queues.iter().any(|queue| queue.counts.parked == 10))
     })
     .await;
-    home.kill();
+    primary.kill();
     until_away(&engine).await;
     shop.is_broken.store(false, Ordering::SeqCst);
-    home.restart();
+    primary.restart();
     until_back(&engine).await;
-    let store = home.store().await;
+    let store = primary.store().await;
     assert_eq!((parked(&*store).await, shop.served()), (10, 0), "the store remembers");
     let name = BreakerName::parse("shop").unwrap();
     let read = engine.breakers().await.unwrap();
@@ -198,16 +198,16 @@ async fn a_breaker_that_opened_on_the_store_before_it_went_away_holds_its_jobs_b
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn at_the_door_a_process_keeps_a_shared_limit_alone_while_the_store_is_silent_and_forgets_nothing_of_it()
  {
-    let home = Home::redis();
-    let engine = home.with(memory()).await;
+    let primary = Primary::redis();
+    let engine = primary.with(memory()).await;
     let shop = Arc::new(Shop::default());
     let mut worker = worker_with(&engine, &shop, three_an_hour(LimitAt::Enqueue, LimitScope::Store)).await;
     assert_eq!(let_in(worker.client(), "ada").await, 3);
-    home.fall_silent(true);
+    primary.fall_silent(true);
     until_away(&engine).await;
     assert_eq!(let_in(worker.client(), "ada").await, 0, "what was used before counts");
     assert_eq!(let_in(worker.client(), "bob").await, 3);
-    home.fall_silent(false);
+    primary.fall_silent(false);
     until_back(&engine).await;
     assert_eq!(let_in(worker.client(), "bob").await, 0, "what was used meanwhile counts, too");
     assert_eq!(let_in(worker.client(), "cleo").await, 3);
@@ -216,10 +216,10 @@ async fn at_the_door_a_process_keeps_a_shared_limit_alone_while_the_store_is_sil
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn jobs_of_the_spill_keep_the_limit_of_the_spill_and_those_of_the_store_that_of_the_store() {
-    let mut home = Home::redis();
+async fn jobs_of_the_spool_keep_the_limit_of_the_spool_and_those_of_the_store_that_of_the_store() {
+    let mut primary = Primary::redis();
     let beside = memory();
-    let engine = home.with(Arc::clone(&beside)).await;
+    let engine = primary.with(Arc::clone(&beside)).await;
     let shop = Arc::new(Shop::default());
     let mut worker = worker_with(&engine, &shop, three_an_hour(LimitAt::Run, LimitScope::Store)).await;
     put(worker.client(), "ada", 5).await;
@@ -228,14 +228,14 @@ async fn jobs_of_the_spill_keep_the_limit_of_the_spill_and_those_of_the_store_th
             && engine.queues().await.is_ok_and(|all| all.iter().any(|one| one.counts.parked == 2))
     })
     .await;
-    home.kill();
+    primary.kill();
     until_away(&engine).await;
-    assert_eq!(put(worker.client(), "ada", 5).await, [Placement::Spilled; 5]);
-    until(&engine, "two wait in the spill", async || shop.served() == 6 && parked(&*beside).await == 2).await;
-    home.restart();
+    assert_eq!(put(worker.client(), "ada", 5).await, [Placement::Spooled; 5]);
+    until(&engine, "two wait in the spool", async || shop.served() == 6 && parked(&*beside).await == 2).await;
+    primary.restart();
     until_back(&engine).await;
     assert_eq!(
-        (parked(&*home.store().await).await, parked(&*beside).await),
+        (parked(&*primary.store().await).await, parked(&*beside).await),
         (2, 2),
         "each waits where it was"
     );
@@ -245,9 +245,9 @@ async fn jobs_of_the_spill_keep_the_limit_of_the_spill_and_those_of_the_store_th
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_rate_limit_of_a_process_is_kept_once_whichever_store_its_jobs_are_in() {
-    let mut home = Home::redis();
+    let mut primary = Primary::redis();
     let beside = memory();
-    let engine = home.with(Arc::clone(&beside)).await;
+    let engine = primary.with(Arc::clone(&beside)).await;
     let shop = Arc::new(Shop::default());
     let limits = three_an_hour(LimitAt::Run, LimitScope::Process);
     let mut worker = worker_with(&engine, &shop, limits).await;
@@ -257,29 +257,29 @@ async fn a_rate_limit_of_a_process_is_kept_once_whichever_store_its_jobs_are_in(
             && engine.queues().await.is_ok_and(|all| all.iter().any(|one| one.counts.parked == 2))
     })
     .await;
-    home.kill();
+    primary.kill();
     until_away(&engine).await;
-    assert_eq!(put(worker.client(), "ada", 5).await, [Placement::Spilled; 5]);
-    assert_eq!(put(worker.client(), "bob", 5).await, [Placement::Spilled; 5]);
-    until(&engine, "all of ada's and two of bob's wait in the spill", async || {
+    assert_eq!(put(worker.client(), "ada", 5).await, [Placement::Spooled; 5]);
+    assert_eq!(put(worker.client(), "bob", 5).await, [Placement::Spooled; 5]);
+    until(&engine, "all of ada's and two of bob's wait in the spool", async || {
         parked(&*beside).await == 7 && shop.served() == 6
     })
     .await;
     assert_eq!(shop.tenants.lock().unwrap()[3..], ["bob", "bob", "bob"]);
-    home.restart();
+    primary.restart();
     until_back(&engine).await;
     put(worker.client(), "bob", 1).await;
-    let store = home.store().await;
+    let store = primary.store().await;
     until(&engine, "bob waits on the store, too", async || parked(&*store).await == 3).await;
     assert_eq!(shop.served(), 6);
     worker.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_breaker_of_a_process_that_opened_by_jobs_of_the_store_holds_back_those_of_the_spill() {
-    let mut home = Home::redis();
+async fn a_breaker_of_a_process_that_opened_by_jobs_of_the_store_holds_back_those_of_the_spool() {
+    let mut primary = Primary::redis();
     let beside = memory();
-    let engine = home.with(Arc::clone(&beside)).await;
+    let engine = primary.with(Arc::clone(&beside)).await;
     let shop = Arc::new(Shop::default());
     let mut worker = worker_with(&engine, &shop, breaker_of_a_process(HOUR)).await;
     shop.is_broken.store(true, Ordering::SeqCst);
@@ -289,28 +289,28 @@ async fn a_breaker_of_a_process_that_opened_by_jobs_of_the_store_holds_back_thos
     })
     .await;
     let called = shop.called();
-    home.kill();
+    primary.kill();
     until_away(&engine).await;
-    assert_eq!(put(worker.client(), "ada", 10).await, [Placement::Spilled; 10]);
-    until(&engine, "those of the spill wait, too", async || parked(&*beside).await == 10).await;
+    assert_eq!(put(worker.client(), "ada", 10).await, [Placement::Spooled; 10]);
+    until(&engine, "those of the spool wait, too", async || parked(&*beside).await == 10).await;
     assert_eq!(shop.called(), called, "a platform that is known to be broken is left alone");
     worker.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_job_of_the_spill_puts_in_is_counted_at_the_same_door() {
-    let mut home = Home::redis();
-    let engine = home.with(memory()).await;
+async fn what_a_job_of_the_spool_puts_in_is_counted_at_the_same_door() {
+    let mut primary = Primary::redis();
+    let engine = primary.with(memory()).await;
     let shop = Arc::new(Shop::default());
     let limits = three_an_hour(LimitAt::Enqueue, LimitScope::Store);
     let mut worker = worker_with(&engine, &shop, limits).await;
     assert_eq!(let_in(worker.client(), "ada").await, 3);
     until(&engine, "the store's jobs are run", async || shop.served() == 3).await;
-    home.kill();
+    primary.kill();
     until_away(&engine).await;
     for tenant in ["ada", "bob"] {
         let placed = worker.client().enqueue(Order { tenant: tenant.to_owned() }).await.unwrap();
-        assert_eq!(placed.how, Placement::Spilled);
+        assert_eq!(placed.how, Placement::Spooled);
     }
     until(&engine, "bob is let in, and ada is not", async || {
         shop.served() == 4 && shop.refused.load(Ordering::SeqCst) == 1

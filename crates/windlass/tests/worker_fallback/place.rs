@@ -1,4 +1,4 @@
-//! A server behind a proxy, a spill, and short verbs.
+//! A server behind a proxy, a spool, and short verbs.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use windlass::core::admin::Totals;
 use windlass::core::engine::{Admin, Engine};
 use windlass::core::fallback::{FallbackStatus, SwitchRules};
-use windlass::core::spill::Spill;
+use windlass::core::spool::Spool;
 use windlass::fallback::{Connect, FallbackEngine, FallbackOptions};
 use windlass::postgres::{PostgresEngine, PostgresOptions};
 use windlass::redis::{RedisEngine, RedisOptions};
@@ -20,7 +20,7 @@ use windlass_servers::{postgres, redis};
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A server that loses nothing when it is killed, and the way to it, which can be cut.
-pub(crate) struct Home {
+pub(crate) struct Primary {
     server: Server,
     proxy: Proxy,
 }
@@ -30,7 +30,7 @@ enum Server {
     Postgres(postgres::Server),
 }
 
-impl Home {
+impl Primary {
     pub(crate) fn redis() -> Self {
         let settings = vec![("appendfsync".to_owned(), "always".to_owned())];
         let server = redis::Server::start(&redis::Options { settings, ..redis::Options::default() }).unwrap();
@@ -58,7 +58,7 @@ impl Home {
         }
     }
 
-    /// The server by itself, without proxy and spill.
+    /// The server by itself, without proxy and spool.
     pub(crate) async fn store(&self) -> Arc<dyn Engine> {
         open(self.name(), self.url()).await.unwrap()
     }
@@ -92,19 +92,19 @@ impl Home {
         self.proxy.freeze(is_silent);
     }
 
-    /// An engine made of this server and a spill.
-    pub(crate) async fn with(&self, spill: Arc<dyn Spill>) -> Arc<FallbackEngine> {
-        self.with_options(spill, quick()).await
+    /// An engine made of this server and a spool.
+    pub(crate) async fn with(&self, spool: Arc<dyn Spool>) -> Arc<FallbackEngine> {
+        self.with_options(spool, quick()).await
     }
 
     pub(crate) async fn with_options(
         &self,
-        spill: Arc<dyn Spill>,
+        spool: Arc<dyn Spool>,
         options: FallbackOptions,
     ) -> Arc<FallbackEngine> {
         let (name, url) = (self.name(), self.proxy.url(&self.url()));
         let connect: Connect = Arc::new(move || Box::pin(open(name, url.clone())));
-        Arc::new(FallbackEngine::open(name, connect, spill, options).await.unwrap())
+        Arc::new(FallbackEngine::open(name, connect, spool, options).await.unwrap())
     }
 }
 
@@ -132,12 +132,12 @@ pub(crate) fn quick() -> FallbackOptions {
     }
 }
 
-pub(crate) fn memory() -> Arc<dyn Spill> {
-    Arc::new(MemoryEngine::for_spill())
+pub(crate) fn memory() -> Arc<dyn Spool> {
+    Arc::new(MemoryEngine::for_spool())
 }
 
-pub(crate) fn sqlite(folder: &Path) -> Arc<dyn Spill> {
-    Arc::new(SqliteEngine::open(folder.join("spill.db"), SqliteOptions::for_spill()).unwrap())
+pub(crate) fn sqlite(folder: &Path) -> Arc<dyn Spool> {
+    Arc::new(SqliteEngine::open(folder.join("spool.db"), SqliteOptions::for_spool()).unwrap())
 }
 
 pub(crate) fn options() -> WorkerOptions {

@@ -1,4 +1,4 @@
-//! Upkeep on both sides, by a mode that the spill may not have.
+//! Upkeep on both sides, by a mode that the spool may not have.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use windlass::core::duty::DutyMode;
 use windlass::core::engine::Engine;
 use windlass::{Handlers, JobType, Worker, WorkerOptions};
 
-use crate::place::{Home, memory, options};
+use crate::place::{Primary, memory, options};
 
 /// Nothing in a test takes this long.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -42,21 +42,21 @@ async fn until_leases(store: Arc<dyn Engine>) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn upkeep_of_a_spill_without_locks_is_done_under_leases() {
-    let home = Home::postgres();
-    let engine = home.with(memory()).await;
+async fn upkeep_of_a_spool_without_locks_is_done_under_leases() {
+    let primary = Primary::postgres();
+    let engine = primary.with(memory()).await;
     let mut worker = Worker::start(engine.clone(), handlers(), under_locks()).await.unwrap();
-    until_leases(engine.spill().expect("it can fall back")).await;
-    assert!(home.store().await.leases().await.unwrap().leases.is_empty(), "there it is done under locks");
+    until_leases(engine.spool().expect("it can fall back")).await;
+    assert!(primary.store().await.leases().await.unwrap().leases.is_empty(), "there it is done under locks");
     worker.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_under_locks_starts_while_its_postgres_is_away() {
-    let mut home = Home::postgres();
-    home.kill();
-    let engine = home.with(memory()).await;
+    let mut primary = Primary::postgres();
+    primary.kill();
+    let engine = primary.with(memory()).await;
     let mut worker = Worker::start(engine.clone(), handlers(), under_locks()).await.unwrap();
-    until_leases(engine.spill().expect("it can fall back")).await;
+    until_leases(engine.spool().expect("it can fall back")).await;
     worker.stop().await;
 }

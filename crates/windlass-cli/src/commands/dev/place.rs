@@ -1,5 +1,5 @@
 //! Where `dev` keeps its jobs: in a file of its own, in a schema of its own on a PostgreSQL server, or in a namespace of
-//! its own on a Redis server, with a spill of its own beside a server. Never among the jobs of the configured store.
+//! its own on a Redis server, with a spool of its own beside a server. Never among the jobs of the configured store.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -65,13 +65,13 @@ impl Place {
                 engine.erase().await.map_err(|error| of_redis(error, url))?;
             }
         }
-        if self.has_spill_file() {
+        if self.has_spool_file() {
             remove_database(&self.config.fallback.path)?;
         }
         remove(&self.ledger())
     }
 
-    fn has_spill_file(&self) -> bool {
+    fn has_spool_file(&self) -> bool {
         let is_file = self.config.fallback.engine == Some(FallbackChoice::Sqlite);
         is_file && self.config.store.engine.is_server()
     }

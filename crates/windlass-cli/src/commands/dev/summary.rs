@@ -10,7 +10,7 @@ use windlass_core::engine::Engine;
 use windlass_core::error::EngineError;
 use windlass_core::fallback::{FallbackStatus, Side};
 use windlass_core::job::{JobId, JobState};
-use windlass_core::spill::moved_as;
+use windlass_core::spool::moved_as;
 
 use super::ledger::Ledger;
 use crate::exit::{Code, Failure};
@@ -38,22 +38,22 @@ pub(super) async fn print(
     });
     let mut figures = vec!["enqueued", "succeeded", "retried", "dead", "cancelled", "waiting", "lost"];
     if let Some(fallback) = &fallback {
-        summary["spilled"] = fallback.spilled.into();
+        summary["spooled"] = fallback.spooled.into();
         summary["returned"] = fallback.returned.into();
-        summary["in_spill"] = fallback.spill_size.into();
+        summary["in_spool"] = fallback.spool_size.into();
         summary["switches"] = fallback.switches.into();
         summary["unseen"] = found.unseen.into();
         summary["primary_healthy"] = (!is_away(fallback)).into();
-        figures.extend(["spilled", "returned", "in_spill", "switches", "unseen"]);
+        figures.extend(["spooled", "returned", "in_spool", "switches", "unseen"]);
     }
     output.either(&summary, || {
         let told = figures.iter().map(|name| format!("{} {}", summary[name], name.replace('_', " ")));
         told.collect::<Vec<_>>().join(", ")
     })?;
     if let Some(fallback) = fallback.as_ref().filter(|fallback| is_away(fallback)) {
-        let FallbackStatus { primary, spill, .. } = fallback;
+        let FallbackStatus { primary, spool, .. } = fallback;
         output.note(format!(
-            "{primary} is away: the figures are those of {spill} alone, and the {} jobs that {primary} has acknowledged are \
+            "{primary} is away: the figures are those of {spool} alone, and the {} jobs that {primary} has acknowledged are \
              unseen until it is back; start dev again to see them",
             found.unseen
         ));
@@ -66,7 +66,7 @@ fn is_away(fallback: &FallbackStatus) -> bool {
     fallback.active != fallback.primary || !fallback.primary_healthy
 }
 
-/// Whether an error says no more than that a server with a spill beside it is away just now. From then on it is not asked.
+/// Whether an error says no more than that a server with a spool beside it is away just now. From then on it is not asked.
 fn has_gone(error: &EngineError, fallback: &mut Option<FallbackStatus>) -> bool {
     match fallback {
         Some(fallback) if error.is_passing() || error.is_away() => {
@@ -77,15 +77,15 @@ fn has_gone(error: &EngineError, fallback: &mut Option<FallbackStatus>) -> bool 
     }
 }
 
-/// The queues of both stores, or of the spill alone while the server is away.
+/// The queues of both stores, or of the spool alone while the server is away.
 async fn queues(
     engine: &Arc<dyn Engine>,
     fallback: &mut Option<FallbackStatus>,
 ) -> Result<Vec<QueueStatus>, Failure> {
     match engine.queues().await {
         Err(error) if has_gone(&error, fallback) => {
-            let spill = engine.spill().expect("an engine that tells of its spill has one");
-            Ok(spill.queues().await?)
+            let spool = engine.spool().expect("an engine that tells of its spool has one");
+            Ok(spool.queues().await?)
         }
         read => Ok(read?),
     }
@@ -120,7 +120,7 @@ async fn look_for_all(
     Ok(found)
 }
 
-/// Whether a store has the job; and if it moved from the spill, whether the other store has it. Nothing if the store that has
+/// Whether a store has the job; and if it moved from the spool, whether the other store has it. Nothing if the store that has
 /// it is away.
 async fn is_known(
     engine: &Arc<dyn Engine>,

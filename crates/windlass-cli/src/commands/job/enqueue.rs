@@ -222,7 +222,7 @@ async fn send(request: RequestId, jobs: Vec<NewJob>, context: &Context) -> Resul
 fn happened(answer: &Enqueued) -> &'static str {
     match answer {
         Enqueued::New(_) => "new",
-        Enqueued::Spilled(_) => "spilled",
+        Enqueued::Spooled(_) => "spooled",
         Enqueued::Kept(_) => "kept",
         Enqueued::Replaced(_) => "replaced",
         Enqueued::Revived(_) => "revived",

@@ -188,14 +188,14 @@ impl Index {
                 if gate.is_suspect() {
                     of_type.suspects.insert(turn);
                 } else {
-                    if !gate.is_of_spill() {
+                    if !gate.is_of_spool() {
                         of_type.parked.insert(turn);
                     }
                     self.gates.entry(gate.clone()).or_default().insert(turn);
                 }
             }
         }
-        let leaves = gate.as_ref().is_some_and(Gate::is_of_spill);
+        let leaves = gate.as_ref().is_some_and(Gate::is_of_spool);
         if let Some(at) = job.expiry().filter(|_| !leaves) {
             self.expiring.insert((at, job.id));
         }

@@ -134,7 +134,7 @@ local take_range
 -- In a block of its own, as above.
 do
   -- Those of the found that do not leave already; `step` values tell of each.
-  local function not_leaving(found, left, limit, step)
+  local function not_staged(found, left, limit, step)
     local others, leave = {}, {}
     for _, ids in ipairs(left) do
       for _, id in ipairs(ids) do
@@ -160,7 +160,7 @@ do
       return redis.call('ZRANGEBYSCORE', lane.key, after, upto, 'LIMIT', 0, limit, ...)
     end
     local found = redis.call('ZRANGEBYSCORE', lane.key, after, upto, 'LIMIT', 0, limit + left.count, ...)
-    return not_leaving(found, left, limit, select('#', ...) + 1)
+    return not_staged(found, left, limit, select('#', ...) + 1)
   end
 
   -- Lets ids leave a lane. If nothing was passed over they are its very first, which is quicker to say.

@@ -1,3 +1,3 @@
 -- find_batch: jobs that leave together under one request.
 -- ?1 request
-SELECT request, since, ids FROM spill_batches WHERE request = ?1;
+SELECT request, since, ids FROM spool_batches WHERE request = ?1;

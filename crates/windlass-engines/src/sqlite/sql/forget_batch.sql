@@ -1,3 +1,3 @@
 -- forget_batch: a batch is over.
 -- ?1 request
-DELETE FROM spill_batches WHERE request = ?1;
+DELETE FROM spool_batches WHERE request = ?1;

@@ -9,25 +9,25 @@ use windlass_core::admin::JobRecord;
 use windlass_core::engine::Engine;
 use windlass_core::fallback::Side;
 use windlass_core::job::{JobId, JobState};
-use windlass_core::spill::moved_as;
+use windlass_core::spool::moved_as;
 
 /// What was done.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     pub(super) rounds: u32,
-    /// Unfinished jobs in the spill of the process that was killed, each time.
-    pub(super) in_spill_when_killed: Vec<u64>,
-    /// Jobs that had gone home from its spill when that was asked last.
+    /// Unfinished jobs in the spool of the process that was killed, each time.
+    pub(super) in_spool_when_killed: Vec<u64>,
+    /// Jobs that had been replayed from its spool when that was asked last.
     pub(super) moved: Cell<u64>,
 }
 
-/// Jobs that went from a spill to the primary, with their numbers there.
+/// Jobs that went from a spool to the primary, with their numbers there.
 #[derive(Debug, Default)]
 pub(super) struct Moves(BTreeMap<Uid, JobId>);
 
 impl Moves {
-    /// What a spill says of its jobs in the end, without those that went to the primary: it speaks for them.
-    pub(super) async fn finals(&mut self, spill: &dyn Engine) -> Vec<Entry> {
+    /// What a spool says of its jobs in the end, without those that went to the primary: it speaks for them.
+    pub(super) async fn finals(&mut self, spool: &dyn Engine) -> Vec<Entry> {
         let moves = std::cell::RefCell::new(std::mem::take(&mut self.0));
         let uid_of = |record: &JobRecord| {
             let uid: Uid = record.job.payload.decode().ok()?;
@@ -39,7 +39,7 @@ impl Moves {
                 None => Some(uid),
             }
         };
-        let finals = dump(spill, uid_of).await.expect("the spill is there");
+        let finals = dump(spool, uid_of).await.expect("the spool is there");
         self.0 = moves.into_inner();
         finals
     }
@@ -49,7 +49,7 @@ impl Moves {
     pub(super) fn follow(&self, history: &mut History) {
         for entry in &mut history.entries {
             if let Event::Acknowledged { uid, job } = &mut entry.event
-                && Side::of(*job) == Side::Spill
+                && Side::of(*job) == Side::Spool
                 && let Some(there) = self.0.get(uid)
             {
                 *job = *there;
@@ -72,7 +72,7 @@ pub(super) struct Report {
     verdict: Verdict,
     acknowledged: usize,
     ended: usize,
-    ended_in_spill: usize,
+    ended_in_spool: usize,
     moved: usize,
 }
 
@@ -82,8 +82,8 @@ impl Report {
         Self {
             acknowledged: count(|event| matches!(event, Event::Acknowledged { .. })),
             ended: count(|event| matches!(event, Event::Final { phase, .. } if phase.has_ended())),
-            ended_in_spill: count(
-                |event| matches!(event, Event::Final { job, .. } if Side::of(*job) == Side::Spill),
+            ended_in_spool: count(
+                |event| matches!(event, Event::Final { job, .. } if Side::of(*job) == Side::Spool),
             ),
             moved: moves.0.len(),
             tally,
@@ -95,24 +95,24 @@ impl Report {
         self.verdict.is_clean()
     }
 
-    /// Whether jobs were run from a spill, came home, and were in a spill whose process died.
+    /// Whether jobs were run from a spool, was replayed, and were in a spool whose process died.
     pub(super) fn is_worth_checking(&self) -> bool {
-        let died_with = self.tally.in_spill_when_killed.iter().sum::<u64>();
-        self.acknowledged >= 100 && self.ended_in_spill > 0 && self.moved > 0 && died_with > 0
+        let died_with = self.tally.in_spool_when_killed.iter().sum::<u64>();
+        self.acknowledged >= 100 && self.ended_in_spool > 0 && self.moved > 0 && died_with > 0
     }
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let killed = &self.tally.in_spill_when_killed;
+        let killed = &self.tally.in_spool_when_killed;
         let mut line = |what: &str, value: &dyn fmt::Display| writeln!(f, "  {what:<44}{value}");
         line("times the store was away", &self.tally.rounds)?;
         line("times a process was killed", &killed.len())?;
-        line("jobs in its spill at these moments", &killed.iter().sum::<u64>())?;
+        line("jobs in its spool at these moments", &killed.iter().sum::<u64>())?;
         line("jobs acknowledged", &self.acknowledged)?;
         line("jobs ended", &self.ended)?;
-        line("of these in a spill", &self.ended_in_spill)?;
-        line("jobs that came home from a spill", &self.moved)?;
+        line("of these in a spool", &self.ended_in_spool)?;
+        line("jobs that were replayed from a spool", &self.moved)?;
         line("attempts", &self.verdict.attempts)?;
         line("lost", &self.verdict.lost.len())?;
         line("ended twice", &self.verdict.ended_twice.len())?;
@@ -129,17 +129,17 @@ mod tests {
     use windlass_conformance::history::{Rules, check};
     use windlass_core::clock::Timestamp;
     use windlass_core::job::{Counters, Phase};
-    use windlass_core::limits::SPILL_IDS_FROM;
+    use windlass_core::limits::SPOOL_IDS_FROM;
 
     use super::*;
 
-    /// A job that was acknowledged in a spill and moved to the primary as job 7, which has it under these numbers.
+    /// A job that was acknowledged in a spool and moved to the primary as job 7, which has it under these numbers.
     fn judged(numbers: &[i64]) -> Verdict {
         let (uid, moves) = (Uid::from("a"), Moves([(Uid::from("a"), JobId(7))].into()));
         let mut history = History::default();
         let mut push = |event| history.push(Timestamp::EPOCH, event);
         push(Event::Invoke { uid: uid.clone(), due: None });
-        push(Event::Acknowledged { uid: uid.clone(), job: JobId(SPILL_IDS_FROM + 1) });
+        push(Event::Acknowledged { uid: uid.clone(), job: JobId(SPOOL_IDS_FROM + 1) });
         for number in numbers {
             let (job, phase, counters) = (JobId(*number), Phase::Succeeded, Counters::default());
             push(Event::Final { uid: uid.clone(), job, phase, counters });

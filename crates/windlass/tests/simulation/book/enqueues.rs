@@ -12,7 +12,7 @@ impl Book {
         for (job, answer) in request.jobs.iter().zip(answers) {
             let uid: String = job.payload.decode().expect("payloads are names");
             match answer {
-                Enqueued::New(id) | Enqueued::Spilled(id) => {
+                Enqueued::New(id) | Enqueued::Spooled(id) => {
                     self.jobs.entry(*id).or_insert(Seen { uid, ..Seen::default() });
                 }
                 _ if repeat => {}

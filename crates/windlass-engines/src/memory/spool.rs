@@ -11,12 +11,12 @@ use windlass_core::error::EngineError;
 use windlass_core::gate::{Gate, gate_by_history};
 use windlass_core::job::{Job, JobId};
 use windlass_core::key::KeyVerdict;
-use windlass_core::spill::{BatchMost, Following, Leaving, LeftOut, Packing, gate_of, request_of};
+use windlass_core::spool::{BatchMost, Following, LeftOut, Packing, StagedBatch, gate_of, request_of};
 
 use super::state::{JobRow, Stage, State};
 
 impl State {
-    pub(super) fn enqueue_aside(
+    pub(super) fn enqueue_staged(
         &mut self,
         request: EnqueueRequest,
         sent_ago: Duration,
@@ -29,7 +29,7 @@ impl State {
         let name = request.request;
         let answers = self.enqueue(request, now)?;
         let ids: Vec<_> = answers.iter().filter_map(|answer| answer.job().ok()).collect();
-        self.put_aside(Leaving { request: name, since: now.minus(sent_ago), ids });
+        self.record_staged(StagedBatch { request: name, since: now.minus(sent_ago), ids });
         Ok(answers)
     }
 
@@ -48,24 +48,24 @@ impl State {
         Ok(())
     }
 
-    fn put_aside(&mut self, leaving: Leaving) {
-        let gate = leaving.gate();
-        for id in &leaving.ids {
+    fn record_staged(&mut self, staged: StagedBatch) {
+        let gate = staged.gate();
+        for id in &staged.ids {
             self.change_waiting(*id, |_, at| *at = Some(gate.clone()));
         }
-        self.leaving.insert((leaving.since, leaving.request), leaving);
+        self.staged.insert((staged.since, staged.request), staged);
     }
 
-    pub(super) fn set_aside(
+    pub(super) fn stage(
         &mut self,
         request: RequestId,
         most: BatchMost,
         but: &LeftOut,
         following: &Following,
         now: Timestamp,
-    ) -> Option<Leaving> {
+    ) -> Option<StagedBatch> {
         let mut packing = Packing::new(most);
-        let ahead = self.leaving.values().filter_map(|batch| following.oldest_ahead(batch, but, now)).min();
+        let ahead = self.staged.values().filter_map(|batch| following.oldest_ahead(batch, but, now)).min();
         let until = ahead.map_or(Bound::Unbounded, Bound::Excluded);
         let rows = self.live.range((Bound::Unbounded, until)).map(|(_, row)| row);
         let mut oldest = rows.filter(|row| may_leave(row) && !but.has(&row.job));
@@ -79,23 +79,23 @@ impl State {
         if ids.is_empty() {
             return None;
         }
-        let leaving = Leaving { request, since: now, ids };
-        self.put_aside(leaving.clone());
-        Some(leaving)
+        let staged = StagedBatch { request, since: now, ids };
+        self.record_staged(staged.clone());
+        Some(staged)
     }
 
-    pub(super) fn leaving(&self, after: Option<&Leaving>, limit: u32) -> Vec<Leaving> {
+    pub(super) fn staged(&self, after: Option<&StagedBatch>, limit: u32) -> Vec<StagedBatch> {
         let from = after.map_or(Bound::Unbounded, |last| Bound::Excluded((last.since, last.request)));
-        let rest = self.leaving.range((from, Bound::Unbounded));
-        rest.take(limit as usize).map(|(_, leaving)| leaving.clone()).collect()
+        let rest = self.staged.range((from, Bound::Unbounded));
+        rest.take(limit as usize).map(|(_, staged)| staged.clone()).collect()
     }
 
-    pub(super) fn still_leaving(&self, request: RequestId) -> Option<(Leaving, Vec<Job>)> {
-        let leaving = self.leaving.values().find(|leaving| leaving.request == request)?;
-        let gate = leaving.gate();
-        let rows = leaving.ids.iter().filter_map(|id| self.live.get(id));
+    pub(super) fn still_staged(&self, request: RequestId) -> Option<(StagedBatch, Vec<Job>)> {
+        let staged = self.staged.values().find(|staged| staged.request == request)?;
+        let gate = staged.gate();
+        let rows = staged.ids.iter().filter_map(|id| self.live.get(id));
         let jobs = rows.filter(|row| is_behind(row, &gate)).map(|row| row.job.clone()).collect();
-        Some((leaving.clone(), jobs))
+        Some((staged.clone(), jobs))
     }
 
     pub(super) fn end_batch(
@@ -104,10 +104,10 @@ impl State {
         ends: Vec<(JobId, Option<String>)>,
         now: Timestamp,
     ) -> bool {
-        let Some(at) = self.leaving.keys().find(|(_, known)| *known == request).copied() else {
+        let Some(at) = self.staged.keys().find(|(_, known)| *known == request).copied() else {
             return false;
         };
-        self.leaving.remove(&at);
+        self.staged.remove(&at);
         let gate = gate_of(request);
         for (id, end) in ends {
             if !self.live.get(&id).is_some_and(|row| is_behind(row, &gate)) {
@@ -122,8 +122,8 @@ impl State {
     }
 
     pub(super) fn keep_here(&mut self, request: RequestId, younger_than: Duration, now: Timestamp) -> bool {
-        let batch = self.leaving.values().find(|leaving| leaving.request == request);
-        let Some(batch) = batch.filter(|leaving| leaving.is_younger_than(younger_than, now)) else {
+        let batch = self.staged.values().find(|staged| staged.request == request);
+        let Some(batch) = batch.filter(|staged| staged.is_younger_than(younger_than, now)) else {
             return false;
         };
         let ends = batch.ids.iter().map(|id| (*id, None)).collect();
@@ -136,8 +136,8 @@ impl State {
             return Ok(());
         };
         let Some(request) = request_of(gate) else { return Ok(()) };
-        let leaving = self.leaving.values().find(|leaving| leaving.request == request);
-        leaving.map_or(Ok(()), |leaving| leaving.check_may_change(id, now))
+        let staged = self.staged.values().find(|staged| staged.request == request);
+        staged.map_or(Ok(()), |staged| staged.check_may_change(id, now))
     }
 }
 

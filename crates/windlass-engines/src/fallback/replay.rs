@@ -1,7 +1,7 @@
 //! The way back: what nobody has claimed yet goes to the primary, exactly once and in the order in which it came.
 //!
-//! A batch is set aside in the spill, put into the primary under the request that it notes, and ended in the spill. Whoever finds
-//! a batch that was set aside long ago does the last two steps again: the primary answers a request that it has done from
+//! A batch is staged in the spool, put into the primary under the request that it notes, and ended in the spool. Whoever finds
+//! a batch that was staged long ago does the last two steps again: the primary answers a request that it has done from
 //! its receipt, and a batch that somebody else has ended is over.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -16,7 +16,7 @@ use windlass_core::error::EngineError;
 use windlass_core::fallback::Side;
 use windlass_core::job::Job;
 use windlass_core::names::TypeName;
-use windlass_core::spill::{BatchMost, Following, Leaving, LeftOut, as_new, moved};
+use windlass_core::spool::{BatchMost, Following, LeftOut, StagedBatch, as_new, moved};
 
 use super::Inner;
 
@@ -34,30 +34,30 @@ enum Asked {
     /// Nothing is left of it here.
     Over,
     /// It answered for each job that was sent. These are still here.
-    Answered { leaving: Leaving, jobs: Vec<Job>, answers: Vec<Enqueued> },
+    Answered { staged: StagedBatch, jobs: Vec<Job>, answers: Vec<Enqueued> },
     /// Nobody can tell any more whether the primary has it.
     Uncertain,
 }
 
 impl Inner {
-    /// Brings home whatever may go, batch by batch, for as long as the primary is there. Half of the time is left to those
+    /// Replays all that may go, batch by batch, for as long as the primary is there. Half of the time is left to those
     /// who put jobs in now. What cannot go now keeps no others; the first trouble of that kind is handed back. A batch without
     /// an answer ends the round: it is the first of the next one, so that nothing overtakes it.
-    pub(super) async fn bring_home(&self) -> Result<()> {
+    pub(super) async fn replay(&self) -> Result<()> {
         let mut trouble = self.finish_old().await?;
         let mut left_out = LeftOut::default();
         while self.side() == Side::Primary && left_out.jobs.len() < LEFT_OUT_MAX {
             let began = Instant::now();
             let request = RequestId::from_random(fastrand::u128(..));
             let following = self.following();
-            let set_aside = self.spill.set_aside(request, MOST, &left_out, &following).await?;
-            let Some(leaving) = set_aside else { break };
+            let stage = self.spool.stage(request, MOST, &left_out, &following).await?;
+            let Some(staged) = stage else { break };
             match self.bring_batch(request).await {
                 Ok(refused) => left_out.types.extend(refused),
                 Err(error) if error.is_unknown() => return Err(trouble.unwrap_or(error)),
                 Err(error) => {
                     trouble = trouble.or(Some(error));
-                    left_out.jobs.extend(leaving.ids);
+                    left_out.jobs.extend(staged.ids);
                 }
             }
             // may sleep: those who put jobs in now have the store for as long as this batch had it.
@@ -66,7 +66,7 @@ impl Inner {
         trouble.map_or(Ok(()), Err)
     }
 
-    /// Brings home a batch that was set aside just now. Tells of which types jobs were refused.
+    /// Replays a batch that was staged just now. Tells of which types jobs were refused.
     async fn bring_batch(&self, request: RequestId) -> Result<BTreeSet<TypeName>> {
         match self.ask(request).await {
             // If only the end fails, the primary has the jobs: the batch stays, and the next round begins
@@ -78,34 +78,34 @@ impl Inner {
             }
             Err(error) => {
                 // Nothing of it was stored there, so it goes on here, unless somebody else may have sent it since.
-                self.spill.keep_here(request, self.options.adopt_after / 2).await?;
+                self.spool.keep_here(request, self.options.adopt_after / 2).await?;
                 Err(error)
             }
         }
     }
 
-    /// Finishes what was set aside before, oldest first: by a process that died long ago, or by this one, which went on
+    /// Finishes what was staged before, oldest first: by a process that died long ago, or by this one, which went on
     /// without an answer.
     async fn finish_old(&self) -> Result<Option<EngineError>> {
         let (mut trouble, mut last) = (None, None);
-        // Those of which nothing is left here: batches are remembered only once they are set aside.
+        // Those of which nothing is left here: batches are remembered only once they are staged.
         let mut unnamed = self.left_behind().clone();
         loop {
-            let page = self.spill.leaving(last.as_ref(), BATCHES).await?;
-            page.iter().for_each(|leaving| _ = unnamed.remove(&leaving.request));
-            // After the page, or what was set aside in between would seem to come from a clock that went back.
-            let now = self.spill.now().await?;
-            for leaving in page.iter().filter(|leaving| self.may_finish(leaving, now)) {
-                let ended = match self.ask(leaving.request).await {
+            let page = self.spool.staged(last.as_ref(), BATCHES).await?;
+            page.iter().for_each(|staged| _ = unnamed.remove(&staged.request));
+            // After the page, or what was staged in between would seem to come from a clock that went back.
+            let now = self.spool.now().await?;
+            for staged in page.iter().filter(|staged| self.may_finish(staged, now)) {
+                let ended = match self.ask(staged.request).await {
                     Ok(asked) => {
                         let ended = self.end(asked).await;
                         if ended.is_ok() {
-                            self.left_behind().remove(&leaving.request);
+                            self.left_behind().remove(&staged.request);
                         }
                         ended.err()
                     }
                     // Without an answer nothing may overtake it.
-                    Err(error) if error.is_unknown() || self.side() == Side::Spill => return Err(error),
+                    Err(error) if error.is_unknown() || self.side() == Side::Spool => return Err(error),
                     Err(error) => Some(error),
                 };
                 trouble = trouble.or(ended);
@@ -119,9 +119,9 @@ impl Inner {
         Ok(trouble)
     }
 
-    fn may_finish(&self, leaving: &Leaving, now: Timestamp) -> bool {
-        let is_ours = self.left_behind().contains(&leaving.request);
-        is_ours || !leaving.is_younger_than(self.options.adopt_after, now)
+    fn may_finish(&self, staged: &StagedBatch, now: Timestamp) -> bool {
+        let is_ours = self.left_behind().contains(&staged.request);
+        is_ours || !staged.is_younger_than(self.options.adopt_after, now)
     }
 
     fn following(&self) -> Following {
@@ -134,30 +134,30 @@ impl Inner {
 
     /// Asks the primary for a batch, by sending it, or by asking for the receipt if it must not be sent any more.
     async fn ask(&self, request: RequestId) -> Result<Asked> {
-        let Some((leaving, jobs)) = self.spill.still_leaving(request).await? else { return Ok(Asked::Over) };
+        let Some((staged, jobs)) = self.spool.still_staged(request).await? else { return Ok(Asked::Over) };
         if jobs.is_empty() {
-            self.spill.end_batch(request, Vec::new()).await?;
+            self.spool.end_batch(request, Vec::new()).await?;
             return Ok(Asked::Over);
         }
-        let now = self.spill.now().await?;
+        let now = self.spool.now().await?;
         // Of a batch that a person has changed, only what was sent before counts.
-        let is_whole = jobs.len() == leaving.ids.len();
-        let answers = if is_whole && leaving.is_receipt_kept(now) {
+        let is_whole = jobs.len() == staged.ids.len();
+        let answers = if is_whole && staged.is_receipt_kept(now) {
             Some(self.send(request, jobs.clone()).await?)
-        } else if leaving.is_receipt_possible(now) {
+        } else if staged.is_receipt_possible(now) {
             self.on_primary_within(BATCH_WITHIN, |primary| async move { primary.ask(request).await }).await?
         } else {
             None
         };
-        match answers.filter(|answers| answers.len() == leaving.ids.len()) {
-            Some(answers) => Ok(Asked::Answered { leaving, jobs, answers }),
+        match answers.filter(|answers| answers.len() == staged.ids.len()) {
+            Some(answers) => Ok(Asked::Answered { staged, jobs, answers }),
             None => Ok(Asked::Uncertain),
         }
     }
 
     async fn send(&self, request: RequestId, jobs: Vec<Job>) -> Result<Vec<Enqueued>> {
         // In this order, and before anything is sent: see `as_new`.
-        let here = self.spill.now().await?;
+        let here = self.spool.now().await?;
         let there = self.on_primary(|primary| async move { primary.now().await }).await?;
         let jobs = jobs.into_iter().map(|job| as_new(job, here, there)).collect();
         let request = EnqueueRequest { request, jobs };
@@ -167,28 +167,28 @@ impl Inner {
     /// The primary has answered for a batch: what it has ends here, what it refused waits here as before. Tells of which types
     /// that is.
     async fn end(&self, asked: Asked) -> Result<BTreeSet<TypeName>> {
-        let Asked::Answered { leaving, jobs, answers } = asked else { return Ok(BTreeSet::new()) };
+        let Asked::Answered { staged, jobs, answers } = asked else { return Ok(BTreeSet::new()) };
         let mut reasons: HashMap<_, _> =
-            leaving.ids.iter().zip(&answers).map(|(id, answer)| (*id, self.reason(answer))).collect();
+            staged.ids.iter().zip(&answers).map(|(id, answer)| (*id, self.reason(answer))).collect();
         let ends: Vec<_> = jobs.iter().map(|job| (job.id, reasons.remove(&job.id).flatten())).collect();
         let refused: Vec<_> = jobs.iter().zip(&ends).filter(|(_, (_, end))| end.is_none()).collect();
         let returned = (ends.len() - refused.len()) as u64;
         let types = refused.iter().map(|(job, _)| job.job_type.clone()).collect();
         if let Some(why) = answers.iter().find_map(|answer| answer.job().err()) {
             let (jobs, primary) = (refused.len(), self.primary.name);
-            tracing::warn!(jobs, primary, %why, "jobs of the spill were refused, and wait there");
+            tracing::warn!(jobs, primary, %why, "jobs of the spool were refused, and wait there");
         }
-        if self.spill.end_batch(leaving.request, ends).await? {
+        if self.spool.end_batch(staged.request, ends).await? {
             self.counts.returned.fetch_add(returned, Ordering::Relaxed);
         }
         Ok(types)
     }
 
-    /// Why a job of the spill is over, or nothing if it is not.
+    /// Why a job of the spool is over, or nothing if it is not.
     fn reason(&self, answer: &Enqueued) -> Option<String> {
         let name = self.primary.name;
         match answer {
-            Enqueued::New(id) | Enqueued::Spilled(id) => Some(moved(name, *id)),
+            Enqueued::New(id) | Enqueued::Spooled(id) => Some(moved(name, *id)),
             Enqueued::Kept(id) => Some(format!("duplicate of job {id} in {name}")),
             Enqueued::Replaced(id) | Enqueued::Revived(id) => Some(format!("given to job {id} in {name}")),
             Enqueued::Refused(_) => None,
@@ -199,10 +199,10 @@ impl Inner {
     pub(super) async fn uncertain(&self) -> Result<u64> {
         let (mut uncertain, mut last) = (0, None);
         loop {
-            let page = self.spill.leaving(last.as_ref(), BATCHES).await?;
-            let now = self.spill.now().await?;
-            for leaving in page.iter().filter(|leaving| !leaving.is_receipt_kept(now)) {
-                let still_here = self.spill.still_leaving(leaving.request).await?;
+            let page = self.spool.staged(last.as_ref(), BATCHES).await?;
+            let now = self.spool.now().await?;
+            for staged in page.iter().filter(|staged| !staged.is_receipt_kept(now)) {
+                let still_here = self.spool.still_staged(staged.request).await?;
                 uncertain += still_here.map_or(0, |(_, jobs)| jobs.len() as u64);
             }
             match page.into_iter().next_back() {

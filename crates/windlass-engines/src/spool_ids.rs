@@ -1,19 +1,19 @@
-//! Where the numbers of a spill begin. Each spill has a block of its own, so that a number from another machine, or from before
+//! Where the numbers of a spool begin. Each spool has a block of its own, so that a number from another machine, or from before
 //! a process was started again, does not name somebody else's job.
 
 use std::hash::{BuildHasher, RandomState};
 
-use windlass_core::limits::SPILL_IDS_FROM;
+use windlass_core::limits::SPOOL_IDS_FROM;
 
 /// Numbers in a block.
 const BLOCK: i64 = 1_000_000_000;
 /// All of them are below 2^53, which programs that keep numbers as floating point can still tell apart.
 const BLOCKS: u64 = 8_000_000;
 
-/// The first number of a new spill.
+/// The first number of a new spool.
 pub(crate) fn first() -> i64 {
     let random = RandomState::new().hash_one(BLOCK);
-    SPILL_IDS_FROM + i64::try_from(random % BLOCKS).unwrap_or(0) * BLOCK
+    SPOOL_IDS_FROM + i64::try_from(random % BLOCKS).unwrap_or(0) * BLOCK
 }
 
 #[cfg(test)]
@@ -21,9 +21,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn two_spills_begin_at_different_numbers_which_floating_point_still_tells_apart() {
+    fn two_spools_begin_at_different_numbers_which_floating_point_still_tells_apart() {
         let (a, b) = (first(), first());
         assert_ne!(a, b);
-        assert!([a, b].iter().all(|id| *id >= SPILL_IDS_FROM && id + BLOCK <= 1 << 53));
+        assert!([a, b].iter().all(|id| *id >= SPOOL_IDS_FROM && id + BLOCK <= 1 << 53));
     }
 }

@@ -1,4 +1,4 @@
-//! How jobs of the spill get to the primary: all of them, once, in order, whoever dies on the way.
+//! How jobs of the spool get to the primary: all of them, once, in order, whoever dies on the way.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,33 +15,33 @@ use windlass_core::payload::Payload;
 use windlass_core::priority::Priority;
 use windlass_core::queue::QueueSpec;
 use windlass_core::retry::RetryPolicy;
-use windlass_core::spill::{BatchMost, Following, LeftOut, Spill, as_new};
+use windlass_core::spool::{BatchMost, Following, LeftOut, Spool, as_new};
 use windlass_core::worker::WorkerId;
 use windlass_engines::memory::MemoryEngine;
 use windlass_engines::sqlite::{SqliteEngine, SqliteOptions};
 
 use crate::place::{
-    Primary, declaration, job, payloads, quick, spill, sqlite, status, until, until_away, until_home,
+    Primary, declaration, job, payloads, quick, spool, sqlite, status, until, until_away, until_replayed,
     waiting, why_ended,
 };
 
 #[tokio::test]
-async fn jobs_come_home_in_the_order_in_which_they_were_put_in() {
+async fn jobs_are_replayed_in_the_order_of_their_enqueue() {
     let primary = Primary::on_redis().await;
     let engine = primary.with_memory().await;
     primary.go();
     until_away(&engine).await;
     for number in 0..450 {
-        spill(&engine, job(number)).await;
+        spool(&engine, job(number)).await;
     }
     primary.come_back();
-    until_home(&engine).await;
+    until_replayed(&engine).await;
     assert_eq!(payloads(&*primary.store).await, (0..450).collect::<Vec<_>>());
     assert_eq!(status(&engine).await.returned, 450);
 }
 
 #[tokio::test]
-async fn a_job_comes_home_with_everything_that_its_caller_gave_it() {
+async fn a_job_is_replayed_with_everything_that_its_caller_gave_it() {
     let primary = Primary::on_redis().await;
     let engine = primary.with_memory().await;
     primary.go();
@@ -59,10 +59,10 @@ async fn a_job_comes_home_with_everything_that_its_caller_gave_it() {
         timeout: Some(Duration::from_secs(77)),
         ..job(5)
     };
-    let id = spill(&engine, given).await;
+    let id = spool(&engine, given).await;
     let here = engine.job(id).await.unwrap().unwrap().job;
     primary.come_back();
-    until_home(&engine).await;
+    until_replayed(&engine).await;
     let there = waiting(&*primary.store).await.remove(0).job;
     assert_eq!(there.fairness_key.as_ref().map(FairnessKey::as_str), Some("tenant:42"));
     let (here, there) =
@@ -78,43 +78,43 @@ async fn a_job_comes_home_with_everything_that_its_caller_gave_it() {
 }
 
 #[tokio::test]
-async fn a_spill_on_disk_outlives_its_process_and_comes_home_with_the_next() {
+async fn a_spool_on_disk_outlives_its_process_and_is_replayed_by_the_next() {
     let primary = Primary::on_redis().await;
     let folder = tempfile::tempdir().unwrap();
     let engine = primary.with(sqlite(folder.path()), quick()).await;
     primary.go();
-    spill(&engine, job(1)).await;
+    spool(&engine, job(1)).await;
     drop(engine);
     primary.come_back();
     let engine = primary.with(sqlite(folder.path()), quick()).await;
-    until_home(&engine).await;
+    until_replayed(&engine).await;
     assert_eq!(payloads(&*primary.store).await, [1]);
 }
 
-/// A spill with three jobs of which the first two were set aside under a request, as a process leaves it that dies.
-async fn half_moved(spill: &dyn Spill) -> (EnqueueRequest, Vec<JobId>) {
-    spill.declare(declaration()).await.unwrap();
-    let answers = spill.enqueue(crate::place::request((0..3).map(job).collect())).await.unwrap();
+/// A spool with three jobs of which the first two were staged under a request, as a process leaves it that dies.
+async fn half_moved(spool: &dyn Spool) -> (EnqueueRequest, Vec<JobId>) {
+    spool.declare(declaration()).await.unwrap();
+    let answers = spool.enqueue(crate::place::request((0..3).map(job).collect())).await.unwrap();
     let ids: Vec<_> = answers.iter().map(|answer| answer.job().unwrap()).collect();
     let request = RequestId::from_random(fastrand::u128(..));
-    let leaving = spill
-        .set_aside(request, BatchMost { jobs: 2, bytes: 1_000 }, &LeftOut::default(), &Following::default())
+    let staged = spool
+        .stage(request, BatchMost { jobs: 2, bytes: 1_000 }, &LeftOut::default(), &Following::default())
         .await
         .unwrap()
         .unwrap();
-    assert_eq!(leaving.ids, ids[..2]);
-    let (_, jobs) = spill.still_leaving(request).await.unwrap().unwrap();
-    let here = spill.now().await.unwrap();
+    assert_eq!(staged.ids, ids[..2]);
+    let (_, jobs) = spool.still_staged(request).await.unwrap().unwrap();
+    let here = spool.now().await.unwrap();
     (EnqueueRequest { request, jobs: jobs.into_iter().map(|job| as_new(job, here, here)).collect() }, ids)
 }
 
-/// A spill in memory whose clock is moved by hand.
-fn on_clock(clock: &Arc<ManualClock>) -> Arc<dyn Spill> {
-    Arc::new(MemoryEngine::for_spill_with_clock(clock.clone()))
+/// A spool in memory whose clock is moved by hand.
+fn on_clock(clock: &Arc<ManualClock>) -> Arc<dyn Spool> {
+    Arc::new(MemoryEngine::for_spool_with_clock(clock.clone()))
 }
 
 #[tokio::test]
-async fn what_a_process_had_set_aside_when_it_died_comes_home_once_whether_it_was_copied_or_not() {
+async fn what_a_process_had_staged_when_it_died_is_replayed_once_whether_it_was_copied_or_not() {
     for copied in [false, true] {
         let primary = Primary::on_redis().await;
         let folder = tempfile::tempdir().unwrap();
@@ -124,7 +124,7 @@ async fn what_a_process_had_set_aside_when_it_died_comes_home_once_whether_it_wa
             primary.store.enqueue(request).await.unwrap();
         }
         let engine = primary.with(sqlite(folder.path()), quick()).await;
-        until_home(&engine).await;
+        until_replayed(&engine).await;
         let mut there = payloads(&*primary.store).await;
         there.sort_unstable();
         assert_eq!(there, [0, 1, 2], "copied: {copied}");
@@ -136,16 +136,16 @@ async fn a_batch_that_is_older_than_receipts_is_finished_if_there_is_one_and_els
     for copied in [false, true] {
         let primary = Primary::on_redis().await;
         let clock = Arc::new(ManualClock::default());
-        let spill = on_clock(&clock);
-        let (request, ids) = half_moved(&*spill).await;
+        let spool = on_clock(&clock);
+        let (request, ids) = half_moved(&*spool).await;
         primary.store.declare(declaration()).await.unwrap();
         if copied {
             primary.store.enqueue(request).await.unwrap();
         }
         clock.advance(RECEIPT_TTL - Duration::from_secs(1));
-        let engine = primary.with(spill, quick()).await;
+        let engine = primary.with(spool, quick()).await;
         let expected = if copied { 3 } else { 1 };
-        until(&engine, "what may go is home", async || payloads(&*primary.store).await.len() == expected)
+        until(&engine, "what may go is replayed", async || payloads(&*primary.store).await.len() == expected)
             .await;
         if !copied {
             assert_eq!((payloads(&*primary.store).await, status(&engine).await.uncertain), (vec![2], 2));
@@ -156,7 +156,7 @@ async fn a_batch_that_is_older_than_receipts_is_finished_if_there_is_one_and_els
             .await;
             assert_eq!(engine.cancel(ids[1], "it is there").await.unwrap(), CancelAnswer::Cancelled);
         }
-        until_home(&engine).await;
+        until_replayed(&engine).await;
         until(&engine, "nothing is uncertain", async || status(&engine).await.uncertain == 0).await;
     }
 }
@@ -164,17 +164,17 @@ async fn a_batch_that_is_older_than_receipts_is_finished_if_there_is_one_and_els
 #[tokio::test]
 async fn what_leaves_can_be_neither_cancelled_nor_purged_nor_changed_and_does_not_expire() {
     let folder = tempfile::tempdir().unwrap();
-    for spill in [crate::place::memory(), sqlite(folder.path())] {
-        let (_, ids) = half_moved(&*spill).await;
+    for spool in [crate::place::memory(), sqlite(folder.path())] {
+        let (_, ids) = half_moved(&*spool).await;
         for refused in [
-            spill.cancel(ids[0], "enough").await.map(drop),
-            spill.retry(ids[0]).await.map(drop),
-            spill.set_priority(ids[0], Priority::new(0).unwrap()).await.map(drop),
+            spool.cancel(ids[0], "enough").await.map(drop),
+            spool.retry(ids[0]).await.map(drop),
+            spool.set_priority(ids[0], Priority::new(0).unwrap()).await.map(drop),
         ] {
             assert!(refused.unwrap_err().to_string().contains("on its way"));
         }
-        assert_eq!(spill.purge(&crate::place::queue(), 100).await.unwrap().changed, 1, "the third one only");
-        assert_eq!(spill.queues().await.unwrap()[0].counts.parked, 2);
+        assert_eq!(spool.purge(&crate::place::queue(), 100).await.unwrap().changed, 1, "the third one only");
+        assert_eq!(spool.queues().await.unwrap()[0].counts.parked, 2);
     }
 }
 
@@ -182,49 +182,49 @@ async fn what_leaves_can_be_neither_cancelled_nor_purged_nor_changed_and_does_no
 async fn a_job_that_leaves_does_not_expire_on_its_way() {
     let clock = Arc::new(ManualClock::default());
     let folder = tempfile::tempdir().unwrap();
-    let options = SqliteOptions { clock: clock.clone(), ..SqliteOptions::for_spill() };
-    let on_disk: Arc<dyn Spill> = Arc::new(SqliteEngine::open(folder.path().join("a.db"), options).unwrap());
-    for spill in [on_clock(&clock), on_disk] {
-        spill.declare(declaration()).await.unwrap();
+    let options = SqliteOptions { clock: clock.clone(), ..SqliteOptions::for_spool() };
+    let on_disk: Arc<dyn Spool> = Arc::new(SqliteEngine::open(folder.path().join("a.db"), options).unwrap());
+    for spool in [on_clock(&clock), on_disk] {
+        spool.declare(declaration()).await.unwrap();
         let short = NewJob { expires: Some(When::In(Duration::from_secs(1))), ..job(1) };
-        spill.enqueue(crate::place::request(vec![short])).await.unwrap();
+        spool.enqueue(crate::place::request(vec![short])).await.unwrap();
         let request = RequestId::from_random(fastrand::u128(..));
-        spill
-            .set_aside(request, BatchMost { jobs: 9, bytes: 9 }, &LeftOut::default(), &Following::default())
+        spool
+            .stage(request, BatchMost { jobs: 9, bytes: 9 }, &LeftOut::default(), &Following::default())
             .await
             .unwrap()
             .unwrap();
         clock.advance(Duration::from_secs(2));
-        spill.sweep(100).await.unwrap();
-        assert_eq!(spill.still_leaving(request).await.unwrap().unwrap().1.len(), 1);
-        let ids = spill.leaving(None, 9).await.unwrap().remove(0).ids;
-        assert!(spill.end_batch(request, vec![(ids[0], None)]).await.unwrap());
-        assert_eq!(spill.sweep(100).await.unwrap().changed, 1, "taken back, it expires");
+        spool.sweep(100).await.unwrap();
+        assert_eq!(spool.still_staged(request).await.unwrap().unwrap().1.len(), 1);
+        let ids = spool.staged(None, 9).await.unwrap().remove(0).ids;
+        assert!(spool.end_batch(request, vec![(ids[0], None)]).await.unwrap());
+        assert_eq!(spool.sweep(100).await.unwrap().changed, 1, "taken back, it expires");
     }
 }
 
 #[tokio::test]
-async fn a_batch_that_two_bring_home_at_once_is_there_once_and_is_not_cancelled() {
+async fn a_batch_that_two_replay_at_once_is_there_once_and_is_not_cancelled() {
     let primary = Primary::on_redis().await;
     let folder = tempfile::tempdir().unwrap();
     let (request, ids) = half_moved(&*sqlite(folder.path())).await;
     primary.store.declare(declaration()).await.unwrap();
     let (one, other) = (sqlite(folder.path()), sqlite(folder.path()));
-    let read = one.still_leaving(request.request).await.unwrap().unwrap();
+    let read = one.still_staged(request.request).await.unwrap().unwrap();
     assert_eq!(read.1.len(), 2);
     let ends = |why: &str| ids[..2].iter().map(|id| (*id, Some(why.to_owned()))).collect::<Vec<_>>();
     assert!(other.end_batch(request.request, ends("moved by the other")).await.unwrap());
     assert!(!one.end_batch(request.request, ends("moved by me")).await.unwrap(), "it is over");
     let engines =
         [primary.with(Arc::clone(&one), quick()).await, primary.with(Arc::clone(&other), quick()).await];
-    until_home(&engines[0]).await;
-    until_home(&engines[1]).await;
+    until_replayed(&engines[0]).await;
+    until_replayed(&engines[1]).await;
     assert_eq!(payloads(&*primary.store).await, [2]);
     assert_eq!(why_ended(&engines[0], ids[0]).await, "moved by the other");
 }
 
 #[tokio::test]
-async fn two_processes_that_share_a_spill_bring_everything_home_once_and_in_order() {
+async fn two_processes_that_share_a_spool_replay_everything_once_and_in_order() {
     let primary = Primary::on_redis().await;
     let folder = tempfile::tempdir().unwrap();
     let engines = [
@@ -235,18 +235,18 @@ async fn two_processes_that_share_a_spill_bring_everything_home_once_and_in_orde
     until_away(&engines[0]).await;
     until_away(&engines[1]).await;
     for number in 0..600 {
-        spill(&engines[number % 2], job(number)).await;
+        spool(&engines[number % 2], job(number)).await;
     }
     primary.come_back();
-    until_home(&engines[0]).await;
-    until_home(&engines[1]).await;
+    until_replayed(&engines[0]).await;
+    until_replayed(&engines[1]).await;
     assert_eq!(payloads(&*primary.store).await, (0..600).collect::<Vec<_>>(), "in order");
     let returned = status(&engines[0]).await.returned + status(&engines[1]).await.returned;
     assert_eq!(returned, 600);
 }
 
 #[tokio::test]
-async fn jobs_that_the_primary_refuses_stay_in_the_spill_keep_no_others_and_are_tried_again() {
+async fn jobs_that_the_primary_refuses_stay_in_the_spool_keep_no_others_and_are_tried_again() {
     let primary = Primary::on_redis().await;
     let engine = primary.with_memory().await;
     let (queue, kind) = (QueueName::parse("beside").unwrap(), TypeName::parse("beside").unwrap());
@@ -257,38 +257,38 @@ async fn jobs_that_the_primary_refuses_stay_in_the_spill_keep_no_others_and_are_
     engine.declare(beside).await.unwrap();
     primary.go();
     until_away(&engine).await;
-    let refused = spill(&engine, job(1)).await;
-    spill(&engine, NewJob::new(kind, Payload::parse("2").unwrap())).await;
+    let refused = spool(&engine, job(1)).await;
+    spool(&engine, NewJob::new(kind, Payload::parse("2").unwrap())).await;
     primary.store.set_shut(&crate::place::queue(), true).await.unwrap();
     primary.come_back();
-    until(&engine, "the other is home", async || payloads(&*primary.store).await == [2]).await;
-    assert_eq!(status(&engine).await.spill_size, 1);
+    until(&engine, "the other is replayed", async || payloads(&*primary.store).await == [2]).await;
+    assert_eq!(status(&engine).await.spool_size, 1);
     primary.store.set_shut(&crate::place::queue(), false).await.unwrap();
-    until_home(&engine).await;
+    until_replayed(&engine).await;
     assert!(why_ended(&engine, refused).await.starts_with("moved to redis as job "));
 }
 
 #[tokio::test]
-async fn what_was_tried_in_the_spill_stays_there() {
-    let spill = crate::place::memory();
-    spill.declare(declaration()).await.unwrap();
-    spill.enqueue(crate::place::request(vec![job(1)])).await.unwrap();
+async fn what_was_tried_in_the_spool_stays_there() {
+    let spool = crate::place::memory();
+    spool.declare(declaration()).await.unwrap();
+    spool.enqueue(crate::place::request(vec![job(1)])).await.unwrap();
     let worker = WorkerId::from_random(7);
-    spill.register(crate::place::card(worker)).await.unwrap();
+    spool.register(crate::place::card(worker)).await.unwrap();
     let most = BatchMost { jobs: 10, bytes: 1_000 };
-    spill.claim(crate::place::claim_request(worker, 1)).await.unwrap();
+    spool.claim(crate::place::claim_request(worker, 1)).await.unwrap();
     assert_eq!(
-        spill
-            .set_aside(RequestId::from_random(1), most, &LeftOut::default(), &Following::default())
+        spool
+            .stage(RequestId::from_random(1), most, &LeftOut::default(), &Following::default())
             .await
             .unwrap(),
         None,
         "while it runs"
     );
-    spill.retire(worker).await.unwrap();
+    spool.retire(worker).await.unwrap();
     assert_eq!(
-        spill
-            .set_aside(RequestId::from_random(2), most, &LeftOut::default(), &Following::default())
+        spool
+            .stage(RequestId::from_random(2), most, &LeftOut::default(), &Following::default())
             .await
             .unwrap(),
         None,
@@ -299,18 +299,16 @@ async fn what_was_tried_in_the_spill_stays_there() {
 #[tokio::test]
 async fn a_batch_holds_no_more_than_it_may_and_no_jobs_of_types_that_were_refused() {
     let folder = tempfile::tempdir().unwrap();
-    for spill in [crate::place::memory(), sqlite(folder.path())] {
-        spill.declare(declaration()).await.unwrap();
+    for spool in [crate::place::memory(), sqlite(folder.path())] {
+        spool.declare(declaration()).await.unwrap();
         let jobs =
             (0..5).map(|_| NewJob::new(crate::place::kind(), Payload::parse("\"0123456789\"").unwrap()));
-        spill.enqueue(crate::place::request(jobs.collect())).await.unwrap();
+        spool.enqueue(crate::place::request(jobs.collect())).await.unwrap();
         let aside = async |request, most, types: &[TypeName]| {
             let but = &LeftOut { types: types.iter().cloned().collect(), jobs: Vec::new() };
-            let leaving = spill
-                .set_aside(RequestId::from_random(request), most, but, &Following::default())
-                .await
-                .unwrap();
-            leaving.map_or(0, |leaving| leaving.ids.len())
+            let staged =
+                spool.stage(RequestId::from_random(request), most, but, &Following::default()).await.unwrap();
+            staged.map_or(0, |staged| staged.ids.len())
         };
         assert_eq!(aside(1, BatchMost { jobs: 9, bytes: 99 }, &[crate::place::kind()]).await, 0);
         assert_eq!(aside(2, BatchMost { jobs: 9, bytes: 15 }, &[]).await, 2, "the second goes over");

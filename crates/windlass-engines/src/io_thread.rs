@@ -9,13 +9,13 @@ use windlass_core::error::EngineError;
 
 /// The thread on which all connections live.
 #[derive(Debug)]
-pub(crate) struct Home {
+pub(crate) struct IoThread {
     handle: Handle,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Home {
+impl IoThread {
     pub(crate) fn start(name: &str) -> Result<Self, EngineError> {
         let no_thread = |error: std::io::Error| EngineError::Unavailable {
             why: format!("the system gives no thread or socket ({error})"),
@@ -69,7 +69,7 @@ impl Home {
     }
 }
 
-impl Drop for Home {
+impl Drop for IoThread {
     fn drop(&mut self) {
         self.stop.take();
         let own = std::thread::current().id();

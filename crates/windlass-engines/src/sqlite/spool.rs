@@ -12,7 +12,7 @@ use windlass_core::gate::gate_by_history;
 use windlass_core::job::{Job, JobId, JobState};
 use windlass_core::limits::REASON_BYTES_MAX;
 use windlass_core::outcome::bounded;
-use windlass_core::spill::{BatchMost, Following, Leaving, LeftOut, Packing, gate_of, request_of};
+use windlass_core::spool::{BatchMost, Following, LeftOut, Packing, StagedBatch, gate_of, request_of};
 
 use super::enqueue::find_receipt;
 use super::fault::Step;
@@ -22,7 +22,7 @@ use super::sql::sql;
 use super::work::Work;
 
 impl Work<'_> {
-    pub(super) fn enqueue_aside(
+    pub(super) fn enqueue_staged(
         &mut self,
         request: EnqueueRequest,
         sent_ago: Duration,
@@ -37,37 +37,37 @@ impl Work<'_> {
             return Err(EngineError::Refused(why.to_string()).into());
         }
         let ids = answers.iter().filter_map(|answer| answer.job().ok()).collect();
-        self.put_aside(&Leaving { request: name, since: self.now.minus(sent_ago), ids })?;
+        self.record_staged(&StagedBatch { request: name, since: self.now.minus(sent_ago), ids })?;
         Ok(answers)
     }
 
-    fn put_aside(&mut self, leaving: &Leaving) -> Step<()> {
-        let gate = leaving.gate();
-        for id in &leaving.ids {
+    fn record_staged(&mut self, staged: &StagedBatch) -> Step<()> {
+        let gate = staged.gate();
+        for id in &staged.ids {
             if let Some(job) = self.live_job(*id)? {
                 self.change_waiting(&job, job.due, Some(&gate))?;
             }
         }
         let mut save = self.conn.prepare_cached(sql!("save_batch"))?;
-        save.execute(params![leaving.request.to_bytes(), leaving.since.as_micros(), to_json(&leaving.ids)])?;
+        save.execute(params![staged.request.to_bytes(), staged.since.as_micros(), to_json(&staged.ids)])?;
         Ok(())
     }
 
-    pub(super) fn set_aside(
+    pub(super) fn stage(
         &mut self,
         request: RequestId,
         most: BatchMost,
         but: &LeftOut,
         following: &Following,
-    ) -> Step<Option<Leaving>> {
+    ) -> Step<Option<StagedBatch>> {
         let ahead = self.oldest_ahead(but, following)?;
         let ids = self.oldest_that_fit(most, but, ahead)?;
         if ids.is_empty() {
             return Ok(None);
         }
-        let leaving = Leaving { request, since: self.now, ids };
-        self.put_aside(&leaving)?;
-        Ok(Some(leaving))
+        let staged = StagedBatch { request, since: self.now, ids };
+        self.record_staged(&staged)?;
+        Ok(Some(staged))
     }
 
     /// The oldest job that another process may be moving now.
@@ -121,7 +121,7 @@ impl Work<'_> {
 
     pub(super) fn keep_here(&mut self, request: RequestId, younger_than: Duration) -> Step<bool> {
         let batch = find_batch(self.conn, request)?;
-        let Some(batch) = batch.filter(|leaving| leaving.is_younger_than(younger_than, self.now)) else {
+        let Some(batch) = batch.filter(|staged| staged.is_younger_than(younger_than, self.now)) else {
             return Ok(false);
         };
         self.end_batch(request, batch.ids.into_iter().map(|id| (id, None)).collect())
@@ -131,35 +131,35 @@ impl Work<'_> {
     pub(super) fn check_may_change(&self, id: JobId) -> Step<()> {
         let gate = self.live_job(id)?.and_then(|job| job.gate);
         let Some(request) = gate.as_ref().and_then(request_of) else { return Ok(()) };
-        if let Some(leaving) = find_batch(self.conn, request)? {
-            leaving.check_may_change(id, self.now)?;
+        if let Some(staged) = find_batch(self.conn, request)? {
+            staged.check_may_change(id, self.now)?;
         }
         Ok(())
     }
 }
 
-/// Batches that are set aside, oldest first.
-pub(super) fn leaving(
+/// Batches that are staged, oldest first.
+pub(super) fn staged(
     conn: &Connection,
     after: Option<(Timestamp, RequestId)>,
     limit: u32,
-) -> Step<Vec<Leaving>> {
+) -> Step<Vec<StagedBatch>> {
     let mut statement = conn.prepare_cached(sql!("batches"))?;
     let (since, request) = after.map(|(since, request)| (since.as_micros(), request.to_bytes())).unzip();
     let batches = statement.query_map(params![since, request, limit], read_batch)?;
     Ok(batches.collect::<Result<_, _>>()?)
 }
 
-fn find_batch(conn: &Connection, request: RequestId) -> Step<Option<Leaving>> {
+fn find_batch(conn: &Connection, request: RequestId) -> Step<Option<StagedBatch>> {
     let mut statement = conn.prepare_cached(sql!("find_batch"))?;
     Ok(statement.query_row([request.to_bytes()], read_batch).optional()?)
 }
 
-fn read_batch(row: &Row<'_>) -> rusqlite::Result<Leaving> {
+fn read_batch(row: &Row<'_>) -> rusqlite::Result<StagedBatch> {
     let ids: String = row.get(2)?;
     // A batch of which the jobs are unknown must not pass for one whose jobs are all over.
     let damaged = |error: serde_json::Error| FromSqlConversionFailure(2, Type::Text, Box::new(error));
-    Ok(Leaving {
+    Ok(StagedBatch {
         request: RequestId::from_bytes(row.get(0)?),
         since: Timestamp::from_micros(row.get(1)?),
         ids: serde_json::from_str(&ids).map_err(damaged)?,
@@ -167,18 +167,18 @@ fn read_batch(row: &Row<'_>) -> rusqlite::Result<Leaving> {
 }
 
 /// A batch and its jobs that are still here. Every read has one snapshot.
-pub(super) fn still_leaving(
+pub(super) fn still_staged(
     conn: &Connection,
     request: RequestId,
     now: Timestamp,
-) -> Step<Option<(Leaving, Vec<Job>)>> {
-    let Some(leaving) = find_batch(conn, request)? else { return Ok(None) };
-    let gate = leaving.gate();
-    let mut jobs = Vec::with_capacity(leaving.ids.len());
-    for id in &leaving.ids {
+) -> Step<Option<(StagedBatch, Vec<Job>)>> {
+    let Some(staged) = find_batch(conn, request)? else { return Ok(None) };
+    let gate = staged.gate();
+    let mut jobs = Vec::with_capacity(staged.ids.len());
+    for id in &staged.ids {
         let record = read::job(conn, *id, now)?;
         let is_here = |state: &JobState| matches!(state, JobState::Waiting { gate: Some(at) } if *at == gate);
         jobs.extend(record.filter(|record| is_here(&record.state)).map(|record| record.job));
     }
-    Ok(Some((leaving, jobs)))
+    Ok(Some((staged, jobs)))
 }

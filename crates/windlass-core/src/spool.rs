@@ -1,10 +1,10 @@
 //! What an engine must know to keep jobs for another one that is away, and to give them back exactly once.
 //!
-//! Jobs that leave are *set aside*, a batch at a time: they wait behind a gate of their own, and the batch notes the request under
+//! Jobs that leave are *staged*, a batch at a time: they wait behind a gate of their own, and the batch notes the request under
 //! which it goes to the primary and the place of each job in it. That outlives the process, so whoever finds it sends the same
 //! request again, which the primary answers from its receipt; only then are the jobs ended here. An enqueue whose answer
-//! got lost when the primary went away is set aside from the start: it may be there already, so nobody may run it here.
-//! What is set aside cannot be claimed, cancelled, purged, changed or expire, so a batch stays as it was sent.
+//! got lost when the primary went away is staged from the start: it may be there already, so nobody may run it here.
+//! What is staged cannot be claimed, cancelled, purged, changed or expire, so a batch stays as it was sent.
 
 use std::collections::{BTreeSet, HashSet};
 use std::time::Duration;
@@ -22,27 +22,27 @@ use crate::names::TypeName;
 
 /// An engine that can keep jobs for another.
 #[async_trait]
-pub trait Spill: Engine {
-    /// Stores new jobs without keys as [`enqueue`](Engine::enqueue) does and sets them aside under the same request, which
+pub trait Spool: Engine {
+    /// Stores new jobs without keys as [`enqueue`](Engine::enqueue) does and stages them under the same request, which
     /// was first sent so long ago. All or none: if one is refused, that is an error, and nothing is stored.
-    async fn enqueue_aside(&self, request: EnqueueRequest, sent_ago: Duration) -> Result<Vec<Enqueued>>;
+    async fn enqueue_staged(&self, request: EnqueueRequest, sent_ago: Duration) -> Result<Vec<Enqueued>>;
 
-    /// Sets the oldest jobs aside that were never claimed, but for these. Those without a handler here are
+    /// Stages the oldest jobs that were never claimed, but for these. Those without a handler here are
     /// among them, since there may be one elsewhere. How many go together, [`Packing`] says; which must wait
     /// for the batch of another process, [`Following`] says. Nothing if there are none.
-    async fn set_aside(
+    async fn stage(
         &self,
         request: RequestId,
         most: BatchMost,
         but: &LeftOut,
         following: &Following,
-    ) -> Result<Option<Leaving>>;
+    ) -> Result<Option<StagedBatch>>;
 
-    /// Batches that are set aside, oldest first, at most `limit`, those after this one.
-    async fn leaving(&self, after: Option<&Leaving>, limit: u32) -> Result<Vec<Leaving>>;
+    /// Batches that are staged, oldest first, at most `limit`, those after this one.
+    async fn staged(&self, after: Option<&StagedBatch>, limit: u32) -> Result<Vec<StagedBatch>>;
 
     /// A batch and its jobs that are still here, in order, as they are at one instant. Nothing if it is over.
-    async fn still_leaving(&self, request: RequestId) -> Result<Option<(Leaving, Vec<Job>)>>;
+    async fn still_staged(&self, request: RequestId) -> Result<Option<(StagedBatch, Vec<Job>)>>;
 
     /// Ends a batch, all at once: jobs with a reason are cancelled for it, the others wait as before. Tells whether it was
     /// still there.
@@ -83,13 +83,13 @@ impl LeftOut {
     }
 }
 
-/// How a process stays behind the batches that other processes of the same spill are moving: two batches on
+/// How a process stays behind the batches that other processes of the same spool are moving: two batches on
 /// their way at once can arrive in either order. Only a batch that no other process may touch yet is waited
 /// for; one that is older is taken over and moved first, so a dead process stops the others for no longer
 /// than that takes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Following {
-    /// Batches of this process, which it moves itself before it sets more aside.
+    /// Batches of this process, which it moves itself before it stages more.
     pub ours: HashSet<RequestId>,
     /// Batches of others that are older are taken over.
     pub adopt_after: Duration,
@@ -98,10 +98,9 @@ pub struct Following {
 impl Following {
     /// The oldest job of a batch that another process may be moving now: no job from there on may be set
     /// aside. Jobs that this process leaves where they are hold back no others: it has passed them already.
-    pub fn oldest_ahead(&self, leaving: &Leaving, but: &LeftOut, now: Timestamp) -> Option<JobId> {
-        let is_ahead =
-            !self.ours.contains(&leaving.request) && leaving.is_younger_than(self.adopt_after, now);
-        leaving.ids.iter().filter(|id| is_ahead && !but.jobs.contains(id)).min().copied()
+    pub fn oldest_ahead(&self, staged: &StagedBatch, but: &LeftOut, now: Timestamp) -> Option<JobId> {
+        let is_ahead = !self.ours.contains(&staged.request) && staged.is_younger_than(self.adopt_after, now);
+        staged.ids.iter().filter(|id| is_ahead && !but.jobs.contains(id)).min().copied()
     }
 }
 
@@ -143,10 +142,10 @@ impl Packing {
 
 /// Jobs that leave together, as they are sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Leaving {
+pub struct StagedBatch {
     /// The request under which the primary is asked.
     pub request: RequestId,
-    /// When they were set aside, or if the request was sent before, when that was; by the spill's clock.
+    /// When they were staged, or if the request was sent before, when that was; by the spool's clock.
     pub since: Timestamp,
     /// In the order of the request.
     pub ids: Vec<JobId>,
@@ -155,7 +154,7 @@ pub struct Leaving {
 /// How much sooner than receipts lapse they are no longer relied upon: clocks of two stores differ.
 const RECEIPT_MARGIN: Duration = Duration::from_secs(600);
 
-impl Leaving {
+impl StagedBatch {
     /// The gate behind which they wait.
     pub fn gate(&self) -> Gate {
         gate_of(self.request)
@@ -193,21 +192,21 @@ impl Leaving {
 
 /// The gate of a batch.
 pub fn gate_of(request: RequestId) -> Gate {
-    Gate::named(&format!("spill:{request}"))
+    Gate::named(&format!("spool:{request}"))
 }
 
 /// The request whose gate this is.
 pub fn request_of(gate: &Gate) -> Option<RequestId> {
-    let bits = gate.as_str().strip_prefix("spill:")?;
+    let bits = gate.as_str().strip_prefix("spool:")?;
     u128::from_str_radix(bits, 16).ok().map(RequestId::from_random)
 }
 
-/// Why a job of the spill is over that went to the primary.
+/// Why a job of the spool is over that went to the primary.
 pub fn moved(primary: &str, there: JobId) -> String {
     format!("moved to {primary} as job {there}")
 }
 
-/// Under which number a job of the spill went to the primary, by the reason for its end.
+/// Under which number a job of the spool went to the primary, by the reason for its end.
 pub fn moved_as(why: &str) -> Option<JobId> {
     let (_, number) = why.strip_prefix("moved to ")?.split_once(" as job ")?;
     number.parse().ok().map(JobId)
@@ -216,7 +215,7 @@ pub fn moved_as(why: &str) -> Option<JobId> {
 /// A difference between two clocks is taken in steps of this.
 const CLOCK_STEP: Duration = Duration::from_secs(10);
 
-/// A job of the spill as it is put into the primary, with all that its caller gave it. `here` is the spill's
+/// A job of the spool as it is put into the primary, with all that its caller gave it. `here` is the spool's
 /// now, and `there` the primary's now, read after it.
 pub fn as_new(job: Job, here: Timestamp, there: Timestamp) -> NewJob {
     let moved = |at| when_there(at, here, there);
@@ -239,7 +238,7 @@ pub fn as_new(job: Job, here: Timestamp, there: Timestamp) -> NewJob {
     }
 }
 
-/// When an instant of the spill comes on the primary.
+/// When an instant of the spool comes on the primary.
 ///
 /// What lies ahead goes as the time that was left at `here`, and the primary counts it from when it takes the
 /// job. Whatever time passes between the two makes the job later, never early. An instant made of two clocks
@@ -271,7 +270,7 @@ mod tests {
     fn the_gate_of_a_batch_names_its_request() {
         let request = RequestId::from_random(0xabc);
         assert_eq!(request_of(&gate_of(request)), Some(request));
-        for other in ["suspect", "spill:", "spill:xyz", "semaphore:7"] {
+        for other in ["suspect", "spool:", "spool:xyz", "semaphore:7"] {
             assert_eq!(request_of(&Gate::named(other)), None, "{other}");
         }
     }
@@ -279,10 +278,10 @@ mod tests {
     #[test]
     fn a_receipt_is_relied_upon_for_less_time_than_it_is_kept_and_not_if_the_clock_went_back() {
         let since = Timestamp::from_micros(1_000_000);
-        let leaving = Leaving { request: RequestId::from_random(1), since, ids: vec![] };
-        assert!(leaving.is_receipt_kept(since) && leaving.is_receipt_kept(since.plus(49 * MINUTE)));
-        assert!(!leaving.is_receipt_kept(since.plus(51 * MINUTE)));
-        assert!(!leaving.is_receipt_kept(since.minus(Duration::from_micros(1))));
+        let staged = StagedBatch { request: RequestId::from_random(1), since, ids: vec![] };
+        assert!(staged.is_receipt_kept(since) && staged.is_receipt_kept(since.plus(49 * MINUTE)));
+        assert!(!staged.is_receipt_kept(since.plus(51 * MINUTE)));
+        assert!(!staged.is_receipt_kept(since.minus(Duration::from_micros(1))));
     }
 
     #[test]
@@ -306,9 +305,9 @@ mod tests {
     #[test]
     fn a_job_that_leaves_is_left_alone_until_only_a_person_can_decide() {
         let since = Timestamp::from_micros(0);
-        let leaving = Leaving { request: RequestId::from_random(1), since, ids: vec![JobId(7)] };
-        assert!(leaving.check_may_change(JobId(7), since).unwrap_err().to_string().contains("job 7"));
-        assert!(leaving.check_may_change(JobId(7), since.plus(RECEIPT_TTL)).is_ok());
+        let staged = StagedBatch { request: RequestId::from_random(1), since, ids: vec![JobId(7)] };
+        assert!(staged.check_may_change(JobId(7), since).unwrap_err().to_string().contains("job 7"));
+        assert!(staged.check_may_change(JobId(7), since.plus(RECEIPT_TTL)).is_ok());
     }
 
     #[test]
@@ -331,7 +330,7 @@ mod tests {
 
     #[test]
     fn a_batch_of_another_process_is_waited_for_until_it_is_old_and_not_for_jobs_that_are_left_out() {
-        let leaving = |request, since| Leaving {
+        let staged = |request, since| StagedBatch {
             request: RequestId::from_random(request),
             since: Timestamp::from_micros(since),
             ids: vec![JobId(8), JobId(7), JobId(9)],
@@ -340,13 +339,13 @@ mod tests {
         let following = Following { ours: [RequestId::from_random(1)].into(), adopt_after: MINUTE };
         let left_out =
             |jobs: &[i64]| LeftOut { jobs: jobs.iter().copied().map(JobId).collect(), ..LeftOut::default() };
-        let ahead = |batch: &Leaving, jobs: &[i64]| following.oldest_ahead(batch, &left_out(jobs), now);
-        assert_eq!(ahead(&leaving(2, 1), &[]), Some(JobId(7)));
-        assert_eq!(ahead(&leaving(1, 1), &[]), None, "it is our own");
-        assert_eq!(ahead(&leaving(2, 0), &[]), None, "it is taken over");
-        assert_eq!(ahead(&leaving(2, 60_000_001), &[]), None, "the clock went back: it is taken over");
-        assert_eq!(ahead(&leaving(2, 1), &[7]), Some(JobId(8)), "the first one was passed already");
-        assert_eq!(ahead(&leaving(2, 1), &[7, 8, 9]), None);
+        let ahead = |batch: &StagedBatch, jobs: &[i64]| following.oldest_ahead(batch, &left_out(jobs), now);
+        assert_eq!(ahead(&staged(2, 1), &[]), Some(JobId(7)));
+        assert_eq!(ahead(&staged(1, 1), &[]), None, "it is our own");
+        assert_eq!(ahead(&staged(2, 0), &[]), None, "it is taken over");
+        assert_eq!(ahead(&staged(2, 60_000_001), &[]), None, "the clock went back: it is taken over");
+        assert_eq!(ahead(&staged(2, 1), &[7]), Some(JobId(8)), "the first one was passed already");
+        assert_eq!(ahead(&staged(2, 1), &[7, 8, 9]), None);
     }
 
     #[test]
