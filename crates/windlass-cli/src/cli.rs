@@ -56,7 +56,7 @@ pub(crate) struct Global {
 pub(crate) enum Command {
     /// See it all at work: sample jobs, workers and queues in one process
     Dev(dev::DevArgs),
-    /// Run workers and upkeep until a signal
+    /// Run workers and maintenance until a signal
     Serve(serve::ServeArgs),
     /// Put jobs in, look at them, act on them
     #[command(subcommand)]

@@ -188,7 +188,7 @@ fn log_to_stderr(cli: &Cli) {
     let serves = matches!(cli.command, Command::Serve(_));
     let level = match (global.quiet, global.verbose) {
         (true, _) => "off",
-        (_, 0) if serves => "warn,windlass::upkeep::depth=info",
+        (_, 0) if serves => "warn,windlass::maintenance::depth=info",
         // That a store is away is something to know, whatever the command.
         (_, 0) => "error,windlass_engines::fallback=warn",
         (_, 1) => "info",

@@ -370,7 +370,7 @@ fn three_processes_share_the_duties_and_no_tick_is_lost_or_doubled_when_the_lead
 
 /// Duties under locks, asked for so often that a test need not wait.
 const UNDER_LOCKS: &str =
-    "[worker]\nupkeep_mode = \"advisory-lock\"\nduty_heartbeat = \"200ms\"\nduty_expiry = \"1s\"\n";
+    "[worker]\nmaintenance_mode = \"advisory-lock\"\nduty_heartbeat = \"200ms\"\nduty_expiry = \"1s\"\n";
 
 #[test]
 fn a_duty_that_is_done_under_a_lock_shows_who_does_it_and_who_does_it_next() {

@@ -279,7 +279,7 @@ macro_rules! every_behaviour {
                 a_dead_letter_by_crashes_names_its_neighbours every_job_that_a_dead_worker_held_is_charged
                 the_third_crash_buries_one_job_and_spares_its_former_neighbours
             ;
-            upkeep:
+            maintenance:
                 a_job_that_nobody_handles_is_parked_while_its_queue_is_served
                 a_job_of_a_queue_that_nobody_serves_just_waits a_job_that_some_worker_handles_is_not_parked
                 a_job_waits_for_its_handler_no_longer_once_a_worker_brings_it
@@ -443,25 +443,25 @@ macro_rules! every_behaviour {
                 a_drain_that_watches_something_else_forgets_the_marks_of_what_it_watched
                 a_hooks_job_that_is_started_over_does_not_belong_to_the_group
             ;
-            aggregates:
-                a_fresh_store_has_no_minutes_and_has_booked_all_of_nothing
+            rollups:
+                a_fresh_store_has_no_rollups_and_has_booked_all_of_nothing
                 totals_are_booked_once_on_the_minute_of_the_round
                 each_death_of_a_job_that_is_started_over_again_and_again_is_booked
                 a_death_and_a_start_over_in_one_round_are_one_death
                 what_is_seen_is_added_to_the_minute_in_which_it_was
-                of_two_who_fold_from_one_version_one_is_overtaken
+                of_two_who_roll_up_from_one_version_one_is_overtaken
                 a_change_that_is_repeated_after_a_lost_answer_is_refused_and_harmless
-                what_is_appended_while_somebody_folds_waits_for_the_next_round
+                what_is_appended_while_somebody_rolls_up_waits_for_the_next_round
                 a_total_that_went_down_books_nothing_and_counts_on_from_there
-                a_type_that_is_gone_is_forgotten_by_the_mark
-                only_so_many_deltas_are_read_at_once_and_the_rest_stays
-                if_nobody_folds_only_the_newest_deltas_are_kept
-                deltas_that_drop_out_while_somebody_folds_take_no_others_with_them
-                a_damaged_delta_is_told_and_spoils_nothing_else
-                deltas_that_are_too_many_too_long_or_too_old_are_refused
-                minutes_past_their_time_are_forgotten_oldest_first minutes_are_read_by_range_queue_and_type
-                minutes_are_read_page_by_page_in_order
-                many_who_append_and_fold_at_once_lose_nothing_and_book_nothing_twice
+                a_type_that_is_gone_is_forgotten_by_the_watermark
+                only_so_many_samples_are_read_at_once_and_the_rest_stays
+                if_nobody_rolls_up_only_the_newest_samples_are_kept
+                samples_that_drop_out_while_somebody_rolls_up_take_no_others_with_them
+                a_damaged_sample_is_told_and_spoils_nothing_else
+                samples_that_are_too_many_too_long_or_too_old_are_refused
+                rollups_past_their_time_are_forgotten_oldest_first rollups_are_read_by_range_queue_and_type
+                rollups_are_read_page_by_page_in_order
+                many_who_append_and_roll_up_at_once_lose_nothing_and_book_nothing_twice
             ;
             shown_times:
                 an_attempt_that_is_reported_late_ended_when_its_handler_did

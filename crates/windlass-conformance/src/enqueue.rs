@@ -1,4 +1,4 @@
-//! The door: what is stored, what is refused, and that one bad job spoils no other.
+//! Accepting jobs: what is stored, what is refused, and that one bad job spoils no other.
 
 #![allow(missing_docs, reason = "the name of a behaviour is its sentence")]
 

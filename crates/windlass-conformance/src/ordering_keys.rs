@@ -437,7 +437,7 @@ pub async fn an_end_and_a_newcomer_at_once_do_not_leave_the_ordering_key_stuck(h
 }
 
 impl Harness {
-    /// Sweeps, as upkeep would; tells whether one of the ordering key may run now.
+    /// Sweeps, as maintenance would; tells whether one of the ordering key may run now.
     async fn sweep_until_one_is_out(&self, name: &str) -> bool {
         self.sweep().await;
         self.engine.head_of(&type_name(WORK), &ordering_key(name)).await.expect(UP).is_some()

@@ -4,7 +4,7 @@
 
 use windlass_core::claim::{ClaimAnswer, ClaimRequest, Suspects};
 use windlass_core::job::Phase;
-use windlass_core::limits::{SPENT_TOKEN_KEPT, UPKEEP_BATCH_MAX};
+use windlass_core::limits::{MAINTENANCE_BATCH_MAX, SPENT_TOKEN_KEPT};
 
 use crate::harness::*;
 
@@ -59,7 +59,7 @@ pub async fn a_first_sending_claims_nothing_however_long_after_its_repeat_it_arr
     let request = h.claim_request(1);
     h.claim_with(repeat_of(&request)).await;
     h.advance(SPENT_TOKEN_KEPT - secs(1));
-    h.engine.prune(UPKEEP_BATCH_MAX).await.expect(UP);
+    h.engine.prune(MAINTENANCE_BATCH_MAX).await.expect(UP);
     assert_eq!(h.claim_with(request).await, []);
 }
 

@@ -10,7 +10,6 @@ use crate::admin::{
     AttemptRecord, BatchDone, CancelAnswer, Changed, JobRecord, ListRequest, QueueStatus, RetryAnswer,
     TypeStatus,
 };
-use crate::aggregates::Aggregates;
 use crate::claim::{ClaimAnswer, ClaimRequest, Fence, Outlook};
 use crate::clock::Timestamp;
 use crate::duty::DutyModes;
@@ -27,6 +26,7 @@ use crate::names::{DutyName, OrderingKey, QueueName, TypeName};
 use crate::policies::Policies;
 use crate::priority::Priority;
 use crate::queue::QueueSpec;
+use crate::rollups::Rollups;
 use crate::schedules::Schedules;
 use crate::settle::{Settled, Settlement};
 use crate::triggers::CompletionTriggers;
@@ -37,7 +37,7 @@ pub type Result<T> = std::result::Result<T, EngineError>;
 
 /// Where jobs are kept: the way of a job, and the lives of workers.
 #[async_trait]
-pub trait Engine: Admin + Policies + Leases + Schedules + CompletionTriggers + Aggregates {
+pub trait Engine: Admin + Policies + Leases + Schedules + CompletionTriggers + Rollups {
     /// What this engine is and how much it can lose.
     fn info(&self) -> EngineInfo;
 

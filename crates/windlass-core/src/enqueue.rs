@@ -1,4 +1,4 @@
-//! The door: what a caller asks for, and the rule that accepts or refuses it.
+//! Accepting jobs: what a caller asks for, and the rule that accepts or refuses it.
 
 use std::fmt;
 use std::time::Duration;
@@ -248,9 +248,9 @@ impl From<RetryPolicyError> for Refusal {
     }
 }
 
-/// What the store knows of a queue at the door.
+/// What the store knows of a queue at enqueue.
 #[derive(Debug, Clone, Copy)]
-pub struct QueueAtDoor<'a> {
+pub struct QueueState<'a> {
     /// As declared.
     pub spec: &'a QueueSpec,
     /// Whether it is being drained.
@@ -277,7 +277,7 @@ pub struct Accepted {
 pub fn accept(
     new: &NewJob,
     spec: Option<&TypeSpec>,
-    queue: Option<QueueAtDoor<'_>>,
+    queue: Option<QueueState<'_>>,
     verdict: KeyVerdict,
     now: Timestamp,
 ) -> Result<Accepted, Refusal> {
@@ -302,7 +302,7 @@ pub fn accept(
     })
 }
 
-fn check_room(queue: QueueAtDoor<'_>) -> Result<(), Refusal> {
+fn check_room(queue: QueueState<'_>) -> Result<(), Refusal> {
     match queue.spec.capacity {
         Some(capacity) if queue.unfinished >= capacity => {
             Err(Refusal::QueueFull { queue: queue.spec.name.clone(), capacity })
@@ -340,53 +340,53 @@ mod tests {
         QueueSpec { priority, capacity: Some(2), ..QueueSpec::new(QueueName::parse("mail").unwrap()) }
     }
 
-    fn knock(new: &NewJob, shut: bool, unfinished: u64) -> Result<Accepted, Refusal> {
-        knock_with(KeyVerdict::Insert, new, shut, unfinished)
+    fn try_accept(new: &NewJob, shut: bool, unfinished: u64) -> Result<Accepted, Refusal> {
+        try_accept_with(KeyVerdict::Insert, new, shut, unfinished)
     }
 
-    fn knock_with(
+    fn try_accept_with(
         verdict: KeyVerdict,
         new: &NewJob,
         shut: bool,
         unfinished: u64,
     ) -> Result<Accepted, Refusal> {
         let queue = queue();
-        let at_door = QueueAtDoor { spec: &queue, shut, unfinished };
-        accept(new, Some(&spec()), Some(at_door), verdict, NOW)
+        let queue_state = QueueState { spec: &queue, shut, unfinished };
+        accept(new, Some(&spec()), Some(queue_state), verdict, NOW)
     }
 
     #[test]
     fn a_plain_job_takes_the_queues_priority_and_is_due_at_once() {
-        let accepted = knock(&new_job(), false, 0).unwrap();
+        let accepted = try_accept(&new_job(), false, 0).unwrap();
         assert_eq!((accepted.priority.level(), accepted.due), (3, NOW));
     }
 
     #[test]
     fn an_unknown_type_and_an_unknown_queue_are_refused() {
-        let knock = |spec: Option<&TypeSpec>| accept(&new_job(), spec, None, KeyVerdict::Insert, NOW);
-        assert!(matches!(knock(None), Err(Refusal::UnknownType { .. })));
-        assert!(matches!(knock(Some(&spec())), Err(Refusal::UnknownQueue { .. })));
+        let try_accept = |spec: Option<&TypeSpec>| accept(&new_job(), spec, None, KeyVerdict::Insert, NOW);
+        assert!(matches!(try_accept(None), Err(Refusal::UnknownType { .. })));
+        assert!(matches!(try_accept(Some(&spec())), Err(Refusal::UnknownQueue { .. })));
     }
 
     #[test]
     fn another_queue_than_the_types_is_refused_naming_both() {
         let elsewhere = NewJob { queue: Some(QueueName::parse("bulk").unwrap()), ..new_job() };
-        let error = knock(&elsewhere, false, 0).unwrap_err().to_string();
+        let error = try_accept(&elsewhere, false, 0).unwrap_err().to_string();
         assert!(error.contains("mail") && error.contains("bulk"), "{error}");
     }
 
     #[test]
     fn a_full_and_a_shut_queue_refuse() {
-        assert!(knock(&new_job(), false, 1).is_ok());
-        assert!(matches!(knock(&new_job(), false, 2), Err(Refusal::QueueFull { capacity: 2, .. })));
-        assert!(matches!(knock(&new_job(), true, 0), Err(Refusal::QueueShut { .. })));
+        assert!(try_accept(&new_job(), false, 1).is_ok());
+        assert!(matches!(try_accept(&new_job(), false, 2), Err(Refusal::QueueFull { capacity: 2, .. })));
+        assert!(matches!(try_accept(&new_job(), true, 0), Err(Refusal::QueueShut { .. })));
     }
 
     #[test]
     fn what_the_holder_of_a_key_answers_needs_no_room_but_an_open_queue() {
         let holder = KeyVerdict::Keep(JobId(1));
-        assert!(knock_with(holder, &new_job(), false, 2).is_ok());
-        assert!(matches!(knock_with(holder, &new_job(), true, 0), Err(Refusal::QueueShut { .. })));
+        assert!(try_accept_with(holder, &new_job(), false, 2).is_ok());
+        assert!(matches!(try_accept_with(holder, &new_job(), true, 0), Err(Refusal::QueueShut { .. })));
     }
 
     #[test]
@@ -396,19 +396,22 @@ mod tests {
             When::At(Timestamp::from_micros(i64::MAX)),
             When::At(Timestamp::from_micros(-1)),
         ] {
-            assert_eq!(knock(&NewJob { when, ..new_job() }, false, 0), Err(Refusal::TooFar), "{when:?}");
+            assert_eq!(try_accept(&NewJob { when, ..new_job() }, false, 0), Err(Refusal::TooFar), "{when:?}");
             let expiring = NewJob { expires: Some(when), ..new_job() };
-            assert_eq!(knock(&expiring, false, 0), Err(Refusal::TooFar), "{when:?}");
+            assert_eq!(try_accept(&expiring, false, 0), Err(Refusal::TooFar), "{when:?}");
         }
     }
 
     #[test]
     fn absurd_options_are_refused() {
         let tags = vec![Tag::parse("t").unwrap(); TAGS_MAX + 1];
-        assert!(matches!(knock(&NewJob { tags, ..new_job() }, false, 0), Err(Refusal::TooManyTags { .. })));
+        assert!(matches!(
+            try_accept(&NewJob { tags, ..new_job() }, false, 0),
+            Err(Refusal::TooManyTags { .. })
+        ));
         let timeout = Some(Duration::ZERO);
-        assert_eq!(knock(&NewJob { timeout, ..new_job() }, false, 0), Err(Refusal::Timeout));
+        assert_eq!(try_accept(&NewJob { timeout, ..new_job() }, false, 0), Err(Refusal::Timeout));
         let retry = Some(RetryPolicy::default().with_attempts(0));
-        assert!(matches!(knock(&NewJob { retry, ..new_job() }, false, 0), Err(Refusal::Retry(_))));
+        assert!(matches!(try_accept(&NewJob { retry, ..new_job() }, false, 0), Err(Refusal::Retry(_))));
     }
 }

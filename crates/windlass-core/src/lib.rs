@@ -1,6 +1,6 @@
 //! What a job is, and every rule about it. No I/O, no runtime, no clock: time is an argument.
 //!
-//! Read it in the order of a job's life: [`enqueue`] accepts it at the door, [`key`] keeps it from being put
+//! Read it in the order of a job's life: [`enqueue`] accepts it, [`key`] keeps it from being put
 //! in twice, [`ordering_keys`] keeps it in order, [`claim`], [`boost`] and [`fairness`] say who may run it and in which order, [`outcome`] is how an attempt
 //! ended, [`settle`] what becomes of it, [`retry`] when it is tried again. [`lease_watch`] says when a worker
 //! is dead. [`breaker`] and [`rate_limit`] hold jobs back. [`schedule`] says when something
@@ -42,7 +42,7 @@ pub mod lease;
 pub mod duty;
 pub mod schedules;
 pub mod triggers;
-pub mod aggregates;
+pub mod rollups;
 pub mod engine;
 pub mod fallback;
 pub mod spool;

@@ -1,5 +1,5 @@
 //! Every limit of the system, in one place. A limit is part of the contract: what goes past it gets a
-//! typed error at the door, never a surprise later.
+//! typed error at enqueue, never a surprise later.
 
 use std::time::Duration;
 
@@ -50,8 +50,8 @@ pub const SHARES_KNOWN_MAX: usize = 1_000;
 pub const SETTLE_BATCH_MAX: usize = 1_000;
 /// Rows of a page of a list.
 pub const LIST_PAGE_MAX: u32 = 200;
-/// Rows that one call of an upkeep duty changes at the most.
-pub const UPKEEP_BATCH_MAX: u32 = 500;
+/// Rows that one call of an maintenance duty changes at the most.
+pub const MAINTENANCE_BATCH_MAX: u32 = 500;
 /// Jobs that one call lets through a gate at the most: as many as a claim takes. Redis takes fewer, since nothing else happens there meanwhile.
 pub const OPEN_BATCH_MAX: u32 = 1_000;
 /// Attempts shown of one job, the newest ones.
@@ -96,7 +96,7 @@ pub const TIMEOUT_DEFAULT: Duration = Duration::from_secs(30 * 60);
 pub const WORKER_LEASE: Duration = Duration::from_secs(30);
 /// A worker shows a sign of life this often.
 pub const HEARTBEAT_EVERY: Duration = Duration::from_secs(10);
-/// Upkeep looks for dead workers this often.
+/// Maintenance looks for dead workers this often.
 pub const SWEEP_EVERY: Duration = Duration::from_secs(5);
 
 /// The holder of a duty's lease renews it this often.
@@ -191,17 +191,17 @@ pub const TRIGGERS_POLL_EVERY: Duration = Duration::from_secs(1);
 pub const TRIGGERS_POLL_IDLE: Duration = Duration::from_secs(20);
 
 /// Bytes of what a worker appends at once of what it has seen.
-pub const DELTA_BYTES_MAX: usize = 64 * 1024;
+pub const SAMPLE_BYTES_MAX: usize = 64 * 1024;
 /// So long ago a delta may have been seen; what waited longer for its store counts as seen then.
-pub const DELTA_AGO_MAX: Duration = Duration::from_secs(60 * 60);
+pub const SAMPLE_AGE_MAX: Duration = Duration::from_secs(60 * 60);
 /// Deltas in one call.
-pub const DELTAS_PER_CALL_MAX: usize = 200;
+pub const SAMPLES_PER_CALL_MAX: usize = 200;
 /// Deltas that a store keeps if nobody folds them: the newest.
-pub const DELTAS_KEPT_MAX: u64 = 10_000;
+pub const SAMPLES_KEPT_MAX: u64 = 10_000;
 /// Rows of minutes that one round of folding writes, about: a round ends with the delta that reaches it.
 pub const FOLD_ROWS_MAX: usize = 1_000;
 /// Rows of minutes in one page.
-pub const MINUTES_PAGE_MAX: u32 = 1_000;
+pub const ROLLUPS_PAGE_MAX: u32 = 1_000;
 /// Minutes, hours or days that one report tells.
 pub const REPORT_SLOTS_MAX: usize = 2_000;
 /// Rows of minutes that one report reads.

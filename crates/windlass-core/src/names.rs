@@ -1,4 +1,4 @@
-//! Names, checked once at the door. Past this point a name is known to be short, printable and safe in a
+//! Names, checked once at enqueue. Past this point a name is known to be short, printable and safe in a
 //! URL, a log line, an SQL parameter and a Redis key.
 
 use std::fmt;

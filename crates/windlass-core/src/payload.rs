@@ -1,4 +1,4 @@
-//! What a job is about, as JSON text that was checked at the door.
+//! What a job is about, as JSON text that was checked at enqueue.
 
 use std::fmt;
 use std::sync::Arc;

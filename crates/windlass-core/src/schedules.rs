@@ -159,7 +159,7 @@ pub enum ScheduleChanged {
 /// What became of a job of a schedule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Put {
-    /// The answer of the door. [`Enqueued::Kept`] names the job that this tick made before.
+    /// The answer of the enqueue. [`Enqueued::Kept`] names the job that this tick made before.
     Answered(Enqueued),
     /// It was left out, because this one is still live.
     Overlaps(JobId),

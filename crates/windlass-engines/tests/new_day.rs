@@ -58,13 +58,13 @@ async fn a_day_of_the_history_that_is_made_meanwhile_buries_no_job() {
     let schema = format!("day_{:016x}", fastrand::u64(..));
     let h = harness(&url, &schema).await;
     let claimed = h.enqueue_and_claim_one().await;
-    let (upkeep, observer) = (session(&url).await, session(&url).await);
+    let (maintenance, observer) = (session(&url).await, session(&url).await);
     let make = format!("BEGIN; SELECT {schema}.make_days('{}');", h.now());
-    upkeep.batch_execute(&make).await.expect("days are made");
+    maintenance.batch_execute(&make).await.expect("days are made");
 
     let days_are_there = async {
         somebody_waits(&observer, &schema).await;
-        upkeep.batch_execute("COMMIT").await.expect("days are made");
+        maintenance.batch_execute("COMMIT").await.expect("days are made");
     };
     let (job, ()) = tokio::join!(h.succeed(&claimed), days_are_there);
 

@@ -12,8 +12,6 @@ use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
 use windlass_conformance::harness::HintLog;
 use windlass_core::admin::{CancelAnswer, Changed, ListRequest, RetryAnswer};
-use windlass_core::aggregates::fold::fold;
-use windlass_core::aggregates::{Aggregates, Delta, Folded, MinutesRequest};
 use windlass_core::breaker::BreakerState;
 use windlass_core::claim::{ClaimAnswer, Claimed};
 use windlass_core::engine::{Admin, Engine, Hint};
@@ -29,6 +27,8 @@ use windlass_core::outcome::{ErrorKind, JobError};
 use windlass_core::payload::Payload;
 use windlass_core::policies::{Policies, Saved, Take};
 use windlass_core::rate_limit::RateLimit;
+use windlass_core::rollups::roll_up::fold;
+use windlass_core::rollups::{Delta, RollupOutcome, Rollups, RollupsRequest};
 use windlass_core::schedule::Schedule;
 use windlass_core::schedules::{
     self, JobTemplate, Origin, ScheduleChanged, ScheduleSpec, Schedules, WhichSchedules,
@@ -253,13 +253,13 @@ async fn fairness_key(engine: &PostgresEngine, worker: WorkerId) {
 /// What happened is told, folded, read and forgotten.
 async fn aggregate(engine: &PostgresEngine) {
     let delta = Delta { ago: Duration::ZERO, text: format!("{} {} 1 a1 a1\n", queue(), kind()) };
-    engine.append_deltas(&[delta]).await.unwrap();
-    let fold = fold(engine.unfolded(10).await.unwrap()).expect("something was seen");
-    let kept = engine.minutes_of(&fold.keys()).await.unwrap();
-    assert_eq!(engine.apply_fold(&fold.onto(kept.rows)).await.unwrap(), Folded::Done);
+    engine.append_samples(&[delta]).await.unwrap();
+    let fold = fold(engine.rollup_input(10).await.unwrap()).expect("something was seen");
+    let kept = engine.rollups_of(&fold.keys()).await.unwrap();
+    assert_eq!(engine.apply_rollup(&fold.onto(kept.rows)).await.unwrap(), RollupOutcome::Done);
     assert_eq!(minutes(engine).await, 1);
     let ages = Duration::from_secs(60 * 60);
-    assert_eq!(engine.forget_minutes(ages, 10).await.unwrap().changed, 0);
+    assert_eq!(engine.forget_rollups(ages, 10).await.unwrap().changed, 0);
 }
 
 /// A schedule is stored, found, fired and forgotten.
@@ -312,7 +312,7 @@ async fn trigger(engine: &PostgresEngine, worker: WorkerId) {
 async fn minutes(engine: &PostgresEngine) -> usize {
     let now = engine.now().await.unwrap();
     let hour = Duration::from_secs(60 * 60);
-    let request = MinutesRequest::between(now.minus(hour), now.plus(hour));
+    let request = RollupsRequest::between(now.minus(hour), now.plus(hour));
     engine.minutes(&request).await.unwrap().rows.len()
 }
 
@@ -500,9 +500,9 @@ async fn a_client_puts_jobs_in_and_claims_none() {
         "SELECT windlass.complete(1, '00000000-0000-0000-0000-000000000000')",
         "SELECT windlass.drop_days('2100-01-01')",
         "UPDATE windlass.queues SET shut = true",
-        "INSERT INTO windlass.minute_deltas (at, seen) VALUES (now(), '')",
-        "SELECT * FROM windlass.job_minutes",
-        "UPDATE windlass.minute_mark SET version = 0",
+        "INSERT INTO windlass.rollup_samples (at, seen) VALUES (now(), '')",
+        "SELECT * FROM windlass.job_rollups",
+        "UPDATE windlass.rollup_watermark SET version = 0",
     ];
     place.assert_refused("client", &others).await;
     assert_eq!(

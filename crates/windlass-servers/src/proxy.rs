@@ -25,7 +25,7 @@ pub struct Proxy {
     address: SocketAddr,
     target: SocketAddr,
     switches: Arc<Switches>,
-    door: Option<JoinHandle<()>>,
+    acceptor: Option<JoinHandle<()>>,
 }
 
 impl Proxy {
@@ -35,11 +35,11 @@ impl Proxy {
             TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(Error::io("listening on loopback"))?;
         let address = listener.local_addr().map_err(Error::io("asking for the proxy's port"))?;
         let switches = Arc::new(Switches::default());
-        let door = {
+        let acceptor = {
             let switches = Arc::clone(&switches);
-            thread::spawn(move || keep_the_door(&listener, target, &switches))
+            thread::spawn(move || accept_connections(&listener, target, &switches))
         };
-        Ok(Self { address, target, switches, door: Some(door) })
+        Ok(Self { address, target, switches, acceptor: Some(acceptor) })
     }
 
     /// Where clients connect to.
@@ -107,16 +107,16 @@ impl Proxy {
 impl Drop for Proxy {
     fn drop(&mut self) {
         self.switches.end();
-        // The thread at the door waits for somebody to come. If nobody can, it is gone already.
+        // The accepting thread waits for somebody to come. If nobody can, it is gone already.
         let _ = TcpStream::connect(self.address);
-        if let Some(door) = self.door.take() {
+        if let Some(acceptor) = self.acceptor.take() {
             // A panic in the thread has been printed, and this may run during another.
-            let _ = door.join();
+            let _ = acceptor.join();
         }
     }
 }
 
-fn keep_the_door(listener: &TcpListener, target: SocketAddr, switches: &Arc<Switches>) {
+fn accept_connections(listener: &TcpListener, target: SocketAddr, switches: &Arc<Switches>) {
     for client in listener.incoming() {
         if switches.is_over() {
             return;

@@ -1,4 +1,4 @@
-//! Urgent jobs first, delayed jobs when they are due, and a hook at the door that slows down callers who are
+//! Urgent jobs first, delayed jobs when they are due, and a hook at enqueue that slows down callers who are
 //! not trusted yet.
 
 use std::sync::Arc;
@@ -52,7 +52,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     client.enqueue(text("urgent, but delayed: holds nobody up")).label("high").delay(delay).await?;
     client.enqueue(text("from a caller of low trust")).label("high").tag("trust:low").await?;
     if let Err(why) = client.enqueue(text("never stored")).label("urgent").await {
-        println!("Refused at the door: {why}");
+        println!("Refused at enqueue: {why}");
     }
 
     println!("One worker with one slot:");

@@ -1,4 +1,4 @@
-//! Rate limits for each tenant: at the door, where the caller is told when to come back, and before jobs run, where they
+//! Rate limits for each tenant: at enqueue, where the caller is told when to come back, and before jobs run, where they
 //! wait. One busy tenant does not hold up the others.
 
 use std::sync::Arc;

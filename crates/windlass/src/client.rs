@@ -13,16 +13,16 @@ use windlass_core::limits::ENQUEUE_BATCH_MAX;
 use windlass_core::priority::PriorityLabels;
 use windlass_core::queue::QueueSpec;
 
-use crate::aggregates::Aggregates;
 use crate::enqueue::{Enqueue, EnqueueError, Flights, Handle, Placed, Way};
 use crate::job_type::{JobType, spec_of};
 use crate::limits::{LimitOptions, Limits, ProcessClock, RateLimited};
+use crate::rollups::Rollups;
 use crate::schedules::Schedules;
 use crate::snapshot::Snapshot;
 use crate::triggers::CompletionTriggers;
 use crate::{random, store};
 
-/// A hook at the door: may change a new job before it is sent, for example give it a priority or a delay.
+/// A hook at enqueue: may change a new job before it is sent, for example give it a priority or a delay.
 pub type EnqueueHook = Arc<dyn Fn(&mut NewJob) + Send + Sync>;
 
 /// How a client behaves.
@@ -47,7 +47,7 @@ struct Inner {
     flights: Arc<Flights>,
     limits: Arc<Limits>,
     /// What new jobs have to pass.
-    door: Arc<Limits>,
+    accept_limits: Arc<Limits>,
     draining: Arc<AtomicBool>,
 }
 
@@ -66,11 +66,11 @@ impl Client {
     pub(crate) fn with_clock(engine: Arc<dyn Engine>, options: ClientOptions, clock: Arc<dyn Clock>) -> Self {
         let flights = Arc::new(Flights::new(Arc::clone(&engine)));
         let limits = Arc::new(Limits::new(Arc::clone(&engine), clock, &options.limits));
-        let door = Arc::clone(&limits);
-        Self(Arc::new(Inner { engine, options, flights, limits, door, draining: Arc::default() }))
+        let accept_limits = Arc::clone(&limits);
+        Self(Arc::new(Inner { engine, options, flights, limits, accept_limits, draining: Arc::default() }))
     }
 
-    /// The same client for those who work on the spool: new jobs go the same way and pass the same door, but shared breakers and rate
+    /// The same client for those who work on the spool: new jobs go the same way and pass the same accept step, but shared breakers and rate
     /// limits are those of the spool, whose jobs wait behind its own gates.
     pub(crate) fn on_spool(&self, spool: Arc<dyn Engine>) -> Self {
         let limits = self.0.limits.beside(spool, &self.0.options.limits);
@@ -79,7 +79,7 @@ impl Client {
             options: self.0.options.clone(),
             flights: Arc::clone(&self.0.flights),
             limits: Arc::new(limits),
-            door: Arc::clone(&self.0.door),
+            accept_limits: Arc::clone(&self.0.accept_limits),
             draining: Arc::clone(&self.0.draining),
         }))
     }
@@ -112,8 +112,8 @@ impl Client {
     }
 
     /// What happened in each minute, for as long as minutes are kept.
-    pub fn aggregates(&self) -> Aggregates {
-        Aggregates::new(Arc::clone(&self.0.engine))
+    pub fn aggregates(&self) -> Rollups {
+        Rollups::new(Arc::clone(&self.0.engine))
     }
 
     /// Puts a job in. Nothing happens until the returned builder is awaited.
@@ -127,7 +127,7 @@ impl Client {
     /// # Ok(()) }
     /// ```
     pub fn enqueue<T: JobType>(&self, job: T) -> Enqueue {
-        Enqueue::new(self.clone(), job, Way::Door)
+        Enqueue::new(self.clone(), job, Way::Accept)
     }
 
     /// Puts many jobs in, at most 1,000 a request to the store. Each is judged by itself; the answers come in
@@ -237,8 +237,8 @@ impl Client {
         &self.0.limits
     }
 
-    pub(crate) fn door(&self) -> &Arc<Limits> {
-        &self.0.door
+    pub(crate) fn accept_limits(&self) -> &Arc<Limits> {
+        &self.0.accept_limits
     }
 
     pub(crate) fn hooked(&self, mut draft: NewJob) -> NewJob {

@@ -49,12 +49,12 @@ use windlass_core::limits::CONCURRENCY_MAX;
 use windlass_core::outcome::Outcome;
 use windlass_core::settle::{AttemptReport, Settled};
 
-use crate::aggregates::recorder::Recorder;
 use crate::client::{Client, ClientOptions};
 use crate::declaring::Declaring;
 use crate::duties::mailbox::Mailbox;
 use crate::duties::prepare::{Fires, Prepared, check_options};
 use crate::handler::{Context, Finish, IntoOutcome};
+use crate::rollups::recorder::Recorder;
 use crate::triggers::shell::Looker;
 use crate::worker::controls::{Controls, timed_out_from_outside};
 use crate::worker::heartbeat::Identity;

@@ -38,7 +38,7 @@ pub struct Enqueue {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Way {
     /// From outside; refused while the process drains.
-    Door,
+    Accept,
     /// From a running handler.
     FollowUp,
 }
@@ -197,11 +197,11 @@ impl Enqueue {
     }
 
     async fn send(self) -> Result<Placed, EnqueueError> {
-        if self.way == Way::Door {
+        if self.way == Way::Accept {
             self.client.check_open()?;
         }
         let draft = self.client.hooked(self.draft?);
-        self.client.door().accept(&draft).await?;
+        self.client.accept_limits().accept(&draft).await?;
         let answer = self.client.flights().board(draft, self.request).await?;
         Placed::from_answer(answer)
     }

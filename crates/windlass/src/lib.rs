@@ -211,8 +211,8 @@
 //! | [`worker`] | pools of slots that claim, run and settle |
 //! | [`limits`] | circuit breakers and rate limits |
 //! | [`dequeue`] | pulling jobs without handlers |
-//! | [`duties`] | what one process does for all: the application's own, and upkeep |
-//! | [`upkeep`] | taking back the jobs of the dead, expiry, retention |
+//! | [`duties`] | what one process does for all: the application's own, and maintenance |
+//! | [`maintenance`] | taking back the jobs of the dead, expiry, retention |
 //! | [`schedules`] | jobs that are put in again and again |
 //! | [`triggers`] | jobs that are put in when others were worked off |
 //! | [`testing`] | helpers for the tests of your application |
@@ -229,10 +229,10 @@ pub mod worker;
 pub mod limits;
 pub mod dequeue;
 pub mod duties;
-pub mod upkeep;
+pub mod maintenance;
 pub mod schedules;
 pub mod triggers;
-pub mod aggregates;
+pub mod rollups;
 pub mod alerts;
 pub mod testing;
 mod declaring;
@@ -243,12 +243,12 @@ mod random;
 #[cfg(doctest)]
 mod guides;
 
-pub use aggregates::Aggregates;
 pub use client::{Client, ClientOptions, EnqueueHook, RegisterError};
 pub use enqueue::{Enqueue, EnqueueError, Handle, Placed, Placement};
 pub use handler::{Attempt, Context, Finish, FromRef, Handlers, HandlersError, Hook, Json, State};
 pub use job_type::{JobType, spec_of};
 pub use limits::{BreakerSpec, LimitOptions, RateLimitSpec, RateLimited};
+pub use rollups::Rollups;
 pub use schedules::Schedules;
 pub use snapshot::Snapshot;
 pub use triggers::CompletionTriggers;

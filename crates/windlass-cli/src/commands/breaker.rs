@@ -12,7 +12,7 @@ use windlass_core::breaker::{BreakerEvent, BreakerState, Stand};
 use windlass_core::clock::Timestamp;
 use windlass_core::engine::Engine;
 use windlass_core::gate::Gate;
-use windlass_core::limits::{OPEN_BATCH_MAX, UPKEEP_BATCH_MAX};
+use windlass_core::limits::{MAINTENANCE_BATCH_MAX, OPEN_BATCH_MAX};
 use windlass_core::names::BreakerName;
 use windlass_core::span::{parse_span, show_span};
 
@@ -163,11 +163,11 @@ async fn show(args: &BreakerArgs, context: &mut Context) -> Result<Code, Failure
     };
     let missing = Failure::not_found(format_args!("breaker {}", args.name)).hint(hint);
     let listed = breakers.iter().find(|listed| listed.name == args.name).ok_or(missing)?;
-    let oldest = context.engine.behind(&Gate::breaker(&listed.name), UPKEEP_BATCH_MAX).await?;
+    let oldest = context.engine.behind(&Gate::breaker(&listed.name), MAINTENANCE_BATCH_MAX).await?;
     if context.output.is_json() {
         let mut value = listed.view(now);
         value["waiting"] = json!(oldest.len());
-        value["waiting_is_more"] = json!(oldest.len() == UPKEEP_BATCH_MAX as usize);
+        value["waiting_is_more"] = json!(oldest.len() == MAINTENANCE_BATCH_MAX as usize);
         context.output.json(&value)?;
         return Ok(Code::Ok);
     }
@@ -178,7 +178,7 @@ async fn show(args: &BreakerArgs, context: &mut Context) -> Result<Code, Failure
 
 /// Everything about a breaker, for people.
 fn shown(listed: &Listed, waiting: usize, now: Timestamp) -> Vec<(&'static str, String)> {
-    let more = if waiting == UPKEEP_BATCH_MAX as usize { " or more" } else { "" };
+    let more = if waiting == MAINTENANCE_BATCH_MAX as usize { " or more" } else { "" };
     let mut pairs = vec![
         ("breaker", listed.name.to_string()),
         ("scope", word_of(listed.scope).to_owned()),

@@ -52,7 +52,7 @@ pub(crate) fn check(config: &Config, output: &mut Output) -> Result<Code, Failur
         show_span(worker.duties.expiry),
         show_span(worker.stop_grace),
         worker.max_crashes,
-        show_span(worker.minutes_kept)
+        show_span(worker.rollups_kept)
     ))?;
     let queues: Vec<_> =
         config.queues.iter().map(|queue| format!("{} ({} slots)", queue.name, queue.concurrency)).collect();
@@ -109,11 +109,11 @@ fn summary_json(config: &Config) -> serde_json::Value {
             "sweep": show_span(worker.sweep),
             "duty_heartbeat": show_span(worker.duties.heartbeat),
             "duty_expiry": show_span(worker.duties.expiry),
-            "upkeep_mode": worker.upkeep_mode,
-            "upkeep_rotation": worker.upkeep_rotation.map(show_span),
+            "maintenance_mode": worker.maintenance_mode,
+            "maintenance_rotation": worker.maintenance_rotation.map(show_span),
             "stop_grace": show_span(worker.stop_grace),
             "max_crashes": worker.max_crashes,
-            "minutes_kept": show_span(worker.minutes_kept),
+            "rollups_kept": show_span(worker.rollups_kept),
         },
         "priorities": config.priorities,
         "retry": config.retry,

@@ -1,6 +1,6 @@
 //! `windlass queue`: look at queues, stop and empty them.
 
-mod door;
+mod accept;
 
 use std::time::Duration;
 
@@ -12,12 +12,12 @@ use windlass_core::admin::{Changed, QueueStatus};
 use windlass_core::clock::Timestamp;
 use windlass_core::engine::Declaration;
 use windlass_core::fallback::FallbackStatus;
-use windlass_core::limits::{CONCURRENCY_MAX, UPKEEP_BATCH_MAX};
+use windlass_core::limits::{CONCURRENCY_MAX, MAINTENANCE_BATCH_MAX};
 use windlass_core::names::QueueName;
 use windlass_core::queue::QueueSpec;
 use windlass_core::span::{parse_span, show_span};
 
-use self::door::DrainArgs;
+use self::accept::DrainArgs;
 use super::job::act::parse_reason;
 use crate::context::Context;
 use crate::exit::{Code, Failure};
@@ -118,9 +118,9 @@ pub(crate) async fn run(command: &QueueCommand, context: &mut Context) -> Result
         QueueCommand::Pause(args) => pause(args, context).await,
         QueueCommand::Resume(args) => resume(args, context).await,
         QueueCommand::Scale(args) => scale(args, context).await,
-        QueueCommand::Shut(args) => door::shut(args, context).await,
-        QueueCommand::Open(args) => door::open(args, context).await,
-        QueueCommand::Drain(args) => door::drain(args, context).await,
+        QueueCommand::Shut(args) => accept::shut(args, context).await,
+        QueueCommand::Open(args) => accept::open(args, context).await,
+        QueueCommand::Drain(args) => accept::drain(args, context).await,
         QueueCommand::Purge(args) => purge(args, context).await,
     }
 }
@@ -298,7 +298,7 @@ async fn purge(args: &PurgeArgs, context: &mut Context) -> Result<Code, Failure>
     context.output.note(&impact);
     let mut cancelled = 0;
     loop {
-        let batch = context.engine.purge(name, UPKEEP_BATCH_MAX).await?;
+        let batch = context.engine.purge(name, MAINTENANCE_BATCH_MAX).await?;
         cancelled += batch.changed;
         if !batch.more {
             break;

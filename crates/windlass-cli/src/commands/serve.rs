@@ -1,4 +1,4 @@
-//! `windlass serve`: workers and upkeep, as configured, until a signal.
+//! `windlass serve`: workers and maintenance, as configured, until a signal.
 
 use std::sync::Arc;
 

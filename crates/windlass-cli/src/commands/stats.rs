@@ -5,10 +5,10 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use comfy_table::Cell;
 use serde_json::{Value, json};
-use windlass::aggregates::{Aggregates, Histogram, ReportError, ReportRequest, Reported, Since, Tally};
-use windlass_core::aggregates::By;
+use windlass::rollups::{Histogram, ReportError, ReportRequest, Reported, Rollups, Since, Tally};
 use windlass_core::clock::Timestamp;
 use windlass_core::names::{QueueName, TypeName};
+use windlass_core::rollups::By;
 use windlass_core::span::{parse_span, show_span};
 
 use crate::config::suggest;
@@ -24,7 +24,7 @@ Examples:
   windlass stats --queue high --since 24h --by hour
   windlass stats --type mail.send --since 2026-11-01T00:00:00Z --until 2026-11-08T00:00:00Z --json
 
-What happened within the last minute may not be booked yet, and ends may be booked up to a minute later than starts. Minutes are kept for 30 days, or as [worker] minutes_kept says.
+What happened within the last minute may not be booked yet, and ends may be booked up to a minute later than starts. Minutes are kept for 30 days, or as [worker] rollups_kept says.
 
 Exit codes: 2 a range that makes no sense, 3 no such queue or type.")]
 pub(crate) struct StatsArgs {
@@ -91,7 +91,7 @@ pub(crate) async fn stats(args: &StatsArgs, context: &mut Context) -> Result<Cod
     let by = args.by.map_or_else(|| by_length(until.since(from)), By::from);
     let (queue, job_type) = (args.queue.clone(), args.job_type.clone());
     let request = ReportRequest { from: Since::At(from), until: Some(until), by, queue, job_type };
-    let told = Aggregates::new(context.engine.clone()).report(&request).await?;
+    let told = Rollups::new(context.engine.clone()).report(&request).await?;
     if told.damaged > 0 {
         context.output.note(format!("{} minutes cannot be read, and are missing here", told.damaged));
     }
@@ -207,7 +207,7 @@ fn view(told: &Reported, by: By) -> Value {
         "by": by.as_str(),
         "slots": slots,
         "total": tally_view(told.report.total()),
-        "unreadable_minutes": told.damaged,
+        "unreadable_rollups": told.damaged,
     })
 }
 

@@ -364,7 +364,7 @@ fn nesting_without_end_is_refused_and_never_a_crash() {
 #[test]
 fn every_setting_of_workers_reaches_the_worker() {
     let config = toml(
-        "[worker]\nlease = \"31s\"\nheartbeat = \"11s\"\nsweep = \"6s\"\nduty_heartbeat = \"3s\"\nduty_expiry = \"12s\"\nupkeep_mode = \"advisory-lock\"\nupkeep_rotation = \"1h\"\nstop_grace = \"26s\"\nmax_crashes = 4\n[queues.q]\nconcurrency = 9\n[priorities]\nurgent = 1\n",
+        "[worker]\nlease = \"31s\"\nheartbeat = \"11s\"\nsweep = \"6s\"\nduty_heartbeat = \"3s\"\nduty_expiry = \"12s\"\nmaintenance_mode = \"advisory-lock\"\nmaintenance_rotation = \"1h\"\nstop_grace = \"26s\"\nmax_crashes = 4\n[queues.q]\nconcurrency = 9\n[priorities]\nurgent = 1\n",
     )
     .unwrap();
     let options = config.worker_options();
@@ -373,8 +373,8 @@ fn every_setting_of_workers_reaches_the_worker() {
     let duties = options.duty_leases;
     assert_eq!([duties.heartbeat, duties.expiry].map(|span| span.as_secs()), [3, 12]);
     assert_eq!(options.crashes_max, 4);
-    assert_eq!(options.upkeep_mode, windlass::duties::DutyMode::AdvisoryLock);
-    assert_eq!(options.upkeep_rotation.map(|span| span.as_secs()), Some(3_600));
+    assert_eq!(options.maintenance_mode, windlass::duties::DutyMode::AdvisoryLock);
+    assert_eq!(options.maintenance_rotation.map(|span| span.as_secs()), Some(3_600));
     assert!(options.queues.iter().any(|queue| queue.name.as_str() == "q" && queue.concurrency == 9));
     assert_eq!(options.labels.resolve("urgent").map(|(_, priority)| priority.level()), Ok(1));
     assert_eq!(defaults().worker_options().stop_grace, windlass::WorkerOptions::default().stop_grace);
@@ -389,10 +389,11 @@ fn heartbeats_of_duties_that_are_too_rare_for_their_expiry_are_refused() {
 
 #[test]
 fn turns_where_nobody_leads_are_refused_and_so_are_turns_that_are_too_short() {
-    let nobody = toml("[worker]\nupkeep_mode = \"every-worker\"\nupkeep_rotation = \"1h\"\n").unwrap_err();
-    assert!(format!("{nobody:?}").contains("expected no `upkeep_rotation`"), "{nobody:#?}");
-    assert!(toml("[worker]\nupkeep_rotation = \"30s\"\n").is_err());
-    assert!(toml("[worker]\nupkeep_mode = \"stealing\"\n").is_err());
+    let nobody =
+        toml("[worker]\nmaintenance_mode = \"every-worker\"\nmaintenance_rotation = \"1h\"\n").unwrap_err();
+    assert!(format!("{nobody:?}").contains("expected no `maintenance_rotation`"), "{nobody:#?}");
+    assert!(toml("[worker]\nmaintenance_rotation = \"30s\"\n").is_err());
+    assert!(toml("[worker]\nmaintenance_mode = \"stealing\"\n").is_err());
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use windlass::duties::{DutyMode, LeaseTiming, UPKEEP_ROTATION_MIN};
+use windlass::duties::{DutyMode, LeaseTiming, MAINTENANCE_ROTATION_MIN};
 use windlass_core::limits::{
     CRASHES_MAX, DUTY_EXPIRY_MAX, DUTY_EXPIRY_MIN, HEARTBEAT_EVERY, MINUTES_KEPT, MINUTES_KEPT_MAX,
     MINUTES_KEPT_MIN, SWEEP_EVERY, WORKER_LEASE,
@@ -12,7 +12,7 @@ use windlass_core::span::show_span;
 use super::problem::Problem;
 use super::section::{Section, span, whole, word};
 
-/// The modes in which upkeep can be done.
+/// The modes in which maintenance can be done.
 const MODES: &[(&str, DutyMode)] = &[
     ("lease", DutyMode::Lease),
     ("every-worker", DutyMode::EveryWorker),
@@ -31,15 +31,15 @@ pub(crate) struct WorkerSettings {
     /// How leases of duties are kept.
     pub(crate) duties: LeaseTiming,
     /// Who does the duties of Windlass itself.
-    pub(crate) upkeep_mode: DutyMode,
+    pub(crate) maintenance_mode: DutyMode,
     /// Whoever does one of them for this long leaves it to another.
-    pub(crate) upkeep_rotation: Option<Duration>,
+    pub(crate) maintenance_rotation: Option<Duration>,
     /// How long running jobs may go on after a stop was asked for.
     pub(crate) stop_grace: Duration,
     /// Crashes of its worker after which a job is given up.
     pub(crate) max_crashes: u32,
     /// How long it is kept what happened in each minute.
-    pub(crate) minutes_kept: Duration,
+    pub(crate) rollups_kept: Duration,
 }
 
 impl Default for WorkerSettings {
@@ -49,11 +49,11 @@ impl Default for WorkerSettings {
             heartbeat: HEARTBEAT_EVERY,
             sweep: SWEEP_EVERY,
             duties: LeaseTiming::default(),
-            upkeep_mode: DutyMode::default(),
-            upkeep_rotation: None,
+            maintenance_mode: DutyMode::default(),
+            maintenance_rotation: None,
             stop_grace: Duration::from_secs(25),
             max_crashes: CRASHES_MAX,
-            minutes_kept: MINUTES_KEPT,
+            rollups_kept: MINUTES_KEPT,
         }
     }
 }
@@ -73,16 +73,17 @@ pub(crate) fn read(mut section: Section<'_, '_>) -> WorkerSettings {
                 .get("duty_expiry", span(DUTY_EXPIRY_MIN, DUTY_EXPIRY_MAX))
                 .unwrap_or(default.duties.expiry),
         },
-        upkeep_mode: section.get("upkeep_mode", word(MODES)).unwrap_or(default.upkeep_mode),
-        upkeep_rotation: section.get("upkeep_rotation", span(UPKEEP_ROTATION_MIN, hour * 24 * 365)),
+        maintenance_mode: section.get("maintenance_mode", word(MODES)).unwrap_or(default.maintenance_mode),
+        maintenance_rotation: section
+            .get("maintenance_rotation", span(MAINTENANCE_ROTATION_MIN, hour * 24 * 365)),
         stop_grace: section.get("stop_grace", span(Duration::ZERO, hour * 24)).unwrap_or(default.stop_grace),
         max_crashes: section
             .get("max_crashes", whole(1, 100))
             .and_then(|number| u32::try_from(number).ok())
             .unwrap_or(default.max_crashes),
-        minutes_kept: section
-            .get("minutes_kept", span(MINUTES_KEPT_MIN, MINUTES_KEPT_MAX))
-            .unwrap_or(default.minutes_kept),
+        rollups_kept: section
+            .get("rollups_kept", span(MINUTES_KEPT_MIN, MINUTES_KEPT_MAX))
+            .unwrap_or(default.rollups_kept),
     };
     check_lease(&mut section, &settings);
     check_duties(&mut section, &settings);
@@ -99,12 +100,14 @@ fn check_duties(section: &mut Section<'_, '_>, settings: &WorkerSettings) {
     }
 }
 
-/// Where every worker does upkeep nobody could take turns.
+/// Where every worker does maintenance nobody could take turns.
 fn check_rotation(section: &mut Section<'_, '_>, settings: &WorkerSettings) {
-    let Some(place) = section.place("upkeep_rotation").cloned() else { return };
-    if !settings.upkeep_mode.has_one_leader() {
-        let why =
-            format!("expected no `upkeep_rotation` beside an `upkeep_mode` of {}", settings.upkeep_mode);
+    let Some(place) = section.place("maintenance_rotation").cloned() else { return };
+    if !settings.maintenance_mode.has_one_leader() {
+        let why = format!(
+            "expected no `maintenance_rotation` beside an `maintenance_mode` of {}",
+            settings.maintenance_mode
+        );
         section.problems().push(Problem::at(&place, why).hint("only one that leads can leave it to another"));
     }
 }

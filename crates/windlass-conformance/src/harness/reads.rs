@@ -2,7 +2,7 @@
 
 use windlass_core::admin::{AttemptRecord, Counts, JobRecord, QueueStatus, Totals};
 use windlass_core::job::{Counters, JobId, JobState, Phase};
-use windlass_core::limits::UPKEEP_BATCH_MAX;
+use windlass_core::limits::MAINTENANCE_BATCH_MAX;
 
 use super::{Harness, MAIN, UP, only, queue};
 
@@ -69,11 +69,11 @@ impl Harness {
 
     /// Runs a sweep and says how much it changed.
     pub async fn sweep(&self) -> u64 {
-        self.engine.sweep(UPKEEP_BATCH_MAX).await.expect(UP).changed
+        self.engine.sweep(MAINTENANCE_BATCH_MAX).await.expect(UP).changed
     }
 
     /// Runs a prune and says how much it changed.
     pub async fn prune(&self) -> u64 {
-        self.engine.prune(UPKEEP_BATCH_MAX).await.expect(UP).changed
+        self.engine.prune(MAINTENANCE_BATCH_MAX).await.expect(UP).changed
     }
 }

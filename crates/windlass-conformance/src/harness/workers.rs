@@ -2,7 +2,7 @@
 
 use windlass_core::engine::{RescueRequest, Rescued};
 use windlass_core::lease_watch::Suspicion;
-use windlass_core::limits::{CRASHES_MAX, UPKEEP_BATCH_MAX, WORKER_LEASE};
+use windlass_core::limits::{CRASHES_MAX, MAINTENANCE_BATCH_MAX, WORKER_LEASE};
 use windlass_core::names::DutyName;
 use windlass_core::worker::{Beat, Heartbeat, Pulse, WorkerCard, WorkerId, WorkerSighting};
 
@@ -67,7 +67,7 @@ impl Harness {
     pub async fn kill(&self, worker: WorkerId) -> Rescued {
         self.let_leases_run_out();
         let silent = vec![self.suspect(worker).await];
-        self.rescue(silent, UPKEEP_BATCH_MAX).await
+        self.rescue(silent, MAINTENANCE_BATCH_MAX).await
     }
 
     /// Declares workers dead and takes back at most so many jobs.

@@ -81,7 +81,7 @@ pub enum Overlapping {
     CancelLast,
 }
 
-/// What becomes of the last job, which still waits, once the door has answered about the one that is to replace it.
+/// What becomes of the last job, which still waits, once the enqueue has answered about the one that is to replace it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GivesWay {
     /// It stays: nothing would replace it.
@@ -93,7 +93,7 @@ pub enum GivesWay {
 }
 
 impl GivesWay {
-    /// Decides by the answer of the door.
+    /// Decides by the answer of the enqueue.
     pub fn to(answer: &Enqueued) -> Self {
         match answer {
             Enqueued::New(_) => Self::Now,

@@ -46,7 +46,7 @@ pub fn fire(stored: &StoredTrigger, now: Timestamp) -> TriggerFiring {
 }
 
 impl TriggerFiring {
-    /// What is kept once it has fired and its job got this answer: if the door refused it, that is told with the drain.
+    /// What is kept once it has fired and its job got this answer: if the enqueue was refused, that is told with the drain.
     pub fn kept(&self, job: &Enqueued) -> TriggerRecord {
         let mut record = (*self.to).clone();
         if let Enqueued::Refused(why) = job {

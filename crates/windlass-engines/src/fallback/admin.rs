@@ -10,9 +10,6 @@ use windlass_core::admin::{
     AttemptRecord, BatchDone, CancelAnswer, Changed, JobRecord, ListRequest, QueueStatus, RetryAnswer,
     TypeStatus,
 };
-use windlass_core::aggregates::{
-    Aggregates, Delta, FoldChange, Folded, MinuteKey, MinutesRead, MinutesRequest, Unfolded,
-};
 use windlass_core::breaker::BreakerState;
 use windlass_core::claim::Fence;
 use windlass_core::engine::{Admin, Engine, Result};
@@ -29,6 +26,9 @@ use windlass_core::names::{BreakerName, DutyName, OrderingKey, QueueName, TypeNa
 use windlass_core::policies::{BreakersRead, Policies, Saved, Take};
 use windlass_core::priority::Priority;
 use windlass_core::rate_limit::Taken;
+use windlass_core::rollups::{
+    RollupChange, RollupInput, RollupKey, RollupOutcome, Rollups, RollupsRead, RollupsRequest, Sample,
+};
 use windlass_core::schedules::{ScheduleChange, ScheduleChanged, Schedules, SchedulesRead, WhichSchedules};
 use windlass_core::spool::Spool;
 use windlass_core::triggers::{
@@ -257,37 +257,37 @@ impl CompletionTriggers for FallbackEngine {
 /// What happened is written where it happened: the worker on the spool tells the spool. Read is the primary's, and while that is away the
 /// spool's own.
 #[async_trait]
-impl Aggregates for FallbackEngine {
-    async fn append_deltas(&self, deltas: &[Delta]) -> Result<()> {
-        let deltas = deltas.to_vec();
-        self.inner.shared(|primary| async move { primary.append_deltas(&deltas).await }).await
+impl Rollups for FallbackEngine {
+    async fn append_samples(&self, samples: &[Sample]) -> Result<()> {
+        let samples = samples.to_vec();
+        self.inner.shared(|primary| async move { primary.append_samples(&samples).await }).await
     }
 
-    async fn unfolded(&self, limit: u32) -> Result<Unfolded> {
-        self.inner.shared(|primary| async move { primary.unfolded(limit).await }).await
+    async fn rollup_input(&self, limit: u32) -> Result<RollupInput> {
+        self.inner.shared(|primary| async move { primary.rollup_input(limit).await }).await
     }
 
-    async fn minutes_of(&self, keys: &[MinuteKey]) -> Result<MinutesRead> {
+    async fn rollups_of(&self, keys: &[RollupKey]) -> Result<RollupsRead> {
         let keys = keys.to_vec();
-        self.inner.shared(|primary| async move { primary.minutes_of(&keys).await }).await
+        self.inner.shared(|primary| async move { primary.rollups_of(&keys).await }).await
     }
 
-    async fn apply_fold(&self, change: &FoldChange) -> Result<Folded> {
+    async fn apply_rollup(&self, change: &RollupChange) -> Result<RollupOutcome> {
         let change = change.clone();
-        self.inner.shared(|primary| async move { primary.apply_fold(&change).await }).await
+        self.inner.shared(|primary| async move { primary.apply_rollup(&change).await }).await
     }
 
-    async fn minutes(&self, request: &MinutesRequest) -> Result<MinutesRead> {
+    async fn rollups(&self, request: &RollupsRequest) -> Result<RollupsRead> {
         let wanted = request.clone();
-        let asked = self.inner.if_there(|primary| async move { primary.minutes(&wanted).await });
+        let asked = self.inner.if_there(|primary| async move { primary.rollups(&wanted).await });
         match asked.await? {
             Some(read) => Ok(read),
-            None => self.inner.spool.minutes(request).await,
+            None => self.inner.spool.rollups(request).await,
         }
     }
 
-    async fn forget_minutes(&self, kept: Duration, limit: u32) -> Result<BatchDone> {
-        self.inner.shared(|primary| async move { primary.forget_minutes(kept, limit).await }).await
+    async fn forget_rollups(&self, kept: Duration, limit: u32) -> Result<BatchDone> {
+        self.inner.shared(|primary| async move { primary.forget_rollups(kept, limit).await }).await
     }
 }
 

@@ -11,7 +11,7 @@ use windlass_core::engine::{Declaration, Engine, Result};
 use windlass_core::enqueue::{EnqueueRequest, RequestId};
 use windlass_core::error::EngineError;
 use windlass_core::fallback::Side;
-use windlass_core::limits::UPKEEP_BATCH_MAX;
+use windlass_core::limits::MAINTENANCE_BATCH_MAX;
 use windlass_core::queue::Pause;
 
 use super::Inner;
@@ -214,7 +214,9 @@ impl Inner {
         if let Err(error) = self.spool_size().await {
             tracing::warn!(%error, "nobody knows how many jobs are in the spool");
         }
-        for done in [self.spool.sweep(UPKEEP_BATCH_MAX).await, self.spool.prune(UPKEEP_BATCH_MAX).await] {
+        for done in
+            [self.spool.sweep(MAINTENANCE_BATCH_MAX).await, self.spool.prune(MAINTENANCE_BATCH_MAX).await]
+        {
             if let Err(error) = done {
                 tracing::warn!(%error, "the spool could not be swept");
             }

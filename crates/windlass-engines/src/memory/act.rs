@@ -8,7 +8,7 @@ use windlass_core::clock::Timestamp;
 use windlass_core::gate::{Gate, gate_by_history};
 use windlass_core::job::{JobId, Phase};
 use windlass_core::key::{KeyVerdict, OnConflict, resolve};
-use windlass_core::limits::{OPEN_BATCH_MAX, REASON_BYTES_MAX, UPKEEP_BATCH_MAX};
+use windlass_core::limits::{MAINTENANCE_BATCH_MAX, OPEN_BATCH_MAX, REASON_BYTES_MAX};
 use windlass_core::names::QueueName;
 use windlass_core::ordering_keys::gate_if_hurried;
 use windlass_core::outcome::bounded;
@@ -138,7 +138,7 @@ impl State {
     }
 
     pub(super) fn purge(&mut self, name: &QueueName, limit: u32, now: Timestamp) -> BatchDone {
-        let limit = limit.min(UPKEEP_BATCH_MAX) as usize;
+        let limit = limit.min(MAINTENANCE_BATCH_MAX) as usize;
         let waiting = self.waiting_in(name, limit);
         for id in &waiting {
             self.cancel_waiting(*id, "purged", now);

@@ -5,7 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use windlass_core::clock::Timestamp;
 use windlass_core::engine::Result;
 use windlass_core::enqueue::{
-    Accepted, EnqueueRequest, Enqueued, NewJob, QueueAtDoor, Refusal, RequestId, accept, repeated, told,
+    Accepted, EnqueueRequest, Enqueued, NewJob, QueueState, Refusal, RequestId, accept, repeated, told,
 };
 use windlass_core::job::{Counters, Job, JobId};
 use windlass_core::key::{KeyVerdict, resolve};
@@ -70,8 +70,8 @@ impl State {
     ) -> std::result::Result<Accepted, Refusal> {
         let queue = self.index.queue_of(type_at);
         let unfinished = queue.unfinished + before;
-        let at_door = QueueAtDoor { spec: &queue.spec, shut: queue.shut, unfinished };
-        accept(new, Some(&self.index.type_row(type_at).spec), Some(at_door), verdict, now)
+        let queue_state = QueueState { spec: &queue.spec, shut: queue.shut, unfinished };
+        accept(new, Some(&self.index.type_row(type_at).spec), Some(queue_state), verdict, now)
     }
 
     fn verdict(&self, new: &NewJob, type_at: TypeAt, now: Timestamp) -> KeyVerdict {

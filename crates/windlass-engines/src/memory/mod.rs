@@ -12,7 +12,7 @@ mod claim;
 mod settle;
 mod workers;
 mod rescue;
-mod upkeep;
+mod maintenance;
 mod read;
 mod act;
 mod counts;
@@ -20,7 +20,7 @@ mod policies;
 mod leases;
 mod schedules;
 mod triggers;
-mod aggregates;
+mod rollups;
 mod spool;
 mod hints;
 

@@ -8,7 +8,7 @@ use windlass_core::clock::Timestamp;
 use windlass_core::engine::Result;
 use windlass_core::gate::Gate;
 use windlass_core::job::JobId;
-use windlass_core::limits::{BREAKERS_MAX, TAKES_MAX, UPKEEP_BATCH_MAX};
+use windlass_core::limits::{BREAKERS_MAX, MAINTENANCE_BATCH_MAX, TAKES_MAX};
 use windlass_core::names::{BreakerName, LimitName};
 use windlass_core::policies::{BreakersRead, Saved, StoredBreaker, Take};
 use windlass_core::rate_limit::{Taken, take};
@@ -64,11 +64,11 @@ impl State {
     }
 
     pub(super) fn gates(&self, after: Option<&Gate>, limit: u32) -> Vec<Gate> {
-        self.index.gates(after, limit.min(UPKEEP_BATCH_MAX) as usize)
+        self.index.gates(after, limit.min(MAINTENANCE_BATCH_MAX) as usize)
     }
 
     pub(super) fn behind(&self, gate: &Gate, limit: u32) -> Vec<JobId> {
-        self.index.behind(gate, limit.min(UPKEEP_BATCH_MAX) as usize)
+        self.index.behind(gate, limit.min(MAINTENANCE_BATCH_MAX) as usize)
     }
 }
 

@@ -7,7 +7,7 @@ use windlass_core::clock::Timestamp;
 use windlass_core::engine::{RescueRequest, Rescued};
 use windlass_core::job::JobId;
 use windlass_core::lease_watch::Suspicion;
-use windlass_core::limits::UPKEEP_BATCH_MAX;
+use windlass_core::limits::MAINTENANCE_BATCH_MAX;
 use windlass_core::planted::{Bug, planted};
 use windlass_core::settle::{Place, Transition, after_crash, crash_error};
 use windlass_core::worker::WorkerId;
@@ -26,7 +26,7 @@ impl State {
         for suspicion in &request.silent {
             self.declare_dead(suspicion, now);
         }
-        let limit = request.limit.min(UPKEEP_BATCH_MAX) as usize;
+        let limit = request.limit.min(MAINTENANCE_BATCH_MAX) as usize;
         let mut rescued = Rescued::default();
         while rescued.returned.len() + rescued.buried.len() < limit {
             let Some((id, beside)) = self.next_orphan() else { break };

@@ -27,12 +27,12 @@ use windlass_core::spool::StagedBatch;
 use windlass_core::triggers::rules::Stand;
 use windlass_core::worker::WorkerId;
 
-use super::aggregates::Minutes;
 use super::claim::SpentTokens;
 use super::enqueue::Receipts;
 use super::hints::HintsDue;
 use super::policies::Shared;
 use super::rescue::Death;
+use super::rollups::Minutes;
 use super::schedules::Agenda;
 use super::settle::Traces;
 use super::triggers::TriggerRows;
@@ -71,7 +71,7 @@ pub(super) struct State {
     pub(super) leases: BTreeMap<DutyName, LeaseRecord>,
     pub(super) agenda: Agenda,
     pub(super) triggers: TriggerRows,
-    pub(super) minutes: Minutes,
+    pub(super) rollups: Minutes,
     /// Batches that leave for another store, oldest first.
     pub(super) staged: BTreeMap<(Timestamp, RequestId), StagedBatch>,
     pub(super) hints: HintsDue,

@@ -33,7 +33,7 @@ use super::MemoryEngine;
 use super::state::State;
 
 const LEASE: Duration = Duration::from_secs(30);
-const DOOR: &str = "semaphore:door";
+const SEMAPHORE: &str = "semaphore:browser";
 const TYPES: [&str; 3] = ["mail", "report", "fleeting"];
 
 struct Bench {
@@ -160,7 +160,7 @@ fn check_gates_and_expiry(state: &State) {
     let waiting = || state.live.values().filter(|row| row.is_waiting());
     let ids = |rows: Vec<JobId>| rows.into_iter().collect::<BTreeSet<_>>();
     let named = TYPES.iter().map(|name| Gate::no_handler(&job_type(name)));
-    for gate in named.chain([Gate::named(DOOR)]) {
+    for gate in named.chain([Gate::named(SEMAPHORE)]) {
         let is_behind = |state: JobState| state == JobState::Waiting { gate: Some(gate.clone()) };
         let behind = waiting().filter(|row| is_behind(row.state())).map(|row| row.job.id);
         assert_eq!(ids(state.index.behind(&gate, usize::MAX)), behind.collect(), "{gate}");
@@ -301,7 +301,7 @@ enum Step {
     Beat { worker: usize },
     Retire { worker: usize },
     Rescue { limit: u32 },
-    Upkeep { limit: u32 },
+    Maintenance { limit: u32 },
     Act { job: i64, how: u8 },
     Purge { limit: u32 },
     Pass { secs: u64 },
@@ -321,7 +321,7 @@ fn steps() -> impl Strategy<Value = Step> {
         2 => any::<usize>().prop_map(|worker| Step::Beat { worker }),
         1 => any::<usize>().prop_map(|worker| Step::Retire { worker }),
         2 => (0..4_u32).prop_map(|limit| Step::Rescue { limit }),
-        2 => (0..4_u32).prop_map(|limit| Step::Upkeep { limit }),
+        2 => (0..4_u32).prop_map(|limit| Step::Maintenance { limit }),
         4 => (1..25_i64, 0..5_u8).prop_map(|(job, how)| Step::Act { job, how }),
         1 => (0..4_u32).prop_map(|limit| Step::Purge { limit }),
         3 => prop_oneof![(0..50_u64), Just(90_000_u64)].prop_map(|secs| Step::Pass { secs }),
@@ -368,7 +368,7 @@ impl Play {
                 let now = self.bench.clock.now();
                 self.bench.clock.set(now.minus(Duration::from_secs(secs)));
             }
-            upkeep => self.keep_up(&upkeep),
+            maintenance => self.keep_up(&maintenance),
         }
     }
 
@@ -383,7 +383,7 @@ impl Play {
             0 => Transition::Retry { after, error },
             1 => Transition::Bury { error },
             2 => Transition::Snooze { after },
-            3 => Transition::Park { gate: Gate::named(DOOR) },
+            3 => Transition::Park { gate: Gate::named(SEMAPHORE) },
             4 => Transition::Cancel { why: "no longer wanted".to_owned() },
             5 => Transition::Release { started: false },
             _ => Transition::Succeed { result: None },
@@ -400,7 +400,7 @@ impl Play {
             1 => drop(at_once(engine.retry(id)).unwrap()),
             2 => drop(at_once(engine.discard(id)).unwrap()),
             3 => drop(at_once(engine.set_priority(id, Priority::NORMAL)).unwrap()),
-            _ => drop(at_once(engine.open_gate(&Gate::named(DOOR), 1)).unwrap()),
+            _ => drop(at_once(engine.open_gate(&Gate::named(SEMAPHORE), 1)).unwrap()),
         }
     }
 
@@ -422,7 +422,7 @@ impl Play {
                 let silent = seen.iter().map(|s| Suspicion { worker: s.card.id, beats: s.beats }).collect();
                 at_once(engine.rescue(RescueRequest { silent, crashes_max: 3, limit })).unwrap();
             }
-            Step::Upkeep { limit } => {
+            Step::Maintenance { limit } => {
                 at_once(engine.sweep(limit)).unwrap();
                 at_once(engine.prune(limit)).unwrap();
             }

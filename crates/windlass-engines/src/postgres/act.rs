@@ -8,7 +8,7 @@ use windlass_core::engine::Hint;
 use windlass_core::gate::{Gate, gate_by_history};
 use windlass_core::job::{Counters, JobId, Phase};
 use windlass_core::key::HolderStage;
-use windlass_core::limits::{OPEN_BATCH_MAX, REASON_BYTES_MAX, UPKEEP_BATCH_MAX};
+use windlass_core::limits::{MAINTENANCE_BATCH_MAX, OPEN_BATCH_MAX, REASON_BYTES_MAX};
 use windlass_core::names::QueueName;
 use windlass_core::ordering_keys::gate_if_hurried;
 use windlass_core::outcome::bounded;
@@ -259,7 +259,7 @@ impl Store {
 
     pub(super) async fn purge(&self, name: QueueName, limit: u32) -> Step<BatchDone> {
         let changed = {
-            let ids = self.waiting_in(&name, limit.min(UPKEEP_BATCH_MAX)).await?;
+            let ids = self.waiting_in(&name, limit.min(MAINTENANCE_BATCH_MAX)).await?;
             self.move_waiting(&ids, |live| Some(live.cancelled("purged"))).await?
         };
         Ok(BatchDone { changed, more: !self.waiting_in(&name, 1).await?.is_empty() })

@@ -4,7 +4,7 @@ use tokio_postgres::Row;
 use windlass_core::boost::ClaimRange;
 use windlass_core::clock::Timestamp;
 
-use super::claim::DOOR;
+use super::claim::FIRST_JOB_COLUMN;
 use super::fault::Step;
 use super::row::{Reading, read_job};
 use super::value::Instant;
@@ -61,7 +61,7 @@ pub(super) fn read_claimed(row: &Row) -> Step<((Timestamp, Timestamp), bool, Rea
     let now = row.try_get::<_, Instant>(0)?.0;
     let since = row.try_get::<_, Option<Instant>>(1)?.map_or(now, |since| since.0);
     let boosted = row.try_get::<_, Option<bool>>(2)?.unwrap_or_default();
-    Ok(((since, now), boosted, read_job(row, DOOR)?))
+    Ok(((since, now), boosted, read_job(row, FIRST_JOB_COLUMN)?))
 }
 
 /// Where a claimed job stands in the order: the most urgent first.

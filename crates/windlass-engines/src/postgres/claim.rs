@@ -11,7 +11,7 @@ use windlass_core::claim::{ClaimAnswer, ClaimRequest, Claimed, Outlook, Suspects
 use windlass_core::clock::Timestamp;
 use windlass_core::error::EngineError;
 use windlass_core::job::EXPIRED_REASON;
-use windlass_core::limits::{CLAIM_BATCH_MAX, QUEUES_PER_CLAIM_MAX, UPKEEP_BATCH_MAX};
+use windlass_core::limits::{CLAIM_BATCH_MAX, MAINTENANCE_BATCH_MAX, QUEUES_PER_CLAIM_MAX};
 use windlass_core::outcome::{ErrorKind, JobError};
 use windlass_core::priority::Priority;
 use windlass_core::settle::{AttemptReport, Settlement, Transition};
@@ -45,7 +45,7 @@ const PASSES_MAX: u32 = 5;
 const OUTLOOK_SPARED_FROM: usize = 32;
 
 /// The columns before the job in the answer of `claim`: version, now, alive, what is too late.
-pub(super) const DOOR: usize = 4;
+pub(super) const FIRST_JOB_COLUMN: usize = 4;
 
 impl Store {
     pub(super) async fn claim(&self, request: ClaimRequest) -> Step<ClaimAnswer> {
@@ -189,7 +189,7 @@ impl Store {
         let ended = self.move_waiting(late, |live| Some(live.cancelled(EXPIRED_REASON))).await?;
         if round > ROUNDS_ALONE && ended > 0 {
             // So many at once are a heap of them: end it in big batches, as a sweep would.
-            self.cancel_expired(UPKEEP_BATCH_MAX).await?;
+            self.cancel_expired(MAINTENANCE_BATCH_MAX).await?;
         }
         Ok(ended)
     }
@@ -287,12 +287,12 @@ impl Store {
         self.learn_time(at);
         let mut readings = Vec::with_capacity(rows.len());
         for row in rows {
-            if row.try_get::<_, Option<i64>>(DOOR)?.is_some() {
-                let boosted = row.try_get::<_, Option<bool>>(DOOR + SHARED)?.unwrap_or_default();
-                readings.push((boosted, read_job(row, DOOR)?));
+            if row.try_get::<_, Option<i64>>(FIRST_JOB_COLUMN)?.is_some() {
+                let boosted = row.try_get::<_, Option<bool>>(FIRST_JOB_COLUMN + SHARED)?.unwrap_or_default();
+                readings.push((boosted, read_job(row, FIRST_JOB_COLUMN)?));
             }
         }
-        self.note_row_places(rows, DOOR, DOOR + SHARED + 1)?;
+        self.note_row_places(rows, FIRST_JOB_COLUMN, FIRST_JOB_COLUMN + SHARED + 1)?;
         readings.sort_by_cached_key(|(boosted, reading)| place_in(order, *boosted, reading));
         match turns {
             None => self.note_progress(scope, readings.iter().map(|(_, reading)| reading)),
@@ -549,7 +549,7 @@ pub(super) fn has_late(rows: &[Row]) -> Step<bool> {
 /// How many rows have a job; the first may have none.
 pub(super) fn count_taken(rows: &[Row]) -> Step<u32> {
     let Some(first) = rows.first() else { return Ok(0) };
-    let is_empty = first.try_get::<_, Option<i64>>(DOOR)?.is_none();
+    let is_empty = first.try_get::<_, Option<i64>>(FIRST_JOB_COLUMN)?.is_none();
     Ok(if is_empty { 0 } else { u32::try_from(rows.len()).unwrap_or(u32::MAX) })
 }
 

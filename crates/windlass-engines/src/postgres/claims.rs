@@ -1,6 +1,6 @@
 //! What claims hold. Who runs a job is told by its row, but to find the jobs of one worker takes an index; and one that a
 //! claim has to write into for each job costs more than the claim itself. So each claim notes its jobs in one row of its
-//! own, every statement that ends jobs notes how many have left which claim, and upkeep folds these notes.
+//! own, every statement that ends jobs notes how many have left which claim, and maintenance folds these notes.
 
 use std::sync::atomic::Ordering;
 

@@ -1,4 +1,4 @@
-//! Counts without scans: every statement adds what it changed as a row of its own, and upkeep folds these rows. What
+//! Counts without scans: every statement adds what it changed as a row of its own, and maintenance folds these rows. What
 //! is ready and what is not yet due is told by the minute in which jobs fall due; only the current minute is looked at.
 
 use std::collections::{BTreeMap, HashMap};
@@ -144,13 +144,13 @@ impl Store {
     /// Folds changes into the counts, so that reading them stays cheap.
     pub(super) async fn fold_counts(&self) -> Step<()> {
         self.fold(&self.sql.fold_counts).await?;
-        let cut = self.fold_before();
-        self.work.get().await?.write(&self.sql.fold_minutes, &[number(&cut)]).await?;
+        let cut = self.roll_up_before();
+        self.work.get().await?.write(&self.sql.merge_count_minutes, &[number(&cut)]).await?;
         Ok(())
     }
 
     /// The minute before which counts are folded.
-    pub(super) fn fold_before(&self) -> i64 {
+    pub(super) fn roll_up_before(&self) -> i64 {
         minute_of(self.estimated_now().minus(FOLD_AFTER))
     }
 

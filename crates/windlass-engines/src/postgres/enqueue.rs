@@ -7,7 +7,7 @@ use tokio_postgres::Row;
 use windlass_core::clock::Timestamp;
 use windlass_core::engine::Hint;
 use windlass_core::enqueue::{
-    Accepted, EnqueueRequest, Enqueued, NewJob, QueueAtDoor, Refusal, RequestId, When, accept, repeated, told,
+    Accepted, EnqueueRequest, Enqueued, NewJob, QueueState, Refusal, RequestId, When, accept, repeated, told,
 };
 use windlass_core::error::EngineError;
 use windlass_core::job::JobId;
@@ -251,12 +251,12 @@ pub(super) fn judge(
 ) -> Result<Accepted, Refusal> {
     let spec = catalogue.type_named(&new.job_type);
     let queue = spec.and_then(|spec| catalogue.queue(&spec.queue));
-    let at_door = queue.map(|queue| QueueAtDoor {
+    let queue_state = queue.map(|queue| QueueState {
         spec: &queue.spec,
         shut: queue.shut,
         unfinished: depths.of(&queue.spec.name),
     });
-    let accepted = accept(new, spec, at_door, verdict, now)?;
+    let accepted = accept(new, spec, queue_state, verdict, now)?;
     if matches!(verdict, KeyVerdict::Insert | KeyVerdict::Revive(_)) {
         depths.add(&accepted.queue);
     }

@@ -22,7 +22,7 @@ use windlass_core::priority::Priority;
 
 use super::Store;
 use super::catalogue::Catalogue;
-use super::claim::{Ask, DOOR, Left, count_taken, has_late, type_texts};
+use super::claim::{Ask, FIRST_JOB_COLUMN, Left, count_taken, has_late, type_texts};
 use super::conn::Tx;
 use super::fault::{Fault, Step};
 use super::position::{FRONT, Lane, Place, Scope, before};
@@ -453,10 +453,12 @@ fn read_brought(rows: &[Row]) -> Step<Brought> {
 
 /// Priority, line and place of a claimed job; nothing if the row has none.
 fn read_turn(row: &Row) -> Step<Option<(Priority, Line, Place)>> {
-    let Some(id) = row.try_get::<_, Option<i64>>(DOOR)? else { return Ok(None) };
-    let Ok(priority) = Priority::new(row.try_get::<_, i16>(DOOR + 3)?.into()) else { return Ok(None) };
-    let due = row.try_get::<_, Instant>(DOOR + 6)?.0;
-    let options = Options::from_column(row.try_get(DOOR + 12)?);
+    let Some(id) = row.try_get::<_, Option<i64>>(FIRST_JOB_COLUMN)? else { return Ok(None) };
+    let Ok(priority) = Priority::new(row.try_get::<_, i16>(FIRST_JOB_COLUMN + 3)?.into()) else {
+        return Ok(None);
+    };
+    let due = row.try_get::<_, Instant>(FIRST_JOB_COLUMN + 6)?.0;
+    let options = Options::from_column(row.try_get(FIRST_JOB_COLUMN + 12)?);
     Ok(Some((priority, options.fairness_key, (due, JobId(id)))))
 }
 

@@ -100,7 +100,7 @@ mod tests {
     }
 
     fn gate() -> Gate {
-        Gate::named("door")
+        Gate::named("browser")
     }
 
     #[test]

@@ -30,8 +30,8 @@ const BIG: [&str; 18] = [
     "put_backs",
     "job_rate_limits",
     "job_schedules",
-    "job_minutes",
-    "minute_deltas",
+    "job_rollups",
+    "rollup_samples",
 ];
 
 /// Statements that may walk, or that have no plan, and why that is no harm. All others are held to run for every batch of
@@ -66,10 +66,10 @@ const MAY_WALK: [(&str, &str, &str); 19] = [
     ("types_waiting", "count_deltas", "what is not yet folded is kept short by folding"),
     ("unfinished", "count_deltas", "what is not yet folded is kept short by folding"),
     ("queue_counts", "count_deltas", "what is not yet folded is kept short by folding"),
-    ("unfolded", "count_deltas", "what is not yet folded is kept short by folding"),
+    ("rollup_input", "count_deltas", "what is not yet folded is kept short by folding"),
     (
-        "unfolded",
-        "minute_deltas_pkey",
+        "rollup_input",
+        "rollup_samples_pkey",
         "it stops at its limit, and what it has walked over is folded and gone",
     ),
     ("type_unfinished", "count_deltas", "what is not yet folded is kept short by folding"),
@@ -102,7 +102,7 @@ const MAY_SORT: [(&str, &str); 38] = [
     ("orphans", "what workers held who died and were not yet rescued"),
     ("fold_counts", "changes are gathered by type and minute, at most as many as the limit takes"),
     ("queue_counts", "changes that are not yet folded are gathered by queue"),
-    ("fold_minutes", "past minutes are gathered by queue, and are few"),
+    ("merge_count_minutes", "past minutes are gathered by queue, and are few"),
     ("extend", "workers that are heard are gathered by their duties"),
     ("live_workers", "ends that are not yet folded are gathered by worker"),
     ("types_waiting", "changes that are not yet folded are gathered by type"),
@@ -122,7 +122,7 @@ const MAY_SORT: [(&str, &str); 38] = [
     ("breakers", "breakers, of which there are few"),
     ("note_locks", "locks, of which there are few"),
     ("enqueue_many", "the jobs of one request"),
-    ("unfolded", "changes that are not yet folded are gathered by type"),
+    ("rollup_input", "changes that are not yet folded are gathered by type"),
     ("type_unfinished", "changes that are not yet folded are gathered by type"),
     ("wake_next", "those who wait for jobs of one queue"),
 ];

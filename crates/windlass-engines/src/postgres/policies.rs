@@ -10,7 +10,7 @@ use windlass_core::engine::Result as EngineResult;
 use windlass_core::error::EngineError;
 use windlass_core::gate::Gate;
 use windlass_core::job::JobId;
-use windlass_core::limits::{BREAKERS_MAX, TAKES_MAX, UPKEEP_BATCH_MAX};
+use windlass_core::limits::{BREAKERS_MAX, MAINTENANCE_BATCH_MAX, TAKES_MAX};
 use windlass_core::names::BreakerName;
 use windlass_core::policies::{BreakersRead, Saved, StoredBreaker, Take};
 use windlass_core::rate_limit::{Taken, take};
@@ -108,13 +108,13 @@ impl Store {
 
     pub(super) async fn gates(&self, after: Option<Gate>, limit: u32) -> Step<Vec<Gate>> {
         let after = after.as_ref().map_or("", Gate::as_str);
-        let limit = int4(limit.min(UPKEEP_BATCH_MAX));
+        let limit = int4(limit.min(MAINTENANCE_BATCH_MAX));
         let rows = self.work.get().await?.ask(&self.sql.gates, &[text(&after), small_number(&limit)]).await?;
         rows.iter().map(|row| Ok(Gate::named(row.try_get(0)?))).collect()
     }
 
     pub(super) async fn waiting_behind(&self, gate: Gate, limit: u32) -> Step<Vec<JobId>> {
-        let ids = self.behind(&gate, limit.min(UPKEEP_BATCH_MAX)).await?;
+        let ids = self.behind(&gate, limit.min(MAINTENANCE_BATCH_MAX)).await?;
         Ok(ids.into_iter().map(JobId).collect())
     }
 }

@@ -8,7 +8,7 @@ use windlass_core::clock::Timestamp;
 use windlass_core::engine::{RescueRequest, Rescued};
 use windlass_core::job::JobId;
 use windlass_core::lease_watch::Suspicion;
-use windlass_core::limits::UPKEEP_BATCH_MAX;
+use windlass_core::limits::MAINTENANCE_BATCH_MAX;
 use windlass_core::settle::{Place, after_crash, crash_error};
 use windlass_core::worker::WorkerId;
 
@@ -35,7 +35,7 @@ impl Store {
         for suspicion in &request.silent {
             self.declare_dead(suspicion).await?;
         }
-        let orphans = self.orphans(request.limit.min(UPKEEP_BATCH_MAX)).await?;
+        let orphans = self.orphans(request.limit.min(MAINTENANCE_BATCH_MAX)).await?;
         let mut rescued = self.take_back_in_parts(&orphans, request.crashes_max).await?;
         let is_stuck = rescued.returned.is_empty() && rescued.buried.is_empty();
         rescued.more = !is_stuck && !self.orphans(1).await?.is_empty();

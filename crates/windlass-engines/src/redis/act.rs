@@ -8,7 +8,7 @@ use windlass_core::clock::Timestamp;
 use windlass_core::engine::Hint;
 use windlass_core::gate::Gate;
 use windlass_core::job::{JobId, JobState, Phase};
-use windlass_core::limits::{REASON_BYTES_MAX, UPKEEP_BATCH_MAX};
+use windlass_core::limits::{MAINTENANCE_BATCH_MAX, REASON_BYTES_MAX};
 use windlass_core::names::QueueName;
 use windlass_core::outcome::bounded;
 use windlass_core::priority::Priority;
@@ -18,10 +18,10 @@ use super::call::Args;
 use super::catalogue::Catalogue;
 use super::enqueue::micros;
 use super::fault::Step;
+use super::maintenance::read_done;
 use super::reply::{Items, text};
 use super::row::read_id;
 use super::script::{Script, TYPES_PER_CALL};
-use super::upkeep::read_done;
 
 /// Acts on one job.
 impl Store {
@@ -118,7 +118,7 @@ impl Store {
         let mut done = BatchDone::default();
         let mut part = 0;
         loop {
-            let left = u64::from(limit.min(UPKEEP_BATCH_MAX)).saturating_sub(done.changed);
+            let left = u64::from(limit.min(MAINTENANCE_BATCH_MAX)).saturating_sub(done.changed);
             let mut parts = 0;
             let build = |catalogue: &Catalogue| {
                 let types = catalogue.types_of(&queue);
@@ -144,7 +144,7 @@ impl Store {
             return Ok(BatchDone::default());
         }
         let mut args = Args::new();
-        args.text(gate.as_str()).number(limit.min(UPKEEP_BATCH_MAX).into());
+        args.text(gate.as_str()).number(limit.min(MAINTENANCE_BATCH_MAX).into());
         read_done(Items::of(self.call(&self.scripts().open_gate, args).await?.value)?)
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::Serialize;
 use windlass_core::clock::Timestamp;
 use windlass_core::enqueue::{
-    Accepted, EnqueueRequest, Enqueued, NewJob, QueueAtDoor, Refusal, RequestId, When, accept, repeated, told,
+    Accepted, EnqueueRequest, Enqueued, NewJob, QueueState, Refusal, RequestId, When, accept, repeated, told,
 };
 use windlass_core::gate::Gate;
 use windlass_core::job::JobId;
@@ -166,9 +166,9 @@ fn judge(
     now: Timestamp,
 ) -> Result<Accepted, Refusal> {
     let queue = entry.and_then(|entry| catalogue.queue(&entry.spec.queue));
-    let at_door = queue.map(|queue| QueueAtDoor { spec: &queue.spec, shut: queue.shut, unfinished: 0 });
+    let queue_state = queue.map(|queue| QueueState { spec: &queue.spec, shut: queue.shut, unfinished: 0 });
     // To be kept needs no room: so that is not asked for.
-    accept(new, entry.map(|entry| &entry.spec), at_door, KeyVerdict::Keep(JobId(0)), now)
+    accept(new, entry.map(|entry| &entry.spec), queue_state, KeyVerdict::Keep(JobId(0)), now)
 }
 
 /// Whether core looks at the room of a queue before it refuses a job for this reason.

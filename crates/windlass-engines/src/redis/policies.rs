@@ -8,7 +8,7 @@ use windlass_core::clock::Timestamp;
 use windlass_core::error::EngineError;
 use windlass_core::gate::Gate;
 use windlass_core::job::JobId;
-use windlass_core::limits::{BREAKERS_MAX, DELAY_MAX, SETTLE_BATCH_MAX, TAKES_MAX, UPKEEP_BATCH_MAX};
+use windlass_core::limits::{BREAKERS_MAX, DELAY_MAX, MAINTENANCE_BATCH_MAX, SETTLE_BATCH_MAX, TAKES_MAX};
 use windlass_core::names::BreakerName;
 use windlass_core::policies::{BreakersRead, Saved, StoredBreaker, Take};
 use windlass_core::rate_limit::Taken;
@@ -76,7 +76,7 @@ impl Store {
 
     pub(super) async fn gates(&self, after: Option<Gate>, limit: u32) -> Step<Vec<Gate>> {
         let mut args = Args::new();
-        args.text(after.as_ref().map_or("", Gate::as_str)).number(limit.min(UPKEEP_BATCH_MAX).into());
+        args.text(after.as_ref().map_or("", Gate::as_str)).number(limit.min(MAINTENANCE_BATCH_MAX).into());
         let mut names = Items::of(self.call(&self.scripts().gates, args).await?.value)?;
         let mut gates = Vec::new();
         while !names.is_empty() {
@@ -87,7 +87,7 @@ impl Store {
 
     pub(super) async fn behind(&self, gate: Gate, limit: u32) -> Step<Vec<JobId>> {
         let mut args = Args::new();
-        args.text(gate.as_str()).number(limit.min(UPKEEP_BATCH_MAX).into());
+        args.text(gate.as_str()).number(limit.min(MAINTENANCE_BATCH_MAX).into());
         let mut ids = Items::of(self.call(&self.scripts().behind, args).await?.value)?;
         let mut jobs = Vec::new();
         while !ids.is_empty() {

@@ -7,7 +7,7 @@ use windlass_core::claim::ClaimToken;
 use windlass_core::engine::{RescueRequest, Rescued};
 use windlass_core::job::JobId;
 use windlass_core::lease_watch::Suspicion;
-use windlass_core::limits::UPKEEP_BATCH_MAX;
+use windlass_core::limits::MAINTENANCE_BATCH_MAX;
 use windlass_core::settle::after_crash;
 
 use super::Store;
@@ -40,7 +40,7 @@ const DEATHS_PER_CALL: usize = 20;
 
 impl Store {
     pub(super) async fn rescue(&self, request: RescueRequest) -> Step<Rescued> {
-        let limit = request.limit.min(UPKEEP_BATCH_MAX) as usize;
+        let limit = request.limit.min(MAINTENANCE_BATCH_MAX) as usize;
         let parts = request.silent.len().div_ceil(DEATHS_PER_CALL).max(1);
         let (before, last) = request.silent.split_at((parts - 1) * DEATHS_PER_CALL);
         for silent in before.chunks(DEATHS_PER_CALL) {

@@ -8,7 +8,7 @@ use windlass_core::clock::Timestamp;
 use windlass_core::gate::{Gate, gate_by_history};
 use windlass_core::job::{Counters, JobId};
 use windlass_core::key::{HolderStage, KeyHolder, KeyScope, KeyVerdict, OnConflict, resolve};
-use windlass_core::limits::{ATTEMPTS_SHOWN_MAX, CLAIM_BATCH_MAX, UPKEEP_BATCH_MAX};
+use windlass_core::limits::{ATTEMPTS_SHOWN_MAX, CLAIM_BATCH_MAX, MAINTENANCE_BATCH_MAX};
 use windlass_core::names::TypeName;
 use windlass_core::priority::Priority;
 
@@ -161,12 +161,12 @@ scripts! {
     read_triggers: Reads &[BEGIN, HASHES, STATE, ANSWER, TRIGGERS],
     change_triggers: Grows &[BEGIN, HASHES, STATE, ANSWER, TRIGGERS],
     fire_trigger: Grows &[BEGIN, HASHES, STATE, ANSWER, WAITING, ENDING, PUTTING, TRIGGERS],
-    append_deltas: Grows LOOK,
-    unfolded: Reads LOOK,
-    minutes_of: Reads LOOK,
-    apply_fold: Grows LOOK,
-    minutes: Reads LOOK,
-    forget_minutes: Ends LOOK,
+    append_samples: Grows LOOK,
+    rollup_input: Reads LOOK,
+    rollups_of: Reads LOOK,
+    apply_rollup: Grows LOOK,
+    rollups: Reads LOOK,
+    forget_rollups: Ends LOOK,
 }
 
 /// The script that makes a namespace. It begins with nothing.
@@ -202,7 +202,7 @@ fn tables() -> String {
     let _ = writeln!(text, "local GATE_WITHOUT_CRASH, GATE_AFTER_CRASH = '{}', '{}'", gate(0), gate(1));
     let _ = writeln!(text, "local NO_HANDLER = '{}'", no_handler());
     let _ = writeln!(text, "local ATTEMPTS_KEPT, CLAIM_MAX = {ATTEMPTS_SHOWN_MAX}, {CLAIM_BATCH_MAX}");
-    let _ = writeln!(text, "local BATCH_MAX, WORKERS_PAGE = {UPKEEP_BATCH_MAX}, {WORKERS_PAGE}");
+    let _ = writeln!(text, "local BATCH_MAX, WORKERS_PAGE = {MAINTENANCE_BATCH_MAX}, {WORKERS_PAGE}");
     let _ = writeln!(text, "local GATES_MAX, CATALOGUE_AT_ONCE = {TYPES_PER_CALL}, {CATALOGUE_AT_ONCE}");
     let _ = writeln!(text, "local PRIORITY_LAST = {}", Priority::LEAST_URGENT.level());
     let _ = writeln!(text, "local DAMAGED = [==[{}]==]", to_json(&damaged("its state cannot be read")));

@@ -9,7 +9,7 @@ use windlass_core::clock::Timestamp;
 use windlass_core::error::EngineError;
 use windlass_core::gate::Gate;
 use windlass_core::lease::crowd::{CrowdCount, Others, Place};
-use windlass_core::limits::{UPKEEP_BATCH_MAX, WORKER_LEASE};
+use windlass_core::limits::{MAINTENANCE_BATCH_MAX, WORKER_LEASE};
 use windlass_core::names::{DutyName, QueueName, TypeName};
 use windlass_core::worker::{Beat, Heartbeat, ProofOfLife, Pulse, WorkerCard, WorkerId, WorkerSighting};
 
@@ -65,7 +65,7 @@ impl Store {
     /// Lets everybody through gates that one script could not. Should this process end meanwhile, a sweep does the rest.
     async fn let_through(&self, gates: Vec<Gate>) -> Step<()> {
         for gate in gates {
-            while self.open_gate(gate.clone(), UPKEEP_BATCH_MAX).await?.more {}
+            while self.open_gate(gate.clone(), MAINTENANCE_BATCH_MAX).await?.more {}
         }
         Ok(())
     }

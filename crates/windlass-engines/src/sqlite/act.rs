@@ -8,7 +8,7 @@ use windlass_core::claim::Fence;
 use windlass_core::gate::{Gate, gate_by_history};
 use windlass_core::job::{JobId, Phase};
 use windlass_core::key::{HolderStage, KeyVerdict, OnConflict, resolve};
-use windlass_core::limits::{OPEN_BATCH_MAX, REASON_BYTES_MAX, UPKEEP_BATCH_MAX};
+use windlass_core::limits::{MAINTENANCE_BATCH_MAX, OPEN_BATCH_MAX, REASON_BYTES_MAX};
 use windlass_core::names::QueueName;
 use windlass_core::ordering_keys::gate_if_hurried;
 use windlass_core::outcome::bounded;
@@ -171,7 +171,7 @@ impl Work<'_> {
     }
 
     pub(super) fn purge(&mut self, name: &QueueName, limit: u32) -> Step<BatchDone> {
-        let waiting = self.waiting_in(name, limit.min(UPKEEP_BATCH_MAX))?;
+        let waiting = self.waiting_in(name, limit.min(MAINTENANCE_BATCH_MAX))?;
         for id in &waiting {
             if let Some(job) = self.live_job(*id)? {
                 self.cancel_waiting(&job, "purged")?;

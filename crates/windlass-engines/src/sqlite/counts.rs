@@ -146,7 +146,7 @@ impl Deltas {
                 d.started_over,
             ])?;
         }
-        let mut statement = conn.prepare_cached(sql!("flush_minute"))?;
+        let mut statement = conn.prepare_cached(sql!("add_count_minute"))?;
         for ((queue, minute), n) in self.minutes.drain().filter(|(_, n)| *n != 0) {
             statement.execute([queue, minute, n])?;
         }
@@ -184,7 +184,7 @@ pub(super) fn unfinished(conn: &Connection, queue: i64) -> Step<i64> {
 /// Adds up past minutes, so that summing them stays cheap.
 pub(super) fn fold(conn: &Connection, now: Timestamp) -> Step<()> {
     let cut = minute_of(now.minus(FOLD_AFTER));
-    conn.prepare_cached(sql!("fold_minutes"))?.execute([cut])?;
+    conn.prepare_cached(sql!("merge_count_minutes"))?.execute([cut])?;
     conn.prepare_cached(sql!("forget_minutes"))?.execute([cut])?;
     Ok(())
 }

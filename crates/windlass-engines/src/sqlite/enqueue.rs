@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use windlass_core::clock::Timestamp;
 use windlass_core::enqueue::{
-    Accepted, EnqueueRequest, Enqueued, NewJob, QueueAtDoor, Refusal, RequestId, accept, repeated, told,
+    Accepted, EnqueueRequest, Enqueued, NewJob, QueueState, Refusal, RequestId, accept, repeated, told,
 };
 use windlass_core::job::JobId;
 use windlass_core::key::{KeyScope, KeyVerdict, OnConflict, resolve};
@@ -92,8 +92,8 @@ impl Work<'_> {
             return Ok(accept(new, Some(&kind.spec), None, verdict, self.now));
         };
         let unfinished = self.unfinished(&queue, depths)?;
-        let at_door = QueueAtDoor { spec: &queue.spec, shut: queue.shut, unfinished };
-        Ok(accept(new, Some(&kind.spec), Some(at_door), verdict, self.now))
+        let queue_state = QueueState { spec: &queue.spec, shut: queue.shut, unfinished };
+        Ok(accept(new, Some(&kind.spec), Some(queue_state), verdict, self.now))
     }
 
     /// How many jobs of a queue have not ended, earlier ones of this transaction and batch included.

@@ -6,7 +6,7 @@ use windlass_core::claim::Fence;
 use windlass_core::clock::Timestamp;
 use windlass_core::gate::Gate;
 use windlass_core::job::JobId;
-use windlass_core::limits::{BREAKERS_MAX, TAKES_MAX, UPKEEP_BATCH_MAX};
+use windlass_core::limits::{BREAKERS_MAX, MAINTENANCE_BATCH_MAX, TAKES_MAX};
 use windlass_core::names::BreakerName;
 use windlass_core::policies::{BreakersRead, Saved, StoredBreaker, Take};
 use windlass_core::rate_limit::{Taken, take};
@@ -42,7 +42,7 @@ pub(super) fn still_hold(conn: &Connection, claims: &[Fence]) -> Step<Vec<bool>>
 pub(super) fn gates(conn: &Connection, after: Option<&Gate>, limit: u32) -> Step<Vec<Gate>> {
     let mut statement = conn.prepare_cached(sql!("gates"))?;
     let after = after.map_or("", Gate::as_str);
-    let gates = statement.query_map(params![after, limit.min(UPKEEP_BATCH_MAX)], |row| {
+    let gates = statement.query_map(params![after, limit.min(MAINTENANCE_BATCH_MAX)], |row| {
         row.get::<_, String>(0).map(|gate| Gate::named(&gate))
     })?;
     Ok(gates.collect::<Result<_, _>>()?)
@@ -53,7 +53,8 @@ pub(super) fn behind(conn: &Connection, gate: &Gate, limit: u32) -> Step<Vec<Job
         return Ok(Vec::new());
     }
     let mut statement = conn.prepare_cached(sql!("behind_gate"))?;
-    let jobs = statement.query_map(params![gate.as_str(), limit.min(UPKEEP_BATCH_MAX)], |row| row.get(0))?;
+    let jobs =
+        statement.query_map(params![gate.as_str(), limit.min(MAINTENANCE_BATCH_MAX)], |row| row.get(0))?;
     Ok(jobs.map(|id| id.map(JobId)).collect::<Result<_, _>>()?)
 }
 

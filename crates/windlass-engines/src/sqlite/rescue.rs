@@ -6,7 +6,7 @@ use windlass_core::claim::Fence;
 use windlass_core::engine::{RescueRequest, Rescued};
 use windlass_core::job::JobId;
 use windlass_core::lease_watch::Suspicion;
-use windlass_core::limits::UPKEEP_BATCH_MAX;
+use windlass_core::limits::MAINTENANCE_BATCH_MAX;
 use windlass_core::settle::{Place, after_crash, crash_error};
 use windlass_core::worker::ProofOfLife;
 
@@ -28,7 +28,7 @@ impl Work<'_> {
         for suspicion in &request.silent {
             self.declare_dead(suspicion, locks)?;
         }
-        let limit = request.limit.min(UPKEEP_BATCH_MAX);
+        let limit = request.limit.min(MAINTENANCE_BATCH_MAX);
         let mut rescued = Rescued::default();
         for orphan in self.orphans(limit)? {
             self.take_back(&orphan, request.crashes_max, &mut rescued)?;

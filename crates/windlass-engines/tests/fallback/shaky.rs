@@ -11,9 +11,6 @@ use windlass_core::admin::{
     AttemptRecord, BatchDone, CancelAnswer, Changed, JobRecord, ListRequest, QueueStatus, RetryAnswer,
     TypeStatus,
 };
-use windlass_core::aggregates::{
-    Aggregates, Delta, FoldChange, Folded, MinuteKey, MinutesRead, MinutesRequest, Unfolded,
-};
 use windlass_core::claim::{ClaimAnswer, ClaimRequest, Fence, Outlook};
 use windlass_core::clock::{ManualClock, Timestamp};
 use windlass_core::engine::{
@@ -27,6 +24,9 @@ use windlass_core::lease::Leases;
 use windlass_core::names::{OrderingKey, QueueName, TypeName};
 use windlass_core::policies::Policies;
 use windlass_core::priority::Priority;
+use windlass_core::rollups::{
+    RollupChange, RollupInput, RollupKey, RollupOutcome, Rollups, RollupsRead, RollupsRequest, Sample,
+};
 use windlass_core::schedules::{ScheduleChange, ScheduleChanged, Schedules, SchedulesRead, WhichSchedules};
 use windlass_core::settle::{Settled, Settlement};
 use windlass_core::spool::{BatchMost, Following, LeftOut, Spool, StagedBatch};
@@ -240,35 +240,35 @@ impl<S: Engine + ?Sized> CompletionTriggers for Seen<S> {
 }
 
 #[async_trait]
-impl<S: Engine + ?Sized> Aggregates for Seen<S> {
-    async fn append_deltas(&self, deltas: &[Delta]) -> Result<()> {
+impl<S: Engine + ?Sized> Rollups for Seen<S> {
+    async fn append_samples(&self, samples: &[Sample]) -> Result<()> {
         self.life.live().await;
-        self.store.append_deltas(deltas).await
+        self.store.append_samples(samples).await
     }
 
-    async fn unfolded(&self, limit: u32) -> Result<Unfolded> {
+    async fn rollup_input(&self, limit: u32) -> Result<RollupInput> {
         self.life.live().await;
-        self.store.unfolded(limit).await
+        self.store.rollup_input(limit).await
     }
 
-    async fn minutes_of(&self, keys: &[MinuteKey]) -> Result<MinutesRead> {
+    async fn rollups_of(&self, keys: &[RollupKey]) -> Result<RollupsRead> {
         self.life.live().await;
-        self.store.minutes_of(keys).await
+        self.store.rollups_of(keys).await
     }
 
-    async fn apply_fold(&self, change: &FoldChange) -> Result<Folded> {
+    async fn apply_rollup(&self, change: &RollupChange) -> Result<RollupOutcome> {
         self.life.live().await;
-        self.store.apply_fold(change).await
+        self.store.apply_rollup(change).await
     }
 
-    async fn minutes(&self, request: &MinutesRequest) -> Result<MinutesRead> {
+    async fn rollups(&self, request: &RollupsRequest) -> Result<RollupsRead> {
         self.life.live().await;
-        self.store.minutes(request).await
+        self.store.rollups(request).await
     }
 
-    async fn forget_minutes(&self, kept: Duration, limit: u32) -> Result<BatchDone> {
+    async fn forget_rollups(&self, kept: Duration, limit: u32) -> Result<BatchDone> {
         self.life.live().await;
-        self.store.forget_minutes(kept, limit).await
+        self.store.forget_rollups(kept, limit).await
     }
 }
 

@@ -9,9 +9,6 @@ use windlass_core::admin::{
     AttemptRecord, BatchDone, CancelAnswer, Changed, JobRecord, ListRequest, QueueStatus, RetryAnswer,
     TypeStatus,
 };
-use windlass_core::aggregates::{
-    Aggregates, Delta, FoldChange, Folded, MinuteKey, MinutesRead, MinutesRequest, Unfolded,
-};
 use windlass_core::breaker::BreakerState;
 use windlass_core::claim::{ClaimAnswer, ClaimRequest, Fence, Outlook};
 use windlass_core::clock::Timestamp;
@@ -28,6 +25,9 @@ use windlass_core::names::{BreakerName, DutyName, OrderingKey, QueueName, TypeNa
 use windlass_core::policies::{BreakersRead, Policies, Saved, Take};
 use windlass_core::priority::Priority;
 use windlass_core::rate_limit::Taken;
+use windlass_core::rollups::{
+    RollupChange, RollupInput, RollupKey, RollupOutcome, Rollups, RollupsRead, RollupsRequest, Sample,
+};
 use windlass_core::schedules::{ScheduleChange, ScheduleChanged, Schedules, SchedulesRead, WhichSchedules};
 use windlass_core::settle::{Settled, Settlement};
 use windlass_core::triggers::{
@@ -210,29 +210,29 @@ impl CompletionTriggers for ThroughSql {
 }
 
 #[async_trait]
-impl Aggregates for ThroughSql {
-    async fn append_deltas(&self, deltas: &[Delta]) -> Result<()> {
-        self.engine.append_deltas(deltas).await
+impl Rollups for ThroughSql {
+    async fn append_samples(&self, samples: &[Sample]) -> Result<()> {
+        self.engine.append_samples(samples).await
     }
 
-    async fn unfolded(&self, limit: u32) -> Result<Unfolded> {
-        self.engine.unfolded(limit).await
+    async fn rollup_input(&self, limit: u32) -> Result<RollupInput> {
+        self.engine.rollup_input(limit).await
     }
 
-    async fn minutes_of(&self, keys: &[MinuteKey]) -> Result<MinutesRead> {
-        self.engine.minutes_of(keys).await
+    async fn rollups_of(&self, keys: &[RollupKey]) -> Result<RollupsRead> {
+        self.engine.rollups_of(keys).await
     }
 
-    async fn apply_fold(&self, change: &FoldChange) -> Result<Folded> {
-        self.engine.apply_fold(change).await
+    async fn apply_rollup(&self, change: &RollupChange) -> Result<RollupOutcome> {
+        self.engine.apply_rollup(change).await
     }
 
-    async fn minutes(&self, request: &MinutesRequest) -> Result<MinutesRead> {
-        self.engine.minutes(request).await
+    async fn rollups(&self, request: &RollupsRequest) -> Result<RollupsRead> {
+        self.engine.rollups(request).await
     }
 
-    async fn forget_minutes(&self, kept: Duration, limit: u32) -> Result<BatchDone> {
-        self.engine.forget_minutes(kept, limit).await
+    async fn forget_rollups(&self, kept: Duration, limit: u32) -> Result<BatchDone> {
+        self.engine.forget_rollups(kept, limit).await
     }
 }
 

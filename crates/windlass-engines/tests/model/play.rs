@@ -10,7 +10,9 @@ use windlass_core::gate::Gate;
 use windlass_core::job::{JobId, Progress};
 use windlass_core::key::{KeyClaim, KeyScope, OnConflict};
 use windlass_core::lease_watch::Suspicion;
-use windlass_core::limits::{CRASHES_MAX, RECEIPT_TTL, SPENT_TOKEN_KEPT, UPKEEP_BATCH_MAX, WORKER_LEASE};
+use windlass_core::limits::{
+    CRASHES_MAX, MAINTENANCE_BATCH_MAX, RECEIPT_TTL, SPENT_TOKEN_KEPT, WORKER_LEASE,
+};
 use windlass_core::names::{FairnessKey, GroupName, Key, OrderingKey};
 use windlass_core::outcome::{ErrorKind, JobError};
 use windlass_core::payload::Payload;
@@ -57,11 +59,11 @@ impl<S: Subject> Pair<S> {
             Step::Rescue { worker, too_late } => self.rescue(worker, too_late).await,
             Step::Advance(span) => self.clock.advance(span),
             Step::Plan(plan) => self.plan(plan).await,
-            Step::Sweep => self.upkeep(&step).await,
+            Step::Sweep => self.maintenance(&step).await,
             Step::Prune => {
                 // An engine may keep what is past its retention until the day is over.
                 self.clock.advance(until_midnight(self.clock.now()));
-                self.upkeep(&step).await;
+                self.maintenance(&step).await;
                 self.clock.advance(Duration::from_millis(1_500));
             }
             act => self.act(act).await,
@@ -89,7 +91,7 @@ impl<S: Subject> Pair<S> {
                 self.same(async |e, _| e.set_shut(&name(other), shut).await.expect(UP)).await;
             }
             Step::Purge { other } => {
-                self.same(async |e, _| e.purge(&name(other), UPKEEP_BATCH_MAX).await.expect(UP)).await;
+                self.same(async |e, _| e.purge(&name(other), MAINTENANCE_BATCH_MAX).await.expect(UP)).await;
             }
             Step::OpenGate { second, limit } => {
                 self.same(async |e, _| e.open_gate(&gate(second), limit).await.expect(UP)).await;
@@ -272,7 +274,8 @@ impl<S: Subject> Pair<S> {
                 let seen = engine.workers().await.expect(UP);
                 let beats = seen.iter().find(|s| s.card.id == worker).map_or(0, |seen| seen.beats);
                 let silent = vec![Suspicion { worker, beats: beats.wrapping_sub(u64::from(too_late)) }];
-                let request = RescueRequest { silent, crashes_max: CRASHES_MAX, limit: UPKEEP_BATCH_MAX };
+                let request =
+                    RescueRequest { silent, crashes_max: CRASHES_MAX, limit: MAINTENANCE_BATCH_MAX };
                 engine.rescue(request).await.expect(UP)
             })
             .await;
@@ -291,11 +294,11 @@ impl<S: Subject> Pair<S> {
     }
 
     /// How many rows a prune counts is free; what is left is not, and is compared after each step.
-    async fn upkeep(&mut self, step: &Step) {
+    async fn maintenance(&mut self, step: &Step) {
         if matches!(step, Step::Sweep) {
-            self.same(async |engine, _| engine.sweep(UPKEEP_BATCH_MAX).await.expect(UP)).await;
+            self.same(async |engine, _| engine.sweep(MAINTENANCE_BATCH_MAX).await.expect(UP)).await;
         } else {
-            self.same(async |engine, _| engine.prune(UPKEEP_BATCH_MAX).await.expect(UP).more).await;
+            self.same(async |engine, _| engine.prune(MAINTENANCE_BATCH_MAX).await.expect(UP).more).await;
         }
     }
 }

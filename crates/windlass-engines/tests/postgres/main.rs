@@ -13,8 +13,8 @@ mod sweep;
 mod poison;
 #[path = "../crew/mod.rs"]
 mod crew;
-#[path = "../crew/minutes.rs"]
-mod minutes;
+#[path = "../crew/rollups.rs"]
+mod rollups;
 mod lost_answers;
 mod killed_server;
 mod listening;
@@ -30,7 +30,7 @@ mod looks;
 mod failover;
 mod leases;
 mod fairness_keys;
-mod aggregates;
+mod rollups;
 mod durable;
 mod rescued;
 

@@ -5,8 +5,8 @@
 
 #[path = "../crew/words.rs"]
 mod words;
-#[path = "../crew/minutes.rs"]
-mod minutes;
+#[path = "../crew/rollups.rs"]
+mod rollups;
 mod place;
 mod alarms;
 mod opening;
@@ -23,7 +23,7 @@ mod suspects;
 mod damaged;
 mod ordering_keys;
 mod fairness_keys;
-mod aggregates;
+mod rollups;
 mod listing;
 mod hashes;
 mod left_behind;

@@ -4,15 +4,15 @@
 
 #[path = "../crew/words.rs"]
 mod words;
-#[path = "../crew/minutes.rs"]
-mod minutes;
+#[path = "../crew/rollups.rs"]
+mod rollups;
 mod files;
 mod users_transaction;
 mod other_processes;
 mod damaged_rows;
 mod ordering_keys;
 mod fairness_keys;
-mod aggregates;
+mod rollups;
 mod growth;
 mod disk_and_locks;
 

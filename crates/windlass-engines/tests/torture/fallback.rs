@@ -103,8 +103,8 @@ impl Torture {
 
     fn start_process(&mut self) {
         let place = spool_path(self.folder.path(), 1).display().to_string();
-        let door = "fallback::faults_in_turn_lose_nothing_and_end_nothing_twice";
-        let way = Way { door, url: self.server.url(), place };
+        let test_name = "fallback::faults_in_turn_lose_nothing_and_end_nothing_twice";
+        let way = Way { test_name, url: self.server.url(), place };
         self.process = Some(Process::start(way, &self.crew.book, LEASE));
     }
 

@@ -54,8 +54,8 @@ struct Postgres {
 #[async_trait]
 impl Store for Postgres {
     fn way(&self) -> Way {
-        let door = "postgres::faults_in_turn_lose_nothing_and_end_nothing_twice";
-        Way { door, url: self.url.clone(), place: SCHEMA.to_owned() }
+        let test_name = "postgres::faults_in_turn_lose_nothing_and_end_nothing_twice";
+        Way { test_name, url: self.url.clone(), place: SCHEMA.to_owned() }
     }
 
     fn proxy(&self) -> &Proxy {

@@ -24,7 +24,7 @@ pub(crate) const LASTS: Duration = Duration::from_millis(40);
 #[derive(Debug, Clone)]
 pub(crate) struct Way {
     /// The test that begins with [`work_if_asked`].
-    pub(crate) door: &'static str,
+    pub(crate) test_name: &'static str,
     pub(crate) url: String,
     /// Its schema or namespace.
     pub(crate) place: String,
@@ -41,7 +41,7 @@ impl Process {
         let (ledger, lease) = (book.path.display().to_string(), lease.as_millis().to_string());
         let values = [ledger, way.url, way.place, lease];
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", way.door, "--nocapture"]).envs(VARIABLES.into_iter().zip(values));
+        command.args(["--exact", way.test_name, "--nocapture"]).envs(VARIABLES.into_iter().zip(values));
         let child = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
         Self { child }
     }

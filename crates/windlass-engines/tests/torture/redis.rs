@@ -41,25 +41,25 @@ async fn a_server_that_syncs_always_and_is_killed_under_load_loses_nothing_and_e
 crate::run::faults_of_every_store!();
 
 async fn strike(plan: Plan) {
-    let door = "redis::faults_in_turn_lose_nothing_and_end_nothing_twice";
-    strike_as(plan, Redis::start(&[("appendfsync", "always")], door)).await;
+    let test_name = "redis::faults_in_turn_lose_nothing_and_end_nothing_twice";
+    strike_as(plan, Redis::start(&[("appendfsync", "always")], test_name)).await;
 }
 
 pub(crate) struct Redis {
     pub(crate) server: Server,
     proxy: Proxy,
-    door: &'static str,
+    test_name: &'static str,
     /// The end of its file of changes, if it may lose some.
     pub(crate) tail: Option<Tail>,
 }
 
 impl Redis {
-    pub(crate) fn start(settings: &[(&str, &str)], door: &'static str) -> Self {
+    pub(crate) fn start(settings: &[(&str, &str)], test_name: &'static str) -> Self {
         let settings = settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         let options = Options { settings: settings.collect(), ..Options::default() };
         let server = Server::start(&options).unwrap();
         let proxy = Proxy::start(server.address()).unwrap();
-        Self { server, proxy, door, tail: None }
+        Self { server, proxy, test_name, tail: None }
     }
 
     fn url(&self) -> String {
@@ -74,7 +74,7 @@ impl Redis {
 #[async_trait]
 impl Store for Redis {
     fn way(&self) -> Way {
-        Way { door: self.door, url: self.url(), place: NAMESPACE.to_owned() }
+        Way { test_name: self.test_name, url: self.url(), place: NAMESPACE.to_owned() }
     }
 
     fn proxy(&self) -> &Proxy {

@@ -39,8 +39,8 @@ async fn a_server_that_loses_what_it_had_not_synced_loses_nothing_older_than_two
 async fn strike(plan: Plan) -> Report {
     // Without rewrites the file only grows, until it is cut.
     let settings = [("appendfsync", "everysec"), ("auto-aof-rewrite-percentage", "0")];
-    let door = "redis_everysec::faults_in_turn_lose_nothing_older_than_two_seconds";
-    let mut store = Redis::start(&settings, door);
+    let test_name = "redis_everysec::faults_in_turn_lose_nothing_older_than_two_seconds";
+    let mut store = Redis::start(&settings, test_name);
     store.tail = Some(Tail::watch(store.server.folder()));
     strike_as(plan, store).await
 }

@@ -16,7 +16,7 @@ use crate::words::queue;
 /// By which the process knows its store.
 const VARIABLE: &str = "WINDLASS_DRAINS_STORE";
 /// The test with which this program is started again.
-const DOOR: &str = "killed::who_is_killed_between_the_end_and_the_look_leaves_a_mark_for_another";
+const TEST_NAME: &str = "killed::who_is_killed_between_the_end_and_the_look_leaves_a_mark_for_another";
 const ENDED: &str = "the last job has ended";
 
 /// Whether this is the process that is killed; it never comes back from here then.
@@ -40,7 +40,7 @@ async fn check(store: Store) {
     for round in 1..=3 {
         put(&engine, 1).await;
         let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", DOOR, "--nocapture"])
+            .args(["--exact", TEST_NAME, "--nocapture"])
             .env(VARIABLE, format!("{} {}", clock.now().as_micros(), store.line()))
             .stdout(Stdio::piped())
             .spawn()

@@ -15,11 +15,11 @@ use windlass_core::outcome::Outcome;
 use windlass_core::settle::{AttemptReport, Settled, Settlement};
 
 use super::{Answers, EndError, HELD_MAX, HeldJob, Line, WAITERS_MAX, Waiter};
-use crate::aggregates::shell::{TELL_GRACE, Teller};
 use crate::client::Client;
 use crate::duties::prepare::Prepared;
 use crate::duties::shell::DutiesThread;
 use crate::handler::Context;
+use crate::rollups::shell::{TELL_GRACE, Teller};
 use crate::worker::WorkerOptions;
 use crate::worker::controls::Controls;
 use crate::worker::heartbeat::{HeartThread, Identity};
@@ -28,7 +28,7 @@ use crate::worker::pool::{Effect, Event, Pool, PoolSettings};
 use crate::worker::quarantine::Quarantine;
 use crate::worker::settle::BatchNumber;
 use crate::worker::shell::{inbox_size, sleep_until, trouble};
-use crate::{random, store, upkeep};
+use crate::{maintenance, random, store};
 
 pub(super) struct Shell {
     pool: Pool,
@@ -46,7 +46,7 @@ pub(super) struct Shell {
     depth: Option<JoinHandle<()>>,
     /// Tells the store what was seen of attempts.
     teller: Option<Teller>,
-    /// Upkeep and other duties, if this process does them.
+    /// Maintenance and other duties, if this process does them.
     duties: Option<DutiesThread>,
     started: Instant,
 }
@@ -71,7 +71,7 @@ pub(super) fn start(parts: Parts, options: &WorkerOptions) -> (mpsc::Sender<Even
     let flag = HintFlag::new(settings.scope.queues.clone());
     let worker = identity.worker();
     let mailbox = duties.mailbox();
-    let teller = Teller::start(&engine, duties.news(), options.upkeep);
+    let teller = Teller::start(&engine, duties.news(), options.maintenance);
     let heart =
         HeartThread::start(identity, Arc::clone(&controls), vec![inbox.clone()], options, mailbox.clone());
     let listener = Listener::start(
@@ -82,8 +82,9 @@ pub(super) fn start(parts: Parts, options: &WorkerOptions) -> (mpsc::Sender<Even
         mailbox.clone(),
     );
     let pool = Pool::new(settings, worker, quarantine, Box::new(random::claim_token));
-    let depth =
-        options.upkeep.then(|| tokio::spawn(upkeep::depth::keep_looking(Arc::clone(&engine), mailbox)));
+    let depth = options
+        .maintenance
+        .then(|| tokio::spawn(maintenance::depth::keep_looking(Arc::clone(&engine), mailbox)));
     let shell = Shell {
         pool: pool.without_prefetch(),
         engine,

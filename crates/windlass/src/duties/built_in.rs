@@ -1,4 +1,4 @@
-//! The duties of Windlass itself: [upkeep](crate::upkeep), firing schedules, looking at drains, adding to minutes, and letting jobs through gates that are open. One process does each for all;
+//! The duties of Windlass itself: [maintenance](crate::maintenance), firing schedules, looking at drains, adding to minutes, and letting jobs through gates that are open. One process does each for all;
 //! nothing is wrong if two do.
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,7 +10,7 @@ use windlass_core::duty::{DutyMode, DutyModes, DutySpec};
 use windlass_core::engine::{Engine, Rescued};
 use windlass_core::error::EngineError;
 use windlass_core::lease_watch::{Own, WatchPace};
-use windlass_core::limits::{FOLD_EVERY, UPKEEP_BATCH_MAX};
+use windlass_core::limits::{FOLD_EVERY, MAINTENANCE_BATCH_MAX};
 use windlass_core::names::DutyName;
 use windlass_core::worker::WorkerSighting;
 
@@ -19,16 +19,16 @@ use super::context::DutyContext;
 use super::mailbox::Mailbox;
 use super::shell::Task;
 use super::{Duty, IntoDutyEnd};
-use crate::aggregates::duty::FoldDuty;
-use crate::aggregates::shell::News;
 use crate::alerts::Alerts;
 use crate::limits::Keeper;
+use crate::maintenance::{Answer, Ask, Observer, Role};
+use crate::rollups::duty::RollupDuty;
+use crate::rollups::shell::News;
 use crate::schedules::duty::ScheduleDuty;
 use crate::schedules::shell::fire_for_a_while;
 use crate::store;
 use crate::triggers::duty::TriggerDuty;
 use crate::triggers::shell::look_for_a_while;
-use crate::upkeep::{Answer, Ask, Observer, Role};
 use crate::worker::Moment;
 
 /// Jobs of dead workers.
@@ -51,8 +51,8 @@ const WATCH: &str = "watch";
 /// Names that no other duty may have.
 pub(crate) const NAMES: [&str; 8] = [RESCUE, SWEEP, PRUNE, GATES, SCHEDULES, TRIGGERS, AGGREGATE, WATCH];
 
-/// Whoever leads keeps a duty of upkeep at least for this long: one of them is done once a minute.
-pub const UPKEEP_ROTATION_MIN: Duration = PRUNE_EVERY;
+/// Whoever leads keeps a duty of maintenance at least for this long: one of them is done once a minute.
+pub const MAINTENANCE_ROTATION_MIN: Duration = PRUNE_EVERY;
 /// Retention is counted in days: once a minute is often enough.
 const PRUNE_EVERY: Duration = Duration::from_secs(60);
 /// Minutes are looked through this often for those that are past their time.
@@ -73,32 +73,32 @@ pub(crate) fn rescue() -> DutyName {
     DutyName::parse(RESCUE).expect("it is a plain name")
 }
 
-/// Who does upkeep, and for how long at a stretch.
+/// Who does maintenance, and for how long at a stretch.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Manner {
     pub(crate) mode: DutyMode,
     pub(crate) rotation: Option<Duration>,
 }
 
-/// How upkeep is done.
+/// How maintenance is done.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Upkeep {
+pub(crate) struct Maintenance {
     pub(crate) manner: Manner,
     pub(crate) pace: WatchPace,
     pub(crate) crashes_max: u32,
-    pub(crate) minutes_kept: Duration,
+    pub(crate) rollups_kept: Duration,
 }
 
 /// All duties of Windlass itself.
 pub(crate) fn tasks(
     engine: &Arc<dyn Engine>,
-    upkeep: Upkeep,
+    maintenance: Maintenance,
     gates: Option<Keeper>,
     mailbox: &Mailbox,
 ) -> Vec<Task> {
     let runs = Runs {
         engine: Arc::clone(engine),
-        observer: Arc::new(Mutex::new(Observer::new(upkeep.pace, upkeep.crashes_max))),
+        observer: Arc::new(Mutex::new(Observer::new(maintenance.pace, maintenance.crashes_max))),
         clock: BootClock::start(),
         mailbox: mailbox.clone(),
     };
@@ -110,14 +110,14 @@ pub(crate) fn tasks(
         }
     };
     let mut tasks = vec![
-        task(RESCUE, upkeep.pace.sweep, upkeep.manner, of(Ask::Look)),
-        task(SWEEP, upkeep.pace.sweep, upkeep.manner, of(Ask::Sweep)),
-        task(PRUNE, PRUNE_EVERY, upkeep.manner, prune(runs.clone(), upkeep.minutes_kept)),
+        task(RESCUE, maintenance.pace.sweep, maintenance.manner, of(Ask::Look)),
+        task(SWEEP, maintenance.pace.sweep, maintenance.manner, of(Ask::Sweep)),
+        task(PRUNE, PRUNE_EVERY, maintenance.manner, prune(runs.clone(), maintenance.rollups_kept)),
     ];
-    tasks.extend(gates.map(|gates| gates_task(gates, upkeep.manner)));
-    if upkeep.manner.mode.has_one_leader() {
+    tasks.extend(gates.map(|gates| gates_task(gates, maintenance.manner)));
+    if maintenance.manner.mode.has_one_leader() {
         let each = Manner { mode: DutyMode::EveryWorker, rotation: None };
-        tasks.push(task(WATCH, upkeep.pace.sweep, each, watch(runs)));
+        tasks.push(task(WATCH, maintenance.pace.sweep, each, watch(runs)));
     }
     tasks
 }
@@ -136,7 +136,7 @@ pub(crate) fn evaluate_triggers(engine: &Arc<dyn Engine>, manner: Manner, alerts
 
 /// Adds to the minutes what happened, whoever saw it.
 pub(crate) fn aggregate(engine: &Arc<dyn Engine>, manner: Manner, news: News) -> Task {
-    let duty = Arc::new(FoldDuty::new(Arc::clone(engine), news));
+    let duty = Arc::new(RollupDuty::new(Arc::clone(engine), news));
     task(AGGREGATE, FOLD_EVERY, manner, move |context| {
         let duty = Arc::clone(&duty);
         async move { duty.run(&context).await }
@@ -146,7 +146,7 @@ pub(crate) fn aggregate(engine: &Arc<dyn Engine>, manner: Manner, news: News) ->
 /// Deletes what is past its retention, and from time to time minutes, too.
 fn prune(
     runs: Runs,
-    minutes_kept: Duration,
+    rollups_kept: Duration,
 ) -> impl Fn(DutyContext) -> std::pin::Pin<Box<dyn Future<Output = Result<(), EngineError>> + Send>> {
     let forgot_at = Arc::new(Mutex::new(None));
     move |context| {
@@ -158,7 +158,7 @@ fn prune(
             if last.is_some_and(|last| now.saturating_sub(last) < FORGET_MINUTES_EVERY) {
                 return Ok(());
             }
-            runs.forget_minutes(minutes_kept, &context).await?;
+            runs.forget_rollups(rollups_kept, &context).await?;
             *forgot_at.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
             Ok(())
         })
@@ -180,10 +180,10 @@ fn gates_task(gates: Keeper, manner: Manner) -> Task {
     task(GATES, every, manner, look)
 }
 
-/// Refuses a mode of upkeep that this engine has not, and a rotation that is shorter than the longest interval of these duties.
+/// Refuses a mode of maintenance that this engine has not, and a rotation that is shorter than the longest interval of these duties.
 pub(crate) fn check_manner(manner: Manner, modes: DutyModes) -> Result<(), EngineError> {
     let Manner { mode, rotation } = manner;
-    DutySpec { name: rescue(), interval: UPKEEP_ROTATION_MIN, mode, rotation }.check(modes)
+    DutySpec { name: rescue(), interval: MAINTENANCE_ROTATION_MIN, mode, rotation }.check(modes)
 }
 
 /// Watches the others while this process stands by, and once when it starts: what a process left that is gone for certain, such as the
@@ -215,7 +215,7 @@ where
     Task { duty: Duty { mode, rotation, ..duty }, at_once: true, is_ours: true }
 }
 
-/// What runs of upkeep share.
+/// What runs of maintenance share.
 #[derive(Clone)]
 struct Runs {
     engine: Arc<dyn Engine>,
@@ -239,12 +239,13 @@ impl Runs {
     }
 
     /// Batch after batch, until no minute is past its time or somebody else leads.
-    async fn forget_minutes(&self, kept: Duration, context: &DutyContext) -> Result<(), EngineError> {
+    async fn forget_rollups(&self, kept: Duration, context: &DutyContext) -> Result<(), EngineError> {
         let began = self.clock.now();
         let mut more = true;
         while more && !context.is_stopped() && self.clock.now().saturating_sub(began) < RUN_FOR_MAX {
-            let forget =
-                |engine: Arc<dyn Engine>| async move { engine.forget_minutes(kept, UPKEEP_BATCH_MAX).await };
+            let forget = |engine: Arc<dyn Engine>| async move {
+                engine.forget_rollups(kept, MAINTENANCE_BATCH_MAX).await
+            };
             let done = store::call(&self.engine, forget).await?;
             context.did(done.changed);
             more = done.more;
@@ -267,11 +268,13 @@ impl Runs {
                 Heard::Rescued(rescued)
             }
             Ask::Sweep => {
-                let sweep = |engine: Arc<dyn Engine>| async move { engine.sweep(UPKEEP_BATCH_MAX).await };
+                let sweep =
+                    |engine: Arc<dyn Engine>| async move { engine.sweep(MAINTENANCE_BATCH_MAX).await };
                 Heard::Done(store::call(engine, sweep).await?)
             }
             Ask::Prune => {
-                let prune = |engine: Arc<dyn Engine>| async move { engine.prune(UPKEEP_BATCH_MAX).await };
+                let prune =
+                    |engine: Arc<dyn Engine>| async move { engine.prune(MAINTENANCE_BATCH_MAX).await };
                 Heard::Done(store::call(engine, prune).await?)
             }
         })

@@ -1,4 +1,4 @@
-//! Duties: work that is done for all processes, again and again, by one of them at a time or by each. Upkeep is made of such
+//! Duties: work that is done for all processes, again and again, by one of them at a time or by each. Maintenance is made of such
 //! duties, and an application adds its own:
 //!
 //! ```
@@ -47,7 +47,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use alert::DutyAlert;
-pub use built_in::UPKEEP_ROTATION_MIN;
+pub use built_in::MAINTENANCE_ROTATION_MIN;
 pub use context::{DutyContext, IntoDutyEnd};
 pub use locks::LockCall;
 pub use windlass_core::duty::{DutyMode, DutyModes, DutySpec};

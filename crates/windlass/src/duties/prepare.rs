@@ -9,14 +9,14 @@ use windlass_core::lease::keeper::LeaseTiming;
 use windlass_core::lease_watch::WatchPace;
 use windlass_core::names::DutyName;
 
-use super::built_in::{self, Manner, Upkeep};
+use super::built_in::{self, Maintenance, Manner};
 use super::mailbox::Mailbox;
 use super::shell::{DutiesThread, Shell, Task};
 use super::{Duty, check};
-use crate::aggregates::shell::News;
 use crate::alerts::Alerts;
 use crate::client::Client;
 use crate::limits::Keeper;
+use crate::rollups::shell::News;
 use crate::worker::WorkerOptions;
 
 /// Duties that can be started.
@@ -46,7 +46,7 @@ impl Fires {
 }
 
 impl Prepared {
-    /// Those of Windlass itself and those of the application; none if this process does no upkeep. `gates` looks for gates, if this
+    /// Those of Windlass itself and those of the application; none if this process does no maintenance. `gates` looks for gates, if this
     /// process can let jobs through; `fires` says whether schedules and drains are among them.
     pub(crate) fn new(
         engine: &Arc<dyn Engine>,
@@ -57,26 +57,26 @@ impl Prepared {
     ) -> Self {
         let (mailbox, news) = (Mailbox::default(), News::default());
         let alerts = options.alerts();
-        let upkeep = Upkeep {
-            // A spool may have less than the store that it stands in for, and upkeep must be done on both.
+        let maintenance = Maintenance {
+            // A spool may have less than the store that it stands in for, and maintenance must be done on both.
             manner: Manner {
-                mode: options.upkeep_mode.or_lease(engine.info().duty_modes),
-                rotation: options.upkeep_rotation,
+                mode: options.maintenance_mode.or_lease(engine.info().duty_modes),
+                rotation: options.maintenance_rotation,
             },
             pace: WatchPace { heartbeat: options.heartbeat_every, sweep: options.sweep_every },
             crashes_max: options.crashes_max,
-            minutes_kept: options.minutes_kept,
+            rollups_kept: options.rollups_kept,
         };
-        let tasks = match options.upkeep {
+        let tasks = match options.maintenance {
             true => {
                 let own = own.iter().cloned().map(Task::of_application);
                 let schedules =
-                    fires.schedules.then(|| built_in::fire(engine, upkeep.manner, alerts.clone()));
+                    fires.schedules.then(|| built_in::fire(engine, maintenance.manner, alerts.clone()));
                 let triggers = fires
                     .triggers
-                    .then(|| built_in::evaluate_triggers(engine, upkeep.manner, alerts.clone()));
-                let tasks = built_in::tasks(engine, upkeep, gates, &mailbox).into_iter();
-                let aggregate = [built_in::aggregate(engine, upkeep.manner, news.clone())];
+                    .then(|| built_in::evaluate_triggers(engine, maintenance.manner, alerts.clone()));
+                let tasks = built_in::tasks(engine, maintenance, gates, &mailbox).into_iter();
+                let aggregate = [built_in::aggregate(engine, maintenance.manner, news.clone())];
                 tasks.chain(aggregate).chain(schedules).chain(triggers).chain(own).collect()
             }
             false => Vec::new(),
@@ -112,6 +112,6 @@ impl Prepared {
 pub(crate) fn check_options(options: &WorkerOptions, modes: DutyModes) -> Result<(), EngineError> {
     options.duty_leases.check()?;
     check(&options.duties, modes)?;
-    let manner = Manner { mode: options.upkeep_mode, rotation: options.upkeep_rotation };
+    let manner = Manner { mode: options.maintenance_mode, rotation: options.maintenance_rotation };
     built_in::check_manner(manner, modes)
 }

@@ -18,7 +18,7 @@ use crate::{random, store};
 
 /// Requests of one line under way at once. With two, the next is already at the store when one is answered.
 const UNDER_WAY_MAX: usize = 2;
-/// Callers who may wait for a seat. More are held at the door, not in memory.
+/// Callers who may wait for a seat. More are held before they enqueue, not in memory.
 const WAITING_MAX: usize = 100_000;
 /// How often a request whose answer got lost is sent again before the caller is told.
 const TRIES_MAX: u32 = 5;

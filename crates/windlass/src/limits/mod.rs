@@ -1,4 +1,4 @@
-//! Circuit breakers and rate limits: what stands between a claim and its handler, and at the door.
+//! Circuit breakers and rate limits: what stands between a claim and its handler, and at enqueue.
 //!
 //! [`options`](LimitOptions) say what is limited. `platform` and `line` decide and are pure; `breakers` and `tokens` ask
 //! the store where processes share; `keeper` lets through who may go on. A job whose type has no limit is not looked at.
@@ -45,7 +45,7 @@ pub(crate) struct Limits {
     /// What each type of job must pass before it runs.
     guards: HashMap<TypeName, Guards>,
     /// What each type of job must pass before it is put in.
-    at_door: HashMap<TypeName, Vec<Arc<RateLimitSpec>>>,
+    queue_state: HashMap<TypeName, Vec<Arc<RateLimitSpec>>>,
     rate_limits: BTreeMap<LimitName, Arc<RateLimitSpec>>,
     /// Gates with jobs behind them, and when to look whether they may go on.
     waiting: Mutex<BTreeMap<Gate, Timestamp>>,
@@ -145,7 +145,7 @@ impl Limits {
             tokens,
             engine,
             guards: HashMap::new(),
-            at_door: HashMap::new(),
+            queue_state: HashMap::new(),
             rate_limits: BTreeMap::new(),
             waiting: Mutex::default(),
             wake,
@@ -162,7 +162,7 @@ impl Limits {
     fn add_rate_limit(&mut self, spec: Arc<RateLimitSpec>) {
         for job_type in spec.types.iter().cloned() {
             match spec.at {
-                LimitAt::Enqueue => self.at_door.entry(job_type).or_default().push(Arc::clone(&spec)),
+                LimitAt::Enqueue => self.queue_state.entry(job_type).or_default().push(Arc::clone(&spec)),
                 LimitAt::Run => {
                     self.guards.entry(job_type).or_default().rate_limits.push(Arc::clone(&spec));
                 }
@@ -178,10 +178,10 @@ impl Limits {
 
     /// Takes tokens for a job that is put in; else tells which limit refuses it, and for how long.
     pub(crate) async fn accept(&self, job: &NewJob) -> Result<(), RateLimited> {
-        if self.at_door.is_empty() {
+        if self.queue_state.is_empty() {
             return Ok(());
         }
-        let Some(specs) = self.at_door.get(&job.job_type) else { return Ok(()) };
+        let Some(specs) = self.queue_state.get(&job.job_type) else { return Ok(()) };
         let keys = keys_of(specs, &job.payload, job.group.as_ref());
         let taken = self.tokens.take_each(&paired(specs, &keys), Duration::ZERO).await;
         taken.map_err(|(place, retry_after)| RateLimited {
@@ -303,7 +303,7 @@ fn verdict_of(outcome: &Outcome) -> Option<Verdict> {
     }
 }
 
-/// A job was refused at the door because its key has no token left. Nothing was stored.
+/// A job was refused at enqueue because its key has no token left. Nothing was stored.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("rate limit {limit} has no token left for {key:?}; try again in {retry_after:?}")]
 pub struct RateLimited {

@@ -9,19 +9,19 @@ use windlass_core::clock::{Clock, ManualClock, Timestamp};
 use windlass_core::engine::{Admin, Declaration, Engine};
 use windlass_core::enqueue::NewJob;
 use windlass_core::job::Job;
-use windlass_core::limits::{QUEUES_PER_CLAIM_MAX, UPKEEP_BATCH_MAX, WORKER_LEASE};
+use windlass_core::limits::{MAINTENANCE_BATCH_MAX, QUEUES_PER_CLAIM_MAX, WORKER_LEASE};
 use windlass_core::retry::RetryPolicy;
 use windlass_core::settle::{AttemptReport, Settlement};
 use windlass_core::worker::{Heartbeat, WorkerId};
 use windlass_engines::memory::MemoryEngine;
 
 use super::ran::{Ended, Ran};
-use crate::aggregates::recorder::Recorder;
 use crate::client::{Client, ClientOptions, EnqueueHook};
 use crate::duties::mailbox::Mailbox;
 use crate::handler::{Handlers, Table};
 use crate::limits::Keeper;
 use crate::random;
+use crate::rollups::recorder::Recorder;
 use crate::worker::controls::Controls;
 use crate::worker::execute::execute;
 use crate::worker::hints::Listener;
@@ -209,7 +209,7 @@ impl TestWorker {
     /// Runs the next job, changed before its handler sees it. The pool decides; here its effects are performed
     /// at once instead of in tasks.
     pub(super) async fn run_changed(&mut self, change: impl FnOnce(&mut Job)) -> Option<Ran> {
-        self.do_upkeep();
+        self.do_maintenance();
         self.keeper.round().await;
         self.pool.set_concurrency(1);
         self.pool.on(Event::Hint, self.now());
@@ -274,12 +274,12 @@ impl TestWorker {
         ran
     }
 
-    /// What a real worker's heart and upkeep do as time passes.
-    fn do_upkeep(&self) {
+    /// What a real worker's heart and maintenance do as time passes.
+    fn do_maintenance(&self) {
         let heartbeat = Heartbeat { worker: self.worker, lease: WORKER_LEASE, idle: false };
         at_once(self.engine.extend(heartbeat)).expect("memory answers");
-        while at_once(self.engine.sweep(UPKEEP_BATCH_MAX)).expect("memory answers").more {}
-        while at_once(self.engine.prune(UPKEEP_BATCH_MAX)).expect("memory answers").more {}
+        while at_once(self.engine.sweep(MAINTENANCE_BATCH_MAX)).expect("memory answers").more {}
+        while at_once(self.engine.prune(MAINTENANCE_BATCH_MAX)).expect("memory answers").more {}
     }
 
     fn now(&self) -> Moment {

@@ -10,10 +10,10 @@ use windlass_core::claim::Claimed;
 use windlass_core::outcome::{ErrorKind, JobError, Outcome};
 use windlass_core::settle::AttemptReport;
 
-use crate::aggregates::recorder::Recorder;
 use crate::client::Client;
 use crate::handler::{Context, Hook, JobControl, Registered, Running, Table};
 use crate::limits::Notes;
+use crate::rollups::recorder::Recorder;
 
 /// After being asked to stop, a handler has this long to end by itself.
 const CANCEL_GRACE: Duration = Duration::from_secs(5);

@@ -1,5 +1,5 @@
 //! A worker: pools of slots that claim jobs, run handlers and settle them, with a heart that shows signs of
-//! life and upkeep that takes back the jobs of the dead.
+//! life and maintenance that takes back the jobs of the dead.
 //!
 //! [`claim`], `execute` and [`settle`] are the steps of a job; [`pool`] joins them. They and [`heart`] are
 //! pure; `shell` and `heartbeat` are the thin layer that talks to the store and the clock.
@@ -17,8 +17,6 @@ use windlass_core::error::EngineError;
 use windlass_core::limits::CONCURRENCY_MAX;
 use windlass_core::worker::WorkerId;
 
-use crate::aggregates::recorder::Recorder;
-use crate::aggregates::shell::{TELL_GRACE, Teller};
 use crate::client::{Client, ClientOptions};
 use crate::declaring::Declaring;
 use crate::duties::mailbox::Mailbox;
@@ -26,10 +24,12 @@ use crate::duties::prepare::{Fires, Prepared, check_options};
 use crate::duties::shell::DutiesThread;
 use crate::handler::{Handlers, HandlersError, Table};
 use crate::limits::Keeper;
+use crate::rollups::recorder::Recorder;
+use crate::rollups::shell::{TELL_GRACE, Teller};
 use crate::schedules::SchedulesError;
 use crate::triggers::TriggersError;
 use crate::triggers::shell::Looker;
-use crate::{random, store, upkeep};
+use crate::{maintenance, random, store};
 
 pub mod claim;
 pub(crate) mod execute;
@@ -76,7 +76,7 @@ pub struct Worker {
     unsettled: bool,
     /// The watch for other numbers of slots, what the log says of the store, and the keeper of limits.
     watches: Vec<JoinHandle<()>>,
-    /// Upkeep and other duties, if this process does them.
+    /// Maintenance and other duties, if this process does them.
     duties: Option<DutiesThread>,
     /// Looks at the drains that this process marks.
     looker: Option<Looker>,
@@ -164,7 +164,7 @@ impl Worker {
         duties: Prepared,
     ) -> Self {
         let engine = Arc::clone(identity.engine());
-        let teller = Teller::start(&engine, duties.news(), options.upkeep);
+        let teller = Teller::start(&engine, duties.news(), options.maintenance);
         let parts = Parts {
             engine: Arc::clone(&engine),
             client: client.clone(),
@@ -202,10 +202,11 @@ impl Worker {
             options.sweep_every,
             plan.pools.iter().zip(inboxes.iter().cloned()),
         );
-        let depth =
-            options.upkeep.then(|| tokio::spawn(upkeep::depth::keep_looking(engine, mailbox.clone())));
+        let depth = options
+            .maintenance
+            .then(|| tokio::spawn(maintenance::depth::keep_looking(engine, mailbox.clone())));
         let keeper = keeper(&client, &parts.table);
-        let keeper = if options.upkeep { keeper.beside_duty(mailbox.clone()) } else { keeper };
+        let keeper = if options.maintenance { keeper.beside_duty(mailbox.clone()) } else { keeper };
         let watches = depth.into_iter().chain([scaling, tokio::spawn(keeper.run())]).collect();
         let watched = |shell: PoolShell| tokio::spawn(watch(shell.run(), alarm.clone()));
         Self {
@@ -271,7 +272,7 @@ impl Worker {
         self.pools.iter().chain(of_spool).cloned().collect()
     }
 
-    /// Waits for the pools, then ends upkeep and lets the worker out of the store.
+    /// Waits for the pools, then ends maintenance and lets the worker out of the store.
     ///
     /// May be dropped while it waits, and called again: it goes on waiting for those that have not ended.
     pub async fn ended(&mut self, within: Option<Duration>) -> Stopped {

@@ -36,7 +36,7 @@ pub struct WorkerOptions {
     /// The queues to declare, each with a pool of its own. Queues of handlers that are not listed get one with
     /// the defaults.
     pub queues: Vec<QueueSpec>,
-    /// If given, only these queues are served by this process. With an empty list, no shared pool and `upkeep` it runs no jobs:
+    /// If given, only these queues are served by this process. With an empty list, no shared pool and `maintenance` it runs no jobs:
     /// it only does maintenance and duties.
     pub serve: Option<Vec<QueueName>>,
     /// Pools that serve several queues with the same slots, most urgent queue first.
@@ -57,14 +57,14 @@ pub struct WorkerOptions {
     pub stop_grace: Duration,
     /// Crashes after which a job is given up.
     pub crashes_max: u32,
-    /// Whether this process does upkeep and other duties. Some process must.
-    pub upkeep: bool,
-    /// Who does upkeep: whoever holds its leases, or every worker, each on its own.
-    pub upkeep_mode: DutyMode,
-    /// Whoever leads a duty of upkeep for this long gives way between two runs, if somebody else could do it; a minute at least. Only
+    /// Whether this process does maintenance and other duties. Some process must.
+    pub maintenance: bool,
+    /// Who does maintenance: whoever holds its leases, or every worker, each on its own.
+    pub maintenance_mode: DutyMode,
+    /// Whoever leads a duty of maintenance for this long gives way between two runs, if somebody else could do it; a minute at least. Only
     /// where there is a leader.
-    pub upkeep_rotation: Option<Duration>,
-    /// What else this process does for all, again and again; nothing if it does no upkeep.
+    pub maintenance_rotation: Option<Duration>,
+    /// What else this process does for all, again and again; nothing if it does no maintenance.
     pub duties: Vec<Duty>,
     /// How leases of duties are kept. The same in all processes.
     pub duty_leases: LeaseTiming,
@@ -74,17 +74,17 @@ pub struct WorkerOptions {
     /// Who declares them.
     pub schedules_origin: Origin,
     /// Whether this process may fire the schedules of its store: one process at a time does. Some process must; none that does no
-    /// upkeep.
+    /// maintenance.
     pub fire_schedules: bool,
     /// CompletionTriggers that are stored when it starts, or made what is declared here. One that is no longer declared stays until it is removed.
     pub triggers: Vec<CompletionTrigger>,
     /// Who declares them.
     pub triggers_origin: Origin,
-    /// Whether this process looks at drains when it has ended a job that one watches, and, if it does upkeep, at those of processes that
+    /// Whether this process looks at drains when it has ended a job that one watches, and, if it does maintenance, at those of processes that
     /// died before they could. Some process must.
     pub fire_triggers: bool,
     /// For so long it is kept what happened in each minute: 1 h to 10 years.
-    pub minutes_kept: Duration,
+    pub rollups_kept: Duration,
     /// What is called, beside a line in the log, when somebody should look at something: see [`alerts`](crate::alerts).
     pub on_alert: Option<AlertHook>,
 }
@@ -104,9 +104,9 @@ impl Default for WorkerOptions {
             sweep_every: SWEEP_EVERY,
             stop_grace: Duration::from_secs(25),
             crashes_max: CRASHES_MAX,
-            upkeep: true,
-            upkeep_mode: DutyMode::Lease,
-            upkeep_rotation: None,
+            maintenance: true,
+            maintenance_mode: DutyMode::Lease,
+            maintenance_rotation: None,
             duties: Vec::new(),
             duty_leases: LeaseTiming::default(),
             schedules: Vec::new(),
@@ -115,7 +115,7 @@ impl Default for WorkerOptions {
             triggers: Vec::new(),
             triggers_origin: Origin::Code,
             fire_triggers: true,
-            minutes_kept: MINUTES_KEPT,
+            rollups_kept: MINUTES_KEPT,
             on_alert: None,
         }
     }
@@ -135,7 +135,7 @@ pub struct SharedPool {
 pub enum WorkerOptionsError {
     /// There is nothing to do.
     #[error(
-        "expected at least one handler for a queue that this worker serves, got none; a process that only does maintenance has an empty `serve`, and `upkeep`"
+        "expected at least one handler for a queue that this worker serves, got none; a process that only does maintenance has an empty `serve`, and `maintenance`"
     )]
     NothingToDo,
     /// A lease that one lost heartbeat would end.
@@ -193,7 +193,7 @@ impl WorkerOptions {
             .chain(self.shared.iter().map(|shared| self.shared_pool(shared, &queues, table)))
             .flatten()
             .collect::<Vec<_>>();
-        let only_maintains = self.upkeep && self.serve.as_ref().is_some_and(Vec::is_empty);
+        let only_maintains = self.maintenance && self.serve.as_ref().is_some_and(Vec::is_empty);
         if pools.is_empty() && !only_maintains {
             return Err(WorkerOptionsError::NothingToDo);
         }
@@ -205,7 +205,7 @@ impl WorkerOptions {
         check_span("heartbeat_every", self.heartbeat_every, SPAN_MIN, SPAN_MAX)?;
         check_span("sweep_every", self.sweep_every, SPAN_MIN, SPAN_MAX)?;
         check_span("stop_grace", self.stop_grace, Duration::ZERO, STOP_GRACE_MAX)?;
-        check_span("minutes_kept", self.minutes_kept, MINUTES_KEPT_MIN, MINUTES_KEPT_MAX)?;
+        check_span("rollups_kept", self.rollups_kept, MINUTES_KEPT_MIN, MINUTES_KEPT_MAX)?;
         if self.lease < self.heartbeat_every * 2 {
             return Err(WorkerOptionsError::Lease { lease: self.lease, every: self.heartbeat_every });
         }
@@ -341,7 +341,7 @@ mod tests {
             assert_eq!(wrong_option(WorkerOptions { lease: span, ..sound() }), "lease");
             assert_eq!(wrong_option(WorkerOptions { heartbeat_every: span, ..sound() }), "heartbeat_every");
             assert_eq!(wrong_option(WorkerOptions { sweep_every: span, ..sound() }), "sweep_every");
-            assert_eq!(wrong_option(WorkerOptions { minutes_kept: span, ..sound() }), "minutes_kept");
+            assert_eq!(wrong_option(WorkerOptions { rollups_kept: span, ..sound() }), "rollups_kept");
         }
         assert_eq!(wrong_option(WorkerOptions { stop_grace: Duration::MAX, ..sound() }), "stop_grace");
         assert_eq!(WorkerOptions { stop_grace: Duration::ZERO, ..sound() }.check(), Ok(()));

@@ -19,9 +19,9 @@ use super::hints::HintFlag;
 use super::last_errors::LastErrors;
 use super::pool::{Effect, Event, Pool, Trouble};
 use super::{Moment, Parts};
-use crate::aggregates::recorder::Recorder;
 use crate::client::Client;
 use crate::handler::Table;
+use crate::rollups::recorder::Recorder;
 use crate::store;
 
 /// Events taken in before effects are looked at: what ends together is settled together.

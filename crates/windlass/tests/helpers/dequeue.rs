@@ -308,7 +308,7 @@ async fn the_drains_of_its_options_are_stored_and_fire_when_a_held_job_ends() {
     let work = spec_of::<Work>().expect("it is a type").name;
     let trigger = CompletionTrigger::new(name.clone(), Watched::Type(mails), JobTemplate::new(work.clone()));
     // Without duties only this process looks.
-    let options = WorkerOptions { triggers: vec![trigger], upkeep: false, ..WorkerOptions::default() };
+    let options = WorkerOptions { triggers: vec![trigger], maintenance: false, ..WorkerOptions::default() };
     let consumer = consumer_with(options).await;
     put(&consumer, 1).await;
     next(&consumer).await.succeed().await.expect("the store takes it");

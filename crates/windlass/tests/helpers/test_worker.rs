@@ -159,7 +159,7 @@ fn sorts_mail(job: &mut NewJob) {
 }
 
 #[tokio::test]
-async fn a_hook_at_the_door_computes_the_priority_and_adds_a_delay() {
+async fn a_hook_at_enqueue_computes_the_priority_and_adds_a_delay() {
     let options = WorkerOptions { enqueue_hooks: vec![Arc::new(sorts_mail)], ..WorkerOptions::default() };
     let mut worker = TestWorker::with_options(Handlers::new(()).handle(mail), options);
     for user in [101, 13, 7] {

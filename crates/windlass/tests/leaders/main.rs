@@ -13,7 +13,7 @@ mod client;
 mod traffic;
 mod modes;
 mod schedules;
-mod aggregates;
+mod rollups;
 
 /// Whether the long forms are asked for.
 fn at_length() -> bool {

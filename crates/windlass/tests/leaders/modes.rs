@@ -162,7 +162,7 @@ async fn start(url: String, mode: DutyMode, plan: Plan) -> Vec<Worker> {
         let options = WorkerOptions {
             heartbeat_every: plan.life.every,
             lease: plan.life.lease,
-            upkeep_mode: mode,
+            maintenance_mode: mode,
             ..WorkerOptions::default()
         };
         let worker = Worker::start(Arc::new(engine), Handlers::new(()).handle(idle), options).await;

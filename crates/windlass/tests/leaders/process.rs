@@ -22,7 +22,7 @@ pub(super) const DUTY: &str = "totals";
 /// By which a process knows its server and its leases.
 const VARIABLES: [&str; 2] = ["WINDLASS_LEADERS_URL", "WINDLASS_LEADERS_EXPIRY_MICROS"];
 /// The test that begins with [`work_if_asked`].
-const DOOR: &str =
+const TEST_NAME: &str =
     "killed::on_postgres_another_leads_in_time_when_the_leader_is_killed_and_at_once_when_it_ends";
 /// What a process prints when it has registered.
 const READY: &str = "ready to lead";
@@ -47,7 +47,7 @@ impl Process {
     pub(super) fn start(url: &str, expiry: Duration) -> Self {
         let values = [url.to_owned(), expiry.as_micros().to_string()];
         let mut command = Command::new(std::env::current_exe().expect("this program has a path"));
-        command.args(["--exact", DOOR, "--nocapture"]).envs(VARIABLES.into_iter().zip(values));
+        command.args(["--exact", TEST_NAME, "--nocapture"]).envs(VARIABLES.into_iter().zip(values));
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");
         let mut lines = BufReader::new(child.stdout.take().expect("its output is a pipe")).lines();
         let is_ready = lines.any(|line| line.is_ok_and(|line| line.contains(READY)));

@@ -1,4 +1,4 @@
-//! What an observer at the store's door writes down, and what it finds wrong along the way. It sees every call
+//! What an observer between workers and store writes down, and what it finds wrong along the way. It sees every call
 //! take effect, also those whose answer gets lost, and knows nothing of how the engine keeps its jobs.
 
 mod enqueues;

@@ -1,6 +1,6 @@
 //! Whole clusters on a virtual clock, each from one seed, with faults that strike before an effect and after it.
 //!
-//! The pools, hearts, upkeep and the client's judgement are the real ones; threads, sockets and clocks are
+//! The pools, hearts, maintenance and the client's judgement are the real ones; threads, sockets and clocks are
 //! simulated. `docs/simulation.md` says what is simulated and which check catches which planted bug.
 
 mod dice;

@@ -1,4 +1,4 @@
-//! One simulated worker process: the real pools, heart, duties and upkeep, with this module in place of their shells. This
+//! One simulated worker process: the real pools, heart, duties and maintenance, with this module in place of their shells. This
 //! file says what goes in and comes out; the steps of a process are below it.
 
 mod booting;
@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use windlass::duties::board::{Board, BoardEvent};
-use windlass::upkeep::Observer;
+use windlass::maintenance::Observer;
 use windlass::worker::Moment;
 use windlass::worker::heart::Heart;
 use windlass::worker::pool::{Event, Pool, Trouble};

@@ -18,7 +18,7 @@ use windlass_core::enqueue::{EnqueueRequest, Enqueued, RequestId};
 use windlass_core::error::EngineError;
 use windlass_core::job::JobId;
 use windlass_core::lease::{LeaseRelease, LeaseRequest, Leases, Renewal, Renewed, Taking};
-use windlass_core::limits::{LIST_PAGE_MAX, UPKEEP_BATCH_MAX};
+use windlass_core::limits::{LIST_PAGE_MAX, MAINTENANCE_BATCH_MAX};
 use windlass_core::names::QueueName;
 use windlass_core::settle::{Settled, Settlement};
 use windlass_core::worker::{Heartbeat, Pulse, WorkerCard, WorkerId, WorkerSighting};
@@ -176,8 +176,8 @@ impl Store {
             Call::Settle(batch) => ready(engine.settle(batch)).map(Reply::Settled),
             Call::Look => ready(engine.workers()).map(Reply::Workers),
             Call::Rescue(request) => ready(engine.rescue(request)).map(Reply::Rescued),
-            Call::Sweep => ready(engine.sweep(UPKEEP_BATCH_MAX)).map(Reply::Swept),
-            Call::Prune => ready(engine.prune(UPKEEP_BATCH_MAX)).map(Reply::Swept),
+            Call::Sweep => ready(engine.sweep(MAINTENANCE_BATCH_MAX)).map(Reply::Swept),
+            Call::Prune => ready(engine.prune(MAINTENANCE_BATCH_MAX)).map(Reply::Swept),
             Call::TakeLeases(request) => ready(engine.take_leases(&request)).map(Reply::Taken),
             Call::RenewLeases(renewals) => ready(engine.renew_leases(&renewals)).map(Reply::Renewed),
             Call::ReleaseLeases(releases) => ready(engine.release_leases(&releases)).map(|_| Reply::Done),

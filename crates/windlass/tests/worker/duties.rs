@@ -263,9 +263,9 @@ async fn duties_that_cannot_work_are_refused_with_the_reason() {
 }
 
 #[tokio::test]
-async fn a_worker_without_upkeep_does_no_duties() {
+async fn a_worker_without_maintenance_does_no_duties() {
     let (tell, mut ran) = mpsc::unbounded_channel();
-    let idle = WorkerOptions { upkeep: false, ..with(totals("idle", &tell)) };
+    let idle = WorkerOptions { maintenance: false, ..with(totals("idle", &tell)) };
     let mut bench = Bench::with(idle).await;
     let id = bench.put(Act::Succeed).await;
     bench.started().await;
@@ -329,10 +329,10 @@ async fn two_that_both_lead_take_back_a_dead_workers_job_once_and_cancel_what_ex
     first.worker.stop().await;
 }
 
-/// Each does upkeep on its own, as two leaders would.
+/// Each does maintenance on its own, as two leaders would.
 fn both_lead() -> WorkerOptions {
     WorkerOptions {
-        upkeep_mode: DutyMode::EveryWorker,
+        maintenance_mode: DutyMode::EveryWorker,
         heartbeat_every: SOON / 2,
         sweep_every: Duration::from_millis(20),
         ..WorkerOptions::default()

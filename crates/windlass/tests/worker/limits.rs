@@ -168,7 +168,7 @@ async fn when_the_worker_of_the_probe_has_died_another_probes() {
     let saved = first.engine.save_breaker(&name, 0, &held).await.expect("the engine is up");
     assert_eq!(saved, Saved::Done);
     // Without maintenance: only the test takes the job of the dead worker back.
-    let options = WorkerOptions { upkeep: false, ..shop(1, HOUR, LimitScope::Store) };
+    let options = WorkerOptions { maintenance: false, ..shop(1, HOUR, LimitScope::Store) };
     let second = Bench::on(Arc::clone(&first.engine), options).await;
     let waiting = second.put(Act::Succeed).await;
     second.until(waiting, Phase::Parked).await;
@@ -230,7 +230,7 @@ async fn a_fast_limit_is_used_to_the_full() {
 }
 
 #[tokio::test]
-async fn the_door_refuses_who_puts_in_too_much_and_says_when_to_come_back() {
+async fn enqueue_refuses_callers_that_enqueue_too_much_and_says_when_to_come_back() {
     for scope in [LimitScope::Store, LimitScope::Process] {
         let bench = Bench::start().await;
         let by = KeyBy::Payload("/Log".to_owned());

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use windlass::MemoryEngine;
 use windlass::core::engine::Engine;
 
-mod aggregates;
+mod rollups;
 mod bench;
 mod cancelling;
 mod triggers;

@@ -80,7 +80,7 @@ async fn a_hundred_workers_and_one_permit_make_one_probe() {
     for number in 0..100 {
         let handlers = Handlers::new(shop.clone()).handle(call).calls::<Call>("shop");
         let options =
-            WorkerOptions { limits: limits.clone(), upkeep: number == 0, ..WorkerOptions::default() };
+            WorkerOptions { limits: limits.clone(), maintenance: number == 0, ..WorkerOptions::default() };
         workers.push(Worker::start(Arc::clone(&engine), handlers, options).await.expect("it starts"));
     }
     let client = workers[0].client().clone();

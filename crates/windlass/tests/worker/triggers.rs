@@ -71,7 +71,7 @@ async fn the_hook_runs_within_a_second_after_the_last_end_once_for_each_drain() 
 
 #[tokio::test]
 async fn a_worker_that_stops_after_the_last_job_still_puts_the_hook_in() {
-    let mut bench = Bench::with(WorkerOptions { upkeep: false, ..options() }).await;
+    let mut bench = Bench::with(WorkerOptions { maintenance: false, ..options() }).await;
     bench.put(Act::Sleep { millis: 30 }).await;
     bench.started().await;
     assert_eq!(bench.worker.stop().await, Stopped::Clean);
@@ -135,7 +135,7 @@ async fn who_dies_between_the_end_and_the_hook_leaves_a_mark_that_the_duty_of_an
 #[tokio::test]
 async fn two_workers_who_both_look_all_the_time_make_one_job_of_each_drain() {
     let engine = crate::fresh_engine();
-    let every = || WorkerOptions { upkeep_mode: windlass::duties::DutyMode::EveryWorker, ..options() };
+    let every = || WorkerOptions { maintenance_mode: windlass::duties::DutyMode::EveryWorker, ..options() };
     let first = Bench::on(Arc::clone(&engine), every()).await;
     let second = Bench::on(Arc::clone(&engine), every()).await;
     for round in 1..=3 {

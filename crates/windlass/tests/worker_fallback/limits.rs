@@ -196,8 +196,8 @@ async fn a_breaker_that_opened_on_the_store_before_it_went_away_holds_its_jobs_b
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn at_the_door_a_process_keeps_a_shared_limit_alone_while_the_store_is_silent_and_forgets_nothing_of_it()
- {
+async fn at_enqueue_a_process_keeps_a_shared_limit_alone_while_the_store_is_silent_and_forgets_nothing_of_it()
+{
     let primary = Primary::redis();
     let engine = primary.with(memory()).await;
     let shop = Arc::new(Shop::default());
@@ -298,7 +298,7 @@ async fn a_breaker_of_a_process_that_opened_by_jobs_of_the_store_holds_back_thos
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_job_of_the_spool_puts_in_is_counted_at_the_same_door() {
+async fn what_a_job_of_the_spool_puts_in_is_counted_at_the_same_accept_step() {
     let mut primary = Primary::redis();
     let engine = primary.with(memory()).await;
     let shop = Arc::new(Shop::default());

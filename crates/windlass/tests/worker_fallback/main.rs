@@ -11,7 +11,7 @@ mod going_on;
 mod enqueueing;
 mod full_disk;
 mod limits;
-mod upkeep;
+mod maintenance;
 
 /// An engine for one test.
 fn fresh_engine() -> std::sync::Arc<dyn windlass::core::engine::Engine> {

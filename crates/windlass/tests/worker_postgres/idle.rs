@@ -27,8 +27,8 @@ const POLLS: [&str; 4] = ["look", "look_ahead", "claim", "claim_suspect"];
 /// The heartbeat with what comes along with it, and the word that this worker waits.
 const SIGNS_OF_LIFE: [&str; 4] = ["extend", "asked_to_stop", "gates", "mark_waiting"];
 
-/// Upkeep asks no more often than this in a second, all its duties together.
-const UPKEEP_A_SECOND: usize = 2;
+/// Maintenance asks no more often than this in a second, all its duties together.
+const MAINTENANCE_A_SECOND: usize = 2;
 
 /// A job of one of the queues, which nobody enqueues.
 #[derive(Debug, Serialize, Deserialize)]
@@ -48,7 +48,7 @@ fn statements(log: &str) -> Vec<&str> {
     texts.filter_map(|(_, text)| Some(text.split_once(':')?.0)).collect()
 }
 
-/// Whether the pools have left it to the looks to find something, and the first round of upkeep is over.
+/// Whether the pools have left it to the looks to find something, and the first round of maintenance is over.
 fn is_at_rest(log: &str) -> bool {
     let asked = statements(log);
     let polls: Vec<_> = asked.iter().filter(|name| POLLS.contains(name)).collect();
@@ -103,7 +103,7 @@ async fn an_idle_worker_of_five_queues_polls_at_most_once_a_second_and_says_that
     assert!(beats <= seconds / 10 + 1, "{beats} to say that it lives in {seconds} s: {asked:?}");
     let leases = count(&asked, &["take_leases", "renew_leases", "release_leases"]);
     assert!((1..=seconds).contains(&leases), "{leases} about leases in {seconds} s: {asked:?}");
-    // Upkeep is not polling, and has a price of its own.
-    let upkeep = asked.len() - polls - signs;
-    assert!(upkeep <= seconds * UPKEEP_A_SECOND, "{upkeep} in {seconds} s: {asked:?}");
+    // Maintenance is not polling, and has a price of its own.
+    let maintenance = asked.len() - polls - signs;
+    assert!(maintenance <= seconds * MAINTENANCE_A_SECOND, "{maintenance} in {seconds} s: {asked:?}");
 }

@@ -31,7 +31,7 @@ async fn worker_at(url: &str, schema: &str, answer_within: Duration) -> Bench {
     let engine = PostgresEngine::connect(url, place).await.expect("the server is up");
     let queues = QueueSpec::built_in().into_iter();
     let queues = queues.map(|queue| QueueSpec { poll_interval: HOUR, concurrency: 1, ..queue }).collect();
-    let options = WorkerOptions { queues, upkeep: false, sweep_every: SOON, ..WorkerOptions::default() };
+    let options = WorkerOptions { queues, maintenance: false, sweep_every: SOON, ..WorkerOptions::default() };
     Bench::on(Arc::new(engine), options).await
 }
 

@@ -38,7 +38,7 @@ pub(crate) fn silent_options(queues: Vec<QueueSpec>) -> WorkerOptions {
         lease: HOUR,
         sweep_every: HOUR,
         // It would take a mark that nobody has written again for a minute for forgotten.
-        upkeep: false,
+        maintenance: false,
         ..WorkerOptions::default()
     }
 }

@@ -18,7 +18,7 @@ const WATCHED: Duration = Duration::from_secs(10);
 /// A worker is at rest when it asked no more than it may within this time.
 const AT_REST: Duration = Duration::from_secs(2);
 
-/// Scripts a second, for everything together: looks for work, heartbeats, leases and upkeep.
+/// Scripts a second, for everything together: looks for work, heartbeats, leases and maintenance.
 const SCRIPTS_A_SECOND: u64 = 4;
 /// Commands a second that the server ran, those of scripts included.
 const COMMANDS_A_SECOND: u64 = 40;

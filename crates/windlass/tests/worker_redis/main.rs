@@ -5,8 +5,8 @@ use std::sync::Arc;
 use windlass::core::engine::Engine;
 use windlass::redis::{RedisEngine, RedisOptions};
 
-#[path = "../worker/aggregates.rs"]
-mod aggregates;
+#[path = "../worker/rollups.rs"]
+mod rollups;
 #[path = "../worker/bench.rs"]
 mod bench;
 #[path = "../worker/cancelling.rs"]

@@ -22,7 +22,7 @@ async fn worker_that_never_looks(namespace: &str) -> Bench {
         heartbeat_every: HOUR / 2,
         lease: HOUR,
         sweep_every: HOUR,
-        upkeep: false,
+        maintenance: false,
         ..WorkerOptions::default()
     };
     Bench::on(crate::open(namespace), options).await

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use windlass::core::engine::Engine;
 use windlass::sqlite::{SqliteEngine, SqliteOptions};
 
-#[path = "../worker/aggregates.rs"]
-mod aggregates;
+#[path = "../worker/rollups.rs"]
+mod rollups;
 #[path = "../worker/bench.rs"]
 mod bench;
 #[path = "../worker/cancelling.rs"]

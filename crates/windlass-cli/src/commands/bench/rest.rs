@@ -2,7 +2,7 @@
 //! own once that has doubled, which ten times as many jobs do a few times, and frees the store of the last scenario in another
 //! thread. PostgreSQL vacuums what was put in. On a small machine each takes a core from whatever is measured next, at one time
 //! and not at another. And a schema that was made a moment ago has no days of the history yet: the first process that does
-//! upkeep there makes them, once, which takes about a tenth of a second.
+//! maintenance there makes them, once, which takes about a tenth of a second.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client};
 
 use windlass_core::engine::Engine;
-use windlass_core::limits::UPKEEP_BATCH_MAX;
+use windlass_core::limits::MAINTENANCE_BATCH_MAX;
 
 use super::failed;
 use super::session::{connect as connect_postgres, refused};
@@ -45,9 +45,9 @@ pub(super) async fn of_redis(url: &RedisUrl) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Does the upkeep that a fresh schema needs once, and waits until nobody vacuums.
+/// Does the maintenance that a fresh schema needs once, and waits until nobody vacuums.
 pub(super) async fn of_postgres(url: &DatabaseUrl, engine: &dyn Engine) -> Result<(), Failure> {
-    engine.prune(UPKEEP_BATCH_MAX).await?;
+    engine.prune(MAINTENANCE_BATCH_MAX).await?;
     from_vacuum(url).await
 }
 

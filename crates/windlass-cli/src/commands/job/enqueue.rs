@@ -137,7 +137,7 @@ pub(crate) async fn enqueue(args: &EnqueueArgs, context: &mut Context) -> Result
         return enqueue_lines(request, context).await;
     }
     let job = draft(args, context)?.into_new_job(context)?;
-    door(context).take_tokens(&job).await.map_err(|why| Failure::new(Code::Refused, why.to_string()))?;
+    client(context).take_tokens(&job).await.map_err(|why| Failure::new(Code::Refused, why.to_string()))?;
     let answers = send(RequestId::from_random(request), vec![job], context).await?;
     let answer = answers.first().ok_or_else(|| Failure::new(Code::Store, "the store gave no answer"))?;
     let id = answer.job().map_err(Failure::from)?;
@@ -196,7 +196,7 @@ fn read_payload(context: &mut Context) -> Result<String, Failure> {
 }
 
 /// A client that knows the configured limits.
-fn door(context: &Context) -> Client {
+fn client(context: &Context) -> Client {
     let options = ClientOptions { limits: context.config.limits.clone(), ..ClientOptions::default() };
     Client::with_options(Arc::clone(&context.engine), options)
 }
@@ -251,13 +251,13 @@ async fn enqueue_lines(request: u128, context: &mut Context) -> Result<Code, Fai
     let input = std::mem::replace(&mut context.input, Box::new(std::io::empty()));
     let mut lines = Lines { input: BufReader::new(input), number: 0 };
     let mut tally = Tally::default();
-    let door = door(context);
+    let client = client(context);
     for batch in 0_u128.. {
         let jobs = read_batch(&mut lines, context, &mut tally)?;
         if jobs.is_empty() {
             break;
         }
-        let jobs = let_in(&door, jobs, context, &mut tally).await?;
+        let jobs = let_in(&client, jobs, context, &mut tally).await?;
         // A repeat of the whole command under one name repeats each of its batches under that batch's name.
         let request = RequestId::from_random(request.wrapping_add(batch));
         let (numbers, jobs): (Vec<_>, Vec<_>) = jobs.into_iter().unzip();
@@ -271,14 +271,14 @@ async fn enqueue_lines(request: u128, context: &mut Context) -> Result<Code, Fai
 
 /// The jobs that no rate limit refuses.
 async fn let_in(
-    door: &Client,
+    client: &Client,
     jobs: Vec<(u64, NewJob)>,
     context: &mut Context,
     tally: &mut Tally,
 ) -> Result<Vec<(u64, NewJob)>, Failure> {
     let mut accepted = Vec::with_capacity(jobs.len());
     for (number, job) in jobs {
-        match door.take_tokens(&job).await {
+        match client.take_tokens(&job).await {
             Ok(()) => accepted.push((number, job)),
             Err(why) => refuse_line(number, &why.to_string(), context, tally)?,
         }

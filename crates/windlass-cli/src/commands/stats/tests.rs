@@ -1,9 +1,9 @@
 use std::time::Duration;
 
 use serde_json::json;
-use windlass_core::aggregates::fold::fold;
-use windlass_core::aggregates::{Aggregates, Delta, Histogram, Seen};
 use windlass_core::names::{QueueName, TypeName};
+use windlass_core::rollups::roll_up::roll_up;
+use windlass_core::rollups::{Histogram, Rollups, Sample, Seen};
 
 use super::*;
 use crate::testing::Shell;
@@ -16,10 +16,10 @@ async fn book(shell: &Shell, waited: &[u64]) {
     waited.iter().for_each(|ms| waits.record(Duration::from_millis(*ms)));
     let (queue, job_type) = (QueueName::parse("high").unwrap(), TypeName::parse("t").unwrap());
     let seen = Seen { queue, job_type, started: waited.len() as u64, runs: waits.clone(), waits };
-    shell.engine.append_deltas(&Delta::parts(Duration::ZERO, &[seen])).await.unwrap();
-    let fold = fold(shell.engine.unfolded(100).await.unwrap()).expect("something was seen");
-    let kept = shell.engine.minutes_of(&fold.keys()).await.unwrap();
-    shell.engine.apply_fold(&fold.onto(kept.rows)).await.unwrap();
+    shell.engine.append_samples(&Sample::parts(Duration::ZERO, &[seen])).await.unwrap();
+    let roll_up = roll_up(shell.engine.rollup_input(100).await.unwrap()).expect("something was seen");
+    let kept = shell.engine.rollups_of(&roll_up.keys()).await.unwrap();
+    shell.engine.apply_rollup(&roll_up.onto(kept.rows)).await.unwrap();
 }
 
 async fn shell() -> Shell {

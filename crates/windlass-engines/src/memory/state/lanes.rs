@@ -1,4 +1,4 @@
-//! The line before the door: waiting jobs of one type, in the order in which they are claimed.
+//! Waiting jobs of one type, in the order in which they are claimed.
 
 use std::collections::{BTreeSet, btree_set};
 use std::ops::Bound;

@@ -56,7 +56,7 @@ const NEWER: &[(u32, &[&str])] = &[
         ],
     ),
     (12, &["postpone_trigger", "trim_marks"]),
-    (14, &["append_deltas", "apply_fold", "list_minutes", "minutes_of", "prune_job_minutes", "unfolded"]),
+    (14, &["append_samples", "apply_rollup", "list_rollups", "rollups_of", "prune_rollups", "rollup_input"]),
     (16, &["places_of", "put_backs"]),
     (17, &["duty_locks", "note_locks"]),
     (19, &["close_request"]),
@@ -143,7 +143,7 @@ pub(super) const OLDER: &[(RangeInclusive<u32>, &str, &str)] = &[
     (1..=17, "read_now", include_str!("../migrations/older/0017_read_now.sql")),
     (12..=17, "settle", include_str!("../migrations/older/0017_settle.sql")),
     (1..=17, "take_ids", include_str!("../migrations/older/0017_take_ids.sql")),
-    (14..=17, "unfolded", include_str!("../migrations/older/0017_unfolded.sql")),
+    (14..=17, "rollup_input", include_str!("../migrations/older/0017_unfolded.sql")),
 ];
 
 /// All statements of a version.

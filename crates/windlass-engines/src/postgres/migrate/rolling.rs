@@ -183,7 +183,8 @@ impl Stage {
     async fn claims(&self, name: &str, text: &str) -> bool {
         let version = self.number("SELECT version FROM windlass.catalogue").await.to_string();
         let (worker, token) = (format!("'{HERE}'"), format!("'{WORKER}'"));
-        let door = ["NULL", &worker, &token, &version, "'main'", "'{work}'", "10", "false", "false"];
+        let accept_parameters =
+            ["NULL", &worker, &token, &version, "'main'", "'{work}'", "10", "false", "false"];
         let ranges: &[&str] = match name {
             "claim" => &["'{5}'", "'{-infinity}'", "'{0}'", "'{infinity}'", "true"],
             _ => &[
@@ -197,7 +198,7 @@ impl Stage {
                 "'{f,t}'",
             ],
         };
-        let told = self.run(text, &[&door[..], ranges].concat()).await;
+        let told = self.run(text, &[&accept_parameters[..], ranges].concat()).await;
         let ids: Vec<_> = told.iter().filter_map(|row| row.get(4)).collect();
         let are_there = ids.len() == 2 && ids.contains(&"1") && ids.contains(&"8");
         are_there
@@ -380,7 +381,7 @@ impl Stage {
                 let told = self.run(text, &[&["NULL", "'main'", "'{work}'"][..], &from].concat()).await;
                 told[0].get(0) == Some("t")
             }
-            "unfolded" => self.run(text, &["NULL", "1"]).await.len() == 1,
+            "rollup_input" => self.run(text, &["NULL", "1"]).await.len() == 1,
             "queue_counts" => self.run(text, &["NULL", "'{main}'"]).await.len() == 1,
             "read_now" => self.run(text, &[]).await.len() == 1,
             "take_ids" => self.run(text, &["2"]).await[0].get(0).is_some_and(|ids| ids.contains(',')),

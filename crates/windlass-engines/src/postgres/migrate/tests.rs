@@ -184,9 +184,9 @@ async fn who_might_fold_or_read_counts_may_do_so_with_minutes_after_the_migratio
     let options = PostgresOptions { schema: schema.clone(), listen: false, ..PostgresOptions::default() };
     PostgresEngine::connect(&url, options).await.unwrap();
     let may = format!(
-        "SELECT has_table_privilege('{role}', '{schema}.minute_mark', 'UPDATE'),
-            has_table_privilege('{role}_reader', '{schema}.job_minutes', 'SELECT'),
-            has_table_privilege('{role}_reader', '{schema}.job_minutes', 'UPDATE')"
+        "SELECT has_table_privilege('{role}', '{schema}.rollup_watermark', 'UPDATE'),
+            has_table_privilege('{role}_reader', '{schema}.job_rollups', 'SELECT'),
+            has_table_privilege('{role}_reader', '{schema}.job_rollups', 'UPDATE')"
     );
     let row = client.query_one(&may, &[]).await.unwrap();
     assert_eq!((row.get(0), row.get(1), row.get(2)), (true, true, false));

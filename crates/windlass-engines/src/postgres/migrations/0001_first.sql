@@ -228,7 +228,7 @@ ALTER TABLE windlass.claims ALTER COLUMN jobs SET STORAGE EXTERNAL;
 CREATE INDEX claims_worker ON windlass.claims (worker) WHERE jobs IS NOT NULL;
 CREATE INDEX claims_at ON windlass.claims USING brin (at) WITH (pages_per_range = 16, autosummarize = on);
 
--- How many jobs of a claim have left it, for upkeep to fold into claims. Only ever added to: two who end jobs of one claim
+-- How many jobs of a claim have left it, for maintenance to fold into claims. Only ever added to: two who end jobs of one claim
 -- at once would wait for each other, and for whoever ends one in a long transaction of their own.
 CREATE TABLE windlass.claim_ends (
     token uuid NOT NULL,
@@ -308,7 +308,7 @@ CREATE TABLE windlass.count_minutes (
     PRIMARY KEY (queue, minute)
 ) WITH (fillfactor = 50);
 
--- What each statement changed, for upkeep to fold into counts and count_minutes. Only ever added to: a row of counts
+-- What each statement changed, for maintenance to fold into counts and count_minutes. Only ever added to: a row of counts
 -- that every statement changes would be held by any caller's open transaction. `quiet` says that nobody needs waking.
 CREATE TABLE windlass.count_deltas (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -348,7 +348,7 @@ CREATE CONSTRAINT TRIGGER count_deltas_wake AFTER INSERT ON windlass.count_delta
 
 -- Makes the days of the history that will be needed within three days; for types with a retention of more than a hundred
 -- days whole months. What came before its day was made lies in the default part, which stays small: to add a day is to
--- look through it under lock. Runs as the owner, so that whoever does upkeep needs no right to create tables; waits for
+-- look through it under lock. Runs as the owner, so that whoever does maintenance needs no right to create tables; waits for
 -- nobody.
 CREATE FUNCTION windlass.make_days(today timestamptz) RETURNS integer
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '200ms' AS $make_days$

@@ -36,12 +36,12 @@ CREATE TYPE windlass.new_job AS (
 CREATE TYPE windlass.placed AS (position integer, id bigint, answer text, refusal jsonb);
 
 -- A type and its queue, as far as the door asks.
-CREATE TYPE windlass.door AS (
+CREATE TYPE windlass.accept_rules AS (
     job_type text, queue text, priority smallint, max_attempts integer, capacity bigint, shut boolean
 );
 
 -- Keys of jobs that ended in somebody's own transaction. The key itself is left alone there, so that nobody who puts a job
--- in has to wait for that transaction to end; upkeep frees it after the commit. Until then it belongs to a job that has
+-- in has to wait for that transaction to end; maintenance frees it after the commit. Until then it belongs to a job that has
 -- ended, which is as good as free.
 CREATE TABLE windlass.ended_keys (
     job bigint PRIMARY KEY,
@@ -322,7 +322,7 @@ END
 $scope_of$;
 
 -- The row of a new job, but for its number.
-CREATE FUNCTION windlass.row_of(job windlass.new_job, door windlass.door, at timestamptz) RETURNS windlass.delayed_jobs
+CREATE FUNCTION windlass.row_of(job windlass.new_job, door windlass.accept_rules, at timestamptz) RETURNS windlass.delayed_jobs
 LANGUAGE plpgsql STABLE AS $row_of$
 DECLARE
     made windlass.delayed_jobs;
@@ -512,7 +512,7 @@ END
 $answered_before$;
 
 -- Judges a new job in the order of core's `accept`. One that is wrong in several ways is refused for the first of them.
-CREATE FUNCTION windlass.judge(job windlass.new_job, door windlass.door, unfinished bigint, at timestamptz)
+CREATE FUNCTION windlass.judge(job windlass.new_job, door windlass.accept_rules, unfinished bigint, at timestamptz)
 RETURNS windlass.placed LANGUAGE plpgsql AS $judge$
 DECLARE
     why text := windlass.wrong_value(job);
@@ -602,7 +602,7 @@ RETURNS SETOF windlass.placed LANGUAGE plpgsql AS $put_jobs$
 DECLARE
     at timestamptz := coalesce(present, clock_timestamp());
     new_one windlass.new_job;
-    door windlass.door;
+    door windlass.accept_rules;
     depths jsonb := '{}';
     one windlass.placed;
     placed windlass.placed[] := '{}';

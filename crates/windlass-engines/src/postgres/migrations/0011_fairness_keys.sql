@@ -86,7 +86,7 @@ END
 $wrong_value$;
 
 -- The row of a new job, but for its number.
-CREATE OR REPLACE FUNCTION windlass.row_of(job windlass.new_job, door windlass.door, at timestamptz) RETURNS windlass.delayed_jobs
+CREATE OR REPLACE FUNCTION windlass.row_of(job windlass.new_job, door windlass.accept_rules, at timestamptz) RETURNS windlass.delayed_jobs
 LANGUAGE plpgsql STABLE AS $row_of$
 DECLARE
     made windlass.delayed_jobs;

@@ -70,7 +70,7 @@ RETURNS SETOF windlass.placed LANGUAGE plpgsql AS $put_jobs$
 DECLARE
     at timestamptz := coalesce(present, clock_timestamp());
     new_one windlass.new_job;
-    door windlass.door;
+    door windlass.accept_rules;
     depths jsonb := '{}';
     one windlass.placed;
     placed windlass.placed[] := '{}';

@@ -7,34 +7,34 @@
 -- $6 types, or null for all   $7 at most so many   $8 ahead of their turn   $9 the token brought something already
 -- the ranges, most urgent first: $10 priorities   $11 and $12 due time and number they start after   $13 due until
 -- $14 whether to pass by rows that bear the mark of a lock, without asking for it
-WITH door AS MATERIALIZED (
+WITH guard AS MATERIALIZED (
     SELECT version, at, set_config('synchronous_commit', 'off', true) = 'off'
         AND EXISTS (SELECT 1 FROM windlass.workers WHERE id = $2::uuid AND died IS NULL) AS alive
     FROM (SELECT version, coalesce($1::timestamptz, now()) AS at FROM windlass.catalogue) AS c
 ), picked AS MATERIALIZED (
     SELECT job.id, job.place, job.late
-    FROM door
+    FROM guard
     CROSS JOIN unnest($10::smallint[], $11::timestamptz[], $12::bigint[], $13::timestamptz[])
         AS span (priority, after_due, after_id, until)
     CROSS JOIN LATERAL (
-        SELECT j.id, j.ctid AS place, j.attempts = 0 AND j.expires_at <= door.at IS TRUE AS late FROM windlass.delayed_jobs j
+        SELECT j.id, j.ctid AS place, j.attempts = 0 AND j.expires_at <= guard.at IS TRUE AS late FROM windlass.delayed_jobs j
         WHERE j.locked_at IS NULL AND j.gate IS NULL AND j.queue = $5::text AND j.priority = span.priority
             AND (j.scheduled_at, j.id) > (span.after_due, span.after_id)
-            AND j.scheduled_at <= least(span.until, door.at)
+            AND j.scheduled_at <= least(span.until, guard.at)
             AND ($6::text[] IS NULL OR j.job_type = ANY ($6::text[]))
             AND (NOT $14::boolean OR j.xmax IN ('0'::xid, j.xmin))
         ORDER BY j.scheduled_at, j.id
         LIMIT $7::integer
         FOR UPDATE SKIP LOCKED
     ) AS job
-    WHERE door.alive AND door.version = $4::bigint
+    WHERE guard.alive AND guard.version = $4::bigint
         AND NOT EXISTS (SELECT 1 FROM windlass.claims WHERE token = $3::uuid AND asked_about)
     LIMIT $7::integer
 ), wanted AS MATERIALIZED (
     SELECT ids, cardinality(ids) AS n FROM (SELECT array_agg(id) AS ids FROM picked WHERE NOT late) AS p WHERE ids IS NOT NULL
 ), spent AS MATERIALIZED (
     INSERT INTO windlass.claims (token, at, worker, held, jobs)
-    SELECT $3::uuid, door.at, $2::uuid, wanted.n, wanted.ids FROM door, wanted WHERE NOT $9::boolean
+    SELECT $3::uuid, guard.at, $2::uuid, wanted.n, wanted.ids FROM guard, wanted WHERE NOT $9::boolean
     ON CONFLICT DO NOTHING
     RETURNING token
 ), spent_before AS MATERIALIZED (
@@ -44,7 +44,7 @@ WITH door AS MATERIALIZED (
 ), taken AS (
     UPDATE windlass.delayed_jobs j
     SET locked_at = d.at, locked_by = $2::uuid, token = $3::uuid, attempts = least(j.attempts, 2147483646) + 1, boosted = $8::boolean
-    FROM door d
+    FROM guard d
     WHERE j.ctid = ANY (ARRAY (SELECT place FROM picked WHERE NOT late))
         AND (EXISTS (SELECT 1 FROM spent) OR EXISTS (SELECT 1 FROM spent_before))
     RETURNING j.id, j.job_type, j.queue, j.priority, j.payload, j.created_at, j.scheduled_at, j.expires_at, j.key, j.correlation,
@@ -68,4 +68,4 @@ SELECT d.version, d.at, d.alive, (SELECT array_agg(id) FROM picked WHERE late),
     t.id, t.job_type, t.queue, t.priority, t.payload::text, t.created_at, t.scheduled_at, t.expires_at, t.key,
     t.correlation, t.job_group, t.tags, t.options, t.attempts, t.failures, t.crashes, t.holds, t.progress, t.last_error,
     t.boosted, t.place
-FROM door d LEFT JOIN taken t ON true;
+FROM guard d LEFT JOIN taken t ON true;

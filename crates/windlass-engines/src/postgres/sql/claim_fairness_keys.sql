@@ -4,18 +4,18 @@
 -- $1 to $14 as in claim; for each range: $15 fairness key, or null   $16 at most so many   $17 only those without any name
 picked AS MATERIALIZED (
     SELECT job.id, job.place, job.late
-    FROM door
+    FROM guard
     CROSS JOIN unnest(
         $10::smallint[], $11::timestamptz[], $12::bigint[], $13::timestamptz[], $15::text[], $16::integer[], $17::boolean[]
     ) AS span (priority, after_due, after_id, until, fairness_key, most, is_nameless)
     CROSS JOIN LATERAL (
         SELECT of_line.* FROM (
-            SELECT j.id, j.ctid AS place, j.attempts = 0 AND j.expires_at <= door.at IS TRUE AS late
+            SELECT j.id, j.ctid AS place, j.attempts = 0 AND j.expires_at <= guard.at IS TRUE AS late
             FROM windlass.delayed_jobs j
             WHERE j.locked_at IS NULL AND j.gate IS NULL AND j.queue = $5::text AND j.priority = span.priority
                 AND j.fairness_key = span.fairness_key AND j.fairness_key IS NOT NULL
                 AND (j.scheduled_at, j.id) > (span.after_due, span.after_id)
-                AND j.scheduled_at <= least(span.until, door.at)
+                AND j.scheduled_at <= least(span.until, guard.at)
                 AND ($6::text[] IS NULL OR j.job_type = ANY ($6::text[]))
                 AND (NOT $14::boolean OR j.xmax IN ('0'::xid, j.xmin))
             ORDER BY j.scheduled_at, j.id
@@ -24,12 +24,12 @@ picked AS MATERIALIZED (
         ) AS of_line
         UNION ALL
         SELECT of_all.* FROM (
-            SELECT j.id, j.ctid AS place, j.attempts = 0 AND j.expires_at <= door.at IS TRUE AS late
+            SELECT j.id, j.ctid AS place, j.attempts = 0 AND j.expires_at <= guard.at IS TRUE AS late
             FROM windlass.delayed_jobs j
             WHERE span.fairness_key IS NULL AND (NOT span.is_nameless OR j.fairness_key IS NULL)
                 AND j.locked_at IS NULL AND j.gate IS NULL AND j.queue = $5::text AND j.priority = span.priority
                 AND (j.scheduled_at, j.id) > (span.after_due, span.after_id)
-                AND j.scheduled_at <= least(span.until, door.at)
+                AND j.scheduled_at <= least(span.until, guard.at)
                 AND ($6::text[] IS NULL OR j.job_type = ANY ($6::text[]))
                 AND (NOT $14::boolean OR j.xmax IN ('0'::xid, j.xmin))
             ORDER BY j.scheduled_at, j.id
@@ -37,7 +37,7 @@ picked AS MATERIALIZED (
             FOR UPDATE SKIP LOCKED
         ) AS of_all
     ) AS job
-    WHERE door.alive AND door.version = $4::bigint
+    WHERE guard.alive AND guard.version = $4::bigint
         AND NOT EXISTS (SELECT 1 FROM windlass.claims WHERE token = $3::uuid AND asked_about)
     LIMIT $7::integer
 )

@@ -2,29 +2,29 @@
 -- fleet there are many: they are read in their order, one priority after another. Answers as claim does.
 -- $1 now, or null for the server's clock   $2 worker   $3 token   $4 version of the catalogue   $5 queue
 -- $6 types, or null for all   $7 crashes at most
-WITH door AS MATERIALIZED (
+WITH guard AS MATERIALIZED (
     SELECT version, at, EXISTS (SELECT 1 FROM windlass.workers WHERE id = $2::uuid AND died IS NULL) AS alive
     FROM (SELECT version, coalesce($1::timestamptz, now()) AS at FROM windlass.catalogue) AS c
 ), picked AS MATERIALIZED (
-    SELECT job.id FROM door CROSS JOIN generate_series(0, 10) AS p (priority) CROSS JOIN LATERAL (
+    SELECT job.id FROM guard CROSS JOIN generate_series(0, 10) AS p (priority) CROSS JOIN LATERAL (
         SELECT j.id FROM windlass.delayed_jobs j
-        WHERE j.gate = 'suspect' AND j.queue = $5::text AND j.priority = p.priority::smallint AND j.scheduled_at <= door.at
+        WHERE j.gate = 'suspect' AND j.queue = $5::text AND j.priority = p.priority::smallint AND j.scheduled_at <= guard.at
             AND ($6::text[] IS NULL OR j.job_type = ANY ($6::text[])) AND j.crashes <= $7::integer
         ORDER BY j.scheduled_at, j.id
         LIMIT 1
         FOR UPDATE SKIP LOCKED
     ) AS job
-    WHERE door.alive AND door.version = $4::bigint
+    WHERE guard.alive AND guard.version = $4::bigint
     LIMIT 1
 ), spent AS MATERIALIZED (
     INSERT INTO windlass.claims (token, at, worker, held, jobs)
-    SELECT $3::uuid, door.at, $2::uuid, 1, ARRAY[picked.id] FROM door, picked
+    SELECT $3::uuid, guard.at, $2::uuid, 1, ARRAY[picked.id] FROM guard, picked
     ON CONFLICT DO NOTHING
     RETURNING token
 ), taken AS (
     UPDATE windlass.delayed_jobs j
     SET locked_at = d.at, locked_by = $2::uuid, token = $3::uuid, attempts = least(j.attempts, 2147483646) + 1, gate = NULL, boosted = false
-    FROM door d
+    FROM guard d
     WHERE j.id = ANY (ARRAY (SELECT id FROM picked)) AND EXISTS (SELECT 1 FROM spent)
     RETURNING j.*, j.ctid AS place
 ), counted AS (
@@ -35,4 +35,4 @@ SELECT d.version, d.at, d.alive, NULL::bigint[],
     t.id, t.job_type, t.queue, t.priority, t.payload::text, t.created_at, t.scheduled_at, t.expires_at, t.key,
     t.correlation, t.job_group, t.tags, t.options, t.attempts, t.failures, t.crashes, t.holds, t.progress, t.last_error,
     t.boosted, t.place
-FROM door d LEFT JOIN taken t ON true;
+FROM guard d LEFT JOIN taken t ON true;

@@ -4,12 +4,12 @@
 -- $5 nobody needs waking   then by position: $6 queues   $7 types   $8 priorities   $9 payloads   $10 due at, or null
 -- $11 else due in so many microseconds   $12 expires at   $13 else expires in   $14 correlations   $15 groups   $16 tags
 -- $17 options   $18 tries in all   $19 fairness keys; fewer if the last ones have none
-WITH door AS MATERIALIZED (
+WITH guard AS MATERIALIZED (
     SELECT version, coalesce($1::timestamptz, now()) AS at FROM windlass.catalogue
 ), input AS MATERIALIZED (
     SELECT nextval('windlass.job_ids') AS id, d.at, i.*,
         coalesce(i.due_at, d.at + i.due_in * interval '1 microsecond') AS due
-    FROM door d, unnest(
+    FROM guard d, unnest(
         $6::text[], $7::text[], $8::smallint[], $9::text[], $10::timestamptz[], $11::bigint[], $12::timestamptz[],
         $13::bigint[], $14::text[], $15::text[], $16::text[], $17::text[], $18::integer[], $19::text[]
     ) AS i (
@@ -19,7 +19,7 @@ WITH door AS MATERIALIZED (
     WHERE d.version = $3::bigint
 ), receipt AS MATERIALIZED (
     INSERT INTO windlass.receipts (request, at, ids, answers)
-    SELECT $2::uuid, at, (SELECT array_agg(id) FROM input), $4::text FROM door WHERE version = $3::bigint
+    SELECT $2::uuid, at, (SELECT array_agg(id) FROM input), $4::text FROM guard WHERE version = $3::bigint
     ON CONFLICT (request) DO UPDATE SET at = excluded.at, ids = excluded.ids, answers = excluded.answers
     WHERE receipts.at <= excluded.at - interval '1 hour'
     RETURNING true AS stored
@@ -39,4 +39,4 @@ WITH door AS MATERIALIZED (
         FROM receipt, input GROUP BY 1, 2, 3
     ) AS stored_by_minute
 )
-SELECT version, coalesce((SELECT stored FROM receipt), false), (SELECT array_agg(id) FROM input) FROM door;
+SELECT version, coalesce((SELECT stored FROM receipt), false), (SELECT array_agg(id) FROM input) FROM guard;

@@ -6,9 +6,6 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use windlass_core::admin::ListRequest;
-use windlass_core::aggregates::{
-    Aggregates, Delta, FoldChange, Minute, MinuteKey, MinuteRow, MinutesRequest, Tally,
-};
 use windlass_core::breaker::BreakerState;
 use windlass_core::claim::{ClaimRequest, Suspects};
 use windlass_core::clock::Timestamp;
@@ -25,6 +22,9 @@ use windlass_core::policies::{Policies, Take};
 use windlass_core::priority::Priority;
 use windlass_core::queue::QueueSpec;
 use windlass_core::rate_limit::Pace;
+use windlass_core::rollups::{
+    Minute, Rollup, RollupChange, RollupKey, Rollups, RollupsRequest, Sample, Tally,
+};
 use windlass_core::schedule::Schedule;
 use windlass_core::schedules::acts::declare;
 use windlass_core::schedules::{
@@ -173,41 +173,47 @@ pub(super) const ACTS: &[Act] = &[
         let firing = triggers::acts::fire(&scene.trigger, windlass_core::clock::Clock::now(&*scene.clock));
         async move { scene.engine.fire_triggers(&[firing]).await.map(drop) }.boxed()
     }),
-    act("append_deltas", true, |scene| async { scene.engine.append_deltas(&deltas()).await }.boxed()),
-    act("unfolded", false, act!(|scene| scene.engine.unfolded(10))),
-    act("minutes_of", false, |scene| {
-        let keys: Vec<_> = fold_change().rows.into_iter().map(|row| row.key).collect();
-        async move { scene.engine.minutes_of(&keys).await.map(drop) }.boxed()
+    act("append_samples", true, |scene| async { scene.engine.append_samples(&samples()).await }.boxed()),
+    act("rollup_input", false, act!(|scene| scene.engine.rollup_input(10))),
+    act("rollups_of", false, |scene| {
+        let keys: Vec<_> = rollup_change().rows.into_iter().map(|row| row.key).collect();
+        async move { scene.engine.rollups_of(&keys).await.map(drop) }.boxed()
     }),
-    act("apply_fold", true, |scene| {
-        async { scene.engine.apply_fold(&fold_change()).await.map(drop) }.boxed()
+    act("apply_rollup", true, |scene| {
+        async { scene.engine.apply_rollup(&rollup_change()).await.map(drop) }.boxed()
     }),
-    act("minutes", false, |scene| {
-        let request = MinutesRequest::between(Timestamp::EPOCH, Timestamp::from_micros(i64::MAX / 2));
-        async move { scene.engine.minutes(&request).await.map(drop) }.boxed()
+    act("rollups", false, |scene| {
+        let request = RollupsRequest::between(Timestamp::EPOCH, Timestamp::from_micros(i64::MAX / 2));
+        async move { scene.engine.rollups(&request).await.map(drop) }.boxed()
     }),
-    steps("forget_minutes", act!(|scene| forget_minutes(scene))),
+    steps("forget_rollups", act!(|scene| forget_rollups(scene))),
 ];
 
-fn deltas() -> Vec<Delta> {
-    let delta = |text: &str| Delta { ago: Duration::from_secs(1), text: text.to_owned() };
-    vec![delta("main work 1 a1 a1"), delta("main work 2 a1:2 a1:2")]
+fn samples() -> Vec<Sample> {
+    let sample = |text: &str| Sample { ago: Duration::from_secs(1), text: text.to_owned() };
+    vec![sample("main work 1 a1 a1"), sample("main work 2 a1:2 a1:2")]
 }
 
-/// Two rows of a store in which nobody has folded.
-fn fold_change() -> FoldChange {
-    let row = |minute| MinuteRow {
-        key: MinuteKey { minute: Minute::from_number(minute), queue: queue(), job_type: kind("work") },
+/// Two rows of a store in which nothing was rolled up yet.
+fn rollup_change() -> RollupChange {
+    let row = |minute| Rollup {
+        key: RollupKey { minute: Minute::from_number(minute), queue: queue(), job_type: kind("work") },
         tally: Tally { enqueued: 1, ..Tally::default() },
     };
-    FoldChange { read: 0, version: 1, mark: String::new(), rows: vec![row(1), row(2)], folded: vec![1] }
+    RollupChange {
+        read: 0,
+        version: 1,
+        watermark: String::new(),
+        rows: vec![row(1), row(2)],
+        rolled_up: vec![1],
+    }
 }
 
-async fn forget_minutes(scene: &Scene) -> Result<()> {
+async fn forget_rollups(scene: &Scene) -> Result<()> {
     if scene.store().damage.begun().is_none() {
-        scene.engine.apply_fold(&fold_change()).await?;
+        scene.engine.apply_rollup(&rollup_change()).await?;
     }
-    scene.engine.forget_minutes(Duration::from_secs(60), 100).await.map(drop)
+    scene.engine.forget_rollups(Duration::from_secs(60), 100).await.map(drop)
 }
 
 fn trigger(name: &str) -> CompletionTrigger {

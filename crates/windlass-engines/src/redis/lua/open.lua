@@ -1,5 +1,5 @@
 -- open: makes the layout of a namespace, or reads it. Runs without the parts that other scripts begin with.
--- keys layout, minute_mark, sequence
+-- keys layout, rollup_watermark, sequence
 -- KEYS[1] what all names of keys begin with   KEYS[2] the same for ready lanes   KEYS[3] for scheduled lanes
 -- ARGV[1] the layout's version   ARGV[2] a random mark, the store's incarnation if this is its first opening
 -- ARGV[3] the last number of a job that the caller knows, or 0   ARGV[4] the layout's version once there was an ordering key
@@ -15,7 +15,7 @@ if redis.call('EXISTS', layout) == 0 then
   redis.call('HSET', layout, 'version', ARGV[1], 'incarnation', ARGV[2], 'catalogue', catalogue, 'types', 0,
     'ready', KEYS[2], 'scheduled', KEYS[3])
   -- Of a store that begins here all is booked that there is: nothing. What another one has counted before anybody folded was not now.
-  redis.call('HSET', KEYS[1] .. 'minute_mark', 'version', 0, 'booked', '')
+  redis.call('HSET', KEYS[1] .. 'rollup_watermark', 'version', 0, 'booked', '')
 end
 -- Numbers that were given to jobs are not given to others, also if this store came back older and it was somebody else who
 -- noticed, and knew of fewer.

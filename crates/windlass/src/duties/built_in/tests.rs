@@ -19,8 +19,8 @@ async fn send(_: Mail) {}
 fn one_of_two(engine: &Arc<dyn Engine>, name: &str) -> Task {
     let manner = Manner { mode: DutyMode::EveryWorker, rotation: None };
     let pace = WatchPace { heartbeat: Duration::from_secs(10), sweep: Duration::from_secs(5) };
-    let upkeep = Upkeep { manner, pace, crashes_max: 3, minutes_kept: DAY * 30 };
-    let all = tasks(engine, upkeep, None, &Mailbox::default());
+    let maintenance = Maintenance { manner, pace, crashes_max: 3, rollups_kept: DAY * 30 };
+    let all = tasks(engine, maintenance, None, &Mailbox::default());
     all.into_iter().find(|task| task.duty.name.as_str() == name).expect("it is one of them")
 }
 

@@ -2,7 +2,7 @@
 
 use windlass::duties::board::{Begin, Board, BoardEffect, BoardEvent, Entry, RunReport};
 use windlass::duties::{DutyMode, DutySpec, LeaseTiming};
-use windlass::upkeep::{Answer as Heard, Ask, Role};
+use windlass::maintenance::{Answer as Heard, Ask, Role};
 use windlass::worker::Moment;
 use windlass_core::duty::runner::RunId;
 use windlass_core::lease::TermId;

@@ -17,7 +17,7 @@ use crate::struck;
 /// By which a process knows its book and its server.
 const VARIABLES: [&str; 2] = ["WINDLASS_ERRANDS_LEDGER", "WINDLASS_ERRANDS_URL"];
 /// The test that begins with [`work_if_asked`].
-const DOOR: &str =
+const TEST_NAME: &str =
     "faults::a_worker_that_stands_still_until_its_jobs_were_rescued_ends_none_of_them_when_it_is_woken";
 
 /// It ends when its input does, and so also with whoever started it. Dropping it kills it where it is.
@@ -27,7 +27,7 @@ impl Process {
     pub(super) fn start(url: &str, book: &Book) -> Self {
         let values = [book.path.display().to_string(), url.to_owned()];
         let mut command = Command::new(std::env::current_exe().expect("this program has a path"));
-        command.args(["--exact", DOOR, "--nocapture"]).envs(VARIABLES.into_iter().zip(values));
+        command.args(["--exact", TEST_NAME, "--nocapture"]).envs(VARIABLES.into_iter().zip(values));
         Self(command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("it starts"))
     }
 

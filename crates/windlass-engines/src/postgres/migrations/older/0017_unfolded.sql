@@ -1,5 +1,5 @@
--- unfolded: the store's now, up to where totals are booked, what they are now, and the oldest of what workers have seen; all at one
--- moment, so that the totals are never older than the mark.
+-- rollup_input: the store's now, up to where totals are booked, what they are now, and the oldest of what workers have seen; all at one
+-- moment, so that the totals are never older than the watermark.
 -- $1 now, or null for the server's clock   $2 at most so many of what workers have seen
 WITH totals AS (
     SELECT job_type, min(queue) AS queue, sum(enqueued)::bigint AS enqueued, sum(succeeded)::bigint AS succeeded,
@@ -8,8 +8,8 @@ WITH totals AS (
         SELECT job_type, queue, enqueued, succeeded, retried, dead, cancelled FROM windlass.counts
         UNION ALL SELECT job_type, queue, enqueued, succeeded, retried, dead, cancelled FROM windlass.count_deltas
     ) AS both_parts GROUP BY 1
-), deltas AS (
-    SELECT id, at, seen FROM windlass.minute_deltas ORDER BY id LIMIT $2::integer
+), samples AS (
+    SELECT id, at, seen FROM windlass.rollup_samples ORDER BY id LIMIT $2::integer
 )
 SELECT coalesce($1::timestamptz, clock_timestamp()), m.version, m.booked, t.*, d.*
 FROM (
@@ -17,6 +17,6 @@ FROM (
         array_agg(dead), array_agg(cancelled) FROM totals
 ) AS t
 CROSS JOIN (
-    SELECT array_agg(id ORDER BY id), array_agg(at ORDER BY id), array_agg(seen ORDER BY id) FROM deltas
+    SELECT array_agg(id ORDER BY id), array_agg(at ORDER BY id), array_agg(seen ORDER BY id) FROM samples
 ) AS d
-LEFT JOIN windlass.minute_mark m ON true;
+LEFT JOIN windlass.rollup_watermark m ON true;

@@ -10,9 +10,6 @@ use windlass_core::admin::{
     AttemptRecord, BatchDone, CancelAnswer, Changed, JobRecord, ListRequest, QueueStatus, RetryAnswer,
     TypeStatus,
 };
-use windlass_core::aggregates::{
-    Aggregates, Delta, FoldChange, Folded, MinuteKey, MinutesRead, MinutesRequest, Unfolded,
-};
 use windlass_core::claim::{ClaimAnswer, ClaimRequest, Fence, Outlook};
 use windlass_core::clock::Timestamp;
 use windlass_core::engine::{
@@ -24,6 +21,9 @@ use windlass_core::gate::Gate;
 use windlass_core::job::{JobId, Progress};
 use windlass_core::names::{OrderingKey, QueueName, TypeName};
 use windlass_core::priority::Priority;
+use windlass_core::rollups::{
+    RollupChange, RollupInput, RollupKey, RollupOutcome, Rollups, RollupsRead, RollupsRequest, Sample,
+};
 use windlass_core::schedules::{ScheduleChange, ScheduleChanged, Schedules, SchedulesRead, WhichSchedules};
 use windlass_core::settle::{Settled, Settlement};
 use windlass_core::triggers::{
@@ -170,23 +170,23 @@ impl CompletionTriggers for Stub {
 }
 
 #[async_trait]
-impl Aggregates for Stub {
-    async fn append_deltas(&self, _: &[Delta]) -> Result<()> {
+impl Rollups for Stub {
+    async fn append_samples(&self, _: &[Sample]) -> Result<()> {
         unreachable!("the heart does not ask this")
     }
-    async fn unfolded(&self, _: u32) -> Result<Unfolded> {
+    async fn rollup_input(&self, _: u32) -> Result<RollupInput> {
         unreachable!("the heart does not ask this")
     }
-    async fn minutes_of(&self, _: &[MinuteKey]) -> Result<MinutesRead> {
+    async fn rollups_of(&self, _: &[RollupKey]) -> Result<RollupsRead> {
         unreachable!("the heart does not ask this")
     }
-    async fn apply_fold(&self, _: &FoldChange) -> Result<Folded> {
+    async fn apply_rollup(&self, _: &RollupChange) -> Result<RollupOutcome> {
         unreachable!("the heart does not ask this")
     }
-    async fn minutes(&self, _: &MinutesRequest) -> Result<MinutesRead> {
+    async fn rollups(&self, _: &RollupsRequest) -> Result<RollupsRead> {
         unreachable!("the heart does not ask this")
     }
-    async fn forget_minutes(&self, _: Duration, _: u32) -> Result<BatchDone> {
+    async fn forget_rollups(&self, _: Duration, _: u32) -> Result<BatchDone> {
         unreachable!("the heart does not ask this")
     }
 }

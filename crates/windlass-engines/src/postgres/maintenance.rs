@@ -1,0 +1,349 @@
+//! Maintenance: what has expired is cancelled, what nobody handles is parked, what is old goes, and the days ahead are made.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use tokio_postgres::Row;
+use windlass_core::admin::BatchDone;
+use windlass_core::gate::Gate;
+use windlass_core::job::EXPIRED_REASON;
+use windlass_core::limits::{DEAD_WORKER_KEPT, MAINTENANCE_BATCH_MAX, RECEIPT_TTL};
+use windlass_core::names::{QueueName, TypeName};
+use windlass_core::outcome::{ErrorKind, JobError};
+use windlass_core::settle::{Landing, Place};
+
+use super::Store;
+use super::conn::Tx;
+use super::fault::{Fault, Step};
+use super::land::{Live, Move, Moved, Parting};
+use super::sql::Statement;
+use super::value::{Param, instant, int4, micros, number, small_number, text, texts};
+
+/// What live workers serve and handle.
+#[derive(Debug, Default)]
+struct Served {
+    queues: HashSet<QueueName>,
+    types: HashSet<TypeName>,
+}
+
+/// How many days, or parts of days with many attempts, go in one prune.
+const DROP_DAYS_TIMES: u32 = 100;
+
+/// How many batches of keys one sweep frees.
+const FREE_KEYS_TIMES: u32 = 20;
+
+/// How many times as many of the small rows that come with every call go in one prune: as long as an open transaction keeps
+/// vacuum away, each walks over all that those before it have deleted.
+const SMALL_ROWS_TIMES: u32 = 20;
+
+/// For so long a queue takes turns though no job of it has a fairness key any more. Each change makes all processes read the queues again.
+const SHARES_FORGOTTEN_AFTER: Duration = Duration::from_secs(60 * 60);
+
+/// What there is to sweep: most of the time, nothing.
+#[derive(Debug, Clone, Copy)]
+struct ToSweep {
+    expired: bool,
+    counts: bool,
+    ends: bool,
+    waiting: bool,
+    unhandled: bool,
+    ended_keys: bool,
+    forgotten: bool,
+    marks: bool,
+    misplaced: bool,
+}
+
+impl ToSweep {
+    const ALL: Self = Self {
+        expired: true,
+        counts: true,
+        ends: true,
+        waiting: true,
+        unhandled: true,
+        ended_keys: true,
+        forgotten: true,
+        marks: true,
+        misplaced: true,
+    };
+
+    fn read(row: &Row) -> Step<Self> {
+        Ok(Self {
+            expired: row.try_get(0)?,
+            counts: row.try_get(1)?,
+            ends: row.try_get(2)?,
+            waiting: row.try_get(3)?,
+            unhandled: row.try_get(4)?,
+            ended_keys: row.try_get(5)?,
+            forgotten: row.try_get(6)?,
+            marks: row.try_get(7)?,
+            misplaced: row.try_get(8)?,
+        })
+    }
+}
+
+/// What became of duties of which each is done whatever became of those before it.
+#[derive(Debug, Default)]
+struct Duties {
+    first_fault: Option<Fault>,
+}
+
+impl Duties {
+    /// Does the next one, unless the server was out of reach: then there is nothing that it could do.
+    async fn attempt<T: Default>(&mut self, duty: impl Future<Output = Step<T>>) -> T {
+        if matches!(self.first_fault, Some(Fault::Unreachable(_))) {
+            return T::default();
+        }
+        duty.await.unwrap_or_else(|fault| {
+            self.first_fault.get_or_insert(fault);
+            T::default()
+        })
+    }
+
+    /// The same, if there is something to do.
+    async fn attempt_if<T: Default>(&mut self, is_due: bool, duty: impl Future<Output = Step<T>>) -> T {
+        if is_due { self.attempt(duty).await } else { T::default() }
+    }
+
+    fn end<T>(self, done: T) -> Step<T> {
+        self.first_fault.map_or(Ok(done), Err)
+    }
+}
+
+impl Store {
+    /// Each duty on its own: one that the server never finishes in time must not keep the others undone for ever.
+    pub(super) async fn sweep(&self, limit: u32) -> Step<BatchDone> {
+        let limit = limit.min(MAINTENANCE_BATCH_MAX);
+        let mut duties = Duties::default();
+        // If nobody tells what there is to do, all of it is tried.
+        let there_is = self.to_sweep().await.unwrap_or(ToSweep::ALL);
+        let expired = duties.attempt_if(there_is.expired, self.cancel_expired(limit)).await;
+        duties.attempt_if(there_is.counts, self.fold_counts()).await;
+        duties.attempt_if(there_is.ends, self.fold_claims()).await;
+        let served = duties.attempt_if(there_is.waiting || there_is.unhandled, self.served()).await;
+        let unhandled = duties.attempt_if(there_is.waiting, self.park_unhandled(limit, &served)).await;
+        duties.attempt_if(there_is.misplaced, self.give_up_misplaced(limit)).await;
+        for name in served.types.iter().filter(|_| there_is.unhandled) {
+            duties.attempt(self.let_through(&Gate::no_handler(name), limit)).await;
+        }
+        duties.attempt_if(there_is.ended_keys, self.free_ended_keys(limit)).await;
+        duties.attempt_if(there_is.marks, self.work_off_marks()).await;
+        duties.attempt_if(there_is.forgotten, self.forget(&self.sql.forget_put_backs)).await;
+        duties.attempt_if(there_is.forgotten, self.forget(&self.sql.forget_waiting)).await;
+        let is_full = |count: u64| count > 0 && count >= u64::from(limit);
+        duties.end(BatchDone { changed: expired + unhandled, more: is_full(expired) || is_full(unhandled) })
+    }
+
+    fn queue_names(&self) -> Vec<String> {
+        self.catalogue().queues().map(|queue| queue.spec.name.to_string()).collect()
+    }
+
+    async fn to_sweep(&self) -> Step<ToSweep> {
+        let (now, cut, queues) = (self.now_param(), self.roll_up_before(), self.queue_names());
+        let params = [instant(&now), number(&cut), texts(&queues)];
+        let rows = self.work.get().await?.ask(&self.sql.to_sweep, &params).await?;
+        rows.first().map_or(Ok(ToSweep::ALL), ToSweep::read)
+    }
+
+    /// Frees the keys of jobs that ended in somebody's own transaction. Some of a batch may be locked, so it goes on while
+    /// at least half of it went.
+    async fn free_ended_keys(&self, limit: u32) -> Step<()> {
+        let conn = self.work.get().await?;
+        let (now, at_most) = (self.now_param(), int4(limit));
+        for _ in 0..FREE_KEYS_TIMES {
+            let params = [instant(&now), small_number(&at_most)];
+            let freed = conn.write(&self.sql.free_ended_keys, &params).await?.len();
+            if freed == 0 || freed * 2 < usize::try_from(limit).unwrap_or(usize::MAX) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    async fn forget(&self, statement: &Statement) -> Step<()> {
+        self.work.get().await?.write(statement, &[]).await?;
+        Ok(())
+    }
+
+    pub(super) async fn cancel_expired(&self, limit: u32) -> Step<u64> {
+        let (now, limit) = (self.now_param(), int4(limit));
+        let ids = self.ids(&self.sql.expired, &[instant(&now), small_number(&limit)]).await?;
+        self.move_waiting(&ids, |live| Some(live.cancelled(EXPIRED_REASON))).await
+    }
+
+    async fn served(&self) -> Step<Served> {
+        let mut served = Served::default();
+        let now = self.now_param();
+        for row in &self.work.get().await?.ask(&self.sql.served, &[instant(&now)]).await? {
+            let (queues, types): (Vec<&str>, Vec<&str>) = (row.try_get(0)?, row.try_get(1)?);
+            served.queues.extend(queues.into_iter().filter_map(|name| QueueName::parse(name).ok()));
+            served.types.extend(types.into_iter().filter_map(|name| TypeName::parse(name).ok()));
+        }
+        Ok(served)
+    }
+
+    /// Types that have jobs to park. To look for those of a type that has none is to walk over all that waits.
+    async fn types_waiting(&self) -> Step<HashSet<String>> {
+        let rows = self.work.get().await?.ask(&self.sql.types_waiting, &[]).await?;
+        Ok(rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?)
+    }
+
+    /// Parks jobs without a gate whose queue is served by live workers of which none handles their type. Without any
+    /// such worker nothing is known: a producer that starts first must not see its jobs parked.
+    async fn park_unhandled(&self, limit: u32, served: &Served) -> Step<u64> {
+        self.reload().await?;
+        let waiting = self.types_waiting().await?;
+        let mut parked = 0;
+        for spec in self.catalogue().types() {
+            let left = u64::from(limit).saturating_sub(parked);
+            let is_unhandled = served.queues.contains(&spec.queue) && !served.types.contains(&spec.name);
+            if left == 0 || !is_unhandled || !waiting.contains(spec.name.as_str()) {
+                continue;
+            }
+            let gate = Gate::no_handler(&spec.name);
+            let (queue, name) = (spec.queue.as_str(), spec.name.as_str());
+            let left = i32::try_from(left).unwrap_or(i32::MAX);
+            let params = [text(&queue), text(&name), small_number(&left)];
+            let ids = self.ids(&self.sql.waiting_of_type, &params).await?;
+            parked += self
+                .move_waiting(&ids, |live| {
+                    let due = live.due;
+                    live.gate.is_none().then(|| live.waits(due, Some(gate.clone())))
+                })
+                .await?;
+        }
+        Ok(parked)
+    }
+
+    /// Gives up jobs whose priority is none, so that no claim would ever ask for them. Whoever wrote them has taken the
+    /// schema's own guard away.
+    async fn give_up_misplaced(&self, limit: u32) -> Step<u64> {
+        let (queues, limit) = (self.queue_names(), int4(limit));
+        let ids = self.ids(&self.sql.misplaced, &[texts(&queues), small_number(&limit)]).await?;
+        let text = "its row in the store is damaged: expected a priority between 0 and 10";
+        let error = JobError::new(ErrorKind::Undecodable, text);
+        self.move_waiting(&ids, |live| {
+            let landing = Landing { counters: live.counters, place: Place::Dead { error: error.clone() } };
+            let parting = Parting { last_error: Some(error.clone()), ..Parting::default() };
+            live.priority.is_none().then_some(Move { live, landing, parting })
+        })
+        .await
+    }
+
+    /// Moves jobs that wait, under lock, as `to` says; what is no longer waiting is left alone. Gives how many moved.
+    pub(super) async fn move_waiting(
+        &self,
+        ids: &[i64],
+        to: impl Fn(Live) -> Option<Move> + Send + Sync,
+    ) -> Step<u64> {
+        self.move_in_parts(ids, &to).await
+    }
+
+    /// All at once; but if the server takes offence at a row, half by half. A row that cannot be written stays where it
+    /// is, and keeps none of the others.
+    async fn move_in_parts(&self, ids: &[i64], to: &(impl Fn(Live) -> Option<Move> + Sync)) -> Step<u64> {
+        match (self.move_all(ids, to).await, ids) {
+            (Err(fault), [bad]) if fault.is_about_data() => {
+                tracing::error!(job.id = bad, ?fault, "a waiting job cannot be moved");
+                Ok(0)
+            }
+            (Err(fault), _) if fault.is_about_data() => {
+                let (first, second) = ids.split_at(ids.len() / 2);
+                let first = Box::pin(self.move_in_parts(first, to)).await?;
+                Ok(first + Box::pin(self.move_in_parts(second, to)).await?)
+            }
+            (result, _) => result,
+        }
+    }
+
+    async fn move_all(&self, ids: &[i64], to: &(impl Fn(Live) -> Option<Move> + Sync)) -> Step<u64> {
+        if ids.is_empty() {
+            return Ok(0);
+        }
+        let tx = self.work.begin().await?;
+        let moved = self.move_waiting_in(&tx, ids, to).await;
+        let (count, moved) = tx.end(moved).await?;
+        self.tell_moved(moved).await;
+        Ok(count)
+    }
+
+    async fn move_waiting_in(
+        &self,
+        tx: &Tx,
+        ids: &[i64],
+        to: &(impl Fn(Live) -> Option<Move> + Sync),
+    ) -> Step<(u64, Moved)> {
+        let now = self.transaction_now(tx).await?;
+        let locked = self.lock_live(tx, ids, true).await?;
+        let waiting = locked.jobs.into_iter().filter(|live| !live.runs);
+        let moves: Vec<_> = waiting.filter_map(to).collect();
+        let count = moves.len() as u64;
+        Ok((count, self.write_moves(tx, now, moves, &locked.keys).await?))
+    }
+
+    /// The numbers that a statement finds.
+    pub(super) async fn ids(&self, statement: &Statement, params: &[Param<'_>]) -> Step<Vec<i64>> {
+        let rows = self.work.get().await?.ask(statement, params).await?;
+        Ok(rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?)
+    }
+
+    /// Drops the days of the history that are over, each in a statement of its own.
+    async fn drop_days(&self) -> Step<BatchDone> {
+        let (now, conn) = (self.now_param(), self.work.get().await?);
+        let mut done = BatchDone::default();
+        for _ in 0..DROP_DAYS_TIMES {
+            let rows = conn.write(&self.sql.drop_days, &[instant(&now)]).await?;
+            let Some(row) = rows.first() else { break };
+            done.changed += u64::try_from(row.try_get::<_, i64>(0)?).unwrap_or(0);
+            done.more = row.try_get(1)?;
+            if !done.more {
+                break;
+            }
+        }
+        Ok(done)
+    }
+
+    async fn make_days(&self) -> Step<()> {
+        let now = self.now_param();
+        self.work.get().await?.write(&self.sql.make_days, &[instant(&now)]).await?;
+        Ok(())
+    }
+
+    /// Deletes at most `limit` of what was kept for so many microseconds.
+    async fn prune_old(&self, statement: &Statement, kept: i64, limit: u32) -> Step<BatchDone> {
+        let (now, at_most) = (self.now_param(), int4(limit));
+        let params = [instant(&now), number(&kept), small_number(&at_most)];
+        let gone = self.work.get().await?.write(statement, &params).await?.len() as u64;
+        Ok(BatchDone { changed: gone, more: gone > 0 && gone >= u64::from(limit) })
+    }
+
+    /// Each duty on its own, as in a sweep.
+    pub(super) async fn prune(&self, limit: u32) -> Step<BatchDone> {
+        let limit = limit.min(MAINTENANCE_BATCH_MAX);
+        let (receipts, workers) = (micros(RECEIPT_TTL), micros(DEAD_WORKER_KEPT));
+        let mut duties = Duties::default();
+        duties.attempt(self.make_days()).await;
+        duties.attempt(self.mend_claims()).await;
+        let mut done = duties.attempt(self.drop_days()).await;
+        for (statement, kept, times) in [
+            (&self.sql.prune_rest, 0, 1),
+            (&self.sql.prune_receipts, receipts, SMALL_ROWS_TIMES),
+            (&self.sql.prune_claims, receipts, SMALL_ROWS_TIMES),
+            (&self.sql.prune_traces, receipts, SMALL_ROWS_TIMES),
+            (&self.sql.prune_workers, workers, 1),
+            (&self.sql.prune_keys, 0, 1),
+            (&self.sql.prune_rate_limits, 0, 1),
+        ] {
+            let pruned = duties.attempt(self.prune_old(statement, kept, limit * times)).await;
+            done = BatchDone { changed: done.changed + pruned.changed, more: done.more || pruned.more };
+        }
+        duties.attempt(self.forget_fairness_keys()).await;
+        duties.end(done)
+    }
+
+    /// Queues that began long ago to have jobs with fairness keys, and have none now, take turns no more, so that their claims cost what they did before.
+    async fn forget_fairness_keys(&self) -> Step<()> {
+        let (now, kept) = (self.now_param(), micros(SHARES_FORGOTTEN_AFTER));
+        let params = [instant(&now), number(&kept)];
+        self.work.get().await?.write(&self.sql.forget_fairness_keys, &params).await.map(drop)
+    }
+}

@@ -1,0 +1,24 @@
+-- rollup_input: the store's now, up to where totals are booked, what they are now, and the oldest of what workers have seen; all at one
+-- moment, so that the totals are never older than the watermark.
+-- $1 now, or null for the server's clock   $2 at most so many of what workers have seen
+WITH totals AS (
+    SELECT job_type, min(queue) AS queue, sum(enqueued)::bigint AS enqueued, sum(succeeded)::bigint AS succeeded,
+        sum(retried)::bigint AS retried, sum(dead)::bigint AS dead, sum(cancelled)::bigint AS cancelled,
+        sum(started_over)::bigint AS started_over
+    FROM (
+        SELECT job_type, queue, enqueued, succeeded, retried, dead, cancelled, started_over FROM windlass.counts
+        UNION ALL
+        SELECT job_type, queue, enqueued, succeeded, retried, dead, cancelled, started_over FROM windlass.count_deltas
+    ) AS both_parts GROUP BY 1
+), samples AS (
+    SELECT id, at, seen FROM windlass.rollup_samples ORDER BY id LIMIT $2::integer
+)
+SELECT coalesce($1::timestamptz, clock_timestamp()), m.version, m.booked, t.*, d.*
+FROM (
+    SELECT array_agg(queue), array_agg(job_type), array_agg(enqueued), array_agg(succeeded), array_agg(retried),
+        array_agg(dead), array_agg(cancelled), array_agg(started_over) FROM totals
+) AS t
+CROSS JOIN (
+    SELECT array_agg(id ORDER BY id), array_agg(at ORDER BY id), array_agg(seen ORDER BY id) FROM samples
+) AS d
+LEFT JOIN windlass.rollup_watermark m ON true;

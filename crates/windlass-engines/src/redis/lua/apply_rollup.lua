@@ -1,0 +1,34 @@
+-- apply_rollup: totals are booked up to here, what was rolled up goes, and these minutes become what they are; all of it only if nobody has
+-- moved the watermark since it was read.
+-- keys rollup_samples, rollup_watermark, minutes, minutes:
+-- ARGV version that was read, version from now on, totals, number of samples that were rolled up, the highest of their numbers,
+--      number of rows, for each: minute, queue and type with a space between, what is kept
+-- answers '1', or '' if somebody has moved the watermark
+local read, version, booked, rolled_up, upto = number_arg(), number_arg(), arg(), number_arg(), number_arg()
+for _ = 1, number_arg() do
+  local minute = digits(number_arg())
+  local field, kept = arg(), arg()
+  write('HSET', key('rollups:') .. minute, field, kept)
+  write('ZADD', key('rollups'), minute, minute)
+end
+if (tonumber(redis.call('HGET', key('rollup_watermark'), 'version')) or 0) ~= read then
+  writes = {}
+  return answer('')
+end
+
+-- Whoever appends may have dropped some of them, as the oldest of too many. One that is damaged has no number, and goes with the rest.
+local gone = 0
+local oldest = rolled_up > 0 and redis.call('LRANGE', key('rollup_samples'), '0', digits(rolled_up - 1)) or {}
+for _, sample in ipairs(oldest) do
+  local digits_of = string.match(sample, '^(%d+) ') or ''
+  local number = #digits_of <= 16 and tonumber(digits_of) or 0
+  if number > upto then
+    break
+  end
+  gone = gone + 1
+end
+if gone > 0 then
+  write('LTRIM', key('rollup_samples'), digits(gone), '-1')
+end
+write('HSET', key('rollup_watermark'), 'version', digits(version), 'booked', booked)
+return answer('1')

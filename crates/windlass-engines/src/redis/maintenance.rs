@@ -1,0 +1,113 @@
+//! Maintenance: what has expired is cancelled, what nobody handles is parked, what is old is deleted.
+
+use std::collections::HashSet;
+
+use windlass_core::admin::BatchDone;
+use windlass_core::job::EXPIRED_REASON;
+use windlass_core::limits::{DEAD_WORKER_KEPT, MAINTENANCE_BATCH_MAX, RECEIPT_TTL};
+
+use super::Store;
+use super::call::Args;
+use super::catalogue::Catalogue;
+use super::enqueue::micros;
+use super::fault::Step;
+use super::reply::Items;
+use super::script::TYPES_PER_CALL;
+use super::workers::Crew;
+
+/// How often a sweep begins anew because a worker has come meanwhile.
+const SWEEPS_MAX: usize = 5;
+
+impl Store {
+    /// Some types at a time. Whoever comes while it is read who handles what makes it begin anew: what that worker handles must
+    /// not be parked.
+    pub(super) async fn sweep(&self, limit: u32) -> Step<BatchDone> {
+        let mut sweep = Sweep {
+            expired: limit.min(MAINTENANCE_BATCH_MAX),
+            others: limit.min(MAINTENANCE_BATCH_MAX),
+            done: BatchDone::default(),
+        };
+        for _ in 0..SWEEPS_MAX {
+            if self.sweep_types(&mut sweep).await? {
+                return Ok(sweep.done);
+            }
+        }
+        sweep.done.more = true;
+        Ok(sweep.done)
+    }
+
+    /// Whether it came to its end.
+    async fn sweep_types(&self, sweep: &mut Sweep) -> Step<bool> {
+        let crew = self.crew().await?;
+        sweep.done.more = false;
+        let mut part = 0;
+        loop {
+            let mut parts = 0;
+            let build = |catalogue: &Catalogue| {
+                parts = catalogue.types().count().div_ceil(TYPES_PER_CALL);
+                Ok(sweep_args(sweep, &crew, catalogue, part))
+            };
+            let reply = self.call_with_catalogue(&self.scripts().sweep, build).await?;
+            let mut answer = Items::of(reply.value)?;
+            let Some(expired) = answer.number_or_none()? else { return Ok(false) };
+            sweep.add(expired, answer.number()?, answer.flag()?);
+            part += 1;
+            if part >= parts {
+                return Ok(true);
+            }
+        }
+    }
+
+    pub(super) async fn prune(&self, limit: u32) -> Step<BatchDone> {
+        let mut args = Args::new();
+        args.number(limit.min(MAINTENANCE_BATCH_MAX).into());
+        args.number(micros(RECEIPT_TTL)).number(micros(DEAD_WORKER_KEPT));
+        read_done(Items::of(self.call(&self.scripts().prune, args).await?.value)?)
+    }
+}
+
+/// How far a sweep is.
+struct Sweep {
+    /// So many that have expired may still be cancelled.
+    expired: u32,
+    /// So many others may still be parked.
+    others: u32,
+    done: BatchDone,
+}
+
+impl Sweep {
+    fn add(&mut self, expired: i64, parked: i64, more: bool) {
+        let (expired, parked) =
+            (u32::try_from(expired).unwrap_or_default(), u32::try_from(parked).unwrap_or_default());
+        self.expired = self.expired.saturating_sub(expired);
+        self.others = self.others.saturating_sub(parked);
+        self.done.changed += u64::from(expired + parked);
+        self.done.more |= more;
+    }
+}
+
+/// The arguments for one part of all types: which of them nobody handles though their queue is served, and which somebody does.
+/// Without any worker of a queue nothing is known: a producer that starts first must not see its jobs parked.
+fn sweep_args(sweep: &Sweep, crew: &Crew, catalogue: &Catalogue, part: usize) -> Args {
+    let live = || crew.members.values().filter(|member| !member.sighting.expired);
+    let served: HashSet<_> = live().flat_map(|member| member.queues.lines()).collect();
+    let handled: HashSet<_> = live().flat_map(|member| member.types.lines()).collect();
+    let mut types: Vec<_> = catalogue.types().collect();
+    types.sort_by_key(|entry| entry.number);
+    let types = types.into_iter().skip(part * TYPES_PER_CALL).take(TYPES_PER_CALL);
+    let (known, unknown): (Vec<_>, Vec<_>) =
+        types.partition(|entry| handled.contains(entry.spec.name.as_str()));
+    let unhandled = unknown.iter().filter(|entry| served.contains(entry.spec.queue.as_str()));
+    let mut args = Args::new();
+    args.number(sweep.expired.into()).text(EXPIRED_REASON).number(sweep.others.into());
+    args.text(&crew.arrivals.unwrap_or_default().to_string()).count(unhandled.clone().count());
+    unhandled.for_each(|entry| _ = args.number(entry.number.into()).text(entry.spec.name.as_str()));
+    args.count(known.len());
+    known.iter().for_each(|entry| _ = args.text(entry.spec.name.as_str()));
+    args
+}
+
+/// How many were changed, and whether there is more to do.
+pub(super) fn read_done(mut answer: Items) -> Step<BatchDone> {
+    Ok(BatchDone { changed: answer.count()?, more: answer.flag()? })
+}

@@ -1,0 +1,232 @@
+//! What happened in each minute, and what workers have seen that is not yet added to it. A minute is a hash with a field for each
+//! type; a rollup round is one script.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use windlass_core::admin::{BatchDone, Totals};
+use windlass_core::clock::Timestamp;
+use windlass_core::engine::Result;
+use windlass_core::limits::{SAMPLES_KEPT_MAX, SAMPLES_PER_CALL_MAX};
+use windlass_core::names::{QueueName, TypeName};
+use windlass_core::rollups::{
+    Minute, RollupChange, RollupInput, RollupKey, RollupOutcome, Rollups, RollupsEnd, RollupsRead,
+    RollupsRequest, Sample, StoredSample, StoredWatermark, Tally, check_samples,
+};
+
+use super::call::Args;
+use super::catalogue::Catalogue;
+use super::enqueue::micros;
+use super::fault::Step;
+use super::reply::Items;
+use super::script::TYPES_PER_CALL;
+use super::{RedisEngine, Store};
+
+#[async_trait]
+impl Rollups for RedisEngine {
+    async fn append_samples(&self, samples: &[Sample]) -> Result<()> {
+        check_samples(samples)?;
+        let samples = samples.to_vec();
+        self.run(|store| async move { store.append_samples(&samples).await }).await
+    }
+
+    async fn rollup_input(&self, limit: u32) -> Result<RollupInput> {
+        self.run(|store| async move { store.rollup_input(limit).await }).await
+    }
+
+    async fn rollups_of(&self, keys: &[RollupKey]) -> Result<RollupsRead> {
+        let keys = keys.to_vec();
+        self.run(|store| async move { store.rollups_of(&keys).await }).await
+    }
+
+    async fn apply_rollup(&self, change: &RollupChange) -> Result<RollupOutcome> {
+        let change = change.clone();
+        self.run(|store| async move { store.apply_rollup(&change).await }).await
+    }
+
+    async fn rollups(&self, request: &RollupsRequest) -> Result<RollupsRead> {
+        let request = request.clone();
+        self.run(|store| async move { store.rollups(&request).await }).await
+    }
+
+    async fn forget_rollups(&self, kept: Duration, limit: u32) -> Result<BatchDone> {
+        self.run(|store| async move { store.forget_rollups(kept, limit).await }).await
+    }
+}
+
+impl Store {
+    async fn append_samples(&self, samples: &[Sample]) -> Step<()> {
+        let mut args = Args::new();
+        args.shown(format_args!("{SAMPLES_KEPT_MAX}")).count(samples.len());
+        for Sample { ago, text } in samples {
+            args.number(micros(*ago)).text(text);
+        }
+        self.call(&self.scripts().append_samples, args).await?;
+        Ok(())
+    }
+
+    /// Some types at a time. The watermark is read by the first call, so no total is older than it.
+    async fn rollup_input(&self, limit: u32) -> Step<RollupInput> {
+        let limit = (limit as usize).min(SAMPLES_PER_CALL_MAX);
+        let mut head: Option<RollupInput> = None;
+        let mut totals = Vec::new();
+        loop {
+            let (mut names, mut all) = (Vec::new(), 0);
+            let wanted = if head.is_some() { 0 } else { limit + 1 };
+            let build = |catalogue: &Catalogue| {
+                // Numbers only go up, so those of further types come behind the ones that were asked for.
+                let mut types: Vec<_> = catalogue.types().collect();
+                types.sort_unstable_by_key(|entry| entry.number);
+                all = types.len();
+                let part = types.into_iter().skip(totals.len()).take(TYPES_PER_CALL);
+                let mut numbers = Vec::new();
+                names.clear();
+                for entry in part {
+                    numbers.push(entry.number);
+                    names.push((entry.spec.queue.clone(), entry.spec.name.clone()));
+                }
+                let mut args = Args::new();
+                args.count(wanted).count(numbers.len());
+                numbers.iter().for_each(|number| _ = args.number((*number).into()));
+                Ok(args)
+            };
+            let reply = self.call_with_catalogue(&self.scripts().rollup_input, build).await?;
+            let mut said = Items::of(reply.value)?;
+            let read = read_head(&mut said, limit, reply.now)?;
+            head.get_or_insert(read);
+            let mut numbers = said.list()?;
+            for name in names {
+                totals.push((name, read_totals(&mut numbers)?));
+            }
+            if totals.len() >= all {
+                let head = head.expect("it was just put there");
+                return Ok(RollupInput { totals, ..head });
+            }
+        }
+    }
+
+    async fn rollups_of(&self, keys: &[RollupKey]) -> Step<RollupsRead> {
+        let mut args = Args::new();
+        args.count(keys.len());
+        for key in keys {
+            args.number(key.minute.number());
+            args.shown(format_args!("{} {}", key.queue, key.job_type));
+        }
+        let reply = self.call(&self.scripts().rollups_of, args).await?;
+        let (mut said, mut read) = (Items::of(reply.value)?, RollupsRead::default());
+        for key in keys {
+            let kept = said.text()?;
+            let (queue, job_type) = (key.queue.to_string(), key.job_type.to_string());
+            if !kept.is_empty() {
+                read.push(RollupsEnd { minute: key.minute, queue, job_type }, read_tally(&kept));
+            }
+        }
+        Ok(read)
+    }
+
+    async fn apply_rollup(&self, change: &RollupChange) -> Step<RollupOutcome> {
+        let mut args = Args::new();
+        args.shown(format_args!("{}", change.read)).shown(format_args!("{}", change.version));
+        args.text(&change.watermark).count(change.rolled_up.len());
+        args.shown(format_args!("{}", change.rolled_up.iter().max().copied().unwrap_or_default()));
+        args.count(change.rows.len());
+        for row in &change.rows {
+            args.number(row.key.minute.number());
+            args.shown(format_args!("{} {}", row.key.queue, row.key.job_type)).text(&write_tally(&row.tally));
+        }
+        let reply = self.call(&self.scripts().apply_rollup, args).await?;
+        Ok(if super::reply::text(reply.value)?.is_empty() {
+            RollupOutcome::Overtaken
+        } else {
+            RollupOutcome::Done
+        })
+    }
+
+    async fn rollups(&self, request: &RollupsRequest) -> Step<RollupsRead> {
+        let first = RollupsEnd { minute: request.first(), queue: String::new(), job_type: String::new() };
+        let after = request.after.clone().filter(|after| *after > first).unwrap_or(first);
+        let mut args = Args::new();
+        args.number(after.minute.number());
+        args.shown(format_args!("{} {}", after.queue, after.job_type)).number(request.last().number());
+        args.text(request.queue.as_ref().map_or("", QueueName::as_str));
+        args.text(request.job_type.as_ref().map_or("", TypeName::as_str));
+        args.number(request.limit().into());
+        let reply = self.call(&self.scripts().rollups, args).await?;
+        let (mut said, mut read) = (Items::of(reply.value)?, RollupsRead::default());
+        while !said.is_empty() {
+            let (minute, field, kept) = (said.number()?, said.text()?, said.text()?);
+            let (queue, job_type) = field.split_once(' ').unwrap_or((&field, ""));
+            let minute = Minute::from_number(minute);
+            let at = RollupsEnd { minute, queue: queue.to_owned(), job_type: job_type.to_owned() };
+            match kept.is_empty() && said.is_empty() {
+                true => read.end = Some(at),
+                false => read.push(at, read_tally(&kept)),
+            }
+        }
+        Ok(read)
+    }
+
+    async fn forget_rollups(&self, kept: Duration, limit: u32) -> Step<BatchDone> {
+        let mut args = Args::new();
+        args.number(micros(kept)).number(limit.into());
+        let reply = self.call(&self.scripts().forget_rollups, args).await?;
+        let mut said = Items::of(reply.value)?;
+        Ok(BatchDone { changed: said.count()?, more: said.flag()? })
+    }
+}
+
+/// What stands before the totals.
+fn read_head(said: &mut Items, limit: usize, now: Timestamp) -> Step<RollupInput> {
+    let (version, booked) = (said.text()?, said.text()?);
+    let watermark = version.parse().ok().map(|version| StoredWatermark { version, text: booked });
+    let (mut stored, mut samples) = (said.list()?, Vec::new());
+    while !stored.is_empty() {
+        samples.push(read_sample(&stored.text()?, now));
+    }
+    let more = samples.len() > limit;
+    samples.truncate(limit);
+    Ok(RollupInput { watermark, totals: Vec::new(), samples, more, now })
+}
+
+/// One that cannot be read has the number nought, and words that nobody understands: so it goes with the rest.
+fn read_sample(text: &str, now: Timestamp) -> StoredSample {
+    let mut parts = text.splitn(3, ' ');
+    let mut part = || parts.next();
+    let (id, at) = (part().and_then(read_number), part().and_then(|at| at.parse().ok()));
+    match (id, at, part()) {
+        (Some(id), Some(at), Some(seen)) => {
+            StoredSample { id, at: Timestamp::from_micros(at), text: seen.to_owned() }
+        }
+        _ => StoredSample { id: id.unwrap_or_default(), at: now, text: "damaged".to_owned() },
+    }
+}
+
+/// A number as the scripts read it: of at most 16 digits, which are told apart there too.
+fn read_number(text: &str) -> Option<u64> {
+    text.parse().ok().filter(|_| text.len() <= 16)
+}
+
+fn read_totals(numbers: &mut Items) -> Step<Totals> {
+    Ok(Totals {
+        enqueued: numbers.count()?,
+        succeeded: numbers.count()?,
+        retried: numbers.count()?,
+        dead: numbers.count()?,
+        cancelled: numbers.count()?,
+        started_over: numbers.count()?,
+    })
+}
+
+/// Six counts and two histograms, with a space between.
+fn write_tally(tally: &Tally) -> String {
+    let counts = tally.counts().map(|count| count.to_string()).join(" ");
+    format!("{counts} {} {}", tally.waits.encode(), tally.runs.encode())
+}
+
+/// Nothing if it is damaged.
+fn read_tally(text: &str) -> Option<Tally> {
+    let words: Vec<_> = text.split(' ').collect();
+    let [counts @ .., waits, runs] = &words[..] else { return None };
+    let counts: Option<Vec<u64>> = counts.iter().map(|count| count.parse().ok()).collect();
+    Tally::from_store(counts?.try_into().ok()?, waits, runs)
+}

@@ -1,4 +1,0 @@
--- find_minute: one minute of one type.
--- ?1 minute   ?2 queue   ?3 type
-SELECT minute, queue, job_type, enqueued, started, succeeded, retried, dead, cancelled, waits, runs
-FROM job_minutes WHERE minute = ?1 AND queue = ?2 AND job_type = ?3;

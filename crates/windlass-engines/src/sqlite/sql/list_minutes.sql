@@ -1,7 +1,0 @@
--- list_minutes: a page of minutes, by minute, queue and type.
--- ?1 ?2 ?3 behind this minute, queue and type   ?4 last minute   ?5 queue, or null   ?6 type, or null   ?7 at most so many
-SELECT minute, queue, job_type, enqueued, started, succeeded, retried, dead, cancelled, waits, runs
-FROM job_minutes
-WHERE (minute, queue, job_type) > (?1, ?2, ?3) AND minute <= ?4 AND queue = coalesce(?5, queue)
-    AND job_type = coalesce(?6, job_type)
-ORDER BY minute, queue, job_type LIMIT ?7;

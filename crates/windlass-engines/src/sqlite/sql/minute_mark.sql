@@ -1,2 +1,0 @@
--- minute_mark: up to where totals are booked.
-SELECT version, booked FROM minute_mark;

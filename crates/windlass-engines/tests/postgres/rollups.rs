@@ -1,0 +1,67 @@
+//! Minutes on a server: they outlive its death, one that is damaged spoils no other, and an older schema begins with what it has counted.
+
+use windlass_engines::postgres::migrate;
+use windlass_servers::postgres::{Options, Server};
+
+use super::rollups::{append, assert_first_is_damaged, booked, keep_two, roll_up_all};
+use super::{Place, enqueue};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rollups_and_what_was_not_rolled_up_outlive_the_death_of_the_server() {
+    let mut server = Server::start(&Options::default()).unwrap();
+    let place = Place::on(server.url());
+    let engine = place.ready().await;
+    enqueue(&engine, 3).await;
+    roll_up_all(&engine).await;
+    append(&engine, 7).await;
+    drop(engine);
+    server.kill().unwrap();
+    server.restart().unwrap();
+    let engine = place.open().await;
+    assert_eq!(booked(&engine).await.enqueued, 3);
+    roll_up_all(&engine).await;
+    let tally = booked(&engine).await;
+    assert_eq!((tally.enqueued, tally.started, tally.waits.count()), (3, 7, 7));
+}
+
+#[tokio::test]
+async fn a_damaged_minute_is_told_and_begins_anew() {
+    for what in ["waits = 'b'", "runs = ''", "waits = 'a1,'"] {
+        let place = Place::shared();
+        let engine = place.ready().await;
+        keep_two(&engine).await;
+        place.sql(&format!("UPDATE windlass.job_rollups SET {what} WHERE minute = 100"));
+        assert_first_is_damaged(&engine).await;
+    }
+}
+
+#[tokio::test]
+async fn what_was_counted_before_there_were_rollups_is_in_none_of_them() {
+    let place = Place::shared();
+    let engine = place.ready().await;
+    enqueue(&engine, 3).await;
+    drop(engine);
+    place.sql(
+        "DROP TABLE windlass.job_rollups, windlass.rollup_samples, windlass.rollup_watermark, windlass.duty_locks;
+         ALTER TABLE windlass.counts DROP COLUMN started_over; ALTER TABLE windlass.count_deltas DROP COLUMN started_over;
+         DELETE FROM windlass.schema_versions WHERE version >= (SELECT version FROM windlass.schema_versions WHERE name = 'rollups')",
+    );
+    let pending = migrate::pending(&place.url, &place.options()).await.unwrap();
+    assert_eq!(pending.first().map(|migration| migration.name), Some("rollups"));
+    let engine = place.open().await;
+    enqueue(&engine, 2).await;
+    roll_up_all(&engine).await;
+    assert_eq!(booked(&engine).await.enqueued, 2);
+}
+
+#[tokio::test]
+async fn a_watermark_that_somebody_deleted_is_made_anew() {
+    let place = Place::shared();
+    let engine = place.ready().await;
+    enqueue(&engine, 3).await;
+    place.sql("DELETE FROM windlass.rollup_watermark");
+    roll_up_all(&engine).await;
+    enqueue(&engine, 2).await;
+    roll_up_all(&engine).await;
+    assert_eq!(booked(&engine).await.enqueued, 2);
+}

@@ -1,0 +1,136 @@
+//! What a worker leaves in the minutes of its store.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use windlass::core::engine::Engine;
+use windlass::core::job::Phase;
+use windlass::core::names::{QueueName, TypeName};
+use windlass::core::rollups::roll_up::roll_up;
+use windlass::core::rollups::{Histogram, RollupOutcome, Sample, Seen};
+use windlass::duties::DutyMode;
+use windlass::rollups::{ReportRequest, Since, Tally};
+use windlass::{Client, JobType, WorkerOptions};
+
+use crate::bench::{Act, Bench, PATIENCE};
+
+/// What was booked since the test began, and a little before: a round books on its own minute.
+async fn booked(client: &Client) -> Tally {
+    let from = Since::Ago(Duration::from_secs(30 * 60));
+    let request = ReportRequest { from, ..ReportRequest::default() };
+    let told = client.rollups().report(&request).await.expect("the store is up");
+    assert_eq!(told.damaged, 0);
+    told.report.total().clone()
+}
+
+async fn booked_when(client: &Client, is_it: impl Fn(&Tally) -> bool) -> Tally {
+    let look = async {
+        loop {
+            let tally = booked(client).await;
+            if is_it(&tally) {
+                return tally;
+            }
+            // may sleep: nobody is told what is booked.
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, look).await.expect("the minutes are as they should be")
+}
+
+/// One round by somebody who believes to lead; whether it was applied.
+async fn roll_up_once(engine: &Arc<dyn Engine>) -> bool {
+    let Some(roll_up) = roll_up(engine.rollup_input(50).await.expect("the store is up")) else {
+        return false;
+    };
+    let kept = engine.rollups_of(&roll_up.keys()).await.expect("the store is up");
+    engine.apply_rollup(&roll_up.onto(kept.rows)).await.expect("the store is up") == RollupOutcome::Done
+}
+
+#[tokio::test]
+async fn what_ran_is_in_the_rollups_after_a_clean_stop_with_how_long_it_waited_and_ran() {
+    let mut bench = Bench::start().await;
+    let mut done = Vec::new();
+    for act in [Act::Succeed, Act::Succeed, Act::FailTimes(1), Act::Sleep { millis: 300 }] {
+        done.push(bench.put(act).await);
+    }
+    let dead = bench.put(Act::Die).await;
+    for id in done {
+        bench.until(id, Phase::Succeeded).await;
+    }
+    bench.until(dead, Phase::Dead).await;
+    bench.worker.stop().await;
+    let tally = booked(&bench.client).await;
+    let counts = (tally.enqueued, tally.started, tally.succeeded, tally.retried, tally.dead, tally.cancelled);
+    assert_eq!(counts, (5, 6, 4, 1, 1, 0));
+    assert_eq!((tally.waits.count(), tally.runs.count()), (6, 6));
+    let longest = tally.runs.quantile(1.0).expect("there are some");
+    assert!((Duration::from_millis(260)..PATIENCE).contains(&longest), "{longest:?}");
+    let usual = tally.runs.quantile(0.5).expect("there are some");
+    assert!(usual < Duration::from_millis(250), "{usual:?}");
+    assert!(tally.waits.quantile(1.0).expect("there are some") < PATIENCE);
+}
+
+#[tokio::test]
+async fn what_a_process_appended_before_it_died_is_rolled_up_by_the_next_one_that_leads() {
+    let engine = crate::fresh_engine();
+    let first =
+        Bench::on(Arc::clone(&engine), WorkerOptions { maintenance: false, ..WorkerOptions::default() })
+            .await;
+    let id = first.put(Act::Succeed).await;
+    first.until(id, Phase::Succeeded).await;
+    let (queue, job_type) = (QueueName::parse("default"), TypeName::parse(Act::NAME));
+    let mut waits = Histogram::default();
+    waits.record(Duration::from_secs(3));
+    let (queue, job_type) = (queue.expect("a plain name"), job_type.expect("a plain name"));
+    let seen = Seen { queue, job_type, started: 1, runs: waits.clone(), waits };
+    engine.append_samples(&Sample::parts(Duration::from_secs(5), &[seen])).await.expect("the store is up");
+    assert!(booked(&first.client).await.is_empty(), "nothing was rolled up yet");
+    let next = Bench::on(engine, WorkerOptions::default()).await;
+    let tally = booked_when(&next.client, |tally| tally.started > 0).await;
+    assert_eq!((tally.enqueued, tally.started, tally.succeeded), (1, 1, 1));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn with_two_who_both_lead_under_load_every_job_is_booked_once() {
+    const JOBS: u64 = 300;
+    let options = || WorkerOptions { maintenance_mode: DutyMode::EveryWorker, ..WorkerOptions::default() };
+    let mut first = Bench::with(options()).await;
+    let mut second = Bench::on(Arc::clone(&first.engine), options()).await;
+    let over = Arc::new(tokio::sync::Notify::new());
+    let leaders: Vec<_> = (0..2)
+        .map(|_| {
+            let (engine, over) = (Arc::clone(&first.engine), Arc::clone(&over));
+            tokio::spawn(async move {
+                let mut ended = std::pin::pin!(over.notified());
+                let mut applied = 0;
+                loop {
+                    applied += u32::from(roll_up_once(&engine).await);
+                    tokio::select! {
+                        biased;
+                        () = &mut ended => return applied,
+                        () = tokio::task::yield_now() => {}
+                    }
+                }
+            })
+        })
+        .collect();
+    let mut jobs = Vec::new();
+    for _ in 0..JOBS {
+        jobs.push(first.put(Act::Succeed).await);
+    }
+    for id in jobs {
+        first.until(id, Phase::Succeeded).await;
+    }
+    first.worker.stop().await;
+    second.worker.stop().await;
+    over.notify_waiters();
+    let mut applied = 0;
+    for leader in leaders {
+        applied += leader.await.expect("it goes on to its end");
+    }
+    while roll_up_once(&first.engine).await {}
+    assert!(applied > 1, "they had something to do");
+    let tally = booked(&first.client).await;
+    assert_eq!((tally.enqueued, tally.started, tally.succeeded), (JOBS, JOBS, JOBS));
+    assert_eq!((tally.waits.count(), tally.runs.count()), (JOBS, JOBS));
+}
