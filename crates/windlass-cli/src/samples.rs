@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use windlass::{Context, Finish, Handlers, JobType, RetryPolicy, State, TypeSpec};
+use windlass::{Context, Handlers, JobType, Outcome, RetryPolicy, State, TypeSpec};
 use windlass_core::claim::Fence;
 use windlass_core::retry::Delay;
 
@@ -123,7 +123,7 @@ pub(crate) fn handlers(ledger: Option<Ledger>) -> Handlers<Option<Ledger>> {
         })
 }
 
-async fn run(job: Sample, ctx: Context, ledger: Option<Ledger>) -> Result<Finish, SampleError> {
+async fn run(job: Sample, ctx: Context, ledger: Option<Ledger>) -> Result<Outcome, SampleError> {
     let mut entry = ledger.map(|ledger| Entry::start(ledger, &job, &ctx));
     let ended = act(&job, &ctx).await;
     if let Some(entry) = &mut entry {
@@ -154,7 +154,7 @@ impl Drop for Entry {
     }
 }
 
-async fn act(job: &Sample, ctx: &Context) -> Result<Finish, SampleError> {
+async fn act(job: &Sample, ctx: &Context) -> Result<Outcome, SampleError> {
     let attempt = ctx.job().counters.attempts;
     ctx.log(format!("attempt {attempt} of {}", ctx.job().job_type));
     match job.act {
@@ -166,7 +166,7 @@ async fn act(job: &Sample, ctx: &Context) -> Result<Finish, SampleError> {
         Act::Abort => std::process::abort(),
         Act::Succeed | Act::FailOnce => work(job.millis, ctx).await,
     }
-    Ok(Finish::Done)
+    Ok(Outcome::Done)
 }
 
 /// Whoever meant to cancel it may have been killed meanwhile, so it does not wait for ever.

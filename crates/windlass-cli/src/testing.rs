@@ -8,7 +8,7 @@ use windlass_core::claim::{ClaimAnswer, ClaimRequest, ClaimToken, Claimed, Suspe
 use windlass_core::clock::ManualClock;
 use windlass_core::engine::Engine;
 use windlass_core::limits::WORKER_LEASE;
-use windlass_core::outcome::{ErrorKind, JobError, Outcome};
+use windlass_core::outcome::{AttemptOutcome, ErrorKind, JobError};
 use windlass_core::retry::RetryPolicy;
 use windlass_core::settle::{AttemptReport, settle};
 use windlass_core::worker::{WorkerCard, WorkerId};
@@ -129,7 +129,7 @@ impl Shell {
     }
 
     /// Ends a claimed job.
-    pub(crate) async fn end(&self, claimed: Claimed, outcome: Outcome, output: Option<&str>) {
+    pub(crate) async fn end(&self, claimed: Claimed, outcome: AttemptOutcome, output: Option<&str>) {
         let transition = settle(&claimed.job, outcome, &RetryPolicy::default(), claimed.age);
         let report = AttemptReport { output: output.map(str::to_owned), ..AttemptReport::default() };
         self.engine.settle(vec![claimed.settled(transition, report)]).await.unwrap();
@@ -141,7 +141,7 @@ impl Shell {
         let claimed = self.claim().await;
         let id = claimed.job.id.0;
         let error = JobError::new(ErrorKind::Failed, "out of paper\nline two");
-        self.end(claimed, Outcome::Dead(error), Some("printing\n")).await;
+        self.end(claimed, AttemptOutcome::Dead(error), Some("printing\n")).await;
         id
     }
 }

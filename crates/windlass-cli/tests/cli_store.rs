@@ -12,7 +12,7 @@ use windlass_core::claim::{ClaimAnswer, ClaimRequest, ClaimToken, Suspects};
 use windlass_core::engine::Engine;
 use windlass_core::limits::WORKER_LEASE;
 use windlass_core::names::{QueueName, TypeName};
-use windlass_core::outcome::{ErrorKind, JobError, Outcome};
+use windlass_core::outcome::{AttemptOutcome, ErrorKind, JobError};
 use windlass_core::retry::RetryPolicy;
 use windlass_core::settle::{AttemptReport, settle};
 use windlass_core::worker::{WorkerCard, WorkerId};
@@ -297,7 +297,7 @@ fn ctrl_c_ends_a_wait_with_130() {
 }
 
 /// Claims the next job of `t` as a worker in this process would, and ends it.
-async fn run_one(dir: &Dir, outcome: Outcome, output: &str) {
+async fn run_one(dir: &Dir, outcome: AttemptOutcome, output: &str) {
     let engine = SqliteEngine::open(dir.path().join("windlass.db"), SqliteOptions::default()).unwrap();
     let (queues, types): (Vec<QueueName>, Vec<TypeName>) =
         (vec!["high".parse().unwrap()], vec!["t".parse().unwrap()]);
@@ -341,7 +341,7 @@ async fn a_wait_ends_when_another_process_ends_the_job() {
     let dir = with_type();
     dir.ok(&["job", "enqueue", "t"]);
     let mut child = begin_wait(&dir, "1");
-    run_one(&dir, Outcome::Done(None), "").await;
+    run_one(&dir, AttemptOutcome::Done(None), "").await;
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }
 
@@ -350,7 +350,8 @@ async fn dead_letters_are_inspected_started_over_and_discarded() {
     let dir = with_type();
     for _ in 0..2 {
         dir.ok(&["job", "enqueue", "t"]);
-        run_one(&dir, Outcome::Dead(JobError::new(ErrorKind::Failed, "out of paper")), "printing\n").await;
+        run_one(&dir, AttemptOutcome::Dead(JobError::new(ErrorKind::Failed, "out of paper")), "printing\n")
+            .await;
     }
     assert_eq!(dir.ok(&["dlq", "list", "--queue", "high", "--json"]).json().as_array().unwrap().len(), 2);
     let shown = dir.ok(&["dlq", "show", "1", "--json"]).json();
@@ -374,7 +375,7 @@ async fn a_wait_for_a_job_that_is_not_kept_says_so() {
     dir.ok(&["type", "register", "t", "--queue", "high", "--retention-days", "0"]);
     dir.ok(&["job", "enqueue", "t"]);
     let child = begin_wait(&dir, "1");
-    run_one(&dir, Outcome::Done(None), "").await;
+    run_one(&dir, AttemptOutcome::Done(None), "").await;
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(3), "{output:?}");
     assert!(String::from_utf8_lossy(&output.stderr).contains("was not kept"), "{output:?}");

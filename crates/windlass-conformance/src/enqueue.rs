@@ -4,7 +4,7 @@
 
 use windlass_core::clock::Timestamp;
 use windlass_core::engine::Declaration;
-use windlass_core::enqueue::{Enqueued, NewJob, Refusal, When};
+use windlass_core::enqueue::{EnqueueAnswer, NewJob, Refusal, When};
 use windlass_core::error::EngineError;
 use windlass_core::job::{Counters, JobState, Phase};
 use windlass_core::job_type::TypeSpec;
@@ -125,9 +125,13 @@ pub async fn one_refused_job_does_not_spoil_the_others(h: &Harness) {
     let mut jobs = vec![work(); 500];
     jobs[250] = job_of("nobody.knows");
     let answers = h.enqueue_all(jobs).await;
-    let stored = answers.iter().filter(|answer| matches!(answer, Enqueued::New(_))).count();
+    let stored = answers.iter().filter(|answer| matches!(answer, EnqueueAnswer::New(_))).count();
     assert_eq!(stored, 499);
-    assert!(matches!(&answers[250], Enqueued::Refused(Refusal::UnknownType { .. })), "{:?}", answers[250]);
+    assert!(
+        matches!(&answers[250], EnqueueAnswer::Refused(Refusal::UnknownType { .. })),
+        "{:?}",
+        answers[250]
+    );
     assert_eq!(h.counts().await.ready, 499);
 }
 
@@ -158,8 +162,8 @@ pub async fn a_shut_queue_refuses_and_opens_again(h: &Harness) {
 pub async fn a_full_queue_refuses_and_the_batch_itself_counts(h: &Harness) {
     let answers = h.enqueue_all(vec![job_of(SMALL_WORK); 5]).await;
     let full = Refusal::QueueFull { queue: queue(SMALL), capacity: SMALL_CAPACITY };
-    assert!(answers[..3].iter().all(|answer| matches!(answer, Enqueued::New(_))), "{answers:?}");
-    assert_eq!(answers[3..], [Enqueued::Refused(full.clone()), Enqueued::Refused(full)]);
+    assert!(answers[..3].iter().all(|answer| matches!(answer, EnqueueAnswer::New(_))), "{answers:?}");
+    assert_eq!(answers[3..], [EnqueueAnswer::Refused(full.clone()), EnqueueAnswer::Refused(full)]);
 }
 
 pub async fn capacity_counts_running_scheduled_and_parked_jobs(h: &Harness) {
@@ -176,7 +180,7 @@ pub async fn capacity_does_not_count_what_has_ended(h: &Harness) {
     h.succeed(&claimed[0]).await;
     h.bury(&claimed[1]).await;
     let answers = h.enqueue_all(vec![job_of(SMALL_WORK); 3]).await;
-    let stored = answers.iter().filter(|answer| matches!(answer, Enqueued::New(_))).count();
+    let stored = answers.iter().filter(|answer| matches!(answer, EnqueueAnswer::New(_))).count();
     assert_eq!(stored, 2, "{answers:?}");
 }
 

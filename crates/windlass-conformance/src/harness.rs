@@ -14,7 +14,7 @@ use std::time::Duration;
 use windlass_core::claim::{ClaimAnswer, ClaimRequest, ClaimToken, Claimed, Outlook, Suspects};
 use windlass_core::clock::{Clock, ManualClock, Timestamp};
 use windlass_core::engine::{Declaration, Engine};
-use windlass_core::enqueue::{EnqueueRequest, Enqueued, NewJob, Refusal, RequestId};
+use windlass_core::enqueue::{EnqueueAnswer, EnqueueRequest, NewJob, Refusal, RequestId};
 use windlass_core::job::JobId;
 use windlass_core::job_type::TypeSpec;
 use windlass_core::queue::QueueSpec;
@@ -130,7 +130,7 @@ impl Harness {
     // ---- enqueue -------------------------------------------------------------------------------------
 
     /// Puts a batch in under a new name.
-    pub async fn enqueue_all(&self, jobs: Vec<NewJob>) -> Vec<Enqueued> {
+    pub async fn enqueue_all(&self, jobs: Vec<NewJob>) -> Vec<EnqueueAnswer> {
         self.engine.enqueue(self.request(jobs)).await.expect(UP)
     }
 
@@ -140,16 +140,16 @@ impl Harness {
     }
 
     /// Puts one job in and gives the answer.
-    pub async fn offer(&self, new: NewJob) -> Enqueued {
+    pub async fn offer(&self, new: NewJob) -> EnqueueAnswer {
         let answers = self.enqueue_all(vec![new]).await;
-        let [answer] = <[Enqueued; 1]>::try_from(answers).expect("one answer for one job");
+        let [answer] = <[EnqueueAnswer; 1]>::try_from(answers).expect("one answer for one job");
         answer
     }
 
     /// Puts one job in, which must be stored as a new one.
     pub async fn enqueue(&self, new: NewJob) -> JobId {
         match self.offer(new).await {
-            Enqueued::New(id) => id,
+            EnqueueAnswer::New(id) => id,
             other => panic!("expected a new job, got {other:?}"),
         }
     }
@@ -157,7 +157,7 @@ impl Harness {
     /// Puts one job in, which must be refused.
     pub async fn refusal(&self, new: NewJob) -> Refusal {
         match self.offer(new).await {
-            Enqueued::Refused(why) => why,
+            EnqueueAnswer::Refused(why) => why,
             other => panic!("expected a refusal, got {other:?}"),
         }
     }

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use windlass_core::admin::RetryAnswer;
-use windlass_core::enqueue::{Enqueued, NewJob, Refusal, When};
+use windlass_core::enqueue::{EnqueueAnswer, NewJob, Refusal, When};
 use windlass_core::job::{Counters, JobId, Phase};
 use windlass_core::key::{KeyClaim, KeyScope, OnConflict};
 use windlass_core::settle::Transition;
@@ -30,11 +30,11 @@ fn backfill() -> NewJob {
 
 async fn assert_free(h: &Harness) {
     let answer = h.offer(keyed()).await;
-    assert!(matches!(answer, Enqueued::New(_)), "expected the key to be free, got {answer:?}");
+    assert!(matches!(answer, EnqueueAnswer::New(_)), "expected the key to be free, got {answer:?}");
 }
 
 async fn assert_held_by(h: &Harness, holder: JobId) {
-    assert_eq!(h.offer(keyed()).await, Enqueued::Kept(holder));
+    assert_eq!(h.offer(keyed()).await, EnqueueAnswer::Duplicate(holder));
 }
 
 pub async fn a_waiting_job_holds_its_key(h: &Harness) {
@@ -76,7 +76,7 @@ pub async fn a_key_counts_within_its_type_only(h: &Harness) {
 pub async fn two_jobs_of_one_batch_with_one_key_are_one_job(h: &Harness) {
     let answers = h.enqueue_all(vec![keyed(), keyed()]).await;
     let first = answers[0].job().expect("the first is taken");
-    assert_eq!(answers, [Enqueued::New(first), Enqueued::Kept(first)]);
+    assert_eq!(answers, [EnqueueAnswer::New(first), EnqueueAnswer::Duplicate(first)]);
 }
 
 pub async fn the_kept_job_is_left_as_it_is(h: &Harness) {
@@ -184,7 +184,7 @@ pub async fn a_newcomer_replaces_the_payload_and_time_of_a_waiting_job(h: &Harne
         when: When::In(secs(30)),
         ..keyed_with(KeyScope::WhileLive, OnConflict::Replace)
     };
-    assert_eq!(h.offer(newcomer).await, Enqueued::Replaced(holder));
+    assert_eq!(h.offer(newcomer).await, EnqueueAnswer::Replaced(holder));
     let job = h.record(holder).await.job;
     assert_eq!((job.payload, job.due), (payload("second"), h.now().plus(secs(30))));
     assert_eq!(h.totals().await.enqueued, 1);
@@ -205,7 +205,7 @@ pub async fn a_running_job_is_not_replaced(h: &Harness) {
     let before = h.record(holder).await;
     let newcomer =
         NewJob { payload: payload("second"), ..keyed_with(KeyScope::WhileLive, OnConflict::Replace) };
-    assert_eq!(h.offer(newcomer).await, Enqueued::Kept(holder));
+    assert_eq!(h.offer(newcomer).await, EnqueueAnswer::Duplicate(holder));
     assert_eq!(h.record(holder).await, before);
 }
 
@@ -214,7 +214,7 @@ pub async fn a_dead_backfill_is_revived_with_fresh_counters_and_the_new_payload(
     let claimed = h.claim_one().await;
     let holder = h.bury(&claimed).await;
     let answer = h.offer(NewJob { payload: payload("second"), ..backfill() }).await;
-    assert_eq!(answer, Enqueued::Revived(holder));
+    assert_eq!(answer, EnqueueAnswer::Revived(holder));
     let record = h.record(holder).await;
     assert_eq!((record.phase(), record.job.counters), (Phase::Ready, Counters::default()));
     assert_eq!(record.job.payload, payload("second"));
@@ -233,7 +233,7 @@ pub async fn a_revived_job_runs_again(h: &Harness) {
 
 pub async fn a_waiting_backfill_is_kept_not_revived(h: &Harness) {
     let holder = h.enqueue(backfill()).await;
-    assert_eq!(h.offer(backfill()).await, Enqueued::Kept(holder));
+    assert_eq!(h.offer(backfill()).await, EnqueueAnswer::Duplicate(holder));
 }
 
 pub async fn a_period_holds_the_key_past_the_end_of_the_job(h: &Harness) {
@@ -252,7 +252,7 @@ pub async fn a_period_holds_the_key_even_if_nothing_is_kept_of_the_job(h: &Harne
     let claimed = h.claim_one().await;
     let holder = h.succeed(&claimed).await;
     h.prune().await;
-    assert_eq!(h.offer(fleeting()).await, Enqueued::Kept(holder));
+    assert_eq!(h.offer(fleeting()).await, EnqueueAnswer::Duplicate(holder));
     h.advance(minutes(60));
     h.enqueue(fleeting()).await;
 }
@@ -286,8 +286,8 @@ pub async fn two_callers_at_once_with_one_key_make_one_job(h: &Harness) {
         async move { only(engine.enqueue(request).await.expect(UP)) }
     });
     let answers = h.at_once(calls.collect()).await;
-    let new = answers.iter().filter(|answer| matches!(answer, Enqueued::New(_))).count();
-    let kept = answers.iter().filter(|answer| matches!(answer, Enqueued::Kept(_))).count();
+    let new = answers.iter().filter(|answer| matches!(answer, EnqueueAnswer::New(_))).count();
+    let kept = answers.iter().filter(|answer| matches!(answer, EnqueueAnswer::Duplicate(_))).count();
     assert_eq!((new, kept), (1, 7), "{answers:?}");
 }
 
@@ -299,8 +299,8 @@ pub async fn a_full_queue_still_answers_who_holds_a_key(h: &Harness) {
     let holder = h.enqueue(small(OnConflict::Keep)).await;
     h.enqueue_all(vec![job_of(SMALL_WORK); 2]).await;
     assert!(matches!(h.refusal(job_of(SMALL_WORK)).await, Refusal::QueueFull { .. }));
-    assert_eq!(h.offer(small(OnConflict::Keep)).await, Enqueued::Kept(holder));
-    assert_eq!(h.offer(small(OnConflict::Replace)).await, Enqueued::Replaced(holder));
+    assert_eq!(h.offer(small(OnConflict::Keep)).await, EnqueueAnswer::Duplicate(holder));
+    assert_eq!(h.offer(small(OnConflict::Replace)).await, EnqueueAnswer::Replaced(holder));
 }
 
 pub async fn a_held_key_opens_no_shut_queue_and_excuses_no_wrong_option(h: &Harness) {
@@ -328,7 +328,7 @@ pub async fn a_period_counts_from_the_enqueue_of_a_dead_letter_that_is_started_o
         h.advance(minutes(30));
         if by_its_key {
             let newcomer = keyed_with(KeyScope::For(minutes(60)), OnConflict::Revive);
-            assert_eq!(h.offer(newcomer).await, Enqueued::Revived(dead));
+            assert_eq!(h.offer(newcomer).await, EnqueueAnswer::Revived(dead));
         } else {
             assert_eq!(h.engine.retry(dead).await.expect(UP), RetryAnswer::Retried);
         }
@@ -358,14 +358,14 @@ pub async fn a_replaced_job_keeps_its_own_options(h: &Harness) {
     let first = NewJob { timeout: Some(secs(77)), ..keyed() };
     let holder = h.enqueue(first).await;
     let second = NewJob { timeout: Some(secs(5)), ..keyed_with(KeyScope::WhileLive, OnConflict::Replace) };
-    assert_eq!(h.offer(second).await, Enqueued::Replaced(holder));
+    assert_eq!(h.offer(second).await, EnqueueAnswer::Replaced(holder));
     assert_eq!(h.record(holder).await.job.timeout, Some(secs(77)));
 }
 
 pub async fn a_newcomer_that_does_not_expire_takes_the_expiry_from_the_job_that_it_replaces(h: &Harness) {
     let holder = h.enqueue(NewJob { expires: Some(When::In(secs(5))), ..keyed() }).await;
     let newcomer = keyed_with(KeyScope::WhileLive, OnConflict::Replace);
-    assert_eq!(h.offer(newcomer).await, Enqueued::Replaced(holder));
+    assert_eq!(h.offer(newcomer).await, EnqueueAnswer::Replaced(holder));
     assert_eq!(h.record(holder).await.job.expires_at, None);
     h.advance(secs(6));
     h.sweep().await;
@@ -379,6 +379,6 @@ pub async fn a_revived_job_takes_a_place_in_a_queue_with_a_limit(h: &Harness) {
     let dead = h.bury(&claimed).await;
     let answers =
         h.enqueue_all(vec![small(), job_of(SMALL_WORK), job_of(SMALL_WORK), job_of(SMALL_WORK)]).await;
-    assert_eq!(answers[0], Enqueued::Revived(dead));
-    assert!(matches!(answers[3], Enqueued::Refused(Refusal::QueueFull { .. })), "{answers:?}");
+    assert_eq!(answers[0], EnqueueAnswer::Revived(dead));
+    assert!(matches!(answers[3], EnqueueAnswer::Refused(Refusal::QueueFull { .. })), "{answers:?}");
 }

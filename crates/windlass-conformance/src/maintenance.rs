@@ -3,7 +3,7 @@
 #![allow(missing_docs, reason = "the name of a behaviour is its sentence")]
 
 use windlass_core::engine::Declaration;
-use windlass_core::enqueue::{Enqueued, NewJob};
+use windlass_core::enqueue::{EnqueueAnswer, NewJob};
 use windlass_core::gate::Gate;
 use windlass_core::job::{JobId, JobState, Phase};
 use windlass_core::job_type::TypeSpec;
@@ -207,7 +207,7 @@ pub async fn keys_whose_period_is_over_are_pruned_in_batches_too(h: &Harness) {
         assert!(calls < 10, "the key of a job that is still live must not keep a prune going");
     }
     assert!(calls >= 2, "five keys go in batches of two");
-    assert!(matches!(h.offer(keyed(5)).await, Enqueued::Kept(_)), "a live job holds its key");
+    assert!(matches!(h.offer(keyed(5)).await, EnqueueAnswer::Duplicate(_)), "a live job holds its key");
 }
 
 pub async fn dead_letters_stay_until_they_are_discarded(h: &Harness) {

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use windlass_core::admin::{CancelAnswer, Changed, RetryAnswer};
-use windlass_core::enqueue::{Enqueued, NewJob, When};
+use windlass_core::enqueue::{EnqueueAnswer, NewJob, When};
 use windlass_core::gate::Gate;
 use windlass_core::job::{JobId, JobState, Phase};
 use windlass_core::key::{KeyClaim, KeyScope, OnConflict};
@@ -322,7 +322,7 @@ pub async fn a_letter_that_its_key_revives_waits_its_turn(h: &Harness) {
     let second = h.enqueue(of("a")).await;
     let claimed = h.claim_one().await;
     h.bury(&claimed).await;
-    assert_eq!(h.offer(keyed).await, Enqueued::Revived(first));
+    assert_eq!(h.offer(keyed).await, EnqueueAnswer::Revived(first));
     assert!(is_in_line(h, first).await);
     let claimed = h.claim_one().await;
     assert_eq!(claimed.job.id, second);
@@ -337,7 +337,7 @@ pub async fn one_in_line_that_is_replaced_keeps_its_place(h: &Harness) {
     let second = h.enqueue(keyed.clone()).await;
     let third = h.enqueue(of("a")).await;
     let newer = NewJob { payload: payload("new"), ..keyed };
-    assert_eq!(h.offer(newer).await, Enqueued::Replaced(second));
+    assert_eq!(h.offer(newer).await, EnqueueAnswer::Replaced(second));
     assert!(is_in_line(h, second).await);
     let claimed = h.claim_one().await;
     h.succeed(&claimed).await;

@@ -2,7 +2,7 @@
 
 #![allow(missing_docs, reason = "the name of a behaviour is its sentence")]
 
-use windlass_core::enqueue::{EnqueueRequest, Enqueued, NewJob, Refusal, RequestId};
+use windlass_core::enqueue::{EnqueueAnswer, EnqueueRequest, NewJob, Refusal, RequestId};
 use windlass_core::key::KeyClaim;
 use windlass_core::limits::RECEIPT_TTL;
 
@@ -33,9 +33,9 @@ pub async fn a_repeat_repeats_the_answer_about_a_key_that_is_free_again(h: &Harn
     };
     let holder = h.enqueue(keyed()).await;
     let request = h.request(vec![keyed()]);
-    assert_eq!(h.engine.enqueue(request.clone()).await.expect(UP), [Enqueued::Kept(holder)]);
+    assert_eq!(h.engine.enqueue(request.clone()).await.expect(UP), [EnqueueAnswer::Duplicate(holder)]);
     h.engine.cancel(holder, "not needed").await.expect(UP);
-    assert_eq!(h.engine.enqueue(request).await.expect(UP), [Enqueued::Kept(holder)]);
+    assert_eq!(h.engine.enqueue(request).await.expect(UP), [EnqueueAnswer::Duplicate(holder)]);
 }
 
 pub async fn a_receipt_can_be_read(h: &Harness) {
@@ -79,8 +79,8 @@ async fn closed(h: &Harness, jobs: Vec<NewJob>) -> EnqueueRequest {
     request
 }
 
-fn told_so(jobs: usize) -> Vec<Enqueued> {
-    vec![Enqueued::Refused(Refusal::RequestClosed); jobs]
+fn told_so(jobs: usize) -> Vec<EnqueueAnswer> {
+    vec![EnqueueAnswer::Refused(Refusal::RequestClosed); jobs]
 }
 
 pub async fn a_request_that_arrives_after_it_was_asked_about_stores_nothing_and_is_told_so(h: &Harness) {
@@ -99,7 +99,7 @@ pub async fn each_job_of_a_batch_is_told_that_its_request_was_closed(h: &Harness
     }
     assert_eq!(h.totals().await.enqueued, 0);
     let answers = h.engine.enqueue(h.request(vec![keyed()])).await.expect(UP);
-    assert!(matches!(answers[..], [Enqueued::New(_)]), "its key is free: {answers:?}");
+    assert!(matches!(answers[..], [EnqueueAnswer::New(_)]), "its key is free: {answers:?}");
 }
 
 pub async fn a_request_may_be_asked_about_twice(h: &Harness) {
@@ -154,7 +154,7 @@ pub async fn an_old_tombstone_of_a_request_is_pruned(h: &Harness) {
     h.advance(secs(2));
     assert!(h.engine.prune(10).await.expect(UP).changed > 0);
     let answers = h.engine.enqueue(request).await.expect(UP);
-    assert!(matches!(answers[..], [Enqueued::New(_)]), "{answers:?}");
+    assert!(matches!(answers[..], [EnqueueAnswer::New(_)]), "{answers:?}");
 }
 
 pub async fn a_receipt_that_has_lapsed_is_replaced_by_a_tombstone(h: &Harness) {

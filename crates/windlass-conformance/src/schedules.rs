@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use windlass_core::clock::Timestamp;
 use windlass_core::engine::{Declaration, Hint};
-use windlass_core::enqueue::{Enqueued, Refusal};
+use windlass_core::enqueue::{EnqueueAnswer, Refusal};
 use windlass_core::job::{JobId, Phase};
 use windlass_core::limits::{SCHEDULES_MAX, SCHEDULES_PER_CALL_MAX, TICK_KEPT};
 use windlass_core::names::{ScheduleName, Tag};
@@ -299,7 +299,7 @@ pub async fn a_tick_that_made_its_job_makes_no_second_one_for_a_month(h: &Harnes
     h.advance(TICK_KEPT - 2 * MINUTE);
     while h.prune().await > 0 {}
     let put = only(apply(h, again(stored(h, NIGHTLY).await)).await);
-    assert_eq!(put, Put::Answered(Enqueued::Kept(id)));
+    assert_eq!(put, Put::Answered(EnqueueAnswer::Duplicate(id)));
     h.advance(3 * MINUTE);
     while h.prune().await > 0 {}
     let put = only(apply(h, again(stored(h, NIGHTLY).await)).await);
@@ -352,8 +352,8 @@ pub async fn a_job_that_is_refused_does_not_spoil_the_others(h: &Harness) {
     for (firing, answer) in firings.iter().zip(&answers) {
         let ScheduleChanged::Done { jobs, .. } = answer else { panic!("expected Done, got {answer:?}") };
         match &jobs[..] {
-            [Put::Answered(Enqueued::New(_))] => assert_eq!(firing.change.name, name("good")),
-            [Put::Answered(Enqueued::Refused(why))] => {
+            [Put::Answered(EnqueueAnswer::New(_))] => assert_eq!(firing.change.name, name("good")),
+            [Put::Answered(EnqueueAnswer::Refused(why))] => {
                 refused.push((firing.change.name.clone(), why.clone()))
             }
             other => panic!("expected a job or a refusal, got {other:?}"),
@@ -427,7 +427,10 @@ pub async fn a_waiting_job_does_not_give_way_to_one_that_is_refused(h: &Harness)
     let first = new_job(&tick(h, NIGHTLY).await);
     h.engine.set_shut(&queue(MAIN), true).await.expect(UP);
     let refused = tick(h, NIGHTLY).await;
-    assert!(matches!(refused, Put::Answered(Enqueued::Refused(Refusal::QueueShut { .. }))), "{refused:?}");
+    assert!(
+        matches!(refused, Put::Answered(EnqueueAnswer::Refused(Refusal::QueueShut { .. }))),
+        "{refused:?}"
+    );
     assert_eq!((h.phase_of(first).await, unfinished(h).await), (Phase::Ready, 1));
     h.engine.set_shut(&queue(MAIN), false).await.expect(UP);
     let second = new_job(&tick(h, NIGHTLY).await);
@@ -440,7 +443,7 @@ pub async fn a_tick_that_was_filled_before_it_was_seen_keeps_its_job(h: &Harness
     let at = a_minute_later(h, NIGHTLY).await.change.ticks[0];
     let filled = new_job(&only(apply(h, acts::run(&stored(h, NIGHTLY).await, &[at])).await));
     let seen = fire(&stored(h, NIGHTLY).await, h.now()).expect("nobody has seen the tick");
-    assert_eq!(only(apply(h, seen.change).await), Put::Answered(Enqueued::Kept(filled)));
+    assert_eq!(only(apply(h, seen.change).await), Put::Answered(EnqueueAnswer::Duplicate(filled)));
     assert_eq!(h.phase_of(filled).await, Phase::Ready);
 }
 
@@ -468,7 +471,10 @@ pub async fn a_queue_that_stays_full_keeps_the_job_that_waits(h: &Harness) {
     let smaller = QueueSpec { capacity: Some(1), ..QueueSpec::new(queue(SMALL)) };
     h.engine.declare(Declaration { queues: vec![smaller], types: Vec::new() }).await.expect(UP);
     let refused = tick(h, NIGHTLY).await;
-    assert!(matches!(refused, Put::Answered(Enqueued::Refused(Refusal::QueueFull { .. }))), "{refused:?}");
+    assert!(
+        matches!(refused, Put::Answered(EnqueueAnswer::Refused(Refusal::QueueFull { .. }))),
+        "{refused:?}"
+    );
     assert_eq!(h.phase_of(first).await, Phase::Ready);
     assert_eq!(stored(h, NIGHTLY).await.last_job, Some(first));
 }

@@ -2,7 +2,7 @@
 
 #![allow(missing_docs, reason = "the name of a behaviour is its sentence")]
 
-use windlass_core::enqueue::{Enqueued, NewJob, When};
+use windlass_core::enqueue::{EnqueueAnswer, NewJob, When};
 use windlass_core::job::Phase;
 use windlass_core::key::{KeyClaim, OnConflict};
 use windlass_core::names::OrderingKey;
@@ -100,7 +100,7 @@ pub async fn a_job_that_is_put_off_by_its_key_marks(h: &Harness) {
     h.enqueue(keyed(When::Now)).await;
     assert_eq!(look(h).await, []);
     let put_off = h.offer(keyed(When::In(minutes(5)))).await;
-    assert!(matches!(put_off, Enqueued::Replaced(_)), "{put_off:?}");
+    assert!(matches!(put_off, EnqueueAnswer::Replaced(_)), "{put_off:?}");
     fires(h).await;
     h.offer(keyed(When::In(minutes(6)))).await;
     assert_eq!(look(h).await, [], "it held nothing any more");

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use windlass_core::claim::Claimed;
 use windlass_core::engine::Hint;
-use windlass_core::enqueue::{Enqueued, NewJob, Refusal, When};
+use windlass_core::enqueue::{EnqueueAnswer, NewJob, Refusal, When};
 use windlass_core::job::{JobId, Phase};
 use windlass_core::limits::{TAGS_MAX, TRIGGER_PAUSE, TRIGGERS_MAX, TRIGGERS_PER_CALL_MAX};
 use windlass_core::names::{FairnessKey, GroupName, Tag, TriggerName};
@@ -104,7 +104,7 @@ pub(crate) async fn look(h: &Harness) -> Vec<TriggerFired> {
 /// The job that a look made.
 pub(crate) fn made(fired: &TriggerFired) -> JobId {
     match fired {
-        TriggerFired::Fired { job: Enqueued::New(id), .. } => *id,
+        TriggerFired::Fired { job: EnqueueAnswer::New(id), .. } => *id,
         other => panic!("expected a new job, got {other:?}"),
     }
 }
@@ -476,7 +476,7 @@ pub async fn a_hooks_job_that_is_refused_is_told_and_not_tried_again(h: &Harness
     assert_eq!(firing.name, name(DONE));
     let refusal = Refusal::UnknownType { job_type: type_name("unknown") };
     assert!(
-        matches!(bad, TriggerFired::Fired { job: Enqueued::Refused(why), .. } if *why == refusal),
+        matches!(bad, TriggerFired::Fired { job: EnqueueAnswer::Refused(why), .. } if *why == refusal),
         "{bad:?}"
     );
     made(&fired[1]);
@@ -492,7 +492,7 @@ pub async fn a_full_queue_refuses_the_hooks_job(h: &Harness) {
     run(h, grouped()).await;
     let fired = only(look(h).await);
     let is_full =
-        matches!(&fired, TriggerFired::Fired { job: Enqueued::Refused(Refusal::QueueFull { .. }), .. });
+        matches!(&fired, TriggerFired::Fired { job: EnqueueAnswer::Refused(Refusal::QueueFull { .. }), .. });
     assert!(is_full, "{fired:?}");
     assert!(stored(h, DONE).await.record.alert.is_some(), "it is told by the step that fired");
     assert_eq!(h.status_of(SMALL).await.counts.scheduled, 3);

@@ -13,7 +13,7 @@ use crate::admin::{
 use crate::claim::{ClaimAnswer, ClaimRequest, Fence, Outlook};
 use crate::clock::Timestamp;
 use crate::duty::DutyModes;
-use crate::enqueue::{EnqueueRequest, Enqueued, RequestId};
+use crate::enqueue::{EnqueueAnswer, EnqueueRequest, RequestId};
 use crate::error::EngineError;
 use crate::fallback::FallbackStatus;
 use crate::gate::Gate;
@@ -61,18 +61,18 @@ pub trait Engine: Admin + Policies + Leases + Schedules + CompletionTriggers + R
 
     /// Stores new jobs, each by itself: one that is refused does not spoil the others. Repeating a request
     /// with its id gives the same answers and makes no second job.
-    async fn enqueue(&self, request: EnqueueRequest) -> Result<Vec<Enqueued>>;
+    async fn enqueue(&self, request: EnqueueRequest) -> Result<Vec<EnqueueAnswer>>;
 
     /// The answers of an earlier request, if it happened and its receipt is still kept. Only reads: a request
     /// that has no receipt may still be on its way.
-    async fn receipt(&self, request: RequestId) -> Result<Option<Vec<Enqueued>>>;
+    async fn receipt(&self, request: RequestId) -> Result<Option<Vec<EnqueueAnswer>>>;
 
     /// The answers of an earlier request. If it has none, the same step closes the request: it leaves a
     /// receipt without answers, a tombstone that is kept as long as any receipt. A request that arrives later
     /// then stores nothing, and each of its jobs is answered with
     /// [`Refusal::RequestClosed`](crate::enqueue::Refusal::RequestClosed). An error never means no: where an
     /// open transaction holds the request, this waits at most the engine's time-out for locks, and fails.
-    async fn ask(&self, request: RequestId) -> Result<Option<Vec<Enqueued>>>;
+    async fn ask(&self, request: RequestId) -> Result<Option<Vec<EnqueueAnswer>>>;
 
     /// Claims ready jobs in the order of [`claim_order`](crate::boost::claim_order). A repeat of a request (see
     /// [`ClaimRequest::repeat`]) gives the jobs that it claimed and claims no more; the answer says what lies

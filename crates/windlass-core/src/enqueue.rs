@@ -132,24 +132,24 @@ pub struct EnqueueRequest {
 
 /// The answers of a request that meets a receipt. A receipt without answers is a tombstone, left by
 /// [`ask`](crate::engine::Engine::ask): the request came too late, and none of its jobs is stored.
-pub fn repeated(receipt: Vec<Enqueued>, jobs: usize) -> Vec<Enqueued> {
-    if receipt.is_empty() { vec![Enqueued::Refused(Refusal::RequestClosed); jobs] } else { receipt }
+pub fn repeated(receipt: Vec<EnqueueAnswer>, jobs: usize) -> Vec<EnqueueAnswer> {
+    if receipt.is_empty() { vec![EnqueueAnswer::Refused(Refusal::RequestClosed); jobs] } else { receipt }
 }
 
 /// What a receipt tells those who ask about its request: the answers, or nothing if it is a tombstone.
-pub fn told(receipt: Vec<Enqueued>) -> Option<Vec<Enqueued>> {
+pub fn told(receipt: Vec<EnqueueAnswer>) -> Option<Vec<EnqueueAnswer>> {
     (!receipt.is_empty()).then_some(receipt)
 }
 
 /// What became of one new job.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub enum Enqueued {
+pub enum EnqueueAnswer {
     /// Stored under this number.
     New(JobId),
     /// Stored under this number in the spool, because the store is away. See [`fallback`](crate::fallback).
     Spooled(JobId),
     /// Its key is held by this job, which was left as it is.
-    Kept(JobId),
+    Duplicate(JobId),
     /// Its key is held by this job, which got the new payload and time.
     Replaced(JobId),
     /// Its key is held by this dead job, which was started over.
@@ -158,13 +158,15 @@ pub enum Enqueued {
     Refused(Refusal),
 }
 
-impl Enqueued {
+impl EnqueueAnswer {
     /// The job that now stands for the request.
     pub fn job(&self) -> Result<JobId, &Refusal> {
         match self {
-            Self::New(id) | Self::Spooled(id) | Self::Kept(id) | Self::Replaced(id) | Self::Revived(id) => {
-                Ok(*id)
-            }
+            Self::New(id)
+            | Self::Spooled(id)
+            | Self::Duplicate(id)
+            | Self::Replaced(id)
+            | Self::Revived(id) => Ok(*id),
             Self::Refused(why) => Err(why),
         }
     }

@@ -4,7 +4,7 @@
 //! in twice, [`ordering_keys`] keeps it in order, [`claim`], [`boost`] and [`fairness`] say who may run it and in which order, [`outcome`] is how an attempt
 //! ended, [`settle`] what becomes of it, [`retry`] when it is tried again. [`lease_watch`] says when a worker
 //! is dead. [`breaker`] and [`rate_limit`] hold jobs back. [`schedule`] says when something
-//! runs again and again, [`schedules`] what is kept of it, [`triggers`] what is put in when others were worked off, [`lease`] who may do a duty for all, [`aggregates`] what is kept of each minute. [`engine`] is the seam behind which jobs are kept.
+//! runs again and again, [`schedules`] what is kept of it, [`triggers`] what is put in when others were worked off, [`lease`] who may do a duty for all, [`rollups`] what is kept of each minute. [`engine`] is the seam behind which jobs are kept.
 
 #[macro_use]
 mod random_bits;

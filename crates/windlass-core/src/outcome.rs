@@ -8,7 +8,7 @@ use crate::limits::ERROR_BYTES_MAX;
 
 /// How an attempt ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
+pub enum AttemptOutcome {
     /// Done, with a result as JSON if the handler returned one.
     Done(Option<String>),
     /// An error, a panic or a time-out: the retry policy decides.
@@ -32,7 +32,7 @@ pub enum Outcome {
     },
 }
 
-impl Outcome {
+impl AttemptOutcome {
     /// The error that this outcome carries.
     pub fn error(&self) -> Option<&JobError> {
         match self {

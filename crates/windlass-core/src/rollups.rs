@@ -37,7 +37,7 @@ pub use minute::{Minute, Rollup, RollupKey, Tally};
 pub use report::{By, RangeError, Report};
 pub use sample::{Sample, Seen};
 
-/// Where aggregates are kept. Each method is one statement, script or transaction, on the store's clock.
+/// Where rollups are kept. Each method is one statement, script or transaction, on the store's clock.
 #[async_trait]
 pub trait Rollups: Send + Sync + 'static {
     /// Appends what a worker has seen, all or nothing; at most [`SAMPLES_PER_CALL_MAX`]. While no process rolls up, only the newest

@@ -21,7 +21,7 @@ use async_trait::async_trait;
 
 use crate::clock::Timestamp;
 use crate::engine::Result;
-use crate::enqueue::{Enqueued, NewJob};
+use crate::enqueue::{EnqueueAnswer, NewJob};
 use crate::error::EngineError;
 use crate::job::JobId;
 use crate::limits::{ENQUEUE_BATCH_MAX, LIST_PAGE_MAX, SCHEDULES_PER_CALL_MAX};
@@ -159,8 +159,8 @@ pub enum ScheduleChanged {
 /// What became of a job of a schedule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Put {
-    /// The answer of the enqueue. [`Enqueued::Kept`] names the job that this tick made before.
-    Answered(Enqueued),
+    /// The answer of the enqueue. [`EnqueueAnswer::Duplicate`] names the job that this tick made before.
+    Answered(EnqueueAnswer),
     /// It was left out, because this one is still live.
     Overlaps(JobId),
 }
@@ -169,7 +169,7 @@ impl Put {
     /// The job that was made.
     pub fn new_job(&self) -> Option<JobId> {
         match self {
-            Self::Answered(Enqueued::New(id)) => Some(*id),
+            Self::Answered(EnqueueAnswer::New(id)) => Some(*id),
             Self::Answered(_) | Self::Overlaps(_) => None,
         }
     }

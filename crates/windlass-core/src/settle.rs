@@ -9,29 +9,30 @@ use crate::clock::Timestamp;
 use crate::gate::{Gate, gate_by_history};
 use crate::job::{Counters, Job, JobId};
 use crate::limits::{DELAY_MAX, ERROR_BYTES_MAX, OUTPUT_BYTES_MAX, REASON_BYTES_MAX, RESULT_BYTES_MAX};
-use crate::outcome::{ErrorKind, JobError, Outcome, bounded};
+use crate::outcome::{AttemptOutcome, ErrorKind, JobError, bounded};
 use crate::retry::RetryPolicy;
 
 /// Decides what becomes of a job. `age` is how long ago it was put in.
-pub fn settle(job: &Job, outcome: Outcome, policy: &RetryPolicy, age: Duration) -> Transition {
+pub fn settle(job: &Job, outcome: AttemptOutcome, policy: &RetryPolicy, age: Duration) -> Transition {
     match outcome {
-        Outcome::Done(result) => Transition::Succeed { result },
-        Outcome::Failed(error) if error.kind == ErrorKind::Undecodable => Transition::Bury { error },
-        Outcome::Failed(error) => match policy.delay_after(job.counters.failures + 1, age, job.seed()) {
+        AttemptOutcome::Done(result) => Transition::Succeed { result },
+        AttemptOutcome::Failed(error) if error.kind == ErrorKind::Undecodable => Transition::Bury { error },
+        AttemptOutcome::Failed(error) => match policy.delay_after(job.counters.failures + 1, age, job.seed())
+        {
             Some(after) => Transition::Retry { after, error },
             None => Transition::Bury { error },
         },
-        Outcome::RetryIn(after, error) => {
+        AttemptOutcome::RetryIn(after, error) => {
             match policy.delay_after(job.counters.failures + 1, age, job.seed()) {
                 Some(_) => Transition::Retry { after: after.min(DELAY_MAX), error },
                 None => Transition::Bury { error },
             }
         }
-        Outcome::Snooze(after) => Transition::Snooze { after: after.min(DELAY_MAX) },
-        Outcome::Discard(why) | Outcome::Cancelled(why) => Transition::Cancel { why },
-        Outcome::Dead(error) => Transition::Bury { error },
-        Outcome::Held(gate) => Transition::Park { gate },
-        Outcome::Released { started } => Transition::Release { started },
+        AttemptOutcome::Snooze(after) => Transition::Snooze { after: after.min(DELAY_MAX) },
+        AttemptOutcome::Discard(why) | AttemptOutcome::Cancelled(why) => Transition::Cancel { why },
+        AttemptOutcome::Dead(error) => Transition::Bury { error },
+        AttemptOutcome::Held(gate) => Transition::Park { gate },
+        AttemptOutcome::Released { started } => Transition::Release { started },
     }
 }
 

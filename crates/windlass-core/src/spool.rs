@@ -13,7 +13,7 @@ use async_trait::async_trait;
 
 use crate::clock::Timestamp;
 use crate::engine::{Engine, Result};
-use crate::enqueue::{EnqueueRequest, Enqueued, NewJob, RequestId, When};
+use crate::enqueue::{EnqueueAnswer, EnqueueRequest, NewJob, RequestId, When};
 use crate::error::EngineError;
 use crate::gate::Gate;
 use crate::job::{Job, JobId};
@@ -25,7 +25,8 @@ use crate::names::TypeName;
 pub trait Spool: Engine {
     /// Stores new jobs without keys as [`enqueue`](Engine::enqueue) does and stages them under the same request, which
     /// was first sent so long ago. All or none: if one is refused, that is an error, and nothing is stored.
-    async fn enqueue_staged(&self, request: EnqueueRequest, sent_ago: Duration) -> Result<Vec<Enqueued>>;
+    async fn enqueue_staged(&self, request: EnqueueRequest, sent_ago: Duration)
+    -> Result<Vec<EnqueueAnswer>>;
 
     /// Stages the oldest jobs that were never claimed, but for these. Those without a handler here are
     /// among them, since there may be one elsewhere. How many go together, [`Packing`] says; which must wait

@@ -26,7 +26,7 @@ use async_trait::async_trait;
 
 use crate::clock::Timestamp;
 use crate::engine::Result;
-use crate::enqueue::{Enqueued, NewJob};
+use crate::enqueue::{EnqueueAnswer, NewJob};
 use crate::error::EngineError;
 use crate::limits::{LIST_PAGE_MAX, TRIGGERS_PER_CALL_MAX};
 #[cfg(doc)]
@@ -141,7 +141,7 @@ pub enum TriggerFired {
         /// The version from now on.
         version: u64,
         /// What became of its job.
-        job: Enqueued,
+        job: EnqueueAnswer,
     },
     /// Something is left. The marks that were seen are gone: whatever ends what is left leaves another.
     Held,

@@ -15,7 +15,7 @@ use windlass_core::admin::{CancelAnswer, Changed, ListRequest, RetryAnswer};
 use windlass_core::breaker::BreakerState;
 use windlass_core::claim::{ClaimAnswer, Claimed};
 use windlass_core::engine::{Admin, Engine, Hint};
-use windlass_core::enqueue::{EnqueueRequest, Enqueued, NewJob, RequestId};
+use windlass_core::enqueue::{EnqueueAnswer, EnqueueRequest, NewJob, RequestId};
 use windlass_core::error::EngineError;
 use windlass_core::key::{KeyClaim, OnConflict};
 use windlass_core::lease::{
@@ -27,8 +27,8 @@ use windlass_core::outcome::{ErrorKind, JobError};
 use windlass_core::payload::Payload;
 use windlass_core::policies::{Policies, Saved, Take};
 use windlass_core::rate_limit::RateLimit;
-use windlass_core::rollups::roll_up::fold;
-use windlass_core::rollups::{Delta, RollupOutcome, Rollups, RollupsRequest};
+use windlass_core::rollups::roll_up::roll_up;
+use windlass_core::rollups::{RollupOutcome, Rollups, RollupsRequest, Sample};
 use windlass_core::schedule::Schedule;
 use windlass_core::schedules::{
     self, JobTemplate, Origin, ScheduleChanged, ScheduleSpec, Schedules, WhichSchedules,
@@ -177,7 +177,7 @@ fn url_of(url: &str, schema: &str, role: &str) -> String {
     format!("postgres://{user}@{host}:{port}/{database}")
 }
 
-async fn put_in(engine: &PostgresEngine) -> Result<Vec<Enqueued>, EngineError> {
+async fn put_in(engine: &PostgresEngine) -> Result<Vec<EnqueueAnswer>, EngineError> {
     engine.enqueue(request(vec![NewJob::new(kind(), Payload::default())])).await
 }
 
@@ -252,12 +252,12 @@ async fn fairness_key(engine: &PostgresEngine, worker: WorkerId) {
 
 /// What happened is told, folded, read and forgotten.
 async fn aggregate(engine: &PostgresEngine) {
-    let delta = Delta { ago: Duration::ZERO, text: format!("{} {} 1 a1 a1\n", queue(), kind()) };
-    engine.append_samples(&[delta]).await.unwrap();
-    let fold = fold(engine.rollup_input(10).await.unwrap()).expect("something was seen");
-    let kept = engine.rollups_of(&fold.keys()).await.unwrap();
-    assert_eq!(engine.apply_rollup(&fold.onto(kept.rows)).await.unwrap(), RollupOutcome::Done);
-    assert_eq!(minutes(engine).await, 1);
+    let sample = Sample { ago: Duration::ZERO, text: format!("{} {} 1 a1 a1\n", queue(), kind()) };
+    engine.append_samples(&[sample]).await.unwrap();
+    let roll_up = roll_up(engine.rollup_input(10).await.unwrap()).expect("something was seen");
+    let kept = engine.rollups_of(&roll_up.keys()).await.unwrap();
+    assert_eq!(engine.apply_rollup(&roll_up.onto(kept.rows)).await.unwrap(), RollupOutcome::Done);
+    assert_eq!(rollups(engine).await, 1);
     let ages = Duration::from_secs(60 * 60);
     assert_eq!(engine.forget_rollups(ages, 10).await.unwrap().changed, 0);
 }
@@ -303,17 +303,19 @@ async fn trigger(engine: &PostgresEngine, worker: WorkerId) {
     let stored =
         marked.triggers.iter().find(|stored| *stored.name() == name).expect("its queue was worked off");
     let fired = engine.fire_triggers(&[triggers::acts::fire(stored, marked.now)]).await.unwrap();
-    let [TriggerFired::Fired { version, job: Enqueued::New(job) }] = fired[..] else { panic!("{fired:?}") };
+    let [TriggerFired::Fired { version, job: EnqueueAnswer::New(job) }] = fired[..] else {
+        panic!("{fired:?}")
+    };
     assert_eq!(engine.cancel(job, "not needed").await.unwrap(), CancelAnswer::Cancelled);
     engine.change_triggers(&[triggers::acts::remove(&name, version)]).await.unwrap();
 }
 
 /// How many minutes this engine sees.
-async fn minutes(engine: &PostgresEngine) -> usize {
+async fn rollups(engine: &PostgresEngine) -> usize {
     let now = engine.now().await.unwrap();
     let hour = Duration::from_secs(60 * 60);
     let request = RollupsRequest::between(now.minus(hour), now.plus(hour));
-    engine.minutes(&request).await.unwrap().rows.len()
+    engine.rollups(&request).await.unwrap().rows.len()
 }
 
 fn claimed(answer: ClaimAnswer) -> Vec<Claimed> {
@@ -457,7 +459,7 @@ async fn a_producer_puts_jobs_in_with_the_functions_and_can_do_nothing_else() {
         .unwrap();
     let tx = client.transaction().await.unwrap();
     let jobs = vec![NewJob::new(kind(), Payload::default())];
-    assert!(matches!(enqueue_in(&tx, schema, jobs).await.unwrap()[..], [Enqueued::New(_)]));
+    assert!(matches!(enqueue_in(&tx, schema, jobs).await.unwrap()[..], [EnqueueAnswer::New(_)]));
     tx.commit().await.unwrap();
     assert_eq!(place.owner.queues().await.unwrap()[0].counts.ready, 2);
     let others = [
@@ -489,7 +491,7 @@ async fn a_producer_puts_jobs_in_with_the_functions_and_can_do_nothing_else() {
 async fn a_client_puts_jobs_in_and_claims_none() {
     let place = Place::new().await;
     let engine = place.as_role("client").await;
-    assert!(matches!(put_in(&engine).await.unwrap()[..], [Enqueued::New(_)]));
+    assert!(matches!(put_in(&engine).await.unwrap()[..], [EnqueueAnswer::New(_)]));
     let refused = register(&engine, WorkerId::from_random(fastrand::u128(..))).await.unwrap_err();
     assert!(matches!(&refused, EngineError::Unusable { why } if why.contains("lacks a right")), "{refused}");
     let others = [
@@ -517,7 +519,7 @@ async fn a_reader_sees_all_and_changes_nothing() {
     let place = Place::new().await;
     put_in(&place.owner).await.unwrap();
     let engine = place.as_role("reader").await;
-    assert_eq!(minutes(&engine).await, 0);
+    assert_eq!(rollups(&engine).await, 0);
     assert_eq!(engine.list(ListRequest { limit: 10, ..ListRequest::default() }).await.unwrap().len(), 1);
     assert_eq!(engine.queues().await.unwrap()[0].counts.ready, 1);
     let refused = put_in(&engine).await.unwrap_err();
@@ -564,15 +566,15 @@ async fn a_client_may_replace_what_waits_and_revive_what_is_dead() {
         ..NewJob::new(kind(), Payload::default())
     };
     let put = async |new| engine.enqueue(request(vec![new])).await.unwrap().remove(0);
-    let Enqueued::New(id) = put(keyed(OnConflict::Keep)).await else { panic!("it is new") };
-    assert_eq!(put(keyed(OnConflict::Keep)).await, Enqueued::Kept(id));
-    assert_eq!(put(keyed(OnConflict::Replace)).await, Enqueued::Replaced(id));
+    let EnqueueAnswer::New(id) = put(keyed(OnConflict::Keep)).await else { panic!("it is new") };
+    assert_eq!(put(keyed(OnConflict::Keep)).await, EnqueueAnswer::Duplicate(id));
+    assert_eq!(put(keyed(OnConflict::Replace)).await, EnqueueAnswer::Replaced(id));
     let worker = WorkerId::from_random(fastrand::u128(..));
     register(&place.owner, worker).await.unwrap();
     let ClaimAnswer::Claimed { mut jobs, .. } = claim(&place.owner, worker).await.unwrap() else { panic!() };
     let bury = Transition::Bury { error: JobError::new(ErrorKind::Failed, "oops") };
     place.owner.settle(vec![jobs.remove(0).settled(bury, AttemptReport::default())]).await.unwrap();
-    assert_eq!(put(keyed(OnConflict::Revive)).await, Enqueued::Revived(id));
+    assert_eq!(put(keyed(OnConflict::Revive)).await, EnqueueAnswer::Revived(id));
 }
 
 #[tokio::test]

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use windlass::{
-    Attempt, Context, Finish, Handlers, JobType, MemoryEngine, State, Worker, WorkerOptions, select,
+    Attempt, Context, Handlers, JobType, MemoryEngine, Outcome, State, Worker, WorkerOptions, select,
 };
 
 /// How long a report waits whose data the platform does not have yet. Half an hour in earnest.
@@ -61,23 +61,23 @@ async fn reconcile(
     ctx: Context,
     Attempt(attempt): Attempt,
     State(app): State<App>,
-) -> Finish {
+) -> Outcome {
     let report = job.report;
     app.say(&format!("#{report} attempt {attempt}, correlation {}", correlation(&ctx)));
     match app.fetch(report) {
         None => {
             app.say(&format!("#{report} the platform has nothing yet; again in {TRY_AGAIN_AFTER:?}"));
-            Finish::Snooze(TRY_AGAIN_AFTER)
+            Outcome::Snooze(TRY_AGAIN_AFTER)
         }
         Some(counted) if counted == job.clicks => {
             app.say(&format!("#{report} matched: {counted} clicks"));
             app.left.send_modify(|left| *left -= 1);
-            Finish::Done
+            Outcome::Done
         }
         Some(counted) => {
             app.say(&format!("#{report} mismatch: {} clicks reported, {counted} counted", job.clicks));
             app.left.send_modify(|left| *left -= 1);
-            Finish::Dead(format!("{} clicks reported, {counted} counted", job.clicks))
+            Outcome::Dead(format!("{} clicks reported, {counted} counted", job.clicks))
         }
     }
 }

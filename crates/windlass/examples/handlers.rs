@@ -6,9 +6,9 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use windlass::core::engine::Engine;
 use windlass::core::job::{JobState, Phase};
-use windlass::core::outcome::Outcome;
+use windlass::core::outcome::AttemptOutcome;
 use windlass::{
-    Attempt, Context, Finish, FromRef, Handlers, Hook, JobId, JobType, Json, MemoryEngine, RetryPolicy,
+    Attempt, Context, FromRef, Handlers, Hook, JobId, JobType, Json, MemoryEngine, Outcome, RetryPolicy,
     State, TypeSpec, Worker, WorkerOptions,
 };
 
@@ -75,19 +75,19 @@ async fn ship(
 }
 
 /// Takes the whole state; says itself what becomes of the job.
-async fn tell(job: Tell, id: JobId, State(app): State<App>, Attempt(attempt): Attempt) -> Finish {
+async fn tell(job: Tell, id: JobId, State(app): State<App>, Attempt(attempt): Attempt) -> Outcome {
     if attempt == 1 {
-        return Finish::Snooze(Duration::from_millis(30));
+        return Outcome::Snooze(Duration::from_millis(30));
     }
     println!("  job {id} tells: {}, {}", job.text, app.signature);
-    Finish::Done
+    Outcome::Done
 }
 
 /// Runs around every job.
 struct Watch;
 
 impl Hook for Watch {
-    fn after(&self, ctx: &Context, outcome: &Outcome) {
+    fn after(&self, ctx: &Context, outcome: &AttemptOutcome) {
         let job = ctx.job();
         println!("  job {} {} attempt {}: {outcome:?}", job.id, job.job_type, job.counters.attempts);
     }

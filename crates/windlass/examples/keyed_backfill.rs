@@ -10,8 +10,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use windlass::core::engine::Engine;
 use windlass::{
-    Attempt, Client, EnqueueError, Handlers, JobType, KeyScope, MemoryEngine, OnConflict, Placed, QueueSpec,
-    RetryPolicy, State, TypeSpec, Worker, WorkerOptions,
+    Attempt, Client, EnqueueError, Enqueued, Handlers, JobType, KeyScope, MemoryEngine, OnConflict,
+    QueueSpec, RetryPolicy, State, TypeSpec, Worker, WorkerOptions,
 };
 
 #[derive(Serialize, Deserialize)]
@@ -60,7 +60,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
     }
     let again = add(worker.client(), "ada", "mainnet").await?;
-    println!("Adding ada:mainnet again: {:?}, it is job {} already.", again.how, again.id);
+    println!("Adding ada:mainnet again: {:?}, it is job {} already.", again.outcome, again.id);
 
     tokio::time::sleep(Duration::from_millis(80)).await;
     worker.stopper().stop_now();
@@ -76,7 +76,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     up.store(true, Ordering::SeqCst);
     let revived = add(worker.client(), "bob", "slownet").await?;
-    println!("Slownet is back. Adding bob:slownet again: {:?}, job {}.", revived.how, revived.id);
+    println!("Slownet is back. Adding bob:slownet again: {:?}, job {}.", revived.outcome, revived.id);
     worker.drain().await;
     println!("{} items are still given up.", dead(&engine).await?);
     Ok(())
@@ -89,7 +89,7 @@ async fn start(engine: &Arc<dyn Engine>, up: &NetworkIsUp) -> Result<Worker, Box
     Ok(Worker::start(Arc::clone(engine), handlers, options).await?)
 }
 
-async fn add(client: &Client, wallet: &str, network: &str) -> Result<Placed, EnqueueError> {
+async fn add(client: &Client, wallet: &str, network: &str) -> Result<Enqueued, EnqueueError> {
     client
         .enqueue(Backfill { wallet: wallet.to_owned(), network: network.to_owned() })
         .key(&format!("{wallet}:{network}"))

@@ -6,14 +6,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use windlass_core::admin::{JobRecord, QueueStatus};
 use windlass_core::clock::Clock;
 use windlass_core::engine::{Declaration, Engine};
-use windlass_core::enqueue::{EnqueueRequest, Enqueued, NewJob, Refusal};
+use windlass_core::enqueue::{EnqueueAnswer, EnqueueRequest, NewJob, Refusal};
 use windlass_core::error::EngineError;
 use windlass_core::job::JobId;
 use windlass_core::limits::ENQUEUE_BATCH_MAX;
 use windlass_core::priority::PriorityLabels;
 use windlass_core::queue::QueueSpec;
 
-use crate::enqueue::{Enqueue, EnqueueError, Flights, Handle, Placed, Way};
+use crate::enqueue::{Enqueue, EnqueueError, Enqueued, Flights, Handle, Way};
 use crate::job_type::{JobType, spec_of};
 use crate::limits::{LimitOptions, Limits, ProcessClock, RateLimited};
 use crate::rollups::Rollups;
@@ -112,7 +112,7 @@ impl Client {
     }
 
     /// What happened in each minute, for as long as minutes are kept.
-    pub fn aggregates(&self) -> Rollups {
+    pub fn rollups(&self) -> Rollups {
         Rollups::new(Arc::clone(&self.0.engine))
     }
 
@@ -135,7 +135,7 @@ impl Client {
     pub async fn enqueue_many<T: JobType>(
         &self,
         jobs: impl IntoIterator<Item = T>,
-    ) -> Result<Vec<Result<Placed, EnqueueError>>, EnqueueError> {
+    ) -> Result<Vec<Result<Enqueued, EnqueueError>>, EnqueueError> {
         let drafts = jobs.into_iter().map(|job| self.enqueue(job).draft()).collect::<Result<Vec<_>, _>>()?;
         self.enqueue_drafts(drafts).await
     }
@@ -145,7 +145,7 @@ impl Client {
     pub async fn enqueue_drafts(
         &self,
         drafts: Vec<NewJob>,
-    ) -> Result<Vec<Result<Placed, EnqueueError>>, EnqueueError> {
+    ) -> Result<Vec<Result<Enqueued, EnqueueError>>, EnqueueError> {
         self.check_open()?;
         let mut answers = Vec::with_capacity(drafts.len());
         let mut rest = drafts.into_iter().map(|draft| self.hooked(draft)).peekable();
@@ -157,7 +157,7 @@ impl Client {
     }
 
     /// Sends those that rate limits let in. Gives an answer for each, in order.
-    async fn send_accepted(&self, drafts: Vec<NewJob>) -> Vec<Result<Placed, EnqueueError>> {
+    async fn send_accepted(&self, drafts: Vec<NewJob>) -> Vec<Result<Enqueued, EnqueueError>> {
         let (mut jobs, mut refused) = (Vec::with_capacity(drafts.len()), Vec::new());
         for (place, draft) in drafts.into_iter().enumerate() {
             match self.0.limits.accept(&draft).await {
@@ -168,7 +168,7 @@ impl Client {
         let request = EnqueueRequest { request: random::request_id(), jobs };
         let sent = if request.jobs.is_empty() { vec![] } else { self.0.flights.send(request).await };
         let mut answers: Vec<_> =
-            sent.into_iter().map(|answer| answer.and_then(Placed::from_answer)).collect();
+            sent.into_iter().map(|answer| answer.and_then(Enqueued::from_answer)).collect();
         refused.into_iter().for_each(|(place, answer)| answers.insert(place, answer));
         answers
     }
@@ -185,7 +185,7 @@ impl Client {
     ///
     /// [`EnqueueError::Unknown`] means that there is no answer yet, because the store is away or an open
     /// transaction holds the request: ask again. A request is remembered for an hour.
-    pub async fn ask(&self, handle: Handle) -> Result<Option<Placed>, EnqueueError> {
+    pub async fn ask(&self, handle: Handle) -> Result<Option<Enqueued>, EnqueueError> {
         let asked = store::call(&self.0.engine, |engine| async move { engine.ask(handle.request).await });
         let answers = asked.await.map_err(|error| {
             tracing::warn!(%error, request = %handle.request, "asking what became of an enqueue failed; ask again");
@@ -193,7 +193,7 @@ impl Client {
         })?;
         let Some(answers) = answers else { return Ok(None) };
         let answer = answers.into_iter().nth(handle.position);
-        answer.ok_or(EnqueueError::RequestUsed(handle.request)).and_then(Placed::from_answer).map(Some)
+        answer.ok_or(EnqueueError::RequestUsed(handle.request)).and_then(Enqueued::from_answer).map(Some)
     }
 
     /// One job, wherever it is.
@@ -277,20 +277,20 @@ pub enum RegisterError {
     Store(#[from] EngineError),
 }
 
-impl Placed {
-    pub(crate) fn from_answer(answer: Enqueued) -> Result<Self, EnqueueError> {
-        use crate::enqueue::Placement;
-        let (id, how) = match answer {
-            Enqueued::New(id) => (id, Placement::New),
-            Enqueued::Spooled(id) => (id, Placement::Spooled),
-            Enqueued::Kept(id) => (id, Placement::Kept),
-            Enqueued::Replaced(id) => (id, Placement::Replaced),
-            Enqueued::Revived(id) => (id, Placement::Revived),
-            Enqueued::Refused(why @ Refusal::RequestClosed) => {
+impl Enqueued {
+    pub(crate) fn from_answer(answer: EnqueueAnswer) -> Result<Self, EnqueueError> {
+        use crate::enqueue::EnqueueOutcome;
+        let (id, outcome) = match answer {
+            EnqueueAnswer::New(id) => (id, EnqueueOutcome::New),
+            EnqueueAnswer::Spooled(id) => (id, EnqueueOutcome::Spooled),
+            EnqueueAnswer::Duplicate(id) => (id, EnqueueOutcome::Duplicate),
+            EnqueueAnswer::Replaced(id) => (id, EnqueueOutcome::Replaced),
+            EnqueueAnswer::Revived(id) => (id, EnqueueOutcome::Revived),
+            EnqueueAnswer::Refused(why @ Refusal::RequestClosed) => {
                 return Err(EnqueueError::NotStored(EngineError::Refused(why.to_string())));
             }
-            Enqueued::Refused(why) => return Err(EnqueueError::Refused(why)),
+            EnqueueAnswer::Refused(why) => return Err(EnqueueError::Refused(why)),
         };
-        Ok(Self { id, how })
+        Ok(Self { id, outcome })
     }
 }

@@ -24,7 +24,7 @@
 //!     match consumer.next().await {
 //!         Next::Job(held) => match held.payload::<Resize>() {
 //!             Ok(job) => { println!("image {}", job.image); held.succeed().await?; }
-//!             Err(why) => { held.end(windlass::Finish::Dead(why.to_string())).await?; }
+//!             Err(why) => { held.end(windlass::Outcome::Dead(why.to_string())).await?; }
 //!         },
 //!         Next::TimedOut => println!("nothing to do for five seconds"),
 //!         Next::Drained => break,
@@ -46,14 +46,14 @@ use windlass_core::engine::{Declaration, Engine};
 use windlass_core::job::Job;
 use windlass_core::job_type::TypeSpec;
 use windlass_core::limits::CONCURRENCY_MAX;
-use windlass_core::outcome::Outcome;
+use windlass_core::outcome::AttemptOutcome;
 use windlass_core::settle::{AttemptReport, Settled};
 
 use crate::client::{Client, ClientOptions};
 use crate::declaring::Declaring;
 use crate::duties::mailbox::Mailbox;
 use crate::duties::prepare::{Fires, Prepared, check_options};
-use crate::handler::{Context, Finish, IntoOutcome};
+use crate::handler::{Context, IntoOutcome, Outcome};
 use crate::rollups::recorder::Recorder;
 use crate::triggers::shell::Looker;
 use crate::worker::controls::{Controls, timed_out_from_outside};
@@ -312,7 +312,7 @@ impl HeldJob {
     }
 
     /// What it is about. If it does not decode now, it will not decode the next time either: end it as
-    /// [`Finish::Dead`].
+    /// [`Outcome::Dead`].
     pub fn payload<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
         self.job().payload.decode()
     }
@@ -339,12 +339,12 @@ impl HeldJob {
 
     /// Not now: due again after this time, at no cost.
     pub async fn snooze(self, after: Duration) -> Result<Settled, EndError> {
-        self.end(Finish::Snooze(after)).await
+        self.end(Outcome::Snooze(after)).await
     }
 
     /// Given back as it was, for somebody else. Counts as an attempt but not as a failure.
     pub async fn give_back(self) -> Result<Settled, EndError> {
-        self.finish(Outcome::Released { started: true }).await
+        self.finish(AttemptOutcome::Released { started: true }).await
     }
 
     /// Ends it with whatever a handler could return. Waits for the store; [`Settled::ClaimLost`] says that this
@@ -355,7 +355,7 @@ impl HeldJob {
         self.finish(how.into_outcome()).await
     }
 
-    async fn finish(mut self, outcome: Outcome) -> Result<Settled, EndError> {
+    async fn finish(mut self, outcome: AttemptOutcome) -> Result<Settled, EndError> {
         let answer = self.line.answers.expect(self.fence());
         self.send_end(outcome);
         drop(self);
@@ -368,7 +368,7 @@ impl HeldJob {
         self
     }
 
-    fn send_end(&mut self, outcome: Outcome) {
+    fn send_end(&mut self, outcome: AttemptOutcome) {
         self.ended = true;
         let fence = self.fence();
         let too_late = self.line.controls.end(fence);
@@ -396,7 +396,7 @@ impl HeldJob {
 impl Drop for HeldJob {
     fn drop(&mut self) {
         if !self.ended {
-            self.send_end(Outcome::Released { started: self.delivered });
+            self.send_end(AttemptOutcome::Released { started: self.delivered });
         }
     }
 }

@@ -196,19 +196,19 @@ impl Enqueue {
         self
     }
 
-    async fn send(self) -> Result<Placed, EnqueueError> {
+    async fn send(self) -> Result<Enqueued, EnqueueError> {
         if self.way == Way::Accept {
             self.client.check_open()?;
         }
         let draft = self.client.hooked(self.draft?);
         self.client.accept_limits().accept(&draft).await?;
         let answer = self.client.flights().board(draft, self.request).await?;
-        Placed::from_answer(answer)
+        Enqueued::from_answer(answer)
     }
 }
 
 impl IntoFuture for Enqueue {
-    type Output = Result<Placed, EnqueueError>;
+    type Output = Result<Enqueued, EnqueueError>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
 
     fn into_future(self) -> Self::IntoFuture {
@@ -222,23 +222,23 @@ fn draft<T: JobType>(job: &T) -> Result<NewJob, EnqueueError> {
 
 /// Where a new job went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Placed {
+pub struct Enqueued {
     /// The job that now stands for it.
     pub id: JobId,
     /// How.
-    pub how: Placement,
+    pub outcome: EnqueueOutcome,
 }
 
 /// How a new job was placed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Placement {
+pub enum EnqueueOutcome {
     /// Stored as a new job.
     New,
     /// Stored as a new job in the spool, because the store is away. It is run from there, or moved when the store is back; under
     /// its number it tells where it went.
     Spooled,
     /// Its key was held; nothing changed.
-    Kept,
+    Duplicate,
     /// Its key was held by a waiting job, which got the new payload and time.
     Replaced,
     /// Its key was held by a dead job, which was started over.

@@ -62,7 +62,7 @@
 //!
 //! ```
 //! use std::time::Duration;
-//! use windlass::{Client, EnqueueError, Placement, RetryPolicy};
+//! use windlass::{Client, EnqueueError, EnqueueOutcome, RetryPolicy};
 //! # use serde::{Deserialize, Serialize};
 //! # #[derive(Serialize, Deserialize)] struct SendMail { to: String }
 //! # impl windlass::JobType for SendMail { const NAME: &'static str = "mail.send"; }
@@ -77,7 +77,7 @@
 //!         .timeout(Duration::from_secs(30))
 //!         .correlation("sign-up 12") // goes along into logs and follow-up jobs
 //!         .await?;
-//!     if placed.how == Placement::Kept {
+//!     if placed.outcome == EnqueueOutcome::Duplicate {
 //!         println!("job {} will do it already", placed.id);
 //!     }
 //!     Ok(())
@@ -94,7 +94,7 @@
 //!
 //! A handler that returns an error is tried again: after about 30 s, 1 min, 2 min, 4 min, and then the job is dead and
 //! lies among the dead letters. The defaults of a type are set where it is [defined](JobType::defaults). A handler
-//! can also say itself what becomes of its job, see [`Finish`].
+//! can also say itself what becomes of its job, see [`Outcome`].
 //!
 //! # State, context, hooks
 //!
@@ -244,8 +244,8 @@ mod random;
 mod guides;
 
 pub use client::{Client, ClientOptions, EnqueueHook, RegisterError};
-pub use enqueue::{Enqueue, EnqueueError, Handle, Placed, Placement};
-pub use handler::{Attempt, Context, Finish, FromRef, Handlers, HandlersError, Hook, Json, State};
+pub use enqueue::{Enqueue, EnqueueError, EnqueueOutcome, Enqueued, Handle};
+pub use handler::{Attempt, Context, FromRef, Handlers, HandlersError, Hook, Json, Outcome, State};
 pub use job_type::{JobType, spec_of};
 pub use limits::{BreakerSpec, LimitOptions, RateLimitSpec, RateLimited};
 pub use rollups::Rollups;

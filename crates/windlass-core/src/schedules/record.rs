@@ -5,7 +5,7 @@ use std::fmt;
 use serde::Deserialize;
 
 use crate::clock::Timestamp;
-use crate::enqueue::{Enqueued, NewJob, Refusal};
+use crate::enqueue::{EnqueueAnswer, NewJob, Refusal};
 use crate::job::JobId;
 use crate::key::{KeyClaim, KeyScope};
 use crate::limits::TICK_KEPT;
@@ -147,7 +147,7 @@ struct MadeNone {
 
 impl MadeNone {
     fn tell(self, record: &mut ScheduleRecord) {
-        let refused = self.refusal.map(|why| Put::Answered(Enqueued::Refused(why)));
+        let refused = self.refusal.map(|why| Put::Answered(EnqueueAnswer::Refused(why)));
         let put = refused.or(self.overlaps.map(|job| Put::Overlaps(JobId(job))));
         if let Some(alarm) = put.and_then(|put| record.news_of(self.tick, &put)) {
             record.alert = Some(Alert { at: self.at, alarm });

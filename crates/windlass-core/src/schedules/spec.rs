@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::enqueue::{Enqueued, NewJob, Refusal};
+use crate::enqueue::{EnqueueAnswer, NewJob, Refusal};
 use crate::key::HolderStage;
 use crate::limits::{SCHEDULE_RECORD_BYTES_MAX, TAGS_MAX, TIMEOUT_MAX};
 use crate::names::{QueueName, ScheduleName, Tag, TypeName};
@@ -94,10 +94,10 @@ pub enum GivesWay {
 
 impl GivesWay {
     /// Decides by the answer of the enqueue.
-    pub fn to(answer: &Enqueued) -> Self {
+    pub fn to(answer: &EnqueueAnswer) -> Self {
         match answer {
-            Enqueued::New(_) => Self::Now,
-            Enqueued::Refused(Refusal::QueueFull { .. }) => Self::IfThatMakesRoom,
+            EnqueueAnswer::New(_) => Self::Now,
+            EnqueueAnswer::Refused(Refusal::QueueFull { .. }) => Self::IfThatMakesRoom,
             _ => Self::No,
         }
     }

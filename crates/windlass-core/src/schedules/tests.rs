@@ -85,13 +85,13 @@ fn overlap_is_decided_by_where_the_last_job_is() {
 fn the_last_job_gives_way_only_to_one_that_comes_in() {
     let (queue, job_type) = (QueueName::parse("main").unwrap(), TypeName::parse("work").unwrap());
     let full = Refusal::QueueFull { queue: queue.clone(), capacity: 1 };
-    assert_eq!(GivesWay::to(&Enqueued::New(JobId(2))), GivesWay::Now);
-    assert_eq!(GivesWay::to(&Enqueued::Refused(full.clone())), GivesWay::IfThatMakesRoom);
+    assert_eq!(GivesWay::to(&EnqueueAnswer::New(JobId(2))), GivesWay::Now);
+    assert_eq!(GivesWay::to(&EnqueueAnswer::Refused(full.clone())), GivesWay::IfThatMakesRoom);
     let shut = Refusal::QueueShut { queue: queue.clone() };
     for refusal in [shut.clone(), Refusal::UnknownType { job_type }] {
-        assert_eq!(GivesWay::to(&Enqueued::Refused(refusal)), GivesWay::No);
+        assert_eq!(GivesWay::to(&EnqueueAnswer::Refused(refusal)), GivesWay::No);
     }
-    assert_eq!(GivesWay::to(&Enqueued::Kept(JobId(1))), GivesWay::No);
+    assert_eq!(GivesWay::to(&EnqueueAnswer::Duplicate(JobId(1))), GivesWay::No);
     assert!(end_makes_room(&queue, 1, &full) && !end_makes_room(&queue, 2, &full));
     assert!(
         !end_makes_room(&QueueName::parse("other").unwrap(), 1, &full) && !end_makes_room(&queue, 1, &shut)
@@ -147,11 +147,11 @@ fn a_refused_job_is_written_down_where_people_look() {
     let change = fire(&stored(&spec("every 5m")), at("2027-06-01T09:05:00Z")).unwrap().change;
     let why = Refusal::UnknownType { job_type: TypeName::parse("work").unwrap() };
     let kept = |answer| change.kept(&[Put::Answered(answer)], at("2027-06-01T09:05:01Z")).unwrap();
-    let alert = kept(Enqueued::Refused(why)).alert.unwrap();
+    let alert = kept(EnqueueAnswer::Refused(why)).alert.unwrap();
     assert_eq!(alert.at, at("2027-06-01T09:05:01Z"));
     let alarm = alert.alarm.to_string();
     assert!(alarm.contains("expected a registered job type, got work"), "{alarm}");
-    assert_eq!(kept(Enqueued::New(JobId(1))), *change.to.clone().unwrap());
+    assert_eq!(kept(EnqueueAnswer::New(JobId(1))), *change.to.clone().unwrap());
 }
 
 #[test]
@@ -180,7 +180,7 @@ fn what_a_store_adds_about_a_tick_that_made_no_job_is_read_as_an_alert() {
     let (tick, now) = (at("2027-06-01T09:05:00Z"), at("2027-06-01T09:05:01Z"));
     let change = fire(&stored(&spec("every 5m")), tick).unwrap().change;
     let why = Refusal::UnknownType { job_type: TypeName::parse("work").unwrap() };
-    let put = Put::Answered(Enqueued::Refused(why.clone()));
+    let put = Put::Answered(EnqueueAnswer::Refused(why.clone()));
     let mut text: serde_json::Value = serde_json::from_str(&change.to.as_ref().unwrap().to_text()).unwrap();
     text["made_none"] = serde_json::json!({ "at": now, "tick": tick, "refusal": why });
     let read = StoredSchedule::from_store(&change.name, 7, None, &text.to_string()).unwrap();
@@ -227,7 +227,7 @@ fn what_comes_after_a_long_pause_is_counted_from_its_end() {
 #[test]
 fn jobs_by_hand_are_not_the_last_job() {
     let stored = stored(&spec("every 5m"));
-    let new = [Put::Answered(Enqueued::New(JobId(8)))];
+    let new = [Put::Answered(EnqueueAnswer::New(JobId(8)))];
     let run = acts::run(&stored, &[at("2027-06-01T09:05:00Z")]);
     assert_eq!(run.last_job(&new, Some(JobId(7))), Some(JobId(7)));
     let firing = fire(&stored, at("2027-06-01T09:05:00Z")).unwrap();

@@ -40,41 +40,46 @@ fn oops() -> JobError {
     JobError::new(ErrorKind::Failed, "oops")
 }
 
-fn decide(failures: u32, outcome: Outcome) -> Transition {
+fn decide(failures: u32, outcome: AttemptOutcome) -> Transition {
     settle(&job(failures), outcome, &RetryPolicy::Fixed { every: MINUTE, attempts: 3 }, Duration::ZERO)
 }
 
 #[test]
 fn success_ends_a_job() {
-    assert_eq!(decide(0, Outcome::Done(None)), Transition::Succeed { result: None });
+    assert_eq!(decide(0, AttemptOutcome::Done(None)), Transition::Succeed { result: None });
 }
 
 #[test]
 fn a_failure_is_retried_until_the_policy_gives_up() {
     for failures in [0, 1] {
         let again = Transition::Retry { after: MINUTE, error: oops() };
-        assert_eq!(decide(failures, Outcome::Failed(oops())), again);
+        assert_eq!(decide(failures, AttemptOutcome::Failed(oops())), again);
     }
-    assert_eq!(decide(2, Outcome::Failed(oops())), Transition::Bury { error: oops() });
+    assert_eq!(decide(2, AttemptOutcome::Failed(oops())), Transition::Bury { error: oops() });
 }
 
 #[test]
 fn a_handler_may_choose_when_but_not_how_often() {
     let hour = Duration::from_secs(3600);
-    assert_eq!(decide(0, Outcome::RetryIn(hour, oops())), Transition::Retry { after: hour, error: oops() });
-    assert_eq!(decide(2, Outcome::RetryIn(hour, oops())), Transition::Bury { error: oops() });
+    assert_eq!(
+        decide(0, AttemptOutcome::RetryIn(hour, oops())),
+        Transition::Retry { after: hour, error: oops() }
+    );
+    assert_eq!(decide(2, AttemptOutcome::RetryIn(hour, oops())), Transition::Bury { error: oops() });
 }
 
 #[test]
 fn an_absurd_delay_of_a_handler_is_capped() {
-    let Transition::Snooze { after } = decide(0, Outcome::Snooze(Duration::MAX)) else { panic!("snoozes") };
+    let Transition::Snooze { after } = decide(0, AttemptOutcome::Snooze(Duration::MAX)) else {
+        panic!("snoozes")
+    };
     assert_eq!(after, DELAY_MAX);
 }
 
 #[test]
 fn an_undecodable_payload_is_buried_at_once() {
     let error = JobError::new(ErrorKind::Undecodable, "missing field");
-    assert_eq!(decide(0, Outcome::Failed(error.clone())), Transition::Bury { error });
+    assert_eq!(decide(0, AttemptOutcome::Failed(error.clone())), Transition::Bury { error });
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! What is asked of a store: to keep a drain, to forget it, and to fire it.
 
 use crate::clock::Timestamp;
-use crate::enqueue::Enqueued;
+use crate::enqueue::EnqueueAnswer;
 use crate::names::TriggerName;
 use crate::schedules::Origin;
 
@@ -47,9 +47,9 @@ pub fn fire(stored: &StoredTrigger, now: Timestamp) -> TriggerFiring {
 
 impl TriggerFiring {
     /// What is kept once it has fired and its job got this answer: if the enqueue was refused, that is told with the drain.
-    pub fn kept(&self, job: &Enqueued) -> TriggerRecord {
+    pub fn kept(&self, job: &EnqueueAnswer) -> TriggerRecord {
         let mut record = (*self.to).clone();
-        if let Enqueued::Refused(why) = job {
+        if let EnqueueAnswer::Refused(why) = job {
             record.tell_of(why);
         }
         record

@@ -136,10 +136,10 @@ fn a_refused_job_is_told_with_the_drain_and_not_tried_again() {
     let text = firing.to.to_text();
     let whole = text.strip_suffix('}').unwrap();
     let with_refusal = format!("{whole},\"refusal\":{}}}", serde_json::to_string(&why).unwrap());
-    let record = firing.kept(&Enqueued::Refused(why));
+    let record = firing.kept(&EnqueueAnswer::Refused(why));
     assert_eq!((record.fired, record.alert.as_ref().unwrap().at), (1, NOW));
     assert!(record.alert.as_ref().unwrap().why.contains("recalculate"));
-    assert_eq!(firing.kept(&Enqueued::New(JobId(1))), *firing.to);
+    assert_eq!(firing.kept(&EnqueueAnswer::New(JobId(1))), *firing.to);
     let name = TriggerName::parse("done").unwrap();
     let read = StoredTrigger::from_store(&name, 8, None, false, &with_refusal).unwrap();
     assert_eq!(read.record, record, "a store may add the refusal as it is");

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use windlass_core::engine::Result;
-use windlass_core::enqueue::{EnqueueRequest, Enqueued, RequestId};
+use windlass_core::enqueue::{EnqueueAnswer, EnqueueRequest, RequestId};
 use windlass_core::error::EngineError;
 use windlass_core::fallback::Side;
 use windlass_core::limits::RECEIPT_TTL;
@@ -52,7 +52,7 @@ impl Unanswered {
 }
 
 impl Inner {
-    pub(super) async fn enqueue(&self, request: EnqueueRequest) -> Result<Vec<Enqueued>> {
+    pub(super) async fn enqueue(&self, request: EnqueueRequest) -> Result<Vec<EnqueueAnswer>> {
         if let Some(answers) = self.spool_receipt(request.request).await? {
             return Ok(answers);
         }
@@ -90,7 +90,7 @@ impl Inner {
         request: EnqueueRequest,
         why: EngineError,
         unanswered_for: Option<Duration>,
-    ) -> Result<Vec<Enqueued>> {
+    ) -> Result<Vec<EnqueueAnswer>> {
         let name = request.request;
         let earlier = self.unanswered().sent_ago(name);
         let Some(sent_ago) = earlier.max(unanswered_for) else {
@@ -112,7 +112,7 @@ impl Inner {
         &self,
         request: EnqueueRequest,
         sent_ago: Duration,
-    ) -> Result<Vec<Enqueued>> {
+    ) -> Result<Vec<EnqueueAnswer>> {
         if let Some(claim) = request.jobs.iter().find_map(|job| job.key.as_ref()) {
             return Err(EngineError::Refused(format!("it has the key {}", claim.key)));
         }
@@ -121,13 +121,13 @@ impl Inner {
         let name = request.request;
         let answers = self.spool.enqueue_staged(request, sent_ago).await?;
         // A request that the spool knew already, or was closed to, stages nothing.
-        if answers.iter().any(|answer| matches!(answer, Enqueued::New(_))) {
+        if answers.iter().any(|answer| matches!(answer, EnqueueAnswer::New(_))) {
             self.left_behind().insert(name);
         }
         Ok(self.count_spooled(answers))
     }
 
-    pub(super) async fn receipt(&self, request: RequestId) -> Result<Option<Vec<Enqueued>>> {
+    pub(super) async fn receipt(&self, request: RequestId) -> Result<Option<Vec<EnqueueAnswer>>> {
         match self.spool_receipt(request).await? {
             Some(answers) => Ok(Some(answers)),
             None => self.on_primary(|primary| async move { primary.receipt(request).await }).await,
@@ -136,7 +136,7 @@ impl Inner {
 
     /// The answers of an earlier request, wherever they are. If there are none, both stores are closed to it:
     /// the primary first, so that the spool is closed to no request that the primary may have or still get.
-    pub(super) async fn ask_both(&self, request: RequestId) -> Result<Option<Vec<Enqueued>>> {
+    pub(super) async fn ask_both(&self, request: RequestId) -> Result<Option<Vec<EnqueueAnswer>>> {
         if let Some(answers) = self.spool_receipt(request).await? {
             return Ok(Some(answers));
         }
@@ -153,7 +153,7 @@ impl Inner {
 
     /// The answers of a request that went into the spool. One that holds no receipts is not asked, and one that is broken keeps
     /// nobody from a primary that answers.
-    async fn spool_receipt(&self, request: RequestId) -> Result<Option<Vec<Enqueued>>> {
+    async fn spool_receipt(&self, request: RequestId) -> Result<Option<Vec<EnqueueAnswer>>> {
         // What cannot be read is said when it begins, and not at each request.
         let is_unread = self.spool.trouble().is_some() && self.side() == Side::Primary;
         if is_unread || !self.spool_may_have_receipts() {
@@ -207,8 +207,8 @@ impl Inner {
         *self.last_spooled.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
     }
 
-    fn count_spooled(&self, answers: Vec<Enqueued>) -> Vec<Enqueued> {
-        let new = answers.iter().filter(|answer| matches!(answer, Enqueued::New(_))).count();
+    fn count_spooled(&self, answers: Vec<EnqueueAnswer>) -> Vec<EnqueueAnswer> {
+        let new = answers.iter().filter(|answer| matches!(answer, EnqueueAnswer::New(_))).count();
         self.in_spool.fetch_add(new as u64, Ordering::Relaxed);
         self.counts.spooled.fetch_add(new as u64, Ordering::Relaxed);
         answers.into_iter().map(spooled).collect()
@@ -216,9 +216,9 @@ impl Inner {
 }
 
 /// What is new in the spool was spooled.
-fn spooled(answer: Enqueued) -> Enqueued {
+fn spooled(answer: EnqueueAnswer) -> EnqueueAnswer {
     match answer {
-        Enqueued::New(id) => Enqueued::Spooled(id),
+        EnqueueAnswer::New(id) => EnqueueAnswer::Spooled(id),
         other => other,
     }
 }

@@ -31,7 +31,7 @@ use windlass_core::duty::DutyModes;
 use windlass_core::engine::{
     Declaration, Engine, EngineInfo, HintListener, Replaced, RescueRequest, Rescued, Result,
 };
-use windlass_core::enqueue::{EnqueueRequest, Enqueued, RequestId};
+use windlass_core::enqueue::{EnqueueAnswer, EnqueueRequest, RequestId};
 use windlass_core::error::EngineError;
 use windlass_core::fallback::{FallbackStatus, Side, Switch, SwitchRules};
 use windlass_core::job::{JobId, Progress};
@@ -366,15 +366,15 @@ impl Engine for FallbackEngine {
         self.inner.declare(declaration).await
     }
 
-    async fn enqueue(&self, request: EnqueueRequest) -> Result<Vec<Enqueued>> {
+    async fn enqueue(&self, request: EnqueueRequest) -> Result<Vec<EnqueueAnswer>> {
         self.inner.enqueue(request).await
     }
 
-    async fn receipt(&self, request: RequestId) -> Result<Option<Vec<Enqueued>>> {
+    async fn receipt(&self, request: RequestId) -> Result<Option<Vec<EnqueueAnswer>>> {
         self.inner.receipt(request).await
     }
 
-    async fn ask(&self, request: RequestId) -> Result<Option<Vec<Enqueued>>> {
+    async fn ask(&self, request: RequestId) -> Result<Option<Vec<EnqueueAnswer>>> {
         self.inner.ask_both(request).await
     }
 

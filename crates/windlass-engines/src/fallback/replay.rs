@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use windlass_core::clock::Timestamp;
 use windlass_core::engine::Result;
-use windlass_core::enqueue::{EnqueueRequest, Enqueued, RequestId};
+use windlass_core::enqueue::{EnqueueAnswer, EnqueueRequest, RequestId};
 use windlass_core::error::EngineError;
 use windlass_core::fallback::Side;
 use windlass_core::job::Job;
@@ -34,7 +34,7 @@ enum Asked {
     /// Nothing is left of it here.
     Over,
     /// It answered for each job that was sent. These are still here.
-    Answered { staged: StagedBatch, jobs: Vec<Job>, answers: Vec<Enqueued> },
+    Answered { staged: StagedBatch, jobs: Vec<Job>, answers: Vec<EnqueueAnswer> },
     /// Nobody can tell any more whether the primary has it.
     Uncertain,
 }
@@ -155,7 +155,7 @@ impl Inner {
         }
     }
 
-    async fn send(&self, request: RequestId, jobs: Vec<Job>) -> Result<Vec<Enqueued>> {
+    async fn send(&self, request: RequestId, jobs: Vec<Job>) -> Result<Vec<EnqueueAnswer>> {
         // In this order, and before anything is sent: see `as_new`.
         let here = self.spool.now().await?;
         let there = self.on_primary(|primary| async move { primary.now().await }).await?;
@@ -185,13 +185,15 @@ impl Inner {
     }
 
     /// Why a job of the spool is over, or nothing if it is not.
-    fn reason(&self, answer: &Enqueued) -> Option<String> {
+    fn reason(&self, answer: &EnqueueAnswer) -> Option<String> {
         let name = self.primary.name;
         match answer {
-            Enqueued::New(id) | Enqueued::Spooled(id) => Some(moved(name, *id)),
-            Enqueued::Kept(id) => Some(format!("duplicate of job {id} in {name}")),
-            Enqueued::Replaced(id) | Enqueued::Revived(id) => Some(format!("given to job {id} in {name}")),
-            Enqueued::Refused(_) => None,
+            EnqueueAnswer::New(id) | EnqueueAnswer::Spooled(id) => Some(moved(name, *id)),
+            EnqueueAnswer::Duplicate(id) => Some(format!("duplicate of job {id} in {name}")),
+            EnqueueAnswer::Replaced(id) | EnqueueAnswer::Revived(id) => {
+                Some(format!("given to job {id} in {name}"))
+            }
+            EnqueueAnswer::Refused(_) => None,
         }
     }
 

@@ -5,7 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use windlass_core::clock::Timestamp;
 use windlass_core::engine::Result;
 use windlass_core::enqueue::{
-    Accepted, EnqueueRequest, Enqueued, NewJob, QueueState, Refusal, RequestId, accept, repeated, told,
+    Accepted, EnqueueAnswer, EnqueueRequest, NewJob, QueueState, Refusal, RequestId, accept, repeated, told,
 };
 use windlass_core::job::{Counters, Job, JobId};
 use windlass_core::key::{KeyVerdict, resolve};
@@ -16,7 +16,7 @@ use super::refuse_over;
 use super::state::{JobRow, Stage, State, TypeAt};
 
 impl State {
-    pub(super) fn enqueue(&mut self, request: EnqueueRequest, now: Timestamp) -> Result<Vec<Enqueued>> {
+    pub(super) fn enqueue(&mut self, request: EnqueueRequest, now: Timestamp) -> Result<Vec<EnqueueAnswer>> {
         refuse_over(ENQUEUE_BATCH_MAX, "jobs", request.jobs.len())?;
         if let Some(receipt) = self.receipts.find(request.request, now) {
             return Ok(repeated(receipt, request.jobs.len()));
@@ -26,25 +26,25 @@ impl State {
         Ok(answers)
     }
 
-    pub(super) fn put(&mut self, new: NewJob, now: Timestamp) -> Enqueued {
+    pub(super) fn put(&mut self, new: NewJob, now: Timestamp) -> EnqueueAnswer {
         let Some(type_at) = self.index.type_at(&new.job_type) else {
-            return Enqueued::Refused(Refusal::UnknownType { job_type: new.job_type });
+            return EnqueueAnswer::Refused(Refusal::UnknownType { job_type: new.job_type });
         };
         let verdict = self.verdict(&new, type_at, now);
         let accepted = match self.accept(&new, type_at, verdict, now) {
             Ok(accepted) => accepted,
-            Err(why) => return Enqueued::Refused(why),
+            Err(why) => return EnqueueAnswer::Refused(why),
         };
         match verdict {
-            KeyVerdict::Insert => Enqueued::New(self.insert(new, type_at, accepted, now)),
-            KeyVerdict::Keep(id) => Enqueued::Kept(id),
+            KeyVerdict::Insert => EnqueueAnswer::New(self.insert(new, type_at, accepted, now)),
+            KeyVerdict::Keep(id) => EnqueueAnswer::Duplicate(id),
             KeyVerdict::Replace(id) => {
                 self.move_waiting(id, now, |job, _| renew(job, new, accepted));
-                Enqueued::Replaced(id)
+                EnqueueAnswer::Replaced(id)
             }
             KeyVerdict::Revive(id) => {
                 self.start_over(id, |job| renew(job, new, accepted));
-                Enqueued::Revived(id)
+                EnqueueAnswer::Revived(id)
             }
         }
     }
@@ -140,13 +140,13 @@ pub(super) struct Receipts {
 #[derive(Debug)]
 struct Receipt {
     at: Timestamp,
-    answers: Vec<Enqueued>,
+    answers: Vec<EnqueueAnswer>,
 }
 
 impl Receipts {
     /// The answers of an earlier request. If there are none, the request is closed for as long as a receipt is
     /// good from now on.
-    pub(super) fn ask(&mut self, request: RequestId, now: Timestamp) -> Option<Vec<Enqueued>> {
+    pub(super) fn ask(&mut self, request: RequestId, now: Timestamp) -> Option<Vec<EnqueueAnswer>> {
         let answers = self.find(request, now).and_then(told);
         if answers.is_none() && !planted(Bug::LateRequestIsStored) {
             self.keep(request, Vec::new(), now);
@@ -155,12 +155,12 @@ impl Receipts {
     }
 
     /// What a request was answered; nothing at all if it was closed.
-    pub(super) fn find(&self, request: RequestId, now: Timestamp) -> Option<Vec<Enqueued>> {
+    pub(super) fn find(&self, request: RequestId, now: Timestamp) -> Option<Vec<EnqueueAnswer>> {
         let receipt = self.by_request.get(&request).filter(|receipt| !has_lapsed(receipt.at, now))?;
         Some(receipt.answers.clone())
     }
 
-    fn keep(&mut self, request: RequestId, answers: Vec<Enqueued>, now: Timestamp) {
+    fn keep(&mut self, request: RequestId, answers: Vec<EnqueueAnswer>, now: Timestamp) {
         self.by_request.insert(request, Receipt { at: now, answers });
         self.by_age.push_back((now, request));
     }

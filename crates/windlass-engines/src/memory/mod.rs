@@ -43,7 +43,7 @@ use windlass_core::duty::DutyModes;
 use windlass_core::engine::{
     Admin, Declaration, Durability, Engine, EngineInfo, HintListener, RescueRequest, Rescued, Result,
 };
-use windlass_core::enqueue::{EnqueueRequest, Enqueued, RequestId, told};
+use windlass_core::enqueue::{EnqueueAnswer, EnqueueRequest, RequestId, told};
 use windlass_core::error::EngineError;
 use windlass_core::gate::Gate;
 use windlass_core::job::{Job, JobId, Progress};
@@ -130,15 +130,15 @@ impl Engine for MemoryEngine {
         self.at_once(|state, _| state.declare(declaration))
     }
 
-    async fn enqueue(&self, request: EnqueueRequest) -> Result<Vec<Enqueued>> {
+    async fn enqueue(&self, request: EnqueueRequest) -> Result<Vec<EnqueueAnswer>> {
         self.at_once(|state, now| state.enqueue(request, now))
     }
 
-    async fn receipt(&self, request: RequestId) -> Result<Option<Vec<Enqueued>>> {
+    async fn receipt(&self, request: RequestId) -> Result<Option<Vec<EnqueueAnswer>>> {
         Ok(self.at_once(|state, now| state.receipts.find(request, now).and_then(told)))
     }
 
-    async fn ask(&self, request: RequestId) -> Result<Option<Vec<Enqueued>>> {
+    async fn ask(&self, request: RequestId) -> Result<Option<Vec<EnqueueAnswer>>> {
         Ok(self.at_once(|state, now| state.receipts.ask(request, now)))
     }
 
@@ -350,7 +350,11 @@ impl CompletionTriggers for MemoryEngine {
 
 #[async_trait]
 impl Spool for MemoryEngine {
-    async fn enqueue_staged(&self, request: EnqueueRequest, sent_ago: Duration) -> Result<Vec<Enqueued>> {
+    async fn enqueue_staged(
+        &self,
+        request: EnqueueRequest,
+        sent_ago: Duration,
+    ) -> Result<Vec<EnqueueAnswer>> {
         self.at_once(|state, now| state.enqueue_staged(request, sent_ago, now))
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use windlass_core::clock::Timestamp;
 use windlass_core::engine::Result;
-use windlass_core::enqueue::{Enqueued, NewJob};
+use windlass_core::enqueue::{EnqueueAnswer, NewJob};
 use windlass_core::job::JobId;
 use windlass_core::key::HolderStage;
 use windlass_core::limits::SCHEDULES_MAX;
@@ -94,7 +94,7 @@ impl State {
     }
 
     /// Puts a job in, and cancels the one that gives way to it.
-    fn put_in_place_of(&mut self, last: JobId, new: &NewJob, why: &str, now: Timestamp) -> Enqueued {
+    fn put_in_place_of(&mut self, last: JobId, new: &NewJob, why: &str, now: Timestamp) -> EnqueueAnswer {
         let answer = self.put(new.clone(), now);
         match GivesWay::to(&answer) {
             GivesWay::Now => _ = self.cancel_waiting(last, why, now),
@@ -107,7 +107,7 @@ impl State {
         answer
     }
 
-    fn end_makes_room(&self, last: JobId, answer: &Enqueued) -> bool {
+    fn end_makes_room(&self, last: JobId, answer: &EnqueueAnswer) -> bool {
         let (Some(row), Err(refusal)) = (self.row(last), answer.job()) else { return false };
         let queue = self.index.queue_of(row.type_at);
         end_makes_room(&queue.spec.name, queue.unfinished, refusal)

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use windlass_core::clock::Timestamp;
 use windlass_core::engine::Result;
-use windlass_core::enqueue::{EnqueueRequest, Enqueued, RequestId, repeated};
+use windlass_core::enqueue::{EnqueueAnswer, EnqueueRequest, RequestId, repeated};
 use windlass_core::error::EngineError;
 use windlass_core::gate::{Gate, gate_by_history};
 use windlass_core::job::{Job, JobId};
@@ -21,7 +21,7 @@ impl State {
         request: EnqueueRequest,
         sent_ago: Duration,
         now: Timestamp,
-    ) -> Result<Vec<Enqueued>> {
+    ) -> Result<Vec<EnqueueAnswer>> {
         if let Some(receipt) = self.receipts.find(request.request, now) {
             return Ok(repeated(receipt, request.jobs.len()));
         }

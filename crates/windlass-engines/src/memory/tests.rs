@@ -14,7 +14,7 @@ use windlass_core::admin::{BatchDone, Counts, ListRequest};
 use windlass_core::claim::{ClaimAnswer, ClaimRequest, ClaimToken, Claimed, Suspects};
 use windlass_core::clock::{Clock, ManualClock, Timestamp};
 use windlass_core::engine::{Admin, Declaration, Engine, Hint, HintListener, RescueRequest};
-use windlass_core::enqueue::{EnqueueRequest, Enqueued, NewJob, RequestId, When};
+use windlass_core::enqueue::{EnqueueAnswer, EnqueueRequest, NewJob, RequestId, When};
 use windlass_core::gate::Gate;
 use windlass_core::job::{JobId, JobState, Phase};
 use windlass_core::job_type::TypeSpec;
@@ -62,7 +62,7 @@ impl Bench {
         self.numbers
     }
 
-    fn enqueue(&mut self, jobs: Vec<NewJob>) -> Vec<Enqueued> {
+    fn enqueue(&mut self, jobs: Vec<NewJob>) -> Vec<EnqueueAnswer> {
         let request = RequestId::from_random(self.number());
         at_once(self.engine.enqueue(EnqueueRequest { request, jobs })).unwrap()
     }

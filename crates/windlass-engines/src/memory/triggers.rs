@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use windlass_core::clock::Timestamp;
 use windlass_core::engine::Result;
-use windlass_core::enqueue::Enqueued;
+use windlass_core::enqueue::EnqueueAnswer;
 use windlass_core::job::{Job, JobId};
 use windlass_core::limits::TRIGGERS_MAX;
 use windlass_core::names::{GroupName, TriggerName};
@@ -121,7 +121,7 @@ impl State {
         let Some(job) = fired else { return TriggerFired::Held };
         let version = next_version(firing.read, now);
         let last_job = match job {
-            Enqueued::New(id) => Some(id),
+            EnqueueAnswer::New(id) => Some(id),
             _ => row.stored.last_job,
         };
         let is_marked = row.stored.is_marked;

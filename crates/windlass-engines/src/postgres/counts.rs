@@ -55,7 +55,7 @@ impl Spot {
 /// What is counted over the life of the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Total {
-    Enqueued,
+    EnqueueAnswer,
     Succeeded,
     Retried,
     Dead,
@@ -71,7 +71,7 @@ enum Column {
     Parked,
     Running,
     DeadLetters,
-    Enqueued,
+    EnqueueAnswer,
     Succeeded,
     Retried,
     Dead,
@@ -95,7 +95,7 @@ impl Deltas {
     /// Something happened that is counted for ever.
     pub(super) fn total(&mut self, kind: (&TypeName, &QueueName), what: Total) {
         let (column, n) = match what {
-            Total::Enqueued => (Column::Enqueued, 1),
+            Total::EnqueueAnswer => (Column::EnqueueAnswer, 1),
             Total::Succeeded => (Column::Succeeded, 1),
             Total::Retried => (Column::Retried, 1),
             Total::Dead => (Column::Dead, 1),

@@ -7,7 +7,8 @@ use tokio_postgres::Row;
 use windlass_core::clock::Timestamp;
 use windlass_core::engine::Hint;
 use windlass_core::enqueue::{
-    Accepted, EnqueueRequest, Enqueued, NewJob, QueueState, Refusal, RequestId, When, accept, repeated, told,
+    Accepted, EnqueueAnswer, EnqueueRequest, NewJob, QueueState, Refusal, RequestId, When, accept, repeated,
+    told,
 };
 use windlass_core::error::EngineError;
 use windlass_core::job::JobId;
@@ -40,7 +41,7 @@ pub(super) type Unstorable = BTreeMap<usize, Refusal>;
 
 /// What came of one try to store a batch.
 pub(super) enum Tried {
-    Stored(Vec<Enqueued>),
+    Stored(Vec<EnqueueAnswer>),
     /// The request was answered before.
     Repeated,
     /// Queues or types are no longer what was decided by.
@@ -48,7 +49,7 @@ pub(super) enum Tried {
 }
 
 impl Store {
-    pub(super) async fn enqueue(&self, request: EnqueueRequest) -> Step<Vec<Enqueued>> {
+    pub(super) async fn enqueue(&self, request: EnqueueRequest) -> Step<Vec<EnqueueAnswer>> {
         refuse_over(ENQUEUE_BATCH_MAX, "jobs", request.jobs.len())?;
         let mut unstorable = Unstorable::new();
         for _ in 0..JUDGED_MAX {
@@ -161,7 +162,7 @@ impl Store {
         &self,
         rows: &[Row],
         catalogue: &Catalogue,
-        refused: Vec<Option<Enqueued>>,
+        refused: Vec<Option<EnqueueAnswer>>,
         depths: Depths,
     ) -> Step<Tried> {
         let Some(row) = rows.first() else { return Ok(Tried::Stale) };
@@ -178,12 +179,12 @@ impl Store {
     }
 
     /// The answers of an earlier request, if its receipt is still good.
-    pub(super) async fn receipt(&self, request: RequestId) -> Step<Option<Vec<Enqueued>>> {
+    pub(super) async fn receipt(&self, request: RequestId) -> Step<Option<Vec<EnqueueAnswer>>> {
         Ok(self.find_receipt(request).await?.and_then(told))
     }
 
     /// The answers of an earlier request. If there are none, the request is closed.
-    pub(super) async fn ask(&self, request: RequestId) -> Step<Option<Vec<Enqueued>>> {
+    pub(super) async fn ask(&self, request: RequestId) -> Step<Option<Vec<EnqueueAnswer>>> {
         let (now, name) = (self.now_param(), Bits::from(request));
         let params = [instant(&now), uuid(&name)];
         let closed = self.work.get().await?.write(&self.sql.close_request, &params).await;
@@ -197,7 +198,7 @@ impl Store {
     }
 
     /// What a request was answered, if its receipt is still good; nothing at all if it was closed.
-    async fn find_receipt(&self, request: RequestId) -> Step<Option<Vec<Enqueued>>> {
+    async fn find_receipt(&self, request: RequestId) -> Step<Option<Vec<EnqueueAnswer>>> {
         let (now, name, ttl) = (self.now_param(), Bits::from(request), micros(RECEIPT_TTL));
         let params = [instant(&now), uuid(&name), number(&ttl)];
         let rows = self.work.get().await?.ask(&self.sql.find_receipt, &params).await?;
@@ -208,7 +209,7 @@ impl Store {
     }
 
     /// The receipt that was in the way of a statement.
-    async fn receipt_left(&self, request: RequestId) -> Step<Vec<Enqueued>> {
+    async fn receipt_left(&self, request: RequestId) -> Step<Vec<EnqueueAnswer>> {
         let receipt = self.find_receipt(request).await?;
         receipt.ok_or_else(|| {
             let why = "this request was answered more than an hour ago; make a new request id".to_owned();
@@ -217,8 +218,9 @@ impl Store {
     }
 
     /// Wakes whoever serves the queues into which something went.
-    pub(super) fn tell_of_new(&self, jobs: &[NewJob], answers: &[Enqueued], catalogue: &Catalogue) {
-        let stored = jobs.iter().zip(answers).filter(|(_, answer)| !matches!(answer, Enqueued::Refused(_)));
+    pub(super) fn tell_of_new(&self, jobs: &[NewJob], answers: &[EnqueueAnswer], catalogue: &Catalogue) {
+        let stored =
+            jobs.iter().zip(answers).filter(|(_, answer)| !matches!(answer, EnqueueAnswer::Refused(_)));
         let mut queues = BTreeSet::new();
         for (new, _) in stored {
             let Some(spec) = catalogue.type_named(&new.job_type) else { continue };
@@ -264,24 +266,25 @@ pub(super) fn judge(
 }
 
 /// By position: the refusals, with gaps for what was accepted.
-fn refusals(judged: &[Result<Accepted, Refusal>]) -> Vec<Option<Enqueued>> {
-    judged.iter().map(|judgement| judgement.as_ref().err().cloned().map(Enqueued::Refused)).collect()
+fn refusals(judged: &[Result<Accepted, Refusal>]) -> Vec<Option<EnqueueAnswer>> {
+    judged.iter().map(|judgement| judgement.as_ref().err().cloned().map(EnqueueAnswer::Refused)).collect()
 }
 
 /// Fills the gaps with new jobs, in order.
-fn fill(answers: Vec<Option<Enqueued>>, ids: Vec<i64>) -> Vec<Enqueued> {
+fn fill(answers: Vec<Option<EnqueueAnswer>>, ids: Vec<i64>) -> Vec<EnqueueAnswer> {
     let mut ids = ids.into_iter();
-    let next = |answer: Option<Enqueued>| answer.or_else(|| Some(Enqueued::New(JobId(ids.next()?))));
+    let next =
+        |answer: Option<EnqueueAnswer>| answer.or_else(|| Some(EnqueueAnswer::New(JobId(ids.next()?))));
     answers.into_iter().filter_map(next).collect()
 }
 
-fn read_receipt(ids: Vec<i64>, answers: Option<&str>) -> Step<Vec<Enqueued>> {
+fn read_receipt(ids: Vec<i64>, answers: Option<&str>) -> Step<Vec<EnqueueAnswer>> {
     let Some(answers) = answers else {
-        return Ok(ids.into_iter().map(|id| Enqueued::New(JobId(id))).collect());
+        return Ok(ids.into_iter().map(|id| EnqueueAnswer::New(JobId(id))).collect());
     };
     // One that cannot be read must not pass for one without answers.
     let answers =
-        serde_json::from_str::<Vec<Option<Enqueued>>>(answers).map_err(|error| unreadable(&error))?;
+        serde_json::from_str::<Vec<Option<EnqueueAnswer>>>(answers).map_err(|error| unreadable(&error))?;
     let (gaps, found) = (answers.iter().filter(|answer| answer.is_none()).count(), ids.len());
     if gaps != found {
         let cause = format!("expected the ids of {gaps} new jobs, got {found}");

@@ -8,7 +8,7 @@ use tokio_postgres::{Row, Transaction};
 use windlass_core::claim::Fence;
 use windlass_core::clock::Timestamp;
 use windlass_core::engine::Result;
-use windlass_core::enqueue::{EnqueueRequest, Enqueued, NewJob, Refusal, RequestId, When};
+use windlass_core::enqueue::{EnqueueAnswer, EnqueueRequest, NewJob, Refusal, RequestId, When};
 use windlass_core::error::EngineError;
 use windlass_core::job::JobId;
 use windlass_core::key::{KeyScope, OnConflict};
@@ -31,7 +31,7 @@ use super::value::{Bits, Instant, instant, number, text, uuid};
 /// In the caller's transaction, in the engine's schema and by its clock.
 impl PostgresEngine {
     /// As [`enqueue_in`], in this engine's schema. The transaction must be on this engine's database.
-    pub async fn enqueue_in(&self, tx: &Transaction<'_>, jobs: Vec<NewJob>) -> Result<Vec<Enqueued>> {
+    pub async fn enqueue_in(&self, tx: &Transaction<'_>, jobs: Vec<NewJob>) -> Result<Vec<EnqueueAnswer>> {
         Ok(enqueue(tx, &self.store.sql.enqueue_many, &jobs, None, self.store.now_param()).await?)
     }
 
@@ -41,7 +41,7 @@ impl PostgresEngine {
         &self,
         tx: &Transaction<'_>,
         request: EnqueueRequest,
-    ) -> Result<Vec<Enqueued>> {
+    ) -> Result<Vec<EnqueueAnswer>> {
         let (statement, now) = (&self.store.sql.enqueue_many, self.store.now_param());
         Ok(enqueue(tx, statement, &request.jobs, Some(request.request), now).await?)
     }
@@ -58,7 +58,7 @@ impl PostgresEngine {
 /// For programs without an engine at hand; `schema` is `windlass` unless the engine was given another. A job with a key
 /// waits for whoever has put one in with the same key and has not yet committed. An error ends the transaction, as all
 /// errors of PostgreSQL do; a refusal does not, and is an answer.
-pub async fn enqueue_in(tx: &Transaction<'_>, schema: &str, jobs: Vec<NewJob>) -> Result<Vec<Enqueued>> {
+pub async fn enqueue_in(tx: &Transaction<'_>, schema: &str, jobs: Vec<NewJob>) -> Result<Vec<EnqueueAnswer>> {
     Ok(enqueue(tx, &enqueue_statement(schema)?, &jobs, None, None).await?)
 }
 
@@ -86,7 +86,7 @@ async fn enqueue(
     jobs: &[NewJob],
     request: Option<RequestId>,
     now: Option<Instant>,
-) -> Step<Vec<Enqueued>> {
+) -> Step<Vec<EnqueueAnswer>> {
     let jobs = written(jobs)?;
     let request = request.map(Bits::from);
     let params = [text(&jobs), uuid(&request), instant(&now)];
@@ -111,23 +111,28 @@ pub(super) fn settled(is_done: bool) -> Settled {
     if is_done { Settled::Applied } else { Settled::ClaimLost }
 }
 
-fn read_answer(row: &Row) -> Step<Enqueued> {
+fn read_answer(row: &Row) -> Step<EnqueueAnswer> {
     let (answer, id): (&str, Option<i64>) = (row.try_get(0)?, row.try_get(1)?);
     let (why, refusal): (Option<&str>, Option<&str>) = (row.try_get(2)?, row.try_get(3)?);
     Ok(answered(answer, id, why, refusal))
 }
 
 /// An answer of the SQL function. One that this version does not know is told in the words that came with it.
-pub(super) fn answered(answer: &str, id: Option<i64>, why: Option<&str>, refusal: Option<&str>) -> Enqueued {
+pub(super) fn answered(
+    answer: &str,
+    id: Option<i64>,
+    why: Option<&str>,
+    refusal: Option<&str>,
+) -> EnqueueAnswer {
     match (answer, id.map(JobId)) {
-        ("new", Some(id)) => Enqueued::New(id),
-        ("kept", Some(id)) => Enqueued::Kept(id),
-        ("replaced", Some(id)) => Enqueued::Replaced(id),
-        ("revived", Some(id)) => Enqueued::Revived(id),
+        ("new", Some(id)) => EnqueueAnswer::New(id),
+        ("kept", Some(id)) => EnqueueAnswer::Duplicate(id),
+        ("replaced", Some(id)) => EnqueueAnswer::Replaced(id),
+        ("revived", Some(id)) => EnqueueAnswer::Revived(id),
         _ => {
             let known = refusal.and_then(|refusal| serde_json::from_str(refusal).ok());
             let told = || Refusal::Malformed { why: why.unwrap_or(answer).to_owned() };
-            Enqueued::Refused(known.unwrap_or_else(told))
+            EnqueueAnswer::Refused(known.unwrap_or_else(told))
         }
     }
 }
@@ -258,6 +263,6 @@ mod tests {
     #[test]
     fn a_refusal_that_this_version_does_not_know_is_told_in_its_words() {
         let answer = answered("refused", None, Some("it is Sunday"), Some(r#"{"Sunday": {}}"#));
-        assert_eq!(answer, Enqueued::Refused(Refusal::Malformed { why: "it is Sunday".to_owned() }));
+        assert_eq!(answer, EnqueueAnswer::Refused(Refusal::Malformed { why: "it is Sunday".to_owned() }));
     }
 }

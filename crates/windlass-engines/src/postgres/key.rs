@@ -4,7 +4,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use windlass_core::clock::Timestamp;
-use windlass_core::enqueue::{Accepted, EnqueueRequest, Enqueued, NewJob};
+use windlass_core::enqueue::{Accepted, EnqueueAnswer, EnqueueRequest, NewJob};
 use windlass_core::gate::Gate;
 use windlass_core::job::JobId;
 use windlass_core::key::{HolderStage, KeyClaim, KeyHolder, KeyScope, KeyVerdict, resolve};
@@ -47,7 +47,7 @@ impl LockedKeys {
 /// What a batch with keys changes.
 #[derive(Debug, Default)]
 struct Keyed {
-    answers: Vec<Enqueued>,
+    answers: Vec<EnqueueAnswer>,
     new: Columns,
     new_ids: Vec<i64>,
     new_keys: Vec<Option<String>>,
@@ -106,7 +106,7 @@ impl Store {
             jobs.iter().filter_map(|new| Some((new.job_type.clone(), new.ordering_key.clone()?)));
         let is_news = |id| answers.iter().any(|answer| answer.job() == Ok(id));
         self.go_on_with(&of_ordering_key.collect(), is_news).await;
-        if answers.iter().any(|answer| matches!(answer, Enqueued::Revived(_)))
+        if answers.iter().any(|answer| matches!(answer, EnqueueAnswer::Revived(_)))
             && let Err(fault) = self.work_off_marks().await
         {
             tracing::debug!(?fault, "ordering key go on with the next look");
@@ -229,7 +229,7 @@ impl Store {
         let mut ids = ids.into_iter();
         for (position, new) in jobs.iter().enumerate() {
             if let Some(refusal) = unstorable.get(&position) {
-                keyed.answers.push(Enqueued::Refused(refusal.clone()));
+                keyed.answers.push(EnqueueAnswer::Refused(refusal.clone()));
                 continue;
             }
             let claim = new.key.as_ref();
@@ -238,7 +238,7 @@ impl Store {
             let accepted = match judge(new, catalogue, verdict, &mut keyed.depths, now) {
                 Ok(accepted) => accepted,
                 Err(why) => {
-                    keyed.answers.push(Enqueued::Refused(why));
+                    keyed.answers.push(EnqueueAnswer::Refused(why));
                     continue;
                 }
             };
@@ -249,12 +249,12 @@ impl Store {
                     if let (Some(key), Some(claim)) = (key, claim) {
                         locked.0.insert(key, Some(holder_of(id, claim, now)));
                     }
-                    Enqueued::New(id)
+                    EnqueueAnswer::New(id)
                 }
-                KeyVerdict::Keep(id) => Enqueued::Kept(id),
+                KeyVerdict::Keep(id) => EnqueueAnswer::Duplicate(id),
                 KeyVerdict::Replace(id) => {
                     self.renew(tx, id, new, &accepted, now, &mut keyed.deltas).await?;
-                    Enqueued::Replaced(id)
+                    EnqueueAnswer::Replaced(id)
                 }
                 KeyVerdict::Revive(id) => {
                     self.write_new(tx, keyed).await?;
@@ -263,7 +263,7 @@ impl Store {
                     if let Some(holder) = key.and_then(|key| locked.0.get_mut(&key)?.as_mut()) {
                         holder.stage = HolderStage::Waiting;
                     }
-                    Enqueued::Revived(id)
+                    EnqueueAnswer::Revived(id)
                 }
             };
             keyed.answers.push(answer);
@@ -449,7 +449,7 @@ impl Keyed {
             .extend(new.ordering_key.iter().map(|ordering_key| (new.job_type.clone(), ordering_key.clone())));
         let kind = (&new.job_type, &accepted.queue);
         self.deltas.moved(kind, Spot::Outside, Spot::waiting(accepted.due, gate.is_some()));
-        self.deltas.total(kind, Total::Enqueued);
+        self.deltas.total(kind, Total::EnqueueAnswer);
     }
 }
 

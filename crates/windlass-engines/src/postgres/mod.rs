@@ -71,7 +71,7 @@ use windlass_core::duty::DutyModes;
 use windlass_core::engine::{
     Admin, Declaration, Durability, Engine, EngineInfo, Hint, HintListener, RescueRequest, Rescued, Result,
 };
-use windlass_core::enqueue::{EnqueueRequest, Enqueued, RequestId};
+use windlass_core::enqueue::{EnqueueAnswer, EnqueueRequest, RequestId};
 use windlass_core::error::EngineError;
 use windlass_core::gate::Gate;
 use windlass_core::job::{JobId, Progress};
@@ -352,15 +352,15 @@ impl Engine for PostgresEngine {
         self.run(|store| async move { store.declare(declaration).await }).await
     }
 
-    async fn enqueue(&self, request: EnqueueRequest) -> Result<Vec<Enqueued>> {
+    async fn enqueue(&self, request: EnqueueRequest) -> Result<Vec<EnqueueAnswer>> {
         self.run(|store| async move { store.enqueue(request).await }).await
     }
 
-    async fn receipt(&self, request: RequestId) -> Result<Option<Vec<Enqueued>>> {
+    async fn receipt(&self, request: RequestId) -> Result<Option<Vec<EnqueueAnswer>>> {
         self.run(|store| async move { store.receipt(request).await }).await
     }
 
-    async fn ask(&self, request: RequestId) -> Result<Option<Vec<Enqueued>>> {
+    async fn ask(&self, request: RequestId) -> Result<Option<Vec<EnqueueAnswer>>> {
         self.run(|store| async move { store.ask(request).await }).await
     }
 

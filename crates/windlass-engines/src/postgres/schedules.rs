@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use tokio_postgres::Row;
 use windlass_core::clock::Timestamp;
-use windlass_core::enqueue::{Enqueued, NewJob, Refusal};
+use windlass_core::enqueue::{EnqueueAnswer, NewJob, Refusal};
 use windlass_core::error::EngineError;
 use windlass_core::job::JobId;
 use windlass_core::key::HolderStage;
@@ -310,7 +310,7 @@ impl Store {
         last: JobId,
         now: Timestamp,
         moved: &mut Moved,
-    ) -> Step<Option<Vec<Enqueued>>> {
+    ) -> Step<Option<Vec<EnqueueAnswer>>> {
         let (mut moved_here, whys) = (Moved::default(), HashMap::from([(last, replaced_by(&change.name))]));
         tx.mark().await?;
         if self.cancel_free(tx, &whys, now, &mut moved_here).await? > 0 {
@@ -352,7 +352,7 @@ impl Store {
         Ok(count)
     }
 
-    pub(super) async fn enqueue_scheduled(&self, tx: &Tx, jobs: &[NewJob]) -> Step<Vec<Enqueued>> {
+    pub(super) async fn enqueue_scheduled(&self, tx: &Tx, jobs: &[NewJob]) -> Step<Vec<EnqueueAnswer>> {
         if jobs.is_empty() {
             return Ok(Vec::new());
         }
@@ -434,7 +434,7 @@ fn last_job(change: &ScheduleChange, before: &Standing) -> Option<JobId> {
     before.get(change.name.as_str()).and_then(|(_, job)| *job).map(JobId)
 }
 
-fn answer_of(put: &Put) -> Option<Enqueued> {
+fn answer_of(put: &Put) -> Option<EnqueueAnswer> {
     match put {
         Put::Answered(answer) => Some(answer.clone()),
         Put::Overlaps(_) => None,
@@ -443,7 +443,7 @@ fn answer_of(put: &Put) -> Option<Enqueued> {
 
 /// The answers to jobs that the server takes offence at.
 fn refusals(count: usize, why: &str) -> Vec<Put> {
-    let refused = Put::Answered(Enqueued::Refused(Refusal::Malformed { why: why.to_owned() }));
+    let refused = Put::Answered(EnqueueAnswer::Refused(Refusal::Malformed { why: why.to_owned() }));
     vec![refused; count]
 }
 

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use tokio_postgres::Row;
 use windlass_core::clock::Timestamp;
 use windlass_core::engine::{Hint, Result};
-use windlass_core::enqueue::{Enqueued, Refusal};
+use windlass_core::enqueue::{EnqueueAnswer, Refusal};
 use windlass_core::error::EngineError;
 use windlass_core::limits::TRIGGERS_MAX;
 use windlass_core::names::TriggerName;
@@ -257,7 +257,7 @@ impl Store {
                 // Whoever has added a check or a trigger of its own to our tables refuses the job, and not the drain.
                 Err(fault) if fault.is_about_data() => {
                     let why = format!("the store does not take it: {}", EngineError::from(fault));
-                    let refused = Enqueued::Refused(Refusal::Malformed { why });
+                    let refused = EnqueueAnswer::Refused(Refusal::Malformed { why });
                     return self.try_to_fire(firing, Some(refused)).await;
                 }
                 fired => return fired,
@@ -266,7 +266,7 @@ impl Store {
         self.try_to_fire(firing, None).await
     }
 
-    async fn try_to_fire(&self, firing: &TriggerFiring, answer: Option<Enqueued>) -> Step<TriggerFired> {
+    async fn try_to_fire(&self, firing: &TriggerFiring, answer: Option<EnqueueAnswer>) -> Step<TriggerFired> {
         let tx = self.work.begin().await?;
         let fired = self.fire_in(&tx, firing, answer).await;
         let fired = tx.end(fired).await?;
@@ -277,7 +277,12 @@ impl Store {
         Ok(fired)
     }
 
-    async fn fire_in(&self, tx: &Tx, firing: &TriggerFiring, answer: Option<Enqueued>) -> Step<TriggerFired> {
+    async fn fire_in(
+        &self,
+        tx: &Tx,
+        firing: &TriggerFiring,
+        answer: Option<EnqueueAnswer>,
+    ) -> Step<TriggerFired> {
         let name = firing.name.as_str();
         let rows = tx.ask(&self.sql.lock_free_trigger, &[text(&name)]).await?;
         // Somebody else is at it, or it is gone: who reads again knows.
@@ -331,7 +336,7 @@ impl Store {
         &self,
         tx: &Tx,
         firing: &TriggerFiring,
-        answer: Option<Enqueued>,
+        answer: Option<EnqueueAnswer>,
         now: Timestamp,
     ) -> Step<TriggerFired> {
         let job = match answer {
@@ -344,7 +349,7 @@ impl Store {
             }
         };
         let made = match &job {
-            Enqueued::New(id) => Some(id.0),
+            EnqueueAnswer::New(id) => Some(id.0),
             _ => None,
         };
         let version = next_version(firing.read, now);

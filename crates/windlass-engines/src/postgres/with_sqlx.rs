@@ -7,7 +7,7 @@ use sqlx::postgres::{PgDatabaseError, PgRow, Postgres};
 use sqlx::{AssertSqlSafe, Row, Transaction};
 use windlass_core::claim::Fence;
 use windlass_core::engine::Result;
-use windlass_core::enqueue::{EnqueueRequest, Enqueued, NewJob, RequestId};
+use windlass_core::enqueue::{EnqueueAnswer, EnqueueRequest, NewJob, RequestId};
 use windlass_core::error::EngineError;
 use windlass_core::settle::Settled;
 
@@ -24,7 +24,7 @@ pub async fn enqueue_in(
     tx: &mut Transaction<'_, Postgres>,
     schema: &str,
     jobs: Vec<NewJob>,
-) -> Result<Vec<Enqueued>> {
+) -> Result<Vec<EnqueueAnswer>> {
     enqueue(tx, schema, &jobs, None).await
 }
 
@@ -34,7 +34,7 @@ pub async fn enqueue_request_in(
     tx: &mut Transaction<'_, Postgres>,
     schema: &str,
     request: EnqueueRequest,
-) -> Result<Vec<Enqueued>> {
+) -> Result<Vec<EnqueueAnswer>> {
     enqueue(tx, schema, &request.jobs, Some(request.request)).await
 }
 
@@ -62,7 +62,7 @@ async fn enqueue(
     schema: &str,
     jobs: &[NewJob],
     request: Option<RequestId>,
-) -> Result<Vec<Enqueued>> {
+) -> Result<Vec<EnqueueAnswer>> {
     let statement = enqueue_statement(schema)?;
     let rows = sqlx::query(AssertSqlSafe(statement.text()))
         .bind(written(jobs)?)
@@ -74,7 +74,7 @@ async fn enqueue(
     rows.iter().map(|row| read_answer(row).map_err(fault)).collect()
 }
 
-fn read_answer(row: &PgRow) -> std::result::Result<Enqueued, sqlx::Error> {
+fn read_answer(row: &PgRow) -> std::result::Result<EnqueueAnswer, sqlx::Error> {
     let (answer, id): (&str, Option<i64>) = (row.try_get(0)?, row.try_get(1)?);
     Ok(answered(answer, id, row.try_get(2)?, row.try_get(3)?))
 }

@@ -6,7 +6,8 @@ use std::time::Duration;
 use serde::Serialize;
 use windlass_core::clock::Timestamp;
 use windlass_core::enqueue::{
-    Accepted, EnqueueRequest, Enqueued, NewJob, QueueState, Refusal, RequestId, When, accept, repeated, told,
+    Accepted, EnqueueAnswer, EnqueueRequest, NewJob, QueueState, Refusal, RequestId, When, accept, repeated,
+    told,
 };
 use windlass_core::gate::Gate;
 use windlass_core::job::JobId;
@@ -30,7 +31,7 @@ impl Store {
         &self,
         request: EnqueueRequest,
         mut told: Vec<QueueName>,
-    ) -> Step<Vec<Enqueued>> {
+    ) -> Step<Vec<EnqueueAnswer>> {
         refuse_over(ENQUEUE_BATCH_MAX, "jobs", request.jobs.len())?;
         let bodies: Vec<_> = request.jobs.iter().map(body).collect();
         let build = |catalogue: &Catalogue| {
@@ -75,16 +76,16 @@ impl Store {
         queues
     }
 
-    pub(super) async fn receipt(&self, request: RequestId) -> Step<Option<Vec<Enqueued>>> {
+    pub(super) async fn receipt(&self, request: RequestId) -> Step<Option<Vec<EnqueueAnswer>>> {
         self.find_receipt(&self.scripts().receipt, request).await
     }
 
     /// The answers of an earlier request. If there are none, the request is closed.
-    pub(super) async fn ask(&self, request: RequestId) -> Step<Option<Vec<Enqueued>>> {
+    pub(super) async fn ask(&self, request: RequestId) -> Step<Option<Vec<EnqueueAnswer>>> {
         self.find_receipt(&self.scripts().ask, request).await
     }
 
-    async fn find_receipt(&self, script: &Script, request: RequestId) -> Step<Option<Vec<Enqueued>>> {
+    async fn find_receipt(&self, script: &Script, request: RequestId) -> Step<Option<Vec<EnqueueAnswer>>> {
         let mut args = Args::new();
         args.text(&request.to_string()).number(micros(RECEIPT_TTL));
         Ok(told(read_answers(&text(self.call(script, args).await?.value)?)?))
@@ -219,7 +220,7 @@ pub(super) fn micros(span: Duration) -> i64 {
 }
 
 /// The answers of a batch as `enqueue.lua` writes them. It wrote them with the jobs, now or in an earlier call.
-pub(super) fn read_answers(text: &str) -> Step<Vec<Enqueued>> {
+pub(super) fn read_answers(text: &str) -> Step<Vec<EnqueueAnswer>> {
     let mut answers = Vec::new();
     for line in text.lines() {
         let cause = "expected the answer to an enqueue, got something else";
@@ -228,21 +229,21 @@ pub(super) fn read_answers(text: &str) -> Step<Vec<Enqueued>> {
     Ok(answers)
 }
 
-fn read_line(line: &str, answers: &mut Vec<Enqueued>) -> Option<()> {
+fn read_line(line: &str, answers: &mut Vec<EnqueueAnswer>) -> Option<()> {
     let (kind, rest) = line.split_at_checked(1)?;
     if kind == "x" {
-        answers.push(Enqueued::Refused(serde_json::from_str(rest).ok()?));
+        answers.push(EnqueueAnswer::Refused(serde_json::from_str(rest).ok()?));
         return Some(());
     }
     let (first, count) = rest.split_once('+').unwrap_or((rest, "1"));
     let (first, count): (i64, usize) = (first.parse().ok()?, count.parse().ok()?);
     let count = Some(count).filter(|count| (1..=ENQUEUE_BATCH_MAX).contains(count))?;
     let end = first.checked_add(i64::try_from(count).ok()?)?;
-    let answer: fn(JobId) -> Enqueued = match kind {
-        "n" => Enqueued::New,
-        "k" => Enqueued::Kept,
-        "r" => Enqueued::Replaced,
-        "v" => Enqueued::Revived,
+    let answer: fn(JobId) -> EnqueueAnswer = match kind {
+        "n" => EnqueueAnswer::New,
+        "k" => EnqueueAnswer::Duplicate,
+        "r" => EnqueueAnswer::Replaced,
+        "v" => EnqueueAnswer::Revived,
         _ => return None,
     };
     answers.extend((first..end).map(|id| answer(JobId(id))));

@@ -59,7 +59,7 @@ use windlass_core::duty::DutyModes;
 use windlass_core::engine::{
     Admin, Declaration, Engine, EngineInfo, HintListener, Replaced, RescueRequest, Rescued, Result,
 };
-use windlass_core::enqueue::{EnqueueRequest, Enqueued, RequestId};
+use windlass_core::enqueue::{EnqueueAnswer, EnqueueRequest, RequestId};
 use windlass_core::error::EngineError;
 use windlass_core::gate::Gate;
 use windlass_core::job::{JobId, Progress};
@@ -233,7 +233,7 @@ impl RedisEngine {
     /// Puts jobs in. Whoever waits for them in this process is told at once, and not by the answer: a claim then follows on the same
     /// way, and both come to the server together. But not if so many calls are under way that the claim might overtake. Should it come to
     /// another server all the same, it marks its worker as waiting, and a look finds what it missed.
-    async fn put_in(&self, request: EnqueueRequest) -> Result<Vec<Enqueued>> {
+    async fn put_in(&self, request: EnqueueRequest) -> Result<Vec<EnqueueAnswer>> {
         let is_first_in_first_out = self.under_way.load(Ordering::SeqCst) < CALLS_IN_ORDER_MAX;
         let told = if is_first_in_first_out { self.store.claimable(&request.jobs) } else { Vec::new() };
         let come = told.clone();
@@ -317,15 +317,15 @@ impl Engine for RedisEngine {
         self.run(|store| async move { store.declare(declaration).await }).await
     }
 
-    async fn enqueue(&self, request: EnqueueRequest) -> Result<Vec<Enqueued>> {
+    async fn enqueue(&self, request: EnqueueRequest) -> Result<Vec<EnqueueAnswer>> {
         self.put_in(request).await
     }
 
-    async fn receipt(&self, request: RequestId) -> Result<Option<Vec<Enqueued>>> {
+    async fn receipt(&self, request: RequestId) -> Result<Option<Vec<EnqueueAnswer>>> {
         self.run(|store| async move { store.receipt(request).await }).await
     }
 
-    async fn ask(&self, request: RequestId) -> Result<Option<Vec<Enqueued>>> {
+    async fn ask(&self, request: RequestId) -> Result<Option<Vec<EnqueueAnswer>>> {
         self.run(|store| async move { store.ask(request).await }).await
     }
 

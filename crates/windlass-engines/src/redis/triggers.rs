@@ -5,7 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use windlass_core::clock::Timestamp;
 use windlass_core::engine::Result;
-use windlass_core::enqueue::Enqueued;
+use windlass_core::enqueue::EnqueueAnswer;
 use windlass_core::error::EngineError;
 use windlass_core::limits::{TRIGGER_PAUSE, TRIGGER_PAUSE_MAX, TRIGGERS_MAX};
 use windlass_core::names::TriggerName;
@@ -149,7 +149,7 @@ impl Store {
                 let job = read_answers(&said.text()?)?.pop().ok_or_else(|| EngineError::Unusable {
                     why: "expected an answer about the job of a completion trigger, got none".to_owned(),
                 })?;
-                if let Enqueued::New(id) = &job {
+                if let EnqueueAnswer::New(id) = &job {
                     reply.from.seen.jobs(std::iter::once(*id));
                 }
                 TriggerFired::Fired { version, job }

@@ -62,7 +62,7 @@ struct Delta {
 /// What is counted over the life of the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Total {
-    Enqueued,
+    EnqueueAnswer,
     Succeeded,
     Retried,
     Dead,
@@ -89,7 +89,7 @@ impl Deltas {
     pub(super) fn total(&mut self, kind: &TypeEntry, what: Total) {
         let delta = self.of(kind);
         match what {
-            Total::Enqueued => delta.enqueued += 1,
+            Total::EnqueueAnswer => delta.enqueued += 1,
             Total::Succeeded => delta.succeeded += 1,
             Total::Retried => delta.retried += 1,
             Total::Dead => delta.dead += 1,

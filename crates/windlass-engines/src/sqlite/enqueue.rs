@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use windlass_core::clock::Timestamp;
 use windlass_core::enqueue::{
-    Accepted, EnqueueRequest, Enqueued, NewJob, QueueState, Refusal, RequestId, accept, repeated, told,
+    Accepted, EnqueueAnswer, EnqueueRequest, NewJob, QueueState, Refusal, RequestId, accept, repeated, told,
 };
 use windlass_core::job::JobId;
 use windlass_core::key::{KeyScope, KeyVerdict, OnConflict, resolve};
@@ -25,7 +25,7 @@ use super::work::{Hot, Work, refuse_over};
 pub(super) type Depths = HashMap<i64, i64>;
 
 impl Work<'_> {
-    pub(super) fn enqueue(&mut self, request: EnqueueRequest) -> Step<Vec<Enqueued>> {
+    pub(super) fn enqueue(&mut self, request: EnqueueRequest) -> Step<Vec<EnqueueAnswer>> {
         refuse_over(ENQUEUE_BATCH_MAX, "jobs", request.jobs.len())?;
         if let Some(receipt) = find_receipt(self.conn, request.request, self.now)? {
             return Ok(repeated(receipt, request.jobs.len()));
@@ -37,7 +37,7 @@ impl Work<'_> {
 
     /// The answers of an earlier request. If there are none, the request is closed for as long as a receipt is
     /// good from now on.
-    pub(super) fn ask(&mut self, request: RequestId) -> Step<Option<Vec<Enqueued>>> {
+    pub(super) fn ask(&mut self, request: RequestId) -> Step<Option<Vec<EnqueueAnswer>>> {
         let answers = find_receipt(self.conn, request, self.now)?.and_then(told);
         if answers.is_none() {
             self.save_receipt(request, &[])?;
@@ -45,38 +45,38 @@ impl Work<'_> {
         Ok(answers)
     }
 
-    fn save_receipt(&self, request: RequestId, answers: &[Enqueued]) -> Step<()> {
+    fn save_receipt(&self, request: RequestId, answers: &[EnqueueAnswer]) -> Step<()> {
         let mut save = self.conn.prepare_cached(sql!("save_receipt"))?;
         save.execute(params![request.to_bytes(), to_json(&answers), self.now.as_micros()])?;
         Ok(())
     }
 
     /// Stores a batch without a receipt.
-    pub(super) fn put_all(&mut self, jobs: Vec<NewJob>) -> Step<Vec<Enqueued>> {
+    pub(super) fn put_all(&mut self, jobs: Vec<NewJob>) -> Step<Vec<EnqueueAnswer>> {
         let mut depths = Depths::new();
         jobs.into_iter().map(|new| self.put(&new, &mut depths)).collect()
     }
 
-    fn put(&mut self, new: &NewJob, depths: &mut Depths) -> Step<Enqueued> {
+    fn put(&mut self, new: &NewJob, depths: &mut Depths) -> Step<EnqueueAnswer> {
         let Some(kind) = self.catalogue.type_named(&new.job_type) else {
-            return Ok(Enqueued::Refused(Refusal::UnknownType { job_type: new.job_type.clone() }));
+            return Ok(EnqueueAnswer::Refused(Refusal::UnknownType { job_type: new.job_type.clone() }));
         };
         let verdict = self.verdict(new, &kind)?;
         let accepted = match self.accept(new, &kind, verdict, depths)? {
             Ok(accepted) => accepted,
-            Err(why) => return Ok(Enqueued::Refused(why)),
+            Err(why) => return Ok(EnqueueAnswer::Refused(why)),
         };
         Ok(match verdict {
-            KeyVerdict::Insert => Enqueued::New(self.insert(new, &kind, &accepted)?),
-            KeyVerdict::Keep(id) => Enqueued::Kept(id),
+            KeyVerdict::Insert => EnqueueAnswer::New(self.insert(new, &kind, &accepted)?),
+            KeyVerdict::Keep(id) => EnqueueAnswer::Duplicate(id),
             KeyVerdict::Replace(id) => {
                 self.renew(id, new, &accepted)?;
-                Enqueued::Replaced(id)
+                EnqueueAnswer::Replaced(id)
             }
             KeyVerdict::Revive(id) => {
                 self.start_over(id, accepted.due)?;
                 self.renew(id, new, &accepted)?;
-                Enqueued::Revived(id)
+                EnqueueAnswer::Revived(id)
             }
         })
     }
@@ -140,7 +140,7 @@ impl Work<'_> {
             self.hold_key(kind.id, claim.key.as_str(), claim.scope, id, self.now)?;
         }
         self.did.deltas.moved(kind, Spot::Outside, Spot::waiting(accepted.due, gate.is_some()));
-        self.did.deltas.total(kind, Total::Enqueued);
+        self.did.deltas.total(kind, Total::EnqueueAnswer);
         self.did.hints.queue(&kind.spec.queue);
         Ok(id)
     }
@@ -190,7 +190,7 @@ pub(super) fn find_receipt(
     conn: &Connection,
     request: RequestId,
     now: Timestamp,
-) -> Step<Option<Vec<Enqueued>>> {
+) -> Step<Option<Vec<EnqueueAnswer>>> {
     let lapsed = now.minus(RECEIPT_TTL).as_micros();
     let read = |row: &Row<'_>| Ok(lossy(row, 0)?.unwrap_or_default());
     let answers = conn

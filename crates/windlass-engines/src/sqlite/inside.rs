@@ -4,7 +4,7 @@
 use rusqlite::Transaction;
 use windlass_core::claim::Fence;
 use windlass_core::clock::{Clock, Timestamp};
-use windlass_core::enqueue::{Enqueued, NewJob};
+use windlass_core::enqueue::{EnqueueAnswer, NewJob};
 use windlass_core::error::EngineError;
 use windlass_core::limits::ENQUEUE_BATCH_MAX;
 use windlass_core::settle::Settled;
@@ -19,7 +19,11 @@ use crate::clock::SystemClock;
 /// In the caller's transaction, by the engine's clock.
 impl SqliteEngine {
     /// As [`enqueue_in`], by this engine's clock. The transaction must be on this engine's file.
-    pub fn enqueue_in(&self, tx: &Transaction<'_>, jobs: Vec<NewJob>) -> Result<Vec<Enqueued>, EngineError> {
+    pub fn enqueue_in(
+        &self,
+        tx: &Transaction<'_>,
+        jobs: Vec<NewJob>,
+    ) -> Result<Vec<EnqueueAnswer>, EngineError> {
         enqueue_at(tx, jobs, self.options.clock.now())
     }
 
@@ -34,11 +38,15 @@ impl SqliteEngine {
 ///
 /// By the system's clock, for programs without an engine at hand; one with another clock has
 /// [`SqliteEngine::enqueue_in`]. The file must have been opened by an engine before, which makes the tables and registers the types.
-pub fn enqueue_in(tx: &Transaction<'_>, jobs: Vec<NewJob>) -> Result<Vec<Enqueued>, EngineError> {
+pub fn enqueue_in(tx: &Transaction<'_>, jobs: Vec<NewJob>) -> Result<Vec<EnqueueAnswer>, EngineError> {
     enqueue_at(tx, jobs, SystemClock.now())
 }
 
-fn enqueue_at(tx: &Transaction<'_>, jobs: Vec<NewJob>, now: Timestamp) -> Result<Vec<Enqueued>, EngineError> {
+fn enqueue_at(
+    tx: &Transaction<'_>,
+    jobs: Vec<NewJob>,
+    now: Timestamp,
+) -> Result<Vec<EnqueueAnswer>, EngineError> {
     refuse_over(ENQUEUE_BATCH_MAX, "jobs", jobs.len())?;
     Ok(all_or_nothing(tx, now, |work| work.put_all(jobs))?)
 }

@@ -59,7 +59,7 @@ use windlass_core::duty::DutyModes;
 use windlass_core::engine::{
     Admin, Declaration, Engine, EngineInfo, HintListener, RescueRequest, Rescued, Result,
 };
-use windlass_core::enqueue::{EnqueueRequest, Enqueued, RequestId, told};
+use windlass_core::enqueue::{EnqueueAnswer, EnqueueRequest, RequestId, told};
 use windlass_core::error::EngineError;
 use windlass_core::gate::Gate;
 use windlass_core::job::{Job, JobId, Progress};
@@ -258,15 +258,15 @@ impl Engine for SqliteEngine {
         self.write(move |work| work.declare(&declaration)).await
     }
 
-    async fn enqueue(&self, request: EnqueueRequest) -> Result<Vec<Enqueued>> {
+    async fn enqueue(&self, request: EnqueueRequest) -> Result<Vec<EnqueueAnswer>> {
         self.write(move |work| work.enqueue(request)).await
     }
 
-    async fn receipt(&self, request: RequestId) -> Result<Option<Vec<Enqueued>>> {
+    async fn receipt(&self, request: RequestId) -> Result<Option<Vec<EnqueueAnswer>>> {
         self.read(move |conn, now| Ok(enqueue::find_receipt(conn, request, now)?.and_then(told))).await
     }
 
-    async fn ask(&self, request: RequestId) -> Result<Option<Vec<Enqueued>>> {
+    async fn ask(&self, request: RequestId) -> Result<Option<Vec<EnqueueAnswer>>> {
         self.write(move |work| work.ask(request)).await
     }
 
@@ -530,7 +530,11 @@ impl CompletionTriggers for SqliteEngine {
 
 #[async_trait]
 impl Spool for SqliteEngine {
-    async fn enqueue_staged(&self, request: EnqueueRequest, sent_ago: Duration) -> Result<Vec<Enqueued>> {
+    async fn enqueue_staged(
+        &self,
+        request: EnqueueRequest,
+        sent_ago: Duration,
+    ) -> Result<Vec<EnqueueAnswer>> {
         self.write(move |work| work.enqueue_staged(request, sent_ago)).await
     }
 

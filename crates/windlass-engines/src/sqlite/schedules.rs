@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
 use windlass_core::clock::Timestamp;
-use windlass_core::enqueue::Enqueued;
+use windlass_core::enqueue::EnqueueAnswer;
 use windlass_core::job::JobId;
 use windlass_core::key::HolderStage;
 use windlass_core::limits::SCHEDULES_MAX;
@@ -138,7 +138,7 @@ impl Work<'_> {
         Ok(answers.into_iter().map(Put::Answered).collect())
     }
 
-    fn end_makes_room(&self, last: &LiveJob, answers: &[Enqueued]) -> Step<bool> {
+    fn end_makes_room(&self, last: &LiveJob, answers: &[EnqueueAnswer]) -> Step<bool> {
         let of = self.type_of(last.kind)?.spec.queue.clone();
         let Some(queue) = self.catalogue.queue(&of) else { return Ok(false) };
         let unfinished = self.unfinished(&queue, &mut Depths::new())?;

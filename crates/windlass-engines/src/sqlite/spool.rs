@@ -6,7 +6,7 @@ use rusqlite::Error::FromSqlConversionFailure;
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use windlass_core::clock::Timestamp;
-use windlass_core::enqueue::{EnqueueRequest, Enqueued, RequestId, repeated};
+use windlass_core::enqueue::{EnqueueAnswer, EnqueueRequest, RequestId, repeated};
 use windlass_core::error::EngineError;
 use windlass_core::gate::gate_by_history;
 use windlass_core::job::{Job, JobId, JobState};
@@ -26,7 +26,7 @@ impl Work<'_> {
         &mut self,
         request: EnqueueRequest,
         sent_ago: Duration,
-    ) -> Step<Vec<Enqueued>> {
+    ) -> Step<Vec<EnqueueAnswer>> {
         if let Some(receipt) = find_receipt(self.conn, request.request, self.now)? {
             return Ok(repeated(receipt, request.jobs.len()));
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, Row, params};
 use windlass_core::clock::Timestamp;
-use windlass_core::enqueue::Enqueued;
+use windlass_core::enqueue::EnqueueAnswer;
 use windlass_core::error::EngineError;
 use windlass_core::gate::{Gate, ORDERING_KEY};
 use windlass_core::limits::TRIGGERS_MAX;
@@ -234,7 +234,7 @@ impl Work<'_> {
         let job = self.put_all(vec![firing.job.clone()])?.pop();
         let job = job.expect("one answer for one job");
         let last_job = match &job {
-            Enqueued::New(id) => Some(id.0),
+            EnqueueAnswer::New(id) => Some(id.0),
             _ => row.last_job,
         };
         let version = next_version(row.version, self.now);

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use windlass_core::claim::{ClaimAnswer, ClaimRequest};
 use windlass_core::engine::Engine;
-use windlass_core::enqueue::{EnqueueRequest, Enqueued};
+use windlass_core::enqueue::{EnqueueAnswer, EnqueueRequest};
 use windlass_core::error::EngineError;
 use windlass_core::settle::{Settled, Settlement};
 
@@ -25,7 +25,7 @@ pub(crate) async fn after(error: &EngineError) {
 pub(crate) async fn enqueue_surely(
     engine: &dyn Engine,
     request: EnqueueRequest,
-) -> Result<Vec<Enqueued>, EngineError> {
+) -> Result<Vec<EnqueueAnswer>, EngineError> {
     let mut in_doubt = false;
     loop {
         match engine.enqueue(request.clone()).await {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use windlass_core::engine::Admin;
 use windlass_core::engine::Engine;
-use windlass_core::enqueue::{Enqueued, NewJob};
+use windlass_core::enqueue::{EnqueueAnswer, NewJob};
 use windlass_core::error::EngineError;
 use windlass_core::fallback::SwitchRules;
 use windlass_core::job_type::TypeSpec;
@@ -32,7 +32,7 @@ fn keyed(key: &str) -> NewJob {
 async fn new_jobs_go_into_the_spool_and_say_so_and_go_to_the_primary_again_when_it_is_back() {
     let primary = Primary::on_redis().await;
     let engine = primary.with_memory().await;
-    assert!(matches!(put(&engine, job(0)).await, Enqueued::New(_)));
+    assert!(matches!(put(&engine, job(0)).await, EnqueueAnswer::New(_)));
     primary.go();
     let spooled = spool(&engine, job(1)).await;
     assert!(spooled.0 >= SPOOL_IDS_FROM, "its number says where it is");
@@ -40,7 +40,7 @@ async fn new_jobs_go_into_the_spool_and_say_so_and_go_to_the_primary_again_when_
     assert!(!status(&engine).await.primary_healthy);
     primary.come_back();
     until_replayed(&engine).await;
-    assert!(matches!(put(&engine, job(2)).await, Enqueued::New(_)));
+    assert!(matches!(put(&engine, job(2)).await, EnqueueAnswer::New(_)));
     let told = status(&engine).await;
     assert_eq!((told.switches, told.spooled, told.returned, told.uncertain), (2, 1, 1, 0));
     assert_eq!(payloads(&*primary.store).await, [0, 1, 2]);
@@ -122,7 +122,7 @@ async fn jobs_with_keys_that_are_accepted_end_as_duplicates_if_their_key_turns_o
     primary.go();
     until_away(&engine).await;
     let (taken, free) = (spool(&engine, keyed("a")).await, spool(&engine, keyed("b")).await);
-    assert_eq!(put(&engine, keyed("b")).await, Enqueued::Kept(free), "keys hold within the spool");
+    assert_eq!(put(&engine, keyed("b")).await, EnqueueAnswer::Duplicate(free), "keys hold within the spool");
     primary.come_back();
     until_replayed(&engine).await;
     assert_eq!(why_ended(&engine, taken).await, format!("duplicate of job {holder} in redis"));
@@ -149,8 +149,10 @@ async fn one_failure_spools_one_job_and_does_not_switch() {
     spool(&engine, job(1)).await;
     assert_eq!(status(&engine).await.active, "redis");
     primary.come_back();
-    until(&engine, "calls go through again", async || matches!(put(&engine, job(2)).await, Enqueued::New(_)))
-        .await;
+    until(&engine, "calls go through again", async || {
+        matches!(put(&engine, job(2)).await, EnqueueAnswer::New(_))
+    })
+    .await;
     assert_eq!(status(&engine).await.switches, 0);
 }
 
@@ -172,7 +174,7 @@ async fn ten_enqueues_that_one_cut_has_struck_do_not_switch() {
     primary.proxy.swallow_answers(false);
     for answer in under_way {
         assert!(
-            matches!(answer.await.unwrap(), Enqueued::Spooled(_)),
+            matches!(answer.await.unwrap(), EnqueueAnswer::Spooled(_)),
             "it had no answer, and is asked for later"
         );
     }
@@ -184,7 +186,7 @@ async fn ten_enqueues_that_one_cut_has_struck_do_not_switch() {
 /// Puts a job into the primary.
 async fn spool_nothing(engine: &FallbackEngine, number: usize) {
     let placed = put(engine, job(number)).await;
-    assert!(matches!(placed, Enqueued::New(_)), "{placed:?}");
+    assert!(matches!(placed, EnqueueAnswer::New(_)), "{placed:?}");
 }
 
 async fn until_stored(primary: &Primary, jobs: u64) {

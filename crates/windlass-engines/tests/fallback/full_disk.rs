@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use windlass_core::engine::{Admin, Engine};
-use windlass_core::enqueue::Enqueued;
+use windlass_core::enqueue::EnqueueAnswer;
 use windlass_core::error::EngineError;
 use windlass_core::queue::QueueSpec;
 use windlass_core::spool::Spool;
@@ -30,7 +30,7 @@ async fn a_process_starts_while_the_disk_of_its_spool_is_full_and_opens_the_spoo
     disk.fill().unwrap();
     let primary = Primary::on_redis().await;
     let engine = primary.with(open_spool(&disk), quick()).await;
-    assert!(matches!(put(&engine, job(0)).await, Enqueued::New(_)));
+    assert!(matches!(put(&engine, job(0)).await, EnqueueAnswer::New(_)));
     let trouble = status(&engine).await.spool_trouble.expect("the spool cannot be opened");
     assert!(trouble.contains("spool.db"), "{trouble}");
     assert_eq!(engine.queues().await.unwrap()[0].counts.ready, 1, "the store is shown alone");
@@ -68,7 +68,7 @@ async fn a_process_whose_spool_is_there_and_full_starts_and_tells_the_spool_late
         assert_eq!(beside.trouble().is_none(), is_in_use);
         let engine = primary.with(beside, quick()).await;
         engine.declare(declared).await.unwrap();
-        assert!(matches!(put(&engine, job(0)).await, Enqueued::New(_)));
+        assert!(matches!(put(&engine, job(0)).await, EnqueueAnswer::New(_)));
         let trouble = status(&engine).await.spool_trouble.expect("it could not be told what was declared");
         assert!(trouble.contains("room on the disk of") && trouble.contains("spool.db"), "{trouble}");
         disk.make_room().unwrap();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use windlass_core::engine::Engine;
-use windlass_core::enqueue::Enqueued;
+use windlass_core::enqueue::EnqueueAnswer;
 use windlass_core::error::EngineError;
 use windlass_engines::fallback::{Connect, FallbackEngine};
 use windlass_engines::redis::{RedisEngine, RedisOptions};
@@ -46,7 +46,7 @@ async fn while_the_password_is_wrong_jobs_go_into_the_spool_and_they_are_replaye
     let connect = connect_to(url_with(&server, "secret"));
     let engine = FallbackEngine::open("redis", connect.clone(), memory(), quick()).await.unwrap();
     engine.declare(declaration()).await.unwrap();
-    assert!(matches!(put(&engine, job(0)).await, Enqueued::New(_)));
+    assert!(matches!(put(&engine, job(0)).await, EnqueueAnswer::New(_)));
     change_password(&server, "secret", "other");
     until_away(&engine).await;
     for number in 1..=3 {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use windlass_core::engine::{Admin, Engine};
-use windlass_core::enqueue::{Enqueued, NewJob, Refusal};
+use windlass_core::enqueue::{EnqueueAnswer, NewJob, Refusal};
 use windlass_core::job::Phase;
 use windlass_core::key::KeyClaim;
 use windlass_core::names::Key;
@@ -19,7 +19,10 @@ use crate::place::{
 use crate::shaky::{Fault, Life, Seen};
 
 /// An enqueue that the primary does, but does not answer.
-async fn unanswered(primary: &Primary, engine: &windlass_engines::fallback::FallbackEngine) -> Vec<Enqueued> {
+async fn unanswered(
+    primary: &Primary,
+    engine: &windlass_engines::fallback::FallbackEngine,
+) -> Vec<EnqueueAnswer> {
     // Now the server knows the script; else its answer would only be that it does not.
     put(engine, job(0)).await;
     primary.proxy.swallow_answers(true);
@@ -35,7 +38,7 @@ async fn a_job_that_the_primary_may_have_is_not_run_from_the_spool_and_is_there_
     let engine = primary.with_memory().await;
     let answers = unanswered(&primary, &engine).await;
     let ids: Vec<_> = answers.iter().map(|answer| answer.job().unwrap()).collect();
-    assert_eq!(answers, ids.iter().map(|id| Enqueued::Spooled(*id)).collect::<Vec<_>>());
+    assert_eq!(answers, ids.iter().map(|id| EnqueueAnswer::Spooled(*id)).collect::<Vec<_>>());
     until_away(&engine).await;
     let record = engine.job(ids[0]).await.unwrap().unwrap();
     assert_eq!(record.state.phase(record.job.due, record.read_at), Phase::Parked, "{:?}", record.state);
@@ -67,7 +70,7 @@ async fn a_thousand_jobs_that_the_primary_may_have_are_there_once_in_the_end() {
         primary.proxy.swallow_answers(had_it);
         primary.proxy.freeze(!had_it);
         let answers = engine.enqueue(request((1..=1_000).map(job).collect())).await.unwrap();
-        assert!(answers.iter().all(|answer| matches!(answer, Enqueued::Spooled(_))));
+        assert!(answers.iter().all(|answer| matches!(answer, EnqueueAnswer::Spooled(_))));
         primary.go();
         primary.proxy.freeze(false);
         primary.proxy.swallow_answers(false);
@@ -146,7 +149,7 @@ async fn a_question_to_a_primary_that_is_away_is_not_answered_with_not_stored() 
     let request = request(vec![job(1)]);
     engine.ask(request.request).await.unwrap_err();
     let answers = engine.enqueue(request.clone()).await.unwrap();
-    assert!(matches!(answers[..], [Enqueued::Spooled(_)]), "the question closed nothing: {answers:?}");
+    assert!(matches!(answers[..], [EnqueueAnswer::Spooled(_)]), "the question closed nothing: {answers:?}");
     assert_eq!(engine.ask(request.request).await.unwrap(), Some(answers));
 }
 
@@ -156,7 +159,7 @@ async fn a_request_that_was_closed_is_stored_by_neither_side() {
     let engine = primary.with_memory().await;
     let request = request(vec![job(1)]);
     assert_eq!(engine.ask(request.request).await.unwrap(), None);
-    let told = vec![Enqueued::Refused(Refusal::RequestClosed)];
+    let told = vec![EnqueueAnswer::Refused(Refusal::RequestClosed)];
     assert_eq!(engine.enqueue(request.clone()).await.unwrap(), told, "by the primary");
     primary.go();
     until_away(&engine).await;
@@ -176,7 +179,7 @@ async fn jobs_whose_request_the_primary_closed_are_replayed_under_another_one() 
     primary.proxy.hold_questions(true);
     let request = request(vec![job(1), job(2)]);
     let answers = engine.enqueue(request.clone()).await.unwrap();
-    assert!(answers.iter().all(|answer| matches!(answer, Enqueued::Spooled(_))), "{answers:?}");
+    assert!(answers.iter().all(|answer| matches!(answer, EnqueueAnswer::Spooled(_))), "{answers:?}");
     assert_eq!(primary.store.ask(request.request).await.unwrap(), None);
     primary.proxy.hold_questions(false);
     until_replayed(&engine).await;
@@ -206,5 +209,5 @@ async fn a_question_finds_what_went_into_the_spool_while_the_primary_was_asked()
     // As a call does that the primary turned away.
     let spooled = beside.enqueue(request).await.unwrap()[0].job().unwrap();
     life.late.notify_one();
-    assert_eq!(asking.await.unwrap().unwrap(), Some(vec![Enqueued::Spooled(spooled)]));
+    assert_eq!(asking.await.unwrap().unwrap(), Some(vec![EnqueueAnswer::Spooled(spooled)]));
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use windlass_core::admin::{JobRecord, ListRequest};
 use windlass_core::engine::{Admin, Engine};
-use windlass_core::enqueue::{Enqueued, NewJob};
+use windlass_core::enqueue::{EnqueueAnswer, NewJob};
 use windlass_core::fallback::{FallbackStatus, SwitchRules};
 use windlass_core::job::{JobId, JobState};
 use windlass_core::limits::LIST_PAGE_MAX;
@@ -101,14 +101,14 @@ pub(crate) fn job(number: usize) -> NewJob {
     NewJob::new(kind(), Payload::parse(&number.to_string()).unwrap())
 }
 
-pub(crate) async fn put(engine: &FallbackEngine, job: NewJob) -> Enqueued {
+pub(crate) async fn put(engine: &FallbackEngine, job: NewJob) -> EnqueueAnswer {
     engine.enqueue(request(vec![job])).await.unwrap().remove(0)
 }
 
 /// Puts a job in and expects it to be spooled.
 pub(crate) async fn spool(engine: &FallbackEngine, job: NewJob) -> JobId {
     match put(engine, job).await {
-        Enqueued::Spooled(id) => id,
+        EnqueueAnswer::Spooled(id) => id,
         other => panic!("expected it to be spooled, got {other:?}"),
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use windlass_core::engine::Engine;
-use windlass_core::enqueue::{Enqueued, NewJob};
+use windlass_core::enqueue::{EnqueueAnswer, NewJob};
 use windlass_core::key::KeyClaim;
 use windlass_core::names::Key;
 use windlass_engines::fallback::{Connect, FallbackOptions, KeysWhileAway};
@@ -41,7 +41,7 @@ async fn jobs_go_into_the_spool_while_postgres_is_away_and_are_replayed_when_it_
     let primary = on_postgres().await;
     let folder = tempfile::tempdir().unwrap();
     let engine = primary.with(sqlite(folder.path()), quick()).await;
-    assert!(matches!(put(&engine, job(0)).await, Enqueued::New(_)));
+    assert!(matches!(put(&engine, job(0)).await, EnqueueAnswer::New(_)));
     primary.go();
     until_away(&engine).await;
     for number in 1..20 {

@@ -16,7 +16,7 @@ use windlass_core::clock::{ManualClock, Timestamp};
 use windlass_core::engine::{
     Admin, Declaration, Engine, EngineInfo, HintListener, RescueRequest, Rescued, Result,
 };
-use windlass_core::enqueue::{EnqueueRequest, Enqueued, RequestId};
+use windlass_core::enqueue::{EnqueueAnswer, EnqueueRequest, RequestId};
 use windlass_core::error::EngineError;
 use windlass_core::gate::Gate;
 use windlass_core::job::{Job, JobId, Progress};
@@ -277,7 +277,7 @@ macro_rules! hand_on_or_step {
     ($(fn $name:ident($($arg:ident: $type:ty),*) -> $answer:ty;)*) => {
         #[async_trait]
         impl<S: Engine + ?Sized> Engine for Seen<S> {
-            async fn enqueue(&self, request: EnqueueRequest) -> Result<Vec<Enqueued>> {
+            async fn enqueue(&self, request: EnqueueRequest) -> Result<Vec<EnqueueAnswer>> {
                 let store = Arc::clone(&self.store);
                 // A check of the store puts nothing in.
                 if request.jobs.is_empty() {
@@ -290,7 +290,7 @@ macro_rules! hand_on_or_step {
                 answers
             }
 
-            async fn receipt(&self, request: RequestId) -> Result<Option<Vec<Enqueued>>> {
+            async fn receipt(&self, request: RequestId) -> Result<Option<Vec<EnqueueAnswer>>> {
                 let store = Arc::clone(&self.store);
                 self.life.step(async move { store.receipt(request).await }).await
             }
@@ -303,7 +303,7 @@ macro_rules! hand_on_or_step {
                 now
             }
 
-            async fn ask(&self, request: RequestId) -> Result<Option<Vec<Enqueued>>> {
+            async fn ask(&self, request: RequestId) -> Result<Option<Vec<EnqueueAnswer>>> {
                 let store = Arc::clone(&self.store);
                 self.life.step(async move { store.ask(request).await }).await
             }
@@ -342,7 +342,11 @@ hand_on_or_step! {
 
 #[async_trait]
 impl Spool for Seen<dyn Spool> {
-    async fn enqueue_staged(&self, request: EnqueueRequest, sent_ago: Duration) -> Result<Vec<Enqueued>> {
+    async fn enqueue_staged(
+        &self,
+        request: EnqueueRequest,
+        sent_ago: Duration,
+    ) -> Result<Vec<EnqueueAnswer>> {
         let store = Arc::clone(&self.store);
         self.life.step(async move { store.enqueue_staged(request, sent_ago).await }).await
     }

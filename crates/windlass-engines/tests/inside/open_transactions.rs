@@ -6,7 +6,7 @@ use std::time::Duration;
 use windlass_core::claim::Claimed;
 use windlass_core::clock::ManualClock;
 use windlass_core::engine::{Admin, Engine, RescueRequest};
-use windlass_core::enqueue::{EnqueueRequest, Enqueued, NewJob, RequestId, When};
+use windlass_core::enqueue::{EnqueueAnswer, EnqueueRequest, NewJob, RequestId, When};
 use windlass_core::job::Phase;
 use windlass_core::key::{KeyClaim, KeyScope, OnConflict};
 use windlass_core::lease_watch::Suspicion;
@@ -42,7 +42,7 @@ async fn keys_left(place: &Place, client: &Client) -> String {
 }
 
 /// Two transactions put a job with the same key in; the first ends as told. Gives what the second is answered.
-async fn second_of_two(commit: bool, through_function: bool) -> (Enqueued, Enqueued) {
+async fn second_of_two(commit: bool, through_function: bool) -> (EnqueueAnswer, EnqueueAnswer) {
     let place = Place::patient();
     let engine = Arc::new(place.ready().await);
     let (mut first, mut second, watcher) =
@@ -74,7 +74,7 @@ async fn second_of_two(commit: bool, through_function: bool) -> (Enqueued, Enque
 async fn of_two_open_transactions_with_one_key_the_second_waits_and_then_keeps() {
     for through_function in [true, false] {
         let (first, second) = second_of_two(true, through_function).await;
-        assert_eq!(second, Enqueued::Kept(first.job().unwrap()), "{through_function}");
+        assert_eq!(second, EnqueueAnswer::Duplicate(first.job().unwrap()), "{through_function}");
     }
 }
 
@@ -82,7 +82,7 @@ async fn of_two_open_transactions_with_one_key_the_second_waits_and_then_keeps()
 async fn if_the_first_of_two_rolls_back_the_second_puts_its_job_in() {
     for through_function in [true, false] {
         let (first, second) = second_of_two(false, through_function).await;
-        assert!(matches!(second, Enqueued::New(id) if id > first.job().unwrap()), "{second:?}");
+        assert!(matches!(second, EnqueueAnswer::New(id) if id > first.job().unwrap()), "{second:?}");
     }
 }
 
@@ -128,7 +128,7 @@ async fn a_caller_that_is_kept_holds_up_nobody() {
     let mut caller = place.connect().await;
     let tx = caller.transaction().await.unwrap();
     let kept = engine.enqueue_in(&tx, vec![keyed("a"), replacing("b", "new")]).await.unwrap();
-    assert_eq!(kept, [Enqueued::Kept(jobs[0].job.id), Enqueued::Kept(jobs[1].job.id)]);
+    assert_eq!(kept, [EnqueueAnswer::Duplicate(jobs[0].job.id), EnqueueAnswer::Duplicate(jobs[1].job.id)]);
     let settled = at_once(engine.settle(jobs.iter().map(done).collect())).await.unwrap();
     assert_eq!(settled, [Settled::Applied, Settled::Applied]);
     tx.commit().await.unwrap();
@@ -208,12 +208,12 @@ async fn the_key_of_a_job_that_a_transaction_ends_is_kept_until_its_commit_and_f
     let tx = caller.transaction().await.unwrap();
     engine.complete_in(&tx, job.fence()).await.unwrap();
     let meanwhile = at_once(enqueue(&engine, vec![keyed("a")])).await;
-    assert_eq!(meanwhile, [Enqueued::Kept(job.job.id)], "and nobody waits");
+    assert_eq!(meanwhile, [EnqueueAnswer::Duplicate(job.job.id)], "and nobody waits");
     tx.commit().await.unwrap();
     let after = enqueue(&engine, vec![keyed("a")]).await;
-    assert!(matches!(after[..], [Enqueued::New(_)]), "{after:?}");
+    assert!(matches!(after[..], [EnqueueAnswer::New(_)]), "{after:?}");
     engine.sweep(10).await.unwrap();
-    assert_eq!(enqueue(&engine, vec![keyed("a")]).await, [Enqueued::Kept(after[0].job().unwrap())]);
+    assert_eq!(enqueue(&engine, vec![keyed("a")]).await, [EnqueueAnswer::Duplicate(after[0].job().unwrap())]);
 }
 
 #[tokio::test]
@@ -259,7 +259,7 @@ async fn a_period_holds_the_key_of_a_job_that_ended_in_a_transaction() {
     engine.complete_in(&tx, job.fence()).await.unwrap();
     tx.commit().await.unwrap();
     engine.sweep(10).await.unwrap();
-    assert_eq!(enqueue(&engine, vec![new()]).await, [Enqueued::Kept(job.job.id)]);
+    assert_eq!(enqueue(&engine, vec![new()]).await, [EnqueueAnswer::Duplicate(job.job.id)]);
     clock.advance(hour);
     engine.prune(10).await.unwrap();
     assert_eq!(keys_left(&place, &caller).await, "0");
@@ -271,7 +271,7 @@ async fn enqueue_by(
     client: &mut Client,
     new: NewJob,
     by_function: bool,
-) -> Enqueued {
+) -> EnqueueAnswer {
     let request = EnqueueRequest { request: RequestId::from_random(bits()), jobs: vec![new] };
     if !by_function {
         return engine.enqueue(request).await.unwrap().remove(0);
@@ -308,9 +308,9 @@ async fn a_key_that_is_freed_while_a_caller_waits_for_it_is_held_by_that_callers
         tx.execute(&place.sql("DELETE FROM windlass.job_keys"), &[]).await.unwrap();
         tx.commit().await.unwrap();
         let first = waiting.await.unwrap();
-        assert!(matches!(first, Enqueued::New(_)), "{first:?}");
+        assert!(matches!(first, EnqueueAnswer::New(_)), "{first:?}");
         let second = enqueue(&engine, vec![keyed("a")]).await;
-        assert_eq!(second, [Enqueued::Kept(first.job().unwrap())], "by function: {by_function}");
+        assert_eq!(second, [EnqueueAnswer::Duplicate(first.job().unwrap())], "by function: {by_function}");
     }
 }
 
@@ -332,7 +332,7 @@ async fn a_job_that_is_claimed_while_a_caller_wants_to_replace_it_is_kept() {
         });
         place.until_waiting(&watcher, 1).await;
         tx.commit().await.unwrap();
-        assert_eq!(waiting.await.unwrap(), Enqueued::Kept(id), "by function: {by_function}");
+        assert_eq!(waiting.await.unwrap(), EnqueueAnswer::Duplicate(id), "by function: {by_function}");
         assert_eq!(engine.job(id).await.unwrap().unwrap().job.payload, Payload::default());
     }
 }

@@ -7,7 +7,7 @@ use windlass_core::admin::QueueStatus;
 use windlass_core::claim::{ClaimAnswer, ClaimRequest, ClaimToken, Claimed, Suspects};
 use windlass_core::clock::Clock;
 use windlass_core::engine::{Admin, Declaration, Engine};
-use windlass_core::enqueue::{EnqueueRequest, Enqueued, NewJob, RequestId};
+use windlass_core::enqueue::{EnqueueAnswer, EnqueueRequest, NewJob, RequestId};
 use windlass_core::job::JobId;
 use windlass_core::job_type::TypeSpec;
 use windlass_core::key::KeyClaim;
@@ -162,11 +162,11 @@ pub(crate) fn card(id: WorkerId) -> WorkerCard {
     }
 }
 
-pub(crate) async fn enqueue(engine: &PostgresEngine, jobs: Vec<NewJob>) -> Vec<Enqueued> {
+pub(crate) async fn enqueue(engine: &PostgresEngine, jobs: Vec<NewJob>) -> Vec<EnqueueAnswer> {
     engine.enqueue(EnqueueRequest { request: RequestId::from_random(bits()), jobs }).await.unwrap()
 }
 
-pub(crate) fn stored(answers: &[Enqueued]) -> Vec<JobId> {
+pub(crate) fn stored(answers: &[EnqueueAnswer]) -> Vec<JobId> {
     answers.iter().map(|answer| answer.job().expect("it is taken")).collect()
 }
 

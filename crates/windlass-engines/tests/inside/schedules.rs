@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use windlass_core::clock::{Clock, ManualClock};
 use windlass_core::engine::{Admin, Engine};
-use windlass_core::enqueue::Enqueued;
+use windlass_core::enqueue::EnqueueAnswer;
 use windlass_core::job::{JobId, Phase};
 use windlass_core::names::ScheduleName;
 use windlass_core::schedule::Schedule;
@@ -102,7 +102,7 @@ async fn a_job_that_the_users_own_check_refuses_is_told_with_its_schedule_and_th
     place.connect().await.batch_execute(&place.sql(check)).await.unwrap();
     let [plain, replacing, refused] = tick(&engine, &clock).await;
     assert!(plain.new_job().is_some() && replacing.new_job().is_some(), "{plain:?} {replacing:?}");
-    assert!(matches!(refused, Put::Answered(Enqueued::Refused(_))), "{refused:?}");
+    assert!(matches!(refused, Put::Answered(EnqueueAnswer::Refused(_))), "{refused:?}");
     let all = engine.schedules(&WhichSchedules::After(None, 10)).await.unwrap().schedules;
     let alarms: Vec<_> =
         all.iter().map(|stored| stored.record.alert.as_ref().map(|alert| &alert.alarm)).collect();

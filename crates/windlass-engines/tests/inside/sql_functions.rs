@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use windlass_core::engine::{Admin, Engine};
-use windlass_core::enqueue::{Enqueued, RequestId};
+use windlass_core::enqueue::{EnqueueAnswer, RequestId};
 use windlass_core::job::{JobId, Phase};
 use windlass_core::key::{KeyClaim, KeyScope, OnConflict};
 use windlass_core::names::Key;
@@ -65,7 +65,7 @@ async fn every_argument_reaches_the_job() {
     assert_eq!((job.label.unwrap().as_str(), job.timeout), ("soonish", Some(Duration::from_secs(90))));
     assert_eq!(job.retry, Some(RetryPolicy::Fixed { every: Duration::from_secs(7), attempts: 9 }));
     let receipt = engine.receipt(RequestId::from_random(7)).await.unwrap();
-    assert_eq!(receipt, Some(vec![Enqueued::New(id)]));
+    assert_eq!(receipt, Some(vec![EnqueueAnswer::New(id)]));
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use windlass_core::claim::{ClaimToken, Fence};
 use windlass_core::engine::{Admin, Engine};
-use windlass_core::enqueue::{EnqueueRequest, Enqueued, NewJob, Refusal, RequestId};
+use windlass_core::enqueue::{EnqueueAnswer, EnqueueRequest, NewJob, Refusal, RequestId};
 use windlass_core::error::EngineError;
 use windlass_core::job::Phase;
 use windlass_core::payload::Payload;
@@ -44,7 +44,7 @@ async fn a_job_is_there_as_soon_as_the_transaction_of_sqlx_is_committed() {
     let jobs = vec![NewJob::new(kind("work"), payload.clone()), keyed("a"), keyed("a")];
     let answers = enqueue_in(&mut tx, &place.schema, jobs).await.unwrap();
     assert!(
-        matches!(answers[..], [Enqueued::New(_), Enqueued::New(one), Enqueued::Kept(other)] if one == other),
+        matches!(answers[..], [EnqueueAnswer::New(_), EnqueueAnswer::New(one), EnqueueAnswer::Duplicate(other)] if one == other),
         "{answers:?}"
     );
     assert_eq!(status(&engine).await.counts.ready, 0, "not before the commit");
@@ -137,7 +137,7 @@ async fn a_refusal_is_an_answer_of_sqlx_and_the_transaction_goes_on() {
     let unknown = NewJob::new(kind("nope"), Payload::default());
     let answers = enqueue_in(&mut tx, &place.schema, vec![unknown, work()]).await.unwrap();
     assert!(
-        matches!(&answers[..], [Enqueued::Refused(Refusal::UnknownType { .. }), Enqueued::New(_)]),
+        matches!(&answers[..], [EnqueueAnswer::Refused(Refusal::UnknownType { .. }), EnqueueAnswer::New(_)]),
         "{answers:?}"
     );
     tx.commit().await.unwrap();

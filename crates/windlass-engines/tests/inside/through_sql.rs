@@ -15,7 +15,7 @@ use windlass_core::clock::Timestamp;
 use windlass_core::engine::{
     Admin, Declaration, Engine, EngineInfo, HintListener, RescueRequest, Rescued, Result,
 };
-use windlass_core::enqueue::{EnqueueRequest, Enqueued, RequestId};
+use windlass_core::enqueue::{EnqueueAnswer, EnqueueRequest, RequestId};
 use windlass_core::gate::Gate;
 use windlass_core::job::{JobId, Progress};
 use windlass_core::lease::{
@@ -46,7 +46,7 @@ pub(crate) struct ThroughSql {
 #[async_trait]
 impl Engine for ThroughSql {
     /// On a connection of its own for each call, so that calls at once are at once for the server too.
-    async fn enqueue(&self, request: EnqueueRequest) -> Result<Vec<Enqueued>> {
+    async fn enqueue(&self, request: EnqueueRequest) -> Result<Vec<EnqueueAnswer>> {
         let (mut client, connection) =
             tokio_postgres::connect(&self.url, NoTls).await.expect("the server lets us in");
         tokio::spawn(connection);
@@ -68,11 +68,11 @@ impl Engine for ThroughSql {
         self.engine.declare(declaration).await
     }
 
-    async fn receipt(&self, request: RequestId) -> Result<Option<Vec<Enqueued>>> {
+    async fn receipt(&self, request: RequestId) -> Result<Option<Vec<EnqueueAnswer>>> {
         self.engine.receipt(request).await
     }
 
-    async fn ask(&self, request: RequestId) -> Result<Option<Vec<Enqueued>>> {
+    async fn ask(&self, request: RequestId) -> Result<Option<Vec<EnqueueAnswer>>> {
         self.engine.ask(request).await
     }
 

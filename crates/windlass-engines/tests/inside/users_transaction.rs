@@ -7,7 +7,7 @@ use windlass_core::admin::AttemptEnding;
 use windlass_core::claim::{ClaimToken, Fence};
 use windlass_core::clock::{Clock, ManualClock, Timestamp};
 use windlass_core::engine::{Admin, Declaration, Engine};
-use windlass_core::enqueue::{EnqueueRequest, Enqueued, NewJob, RequestId, When};
+use windlass_core::enqueue::{EnqueueAnswer, EnqueueRequest, NewJob, RequestId, When};
 use windlass_core::error::EngineError;
 use windlass_core::gate::Gate;
 use windlass_core::job::{Job, JobId, JobState, Phase};
@@ -75,7 +75,10 @@ async fn a_rollback_leaves_nothing() {
     assert_eq!(place.traces(&client).await, "0 jobs, 0 keys, 0 changes, 0 receipts");
     assert_eq!(engine.receipt(request).await.unwrap(), None);
     assert!(claim(&engine, 10).await.is_empty());
-    assert!(matches!(enqueue(&engine, vec![keyed("a")]).await[..], [Enqueued::New(_)]), "the key is free");
+    assert!(
+        matches!(enqueue(&engine, vec![keyed("a")]).await[..], [EnqueueAnswer::New(_)]),
+        "the key is free"
+    );
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use windlass_core::clock::Timestamp;
-use windlass_core::enqueue::Enqueued;
+use windlass_core::enqueue::EnqueueAnswer;
 use windlass_core::limits::{LIST_PAGE_MAX, TRIGGER_PAUSE_MAX};
 use windlass_core::names::{GroupName, ScheduleName, TriggerName};
 use windlass_core::schedule::Schedule;
@@ -203,9 +203,9 @@ impl<S: Subject> Pair<S> {
     }
 
     /// Jobs that were made on both sides by the same step.
-    fn learn(&mut self, answers: impl Iterator<Item = (Enqueued, Enqueued)>) {
+    fn learn(&mut self, answers: impl Iterator<Item = (EnqueueAnswer, EnqueueAnswer)>) {
         for answer in answers {
-            if let (Enqueued::New(model), Enqueued::New(subject)) = answer {
+            if let (EnqueueAnswer::New(model), EnqueueAnswer::New(subject)) = answer {
                 self.jobs.push((model, subject));
                 self.model_ids.insert(subject, model);
             }
@@ -230,7 +230,7 @@ impl<S: Subject> Pair<S> {
     }
 }
 
-fn answer_of(put: &Put) -> Option<Enqueued> {
+fn answer_of(put: &Put) -> Option<EnqueueAnswer> {
     match put {
         Put::Answered(answer) => Some(answer.clone()),
         Put::Overlaps(_) => None,

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use windlass_core::admin::{JobRecord, ListRequest, RetryAnswer};
 use windlass_core::claim::ClaimAnswer;
 use windlass_core::engine::{Engine, Rescued};
-use windlass_core::enqueue::Enqueued;
+use windlass_core::enqueue::EnqueueAnswer;
 use windlass_core::job::{JobId, JobState, Phase};
 use windlass_core::limits::LIST_PAGE_MAX;
 use windlass_core::outcome::{ErrorKind, JobError};
@@ -107,12 +107,14 @@ impl<T: Renumber> Renumber for Vec<T> {
     }
 }
 
-impl Renumber for Enqueued {
+impl Renumber for EnqueueAnswer {
     fn renumber(&mut self, ids: &HashMap<JobId, JobId>) {
         match self {
-            Self::New(id) | Self::Spooled(id) | Self::Kept(id) | Self::Replaced(id) | Self::Revived(id) => {
-                id.renumber(ids)
-            }
+            Self::New(id)
+            | Self::Spooled(id)
+            | Self::Duplicate(id)
+            | Self::Replaced(id)
+            | Self::Revived(id) => id.renumber(ids),
             Self::Refused(_) => {}
         }
     }

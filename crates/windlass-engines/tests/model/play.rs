@@ -5,7 +5,7 @@ use std::time::Duration;
 use windlass_core::claim::{ClaimAnswer, ClaimRequest, ClaimToken, Fence, Suspects};
 use windlass_core::clock::{Clock, Timestamp};
 use windlass_core::engine::{Engine, RescueRequest};
-use windlass_core::enqueue::{EnqueueRequest, Enqueued, NewJob, RequestId, When};
+use windlass_core::enqueue::{EnqueueAnswer, EnqueueRequest, NewJob, RequestId, When};
 use windlass_core::gate::Gate;
 use windlass_core::job::{JobId, Progress};
 use windlass_core::key::{KeyClaim, KeyScope, OnConflict};
@@ -121,7 +121,7 @@ impl<S: Subject> Pair<S> {
         let (expected, got) =
             self.both(async |engine, _| engine.enqueue(request.clone()).await.expect(UP)).await;
         for pair in expected.iter().zip(&got) {
-            if let (Enqueued::New(model), Enqueued::New(subject)) = pair {
+            if let (EnqueueAnswer::New(model), EnqueueAnswer::New(subject)) = pair {
                 self.jobs.push((*model, *subject));
                 self.model_ids.insert(*subject, *model);
             }

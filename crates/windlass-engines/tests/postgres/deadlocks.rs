@@ -9,7 +9,7 @@ use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
 use windlass_core::claim::Claimed;
 use windlass_core::engine::{Engine, Result};
-use windlass_core::enqueue::{EnqueueRequest, Enqueued, NewJob};
+use windlass_core::enqueue::{EnqueueAnswer, EnqueueRequest, NewJob};
 use windlass_core::job::Progress;
 use windlass_core::key::{KeyClaim, OnConflict};
 use windlass_core::names::Key;
@@ -59,16 +59,16 @@ fn backwards(mut jobs: Vec<NewJob>) -> Vec<NewJob> {
 }
 
 /// By the order of the keys again.
-fn forwards(mut answers: Vec<Enqueued>) -> Vec<Enqueued> {
+fn forwards(mut answers: Vec<EnqueueAnswer>) -> Vec<EnqueueAnswer> {
     answers.reverse();
     answers
 }
 
 /// Each key has one job, which one of the two has made and the other was told of.
-fn assert_each_made_once(one: &[Enqueued], other: &[Enqueued]) {
+fn assert_each_made_once(one: &[EnqueueAnswer], other: &[EnqueueAnswer]) {
     assert_eq!((one.len(), other.len()), (KEYS, KEYS));
     for (one, other) in one.iter().zip(other) {
-        let made = [one, other].into_iter().filter(|answer| matches!(answer, Enqueued::New(_))).count();
+        let made = [one, other].into_iter().filter(|answer| matches!(answer, EnqueueAnswer::New(_))).count();
         assert_eq!((made, one.job()), (1, other.job()), "{one:?} {other:?}");
     }
 }
@@ -107,7 +107,7 @@ async fn transactions_that_call_the_function_never_wait_in_a_circle_for_an_engin
         for three in one.iter().zip(&other).zip(&engines) {
             let ((one, other), engines) = three;
             let made =
-                [one, other, engines].iter().filter(|answer| matches!(answer, Enqueued::New(_))).count();
+                [one, other, engines].iter().filter(|answer| matches!(answer, EnqueueAnswer::New(_))).count();
             assert_eq!(made, 1, "{three:?}");
             assert!(one.job() == other.job() && other.job() == engines.job(), "{three:?}");
         }
@@ -117,7 +117,7 @@ async fn transactions_that_call_the_function_never_wait_in_a_circle_for_an_engin
     assert_no_circle(&place);
 }
 
-async fn in_a_transaction(client: &mut Client, schema: &str, jobs: Vec<NewJob>) -> Vec<Enqueued> {
+async fn in_a_transaction(client: &mut Client, schema: &str, jobs: Vec<NewJob>) -> Vec<EnqueueAnswer> {
     let tx = client.transaction().await.unwrap();
     let answers = enqueue_in(&tx, schema, jobs).await.unwrap();
     tx.commit().await.unwrap();
@@ -218,7 +218,7 @@ fn put(schema: &str, key: &str) -> String {
     format!("SELECT {schema}.enqueue('work', key => '{key}')")
 }
 
-fn enqueue_of(engine: &Arc<PostgresEngine>, asked: EnqueueRequest) -> JoinHandle<Result<Vec<Enqueued>>> {
+fn enqueue_of(engine: &Arc<PostgresEngine>, asked: EnqueueRequest) -> JoinHandle<Result<Vec<EnqueueAnswer>>> {
     let engine = Arc::clone(engine);
     tokio::spawn(async move { engine.enqueue(asked).await })
 }
@@ -245,7 +245,10 @@ async fn an_enqueue_that_the_server_ends_for_an_applications_transaction_is_trie
     put.expect("it goes on");
     other.commit().await;
     let answers = enqueueing.await.unwrap().expect("it comes after the other");
-    let [Enqueued::Kept(_), Enqueued::New(_), Enqueued::Kept(_)] = answers[..] else { panic!("{answers:?}") };
+    let [EnqueueAnswer::Duplicate(_), EnqueueAnswer::New(_), EnqueueAnswer::Duplicate(_)] = answers[..]
+    else {
+        panic!("{answers:?}")
+    };
     assert_eq!(engine.enqueue(asked).await.unwrap(), answers, "a repeat is told the same");
     assert_eq!(place.count("windlass.delayed_jobs"), 3);
     assert_eq!(place.count("windlass.job_keys"), 3);
@@ -264,7 +267,7 @@ async fn an_applications_transaction_that_the_server_ends_for_an_enqueue_leaves_
     assert_eq!(ended.code(), Some(&SqlState::T_R_DEADLOCK_DETECTED));
     other.commit().await;
     let answers = enqueueing.await.unwrap().unwrap();
-    assert!(answers.iter().all(|answer| matches!(answer, Enqueued::New(_))), "{answers:?}");
+    assert!(answers.iter().all(|answer| matches!(answer, EnqueueAnswer::New(_))), "{answers:?}");
     assert_eq!(place.count("windlass.delayed_jobs"), 3);
 }
 

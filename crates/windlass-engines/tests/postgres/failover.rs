@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use windlass_core::engine::{Admin, Engine};
-use windlass_core::enqueue::Enqueued;
+use windlass_core::enqueue::EnqueueAnswer;
 use windlass_core::job::{JobId, Phase};
 use windlass_core::settle::{AttemptReport, Settled, Transition};
 use windlass_engines::postgres::{Periods, PostgresEngine, PostgresOptions};
@@ -163,5 +163,5 @@ async fn a_lost_change_of_queues_is_not_taken_for_the_one_that_came_after_it() {
     other.set_shut(&queue(), true).await.unwrap();
     assert_ne!(place.sql("SELECT version FROM windlass.catalogue"), lost);
     let answers = engine.enqueue(request(vec![new_job()])).await.unwrap();
-    assert!(matches!(&answers[..], [Enqueued::Refused(_)]), "{answers:?}");
+    assert!(matches!(&answers[..], [EnqueueAnswer::Refused(_)]), "{answers:?}");
 }

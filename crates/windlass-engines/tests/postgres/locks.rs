@@ -8,7 +8,7 @@ use tokio::task::JoinSet;
 use windlass_conformance::history::{FaultKind, Rules, check};
 use windlass_core::admin::{CancelAnswer, ListRequest};
 use windlass_core::engine::{Admin, Engine, RescueRequest, Result};
-use windlass_core::enqueue::{Enqueued, NewJob};
+use windlass_core::enqueue::{EnqueueAnswer, NewJob};
 use windlass_core::error::EngineError;
 use windlass_core::gate::Gate;
 use windlass_core::job::{JobId, JobState};
@@ -436,7 +436,7 @@ where
 async fn put(engine: &PostgresEngine, job: NewJob) -> JobId {
     let answers = engine.enqueue(request(vec![job])).await.unwrap();
     match answers[..] {
-        [Enqueued::New(id)] => id,
+        [EnqueueAnswer::New(id)] => id,
         _ => panic!("expected a new job, got {answers:?}"),
     }
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use windlass_core::admin::ListRequest;
 use windlass_core::claim::{ClaimRequest, Claimed};
 use windlass_core::engine::{Admin, Engine, Result};
-use windlass_core::enqueue::{Enqueued, NewJob, Refusal};
+use windlass_core::enqueue::{EnqueueAnswer, NewJob, Refusal};
 use windlass_core::error::EngineError;
 use windlass_core::job::{JobId, Phase};
 use windlass_core::key::KeyClaim;
@@ -104,7 +104,7 @@ async fn a_request_that_is_held_up_until_it_was_asked_about_stores_nothing_when_
         eventually("the request is held up", || (proxy.stuck_connections() > 0).then_some(()));
         assert_eq!(other.ask(sent.request).await.unwrap(), None);
         proxy.hold_questions(false);
-        let told = Enqueued::Refused(Refusal::RequestClosed);
+        let told = EnqueueAnswer::Refused(Refusal::RequestClosed);
         assert_eq!(call.await.unwrap().unwrap(), [told.clone(), told]);
         assert_eq!(place.count("windlass.delayed_jobs"), 0);
         assert_eq!(place.count("windlass.job_keys"), 0);

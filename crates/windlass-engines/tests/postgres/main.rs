@@ -13,8 +13,8 @@ mod sweep;
 mod poison;
 #[path = "../crew/mod.rs"]
 mod crew;
-#[path = "../crew/rollups.rs"]
-mod rollups;
+#[path = "../crew/rollup_rounds.rs"]
+mod rollup_rounds;
 mod lost_answers;
 mod killed_server;
 mod listening;

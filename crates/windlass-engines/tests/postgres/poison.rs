@@ -2,7 +2,7 @@
 
 use windlass_core::claim::Claimed;
 use windlass_core::engine::{Admin, Engine};
-use windlass_core::enqueue::{Enqueued, NewJob, Refusal};
+use windlass_core::enqueue::{EnqueueAnswer, NewJob, Refusal};
 use windlass_core::error::EngineError;
 use windlass_core::job::{JobState, Phase};
 use windlass_core::key::KeyClaim;
@@ -166,11 +166,12 @@ fn numbered(n: usize) -> NewJob {
 }
 
 /// The one that is refused, and how many came in.
-fn judged(answers: &[Enqueued]) -> (Vec<usize>, usize) {
-    let is_refused = |answer: &Enqueued| matches!(answer, Enqueued::Refused(Refusal::Malformed { .. }));
+fn judged(answers: &[EnqueueAnswer]) -> (Vec<usize>, usize) {
+    let is_refused =
+        |answer: &EnqueueAnswer| matches!(answer, EnqueueAnswer::Refused(Refusal::Malformed { .. }));
     let refused =
         answers.iter().enumerate().filter(|(_, answer)| is_refused(answer)).map(|(n, _)| n).collect();
-    (refused, answers.iter().filter(|answer| matches!(answer, Enqueued::New(_))).count())
+    (refused, answers.iter().filter(|answer| matches!(answer, EnqueueAnswer::New(_))).count())
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 use windlass_engines::postgres::migrate;
 use windlass_servers::postgres::{Options, Server};
 
-use super::rollups::{append, assert_first_is_damaged, booked, keep_two, roll_up_all};
+use super::rollup_rounds::{append, assert_first_is_damaged, booked, keep_two, roll_up_all};
 use super::{Place, enqueue};
 
 #[tokio::test(flavor = "multi_thread")]

@@ -2,7 +2,7 @@
 
 use windlass_core::claim::Claimed;
 use windlass_core::engine::Engine;
-use windlass_core::enqueue::{Enqueued, NewJob};
+use windlass_core::enqueue::{EnqueueAnswer, NewJob};
 use windlass_core::job::Progress;
 use windlass_core::key::KeyClaim;
 use windlass_core::names::Key;
@@ -93,8 +93,8 @@ async fn of_many_engines_that_put_in_one_key_at_once_one_makes_the_job() {
             callers.spawn(async move { engine.enqueue(request(jobs)).await.unwrap().remove(0) });
         }
         let answers = callers.join_all().await;
-        let made = answers.iter().filter(|answer| matches!(answer, Enqueued::New(_))).count();
-        let kept = answers.iter().filter(|answer| matches!(answer, Enqueued::Kept(_))).count();
+        let made = answers.iter().filter(|answer| matches!(answer, EnqueueAnswer::New(_))).count();
+        let kept = answers.iter().filter(|answer| matches!(answer, EnqueueAnswer::Duplicate(_))).count();
         assert_eq!((made, kept), (1, engines.len() - 1), "{answers:?}");
     }
     assert_eq!(place.count("windlass.delayed_jobs"), 20);
@@ -109,7 +109,9 @@ async fn of_a_request_with_several_priorities_those_of_one_lie_together_and_numb
     let in_turn = (0..90).flat_map(|_| Priority::all());
     let jobs: Vec<_> = in_turn.map(|priority| NewJob { priority: Some(priority), ..new_job() }).collect();
     let answers = engine.enqueue(request(jobs)).await.unwrap();
-    let id = |answer: &Enqueued| if let Enqueued::New(id) = answer { id.0 } else { panic!("{answer:?}") };
+    let id = |answer: &EnqueueAnswer| {
+        if let EnqueueAnswer::New(id) = answer { id.0 } else { panic!("{answer:?}") }
+    };
     let ids: Vec<_> = answers.iter().map(id).collect();
     assert!(ids.is_sorted());
     let level = place.sql(&format!("SELECT priority FROM windlass.delayed_jobs WHERE id = {}", ids[12]));

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use windlass_core::claim::ClaimRequest;
 use windlass_core::engine::{Admin, Engine};
-use windlass_core::enqueue::{Enqueued, Refusal};
+use windlass_core::enqueue::{EnqueueAnswer, Refusal};
 use windlass_core::error::EngineError;
 use windlass_core::settle::Settled;
 use windlass_core::worker::{Beat, Heartbeat};
@@ -59,7 +59,7 @@ async fn a_request_that_is_held_up_until_it_was_asked_about_stores_nothing_when_
     }
     assert_eq!(other.ask(sent.request).await.unwrap(), None);
     proxy.hold_questions(false);
-    let told = Enqueued::Refused(Refusal::RequestClosed);
+    let told = EnqueueAnswer::Refused(Refusal::RequestClosed);
     assert_eq!(call.await.unwrap().unwrap(), [told.clone(), told]);
     assert_eq!(other.queues().await.unwrap()[0].counts.ready, 1, "the one before");
 }

@@ -5,8 +5,8 @@
 
 #[path = "../crew/words.rs"]
 mod words;
-#[path = "../crew/rollups.rs"]
-mod rollups;
+#[path = "../crew/rollup_rounds.rs"]
+mod rollup_rounds;
 mod place;
 mod alarms;
 mod opening;

@@ -8,7 +8,7 @@ use windlass_core::rollups::{
 };
 
 use crate::place::{Place, ask, enqueue, server};
-use crate::rollups::{append, assert_first_is_damaged, booked, keep_two, roll_up_all};
+use crate::rollup_rounds::{append, assert_first_is_damaged, booked, keep_two, roll_up_all};
 use crate::words::{kind, queue};
 
 /// What a further type of a minute may take, and the first with the minute itself. Measured on Redis 7.0, and some more for others.

@@ -4,8 +4,8 @@
 
 #[path = "../crew/words.rs"]
 mod words;
-#[path = "../crew/rollups.rs"]
-mod rollups;
+#[path = "../crew/rollup_rounds.rs"]
+mod rollup_rounds;
 mod files;
 mod users_transaction;
 mod other_processes;
@@ -26,7 +26,7 @@ use tempfile::TempDir;
 use windlass_core::admin::QueueStatus;
 use windlass_core::claim::{ClaimAnswer, Claimed};
 use windlass_core::engine::{Admin, Engine, Hint, HintListener};
-use windlass_core::enqueue::{Enqueued, NewJob};
+use windlass_core::enqueue::{EnqueueAnswer, NewJob};
 use windlass_core::job::JobId;
 use windlass_core::payload::Payload;
 use windlass_core::worker::WorkerId;
@@ -82,7 +82,7 @@ async fn enqueue(engine: &SqliteEngine, count: usize) -> Vec<JobId> {
     stored(&engine.enqueue(request(vec![new_job(); count])).await.unwrap())
 }
 
-fn stored(answers: &[Enqueued]) -> Vec<JobId> {
+fn stored(answers: &[EnqueueAnswer]) -> Vec<JobId> {
     answers.iter().map(|answer| answer.job().expect("plain jobs are taken")).collect()
 }
 

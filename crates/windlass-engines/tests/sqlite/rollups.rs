@@ -2,7 +2,7 @@
 
 use windlass_engines::sqlite::migrate::MIGRATIONS;
 
-use super::rollups::{append, assert_first_is_damaged, booked, keep_two, roll_up_all};
+use super::rollup_rounds::{append, assert_first_is_damaged, booked, keep_two, roll_up_all};
 use super::{Place, enqueue, ready_engine};
 
 /// The last version without minutes.

@@ -1,7 +1,7 @@
 //! What only Redis does: it looks at so many jobs one by one, and counts where there are more.
 
 use windlass_core::engine::Engine;
-use windlass_core::enqueue::{Enqueued, NewJob};
+use windlass_core::enqueue::{EnqueueAnswer, NewJob};
 use windlass_core::key::KeyClaim;
 use windlass_core::limits::TRIGGER_PAUSE;
 use windlass_core::names::{Key, TriggerName};
@@ -26,7 +26,7 @@ async fn put_hooks(store: &Store, engine: &dyn Engine) {
     };
     let put = engine.enqueue(request((0..HOOKS).map(hook).collect())).await.unwrap();
     let ids = put.iter().map(|put| match put {
-        Enqueued::New(id) => format!("{:014}", id.0),
+        EnqueueAnswer::New(id) => format!("{:014}", id.0),
         other => panic!("expected a new job, got {other:?}"),
     });
     let Store::Redis(url, namespace) = store else { panic!("it is Redis") };

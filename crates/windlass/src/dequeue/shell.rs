@@ -11,7 +11,7 @@ use windlass_core::claim::{Claimed, Fence};
 use windlass_core::engine::Engine;
 use windlass_core::job_type::TypeSpec;
 use windlass_core::limits::TIMEOUT_DEFAULT;
-use windlass_core::outcome::Outcome;
+use windlass_core::outcome::AttemptOutcome;
 use windlass_core::settle::{AttemptReport, Settled, Settlement};
 
 use super::{Answers, EndError, HELD_MAX, HeldJob, Line, WAITERS_MAX, Waiter};
@@ -248,7 +248,7 @@ impl Shell {
     /// The grace of a stop is over: whoever holds the job is told to let go, and the store that it is free.
     fn take_back(&mut self, fence: Fence) {
         self.line.controls.cancel(fence);
-        let outcome = Outcome::Released { started: true };
+        let outcome = AttemptOutcome::Released { started: true };
         self.pool
             .on(Event::Ended { fence, outcome, report: AttemptReport::default() }, self.started.elapsed());
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use windlass_core::engine::Engine;
-use windlass_core::enqueue::{EnqueueRequest, Enqueued, NewJob, RequestId};
+use windlass_core::enqueue::{EnqueueAnswer, EnqueueRequest, NewJob, RequestId};
 use windlass_core::error::EngineError;
 use windlass_core::job::JobId;
 use windlass_core::limits::ENQUEUE_BATCH_MAX;
@@ -27,7 +27,7 @@ const TRIES_MAX: u32 = 5;
 #[derive(Debug)]
 pub enum Judged {
     /// The callers get these answers.
-    Answered(Vec<Enqueued>),
+    Answered(Vec<EnqueueAnswer>),
     /// Send the same request again after this time: it is idempotent, and an answer got lost.
     Again(Duration),
     /// Nothing was stored.
@@ -37,10 +37,12 @@ pub enum Judged {
 }
 
 /// Decides what becomes of a request that was sent `tries` times.
-pub fn judge(answer: Result<Vec<Enqueued>, EngineError>, tries: u32) -> Judged {
+pub fn judge(answer: Result<Vec<EnqueueAnswer>, EngineError>, tries: u32) -> Judged {
     match answer {
         Ok(answers) => Judged::Answered(answers),
-        Err(_) if planted(Bug::AcknowledgeBeforeWrite) => Judged::Answered(vec![Enqueued::New(JobId(0))]),
+        Err(_) if planted(Bug::AcknowledgeBeforeWrite) => {
+            Judged::Answered(vec![EnqueueAnswer::New(JobId(0))])
+        }
         // Once one answer got lost, a later failure says nothing of the try before it.
         Err(error) if (error.is_unknown() || tries > 1) && tries < TRIES_MAX => {
             Judged::Again(Duration::from_millis(50) * tries)
@@ -96,7 +98,7 @@ struct Line {
 
 struct Passenger {
     job: NewJob,
-    answer: oneshot::Sender<Result<Enqueued, EnqueueError>>,
+    answer: oneshot::Sender<Result<EnqueueAnswer, EnqueueError>>,
     /// Given back when the passenger is, not when its caller stops waiting: the job is still in memory.
     _seat: OwnedSemaphorePermit,
 }
@@ -117,7 +119,7 @@ impl Flights {
         self: &Arc<Self>,
         job: NewJob,
         request: Option<RequestId>,
-    ) -> Result<Enqueued, EnqueueError> {
+    ) -> Result<EnqueueAnswer, EnqueueError> {
         if let Some(request) = request {
             let alone = EnqueueRequest { request, jobs: vec![job] };
             return self.send(alone).await.pop().expect("a request of one job has one answer");
@@ -133,7 +135,7 @@ impl Flights {
     }
 
     /// Sends one request until it is answered or given up. Gives an answer for each job.
-    pub(crate) async fn send(&self, mut request: EnqueueRequest) -> Vec<Result<Enqueued, EnqueueError>> {
+    pub(crate) async fn send(&self, mut request: EnqueueRequest) -> Vec<Result<EnqueueAnswer, EnqueueError>> {
         let (id, count) = (request.request, request.jobs.len());
         for tries in 1.. {
             let sent = request.clone();
@@ -212,7 +214,7 @@ impl Drop for Flight {
     }
 }
 
-fn for_each(count: usize, error: impl Fn(usize) -> EnqueueError) -> Vec<Result<Enqueued, EnqueueError>> {
+fn for_each(count: usize, error: impl Fn(usize) -> EnqueueError) -> Vec<Result<EnqueueAnswer, EnqueueError>> {
     (0..count).map(|position| Err(error(position))).collect()
 }
 

@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::sync::Arc;
 
-use windlass_core::outcome::{ErrorKind, JobError, Outcome};
+use windlass_core::outcome::{AttemptOutcome, ErrorKind, JobError};
 
 use super::context::Context;
 use super::extract::FromJob;
@@ -18,11 +18,12 @@ use crate::job_type::JobType;
     label = "not a handler",
     note = "a handler is an async function whose future is `Send`; its first argument implements `JobType`",
     note = "its other arguments, at most five, are `Context`, `Attempt`, `JobId`, or `State<T>` where `T` is the state given to `Handlers::new` or a part of it by `FromRef`",
-    note = "it returns `()`, `Finish`, `Json`, or a `Result` of one of them whose error can be printed"
+    note = "it returns `()`, `Outcome`, `Json`, or a `Result` of one of them whose error can be printed"
 )]
 pub trait Handler<T, S, Args>: Clone + Send + Sync + 'static {
     /// Calls the function.
-    fn call(&self, job: T, ctx: &Context, state: &S) -> impl Future<Output = Outcome> + Send + 'static;
+    fn call(&self, job: T, ctx: &Context, state: &S)
+    -> impl Future<Output = AttemptOutcome> + Send + 'static;
 }
 
 macro_rules! handler {
@@ -36,7 +37,7 @@ macro_rules! handler {
             T: JobType,
             $($arg: FromJob<S> + Send,)*
         {
-            fn call(&self, job: T, ctx: &Context, state: &S) -> impl Future<Output = Outcome> + Send + 'static {
+            fn call(&self, job: T, ctx: &Context, state: &S) -> impl Future<Output = AttemptOutcome> + Send + 'static {
                 let running = self(job, $($arg::from_job(ctx, state)),*);
                 async move { running.await.into_outcome() }
             }
@@ -64,7 +65,10 @@ where
             Ok(job) => Box::pin(handler.call(job, &ctx, &state)),
             Err(error) => {
                 let text = format!("the payload does not decode as {}: {error}", T::NAME);
-                Box::pin(std::future::ready(Outcome::Failed(JobError::new(ErrorKind::Undecodable, text))))
+                Box::pin(std::future::ready(AttemptOutcome::Failed(JobError::new(
+                    ErrorKind::Undecodable,
+                    text,
+                ))))
             }
         }
     })

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use windlass_core::job_type::TypeSpec;
 use windlass_core::names::{BreakerName, NameError, TypeName};
-use windlass_core::outcome::Outcome;
+use windlass_core::outcome::AttemptOutcome;
 
 use crate::job_type::{JobType, spec_of};
 
@@ -23,12 +23,12 @@ pub use call::Handler;
 pub use context::{Context, JobCancelled, ProgressError};
 pub use extract::{Attempt, FromJob, FromRef, State};
 pub use platform::{CallError, PlatformCall};
-pub use returns::{Finish, IntoOutcome, Json};
+pub use returns::{IntoOutcome, Json, Outcome};
 
 pub(crate) use context::JobControl;
 
 /// A running handler. Boxed, since handlers of many types live in one table.
-pub(crate) type Running = Pin<Box<dyn Future<Output = Outcome> + Send>>;
+pub(crate) type Running = Pin<Box<dyn Future<Output = AttemptOutcome> + Send>>;
 
 /// A handler whose types are hidden.
 pub(crate) type Erased = Arc<dyn Fn(Context) -> Running + Send + Sync>;
@@ -40,7 +40,7 @@ pub trait Hook: Send + Sync + 'static {
     fn before(&self, _ctx: &Context) {}
 
     /// The handler ended, in whatever way.
-    fn after(&self, _ctx: &Context, _outcome: &Outcome) {}
+    fn after(&self, _ctx: &Context, _outcome: &AttemptOutcome) {}
 }
 
 /// All handlers of an application, with the state they share.

@@ -15,7 +15,7 @@ use windlass_core::engine::Engine;
 use windlass_core::enqueue::NewJob;
 use windlass_core::gate::Gate;
 use windlass_core::names::{BreakerName, GroupName, LimitName, TypeName};
-use windlass_core::outcome::{ErrorKind, Outcome};
+use windlass_core::outcome::{AttemptOutcome, ErrorKind};
 use windlass_core::payload::Payload;
 
 mod options;
@@ -241,8 +241,8 @@ impl Limits {
         pass: Option<Pass>,
         claimed: &Claimed,
         notes: Notes,
-        outcome: Outcome,
-    ) -> Outcome {
+        outcome: AttemptOutcome,
+    ) -> AttemptOutcome {
         let verdict = notes.held.is_none().then(|| verdict_of(&outcome)).flatten();
         for (platform, allowed) in pass.into_iter().flat_map(|pass| pass.platforms) {
             match verdict {
@@ -251,7 +251,7 @@ impl Limits {
                 None => self.breakers.left(&platform, claimed.fence(), allowed).await,
             }
         }
-        let is_stopped = matches!(outcome, Outcome::Cancelled(_) | Outcome::Released { .. });
+        let is_stopped = matches!(outcome, AttemptOutcome::Cancelled(_) | AttemptOutcome::Released { .. });
         for (platform, allowed) in notes.unanswered {
             match is_stopped {
                 true => self.breakers.left(&platform, claimed.fence(), allowed).await,
@@ -260,8 +260,8 @@ impl Limits {
             }
         }
         match (outcome, notes.held, notes.pause) {
-            (Outcome::Failed(_), Some(gate), _) => Outcome::Held(gate),
-            (Outcome::Failed(error), None, Some(pause)) => Outcome::RetryIn(pause, error),
+            (AttemptOutcome::Failed(_), Some(gate), _) => AttemptOutcome::Held(gate),
+            (AttemptOutcome::Failed(error), None, Some(pause)) => AttemptOutcome::RetryIn(pause, error),
             (outcome, ..) => outcome,
         }
     }
@@ -294,11 +294,11 @@ fn paired<'a>(specs: &'a [Arc<RateLimitSpec>], keys: &'a [String]) -> Vec<(&'a R
 }
 
 /// What an outcome says of the platforms that the job called. What the handler gave up on purpose says nothing.
-fn verdict_of(outcome: &Outcome) -> Option<Verdict> {
+fn verdict_of(outcome: &AttemptOutcome) -> Option<Verdict> {
     match outcome {
-        Outcome::Done(_) => Some(Verdict::Success),
-        Outcome::Failed(error) if error.kind == ErrorKind::Undecodable => None,
-        Outcome::Failed(_) | Outcome::RetryIn(..) => Some(Verdict::Failure),
+        AttemptOutcome::Done(_) => Some(Verdict::Success),
+        AttemptOutcome::Failed(error) if error.kind == ErrorKind::Undecodable => None,
+        AttemptOutcome::Failed(_) | AttemptOutcome::RetryIn(..) => Some(Verdict::Failure),
         _ => None,
     }
 }

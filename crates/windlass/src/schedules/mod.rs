@@ -266,7 +266,7 @@ impl Schedules {
     }
 
     /// Puts the jobs of these ticks in. One that made its job within the last thirty days makes no second one: its answer is
-    /// [`Enqueued::Kept`](windlass_core::enqueue::Enqueued::Kept). If it is not known whether that happened, it can be asked for
+    /// [`EnqueueAnswer::Duplicate`](windlass_core::enqueue::EnqueueAnswer::Duplicate). If it is not known whether that happened, it can be asked for
     /// again.
     pub async fn run_ticks(&self, name: &ScheduleName, ticks: &[Timestamp]) -> Result<Vec<Put>> {
         let mut answers = Vec::with_capacity(ticks.len());

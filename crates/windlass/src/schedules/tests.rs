@@ -6,7 +6,7 @@ use std::time::Duration;
 use windlass_core::admin::Changed;
 use windlass_core::clock::{Clock, ManualClock, Timestamp};
 use windlass_core::engine::{Declaration, Engine};
-use windlass_core::enqueue::Enqueued;
+use windlass_core::enqueue::EnqueueAnswer;
 use windlass_core::names::{QueueName, ScheduleName, TypeName};
 use windlass_core::queue::QueueSpec;
 use windlass_core::schedule::{CatchUp, Missed, Schedule};
@@ -216,7 +216,7 @@ async fn people_pause_resume_skip_run_fill_and_remove() {
     assert_eq!(scene.duty().run(|| true).await.unwrap().jobs, 1, "one of two was left out");
     let ticks = schedules.ticks_of(&a, now, scene.clock.now()).await.unwrap();
     let put = schedules.run_ticks(&a, &ticks).await.unwrap();
-    let kept = put.iter().filter(|put| matches!(put, Put::Answered(Enqueued::Kept(_)))).count();
+    let kept = put.iter().filter(|put| matches!(put, Put::Answered(EnqueueAnswer::Duplicate(_)))).count();
     assert_eq!((put.len(), kept), (2, 1), "the first was run by hand, the second was left out");
     assert_eq!(schedules.remove(&a).await.unwrap(), Changed::Done);
     assert_eq!(schedules.remove(&a).await.unwrap(), Changed::NotFound);

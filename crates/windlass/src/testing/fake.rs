@@ -22,24 +22,24 @@ use crate::worker::WorkerOptions;
 /// panic, run into its time-out. Follow-up jobs are noted and not run.
 ///
 /// ```
-/// use windlass::core::outcome::Outcome;
+/// use windlass::core::outcome::AttemptOutcome;
 /// use windlass::testing::{FakeJob, run_handler};
-/// use windlass::{Attempt, Finish, JobType, State};
+/// use windlass::{Attempt, Outcome, JobType, State};
 /// # use serde::{Deserialize, Serialize};
 ///
 /// #[derive(Serialize, Deserialize)]
 /// struct Fetch { url: String }
 /// impl JobType for Fetch { const NAME: &'static str = "fetch"; }
 ///
-/// async fn fetch(job: Fetch, Attempt(attempt): Attempt, State(host): State<String>) -> Finish {
-///     if job.url.starts_with(&host) { Finish::Done } else { Finish::Dead(format!("attempt {attempt}")) }
+/// async fn fetch(job: Fetch, Attempt(attempt): Attempt, State(host): State<String>) -> Outcome {
+///     if job.url.starts_with(&host) { Outcome::Done } else { Outcome::Dead(format!("attempt {attempt}")) }
 /// }
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
 /// let state = "https://example.org".to_owned();
 /// let good = Fetch { url: "https://example.org/feed".into() };
-/// assert_eq!(run_handler(fetch, good, state.clone()).await.outcome, Outcome::Done(None));
+/// assert_eq!(run_handler(fetch, good, state.clone()).await.outcome, AttemptOutcome::Done(None));
 ///
 /// let bad = FakeJob::new(Fetch { url: "ftp://old".into() }).attempt(3);
 /// let ran = run_handler(fetch, bad, state).await;

@@ -4,7 +4,7 @@ use windlass_core::claim::Claimed;
 use windlass_core::enqueue::NewJob;
 use windlass_core::job::{Job, Progress};
 use windlass_core::names::TypeName;
-use windlass_core::outcome::{JobError, Outcome};
+use windlass_core::outcome::{AttemptOutcome, JobError};
 use windlass_core::settle::{AttemptReport, Settled, Transition};
 
 use crate::job_type::JobType;
@@ -15,7 +15,7 @@ pub struct Ran {
     /// The job as the handler saw it.
     pub job: Job,
     /// How the handler ended.
-    pub outcome: Outcome,
+    pub outcome: AttemptOutcome,
     /// What became of the job because of it: done, tried again and when, given up.
     pub transition: Transition,
     /// Whether the store took that; if another worker owned the job by then, it did not.
@@ -55,7 +55,7 @@ impl Ran {
 /// A run whose end the store has not taken yet.
 pub(super) struct Ended {
     pub(super) claimed: std::sync::Arc<Claimed>,
-    pub(super) outcome: Outcome,
+    pub(super) outcome: AttemptOutcome,
     pub(super) progress: Option<Progress>,
     pub(super) follow_ups: Vec<NewJob>,
 }

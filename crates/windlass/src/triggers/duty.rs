@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use windlass_core::engine::Engine;
-use windlass_core::enqueue::Enqueued;
+use windlass_core::enqueue::EnqueueAnswer;
 use windlass_core::error::EngineError;
 use windlass_core::limits::{TRIGGER_PAUSE, TRIGGERS_PER_CALL_MAX};
 use windlass_core::names::TriggerName;
@@ -90,7 +90,7 @@ impl TriggerDuty {
     fn tell(&self, firing: &TriggerFiring, fired: &TriggerFired) -> bool {
         let trigger = &firing.name;
         match fired {
-            TriggerFired::Fired { job: Enqueued::Refused(why), .. } => {
+            TriggerFired::Fired { job: EnqueueAnswer::Refused(why), .. } => {
                 self.alerts.raise(&Alert::Trigger { trigger: trigger.clone(), why: why.clone() });
                 false
             }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use windlass_core::claim::{Claimed, Fence};
-use windlass_core::outcome::{ErrorKind, JobError, Outcome};
+use windlass_core::outcome::{AttemptOutcome, ErrorKind, JobError};
 use windlass_core::retry::RetryPolicy;
 use windlass_core::settle::{AttemptReport, Settlement, settle};
 
@@ -122,9 +122,9 @@ impl Control {
 }
 
 /// The outcome of a job that is settled from outside.
-pub(crate) fn timed_out_from_outside() -> Outcome {
+pub(crate) fn timed_out_from_outside() -> AttemptOutcome {
     let text = "it ran past its time-out and did not end by itself, so it was settled from outside";
-    Outcome::Failed(JobError::new(ErrorKind::TimedOut, text))
+    AttemptOutcome::Failed(JobError::new(ErrorKind::TimedOut, text))
 }
 
 #[cfg(test)]

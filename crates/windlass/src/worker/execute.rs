@@ -7,7 +7,7 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use windlass_core::claim::Claimed;
-use windlass_core::outcome::{ErrorKind, JobError, Outcome};
+use windlass_core::outcome::{AttemptOutcome, ErrorKind, JobError};
 use windlass_core::settle::AttemptReport;
 
 use crate::client::Client;
@@ -25,7 +25,7 @@ pub(crate) async fn execute(
     claimed: Arc<Claimed>,
     control: Arc<JobControl>,
     recorder: &Recorder,
-) -> (Outcome, AttemptReport) {
+) -> (AttemptOutcome, AttemptReport) {
     let started = Instant::now();
     let Some(registered) = table.handlers.get(&claimed.job.job_type) else {
         return (not_ours(), AttemptReport::default());
@@ -35,7 +35,7 @@ pub(crate) async fn execute(
         None => None,
         Some(guards) => match limits.admit(guards, &claimed).await {
             Ok(pass) => Some(pass),
-            Err(gate) => return (Outcome::Held(gate), AttemptReport::default()),
+            Err(gate) => return (AttemptOutcome::Held(gate), AttemptReport::default()),
         },
     };
     recorder.started(&claimed.job, claimed.waited);
@@ -60,31 +60,31 @@ async fn run_hooked(
     ctx: &Context,
     timeout: Duration,
     control: &JobControl,
-) -> Outcome {
+) -> AttemptOutcome {
     let prepared = catch(|| {
         hooks.iter().for_each(|hook| hook.before(ctx));
         (registered.handler)(ctx.clone())
     });
     let outcome = match prepared {
         Ok(running) => run(running, timeout, control).await,
-        Err(panicked) => Outcome::Failed(panicked),
+        Err(panicked) => AttemptOutcome::Failed(panicked),
     };
     match catch(|| hooks.iter().rev().for_each(|hook| hook.after(ctx, &outcome))) {
         Ok(()) => outcome,
-        Err(panicked) => Outcome::Failed(panicked),
+        Err(panicked) => AttemptOutcome::Failed(panicked),
     }
 }
 
-async fn run(running: Running, timeout: Duration, control: &JobControl) -> Outcome {
+async fn run(running: Running, timeout: Duration, control: &JobControl) -> AttemptOutcome {
     tokio::select! {
         biased;
         outcome = without_panics(running) => outcome,
         () = tokio::time::sleep(timeout) => {
             let text = format!("the handler ran longer than its time-out of {timeout:?}");
-            Outcome::Failed(JobError::new(ErrorKind::TimedOut, text))
+            AttemptOutcome::Failed(JobError::new(ErrorKind::TimedOut, text))
         }
-        () = control.aborted() => Outcome::Released { started: true },
-        () = ignored_cancel(control) => Outcome::Cancelled("it was asked to stop and did not, so it was stopped".to_owned()),
+        () = control.aborted() => AttemptOutcome::Released { started: true },
+        () = ignored_cancel(control) => AttemptOutcome::Cancelled("it was asked to stop and did not, so it was stopped".to_owned()),
     }
 }
 
@@ -95,10 +95,10 @@ async fn ignored_cancel(control: &JobControl) {
 }
 
 /// Polls the handler and turns a panic into a failure.
-async fn without_panics(mut running: Running) -> Outcome {
+async fn without_panics(mut running: Running) -> AttemptOutcome {
     std::future::poll_fn(move |cx| match catch(|| running.as_mut().poll(cx)) {
         Ok(poll) => poll,
-        Err(panicked) => Poll::Ready(Outcome::Failed(panicked)),
+        Err(panicked) => Poll::Ready(AttemptOutcome::Failed(panicked)),
     })
     .await
 }
@@ -116,6 +116,6 @@ fn catch<T>(work: impl FnOnce() -> T) -> Result<T, JobError> {
 }
 
 /// A claim asks only for types with a handler, so this job slipped through a race; it costs nothing.
-fn not_ours() -> Outcome {
-    Outcome::Released { started: false }
+fn not_ours() -> AttemptOutcome {
+    AttemptOutcome::Released { started: false }
 }

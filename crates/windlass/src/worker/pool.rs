@@ -11,7 +11,7 @@ use std::time::Duration;
 use windlass_core::claim::{ClaimAnswer, ClaimRequest, ClaimToken, Claimed, Fence};
 use windlass_core::limits::SETTLE_BATCH_MAX;
 use windlass_core::names::TypeName;
-use windlass_core::outcome::Outcome;
+use windlass_core::outcome::AttemptOutcome;
 use windlass_core::planted::{Bug, planted};
 use windlass_core::retry::RetryPolicy;
 use windlass_core::settle::{AttemptReport, Settled, Settlement, Transition, settle};
@@ -54,7 +54,7 @@ pub enum Event {
         /// Whose.
         fence: Fence,
         /// How.
-        outcome: Outcome,
+        outcome: AttemptOutcome,
         /// What is to be remembered.
         report: AttemptReport,
     },
@@ -297,10 +297,10 @@ impl Pool {
         }
     }
 
-    fn ended(&mut self, fence: Fence, outcome: Outcome, report: AttemptReport, now: Moment) {
+    fn ended(&mut self, fence: Fence, outcome: AttemptOutcome, report: AttemptReport, now: Moment) {
         let Some(Running { claimed, since }) = self.running.remove(&fence) else { return };
         // What was held back did not run, and says nothing of how fast its type is.
-        if !matches!(outcome, Outcome::Held(_)) {
+        if !matches!(outcome, AttemptOutcome::Held(_)) {
             self.claims.ran(&claimed.job, report.ran_for);
         }
         let age = claimed.age.saturating_add(now.saturating_sub(since));

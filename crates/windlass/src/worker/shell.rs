@@ -9,7 +9,7 @@ use windlass_core::claim::{Claimed, Fence};
 use windlass_core::engine::Engine;
 use windlass_core::error::EngineError;
 use windlass_core::names::QueueName;
-use windlass_core::outcome::{ErrorKind, JobError, Outcome};
+use windlass_core::outcome::{AttemptOutcome, ErrorKind, JobError};
 use windlass_core::settle::AttemptReport;
 
 use super::controls::Controls;
@@ -184,11 +184,11 @@ struct EndReport {
     fence: Fence,
     inbox: mpsc::Sender<Event>,
     controls: Arc<Controls>,
-    end: Option<(Outcome, AttemptReport)>,
+    end: Option<(AttemptOutcome, AttemptReport)>,
 }
 
 impl EndReport {
-    fn ended(mut self, outcome: Outcome, report: AttemptReport) {
+    fn ended(mut self, outcome: AttemptOutcome, report: AttemptReport) {
         self.end = Some((outcome, report));
     }
 }
@@ -198,7 +198,7 @@ impl Drop for EndReport {
         self.controls.end(self.fence);
         let (outcome, report) = self.end.take().unwrap_or_else(|| {
             let error = JobError::new(ErrorKind::Panicked, "the handler panicked while it was being dropped");
-            (Outcome::Failed(error), AttemptReport::default())
+            (AttemptOutcome::Failed(error), AttemptReport::default())
         });
         // The inbox has room for the end of every running job; if it is closed, the pool has given up waiting.
         let _ = self.inbox.try_send(Event::Ended { fence: self.fence, outcome, report });
@@ -206,7 +206,7 @@ impl Drop for EndReport {
 }
 
 /// Keeps and logs the error of an attempt that failed.
-pub(crate) fn note_failure(claimed: &Claimed, outcome: &Outcome, errors: &LastErrors) {
+pub(crate) fn note_failure(claimed: &Claimed, outcome: &AttemptOutcome, errors: &LastErrors) {
     let Some(error) = outcome.error() else { return };
     let job = &claimed.job;
     errors.push(job, error);

@@ -10,7 +10,7 @@ use windlass::core::names::TriggerName;
 use windlass::core::settle::Settled;
 use windlass::dequeue::{Consumer, EndError, HeldJob, Next};
 use windlass::{
-    CompletionTrigger, EnqueueError, Finish, JobId, JobTemplate, MemoryEngine, QueueSpec, StartError,
+    CompletionTrigger, EnqueueError, JobId, JobTemplate, MemoryEngine, Outcome, QueueSpec, StartError,
     Stopped, Watched, WorkerOptions, spec_of,
 };
 
@@ -172,7 +172,7 @@ async fn a_handlers_ways_to_end_are_a_held_jobs_too() {
     let id = put(&consumer, 1).await;
     let held = next(&consumer).await;
     held.context().log("this will not do");
-    held.end(Finish::Dead("hopeless".to_owned())).await.unwrap();
+    held.end(Outcome::Dead("hopeless".to_owned())).await.unwrap();
     assert_eq!(phase(&consumer, id).await, Phase::Dead);
     let attempts = consumer.client().engine().attempts(id).await.unwrap();
     assert_eq!(attempts[0].output.as_deref(), Some("this will not do\n"));

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use windlass::core::job::Counters;
 use windlass::core::names::CorrelationId;
-use windlass::core::outcome::{ErrorKind, Outcome};
+use windlass::core::outcome::{AttemptOutcome, ErrorKind};
 use windlass::core::settle::Transition;
 use windlass::testing::{FakeJob, run_handler};
 
@@ -13,7 +13,7 @@ use crate::jobs::{Mail, Work, work};
 #[tokio::test]
 async fn a_handler_tells_its_outcome_its_output_and_its_progress() {
     let ran = run_handler(work, Work::Name("Ada".to_owned()), "hello").await;
-    assert_eq!(ran.outcome, Outcome::Done(None));
+    assert_eq!(ran.outcome, AttemptOutcome::Done(None));
     assert_eq!(ran.output(), "hello Ada\n");
     assert_eq!(ran.progress.map(|progress| progress.percent), Some(50));
 }
@@ -57,5 +57,5 @@ async fn a_panic_is_an_outcome() {
 #[tokio::test]
 async fn a_fake_job_can_be_asked_to_stop() {
     let ran = run_handler(work, FakeJob::new(Work::WaitForCancel).cancelled(), "").await;
-    assert_eq!(ran.outcome, Outcome::Discard("as you wish".to_owned()));
+    assert_eq!(ran.outcome, AttemptOutcome::Discard("as you wish".to_owned()));
 }

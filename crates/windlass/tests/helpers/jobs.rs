@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use windlass::{Attempt, Context, Finish, JobType, RetryPolicy, State, TypeSpec};
+use windlass::{Attempt, Context, JobType, Outcome, RetryPolicy, State, TypeSpec};
 
 /// Does what it says.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -38,7 +38,7 @@ pub(crate) async fn work(
     ctx: Context,
     Attempt(attempt): Attempt,
     State(greeting): State<&'static str>,
-) -> Result<Finish, Box<dyn std::error::Error + Send + Sync>> {
+) -> Result<Outcome, Box<dyn std::error::Error + Send + Sync>> {
     match job {
         Work::Name(name) => {
             ctx.log(format!("{greeting} {name}"));
@@ -55,10 +55,10 @@ pub(crate) async fn work(
         }
         Work::WaitForCancel => {
             ctx.cancelled().await;
-            return Ok(Finish::Discard("as you wish".to_owned()));
+            return Ok(Outcome::Discard("as you wish".to_owned()));
         }
     }
-    Ok(Finish::Done)
+    Ok(Outcome::Done)
 }
 
 pub(crate) async fn mail(job: Mail, ctx: Context) {

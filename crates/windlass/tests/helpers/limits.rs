@@ -10,7 +10,7 @@ use windlass::core::claim::{ClaimAnswer, ClaimRequest, ClaimToken, Suspects};
 use windlass::core::gate::Gate;
 use windlass::core::job::Phase;
 use windlass::core::names::{BreakerName, GroupName, LimitName, QueueName, TypeName};
-use windlass::core::outcome::Outcome;
+use windlass::core::outcome::AttemptOutcome;
 use windlass::core::rate_limit::{KeyBy, RateLimit};
 use windlass::core::settle::{AttemptReport, Transition};
 use windlass::core::worker::{WorkerCard, WorkerId};
@@ -166,7 +166,7 @@ async fn a_call_that_an_open_breaker_refuses_puts_the_job_back_at_no_cost() {
     worker.run().await;
     let second = worker.client().enqueue(Fetch::Wrapped).await.unwrap().id;
     let ran = worker.run_one().await.unwrap();
-    assert!(matches!(&ran.outcome, Outcome::Held(gate) if gate.as_str() == "breaker:shop"), "{ran:?}");
+    assert!(matches!(&ran.outcome, AttemptOutcome::Held(gate) if gate.as_str() == "breaker:shop"), "{ran:?}");
     let record = worker.job(second);
     assert_eq!((record.phase(), record.job.counters.attempts), (Phase::Parked, 0));
     assert_eq!(shop.calls(), 1);
@@ -201,7 +201,7 @@ async fn a_rate_limit_answer_sets_the_next_try_and_pauses_double_until_a_success
         worker.advance(after);
     }
     assert_eq!(pauses, [1, 2, 7, 8]);
-    assert!(matches!(worker.run_one().await.unwrap().outcome, Outcome::Done(_)));
+    assert!(matches!(worker.run_one().await.unwrap().outcome, AttemptOutcome::Done(_)));
     worker.client().enqueue(Fetch::Wrapped).await.unwrap();
     let ran = worker.run_one().await.unwrap();
     assert!(matches!(ran.transition, Transition::Retry { after, .. } if after == SECOND), "{ran:?}");

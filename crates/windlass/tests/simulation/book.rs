@@ -99,7 +99,7 @@ impl Book {
             }
             (Call::Settle(batch), Reply::Settled(answers)) => self.saw_settles(batch, answers, at),
             (Call::Rescue(_), Reply::Rescued(rescued)) => self.saw_rescue(rescued, at),
-            (Call::Enqueue(request), Reply::Enqueued(answers)) => self.saw_enqueue(request, answers, at),
+            (Call::Enqueue(request), Reply::EnqueueAnswer(answers)) => self.saw_enqueue(request, answers, at),
             (Call::Cancel(job), Reply::Cancelled(answer)) => self.saw_cancel(*job, *answer, at),
             (Call::Retry(job), Reply::Retried(RetryAnswer::Retried)) => self.saw_retry(*job, at),
             _ => {}

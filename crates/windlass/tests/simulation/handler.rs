@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use windlass_core::outcome::{ErrorKind, JobError, Outcome};
+use windlass_core::outcome::{AttemptOutcome, ErrorKind, JobError};
 
 use crate::dice::Dice;
 use crate::plan::Pace;
@@ -18,7 +18,7 @@ pub(crate) struct Script {
 
 #[derive(Debug, Clone)]
 pub(crate) enum Ends {
-    With(Outcome),
+    With(AttemptOutcome),
     /// It takes its whole process with it.
     KillsItsProcess,
 }
@@ -43,13 +43,13 @@ impl Script {
 fn ends(dice: &mut Dice) -> Ends {
     let error = || JobError::new(ErrorKind::Failed, "as the seed wants it");
     Ends::With(match dice.below(100) {
-        0..=73 => Outcome::Done(None),
-        74..=83 => Outcome::Failed(error()),
-        84..=86 => Outcome::RetryIn(dice.millis(10, 20_000), error()),
-        87..=91 => Outcome::Snooze(dice.millis(10, 20_000)),
-        92..=94 => Outcome::Dead(error()),
-        95..=97 => Outcome::Discard("no longer wanted".to_owned()),
+        0..=73 => AttemptOutcome::Done(None),
+        74..=83 => AttemptOutcome::Failed(error()),
+        84..=86 => AttemptOutcome::RetryIn(dice.millis(10, 20_000), error()),
+        87..=91 => AttemptOutcome::Snooze(dice.millis(10, 20_000)),
+        92..=94 => AttemptOutcome::Dead(error()),
+        95..=97 => AttemptOutcome::Discard("no longer wanted".to_owned()),
         98 => return Ends::KillsItsProcess,
-        _ => Outcome::Failed(JobError::new(ErrorKind::Panicked, "a panic, as the seed wants it")),
+        _ => AttemptOutcome::Failed(JobError::new(ErrorKind::Panicked, "a panic, as the seed wants it")),
     })
 }

@@ -24,7 +24,7 @@ use windlass_core::lease::keeper::LeaseCall;
 use windlass_core::lease::{LeaseFence, Taking};
 use windlass_core::lease_watch::WatchPace;
 use windlass_core::limits::CRASHES_MAX;
-use windlass_core::outcome::Outcome;
+use windlass_core::outcome::AttemptOutcome;
 use windlass_core::settle::{Settled, Settlement};
 use windlass_core::worker::WorkerId;
 
@@ -59,7 +59,7 @@ pub(crate) enum Input {
     Wake(u64),
     Boot,
     StartOver,
-    RunEnds { fence: Fence, run: u64, outcome: Outcome },
+    RunEnds { fence: Fence, run: u64, outcome: AttemptOutcome },
     Hinted(Hint),
     Stop { grace: Duration },
 }

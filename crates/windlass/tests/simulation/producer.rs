@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use windlass::enqueue::{Judged, judge, repeat_of};
-use windlass_core::enqueue::{EnqueueRequest, Enqueued, NewJob, RequestId, When};
+use windlass_core::enqueue::{EnqueueAnswer, EnqueueRequest, NewJob, RequestId, When};
 use windlass_core::key::{KeyClaim, KeyScope, OnConflict};
 use windlass_core::names::Key;
 use windlass_core::payload::Payload;
@@ -101,7 +101,7 @@ impl Producer {
             return self.told(answer, book, at);
         }
         let answer = answer.map(|reply| match reply {
-            Reply::Enqueued(answers) => answers,
+            Reply::EnqueueAnswer(answers) => answers,
             other => panic!("expected the answer to an enqueue, got {other:?}"),
         });
         match judge(answer, under_way.tries) {
@@ -148,7 +148,7 @@ impl Producer {
     }
 }
 
-fn tell(request: &EnqueueRequest, answers: &[Enqueued], book: &mut Book, at: &Moment<'_>) {
+fn tell(request: &EnqueueRequest, answers: &[EnqueueAnswer], book: &mut Book, at: &Moment<'_>) {
     for (job, answer) in request.jobs.iter().zip(answers) {
         book.answered(&uid(job), Some(answer), at);
     }

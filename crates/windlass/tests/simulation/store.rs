@@ -14,7 +14,7 @@ use windlass_core::admin::{BatchDone, CancelAnswer, JobRecord, ListRequest, Queu
 use windlass_core::claim::{ClaimAnswer, ClaimRequest};
 use windlass_core::clock::{Clock, ManualClock, Timestamp};
 use windlass_core::engine::{Admin, Declaration, Engine, Hint, HintListener, RescueRequest, Rescued};
-use windlass_core::enqueue::{EnqueueRequest, Enqueued, RequestId};
+use windlass_core::enqueue::{EnqueueAnswer, EnqueueRequest, RequestId};
 use windlass_core::error::EngineError;
 use windlass_core::job::JobId;
 use windlass_core::lease::{LeaseRelease, LeaseRequest, Leases, Renewal, Renewed, Taking};
@@ -70,8 +70,8 @@ pub(crate) enum Reply {
     Swept(BatchDone),
     Taken(Vec<Taking>),
     Renewed(Vec<Renewed>),
-    Enqueued(Vec<Enqueued>),
-    Receipt(Option<Vec<Enqueued>>),
+    EnqueueAnswer(Vec<EnqueueAnswer>),
+    Receipt(Option<Vec<EnqueueAnswer>>),
     Cancelled(CancelAnswer),
     Retried(RetryAnswer),
     Changed,
@@ -181,7 +181,7 @@ impl Store {
             Call::TakeLeases(request) => ready(engine.take_leases(&request)).map(Reply::Taken),
             Call::RenewLeases(renewals) => ready(engine.renew_leases(&renewals)).map(Reply::Renewed),
             Call::ReleaseLeases(releases) => ready(engine.release_leases(&releases)).map(|_| Reply::Done),
-            Call::Enqueue(request) => ready(engine.enqueue(request)).map(Reply::Enqueued),
+            Call::Enqueue(request) => ready(engine.enqueue(request)).map(Reply::EnqueueAnswer),
             Call::Ask(request) => ready(engine.ask(request)).map(Reply::Receipt),
             Call::Cancel(job) => ready(engine.cancel(job, "an operator said so")).map(Reply::Cancelled),
             Call::Retry(job) => ready(engine.retry(job)).map(Reply::Retried),

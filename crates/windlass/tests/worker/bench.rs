@@ -9,7 +9,7 @@ use windlass::core::admin::JobRecord;
 use windlass::core::engine::Engine;
 use windlass::core::job::Phase;
 use windlass::{
-    Client, Context, Finish, Handlers, JobId, JobType, RetryPolicy, State, TypeSpec, Worker, WorkerOptions,
+    Client, Context, Handlers, JobId, JobType, Outcome, RetryPolicy, State, TypeSpec, Worker, WorkerOptions,
 };
 
 /// Nothing here takes this long; if it does, the test fails instead of hanging.
@@ -47,7 +47,7 @@ pub(crate) type Told = (JobId, u32);
 #[derive(Clone)]
 pub(crate) struct Reporter(mpsc::UnboundedSender<Told>);
 
-async fn act(job: Act, ctx: Context, State(reporter): State<Reporter>) -> Result<Finish, std::io::Error> {
+async fn act(job: Act, ctx: Context, State(reporter): State<Reporter>) -> Result<Outcome, std::io::Error> {
     let attempt = ctx.job().counters.attempts;
     reporter.0.send((ctx.job().id, attempt)).expect("the test listens to its end");
     match job {
@@ -60,10 +60,10 @@ async fn act(job: Act, ctx: Context, State(reporter): State<Reporter>) -> Result
         Act::Sleep { millis } => tokio::time::sleep(Duration::from_millis(millis)).await,
         Act::WaitForCancel => return Err(std::io::Error::other(ctx.cancelled().await)),
         Act::IgnoreEverything => std::future::pending().await,
-        Act::Snooze if attempt == 1 => return Ok(Finish::Snooze(Duration::from_millis(1))),
+        Act::Snooze if attempt == 1 => return Ok(Outcome::Snooze(Duration::from_millis(1))),
         Act::Snooze => {}
-        Act::Discard => return Ok(Finish::Discard("nobody wants it".to_owned())),
-        Act::Die => return Ok(Finish::Dead("hopeless".to_owned())),
+        Act::Discard => return Ok(Outcome::Discard("nobody wants it".to_owned())),
+        Act::Die => return Ok(Outcome::Dead("hopeless".to_owned())),
         Act::Log(line) => ctx.log(line),
         Act::Progress(percent) => {
             ctx.progress(percent, Some("on it")).await.map_err(std::io::Error::other)?
@@ -72,7 +72,7 @@ async fn act(job: Act, ctx: Context, State(reporter): State<Reporter>) -> Result
             ctx.enqueue(Act::Succeed).await.map_err(std::io::Error::other)?;
         }
     }
-    Ok(Finish::Done)
+    Ok(Outcome::Done)
 }
 
 /// A worker on the memory engine, and everything a test wants to know of it.

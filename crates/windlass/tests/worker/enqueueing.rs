@@ -1,11 +1,11 @@
 //! Putting jobs in: what a caller is told.
 
 use windlass::core::admin::ListRequest;
-use windlass::core::enqueue::{EnqueueRequest, Enqueued, NewJob, Refusal, RequestId};
+use windlass::core::enqueue::{EnqueueAnswer, EnqueueRequest, NewJob, Refusal, RequestId};
 use windlass::core::error::EngineError;
 use windlass::core::names::TypeName;
 use windlass::core::payload::Payload;
-use windlass::{EnqueueError, Handle, JobType, Placement};
+use windlass::{EnqueueError, EnqueueOutcome, Handle, JobType};
 
 use crate::bench::{Act, Bench};
 
@@ -15,7 +15,7 @@ fn draft() -> NewJob {
 }
 
 /// A request of two jobs whose answer nobody heard.
-async fn unheard(bench: &Bench, request: RequestId) -> Vec<Enqueued> {
+async fn unheard(bench: &Bench, request: RequestId) -> Vec<EnqueueAnswer> {
     bench
         .engine
         .enqueue(EnqueueRequest { request, jobs: vec![draft(), draft()] })
@@ -29,7 +29,7 @@ async fn what_became_of_an_enqueue_without_an_answer_can_be_asked() {
     let request = RequestId::from_random(7);
     let stored = unheard(&bench, request).await;
     let asked = bench.client.ask(Handle { request, position: 1 }).await.unwrap().unwrap();
-    assert_eq!((Ok(asked.id), asked.how), (stored[1].job(), Placement::New));
+    assert_eq!((Ok(asked.id), asked.outcome), (stored[1].job(), EnqueueOutcome::New));
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use serde::{Deserialize, Serialize};
 use windlass::core::job::{JobState, Phase};
-use windlass::core::outcome::Outcome;
+use windlass::core::outcome::AttemptOutcome;
 use windlass::{
     Attempt, Context, FromRef, Handlers, Hook, JobId, JobType, Json, StartError, State, TypeSpec, Worker,
     WorkerOptions,
@@ -68,8 +68,8 @@ impl Hook for Named {
     fn before(&self, ctx: &Context) {
         self.1.note(format!("{} before {}", self.0, ctx.job().job_type));
     }
-    fn after(&self, _ctx: &Context, outcome: &Outcome) {
-        self.1.note(format!("{} after {}", self.0, matches!(outcome, Outcome::Done(_))));
+    fn after(&self, _ctx: &Context, outcome: &AttemptOutcome) {
+        self.1.note(format!("{} after {}", self.0, matches!(outcome, AttemptOutcome::Done(_))));
     }
 }
 

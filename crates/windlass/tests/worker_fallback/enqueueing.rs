@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use windlass::core::enqueue::RequestId;
 use windlass::core::error::EngineError;
 use windlass::fallback::{FallbackOptions, KeysWhileAway};
-use windlass::{Client, EnqueueError, Handle, JobType, Placement};
+use windlass::{Client, EnqueueError, EnqueueOutcome, Handle, JobType};
 
 use crate::place::{Primary, memory, quick, until_away};
 
@@ -31,21 +31,21 @@ async fn a_job_with_an_ordering_key_is_refused_and_takes_nobody_with_it_who_asks
             (0, Err(EnqueueError::NotStored(EngineError::Unavailable { why }))) => {
                 assert!(why.contains("ordering key a"), "{why}");
             }
-            (1 | 2, Ok(placed)) => assert_eq!(placed, Placement::Spooled),
+            (1 | 2, Ok(placed)) => assert_eq!(placed, EnqueueOutcome::Spooled),
             (_, other) => panic!("job {n}: {other:?}"),
         }
     }
 }
 
 /// The first of three has an ordering key, the second a key, the third neither.
-async fn put(client: Client, n: u32) -> Result<Placement, EnqueueError> {
+async fn put(client: Client, n: u32) -> Result<EnqueueOutcome, EnqueueError> {
     let job = client.enqueue(Post);
     let job = match n % 3 {
         0 => job.ordering_key("a"),
         1 => job.key(&format!("k{n}")),
         _ => job,
     };
-    job.await.map(|placed| placed.how)
+    job.await.map(|placed| placed.outcome)
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use windlass::core::fallback::Side;
 use windlass::core::spool::Spool;
 use windlass::dequeue::{Consumer, Next};
-use windlass::{Client, Context, Handlers, JobType, Placement, State, Stopped, Worker, spec_of};
+use windlass::{Client, Context, EnqueueOutcome, Handlers, JobType, State, Stopped, Worker, spec_of};
 
 use crate::place::{Primary, memory, options, sqlite, status, totals, until, until_away, until_back};
 
@@ -120,12 +120,12 @@ async fn a_worker_that_starts_while_its_redis_is_away_works_from_the_spool_and_j
     let seen = Seen::default();
     let mut worker = Worker::start(engine.clone(), handlers(&seen), options()).await.unwrap();
     let placed = worker.client().enqueue(Count { number: 0 }).await.unwrap();
-    assert_eq!(placed.how, Placement::Spooled);
+    assert_eq!(placed.outcome, EnqueueOutcome::Spooled);
     until(&engine, "it was run", async || seen.lock().unwrap().contains_key(&0)).await;
     primary.restart();
     until_back(&engine).await;
     let placed = worker.client().enqueue(Count { number: 1 }).await.unwrap();
-    assert_eq!(placed.how, Placement::New);
+    assert_eq!(placed.outcome, EnqueueOutcome::New);
     until(&engine, "it was run, too", async || seen.lock().unwrap().contains_key(&1)).await;
     worker.stop().await;
 }

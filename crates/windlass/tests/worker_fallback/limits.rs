@@ -14,8 +14,8 @@ use windlass::core::rate_limit::{KeyBy, RateLimit};
 use windlass::fallback::FallbackEngine;
 use windlass::limits::{LimitAt, LimitScope};
 use windlass::{
-    BreakerSpec, Client, Context, EnqueueError, Handlers, JobType, LimitOptions, Placement, RateLimitSpec,
-    RetryPolicy, State, TypeSpec, Worker, WorkerOptions,
+    BreakerSpec, Client, Context, EnqueueError, EnqueueOutcome, Handlers, JobType, LimitOptions,
+    RateLimitSpec, RetryPolicy, State, TypeSpec, Worker, WorkerOptions,
 };
 
 use crate::place::{Primary, memory, options, until, until_away, until_back};
@@ -117,10 +117,10 @@ fn three_an_hour(at: LimitAt, scope: LimitScope) -> LimitOptions {
     LimitOptions { rate_limits, ..LimitOptions::default() }
 }
 
-async fn put(client: &Client, tenant: &str, count: usize) -> Vec<Placement> {
+async fn put(client: &Client, tenant: &str, count: usize) -> Vec<EnqueueOutcome> {
     let mut placed = Vec::new();
     for _ in 0..count {
-        placed.push(client.enqueue(CallShop { tenant: tenant.to_owned() }).await.unwrap().how);
+        placed.push(client.enqueue(CallShop { tenant: tenant.to_owned() }).await.unwrap().outcome);
     }
     placed
 }
@@ -155,7 +155,7 @@ async fn while_the_store_is_away_the_breaker_of_a_process_holds_the_jobs_of_its_
     until_away(&engine).await;
     assert!(engine.breakers().await.unwrap_err().is_passing(), "nobody waits for what processes share");
     shop.is_broken.store(true, Ordering::SeqCst);
-    assert_eq!(put(worker.client(), "ada", 20).await, [Placement::Spooled; 20]);
+    assert_eq!(put(worker.client(), "ada", 20).await, [EnqueueOutcome::Spooled; 20]);
     until(&engine, "jobs wait behind the breaker", async || parked(&*beside).await >= 10).await;
     assert!(!beside.behind(&Gate::named("breaker:shop"), 1).await.unwrap().is_empty());
     shop.is_broken.store(false, Ordering::SeqCst);
@@ -230,7 +230,7 @@ async fn jobs_of_the_spool_keep_the_limit_of_the_spool_and_those_of_the_store_th
     .await;
     primary.kill();
     until_away(&engine).await;
-    assert_eq!(put(worker.client(), "ada", 5).await, [Placement::Spooled; 5]);
+    assert_eq!(put(worker.client(), "ada", 5).await, [EnqueueOutcome::Spooled; 5]);
     until(&engine, "two wait in the spool", async || shop.served() == 6 && parked(&*beside).await == 2).await;
     primary.restart();
     until_back(&engine).await;
@@ -259,8 +259,8 @@ async fn a_rate_limit_of_a_process_is_kept_once_whichever_store_its_jobs_are_in(
     .await;
     primary.kill();
     until_away(&engine).await;
-    assert_eq!(put(worker.client(), "ada", 5).await, [Placement::Spooled; 5]);
-    assert_eq!(put(worker.client(), "bob", 5).await, [Placement::Spooled; 5]);
+    assert_eq!(put(worker.client(), "ada", 5).await, [EnqueueOutcome::Spooled; 5]);
+    assert_eq!(put(worker.client(), "bob", 5).await, [EnqueueOutcome::Spooled; 5]);
     until(&engine, "all of ada's and two of bob's wait in the spool", async || {
         parked(&*beside).await == 7 && shop.served() == 6
     })
@@ -291,7 +291,7 @@ async fn a_breaker_of_a_process_that_opened_by_jobs_of_the_store_holds_back_thos
     let called = shop.called();
     primary.kill();
     until_away(&engine).await;
-    assert_eq!(put(worker.client(), "ada", 10).await, [Placement::Spooled; 10]);
+    assert_eq!(put(worker.client(), "ada", 10).await, [EnqueueOutcome::Spooled; 10]);
     until(&engine, "those of the spool wait, too", async || parked(&*beside).await == 10).await;
     assert_eq!(shop.called(), called, "a platform that is known to be broken is left alone");
     worker.stop().await;
@@ -310,7 +310,7 @@ async fn what_a_job_of_the_spool_puts_in_is_counted_at_the_same_accept_step() {
     until_away(&engine).await;
     for tenant in ["ada", "bob"] {
         let placed = worker.client().enqueue(Order { tenant: tenant.to_owned() }).await.unwrap();
-        assert_eq!(placed.how, Placement::Spooled);
+        assert_eq!(placed.outcome, EnqueueOutcome::Spooled);
     }
     until(&engine, "bob is let in, and ada is not", async || {
         shop.served() == 4 && shop.refused.load(Ordering::SeqCst) == 1

@@ -1,6 +1,6 @@
 //! A key that somebody's open transaction holds keeps waiting only those who want it.
 
-use windlass::{Placement, WorkerOptions};
+use windlass::{EnqueueOutcome, WorkerOptions};
 use windlass_servers::postgres::Session;
 
 use crate::bench::{Act, Bench};
@@ -20,11 +20,14 @@ async fn whoever_wants_a_key_that_is_held_keeps_nobody_without_a_key_waiting() {
         .collect();
     for _ in 0..20 {
         let placed = bench.client.enqueue(Act::Succeed).await.expect("nobody is in the way");
-        assert_eq!(placed.how, Placement::New);
+        assert_eq!(placed.outcome, EnqueueOutcome::New);
     }
     assert!(wanting.iter().all(|caller| !caller.is_finished()), "they wait for the key, and nobody for them");
     psql.run("COMMIT;").expect("it is stored");
     for caller in wanting {
-        assert_eq!(caller.await.expect("no panic").expect("the key is free to look at").how, Placement::Kept);
+        assert_eq!(
+            caller.await.expect("no panic").expect("the key is free to look at").outcome,
+            EnqueueOutcome::Duplicate
+        );
     }
 }

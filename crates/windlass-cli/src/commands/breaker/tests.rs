@@ -1,6 +1,6 @@
 use serde_json::json;
 use windlass_core::gate::Gate;
-use windlass_core::outcome::Outcome;
+use windlass_core::outcome::AttemptOutcome;
 
 use crate::exit::Code;
 use crate::testing::Shell;
@@ -37,7 +37,7 @@ async fn a_breaker_is_open_until_it_is_closed_and_then_the_jobs_that_waited_go_o
     assert_eq!(shell.ok("breaker list --json").await.json()[0]["state"], "open");
     shell.ok("job enqueue t").await;
     let claimed = shell.claim().await;
-    shell.end(claimed, Outcome::Held(Gate::named("breaker:shop")), None).await;
+    shell.end(claimed, AttemptOutcome::Held(Gate::named("breaker:shop")), None).await;
     assert_eq!(shell.ok("breaker show shop --json").await.json()["waiting"], 1);
     let closed = shell.ok("breaker close shop --json").await.json();
     assert_eq!((&closed["state"], &closed["let_through"]), (&json!("closed"), &json!(1)));

@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use serde_json::json;
 use serde_json::value::RawValue;
 use windlass::{Client, ClientOptions};
-use windlass_core::enqueue::{EnqueueRequest, Enqueued, NewJob, RequestId};
+use windlass_core::enqueue::{EnqueueAnswer, EnqueueRequest, NewJob, RequestId};
 use windlass_core::key::OnConflict;
 use windlass_core::limits::{ENQUEUE_BATCH_MAX, PAYLOAD_BYTES_MAX};
 use windlass_core::names::{
@@ -202,7 +202,11 @@ fn client(context: &Context) -> Client {
 }
 
 /// Sends a request, and again if its answer got lost.
-async fn send(request: RequestId, jobs: Vec<NewJob>, context: &Context) -> Result<Vec<Enqueued>, Failure> {
+async fn send(
+    request: RequestId,
+    jobs: Vec<NewJob>,
+    context: &Context,
+) -> Result<Vec<EnqueueAnswer>, Failure> {
     let request = EnqueueRequest { request, jobs };
     let mut repeats = 0;
     loop {
@@ -219,14 +223,14 @@ async fn send(request: RequestId, jobs: Vec<NewJob>, context: &Context) -> Resul
     }
 }
 
-fn happened(answer: &Enqueued) -> &'static str {
+fn happened(answer: &EnqueueAnswer) -> &'static str {
     match answer {
-        Enqueued::New(_) => "new",
-        Enqueued::Spooled(_) => "spooled",
-        Enqueued::Kept(_) => "kept",
-        Enqueued::Replaced(_) => "replaced",
-        Enqueued::Revived(_) => "revived",
-        Enqueued::Refused(_) => "refused",
+        EnqueueAnswer::New(_) => "new",
+        EnqueueAnswer::Spooled(_) => "spooled",
+        EnqueueAnswer::Duplicate(_) => "duplicate",
+        EnqueueAnswer::Replaced(_) => "replaced",
+        EnqueueAnswer::Revived(_) => "revived",
+        EnqueueAnswer::Refused(_) => "refused",
     }
 }
 
@@ -288,7 +292,7 @@ async fn let_in(
 
 fn report_line(
     number: u64,
-    answer: &Enqueued,
+    answer: &EnqueueAnswer,
     context: &mut Context,
     tally: &mut Tally,
 ) -> Result<(), Failure> {

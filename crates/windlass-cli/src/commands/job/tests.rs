@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use windlass_core::limits::{PAYLOAD_BYTES_MAX, PAYLOAD_DEPTH_MAX};
-use windlass_core::outcome::{ErrorKind, JobError, Outcome};
+use windlass_core::outcome::{AttemptOutcome, ErrorKind, JobError};
 
 use crate::exit::Code;
 use crate::testing::Shell;
@@ -46,10 +46,10 @@ async fn a_held_key_keeps_replaces_and_revives() {
     let mut shell = Shell::with_type().await;
     let key = "--key k --key-scope live-or-dead --on-conflict";
     assert_eq!(shell.ok(&format!("job enqueue t --delay 1m {key} keep")).await.out, "1 new\n");
-    assert_eq!(shell.ok(&format!("job enqueue t {key} keep")).await.out, "1 kept\n");
+    assert_eq!(shell.ok(&format!("job enqueue t {key} keep")).await.out, "1 duplicate\n");
     assert_eq!(shell.ok(&format!("job enqueue t {key} replace")).await.out, "1 replaced\n");
     let claimed = shell.claim().await;
-    shell.end(claimed, Outcome::Dead(JobError::new(ErrorKind::Failed, "no")), None).await;
+    shell.end(claimed, AttemptOutcome::Dead(JobError::new(ErrorKind::Failed, "no")), None).await;
     assert_eq!(shell.ok(&format!("job enqueue t {key} revive")).await.out, "1 revived\n");
 }
 
@@ -62,7 +62,7 @@ async fn a_job_that_waits_in_its_ordering_key_says_for_which() {
     let waits = "parked: another job of type t with ordering key account:42 comes first; job 1 is at it";
     assert_eq!(shell.ok("job show 3 --json").await.json()["explained"], json!(waits));
     let claimed = shell.claim().await;
-    shell.end(claimed, Outcome::Done(None), None).await;
+    shell.end(claimed, AttemptOutcome::Done(None), None).await;
     let shown = shell.ok("job show 3").await.out;
     assert!(shown.contains("job 2 is at it") && shown.contains("account:42"), "{shown}");
     let ready = shell.ok("job show 2 --json").await.json();
@@ -162,8 +162,15 @@ async fn many_jobs_come_from_lines_and_wrong_lines_spoil_no_others() {
     answers.sort_by_key(|answer| answer["line"].as_u64());
     let short: Vec<_> =
         answers.iter().map(|a| (a["line"].as_u64().unwrap(), a["result"].as_str().unwrap())).collect();
-    let expected =
-        [(1, "new"), (3, "new"), (4, "refused"), (5, "refused"), (6, "refused"), (7, "new"), (8, "kept")];
+    let expected = [
+        (1, "new"),
+        (3, "new"),
+        (4, "refused"),
+        (5, "refused"),
+        (6, "refused"),
+        (7, "new"),
+        (8, "duplicate"),
+    ];
     assert_eq!(short, expected);
     assert!(answers[2]["error"].as_str().unwrap().contains("prority"), "{answers:?}");
     assert_eq!(shell.run("job enqueue --jsonl", "nonsense\n").await.code, Code::Failed);
@@ -235,7 +242,7 @@ async fn a_waiting_job_is_cancelled_and_a_running_one_is_asked_to_stop() {
     assert_eq!(shell.ok("job cancel 2 --json").await.json(), json!({ "id": 2, "result": "requested" }));
     let explained = shell.ok("job show 2 --json").await.json()["explained"].as_str().unwrap().to_owned();
     assert!(explained.contains("asked to stop: cancelled by hand"), "{explained}");
-    shell.end(claimed, Outcome::Done(None), None).await;
+    shell.end(claimed, AttemptOutcome::Done(None), None).await;
     assert_eq!(shell.ok("job show 2 --json").await.json()["state"], "cancelled");
 }
 
@@ -246,7 +253,7 @@ async fn waiting_ends_with_the_job_and_its_code_says_how() {
     shell.ok("job enqueue t").await;
     assert_eq!(shell.run("job wait 1 --timeout 10ms", "").await.code, Code::TimedOut);
     let claimed = shell.claim().await;
-    shell.end(claimed, Outcome::Done(Some("{\"sum\":3}".into())), None).await;
+    shell.end(claimed, AttemptOutcome::Done(Some("{\"sum\":3}".into())), None).await;
     let done = shell.ok("job wait 1 --json").await.json();
     assert_eq!((&done["state"], &done["result"]), (&json!("succeeded"), &json!({ "sum": 3 })));
     let dead = shell.dead_letter().await;
@@ -261,7 +268,7 @@ async fn a_wait_wakes_when_the_job_ends_meanwhile() {
     let claimed = shell.claim().await;
     let (waited, ()) = tokio::join!(shell.run("job wait 1 --timeout 1h", ""), async {
         tokio::task::yield_now().await;
-        shell.end(claimed, Outcome::Done(None), None).await;
+        shell.end(claimed, AttemptOutcome::Done(None), None).await;
     });
     assert_eq!(waited.out, "1 succeeded\n");
 }
@@ -275,7 +282,7 @@ async fn only_a_waiting_job_takes_another_priority() {
     assert_eq!(shell.ok("job priority 1 10").await.code, Code::Ok, "it is so already");
     let claimed = shell.claim().await;
     assert_eq!(shell.run("job priority 1 0", "").await.code, Code::Refused);
-    shell.end(claimed, Outcome::Done(None), None).await;
+    shell.end(claimed, AttemptOutcome::Done(None), None).await;
     assert_eq!(shell.run("job priority 1 10", "").await.code, Code::Refused);
 }
 
@@ -291,7 +298,7 @@ async fn a_job_says_in_words_why_it_waits() {
     shell.ok("queue resume high").await;
     let claimed = shell.claim().await;
     assert!(explained(&shell).await.contains("running for 0s on worker"));
-    shell.end(claimed, Outcome::Failed(JobError::new(ErrorKind::Failed, "no")), None).await;
+    shell.end(claimed, AttemptOutcome::Failed(JobError::new(ErrorKind::Failed, "no")), None).await;
     assert!(explained(&shell).await.contains("scheduled: due in"));
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::json;
 use windlass_core::admin::Changed;
-use windlass_core::enqueue::Enqueued;
+use windlass_core::enqueue::EnqueueAnswer;
 use windlass_core::limits::DELAY_MAX;
 use windlass_core::names::ScheduleName;
 use windlass_core::schedules::Put;
@@ -51,7 +51,7 @@ pub(crate) struct RemoveArgs {
 pub(super) async fn run(name: &ScheduleName, context: &mut Context) -> Result<Code, Failure> {
     let (tick, put) = schedules(context).run(name).await?;
     match put {
-        Put::Answered(Enqueued::Refused(why)) => Err(Failure::new(Code::Refused, why.to_string())),
+        Put::Answered(EnqueueAnswer::Refused(why)) => Err(Failure::new(Code::Refused, why.to_string())),
         Put::Answered(answer) => {
             let job = answer.job().map_or(0, |id| id.0);
             let value = json!({ "name": name, "job": job, "tick": tick.to_string() });

@@ -3,7 +3,7 @@
 use clap::Args;
 use serde_json::json;
 use windlass_core::clock::Timestamp;
-use windlass_core::enqueue::Enqueued;
+use windlass_core::enqueue::EnqueueAnswer;
 use windlass_core::names::ScheduleName;
 use windlass_core::schedules::Put;
 
@@ -53,9 +53,9 @@ pub(super) async fn backfill(args: &BackfillArgs, context: &mut Context) -> Resu
     context.confirm(args.yes, &impact, name.as_str())?;
     let put = schedules.run_ticks(name, &ticks).await?;
     let made = put.iter().filter(|put| put.new_job().is_some()).count();
-    let kept = put.iter().filter(|put| matches!(put, Put::Answered(Enqueued::Kept(_)))).count();
+    let kept = put.iter().filter(|put| matches!(put, Put::Answered(EnqueueAnswer::Duplicate(_)))).count();
     let refused = put.iter().find_map(|put| match put {
-        Put::Answered(Enqueued::Refused(why)) => Some(why.to_string()),
+        Put::Answered(EnqueueAnswer::Refused(why)) => Some(why.to_string()),
         _ => None,
     });
     let value = json!({

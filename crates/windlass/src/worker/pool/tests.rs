@@ -107,7 +107,7 @@ impl Bench {
 
     fn end(&mut self, fence: Fence, ran_for: Duration) -> Vec<Effect> {
         let report = AttemptReport { ran_for, ..AttemptReport::default() };
-        self.on(Event::Ended { fence, outcome: Outcome::Done(None), report })
+        self.on(Event::Ended { fence, outcome: AttemptOutcome::Done(None), report })
     }
 }
 
@@ -247,7 +247,7 @@ fn what_ends_together_is_settled_together() {
     let effects = bench.answer(&request, 3, NOTHING);
     for fence in starts(&effects) {
         let report = AttemptReport::default();
-        bench.pool.on(Event::Ended { fence, outcome: Outcome::Done(None), report }, bench.now);
+        bench.pool.on(Event::Ended { fence, outcome: AttemptOutcome::Done(None), report }, bench.now);
     }
     let effects = bench.effects();
     assert_eq!(settled(&effects).len(), 3);
@@ -504,7 +504,9 @@ fn a_settlement_that_the_store_refuses_blocks_no_other() {
     for fence in &running {
         let error = JobError::new(ErrorKind::Failed, "odd");
         let report = AttemptReport::default();
-        bench.pool.on(Event::Ended { fence: *fence, outcome: Outcome::Failed(error), report }, bench.now);
+        bench
+            .pool
+            .on(Event::Ended { fence: *fence, outcome: AttemptOutcome::Failed(error), report }, bench.now);
     }
     let bad = running[1];
     let (mut given_up, mut taken) = (vec![], vec![]);
@@ -558,7 +560,7 @@ fn a_pool_whose_last_settlements_were_all_refused_goes_on() {
     let request = bench.claim();
     for fence in starts(&bench.answer(&request, 2, NOTHING)) {
         let report = AttemptReport::default();
-        bench.pool.on(Event::Ended { fence, outcome: Outcome::Done(None), report }, bench.now);
+        bench.pool.on(Event::Ended { fence, outcome: AttemptOutcome::Done(None), report }, bench.now);
     }
     assert_eq!(settled(&bench.effects()).len(), 2);
     for _ in 0..3 {

@@ -1,24 +1,29 @@
 //! What was put in, and what its key made of it.
 
-use windlass_core::enqueue::{EnqueueRequest, Enqueued};
+use windlass_core::enqueue::{EnqueueAnswer, EnqueueRequest};
 use windlass_core::job::{JobId, Phase};
 use windlass_core::key::KeyScope;
 
 use super::{Book, Moment, Seen};
 
 impl Book {
-    pub(super) fn saw_enqueue(&mut self, request: &EnqueueRequest, answers: &[Enqueued], at: &Moment<'_>) {
+    pub(super) fn saw_enqueue(
+        &mut self,
+        request: &EnqueueRequest,
+        answers: &[EnqueueAnswer],
+        at: &Moment<'_>,
+    ) {
         let repeat = !self.requests.insert(request.request);
         for (job, answer) in request.jobs.iter().zip(answers) {
             let uid: String = job.payload.decode().expect("payloads are names");
             match answer {
-                Enqueued::New(id) | Enqueued::Spooled(id) => {
+                EnqueueAnswer::New(id) | EnqueueAnswer::Spooled(id) => {
                     self.jobs.entry(*id).or_insert(Seen { uid, ..Seen::default() });
                 }
                 _ if repeat => {}
-                Enqueued::Kept(id) | Enqueued::Replaced(id) => self.check_key(*id, at),
-                Enqueued::Revived(id) => self.saw_retry(*id, at),
-                Enqueued::Refused(_) => {}
+                EnqueueAnswer::Duplicate(id) | EnqueueAnswer::Replaced(id) => self.check_key(*id, at),
+                EnqueueAnswer::Revived(id) => self.saw_retry(*id, at),
+                EnqueueAnswer::Refused(_) => {}
             }
         }
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use windlass_conformance::history::{Event, FaultKind, Outcome, Uid};
 use windlass_core::claim::Claimed;
-use windlass_core::enqueue::Enqueued;
+use windlass_core::enqueue::EnqueueAnswer;
 use windlass_core::job::JobId;
 use windlass_core::settle::{Settlement, Transition};
 use windlass_core::worker::WorkerId;
@@ -59,10 +59,10 @@ impl Book {
     }
 
     /// What a producer learnt of one of its jobs. Where another job's key turned it away, it is not stored.
-    pub(crate) fn answered(&mut self, uid: &str, answer: Option<&Enqueued>, at: &Moment<'_>) {
+    pub(crate) fn answered(&mut self, uid: &str, answer: Option<&EnqueueAnswer>, at: &Moment<'_>) {
         let uid = Uid::from(uid);
         let event = match answer {
-            Some(Enqueued::New(job)) => Event::Acknowledged { uid, job: *job },
+            Some(EnqueueAnswer::New(job)) => Event::Acknowledged { uid, job: *job },
             Some(_) => Event::Refused { uid },
             None => Event::Unknown { uid },
         };

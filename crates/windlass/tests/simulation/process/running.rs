@@ -7,7 +7,7 @@ use windlass::worker::Moment;
 use windlass::worker::pool::{Effect, Event};
 use windlass_core::claim::{Claimed, Fence};
 use windlass_core::engine::Hint;
-use windlass_core::outcome::Outcome;
+use windlass_core::outcome::AttemptOutcome;
 use windlass_core::settle::AttemptReport;
 
 use super::{Body, Input, Part, Run, Wish};
@@ -60,7 +60,7 @@ impl Body {
             Effect::Start(claimed) => self.start(at, &claimed, now, pace, seed, out),
             Effect::Abort(fence) => {
                 if let Some(run) = self.runs.get(&fence) {
-                    let outcome = Outcome::Released { started: true };
+                    let outcome = AttemptOutcome::Released { started: true };
                     let input = Input::RunEnds { fence, run: run.number, outcome };
                     out.push(Wish::Later(Duration::from_millis(1), input));
                 }
@@ -97,7 +97,7 @@ impl Body {
         });
     }
 
-    pub(super) fn run_ends(&mut self, fence: Fence, number: u64, outcome: Outcome, now: Moment) {
+    pub(super) fn run_ends(&mut self, fence: Fence, number: u64, outcome: AttemptOutcome, now: Moment) {
         if self.runs.get(&fence).is_none_or(|run| run.number != number) {
             return;
         }
@@ -130,7 +130,7 @@ impl Body {
         let Some(run) = self.runs.get_mut(&fence).filter(|run| !run.cancelled) else { return };
         run.cancelled = true;
         let after = if run.listens { Duration::from_millis(10) } else { CANCEL_GRACE };
-        let outcome = Outcome::Cancelled("it was asked to stop".to_owned());
+        let outcome = AttemptOutcome::Cancelled("it was asked to stop".to_owned());
         out.push(Wish::Later(after, Input::RunEnds { fence, run: run.number, outcome }));
     }
 }

@@ -10,7 +10,7 @@ use windlass::handler::IntoOutcome;
 use windlass::{Context, Handlers, Worker};
 use windlass_core::gate::Gate;
 use windlass_core::limits::OPEN_BATCH_MAX;
-use windlass_core::outcome::Outcome;
+use windlass_core::outcome::AttemptOutcome;
 
 use super::super::failed;
 use super::super::figures::{Figures, per_second};
@@ -67,8 +67,8 @@ struct ParkedOnce {
 }
 
 impl IntoOutcome for ParkedOnce {
-    fn into_outcome(self) -> Outcome {
-        if self.first { Outcome::Held(Gate::named(GATE)) } else { Outcome::Done(None) }
+    fn into_outcome(self) -> AttemptOutcome {
+        if self.first { AttemptOutcome::Held(Gate::named(GATE)) } else { AttemptOutcome::Done(None) }
     }
 }
 

@@ -15,7 +15,7 @@ use windlass_core::clock::Timestamp;
 use windlass_core::engine::{
     Admin, Declaration, Engine, EngineInfo, HintListener, RescueRequest, Rescued, Result,
 };
-use windlass_core::enqueue::{EnqueueRequest, Enqueued, RequestId};
+use windlass_core::enqueue::{EnqueueAnswer, EnqueueRequest, RequestId};
 use windlass_core::error::EngineError;
 use windlass_core::gate::Gate;
 use windlass_core::job::{JobId, Progress};
@@ -73,13 +73,13 @@ impl Engine for Stub {
     async fn declare(&self, _: Declaration) -> Result<()> {
         unreachable!("the heart does not ask this")
     }
-    async fn enqueue(&self, _: EnqueueRequest) -> Result<Vec<Enqueued>> {
+    async fn enqueue(&self, _: EnqueueRequest) -> Result<Vec<EnqueueAnswer>> {
         unreachable!("the heart does not ask this")
     }
-    async fn receipt(&self, _: RequestId) -> Result<Option<Vec<Enqueued>>> {
+    async fn receipt(&self, _: RequestId) -> Result<Option<Vec<EnqueueAnswer>>> {
         unreachable!("the heart does not ask this")
     }
-    async fn ask(&self, _: RequestId) -> Result<Option<Vec<Enqueued>>> {
+    async fn ask(&self, _: RequestId) -> Result<Option<Vec<EnqueueAnswer>>> {
         unreachable!("the heart does not ask this")
     }
     async fn claim(&self, _: ClaimRequest) -> Result<ClaimAnswer> {

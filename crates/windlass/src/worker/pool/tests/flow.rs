@@ -124,7 +124,7 @@ fn ended(count: u32) -> (Bench, Vec<Vec<Settlement>>) {
     let running = starts(&bench.answer(&request, count, NOTHING));
     for fence in running {
         let report = AttemptReport::default();
-        bench.pool.on(Event::Ended { fence, outcome: Outcome::Done(None), report }, bench.now);
+        bench.pool.on(Event::Ended { fence, outcome: AttemptOutcome::Done(None), report }, bench.now);
     }
     let effects = bench.effects();
     (bench, batches(&effects))

@@ -47,7 +47,7 @@ fn what_waits_because_the_store_takes_no_ends_stays_until_it_has_had_its_time() 
     let (mut bench, running) = with_waiting(4);
     for fence in &running[..2] {
         let report = AttemptReport::default();
-        bench.pool.on(Event::Ended { fence: *fence, outcome: Outcome::Done(None), report }, bench.now);
+        bench.pool.on(Event::Ended { fence: *fence, outcome: AttemptOutcome::Done(None), report }, bench.now);
     }
     assert_eq!(starts(&bench.effects()).len(), 2, "two others are left");
     bench.settle_answered(Err(Trouble::NotDone));
