@@ -19,8 +19,8 @@ GRANT USAGE ON SCHEMA windlass TO windlass_worker, windlass_producer, windlass_c
 -- create and drop the partitions of the history.
 GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA windlass TO windlass_worker;
 GRANT USAGE, SELECT ON ALL SEQUENCES IN SCHEMA windlass TO windlass_worker;
-GRANT EXECUTE ON FUNCTION windlass.enqueue, windlass.enqueue_many, windlass.complete, windlass.make_days,
-    windlass.drop_days, windlass.advance_ordering_key, windlass.mark_put_off TO windlass_worker;
+GRANT EXECUTE ON FUNCTION windlass.enqueue, windlass.enqueue_many, windlass.complete, windlass.create_partitions,
+    windlass.drop_partitions, windlass.advance_ordering_key, windlass.mark_put_off TO windlass_worker;
 
 -- Producers enqueue by the SQL functions: from any language, with `enqueue_in` or through sqlx. The functions run
 -- as the owner, so producers need no right on any table and see no job, not even their own.

@@ -3,7 +3,7 @@
 use std::io::{BufRead, IsTerminal, Read, Write};
 use std::sync::Arc;
 
-use windlass_core::admin::{JobRecord, QueueStatus, TypeStatus};
+use windlass_core::admin::{QueueStatus, StoredJob, TypeStatus};
 use windlass_core::engine::{Declaration, Engine};
 use windlass_core::job::JobId;
 use windlass_core::job_type::TypeSpec;
@@ -63,7 +63,7 @@ impl Context {
     }
 
     /// One job, or the failure that there is none.
-    pub(crate) async fn job(&self, id: JobId) -> Result<JobRecord, Failure> {
+    pub(crate) async fn job(&self, id: JobId) -> Result<StoredJob, Failure> {
         let missing = || {
             Failure::not_found(format_args!("job {id}"))
                 .hint("it was never put in, or its time of retention is over")

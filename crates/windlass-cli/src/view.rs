@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use serde_json::value::RawValue;
-use windlass_core::admin::{AttemptRecord, Counts, JobRecord, QueueStatus, Totals, TypeStatus};
+use windlass_core::admin::{Counts, QueueStatus, StoredAttempt, StoredJob, Totals, TypeStatus};
 use windlass_core::clock::Timestamp;
 use windlass_core::job::{Counters, JobState, Progress};
 use windlass_core::job_type::TypeSpec;
@@ -46,8 +46,8 @@ pub(crate) struct JobView<'a> {
     result: Option<Json>,
 }
 
-impl<'a> From<&'a JobRecord> for JobView<'a> {
-    fn from(record: &'a JobRecord) -> Self {
+impl<'a> From<&'a StoredJob> for JobView<'a> {
+    fn from(record: &'a StoredJob) -> Self {
         let job = &record.job;
         let mut view = Self {
             id: job.id.0,
@@ -160,8 +160,8 @@ pub(crate) struct AttemptView<'a> {
     output: Option<&'a str>,
 }
 
-impl<'a> From<&'a AttemptRecord> for AttemptView<'a> {
-    fn from(attempt: &'a AttemptRecord) -> Self {
+impl<'a> From<&'a StoredAttempt> for AttemptView<'a> {
+    fn from(attempt: &'a StoredAttempt) -> Self {
         Self {
             number: attempt.number,
             worker: attempt.worker.to_string(),

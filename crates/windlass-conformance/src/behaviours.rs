@@ -164,7 +164,7 @@ macro_rules! every_behaviour {
                 suspects_of_other_types_are_left the_most_urgent_suspect_comes_first
                 a_cancelled_suspect_is_cancelled a_suspect_that_a_policy_held_back_is_a_suspect_again
             ;
-            outlook:
+            peek:
                 an_empty_queue_has_nothing_ahead a_claim_that_leaves_some_says_that_more_is_due
                 a_claim_that_takes_all_says_that_no_more_is_due more_may_be_due_in_another_queue
                 types_not_asked_for_are_not_ahead a_claim_says_when_the_next_job_falls_due
@@ -408,39 +408,39 @@ macro_rules! every_behaviour {
                 a_store_keeps_only_so_many_schedules a_job_of_a_schedule_is_hinted
             ;
             triggers:
-                a_fresh_store_has_no_triggers a_drain_is_kept_as_it_was_declared
-                drains_are_listed_by_name_page_by_page the_hook_runs_once_when_a_group_is_drained
-                every_field_of_a_template_reaches_the_hooks_job it_runs_again_after_the_next_drain
-                it_does_not_run_while_a_job_waits_or_runs a_job_with_a_fairness_key_holds_the_drain
-                a_group_in_which_nothing_ran_does_not_fire a_retry_in_the_future_does_not_hold_the_drain
+                a_fresh_store_has_no_triggers a_trigger_is_kept_as_it_was_declared
+                triggers_are_listed_by_name_page_by_page the_hook_runs_once_when_a_group_is_drained
+                every_field_of_a_template_reaches_the_hooks_job it_runs_again_after_the_next_trigger
+                it_does_not_run_while_a_job_waits_or_runs a_job_with_a_fairness_key_holds_the_trigger
+                a_group_in_which_nothing_ran_does_not_fire a_retry_in_the_future_does_not_hold_the_trigger
                 with_wait_for_retries_it_does dead_letters_do_not_hold_it
                 a_queue_and_a_type_are_groups_by_themselves
                 ready_jobs_of_every_priority_hold_a_queue_and_a_type
                 the_hooks_own_job_does_not_belong_to_the_group
-                a_drain_is_looked_at_only_so_often_and_the_last_mark_is_always_followed_by_a_look
-                of_many_who_fire_one_drain_one_makes_its_job
+                a_trigger_is_looked_at_only_so_often_and_the_last_mark_is_always_followed_by_a_look
+                of_many_who_fire_one_trigger_one_makes_its_job
                 a_firing_whose_answer_was_lost_makes_no_second_job
                 a_firing_decided_before_a_change_writes_nothing_and_the_mark_stays
                 who_dies_between_the_end_and_the_hook_leaves_a_mark_that_a_duty_works_off
-                a_removed_drain_takes_its_marks_with_it
+                a_removed_trigger_takes_its_marks_with_it
                 a_hooks_job_that_is_refused_is_told_and_not_tried_again a_full_queue_refuses_the_hooks_job
-                a_drain_stored_by_two_at_once_is_stored_once wrong_drains_are_refused_and_nothing_is_stored
-                a_store_keeps_only_so_many_drains a_mark_is_hinted
+                a_trigger_stored_by_two_at_once_is_stored_once wrong_triggers_are_refused_and_nothing_is_stored
+                a_store_keeps_only_so_many_triggers a_mark_is_hinted
             ;
             trigger_marks:
                 cancelling_a_ready_job_marks expiry_marks a_purge_marks parking_marks
                 parking_for_want_of_a_handler_marks snoozing_and_giving_back_mark_as_far_as_the_job_cannot_run
-                a_job_that_is_put_off_by_its_key_marks a_suspect_holds_the_drain_and_its_burial_marks
-                a_line_of_an_ordering_key_holds_the_drain jobs_that_leave_nothing_behind_mark_too
+                a_job_that_is_put_off_by_its_key_marks a_suspect_holds_the_trigger_and_its_burial_marks
+                a_line_of_an_ordering_key_holds_the_trigger jobs_that_leave_nothing_behind_mark_too
                 a_settled_batch_marks_once_for_all_of_it
-                a_retry_and_an_end_in_one_batch_mark_the_drains_that_wait_for_retries_too
-                a_clock_that_steps_back_does_not_keep_a_drain_from_being_looked_at
+                a_retry_and_an_end_in_one_batch_mark_the_triggers_that_wait_for_retries_too
+                a_clock_that_steps_back_does_not_keep_a_trigger_from_being_looked_at
             ;
             trigger_groups:
-                drains_of_one_group_do_not_fire_each_other any_other_change_of_a_drain_keeps_its_marks
-                a_hooks_job_holds_and_fires_a_drain_of_another_group
-                the_job_of_a_removed_drain_is_a_job_like_any_other
-                a_drain_that_watches_something_else_forgets_the_marks_of_what_it_watched
+                triggers_of_one_group_do_not_fire_each_other any_other_change_of_a_trigger_keeps_its_marks
+                a_hooks_job_holds_and_fires_a_trigger_of_another_group
+                the_job_of_a_removed_trigger_is_a_job_like_any_other
+                a_trigger_that_watches_something_else_forgets_the_marks_of_what_it_watched
                 a_hooks_job_that_is_started_over_does_not_belong_to_the_group
             ;
             rollups:

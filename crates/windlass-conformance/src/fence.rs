@@ -2,7 +2,7 @@
 
 #![allow(missing_docs, reason = "the name of a behaviour is its sentence")]
 
-use windlass_core::admin::JobRecord;
+use windlass_core::admin::StoredJob;
 use windlass_core::claim::{ClaimToken, Claimed, Fence};
 use windlass_core::enqueue::NewJob;
 use windlass_core::job::{JobId, Phase, Progress};
@@ -39,7 +39,7 @@ fn every_transition() -> [Transition; 8] {
     ]
 }
 
-async fn seen(h: &Harness, id: JobId) -> (JobRecord, usize) {
+async fn seen(h: &Harness, id: JobId) -> (StoredJob, usize) {
     (h.record(id).await, h.attempts_of(id).await.len())
 }
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use windlass_core::claim::{ClaimAnswer, ClaimRequest, ClaimToken, Claimed, Outlook, Suspects};
+use windlass_core::claim::{ClaimAnswer, ClaimRequest, ClaimToken, Claimed, NextDue, Suspects};
 use windlass_core::clock::{Clock, ManualClock, Timestamp};
 use windlass_core::engine::{Declaration, Engine};
 use windlass_core::enqueue::{EnqueueAnswer, EnqueueRequest, NewJob, Refusal, RequestId};
@@ -190,9 +190,9 @@ impl Harness {
     }
 
     /// Claims as asked and gives what lies ahead, too.
-    pub async fn claim_and_look(&self, request: ClaimRequest) -> (Vec<Claimed>, Outlook) {
+    pub async fn claim_and_look(&self, request: ClaimRequest) -> (Vec<Claimed>, NextDue) {
         match self.engine.claim(request).await.expect(UP) {
-            ClaimAnswer::Claimed { jobs, outlook } => (jobs, outlook),
+            ClaimAnswer::Claimed { jobs, peek } => (jobs, peek),
             ClaimAnswer::WorkerDead => panic!("expected the worker to be alive"),
         }
     }

@@ -10,7 +10,7 @@ use windlass_core::admin::Changed;
 use windlass_core::clock::Timestamp;
 use windlass_core::engine::Hint;
 use windlass_core::lease::{
-    LeaseFence, LeaseMetadata, LeaseRecord, LeaseRelease, LeaseRequest, Released, Renewal, Renewed, Taking,
+    LeaseFence, LeaseMetadata, LeaseRelease, LeaseRequest, Released, Renewal, Renewed, StoredLease, Taking,
     Term, TermId,
 };
 use windlass_core::limits::{DUTIES_MAX, DUTIES_PER_CALL_MAX, DUTY_EXPIRY, DUTY_EXPIRY_MAX, LEASE_KEPT};
@@ -61,7 +61,7 @@ async fn holds(h: &Harness, lease: &LeaseFence) -> bool {
     only(h.engine.leases_hold(std::slice::from_ref(lease)).await.expect(UP))
 }
 
-async fn stored(h: &Harness) -> Vec<LeaseRecord> {
+async fn stored(h: &Harness) -> Vec<StoredLease> {
     let read = h.engine.leases().await.expect(UP);
     assert_eq!(read.now, h.now());
     read.leases
@@ -75,7 +75,7 @@ pub async fn a_lease_that_nobody_holds_is_taken(h: &Harness) {
     let request = request(h, &[RESCUE]);
     let Taking::Taken(term, _) = only(ask(h, &request).await) else { panic!("it is free") };
     assert_eq!(term.id, request.id);
-    let expected = LeaseRecord {
+    let expected = StoredLease {
         duty: duty(RESCUE),
         holder: Some(request.worker),
         term,
@@ -436,18 +436,18 @@ pub async fn a_request_to_step_down_is_hinted(h: &Harness) {
 /// What core makes of the same calls.
 #[derive(Default)]
 struct Model {
-    leases: BTreeMap<DutyName, LeaseRecord>,
+    leases: BTreeMap<DutyName, StoredLease>,
 }
 
 impl Model {
-    fn save<T>(&mut self, (answer, after): (T, Option<LeaseRecord>)) -> T {
+    fn save<T>(&mut self, (answer, after): (T, Option<StoredLease>)) -> T {
         self.leases.extend(after.map(|lease| (lease.duty.clone(), lease)));
         answer
     }
 
     fn take(&mut self, request: &LeaseRequest, now: Timestamp) -> Vec<Taking> {
         let each = |(duty, expiry): &(DutyName, Duration)| {
-            let decided = LeaseRecord::take(self.leases.get(duty), duty, *expiry, request, now);
+            let decided = StoredLease::take(self.leases.get(duty), duty, *expiry, request, now);
             self.save(decided)
         };
         request.duties.iter().map(each).collect()
@@ -484,7 +484,7 @@ async fn call_both(h: &Harness, model: &mut Model, requests: &mut Vec<LeaseReque
             let renewals: Vec<_> =
                 leases.into_iter().map(|lease| Renewal { lease, metadata: metadata.clone() }).collect();
             let each = |renewal: &Renewal| {
-                let decided = LeaseRecord::renew(model.leases.get(&renewal.lease.duty), renewal, now);
+                let decided = StoredLease::renew(model.leases.get(&renewal.lease.duty), renewal, now);
                 model.save(decided)
             };
             let expected: Vec<_> = renewals.iter().map(each).collect();
@@ -498,7 +498,7 @@ async fn call_both(h: &Harness, model: &mut Model, requests: &mut Vec<LeaseReque
                 .map(|lease| LeaseRelease { metadata: metadata.clone(), ..LeaseRelease::from(lease) })
                 .collect();
             let each = |release: &LeaseRelease| {
-                let decided = LeaseRecord::release(model.leases.get(&release.duty), release);
+                let decided = StoredLease::release(model.leases.get(&release.duty), release);
                 model.save(decided)
             };
             let expected: Vec<_> = releases.iter().map(each).collect();
@@ -512,7 +512,7 @@ async fn call_both(h: &Harness, model: &mut Model, requests: &mut Vec<LeaseReque
             assert_eq!(h.engine.leases_hold(&leases).await.expect(UP), expected);
         }
         _ => {
-            let decided = LeaseRecord::step_down(model.leases.get(&duty(names[0])), now);
+            let decided = StoredLease::step_down(model.leases.get(&duty(names[0])), now);
             let expected = model.save(decided);
             assert_eq!(h.engine.step_down(&duty(names[0])).await.expect(UP), expected);
         }

@@ -33,7 +33,7 @@ pub mod claim;
 pub mod repeats;
 pub mod boost;
 pub mod suspects;
-pub mod outlook;
+pub mod peek;
 pub mod settle;
 pub mod fence;
 pub mod retry_and_dead;

@@ -26,8 +26,8 @@ pub async fn a_repeated_request_gives_what_it_claimed_and_claims_no_more(h: &Har
 
 pub async fn a_repeat_of_a_request_that_never_arrived_claims_nothing(h: &Harness) {
     let id = h.enqueue(work()).await;
-    let (claimed, outlook) = h.claim_and_look(repeat_of(&h.claim_request(2))).await;
-    assert_eq!((claimed, outlook.more_due), (vec![], true));
+    let (claimed, peek) = h.claim_and_look(repeat_of(&h.claim_request(2))).await;
+    assert_eq!((claimed, peek.more_due), (vec![], true));
     assert_eq!(h.phase_of(id).await, Phase::Ready);
     assert_eq!(ids(&h.claim(2).await), [id], "a new request claims");
 }
@@ -36,8 +36,8 @@ pub async fn a_first_sending_that_arrives_after_its_repeat_claims_nothing(h: &Ha
     let id = h.enqueue(work()).await;
     let request = h.claim_request(2);
     h.claim_with(repeat_of(&request)).await;
-    let (claimed, outlook) = h.claim_and_look(request.clone()).await;
-    assert_eq!((claimed, outlook.more_due), (vec![], true));
+    let (claimed, peek) = h.claim_and_look(request.clone()).await;
+    assert_eq!((claimed, peek.more_due), (vec![], true));
     assert_eq!(h.claim_with(repeat_of(&request)).await, [], "it holds nothing");
     assert_eq!(h.phase_of(id).await, Phase::Ready);
     assert_eq!(ids(&h.claim(2).await), [id], "a new request claims");
@@ -48,8 +48,8 @@ pub async fn a_first_sending_for_a_suspect_after_its_repeat_claims_nothing(h: &H
     h.crash_once().await;
     let suspects = Suspects::One { crashes_max: u32::MAX };
     let request = ClaimRequest { suspects, ..h.claim_request(1) };
-    let (claimed, outlook) = h.claim_and_look(repeat_of(&request)).await;
-    assert_eq!((claimed, outlook.suspect_due), (vec![], true));
+    let (claimed, peek) = h.claim_and_look(repeat_of(&request)).await;
+    assert_eq!((claimed, peek.suspect_due), (vec![], true));
     assert_eq!(h.claim_with(request).await, []);
     assert!(h.claim_suspect().await.is_some(), "a new request claims");
 }

@@ -1,4 +1,4 @@
-//! Several drains, and what becomes of a drain whose group is changed.
+//! Several triggers, and what becomes of a trigger whose group is changed.
 
 #![allow(missing_docs, reason = "the name of a behaviour is its sentence")]
 
@@ -17,7 +17,7 @@ fn into_the_group(spec: CompletionTrigger) -> CompletionTrigger {
     CompletionTrigger { job: JobTemplate::new(type_name(WORK)), ..spec }
 }
 
-pub async fn drains_of_one_group_do_not_fire_each_other(h: &Harness) {
+pub async fn triggers_of_one_group_do_not_fire_each_other(h: &Harness) {
     for watching in [of_queue, of_type] {
         for wait_for_retries in [false, true] {
             for called in ["first", "second"] {
@@ -54,7 +54,7 @@ pub async fn drains_of_one_group_do_not_fire_each_other(h: &Harness) {
     }
 }
 
-pub async fn a_hooks_job_holds_and_fires_a_drain_of_another_group(h: &Harness) {
+pub async fn a_hooks_job_holds_and_fires_a_trigger_of_another_group(h: &Harness) {
     declare(h, &of_queue("first")).await;
     declare(h, &watching("then", Watched::Queue(queue(OTHER)))).await;
     let claimed = claim(h, job_of(OTHER_WORK)).await;
@@ -71,7 +71,7 @@ pub async fn a_hooks_job_holds_and_fires_a_drain_of_another_group(h: &Harness) {
     assert_eq!((stored(h, "first").await.record.fired, stored(h, "then").await.record.fired), (1, 1));
 }
 
-pub async fn the_job_of_a_removed_drain_is_a_job_like_any_other(h: &Harness) {
+pub async fn the_job_of_a_removed_trigger_is_a_job_like_any_other(h: &Harness) {
     let gone = declare(h, &into_the_group(of_queue("gone"))).await;
     run(h, work()).await;
     fires(h).await;
@@ -84,7 +84,7 @@ pub async fn the_job_of_a_removed_drain_is_a_job_like_any_other(h: &Harness) {
     fires(h).await;
 }
 
-pub async fn a_drain_that_watches_something_else_forgets_the_marks_of_what_it_watched(h: &Harness) {
+pub async fn a_trigger_that_watches_something_else_forgets_the_marks_of_what_it_watched(h: &Harness) {
     let watched = [
         Watched::Group(group("import 7")),
         Watched::Group(group("import 8")),
@@ -103,7 +103,7 @@ pub async fn a_drain_that_watches_something_else_forgets_the_marks_of_what_it_wa
     fires(h).await;
 }
 
-pub async fn any_other_change_of_a_drain_keeps_its_marks(h: &Harness) {
+pub async fn any_other_change_of_a_trigger_keeps_its_marks(h: &Harness) {
     declare(h, &of_group()).await;
     run(h, grouped()).await;
     declare(h, &CompletionTrigger { wait_for_retries: true, ..of_group() }).await;

@@ -1,4 +1,4 @@
-//! What marks a drain: every way in which a job that held it can hold it no more, and what still holds it.
+//! What marks a trigger: every way in which a job that held it can hold it no more, and what still holds it.
 
 #![allow(missing_docs, reason = "the name of a behaviour is its sentence")]
 
@@ -106,7 +106,7 @@ pub async fn a_job_that_is_put_off_by_its_key_marks(h: &Harness) {
     assert_eq!(look(h).await, [], "it held nothing any more");
 }
 
-pub async fn a_suspect_holds_the_drain_and_its_burial_marks(h: &Harness) {
+pub async fn a_suspect_holds_the_trigger_and_its_burial_marks(h: &Harness) {
     declare(h, &of_group()).await;
     declare(h, &of_queue("queue")).await;
     declare(h, &of_type("type")).await;
@@ -121,7 +121,7 @@ pub async fn a_suspect_holds_the_drain_and_its_burial_marks(h: &Harness) {
     assert_eq!(look(h).await.iter().map(made).count(), 3);
 }
 
-pub async fn a_line_of_an_ordering_key_holds_the_drain(h: &Harness) {
+pub async fn a_line_of_an_ordering_key_holds_the_trigger(h: &Harness) {
     declare(h, &of_group()).await;
     declare(h, &of_queue("queue")).await;
     declare(h, &of_type("type")).await;
@@ -177,7 +177,7 @@ pub async fn a_settled_batch_marks_once_for_all_of_it(h: &Harness) {
     assert_eq!(look(h).await.iter().map(made).count(), 2);
 }
 
-pub async fn a_retry_and_an_end_in_one_batch_mark_the_drains_that_wait_for_retries_too(h: &Harness) {
+pub async fn a_retry_and_an_end_in_one_batch_mark_the_triggers_that_wait_for_retries_too(h: &Harness) {
     declare(h, &of_type("impatient")).await;
     declare(h, &windlass_core::triggers::CompletionTrigger { wait_for_retries: true, ..of_type("patient") })
         .await;
@@ -193,7 +193,7 @@ pub async fn a_retry_and_an_end_in_one_batch_mark_the_drains_that_wait_for_retri
     assert_eq!(marked, ["impatient", "patient"]);
 }
 
-pub async fn a_clock_that_steps_back_does_not_keep_a_drain_from_being_looked_at(h: &Harness) {
+pub async fn a_clock_that_steps_back_does_not_keep_a_trigger_from_being_looked_at(h: &Harness) {
     declare(h, &of_group()).await;
     let hook = crate::triggers::run(h, grouped()).await;
     assert_eq!(h.phase_of(hook).await, Phase::Succeeded);

@@ -36,7 +36,7 @@ pub(crate) fn grouped() -> NewJob {
     NewJob { group: Some(group(IMPORT)), ..work() }
 }
 
-/// A drain that puts a job of another queue in.
+/// A trigger that puts a job of another queue in.
 pub(crate) fn watching(called: &str, watch: Watched) -> CompletionTrigger {
     CompletionTrigger::new(name(called), watch, JobTemplate::new(type_name(OTHER_WORK)))
 }
@@ -109,7 +109,7 @@ pub(crate) fn made(fired: &TriggerFired) -> JobId {
     }
 }
 
-/// Looks, and the one drain that is marked must fire.
+/// Looks, and the one trigger that is marked must fire.
 pub(crate) async fn fires(h: &Harness) -> JobId {
     made(&only(look(h).await))
 }
@@ -141,7 +141,7 @@ pub async fn a_fresh_store_has_no_triggers(h: &Harness) {
     assert_eq!(marked(h).await, []);
 }
 
-pub async fn a_drain_is_kept_as_it_was_declared(h: &Harness) {
+pub async fn a_trigger_is_kept_as_it_was_declared(h: &Harness) {
     let spec = CompletionTrigger {
         name: name(DONE),
         watch: Watched::Group(group("ä b/c:'\"")),
@@ -163,7 +163,7 @@ pub async fn a_drain_is_kept_as_it_was_declared(h: &Harness) {
     assert_eq!((find(h, DONE).await, read(h, WhichTriggers::Marked(1)).await.any), (None, false));
 }
 
-pub async fn drains_are_listed_by_name_page_by_page(h: &Harness) {
+pub async fn triggers_are_listed_by_name_page_by_page(h: &Harness) {
     for called in ["b", "a-1", "c", "a_1", "a.1"] {
         declare(h, &of_queue(called)).await;
     }
@@ -211,7 +211,7 @@ pub async fn every_field_of_a_template_reaches_the_hooks_job(h: &Harness) {
     assert_eq!((made.timeout, made.queue), (Some(secs(7)), queue(OTHER)));
 }
 
-pub async fn it_runs_again_after_the_next_drain(h: &Harness) {
+pub async fn it_runs_again_after_the_next_trigger(h: &Harness) {
     declare(h, &of_group()).await;
     let mut jobs = Vec::new();
     for _ in 0..3 {
@@ -241,7 +241,7 @@ pub async fn it_does_not_run_while_a_job_waits_or_runs(h: &Harness) {
     fires(h).await;
 }
 
-pub async fn a_job_with_a_fairness_key_holds_the_drain(h: &Harness) {
+pub async fn a_job_with_a_fairness_key_holds_the_trigger(h: &Harness) {
     declare(h, &of_queue("queue")).await;
     let fairness_key = FairnessKey::parse("tenant:1").expect("a plain name");
     h.enqueue_all(vec![NewJob { fairness_key: Some(fairness_key), ..work() }; 2]).await;
@@ -267,7 +267,7 @@ pub async fn a_group_in_which_nothing_ran_does_not_fire(h: &Harness) {
     assert_eq!(look(h).await, [], "it belongs to neither");
 }
 
-pub async fn a_retry_in_the_future_does_not_hold_the_drain(h: &Harness) {
+pub async fn a_retry_in_the_future_does_not_hold_the_trigger(h: &Harness) {
     declare(h, &of_group()).await;
     let claimed = claim(h, grouped()).await;
     h.fail(&claimed, minutes(5)).await;
@@ -355,7 +355,7 @@ pub async fn the_hooks_own_job_does_not_belong_to_the_group(h: &Harness) {
             run(h, work()).await;
             let first = fires(h).await;
             assert_eq!(look(h).await, []);
-            // The next drain comes while the first hook's job runs, and another job of the type was ended beside it.
+            // The next trigger comes while the first hook's job runs, and another job of the type was ended beside it.
             h.enqueue(work()).await;
             let (hook, other) = apart(h.claim(3).await, first);
             h.succeed(&other).await;
@@ -382,7 +382,9 @@ pub(crate) fn apart(claimed: Vec<Claimed>, hook: JobId) -> (Claimed, Claimed) {
     (hooks.remove(0), others.remove(0))
 }
 
-pub async fn a_drain_is_looked_at_only_so_often_and_the_last_mark_is_always_followed_by_a_look(h: &Harness) {
+pub async fn a_trigger_is_looked_at_only_so_often_and_the_last_mark_is_always_followed_by_a_look(
+    h: &Harness,
+) {
     declare(h, &of_group()).await;
     run(h, grouped()).await;
     let hook = fires(h).await;
@@ -404,7 +406,7 @@ async fn run_beside(h: &Harness, hook: JobId) {
     h.succeed(&other).await;
 }
 
-pub async fn of_many_who_fire_one_drain_one_makes_its_job(h: &Harness) {
+pub async fn of_many_who_fire_one_trigger_one_makes_its_job(h: &Harness) {
     declare(h, &of_group()).await;
     run(h, grouped()).await;
     h.advance(TRIGGER_PAUSE);
@@ -453,7 +455,7 @@ pub async fn who_dies_between_the_end_and_the_hook_leaves_a_mark_that_a_duty_wor
     fires(h).await;
 }
 
-pub async fn a_removed_drain_takes_its_marks_with_it(h: &Harness) {
+pub async fn a_removed_trigger_takes_its_marks_with_it(h: &Harness) {
     let trigger = declare(h, &of_group()).await;
     run(h, grouped()).await;
     apply(h, acts::remove(trigger.name(), trigger.version)).await;
@@ -498,7 +500,7 @@ pub async fn a_full_queue_refuses_the_hooks_job(h: &Harness) {
     assert_eq!(h.status_of(SMALL).await.counts.scheduled, 3);
 }
 
-pub async fn a_drain_stored_by_two_at_once_is_stored_once(h: &Harness) {
+pub async fn a_trigger_stored_by_two_at_once_is_stored_once(h: &Harness) {
     let wanted = acts::declare(&of_group(), Origin::Code, None, h.now()).expect("it is new");
     let calls = (0..8).map(|_| {
         let (engine, wanted) = (Arc::clone(&h.engine), wanted.clone());
@@ -509,7 +511,7 @@ pub async fn a_drain_stored_by_two_at_once_is_stored_once(h: &Harness) {
     assert_eq!(done, 1, "{changed:?}");
 }
 
-pub async fn wrong_drains_are_refused_and_nothing_is_stored(h: &Harness) {
+pub async fn wrong_triggers_are_refused_and_nothing_is_stored(h: &Harness) {
     let sound = acts::declare(&of_queue("sound"), Origin::Code, None, h.now()).expect("it is new");
     let mut tagged = of_queue("tagged");
     tagged.job.tags = vec![Tag::parse("t").expect("it is a tag"); TAGS_MAX + 1];
@@ -527,7 +529,7 @@ pub async fn wrong_drains_are_refused_and_nothing_is_stored(h: &Harness) {
     assert_eq!(h.engine.fire_triggers(&[]).await.expect(UP), []);
 }
 
-pub async fn a_store_keeps_only_so_many_drains(h: &Harness) {
+pub async fn a_store_keeps_only_so_many_triggers(h: &Harness) {
     let new = |n: u32| {
         let spec = of_queue(&format!("d{n}"));
         acts::declare(&spec, Origin::Code, None, h.now()).expect("it is new")

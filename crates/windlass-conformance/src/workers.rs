@@ -5,7 +5,7 @@
 use windlass_core::claim::{ClaimAnswer, ClaimRequest};
 use windlass_core::error::EngineError;
 use windlass_core::job::{JobState, Phase};
-use windlass_core::lease::crowd::{CrowdCount, Peer, is_heard};
+use windlass_core::lease::membership::{MemberCount, Peer, is_live};
 use windlass_core::limits::{DEAD_WORKER_KEPT, WORKER_LEASE};
 use windlass_core::names::DutyName;
 use windlass_core::worker::{Beat, Heartbeat, WorkerCard, WorkerId};
@@ -163,12 +163,12 @@ fn duties(names: &[&str]) -> Vec<DutyName> {
 }
 
 /// What core counts for a worker, from a list of all.
-async fn counted_by_core(h: &Harness, me: WorkerId) -> CrowdCount {
+async fn counted_by_core(h: &Harness, me: WorkerId) -> MemberCount {
     let crew = h.engine.workers().await.expect(UP);
     let mine = crew.iter().find(|one| one.card.id == me).expect("it is there").card.duties.clone();
-    let heard = crew.into_iter().filter(|one| is_heard(one.silent_for, one.card.lease));
+    let heard = crew.into_iter().filter(|one| is_live(one.silent_for, one.card.lease));
     let peers: Vec<_> = heard.map(|one| Peer { worker: one.card.id, duties: one.card.duties }).collect();
-    CrowdCount::of(me, &mine, &peers)
+    MemberCount::of(me, &mine, &peers)
 }
 
 pub async fn a_sign_of_life_counts_who_else_is_heard_and_could_do_the_same(h: &Harness) {
@@ -191,11 +191,11 @@ pub async fn a_sign_of_life_counts_who_else_is_heard_and_could_do_the_same(h: &H
     h.advance(secs(1));
     for worker in [crew[0], crew[1], crew[2], crew[3], crew[12]] {
         let expected = counted_by_core(h, worker).await;
-        assert_eq!(h.pulse(worker).await.crowd, expected, "{worker}");
+        assert_eq!(h.pulse(worker).await.members, expected, "{worker}");
     }
-    assert!(alone.crowd.live > 1, "{:?}", alone.crowd);
+    assert!(alone.members.live > 1, "{:?}", alone.members);
     h.advance(WORKER_LEASE);
-    let last = h.pulse(crew[0]).await.crowd;
+    let last = h.pulse(crew[0]).await.members;
     assert_eq!((last.live, last.duties.iter().map(|one| (one.able, one.before)).max()), (1, Some((1, 0))));
 }
 
@@ -218,6 +218,6 @@ pub async fn a_dead_worker_that_shows_a_sign_of_life_is_told_so_and_counts_for_n
     h.kill(victim).await;
     assert_eq!(h.pulse(victim).await.beat, Beat::Dead);
     let other = h.register_worker().await;
-    let count = h.pulse(other).await.crowd;
+    let count = h.pulse(other).await.members;
     assert_eq!(count, counted_by_core(h, other).await);
 }

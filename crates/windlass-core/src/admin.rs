@@ -12,7 +12,7 @@ use crate::worker::WorkerId;
 
 /// A job and where it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct JobRecord {
+pub struct StoredJob {
     /// The job.
     pub job: Job,
     /// Where it is.
@@ -23,7 +23,7 @@ pub struct JobRecord {
     pub read_at: Timestamp,
 }
 
-impl JobRecord {
+impl StoredJob {
     /// Where it is, in one word.
     pub fn phase(&self) -> Phase {
         self.state.phase(self.job.due, self.read_at)
@@ -32,7 +32,7 @@ impl JobRecord {
 
 /// One start of a handler, as it is remembered.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AttemptRecord {
+pub struct StoredAttempt {
     /// Counted from 1.
     pub number: u32,
     /// Who ran it.

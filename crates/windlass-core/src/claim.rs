@@ -125,7 +125,7 @@ pub enum ClaimAnswer {
         /// The jobs.
         jobs: Vec<Claimed>,
         /// What lies ahead in the queues asked for.
-        outlook: Outlook,
+        peek: NextDue,
     },
     /// The worker was declared dead or never registered. It must start over with a new identity.
     WorkerDead,
@@ -133,7 +133,7 @@ pub enum ClaimAnswer {
 
 /// What lies ahead for a set of queues, as far as types asked for go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Outlook {
+pub struct NextDue {
     /// More is due right now.
     pub more_due: bool,
     /// Nothing more falls due before this time is over, and no pause ends: look again then.
@@ -142,7 +142,7 @@ pub struct Outlook {
     pub suspect_due: bool,
 }
 
-impl Outlook {
+impl NextDue {
     /// The same with the ends of pauses: what waits in a paused queue may be claimed from then on, and
     /// nobody else would wake a worker for it.
     #[must_use]

@@ -7,10 +7,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use crate::admin::{
-    AttemptRecord, BatchDone, CancelAnswer, Changed, JobRecord, ListRequest, QueueStatus, RetryAnswer,
+    BatchDone, CancelAnswer, Changed, ListRequest, QueueStatus, RetryAnswer, StoredAttempt, StoredJob,
     TypeStatus,
 };
-use crate::claim::{ClaimAnswer, ClaimRequest, Fence, Outlook};
+use crate::claim::{ClaimAnswer, ClaimRequest, Fence, NextDue};
 use crate::clock::Timestamp;
 use crate::duty::DutyModes;
 use crate::enqueue::{EnqueueAnswer, EnqueueRequest, RequestId};
@@ -20,7 +20,7 @@ use crate::gate::Gate;
 use crate::job::{JobId, Progress};
 use crate::job_type::TypeSpec;
 use crate::lease::Leases;
-use crate::lease::crowd::CrowdCount;
+use crate::lease::membership::MemberCount;
 use crate::lease_watch::Suspicion;
 use crate::names::{DutyName, OrderingKey, QueueName, TypeName};
 use crate::policies::Policies;
@@ -81,7 +81,7 @@ pub trait Engine: Admin + Policies + Leases + Schedules + CompletionTriggers + R
     async fn claim(&self, request: ClaimRequest) -> Result<ClaimAnswer>;
 
     /// What lies ahead in these queues for these types. Cheap; one call for all queues of a process.
-    async fn outlook(&self, queues: &[QueueName], types: &[TypeName]) -> Result<Vec<(QueueName, Outlook)>>;
+    async fn peek(&self, queues: &[QueueName], types: &[TypeName]) -> Result<Vec<(QueueName, NextDue)>>;
 
     /// Writes the ends of attempts, each only if its fence holds. Repeating gives the same answers.
     async fn settle(&self, batch: Vec<Settlement>) -> Result<Vec<Settled>>;
@@ -99,7 +99,7 @@ pub trait Engine: Admin + Policies + Leases + Schedules + CompletionTriggers + R
     /// heard, all in the same statement. An engine that keeps no leases counts nobody.
     async fn pulse(&self, heartbeat: Heartbeat, _clock: Timestamp) -> Result<Pulse> {
         let (beat, now) = (self.extend(heartbeat).await?, self.now().await?);
-        Ok(Pulse { beat, crowd: CrowdCount::default(), now })
+        Ok(Pulse { beat, members: MemberCount::default(), now })
     }
 
     /// Which running jobs of a worker were asked to stop; none if it is unknown. Brings what
@@ -136,14 +136,14 @@ pub trait Admin: Send + Sync + 'static {
     }
 
     /// One job, wherever it is.
-    async fn job(&self, id: JobId) -> Result<Option<JobRecord>>;
+    async fn job(&self, id: JobId) -> Result<Option<StoredJob>>;
 
     /// The attempts of one job, oldest first, the running one included; the newest
     /// [`ATTEMPTS_SHOWN_MAX`](crate::limits::ATTEMPTS_SHOWN_MAX).
-    async fn attempts(&self, id: JobId) -> Result<Vec<AttemptRecord>>;
+    async fn attempts(&self, id: JobId) -> Result<Vec<StoredAttempt>>;
 
     /// A page of jobs, newest first.
-    async fn list(&self, request: ListRequest) -> Result<Vec<JobRecord>>;
+    async fn list(&self, request: ListRequest) -> Result<Vec<StoredJob>>;
 
     /// All queues with their counts, by priority and name. No count scans the jobs.
     async fn queues(&self) -> Result<Vec<QueueStatus>>;
@@ -285,7 +285,7 @@ pub enum Hint {
     Cancel(Fence),
     /// The lease of this duty is free, or its holder was asked to give way.
     Lease(DutyName),
-    /// Jobs have ended that a drain watches: somebody should look at it.
+    /// Jobs have ended that a trigger watches: somebody should look at it.
     Trigger,
     /// Anything may have changed; somebody else wrote.
     Any,

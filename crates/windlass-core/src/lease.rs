@@ -14,12 +14,12 @@
 //! - Redis: a script that has the part `leases.lua` asks `lease_holds(duty, fence, term)` before it writes.
 //! - Outside a store, the other side remembers the highest fence it has seen and refuses lower ones.
 //!
-//! [`rules`] decides what becomes of a lease, [`keeper`] what a process does to get and keep leases, [`crowd`] how many
+//! [`rules`] decides what becomes of a lease, [`keeper`] what a process does to get and keep leases, [`members`] how many
 //! processes share the looking.
 
 pub mod rules;
 pub mod keeper;
-pub mod crowd;
+pub mod membership;
 mod timing;
 mod metadata;
 
@@ -289,7 +289,7 @@ pub enum Released {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeasesRead {
     /// By the names of their duties.
-    pub leases: Vec<LeaseRecord>,
+    pub leases: Vec<StoredLease>,
     /// By the names of their duties; none where there are no locks.
     pub locks: Vec<LockRecord>,
     /// The store's now.
@@ -331,7 +331,7 @@ pub struct LockHolder {
 
 /// A lease as a store keeps it. It stays when nobody holds it, for thirty days at least, with its fence.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LeaseRecord {
+pub struct StoredLease {
     /// Of which duty.
     pub duty: DutyName,
     /// Who holds it, or held it when it expired; nobody after it was given back.

@@ -48,4 +48,4 @@ pub mod fallback;
 pub mod spool;
 pub mod planted;
 #[cfg(test)]
-mod dice;
+mod test_rng;

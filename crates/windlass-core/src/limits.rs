@@ -176,9 +176,9 @@ pub const SCHEDULES_LOOK_IDLE: Duration = Duration::from_secs(20);
 pub const TRIGGERS_MAX: u32 = 100;
 /// CompletionTriggers in one call.
 pub const TRIGGERS_PER_CALL_MAX: usize = 100;
-/// Bytes of a drain as it is declared, with its payload.
+/// Bytes of a trigger as it is declared, with its payload.
 pub const TRIGGER_RECORD_BYTES_MAX: usize = SCHEDULE_RECORD_BYTES_MAX;
-/// Two looks at one drain are at least so far apart, whoever looks.
+/// Two looks at one trigger are at least so far apart, whoever looks.
 pub const TRIGGER_PAUSE: Duration = Duration::from_millis(200);
 /// After a look that took long, the next is this many times as far away,
 pub const TRIGGER_TIME_SHARE: u32 = 20;
@@ -186,8 +186,8 @@ pub const TRIGGER_TIME_SHARE: u32 = 20;
 pub const TRIGGER_PAUSE_MAX: Duration = Duration::from_secs(60);
 /// How often marks are looked for whose process died before it could look.
 pub const TRIGGERS_POLL_EVERY: Duration = Duration::from_secs(1);
-/// The same while there is no drain. Whoever marks one looks by itself, so only the marks of a process that died wait so long, and only for
-/// the first drain of a store.
+/// The same while there is no trigger. Whoever marks one looks by itself, so only the marks of a process that died wait so long, and only for
+/// the first trigger of a store.
 pub const TRIGGERS_POLL_IDLE: Duration = Duration::from_secs(20);
 
 /// Bytes of what a worker appends at once of what it has seen.

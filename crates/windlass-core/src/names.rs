@@ -169,7 +169,7 @@ name!(
 );
 
 name!(
-    /// The name of a drain. Kept in lower case.
+    /// The name of a trigger. Kept in lower case.
     TriggerName,
     "a trigger's name",
     "1 to 64 characters out of a-z 0-9 _ . -",

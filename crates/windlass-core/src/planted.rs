@@ -43,14 +43,14 @@ pub enum Bug {
     SilenceOfAFullStoreCounts,
     /// A schedule is changed though somebody else was faster, so that a tick is fired twice.
     StaleTickFires,
-    /// A drain that has fired is still marked, and fires again.
+    /// A trigger that has fired is still marked, and fires again.
     TriggerKeepsItsMark,
-    /// Of two ends before a look, the second takes the mark of the first away: the drain never fires.
+    /// Of two ends before a look, the second takes the mark of the first away: the trigger never fires.
     SecondMarkTakesTheFirst,
 }
 
 impl Bug {
-    /// Those of the life of a job, which simulations tell. Schedules and drains are in none.
+    /// Those of the life of a job, which simulations tell. Schedules and triggers are in none.
     pub const OF_A_JOB: [Self; 18] = [
         Self::SettleWithoutToken,
         Self::DeadWorkerRevives,

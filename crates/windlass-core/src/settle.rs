@@ -80,7 +80,7 @@ pub enum Transition {
 
 /// Where a job lands and with which counters: what is written, on every engine alike.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Landing {
+pub struct AppliedTransition {
     /// The new counters.
     pub counters: Counters,
     /// The new place.
@@ -114,9 +114,9 @@ pub enum Place {
     },
 }
 
-impl Landing {
+impl AppliedTransition {
     /// The same, unless somebody asked the job to stop while it ran: then it ends as cancelled. For what
-    /// becomes of a job without its worker's word, such as [`after_crash`]; [`Transition::land`] asks itself.
+    /// becomes of a job without its worker's word, such as [`after_crash`]; [`Transition::apply`] asks itself.
     #[must_use]
     pub fn or_cancelled(mut self, cancel_requested: Option<&str>) -> Self {
         if let Some(why) = cancel_requested {
@@ -129,17 +129,17 @@ impl Landing {
 impl Transition {
     /// Where this transition takes a running job. `due` and `counters` are those of the stored row;
     /// `cancel_requested` is the reason if somebody asked the job to stop while it ran.
-    pub fn land(
+    pub fn apply(
         self,
         now: Timestamp,
         due: Timestamp,
         counters: Counters,
         cancel_requested: Option<&str>,
-    ) -> Landing {
+    ) -> AppliedTransition {
         let counters = self.counted(counters);
         if let Some(why) = cancel_requested {
             // The promise of a cancel: whatever the handler returned, the job ends as cancelled.
-            return Landing { counters, place: Place::Cancelled { why: why.to_owned() } };
+            return AppliedTransition { counters, place: Place::Cancelled { why: why.to_owned() } };
         }
         let by_history = gate_by_history(&counters);
         let place = match self {
@@ -152,7 +152,7 @@ impl Transition {
             Self::Bury { error } => Place::Dead { error },
             Self::Cancel { why } => Place::Cancelled { why },
         };
-        Landing { counters, place }
+        AppliedTransition { counters, place }
     }
 
     /// The same with every text within its limit.
@@ -290,7 +290,12 @@ pub enum Settled {
 
 /// What becomes of a job whose worker died. `beside` are the other jobs that the worker held: one of them may
 /// be the killer, so a dead letter names them.
-pub fn after_crash(counters: Counters, due: Timestamp, crashes_max: u32, beside: &[JobId]) -> Landing {
+pub fn after_crash(
+    counters: Counters,
+    due: Timestamp,
+    crashes_max: u32,
+    beside: &[JobId],
+) -> AppliedTransition {
     let counters = Counters { crashes: counters.crashes + 1, ..counters };
     let place = if counters.crashes >= crashes_max {
         let times = counters.crashes;
@@ -302,7 +307,7 @@ pub fn after_crash(counters: Counters, due: Timestamp, crashes_max: u32, beside:
     } else {
         Place::Waiting { due, gate: gate_by_history(&counters) }
     };
-    Landing { counters, place }
+    AppliedTransition { counters, place }
 }
 
 /// The error that is noted for an attempt that ended with its worker.

@@ -2,17 +2,17 @@
 //!
 //! A group is a name that jobs carry, a queue, or a type. It is *drained* when nothing of it runs and nothing of it could: none is
 //! ready, no suspect is due, and nobody is due in the line of an ordering key. What waits for a retry, lies in the future or is parked by a
-//! policy does not hold a drain, unless it waits for retries; then all that has not ended does. Dead letters have ended, and hold
-//! none. The job of a drain itself never belongs to the group that the drain watches, for no drain that watches it.
+//! policy does not hold a trigger, unless it waits for retries; then all that has not ended does. Dead letters have ended, and hold
+//! none. The job of a trigger itself never belongs to the group that the trigger watches, for no trigger that watches it.
 //!
-//! **Once for each drain, whoever looks.** Whatever takes a job out of what is ready or runs leaves a *mark* for each drain that
+//! **Once for each trigger, whoever looks.** Whatever takes a job out of what is ready or runs leaves a *mark* for each trigger that
 //! watches it, in its own statement. Afterwards somebody looks: one transaction or script reads the marks, asks whether anything of the
 //! group is left, and, if nothing is, puts the job in, counts it and takes away the marks that it saw; if something is left, it only
 //! takes those away, since the end of what is left will leave another. Marks and what is left are seen at one moment: so of two who end
 //! the last two jobs at once, the one that commits last sees that nothing is left, and nobody fires for both. A mark that comes after
 //! that moment stays, and is looked at next. A firing names the version that it was decided from, as a change of a schedule does.
 //!
-//! [`spec`] is what somebody declares, [`record`] what a store keeps of it, [`rules`] what holds a drain and what marks it,
+//! [`spec`] is what somebody declares, [`record`] what a store keeps of it, [`rules`] what holds a trigger and what marks it,
 //! [`acts`] what people do to it and what is asked of a store that has a mark.
 
 pub mod spec;
@@ -36,21 +36,21 @@ use crate::names::TriggerName;
 pub use record::{StoredTrigger, TriggerAlert, TriggerRecord};
 pub use spec::{CompletionTrigger, CompletionTriggerError, Watched, WatchedError};
 
-/// Where drains are kept. Each method is one statement, script or transaction, or one for each drain, on the store's clock.
+/// Where triggers are kept. Each method is one statement, script or transaction, or one for each trigger, on the store's clock.
 #[async_trait]
 pub trait CompletionTriggers: Send + Sync + 'static {
     /// CompletionTriggers, and the store's now.
     async fn triggers(&self, which: &WhichTriggers) -> Result<TriggersRead>;
 
-    /// Applies changes, each only if the drain still has the version that the change was decided from.
+    /// Applies changes, each only if the trigger still has the version that the change was decided from.
     async fn change_triggers(&self, changes: &[TriggerChange]) -> Result<Vec<TriggerChanged>>;
 
-    /// Looks at marked drains, and puts the jobs of those in whose groups are drained. Each as a whole or not at all, and one does not
+    /// Looks at marked triggers, and puts the jobs of those in whose groups are drained. Each as a whole or not at all, and one does not
     /// spoil another. Safe to repeat, and for many at once.
     async fn fire_triggers(&self, firings: &[TriggerFiring]) -> Result<Vec<TriggerFired>>;
 }
 
-/// Which drains to read.
+/// Which triggers to read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WhichTriggers {
     /// These, as far as they are there; at most [`TRIGGERS_PER_CALL_MAX`].
@@ -95,7 +95,7 @@ pub struct TriggersRead {
     pub now: Timestamp,
 }
 
-/// What a drain becomes.
+/// What a trigger becomes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TriggerChange {
     /// Which.
@@ -114,13 +114,13 @@ pub enum TriggerChanged {
         /// The version from now on; of one that was removed, the last it had.
         version: u64,
     },
-    /// Somebody else has changed or removed the drain since it was read. Nothing was written: read again, decide again.
+    /// Somebody else has changed or removed the trigger since it was read. Nothing was written: read again, decide again.
     Changed,
     /// There are [`TRIGGERS_MAX`] others.
     NoRoom,
 }
 
-/// What is done about a drain that has a mark, if its group is drained.
+/// What is done about a trigger that has a mark, if its group is drained.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TriggerFiring {
     /// Which.
@@ -136,7 +136,7 @@ pub struct TriggerFiring {
 /// What became of a firing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TriggerFired {
-    /// The group is drained, and this drain has fired.
+    /// The group is drained, and this trigger has fired.
     Fired {
         /// The version from now on.
         version: u64,
@@ -150,7 +150,7 @@ pub enum TriggerFired {
     /// Not now: it was looked at less than [`TRIGGER_PAUSE`] ago, somebody else is at it, there are more marks than one look takes
     /// away, or the look failed, which the engine has told. There are marks for the next look.
     Later,
-    /// Somebody else has fired, changed or removed the drain since it was read. Its marks stay: read again, decide again.
+    /// Somebody else has fired, changed or removed the trigger since it was read. Its marks stay: read again, decide again.
     Changed,
 }
 

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::clock::Timestamp;
-use crate::lease::crowd::CrowdCount;
+use crate::lease::membership::MemberCount;
 use crate::names::{DutyName, QueueName, TypeName};
 
 /// The identity of one start of one process: 128 random bits, never configured, never used again.
@@ -78,7 +78,7 @@ pub struct Pulse {
     /// The answer to the sign of life itself.
     pub beat: Beat,
     /// How many others are heard that could do the same duties.
-    pub crowd: CrowdCount,
+    pub members: MemberCount,
     /// The store's now.
     pub now: Timestamp,
 }

@@ -59,7 +59,7 @@ async fn a_day_of_the_history_that_is_made_meanwhile_buries_no_job() {
     let h = harness(&url, &schema).await;
     let claimed = h.enqueue_and_claim_one().await;
     let (maintenance, observer) = (session(&url).await, session(&url).await);
-    let make = format!("BEGIN; SELECT {schema}.make_days('{}');", h.now());
+    let make = format!("BEGIN; SELECT {schema}.create_partitions('{}');", h.now());
     maintenance.batch_execute(&make).await.expect("days are made");
 
     let days_are_there = async {

@@ -204,7 +204,7 @@ async fn a_prepared_transaction_that_holds_back_vacuum_is_named() {
     let server = server(&[("max_prepared_transactions", "2")]);
     let (engine, schema, client) = engine_on(&server.url()).await;
     let prepare = format!(
-        "BEGIN; INSERT INTO {schema}.put_backs VALUES (now(), now(), 5, 'main'); PREPARE TRANSACTION 'forgotten'"
+        "BEGIN; INSERT INTO {schema}.requeued_jobs VALUES (now(), now(), 5, 'main'); PREPARE TRANSACTION 'forgotten'"
     );
     client.batch_execute(&prepare).await.unwrap();
     let finding = until(&engine, "vacuum", |finding| finding.found.contains("forgotten")).await;

@@ -342,7 +342,7 @@ async fn a_worker_does_everything_but_change_the_schema() {
         "CREATE OR REPLACE FUNCTION windlass.shown(value text) RETURNS text LANGUAGE sql AS 'SELECT 1'",
         "ALTER TABLE windlass.delayed_jobs ADD COLUMN mine integer",
         "ALTER TABLE windlass.delayed_jobs DISABLE TRIGGER ALL",
-        "ALTER FUNCTION windlass.make_days SECURITY INVOKER",
+        "ALTER FUNCTION windlass.create_partitions SECURITY INVOKER",
         "ALTER SEQUENCE windlass.job_ids RESTART",
         "TRUNCATE windlass.delayed_jobs",
         "DROP TABLE windlass.attempts",
@@ -392,11 +392,11 @@ async fn an_owner_without_any_other_right_migrates_and_looks_after_everything() 
     let days = "SELECT count(*) FROM pg_inherits WHERE inhparent = 'windlass.job_history'::regclass";
     let made = ask(days).await;
     assert!(made > 1, "the days ahead were made, beside the rest: {made}");
-    let later = "SELECT windlass.make_days(now() + interval '30 days')::bigint";
+    let later = "SELECT windlass.create_partitions(now() + interval '30 days')::bigint";
     let added = ask(later).await;
     assert!(added > 0);
     assert_eq!(ask(days).await, made + added);
-    let drop = "SELECT count(*) FROM windlass.drop_days(now() + interval '100 years')";
+    let drop = "SELECT count(*) FROM windlass.drop_partitions(now() + interval '100 years')";
     for left in (1..made + added).rev() {
         ask(drop).await;
         assert_eq!(ask(days).await, left, "one day went");
@@ -472,8 +472,8 @@ async fn a_producer_puts_jobs_in_with_the_functions_and_can_do_nothing_else() {
         "INSERT INTO windlass.count_deltas DEFAULT VALUES",
         "SELECT nextval('windlass.job_ids')",
         "SELECT windlass.complete(1, '00000000-0000-0000-0000-000000000000')",
-        "SELECT windlass.make_days(now())",
-        "SELECT windlass.drop_days(now())",
+        "SELECT windlass.create_partitions(now())",
+        "SELECT windlass.drop_partitions(now())",
         // What the functions call acts with the caller's own rights.
         "SELECT windlass.unfinished('main')",
         "SELECT windlass.start_over(1, now())",
@@ -500,7 +500,7 @@ async fn a_client_puts_jobs_in_and_claims_none() {
         "DELETE FROM windlass.delayed_jobs",
         "INSERT INTO windlass.claims (token, at) VALUES (gen_random_uuid(), now())",
         "SELECT windlass.complete(1, '00000000-0000-0000-0000-000000000000')",
-        "SELECT windlass.drop_days('2100-01-01')",
+        "SELECT windlass.drop_partitions('2100-01-01')",
         "UPDATE windlass.queues SET shut = true",
         "INSERT INTO windlass.rollup_samples (at, seen) VALUES (now(), '')",
         "SELECT * FROM windlass.job_rollups",
@@ -532,7 +532,7 @@ async fn a_reader_sees_all_and_changes_nothing() {
     }
     assert!(place.powers_of("reader").await.is_empty());
     let changes = [
-        "SELECT windlass.drop_days('2100-01-01')",
+        "SELECT windlass.drop_partitions('2100-01-01')",
         "SELECT windlass.enqueue('work')",
         "SELECT 1 FROM windlass.delayed_jobs FOR UPDATE",
         "SELECT nextval('windlass.job_ids')",

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use windlass_core::admin::{JobRecord, QueueStatus};
+use windlass_core::admin::{QueueStatus, StoredJob};
 use windlass_core::clock::Clock;
 use windlass_core::engine::{Declaration, Engine};
 use windlass_core::enqueue::{EnqueueAnswer, EnqueueRequest, NewJob, Refusal};
@@ -13,7 +13,7 @@ use windlass_core::limits::ENQUEUE_BATCH_MAX;
 use windlass_core::priority::PriorityLabels;
 use windlass_core::queue::QueueSpec;
 
-use crate::enqueue::{Enqueue, EnqueueError, Enqueued, Flights, Handle, Way};
+use crate::enqueue::{Batcher, Enqueue, EnqueueError, Enqueued, Handle, Way};
 use crate::job_type::{JobType, spec_of};
 use crate::limits::{LimitOptions, Limits, ProcessClock, RateLimited};
 use crate::rollups::Rollups;
@@ -44,7 +44,7 @@ pub struct Client(Arc<Inner>);
 struct Inner {
     engine: Arc<dyn Engine>,
     options: ClientOptions,
-    flights: Arc<Flights>,
+    batcher: Arc<Batcher>,
     limits: Arc<Limits>,
     /// What new jobs have to pass.
     accept_limits: Arc<Limits>,
@@ -64,10 +64,10 @@ impl Client {
 
     /// A client whose limits go by another clock than this process's.
     pub(crate) fn with_clock(engine: Arc<dyn Engine>, options: ClientOptions, clock: Arc<dyn Clock>) -> Self {
-        let flights = Arc::new(Flights::new(Arc::clone(&engine)));
+        let batcher = Arc::new(Batcher::new(Arc::clone(&engine)));
         let limits = Arc::new(Limits::new(Arc::clone(&engine), clock, &options.limits));
         let accept_limits = Arc::clone(&limits);
-        Self(Arc::new(Inner { engine, options, flights, limits, accept_limits, draining: Arc::default() }))
+        Self(Arc::new(Inner { engine, options, batcher, limits, accept_limits, draining: Arc::default() }))
     }
 
     /// The same client for those who work on the spool: new jobs go the same way and pass the same accept step, but shared breakers and rate
@@ -77,7 +77,7 @@ impl Client {
         Self(Arc::new(Inner {
             engine: Arc::clone(&self.0.engine),
             options: self.0.options.clone(),
-            flights: Arc::clone(&self.0.flights),
+            batcher: Arc::clone(&self.0.batcher),
             limits: Arc::new(limits),
             accept_limits: Arc::clone(&self.0.accept_limits),
             draining: Arc::clone(&self.0.draining),
@@ -166,7 +166,7 @@ impl Client {
             }
         }
         let request = EnqueueRequest { request: random::request_id(), jobs };
-        let sent = if request.jobs.is_empty() { vec![] } else { self.0.flights.send(request).await };
+        let sent = if request.jobs.is_empty() { vec![] } else { self.0.batcher.send(request).await };
         let mut answers: Vec<_> =
             sent.into_iter().map(|answer| answer.and_then(Enqueued::from_answer)).collect();
         refused.into_iter().for_each(|(place, answer)| answers.insert(place, answer));
@@ -197,7 +197,7 @@ impl Client {
     }
 
     /// One job, wherever it is.
-    pub async fn job(&self, id: JobId) -> Result<Option<JobRecord>, EngineError> {
+    pub async fn job(&self, id: JobId) -> Result<Option<StoredJob>, EngineError> {
         store::call(&self.0.engine, |engine| async move { engine.job(id).await }).await
     }
 
@@ -229,8 +229,8 @@ impl Client {
         &self.0.options.labels
     }
 
-    pub(crate) fn flights(&self) -> &Arc<Flights> {
-        &self.0.flights
+    pub(crate) fn batcher(&self) -> &Arc<Batcher> {
+        &self.0.batcher
     }
 
     pub(crate) fn limits(&self) -> &Arc<Limits> {

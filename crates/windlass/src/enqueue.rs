@@ -20,10 +20,10 @@ use crate::client::Client;
 use crate::job_type::JobType;
 use crate::limits::RateLimited;
 
-mod flight;
+mod batcher;
 
-pub(crate) use flight::Flights;
-pub use flight::{Judged, judge, repeat_of};
+pub(crate) use batcher::Batcher;
+pub use batcher::{Judged, judge, repeat_of};
 
 /// A job on its way in. Change what you need, then await it.
 #[must_use = "nothing is put in until this is awaited"]
@@ -202,7 +202,7 @@ impl Enqueue {
         }
         let draft = self.client.hooked(self.draft?);
         self.client.accept_limits().accept(&draft).await?;
-        let answer = self.client.flights().board(draft, self.request).await?;
+        let answer = self.client.batcher().submit(draft, self.request).await?;
         Enqueued::from_answer(answer)
     }
 }

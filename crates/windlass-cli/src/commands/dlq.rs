@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 use serde_json::json;
-use windlass_core::admin::{Changed, JobRecord, ListRequest};
+use windlass_core::admin::{Changed, ListRequest, StoredJob};
 use windlass_core::job::{JobId, Phase};
 use windlass_core::limits::LIST_PAGE_MAX;
 use windlass_core::names::{QueueName, TypeName};
@@ -122,7 +122,7 @@ async fn list_dead(args: &DlqListArgs, context: &mut Context) -> Result<Code, Fa
     Ok(Code::Ok)
 }
 
-async fn dead_letter(id: JobId, context: &Context) -> Result<JobRecord, Failure> {
+async fn dead_letter(id: JobId, context: &Context) -> Result<StoredJob, Failure> {
     let record = context.job(id).await?;
     match record.phase() {
         Phase::Dead => Ok(record),

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use windlass_core::admin::Changed;
 use windlass_core::clock::Timestamp;
 use windlass_core::duty::DutyMode;
-use windlass_core::lease::{LeaseRecord, LeasesRead, LockRecord};
+use windlass_core::lease::{LeasesRead, LockRecord, StoredLease};
 use windlass_core::names::DutyName;
 use windlass_core::span::show_span;
 use windlass_core::worker::{WorkerCard, WorkerId, WorkerSighting};
@@ -70,7 +70,7 @@ async fn list(context: &mut Context) -> Result<Code, Failure> {
 
 /// What gives the right to a duty.
 enum Right<'a> {
-    Lease(&'a LeaseRecord),
+    Lease(&'a StoredLease),
     Lock(&'a LockRecord),
 }
 
@@ -114,7 +114,7 @@ fn duties<'a>(read: &'a LeasesRead, workers: &'a [WorkerSighting]) -> Vec<Right<
 
 /// Who holds a lease, as people know it: where, as which process, and under which name in the store. A worker that the store has
 /// forgotten has only that.
-fn leader(lease: &LeaseRecord, workers: &[WorkerSighting], now: Timestamp) -> String {
+fn leader(lease: &StoredLease, workers: &[WorkerSighting], now: Timestamp) -> String {
     let holder = lease.holder.filter(|_| lease.is_held(now));
     holder.map_or("nobody".to_owned(), |holder| named(holder, workers))
 }
@@ -130,7 +130,7 @@ fn card(worker: WorkerId, workers: &[WorkerSighting]) -> Option<&WorkerCard> {
     workers.iter().map(|seen| &seen.card).find(|card| card.id == worker)
 }
 
-fn row(lease: &LeaseRecord, workers: &[WorkerSighting], now: Timestamp) -> Vec<Cell> {
+fn row(lease: &StoredLease, workers: &[WorkerSighting], now: Timestamp) -> Vec<Cell> {
     let notes = lease.metadata.notes();
     let ago = |at: Timestamp| format!("{} ago", show_span(round(now.since(at))));
     let is_held = lease.is_held(now);
@@ -152,7 +152,7 @@ fn row(lease: &LeaseRecord, workers: &[WorkerSighting], now: Timestamp) -> Vec<C
 }
 
 /// What somebody should look at.
-fn remark(lease: &LeaseRecord, now: Timestamp) -> String {
+fn remark(lease: &StoredLease, now: Timestamp) -> String {
     let stuck = lease.stuck_for(now).map(|lasting| format!("stuck for {}", show_span(round(lasting))));
     let asked = (lease.asked_to_step_down && lease.is_held(now)).then(|| "asked to step down".to_owned());
     stuck.into_iter().chain(asked).collect::<Vec<_>>().join(", ")
@@ -174,7 +174,7 @@ async fn show(args: &LeaseArgs, context: &mut Context) -> Result<Code, Failure> 
     Ok(Code::Ok)
 }
 
-fn pairs(lease: &LeaseRecord, workers: &[WorkerSighting], now: Timestamp) -> Vec<(&'static str, String)> {
+fn pairs(lease: &StoredLease, workers: &[WorkerSighting], now: Timestamp) -> Vec<(&'static str, String)> {
     let notes = lease.metadata.notes();
     let span = |span: Option<Duration>| span.map_or("unknown".to_owned(), |span| show_span(round(span)));
     let at = |at: Option<Timestamp>| at.map_or("never".to_owned(), |at| at.to_string());
@@ -263,7 +263,7 @@ pub(super) fn round(span: Duration) -> Duration {
 }
 
 /// A lease as JSON. This shape is part of the contract.
-fn view(lease: &LeaseRecord, workers: &[WorkerSighting], now: Timestamp) -> Value {
+fn view(lease: &StoredLease, workers: &[WorkerSighting], now: Timestamp) -> Value {
     let notes = lease.metadata.notes();
     let text = |at: Option<Timestamp>| at.map(|at| at.to_string());
     let millis = |span: Option<Duration>| span.map(|span| span.as_millis());

@@ -13,20 +13,20 @@ mod diff;
 #[cfg(test)]
 mod tests;
 
-/// Look at drains, store and remove them.
+/// Look at triggers, store and remove them.
 #[derive(Debug, Subcommand)]
 pub(crate) enum TriggerCommand {
-    /// List all drains: what they watch, what they put in, and how often they did
+    /// List all triggers: what they watch, what they put in, and how often they did
     #[command(after_help = "Example:\n  windlass completion trigger list --json")]
     List,
-    /// Show everything about a drain
+    /// Show everything about a trigger
     #[command(
         after_help = "Example:\n  windlass completion trigger show recalculate\n\nExit codes: 3 no such completion trigger."
     )]
     Show(NameArgs),
-    /// Store a drain, or change the stored one
+    /// Store a trigger, or change the stored one
     Add(add::AddArgs),
-    /// Forget a drain; jobs that it made stay
+    /// Forget a trigger; jobs that it made stay
     Remove(RemoveArgs),
     /// Compare what is stored with the configuration
     #[command(after_help = "\
@@ -38,21 +38,21 @@ What is stored from a configuration file and is no longer in it goes on until so
     Diff,
 }
 
-/// Names a drain.
+/// Names a trigger.
 #[derive(Debug, Args)]
 pub(crate) struct NameArgs {
-    /// The drain
+    /// The trigger
     #[arg(value_name = "NAME")]
     name: TriggerName,
 }
 
-/// Forgets a drain.
+/// Forgets a trigger.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Example:\n  windlass completion trigger remove recalculate --yes\n\nExit codes: 3 no such completion trigger."
 )]
 pub(crate) struct RemoveArgs {
-    /// The drain
+    /// The trigger
     #[arg(value_name = "NAME")]
     name: TriggerName,
     /// Do not ask

@@ -10,7 +10,7 @@ use super::schedules::read_job;
 use super::section::{Section, boolean, text};
 use super::tree::Entry;
 
-/// What configuration says of drains, by name.
+/// What configuration says of triggers, by name.
 pub(crate) fn read(
     entries: &[Entry],
     labels: &PriorityLabels,

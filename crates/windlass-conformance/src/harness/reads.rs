@@ -1,6 +1,6 @@
 //! What behaviours look at.
 
-use windlass_core::admin::{AttemptRecord, Counts, JobRecord, QueueStatus, Totals};
+use windlass_core::admin::{Counts, QueueStatus, StoredAttempt, StoredJob, Totals};
 use windlass_core::job::{Counters, JobId, JobState, Phase};
 use windlass_core::limits::MAINTENANCE_BATCH_MAX;
 
@@ -8,7 +8,7 @@ use super::{Harness, MAIN, UP, only, queue};
 
 impl Harness {
     /// A job that must exist.
-    pub async fn record(&self, id: JobId) -> JobRecord {
+    pub async fn record(&self, id: JobId) -> StoredJob {
         self.engine.job(id).await.expect(UP).unwrap_or_else(|| panic!("expected job {id} to exist"))
     }
 
@@ -33,12 +33,12 @@ impl Harness {
     }
 
     /// The attempts of a job.
-    pub async fn attempts_of(&self, id: JobId) -> Vec<AttemptRecord> {
+    pub async fn attempts_of(&self, id: JobId) -> Vec<StoredAttempt> {
         self.engine.attempts(id).await.expect(UP)
     }
 
     /// The one attempt of a job.
-    pub async fn attempt_of(&self, id: JobId) -> AttemptRecord {
+    pub async fn attempt_of(&self, id: JobId) -> StoredAttempt {
         only(self.attempts_of(id).await)
     }
 

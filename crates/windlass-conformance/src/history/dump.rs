@@ -1,6 +1,6 @@
 //! The store's own word, at the end.
 
-use windlass_core::admin::{JobRecord, ListRequest};
+use windlass_core::admin::{ListRequest, StoredJob};
 use windlass_core::engine::{Admin, Result};
 use windlass_core::limits::LIST_PAGE_MAX;
 
@@ -8,7 +8,7 @@ use super::event::{Entry, Event, Uid};
 
 /// Every job that the store has, as [`Event::Final`] lines. `uid_of` reads the producer's name out of a job;
 /// jobs without one are left out.
-pub async fn dump(store: &dyn Admin, uid_of: impl Fn(&JobRecord) -> Option<Uid>) -> Result<Vec<Entry>> {
+pub async fn dump(store: &dyn Admin, uid_of: impl Fn(&StoredJob) -> Option<Uid>) -> Result<Vec<Entry>> {
     let mut lines = Vec::new();
     let mut before = None;
     loop {
@@ -19,7 +19,7 @@ pub async fn dump(store: &dyn Admin, uid_of: impl Fn(&JobRecord) -> Option<Uid>)
     }
 }
 
-fn last_line(record: &JobRecord, uid: Uid) -> Entry {
+fn last_line(record: &StoredJob, uid: Uid) -> Entry {
     let (job, phase, counters) = (record.job.id, record.phase(), record.job.counters);
     Entry { at: record.read_at, event: Event::Final { uid, job, phase, counters } }
 }

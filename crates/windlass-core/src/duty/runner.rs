@@ -64,12 +64,12 @@ struct Run {
 }
 
 impl DutyRunner {
-    /// A duty from `now` on. `seat` says in parts of 2^16 how long this process waits before it first runs what every worker runs, so
+    /// A duty from `now` on. `ring_position` says in parts of 2^16 how long this process waits before it first runs what every worker runs, so
     /// that many that start at once do not run at once. It is never longer than a minute: a process that is started anew every few
     /// hours would never come to a duty of each day.
-    pub fn new(spec: DutySpec, seat: u16, now: Moment) -> Self {
+    pub fn new(spec: DutySpec, ring_position: u16, now: Moment) -> Self {
         let is_free = !spec.mode.has_one_leader();
-        let wait = spec.interval.min(DUTY_SPREAD_MAX).mul_f64(f64::from(seat) / f64::from(1 << 16));
+        let wait = spec.interval.min(DUTY_SPREAD_MAX).mul_f64(f64::from(ring_position) / f64::from(1 << 16));
         Self {
             right: is_free.then_some(Right { fence: None, since: now }),
             next_at: if is_free { now.saturating_add(wait) } else { now },

@@ -19,7 +19,7 @@ mod hearing;
 
 use stand::{Elsewhere, Ours, Request, Sent, Stand};
 
-use crate::lease::crowd::Crowds;
+use crate::lease::membership::Membership;
 use crate::lease::{LeaseFence, LeaseMetadata, LeaseRelease, Renewal, Term, TermId};
 use crate::limits::DUTIES_PER_CALL_MAX;
 use crate::names::DutyName;
@@ -97,7 +97,7 @@ pub enum LeaseEffect {
 #[derive(Debug)]
 pub struct LeaseKeeper {
     timing: LeaseTiming,
-    crowds: Crowds,
+    membership: Membership,
     duties: BTreeMap<DutyName, Stand>,
     request: Option<Request>,
     /// Requests that are not answered yet, also such that nobody waits for any more.
@@ -116,18 +116,18 @@ impl LeaseKeeper {
     pub fn new(
         duties: impl IntoIterator<Item = DutyName>,
         timing: LeaseTiming,
-        crowds: Crowds,
+        membership: Membership,
         now: Moment,
     ) -> Self {
         let stand = |duty: &DutyName| {
-            let crowd = crowds.of_duty(duty);
-            let first = if crowd.stands_by() { Duration::ZERO } else { crowd.first_look_after() };
+            let members = membership.of_duty(duty);
+            let first = if members.stands_by() { Duration::ZERO } else { members.first_look_after() };
             Stand::Elsewhere(Elsewhere::until(now.saturating_add(first)))
         };
         let duties = duties.into_iter().map(|duty| (duty.clone(), stand(&duty))).collect();
         Self {
             timing,
-            crowds,
+            membership,
             duties,
             request: None,
             sent: BTreeMap::new(),
@@ -198,7 +198,8 @@ impl LeaseKeeper {
             return Vec::new();
         }
         self.renewals_unanswered = self.renewals_unanswered.saturating_add(1);
-        let later = timing.backoff(timing.heartbeat, self.renewals_unanswered, self.crowds.seat());
+        let later =
+            timing.backoff(timing.heartbeat, self.renewals_unanswered, self.membership.ring_position());
         let mut renewals = Vec::new();
         for (duty, ours) in self.ours_mut().filter(|(_, ours)| ours.renew_at < Moment::MAX) {
             let wait = if ours.doubted_since.is_some() { later } else { timing.heartbeat };
@@ -259,7 +260,7 @@ impl LeaseKeeper {
         self.sent.retain(|_, sent| now < sent.at.saturating_add(timing.trust()));
         let request = self.request.as_mut()?;
         (request.newest, request.times_sent) = (call, request.times_sent.saturating_add(1));
-        let again = timing.backoff(timing.heartbeat, request.times_sent, self.crowds.seat());
+        let again = timing.backoff(timing.heartbeat, request.times_sent, self.membership.ring_position());
         request.again_at = now.saturating_add(again);
         self.sent.insert(call, Sent { id: request.id, duties: request.duties.clone(), at: now });
         let duties = request.duties.iter().map(|duty| (duty.clone(), timing.expiry)).collect();
@@ -274,7 +275,7 @@ impl LeaseKeeper {
             Some(Stand::Elsewhere(stand)) => stand.may_look(now),
             _ => false,
         };
-        let stands_by = |duty: &DutyName| self.crowds.of_duty(duty).stands_by();
+        let stands_by = |duty: &DutyName| self.membership.of_duty(duty).stands_by();
         let is_tired = request.times_sent >= SENT_MAX && !request.duties.iter().any(stands_by);
         is_tired || !request.duties.iter().any(is_wanted)
     }
@@ -283,10 +284,10 @@ impl LeaseKeeper {
     fn give_up_request(&mut self, now: Moment) {
         self.request = None;
         self.requests_failed = self.requests_failed.saturating_add(1);
-        let (crowds, timing) = (self.crowds.clone(), self.timing);
-        let wait = timing.backoff(timing.heartbeat, self.requests_failed, crowds.seat());
+        let (membership, timing) = (self.membership.clone(), self.timing);
+        let wait = timing.backoff(timing.heartbeat, self.requests_failed, membership.ring_position());
         for (duty, stand) in self.elsewhere_mut() {
-            let later = now.saturating_add(stand::pause(&crowds, duty, wait));
+            let later = now.saturating_add(stand::pause(&membership, duty, wait));
             stand.look_at = stand.look_at.max(later);
         }
     }

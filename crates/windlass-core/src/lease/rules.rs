@@ -11,12 +11,12 @@ use std::time::Duration;
 use crate::admin::Changed;
 use crate::clock::Timestamp;
 use crate::lease::{
-    LeaseMetadata, LeaseRecord, LeaseRelease, LeaseRequest, Released, Renewal, Renewed, Taking, Term,
+    LeaseMetadata, LeaseRelease, LeaseRequest, Released, Renewal, Renewed, StoredLease, Taking, Term,
 };
 use crate::limits::{DUTIES_MAX, LEASE_KEPT};
 use crate::names::DutyName;
 
-impl LeaseRecord {
+impl StoredLease {
     /// In how long the heartbeat will be older than the expiry.
     pub fn expires_in(&self, now: Timestamp) -> Duration {
         self.expiry.saturating_sub(now.since(self.heartbeat))

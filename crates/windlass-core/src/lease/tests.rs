@@ -13,22 +13,22 @@ fn request(bits: u128) -> LeaseRequest {
     LeaseRequest { worker: WorkerId::from_random(bits), id: TermId::from_random(bits), duties }
 }
 
-fn take(before: Option<&LeaseRecord>, bits: u128, now: Timestamp) -> (Taking, Option<LeaseRecord>) {
-    LeaseRecord::take(before, &duty(), DUTY_EXPIRY, &request(bits), now)
+fn take(before: Option<&StoredLease>, bits: u128, now: Timestamp) -> (Taking, Option<StoredLease>) {
+    StoredLease::take(before, &duty(), DUTY_EXPIRY, &request(bits), now)
 }
 
-fn taken(before: Option<&LeaseRecord>, bits: u128, now: Timestamp) -> LeaseRecord {
+fn taken(before: Option<&StoredLease>, bits: u128, now: Timestamp) -> StoredLease {
     let (taking, after) = take(before, bits, now);
     let lease = after.expect("it is free");
     assert_eq!(taking, Taking::Taken(lease.term, lease.metadata.clone()));
     lease
 }
 
-fn giving_back(lease: &LeaseRecord) -> LeaseRelease {
+fn giving_back(lease: &StoredLease) -> LeaseRelease {
     LeaseRelease { duty: duty(), id: lease.term.id, metadata: None }
 }
 
-fn heartbeat(lease: &LeaseRecord) -> Renewal {
+fn heartbeat(lease: &StoredLease) -> Renewal {
     Renewal { lease: LeaseFence { duty: duty(), term: lease.term }, metadata: None }
 }
 
@@ -47,7 +47,7 @@ fn a_lease_is_taken_over_when_its_heartbeat_is_as_old_as_its_expiry_and_not_befo
 fn a_term_that_expired_is_over_even_if_nobody_took_the_lease() {
     let lease = taken(None, 1, NOW);
     let late = NOW.plus(DUTY_EXPIRY);
-    assert_eq!(LeaseRecord::renew(Some(&lease), &heartbeat(&lease), late), (Renewed::Lost, None));
+    assert_eq!(StoredLease::renew(Some(&lease), &heartbeat(&lease), late), (Renewed::Lost, None));
     assert!(!lease.holds(lease.term, late));
     assert_eq!(take(Some(&lease), 1, late), (Taking::Over, None), "and its request does not begin it again");
 }
@@ -55,7 +55,7 @@ fn a_term_that_expired_is_over_even_if_nobody_took_the_lease() {
 #[test]
 fn a_request_that_arrives_after_its_term_was_given_back_takes_nothing() {
     let lease = taken(None, 1, NOW);
-    let (_, free) = LeaseRecord::release(Some(&lease), &giving_back(&lease));
+    let (_, free) = StoredLease::release(Some(&lease), &giving_back(&lease));
     assert_eq!(take(free.as_ref(), 1, NOW), (Taking::Over, None));
 }
 
@@ -65,14 +65,14 @@ fn a_store_whose_clock_steps_back_lets_a_dead_holder_be_missed_one_expiry_later(
     let (taking, seen) = take(Some(&lease), 2, NOW);
     assert_eq!(taking, Taking::Held { by: WorkerId::from_random(1), expires_in: DUTY_EXPIRY });
     let seen = seen.expect("its heartbeat is brought to now");
-    assert_eq!(seen, LeaseRecord { heartbeat: NOW, ..lease });
+    assert_eq!(seen, StoredLease { heartbeat: NOW, ..lease });
     taken(Some(&seen), 2, NOW.plus(DUTY_EXPIRY));
 }
 
 #[test]
 fn a_store_whose_clock_steps_back_keeps_a_holder_that_lives() {
     let lease = taken(None, 1, NOW.plus(SECOND * 3600));
-    let (renewed, after) = LeaseRecord::renew(Some(&lease), &heartbeat(&lease), NOW);
+    let (renewed, after) = StoredLease::renew(Some(&lease), &heartbeat(&lease), NOW);
     assert_eq!((renewed, after.map(|lease| lease.heartbeat)), (Renewed::Kept, Some(NOW)));
 }
 
@@ -82,7 +82,7 @@ fn fences_rise_even_if_the_store_forgot_its_last_terms_or_its_clock_stepped_back
     let forgotten = taken(Some(&first), 2, NOW.plus(DUTY_EXPIRY));
     let second = taken(Some(&first), 3, NOW.plus(DUTY_EXPIRY + SECOND));
     assert!(second.term.fence > forgotten.term.fence);
-    let (_, free) = LeaseRecord::release(Some(&second), &giving_back(&second));
+    let (_, free) = StoredLease::release(Some(&second), &giving_back(&second));
     assert!(taken(free.as_ref(), 4, NOW).term.fence > second.term.fence);
 }
 
@@ -107,7 +107,7 @@ fn what_a_holder_kept_comes_with_the_next_term_also_if_it_was_given_back() {
     let lease = taken(None, 1, NOW);
     let kept = LeaseMetadata::parse(r#"{"runs":7}"#).unwrap();
     let release = LeaseRelease { metadata: Some(kept.clone()), ..giving_back(&lease) };
-    let (released, free) = LeaseRecord::release(Some(&lease), &release);
+    let (released, free) = StoredLease::release(Some(&lease), &release);
     assert_eq!(released, Released::Done);
     let (taking, _) = take(free.as_ref(), 2, NOW);
     assert!(matches!(taking, Taking::Taken(_, metadata) if metadata == kept));
@@ -118,7 +118,7 @@ fn a_lease_is_forgettable_once_nobody_held_it_for_a_month() {
     let lease = taken(None, 1, NOW);
     assert!(!lease.is_forgettable(NOW.plus(LEASE_KEPT - SECOND)));
     assert!(lease.is_forgettable(NOW.plus(LEASE_KEPT)));
-    let alive = LeaseRecord { heartbeat: NOW.plus(LEASE_KEPT), ..lease };
+    let alive = StoredLease { heartbeat: NOW.plus(LEASE_KEPT), ..lease };
     assert!(!alive.is_forgettable(NOW.plus(LEASE_KEPT)));
 }
 

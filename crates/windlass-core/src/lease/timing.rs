@@ -57,8 +57,8 @@ impl LeaseTiming {
 
     /// How long to wait before something that failed so often in a row is tried once more: twice as long each time, up to the
     /// expiry, and half as much more or less by where this process sits, so that many do not come at once.
-    pub(super) fn backoff(self, first: Duration, failures: u32, seat: u16) -> Duration {
+    pub(super) fn backoff(self, first: Duration, failures: u32, ring_position: u16) -> Duration {
         let doubled = first.saturating_mul(1 << failures.saturating_sub(1).min(16)).min(self.expiry);
-        doubled / 2 + doubled.mul_f64(f64::from(seat) / f64::from(1 << 16))
+        doubled / 2 + doubled.mul_f64(f64::from(ring_position) / f64::from(1 << 16))
     }
 }

@@ -32,7 +32,7 @@ pub struct ScheduleSpec {
     pub overlap: Overlap,
 }
 
-/// The job that each tick, or each drain, puts in.
+/// The job that each tick, or each trigger, puts in.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct JobTemplate {
     /// What handles it. If nobody has registered it when a tick comes, that is reported, and the schedule goes on.
@@ -255,7 +255,7 @@ impl JobTemplate {
         self.retry.as_ref().map_or(Ok(()), |retry| retry.check().map_err(|why| why.to_string()))
     }
 
-    /// A job, without what belongs to a tick or a drain.
+    /// A job, without what belongs to a tick or a trigger.
     pub(crate) fn new_job(&self) -> NewJob {
         NewJob {
             queue: self.queue.clone(),

@@ -85,21 +85,21 @@ fn an_undecodable_payload_is_buried_at_once() {
 #[test]
 fn a_retry_counts_a_failure_and_moves_the_due_time() {
     let landing =
-        Transition::Retry { after: MINUTE, error: oops() }.land(NOW, DUE, counted(1, 0, 0, 0), None);
+        Transition::Retry { after: MINUTE, error: oops() }.apply(NOW, DUE, counted(1, 0, 0, 0), None);
     assert_eq!(landing.counters, counted(1, 1, 0, 0));
     assert_eq!(landing.place, Place::Waiting { due: NOW.plus(MINUTE), gate: None });
 }
 
 #[test]
 fn a_snooze_costs_a_hold_and_no_failure() {
-    let landing = Transition::Snooze { after: MINUTE }.land(NOW, DUE, counted(1, 0, 0, 0), None);
+    let landing = Transition::Snooze { after: MINUTE }.apply(NOW, DUE, counted(1, 0, 0, 0), None);
     assert_eq!(landing.counters, counted(1, 0, 0, 1));
 }
 
 #[test]
 fn parking_takes_the_attempt_back_and_keeps_the_due_time() {
     let gate = Gate::named("semaphore:screenshot");
-    let landing = Transition::Park { gate: gate.clone() }.land(NOW, DUE, counted(1, 0, 0, 0), None);
+    let landing = Transition::Park { gate: gate.clone() }.apply(NOW, DUE, counted(1, 0, 0, 0), None);
     assert_eq!(landing.counters, counted(0, 0, 0, 1));
     assert_eq!(landing.place, Place::Waiting { due: DUE, gate: Some(gate) });
 }
@@ -107,7 +107,7 @@ fn parking_takes_the_attempt_back_and_keeps_the_due_time() {
 #[test]
 fn giving_back_costs_an_attempt_only_if_the_handler_started() {
     for (started, attempts) in [(true, 1), (false, 0)] {
-        let landing = Transition::Release { started }.land(NOW, DUE, counted(1, 0, 0, 0), None);
+        let landing = Transition::Release { started }.apply(NOW, DUE, counted(1, 0, 0, 0), None);
         assert_eq!(landing.counters, counted(attempts, 0, 0, 0));
         assert_eq!(landing.place, Place::Waiting { due: DUE, gate: None });
     }
@@ -122,7 +122,7 @@ fn whatever_the_handler_returned_a_requested_cancel_wins() {
         Transition::Release { started: true },
     ];
     for transition in transitions {
-        let landing = transition.land(NOW, DUE, Counters::default(), Some("not needed"));
+        let landing = transition.apply(NOW, DUE, Counters::default(), Some("not needed"));
         assert_eq!(landing.place, Place::Cancelled { why: "not needed".to_owned() });
     }
 }
@@ -132,7 +132,7 @@ fn a_job_that_ever_crashed_waits_as_a_suspect() {
     for transition in
         [Transition::Retry { after: MINUTE, error: oops() }, Transition::Release { started: true }]
     {
-        let landing = transition.land(NOW, DUE, counted(2, 0, 1, 0), None);
+        let landing = transition.apply(NOW, DUE, counted(2, 0, 1, 0), None);
         let Place::Waiting { gate, .. } = landing.place else { panic!("waits") };
         assert_eq!(gate, Some(Gate::suspect()));
     }

@@ -1,4 +1,4 @@
-//! What a store keeps of a drain.
+//! What a store keeps of a trigger.
 
 use crate::clock::Timestamp;
 use crate::enqueue::{NewJob, Refusal};
@@ -9,7 +9,7 @@ use crate::schedules::Origin;
 
 use super::spec::{CompletionTrigger, own_key};
 
-/// A drain as a store gives it.
+/// A trigger as a store gives it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredTrigger {
     /// Goes up with each change and each firing; to be named by the next one.
@@ -22,7 +22,7 @@ pub struct StoredTrigger {
     pub record: TriggerRecord,
 }
 
-/// A drain as it was declared, and how it stands.
+/// A trigger as it was declared, and how it stands.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct TriggerRecord {
     /// As declared.
@@ -42,8 +42,8 @@ pub struct TriggerRecord {
     pub alert: Option<TriggerAlert>,
 }
 
-/// A drain fired, and its job was refused, for instance because nobody has registered its type. It is not tried again: it fires
-/// after the next drain.
+/// A trigger fired, and its job was refused, for instance because nobody has registered its type. It is not tried again: it fires
+/// after the next trigger.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct TriggerAlert {
     /// When that was.
@@ -53,7 +53,7 @@ pub struct TriggerAlert {
 }
 
 impl StoredTrigger {
-    /// Takes a row of a store apart. Nothing if the text cannot be read or is about another drain.
+    /// Takes a row of a store apart. Nothing if the text cannot be read or is about another trigger.
     pub fn from_store(
         name: &TriggerName,
         version: u64,
@@ -78,7 +78,7 @@ impl StoredTrigger {
         &self.record.spec.name
     }
 
-    /// The job of its next firing. The version is in its name: no two firings have one, also if the drain was removed and stored again
+    /// The job of its next firing. The version is in its name: no two firings have one, also if the trigger was removed and stored again
     /// meanwhile.
     pub(super) fn next_job(&self) -> NewJob {
         let name = own_key(self.name(), self.version);

@@ -1,4 +1,4 @@
-//! What holds a drain, what marks it, and how often it is looked at.
+//! What holds a trigger, what marks it, and how often it is looked at.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use crate::gate::Gate;
 use crate::limits::{TRIGGER_PAUSE, TRIGGER_PAUSE_MAX, TRIGGER_TIME_SHARE, TRIGGERS_POLL_EVERY};
 use crate::settle::Place;
 
-/// What is left of a group, the drain's own jobs apart.
+/// What is left of a group, the trigger's own jobs apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Left {
     /// Something runs.
@@ -27,12 +27,12 @@ pub fn is_drained(left: Left, wait_for_retries: bool) -> bool {
 }
 
 /// Whether a job that waits could run now: it is due, and nothing holds it back but that it is tried on its own, or that it comes next
-/// or later in an ordering key. Those in line hold a drain because of the moment between the end of a job and the start of the one behind it.
+/// or later in an ordering key. Those in line hold a trigger because of the moment between the end of a job and the start of the one behind it.
 pub fn could_run(gate: Option<&Gate>, due: Timestamp, now: Timestamp) -> bool {
     due <= now && gate.is_none_or(|gate| gate.is_suspect() || gate.is_of_ordering_key())
 }
 
-/// Where a job stands, as far as drains ask.
+/// Where a job stands, as far as triggers ask.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stand<'a> {
     /// It waits.
@@ -57,7 +57,7 @@ impl<'a> Stand<'a> {
         }
     }
 
-    /// Whether it holds a drain.
+    /// Whether it holds a trigger.
     pub fn holds(self, wait_for_retries: bool, now: Timestamp) -> bool {
         match self {
             Self::Waiting { due, gate } => wait_for_retries || could_run(gate, due, now),
@@ -67,26 +67,26 @@ impl<'a> Stand<'a> {
     }
 }
 
-/// Whether a job that goes from here to there leaves a mark for a drain that watches it: it held the drain, and holds it no more. So
+/// Whether a job that goes from here to there leaves a mark for a trigger that watches it: it held the trigger, and holds it no more. So
 /// a group in which nothing ran, or could have, has no mark and never fires.
 pub fn marks(from: Stand<'_>, to: Stand<'_>, wait_for_retries: bool, now: Timestamp) -> bool {
     from.holds(wait_for_retries, now) && !to.holds(wait_for_retries, now)
 }
 
-/// When a drain may be looked at again, after a look that took so long: a queue that ends fifty thousand jobs a second is not looked
+/// When a trigger may be looked at again, after a look that took so long: a queue that ends fifty thousand jobs a second is not looked
 /// at as often. A long look, over rows that are long dead or of other types, takes no more than a twentieth of the time.
 pub fn look_again(now: Timestamp, took: Duration) -> Timestamp {
     let pause = took.saturating_mul(TRIGGER_TIME_SHARE).clamp(TRIGGER_PAUSE, TRIGGER_PAUSE_MAX);
     now.plus(pause)
 }
 
-/// How long a drain must wait after a look that failed; only a second if what was in the way passes, as a store that was cut off or a
+/// How long a trigger must wait after a look that failed; only a second if what was in the way passes, as a store that was cut off or a
 /// row that somebody has locked: that may have nothing to do with it.
 pub fn look_after_failure(passes: bool) -> Duration {
     if passes { TRIGGERS_POLL_EVERY } else { TRIGGER_PAUSE_MAX }
 }
 
-/// Whether a drain may be looked at. An instant further away than any pause is one of a clock that was set back since.
+/// Whether a trigger may be looked at. An instant further away than any pause is one of a clock that was set back since.
 pub fn may_look(look_at: Option<Timestamp>, now: Timestamp) -> bool {
     look_at.is_none_or(|look_at| look_at <= now || look_at > now.plus(TRIGGER_PAUSE_MAX))
 }

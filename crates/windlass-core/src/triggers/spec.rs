@@ -6,7 +6,7 @@ use crate::limits::TRIGGER_RECORD_BYTES_MAX;
 use crate::names::{GroupName, NameError, QueueName, TriggerName, TypeName};
 use crate::schedules::JobTemplate;
 
-/// A drain as it is declared.
+/// A trigger as it is declared.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct CompletionTrigger {
     /// Its name.
@@ -16,12 +16,12 @@ pub struct CompletionTrigger {
     /// What it puts in. It never belongs to the group, also if it is of the type or in the queue that is watched, and whichever other
     /// drain watches the same.
     pub job: JobTemplate,
-    /// Whether all that has not ended holds the drain: also what waits for a retry, lies in the future or is parked by a policy.
+    /// Whether all that has not ended holds the trigger: also what waits for a retry, lies in the future or is parked by a policy.
     #[serde(default)]
     pub wait_for_retries: bool,
 }
 
-/// The group that a drain watches. Each queue and each type is one by itself.
+/// The group that a trigger watches. Each queue and each type is one by itself.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Watched {
@@ -52,7 +52,7 @@ impl Watched {
         }
     }
 
-    /// Whether a job of this type, queue and group is of it. `made_for` is what the drain watches that put the job in, if one did:
+    /// Whether a job of this type, queue and group is of it. `made_for` is what the trigger watches that put the job in, if one did:
     /// of that it is not, whichever drain watches it.
     pub fn has(
         &self,
@@ -76,7 +76,7 @@ impl fmt::Display for Watched {
     }
 }
 
-/// Why a drain was refused.
+/// Why a trigger was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CompletionTriggerError {
     /// Its job could not be put in.
@@ -108,7 +108,7 @@ pub enum CompletionTriggerError {
 }
 
 impl CompletionTrigger {
-    /// A drain that does not wait for retries.
+    /// A trigger that does not wait for retries.
     pub fn new(name: TriggerName, watch: Watched, job: JobTemplate) -> Self {
         Self { name, watch, job, wait_for_retries: false }
     }
@@ -125,22 +125,22 @@ impl CompletionTrigger {
     }
 }
 
-/// The drain that put in a job with this key. The job is not of what that drain watches: else a drain of a queue that puts its job into
+/// The trigger that put in a job with this key. The job is not of what that trigger watches: else a trigger of a queue that puts its job into
 /// it, or two of them, would fire for ever.
 pub fn maker(key: Option<&str>) -> Option<TriggerName> {
     let (name, _) = key?.strip_prefix(OWN_KEYS)?.split_once('/')?;
     TriggerName::parse(name).ok().filter(|parsed| parsed.as_str() == name)
 }
 
-/// The key of a drain's own job: `trigger/backfill/7`.
+/// The key of a trigger's own job: `trigger/backfill/7`.
 pub(super) fn own_key(name: &TriggerName, version: u64) -> String {
     format!("{OWN_KEYS}{name}/{version}")
 }
 
-/// What the keys of the jobs of drains begin with. It is their mark, by which stores know them.
+/// What the keys of the jobs of triggers begin with. It is their mark, by which stores know them.
 const OWN_KEYS: &str = "trigger/";
 
-/// Checks all drains of one declaration: each by itself, and that no two have one name.
+/// Checks all triggers of one declaration: each by itself, and that no two have one name.
 pub fn check_all(specs: &[CompletionTrigger]) -> Result<(), CompletionTriggerError> {
     let mut names = std::collections::BTreeSet::new();
     for spec in specs {

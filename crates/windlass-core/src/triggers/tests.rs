@@ -27,7 +27,7 @@ fn stored(version: u64) -> StoredTrigger {
 }
 
 #[test]
-fn only_what_runs_or_could_run_holds_a_drain_unless_it_waits_for_retries() {
+fn only_what_runs_or_could_run_holds_a_trigger_unless_it_waits_for_retries() {
     let (nothing, unfinished) = (Left::default(), Left { unfinished: true, ..Left::default() });
     let running = Left { running: true, ..unfinished };
     let ready = Left { could_run: true, ..unfinished };
@@ -46,7 +46,7 @@ fn what_is_due_could_run_if_only_its_history_or_its_ordering_key_holds_it_back()
 }
 
 #[test]
-fn a_job_leaves_a_mark_where_it_held_the_drain_and_holds_it_no_more() {
+fn a_job_leaves_a_mark_where_it_held_the_trigger_and_holds_it_no_more() {
     let parked = Gate::named("breaker:shop");
     let ready = Stand::Waiting { due: NOW, gate: None };
     let later = Stand::Waiting { due: LATER, gate: None };
@@ -99,7 +99,7 @@ fn a_group_is_a_name_a_queue_or_a_type() {
 }
 
 #[test]
-fn a_firing_counts_and_its_job_bears_the_name_of_the_drain_and_the_version() {
+fn a_firing_counts_and_its_job_bears_the_name_of_the_trigger_and_the_version() {
     let firing = acts::fire(&stored(7), LATER);
     assert_eq!(firing.job.key.as_ref().unwrap().key.as_str(), "trigger/done/7");
     assert_eq!(firing.job.correlation.as_ref().unwrap().as_str(), "trigger/done/7");
@@ -107,7 +107,7 @@ fn a_firing_counts_and_its_job_bears_the_name_of_the_drain_and_the_version() {
 }
 
 #[test]
-fn the_job_of_a_drain_is_known_by_its_key() {
+fn the_job_of_a_trigger_is_known_by_its_key() {
     let done = TriggerName::parse("done").unwrap();
     assert_eq!(spec::maker(Some("trigger/done/7")), Some(done));
     for of_none in
@@ -118,7 +118,7 @@ fn the_job_of_a_drain_is_known_by_its_key() {
 }
 
 #[test]
-fn the_job_of_a_drain_is_not_of_the_group_that_this_drain_watches_whichever_watches_it() {
+fn the_job_of_a_trigger_is_not_of_the_group_that_this_trigger_watches_whichever_watches_it() {
     let (job_type, queue) = (TypeName::parse("t").unwrap(), QueueName::parse("q").unwrap());
     let (of_queue, of_type) = (Watched::Queue(queue.clone()), Watched::Type(job_type.clone()));
     assert!(of_queue.has(&job_type, &queue, None, None));
@@ -130,7 +130,7 @@ fn the_job_of_a_drain_is_not_of_the_group_that_this_drain_watches_whichever_watc
 }
 
 #[test]
-fn a_refused_job_is_told_with_the_drain_and_not_tried_again() {
+fn a_refused_job_is_told_with_the_trigger_and_not_tried_again() {
     let firing = acts::fire(&stored(7), NOW);
     let why = Refusal::UnknownType { job_type: TypeName::parse("recalculate").unwrap() };
     let text = firing.to.to_text();
@@ -169,7 +169,7 @@ fn a_record_can_be_read_back_and_nothing_else() {
 }
 
 #[test]
-fn what_is_wrong_with_a_drain_is_said_before_anything_is_stored() {
+fn what_is_wrong_with_a_trigger_is_said_before_anything_is_stored() {
     let mut tagged = spec("done");
     tagged.job.tags = vec![Tag::parse("t").unwrap(); TAGS_MAX + 1];
     assert!(matches!(tagged.check(), Err(CompletionTriggerError::Job { .. })));

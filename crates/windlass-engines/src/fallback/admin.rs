@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use windlass_core::admin::{
-    AttemptRecord, BatchDone, CancelAnswer, Changed, JobRecord, ListRequest, QueueStatus, RetryAnswer,
+    BatchDone, CancelAnswer, Changed, ListRequest, QueueStatus, RetryAnswer, StoredAttempt, StoredJob,
     TypeStatus,
 };
 use windlass_core::breaker::BreakerState;
@@ -84,16 +84,16 @@ impl Admin for FallbackEngine {
         self.inner.status().await.map(Some)
     }
 
-    async fn job(&self, id: JobId) -> Result<Option<JobRecord>> {
+    async fn job(&self, id: JobId) -> Result<Option<StoredJob>> {
         self.inner.keeper(id)?.job(id).await
     }
 
-    async fn attempts(&self, id: JobId) -> Result<Vec<AttemptRecord>> {
+    async fn attempts(&self, id: JobId) -> Result<Vec<StoredAttempt>> {
         self.inner.keeper(id)?.attempts(id).await
     }
 
     /// Those in the spool have the highest numbers, so they come first.
-    async fn list(&self, request: ListRequest) -> Result<Vec<JobRecord>> {
+    async fn list(&self, request: ListRequest) -> Result<Vec<StoredJob>> {
         let limit = request.limit.min(LIST_PAGE_MAX);
         let begins_in_spool = request.before.is_none_or(|before| Side::of(before) == Side::Spool);
         let mut page = match begins_in_spool {

@@ -25,7 +25,7 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 
 use windlass_core::admin::{BatchDone, QueueStatus};
-use windlass_core::claim::{ClaimAnswer, ClaimRequest, Fence, Outlook};
+use windlass_core::claim::{ClaimAnswer, ClaimRequest, Fence, NextDue};
 use windlass_core::clock::Timestamp;
 use windlass_core::duty::DutyModes;
 use windlass_core::engine::{
@@ -383,8 +383,8 @@ impl Engine for FallbackEngine {
         self.inner.note(began, self.inner.primary.engine()?.claim(request).await)
     }
 
-    async fn outlook(&self, queues: &[QueueName], types: &[TypeName]) -> Result<Vec<(QueueName, Outlook)>> {
-        self.inner.primary.engine()?.outlook(queues, types).await
+    async fn peek(&self, queues: &[QueueName], types: &[TypeName]) -> Result<Vec<(QueueName, NextDue)>> {
+        self.inner.primary.engine()?.peek(queues, types).await
     }
 
     async fn settle(&self, batch: Vec<Settlement>) -> Result<Vec<Settled>> {

@@ -3,7 +3,7 @@
 use std::collections::{HashSet, VecDeque};
 
 use windlass_core::boost::{ClaimRange, claim_order};
-use windlass_core::claim::{ClaimAnswer, ClaimRequest, ClaimToken, Claimed, Outlook, Suspects};
+use windlass_core::claim::{ClaimAnswer, ClaimRequest, ClaimToken, Claimed, NextDue, Suspects};
 use windlass_core::clock::Timestamp;
 use windlass_core::engine::Result;
 use windlass_core::fairness::interleave;
@@ -12,12 +12,12 @@ use windlass_core::limits::{CLAIM_BATCH_MAX, DELAY_MAX, QUEUES_PER_CLAIM_MAX, SP
 use windlass_core::names::{QueueName, TypeName};
 use windlass_core::planted::{Bug, planted};
 
-use super::refuse_over;
+use super::check_batch_size;
 use super::state::{Claim, JobRow, Stage, State, TypeAt, next_after};
 
 impl State {
     pub(super) fn claim(&mut self, request: &ClaimRequest, now: Timestamp) -> Result<ClaimAnswer> {
-        refuse_over(QUEUES_PER_CLAIM_MAX, "queues", request.queues.len())?;
+        check_batch_size(QUEUES_PER_CLAIM_MAX, "queues", request.queues.len())?;
         if !self.is_alive(request.worker) && !planted(Bug::DeadWorkerClaims) {
             return Ok(ClaimAnswer::WorkerDead);
         }
@@ -28,18 +28,18 @@ impl State {
             Suspects::LeaveOut => self.claim_ordinary(request, &queues, now),
             Suspects::One { crashes_max } => self.claim_suspect(request, &queues, crashes_max, now),
         };
-        let outlook = self.outlook_for(&queues.concat(), now);
-        let outlook = outlook.with_ends_of_pauses(self.ends_of_pauses(&request.queues), now);
-        Ok(ClaimAnswer::Claimed { jobs, outlook })
+        let peek = self.outlook_for(&queues.concat(), now);
+        let peek = peek.with_ends_of_pauses(self.ends_of_pauses(&request.queues), now);
+        Ok(ClaimAnswer::Claimed { jobs, peek })
     }
 
-    pub(super) fn outlook(
+    pub(super) fn peek(
         &self,
         queues: &[QueueName],
         types: &[TypeName],
         now: Timestamp,
-    ) -> Result<Vec<(QueueName, Outlook)>> {
-        refuse_over(QUEUES_PER_CLAIM_MAX, "queues", queues.len())?;
+    ) -> Result<Vec<(QueueName, NextDue)>> {
+        check_batch_size(QUEUES_PER_CLAIM_MAX, "queues", queues.len())?;
         let look = |queue: &QueueName| {
             let types = self.open_queues(std::slice::from_ref(queue), types, now).concat();
             let ends = self.ends_of_pauses(std::slice::from_ref(queue));
@@ -210,10 +210,10 @@ impl State {
         claimed(row, now)
     }
 
-    fn outlook_for(&self, types: &[TypeAt], now: Timestamp) -> Outlook {
+    fn outlook_for(&self, types: &[TypeAt], now: Timestamp) -> NextDue {
         let rows = || types.iter().map(|at| self.index.type_row(*at));
         let next = rows().flat_map(|row| [row.lanes.next_after(now), next_after(&row.suspects, now)]);
-        Outlook {
+        NextDue {
             more_due: rows().any(|row| row.lanes.oldest().is_some_and(|due| due <= now)),
             next_due_in: next.flatten().min().map(|due| due.since(now)),
             suspect_due: rows().any(|row| row.suspects.first().is_some_and(|(due, _)| *due <= now)),

@@ -12,12 +12,12 @@ use windlass_core::key::{KeyVerdict, resolve};
 use windlass_core::limits::{ENQUEUE_BATCH_MAX, RECEIPT_TTL};
 use windlass_core::planted::{Bug, planted};
 
-use super::refuse_over;
+use super::check_batch_size;
 use super::state::{JobRow, Stage, State, TypeAt};
 
 impl State {
     pub(super) fn enqueue(&mut self, request: EnqueueRequest, now: Timestamp) -> Result<Vec<EnqueueAnswer>> {
-        refuse_over(ENQUEUE_BATCH_MAX, "jobs", request.jobs.len())?;
+        check_batch_size(ENQUEUE_BATCH_MAX, "jobs", request.jobs.len())?;
         if let Some(receipt) = self.receipts.find(request.request, now) {
             return Ok(repeated(receipt, request.jobs.len()));
         }

@@ -7,7 +7,7 @@ use windlass_core::clock::Timestamp;
 use windlass_core::engine::Result;
 use windlass_core::lease::rules::room_beside;
 use windlass_core::lease::{
-    LeaseFence, LeaseRecord, LeaseRelease, LeaseRequest, LeasesRead, Released, Renewal, Renewed, Taking,
+    LeaseFence, LeaseRelease, LeaseRequest, LeasesRead, Released, Renewal, Renewed, StoredLease, Taking,
     check_fences, check_releases, check_renewals,
 };
 use windlass_core::names::DutyName;
@@ -23,7 +23,7 @@ impl State {
             if before.is_none() && room_beside(self.leases.len()) == 0 {
                 return Taking::NoRoom;
             }
-            let (taking, after) = LeaseRecord::take(before, duty, *expiry, request, now);
+            let (taking, after) = StoredLease::take(before, duty, *expiry, request, now);
             self.save_lease(after);
             taking
         };
@@ -42,7 +42,7 @@ impl State {
     pub(super) fn renew_leases(&mut self, renewals: &[Renewal], now: Timestamp) -> Result<Vec<Renewed>> {
         check_renewals(renewals)?;
         let renew = |renewal: &Renewal| {
-            let (renewed, after) = LeaseRecord::renew(self.leases.get(&renewal.lease.duty), renewal, now);
+            let (renewed, after) = StoredLease::renew(self.leases.get(&renewal.lease.duty), renewal, now);
             self.save_lease(after);
             renewed
         };
@@ -52,7 +52,7 @@ impl State {
     pub(super) fn release_leases(&mut self, releases: &[LeaseRelease]) -> Result<Vec<Released>> {
         check_releases(releases)?;
         let release = |release: &LeaseRelease| {
-            let (released, after) = LeaseRecord::release(self.leases.get(&release.duty), release);
+            let (released, after) = StoredLease::release(self.leases.get(&release.duty), release);
             if after.is_some() {
                 self.hints.lease(&release.duty);
             }
@@ -75,7 +75,7 @@ impl State {
     }
 
     pub(super) fn step_down(&mut self, duty: &DutyName, now: Timestamp) -> Changed {
-        let (changed, after) = LeaseRecord::step_down(self.leases.get(duty), now);
+        let (changed, after) = StoredLease::step_down(self.leases.get(duty), now);
         if after.is_some() {
             self.hints.lease(duty);
         }
@@ -83,7 +83,7 @@ impl State {
         changed
     }
 
-    fn save_lease(&mut self, lease: Option<LeaseRecord>) {
+    fn save_lease(&mut self, lease: Option<StoredLease>) {
         if let Some(lease) = lease {
             self.leases.insert(lease.duty.clone(), lease);
         }

@@ -33,11 +33,11 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use windlass_core::admin::{
-    AttemptRecord, BatchDone, CancelAnswer, Changed, JobRecord, ListRequest, QueueStatus, RetryAnswer,
+    BatchDone, CancelAnswer, Changed, ListRequest, QueueStatus, RetryAnswer, StoredAttempt, StoredJob,
     TypeStatus,
 };
 use windlass_core::breaker::BreakerState;
-use windlass_core::claim::{ClaimAnswer, ClaimRequest, Fence, Outlook};
+use windlass_core::claim::{ClaimAnswer, ClaimRequest, Fence, NextDue};
 use windlass_core::clock::{Clock, Timestamp};
 use windlass_core::duty::DutyModes;
 use windlass_core::engine::{
@@ -146,8 +146,8 @@ impl Engine for MemoryEngine {
         self.at_once(|state, now| state.claim(&request, now))
     }
 
-    async fn outlook(&self, queues: &[QueueName], types: &[TypeName]) -> Result<Vec<(QueueName, Outlook)>> {
-        self.at_once(|state, now| state.outlook(queues, types, now))
+    async fn peek(&self, queues: &[QueueName], types: &[TypeName]) -> Result<Vec<(QueueName, NextDue)>> {
+        self.at_once(|state, now| state.peek(queues, types, now))
     }
 
     async fn settle(&self, batch: Vec<Settlement>) -> Result<Vec<Settled>> {
@@ -202,15 +202,15 @@ impl Engine for MemoryEngine {
 
 #[async_trait]
 impl Admin for MemoryEngine {
-    async fn job(&self, id: JobId) -> Result<Option<JobRecord>> {
+    async fn job(&self, id: JobId) -> Result<Option<StoredJob>> {
         Ok(self.at_once(|state, now| state.job(id, now)))
     }
 
-    async fn attempts(&self, id: JobId) -> Result<Vec<AttemptRecord>> {
+    async fn attempts(&self, id: JobId) -> Result<Vec<StoredAttempt>> {
         Ok(self.at_once(|state, _| state.attempts(id)))
     }
 
-    async fn list(&self, request: ListRequest) -> Result<Vec<JobRecord>> {
+    async fn list(&self, request: ListRequest) -> Result<Vec<StoredJob>> {
         Ok(self.at_once(|state, now| state.list(&request, now)))
     }
 
@@ -386,7 +386,7 @@ impl Spool for MemoryEngine {
 }
 
 /// Refuses a request that holds more than it may.
-fn refuse_over(max: usize, what: &str, got: usize) -> Result<()> {
+fn check_batch_size(max: usize, what: &str, got: usize) -> Result<()> {
     if got <= max {
         return Ok(());
     }

@@ -13,7 +13,7 @@ use windlass_core::names::{BreakerName, LimitName};
 use windlass_core::policies::{BreakersRead, Saved, StoredBreaker, Take};
 use windlass_core::rate_limit::{Taken, take};
 
-use super::refuse_over;
+use super::check_batch_size;
 use super::state::State;
 
 /// What is shared.
@@ -45,7 +45,7 @@ impl State {
         if version != read {
             return Ok(Saved::Changed);
         }
-        refuse_over(BREAKERS_MAX as usize, "breakers", breakers.len() + usize::from(version == 0))?;
+        check_batch_size(BREAKERS_MAX as usize, "breakers", breakers.len() + usize::from(version == 0))?;
         breakers.insert(name.clone(), (read + 1, state.clone()));
         Ok(Saved::Done)
     }
@@ -59,7 +59,7 @@ impl State {
     }
 
     pub(super) fn take_tokens(&mut self, takes: &[Take], now: Timestamp) -> Result<Vec<Taken>> {
-        refuse_over(TAKES_MAX, "requests for tokens", takes.len())?;
+        check_batch_size(TAKES_MAX, "requests for tokens", takes.len())?;
         Ok(takes.iter().map(|request| self.shared.take(request, now)).collect())
     }
 

@@ -1,6 +1,6 @@
 //! What people read of jobs.
 
-use windlass_core::admin::{AttemptEnding, AttemptRecord, JobRecord, ListRequest};
+use windlass_core::admin::{AttemptEnding, ListRequest, StoredAttempt, StoredJob};
 use windlass_core::clock::Timestamp;
 use windlass_core::job::{JobId, Phase};
 use windlass_core::limits::{ATTEMPTS_SHOWN_MAX, LIST_PAGE_MAX};
@@ -9,7 +9,7 @@ use windlass_core::names::{OrderingKey, TypeName};
 use super::state::{JobRow, Rows, State};
 
 impl State {
-    pub(super) fn job(&self, id: JobId, now: Timestamp) -> Option<JobRecord> {
+    pub(super) fn job(&self, id: JobId, now: Timestamp) -> Option<StoredJob> {
         self.row(id).map(|row| row.record(now))
     }
 
@@ -17,7 +17,7 @@ impl State {
         self.lines.out(&(self.index.type_at(job_type)?, ordering_key.clone()))
     }
 
-    pub(super) fn attempts(&self, id: JobId) -> Vec<AttemptRecord> {
+    pub(super) fn attempts(&self, id: JobId) -> Vec<StoredAttempt> {
         let Some(row) = self.row(id) else { return Vec::new() };
         let mut attempts: Vec<_> = row.attempts.iter().cloned().chain(running(row)).collect();
         let surplus = attempts.len().saturating_sub(ATTEMPTS_SHOWN_MAX as usize);
@@ -25,7 +25,7 @@ impl State {
         attempts
     }
 
-    pub(super) fn list(&self, request: &ListRequest, now: Timestamp) -> Vec<JobRecord> {
+    pub(super) fn list(&self, request: &ListRequest, now: Timestamp) -> Vec<StoredJob> {
         let rows = newest_first(self.maps_with(request.phase), request.before);
         let wanted = rows.filter(|row| is_wanted(row, request, now));
         wanted.take(request.limit.min(LIST_PAGE_MAX) as usize).map(|row| row.record(now)).collect()
@@ -43,9 +43,9 @@ impl State {
 }
 
 /// The attempt that runs.
-fn running(row: &JobRow) -> Option<AttemptRecord> {
+fn running(row: &JobRow) -> Option<StoredAttempt> {
     let claim = row.claim()?;
-    Some(AttemptRecord {
+    Some(StoredAttempt {
         number: row.job.counters.attempts,
         worker: claim.worker,
         started_at: claim.since,

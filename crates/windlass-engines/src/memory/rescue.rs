@@ -80,13 +80,13 @@ impl State {
         let (due, counters) = (row.job.due, row.job.counters);
         let mut landing = after_crash(counters, due, crashes_max, beside).or_cancelled(cancel.as_deref());
         if planted(Bug::CrashNotCounted) {
-            landing = Transition::Release { started: true }.land(now, due, counters, cancel.as_deref());
+            landing = Transition::Release { started: true }.apply(now, due, counters, cancel.as_deref());
         }
         match landing.place {
             Place::Dead { .. } => rescued.buried.push(id),
             _ => rescued.returned.push(id),
         }
-        self.land(id, landing, now, now);
+        self.apply(id, landing, now, now);
     }
 
     /// The bug that rescue by lease is there to avoid.

@@ -11,12 +11,12 @@ use windlass_core::outcome::bounded;
 use windlass_core::planted::{Bug, planted};
 use windlass_core::settle::{Place, Settled, Settlement, Transition};
 
-use super::refuse_over;
+use super::check_batch_size;
 use super::state::{EndedAttempt, JobRow, State};
 
 impl State {
     pub(super) fn settle(&mut self, batch: Vec<Settlement>, now: Timestamp) -> Result<Vec<Settled>> {
-        refuse_over(SETTLE_BATCH_MAX, "settlements", batch.len())?;
+        check_batch_size(SETTLE_BATCH_MAX, "settlements", batch.len())?;
         Ok(batch.into_iter().map(|settlement| self.settle_one(settlement, now)).collect())
     }
 
@@ -45,11 +45,11 @@ impl State {
         row.settled_by = Some(fence.token);
         let type_at = row.type_at;
         let is_retry = matches!(transition, Transition::Retry { .. });
-        let landing = transition.land(now, row.job.due, row.job.counters, cancel.as_deref());
+        let landing = transition.apply(now, row.job.due, row.job.counters, cancel.as_deref());
         if is_retry && matches!(landing.place, Place::Waiting { .. }) {
             self.index.count(type_at, |totals| totals.retried += 1);
         }
-        self.land(fence.job, landing, now.minus(ended_ago), now);
+        self.apply(fence.job, landing, now.minus(ended_ago), now);
         Settled::Applied
     }
 
@@ -63,7 +63,7 @@ impl State {
     }
 
     pub(super) fn report(&mut self, batch: Vec<(Fence, Progress)>) -> Result<Vec<Settled>> {
-        refuse_over(SETTLE_BATCH_MAX, "reports of progress", batch.len())?;
+        check_batch_size(SETTLE_BATCH_MAX, "reports of progress", batch.len())?;
         Ok(batch.into_iter().map(|(fence, progress)| self.report_one(fence, progress)).collect())
     }
 

@@ -10,19 +10,19 @@ mod ordering_keys;
 
 use std::collections::{BTreeMap, VecDeque};
 
-use windlass_core::admin::{AttemptEnding, AttemptRecord, JobRecord};
+use windlass_core::admin::{AttemptEnding, StoredAttempt, StoredJob};
 use windlass_core::claim::{ClaimToken, Fence};
 use windlass_core::clock::Timestamp;
 use windlass_core::enqueue::RequestId;
 use windlass_core::gate::Gate;
 use windlass_core::job::{Counters, Job, JobId, JobState, Phase};
 use windlass_core::key::{HolderStage, KeyHolder};
-use windlass_core::lease::LeaseRecord;
+use windlass_core::lease::StoredLease;
 use windlass_core::limits::ATTEMPTS_SHOWN_MAX;
 use windlass_core::names::DutyName;
 use windlass_core::outcome::JobError;
 use windlass_core::planted::{Bug, planted};
-use windlass_core::settle::{Landing, Place};
+use windlass_core::settle::{AppliedTransition, Place};
 use windlass_core::spool::StagedBatch;
 use windlass_core::triggers::rules::Stand;
 use windlass_core::worker::WorkerId;
@@ -68,7 +68,7 @@ pub(super) struct State {
     pub(super) receipts: Receipts,
     pub(super) spent_tokens: SpentTokens,
     pub(super) shared: Shared,
-    pub(super) leases: BTreeMap<DutyName, LeaseRecord>,
+    pub(super) leases: BTreeMap<DutyName, StoredLease>,
     pub(super) agenda: Agenda,
     pub(super) triggers: TriggerRows,
     pub(super) rollups: Minutes,
@@ -87,7 +87,7 @@ pub(super) struct JobRow {
     pub(super) settled_by: Option<ClaimToken>,
     pub(super) last_error: Option<JobError>,
     /// The newest attempts that ended, oldest first.
-    pub(super) attempts: VecDeque<AttemptRecord>,
+    pub(super) attempts: VecDeque<StoredAttempt>,
 }
 
 /// Where a job is.
@@ -128,8 +128,8 @@ impl JobRow {
         self.job.has_expired(now)
     }
 
-    pub(super) fn record(&self, now: Timestamp) -> JobRecord {
-        JobRecord {
+    pub(super) fn record(&self, now: Timestamp) -> StoredJob {
+        StoredJob {
             job: self.job.clone(),
             state: self.state(),
             last_error: self.last_error.clone(),
@@ -165,7 +165,7 @@ impl JobRow {
         }
         // Most jobs have one attempt, and many jobs are kept.
         self.attempts.reserve_exact(1);
-        self.attempts.push_back(AttemptRecord {
+        self.attempts.push_back(StoredAttempt {
             number: self.job.counters.attempts,
             worker: claim.worker,
             started_at: ended.started_at.unwrap_or(claim.since),
@@ -246,7 +246,13 @@ impl State {
     }
 
     /// Writes where a running job landed.
-    pub(super) fn land(&mut self, id: JobId, landing: Landing, ended_at: Timestamp, now: Timestamp) {
+    pub(super) fn apply(
+        &mut self,
+        id: JobId,
+        landing: AppliedTransition,
+        ended_at: Timestamp,
+        now: Timestamp,
+    ) {
         let Some(row) = self.live.get_mut(&id) else { return };
         self.index.stop_running(row);
         row.job.counters = landing.counters;

@@ -21,7 +21,7 @@ use windlass_core::triggers::{
 
 use super::state::{State, TypeAt};
 
-/// A drain, and when it may be looked at again.
+/// A trigger, and when it may be looked at again.
 #[derive(Debug)]
 pub(super) struct TriggerRow {
     stored: StoredTrigger,
@@ -129,7 +129,7 @@ impl State {
         TriggerFired::Fired { version, job }
     }
 
-    /// A job goes from here to there: marks the drains that it held.
+    /// A job goes from here to there: marks the triggers that it held.
     pub(super) fn mark_triggers(&mut self, job: &Job, from: Stand<'_>, to: Stand<'_>, now: Timestamp) {
         let made_for = self.made_for(job).cloned();
         for row in self.triggers.values_mut() {
@@ -142,18 +142,18 @@ impl State {
         }
     }
 
-    /// What the drain watches that put a job in.
+    /// What the trigger watches that put a job in.
     fn made_for(&self, job: &Job) -> Option<&Watched> {
         let maker = maker(job.key.as_ref().map(|claim| claim.key.as_str()))?;
         self.triggers.get(&maker).map(|row| &row.stored.record.spec.watch)
     }
 
-    /// What is left of the group of a drain.
+    /// What is left of the group of a trigger.
     fn left_of(&self, spec: &CompletionTrigger, now: Timestamp) -> Left {
         let is_hook =
             |id: &JobId| self.live.get(id).is_some_and(|row| self.made_for(&row.job) == Some(&spec.watch));
         let types = match &spec.watch {
-            Watched::Group(group) => return self.left_of_group(group, now),
+            Watched::Group(group) => return self.group_has_work(group, now),
             Watched::Queue(queue) => {
                 self.index.queue_named(queue).map_or_else(Vec::new, |row| row.types.clone())
             }
@@ -169,8 +169,8 @@ impl State {
         }
     }
 
-    /// The job of a drain has no group.
-    fn left_of_group(&self, group: &GroupName, now: Timestamp) -> Left {
+    /// The job of a trigger has no group.
+    fn group_has_work(&self, group: &GroupName, now: Timestamp) -> Left {
         let Some(row) = self.index.group(group) else { return Left::default() };
         Left {
             running: row.running > 0,

@@ -8,7 +8,7 @@ use windlass_core::engine::Result;
 use windlass_core::error::EngineError;
 use windlass_core::gate::Gate;
 use windlass_core::job::JobId;
-use windlass_core::lease::crowd::{self, CrowdCount, Peer};
+use windlass_core::lease::membership::{self, MemberCount, Peer};
 use windlass_core::planted::{Bug, planted};
 use windlass_core::settle::Transition;
 use windlass_core::worker::{Beat, Heartbeat, ProofOfLife, Pulse, WorkerCard, WorkerId, WorkerSighting};
@@ -85,16 +85,16 @@ impl State {
     pub(super) fn pulse(&mut self, heartbeat: Heartbeat, clock: Timestamp, now: Timestamp) -> Pulse {
         let beat = self.extend(heartbeat, now);
         let Some(row) = self.workers.get_mut(&heartbeat.worker) else {
-            return Pulse { beat, crowd: CrowdCount::default(), now };
+            return Pulse { beat, members: MemberCount::default(), now };
         };
         row.clock_ahead_micros = Some(clock.as_micros().saturating_sub(now.as_micros()));
         let duties = row.card.duties.clone();
-        let is_heard = |row: &&WorkerRow| {
-            !row.declared_dead && crowd::is_heard(now.since(row.last_beat), row.card.lease)
+        let is_live = |row: &&WorkerRow| {
+            !row.declared_dead && membership::is_live(now.since(row.last_beat), row.card.lease)
         };
         let peer = |row: &WorkerRow| Peer { worker: row.card.id, duties: row.card.duties.clone() };
-        let heard: Vec<_> = self.workers.values().filter(is_heard).map(peer).collect();
-        Pulse { beat, crowd: CrowdCount::of(heartbeat.worker, &duties, &heard), now }
+        let heard: Vec<_> = self.workers.values().filter(is_live).map(peer).collect();
+        Pulse { beat, members: MemberCount::of(heartbeat.worker, &duties, &heard), now }
     }
 
     fn let_through_what_it_handles(&mut self, worker: WorkerId) {
@@ -142,8 +142,8 @@ impl State {
                 output: None,
             });
         }
-        let landing = release.land(now, row.job.due, row.job.counters, cancel.as_deref());
-        self.land(id, landing, now, now);
+        let landing = release.apply(now, row.job.due, row.job.counters, cancel.as_deref());
+        self.apply(id, landing, now, now);
     }
 
     pub(super) fn sightings(&self, now: Timestamp) -> Vec<WorkerSighting> {

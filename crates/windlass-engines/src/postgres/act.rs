@@ -16,19 +16,19 @@ use windlass_core::priority::Priority;
 use windlass_core::queue::Pause;
 
 use super::Store;
+use super::apply::{Live, Moved};
+use super::claim_cursor::{FIRST, Place, before};
 use super::conn::Tx;
 use super::counts::{Deltas, Spot};
-use super::fault::Step;
-use super::land::{Live, Moved};
-use super::opening::Through;
-use super::position::{FRONT, Place, before};
+use super::gate_cursor::Through;
 use super::row::{CANCELLED, SUCCEEDED, to_json};
 use super::settle::storable;
+use super::store_error::StoreResult;
 use super::value::{Bits, Instant, instant, int4, number, small_number, text};
 
 /// Acts on one job.
 impl Store {
-    pub(super) async fn cancel(&self, id: JobId, why: String) -> Step<CancelAnswer> {
+    pub(super) async fn cancel(&self, id: JobId, why: String) -> StoreResult<CancelAnswer> {
         let why = storable(bounded(why, REASON_BYTES_MAX));
         let tx = self.work.begin().await?;
         let answer = self.cancel_in(&tx, id, &why).await;
@@ -40,7 +40,12 @@ impl Store {
         Ok(answer)
     }
 
-    async fn cancel_in(&self, tx: &Tx, id: JobId, why: &str) -> Step<(CancelAnswer, Moved, Option<Fence>)> {
+    async fn cancel_in(
+        &self,
+        tx: &Tx,
+        id: JobId,
+        why: &str,
+    ) -> StoreResult<(CancelAnswer, Moved, Option<Fence>)> {
         let now = self.transaction_now(tx).await?;
         let mut locked = self.lock_live(tx, &[id.0], false).await?;
         let Some(live) = locked.jobs.pop() else {
@@ -57,14 +62,14 @@ impl Store {
     }
 
     /// Asks a running job to stop, and tells whoever runs it. The first reason stands.
-    async fn ask_to_stop(&self, tx: &Tx, id: JobId, why: &str) -> Step<Option<Fence>> {
+    async fn ask_to_stop(&self, tx: &Tx, id: JobId, why: &str) -> StoreResult<Option<Fence>> {
         let channel = self.channels.all();
-        let rows = tx.ask(&self.sql.request_cancel, &[number(&id.0), text(&why), text(&channel)]).await?;
+        let rows = tx.query(&self.sql.request_cancel, &[number(&id.0), text(&why), text(&channel)]).await?;
         let token = rows.first().map(|row| row.try_get::<_, Bits>(0)).transpose()?;
         Ok(token.map(|token| Fence { job: id, token: token.into() }))
     }
 
-    pub(super) async fn retry(&self, id: JobId) -> Step<RetryAnswer> {
+    pub(super) async fn retry(&self, id: JobId) -> StoreResult<RetryAnswer> {
         let tx = self.work.begin().await?;
         let answer = self.retry_in(&tx, id).await;
         let (answer, moved) = tx.end(answer).await?;
@@ -72,7 +77,7 @@ impl Store {
         Ok(answer)
     }
 
-    async fn retry_in(&self, tx: &Tx, id: JobId) -> Step<(RetryAnswer, Moved)> {
+    async fn retry_in(&self, tx: &Tx, id: JobId) -> StoreResult<(RetryAnswer, Moved)> {
         let now = self.transaction_now(tx).await?;
         let mut locked = self.lock_live(tx, &[id.0], false).await?;
         let Some(live) = locked.jobs.pop() else { return self.retry_ended(tx, id, now).await };
@@ -94,7 +99,7 @@ impl Store {
         tx: &Tx,
         id: JobId,
         now: windlass_core::clock::Timestamp,
-    ) -> Step<(RetryAnswer, Moved)> {
+    ) -> StoreResult<(RetryAnswer, Moved)> {
         let answer = match self.ended_phase(tx, id).await? {
             Some(Phase::Dead) => return self.retry_dead(tx, id, now).await,
             Some(ended) => RetryAnswer::NotRetryable(ended),
@@ -108,7 +113,7 @@ impl Store {
         tx: &Tx,
         id: JobId,
         now: windlass_core::clock::Timestamp,
-    ) -> Step<(RetryAnswer, Moved)> {
+    ) -> StoreResult<(RetryAnswer, Moved)> {
         // Its key is locked before the letter, as everywhere; the letter's key never changes.
         if let Some(key) = self.dead_key(tx, id).await?
             && let Some(holder) = self.other_holder(tx, id, &key, now).await?
@@ -131,24 +136,26 @@ impl Store {
         Ok((RetryAnswer::Retried, moved))
     }
 
-    async fn dead_key(&self, tx: &Tx, id: JobId) -> Step<Option<super::key::TypeKey>> {
-        let rows = tx.ask(&self.sql.dead_key, &[number(&id.0)]).await?;
-        let key = rows.first().map(|row| Ok::<_, super::fault::Fault>((row.try_get(0)?, row.try_get(1)?)));
+    async fn dead_key(&self, tx: &Tx, id: JobId) -> StoreResult<Option<super::key::TypeKey>> {
+        let rows = tx.query(&self.sql.dead_key, &[number(&id.0)]).await?;
+        let key = rows
+            .first()
+            .map(|row| Ok::<_, super::store_error::StoreError>((row.try_get(0)?, row.try_get(1)?)));
         key.transpose()
     }
 
-    pub(super) async fn discard(&self, id: JobId) -> Step<Changed> {
+    pub(super) async fn discard(&self, id: JobId) -> StoreResult<Changed> {
         let tx = self.work.begin().await?;
         let changed = self.discard_in(&tx, id).await;
         tx.end(changed).await
     }
 
-    async fn discard_in(&self, tx: &Tx, id: JobId) -> Step<Changed> {
+    async fn discard_in(&self, tx: &Tx, id: JobId) -> StoreResult<Changed> {
         let now = self.transaction_now(tx).await?;
         let keys: std::collections::BTreeSet<_> = self.dead_key(tx, id).await?.into_iter().collect();
         let locked = self.lock_keys(tx, &keys, false).await?;
         let Some(letter) = self.dead_letter(tx, id).await? else { return self.unchanged(tx, id).await };
-        tx.ask(&self.sql.discard, &[number(&id.0)]).await?;
+        tx.query(&self.sql.discard, &[number(&id.0)]).await?;
         let ended: Vec<_> = letter.type_key().map(|key| (key, id, HolderStage::Ended)).into_iter().collect();
         self.free_keys(tx, &ended, &locked, now).await?;
         let mut deltas = Deltas::default();
@@ -157,7 +164,7 @@ impl Store {
         Ok(Changed::Done)
     }
 
-    pub(super) async fn set_priority(&self, id: JobId, priority: Priority) -> Step<Changed> {
+    pub(super) async fn set_priority(&self, id: JobId, priority: Priority) -> StoreResult<Changed> {
         let tx = self.work.begin().await?;
         let changed = self.set_priority_in(&tx, id, priority).await;
         let (changed, moved) = tx.end(changed).await?;
@@ -165,7 +172,7 @@ impl Store {
         Ok(changed)
     }
 
-    async fn set_priority_in(&self, tx: &Tx, id: JobId, priority: Priority) -> Step<(Changed, Moved)> {
+    async fn set_priority_in(&self, tx: &Tx, id: JobId, priority: Priority) -> StoreResult<(Changed, Moved)> {
         let Some(live) = self.lock_jobs(tx, &[id.0]).await?.pop() else {
             return Ok((self.unchanged(tx, id).await?, Moved::default()));
         };
@@ -173,23 +180,23 @@ impl Store {
             return Ok((Changed::Unchanged, Moved::default()));
         }
         let level = i32::from(priority.level());
-        tx.ask(&self.sql.set_priority, &[number(&id.0), small_number(&level)]).await?;
+        tx.query(&self.sql.set_priority, &[number(&id.0), small_number(&level)]).await?;
         let mut moved = Moved { queues: [live.queue.clone()].into(), ..Moved::default() };
         if live.gate.is_none() {
             moved.put_back.push((live.queue, priority, before(live.due, id)));
-            self.note_put_backs(tx, &moved).await?;
+            self.note_requeued_jobs(tx, &moved).await?;
         }
         Ok((Changed::Done, moved))
     }
 
-    async fn unchanged(&self, tx: &Tx, id: JobId) -> Step<Changed> {
+    async fn unchanged(&self, tx: &Tx, id: JobId) -> StoreResult<Changed> {
         let is_live = !self.lock_jobs(tx, &[id.0]).await?.is_empty();
         let is_known = is_live || self.ended_phase(tx, id).await?.is_some();
         Ok(if is_known { Changed::Unchanged } else { Changed::NotFound })
     }
 
-    async fn ended_phase(&self, tx: &Tx, id: JobId) -> Step<Option<Phase>> {
-        let rows = tx.ask(&self.sql.ended_state, &[number(&id.0)]).await?;
+    async fn ended_phase(&self, tx: &Tx, id: JobId) -> StoreResult<Option<Phase>> {
+        let rows = tx.query(&self.sql.ended_state, &[number(&id.0)]).await?;
         let state: Option<i16> = rows.first().map(|row| row.try_get(0)).transpose()?;
         Ok(state.map(|state| match state {
             SUCCEEDED => Phase::Succeeded,
@@ -206,7 +213,7 @@ impl Store {
         name: QueueName,
         reason: Option<String>,
         lasting: Option<Duration>,
-    ) -> Step<Changed> {
+    ) -> StoreResult<Changed> {
         self.reload().await?;
         let catalogue = self.catalogue();
         let Some(queue) = catalogue.queue(&name) else { return Ok(Changed::NotFound) };
@@ -221,7 +228,7 @@ impl Store {
         Ok(Changed::Done)
     }
 
-    pub(super) async fn resume(&self, name: QueueName) -> Step<Changed> {
+    pub(super) async fn resume(&self, name: QueueName) -> StoreResult<Changed> {
         self.reload().await?;
         let catalogue = self.catalogue();
         let Some(queue) = catalogue.queue(&name) else { return Ok(Changed::NotFound) };
@@ -235,15 +242,15 @@ impl Store {
         Ok(Changed::Done)
     }
 
-    async fn save_pause(&self, name: &QueueName, pause: Option<String>) -> Step<()> {
+    async fn save_pause(&self, name: &QueueName, pause: Option<String>) -> StoreResult<()> {
         let (queue, channel) = (name.as_str(), self.channels.all());
         let conn = self.work.get().await?;
-        conn.write(&self.sql.save_pause, &[text(&queue), text(&pause), text(&channel)]).await?;
+        conn.execute(&self.sql.save_pause, &[text(&queue), text(&pause), text(&channel)]).await?;
         drop(conn);
         self.reload().await
     }
 
-    pub(super) async fn set_shut(&self, name: QueueName, shut: bool) -> Step<Changed> {
+    pub(super) async fn set_shut(&self, name: QueueName, shut: bool) -> StoreResult<Changed> {
         self.reload().await?;
         let catalogue = self.catalogue();
         let Some(queue) = catalogue.queue(&name) else { return Ok(Changed::NotFound) };
@@ -251,13 +258,13 @@ impl Store {
             return Ok(Changed::Unchanged);
         }
         let conn = self.work.get().await?;
-        conn.write(&self.sql.save_shut, &[text(&name.as_str()), super::value::flag(&shut)]).await?;
+        conn.execute(&self.sql.save_shut, &[text(&name.as_str()), super::value::flag(&shut)]).await?;
         drop(conn);
         self.reload().await?;
         Ok(Changed::Done)
     }
 
-    pub(super) async fn purge(&self, name: QueueName, limit: u32) -> Step<BatchDone> {
+    pub(super) async fn purge(&self, name: QueueName, limit: u32) -> StoreResult<BatchDone> {
         let changed = {
             let ids = self.waiting_in(&name, limit.min(MAINTENANCE_BATCH_MAX)).await?;
             self.move_waiting(&ids, |live| Some(live.cancelled("purged"))).await?
@@ -266,12 +273,12 @@ impl Store {
     }
 
     /// Jobs of a queue that wait, with or without a gate, at most `limit`.
-    async fn waiting_in(&self, name: &QueueName, limit: u32) -> Step<Vec<i64>> {
+    async fn waiting_in(&self, name: &QueueName, limit: u32) -> StoreResult<Vec<i64>> {
         let (queue, limit) = (name.as_str(), int4(limit));
         self.ids(&self.sql.waiting_in, &[text(&queue), small_number(&limit)]).await
     }
 
-    pub(super) async fn open_gate(&self, gate: Gate, limit: u32) -> Step<BatchDone> {
+    pub(super) async fn open_gate(&self, gate: Gate, limit: u32) -> StoreResult<BatchDone> {
         let limit = limit.min(OPEN_BATCH_MAX);
         let from = self.openings().start(&gate, limit, Moment::now());
         let Through { mut count, last } = self.let_through_after(&gate, limit, from).await?;
@@ -279,7 +286,7 @@ impl Store {
         if last.is_some() {
             return Ok(BatchDone { changed: count.into(), more: true });
         }
-        if from != FRONT && count < limit {
+        if from != FIRST && count < limit {
             // Somebody older may have come to the front meanwhile.
             count += self.let_through(&gate, limit - count).await?;
         }
@@ -289,12 +296,12 @@ impl Store {
     }
 
     /// Lets the oldest jobs through a gate, at most `limit`. One that ever crashed goes on as a suspect.
-    pub(super) async fn let_through(&self, gate: &Gate, limit: u32) -> Step<u32> {
-        Ok(self.let_through_after(gate, limit, FRONT).await?.count)
+    pub(super) async fn let_through(&self, gate: &Gate, limit: u32) -> StoreResult<u32> {
+        Ok(self.let_through_after(gate, limit, FIRST).await?.count)
     }
 
     /// The same of those behind this place.
-    async fn let_through_after(&self, gate: &Gate, limit: u32, (due, id): Place) -> Step<Through> {
+    async fn let_through_after(&self, gate: &Gate, limit: u32, (due, id): Place) -> StoreResult<Through> {
         // Suspects have no gate that could be opened, and nobody opens that of an ordering key by hand.
         if gate.is_suspect() || gate.is_of_ordering_key() {
             return Ok(Through::default());
@@ -305,7 +312,7 @@ impl Store {
         let after_a_crash = after_a_crash.as_ref().map(Gate::as_str);
         let due = Instant(due);
         let params = [text(&name), small_number(&limit), text(&after_a_crash), instant(&due), number(&id.0)];
-        let rows = self.work.get().await?.write(&self.sql.open_gate, &params).await?;
+        let rows = self.work.get().await?.execute(&self.sql.open_gate, &params).await?;
         let (mut through, mut moved) = (Through::default(), Moved::default());
         rows.iter().try_for_each(|row| through.take_in(row, &mut moved))?;
         self.tell_moved(moved).await;
@@ -313,7 +320,7 @@ impl Store {
     }
 
     /// The oldest jobs behind a gate.
-    pub(super) async fn behind(&self, gate: &Gate, limit: u32) -> Step<Vec<i64>> {
+    pub(super) async fn behind(&self, gate: &Gate, limit: u32) -> StoreResult<Vec<i64>> {
         if gate.is_suspect() {
             return Ok(Vec::new());
         }
@@ -322,11 +329,11 @@ impl Store {
     }
 
     /// The store's clock.
-    pub(super) async fn read_time(&self) -> Step<windlass_core::clock::Timestamp> {
+    pub(super) async fn read_time(&self) -> StoreResult<windlass_core::clock::Timestamp> {
         if let Some(now) = self.now_param() {
             return Ok(now.0);
         }
-        let rows = self.work.get().await?.ask(&self.sql.read_clock, &[]).await?;
+        let rows = self.work.get().await?.query(&self.sql.read_clock, &[]).await?;
         let now = rows.first().map(|row| row.try_get::<_, super::value::Instant>(0)).transpose()?;
         now.iter().for_each(|now| self.learn_time(now.0));
         Ok(self.estimated_now())

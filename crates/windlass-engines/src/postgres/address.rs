@@ -8,7 +8,7 @@ use tokio_postgres::{Client, Config};
 use windlass_core::engine::Result;
 use windlass_core::error::EngineError;
 
-use super::fault::Fault;
+use super::store_error::StoreError;
 use super::tls::{self, Tls, TlsSettings};
 
 /// A database URL that has been read: where it leads, and how connections are protected on the way.
@@ -45,7 +45,7 @@ impl Address {
     pub async fn connect(&self) -> Result<Client> {
         let connected = self.config.connect(self.connector()?).await;
         let (client, connection) =
-            connected.map_err(|error| EngineError::from(Fault::connecting_to(error, &self.place())))?;
+            connected.map_err(|error| EngineError::from(StoreError::connecting_to(error, &self.place())))?;
         tokio::spawn(connection);
         Ok(client)
     }

@@ -9,7 +9,7 @@ use windlass_core::job_type::TypeSpec;
 use windlass_core::names::{QueueName, TypeName};
 use windlass_core::queue::{Pause, QueueSpec};
 
-use super::fault::Step;
+use super::store_error::StoreResult;
 
 /// A queue as it was declared, and what people did to it.
 #[derive(Debug)]
@@ -41,7 +41,7 @@ pub(super) struct Catalogue {
 
 impl Catalogue {
     /// From what `load_queues` and `load_types` gave. A declaration that was damaged counts as one with the defaults.
-    pub(super) fn read(version: i64, queues: &[Row], types: &[Row]) -> Step<Self> {
+    pub(super) fn read(version: i64, queues: &[Row], types: &[Row]) -> StoreResult<Self> {
         let mut catalogue = Self { version, ..Self::default() };
         for row in queues {
             if let Some(queue) = read_queue(row)? {
@@ -99,7 +99,7 @@ impl Catalogue {
     }
 }
 
-fn read_queue(row: &Row) -> Step<Option<QueueEntry>> {
+fn read_queue(row: &Row) -> StoreResult<Option<QueueEntry>> {
     let Ok(name) = QueueName::parse(row.try_get(0)?) else { return Ok(None) };
     let spec: Option<QueueSpec> = serde_json::from_str(row.try_get(1)?).ok();
     let pause: Option<&str> = row.try_get(2)?;
@@ -111,7 +111,7 @@ fn read_queue(row: &Row) -> Step<Option<QueueEntry>> {
     }))
 }
 
-fn read_type(row: &Row) -> Step<Option<TypeSpec>> {
+fn read_type(row: &Row) -> StoreResult<Option<TypeSpec>> {
     let Ok(name) = TypeName::parse(row.try_get(0)?) else { return Ok(None) };
     let Ok(queue) = QueueName::parse(row.try_get(1)?) else { return Ok(None) };
     let spec: Option<TypeSpec> = serde_json::from_str(row.try_get(2)?).ok();

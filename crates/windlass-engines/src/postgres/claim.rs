@@ -1,5 +1,5 @@
 //! Claims: ready jobs go to a live worker, in the order that core gives. One statement for each queue, pulled lazily
-//! from where the last claim ended ([`position`](super::position)).
+//! from where the last claim ended ([`position`](super::claim_cursor)).
 
 use std::collections::HashSet;
 use std::sync::atomic::Ordering;
@@ -7,7 +7,7 @@ use std::time::Instant as Moment;
 
 use tokio_postgres::Row;
 use windlass_core::boost::{ClaimRange, claim_order};
-use windlass_core::claim::{ClaimAnswer, ClaimRequest, Claimed, Outlook, Suspects};
+use windlass_core::claim::{ClaimAnswer, ClaimRequest, Claimed, NextDue, Suspects};
 use windlass_core::clock::Timestamp;
 use windlass_core::error::EngineError;
 use windlass_core::job::EXPIRED_REASON;
@@ -17,17 +17,17 @@ use windlass_core::priority::Priority;
 use windlass_core::settle::{AttemptReport, Settlement, Transition};
 
 use super::Store;
-use super::brought::{Brought, place_in, read_claimed};
 use super::catalogue::Catalogue;
+use super::check_batch_size;
+use super::claim_cursor::{Place, Scope};
+use super::claim_outcome::{ClaimOutcome, place_in, read_claimed};
+use super::claim_ranges::ClaimRanges;
 use super::conn::Tx;
-use super::crowd::Turn;
 use super::fairness_keys::Turns;
-use super::fault::{Fault, Step};
-use super::outlook::{Look, open_scopes, read_outlook, unseen};
-use super::position::{Place, Scope};
-use super::refuse_over;
+use super::inflight_claims::Turn;
+use super::peek::{Look, open_scopes, read_outlook, unknown};
 use super::row::{Reading, SHARED, read_job};
-use super::spans::Spans;
+use super::store_error::{StoreError, StoreResult};
 use super::value::{Bits, Instant, Param, flag, instant, int4, number, small_number, text, texts, uuid};
 
 /// How often a claim is made again because queues or types changed meanwhile.
@@ -48,8 +48,8 @@ const OUTLOOK_SPARED_FROM: usize = 32;
 pub(super) const FIRST_JOB_COLUMN: usize = 4;
 
 impl Store {
-    pub(super) async fn claim(&self, request: ClaimRequest) -> Step<ClaimAnswer> {
-        refuse_over(QUEUES_PER_CLAIM_MAX, "queues", request.queues.len())?;
+    pub(super) async fn claim(&self, request: ClaimRequest) -> StoreResult<ClaimAnswer> {
+        check_batch_size(QUEUES_PER_CLAIM_MAX, "queues", request.queues.len())?;
         if request.repeat {
             return self.claimed_before(&request).await;
         }
@@ -64,7 +64,7 @@ impl Store {
     }
 
     /// Nothing if queues or types are no longer what this engine remembers.
-    async fn try_claim(&self, request: &ClaimRequest) -> Step<Option<ClaimAnswer>> {
+    async fn try_claim(&self, request: &ClaimRequest) -> StoreResult<Option<ClaimAnswer>> {
         let catalogue = self.catalogue();
         let open = open_scopes(&catalogue, &request.queues, &request.types, self.estimated_now());
         let (brought, ahead) = match request.suspects {
@@ -77,9 +77,9 @@ impl Store {
             }
         };
         let (readings, at) = match brought {
-            Brought::Stale => return Ok(None),
-            Brought::WorkerDead => return Ok(Some(ClaimAnswer::WorkerDead)),
-            Brought::Jobs { readings, at, .. } => (readings, at),
+            ClaimOutcome::Stale => return Ok(None),
+            ClaimOutcome::WorkerDead => return Ok(Some(ClaimAnswer::WorkerDead)),
+            ClaimOutcome::Jobs { readings, at, .. } => (readings, at),
         };
         let has_jobs = !readings.is_empty();
         let told = self.tell_claimed(readings, request, &catalogue, &open, (at, ahead)).await;
@@ -94,30 +94,31 @@ impl Store {
         request: &ClaimRequest,
         catalogue: &Catalogue,
         open: &[Scope],
-        (at, ahead): (Timestamp, Option<Outlook>),
-    ) -> Step<ClaimAnswer> {
+        (at, ahead): (Timestamp, Option<NextDue>),
+    ) -> StoreResult<ClaimAnswer> {
         let jobs = self.claimed(readings, request, catalogue, (at, at)).await?;
         self.learn_fairness_keys(&jobs, catalogue).await;
         let is_full = !jobs.is_empty() && jobs.len() >= usize::try_from(request.limit).unwrap_or(usize::MAX);
         let is_spared = is_full && jobs.len() >= OUTLOOK_SPARED_FROM;
         self.is_flowing.store(is_spared, Ordering::Relaxed);
-        let outlook = self.outlook_after(request, catalogue, open, is_spared, ahead).await;
-        let outlook = if jobs.is_empty() { outlook? } else { outlook.unwrap_or_else(|fault| unseen(&fault)) };
-        self.note_appetite(request, is_full, outlook);
-        Ok(ClaimAnswer::Claimed { jobs, outlook })
+        let peek = self.outlook_after(request, catalogue, open, is_spared, ahead).await;
+        let peek = if jobs.is_empty() { peek? } else { peek.unwrap_or_else(|fault| unknown(&fault)) };
+        self.note_appetite(request, is_full, peek);
+        Ok(ClaimAnswer::Claimed { jobs, peek })
     }
 
     /// What an earlier sending of this request claimed. Writes its token first, and so waits for an earlier sending
     /// that is still under way; one that comes later brings nothing.
-    async fn claimed_before(&self, request: &ClaimRequest) -> Step<ClaimAnswer> {
+    async fn claimed_before(&self, request: &ClaimRequest) -> StoreResult<ClaimAnswer> {
         let conn = self.work.get().await?;
         if !self.is_alive(&conn, request.worker).await? {
             return Ok(ClaimAnswer::WorkerDead);
         }
         let (worker, token) = (Bits::from(request.worker), Bits::from(request.token));
         let now = self.now_param();
-        conn.write(&self.sql.spend_token, &[instant(&now), uuid(&token)]).await?;
-        let rows = conn.ask(&self.sql.claimed_before, &[instant(&now), uuid(&worker), uuid(&token)]).await?;
+        conn.execute(&self.sql.write_claim_tombstone, &[instant(&now), uuid(&token)]).await?;
+        let rows =
+            conn.query(&self.sql.claimed_before, &[instant(&now), uuid(&worker), uuid(&token)]).await?;
         drop(conn);
         let catalogue = self.catalogue();
         let mut jobs = Vec::with_capacity(rows.len());
@@ -126,23 +127,27 @@ impl Store {
             jobs.extend(self.claimed(vec![(boosted, reading)], request, &catalogue, times).await?);
         }
         let open = open_scopes(&catalogue, &request.queues, &request.types, self.estimated_now());
-        let outlook = self.outlook_after(request, &catalogue, &open, false, None).await;
-        Ok(ClaimAnswer::Claimed { jobs, outlook: outlook.unwrap_or_else(|fault| unseen(&fault)) })
+        let peek = self.outlook_after(request, &catalogue, &open, false, None).await;
+        Ok(ClaimAnswer::Claimed { jobs, peek: peek.unwrap_or_else(|fault| unknown(&fault)) })
     }
 
     /// There is nothing to ask for, but the worker may have to be told that it is dead.
-    async fn bring_nothing(&self, request: &ClaimRequest, catalogue: &Catalogue) -> Step<Brought> {
+    async fn bring_nothing(
+        &self,
+        request: &ClaimRequest,
+        catalogue: &Catalogue,
+    ) -> StoreResult<ClaimOutcome> {
         let conn = self.work.get().await?;
         if !self.is_alive(&conn, request.worker).await? {
-            return Ok(Brought::WorkerDead);
+            return Ok(ClaimOutcome::WorkerDead);
         }
         let now = self.now_param();
-        let rows = conn.ask(&self.sql.load_version, &[instant(&now)]).await?;
+        let rows = conn.query(&self.sql.load_version, &[instant(&now)]).await?;
         let version: Option<i64> = rows.first().map(|row| row.try_get(0)).transpose()?;
         if version != Some(catalogue.version) {
-            return Ok(Brought::Stale);
+            return Ok(ClaimOutcome::Stale);
         }
-        Ok(Brought::nothing(self.estimated_now()))
+        Ok(ClaimOutcome::nothing(self.estimated_now()))
     }
 
     /// Ready jobs. What is met and is too late ends as cancelled, and others may stand behind it.
@@ -151,7 +156,7 @@ impl Store {
         request: &ClaimRequest,
         open: &[Scope],
         catalogue: &Catalogue,
-    ) -> Step<(Brought, Option<Outlook>)> {
+    ) -> StoreResult<(ClaimOutcome, Option<NextDue>)> {
         let boosted = self.boosting(request, open).await;
         for scope in open.iter().filter(|scope| catalogue.has_fairness_keys(&scope.queue)) {
             self.refresh_lines(scope).await;
@@ -159,7 +164,7 @@ impl Store {
         let turn = Turn::take(self, open);
         let room = request.limit.min(CLAIM_BATCH_MAX);
         let mut left = Left { room, boosted, spent: false, passes_by: turn.passes_by, ahead: None };
-        let (mut all, mut passed) = (Brought::nothing(self.estimated_now()), HashSet::new());
+        let (mut all, mut passed) = (ClaimOutcome::nothing(self.estimated_now()), HashSet::new());
         let mut passes = 0..PASSES_MAX;
         for round in 0..ROUNDS_MAX {
             let has_jobs = all.has_jobs();
@@ -185,7 +190,7 @@ impl Store {
         Ok((all, left.ahead))
     }
 
-    async fn end_late(&self, late: &[i64], round: u32) -> Step<u64> {
+    async fn end_late(&self, late: &[i64], round: u32) -> StoreResult<u64> {
         let ended = self.move_waiting(late, |live| Some(live.cancelled(EXPIRED_REASON))).await?;
         if round > ROUNDS_ALONE && ended > 0 {
             // So many at once are a heap of them: end it in big batches, as a sweep would.
@@ -202,7 +207,7 @@ impl Store {
         open: &[Scope],
         catalogue: &Catalogue,
         left: &mut Left,
-    ) -> Step<Brought> {
+    ) -> StoreResult<ClaimOutcome> {
         if let [scope] = open
             && !catalogue.has_fairness_keys(&scope.queue)
         {
@@ -229,8 +234,8 @@ impl Store {
         open: &[Scope],
         catalogue: &Catalogue,
         left: &mut Left,
-    ) -> Step<Brought> {
-        let mut all = Brought::nothing(self.estimated_now());
+    ) -> StoreResult<ClaimOutcome> {
+        let mut all = ClaimOutcome::nothing(self.estimated_now());
         for scope in open {
             if left.room == 0 {
                 break;
@@ -250,18 +255,18 @@ impl Store {
     /// Core's order of ranges. What nobody looked at yet may be there, so every priority has its plain range.
     pub(super) fn order(&self, scope: &Scope, boosted_max: u32) -> Vec<ClaimRange> {
         let now = self.estimated_now();
-        let mut positions = self.positions();
-        let lanes = positions.of(scope, Moment::now());
-        claim_order(now, boosted_max, |priority| Some(lanes.head(priority).unwrap_or(now).min(now)))
+        let mut claim_cursors = self.claim_cursors();
+        let cursors = claim_cursors.of(scope, Moment::now());
+        claim_order(now, boosted_max, |priority| Some(cursors.head(priority).unwrap_or(now).min(now)))
     }
 
     /// The ranges as the statement takes them, each from where the last claim ended.
-    pub(super) fn spans(&self, scope: &Scope, order: &[ClaimRange]) -> Spans {
-        let mut positions = self.positions();
-        let lanes = positions.of(scope, Moment::now());
-        let mut spans = Spans::default();
+    pub(super) fn spans(&self, scope: &Scope, order: &[ClaimRange]) -> ClaimRanges {
+        let mut claim_cursors = self.claim_cursors();
+        let cursors = claim_cursors.of(scope, Moment::now());
+        let mut spans = ClaimRanges::default();
         for range in order {
-            let start = lanes.start(range.priority, Moment::now());
+            let start = cursors.start(range.priority, Moment::now());
             spans.push(range, start);
         }
         spans
@@ -275,13 +280,13 @@ impl Store {
         catalogue: &Catalogue,
         order: &[ClaimRange],
         turns: Option<&Turns>,
-    ) -> Step<Brought> {
-        let Some(first) = rows.first() else { return Ok(Brought::Stale) };
+    ) -> StoreResult<ClaimOutcome> {
+        let Some(first) = rows.first() else { return Ok(ClaimOutcome::Stale) };
         if !first.try_get::<_, bool>(2)? {
-            return Ok(Brought::WorkerDead);
+            return Ok(ClaimOutcome::WorkerDead);
         }
         if first.try_get::<_, i64>(0)? != catalogue.version {
-            return Ok(Brought::Stale);
+            return Ok(ClaimOutcome::Stale);
         }
         let at = first.try_get::<_, Instant>(1)?.0;
         self.learn_time(at);
@@ -292,7 +297,7 @@ impl Store {
                 readings.push((boosted, read_job(row, FIRST_JOB_COLUMN)?));
             }
         }
-        self.note_row_places(rows, FIRST_JOB_COLUMN, FIRST_JOB_COLUMN + SHARED + 1)?;
+        self.note_ctids(rows, FIRST_JOB_COLUMN, FIRST_JOB_COLUMN + SHARED + 1)?;
         readings.sort_by_cached_key(|(boosted, reading)| place_in(order, *boosted, reading));
         match turns {
             None => self.note_progress(scope, readings.iter().map(|(_, reading)| reading)),
@@ -304,7 +309,7 @@ impl Store {
         }
         late.sort_unstable();
         late.dedup();
-        Ok(Brought::Jobs { readings, at, late })
+        Ok(ClaimOutcome::Jobs { readings, at, late })
     }
 
     fn note_progress<'a>(&self, scope: &Scope, readings: impl Iterator<Item = &'a Reading>) {
@@ -315,11 +320,11 @@ impl Store {
             *lane = Some(lane.map_or((1, place), |(count, last)| (count + 1, last.max(place))));
         }
         let now = Moment::now();
-        let mut positions = self.positions();
-        let lanes = positions.of(scope, now);
+        let mut claim_cursors = self.claim_cursors();
+        let cursors = claim_cursors.of(scope, now);
         for (priority, taken) in Priority::all().zip(by_priority) {
             if let Some((count, last)) = taken {
-                lanes.took(priority, count, last, now);
+                cursors.took(priority, count, last, now);
             }
         }
     }
@@ -331,12 +336,12 @@ impl Store {
         open: &[Scope],
         catalogue: &Catalogue,
         crashes_max: u32,
-    ) -> Step<Brought> {
+    ) -> StoreResult<ClaimOutcome> {
         let now = self.now_param();
         let (worker, token) = (Bits::from(request.worker), Bits::from(request.token));
         let crashes_max = int4(crashes_max);
         let conn = self.work.get().await?;
-        let mut brought = Brought::Stale;
+        let mut brought = ClaimOutcome::Stale;
         for scope in open {
             let (types, queue) = (type_texts(scope), scope.queue.as_str());
             let params = [
@@ -348,9 +353,9 @@ impl Store {
                 texts(&types),
                 small_number(&crashes_max),
             ];
-            let rows = conn.write(&self.sql.claim_suspect, &params).await?;
+            let rows = conn.execute(&self.sql.claim_suspect, &params).await?;
             brought = self.brought(&rows, scope, catalogue, &[], None)?;
-            if !matches!(&brought, Brought::Jobs { readings, .. } if readings.is_empty()) {
+            if !matches!(&brought, ClaimOutcome::Jobs { readings, .. } if readings.is_empty()) {
                 break;
             }
         }
@@ -364,7 +369,7 @@ impl Store {
         request: &ClaimRequest,
         catalogue: &Catalogue,
         (since, now): (Timestamp, Timestamp),
-    ) -> Step<Vec<Claimed>> {
+    ) -> StoreResult<Vec<Claimed>> {
         let mut jobs = Vec::with_capacity(readings.len());
         let mut damaged = Vec::new();
         for (boosted, Reading { job, damage, .. }) in readings {
@@ -389,9 +394,9 @@ impl Store {
     }
 
     /// One that is so damaged that it fits nowhere stays with this worker, and keeps nobody else waiting.
-    async fn give_up_damaged(&self, damaged: Vec<Settlement>) -> Step<()> {
+    async fn give_up_damaged(&self, damaged: Vec<Settlement>) -> StoreResult<()> {
         match self.settle_in_parts(&damaged).await {
-            Err(Fault::Engine(EngineError::Refused(why))) => {
+            Err(StoreError::Engine(EngineError::Refused(why))) => {
                 tracing::error!(why, "a damaged job can neither be run nor be given up");
                 Ok(())
             }
@@ -408,7 +413,7 @@ pub(super) struct Left {
     pub(super) spent: bool,
     pub(super) passes_by: bool,
     /// What lies ahead after the last statement, if it was asked for with it.
-    ahead: Option<Outlook>,
+    ahead: Option<NextDue>,
 }
 
 impl Left {
@@ -431,9 +436,14 @@ pub(super) struct Ask<'a> {
 }
 
 impl Ask<'_> {
-    /// One statement. Unless a backlog flows, the question what lies ahead follows it at once, so that a job that somebody waits
+    /// One statement. Unless a backlog flows, the query_one what lies ahead follows it at once, so that a job that somebody waits
     /// for need not wait for a second round trip: the server looks ahead as soon as the claim is done.
-    async fn plainly(&self, store: &Store, left: Left, spans: &Spans) -> Step<(Vec<Row>, Option<Outlook>)> {
+    async fn plainly(
+        &self,
+        store: &Store,
+        left: Left,
+        spans: &ClaimRanges,
+    ) -> StoreResult<(Vec<Row>, Option<NextDue>)> {
         let now = store.now_param();
         let (worker, token) = (Bits::from(self.request.worker), Bits::from(self.request.token));
         let (types, queue, room) = (type_texts(self.scope), self.scope.queue.as_str(), int4(left.room));
@@ -441,7 +451,7 @@ impl Ask<'_> {
         let params: Vec<_> = head.into_iter().chain(spans.params()).chain([flag(&left.passes_by)]).collect();
         let conn = store.work.get().await?;
         if store.is_flowing.load(Ordering::Relaxed) || !conn.may_follow() {
-            return Ok((conn.write(&store.sql.claim, &params).await?, None));
+            return Ok((conn.execute(&store.sql.claim, &params).await?, None));
         }
         let look = Look::of(store, self.scope);
         conn.prepare(&store.sql.claim, &params).await?;
@@ -449,14 +459,14 @@ impl Ask<'_> {
         let look_params = look.params();
         let (rows, ahead) = tokio::join!(
             biased;
-            conn.write(&store.sql.claim, &params),
-            conn.ask(&store.sql.look_ahead, &look_params),
+            conn.execute(&store.sql.claim, &params),
+            conn.query(&store.sql.look_ahead, &look_params),
         );
         let rows = rows?;
         let ahead = match ahead {
             Ok(ahead) => ahead.first().and_then(|row| read_outlook(row).ok()),
             // Jobs do not wait for a second try.
-            Err(fault) if count_taken(&rows)? > 0 => Some(unseen(&fault)),
+            Err(fault) if count_taken(&rows)? > 0 => Some(unknown(&fault)),
             Err(_) => None,
         };
         Ok((rows, ahead))
@@ -470,7 +480,7 @@ impl Ask<'_> {
         left: &mut Left,
         order: &[ClaimRange],
         mut turns: Option<&mut Turns>,
-    ) -> Step<Vec<Row>> {
+    ) -> StoreResult<Vec<Row>> {
         let now = store.now_param();
         let (worker, token) = (Bits::from(self.request.worker), Bits::from(self.request.token));
         let (types, queue) = (type_texts(self.scope), self.scope.queue.as_str());
@@ -494,7 +504,7 @@ impl Ask<'_> {
             let head = self.head(&now, &worker, &token, &queue, &types, &limit, &boosted, &left.spent);
             let passes_by = left.passes_by;
             let params: Vec<_> = head.into_iter().chain(spans.params()).chain([flag(&passes_by)]).collect();
-            let rows = tx.ask(&store.sql.claim, &params).await?;
+            let rows = tx.query(&store.sql.claim, &params).await?;
             left.took(count_taken(&rows)?, boosted);
             let met_late = has_late(&rows)?;
             all.extend(rows);
@@ -534,20 +544,20 @@ impl Ask<'_> {
 
 impl Ask<'_> {
     /// Whether the statement asked for jobs: not if the worker is dead, or others have changed the catalogue.
-    pub(super) fn was_let_in(&self, rows: &[Row]) -> Step<bool> {
+    pub(super) fn was_let_in(&self, rows: &[Row]) -> StoreResult<bool> {
         let Some(first) = rows.first() else { return Ok(false) };
         Ok(first.try_get::<_, bool>(2)? && first.try_get::<_, i64>(0)? == self.version)
     }
 }
 
 /// Whether jobs were met that are too late to be started.
-pub(super) fn has_late(rows: &[Row]) -> Step<bool> {
+pub(super) fn has_late(rows: &[Row]) -> StoreResult<bool> {
     let late = |row: &Row| row.try_get::<_, Option<Vec<i64>>>(3).map(|late| late.is_some());
     Ok(rows.last().map_or(Ok(false), late)?)
 }
 
 /// How many rows have a job; the first may have none.
-pub(super) fn count_taken(rows: &[Row]) -> Step<u32> {
+pub(super) fn count_taken(rows: &[Row]) -> StoreResult<u32> {
     let Some(first) = rows.first() else { return Ok(0) };
     let is_empty = first.try_get::<_, Option<i64>>(FIRST_JOB_COLUMN)?.is_none();
     Ok(if is_empty { 0 } else { u32::try_from(rows.len()).unwrap_or(u32::MAX) })

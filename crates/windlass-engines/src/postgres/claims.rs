@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use super::Store;
 use super::conn::Tx;
-use super::fault::Step;
+use super::store_error::StoreResult;
 use super::value::{number, text};
 
 /// How many jobs one prune looks through for some that no claim knows of. A row of ours always has one, so this may take
@@ -17,7 +17,7 @@ const MEND_WITHIN: &str = "1s";
 
 impl Store {
     /// Takes off what claims hold what has left them.
-    pub(super) async fn fold_claims(&self) -> Step<()> {
+    pub(super) async fn fold_claims(&self) -> StoreResult<()> {
         self.fold(&self.sql.fold_claims).await
     }
 
@@ -31,7 +31,7 @@ impl Store {
 
     /// Looks through the next stretch of jobs for running ones that no claim knows of: rows that somebody wrote by hand,
     /// or brought back from a backup of this table alone.
-    pub(super) async fn mend_claims(&self) -> Step<()> {
+    pub(super) async fn repair_claims(&self) -> StoreResult<()> {
         let tx = self.work.begin().await?;
         let mended = self.mend_claims_in(&tx).await;
         match tx.end(mended).await {
@@ -43,10 +43,10 @@ impl Store {
         }
     }
 
-    async fn mend_claims_in(&self, tx: &Tx) -> Step<()> {
+    async fn mend_claims_in(&self, tx: &Tx) -> StoreResult<()> {
         let after = self.mended_up_to.load(Ordering::Relaxed);
-        tx.ask(&self.sql.be_brief, &[text(&MEND_WITHIN)]).await?;
-        let rows = tx.ask(&self.sql.mend_claims, &[number(&after), number(&MEND_STRETCH)]).await?;
+        tx.query(&self.sql.set_statement_timeout, &[text(&MEND_WITHIN)]).await?;
+        let rows = tx.query(&self.sql.repair_claims, &[number(&after), number(&MEND_STRETCH)]).await?;
         let Some(row) = rows.first() else { return Ok(()) };
         let (up_to, found): (Option<i64>, i64) = (row.try_get(0)?, row.try_get(1)?);
         self.mended_up_to.store(up_to.unwrap_or_default(), Ordering::Relaxed);

@@ -11,9 +11,9 @@ use tokio_postgres::{Row, SimpleQueryMessage};
 use windlass_core::error::EngineError;
 
 use super::address::Address;
-use super::fault::{Fault, Step};
 use super::open;
 use super::sql::Statement;
+use super::store_error::{StoreError, StoreResult};
 use super::value::Param;
 
 /// How long a call waits for a free connection, and for a new one to be made.
@@ -55,15 +55,15 @@ impl Connections {
     }
 
     /// A connection, for statements that each commit by themselves.
-    pub(super) async fn get(&self) -> Step<Conn> {
-        let object = self.pool.get().await.map_err(|error| Fault::connecting(error, &self.place))?;
+    pub(super) async fn get(&self) -> StoreResult<Conn> {
+        let object = self.pool.get().await.map_err(|error| StoreError::connecting(error, &self.place))?;
         let (pooled, answer_within) = (self.pooled, self.answer_within);
         let (fell_silent, takes_no_writes) = (AtomicBool::new(false), AtomicBool::new(false));
         Ok(Conn { object: Some(object), pooled, answer_within, fell_silent, takes_no_writes })
     }
 
     /// A connection with a transaction begun.
-    pub(super) async fn begin(&self) -> Step<Tx> {
+    pub(super) async fn begin(&self) -> StoreResult<Tx> {
         let conn = self.get().await?;
         conn.command(if self.pooled { &open::BEGIN_POOLED } else { "BEGIN" }).await?;
         Ok(Tx { conn: Some(conn) })
@@ -83,11 +83,11 @@ pub(super) struct Conn {
 
 impl Conn {
     /// Runs a statement and gives its rows.
-    pub(super) async fn ask(&self, statement: &Statement, params: &[Param<'_>]) -> Step<Vec<Row>> {
+    pub(super) async fn query(&self, statement: &Statement, params: &[Param<'_>]) -> StoreResult<Vec<Row>> {
         if self.pooled {
             return self.answered(self.query_with_settings(statement, params)).await;
         }
-        self.answered(self.query(statement, params)).await
+        self.answered(self.send(statement, params)).await
     }
 
     /// Behind a pooler settings belong to a transaction. All of it is sent at once, so that it takes no longer.
@@ -100,7 +100,7 @@ impl Conn {
         let (begun, rows, committed) = tokio::join!(
             biased;
             client.batch_execute(&open::BEGIN_POOLED),
-            self.query(statement, params),
+            self.send(statement, params),
             client.batch_execute("COMMIT"),
         );
         begun?;
@@ -108,7 +108,7 @@ impl Conn {
         committed.map(|()| rows)
     }
 
-    async fn query(
+    async fn send(
         &self,
         statement: &Statement,
         params: &[Param<'_>],
@@ -130,29 +130,29 @@ impl Conn {
     }
 
     /// Makes sure that the server knows a statement, so that the next call of it is one message.
-    pub(super) async fn prepare(&self, statement: &Statement, params: &[Param<'_>]) -> Step<()> {
+    pub(super) async fn prepare(&self, statement: &Statement, params: &[Param<'_>]) -> StoreResult<()> {
         let types: Vec<_> = params.iter().map(|(_, kind)| kind.clone()).collect();
         let prepared = async { self.client().prepare_typed_cached(statement.text(), &types).await.map(drop) };
         self.answered(prepared).await
     }
 
     /// The same for a statement that writes and commits by itself: a lost answer leaves open whether it happened.
-    pub(super) async fn write(&self, statement: &Statement, params: &[Param<'_>]) -> Step<Vec<Row>> {
-        self.ask(statement, params).await.map_err(Fault::of_commit)
+    pub(super) async fn execute(&self, statement: &Statement, params: &[Param<'_>]) -> StoreResult<Vec<Row>> {
+        self.query(statement, params).await.map_err(StoreError::of_commit)
     }
 
     /// Runs statements without parameters that commit, such as a migration, however long it takes. One that fails leaves
     /// nothing open.
-    pub(super) async fn script(&self, text: &str) -> Step<()> {
+    pub(super) async fn script(&self, text: &str) -> StoreResult<()> {
         let done = self.client().batch_execute(text).await;
         if done.is_err() {
             let _ = self.command("ROLLBACK").await;
         }
-        done.map_err(|error| self.heard(error).of_commit())
+        done.map_err(|error| self.note_error(error).of_commit())
     }
 
     /// The one value that a statement without parameters gives, as text.
-    pub(super) async fn question(&self, text: &str) -> Step<Option<String>> {
+    pub(super) async fn query_one(&self, text: &str) -> StoreResult<Option<String>> {
         let answers = self.answered(self.client().simple_query(text)).await?;
         Ok(answers.iter().find_map(|answer| match answer {
             SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
@@ -160,23 +160,26 @@ impl Conn {
         }))
     }
 
-    async fn command(&self, text: &str) -> Step<()> {
+    async fn command(&self, text: &str) -> StoreResult<()> {
         self.answered(self.client().batch_execute(text)).await
     }
 
     /// The server ends statements that take too long. A pooler that hangs, or a machine that went away behind one, says
     /// nothing at all, and the system calls that connection a good one for ever.
-    async fn answered<T>(&self, answer: impl Future<Output = Result<T, tokio_postgres::Error>>) -> Step<T> {
+    async fn answered<T>(
+        &self,
+        answer: impl Future<Output = Result<T, tokio_postgres::Error>>,
+    ) -> StoreResult<T> {
         if let Ok(answer) = tokio::time::timeout(self.answer_within, answer).await {
-            return answer.map_err(|error| self.heard(error));
+            return answer.map_err(|error| self.note_error(error));
         }
         self.fell_silent.store(true, Ordering::SeqCst);
-        Err(Fault::Lost(format!("no answer within {:?}", self.answer_within)))
+        Err(StoreError::Lost(format!("no answer within {:?}", self.answer_within)))
     }
 
     /// After a failover the old server may still be there and read, and whoever stays connected to it would never write
     /// again. Guarded by `when_a_server_takes_no_writes_any_more_the_next_call_finds_the_one_that_does`.
-    fn heard(&self, error: tokio_postgres::Error) -> Fault {
+    fn note_error(&self, error: tokio_postgres::Error) -> StoreError {
         if error.code() == Some(&SqlState::READ_ONLY_SQL_TRANSACTION) {
             self.takes_no_writes.store(true, Ordering::SeqCst);
         }
@@ -222,19 +225,19 @@ pub(super) struct Tx {
 
 impl Tx {
     /// Runs a statement and gives its rows.
-    pub(super) async fn ask(&self, statement: &Statement, params: &[Param<'_>]) -> Step<Vec<Row>> {
+    pub(super) async fn query(&self, statement: &Statement, params: &[Param<'_>]) -> StoreResult<Vec<Row>> {
         let conn = self.conn.as_ref().expect("it is taken only by the end");
-        conn.answered(conn.query(statement, params)).await
+        conn.answered(conn.send(statement, params)).await
     }
 
     /// What is written from here on can be undone by itself.
-    pub(super) async fn mark(&self) -> Step<()> {
-        self.conn.as_ref().expect("it is taken only by the end").command("SAVEPOINT mark").await
+    pub(super) async fn savepoint(&self) -> StoreResult<()> {
+        self.conn.as_ref().expect("it is taken only by the end").command("SAVEPOINT before").await
     }
 
     /// Undoes what was written since the mark.
-    pub(super) async fn undo_to_mark(&self) -> Step<()> {
-        self.conn.as_ref().expect("it is taken only by the end").command("ROLLBACK TO SAVEPOINT mark").await
+    pub(super) async fn rollback_to_savepoint(&self) -> StoreResult<()> {
+        self.conn.as_ref().expect("it is taken only by the end").command("ROLLBACK TO SAVEPOINT before").await
     }
 
     /// Undoes it.
@@ -244,7 +247,7 @@ impl Tx {
     }
 
     /// Commits what went well, and undoes what did not.
-    pub(super) async fn end<T>(mut self, result: Step<T>) -> Step<T> {
+    pub(super) async fn end<T>(mut self, result: StoreResult<T>) -> StoreResult<T> {
         let conn = self.conn.take().expect("there is one end");
         match (result, conn.fell_silent.load(Ordering::SeqCst)) {
             // Who does not answer need not be asked: the server undoes what was begun once the connection is closed.

@@ -13,8 +13,8 @@ use windlass_core::names::{QueueName, TypeName};
 use super::Store;
 use super::catalogue::{Catalogue, QueueEntry};
 use super::conn::Tx;
-use super::fault::Step;
 use super::sql::Statement;
+use super::store_error::StoreResult;
 use super::value::{Instant, Param, instant, number, numbers, small_numbers, text, texts};
 
 const MINUTE: i64 = 60_000_000;
@@ -126,7 +126,7 @@ impl Deltas {
 
 impl Store {
     /// Writes what a transaction changed.
-    pub(super) async fn add_counts(&self, tx: &Tx, deltas: &Deltas) -> Step<()> {
+    pub(super) async fn add_counts(&self, tx: &Tx, deltas: &Deltas) -> StoreResult<()> {
         if deltas.0.is_empty() {
             return Ok(());
         }
@@ -137,15 +137,15 @@ impl Store {
             std::array::from_fn(|column| deltas.0.values().map(|counts| counts[column]).collect());
         let head: [Param<'_>; 3] = [texts(&types), texts(&queues), numbers(&minutes)];
         let params: Vec<_> = head.into_iter().chain(columns.iter().map(small_numbers)).collect();
-        tx.ask(&self.sql.add_counts, &params).await?;
+        tx.query(&self.sql.add_counts, &params).await?;
         Ok(())
     }
 
     /// Folds changes into the counts, so that reading them stays cheap.
-    pub(super) async fn fold_counts(&self) -> Step<()> {
+    pub(super) async fn fold_counts(&self) -> StoreResult<()> {
         self.fold(&self.sql.fold_counts).await?;
         let cut = self.roll_up_before();
-        self.work.get().await?.write(&self.sql.merge_count_minutes, &[number(&cut)]).await?;
+        self.work.get().await?.execute(&self.sql.merge_count_minutes, &[number(&cut)]).await?;
         Ok(())
     }
 
@@ -155,10 +155,10 @@ impl Store {
     }
 
     /// Folds rows that were only added to, oldest first, until few are left.
-    pub(super) async fn fold(&self, statement: &Statement) -> Step<()> {
+    pub(super) async fn fold(&self, statement: &Statement) -> StoreResult<()> {
         let conn = self.work.get().await?;
         for _ in 0..FOLD_TIMES {
-            let rows = conn.write(statement, &[number(&FOLD_MAX)]).await?;
+            let rows = conn.execute(statement, &[number(&FOLD_MAX)]).await?;
             let folded: i64 = rows.first().map_or(Ok(0), |row| row.try_get(0))?;
             if folded < FOLD_MAX {
                 break;
@@ -168,13 +168,13 @@ impl Store {
     }
 
     /// All queues with their counts, by priority and name.
-    pub(super) async fn queues(&self) -> Step<Vec<QueueStatus>> {
+    pub(super) async fn queues(&self) -> StoreResult<Vec<QueueStatus>> {
         self.reload().await?;
         let catalogue = self.catalogue();
         let conn = self.work.get().await?;
         let now = self.now_param();
         let names: Vec<_> = catalogue.queues().map(|queue| queue.spec.name.as_str()).collect();
-        let rows = conn.ask(&self.sql.queue_counts, &[instant(&now), texts(&names)]).await?;
+        let rows = conn.query(&self.sql.queue_counts, &[instant(&now), texts(&names)]).await?;
         let mut all = Vec::new();
         for row in &rows {
             let name = QueueName::parse(row.try_get(0)?).ok();
@@ -187,11 +187,11 @@ impl Store {
     }
 
     /// All types, by name.
-    pub(super) async fn types(&self) -> Step<Vec<TypeStatus>> {
+    pub(super) async fn types(&self) -> StoreResult<Vec<TypeStatus>> {
         self.reload().await?;
         let catalogue = self.catalogue();
         let conn = self.work.get().await?;
-        let rows = conn.ask(&self.sql.type_unfinished, &[]).await?;
+        let rows = conn.query(&self.sql.type_unfinished, &[]).await?;
         let mut unfinished = HashMap::new();
         for row in &rows {
             unfinished.insert(row.try_get::<_, String>(0)?, unsigned(row.try_get(1)?));
@@ -212,7 +212,7 @@ impl Store {
 /// How full queues are that take only so many jobs.
 impl Store {
     /// The depths of the queues with a capacity into which these jobs would go.
-    pub(super) async fn depths(&self, jobs: &[NewJob], catalogue: &Catalogue) -> Step<Depths> {
+    pub(super) async fn depths(&self, jobs: &[NewJob], catalogue: &Catalogue) -> StoreResult<Depths> {
         let mut depths = Depths::default();
         for new in jobs {
             let queue = catalogue.type_named(&new.job_type).and_then(|spec| catalogue.queue(&spec.queue));
@@ -228,7 +228,7 @@ impl Store {
     }
 
     /// A figure that is at most a second old while the queue is far from full, and fresh when it is not.
-    async fn depth(&self, queue: &QueueName, capacity: u64, more: u64) -> Step<u64> {
+    async fn depth(&self, queue: &QueueName, capacity: u64, more: u64) -> StoreResult<u64> {
         let remembered = self.depths_seen.lock().expect("no holder panics").get(queue).copied();
         if let Some((depth, at)) = remembered
             && at.elapsed() < DEPTH_GOOD_FOR
@@ -236,7 +236,7 @@ impl Store {
         {
             return Ok(depth);
         }
-        let rows = self.work.get().await?.ask(&self.sql.unfinished, &[text(&queue.as_str())]).await?;
+        let rows = self.work.get().await?.query(&self.sql.unfinished, &[text(&queue.as_str())]).await?;
         let depth = rows.first().map_or(Ok(0), |row| row.try_get(0))?;
         Ok(unsigned(depth))
     }
@@ -274,8 +274,8 @@ pub(super) type DepthsSeen = HashMap<QueueName, (u64, Moment)>;
 
 /// A row of `queue_counts`: name, now, waiting, parked, running, dead letters, five totals, ready, oldest ready, one
 /// more total.
-fn read_status(row: &Row, queue: &QueueEntry) -> Step<QueueStatus> {
-    let n = |column: usize| -> Step<u64> { Ok(unsigned(row.try_get(column)?)) };
+fn read_status(row: &Row, queue: &QueueEntry) -> StoreResult<QueueStatus> {
+    let n = |column: usize| -> StoreResult<u64> { Ok(unsigned(row.try_get(column)?)) };
     let now = row.try_get::<_, Instant>(1)?.0;
     let waiting = n(2)?;
     let ready = n(11)?.min(waiting);

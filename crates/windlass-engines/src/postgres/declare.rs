@@ -10,12 +10,12 @@ use windlass_core::names::TypeName;
 use super::Store;
 use super::catalogue::Catalogue;
 use super::conn::Tx;
-use super::fault::{Fault, Step};
 use super::row::to_json;
+use super::store_error::{StoreError, StoreResult};
 use super::value::{int4, levels, numbers, small_numbers, texts};
 
 impl Store {
-    pub(super) async fn declare(&self, declaration: Declaration) -> Step<()> {
+    pub(super) async fn declare(&self, declaration: Declaration) -> StoreResult<()> {
         let tx = self.work.begin().await?;
         let declared = self.declare_in(&tx, &declaration).await;
         tx.end(declared).await?;
@@ -23,11 +23,11 @@ impl Store {
     }
 
     /// Under the catalogue's lock, so that two who declare at once see each other.
-    async fn declare_in(&self, tx: &Tx, declaration: &Declaration) -> Step<()> {
-        let rows = tx.ask(&self.sql.lock_catalogue, &[]).await?;
+    async fn declare_in(&self, tx: &Tx, declaration: &Declaration) -> StoreResult<()> {
+        let rows = tx.query(&self.sql.lock_catalogue, &[]).await?;
         let version = rows.first().map_or(Ok(0), |row| row.try_get(0))?;
-        let queues = tx.ask(&self.sql.load_queues, &[]).await?;
-        let types = tx.ask(&self.sql.load_types, &[]).await?;
+        let queues = tx.query(&self.sql.load_queues, &[]).await?;
+        let types = tx.query(&self.sql.load_types, &[]).await?;
         let known = Catalogue::read(version, &queues, &types)?;
         check(declaration, &known)?;
         if is_known(declaration, &known) {
@@ -36,11 +36,11 @@ impl Store {
         }
         self.put_queues(tx, declaration).await?;
         self.put_types(tx, &declaration.types).await?;
-        tx.ask(&self.sql.renew_catalogue, &[]).await?;
+        tx.query(&self.sql.renew_catalogue, &[]).await?;
         Ok(())
     }
 
-    async fn put_queues(&self, tx: &Tx, declaration: &Declaration) -> Step<()> {
+    async fn put_queues(&self, tx: &Tx, declaration: &Declaration) -> StoreResult<()> {
         let queues = last_of_each(&declaration.queues, |queue| queue.name.clone());
         let names: Vec<_> = queues.iter().map(|queue| queue.name.as_str()).collect();
         let specs: Vec<_> = queues.iter().map(|queue| to_json(*queue)).collect();
@@ -48,11 +48,11 @@ impl Store {
         let capacities: Vec<_> =
             queues.iter().map(|queue| queue.capacity.map(|n| i64::try_from(n).unwrap_or(i64::MAX))).collect();
         let params = [texts(&names), texts(&specs), levels(&priorities), numbers(&capacities)];
-        tx.ask(&self.sql.declare_queues, &params).await?;
+        tx.query(&self.sql.declare_queues, &params).await?;
         Ok(())
     }
 
-    async fn put_types(&self, tx: &Tx, types: &[TypeSpec]) -> Step<()> {
+    async fn put_types(&self, tx: &Tx, types: &[TypeSpec]) -> StoreResult<()> {
         let types = last_of_each(types, |spec| spec.name.clone());
         let names: Vec<_> = types.iter().map(|spec| spec.name.as_str()).collect();
         let queues: Vec<_> = types.iter().map(|spec| spec.queue.as_str()).collect();
@@ -71,7 +71,7 @@ impl Store {
             small_numbers(&retentions),
             (&results as _, Type::BOOL_ARRAY),
         ];
-        tx.ask(&self.sql.declare_types, &params).await?;
+        tx.query(&self.sql.declare_types, &params).await?;
         Ok(())
     }
 }
@@ -91,16 +91,16 @@ fn is_known(declaration: &Declaration, known: &Catalogue) -> bool {
     declaration.queues.iter().all(is_queue_known) && declaration.types.iter().all(is_type_known)
 }
 
-fn check(declaration: &Declaration, known: &Catalogue) -> Step<()> {
+fn check(declaration: &Declaration, known: &Catalogue) -> StoreResult<()> {
     for queue in &declaration.queues {
-        queue.check().map_err(|why| Fault::Engine(why.into()))?;
+        queue.check().map_err(|why| StoreError::Engine(why.into()))?;
     }
     let mut earlier: HashMap<&TypeName, &TypeSpec> = HashMap::new();
     for spec in &declaration.types {
         let is_new = declaration.queues.iter().any(|queue| queue.name == spec.queue);
         let has_queue = is_new || known.queue(&spec.queue).is_some();
         let before = earlier.insert(&spec.name, spec).or(known.type_named(&spec.name));
-        check_type(spec, has_queue, before).map_err(|why| Fault::Engine(why.into()))?;
+        check_type(spec, has_queue, before).map_err(|why| StoreError::Engine(why.into()))?;
     }
     Ok(())
 }

@@ -4,7 +4,7 @@ use tokio_postgres::Row;
 use windlass_core::clock::Clock;
 use windlass_core::engine::Result;
 
-use super::fault::Step;
+use super::store_error::StoreResult;
 use super::value::{Instant, number};
 use super::{PostgresEngine, Store, migrate};
 use crate::clock::SystemClock;
@@ -34,7 +34,7 @@ impl PostgresEngine {
 }
 
 impl Store {
-    async fn examine(&self) -> Step<Vec<Finding>> {
+    async fn examine(&self) -> StoreResult<Vec<Finding>> {
         let mut findings = vec![
             self.examine_snapshots().await?,
             self.examine_indexes().await?,
@@ -48,14 +48,14 @@ impl Store {
     }
 
     /// The oldest snapshot: vacuum cannot remove what it may still see, and dead rows pile up.
-    async fn examine_snapshots(&self) -> Step<Finding> {
+    async fn examine_snapshots(&self) -> StoreResult<Finding> {
         let conn = self.work.get().await?;
-        let rows = conn.ask(&self.sql.oldest_snapshot, &[]).await?;
+        let rows = conn.query(&self.sql.oldest_snapshot, &[]).await?;
         let finding = match rows.first() {
             Some(row) => of_snapshot(row)?,
             None => Finding::good("vacuum", "nobody holds back vacuum".to_owned()),
         };
-        let rows = conn.ask(&self.sql.hidden_sessions, &[]).await?;
+        let rows = conn.query(&self.sql.hidden_sessions, &[]).await?;
         let hidden: i64 = rows.first().map_or(Ok(0), |row| row.try_get(0))?;
         if hidden == 0 || finding.grade != Grade::Good {
             return Ok(finding);
@@ -70,8 +70,8 @@ impl Store {
         ))
     }
 
-    async fn examine_indexes(&self) -> Step<Finding> {
-        let rows = self.work.get().await?.ask(&self.sql.our_indexes, &[]).await?;
+    async fn examine_indexes(&self) -> StoreResult<Finding> {
+        let rows = self.work.get().await?.query(&self.sql.our_indexes, &[]).await?;
         let mut invalid = Vec::new();
         let mut there = Vec::new();
         for row in &rows {
@@ -86,25 +86,25 @@ impl Store {
         Ok(of_indexes(&missing, &invalid))
     }
 
-    async fn examine_notifications(&self) -> Step<Finding> {
-        let rows = self.work.get().await?.ask(&self.sql.notification_queue, &[]).await?;
+    async fn examine_notifications(&self) -> StoreResult<Finding> {
+        let rows = self.work.get().await?.query(&self.sql.notification_queue, &[]).await?;
         let used: f64 = rows.first().map_or(Ok(0.0), |row| row.try_get(0))?;
         let found = format!("the notification queue is {:.2} % full", used * 100.0);
         let advice = "a session that listens sits in a transaction; find it in pg_stat_activity by its LISTEN, and end it".to_owned();
         Ok(Finding::graded("notifications", found, used, NOTIFICATIONS, advice))
     }
 
-    async fn examine_clock(&self) -> Step<Finding> {
+    async fn examine_clock(&self) -> StoreResult<Finding> {
         let before = SystemClock.now();
-        let rows = self.work.get().await?.ask(&self.sql.read_clock, &[]).await?;
+        let rows = self.work.get().await?.query(&self.sql.read_clock, &[]).await?;
         let after = SystemClock.now();
         let server = rows.first().map_or(Ok(Instant(after)), |row| row.try_get::<_, Instant>(0))?.0;
         Ok(of_clock(server, before, after))
     }
 
     /// Tables in which dead rows outnumber the live ones.
-    async fn examine_tables(&self) -> Step<Vec<Finding>> {
-        let rows = self.work.get().await?.ask(&self.sql.our_tables, &[]).await?;
+    async fn examine_tables(&self) -> StoreResult<Vec<Finding>> {
+        let rows = self.work.get().await?.query(&self.sql.our_tables, &[]).await?;
         let mut findings = Vec::new();
         for row in &rows {
             let (name, live, dead): (&str, i64, i64) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
@@ -119,9 +119,9 @@ impl Store {
     }
 
     /// Tables and indexes that are far bigger than what they hold. Vacuum makes room within them and gives none back.
-    async fn examine_space(&self) -> Step<Vec<Finding>> {
-        let rows = self.work.get().await?.ask(&self.sql.our_space, &[number(&SPACE_BYTES)]).await?;
-        let space = |row: &Row| -> Step<Option<Finding>> {
+    async fn examine_space(&self) -> StoreResult<Vec<Finding>> {
+        let rows = self.work.get().await?.query(&self.sql.our_space, &[number(&SPACE_BYTES)]).await?;
+        let space = |row: &Row| -> StoreResult<Option<Finding>> {
             let (name, is_index): (&str, bool) = (row.try_get(0)?, row.try_get(1)?);
             let (bytes, needed): (i64, i64) = (row.try_get(2)?, row.try_get(3)?);
             Ok(of_space(name, is_index, bytes, needed))
@@ -163,7 +163,7 @@ fn of_indexes(missing: &[String], invalid: &[String]) -> Finding {
 }
 
 /// Whoever holds back vacuum for the longest.
-fn of_snapshot(row: &Row) -> Step<Finding> {
+fn of_snapshot(row: &Row) -> StoreResult<Finding> {
     let (who, kind): (String, &str) = (row.try_get(0)?, row.try_get(3)?);
     let (transactions, seconds): (i32, Option<f64>) = (row.try_get(1)?, row.try_get(2)?);
     let advice = match kind {

@@ -18,8 +18,8 @@ use windlass_core::names::DutyName;
 use windlass_core::worker::WorkerId;
 
 use super::Store;
-use super::fault::Step;
 use super::sql::Statement;
+use super::store_error::StoreResult;
 use super::value::{Bits, Instant as StoreTime, instant, int4, micros, number, small_number, texts, uuid};
 
 /// Requests that wait for the listener.
@@ -38,25 +38,25 @@ pub(super) enum LockCall {
 pub(super) type LockCalls = mpsc::Sender<LockCall>;
 
 impl Store {
-    pub(super) async fn lock_duties(&self, request: LockRequest) -> Step<Vec<bool>> {
+    pub(super) async fn lock_duties(&self, request: LockRequest) -> StoreResult<Vec<bool>> {
         self.ask_listener(|answer| LockCall::Lock(request, answer)).await
     }
 
-    pub(super) async fn unlock_duties(&self, worker: WorkerId, duties: Vec<DutyName>) -> Step<()> {
+    pub(super) async fn unlock_duties(&self, worker: WorkerId, duties: Vec<DutyName>) -> StoreResult<()> {
         self.ask_listener(|answer| LockCall::Unlock(worker, duties, answer)).await.map(drop)
     }
 
     /// Who has which, by what the server says of its locks.
-    pub(super) async fn duty_locks(&self) -> Step<Vec<LockRecord>> {
+    pub(super) async fn duty_locks(&self) -> StoreResult<Vec<LockRecord>> {
         let most = int4(DUTIES_MAX);
-        let rows = self.work.get().await?.ask(&self.sql.duty_locks, &[small_number(&most)]).await?;
+        let rows = self.work.get().await?.query(&self.sql.duty_locks, &[small_number(&most)]).await?;
         rows.iter().filter_map(|row| read_lock(row).transpose()).collect()
     }
 
     async fn ask_listener(
         &self,
         call: impl FnOnce(oneshot::Sender<Vec<bool>>) -> LockCall,
-    ) -> Step<Vec<bool>> {
+    ) -> StoreResult<Vec<bool>> {
         let Some(calls) = &self.lock_calls else {
             let why = "locks of duties need a direct address to listen at; give `listen_url`, or do the duty under a lease";
             return Err(EngineError::Unusable { why: why.to_owned() }.into());
@@ -69,7 +69,7 @@ impl Store {
 }
 
 /// A lock, if the row has one whose name can be told.
-fn read_lock(row: &Row) -> Step<Option<LockRecord>> {
+fn read_lock(row: &Row) -> StoreResult<Option<LockRecord>> {
     let Ok(duty) = DutyName::parse(row.try_get(0)?) else { return Ok(None) };
     let worker = row.try_get::<_, Option<Bits>>(2)?.map(Into::into);
     let since = row.try_get::<_, Option<StoreTime>>(3)?.map(|since| since.0);

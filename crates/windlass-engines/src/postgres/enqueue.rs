@@ -20,11 +20,11 @@ use crate::receipts::unreadable;
 
 use super::Store;
 use super::catalogue::Catalogue;
+use super::check_batch_size;
 use super::counts::Depths;
 use super::fairness_keys::NewLines;
-use super::fault::{Fault, Step};
-use super::refuse_over;
 use super::row::{Options, to_json};
+use super::store_error::{StoreError, StoreResult};
 use super::value::{
     Bits, Instant, Param, flag, instant, instants, levels, maybe, micros, number, numbers, small_numbers,
     text, texts, uuid,
@@ -49,8 +49,8 @@ pub(super) enum Tried {
 }
 
 impl Store {
-    pub(super) async fn enqueue(&self, request: EnqueueRequest) -> Step<Vec<EnqueueAnswer>> {
-        refuse_over(ENQUEUE_BATCH_MAX, "jobs", request.jobs.len())?;
+    pub(super) async fn enqueue(&self, request: EnqueueRequest) -> StoreResult<Vec<EnqueueAnswer>> {
+        check_batch_size(ENQUEUE_BATCH_MAX, "jobs", request.jobs.len())?;
         let mut unstorable = Unstorable::new();
         for _ in 0..JUDGED_MAX {
             match self.try_despite_deadlocks(&request, &unstorable).await {
@@ -75,7 +75,7 @@ impl Store {
 
     /// Tries the jobs part by part, without leaving anything behind, until each that the server takes offence at is alone:
     /// whoever has added a check or a trigger of its own to our tables refuses that one, and not its neighbours.
-    async fn find_unstorable(&self, request: &EnqueueRequest) -> Step<Unstorable> {
+    async fn find_unstorable(&self, request: &EnqueueRequest) -> StoreResult<Unstorable> {
         let mut unstorable = Unstorable::new();
         let whole = 0..request.jobs.len();
         let mut parts = vec![whole];
@@ -98,7 +98,11 @@ impl Store {
 
     /// Our own requests lock in one order; the application's transactions need not. What the server ended is undone, and the
     /// next try waits its turn behind whoever went on. The receipt sees to it that no try happens twice.
-    async fn try_despite_deadlocks(&self, request: &EnqueueRequest, unstorable: &Unstorable) -> Step<Tried> {
+    async fn try_despite_deadlocks(
+        &self,
+        request: &EnqueueRequest,
+        unstorable: &Unstorable,
+    ) -> StoreResult<Tried> {
         for _ in 0..DEADLOCKS_MAX {
             match self.try_enqueue(request, unstorable).await {
                 Err(fault) if fault.is_deadlock() => tracing::debug!(?fault, "an enqueue is tried again"),
@@ -108,7 +112,7 @@ impl Store {
         self.try_enqueue(request, unstorable).await
     }
 
-    async fn try_enqueue(&self, request: &EnqueueRequest, unstorable: &Unstorable) -> Step<Tried> {
+    async fn try_enqueue(&self, request: &EnqueueRequest, unstorable: &Unstorable) -> StoreResult<Tried> {
         self.learn_fairness_keys_of(&request.jobs).await;
         let catalogue = self.catalogue();
         let tried = if request.jobs.iter().any(|new| new.key.is_some() || new.ordering_key.is_some()) {
@@ -127,7 +131,7 @@ impl Store {
         request: &EnqueueRequest,
         catalogue: &Catalogue,
         unstorable: &Unstorable,
-    ) -> Step<Tried> {
+    ) -> StoreResult<Tried> {
         let mut depths = self.depths(&request.jobs, catalogue).await?;
         let now = self.estimated_now();
         let judged: Vec<_> = (0..)
@@ -150,10 +154,10 @@ impl Store {
         let head: [Param<'_>; 5] =
             [instant(&now), uuid(&name), number(&catalogue.version), text(&answers), flag(&quiet)];
         let params: Vec<_> = head.into_iter().chain(columns.params()).collect();
-        let rows = self.work.get().await?.write(&self.sql.enqueue, &params).await?;
+        let rows = self.work.get().await?.execute(&self.sql.enqueue, &params).await?;
         let tried = self.read_enqueued(&rows, catalogue, refused, depths)?;
         if matches!(tried, Tried::Stored(_)) {
-            self.positions().found_lines(&columns.lines);
+            self.claim_cursors().found_lines(&columns.lines);
         }
         Ok(tried)
     }
@@ -164,7 +168,7 @@ impl Store {
         catalogue: &Catalogue,
         refused: Vec<Option<EnqueueAnswer>>,
         depths: Depths,
-    ) -> Step<Tried> {
+    ) -> StoreResult<Tried> {
         let Some(row) = rows.first() else { return Ok(Tried::Stale) };
         let (version, stored): (i64, bool) = (row.try_get(0)?, row.try_get(1)?);
         if version != catalogue.version {
@@ -179,15 +183,15 @@ impl Store {
     }
 
     /// The answers of an earlier request, if its receipt is still good.
-    pub(super) async fn receipt(&self, request: RequestId) -> Step<Option<Vec<EnqueueAnswer>>> {
+    pub(super) async fn receipt(&self, request: RequestId) -> StoreResult<Option<Vec<EnqueueAnswer>>> {
         Ok(self.find_receipt(request).await?.and_then(told))
     }
 
     /// The answers of an earlier request. If there are none, the request is closed.
-    pub(super) async fn ask(&self, request: RequestId) -> Step<Option<Vec<EnqueueAnswer>>> {
+    pub(super) async fn ask(&self, request: RequestId) -> StoreResult<Option<Vec<EnqueueAnswer>>> {
         let (now, name) = (self.now_param(), Bits::from(request));
         let params = [instant(&now), uuid(&name)];
-        let closed = self.work.get().await?.write(&self.sql.close_request, &params).await;
+        let closed = self.work.get().await?.execute(&self.sql.close_request, &params).await;
         let closed = closed.map_err(request_is_held)?;
         if !closed.is_empty() {
             return Ok(None);
@@ -198,10 +202,10 @@ impl Store {
     }
 
     /// What a request was answered, if its receipt is still good; nothing at all if it was closed.
-    async fn find_receipt(&self, request: RequestId) -> Step<Option<Vec<EnqueueAnswer>>> {
+    async fn find_receipt(&self, request: RequestId) -> StoreResult<Option<Vec<EnqueueAnswer>>> {
         let (now, name, ttl) = (self.now_param(), Bits::from(request), micros(RECEIPT_TTL));
         let params = [instant(&now), uuid(&name), number(&ttl)];
-        let rows = self.work.get().await?.ask(&self.sql.find_receipt, &params).await?;
+        let rows = self.work.get().await?.query(&self.sql.find_receipt, &params).await?;
         let Some(row) = rows.first() else { return Ok(None) };
         let ids: Option<Vec<i64>> = row.try_get(0)?;
         let answers: Option<&str> = row.try_get(1)?;
@@ -209,7 +213,7 @@ impl Store {
     }
 
     /// The receipt that was in the way of a statement.
-    async fn receipt_left(&self, request: RequestId) -> Step<Vec<EnqueueAnswer>> {
+    async fn receipt_left(&self, request: RequestId) -> StoreResult<Vec<EnqueueAnswer>> {
         let receipt = self.find_receipt(request).await?;
         receipt.ok_or_else(|| {
             let why = "this request was answered more than an hour ago; make a new request id".to_owned();
@@ -227,7 +231,7 @@ impl Store {
             queues.insert(&spec.queue);
             if matches!(new.when, When::At(due) if due < self.estimated_now()) {
                 // It lies before what claims have read.
-                self.positions().told_of(&spec.queue);
+                self.claim_cursors().notified(&spec.queue);
             }
         }
         queues.into_iter().for_each(|queue| self.listeners.tell(&Hint::Queue(queue.clone())));
@@ -235,7 +239,7 @@ impl Store {
 }
 
 /// An open transaction holds the request for longer than we wait, which says nothing of the store.
-fn request_is_held(fault: Fault) -> Fault {
+fn request_is_held(fault: StoreError) -> StoreError {
     if !fault.is_locked() {
         return fault;
     }
@@ -278,7 +282,7 @@ fn fill(answers: Vec<Option<EnqueueAnswer>>, ids: Vec<i64>) -> Vec<EnqueueAnswer
     answers.into_iter().filter_map(next).collect()
 }
 
-fn read_receipt(ids: Vec<i64>, answers: Option<&str>) -> Step<Vec<EnqueueAnswer>> {
+fn read_receipt(ids: Vec<i64>, answers: Option<&str>) -> StoreResult<Vec<EnqueueAnswer>> {
     let Some(answers) = answers else {
         return Ok(ids.into_iter().map(|id| EnqueueAnswer::New(JobId(id))).collect());
     };

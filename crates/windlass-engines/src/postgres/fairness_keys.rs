@@ -23,11 +23,11 @@ use windlass_core::priority::Priority;
 use super::Store;
 use super::catalogue::Catalogue;
 use super::claim::{Ask, FIRST_JOB_COLUMN, Left, count_taken, has_late, type_texts};
+use super::claim_cursor::{FIRST, Lane, Place, Scope, before};
+use super::claim_ranges::{ClaimRanges, RangeLines};
 use super::conn::Tx;
-use super::fault::{Fault, Step};
-use super::position::{FRONT, Lane, Place, Scope, before};
 use super::row::Options;
-use super::spans::{Spans, Whom};
+use super::store_error::{StoreError, StoreResult};
 use super::value::{
     Bits, Instant, flag, instant, instants, int4, levels, numbers, small_number, text, texts,
 };
@@ -46,7 +46,7 @@ const LOOK_AHEAD_MAX: Duration = Duration::from_millis(250);
 /// A claim waits for a look for so long, and then goes by what is known.
 const LOOK_WAITED_FOR: Duration = Duration::from_millis(100);
 /// So often a look reads lines from the very front, for what came in before the place up to which claims have read.
-const THOROUGH_EVERY: Duration = Duration::from_secs(2);
+const SCAN_ALL_EVERY: Duration = Duration::from_secs(2);
 /// So many of the very first jobs are looked at for those that came in before others had fairness keys.
 const NAMELESS_LOOKED_AT: i32 = 100;
 
@@ -65,9 +65,9 @@ pub(super) struct Lines {
     /// A look is under way.
     is_looking: bool,
     /// Something was put back, or came in.
-    told_of: bool,
+    notified: bool,
     /// When lines were last read from the very front, and whether the pages of this tour are.
-    thorough_at: Option<Moment>,
+    scanned_all_at: Option<Moment>,
     is_thorough: bool,
 }
 
@@ -97,21 +97,21 @@ impl Lines {
 
     /// Something waits again, in some line.
     pub(super) fn told(&mut self) {
-        self.told_of = true;
+        self.notified = true;
     }
 
     /// The same, at this place of some line. What falls due later is found by then.
     pub(super) fn put_back(&mut self, priority: Priority, before: Place, now: Timestamp) {
-        self.told_of |= before.0 <= now;
+        self.notified |= before.0 <= now;
         let of_priority = self.places.iter_mut().filter(|((of, _), _)| *of == priority);
-        of_priority.for_each(|(_, lane)| _ = lane.step_back(before));
+        of_priority.for_each(|(_, lane)| _ = lane.rewind(before));
     }
 
     /// Something waits in a line behind this place: whoever has read past it reads there again. The other lines stay where they
     /// are, or each look would have them read again what a slower one has before it.
-    pub(super) fn step_back(&mut self, priority: Priority, line: &Line, to: Place) {
+    pub(super) fn rewind(&mut self, priority: Priority, line: &Line, to: Place) {
         if let Some(lane) = self.places.get_mut(&(priority, line.clone())) {
-            lane.step_back(to);
+            lane.rewind(to);
         }
     }
 
@@ -124,7 +124,7 @@ impl Lines {
     /// asked for from where the priority is read, which must not follow the lines past it.
     pub(super) fn saw(&mut self, priority: Priority, (due, id): Place, fairness_key: Option<&str>) {
         let line = fairness_key.and_then(|fairness_key| FairnessKey::parse(fairness_key).ok());
-        self.step_back(priority, &line, before(due, id));
+        self.rewind(priority, &line, before(due, id));
         if fairness_key.is_none() {
             self.found(priority, None);
             self.nameless[usize::from(priority.level())].get_or_insert((1, due));
@@ -136,7 +136,7 @@ impl Lines {
         let Some(looked) = self.looked.filter(|_| !self.is_looking) else { return !self.is_looking };
         let (ago, spent) = (now.duration_since(looked.at), looked.spent(now));
         let has_jumped = by_store < looked.by_store || by_store.since(looked.by_store) >= ago + LOOK_EVERY;
-        if self.told_of || has_jumped || self.has_next_page() {
+        if self.notified || has_jumped || self.has_next_page() {
             return spent < LOOK_AHEAD_MAX;
         }
         let nobody_is_known = self.rings.iter().all(Ring::is_empty);
@@ -149,10 +149,10 @@ impl Lines {
 
     /// A look begins. From here on: what is told while it is under way may not be seen by it.
     fn begin_look(&mut self, now: Moment) {
-        (self.is_looking, self.told_of) = (true, false);
+        (self.is_looking, self.notified) = (true, false);
         if !self.has_next_page() {
-            self.is_thorough = self.thorough_at.is_none_or(|at| now.duration_since(at) >= THOROUGH_EVERY);
-            self.thorough_at = if self.is_thorough { Some(now) } else { self.thorough_at };
+            self.is_thorough = self.scanned_all_at.is_none_or(|at| now.duration_since(at) >= SCAN_ALL_EVERY);
+            self.scanned_all_at = if self.is_thorough { Some(now) } else { self.scanned_all_at };
         }
     }
 
@@ -165,7 +165,7 @@ impl Lines {
     }
 
     fn start(&mut self, priority: Priority, line: &Line, now: Moment) -> Place {
-        self.places.get_mut(&(priority, line.clone())).map_or(FRONT, |lane| lane.start(now))
+        self.places.get_mut(&(priority, line.clone())).map_or(FIRST, |lane| lane.start(now))
     }
 
     /// A claim took so many of a line, the last of them at this place.
@@ -185,7 +185,7 @@ impl Lines {
         }
         let places = &mut self.places;
         let mut start = |line: &Line| {
-            places.get_mut(&(priority, line.clone())).map_or(FRONT, |lane: &mut Lane| lane.start(now))
+            places.get_mut(&(priority, line.clone())).map_or(FIRST, |lane: &mut Lane| lane.start(now))
         };
         ring.lines().map(&mut start).min()
     }
@@ -223,7 +223,7 @@ impl Store {
             self.work
                 .get()
                 .await?
-                .write(&self.sql.use_fairness_keys, &[texts(&queues), instant(&now)])
+                .execute(&self.sql.use_fairness_keys, &[texts(&queues), instant(&now)])
                 .await?;
             self.reload().await
         };
@@ -239,8 +239,8 @@ impl Store {
         let (now, by_store) = (Moment::now(), self.estimated_now());
         let Some(store) = self.myself.upgrade() else { return };
         {
-            let mut positions = self.positions();
-            let lines = &mut positions.of(scope, now).lines;
+            let mut claim_cursors = self.claim_cursors();
+            let lines = &mut claim_cursors.of(scope, now).lines;
             if !lines.wants_look(now, by_store) {
                 return;
             }
@@ -251,7 +251,7 @@ impl Store {
             let mut looking = looking;
             if let Err(fault) = looking.store.look_for_lines(&looking.scope, now).await {
                 tracing::debug!(?fault, "a look for fairness keys failed");
-                if let Fault::Unreachable(_) = fault {
+                if let StoreError::Unreachable(_) = fault {
                     // How long it took says only for how long nobody answered.
                     looking.began = Moment::now();
                 }
@@ -260,20 +260,21 @@ impl Store {
         let _ = tokio::time::timeout(LOOK_WAITED_FOR, look).await;
     }
 
-    async fn look_for_lines(&self, scope: &Scope, now: Moment) -> Step<()> {
+    async fn look_for_lines(&self, scope: &Scope, now: Moment) -> StoreResult<()> {
         let (mut priorities, mut behind) = (Vec::<i16>::new(), Vec::new());
         let (mut after_due, mut after_id) = (Vec::new(), Vec::new());
         let mut known = KnownPlaces::default();
         {
-            let mut positions = self.positions();
-            let lanes = positions.of(scope, now);
-            if !lanes.lines.is_thorough {
-                known.push(&mut lanes.lines, now);
+            let mut claim_cursors = self.claim_cursors();
+            let cursors = claim_cursors.of(scope, now);
+            if !cursors.lines.is_thorough {
+                known.push(&mut cursors.lines, now);
             }
             for priority in Priority::all() {
-                let (due, id) = lanes.start(priority, now);
+                let (due, id) = cursors.start(priority, now);
                 priorities.push(priority.level().into());
-                behind.push(lanes.lines.ring(priority).look_behind().map_or("".into(), ToString::to_string));
+                behind
+                    .push(cursors.lines.ring(priority).look_behind().map_or("".into(), ToString::to_string));
                 after_due.push(Instant(due));
                 after_id.push(id.0);
             }
@@ -295,9 +296,9 @@ impl Store {
             instants(&known.due),
             numbers(&known.ids),
         ];
-        let rows = self.work.get().await?.ask(&self.sql.fairness_keys_due, &params).await?;
-        let mut positions = self.positions();
-        positions.of(scope, now).lines.take_in(&rows)
+        let rows = self.work.get().await?.query(&self.sql.fairness_keys_due, &params).await?;
+        let mut claim_cursors = self.claim_cursors();
+        claim_cursors.of(scope, now).lines.take_in(&rows)
     }
 }
 
@@ -312,8 +313,8 @@ struct Looking {
 impl Drop for Looking {
     fn drop(&mut self) {
         let now = Moment::now();
-        let mut positions = self.store.positions();
-        positions.of(&self.scope, now).lines.end_look(self.began, now, self.by_store);
+        let mut claim_cursors = self.store.claim_cursors();
+        claim_cursors.of(&self.scope, now).lines.end_look(self.began, now, self.by_store);
     }
 }
 
@@ -339,7 +340,7 @@ impl KnownPlaces {
 }
 
 impl Lines {
-    fn take_in(&mut self, rows: &[Row]) -> Step<()> {
+    fn take_in(&mut self, rows: &[Row]) -> StoreResult<()> {
         self.nameless = [None; 11];
         let mut walked: [(u32, Option<FairnessKey>); 11] = Default::default();
         for row in rows {
@@ -351,7 +352,7 @@ impl Lines {
             if let (true, Some(fairness_key), Some(due), Some(id)) =
                 (self.is_thorough, fairness_key, due, first)
             {
-                self.step_back(priority, &FairnessKey::parse(fairness_key).ok(), (due.0, JobId(id - 1)));
+                self.rewind(priority, &FairnessKey::parse(fairness_key).ok(), (due.0, JobId(id - 1)));
             }
             match fairness_key.map(FairnessKey::parse) {
                 None => {
@@ -386,7 +387,7 @@ impl Lines {
 impl Lines {
     fn push_line(
         &mut self,
-        spans: &mut Spans,
+        spans: &mut ClaimRanges,
         range: &ClaimRange,
         start: Place,
         line: &Line,
@@ -398,18 +399,18 @@ impl Lines {
         if let Some((count, until)) = nameless {
             // They came before the others.
             let count = count.min(left);
-            spans.push_for(range, start, Whom::Nameless { until }, count);
+            spans.push_for(range, start, RangeLines::Nameless { until }, count);
             left -= count;
         }
         if left > 0 {
             let start = self.start(range.priority, line, now);
-            spans.push_for(range, start, Whom::Line(line), left);
+            spans.push_for(range, start, RangeLines::Line(line), left);
         }
     }
 
     /// Notes what lines brought: up to where each was read, and who has no more. Where jobs were met that are too late, others of
     /// their line may stand behind them.
-    fn note(&mut self, turns: &Turns, brought: &Brought, is_full: bool, met_late: bool) {
+    fn note(&mut self, turns: &Turns, brought: &Found, is_full: bool, met_late: bool) {
         let Some(priority) = turns.of else { return };
         let now = Moment::now();
         let asked = &turns.dealt[..turns.asked(brought, priority, is_full || met_late)];
@@ -418,7 +419,7 @@ impl Lines {
         }
         for (n, (line, portion)) in asked.iter().enumerate() {
             let is_cut = is_full && n + 1 == asked.len();
-            let (count, last) = brought.get(&(priority, line.clone())).copied().unwrap_or((0, FRONT));
+            let (count, last) = brought.get(&(priority, line.clone())).copied().unwrap_or((0, FIRST));
             let nameless = self.nameless[usize::from(priority.level())].filter(|_| line.is_none());
             // Of those without any name it is not known where they stand among those with the empty one.
             if count > 0 && nameless.is_none() {
@@ -438,10 +439,10 @@ impl Lines {
 }
 
 /// How many came of each line, and the last of them.
-type Brought = HashMap<(Priority, Line), (u32, Place)>;
+type Found = HashMap<(Priority, Line), (u32, Place)>;
 
-fn read_brought(rows: &[Row]) -> Step<Brought> {
-    let mut brought = Brought::new();
+fn read_brought(rows: &[Row]) -> StoreResult<Found> {
+    let mut brought = Found::new();
     for row in rows {
         if let Some((priority, line, place)) = read_turn(row)? {
             let (count, last) = brought.entry((priority, line)).or_insert((0, place));
@@ -452,7 +453,7 @@ fn read_brought(rows: &[Row]) -> Step<Brought> {
 }
 
 /// Priority, line and place of a claimed job; nothing if the row has none.
-fn read_turn(row: &Row) -> Step<Option<(Priority, Line, Place)>> {
+fn read_turn(row: &Row) -> StoreResult<Option<(Priority, Line, Place)>> {
     let Some(id) = row.try_get::<_, Option<i64>>(FIRST_JOB_COLUMN)? else { return Ok(None) };
     let Ok(priority) = Priority::new(row.try_get::<_, i16>(FIRST_JOB_COLUMN + 3)?.into()) else {
         return Ok(None);
@@ -471,7 +472,7 @@ impl Ask<'_> {
         left: &mut Left,
         group: &[ClaimRange],
         turns: &mut Turns,
-    ) -> Step<Vec<Row>> {
+    ) -> StoreResult<Vec<Row>> {
         let now = store.now_param();
         let (worker, token) = (Bits::from(self.request.worker), Bits::from(self.request.token));
         let (types, queue) = (type_texts(self.scope), self.scope.queue.as_str());
@@ -487,7 +488,7 @@ impl Ask<'_> {
                 .chain([flag(&passes_by)])
                 .chain(spans.whom())
                 .collect();
-            let rows = tx.ask(&store.sql.claim_fairness_keys, &params).await?;
+            let rows = tx.query(&store.sql.claim_fairness_keys, &params).await?;
             if !self.was_let_in(&rows)? {
                 // Nothing was asked of any line.
                 all.extend(rows);
@@ -504,17 +505,17 @@ impl Ask<'_> {
         Ok(all)
     }
 
-    fn note_turns(&self, store: &Store, turns: &Turns, brought: &Brought, is_full: bool, met_late: bool) {
+    fn note_turns(&self, store: &Store, turns: &Turns, brought: &Found, is_full: bool, met_late: bool) {
         let now = Moment::now();
-        let mut positions = store.positions();
-        let lanes = positions.of(self.scope, now);
-        lanes.lines.note(turns, brought, is_full, met_late);
+        let mut claim_cursors = store.claim_cursors();
+        let cursors = claim_cursors.of(self.scope, now);
+        cursors.lines.note(turns, brought, is_full, met_late);
         // What was asked of whole priorities came in plain order.
         for ((priority, _), (count, last)) in brought.iter().filter(|((of, _), _)| Some(*of) != turns.of) {
-            lanes.took(*priority, (*count).into(), *last, now);
+            cursors.took(*priority, (*count).into(), *last, now);
         }
         if let Some(priority) = turns.of {
-            lanes.follow_lines(priority, now);
+            cursors.follow_lines(priority, now);
         }
     }
 
@@ -524,11 +525,11 @@ impl Ask<'_> {
         left: &Left,
         group: &[ClaimRange],
         turns: &mut Turns,
-    ) -> Option<Spans> {
-        let mut positions = store.positions();
-        let (now, lanes) = (Moment::now(), positions.of(self.scope, Moment::now()));
-        let starts: Vec<_> = group.iter().map(|range| lanes.start(range.priority, now)).collect();
-        turns.next_spans(&mut lanes.lines, &starts, group, left.room)
+    ) -> Option<ClaimRanges> {
+        let mut claim_cursors = store.claim_cursors();
+        let (now, cursors) = (Moment::now(), claim_cursors.of(self.scope, Moment::now()));
+        let starts: Vec<_> = group.iter().map(|range| cursors.start(range.priority, now)).collect();
+        turns.next_spans(&mut cursors.lines, &starts, group, left.room)
     }
 }
 

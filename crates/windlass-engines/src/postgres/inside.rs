@@ -21,11 +21,11 @@ use windlass_core::retry::RetryPolicy;
 use windlass_core::settle::Settled;
 
 use super::PostgresEngine;
-use super::fault::Step;
+use super::check_batch_size;
 use super::open::check_schema;
-use super::refuse_over;
 use super::row::to_json;
 use super::sql::Statement;
+use super::store_error::StoreResult;
 use super::value::{Bits, Instant, instant, number, text, uuid};
 
 /// In the caller's transaction, in the engine's schema and by its clock.
@@ -86,7 +86,7 @@ async fn enqueue(
     jobs: &[NewJob],
     request: Option<RequestId>,
     now: Option<Instant>,
-) -> Step<Vec<EnqueueAnswer>> {
+) -> StoreResult<Vec<EnqueueAnswer>> {
     let jobs = written(jobs)?;
     let request = request.map(Bits::from);
     let params = [text(&jobs), uuid(&request), instant(&now)];
@@ -99,7 +99,7 @@ async fn complete(
     statement: &Statement,
     fence: Fence,
     now: Option<Instant>,
-) -> Step<Settled> {
+) -> StoreResult<Settled> {
     let (id, token) = (fence.job.0, Bits::from(fence.token));
     let params = [number(&id), uuid(&token), instant(&now)];
     let rows = tx.query_typed(statement.text(), &params).await?;
@@ -111,7 +111,7 @@ pub(super) fn settled(is_done: bool) -> Settled {
     if is_done { Settled::Applied } else { Settled::ClaimLost }
 }
 
-fn read_answer(row: &Row) -> Step<EnqueueAnswer> {
+fn read_answer(row: &Row) -> StoreResult<EnqueueAnswer> {
     let (answer, id): (&str, Option<i64>) = (row.try_get(0)?, row.try_get(1)?);
     let (why, refusal): (Option<&str>, Option<&str>) = (row.try_get(2)?, row.try_get(3)?);
     Ok(answered(answer, id, why, refusal))
@@ -139,12 +139,12 @@ pub(super) fn answered(
 
 /// Jobs as the SQL function takes them.
 pub(super) fn written(jobs: &[NewJob]) -> Result<String> {
-    refuse_over(ENQUEUE_BATCH_MAX, "jobs", jobs.len())?;
+    check_batch_size(ENQUEUE_BATCH_MAX, "jobs", jobs.len())?;
     let objects = jobs.iter().map(Written::of).collect::<Result<Vec<_>>>()?;
     Ok(to_json(&objects))
 }
 
-/// A new job under the names of the SQL function. Spans and instants are numbers of seconds.
+/// A new job under the names of the SQL function. ClaimRanges and instants are numbers of seconds.
 #[derive(Serialize)]
 struct Written<'a> {
     job_type: &'a TypeName,

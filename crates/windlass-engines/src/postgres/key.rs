@@ -15,9 +15,9 @@ use super::catalogue::Catalogue;
 use super::conn::Tx;
 use super::counts::{Deltas, Depths, Spot, Total};
 use super::enqueue::{Columns, Tried, Unstorable, judge};
-use super::fault::Step;
 use super::ordering_keys::Marked;
 use super::row::{Options, to_json};
+use super::store_error::StoreResult;
 use super::value::{
     Bits, Instant, Param, instant, instants, maybe, number, numbers, small_number, text, texts, uuid,
 };
@@ -89,7 +89,7 @@ impl Store {
         request: &EnqueueRequest,
         catalogue: &Catalogue,
         unstorable: &Unstorable,
-    ) -> Step<Tried> {
+    ) -> StoreResult<Tried> {
         let depths = self.depths(&request.jobs, catalogue).await?;
         let tx = self.work.begin().await?;
         let tried = self.put_keyed(&tx, request, catalogue, unstorable, depths).await;
@@ -114,7 +114,7 @@ impl Store {
     }
 
     /// Does what an enqueue would do, and undoes it.
-    pub(super) async fn try_out(&self, request: EnqueueRequest) -> Step<()> {
+    pub(super) async fn try_out(&self, request: EnqueueRequest) -> StoreResult<()> {
         let catalogue = self.catalogue();
         let depths = self.depths(&request.jobs, &catalogue).await?;
         let tx = self.work.begin().await?;
@@ -130,10 +130,10 @@ impl Store {
         catalogue: &Catalogue,
         unstorable: &Unstorable,
         depths: Depths,
-    ) -> Step<(Tried, Depths)> {
+    ) -> StoreResult<(Tried, Depths)> {
         let (now, name) = (self.now_param(), Bits::from(request.request));
         let params = [instant(&now), uuid(&name), number(&catalogue.version)];
-        let rows = tx.ask(&self.sql.open_receipt, &params).await?;
+        let rows = tx.query(&self.sql.open_receipt, &params).await?;
         let Some(row) = rows.first() else { return Ok((Tried::Stale, depths)) };
         if row.try_get::<_, i64>(0)? != catalogue.version {
             return Ok((Tried::Stale, depths));
@@ -151,20 +151,25 @@ impl Store {
     }
 
     /// Makes sure that there is a row for each key, and locks it. Waits for whoever is about to take one of them.
-    async fn reserve_keys(&self, tx: &Tx, keys: &BTreeSet<TypeKey>) -> Step<()> {
+    async fn reserve_keys(&self, tx: &Tx, keys: &BTreeSet<TypeKey>) -> StoreResult<()> {
         let (types, names) = key_columns(keys);
-        tx.ask(&self.sql.reserve_keys, &[texts(&types), texts(&names)]).await?;
+        tx.query(&self.sql.reserve_keys, &[texts(&types), texts(&names)]).await?;
         Ok(())
     }
 
     /// Locks keys in order and tells who holds them. With `skip` those that somebody else has locked are left out.
-    pub(super) async fn lock_keys(&self, tx: &Tx, keys: &BTreeSet<TypeKey>, skip: bool) -> Step<LockedKeys> {
+    pub(super) async fn lock_keys(
+        &self,
+        tx: &Tx,
+        keys: &BTreeSet<TypeKey>,
+        skip: bool,
+    ) -> StoreResult<LockedKeys> {
         if keys.is_empty() {
             return Ok(LockedKeys::default());
         }
         let (types, names) = key_columns(keys);
         let statement = if skip { &self.sql.lock_free_keys } else { &self.sql.lock_keys };
-        let rows = tx.ask(statement, &[texts(&types), texts(&names)]).await?;
+        let rows = tx.query(statement, &[texts(&types), texts(&names)]).await?;
         let mut locked = LockedKeys::default();
         for row in &rows {
             let job: Option<i64> = row.try_get(2)?;
@@ -183,22 +188,26 @@ impl Store {
     }
 
     /// Which of these keys have a row, whoever has it locked.
-    pub(super) async fn keys_there(&self, tx: &Tx, keys: &BTreeSet<TypeKey>) -> Step<HashSet<TypeKey>> {
+    pub(super) async fn existing_keys(
+        &self,
+        tx: &Tx,
+        keys: &BTreeSet<TypeKey>,
+    ) -> StoreResult<HashSet<TypeKey>> {
         if keys.is_empty() {
             return Ok(HashSet::new());
         }
         let (types, names) = key_columns(keys);
-        let rows = tx.ask(&self.sql.keys_there, &[texts(&types), texts(&names)]).await?;
+        let rows = tx.query(&self.sql.existing_keys, &[texts(&types), texts(&names)]).await?;
         rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
     }
 
     /// Where the holders are. Asked in a statement of its own, after the locks: what was true before may not be.
-    async fn find_stages(&self, tx: &Tx, locked: &mut LockedKeys) -> Step<()> {
+    async fn find_stages(&self, tx: &Tx, locked: &mut LockedKeys) -> StoreResult<()> {
         let jobs = locked.jobs();
         if jobs.is_empty() {
             return Ok(());
         }
-        let rows = tx.ask(&self.sql.stages, &[numbers(&jobs)]).await?;
+        let rows = tx.query(&self.sql.stages, &[numbers(&jobs)]).await?;
         let mut stages = HashMap::new();
         for row in &rows {
             let stage = match row.try_get(1)? {
@@ -223,7 +232,7 @@ impl Store {
         unstorable: &Unstorable,
         mut locked: LockedKeys,
         keyed: &mut Keyed,
-    ) -> Step<()> {
+    ) -> StoreResult<()> {
         let (ids, now) = self.take_ids(tx, jobs.len()).await?;
         keyed.now = Some(Instant(now));
         let mut ids = ids.into_iter();
@@ -280,7 +289,7 @@ impl Store {
         locked: &mut LockedKeys,
         keyed: &mut Keyed,
         now: Timestamp,
-    ) -> Step<KeyVerdict> {
+    ) -> StoreResult<KeyVerdict> {
         let Some(claim) = &new.key else { return Ok(KeyVerdict::Insert) };
         let key = type_key(&new.job_type, claim);
         loop {
@@ -296,16 +305,16 @@ impl Store {
     }
 
     /// Numbers for new jobs, and the store's now: read once the keys are locked, since to wait for one may take long.
-    async fn take_ids(&self, tx: &Tx, count: usize) -> Step<(Vec<i64>, Timestamp)> {
+    async fn take_ids(&self, tx: &Tx, count: usize) -> StoreResult<(Vec<i64>, Timestamp)> {
         let count = i64::try_from(count).unwrap_or(i64::MAX);
-        let rows = tx.ask(&self.sql.take_ids, &[number(&count)]).await?;
+        let rows = tx.query(&self.sql.take_ids, &[number(&count)]).await?;
         let Some(row) = rows.first() else { return Ok((Vec::new(), self.estimated_now())) };
         let now = self.now_param().map_or_else(|| row.try_get(1), Ok)?;
         Ok((row.try_get::<_, Option<_>>(0)?.unwrap_or_default(), now.0))
     }
 
     /// Writes the jobs that were judged to be new so far, and gives them their keys.
-    async fn write_new(&self, tx: &Tx, keyed: &mut Keyed) -> Step<()> {
+    async fn write_new(&self, tx: &Tx, keyed: &mut Keyed) -> StoreResult<()> {
         let new = std::mem::take(&mut keyed.new);
         let (ids, keys) = (std::mem::take(&mut keyed.new_ids), std::mem::take(&mut keyed.new_keys));
         if !ids.is_empty() {
@@ -315,16 +324,16 @@ impl Store {
             let head: [Param<'_>; 3] = [instant(&now), numbers(&ids), texts(&keys)];
             let tail: [Param<'_>; 2] = [texts(&ordering_key), texts(&gates)];
             let params: Vec<_> = head.into_iter().chain(new.params()).chain(tail).collect();
-            tx.ask(&self.sql.insert_jobs, &params).await?;
+            tx.query(&self.sql.insert_jobs, &params).await?;
             // A hint: if this is undone, claims find nothing there.
-            self.positions().found_lines(&new.lines);
+            self.claim_cursors().found_lines(&new.lines);
         }
         self.mark_ordering_key(tx, &std::mem::take(&mut keyed.marked)).await?;
         self.hold_keys(tx, &std::mem::take(&mut keyed.holding)).await
     }
 
     /// Gives jobs their keys. Whoever calls has them locked and has made sure that nobody else holds them.
-    pub(super) async fn hold_keys(&self, tx: &Tx, holding: &Holding) -> Step<()> {
+    pub(super) async fn hold_keys(&self, tx: &Tx, holding: &Holding) -> StoreResult<()> {
         if holding.jobs.is_empty() {
             return Ok(());
         }
@@ -335,7 +344,7 @@ impl Store {
             texts(&holding.scopes),
             instants(&holding.until),
         ];
-        tx.ask(&self.sql.hold_keys, &params).await?;
+        tx.query(&self.sql.hold_keys, &params).await?;
         Ok(())
     }
 
@@ -345,12 +354,12 @@ impl Store {
         request: &EnqueueRequest,
         keyed: &mut Keyed,
         keys: &BTreeSet<TypeKey>,
-    ) -> Step<()> {
+    ) -> StoreResult<()> {
         self.write_new(tx, keyed).await?;
         let (types, names) = key_columns(keys);
-        tx.ask(&self.sql.drop_reserved_keys, &[texts(&types), texts(&names)]).await?;
+        tx.query(&self.sql.drop_reserved_keys, &[texts(&types), texts(&names)]).await?;
         let answers = to_json(&keyed.answers);
-        tx.ask(&self.sql.close_receipt, &[uuid(&Bits::from(request.request)), text(&answers)]).await?;
+        tx.query(&self.sql.close_receipt, &[uuid(&Bits::from(request.request)), text(&answers)]).await?;
         self.add_counts(tx, &keyed.deltas).await
     }
 
@@ -363,7 +372,7 @@ impl Store {
         accepted: &Accepted,
         now: Timestamp,
         deltas: &mut Deltas,
-    ) -> Step<()> {
+    ) -> StoreResult<()> {
         let live = self.lock_jobs(tx, &[id.0]).await?;
         let Some(mut live) = live.into_iter().next().filter(|live| !live.runs) else { return Ok(()) };
         let options = std::mem::take(&mut live.options);
@@ -378,7 +387,7 @@ impl Store {
             instant(&expires_at),
             text(&options),
         ];
-        tx.ask(&self.sql.replace_job, &params).await?;
+        tx.query(&self.sql.replace_job, &params).await?;
         let (from, to) = (live.spot(), Spot::waiting(accepted.due, live.gate.is_some()));
         deltas.moved((&live.job_type, &live.queue), from, to);
         self.mark_put_off(tx, &live, accepted.due, now).await
@@ -392,7 +401,7 @@ impl Store {
         ended: &[(TypeKey, JobId, HolderStage)],
         locked: &LockedKeys,
         now: Timestamp,
-    ) -> Step<()> {
+    ) -> StoreResult<()> {
         let mut freed = BTreeSet::new();
         for (key, job, stage) in ended {
             let holder = locked.holder(key).filter(|holder| holder.job == *job);
@@ -404,7 +413,7 @@ impl Store {
             return Ok(());
         }
         let (types, names) = key_columns(&freed);
-        tx.ask(&self.sql.free_keys, &[texts(&types), texts(&names)]).await?;
+        tx.query(&self.sql.free_keys, &[texts(&types), texts(&names)]).await?;
         Ok(())
     }
 
@@ -415,7 +424,7 @@ impl Store {
         id: JobId,
         key: &TypeKey,
         now: Timestamp,
-    ) -> Step<Option<JobId>> {
+    ) -> StoreResult<Option<JobId>> {
         let keys = BTreeSet::from([key.clone()]);
         self.reserve_keys(tx, &keys).await?;
         let locked = self.lock_keys(tx, &keys, false).await?;
@@ -470,7 +479,7 @@ fn key_columns(keys: &BTreeSet<TypeKey>) -> (Vec<&str>, Vec<&str>) {
 }
 
 /// Somebody's open transaction holds one of the keys for longer than we wait.
-fn key_is_held(fault: super::fault::Fault) -> super::fault::Fault {
+fn key_is_held(fault: super::store_error::StoreError) -> super::store_error::StoreError {
     if !fault.is_locked() {
         return fault;
     }

@@ -6,15 +6,15 @@ use tokio_postgres::Row;
 use windlass_core::admin::Changed;
 use windlass_core::engine::Hint;
 use windlass_core::lease::{
-    LeaseFence, LeaseMetadata, LeaseRecord, LeaseRelease, LeaseRequest, LeasesRead, Released, Renewal,
-    Renewed, Taking, Term, TermId,
+    LeaseFence, LeaseMetadata, LeaseRelease, LeaseRequest, LeasesRead, Released, Renewal, Renewed,
+    StoredLease, Taking, Term, TermId,
 };
 use windlass_core::limits::{DUTIES_MAX, LEASE_KEPT};
 use windlass_core::names::DutyName;
 
 use super::Store;
-use super::fault::{Fault, Step};
 use super::listen::LEASE;
+use super::store_error::{StoreError, StoreResult};
 use super::value::{
     Bits, Instant, instant, int4, micros, number, numbers, small_number, text, texts, uuid, uuids,
 };
@@ -25,7 +25,7 @@ const ATTEMPTS_MAX: usize = 3;
 const OVERTAKEN_PAUSE: Duration = Duration::from_millis(5);
 
 impl Store {
-    pub(super) async fn take_leases(&self, request: LeaseRequest) -> Step<Vec<Taking>> {
+    pub(super) async fn take_leases(&self, request: LeaseRequest) -> StoreResult<Vec<Taking>> {
         let mut takings = self.try_to_take(&request).await?;
         for _ in 1..ATTEMPTS_MAX {
             if !takings.contains(&Taking::Busy) {
@@ -34,12 +34,12 @@ impl Store {
             // may sleep: whoever was faster, or holds the row in a transaction, is given time to commit before the next try.
             tokio::time::sleep(OVERTAKEN_PAUSE).await;
             // What was taken before is the caller's, whatever becomes of this attempt.
-            takings = self.try_to_take(&request).await.map_err(Fault::after_write)?;
+            takings = self.try_to_take(&request).await.map_err(StoreError::after_write)?;
         }
         Ok(takings)
     }
 
-    async fn try_to_take(&self, request: &LeaseRequest) -> Step<Vec<Taking>> {
+    async fn try_to_take(&self, request: &LeaseRequest) -> StoreResult<Vec<Taking>> {
         let (now, worker, id) = (self.now_param(), Bits::from(request.worker), Bits::from(request.id));
         let names: Vec<_> = request.duties.iter().map(|(duty, _)| duty.as_str()).collect();
         let expiries: Vec<_> = request.duties.iter().map(|(_, expiry)| micros(*expiry)).collect();
@@ -53,11 +53,11 @@ impl Store {
             number(&most),
             number(&kept),
         ];
-        let rows = self.work.get().await?.write(&self.sql.take_leases, &params).await?;
+        let rows = self.work.get().await?.execute(&self.sql.take_leases, &params).await?;
         rows.iter().map(|row| read_taking(row, request.id)).collect()
     }
 
-    pub(super) async fn renew_leases(&self, renewals: Vec<Renewal>) -> Step<Vec<Renewed>> {
+    pub(super) async fn renew_leases(&self, renewals: Vec<Renewal>) -> StoreResult<Vec<Renewed>> {
         let now = self.now_param();
         let leases = Named::of(renewals.iter().map(|renewal| &renewal.lease));
         let metadata: Vec<_> =
@@ -70,8 +70,8 @@ impl Store {
             texts(&metadata),
         ];
         // The connection of heartbeats: while all others are busy, a holder must not lose its leases.
-        let rows = self.heart.get().await?.write(&self.sql.renew_leases, &params).await?;
-        let read = |row: &Row| -> Step<Renewed> {
+        let rows = self.heart.get().await?.execute(&self.sql.renew_leases, &params).await?;
+        let read = |row: &Row| -> StoreResult<Renewed> {
             Ok(match (row.try_get(0)?, row.try_get(1)?) {
                 (false, _) => Renewed::Lost,
                 (true, true) => Renewed::GiveWay,
@@ -81,14 +81,14 @@ impl Store {
         rows.iter().map(read).collect()
     }
 
-    pub(super) async fn release_leases(&self, releases: Vec<LeaseRelease>) -> Step<Vec<Released>> {
+    pub(super) async fn release_leases(&self, releases: Vec<LeaseRelease>) -> StoreResult<Vec<Released>> {
         let channel = self.channels.all();
         let duties: Vec<_> = releases.iter().map(|release| release.duty.as_str()).collect();
         let terms: Vec<_> = releases.iter().map(|release| Bits::from(release.id)).collect();
         let metadata: Vec<_> =
             releases.iter().map(|release| release.metadata.as_ref().map(LeaseMetadata::as_str)).collect();
         let params = [texts(&duties), uuids(&terms), texts(&metadata), text(&channel), text(&LEASE)];
-        let rows = self.work.get().await?.write(&self.sql.release_leases, &params).await?;
+        let rows = self.work.get().await?.execute(&self.sql.release_leases, &params).await?;
         let mut answers = Vec::with_capacity(rows.len());
         for (row, release) in rows.iter().zip(&releases) {
             if row.try_get(1)? {
@@ -99,27 +99,27 @@ impl Store {
         Ok(answers)
     }
 
-    pub(super) async fn leases_hold(&self, fences: Vec<LeaseFence>) -> Step<Vec<bool>> {
+    pub(super) async fn leases_hold(&self, fences: Vec<LeaseFence>) -> StoreResult<Vec<bool>> {
         let (now, leases) = (self.now_param(), Named::of(fences.iter()));
         let params = [instant(&now), texts(&leases.duties), numbers(&leases.fences), uuids(&leases.terms)];
-        let rows = self.work.get().await?.ask(&self.sql.leases_hold, &params).await?;
+        let rows = self.work.get().await?.query(&self.sql.leases_hold, &params).await?;
         Ok(rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?)
     }
 
-    pub(super) async fn leases(&self) -> Step<LeasesRead> {
+    pub(super) async fn leases(&self) -> StoreResult<LeasesRead> {
         let (now, most) = (self.now_param(), int4(DUTIES_MAX));
         let params = [instant(&now), small_number(&most)];
-        let rows = self.work.get().await?.ask(&self.sql.leases, &params).await?;
+        let rows = self.work.get().await?.query(&self.sql.leases, &params).await?;
         let now = rows.first().map(|row| row.try_get::<_, Instant>(0)).transpose()?;
         let now = now.map_or_else(|| self.estimated_now(), |now| now.0);
-        let leases = rows.iter().filter_map(|row| read_lease(row).transpose()).collect::<Step<_>>()?;
+        let leases = rows.iter().filter_map(|row| read_lease(row).transpose()).collect::<StoreResult<_>>()?;
         Ok(LeasesRead { leases, locks: self.duty_locks().await?, now })
     }
 
-    pub(super) async fn step_down(&self, duty: DutyName) -> Step<Changed> {
+    pub(super) async fn step_down(&self, duty: DutyName) -> StoreResult<Changed> {
         let (now, name, channel) = (self.now_param(), duty.as_str(), self.channels.all());
         let params = [instant(&now), text(&name), text(&channel), text(&LEASE)];
-        let rows = self.work.get().await?.write(&self.sql.step_down, &params).await?;
+        let rows = self.work.get().await?.execute(&self.sql.step_down, &params).await?;
         let Some(row) = rows.first() else { return Ok(Changed::NotFound) };
         if !row.try_get(0)? {
             return Ok(Changed::Unchanged);
@@ -148,7 +148,7 @@ impl<'a> Named<'a> {
 
 /// What became of one lease: as it stands now if the statement wrote it, and else as it stood when the statement began. If
 /// that was free, somebody was faster or is not finished with it.
-fn read_taking(row: &Row, id: TermId) -> Step<Taking> {
+fn read_taking(row: &Row, id: TermId) -> StoreResult<Taking> {
     if let Some(fence) = row.try_get(0)? {
         return Ok(Taking::Taken(Term { fence, id }, LeaseMetadata::from_store(row.try_get(1)?)));
     }
@@ -166,11 +166,11 @@ fn read_taking(row: &Row, id: TermId) -> Step<Taking> {
 }
 
 /// A lease, if the row holds one.
-fn read_lease(row: &Row) -> Step<Option<LeaseRecord>> {
+fn read_lease(row: &Row) -> StoreResult<Option<StoredLease>> {
     let Some(name) = row.try_get::<_, Option<&str>>(1)? else { return Ok(None) };
     // A name that was damaged must not keep the others from being read.
     let Ok(duty) = DutyName::parse(name) else { return Ok(None) };
-    Ok(Some(LeaseRecord {
+    Ok(Some(StoredLease {
         duty,
         holder: row.try_get::<_, Option<Bits>>(2)?.map(Into::into),
         since: row.try_get::<_, Instant>(3)?.0,

@@ -41,12 +41,12 @@ pub(super) const LEASE: &str = "lease:";
 type Ended = std::result::Result<(), String>;
 
 /// How to make a listener's connection.
-pub(super) struct Ear {
+pub(super) struct Listener {
     config: Config,
     tls: Tls,
 }
 
-impl Ear {
+impl Listener {
     pub(super) fn at(address: &Address) -> Result<Self> {
         Ok(Self { config: address.config().clone(), tls: address.connector()? })
     }
@@ -55,14 +55,14 @@ impl Ear {
 /// Listens for as long as the engine lives.
 pub(super) async fn keep_listening(
     store: Weak<Store>,
-    ear: Ear,
+    listener: Listener,
     periods: Periods,
     mut calls: Receiver<LockCall>,
 ) {
     let mut pause = AGAIN_AFTER.0;
     while let Some(channels) = store.upgrade().map(|store| store.channels.clone()) {
         let began = Instant::now();
-        let ended = listen(&store, &ear, &periods, &channels, &mut calls).await;
+        let ended = listen(&store, &listener, &periods, &channels, &mut calls).await;
         if store.strong_count() == 0 {
             return;
         }
@@ -79,13 +79,14 @@ pub(super) async fn keep_listening(
 /// One connection's life. Gives why it ended.
 async fn listen(
     store: &Weak<Store>,
-    ear: &Ear,
+    listener: &Listener,
     periods: &Periods,
     channels: &Channels,
     calls: &mut Receiver<LockCall>,
 ) -> Ended {
     // The driver's own time-out is for the first packet only; a peer that accepts and then says nothing has it too.
-    let connected = tokio::time::timeout(periods.heard_within, ear.config.connect(ear.tls.clone())).await;
+    let connected =
+        tokio::time::timeout(periods.heard_within, listener.config.connect(listener.tls.clone())).await;
     let (client, mut connection) =
         connected.map_err(|_| "it accepts, and says nothing".to_owned())?.map_err(told)?;
     let (heard, mut hears) = tokio::sync::mpsc::channel::<String>(64);
@@ -121,7 +122,7 @@ async fn hear(
     let listen = format!("LISTEN {all}; LISTEN {own}; {NOTICE_A_SILENT_PEER} {WAIT_FOR_NOBODY}");
     say(client, &listen, periods).await?;
     let Some(mut held) = store.upgrade().map(|store| {
-        store.appetite().forget_marks();
+        store.idle_registry().forget_marks();
         store.listeners.tell(&Hint::Any);
         Held::by_new_session(&store)
     }) else {
@@ -193,7 +194,7 @@ fn tell(store: &Store, heard: &str) {
     }
     let hint = hint(heard).unwrap_or(Hint::Any);
     if let Hint::Queue(queue) = &hint {
-        store.positions().told_of(queue);
+        store.claim_cursors().notified(queue);
     }
     store.listeners.tell(&hint);
 }

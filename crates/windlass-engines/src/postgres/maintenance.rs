@@ -10,13 +10,13 @@ use windlass_core::job::EXPIRED_REASON;
 use windlass_core::limits::{DEAD_WORKER_KEPT, MAINTENANCE_BATCH_MAX, RECEIPT_TTL};
 use windlass_core::names::{QueueName, TypeName};
 use windlass_core::outcome::{ErrorKind, JobError};
-use windlass_core::settle::{Landing, Place};
+use windlass_core::settle::{AppliedTransition, Place};
 
 use super::Store;
+use super::apply::{AttemptEnd, Live, Move, Moved};
 use super::conn::Tx;
-use super::fault::{Fault, Step};
-use super::land::{Live, Move, Moved, Parting};
 use super::sql::Statement;
+use super::store_error::{StoreError, StoreResult};
 use super::value::{Param, instant, int4, micros, number, small_number, text, texts};
 
 /// What live workers serve and handle.
@@ -50,7 +50,7 @@ struct ToSweep {
     ended_keys: bool,
     forgotten: bool,
     marks: bool,
-    misplaced: bool,
+    invalid_priority: bool,
 }
 
 impl ToSweep {
@@ -63,10 +63,10 @@ impl ToSweep {
         ended_keys: true,
         forgotten: true,
         marks: true,
-        misplaced: true,
+        invalid_priority: true,
     };
 
-    fn read(row: &Row) -> Step<Self> {
+    fn read(row: &Row) -> StoreResult<Self> {
         Ok(Self {
             expired: row.try_get(0)?,
             counts: row.try_get(1)?,
@@ -76,7 +76,7 @@ impl ToSweep {
             ended_keys: row.try_get(5)?,
             forgotten: row.try_get(6)?,
             marks: row.try_get(7)?,
-            misplaced: row.try_get(8)?,
+            invalid_priority: row.try_get(8)?,
         })
     }
 }
@@ -84,13 +84,13 @@ impl ToSweep {
 /// What became of duties of which each is done whatever became of those before it.
 #[derive(Debug, Default)]
 struct Duties {
-    first_fault: Option<Fault>,
+    first_fault: Option<StoreError>,
 }
 
 impl Duties {
     /// Does the next one, unless the server was out of reach: then there is nothing that it could do.
-    async fn attempt<T: Default>(&mut self, duty: impl Future<Output = Step<T>>) -> T {
-        if matches!(self.first_fault, Some(Fault::Unreachable(_))) {
+    async fn attempt<T: Default>(&mut self, duty: impl Future<Output = StoreResult<T>>) -> T {
+        if matches!(self.first_fault, Some(StoreError::Unreachable(_))) {
             return T::default();
         }
         duty.await.unwrap_or_else(|fault| {
@@ -100,18 +100,22 @@ impl Duties {
     }
 
     /// The same, if there is something to do.
-    async fn attempt_if<T: Default>(&mut self, is_due: bool, duty: impl Future<Output = Step<T>>) -> T {
+    async fn attempt_if<T: Default>(
+        &mut self,
+        is_due: bool,
+        duty: impl Future<Output = StoreResult<T>>,
+    ) -> T {
         if is_due { self.attempt(duty).await } else { T::default() }
     }
 
-    fn end<T>(self, done: T) -> Step<T> {
+    fn end<T>(self, done: T) -> StoreResult<T> {
         self.first_fault.map_or(Ok(done), Err)
     }
 }
 
 impl Store {
     /// Each duty on its own: one that the server never finishes in time must not keep the others undone for ever.
-    pub(super) async fn sweep(&self, limit: u32) -> Step<BatchDone> {
+    pub(super) async fn sweep(&self, limit: u32) -> StoreResult<BatchDone> {
         let limit = limit.min(MAINTENANCE_BATCH_MAX);
         let mut duties = Duties::default();
         // If nobody tells what there is to do, all of it is tried.
@@ -121,13 +125,13 @@ impl Store {
         duties.attempt_if(there_is.ends, self.fold_claims()).await;
         let served = duties.attempt_if(there_is.waiting || there_is.unhandled, self.served()).await;
         let unhandled = duties.attempt_if(there_is.waiting, self.park_unhandled(limit, &served)).await;
-        duties.attempt_if(there_is.misplaced, self.give_up_misplaced(limit)).await;
+        duties.attempt_if(there_is.invalid_priority, self.give_up_misplaced(limit)).await;
         for name in served.types.iter().filter(|_| there_is.unhandled) {
             duties.attempt(self.let_through(&Gate::no_handler(name), limit)).await;
         }
         duties.attempt_if(there_is.ended_keys, self.free_ended_keys(limit)).await;
         duties.attempt_if(there_is.marks, self.work_off_marks()).await;
-        duties.attempt_if(there_is.forgotten, self.forget(&self.sql.forget_put_backs)).await;
+        duties.attempt_if(there_is.forgotten, self.forget(&self.sql.forget_requeued_jobs)).await;
         duties.attempt_if(there_is.forgotten, self.forget(&self.sql.forget_waiting)).await;
         let is_full = |count: u64| count > 0 && count >= u64::from(limit);
         duties.end(BatchDone { changed: expired + unhandled, more: is_full(expired) || is_full(unhandled) })
@@ -137,21 +141,21 @@ impl Store {
         self.catalogue().queues().map(|queue| queue.spec.name.to_string()).collect()
     }
 
-    async fn to_sweep(&self) -> Step<ToSweep> {
+    async fn to_sweep(&self) -> StoreResult<ToSweep> {
         let (now, cut, queues) = (self.now_param(), self.roll_up_before(), self.queue_names());
         let params = [instant(&now), number(&cut), texts(&queues)];
-        let rows = self.work.get().await?.ask(&self.sql.to_sweep, &params).await?;
+        let rows = self.work.get().await?.query(&self.sql.to_sweep, &params).await?;
         rows.first().map_or(Ok(ToSweep::ALL), ToSweep::read)
     }
 
     /// Frees the keys of jobs that ended in somebody's own transaction. Some of a batch may be locked, so it goes on while
     /// at least half of it went.
-    async fn free_ended_keys(&self, limit: u32) -> Step<()> {
+    async fn free_ended_keys(&self, limit: u32) -> StoreResult<()> {
         let conn = self.work.get().await?;
         let (now, at_most) = (self.now_param(), int4(limit));
         for _ in 0..FREE_KEYS_TIMES {
             let params = [instant(&now), small_number(&at_most)];
-            let freed = conn.write(&self.sql.free_ended_keys, &params).await?.len();
+            let freed = conn.execute(&self.sql.free_ended_keys, &params).await?.len();
             if freed == 0 || freed * 2 < usize::try_from(limit).unwrap_or(usize::MAX) {
                 break;
             }
@@ -159,21 +163,21 @@ impl Store {
         Ok(())
     }
 
-    async fn forget(&self, statement: &Statement) -> Step<()> {
-        self.work.get().await?.write(statement, &[]).await?;
+    async fn forget(&self, statement: &Statement) -> StoreResult<()> {
+        self.work.get().await?.execute(statement, &[]).await?;
         Ok(())
     }
 
-    pub(super) async fn cancel_expired(&self, limit: u32) -> Step<u64> {
+    pub(super) async fn cancel_expired(&self, limit: u32) -> StoreResult<u64> {
         let (now, limit) = (self.now_param(), int4(limit));
         let ids = self.ids(&self.sql.expired, &[instant(&now), small_number(&limit)]).await?;
         self.move_waiting(&ids, |live| Some(live.cancelled(EXPIRED_REASON))).await
     }
 
-    async fn served(&self) -> Step<Served> {
+    async fn served(&self) -> StoreResult<Served> {
         let mut served = Served::default();
         let now = self.now_param();
-        for row in &self.work.get().await?.ask(&self.sql.served, &[instant(&now)]).await? {
+        for row in &self.work.get().await?.query(&self.sql.served, &[instant(&now)]).await? {
             let (queues, types): (Vec<&str>, Vec<&str>) = (row.try_get(0)?, row.try_get(1)?);
             served.queues.extend(queues.into_iter().filter_map(|name| QueueName::parse(name).ok()));
             served.types.extend(types.into_iter().filter_map(|name| TypeName::parse(name).ok()));
@@ -182,14 +186,14 @@ impl Store {
     }
 
     /// Types that have jobs to park. To look for those of a type that has none is to walk over all that waits.
-    async fn types_waiting(&self) -> Step<HashSet<String>> {
-        let rows = self.work.get().await?.ask(&self.sql.types_waiting, &[]).await?;
+    async fn types_waiting(&self) -> StoreResult<HashSet<String>> {
+        let rows = self.work.get().await?.query(&self.sql.types_waiting, &[]).await?;
         Ok(rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?)
     }
 
     /// Parks jobs without a gate whose queue is served by live workers of which none handles their type. Without any
     /// such worker nothing is known: a producer that starts first must not see its jobs parked.
-    async fn park_unhandled(&self, limit: u32, served: &Served) -> Step<u64> {
+    async fn park_unhandled(&self, limit: u32, served: &Served) -> StoreResult<u64> {
         self.reload().await?;
         let waiting = self.types_waiting().await?;
         let mut parked = 0;
@@ -216,14 +220,15 @@ impl Store {
 
     /// Gives up jobs whose priority is none, so that no claim would ever ask for them. Whoever wrote them has taken the
     /// schema's own guard away.
-    async fn give_up_misplaced(&self, limit: u32) -> Step<u64> {
+    async fn give_up_misplaced(&self, limit: u32) -> StoreResult<u64> {
         let (queues, limit) = (self.queue_names(), int4(limit));
-        let ids = self.ids(&self.sql.misplaced, &[texts(&queues), small_number(&limit)]).await?;
+        let ids = self.ids(&self.sql.invalid_priority, &[texts(&queues), small_number(&limit)]).await?;
         let text = "its row in the store is damaged: expected a priority between 0 and 10";
         let error = JobError::new(ErrorKind::Undecodable, text);
         self.move_waiting(&ids, |live| {
-            let landing = Landing { counters: live.counters, place: Place::Dead { error: error.clone() } };
-            let parting = Parting { last_error: Some(error.clone()), ..Parting::default() };
+            let landing =
+                AppliedTransition { counters: live.counters, place: Place::Dead { error: error.clone() } };
+            let parting = AttemptEnd { last_error: Some(error.clone()), ..AttemptEnd::default() };
             live.priority.is_none().then_some(Move { live, landing, parting })
         })
         .await
@@ -234,13 +239,17 @@ impl Store {
         &self,
         ids: &[i64],
         to: impl Fn(Live) -> Option<Move> + Send + Sync,
-    ) -> Step<u64> {
+    ) -> StoreResult<u64> {
         self.move_in_parts(ids, &to).await
     }
 
     /// All at once; but if the server takes offence at a row, half by half. A row that cannot be written stays where it
     /// is, and keeps none of the others.
-    async fn move_in_parts(&self, ids: &[i64], to: &(impl Fn(Live) -> Option<Move> + Sync)) -> Step<u64> {
+    async fn move_in_parts(
+        &self,
+        ids: &[i64],
+        to: &(impl Fn(Live) -> Option<Move> + Sync),
+    ) -> StoreResult<u64> {
         match (self.move_all(ids, to).await, ids) {
             (Err(fault), [bad]) if fault.is_about_data() => {
                 tracing::error!(job.id = bad, ?fault, "a waiting job cannot be moved");
@@ -255,7 +264,7 @@ impl Store {
         }
     }
 
-    async fn move_all(&self, ids: &[i64], to: &(impl Fn(Live) -> Option<Move> + Sync)) -> Step<u64> {
+    async fn move_all(&self, ids: &[i64], to: &(impl Fn(Live) -> Option<Move> + Sync)) -> StoreResult<u64> {
         if ids.is_empty() {
             return Ok(0);
         }
@@ -271,7 +280,7 @@ impl Store {
         tx: &Tx,
         ids: &[i64],
         to: &(impl Fn(Live) -> Option<Move> + Sync),
-    ) -> Step<(u64, Moved)> {
+    ) -> StoreResult<(u64, Moved)> {
         let now = self.transaction_now(tx).await?;
         let locked = self.lock_live(tx, ids, true).await?;
         let waiting = locked.jobs.into_iter().filter(|live| !live.runs);
@@ -281,17 +290,17 @@ impl Store {
     }
 
     /// The numbers that a statement finds.
-    pub(super) async fn ids(&self, statement: &Statement, params: &[Param<'_>]) -> Step<Vec<i64>> {
-        let rows = self.work.get().await?.ask(statement, params).await?;
+    pub(super) async fn ids(&self, statement: &Statement, params: &[Param<'_>]) -> StoreResult<Vec<i64>> {
+        let rows = self.work.get().await?.query(statement, params).await?;
         Ok(rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?)
     }
 
     /// Drops the days of the history that are over, each in a statement of its own.
-    async fn drop_days(&self) -> Step<BatchDone> {
+    async fn drop_partitions(&self) -> StoreResult<BatchDone> {
         let (now, conn) = (self.now_param(), self.work.get().await?);
         let mut done = BatchDone::default();
         for _ in 0..DROP_DAYS_TIMES {
-            let rows = conn.write(&self.sql.drop_days, &[instant(&now)]).await?;
+            let rows = conn.execute(&self.sql.drop_partitions, &[instant(&now)]).await?;
             let Some(row) = rows.first() else { break };
             done.changed += u64::try_from(row.try_get::<_, i64>(0)?).unwrap_or(0);
             done.more = row.try_get(1)?;
@@ -302,28 +311,28 @@ impl Store {
         Ok(done)
     }
 
-    async fn make_days(&self) -> Step<()> {
+    async fn create_partitions(&self) -> StoreResult<()> {
         let now = self.now_param();
-        self.work.get().await?.write(&self.sql.make_days, &[instant(&now)]).await?;
+        self.work.get().await?.execute(&self.sql.create_partitions, &[instant(&now)]).await?;
         Ok(())
     }
 
     /// Deletes at most `limit` of what was kept for so many microseconds.
-    async fn prune_old(&self, statement: &Statement, kept: i64, limit: u32) -> Step<BatchDone> {
+    async fn prune_old(&self, statement: &Statement, kept: i64, limit: u32) -> StoreResult<BatchDone> {
         let (now, at_most) = (self.now_param(), int4(limit));
         let params = [instant(&now), number(&kept), small_number(&at_most)];
-        let gone = self.work.get().await?.write(statement, &params).await?.len() as u64;
+        let gone = self.work.get().await?.execute(statement, &params).await?.len() as u64;
         Ok(BatchDone { changed: gone, more: gone > 0 && gone >= u64::from(limit) })
     }
 
     /// Each duty on its own, as in a sweep.
-    pub(super) async fn prune(&self, limit: u32) -> Step<BatchDone> {
+    pub(super) async fn prune(&self, limit: u32) -> StoreResult<BatchDone> {
         let limit = limit.min(MAINTENANCE_BATCH_MAX);
         let (receipts, workers) = (micros(RECEIPT_TTL), micros(DEAD_WORKER_KEPT));
         let mut duties = Duties::default();
-        duties.attempt(self.make_days()).await;
-        duties.attempt(self.mend_claims()).await;
-        let mut done = duties.attempt(self.drop_days()).await;
+        duties.attempt(self.create_partitions()).await;
+        duties.attempt(self.repair_claims()).await;
+        let mut done = duties.attempt(self.drop_partitions()).await;
         for (statement, kept, times) in [
             (&self.sql.prune_rest, 0, 1),
             (&self.sql.prune_receipts, receipts, SMALL_ROWS_TIMES),
@@ -341,9 +350,9 @@ impl Store {
     }
 
     /// Queues that began long ago to have jobs with fairness keys, and have none now, take turns no more, so that their claims cost what they did before.
-    async fn forget_fairness_keys(&self) -> Step<()> {
+    async fn forget_fairness_keys(&self) -> StoreResult<()> {
         let (now, kept) = (self.now_param(), micros(SHARES_FORGOTTEN_AFTER));
         let params = [instant(&now), number(&kept)];
-        self.work.get().await?.write(&self.sql.forget_fairness_keys, &params).await.map(drop)
+        self.work.get().await?.execute(&self.sql.forget_fairness_keys, &params).await.map(drop)
     }
 }

@@ -11,9 +11,9 @@ use std::time::Duration;
 use windlass_core::error::EngineError;
 
 use super::conn::{Conn, Connections};
-use super::fault::Step;
 use super::open::{self, PostgresOptions};
 use super::sql::in_schema;
+use super::store_error::StoreResult;
 
 /// One step from a version of the schema to the next.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,7 +45,7 @@ const MIGRATIONS: &[(u32, &str, &str)] = &[
     (5, "duties_of_workers", include_str!("migrations/0005_duties_of_workers.sql")),
     (6, "complete_once", include_str!("migrations/0006_complete_once.sql")),
     (7, "ordering_key", include_str!("migrations/0007_ordering_key.sql")),
-    (8, "crowd", include_str!("migrations/0008_crowd.sql")),
+    (8, "in_flight", include_str!("migrations/0008_crowd.sql")),
     (9, "schedules", include_str!("migrations/0009_schedules.sql")),
     (10, "triggers", include_str!("migrations/0010_drains.sql")),
     (11, "fairness_keys", include_str!("migrations/0011_fairness_keys.sql")),
@@ -96,7 +96,7 @@ pub fn dry_run(pending: &[Migration], options: &PostgresOptions) -> String {
 }
 
 /// Brings a schema up to date.
-pub(super) async fn apply_all(conn: &Conn, schema: &str) -> Step<Vec<Migration>> {
+pub(super) async fn apply_all(conn: &Conn, schema: &str) -> StoreResult<Vec<Migration>> {
     let pending = pending_on(conn, schema).await?;
     if pending.is_empty() {
         return Ok(pending);
@@ -110,7 +110,7 @@ pub(super) async fn apply_all(conn: &Conn, schema: &str) -> Step<Vec<Migration>>
 
 /// Whoever has a table open keeps the migration waiting, and while that waits, all who come after it wait too: claims and
 /// heartbeats of workers that run. So it waits a second at a time, and lets them by in between.
-async fn apply_one(conn: &Conn, script: &str) -> Step<()> {
+async fn apply_one(conn: &Conn, script: &str) -> StoreResult<()> {
     for _ in 1..LOCK_TRIES {
         match conn.script(script).await {
             Err(fault) if fault.is_locked() || fault.is_deadlock() => conn.script("ROLLBACK").await?,
@@ -124,7 +124,7 @@ async fn apply_one(conn: &Conn, script: &str) -> Step<()> {
 }
 
 /// Refuses a schema that is not of this version.
-pub(super) async fn check_applied(conn: &Conn, schema: &str) -> Step<()> {
+pub(super) async fn check_applied(conn: &Conn, schema: &str) -> StoreResult<()> {
     let (found, newest) = (version(conn, schema).await?, newest());
     let why = match found.cmp(&newest) {
         std::cmp::Ordering::Equal => return Ok(()),
@@ -141,7 +141,7 @@ pub(super) async fn check_applied(conn: &Conn, schema: &str) -> Step<()> {
     Err(EngineError::Unusable { why }.into())
 }
 
-async fn pending_on(conn: &Conn, schema: &str) -> Step<Vec<Migration>> {
+async fn pending_on(conn: &Conn, schema: &str) -> StoreResult<Vec<Migration>> {
     let found = version(conn, schema).await?;
     if found > newest() {
         check_applied(conn, schema).await?;
@@ -179,7 +179,7 @@ pub(super) fn indexes() -> Vec<String> {
 }
 
 /// One migration as one transaction, which does nothing if another process was here meanwhile. The text of a migration
-/// is executed by the server itself once the lock is held, so that the question and the act cannot be parted.
+/// is executed by the server itself once the lock is held, so that the query_one and the act cannot be parted.
 fn script(migration: &Migration, schema: &str) -> String {
     let Migration { version, name, sql } = migration;
     format!(
@@ -212,13 +212,13 @@ COMMIT;"
 }
 
 /// The version of the schema; 0 if there is none of ours.
-async fn version(conn: &Conn, schema: &str) -> Step<u32> {
+async fn version(conn: &Conn, schema: &str) -> StoreResult<u32> {
     let is_there =
-        conn.question(&format!("SELECT to_regclass('{schema}.schema_versions') IS NOT NULL")).await?;
+        conn.query_one(&format!("SELECT to_regclass('{schema}.schema_versions') IS NOT NULL")).await?;
     if is_there.as_deref() != Some("t") {
         return Ok(0);
     }
     let newest =
-        conn.question(&format!("SELECT coalesce(max(version), 0) FROM {schema}.schema_versions")).await?;
+        conn.query_one(&format!("SELECT coalesce(max(version), 0) FROM {schema}.schema_versions")).await?;
     Ok(newest.and_then(|newest| newest.parse().ok()).unwrap_or(0))
 }

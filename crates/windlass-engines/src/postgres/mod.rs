@@ -1,7 +1,7 @@
 //! Jobs in PostgreSQL: durable, for as many processes as you like, beside the application's own tables.
 //!
 //! All connections live on one thread ([`conn`]). Read the rest in the order of a job's life: [`enqueue`] ([`key`] for jobs
-//! with keys), [`claim`] ([`position`] says from where), [`settle`]; [`land`] writes where a job goes, [`rescue`] takes back
+//! with keys), [`claim`] ([`position`] says from where), [`settle`]; [`apply`] writes where a job goes, [`rescue`] takes back
 //! what dead workers held. [`wake`] and [`listen`] are how a process learns that there is something to claim. [`inside`]
 //! is for jobs that come and end in the application's own transactions. Every statement is a file in `sql/`.
 
@@ -11,21 +11,21 @@ mod key;
 mod ordering_keys;
 mod fairness_keys;
 mod claim;
-mod brought;
-mod crowd;
-mod position;
-mod spans;
-mod outlook;
+mod claim_outcome;
+mod inflight_claims;
+mod claim_cursor;
+mod claim_ranges;
+mod peek;
 mod settle;
-mod row_places;
-mod land;
+mod ctid_cache;
+mod apply;
 mod workers;
 mod claims;
 mod rescue;
 mod maintenance;
 mod read;
 mod act;
-mod opening;
+mod gate_cursor;
 mod counts;
 mod policies;
 mod leases;
@@ -34,9 +34,9 @@ mod schedules;
 mod triggers;
 mod rollups;
 mod hints;
-mod wake;
+mod notify;
 mod listen;
-mod look;
+mod scan;
 mod doctor;
 mod inside;
 #[cfg(feature = "sqlx")]
@@ -49,7 +49,7 @@ mod sql;
 mod conn;
 mod address;
 mod tls;
-mod fault;
+mod store_error;
 pub mod migrate;
 mod open;
 mod plans;
@@ -61,11 +61,11 @@ use std::time::{Duration, Instant as Moment};
 
 use async_trait::async_trait;
 use windlass_core::admin::{
-    AttemptRecord, BatchDone, CancelAnswer, Changed, JobRecord, ListRequest, QueueStatus, RetryAnswer,
+    BatchDone, CancelAnswer, Changed, ListRequest, QueueStatus, RetryAnswer, StoredAttempt, StoredJob,
     TypeStatus,
 };
 use windlass_core::breaker::BreakerState;
-use windlass_core::claim::{ClaimAnswer, ClaimRequest, Fence, Outlook};
+use windlass_core::claim::{ClaimAnswer, ClaimRequest, Fence, NextDue};
 use windlass_core::clock::{Clock, Timestamp};
 use windlass_core::duty::DutyModes;
 use windlass_core::engine::{
@@ -93,18 +93,18 @@ use windlass_core::worker::{Beat, Heartbeat, Pulse, WorkerCard, WorkerId, Worker
 use crate::io_thread::IoThread;
 use crate::listeners::Listeners;
 use catalogue::Catalogue;
+use claim_cursor::ClaimCursors;
 use conn::Connections;
 use counts::DepthsSeen;
+use ctid_cache::CtidCache;
 use duty_locks::{LOCK_REQUESTS_MAX, LockCalls};
-use fault::Step;
+use gate_cursor::Openings;
 use hints::Channels;
-use listen::Ear;
-use opening::Openings;
-use position::Positions;
-use row_places::RowPlaces;
+use listen::Listener;
+use notify::IdleRegistry;
 use sql::Statements;
+use store_error::StoreResult;
 use value::{Instant, instant};
-use wake::Appetite;
 
 pub use address::Address;
 pub use doctor::{Finding, Grade};
@@ -143,10 +143,10 @@ struct Store {
     catalogue: RwLock<Arc<Catalogue>>,
     /// How often this process has begun to read the catalogue.
     catalogue_reads: AtomicU64,
-    positions: Mutex<Positions>,
+    claim_cursors: Mutex<ClaimCursors>,
     openings: Mutex<Openings>,
-    row_places: Mutex<RowPlaces>,
-    appetite: Mutex<Appetite>,
+    ctid_cache: Mutex<CtidCache>,
+    idle_registry: Mutex<IdleRegistry>,
     looks_after_mark: Vec<Duration>,
     /// Held while the store is told who waits.
     telling: tokio::sync::Mutex<()>,
@@ -175,12 +175,12 @@ impl PostgresEngine {
         let work = open::address(url, pooled)?;
         let heart = open::heartbeat_address(url, pooled)?;
         let listen_url = options.listen_url.as_deref().or((!options.pooled).then_some(url));
-        let ear = match listen_url.filter(|_| options.listen) {
-            Some(url) => Some(Ear::at(&open::address(url, false)?)?),
+        let listener = match listen_url.filter(|_| options.listen) {
+            Some(url) => Some(Listener::at(&open::address(url, false)?)?),
             None => None,
         };
         let (lock_calls, locks_called) = tokio::sync::mpsc::channel(LOCK_REQUESTS_MAX);
-        let duty_modes = DutyModes { advisory_lock: ear.is_some(), work_stealing: true };
+        let duty_modes = DutyModes { advisory_lock: listener.is_some(), work_stealing: true };
         let work = Connections::new(&work, options.connections, pooled, periods.answer_within)?;
         let heart = Connections::new(&heart, 1, pooled, periods.heartbeat_within)?;
         let io_thread = IoThread::start("windlass-postgres")?;
@@ -189,15 +189,15 @@ impl PostgresEngine {
             heart,
             sql: Statements::for_schema(&options.schema),
             channels: Channels::for_schema(&options.schema, fastrand::u64(..)),
-            listens: ear.is_some(),
-            lock_calls: ear.is_some().then_some(lock_calls),
+            listens: listener.is_some(),
+            lock_calls: listener.is_some().then_some(lock_calls),
             clock: options.clock.clone(),
             time: Mutex::new((Timestamp::EPOCH, Moment::now())),
             catalogue: RwLock::default(),
             catalogue_reads: AtomicU64::new(1),
-            positions: Mutex::default(),
+            claim_cursors: Mutex::default(),
             openings: Mutex::default(),
-            appetite: Mutex::default(),
+            idle_registry: Mutex::default(),
             depths_seen: Mutex::default(),
             look_micros: AtomicU64::new(0),
             is_flowing: AtomicBool::new(false),
@@ -205,7 +205,7 @@ impl PostgresEngine {
             mended_up_to: AtomicI64::new(0),
             ends_have_keys: AtomicBool::new(false),
             ends_are_traces: AtomicBool::new(false),
-            row_places: Mutex::default(),
+            ctid_cache: Mutex::default(),
             telling: tokio::sync::Mutex::default(),
             looks_after_mark: periods.looks_after_mark.clone(),
             listeners: Listeners::default(),
@@ -214,8 +214,8 @@ impl PostgresEngine {
         let opening = store.clone();
         let durability = io_thread.run(async move { opening.open(&options).await }).await?;
         io_thread.spawn(Store::keep_looking(Arc::downgrade(&store), periods.look_every));
-        if let Some(ear) = ear {
-            io_thread.spawn(listen::keep_listening(Arc::downgrade(&store), ear, periods, locks_called));
+        if let Some(listener) = listener {
+            io_thread.spawn(listen::keep_listening(Arc::downgrade(&store), listener, periods, locks_called));
         }
         Ok(Self { store, io_thread, info: EngineInfo { name: "postgres", durability, duty_modes } })
     }
@@ -223,7 +223,7 @@ impl PostgresEngine {
     async fn run<T, F, W>(&self, work: W) -> Result<T>
     where
         T: Send + 'static,
-        F: Future<Output = Step<T>> + Send + 'static,
+        F: Future<Output = StoreResult<T>> + Send + 'static,
         W: FnOnce(Arc<Store>) -> F,
     {
         self.io_thread.run(work(self.store.clone())).await
@@ -238,14 +238,14 @@ impl fmt::Debug for PostgresEngine {
 
 /// What this process remembers.
 impl Store {
-    async fn open(&self, options: &PostgresOptions) -> Step<Durability> {
+    async fn open(&self, options: &PostgresOptions) -> StoreResult<Durability> {
         let conn = self.work.get().await?;
         if options.migrate {
             migrate::apply_all(&conn, &options.schema).await?;
         } else {
             migrate::check_applied(&conn, &options.schema).await?;
         }
-        let rows = conn.ask(&self.sql.load_version, &[instant(&self.now_param())]).await?;
+        let rows = conn.query(&self.sql.load_version, &[instant(&self.now_param())]).await?;
         drop(conn);
         self.reload().await?;
         let Some(row) = rows.first() else { return Ok(Durability::Crash) };
@@ -254,10 +254,10 @@ impl Store {
     }
 
     /// Reads queues and types again.
-    async fn reload(&self) -> Step<()> {
+    async fn reload(&self) -> StoreResult<()> {
         let conn = self.work.get().await?;
         let turn = self.catalogue_reads.fetch_add(1, Ordering::Relaxed);
-        let rows = conn.ask(&self.sql.load_version, &[instant(&self.now_param())]).await?;
+        let rows = conn.query(&self.sql.load_version, &[instant(&self.now_param())]).await?;
         let Some(row) = rows.first() else { return Ok(()) };
         let version: i64 = row.try_get(0)?;
         self.learn_time(row.try_get::<_, Instant>(1)?.0);
@@ -265,12 +265,12 @@ impl Store {
             return Ok(());
         }
         // The version is read first: what is read after it may be newer, and is then read once more.
-        let queues = conn.ask(&self.sql.load_queues, &[]).await?;
-        let types = conn.ask(&self.sql.load_types, &[]).await?;
+        let queues = conn.query(&self.sql.load_queues, &[]).await?;
+        let types = conn.query(&self.sql.load_types, &[]).await?;
         let read = Catalogue::read(version, &queues, &types)?.of_turn(turn);
         if self.keep(read) {
             // What claims ask for of each queue changes with it: whoever waits asks anew, and is looked for by that.
-            self.positions().forget_uses();
+            self.claim_cursors().forget_uses();
             self.listeners.tell(&Hint::Any);
         }
         Ok(())
@@ -296,16 +296,16 @@ impl Store {
         self.openings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn positions(&self) -> MutexGuard<'_, Positions> {
-        self.positions.lock().unwrap_or_else(PoisonError::into_inner)
+    fn claim_cursors(&self) -> MutexGuard<'_, ClaimCursors> {
+        self.claim_cursors.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn row_places(&self) -> MutexGuard<'_, RowPlaces> {
-        self.row_places.lock().unwrap_or_else(PoisonError::into_inner)
+    fn ctid_cache(&self) -> MutexGuard<'_, CtidCache> {
+        self.ctid_cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn appetite(&self) -> MutexGuard<'_, Appetite> {
-        self.appetite.lock().unwrap_or_else(PoisonError::into_inner)
+    fn idle_registry(&self) -> MutexGuard<'_, IdleRegistry> {
+        self.idle_registry.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What statements take as their now: nothing, unless a test moves the clock.
@@ -329,7 +329,7 @@ impl Store {
 }
 
 /// Refuses a request that is too big.
-fn refuse_over(max: usize, what: &str, got: usize) -> Result<()> {
+fn check_batch_size(max: usize, what: &str, got: usize) -> Result<()> {
     if got <= max {
         return Ok(());
     }
@@ -368,9 +368,9 @@ impl Engine for PostgresEngine {
         self.run(|store| async move { store.claim(request).await }).await
     }
 
-    async fn outlook(&self, queues: &[QueueName], types: &[TypeName]) -> Result<Vec<(QueueName, Outlook)>> {
+    async fn peek(&self, queues: &[QueueName], types: &[TypeName]) -> Result<Vec<(QueueName, NextDue)>> {
         let (queues, types) = (queues.to_vec(), types.to_vec());
-        self.run(|store| async move { store.outlook(queues, types).await }).await
+        self.run(|store| async move { store.peek(queues, types).await }).await
     }
 
     async fn settle(&self, batch: Vec<Settlement>) -> Result<Vec<Settled>> {
@@ -424,15 +424,15 @@ impl Engine for PostgresEngine {
 
 #[async_trait]
 impl Admin for PostgresEngine {
-    async fn job(&self, id: JobId) -> Result<Option<JobRecord>> {
+    async fn job(&self, id: JobId) -> Result<Option<StoredJob>> {
         self.run(|store| async move { store.job(id).await }).await
     }
 
-    async fn attempts(&self, id: JobId) -> Result<Vec<AttemptRecord>> {
+    async fn attempts(&self, id: JobId) -> Result<Vec<StoredAttempt>> {
         self.run(|store| async move { store.attempts(id).await }).await
     }
 
-    async fn list(&self, request: ListRequest) -> Result<Vec<JobRecord>> {
+    async fn list(&self, request: ListRequest) -> Result<Vec<StoredJob>> {
         self.run(|store| async move { store.list(request).await }).await
     }
 

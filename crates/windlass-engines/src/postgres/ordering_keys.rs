@@ -11,10 +11,10 @@ use windlass_core::names::{OrderingKey, QueueName, TypeName};
 use windlass_core::priority::Priority;
 
 use super::Store;
+use super::apply::Moved;
+use super::claim_cursor::before_all;
 use super::conn::Tx;
-use super::fault::Step;
-use super::land::Moved;
-use super::position::before_all;
+use super::store_error::StoreResult;
 use super::value::{Instant, int4, number, small_number, text, texts};
 
 /// Ordering keys in which somebody may go out.
@@ -40,12 +40,12 @@ struct Advanced {
 
 impl Store {
     /// Notes in a transaction that somebody may go out once it is committed.
-    pub(super) async fn mark_ordering_key(&self, tx: &Tx, ordering_key: &Marked) -> Step<()> {
+    pub(super) async fn mark_ordering_key(&self, tx: &Tx, ordering_key: &Marked) -> StoreResult<()> {
         if ordering_key.is_empty() {
             return Ok(());
         }
         let (types, names) = columns(ordering_key);
-        tx.ask(&self.sql.mark_ordering_key, &[texts(&types), texts(&names)]).await?;
+        tx.query(&self.sql.mark_ordering_key, &[texts(&types), texts(&names)]).await?;
         Ok(())
     }
 
@@ -69,7 +69,7 @@ impl Store {
         &self,
         mut ordering_key: Marked,
         is_news: &(impl Fn(JobId) -> bool + Send + Sync),
-    ) -> Step<()> {
+    ) -> StoreResult<()> {
         ordering_key = self.advance(Some(&ordering_key), 0, is_news).await?.busy;
         for pause in AGAIN_AFTER {
             if ordering_key.is_empty() {
@@ -84,7 +84,7 @@ impl Store {
 
     /// Works off what others have marked and did not go on with: a process that died in between, or a transaction of the
     /// application, which knows nothing of it.
-    pub(super) async fn work_off_marks(&self) -> Step<()> {
+    pub(super) async fn work_off_marks(&self) -> StoreResult<()> {
         let mut behind = 0;
         for _ in 0..ROUNDS_MAX {
             match self.advance(None, behind, &|_| false).await?.more_behind {
@@ -100,7 +100,7 @@ impl Store {
         ordering_key: Option<&Marked>,
         behind: i64,
         is_news: &(impl Fn(JobId) -> bool + Send + Sync),
-    ) -> Step<Advanced> {
+    ) -> StoreResult<Advanced> {
         let (types, names) = ordering_key.map(columns).unzip();
         let at_most = int4(MARKS_AT_ONCE);
         // Core's word on where one goes on that ever crashed.
@@ -108,7 +108,7 @@ impl Store {
         let after_a_crash = after_a_crash.as_ref().map(Gate::as_str);
         let params =
             [texts(&types), texts(&names), number(&behind), small_number(&at_most), text(&after_a_crash)];
-        let rows = self.work.get().await?.write(&self.sql.advance_ordering_key, &params).await?;
+        let rows = self.work.get().await?.execute(&self.sql.advance_ordering_key, &params).await?;
         let (mut moved, mut advanced) = (Moved::default(), Advanced::default());
         for row in &rows {
             match row.try_get(0)? {
@@ -123,7 +123,11 @@ impl Store {
     }
 
     /// The job of an ordering key that is out.
-    pub(super) async fn head_of(&self, job_type: TypeName, ordering_key: OrderingKey) -> Step<Option<JobId>> {
+    pub(super) async fn head_of(
+        &self,
+        job_type: TypeName,
+        ordering_key: OrderingKey,
+    ) -> StoreResult<Option<JobId>> {
         let (job_type, ordering_key) = (job_type.as_str(), ordering_key.as_str());
         let ids = self.ids(&self.sql.ordering_key_out, &[text(&job_type), text(&ordering_key)]).await?;
         Ok(ids.first().copied().map(JobId))
@@ -135,7 +139,7 @@ fn columns(ordering_key: &Marked) -> (Vec<&str>, Vec<&str>) {
 }
 
 /// An ordering key of which a row tells, if its names can be read.
-fn ordering_key_of(row: &Row) -> Step<Option<(TypeName, OrderingKey)>> {
+fn ordering_key_of(row: &Row) -> StoreResult<Option<(TypeName, OrderingKey)>> {
     let names = (TypeName::parse(row.try_get(1)?), OrderingKey::parse(row.try_get(2)?));
     Ok(match names {
         (Ok(job_type), Ok(ordering_key)) => Some((job_type, ordering_key)),
@@ -144,7 +148,7 @@ fn ordering_key_of(row: &Row) -> Step<Option<(TypeName, OrderingKey)>> {
 }
 
 /// A job that is out may lie before what claims have read.
-fn note_out(row: &Row, moved: &mut Moved) -> Step<()> {
+fn note_out(row: &Row, moved: &mut Moved) -> StoreResult<()> {
     let priority = Priority::new(row.try_get::<_, i16>(4)?.into());
     if let (Ok(queue), Ok(priority)) = (QueueName::parse(row.try_get(3)?), priority) {
         moved.put_back.push((queue.clone(), priority, before_all(row.try_get::<_, Instant>(5)?.0)));

@@ -27,7 +27,7 @@ const BIG: [&str; 18] = [
     "completion_trigger_marks",
     "ordering_key_marks",
     "ended_keys",
-    "put_backs",
+    "requeued_jobs",
     "job_rate_limits",
     "job_schedules",
     "job_rollups",
@@ -92,8 +92,8 @@ const MAY_SORT: [(&str, &str); 38] = [
     ("fold_claims", "ends are gathered by claim, at most as many as the limit takes"),
     ("running_of", "what one worker runs, found by its claims"),
     ("declare_dead", "what one worker runs, found by its claims"),
-    ("mend_claims", "a stretch of numbers, which has a limit"),
-    ("put_backs", "where jobs were put back in the last ten seconds, by queue and priority"),
+    ("repair_claims", "a stretch of numbers, which has a limit"),
+    ("requeued_jobs", "where jobs were put back in the last ten seconds, by queue and priority"),
     ("claimed_before", "the jobs of one claim, found by their numbers"),
     ("look", "where jobs were put back in the last ten seconds, by queue and priority"),
     ("lock_keys", "the keys of one request, so that all lock them in one order"),
@@ -379,7 +379,7 @@ async fn what_a_worker_runs_is_found_by_its_claims_also_by_a_plan_for_empty_tabl
 #[tokio::test]
 async fn ends_are_looked_for_where_their_rows_lie() {
     let ground = Ground::new().await;
-    for name in ["settle", "settle_traced", "land_waiting"] {
+    for name in ["settle", "settle_traced", "apply_waiting"] {
         let plan = ground.plan_of(name).await;
         assert!(plan.contains("Tid Scan on delayed_jobs"), "{plan}");
     }
@@ -389,7 +389,7 @@ async fn ends_are_looked_for_where_their_rows_lie() {
 #[tokio::test]
 async fn an_end_is_compared_with_drains_only_where_there_are_some() {
     let ground = Ground::new().await;
-    for name in ["settle", "settle_traced", "land_ended", "land_dead", "land_waiting"] {
+    for name in ["settle", "settle_traced", "apply_ended", "apply_dead", "apply_waiting"] {
         let plan = ground.plan_of(name).await;
         let steps: Vec<_> =
             plan.lines().map(|line| line.trim_start().trim_start_matches("-> ").trim()).collect();
@@ -408,18 +408,18 @@ async fn what_is_left_of_a_group_is_found_by_when_it_is_due() {
     let ground = Ground::new().await;
     for (name, conditions) in [
         (
-            "left_in_queue",
+            "queue_has_work",
             ["(queue = $1) AND (priority = (p.priority)::smallint) AND (scheduled_at <=", "queue = $1"],
         ),
         (
-            "left_of_type",
+            "type_has_work",
             [
                 "(priority = (p.priority)::smallint) AND (scheduled_at <=",
                 "((gate)::text = 'suspect'::text) AND (scheduled_at <=",
             ],
         ),
         (
-            "left_of_group",
+            "group_has_work",
             ["(gate IS NULL) AND (scheduled_at <=", "(gate = 'suspect'::text) AND (scheduled_at <="],
         ),
     ] {

@@ -16,20 +16,21 @@ use windlass_core::policies::{BreakersRead, Saved, StoredBreaker, Take};
 use windlass_core::rate_limit::{Taken, take};
 
 use super::conn::Conn;
-use super::fault::Step;
 use super::row::to_json;
+use super::store_error::StoreResult;
 use super::value::{Bits, Instant, instant, int4, number, numbers, small_number, text, uuids};
-use super::{Store, refuse_over};
+use super::{Store, check_batch_size};
 
 impl Store {
-    pub(super) async fn breakers(&self) -> Step<BreakersRead> {
+    pub(super) async fn breakers(&self) -> StoreResult<BreakersRead> {
         let now = self.now_param();
         let most = int4(BREAKERS_MAX);
         let params = [instant(&now), small_number(&most)];
-        let rows = self.work.get().await?.ask(&self.sql.breakers, &params).await?;
+        let rows = self.work.get().await?.query(&self.sql.breakers, &params).await?;
         let now = rows.first().map(|row| row.try_get::<_, Instant>(0)).transpose()?;
         let now = now.map_or_else(|| self.estimated_now(), |now| now.0);
-        let breakers = rows.iter().filter_map(|row| read_breaker(row).transpose()).collect::<Step<_>>()?;
+        let breakers =
+            rows.iter().filter_map(|row| read_breaker(row).transpose()).collect::<StoreResult<_>>()?;
         Ok(BreakersRead { breakers, now })
     }
 
@@ -38,11 +39,11 @@ impl Store {
         name: BreakerName,
         read: u64,
         state: BreakerState,
-    ) -> Step<Saved> {
+    ) -> StoreResult<Saved> {
         let (name, read, state) = (name.as_str(), int8(read), to_json(&state));
         let most = i64::from(BREAKERS_MAX);
         let params = [text(&name), number(&read), text(&state), number(&most)];
-        let rows = self.work.get().await?.write(&self.sql.save_breaker, &params).await?;
+        let rows = self.work.get().await?.execute(&self.sql.save_breaker, &params).await?;
         let Some(row) = rows.first() else { return Ok(Saved::Changed) };
         match (row.try_get(0)?, row.try_get(1)?) {
             (true, _) => Ok(Saved::Done),
@@ -51,17 +52,17 @@ impl Store {
         }
     }
 
-    pub(super) async fn still_hold(&self, claims: Vec<Fence>) -> Step<Vec<bool>> {
+    pub(super) async fn still_hold(&self, claims: Vec<Fence>) -> StoreResult<Vec<bool>> {
         let ids: Vec<_> = claims.iter().map(|fence| fence.job.0).collect();
         let tokens: Vec<_> = claims.iter().map(|fence| Bits::from(fence.token)).collect();
         let params = [numbers(&ids), uuids(&tokens)];
-        let rows = self.work.get().await?.ask(&self.sql.still_hold, &params).await?;
+        let rows = self.work.get().await?.query(&self.sql.still_hold, &params).await?;
         Ok(rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?)
     }
 
     /// One statement for each key: a statement may write a row only once, and few are asked for at a time.
-    pub(super) async fn take_tokens(&self, takes: Vec<Take>) -> Step<Vec<Taken>> {
-        refuse_over(TAKES_MAX, "requests for tokens", takes.len())?;
+    pub(super) async fn take_tokens(&self, takes: Vec<Take>) -> StoreResult<Vec<Taken>> {
+        check_batch_size(TAKES_MAX, "requests for tokens", takes.len())?;
         let conn = self.work.get().await?;
         let mut taken = Vec::with_capacity(takes.len());
         for request in &takes {
@@ -73,7 +74,7 @@ impl Store {
         Ok(taken)
     }
 
-    async fn take_one(&self, conn: &Conn, request: &Take) -> Step<Taken> {
+    async fn take_one(&self, conn: &Conn, request: &Take) -> StoreResult<Taken> {
         let (now, limit, wanted) = (self.now_param(), request.limit.as_str(), i64::from(request.wanted));
         let pace = request.pace;
         let params = [
@@ -84,7 +85,7 @@ impl Store {
             number(&pace.tolerance),
             number(&wanted),
         ];
-        let rows = conn.write(&self.sql.take_tokens, &params).await?;
+        let rows = conn.execute(&self.sql.take_tokens, &params).await?;
         let Some(row) = rows.first() else { return Err(damaged().into()) };
         let granted = u32::try_from(row.try_get::<_, i32>(0)?).unwrap_or(0);
         let (due, now): (i64, i64) = (row.try_get(1)?, row.try_get(2)?);
@@ -93,10 +94,10 @@ impl Store {
         Ok(Taken { granted, due: Timestamp::from_micros(due), retry_after })
     }
 
-    async fn look_at_tokens(&self, conn: &Conn, request: &Take) -> Step<Taken> {
+    async fn look_at_tokens(&self, conn: &Conn, request: &Take) -> StoreResult<Taken> {
         let (now, limit) = (self.now_param(), request.limit.as_str());
         let params = [instant(&now), text(&limit), text(&request.key)];
-        let rows = conn.ask(&self.sql.look_at_tokens, &params).await?;
+        let rows = conn.query(&self.sql.look_at_tokens, &params).await?;
         let Some(row) = rows.first() else { return Err(damaged().into()) };
         let due = row.try_get::<_, Option<i64>>(1)?.map(Timestamp::from_micros);
         let taken = take(request.pace, due, 0, Timestamp::from_micros(row.try_get(0)?));
@@ -106,21 +107,22 @@ impl Store {
         Ok(taken)
     }
 
-    pub(super) async fn gates(&self, after: Option<Gate>, limit: u32) -> Step<Vec<Gate>> {
+    pub(super) async fn gates(&self, after: Option<Gate>, limit: u32) -> StoreResult<Vec<Gate>> {
         let after = after.as_ref().map_or("", Gate::as_str);
         let limit = int4(limit.min(MAINTENANCE_BATCH_MAX));
-        let rows = self.work.get().await?.ask(&self.sql.gates, &[text(&after), small_number(&limit)]).await?;
+        let rows =
+            self.work.get().await?.query(&self.sql.gates, &[text(&after), small_number(&limit)]).await?;
         rows.iter().map(|row| Ok(Gate::named(row.try_get(0)?))).collect()
     }
 
-    pub(super) async fn waiting_behind(&self, gate: Gate, limit: u32) -> Step<Vec<JobId>> {
+    pub(super) async fn waiting_behind(&self, gate: Gate, limit: u32) -> StoreResult<Vec<JobId>> {
         let ids = self.behind(&gate, limit.min(MAINTENANCE_BATCH_MAX)).await?;
         Ok(ids.into_iter().map(JobId).collect())
     }
 }
 
 /// A breaker, if the row holds one. What cannot be read counts as nothing known, and is written over.
-fn read_breaker(row: &Row) -> Step<Option<StoredBreaker>> {
+fn read_breaker(row: &Row) -> StoreResult<Option<StoredBreaker>> {
     let Some(name) = row.try_get::<_, Option<&str>>(1)? else { return Ok(None) };
     let version = u64::try_from(row.try_get::<_, i64>(2)?).unwrap_or(0);
     let state = serde_json::from_str(row.try_get(3)?).unwrap_or_default();
@@ -133,7 +135,7 @@ fn int8(number: u64) -> i64 {
 
 fn no_room() -> EngineError {
     let refused: EngineResult<()> =
-        refuse_over(BREAKERS_MAX as usize - 1, "other breakers", BREAKERS_MAX as usize);
+        check_batch_size(BREAKERS_MAX as usize - 1, "other breakers", BREAKERS_MAX as usize);
     refused.expect_err("there are more than may be")
 }
 

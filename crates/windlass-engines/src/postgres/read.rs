@@ -2,24 +2,24 @@
 
 use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
-use windlass_core::admin::{AttemptEnding, AttemptRecord, JobRecord, ListRequest};
+use windlass_core::admin::{AttemptEnding, ListRequest, StoredAttempt, StoredJob};
 use windlass_core::clock::Timestamp;
 use windlass_core::job::{JobId, Phase};
 use windlass_core::limits::{ATTEMPTS_SHOWN_MAX, LIST_PAGE_MAX};
 use windlass_core::worker::WorkerId;
 
 use super::Store;
-use super::fault::Step;
 use super::row::{self, CANCELLED, SUCCEEDED, parse_error};
 use super::sql::Statement;
+use super::store_error::StoreResult;
 use super::value::{Bits, Instant, Param, int4, number, small_number};
 
 /// How a table's row becomes a record.
-type Reader = fn(&Row, Timestamp) -> Step<JobRecord>;
+type Reader = fn(&Row, Timestamp) -> StoreResult<StoredJob>;
 
 impl Store {
     /// One job, wherever it is. A job that moves between two of the three looks is found by looking once more.
-    pub(super) async fn job(&self, id: JobId) -> Step<Option<JobRecord>> {
+    pub(super) async fn job(&self, id: JobId) -> StoreResult<Option<StoredJob>> {
         let now = self.read_time().await?;
         let conn = self.work.get().await?;
         let places: [(&Statement, Reader); 3] = [
@@ -29,7 +29,7 @@ impl Store {
         ];
         // A dead letter that is started over goes the other way, from the second place to the first.
         for (statement, reader) in places.iter().chain(&places[..1]) {
-            if let Some(row) = conn.ask(statement, &[number(&id.0)]).await?.first() {
+            if let Some(row) = conn.query(statement, &[number(&id.0)]).await?.first() {
                 return reader(row, now).map(Some);
             }
         }
@@ -37,11 +37,11 @@ impl Store {
     }
 
     /// The newest attempts of one job, oldest first, the running one included.
-    pub(super) async fn attempts(&self, id: JobId) -> Step<Vec<AttemptRecord>> {
+    pub(super) async fn attempts(&self, id: JobId) -> StoreResult<Vec<StoredAttempt>> {
         let conn = self.work.get().await?;
         let limit = int4(ATTEMPTS_SHOWN_MAX);
-        let last = conn.ask(&self.sql.last_attempt, &[number(&id.0)]).await?;
-        let earlier = conn.ask(&self.sql.read_attempts, &[number(&id.0), small_number(&limit)]).await?;
+        let last = conn.query(&self.sql.last_attempt, &[number(&id.0)]).await?;
+        let earlier = conn.query(&self.sql.read_attempts, &[number(&id.0), small_number(&limit)]).await?;
         let mut newest_first = Vec::new();
         for row in last.iter().chain(&earlier) {
             newest_first.push(read_attempt(row)?);
@@ -52,7 +52,7 @@ impl Store {
     }
 
     /// A page of jobs, newest first.
-    pub(super) async fn list(&self, request: ListRequest) -> Step<Vec<JobRecord>> {
+    pub(super) async fn list(&self, request: ListRequest) -> StoreResult<Vec<StoredJob>> {
         let now = self.read_time().await?;
         let conn = self.work.get().await?;
         let limit = request.limit.min(LIST_PAGE_MAX);
@@ -60,7 +60,7 @@ impl Store {
         for place in self.places(request.phase) {
             let filters = Filters::of(&request, &place, now);
             let statement = filters.statement(place.statement);
-            let rows = conn.ask(&statement, &filters.params()).await?;
+            let rows = conn.query(&statement, &filters.params()).await?;
             for row in &rows {
                 page.push((place.reader)(row, now)?);
             }
@@ -87,10 +87,10 @@ impl Store {
     }
 }
 
-fn read_attempt(row: &Row) -> Step<AttemptRecord> {
+fn read_attempt(row: &Row) -> StoreResult<StoredAttempt> {
     let worker: Option<Bits> = row.try_get(1)?;
     let error: Option<&str> = row.try_get(5)?;
-    Ok(AttemptRecord {
+    Ok(StoredAttempt {
         number: row::unsigned(row.try_get(0)?),
         worker: worker.map_or(WorkerId::from_random(0), WorkerId::from),
         started_at: row::instant(row, 2)?,

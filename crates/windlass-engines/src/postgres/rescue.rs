@@ -13,9 +13,9 @@ use windlass_core::settle::{Place, after_crash, crash_error};
 use windlass_core::worker::WorkerId;
 
 use super::Store;
+use super::apply::{AttemptEnd, EndedAttempt, Live, Move, Moved};
 use super::conn::Tx;
-use super::fault::Step;
-use super::land::{EndedAttempt, Live, Move, Moved, Parting};
+use super::store_error::StoreResult;
 use super::value::{Bits, instant, int4, number, small_number, uuid};
 
 /// A running job without a live worker.
@@ -28,7 +28,7 @@ struct Orphan {
 }
 
 impl Store {
-    pub(super) async fn rescue(&self, request: RescueRequest) -> Step<Rescued> {
+    pub(super) async fn rescue(&self, request: RescueRequest) -> StoreResult<Rescued> {
         if !request.silent.is_empty() {
             self.fold_claims_if_possible().await;
         }
@@ -43,17 +43,17 @@ impl Store {
     }
 
     /// Only if it is still as silent as it was seen, and its lease has run out by this clock too.
-    async fn declare_dead(&self, suspicion: &Suspicion) -> Step<()> {
+    async fn declare_dead(&self, suspicion: &Suspicion) -> StoreResult<()> {
         let (worker, now) = (Bits::from(suspicion.worker), self.now_param());
         let beats = i64::try_from(suspicion.beats).unwrap_or(i64::MAX);
         let conn = self.work.get().await?;
-        conn.write(&self.sql.declare_dead, &[instant(&now), uuid(&worker), number(&beats)]).await?;
+        conn.execute(&self.sql.declare_dead, &[instant(&now), uuid(&worker), number(&beats)]).await?;
         Ok(())
     }
 
     /// All at once; but if the server takes offence at a row, half by half. A row that cannot be written stays where it
     /// is, and keeps none of the others.
-    async fn take_back_in_parts(&self, orphans: &[Orphan], crashes_max: u32) -> Step<Rescued> {
+    async fn take_back_in_parts(&self, orphans: &[Orphan], crashes_max: u32) -> StoreResult<Rescued> {
         match (self.take_back(orphans, crashes_max).await, orphans) {
             (Err(fault), [bad]) if fault.is_about_data() => {
                 tracing::error!(job.id = bad.job.0, ?fault, "a job of a dead worker cannot be taken back");
@@ -71,7 +71,7 @@ impl Store {
         }
     }
 
-    async fn take_back(&self, orphans: &[Orphan], crashes_max: u32) -> Step<Rescued> {
+    async fn take_back(&self, orphans: &[Orphan], crashes_max: u32) -> StoreResult<Rescued> {
         if orphans.is_empty() {
             return Ok(Rescued::default());
         }
@@ -82,7 +82,12 @@ impl Store {
         Ok(rescued)
     }
 
-    async fn take_back_in(&self, tx: &Tx, orphans: &[Orphan], crashes_max: u32) -> Step<(Rescued, Moved)> {
+    async fn take_back_in(
+        &self,
+        tx: &Tx,
+        orphans: &[Orphan],
+        crashes_max: u32,
+    ) -> StoreResult<(Rescued, Moved)> {
         let now = self.transaction_now(tx).await?;
         let ids: Vec<_> = orphans.iter().map(|orphan| orphan.job.0).collect();
         let orphans: HashMap<_, _> = orphans.iter().map(|orphan| (orphan.job, orphan)).collect();
@@ -101,9 +106,9 @@ impl Store {
         Ok((rescued, moved))
     }
 
-    async fn orphans(&self, limit: u32) -> Step<Vec<Orphan>> {
-        let rows = self.work.get().await?.ask(&self.sql.orphans, &[small_number(&int4(limit))]).await?;
-        let read = |row: &Row| -> Step<Orphan> {
+    async fn orphans(&self, limit: u32) -> StoreResult<Vec<Orphan>> {
+        let rows = self.work.get().await?.query(&self.sql.orphans, &[small_number(&int4(limit))]).await?;
+        let read = |row: &Row| -> StoreResult<Orphan> {
             let held: Option<Vec<i64>> = row.try_get(1)?;
             let worker = row.try_get::<_, Bits>(2)?.into();
             Ok(Orphan { job: JobId(row.try_get(0)?), worker, held: held.unwrap_or_default() })
@@ -132,6 +137,6 @@ fn crashed(live: Live, held: &[i64], crashes_max: u32, rescued: &mut Rescued, no
     Move {
         live,
         landing,
-        parting: Parting { attempt, last_error: Some(crash_error()), ..Parting::default() },
+        parting: AttemptEnd { attempt, last_error: Some(crash_error()), ..AttemptEnd::default() },
     }
 }

@@ -14,7 +14,7 @@ use windlass_core::rollups::{
     RollupsRequest, Sample, StoredSample, StoredWatermark, Tally, check_samples,
 };
 
-use super::fault::Step;
+use super::store_error::StoreResult;
 use super::value::{Instant, Param, instant, int4, micros, number, numbers, small_number, text, texts};
 use super::{PostgresEngine, Store};
 
@@ -51,46 +51,46 @@ impl Rollups for PostgresEngine {
 }
 
 impl Store {
-    async fn append_samples(&self, samples: &[Sample]) -> Step<()> {
+    async fn append_samples(&self, samples: &[Sample]) -> StoreResult<()> {
         let (now, kept) = (self.now_param(), signed(SAMPLES_KEPT_MAX));
         let ago: Vec<_> = samples.iter().map(|sample| micros(sample.ago)).collect();
         let seen: Vec<_> = samples.iter().map(|sample| sample.text.as_str()).collect();
         let params = [instant(&now), numbers(&ago), texts(&seen), number(&kept)];
-        self.work.get().await?.write(&self.sql.append_samples, &params).await?;
+        self.work.get().await?.execute(&self.sql.append_samples, &params).await?;
         Ok(())
     }
 
-    async fn rollup_input(&self, limit: u32) -> Step<RollupInput> {
+    async fn rollup_input(&self, limit: u32) -> StoreResult<RollupInput> {
         let limit = limit.min(u32::try_from(SAMPLES_PER_CALL_MAX).unwrap_or(u32::MAX));
         let (now, one_more) = (self.now_param(), int4(limit + 1));
         let params = [instant(&now), small_number(&one_more)];
-        let rows = self.work.get().await?.ask(&self.sql.rollup_input, &params).await?;
+        let rows = self.work.get().await?.query(&self.sql.rollup_input, &params).await?;
         let now = self.estimated_now();
         let nothing =
             RollupInput { watermark: None, totals: Vec::new(), samples: Vec::new(), more: false, now };
         rows.first().map_or(Ok(nothing), |row| read_rollup_input(row, limit as usize))
     }
 
-    async fn rollups_of(&self, keys: &[RollupKey]) -> Step<RollupsRead> {
+    async fn rollups_of(&self, keys: &[RollupKey]) -> StoreResult<RollupsRead> {
         let rollups: Vec<_> = keys.iter().map(|key| key.minute.number()).collect();
         let queues: Vec<_> = keys.iter().map(|key| key.queue.as_str()).collect();
         let types: Vec<_> = keys.iter().map(|key| key.job_type.as_str()).collect();
         let params = [numbers(&rollups), texts(&queues), texts(&types)];
-        let rows = self.work.get().await?.ask(&self.sql.rollups_of, &params).await?;
+        let rows = self.work.get().await?.query(&self.sql.rollups_of, &params).await?;
         read_rows(&rows)
     }
 
-    async fn apply_rollup(&self, change: &RollupChange) -> Step<RollupOutcome> {
+    async fn apply_rollup(&self, change: &RollupChange) -> StoreResult<RollupOutcome> {
         let (read, version) = (signed(change.read), signed(change.version));
         let rolled_up: Vec<_> = change.rolled_up.iter().copied().map(signed).collect();
         let columns = Columns::of(&change.rows);
         let mut params = vec![number(&read), number(&version), text(&change.watermark), numbers(&rolled_up)];
         params.extend(columns.params());
-        let rows = self.work.get().await?.write(&self.sql.apply_rollup, &params).await?;
+        let rows = self.work.get().await?.execute(&self.sql.apply_rollup, &params).await?;
         Ok(if rows.is_empty() { RollupOutcome::Overtaken } else { RollupOutcome::Done })
     }
 
-    async fn rollups(&self, request: &RollupsRequest) -> Step<RollupsRead> {
+    async fn rollups(&self, request: &RollupsRequest) -> StoreResult<RollupsRead> {
         let first = RollupsEnd { minute: request.first(), queue: String::new(), job_type: String::new() };
         let after = request.after.clone().filter(|after| *after > first).unwrap_or(first);
         let (behind, last) = (after.minute.number(), request.last().number());
@@ -106,7 +106,7 @@ impl Store {
             text(&job_type),
             small_number(&one_more),
         ];
-        let mut rows = self.work.get().await?.ask(&self.sql.list_rollups, &params).await?;
+        let mut rows = self.work.get().await?.query(&self.sql.list_rollups, &params).await?;
         let limit = request.limit() as usize;
         let more = rows.len() > limit;
         rows.truncate(limit);
@@ -114,11 +114,11 @@ impl Store {
         Ok(RollupsRead { end, ..read_rows(&rows)? })
     }
 
-    async fn forget_rollups(&self, kept: Duration, limit: u32) -> Step<BatchDone> {
+    async fn forget_rollups(&self, kept: Duration, limit: u32) -> StoreResult<BatchDone> {
         let limit = limit.min(MAINTENANCE_BATCH_MAX);
         let (now, kept, at_most) = (self.now_param(), micros(kept), int4(limit));
         let params = [instant(&now), number(&kept), small_number(&at_most)];
-        let gone = self.work.get().await?.write(&self.sql.prune_rollups, &params).await?.len();
+        let gone = self.work.get().await?.execute(&self.sql.prune_rollups, &params).await?.len();
         Ok(BatchDone { changed: gone as u64, more: gone > 0 && gone == limit as usize })
     }
 }
@@ -153,7 +153,7 @@ impl<'a> Columns<'a> {
 }
 
 /// A row of `rollup_input`: now, version, booked; queues, types and six totals; ids, instants and texts of samples.
-fn read_rollup_input(row: &Row, limit: usize) -> Step<RollupInput> {
+fn read_rollup_input(row: &Row, limit: usize) -> StoreResult<RollupInput> {
     let now = row.try_get::<_, Instant>(0)?.0;
     let version = row.try_get::<_, Option<i64>>(1)?;
     let text = row.try_get::<_, Option<String>>(2)?.unwrap_or_default();
@@ -167,7 +167,7 @@ fn read_rollup_input(row: &Row, limit: usize) -> Step<RollupInput> {
     Ok(RollupInput { watermark, totals: read_totals(row)?, samples, more, now })
 }
 
-fn read_totals(row: &Row) -> Step<Vec<((QueueName, TypeName), Totals)>> {
+fn read_totals(row: &Row) -> StoreResult<Vec<((QueueName, TypeName), Totals)>> {
     let queues = row.try_get::<_, Option<Vec<String>>>(3)?.unwrap_or_default();
     let types = row.try_get::<_, Option<Vec<String>>>(4)?.unwrap_or_default();
     let mut columns: Vec<Vec<i64>> = Vec::new();
@@ -192,7 +192,7 @@ fn read_totals(row: &Row) -> Step<Vec<((QueueName, TypeName), Totals)>> {
     Ok(all)
 }
 
-fn read_rows(rows: &[Row]) -> Step<RollupsRead> {
+fn read_rows(rows: &[Row]) -> StoreResult<RollupsRead> {
     let mut read = RollupsRead::default();
     for row in rows {
         let mut counts = [0; 6];
@@ -205,7 +205,7 @@ fn read_rows(rows: &[Row]) -> Step<RollupsRead> {
     Ok(read)
 }
 
-fn read_end(row: &Row) -> Step<RollupsEnd> {
+fn read_end(row: &Row) -> StoreResult<RollupsEnd> {
     let minute = Minute::from_number(row.try_get(0)?);
     Ok(RollupsEnd { minute, queue: row.try_get(1)?, job_type: row.try_get(2)? })
 }

@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tokio_postgres::Row;
 use tokio_postgres::types::FromSql;
-use windlass_core::admin::JobRecord;
+use windlass_core::admin::StoredJob;
 use windlass_core::clock::Timestamp;
 use windlass_core::gate::Gate;
 use windlass_core::job::{Counters, Job, JobId, JobState};
@@ -20,7 +20,7 @@ use windlass_core::payload::Payload;
 use windlass_core::priority::Priority;
 use windlass_core::retry::RetryPolicy;
 
-use super::fault::Step;
+use super::store_error::StoreResult;
 use super::value::{Bits, Instant};
 
 /// How many columns all statements that read jobs share, in the same order:
@@ -82,7 +82,7 @@ pub(super) struct Reading {
 }
 
 /// Reads the columns that all statements share, from `first` on.
-pub(super) fn read_job(row: &Row, first: usize) -> Step<Reading> {
+pub(super) fn read_job(row: &Row, first: usize) -> StoreResult<Reading> {
     let mut from = Columns { row, first, damage: None };
     let options: Options = from.json(12)?.unwrap_or_default();
     let job = Job {
@@ -115,8 +115,8 @@ pub(super) fn read_job(row: &Row, first: usize) -> Step<Reading> {
 }
 
 /// The four counters, from a column on.
-pub(super) fn counters(row: &Row, first: usize) -> Step<Counters> {
-    let count = |column: usize| -> Step<u32> { Ok(unsigned(row.try_get::<_, i32>(first + column)?)) };
+pub(super) fn counters(row: &Row, first: usize) -> StoreResult<Counters> {
+    let count = |column: usize| -> StoreResult<u32> { Ok(unsigned(row.try_get::<_, i32>(first + column)?)) };
     Ok(Counters { attempts: count(0)?, failures: count(1)?, crashes: count(2)?, holds: count(3)? })
 }
 
@@ -133,33 +133,33 @@ struct Columns<'r> {
 }
 
 impl<'r> Columns<'r> {
-    fn get<T: FromSql<'r>>(&self, column: usize) -> Step<T> {
+    fn get<T: FromSql<'r>>(&self, column: usize) -> StoreResult<T> {
         Ok(self.row.try_get(self.first + column)?)
     }
 
-    fn instant(&self, column: usize) -> Step<Timestamp> {
+    fn instant(&self, column: usize) -> StoreResult<Timestamp> {
         Ok(self.get::<Instant>(column)?.0)
     }
 
-    fn type_name(&mut self) -> Step<TypeName> {
+    fn type_name(&mut self) -> StoreResult<TypeName> {
         let unreadable = || TypeName::parse("unreadable").expect("a plain word");
         let parsed = TypeName::parse(self.get(1)?);
         Ok(self.or_damage(parsed).unwrap_or_else(unreadable))
     }
 
-    fn queue_name(&mut self) -> Step<QueueName> {
+    fn queue_name(&mut self) -> StoreResult<QueueName> {
         let unreadable = || QueueName::parse("unreadable").expect("a plain word");
         let parsed = QueueName::parse(self.get(2)?);
         Ok(self.or_damage(parsed).unwrap_or_else(unreadable))
     }
 
-    fn priority(&mut self) -> Step<Priority> {
+    fn priority(&mut self) -> StoreResult<Priority> {
         let level: i16 = self.get(3)?;
         let parsed = Priority::new(level.into());
         Ok(self.or_damage(parsed).unwrap_or(Priority::LEAST_URGENT))
     }
 
-    fn counters(&mut self) -> Step<Counters> {
+    fn counters(&mut self) -> StoreResult<Counters> {
         for column in 13..17 {
             let count: i32 = self.get(column)?;
             self.or_damage(u32::try_from(count).map_err(|_| format!("expected a count, got {count}")));
@@ -167,12 +167,12 @@ impl<'r> Columns<'r> {
         counters(self.row, self.first + 13)
     }
 
-    fn name<T>(&mut self, column: usize, parse: fn(&str) -> Result<T, NameError>) -> Step<Option<T>> {
+    fn name<T>(&mut self, column: usize, parse: fn(&str) -> Result<T, NameError>) -> StoreResult<Option<T>> {
         let parsed = self.get::<Option<&str>>(column)?.map(parse);
         Ok(parsed.and_then(|parsed| self.or_damage(parsed)))
     }
 
-    fn json<T: DeserializeOwned>(&mut self, column: usize) -> Step<Option<T>> {
+    fn json<T: DeserializeOwned>(&mut self, column: usize) -> StoreResult<Option<T>> {
         let parsed = self.get::<Option<&str>>(column)?.map(serde_json::from_str);
         Ok(parsed.and_then(|parsed| self.or_damage(parsed)))
     }
@@ -184,7 +184,7 @@ impl<'r> Columns<'r> {
 
 /// A row of the live jobs as a record. Beyond the shared columns: gate, token, locked_by, locked_at, boosted,
 /// cancel_requested.
-pub(super) fn live_record(row: &Row, now: Timestamp) -> Step<JobRecord> {
+pub(super) fn live_record(row: &Row, now: Timestamp) -> StoreResult<StoredJob> {
     let worker: Option<Bits> = row.try_get(SHARED + 2)?;
     let state = match worker {
         Some(worker) => JobState::Running {
@@ -198,14 +198,14 @@ pub(super) fn live_record(row: &Row, now: Timestamp) -> Step<JobRecord> {
 }
 
 /// A dead letter as a record. Beyond the shared columns: error, ended_at.
-pub(super) fn dead_record(row: &Row, now: Timestamp) -> Step<JobRecord> {
+pub(super) fn dead_record(row: &Row, now: Timestamp) -> StoreResult<StoredJob> {
     let error = parse_error(row.try_get(SHARED)?);
     let state = JobState::Dead { at: instant(row, SHARED + 1)?, error };
     record(row, state, now)
 }
 
 /// A row of the history as a record. Beyond the shared columns: state, result, why, ended_at.
-pub(super) fn ended_record(row: &Row, now: Timestamp) -> Step<JobRecord> {
+pub(super) fn ended_record(row: &Row, now: Timestamp) -> StoreResult<StoredJob> {
     let at = instant(row, SHARED + 3)?;
     let state = match row.try_get(SHARED)? {
         SUCCEEDED => JobState::Succeeded { at, result: row.try_get(SHARED + 1)? },
@@ -216,18 +216,18 @@ pub(super) fn ended_record(row: &Row, now: Timestamp) -> Step<JobRecord> {
     record(row, state, now)
 }
 
-fn record(row: &Row, state: JobState, now: Timestamp) -> Step<JobRecord> {
+fn record(row: &Row, state: JobState, now: Timestamp) -> StoreResult<StoredJob> {
     let Reading { job, last_error, .. } = read_job(row, 0)?;
-    Ok(JobRecord { job, state, last_error, read_at: now })
+    Ok(StoredJob { job, state, last_error, read_at: now })
 }
 
 /// An instant that may be missing, as in a row that was damaged.
-pub(super) fn instant(row: &Row, column: usize) -> Step<Timestamp> {
+pub(super) fn instant(row: &Row, column: usize) -> StoreResult<Timestamp> {
     Ok(row.try_get::<_, Option<Instant>>(column)?.map_or(Timestamp::EPOCH, |at| at.0))
 }
 
 /// A gate, or nothing.
-pub(super) fn gate(row: &Row, column: usize) -> Step<Option<Gate>> {
+pub(super) fn gate(row: &Row, column: usize) -> StoreResult<Option<Gate>> {
     Ok(row.try_get::<_, Option<&str>>(column)?.map(Gate::named))
 }
 

@@ -17,10 +17,10 @@ use windlass_core::schedules::{
 };
 
 use super::Store;
+use super::apply::Moved;
 use super::conn::Tx;
-use super::fault::Step;
 use super::inside::{answered, written};
-use super::land::Moved;
+use super::store_error::StoreResult;
 use super::value::{Bits, Instant, instant, instants, int4, maybe, numbers, small_number, text, texts, uuid};
 
 /// How often changes are made again because they and somebody's transaction waited for each other, and the server ended ours.
@@ -30,30 +30,30 @@ const DEADLOCKS_MAX: u32 = 5;
 type Standing = HashMap<String, (u64, Option<i64>)>;
 
 impl Store {
-    pub(super) async fn schedules(&self, which: WhichSchedules) -> Step<SchedulesRead> {
+    pub(super) async fn schedules(&self, which: WhichSchedules) -> StoreResult<SchedulesRead> {
         let (now, limit) = (self.now_param(), int4(which.limit()));
         let conn = self.work.get().await?;
         let rows = match &which {
             WhichSchedules::Named(names) => {
                 let names: Vec<_> = names.iter().map(ScheduleName::as_str).collect();
-                conn.ask(&self.sql.schedules_named, &[instant(&now), texts(&names)]).await?
+                conn.query(&self.sql.schedules_named, &[instant(&now), texts(&names)]).await?
             }
             WhichSchedules::After(after, _) => {
                 let after = after.as_ref().map_or("", |end| end.name.as_str());
                 let params = [instant(&now), text(&after), small_number(&limit)];
-                conn.ask(&self.sql.list_schedules, &params).await?
+                conn.query(&self.sql.list_schedules, &params).await?
             }
             WhichSchedules::Due(after, _) => {
                 let look_at = maybe(after.as_ref().and_then(|end| end.look_at));
                 let name = after.as_ref().map_or("", |end| end.name.as_str());
                 let params = [instant(&now), small_number(&limit), instant(&look_at), text(&name)];
-                conn.ask(&self.sql.due_schedules, &params).await?
+                conn.query(&self.sql.due_schedules, &params).await?
             }
         };
         self.read_schedules(&rows)
     }
 
-    fn read_schedules(&self, rows: &[Row]) -> Step<SchedulesRead> {
+    fn read_schedules(&self, rows: &[Row]) -> StoreResult<SchedulesRead> {
         let (mut now, mut next) = (self.estimated_now(), None);
         let (mut schedules, mut damaged, mut end) = (Vec::new(), Vec::new(), None);
         for row in rows {
@@ -73,7 +73,10 @@ impl Store {
         Ok(SchedulesRead { schedules, damaged, end, next, now })
     }
 
-    pub(super) async fn change_schedules(&self, changes: Vec<ScheduleChange>) -> Step<Vec<ScheduleChanged>> {
+    pub(super) async fn change_schedules(
+        &self,
+        changes: Vec<ScheduleChange>,
+    ) -> StoreResult<Vec<ScheduleChanged>> {
         match self.change_despite_deadlocks(&changes).await {
             Err(fault) if fault.is_about_data() => {
                 let why = format!("the store does not take it: {}", EngineError::from(fault));
@@ -85,7 +88,11 @@ impl Store {
 
     /// The server takes offence at something: whoever has added a check or a trigger of its own to our tables refuses that one
     /// job, and neither its schedule nor the others.
-    async fn change_one_by_one(&self, changes: Vec<ScheduleChange>, why: &str) -> Step<Vec<ScheduleChanged>> {
+    async fn change_one_by_one(
+        &self,
+        changes: Vec<ScheduleChange>,
+        why: &str,
+    ) -> StoreResult<Vec<ScheduleChanged>> {
         let mut answers = Vec::with_capacity(changes.len());
         for change in changes {
             let answer = match self.change_despite_deadlocks(std::slice::from_ref(&change)).await {
@@ -103,7 +110,10 @@ impl Store {
         Ok(answers)
     }
 
-    async fn change_despite_deadlocks(&self, changes: &[ScheduleChange]) -> Step<Vec<ScheduleChanged>> {
+    async fn change_despite_deadlocks(
+        &self,
+        changes: &[ScheduleChange],
+    ) -> StoreResult<Vec<ScheduleChanged>> {
         for _ in 0..DEADLOCKS_MAX {
             match self.try_to_change(changes).await {
                 Err(fault) if fault.is_deadlock() => {
@@ -115,7 +125,7 @@ impl Store {
         self.try_to_change(changes).await
     }
 
-    async fn try_to_change(&self, changes: &[ScheduleChange]) -> Step<Vec<ScheduleChanged>> {
+    async fn try_to_change(&self, changes: &[ScheduleChange]) -> StoreResult<Vec<ScheduleChanged>> {
         let tx = self.work.begin().await?;
         let changed = self.change_in(&tx, changes).await;
         let (changed, moved) = tx.end(changed).await?;
@@ -131,7 +141,11 @@ impl Store {
         Ok(changed)
     }
 
-    async fn change_in(&self, tx: &Tx, changes: &[ScheduleChange]) -> Step<(Vec<ScheduleChanged>, Moved)> {
+    async fn change_in(
+        &self,
+        tx: &Tx,
+        changes: &[ScheduleChange],
+    ) -> StoreResult<(Vec<ScheduleChanged>, Moved)> {
         let before = self.lock_schedules(tx, changes).await?;
         let now = self.transaction_now(tx).await?;
         let applied = self.save_schedules(tx, changes, &before, now).await?;
@@ -148,9 +162,9 @@ impl Store {
         Ok((changes.iter().map(answer).collect(), moved))
     }
 
-    async fn lock_schedules(&self, tx: &Tx, changes: &[ScheduleChange]) -> Step<Standing> {
+    async fn lock_schedules(&self, tx: &Tx, changes: &[ScheduleChange]) -> StoreResult<Standing> {
         let names: Vec<_> = changes.iter().map(|change| change.name.as_str()).collect();
-        let rows = tx.ask(&self.sql.lock_schedules, &[texts(&names)]).await?;
+        let rows = tx.query(&self.sql.lock_schedules, &[texts(&names)]).await?;
         let read = |row: &Row| {
             let version = row.try_get::<_, i64>(1)?.unsigned_abs();
             Ok((row.try_get(0)?, (version, row.try_get(2)?)))
@@ -165,7 +179,7 @@ impl Store {
         changes: &'c [ScheduleChange],
         before: &Standing,
         now: Timestamp,
-    ) -> Step<BTreeMap<&'c str, Option<u64>>> {
+    ) -> StoreResult<BTreeMap<&'c str, Option<u64>>> {
         let mut applied = BTreeMap::new();
         let (mut removed, mut rows) = (Vec::new(), Rows::default());
         let mut room = self.room_for_schedules(tx, changes).await?;
@@ -187,7 +201,7 @@ impl Store {
             }
         }
         if !removed.is_empty() {
-            tx.ask(&self.sql.remove_schedules, &[texts(&removed)]).await?;
+            tx.query(&self.sql.remove_schedules, &[texts(&removed)]).await?;
         }
         let saved = rows.save(self, tx).await?;
         let saved = saved.iter().map(|row| row.try_get::<_, &str>(0)).collect::<Result<BTreeSet<_>, _>>()?;
@@ -198,11 +212,11 @@ impl Store {
     }
 
     /// How many new ones fit in; only asked for if there are any.
-    async fn room_for_schedules(&self, tx: &Tx, changes: &[ScheduleChange]) -> Step<u64> {
+    async fn room_for_schedules(&self, tx: &Tx, changes: &[ScheduleChange]) -> StoreResult<u64> {
         if changes.iter().all(|change| change.read > 0) {
             return Ok(0);
         }
-        let rows = tx.ask(&self.sql.count_schedules, &[]).await?;
+        let rows = tx.query(&self.sql.count_schedules, &[]).await?;
         let there: i64 = rows.first().map_or(Ok(0), |row| row.try_get(0))?;
         Ok(u64::from(SCHEDULES_MAX).saturating_sub(there.unsigned_abs()))
     }
@@ -217,7 +231,7 @@ impl Store {
         applied: &BTreeMap<&str, Option<u64>>,
         now: Timestamp,
         moved: &mut Moved,
-    ) -> Step<BTreeMap<String, Vec<Put>>> {
+    ) -> StoreResult<BTreeMap<String, Vec<Put>>> {
         let is_applied =
             |change: &&ScheduleChange| applied.get(change.name.as_str()).is_some_and(Option::is_some);
         let with_jobs: Vec<_> =
@@ -256,13 +270,13 @@ impl Store {
         tx: &Tx,
         changes: &[&ScheduleChange],
         before: &Standing,
-    ) -> Step<HashMap<JobId, HolderStage>> {
+    ) -> StoreResult<HashMap<JobId, HolderStage>> {
         let minding = changes.iter().filter(|change| change.overlap != Overlap::Allow);
         let ids: Vec<_> = minding.filter_map(|change| last_job(change, before)).map(|job| job.0).collect();
         if ids.is_empty() {
             return Ok(HashMap::new());
         }
-        let rows = tx.ask(&self.sql.stages, &[numbers(&ids)]).await?;
+        let rows = tx.query(&self.sql.stages, &[numbers(&ids)]).await?;
         let read = |row: &Row| {
             let stage = match row.try_get(1)? {
                 "waiting" => HolderStage::Waiting,
@@ -283,7 +297,7 @@ impl Store {
         now: Timestamp,
         put: &mut BTreeMap<String, Vec<Put>>,
         moved: &mut Moved,
-    ) -> Step<()> {
+    ) -> StoreResult<()> {
         let (mut whys, mut full) = (HashMap::new(), Vec::new());
         for (change, last) in replaced {
             let answer = put.get(change.name.as_str()).and_then(|puts| puts.first()).and_then(answer_of);
@@ -310,9 +324,9 @@ impl Store {
         last: JobId,
         now: Timestamp,
         moved: &mut Moved,
-    ) -> Step<Option<Vec<EnqueueAnswer>>> {
+    ) -> StoreResult<Option<Vec<EnqueueAnswer>>> {
         let (mut moved_here, whys) = (Moved::default(), HashMap::from([(last, replaced_by(&change.name))]));
-        tx.mark().await?;
+        tx.savepoint().await?;
         if self.cancel_free(tx, &whys, now, &mut moved_here).await? > 0 {
             let answers = self.enqueue_scheduled(tx, &change.jobs).await?;
             if answers.iter().all(|answer| GivesWay::to(answer) == GivesWay::Now) {
@@ -320,7 +334,7 @@ impl Store {
                 return Ok(Some(answers));
             }
         }
-        tx.undo_to_mark().await?;
+        tx.rollback_to_savepoint().await?;
         Ok(None)
     }
 
@@ -331,7 +345,7 @@ impl Store {
         whys: &HashMap<JobId, String>,
         now: Timestamp,
         moved: &mut Moved,
-    ) -> Step<usize> {
+    ) -> StoreResult<usize> {
         if whys.is_empty() {
             return Ok(0);
         }
@@ -352,13 +366,17 @@ impl Store {
         Ok(count)
     }
 
-    pub(super) async fn enqueue_scheduled(&self, tx: &Tx, jobs: &[NewJob]) -> Step<Vec<EnqueueAnswer>> {
+    pub(super) async fn enqueue_scheduled(
+        &self,
+        tx: &Tx,
+        jobs: &[NewJob],
+    ) -> StoreResult<Vec<EnqueueAnswer>> {
         if jobs.is_empty() {
             return Ok(Vec::new());
         }
         let (jobs, now, request) = (written(jobs)?, self.now_param(), None::<Bits>);
         let params = [text(&jobs), uuid(&request), instant(&now)];
-        let rows = tx.ask(&self.sql.enqueue_many, &params).await?;
+        let rows = tx.query(&self.sql.enqueue_many, &params).await?;
         let read =
             |row: &Row| Ok(answered(row.try_get(0)?, row.try_get(1)?, row.try_get(2)?, row.try_get(3)?));
         rows.iter().map(read).collect()
@@ -372,7 +390,7 @@ impl Store {
         before: &Standing,
         put: &BTreeMap<String, Vec<Put>>,
         now: Timestamp,
-    ) -> Step<()> {
+    ) -> StoreResult<()> {
         let (mut names, mut jobs, mut records) = (Vec::new(), Vec::new(), Vec::new());
         for change in changes {
             let Some(puts) = put.get(change.name.as_str()) else { continue };
@@ -386,7 +404,7 @@ impl Store {
             }
         }
         if !names.is_empty() {
-            tx.ask(&self.sql.set_last_jobs, &[texts(&names), numbers(&jobs), texts(&records)]).await?;
+            tx.query(&self.sql.set_last_jobs, &[texts(&names), numbers(&jobs), texts(&records)]).await?;
         }
         Ok(())
     }
@@ -413,7 +431,7 @@ impl Rows {
         self.records.push(change.to.as_ref().map_or_else(String::new, |record| record.to_text()));
     }
 
-    async fn save(&self, store: &Store, tx: &Tx) -> Step<Vec<Row>> {
+    async fn save(&self, store: &Store, tx: &Tx) -> StoreResult<Vec<Row>> {
         if self.names.is_empty() {
             return Ok(Vec::new());
         }
@@ -425,7 +443,7 @@ impl Rows {
             numbers(&self.last_jobs),
             texts(&self.records),
         ];
-        tx.ask(&store.sql.save_schedules, &params).await
+        tx.query(&store.sql.save_schedules, &params).await
     }
 }
 

@@ -15,12 +15,12 @@ use windlass_core::outcome::{ErrorKind, JobError, bounded};
 use windlass_core::settle::{AttemptReport, Settled, Settlement, Transition};
 
 use super::Store;
+use super::apply::{AttemptEnd, EndedAttempt, Live, Locked, Move, Moved};
+use super::check_batch_size;
 use super::conn::Tx;
-use super::fault::{Fault, Step};
-use super::land::{EndedAttempt, Live, Locked, Move, Moved, Parting};
-use super::refuse_over;
 use super::row::to_json;
-use super::value::{Bits, Instant, flag, instant, micros, numbers, row_places, texts, uuids};
+use super::store_error::{StoreError, StoreResult};
+use super::value::{Bits, Instant, ctid_cache, flag, instant, micros, numbers, texts, uuids};
 
 /// What became of each.
 type Answers = HashMap<Fence, Settled>;
@@ -37,7 +37,7 @@ impl Written {
     }
 
     /// The answer of a statement: whether all were written, and else which.
-    fn read(row: &Row) -> Step<Self> {
+    fn read(row: &Row) -> StoreResult<Self> {
         if row.try_get(0)? {
             return Ok(Self::All);
         }
@@ -55,8 +55,8 @@ impl Written {
 }
 
 impl Store {
-    pub(super) async fn settle(&self, batch: Vec<Settlement>) -> Step<Vec<Settled>> {
-        refuse_over(SETTLE_BATCH_MAX, "settlements", batch.len())?;
+    pub(super) async fn settle(&self, batch: Vec<Settlement>) -> StoreResult<Vec<Settled>> {
+        check_batch_size(SETTLE_BATCH_MAX, "settlements", batch.len())?;
         let mut answers = Answers::new();
         if is_usual(&batch) {
             match self.settle_usual(&batch.iter().collect::<Vec<_>>()).await {
@@ -75,7 +75,7 @@ impl Store {
         Ok(fences.iter().map(|fence| answers.get(fence).copied().unwrap_or(Settled::ClaimLost)).collect())
     }
 
-    pub(super) async fn settle_in_parts(&self, batch: &[Settlement]) -> Step<Answers> {
+    pub(super) async fn settle_in_parts(&self, batch: &[Settlement]) -> StoreResult<Answers> {
         match self.settle_all(batch).await {
             Err(fault) => self.settle_despite(fault, batch).await,
             answers => answers,
@@ -84,7 +84,7 @@ impl Store {
 
     /// If the server took offence at a value, half by half, until the bad row is alone. That one is given up with what the
     /// server said, so that it does not come back for ever.
-    async fn settle_despite(&self, fault: Fault, batch: &[Settlement]) -> Step<Answers> {
+    async fn settle_despite(&self, fault: StoreError, batch: &[Settlement]) -> StoreResult<Answers> {
         match batch {
             [bad] if fault.is_about_data() => self.settle_unstorable(bad, fault).await,
             _ if fault.is_about_data() => {
@@ -102,7 +102,7 @@ impl Store {
         }
     }
 
-    async fn settle_all(&self, batch: &[Settlement]) -> Step<Answers> {
+    async fn settle_all(&self, batch: &[Settlement]) -> StoreResult<Answers> {
         let (mut plain, mut others): (Vec<_>, Vec<_>) =
             batch.iter().partition(|settlement| is_plain(settlement));
         let mut answers = Answers::new();
@@ -123,7 +123,7 @@ impl Store {
 
     /// Jobs that go on, which nobody has touched since this process claimed them: they are neither locked nor read before they
     /// are written. Gives those that were.
-    async fn go_on_as_claimed(&self, batch: &[&Settlement]) -> Step<HashSet<Fence>> {
+    async fn go_on_as_claimed(&self, batch: &[&Settlement]) -> StoreResult<HashSet<Fence>> {
         let going_on = batch.iter().filter(|settlement| goes_on(&settlement.transition));
         let mut known: Vec<_> = going_on
             .filter_map(|settlement| Some((self.take_as_claimed(settlement.fence)?, *settlement)))
@@ -154,7 +154,7 @@ impl Store {
         if self.ends_have_keys.load(Ordering::Relaxed) { &[true] } else { &[false, true] }
     }
 
-    async fn settle_unstorable(&self, bad: &Settlement, fault: Fault) -> Step<Answers> {
+    async fn settle_unstorable(&self, bad: &Settlement, fault: StoreError) -> StoreResult<Answers> {
         let why = EngineError::from(fault);
         let error = JobError::new(ErrorKind::Failed, format!("its end could not be stored: {why}"));
         let report = AttemptReport { output: None, ..bad.report };
@@ -163,7 +163,7 @@ impl Store {
     }
 
     /// Nothing but successes. Most ends are like those before them.
-    async fn settle_usual(&self, batch: &[&Settlement]) -> Step<Written> {
+    async fn settle_usual(&self, batch: &[&Settlement]) -> StoreResult<Written> {
         if self.ends_are_traces.load(Ordering::Relaxed) {
             let written = self.settle_traced(batch).await?;
             self.ends_are_traces.store(matches!(written, Written::All), Ordering::Relaxed);
@@ -174,7 +174,7 @@ impl Store {
     }
 
     /// Successes of jobs that leave nothing but a trace, in one statement. Gives those that were written.
-    async fn settle_traced(&self, batch: &[&Settlement]) -> Step<Written> {
+    async fn settle_traced(&self, batch: &[&Settlement]) -> StoreResult<Written> {
         let mut fences: Vec<_> = batch.iter().map(|settlement| settlement.fence).collect();
         fences.sort_by_key(|fence| fence.job);
         let ids: Vec<_> = fences.iter().map(|fence| fence.job.0).collect();
@@ -184,8 +184,8 @@ impl Store {
         let types = catalogue.types().filter(|spec| spec.retention_days == 0);
         let types: Vec<_> = types.map(|spec| spec.name.to_string()).collect();
         let now = self.now_param();
-        let params = [instant(&now), numbers(&ids), uuids(&tokens), row_places(&at), texts(&types)];
-        let rows = self.work.get().await?.write(&self.sql.settle_traced, &params).await?;
+        let params = [instant(&now), numbers(&ids), uuids(&tokens), ctid_cache(&at), texts(&types)];
+        let rows = self.work.get().await?.execute(&self.sql.settle_traced, &params).await?;
         let Some(row) = rows.first() else { return Ok(Written::nothing()) };
         self.notify_of_triggers(row.try_get(3)?);
         Written::read(row)
@@ -193,7 +193,7 @@ impl Store {
 
     /// Successes of jobs that nobody asked to stop, in one statement; those with a key only if `keys` are looked at. Gives
     /// those that were written.
-    async fn settle_plain(&self, batch: &[&Settlement], keys: &bool) -> Step<Written> {
+    async fn settle_plain(&self, batch: &[&Settlement], keys: &bool) -> StoreResult<Written> {
         if batch.is_empty() {
             return Ok(Written::All);
         }
@@ -214,11 +214,11 @@ impl Store {
             numbers(&ran_for),
             texts(&results),
             texts(&outputs),
-            row_places(&at),
+            ctid_cache(&at),
             flag(keys),
             numbers(&ended_ago),
         ];
-        let rows = self.work.get().await?.write(&self.sql.settle, &params).await?;
+        let rows = self.work.get().await?.execute(&self.sql.settle, &params).await?;
         let Some(row) = rows.first() else { return Ok(Written::nothing()) };
         if *keys {
             self.ends_have_keys.store(row.try_get(3)?, Ordering::Relaxed);
@@ -232,7 +232,7 @@ impl Store {
     }
 
     /// Ends of all kinds, under lock. What somebody's open transaction is in the way of is done alone, at the end.
-    pub(super) async fn settle_slowly(&self, batch: Vec<Settlement>) -> Step<Answers> {
+    pub(super) async fn settle_slowly(&self, batch: Vec<Settlement>) -> StoreResult<Answers> {
         let mut settlements: HashMap<Fence, Settlement> =
             batch.into_iter().map(|settlement| (settlement.fence, settlement)).collect();
         let (mut answers, skipped) = self.settle_locked(&mut settlements, true).await?;
@@ -248,7 +248,7 @@ impl Store {
         &self,
         settlements: &mut HashMap<Fence, Settlement>,
         skip: bool,
-    ) -> Step<(Answers, Vec<JobId>)> {
+    ) -> StoreResult<(Answers, Vec<JobId>)> {
         let tx = self.work.begin().await?;
         let settled = self.settle_in(&tx, settlements, skip).await;
         let (answers, skipped, moved) = tx.end(settled).await?;
@@ -261,7 +261,7 @@ impl Store {
         tx: &Tx,
         settlements: &mut HashMap<Fence, Settlement>,
         skip: bool,
-    ) -> Step<(Answers, Vec<JobId>, Moved)> {
+    ) -> StoreResult<(Answers, Vec<JobId>, Moved)> {
         let ids: Vec<_> = settlements.keys().map(|fence| fence.job.0).collect();
         let Locked { jobs, keys, skipped } = self.lock_live(tx, &ids, skip).await?;
         let now = self.transaction_now(tx).await?;
@@ -286,25 +286,25 @@ impl Store {
     fn moved_by(&self, live: Live, settlement: Settlement, now: Timestamp) -> Move {
         let keep_result = self.catalogue().type_named(&live.job_type).is_some_and(|spec| spec.keep_result);
         let Settlement { fence, transition, report } = settlement.bounded(keep_result);
-        let parting = Parting {
+        let parting = AttemptEnd {
             ended_ago: transition.ended_ago(&report),
             attempt: ended_attempt(&live, &transition, report, now),
             last_error: transition.error().cloned(),
             settled_by: Some(fence.token),
             is_retry: matches!(transition, Transition::Retry { .. }),
         };
-        let landing = transition.land(now, live.due, live.counters, live.cancel_requested.as_deref());
+        let landing = transition.apply(now, live.due, live.counters, live.cancel_requested.as_deref());
         Move { live, landing, parting }
     }
 
     /// The answers to fences that hold no more: each may be a repeat of what was written.
-    async fn settled_before(&self, tx: &Tx, fences: &[Fence]) -> Step<Answers> {
+    async fn settled_before(&self, tx: &Tx, fences: &[Fence]) -> StoreResult<Answers> {
         if fences.is_empty() {
             return Ok(Answers::new());
         }
         let ids: Vec<_> = fences.iter().map(|fence| fence.job.0).collect();
         let tokens: Vec<_> = fences.iter().map(|fence| Bits::from(fence.token)).collect();
-        let rows = tx.ask(&self.sql.was_settled, &[numbers(&ids), uuids(&tokens)]).await?;
+        let rows = tx.query(&self.sql.was_settled, &[numbers(&ids), uuids(&tokens)]).await?;
         let mut answers: Answers = fences.iter().map(|fence| (*fence, Settled::ClaimLost)).collect();
         for row in &rows {
             let fence = Fence { job: JobId(row.try_get(0)?), token: row.try_get::<_, Bits>(1)?.into() };
@@ -314,18 +314,18 @@ impl Store {
     }
 
     /// The store's now within a transaction, at this point of it.
-    pub(super) async fn transaction_now(&self, tx: &Tx) -> Step<Timestamp> {
+    pub(super) async fn transaction_now(&self, tx: &Tx) -> StoreResult<Timestamp> {
         if let Some(now) = self.now_param() {
             return Ok(now.0);
         }
-        let rows = tx.ask(&self.sql.read_now, &[]).await?;
+        let rows = tx.query(&self.sql.read_now, &[]).await?;
         Ok(rows
             .first()
             .map_or(Ok(self.estimated_now()), |row| row.try_get::<_, Instant>(0).map(|at| at.0))?)
     }
 
-    pub(super) async fn report(&self, batch: Vec<(Fence, Progress)>) -> Step<Vec<Settled>> {
-        refuse_over(SETTLE_BATCH_MAX, "reports of progress", batch.len())?;
+    pub(super) async fn report(&self, batch: Vec<(Fence, Progress)>) -> StoreResult<Vec<Settled>> {
+        check_batch_size(SETTLE_BATCH_MAX, "reports of progress", batch.len())?;
         let mut sorted: Vec<_> =
             batch.iter().map(|(fence, progress)| (*fence, progress_text(progress))).collect();
         sorted.sort_by_key(|(fence, _)| fence.job);
@@ -333,8 +333,8 @@ impl Store {
         let tokens: Vec<_> = sorted.iter().map(|(fence, _)| Bits::from(fence.token)).collect();
         let notes: Vec<_> = sorted.into_iter().map(|(_, note)| note).collect();
         let params = [numbers(&ids), uuids(&tokens), texts(&notes)];
-        let rows = self.work.get().await?.write(&self.sql.report, &params).await?;
-        self.note_row_places(&rows, 0, 2)?;
+        let rows = self.work.get().await?.execute(&self.sql.report, &params).await?;
+        self.note_ctids(&rows, 0, 2)?;
         let mut noted = HashSet::new();
         for row in &rows {
             noted.insert(Fence { job: JobId(row.try_get(0)?), token: row.try_get::<_, Bits>(1)?.into() });
@@ -372,7 +372,7 @@ fn waves(batch: Vec<Settlement>) -> Vec<Vec<Settlement>> {
 }
 
 /// Not even the dead letters take it. A worker that is refused leaves this end behind, and goes on with others.
-fn stored_nowhere(fault: Fault) -> Fault {
+fn stored_nowhere(fault: StoreError) -> StoreError {
     if !fault.is_about_data() {
         return fault;
     }

@@ -1,4 +1,4 @@
-//! CompletionTriggers, their marks, and the jobs that they make. A look is one transaction: it locks the drain, and reads its marks and what is left of
+//! CompletionTriggers, their marks, and the jobs that they make. A look is one transaction: it locks the trigger, and reads its marks and what is left of
 //! the group by one statement. See `migrations/0010_drains.sql` for what marks are.
 
 use std::collections::{BTreeSet, HashMap};
@@ -22,9 +22,9 @@ use windlass_core::triggers::{
     TriggerRecord, TriggersRead, WhichTriggers, check_changes, check_firings,
 };
 
+use super::apply::Live;
 use super::conn::Tx;
-use super::fault::{Fault, Step};
-use super::land::Live;
+use super::store_error::{StoreError, StoreResult};
 use super::value::{
     Instant, flag, flags, instant, int4, maybe, micros, number, numbers, small_number, text, texts,
 };
@@ -64,41 +64,42 @@ impl Store {
         }
     }
 
-    /// A waiting job falls due at another time: marks the drains that it held.
+    /// A waiting job falls due at another time: marks the triggers that it held.
     pub(super) async fn mark_put_off(
         &self,
         tx: &Tx,
         live: &Live,
         due: Timestamp,
         now: Timestamp,
-    ) -> Step<()> {
+    ) -> StoreResult<()> {
         let to = Stand::Waiting { due, gate: live.gate.as_ref() };
         if marks(live.stand(), to, false, now) {
-            tx.ask(&self.sql.mark_triggers, &[number(&live.id.0)]).await?;
+            tx.query(&self.sql.mark_triggers, &[number(&live.id.0)]).await?;
         }
         Ok(())
     }
 
-    pub(super) async fn triggers(&self, which: WhichTriggers) -> Step<TriggersRead> {
+    pub(super) async fn triggers(&self, which: WhichTriggers) -> StoreResult<TriggersRead> {
         let (now, limit) = (self.now_param(), int4(which.limit()));
         let conn = self.work.get().await?;
         let rows = match &which {
             WhichTriggers::Named(names) => {
                 let names: Vec<_> = names.iter().map(TriggerName::as_str).collect();
-                conn.ask(&self.sql.triggers_named, &[instant(&now), texts(&names)]).await?
+                conn.query(&self.sql.triggers_named, &[instant(&now), texts(&names)]).await?
             }
             WhichTriggers::After(after, _) => {
                 let after = after.as_ref().map_or("", TriggerName::as_str);
                 let params = [instant(&now), text(&after), small_number(&limit)];
-                conn.ask(&self.sql.list_triggers, &params).await?
+                conn.query(&self.sql.list_triggers, &params).await?
             }
-            WhichTriggers::Marked(_) => conn.ask(&self.sql.marked_triggers, &[instant(&now)]).await?,
+            WhichTriggers::Marked(_) => conn.query(&self.sql.marked_triggers, &[instant(&now)]).await?,
         };
         let read = self.read_triggers(&rows, &which)?;
         if matches!(which, WhichTriggers::Marked(_)) && !read.damaged.is_empty() {
             let names: Vec<_> = read.damaged.iter().map(|(name, _)| name.as_str()).collect();
             let at_most = int4(u32::try_from(MARKS_AT_ONCE).unwrap_or(u32::MAX));
-            if let Err(fault) = conn.ask(&self.sql.trim_marks, &[texts(&names), small_number(&at_most)]).await
+            if let Err(fault) =
+                conn.query(&self.sql.trim_marks, &[texts(&names), small_number(&at_most)]).await
             {
                 // The others are read all the same.
                 tracing::debug!(?fault, "marks of completion triggers that cannot be read stay");
@@ -107,7 +108,7 @@ impl Store {
         Ok(read)
     }
 
-    fn read_triggers(&self, rows: &[Row], which: &WhichTriggers) -> Step<TriggersRead> {
+    fn read_triggers(&self, rows: &[Row], which: &WhichTriggers) -> StoreResult<TriggersRead> {
         let now = self.estimated_now();
         let mut read =
             TriggersRead { triggers: Vec::new(), damaged: Vec::new(), any: false, next: None, now };
@@ -132,15 +133,22 @@ impl Store {
         Ok(read)
     }
 
-    pub(super) async fn change_triggers(&self, changes: Vec<TriggerChange>) -> Step<Vec<TriggerChanged>> {
+    pub(super) async fn change_triggers(
+        &self,
+        changes: Vec<TriggerChange>,
+    ) -> StoreResult<Vec<TriggerChanged>> {
         let tx = self.work.begin().await?;
         let changed = self.change_triggers_in(&tx, &changes).await;
         tx.end(changed).await
     }
 
-    async fn change_triggers_in(&self, tx: &Tx, changes: &[TriggerChange]) -> Step<Vec<TriggerChanged>> {
+    async fn change_triggers_in(
+        &self,
+        tx: &Tx,
+        changes: &[TriggerChange],
+    ) -> StoreResult<Vec<TriggerChanged>> {
         let names: Vec<_> = changes.iter().map(|change| change.name.as_str()).collect();
-        let rows = tx.ask(&self.sql.lock_triggers, &[texts(&names)]).await?;
+        let rows = tx.query(&self.sql.lock_triggers, &[texts(&names)]).await?;
         let mut before = HashMap::new();
         for row in &rows {
             before.insert(row.try_get::<_, &str>(0)?, row.try_get::<_, i64>(1)?.unsigned_abs());
@@ -166,7 +174,7 @@ impl Store {
             });
         }
         if !removed.is_empty() {
-            tx.ask(&self.sql.remove_triggers, &[texts(&removed)]).await?;
+            tx.query(&self.sql.remove_triggers, &[texts(&removed)]).await?;
         }
         let saved = self.save_triggers(tx, &saving).await?;
         // Somebody has stored one of the same name at the same time.
@@ -180,16 +188,20 @@ impl Store {
     }
 
     /// How many new ones fit in; only asked for if there are any.
-    async fn room_for_triggers(&self, tx: &Tx, changes: &[TriggerChange]) -> Step<u64> {
+    async fn room_for_triggers(&self, tx: &Tx, changes: &[TriggerChange]) -> StoreResult<u64> {
         if changes.iter().all(|change| change.read > 0) {
             return Ok(0);
         }
-        let rows = tx.ask(&self.sql.count_triggers, &[]).await?;
+        let rows = tx.query(&self.sql.count_triggers, &[]).await?;
         let there: i64 = rows.first().map_or(Ok(0), |row| row.try_get(0))?;
         Ok(u64::from(TRIGGERS_MAX).saturating_sub(there.unsigned_abs()))
     }
 
-    async fn save_triggers(&self, tx: &Tx, rows: &[(u64, u64, &TriggerRecord)]) -> Step<BTreeSet<String>> {
+    async fn save_triggers(
+        &self,
+        tx: &Tx,
+        rows: &[(u64, u64, &TriggerRecord)],
+    ) -> StoreResult<BTreeSet<String>> {
         if rows.is_empty() {
             return Ok(BTreeSet::new());
         }
@@ -211,12 +223,12 @@ impl Store {
             flags(&waiting),
             texts(&records),
         ];
-        let saved = tx.ask(&self.sql.save_triggers, &params).await?;
+        let saved = tx.query(&self.sql.save_triggers, &params).await?;
         Ok(saved.iter().map(|row| row.try_get(0)).collect::<std::result::Result<_, _>>()?)
     }
 
     /// Each in a transaction of its own: one that takes long, or fails, keeps none of the others.
-    pub(super) async fn fire_triggers(&self, firings: Vec<TriggerFiring>) -> Step<Vec<TriggerFired>> {
+    pub(super) async fn fire_triggers(&self, firings: Vec<TriggerFiring>) -> StoreResult<Vec<TriggerFired>> {
         let mut fired = Vec::with_capacity(firings.len());
         for firing in &firings {
             fired.push(match self.fire_trigger(firing).await {
@@ -227,15 +239,15 @@ impl Store {
         Ok(fired)
     }
 
-    /// A look failed. If the store can be written to, only this drain is the worse for it, and the others are looked at; else nothing is.
-    async fn postpone_trigger(&self, firing: &TriggerFiring, fault: Fault) -> Step<TriggerFired> {
+    /// A look failed. If the store can be written to, only this trigger is the worse for it, and the others are looked at; else nothing is.
+    async fn postpone_trigger(&self, firing: &TriggerFiring, fault: StoreError) -> StoreResult<TriggerFired> {
         let passes = fault.is_passing();
         let (name, now, micros) =
             (firing.name.as_str(), self.now_param(), micros(look_after_failure(passes)));
         let conn = self.work.get().await;
         let written = match &conn {
             Ok(conn) => conn
-                .ask(&self.sql.postpone_trigger, &[text(&name), instant(&now), number(&micros)])
+                .query(&self.sql.postpone_trigger, &[text(&name), instant(&now), number(&micros)])
                 .await
                 .is_ok(),
             Err(_) => false,
@@ -248,13 +260,13 @@ impl Store {
         Ok(TriggerFired::Later)
     }
 
-    async fn fire_trigger(&self, firing: &TriggerFiring) -> Step<TriggerFired> {
+    async fn fire_trigger(&self, firing: &TriggerFiring) -> StoreResult<TriggerFired> {
         for _ in 0..DEADLOCKS_MAX {
             match self.try_to_fire(firing, None).await {
                 Err(fault) if fault.is_deadlock() => {
                     tracing::debug!(?fault, "a completion trigger is looked at again");
                 }
-                // Whoever has added a check or a trigger of its own to our tables refuses the job, and not the drain.
+                // Whoever has added a check or a trigger of its own to our tables refuses the job, and not the trigger.
                 Err(fault) if fault.is_about_data() => {
                     let why = format!("the store does not take it: {}", EngineError::from(fault));
                     let refused = EnqueueAnswer::Refused(Refusal::Malformed { why });
@@ -266,7 +278,11 @@ impl Store {
         self.try_to_fire(firing, None).await
     }
 
-    async fn try_to_fire(&self, firing: &TriggerFiring, answer: Option<EnqueueAnswer>) -> Step<TriggerFired> {
+    async fn try_to_fire(
+        &self,
+        firing: &TriggerFiring,
+        answer: Option<EnqueueAnswer>,
+    ) -> StoreResult<TriggerFired> {
         let tx = self.work.begin().await?;
         let fired = self.fire_in(&tx, firing, answer).await;
         let fired = tx.end(fired).await?;
@@ -282,9 +298,9 @@ impl Store {
         tx: &Tx,
         firing: &TriggerFiring,
         answer: Option<EnqueueAnswer>,
-    ) -> Step<TriggerFired> {
+    ) -> StoreResult<TriggerFired> {
         let name = firing.name.as_str();
-        let rows = tx.ask(&self.sql.lock_free_trigger, &[text(&name)]).await?;
+        let rows = tx.query(&self.sql.lock_free_trigger, &[text(&name)]).await?;
         // Somebody else is at it, or it is gone: who reads again knows.
         let Some(row) = rows.first() else { return Ok(TriggerFired::Later) };
         if row.try_get::<_, i64>(0)?.unsigned_abs() != firing.read {
@@ -301,8 +317,8 @@ impl Store {
         }
         let look_at = maybe(Some(look_again(now, began.elapsed())));
         let taken = &seen[..seen.len().min(MARKS_AT_ONCE)];
-        tx.ask(&self.sql.unmark_trigger, &[text(&name), numbers(&taken), instant(&look_at)]).await?;
-        // All of them belong to one drain: only the look that takes the last ones away may fire, or it would fire for each part.
+        tx.query(&self.sql.unmark_trigger, &[text(&name), numbers(&taken), instant(&look_at)]).await?;
+        // All of them belong to one trigger: only the look that takes the last ones away may fire, or it would fire for each part.
         if taken.len() < seen.len() {
             return Ok(TriggerFired::Later);
         }
@@ -314,18 +330,18 @@ impl Store {
 
     /// What is left of the group, and the marks that were there at that very moment, or one more than are taken away. Guarded by
     /// `of_two_who_end_the_last_two_jobs_at_once_one_makes_the_hook_on_postgres`: marks that were read by a statement before would
-    /// leave out one whose job the next statement sees as ended, and the drain would fire once more for it.
-    async fn left_of(&self, tx: &Tx, spec: &CompletionTrigger) -> Step<(Left, Vec<i64>)> {
+    /// leave out one whose job the next statement sees as ended, and the trigger would fire once more for it.
+    async fn left_of(&self, tx: &Tx, spec: &CompletionTrigger) -> StoreResult<(Left, Vec<i64>)> {
         let (now, wait) = (self.now_param(), spec.wait_for_retries);
         let (of, name) = (spec.watch.name(), spec.name.as_str());
         let at_most = int4(u32::try_from(MARKS_AT_ONCE + 1).unwrap_or(u32::MAX));
         let statement = match &spec.watch {
-            Watched::Group(_) => &self.sql.left_of_group,
-            Watched::Queue(_) => &self.sql.left_in_queue,
-            Watched::Type(_) => &self.sql.left_of_type,
+            Watched::Group(_) => &self.sql.group_has_work,
+            Watched::Queue(_) => &self.sql.queue_has_work,
+            Watched::Type(_) => &self.sql.type_has_work,
         };
         let params = [text(&of), instant(&now), flag(&wait), text(&name), small_number(&at_most)];
-        let rows = tx.ask(statement, &params).await?;
+        let rows = tx.query(statement, &params).await?;
         let Some(row) = rows.first() else { return Ok((Left::default(), Vec::new())) };
         // What runs is among what is due, so nothing is asked about it apart.
         let left = Left { running: false, could_run: row.try_get(0)?, unfinished: row.try_get(1)? };
@@ -338,7 +354,7 @@ impl Store {
         firing: &TriggerFiring,
         answer: Option<EnqueueAnswer>,
         now: Timestamp,
-    ) -> Step<TriggerFired> {
+    ) -> StoreResult<TriggerFired> {
         let job = match answer {
             Some(answer) => answer,
             None => {
@@ -356,7 +372,7 @@ impl Store {
         let (name, stored) = (firing.name.as_str(), i64::try_from(version).unwrap_or(i64::MAX));
         let record = firing.kept(&job).to_text();
         let params = [text(&name), number(&stored), number(&made), text(&record)];
-        tx.ask(&self.sql.note_firing, &params).await?;
+        tx.query(&self.sql.note_firing, &params).await?;
         Ok(TriggerFired::Fired { version, job })
     }
 }

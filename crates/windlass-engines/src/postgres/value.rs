@@ -35,7 +35,7 @@ params! {
     instants: TIMESTAMPTZ_ARRAY;
     uuid: UUID;
     uuids: UUID_ARRAY;
-    row_places: TID_ARRAY;
+    ctid_cache: TID_ARRAY;
 }
 
 /// Microseconds between the start of 1970, from which we count, and that of 2000, from which PostgreSQL does.
@@ -148,9 +148,9 @@ impl<'a> FromSql<'a> for Bits {
 
 /// Where a row lies in its table, as PostgreSQL's `tid`. It is there until somebody writes the row again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct RowPlace([u8; 6]);
+pub(super) struct Ctid([u8; 6]);
 
-impl RowPlace {
+impl Ctid {
     /// The page that it lies on.
     pub(super) fn page(self) -> [u8; 4] {
         let [a, b, c, d, ..] = self.0;
@@ -158,7 +158,7 @@ impl RowPlace {
     }
 }
 
-impl ToSql for RowPlace {
+impl ToSql for Ctid {
     fn to_sql(&self, _: &Type, out: &mut BytesMut) -> Result<IsNull, Box<dyn Error + Sync + Send>> {
         out.put_slice(&self.0);
         Ok(IsNull::No)
@@ -171,7 +171,7 @@ impl ToSql for RowPlace {
     to_sql_checked!();
 }
 
-impl<'a> FromSql<'a> for RowPlace {
+impl<'a> FromSql<'a> for Ctid {
     fn from_sql(_: &Type, raw: &'a [u8]) -> Result<Self, Box<dyn Error + Sync + Send>> {
         Ok(Self(raw.try_into()?))
     }

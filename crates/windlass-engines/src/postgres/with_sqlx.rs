@@ -11,8 +11,8 @@ use windlass_core::enqueue::{EnqueueAnswer, EnqueueRequest, NewJob, RequestId};
 use windlass_core::error::EngineError;
 use windlass_core::settle::Settled;
 
-use super::fault::said_no;
 use super::inside::{answered, complete_statement, enqueue_statement, settled, written};
+use super::store_error::said_no;
 
 /// Puts jobs in together with the caller's own writes: committed with them, or gone with them. There is no receipt, since
 /// the caller's transaction itself says whether it happened; who needs one has [`enqueue_request_in`].

@@ -8,15 +8,15 @@ use windlass_core::clock::Timestamp;
 use windlass_core::error::EngineError;
 use windlass_core::gate::Gate;
 use windlass_core::job::JobId;
-use windlass_core::lease::crowd::{CrowdCount, Others, Place};
+use windlass_core::lease::membership::{MemberCount, Others, Place};
 use windlass_core::names::{DutyName, QueueName, TypeName};
 use windlass_core::settle::Transition;
 use windlass_core::worker::{Beat, Heartbeat, ProofOfLife, Pulse, WorkerCard, WorkerId, WorkerSighting};
 
 use super::Store;
+use super::apply::{AttemptEnd, EndedAttempt, Live, Move};
 use super::conn::{Conn, Tx};
-use super::fault::Step;
-use super::land::{EndedAttempt, Live, Move, Parting};
+use super::store_error::StoreResult;
 use super::value::{Bits, Instant, instant, maybe, micros, number, text, texts, uuid};
 
 /// How many parked jobs a newcomer lets through in one transaction, and in how many; a sweep does the rest.
@@ -26,7 +26,7 @@ const LET_THROUGH_TIMES: u32 = 10;
 const LET_THROUGH_WITHIN: Duration = Duration::from_secs(5);
 
 impl Store {
-    pub(super) async fn register(&self, card: WorkerCard) -> Step<()> {
+    pub(super) async fn register(&self, card: WorkerCard) -> StoreResult<()> {
         let (id, now) = (Bits::from(card.id), self.now_param());
         let (pid, lease) = (i64::from(card.pid), micros(card.lease));
         let (place, slots) = (Place::of(card.id).as_i64(), i64::from(card.slots));
@@ -47,7 +47,7 @@ impl Store {
             number(&slots),
         ];
         let conn = self.work.get().await?;
-        let rows = conn.write(&self.sql.register, &params).await?;
+        let rows = conn.execute(&self.sql.register, &params).await?;
         if rows.is_empty() {
             let why =
                 "expected a new worker id, got one that is known already; make a random one for each start";
@@ -58,14 +58,18 @@ impl Store {
         Ok(())
     }
 
-    pub(super) async fn extend(&self, heartbeat: Heartbeat, clock: Option<Timestamp>) -> Step<Pulse> {
+    pub(super) async fn extend(&self, heartbeat: Heartbeat, clock: Option<Timestamp>) -> StoreResult<Pulse> {
         let (worker, lease, now) = (Bits::from(heartbeat.worker), micros(heartbeat.lease), self.now_param());
         let clock = maybe(clock);
         let params = [instant(&now), uuid(&worker), number(&lease), instant(&clock)];
         let conn = self.heart.get().await?;
-        let rows = conn.write(&self.sql.extend, &params).await?;
+        let rows = conn.execute(&self.sql.extend, &params).await?;
         let Some(row) = rows.first() else {
-            return Ok(Pulse { beat: Beat::Dead, crowd: CrowdCount::default(), now: self.estimated_now() });
+            return Ok(Pulse {
+                beat: Beat::Dead,
+                members: MemberCount::default(),
+                now: self.estimated_now(),
+            });
         };
         let was_late: bool = row.try_get(0)?;
         let cancel = match heartbeat.idle {
@@ -78,9 +82,10 @@ impl Store {
             self.let_through_in_time(type_names(row.try_get(1)?)).await;
         }
         let now = row.try_get::<_, Instant>(2)?.0;
-        let others = rows.iter().filter_map(|row| read_others(row).transpose()).collect::<Step<Vec<_>>>()?;
-        let crowd = CrowdCount::among(&duty_names(row.try_get(3)?), &others);
-        Ok(Pulse { beat: Beat::Alive { cancel }, crowd, now })
+        let others =
+            rows.iter().filter_map(|row| read_others(row).transpose()).collect::<StoreResult<Vec<_>>>()?;
+        let members = MemberCount::among(&duty_names(row.try_get(3)?), &others);
+        Ok(Pulse { beat: Beat::Alive { cancel }, members, now })
     }
 
     /// The sign of life is stored by now: a look that fails must not make the worker believe that it is not.
@@ -107,7 +112,7 @@ impl Store {
         }
     }
 
-    async fn let_through_handled(&self, types: &[TypeName]) -> Step<()> {
+    async fn let_through_handled(&self, types: &[TypeName]) -> StoreResult<()> {
         for name in types {
             let gate = Gate::no_handler(name);
             for _ in 0..LET_THROUGH_TIMES {
@@ -120,24 +125,24 @@ impl Store {
     }
 
     /// Which running jobs of a worker were asked to stop.
-    pub(super) async fn asked_to_stop(&self, worker: WorkerId) -> Step<Vec<Fence>> {
+    pub(super) async fn asked_to_stop(&self, worker: WorkerId) -> StoreResult<Vec<Fence>> {
         let conn = self.heart.get().await?;
         self.asked_to_stop_on(&conn, worker.into()).await
     }
 
-    async fn asked_to_stop_on(&self, conn: &Conn, worker: Bits) -> Step<Vec<Fence>> {
-        let rows = conn.ask(&self.sql.asked_to_stop, &[uuid(&worker)]).await?;
+    async fn asked_to_stop_on(&self, conn: &Conn, worker: Bits) -> StoreResult<Vec<Fence>> {
+        let rows = conn.query(&self.sql.asked_to_stop, &[uuid(&worker)]).await?;
         rows.iter().map(read_fence).collect()
     }
 
     /// Whether a worker may claim: registered and not declared dead. One whose lease ran out may still come back
     /// until somebody declares it dead.
-    pub(super) async fn is_alive(&self, conn: &Conn, worker: WorkerId) -> Step<bool> {
+    pub(super) async fn is_alive(&self, conn: &Conn, worker: WorkerId) -> StoreResult<bool> {
         let worker = Bits::from(worker);
-        Ok(!conn.ask(&self.sql.find_worker, &[uuid(&worker)]).await?.is_empty())
+        Ok(!conn.query(&self.sql.find_worker, &[uuid(&worker)]).await?.is_empty())
     }
 
-    pub(super) async fn retire(&self, worker: WorkerId) -> Step<()> {
+    pub(super) async fn retire(&self, worker: WorkerId) -> StoreResult<()> {
         self.fold_claims_if_possible().await;
         let tx = self.work.begin().await?;
         let retired = self.retire_in(&tx, worker).await;
@@ -147,13 +152,13 @@ impl Store {
         Ok(())
     }
 
-    async fn retire_in(&self, tx: &Tx, worker: WorkerId) -> Step<super::land::Moved> {
+    async fn retire_in(&self, tx: &Tx, worker: WorkerId) -> StoreResult<super::apply::Moved> {
         let id = Bits::from(worker);
-        let rows = tx.ask(&self.sql.retire, &[uuid(&id)]).await?;
+        let rows = tx.query(&self.sql.retire, &[uuid(&id)]).await?;
         if rows.is_empty() {
-            return Ok(super::land::Moved::default());
+            return Ok(super::apply::Moved::default());
         }
-        let rows = tx.ask(&self.sql.running_of, &[uuid(&id)]).await?;
+        let rows = tx.query(&self.sql.running_of, &[uuid(&id)]).await?;
         let ids: Vec<i64> = rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?;
         let now = self.transaction_now(tx).await?;
         let locked = self.lock_live(tx, &ids, false).await?;
@@ -163,13 +168,13 @@ impl Store {
     }
 
     /// All workers that were not declared dead or let out.
-    pub(super) async fn workers(&self) -> Step<Vec<WorkerSighting>> {
+    pub(super) async fn workers(&self) -> StoreResult<Vec<WorkerSighting>> {
         let conn = self.work.get().await?;
         self.sightings(&conn).await
     }
 
-    pub(super) async fn sightings(&self, conn: &Conn) -> Step<Vec<WorkerSighting>> {
-        let rows = conn.ask(&self.sql.live_workers, &[instant(&self.now_param())]).await?;
+    pub(super) async fn sightings(&self, conn: &Conn) -> StoreResult<Vec<WorkerSighting>> {
+        let rows = conn.query(&self.sql.live_workers, &[instant(&self.now_param())]).await?;
         rows.iter().map(read_sighting).collect()
     }
 }
@@ -186,11 +191,11 @@ fn given_back(live: Live, now: windlass_core::clock::Timestamp) -> Move {
         error: None,
         output: None,
     });
-    let landing = release.land(now, live.due, live.counters, live.cancel_requested.as_deref());
-    Move { live, landing, parting: Parting { attempt, ..Parting::default() } }
+    let landing = release.apply(now, live.due, live.counters, live.cancel_requested.as_deref());
+    Move { live, landing, parting: AttemptEnd { attempt, ..AttemptEnd::default() } }
 }
 
-fn read_sighting(row: &Row) -> Step<WorkerSighting> {
+fn read_sighting(row: &Row) -> StoreResult<WorkerSighting> {
     let now = row.try_get::<_, Instant>(0)?.0;
     let seen_at = row.try_get::<_, Instant>(9)?.0;
     let queues: Vec<&str> = row.try_get(5)?;
@@ -219,7 +224,7 @@ fn read_sighting(row: &Row) -> Step<WorkerSighting> {
 }
 
 /// One set of duties, and how many could do them.
-fn read_others(row: &Row) -> Step<Option<Others>> {
+fn read_others(row: &Row) -> StoreResult<Option<Others>> {
     let Some(duties) = row.try_get::<_, Option<Vec<&str>>>(4)? else { return Ok(None) };
     let count = |n: i64| u32::try_from(n).unwrap_or(u32::MAX);
     let (able, before) = (count(row.try_get(5)?), count(row.try_get(6)?));
@@ -234,7 +239,7 @@ fn type_names(names: Vec<&str>) -> Vec<TypeName> {
     names.into_iter().filter_map(|name| TypeName::parse(name).ok()).collect()
 }
 
-pub(super) fn read_fence(row: &Row) -> Step<Fence> {
+pub(super) fn read_fence(row: &Row) -> StoreResult<Fence> {
     Ok(Fence { job: JobId(row.try_get(0)?), token: row.try_get::<_, Bits>(1)?.into() })
 }
 

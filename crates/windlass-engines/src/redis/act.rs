@@ -17,18 +17,18 @@ use super::Store;
 use super::call::Args;
 use super::catalogue::Catalogue;
 use super::enqueue::micros;
-use super::fault::Step;
 use super::maintenance::read_done;
-use super::reply::{Items, text};
+use super::reply::{ReplyReader, text};
 use super::row::read_id;
 use super::script::{Script, TYPES_PER_CALL};
+use super::store_error::StoreResult;
 
 /// Acts on one job.
 impl Store {
-    pub(super) async fn cancel(&self, id: JobId, why: String) -> Step<CancelAnswer> {
+    pub(super) async fn cancel(&self, id: JobId, why: String) -> StoreResult<CancelAnswer> {
         let mut args = Args::new();
         args.job(id).text(&bounded(why, REASON_BYTES_MAX));
-        let mut answer = Items::of(self.call(&self.scripts().cancel, args).await?.value)?;
+        let mut answer = ReplyReader::of(self.call(&self.scripts().cancel, args).await?.value)?;
         Ok(match answer.text()?.as_str() {
             "" => CancelAnswer::NotFound,
             "cancelled" => CancelAnswer::Cancelled,
@@ -42,10 +42,10 @@ impl Store {
         })
     }
 
-    pub(super) async fn retry(&self, id: JobId) -> Step<RetryAnswer> {
+    pub(super) async fn retry(&self, id: JobId) -> StoreResult<RetryAnswer> {
         let mut args = Args::new();
         args.job(id);
-        let mut answer = Items::of(self.call(&self.scripts().retry, args).await?.value)?;
+        let mut answer = ReplyReader::of(self.call(&self.scripts().retry, args).await?.value)?;
         Ok(match answer.text()?.as_str() {
             "" => RetryAnswer::NotFound,
             "retried" => RetryAnswer::Retried,
@@ -54,19 +54,19 @@ impl Store {
         })
     }
 
-    pub(super) async fn discard(&self, id: JobId) -> Step<Changed> {
+    pub(super) async fn discard(&self, id: JobId) -> StoreResult<Changed> {
         let mut args = Args::new();
         args.job(id);
         self.change(&self.scripts().discard, args).await
     }
 
-    pub(super) async fn set_priority(&self, id: JobId, priority: Priority) -> Step<Changed> {
+    pub(super) async fn set_priority(&self, id: JobId, priority: Priority) -> StoreResult<Changed> {
         let mut args = Args::new();
         args.job(id).number(priority.level().into());
         self.change(&self.scripts().set_priority, args).await
     }
 
-    async fn change(&self, script: &Script, args: Args) -> Step<Changed> {
+    async fn change(&self, script: &Script, args: Args) -> StoreResult<Changed> {
         Ok(match text(self.call(script, args).await?.value)?.as_str() {
             "done" => Changed::Done,
             "unchanged" => Changed::Unchanged,
@@ -93,7 +93,7 @@ impl Store {
         queue: QueueName,
         reason: Option<String>,
         lasting: Option<Duration>,
-    ) -> Step<Changed> {
+    ) -> StoreResult<Changed> {
         let reason = reason.map(|reason| format!("r{}", bounded(reason, REASON_BYTES_MAX)));
         let mut args = Args::new();
         args.text(queue.as_str())
@@ -102,19 +102,19 @@ impl Store {
         self.change(&self.scripts().pause, args).await
     }
 
-    pub(super) async fn resume(&self, queue: QueueName) -> Step<Changed> {
+    pub(super) async fn resume(&self, queue: QueueName) -> StoreResult<Changed> {
         let mut args = Args::new();
         args.text(queue.as_str());
         self.change(&self.scripts().resume, args).await
     }
 
-    pub(super) async fn set_shut(&self, queue: QueueName, shut: bool) -> Step<Changed> {
+    pub(super) async fn set_shut(&self, queue: QueueName, shut: bool) -> StoreResult<Changed> {
         let mut args = Args::new();
         args.text(queue.as_str()).flag(shut);
         self.change(&self.scripts().set_shut, args).await
     }
 
-    pub(super) async fn purge(&self, queue: QueueName, limit: u32) -> Step<BatchDone> {
+    pub(super) async fn purge(&self, queue: QueueName, limit: u32) -> StoreResult<BatchDone> {
         let mut done = BatchDone::default();
         let mut part = 0;
         loop {
@@ -129,8 +129,9 @@ impl Store {
                 types.iter().for_each(|entry| _ = args.number(entry.number.into()));
                 Ok(args)
             };
-            let of_part =
-                read_done(Items::of(self.call_with_catalogue(&self.scripts().purge, build).await?.value)?)?;
+            let of_part = read_done(ReplyReader::of(
+                self.call_with_catalogue(&self.scripts().purge, build).await?.value,
+            )?)?;
             done = BatchDone { changed: done.changed + of_part.changed, more: done.more || of_part.more };
             part += 1;
             if part >= parts {
@@ -139,12 +140,12 @@ impl Store {
         }
     }
 
-    pub(super) async fn open_gate(&self, gate: Gate, limit: u32) -> Step<BatchDone> {
+    pub(super) async fn open_gate(&self, gate: Gate, limit: u32) -> StoreResult<BatchDone> {
         if gate.is_of_ordering_key() {
             return Ok(BatchDone::default());
         }
         let mut args = Args::new();
         args.text(gate.as_str()).number(limit.min(MAINTENANCE_BATCH_MAX).into());
-        read_done(Items::of(self.call(&self.scripts().open_gate, args).await?.value)?)
+        read_done(ReplyReader::of(self.call(&self.scripts().open_gate, args).await?.value)?)
     }
 }

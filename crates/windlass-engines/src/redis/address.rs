@@ -5,7 +5,7 @@ use rustls::crypto::CryptoProvider;
 use windlass_core::engine::Result;
 use windlass_core::error::EngineError;
 
-use super::fault::{Fault, Step};
+use super::store_error::{StoreError, StoreResult};
 
 /// Servers and how to reach them.
 #[derive(Clone)]
@@ -51,14 +51,14 @@ impl Address {
     }
 
     /// A client of one of the hosts, counted round and round.
-    pub(super) fn client(&self, host: usize) -> Step<Client> {
+    pub(super) fn client(&self, host: usize) -> StoreResult<Client> {
         self.client_of(self.hosts[host % self.hosts.len()].clone())
     }
 
     /// A client of the place that a cluster has told us.
-    pub(super) fn client_at(&self, place: &str) -> Step<Client> {
+    pub(super) fn client_at(&self, place: &str) -> StoreResult<Client> {
         let wrong =
-            || Fault::Unreachable(format!("the cluster names a server at {place:?}, which is no place"));
+            || StoreError::Unreachable(format!("the cluster names a server at {place:?}, which is no place"));
         let (host, port) = place.rsplit_once(':').ok_or_else(wrong)?;
         let port = port.parse().map_err(|_| wrong())?;
         let first = &self.hosts[0];
@@ -73,7 +73,7 @@ impl Address {
         self.client_of(first.clone().set_addr(addr))
     }
 
-    fn client_of(&self, info: ConnectionInfo) -> Step<Client> {
+    fn client_of(&self, info: ConnectionInfo) -> StoreResult<Client> {
         // The driver would tell its name, by a command that Redis 7.2 brought.
         let settings = info.redis_settings().clone().set_skip_set_lib_name();
         // Without it a claim that follows an enqueue waits in this machine until the enqueue was acknowledged.
@@ -90,7 +90,7 @@ impl Address {
             }
             _ => Client::open(info),
         };
-        client.map_err(|error| Fault::connecting(error, &place))
+        client.map_err(|error| StoreError::connecting(error, &place))
     }
 }
 

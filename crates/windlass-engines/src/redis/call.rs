@@ -15,11 +15,11 @@ use windlass_core::names::QueueName;
 use super::Store;
 use super::catalogue::Catalogue;
 use super::conn::Link;
-use super::fault::{Fault, Step};
-use super::incarnation::{Gone, Opened};
-use super::reply::{Items, Reply};
+use super::reply::{Reply, ReplyReader};
 use super::row::ID_DIGITS;
 use super::script::Script;
+use super::store_epoch::{Gone, Opened};
+use super::store_error::{StoreError, StoreResult};
 
 /// What a script says among queues if it has marked a drain.
 const MARKED: &str = "*";
@@ -95,51 +95,51 @@ impl Args {
 
 impl Store {
     /// Runs a script that does not depend on the catalogue.
-    pub(super) async fn call(&self, script: &Script, args: Args) -> Step<Reply> {
+    pub(super) async fn call(&self, script: &Script, args: Args) -> StoreResult<Reply> {
         self.call_on(&self.work, script, args).await
     }
 
     /// The same on the connection of heartbeats.
-    pub(super) async fn call_by_heart(&self, script: &Script, args: Args) -> Step<Reply> {
+    pub(super) async fn call_by_heart(&self, script: &Script, args: Args) -> StoreResult<Reply> {
         self.call_on(&self.heart, script, args).await
     }
 
-    async fn call_on(&self, link: &Link, script: &Script, args: Args) -> Step<Reply> {
+    async fn call_on(&self, link: &Link, script: &Script, args: Args) -> StoreResult<Reply> {
         for _ in 0..LOST_MAX {
             let opened = self.opened();
             match self.send(link, script, &args, &opened, "").await? {
-                Said::Answer(reply) => return Ok(reply),
-                Said::Stale => return Err(Fault::Stale),
-                Said::Gone(why) => self.open_again(&opened, why).await?,
+                CallResult::Answer(reply) => return Ok(reply),
+                CallResult::Stale => return Err(StoreError::Stale),
+                CallResult::Gone(why) => self.open_again(&opened, why).await?,
             }
         }
         Err(self.another_store())
     }
 
     /// Runs a script whose arguments depend on queues and types.
-    pub(super) async fn call_with_catalogue<F>(&self, script: &Script, mut args: F) -> Step<Reply>
+    pub(super) async fn call_with_catalogue<F>(&self, script: &Script, mut args: F) -> StoreResult<Reply>
     where
-        F: FnMut(&Catalogue) -> Step<Args> + Send,
+        F: FnMut(&Catalogue) -> StoreResult<Args> + Send,
     {
         let mut lost = 0;
         for _ in 0..STALE_MAX {
             let opened = self.opened();
             let args = args(&opened.catalogue)?;
             match self.send(&self.work, script, &args, &opened, &opened.catalogue.version).await? {
-                Said::Answer(reply) => return Ok(reply),
-                Said::Stale => self.reload().await?,
-                Said::Gone(why) if lost < LOST_MAX => {
+                CallResult::Answer(reply) => return Ok(reply),
+                CallResult::Stale => self.reload().await?,
+                CallResult::Gone(why) if lost < LOST_MAX => {
                     lost += 1;
                     self.open_again(&opened, why).await?;
                 }
-                Said::Gone(_) => return Err(self.another_store()),
+                CallResult::Gone(_) => return Err(self.another_store()),
             }
         }
-        Err(Fault::Stale)
+        Err(StoreError::Stale)
     }
 
-    pub(super) fn another_store(&self) -> Fault {
-        Fault::Engine(EngineError::Unavailable {
+    pub(super) fn another_store(&self) -> StoreError {
+        StoreError::Engine(EngineError::Unavailable {
             why: format!("the store of namespace {} changes again and again", self.keys.all),
         })
     }
@@ -152,7 +152,7 @@ impl Store {
         args: &Args,
         to: &Arc<Opened>,
         version: &str,
-    ) -> Step<Said> {
+    ) -> StoreResult<CallResult> {
         #[cfg(test)]
         let args = &self.damage.of(script, args);
         let mut told: &[QueueName] = &args.told;
@@ -187,7 +187,7 @@ impl Store {
             .arg(&self.keys.all)
             .arg(&self.keys.ready)
             .arg(&self.keys.scheduled);
-        command.arg(&*to.incarnation).arg(version).arg(self.now_arg());
+        command.arg(&*to.store_epoch).arg(version).arg(self.now_arg());
         command.arg(if self.listens { self.engine.as_str() } else { "" });
         command.arg(to.seen.beats()).arg(to.seen.last_job());
         let mut start = 0;
@@ -204,12 +204,12 @@ impl Store {
     }
 
     /// Takes an answer apart and tells those who listen what has changed, but for what they were told already.
-    fn hear(&self, said: Value, from: &Arc<Opened>, told: &[QueueName]) -> Step<Said> {
-        let mut said = Items::of(said)?;
+    fn hear(&self, said: Value, from: &Arc<Opened>, told: &[QueueName]) -> StoreResult<CallResult> {
+        let mut said = ReplyReader::of(said)?;
         match said.text()?.as_str() {
-            "lost" => return Ok(Said::Gone(Gone::Replaced)),
-            "older" => return Ok(Said::Gone(Gone::Older)),
-            "stale" => return Ok(Said::Stale),
+            "lost" => return Ok(CallResult::Gone(Gone::Replaced)),
+            "older" => return Ok(CallResult::Gone(Gone::Older)),
+            "stale" => return Ok(CallResult::Stale),
             _ => {}
         }
         let now = Timestamp::from_micros(said.number()?);
@@ -225,12 +225,12 @@ impl Store {
                 self.listeners.tell(&Hint::Queue(queue));
             }
         }
-        Ok(Said::Answer(Reply { from: from.clone(), now, value: said.value() }))
+        Ok(CallResult::Answer(Reply { from: from.clone(), now, value: said.value() }))
     }
 }
 
 /// What a script said.
-pub(super) enum Said {
+pub(super) enum CallResult {
     /// What was asked for.
     Answer(Reply),
     /// Queues or types have changed.

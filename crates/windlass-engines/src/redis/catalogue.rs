@@ -10,10 +10,10 @@ use windlass_core::names::{QueueName, TypeName};
 use windlass_core::queue::{Pause, QueueSpec};
 
 use super::Store;
-use super::call::{Args, STALE_MAX, Said};
-use super::fault::{Fault, Step};
-use super::incarnation::{Gone, Opened};
-use super::reply::Items;
+use super::call::{Args, CallResult, STALE_MAX};
+use super::reply::ReplyReader;
+use super::store_epoch::{Gone, Opened};
+use super::store_error::{StoreError, StoreResult};
 
 /// A queue.
 #[derive(Debug)]
@@ -117,7 +117,7 @@ fn pairs(texts: Vec<String>) -> impl Iterator<Item = (String, String)> {
     std::iter::from_fn(move || Some((texts.next()?, texts.next().unwrap_or_default())))
 }
 
-fn texts(mut items: Items) -> Step<Vec<String>> {
+fn texts(mut items: ReplyReader) -> StoreResult<Vec<String>> {
     let mut texts = Vec::new();
     while !items.is_empty() {
         texts.push(items.text()?);
@@ -140,7 +140,7 @@ pub(super) enum Look {
 
 impl Store {
     /// Reads queues and types of a store: at once, or page by page if there are very many. If they change meanwhile, anew.
-    pub(super) async fn read_catalogue(&self, opened: &Arc<Opened>) -> Step<Look> {
+    pub(super) async fn read_catalogue(&self, opened: &Arc<Opened>) -> StoreResult<Look> {
         for _ in 0..STALE_MAX {
             let mut all = match self.page("", "0", opened).await? {
                 Page::Answer(items) => items,
@@ -158,11 +158,11 @@ impl Store {
                 return Ok(look);
             }
         }
-        Err(Fault::Stale)
+        Err(StoreError::Stale)
     }
 
     /// Nothing if queues or types have changed meanwhile.
-    async fn read_pages(&self, version: String, opened: &Arc<Opened>) -> Step<Option<Look>> {
+    async fn read_pages(&self, version: String, opened: &Arc<Opened>) -> StoreResult<Option<Look>> {
         let mut parts = Parts::default();
         for (name, part) in PARTS.iter().zip(&mut parts) {
             let mut cursor = "0".to_owned();
@@ -184,20 +184,20 @@ impl Store {
         Ok(Some(Look::Seen(Catalogue::of(version, parts))))
     }
 
-    async fn page(&self, part: &str, cursor: &str, opened: &Arc<Opened>) -> Step<Page> {
+    async fn page(&self, part: &str, cursor: &str, opened: &Arc<Opened>) -> StoreResult<Page> {
         let mut args = Args::new();
         args.text(part).text(cursor);
         match self.send(&self.work, &self.scripts().catalogue, &args, opened, "").await? {
-            Said::Answer(reply) => Ok(Page::Answer(Items::of(reply.value)?)),
-            Said::Stale => Err(Fault::Stale),
-            Said::Gone(gone) => Ok(Page::Gone(gone)),
+            CallResult::Answer(reply) => Ok(Page::Answer(ReplyReader::of(reply.value)?)),
+            CallResult::Stale => Err(StoreError::Stale),
+            CallResult::Gone(gone) => Ok(Page::Gone(gone)),
         }
     }
 }
 
 /// A page of a catalogue.
 enum Page {
-    Answer(Items),
+    Answer(ReplyReader),
     Gone(Gone),
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use windlass_core::claim::{ClaimAnswer, ClaimRequest, Claimed, Outlook, Suspects};
+use windlass_core::claim::{ClaimAnswer, ClaimRequest, Claimed, NextDue, Suspects};
 use windlass_core::clock::Timestamp;
 use windlass_core::job::{EXPIRED_REASON, JobId};
 use windlass_core::limits::{CLAIM_BATCH_MAX, QUEUES_PER_CLAIM_MAX};
@@ -12,18 +12,18 @@ use windlass_core::settle::{AttemptReport, Transition};
 
 use super::call::Args;
 use super::catalogue::{Catalogue, QueueEntry};
-use super::fault::Step;
-use super::reply::{Items, Reply};
+use super::reply::{Reply, ReplyReader};
 use super::row::{Row, damaged};
 use super::script::TYPES_PER_CALL;
-use super::{Store, refuse_over};
+use super::store_error::StoreResult;
+use super::{Store, check_batch_size};
 
 /// So many types are looked at by one script. If a worker handles more, their order is only that within such a part.
 const TYPES_PER_CLAIM: usize = 500;
 
 impl Store {
-    pub(super) async fn claim(&self, request: ClaimRequest) -> Step<ClaimAnswer> {
-        refuse_over(QUEUES_PER_CLAIM_MAX, "queues", request.queues.len())?;
+    pub(super) async fn claim(&self, request: ClaimRequest) -> StoreResult<ClaimAnswer> {
+        check_batch_size(QUEUES_PER_CLAIM_MAX, "queues", request.queues.len())?;
         if request.repeat {
             return self.repeat_claim(request).await;
         }
@@ -37,16 +37,16 @@ impl Store {
     }
 
     /// A claim of more types than a script looks at: some at a time, until there is enough. All parts have one token.
-    async fn claim_in_parts(&self, mut request: ClaimRequest) -> Step<ClaimAnswer> {
-        let (mut all, mut ahead) = (Vec::new(), Outlook::default());
+    async fn claim_in_parts(&self, mut request: ClaimRequest) -> StoreResult<ClaimAnswer> {
+        let (mut all, mut ahead) = (Vec::new(), NextDue::default());
         let mut types = std::mem::take(&mut request.types);
         // Who comes first changes, so that no part waits for ever.
         let parts = types.len().div_ceil(TYPES_PER_CLAIM);
         types.rotate_left(fastrand::usize(..parts) * TYPES_PER_CLAIM);
         for part in types.chunks(TYPES_PER_CLAIM) {
             let part = ClaimRequest { types: part.to_vec(), ..request.clone() };
-            let (jobs, outlook) = match Box::pin(self.claim(part)).await {
-                Ok(ClaimAnswer::Claimed { jobs, outlook }) => (jobs, outlook),
+            let (jobs, peek) = match Box::pin(self.claim(part)).await {
+                Ok(ClaimAnswer::Claimed { jobs, peek }) => (jobs, peek),
                 Ok(ClaimAnswer::WorkerDead) if all.is_empty() => return Ok(ClaimAnswer::WorkerDead),
                 Err(fault) if all.is_empty() => return Err(fault),
                 // What was claimed must be handed out.
@@ -57,52 +57,57 @@ impl Store {
                 request.boosted_max.saturating_sub(u32::try_from(boosted).unwrap_or(u32::MAX));
             request.limit = request.limit.saturating_sub(u32::try_from(jobs.len()).unwrap_or(u32::MAX));
             all.extend(jobs);
-            ahead = both(ahead, outlook);
+            ahead = both(ahead, peek);
             if request.limit == 0 {
                 // What was not looked at may be due.
                 ahead.more_due = true;
                 break;
             }
         }
-        Ok(ClaimAnswer::Claimed { jobs: all, outlook: ahead })
+        Ok(ClaimAnswer::Claimed { jobs: all, peek: ahead })
     }
 
     /// What an earlier sending of a claim brought. Its worker may hold very many jobs, so they are looked at page by page.
-    async fn repeat_claim(&self, request: ClaimRequest) -> Step<ClaimAnswer> {
+    async fn repeat_claim(&self, request: ClaimRequest) -> StoreResult<ClaimAnswer> {
         let mut cursor = "0".to_owned();
         let mut all: BTreeMap<JobId, Claimed> = BTreeMap::new();
         loop {
             let build = |catalogue: &Catalogue| Ok(repeat_args(&request, &cursor, catalogue));
             let reply = self.call_with_catalogue(&self.scripts().repeat_claim, build).await?;
             let (answer, next) = self.read_claim(reply, &request.queues).await?;
-            let ClaimAnswer::Claimed { jobs, outlook } = answer else { return Ok(answer) };
+            let ClaimAnswer::Claimed { jobs, peek } = answer else { return Ok(answer) };
             // A page may tell again what another told.
             all.extend(jobs.into_iter().map(|claimed| (claimed.job.id, claimed)));
             if next == "0" {
                 let mut jobs: Vec<_> = all.into_values().collect();
                 jobs.sort_by_key(|claimed| (claimed.job.priority, claimed.job.due, claimed.job.id));
-                return Ok(ClaimAnswer::Claimed { jobs, outlook });
+                return Ok(ClaimAnswer::Claimed { jobs, peek });
             }
             cursor = next;
         }
     }
 
     /// What a claim brought, and where a repeat is to go on.
-    async fn read_claim(&self, reply: Reply, queues: &[QueueName]) -> Step<(ClaimAnswer, String)> {
-        let mut answer = Items::of(reply.value)?;
+    async fn read_claim(&self, reply: Reply, queues: &[QueueName]) -> StoreResult<(ClaimAnswer, String)> {
+        let mut answer = ReplyReader::of(reply.value)?;
         if answer.flag()? {
             return Ok((ClaimAnswer::WorkerDead, String::new()));
         }
         let catalogue = reply.from.catalogue.clone();
         let jobs = self.hand_out(answer.list()?, &catalogue, reply.now).await?;
         reply.from.seen.jobs(jobs.iter().map(|claimed| claimed.job.id));
-        let outlook = read_outlook(answer.list()?, reply.now)?;
-        let outlook = outlook.with_ends_of_pauses(ends_of_pauses(queues, &catalogue), reply.now);
-        Ok((ClaimAnswer::Claimed { jobs, outlook }, answer.text()?))
+        let peek = read_outlook(answer.list()?, reply.now)?;
+        let peek = peek.with_ends_of_pauses(ends_of_pauses(queues, &catalogue), reply.now);
+        Ok((ClaimAnswer::Claimed { jobs, peek }, answer.text()?))
     }
 
     /// Jobs as their worker gets them; but what is damaged is given up, as core decides for what cannot be read.
-    async fn hand_out(&self, mut rows: Items, catalogue: &Catalogue, now: Timestamp) -> Step<Vec<Claimed>> {
+    async fn hand_out(
+        &self,
+        mut rows: ReplyReader,
+        catalogue: &Catalogue,
+        now: Timestamp,
+    ) -> StoreResult<Vec<Claimed>> {
         let (mut jobs, mut given_up) = (Vec::new(), Vec::new());
         while !rows.is_empty() {
             let row = Row::take(&mut rows)?;
@@ -124,46 +129,46 @@ impl Store {
         Ok(jobs)
     }
 
-    pub(super) async fn outlook(
+    pub(super) async fn peek(
         &self,
         queues: Vec<QueueName>,
         types: Vec<TypeName>,
-    ) -> Step<Vec<(QueueName, Outlook)>> {
-        refuse_over(QUEUES_PER_CLAIM_MAX, "queues", queues.len())?;
-        let mut ahead = vec![Outlook::default(); queues.len()];
+    ) -> StoreResult<Vec<(QueueName, NextDue)>> {
+        check_batch_size(QUEUES_PER_CLAIM_MAX, "queues", queues.len())?;
+        let mut ahead = vec![NextDue::default(); queues.len()];
         let mut parts: Vec<_> = types.chunks(TYPES_PER_CALL).collect();
         if parts.is_empty() {
             parts.push(&[]);
         }
         for types in parts {
-            for (known, outlook) in ahead.iter_mut().zip(self.outlook_of(&queues, types).await?) {
-                *known = both(*known, outlook);
+            for (known, peek) in ahead.iter_mut().zip(self.outlook_of(&queues, types).await?) {
+                *known = both(*known, peek);
             }
         }
         Ok(queues.into_iter().zip(ahead).collect())
     }
 
-    async fn outlook_of(&self, queues: &[QueueName], types: &[TypeName]) -> Step<Vec<Outlook>> {
+    async fn outlook_of(&self, queues: &[QueueName], types: &[TypeName]) -> StoreResult<Vec<NextDue>> {
         let build = |catalogue: &Catalogue| {
             let mut args = Args::new();
             queue_args(queues, types, catalogue, &mut args);
             Ok(args)
         };
-        let reply = self.call_with_catalogue(&self.scripts().outlook, build).await?;
+        let reply = self.call_with_catalogue(&self.scripts().peek, build).await?;
         let catalogue = self.catalogue();
-        let mut answers = Items::of(reply.value)?;
+        let mut answers = ReplyReader::of(reply.value)?;
         let look = |queue: &QueueName| {
-            let outlook = read_outlook(answers.list()?, reply.now)?;
+            let peek = read_outlook(answers.list()?, reply.now)?;
             let ends = ends_of_pauses(std::slice::from_ref(queue), &catalogue);
-            Ok(outlook.with_ends_of_pauses(ends, reply.now))
+            Ok(peek.with_ends_of_pauses(ends, reply.now))
         };
         queues.iter().map(look).collect()
     }
 }
 
 /// What lies ahead in the one or the other.
-fn both(one: Outlook, other: Outlook) -> Outlook {
-    Outlook {
+fn both(one: NextDue, other: NextDue) -> NextDue {
+    NextDue {
         more_due: one.more_due || other.more_due,
         next_due_in: one.next_due_in.into_iter().chain(other.next_due_in).min(),
         suspect_due: one.suspect_due || other.suspect_due,
@@ -230,9 +235,9 @@ fn claimed(row: &Row, catalogue: &Catalogue, now: Timestamp) -> Option<Claimed> 
     })
 }
 
-fn read_outlook(mut answer: Items, now: Timestamp) -> Step<Outlook> {
+fn read_outlook(mut answer: ReplyReader, now: Timestamp) -> StoreResult<NextDue> {
     let more_due = answer.flag()?;
     let next = answer.number_or_none()?.map(Timestamp::from_micros);
     let next_due_in: Option<Duration> = next.map(|due| due.since(now));
-    Ok(Outlook { more_due, next_due_in, suspect_due: answer.flag()? })
+    Ok(NextDue { more_due, next_due_in, suspect_due: answer.flag()? })
 }

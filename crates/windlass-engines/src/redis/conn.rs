@@ -12,7 +12,7 @@ use redis::{AsyncConnectionConfig, Client, Cmd, Value};
 use tokio::sync::{Mutex, watch};
 
 use super::address::Address;
-use super::fault::{Fault, Step};
+use super::store_error::{StoreError, StoreResult};
 
 /// How long a new connection may take.
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
@@ -42,12 +42,12 @@ struct State {
     current: Option<Wire>,
     /// Where the last connection led, if not to the first address.
     host: usize,
-    failed: Option<(Instant, Fault)>,
+    failed: Option<(Instant, StoreError)>,
 }
 
 impl State {
     /// Why there was no connection a moment ago.
-    fn failed_lately(&self) -> Option<Fault> {
+    fn failed_lately(&self) -> Option<StoreError> {
         let (at, fault) = self.failed.as_ref()?;
         let is_lately = at.elapsed() < ASK_AGAIN_AFTER.mul_f64(0.5 + fastrand::f64());
         fault.again().filter(|_| is_lately)
@@ -88,7 +88,7 @@ impl Link {
 
     /// Sends a command and waits for its answer. Before it has to wait it is handed over, if there is a connection that takes it:
     /// whatever is sent on this way from then on comes behind it.
-    pub(super) async fn ask(&self, command: &Cmd) -> Step<Value> {
+    pub(super) async fn ask(&self, command: &Cmd) -> StoreResult<Value> {
         let wire = self.wire().await?;
         let answer = self.answered(wire.connection.clone(), command).await;
         if let Err(fault) = &answer
@@ -99,14 +99,15 @@ impl Link {
         answer
     }
 
-    async fn answered(&self, mut connection: MultiplexedConnection, command: &Cmd) -> Step<Value> {
+    async fn answered(&self, mut connection: MultiplexedConnection, command: &Cmd) -> StoreResult<Value> {
         let sending = connection.send_packed_command(command);
         let answer = tokio::time::timeout(self.answer_within, sending).await;
-        let answer = answer.map_err(|_| Fault::Lost(format!("no answer within {:?}", self.answer_within)))?;
-        answer.and_then(Value::extract_error).map_err(Fault::of_call)
+        let answer =
+            answer.map_err(|_| StoreError::Lost(format!("no answer within {:?}", self.answer_within)))?;
+        answer.and_then(Value::extract_error).map_err(StoreError::of_call)
     }
 
-    async fn wire(&self) -> Step<Wire> {
+    async fn wire(&self) -> StoreResult<Wire> {
         let mut state = self.state.lock().await;
         if let Some(wire) = &state.current {
             return Ok(wire.clone());
@@ -148,7 +149,7 @@ impl Link {
 
     /// The server that has the namespace and takes writes, beginning with one of the hosts. If several are named some may be
     /// replicas, which answer questions from what they knew a while ago: they are passed over.
-    pub(super) async fn find(&self, host: usize) -> Step<(Client, MultiplexedConnection)> {
+    pub(super) async fn find(&self, host: usize) -> StoreResult<(Client, MultiplexedConnection)> {
         let mut passed_over = String::new();
         for next in 0..self.address.count() {
             let (client, connection) = self.connect(host + next).await?;
@@ -157,43 +158,43 @@ impl Link {
             }
             passed_over = place_of(&client);
         }
-        Err(Fault::Unreachable(format!(
+        Err(StoreError::Unreachable(format!(
             "none of the servers at {} takes writes; the last that was asked, {passed_over}, is a replica",
             self.address.place()
         )))
     }
 
     /// One that does not tell what it is gets the benefit of the doubt: it refuses writes by itself.
-    async fn is_replica(&self, connection: &MultiplexedConnection) -> Step<bool> {
+    async fn is_replica(&self, connection: &MultiplexedConnection) -> StoreResult<bool> {
         let ask = redis::cmd("INFO").arg("replication").to_owned();
         match self.answered(connection.clone(), &ask).await {
             Ok(info) => Ok(super::reply::text(info)?.contains("role:slave")),
-            Err(Fault::Lost(why)) => Err(Fault::Unreachable(why)),
+            Err(StoreError::Lost(why)) => Err(StoreError::Unreachable(why)),
             Err(_) => Ok(false),
         }
     }
 
     /// Connects to one of the hosts, or to where it says that the namespace is.
-    async fn connect(&self, host: usize) -> Step<(Client, MultiplexedConnection)> {
+    async fn connect(&self, host: usize) -> StoreResult<(Client, MultiplexedConnection)> {
         let mut client = self.address.client(host)?;
         for _ in 0..REDIRECTS_MAX {
             let connection = connect_to(&client).await?;
             let probe = redis::cmd("EXISTS").arg(&self.probe).to_owned();
             match self.answered(connection.clone(), &probe).await {
-                Err(Fault::Refused(error)) if error.redirect_node().is_some() => {
+                Err(StoreError::Refused(error)) if error.redirect_node().is_some() => {
                     let (place, _) = error.redirect_node().unwrap_or_default();
                     client = self.address.client_at(place)?;
                 }
                 // Who has not logged in may send nothing long, and would be told that instead.
-                Err(Fault::Refused(error)) if matches!(error.code(), Some("LOADING" | "NOAUTH")) => {
-                    return Err(Fault::Refused(error));
+                Err(StoreError::Refused(error)) if matches!(error.code(), Some("LOADING" | "NOAUTH")) => {
+                    return Err(StoreError::Refused(error));
                 }
-                Err(Fault::Lost(why)) => return Err(Fault::Unreachable(why)),
+                Err(StoreError::Lost(why)) => return Err(StoreError::Unreachable(why)),
                 // Whatever else is wrong, the call itself finds out.
                 _ => return Ok((client, connection)),
             }
         }
-        Err(Fault::Unreachable(format!(
+        Err(StoreError::Unreachable(format!(
             "the servers at {} send us from one to the other",
             self.address.place()
         )))
@@ -205,7 +206,7 @@ pub(super) fn place_of(client: &Client) -> String {
     client.get_connection_info().addr().to_string()
 }
 
-async fn connect_to(client: &Client) -> Step<MultiplexedConnection> {
+async fn connect_to(client: &Client) -> StoreResult<MultiplexedConnection> {
     let place = place_of(client);
     let config = AsyncConnectionConfig::new()
         .set_connection_timeout(Some(CONNECT_WITHIN))
@@ -215,9 +216,9 @@ async fn connect_to(client: &Client) -> Step<MultiplexedConnection> {
         tokio::time::timeout(CONNECT_WITHIN, client.get_multiplexed_async_connection_with_config(&config))
             .await;
     match connected {
-        Ok(connected) => connected.map_err(|error| Fault::connecting(error, &place)),
-        Err(_) => {
-            Err(Fault::Unreachable(format!("the server at {place} takes a connection and does not answer")))
-        }
+        Ok(connected) => connected.map_err(|error| StoreError::connecting(error, &place)),
+        Err(_) => Err(StoreError::Unreachable(format!(
+            "the server at {place} takes a connection and does not answer"
+        ))),
     }
 }

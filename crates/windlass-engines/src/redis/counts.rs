@@ -9,9 +9,9 @@ use windlass_core::limits::OLDEST_LOOKED_AT;
 use super::Store;
 use super::call::Args;
 use super::catalogue::{Catalogue, QueueEntry};
-use super::fault::Step;
-use super::reply::Items;
+use super::reply::ReplyReader;
 use super::script::TYPES_PER_CALL;
+use super::store_error::StoreResult;
 
 /// How many jobs behind the first of each priority one script looks at, for all types that it tells of: while it runs,
 /// the server does nothing else.
@@ -28,7 +28,7 @@ struct Tally {
 
 impl Tally {
     /// Reads a row of `queues.lua`. What runs is what has neither ended nor waits.
-    fn read(mut row: Items) -> Step<Self> {
+    fn read(mut row: ReplyReader) -> StoreResult<Self> {
         let totals = Totals {
             enqueued: row.count()?,
             succeeded: row.count()?,
@@ -71,7 +71,7 @@ impl Tally {
 
 impl Store {
     /// All queues, by priority and name.
-    pub(super) async fn queues(&self) -> Step<Vec<QueueStatus>> {
+    pub(super) async fn queues(&self) -> StoreResult<Vec<QueueStatus>> {
         let (tallies, now) = self.tallies().await?;
         let catalogue = self.catalogue();
         let status = |queue| queue_status(queue, &catalogue, &tallies, now);
@@ -81,7 +81,7 @@ impl Store {
     }
 
     /// All types, by name.
-    pub(super) async fn types(&self) -> Step<Vec<TypeStatus>> {
+    pub(super) async fn types(&self) -> StoreResult<Vec<TypeStatus>> {
         let (tallies, _) = self.tallies().await?;
         let workers = self.workers().await?;
         let catalogue = self.catalogue();
@@ -97,7 +97,7 @@ impl Store {
     }
 
     /// What is known of each type's jobs: some types at a time, those of a time at one instant.
-    async fn tallies(&self) -> Step<(HashMap<u32, Tally>, Timestamp)> {
+    async fn tallies(&self) -> StoreResult<(HashMap<u32, Tally>, Timestamp)> {
         let mut tallies = HashMap::new();
         loop {
             let (mut numbers, mut all) = (Vec::new(), 0);
@@ -114,7 +114,7 @@ impl Store {
                 Ok(args)
             };
             let reply = self.call_with_catalogue(&self.scripts().queues, build).await?;
-            let mut rows = Items::of(reply.value)?;
+            let mut rows = ReplyReader::of(reply.value)?;
             for number in numbers {
                 tallies.insert(number, Tally::read(rows.list()?)?);
             }

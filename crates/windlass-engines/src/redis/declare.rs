@@ -10,16 +10,20 @@ use windlass_core::queue::QueueSpec;
 
 use super::call::{Args, LOST_MAX};
 use super::catalogue::Catalogue;
-use super::fault::Step;
 use super::row::to_json;
-use super::{Store, refuse_over};
+use super::store_error::StoreResult;
+use super::{Store, check_batch_size};
 
 /// So many queues and types are declared by one script, all or nothing.
 const DECLARED_MAX: usize = 5_000;
 
 impl Store {
-    pub(super) async fn declare(&self, declaration: Declaration) -> Step<()> {
-        refuse_over(DECLARED_MAX, "queues and types", declaration.queues.len() + declaration.types.len())?;
+    pub(super) async fn declare(&self, declaration: Declaration) -> StoreResult<()> {
+        check_batch_size(
+            DECLARED_MAX,
+            "queues and types",
+            declaration.queues.len() + declaration.types.len(),
+        )?;
         for _ in 0..LOST_MAX {
             let opened = self.opened();
             self.call_with_catalogue(&self.scripts().declare, |catalogue| {
@@ -29,7 +33,7 @@ impl Store {
             .await?;
             self.remember(declaration.clone());
             self.reload().await?;
-            if self.opened().incarnation == opened.incarnation {
+            if self.opened().store_epoch == opened.store_epoch {
                 return Ok(());
             }
             // Another store was opened meanwhile, perhaps before this declaration was remembered.

@@ -16,10 +16,10 @@ use windlass_core::error::EngineError;
 
 use super::address::Address;
 use super::conn::Link;
-use super::fault::{Fault, Step};
 use super::info::Info;
 use super::keys::Keys;
-use super::reply::Items;
+use super::reply::ReplyReader;
+use super::store_error::{StoreError, StoreResult};
 use super::{RedisEngine, RedisOptions};
 use crate::finding::{Finding, Grade};
 use crate::io_thread::IoThread;
@@ -60,7 +60,7 @@ impl RedisEngine {
                 let mut findings = patient.examine().await?;
                 findings.extend(away);
                 findings.sort_by_key(|finding| std::cmp::Reverse(finding.grade));
-                Step::Ok(findings)
+                StoreResult::Ok(findings)
             })
             .await
     }
@@ -68,7 +68,11 @@ impl RedisEngine {
 
 impl Patient {
     /// The first of the hosts that takes writes, else the first that answers; and a finding for each that does not.
-    async fn find(address: &Address, keys: Keys, options: &RedisOptions) -> Step<(Self, Vec<Finding>)> {
+    async fn find(
+        address: &Address,
+        keys: Keys,
+        options: &RedisOptions,
+    ) -> StoreResult<(Self, Vec<Finding>)> {
         let (mut found, mut away, mut why) = (None::<Self>, Vec::new(), None);
         for host in address.each() {
             let place = host.place();
@@ -87,16 +91,16 @@ impl Patient {
             }
         }
         let unreachable =
-            || why.map_or_else(|| Fault::Unreachable("no server is named".to_owned()), Fault::from);
+            || why.map_or_else(|| StoreError::Unreachable("no server is named".to_owned()), StoreError::from);
         found.map(|patient| (patient, away)).ok_or_else(unreachable)
     }
 
-    async fn connect(host: Address, keys: Keys, options: &RedisOptions) -> Step<Self> {
+    async fn connect(host: Address, keys: Keys, options: &RedisOptions) -> StoreResult<Self> {
         let probe = format!("{}layout", keys.all);
         let link = Link::new(Arc::new(host), probe, options.periods.answer_within);
         let info = told(Info::read(&link).await)?;
         if let Err(Silence { why, is_passing: true, .. }) = &info {
-            return Err(Fault::Unreachable(why.clone()));
+            return Err(StoreError::Unreachable(why.clone()));
         }
         Ok(Self { link, keys, allow_eviction: options.allow_eviction, info })
     }
@@ -105,7 +109,7 @@ impl Patient {
         self.info.as_ref().is_ok_and(|info| info.field("role") == Some("master"))
     }
 
-    async fn examine(&self) -> Step<Vec<Finding>> {
+    async fn examine(&self) -> StoreResult<Vec<Finding>> {
         Ok(vec![
             self.by_info("server", machine::server),
             self.cluster().await?,
@@ -133,15 +137,15 @@ impl Patient {
         }
     }
 
-    async fn ask(&self, command: &Cmd) -> Step<Told<Value>> {
+    async fn ask(&self, command: &Cmd) -> StoreResult<Told<Value>> {
         told(self.link.ask(command).await)
     }
 
     /// A setting of the server; nothing if it has none of this name.
-    async fn setting(&self, name: &str) -> Step<Told<Option<String>>> {
+    async fn setting(&self, name: &str) -> StoreResult<Told<Option<String>>> {
         let answer = self.ask(redis::cmd("CONFIG").arg("GET").arg(name)).await?;
         let Ok(answer) = answer else { return Ok(answer.map(|_| None)) };
-        let mut pair = Items::of(answer)?;
+        let mut pair = ReplyReader::of(answer)?;
         if pair.is_empty() {
             return Ok(Ok(None));
         }
@@ -151,10 +155,10 @@ impl Patient {
 }
 
 /// A refusal is an answer, too: the rest of the server can still be looked at.
-fn told<T>(answer: Step<T>) -> Step<Told<T>> {
-    match answer.map_err(Fault::of_read) {
+fn told<T>(answer: StoreResult<T>) -> StoreResult<Told<T>> {
+    match answer.map_err(StoreError::of_read) {
         Ok(answer) => Ok(Ok(answer)),
-        Err(Fault::Refused(error)) => Ok(Err(Silence::of(error))),
+        Err(StoreError::Refused(error)) => Ok(Err(Silence::of(error))),
         Err(fault) => Err(fault),
     }
 }
@@ -162,7 +166,7 @@ fn told<T>(answer: Step<T>) -> Step<Told<T>> {
 impl Silence {
     fn of(error: RedisError) -> Self {
         let (why, code) = (error.to_string(), error.code().unwrap_or_default().to_owned());
-        Self { why, code, is_passing: EngineError::from(Fault::Refused(error)).is_passing() }
+        Self { why, code, is_passing: EngineError::from(StoreError::Refused(error)).is_passing() }
     }
 
     /// The server answered, and what was looked for is not in it.

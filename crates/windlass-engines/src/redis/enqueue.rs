@@ -19,11 +19,11 @@ use crate::receipts::unreadable;
 
 use super::call::Args;
 use super::catalogue::{Catalogue, TypeEntry};
-use super::fault::Step;
 use super::reply::text;
 use super::row::{body, to_json};
 use super::script::Script;
-use super::{Store, refuse_over};
+use super::store_error::StoreResult;
+use super::{Store, check_batch_size};
 
 impl Store {
     /// Stores a batch. Of the queues in `told`, those who wait were told already.
@@ -31,8 +31,8 @@ impl Store {
         &self,
         request: EnqueueRequest,
         mut told: Vec<QueueName>,
-    ) -> Step<Vec<EnqueueAnswer>> {
-        refuse_over(ENQUEUE_BATCH_MAX, "jobs", request.jobs.len())?;
+    ) -> StoreResult<Vec<EnqueueAnswer>> {
+        check_batch_size(ENQUEUE_BATCH_MAX, "jobs", request.jobs.len())?;
         let bodies: Vec<_> = request.jobs.iter().map(body).collect();
         let build = |catalogue: &Catalogue| {
             let mut args = self.enqueue_args(&request, &bodies, catalogue);
@@ -53,7 +53,7 @@ impl Store {
         limits(request.jobs.iter(), catalogue, &mut args);
         args.count(request.jobs.len());
         for (new, body) in request.jobs.iter().zip(bodies) {
-            offer(new, body, catalogue, now, &mut args);
+            push_job(new, body, catalogue, now, &mut args);
         }
         args
     }
@@ -76,16 +76,20 @@ impl Store {
         queues
     }
 
-    pub(super) async fn receipt(&self, request: RequestId) -> Step<Option<Vec<EnqueueAnswer>>> {
+    pub(super) async fn receipt(&self, request: RequestId) -> StoreResult<Option<Vec<EnqueueAnswer>>> {
         self.find_receipt(&self.scripts().receipt, request).await
     }
 
     /// The answers of an earlier request. If there are none, the request is closed.
-    pub(super) async fn ask(&self, request: RequestId) -> Step<Option<Vec<EnqueueAnswer>>> {
+    pub(super) async fn ask(&self, request: RequestId) -> StoreResult<Option<Vec<EnqueueAnswer>>> {
         self.find_receipt(&self.scripts().ask, request).await
     }
 
-    async fn find_receipt(&self, script: &Script, request: RequestId) -> Step<Option<Vec<EnqueueAnswer>>> {
+    async fn find_receipt(
+        &self,
+        script: &Script,
+        request: RequestId,
+    ) -> StoreResult<Option<Vec<EnqueueAnswer>>> {
         let mut args = Args::new();
         args.text(&request.to_string()).number(micros(RECEIPT_TTL));
         Ok(told(read_answers(&text(self.call(script, args).await?.value)?)?))
@@ -133,7 +137,7 @@ struct Special<'a> {
 }
 
 /// The arguments of one new job.
-pub(super) fn offer(new: &NewJob, body: &str, catalogue: &Catalogue, now: Timestamp, args: &mut Args) {
+pub(super) fn push_job(new: &NewJob, body: &str, catalogue: &Catalogue, now: Timestamp, args: &mut Args) {
     let entry = catalogue.type_named(&new.job_type).map(|entry| &**entry);
     let judged = judge(new, entry, catalogue, now);
     let mut special = Special {
@@ -220,7 +224,7 @@ pub(super) fn micros(span: Duration) -> i64 {
 }
 
 /// The answers of a batch as `enqueue.lua` writes them. It wrote them with the jobs, now or in an earlier call.
-pub(super) fn read_answers(text: &str) -> Step<Vec<EnqueueAnswer>> {
+pub(super) fn read_answers(text: &str) -> StoreResult<Vec<EnqueueAnswer>> {
     let mut answers = Vec::new();
     for line in text.lines() {
         let cause = "expected the answer to an enqueue, got something else";

@@ -1,15 +1,15 @@
 //! What the command INFO answers.
 
 use super::conn::Link;
-use super::fault::Step;
 use super::reply::text;
+use super::store_error::StoreResult;
 
 /// Fields with their values, as the server wrote them.
 #[derive(Debug)]
 pub(super) struct Info(String);
 
 impl Info {
-    pub(super) async fn read(link: &Link) -> Step<Self> {
+    pub(super) async fn read(link: &Link) -> StoreResult<Self> {
         Ok(Self(text(link.ask(redis::cmd("INFO").arg("default")).await?)?))
     }
 

@@ -6,8 +6,8 @@ use windlass_core::admin::Changed;
 use windlass_core::clock::Timestamp;
 use windlass_core::engine::Hint;
 use windlass_core::lease::{
-    LeaseFence, LeaseMetadata, LeaseRecord, LeaseRelease, LeaseRequest, LeasesRead, Released, Renewal,
-    Renewed, Taking, Term, TermId,
+    LeaseFence, LeaseMetadata, LeaseRelease, LeaseRequest, LeasesRead, Released, Renewal, Renewed,
+    StoredLease, Taking, Term, TermId,
 };
 use windlass_core::limits::{DUTIES_MAX, LEASE_KEPT};
 use windlass_core::names::DutyName;
@@ -16,23 +16,23 @@ use windlass_core::worker::WorkerId;
 use super::Store;
 use super::call::Args;
 use super::enqueue::micros;
-use super::fault::Step;
-use super::reply::{Items, text};
+use super::reply::{ReplyReader, text};
+use super::store_error::StoreResult;
 
 impl Store {
-    pub(super) async fn take_leases(&self, request: LeaseRequest) -> Step<Vec<Taking>> {
+    pub(super) async fn take_leases(&self, request: LeaseRequest) -> StoreResult<Vec<Taking>> {
         let mut args = Args::new();
         args.text(&hex(request.worker.to_bytes())).text(&hex(request.id.to_bytes()));
         args.number(DUTIES_MAX.into()).number(micros(LEASE_KEPT)).count(request.duties.len());
         for (duty, expiry) in &request.duties {
             args.text(duty.as_str()).number(micros(*expiry));
         }
-        let mut answers = Items::of(self.call(&self.scripts().take_leases, args).await?.value)?;
+        let mut answers = ReplyReader::of(self.call(&self.scripts().take_leases, args).await?.value)?;
         request.duties.iter().map(|_| read_taking(&mut answers, request.id)).collect()
     }
 
     /// On the connection of heartbeats: while the other is busy, a holder must not lose its leases.
-    pub(super) async fn renew_leases(&self, renewals: Vec<Renewal>) -> Step<Vec<Renewed>> {
+    pub(super) async fn renew_leases(&self, renewals: Vec<Renewal>) -> StoreResult<Vec<Renewed>> {
         let mut args = Args::new();
         args.count(renewals.len());
         for renewal in &renewals {
@@ -40,7 +40,7 @@ impl Store {
             args.text(renewal.metadata.as_ref().map_or("", LeaseMetadata::as_str));
         }
         let reply = self.call_by_heart(&self.scripts().renew_leases, args).await?;
-        let mut answers = Items::of(reply.value)?;
+        let mut answers = ReplyReader::of(reply.value)?;
         let read = |_: &Renewal| {
             Ok(match answers.text()?.as_str() {
                 "kept" => Renewed::Kept,
@@ -51,7 +51,7 @@ impl Store {
         renewals.iter().map(read).collect()
     }
 
-    pub(super) async fn release_leases(&self, releases: Vec<LeaseRelease>) -> Step<Vec<Released>> {
+    pub(super) async fn release_leases(&self, releases: Vec<LeaseRelease>) -> StoreResult<Vec<Released>> {
         let mut args = Args::new();
         args.count(releases.len());
         for release in &releases {
@@ -59,7 +59,7 @@ impl Store {
             args.text(release.metadata.as_ref().map_or("", LeaseMetadata::as_str));
         }
         let reply = self.call(&self.scripts().release_leases, args).await?;
-        let mut answers = Items::of(reply.value)?;
+        let mut answers = ReplyReader::of(reply.value)?;
         let mut released = Vec::with_capacity(releases.len());
         for release in releases {
             let said = answers.text()?;
@@ -71,17 +71,17 @@ impl Store {
         Ok(released)
     }
 
-    pub(super) async fn leases_hold(&self, leases: Vec<LeaseFence>) -> Step<Vec<bool>> {
+    pub(super) async fn leases_hold(&self, leases: Vec<LeaseFence>) -> StoreResult<Vec<bool>> {
         let reply = self.call(&self.scripts().leases_hold, all_fence_args(&leases)).await?;
-        let mut answers = Items::of(reply.value)?;
+        let mut answers = ReplyReader::of(reply.value)?;
         leases.iter().map(|_| answers.flag()).collect()
     }
 
-    pub(super) async fn leases(&self) -> Step<LeasesRead> {
+    pub(super) async fn leases(&self) -> StoreResult<LeasesRead> {
         let mut args = Args::new();
         args.number(DUTIES_MAX.into());
         let reply = self.call(&self.scripts().leases, args).await?;
-        let mut rows = Items::of(reply.value)?;
+        let mut rows = ReplyReader::of(reply.value)?;
         let mut leases = Vec::new();
         while !rows.is_empty() {
             leases.extend(read_lease(&mut rows)?);
@@ -90,7 +90,7 @@ impl Store {
         Ok(LeasesRead { leases, locks: Vec::new(), now: reply.now })
     }
 
-    pub(super) async fn step_down(&self, duty: DutyName) -> Step<Changed> {
+    pub(super) async fn step_down(&self, duty: DutyName) -> StoreResult<Changed> {
         let mut args = Args::new();
         args.text(duty.as_str());
         match text(self.call(&self.scripts().step_down, args).await?.value)?.as_str() {
@@ -124,7 +124,7 @@ fn bits(hex: &str) -> Option<[u8; 16]> {
     u128::from_str_radix(hex, 16).ok().map(u128::to_be_bytes)
 }
 
-fn read_taking(answers: &mut Items, id: TermId) -> Step<Taking> {
+fn read_taking(answers: &mut ReplyReader, id: TermId) -> StoreResult<Taking> {
     match answers.text()?.as_str() {
         "taken" => {
             let term = Term { fence: answers.number()?, id };
@@ -143,12 +143,12 @@ fn read_taking(answers: &mut Items, id: TermId) -> Step<Taking> {
 }
 
 /// A lease; nothing if its name or its term is damaged.
-fn read_lease(rows: &mut Items) -> Step<Option<LeaseRecord>> {
+fn read_lease(rows: &mut ReplyReader) -> StoreResult<Option<StoredLease>> {
     let (duty, fence, term, holder) = (rows.text()?, rows.number()?, rows.text()?, rows.text()?);
     let (since, heartbeat, expiry) = (rows.number()?, rows.number()?, rows.count()?);
     let (takeovers, asked, metadata) = (rows.count()?, rows.text()?, rows.text()?);
     let (Ok(duty), Some(id)) = (DutyName::parse(&duty), bits(&term)) else { return Ok(None) };
-    Ok(Some(LeaseRecord {
+    Ok(Some(StoredLease {
         duty,
         holder: bits(&holder).map(WorkerId::from_bytes),
         term: Term { fence, id: TermId::from_bytes(id) },

@@ -10,9 +10,9 @@ use super::Store;
 use super::call::Args;
 use super::catalogue::Catalogue;
 use super::enqueue::micros;
-use super::fault::Step;
-use super::reply::Items;
+use super::reply::ReplyReader;
 use super::script::TYPES_PER_CALL;
+use super::store_error::StoreResult;
 use super::workers::Crew;
 
 /// How often a sweep begins anew because a worker has come meanwhile.
@@ -21,7 +21,7 @@ const SWEEPS_MAX: usize = 5;
 impl Store {
     /// Some types at a time. Whoever comes while it is read who handles what makes it begin anew: what that worker handles must
     /// not be parked.
-    pub(super) async fn sweep(&self, limit: u32) -> Step<BatchDone> {
+    pub(super) async fn sweep(&self, limit: u32) -> StoreResult<BatchDone> {
         let mut sweep = Sweep {
             expired: limit.min(MAINTENANCE_BATCH_MAX),
             others: limit.min(MAINTENANCE_BATCH_MAX),
@@ -37,7 +37,7 @@ impl Store {
     }
 
     /// Whether it came to its end.
-    async fn sweep_types(&self, sweep: &mut Sweep) -> Step<bool> {
+    async fn sweep_types(&self, sweep: &mut Sweep) -> StoreResult<bool> {
         let crew = self.crew().await?;
         sweep.done.more = false;
         let mut part = 0;
@@ -48,7 +48,7 @@ impl Store {
                 Ok(sweep_args(sweep, &crew, catalogue, part))
             };
             let reply = self.call_with_catalogue(&self.scripts().sweep, build).await?;
-            let mut answer = Items::of(reply.value)?;
+            let mut answer = ReplyReader::of(reply.value)?;
             let Some(expired) = answer.number_or_none()? else { return Ok(false) };
             sweep.add(expired, answer.number()?, answer.flag()?);
             part += 1;
@@ -58,11 +58,11 @@ impl Store {
         }
     }
 
-    pub(super) async fn prune(&self, limit: u32) -> Step<BatchDone> {
+    pub(super) async fn prune(&self, limit: u32) -> StoreResult<BatchDone> {
         let mut args = Args::new();
         args.number(limit.min(MAINTENANCE_BATCH_MAX).into());
         args.number(micros(RECEIPT_TTL)).number(micros(DEAD_WORKER_KEPT));
-        read_done(Items::of(self.call(&self.scripts().prune, args).await?.value)?)
+        read_done(ReplyReader::of(self.call(&self.scripts().prune, args).await?.value)?)
     }
 }
 
@@ -108,6 +108,6 @@ fn sweep_args(sweep: &Sweep, crew: &Crew, catalogue: &Catalogue, part: usize) ->
 }
 
 /// How many were changed, and whether there is more to do.
-pub(super) fn read_done(mut answer: Items) -> Step<BatchDone> {
+pub(super) fn read_done(mut answer: ReplyReader) -> StoreResult<BatchDone> {
     Ok(BatchDone { changed: answer.count()?, more: answer.flag()? })
 }

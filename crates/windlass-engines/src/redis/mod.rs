@@ -1,7 +1,7 @@
 //! Jobs in Redis: fast, for as many processes as you like; how durable, the server's settings say.
 //!
 //! Every call is one script ([`script`]; the files in `lua/`), which the server runs as a whole ([`call`]). Read the rest in
-//! the order of a job's life: [`enqueue`], [`claim`], [`settle`]; [`land`] says where a job goes, [`rescue`] takes back what
+//! the order of a job's life: [`enqueue`], [`claim`], [`settle`]; [`apply`] says where a job goes, [`rescue`] takes back what
 //! dead workers held. [`hints`] is how processes wake each other, and [`look`] finds what nobody told of. What is stored is
 //! described in `lua/parts/`: the state of a job in `state.lua`, where it waits in `waiting.lua`, what is left of it in
 //! `ending.lua`.
@@ -10,7 +10,7 @@ mod declare;
 mod enqueue;
 mod claim;
 mod settle;
-mod land;
+mod apply;
 mod workers;
 mod rescue;
 mod maintenance;
@@ -23,7 +23,7 @@ mod schedules;
 mod triggers;
 mod rollups;
 mod hints;
-mod look;
+mod scan;
 mod doctor;
 
 mod call;
@@ -32,10 +32,10 @@ mod script;
 mod keys;
 mod row;
 mod catalogue;
-mod incarnation;
+mod store_epoch;
 mod conn;
 mod address;
-mod fault;
+mod store_error;
 mod open;
 mod info;
 mod server;
@@ -49,11 +49,11 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use windlass_core::admin::{
-    AttemptRecord, BatchDone, CancelAnswer, Changed, JobRecord, ListRequest, QueueStatus, RetryAnswer,
+    BatchDone, CancelAnswer, Changed, ListRequest, QueueStatus, RetryAnswer, StoredAttempt, StoredJob,
     TypeStatus,
 };
 use windlass_core::breaker::BreakerState;
-use windlass_core::claim::{ClaimAnswer, ClaimRequest, Fence, Outlook};
+use windlass_core::claim::{ClaimAnswer, ClaimRequest, Fence, NextDue};
 use windlass_core::clock::{Clock, Timestamp};
 use windlass_core::duty::DutyModes;
 use windlass_core::engine::{
@@ -81,11 +81,11 @@ use crate::io_thread::IoThread;
 use crate::listeners::Listeners;
 use call::Args;
 use conn::Link;
-use fault::Step;
-use incarnation::Opened;
 use keys::Keys;
-use look::InUse;
+use scan::InUse;
 use server::KnownServer;
+use store_epoch::Opened;
+use store_error::StoreResult;
 
 pub use crate::finding::{Finding, Grade};
 pub use address::Address;
@@ -210,7 +210,7 @@ impl RedisEngine {
     async fn run<T, F, W>(&self, work: W) -> Result<T>
     where
         T: Send + 'static,
-        F: Future<Output = Step<T>> + Send + 'static,
+        F: Future<Output = StoreResult<T>> + Send + 'static,
         W: FnOnce(Arc<Store>) -> F,
     {
         self.begin(work).await
@@ -220,7 +220,7 @@ impl RedisEngine {
     fn begin<T, F, W>(&self, work: W) -> impl Future<Output = Result<T>> + use<T, F, W>
     where
         T: Send + 'static,
-        F: Future<Output = Step<T>> + Send + 'static,
+        F: Future<Output = StoreResult<T>> + Send + 'static,
         W: FnOnce(Arc<Store>) -> F,
     {
         let (work, under_way) = (work(self.store.clone()), UnderWay::begin(&self.under_way));
@@ -269,7 +269,7 @@ impl Store {
     }
 
     /// The server's clock.
-    async fn read_time(&self) -> Step<Timestamp> {
+    async fn read_time(&self) -> StoreResult<Timestamp> {
         Ok(self.call(&self.scripts().now, Args::new()).await?.now)
     }
 
@@ -289,7 +289,7 @@ impl Store {
 }
 
 /// Refuses a request that is too big.
-fn refuse_over(max: usize, what: &str, got: usize) -> Result<()> {
+fn check_batch_size(max: usize, what: &str, got: usize) -> Result<()> {
     if got <= max {
         return Ok(());
     }
@@ -333,9 +333,9 @@ impl Engine for RedisEngine {
         self.run(|store| async move { store.claim(request).await }).await
     }
 
-    async fn outlook(&self, queues: &[QueueName], types: &[TypeName]) -> Result<Vec<(QueueName, Outlook)>> {
+    async fn peek(&self, queues: &[QueueName], types: &[TypeName]) -> Result<Vec<(QueueName, NextDue)>> {
         let (queues, types) = (queues.to_vec(), types.to_vec());
-        self.run(|store| async move { store.outlook(queues, types).await }).await
+        self.run(|store| async move { store.peek(queues, types).await }).await
     }
 
     async fn settle(&self, batch: Vec<Settlement>) -> Result<Vec<Settled>> {
@@ -389,15 +389,15 @@ impl Engine for RedisEngine {
 
 #[async_trait]
 impl Admin for RedisEngine {
-    async fn job(&self, id: JobId) -> Result<Option<JobRecord>> {
+    async fn job(&self, id: JobId) -> Result<Option<StoredJob>> {
         self.run(|store| async move { store.job(id).await }).await
     }
 
-    async fn attempts(&self, id: JobId) -> Result<Vec<AttemptRecord>> {
+    async fn attempts(&self, id: JobId) -> Result<Vec<StoredAttempt>> {
         self.run(|store| async move { store.attempts(id).await }).await
     }
 
-    async fn list(&self, request: ListRequest) -> Result<Vec<JobRecord>> {
+    async fn list(&self, request: ListRequest) -> Result<Vec<StoredJob>> {
         self.run(|store| async move { store.list(request).await }).await
     }
 

@@ -10,11 +10,11 @@ use windlass_core::engine::Result;
 use windlass_core::error::EngineError;
 
 use super::Store;
-use super::fault::Step;
-use super::incarnation::Opened;
 use super::keys::Keys;
-use super::reply::Items;
+use super::reply::ReplyReader;
 use super::script;
+use super::store_epoch::Opened;
+use super::store_error::StoreResult;
 
 /// The layout of keys that this version reads and writes. In the first, all jobs lay in one hash; no release wrote it.
 pub(super) const LAYOUT_VERSION: u32 = 2;
@@ -118,18 +118,18 @@ pub(super) fn other_layout(version: i64) -> Option<&'static str> {
 }
 
 impl Store {
-    /// Makes the namespace, or reads which incarnation of it this is. Its numbers of jobs go on behind those that are known, and that it
+    /// Makes the namespace, or reads which store_epoch of it this is. Its numbers of jobs go on behind those that are known, and that it
     /// is another one than was known is counted.
-    pub(super) async fn read_incarnation(&self, known: &Opened) -> Step<String> {
+    pub(super) async fn read_incarnation(&self, known: &Opened) -> StoreResult<String> {
         let mark = format!("{:032x}", fastrand::u128(..));
         let mut open = redis::cmd("EVAL");
         let Keys { all, ready, scheduled } = &self.keys;
         open.arg(script::OPEN).arg(3).arg(all).arg(ready).arg(scheduled).arg(LAYOUT_VERSION).arg(mark);
         open.arg(known.seen.last_job()).arg(LAYOUT_WITH_ORDERING_KEY);
-        open.arg(&*known.incarnation).arg(self.replaced.load(Ordering::SeqCst));
+        open.arg(&*known.store_epoch).arg(self.replaced.load(Ordering::SeqCst));
         open.arg(self.estimated_now().as_micros());
-        let mut layout = Items::of(self.work.ask(&open).await?)?;
-        let (version, incarnation) = (layout.number()?, layout.text()?);
+        let mut layout = ReplyReader::of(self.work.ask(&open).await?)?;
+        let (version, store_epoch) = (layout.number()?, layout.text()?);
         if let Some(what) = other_layout(version) {
             let all = &self.keys.all;
             let why = format!(
@@ -141,11 +141,11 @@ impl Store {
         self.check_names("scheduled_key", scheduled, &layout.text()?)?;
         let replaced = layout.number_or_none()?.and_then(|times| u64::try_from(times).ok());
         self.replaced.fetch_max(replaced.unwrap_or_default(), Ordering::SeqCst);
-        Ok(incarnation)
+        Ok(store_epoch)
     }
 
     /// Processes that looked for jobs in different places would each believe that the others' are gone.
-    fn check_names(&self, setting: &str, ours: &str, stored: &str) -> Step<()> {
+    fn check_names(&self, setting: &str, ours: &str, stored: &str) -> StoreResult<()> {
         if ours == stored {
             return Ok(());
         }
@@ -164,7 +164,7 @@ const ERASE_STEP: u32 = 1_000;
 
 impl Store {
     /// Deletes every key of this namespace, a few at a time.
-    pub(super) async fn erase(&self) -> Step<u64> {
+    pub(super) async fn erase(&self) -> StoreResult<u64> {
         let mut erased = 0;
         for prefix in [&self.keys.all, &self.keys.ready, &self.keys.scheduled] {
             erased += self.erase_below(prefix).await?;
@@ -172,12 +172,12 @@ impl Store {
         Ok(erased)
     }
 
-    async fn erase_below(&self, prefix: &str) -> Step<u64> {
+    async fn erase_below(&self, prefix: &str) -> StoreResult<u64> {
         let (mut cursor, mut erased) = ("0".to_owned(), 0);
         loop {
             let mut scan = redis::cmd("SCAN");
             scan.arg(&cursor).arg("MATCH").arg(format!("{prefix}*")).arg("COUNT").arg(ERASE_STEP);
-            let mut found = Items::of(self.work.ask(&scan).await?)?;
+            let mut found = ReplyReader::of(self.work.ask(&scan).await?)?;
             cursor = found.text()?;
             let mut names = found.list()?;
             while !names.is_empty() {

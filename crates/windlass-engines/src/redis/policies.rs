@@ -15,17 +15,17 @@ use windlass_core::rate_limit::Taken;
 
 use super::call::Args;
 use super::enqueue::micros;
-use super::fault::Step;
-use super::reply::{Items, text};
+use super::reply::{ReplyReader, text};
 use super::row::{read_id, to_json};
-use super::{Store, refuse_over};
+use super::store_error::StoreResult;
+use super::{Store, check_batch_size};
 
 impl Store {
-    pub(super) async fn breakers(&self) -> Step<BreakersRead> {
+    pub(super) async fn breakers(&self) -> StoreResult<BreakersRead> {
         let mut args = Args::new();
         args.number(BREAKERS_MAX.into());
         let reply = self.call(&self.scripts().breakers, args).await?;
-        let mut rows = Items::of(reply.value)?;
+        let mut rows = ReplyReader::of(reply.value)?;
         let mut breakers = Vec::new();
         while !rows.is_empty() {
             breakers.extend(read_breaker(&mut rows)?);
@@ -39,7 +39,7 @@ impl Store {
         name: BreakerName,
         read: u64,
         state: BreakerState,
-    ) -> Step<Saved> {
+    ) -> StoreResult<Saved> {
         let mut args = Args::new();
         args.text(name.as_str()).text(&read.to_string()).text(&to_json(&state)).number(BREAKERS_MAX.into());
         match text(self.call(&self.scripts().save_breaker, args).await?.value)?.as_str() {
@@ -49,7 +49,7 @@ impl Store {
         }
     }
 
-    pub(super) async fn still_hold(&self, claims: Vec<Fence>) -> Step<Vec<bool>> {
+    pub(super) async fn still_hold(&self, claims: Vec<Fence>) -> StoreResult<Vec<bool>> {
         let mut hold = Vec::with_capacity(claims.len());
         for part in claims.chunks(SETTLE_BATCH_MAX) {
             let mut args = Args::new();
@@ -57,7 +57,7 @@ impl Store {
             for fence in part {
                 args.job(fence.job).bytes(&fence.token.to_bytes());
             }
-            let mut answers = Items::of(self.call(&self.scripts().still_hold, args).await?.value)?;
+            let mut answers = ReplyReader::of(self.call(&self.scripts().still_hold, args).await?.value)?;
             for _ in part {
                 hold.push(answers.flag()?);
             }
@@ -65,19 +65,19 @@ impl Store {
         Ok(hold)
     }
 
-    pub(super) async fn take_tokens(&self, takes: Vec<Take>) -> Step<Vec<Taken>> {
-        refuse_over(TAKES_MAX, "requests for tokens", takes.len())?;
+    pub(super) async fn take_tokens(&self, takes: Vec<Take>) -> StoreResult<Vec<Taken>> {
+        check_batch_size(TAKES_MAX, "requests for tokens", takes.len())?;
         let mut args = Args::new();
         args.count(takes.len());
         takes.iter().for_each(|request| take_args(request, &mut args));
-        let mut answers = Items::of(self.call(&self.scripts().take_tokens, args).await?.value)?;
+        let mut answers = ReplyReader::of(self.call(&self.scripts().take_tokens, args).await?.value)?;
         takes.iter().map(|_| read_taken(&mut answers)).collect()
     }
 
-    pub(super) async fn gates(&self, after: Option<Gate>, limit: u32) -> Step<Vec<Gate>> {
+    pub(super) async fn gates(&self, after: Option<Gate>, limit: u32) -> StoreResult<Vec<Gate>> {
         let mut args = Args::new();
         args.text(after.as_ref().map_or("", Gate::as_str)).number(limit.min(MAINTENANCE_BATCH_MAX).into());
-        let mut names = Items::of(self.call(&self.scripts().gates, args).await?.value)?;
+        let mut names = ReplyReader::of(self.call(&self.scripts().gates, args).await?.value)?;
         let mut gates = Vec::new();
         while !names.is_empty() {
             gates.push(Gate::named(&names.text()?));
@@ -85,10 +85,10 @@ impl Store {
         Ok(gates)
     }
 
-    pub(super) async fn behind(&self, gate: Gate, limit: u32) -> Step<Vec<JobId>> {
+    pub(super) async fn behind(&self, gate: Gate, limit: u32) -> StoreResult<Vec<JobId>> {
         let mut args = Args::new();
         args.text(gate.as_str()).number(limit.min(MAINTENANCE_BATCH_MAX).into());
-        let mut ids = Items::of(self.call(&self.scripts().behind, args).await?.value)?;
+        let mut ids = ReplyReader::of(self.call(&self.scripts().behind, args).await?.value)?;
         let mut jobs = Vec::new();
         while !ids.is_empty() {
             jobs.push(read_id(&ids.bytes()?));
@@ -98,14 +98,14 @@ impl Store {
 }
 
 /// A breaker; nothing if its name is damaged. What cannot be read of it counts as nothing known.
-fn read_breaker(rows: &mut Items) -> Step<Option<StoredBreaker>> {
+fn read_breaker(rows: &mut ReplyReader) -> StoreResult<Option<StoredBreaker>> {
     let (name, version, state) = (rows.text()?, rows.count()?, rows.text()?);
     let state = serde_json::from_str(&state).unwrap_or_default();
     Ok(BreakerName::parse(&name).ok().map(|name| StoredBreaker { name, version, state }))
 }
 
 fn no_room() -> EngineError {
-    let refused = refuse_over(BREAKERS_MAX as usize - 1, "other breakers", BREAKERS_MAX as usize);
+    let refused = check_batch_size(BREAKERS_MAX as usize - 1, "other breakers", BREAKERS_MAX as usize);
     refused.expect_err("there are more than may be")
 }
 
@@ -118,7 +118,7 @@ fn take_args(request: &Take, args: &mut Args) {
     args.number(request.wanted.into());
 }
 
-fn read_taken(answers: &mut Items) -> Step<Taken> {
+fn read_taken(answers: &mut ReplyReader) -> StoreResult<Taken> {
     let granted = u32::try_from(answers.count()?).unwrap_or(u32::MAX);
     let due = Timestamp::from_micros(answers.number()?);
     let wait = answers.number_or_none()?;

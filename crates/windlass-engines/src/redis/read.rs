@@ -1,7 +1,7 @@
 //! What people read of jobs.
 
 use serde::Deserialize;
-use windlass_core::admin::{AttemptEnding, AttemptRecord, JobRecord, ListRequest};
+use windlass_core::admin::{AttemptEnding, ListRequest, StoredAttempt, StoredJob};
 use windlass_core::clock::Timestamp;
 use windlass_core::gate::Gate;
 use windlass_core::job::{JobId, Phase};
@@ -11,9 +11,9 @@ use windlass_core::worker::WorkerId;
 use super::Store;
 use super::call::Args;
 use super::catalogue::Catalogue;
-use super::fault::Step;
-use super::reply::{Items, Reply, text};
+use super::reply::{Reply, ReplyReader, text};
 use super::row::{Notes, Row, State, parse_error, read_id};
+use super::store_error::StoreResult;
 
 /// So many jobs are looked at in one call of a list.
 const STRETCH: i64 = 2_000;
@@ -25,11 +25,11 @@ const DEAD_TYPES_PER_CALL: usize = 50;
 const LOOKED_AT_MAX: i64 = 2_000_000;
 
 impl Store {
-    pub(super) async fn job(&self, id: JobId) -> Step<Option<JobRecord>> {
+    pub(super) async fn job(&self, id: JobId) -> StoreResult<Option<StoredJob>> {
         let mut args = Args::new();
         args.job(id);
         let reply = self.call(&self.scripts().job, args).await?;
-        let mut found = Items::of(reply.value)?;
+        let mut found = ReplyReader::of(reply.value)?;
         if found.is_empty() {
             return Ok(None);
         }
@@ -39,17 +39,17 @@ impl Store {
     }
 
     /// The job of an ordering key that is out, by the gate of its line.
-    pub(super) async fn head_of(&self, gate: Gate) -> Step<Option<JobId>> {
+    pub(super) async fn head_of(&self, gate: Gate) -> StoreResult<Option<JobId>> {
         let mut args = Args::new();
         args.text(gate.as_str());
         let id = text(self.call(&self.scripts().head_of, args).await?.value)?;
         Ok((!id.is_empty()).then(|| read_id(id.as_bytes())))
     }
 
-    pub(super) async fn attempts(&self, id: JobId) -> Step<Vec<AttemptRecord>> {
+    pub(super) async fn attempts(&self, id: JobId) -> StoreResult<Vec<StoredAttempt>> {
         let mut args = Args::new();
         args.job(id);
-        let mut found = Items::of(self.call(&self.scripts().attempts, args).await?.value)?;
+        let mut found = ReplyReader::of(self.call(&self.scripts().attempts, args).await?.value)?;
         if found.is_empty() {
             return Ok(Vec::new());
         }
@@ -66,7 +66,7 @@ impl Store {
     }
 
     /// Looks at jobs from the newest down, a stretch at a time: by their numbers, but for dead letters, which lie together.
-    pub(super) async fn list(&self, request: ListRequest) -> Step<Vec<JobRecord>> {
+    pub(super) async fn list(&self, request: ListRequest) -> StoreResult<Vec<StoredJob>> {
         let limit = request.limit.min(LIST_PAGE_MAX) as usize;
         let mut from = request.before.map_or(i64::MAX >> 11, |before| before.0 - 1);
         let mut records = Vec::new();
@@ -90,7 +90,7 @@ impl Store {
         Ok(records)
     }
 
-    async fn stretch(&self, request: &ListRequest, from: i64, limit: usize) -> Step<Stretch> {
+    async fn stretch(&self, request: &ListRequest, from: i64, limit: usize) -> StoreResult<Stretch> {
         let mut args = Args::new();
         args.number(from).number(STRETCH).count(limit).text(stages(request.phase));
         let types = types_of_list(&self.catalogue(), request);
@@ -102,7 +102,7 @@ impl Store {
 
     /// Dead letters lie by their types, so all types must be known, also those that others registered a moment ago. Some types
     /// are looked at by one script.
-    async fn stretch_of_dead(&self, request: &ListRequest, from: i64, limit: usize) -> Step<Stretch> {
+    async fn stretch_of_dead(&self, request: &ListRequest, from: i64, limit: usize) -> StoreResult<Stretch> {
         let (mut part, mut parts) = (0, 1);
         let mut stretch = Stretch { next: 0, rows: Vec::new(), now: Timestamp::EPOCH };
         while part < parts {
@@ -135,8 +135,8 @@ struct Stretch {
 }
 
 impl Stretch {
-    fn read(reply: Reply) -> Step<Self> {
-        let mut answer = Items::of(reply.value)?;
+    fn read(reply: Reply) -> StoreResult<Self> {
+        let mut answer = ReplyReader::of(reply.value)?;
         let next = answer.number()?;
         let (mut items, mut rows) = (answer.list()?, Vec::new());
         while !items.is_empty() {
@@ -180,7 +180,7 @@ fn stages(phase: Option<Phase>) -> &'static str {
     }
 }
 
-fn is_wanted(record: &JobRecord, request: &ListRequest) -> bool {
+fn is_wanted(record: &StoredJob, request: &ListRequest) -> bool {
     let job = &record.job;
     request.key.as_ref().is_none_or(|key| job.key.as_ref().is_some_and(|claim| claim.key == *key))
         && request.tag.as_ref().is_none_or(|tag| job.tags.contains(tag))
@@ -202,10 +202,10 @@ struct AttemptLine {
 }
 
 /// One attempt; nothing if its line is damaged.
-fn read_attempt(line: &str) -> Option<AttemptRecord> {
+fn read_attempt(line: &str) -> Option<StoredAttempt> {
     let line: AttemptLine = serde_json::from_str(line).ok()?;
     let instant = |text: &str| text.parse().ok().map(Timestamp::from_micros);
-    Some(AttemptRecord {
+    Some(StoredAttempt {
         number: line.number,
         worker: WorkerId::from_random(u128::from_str_radix(&line.worker, 16).ok()?),
         started_at: instant(&line.started)?,
@@ -217,14 +217,14 @@ fn read_attempt(line: &str) -> Option<AttemptRecord> {
 }
 
 /// The attempt that runs, or that succeeded: those are not noted, a job's state tells them.
-fn last_attempt(state: &State, notes: &Notes) -> Option<AttemptRecord> {
+fn last_attempt(state: &State, notes: &Notes) -> Option<StoredAttempt> {
     let claim = state.claim?;
     let (ending, ended_at) = match state.stage {
         b'r' => (AttemptEnding::Running, None),
         b's' => (AttemptEnding::Succeeded, Some(state.at)),
         _ => return None,
     };
-    Some(AttemptRecord {
+    Some(StoredAttempt {
         number: state.counters.attempts,
         worker: claim.worker,
         started_at: claim.since,

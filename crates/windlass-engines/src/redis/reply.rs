@@ -6,8 +6,8 @@ use redis::Value;
 use windlass_core::clock::Timestamp;
 use windlass_core::error::EngineError;
 
-use super::fault::{Fault, Step};
-use super::incarnation::Opened;
+use super::store_epoch::Opened;
+use super::store_error::{StoreError, StoreResult};
 
 /// The answer of a script.
 #[derive(Debug)]
@@ -22,10 +22,10 @@ pub(super) struct Reply {
 
 /// A list, taken from the front.
 #[derive(Debug)]
-pub(super) struct Items(std::vec::IntoIter<Value>);
+pub(super) struct ReplyReader(std::vec::IntoIter<Value>);
 
-impl Items {
-    pub(super) fn of(value: Value) -> Step<Self> {
+impl ReplyReader {
+    pub(super) fn of(value: Value) -> StoreResult<Self> {
         match value {
             Value::Array(items) => Ok(Self(items.into_iter())),
             // An empty table of Lua, and nothing at all.
@@ -43,28 +43,28 @@ impl Items {
         self.0.next().unwrap_or(Value::Nil)
     }
 
-    pub(super) fn list(&mut self) -> Step<Self> {
+    pub(super) fn list(&mut self) -> StoreResult<Self> {
         Self::of(self.value())
     }
 
-    pub(super) fn bytes(&mut self) -> Step<Vec<u8>> {
+    pub(super) fn bytes(&mut self) -> StoreResult<Vec<u8>> {
         bytes(self.value())
     }
 
-    pub(super) fn text(&mut self) -> Step<String> {
+    pub(super) fn text(&mut self) -> StoreResult<String> {
         text(self.value())
     }
 
-    pub(super) fn number(&mut self) -> Step<i64> {
+    pub(super) fn number(&mut self) -> StoreResult<i64> {
         number(&self.value())
     }
 
-    pub(super) fn count(&mut self) -> Step<u64> {
+    pub(super) fn count(&mut self) -> StoreResult<u64> {
         Ok(u64::try_from(self.number()?).unwrap_or_default())
     }
 
     /// A number, or nothing where the text is empty.
-    pub(super) fn number_or_none(&mut self) -> Step<Option<i64>> {
+    pub(super) fn number_or_none(&mut self) -> StoreResult<Option<i64>> {
         match self.value() {
             Value::BulkString(bytes) if bytes.is_empty() => Ok(None),
             Value::Nil => Ok(None),
@@ -73,12 +73,12 @@ impl Items {
     }
 
     /// Whether the text is not empty.
-    pub(super) fn flag(&mut self) -> Step<bool> {
+    pub(super) fn flag(&mut self) -> StoreResult<bool> {
         Ok(!self.bytes()?.is_empty())
     }
 }
 
-pub(super) fn bytes(value: Value) -> Step<Vec<u8>> {
+pub(super) fn bytes(value: Value) -> StoreResult<Vec<u8>> {
     match value {
         Value::BulkString(bytes) => Ok(bytes),
         Value::SimpleString(text) => Ok(text.into_bytes()),
@@ -90,13 +90,13 @@ pub(super) fn bytes(value: Value) -> Step<Vec<u8>> {
 }
 
 /// A text. Bytes that are none are replaced: one damaged text must not keep others from being read.
-pub(super) fn text(value: Value) -> Step<String> {
+pub(super) fn text(value: Value) -> StoreResult<String> {
     let bytes = bytes(value)?;
     Ok(String::from_utf8(bytes)
         .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
 }
 
-fn number(value: &Value) -> Step<i64> {
+fn number(value: &Value) -> StoreResult<i64> {
     let parsed = match value {
         Value::Int(number) => Some(*number),
         Value::BulkString(bytes) => std::str::from_utf8(bytes).ok().and_then(|text| text.parse().ok()),
@@ -106,7 +106,7 @@ fn number(value: &Value) -> Step<i64> {
 }
 
 /// The values themselves may be payloads, so only their kind is told.
-fn damaged(expected: &str, got: &Value) -> Fault {
+fn damaged(expected: &str, got: &Value) -> StoreError {
     let got = match got {
         Value::Nil => "nothing",
         Value::Int(_) => "a number",
@@ -114,7 +114,7 @@ fn damaged(expected: &str, got: &Value) -> Fault {
         Value::Array(_) => "a list",
         _ => "something else",
     };
-    Fault::Engine(EngineError::Unusable {
+    StoreError::Engine(EngineError::Unusable {
         why: format!(
             "expected {expected} in an answer of the store, got {got}; its keys may have been changed by hand"
         ),

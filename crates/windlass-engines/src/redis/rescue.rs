@@ -11,11 +11,11 @@ use windlass_core::limits::MAINTENANCE_BATCH_MAX;
 use windlass_core::settle::after_crash;
 
 use super::Store;
+use super::apply::Order;
 use super::call::Args;
-use super::fault::Step;
-use super::land::Order;
-use super::reply::Items;
+use super::reply::ReplyReader;
 use super::row::{ID_DIGITS, State, read_id};
+use super::store_error::StoreResult;
 
 /// A job that a dead worker holds.
 struct Orphan {
@@ -39,7 +39,7 @@ type Graves = HashMap<Vec<u8>, Dead>;
 const DEATHS_PER_CALL: usize = 20;
 
 impl Store {
-    pub(super) async fn rescue(&self, request: RescueRequest) -> Step<Rescued> {
+    pub(super) async fn rescue(&self, request: RescueRequest) -> StoreResult<Rescued> {
         let limit = request.limit.min(MAINTENANCE_BATCH_MAX) as usize;
         let parts = request.silent.len().div_ceil(DEATHS_PER_CALL).max(1);
         let (before, last) = request.silent.split_at((parts - 1) * DEATHS_PER_CALL);
@@ -53,17 +53,17 @@ impl Store {
     }
 
     /// Declares workers dead and lists what the dead hold, and whether they hold more.
-    async fn orphans(&self, silent: &[Suspicion], limit: usize) -> Step<(Vec<Orphan>, Graves, bool)> {
+    async fn orphans(&self, silent: &[Suspicion], limit: usize) -> StoreResult<(Vec<Orphan>, Graves, bool)> {
         let mut args = Args::new();
         args.count(limit).count(silent.len());
         for suspicion in silent {
             args.bytes(&suspicion.worker.to_bytes()).text(&suspicion.beats.to_string());
         }
-        let mut answer = Items::of(self.call(&self.scripts().rescue, args).await?.value)?;
+        let mut answer = ReplyReader::of(self.call(&self.scripts().rescue, args).await?.value)?;
         Ok((read_orphans(answer.list()?)?, read_graves(answer.list()?)?, answer.flag()?))
     }
 
-    async fn take_back(&self, orphans: &[Orphan], graves: &Graves, crashes_max: u32) -> Step<Rescued> {
+    async fn take_back(&self, orphans: &[Orphan], graves: &Graves, crashes_max: u32) -> StoreResult<Rescued> {
         let mut rescued = Rescued::default();
         if orphans.is_empty() {
             return Ok(rescued);
@@ -75,7 +75,7 @@ impl Store {
             args.job(orphan.id).bytes(&token).text("").text("");
             args.text(&order(orphan, graves, crashes_max));
         }
-        let mut answers = Items::of(self.call(&self.scripts().settle, args).await?.value)?;
+        let mut answers = ReplyReader::of(self.call(&self.scripts().settle, args).await?.value)?;
         for orphan in orphans {
             match answers.text()?.as_str() {
                 "" | "a" => {}
@@ -99,7 +99,7 @@ fn order(orphan: &Orphan, graves: &Graves, crashes_max: u32) -> String {
     Order::after_crash(after_crash(counters, due, crashes_max, &beside), counters)
 }
 
-fn read_orphans(mut items: Items) -> Step<Vec<Orphan>> {
+fn read_orphans(mut items: ReplyReader) -> StoreResult<Vec<Orphan>> {
     let mut orphans = Vec::new();
     while !items.is_empty() {
         let id = read_id(&items.bytes()?);
@@ -108,7 +108,7 @@ fn read_orphans(mut items: Items) -> Step<Vec<Orphan>> {
     Ok(orphans)
 }
 
-fn read_graves(mut items: Items) -> Step<Graves> {
+fn read_graves(mut items: ReplyReader) -> StoreResult<Graves> {
     let mut graves = Graves::new();
     while !items.is_empty() {
         let (worker, ids) = (items.bytes()?, items.bytes()?);

@@ -17,9 +17,9 @@ use windlass_core::rollups::{
 use super::call::Args;
 use super::catalogue::Catalogue;
 use super::enqueue::micros;
-use super::fault::Step;
-use super::reply::Items;
+use super::reply::ReplyReader;
 use super::script::TYPES_PER_CALL;
+use super::store_error::StoreResult;
 use super::{RedisEngine, Store};
 
 #[async_trait]
@@ -55,7 +55,7 @@ impl Rollups for RedisEngine {
 }
 
 impl Store {
-    async fn append_samples(&self, samples: &[Sample]) -> Step<()> {
+    async fn append_samples(&self, samples: &[Sample]) -> StoreResult<()> {
         let mut args = Args::new();
         args.shown(format_args!("{SAMPLES_KEPT_MAX}")).count(samples.len());
         for Sample { ago, text } in samples {
@@ -66,7 +66,7 @@ impl Store {
     }
 
     /// Some types at a time. The watermark is read by the first call, so no total is older than it.
-    async fn rollup_input(&self, limit: u32) -> Step<RollupInput> {
+    async fn rollup_input(&self, limit: u32) -> StoreResult<RollupInput> {
         let limit = (limit as usize).min(SAMPLES_PER_CALL_MAX);
         let mut head: Option<RollupInput> = None;
         let mut totals = Vec::new();
@@ -91,7 +91,7 @@ impl Store {
                 Ok(args)
             };
             let reply = self.call_with_catalogue(&self.scripts().rollup_input, build).await?;
-            let mut said = Items::of(reply.value)?;
+            let mut said = ReplyReader::of(reply.value)?;
             let read = read_head(&mut said, limit, reply.now)?;
             head.get_or_insert(read);
             let mut numbers = said.list()?;
@@ -105,7 +105,7 @@ impl Store {
         }
     }
 
-    async fn rollups_of(&self, keys: &[RollupKey]) -> Step<RollupsRead> {
+    async fn rollups_of(&self, keys: &[RollupKey]) -> StoreResult<RollupsRead> {
         let mut args = Args::new();
         args.count(keys.len());
         for key in keys {
@@ -113,7 +113,7 @@ impl Store {
             args.shown(format_args!("{} {}", key.queue, key.job_type));
         }
         let reply = self.call(&self.scripts().rollups_of, args).await?;
-        let (mut said, mut read) = (Items::of(reply.value)?, RollupsRead::default());
+        let (mut said, mut read) = (ReplyReader::of(reply.value)?, RollupsRead::default());
         for key in keys {
             let kept = said.text()?;
             let (queue, job_type) = (key.queue.to_string(), key.job_type.to_string());
@@ -124,7 +124,7 @@ impl Store {
         Ok(read)
     }
 
-    async fn apply_rollup(&self, change: &RollupChange) -> Step<RollupOutcome> {
+    async fn apply_rollup(&self, change: &RollupChange) -> StoreResult<RollupOutcome> {
         let mut args = Args::new();
         args.shown(format_args!("{}", change.read)).shown(format_args!("{}", change.version));
         args.text(&change.watermark).count(change.rolled_up.len());
@@ -142,7 +142,7 @@ impl Store {
         })
     }
 
-    async fn rollups(&self, request: &RollupsRequest) -> Step<RollupsRead> {
+    async fn rollups(&self, request: &RollupsRequest) -> StoreResult<RollupsRead> {
         let first = RollupsEnd { minute: request.first(), queue: String::new(), job_type: String::new() };
         let after = request.after.clone().filter(|after| *after > first).unwrap_or(first);
         let mut args = Args::new();
@@ -152,7 +152,7 @@ impl Store {
         args.text(request.job_type.as_ref().map_or("", TypeName::as_str));
         args.number(request.limit().into());
         let reply = self.call(&self.scripts().rollups, args).await?;
-        let (mut said, mut read) = (Items::of(reply.value)?, RollupsRead::default());
+        let (mut said, mut read) = (ReplyReader::of(reply.value)?, RollupsRead::default());
         while !said.is_empty() {
             let (minute, field, kept) = (said.number()?, said.text()?, said.text()?);
             let (queue, job_type) = field.split_once(' ').unwrap_or((&field, ""));
@@ -166,17 +166,17 @@ impl Store {
         Ok(read)
     }
 
-    async fn forget_rollups(&self, kept: Duration, limit: u32) -> Step<BatchDone> {
+    async fn forget_rollups(&self, kept: Duration, limit: u32) -> StoreResult<BatchDone> {
         let mut args = Args::new();
         args.number(micros(kept)).number(limit.into());
         let reply = self.call(&self.scripts().forget_rollups, args).await?;
-        let mut said = Items::of(reply.value)?;
+        let mut said = ReplyReader::of(reply.value)?;
         Ok(BatchDone { changed: said.count()?, more: said.flag()? })
     }
 }
 
 /// What stands before the totals.
-fn read_head(said: &mut Items, limit: usize, now: Timestamp) -> Step<RollupInput> {
+fn read_head(said: &mut ReplyReader, limit: usize, now: Timestamp) -> StoreResult<RollupInput> {
     let (version, booked) = (said.text()?, said.text()?);
     let watermark = version.parse().ok().map(|version| StoredWatermark { version, text: booked });
     let (mut stored, mut samples) = (said.list()?, Vec::new());
@@ -206,7 +206,7 @@ fn read_number(text: &str) -> Option<u64> {
     text.parse().ok().filter(|_| text.len() <= 16)
 }
 
-fn read_totals(numbers: &mut Items) -> Step<Totals> {
+fn read_totals(numbers: &mut ReplyReader) -> StoreResult<Totals> {
     Ok(Totals {
         enqueued: numbers.count()?,
         succeeded: numbers.count()?,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use windlass_core::admin::JobRecord;
+use windlass_core::admin::StoredJob;
 use windlass_core::claim::ClaimToken;
 use windlass_core::clock::Timestamp;
 use windlass_core::enqueue::NewJob;
@@ -23,8 +23,8 @@ use windlass_core::retry::RetryPolicy;
 use windlass_core::worker::WorkerId;
 
 use super::catalogue::Catalogue;
-use super::fault::Step;
-use super::reply::Items;
+use super::reply::ReplyReader;
+use super::store_error::StoreResult;
 
 /// Digits of an id. Ids of one length sort as their numbers do.
 pub(super) const ID_DIGITS: usize = 14;
@@ -167,7 +167,7 @@ pub(super) struct Notes(HashMap<String, String>);
 
 impl Notes {
     /// From names and values in turn.
-    pub(super) fn read(mut items: Items) -> Step<Self> {
+    pub(super) fn read(mut items: ReplyReader) -> StoreResult<Self> {
         let mut notes = HashMap::new();
         while !items.is_empty() {
             notes.insert(items.text()?, items.text()?);
@@ -195,13 +195,13 @@ pub(super) struct Row {
 
 impl Row {
     /// Takes id, state, body and notes from the front of a list.
-    pub(super) fn take(items: &mut Items) -> Step<Self> {
+    pub(super) fn take(items: &mut ReplyReader) -> StoreResult<Self> {
         let id = read_id(&items.bytes()?);
         Self::take_rest(id, items)
     }
 
     /// The same for a job whose id is known.
-    pub(super) fn take_rest(id: JobId, items: &mut Items) -> Step<Self> {
+    pub(super) fn take_rest(id: JobId, items: &mut ReplyReader) -> StoreResult<Self> {
         let state = State::read(&items.bytes()?);
         Ok(Self { id, state, body: items.bytes()?, notes: Notes::read(items.list()?)? })
     }
@@ -252,8 +252,8 @@ impl Row {
     }
 
     /// The job and where it is.
-    pub(super) fn record(&self, catalogue: &Catalogue, now: Timestamp) -> JobRecord {
-        JobRecord {
+    pub(super) fn record(&self, catalogue: &Catalogue, now: Timestamp) -> StoredJob {
+        StoredJob {
             job: self.job(catalogue),
             state: self.job_state(),
             last_error: self.notes.get("error").map(parse_error),

@@ -15,13 +15,13 @@ use windlass_core::schedules::{
 use super::Store;
 use super::call::Args;
 use super::catalogue::Catalogue;
-use super::enqueue::{limits, offer, read_answers};
-use super::fault::Step;
-use super::reply::Items;
+use super::enqueue::{limits, push_job, read_answers};
+use super::reply::ReplyReader;
 use super::row::body;
+use super::store_error::StoreResult;
 
 impl Store {
-    pub(super) async fn schedules(&self, which: WhichSchedules) -> Step<SchedulesRead> {
+    pub(super) async fn schedules(&self, which: WhichSchedules) -> StoreResult<SchedulesRead> {
         let (mut args, scripts) = (Args::new(), self.scripts());
         let script = match &which {
             WhichSchedules::Named(names) => {
@@ -42,7 +42,7 @@ impl Store {
             }
         };
         let reply = self.call(script, args).await?;
-        let mut rows = Items::of(reply.value)?;
+        let mut rows = ReplyReader::of(reply.value)?;
         let next = rows.number_or_none()?.map(Timestamp::from_micros);
         let (look_at, name) = (rows.number_or_none()?.map(Timestamp::from_micros), rows.text()?);
         let end = (!name.is_empty()).then_some(PageEnd { look_at, name });
@@ -59,12 +59,15 @@ impl Store {
         Ok(SchedulesRead { schedules, damaged, end, next, now: reply.now })
     }
 
-    pub(super) async fn change_schedules(&self, changes: Vec<ScheduleChange>) -> Step<Vec<ScheduleChanged>> {
+    pub(super) async fn change_schedules(
+        &self,
+        changes: Vec<ScheduleChange>,
+    ) -> StoreResult<Vec<ScheduleChanged>> {
         let bodies: Vec<Vec<_>> =
             changes.iter().map(|change| change.jobs.iter().map(body).collect()).collect();
         let build = |catalogue: &Catalogue| Ok(self.change_args(&changes, &bodies, catalogue));
         let reply = self.call_with_catalogue(&self.scripts().change_schedules, build).await?;
-        let mut answers = Items::of(reply.value)?;
+        let mut answers = ReplyReader::of(reply.value)?;
         let mut changed = Vec::with_capacity(changes.len());
         for _ in &changes {
             changed.push(read_changed(&mut answers)?);
@@ -86,11 +89,11 @@ impl Store {
             let look_at = change.to.as_ref().and_then(|record| record.look_at());
             args.text(&change.to.as_ref().map_or_else(String::new, |record| record.to_text()));
             args.text(&look_at.map_or_else(String::new, |at| at.as_micros().to_string()));
-            args.text(&verdicts(change)).text(&replaced_by(&change.name)).text(&ticks(change));
+            args.text(&decision_table(change)).text(&replaced_by(&change.name)).text(&ticks(change));
             args.count(change.jobs.len());
             let jobs: &[NewJob] = &change.jobs;
             for (new, body) in jobs.iter().zip(bodies) {
-                offer(new, body, catalogue, now, &mut args);
+                push_job(new, body, catalogue, now, &mut args);
             }
         }
         args
@@ -98,7 +101,7 @@ impl Store {
 }
 
 /// Core's word on overlapping, by the stage of the last job: one that waits, runs, is dead, has ended.
-fn verdicts(change: &ScheduleChange) -> String {
+fn decision_table(change: &ScheduleChange) -> String {
     let stages = [HolderStage::Waiting, HolderStage::Running, HolderStage::Dead, HolderStage::Ended];
     let letter = |stage| match change.overlap.decide(stage) {
         Overlapping::Put if change.by_hand => 'h',
@@ -115,19 +118,19 @@ fn ticks(change: &ScheduleChange) -> String {
     instants.join(" ")
 }
 
-fn read_changed(answers: &mut Items) -> Step<ScheduleChanged> {
+fn read_changed(answers: &mut ReplyReader) -> StoreResult<ScheduleChanged> {
     let (said, version, lines) = (answers.text()?, answers.text()?, answers.text()?);
     match said.as_str() {
         "changed" => Ok(ScheduleChanged::Changed),
         "full" => Ok(ScheduleChanged::NoRoom),
         _ => {
-            let jobs = lines.lines().map(read_put).collect::<Step<Vec<_>>>()?;
+            let jobs = lines.lines().map(read_put).collect::<StoreResult<Vec<_>>>()?;
             Ok(ScheduleChanged::Done { version: version.parse().unwrap_or_default(), jobs })
         }
     }
 }
 
-fn read_put(line: &str) -> Step<Put> {
+fn read_put(line: &str) -> StoreResult<Put> {
     if let Some(last) = line.strip_prefix('o').and_then(|id| id.parse().ok()) {
         return Ok(Put::Overlaps(JobId(last)));
     }

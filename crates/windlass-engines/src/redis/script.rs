@@ -29,7 +29,7 @@ const WORKERS: &str = include_str!("lua/parts/workers.lua");
 const LEAVING: &str = include_str!("lua/parts/leaving.lua");
 const BREAKERS: &str = include_str!("lua/parts/breakers.lua");
 const LEASES: &str = include_str!("lua/parts/leases.lua");
-const CROWD: &str = include_str!("lua/parts/crowd.lua");
+const MEMBERS: &str = include_str!("lua/parts/members.lua");
 const PUTTING: &str = include_str!("lua/parts/putting.lua");
 const SCHEDULES: &str = include_str!("lua/parts/schedules.lua");
 const TRIGGERS: &str = include_str!("lua/parts/triggers.lua");
@@ -37,7 +37,7 @@ const TRIGGERS: &str = include_str!("lua/parts/triggers.lua");
 const LOOK: &[&str] = &[BEGIN, HASHES, STATE, ANSWER];
 const WAIT: &[&str] = &[BEGIN, HASHES, STATE, ANSWER, WAITING];
 const MOVE: &[&str] = &[BEGIN, HASHES, STATE, ANSWER, WAITING, ENDING];
-const LEAVE: &[&str] = &[BEGIN, HASHES, STATE, ANSWER, WAITING, ENDING, CROWD, LEAVING];
+const LEAVE: &[&str] = &[BEGIN, HASHES, STATE, ANSWER, WAITING, ENDING, MEMBERS, LEAVING];
 const LEASE: &[&str] = &[BEGIN, HASHES, STATE, ANSWER, LEASES];
 const PUT: &[&str] = &[BEGIN, HASHES, STATE, ANSWER, WAITING, ENDING, PUTTING];
 const LOOK_AHEAD: &[&str] = &[BEGIN, HASHES, STATE, ANSWER, SCHEDULES];
@@ -115,11 +115,11 @@ scripts! {
     ask: Grows LOOK,
     claim: Ends TAKE,
     repeat_claim: Ends WALK,
-    outlook: Reads WALK,
+    peek: Reads WALK,
     settle: Ends MOVE,
     report: Ends LOOK,
-    register: Ends &[BEGIN, HASHES, STATE, ANSWER, WAITING, ENDING, GATES, CROWD],
-    extend: Ends &[BEGIN, HASHES, STATE, ANSWER, WAITING, ENDING, GATES, WORKERS, CROWD],
+    register: Ends &[BEGIN, HASHES, STATE, ANSWER, WAITING, ENDING, GATES, MEMBERS],
+    extend: Ends &[BEGIN, HASHES, STATE, ANSWER, WAITING, ENDING, GATES, WORKERS, MEMBERS],
     asked_to_stop: Reads &[BEGIN, HASHES, STATE, ANSWER, WORKERS],
     retire: Ends LEAVE,
     renew: Ends LEAVE,
@@ -206,7 +206,7 @@ fn tables() -> String {
     let _ = writeln!(text, "local GATES_MAX, CATALOGUE_AT_ONCE = {TYPES_PER_CALL}, {CATALOGUE_AT_ONCE}");
     let _ = writeln!(text, "local PRIORITY_LAST = {}", Priority::LEAST_URGENT.level());
     let _ = writeln!(text, "local DAMAGED = [==[{}]==]", to_json(&damaged("its state cannot be read")));
-    let _ = writeln!(text, "local VERDICTS = '{}'", verdicts());
+    let _ = writeln!(text, "local VERDICTS = '{}'", decision_table());
     let order = claim_order(NOW, 1, |_| Some(Timestamp::EPOCH));
     let risen = order.iter().filter(|range| range.boosted).map(|range| before_now(range.until)).min();
     let _ = writeln!(text, "local RISES_AFTER = {}", risen.unwrap_or(i64::MAX));
@@ -224,7 +224,7 @@ fn no_handler() -> String {
 }
 
 /// What becomes of a newcomer, by everything that core looks at.
-fn verdicts() -> String {
+fn decision_table() -> String {
     let mut text = String::new();
     let period = KeyScope::For(std::time::Duration::ZERO);
     for (conflict, on_conflict) in

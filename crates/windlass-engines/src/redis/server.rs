@@ -9,10 +9,10 @@ use windlass_core::error::EngineError;
 
 use super::Store;
 use super::conn::Link;
-use super::fault::{Fault, Step};
 use super::info::Info;
-use super::reply::Items;
+use super::reply::ReplyReader;
 use super::script::Scripts;
+use super::store_error::{StoreError, StoreResult};
 
 /// The oldest server that has every command we use.
 pub(super) const SERVER_MIN: (u32, u32) = (5, 0);
@@ -42,7 +42,7 @@ pub struct ServerFacts {
 
 impl ServerFacts {
     /// Asks the server. One that keeps its settings to itself tells less.
-    pub(super) async fn read(link: &Link) -> Step<Self> {
+    pub(super) async fn read(link: &Link) -> StoreResult<Self> {
         let info = Info::read(link).await?;
         let syncs = setting(link, "appendfsync").await;
         let snapshots = setting(link, "save").await.map(|save| !save.is_empty());
@@ -128,15 +128,15 @@ impl ServerFacts {
 /// One setting of the server, if it tells.
 async fn setting(link: &Link, name: &str) -> Option<String> {
     let answer = link.ask(redis::cmd("CONFIG").arg("GET").arg(name)).await.ok()?;
-    let mut pair = Items::of(answer).ok().filter(|pair| !pair.is_empty())?;
+    let mut pair = ReplyReader::of(answer).ok().filter(|pair| !pair.is_empty())?;
     pair.text().ok()?;
     pair.text().ok()
 }
 
 impl Store {
     /// Asks the server what it is, and opens the namespace.
-    pub(super) async fn open(&self) -> Step<()> {
-        let facts = ServerFacts::read(&self.work).await.map_err(Fault::of_read)?;
+    pub(super) async fn open(&self) -> StoreResult<()> {
+        let facts = ServerFacts::read(&self.work).await.map_err(StoreError::of_read)?;
         facts.check(self.allow_eviction)?;
         tracing::info!(version = facts.version, lost = facts.what_can_be_lost(), "redis: what can be lost");
         self.know_server(facts);

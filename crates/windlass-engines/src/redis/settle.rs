@@ -6,16 +6,16 @@ use windlass_core::limits::{PROGRESS_BYTES_MAX, SETTLE_BATCH_MAX};
 use windlass_core::outcome::bounded;
 use windlass_core::settle::{Settled, Settlement};
 
+use super::apply::{Order, spans};
 use super::call::Args;
-use super::fault::Step;
-use super::land::{Order, spans};
-use super::reply::Items;
+use super::reply::ReplyReader;
 use super::row::to_json;
-use super::{Store, refuse_over};
+use super::store_error::StoreResult;
+use super::{Store, check_batch_size};
 
 impl Store {
-    pub(super) async fn settle(&self, batch: Vec<Settlement>) -> Step<Vec<Settled>> {
-        refuse_over(SETTLE_BATCH_MAX, "settlements", batch.len())?;
+    pub(super) async fn settle(&self, batch: Vec<Settlement>) -> StoreResult<Vec<Settled>> {
+        check_batch_size(SETTLE_BATCH_MAX, "settlements", batch.len())?;
         let mut args = Args::new();
         args.flag(true).text(&Order::plain_success()).count(batch.len());
         for settlement in batch {
@@ -24,11 +24,11 @@ impl Store {
             let [ran_for, ended_ago] = spans(&settlement.transition, &settlement.report);
             args.number(ran_for).number(ended_ago).text(&Order::of(settlement));
         }
-        read_settled(Items::of(self.call(&self.scripts().settle, args).await?.value)?)
+        read_settled(ReplyReader::of(self.call(&self.scripts().settle, args).await?.value)?)
     }
 
-    pub(super) async fn report(&self, batch: Vec<(Fence, Progress)>) -> Step<Vec<Settled>> {
-        refuse_over(SETTLE_BATCH_MAX, "reports of progress", batch.len())?;
+    pub(super) async fn report(&self, batch: Vec<(Fence, Progress)>) -> StoreResult<Vec<Settled>> {
+        check_batch_size(SETTLE_BATCH_MAX, "reports of progress", batch.len())?;
         let mut args = Args::new();
         args.count(batch.len());
         for (fence, progress) in batch {
@@ -38,11 +38,11 @@ impl Store {
             };
             args.job(fence.job).bytes(&fence.token.to_bytes()).text(&to_json(&progress));
         }
-        read_settled(Items::of(self.call(&self.scripts().report, args).await?.value)?)
+        read_settled(ReplyReader::of(self.call(&self.scripts().report, args).await?.value)?)
     }
 }
 
-fn read_settled(mut answers: Items) -> Step<Vec<Settled>> {
+fn read_settled(mut answers: ReplyReader) -> StoreResult<Vec<Settled>> {
     let mut settled = Vec::new();
     while !answers.is_empty() {
         settled.push(if answers.flag()? { Settled::Applied } else { Settled::ClaimLost });

@@ -1,4 +1,4 @@
-//! CompletionTriggers, their marks, and the jobs that they make: one script looks at a drain, and puts its job in.
+//! CompletionTriggers, their marks, and the jobs that they make: one script looks at a trigger, and puts its job in.
 
 use std::time::Duration;
 
@@ -18,10 +18,10 @@ use windlass_core::triggers::{
 
 use super::call::Args;
 use super::catalogue::Catalogue;
-use super::enqueue::{limits, micros, offer, read_answers};
-use super::fault::{Fault, Step};
-use super::reply::Items;
+use super::enqueue::{limits, micros, push_job, read_answers};
+use super::reply::ReplyReader;
 use super::row::body;
+use super::store_error::{StoreError, StoreResult};
 use super::{RedisEngine, Store};
 
 #[async_trait]
@@ -45,7 +45,7 @@ impl CompletionTriggers for RedisEngine {
     }
 }
 
-/// A row of a drain.
+/// A row of a trigger.
 struct TriggerRow {
     name: TriggerName,
     version: u64,
@@ -56,7 +56,7 @@ struct TriggerRow {
 }
 
 impl Store {
-    async fn triggers(&self, which: WhichTriggers) -> Step<TriggersRead> {
+    async fn triggers(&self, which: WhichTriggers) -> StoreResult<TriggersRead> {
         let mut args = Args::new();
         match &which {
             WhichTriggers::Named(names) => {
@@ -67,7 +67,7 @@ impl Store {
             WhichTriggers::Marked(_) => _ = args.text("marked").count(0),
         }
         let reply = self.call(&self.scripts().read_triggers, args).await?;
-        let (mut items, now) = (Items::of(reply.value)?, reply.now);
+        let (mut items, now) = (ReplyReader::of(reply.value)?, reply.now);
         let any = items.text()? == "1";
         let mut rows = read_rows(&mut items)?;
         rows.sort_by(|a, b| a.name.cmp(&b.name));
@@ -91,7 +91,7 @@ impl Store {
         Ok(read)
     }
 
-    async fn change_triggers(&self, changes: Vec<TriggerChange>) -> Step<Vec<TriggerChanged>> {
+    async fn change_triggers(&self, changes: Vec<TriggerChange>) -> StoreResult<Vec<TriggerChanged>> {
         let mut args = Args::new();
         args.number(TRIGGERS_MAX.into()).count(changes.len());
         for change in &changes {
@@ -100,7 +100,7 @@ impl Store {
             args.text(&change.to.as_ref().map_or_else(String::new, |record| watch(&record.spec)));
         }
         let reply = self.call(&self.scripts().change_triggers, args).await?;
-        let mut answers = Items::of(reply.value)?;
+        let mut answers = ReplyReader::of(reply.value)?;
         let mut changed = Vec::with_capacity(changes.len());
         for _ in &changes {
             let (said, version) = (answers.text()?, answers.text()?);
@@ -114,7 +114,7 @@ impl Store {
     }
 
     /// One script each: what one puts in is seen by the next.
-    async fn fire_triggers(&self, firings: Vec<TriggerFiring>) -> Step<Vec<TriggerFired>> {
+    async fn fire_triggers(&self, firings: Vec<TriggerFiring>) -> StoreResult<Vec<TriggerFired>> {
         let mut fired = Vec::with_capacity(firings.len());
         for firing in &firings {
             fired.push(match self.fire_trigger(firing, None).await {
@@ -125,8 +125,8 @@ impl Store {
         Ok(fired)
     }
 
-    /// A look failed. If the store can be written to, only this drain is the worse for it, and the others are looked at; else nothing is.
-    async fn postpone_trigger(&self, firing: &TriggerFiring, fault: Fault) -> Step<TriggerFired> {
+    /// A look failed. If the store can be written to, only this trigger is the worse for it, and the others are looked at; else nothing is.
+    async fn postpone_trigger(&self, firing: &TriggerFiring, fault: StoreError) -> StoreResult<TriggerFired> {
         let pause = look_after_failure(fault.is_of_the_way());
         let Ok(put_off) = self.fire_trigger(firing, Some(pause)).await else { return Err(fault) };
         let error = EngineError::from(fault);
@@ -134,11 +134,15 @@ impl Store {
         Ok(put_off)
     }
 
-    async fn fire_trigger(&self, firing: &TriggerFiring, put_off: Option<Duration>) -> Step<TriggerFired> {
+    async fn fire_trigger(
+        &self,
+        firing: &TriggerFiring,
+        put_off: Option<Duration>,
+    ) -> StoreResult<TriggerFired> {
         let body = body(&firing.job);
         let build = |catalogue: &Catalogue| Ok(self.firing_args(firing, put_off, &body, catalogue));
         let reply = self.call_with_catalogue(&self.scripts().fire_trigger, build).await?;
-        let mut said = Items::of(reply.value)?;
+        let mut said = ReplyReader::of(reply.value)?;
         Ok(match said.text()?.as_str() {
             "held" => TriggerFired::Held,
             "unmarked" => TriggerFired::Unmarked,
@@ -180,12 +184,12 @@ impl Store {
         args.text(if let Watched::Group(group) = &spec.watch { group.as_str() } else { "" });
         args.count(types.len());
         types.iter().for_each(|number| _ = args.number((*number).into()));
-        offer(&firing.job, body, catalogue, self.estimated_now(), &mut args);
+        push_job(&firing.job, body, catalogue, self.estimated_now(), &mut args);
         args
     }
 }
 
-/// What a drain watches, as scripts read it.
+/// What a trigger watches, as scripts read it.
 fn watch(spec: &CompletionTrigger) -> String {
     let kind = match &spec.watch {
         Watched::Group(_) => 'g',
@@ -195,7 +199,7 @@ fn watch(spec: &CompletionTrigger) -> String {
     format!("{}{kind}{}", u8::from(spec.wait_for_retries), spec.watch.name())
 }
 
-fn read_rows(items: &mut Items) -> Step<Vec<TriggerRow>> {
+fn read_rows(items: &mut ReplyReader) -> StoreResult<Vec<TriggerRow>> {
     let mut rows = Vec::new();
     while !items.is_empty() {
         let (name, version, job) = (items.text()?, items.count()?, items.text()?);

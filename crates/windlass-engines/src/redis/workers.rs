@@ -8,18 +8,18 @@ use windlass_core::claim::{ClaimToken, Fence};
 use windlass_core::clock::Timestamp;
 use windlass_core::error::EngineError;
 use windlass_core::gate::Gate;
-use windlass_core::lease::crowd::{CrowdCount, Others, Place};
+use windlass_core::lease::membership::{MemberCount, Others, Place};
 use windlass_core::limits::{MAINTENANCE_BATCH_MAX, WORKER_LEASE};
 use windlass_core::names::{DutyName, QueueName, TypeName};
 use windlass_core::worker::{Beat, Heartbeat, ProofOfLife, Pulse, WorkerCard, WorkerId, WorkerSighting};
 
 use super::Store;
+use super::apply::Order;
 use super::call::Args;
 use super::enqueue::micros;
-use super::fault::Step;
-use super::land::Order;
-use super::reply::{Items, bytes};
+use super::reply::{ReplyReader, bytes};
 use super::row::{read_id, to_json};
+use super::store_error::StoreResult;
 
 /// What is sent in place of a worker's clock if nobody read it.
 const NO_CLOCK: i64 = -1;
@@ -42,7 +42,7 @@ struct StoredCard {
 }
 
 impl Store {
-    pub(super) async fn register(&self, card: WorkerCard) -> Step<()> {
+    pub(super) async fn register(&self, card: WorkerCard) -> StoreResult<()> {
         let gates: Vec<_> = card.types.iter().map(Gate::no_handler).collect();
         let (queues, types): (Vec<_>, Vec<_>) = (
             card.queues.iter().map(QueueName::as_str).collect(),
@@ -54,7 +54,7 @@ impl Store {
         let duties: Vec<_> = card.duties.iter().map(DutyName::as_str).collect();
         args.text(&duties.join("\n")).number(Place::of(card.id).as_i64()).count(gates.len());
         gates.iter().for_each(|gate| _ = args.text(gate.as_str()));
-        let mut answer = Items::of(self.call(&self.scripts().register, args).await?.value)?;
+        let mut answer = ReplyReader::of(self.call(&self.scripts().register, args).await?.value)?;
         if answer.flag()? {
             return if answer.flag()? { self.let_through(gates).await } else { Ok(()) };
         }
@@ -63,36 +63,36 @@ impl Store {
     }
 
     /// Lets everybody through gates that one script could not. Should this process end meanwhile, a sweep does the rest.
-    async fn let_through(&self, gates: Vec<Gate>) -> Step<()> {
+    async fn let_through(&self, gates: Vec<Gate>) -> StoreResult<()> {
         for gate in gates {
             while self.open_gate(gate.clone(), MAINTENANCE_BATCH_MAX).await?.more {}
         }
         Ok(())
     }
 
-    pub(super) async fn extend(&self, heartbeat: Heartbeat, clock: Option<Timestamp>) -> Step<Pulse> {
+    pub(super) async fn extend(&self, heartbeat: Heartbeat, clock: Option<Timestamp>) -> StoreResult<Pulse> {
         let mut args = Args::new();
         args.bytes(&heartbeat.worker.to_bytes()).number(micros(heartbeat.lease));
         args.number(clock.map_or(NO_CLOCK, Timestamp::as_micros));
         let reply = self.call_by_heart(&self.scripts().extend, args).await?;
-        let mut answer = Items::of(reply.value)?;
+        let mut answer = ReplyReader::of(reply.value)?;
         if !answer.flag()? {
-            return Ok(Pulse { beat: Beat::Dead, crowd: CrowdCount::default(), now: reply.now });
+            return Ok(Pulse { beat: Beat::Dead, members: MemberCount::default(), now: reply.now });
         }
         let cancel = read_fences(answer.list()?)?;
         reply.from.seen.beat(answer.count()?);
         let duties = duty_names(&answer.text()?);
-        let crowd = CrowdCount::among(&duties, &read_others(answer.list()?)?);
-        Ok(Pulse { beat: Beat::Alive { cancel }, crowd, now: reply.now })
+        let members = MemberCount::among(&duties, &read_others(answer.list()?)?);
+        Ok(Pulse { beat: Beat::Alive { cancel }, members, now: reply.now })
     }
 
-    pub(super) async fn asked_to_stop(&self, worker: WorkerId) -> Step<Vec<Fence>> {
+    pub(super) async fn asked_to_stop(&self, worker: WorkerId) -> StoreResult<Vec<Fence>> {
         let (mut fences, mut cursor) = (Vec::new(), "0".to_owned());
         loop {
             let mut args = Args::new();
             args.bytes(&worker.to_bytes()).text(&cursor);
             let reply = self.call_by_heart(&self.scripts().asked_to_stop, args).await?;
-            let mut page = Items::of(reply.value)?;
+            let mut page = ReplyReader::of(reply.value)?;
             cursor = page.text()?;
             fences.extend(read_fences(page.list()?)?);
             if cursor == "0" {
@@ -104,7 +104,7 @@ impl Store {
         }
     }
 
-    pub(super) async fn retire(&self, worker: WorkerId) -> Step<()> {
+    pub(super) async fn retire(&self, worker: WorkerId) -> StoreResult<()> {
         let mut args = Args::new();
         args.bytes(&worker.to_bytes()).text(&Order::release());
         // Should this process end meanwhile, its worker falls silent, and a rescue gives back the rest in the same way.
@@ -112,19 +112,19 @@ impl Store {
         Ok(())
     }
 
-    pub(super) async fn workers(&self) -> Step<Vec<WorkerSighting>> {
+    pub(super) async fn workers(&self) -> StoreResult<Vec<WorkerSighting>> {
         let crew = self.crew().await?;
         Ok(crew.members.into_values().map(|member| member.sighting).collect())
     }
 
     /// All workers, page by page.
-    pub(super) async fn crew(&self) -> Step<Crew> {
+    pub(super) async fn crew(&self) -> StoreResult<Crew> {
         let (mut crew, mut cursor) = (Crew::default(), "0".to_owned());
         loop {
             let mut args = Args::new();
             args.text(&cursor);
             let reply = self.call(&self.scripts().workers, args).await?;
-            let mut page = Items::of(reply.value)?;
+            let mut page = ReplyReader::of(reply.value)?;
             cursor = page.text()?;
             let arrivals = page.count()?;
             crew.arrivals = crew.arrivals.or(Some(arrivals));
@@ -172,7 +172,7 @@ fn stored(card: &WorkerCard) -> StoredCard {
 
 /// A worker as its row tells. What is damaged counts as unknown: were the worker not seen, nobody would take back what it
 /// holds.
-fn member(mut row: Items, now: Timestamp) -> Step<Member> {
+fn member(mut row: ReplyReader, now: Timestamp) -> StoreResult<Member> {
     let card = serde_json::from_str::<StoredCard>(&row.text()?).ok();
     let mut number = || row.number().unwrap_or_default();
     let (since, beats, last_beat, expires) = (number(), number(), number(), number());
@@ -225,7 +225,7 @@ fn unknown_card(id: WorkerId) -> WorkerCard {
 }
 
 /// Sets of duties, of each how many could do them, and how many of those stand before the one that asks.
-fn read_others(mut items: Items) -> Step<Vec<Others>> {
+fn read_others(mut items: ReplyReader) -> StoreResult<Vec<Others>> {
     let mut others = Vec::new();
     while !items.is_empty() {
         let duties = duty_names(&items.text()?);
@@ -241,7 +241,7 @@ fn duty_names(lines: &str) -> Vec<DutyName> {
 }
 
 /// Ids and tokens in turn.
-fn read_fences(mut items: Items) -> Step<Vec<Fence>> {
+fn read_fences(mut items: ReplyReader) -> StoreResult<Vec<Fence>> {
     let mut fences = Vec::new();
     while !items.is_empty() {
         let job = read_id(&items.bytes()?);

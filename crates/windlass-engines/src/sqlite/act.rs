@@ -15,16 +15,16 @@ use windlass_core::outcome::bounded;
 use windlass_core::priority::Priority;
 use windlass_core::queue::Pause;
 
+use super::apply::{DeadLetter, LiveJob};
 use super::counts::Spot;
-use super::fault::Step;
-use super::land::{DeadLetter, LiveJob};
 use super::row::{CANCELLED, SUCCEEDED, to_json, token};
 use super::sql::sql;
+use super::store_error::StoreResult;
 use super::work::Work;
 
 /// Acts on one job.
 impl Work<'_> {
-    pub(super) fn cancel(&mut self, id: JobId, why: &str) -> Step<CancelAnswer> {
+    pub(super) fn cancel(&mut self, id: JobId, why: &str) -> StoreResult<CancelAnswer> {
         self.check_may_change(id)?;
         let why = bounded(why.to_owned(), REASON_BYTES_MAX);
         match self.live_job(id)? {
@@ -38,14 +38,14 @@ impl Work<'_> {
     }
 
     /// Asks a running job to stop. The first reason stands.
-    fn ask_to_stop(&mut self, id: JobId, why: &str) -> Step<CancelAnswer> {
+    fn ask_to_stop(&mut self, id: JobId, why: &str) -> StoreResult<CancelAnswer> {
         let mut statement = self.conn.prepare_cached(sql!("request_cancel"))?;
         let claim = statement.query_row(params![id.0, why], |row| row.get(0).map(token))?;
         self.did.hints.cancel(Fence { job: id, token: claim });
         Ok(CancelAnswer::Requested)
     }
 
-    pub(super) fn retry(&mut self, id: JobId) -> Step<RetryAnswer> {
+    pub(super) fn retry(&mut self, id: JobId) -> StoreResult<RetryAnswer> {
         self.check_may_change(id)?;
         if let Some(job) = self.live_job(id)? {
             return self.retry_live(&job);
@@ -57,7 +57,7 @@ impl Work<'_> {
         }
     }
 
-    fn retry_live(&mut self, job: &LiveJob) -> Step<RetryAnswer> {
+    fn retry_live(&mut self, job: &LiveJob) -> StoreResult<RetryAnswer> {
         if job.runs {
             return Ok(RetryAnswer::NotRetryable(Phase::Running));
         }
@@ -68,7 +68,7 @@ impl Work<'_> {
         Ok(RetryAnswer::Retried)
     }
 
-    fn retry_dead(&mut self, id: JobId) -> Step<RetryAnswer> {
+    fn retry_dead(&mut self, id: JobId) -> StoreResult<RetryAnswer> {
         let Some(letter) = self.dead_letter(id)? else { return Ok(RetryAnswer::NotFound) };
         if let Some(holder) = self.other_holder(id, &letter)? {
             return Ok(RetryAnswer::KeyHeld(holder));
@@ -78,7 +78,7 @@ impl Work<'_> {
     }
 
     /// The other job that holds this one's key now.
-    fn other_holder(&self, id: JobId, letter: &DeadLetter) -> Step<Option<JobId>> {
+    fn other_holder(&self, id: JobId, letter: &DeadLetter) -> StoreResult<Option<JobId>> {
         let Some(key) = &letter.key else { return Ok(None) };
         let holder = self.key_holder(letter.kind, key)?;
         match resolve(holder.as_ref(), OnConflict::Keep, self.now) {
@@ -87,7 +87,7 @@ impl Work<'_> {
         }
     }
 
-    pub(super) fn discard(&mut self, id: JobId) -> Step<Changed> {
+    pub(super) fn discard(&mut self, id: JobId) -> StoreResult<Changed> {
         let Some(letter) = self.dead_letter(id)? else { return self.unchanged(id) };
         let kind = self.type_of(letter.kind)?;
         self.conn.prepare_cached(sql!("remove_dead"))?.execute([id.0])?;
@@ -99,7 +99,7 @@ impl Work<'_> {
         Ok(Changed::Done)
     }
 
-    pub(super) fn set_priority(&mut self, id: JobId, priority: Priority) -> Step<Changed> {
+    pub(super) fn set_priority(&mut self, id: JobId, priority: Priority) -> StoreResult<Changed> {
         self.check_may_change(id)?;
         let Some(job) = self.live_job(id)? else { return self.unchanged(id) };
         if job.runs || job.priority == i64::from(priority) {
@@ -111,12 +111,12 @@ impl Work<'_> {
         Ok(Changed::Done)
     }
 
-    fn unchanged(&self, id: JobId) -> Step<Changed> {
+    fn unchanged(&self, id: JobId) -> StoreResult<Changed> {
         let is_known = self.live_job(id)?.is_some() || self.ended_phase(id)?.is_some();
         Ok(if is_known { Changed::Unchanged } else { Changed::NotFound })
     }
 
-    fn ended_phase(&self, id: JobId) -> Step<Option<Phase>> {
+    fn ended_phase(&self, id: JobId) -> StoreResult<Option<Phase>> {
         let mut statement = self.conn.prepare_cached(sql!("ended_state"))?;
         let state: Option<i64> = statement.query_row([id.0], |row| row.get(0)).optional()?;
         Ok(state.map(|state| match state {
@@ -134,7 +134,7 @@ impl Work<'_> {
         name: &QueueName,
         reason: Option<&str>,
         lasting: Option<Duration>,
-    ) -> Step<Changed> {
+    ) -> StoreResult<Changed> {
         let Some(queue) = self.catalogue.queue(name) else { return Ok(Changed::NotFound) };
         let reason = reason.map(|reason| bounded(reason.to_owned(), REASON_BYTES_MAX));
         let until = lasting.map(|lasting| self.now.plus(lasting));
@@ -148,7 +148,7 @@ impl Work<'_> {
         Ok(Changed::Done)
     }
 
-    pub(super) fn resume(&mut self, name: &QueueName) -> Step<Changed> {
+    pub(super) fn resume(&mut self, name: &QueueName) -> StoreResult<Changed> {
         let Some(queue) = self.catalogue.queue(name) else { return Ok(Changed::NotFound) };
         let Some(pause) = &queue.pause else { return Ok(Changed::Unchanged) };
         self.conn.prepare_cached(sql!("save_pause"))?.execute(params![queue.id, None::<String>])?;
@@ -160,7 +160,7 @@ impl Work<'_> {
         Ok(Changed::Done)
     }
 
-    pub(super) fn set_shut(&mut self, name: &QueueName, shut: bool) -> Step<Changed> {
+    pub(super) fn set_shut(&mut self, name: &QueueName, shut: bool) -> StoreResult<Changed> {
         let Some(queue) = self.catalogue.queue(name) else { return Ok(Changed::NotFound) };
         if queue.shut == shut {
             return Ok(Changed::Unchanged);
@@ -170,7 +170,7 @@ impl Work<'_> {
         Ok(Changed::Done)
     }
 
-    pub(super) fn purge(&mut self, name: &QueueName, limit: u32) -> Step<BatchDone> {
+    pub(super) fn purge(&mut self, name: &QueueName, limit: u32) -> StoreResult<BatchDone> {
         let waiting = self.waiting_in(name, limit.min(MAINTENANCE_BATCH_MAX))?;
         for id in &waiting {
             if let Some(job) = self.live_job(*id)? {
@@ -181,7 +181,7 @@ impl Work<'_> {
     }
 
     /// Jobs of a queue that wait, with or without a gate, at most `limit`.
-    fn waiting_in(&self, name: &QueueName, limit: u32) -> Step<Vec<JobId>> {
+    fn waiting_in(&self, name: &QueueName, limit: u32) -> StoreResult<Vec<JobId>> {
         let Some(queue) = self.catalogue.queue(name) else { return Ok(Vec::new()) };
         let mut found: Vec<JobId> = Vec::new();
         for kind in self.catalogue.types_of(queue.id) {
@@ -193,14 +193,14 @@ impl Work<'_> {
         Ok(found)
     }
 
-    pub(super) fn open_gate(&mut self, gate: &Gate, limit: u32) -> Step<BatchDone> {
+    pub(super) fn open_gate(&mut self, gate: &Gate, limit: u32) -> StoreResult<BatchDone> {
         let changed = self.let_through(gate, limit.min(OPEN_BATCH_MAX))?;
         let more = !gate.is_of_ordering_key() && !self.behind(gate, 1)?.is_empty();
         Ok(BatchDone { changed: changed.into(), more })
     }
 
     /// Lets the oldest jobs through a gate, at most `limit`. One that ever crashed goes on as a suspect.
-    pub(super) fn let_through(&mut self, gate: &Gate, limit: u32) -> Step<u32> {
+    pub(super) fn let_through(&mut self, gate: &Gate, limit: u32) -> StoreResult<u32> {
         if gate.is_of_ordering_key() {
             return Ok(0);
         }
@@ -214,7 +214,7 @@ impl Work<'_> {
     }
 
     /// The oldest jobs behind a gate. Suspects have no gate that could be opened.
-    fn behind(&self, gate: &Gate, limit: u32) -> Step<Vec<JobId>> {
+    fn behind(&self, gate: &Gate, limit: u32) -> StoreResult<Vec<JobId>> {
         if gate.is_suspect() {
             return Ok(Vec::new());
         }

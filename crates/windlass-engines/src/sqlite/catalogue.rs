@@ -11,8 +11,8 @@ use windlass_core::names::{QueueName, TypeName};
 use windlass_core::queue::{Pause, QueueSpec};
 
 use super::fairness_keys::Rings;
-use super::fault::Step;
 use super::sql::sql;
+use super::store_error::StoreResult;
 
 /// A queue and its number.
 #[derive(Debug)]
@@ -52,7 +52,7 @@ pub(super) struct Catalogue {
 
 impl Catalogue {
     /// Reads everything. A declaration that was damaged counts as one with the defaults.
-    pub(super) fn load(conn: &Connection) -> Step<Self> {
+    pub(super) fn load(conn: &Connection) -> StoreResult<Self> {
         let mut catalogue = Self::default();
         let mut names = HashMap::new();
         for queue in load_queues(conn)? {
@@ -70,7 +70,7 @@ impl Catalogue {
     }
 
     /// Reads everything again. Numbers that were given and not yet written down stay given.
-    pub(super) fn reload(&mut self, conn: &Connection) -> Step<()> {
+    pub(super) fn reload(&mut self, conn: &Connection) -> StoreResult<()> {
         let loaded = Self::load(conn)?;
         let next_job = self.next_job.max(loaded.next_job);
         *self = Self { next_job, rings: std::mem::take(&mut self.rings), ..loaded };
@@ -114,7 +114,7 @@ impl Catalogue {
     }
 
     /// Writes down which number comes next, if some were given.
-    pub(super) fn save_sequence(&mut self, conn: &Connection) -> Step<()> {
+    pub(super) fn save_sequence(&mut self, conn: &Connection) -> StoreResult<()> {
         if self.next_job > self.next_job_saved {
             conn.prepare_cached(sql!("save_sequence"))?.execute([self.next_job])?;
             self.next_job_saved = self.next_job;
@@ -123,7 +123,7 @@ impl Catalogue {
     }
 }
 
-fn load_queues(conn: &Connection) -> Step<Vec<QueueEntry>> {
+fn load_queues(conn: &Connection) -> StoreResult<Vec<QueueEntry>> {
     let mut statement = conn.prepare_cached(sql!("load_queues"))?;
     let mut rows = statement.query([])?;
     let mut queues = Vec::new();
@@ -141,7 +141,7 @@ fn load_queues(conn: &Connection) -> Step<Vec<QueueEntry>> {
     Ok(queues)
 }
 
-fn load_types(conn: &Connection, queues: &HashMap<i64, QueueName>) -> Step<Vec<TypeEntry>> {
+fn load_types(conn: &Connection, queues: &HashMap<i64, QueueName>) -> StoreResult<Vec<TypeEntry>> {
     let mut statement = conn.prepare_cached(sql!("load_types"))?;
     let mut rows = statement.query([])?;
     let mut types = Vec::new();

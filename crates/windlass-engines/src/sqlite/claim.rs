@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rusqlite::{Connection, OptionalExtension, Row, Rows, params};
 use windlass_core::boost::{ClaimRange, claim_order};
-use windlass_core::claim::{ClaimAnswer, ClaimRequest, Claimed, Outlook, Suspects};
+use windlass_core::claim::{ClaimAnswer, ClaimRequest, Claimed, NextDue, Suspects};
 use windlass_core::clock::Timestamp;
 use windlass_core::job::{EXPIRED_REASON, JobId};
 use windlass_core::limits::{CLAIM_BATCH_MAX, QUEUES_PER_CLAIM_MAX};
@@ -15,17 +15,17 @@ use windlass_core::priority::Priority;
 
 use super::catalogue::{Catalogue, TypeEntry};
 use super::counts::Spot;
-use super::fault::Step;
 use super::row::{self, EXTRA, Reading, read_job};
 use super::sql::sql;
-use super::work::{Hot, Work, refuse_over};
+use super::store_error::StoreResult;
+use super::work::{Hot, Work, check_batch_size};
 
 /// The types asked for of one queue.
 type OpenQueue = Vec<Arc<TypeEntry>>;
 
 impl Work<'_> {
-    pub(super) fn claim(&mut self, request: &ClaimRequest) -> Step<ClaimAnswer> {
-        refuse_over(QUEUES_PER_CLAIM_MAX, "queues", request.queues.len())?;
+    pub(super) fn claim(&mut self, request: &ClaimRequest) -> StoreResult<ClaimAnswer> {
+        check_batch_size(QUEUES_PER_CLAIM_MAX, "queues", request.queues.len())?;
         if !self.is_alive(request.worker)? {
             return Ok(ClaimAnswer::WorkerDead);
         }
@@ -36,25 +36,25 @@ impl Work<'_> {
             Suspects::LeaveOut => self.claim_ordinary(request, &queues)?,
             Suspects::One { crashes_max } => self.claim_suspect(request, &queues, crashes_max)?,
         };
-        let outlook = outlook_for(self.conn, &queues.concat(), self.now)?;
-        let outlook = outlook.with_ends_of_pauses(ends_of_pauses(self.catalogue, &request.queues), self.now);
-        Ok(ClaimAnswer::Claimed { jobs, outlook })
+        let peek = outlook_for(self.conn, &queues.concat(), self.now)?;
+        let peek = peek.with_ends_of_pauses(ends_of_pauses(self.catalogue, &request.queues), self.now);
+        Ok(ClaimAnswer::Claimed { jobs, peek })
     }
 
     /// Tells what the first sending claimed, and sees to it that it claims nothing from now on.
-    fn repeat_claim(&mut self, request: &ClaimRequest) -> Step<Vec<Claimed>> {
-        let mut spend = self.conn.prepare_cached(sql!("spend_token"))?;
+    fn repeat_claim(&mut self, request: &ClaimRequest) -> StoreResult<Vec<Claimed>> {
+        let mut spend = self.conn.prepare_cached(sql!("write_claim_tombstone"))?;
         spend.execute(params![request.token.to_bytes(), self.now.as_micros()])?;
         self.claimed_before(request)
     }
 
     /// Whether this is a first sending that arrives after its repeat.
-    fn is_too_late(&self, request: &ClaimRequest) -> Step<bool> {
+    fn is_too_late(&self, request: &ClaimRequest) -> StoreResult<bool> {
         Ok(self.conn.prepare_cached(sql!("is_spent"))?.exists([request.token.to_bytes()])?)
     }
 
     /// What an earlier sending of this request claimed.
-    fn claimed_before(&self, request: &ClaimRequest) -> Step<Vec<Claimed>> {
+    fn claimed_before(&self, request: &ClaimRequest) -> StoreResult<Vec<Claimed>> {
         let mut statement = self.conn.prepare_cached(sql!("claimed_before"))?;
         let ids: Vec<i64> = statement
             .query_map(params![request.worker.to_bytes(), request.token.to_bytes()], |row| row.get(0))?
@@ -62,7 +62,7 @@ impl Work<'_> {
         ids.into_iter().map(|id| Ok(self.read_claimable(JobId(id))?.claimed(request, self.now))).collect()
     }
 
-    fn claim_ordinary(&mut self, request: &ClaimRequest, queues: &[OpenQueue]) -> Step<Vec<Claimed>> {
+    fn claim_ordinary(&mut self, request: &ClaimRequest, queues: &[OpenQueue]) -> StoreResult<Vec<Claimed>> {
         let mut taking = Taking {
             room: request.limit.min(CLAIM_BATCH_MAX),
             boosted: request.boosted_max,
@@ -94,7 +94,7 @@ impl Work<'_> {
         heads: &[Head],
         range: &ClaimRange,
         taking: &mut Taking,
-    ) -> Step<()> {
+    ) -> StoreResult<()> {
         loop {
             let room = taking.room_in(range);
             let first = if room == 0 { Vec::new() } else { self.first_in(heads, range, room)? };
@@ -114,7 +114,7 @@ impl Work<'_> {
         request: &ClaimRequest,
         boosted: bool,
         taking: &mut Taking,
-    ) -> Step<()> {
+    ) -> StoreResult<()> {
         let count = found.len();
         let taken = self.take_all(found, request, boosted)?;
         taking.passed_over -= u32::try_from(count - taken.len()).unwrap_or(u32::MAX);
@@ -128,7 +128,7 @@ impl Work<'_> {
         request: &ClaimRequest,
         queues: &[OpenQueue],
         crashes_max: u32,
-    ) -> Step<Vec<Claimed>> {
+    ) -> StoreResult<Vec<Claimed>> {
         if request.limit == 0 {
             return Ok(Vec::new());
         }
@@ -157,7 +157,7 @@ impl Work<'_> {
         found: Vec<Claimable>,
         request: &ClaimRequest,
         boosted: bool,
-    ) -> Step<Vec<Claimed>> {
+    ) -> StoreResult<Vec<Claimed>> {
         let mut taken = Vec::with_capacity(found.len());
         for claimable in found {
             taken.extend(self.take(claimable, request, boosted)?);
@@ -176,7 +176,12 @@ impl Work<'_> {
         Ok(taken)
     }
 
-    fn take(&mut self, found: Claimable, request: &ClaimRequest, boosted: bool) -> Step<Option<Claimed>> {
+    fn take(
+        &mut self,
+        found: Claimable,
+        request: &ClaimRequest,
+        boosted: bool,
+    ) -> StoreResult<Option<Claimed>> {
         let Claimable { reading, kind, gated, .. } = found;
         let Reading { mut job, damage, .. } = reading;
         if damage.is_some() || job.has_expired(self.now) {
@@ -191,7 +196,7 @@ impl Work<'_> {
     }
 
     /// Ends a waiting job that must not be started.
-    fn pass_over(&mut self, id: JobId, damage: Option<String>) -> Step<()> {
+    fn pass_over(&mut self, id: JobId, damage: Option<String>) -> StoreResult<()> {
         let Some(job) = self.live_job(id)? else { return Ok(()) };
         match damage {
             None => self.cancel_waiting(&job, EXPIRED_REASON),
@@ -202,14 +207,14 @@ impl Work<'_> {
         }
     }
 
-    fn read_claimable(&self, id: JobId) -> Step<Claimable> {
+    fn read_claimable(&self, id: JobId) -> StoreResult<Claimable> {
         let mut statement = self.hot(Hot::ReadLive)?;
         let mut rows = statement.query([id.0])?;
         let row = rows.next()?.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
         self.claimable(row)
     }
 
-    fn claimable(&self, row: &Row<'_>) -> Step<Claimable> {
+    fn claimable(&self, row: &Row<'_>) -> StoreResult<Claimable> {
         Ok(Claimable {
             reading: read_job(row, &|kind| self.names(kind))?,
             kind: row.get(1)?,
@@ -219,7 +224,7 @@ impl Work<'_> {
         })
     }
 
-    pub(super) fn claimables(&self, mut rows: Rows<'_>, found: &mut Vec<Claimable>) -> Step<()> {
+    pub(super) fn claimables(&self, mut rows: Rows<'_>, found: &mut Vec<Claimable>) -> StoreResult<()> {
         while let Some(row) = rows.next()? {
             found.push(self.claimable(row)?);
         }
@@ -227,7 +232,7 @@ impl Work<'_> {
     }
 
     /// The first jobs of a part of the claim's order, over all types by due time and number.
-    fn first_in(&self, heads: &[Head], range: &ClaimRange, room: u32) -> Step<Vec<Claimable>> {
+    fn first_in(&self, heads: &[Head], range: &ClaimRange, room: u32) -> StoreResult<Vec<Claimable>> {
         let mut statement = self.conn.prepare_cached(sql!("pick"))?;
         let after = range.after.map_or(i64::MIN, Timestamp::as_micros);
         let mut first: Vec<Claimable> = Vec::new();
@@ -293,13 +298,13 @@ impl Taking {
 }
 
 /// What lies ahead in each of these queues.
-pub(super) fn outlook(
+pub(super) fn peek(
     conn: &Connection,
     queues: &[QueueName],
     types: &[TypeName],
     now: Timestamp,
-) -> Step<Vec<(QueueName, Outlook)>> {
-    refuse_over(QUEUES_PER_CLAIM_MAX, "queues", queues.len())?;
+) -> StoreResult<Vec<(QueueName, NextDue)>> {
+    check_batch_size(QUEUES_PER_CLAIM_MAX, "queues", queues.len())?;
     let catalogue = Catalogue::load(conn)?;
     queues
         .iter()
@@ -337,7 +342,7 @@ pub(super) struct Head {
     pub(super) due: Timestamp,
 }
 
-fn heads(conn: &Connection, types: &[Arc<TypeEntry>]) -> Step<Vec<Head>> {
+fn heads(conn: &Connection, types: &[Arc<TypeEntry>]) -> StoreResult<Vec<Head>> {
     let mut statement = conn.prepare_cached(sql!("next_head"))?;
     let mut heads = Vec::new();
     for kind in types {
@@ -357,8 +362,8 @@ fn oldest(heads: &[Head], priority: Priority) -> Option<Timestamp> {
     of_priority.map(|head| head.due).min()
 }
 
-fn outlook_for(conn: &Connection, types: &[Arc<TypeEntry>], now: Timestamp) -> Step<Outlook> {
-    let mut outlook = Outlook::default();
+fn outlook_for(conn: &Connection, types: &[Arc<TypeEntry>], now: Timestamp) -> StoreResult<NextDue> {
+    let mut peek = NextDue::default();
     let mut next: Option<Timestamp> = None;
     let mut ahead = |due: Timestamp| next = Some(next.map_or(due, |next| next.min(due)));
     let mut after = conn.prepare_cached(sql!("next_due"))?;
@@ -367,24 +372,24 @@ fn outlook_for(conn: &Connection, types: &[Arc<TypeEntry>], now: Timestamp) -> S
             ahead(head.due);
             continue;
         }
-        outlook.more_due = true;
+        peek.more_due = true;
         let later =
             after.query_row([head.kind, head.priority, now.as_micros()], |row| row.get(0)).optional()?;
         later.map(Timestamp::from_micros).into_iter().for_each(&mut ahead);
     }
     for (due, kind) in suspects_ahead(conn)? {
         match types.iter().any(|entry| entry.id == kind) {
-            true if due <= now => outlook.suspect_due = true,
+            true if due <= now => peek.suspect_due = true,
             true => ahead(due),
             false => {}
         }
     }
-    outlook.next_due_in = next.map(|due| due.since(now));
-    Ok(outlook)
+    peek.next_due_in = next.map(|due| due.since(now));
+    Ok(peek)
 }
 
 /// All suspects: there are as many as dead workers held at their end, and no more.
-fn suspects_ahead(conn: &Connection) -> Step<Vec<(Timestamp, i64)>> {
+fn suspects_ahead(conn: &Connection) -> StoreResult<Vec<(Timestamp, i64)>> {
     let mut statement = conn.prepare_cached(sql!("suspects_ahead"))?;
     let rows = statement.query_map([], |row| Ok((Timestamp::from_micros(row.get(0)?), row.get(1)?)))?;
     Ok(rows.collect::<Result<_, _>>()?)

@@ -12,8 +12,8 @@ use windlass_core::job::waits_longest;
 use windlass_core::priority::Priority;
 
 use super::catalogue::{Catalogue, QueueEntry, TypeEntry};
-use super::fault::Step;
 use super::sql::sql;
+use super::store_error::StoreResult;
 
 const MINUTE: i64 = 60_000_000;
 
@@ -128,7 +128,7 @@ impl Deltas {
     }
 
     /// Writes everything and forgets it.
-    pub(super) fn flush(&mut self, conn: &Connection) -> Step<()> {
+    pub(super) fn flush(&mut self, conn: &Connection) -> StoreResult<()> {
         let mut statement = conn.prepare_cached(sql!("flush_counts"))?;
         for (id, d) in self.types.drain() {
             statement.execute([
@@ -177,12 +177,12 @@ fn minute_of(instant: Timestamp) -> i64 {
 }
 
 /// How many jobs of a queue have not ended, as written so far.
-pub(super) fn unfinished(conn: &Connection, queue: i64) -> Step<i64> {
+pub(super) fn unfinished(conn: &Connection, queue: i64) -> StoreResult<i64> {
     Ok(conn.prepare_cached(sql!("unfinished"))?.query_row([queue], |row| row.get(0))?)
 }
 
 /// Adds up past minutes, so that summing them stays cheap.
-pub(super) fn fold(conn: &Connection, now: Timestamp) -> Step<()> {
+pub(super) fn fold(conn: &Connection, now: Timestamp) -> StoreResult<()> {
     let cut = minute_of(now.minus(FOLD_AFTER));
     conn.prepare_cached(sql!("merge_count_minutes"))?.execute([cut])?;
     conn.prepare_cached(sql!("forget_minutes"))?.execute([cut])?;
@@ -190,7 +190,7 @@ pub(super) fn fold(conn: &Connection, now: Timestamp) -> Step<()> {
 }
 
 /// All queues with their counts, by priority and name.
-pub(super) fn queues(conn: &Connection, now: Timestamp) -> Step<Vec<QueueStatus>> {
+pub(super) fn queues(conn: &Connection, now: Timestamp) -> StoreResult<Vec<QueueStatus>> {
     let catalogue = Catalogue::load(conn)?;
     let mut stored = queue_counts(conn)?;
     let mut all = Vec::new();
@@ -224,7 +224,7 @@ fn status(
 }
 
 /// By queue: counts (but for ready and scheduled), totals, and how many wait without a gate.
-fn queue_counts(conn: &Connection) -> Step<HashMap<i64, (Counts, Totals, i64)>> {
+fn queue_counts(conn: &Connection) -> StoreResult<HashMap<i64, (Counts, Totals, i64)>> {
     let mut statement = conn.prepare_cached(sql!("queue_counts"))?;
     let mut rows = statement.query([])?;
     let mut by_queue = HashMap::new();
@@ -244,7 +244,12 @@ fn queue_counts(conn: &Connection) -> Step<HashMap<i64, (Counts, Totals, i64)>> 
     Ok(by_queue)
 }
 
-fn ready(conn: &Connection, queue: i64, types: &[&std::sync::Arc<TypeEntry>], now: Timestamp) -> Step<i64> {
+fn ready(
+    conn: &Connection,
+    queue: i64,
+    types: &[&std::sync::Arc<TypeEntry>],
+    now: Timestamp,
+) -> StoreResult<i64> {
     let minute = minute_of(now);
     let mut ready: i64 =
         conn.prepare_cached(sql!("due_before_minute"))?.query_row([queue, minute], |row| row.get(0))?;
@@ -262,7 +267,7 @@ fn oldest_ready(
     conn: &Connection,
     types: &[&std::sync::Arc<TypeEntry>],
     now: Timestamp,
-) -> Step<Option<Duration>> {
+) -> StoreResult<Option<Duration>> {
     let mut next_head = conn.prepare_cached(sql!("next_head"))?;
     let mut first_ready = conn.prepare_cached(sql!("first_ready"))?;
     let mut oldest = None;
@@ -286,7 +291,7 @@ fn oldest_ready(
 }
 
 /// All types, by name. `handled` tells how many live workers handle a type.
-pub(super) fn types(conn: &Connection, handled: impl Fn(&TypeEntry) -> u64) -> Step<Vec<TypeStatus>> {
+pub(super) fn types(conn: &Connection, handled: impl Fn(&TypeEntry) -> u64) -> StoreResult<Vec<TypeStatus>> {
     let catalogue = Catalogue::load(conn)?;
     let mut statement = conn.prepare_cached(sql!("type_unfinished"))?;
     let unfinished: HashMap<i64, i64> =

@@ -7,13 +7,13 @@ use windlass_core::engine::Declaration;
 use windlass_core::job_type::{TypeSpec, TypeSpecError};
 use windlass_core::names::TypeName;
 
-use super::fault::{Fault, Step};
 use super::row::to_json;
 use super::sql::sql;
+use super::store_error::{StoreError, StoreResult};
 use super::work::Work;
 
 impl Work<'_> {
-    pub(super) fn declare(&mut self, declaration: &Declaration) -> Step<()> {
+    pub(super) fn declare(&mut self, declaration: &Declaration) -> StoreResult<()> {
         self.check(declaration)?;
         let mut put = self.conn.prepare_cached(sql!("declare_queue"))?;
         for queue in &declaration.queues {
@@ -30,9 +30,9 @@ impl Work<'_> {
         Ok(())
     }
 
-    fn check(&self, declaration: &Declaration) -> Step<()> {
+    fn check(&self, declaration: &Declaration) -> StoreResult<()> {
         for queue in &declaration.queues {
-            queue.check().map_err(|why| Fault::Engine(why.into()))?;
+            queue.check().map_err(|why| StoreError::Engine(why.into()))?;
         }
         let mut earlier: HashMap<&TypeName, &TypeSpec> = HashMap::new();
         for spec in &declaration.types {
@@ -41,7 +41,7 @@ impl Work<'_> {
             let registered = self.catalogue.type_named(&spec.name);
             let registered = registered.as_ref().map(|kind| &kind.spec);
             let before = earlier.insert(&spec.name, spec).or(registered);
-            check_type(spec, has_queue, before).map_err(|why| Fault::Engine(why.into()))?;
+            check_type(spec, has_queue, before).map_err(|why| StoreError::Engine(why.into()))?;
         }
         Ok(())
     }
@@ -55,7 +55,7 @@ fn check_type(spec: &TypeSpec, has_queue: bool, before: Option<&TypeSpec>) -> Re
     before.map_or(Ok(()), |before| spec.may_follow(before))
 }
 
-fn unknown_queue(spec: &TypeSpec) -> Fault {
+fn unknown_queue(spec: &TypeSpec) -> StoreError {
     let (name, queue) = (spec.name.clone(), spec.queue.clone());
-    Fault::Engine(TypeSpecError::UnknownQueue { name, queue }.into())
+    StoreError::Engine(TypeSpecError::UnknownQueue { name, queue }.into())
 }

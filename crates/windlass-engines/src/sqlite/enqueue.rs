@@ -16,17 +16,17 @@ use crate::receipts::unreadable;
 
 use super::catalogue::{QueueEntry, TypeEntry};
 use super::counts::{self, Spot, Total};
-use super::fault::Step;
 use super::row::{Options, lossy, to_json};
 use super::sql::sql;
-use super::work::{Hot, Work, refuse_over};
+use super::store_error::StoreResult;
+use super::work::{Hot, Work, check_batch_size};
 
 /// How full queues were before a batch; only queues with a capacity are looked up.
 pub(super) type Depths = HashMap<i64, i64>;
 
 impl Work<'_> {
-    pub(super) fn enqueue(&mut self, request: EnqueueRequest) -> Step<Vec<EnqueueAnswer>> {
-        refuse_over(ENQUEUE_BATCH_MAX, "jobs", request.jobs.len())?;
+    pub(super) fn enqueue(&mut self, request: EnqueueRequest) -> StoreResult<Vec<EnqueueAnswer>> {
+        check_batch_size(ENQUEUE_BATCH_MAX, "jobs", request.jobs.len())?;
         if let Some(receipt) = find_receipt(self.conn, request.request, self.now)? {
             return Ok(repeated(receipt, request.jobs.len()));
         }
@@ -37,7 +37,7 @@ impl Work<'_> {
 
     /// The answers of an earlier request. If there are none, the request is closed for as long as a receipt is
     /// good from now on.
-    pub(super) fn ask(&mut self, request: RequestId) -> Step<Option<Vec<EnqueueAnswer>>> {
+    pub(super) fn ask(&mut self, request: RequestId) -> StoreResult<Option<Vec<EnqueueAnswer>>> {
         let answers = find_receipt(self.conn, request, self.now)?.and_then(told);
         if answers.is_none() {
             self.save_receipt(request, &[])?;
@@ -45,19 +45,19 @@ impl Work<'_> {
         Ok(answers)
     }
 
-    fn save_receipt(&self, request: RequestId, answers: &[EnqueueAnswer]) -> Step<()> {
+    fn save_receipt(&self, request: RequestId, answers: &[EnqueueAnswer]) -> StoreResult<()> {
         let mut save = self.conn.prepare_cached(sql!("save_receipt"))?;
         save.execute(params![request.to_bytes(), to_json(&answers), self.now.as_micros()])?;
         Ok(())
     }
 
     /// Stores a batch without a receipt.
-    pub(super) fn put_all(&mut self, jobs: Vec<NewJob>) -> Step<Vec<EnqueueAnswer>> {
+    pub(super) fn put_all(&mut self, jobs: Vec<NewJob>) -> StoreResult<Vec<EnqueueAnswer>> {
         let mut depths = Depths::new();
         jobs.into_iter().map(|new| self.put(&new, &mut depths)).collect()
     }
 
-    fn put(&mut self, new: &NewJob, depths: &mut Depths) -> Step<EnqueueAnswer> {
+    fn put(&mut self, new: &NewJob, depths: &mut Depths) -> StoreResult<EnqueueAnswer> {
         let Some(kind) = self.catalogue.type_named(&new.job_type) else {
             return Ok(EnqueueAnswer::Refused(Refusal::UnknownType { job_type: new.job_type.clone() }));
         };
@@ -87,7 +87,7 @@ impl Work<'_> {
         kind: &TypeEntry,
         verdict: KeyVerdict,
         depths: &mut Depths,
-    ) -> Step<Result<Accepted, Refusal>> {
+    ) -> StoreResult<Result<Accepted, Refusal>> {
         let Some(queue) = self.catalogue.queue(&kind.spec.queue) else {
             return Ok(accept(new, Some(&kind.spec), None, verdict, self.now));
         };
@@ -97,7 +97,7 @@ impl Work<'_> {
     }
 
     /// How many jobs of a queue have not ended, earlier ones of this transaction and batch included.
-    pub(super) fn unfinished(&self, queue: &QueueEntry, depths: &mut Depths) -> Step<u64> {
+    pub(super) fn unfinished(&self, queue: &QueueEntry, depths: &mut Depths) -> StoreResult<u64> {
         if queue.spec.capacity.is_none() {
             return Ok(0);
         }
@@ -109,13 +109,13 @@ impl Work<'_> {
         Ok(u64::try_from(stored + changed).unwrap_or(0))
     }
 
-    fn verdict(&self, new: &NewJob, kind: &TypeEntry) -> Step<KeyVerdict> {
+    fn verdict(&self, new: &NewJob, kind: &TypeEntry) -> StoreResult<KeyVerdict> {
         let Some(claim) = &new.key else { return Ok(KeyVerdict::Insert) };
         let holder = self.key_holder(kind.id, claim.key.as_str())?;
         Ok(resolve(holder.as_ref(), claim.on_conflict, self.now))
     }
 
-    fn insert(&mut self, new: &NewJob, kind: &TypeEntry, accepted: &Accepted) -> Step<JobId> {
+    fn insert(&mut self, new: &NewJob, kind: &TypeEntry, accepted: &Accepted) -> StoreResult<JobId> {
         let id = JobId(self.catalogue.take_job_id());
         let tags = (!new.tags.is_empty()).then(|| to_json(&new.tags));
         let gate = self.gate_in_ordering_key(kind, new.ordering_key.as_ref())?;
@@ -146,7 +146,7 @@ impl Work<'_> {
     }
 
     /// What a newcomer gives to the waiting job that holds its key.
-    fn renew(&mut self, id: JobId, new: &NewJob, accepted: &Accepted) -> Step<()> {
+    fn renew(&mut self, id: JobId, new: &NewJob, accepted: &Accepted) -> StoreResult<()> {
         let Some(job) = self.live_job(id)? else { return Ok(()) };
         self.mark_moved(&job, Stand::Waiting { due: accepted.due, gate: job.gate.as_ref() })?;
         let kind = self.type_of(job.kind)?;
@@ -190,7 +190,7 @@ pub(super) fn find_receipt(
     conn: &Connection,
     request: RequestId,
     now: Timestamp,
-) -> Step<Option<Vec<EnqueueAnswer>>> {
+) -> StoreResult<Option<Vec<EnqueueAnswer>>> {
     let lapsed = now.minus(RECEIPT_TTL).as_micros();
     let read = |row: &Row<'_>| Ok(lossy(row, 0)?.unwrap_or_default());
     let answers = conn

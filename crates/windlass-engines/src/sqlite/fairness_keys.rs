@@ -11,8 +11,8 @@ use windlass_core::limits::SHARES_PER_LOOK_MAX;
 use windlass_core::names::FairnessKey;
 
 use super::claim::{Claimable, Head, Taking};
-use super::fault::Step;
 use super::sql::sql;
+use super::store_error::StoreResult;
 use super::work::Work;
 
 /// Of each type so many lines are asked about, however many types there are.
@@ -33,7 +33,7 @@ impl Work<'_> {
         (queue, heads): (i64, &[Head]),
         range: &ClaimRange,
         taking: &mut Taking,
-    ) -> Step<()> {
+    ) -> StoreResult<()> {
         let at = (queue, i64::from(range.priority));
         let due: Vec<_> =
             heads.iter().filter(|head| head.priority == at.1 && head.due <= range.until).collect();
@@ -54,7 +54,7 @@ impl Work<'_> {
         request: &ClaimRequest,
         (due, range): (&[&Head], &ClaimRange),
         taking: &mut Taking,
-    ) -> Step<()> {
+    ) -> StoreResult<()> {
         if !self.first_in_line(due, range.until, &None, 1)?.is_empty() {
             ring.found(None);
         }
@@ -73,7 +73,7 @@ impl Work<'_> {
     }
 
     /// The next page of lines that have something due.
-    fn look_for_lines(&self, ring: &mut Ring, heads: &[&Head], until: Timestamp) -> Step<()> {
+    fn look_for_lines(&self, ring: &mut Ring, heads: &[&Head], until: Timestamp) -> StoreResult<()> {
         let mut next = self.conn.prepare_cached(sql!("next_fairness_key"))?;
         let behind = ring.look_behind().map_or(String::new(), ToString::to_string);
         let page = (SHARES_PER_LOOK_MAX as usize / heads.len().max(1)).max(LINES_PER_TYPE_MIN);
@@ -107,7 +107,7 @@ impl Work<'_> {
         until: Timestamp,
         line: &Line,
         portion: u32,
-    ) -> Step<Vec<Claimable>> {
+    ) -> StoreResult<Vec<Claimable>> {
         let mut pick = self.conn.prepare_cached(sql!("pick_fairness_key"))?;
         let name = line.as_ref().map_or("", |fairness_key| fairness_key.as_str());
         let mut first = Vec::new();

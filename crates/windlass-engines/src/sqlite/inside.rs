@@ -12,8 +12,8 @@ use windlass_core::settle::Settled;
 use super::SqliteEngine;
 use super::catalogue::Catalogue;
 use super::counts::Deltas;
-use super::fault::{Fault, Step};
-use super::work::{Work, refuse_over};
+use super::store_error::{StoreError, StoreResult};
+use super::work::{Work, check_batch_size};
 use crate::clock::SystemClock;
 
 /// In the caller's transaction, by the engine's clock.
@@ -47,7 +47,7 @@ fn enqueue_at(
     jobs: Vec<NewJob>,
     now: Timestamp,
 ) -> Result<Vec<EnqueueAnswer>, EngineError> {
-    refuse_over(ENQUEUE_BATCH_MAX, "jobs", jobs.len())?;
+    check_batch_size(ENQUEUE_BATCH_MAX, "jobs", jobs.len())?;
     Ok(all_or_nothing(tx, now, |work| work.put_all(jobs))?)
 }
 
@@ -67,8 +67,8 @@ fn complete_at(tx: &Transaction<'_>, fence: Fence, now: Timestamp) -> Result<Set
 fn all_or_nothing<T>(
     tx: &Transaction<'_>,
     now: Timestamp,
-    act: impl FnOnce(&mut Work<'_>) -> Step<T>,
-) -> Step<T> {
+    act: impl FnOnce(&mut Work<'_>) -> StoreResult<T>,
+) -> StoreResult<T> {
     tx.execute_batch("SAVEPOINT windlass")?;
     let result = work_in(tx, now, act);
     match &result {
@@ -80,7 +80,11 @@ fn all_or_nothing<T>(
     result
 }
 
-fn work_in<T>(tx: &Transaction<'_>, now: Timestamp, act: impl FnOnce(&mut Work<'_>) -> Step<T>) -> Step<T> {
+fn work_in<T>(
+    tx: &Transaction<'_>,
+    now: Timestamp,
+    act: impl FnOnce(&mut Work<'_>) -> StoreResult<T>,
+) -> StoreResult<T> {
     let mut catalogue = Catalogue::load(tx).map_err(no_tables)?;
     let nothing = Deltas::default();
     let mut work = Work::new(tx, now, &mut catalogue, &nothing);
@@ -90,9 +94,9 @@ fn work_in<T>(tx: &Transaction<'_>, now: Timestamp, act: impl FnOnce(&mut Work<'
     Ok(value)
 }
 
-fn no_tables(fault: Fault) -> Fault {
+fn no_tables(fault: StoreError) -> StoreError {
     match fault {
-        Fault::Sqlite(error) if error.to_string().contains("no such table") => {
+        StoreError::Sqlite(error) if error.to_string().contains("no such table") => {
             let why = format!(
                 "expected a file that an engine has opened before ({error}); open it with SqliteEngine::open first"
             );

@@ -5,14 +5,14 @@ use windlass_core::clock::Timestamp;
 use windlass_core::job::JobId;
 use windlass_core::key::{HolderStage, KeyHolder, KeyScope};
 
-use super::fault::Step;
 use super::row::{lossy, to_json};
 use super::sql::sql;
+use super::store_error::StoreResult;
 use super::work::Work;
 
 impl Work<'_> {
     /// Who holds a key, if anybody ever did and it was not freed since.
-    pub(super) fn key_holder(&self, kind: i64, key: &str) -> Step<Option<KeyHolder>> {
+    pub(super) fn key_holder(&self, kind: i64, key: &str) -> StoreResult<Option<KeyHolder>> {
         let row = self
             .conn
             .prepare_cached(sql!("find_key"))?
@@ -21,7 +21,7 @@ impl Work<'_> {
         row.map(|(job, scope, until)| self.holder(job, scope, until)).transpose()
     }
 
-    fn holder(&self, job: i64, scope: Option<String>, until: Option<i64>) -> Step<KeyHolder> {
+    fn holder(&self, job: i64, scope: Option<String>, until: Option<i64>) -> StoreResult<KeyHolder> {
         Ok(KeyHolder {
             job: JobId(job),
             stage: self.stage_of(job)?,
@@ -30,7 +30,7 @@ impl Work<'_> {
         })
     }
 
-    pub(super) fn stage_of(&self, job: i64) -> Step<HolderStage> {
+    pub(super) fn stage_of(&self, job: i64) -> StoreResult<HolderStage> {
         let live: Option<bool> =
             self.conn.prepare_cached(sql!("live_stage"))?.query_row([job], |row| row.get(0)).optional()?;
         if let Some(runs) = live {
@@ -48,7 +48,7 @@ impl Work<'_> {
         scope: KeyScope,
         job: JobId,
         enqueued_at: Timestamp,
-    ) -> Step<()> {
+    ) -> StoreResult<()> {
         let until = scope.held_until(enqueued_at).map(Timestamp::as_micros);
         let mut statement = self.conn.prepare_cached(sql!("hold_key"))?;
         statement.execute(params![kind, key, job.0, to_json(&scope), until])?;
@@ -57,7 +57,7 @@ impl Work<'_> {
 
     /// Frees the key of a job that has ended in this way, unless it is to be held longer. The key may have
     /// passed to another job while this one lay dead.
-    pub(super) fn free_key(&self, kind: i64, key: &str, job: JobId, stage: HolderStage) -> Step<()> {
+    pub(super) fn free_key(&self, kind: i64, key: &str, job: JobId, stage: HolderStage) -> StoreResult<()> {
         let Some(holder) = self.key_holder(kind, key)?.filter(|holder| holder.job == job) else {
             return Ok(());
         };
@@ -68,7 +68,7 @@ impl Work<'_> {
     }
 
     /// Forgets keys whose period is over and whose job has ended, at most `limit`, and tells how many.
-    pub(super) fn prune_keys(&self, limit: u32) -> Step<usize> {
+    pub(super) fn prune_keys(&self, limit: u32) -> StoreResult<usize> {
         let stale: Vec<(i64, Vec<u8>)> = self
             .conn
             .prepare_cached(sql!("stale_keys"))?

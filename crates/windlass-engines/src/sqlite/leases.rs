@@ -7,18 +7,18 @@ use windlass_core::admin::Changed;
 use windlass_core::clock::Timestamp;
 use windlass_core::lease::rules::room_beside;
 use windlass_core::lease::{
-    LeaseFence, LeaseMetadata, LeaseRecord, LeaseRelease, LeaseRequest, LeasesRead, Released, Renewal,
-    Renewed, Taking, Term, TermId,
+    LeaseFence, LeaseMetadata, LeaseRelease, LeaseRequest, LeasesRead, Released, Renewal, Renewed,
+    StoredLease, Taking, Term, TermId,
 };
 use windlass_core::limits::{DUTIES_MAX, LEASE_KEPT};
 use windlass_core::names::DutyName;
 use windlass_core::worker::WorkerId;
 
-use super::fault::Step;
 use super::sql::sql;
+use super::store_error::StoreResult;
 use super::work::Work;
 
-pub(super) fn leases(conn: &Connection, now: Timestamp) -> Step<LeasesRead> {
+pub(super) fn leases(conn: &Connection, now: Timestamp) -> StoreResult<LeasesRead> {
     let mut statement = conn.prepare_cached(sql!("leases"))?;
     let mut rows = statement.query([DUTIES_MAX])?;
     let mut leases = Vec::new();
@@ -31,7 +31,7 @@ pub(super) fn leases(conn: &Connection, now: Timestamp) -> Step<LeasesRead> {
     Ok(LeasesRead { leases, locks: Vec::new(), now })
 }
 
-pub(super) fn hold(conn: &Connection, leases: &[LeaseFence], now: Timestamp) -> Step<Vec<bool>> {
+pub(super) fn hold(conn: &Connection, leases: &[LeaseFence], now: Timestamp) -> StoreResult<Vec<bool>> {
     let holds = |lease: &LeaseFence| {
         let stored = find(conn, &lease.duty)?;
         Ok(stored.is_some_and(|stored| stored.holds(lease.term, now)))
@@ -39,13 +39,13 @@ pub(super) fn hold(conn: &Connection, leases: &[LeaseFence], now: Timestamp) -> 
     leases.iter().map(holds).collect()
 }
 
-fn find(conn: &Connection, duty: &DutyName) -> Step<Option<LeaseRecord>> {
+fn find(conn: &Connection, duty: &DutyName) -> StoreResult<Option<StoredLease>> {
     let mut statement = conn.prepare_cached(sql!("find_lease"))?;
     Ok(statement.query_row([duty.as_str()], |row| read_lease(duty.clone(), row)).optional()?.flatten())
 }
 
 impl Work<'_> {
-    pub(super) fn take_leases(&mut self, request: &LeaseRequest) -> Step<Vec<Taking>> {
+    pub(super) fn take_leases(&mut self, request: &LeaseRequest) -> StoreResult<Vec<Taking>> {
         let mut before = Vec::with_capacity(request.duties.len());
         for (duty, _) in &request.duties {
             before.push(find(self.conn, duty)?);
@@ -58,7 +58,7 @@ impl Work<'_> {
                 continue;
             }
             room -= usize::from(before.is_none());
-            let (taking, after) = LeaseRecord::take(before.as_ref(), duty, *expiry, request, self.now);
+            let (taking, after) = StoredLease::take(before.as_ref(), duty, *expiry, request, self.now);
             self.save_lease(after)?;
             takings.push(taking);
         }
@@ -66,11 +66,11 @@ impl Work<'_> {
     }
 
     /// How many new duties fit in. If not all do, leases go that nobody would miss.
-    fn room_for(&self, new: usize, request: &LeaseRequest) -> Step<usize> {
+    fn room_for(&self, new: usize, request: &LeaseRequest) -> StoreResult<usize> {
         if new == 0 {
             return Ok(0);
         }
-        let room = || -> Step<usize> {
+        let room = || -> StoreResult<usize> {
             let there: u32 =
                 self.conn.prepare_cached(sql!("count_leases"))?.query_row([], |row| row.get(0))?;
             Ok(room_beside(there as usize))
@@ -84,43 +84,43 @@ impl Work<'_> {
         room()
     }
 
-    pub(super) fn renew_leases(&mut self, renewals: &[Renewal]) -> Step<Vec<Renewed>> {
+    pub(super) fn renew_leases(&mut self, renewals: &[Renewal]) -> StoreResult<Vec<Renewed>> {
         let mut answers = Vec::with_capacity(renewals.len());
         for renewal in renewals {
             let before = find(self.conn, &renewal.lease.duty)?;
-            let (renewed, after) = LeaseRecord::renew(before.as_ref(), renewal, self.now);
+            let (renewed, after) = StoredLease::renew(before.as_ref(), renewal, self.now);
             self.save_lease(after)?;
             answers.push(renewed);
         }
         Ok(answers)
     }
 
-    pub(super) fn release_leases(&mut self, releases: &[LeaseRelease]) -> Step<Vec<Released>> {
+    pub(super) fn release_leases(&mut self, releases: &[LeaseRelease]) -> StoreResult<Vec<Released>> {
         let mut answers = Vec::with_capacity(releases.len());
         for release in releases {
             let before = find(self.conn, &release.duty)?;
-            let (released, after) = LeaseRecord::release(before.as_ref(), release);
+            let (released, after) = StoredLease::release(before.as_ref(), release);
             self.save_and_hint(after)?;
             answers.push(released);
         }
         Ok(answers)
     }
 
-    pub(super) fn step_down(&mut self, duty: &DutyName) -> Step<Changed> {
+    pub(super) fn step_down(&mut self, duty: &DutyName) -> StoreResult<Changed> {
         let before = find(self.conn, duty)?;
-        let (changed, after) = LeaseRecord::step_down(before.as_ref(), self.now);
+        let (changed, after) = StoredLease::step_down(before.as_ref(), self.now);
         self.save_and_hint(after)?;
         Ok(changed)
     }
 
-    fn save_and_hint(&mut self, lease: Option<LeaseRecord>) -> Step<()> {
+    fn save_and_hint(&mut self, lease: Option<StoredLease>) -> StoreResult<()> {
         if let Some(lease) = &lease {
             self.did.hints.lease(&lease.duty);
         }
         self.save_lease(lease)
     }
 
-    fn save_lease(&mut self, lease: Option<LeaseRecord>) -> Step<()> {
+    fn save_lease(&mut self, lease: Option<StoredLease>) -> StoreResult<()> {
         let Some(lease) = lease else { return Ok(()) };
         self.conn.prepare_cached(sql!("save_lease"))?.execute(params![
             lease.duty.as_str(),
@@ -140,10 +140,10 @@ impl Work<'_> {
 
 /// A lease. One whose term was damaged counts as never written: the next fence is no lower than the time, and so higher
 /// than the last one.
-fn read_lease(duty: DutyName, row: &Row<'_>) -> rusqlite::Result<Option<LeaseRecord>> {
+fn read_lease(duty: DutyName, row: &Row<'_>) -> rusqlite::Result<Option<StoredLease>> {
     let (holder, term) = (row.get::<_, Option<Vec<u8>>>(1)?, row.get::<_, Vec<u8>>(6)?);
     let Ok(id) = <[u8; 16]>::try_from(term) else { return Ok(None) };
-    Ok(Some(LeaseRecord {
+    Ok(Some(StoredLease {
         duty,
         holder: holder.and_then(|bits| bits.try_into().ok()).map(WorkerId::from_bytes),
         since: Timestamp::from_micros(row.get(2)?),

@@ -10,8 +10,8 @@ use windlass_core::limits::{DEAD_WORKER_KEPT, MAINTENANCE_BATCH_MAX, RECEIPT_TTL
 use windlass_core::names::{QueueName, TypeName};
 
 use super::counts;
-use super::fault::Step;
 use super::sql::sql;
+use super::store_error::StoreResult;
 use super::work::Work;
 use super::workers::sightings;
 
@@ -23,7 +23,7 @@ struct Served {
 }
 
 impl Work<'_> {
-    pub(super) fn sweep(&mut self, limit: u32) -> Step<BatchDone> {
+    pub(super) fn sweep(&mut self, limit: u32) -> StoreResult<BatchDone> {
         let limit = limit.min(MAINTENANCE_BATCH_MAX);
         let expired = self.expired(limit)?;
         for id in &expired {
@@ -44,11 +44,11 @@ impl Work<'_> {
         Ok(BatchDone { changed: (expired.len() + unhandled.len()) as u64, more })
     }
 
-    fn expired(&self, limit: u32) -> Step<Vec<JobId>> {
+    fn expired(&self, limit: u32) -> StoreResult<Vec<JobId>> {
         self.ids(sql!("expired"), params![self.now.as_micros(), limit])
     }
 
-    fn served(&self) -> Step<Served> {
+    fn served(&self) -> StoreResult<Served> {
         let mut served = Served::default();
         for worker in sightings(self.conn, self.now)?.into_iter().filter(|worker| !worker.expired) {
             served.queues.extend(worker.card.queues);
@@ -60,7 +60,7 @@ impl Work<'_> {
     /// Jobs without a gate whose queue is served by live workers of which none handles their type, at most
     /// `limit`, each with its gate. Without any such worker nothing is known: a producer that starts first
     /// must not see its jobs parked.
-    fn unhandled(&self, limit: u32, served: &Served) -> Step<Vec<(JobId, Gate)>> {
+    fn unhandled(&self, limit: u32, served: &Served) -> StoreResult<Vec<(JobId, Gate)>> {
         let mut found = Vec::new();
         for kind in self.catalogue.types() {
             let left = limit.saturating_sub(u32::try_from(found.len()).unwrap_or(u32::MAX));
@@ -76,14 +76,14 @@ impl Work<'_> {
     }
 
     /// Lets through what a newcomer handles and did not let through itself, because it was too much.
-    fn let_through_rest(&mut self, limit: u32, served: &Served) -> Step<()> {
+    fn let_through_rest(&mut self, limit: u32, served: &Served) -> StoreResult<()> {
         for name in &served.types {
             self.let_through(&Gate::no_handler(name), limit)?;
         }
         Ok(())
     }
 
-    pub(super) fn prune(&mut self, limit: u32) -> Step<BatchDone> {
+    pub(super) fn prune(&mut self, limit: u32) -> StoreResult<BatchDone> {
         let limit = limit.min(MAINTENANCE_BATCH_MAX);
         let jobs = self.past_retention(limit)?;
         let mut forget = self.conn.prepare_cached(sql!("forget_ended"))?;
@@ -93,7 +93,7 @@ impl Work<'_> {
             forget_attempts.execute([id.0])?;
         }
         let lapsed = self.now.minus(RECEIPT_TTL).as_micros();
-        let delete = |sql: &str, past: i64| -> Step<usize> {
+        let delete = |sql: &str, past: i64| -> StoreResult<usize> {
             Ok(self.conn.prepare_cached(sql)?.execute(params![past, limit])?)
         };
         let receipts = delete(sql!("prune_receipts"), lapsed)?;
@@ -115,8 +115,8 @@ impl Work<'_> {
     }
 
     /// Whether jobs, receipts, tokens or traces are left that the next prune would delete.
-    fn is_more_to_prune(&self, limit: u32, lapsed: i64, spent: i64) -> Step<bool> {
-        let is_old = |sql: &str, past: i64| -> Step<bool> {
+    fn is_more_to_prune(&self, limit: u32, lapsed: i64, spent: i64) -> StoreResult<bool> {
+        let is_old = |sql: &str, past: i64| -> StoreResult<bool> {
             Ok(self.conn.prepare_cached(sql)?.query_row([past], |row| row.get(0))?)
         };
         let receipts = is_old(sql!("old_receipts"), lapsed)?;
@@ -128,12 +128,12 @@ impl Work<'_> {
         Ok(receipts || tokens || traces || !self.past_retention(1)?.is_empty())
     }
 
-    fn past_retention(&self, limit: u32) -> Step<Vec<JobId>> {
+    fn past_retention(&self, limit: u32) -> StoreResult<Vec<JobId>> {
         self.ids(sql!("past_retention"), params![self.now.as_micros(), limit])
     }
 
     /// The numbers that a statement finds.
-    pub(super) fn ids(&self, sql: &str, params: impl rusqlite::Params) -> Step<Vec<JobId>> {
+    pub(super) fn ids(&self, sql: &str, params: impl rusqlite::Params) -> StoreResult<Vec<JobId>> {
         let mut statement = self.conn.prepare_cached(sql)?;
         let ids = statement.query_map(params, |row| row.get(0).map(JobId))?;
         Ok(ids.collect::<Result<_, _>>()?)

@@ -8,7 +8,7 @@ use std::path::Path;
 use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
 use windlass_core::error::EngineError;
 
-use super::fault::Step;
+use super::store_error::StoreResult;
 
 /// One step from a version of the schema to the next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,7 +34,7 @@ pub const MIGRATIONS: &[Migration] = &[
         sql: include_str!("migrations/0006_duties_of_workers.sql"),
     },
     Migration { version: 7, name: "ordering_key", sql: include_str!("migrations/0007_ordering_key.sql") },
-    Migration { version: 8, name: "crowd", sql: include_str!("migrations/0008_crowd.sql") },
+    Migration { version: 8, name: "members", sql: include_str!("migrations/0008_crowd.sql") },
     Migration { version: 9, name: "schedules", sql: include_str!("migrations/0009_schedules.sql") },
     Migration { version: 10, name: "triggers", sql: include_str!("migrations/0010_drains.sql") },
     Migration { version: 11, name: "fairness_keys", sql: include_str!("migrations/0011_fairness_keys.sql") },
@@ -54,7 +54,7 @@ pub fn pending(path: &Path) -> Result<Vec<Migration>, EngineError> {
         return Ok(MIGRATIONS.to_vec());
     }
     let conn = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)
-        .map_err(super::fault::Fault::Sqlite)?;
+        .map_err(super::store_error::StoreError::Sqlite)?;
     let version = version(&conn)?;
     Ok(MIGRATIONS.iter().copied().filter(|migration| migration.version > version).collect())
 }
@@ -68,7 +68,7 @@ pub fn dry_run(pending: &[Migration]) -> String {
 }
 
 /// Brings a database up to date. Whoever comes second finds nothing to do.
-pub(super) fn apply_all(conn: &Connection) -> Step<()> {
+pub(super) fn apply_all(conn: &Connection) -> StoreResult<()> {
     while version(conn)? < newest() {
         conn.execute_batch("BEGIN EXCLUSIVE")?;
         match apply_next(conn) {
@@ -86,7 +86,7 @@ pub(super) fn apply_all(conn: &Connection) -> Step<()> {
 }
 
 /// Refuses a database that is not up to date, for those who migrate by hand.
-pub(super) fn check_applied(conn: &Connection) -> Step<()> {
+pub(super) fn check_applied(conn: &Connection) -> StoreResult<()> {
     let version = version(conn)?;
     if version < newest() {
         return Err(unusable(format!(
@@ -103,7 +103,7 @@ fn newest() -> u32 {
 }
 
 /// Inside an exclusive transaction: another process may have been here meanwhile, so the version is read again.
-fn apply_next(conn: &Connection) -> Step<()> {
+fn apply_next(conn: &Connection) -> StoreResult<()> {
     let version = version(conn)?;
     let Some(migration) = MIGRATIONS.iter().find(|migration| migration.version == version + 1) else {
         return Ok(());
@@ -119,7 +119,7 @@ fn apply_next(conn: &Connection) -> Step<()> {
 }
 
 /// The version of the schema; 0 if there is none of ours.
-fn version(conn: &Connection) -> Step<u32> {
+fn version(conn: &Connection) -> StoreResult<u32> {
     let is_there = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'windlass_schema'";
     if conn.query_row(is_there, [], |_| Ok(())).optional()?.is_none() {
         return Ok(0);
@@ -134,7 +134,7 @@ fn version(conn: &Connection) -> Step<u32> {
     })
 }
 
-fn check_version(conn: &Connection) -> Step<()> {
+fn check_version(conn: &Connection) -> StoreResult<()> {
     let version = version(conn)?;
     if version > newest() {
         return Err(unusable(format!(
@@ -147,7 +147,7 @@ fn check_version(conn: &Connection) -> Step<()> {
 
 /// A table of the user's must not be taken for one that the migrations after this version make. All of them are
 /// looked at before the first, so that nothing is made if one of them could not.
-fn refuse_clash(conn: &Connection, version: u32) -> Step<()> {
+fn refuse_clash(conn: &Connection, version: u32) -> StoreResult<()> {
     let (there, ours) = (shape(conn)?, shape_at(version)?);
     let is_theirs = |table: &String| there.contains_key(table) && !ours.contains_key(table);
     let clash: Vec<_> = shape_at(newest())?.into_keys().filter(is_theirs).collect();
@@ -161,7 +161,7 @@ fn refuse_clash(conn: &Connection, version: u32) -> Step<()> {
 }
 
 /// A table of ours that somebody changed must not be written to.
-fn check_shape(conn: &Connection) -> Step<()> {
+fn check_shape(conn: &Connection) -> StoreResult<()> {
     let found = shape(conn)?;
     for (table, columns) in shape_at(newest())? {
         match found.get(&table) {
@@ -182,7 +182,7 @@ fn check_shape(conn: &Connection) -> Step<()> {
 }
 
 /// The tables and their columns, as the migrations up to a version make them.
-fn shape_at(version: u32) -> Step<BTreeMap<String, String>> {
+fn shape_at(version: u32) -> StoreResult<BTreeMap<String, String>> {
     let conn = Connection::open_in_memory()?;
     for migration in MIGRATIONS.iter().filter(|migration| migration.version <= version) {
         conn.execute_batch(migration.sql)?;
@@ -190,7 +190,7 @@ fn shape_at(version: u32) -> Step<BTreeMap<String, String>> {
     shape(&conn)
 }
 
-fn shape(conn: &Connection) -> Step<BTreeMap<String, String>> {
+fn shape(conn: &Connection) -> StoreResult<BTreeMap<String, String>> {
     let mut statement = conn.prepare(
         "SELECT t.name, group_concat(c.name, ', ') FROM sqlite_schema t, pragma_table_info(t.name) c
          WHERE t.type = 'table' AND t.name NOT LIKE 'sqlite_%' GROUP BY t.name",
@@ -199,7 +199,7 @@ fn shape(conn: &Connection) -> Step<BTreeMap<String, String>> {
     Ok(tables.collect::<Result<_, _>>()?)
 }
 
-fn unusable(why: String) -> super::fault::Fault {
+fn unusable(why: String) -> super::store_error::StoreError {
     EngineError::Unusable { why }.into()
 }
 

@@ -1,7 +1,7 @@
 //! Jobs in an SQLite file: durable, in one process or several on one machine.
 //!
 //! One thread writes ([`writer`]), so that what many callers want shares a commit; a few read ([`reader`]).
-//! Read the rest in the order of a job's life: [`enqueue`], [`claim`], [`settle`]; [`land`] writes where a job
+//! Read the rest in the order of a job's life: [`enqueue`], [`claim`], [`settle`]; [`apply`] writes where a job
 //! goes, [`rescue`] takes back what dead workers held. Every statement is a file in `sql/`.
 
 mod declare;
@@ -11,7 +11,7 @@ mod ordering_keys;
 mod claim;
 mod fairness_keys;
 mod settle;
-mod land;
+mod apply;
 mod workers;
 mod locks;
 mod rescue;
@@ -37,7 +37,7 @@ mod reader;
 mod threads;
 mod inbox;
 mod watch;
-mod fault;
+mod store_error;
 pub mod migrate;
 mod open;
 
@@ -49,11 +49,11 @@ use std::time::Duration;
 use async_trait::async_trait;
 use rusqlite::Connection;
 use windlass_core::admin::{
-    AttemptRecord, BatchDone, CancelAnswer, Changed, JobRecord, ListRequest, QueueStatus, RetryAnswer,
+    BatchDone, CancelAnswer, Changed, ListRequest, QueueStatus, RetryAnswer, StoredAttempt, StoredJob,
     TypeStatus,
 };
 use windlass_core::breaker::BreakerState;
-use windlass_core::claim::{ClaimAnswer, ClaimRequest, Fence, Outlook};
+use windlass_core::claim::{ClaimAnswer, ClaimRequest, Fence, NextDue};
 use windlass_core::clock::Timestamp;
 use windlass_core::duty::DutyModes;
 use windlass_core::engine::{
@@ -82,10 +82,10 @@ use windlass_core::triggers::{
 };
 use windlass_core::worker::{Beat, Heartbeat, Pulse, WorkerCard, WorkerId, WorkerSighting};
 
-use fault::Step;
 use inbox::Haste;
 use locks::Locks;
 use reader::ReaderInbox;
+use store_error::StoreResult;
 use threads::{Opener, Shared, Threads};
 use work::Work;
 use writer::WriterInbox;
@@ -199,7 +199,7 @@ impl SqliteEngine {
     async fn write<T, F>(&self, act: F) -> Result<T>
     where
         T: Send + 'static,
-        F: FnOnce(&mut Work<'_>) -> Step<T> + Send + 'static,
+        F: FnOnce(&mut Work<'_>) -> StoreResult<T> + Send + 'static,
     {
         self.write_with(Haste::Ordinary, act).await
     }
@@ -207,7 +207,7 @@ impl SqliteEngine {
     async fn write_with<T, F>(&self, haste: Haste, act: F) -> Result<T>
     where
         T: Send + 'static,
-        F: FnOnce(&mut Work<'_>) -> Step<T> + Send + 'static,
+        F: FnOnce(&mut Work<'_>) -> StoreResult<T> + Send + 'static,
     {
         self.check_open()?;
         writer::call(&self.writes, haste, act).await.map_err(|error| self.at_its_disk(error))
@@ -216,7 +216,7 @@ impl SqliteEngine {
     async fn read<T, F>(&self, act: F) -> Result<T>
     where
         T: Send + 'static,
-        F: FnOnce(&Connection, Timestamp) -> Step<T> + Send + 'static,
+        F: FnOnce(&Connection, Timestamp) -> StoreResult<T> + Send + 'static,
     {
         self.check_open()?;
         let clock = self.options.clock.clone();
@@ -274,9 +274,9 @@ impl Engine for SqliteEngine {
         self.write(move |work| work.claim(&request)).await
     }
 
-    async fn outlook(&self, queues: &[QueueName], types: &[TypeName]) -> Result<Vec<(QueueName, Outlook)>> {
+    async fn peek(&self, queues: &[QueueName], types: &[TypeName]) -> Result<Vec<(QueueName, NextDue)>> {
         let (queues, types) = (queues.to_vec(), types.to_vec());
-        self.read(move |conn, now| claim::outlook(conn, &queues, &types, now)).await
+        self.read(move |conn, now| claim::peek(conn, &queues, &types, now)).await
     }
 
     async fn settle(&self, batch: Vec<Settlement>) -> Result<Vec<Settled>> {
@@ -344,15 +344,15 @@ impl Engine for SqliteEngine {
 
 #[async_trait]
 impl Admin for SqliteEngine {
-    async fn job(&self, id: JobId) -> Result<Option<JobRecord>> {
+    async fn job(&self, id: JobId) -> Result<Option<StoredJob>> {
         self.read(move |conn, now| read::job(conn, id, now)).await
     }
 
-    async fn attempts(&self, id: JobId) -> Result<Vec<AttemptRecord>> {
+    async fn attempts(&self, id: JobId) -> Result<Vec<StoredAttempt>> {
         self.read(move |conn, _| read::attempts(conn, id)).await
     }
 
-    async fn list(&self, request: ListRequest) -> Result<Vec<JobRecord>> {
+    async fn list(&self, request: ListRequest) -> Result<Vec<StoredJob>> {
         self.read(move |conn, now| read::list(conn, &request, now)).await
     }
 

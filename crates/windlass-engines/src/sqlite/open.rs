@@ -10,9 +10,9 @@ use windlass_core::engine::Durability;
 use windlass_core::error::EngineError;
 use windlass_core::limits::SPOOL_IDS_FROM;
 
-use super::fault::{Failure, Fault, Step};
 use super::migrate;
 use super::sql::sql;
+use super::store_error::{Failure, StoreError, StoreResult};
 use crate::clock::SystemClock;
 use crate::spool_ids;
 
@@ -84,7 +84,7 @@ impl Synchronous {
 }
 
 /// Checks a path and gives its full form. The file itself need not exist.
-pub(super) fn check_path(path: &Path) -> Step<PathBuf> {
+pub(super) fn check_path(path: &Path) -> StoreResult<PathBuf> {
     check_library(rusqlite::version_number())?;
     if path.is_dir() {
         return Err(unusable(format!(
@@ -106,7 +106,7 @@ pub(super) fn check_path(path: &Path) -> Step<PathBuf> {
     Ok(full.join(name))
 }
 
-fn check_library(got: i32) -> Step<()> {
+fn check_library(got: i32) -> StoreResult<()> {
     if got >= LIBRARY_VERSION_MIN {
         return Ok(());
     }
@@ -163,7 +163,7 @@ fn network_file_system(magic: u64) -> Option<&'static str> {
 }
 
 /// The writer's connection, with the schema up to date.
-pub(super) fn open_writer(path: &Path, options: &SqliteOptions) -> Step<Connection> {
+pub(super) fn open_writer(path: &Path, options: &SqliteOptions) -> StoreResult<Connection> {
     let conn = connect(path, options)?;
     enter_wal(&conn, options.busy_timeout)?;
     conn.pragma_update(None, "synchronous", options.synchronous.as_str())?;
@@ -183,7 +183,7 @@ pub(super) fn open_writer(path: &Path, options: &SqliteOptions) -> Step<Connecti
 }
 
 /// Lets the numbers of jobs begin where those of a spool do, in a file that has given none yet.
-fn begin_spool(conn: &Connection) -> Step<()> {
+fn begin_spool(conn: &Connection) -> StoreResult<()> {
     let next: i64 = conn.query_row(sql!("load_sequence"), [], |row| row.get(0))?;
     if next >= SPOOL_IDS_FROM {
         return Ok(());
@@ -199,14 +199,14 @@ fn begin_spool(conn: &Connection) -> Step<()> {
 }
 
 /// A connection that cannot write.
-pub(super) fn open_reader(path: &Path, options: &SqliteOptions) -> Step<Connection> {
+pub(super) fn open_reader(path: &Path, options: &SqliteOptions) -> StoreResult<Connection> {
     let conn = connect(path, options)?;
     conn.pragma_update(None, "query_only", true)?;
     conn.pragma_update(None, "cache_size", -2_000)?;
     Ok(conn)
 }
 
-fn connect(path: &Path, options: &SqliteOptions) -> Step<Connection> {
+fn connect(path: &Path, options: &SqliteOptions) -> StoreResult<Connection> {
     let flags =
         OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let conn = Connection::open_with_flags(path, flags)?;
@@ -218,7 +218,7 @@ fn connect(path: &Path, options: &SqliteOptions) -> Step<Connection> {
 
 /// Changing the journal mode does not wait for locks by itself, and many processes may open a fresh file at
 /// once: so it is tried again until the busy time-out is over.
-fn enter_wal(conn: &Connection, patience: Duration) -> Step<()> {
+fn enter_wal(conn: &Connection, patience: Duration) -> StoreResult<()> {
     const TRY_EVERY: Duration = Duration::from_millis(5);
     let start = Instant::now();
     loop {
@@ -231,13 +231,13 @@ fn enter_wal(conn: &Connection, patience: Duration) -> Step<()> {
                 Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) if start.elapsed() < patience => {
                     std::thread::sleep(TRY_EVERY);
                 }
-                _ => return Err(Fault::Engine(Failure::of(&error).into())),
+                _ => return Err(StoreError::Engine(Failure::of(&error).into())),
             },
         }
     }
 }
 
-fn unusable(why: String) -> Fault {
+fn unusable(why: String) -> StoreError {
     EngineError::Unusable { why }.into()
 }
 

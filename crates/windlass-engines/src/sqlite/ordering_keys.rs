@@ -7,8 +7,8 @@ use windlass_core::names::OrderingKey;
 use windlass_core::ordering_keys::{gate_of_newcomer, next_out};
 
 use super::catalogue::TypeEntry;
-use super::fault::Step;
 use super::sql::sql;
+use super::store_error::StoreResult;
 use super::work::Work;
 
 impl Work<'_> {
@@ -18,14 +18,14 @@ impl Work<'_> {
         &mut self,
         kind: &TypeEntry,
         ordering_key: Option<&OrderingKey>,
-    ) -> Step<Option<Gate>> {
+    ) -> StoreResult<Option<Gate>> {
         let Some(ordering_key) = ordering_key else { return Ok(None) };
         let out = self.go_on_with(kind, ordering_key.as_str())?;
         Ok(gate_of_newcomer(&kind.spec.name, ordering_key, out))
     }
 
     /// Lets the next one of an ordering key go out, if nobody is. Gives the one that is out then.
-    pub(super) fn go_on_with(&mut self, kind: &TypeEntry, ordering_key: &str) -> Step<Option<JobId>> {
+    pub(super) fn go_on_with(&mut self, kind: &TypeEntry, ordering_key: &str) -> StoreResult<Option<JobId>> {
         let out = ordering_key_out(self.conn, kind.id, ordering_key)?;
         if out.is_some() {
             return Ok(out);
@@ -40,11 +40,15 @@ impl Work<'_> {
 }
 
 /// The job of an ordering key that is out.
-pub(super) fn ordering_key_out(conn: &Connection, kind: i64, ordering_key: &str) -> Step<Option<JobId>> {
+pub(super) fn ordering_key_out(
+    conn: &Connection,
+    kind: i64,
+    ordering_key: &str,
+) -> StoreResult<Option<JobId>> {
     one(conn, sql!("ordering_key_out"), kind, ordering_key)
 }
 
-fn one(conn: &Connection, sql: &str, kind: i64, ordering_key: &str) -> Step<Option<JobId>> {
+fn one(conn: &Connection, sql: &str, kind: i64, ordering_key: &str) -> StoreResult<Option<JobId>> {
     let found =
         conn.prepare_cached(sql)?.query_row(params![kind, ordering_key], |row| row.get(0)).optional()?;
     Ok(found.map(JobId))

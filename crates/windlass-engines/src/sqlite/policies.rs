@@ -11,12 +11,12 @@ use windlass_core::names::BreakerName;
 use windlass_core::policies::{BreakersRead, Saved, StoredBreaker, Take};
 use windlass_core::rate_limit::{Taken, take};
 
-use super::fault::Step;
 use super::row::to_json;
 use super::sql::sql;
-use super::work::{Work, refuse_over};
+use super::store_error::StoreResult;
+use super::work::{Work, check_batch_size};
 
-pub(super) fn breakers(conn: &Connection, now: Timestamp) -> Step<BreakersRead> {
+pub(super) fn breakers(conn: &Connection, now: Timestamp) -> StoreResult<BreakersRead> {
     let mut statement = conn.prepare_cached(sql!("breakers"))?;
     let rows = statement.query_map([BREAKERS_MAX], |row| {
         Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?, row.get::<_, String>(2)?))
@@ -33,13 +33,13 @@ pub(super) fn breakers(conn: &Connection, now: Timestamp) -> Step<BreakersRead> 
     Ok(BreakersRead { breakers, now })
 }
 
-pub(super) fn still_hold(conn: &Connection, claims: &[Fence]) -> Step<Vec<bool>> {
+pub(super) fn still_hold(conn: &Connection, claims: &[Fence]) -> StoreResult<Vec<bool>> {
     let mut statement = conn.prepare_cached(sql!("still_holds"))?;
     let mut holds = |fence: &Fence| Ok(statement.exists(params![fence.job.0, fence.token.to_bytes()])?);
     claims.iter().map(&mut holds).collect()
 }
 
-pub(super) fn gates(conn: &Connection, after: Option<&Gate>, limit: u32) -> Step<Vec<Gate>> {
+pub(super) fn gates(conn: &Connection, after: Option<&Gate>, limit: u32) -> StoreResult<Vec<Gate>> {
     let mut statement = conn.prepare_cached(sql!("gates"))?;
     let after = after.map_or("", Gate::as_str);
     let gates = statement.query_map(params![after, limit.min(MAINTENANCE_BATCH_MAX)], |row| {
@@ -48,7 +48,7 @@ pub(super) fn gates(conn: &Connection, after: Option<&Gate>, limit: u32) -> Step
     Ok(gates.collect::<Result<_, _>>()?)
 }
 
-pub(super) fn behind(conn: &Connection, gate: &Gate, limit: u32) -> Step<Vec<JobId>> {
+pub(super) fn behind(conn: &Connection, gate: &Gate, limit: u32) -> StoreResult<Vec<JobId>> {
     if gate.is_suspect() {
         return Ok(Vec::new());
     }
@@ -64,13 +64,13 @@ impl Work<'_> {
         name: &BreakerName,
         read: u64,
         state: &BreakerState,
-    ) -> Step<Saved> {
+    ) -> StoreResult<Saved> {
         let state = to_json(state);
         let written = match read {
             0 => {
                 let there: u32 =
                     self.conn.prepare_cached(sql!("count_breakers"))?.query_row([], |row| row.get(0))?;
-                refuse_over(BREAKERS_MAX as usize - 1, "other breakers", there as usize)?;
+                check_batch_size(BREAKERS_MAX as usize - 1, "other breakers", there as usize)?;
                 self.conn.prepare_cached(sql!("make_breaker"))?.execute(params![name.as_str(), state])?
             }
             read => {
@@ -81,12 +81,12 @@ impl Work<'_> {
         Ok(if written > 0 { Saved::Done } else { Saved::Changed })
     }
 
-    pub(super) fn take_tokens(&mut self, takes: &[Take]) -> Step<Vec<Taken>> {
-        refuse_over(TAKES_MAX, "requests for tokens", takes.len())?;
+    pub(super) fn take_tokens(&mut self, takes: &[Take]) -> StoreResult<Vec<Taken>> {
+        check_batch_size(TAKES_MAX, "requests for tokens", takes.len())?;
         takes.iter().map(|request| self.take_one(request)).collect()
     }
 
-    fn take_one(&mut self, request: &Take) -> Step<Taken> {
+    fn take_one(&mut self, request: &Take) -> StoreResult<Taken> {
         let (limit, key) = (request.limit.as_str(), request.key.as_str());
         let mut find = self.conn.prepare_cached(sql!("find_tokens"))?;
         let remembered: Option<i64> = find.query_row(params![limit, key], |row| row.get(0)).optional()?;

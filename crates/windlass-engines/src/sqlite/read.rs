@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use rusqlite::{Connection, OptionalExtension, Row, ToSql};
-use windlass_core::admin::{AttemptEnding, AttemptRecord, JobRecord, ListRequest};
+use windlass_core::admin::{AttemptEnding, ListRequest, StoredAttempt, StoredJob};
 use windlass_core::clock::Timestamp;
 use windlass_core::job::{JobId, Phase};
 use windlass_core::limits::{ATTEMPTS_SHOWN_MAX, LIST_PAGE_MAX};
@@ -11,16 +11,16 @@ use windlass_core::names::{OrderingKey, QueueName, TypeName};
 use windlass_core::worker::WorkerId;
 
 use super::catalogue::Catalogue;
-use super::fault::Step;
 use super::ordering_keys::ordering_key_out;
 use super::row::{self, CANCELLED, Names, SUCCEEDED, parse_error};
 use super::sql::sql;
+use super::store_error::StoreResult;
 
 /// How a table's row becomes a record.
-type Reader = fn(&Row<'_>, Names<'_>, Timestamp) -> Step<JobRecord>;
+type Reader = fn(&Row<'_>, Names<'_>, Timestamp) -> StoreResult<StoredJob>;
 
 /// One job, wherever it is.
-pub(super) fn job(conn: &Connection, id: JobId, now: Timestamp) -> Step<Option<JobRecord>> {
+pub(super) fn job(conn: &Connection, id: JobId, now: Timestamp) -> StoreResult<Option<StoredJob>> {
     let catalogue = Catalogue::load(conn)?;
     let places: [(&str, Reader); 3] = [
         (sql!("read_live"), row::live_record),
@@ -42,7 +42,7 @@ pub(super) fn head_of(
     conn: &Connection,
     job_type: &TypeName,
     ordering_key: &OrderingKey,
-) -> Step<Option<JobId>> {
+) -> StoreResult<Option<JobId>> {
     let Some(kind) = Catalogue::load(conn)?.type_named(job_type) else { return Ok(None) };
     ordering_key_out(conn, kind.id, ordering_key.as_str())
 }
@@ -53,7 +53,7 @@ fn names(catalogue: &Catalogue, kind: i64) -> Option<(TypeName, QueueName)> {
 }
 
 /// The newest attempts of one job, oldest first, the running one included.
-pub(super) fn attempts(conn: &Connection, id: JobId) -> Step<Vec<AttemptRecord>> {
+pub(super) fn attempts(conn: &Connection, id: JobId) -> StoreResult<Vec<StoredAttempt>> {
     let last = conn.prepare_cached(sql!("last_attempt"))?.query_row([id.0], read_attempt).optional()?;
     let mut statement = conn.prepare_cached(sql!("read_attempts"))?;
     let earlier = statement.query_map([id.0, ATTEMPTS_SHOWN_MAX.into()], read_attempt)?;
@@ -66,9 +66,9 @@ pub(super) fn attempts(conn: &Connection, id: JobId) -> Step<Vec<AttemptRecord>>
     Ok(newest_first)
 }
 
-fn read_attempt(row: &Row<'_>) -> rusqlite::Result<AttemptRecord> {
+fn read_attempt(row: &Row<'_>) -> rusqlite::Result<StoredAttempt> {
     let error: Option<String> = row.get(5)?;
-    Ok(AttemptRecord {
+    Ok(StoredAttempt {
         number: row.get(0)?,
         worker: WorkerId::from_bytes(row.get::<_, Option<[u8; 16]>>(1)?.unwrap_or_default()),
         started_at: Timestamp::from_micros(row.get::<_, Option<i64>>(2)?.unwrap_or_default()),
@@ -80,7 +80,7 @@ fn read_attempt(row: &Row<'_>) -> rusqlite::Result<AttemptRecord> {
 }
 
 /// A page of jobs, newest first.
-pub(super) fn list(conn: &Connection, request: &ListRequest, now: Timestamp) -> Step<Vec<JobRecord>> {
+pub(super) fn list(conn: &Connection, request: &ListRequest, now: Timestamp) -> StoreResult<Vec<StoredJob>> {
     let catalogue = Catalogue::load(conn)?;
     let limit = request.limit.min(LIST_PAGE_MAX);
     let mut page = Vec::new();
@@ -186,8 +186,8 @@ impl Filters {
         conn: &Connection,
         place: &Place,
         catalogue: &Catalogue,
-        page: &mut Vec<JobRecord>,
-    ) -> Step<()> {
+        page: &mut Vec<StoredJob>,
+    ) -> StoreResult<()> {
         let sql = place.sql.replace("/* filters */", &self.lines.join("\n"));
         let mut statement = conn.prepare_cached(&sql)?;
         for (name, value) in &self.values {

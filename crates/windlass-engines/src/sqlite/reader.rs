@@ -8,8 +8,8 @@ use tokio::sync::oneshot;
 use windlass_core::engine::Result;
 use windlass_core::error::EngineError;
 
-use super::fault::Step;
 use super::inbox::{Haste, Inbox, Taken};
+use super::store_error::StoreResult;
 
 /// How many reads go on at once.
 pub(super) const READERS: usize = 2;
@@ -24,7 +24,7 @@ pub(super) type ReaderInbox = Inbox<Read>;
 pub(super) async fn call<T, F>(inbox: &ReaderInbox, act: F) -> Result<T>
 where
     T: Send + 'static,
-    F: FnOnce(&Connection) -> Step<T> + Send + 'static,
+    F: FnOnce(&Connection) -> StoreResult<T> + Send + 'static,
 {
     let (to, answer) = oneshot::channel();
     let read = move |conn: &Connection| {
@@ -36,7 +36,7 @@ where
     })
 }
 
-fn in_snapshot<T>(conn: &Connection, act: impl FnOnce(&Connection) -> Step<T>) -> Step<T> {
+fn in_snapshot<T>(conn: &Connection, act: impl FnOnce(&Connection) -> StoreResult<T>) -> StoreResult<T> {
     let snapshot = conn.unchecked_transaction()?;
     let value = act(&snapshot)?;
     snapshot.commit()?;

@@ -10,11 +10,11 @@ use windlass_core::limits::MAINTENANCE_BATCH_MAX;
 use windlass_core::settle::{Place, after_crash, crash_error};
 use windlass_core::worker::ProofOfLife;
 
-use super::fault::Step;
-use super::land::{EndedAttempt, Parting};
+use super::apply::{EndedAttempt, Parting};
 use super::locks::Locks;
 use super::row::{lossy, to_json, token};
 use super::sql::sql;
+use super::store_error::StoreResult;
 use super::work::Work;
 
 /// A running job without a live worker, and what that worker held when it died.
@@ -24,7 +24,7 @@ struct Orphan {
 }
 
 impl Work<'_> {
-    pub(super) fn rescue(&mut self, request: &RescueRequest, locks: &Locks) -> Step<Rescued> {
+    pub(super) fn rescue(&mut self, request: &RescueRequest, locks: &Locks) -> StoreResult<Rescued> {
         for suspicion in &request.silent {
             self.declare_dead(suspicion, locks)?;
         }
@@ -39,7 +39,7 @@ impl Work<'_> {
 
     /// Only if it is still as silent as it was seen, and either its lease has run out by this clock too or
     /// its lock proves that its process is gone.
-    fn declare_dead(&mut self, suspicion: &Suspicion, locks: &Locks) -> Step<()> {
+    fn declare_dead(&mut self, suspicion: &Suspicion, locks: &Locks) -> StoreResult<()> {
         let Some(life) = self.life(suspicion.worker)? else { return Ok(()) };
         if life.is_dead || life.beats != suspicion.beats {
             return Ok(());
@@ -55,7 +55,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    fn orphans(&self, limit: u32) -> Step<Vec<Orphan>> {
+    fn orphans(&self, limit: u32) -> StoreResult<Vec<Orphan>> {
         let mut statement = self.conn.prepare_cached(sql!("orphans"))?;
         let orphans = statement.query_map([limit], |row| {
             let fence = Fence { job: JobId(row.get(0)?), token: token(row.get(1)?) };
@@ -65,7 +65,7 @@ impl Work<'_> {
         Ok(orphans.collect::<Result<_, _>>()?)
     }
 
-    fn take_back(&mut self, orphan: &Orphan, crashes_max: u32, rescued: &mut Rescued) -> Step<()> {
+    fn take_back(&mut self, orphan: &Orphan, crashes_max: u32, rescued: &mut Rescued) -> StoreResult<()> {
         let fence = orphan.fence;
         let Some(held) = self.held_job(fence.job, fence.token)? else { return Ok(()) };
         let beside: Vec<_> = orphan.held.iter().copied().filter(|other| *other != fence.job).collect();
@@ -88,6 +88,6 @@ impl Work<'_> {
             Place::Dead { .. } => rescued.buried.push(fence.job),
             _ => rescued.returned.push(fence.job),
         }
-        self.land(&held, landing, &parting)
+        self.apply(&held, landing, &parting)
     }
 }

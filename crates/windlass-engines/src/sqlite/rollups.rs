@@ -17,9 +17,9 @@ use windlass_core::rollups::{
 };
 
 use super::SqliteEngine;
-use super::fault::Step;
 use super::row::lossy;
 use super::sql::sql;
+use super::store_error::StoreResult;
 use super::work::Work;
 
 #[async_trait]
@@ -54,7 +54,7 @@ impl Rollups for SqliteEngine {
     }
 }
 
-fn rollup_input(conn: &Connection, limit: u32, now: Timestamp) -> Step<RollupInput> {
+fn rollup_input(conn: &Connection, limit: u32, now: Timestamp) -> StoreResult<RollupInput> {
     let limit = (limit as usize).min(SAMPLES_PER_CALL_MAX);
     let watermark =
         conn.prepare_cached(sql!("rollup_watermark"))?.query_row([], read_watermark).optional()?;
@@ -75,7 +75,7 @@ fn read_watermark(row: &Row<'_>) -> rusqlite::Result<StoredWatermark> {
     Ok(StoredWatermark { version, text: lossy(row, 1)?.unwrap_or_default() })
 }
 
-fn totals(conn: &Connection) -> Step<Vec<((QueueName, TypeName), Totals)>> {
+fn totals(conn: &Connection) -> StoreResult<Vec<((QueueName, TypeName), Totals)>> {
     let mut statement = conn.prepare_cached(sql!("type_totals"))?;
     let rows = statement.query_map([], |row| {
         let n = |column: usize| row.get(column).map(unsigned);
@@ -100,7 +100,7 @@ fn totals(conn: &Connection) -> Step<Vec<((QueueName, TypeName), Totals)>> {
     Ok(all)
 }
 
-fn rollups_of(conn: &Connection, keys: &[RollupKey]) -> Step<RollupsRead> {
+fn rollups_of(conn: &Connection, keys: &[RollupKey]) -> StoreResult<RollupsRead> {
     let (mut read, mut find) = (RollupsRead::default(), conn.prepare_cached(sql!("find_rollup"))?);
     for key in keys {
         let given = params![key.minute.number(), key.queue.as_str(), key.job_type.as_str()];
@@ -112,7 +112,7 @@ fn rollups_of(conn: &Connection, keys: &[RollupKey]) -> Step<RollupsRead> {
     Ok(read)
 }
 
-fn page(conn: &Connection, request: &RollupsRequest) -> Step<RollupsRead> {
+fn page(conn: &Connection, request: &RollupsRequest) -> StoreResult<RollupsRead> {
     let first = RollupsEnd { minute: request.first(), queue: String::new(), job_type: String::new() };
     let after = request.after.clone().filter(|after| *after > first).unwrap_or(first);
     let limit = request.limit() as usize;
@@ -156,7 +156,7 @@ fn read_row(row: &Row<'_>) -> rusqlite::Result<(RollupsEnd, Option<Tally>)> {
 }
 
 impl Work<'_> {
-    fn append_samples(&mut self, samples: &[Sample]) -> Step<()> {
+    fn append_samples(&mut self, samples: &[Sample]) -> StoreResult<()> {
         let mut append = self.conn.prepare_cached(sql!("append_sample"))?;
         for Sample { ago, text } in samples {
             append.execute(params![self.now.minus(*ago).as_micros(), text])?;
@@ -165,7 +165,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    fn apply_rollup(&mut self, change: &RollupChange) -> Step<RollupOutcome> {
+    fn apply_rollup(&mut self, change: &RollupChange) -> StoreResult<RollupOutcome> {
         let given = params![signed(change.read), signed(change.version), change.watermark];
         if self.conn.prepare_cached(sql!("move_watermark"))?.execute(given)? == 0 {
             return Ok(RollupOutcome::Overtaken);
@@ -180,7 +180,7 @@ impl Work<'_> {
         Ok(RollupOutcome::Done)
     }
 
-    fn save_rollup(&self, Rollup { key, tally }: &Rollup) -> Step<()> {
+    fn save_rollup(&self, Rollup { key, tally }: &Rollup) -> StoreResult<()> {
         let [enqueued, started, succeeded, retried, dead, cancelled] = tally.counts().map(signed);
         self.conn.prepare_cached(sql!("save_rollup"))?.execute(params![
             key.minute.number(),
@@ -198,7 +198,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    fn forget_rollups(&mut self, kept: Duration, limit: u32) -> Step<BatchDone> {
+    fn forget_rollups(&mut self, kept: Duration, limit: u32) -> StoreResult<BatchDone> {
         let limit = limit.min(MAINTENANCE_BATCH_MAX);
         let before = forget_before(self.now, kept).number();
         let mut forget = self.conn.prepare_cached(sql!("prune_rollups"))?;

@@ -7,7 +7,7 @@ use rusqlite::Row;
 use rusqlite::types::{FromSql, ValueRef};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use windlass_core::admin::JobRecord;
+use windlass_core::admin::StoredJob;
 use windlass_core::claim::ClaimToken;
 use windlass_core::clock::Timestamp;
 use windlass_core::gate::Gate;
@@ -20,7 +20,7 @@ use windlass_core::priority::Priority;
 use windlass_core::retry::RetryPolicy;
 use windlass_core::worker::WorkerId;
 
-use super::fault::Step;
+use super::store_error::StoreResult;
 
 /// The first column after those that all three tables of jobs share.
 pub(super) const EXTRA: usize = 18;
@@ -77,7 +77,7 @@ pub(super) struct Reading {
 pub(super) type Names<'a> = &'a dyn Fn(i64) -> Option<(TypeName, QueueName)>;
 
 /// Reads the columns that all three tables of jobs share.
-pub(super) fn read_job(row: &Row<'_>, names: Names<'_>) -> Step<Reading> {
+pub(super) fn read_job(row: &Row<'_>, names: Names<'_>) -> StoreResult<Reading> {
     let mut from = Columns { row, damage: None };
     let (job_type, queue) = from.names(names)?;
     let options: Options = from.json(11).unwrap_or_default();
@@ -122,7 +122,7 @@ struct Columns<'r, 's> {
 }
 
 impl Columns<'_, '_> {
-    fn names(&mut self, names: Names<'_>) -> Step<(TypeName, QueueName)> {
+    fn names(&mut self, names: Names<'_>) -> StoreResult<(TypeName, QueueName)> {
         let id: i64 = self.required(1, "type");
         if let Some(known) = names(id) {
             return Ok(known);
@@ -179,7 +179,7 @@ impl Columns<'_, '_> {
 }
 
 /// A row of the live jobs as a record.
-pub(super) fn live_record(row: &Row<'_>, names: Names<'_>, now: Timestamp) -> Step<JobRecord> {
+pub(super) fn live_record(row: &Row<'_>, names: Names<'_>, now: Timestamp) -> StoreResult<StoredJob> {
     let gate = lossy(row, EXTRA)?;
     let worker: Option<[u8; 16]> = row.get(EXTRA + 2)?;
     let state = match worker {
@@ -194,14 +194,14 @@ pub(super) fn live_record(row: &Row<'_>, names: Names<'_>, now: Timestamp) -> St
 }
 
 /// A dead letter as a record.
-pub(super) fn dead_record(row: &Row<'_>, names: Names<'_>, now: Timestamp) -> Step<JobRecord> {
+pub(super) fn dead_record(row: &Row<'_>, names: Names<'_>, now: Timestamp) -> StoreResult<StoredJob> {
     let error = parse_error(&lossy(row, EXTRA)?.unwrap_or_default());
     let state = JobState::Dead { at: instant(row, EXTRA + 1)?, error };
     record(row, names, state, now)
 }
 
 /// A row of the history as a record.
-pub(super) fn ended_record(row: &Row<'_>, names: Names<'_>, now: Timestamp) -> Step<JobRecord> {
+pub(super) fn ended_record(row: &Row<'_>, names: Names<'_>, now: Timestamp) -> StoreResult<StoredJob> {
     let at = instant(row, EXTRA + 3)?;
     let state = match row.get(EXTRA)? {
         SUCCEEDED => JobState::Succeeded { at, result: lossy(row, EXTRA + 1)? },
@@ -215,12 +215,12 @@ pub(super) const SUCCEEDED: i64 = 1;
 /// `job_history.state` of a job that was cancelled.
 pub(super) const CANCELLED: i64 = 2;
 
-fn record(row: &Row<'_>, names: Names<'_>, state: JobState, now: Timestamp) -> Step<JobRecord> {
+fn record(row: &Row<'_>, names: Names<'_>, state: JobState, now: Timestamp) -> StoreResult<StoredJob> {
     let Reading { job, last_error, .. } = read_job(row, names)?;
-    Ok(JobRecord { job, state, last_error, read_at: now })
+    Ok(StoredJob { job, state, last_error, read_at: now })
 }
 
-fn instant(row: &Row<'_>, column: usize) -> Step<Timestamp> {
+fn instant(row: &Row<'_>, column: usize) -> StoreResult<Timestamp> {
     Ok(Timestamp::from_micros(row.get::<_, Option<i64>>(column)?.unwrap_or_default()))
 }
 

@@ -12,14 +12,14 @@ use windlass_core::schedules::{
     WhichSchedules, end_makes_room, next_version, replaced_by,
 };
 
+use super::apply::LiveJob;
 use super::enqueue::Depths;
-use super::fault::Step;
-use super::land::LiveJob;
 use super::row::lossy;
 use super::sql::sql;
+use super::store_error::StoreResult;
 use super::work::Work;
 
-pub(super) fn read(conn: &Connection, which: &WhichSchedules, now: Timestamp) -> Step<SchedulesRead> {
+pub(super) fn read(conn: &Connection, which: &WhichSchedules, now: Timestamp) -> StoreResult<SchedulesRead> {
     let (limit, at) = (which.limit(), now.as_micros());
     let next: Option<i64> = conn.prepare_cached(sql!("next_schedule"))?.query_row([at], |row| row.get(0))?;
     let next = next.map(Timestamp::from_micros);
@@ -43,7 +43,7 @@ pub(super) fn read(conn: &Connection, which: &WhichSchedules, now: Timestamp) ->
     Ok(read)
 }
 
-fn add(conn: &Connection, sql: &str, given: &[&dyn ToSql], read: &mut SchedulesRead) -> Step<()> {
+fn add(conn: &Connection, sql: &str, given: &[&dyn ToSql], read: &mut SchedulesRead) -> StoreResult<()> {
     let mut statement = conn.prepare_cached(sql)?;
     let mut rows = statement.query(given)?;
     while let Some(row) = rows.next()? {
@@ -67,11 +67,14 @@ fn stored(name: &ScheduleName, row: &Row<'_>) -> rusqlite::Result<Option<StoredS
 }
 
 impl Work<'_> {
-    pub(super) fn change_schedules(&mut self, changes: &[ScheduleChange]) -> Step<Vec<ScheduleChanged>> {
+    pub(super) fn change_schedules(
+        &mut self,
+        changes: &[ScheduleChange],
+    ) -> StoreResult<Vec<ScheduleChanged>> {
         changes.iter().map(|change| self.change_schedule(change)).collect()
     }
 
-    fn change_schedule(&mut self, change: &ScheduleChange) -> Step<ScheduleChanged> {
+    fn change_schedule(&mut self, change: &ScheduleChange) -> StoreResult<ScheduleChanged> {
         let before: Option<(i64, Option<i64>)> = self
             .conn
             .prepare_cached(sql!("find_schedule"))?
@@ -103,11 +106,11 @@ impl Work<'_> {
         Ok(ScheduleChanged::Done { version, jobs })
     }
 
-    fn count_schedules(&self) -> Step<u32> {
+    fn count_schedules(&self) -> StoreResult<u32> {
         Ok(self.conn.prepare_cached(sql!("count_schedules"))?.query_row([], |row| row.get(0))?)
     }
 
-    fn put_scheduled(&mut self, change: &ScheduleChange, last: Option<JobId>) -> Step<Vec<Put>> {
+    fn put_scheduled(&mut self, change: &ScheduleChange, last: Option<JobId>) -> StoreResult<Vec<Put>> {
         if change.jobs.is_empty() {
             return Ok(Vec::new());
         }
@@ -123,7 +126,7 @@ impl Work<'_> {
     }
 
     /// Puts jobs in, and cancels the one that gives way to them.
-    fn put_in_place_of(&mut self, last: JobId, change: &ScheduleChange) -> Step<Vec<Put>> {
+    fn put_in_place_of(&mut self, last: JobId, change: &ScheduleChange) -> StoreResult<Vec<Put>> {
         let mut answers = self.put_all(change.jobs.clone())?;
         let gives_way = answers.first().map_or(GivesWay::No, GivesWay::to);
         if let Some(job) = self.live_job(last)?.filter(|_| gives_way != GivesWay::No) {
@@ -138,7 +141,7 @@ impl Work<'_> {
         Ok(answers.into_iter().map(Put::Answered).collect())
     }
 
-    fn end_makes_room(&self, last: &LiveJob, answers: &[EnqueueAnswer]) -> Step<bool> {
+    fn end_makes_room(&self, last: &LiveJob, answers: &[EnqueueAnswer]) -> StoreResult<bool> {
         let of = self.type_of(last.kind)?.spec.queue.clone();
         let Some(queue) = self.catalogue.queue(&of) else { return Ok(false) };
         let unfinished = self.unfinished(&queue, &mut Depths::new())?;

@@ -7,19 +7,19 @@ use windlass_core::limits::{PROGRESS_BYTES_MAX, SETTLE_BATCH_MAX};
 use windlass_core::outcome::bounded;
 use windlass_core::settle::{AttemptReport, Settled, Settlement, Transition};
 
-use super::fault::Step;
-use super::land::{EndedAttempt, HeldJob, Parting};
+use super::apply::{EndedAttempt, HeldJob, Parting};
 use super::row::to_json;
 use super::sql::sql;
-use super::work::{Work, refuse_over};
+use super::store_error::StoreResult;
+use super::work::{Work, check_batch_size};
 
 impl Work<'_> {
-    pub(super) fn settle(&mut self, batch: Vec<Settlement>) -> Step<Vec<Settled>> {
-        refuse_over(SETTLE_BATCH_MAX, "settlements", batch.len())?;
+    pub(super) fn settle(&mut self, batch: Vec<Settlement>) -> StoreResult<Vec<Settled>> {
+        check_batch_size(SETTLE_BATCH_MAX, "settlements", batch.len())?;
         batch.into_iter().map(|settlement| self.settle_one(settlement)).collect()
     }
 
-    pub(super) fn settle_one(&mut self, settlement: Settlement) -> Step<Settled> {
+    pub(super) fn settle_one(&mut self, settlement: Settlement) -> StoreResult<Settled> {
         let fence = settlement.fence;
         let Some(held) = self.held_job(fence.job, fence.token)? else {
             return self.settled_before(fence);
@@ -34,14 +34,14 @@ impl Work<'_> {
             settled_by: Some(fence.token),
             is_retry: matches!(transition, Transition::Retry { .. }),
         };
-        let landing = transition.land(self.now, held.due, held.counters, cancel);
-        self.land(&held, landing, &parting)?;
+        let landing = transition.apply(self.now, held.due, held.counters, cancel);
+        self.apply(&held, landing, &parting)?;
         Ok(Settled::Applied)
     }
 
     /// Ends a job as succeeded. How long it ran is told by its claim. One that was settled before is lost, even if that was
     /// this very call: only the transaction that ends the job may commit what else it wrote.
-    pub(super) fn complete(&mut self, fence: Fence) -> Step<Settled> {
+    pub(super) fn complete(&mut self, fence: Fence) -> StoreResult<Settled> {
         let Some(held) = self.held_job(fence.job, fence.token)? else {
             return Ok(Settled::ClaimLost);
         };
@@ -68,18 +68,18 @@ impl Work<'_> {
     }
 
     /// The answer to a fence that holds no more: it may be a repeat of what was written.
-    fn settled_before(&self, fence: Fence) -> Step<Settled> {
+    fn settled_before(&self, fence: Fence) -> StoreResult<Settled> {
         let mut statement = self.conn.prepare_cached(sql!("was_settled"))?;
         let is_repeat = statement.exists(params![fence.job.0, fence.token.to_bytes()])?;
         Ok(if is_repeat { Settled::Applied } else { Settled::ClaimLost })
     }
 
-    pub(super) fn report(&mut self, batch: Vec<(Fence, Progress)>) -> Step<Vec<Settled>> {
-        refuse_over(SETTLE_BATCH_MAX, "reports of progress", batch.len())?;
+    pub(super) fn report(&mut self, batch: Vec<(Fence, Progress)>) -> StoreResult<Vec<Settled>> {
+        check_batch_size(SETTLE_BATCH_MAX, "reports of progress", batch.len())?;
         batch.into_iter().map(|(fence, progress)| self.report_one(fence, progress)).collect()
     }
 
-    fn report_one(&mut self, fence: Fence, progress: Progress) -> Step<Settled> {
+    fn report_one(&mut self, fence: Fence, progress: Progress) -> StoreResult<Settled> {
         let progress = Progress {
             percent: progress.percent.min(100),
             note: progress.note.map(|note| bounded(note, PROGRESS_BYTES_MAX)),

@@ -15,10 +15,10 @@ use windlass_core::outcome::bounded;
 use windlass_core::spool::{BatchMost, Following, LeftOut, Packing, StagedBatch, gate_of, request_of};
 
 use super::enqueue::find_receipt;
-use super::fault::Step;
 use super::read;
 use super::row::to_json;
 use super::sql::sql;
+use super::store_error::StoreResult;
 use super::work::Work;
 
 impl Work<'_> {
@@ -26,7 +26,7 @@ impl Work<'_> {
         &mut self,
         request: EnqueueRequest,
         sent_ago: Duration,
-    ) -> Step<Vec<EnqueueAnswer>> {
+    ) -> StoreResult<Vec<EnqueueAnswer>> {
         if let Some(receipt) = find_receipt(self.conn, request.request, self.now)? {
             return Ok(repeated(receipt, request.jobs.len()));
         }
@@ -41,7 +41,7 @@ impl Work<'_> {
         Ok(answers)
     }
 
-    fn record_staged(&mut self, staged: &StagedBatch) -> Step<()> {
+    fn record_staged(&mut self, staged: &StagedBatch) -> StoreResult<()> {
         let gate = staged.gate();
         for id in &staged.ids {
             if let Some(job) = self.live_job(*id)? {
@@ -59,7 +59,7 @@ impl Work<'_> {
         most: BatchMost,
         but: &LeftOut,
         following: &Following,
-    ) -> Step<Option<StagedBatch>> {
+    ) -> StoreResult<Option<StagedBatch>> {
         let ahead = self.oldest_ahead(but, following)?;
         let ids = self.oldest_that_fit(most, but, ahead)?;
         if ids.is_empty() {
@@ -71,7 +71,7 @@ impl Work<'_> {
     }
 
     /// The oldest job that another process may be moving now.
-    fn oldest_ahead(&self, but: &LeftOut, following: &Following) -> Step<Option<JobId>> {
+    fn oldest_ahead(&self, but: &LeftOut, following: &Following) -> StoreResult<Option<JobId>> {
         let mut statement = self.conn.prepare_cached(sql!("batches"))?;
         // Older ones are not waited for, so they need not be read.
         let since = self.now.minus(following.adopt_after).as_micros();
@@ -84,7 +84,12 @@ impl Work<'_> {
         Ok(oldest)
     }
 
-    fn oldest_that_fit(&self, most: BatchMost, but: &LeftOut, before: Option<JobId>) -> Step<Vec<JobId>> {
+    fn oldest_that_fit(
+        &self,
+        most: BatchMost,
+        but: &LeftOut,
+        before: Option<JobId>,
+    ) -> StoreResult<Vec<JobId>> {
         let types: Vec<_> =
             but.types.iter().filter_map(|name| Some(self.catalogue.type_named(name)?.id)).collect();
         let mut statement = self.conn.prepare_cached(sql!("never_claimed"))?;
@@ -104,7 +109,11 @@ impl Work<'_> {
         Ok(packing.into_ids())
     }
 
-    pub(super) fn end_batch(&mut self, request: RequestId, ends: Vec<(JobId, Option<String>)>) -> Step<bool> {
+    pub(super) fn end_batch(
+        &mut self,
+        request: RequestId,
+        ends: Vec<(JobId, Option<String>)>,
+    ) -> StoreResult<bool> {
         let was_there = self.conn.prepare_cached(sql!("forget_batch"))?.execute([request.to_bytes()])? > 0;
         let gate = gate_of(request);
         for (id, end) in ends.into_iter().filter(|_| was_there) {
@@ -119,7 +128,7 @@ impl Work<'_> {
         Ok(was_there)
     }
 
-    pub(super) fn keep_here(&mut self, request: RequestId, younger_than: Duration) -> Step<bool> {
+    pub(super) fn keep_here(&mut self, request: RequestId, younger_than: Duration) -> StoreResult<bool> {
         let batch = find_batch(self.conn, request)?;
         let Some(batch) = batch.filter(|staged| staged.is_younger_than(younger_than, self.now)) else {
             return Ok(false);
@@ -128,7 +137,7 @@ impl Work<'_> {
     }
 
     /// Refuses to touch a job that leaves.
-    pub(super) fn check_may_change(&self, id: JobId) -> Step<()> {
+    pub(super) fn check_may_change(&self, id: JobId) -> StoreResult<()> {
         let gate = self.live_job(id)?.and_then(|job| job.gate);
         let Some(request) = gate.as_ref().and_then(request_of) else { return Ok(()) };
         if let Some(staged) = find_batch(self.conn, request)? {
@@ -143,14 +152,14 @@ pub(super) fn staged(
     conn: &Connection,
     after: Option<(Timestamp, RequestId)>,
     limit: u32,
-) -> Step<Vec<StagedBatch>> {
+) -> StoreResult<Vec<StagedBatch>> {
     let mut statement = conn.prepare_cached(sql!("batches"))?;
     let (since, request) = after.map(|(since, request)| (since.as_micros(), request.to_bytes())).unzip();
     let batches = statement.query_map(params![since, request, limit], read_batch)?;
     Ok(batches.collect::<Result<_, _>>()?)
 }
 
-fn find_batch(conn: &Connection, request: RequestId) -> Step<Option<StagedBatch>> {
+fn find_batch(conn: &Connection, request: RequestId) -> StoreResult<Option<StagedBatch>> {
     let mut statement = conn.prepare_cached(sql!("find_batch"))?;
     Ok(statement.query_row([request.to_bytes()], read_batch).optional()?)
 }
@@ -171,7 +180,7 @@ pub(super) fn still_staged(
     conn: &Connection,
     request: RequestId,
     now: Timestamp,
-) -> Step<Option<(StagedBatch, Vec<Job>)>> {
+) -> StoreResult<Option<(StagedBatch, Vec<Job>)>> {
     let Some(staged) = find_batch(conn, request)? else { return Ok(None) };
     let gate = staged.gate();
     let mut jobs = Vec::with_capacity(staged.ids.len());

@@ -7,7 +7,7 @@ use windlass_core::job_type::TypeSpec;
 use windlass_core::payload::Payload;
 use windlass_core::queue::QueueSpec;
 
-use super::fault::Fault;
+use super::store_error::StoreError;
 use super::*;
 
 struct Store {
@@ -36,7 +36,7 @@ fn jobs(count: usize, bytes: usize) -> Vec<NewJob> {
     vec![NewJob::new(kind(), payload); count]
 }
 
-fn refused() -> Fault {
+fn refused() -> StoreError {
     EngineError::Refused("no".to_owned()).into()
 }
 
@@ -112,7 +112,7 @@ impl Store {
     }
 }
 
-type Act = Box<dyn FnOnce(&mut Work<'_>) -> Step<usize> + Send>;
+type Act = Box<dyn FnOnce(&mut Work<'_>) -> StoreResult<usize> + Send>;
 
 fn put(count: usize) -> Act {
     Box::new(move |work| Ok(work.put_all(jobs(count, 10))?.len()))

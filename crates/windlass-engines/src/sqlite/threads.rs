@@ -10,10 +10,10 @@ use rusqlite::Connection;
 use windlass_core::engine::Result;
 use windlass_core::error::EngineError;
 
-use super::fault::Failure;
 use super::locks::Locks;
 use super::open::{self, SqliteOptions};
 use super::reader::{self, ReaderInbox};
+use super::store_error::Failure;
 use super::watch::Watch;
 use super::writer::{Writer, WriterInbox};
 use crate::listeners::Listeners;

@@ -21,12 +21,12 @@ use windlass_core::triggers::{
 };
 
 use super::catalogue::TypeEntry;
-use super::fault::Step;
 use super::row::lossy;
 use super::sql::sql;
+use super::store_error::StoreResult;
 use super::work::{Did, Work};
 
-pub(super) fn read(conn: &Connection, which: &WhichTriggers, now: Timestamp) -> Step<TriggersRead> {
+pub(super) fn read(conn: &Connection, which: &WhichTriggers, now: Timestamp) -> StoreResult<TriggersRead> {
     let any = count(conn)? > 0;
     let mut read = TriggersRead { triggers: Vec::new(), damaged: Vec::new(), any, next: None, now };
     match which {
@@ -53,11 +53,11 @@ pub(super) fn read(conn: &Connection, which: &WhichTriggers, now: Timestamp) -> 
     Ok(read)
 }
 
-fn count(conn: &Connection) -> Step<u32> {
+fn count(conn: &Connection) -> StoreResult<u32> {
     Ok(conn.prepare_cached(sql!("count_triggers"))?.query_row([], |row| row.get(0))?)
 }
 
-/// A row of a drain.
+/// A row of a trigger.
 struct TriggerRow {
     name: TriggerName,
     version: u64,
@@ -90,13 +90,13 @@ impl TriggerRow {
     }
 }
 
-fn rows(conn: &Connection, sql: &str, given: &[&dyn rusqlite::ToSql]) -> Step<Vec<TriggerRow>> {
+fn rows(conn: &Connection, sql: &str, given: &[&dyn rusqlite::ToSql]) -> StoreResult<Vec<TriggerRow>> {
     let mut statement = conn.prepare_cached(sql)?;
     let rows = statement.query_map(given, TriggerRow::read)?;
     Ok(rows.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
 }
 
-/// What a drain watches.
+/// What a trigger watches.
 #[derive(Debug)]
 pub(super) struct Watch {
     name: TriggerName,
@@ -122,7 +122,7 @@ impl Watch {
     }
 }
 
-/// A job that moves, as far as drains ask.
+/// A job that moves, as far as triggers ask.
 pub(super) struct Mover<'a> {
     pub(super) kind: &'a TypeEntry,
     pub(super) group: Option<&'a str>,
@@ -131,11 +131,11 @@ pub(super) struct Mover<'a> {
 }
 
 impl Work<'_> {
-    pub(super) fn change_triggers(&mut self, changes: &[TriggerChange]) -> Step<Vec<TriggerChanged>> {
+    pub(super) fn change_triggers(&mut self, changes: &[TriggerChange]) -> StoreResult<Vec<TriggerChanged>> {
         changes.iter().map(|change| self.change_trigger(change)).collect()
     }
 
-    fn change_trigger(&mut self, change: &TriggerChange) -> Step<TriggerChanged> {
+    fn change_trigger(&mut self, change: &TriggerChange) -> StoreResult<TriggerChanged> {
         let before = self.find_trigger(&change.name)?;
         let version = before.as_ref().map_or(0, |row| row.version);
         if version != change.read {
@@ -151,7 +151,7 @@ impl Work<'_> {
             return Ok(TriggerChanged::NoRoom);
         }
         let version = next_version(version, self.now);
-        // Marks of a group that it watched before, or of another drain of this name, are none of its business.
+        // Marks of a group that it watched before, or of another trigger of this name, are none of its business.
         if !self.watches_the_same(&record.spec)? {
             self.conn.prepare_cached(sql!("unmark_trigger"))?.execute([change.name.as_str()])?;
         }
@@ -159,16 +159,16 @@ impl Work<'_> {
         Ok(TriggerChanged::Done { version })
     }
 
-    fn watches_the_same(&self, spec: &CompletionTrigger) -> Step<bool> {
+    fn watches_the_same(&self, spec: &CompletionTrigger) -> StoreResult<bool> {
         let given = params![spec.name.as_str(), spec.watch.kind(), spec.watch.name()];
         Ok(self.conn.prepare_cached(sql!("watches_this"))?.query_row(given, |row| row.get(0))?)
     }
 
-    fn find_trigger(&self, name: &TriggerName) -> Step<Option<TriggerRow>> {
+    fn find_trigger(&self, name: &TriggerName) -> StoreResult<Option<TriggerRow>> {
         Ok(rows(self.conn, sql!("find_trigger"), params![name.as_str()])?.pop())
     }
 
-    fn save_trigger(&self, record: &TriggerRecord, version: u64, last_job: Option<i64>) -> Step<()> {
+    fn save_trigger(&self, record: &TriggerRecord, version: u64, last_job: Option<i64>) -> StoreResult<()> {
         let spec = &record.spec;
         self.conn.prepare_cached(sql!("save_trigger"))?.execute(params![
             spec.name.as_str(),
@@ -182,12 +182,12 @@ impl Work<'_> {
         Ok(())
     }
 
-    pub(super) fn fire_triggers(&mut self, firings: &[TriggerFiring]) -> Step<Vec<TriggerFired>> {
+    pub(super) fn fire_triggers(&mut self, firings: &[TriggerFiring]) -> StoreResult<Vec<TriggerFired>> {
         firings.iter().map(|firing| self.fire_apart(firing)).collect()
     }
 
     /// Each under a savepoint of its own: one whose look fails must wait, and keeps none of the others.
-    fn fire_apart(&mut self, firing: &TriggerFiring) -> Step<TriggerFired> {
+    fn fire_apart(&mut self, firing: &TriggerFiring) -> StoreResult<TriggerFired> {
         let before = self.did.clone();
         self.conn.execute_batch("SAVEPOINT firing")?;
         let fault = match self.fire_trigger(firing) {
@@ -213,7 +213,7 @@ impl Work<'_> {
         Ok(TriggerFired::Later)
     }
 
-    fn fire_trigger(&mut self, firing: &TriggerFiring) -> Step<TriggerFired> {
+    fn fire_trigger(&mut self, firing: &TriggerFiring) -> StoreResult<TriggerFired> {
         let Some(row) = self.find_trigger(&firing.name)?.filter(|row| row.version == firing.read) else {
             return Ok(TriggerFired::Changed);
         };
@@ -242,16 +242,16 @@ impl Work<'_> {
         Ok(TriggerFired::Fired { version, job })
     }
 
-    /// What is left of the group of a drain.
-    fn left_of(&self, spec: &CompletionTrigger) -> Step<Left> {
+    /// What is left of the group of a trigger.
+    fn left_of(&self, spec: &CompletionTrigger) -> StoreResult<Left> {
         let types = match &spec.watch {
-            Watched::Group(group) => return self.left_of_group(group),
+            Watched::Group(group) => return self.group_has_work(group),
             Watched::Queue(queue) => self.types_in(queue),
             Watched::Type(name) => self.catalogue.type_named(name).into_iter().collect(),
         };
         let mut left = Left::default();
         for kind in types {
-            let more = self.left_of_type(&kind, &spec.watch)?;
+            let more = self.type_has_work(&kind, &spec.watch)?;
             left.running |= more.running;
             left.could_run |= more.could_run;
             left.unfinished |= more.unfinished;
@@ -267,21 +267,21 @@ impl Work<'_> {
             .collect()
     }
 
-    fn left_of_type(&self, kind: &TypeEntry, watch: &Watched) -> Step<Left> {
+    fn type_has_work(&self, kind: &TypeEntry, watch: &Watched) -> StoreResult<Left> {
         let line = |after: char| format!("{ORDERING_KEY}{}{after}", kind.spec.name);
         let (now, group, of) = (self.now.as_micros(), watch.kind(), watch.name());
         let given = params![kind.id, now, group, of, line(':'), line(';')];
-        Ok(self.conn.prepare_cached(sql!("left_of_type"))?.query_row(given, read_left)?)
+        Ok(self.conn.prepare_cached(sql!("type_has_work"))?.query_row(given, read_left)?)
     }
 
-    fn left_of_group(&self, group: &GroupName) -> Step<Left> {
+    fn group_has_work(&self, group: &GroupName) -> StoreResult<Left> {
         let after = Gate::after_ordering_key();
         let given = params![group.as_str(), self.now.as_micros(), ORDERING_KEY, after.as_str()];
-        Ok(self.conn.prepare_cached(sql!("left_of_group"))?.query_row(given, read_left)?)
+        Ok(self.conn.prepare_cached(sql!("group_has_work"))?.query_row(given, read_left)?)
     }
 
-    /// A job goes there: marks the drains that it held.
-    pub(super) fn mark_triggers(&mut self, job: &Mover<'_>, to: Stand<'_>) -> Step<()> {
+    /// A job goes there: marks the triggers that it held.
+    pub(super) fn mark_triggers(&mut self, job: &Mover<'_>, to: Stand<'_>) -> StoreResult<()> {
         if self.watches.is_none() {
             let mut statement = self.conn.prepare_cached(sql!("watches"))?;
             let watches = statement.query_map([], Watch::read)?.collect::<Result<Vec<_>, _>>()?;
@@ -307,7 +307,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// What a drain watches, of those that were read.
+    /// What a trigger watches, of those that were read.
     fn watched_by(&self, name: &TriggerName) -> Option<Watched> {
         self.watches.iter().flatten().find(|watch| watch.name == *name).map(|watch| watch.watch.clone())
     }

@@ -11,9 +11,9 @@ use windlass_core::worker::WorkerId;
 
 use super::catalogue::{Catalogue, TypeEntry};
 use super::counts::Deltas;
-use super::fault::Step;
 use super::hints::PendingHints;
 use super::sql::sql;
+use super::store_error::StoreResult;
 use super::triggers::Watch;
 
 /// What an operation works with.
@@ -95,7 +95,7 @@ impl<'c> Work<'c> {
     }
 
     /// A statement that runs once for every job of a batch.
-    pub(super) fn hot(&self, which: Hot) -> Step<RefMut<'_, CachedStatement<'c>>> {
+    pub(super) fn hot(&self, which: Hot) -> StoreResult<RefMut<'_, CachedStatement<'c>>> {
         let mut slot = self.hot[which as usize].borrow_mut();
         if slot.is_none() {
             *slot = Some(self.conn.prepare_cached(which.sql())?);
@@ -104,7 +104,7 @@ impl<'c> Work<'c> {
     }
 
     /// The type of a stored job. Types are never deleted, so only a damaged file lacks one.
-    pub(super) fn type_of(&self, id: i64) -> Step<Arc<TypeEntry>> {
+    pub(super) fn type_of(&self, id: i64) -> StoreResult<Arc<TypeEntry>> {
         self.catalogue.type_numbered(id).ok_or_else(|| {
             let why = format!(
                 "a job has type number {id}, which is not registered; the file was changed by hand or is damaged"
@@ -121,7 +121,7 @@ impl<'c> Work<'c> {
 }
 
 /// Refuses a request that is too big.
-pub(super) fn refuse_over(max: usize, what: &str, got: usize) -> Result<(), EngineError> {
+pub(super) fn check_batch_size(max: usize, what: &str, got: usize) -> Result<(), EngineError> {
     if got <= max {
         return Ok(());
     }

@@ -9,15 +9,15 @@ use windlass_core::clock::Timestamp;
 use windlass_core::error::EngineError;
 use windlass_core::gate::Gate;
 use windlass_core::job::JobId;
-use windlass_core::lease::crowd::{self, CrowdCount, Peer};
+use windlass_core::lease::membership::{self, MemberCount, Peer};
 use windlass_core::names::TypeName;
 use windlass_core::settle::Transition;
 use windlass_core::worker::{Beat, Heartbeat, ProofOfLife, Pulse, WorkerCard, WorkerId, WorkerSighting};
 
-use super::fault::Step;
-use super::land::{EndedAttempt, Parting};
+use super::apply::{EndedAttempt, Parting};
 use super::row::{to_json, token};
 use super::sql::sql;
+use super::store_error::StoreResult;
 use super::work::Work;
 
 /// How many parked jobs a newcomer lets through at once; a sweep does the rest. More would keep others
@@ -33,7 +33,7 @@ pub(super) struct Life {
 }
 
 impl Work<'_> {
-    pub(super) fn register(&mut self, card: &WorkerCard) -> Step<()> {
+    pub(super) fn register(&mut self, card: &WorkerCard) -> StoreResult<()> {
         if self.life(card.id)?.is_some() {
             let why =
                 "expected a new worker id, got one that is known already; make a random one for each start";
@@ -55,7 +55,7 @@ impl Work<'_> {
         self.let_through_handled(&card.types)
     }
 
-    pub(super) fn extend(&mut self, heartbeat: Heartbeat) -> Step<Beat> {
+    pub(super) fn extend(&mut self, heartbeat: Heartbeat) -> StoreResult<Beat> {
         let Some(life) = self.life(heartbeat.worker)?.filter(|life| !life.is_dead) else {
             return Ok(Beat::Dead);
         };
@@ -75,21 +75,21 @@ impl Work<'_> {
         Ok(Beat::Alive { cancel: asked_to_stop(self.conn, heartbeat.worker)? })
     }
 
-    pub(super) fn pulse(&mut self, heartbeat: Heartbeat, clock: Timestamp) -> Step<Pulse> {
+    pub(super) fn pulse(&mut self, heartbeat: Heartbeat, clock: Timestamp) -> StoreResult<Pulse> {
         let beat = self.extend(heartbeat)?;
         let ahead = clock.as_micros().saturating_sub(self.now.as_micros());
         let id = heartbeat.worker.to_bytes();
         self.conn.prepare_cached(sql!("note_clock"))?.execute(params![id, ahead])?;
         let crew = sightings(self.conn, self.now)?;
         let duties = crew.iter().find(|one| one.card.id == heartbeat.worker).map(|one| &one.card.duties);
-        let is_heard = |one: &&WorkerSighting| crowd::is_heard(one.silent_for, one.card.lease);
+        let is_live = |one: &&WorkerSighting| membership::is_live(one.silent_for, one.card.lease);
         let peer = |one: &WorkerSighting| Peer { worker: one.card.id, duties: one.card.duties.clone() };
-        let heard: Vec<_> = crew.iter().filter(is_heard).map(peer).collect();
-        let crowd = CrowdCount::of(heartbeat.worker, duties.into_iter().flatten(), &heard);
-        Ok(Pulse { beat, crowd, now: self.now })
+        let heard: Vec<_> = crew.iter().filter(is_live).map(peer).collect();
+        let members = MemberCount::of(heartbeat.worker, duties.into_iter().flatten(), &heard);
+        Ok(Pulse { beat, members, now: self.now })
     }
 
-    fn let_through_handled(&mut self, types: &[TypeName]) -> Step<()> {
+    fn let_through_handled(&mut self, types: &[TypeName]) -> StoreResult<()> {
         let mut left = LET_THROUGH_MAX;
         for name in types {
             left = left.saturating_sub(self.let_through(&Gate::no_handler(name), left)?);
@@ -98,13 +98,13 @@ impl Work<'_> {
     }
 
     /// The running jobs of a worker.
-    pub(super) fn held_by(&self, worker: WorkerId) -> Step<Vec<Fence>> {
+    pub(super) fn held_by(&self, worker: WorkerId) -> StoreResult<Vec<Fence>> {
         let mut statement = self.conn.prepare_cached(sql!("running_of"))?;
         let fences = statement.query_map([worker.to_bytes()], read_fence)?;
         Ok(fences.collect::<Result<_, _>>()?)
     }
 
-    pub(super) fn life(&self, worker: WorkerId) -> Step<Option<Life>> {
+    pub(super) fn life(&self, worker: WorkerId) -> StoreResult<Option<Life>> {
         let mut statement = self.conn.prepare_cached(sql!("find_worker"))?;
         let life = statement.query_row([worker.to_bytes()], |row| {
             Ok(Life {
@@ -118,11 +118,11 @@ impl Work<'_> {
 
     /// Whether a worker may claim: registered and not declared dead. One whose lease ran out may still come
     /// back until somebody declares it dead.
-    pub(super) fn is_alive(&self, worker: WorkerId) -> Step<bool> {
+    pub(super) fn is_alive(&self, worker: WorkerId) -> StoreResult<bool> {
         Ok(self.life(worker)?.is_some_and(|life| !life.is_dead))
     }
 
-    pub(super) fn retire(&mut self, worker: WorkerId) -> Step<()> {
+    pub(super) fn retire(&mut self, worker: WorkerId) -> StoreResult<()> {
         if !self.is_alive(worker)? {
             return Ok(());
         }
@@ -134,7 +134,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    fn give_back(&mut self, fence: Fence) -> Step<()> {
+    fn give_back(&mut self, fence: Fence) -> StoreResult<()> {
         let Some(held) = self.held_job(fence.job, fence.token)? else { return Ok(()) };
         let release = Transition::Release { started: true };
         let ending = release.ending(held.cancel_requested.is_some());
@@ -147,20 +147,20 @@ impl Work<'_> {
             error: None,
             output: None,
         });
-        let landing = release.land(self.now, held.due, held.counters, held.cancel_requested.as_deref());
-        self.land(&held, landing, &Parting { attempt, ..Parting::default() })
+        let landing = release.apply(self.now, held.due, held.counters, held.cancel_requested.as_deref());
+        self.apply(&held, landing, &Parting { attempt, ..Parting::default() })
     }
 }
 
 /// The running jobs of a worker that somebody asked to stop.
-pub(super) fn asked_to_stop(conn: &Connection, worker: WorkerId) -> Step<Vec<Fence>> {
+pub(super) fn asked_to_stop(conn: &Connection, worker: WorkerId) -> StoreResult<Vec<Fence>> {
     let mut statement = conn.prepare_cached(sql!("asked_to_stop"))?;
     let fences = statement.query_map([worker.to_bytes()], read_fence)?;
     Ok(fences.collect::<Result<_, _>>()?)
 }
 
 /// All workers that were not declared dead or let out. The proof of life is added by whoever has the locks.
-pub(super) fn sightings(conn: &Connection, now: Timestamp) -> Step<Vec<WorkerSighting>> {
+pub(super) fn sightings(conn: &Connection, now: Timestamp) -> StoreResult<Vec<WorkerSighting>> {
     let mut statement = conn.prepare_cached(sql!("count_running"))?;
     let running: HashMap<[u8; 16], i64> =
         statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect::<Result<_, _>>()?;
@@ -174,7 +174,7 @@ pub(super) fn sightings(conn: &Connection, now: Timestamp) -> Step<Vec<WorkerSig
     Ok(sightings)
 }
 
-fn read_sighting(row: &Row<'_>, running: u64, now: Timestamp) -> Step<WorkerSighting> {
+fn read_sighting(row: &Row<'_>, running: u64, now: Timestamp) -> StoreResult<WorkerSighting> {
     let card = WorkerCard {
         id: WorkerId::from_bytes(row.get(0)?),
         host: row.get(1)?,

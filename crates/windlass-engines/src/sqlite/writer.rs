@@ -12,9 +12,9 @@ use windlass_core::engine::{Hint, Result};
 use windlass_core::error::EngineError;
 
 use super::catalogue::Catalogue;
-use super::fault::{Failure, Fault, Step};
 use super::inbox::{Haste, Inbox, Taken};
 use super::locks::Locks;
+use super::store_error::{Failure, StoreError, StoreResult};
 use super::work::{Did, Work};
 use crate::listeners::Listeners;
 
@@ -32,14 +32,14 @@ pub(super) trait Operation: Send {
 /// The usual operation: a function and a channel for its result.
 struct Call<T, F> {
     act: Option<F>,
-    result: Option<Step<T>>,
+    result: Option<StoreResult<T>>,
     to: oneshot::Sender<Result<T>>,
 }
 
 impl<T, F> Operation for Call<T, F>
 where
     T: Send,
-    F: FnOnce(&mut Work<'_>) -> Step<T> + Send,
+    F: FnOnce(&mut Work<'_>) -> StoreResult<T> + Send,
 {
     fn run(&mut self, work: &mut Work<'_>) -> bool {
         let result = self.act.take().map(|act| act(work));
@@ -67,7 +67,7 @@ pub(super) type WriterInbox = Inbox<Box<dyn Operation>>;
 pub(super) async fn call<T, F>(inbox: &WriterInbox, haste: Haste, act: F) -> Result<T>
 where
     T: Send + 'static,
-    F: FnOnce(&mut Work<'_>) -> Step<T> + Send + 'static,
+    F: FnOnce(&mut Work<'_>) -> StoreResult<T> + Send + 'static,
 {
     let (to, answer) = oneshot::channel();
     inbox.put(haste, Box::new(Call { act: Some(act), result: None, to })).await?;
@@ -107,7 +107,7 @@ impl Writer {
         inbox: Arc<WriterInbox>,
         listeners: Arc<Listeners>,
         locks: Arc<Locks>,
-    ) -> Step<Self> {
+    ) -> StoreResult<Self> {
         let catalogue = Catalogue::load(&conn)?;
         let data_version = data_version(&conn)?;
         Ok(Self { conn, clock, inbox, listeners, locks, catalogue, is_stale: false, data_version })
@@ -144,13 +144,13 @@ impl Writer {
         self.commit(open);
     }
 
-    fn begin(&mut self) -> Step<()> {
+    fn begin(&mut self) -> StoreResult<()> {
         execute(&self.conn, "BEGIN IMMEDIATE")?;
         self.notice_others();
         self.refresh()
     }
 
-    fn refresh(&mut self) -> Step<()> {
+    fn refresh(&mut self) -> StoreResult<()> {
         if self.is_stale {
             self.catalogue.reload(&self.conn)?;
             self.is_stale = false;
@@ -222,7 +222,7 @@ impl Writer {
         answer_all(open, None);
     }
 
-    fn flush(&mut self, open: &mut Open) -> Step<()> {
+    fn flush(&mut self, open: &mut Open) -> StoreResult<()> {
         open.did.deltas.flush(&self.conn)?;
         self.catalogue.save_sequence(&self.conn)
     }
@@ -267,13 +267,13 @@ fn answer_all(open: Open, failure: Option<&Failure>) {
     open.callers.into_iter().for_each(|caller| caller.answer(failure));
 }
 
-fn before_commit(fault: Fault) -> Failure {
+fn before_commit(fault: StoreError) -> Failure {
     match fault {
-        Fault::Sqlite(error) => Failure::of(&error),
-        Fault::Engine(error) => Failure::Unusable(error.to_string()),
+        StoreError::Sqlite(error) => Failure::of(&error),
+        StoreError::Engine(error) => Failure::Unusable(error.to_string()),
     }
 }
 
-fn data_version(conn: &Connection) -> Step<i64> {
+fn data_version(conn: &Connection) -> StoreResult<i64> {
     Ok(conn.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))?)
 }

@@ -60,9 +60,9 @@ impl Worker {
             let request = ClaimRequest { suspects, ..claim_request(me, 5) };
             match claim_surely(&*self.engine, request).await {
                 Ok(ClaimAnswer::WorkerDead) => return,
-                Ok(ClaimAnswer::Claimed { jobs, outlook }) => {
-                    let idle = jobs.is_empty() && !outlook.more_due;
-                    suspect_due = outlook.suspect_due && !suspect_due;
+                Ok(ClaimAnswer::Claimed { jobs, peek }) => {
+                    let idle = jobs.is_empty() && !peek.more_due;
+                    suspect_due = peek.suspect_due && !suspect_due;
                     self.run_all(me, jobs, lasts).await;
                     if idle && !suspect_due {
                         // may sleep: this worker polls.

@@ -164,12 +164,12 @@ async fn a_process_that_dies_or_loses_an_answer_at_any_step_of_the_replay_leaves
 async fn however_many_processes_die_one_after_the_other_during_the_replay_each_job_is_run_once() {
     let (here, mut histories) = (LocalSet::new(), JoinSet::new());
     for seed in 0..HISTORIES {
-        let mut dice = fastrand::Rng::with_seed(seed);
-        let troubles = (0..dice.usize(2..5)).map(|_| Trouble {
-            at: dice.usize(0..20),
-            fault: FAULTS[dice.usize(0..FAULTS.len())],
-            works_after: dice.bool(),
-            done_before_next: dice.bool(),
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let troubles = (0..rng.usize(2..5)).map(|_| Trouble {
+            at: rng.usize(0..20),
+            fault: FAULTS[rng.usize(0..FAULTS.len())],
+            works_after: rng.bool(),
+            done_before_next: rng.bool(),
         });
         histories.spawn_local_on(history(troubles.collect()), &here);
     }

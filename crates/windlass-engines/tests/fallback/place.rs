@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use windlass_core::admin::{JobRecord, ListRequest};
+use windlass_core::admin::{ListRequest, StoredJob};
 use windlass_core::engine::{Admin, Engine};
 use windlass_core::enqueue::{EnqueueAnswer, NewJob};
 use windlass_core::fallback::{FallbackStatus, SwitchRules};
@@ -145,8 +145,8 @@ pub(crate) async fn until_replayed(engine: &FallbackEngine) {
 }
 
 /// The jobs that wait in a store, by number.
-pub(crate) async fn waiting(store: &dyn Engine) -> Vec<JobRecord> {
-    let mut jobs: Vec<JobRecord> = Vec::new();
+pub(crate) async fn waiting(store: &dyn Engine) -> Vec<StoredJob> {
+    let mut jobs: Vec<StoredJob> = Vec::new();
     loop {
         let before = jobs.last().map(|record| record.job.id);
         let request = ListRequest { before, limit: LIST_PAGE_MAX, ..ListRequest::default() };

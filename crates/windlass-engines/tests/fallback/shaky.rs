@@ -8,10 +8,10 @@ use async_trait::async_trait;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use windlass_core::admin::{
-    AttemptRecord, BatchDone, CancelAnswer, Changed, JobRecord, ListRequest, QueueStatus, RetryAnswer,
+    BatchDone, CancelAnswer, Changed, ListRequest, QueueStatus, RetryAnswer, StoredAttempt, StoredJob,
     TypeStatus,
 };
-use windlass_core::claim::{ClaimAnswer, ClaimRequest, Fence, Outlook};
+use windlass_core::claim::{ClaimAnswer, ClaimRequest, Fence, NextDue};
 use windlass_core::clock::{ManualClock, Timestamp};
 use windlass_core::engine::{
     Admin, Declaration, Engine, EngineInfo, HintListener, RescueRequest, Rescued, Result,
@@ -187,9 +187,9 @@ macro_rules! hand_on {
 }
 
 hand_on! {
-    fn job(id: JobId) -> Option<JobRecord>;
-    fn attempts(id: JobId) -> Vec<AttemptRecord>;
-    fn list(request: ListRequest) -> Vec<JobRecord>;
+    fn job(id: JobId) -> Option<StoredJob>;
+    fn attempts(id: JobId) -> Vec<StoredAttempt>;
+    fn list(request: ListRequest) -> Vec<StoredJob>;
     fn queues() -> Vec<QueueStatus>;
     fn types() -> Vec<TypeStatus>;
     fn cancel(id: JobId, why: &str) -> CancelAnswer;
@@ -327,7 +327,7 @@ macro_rules! hand_on_or_step {
 hand_on_or_step! {
     fn declare(declaration: Declaration) -> ();
     fn claim(request: ClaimRequest) -> ClaimAnswer;
-    fn outlook(queues: &[QueueName], types: &[TypeName]) -> Vec<(QueueName, Outlook)>;
+    fn peek(queues: &[QueueName], types: &[TypeName]) -> Vec<(QueueName, NextDue)>;
     fn settle(batch: Vec<Settlement>) -> Vec<Settled>;
     fn report(batch: Vec<(Fence, Progress)>) -> Vec<Settled>;
     fn register(card: WorkerCard) -> ();

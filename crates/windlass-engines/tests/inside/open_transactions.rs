@@ -345,7 +345,7 @@ async fn a_day_of_the_history_that_is_made_meanwhile_does_not_fail_an_end() {
     let (mut making, mut client, watcher) =
         (place.connect().await, place.connect().await, place.connect().await);
     let tx = making.transaction().await.unwrap();
-    tx.execute(&place.sql("SELECT windlass.make_days(now())"), &[]).await.unwrap();
+    tx.execute(&place.sql("SELECT windlass.create_partitions(now())"), &[]).await.unwrap();
     let ending = tokio::spawn({
         let (engine, fence) = (engine.clone(), job.fence());
         async move {

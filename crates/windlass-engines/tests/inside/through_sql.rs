@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use windlass_core::admin::{
-    AttemptRecord, BatchDone, CancelAnswer, Changed, JobRecord, ListRequest, QueueStatus, RetryAnswer,
+    BatchDone, CancelAnswer, Changed, ListRequest, QueueStatus, RetryAnswer, StoredAttempt, StoredJob,
     TypeStatus,
 };
 use windlass_core::breaker::BreakerState;
-use windlass_core::claim::{ClaimAnswer, ClaimRequest, Fence, Outlook};
+use windlass_core::claim::{ClaimAnswer, ClaimRequest, Fence, NextDue};
 use windlass_core::clock::Timestamp;
 use windlass_core::engine::{
     Admin, Declaration, Engine, EngineInfo, HintListener, RescueRequest, Rescued, Result,
@@ -80,8 +80,8 @@ impl Engine for ThroughSql {
         self.engine.claim(request).await
     }
 
-    async fn outlook(&self, queues: &[QueueName], types: &[TypeName]) -> Result<Vec<(QueueName, Outlook)>> {
-        self.engine.outlook(queues, types).await
+    async fn peek(&self, queues: &[QueueName], types: &[TypeName]) -> Result<Vec<(QueueName, NextDue)>> {
+        self.engine.peek(queues, types).await
     }
 
     async fn settle(&self, batch: Vec<Settlement>) -> Result<Vec<Settled>> {
@@ -238,15 +238,15 @@ impl Rollups for ThroughSql {
 
 #[async_trait]
 impl Admin for ThroughSql {
-    async fn job(&self, id: JobId) -> Result<Option<JobRecord>> {
+    async fn job(&self, id: JobId) -> Result<Option<StoredJob>> {
         self.engine.job(id).await
     }
 
-    async fn attempts(&self, id: JobId) -> Result<Vec<AttemptRecord>> {
+    async fn attempts(&self, id: JobId) -> Result<Vec<StoredAttempt>> {
         self.engine.attempts(id).await
     }
 
-    async fn list(&self, request: ListRequest) -> Result<Vec<JobRecord>> {
+    async fn list(&self, request: ListRequest) -> Result<Vec<StoredJob>> {
         self.engine.list(request).await
     }
 

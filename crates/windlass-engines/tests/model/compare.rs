@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use windlass_core::admin::{JobRecord, ListRequest, RetryAnswer};
+use windlass_core::admin::{ListRequest, RetryAnswer, StoredJob};
 use windlass_core::claim::ClaimAnswer;
 use windlass_core::engine::{Engine, Rescued};
 use windlass_core::enqueue::EnqueueAnswer;
@@ -29,7 +29,7 @@ impl<S: Subject> Pair<S> {
         assert_eq!(got, expected, "the workers");
         let queues = ["main", "other", "small"].map(queue);
         let (expected, got) =
-            self.both(async |engine, _| engine.outlook(&queues, &handled()).await.expect(UP)).await;
+            self.both(async |engine, _| engine.peek(&queues, &handled()).await.expect(UP)).await;
         assert_eq!(got, expected, "the outlook");
         if self.has_agenda {
             self.compare_agenda().await;
@@ -60,8 +60,8 @@ impl<S: Subject> Pair<S> {
     }
 }
 
-async fn all_jobs(engine: &dyn Engine, phase: Option<Phase>) -> Vec<JobRecord> {
-    let mut jobs: Vec<JobRecord> = Vec::new();
+async fn all_jobs(engine: &dyn Engine, phase: Option<Phase>) -> Vec<StoredJob> {
+    let mut jobs: Vec<StoredJob> = Vec::new();
     loop {
         let before = jobs.last().map(|record| record.job.id);
         let request = ListRequest { phase, before, limit: LIST_PAGE_MAX, ..ListRequest::default() };
@@ -84,7 +84,7 @@ async fn workers(engine: &dyn Engine) -> Vec<WorkerSighting> {
 }
 
 /// The model's records, with the same left out as in the subject's.
-fn told(mut records: Vec<JobRecord>) -> Vec<JobRecord> {
+fn told(mut records: Vec<StoredJob>) -> Vec<StoredJob> {
     records.renumber(&HashMap::new());
     records
 }
@@ -151,7 +151,7 @@ impl Renumber for RetryAnswer {
     }
 }
 
-impl Renumber for JobRecord {
+impl Renumber for StoredJob {
     fn renumber(&mut self, ids: &HashMap<JobId, JobId>) {
         self.job.id.renumber(ids);
         if let JobState::Dead { error, .. } = &mut self.state {

@@ -126,9 +126,9 @@ async fn a_renewal_is_on_disk_before_it_is_answered() {
 }
 
 /// Hears only of leases.
-struct Ear(Sender<DutyName>);
+struct Listener(Sender<DutyName>);
 
-impl HintListener for Ear {
+impl HintListener for Listener {
     fn hint(&self, hint: Hint) {
         if let Hint::Lease(duty) = hint {
             self.0.try_send(duty).expect("a handful of hints fit in");
@@ -143,8 +143,8 @@ async fn another_process_hears_at_once_of_a_lease_that_is_given_back_and_of_a_re
     let (holder, person) = (place.open_with(deaf.clone()).await, place.open_with(deaf).await);
     let waits = place.open_with(PostgresOptions { periods: blind(), ..place.options() }).await;
     let (tells, mut hears) = channel(10);
-    let ear: Arc<dyn HintListener> = Arc::new(Ear(tells));
-    waits.on_hint(Arc::downgrade(&ear));
+    let listener: Arc<dyn HintListener> = Arc::new(Listener(tells));
+    waits.on_hint(Arc::downgrade(&listener));
     until_listening(&place);
 
     let lease = take(&holder).await;

@@ -162,7 +162,7 @@ async fn a_day_of_the_history_that_is_made_meanwhile_does_not_fail_a_cancel() {
     let engine = Arc::new(place.ready().await);
     let id = enqueue(&engine, 1).await[0];
     let other = session(&place.direct).await;
-    let make = format!("BEGIN; SELECT {}.make_days(now())", place.schema);
+    let make = format!("BEGIN; SELECT {}.create_partitions(now())", place.schema);
     other.batch_execute(&make).await.unwrap();
     let caller = Arc::clone(&engine);
     let cancelling = tokio::spawn(async move { caller.cancel(id, "no").await });
@@ -252,9 +252,9 @@ async fn sessions_that_are_ended_at_random_lose_nothing_and_do_nothing_twice() {
 }
 
 /// Something that a caller may ask for.
-async fn any_call(engine: Arc<PostgresEngine>, dice: u8) -> Result<()> {
+async fn any_call(engine: Arc<PostgresEngine>, rng: u8) -> Result<()> {
     let key = format!("key {}", fastrand::u8(..5));
-    match dice {
+    match rng {
         0 => engine.enqueue(request(vec![new_job(); 3])).await.map(drop),
         1 => engine.enqueue(request(vec![keyed(&key), new_job()])).await.map(drop),
         2 => engine.claim(claim_request(WORKER, 3)).await.map(drop),
@@ -281,7 +281,7 @@ async fn any_call(engine: Arc<PostgresEngine>, dice: u8) -> Result<()> {
         14 => engine.register(card(WorkerId::from_random(bits()))).await,
         15 => engine.set_shut(&queue(), false).await.map(drop),
         16 => engine.types().await.map(drop),
-        _ => engine.outlook(&[queue()], &[super::kind()]).await.map(drop),
+        _ => engine.peek(&[queue()], &[super::kind()]).await.map(drop),
     }
 }
 

@@ -51,9 +51,9 @@ async fn a_claim_that_cannot_look_ahead_hands_out_what_it_has_claimed_and_so_doe
     engine.enqueue(request(vec![later])).await.unwrap();
     let ids = enqueue(&engine, 3).await;
     let asked = claim_request(WORKER, 2);
-    let ClaimAnswer::Claimed { jobs, outlook } = engine.claim(asked.clone()).await.unwrap() else { panic!() };
+    let ClaimAnswer::Claimed { jobs, peek } = engine.claim(asked.clone()).await.unwrap() else { panic!() };
     assert_eq!(jobs.iter().map(|claimed| claimed.job.id).collect::<Vec<_>>(), ids[..2]);
-    assert!(outlook.more_due, "whoever cannot see asks again");
+    assert!(peek.more_due, "whoever cannot see asks again");
     let again = windlass_core::claim::ClaimRequest { repeat: true, ..asked };
     assert_eq!(
         claimed(engine.claim(again).await.unwrap()).len(),
@@ -98,9 +98,9 @@ fn put_in_others(place: &Place, count: usize) {
     ));
 }
 
-async fn outlook(engine: &PostgresEngine) -> Option<Duration> {
-    let ahead = engine.outlook(&[queue()], &[super::kind()]).await.unwrap();
-    ahead.first().and_then(|(_, outlook)| outlook.next_due_in)
+async fn peek(engine: &PostgresEngine) -> Option<Duration> {
+    let ahead = engine.peek(&[queue()], &[super::kind()]).await.unwrap();
+    ahead.first().and_then(|(_, peek)| peek.next_due_in)
 }
 
 #[tokio::test]
@@ -112,7 +112,7 @@ async fn where_thousands_of_others_stand_in_front_a_look_reads_some_and_says_whe
     put_in_others(&place, 50_000);
     let read = "SELECT coalesce(sum(shared_blks_hit + shared_blks_read), 0) FROM pg_stat_statements WHERE query LIKE '-- look_ahead:%'";
     let before: u64 = place.sql(read).parse().unwrap();
-    assert_eq!(outlook(&engine).await, Some(Duration::from_secs(3600 + 999)));
+    assert_eq!(peek(&engine).await, Some(Duration::from_secs(3600 + 999)));
     let read: u64 = place.sql(read).parse::<u64>().unwrap() - before;
     let pages: u64 = place.sql("SELECT pg_relation_size('windlass.delayed_jobs') / 8192").parse().unwrap();
     assert!(read > 0 && read * 4 < pages, "{read} pages were read of {pages}");
@@ -120,7 +120,7 @@ async fn where_thousands_of_others_stand_in_front_a_look_reads_some_and_says_whe
     let ours = NewJob { when: When::At(after(&*clock, 3600 + 1500)), ..super::new_job() };
     let id = engine.enqueue(request(vec![ours])).await.unwrap()[0].job().unwrap();
     clock.advance(Duration::from_secs(3600 + 999));
-    assert_eq!(outlook(&engine).await, Some(Duration::from_secs(501)));
+    assert_eq!(peek(&engine).await, Some(Duration::from_secs(501)));
     clock.advance(Duration::from_secs(501));
     assert_eq!(claim(&engine, 5).await.iter().map(|claimed| claimed.job.id).collect::<Vec<_>>(), [id]);
 }

@@ -167,7 +167,7 @@ async fn an_engine_without_rights_to_create_works_on_a_schema_that_is_up_to_date
             "CREATE ROLE worker LOGIN; GRANT USAGE ON SCHEMA {schema} TO worker;
              GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {schema} TO worker;
              GRANT USAGE ON ALL SEQUENCES IN SCHEMA {schema} TO worker;
-             GRANT EXECUTE ON FUNCTION {schema}.make_days, {schema}.drop_days TO worker"
+             GRANT EXECUTE ON FUNCTION {schema}.create_partitions, {schema}.drop_partitions TO worker"
         ))
         .unwrap();
     let place = Place::at(server.url().replace("postgres@", "worker@"), schema.clone());

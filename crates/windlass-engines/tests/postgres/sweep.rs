@@ -104,7 +104,7 @@ async fn days_of_the_history_that_are_over_go_with_their_attempts() {
     let place = Place::shared();
     let engine = place.ready().await;
     place.sql(OLD_DAYS);
-    let drop_one = "SELECT more FROM windlass.drop_days(now())";
+    let drop_one = "SELECT more FROM windlass.drop_partitions(now())";
     assert_eq!(place.sql(drop_one), "t", "one at a time, so that no lock is held for long");
     assert_eq!((place.count("windlass.job_history"), place.count("windlass.attempts")), (3, 3));
     let done = engine.prune(100).await.unwrap();
@@ -117,7 +117,7 @@ async fn a_day_that_cannot_be_dropped_keeps_nothing_else_from_being_pruned() {
     let place = Place::shared();
     let engine = place.ready().await;
     place.sql(
-        "CREATE OR REPLACE FUNCTION windlass.drop_days(present timestamptz, OUT dropped bigint, OUT more boolean)
+        "CREATE OR REPLACE FUNCTION windlass.drop_partitions(present timestamptz, OUT dropped bigint, OUT more boolean)
          LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'it takes too long' USING ERRCODE = '57014'; END $$;
          INSERT INTO windlass.claims (token, at) VALUES (gen_random_uuid(), now() - interval '1 day')",
     );

@@ -62,9 +62,9 @@ async fn refusal(url: &str) -> String {
     error.to_string()
 }
 
-struct Ear(mpsc::UnboundedSender<Hint>);
+struct Listener(mpsc::UnboundedSender<Hint>);
 
-impl HintListener for Ear {
+impl HintListener for Listener {
     fn hint(&self, hint: Hint) {
         let _ = self.0.send(hint);
     }
@@ -77,8 +77,8 @@ async fn work_heartbeats_listening_and_migrations_are_protected_where_the_server
     let engine = place.open().await;
     make_ready(&engine).await;
     let (heard, mut hears) = mpsc::unbounded_channel();
-    let ear: Arc<dyn HintListener> = Arc::new(Ear(heard));
-    engine.on_hint(Arc::downgrade(&ear));
+    let listener: Arc<dyn HintListener> = Arc::new(Listener(heard));
+    engine.on_hint(Arc::downgrade(&listener));
     let listening = format!("SELECT 1 FROM pg_stat_activity WHERE query LIKE 'LISTEN wl_{}%'", place.schema);
     eventually("it listens", || Some(secure_server().psql(&listening).unwrap()).filter(|row| row == "1"));
     // A claim that finds nothing marks that somebody waits.

@@ -33,9 +33,9 @@ async fn take(engine: &RedisEngine) -> LeaseFence {
 }
 
 /// Hears of leases, and that it listens.
-struct Ear(Sender<Hint>);
+struct Listener(Sender<Hint>);
 
-impl HintListener for Ear {
+impl HintListener for Listener {
     fn hint(&self, hint: Hint) {
         if !matches!(hint, Hint::Queue(_) | Hint::Cancel(_)) {
             self.0.try_send(hint).expect("a handful of hints fit in");
@@ -50,8 +50,8 @@ async fn another_process_hears_at_once_of_a_lease_that_is_given_back_and_of_a_re
     let (holder, person) = (place.open_with(deaf.clone()).await, place.open_with(deaf).await);
     let waits = place.open_with(place.options()).await;
     let (tells, mut hears) = channel(100);
-    let ear: Arc<dyn HintListener> = Arc::new(Ear(tells));
-    waits.on_hint(Arc::downgrade(&ear));
+    let listener: Arc<dyn HintListener> = Arc::new(Listener(tells));
+    waits.on_hint(Arc::downgrade(&listener));
     let channel = place.key("stops");
     loop {
         let (_, listeners): (String, u64) = ask(&place.url, &["PUBSUB", "NUMSUB", &channel]);

@@ -56,8 +56,8 @@ async fn jobs_of_types_far_apart_are_seen_claimed_buried_and_listed() {
     let other = place.open_with(place.options()).await;
     assert_eq!(other.types().await.unwrap().len(), TYPES);
     assert_eq!(other.queues().await.unwrap()[0].counts.ready, 15);
-    let outlook = other.outlook(&[queue()], &types).await.unwrap();
-    assert!(outlook[0].1.more_due);
+    let peek = other.peek(&[queue()], &types).await.unwrap();
+    assert!(peek[0].1.more_due);
     assert_eq!(other.sweep(100).await.unwrap().changed, 0, "somebody handles each of them");
 
     let request = ClaimRequest { types: types.clone(), ..claim_request(100) };

@@ -43,7 +43,7 @@ async fn a_server_that_drops_keys_is_refused_unless_it_is_wanted() {
 async fn keys_of_a_newer_or_an_older_layout_are_left_alone() {
     for (version, advice) in [("4", "update"), ("1", "finish its jobs")] {
         let place = Place::shared();
-        ask::<i64>(&place.url, &["HSET", &place.key("layout"), "version", version, "incarnation", "x"]);
+        ask::<i64>(&place.url, &["HSET", &place.key("layout"), "version", version, "store_epoch", "x"]);
         let error = refusal(&place, place.options()).await;
         assert!(matches!(error, EngineError::Unusable { .. }), "{error:?}");
         let told = error.to_string();

@@ -259,16 +259,16 @@ async fn a_store_that_comes_back_older_is_noticed_by_heartbeats() {
     let beat = Heartbeat { worker: WORKER, lease: card(WORKER).lease, idle: false };
     ask::<()>(&server.url(), &["SAVE"]);
     assert!(matches!(worker.extend(beat).await.unwrap(), Beat::Alive { .. }));
-    let incarnation = || ask::<String>(&place.url, &["HGET", &place.key("layout"), "incarnation"]);
-    let before = incarnation();
+    let store_epoch = || ask::<String>(&place.url, &["HGET", &place.key("layout"), "store_epoch"]);
+    let before = store_epoch();
     tokio::task::block_in_place(|| {
         server.kill().unwrap();
         server.restart().unwrap();
     });
-    assert_eq!(incarnation(), before, "the snapshot was taken of this store");
+    assert_eq!(store_epoch(), before, "the snapshot was taken of this store");
     let answer = once_it_is_back(async || worker.extend(beat).await).await;
     assert_eq!(answer, Beat::Dead, "it starts over");
-    assert_ne!(incarnation(), before, "and everybody else notices");
+    assert_ne!(store_epoch(), before, "and everybody else notices");
     assert_eq!(once_it_is_back(async || engine.workers().await).await, [], "and the worker is let out");
 }
 

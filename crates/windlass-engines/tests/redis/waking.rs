@@ -24,9 +24,9 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const HOUR: Duration = Duration::from_secs(60 * 60);
 
 /// Hears that there is work.
-struct Ear(Sender<()>);
+struct Listener(Sender<()>);
 
-impl HintListener for Ear {
+impl HintListener for Listener {
     fn hint(&self, hint: Hint) {
         if hint == Hint::Queue(queue()) {
             self.0.try_send(()).expect("a handful of hints fit in");
@@ -49,9 +49,9 @@ impl Process {
         engine.declare(words::declaration()).await.unwrap();
         engine.register(card(worker)).await.unwrap();
         let (tells, hears) = channel(100);
-        let ear: Arc<dyn HintListener> = Arc::new(Ear(tells));
-        engine.on_hint(Arc::downgrade(&ear));
-        Self { engine, worker, hears, _ear: ear }
+        let listener: Arc<dyn HintListener> = Arc::new(Listener(tells));
+        engine.on_hint(Arc::downgrade(&listener));
+        Self { engine, worker, hears, _ear: listener }
     }
 
     /// Asks for so many jobs. Gives how many it got.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use windlass_core::admin::{JobRecord, ListRequest};
+use windlass_core::admin::{ListRequest, StoredJob};
 use windlass_core::claim::{ClaimAnswer, ClaimRequest, Claimed, Suspects};
 use windlass_core::clock::{Clock, ManualClock, Timestamp};
 use windlass_core::engine::{Admin, Engine, RescueRequest};
@@ -97,7 +97,7 @@ async fn a_row_that_was_damaged_while_it_ran_does_not_spoil_the_ends_of_others()
         let settled = engine.settle(claimed.iter().map(succeed).collect()).await.unwrap();
         assert_eq!(settled, [Settled::Applied; 3], "{column}");
         let page = engine.list(ListRequest { limit: 10, ..ListRequest::default() }).await.unwrap();
-        let ended = |record: &JobRecord| matches!(record.phase(), Phase::Succeeded | Phase::Cancelled);
+        let ended = |record: &StoredJob| matches!(record.phase(), Phase::Succeeded | Phase::Cancelled);
         assert_eq!(page.iter().filter(|record| ended(record)).count(), 3, "{column}");
     }
 }

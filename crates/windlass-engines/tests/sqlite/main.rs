@@ -100,15 +100,15 @@ async fn status(engine: &SqliteEngine) -> QueueStatus {
 /// Hints as they come.
 struct Hints {
     from: Receiver<Hint>,
-    _kept: Arc<Ear>,
+    _kept: Arc<Listener>,
 }
 
 impl Hints {
     fn of(engine: &SqliteEngine) -> Self {
         let (to, from) = channel();
-        let ear = Arc::new(Ear { to });
-        engine.on_hint(Arc::<Ear>::downgrade(&ear));
-        Self { from, _kept: ear }
+        let listener = Arc::new(Listener { to });
+        engine.on_hint(Arc::<Listener>::downgrade(&listener));
+        Self { from, _kept: listener }
     }
 
     fn within(&self, patience: Duration) -> Result<Hint, RecvTimeoutError> {
@@ -116,11 +116,11 @@ impl Hints {
     }
 }
 
-struct Ear {
+struct Listener {
     to: Sender<Hint>,
 }
 
-impl HintListener for Ear {
+impl HintListener for Listener {
     fn hint(&self, hint: Hint) {
         let _ = self.to.send(hint);
     }

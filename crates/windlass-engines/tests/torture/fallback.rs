@@ -73,7 +73,7 @@ fn man(crew: &mut Crew, engine: &Arc<FallbackEngine>) {
 struct Torture {
     plan: Plan,
     away: Duration,
-    dice: fastrand::Rng,
+    rng: fastrand::Rng,
     tally: Tally,
     server: Server,
     /// The spools of this process and of the other.
@@ -94,9 +94,9 @@ impl Torture {
         let engine = Arc::new(joined(&server.url(), spools[0].clone()).await);
         let mut crew = Crew::new(LEASE);
         man(&mut crew, &engine);
-        let (dice, tally) = (fastrand::Rng::with_seed(plan.seed), Tally::default());
+        let (rng, tally) = (fastrand::Rng::with_seed(plan.seed), Tally::default());
         let mut torture =
-            Self { plan, away, dice, tally, server, spools, folder, engine, crew, process: None };
+            Self { plan, away, rng, tally, server, spools, folder, engine, crew, process: None };
         torture.start_process();
         torture
     }
@@ -130,7 +130,7 @@ impl Torture {
         self.until("jobs pile up in the other spool", async |torture| torture.in_spool(1).await > 20).await;
         if !killed_on_the_way {
             // may sleep: this is the fault itself; it may be killed at any moment while the server is away.
-            tokio::time::sleep(self.away.mul_f64(self.dice.f64() * 0.8)).await;
+            tokio::time::sleep(self.away.mul_f64(self.rng.f64() * 0.8)).await;
             self.kill_process().await;
         }
         // may sleep: this is the fault itself; so long the server is away.
@@ -144,7 +144,7 @@ impl Torture {
             self.kill_process().await;
         }
         self.until("the store is back", async |torture| torture.is_back().await).await;
-        if self.dice.bool() {
+        if self.rng.bool() {
             self.until("everything was replayed", async |torture| torture.in_spool(1).await == 0).await;
         }
     }

@@ -127,14 +127,14 @@ impl Plan {
 
     /// The faults of one turn, counted from 1, in an order that the dice choose. In the long form the server is killed
     /// twice, and it rarely stands still, since that takes as long as all the others.
-    pub(crate) fn turn(&self, number: u32, dice: &mut fastrand::Rng) -> Vec<Fault> {
+    pub(crate) fn turn(&self, number: u32, rng: &mut fastrand::Rng) -> Vec<Fault> {
         let rests = self.is_long && number % FREEZE_STORE_EVERY != 1;
         let mut faults: Vec<_> =
             self.faults.iter().copied().filter(|fault| !(rests && *fault == Fault::FreezeStore)).collect();
         if self.is_long && faults.contains(&Fault::Kill) {
             faults.push(Fault::Kill);
         }
-        dice.shuffle(&mut faults);
+        rng.shuffle(&mut faults);
         faults
     }
 }

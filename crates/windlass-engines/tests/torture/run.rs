@@ -31,7 +31,7 @@ pub(crate) async fn strike_as(plan: Plan, store: impl Store + 'static) -> Report
 
 pub(crate) struct Torture {
     pub(crate) plan: Plan,
-    pub(crate) dice: fastrand::Rng,
+    pub(crate) rng: fastrand::Rng,
     pub(crate) tally: Tally,
     pub(crate) store: Box<dyn Store>,
     /// For questions. No proxy stands in its way.
@@ -59,8 +59,8 @@ impl Torture {
             crew.rescuer(engine);
         }
         let processes = (0..PROCESSES).map(|_| Process::start(store.way(), &crew.book, plan.process_lease));
-        let (processes, dice) = (processes.collect(), fastrand::Rng::with_seed(plan.seed));
-        Self { plan, dice, tally: Tally::default(), store, engine, crew, processes, workers }
+        let (processes, rng) = (processes.collect(), fastrand::Rng::with_seed(plan.seed));
+        Self { plan, rng, tally: Tally::default(), store, engine, crew, processes, workers }
     }
 
     async fn run(mut self) -> Report {
@@ -69,7 +69,7 @@ impl Torture {
         self.crew.let_work(BETWEEN).await;
         while self.tally.turns == 0 || !self.is_enough(start.elapsed()) {
             self.tally.turns += 1;
-            for fault in self.plan.turn(self.tally.turns, &mut self.dice) {
+            for fault in self.plan.turn(self.tally.turns, &mut self.rng) {
                 let began = Instant::now();
                 self.strike(fault).await;
                 self.crew.let_work(BETWEEN).await;

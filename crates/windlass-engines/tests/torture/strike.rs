@@ -69,8 +69,8 @@ impl Torture {
         let (start, from) = (Instant::now(), self.crew.book.now());
         while start.elapsed() < self.plan.unrest {
             // may sleep: between two faults something must happen.
-            tokio::time::sleep(Duration::from_millis(self.dice.u64(20..120))).await;
-            tokio::task::block_in_place(|| act(self.store.proxy(), &mut self.dice));
+            tokio::time::sleep(Duration::from_millis(self.rng.u64(20..120))).await;
+            tokio::task::block_in_place(|| act(self.store.proxy(), &mut self.rng));
         }
         self.store.proxy().cut_after_answers(usize::MAX);
         self.crew.book.note_fault(kind, None, from);
@@ -82,7 +82,7 @@ impl Torture {
         while start.elapsed() < self.plan.unrest {
             tokio::task::block_in_place(|| self.store.forget_scripts());
             // may sleep: between two faults something must happen.
-            tokio::time::sleep(Duration::from_millis(self.dice.u64(5..50))).await;
+            tokio::time::sleep(Duration::from_millis(self.rng.u64(5..50))).await;
         }
     }
 
@@ -113,7 +113,7 @@ impl Torture {
     /// Stops a process that holds jobs until they were taken back, and wakes it. What it tells of them then is in the
     /// ledger once it works under another identity.
     async fn freeze_worker(&mut self) {
-        let nth = self.dice.usize(..self.processes.len());
+        let nth = self.rng.usize(..self.processes.len());
         loop {
             let pid = self.processes[nth].pid();
             let worker = self.holding(pid).await;
@@ -225,18 +225,18 @@ fn of_process(seen: &[WorkerSighting], pid: u32) -> Option<&WorkerSighting> {
 }
 
 /// Cuts all connections, at once or in the middle of an answer.
-fn cut(proxy: &Proxy, dice: &mut fastrand::Rng) {
-    match dice.bool() {
+fn cut(proxy: &Proxy, rng: &mut fastrand::Rng) {
+    match rng.bool() {
         true => proxy.cut_all(),
-        false => proxy.cut_after_answers(dice.usize(0..20_000)),
+        false => proxy.cut_after_answers(rng.usize(0..20_000)),
     }
 }
 
 /// For a moment all that the server answers is lost.
-fn swallow(proxy: &Proxy, dice: &mut fastrand::Rng) {
+fn swallow(proxy: &Proxy, rng: &mut fastrand::Rng) {
     proxy.swallow_answers(true);
     // may sleep: so long are answers lost.
-    std::thread::sleep(Duration::from_millis(dice.u64(1..150)));
+    std::thread::sleep(Duration::from_millis(rng.u64(1..150)));
     proxy.cut_all();
     proxy.swallow_answers(false);
     // Whoever came in between has lost something too, and would wait for it.

@@ -1,4 +1,4 @@
-//! A look at one drain fails again and again: the others are looked at, and the store is not asked for it all the time.
+//! A look at one trigger fails again and again: the others are looked at, and the store is not asked for it all the time.
 
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ async fn in_postgres(store: &Store, script: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_look_that_fails_keeps_no_other_drain_and_comes_back_later_on_postgres() {
+async fn a_look_that_fails_keeps_no_other_trigger_and_comes_back_later_on_postgres() {
     let (store, clock) = (Store::postgres(), clock());
     let engine = store.open(&clock).await;
     let spoil = "CREATE FUNCTION windlass.spoil() RETURNS trigger LANGUAGE plpgsql AS
@@ -64,7 +64,7 @@ async fn a_look_that_fails_keeps_no_other_drain_and_comes_back_later_on_postgres
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_look_that_fails_keeps_no_other_drain_and_comes_back_later_on_sqlite() {
+async fn a_look_that_fails_keeps_no_other_trigger_and_comes_back_later_on_sqlite() {
     let folder = TempDir::new().unwrap();
     let (store, clock) = (Store::sqlite(&folder), clock());
     let engine = store.open(&clock).await;
@@ -86,7 +86,7 @@ async fn a_look_that_fails_keeps_no_other_drain_and_comes_back_later_on_sqlite()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_look_that_fails_keeps_no_other_drain_and_comes_back_later_on_redis() {
+async fn a_look_that_fails_keeps_no_other_trigger_and_comes_back_later_on_redis() {
     let (store, clock) = (Store::redis(), clock());
     let engine = store.open(&clock).await;
     check(
@@ -99,7 +99,7 @@ async fn a_look_that_fails_keeps_no_other_drain_and_comes_back_later_on_redis() 
     .await;
 }
 
-/// The set of the jobs that the drain has made.
+/// The set of the jobs that the trigger has made.
 fn spoil_redis(store: &Store, command: &[&str]) {
     let Store::Redis(url, namespace) = store else { panic!("it is Redis") };
     let mut connection = redis::Client::open(url.as_str()).unwrap().get_connection().unwrap();

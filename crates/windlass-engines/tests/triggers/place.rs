@@ -1,4 +1,4 @@
-//! A store that several engines open, a drain in it, and short verbs.
+//! A store that several engines open, a trigger in it, and short verbs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -108,12 +108,12 @@ pub(crate) fn grouped() -> NewJob {
     NewJob { group: Some(GroupName::parse("import 7").unwrap()), ..NewJob::new(kind(), Payload::default()) }
 }
 
-/// Declares everything, with a drain of this group whose jobs go elsewhere.
+/// Declares everything, with a trigger of this group whose jobs go elsewhere.
 pub(crate) async fn furnish(engine: &Arc<dyn Engine>, watch: Watched) {
     furnish_with(engine, &[("done", watch)]).await;
 }
 
-/// The same, with drains of these names.
+/// The same, with triggers of these names.
 pub(crate) async fn furnish_with(engine: &Arc<dyn Engine>, triggers: &[(&str, Watched)]) {
     engine.declare(declaration()).await.unwrap();
     let hook = TypeName::parse("hook").unwrap();
@@ -172,7 +172,7 @@ pub(crate) async fn look_until_nothing_is_marked(engine: &Arc<dyn Engine>, clock
     }
 }
 
-/// How many jobs all drains have made.
+/// How many jobs all triggers have made.
 pub(crate) async fn hook_jobs(engine: &Arc<dyn Engine>) -> u64 {
     let queues = engine.queues().await.unwrap();
     queues.iter().find(|status| status.spec.name == hooks()).unwrap().totals.enqueued

@@ -1,4 +1,4 @@
-//! What only PostgreSQL can do to drains: its marks are rows, and several statements look at them.
+//! What only PostgreSQL can do to triggers: its marks are rows, and several statements look at them.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ fn group() -> Watched {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_drain_fires_once_however_many_marks_have_gathered() {
+async fn a_trigger_fires_once_however_many_marks_have_gathered() {
     let (store, clock) = (Store::postgres(), clock());
     let engine = store.open(&clock).await;
     furnish(&engine, group()).await;
@@ -58,9 +58,9 @@ async fn until_somebody_waits(client: &Client, schema: &str) {
     }
 }
 
-/// One process has seen that a drain is not there, and is kept waiting; meanwhile another stores it, and a job ends.
+/// One process has seen that a trigger is not there, and is kept waiting; meanwhile another stores it, and a job ends.
 #[tokio::test(flavor = "multi_thread")]
-async fn who_loses_the_race_to_store_a_drain_leaves_the_marks_of_the_winner_alone() {
+async fn who_loses_the_race_to_store_a_trigger_leaves_the_marks_of_the_winner_alone() {
     let (store, clock) = (Store::postgres(), clock());
     let engine = store.open(&clock).await;
     furnish(&engine, group()).await;
@@ -90,7 +90,7 @@ async fn who_loses_the_race_to_store_a_drain_leaves_the_marks_of_the_winner_alon
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_marks_of_a_drain_that_cannot_be_read_do_not_gather() {
+async fn the_marks_of_a_trigger_that_cannot_be_read_do_not_gather() {
     let (store, clock) = (Store::postgres(), clock());
     let engine = store.open(&clock).await;
     furnish(&engine, group()).await;
@@ -114,7 +114,7 @@ async fn the_marks_of_a_drain_that_cannot_be_read_do_not_gather() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_job_of_a_drain_that_is_completed_in_sql_marks_no_drain_of_the_same_group() {
+async fn the_job_of_a_trigger_that_is_completed_in_sql_marks_no_trigger_of_the_same_group() {
     let (store, clock) = (Store::postgres(), clock());
     let engine = store.open(&clock).await;
     furnish(&engine, group()).await;

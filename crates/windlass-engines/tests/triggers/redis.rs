@@ -18,7 +18,7 @@ use crate::words::{declaration, kind, queue, request};
 /// More than are looked at one by one.
 const HOOKS: usize = 520;
 
-/// Jobs as the drain would have made them.
+/// Jobs as the trigger would have made them.
 async fn put_hooks(store: &Store, engine: &dyn Engine) {
     let hook = |n| NewJob {
         key: Some(KeyClaim::new(Key::parse(&format!("trigger/own/{n}")).unwrap())),
@@ -36,7 +36,7 @@ async fn put_hooks(store: &Store, engine: &dyn Engine) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_behind_very_many_hooks_holds_the_drain_and_those_alone_do_not() {
+async fn a_job_behind_very_many_hooks_holds_the_trigger_and_those_alone_do_not() {
     let (store, clock) = (Store::redis(), clock());
     let engine = store.open(&clock).await;
     engine.declare(declaration()).await.unwrap();

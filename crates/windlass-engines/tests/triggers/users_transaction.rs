@@ -1,4 +1,4 @@
-//! A job that ends in the application's own transaction ends for drains when that is committed.
+//! A job that ends in the application's own transaction ends for triggers when that is committed.
 
 use windlass_core::names::GroupName;
 use windlass_core::triggers::Watched;
@@ -7,7 +7,7 @@ use windlass_engines::postgres::tokio_postgres::{self, NoTls};
 use crate::place::{Store, claim_one, clock, furnish, look_until_nothing_is_marked, put, register};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_completed_in_sql_holds_the_drain_until_the_commit_and_then_marks_it() {
+async fn what_is_completed_in_sql_holds_the_trigger_until_the_commit_and_then_marks_it() {
     let (store, clock) = (Store::postgres(), clock());
     let Store::Postgres(url, schema) = &store else { panic!("it is PostgreSQL") };
     let engine = store.open(&clock).await;
@@ -33,7 +33,7 @@ async fn what_is_completed_in_sql_holds_the_drain_until_the_commit_and_then_mark
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_put_in_by_an_open_transaction_does_not_hold_the_drain_and_its_own_end_is_the_next() {
+async fn a_job_put_in_by_an_open_transaction_does_not_hold_the_trigger_and_its_own_end_is_the_next() {
     let (store, clock) = (Store::postgres(), clock());
     let Store::Postgres(url, schema) = &store else { panic!("it is PostgreSQL") };
     let engine = store.open(&clock).await;

@@ -1,5 +1,5 @@
 use serde::{Deserialize, Serialize};
-use windlass_core::admin::JobRecord;
+use windlass_core::admin::StoredJob;
 use windlass_core::claim::ClaimToken;
 use windlass_core::job::{JobId, Phase};
 use windlass_core::outcome::ErrorKind;
@@ -28,12 +28,12 @@ async fn consumer_with_a_job() -> (Consumer, HeldJob) {
     }
 }
 
-async fn record(consumer: &Consumer, id: JobId) -> JobRecord {
+async fn record(consumer: &Consumer, id: JobId) -> StoredJob {
     consumer.client().job(id).await.unwrap().unwrap()
 }
 
 /// Looks until the job runs no more.
-async fn settled(consumer: &Consumer, id: JobId) -> JobRecord {
+async fn settled(consumer: &Consumer, id: JobId) -> StoredJob {
     let look = async {
         while record(consumer, id).await.phase() == Phase::Running {
             tokio::task::yield_now().await;

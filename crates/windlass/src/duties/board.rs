@@ -10,8 +10,8 @@ use windlass_core::clock::Timestamp;
 use windlass_core::duty::runner::{DutyEffect, DutyRunner, RunId};
 use windlass_core::duty::{DutyMode, DutySpec};
 use windlass_core::error::EngineError;
-use windlass_core::lease::crowd::{CrowdCount, Crowds};
 use windlass_core::lease::keeper::{LeaseCall, LeaseEffect, LeaseKeeper, LeaseTiming};
+use windlass_core::lease::membership::{MemberCount, Membership};
 use windlass_core::lease::{
     DutyNotes, LeaseFence, LeaseMetadata, LeaseRelease, LeaseRequest, LockRequest, Renewal, Renewed, Taking,
     TermId,
@@ -31,7 +31,7 @@ pub enum BoardEvent {
         /// Under which identity.
         worker: WorkerId,
         /// Who else is heard.
-        crowd: CrowdCount,
+        members: MemberCount,
         /// The store's clock.
         store_now: Timestamp,
     },
@@ -139,22 +139,22 @@ impl Board {
         worker: WorkerId,
         entries: Vec<Entry>,
         timing: LeaseTiming,
-        crowd: CrowdCount,
+        members: MemberCount,
         store_now: Timestamp,
         now: Moment,
     ) -> Self {
-        let live = crowd.live.max(1);
-        let crowds = Crowds::new(worker, crowd);
-        let seat = crowds.seat();
+        let live = members.live.max(1);
+        let membership = Membership::new(worker, members);
+        let ring_position = membership.ring_position();
         let of_mode = |mode: DutyMode| {
             let named = entries.iter().filter(move |entry| entry.spec.mode == mode);
             named.map(|entry| entry.spec.name.clone()).collect::<Vec<_>>()
         };
-        let keeper = LeaseKeeper::new(of_mode(DutyMode::Lease), timing, crowds, now);
-        let locks = Locks::new(of_mode(DutyMode::AdvisoryLock), timing, seat, now);
+        let keeper = LeaseKeeper::new(of_mode(DutyMode::Lease), timing, membership, now);
+        let locks = Locks::new(of_mode(DutyMode::AdvisoryLock), timing, ring_position, now);
         let on_board = |entry: Entry| {
-            let seat = if entry.at_once { 0 } else { seat };
-            (entry.spec.name.clone(), OnBoard::new(entry.spec, seat, now))
+            let ring_position = if entry.at_once { 0 } else { ring_position };
+            (entry.spec.name.clone(), OnBoard::new(entry.spec, ring_position, now))
         };
         let duties = entries.into_iter().map(on_board).collect();
         let mut board =
@@ -167,11 +167,11 @@ impl Board {
     pub fn on(&mut self, event: BoardEvent, now: Moment) -> Vec<BoardEffect> {
         let mut out = Vec::new();
         match event {
-            BoardEvent::Pulse { worker, crowd, store_now } => {
+            BoardEvent::Pulse { worker, members, store_now } => {
                 if worker != self.worker {
                     self.give_all_back(now, &mut out);
                 }
-                self.heard(worker, crowd, store_now, now);
+                self.heard(worker, members, store_now, now);
             }
             BoardEvent::Taken(call, answer) => {
                 let effects = self.keeper.tried(call, answer, now);
@@ -242,9 +242,9 @@ impl Board {
         self.duties.values().any(|on_board| on_board.runner.is_running())
     }
 
-    fn heard(&mut self, worker: WorkerId, crowd: CrowdCount, store_now: Timestamp, now: Moment) {
-        (self.worker, self.live, self.store_clock) = (worker, crowd.live.max(1), (store_now, now));
-        self.keeper.saw(Crowds::new(worker, crowd), now);
+    fn heard(&mut self, worker: WorkerId, members: MemberCount, store_now: Timestamp, now: Moment) {
+        (self.worker, self.live, self.store_clock) = (worker, members.live.max(1), (store_now, now));
+        self.keeper.saw(Membership::new(worker, members), now);
         self.look_around();
     }
 
@@ -422,8 +422,8 @@ impl Board {
 }
 
 impl OnBoard {
-    fn new(spec: DutySpec, seat: u16, now: Moment) -> Self {
-        let runner = DutyRunner::new(spec.clone(), seat, now);
+    fn new(spec: DutySpec, ring_position: u16, now: Moment) -> Self {
+        let runner = DutyRunner::new(spec.clone(), ring_position, now);
         let mut on_board = Self {
             spec,
             runner,

@@ -58,8 +58,8 @@ impl Stand {
 }
 
 impl Locks {
-    pub(super) fn new(duties: Vec<DutyName>, timing: LeaseTiming, seat: u16, now: Moment) -> Self {
-        let spread = (timing.heartbeat * 2).mul_f64(f64::from(seat) / f64::from(1 << 16));
+    pub(super) fn new(duties: Vec<DutyName>, timing: LeaseTiming, ring_position: u16, now: Moment) -> Self {
+        let spread = (timing.heartbeat * 2).mul_f64(f64::from(ring_position) / f64::from(1 << 16));
         Self {
             timing,
             pause: timing.heartbeat / 2 + spread,

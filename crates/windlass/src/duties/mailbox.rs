@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use tokio::sync::{Notify, watch};
 use windlass_core::clock::Timestamp;
-use windlass_core::lease::crowd::CrowdCount;
+use windlass_core::lease::membership::MemberCount;
 use windlass_core::lease_watch::Own;
 use windlass_core::limits::DUTIES_MAX;
 use windlass_core::names::DutyName;
@@ -41,7 +41,7 @@ pub(super) struct Mail {
 /// What the store said to a sign of life.
 pub(crate) struct HeardPulse {
     pub(crate) worker: WorkerId,
-    pub(crate) crowd: CrowdCount,
+    pub(crate) members: MemberCount,
     pub(crate) store_now: Timestamp,
     pub(crate) at: Instant,
 }

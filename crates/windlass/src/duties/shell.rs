@@ -181,7 +181,7 @@ impl Shell {
         let entry = |task: &Task| Entry { spec: task.duty.spec(), at_once: task.at_once };
         let entries = self.tasks.values().map(entry).collect();
         let store_now = pulse.store_now.plus(pulse.at.elapsed());
-        Board::new(pulse.worker, entries, self.timing, pulse.crowd, store_now, self.clock.now())
+        Board::new(pulse.worker, entries, self.timing, pulse.members, store_now, self.clock.now())
     }
 
     /// Takes what has come, and does what is due. Tells whether to go on.
@@ -190,9 +190,9 @@ impl Shell {
         if mail.stop {
             return false;
         }
-        if let Some(HeardPulse { worker, crowd, store_now, at }) = mail.pulse {
+        if let Some(HeardPulse { worker, members, store_now, at }) = mail.pulse {
             let store_now = store_now.plus(at.elapsed());
-            self.tell(board, BoardEvent::Pulse { worker, crowd, store_now });
+            self.tell(board, BoardEvent::Pulse { worker, members, store_now });
         }
         for duty in mail.hints {
             self.tell(board, BoardEvent::Hint(duty));

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use windlass_core::admin::{AttemptRecord, JobRecord, ListRequest};
+use windlass_core::admin::{ListRequest, StoredAttempt, StoredJob};
 use windlass_core::engine::Admin;
 use windlass_core::job::{JobId, Phase};
 use windlass_core::limits::LIST_PAGE_MAX;
@@ -24,13 +24,13 @@ impl TestWorker {
     /// # Panics
     /// If there is no such job.
     #[track_caller]
-    pub fn job(&self, id: JobId) -> JobRecord {
+    pub fn job(&self, id: JobId) -> StoredJob {
         let record = at_once(self.engine.job(id)).expect("memory answers");
         record.unwrap_or_else(|| panic!("expected job {id} in the store, got none; it may have been pruned"))
     }
 
     /// The attempts of a job, oldest first.
-    pub fn attempts(&self, id: JobId) -> Vec<AttemptRecord> {
+    pub fn attempts(&self, id: JobId) -> Vec<StoredAttempt> {
         at_once(self.engine.attempts(id)).expect("memory answers")
     }
 
@@ -50,7 +50,7 @@ impl TestWorker {
     #[track_caller]
     pub fn waiting<T: JobType>(&self) -> Vec<T> {
         let waits =
-            |record: &&JobRecord| matches!(record.phase(), Phase::Ready | Phase::Scheduled | Phase::Parked);
+            |record: &&StoredJob| matches!(record.phase(), Phase::Ready | Phase::Scheduled | Phase::Parked);
         self.records_of::<T>().iter().filter(waits).map(decoded).collect()
     }
 
@@ -78,14 +78,14 @@ impl TestWorker {
         text
     }
 
-    fn records_of<T: JobType>(&self) -> Vec<JobRecord> {
+    fn records_of<T: JobType>(&self) -> Vec<StoredJob> {
         let name = TypeName::parse(T::NAME).unwrap_or_else(|wrong| panic!("{wrong}"));
         self.records(Some(name))
     }
 
     /// All jobs, oldest first.
-    fn records(&self, job_type: Option<TypeName>) -> Vec<JobRecord> {
-        let mut all: Vec<JobRecord> = Vec::new();
+    fn records(&self, job_type: Option<TypeName>) -> Vec<StoredJob> {
+        let mut all: Vec<StoredJob> = Vec::new();
         loop {
             let before = all.last().map(|record| record.job.id);
             let request = ListRequest {
@@ -106,13 +106,13 @@ impl TestWorker {
 }
 
 #[track_caller]
-fn decoded<T: JobType>(record: &JobRecord) -> T {
+fn decoded<T: JobType>(record: &StoredJob) -> T {
     record.job.payload.decode().unwrap_or_else(|why| {
         panic!("expected job {} to decode as {}, got {why}: {}", record.job.id, T::NAME, line(record))
     })
 }
 
-fn push_lines(text: &mut String, records: &[&JobRecord]) {
+fn push_lines(text: &mut String, records: &[&StoredJob]) {
     for record in records.iter().take(SHOWN_MAX) {
         let _ = write!(text, "\n  {}", line(record));
     }
@@ -122,7 +122,7 @@ fn push_lines(text: &mut String, records: &[&JobRecord]) {
 }
 
 /// Where a job is and what it is about, in one line.
-fn line(record: &JobRecord) -> String {
+fn line(record: &StoredJob) -> String {
     let job = &record.job;
     let payload = bounded(job.payload.as_str().to_owned(), PAYLOAD_SHOWN_BYTES);
     let mut line = format!("job {} {} {} {payload}", job.id, job.job_type, record.phase());

@@ -202,8 +202,8 @@ impl TestWorker {
     /// After how long the next job falls due.
     fn next_due_in(&self) -> Option<Duration> {
         let scope = &self.settings.scope;
-        let outlooks = at_once(self.engine.outlook(&scope.queues, &scope.types)).expect("memory answers");
-        outlooks.into_iter().filter_map(|(_, outlook)| outlook.next_due_in).min()
+        let outlooks = at_once(self.engine.peek(&scope.queues, &scope.types)).expect("memory answers");
+        outlooks.into_iter().filter_map(|(_, peek)| peek.next_due_in).min()
     }
 
     /// Runs the next job, changed before its handler sees it. The pool decides; here its effects are performed

@@ -1,4 +1,4 @@
-//! Looking at drains: all that have a mark and may be looked at. It is right if many do it at once.
+//! Looking at triggers: all that have a mark and may be looked at. It is right if many do it at once.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,7 +19,7 @@ use crate::random;
 /// How often one run looks again, because somebody was faster or more came in. What is left then waits for the next.
 const ROUNDS_MAX: u32 = 5;
 
-/// Looks at drains.
+/// Looks at triggers.
 pub(crate) struct TriggerDuty {
     engine: Arc<dyn Engine>,
     alerts: Alerts,
@@ -32,9 +32,9 @@ pub(crate) struct TriggerDuty {
 pub(crate) struct Looked {
     /// Jobs that were made.
     pub(crate) jobs: usize,
-    /// In which time a drain that has a mark may be looked at; nothing if none has one.
+    /// In which time a trigger that has a mark may be looked at; nothing if none has one.
     pub(crate) next: Option<Duration>,
-    /// Whether there are drains at all.
+    /// Whether there are triggers at all.
     pub(crate) any: bool,
 }
 

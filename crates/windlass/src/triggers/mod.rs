@@ -1,6 +1,6 @@
 //! CompletionTriggers: a job that is put in when a group of others was worked off.
 //!
-//! A worker declares the drains of its [options](crate::WorkerOptions::triggers). Whoever ends the last job of a group looks at once whether
+//! A worker declares the triggers of its [options](crate::WorkerOptions::triggers). Whoever ends the last job of a group looks at once whether
 //! it was the last, and a duty looks for those whose process died before it could. [`CompletionTriggers`] is for everything else: what people do at
 //! the command line, an application can do by it, too. What is decided is decided in [`windlass_core::triggers`].
 
@@ -29,13 +29,13 @@ use crate::store;
 /// How often a change is decided again because somebody else was faster.
 const FASTER_MAX: usize = 20;
 
-/// The drains of a store. Cheap to clone.
+/// The triggers of a store. Cheap to clone.
 #[derive(Clone)]
 pub struct CompletionTriggers {
     engine: Arc<dyn Engine>,
 }
 
-/// Why something about drains was not done.
+/// Why something about triggers was not done.
 #[derive(Debug, thiserror::Error)]
 pub enum TriggersError {
     /// What was declared is wrong. Nothing was stored.
@@ -64,12 +64,12 @@ pub enum TriggersError {
 type Result<T> = std::result::Result<T, TriggersError>;
 
 impl CompletionTriggers {
-    /// The drains of an engine's store.
+    /// The triggers of an engine's store.
     pub fn new(engine: Arc<dyn Engine>) -> Self {
         Self { engine }
     }
 
-    /// Stores drains, or makes the stored ones what is declared. All are checked before anything is stored. Those that are not named
+    /// Stores triggers, or makes the stored ones what is declared. All are checked before anything is stored. Those that are not named
     /// stay as they are: removing one is a step of its own.
     pub async fn declare(
         &self,
@@ -175,12 +175,12 @@ impl CompletionTriggers {
         read.triggers.pop().ok_or_else(|| TriggersError::Unknown(name.clone()))
     }
 
-    /// All drains, by name. There are never more than [`TRIGGERS_MAX`], which one page holds.
+    /// All triggers, by name. There are never more than [`TRIGGERS_MAX`], which one page holds.
     pub async fn all(&self) -> Result<TriggersRead> {
         self.read(WhichTriggers::After(None, LIST_PAGE_MAX)).await
     }
 
-    /// Forgets a drain, with its marks. Jobs that it made stay. One that cannot be read is forgotten, too.
+    /// Forgets a trigger, with its marks. Jobs that it made stay. One that cannot be read is forgotten, too.
     pub async fn remove(&self, name: &TriggerName) -> Result<Changed> {
         for _ in 0..FASTER_MAX {
             let read = self.read(WhichTriggers::Named(vec![name.clone()])).await?;

@@ -1,4 +1,4 @@
-//! The shell around looking: at once when this process has marked a drain, and from time to time for those whose process died. No error
+//! The shell around looking: at once when this process has marked a trigger, and from time to time for those whose process died. No error
 //! of the store ends it.
 
 use std::sync::Arc;
@@ -36,13 +36,13 @@ pub(crate) async fn look_for_a_while(
     Ok(())
 }
 
-/// Where there are no drains, looks are rare.
+/// Where there are no triggers, looks are rare.
 fn wait_after(looked: &Looked) -> Duration {
     let usual = if looked.any { TRIGGERS_POLL_EVERY } else { TRIGGERS_POLL_IDLE };
     looked.next.map_or(usual, |next| next.min(usual))
 }
 
-/// Hears that this process has marked a drain. However many marks there are, it rings once.
+/// Hears that this process has marked a trigger. However many marks there are, it rings once.
 #[derive(Default)]
 struct Bell {
     rung: Notify,
@@ -58,7 +58,7 @@ impl HintListener for Bell {
     }
 }
 
-/// Looks whenever this process has marked a drain.
+/// Looks whenever this process has marked a trigger.
 pub(crate) struct Looker {
     bell: Arc<Bell>,
     duty: Arc<TriggerDuty>,
@@ -97,14 +97,14 @@ async fn look_when_rung(bell: Arc<Bell>, duty: Arc<TriggerDuty>) {
     }
 }
 
-/// A drain that was looked at a moment ago must wait a little. What fails is left to the duty, and so is what must wait longer than until
+/// A trigger that was looked at a moment ago must wait a little. What fails is left to the duty, and so is what must wait longer than until
 /// then.
 async fn look_until_nothing_is_marked(duty: &TriggerDuty, until: Option<Instant>) {
     let is_in_time = |next| until.is_none_or(|until| Instant::now() + next <= until);
     loop {
         match duty.run().await {
             Ok(Looked { next: Some(next), .. }) if next < TRIGGERS_POLL_EVERY && is_in_time(next) => {
-                // may sleep: two looks at one drain are some time apart, and the last mark is followed by one.
+                // may sleep: two looks at one trigger are some time apart, and the last mark is followed by one.
                 tokio::time::sleep(next).await;
             }
             // It took so long that it must wait longer, or we stop: the duty comes back to it.

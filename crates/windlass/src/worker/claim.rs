@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use windlass_core::boost::BoostCredit;
-use windlass_core::claim::{ClaimRequest, ClaimToken, Claimed, Fence, Outlook, Suspects};
+use windlass_core::claim::{ClaimRequest, ClaimToken, Claimed, Fence, NextDue, Suspects};
 use windlass_core::job::Job;
 use windlass_core::limits::CLAIM_BATCH_MAX;
 use windlass_core::names::{QueueName, TypeName};
@@ -211,7 +211,7 @@ impl Claims {
 
     /// A claim was answered. Tells whether its jobs are ours: not if they were claimed for an identity that has
     /// died since.
-    pub fn answered(&mut self, token: ClaimToken, jobs: &[Claimed], outlook: Outlook, now: Moment) -> bool {
+    pub fn answered(&mut self, token: ClaimToken, jobs: &[Claimed], peek: NextDue, now: Moment) -> bool {
         let Some(under_way) = self.take(token) else { return false };
         self.backoff.reset();
         if under_way.stale {
@@ -224,30 +224,30 @@ impl Claims {
         } else {
             let boosted = jobs.iter().filter(|claimed| claimed.boosted).count();
             self.credit.book(count(jobs.len()), count(boosted));
-            self.flowing = outlook.more_due && count(jobs.len()) == under_way.request.limit;
+            self.flowing = peek.more_due && count(jobs.len()) == under_way.request.limit;
         }
-        self.look_ahead(&under_way, jobs, outlook, now);
+        self.look_ahead(&under_way, jobs, peek, now);
         true
     }
 
     /// When and for what to look next, by what an answer says of what lies ahead.
-    fn look_ahead(&mut self, answered: &UnderWay, jobs: &[Claimed], outlook: Outlook, now: Moment) {
+    fn look_ahead(&mut self, answered: &UnderWay, jobs: &[Claimed], peek: NextDue, now: Moment) {
         // A repeat that brings nothing only says that its first sending took nothing. If something is due, the
         // next request follows at once.
         let found_none = jobs.is_empty() && !answered.request.repeat;
         if answered.is_for_a_suspect() {
             self.held_off_until = found_none.then(|| now.saturating_add(SUSPECT_AGAIN));
         } else {
-            let is_in_vain = found_none && outlook.more_due && !answered.hinted;
+            let is_in_vain = found_none && peek.more_due && !answered.hinted;
             self.in_vain = if is_in_vain { self.in_vain.saturating_add(1) } else { 0 };
         }
-        self.held_off_until = self.held_off_until.filter(|_| outlook.suspect_due);
-        self.suspect_due = outlook.suspect_due && self.held_off_until.is_none_or(|until| until <= now);
-        self.maybe_more = (outlook.more_due && self.in_vain == 0) || answered.hinted;
+        self.held_off_until = self.held_off_until.filter(|_| peek.suspect_due);
+        self.suspect_due = peek.suspect_due && self.held_off_until.is_none_or(|until| until <= now);
+        self.maybe_more = (peek.more_due && self.in_vain == 0) || answered.hinted;
         // Of two answers that cross, neither hides what the other has seen.
-        self.under_way.iter_mut().for_each(|other| other.hinted |= outlook.more_due);
+        self.under_way.iter_mut().for_each(|other| other.hinted |= peek.more_due);
         self.polled(now);
-        let next_due = outlook.next_due_in.unwrap_or(Duration::MAX);
+        let next_due = peek.next_due_in.unwrap_or(Duration::MAX);
         let next_look = now.saturating_add(next_due.min(self.locked_again()));
         self.look_at =
             self.held_off_until.filter(|until| *until > now).map_or(next_look, |until| next_look.min(until));

@@ -355,9 +355,9 @@ impl Body {
 
     fn hand_on_crowd(&self, pulse: &Pulse) {
         if pulse.beat != Beat::Dead {
-            let (crowd, store_now) = (pulse.crowd.clone(), pulse.now);
+            let (members, store_now) = (pulse.members.clone(), pulse.now);
             let worker = self.identity.worker();
-            self.duties.pulse(HeardPulse { worker, crowd, store_now, at: Instant::now() });
+            self.duties.pulse(HeardPulse { worker, members, store_now, at: Instant::now() });
         }
     }
 

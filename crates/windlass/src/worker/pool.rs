@@ -280,8 +280,8 @@ impl Pool {
 
     fn claim_answered(&mut self, token: ClaimToken, answer: ClaimAnswer, now: Moment) {
         match answer {
-            ClaimAnswer::Claimed { jobs, outlook } => {
-                if self.claims.answered(token, &jobs, outlook, now) {
+            ClaimAnswer::Claimed { jobs, peek } => {
+                if self.claims.answered(token, &jobs, peek, now) {
                     let waiting = |claimed| Waiting { claimed: Arc::new(claimed), since: now };
                     self.room.extend(jobs.into_iter().map(waiting));
                 }

@@ -107,12 +107,12 @@ impl LeaseClient {
                 () = tokio::time::sleep(wait) => None,
             };
             let now = started.elapsed();
-            if let (None, Some(BoardEvent::Pulse { worker, crowd, store_now })) = (&board, &event) {
+            if let (None, Some(BoardEvent::Pulse { worker, members, store_now })) = (&board, &event) {
                 board = Some(Board::new(
                     *worker,
                     entries(),
                     LeaseTiming::default(),
-                    crowd.clone(),
+                    members.clone(),
                     *store_now,
                     now,
                 ));
@@ -128,7 +128,7 @@ impl LeaseClient {
         self.asked.pulses.fetch_add(1, Ordering::SeqCst);
         let heartbeat = Heartbeat { worker, lease: self.life.lease, idle: true };
         let pulse = self.engine.pulse(heartbeat, Timestamp::EPOCH).await.expect("the server is up");
-        BoardEvent::Pulse { worker, crowd: pulse.crowd, store_now: pulse.now }
+        BoardEvent::Pulse { worker, members: pulse.members, store_now: pulse.now }
     }
 
     fn perform(&self, effect: BoardEffect, told: &mpsc::Sender<BoardEvent>) {

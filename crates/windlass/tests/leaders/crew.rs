@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use windlass::core::engine::Engine;
-use windlass::core::lease::LeaseRecord;
+use windlass::core::lease::StoredLease;
 
 use super::ledger::Ledger;
 use super::place::{Place, open};
@@ -91,7 +91,7 @@ impl Crew {
         tokio::time::timeout(PATIENCE, asking).await.expect("expected it within a minute")
     }
 
-    async fn lease(&self) -> Option<LeaseRecord> {
+    async fn lease(&self) -> Option<StoredLease> {
         let read = self.engine.leases().await.expect("the server is up");
         read.leases.into_iter().find(|lease| lease.duty.as_str() == DUTY)
     }

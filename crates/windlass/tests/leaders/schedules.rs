@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use windlass::core::admin::{JobRecord, ListRequest};
+use windlass::core::admin::{ListRequest, StoredJob};
 use windlass::core::clock::Timestamp;
 use windlass::core::names::{ScheduleName, TypeName};
 use windlass::core::schedule::Schedule;
@@ -58,7 +58,7 @@ fn schedule(n: usize, tick: Timestamp) -> ScheduleSpec {
     ScheduleSpec::new(name, when, JobTemplate::new(TypeName::parse(Idle::NAME).expect("a plain name")))
 }
 
-async fn all_jobs(client: &Client) -> Vec<JobRecord> {
+async fn all_jobs(client: &Client) -> Vec<StoredJob> {
     let look = async {
         loop {
             let jobs = list_all(client).await;
@@ -72,8 +72,8 @@ async fn all_jobs(client: &Client) -> Vec<JobRecord> {
     tokio::time::timeout(PATIENCE, look).await.expect("expected all schedules to run")
 }
 
-async fn list_all(client: &Client) -> Vec<JobRecord> {
-    let mut all: Vec<JobRecord> = Vec::new();
+async fn list_all(client: &Client) -> Vec<StoredJob> {
+    let mut all: Vec<StoredJob> = Vec::new();
     loop {
         let before = all.last().map(|record| record.job.id);
         let request = ListRequest { before, limit: 1_000, ..ListRequest::default() };

@@ -60,9 +60,9 @@ impl Crowd {
             // may sleep: signs of life are to come all the time, and not all at once.
             tokio::time::sleep(plan.life.every / u32::try_from(plan.workers).expect("not so many")).await;
         }
-        let crowd = Self { workers: plan.workers, asked, end, clients };
-        crowd.hear_each_other().await;
-        crowd
+        let members = Self { workers: plan.workers, asked, end, clients };
+        members.hear_each_other().await;
+        members
     }
 
     /// Each shows two more signs of life, and so knows of all others.
@@ -88,7 +88,7 @@ async fn on_postgres_many_workers_ask_little_about_leases_in_all_and_each_says_t
     let place =
         Place::postgres_with(STATISTICS.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec());
     let plan = Plan::of_this_run();
-    let crowd = Crowd::start(&place.url(), &plan).await;
+    let members = Crowd::start(&place.url(), &plan).await;
     let (server, connection) = tokio_postgres::connect(&place.url(), NoTls).await.expect("the server is up");
     tokio::spawn(connection);
     server
@@ -107,17 +107,17 @@ async fn on_postgres_many_workers_ask_little_about_leases_in_all_and_each_says_t
     let seconds = start.elapsed().as_secs_f64();
     let (takes, renewals) = (calls("take_leases").await, calls("renew_leases").await);
     let leases = (takes + renewals + calls("release_leases").await) / seconds;
-    let beats = calls("extend").await * plan.life.every.as_secs_f64() / seconds / crowd.workers as f64;
+    let beats = calls("extend").await * plan.life.every.as_secs_f64() / seconds / members.workers as f64;
     let beside =
-        calls("asked_to_stop").await * plan.life.every.as_secs_f64() / seconds / crowd.workers as f64;
+        calls("asked_to_stop").await * plan.life.every.as_secs_f64() / seconds / members.workers as f64;
     println!(
         "postgres: {} workers: {leases:.2} statements about leases a second ({:.2} to take, {:.2} to renew); each worker {beats:.2} \
          signs of life a heartbeat, and {beside:.2} statements beside them",
-        crowd.workers,
+        members.workers,
         takes / seconds,
         renewals / seconds
     );
-    crowd.end().await;
+    members.end().await;
     assert!(renewals > 0.0, "somebody leads");
     assert!(leases <= STATEMENTS_A_SECOND, "{leases:.2} statements a second");
     assert!((0.5..=1.2).contains(&beats), "{beats:.2} signs of life a heartbeat");
@@ -128,7 +128,7 @@ async fn on_postgres_many_workers_ask_little_about_leases_in_all_and_each_says_t
 async fn on_redis_many_workers_ask_little_about_leases_in_all() {
     let place = Place::redis();
     let plan = Plan::of_this_run();
-    let crowd = Crowd::start(&place.url(), &plan).await;
+    let members = Crowd::start(&place.url(), &plan).await;
     let client = redis::Client::open(place.url()).expect("an address");
     let mut server = client.get_multiplexed_async_connection().await.expect("the server is up");
     let mut scripts = async || -> u64 {
@@ -137,19 +137,19 @@ async fn on_redis_many_workers_ask_little_about_leases_in_all() {
         let line = stats.lines().find_map(|line| line.strip_prefix("cmdstat_evalsha:calls=")).unwrap_or("0");
         line.split(',').next().and_then(|calls| calls.parse().ok()).expect("a number")
     };
-    let (before, pulses) = (scripts().await, crowd.asked.pulses());
-    let (start, asked) = (Instant::now(), crowd.asked.about_leases());
+    let (before, pulses) = (scripts().await, members.asked.pulses());
+    let (start, asked) = (Instant::now(), members.asked.about_leases());
     // may sleep: this is how long they are watched.
     tokio::time::sleep(plan.watched).await;
     let (all, seconds) = (scripts().await - before, start.elapsed().as_secs_f64());
     // A script that is under way when they are counted may fall on either side.
-    let leases = all.saturating_sub(crowd.asked.pulses() - pulses) as f64 / seconds;
-    let by_clients = (crowd.asked.about_leases() - asked) as f64 / seconds;
+    let leases = all.saturating_sub(members.asked.pulses() - pulses) as f64 / seconds;
+    let by_clients = (members.asked.about_leases() - asked) as f64 / seconds;
     println!(
         "redis: {} workers: {leases:.2} scripts about leases a second by the server's count, {by_clients:.2} by that of the workers",
-        crowd.workers
+        members.workers
     );
-    crowd.end().await;
+    members.end().await;
     assert!(by_clients > 0.0, "somebody leads");
     assert!(
         leases <= STATEMENTS_A_SECOND && by_clients <= STATEMENTS_A_SECOND,

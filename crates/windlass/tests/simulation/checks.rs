@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use windlass::worker::pool::UNSETTLED_MAX;
 use windlass_conformance::history::{Rules, check};
-use windlass_core::admin::{Counts, JobRecord, QueueStatus};
+use windlass_core::admin::{Counts, QueueStatus, StoredJob};
 use windlass_core::job::{JobState, Phase};
 use windlass_core::key::KeyScope;
 use windlass_core::limits::CRASHES_MAX;
@@ -43,7 +43,7 @@ impl World {
         }
     }
 
-    fn check_counts(&mut self, queue: &QueueStatus, jobs: &[JobRecord]) {
+    fn check_counts(&mut self, queue: &QueueStatus, jobs: &[StoredJob]) {
         let mut counted = Counts::default();
         for record in jobs.iter().filter(|record| record.job.queue == queue.spec.name) {
             match record.phase() {
@@ -61,7 +61,7 @@ impl World {
     }
 
     /// Of the jobs with one key, one at the most may be live, or dead with a scope that holds on.
-    fn check_keys(&mut self, jobs: &[JobRecord]) {
+    fn check_keys(&mut self, jobs: &[StoredJob]) {
         let mut holders = BTreeMap::new();
         for record in jobs {
             let Some(claim) = &record.job.key else { continue };
@@ -79,7 +79,7 @@ impl World {
     }
 
     /// Whoever runs a job has a row in the store.
-    fn check_running(&mut self, jobs: &[JobRecord]) {
+    fn check_running(&mut self, jobs: &[StoredJob]) {
         let workers = self.store.workers();
         for record in jobs {
             if let JobState::Running { worker, .. } = record.state
@@ -116,7 +116,7 @@ impl World {
     }
 
     /// After the trouble, no pool may be idle for long while there is something that it could do.
-    fn check_idle_pools(&mut self, jobs: &[JobRecord]) {
+    fn check_idle_pools(&mut self, jobs: &[StoredJob]) {
         let Some(healed) = self.healed else { return };
         let ready: Vec<_> = jobs.iter().filter(|record| record.phase() == Phase::Ready).collect();
         let now = self.now;

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use windlass_core::outcome::{AttemptOutcome, ErrorKind, JobError};
 
-use crate::dice::Dice;
 use crate::plan::Pace;
+use crate::test_rng::TestRng;
 
 /// How one run of a handler goes if nobody interferes.
 #[derive(Debug, Clone)]
@@ -25,28 +25,28 @@ pub(crate) enum Ends {
 
 impl Script {
     pub(crate) fn of(seed: u64, job: i64, run: u64, pace: Pace) -> Self {
-        let mut character = Dice::of(seed, 7_000_000 + job.unsigned_abs());
+        let mut character = TestRng::of(seed, 7_000_000 + job.unsigned_abs());
         let killer = character.per_mille(15);
-        let mut dice = Dice::of(seed, 9_000_000 + job.unsigned_abs() * 64 + run);
+        let mut rng = TestRng::of(seed, 9_000_000 + job.unsigned_abs() * 64 + run);
         let lasts = match pace {
-            Pace::Fast => dice.micros(500, 8_000),
-            Pace::Mixed if dice.per_mille(500) => dice.millis(1, 40),
-            Pace::Mixed => dice.millis(40, 4_000),
-            Pace::Slow if dice.per_mille(300) => dice.millis(10_000, 95_000),
-            Pace::Slow => dice.millis(10, 3_000),
+            Pace::Fast => rng.micros(500, 8_000),
+            Pace::Mixed if rng.per_mille(500) => rng.millis(1, 40),
+            Pace::Mixed => rng.millis(40, 4_000),
+            Pace::Slow if rng.per_mille(300) => rng.millis(10_000, 95_000),
+            Pace::Slow => rng.millis(10, 3_000),
         };
-        let ends = if killer { Ends::KillsItsProcess } else { ends(&mut dice) };
-        Self { lasts, ends, listens: dice.per_mille(600) }
+        let ends = if killer { Ends::KillsItsProcess } else { ends(&mut rng) };
+        Self { lasts, ends, listens: rng.per_mille(600) }
     }
 }
 
-fn ends(dice: &mut Dice) -> Ends {
+fn ends(rng: &mut TestRng) -> Ends {
     let error = || JobError::new(ErrorKind::Failed, "as the seed wants it");
-    Ends::With(match dice.below(100) {
+    Ends::With(match rng.below(100) {
         0..=73 => AttemptOutcome::Done(None),
         74..=83 => AttemptOutcome::Failed(error()),
-        84..=86 => AttemptOutcome::RetryIn(dice.millis(10, 20_000), error()),
-        87..=91 => AttemptOutcome::Snooze(dice.millis(10, 20_000)),
+        84..=86 => AttemptOutcome::RetryIn(rng.millis(10, 20_000), error()),
+        87..=91 => AttemptOutcome::Snooze(rng.millis(10, 20_000)),
         92..=94 => AttemptOutcome::Dead(error()),
         95..=97 => AttemptOutcome::Discard("no longer wanted".to_owned()),
         98 => return Ends::KillsItsProcess,

@@ -3,7 +3,7 @@
 //! The pools, hearts, maintenance and the client's judgement are the real ones; threads, sockets and clocks are
 //! simulated. `docs/simulation.md` says what is simulated and which check catches which planted bug.
 
-mod dice;
+mod test_rng;
 mod plan;
 mod handler;
 mod store;

@@ -11,8 +11,8 @@ use windlass_core::names::{QueueName, TypeName};
 use windlass_core::queue::QueueSpec;
 use windlass_core::retry::RetryPolicy;
 
-use crate::dice::Dice;
 use crate::store::Weather;
+use crate::test_rng::TestRng;
 
 /// Tries of a failing job.
 pub(crate) const FAILURES_MAX: u32 = 3;
@@ -57,42 +57,42 @@ pub(crate) struct ProcessPlan {
 
 impl Plan {
     pub(crate) fn of(seed: u64) -> Self {
-        let mut dice = Dice::of(seed, 1);
-        let count = dice.between(2, 4);
-        let processes = (0..count).map(|at| ProcessPlan::of(at, &mut dice)).collect();
-        let pace = [Pace::Fast, Pace::Mixed, Pace::Mixed, Pace::Slow][dice.below(4) as usize];
-        let bad = dice.below(4);
+        let mut rng = TestRng::of(seed, 1);
+        let count = rng.between(2, 4);
+        let processes = (0..count).map(|at| ProcessPlan::of(at, &mut rng)).collect();
+        let pace = [Pace::Fast, Pace::Mixed, Pace::Mixed, Pace::Slow][rng.below(4) as usize];
+        let bad = rng.below(4);
         Self {
             seed,
             processes,
-            producers: dice.between(1, 3),
-            trouble: Duration::from_secs(dice.between(60, 300)),
-            jobs_max: dice.between(20, 120),
+            producers: rng.between(1, 3),
+            trouble: Duration::from_secs(rng.between(60, 300)),
+            jobs_max: rng.between(20, 120),
             weather: Weather { refused: bad * 15, lost: bad * 15, slow: bad * 8, late: bad * 8 },
             pace,
-            clock_steps: dice.per_mille(500),
+            clock_steps: rng.per_mille(500),
         }
     }
 }
 
 impl ProcessPlan {
     /// The first process handles everything; another may leave out a type.
-    fn of(at: u64, dice: &mut Dice) -> Self {
+    fn of(at: u64, rng: &mut TestRng) -> Self {
         let mut types = type_names();
-        if at > 0 && dice.per_mille(250) {
+        if at > 0 && rng.per_mille(250) {
             types.pop();
         }
         let queues = queue_names();
-        let poll = dice.millis(1000, 10_000);
+        let poll = rng.millis(1000, 10_000);
         let pool = |queues: Vec<QueueName>, slots: u64| PoolSettings {
             scope: Scope { queues, types: types.clone(), poll_interval: poll },
             concurrency: u32::try_from(slots).expect("a few slots"),
             policies: policies(),
         };
-        let pools = if dice.per_mille(400) {
-            queues.iter().map(|queue| pool(vec![queue.clone()], dice.between(2, 4))).collect()
+        let pools = if rng.per_mille(400) {
+            queues.iter().map(|queue| pool(vec![queue.clone()], rng.between(2, 4))).collect()
         } else {
-            vec![pool(queues.clone(), dice.between(2, 5))]
+            vec![pool(queues.clone(), rng.between(2, 5))]
         };
         Self { pools, queues, types }
     }

@@ -28,9 +28,9 @@ use windlass_core::outcome::AttemptOutcome;
 use windlass_core::settle::{Settled, Settlement};
 use windlass_core::worker::WorkerId;
 
-use crate::dice::Dice;
 use crate::plan::{self, BEAT_EVERY, LEASE, Pace, ProcessPlan, SWEEP_EVERY};
 use crate::store::{Answer, Call, Reply};
+use crate::test_rng::TestRng;
 use keeping::{Chore, Doing};
 
 /// A worker that cannot register, or register again, tries once a second.
@@ -104,7 +104,7 @@ pub(crate) struct Process {
 /// What is gone when a process is killed.
 pub(crate) struct Body {
     born: Duration,
-    dice: Dice,
+    rng: TestRng,
     pub(crate) worker: WorkerId,
     stage: Stage,
     pub(crate) pools: Vec<Pool>,
@@ -147,8 +147,8 @@ impl Process {
 
     pub(crate) fn boot(&mut self, now: Duration) -> Vec<Wish> {
         self.life += 1;
-        let dice = Dice::of(self.seed, 1000 * (self.at as u64 + 1) + u64::from(self.life));
-        self.body = Some(Body::new(now, dice));
+        let rng = TestRng::of(self.seed, 1000 * (self.at as u64 + 1) + u64::from(self.life));
+        self.body = Some(Body::new(now, rng));
         vec![Wish::Send(Part::Declare, Call::Declare(plan::declaration()))]
     }
 
@@ -181,8 +181,8 @@ impl Process {
 }
 
 impl Body {
-    fn new(now: Duration, mut dice: Dice) -> Self {
-        let worker = WorkerId::from_random(dice.bits128());
+    fn new(now: Duration, mut rng: TestRng) -> Self {
+        let worker = WorkerId::from_random(rng.bits128());
         Self {
             born: now,
             worker,
@@ -201,7 +201,7 @@ impl Body {
             next_run: 0,
             stop_by: None,
             wake: 0,
-            dice,
+            rng,
         }
     }
 

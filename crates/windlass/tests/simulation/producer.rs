@@ -11,14 +11,14 @@ use windlass_core::payload::Payload;
 use windlass_core::priority::Priority;
 
 use crate::book::{Book, Moment};
-use crate::dice::Dice;
 use crate::plan::type_names;
 use crate::store::{Answer, Call, Reply};
+use crate::test_rng::TestRng;
 
 /// One producer; it has one request under way at a time.
 pub(crate) struct Producer {
     at: usize,
-    dice: Dice,
+    rng: TestRng,
     made: u64,
     under_way: Option<UnderWay>,
 }
@@ -40,7 +40,7 @@ pub(crate) enum Next {
 
 impl Producer {
     pub(crate) fn new(at: usize, seed: u64) -> Self {
-        Self { at, dice: Dice::of(seed, 500 + at as u64), made: 0, under_way: None }
+        Self { at, rng: TestRng::of(seed, 500 + at as u64), made: 0, under_way: None }
     }
 
     pub(crate) fn made(&self) -> u64 {
@@ -52,17 +52,17 @@ impl Producer {
     }
 
     pub(crate) fn pause(&mut self) -> Duration {
-        self.dice.millis(5, 6000)
+        self.rng.millis(5, 6000)
     }
 
     /// Makes a new request.
     pub(crate) fn produce(&mut self, book: &mut Book, at: &Moment<'_>) -> EnqueueRequest {
-        let count = if self.dice.per_mille(200) { self.dice.between(2, 12) } else { 1 };
+        let count = if self.rng.per_mille(200) { self.rng.between(2, 12) } else { 1 };
         let jobs: Vec<_> = (0..count).map(|_| self.new_job()).collect();
         for job in &jobs {
             book.invoked(&uid(job), at);
         }
-        let request = EnqueueRequest { request: RequestId::from_random(self.dice.bits128()), jobs };
+        let request = EnqueueRequest { request: RequestId::from_random(self.rng.bits128()), jobs };
         self.under_way = Some(UnderWay { request: request.clone(), tries: 1, rounds: 0, is_asked: false });
         request
     }
@@ -71,13 +71,13 @@ impl Producer {
         self.made += 1;
         let name = format!("producer-{}/{}", self.at, self.made);
         let types = type_names();
-        let job_type = self.dice.pick(&types).expect("there are types").clone();
-        let dice = &mut self.dice;
-        let delayed = dice.per_mille(300);
-        let when = if delayed { When::In(dice.millis(10, 60_000)) } else { When::Now };
-        let expires = dice.per_mille(80).then(|| When::In(dice.millis(500, 90_000)));
-        let priority = dice.per_mille(400).then(|| Priority::new(dice.below(11) as i64).expect("0 to 10"));
-        let key = dice.per_mille(350).then(|| key(dice));
+        let job_type = self.rng.pick(&types).expect("there are types").clone();
+        let rng = &mut self.rng;
+        let delayed = rng.per_mille(300);
+        let when = if delayed { When::In(rng.millis(10, 60_000)) } else { When::Now };
+        let expires = rng.per_mille(80).then(|| When::In(rng.millis(500, 90_000)));
+        let priority = rng.per_mille(400).then(|| Priority::new(rng.below(11) as i64).expect("0 to 10"));
+        let key = rng.per_mille(350).then(|| key(rng));
         let payload = Payload::encode(&name).expect("a short text");
         NewJob { when, expires, priority, key, ..NewJob::new(job_type, payload) }
     }
@@ -106,9 +106,9 @@ impl Producer {
         });
         match judge(answer, under_way.tries) {
             // A caller may stop to wait for the client, or not believe that it is over.
-            Judged::Again(_) | Judged::Unknown if self.dice.per_mille(250) => {
+            Judged::Again(_) | Judged::Unknown if self.rng.per_mille(250) => {
                 under_way.is_asked = true;
-                return Next::SendAfter(self.dice.millis(10, 2000));
+                return Next::SendAfter(self.rng.millis(10, 2000));
             }
             Judged::Again(after) => return Next::SendAfter(after),
             Judged::Answered(answers) => tell(&under_way.request, &answers, book, at),
@@ -116,10 +116,10 @@ impl Producer {
                 under_way.request.jobs.iter().for_each(|job| book.not_stored(&uid(job), at));
             }
             // A caller who gave the request a name tries again under it; another lets it be.
-            Judged::Unknown if under_way.rounds < 2 && self.dice.per_mille(600) => {
+            Judged::Unknown if under_way.rounds < 2 && self.rng.per_mille(600) => {
                 under_way.rounds += 1;
                 under_way.tries = 1;
-                return Next::SendAfter(self.dice.millis(1000, 20_000));
+                return Next::SendAfter(self.rng.millis(1000, 20_000));
             }
             Judged::Unknown => {
                 under_way.request.jobs.iter().for_each(|job| book.answered(&uid(job), None, at));
@@ -135,13 +135,13 @@ impl Producer {
         match answer {
             Ok(Reply::Receipt(Some(answers))) => tell(&under_way.request, &answers, book, at),
             Ok(Reply::Receipt(None)) => {
-                let request = RequestId::from_random(self.dice.bits128());
+                let request = RequestId::from_random(self.rng.bits128());
                 under_way.request.request = request;
                 (under_way.tries, under_way.is_asked) = (0, false);
-                return Next::SendAfter(self.dice.millis(10, 1000));
+                return Next::SendAfter(self.rng.millis(10, 1000));
             }
             Ok(other) => panic!("expected the answer to a question, got {other:?}"),
-            Err(_) => return Next::SendAfter(self.dice.millis(100, 5000)),
+            Err(_) => return Next::SendAfter(self.rng.millis(100, 5000)),
         }
         self.under_way = None;
         Next::Rest
@@ -158,14 +158,14 @@ fn uid(job: &NewJob) -> String {
     job.payload.decode().expect("payloads are names")
 }
 
-fn key(dice: &mut Dice) -> KeyClaim {
-    let scope = match dice.below(4) {
+fn key(rng: &mut TestRng) -> KeyClaim {
+    let scope = match rng.below(4) {
         0 | 1 => KeyScope::WhileLive,
         2 => KeyScope::WhileLiveOrDead,
-        _ => KeyScope::For(dice.millis(1000, 60_000)),
+        _ => KeyScope::For(rng.millis(1000, 60_000)),
     };
     let on_conflict = [OnConflict::Keep, OnConflict::Keep, OnConflict::Replace, OnConflict::Revive];
-    let on_conflict = *dice.pick(&on_conflict).expect("four");
-    let key = Key::parse(&format!("item-{}", dice.below(6))).expect("a plain key");
+    let on_conflict = *rng.pick(&on_conflict).expect("four");
+    let key = Key::parse(&format!("item-{}", rng.below(6))).expect("a plain key");
     KeyClaim { key, scope, on_conflict }
 }

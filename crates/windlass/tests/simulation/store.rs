@@ -10,7 +10,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use windlass::engines::memory::MemoryEngine;
-use windlass_core::admin::{BatchDone, CancelAnswer, JobRecord, ListRequest, QueueStatus, RetryAnswer};
+use windlass_core::admin::{BatchDone, CancelAnswer, ListRequest, QueueStatus, RetryAnswer, StoredJob};
 use windlass_core::claim::{ClaimAnswer, ClaimRequest};
 use windlass_core::clock::{Clock, ManualClock, Timestamp};
 use windlass_core::engine::{Admin, Declaration, Engine, Hint, HintListener, RescueRequest, Rescued};
@@ -23,7 +23,7 @@ use windlass_core::names::QueueName;
 use windlass_core::settle::{Settled, Settlement};
 use windlass_core::worker::{Heartbeat, Pulse, WorkerCard, WorkerId, WorkerSighting};
 
-use crate::dice::Dice;
+use crate::test_rng::TestRng;
 
 /// After this time a caller stops waiting, as the client and the workers do.
 pub(crate) const CALL_DEADLINE: Duration = Duration::from_secs(10);
@@ -104,21 +104,21 @@ pub(crate) struct Weather {
 }
 
 impl Weather {
-    pub(crate) fn fate(&self, dice: &mut Dice) -> Fate {
-        let way = dice.micros(100, 4000);
-        let back = dice.micros(100, 4000);
-        let throw = dice.below(1000);
+    pub(crate) fn fate(&self, rng: &mut TestRng) -> Fate {
+        let way = rng.micros(100, 4000);
+        let back = rng.micros(100, 4000);
+        let throw = rng.below(1000);
         let (refused, lost) = (self.refused, self.refused + self.lost);
         let (slow, late) = (lost + self.slow, lost + self.slow + self.late);
         match throw {
             n if n < refused => Fate::Refused(way + back),
             // The connection breaks at once, or goes silent until the deadline.
-            n if n < lost && dice.per_mille(500) => Fate::Lost(way, way + back),
+            n if n < lost && rng.per_mille(500) => Fate::Lost(way, way + back),
             n if n < lost => Fate::Lost(way, CALL_DEADLINE),
-            n if n < slow => Fate::Answered(dice.millis(100, 8000), back),
+            n if n < slow => Fate::Answered(rng.millis(100, 8000), back),
             // The store goes on with what nobody waits for any more, also after it was sent again.
-            n if n < late && dice.per_mille(600) => Fate::Lost(dice.millis(10_001, 40_000), CALL_DEADLINE),
-            n if n < late => Fate::Lost(dice.millis(10, 9000), way),
+            n if n < late && rng.per_mille(600) => Fate::Lost(rng.millis(10_001, 40_000), CALL_DEADLINE),
+            n if n < late => Fate::Lost(rng.millis(10, 9000), way),
             _ => Fate::Answered(way, back),
         }
     }
@@ -194,7 +194,7 @@ impl Store {
         std::mem::take(&mut *self.hints.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    pub(crate) fn job(&self, id: JobId) -> Option<JobRecord> {
+    pub(crate) fn job(&self, id: JobId) -> Option<StoredJob> {
         ready(self.engine.job(id)).expect("memory answers")
     }
 
@@ -207,8 +207,8 @@ impl Store {
     }
 
     /// All jobs, newest first.
-    pub(crate) fn jobs(&self) -> Vec<JobRecord> {
-        let mut all: Vec<JobRecord> = Vec::new();
+    pub(crate) fn jobs(&self) -> Vec<StoredJob> {
+        let mut all: Vec<StoredJob> = Vec::new();
         loop {
             let before = all.last().map(|record| record.job.id);
             let request = ListRequest { before, limit: LIST_PAGE_MAX, ..ListRequest::default() };

@@ -19,8 +19,8 @@ impl World {
             return;
         }
         self.come_back_if_due();
-        let at = usize::try_from(self.dice.below(self.processes.len() as u64)).expect("a few");
-        match self.dice.below(100) {
+        let at = usize::try_from(self.rng.below(self.processes.len() as u64)).expect("a few");
+        match self.rng.below(100) {
             0..=17 => self.kill(at),
             18..=35 => self.freeze(at),
             36..=55 => self.stop(at),
@@ -28,15 +28,15 @@ impl World {
             64..=75 if self.plan.clock_steps => self.step_clock(),
             _ => {}
         }
-        let after = self.dice.millis(200, 12_000);
+        let after = self.rng.millis(200, 12_000);
         self.later(after, Happening::Strikes);
     }
 
     fn freeze(&mut self, at: usize) {
-        let lasts = if self.dice.per_mille(500) {
-            self.dice.millis(40_000, 90_000)
+        let lasts = if self.rng.per_mille(500) {
+            self.rng.millis(40_000, 90_000)
         } else {
-            self.dice.millis(50, 30_000)
+            self.rng.millis(50, 30_000)
         };
         let process = &mut self.processes[at];
         let (Some(body), false) = (&process.body, process.frozen) else { return };
@@ -52,17 +52,17 @@ impl World {
 
     fn stop(&mut self, at: usize) {
         let life = self.processes[at].life;
-        let grace = self.dice.millis(0, 6000);
+        let grace = self.rng.millis(0, 6000);
         self.later(Duration::ZERO, Happening::ToProcess { at, life, input: Input::Stop { grace } });
     }
 
     /// A disk stays full until a person comes.
     fn store_goes_away(&mut self) {
-        let how = [Away::Refusing, Away::Frozen, Away::ReadOnly][self.dice.below(3) as usize];
+        let how = [Away::Refusing, Away::Frozen, Away::ReadOnly][self.rng.below(3) as usize];
         let lasts = match how {
-            Away::ReadOnly => self.dice.millis(20_000, 100_000),
-            _ if self.dice.per_mille(300) => self.dice.millis(20_000, 60_000),
-            _ => self.dice.millis(20, 8000),
+            Away::ReadOnly => self.rng.millis(20_000, 100_000),
+            _ if self.rng.per_mille(300) => self.rng.millis(20_000, 60_000),
+            _ => self.rng.millis(20, 8000),
         };
         if self.away.is_none() {
             self.away = Some((how, self.now + lasts));
@@ -77,7 +77,7 @@ impl World {
     }
 
     fn step_clock(&mut self) {
-        let by = i64::try_from(self.dice.below(240_000)).expect("minutes") - 120_000;
+        let by = i64::try_from(self.rng.below(240_000)).expect("minutes") - 120_000;
         self.store.step_clock(by);
         self.store.at(self.now);
     }
@@ -88,9 +88,9 @@ impl World {
             return;
         }
         let jobs = self.book.known_jobs();
-        let queue = self.dice.pick(&queue_names()).expect("two").clone();
-        let job = self.dice.pick(&jobs).copied();
-        match (self.dice.below(10), job) {
+        let queue = self.rng.pick(&queue_names()).expect("two").clone();
+        let job = self.rng.pick(&jobs).copied();
+        match (self.rng.below(10), job) {
             (0..=2, Some(job)) => self.send(Caller::Operator, Call::Cancel(job)),
             (3..=6, Some(_)) => {
                 let dead = self.store.jobs().into_iter().find(|record| record.phase() == Phase::Dead);
@@ -98,13 +98,13 @@ impl World {
                 self.send(Caller::Operator, Call::Retry(job));
             }
             (7, _) => {
-                let lasting = self.dice.per_mille(500).then(|| self.dice.millis(1000, 30_000));
+                let lasting = self.rng.per_mille(500).then(|| self.rng.millis(1000, 30_000));
                 self.send(Caller::Operator, Call::Pause(queue, lasting));
             }
             (8, _) => self.send(Caller::Operator, Call::Resume(queue)),
             _ => {}
         }
-        let after = self.dice.millis(500, 15_000);
+        let after = self.rng.millis(500, 15_000);
         self.later(after, Happening::Operates);
     }
 

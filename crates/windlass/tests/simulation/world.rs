@@ -10,11 +10,11 @@ use windlass_core::engine::Hint;
 use windlass_core::job::JobId;
 
 use crate::book::{Book, Moment};
-use crate::dice::Dice;
 use crate::plan::{BEAT_EVERY, Plan};
 use crate::process::{Input, Part, Process, Wish};
 use crate::producer::{Next, Producer};
 use crate::store::{Answer, CALL_DEADLINE, Call, Fate, Store, unavailable, unknown};
+use crate::test_rng::TestRng;
 use crate::trace::Trace;
 
 /// Who asked the store.
@@ -78,7 +78,7 @@ pub(crate) struct World {
     planned: u64,
     line: BTreeMap<(Duration, u64), Happening>,
     calls: BTreeMap<u64, OnItsWay>,
-    pub(crate) dice: Dice,
+    pub(crate) rng: TestRng,
     pub(crate) store: Store,
     pub(crate) book: Book,
     pub(crate) processes: Vec<Process>,
@@ -107,7 +107,7 @@ impl World {
             planned: 0,
             line: BTreeMap::new(),
             calls: BTreeMap::new(),
-            dice: Dice::of(seed, 2),
+            rng: TestRng::of(seed, 2),
             store: Store::new(),
             book: Book::default(),
             processes,
@@ -127,7 +127,7 @@ impl World {
     fn begin(&mut self) {
         self.store.apply(Call::Declare(crate::plan::declaration())).expect("a right declaration");
         for at in 0..self.processes.len() {
-            let after = self.dice.millis(0, 3000);
+            let after = self.rng.millis(0, 3000);
             self.later(after, Happening::Starts { at });
         }
         for at in 0..self.producers.len() {
@@ -198,8 +198,8 @@ impl World {
     /// Sends a call on its way, through whatever weather there is.
     pub(crate) fn send(&mut self, caller: Caller, call: Call) {
         let fate = match self.healed {
-            Some(_) => Fate::Answered(self.dice.micros(100, 3000), self.dice.micros(100, 3000)),
-            None => self.plan.weather.fate(&mut self.dice),
+            Some(_) => Fate::Answered(self.rng.micros(100, 3000), self.rng.micros(100, 3000)),
+            None => self.plan.weather.fate(&mut self.rng),
         };
         self.planned += 1;
         let number = self.planned;
@@ -283,8 +283,8 @@ impl World {
     fn spread_hints(&mut self) {
         for hint in self.store.take_hints() {
             for at in 0..self.processes.len() {
-                if self.dice.per_mille(800) {
-                    let after = self.dice.micros(200, 20_000);
+                if self.rng.per_mille(800) {
+                    let after = self.rng.micros(200, 20_000);
                     let life = self.processes[at].life;
                     let input = Input::Hinted(Hint::clone(&hint));
                     self.later(after, Happening::ToProcess { at, life, input });
@@ -344,7 +344,7 @@ impl World {
             // Whoever had asked to be let out may be let out in time, and then its jobs count no crash.
             let kind = if leaving { FaultKind::FailedCall } else { FaultKind::Kill };
             self.book.fault(kind, worker, None, &moment);
-            let after = self.dice.millis(500, 20_000);
+            let after = self.rng.millis(500, 20_000);
             self.later(after, Happening::Starts { at });
         }
     }
@@ -375,7 +375,7 @@ impl World {
                 }
                 Wish::Gone => {
                     self.processes[at].body = None;
-                    let after = self.dice.millis(500, 20_000);
+                    let after = self.rng.millis(500, 20_000);
                     self.later(after, Happening::Starts { at });
                 }
                 Wish::Broke(check, text) => self.book.broke(check, text),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
-use windlass::core::admin::JobRecord;
+use windlass::core::admin::StoredJob;
 use windlass::core::engine::Engine;
 use windlass::core::job::Phase;
 use windlass::{
@@ -113,7 +113,7 @@ impl Bench {
     }
 
     /// Waits until a job is where it should be, looking again whenever the engine hints at a change.
-    pub(crate) async fn until(&self, id: JobId, phase: Phase) -> JobRecord {
+    pub(crate) async fn until(&self, id: JobId, phase: Phase) -> StoredJob {
         let look = async {
             loop {
                 let record = self.client.job(id).await.expect("memory answers").expect("the job is known");

@@ -9,7 +9,7 @@ use windlass::core::claim::{ClaimAnswer, ClaimRequest, ClaimToken, Suspects};
 use windlass::core::engine::Engine;
 use windlass::core::gate::Gate;
 use windlass::core::job::{JobState, Phase};
-use windlass::core::lease::LeaseRecord;
+use windlass::core::lease::StoredLease;
 use windlass::core::rate_limit::RateLimit;
 use windlass::core::worker::{WorkerCard, WorkerId};
 use windlass::duties::{Duty, DutyContext, DutyMode, DutyName, LeaseTiming};
@@ -61,12 +61,12 @@ async fn until(ran: &mut mpsc::UnboundedReceiver<Ran>, is_it: impl Fn(&Ran) -> b
     }
 }
 
-async fn lease(engine: &Arc<dyn Engine>) -> Option<LeaseRecord> {
+async fn lease(engine: &Arc<dyn Engine>) -> Option<StoredLease> {
     let read = engine.leases().await.expect("the store is up");
     read.leases.into_iter().find(|lease| lease.duty == name())
 }
 
-async fn lease_when(engine: &Arc<dyn Engine>, is_it: impl Fn(&LeaseRecord) -> bool) -> LeaseRecord {
+async fn lease_when(engine: &Arc<dyn Engine>, is_it: impl Fn(&StoredLease) -> bool) -> StoredLease {
     let look = async {
         loop {
             if let Some(lease) = lease(engine).await.filter(|lease| is_it(lease)) {

@@ -102,7 +102,7 @@ fn a_client_that_outlives_a_runtime_still_works_in_the_next() {
     let client = first.block_on(async {
         let bench = Bench::start().await;
         let client = bench.client.clone();
-        // Flights are started and never flown: their runtime ends.
+        // Batcher are started and never flown: their runtime ends.
         for _ in 0..4 {
             let put = client.clone();
             tokio::spawn(async move { put.enqueue(Act::Succeed).await });

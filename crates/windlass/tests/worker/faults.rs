@@ -126,7 +126,7 @@ impl Place {
         }
         let mut history = self.book.read();
         let engine = self.client().engine();
-        let uid_of = |record: &windlass::core::admin::JobRecord| {
+        let uid_of = |record: &windlass::core::admin::StoredJob| {
             record.job.payload.decode::<Errand>().ok().map(|errand| errand.uid)
         };
         history.entries.extend(dump(&**engine, uid_of).await.expect("the server is up"));

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tokio::sync::{Notify, mpsc};
-use windlass::core::admin::{AttemptEnding, AttemptRecord, JobRecord};
+use windlass::core::admin::{AttemptEnding, StoredAttempt, StoredJob};
 use windlass::core::clock::Timestamp;
 use windlass::core::engine::Engine;
 use windlass::core::job::{JobId, Phase, Progress};
@@ -88,7 +88,7 @@ impl Place {
     }
 
     /// Looks until the job is as it should be.
-    async fn until(&self, id: JobId, is_so: impl Fn(&JobRecord) -> bool) -> JobRecord {
+    async fn until(&self, id: JobId, is_so: impl Fn(&StoredJob) -> bool) -> StoredJob {
         let look = async {
             loop {
                 let record = self.direct.job(id).await.expect("the server is up").expect("it is kept");
@@ -102,9 +102,9 @@ impl Place {
         tokio::time::timeout(PATIENCE, look).await.expect("it is so at last")
     }
 
-    async fn attempt(&self, id: JobId) -> AttemptRecord {
+    async fn attempt(&self, id: JobId) -> StoredAttempt {
         let attempts = self.direct.attempts(id).await.expect("the server is up");
-        <[AttemptRecord; 1]>::try_from(attempts).expect("one attempt").into_iter().next().expect("one")
+        <[StoredAttempt; 1]>::try_from(attempts).expect("one attempt").into_iter().next().expect("one")
     }
 
     async fn now(&self) -> Timestamp {

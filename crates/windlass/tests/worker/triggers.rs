@@ -43,7 +43,7 @@ async fn drain(client: &Client) -> StoredTrigger {
 }
 
 #[tokio::test]
-async fn the_hook_runs_within_a_second_after_the_last_end_once_for_each_drain() {
+async fn the_hook_runs_within_a_second_after_the_last_end_once_for_each_trigger() {
     let mut bench = Bench::with(options()).await;
     for round in 1..=3 {
         let mut jobs = Vec::new();
@@ -133,7 +133,7 @@ async fn who_dies_between_the_end_and_the_hook_leaves_a_mark_that_the_duty_of_an
 }
 
 #[tokio::test]
-async fn two_workers_who_both_look_all_the_time_make_one_job_of_each_drain() {
+async fn two_workers_who_both_look_all_the_time_make_one_job_of_each_trigger() {
     let engine = crate::fresh_engine();
     let every = || WorkerOptions { maintenance_mode: windlass::duties::DutyMode::EveryWorker, ..options() };
     let first = Bench::on(Arc::clone(&engine), every()).await;
@@ -153,7 +153,7 @@ async fn two_workers_who_both_look_all_the_time_make_one_job_of_each_drain() {
             }
         };
         tokio::time::timeout(crate::bench::PATIENCE, fired).await.expect("the hook is run");
-        assert!(drain(&first.client).await.record.fired >= round, "each round ends with a drain");
+        assert!(drain(&first.client).await.record.fired >= round, "each round ends with a trigger");
     }
     let totals = engine.queues().await.expect("it is up");
     let enqueued: u64 = totals.iter().map(|queue| queue.totals.enqueued).sum();
@@ -169,7 +169,7 @@ async fn is_quiet(engine: &Arc<dyn Engine>) -> bool {
 }
 
 #[tokio::test]
-async fn a_worker_with_a_wrong_drain_does_not_start_and_stores_nothing() {
+async fn a_worker_with_a_wrong_trigger_does_not_start_and_stores_nothing() {
     let engine = crate::fresh_engine();
     let triggers = vec![when_all_is_done(), when_all_is_done()];
     let handlers = windlass::Handlers::new(()).handle(|_: Act| async {});

@@ -1,4 +1,4 @@
-//! A drain that cannot be read, as a newer version or somebody's hand may leave it, and a worker that has others.
+//! A trigger that cannot be read, as a newer version or somebody's hand may leave it, and a worker that has others.
 
 use windlass::core::names::TriggerName;
 use windlass::core::schedules::Origin;

@@ -1,12 +1,12 @@
 //! Where a job is, in words: what it waits for and what would change that.
 
-use windlass_core::admin::{JobRecord, QueueStatus, TypeStatus};
+use windlass_core::admin::{QueueStatus, StoredJob, TypeStatus};
 use windlass_core::job::{JobId, JobState, Phase};
 use windlass_core::span::show_span;
 
 /// The state of a job in one sentence. `ahead` is the job of its ordering key that it waits for, if it waits in one.
 pub(crate) fn explain(
-    record: &JobRecord,
+    record: &StoredJob,
     queue: Option<&QueueStatus>,
     kind: Option<&TypeStatus>,
     ahead: Option<JobId>,
@@ -33,7 +33,7 @@ pub(crate) fn explain(
     }
 }
 
-fn waiting(record: &JobRecord, queue: Option<&QueueStatus>, kind: Option<&TypeStatus>) -> String {
+fn waiting(record: &StoredJob, queue: Option<&QueueStatus>, kind: Option<&TypeStatus>) -> String {
     let now = record.read_at;
     let when = match record.phase() {
         Phase::Scheduled => format!("scheduled: due in {}", show_span(record.job.due.since(now))),

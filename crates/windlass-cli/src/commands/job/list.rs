@@ -2,7 +2,7 @@
 
 use clap::Args;
 use comfy_table::Cell;
-use windlass_core::admin::{JobRecord, ListRequest};
+use windlass_core::admin::{ListRequest, StoredJob};
 use windlass_core::job::{JobId, Phase};
 use windlass_core::limits::LIST_PAGE_MAX;
 use windlass_core::names::{CorrelationId, GroupName, Key, QueueName, Tag, TypeName};
@@ -76,7 +76,7 @@ pub(crate) async fn list(args: &ListArgs, context: &mut Context) -> Result<Code,
 }
 
 /// Prints jobs as a table or as JSON.
-pub(crate) fn print(records: &[JobRecord], context: &mut Context) -> Result<(), Failure> {
+pub(crate) fn print(records: &[StoredJob], context: &mut Context) -> Result<(), Failure> {
     if context.output.is_json() {
         return context.output.json(&records.iter().map(JobView::from).collect::<Vec<_>>());
     }
@@ -100,12 +100,12 @@ pub(crate) fn print(records: &[JobRecord], context: &mut Context) -> Result<(), 
     context.output.table(&header, rows, "no jobs")
 }
 
-fn when(record: &JobRecord) -> String {
+fn when(record: &StoredJob) -> String {
     format!("{} ago", show_span(record.job.age(record.read_at)))
 }
 
 /// What a person wants to know next, in a few words.
-fn remark(record: &JobRecord) -> String {
+fn remark(record: &StoredJob) -> String {
     const SHOWN: usize = 60;
     let text = match (record.phase(), &record.last_error) {
         (Phase::Scheduled, _) => format!("due in {}", show_span(record.job.due.since(record.read_at))),

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use comfy_table::Cell;
-use windlass_core::admin::{AttemptRecord, JobRecord};
+use windlass_core::admin::{StoredAttempt, StoredJob};
 use windlass_core::clock::Timestamp;
 use windlass_core::job::{JobId, JobState, Phase};
 use windlass_core::key::KeyScope;
@@ -31,7 +31,7 @@ pub(crate) async fn show(args: &ShowArgs, context: &mut Context) -> Result<Code,
 }
 
 /// Prints a job with its attempts.
-pub(crate) async fn in_full(record: &JobRecord, context: &mut Context) -> Result<(), Failure> {
+pub(crate) async fn in_full(record: &StoredJob, context: &mut Context) -> Result<(), Failure> {
     let attempts = context.engine.attempts(record.job.id).await?;
     let (queues, types) = (context.engine.queues().await?, context.engine.types().await?);
     let queue = queues.iter().find(|queue| queue.spec.name == record.job.queue);
@@ -61,7 +61,7 @@ pub(crate) async fn in_full(record: &JobRecord, context: &mut Context) -> Result
     context.output.table(&["attempt", "ending", "started", "took", "worker", "error"], rows, "")
 }
 
-fn pairs<'a>(record: &'a JobRecord, explained: &str, default_retry: &str) -> Vec<(&'a str, Cell)> {
+fn pairs<'a>(record: &'a StoredJob, explained: &str, default_retry: &str) -> Vec<(&'a str, Cell)> {
     let job = &record.job;
     let ago = |at: Timestamp| format!("{at} ({} ago)", show_span(record.read_at.since(at)));
     let mut pairs = vec![
@@ -92,7 +92,7 @@ fn pairs<'a>(record: &'a JobRecord, explained: &str, default_retry: &str) -> Vec
     pairs.into_iter().map(|(name, text)| (name, Cell::new(printable(&text)))).collect()
 }
 
-fn optional_pairs(record: &JobRecord) -> Vec<(&'static str, String)> {
+fn optional_pairs(record: &StoredJob) -> Vec<(&'static str, String)> {
     let job = &record.job;
     let tags: Vec<_> = job.tags.iter().map(|tag| tag.as_str()).collect();
     let result = match &record.state {
@@ -133,7 +133,7 @@ fn scope(scope: KeyScope) -> String {
     }
 }
 
-fn attempt_row(attempt: &AttemptRecord, now: Timestamp) -> Vec<Cell> {
+fn attempt_row(attempt: &StoredAttempt, now: Timestamp) -> Vec<Cell> {
     let took = attempt.ended_at.unwrap_or(now).since(attempt.started_at);
     let error = attempt.error.as_ref().map(|error| error.text.lines().next().unwrap_or_default());
     vec![

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
-use windlass_core::admin::JobRecord;
+use windlass_core::admin::StoredJob;
 use windlass_core::job::{JobId, Phase};
 use windlass_core::span::{parse_span, show_span};
 
@@ -50,7 +50,7 @@ fn forgotten(id: JobId) -> Failure {
         .hint("its type keeps no finished jobs; see `windlass type register --retention-days`")
 }
 
-fn finish(record: &JobRecord, context: &mut Context) -> Result<Code, Failure> {
+fn finish(record: &StoredJob, context: &mut Context) -> Result<Code, Failure> {
     let phase = record.phase();
     if context.output.is_json() {
         context.output.json(&JobView::from(record))?;

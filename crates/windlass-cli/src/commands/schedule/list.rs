@@ -6,7 +6,7 @@ use windlass_core::names::ScheduleName;
 use windlass_core::schedules::StoredSchedule;
 use windlass_core::span::show_span;
 
-use super::next::Outlook;
+use super::next::Preview;
 use super::{schedules, view};
 use crate::context::Context;
 use crate::exit::{Code, Failure};
@@ -52,18 +52,18 @@ pub(super) async fn show(name: &ScheduleName, context: &mut Context) -> Result<C
     let record = &stored.record;
     let spec = &record.spec;
     let upcoming = record.upcoming(now).take(SHOWN).collect();
-    let outlook = Outlook::of_ticks(&spec.schedule, &spec.holidays, now, upcoming);
+    let preview = Preview::of_ticks(&spec.schedule, &spec.holidays, now, upcoming);
     if context.output.is_json() {
         let mut value = view::json(&stored, now);
-        value["upcoming"] = outlook.ticks_json().into();
-        value["clock_changes"] = outlook.changes_json().into();
+        value["upcoming"] = preview.ticks_json().into();
+        value["clock_changes"] = preview.changes_json().into();
         context.output.json(&value)?;
         return Ok(Code::Ok);
     }
     for (title, text) in lines(&stored, now) {
         context.output.line(format!("{title:<10}{}", printable(&text)))?;
     }
-    for (place, line) in outlook.times().iter().enumerate() {
+    for (place, line) in preview.times().iter().enumerate() {
         let title = if place == 0 { "next" } else { "" };
         context.output.line(format!("{title:<10}{line}"))?;
     }

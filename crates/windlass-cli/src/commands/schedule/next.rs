@@ -64,13 +64,13 @@ pub(super) fn parse_instant(text: &str) -> Result<Timestamp, ParseInstantError> 
 pub(crate) fn next(args: &NextArgs, now: Timestamp, output: &mut Output) -> Result<Code, Failure> {
     let schedule = read_schedule(&args.schedule.join(" "), args.tz.as_deref())?;
     let holidays = read_holidays(args.holidays.as_deref(), &schedule)?;
-    let outlook = Outlook::of(&schedule, &holidays, args.from.unwrap_or(now), args.count as usize);
+    let preview = Preview::of(&schedule, &holidays, args.from.unwrap_or(now), args.count as usize);
     if output.is_json() {
-        output.json(&outlook.json())?;
+        output.json(&preview.json())?;
     } else {
-        outlook.lines().iter().try_for_each(|line| output.line(line))?;
+        preview.lines().iter().try_for_each(|line| output.line(line))?;
     }
-    outlook.notes(args.count as usize).iter().for_each(|note| output.note(note));
+    preview.notes(args.count as usize).iter().for_each(|note| output.note(note));
     Ok(Code::Ok)
 }
 
@@ -100,7 +100,7 @@ pub(super) fn read_holidays(file: Option<&Path>, schedule: &Schedule) -> Result<
 }
 
 /// What lies ahead of an instant.
-pub(super) struct Outlook<'a> {
+pub(super) struct Preview<'a> {
     schedule: &'a Schedule,
     from: Timestamp,
     ticks: Vec<Timestamp>,
@@ -111,7 +111,7 @@ pub(super) struct Outlook<'a> {
     holidays_until: Option<String>,
 }
 
-impl<'a> Outlook<'a> {
+impl<'a> Preview<'a> {
     fn of(schedule: &'a Schedule, holidays: &Holidays, from: Timestamp, count: usize) -> Self {
         let ticks: Vec<_> = schedule.ticks_after(from, holidays).take(count).collect();
         Self::of_ticks(schedule, holidays, from, ticks)

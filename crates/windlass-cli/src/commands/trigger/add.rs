@@ -16,7 +16,7 @@ use super::{RemoveArgs, no_such, triggers};
 use crate::context::Context;
 use crate::exit::{Code, Failure};
 
-/// Stores a drain. One of the same name becomes what is given here; what is not given is the default, not what was before. It counts
+/// Stores a trigger. One of the same name becomes what is given here; what is not given is the default, not what was before. It counts
 /// for jobs that end from now on.
 #[derive(Debug, Args)]
 #[command(after_help = "\

@@ -52,8 +52,8 @@ fn a_duty_of_every_worker_begins_at_its_seat_and_again_each_interval() {
 #[test]
 fn a_daily_duty_of_every_worker_first_runs_within_a_minute_of_each_start() {
     let daily = DutySpec { interval: SECOND * 86_400, ..spec(DutyMode::EveryWorker) };
-    for (seat, first) in [(0, at(0)), (1 << 15, at(30))] {
-        assert_eq!(DutyRunner::new(daily.clone(), seat, Moment::ZERO).wake_at(), first);
+    for (ring_position, first) in [(0, at(0)), (1 << 15, at(30))] {
+        assert_eq!(DutyRunner::new(daily.clone(), ring_position, Moment::ZERO).wake_at(), first);
     }
     assert!(DutyRunner::new(daily, u16::MAX, Moment::ZERO).wake_at() < at(60));
 }

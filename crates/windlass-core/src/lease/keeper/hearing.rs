@@ -8,7 +8,7 @@ use super::{
     Moment,
 };
 use crate::error::EngineError;
-use crate::lease::crowd::{Crowd, Crowds};
+use crate::lease::membership::{Member, Membership};
 use crate::lease::{LeaseFence, LeaseMetadata, LeaseRelease, Renewed, Taking, Term};
 use crate::names::DutyName;
 
@@ -70,10 +70,11 @@ impl LeaseKeeper {
     }
 
     fn try_later(&mut self, in_doubt: bool, now: Moment) {
-        let (timing, seat) = (self.timing, self.crowds.seat());
+        let (timing, ring_position) = (self.timing, self.membership.ring_position());
         let Some(request) = self.request.as_mut() else { return };
         request.is_in_doubt |= in_doubt;
-        request.again_at = now.saturating_add(timing.backoff(timing.again_after(), request.times_sent, seat));
+        request.again_at =
+            now.saturating_add(timing.backoff(timing.again_after(), request.times_sent, ring_position));
         if !request.is_in_doubt || self.leaves_it_to_others(now) {
             self.give_up_request(now);
         }
@@ -87,7 +88,7 @@ impl LeaseKeeper {
         sent_at: Moment,
         now: Moment,
     ) -> Option<LeaseEffect> {
-        let (timing, crowds) = (self.timing, &self.crowds);
+        let (timing, membership) = (self.timing, &self.membership);
         let Some(Stand::Elsewhere(stand)) = self.duties.get_mut(duty) else { return None };
         if stand.is_older(sent_at) {
             return None;
@@ -96,9 +97,9 @@ impl LeaseKeeper {
             // A term of ours began and ended while nobody answered.
             Taking::Taken(..) | Taking::Over => Duration::ZERO,
             Taking::Held { .. } | Taking::Busy if stand.hinted => Duration::ZERO,
-            Taking::Held { expires_in, .. } => pause(crowds, duty, (*expires_in).max(LOOK_AGAIN_MIN)),
-            Taking::Busy => pause(crowds, duty, timing.again_after()),
-            Taking::NoRoom => pause(crowds, duty, timing.expiry),
+            Taking::Held { expires_in, .. } => pause(membership, duty, (*expires_in).max(LOOK_AGAIN_MIN)),
+            Taking::Busy => pause(membership, duty, timing.again_after()),
+            Taking::NoRoom => pause(membership, duty, timing.expiry),
         };
         (stand.look_at, stand.hinted) = (now.saturating_add(wait), false);
         let is_kept_away = matches!(taking, Taking::Busy | Taking::NoRoom);
@@ -174,7 +175,7 @@ impl LeaseKeeper {
     /// Soon while the lease is trusted, which is not for long, and less and less often after that.
     fn renew_again(&mut self, now: Moment) {
         let soon = self.timing.again_after();
-        let later = self.timing.backoff(soon, self.renewals_unanswered, self.crowds.seat());
+        let later = self.timing.backoff(soon, self.renewals_unanswered, self.membership.ring_position());
         for (_, ours) in self.ours_mut() {
             let wait = if ours.doubted_since.is_some() { later } else { soon };
             ours.renew_at = ours.renew_at.min(now.saturating_add(wait));
@@ -188,7 +189,7 @@ impl LeaseKeeper {
         sent_at: Moment,
         now: Moment,
     ) -> Option<LeaseEffect> {
-        let (timing, crowds) = (self.timing, &self.crowds);
+        let (timing, membership) = (self.timing, &self.membership);
         let stand = self.duties.get_mut(&lease.duty)?;
         let Stand::Ours(ours) = stand else { return None };
         if ours.term != lease.term {
@@ -198,7 +199,7 @@ impl LeaseKeeper {
             let was_done = ours.doubted_since.is_none();
             *stand = Stand::Elsewhere(match ours.gives_way_since {
                 Some(_) => Elsewhere::after(ours.term, now, timing.expiry),
-                None => Elsewhere::until(now.saturating_add(pause(crowds, &lease.duty, Duration::ZERO))),
+                None => Elsewhere::until(now.saturating_add(pause(membership, &lease.duty, Duration::ZERO))),
             });
             return was_done.then_some(LeaseEffect::Stop(lease));
         }
@@ -227,7 +228,7 @@ impl LeaseKeeper {
     }
 
     fn look_soon(&mut self, duty: &DutyName, now: Moment, at_most_each: Duration) {
-        let stands_by = self.crowds.of_duty(duty).stands_by();
+        let stands_by = self.membership.of_duty(duty).stands_by();
         let Some(Stand::Elsewhere(stand)) = self.duties.get_mut(duty) else { return };
         if stands_by && stand.may_look(now) {
             let soon = now.max(stand.looked_at.saturating_add(at_most_each));
@@ -238,15 +239,15 @@ impl LeaseKeeper {
     }
 
     /// Workers came or went.
-    pub fn saw(&mut self, crowds: Crowds, now: Moment) {
-        let before = std::mem::replace(&mut self.crowds, crowds);
-        let crowds = self.crowds.clone();
+    pub fn saw(&mut self, membership: Membership, now: Moment) {
+        let before = std::mem::replace(&mut self.membership, membership);
+        let membership = self.membership.clone();
         for (duty, stand) in self.elsewhere_mut() {
-            let crowd = crowds.of_duty(duty);
+            let members = membership.of_duty(duty);
             let was = before.of_duty(duty);
-            match (was.stands_by(), crowd.stands_by()) {
+            match (was.stands_by(), members.stands_by()) {
                 (false, true) => stand.look_at = stand.look_at.min(now),
-                (false, false) => stand.look_at = in_measure(stand.look_at, was, crowd, now),
+                (false, false) => stand.look_at = in_measure(stand.look_at, was, members, now),
                 (true, _) => {}
             }
         }
@@ -255,7 +256,7 @@ impl LeaseKeeper {
 
 /// When one that does not stand by looks, now that a round takes another time: at the same part of what is left of it. Who started
 /// among ten others would look within ten seconds, and with it all who came after it, long after they are a thousand.
-fn in_measure(look_at: Moment, was: Crowd, is: Crowd, now: Moment) -> Moment {
+fn in_measure(look_at: Moment, was: Member, is: Member, now: Moment) -> Moment {
     let left = look_at.saturating_sub(now).as_secs_f64() / was.round().as_secs_f64();
     now.saturating_add(is.round().mul_f64(left.clamp(0.0, 1.0)))
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{LeaseCall, LeaseTiming, Moment};
-use crate::lease::crowd::Crowds;
+use crate::lease::membership::Membership;
 use crate::lease::{LeaseMetadata, Term, TermId};
 use crate::names::DutyName;
 
@@ -153,7 +153,7 @@ pub(super) struct Sent {
 }
 
 /// How long to wait where one that stands by would wait for `wait`.
-pub(super) fn pause(crowds: &Crowds, duty: &DutyName, wait: Duration) -> Duration {
-    let crowd = crowds.of_duty(duty);
-    if crowd.stands_by() { wait } else { wait.max(crowd.round()) }
+pub(super) fn pause(membership: &Membership, duty: &DutyName, wait: Duration) -> Duration {
+    let members = membership.of_duty(duty);
+    if members.stands_by() { wait } else { wait.max(members.round()) }
 }

@@ -6,7 +6,7 @@ mod traffic;
 
 use super::*;
 use crate::error::EngineError;
-use crate::lease::crowd::{CrowdCount, DutyCount, Peer};
+use crate::lease::membership::{DutyCount, MemberCount, Peer};
 use crate::lease::{Renewed, Taking};
 use crate::limits::{DUTY_EXPIRY, DUTY_HEARTBEAT};
 use crate::worker::WorkerId;
@@ -34,22 +34,22 @@ fn fence(number: i64) -> LeaseFence {
     LeaseFence { duty: rescue(), term: Term { fence: number, id: id(1) } }
 }
 
-fn alone() -> Crowds {
-    Crowds::alone()
+fn alone() -> Membership {
+    Membership::alone()
 }
 
 /// One of two, both of which stand by.
-fn of_two() -> Crowds {
-    let count = CrowdCount { live: 2, duties: vec![DutyCount { duty: rescue(), able: 2, before: 0 }] };
-    Crowds::new(WorkerId::from_random(1), count)
+fn of_two() -> Membership {
+    let count = MemberCount { live: 2, duties: vec![DutyCount { duty: rescue(), able: 2, before: 0 }] };
+    Membership::new(WorkerId::from_random(1), count)
 }
 
 /// One of so many that does not stand by.
-fn one_of(count: u128) -> Crowds {
+fn one_of(count: u128) -> Membership {
     let peer = |bits| Peer { worker: WorkerId::from_random(bits), duties: vec![rescue()] };
     let peers: Vec<_> = (0..count).map(peer).collect();
-    let mut crowds = peers.iter().map(|peer| Crowds::of(peer.worker, &peer.duties, &peers));
-    crowds.find(|crowds| !crowds.of_duty(&rescue()).stands_by()).unwrap()
+    let mut membership = peers.iter().map(|peer| Membership::of(peer.worker, &peer.duties, &peers));
+    membership.find(|membership| !membership.of_duty(&rescue()).stands_by()).unwrap()
 }
 
 fn keeper() -> LeaseKeeper {
@@ -230,10 +230,10 @@ fn a_lease_about_to_expire_is_not_asked_for_in_a_tight_loop() {
 
 #[test]
 fn one_of_a_thousand_looks_once_in_a_thousand_seconds_and_not_at_once_at_the_start() {
-    let crowd = one_of(1_000);
-    let mut keeper = LeaseKeeper::new([rescue()], LeaseTiming::default(), crowd.clone(), Moment::ZERO);
+    let members = one_of(1_000);
+    let mut keeper = LeaseKeeper::new([rescue()], LeaseTiming::default(), members.clone(), Moment::ZERO);
     let first = keeper.wake_at();
-    assert_eq!(first, crowd.of_duty(&rescue()).first_look_after());
+    assert_eq!(first, members.of_duty(&rescue()).first_look_after());
     ask(&mut keeper, first);
     hear(&mut keeper, held(SECOND * 8), first);
     assert_eq!(keeper.wake_at(), first + at(1_000));

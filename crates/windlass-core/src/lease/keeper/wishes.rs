@@ -11,7 +11,7 @@ impl LeaseKeeper {
     /// run of it does not end would only keep it from others.
     pub fn want(&mut self, duty: &DutyName, wanted: bool, now: Moment) -> Vec<LeaseEffect> {
         let effects = if wanted { Vec::new() } else { self.give_way(duty, None, now) };
-        let stands_by = self.crowds.of_duty(duty).stands_by();
+        let stands_by = self.membership.of_duty(duty).stands_by();
         if let Some(Stand::Elsewhere(stand)) = self.duties.get_mut(duty) {
             let is_new = wanted && !stand.is_wanted;
             stand.is_wanted = wanted;
@@ -51,12 +51,12 @@ impl LeaseKeeper {
 
     /// Whether nobody else could do a duty, as far as is known.
     pub fn is_alone(&self, duty: &DutyName) -> bool {
-        self.crowds.of_duty(duty).is_alone()
+        self.membership.of_duty(duty).is_alone()
     }
 
     /// Whether this process looks as soon as the lease of a duty could have expired, as far as is known.
     pub fn stands_by(&self, duty: &DutyName) -> bool {
-        self.crowds.of_duty(duty).stands_by()
+        self.membership.of_duty(duty).stands_by()
     }
 
     /// Stops all duties and gives all leases back: those that this process holds, and those that may have come of a request

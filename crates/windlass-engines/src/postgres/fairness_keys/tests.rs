@@ -1,6 +1,6 @@
 //! Lines, looks and turns, without a store.
 
-use super::super::position::before_all;
+use super::super::claim_cursor::before_all;
 use super::turns::LINES_NAMED_MIN;
 use super::*;
 
@@ -19,7 +19,7 @@ fn lines_of_a_priority_are_asked_until_they_have_nothing_and_then_all_of_it_and_
     let (mut lines, mut turns) = (Lines::default(), Turns::default());
     lines.found(group[1].priority, line("a"));
     lines.found(group[1].priority, line("b"));
-    let starts = [FRONT; 3];
+    let starts = [FIRST; 3];
     let spans = turns.next_spans(&mut lines, &starts, &group, 10).unwrap();
     assert_eq!(spans.told(), [(0, None, 10), (1, Some("a"), 5), (1, Some("b"), 5)]);
     lines.ring(group[1].priority).is_used_up(&line("a"));
@@ -64,7 +64,7 @@ fn looks_take_a_twentieth_of_the_time_whatever_they_take_and_whoever_tells_of_so
     assert!(!wants(&lines, 599) && wants(&lines, 600), "also one that failed has taken its time");
     lines.told();
     assert!(!wants(&lines, 594) && wants(&lines, 596), "what was told of comes only a little sooner");
-    lines.told_of = false;
+    lines.notified = false;
     lines.ring(Priority::NORMAL).looked_up_to(line("a"));
     assert!(!wants(&lines, 594) && wants(&lines, 596), "and so does the next page");
 }
@@ -76,16 +76,16 @@ fn a_claim_with_little_room_names_many_lines_and_goes_on_behind_the_one_that_had
     for n in 0..40 {
         lines.found(priority, line(&format!("s{n:02}")));
     }
-    let spans = turns.next_spans(&mut lines, &[FRONT], &group, 1).unwrap();
+    let spans = turns.next_spans(&mut lines, &[FIRST], &group, 1).unwrap();
     assert_eq!(spans.told().len(), LINES_NAMED_MIN);
     let place = (Timestamp::from_micros(5), JobId(5));
-    let brought = Brought::from([((priority, line("s02")), (1, place))]);
+    let brought = Found::from([((priority, line("s02")), (1, place))]);
     lines.note(&turns, &brought, true, false);
     let known = lines.ring(priority).lines().count();
     assert_eq!(known, 38, "two had nothing, and nobody knows of those behind");
     assert_eq!(lines.ring(priority).next(1), [line("s03")]);
     turns.rounds = ROUNDS_MAX - 1;
-    let spans = turns.next_spans(&mut lines, &[FRONT], &group, 1).unwrap();
+    let spans = turns.next_spans(&mut lines, &[FIRST], &group, 1).unwrap();
     assert_eq!(spans.told(), [(i16::from(priority.level()), None, 1)], "the last round is for everybody");
 }
 
@@ -99,7 +99,7 @@ fn only_the_line_steps_back_in_which_something_was_missed() {
         assert_eq!(lines.start(Priority::NORMAL, &line(name), later), place);
     }
     let missed = (Timestamp::from_micros(20), JobId(2));
-    lines.step_back(Priority::NORMAL, &line("b"), missed);
+    lines.rewind(Priority::NORMAL, &line("b"), missed);
     assert_eq!(lines.start(Priority::NORMAL, &line("a"), later), place);
     assert_eq!(lines.start(Priority::NORMAL, &line("b"), later), missed);
 }
@@ -126,14 +126,14 @@ fn a_line_is_read_from_where_its_claims_are_and_again_from_where_something_was_p
     let place = (Timestamp::from_micros(70), JobId(7));
     lines.took(Priority::NORMAL, &line("a"), 5, place, now);
     assert_eq!(lines.start(Priority::NORMAL, &line("a"), later), place);
-    assert_eq!(lines.start(Priority::NORMAL, &line("b"), later), FRONT);
+    assert_eq!(lines.start(Priority::NORMAL, &line("b"), later), FIRST);
     assert_eq!(lines.behind_all(Priority::NORMAL, later), None, "nobody is known to wait");
     lines.found(Priority::NORMAL, line("a"));
     assert_eq!(lines.behind_all(Priority::NORMAL, later), Some(place));
     lines.put_back(Priority::NORMAL, before_all(Timestamp::from_micros(50)), Timestamp::from_micros(90));
     assert!(lines.start(Priority::NORMAL, &line("a"), later) < (Timestamp::from_micros(50), JobId(1)));
     lines.found(Priority::NORMAL, line("b"));
-    assert_eq!(lines.behind_all(Priority::NORMAL, later), Some(FRONT));
+    assert_eq!(lines.behind_all(Priority::NORMAL, later), Some(FIRST));
     lines.ring(Priority::NORMAL).looked_up_to(line("b"));
     assert_eq!(lines.behind_all(Priority::NORMAL, later), None, "there may be more lines");
 }

@@ -7,10 +7,10 @@ use windlass_core::boost::ClaimRange;
 use windlass_core::fairness::{Line, Ring};
 use windlass_core::priority::Priority;
 
-use super::{Brought, Lines};
-use crate::postgres::position::Place;
+use super::{Found, Lines};
+use crate::postgres::claim_cursor::Place;
+use crate::postgres::claim_ranges::{ClaimRanges, RangeLines};
 use crate::postgres::row::Reading;
-use crate::postgres::spans::{Spans, Whom};
 
 /// Rounds of a claim in which what some could not use goes to others. The last asks for whatever is there.
 pub(super) const ROUNDS_MAX: u32 = 50;
@@ -71,13 +71,13 @@ impl Turns {
         starts: &[Place],
         group: &[ClaimRange],
         room: u32,
-    ) -> Option<Spans> {
-        let (mut spans, now) = (Spans::default(), Moment::now());
+    ) -> Option<ClaimRanges> {
+        let (mut spans, now) = (ClaimRanges::default(), Moment::now());
         (self.dealt, self.of) = (Vec::new(), None);
         self.rounds += 1;
         for (range, start) in group.iter().zip(starts).skip(self.done) {
             if lines.ring(range.priority).is_empty() || self.rounds >= ROUNDS_MAX {
-                spans.push_for(range, *start, Whom::All, room);
+                spans.push_for(range, *start, RangeLines::All, room);
                 self.done += 1;
                 continue;
             }
@@ -105,7 +105,7 @@ impl Turns {
     }
 
     /// How many of the lines that were named the statement came to: it stops where there is no more room.
-    pub(super) fn asked(&self, brought: &Brought, priority: Priority, is_full: bool) -> usize {
+    pub(super) fn asked(&self, brought: &Found, priority: Priority, is_full: bool) -> usize {
         if !is_full {
             return self.dealt.len();
         }

@@ -37,7 +37,7 @@ INSERT INTO windlass.job_history (
 VALUES (9, now() - interval '1 day', now(), now(), now(), 2, 5, 0, 0, 0, 5, 1, 'main', 'work', '{}');
 INSERT INTO windlass.attempts (job, started_at, ended_at, worker, number, ending)
 SELECT job, now(), now(), '00000000-0000-0000-0000-00000000000d', 1, 'x' FROM unnest(ARRAY[5, 9]) AS job;
-INSERT INTO windlass.put_backs (at, scheduled_at, priority, queue) VALUES (now() - interval '1 hour', now(), 5, 'main');
+INSERT INTO windlass.requeued_jobs (at, scheduled_at, priority, queue) VALUES (now() - interval '1 hour', now(), 5, 'main');
 INSERT INTO windlass.waiting (queue, channel, since, types) VALUES ('main', 'gone', now() - interval '1 hour', '{work}');";
 
 /// A running job's row in a statement that moves jobs: number, token, and its counters as they are to be.
@@ -104,8 +104,8 @@ impl Stage {
         self.today.job(JobId(id)).await.unwrap().map(|record| record.phase())
     }
 
-    async fn number(&self, question: &str) -> i64 {
-        self.old.query_one(&in_schema(question, &self.schema), &[]).await.unwrap().get(0)
+    async fn number(&self, query_one: &str) -> i64 {
+        self.old.query_one(&in_schema(query_one, &self.schema), &[]).await.unwrap().get(0)
     }
 
     /// Whether a process of today finds what this statement should have done.
@@ -114,7 +114,7 @@ impl Stage {
             "enqueue" | "insert_jobs" => self.puts_in(name, text).await,
             "claim" | "claim_fairness_keys" => self.claims(name, text).await,
             "claim_suspect" => self.claims_a_suspect(text).await,
-            "settle" | "settle_traced" | "land_waiting" | "land_dead" | "land_ended" => {
+            "settle" | "settle_traced" | "apply_waiting" | "apply_dead" | "apply_ended" => {
                 self.ends(name, text).await
             }
             "register" | "extend" | "live_workers" => self.is_a_worker(name, text).await,
@@ -125,13 +125,13 @@ impl Stage {
                 self.changes_queues(name, text).await
             }
             "set_priority" | "start_over" | "replace_job" | "open_gate" => self.moves(name, text).await,
-            "discard" | "prune_rest" | "forget_put_backs" | "forget_waiting" => {
+            "discard" | "prune_rest" | "forget_requeued_jobs" | "forget_waiting" => {
                 self.forgets(name, text).await
             }
             "due_schedules" | "list_schedules" | "schedules_named" | "set_last_jobs" => {
                 self.has_schedules(name, text).await
             }
-            "triggers_named" | "list_triggers" | "left_in_queue" | "left_of_type" | "save_triggers" => {
+            "triggers_named" | "list_triggers" | "queue_has_work" | "type_has_work" | "save_triggers" => {
                 self.has_triggers(name, text).await
             }
             "add_counts" | "fold_counts" | "insert_attempts" => self.notes(name, text).await,
@@ -144,7 +144,7 @@ impl Stage {
         let counts = ["'{1}'"; 9];
         let now = "ARRAY[now()]";
         let texts = "ARRAY[NULL]::text[]";
-        let (arguments, question): (Vec<&str>, _) = match name {
+        let (arguments, query_one): (Vec<&str>, _) = match name {
             "add_counts" => {
                 let arguments = [&[types, queues, none][..], &counts].concat();
                 (arguments, "SELECT count(*) FROM windlass.count_deltas WHERE retried = 1")
@@ -159,7 +159,7 @@ impl Stage {
             }
         };
         self.run(text, &arguments).await;
-        self.number(question).await == 1
+        self.number(query_one).await == 1
     }
 
     async fn puts_in(&self, name: &str, text: &str) -> bool {
@@ -237,13 +237,13 @@ impl Stage {
                 self.phase(4).await.is_none()
                     && self.number("SELECT count(*) FROM windlass.job_traces").await == 1
             }
-            "land_waiting" => {
+            "apply_waiting" => {
                 let to = ["ARRAY[now()]", none];
                 let known: &[&str] = if text.contains("$13") { &[place] } else { &[] };
                 self.run(text, &[&RUNNING[..], &to, &marks, known].concat()).await;
                 self.phase(3).await == Some(Phase::Ready)
             }
-            "land_dead" => {
+            "apply_dead" => {
                 let why = [r#"ARRAY['{"kind": "handler", "message": "no"}']"#];
                 self.run(text, &[&RUNNING[..], &ATTEMPT, &why, &marks].concat()).await;
                 self.phase(3).await == Some(Phase::Dead)
@@ -361,7 +361,7 @@ impl Stage {
                 "SELECT (SELECT count(*) FROM windlass.job_history WHERE id = 9)
                     + (SELECT count(*) FROM windlass.attempts WHERE job = 9)",
             ),
-            "forget_put_backs" => (&[], "SELECT count(*) FROM windlass.put_backs"),
+            "forget_requeued_jobs" => (&[], "SELECT count(*) FROM windlass.requeued_jobs"),
             _ => (&[], "SELECT count(*) FROM windlass.waiting WHERE channel = 'gone'"),
         };
         let before = self.number(left).await;

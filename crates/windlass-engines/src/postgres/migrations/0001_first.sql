@@ -220,7 +220,7 @@ CREATE TABLE windlass.claims (
     at timestamptz NOT NULL,
     worker uuid,
     held integer NOT NULL DEFAULT 0,
-    asked_about boolean NOT NULL DEFAULT false,
+    claim_tombstones boolean NOT NULL DEFAULT false,
     jobs bigint[]
 );
 -- They are read rarely and written all the time: to compress them costs more than the space.
@@ -276,13 +276,13 @@ CREATE UNLOGGED TABLE windlass.waiting (
 ) WITH (fillfactor = 50);
 
 -- Jobs that were put back behind what claims have read already, so that they look there again. Kept for a minute.
-CREATE TABLE windlass.put_backs (
+CREATE TABLE windlass.requeued_jobs (
     at timestamptz NOT NULL,
     scheduled_at timestamptz NOT NULL,
     priority smallint NOT NULL,
     queue text NOT NULL
 );
-CREATE INDEX put_backs_at ON windlass.put_backs (at);
+CREATE INDEX requeued_jobs_at ON windlass.requeued_jobs (at);
 
 -- How many jobs of each type are where, and what happened so far; to which the changes not yet folded are added.
 CREATE TABLE windlass.counts (
@@ -350,8 +350,8 @@ CREATE CONSTRAINT TRIGGER count_deltas_wake AFTER INSERT ON windlass.count_delta
 -- days whole months. What came before its day was made lies in the default part, which stays small: to add a day is to
 -- look through it under lock. Runs as the owner, so that whoever does maintenance needs no right to create tables; waits for
 -- nobody.
-CREATE FUNCTION windlass.make_days(today timestamptz) RETURNS integer
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '200ms' AS $make_days$
+CREATE FUNCTION windlass.create_partitions(today timestamptz) RETURNS integer
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '200ms' AS $create_partitions$
 DECLARE
     needed record;
     day_part text;
@@ -401,13 +401,13 @@ BEGIN
     END LOOP;
     RETURN made;
 END
-$make_days$;
+$create_partitions$;
 
 -- Drops the oldest day (or month) of the history that is over, with the attempts of its jobs. Those are many, so they go in
 -- parts, and the day with the last part; the lock that dropping takes is held for nothing else. Tells about how many jobs
 -- went, and whether there is more to do.
-CREATE FUNCTION windlass.drop_days(present timestamptz, OUT dropped bigint, OUT more boolean)
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '200ms' AS $drop_days$
+CREATE FUNCTION windlass.drop_partitions(present timestamptz, OUT dropped bigint, OUT more boolean)
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '200ms' AS $drop_partitions$
 DECLARE
     attempts_max constant integer := 50000;
     part record;
@@ -440,4 +440,4 @@ EXCEPTION WHEN lock_not_available OR undefined_table THEN
     dropped := 0;
     more := false;
 END
-$drop_days$;
+$drop_partitions$;

@@ -97,7 +97,7 @@ BEGIN
             IF through.gate IS NULL THEN
                 INSERT INTO windlass.count_deltas (job_type, queue, minute, waiting, parked)
                 VALUES (through.job_type, through.queue, floor(extract(epoch FROM through.scheduled_at) / 60)::bigint, 1, -1);
-                INSERT INTO windlass.put_backs (at, queue, priority, scheduled_at)
+                INSERT INTO windlass.requeued_jobs (at, queue, priority, scheduled_at)
                 VALUES (clock_timestamp(), through.queue, through.priority, through.scheduled_at);
             END IF;
             RETURN QUERY

@@ -63,13 +63,13 @@ const CALLS: [&str; 20] = [
     "SELECT windlass.enqueue('work', ordering_key => 'a')",
     "SELECT windlass.enqueue('work', key => 'dead-2000008', on_conflict => 'revive')",
     "SELECT windlass.complete(11, '00000000-0000-0000-0000-00000000feed')",
-    "SELECT windlass.make_days(now())",
+    "SELECT windlass.create_partitions(now())",
     "SELECT windlass.mark_put_off(50)",
     "SELECT windlass.enqueue('work', key => '53', on_conflict => 'replace', delay => '1 hour')",
 ];
 
 /// The one that is not called: it walks over a day that it drops whole.
-const NOT_CALLED: [&str; 1] = ["drop_days"];
+const NOT_CALLED: [&str; 1] = ["drop_partitions"];
 
 #[tokio::test]
 async fn no_statement_inside_a_function_walks_over_a_big_table_or_sorts_part_of_one() {

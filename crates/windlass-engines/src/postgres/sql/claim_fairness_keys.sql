@@ -38,6 +38,6 @@ picked AS MATERIALIZED (
         ) AS of_all
     ) AS job
     WHERE guard.alive AND guard.version = $4::bigint
-        AND NOT EXISTS (SELECT 1 FROM windlass.claims WHERE token = $3::uuid AND asked_about)
+        AND NOT EXISTS (SELECT 1 FROM windlass.claims WHERE token = $3::uuid AND claim_tombstones)
     LIMIT $7::integer
 )

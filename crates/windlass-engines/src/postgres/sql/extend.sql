@@ -16,12 +16,12 @@ WITH clock AS MATERIALIZED (
     FROM clock, before
     WHERE w.id = before.id AND w.died IS NULL
     RETURNING before.expires_at <= clock.at AS was_late, w.types, w.duties
-), crowd AS MATERIALIZED (
+), in_flight AS MATERIALIZED (
     SELECT o.duties, count(*) AS able, count(*) FILTER (WHERE o.place < before.place) AS before
     FROM windlass.workers o, clock, before
     WHERE o.died IS NULL AND o.id <> before.id AND o.duties <> '{}'
         AND (clock.at - o.seen_at) * 2 <= o.lease_micros * interval '1 microsecond'
     GROUP BY o.duties
 )
-SELECT beaten.was_late, beaten.types, clock.at, beaten.duties, crowd.duties, crowd.able, crowd.before
-FROM clock CROSS JOIN beaten LEFT JOIN crowd ON true;
+SELECT beaten.was_late, beaten.types, clock.at, beaten.duties, in_flight.duties, in_flight.able, in_flight.before
+FROM clock CROSS JOIN beaten LEFT JOIN in_flight ON true;

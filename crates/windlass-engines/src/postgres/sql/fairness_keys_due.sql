@@ -7,10 +7,10 @@
 -- of lines of which it is known, by position: $10 priorities   $11 fairness keys   $12 and $13 due time and number where each starts
 WITH RECURSIVE clock AS MATERIALIZED (
     SELECT coalesce($1::timestamptz, now()) AS at
-), lanes AS MATERIALIZED (
+), cursors AS MATERIALIZED (
     SELECT * FROM unnest($6::smallint[], $7::text[], $8::timestamptz[], $9::bigint[]) AS l (priority, behind, after_due, after_id)
 ), walk (priority, fairness_key, n) AS (
-    SELECT priority, behind COLLATE "C", 0 FROM lanes
+    SELECT priority, behind COLLATE "C", 0 FROM cursors
     UNION ALL
     SELECT w.priority, next.fairness_key, w.n + 1
     FROM walk w CROSS JOIN LATERAL (
@@ -24,7 +24,7 @@ WITH RECURSIVE clock AS MATERIALIZED (
     FROM (
         SELECT priority, fairness_key FROM walk WHERE n > 0
         UNION ALL
-        SELECT priority, '' FROM lanes
+        SELECT priority, '' FROM cursors
     ) AS l
     LEFT JOIN unnest($10::smallint[], $11::text[], $12::timestamptz[], $13::bigint[]) AS k (priority, fairness_key, after_due, after_id)
         ON k.priority = l.priority AND k.fairness_key = l.fairness_key
@@ -39,7 +39,7 @@ FROM clock, lines l LEFT JOIN LATERAL (
 ) AS first ON true
 UNION ALL
 SELECT l.priority, NULL, max(first.scheduled_at), count(*), clock.at, NULL
-FROM clock, lanes l CROSS JOIN LATERAL (
+FROM clock, cursors l CROSS JOIN LATERAL (
     SELECT j.scheduled_at, j.fairness_key FROM windlass.delayed_jobs j
     WHERE j.locked_at IS NULL AND j.gate IS NULL AND j.queue = $2::text AND j.priority = l.priority
         AND (j.scheduled_at, j.id) > (l.after_due, l.after_id) AND j.scheduled_at <= clock.at

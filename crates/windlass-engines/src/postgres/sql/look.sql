@@ -34,7 +34,7 @@ WHERE q.fairness_keys_since IS NULL AND EXISTS (
     ) AS one
 )
 UNION ALL
-SELECT NULL, priority, min(scheduled_at), NULL, queue FROM windlass.put_backs
+SELECT NULL, priority, min(scheduled_at), NULL, queue FROM windlass.requeued_jobs
 WHERE at > statement_timestamp() - interval '10 seconds' GROUP BY queue, priority
 UNION ALL
 SELECT NULL, NULL, coalesce($3::timestamptz, clock_timestamp()), version,

@@ -7,7 +7,7 @@
 -- by position, where each priority starts: $4 priorities   $5 and $6 due time and number
 WITH clock AS MATERIALIZED (
     SELECT coalesce($1::timestamptz, now()) AS at
-), lanes AS MATERIALIZED (
+), cursors AS MATERIALIZED (
     SELECT (
         SELECT j.scheduled_at FROM windlass.delayed_jobs j
         WHERE j.locked_at IS NULL AND j.gate IS NULL AND j.queue = $2::text AND j.priority = span.priority
@@ -44,9 +44,9 @@ WITH clock AS MATERIALIZED (
     ) AS due_later
     FROM clock
 )
-SELECT (SELECT count(due_now) > 0 FROM lanes),
+SELECT (SELECT count(due_now) > 0 FROM cursors),
     (extract(epoch FROM least(
-        (SELECT min(due_later) FROM lanes), (SELECT due_later FROM suspects)
+        (SELECT min(due_later) FROM cursors), (SELECT due_later FROM suspects)
     ) - clock.at) * 1000000)::bigint,
     (SELECT due_now FROM suspects)
 FROM clock;

@@ -26,7 +26,7 @@ WITH clock AS MATERIALIZED (
 )
 SELECT q.name, clock.at, coalesce(s.waiting, 0), coalesce(s.parked, 0), coalesce(s.running, 0),
     coalesce(s.dead_letters, 0), coalesce(s.enqueued, 0), coalesce(s.succeeded, 0), coalesce(s.retried, 0),
-    coalesce(s.dead, 0), coalesce(s.cancelled, 0), coalesce(till.n, 0) - coalesce(lanes.later, 0), lanes.oldest,
+    coalesce(s.dead, 0), coalesce(s.cancelled, 0), coalesce(till.n, 0) - coalesce(cursors.later, 0), cursors.oldest,
     coalesce(s.started_over, 0)
 FROM clock
 CROSS JOIN unnest($2::text[]) AS q (name)
@@ -49,4 +49,4 @@ LEFT JOIN LATERAL (
             ) AS first
         ) AS oldest
     ) AS lane
-) AS lanes ON true;
+) AS cursors ON true;

@@ -1,4 +1,4 @@
--- save_triggers: how drains stand from now on. The transaction has locked those that were there and has compared their versions; one
+-- save_triggers: how triggers stand from now on. The transaction has locked those that were there and has compared their versions; one
 -- that somebody else has just stored is left alone, with its marks. Of a new one, marks that outlived another of its name are
 -- forgotten, and of one that watches something else now, those of what it watched. Answers which were written.
 -- by position: $1 names   $2 versions that were read   $3 versions from now on   $4 kinds of groups   $5 their names
@@ -14,7 +14,7 @@ WITH input AS (
     WHERE d.version = (SELECT w.was FROM unnest($1::text[], $2::bigint[]) AS w (name, was) WHERE w.name = excluded.name)
     RETURNING d.name
 ), forgotten AS (
-    -- The drains as they were when this statement began.
+    -- The triggers as they were when this statement began.
     DELETE FROM windlass.completion_trigger_marks WHERE trigger = ANY (ARRAY (
         SELECT s.name FROM saved s JOIN input i ON i.name = s.name LEFT JOIN windlass.completion_triggers d ON d.name = i.name
         WHERE d.name IS NULL OR d.kind <> i.kind OR d.watched <> i.watched

@@ -1,4 +1,4 @@
--- take_leases: leases that nobody holds or whose heartbeat is older than their expiry, as core's `LeaseRecord::take` decides.
+-- take_leases: leases that nobody holds or whose heartbeat is older than their expiry, as core's `StoredLease::take` decides.
 -- Guarded by `leases::leases_go_as_core_decides`. A look at leases that others hold locks nothing. What is free is locked if
 -- nobody else has it locked: a transaction that writes under the last term may take long, and the leases beside it must not
 -- wait for that. Guarded by `a_long_transaction_under_one_term_keeps_nobody_from_other_leases`. Only a repeat waits, for

@@ -18,7 +18,7 @@ SELECT
         WHERE EXISTS (SELECT 1 FROM windlass.delayed_jobs j WHERE j.gate = 'no-handler:' || t.name)
     ),
     EXISTS (SELECT 1 FROM windlass.ended_keys),
-    EXISTS (SELECT 1 FROM windlass.put_backs WHERE at < statement_timestamp() - interval '1 minute')
+    EXISTS (SELECT 1 FROM windlass.requeued_jobs WHERE at < statement_timestamp() - interval '1 minute')
         OR EXISTS (SELECT 1 FROM windlass.waiting WHERE since < statement_timestamp() - interval '1 minute'),
     EXISTS (SELECT 1 FROM windlass.ordering_key_marks),
     -- The two ends of the claims' own index.

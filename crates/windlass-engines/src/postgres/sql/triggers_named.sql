@@ -1,4 +1,4 @@
--- triggers_named: the store's now, whether there are drains at all, and drains of these names.
+-- triggers_named: the store's now, whether there are triggers at all, and triggers of these names.
 -- $1 now, or null for the server's clock   $2 names
 SELECT clock.now, EXISTS (SELECT 1 FROM windlass.completion_triggers), s.name, s.version, s.last_job, s.is_marked, s.record, s.look_at
 FROM (SELECT coalesce($1::timestamptz, clock_timestamp()) AS now) AS clock LEFT JOIN LATERAL (

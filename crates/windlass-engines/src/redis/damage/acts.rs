@@ -82,8 +82,8 @@ pub(super) const ACTS: &[Act] = &[
     act("claim", true, act!(|scene| scene.engine.claim(claim_request(AWAKE, 10)))),
     steps("claim a suspect", act!(|scene| claim_suspect(scene))),
     act("repeat a claim", true, act!(|scene| repeat_claim(scene))),
-    act("outlook", false, |scene| {
-        async { scene.engine.outlook(&[queue()], &[kind("work")]).await.map(drop) }.boxed()
+    act("peek", false, |scene| {
+        async { scene.engine.peek(&[queue()], &[kind("work")]).await.map(drop) }.boxed()
     }),
     act("settle", true, act!(|scene| scene.engine.settle(settlements(scene)))),
     act("settle plainly", true, act!(|scene| scene.engine.settle(successes(scene)))),

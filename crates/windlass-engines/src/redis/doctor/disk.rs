@@ -6,14 +6,14 @@ use super::super::info::Info;
 use super::super::server::ServerFacts;
 use super::{Patient, Silence, unread};
 use crate::finding::{Finding, Grade};
-use crate::redis::fault::Step;
+use crate::redis::store_error::StoreResult;
 
 /// The server does nothing else while it forks. From here on that is felt.
 const FORK_SECONDS: (f64, f64) = (0.25, 2.0);
 
 impl Patient {
     /// What an acknowledged job survives.
-    pub(super) async fn durability(&self) -> Step<Finding> {
+    pub(super) async fn durability(&self) -> StoreResult<Finding> {
         let info = match &self.info {
             Ok(info) => info,
             Err(why) => return Ok(unread("durability", "INFO", why)),

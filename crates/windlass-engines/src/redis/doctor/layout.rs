@@ -7,16 +7,16 @@ use windlass_core::clock::{Clock, Timestamp};
 use super::{Patient, unread};
 use crate::clock::SystemClock;
 use crate::finding::{Finding, Grade};
-use crate::redis::fault::Step;
 use crate::redis::open::{LAYOUT_VERSION, LAYOUT_WITH_ORDERING_KEY, other_layout};
-use crate::redis::reply::Items;
+use crate::redis::reply::ReplyReader;
+use crate::redis::store_error::StoreResult;
 
 impl Patient {
-    pub(super) async fn layout(&self) -> Step<Finding> {
+    pub(super) async fn layout(&self) -> StoreResult<Finding> {
         let key = format!("{}layout", self.keys.all);
         let ask = redis::cmd("HMGET").arg(&key).arg("version").arg("ready").arg("scheduled").to_owned();
         let mut layout = match self.ask(&ask).await? {
-            Ok(layout) => Items::of(layout)?,
+            Ok(layout) => ReplyReader::of(layout)?,
             Err(why) if why.code == "WRONGTYPE" => return Ok(damaged(&key)),
             Err(why) => return Ok(unread("layout", "HMGET", &why)),
         };
@@ -30,11 +30,11 @@ impl Patient {
     }
 
     /// Whether the store was found emptied or older than it was: what it held then is lost, whoever saw it in a log or not.
-    pub(super) async fn losses(&self) -> Step<Finding> {
+    pub(super) async fn losses(&self) -> StoreResult<Finding> {
         let key = format!("{}layout", self.keys.all);
         let ask = redis::cmd("HMGET").arg(&key).arg("replaced").arg("replaced_at").to_owned();
         let mut fields = match self.ask(&ask).await? {
-            Ok(fields) => Items::of(fields)?,
+            Ok(fields) => ReplyReader::of(fields)?,
             Err(why) => return Ok(unread("losses", "HMGET", &why)),
         };
         let (times, last) = (fields.number_or_none()?, fields.number_or_none()?);

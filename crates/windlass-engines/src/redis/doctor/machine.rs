@@ -4,8 +4,8 @@ use super::super::info::Info;
 use super::super::server::{SERVER_MIN, ServerFacts};
 use super::{Patient, unread};
 use crate::finding::{Finding, Grade};
-use crate::redis::fault::Step;
 use crate::redis::reply::text;
+use crate::redis::store_error::StoreResult;
 
 /// A replica hears from its primary every ten seconds at the least, and tells how far it is each second.
 const LAG_SECONDS: (f64, f64) = (5.0, 60.0);
@@ -90,7 +90,7 @@ fn of_replica(info: &Info) -> Option<Finding> {
 }
 
 impl Patient {
-    pub(super) async fn cluster(&self) -> Step<Finding> {
+    pub(super) async fn cluster(&self) -> StoreResult<Finding> {
         match self.info.as_ref().map(|info| info.field("cluster_enabled")) {
             Ok(Some("1")) => {}
             Ok(_) => return Ok(Finding::good("cluster", "this server is in none".to_owned())),

@@ -8,8 +8,8 @@ use windlass_core::clock::{Clock, Timestamp};
 use super::{Patient, unread};
 use crate::clock::SystemClock;
 use crate::finding::{Finding, of_clock};
-use crate::redis::fault::Step;
-use crate::redis::reply::Items;
+use crate::redis::reply::ReplyReader;
+use crate::redis::store_error::StoreResult;
 
 /// Round trips that are measured.
 const ROUND_TRIPS: usize = 21;
@@ -23,10 +23,10 @@ const SLOW_SECONDS: (f64, f64) = (0.1, 2.0);
 const SLOW_LATELY: Duration = Duration::from_secs(3_600);
 
 impl Patient {
-    pub(super) async fn clock(&self) -> Step<Finding> {
+    pub(super) async fn clock(&self) -> StoreResult<Finding> {
         let before = SystemClock.now();
         let mut time = match self.ask(&redis::cmd("TIME")).await? {
-            Ok(time) => Items::of(time)?,
+            Ok(time) => ReplyReader::of(time)?,
             Err(why) => return Ok(unread("clock", "TIME", &why)),
         };
         let after = SystemClock.now();
@@ -34,7 +34,7 @@ impl Patient {
         Ok(of_clock(server, before, after))
     }
 
-    pub(super) async fn latency(&self) -> Step<Finding> {
+    pub(super) async fn latency(&self) -> StoreResult<Finding> {
         let mut taken = Vec::with_capacity(ROUND_TRIPS);
         for _ in 0..ROUND_TRIPS {
             let sent = Instant::now();
@@ -47,15 +47,15 @@ impl Patient {
     }
 
     /// What was slow lately, by whom. Only the name of a command is told: its arguments may be anybody's secrets.
-    pub(super) async fn slow_commands(&self) -> Step<Finding> {
+    pub(super) async fn slow_commands(&self) -> StoreResult<Finding> {
         let entries = match self.ask(redis::cmd("SLOWLOG").arg("GET").arg(SLOW_READ)).await? {
-            Ok(entries) => Items::of(entries)?,
+            Ok(entries) => ReplyReader::of(entries)?,
             Err(why) => return Ok(unread("slow commands", "SLOWLOG GET", &why)),
         };
         Ok(slow_commands(&self.read_slow(entries)?, SystemClock.now()))
     }
 
-    fn read_slow(&self, mut entries: Items) -> Step<Vec<Slow>> {
+    fn read_slow(&self, mut entries: ReplyReader) -> StoreResult<Vec<Slow>> {
         let mut slow = Vec::new();
         while !entries.is_empty() {
             let mut entry = entries.list()?;
@@ -68,8 +68,8 @@ impl Patient {
     }
 
     /// A script of ours has the prefix of all keys as its first one.
-    fn slow_command(&self, words: Value, at: Timestamp, took: Duration) -> Step<Slow> {
-        let mut words = Items::of(words)?;
+    fn slow_command(&self, words: Value, at: Timestamp, took: Duration) -> StoreResult<Slow> {
+        let mut words = ReplyReader::of(words)?;
         let command = words.text()?.to_ascii_uppercase();
         let is_script = command.starts_with("EVAL");
         let first_key = (words.value(), words.value(), words.text()?).2;

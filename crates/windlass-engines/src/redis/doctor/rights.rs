@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use super::{Patient, Silence, unread};
 use crate::finding::{Finding, Grade};
-use crate::redis::fault::Step;
-use crate::redis::reply::Items;
+use crate::redis::reply::ReplyReader;
 use crate::redis::script::{OPEN, Scripts};
 use crate::redis::server::ServerFacts;
+use crate::redis::store_error::StoreResult;
 
 const RIGHTS: &str = include_str!("rights.lua");
 /// The first version in which a script can ask for rights.
@@ -18,7 +18,7 @@ const USERS_FROM: u32 = 6;
 const SENT: [&str; 5] = ["EVAL", "EVALSHA", "EXISTS", "INFO", "SUBSCRIBE"];
 
 impl Patient {
-    pub(super) async fn rights(&self) -> Step<Finding> {
+    pub(super) async fn rights(&self) -> StoreResult<Finding> {
         let major = match &self.info {
             Ok(info) => ServerFacts::of(info, None, None).major(),
             // Whoever may not even ask what the server is opens no store on it.
@@ -44,7 +44,7 @@ impl Patient {
         ask.arg(RIGHTS).arg(3).arg(&self.keys.all).arg(&self.keys.ready).arg(&self.keys.scheduled);
         ask.arg(&commands);
         let mut refused = match self.ask(&ask).await? {
-            Ok(refused) => Items::of(refused)?,
+            Ok(refused) => ReplyReader::of(refused)?,
             Err(silence) => return Ok(refused("EVAL", &silence)),
         };
         let mut names = Vec::new();

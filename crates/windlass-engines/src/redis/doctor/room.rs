@@ -3,7 +3,7 @@
 use super::super::info::Info;
 use super::{Patient, Silence, percent, unread};
 use crate::finding::{Finding, Grade};
-use crate::redis::fault::Step;
+use crate::redis::store_error::StoreResult;
 
 /// Shares of what there is at most, from which on it is poor and bad.
 const USED: (f64, f64) = (0.8, 0.95);
@@ -42,7 +42,7 @@ fn megabytes(bytes: f64) -> String {
 
 impl Patient {
     /// Connections beside how many there may be.
-    pub(super) async fn connections(&self) -> Step<Finding> {
+    pub(super) async fn connections(&self) -> StoreResult<Finding> {
         let info = match &self.info {
             Ok(info) => info,
             Err(why) => return Ok(unread("connections", "INFO", why)),

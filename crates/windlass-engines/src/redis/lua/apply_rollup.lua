@@ -1,6 +1,6 @@
 -- apply_rollup: totals are booked up to here, what was rolled up goes, and these minutes become what they are; all of it only if nobody has
 -- moved the watermark since it was read.
--- keys rollup_samples, rollup_watermark, minutes, minutes:
+-- keys rollup_samples, rollup_watermark, rollups, rollups:
 -- ARGV version that was read, version from now on, totals, number of samples that were rolled up, the highest of their numbers,
 --      number of rows, for each: minute, queue and type with a space between, what is kept
 -- answers '1', or '' if somebody has moved the watermark

@@ -42,10 +42,10 @@ local function put_in_place_of(last, why)
 end
 
 -- Puts the jobs of a schedule in. Gives a line for each, and the last job of the schedule from then on.
-local function put_jobs(last, verdicts, why, jobs)
+local function put_jobs(last, decision_table, why, jobs)
   local job = last ~= '-' and load(last) or nil
   local at = place_of(job)
-  local verdict = string.sub(verdicts, at, at)
+  local verdict = string.sub(decision_table, at, at)
   local lines = {}
   if verdict == 'l' then
     pass_over(jobs)
@@ -110,7 +110,7 @@ end
 
 for _ = 1, number_arg() do
   local name, read, record, look_at = arg(), number_arg(), arg(), arg()
-  local verdicts, why, ticks, jobs = arg(), arg(), arg(), number_arg()
+  local decision_table, why, ticks, jobs = arg(), arg(), arg(), number_arg()
   local text = redis.call('HGET', key('schedules'), name)
   local version, last = read_schedule(text)
   if version ~= read then
@@ -125,7 +125,7 @@ for _ = 1, number_arg() do
     say('full', '', '')
   else
     room = room - (text and 0 or 1)
-    local lines, job = put_jobs(last, verdicts, why, jobs)
+    local lines, job = put_jobs(last, decision_table, why, jobs)
     local after = math.max(version + 1, NOW)
     save(name, after, job, with_news(record, ticks, lines), look_at)
     say('done', digits(after), table.concat(lines, '\n'))

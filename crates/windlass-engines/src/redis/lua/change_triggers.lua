@@ -1,5 +1,5 @@
--- change_triggers: what drains become, each only if it still has the version that was read.
--- keys trigger_jobs:, trigger_marks, trigger_watches, drains, layout
+-- change_triggers: what triggers become, each only if it still has the version that was read.
+-- keys trigger_jobs:, trigger_marks, trigger_watches, triggers, layout
 -- ARGV how many are kept at the most; number of changes, for each: name; the version that was read, 0 for none; record, or '' to remove
 --      it; what it watches, as in parts/waiting.lua
 -- answers for each 'done' and its version, 'changed' if somebody was faster, or 'full' if there is no room for another

@@ -478,13 +478,13 @@ end
 
 write_claimed()
 write_all()
-local outlook = look_ahead(close_empty_lanes(open_types))
+local peek = look_ahead(close_empty_lanes(open_types))
 
 -- Whether nobody who waits knows when the next job falls due. Who has room knows it from now on and is there then. Who has none
 -- leaves that to another, who has to be told, unless one was told before and still waits: else a busy worker would wake an idle
 -- one with each of its claims.
 local function is_unforeseen(queue)
-  local due, name = outlook[2], key('waiters:') .. queue
+  local due, name = peek[2], key('waiters:') .. queue
   if due == '' or crashes_max ~= '' then
     return false
   end
@@ -504,10 +504,10 @@ for _, queue in ipairs(queues) do
   if crashes_max == '' and ENGINE ~= '' then
     wait_for(queue.name, worker, room > 0)
   end
-  local leaves_more = taken > 0 and outlook[1] == '1' and (crashes_max ~= '' or room <= 0 or ENGINE == '')
+  local leaves_more = taken > 0 and peek[1] == '1' and (crashes_max ~= '' or room <= 0 or ENGINE == '')
   if is_unforeseen(queue.name) or leaves_more then
     wake(queue.name)
   end
 end
 
-return answer({'', jobs, outlook})
+return answer({'', jobs, peek})

@@ -20,7 +20,7 @@ if clock >= 0 then
 end
 -- One that was let in before there were duties has none.
 duties, place = duties or '', tonumber(place) or 0
-local crowd = count_crowd(worker, place)
+local members = count_members(worker, place)
 hear(worker, duties, place, tonumber(hearing) or 0)
 
 -- While it was silent, a sweep may have parked its jobs for want of a handler. If there are many, a sweep does the rest.
@@ -33,4 +33,4 @@ if (tonumber(expires) or 0) <= NOW then
   let_through_all(gates, BATCH_MAX)
 end
 local stops = fences_to_stop(worker, redis.call('SRANDMEMBER', key('stops:') .. worker, BATCH_MAX))
-return answer({'1', stops, digits(BEATS + 1), duties, crowd})
+return answer({'1', stops, digits(BEATS + 1), duties, members})

@@ -1,5 +1,5 @@
 -- fire_trigger: looks at a marked drain, and puts its job in if nothing of its group is left.
--- keys trigger_jobs:, trigger_marks, drains, group:
+-- keys trigger_jobs:, trigger_marks, triggers, group:
 -- ARGV name; '', or after a look that failed how long the next must wait, and nothing else is done; queues with a limit, as in
 --      parts/putting.lua; the version that was read; whether it waits for retries (0 or 1); how long until
 --      it may be looked at again, and how long that may be at the most; record once it has fired; the group that it watches, or '' if it

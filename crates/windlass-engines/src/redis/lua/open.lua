@@ -1,25 +1,25 @@
 -- open: makes the layout of a namespace, or reads it. Runs without the parts that other scripts begin with.
 -- keys layout, rollup_watermark, sequence
 -- KEYS[1] what all names of keys begin with   KEYS[2] the same for ready lanes   KEYS[3] for scheduled lanes
--- ARGV[1] the layout's version   ARGV[2] a random mark, the store's incarnation if this is its first opening
+-- ARGV[1] the layout's version   ARGV[2] a random mark, the store's store_epoch if this is its first opening
 -- ARGV[3] the last number of a job that the caller knows, or 0   ARGV[4] the layout's version once there was an ordering key
--- ARGV[5] the incarnation that the caller knew before, or ''   ARGV[6] how often it knows the store to have been another one
+-- ARGV[5] the store_epoch that the caller knew before, or ''   ARGV[6] how often it knows the store to have been another one
 -- ARGV[7] now in microseconds
--- answers {version, incarnation, what ready lanes begin with, what scheduled lanes begin with, how often it was another one}
+-- answers {version, store_epoch, what ready lanes begin with, what scheduled lanes begin with, how often it was another one}
 local layout = KEYS[1] .. 'layout'
 local catalogue = tonumber(string.sub(ARGV[2], 1, 7), 16) or error('expected a mark, got ' .. ARGV[2])
 local last_job = tonumber(ARGV[3]) or error('expected a number, got ' .. ARGV[3])
 local sequence = tonumber(redis.call('GET', KEYS[1] .. 'sequence') or 0)
 if redis.call('EXISTS', layout) == 0 then
   -- The catalogue's first version is random, too: a number that a process remembers of another store must not fit here.
-  redis.call('HSET', layout, 'version', ARGV[1], 'incarnation', ARGV[2], 'catalogue', catalogue, 'types', 0,
+  redis.call('HSET', layout, 'version', ARGV[1], 'store_epoch', ARGV[2], 'catalogue', catalogue, 'types', 0,
     'ready', KEYS[2], 'scheduled', KEYS[3])
   -- Of a store that begins here all is booked that there is: nothing. What another one has counted before anybody folded was not now.
   redis.call('HSET', KEYS[1] .. 'rollup_watermark', 'version', 0, 'booked', '')
 end
 -- Numbers that were given to jobs are not given to others, also if this store came back older and it was somebody else who
 -- noticed, and knew of fewer.
-local known = redis.call('HMGET', layout, 'version', 'incarnation', 'noticed', 'replaced')
+local known = redis.call('HMGET', layout, 'version', 'store_epoch', 'noticed', 'replaced')
 local is_ours = known[1] == ARGV[1] or known[1] == ARGV[4]
 if is_ours and sequence < last_job then
   redis.call('SET', KEYS[1] .. 'sequence', ARGV[3])
@@ -29,4 +29,4 @@ if is_ours and ARGV[5] ~= '' and ARGV[5] ~= known[2] and known[3] ~= known[2] th
   local times = math.max(tonumber(known[4]) or 0, tonumber(ARGV[6])) + 1
   redis.call('HSET', layout, 'noticed', known[2], 'replaced', times, 'replaced_at', ARGV[7])
 end
-return redis.call('HMGET', layout, 'version', 'incarnation', 'ready', 'scheduled', 'replaced')
+return redis.call('HMGET', layout, 'version', 'store_epoch', 'ready', 'scheduled', 'replaced')

@@ -1,7 +1,7 @@
--- read_triggers: drains, in no order.
--- keys trigger_marks, drains
+-- read_triggers: triggers, in no order.
+-- keys trigger_marks, triggers
 -- ARGV 'all', 'marked' or 'named'; number of names, names
--- answers '1' if there are drains at all, and then name, version, last job or '-', '1' if it is marked, when it may be looked at or '-',
+-- answers '1' if there are triggers at all, and then name, version, last job or '-', '1' if it is marked, when it may be looked at or '-',
 --         and record of each
 local which, names = arg(), {}
 for i = 1, number_arg() do

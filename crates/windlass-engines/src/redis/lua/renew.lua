@@ -2,10 +2,10 @@
 -- the other way round: so those that it knew are let out, and start over. Then everybody declares queues and types again.
 -- It goes in steps. Whoever comes after the first of them knows the store as it is, and stays.
 -- keys layout, sequence, worker:, workers
--- ARGV a random mark, the new incarnation; what core decides for a job that is given back (land.rs); when the first step was,
+-- ARGV a random mark, the new store_epoch; what core decides for a job that is given back (apply.rs); when the first step was,
 --      in microseconds, or 0 for the first step; where to go on among workers, 0 to begin
 -- answers where to go on, or '' if it is done
-local incarnation, release, began, cursor = arg(), cjson.decode(arg()), number_arg(), arg()
+local store_epoch, release, began, cursor = arg(), cjson.decode(arg()), number_arg(), arg()
 began = began > 0 and began or NOW
 
 local page = redis.call('SSCAN', key('workers'), cursor, 'COUNT', WORKERS_PAGE)
@@ -27,6 +27,6 @@ end
 if tonumber(redis.call('GET', key('sequence')) or 0) < tonumber(ARGV[6]) then
   write('SET', key('sequence'), ARGV[6])
 end
-write('HSET', key('layout'), 'incarnation', incarnation)
+write('HSET', key('layout'), 'store_epoch', store_epoch)
 change_catalogue()
 return answer({''})

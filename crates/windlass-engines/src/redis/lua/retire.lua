@@ -1,6 +1,6 @@
 -- retire: lets a worker out that ended cleanly; what it still holds is given back, at most so many jobs in one go.
 -- keys held:, worker:
--- ARGV worker, what core decides for a job that is given back (land.rs)
+-- ARGV worker, what core decides for a job that is given back (apply.rs)
 -- answers '1' if there are more to give back
 local worker, release = arg(), cjson.decode(arg())
 local row = redis.call('HMGET', key('worker:') .. worker, 'since', 'dead')

@@ -1,5 +1,5 @@
 -- rollups_of: some minutes of some types.
--- keys minutes:
+-- keys rollups:
 -- ARGV number of rows, for each: minute, queue and type with a space between
 -- answers for each what is kept, or ''
 local rows = {}

@@ -2,7 +2,7 @@
 -- keys ended
 -- ARGV whether these are words of the workers themselves ('1') or of a rescuer (''), what core decides for a plain
 --      success; number of settlements, for each: id, token, for how many microseconds it ran and how many ago it ended ('' if that
---      is not known), and what core decided (land.rs), or '' for a plain success
+--      is not known), and what core decided (apply.rs), or '' for a plain success
 -- answers for each the stage in which it landed, 'a' if it was settled by this token before, or '' if the claim is lost
 local by_worker, plain_success, settlements = arg() == '1', arg(), number_arg()
 
@@ -100,7 +100,7 @@ local function settle(id, text, token, ran_for, ended_ago, order)
     succeed(id, text, token, span, ended, flags)
     return 's'
   end
-  land(job, decode_order(order == '' and plain_success or order), by_worker and token or nil, span, ended)
+  apply(job, decode_order(order == '' and plain_success or order), by_worker and token or nil, span, ended)
   return job.stage
 end
 

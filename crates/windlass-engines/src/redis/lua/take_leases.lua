@@ -1,4 +1,4 @@
--- take_leases: leases that nobody holds or whose heartbeat is older than their expiry, as core's `LeaseRecord::take` decides.
+-- take_leases: leases that nobody holds or whose heartbeat is older than their expiry, as core's `StoredLease::take` decides.
 -- Guarded by `leases::leases_go_as_core_decides`.
 -- keys leases
 -- ARGV worker, term, of how many duties leases may be kept, after how many microseconds without a holder one may be

@@ -1,2 +1,2 @@
--- count_triggers: how many drains are kept.
+-- count_triggers: how many triggers are kept.
 SELECT count(*) FROM completion_triggers;

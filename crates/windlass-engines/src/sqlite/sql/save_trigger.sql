@@ -1,4 +1,4 @@
--- save_trigger: how a drain stands from now on. The transaction has compared its version.
+-- save_trigger: how a trigger stands from now on. The transaction has compared its version.
 -- ?1 name   ?2 version   ?3 what kind of group it watches   ?4 the name of that   ?5 whether it waits for retries   ?6 its last job
 -- ?7 record
 INSERT INTO completion_triggers (name, version, kind, watched, wait_for_retries, last_job, record) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use windlass_conformance::history::{Entry, Event, History, Uid, Verdict, dump};
-use windlass_core::admin::JobRecord;
+use windlass_core::admin::StoredJob;
 use windlass_core::engine::Engine;
 use windlass_core::fallback::Side;
 use windlass_core::job::{JobId, JobState};
@@ -29,7 +29,7 @@ impl Moves {
     /// What a spool says of its jobs in the end, without those that went to the primary: it speaks for them.
     pub(super) async fn finals(&mut self, spool: &dyn Engine) -> Vec<Entry> {
         let moves = std::cell::RefCell::new(std::mem::take(&mut self.0));
-        let uid_of = |record: &JobRecord| {
+        let uid_of = |record: &StoredJob| {
             let uid: Uid = record.job.payload.decode().ok()?;
             match moved(record) {
                 Some(there) => {
@@ -58,7 +58,7 @@ impl Moves {
     }
 }
 
-fn moved(record: &JobRecord) -> Option<JobId> {
+fn moved(record: &StoredJob) -> Option<JobId> {
     match &record.state {
         JobState::Cancelled { why, .. } => moved_as(why),
         _ => None,

@@ -69,9 +69,9 @@ impl Bench {
     }
 }
 
-fn two() -> CrowdCount {
-    let count = windlass_core::lease::crowd::DutyCount { duty: totals(), able: 2, before: 0 };
-    CrowdCount { live: 2, duties: vec![count] }
+fn two() -> MemberCount {
+    let count = windlass_core::lease::membership::DutyCount { duty: totals(), able: 2, before: 0 };
+    MemberCount { live: 2, duties: vec![count] }
 }
 
 fn begun(effects: &[BoardEffect], fence: Option<&LeaseFence>) -> RunId {
@@ -264,8 +264,11 @@ fn who_is_asked_to_step_down_stops_its_run_and_gives_the_lease_back() {
 fn a_process_that_goes_on_under_another_identity_gives_back_what_it_led_under_the_old_one() {
     let mut bench = Bench::new(spec(DutyMode::Lease));
     let (lease, run) = bench.begin();
-    let pulse =
-        |worker| BoardEvent::Pulse { worker: WorkerId::from_random(worker), crowd: two(), store_now: START };
+    let pulse = |worker| BoardEvent::Pulse {
+        worker: WorkerId::from_random(worker),
+        members: two(),
+        store_now: START,
+    };
     assert_eq!(bench.tell(pulse(1)), [], "it is who it was");
     let effects = bench.tell(pulse(2));
     assert!(effects.contains(&BoardEffect::StopRun(totals(), run)), "{effects:?}");

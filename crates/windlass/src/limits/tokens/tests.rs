@@ -40,12 +40,12 @@ struct Trouble {
 struct BadLine {
     store: MemoryEngine,
     trouble: Trouble,
-    dice: Mutex<fastrand::Rng>,
+    rng: Mutex<fastrand::Rng>,
 }
 
 impl BadLine {
     fn roll(&self, below: u64) -> u64 {
-        self.dice.lock().unwrap().u64(0..below.max(1))
+        self.rng.lock().unwrap().u64(0..below.max(1))
     }
 
     fn is_lost(&self) -> bool {
@@ -113,7 +113,7 @@ fn uses(limit: &RateLimit, trouble: Trouble, seed: u64, all: &[Coming]) -> Vec<U
         let store: Arc<dyn Policies> = Arc::new(BadLine {
             store: MemoryEngine::with_clock(Arc::new(clock(1_000_000))),
             trouble,
-            dice: Mutex::new(fastrand::Rng::with_seed(seed)),
+            rng: Mutex::new(fastrand::Rng::with_seed(seed)),
         });
         // No two processes have the same time.
         let processes: Vec<_> = (0..PROCESSES)

@@ -1,4 +1,4 @@
-use windlass_core::claim::{Outlook, Suspects};
+use windlass_core::claim::{NextDue, Suspects};
 use windlass_core::clock::Timestamp;
 use windlass_core::job::{Counters, Job, JobId};
 use windlass_core::names::QueueName;
@@ -14,8 +14,8 @@ mod prefetch;
 mod suspects;
 
 const SECOND: Duration = Duration::from_secs(1);
-const NOTHING: Outlook = Outlook { more_due: false, next_due_in: None, suspect_due: false };
-const MORE: Outlook = Outlook { more_due: true, ..NOTHING };
+const NOTHING: NextDue = NextDue { more_due: false, next_due_in: None, suspect_due: false };
+const MORE: NextDue = NextDue { more_due: true, ..NOTHING };
 
 /// A pool of three slots, with a test's own hands as store and handlers.
 struct Bench {
@@ -94,9 +94,9 @@ impl Bench {
             .collect()
     }
 
-    fn answer(&mut self, request: &ClaimRequest, count: u32, outlook: Outlook) -> Vec<Effect> {
+    fn answer(&mut self, request: &ClaimRequest, count: u32, peek: NextDue) -> Vec<Effect> {
         let jobs = self.jobs(request, count, 0);
-        self.on(Event::ClaimAnswered(request.token, Ok(ClaimAnswer::Claimed { jobs, outlook })))
+        self.on(Event::ClaimAnswered(request.token, Ok(ClaimAnswer::Claimed { jobs, peek })))
     }
 
     /// The last claim is answered.
@@ -188,7 +188,7 @@ fn a_hint_during_a_claim_is_not_lost() {
 fn an_idle_pool_sleeps_until_the_next_job_is_due() {
     let mut bench = Bench::new();
     let request = bench.claim();
-    bench.answer(&request, 0, Outlook { next_due_in: Some(SECOND * 4), ..NOTHING });
+    bench.answer(&request, 0, NextDue { next_due_in: Some(SECOND * 4), ..NOTHING });
     assert_eq!(bench.pool.wake_at(), SECOND * 4);
     bench.now = SECOND * 4;
     assert_eq!(bench.claim().limit, 3);
@@ -206,7 +206,7 @@ fn an_idle_pool_looks_at_its_poll_interval_at_the_latest() {
 fn a_look_of_the_engine_stands_in_for_a_poll_but_not_for_what_falls_due() {
     let mut bench = Bench::new();
     let request = bench.claim();
-    bench.answer(&request, 0, Outlook { next_due_in: Some(SECOND * 14), ..NOTHING });
+    bench.answer(&request, 0, NextDue { next_due_in: Some(SECOND * 14), ..NOTHING });
     bench.now = SECOND * 9;
     assert!(claims(bench.on(Event::Quiet)).is_empty());
     assert_eq!(bench.pool.wake_at(), SECOND * 14, "the poll would have come at ten seconds");
@@ -419,7 +419,7 @@ fn a_drain_goes_on_until_nothing_is_due() {
     let before = claims(effects).remove(0);
     let after = claims(bench.answer(&before, 0, NOTHING)).remove(0);
     assert!(!bench.pool.has_ended(), "what came in after that one left would be left behind");
-    bench.answer(&after, 0, Outlook { next_due_in: Some(SECOND), ..NOTHING });
+    bench.answer(&after, 0, NextDue { next_due_in: Some(SECOND), ..NOTHING });
     assert!(bench.pool.has_ended(), "future jobs stay");
 }
 

@@ -11,14 +11,14 @@ use windlass_core::worker::{WorkerCard, WorkerId};
 
 use super::keeping::Chore;
 use super::{Body, Part, Stage, Wish};
-use crate::dice::Dice;
 use crate::plan::{BEAT_EVERY, LEASE, ProcessPlan};
 use crate::store::Call;
+use crate::test_rng::TestRng;
 
 impl Body {
     /// Under a new identity each time: the one before may have been let in without our hearing of it.
     pub(super) fn register(&mut self, part: Part, plan: &ProcessPlan, out: &mut Vec<Wish>) {
-        self.worker = WorkerId::from_random(self.dice.bits128());
+        self.worker = WorkerId::from_random(self.rng.bits128());
         let card = WorkerCard {
             id: self.worker,
             host: "simulated".to_owned(),
@@ -43,10 +43,10 @@ impl Body {
             .pools
             .iter()
             .map(|settings| {
-                let mut dice = Dice::new(self.dice.bits());
+                let mut rng = TestRng::new(self.rng.bits());
                 // In half of the pools ends go in two batches at once whenever they can.
-                let second_from = if dice.per_mille(500) { 1 } else { usize::MAX };
-                let tokens = Box::new(move || ClaimToken::from_random(dice.bits128()));
+                let second_from = if rng.per_mille(500) { 1 } else { usize::MAX };
+                let tokens = Box::new(move || ClaimToken::from_random(rng.bits128()));
                 let pool = Pool::new(settings.clone(), worker, quarantine.shared(), tokens);
                 pool.with_second_batch_from(second_from)
             })

@@ -68,12 +68,12 @@ impl Body {
         if pulse.beat == Beat::Dead {
             return;
         }
-        let (worker, crowd, store_now) = (self.worker, pulse.crowd.clone(), pulse.now);
+        let (worker, members, store_now) = (self.worker, pulse.members.clone(), pulse.now);
         if self.board.is_some() {
-            self.tell_board(BoardEvent::Pulse { worker, crowd, store_now }, now, out);
+            self.tell_board(BoardEvent::Pulse { worker, members, store_now }, now, out);
         } else {
             let entries = Chore::ALL.map(Chore::entry).to_vec();
-            self.board = Some(Board::new(worker, entries, LeaseTiming::default(), crowd, store_now, now));
+            self.board = Some(Board::new(worker, entries, LeaseTiming::default(), members, store_now, now));
         }
     }
 
@@ -85,7 +85,7 @@ impl Body {
     }
 
     pub(super) fn do_duties(&mut self, now: Moment, out: &mut Vec<Wish>) {
-        let fresh = TermId::from_random(self.dice.bits128());
+        let fresh = TermId::from_random(self.rng.bits128());
         let Some(board) = &mut self.board else { return };
         for effect in board.effects(now, fresh) {
             self.perform_duty(effect, now, out);

@@ -3,12 +3,12 @@
 
 use super::*;
 use crate::clock::Timestamp;
-use crate::dice::Dice;
 use crate::error::EngineError;
-use crate::lease::crowd::{Crowds, Peer};
 use crate::lease::keeper::{LeaseEffect, LeaseKeeper, LeaseTiming};
-use crate::lease::{DutyNotes, LeaseMetadata, LeaseRecord, LeaseRelease, LeaseRequest, Renewal};
+use crate::lease::membership::{Membership, Peer};
+use crate::lease::{DutyNotes, LeaseMetadata, LeaseRelease, LeaseRequest, Renewal, StoredLease};
 use crate::limits::DUTY_EXPIRY;
+use crate::test_rng::TestRng;
 use crate::worker::WorkerId;
 
 const PROCESSES: usize = 5;
@@ -35,9 +35,9 @@ impl Process {
 type Write = (Moment, i64);
 
 struct World {
-    dice: Dice,
+    rng: TestRng,
     now: Moment,
-    lease: Option<LeaseRecord>,
+    lease: Option<StoredLease>,
     processes: Vec<Process>,
     accepted: Vec<Write>,
     refused: u32,
@@ -55,7 +55,7 @@ impl World {
             keeper: LeaseKeeper::new(
                 [prune()],
                 LeaseTiming::default(),
-                Crowds::of(me.worker, &me.duties, &peers),
+                Membership::of(me.worker, &me.duties, &peers),
                 Moment::ZERO,
             ),
             runner: DutyRunner::new(spec.clone(), 0, Moment::ZERO),
@@ -64,7 +64,7 @@ impl World {
             frozen_until: Moment::ZERO,
         };
         Self {
-            dice: Dice(seed),
+            rng: TestRng(seed),
             now: Moment::ZERO,
             lease: None,
             processes: peers.iter().map(process).collect(),
@@ -80,13 +80,13 @@ impl World {
         Timestamp::EPOCH.plus(SECOND * 1_000_000 + self.now)
     }
 
-    fn save<T>(&mut self, (answer, after): (T, Option<LeaseRecord>)) -> T {
+    fn save<T>(&mut self, (answer, after): (T, Option<StoredLease>)) -> T {
         self.lease = after.or(self.lease.take());
         answer
     }
 
     fn is_lost(&mut self) -> bool {
-        self.faults && self.dice.below(10) == 0
+        self.faults && self.rng.below(10) == 0
     }
 
     /// What a process asks of the store, and what it makes of the answer.
@@ -103,7 +103,7 @@ impl World {
                 LeaseEffect::Renew { call, renewals } => {
                     let now = self.store_now();
                     let renew = |renewal: Renewal| {
-                        let decided = LeaseRecord::renew(self.lease.as_ref(), &renewal, now);
+                        let decided = StoredLease::renew(self.lease.as_ref(), &renewal, now);
                         (renewal.lease.clone(), self.save(decided))
                     };
                     let answers: Vec<_> = renewals.into_iter().map(renew).collect();
@@ -115,7 +115,7 @@ impl World {
                     let request = LeaseRequest { worker: WorkerId::from_random(process as u128), id, duties };
                     let now = self.store_now();
                     let decided =
-                        LeaseRecord::take(self.lease.as_ref(), &prune(), DUTY_EXPIRY, &request, now);
+                        StoredLease::take(self.lease.as_ref(), &prune(), DUTY_EXPIRY, &request, now);
                     let taking = self.save(decided);
                     let answer = if self.is_lost() { Err(lost()) } else { Ok(vec![taking]) };
                     let then = self.processes[process].keeper.tried(call, answer, self.now);
@@ -159,7 +159,7 @@ impl World {
 
     fn release(&mut self, process: usize, releases: &[LeaseRelease]) {
         for release in releases {
-            let decided = LeaseRecord::release(self.lease.as_ref(), release);
+            let decided = StoredLease::release(self.lease.as_ref(), release);
             self.save(decided);
         }
         let now = self.now;
@@ -172,8 +172,8 @@ impl World {
             match effect {
                 DutyEffect::Begin { run, fence } => {
                     let fence = fence.expect("a leader by lease has one");
-                    let hangs = self.hangs > 0 && self.dice.below(self.hangs) == 0;
-                    let took = Duration::from_millis(self.dice.below(3_000));
+                    let hangs = self.hangs > 0 && self.rng.below(self.hangs) == 0;
+                    let took = Duration::from_millis(self.rng.below(3_000));
                     let until = if hangs { Moment::MAX } else { self.now + took };
                     let (now, store_now) = (self.now, self.store_now());
                     let process = &mut self.processes[process];
@@ -214,15 +214,15 @@ impl World {
         self.now += TICK;
         let now = self.now;
         for process in 0..PROCESSES {
-            if self.faults && self.dice.below(3_000) == 0 {
-                self.processes[process].frozen_until = now + SECOND * self.dice.below(30) as u32;
+            if self.faults && self.rng.below(3_000) == 0 {
+                self.processes[process].frozen_until = now + SECOND * self.rng.below(30) as u32;
             }
             if self.processes[process].frozen_until > now {
                 continue;
             }
             // What woke up late writes before anything tells it that its time is over: the fence must catch that.
             self.end_runs(process);
-            let fresh = self.dice.bits();
+            let fresh = self.rng.bits();
             let effects = self.processes[process].keeper.effects(now, TermId::from_random(fresh));
             self.of_leases(process, effects);
             let effects = self.processes[process].runner.effects(now);

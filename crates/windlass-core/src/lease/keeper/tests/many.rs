@@ -3,8 +3,8 @@
 
 use super::*;
 use crate::clock::Timestamp;
-use crate::dice::Dice;
-use crate::lease::{LeaseRecord, LeaseRelease, LeaseRequest, Released, Renewal};
+use crate::lease::{LeaseRelease, LeaseRequest, Released, Renewal, StoredLease};
+use crate::test_rng::TestRng;
 
 const PROCESSES: usize = 5;
 const TICK: Duration = Duration::from_millis(20);
@@ -30,11 +30,11 @@ impl Message {
 }
 
 struct World {
-    dice: Dice,
+    rng: TestRng,
     now: Moment,
     /// How far the store's clock is ahead of a start late enough for all steps back.
     store_clock: Duration,
-    lease: Option<LeaseRecord>,
+    lease: Option<StoredLease>,
     keepers: Vec<LeaseKeeper>,
     frozen_until: Vec<Moment>,
     /// When each arrives, and at or from which process.
@@ -48,11 +48,11 @@ impl World {
         let peer = |bits| Peer { worker: WorkerId::from_random(bits), duties: vec![rescue()] };
         let live: Vec<_> = (0..PROCESSES as u128).map(peer).collect();
         let keeper = |me: &Peer| {
-            let crowds = Crowds::of(me.worker, &me.duties, &live);
-            LeaseKeeper::new([rescue()], LeaseTiming::default(), crowds, Moment::ZERO)
+            let membership = Membership::of(me.worker, &me.duties, &live);
+            LeaseKeeper::new([rescue()], LeaseTiming::default(), membership, Moment::ZERO)
         };
         Self {
-            dice: Dice(seed),
+            rng: TestRng(seed),
             now: Moment::ZERO,
             store_clock: SECOND * 1_000_000,
             lease: None,
@@ -69,8 +69,8 @@ impl World {
     }
 
     fn send(&mut self, process: usize, message: Message, slow: bool) {
-        let late = if slow && self.dice.below(20) == 0 { 15_000 } else { 60 };
-        let at = self.now + self.dice.millis(late);
+        let late = if slow && self.rng.below(20) == 0 { 15_000 } else { 60 };
+        let at = self.now + self.rng.millis(late);
         self.messages.push((at, process, message));
     }
 
@@ -102,7 +102,7 @@ impl World {
         }
     }
 
-    fn save<T>(&mut self, (answer, after): (T, Option<LeaseRecord>)) -> T {
+    fn save<T>(&mut self, (answer, after): (T, Option<StoredLease>)) -> T {
         self.lease = after.or(self.lease.take());
         answer
     }
@@ -112,18 +112,18 @@ impl World {
         let now = self.store_now();
         match message {
             Message::Try(call, request) => {
-                let decided = LeaseRecord::take(self.lease.as_ref(), &rescue(), DUTY_EXPIRY, &request, now);
+                let decided = StoredLease::take(self.lease.as_ref(), &rescue(), DUTY_EXPIRY, &request, now);
                 Some(Message::Tried(call, Ok(vec![self.save(decided)])))
             }
             Message::Renew(call, renewals) => {
                 let answers = renewals.into_iter().map(|renewal| {
-                    let decided = LeaseRecord::renew(self.lease.as_ref(), &renewal, now);
+                    let decided = StoredLease::renew(self.lease.as_ref(), &renewal, now);
                     (renewal.lease, self.save(decided))
                 });
                 Some(Message::Renewed(call, Ok(answers.collect())))
             }
             Message::Release(release) => {
-                let decided = LeaseRecord::release(self.lease.as_ref(), &release);
+                let decided = StoredLease::release(self.lease.as_ref(), &release);
                 if self.save(decided) == Released::Done {
                     let now = self.now;
                     self.keepers.iter_mut().for_each(|keeper| keeper.hinted(&rescue(), now));
@@ -153,13 +153,13 @@ impl World {
     /// without; or it is given up, and arrives later all the same.
     fn meets_its_fate(&mut self, process: usize, message: Message, faults: bool) -> Option<Message> {
         let unknown = message.unknown();
-        match if faults { self.dice.below(24) } else { 23 } {
+        match if faults { self.rng.below(24) } else { 23 } {
             0 => unknown,
             1 => self.store(message).and(unknown),
             2 => None,
             3 => self.store(message).and(None),
             4 => {
-                let late = self.now + self.dice.millis(20_000);
+                let late = self.now + self.rng.millis(20_000);
                 self.messages.push((late, process, message));
                 unknown
             }
@@ -170,14 +170,14 @@ impl World {
     fn tick(&mut self, faults: bool) {
         self.now += TICK;
         self.store_clock += TICK;
-        if faults && self.dice.below(2_000) == 0 {
-            self.store_clock -= self.dice.millis(60_000);
+        if faults && self.rng.below(2_000) == 0 {
+            self.store_clock -= self.rng.millis(60_000);
         }
         if faults
-            && self.dice.below(1_000) == 0
+            && self.rng.below(1_000) == 0
             && let Some(lease) = self.lease.take()
         {
-            let (_, asked) = LeaseRecord::step_down(Some(&lease), self.store_now());
+            let (_, asked) = StoredLease::step_down(Some(&lease), self.store_now());
             self.lease = asked.or(Some(lease));
         }
         let now = self.now;
@@ -190,11 +190,11 @@ impl World {
         self.messages = later;
         due.into_iter().for_each(|(_, process, message)| self.deliver(process, message, faults));
         for process in 0..PROCESSES {
-            if faults && self.dice.below(1_500) == 0 {
-                self.frozen_until[process] = now + self.dice.millis(30_000);
+            if faults && self.rng.below(1_500) == 0 {
+                self.frozen_until[process] = now + self.rng.millis(30_000);
             }
             if !is_frozen(&self.frozen_until, process) && self.keepers[process].wake_at() <= now {
-                let fresh = self.dice.bits();
+                let fresh = self.rng.bits();
                 let effects = self.keepers[process].effects(now, id(fresh));
                 self.act(process, effects, faults);
             }

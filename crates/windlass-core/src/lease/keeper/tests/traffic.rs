@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::clock::Timestamp;
-use crate::lease::crowd::{Place, is_heard};
-use crate::lease::{LeaseRecord, LeaseRequest};
+use crate::lease::membership::{Place, is_live};
+use crate::lease::{LeaseRequest, StoredLease};
 use crate::limits::{HEARTBEAT_EVERY, WORKER_LEASE};
 
 const TICK: Duration = Duration::from_millis(50);
@@ -20,18 +20,18 @@ struct Process {
 }
 
 /// All of these could do everything, so that each is counted once and not for each duty.
-fn crowds(me: WorkerId, duties: &[DutyName], heard: &[Place]) -> Crowds {
+fn membership(me: WorkerId, duties: &[DutyName], heard: &[Place]) -> Membership {
     let able = heard.len() as u32;
     let before = heard.iter().filter(|place| **place < Place::of(me)).count() as u32;
     let count = |duty: &DutyName| DutyCount { duty: duty.clone(), able, before };
-    Crowds::new(me, CrowdCount { live: able, duties: duties.iter().map(count).collect() })
+    Membership::new(me, MemberCount { live: able, duties: duties.iter().map(count).collect() })
 }
 
 struct World {
     now: Moment,
     duties: Vec<DutyName>,
     processes: Vec<Process>,
-    leases: BTreeMap<DutyName, LeaseRecord>,
+    leases: BTreeMap<DutyName, StoredLease>,
     /// No answer comes, and nothing is done.
     hangs: bool,
     calls: u32,
@@ -51,7 +51,7 @@ impl World {
             keeper: LeaseKeeper::new(
                 duties.clone(),
                 LeaseTiming::default(),
-                crowds(*worker, &duties, &places),
+                membership(*worker, &duties, &places),
                 Moment::ZERO,
             ),
             beats_at: HEARTBEAT_EVERY * index as u32 / places.len() as u32,
@@ -97,10 +97,10 @@ impl World {
         let now = self.now;
         let process = &mut self.processes[index];
         (process.beat, process.beats_at) = (now, now + HEARTBEAT_EVERY);
-        let heard = self.processes.iter().filter(|process| is_heard(now - process.beat, WORKER_LEASE));
+        let heard = self.processes.iter().filter(|process| is_live(now - process.beat, WORKER_LEASE));
         let heard: Vec<_> = heard.map(|process| Place::of(process.worker)).collect();
-        let crowds = crowds(self.processes[index].worker, &self.duties, &heard);
-        self.processes[index].keeper.saw(crowds, now);
+        let membership = membership(self.processes[index].worker, &self.duties, &heard);
+        self.processes[index].keeper.saw(membership, now);
     }
 
     fn act(&mut self, index: usize, effects: Vec<LeaseEffect>) {
@@ -137,7 +137,7 @@ impl World {
         let request = LeaseRequest { worker: self.processes[index].worker, id, duties };
         let now = self.store_now();
         let take = |(duty, expiry): &(DutyName, Duration)| {
-            let (taking, after) = LeaseRecord::take(self.leases.get(duty), duty, *expiry, &request, now);
+            let (taking, after) = StoredLease::take(self.leases.get(duty), duty, *expiry, &request, now);
             after.into_iter().for_each(|lease| drop(self.leases.insert(duty.clone(), lease)));
             taking
         };
@@ -146,13 +146,13 @@ impl World {
 
     fn renew(&mut self, renewal: Renewal) -> (LeaseFence, Renewed) {
         let now = self.store_now();
-        let (renewed, after) = LeaseRecord::renew(self.leases.get(&renewal.lease.duty), &renewal, now);
+        let (renewed, after) = StoredLease::renew(self.leases.get(&renewal.lease.duty), &renewal, now);
         after.into_iter().for_each(|lease| drop(self.leases.insert(lease.duty.clone(), lease)));
         (renewal.lease, renewed)
     }
 
     fn release(&mut self, release: &LeaseRelease) {
-        let (_, after) = LeaseRecord::release(self.leases.get(&release.duty), release);
+        let (_, after) = StoredLease::release(self.leases.get(&release.duty), release);
         after.into_iter().for_each(|lease| drop(self.leases.insert(lease.duty.clone(), lease)));
         let now = self.now;
         let live = self.processes.iter_mut().filter(|process| !process.is_dead);

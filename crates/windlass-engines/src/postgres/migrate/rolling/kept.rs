@@ -65,8 +65,8 @@ impl Stage {
         let told = match name {
             "triggers_named" => self.run(text, &["NULL", &named]).await,
             "list_triggers" => self.run(text, &["NULL", "''", "10"]).await,
-            "left_in_queue" | "left_of_type" => {
-                let of = if name == "left_in_queue" { "'main'" } else { "'work'" };
+            "queue_has_work" | "type_has_work" => {
+                let of = if name == "queue_has_work" { "'main'" } else { "'work'" };
                 let told = self.run(text, &[of, "NULL", &own_jobs, "false", &quoted, "10"]).await;
                 // Something could run, and there is the mark.
                 return told[0].get(0) == Some("t") && told[0].get(2) == Some("{1}");

@@ -11,5 +11,5 @@ CROSS JOIN LATERAL (
     ORDER BY j.scheduled_at, j.id LIMIT 1
 ) AS first
 UNION ALL
-SELECT NULL, priority, min(scheduled_at), NULL, queue FROM windlass.put_backs
+SELECT NULL, priority, min(scheduled_at), NULL, queue FROM windlass.requeued_jobs
 WHERE at > statement_timestamp() - interval '10 seconds' GROUP BY queue, priority;

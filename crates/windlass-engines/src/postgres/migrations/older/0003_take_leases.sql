@@ -1,4 +1,4 @@
--- take_leases: leases that nobody holds or whose heartbeat is older than their expiry, as core's `LeaseRecord::take` decides.
+-- take_leases: leases that nobody holds or whose heartbeat is older than their expiry, as core's `StoredLease::take` decides.
 -- Guarded by `leases::leases_go_as_core_decides`. The clock is read under the row's lock: who waited for it would otherwise
 -- judge a heartbeat by a time before it. A row that is as it should be is not written. Of a lease that is not the caller's the
 -- answer says what stood there when the statement began; if that was free, somebody was faster, and the caller asks again.

@@ -14,5 +14,5 @@ SELECT
     EXISTS (SELECT 1 FROM windlass.count_deltas) OR EXISTS (SELECT 1 FROM windlass.counts WHERE waiting > 0),
     EXISTS (SELECT 1 FROM windlass.delayed_jobs WHERE gate >= 'no-handler:' AND gate < 'no-handler;'),
     EXISTS (SELECT 1 FROM windlass.ended_keys),
-    EXISTS (SELECT 1 FROM windlass.put_backs WHERE at < clock_timestamp() - interval '1 minute')
+    EXISTS (SELECT 1 FROM windlass.requeued_jobs WHERE at < clock_timestamp() - interval '1 minute')
         OR EXISTS (SELECT 1 FROM windlass.waiting WHERE since < clock_timestamp() - interval '1 minute');

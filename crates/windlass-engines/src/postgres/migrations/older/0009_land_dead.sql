@@ -1,4 +1,4 @@
--- land_dead: jobs that are given up leave for the dead letters, each only while its claim holds or it waited.
+-- apply_dead: jobs that are given up leave for the dead letters, each only while its claim holds or it waited.
 -- by position: $1 ids   $2 tokens, or null if it waited   $3 attempts   $4 failures   $5 crashes   $6 holds
 -- $7 errors, or null   $8 the token that settled it, or null; $9 now   by position: $10 workers   $11 started at
 -- $12 endings   $13 errors of the attempt   $14 outputs   $15 why each is given up

@@ -1,4 +1,4 @@
--- land_waiting: jobs wait again, each only while its claim holds or it waited. Answers whether a drain was marked.
+-- apply_waiting: jobs wait again, each only while its claim holds or it waited. Answers whether a drain was marked.
 -- by position: $1 ids   $2 tokens, or null if it waited   $3 attempts   $4 failures   $5 crashes   $6 holds
 -- $7 errors, or null   $8 the token that settled it, or null if the claim was taken away   $9 due   $10 gates
 -- $11 whether each held drains and holds them no more: those that do not wait for retries, and $12 those that do

@@ -47,7 +47,7 @@ WITH door AS MATERIALIZED (
         ) AS of_all
     ) AS job
     WHERE door.alive AND door.version = $4::bigint
-        AND NOT EXISTS (SELECT 1 FROM windlass.claims WHERE token = $3::uuid AND asked_about)
+        AND NOT EXISTS (SELECT 1 FROM windlass.claims WHERE token = $3::uuid AND claim_tombstones)
     LIMIT $7::integer
 ), wanted AS MATERIALIZED (
     SELECT ids, cardinality(ids) AS n FROM (SELECT array_agg(id) AS ids FROM picked WHERE NOT late) AS p WHERE ids IS NOT NULL
@@ -58,7 +58,7 @@ WITH door AS MATERIALIZED (
     RETURNING token
 ), spent_before AS MATERIALIZED (
     UPDATE windlass.claims c SET held = c.held + wanted.n, jobs = coalesce(c.jobs, '{}') || wanted.ids FROM wanted
-    WHERE $9::boolean AND c.token = $3::uuid AND NOT c.asked_about
+    WHERE $9::boolean AND c.token = $3::uuid AND NOT c.claim_tombstones
     RETURNING c.token
 ), taken AS (
     UPDATE windlass.delayed_jobs j

@@ -1,2 +1,2 @@
--- forget_put_backs: notes that every claimer has read by now.
-DELETE FROM windlass.put_backs WHERE at < clock_timestamp() - interval '1 minute';
+-- forget_requeued_jobs: notes that every claimer has read by now.
+DELETE FROM windlass.requeued_jobs WHERE at < clock_timestamp() - interval '1 minute';

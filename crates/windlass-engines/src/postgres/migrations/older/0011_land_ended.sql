@@ -1,4 +1,4 @@
--- land_ended: jobs that succeeded or were cancelled leave for the history, if their type keeps one, each only while its
+-- apply_ended: jobs that succeeded or were cancelled leave for the history, if their type keeps one, each only while its
 -- claim holds or it waited. Answers whether a drain was marked. A type whose row somebody has deleted keeps what types keep that say nothing of it.
 -- by position: $1 ids   $2 tokens, or null if it waited   $3 attempts   $4 failures   $5 crashes   $6 holds
 -- $7 errors, or null   $8 the token that settled it, or null; $9 now   by position: $10 workers   $11 started at

@@ -1,4 +1,4 @@
--- left_in_queue: marks of a drain, and whether anything of a queue could run, or has not ended, the jobs of a drain itself apart. What runs is among what is
+-- queue_has_work: marks of a drain, and whether anything of a queue could run, or has not ended, the jobs of a drain itself apart. What runs is among what is
 -- due and has no gate.
 -- $1 queue   $2 now, or null for the server's clock   $3 what the keys of the drain's own jobs begin with
 -- $4 whether the drain waits for retries: then only the second is asked for, and else only the first

@@ -1,4 +1,4 @@
--- left_of_type: marks of a drain, and whether anything of a type could run, or has not ended, the jobs of a drain itself apart. What runs is among what is due
+-- type_has_work: marks of a drain, and whether anything of a type could run, or has not ended, the jobs of a drain itself apart. What runs is among what is due
 -- and has no gate. What is due of other types in its queue is walked over: looks that take long are rare.
 -- $1 type   $2 now, or null for the server's clock   $3 what the keys of the drain's own jobs begin with
 -- $4 whether the drain waits for retries: then only the second is asked for, and else only the first

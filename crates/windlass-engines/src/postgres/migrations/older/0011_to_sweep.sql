@@ -18,6 +18,6 @@ SELECT
         WHERE EXISTS (SELECT 1 FROM windlass.delayed_jobs j WHERE j.gate = 'no-handler:' || t.name)
     ),
     EXISTS (SELECT 1 FROM windlass.ended_keys),
-    EXISTS (SELECT 1 FROM windlass.put_backs WHERE at < clock_timestamp() - interval '1 minute')
+    EXISTS (SELECT 1 FROM windlass.requeued_jobs WHERE at < clock_timestamp() - interval '1 minute')
         OR EXISTS (SELECT 1 FROM windlass.waiting WHERE since < clock_timestamp() - interval '1 minute'),
     EXISTS (SELECT 1 FROM windlass.ordering_key_marks);

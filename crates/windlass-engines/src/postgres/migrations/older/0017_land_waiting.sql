@@ -1,4 +1,4 @@
--- land_waiting: jobs wait again, each only while its claim holds or it waited. Those without a fairness key have the empty one where
+-- apply_waiting: jobs wait again, each only while its claim holds or it waited. Those without a fairness key have the empty one where
 -- others have fairness keys. Of whom the caller knows the place, the row must still lie there as it was claimed, without a key, an ordering key, a
 -- wish that it stop, or a lock. Answers whether a drain was marked, whether all landed, and else which did.
 -- by position: $1 ids   $2 tokens, or null if it waited   $3 attempts   $4 failures   $5 crashes   $6 holds

@@ -18,7 +18,7 @@ WITH picked AS MATERIALIZED (
         FROM through WHERE gate IS NULL GROUP BY 1, 2, 3
     ) AS through_by_minute
 ), noted AS (
-    INSERT INTO windlass.put_backs (at, queue, priority, scheduled_at)
+    INSERT INTO windlass.requeued_jobs (at, queue, priority, scheduled_at)
     SELECT clock_timestamp(), queue, priority, min(scheduled_at) FROM through WHERE gate IS NULL GROUP BY 2, 3
 )
 SELECT queue, priority, count(*), min(scheduled_at) FILTER (WHERE gate IS NULL) FROM through GROUP BY 1, 2;

@@ -25,7 +25,7 @@ WITH clock AS MATERIALIZED (
 )
 SELECT q.name, clock.at, coalesce(s.waiting, 0), coalesce(s.parked, 0), coalesce(s.running, 0),
     coalesce(s.dead_letters, 0), coalesce(s.enqueued, 0), coalesce(s.succeeded, 0), coalesce(s.retried, 0),
-    coalesce(s.dead, 0), coalesce(s.cancelled, 0), coalesce(till.n, 0) - coalesce(lanes.later, 0), lanes.oldest
+    coalesce(s.dead, 0), coalesce(s.cancelled, 0), coalesce(till.n, 0) - coalesce(cursors.later, 0), cursors.oldest
 FROM clock
 CROSS JOIN unnest($2::text[]) AS q (name)
 LEFT JOIN stored s ON s.queue = q.name
@@ -45,4 +45,4 @@ LEFT JOIN LATERAL (
             ORDER BY j.scheduled_at LIMIT 1
         ) AS oldest
     ) AS lane
-) AS lanes ON true;
+) AS cursors ON true;

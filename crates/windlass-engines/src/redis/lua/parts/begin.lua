@@ -1,7 +1,7 @@
 -- begin: what every script starts with: its arguments, the time, and a look whether this is the store it was sent to.
 -- keys layout
 -- KEYS[1] what all names of keys begin with   KEYS[2] the same for ready lanes   KEYS[3] for scheduled lanes
--- ARGV[1] the incarnation that the caller knows   ARGV[2] the version of its catalogue, or '' if that does not matter
+-- ARGV[1] the store_epoch that the caller knows   ARGV[2] the version of its catalogue, or '' if that does not matter
 -- ARGV[3] now in microseconds, or '' for the server's clock   ARGV[4] the calling engine, or '' if nobody can wake it
 -- ARGV[5] how many heartbeats of this store the caller knows of   ARGV[6] the last number of a job that it knows, or 0
 -- answers {'lost'} if this is another store, {'older'} if it has forgotten what the caller knows of, {'stale'} if queues or
@@ -41,7 +41,7 @@ end
 local NOW = read_clock()
 local NOW_DIGITS = digits(NOW)
 
-local LAYOUT = redis.call('HMGET', key('layout'), 'incarnation', 'catalogue', 'beats', 'arrivals', 'version', 'triggers')
+local LAYOUT = redis.call('HMGET', key('layout'), 'store_epoch', 'catalogue', 'beats', 'arrivals', 'version', 'triggers')
 local BEATS, ARRIVALS = tonumber(LAYOUT[3]) or 0, tonumber(LAYOUT[4]) or 0
 
 if LAYOUT[1] ~= ARGV[1] then

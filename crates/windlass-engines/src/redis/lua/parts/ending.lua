@@ -324,7 +324,7 @@ on_write(function()
   let_go = {}
 end)
 
-local land
+local apply
 -- In a block of its own, as above.
 do
   -- Remembers how the running attempt ended.
@@ -352,10 +352,10 @@ do
     end
   end
 
-  -- Where a running job lands. `order` is what core decided (land.rs); a request to stop turns any end into a
+  -- Where a running job lands. `order` is what core decided (apply.rs); a request to stop turns any end into a
   -- cancellation. `token` settled it, if any did; `ran_for` is how long its handler ran and `ended` when it ended,
   -- if the worker has told.
-  function land(job, order, token, ran_for, ended)
+  function apply(job, order, token, ran_for, ended)
     ended = ended or NOW
     local cancel = note(job, 'cancel')
     local ending = order.ending

@@ -1,14 +1,14 @@
 -- leaving: how a worker goes.
 -- keys held:, stops:, waiters:, worker:, workers
 
--- Lets a worker out. What it holds is given back as core decides (land.rs), at most so many jobs in one go: it is `leaving` while
+-- Lets a worker out. What it holds is given back as core decides (apply.rs), at most so many jobs in one go: it is `leaving` while
 -- there are more, and claims nothing from then on. It is not woken any more. Tells how many it gave back.
 local function let_out(worker, release, most)
   local row, held = key('worker:') .. worker, key('held:') .. worker
   local ids = redis.call('SRANDMEMBER', held, most)
   for i, job in ipairs(load_all(ids)) do
     if job and job.stage == 'r' and job.worker == worker then
-      land(job, release, nil, nil)
+      apply(job, release, nil, nil)
     else
       write('SREM', held, ids[i])
       give_up(ids[i])

@@ -1,7 +1,7 @@
--- drains: how drains stand, in the hash `triggers`: by name, a version, a space, the last job (14 digits, or -), a space, when it may be
+-- triggers: how triggers stand, in the hash `triggers`: by name, a version, a space, the last job (14 digits, or -), a space, when it may be
 -- looked at again (or -), a space, and core's words as JSON. What they watch and their marks are in parts/waiting.lua. Their own jobs
 -- that may not have ended are in the set trigger_jobs:<name>.
--- keys counts, trigger_jobs:, drains, lines:, parked:
+-- keys counts, trigger_jobs:, triggers, lines:, parked:
 
 -- Version, last job, when it may be looked at, and record. What cannot be read counts as never written, and is written over.
 local function read_trigger(text)
@@ -19,7 +19,7 @@ end
 -- The rest is for whoever looks; see fire_trigger.lua.
 local look = {}
 
--- So many jobs of one place are looked at. If none of them tells, the drain is looked at again later.
+-- So many jobs of one place are looked at. If none of them tells, the trigger is looked at again later.
 look.PAGE, look.MOST = 50, 500
 
 -- How many jobs of a type have not ended, and how many of those run.
@@ -37,7 +37,7 @@ function look.counts(type)
   return unfinished, unfinished - waiting
 end
 
--- The drains that watch what this one watches, by name: their jobs are not of the group.
+-- The triggers that watch what this one watches, by name: their jobs are not of the group.
 function look.peers(name)
   local peers = {[name] = true}
   for _, trigger in ipairs(triggers.watches()) do
@@ -53,7 +53,7 @@ function look.is_hook(job, peers)
   return maker and peers[maker.name]
 end
 
--- How many jobs of these drains have not ended, and how many of those run, by type; and how many are due, by the key of their lane.
+-- How many jobs of these triggers have not ended, and how many of those run, by type; and how many are due, by the key of their lane.
 function look.hooks(peers)
   local live, running, due = {}, {}, {}
   for name in pairs(peers) do
@@ -76,7 +76,7 @@ function look.hooks(peers)
   return live, running, due
 end
 
--- Whether something else than the jobs of these drains stands here up to this score. A place that `mends` loses what has ended, which a process
+-- Whether something else than the jobs of these triggers stands here up to this score. A place that `mends` loses what has ended, which a process
 -- of an older version has left there. Nothing if that cannot be told.
 function look.any(place, score, peers, mends)
   for from = 0, look.MOST - 1, look.PAGE do

@@ -7,10 +7,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::sync::Notify;
 use windlass_core::admin::{
-    AttemptRecord, BatchDone, CancelAnswer, Changed, JobRecord, ListRequest, QueueStatus, RetryAnswer,
+    BatchDone, CancelAnswer, Changed, ListRequest, QueueStatus, RetryAnswer, StoredAttempt, StoredJob,
     TypeStatus,
 };
-use windlass_core::claim::{ClaimAnswer, ClaimRequest, Fence, Outlook};
+use windlass_core::claim::{ClaimAnswer, ClaimRequest, Fence, NextDue};
 use windlass_core::clock::Timestamp;
 use windlass_core::engine::{
     Admin, Declaration, Engine, EngineInfo, HintListener, RescueRequest, Rescued, Result,
@@ -85,7 +85,7 @@ impl Engine for Stub {
     async fn claim(&self, _: ClaimRequest) -> Result<ClaimAnswer> {
         unreachable!("the heart does not ask this")
     }
-    async fn outlook(&self, _: &[QueueName], _: &[TypeName]) -> Result<Vec<(QueueName, Outlook)>> {
+    async fn peek(&self, _: &[QueueName], _: &[TypeName]) -> Result<Vec<(QueueName, NextDue)>> {
         unreachable!("the heart does not ask this")
     }
     async fn settle(&self, _: Vec<Settlement>) -> Result<Vec<Settled>> {
@@ -193,13 +193,13 @@ impl Rollups for Stub {
 
 #[async_trait]
 impl Admin for Stub {
-    async fn job(&self, _: JobId) -> Result<Option<JobRecord>> {
+    async fn job(&self, _: JobId) -> Result<Option<StoredJob>> {
         unreachable!("the heart does not ask this")
     }
-    async fn attempts(&self, _: JobId) -> Result<Vec<AttemptRecord>> {
+    async fn attempts(&self, _: JobId) -> Result<Vec<StoredAttempt>> {
         unreachable!("the heart does not ask this")
     }
-    async fn list(&self, _: ListRequest) -> Result<Vec<JobRecord>> {
+    async fn list(&self, _: ListRequest) -> Result<Vec<StoredJob>> {
         unreachable!("the heart does not ask this")
     }
     async fn queues(&self) -> Result<Vec<QueueStatus>> {

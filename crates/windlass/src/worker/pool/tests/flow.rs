@@ -108,7 +108,7 @@ fn both_claims_of_a_dead_identity_are_dropped_and_its_death_is_told_once() {
 #[test]
 fn a_suspect_is_claimed_although_the_backlog_never_ends() {
     let (mut bench, first, second) = flowing();
-    let suspect_due = Outlook { suspect_due: true, ..MORE };
+    let suspect_due = NextDue { suspect_due: true, ..MORE };
     let mut next = claims(bench.answer(&first, first.limit, suspect_due));
     next.extend(claims(bench.answer(&second, second.limit, suspect_due)));
     assert!(next.is_empty(), "prefetching would keep every slot busy");

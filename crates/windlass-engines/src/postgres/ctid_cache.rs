@@ -1,0 +1,155 @@
+//! What this process remembers of the rows of jobs that it claimed. Where they lie: a row that is looked for at its place needs no
+//! index, in which entries for versions that a retry or a gate left behind may have to be passed by first. And what they hold: every
+//! write moves a row, so one that still lies at its place is as it was written, and need not be read before it is written again.
+//! Hints only: whoever is not found at its place is looked for by its number.
+
+use std::collections::HashMap;
+
+use tokio_postgres::Row;
+use windlass_core::claim::{ClaimToken, Claimed, Fence};
+use windlass_core::clock::Timestamp;
+use windlass_core::job::{Counters, JobId};
+use windlass_core::names::{QueueName, TypeName};
+use windlass_core::priority::Priority;
+use windlass_core::worker::WorkerId;
+
+use super::Store;
+use super::apply::Live;
+use super::row::Options;
+use super::store_error::StoreResult;
+use super::value::Ctid;
+
+/// More are not remembered: some end without this process knowing, and their places would gather.
+const PLACES_MAX: usize = 100_000;
+
+/// The places by job.
+#[derive(Debug, Default)]
+pub(super) struct CtidCache {
+    of_jobs: HashMap<JobId, Remembered>,
+}
+
+#[derive(Debug)]
+struct Remembered {
+    place: Ctid,
+    held: Option<Held>,
+}
+
+/// What moving a claimed job needs to know of its row, if it has neither a key nor an ordering key: those are locked before they move.
+#[derive(Debug)]
+struct Held {
+    job_type: TypeName,
+    queue: QueueName,
+    priority: Priority,
+    due: Timestamp,
+    counters: Counters,
+    token: ClaimToken,
+    worker: WorkerId,
+    since: Timestamp,
+}
+
+impl Held {
+    fn by(worker: WorkerId, since: Timestamp, claimed: &Claimed) -> Option<Self> {
+        let job = &claimed.job;
+        let is_free = job.key.is_none() && job.ordering_key.is_none();
+        is_free.then(|| Self {
+            job_type: job.job_type.clone(),
+            queue: job.queue.clone(),
+            priority: job.priority,
+            due: job.due,
+            counters: job.counters,
+            token: claimed.token,
+            worker,
+            since,
+        })
+    }
+
+    fn live(self, id: JobId) -> Live {
+        Live {
+            id,
+            job_type: self.job_type,
+            queue: self.queue,
+            priority: Some(self.priority),
+            due: self.due,
+            counters: self.counters,
+            key: None,
+            gate: None,
+            token: Some(self.token),
+            worker: Some(self.worker),
+            since: self.since,
+            cancel_requested: None,
+            options: Options::default(),
+            runs: true,
+        }
+    }
+}
+
+impl CtidCache {
+    fn note(&mut self, job: JobId, place: Ctid) {
+        if self.of_jobs.len() >= PLACES_MAX {
+            self.of_jobs.clear();
+        }
+        // Its place has changed by what this process wrote, which is nothing that is held here.
+        let held = self.of_jobs.remove(&job).and_then(|before| before.held);
+        self.of_jobs.insert(job, Remembered { place, held });
+    }
+
+    fn take(&mut self, job: JobId) -> Option<Ctid> {
+        Some(self.of_jobs.remove(&job)?.place)
+    }
+
+    /// A job as this claim has left it, and where.
+    fn take_live(&mut self, job: JobId, token: ClaimToken) -> Option<(Live, Ctid)> {
+        let is_of_claim = |known: &Remembered| known.held.as_ref().is_some_and(|held| held.token == token);
+        if !self.of_jobs.get(&job).is_some_and(is_of_claim) {
+            return None;
+        }
+        let Remembered { place, held } = self.of_jobs.remove(&job)?;
+        Some((held?.live(job), place))
+    }
+}
+
+impl Store {
+    /// Remembers where rows lie that were just written, by the columns that hold job and place.
+    pub(super) fn note_ctids(&self, rows: &[Row], job: usize, place: usize) -> StoreResult<()> {
+        let mut places = self.ctid_cache();
+        for row in rows {
+            if let Some(id) = row.try_get::<_, Option<i64>>(job)? {
+                places.note(JobId(id), row.try_get(place)?);
+            }
+        }
+        Ok(())
+    }
+
+    /// Remembers what rows hold that were just claimed, if it is known where they lie.
+    pub(super) fn remember_claimed(&self, worker: WorkerId, since: Timestamp, jobs: &[Claimed]) {
+        let mut places = self.ctid_cache();
+        for claimed in jobs {
+            if let Some(remembered) = places.of_jobs.get_mut(&claimed.job.id) {
+                remembered.held = Held::by(worker, since, claimed);
+            }
+        }
+    }
+
+    /// The job of a claim as its row was when this process last wrote it, and where that lies. It then forgets it.
+    pub(super) fn take_as_claimed(&self, fence: Fence) -> Option<(Live, Ctid)> {
+        self.ctid_cache().take_live(fence.job, fence.token)
+    }
+
+    /// Where the rows of these jobs lie, as far as this process knows. It then forgets it: a job ends once.
+    pub(super) fn take_row_places(&self, jobs: &[i64]) -> Vec<Option<Ctid>> {
+        let mut places = self.ctid_cache();
+        jobs.iter().map(|job| places.take(JobId(*job))).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_that_nobody_asks_for_do_not_gather_without_end() {
+        let mut places = CtidCache::default();
+        (0..=PLACES_MAX).for_each(|n| places.note(JobId(n as i64), Ctid::default()));
+        assert_eq!(places.of_jobs.len(), 1);
+    }
+}

@@ -1,0 +1,152 @@
+//! Gates that are being opened by many calls in a row. What has gone through leaves dead entries in the index, page after page of
+//! them, and a call that starts at the front walks over those of all calls before it. So the next call of many starts where the last one
+//! ended. A call for a few starts at the front: it is for the very oldest, whoever came there meanwhile.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant as Moment};
+
+use tokio_postgres::Row;
+use windlass_core::gate::Gate;
+use windlass_core::job::JobId;
+use windlass_core::names::QueueName;
+use windlass_core::priority::Priority;
+
+use super::apply::Moved;
+use super::claim_cursor::{FIRST, Place, before};
+use super::store_error::StoreResult;
+use super::value::Instant;
+
+/// A call for at least so many goes on where the last one ended…
+const MANY: u32 = 100;
+/// …but starts at the front this often. Somebody older may have come there meanwhile.
+const FRONT_EVERY: Duration = Duration::from_millis(500);
+/// Gates that are remembered. It is only a hint, so others go without.
+const GATES_MAX: usize = 1_000;
+
+/// Where the opening of gates goes on.
+#[derive(Debug, Default)]
+pub(super) struct Openings(HashMap<Gate, Opening>);
+
+#[derive(Debug, Clone, Copy)]
+struct Opening {
+    to: Place,
+    /// When it began at the front.
+    began: Moment,
+}
+
+impl Openings {
+    /// Where a call starts.
+    pub(super) fn start(&self, gate: &Gate, limit: u32, now: Moment) -> Place {
+        let good = |opening: &&Opening| limit >= MANY && opening.is_good(now);
+        self.0.get(gate).filter(good).map_or(FIRST, |opening| opening.to)
+    }
+
+    /// A call that started there ended here, or met the end.
+    pub(super) fn went(&mut self, gate: &Gate, from: Place, to: Option<Place>, now: Moment) {
+        let Some(to) = to else {
+            self.0.remove(gate);
+            return;
+        };
+        let earlier = self.0.get(gate).filter(|_| from != FIRST);
+        let began = earlier.map_or(now, |opening| opening.began);
+        if self.0.len() >= GATES_MAX {
+            self.0.retain(|_, opening| opening.is_good(now));
+        }
+        if self.0.len() < GATES_MAX {
+            self.0.insert(gate.clone(), Opening { to, began });
+        }
+    }
+}
+
+impl Opening {
+    fn is_good(&self, now: Moment) -> bool {
+        now.saturating_duration_since(self.began) < FRONT_EVERY
+    }
+}
+
+/// Jobs that one statement has let through.
+#[derive(Debug, Default)]
+pub(super) struct Through {
+    pub(super) count: u32,
+    /// The place of the last one, if others wait behind it.
+    pub(super) last: Option<Place>,
+}
+
+impl Through {
+    /// One row tells of one queue and priority.
+    pub(super) fn take_in(&mut self, row: &Row, moved: &mut Moved) -> StoreResult<()> {
+        self.count += u32::try_from(row.try_get::<_, i64>(2)?).unwrap_or(u32::MAX);
+        let last: (Option<Instant>, Option<i64>) = (row.try_get(5)?, row.try_get(6)?);
+        self.last = last.0.zip(last.1).map(|(due, id)| (due.0, JobId(id)));
+        let queue = QueueName::parse(row.try_get(0)?);
+        let priority = Priority::new(row.try_get::<_, i16>(1)?.into());
+        if let (Ok(queue), Ok(priority)) = (queue, priority) {
+            let (due, first): (Option<Instant>, i64) = (row.try_get(3)?, row.try_get(4)?);
+            moved.put_back.extend(due.map(|due| (queue.clone(), priority, before(due.0, JobId(first)))));
+            moved.queues.insert(queue);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass_core::clock::Timestamp;
+
+    use super::*;
+
+    fn at(id: i64) -> Place {
+        (Timestamp::from_micros(100), JobId(id))
+    }
+
+    fn gate() -> Gate {
+        Gate::named("browser")
+    }
+
+    #[test]
+    fn a_call_for_many_goes_on_where_the_last_one_ended() {
+        let (mut openings, now) = (Openings::default(), Moment::now());
+        assert_eq!(openings.start(&gate(), MANY, now), FIRST);
+        openings.went(&gate(), FIRST, Some(at(500)), now);
+        assert_eq!(openings.start(&gate(), MANY, now), at(500));
+        assert_eq!(openings.start(&Gate::named("other"), MANY, now), FIRST);
+    }
+
+    #[test]
+    fn a_call_for_a_few_is_for_the_very_oldest() {
+        let (mut openings, now) = (Openings::default(), Moment::now());
+        openings.went(&gate(), FIRST, Some(at(500)), now);
+        assert_eq!(openings.start(&gate(), MANY - 1, now), FIRST);
+    }
+
+    #[test]
+    fn whoever_opens_without_a_pause_still_starts_at_the_front_twice_a_second() {
+        let (mut openings, start) = (Openings::default(), Moment::now());
+        openings.went(&gate(), FIRST, Some(at(1)), start);
+        let almost = start + FRONT_EVERY - Duration::from_millis(1);
+        openings.went(&gate(), at(1), Some(at(2)), almost);
+        assert_eq!(openings.start(&gate(), MANY, almost), at(2));
+        assert_eq!(openings.start(&gate(), MANY, start + FRONT_EVERY), FIRST);
+        openings.went(&gate(), FIRST, Some(at(3)), start + FRONT_EVERY);
+        assert_eq!(openings.start(&gate(), MANY, start + FRONT_EVERY), at(3), "and goes on from there");
+    }
+
+    #[test]
+    fn who_has_met_the_end_starts_at_the_front() {
+        let (mut openings, now) = (Openings::default(), Moment::now());
+        openings.went(&gate(), FIRST, Some(at(500)), now);
+        openings.went(&gate(), at(500), None, now);
+        assert_eq!(openings.start(&gate(), MANY, now), FIRST);
+    }
+
+    #[test]
+    fn of_too_many_gates_some_start_at_the_front() {
+        let (mut openings, now) = (Openings::default(), Moment::now());
+        for number in 0..=GATES_MAX {
+            openings.went(&Gate::named(&number.to_string()), FIRST, Some(at(1)), now);
+        }
+        assert_eq!(openings.start(&Gate::named(&GATES_MAX.to_string()), MANY, now), FIRST);
+        openings.went(&gate(), FIRST, Some(at(1)), now + FRONT_EVERY);
+        assert_eq!(openings.0.len(), 1, "what is no longer good is forgotten");
+    }
+}

@@ -1,0 +1,212 @@
+//! How this process learns that there is something to claim. Its own writes tell it at once. Those of others wake it by
+//! a notification, if it has said that it waits: each costs the whole server a lock at commit, so nobody sends one that
+//! nobody waits for. Under both lies the look.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::{Duration, Instant as Moment};
+
+use windlass_core::claim::{ClaimRequest, NextDue, Suspects};
+use windlass_core::engine::Hint;
+use windlass_core::names::{QueueName, TypeName};
+
+use super::Store;
+use super::row::to_json;
+use super::store_error::StoreResult;
+use super::value::{text, texts};
+
+/// A mark is written again before others take it for forgotten.
+const MARK_AGAIN: Duration = Duration::from_secs(20);
+/// Somebody else is woken at most this often for one queue.
+const WAKE_NEXT_EVERY: Duration = Duration::from_millis(20);
+
+/// For which queues this process waits, as far as it has told.
+#[derive(Debug, Default)]
+pub(super) struct IdleRegistry {
+    /// Queues whose last claim brought less than was asked for, and the types that were asked for.
+    idle: HashMap<QueueName, BTreeSet<TypeName>>,
+    /// Queues that are marked in the store, and since when.
+    marked: HashMap<QueueName, Moment>,
+    /// When somebody else was last woken for a queue.
+    woke_next: HashMap<QueueName, Moment>,
+}
+
+/// What to tell the store.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Notified {
+    mark: Vec<QueueName>,
+    unmark: Vec<QueueName>,
+    /// Queues in which others are to be woken, and the types that are waited for there, in JSON.
+    wake_next: Vec<(QueueName, String)>,
+}
+
+impl IdleRegistry {
+    /// A claim of these queues brought all that was asked for, or less.
+    fn ate(&mut self, request: &ClaimRequest, is_full: bool, more: bool, now: Moment) -> Notified {
+        let mut told = Notified::default();
+        for queue in &request.queues {
+            if is_full {
+                self.marked.remove(queue);
+                // Whether or not this process still knows of a mark: it may have been forgotten here and not there.
+                if self.idle.remove(queue).is_some() {
+                    told.unmark.push(queue.clone());
+                }
+                if more && self.may_wake_next(queue, now) {
+                    told.wake_next.push((queue.clone(), to_json(&request.types)));
+                }
+            } else if self.wants_more(queue, &request.types) || self.is_mark_old(queue, now) {
+                self.marked.insert(queue.clone(), now);
+                told.mark.push(queue.clone());
+            }
+        }
+        told
+    }
+
+    /// Notes what is wanted; whether that is more than before.
+    fn wants_more(&mut self, queue: &QueueName, types: &[TypeName]) -> bool {
+        let wanted = self.idle.entry(queue.clone()).or_default();
+        let before = wanted.len();
+        wanted.extend(types.iter().cloned());
+        wanted.len() > before
+    }
+
+    fn is_mark_old(&self, queue: &QueueName, now: Moment) -> bool {
+        self.marked.get(queue).is_none_or(|since| now.duration_since(*since) >= MARK_AGAIN)
+    }
+
+    fn may_wake_next(&mut self, queue: &QueueName, now: Moment) -> bool {
+        let last = self.woke_next.get(queue);
+        let may = last.is_none_or(|last| now.duration_since(*last) >= WAKE_NEXT_EVERY);
+        if may {
+            self.woke_next.insert(queue.clone(), now);
+        }
+        may
+    }
+
+    /// Marks that must be written again.
+    fn old_marks(&mut self, now: Moment) -> Vec<QueueName> {
+        let old: Vec<_> = self.idle.keys().filter(|queue| self.is_mark_old(queue, now)).cloned().collect();
+        old.iter().for_each(|queue| _ = self.marked.insert(queue.clone(), now));
+        old
+    }
+
+    /// Nobody waits here any more. Gives the queues whose marks must go.
+    fn stop(&mut self) -> Vec<QueueName> {
+        self.marked.clear();
+        self.idle.drain().map(|(queue, _)| queue).collect()
+    }
+
+    /// All marks are gone with a crash of the server, or with a connection that may have been to another one.
+    pub(super) fn forget_marks(&mut self) {
+        self.marked.clear();
+    }
+
+    /// Whether this process waits for jobs of a type and has told so.
+    fn waits_for(&self, queue: &QueueName, job_type: &str) -> bool {
+        let types = self.idle.get(queue).filter(|_| self.marked.contains_key(queue));
+        types.is_some_and(|types| types.iter().any(|wanted| wanted.as_str() == job_type))
+    }
+
+    /// What is still to be told: what changed its mind meanwhile is told by whoever comes later.
+    fn still_true(&self, told: &Notified) -> Notified {
+        let waits = |queue: &&QueueName| self.idle.contains_key(*queue);
+        Notified {
+            mark: told.mark.iter().filter(waits).cloned().collect(),
+            unmark: told.unmark.iter().filter(|queue| !waits(queue)).cloned().collect(),
+            wake_next: told.wake_next.clone(),
+        }
+    }
+
+    /// The types that are waited for in a queue, as the store takes them.
+    fn types_of(&self, queue: &QueueName) -> String {
+        to_json(&self.idle.get(queue).cloned().unwrap_or_default())
+    }
+}
+
+impl Store {
+    /// Whether an enqueue of this type wakes this very process, so that no other need be woken.
+    pub(super) fn wakes_itself(&self, queue: &QueueName, job_type: &str) -> bool {
+        self.idle_registry().waits_for(queue, job_type)
+    }
+
+    /// Notes whether a claim brought all that was asked for, and tells the store if that changes anything.
+    pub(super) fn note_appetite(&self, request: &ClaimRequest, is_full: bool, peek: NextDue) {
+        if !self.listens || request.suspects != Suspects::LeaveOut || request.limit == 0 {
+            return;
+        }
+        let told = self.idle_registry().ate(request, is_full, peek.more_due, Moment::now());
+        if told != Notified::default()
+            && let Some(store) = self.myself.upgrade()
+        {
+            tokio::spawn(async move { store.tell_store(told).await });
+        }
+    }
+
+    async fn tell_store(self: Arc<Self>, told: Notified) {
+        let done = self.write_appetite(&told).await;
+        if let Err(fault) = done {
+            // Polling finds what no notification tells of.
+            tracing::debug!(?fault, "the store was not told who waits");
+            self.idle_registry().forget_marks();
+        }
+        for queue in &told.mark {
+            self.listeners.tell(&Hint::Queue(queue.clone()));
+        }
+        if told.mark.is_empty() {
+            return;
+        }
+        let mut waited = Duration::ZERO;
+        for after in &self.looks_after_mark {
+            // may sleep: a caller may have looked for marks just before ours was there, and commits a little later.
+            tokio::time::sleep(after.saturating_sub(waited)).await;
+            waited = *after;
+            told.mark.iter().for_each(|queue| self.listeners.tell(&Hint::Queue(queue.clone())));
+        }
+    }
+
+    /// One at a time, each with what is true by then: two that cross would leave the older word standing.
+    async fn write_appetite(&self, told: &Notified) -> StoreResult<()> {
+        let conn = self.work.get().await?;
+        let _turn = self.telling.lock().await;
+        let told = self.idle_registry().still_true(told);
+        let own = self.channels.own();
+        let names = |queues: &[QueueName]| queues.iter().map(ToString::to_string).collect::<Vec<_>>();
+        if !told.mark.is_empty() {
+            let queues = names(&told.mark);
+            let types: Vec<_> = told.mark.iter().map(|queue| self.idle_registry().types_of(queue)).collect();
+            let params = [texts(&queues), text(&own), texts(&types)];
+            conn.execute(&self.sql.mark_waiting, &params).await?;
+        }
+        if !told.unmark.is_empty() {
+            conn.execute(&self.sql.unmark_waiting, &[texts(&names(&told.unmark)), text(&own)]).await?;
+        }
+        for (queue, types) in &told.wake_next {
+            conn.execute(&self.sql.wake_next, &[text(&queue.as_str()), text(&own), text(types)]).await?;
+        }
+        Ok(())
+    }
+
+    /// A worker leaves: a notification that is sent to it would wake nobody. If another one of this process goes on, it marks
+    /// itself again when it next finds nothing.
+    pub(super) async fn stop_waiting(&self) {
+        let unmark = self.idle_registry().stop();
+        if unmark.is_empty() {
+            return;
+        }
+        if let Err(fault) = self.write_appetite(&Notified { unmark, ..Notified::default() }).await {
+            tracing::debug!(?fault, "the store was not told that nobody waits");
+        }
+    }
+
+    /// Writes the marks again that others would soon take for forgotten.
+    pub(super) async fn mark_again(&self) {
+        let old = self.idle_registry().old_marks(Moment::now());
+        if old.is_empty() {
+            return;
+        }
+        if let Err(fault) = self.write_appetite(&Notified { mark: old, ..Notified::default() }).await {
+            tracing::debug!(?fault, "the store was not told again who waits");
+            self.idle_registry().forget_marks();
+        }
+    }
+}

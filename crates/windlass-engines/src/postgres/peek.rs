@@ -1,0 +1,183 @@
+//! What lies ahead in queues: whether something is due, and when the next is.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant as Moment};
+
+use tokio_postgres::Row;
+use windlass_core::claim::{ClaimRequest, NextDue};
+use windlass_core::clock::Timestamp;
+use windlass_core::limits::QUEUES_PER_CLAIM_MAX;
+use windlass_core::names::{QueueName, TypeName};
+
+use super::Store;
+use super::catalogue::Catalogue;
+use super::check_batch_size;
+use super::claim::type_texts;
+use super::claim_cursor::Scope;
+use super::claim_ranges::ClaimRanges;
+use super::conn::Conn;
+use super::store_error::{StoreError, StoreResult};
+use super::value::{Instant, Param, instant, text, texts};
+
+/// While big claims bring all they ask for, what lies ahead is looked at this often.
+const OUTLOOK_GOOD_FOR: Duration = Duration::from_millis(250);
+
+/// A look that takes longer than this is not taken in passing.
+const LOOK_IN_PASSING_MAX: Duration = Duration::from_secs(1);
+
+impl Store {
+    /// How many may come ahead of their turn. If nobody can tell who has waited for long, none do: a claim must not fail
+    /// because a look did.
+    pub(super) async fn boosting(&self, request: &ClaimRequest, open: &[Scope]) -> u32 {
+        if request.boosted_max == 0 {
+            return 0;
+        }
+        match self.refresh_heads(open).await {
+            Ok(()) => request.boosted_max,
+            Err(fault) => {
+                tracing::debug!(?fault, "a look for those who have waited for long failed");
+                0
+            }
+        }
+    }
+
+    /// Looks who has waited for long, if nobody did lately. Where looks take long, under somebody's old transaction, that is
+    /// left to the one that comes by itself, and claims go by what the last one saw.
+    async fn refresh_heads(&self, open: &[Scope]) -> StoreResult<()> {
+        if self.look_takes() > LOOK_IN_PASSING_MAX {
+            return Ok(());
+        }
+        let now = self.estimated_now();
+        let stale: Vec<_> = {
+            let mut claim_cursors = self.claim_cursors();
+            let is_stale = |scope: &&Scope| !claim_cursors.of(scope, Moment::now()).is_fresh(now);
+            open.iter().filter(is_stale).cloned().collect()
+        };
+        if !stale.is_empty() {
+            self.look_at(&stale).await?;
+        }
+        Ok(())
+    }
+
+    /// What lies ahead after a claim, unless that was asked for together with it. While big claims bring all they ask for
+    /// there is more, as far as anybody can tell without looking, so a look comes only a few times a second.
+    pub(super) async fn outlook_after(
+        &self,
+        request: &ClaimRequest,
+        catalogue: &Catalogue,
+        open: &[Scope],
+        is_spared: bool,
+        ahead: Option<NextDue>,
+    ) -> StoreResult<NextDue> {
+        let remembered = self.claim_cursors().remembered_outlook(open, Moment::now(), OUTLOOK_GOOD_FOR);
+        let peek = match (ahead, remembered) {
+            (Some(ahead), _) => ahead,
+            (None, Some(peek)) if is_spared => NextDue { more_due: true, ..peek },
+            _ => {
+                let conn = self.work.get().await?;
+                let ahead = self.look_ahead(&conn, open).await?;
+                self.claim_cursors().remember_outlooks(open, &ahead, Moment::now());
+                ahead.into_iter().fold(NextDue::default(), join)
+            }
+        };
+        Ok(peek.with_ends_of_pauses(ends_of_pauses(catalogue, &request.queues), self.estimated_now()))
+    }
+
+    pub(super) async fn peek(
+        &self,
+        queues: Vec<QueueName>,
+        types: Vec<TypeName>,
+    ) -> StoreResult<Vec<(QueueName, NextDue)>> {
+        check_batch_size(QUEUES_PER_CLAIM_MAX, "queues", queues.len())?;
+        self.reload().await?;
+        let catalogue = self.catalogue();
+        let now = self.estimated_now();
+        let conn = self.work.get().await?;
+        let mut all = Vec::new();
+        for queue in queues {
+            let open = open_scopes(&catalogue, std::slice::from_ref(&queue), &types, now);
+            let ahead = self.look_ahead(&conn, &open).await?.into_iter().fold(NextDue::default(), join);
+            let ends = ends_of_pauses(&catalogue, std::slice::from_ref(&queue));
+            all.push((queue, ahead.with_ends_of_pauses(ends, now)));
+        }
+        Ok(all)
+    }
+
+    /// What lies ahead in each of these, from where claims are.
+    async fn look_ahead(&self, conn: &Conn, scopes: &[Scope]) -> StoreResult<Vec<NextDue>> {
+        let mut outlooks = Vec::new();
+        for scope in scopes {
+            let look = Look::of(self, scope);
+            let rows = conn.query(&self.sql.look_ahead, &look.params()).await?;
+            outlooks.extend(rows.first().map(read_outlook).transpose()?);
+        }
+        Ok(outlooks)
+    }
+}
+
+/// The query_one what lies ahead in one queue.
+pub(super) struct Look<'a> {
+    now: Option<Instant>,
+    queue: &'a str,
+    types: Option<Vec<String>>,
+    spans: ClaimRanges,
+}
+
+impl<'a> Look<'a> {
+    pub(super) fn of(store: &Store, scope: &'a Scope) -> Self {
+        let spans = store.spans(scope, &store.order(scope, 0));
+        Self { now: store.now_param(), queue: scope.queue.as_str(), types: type_texts(scope), spans }
+    }
+
+    pub(super) fn params(&self) -> [Param<'_>; 6] {
+        let [priorities, after_due, after_id] = self.spans.starts();
+        [instant(&self.now), text(&self.queue), texts(&self.types), priorities, after_due, after_id]
+    }
+}
+
+pub(super) fn read_outlook(row: &Row) -> StoreResult<NextDue> {
+    let next: Option<i64> = row.try_get(1)?;
+    Ok(NextDue {
+        more_due: row.try_get(0)?,
+        next_due_in: next.map(|micros| Duration::from_micros(u64::try_from(micros).unwrap_or(0))),
+        suspect_due: row.try_get(2)?,
+    })
+}
+
+/// Whoever has jobs must not lose them because nobody could tell what lies ahead: it claims again, and is told then.
+pub(super) fn unknown(fault: &StoreError) -> NextDue {
+    tracing::debug!(?fault, "a look at what lies ahead failed");
+    NextDue { more_due: true, ..NextDue::default() }
+}
+
+/// What lies ahead in two queues.
+pub(super) fn join(a: NextDue, b: NextDue) -> NextDue {
+    NextDue {
+        more_due: a.more_due || b.more_due,
+        next_due_in: a.next_due_in.into_iter().chain(b.next_due_in).min(),
+        suspect_due: a.suspect_due || b.suspect_due,
+    }
+}
+
+/// When the pauses of these queues end by themselves.
+fn ends_of_pauses(catalogue: &Catalogue, queues: &[QueueName]) -> Vec<Timestamp> {
+    queues.iter().filter_map(|name| catalogue.queue(name)?.pause.as_ref()?.until).collect()
+}
+
+/// What is asked for of each queue that is not paused and of which some type is asked for.
+pub(super) fn open_scopes(
+    catalogue: &Catalogue,
+    queues: &[QueueName],
+    types: &[TypeName],
+    now: Timestamp,
+) -> Vec<Scope> {
+    let asked: BTreeSet<&TypeName> = types.iter().collect();
+    let open = queues.iter().filter(|name| catalogue.queue(name).is_some_and(|queue| !queue.is_paused(now)));
+    let scope = |queue: &QueueName| {
+        let of_queue: BTreeSet<_> = catalogue.types_of(queue).map(|spec| &spec.name).collect();
+        let wanted: Vec<_> = of_queue.intersection(&asked).map(|name| (*name).clone()).collect();
+        let is_all = wanted.len() == of_queue.len();
+        (!wanted.is_empty()).then(|| Scope { queue: queue.clone(), types: (!is_all).then_some(wanted) })
+    };
+    open.filter_map(scope).collect()
+}

@@ -1,0 +1,282 @@
+//! The look: about once a second, one statement for all queues that this process claims from. It finds what no
+//! notification told of: jobs that came in behind the place up to which claims have read, suspects that others left, queues
+//! and types that were changed. So it stands in for the polls of the pools, who are told what it did not find, too.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Weak;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant as Moment};
+
+use tokio_postgres::Row;
+use windlass_core::clock::Timestamp;
+use windlass_core::engine::Hint;
+use windlass_core::fairness::Line;
+use windlass_core::job::JobId;
+use windlass_core::names::{FairnessKey, QueueName};
+use windlass_core::priority::Priority;
+
+use super::Store;
+use super::claim_cursor::{FullScan, Place, Scope, before_all};
+use super::conn::Conn;
+use super::row::to_json;
+use super::store_error::{StoreError, StoreResult};
+use super::value::{Instant, instant, numbers, texts};
+
+/// A look takes at most this part of the time, however much it has to walk over.
+const LOOK_PART: u32 = 50;
+/// But no more than this lies between two, unless one takes longer: others count on it.
+const LOOK_PAUSE_MAX: Duration = Duration::from_secs(30);
+/// A look that takes so long has walked over thousands of rows, and claims should not.
+const LONG_LOOK: Duration = Duration::from_millis(5);
+/// So many failures in a row are told to people.
+const FAILED_TOLD_EVERY: u32 = 10;
+/// A queue from which nothing was claimed for this long is no longer looked at: workers ask at least once a day.
+const IN_USE_FOR: Duration = Duration::from_secs(25 * 60 * 60);
+
+/// What a look found.
+#[derive(Debug, Default)]
+struct ScanResult {
+    /// The first of each priority and its fairness key as it is stored, by the place of its scope.
+    first: HashMap<(usize, Priority), (Place, Option<String>)>,
+    /// When the first suspect is due, by the place of its scope.
+    suspects: HashMap<usize, Timestamp>,
+    put_back: Vec<(QueueName, Priority, Place)>,
+    /// The version of the catalogue, and the store's clock.
+    version: Option<(i64, Timestamp)>,
+    /// Somebody marked an ordering key and did not go on with it.
+    has_marks: bool,
+    /// Scopes, by place, whose queues have jobs with fairness keys and do not say so.
+    fairness_keys: HashSet<usize>,
+}
+
+impl ScanResult {
+    fn read(rows: &[Row]) -> StoreResult<Self> {
+        let mut sight = Self::default();
+        rows.iter().try_for_each(|row| sight.take_in(row))?;
+        Ok(sight)
+    }
+
+    fn take_in(&mut self, row: &Row) -> StoreResult<()> {
+        let place: Option<i64> = row.try_get(0)?;
+        let place = place.map(|place| usize::try_from(place).unwrap_or(0).saturating_sub(1));
+        let priority: Option<i16> = row.try_get(1)?;
+        let at = row.try_get::<_, Instant>(2)?.0;
+        match (place, priority.map(|level| Priority::new(level.into()))) {
+            (Some(place), Some(Ok(priority))) => {
+                self.first.insert((place, priority), ((at, JobId(row.try_get(3)?)), row.try_get(4)?));
+            }
+            (Some(place), None) => _ = self.suspects.insert(place, at),
+            (None, Some(Ok(priority))) => {
+                self.put_back
+                    .extend(QueueName::parse(row.try_get(4)?).map(|queue| (queue, priority, before_all(at))));
+            }
+            (None, None) => {
+                self.version = Some((row.try_get(3)?, at));
+                self.has_marks = row.try_get::<_, Option<&str>>(4)?.is_some();
+            }
+            (Some(place), Some(Err(_))) if priority == Some(-1) => _ = self.fairness_keys.insert(place),
+            // A priority that no version of ours has written.
+            (_, Some(Err(_))) => {}
+        }
+        Ok(())
+    }
+
+    /// The queues of these in which something is due.
+    fn due(&self, scopes: &[Scope], now: Timestamp) -> HashSet<QueueName> {
+        let jobs = self.first.iter().map(|((place, _), ((due, _), _))| (*place, *due));
+        let suspects = self.suspects.iter().map(|(place, due)| (*place, *due));
+        let due = jobs.chain(suspects).filter(|(_, due)| *due <= now);
+        due.filter_map(|(place, _)| Some(scopes.get(place)?.queue.clone())).collect()
+    }
+}
+
+fn pause_after(took: Duration) -> Duration {
+    (took * LOOK_PART).min(LOOK_PAUSE_MAX.max(took))
+}
+
+/// One that fails now and then is nobody's concern; but what lies behind the place up to which claims have read is found by
+/// nothing else.
+fn tell_failed(fault: &StoreError, in_a_row: u32) {
+    if in_a_row.is_multiple_of(FAILED_TOLD_EVERY) {
+        tracing::warn!(
+            ?fault,
+            in_a_row,
+            "looks for work keep failing; `windlass doctor` tells who holds back vacuum"
+        );
+    } else {
+        tracing::debug!(?fault, "a look for work failed");
+    }
+}
+
+impl Store {
+    /// Looks from the very front, about once a second, for as long as the engine lives.
+    pub(super) async fn keep_looking(store: Weak<Self>, every: Duration) {
+        let (mut pause, mut failed) = (every, 0_u32);
+        loop {
+            // may sleep: this is the poll itself; the pause keeps what idle processes cost the server small.
+            tokio::time::sleep(pause).await;
+            let Some(store) = store.upgrade() else { return };
+            pause = match store.look_around().await {
+                Ok(()) => {
+                    failed = 0;
+                    every.max(pause_after(store.look_takes()))
+                }
+                // How long it took says only for how long nobody answered.
+                Err(fault) => {
+                    failed += 1;
+                    tell_failed(&fault, failed);
+                    every
+                }
+            };
+        }
+    }
+
+    /// One look at all queues in use: claim_cursors step back to what was missed, and whoever waits is told.
+    async fn look_around(&self) -> StoreResult<()> {
+        self.mark_again().await;
+        let scopes = self.claim_cursors().in_use(Moment::now(), IN_USE_FOR);
+        if scopes.is_empty() {
+            return Ok(());
+        }
+        let conn = self.work.get().await?;
+        let sight = self.look(&conn, &scopes).await?;
+        drop(conn);
+        if sight.has_marks
+            && let Err(fault) = self.work_off_marks().await
+        {
+            // What else was seen is told all the same.
+            tracing::debug!(?fault, "ordering key go on with the next look");
+        }
+        let with_fairness_keys =
+            sight.fairness_keys.iter().filter_map(|place| Some(scopes.get(*place)?.queue.to_string()));
+        self.use_fairness_keys(with_fairness_keys.collect()).await;
+        if sight.version.is_some_and(|(version, _)| version != self.catalogue().version) {
+            self.reload().await?;
+            self.listeners.tell(&Hint::Any);
+            return Ok(());
+        }
+        let (catalogue, now) = (self.catalogue(), self.estimated_now());
+        let mut due = sight.due(&scopes, now);
+        // What is paused is not to be had; that it is resumed changes the version.
+        due.retain(|queue| catalogue.queue(queue).is_some_and(|queue| !queue.is_paused(now)));
+        due.iter().for_each(|queue| self.listeners.tell(&Hint::Queue(queue.clone())));
+        let looked_at: HashSet<_> = scopes.into_iter().map(|scope| scope.queue).collect();
+        self.listeners.tell(&Hint::Quiet(looked_at.difference(&due).cloned().collect()));
+        Ok(())
+    }
+
+    /// How long the last look took.
+    pub(super) fn look_takes(&self) -> Duration {
+        Duration::from_micros(self.look_micros.load(Ordering::Relaxed))
+    }
+
+    /// Looks who has waited for long in these queues, and from where claims have to read again.
+    pub(super) async fn look_at(&self, scopes: &[Scope]) -> StoreResult<()> {
+        let conn = self.work.get().await?;
+        self.look(&conn, scopes).await.map(|_| ())
+    }
+
+    /// Looks for what came in behind the place up to which claims have read, if somebody told of it. Tells whether to claim
+    /// again. Where a look has a long way to go, only the notes of those who have put jobs back are read; what else
+    /// came in late is found by the look that comes by itself.
+    pub(super) async fn finds_what_was_told_of(&self, open: &[Scope]) -> StoreResult<bool> {
+        if !self.claim_cursors().take_told(open) {
+            return Ok(false);
+        }
+        if self.look_takes() >= LONG_LOOK {
+            return self.steps_back(open).await;
+        }
+        self.look_at(open).await?;
+        Ok(true)
+    }
+
+    /// Goes back to where other processes have put jobs lately. Tells whether some are in these queues.
+    async fn steps_back(&self, open: &[Scope]) -> StoreResult<bool> {
+        let (start, at) = (Moment::now(), self.estimated_now());
+        let rows = self.work.get().await?.query(&self.sql.requeued_jobs, &[]).await?;
+        let mut put_back = Vec::with_capacity(rows.len());
+        for row in &rows {
+            // A name or a priority that no version of ours has written is nobody's to claim.
+            let priority = Priority::new(row.try_get::<_, i16>(1)?.into());
+            if let (Ok(queue), Ok(priority)) = (QueueName::parse(row.try_get(0)?), priority) {
+                put_back.push((queue, priority, before_all(row.try_get::<_, Instant>(2)?.0)));
+            }
+        }
+        self.claim_cursors().put_back_by_others(&put_back, start, at);
+        Ok(put_back.iter().any(|(queue, ..)| open.iter().any(|scope| scope.queue == *queue)))
+    }
+
+    /// Lets claims go on behind jobs that are too late and cannot be ended, until a look comes back to them. Tells whether there
+    /// was one that had not been passed before.
+    pub(super) async fn pass_by(&self, open: &[Scope], late: Vec<i64>, passed: &mut HashSet<i64>) -> bool {
+        let stuck: Vec<_> = late.into_iter().filter(|id| passed.insert(*id)).collect();
+        match self.places_of(&stuck).await {
+            Ok(places) => self.claim_cursors().pass_by(open, &places),
+            Err(fault) => tracing::debug!(?fault, "jobs that cannot be ended are not passed by"),
+        }
+        !stuck.is_empty()
+    }
+
+    async fn places_of(&self, ids: &[i64]) -> StoreResult<Vec<(QueueName, Priority, Line, Place)>> {
+        if ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        let ids = ids.to_vec();
+        let rows = self.work.get().await?.query(&self.sql.places_of, &[numbers(&ids)]).await?;
+        let mut places = Vec::with_capacity(rows.len());
+        for row in &rows {
+            let priority = Priority::new(row.try_get::<_, i16>(1)?.into());
+            if let (Ok(queue), Ok(priority)) = (QueueName::parse(row.try_get(0)?), priority) {
+                let fairness_key: Option<&str> = row.try_get(4)?;
+                let line = fairness_key.and_then(|fairness_key| FairnessKey::parse(fairness_key).ok());
+                let place = (row.try_get::<_, Instant>(2)?.0, JobId(row.try_get(3)?));
+                places.push((queue, priority, line, place));
+            }
+        }
+        Ok(places)
+    }
+
+    /// A look at some queues from the very front, and at where other processes have put jobs back.
+    async fn look(&self, conn: &Conn, scopes: &[Scope]) -> StoreResult<ScanResult> {
+        let queues: Vec<_> = scopes.iter().map(|scope| scope.queue.to_string()).collect();
+        let types: Vec<_> = scopes.iter().map(|scope| scope.types.as_ref().map(to_json)).collect();
+        let (start, at, now) = (Moment::now(), self.estimated_now(), self.now_param());
+        let rows = conn.query(&self.sql.look, &[texts(&queues), texts(&types), instant(&now)]).await?;
+        self.look_micros
+            .store(u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
+        let sight = ScanResult::read(&rows)?;
+        if let Some((_, now)) = sight.version {
+            self.learn_time(now);
+        }
+        self.claim_cursors().put_back_by_others(&sight.put_back, start, at);
+        let long = (self.look_takes() >= LONG_LOOK).then_some(FullScan { began: start, at });
+        self.take_in(scopes, &sight, long);
+        Ok(sight)
+    }
+
+    fn take_in(&self, scopes: &[Scope], sight: &ScanResult, long: Option<FullScan>) {
+        let now = self.estimated_now();
+        let mut claim_cursors = self.claim_cursors();
+        for (place, scope) in scopes.iter().enumerate() {
+            claim_cursors.looked(scope, now);
+            for priority in Priority::all() {
+                let head = sight.first.get(&(place, priority));
+                claim_cursors.saw(scope, priority, head);
+                if let Some(look) = long {
+                    claim_cursors.advance(scope, priority, head.map(|(place, _)| *place), look);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_look_takes_a_fiftieth_of_the_time_and_comes_every_half_minute_all_the_same() {
+        let pauses = [2, 200, 2_000, 60_000].map(|millis| pause_after(Duration::from_millis(millis)));
+        assert_eq!(pauses.map(|pause| pause.as_millis()), [100, 10_000, 30_000, 60_000]);
+    }
+}

@@ -1,3 +1,0 @@
--- be_brief: from here to the end of the transaction, a statement that takes longer is broken off.
--- $1 so long
-SELECT set_config('statement_timeout', $1::text, true);

@@ -1,0 +1,5 @@
+-- existing_keys: which keys have a row, whoever has it locked.
+-- by position: $1 types   $2 keys
+SELECT k.job_type, k.key
+FROM unnest($1::text[], $2::text[]) AS i (job_type, key)
+JOIN windlass.job_keys k ON k.job_type = i.job_type AND k.key = i.key;

@@ -1,2 +1,0 @@
--- forget_put_backs: notes that every claimer has read by now.
-DELETE FROM windlass.put_backs WHERE at < statement_timestamp() - interval '1 minute';

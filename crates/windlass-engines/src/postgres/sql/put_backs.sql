@@ -1,3 +1,0 @@
--- put_backs: where jobs were put back lately, as a look tells of it.
-SELECT queue, priority, min(scheduled_at) FROM windlass.put_backs
-WHERE at > statement_timestamp() - interval '10 seconds' GROUP BY queue, priority;

@@ -1,0 +1,137 @@
+//! Where a job lands, as an order that a script follows (`apply` in `lua/parts/ending.lua`). Core decides here; but what a
+//! job has gone through, and whether somebody asked it to stop, is known only where it is written. So core is asked with
+//! stand-ins, and the order says what changes and what stays.
+
+use serde::Serialize;
+use windlass_core::admin::AttemptEnding;
+use windlass_core::clock::Timestamp;
+use windlass_core::gate::Gate;
+use windlass_core::job::Counters;
+use windlass_core::settle::{AppliedTransition, AttemptReport, Place, Settlement, Transition, crash_error};
+
+use super::row::to_json;
+
+/// What becomes of a running job.
+#[derive(Debug, Default, Serialize)]
+pub(super) struct Order {
+    place: &'static str,
+    /// What is added to each counter.
+    attempts: i64,
+    failures: i64,
+    crashes: i64,
+    holds: i64,
+    /// Due so many microseconds from now; nothing leaves the due time alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    after: Option<i64>,
+    /// Behind which gate it waits, if no worker ever died of it, and if one did.
+    gate: String,
+    gate_if_crashed: String,
+    /// How the attempt ended, if it counts as one; also for a job that was asked to stop.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ending: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ending_if_cancelled: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output: Option<String>,
+    /// What is noted instead of the output if the job's type keeps results.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output_if_kept: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    death: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    why: Option<String>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    retried: bool,
+}
+
+/// Stands for the due time that a job has.
+const ITS_OWN_DUE: Timestamp = Timestamp::from_micros(-1);
+/// Stands for what a running job has gone through.
+const BEFORE: Counters = Counters { attempts: 1, failures: 0, crashes: 0, holds: 0 };
+
+impl Order {
+    /// What core decides for a settlement, as JSON; nothing for a plain success.
+    pub(super) fn of(settlement: Settlement) -> String {
+        let is_plain = matches!(settlement.transition, Transition::Succeed { result: None })
+            && settlement.report.output.is_none();
+        if is_plain {
+            return String::new();
+        }
+        let discarding = settlement.clone().bounded(false);
+        let Settlement { transition, report, .. } = settlement.bounded(true);
+        let mut order = Self::of_transition(&transition);
+        order.output = discarding.report.output;
+        order.output_if_kept = report.output;
+        to_json(&order)
+    }
+
+    /// What core decides for a success that has nothing to tell.
+    pub(super) fn plain_success() -> String {
+        to_json(&Self::of_transition(&Transition::Succeed { result: None }))
+    }
+
+    /// What core decides for a job that is given back by a worker that ends.
+    pub(super) fn release() -> String {
+        to_json(&Self::of_transition(&Transition::Release { started: true }))
+    }
+
+    fn of_transition(transition: &Transition) -> Self {
+        let apply = |before| transition.clone().apply(Timestamp::EPOCH, ITS_OWN_DUE, before, None);
+        let mut order = Self::of_landing(apply(BEFORE), BEFORE);
+        if let Place::Waiting { gate, .. } = apply(Counters { crashes: 1, ..BEFORE }).place {
+            order.gate_if_crashed = text(gate);
+        }
+        order.ending = transition.ending(false).map(AttemptEnding::as_str);
+        order.ending_if_cancelled = transition.ending(true).map(AttemptEnding::as_str);
+        order.error = transition.error().map(to_json);
+        order.retried = matches!(transition, Transition::Retry { .. });
+        order
+    }
+
+    /// What core decides for a job whose worker died.
+    pub(super) fn after_crash(landing: AppliedTransition, before: Counters) -> String {
+        let crashed = Some(AttemptEnding::Crashed.as_str());
+        let mut order = Self::of_landing(landing, before);
+        order.after = None;
+        order.gate_if_crashed.clone_from(&order.gate);
+        order.error = Some(to_json(&crash_error()));
+        (order.ending, order.ending_if_cancelled) = (crashed, crashed);
+        to_json(&order)
+    }
+
+    fn of_landing(landing: AppliedTransition, before: Counters) -> Self {
+        let added = |now: u32, then: u32| i64::from(now) - i64::from(then);
+        let now = landing.counters;
+        let order = Self {
+            attempts: added(now.attempts, before.attempts),
+            failures: added(now.failures, before.failures),
+            crashes: added(now.crashes, before.crashes),
+            holds: added(now.holds, before.holds),
+            ..Self::default()
+        };
+        match landing.place {
+            Place::Waiting { due, gate } => Self {
+                place: "waiting",
+                after: (due != ITS_OWN_DUE).then_some(due.as_micros()),
+                gate: text(gate),
+                ..order
+            },
+            Place::Succeeded { result } => Self { place: "succeeded", result, ..order },
+            Place::Dead { error } => Self { place: "dead", death: Some(to_json(&error)), ..order },
+            Place::Cancelled { why } => Self { place: "cancelled", why: Some(why), ..order },
+        }
+    }
+}
+
+fn text(gate: Option<Gate>) -> String {
+    gate.map_or_else(String::new, |gate| gate.to_string())
+}
+
+/// How long an attempt ran, and how long ago its job ended if it ends, for the script.
+pub(super) fn spans(transition: &Transition, report: &AttemptReport) -> [i64; 2] {
+    [report.ran_for, transition.ended_ago(report)].map(super::enqueue::micros)
+}

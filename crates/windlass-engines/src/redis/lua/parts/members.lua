@@ -1,0 +1,65 @@
+-- members: how many workers are heard that could do the same duties, so that nobody must read a list of all.
+-- members:<set>  by the set of their duties (its hash): workers, by their place in the row of all   crowds  what is in each set
+-- heard        set and worker together, by the time until which it counts as heard
+-- keys members:, member_sets, heard
+
+local SET_CHARS = 40
+-- So many that fell silent are taken out in one go.
+local UNHEARD_MAX = 1000
+
+-- A worker showed a sign of life. Who could do no duty is counted by nobody.
+local function hear(worker, duties, place, hearing)
+  if duties == '' then
+    return
+  end
+  local set = redis.sha1hex(duties)
+  write('HSET', key('memberss'), set, duties)
+  write('ZADD', key('members:') .. set, digits(place), worker)
+  write('ZADD', key('heard'), digits(NOW + hearing), set .. worker)
+end
+
+-- A worker is gone.
+local function no_longer_hear(worker, duties)
+  if duties and duties ~= '' then
+    local set = redis.sha1hex(duties)
+    write('ZREM', key('members:') .. set, worker)
+    write('ZREM', key('heard'), set .. worker)
+  end
+end
+
+-- Those that fell silent, by their sets; they are taken out.
+local function take_out_unheard()
+  local unheard = {}
+  for _, member in ipairs(redis.call('ZRANGEBYSCORE', key('heard'), '-inf', '(' .. NOW_DIGITS, 'LIMIT', 0, UNHEARD_MAX)) do
+    local set, worker = string.sub(member, 1, SET_CHARS), string.sub(member, SET_CHARS + 1)
+    unheard[set] = unheard[set] or {}
+    table.insert(unheard[set], worker)
+    write('ZREM', key('members:') .. set, worker)
+    write('ZREM', key('heard'), member)
+  end
+  return unheard
+end
+
+-- For each set of duties that others have: the duties, how many they are, and how many of them stand before this place.
+local function count_members(me, place)
+  local unheard, sets, counts = take_out_unheard(), redis.call('HGETALL', key('memberss')), {}
+  for i = 1, #sets, 2 do
+    local set = sets[i]
+    local name = key('members:') .. set
+    local able, before = redis.call('ZCARD', name), redis.call('ZCOUNT', name, '-inf', '(' .. digits(place))
+    for _, worker in ipairs(unheard[set] or {}) do
+      local at = worker ~= me and tonumber(redis.call('ZSCORE', name, worker) or '')
+      able = able - (at and 1 or 0)
+      before = before - (at and at < place and 1 or 0)
+    end
+    able = able - (redis.call('ZSCORE', name, me) and 1 or 0)
+    if able > 0 then
+      for _, value in ipairs({sets[i + 1], digits(able), digits(before)}) do
+        counts[#counts + 1] = value
+      end
+    elseif not redis.call('ZSCORE', name, me) then
+      write('HDEL', key('memberss'), set)
+    end
+  end
+  return counts
+end

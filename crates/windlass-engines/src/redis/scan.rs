@@ -1,0 +1,154 @@
+//! The look: about once a second, one script for all queues and types that this process claims from and has not just asked for. It
+//! finds what nobody told of: a job that fell due, of which only a worker knew that is gone, stands still or has no room. So it
+//! stands in for the polls of the pools, who are told what it did not find, too.
+
+use std::collections::HashMap;
+use std::sync::{MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use windlass_core::claim::{ClaimRequest, NextDue, Suspects};
+use windlass_core::engine::Hint;
+use windlass_core::limits::QUEUES_PER_CLAIM_MAX;
+use windlass_core::names::{QueueName, TypeName};
+
+use super::Store;
+use super::store_error::StoreResult;
+
+/// A look takes at most this part of the time.
+const LOOK_PART: u32 = 50;
+/// But no more than this lies between two, unless one takes longer.
+const LOOK_PAUSE_MAX: Duration = Duration::from_secs(30);
+/// A queue from which nothing was claimed for this long is no longer looked at: workers ask at least once a day.
+const IN_USE_FOR: Duration = Duration::from_secs(25 * 60 * 60);
+
+/// What workers of this process claim from: by queue the types that they ask for, and when each was last asked for. Not by queue alone:
+/// a worker that asks all the time would keep the look from the types that only another one handles.
+#[derive(Debug, Default)]
+pub(super) struct InUse(HashMap<QueueName, HashMap<TypeName, Instant>>);
+
+impl InUse {
+    fn claimed(&mut self, queue: &QueueName, types: &[TypeName], now: Instant) {
+        if !self.0.contains_key(queue) {
+            self.0.insert(queue.clone(), HashMap::new());
+        }
+        let Some(asked) = self.0.get_mut(queue) else { return };
+        for name in types {
+            match asked.get_mut(name) {
+                Some(at) => *at = now,
+                None => _ = asked.insert(name.clone(), now),
+            }
+        }
+    }
+
+    /// Queues with types that nobody has asked for a while, and those types of all of them.
+    fn unasked(&mut self, every: Duration, now: Instant) -> (Vec<QueueName>, Vec<TypeName>) {
+        self.0.values_mut().for_each(|asked| asked.retain(|_, at| now.duration_since(*at) < IN_USE_FOR));
+        self.0.retain(|_, asked| !asked.is_empty());
+        let (mut queues, mut types) = (Vec::new(), Vec::new());
+        for (queue, asked) in &self.0 {
+            let known = types.len();
+            let unasked = asked.iter().filter(|(_, at)| now.duration_since(**at) >= every);
+            types.extend(unasked.map(|(name, _)| name.clone()));
+            if types.len() > known {
+                queues.push(queue.clone());
+            }
+        }
+        types.sort();
+        types.dedup();
+        (queues, types)
+    }
+}
+
+fn pause_after(every: Duration, took: Duration) -> Duration {
+    every.max((took * LOOK_PART).min(LOOK_PAUSE_MAX.max(took)))
+}
+
+impl Store {
+    /// A worker asks for jobs, which is as good as a look.
+    pub(super) fn uses(&self, request: &ClaimRequest) {
+        if request.suspects == Suspects::LeaveOut {
+            let (now, mut in_use) = (Instant::now(), self.in_use());
+            request.queues.iter().for_each(|queue| in_use.claimed(queue, &request.types, now));
+        }
+    }
+
+    fn in_use(&self) -> MutexGuard<'_, InUse> {
+        self.in_use.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Looks for as long as the engine lives.
+    pub(super) async fn keep_looking(store: Weak<Self>, every: Duration) {
+        let mut pause = every;
+        loop {
+            // may sleep: this is the poll itself; the pause keeps what idle processes cost the server small.
+            tokio::time::sleep(pause).await;
+            let Some(store) = store.upgrade() else { return };
+            let began = Instant::now();
+            pause = match store.look_around(every).await {
+                Ok(()) => pause_after(every, began.elapsed()),
+                // How long it took says only for how long nobody answered.
+                Err(fault) => {
+                    tracing::debug!(?fault, "a look for work failed");
+                    every
+                }
+            };
+        }
+    }
+
+    /// One look at the queues in use: whoever waits is told what is due there, and that nothing is.
+    async fn look_around(&self, every: Duration) -> StoreResult<()> {
+        let (queues, types) = self.in_use().unasked(every, Instant::now());
+        for queues in queues.chunks(QUEUES_PER_CLAIM_MAX) {
+            let outlooks = self.peek(queues.to_vec(), types.clone()).await?;
+            let (due, quiet): (Vec<_>, Vec<_>) = outlooks.into_iter().partition(|(_, peek)| is_due(*peek));
+            due.into_iter().for_each(|(queue, _)| self.listeners.tell(&Hint::Queue(queue)));
+            self.listeners.tell(&Hint::Quiet(quiet.into_iter().map(|(queue, _)| queue).collect()));
+        }
+        Ok(())
+    }
+}
+
+fn is_due(peek: NextDue) -> bool {
+    peek.more_due || peek.suspect_due
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn names(queue: &str, types: &[&str]) -> (QueueName, Vec<TypeName>) {
+        (queue.parse().unwrap(), types.iter().map(|name| name.parse().unwrap()).collect())
+    }
+
+    #[test]
+    fn what_was_just_asked_for_is_not_looked_at_and_what_nobody_uses_is_forgotten() {
+        let (mut in_use, start) = (InUse::default(), Instant::now());
+        let ((mail, of_mail), (bulk, of_bulk)) = (names("mail", &["b", "a"]), names("bulk", &["c", "a"]));
+        in_use.claimed(&mail, &of_mail, start);
+        in_use.claimed(&mail, &names("mail", &["d"]).1, start);
+        in_use.claimed(&bulk, &of_bulk, start + SECOND);
+        assert_eq!(in_use.unasked(SECOND, start), (vec![], vec![]));
+        let of_all_mail = names("mail", &["a", "b", "d"]).1;
+        assert_eq!(in_use.unasked(SECOND, start + SECOND), (vec![mail], of_all_mail));
+        let (queues, types) = in_use.unasked(SECOND, start + 2 * SECOND);
+        assert_eq!((queues.len(), types.len()), (2, 4), "each type once");
+        assert_eq!(in_use.unasked(SECOND, start + IN_USE_FOR).0, [bulk]);
+    }
+
+    #[test]
+    fn who_asks_for_one_type_of_a_queue_keeps_no_look_from_the_others() {
+        let (mut in_use, start) = (InUse::default(), Instant::now());
+        let (mail, all) = names("mail", &["busy", "rare"]);
+        in_use.claimed(&mail, &all, start);
+        in_use.claimed(&mail, &all[..1], start + SECOND);
+        assert_eq!(in_use.unasked(SECOND, start + SECOND), (vec![mail], all[1..].to_vec()));
+    }
+
+    #[test]
+    fn a_look_takes_a_fiftieth_of_the_time_and_comes_every_half_minute_all_the_same() {
+        let pauses = [2, 200, 2_000, 60_000].map(|millis| pause_after(SECOND, Duration::from_millis(millis)));
+        assert_eq!(pauses.map(|pause| pause.as_millis()), [1_000, 10_000, 30_000, 60_000]);
+    }
+}

@@ -1,0 +1,213 @@
+//! Which store this is. It may come back empty, or older than it was, or another one may take its place. What this process
+//! knows of a store, its store_epoch and its queues and types, is swapped as one: whoever calls meanwhile asks for the old
+//! store, is told that it is gone, and waits until the new one knows what this process has declared.
+
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError};
+
+use windlass_core::clock::Timestamp;
+use windlass_core::engine::{Hint, Replaced};
+use windlass_core::job::JobId;
+
+use super::Store;
+use super::apply::Order;
+use super::call::{Args, CallResult};
+use super::catalogue::{Catalogue, Look};
+use super::reply::ReplyReader;
+use super::script::Script;
+use super::store_error::{StoreError, StoreResult};
+
+/// A store as this process knows it.
+#[derive(Debug, Default)]
+pub(super) struct Opened {
+    /// A random mark that a store gets when it is made.
+    pub(super) store_epoch: Arc<str>,
+    pub(super) catalogue: Arc<Catalogue>,
+    pub(super) seen: Arc<Seen>,
+}
+
+/// How far a store was when it last answered. What goes up there never comes down, unless the store forgot something.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    beats: AtomicU64,
+    last_job: AtomicI64,
+}
+
+/// What became of a store that was asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Gone {
+    /// It came back empty, or another one took its place.
+    Replaced,
+    /// It came back as it was some time ago.
+    Older,
+}
+
+impl Opened {
+    /// A store of which nothing else is known.
+    fn unread(store_epoch: &str) -> Arc<Self> {
+        Arc::new(Self { store_epoch: store_epoch.into(), ..Self::default() })
+    }
+}
+
+impl Seen {
+    pub(super) fn beat(&self, beats: u64) {
+        self.beats.fetch_max(beats, Ordering::SeqCst);
+    }
+
+    pub(super) fn jobs(&self, jobs: impl Iterator<Item = JobId>) {
+        if let Some(last) = jobs.map(|job| job.0).max() {
+            self.last_job.fetch_max(last, Ordering::SeqCst);
+        }
+    }
+
+    pub(super) fn beats(&self) -> u64 {
+        self.beats.load(Ordering::SeqCst)
+    }
+
+    pub(super) fn last_job(&self) -> i64 {
+        self.last_job.load(Ordering::SeqCst)
+    }
+}
+
+impl Store {
+    pub(super) fn opened(&self) -> Arc<Opened> {
+        self.opened.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn catalogue(&self) -> Arc<Catalogue> {
+        self.opened().catalogue.clone()
+    }
+
+    /// The catalogue with a type that was met in a job: another process may just have registered it.
+    pub(super) async fn catalogue_with(&self, kind: u32) -> StoreResult<Arc<Catalogue>> {
+        if self.catalogue().type_numbered(kind).is_none() {
+            self.reload().await?;
+        }
+        Ok(self.catalogue())
+    }
+
+    /// Makes the namespace if it is not there, and reads what it knows.
+    pub(super) async fn open_first(&self) -> StoreResult<()> {
+        let opened = Opened::unread(&self.read_incarnation(&Opened::default()).await?);
+        self.read_and_swap(&opened).await
+    }
+
+    /// Reads queues and types again.
+    pub(super) async fn reload(&self) -> StoreResult<()> {
+        let opened = self.opened();
+        match self.read_catalogue(&opened).await? {
+            Look::Seen(catalogue) => {
+                self.learn(&opened, catalogue);
+                Ok(())
+            }
+            Look::Gone(why) => self.open_again(&opened, why).await,
+        }
+    }
+
+    /// The store is not the one that somebody asked for. What this process has declared is declared again; its workers find
+    /// that they are unknown and start over by themselves. One caller does it, the others wait.
+    pub(super) async fn open_again(&self, asked: &Opened, why: Gone) -> StoreResult<()> {
+        let _one_at_a_time = self.opening.lock().await;
+        if self.opened().store_epoch != asked.store_epoch {
+            return Ok(());
+        }
+        if why == Gone::Older {
+            self.renew(asked).await?;
+        }
+        let opened = Opened::unread(&self.read_incarnation(asked).await?);
+        if opened.store_epoch == asked.store_epoch {
+            // It is the old one again.
+            return Ok(());
+        }
+        // The store knows that number now, but may fail again before it is on its disk.
+        opened.seen.jobs(std::iter::once(JobId(asked.seen.last_job())));
+        self.raise_alarm(asked, &opened, why);
+        for args in self.declared_args() {
+            self.said_by(&self.scripts().declare, &args, &opened).await?;
+        }
+        self.read_and_swap(&opened).await?;
+        self.listeners.tell(&Hint::Any);
+        Ok(())
+    }
+
+    /// Makes a store that came back older another one, so that everybody notices. If somebody was faster, that is enough.
+    pub(super) async fn renew(&self, asked: &Opened) -> StoreResult<()> {
+        let known = Opened { store_epoch: asked.store_epoch.clone(), ..Opened::default() };
+        known.seen.jobs(std::iter::once(JobId(asked.seen.last_job())));
+        let (known, mark) = (Arc::new(known), fastrand::u128(..));
+        let (mut began, mut cursor) = (0, "0".to_owned());
+        loop {
+            let mut args = Args::new();
+            args.shown(format_args!("{mark:032x}")).text(&Order::release()).number(began).text(&cursor);
+            let CallResult::Answer(reply) = self.say(&self.scripts().renew, &args, &known).await? else {
+                return Ok(());
+            };
+            cursor = ReplyReader::of(reply.value)?.text()?;
+            if cursor.is_empty() {
+                return Ok(());
+            }
+            began = if began > 0 { began } else { reply.now.as_micros() };
+        }
+    }
+
+    /// How often this store was found to be another one than processes knew, and when last.
+    pub(super) async fn read_replaced(&self) -> StoreResult<Option<Replaced>> {
+        let layout = format!("{}layout", self.keys.all);
+        let ask = redis::cmd("HMGET").arg(layout).arg("replaced").arg("replaced_at").to_owned();
+        let mut fields = ReplyReader::of(self.work.ask(&ask).await.map_err(StoreError::of_read)?)?;
+        let (times, last) = (fields.number_or_none()?, fields.number_or_none()?);
+        let replaced = |(times, last)| Replaced {
+            times: u64::try_from(times).unwrap_or_default(),
+            last: Timestamp::from_micros(last),
+        };
+        Ok(times.zip(last).map(replaced))
+    }
+
+    fn raise_alarm(&self, asked: &Opened, opened: &Opened, why: Gone) {
+        let lost = match why {
+            Gone::Replaced => "the store is another one than was opened: what it held is lost or elsewhere",
+            Gone::Older => "the store came back older than it was: what happened since then is lost",
+        };
+        let (namespace, before, now) = (&self.keys.all, &asked.store_epoch, &opened.store_epoch);
+        tracing::error!(
+            namespace,
+            %before,
+            %now,
+            "{lost}; queues and types are declared again, and workers start over"
+        );
+    }
+
+    async fn read_and_swap(&self, opened: &Arc<Opened>) -> StoreResult<()> {
+        let catalogue = match self.read_catalogue(opened).await? {
+            Look::Seen(catalogue) => Arc::new(catalogue),
+            Look::Gone(_) => return Err(self.another_store()),
+        };
+        let (store_epoch, seen) = (opened.store_epoch.clone(), opened.seen.clone());
+        let opened = Arc::new(Opened { store_epoch, catalogue, seen });
+        *self.opened.write().unwrap_or_else(PoisonError::into_inner) = opened;
+        Ok(())
+    }
+
+    /// The answer of this very store.
+    async fn said_by(&self, script: &Script, args: &Args, opened: &Arc<Opened>) -> StoreResult<redis::Value> {
+        match self.say(script, args, opened).await? {
+            CallResult::Answer(reply) => Ok(reply.value),
+            CallResult::Stale => Err(StoreError::Stale),
+            CallResult::Gone(_) => Err(self.another_store()),
+        }
+    }
+
+    async fn say(&self, script: &Script, args: &Args, to: &Arc<Opened>) -> StoreResult<CallResult> {
+        self.send(&self.work, script, args, to, "").await
+    }
+
+    /// Queues and types of a store as it has just told them; unless another store has been opened meanwhile.
+    fn learn(&self, from: &Opened, catalogue: Catalogue) {
+        let (store_epoch, seen, catalogue) =
+            (from.store_epoch.clone(), from.seen.clone(), Arc::new(catalogue));
+        let mut opened = self.opened.write().unwrap_or_else(PoisonError::into_inner);
+        if opened.store_epoch == store_epoch {
+            *opened = Arc::new(Opened { store_epoch, catalogue, seen });
+        }
+    }
+}
